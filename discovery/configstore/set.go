@@ -41,44 +41,44 @@ func (s *set) get(key kinds.Key) *kinds.Resource {
 	return s.byName[i]
 }
 
-// edit is one resource that enters or leaves a set.
-type edit struct {
+// move is one resource that enters or leaves a set.
+type move struct {
 	resource *kinds.Resource
 	leaves   bool
 }
 
-// with returns the set after the changes; a nil resource removes its key.
-func (s *set) with(changes map[kinds.Key]*kinds.Resource) *set {
-	var edits []edit
-	for key, r := range changes {
-		if old := s.get(key); old != nil {
-			edits = append(edits, edit{resource: old, leaves: true})
+// with returns the set after the edits.
+func (s *set) with(edits []Edit) *set {
+	moves := make([]move, 0, 2*len(edits))
+	for _, e := range edits {
+		if e.Before != nil {
+			moves = append(moves, move{resource: e.Before, leaves: true})
 		}
-		if r != nil {
-			edits = append(edits, edit{resource: r})
+		if e.After != nil {
+			moves = append(moves, move{resource: e.After})
 		}
 	}
 	if s == nil {
 		s = &set{}
 	}
 	return &set{
-		byAge:  merge(s.byAge, edits, compareAge),
-		byName: merge(s.byName, edits, func(a, b *kinds.Resource) int { return compareName(a.Key(), b.Key()) }),
+		byAge:  merge(s.byAge, moves, compareAge),
+		byName: merge(s.byName, moves, func(a, b *kinds.Resource) int { return compareName(a.Key(), b.Key()) }),
 	}
 }
 
-// merge copies old with the edits made, run by run: it looks only at the places that change.
-func merge(old []*kinds.Resource, edits []edit, order func(a, b *kinds.Resource) int) []*kinds.Resource {
-	edits = slices.SortedFunc(slices.Values(edits), func(a, b edit) int { return order(a.resource, b.resource) })
-	out := make([]*kinds.Resource, 0, len(old)+len(edits))
-	for _, e := range edits {
-		run, _ := slices.BinarySearchFunc(old, e.resource, order)
+// merge copies old with the moves made, run by run: it looks only at the places that change.
+func merge(old []*kinds.Resource, moves []move, order func(a, b *kinds.Resource) int) []*kinds.Resource {
+	moves = slices.SortedFunc(slices.Values(moves), func(a, b move) int { return order(a.resource, b.resource) })
+	out := make([]*kinds.Resource, 0, len(old)+len(moves))
+	for _, m := range moves {
+		run, _ := slices.BinarySearchFunc(old, m.resource, order)
 		out = append(out, old[:run]...)
 		old = old[run:]
-		if e.leaves {
+		if m.leaves {
 			old = old[1:]
 		} else {
-			out = append(out, e.resource)
+			out = append(out, m.resource)
 		}
 	}
 	return append(out, old...)

@@ -1,8 +1,10 @@
 package configstore
 
 import (
+	"cmp"
 	"iter"
 	"maps"
+	"slices"
 
 	"github.com/pgmesh/pgmesh/kinds"
 )
@@ -33,30 +35,31 @@ func (s *Snapshot) Get(key kinds.Key) *kinds.Resource { return s.sets[key.Kind].
 // Len counts the resources of a kind.
 func (s *Snapshot) Len(kind *kinds.Kind) int { return len(s.sets[kind].ordered()) }
 
-// Same reports whether a kind has had no change between two snapshots of one store. It compares identities, so it
-// costs nothing, and it may say false of sets that happen to hold equal resources.
-func (s *Snapshot) Same(other *Snapshot, kind *kinds.Kind) bool {
-	return other != nil && s.sets[kind] == other.sets[kind]
-}
-
-func (s *Snapshot) with(batch Batch) *Snapshot {
+func (s *Snapshot) step(batch Batch) Step {
 	next := &Snapshot{Revision: batch.Revision, sets: maps.Clone(s.sets)}
-	for kind, changes := range byKind(batch.Changes) {
-		next.sets[kind] = s.sets[kind].with(changes)
+	edits := s.changed(batch.Changes)
+	for kind, ofKind := range edits {
+		next.sets[kind] = s.sets[kind].with(ofKind)
 	}
-	return next
+	return Step{Snapshot: next, before: s, edits: edits}
 }
 
-// byKind groups changes, the last one for a key winning.
-func byKind(changes []Change) map[*kinds.Kind]map[kinds.Key]*kinds.Resource {
-	grouped := map[*kinds.Kind]map[kinds.Key]*kinds.Resource{}
-	for _, c := range changes {
-		of := grouped[c.Key.Kind]
-		if of == nil {
-			of = map[kinds.Key]*kinds.Resource{}
-			grouped[c.Key.Kind] = of
-		}
-		of[c.Key] = c.Resource
+// changed has the edits that changes come to, by kind. The last change of a key counts, and what is as it was is no edit.
+func (s *Snapshot) changed(changes []Change) map[*kinds.Kind][]Edit {
+	last := make(map[kinds.Key]int, len(changes))
+	for i, c := range changes {
+		last[c.Key] = i
 	}
-	return grouped
+	out := map[*kinds.Kind][]Edit{}
+	for i, c := range changes {
+		if before := s.Get(c.Key); last[c.Key] == i && before != c.Resource {
+			out[c.Key.Kind] = append(out[c.Key.Kind], Edit{Before: before, After: c.Resource})
+		}
+	}
+	for _, edits := range out {
+		slices.SortFunc(edits, func(a, b Edit) int { return compareName(a.key(), b.key()) })
+	}
+	return out
 }
+
+func (e Edit) key() kinds.Key { return cmp.Or(e.After, e.Before).Key() }

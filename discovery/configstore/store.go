@@ -33,11 +33,12 @@ func (s *Store) Snapshot() *Snapshot {
 	return s.current
 }
 
-// Apply makes the state that follows the batch current, and returns it. Of several changes to one key in a batch the
-// last one counts. Kinds that the batch does not name share their memory with the snapshot before.
-func (s *Store) Apply(batch Batch) *Snapshot {
+// Apply makes the state that follows the batch current, and returns it as a step. Of several changes to one key in a batch the
+// last one counts. Kinds that the batch does not change share their memory with the snapshot before.
+func (s *Store) Apply(batch Batch) Step {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.current = s.current.with(batch)
-	return s.current
+	step := s.current.step(batch)
+	s.current = step.Snapshot
+	return step
 }

@@ -45,7 +45,7 @@ func TestResourcesComeOldestFirstThenByNameThenByNamespace(t *testing.T) {
 		put(k, "b", "same", 2), put(k, "a", "same", 2), put(k, "z", "early", 1), put(k, "a", "before", 2),
 	}})
 	require.Equal(t, int64(7), s.Revision)
-	require.Equal(t, []string{"z/early", "a/before", "a/same", "b/same"}, names(s, k))
+	require.Equal(t, []string{"z/early", "a/before", "a/same", "b/same"}, names(s.Snapshot, k))
 	require.Equal(t, 4, s.Len(k))
 }
 
@@ -55,11 +55,11 @@ func TestASnapshotKeepsWhatItWas(t *testing.T) {
 	store := configstore.New()
 	before := store.Apply(configstore.Batch{Revision: 1, Changes: []configstore.Change{put(k, "a", "one", 1), put(k, "a", "two", 2)}})
 	after := store.Apply(configstore.Batch{Revision: 2, Changes: []configstore.Change{remove(k, "a", "one"), put(k, "a", "three", 0)}})
-	require.Equal(t, []string{"a/one", "a/two"}, names(before, k))
-	require.Equal(t, []string{"a/three", "a/two"}, names(after, k))
+	require.Equal(t, []string{"a/one", "a/two"}, names(before.Snapshot, k))
+	require.Equal(t, []string{"a/three", "a/two"}, names(after.Snapshot, k))
 	require.NotNil(t, before.Get(kinds.Key{Kind: k, Namespace: "a", Name: "one"}))
 	require.Nil(t, after.Get(kinds.Key{Kind: k, Namespace: "a", Name: "one"}))
-	require.Same(t, after, store.Snapshot())
+	require.Same(t, after.Snapshot, store.Snapshot())
 }
 
 func TestTheLastOfSeveralChangesToAKeyCounts(t *testing.T) {
@@ -68,7 +68,7 @@ func TestTheLastOfSeveralChangesToAKeyCounts(t *testing.T) {
 	s := configstore.New().Apply(configstore.Batch{Changes: []configstore.Change{
 		put(k, "a", "one", 1), remove(k, "a", "one"), put(k, "a", "two", 2), put(k, "a", "two", 3),
 	}})
-	require.Equal(t, []string{"a/two"}, names(s, k))
+	require.Equal(t, []string{"a/two"}, names(s.Snapshot, k))
 	require.Equal(t, int64(3), s.Get(kinds.Key{Kind: k, Namespace: "a", Name: "two"}).CreateTime.Unix())
 }
 
@@ -78,9 +78,12 @@ func TestUntouchedKindsAreTheSame(t *testing.T) {
 	store := configstore.New()
 	before := store.Apply(configstore.Batch{Changes: []configstore.Change{put(touched, "a", "one", 1), put(other, "a", "one", 1)}})
 	after := store.Apply(configstore.Batch{Changes: []configstore.Change{remove(touched, "a", "absent")}})
-	require.True(t, after.Same(before, other))
-	require.False(t, after.Same(before, touched))
-	require.False(t, after.Same(nil, other))
+	require.False(t, after.Touches(other, touched), "what is not there cannot go")
+	require.True(t, after.Follows(before.Snapshot))
+	after = store.Apply(configstore.Batch{Changes: []configstore.Change{remove(touched, "a", "one")}})
+	require.False(t, after.Touches(other))
+	require.True(t, after.Touches(other, touched))
+	require.False(t, after.Follows(before.Snapshot))
 }
 
 func TestAKindWithoutResourcesIsEmpty(t *testing.T) {
@@ -112,26 +115,27 @@ func TestRandomBatchesGiveWhatAMapWouldHold(t *testing.T) {
 		}
 		before := store.Snapshot()
 		after := store.Apply(batch)
-		requireSame(t, model, after, k)
-		requireDifference(t, before, after, k)
+		requireSame(t, model, after.Snapshot, k)
+		requireEdits(t, before, after, k)
 	}
 }
 
-// requireDifference holds what is told of two snapshots against what is in them.
-func requireDifference(t *testing.T, before, after *configstore.Snapshot, k *kinds.Kind) {
+// requireEdits holds what a step says that it changes against what is in the snapshots.
+func requireEdits(t *testing.T, before *configstore.Snapshot, after configstore.Step, k *kinds.Kind) {
 	t.Helper()
-	told := map[kinds.Key]bool{}
-	for old, now := range after.Since(before, k) {
-		require.NotSame(t, old, now)
-		key := cmp.Or(now, old).Key()
-		require.False(t, told[key], "told twice")
-		require.Same(t, before.Get(key), old)
-		require.Same(t, after.Get(key), now)
-		told[key] = true
+	edited := map[kinds.Key]bool{}
+	for _, e := range after.Edits(k) {
+		require.NotSame(t, e.Before, e.After)
+		key := cmp.Or(e.After, e.Before).Key()
+		require.False(t, edited[key], "it is edited twice")
+		require.Same(t, before.Get(key), e.Before)
+		require.Same(t, after.Get(key), e.After)
+		edited[key] = true
 	}
-	for _, s := range []*configstore.Snapshot{before, after} {
+	require.Equal(t, len(edited) > 0, after.Touches(k))
+	for _, s := range []*configstore.Snapshot{before, after.Snapshot} {
 		for r := range s.Of(k) {
-			require.Equal(t, before.Get(r.Key()) != after.Get(r.Key()), told[r.Key()])
+			require.Equal(t, before.Get(r.Key()) != after.Get(r.Key()), edited[r.Key()])
 		}
 	}
 }
@@ -141,9 +145,9 @@ func TestEverythingHasComeSinceNothing(t *testing.T) {
 	k := kind(t, "VirtualService")
 	s := configstore.New().Apply(configstore.Batch{Changes: []configstore.Change{put(k, "a", "one", 1), put(k, "a", "two", 0)}})
 	var come []string
-	for before, after := range s.Since(nil, k) {
-		require.Nil(t, before)
-		come = append(come, after.Name)
+	for _, e := range s.FromNothing().Edits(k) {
+		require.Nil(t, e.Before)
+		come = append(come, e.After.Name)
 	}
 	require.Equal(t, []string{"one", "two"}, come)
 }

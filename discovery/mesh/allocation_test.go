@@ -60,11 +60,11 @@ func TestAllocatedAddressesStay(t *testing.T) {
 	for host, address := range allocated(first) {
 		require.Equal(t, address, after[host], host)
 	}
-	require.Equal(t, after, allocated(mesh.Build(store.Snapshot(), nil)), "a discovery that starts now finds the same")
+	require.Equal(t, after, allocated(mesh.Build(store.Snapshot().FromNothing(), nil)), "a discovery that starts now finds the same")
 }
 
 // applyAt creates services without addresses at one time.
-func applyAt(t *testing.T, store *configstore.Store, seconds int64, from, to int) *configstore.Snapshot {
+func applyAt(t *testing.T, store *configstore.Store, seconds int64, from, to int) configstore.Step {
 	t.Helper()
 	batch := configstore.Batch{Revision: seconds}
 	for i := from; i < to; i++ {

@@ -43,16 +43,16 @@ type authorizationIndex struct {
 	found once[string, []*AuthorizationPolicy] // by namespace and labels of proxies
 }
 
-func buildAuthorization(snapshot *configstore.Snapshot, prev *Mesh, root string) *authorizationIndex {
+func buildAuthorization(now configstore.Step, prev *Mesh, root string) *authorizationIndex {
 	before := prev.policies
 	if before == nil {
 		before = &authorizationIndex{}
-	} else if before.root == root && prev.unchanged(snapshot, kindAuthorizationPolicy) {
+	} else if before.root == root && prev.unchanged(now, kindAuthorizationPolicy) {
 		return before
 	}
 	index := &authorizationIndex{root: root, all: map[*kinds.Resource]*AuthorizationPolicy{}, in: map[string][]*AuthorizationPolicy{}}
 	labels := labelKeys{gatewayNameLabel: true}
-	for r := range snapshot.Of(kindAuthorizationPolicy) {
+	for r := range now.Of(kindAuthorizationPolicy) {
 		a, known := before.all[r]
 		if !known {
 			a = readAuthorizationPolicy(r)

@@ -4,7 +4,7 @@ import "slices"
 
 // SortsLike reports whether every proxy of which FindsLike is true is of the class, and configured, as in the mesh before.
 func (m *Mesh) SortsLike(before *Mesh) bool {
-	return m.Surroundings() == before.Surroundings() && before.unchanged(m.from, kindSidecar, kindEnvoyFilter, kindProxyConfig) &&
+	return m.Surroundings() == before.Surroundings() && !m.resorted(before) &&
 		slices.Equal(m.selected, before.selected) && slices.Equal(m.routerLabels, before.routerLabels) && m.policies.sortsLike(before.policies) &&
 		slices.Equal(m.tokens.chooses, before.tokens.chooses)
 }

@@ -36,12 +36,12 @@ func DefaultConfig() *meshconfig.MeshConfig {
 }
 
 // buildConfig lays the MeshConfig resource over the defaults.
-func buildConfig(snapshot *configstore.Snapshot, prev *Mesh) *meshconfig.MeshConfig {
-	if prev.Config != nil && prev.unchanged(snapshot, kindMeshConfig) {
+func buildConfig(now configstore.Step, prev *Mesh) *meshconfig.MeshConfig {
+	if prev.Config != nil && prev.unchanged(now, kindMeshConfig) {
 		return prev.Config
 	}
 	config := DefaultConfig()
-	if r := ofMesh(snapshot, kindMeshConfig); r != nil {
+	if r := ofMesh(now.Snapshot, kindMeshConfig); r != nil {
 		overlay(config, specOf[*meshconfig.MeshConfig](r))
 	}
 	return config

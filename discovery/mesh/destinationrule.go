@@ -25,7 +25,7 @@ type DestinationRule struct {
 }
 
 // destinationRuleIndex finds the rules for a host in the namespace that they are in; several where they differ in visibility or in the
-// workloads they are for. It never changes: that of the next mesh is made of it and of what differs between two snapshots.
+// workloads they are for. It never changes: that of the next mesh is made of it and of what a step changes.
 type destinationRuleIndex struct {
 	all      []*DestinationRule            // as they are written, the older first
 	local    hostIndex[[]*DestinationRule] // for clients in the namespace
@@ -46,32 +46,33 @@ type ruleGroup struct {
 // mergedRules are an older rule and a later one that is merged into it.
 type mergedRules struct{ older, later *DestinationRule }
 
-// buildDestinationRules follows from those of prev with what has changed since, as the configuration and the trust of m say.
-func buildDestinationRules(snapshot *configstore.Snapshot, prev, m *Mesh) *destinationRuleIndex {
+// buildDestinationRules follows from those of prev with what a step changes, as the configuration and the trust of m say. It also returns
+// the hosts that have other rules.
+func buildDestinationRules(now configstore.Step, prev, m *Mesh) (*destinationRuleIndex, []hostAt) {
 	before, exportDefault := prev.rules, m.Config.GetDefaultDestinationRuleExportTo()
-	previous, changed := prev.from, m.Trust().changedSince(prev.Trust())
+	edits, changed := now.Edits(kindDestinationRule), m.Trust().changedSince(prev.Trust())
 	switch {
 	case before == nil || !slices.Equal(prev.Config.GetDefaultDestinationRuleExportTo(), exportDefault):
-		before, previous = &destinationRuleIndex{}, nil
-	case len(changed.Revoked) == 0 && prev.unchanged(snapshot, kindDestinationRule):
-		return before
+		before, edits = &destinationRuleIndex{}, now.All(kindDestinationRule)
+	case len(changed.Revoked) == 0 && len(edits) == 0:
+		return before, nil
 	}
 	var gone, come []*DestinationRule
 	x, read := *before, before.read.edit()
-	read.expect(snapshot.Len(kindDestinationRule) - read.size)
-	for was, is := range snapshot.Since(previous, kindDestinationRule) {
-		if was != nil {
-			gone = append(gone, x.read.get(was))
-			read.remove(was)
+	read.expect(now.Len(kindDestinationRule) - read.size)
+	for _, e := range edits {
+		if e.Before != nil {
+			gone = append(gone, x.read.get(e.Before))
+			read.remove(e.Before)
 		}
-		if is != nil {
-			rule := readRule(is, exportDefault)
+		if e.After != nil {
+			rule := readRule(e.After, exportDefault)
 			come = append(come, rule)
-			read.set(is, rule)
+			read.set(e.After, rule)
 		}
 	}
 	for _, rule := range before.all {
-		if snapshot.Get(rule.Resource.Key()) == rule.Resource && changed.names(subjectAltNames(rule.Spec)) {
+		if now.Get(rule.Resource.Key()) == rule.Resource && changed.names(subjectAltNames(rule.Spec)) {
 			another := readRule(rule.Resource, exportDefault)
 			gone, come = append(gone, rule), append(come, another)
 			read.set(rule.Resource, another)
@@ -81,7 +82,15 @@ func buildDestinationRules(snapshot *configstore.Snapshot, prev, m *Mesh) *desti
 	x.all = patched(x.all, gone, come, compareRules)
 	x.selectorLabels = x.selectorLabels.changed(choosing(gone), choosing(come))
 	x.regroup(gone, come)
-	return &x
+	return &x, hostsOfRules(slices.Concat(gone, come))
+}
+
+func hostsOfRules(rules []*DestinationRule) []hostAt {
+	hosts := map[hostAt]bool{}
+	for _, rule := range rules {
+		hosts[rule.at] = true
+	}
+	return slices.Collect(maps.Keys(hosts))
 }
 
 func choosing(rules []*DestinationRule) (names []string) {
@@ -111,12 +120,12 @@ func (x *destinationRuleIndex) regroup(gone, come []*DestinationRule) {
 	groups.expect(len(come) - len(gone))
 	local.values.expect(len(come) - len(gone))
 	exported.values.expect(len(come) - len(gone))
-	for at, c := range changesBy(gone, come, func(rule *DestinationRule) []hostAt { return []hostAt{rule.at} }) {
+	for at, c := range exchangesBy(gone, come, func(rule *DestinationRule) []hostAt { return []hostAt{rule.at} }) {
 		was := x.groups.get(at)
 		if was == nil {
 			was = &ruleGroup{}
 		}
-		is := &ruleGroup{read: patched(was.read, c.gone, c.come, compareInGroup), made: map[mergedRules]*DestinationRule{}}
+		is := &ruleGroup{read: patched(was.read, c.Gone, c.Come, compareInGroup), made: map[mergedRules]*DestinationRule{}}
 		groups.put(at, is, len(is.read) == 0)
 		rules := is.merge(was, func(rule *DestinationRule) bool { return rule.visibility.includes(at.namespace) })
 		local.put(at, rules, len(rules) == 0)

@@ -37,12 +37,12 @@ type envoyFilterIndex struct {
 	in   map[string][]*EnvoyFilter
 }
 
-func buildEnvoyFilters(snapshot *configstore.Snapshot, prev *Mesh, root string) envoyFilterIndex {
-	if root == prev.filters.root && prev.unchanged(snapshot, kindEnvoyFilter) {
+func buildEnvoyFilters(now configstore.Step, prev *Mesh, root string) envoyFilterIndex {
+	if root == prev.filters.root && prev.unchanged(now, kindEnvoyFilter) {
 		return prev.filters
 	}
 	index := envoyFilterIndex{root: root, all: map[*kinds.Resource]*EnvoyFilter{}, in: map[string][]*EnvoyFilter{}}
-	for r := range snapshot.Of(kindEnvoyFilter) {
+	for r := range now.Of(kindEnvoyFilter) {
 		f, known := prev.filters.all[r]
 		if !known {
 			f = readEnvoyFilter(r)

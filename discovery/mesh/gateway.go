@@ -34,12 +34,12 @@ type gatewayIndex struct {
 	names     labelNames // of selectors
 }
 
-func buildGateways(snapshot *configstore.Snapshot, prev *Mesh) gatewayIndex {
-	if prev.unchanged(snapshot, kindGateway) {
+func buildGateways(now configstore.Step, prev *Mesh) gatewayIndex {
+	if prev.unchanged(now, kindGateway) {
 		return prev.gateways
 	}
 	index := gatewayIndex{read: map[*kinds.Resource]*gateway{}, selectors: labelKeys{}}
-	for r := range snapshot.Of(kindGateway) {
+	for r := range now.Of(kindGateway) {
 		g, known := prev.gateways.read[r]
 		if !known {
 			g = readGateway(r)

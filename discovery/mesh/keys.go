@@ -34,7 +34,7 @@ func (m *Mesh) WithKeys(keys FetchedKeys) *Mesh {
 	if m.tokens.sameKeys(keys) {
 		return m
 	}
-	return build(m.from, m, given{keys: keys, trust: m.trust})
+	return build(m.from.FromItself(), m, given{keys: keys, trust: m.trust})
 }
 
 // KeySources are those that the mesh needs the keys of, each with the time that an attempt may take.

@@ -12,10 +12,11 @@ type memory struct {
 	tokens    latest[string, *TokenRules]
 }
 
-// rememberedScope is a scope with what it was made from.
+// rememberedScope is a scope with the mesh that was asked for it last: its catalog, and its build.
 type rememberedScope struct {
 	scope *Scope
 	of    catalog
+	asked int
 }
 
 // attention is for how many meshes something is remembered that nobody asks for.

@@ -49,7 +49,8 @@ type Mesh struct {
 	scopes     once[scopeKey, *Scope]
 	frontends  once[string, *Frontend]
 	tokenRules once[string, *TokenRules]
-	changes    once[catalog, *changes] // since another catalog
+	recent     []*step             // the latest that led here, the last one to this mesh
+	changes    once[int, *changes] // since an earlier mesh
 }
 
 // given is what a mesh is made of beside its configuration.
@@ -58,43 +59,46 @@ type given struct {
 	trust *Trust
 }
 
-// Build derives the mesh of a snapshot. What the snapshot shares with that of prev is taken from prev, which may be nil, and so are the keys
-// that were fetched, and what is trusted.
-func Build(snapshot *configstore.Snapshot, prev *Mesh) *Mesh {
-	if prev == nil || prev.tokens == nil {
-		return build(snapshot, prev, given{})
+// Build derives the mesh that a step leads to. It takes from prev, which may be nil, what the step does not change, and also the keys that
+// were fetched, and what is trusted. If the step does not begin where prev was, the mesh is built from nothing.
+func Build(now configstore.Step, prev *Mesh) *Mesh {
+	switch {
+	case prev == nil:
+		return build(now.FromNothing(), First(false), given{})
+	case prev.from == nil:
+		return build(now.FromNothing(), prev, given{})
+	case !now.Follows(prev.from):
+		return build(now.FromNothing(), First(prev.ownGateways), given{keys: prev.tokens.keys, trust: prev.trust})
+	default:
+		return build(now, prev, given{keys: prev.tokens.keys, trust: prev.trust})
 	}
-	return build(snapshot, prev, given{keys: prev.tokens.keys, trust: prev.trust})
 }
 
 // First is what the first mesh follows, and those after it, where routers serve the Gateways of their own namespace alone: others could open ports on them.
 func First(ownGateways bool) *Mesh { return &Mesh{memory: newMemory(), ownGateways: ownGateways} }
 
-func build(snapshot *configstore.Snapshot, prev *Mesh, beside given) *Mesh {
-	if prev == nil {
-		prev = First(false)
-	}
-	m := &Mesh{Revision: snapshot.Revision, from: snapshot, trust: beside.trust, ownGateways: prev.ownGateways}
+func build(now configstore.Step, prev *Mesh, beside given) *Mesh {
+	m := &Mesh{Revision: now.Revision, from: now.Snapshot, trust: beside.trust, ownGateways: prev.ownGateways}
 	m.memory, m.build = prev.memory, prev.memory.next()
-	m.Config = buildConfig(snapshot, prev)
+	m.Config = buildConfig(now, prev)
 	sameConfig := m.Config == prev.Config
-	m.catalog = catalog{
-		config:   m.Config,
-		services: buildServices(snapshot, prev, m),
-		virtual:  buildVirtualServices(snapshot, prev, m.Config),
-		rules:    buildDestinationRules(snapshot, prev, m),
-	}
-	m.networks = buildNetworks(snapshot, prev, m.services, sameConfig)
-	m.peers = buildPeerAuthentications(snapshot, prev, m.Config.GetRootNamespace())
-	m.policies = buildAuthorization(snapshot, prev, m.Config.GetRootNamespace())
+	led := &step{follows: prev.build, config: !sameConfig, sorting: now.Touches(kindSidecar, kindEnvoyFilter, kindProxyConfig)}
+	m.config = m.Config
+	m.services, led.services = buildServices(now, prev, m)
+	m.virtual, led.virtual = buildVirtualServices(now, prev, m.Config)
+	m.rules, led.rules = buildDestinationRules(now, prev, m)
+	m.recent = led.after(prev.recent)
+	m.networks = buildNetworks(now, prev, m.services, sameConfig)
+	m.peers = buildPeerAuthentications(now, prev, m.Config.GetRootNamespace())
+	m.policies = buildAuthorization(now, prev, m.Config.GetRootNamespace())
 	m.authorizers = buildAuthorizers(prev, m.Config, m.services)
 	m.secretServer = buildSecretServer(m.Config, m.services)
-	m.tokens = buildTokens(snapshot, prev, m.Config.GetRootNamespace(), beside.keys)
-	m.gateways = buildGateways(snapshot, prev)
-	m.sidecars = buildSidecars(snapshot, prev, m.Config.GetRootNamespace(), sameConfig)
-	m.secrets = buildSecrets(snapshot, prev)
-	m.defaults = buildProxyDefaults(snapshot, prev)
-	m.filters = buildEnvoyFilters(snapshot, prev, m.Config.GetRootNamespace())
+	m.tokens = buildTokens(now, prev, m.Config.GetRootNamespace(), beside.keys)
+	m.gateways = buildGateways(now, prev)
+	m.sidecars = buildSidecars(now, prev, m.Config.GetRootNamespace(), sameConfig)
+	m.secrets = buildSecrets(now, prev)
+	m.defaults = buildProxyDefaults(now, prev)
+	m.filters = buildEnvoyFilters(now, prev, m.Config.GetRootNamespace())
 	m.tellApart()
 	return m
 }
@@ -108,17 +112,9 @@ func (m *Mesh) tellApart() {
 	m.routerLabels = namesIn([]labelKeys{preferred, m.peers.selectorLabels, m.gateways.selectors}, m.virtual.gatewayLabels, m.rules.selectorLabels)
 }
 
-// unchanged reports whether m was built from the same resources of these kinds.
-func (m *Mesh) unchanged(snapshot *configstore.Snapshot, of ...*kinds.Kind) bool {
-	if m.from == nil {
-		return false
-	}
-	for _, kind := range of {
-		if !snapshot.Same(m.from, kind) {
-			return false
-		}
-	}
-	return true
+// unchanged reports whether a step from m leaves the resources of these kinds as they are.
+func (m *Mesh) unchanged(now configstore.Step, of ...*kinds.Kind) bool {
+	return m.from != nil && !now.Touches(of...)
 }
 
 // The kinds that this package reads.

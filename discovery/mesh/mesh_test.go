@@ -11,7 +11,7 @@ import (
 )
 
 // apply brings YAML documents into a store.
-func apply(t *testing.T, store *configstore.Store, text string) *configstore.Snapshot {
+func apply(t *testing.T, store *configstore.Store, text string) configstore.Step {
 	t.Helper()
 	documents, err := kinds.Parse("test.yaml", []byte(text))
 	require.NoError(t, err)

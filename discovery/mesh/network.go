@@ -33,11 +33,11 @@ type networkRange struct {
 }
 
 // buildNetworks keeps the index of prev for as long as nothing in it changes: the gateways may be services, of which others do.
-func buildNetworks(snapshot *configstore.Snapshot, prev *Mesh, services *serviceIndex, sameConfig bool) *networkIndex {
-	if prev.networks != nil && sameConfig && prev.services == services && prev.unchanged(snapshot, kindMeshNetworks) {
+func buildNetworks(now configstore.Step, prev *Mesh, services *serviceIndex, sameConfig bool) *networkIndex {
+	if prev.networks != nil && sameConfig && prev.services == services && prev.unchanged(now, kindMeshNetworks) {
 		return prev.networks
 	}
-	index := readNetworks(snapshot, services)
+	index := readNetworks(now.Snapshot, services)
 	if prev.networks != nil && reflect.DeepEqual(index, prev.networks) {
 		return prev.networks
 	}

@@ -47,24 +47,24 @@ type patches[T comparable] struct {
 
 type patch[T comparable] struct {
 	length int
-	change[T]
+	Exchange[T]
 
 	list []T
 }
 
 // patched is like the function. The order must be the same each time, for the elements that the change is about.
-func (p *patches[T]) patched(list []T, c change[T], compare order[T]) []T {
-	if len(list) == 0 || len(c.gone) == 0 && len(c.come) == 0 {
-		return patched(list, c.gone, c.come, compare)
+func (p *patches[T]) patched(list []T, c Exchange[T], compare order[T]) []T {
+	if len(list) == 0 || len(c.Gone) == 0 && len(c.Come) == 0 {
+		return patched(list, c.Gone, c.Come, compare)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, known := range p.made[&list[0]] {
-		if known.length == len(list) && slices.Equal(known.gone, c.gone) && slices.Equal(known.come, c.come) {
+		if known.length == len(list) && slices.Equal(known.Gone, c.Gone) && slices.Equal(known.Come, c.Come) {
 			return known.list
 		}
 	}
-	out := patched(list, c.gone, c.come, compare)
+	out := patched(list, c.Gone, c.Come, compare)
 	if p.made == nil {
 		p.made = map[*T][]patch[T]{}
 	}
@@ -81,42 +81,51 @@ func sortedCopy[T any](list []T, compare order[T]) []T {
 	return out
 }
 
-// difference is what two sorted lists do not have in common. What they have costs a comparison of identities each. Of several that are
-// equal in order, one that stayed may be told of as gone and come.
-func difference[T comparable](old, now []T, compare order[T]) (gone, come []T) {
-	for len(old) > 0 || len(now) > 0 {
-		switch {
-		case len(old) > 0 && len(now) > 0 && old[0] == now[0]:
-			old, now = old[1:], now[1:]
-		case len(now) == 0 || len(old) > 0 && compare(old[0], now[0]) <= 0:
-			gone, old = append(gone, old[0]), old[1:]
-		default:
-			come, now = append(come, now[0]), now[1:]
-		}
+// Exchange is what has gone from a list, and what has come.
+type Exchange[T any] struct{ Gone, Come []T }
+
+// exchangeOf compares two lists. It passes over quickly what both begin and end with.
+func exchangeOf[T comparable](before, now []T) Exchange[T] {
+	for len(before) > 0 && len(now) > 0 && before[0] == now[0] {
+		before, now = before[1:], now[1:]
 	}
-	return gone, come
+	for len(before) > 0 && len(now) > 0 && before[len(before)-1] == now[len(now)-1] {
+		before, now = before[:len(before)-1], now[:len(now)-1]
+	}
+	return Exchange[T]{onlyIn(before, now), onlyIn(now, before)}
 }
 
-// change is what has gone and what has come.
-type change[T any] struct{ gone, come []T }
+// onlyIn lists what is in one list and not in another. Both may be long.
+func onlyIn[T comparable](list, other []T) (out []T) {
+	there := make(map[T]bool, len(other))
+	for _, v := range other {
+		there[v] = true
+	}
+	for _, v := range list {
+		if !there[v] {
+			out = append(out, v)
+		}
+	}
+	return out
+}
 
 // changesBy sorts changes to the keys that they are under.
-func changesBy[K comparable, T any](gone, come []T, keys func(T) []K) map[K]*change[T] {
-	out := map[K]*change[T]{}
-	at := func(key K) *change[T] {
+func exchangesBy[K comparable, T any](gone, come []T, keys func(T) []K) map[K]*Exchange[T] {
+	out := map[K]*Exchange[T]{}
+	at := func(key K) *Exchange[T] {
 		if out[key] == nil {
-			out[key] = &change[T]{}
+			out[key] = &Exchange[T]{}
 		}
 		return out[key]
 	}
 	for _, v := range gone {
 		for _, key := range keys(v) {
-			at(key).gone = append(at(key).gone, v)
+			at(key).Gone = append(at(key).Gone, v)
 		}
 	}
 	for _, v := range come {
 		for _, key := range keys(v) {
-			at(key).come = append(at(key).come, v)
+			at(key).Come = append(at(key).Come, v)
 		}
 	}
 	return out
@@ -124,7 +133,7 @@ func changesBy[K comparable, T any](gone, come []T, keys func(T) []K) map[K]*cha
 
 // patchedLists changes sorted lists, in which an element may be under several keys.
 func patchedLists[K, T comparable](lists table[K, []T], gone, come []T, keys func(T) []K, compare order[T]) table[K, []T] {
-	changes := changesBy(gone, come, keys)
+	changes := exchangesBy(gone, come, keys)
 	if len(changes) == 0 {
 		return lists
 	}
@@ -133,7 +142,7 @@ func patchedLists[K, T comparable](lists table[K, []T], gone, come []T, keys fun
 		edit.expect(min(len(changes), len(come)-len(gone)))
 	}
 	for key, c := range changes {
-		list := patched(lists.get(key), c.gone, c.come, compare)
+		list := patched(lists.get(key), c.Gone, c.Come, compare)
 		edit.put(key, list, len(list) == 0)
 	}
 	return edit.done()

@@ -40,12 +40,12 @@ type peerAuthentications struct {
 	selected []*security.PeerAuthentication
 }
 
-func buildPeerAuthentications(snapshot *configstore.Snapshot, prev *Mesh, root string) *peerAuthenticationIndex {
-	if prev.peers != nil && prev.peers.root == root && prev.unchanged(snapshot, kindPeerAuthentication) {
+func buildPeerAuthentications(now configstore.Step, prev *Mesh, root string) *peerAuthenticationIndex {
+	if prev.peers != nil && prev.peers.root == root && prev.unchanged(now, kindPeerAuthentication) {
 		return prev.peers
 	}
 	index := &peerAuthenticationIndex{root: root, byNamespace: map[string]*peerAuthentications{}, selectorLabels: labelKeys{}}
-	for r := range snapshot.Of(kindPeerAuthentication) {
+	for r := range now.Of(kindPeerAuthentication) {
 		index.add(r)
 	}
 	return index

@@ -24,12 +24,12 @@ var fromMachine = map[string]bool{
 // proxyDefaults is what ProxyConfigs say of the metadata of proxies, by namespace, the oldest first.
 type proxyDefaults map[string][]*networking.ProxyConfig
 
-func buildProxyDefaults(snapshot *configstore.Snapshot, prev *Mesh) proxyDefaults {
-	if prev.unchanged(snapshot, kindProxyConfig) {
+func buildProxyDefaults(now configstore.Step, prev *Mesh) proxyDefaults {
+	if prev.unchanged(now, kindProxyConfig) {
 		return prev.defaults
 	}
 	out := proxyDefaults{}
-	for r := range snapshot.Of(kindProxyConfig) {
+	for r := range now.Of(kindProxyConfig) {
 		out[r.Namespace] = append(out[r.Namespace], specOf[*networking.ProxyConfig](r))
 	}
 	return out

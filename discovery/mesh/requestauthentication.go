@@ -54,9 +54,9 @@ type tokenIndex struct {
 	chooses []string
 }
 
-func buildTokens(snapshot *configstore.Snapshot, prev *Mesh, root string, keys FetchedKeys) *tokenIndex {
+func buildTokens(now configstore.Step, prev *Mesh, root string, keys FetchedKeys) *tokenIndex {
 	before := prev.tokens
-	if before != nil && before.root == root && prev.unchanged(snapshot, kindRequestAuthentication) && before.sameKeys(keys) {
+	if before != nil && before.root == root && prev.unchanged(now, kindRequestAuthentication) && before.sameKeys(keys) {
 		return before
 	}
 	if before == nil {
@@ -65,7 +65,7 @@ func buildTokens(snapshot *configstore.Snapshot, prev *Mesh, root string, keys F
 	x := &tokenIndex{
 		root: root, keys: keys, byNamespace: map[string][]*tokenPolicy{}, byKey: map[kinds.Key]*tokenPolicy{}, sources: map[KeySource]time.Duration{},
 	}
-	for r := range snapshot.Of(kindRequestAuthentication) {
+	for r := range now.Of(kindRequestAuthentication) {
 		if len(specOf[*security.RequestAuthentication](r).GetJwtRules()) > 0 {
 			x.add(r, before.byKey[r.Key()])
 		}

@@ -32,6 +32,10 @@ type Scope struct {
 	// listed is how many of Services a listener has; the others are there since rules send traffic to them. With several listeners
 	// it is not known.
 	listed int
+
+	build   int          // of the mesh that the scope was made for
+	follows int          // the build of the scope that it was made from
+	change  *ScopeChange // nil if the scope was not made from another
 }
 
 // scopeKey is what scopes are shared by.

@@ -1,84 +1,110 @@
 package mesh
 
-import (
-	"maps"
-	"slices"
-)
+import "slices"
 
-// changes are what differs between two catalogs.
-type changes struct {
-	services change[*Service]
-	virtual  change[*VirtualService]
-	rules    []hostAt // hosts whose rules are others
+// ScopeChange is how a scope differs from one that proxies of the same sort had before.
+type ScopeChange struct {
+	// Hosts have another service, or other rules for it.
+	Hosts []string
+	// Egress has what has gone from each listener, and come to it.
+	Egress []EgressChange
+}
 
-	// What scopes had in common they have in common after the changes.
-	serviceLists patches[*Service]
-	virtualLists patches[*VirtualService]
+// EgressChange is how a listener of a scope differs from what it was.
+type EgressChange struct {
+	Services        Exchange[*Service]
+	VirtualServices Exchange[*VirtualService]
+}
+
+// Reshaped are the services that have come to the listener, but for those that had the same shape before, and the same place. It reports false if
+// others have gone.
+func (c *EgressChange) Reshaped() (come []*Service, ok bool) {
+	if len(c.Services.Gone) == 0 {
+		return c.Services.Come, true
+	}
+	were := make(map[*Shape]*Service, len(c.Services.Gone))
+	for _, s := range c.Services.Gone {
+		were[s.Shape] = s
+	}
+	for _, s := range c.Services.Come {
+		if was := were[s.Shape]; was != nil && compareShown(was, s) == 0 {
+			delete(were, s.Shape)
+		} else {
+			come = append(come, s)
+		}
+	}
+	return come, len(were) == 0
+}
+
+// Since is how a scope differs from an earlier one of the same sort. Mostly the scope was made from that one, and knows. Otherwise the two
+// are compared.
+func (s *Scope) Since(before *Scope) *ScopeChange {
+	switch {
+	case s == before:
+		return &ScopeChange{Egress: make([]EgressChange, len(s.Egress))}
+	case s.change != nil && s.follows == before.build:
+		return s.change
+	default:
+		return compareScopes(before, s)
+	}
+}
+
+// compareScopes compares all that two scopes of the same sort hold.
+func compareScopes(before, now *Scope) *ScopeChange {
+	c := &ScopeChange{Egress: make([]EgressChange, len(now.Egress))}
+	for _, s := range before.Services {
+		if now.byHost.get(s.Hostname) == nil {
+			c.Hosts = append(c.Hosts, s.Hostname)
+		}
+	}
+	for _, s := range now.Services {
+		if before.byHost.get(s.Hostname) != s || !slices.Equal(before.rules.get(s.Hostname), now.rules.get(s.Hostname)) {
+			c.Hosts = append(c.Hosts, s.Hostname)
+		}
+	}
+	for i, e := range now.Egress {
+		c.Egress[i] = EgressChange{exchangeOf(before.Egress[i].Services, e.Services), exchangeOf(before.Egress[i].VirtualServices, e.VirtualServices)}
+	}
+	return c
 }
 
 // scopeOf is what a sort of proxies sees: the scope that was last made for them where that shows the same, or what follows from it.
 func (m *Mesh) scopeOf(key scopeKey) *Scope {
 	before := m.memory.scopes.get(key)
 	after := m.scopeAfter(key, before)
-	m.memory.scopes.keep(key, rememberedScope{after, m.catalog}, m.build)
+	m.memory.scopes.keep(key, rememberedScope{after, m.catalog, m.build}, m.build)
 	return after
 }
 
 func (m *Mesh) scopeAfter(key scopeKey, before rememberedScope) *Scope {
-	switch {
-	case before.scope == nil:
-		return m.catalog.buildScope(key)
-	case before.of == m.catalog:
-		return before.scope
+	if before.scope == nil {
+		return m.newScope(key)
 	}
-	if before.of.config == m.catalog.config {
-		c := m.changesSince(before.of)
+	if c := m.changesSince(before.asked); c != nil && !c.config {
 		if !before.scope.concernedBy(c) {
 			return before.scope
 		}
-		if after, ok := m.catalog.patchScope(before, c); ok {
+		if after, ok := m.patchScope(before, c); ok {
 			return after
 		}
 	}
-	if after := m.catalog.buildScope(key); !after.same(before.scope) {
-		return after
+	after := m.newScope(key)
+	if after.same(before.scope) {
+		return before.scope
 	}
-	return before.scope
+	return after
 }
 
-// changesSince finds once for all scopes what differs.
-func (m *Mesh) changesSince(before catalog) *changes {
-	return m.changes.get(before, func() *changes {
-		c := &changes{}
-		c.services.gone, c.services.come = differenceOf(before.services, m.services, (*serviceIndex).list, compareServices)
-		c.virtual.gone, c.virtual.come = differenceOf(before.virtual, m.virtual, (*virtualServiceIndex).list, compareVirtualServices)
-		gone, come := differenceOf(before.rules, m.rules, (*destinationRuleIndex).list, compareRules)
-		hosts := map[hostAt]bool{}
-		for _, rule := range slices.Concat(gone, come) {
-			hosts[rule.at] = true
-		}
-		c.rules = slices.Collect(maps.Keys(hosts))
-		return c
-	})
+func (m *Mesh) newScope(key scopeKey) *Scope {
+	s := m.catalog.buildScope(key)
+	s.build = m.build
+	return s
 }
-
-func differenceOf[X, T comparable](before, now X, list func(X) []T, compare order[T]) (gone, come []T) {
-	if before == now {
-		return nil, nil
-	}
-	return difference(list(before), list(now), compare)
-}
-
-func (x *serviceIndex) list() []*Service { return x.all }
-
-func (x *virtualServiceIndex) list() []*VirtualService { return x.mesh }
-
-func (x *destinationRuleIndex) list() []*DestinationRule { return x.all }
 
 // concernedBy reports whether a scope may show anything else after the changes.
 func (s *Scope) concernedBy(c *changes) bool {
-	return c.many() || slices.ContainsFunc(c.services.gone, s.sees) || slices.ContainsFunc(c.services.come, s.sees) ||
-		slices.ContainsFunc(c.virtual.gone, s.obeys) || slices.ContainsFunc(c.virtual.come, s.obeys) ||
+	return c.many() || slices.ContainsFunc(c.services.Gone, s.sees) || slices.ContainsFunc(c.services.Come, s.sees) ||
+		slices.ContainsFunc(c.virtual.Gone, s.obeys) || slices.ContainsFunc(c.virtual.Come, s.obeys) ||
 		slices.ContainsFunc(c.rules, s.looksFor)
 }
 

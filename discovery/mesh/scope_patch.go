@@ -1,6 +1,9 @@
 package mesh
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // scopePatch is a scope on its way to the next one, by way of the hosts that changes may be about.
 type scopePatch struct {
@@ -12,26 +15,29 @@ type scopePatch struct {
 	egress  Egress
 
 	hosts  []string // whose services may be others
-	listed change[*Service]
-	head   change[*Service] // of those services of the scope that the listener has
-	tail   []*Service       // those that only rules led to, which are gone
+	listed Exchange[*Service]
+	head   Exchange[*Service] // of those services of the scope that the listener has
+	tail   []*Service         // those that only rules led to, which are gone
 	byHost *tableEdit[string, *Service]
 	rules  *tableEdit[string, []*DestinationRule]
 	differ bool
+
+	virtual Exchange[*VirtualService] // of those that the listener obeys
+	touched map[string]bool           // hosts that have another service, or other rules for it
 }
 
 // patchScope makes what follows from a scope, if it has a single listener, for all ports, and nothing of the changes is about services that
 // only rules lead to. It is the scope itself if that shows the same.
-func (c *catalog) patchScope(before rememberedScope, changed *changes) (*Scope, bool) {
+func (m *Mesh) patchScope(before rememberedScope, changed *changes) (*Scope, bool) {
 	if len(before.scope.Egress) != 1 || before.scope.Egress[0].ownPort() || changed.many() {
 		return nil, false
 	}
 	p := scopePatch{
-		catalog: c, changed: changed, before: before, scope: *before.scope, egress: *before.scope.Egress[0],
-		byHost: before.scope.byHost.edit(), rules: before.scope.rules.edit(),
+		catalog: &m.catalog, changed: changed, before: before, scope: *before.scope, egress: *before.scope.Egress[0],
+		byHost: before.scope.byHost.edit(), rules: before.scope.rules.edit(), touched: map[string]bool{},
 	}
 	p.replaceVirtualServices()
-	for _, s := range slices.Concat(changed.services.gone, changed.services.come) {
+	for _, s := range slices.Concat(changed.services.Gone, changed.services.Come) {
 		if before.scope.sees(s) {
 			p.hosts = append(p.hosts, s.Hostname)
 		}
@@ -45,10 +51,10 @@ func (c *catalog) patchScope(before rememberedScope, changed *changes) (*Scope, 
 	for _, at := range changed.rules {
 		p.replaceRules(at)
 	}
-	return p.done(), true
+	return p.done(m.build), true
 }
 
-func (p *scopePatch) done() *Scope {
+func (p *scopePatch) done(build int) *Scope {
 	if !p.differ {
 		return p.before.scope
 	}
@@ -61,19 +67,21 @@ func (p *scopePatch) done() *Scope {
 	}
 	// Copies, for the patch knows the scope before, which is not to stay for as long as this one.
 	scope, egress := p.scope, p.egress
-	scope.listed += len(p.head.come) - len(p.head.gone)
+	scope.listed += len(p.head.Come) - len(p.head.Gone)
 	scope.Services, scope.Egress = head, []*Egress{&egress}
 	scope.byHost, scope.rules = p.byHost.done(), p.rules.done()
+	scope.build, scope.follows = build, p.before.scope.build
+	scope.change = &ScopeChange{Hosts: slices.Collect(maps.Keys(p.touched)), Egress: []EgressChange{{Services: p.listed, VirtualServices: p.virtual}}}
 	return &scope
 }
 
 func (p *scopePatch) replaceVirtualServices() {
-	gone, come := those(p.changed.virtual.gone, p.egress.obeys), those(p.changed.virtual.come, p.egress.obeys)
+	gone, come := those(p.changed.virtual.Gone, p.egress.obeys), those(p.changed.virtual.Come, p.egress.obeys)
 	if len(gone) == 0 && len(come) == 0 {
 		return
 	}
-	p.differ = true
-	p.egress.VirtualServices = p.replacedVirtualServices(change[*VirtualService]{gone, come})
+	p.differ, p.virtual = true, Exchange[*VirtualService]{gone, come}
+	p.egress.VirtualServices = p.replacedVirtualServices(p.virtual)
 	p.egress.byName = p.egress.replacedOwners(gone, come)
 	for _, vs := range slices.Concat(gone, come) {
 		for _, d := range vs.sendsTo {
@@ -83,11 +91,11 @@ func (p *scopePatch) replaceVirtualServices() {
 }
 
 // replacedVirtualServices has in common with other scopes what they obey alike: public rules.
-func (p *scopePatch) replacedVirtualServices(c change[*VirtualService]) []*VirtualService {
+func (p *scopePatch) replacedVirtualServices(c Exchange[*VirtualService]) []*VirtualService {
 	private := func(vs *VirtualService) bool { return !vs.visibility.public() }
 	list, compare := p.egress.VirtualServices, obeyedBefore(p.egress.namespace)
-	if slices.ContainsFunc(c.gone, private) || slices.ContainsFunc(c.come, private) {
-		return patched(list, c.gone, c.come, compare)
+	if slices.ContainsFunc(c.Gone, private) || slices.ContainsFunc(c.Come, private) {
+		return patched(list, c.Gone, c.Come, compare)
 	}
 	return p.changed.virtualLists.patched(list, c, compare)
 }
@@ -155,7 +163,7 @@ func (p *scopePatch) replaceHost(host string) bool {
 			return false
 		}
 	}
-	p.listed.gone, p.listed.come = append(p.listed.gone, without(was, is)...), append(p.listed.come, without(is, was)...)
+	p.listed.Gone, p.listed.Come = append(p.listed.Gone, without(was, is)...), append(p.listed.Come, without(is, was)...)
 	p.differ = p.differ || !slices.Equal(was, is)
 	var now *Service
 	for i, s := range is {
@@ -169,16 +177,16 @@ func (p *scopePatch) replaceHost(host string) bool {
 	if before == now {
 		return true
 	}
-	p.differ = true
+	p.differ, p.touched[host] = true, true
 	switch {
 	case before == nil:
 	case len(was) > 0:
-		p.head.gone = append(p.head.gone, before)
+		p.head.Gone = append(p.head.Gone, before)
 	default:
 		p.tail = append(p.tail, before)
 	}
 	if now != nil {
-		p.head.come = append(p.head.come, now)
+		p.head.Come = append(p.head.Come, now)
 	}
 	p.byHost.put(host, now, now == nil)
 	p.findRules(host)
@@ -204,12 +212,7 @@ func (p *scopePatch) findRules(host string) {
 		rules = p.rulesFor(&p.scope, service)
 	}
 	if !slices.Equal(rules, p.rules.get(host)) {
-		p.differ = true
+		p.differ, p.touched[host] = true, true
 		p.rules.put(host, rules, len(rules) == 0)
 	}
-}
-
-// many tells of changes that are not worth looking for in what there is.
-func (c *changes) many() bool {
-	return len(c.services.gone)+len(c.services.come)+len(c.virtual.gone)+len(c.virtual.come)+len(c.rules) > 500
 }

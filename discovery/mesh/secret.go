@@ -33,12 +33,12 @@ type madeSecret struct {
 	problem string
 }
 
-func buildSecrets(snapshot *configstore.Snapshot, prev *Mesh) secretIndex {
-	if prev.secrets.byNamespace != nil && prev.unchanged(snapshot, kinds.Secret) {
+func buildSecrets(now configstore.Step, prev *Mesh) secretIndex {
+	if prev.secrets.byNamespace != nil && prev.unchanged(now, kinds.Secret) {
 		return prev.secrets
 	}
 	index := secretIndex{byNamespace: map[string][]*Secret{}, made: map[*kinds.Resource]*madeSecret{}, last: map[kinds.Key]*Secret{}}
-	for r := range snapshot.Of(kinds.Secret) {
+	for r := range now.Of(kinds.Secret) {
 		made := prev.secrets.made[r]
 		if made == nil {
 			made = makeSecret(r)

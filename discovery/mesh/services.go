@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// serviceIndex is every service. It never changes: that of the next mesh is made of it and of what differs between two snapshots.
+// serviceIndex is every service. It never changes: that of the next mesh is made of it and of what a step changes.
 type serviceIndex struct {
 	all         []*Service // the oldest first
 	byNamespace table[string, []*Service]
@@ -34,36 +34,37 @@ type entry struct {
 
 type hostKey struct{ namespace, host string }
 
-// buildServices follows from the services of prev with what has changed since, as the configuration and the trust of m say.
-func buildServices(snapshot *configstore.Snapshot, prev, m *Mesh) *serviceIndex {
+// buildServices follows from the services of prev with what a step changes, as the configuration and the trust of m say. It also returns
+// which services have gone and come.
+func buildServices(now configstore.Step, prev, m *Mesh) (*serviceIndex, Exchange[*Service]) {
 	before, exportDefault := prev.services, m.Config.GetDefaultServiceExportTo()
 	changed := m.Trust().changedSince(prev.Trust())
 	sameDefault := slices.Equal(prev.Config.GetDefaultServiceExportTo(), exportDefault) && samePorts(prev.Config, m.Config)
 	switch {
 	case before == nil:
 		before = &serviceIndex{workloads: &workloadIndex{}}
-	case sameDefault && len(changed.Revoked) == 0 && prev.unchanged(snapshot, kindServiceEntry, kindWorkloadEntry):
-		return before
+	case sameDefault && len(changed.Revoked) == 0 && prev.unchanged(now, kindServiceEntry, kindWorkloadEntry):
+		return before, Exchange[*Service]{}
 	}
 	u := serviceUpdate{
 		before: before, exportDefault: exportDefault, config: m.Config, trust: m.Trust(),
 		entries: before.entries.edit(), faulty: before.faulty.edit(), hosts: map[hostKey]ownChange{},
 	}
 	var workloads []workloadChange
-	u.entries.expect(snapshot.Len(kindServiceEntry) - u.entries.size)
-	u.workloads, workloads = before.workloads.following(snapshot, prev.from)
+	u.entries.expect(now.Len(kindServiceEntry) - u.entries.size)
+	u.workloads, workloads = before.workloads.following(now.Edits(kindWorkloadEntry))
 	selections := before.selections(workloads)
 	before.addNaming(changed, selections)
-	for was, is := range snapshot.Since(prev.from, kindServiceEntry) {
-		u.replace(was, is)
-		delete(selections, was)
+	for _, e := range now.Edits(kindServiceEntry) {
+		u.replace(e.Before, e.After)
+		delete(selections, e.Before)
 	}
 	if sameDefault {
 		for r, selected := range selections {
 			u.convert(r, r, selected)
 		}
 	} else {
-		u.convertRest(snapshot, prev.from)
+		u.convertRest(now)
 	}
 	return u.done()
 }
@@ -169,13 +170,14 @@ func (u *serviceUpdate) convert(before, after *kinds.Resource, selected []*workl
 	}
 }
 
-// convertRest converts the entries that have not changed themselves.
-func (u *serviceUpdate) convertRest(snapshot, previous *configstore.Snapshot) {
-	if previous == nil {
-		return
+// convertRest converts the entries that the step does not change.
+func (u *serviceUpdate) convertRest(now configstore.Step) {
+	edited := map[*kinds.Resource]bool{}
+	for _, e := range now.Edits(kindServiceEntry) {
+		edited[e.After] = true
 	}
-	for r := range snapshot.Of(kindServiceEntry) {
-		if previous.Get(r.Key()) == r {
+	for r := range now.Of(kindServiceEntry) {
+		if !edited[r] {
 			u.convert(r, r, u.workloads.selectedBy(r))
 		}
 	}
@@ -207,7 +209,7 @@ func (u *serviceUpdate) all() iter.Seq2[hostKey, []*Service] {
 	}
 }
 
-func (u *serviceUpdate) done() *serviceIndex {
+func (u *serviceUpdate) done() (*serviceIndex, Exchange[*Service]) {
 	x := *u.before
 	x.workloads, x.entries, x.faulty = u.workloads, u.entries.done(), u.faulty.done()
 	x.selecting = patchedLists(x.selecting, u.gone, u.come, func(r *kinds.Resource) []labelAt { return []labelAt{selectorPlace(r)} }, compareResources)
@@ -227,7 +229,7 @@ func (u *serviceUpdate) done() *serviceIndex {
 	}
 	x.hosts = hosts.done()
 	x.replaceServices(gone, come)
-	return &x
+	return &x, Exchange[*Service]{gone, come}
 }
 
 // replaceServices brings what is listed of the services to a new state.

@@ -17,13 +17,13 @@ type sidecarIndex struct {
 	selectorLabels labelKeys
 }
 
-func buildSidecars(snapshot *configstore.Snapshot, prev *Mesh, root string, sameConfig bool) sidecarIndex {
-	if sameConfig && prev.unchanged(snapshot, kindSidecar) {
+func buildSidecars(now configstore.Step, prev *Mesh, root string, sameConfig bool) sidecarIndex {
+	if sameConfig && prev.unchanged(now, kindSidecar) {
 		return prev.sidecars
 	}
 	index := sidecarIndex{byNamespace: map[string][]*kinds.Resource{}, selectorLabels: labelKeys{}}
 	for _, selecting := range []bool{true, false} {
-		for r := range snapshot.Of(kindSidecar) {
+		for r := range now.Of(kindSidecar) {
 			if selector := specOf[*networking.Sidecar](r).GetWorkloadSelector(); (selector != nil) == selecting {
 				index.byNamespace[r.Namespace] = append(index.byNamespace[r.Namespace], r)
 				index.selectorLabels.add(selector.GetLabels())

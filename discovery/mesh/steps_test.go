@@ -41,7 +41,7 @@ func TestAMeshBuiltInStepsSaysWhatOneBuiltAtOnceSays(t *testing.T) {
 				if draw.oneIn(4) {
 					continue
 				}
-				atOnce := mesh.Build(store.Snapshot(), nil).WithTrust(trust)
+				atOnce := mesh.Build(store.Snapshot().FromNothing(), nil).WithTrust(trust)
 				require.Equal(t, atOnce.Problems(), stepwise.Problems())
 				require.Equal(t, atOnce.KeyProblems(), stepwise.KeyProblems())
 				require.Equal(t, atOnce.KeySources(), stepwise.KeySources())

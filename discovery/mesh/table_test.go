@@ -71,8 +71,8 @@ func TestListsArePatchedInTheirOrder(t *testing.T) {
 		require.Equal(t, before, list, "the list itself stays")
 		require.ElementsMatch(t, want, after)
 		require.True(t, slices.IsSortedFunc(after, inGroups))
-		left, arrived := difference(list, after, inGroups)
-		require.ElementsMatch(t, after, patched(list, left, arrived, inGroups))
+		x := exchangeOf(list, after)
+		require.ElementsMatch(t, after, patched(list, x.Gone, x.Come, inGroups))
 		list = after
 	}
 }

@@ -25,7 +25,7 @@ func (m *Mesh) WithTrust(trust Trust) *Mesh {
 	if m.Trust().same(now) {
 		return m
 	}
-	return build(m.from, m, given{keys: m.tokens.keys, trust: now})
+	return build(m.from.FromItself(), m, given{keys: m.tokens.keys, trust: now})
 }
 
 func sortedSet(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }

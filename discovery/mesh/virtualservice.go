@@ -32,8 +32,8 @@ type VirtualService struct {
 	matchesNamespace bool
 }
 
-// virtualServiceIndex is every VirtualService. It never changes: that of the next mesh is made of it and of what differs between two
-// snapshots.
+// virtualServiceIndex is every VirtualService. It never changes: that of the next mesh is made of it and of what a step
+// changes.
 type virtualServiceIndex struct {
 	mesh        []*VirtualService // those that address sidecars, the oldest first
 	byNamespace table[string, []*VirtualService]
@@ -46,25 +46,25 @@ type virtualServiceIndex struct {
 	gatewayLabels labelCounts // that routers must match
 }
 
-// buildVirtualServices follows from those of prev with what has changed since.
-func buildVirtualServices(snapshot *configstore.Snapshot, prev *Mesh, config *meshconfig.MeshConfig) *virtualServiceIndex {
+// buildVirtualServices follows from those of prev with what a step changes. It also returns which of those for sidecars have gone and come.
+func buildVirtualServices(now configstore.Step, prev *Mesh, config *meshconfig.MeshConfig) (*virtualServiceIndex, Exchange[*VirtualService]) {
 	before, exportDefault := prev.virtual, config.GetDefaultVirtualServiceExportTo()
-	previous := prev.from
+	edits := now.Edits(kindVirtualService)
 	switch {
 	case before == nil || !slices.Equal(prev.Config.GetDefaultVirtualServiceExportTo(), exportDefault):
-		before, previous = &virtualServiceIndex{}, nil
-	case prev.unchanged(snapshot, kindVirtualService):
-		return before
+		before, edits = &virtualServiceIndex{}, now.All(kindVirtualService)
+	case len(edits) == 0:
+		return before, Exchange[*VirtualService]{}
 	}
 	u := virtualServiceUpdate{
-		virtualServiceIndex: *before, snapshot: snapshot,
+		virtualServiceIndex: *before, snapshot: now.Snapshot,
 		delegation: delegation{delegates: map[*kinds.Resource]*VirtualService{}, exportDefault: exportDefault},
 		changed:    map[*kinds.Resource]*kinds.Resource{},
 	}
 	delegators := map[*kinds.Resource]bool{}
-	for was, is := range snapshot.Since(previous, kindVirtualService) {
-		u.note(was, is)
-		for _, r := range before.delegating.get(cmp.Or(was, is).Key()) {
+	for _, e := range edits {
+		u.note(e.Before, e.After)
+		for _, r := range before.delegating.get(cmp.Or(e.Before, e.After).Key()) {
 			delegators[r] = true
 		}
 	}
@@ -102,7 +102,7 @@ func (u *virtualServiceUpdate) note(was, is *kinds.Resource) {
 	}
 }
 
-func (u *virtualServiceUpdate) done() *virtualServiceIndex {
+func (u *virtualServiceUpdate) done() (*virtualServiceIndex, Exchange[*VirtualService]) {
 	x := u.virtualServiceIndex
 	resolved := x.resolved.edit()
 	resolved.expect(len(u.come) - len(u.gone))
@@ -119,10 +119,11 @@ func (u *virtualServiceUpdate) done() *virtualServiceIndex {
 	x.mesh = patched(x.mesh, gone, come, compareVirtualServices)
 	x.byNamespace = patchedLists(x.byNamespace, gone, come, func(vs *VirtualService) []string { return []string{vs.Resource.Namespace} }, compareVirtualServices)
 	x.sourceLabels = x.sourceLabels.changed(sourcesOf(gone), sourcesOf(come))
+	forSidecars := Exchange[*VirtualService]{gone, come}
 	gone, come = those(u.gone, (*VirtualService).forRouters), those(u.come, (*VirtualService).forRouters)
 	x.byGateway = patchedLists(x.byGateway, gone, come, (*VirtualService).routerGateways, compareVirtualServices)
 	x.gatewayLabels = x.gatewayLabels.changed(sourcesOf(gone), sourcesOf(come))
-	return &x
+	return &x, forSidecars
 }
 
 // those are the ones of which something is true.

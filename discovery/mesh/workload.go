@@ -23,21 +23,21 @@ type labelAt struct{ namespace, name, value string }
 // workloadChange is a WorkloadEntry as it was and as it is; nil where there is none.
 type workloadChange struct{ before, after *workload }
 
-// following is the index that follows with a snapshot, and what differs.
-func (x *workloadIndex) following(snapshot, previous *configstore.Snapshot) (*workloadIndex, []workloadChange) {
+// following is the index that follows from edits of WorkloadEntries, and what differs.
+func (x *workloadIndex) following(edits []configstore.Edit) (*workloadIndex, []workloadChange) {
 	var changes []workloadChange
 	var gone, come []*workload
 	converted := x.converted.edit()
-	for before, after := range snapshot.Since(previous, kindWorkloadEntry) {
+	for _, e := range edits {
 		var c workloadChange
-		if before != nil {
-			c.before = x.converted.get(before)
-			converted.remove(before)
+		if e.Before != nil {
+			c.before = x.converted.get(e.Before)
+			converted.remove(e.Before)
 			gone = append(gone, c.before)
 		}
-		if after != nil {
-			c.after = convertWorkload(after)
-			converted.set(after, c.after)
+		if e.After != nil {
+			c.after = convertWorkload(e.After)
+			converted.set(e.After, c.after)
 			come = append(come, c.after)
 		}
 		changes = append(changes, c)

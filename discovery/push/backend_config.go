@@ -56,8 +56,8 @@ func (all *configCaches) forget(sharedViews map[sharedViewKey]*sharedView) {
 func (c *configCache) forget(used []*sharedView) {
 	live := make(map[translate.Backend]*backendConfig, len(c.backendConfigs))
 	for _, x := range used {
-		for i, b := range x.backends {
-			live[b] = x.backendConfigs[i]
+		for _, b := range x.backends {
+			live[b.Backend] = b.config
 		}
 	}
 	c.backendConfigs, c.sweep = live, 2*len(live)
@@ -78,7 +78,7 @@ func (e *Engine) make(s *configCache, view translate.View, b translate.Backend) 
 	return p
 }
 
-// exchanged brings a set to what the configurations are now, by what went and what came.
+// exchanged brings a set to what the configurations are now, by what has gone and what has come.
 func exchanged(set *ads.Set, went, came []*backendConfig, of func(*backendConfig) *made) *ads.Set {
 	if len(went)+len(came) == 0 && set != nil {
 		return set
@@ -100,28 +100,4 @@ func exchanged(set *ads.Set, went, came []*backendConfig, of func(*backendConfig
 		}
 	}
 	return set.With(upserts, gone)
-}
-
-// difference is what only one of two lists has. What both begin and end with is passed over quickly.
-func difference(before, now []*backendConfig) (went, came []*backendConfig) {
-	for len(before) > 0 && len(now) > 0 && before[0] == now[0] {
-		before, now = before[1:], now[1:]
-	}
-	for len(before) > 0 && len(now) > 0 && before[len(before)-1] == now[len(now)-1] {
-		before, now = before[:len(before)-1], now[:len(now)-1]
-	}
-	return without(before, now), without(now, before)
-}
-
-func without(list, other []*backendConfig) (out []*backendConfig) {
-	there := make(map[*backendConfig]bool, len(other))
-	for _, p := range other {
-		there[p] = true
-	}
-	for _, p := range list {
-		if !there[p] {
-			out = append(out, p)
-		}
-	}
-	return out
 }

@@ -17,7 +17,7 @@ import (
 func TestAProxyThatCannotBeTranslatedForIsForgotten(t *testing.T) {
 	t.Parallel()
 	e := New(slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-	e.Update(mesh.Build(configstore.New().Apply(configstore.Batch{}), nil), 1, nil)
+	e.Update(mesh.Build(configstore.New().Apply(configstore.Batch{}), nil), configstore.Step{})
 	node := &corev3.Node{Id: "sidecar~10.0.0.1~a.default~default.svc.cluster.local"}
 	whole := e.caches.in
 	e.caches.in = nil // without a cache nothing can be made
@@ -30,7 +30,7 @@ func TestAProxyThatCannotBeTranslatedForIsForgotten(t *testing.T) {
 	require.Empty(t, e.classes)
 
 	e.caches.in = whole
-	e.Update(e.mesh, 2, nil)
+	e.Update(e.mesh, configstore.Step{})
 	s, err := e.Open(t.Context(), node, true)
 	require.NoError(t, err)
 	require.NotNil(t, s.Snapshot())

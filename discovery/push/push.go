@@ -16,6 +16,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/demand"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/internal/ads"
@@ -127,19 +128,20 @@ func (e *Engine) leave(s *ads.Subscriber) {
 	delete(e.members, s)
 }
 
-// Update brings every class to a new state of the mesh, to which the given changes have led.
-func (e *Engine) Update(m *mesh.Mesh, revision int64, changes []Change) {
-	e.update(m, strconv.FormatInt(revision, 10), changes)
-	e.tellers.between.tell(strconv.FormatInt(revision, 10), between(m)) // which keeps no proxy waiting
+// Update brings every class to a new state of the mesh, to which a step has led.
+func (e *Engine) Update(m *mesh.Mesh, step configstore.Step) {
+	revision := strconv.FormatInt(m.Revision, 10)
+	e.update(m, revision, step)
+	e.tellers.between.tell(revision, between(m)) // which keeps no proxy waiting
 }
 
-func (e *Engine) update(m *mesh.Mesh, revision string, changes []Change) {
+func (e *Engine) update(m *mesh.Mesh, revision string, step configstore.Step) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	news := e.journal.begin(revision)
 	before := e.mesh
 	e.mesh, e.revision = m, revision
-	e.tellUnusable(changes)
+	e.tellUnusable(step)
 	if before == nil || !e.sortsLike(before) {
 		e.regroup()
 	}

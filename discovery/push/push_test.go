@@ -48,20 +48,16 @@ func (b *bench) remove(k kinds.Key) { b.push([]configstore.Change{{Key: k}}) }
 
 func (b *bench) push(changes []configstore.Change) {
 	b.revision++
-	before := b.config.Snapshot()
-	pushed := make([]push.Change, len(changes))
-	for i, c := range changes {
-		pushed[i] = push.Change{Before: before.Get(c.Key), After: c.Resource}
-	}
-	b.mesh = mesh.Build(b.config.Apply(configstore.Batch{Revision: b.revision, Changes: changes}), b.mesh)
-	b.Update(b.mesh, b.revision, pushed)
+	step := b.config.Apply(configstore.Batch{Revision: b.revision, Changes: changes})
+	b.mesh = mesh.Build(step, b.mesh)
+	b.Update(b.mesh, step)
 }
 
 // believe pushes what follows from what is trusted.
 func (b *bench) believe(trust mesh.Trust) {
 	if now := b.mesh.WithTrust(trust); now != b.mesh {
 		b.mesh = now
-		b.Update(now, now.Revision, nil)
+		b.Update(now, configstore.Step{})
 	}
 }
 

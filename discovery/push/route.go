@@ -1,12 +1,12 @@
 package push
 
 import (
-	"slices"
 	"time"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/envoyfilter"
+	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
@@ -28,16 +28,23 @@ func (r routes) forgetful() routes {
 	return r
 }
 
-// route makes the routes. What the shared view sees may have changed, and what a router exposes; nothing else, if it is alike.
-func (x *sharedView) route(e *Engine, s translate.View, before *sharedView, alike bool, changed map[string]bool) {
-	if x.routes.hosts.made != nil && alike && x.generations.listened == before.generations.listened {
+// routing is what has changed for routes.
+type routing struct {
+	before  *sharedView
+	since   *mesh.ScopeChange // nil if the conditions may be others, too
+	changed map[string]bool   // hosts that have another service, or another policy
+}
+
+// route makes the routes.
+func (x *sharedView) route(e *Engine, s translate.View, r *routing) {
+	if x.routes.hosts.made != nil && r.since != nil && x.generations.listened == r.before.generations.listened {
 		begun := time.Now()
-		if news, ok := s.Rerouted(x.routes.memory, before.scope, changed); ok {
+		if news, ok := s.Rerouted(x.routes.memory, r.before.scope, r.since, r.changed); ok {
 			e.translated(VirtualHostType, begun, x.routes.hosts.change(news.Hosts, news.Gone, x.host(e)))
 			return
 		}
 	}
-	if x.routes.scopes.made != nil && alike && slices.EqualFunc(x.backends, before.backends, sameShape) {
+	if x.routes.scopes.made != nil && r.since != nil && len(r.changed) == 0 {
 		begun := time.Now()
 		if changed, ok := s.ReroutedByHost(x.routes.memory); ok {
 			x.routes.rerouteByHost(e, begun, changed, x.host(e))
@@ -47,7 +54,7 @@ func (x *sharedView) route(e *Engine, s translate.View, before *sharedView, alik
 	if x.routes.memory == nil {
 		x.routes.memory = translate.NewMemory(x.configCache.routes)
 	}
-	s = s.Recall(x.routes.memory, func(host string) bool { return changed[host] })
+	s = s.Recall(x.routes.memory, func(host string) bool { return r.changed[host] })
 	patches := envoyfilter.For(e.mesh, x.proxy())
 	switch patched := patches.Patches(envoyfilter.InRoutes...); {
 	case x.key.divided && patched:

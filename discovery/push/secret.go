@@ -7,8 +7,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
+	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/kinds"
 )
 
 // denials tells of secrets that proxies ask for and are not given: a listener that waits for one that never comes accepts connections
@@ -84,14 +86,14 @@ func (e *Engine) denied() (out []Problem) {
 }
 
 // tellUnusable tells of secrets that were changed and cannot be used, which nobody noticed where they were written.
-func (e *Engine) tellUnusable(changes []Change) {
-	for _, c := range changes {
-		if c.After == nil || !c.ofSecrets() {
+func (e *Engine) tellUnusable(step configstore.Step) {
+	for _, edit := range step.Edits(kinds.Secret) {
+		if edit.After == nil {
 			continue
 		}
-		if problem := e.mesh.ProblemOfSecret(c.After); problem != "" {
+		if problem := e.mesh.ProblemOfSecret(edit.After); problem != "" {
 			e.invalid.Inc()
-			e.log.Error("a secret cannot be used", "secret", c.After.Key().FullName(), "revision", e.revision, "error", problem)
+			e.log.Error("a secret cannot be used", "secret", edit.After.Key().FullName(), "revision", e.revision, "error", problem)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package push
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -18,12 +19,11 @@ type sharedView struct {
 	configCache *configCache
 
 	// What it was made from.
-	scope          *mesh.Scope
-	frontend       *mesh.Frontend // of routers
-	patches        []mesh.Patch
-	backends       []translate.Backend
-	backendConfigs []*backendConfig
-	listened       []any
+	scope    *mesh.Scope
+	frontend *mesh.Frontend // of routers
+	patches  []mesh.Patch
+	backends map[string]seen // by host
+	listened []any
 
 	clusters, endpoints, names *ads.Set
 	routes                     routes
@@ -70,6 +70,7 @@ func (x *sharedView) clone() *sharedView {
 	}
 	copied := *x
 	copied.routes, copied.outbound, copied.asked = x.routes.forgetful(), nil, nil
+	copied.backends = maps.Clone(x.backends)
 	return &copied
 }
 
@@ -90,130 +91,126 @@ func (x *sharedView) update(e *Engine) {
 		return
 	}
 	alike := x.scope != nil && s.Scope().Sidecar == x.scope.Sidecar && cache == x.configCache && slices.Equal(patches, x.patches)
-	same := alike && frontend == x.frontend
 	before := *x
 	x.scope, x.frontend, x.patches, x.configCache = s.Scope(), frontend, patches, cache
 	if cache != before.configCache {
 		x.routes = x.routes.forgetful()
 	}
-	x.compose(e, s, &before)
-	changed := x.changedHosts(before.backends)
-	x.look(&before, s, same, changed)
-	if x.generations.shapes != before.generations.shapes {
-		x.name(e, s)
-	}
-	if !same || x.generations.routed(&before, x) {
-		x.route(e, s, &before, alike, changed)
-	}
-}
-
-// compose finds the configurations of what the proxies see.
-func (x *sharedView) compose(e *Engine, s translate.View, before *sharedView) {
-	x.backends = s.BackendsAfter(before.backends, before.scope)
-	if x.configCache == before.configCache && before.backendConfigs != nil && sameBackends(x.backends, before.backends) {
+	if !alike {
+		x.remake(e, s, &before)
 		return
 	}
-	x.backendConfigs = make([]*backendConfig, len(x.backends))
-	for i, b := range x.backends {
-		if x.backendConfigs[i] = x.configBefore(before, i); x.backendConfigs[i] == nil {
-			x.backendConfigs[i] = e.make(x.configCache, s, b)
+	since := x.scope.Since(before.scope)
+	changed := x.replace(e, s, since.Hosts)
+	x.follow(e, s, &before, since, changed)
+}
+
+// remake makes everything anew, from whatever the proxies saw before.
+func (x *sharedView) remake(e *Engine, s translate.View, before *sharedView) {
+	hosts := slices.Collect(maps.Keys(x.backends))
+	for _, service := range x.scope.Services {
+		if _, known := x.backends[service.Hostname]; !known {
+			hosts = append(hosts, service.Hostname)
 		}
 	}
-	went, came := difference(before.backendConfigs, x.backendConfigs)
-	x.clusters = exchanged(x.clusters, went, came, func(p *backendConfig) *made { return &p.clusters })
-	x.endpoints = exchanged(x.endpoints, went, came, func(p *backendConfig) *made { return &p.endpoints })
+	changed := x.replace(e, s, hosts)
+	x.generations = generations{conditions: new(generation), backends: new(generation), shapes: new(generation), listened: new(generation)}
+	x.listened, x.outbound = s.Listened(), map[listens]made{}
+	x.name(e, s)
+	x.route(e, s, &routing{before: before, changed: changed.shapes})
 }
 
-// configBefore is that of a backend, if it was in the same place before, or in the same place from the end; otherwise nil.
-func (x *sharedView) configBefore(before *sharedView, i int) *backendConfig {
-	if x.configCache != before.configCache {
-		return nil
-	}
-	for _, at := range [...]int{i, i + len(before.backends) - len(x.backends)} {
-		if 0 <= at && at < len(before.backends) && before.backends[at] == x.backends[i] {
-			return before.backendConfigs[at]
-		}
-	}
-	return nil
-}
-
-// sameBackends tells whether two lists are one.
-func sameBackends(a, b []translate.Backend) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
-}
-
-// look compares with what was seen before.
-func (x *sharedView) look(before *sharedView, s translate.View, same bool, changed map[string]bool) {
+// follow makes what follows from a change of what the proxies see, and of what a router exposes.
+func (x *sharedView) follow(e *Engine, s translate.View, before *sharedView, since *mesh.ScopeChange, changed changedBackends) {
+	same := x.frontend == before.frontend
 	if !same {
 		x.generations.conditions = new(generation)
 	}
-	if !same || !slices.Equal(x.backends, before.backends) {
+	if !same || changed.any {
 		x.generations.backends = new(generation)
 	}
-	sameShapes := same && slices.EqualFunc(x.backends, before.backends, sameShape) &&
-		slices.EqualFunc(x.scope.Egress, before.scope.Egress, func(a, b *mesh.Egress) bool {
-			return slices.EqualFunc(a.Services, b.Services, func(s, t *mesh.Service) bool { return s.Shape == t.Shape })
-		})
-	if !sameShapes {
+	reshaped := !same || len(changed.shapes) > 0 || slices.ContainsFunc(since.Egress, func(c mesh.EgressChange) bool {
+		come, ok := c.Reshaped()
+		return !ok || len(come) > 0
+	})
+	if reshaped {
 		x.generations.shapes = new(generation)
+		x.name(e, s)
 	}
-	if sameShapes && !x.connectsAnew(before) || same && s.ListensAlike(before.scope, x.listened, changed) {
+	x.listen(s, since, same, reshaped, changed.shapes)
+	if reshaped || slices.ContainsFunc(since.Egress, reruled) {
+		x.route(e, s, &routing{before: before, since: since, changed: changed.shapes})
+	}
+}
+
+// listen finds what the proxies listen for.
+func (x *sharedView) listen(s translate.View, since *mesh.ScopeChange, same, reshaped bool, changed map[string]bool) {
+	if !reshaped && !translate.ConnectsAnew(since) || same && s.ListensAlike(since, x.listened, changed) {
 		return
 	}
-	x.listened = s.Listened()
-	if !same || !slices.Equal(x.listened, before.listened) {
+	listened := s.Listened()
+	if !same || !slices.Equal(listened, x.listened) {
 		x.generations.listened, x.outbound = new(generation), map[listens]made{}
 	}
+	x.listened = listened
 }
 
-// connectsAnew tells whether rules have changed that may be for connections.
-func (x *sharedView) connectsAnew(before *sharedView) bool {
-	return !slices.EqualFunc(x.scope.Egress, before.scope.Egress, func(a, b *mesh.Egress) bool {
-		return slices.EqualFunc(a.VirtualServices, b.VirtualServices, func(v, w *mesh.VirtualService) bool {
-			return v == w || !translate.ForConnections(v) && !translate.ForConnections(w)
-		})
-	})
+// reruled tells whether the rules of a listener are others.
+func reruled(c mesh.EgressChange) bool {
+	return len(c.VirtualServices.Gone)+len(c.VirtualServices.Come) > 0
 }
 
-// changedHosts are the hosts that have other services than before, or other rules for them.
-func (x *sharedView) changedHosts(before []translate.Backend) map[string]bool {
-	now := x.backends
-	if sameBackends(before, now) {
-		return nil
+// seen is a backend that the proxies see, with what is made of it.
+type seen struct {
+	translate.Backend
+
+	config *backendConfig
+}
+
+// changedBackends tell what a change comes to.
+type changedBackends struct {
+	any    bool            // some have gone, come, or become others
+	shapes map[string]bool // hosts that have another service, but for its endpoints, or another policy
+}
+
+// replace brings the backends of some hosts to what the proxies see now, and the clusters and endpoints with them.
+func (x *sharedView) replace(e *Engine, s translate.View, hosts []string) (changed changedBackends) {
+	if x.backends == nil {
+		x.backends = make(map[string]seen, len(hosts))
 	}
-	for len(before) > 0 && len(now) > 0 && sameShape(before[0], now[0]) {
-		before, now = before[1:], now[1:]
-	}
-	for len(before) > 0 && len(now) > 0 && sameShape(before[len(before)-1], now[len(now)-1]) {
-		before, now = before[:len(before)-1], now[:len(now)-1]
-	}
-	was := make(map[string]translate.Backend, len(before))
-	for _, b := range before {
-		was[b.Service.Hostname] = b
-	}
-	hosts := map[string]bool{}
-	for _, b := range now {
-		host := b.Service.Hostname
-		if old, there := was[host]; !there || !sameShape(old, b) {
-			hosts[host] = true
+	var gone, come []*backendConfig
+	for _, host := range hosts {
+		was, known := x.backends[host]
+		is := s.Backend(host)
+		if is == nil {
+			delete(x.backends, host)
+		} else {
+			now := seen{*is, e.make(x.configCache, s, *is)}
+			if now == was {
+				continue
+			}
+			x.backends[host] = now
+			come = append(come, now.config)
 		}
-		delete(was, host)
+		if known {
+			gone = append(gone, was.config)
+		}
+		changed.add(host, was.Backend, is)
 	}
-	for host := range was {
-		hosts[host] = true
-	}
-	return hosts
+	x.clusters = exchanged(x.clusters, gone, come, func(p *backendConfig) *made { return &p.clusters })
+	x.endpoints = exchanged(x.endpoints, gone, come, func(p *backendConfig) *made { return &p.endpoints })
+	return changed
 }
 
-func sameShape(a, b translate.Backend) bool {
-	return a.Service.Shape == b.Service.Shape && a.Rule == b.Rule
-}
-
-// routed tells whether something changed that routes are made from.
-func (l *generations) routed(before, now *sharedView) bool {
-	return l.shapes != before.generations.shapes || !slices.EqualFunc(before.scope.Egress, now.scope.Egress, func(a, b *mesh.Egress) bool {
-		return slices.Equal(a.VirtualServices, b.VirtualServices)
-	})
+func (c *changedBackends) add(host string, was translate.Backend, is *translate.Backend) {
+	c.any = true
+	if is != nil && was.Service != nil && was.Service.Shape == is.Service.Shape && was.Rule == is.Rule {
+		return
+	}
+	if c.shapes == nil {
+		c.shapes = map[string]bool{}
+	}
+	c.shapes[host] = true
 }
 
 // name makes the table of names.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/push"
 )
@@ -83,5 +84,5 @@ func TestRulesAboutTokensSendTheListenersThatTheyAreFor(t *testing.T) {
 // fetched pushes what has come of fetching keys.
 func (b *bench) fetched(f mesh.Fetched) {
 	b.mesh = b.mesh.WithKeys(mesh.FetchedKeys{{URL: "https://a.example.com"}: f})
-	b.Update(b.mesh, b.mesh.Revision, nil)
+	b.Update(b.mesh, configstore.Step{})
 }

@@ -22,7 +22,6 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
-	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/discovery/register"
 	"github.com/pgmesh/pgmesh/kinds"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
@@ -238,11 +237,8 @@ func (d *discovery) apply(documents string, without ...kinds.Key) {
 	parsed, err := kinds.Parse("test.yaml", []byte(documents))
 	require.NoError(d.t, err)
 	var b configstore.Batch
-	var changes []push.Change
-	before := d.config.Snapshot()
 	add := func(key kinds.Key, r *kinds.Resource) {
 		b.Changes = append(b.Changes, configstore.Change{Key: key, Resource: r})
-		changes = append(changes, push.Change{Before: before.Get(key), After: r})
 	}
 	for _, p := range parsed {
 		d.now = d.now.Add(time.Second)
@@ -252,9 +248,10 @@ func (d *discovery) apply(documents string, without ...kinds.Key) {
 	for _, key := range without {
 		add(key, nil)
 	}
-	b.Revision = before.Revision + 1
-	d.mesh = mesh.Build(d.config.Apply(b), d.mesh)
-	d.service.Follow(d.mesh, changes)
+	b.Revision = d.config.Snapshot().Revision + 1
+	step := d.config.Apply(b)
+	d.mesh = mesh.Build(step, d.mesh)
+	d.service.Follow(d.mesh, step)
 }
 
 // shown is the page for people.

@@ -15,8 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
+	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
-	"github.com/pgmesh/pgmesh/discovery/push"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
@@ -116,24 +116,20 @@ const (
 	machineAnnotation = "mesh.pgmesh.io/machine"
 )
 
-// Follow takes in a new state of the mesh, to which some changes have led.
-func (s *Service) Follow(m *mesh.Mesh, changes []push.Change) {
+// Follow takes in a new state of the mesh, to which a step has led.
+func (s *Service) Follow(m *mesh.Mesh, step configstore.Step) {
 	if s.mesh.Swap(m) == nil {
 		s.book.configured()
 		close(s.begun)
 	}
-	for _, c := range changes {
-		r := c.After
-		if r == nil {
-			r = c.Before
-		}
-		switch {
-		case r == nil:
-		case r.Kind == mesh.WorkloadGroup:
-			s.book.groupChanged(r.Namespace, r.Name)
-		case r.Kind == mesh.WorkloadEntry && c.After == nil:
-			s.book.entryGone(r.Namespace, r.Name)
-		case r.Kind == mesh.WorkloadEntry:
+	for _, e := range step.Edits(mesh.WorkloadGroup) {
+		r := cmp.Or(e.After, e.Before)
+		s.book.groupChanged(r.Namespace, r.Name)
+	}
+	for _, e := range step.Edits(mesh.WorkloadEntry) {
+		if r := e.After; r == nil {
+			s.book.entryGone(e.Before.Namespace, e.Before.Name)
+		} else {
 			s.book.entryMade(refusedKey{r.Namespace, r.Annotations[groupAnnotation], r.Annotations[machineAnnotation]})
 		}
 	}

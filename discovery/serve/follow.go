@@ -12,7 +12,6 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/identity/jwks"
 	"github.com/pgmesh/pgmesh/discovery/identity/trust"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
-	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -20,7 +19,7 @@ import (
 // once, and those that come meanwhile together, when it is done. So there is no delay to be set, neither too short under a storm nor too
 // long for a single change; and what waits is never more than each resource once.
 type follower struct {
-	push     func(*mesh.Mesh, int64, []push.Change)
+	push     func(*mesh.Mesh, configstore.Step)
 	config   *configstore.Store
 	mesh     *mesh.Mesh
 	first    *mesh.Mesh // what it follows while there is none; nil for nothing in particular
@@ -37,7 +36,7 @@ type follower struct {
 	wake    chan struct{}
 }
 
-func newFollower(update func(*mesh.Mesh, int64, []push.Change), metrics prometheus.Registerer) *follower {
+func newFollower(update func(*mesh.Mesh, configstore.Step), metrics prometheus.Registerer) *follower {
 	f := &follower{
 		push: update, config: configstore.New(), place: map[kinds.Key]int{}, wake: make(chan struct{}, 1),
 		revision: prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgmesh_discovery_revision", Help: "The revision that proxies are served."}),
@@ -103,18 +102,14 @@ func (f *follower) run(ctx context.Context) error {
 }
 
 func (f *follower) apply(ctx context.Context, b configstore.Batch) {
-	before := f.config.Snapshot()
-	changes := make([]push.Change, len(b.Changes))
-	for i, c := range b.Changes {
-		changes[i] = push.Change{Before: before.Get(c.Key), After: c.Resource}
-	}
 	b.Decode()
-	built := mesh.Build(f.config.Apply(b), cmp.Or(f.mesh, f.first))
+	step := f.config.Apply(b)
+	built := mesh.Build(step, cmp.Or(f.mesh, f.first))
 	if f.trust != nil {
 		f.trust.ConfigureDomain(built.Config.GetTrustDomain(), built.Config.GetTrustDomainAliases())
 	}
 	f.mesh = f.withTrust(f.withKeys(ctx, built))
-	f.push(f.mesh, b.Revision, changes)
+	f.push(f.mesh, step)
 	f.revision.Set(float64(b.Revision))
 }
 
@@ -168,6 +163,6 @@ func (f *follower) pushNews() {
 	}
 	if m = f.withTrust(m); m != f.mesh {
 		f.mesh = m
-		f.push(m, m.Revision, nil)
+		f.push(m, f.config.Snapshot().FromItself())
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/identity/jwks"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
-	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/identity/webkeys"
 	"github.com/pgmesh/pgmesh/kinds"
 )
@@ -24,14 +23,14 @@ import (
 // pushed is what a push was given.
 type pushed struct {
 	revision int64
-	changes  []push.Change
+	changes  []configstore.Edit
 }
 
 func TestABatchIsPushedAtOnceAndThoseThatComeMeanwhileTogether(t *testing.T) {
 	t.Parallel()
 	begun, goOn := make(chan pushed), make(chan struct{})
-	f := newFollower(func(_ *mesh.Mesh, revision int64, changes []push.Change) {
-		begun <- pushed{revision, changes}
+	f := newFollower(func(m *mesh.Mesh, step configstore.Step) {
+		begun <- pushed{m.Revision, step.Edits(mesh.WorkloadEntry)}
 		<-goOn
 	}, prometheus.NewRegistry())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -61,7 +60,7 @@ func TestABatchIsPushedAtOnceAndThoseThatComeMeanwhileTogether(t *testing.T) {
 func TestNothingIsPushedWhereNothingWaits(t *testing.T) {
 	t.Parallel()
 	begun := make(chan int64, 1000)
-	f := newFollower(func(_ *mesh.Mesh, revision int64, _ []push.Change) { begun <- revision }, prometheus.NewRegistry())
+	f := newFollower(func(m *mesh.Mesh, _ configstore.Step) { begun <- m.Revision }, prometheus.NewRegistry())
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- f.run(ctx) }()
@@ -109,7 +108,7 @@ func TestKeysThatComeArePushed(t *testing.T) {
 	keys, err := jwks.New(jwks.Options{Allowed: []string{"127.0.0.1"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	require.NoError(t, err)
 	meshes := make(chan *mesh.Mesh)
-	f := newFollower(func(m *mesh.Mesh, _ int64, _ []push.Change) { meshes <- m }, prometheus.NewRegistry())
+	f := newFollower(func(m *mesh.Mesh, _ configstore.Step) { meshes <- m }, prometheus.NewRegistry())
 	f.keys = keys
 	ctx, cancel := context.WithCancel(t.Context())
 	g, ctx := errgroup.WithContext(ctx)

@@ -13,9 +13,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/identity/trust"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
-	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/identity/authority"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
@@ -56,7 +56,7 @@ func TestProxiesHearOfRevocations(t *testing.T) {
 		Server: conn, Roots: root.RootsPEM, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 	})
 	pushed := make(chan *mesh.Mesh, 10)
-	f := newFollower(func(m *mesh.Mesh, _ int64, _ []push.Change) { pushed <- m }, prometheus.NewRegistry())
+	f := newFollower(func(m *mesh.Mesh, _ configstore.Step) { pushed <- m }, prometheus.NewRegistry())
 	f.trust = keeper
 	ctx, cancel := context.WithCancel(t.Context())
 	var running errgroup.Group

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
-	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/discovery/register"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
@@ -49,10 +49,10 @@ func (o *Options) machines(who *self, m *members, metrics prometheus.Registerer)
 }
 
 // following has machines hear of each state of the mesh that proxies are brought to.
-func (m *machines) following(update func(*mesh.Mesh, int64, []push.Change)) func(*mesh.Mesh, int64, []push.Change) {
-	return func(built *mesh.Mesh, revision int64, changes []push.Change) {
-		update(built, revision, changes)
-		m.Follow(built, changes)
+func (m *machines) following(update func(*mesh.Mesh, configstore.Step)) func(*mesh.Mesh, configstore.Step) {
+	return func(built *mesh.Mesh, step configstore.Step) {
+		update(built, step)
+		m.Follow(built, step)
 	}
 }
 

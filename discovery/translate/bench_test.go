@@ -19,7 +19,7 @@ func BenchmarkTranslation(b *testing.B) {
 	m := mesh.Build(store.Apply(largeMesh(1000)), nil)
 	p := &mesh.Proxy{Type: mesh.Sidecar, Addresses: []string{"10.0.0.1"}, Namespace: "default"}
 	for name, stage := range map[string]func(){
-		"mesh":      func() { mesh.Build(store.Snapshot(), nil) },
+		"mesh":      func() { mesh.Build(store.Snapshot().FromNothing(), nil) },
 		"clusters":  func() { translate.Clusters(m, p) },
 		"endpoints": func() { translate.Endpoints(m, p) },
 		"listeners": func() { translate.Listeners(m, p) },

@@ -20,7 +20,7 @@ import (
 func Clusters(m *mesh.Mesh, p *mesh.Proxy) []*clusterv3.Cluster {
 	s := ViewOf(m, p)
 	var out []*clusterv3.Cluster
-	for _, b := range s.Backends() {
+	for _, b := range s.backends() {
 		out = append(out, s.Clusters(b)...)
 	}
 	return append(out, s.OwnClusters()...)

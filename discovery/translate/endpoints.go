@@ -16,7 +16,7 @@ import (
 func Endpoints(m *mesh.Mesh, p *mesh.Proxy) []*endpointv3.ClusterLoadAssignment {
 	s := ViewOf(m, p)
 	var out []*endpointv3.ClusterLoadAssignment
-	for _, b := range s.Backends() {
+	for _, b := range s.backends() {
 		out = append(out, s.Endpoints(b)...)
 	}
 	return out

@@ -11,7 +11,7 @@ func (s View) Listened() []any {
 		l.add(egress)
 	}
 	if l.connected || !s.sidecar() { // connections may be sent to any of the services
-		for _, b := range s.Backends() {
+		for _, b := range s.backends() {
 			l.all = append(l.all, byAddress{shape: b.Service.Shape, rule: b.Rule})
 		}
 	}

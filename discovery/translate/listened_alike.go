@@ -6,19 +6,18 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-// ListensAlike reports whether a proxy listens as it did when it saw the scope before, and this was what it listened for. It does if services have
-// come whose requests are taken by listeners that were there. Changed are the hosts that have another service, or another policy. It may say false
-// though the proxy listens alike.
-func (s View) ListensAlike(before *mesh.Scope, listened []any, changed map[string]bool) bool {
-	if !s.sidecar() || len(s.scope.Egress) != 1 || len(before.Egress) != 1 {
+// ListensAlike reports whether a proxy listens as it did before what it sees has changed, and this was what it listened for. It does if services
+// have come whose requests are taken by listeners that were there. Changed are the hosts that have another service, or another policy. It may say
+// false though the proxy listens alike.
+func (s View) ListensAlike(since *mesh.ScopeChange, listened []any, changed map[string]bool) bool {
+	if !s.sidecar() || len(s.scope.Egress) != 1 {
 		return false
 	}
-	was, is := before.Egress[0], s.scope.Egress[0]
-	rules, services := exchangeOf(was.VirtualServices, is.VirtualServices), exchangeOf(was.Services, is.Services)
-	if slices.ContainsFunc(rules.gone, ForConnections) || slices.ContainsFunc(rules.come, ForConnections) {
+	is, differs := s.scope.Egress[0], since.Egress[0]
+	if ConnectsAnew(since) {
 		return false
 	}
-	come, ok := reshaped(services)
+	come, ok := differs.Reshaped()
 	if !ok || !among(come, changed) {
 		return false
 	}
@@ -32,24 +31,11 @@ func (s View) ListensAlike(before *mesh.Scope, listened []any, changed map[strin
 	return true
 }
 
-// reshaped are the services that have come, but for those that had the same shape before. It reports false if others have gone.
-func reshaped(services exchange[*mesh.Service]) (come []*mesh.Service, ok bool) {
-	shapes := make(map[*mesh.Shape]bool, len(services.come))
-	for _, s := range services.come {
-		shapes[s.Shape] = true
-	}
-	for _, s := range services.gone {
-		if !shapes[s.Shape] {
-			return nil, false
-		}
-		delete(shapes, s.Shape)
-	}
-	for _, s := range services.come {
-		if shapes[s.Shape] {
-			come = append(come, s)
-		}
-	}
-	return come, true
+// ConnectsAnew reports whether rules for connections have come or gone.
+func ConnectsAnew(since *mesh.ScopeChange) bool {
+	return slices.ContainsFunc(since.Egress, func(e mesh.EgressChange) bool {
+		return slices.ContainsFunc(e.VirtualServices.Gone, ForConnections) || slices.ContainsFunc(e.VirtualServices.Come, ForConnections)
+	})
 }
 
 // among reports whether all hosts are hosts of some services.

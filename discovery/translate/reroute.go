@@ -13,16 +13,15 @@ type Rerouting struct {
 // Rerouted are the virtual hosts that differ, for a proxy whose divisions were made with the memory when it saw the scope before, and which listens
 // as it did: so the most frequent changes, of a rule and of a service, cost what they change. Changed are the hosts that have another service,
 // or another policy. It reports false where more may have changed; then all divisions have to be made.
-func (s View) Rerouted(m *Memory, before *mesh.Scope, changed map[string]bool) (out Rerouting, ok bool) {
-	if m.mixed || !s.sidecar() || len(before.Egress) != len(s.scope.Egress) {
+func (s View) Rerouted(m *Memory, before *mesh.Scope, since *mesh.ScopeChange, changed map[string]bool) (out Rerouting, ok bool) {
+	if m.mixed || !s.sidecar() {
 		return out, false
 	}
 	s.memory = m
 	for i, egress := range s.scope.Egress {
 		edit := egressEdit{
 			view: s.view, before: before, egress: egress, changed: changed,
-			services: exchangeOf(before.Egress[i].Services, egress.Services),
-			rules:    exchangeOf(before.Egress[i].VirtualServices, egress.VirtualServices),
+			services: since.Egress[i].Services, rules: since.Egress[i].VirtualServices,
 		}
 		for at, p := range m.now.ports {
 			if at.egress != i {
@@ -44,6 +43,6 @@ type egressEdit struct {
 	before   *mesh.Scope
 	egress   *mesh.Egress
 	changed  map[string]bool // hosts with another service, or another policy
-	services exchange[*mesh.Service]
-	rules    exchange[*mesh.VirtualService]
+	services mesh.Exchange[*mesh.Service]
+	rules    mesh.Exchange[*mesh.VirtualService]
 }

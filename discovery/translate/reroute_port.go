@@ -41,7 +41,7 @@ func (p *portHosts) edit(e *egressEdit, out *Rerouting) bool {
 
 // exchangeServices brings the services with the port up to date.
 func (p *portEdit) exchangeServices() bool {
-	gone, come := onPort(p.egressEdit.services.gone, p.port), onPort(p.egressEdit.services.come, p.port)
+	gone, come := onPort(p.egressEdit.services.Gone, p.port), onPort(p.egressEdit.services.Come, p.port)
 	if len(gone)+len(come)+len(p.changed) > mostPatched {
 		return false
 	}
@@ -61,7 +61,7 @@ func (p *portEdit) exchangeServices() bool {
 
 // exchangeRules makes the groups of rules that have come, each in the place of one that has gone where there is one.
 func (p *portEdit) exchangeRules() bool {
-	gone, come := p.rules.gone, p.rules.come
+	gone, come := p.rules.Gone, p.rules.Come
 	for i := range max(len(gone), len(come)) {
 		var edit groupEdit
 		if i < len(gone) {
@@ -109,8 +109,8 @@ func (p *portEdit) touchRules() bool {
 	if len(p.touched) == 0 && !slices.ContainsFunc(p.groups, groupEdit.moves) {
 		return true
 	}
-	come := make(map[*mesh.VirtualService]bool, len(p.rules.come))
-	for _, vs := range p.rules.come {
+	come := make(map[*mesh.VirtualService]bool, len(p.rules.Come))
+	for _, vs := range p.rules.Come {
 		come[vs] = true
 	}
 	var marks hostMarks

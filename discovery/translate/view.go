@@ -25,8 +25,15 @@ type Backend struct {
 	Reach mesh.Reach
 }
 
-// Backends lists the services that the proxy has clusters for.
-func (s View) Backends() []Backend { return s.backends() }
+// Backend is that of a host; nil if the proxy has no clusters for it.
+func (s View) Backend(host string) *Backend {
+	service := s.scope.Service(host)
+	if service == nil {
+		return nil
+	}
+	b := s.backend(service)
+	return &b
+}
 
 func (v view) backends() []Backend {
 	out := make([]Backend, len(v.scope.Services))
@@ -38,29 +45,6 @@ func (v view) backends() []Backend {
 
 func (v view) backend(s *mesh.Service) Backend {
 	return Backend{s, v.scope.DestinationRule(v.proxy, s.Hostname), v.mesh.ReachOf(v.proxy, s)}
-}
-
-// BackendsAfter are those of Backends, of which some may be those that there were in another scope of the same proxies.
-func (s View) BackendsAfter(before []Backend, scope *mesh.Scope) []Backend {
-	if scope == nil || !s.scope.SameRules(scope) {
-		return s.Backends()
-	}
-	if sameList(s.scope.Services, scope.Services) {
-		return before
-	}
-	out := make([]Backend, len(s.scope.Services))
-	later := len(before) - len(out)
-	for i, service := range s.scope.Services {
-		switch {
-		case i < len(before) && before[i].Service == service:
-			out[i] = before[i]
-		case 0 <= i+later && i+later < len(before) && before[i+later].Service == service: // behind what has come, or gone
-			out[i] = before[i+later]
-		default:
-			out[i] = s.backend(service)
-		}
-	}
-	return out
 }
 
 // PassesTLS reports whether the proxy has clusters for mutual TLS that it passes on as it came, too.
@@ -106,6 +90,3 @@ func (s View) OwnClusters() []*clusterv3.Cluster {
 	}
 	return out
 }
-
-// sameList tells whether two lists are one, which is known without looking at what is in them.
-func sameList[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }

@@ -69,7 +69,8 @@ func open(t *testing.T) *entrance {
 	for _, d := range documents {
 		changes = append(changes, configstore.Change{Key: d.Resource.Key(), Resource: d.Resource})
 	}
-	engine.Update(mesh.Build(config.Apply(configstore.Batch{Revision: 1, Changes: changes}), nil), 1, nil)
+	step := config.Apply(configstore.Batch{Revision: 1, Changes: changes})
+	engine.Update(mesh.Build(step, nil), step)
 	streams := push.NewServer(engine, ads.Limits{}, nil, log)
 	own := e.authority.Issue(nil).Certificate(t)
 	server := rpc.NewServer(grpc.ChainStreamInterceptor(e.door.Stream), grpc.Creds(e.door.Credentials(&tls.Config{

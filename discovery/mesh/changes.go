@@ -1,0 +1,115 @@
+package mesh
+
+import (
+	"maps"
+	"slices"
+)
+
+// step is what led to a mesh from the one before it.
+type step struct {
+	follows  int  // the build of the mesh before
+	config   bool // the configuration of the mesh is another
+	sorting  bool // a kind was edited that decides which class a proxy is of
+	services Exchange[*Service]
+	virtual  Exchange[*VirtualService] // those for sidecars
+	rules    []hostAt                  // hosts whose DestinationRules are others
+}
+
+// remembered steps: a proxy may be unasked for some meshes, while trust or keys change. Whoever was away for longer is looked at anew.
+const stepsRemembered = 8
+
+// after are the latest steps, of which this is the last.
+func (s *step) after(earlier []*step) []*step {
+	if len(earlier) == stepsRemembered {
+		earlier = earlier[1:]
+	}
+	return append(slices.Clip(earlier), s)
+}
+
+// changes are what differs between an earlier mesh and a later one.
+type changes struct {
+	step
+
+	// What scopes had in common they have in common after the changes.
+	serviceLists patches[*Service]
+	virtualLists patches[*VirtualService]
+}
+
+// changesSince are those since an earlier build, found once for all who ask; nil if the steps from there are not remembered.
+func (m *Mesh) changesSince(build int) *changes {
+	return m.changes.get(build, func() *changes {
+		if build == m.build {
+			return &changes{}
+		}
+		for i := len(m.recent) - 1; i >= 0; i-- {
+			if m.recent[i].follows == build {
+				return &changes{step: composed(m.recent[i:])}
+			}
+		}
+		return nil
+	})
+}
+
+// composed is what several steps come to, one after the other.
+func composed(steps []*step) step {
+	out := *steps[0]
+	if len(steps) == 1 {
+		return out
+	}
+	services, virtual := newJoin(out.services), newJoin(out.virtual)
+	rules := map[hostAt]bool{}
+	for _, at := range out.rules {
+		rules[at] = true
+	}
+	for _, s := range steps[1:] {
+		out.config, out.sorting = out.config || s.config, out.sorting || s.sorting
+		services.add(s.services)
+		virtual.add(s.virtual)
+		for _, at := range s.rules {
+			rules[at] = true
+		}
+	}
+	out.services, out.virtual, out.rules = services.done(), virtual.done(), slices.Collect(maps.Keys(rules))
+	return out
+}
+
+// join joins exchanges of the same list.
+type join[T comparable] struct{ gone, come map[T]bool }
+
+func newJoin[T comparable](first Exchange[T]) *join[T] {
+	j := &join[T]{gone: map[T]bool{}, come: map[T]bool{}}
+	j.add(first)
+	return j
+}
+
+func (j *join[T]) add(x Exchange[T]) {
+	for _, v := range x.Gone {
+		if j.come[v] {
+			delete(j.come, v)
+		} else {
+			j.gone[v] = true
+		}
+	}
+	for _, v := range x.Come {
+		if j.gone[v] {
+			delete(j.gone, v)
+		} else {
+			j.come[v] = true
+		}
+	}
+}
+
+func (j *join[T]) done() Exchange[T] {
+	return Exchange[T]{slices.Collect(maps.Keys(j.gone)), slices.Collect(maps.Keys(j.come))}
+}
+
+// many tells of changes that are not worth looking for in what there is.
+func (c *changes) many() bool {
+	return len(c.services.Gone)+len(c.services.Come)+len(c.virtual.Gone)+len(c.virtual.Come)+len(c.rules) > 500
+}
+
+// resorted reports whether a kind was edited since an earlier mesh that decides which class a proxy is of.
+func (m *Mesh) resorted(before *Mesh) bool {
+	c := m.changesSince(before.build)
+	return c == nil || c.sorting
+}
