@@ -41,8 +41,8 @@ func (m *Mesh) changesSince(build int) *changes {
 		if build == m.build {
 			return &changes{}
 		}
-		for i := len(m.recent) - 1; i >= 0; i-- {
-			if m.recent[i].follows == build {
+		for i, s := range slices.Backward(m.recent) {
+			if s.follows == build {
 				return &changes{step: composed(m.recent[i:])}
 			}
 		}

@@ -19,8 +19,8 @@ type rememberedScope struct {
 	asked int
 }
 
-// attention is for how many meshes something is remembered that nobody asks for.
-const attention = 64
+// forgottenAfter is for how many meshes something is remembered that nobody asks for.
+const forgottenAfter = 64
 
 func newMemory() *memory { return &memory{} }
 
@@ -29,8 +29,8 @@ func (x *memory) next() (build int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.builds++
-	if x.builds%attention == 0 {
-		since := x.builds - attention
+	if x.builds%forgottenAfter == 0 {
+		since := x.builds - forgottenAfter
 		x.scopes.forget(since)
 		x.frontends.forget(since)
 		x.tokens.forget(since)

@@ -38,11 +38,6 @@ func (t *table[K, V]) get(key K) V {
 	return v
 }
 
-// is reports whether two tables are one. It may say false of tables that hold the same.
-func (t *table[K, V]) is(other *table[K, V]) bool {
-	return len(t.shards) == len(other.shards) && (len(t.shards) == 0 || &t.shards[0] == &other.shards[0])
-}
-
 // each iterates over all, in no order.
 func (t *table[K, V]) each() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
