@@ -3,6 +3,7 @@ package mesh
 import (
 	"maps"
 	"slices"
+	"sync"
 )
 
 // step is what led to a mesh from the one before it.
@@ -33,17 +34,33 @@ type changes struct {
 	// What scopes had in common they have in common after the changes.
 	serviceLists patches[*Service]
 	virtualLists patches[*VirtualService]
+
+	addresses func() map[string]bool // those at which other services are served; found if somebody asks
+}
+
+func newChanges(s step) *changes {
+	return &changes{step: s, addresses: sync.OnceValue(func() map[string]bool {
+		at := map[string]bool{}
+		for _, services := range [][]*Service{s.services.Gone, s.services.Come} {
+			for _, service := range services {
+				for _, e := range service.Endpoints {
+					at[e.Address] = true
+				}
+			}
+		}
+		return at
+	})}
 }
 
 // changesSince are those since an earlier build, found once for all who ask; nil if the steps from there are not remembered.
 func (m *Mesh) changesSince(build int) *changes {
 	return m.changes.get(build, func() *changes {
 		if build == m.build {
-			return &changes{}
+			return newChanges(step{})
 		}
 		for i, s := range slices.Backward(m.recent) {
 			if s.follows == build {
-				return &changes{step: composed(m.recent[i:])}
+				return newChanges(composed(m.recent[i:]))
 			}
 		}
 		return nil

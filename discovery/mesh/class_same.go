@@ -11,10 +11,6 @@ func (m *Mesh) SortsLike(before *Mesh) bool {
 
 // FindsLike reports whether at the addresses of a proxy there is what there was in the mesh before.
 func (m *Mesh) FindsLike(before *Mesh, p *Proxy) bool {
-	for _, ip := range p.Addresses {
-		if !slices.Equal(m.services.byAddress.get(ip), before.services.byAddress.get(ip)) {
-			return false
-		}
-	}
-	return true
+	c := m.changesSince(before.build)
+	return c != nil && !slices.ContainsFunc(p.Addresses, func(ip string) bool { return c.addresses()[ip] })
 }

@@ -4,7 +4,7 @@ import "slices"
 
 // ScopeChange is how a scope differs from one that proxies of the same sort had before.
 type ScopeChange struct {
-	// Hosts have another service, or other rules for it.
+	// Hosts have another service, or other rules for it. One may be named twice.
 	Hosts []string
 	// Egress has what has gone from each listener, and come to it.
 	Egress []EgressChange

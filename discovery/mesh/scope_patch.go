@@ -1,9 +1,6 @@
 package mesh
 
-import (
-	"maps"
-	"slices"
-)
+import "slices"
 
 // scopePatch is a scope on its way to the next one, by way of the hosts that changes may be about.
 type scopePatch struct {
@@ -23,7 +20,7 @@ type scopePatch struct {
 	differ bool
 
 	virtual Exchange[*VirtualService] // of those that the listener obeys
-	touched map[string]bool           // hosts that have another service, or other rules for it
+	touched []string                  // hosts that have another service, or other rules for it
 }
 
 // patchScope makes what follows from a scope, if it has a single listener, for all ports, and nothing of the changes is about services that
@@ -34,7 +31,7 @@ func (m *Mesh) patchScope(before rememberedScope, changed *changes) (*Scope, boo
 	}
 	p := scopePatch{
 		catalog: &m.catalog, changed: changed, before: before, scope: *before.scope, egress: *before.scope.Egress[0],
-		byHost: before.scope.byHost.edit(), rules: before.scope.rules.edit(), touched: map[string]bool{},
+		byHost: before.scope.byHost.edit(), rules: before.scope.rules.edit(),
 	}
 	p.replaceVirtualServices()
 	for _, s := range slices.Concat(changed.services.Gone, changed.services.Come) {
@@ -71,7 +68,7 @@ func (p *scopePatch) done(build int) *Scope {
 	scope.Services, scope.Egress = head, []*Egress{&egress}
 	scope.byHost, scope.rules = p.byHost.done(), p.rules.done()
 	scope.build, scope.follows = build, p.before.scope.build
-	scope.change = &ScopeChange{Hosts: slices.Collect(maps.Keys(p.touched)), Egress: []EgressChange{{Services: p.listed, VirtualServices: p.virtual}}}
+	scope.change = &ScopeChange{Hosts: p.touched, Egress: []EgressChange{{Services: p.listed, VirtualServices: p.virtual}}}
 	return &scope
 }
 
@@ -177,7 +174,7 @@ func (p *scopePatch) replaceHost(host string) bool {
 	if before == now {
 		return true
 	}
-	p.differ, p.touched[host] = true, true
+	p.touch(host)
 	switch {
 	case before == nil:
 	case len(was) > 0:
@@ -212,7 +209,12 @@ func (p *scopePatch) findRules(host string) {
 		rules = p.rulesFor(&p.scope, service)
 	}
 	if !slices.Equal(rules, p.rules.get(host)) {
-		p.differ, p.touched[host] = true, true
+		p.touch(host)
 		p.rules.put(host, rules, len(rules) == 0)
 	}
+}
+
+// touch notes that a host has another service, or other rules for it.
+func (p *scopePatch) touch(host string) {
+	p.differ, p.touched = true, append(p.touched, host)
 }

@@ -182,10 +182,10 @@ func (x *sharedView) replace(e *Engine, s translate.View, hosts []string) (chang
 	for _, host := range hosts {
 		was, known := x.backends[host]
 		is := s.Backend(host)
-		if is == nil {
+		if is.Service == nil {
 			delete(x.backends, host)
 		} else {
-			now := seen{*is, e.make(x.configCache, s, *is)}
+			now := seen{is, e.make(x.configCache, s, is)}
 			if now == was {
 				continue
 			}
@@ -202,9 +202,9 @@ func (x *sharedView) replace(e *Engine, s translate.View, hosts []string) (chang
 	return changed
 }
 
-func (c *changedBackends) add(host string, was translate.Backend, is *translate.Backend) {
+func (c *changedBackends) add(host string, was, is translate.Backend) {
 	c.any = true
-	if is != nil && was.Service != nil && was.Service.Shape == is.Service.Shape && was.Rule == is.Rule {
+	if is.Service != nil && was.Service != nil && was.Service.Shape == is.Service.Shape && was.Rule == is.Rule {
 		return
 	}
 	if c.shapes == nil {

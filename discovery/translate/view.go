@@ -25,14 +25,13 @@ type Backend struct {
 	Reach mesh.Reach
 }
 
-// Backend is that of a host; nil if the proxy has no clusters for it.
-func (s View) Backend(host string) *Backend {
+// Backend is that of a host; without a service if the proxy has no clusters for it.
+func (s View) Backend(host string) Backend {
 	service := s.scope.Service(host)
 	if service == nil {
-		return nil
+		return Backend{}
 	}
-	b := s.backend(service)
-	return &b
+	return s.backend(service)
 }
 
 func (v view) backends() []Backend {
