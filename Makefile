@@ -74,6 +74,10 @@ deaths: envoy ## Have each two parts of a mesh die and come back in every order,
 count: ## Count how the code is written, folder by folder (TREE=folder counts another tree, to hold beside it)
 	@go run -C tools ./count $(abspath $(or $(TREE),.))
 
+.PHONY: hops
+hops: envoy ## Count the functions that a change passes between the row and Envoy (TREE=folder counts another tree, FLAGS=--list names them)
+	@go run -C tools ./hops $(FLAGS) $(abspath $(or $(TREE),.))
+
 .PHONY: storm
 storm: ## Put discovery's pushes under storms for STORM=30s: 5,000 changes a second, 500 proxies, half of them dead weight
 	STORM=$${STORM:-30s} go test ./discovery/push -run 'TestHealthyProxiesStayCurrentInAStorm|TestProxiesThatComeBackTogetherAreServed' -count=1 -timeout 0 -v
