@@ -32,8 +32,8 @@ func (p *Program) kindsCommand() *cobra.Command {
 }
 
 func (p *Program) printKinds() error {
-	w := aligned(p.Out)
-	writeRow(w, []string{"NAME", "SHORT NAMES", "API VERSION", "NAMESPACED", "KIND"})
+	w := newRows(p.Out)
+	w.row("NAME", "SHORT NAMES", "API VERSION", "NAMESPACED", "KIND")
 	for _, k := range kinds.All() {
 		name := k.Plural
 		if word(k) != strings.ToLower(k.Name) {
@@ -43,7 +43,7 @@ func (p *Program) printKinds() error {
 		if p.output.format == wide {
 			version = k.Group + "/" + strings.Join(k.Versions, ",")
 		}
-		writeRow(w, []string{name, strings.Join(k.ShortNames, ","), version, strconv.FormatBool(k.Namespaced), k.Name})
+		w.row(name, strings.Join(k.ShortNames, ","), version, strconv.FormatBool(k.Namespaced), k.Name)
 	}
 	return w.Flush()
 }
@@ -53,7 +53,7 @@ func (p *Program) printKindNames() error {
 	for _, k := range kinds.All() {
 		fmt.Fprintln(&b, k.Plural+"."+k.Group)
 	}
-	return p.write([]byte(b.String()), nil)
+	return p.print(b.String())
 }
 
 func (p *Program) printKindsTree() error {

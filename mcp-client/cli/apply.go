@@ -28,7 +28,7 @@ goes to that of --namespace.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(from.paths) == 0 {
-				return &usageError{cmd, errors.New("name what to apply with -f")}
+				return usage(cmd, errors.New("name what to apply with -f"))
 			}
 			return p.apply(cmd.Context(), from, w)
 		},

@@ -133,7 +133,7 @@ Where mcp-server is run with --authority-cert, the authority is replaced in thos
 			if p.output.isTree() {
 				return p.printTree(map[string]int64{"id": resp.GetId()})
 			}
-			if err := p.write(fmt.Appendf(nil, "made authority %d\n", resp.GetId()), nil); err != nil {
+			if err := p.printf("made authority %d\n", resp.GetId()); err != nil {
 				return err
 			}
 			fmt.Fprintf(p.Err, "It is trusted, and signs nothing yet. %s\n", activation(resp.GetId(), time.Now()))
@@ -157,7 +157,7 @@ not speak to the server any more. --force is for when the old key is known to be
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := authorityID(args[0])
 			if err != nil {
-				return &usageError{cmd, err}
+				return usage(cmd, err)
 			}
 			if lacks, err := p.lacksRoot(cmd.Context(), id); err != nil {
 				return err
@@ -171,7 +171,7 @@ not speak to the server any more. --force is for when the old key is known to be
 			}
 			fmt.Fprintln(p.Err, "Whoever trusts the mesh by a file without its root (--tls-ca, mesh-agent join --roots) cannot speak to servers any more: "+newRoots)
 			fmt.Fprintln(p.Err, "Certificates are renewed now. Once nobody has one of the authority before it, that can be retired: mcp-client authority show")
-			return p.write(fmt.Appendf(nil, "authority %d signs\n", id), nil)
+			return p.printf("authority %d signs\n", id)
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "also before every member of the mesh can have heard of it")
@@ -193,13 +193,13 @@ It is refused while members of the mesh have certificates of it, which are then 
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := authorityID(args[0])
 			if err != nil {
-				return &usageError{cmd, err}
+				return usage(cmd, err)
 			}
 			_, err = callMembers(cmd.Context(), p, adminv1.NewTrustAdminServiceClient, adminv1.TrustAdminServiceClient.RetireAuthority, &adminv1.RetireAuthorityRequest{Id: id, Force: force})
 			if err != nil {
 				return err
 			}
-			return p.write(fmt.Appendf(nil, "authority %d is trusted no more\n", id), nil)
+			return p.printf("authority %d is trusted no more\n", id)
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "also while members of the mesh have certificates of it, who are then refused")

@@ -37,7 +37,7 @@ to be the server's own. A server that lets in only so many a second is waited fo
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if b.clients < 1 || b.changes < 0 {
-				return &usageError{cmd, errors.New("there must be at least 1 client, and not less than 0 changes")}
+				return usage(cmd, errors.New("there must be at least 1 client, and not less than 0 changes"))
 			}
 			return p.bench(cmd.Context(), b)
 		},
@@ -57,18 +57,18 @@ func (p *Program) bench(ctx context.Context, b benchOptions) error {
 		ks = distinct(append(ks, benchKind))
 	}
 	f := newFleet(p, ks, b.clients)
-	shown := p.wait(fmt.Sprintf("connecting %d clients to %s", b.clients, p.server.address))
-	err = f.connect(ctx, shown.count)
-	shown.end()
+	notice := p.notice(fmt.Sprintf("connecting %d clients to %s", b.clients, p.server.address))
+	err = f.connect(ctx, notice.count)
+	notice.end()
 	defer f.end()
 	if err != nil {
 		return err
 	}
 	measured := f.measured()
 	if b.changes > 0 {
-		shown := p.wait(fmt.Sprintf("making %d changes", b.changes))
+		notice := p.notice(fmt.Sprintf("making %d changes", b.changes))
 		measured.Changes, err = f.change(ctx, b.changes)
-		shown.end()
+		notice.end()
 		if err != nil {
 			return err
 		}
@@ -97,20 +97,20 @@ func (p *Program) printMeasured(m measured) error {
 	if p.output.isTree() {
 		return p.printTree(m)
 	}
-	w := aligned(p.Out)
-	writeRow(w, []string{"clients", fmt.Sprint(m.Clients)})
-	writeRow(w, []string{"state of each", fmt.Sprintf("%s, %s", counted(m.Resources, "resource", "resources"), bytesText(float64(m.Bytes)))})
+	w := newRows(p.Out)
+	w.row("clients", fmt.Sprint(m.Clients))
+	w.row("state of each", fmt.Sprintf("%s, %s", counted(m.Resources, "resource", "resources"), bytesText(float64(m.Bytes))))
 	all := float64(m.Clients)
-	writeRow(w, []string{"rate of all", fmt.Sprintf("%.0f resources/s, %s/s", all*float64(m.Resources)/m.Seconds, bytesText(all*float64(m.Bytes)/m.Seconds))})
+	w.row("rate of all", fmt.Sprintf("%.0f resources/s, %s/s", all*float64(m.Resources)/m.Seconds, bytesText(all*float64(m.Bytes)/m.Seconds)))
 	if m.Changes != nil {
-		writeRow(w, []string{"changes", fmt.Sprint(m.Changes.Count)})
+		w.row("changes", fmt.Sprint(m.Changes.Count))
 	}
-	writeRow(w, []string{"", "P50", "P90", "P99", "MAX"})
-	writeRow(w, m.State.row("whole state"))
+	w.row("", "P50", "P90", "P99", "MAX")
+	w.row(m.State.row("whole state")...)
 	if c := m.Changes; c != nil {
-		writeRow(w, c.Commit.row("commit"))
-		writeRow(w, c.Each.row("change at a client"))
-		writeRow(w, c.All.row("change at all clients"))
+		w.row(c.Commit.row("commit")...)
+		w.row(c.Each.row("change at a client")...)
+		w.row(c.All.row("change at all clients")...)
 	}
 	return w.Flush()
 }

@@ -25,7 +25,7 @@ What was set before the history that is kept has no revision.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			key, err := p.oneKey(args)
 			if err != nil {
-				return &usageError{cmd, err}
+				return usage(cmd, err)
 			}
 			return p.blame(cmd.Context(), key)
 		},
@@ -73,22 +73,22 @@ func (p *Program) blame(ctx context.Context, key kinds.Key) error {
 	if p.output.isTree() {
 		return p.printTree(fields)
 	}
-	w := aligned(p.Out)
+	w := newRows(p.Out)
 	titles := []string{"REVISION", "TIME", "AUTHOR", "FIELD", "VALUE"}
 	if p.output.format == wide {
 		titles = append(titles, "MESSAGE")
 	}
-	writeRow(w, titles)
+	w.row(titles...)
 	for _, f := range fields {
 		when := "-"
 		if f.Time != nil {
 			when = localTime(*f.Time)
 		}
-		row := []string{orDash(numbered(f.Revision)), when, orDash(f.Author), f.Path, cellText([]byte(valueText(f.Value)))}
+		row := []string{revisionText(f.Revision), when, orDash(f.Author), f.Path, cellText([]byte(valueText(f.Value)))}
 		if p.output.format == wide {
 			row = append(row, firstLine(f.Message))
 		}
-		writeRow(w, row)
+		w.row(row...)
 	}
 	return w.Flush()
 }

@@ -45,7 +45,7 @@ one of a server that is at work, is left alone. The owner of the mesh needs to b
 			for i, text := range args {
 				pid, err := strconv.ParseInt(text, 10, 32)
 				if err != nil {
-					return &usageError{cmd, fmt.Errorf("%q is no pid: mcp-client blockers lists them", text)}
+					return usage(cmd, fmt.Errorf("%q is no pid: mcp-client blockers lists them", text))
 				}
 				pids[i] = int32(pid)
 			}
@@ -59,7 +59,7 @@ func (p *Program) endBlockers(ctx context.Context, pids []int32) error {
 	for _, pid := range pids {
 		_, err := callMembers(ctx, p, adminv1.NewBlockerServiceClient, adminv1.BlockerServiceClient.EndBlocker, &adminv1.EndBlockerRequest{Pid: pid})
 		if err == nil {
-			err = p.write(fmt.Appendf(nil, "ended %d\n", pid), nil)
+			err = p.printf("ended %d\n", pid)
 		}
 		if err != nil {
 			failed = append(failed, err)

@@ -41,8 +41,8 @@ func call[Client, Req, Resp any](
 
 // ask makes a read-only call of the admin API.
 func ask[Req, Resp any](ctx context.Context, p *Program, m method[adminv1.AdminServiceClient, Req, Resp], req *Req) (*Resp, error) {
-	waiting := p.wait("asking " + p.server.address)
-	defer waiting.end()
+	notice := p.notice("asking " + p.server.address)
+	defer notice.end()
 	return call(ctx, &p.server, adminv1.NewAdminServiceClient, m, req, p.server.explain)
 }
 

@@ -139,7 +139,7 @@ func (p *Program) printOutcomes(answer changeAnswer, dryRun bool) error {
 		fmt.Fprintln(&b, conclusion(revision, dryRun))
 		b.WriteString(confirmHint(answer.GetConfirmBy(), revision))
 	}
-	return p.write([]byte(b.String()), nil)
+	return p.print(b.String())
 }
 
 func conclusion(revision int64, dryRun bool) string {

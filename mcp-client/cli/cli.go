@@ -44,7 +44,7 @@ func (p *Program) Run(ctx context.Context, args []string) int {
 	root.SetErr(p.Err)
 	command, err := root.ExecuteContextC(ctx)
 	if err != nil && !p.started {
-		err = &usageError{command, err}
+		err = usage(command, err)
 	}
 	return p.report(ctx, err)
 }

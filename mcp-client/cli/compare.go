@@ -88,7 +88,7 @@ func (p *Program) compareSides(cmd *cobra.Command, args []string, c compareOptio
 		p.inScope(sides[i].state, ks)
 	}
 	if c.versions && (!sides[0].versions || !sides[1].versions) {
-		return &usageError{cmd, errors.New("files of resources have no versions to compare")}
+		return usage(cmd, errors.New("files of resources have no versions to compare"))
 	}
 	return p.printComparison(sides[0], sides[1], c)
 }
@@ -206,17 +206,17 @@ func (p *Program) printComparison(a, b side, c compareOptions) error {
 		err = p.printComparisonTable(result)
 	}
 	if err == nil && len(result.Differences) > 0 {
-		err = differentError{}
+		err = errDifferent
 	}
 	return err
 }
 
 func (p *Program) printComparisonTable(c comparison) error {
 	if len(c.Differences) > 0 {
-		w := aligned(p.Out)
-		writeRow(w, []string{"DIFFERENCE", "RESOURCE"})
+		w := newRows(p.Out)
+		w.row("DIFFERENCE", "RESOURCE")
 		for _, d := range c.Differences {
-			writeRow(w, []string{comparisonWords[d.Action], word(d.key.Kind) + " " + d.key.FullName()})
+			w.row(comparisonWords[d.Action], word(d.key.Kind)+" "+d.key.FullName())
 		}
 		if err := w.Flush(); err != nil {
 			return err

@@ -52,7 +52,7 @@ func (p *Program) completeReferences(cmd *cobra.Command, _ []string, typed strin
 
 func (p *Program) liveNames(ctx context.Context, kind *kinds.Kind, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	p.server.timeout = min(p.server.timeout, completionTimeout)
-	live, err := p.server.state(ctx, []*kinds.Kind{kind}, &link{})
+	live, err := p.server.state(ctx, []*kinds.Kind{kind}, &events{})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

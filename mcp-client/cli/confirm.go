@@ -30,7 +30,7 @@ func (p *Program) confirmCommand() *cobra.Command {
 			if len(args) > 0 {
 				var err error
 				if req.Revision, err = parseRevision(args[0]); err != nil {
-					return &usageError{cmd, err}
+					return usage(cmd, err)
 				}
 			}
 			return p.confirm(cmd.Context(), req)
@@ -82,10 +82,10 @@ func (p *Program) confirmations(ctx context.Context) error {
 		fmt.Fprintln(p.Err, "no change waits to be confirmed")
 		return nil
 	}
-	w := aligned(p.Out)
-	writeRow(w, []string{"REVISION", "STATE", "DEADLINE", "AUTHOR", "MESSAGE"})
+	w := newRows(p.Out)
+	w.row("REVISION", "STATE", "DEADLINE", "AUTHOR", "MESSAGE")
 	for _, c := range list {
-		writeRow(w, []string{fmt.Sprint(c.Revision), c.State, localTime(c.Deadline), orDash(c.Author), firstLine(c.Message)})
+		w.row(fmt.Sprint(c.Revision), c.State, localTime(c.Deadline), orDash(c.Author), firstLine(c.Message))
 	}
 	return w.Flush()
 }

@@ -102,14 +102,14 @@ func (p *Program) printContexts(file *contexts.File) error {
 		fmt.Fprintln(p.Err, "there is no context: make one with mcp-client context set")
 		return nil
 	}
-	w := aligned(p.Out)
-	writeRow(w, []string{"CURRENT", "NAME", "SERVER", "NAMESPACE"})
+	w := newRows(p.Out)
+	w.row("CURRENT", "NAME", "SERVER", "NAMESPACE")
 	for _, r := range rows {
 		mark := ""
 		if r.Current {
 			mark = "*"
 		}
-		writeRow(w, []string{mark, r.Name, orDash(r.Settings["server"]), orDash(r.Settings["namespace"])})
+		w.row(mark, r.Name, orDash(r.Settings["server"]), orDash(r.Settings["namespace"]))
 	}
 	return w.Flush()
 }
@@ -185,7 +185,7 @@ func (p *Program) setGiven(cmd *cobra.Command, into contexts.Context, unset []st
 	known := contextSettings(cmd.Flags())
 	for _, key := range unset {
 		if !slices.Contains(known, key) {
-			return &usageError{cmd, fmt.Errorf("--unset: a context keeps no flag %q", key)}
+			return usage(cmd, fmt.Errorf("--unset: a context keeps no flag %q", key))
 		}
 		delete(into, key)
 	}
@@ -272,12 +272,12 @@ func (p *Program) printContext(r contextRow) error {
 	case p.output.isTree():
 		return p.printTree(r)
 	case p.output.format == nameFormat:
-		return p.write([]byte(r.Name+"\n"), nil)
+		return p.print(r.Name + "\n")
 	}
-	w := aligned(p.Out)
-	writeRow(w, []string{"name", r.Name})
+	w := newRows(p.Out)
+	w.row("name", r.Name)
 	for _, key := range slices.Sorted(maps.Keys(r.Settings)) {
-		writeRow(w, []string{key, r.Settings[key]})
+		w.row(key, r.Settings[key])
 	}
 	return w.Flush()
 }

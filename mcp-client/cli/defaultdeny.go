@@ -95,7 +95,7 @@ func (p *Program) defaultDeny(ctx context.Context) error {
 	if p.output.isTree() {
 		return p.printTree(d)
 	}
-	return p.write([]byte(d.table()), nil)
+	return p.print(d.table())
 }
 
 func namespaced(r *adminv1.ResourceRef) string {

@@ -42,7 +42,7 @@ What to delete is named, or stands in files: then only the kinds and names in th
 // toDelete lists the resources named by the arguments or the files, each once.
 func (p *Program) toDelete(args []string, from sources) ([]kinds.Key, error) {
 	if (len(args) == 0) == (len(from.paths) == 0) {
-		return nil, &usageError{err: errors.New("name what to delete, or the files that it stands in with -f, and not both")}
+		return nil, usage(nil, errors.New("name what to delete, or the files that it stands in with -f, and not both"))
 	}
 	if len(from.paths) > 0 {
 		documents, err := from.readWithSecrets(p.In, p.namespace.name)
@@ -54,12 +54,12 @@ func (p *Program) toDelete(args []string, from sources) ([]kinds.Key, error) {
 	}
 	query, err := parseWantedOf(args, resourceOrSecret)
 	if err != nil {
-		return nil, &usageError{err: err}
+		return nil, usage(nil, err)
 	}
 	var keys []kinds.Key
 	for _, w := range query {
 		if w.name == "" || p.namespace.all {
-			return nil, &usageError{err: errors.New("delete takes the names of resources; there is no deleting of whole kinds or in all namespaces")}
+			return nil, usage(nil, errors.New("delete takes the names of resources; there is no deleting of whole kinds or in all namespaces"))
 		}
 		keys = append(keys, w.in(p.namespace))
 	}

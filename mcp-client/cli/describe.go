@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,10 +31,10 @@ What refers to what is found by reading everything that the server has; who may 
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query, err := parseWanted(args)
 			if err != nil {
-				return &usageError{cmd, err}
+				return usage(cmd, err)
 			}
 			if !p.output.isTable() {
-				return &usageError{cmd, errors.New("describe is for people; get has -o " + string(p.output.format))}
+				return usage(cmd, errors.New("describe is for people; get has -o "+string(p.output.format)))
 			}
 			return p.describe(cmd.Context(), query)
 		},
@@ -115,7 +114,7 @@ func (d *describer) describe(ctx context.Context, r *kinds.Resource) error {
 			return err
 		}
 	}
-	return d.program.write([]byte(b.String()), nil)
+	return d.program.print(b.String())
 }
 
 func (d *describer) title(b *strings.Builder, text string) {
@@ -123,27 +122,27 @@ func (d *describer) title(b *strings.Builder, text string) {
 }
 
 func (d *describer) metadata(b *strings.Builder, r *kinds.Resource) {
-	w := aligned(b)
-	writeRow(w, []string{"Name:", r.Name})
+	w := newRows(b)
+	w.row("Name:", r.Name)
 	if r.Kind.Namespaced {
-		writeRow(w, []string{"Namespace:", r.Namespace})
+		w.row("Namespace:", r.Namespace)
 	}
-	writeRow(w, []string{"Kind:", r.Kind.Name + " (" + r.Kind.APIVersion() + ")"})
+	w.row("Kind:", r.Kind.Name+" ("+r.Kind.APIVersion()+")")
 	writePairs(w, "Labels:", r.Labels)
 	writePairs(w, "Annotations:", r.Annotations)
 	if !r.CreateTime.IsZero() {
-		writeRow(w, []string{"Created:", localTime(r.CreateTime) + ", " + age(r.CreateTime) + " ago"})
+		w.row("Created:", localTime(r.CreateTime)+", "+age(r.CreateTime)+" ago")
 	}
 	w.Flush() // writing to a strings.Builder cannot fail
 }
 
 // writePairs writes one line per entry of a map.
-func writePairs(w *tabwriter.Writer, title string, pairs map[string]string) {
+func writePairs(w *rows, title string, pairs map[string]string) {
 	if len(pairs) == 0 {
-		writeRow(w, []string{title, "-"})
+		w.row(title, "-")
 	}
 	for _, key := range slices.Sorted(maps.Keys(pairs)) {
-		writeRow(w, []string{title, key + "=" + strings.Join(strings.Fields(pairs[key]), " ")})
+		w.row(title, key+"="+strings.Join(strings.Fields(pairs[key]), " "))
 		title = ""
 	}
 }
@@ -165,21 +164,21 @@ func (d *describer) spec(b *strings.Builder, r *kinds.Resource) error {
 func (d *describer) references(b *strings.Builder, k kinds.Key) {
 	if from := d.links.From(k); len(from) > 0 {
 		d.title(b, "Refers to")
-		w := aligned(b)
+		w := newRows(b)
 		for _, r := range from {
 			to := d.program.paint(terminal.Yellow, "(not found)")
 			if len(r.To) > 0 {
 				to = keyTitles(r.To)
 			}
-			writeRow(w, []string{"  " + r.Path, r.Name, to})
+			w.row("  "+r.Path, r.Name, to)
 		}
 		w.Flush()
 	}
 	if to := d.links.To(k); len(to) > 0 {
 		d.title(b, "Referred to by")
-		w := aligned(b)
+		w := newRows(b)
 		for _, r := range to {
-			writeRow(w, []string{"  " + keyTitles([]kinds.Key{r.From}), r.Path})
+			w.row("  "+keyTitles([]kinds.Key{r.From}), r.Path)
 		}
 		w.Flush()
 	}
@@ -227,12 +226,12 @@ func (d *describer) history(ctx context.Context, b *strings.Builder, k kinds.Key
 		return err
 	}
 	d.title(b, "History")
-	w := aligned(b)
+	w := newRows(b)
 	for _, r := range found {
-		writeRow(w, []string{
-			"  revision " + fmt.Sprint(r.Revision), localTime(r.Time) + ", " + span(time.Since(r.Time)) + " ago", r.Changes[0].Action,
+		w.row(
+			"  revision "+fmt.Sprint(r.Revision), localTime(r.Time)+", "+span(time.Since(r.Time))+" ago", r.Changes[0].Action,
 			madeBy(r.Author, r.Application), firstLine(r.Message),
-		})
+		)
 	}
 	w.Flush()
 	return nil

@@ -35,7 +35,7 @@ The exit code is 0 if nothing differs, 1 if something does, and more if it could
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case (len(args) == 0) == (len(from.paths) == 0):
-				return &usageError{cmd, errors.New("name files with -f, or one or two revisions, and not both")}
+				return usage(cmd, errors.New("name files with -f, or one or two revisions, and not both"))
 			case len(args) == 0:
 				return compared(p.diffFiles(cmd.Context(), from))
 			}
@@ -139,7 +139,7 @@ func (p *Program) printDifferences(found []difference) error {
 		return err
 	}
 	if len(found) > 0 {
-		return differentError{}
+		return errDifferent
 	}
 	return nil
 }
@@ -156,5 +156,5 @@ func (p *Program) writeDifferences(found []difference) error {
 		}
 		b.WriteString(p.paintDiff(f.Diff))
 	}
-	return p.write([]byte(b.String()), nil)
+	return p.print(b.String())
 }

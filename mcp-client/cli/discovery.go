@@ -80,18 +80,18 @@ func (p *Program) page(ctx context.Context, path string, query url.Values) ([]by
 	if !strings.Contains(at, "://") {
 		at = "http://" + at
 	}
-	waiting := p.wait("asking " + at)
-	defer waiting.end()
+	notice := p.notice("asking " + at)
+	defer notice.end()
 	ctx, cancel := context.WithTimeout(ctx, p.server.timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(at, "/")+path+"?"+query.Encode(), http.NoBody)
 	if err != nil {
-		return nil, &usageError{err: fmt.Errorf("--discovery %s: %w", p.discovery, err)}
+		return nil, usage(nil, fmt.Errorf("--discovery %s: %w", p.discovery, err))
 	}
 	if p.discoveryToken != "" {
 		token, err := os.ReadFile(p.discoveryToken)
 		if err != nil {
-			return nil, &usageError{err: fmt.Errorf("--discovery-token-file: %w", err)}
+			return nil, usage(nil, fmt.Errorf("--discovery-token-file: %w", err))
 		}
 		request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	}

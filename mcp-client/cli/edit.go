@@ -33,12 +33,12 @@ then kept, and the program says where.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query, err := parseWanted(args)
 			if err != nil {
-				return &usageError{cmd, err}
+				return usage(cmd, err)
 			}
 			e := &editor{program: p, why: w}
 			for _, q := range query {
 				if q.name == "" || p.namespace.all && q.namespace == "" {
-					return &usageError{cmd, errors.New("edit takes the names of resources")}
+					return usage(cmd, errors.New("edit takes the names of resources"))
 				}
 				e.keys = append(e.keys, q.in(p.namespace))
 			}

@@ -34,7 +34,9 @@ const exitCodesHelp = `Exit codes:
   130  interrupted
   141  whoever read the output went away`
 
-// usageError is a mistake in the command line. The command is nil if its help would be of no use.
+// usage returns a mistake in the command line. The command is nil if its help would be of no use.
+func usage(command *cobra.Command, err error) error { return &usageError{command, err} }
+
 type usageError struct {
 	command *cobra.Command
 	err     error
@@ -67,10 +69,8 @@ type invalidError struct {
 
 func (e *invalidError) Error() string { return counted(len(e.violations), "mistake", "mistakes") }
 
-// differentError means that the two sides of a comparison differ, which has been printed.
-type differentError struct{}
-
-func (differentError) Error() string { return "they differ" }
+// errDifferent means that the two sides of a comparison differ, which has been printed.
+var errDifferent = errors.New("they differ")
 
 // comparisonError means that a comparison failed.
 type comparisonError struct{ err error }
@@ -81,7 +81,7 @@ func (e *comparisonError) Unwrap() error { return e.err }
 
 // compared wraps the error of a failed comparison, and passes on the result of one.
 func compared(err error) error {
-	if err == nil || errors.Is(err, differentError{}) {
+	if err == nil || errors.Is(err, errDifferent) {
 		return err
 	}
 	return &comparisonError{err}
@@ -130,7 +130,7 @@ func (p *Program) report(ctx context.Context, err error) int {
 	if errors.Is(err, syscall.EPIPE) {
 		return exitUnread // as if SIGPIPE had ended the program
 	}
-	if errors.Is(err, differentError{}) {
+	if errors.Is(err, errDifferent) {
 		return exitError
 	}
 	for _, v := range mistakesOf(err) {
@@ -159,7 +159,7 @@ func mistakesOf(err error) kinds.Errors {
 
 func exitCode(err error) int {
 	var (
-		usage       *usageError
+		misused     *usageError
 		refused     *refusedError
 		invalid     *invalidError
 		conflict    *conflictError
@@ -168,7 +168,7 @@ func exitCode(err error) int {
 		comparison  *comparisonError
 	)
 	switch {
-	case errors.As(err, &usage):
+	case errors.As(err, &misused):
 		return exitUsage
 	case errors.As(err, &refused), errors.As(err, &invalid), errors.As(err, &conflict):
 		return exitRefused

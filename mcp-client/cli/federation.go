@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"time"
 
@@ -34,7 +33,7 @@ replaces its authority, the old and the new.`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if roots == "" {
-				return &usageError{cmd, errors.New("name the file with the roots of the mesh: --roots")}
+				return usage(cmd, errors.New("name the file with the roots of the mesh: --roots"))
 			}
 			content, err := os.ReadFile(roots)
 			if err != nil {
@@ -45,7 +44,7 @@ replaces its authority, the old and the new.`,
 			if err != nil {
 				return err
 			}
-			return p.write([]byte("trusting "+args[0]+"\n"), nil)
+			return p.print("trusting " + args[0] + "\n")
 		},
 	}
 	cmd.Flags().StringVar(&roots, "roots", "", "file with the certificates of its authorities, as PEM")
@@ -118,7 +117,7 @@ func (p *Program) removal(cmd *cobra.Command, said string, remove func(ctx conte
 		for _, name := range args {
 			err := remove(cmd.Context(), name)
 			if err == nil {
-				err = p.write(fmt.Appendf(nil, said, name), nil)
+				err = p.printf(said, name)
 			}
 			if err != nil {
 				return err

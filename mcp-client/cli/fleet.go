@@ -49,18 +49,18 @@ func newFleet(p *Program, ks []*kinds.Kind, size int) *fleet {
 }
 
 // connect starts all clients, and returns when each has the whole state or when one fails.
-func (f *fleet) connect(ctx context.Context, heard func(int)) error {
+func (f *fleet) connect(ctx context.Context, received func(int)) error {
 	ctx, f.fail = context.WithCancelCause(ctx)
 	began := time.Now()
 	for i, c := range f.clients {
 		f.running.Go(func() {
-			told := &link{
+			on := &events{
 				patient: true,
-				message: func(bytes int) { c.bytes.Add(int64(bytes)); heard(bytes) },
-				down:    func(err error) { f.fail(f.program.server.explain(err)) },
+				message: func(bytes int) { c.bytes.Add(int64(bytes)); received(bytes) },
+				lost:    func(err error) { f.fail(f.program.server.explain(err)) },
 			}
 			first := true
-			f.fail(f.program.server.follow(ctx, f.kinds, told, func(b mcp.Batch) error {
+			f.fail(f.program.server.follow(ctx, f.kinds, on, func(b mcp.Batch) error {
 				now := time.Now()
 				if first {
 					first = false

@@ -34,11 +34,11 @@ Of secrets it prints what is known of them, and never a value: see mcp-client se
 			}
 			query, err := parseWanted(args)
 			if err != nil {
-				return &usageError{cmd, err}
+				return usage(cmd, err)
 			}
 			selected, err := selector.Parse(labels)
 			if err != nil {
-				return &usageError{cmd, err}
+				return usage(cmd, err)
 			}
 			return p.get(cmd.Context(), query, selected)
 		},
@@ -65,7 +65,7 @@ func (p *Program) printWanted(query []wanted, labels selector.Selector, all []*k
 		return nil
 	}
 	if len(found) > 0 || !single {
-		err = p.print(found, single)
+		err = p.printResources(found, single)
 	}
 	if len(missing) > 0 {
 		return errors.Join(err, failuresError(missing))

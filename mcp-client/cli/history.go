@@ -151,18 +151,18 @@ func (p *Program) printHistory(found []pastRevision, h historyOptions) error {
 	case h.changes || h.diff:
 		return p.printChanges(found)
 	}
-	w := aligned(p.Out)
+	w := newRows(p.Out)
 	titles := []string{"REVISION", "TIME", "AUTHOR", "RESOURCES", "MESSAGE"}
 	if p.output.format == wide {
 		titles = []string{"REVISION", "TIME", "AUTHOR", "APPLICATION", "RESOURCES", "MESSAGE"}
 	}
-	writeRow(w, titles)
+	w.row(titles...)
 	for _, r := range found {
 		row := []string{fmt.Sprint(r.Revision), localTime(r.Time), orDash(r.Author), fmt.Sprint(r.Size), firstLine(r.Message)}
 		if p.output.format == wide {
 			row = []string{row[0], row[1], row[2], orDash(r.Application), row[3], row[4]}
 		}
-		writeRow(w, row)
+		w.row(row...)
 	}
 	return w.Flush()
 }
@@ -183,7 +183,7 @@ func (p *Program) printChanges(found []pastRevision) error {
 			fmt.Fprintf(&b, "  and %d more (see mcp-client diff %d %d)\n", r.Omitted, r.Revision-1, r.Revision)
 		}
 	}
-	return p.write([]byte(b.String()), nil)
+	return p.print(b.String())
 }
 
 func firstLine(text string) string {

@@ -96,7 +96,7 @@ func (p *Program) grantHosts(ctx context.Context, namespace string, patterns []s
 	if n := resp.GetForeign(); n > 0 {
 		fmt.Fprintf(p.Err, "%d resources claim what others own; they stay until somebody deletes them: mcp-client problems -A lists them as foreign-host\n", n)
 	}
-	return p.write([]byte(owner+strings.Join(patterns, ", ")+"\n"), nil)
+	return p.print(owner + strings.Join(patterns, ", ") + "\n")
 }
 
 func (p *Program) revokeHostsCommand() *cobra.Command {
@@ -111,7 +111,7 @@ func (p *Program) revokeHostsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.write([]byte("revoked "+strings.Join(args, ", ")+"\n"), nil)
+			return p.print("revoked " + strings.Join(args, ", ") + "\n")
 		},
 	}
 }
@@ -135,7 +135,7 @@ func (p *Program) hostOwnerCommand() *cobra.Command {
 			case resp.GetOwned():
 				owner = "nobody may claim " + args[0]
 			}
-			return p.write([]byte(owner+"\n"), nil)
+			return p.print(owner + "\n")
 		},
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,17 +86,10 @@ func (p *Program) listMachines(ctx context.Context) error {
 		if m.Revoked {
 			state = "revoked"
 		}
-		out.add(orElse(m.Enrolment, m.Identity), m.Identity, orDash(m.Enrolment), state, shortly(m.Issued), shortly(m.NotAfter),
+		out.add(cmp.Or(m.Enrolment, m.Identity), m.Identity, orDash(m.Enrolment), state, shortly(m.Issued), shortly(m.NotAfter),
 			orDash(m.Peer), orDash(m.Server), orDash(m.Serial), orDash(shortHash(m.Authority)))
 	}
 	return p.printListing(out)
-}
-
-func orElse(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 // shortHash returns enough of a fingerprint to recognize it.
@@ -194,7 +188,7 @@ is of no namespace: it is listed with -A. Refusals of an hour that are alike, an
 			if since != "" {
 				at, err := parseTime(since)
 				if err != nil {
-					return &usageError{cmd, fmt.Errorf("--since: %w", err)}
+					return usage(cmd, fmt.Errorf("--since: %w", err))
 				}
 				req.Since = timestamppb.New(at)
 			}
@@ -224,7 +218,7 @@ func (p *Program) identityLog(ctx context.Context, req *adminv1.ListIssuesReques
 	}
 	out := listing{tree: list, columns: []string{"TIME", "TIMES", "OUTCOME", "IDENTITY", "ENROLMENT", "SHOWN", "FROM", "DETAIL"}, wide: []string{"EXPIRES", "BY", "SERIAL", "AUTHORITY", "KEY"}}
 	for _, i := range list {
-		out.add(orElse(i.Serial, i.Refusal), i.At.UTC().Format(time.RFC3339), strconv.FormatInt(max(i.Times, 1), 10), orElse(i.Refusal, "given"), orDash(i.Identity), orDash(i.Enrolment), orDash(i.Credential), orDash(i.Peer), orDash(i.Detail),
+		out.add(cmp.Or(i.Serial, i.Refusal), i.At.UTC().Format(time.RFC3339), strconv.FormatInt(max(i.Times, 1), 10), cmp.Or(i.Refusal, "given"), orDash(i.Identity), orDash(i.Enrolment), orDash(i.Credential), orDash(i.Peer), orDash(i.Detail),
 			shortly(i.NotAfter), i.Server, orDash(i.Serial), orDash(shortHash(i.Authority)), orDash(shortHash(i.KeyHash)))
 	}
 	return p.printListing(out)
@@ -289,14 +283,14 @@ func (p *Program) eachMember(cmd *cobra.Command, names []string, do func(*adminv
 	for i, name := range names {
 		var err error
 		if members[i], err = memberOf(name); err != nil {
-			return &usageError{cmd, err}
+			return usage(cmd, err)
 		}
 	}
 	var failed []error
 	for _, m := range members {
 		done, err := do(m)
 		if err == nil {
-			err = p.write([]byte(done+" "+memberName(m)+"\n"), nil)
+			err = p.print(done + " " + memberName(m) + "\n")
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", memberName(m), err))

@@ -65,13 +65,13 @@ func (i *importOptions) start(cmd *cobra.Command) (*adminv1.ImportStart, error) 
 	start := &adminv1.ImportStart{Message: i.message, DryRun: i.dryRun, Author: author(), ConfirmWithin: i.confirmation()}
 	switch {
 	case !i.prune && len(i.pruneNamespaces)+len(i.pruneKinds) > 0:
-		return nil, &usageError{cmd, errors.New("--prune-namespace and --prune-kind say what --prune is to do, which is missing")}
+		return nil, usage(cmd, errors.New("--prune-namespace and --prune-kind say what --prune is to do, which is missing"))
 	case !i.prune:
 		return start, nil
 	case len(i.pruneNamespaces) == 0:
-		return nil, &usageError{cmd, errors.New("name what to prune with --prune-namespace")}
+		return nil, usage(cmd, errors.New("name what to prune with --prune-namespace"))
 	case !i.yes && !i.dryRun:
-		return nil, &usageError{cmd, errors.New("--prune deletes resources: look at what it would do with --dry-run, and then say --yes")}
+		return nil, usage(cmd, errors.New("--prune deletes resources: look at what it would do with --dry-run, and then say --yes"))
 	}
 	start.Prune = &adminv1.Prune{Namespaces: i.pruneNamespaces}
 	refs, err := kindRefs(i.pruneKinds)
@@ -84,7 +84,7 @@ func kindRefs(words []string) ([]*adminv1.KindRef, error) {
 	for _, word := range words {
 		k, err := kinds.ByName(word)
 		if err != nil {
-			return nil, &usageError{err: err}
+			return nil, usage(nil, err)
 		}
 		refs = append(refs, &adminv1.KindRef{Group: k.Group, Kind: k.Name})
 	}

@@ -79,11 +79,11 @@ func (p *Program) printImported(done *imported, left skipped, dryRun bool) error
 	if p.output.isTree() {
 		return p.printImportedTree(done, left, dryRun)
 	}
-	w := aligned(p.Out)
-	writeRow(w, []string{"KIND", "CREATED", "CONFIGURED", "UNCHANGED", "DELETED"})
+	w := newRows(p.Out)
+	w.row("KIND", "CREATED", "CONFIGURED", "UNCHANGED", "DELETED")
 	for _, of := range done.kinds() {
 		kind, _ := kinds.Lookup(of.Group, of.Kind)
-		writeRow(w, []string{word(kind), fmt.Sprint(of.Created), fmt.Sprint(of.Configured), fmt.Sprint(of.Unchanged), fmt.Sprint(of.Deleted)})
+		w.row(word(kind), fmt.Sprint(of.Created), fmt.Sprint(of.Configured), fmt.Sprint(of.Unchanged), fmt.Sprint(of.Deleted))
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -57,10 +57,10 @@ audience is demanded, so that a token that was made for somebody else does not c
 			var err error
 			issuer.Name = args[0]
 			if issuer.Namespace, issuer.ServiceAccount, err = pairOf("--identity", identity, "NAMESPACE/SERVICE-ACCOUNT"); err != nil {
-				return &usageError{cmd, err}
+				return usage(cmd, err)
 			}
 			if keys != "" && issuer.GetJwksUri() != "" {
-				return &usageError{cmd, errors.New("the issuer's keys are in one place: give --jwks-uri or --jwks")}
+				return usage(cmd, errors.New("the issuer's keys are in one place: give --jwks-uri or --jwks"))
 			}
 			if keys != "" {
 				content, err := os.ReadFile(keys)
@@ -72,7 +72,7 @@ audience is demanded, so that a token that was made for somebody else does not c
 			if _, err := callMembers(cmd.Context(), p, adminv1.NewTrustAdminServiceClient, adminv1.TrustAdminServiceClient.PutIssuer, &adminv1.PutIssuerRequest{Issuer: issuer}); err != nil {
 				return err
 			}
-			return p.write([]byte("issuer "+issuer.GetName()+" lets machines join as "+identity+"\n"), nil)
+			return p.print("issuer " + issuer.GetName() + " lets machines join as " + identity + "\n")
 		},
 	}
 	cmd.Flags().StringVar(&issuer.Issuer, "issuer", "", "what the tokens say of who made them (iss), to the letter")

@@ -138,7 +138,7 @@ func (p *Program) createJoinToken(ctx context.Context, req *adminv1.CreateJoinTo
 	}
 	fmt.Fprintf(p.Err, "made the join token %s: %s, valid until %s. It is a secret: whoever has it becomes that. It is not kept and cannot be shown again:\n",
 		made.Name, made.admits(), made.Expires.Format(time.RFC3339))
-	err = p.write([]byte(made.Secret+"\n"), nil)
+	err = p.print(made.Secret + "\n")
 	switch {
 	case made.Program != "":
 		fmt.Fprintf(p.Err, "put it into a file on the machine of the server: discovery run --join-token-file FILE\n")

@@ -21,16 +21,16 @@ func (p *Program) printListing(l listing) error {
 	case p.output.isTree():
 		return p.printTree(l.tree)
 	case p.output.format == nameFormat:
-		return p.write(l.names, nil)
+		return p.print(string(l.names))
 	}
 	columns := l.columns
 	if p.output.format == wide {
 		columns = slices.Concat(l.columns, l.wide)
 	}
-	w := aligned(p.Out)
-	writeRow(w, columns)
+	w := newRows(p.Out)
+	w.row(columns...)
 	for _, cells := range l.rows {
-		writeRow(w, cells[:len(columns)])
+		w.row(cells[:len(columns)]...)
 	}
 	return w.Flush()
 }

@@ -148,18 +148,18 @@ func (p *Program) inNamespaces() string {
 }
 
 func (p *Program) showMachine(m registered, another bool) error {
-	w := aligned(p.Out)
+	w := newRows(p.Out)
 	if another {
-		writeRow(w, nil)
+		w.row()
 	}
 	line := func(name, value string) {
 		if value != "" {
-			writeRow(w, []string{name + ":", value})
+			w.row(name+":", value)
 		}
 	}
 	line("Machine", m.Namespace+"/"+m.Machine)
 	line("Group", m.Group)
-	line("Entry", orElse(m.Entry, "none"))
+	line("Entry", cmp.Or(m.Entry, "none"))
 	line("Refused", m.Refused)
 	line("State", m.State)
 	if m.Gone != nil {
@@ -198,7 +198,7 @@ One that is connected is refused: stop its agent, or revoke it. With --force it 
 		RunE: func(cmd *cobra.Command, args []string) error {
 			namespaces := p.namespaces()
 			if len(namespaces) != 1 {
-				return &usageError{cmd, errors.New("name one namespace by -n: a machine of the same id may be in another")}
+				return usage(cmd, errors.New("name one namespace by -n: a machine of the same id may be in another"))
 			}
 			for _, machine := range args {
 				resp, err := callMembers(cmd.Context(), p, adminv1.NewRegisteredMachineServiceClient, adminv1.RegisteredMachineServiceClient.RemoveRegisteredMachine,
@@ -210,7 +210,7 @@ One that is connected is refused: stop its agent, or revoke it. With --force it 
 				if n := resp.GetRemoved(); n > 1 {
 					services = fmt.Sprintf("%d services", n)
 				}
-				if err := p.write(fmt.Appendf(nil, "removed %s/%s, with %s\n", namespaces[0], machine, services), nil); err != nil {
+				if err := p.printf("removed %s/%s, with %s\n", namespaces[0], machine, services); err != nil {
 					return err
 				}
 			}

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -87,14 +90,28 @@ func (p *Program) printTree(v any) error {
 	}
 	switch p.output.format {
 	case yamlFormat:
-		return p.writeExactly(kinds.YAML(text))
+		return p.printExactly(kinds.YAML(text))
 	case jsonPath:
 		return p.printPath(text)
 	case customColumns:
 		return p.printCustomColumns(text)
 	case table, wide, nameFormat, jsonFormat:
 	}
-	return p.write(text, nil)
+	_, err = p.Out.Write(text)
+	return err
+}
+
+// printMessage prints a message of an API as it came, fields without a value too.
+func (p *Program) printMessage(m proto.Message) error {
+	text, err := protojson.MarshalOptions{EmitUnpopulated: true}.Marshal(m)
+	if err != nil {
+		return err
+	}
+	tree, err := treeOf(text)
+	if err != nil {
+		return err
+	}
+	return p.printTree(tree)
 }
 
 // encodeJSON indents, and does not escape <, > and &.

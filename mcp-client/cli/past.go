@@ -36,7 +36,7 @@ func (p *Program) scoped(args []string, only scope) (scoped, error) {
 		return s, nil
 	}
 	if s.query, err = parseWanted(args); err != nil {
-		return s, &usageError{err: err}
+		return s, usage(nil, err)
 	}
 	s.kinds, s.namespaces = nil, nil
 	for _, w := range s.query {

@@ -10,12 +10,12 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// print prints resources in the chosen format. In JSON and for templates, a resource requested by name is an
+// printResources prints resources in the chosen format. In JSON and for templates, a resource requested by name is an
 // object; otherwise the result is a List, even of one.
-func (p *Program) print(resources []*kinds.Resource, named bool) error {
+func (p *Program) printResources(resources []*kinds.Resource, named bool) error {
 	switch p.output.format {
 	case yamlFormat:
-		return p.writeExactly(kinds.MarshalYAML(resources...))
+		return p.printExactly(kinds.MarshalYAML(resources...))
 	case jsonFormat, jsonPath, customColumns:
 		return p.printResourceTree(resources, named)
 	case nameFormat:
@@ -44,20 +44,24 @@ func (p *Program) printResourceTree(resources []*kinds.Resource, named bool) err
 	case p.output.format == customColumns:
 		return p.printCustomColumns(text)
 	}
-	return p.write(text, nil)
-}
-
-func (p *Program) write(text []byte, err error) error {
-	if err != nil {
-		return err
-	}
 	_, err = p.Out.Write(text)
 	return err
 }
 
-// writeExactly is write for output that programs parse, such as YAML, which must not be escaped: control characters are
-// escaped only on a terminal.
-func (p *Program) writeExactly(text []byte, err error) error {
+// print prints text for people.
+func (p *Program) print(text string) error {
+	_, err := p.Out.Write([]byte(text))
+	return err
+}
+
+// printf is print of a formatted text.
+func (p *Program) printf(format string, values ...any) error {
+	return p.print(fmt.Sprintf(format, values...))
+}
+
+// printExactly prints what programs read, such as YAML, without a change; only a terminal is shown control characters
+// as escapes. It passes on the error of making the text.
+func (p *Program) printExactly(text []byte, err error) error {
 	if err != nil {
 		return err
 	}
@@ -89,7 +93,7 @@ func (p *Program) printTables(resources []*kinds.Resource) error {
 
 func printTable(out io.Writer, kind *kinds.Kind, resources []*kinds.Resource, qualified, wide bool) error {
 	shown := columnsOf(kind, wide)
-	w := aligned(out)
+	w := newRows(out)
 	header := []string{"NAME"}
 	if kind.Namespaced {
 		header = []string{"NAMESPACE", "NAME"}
@@ -97,7 +101,7 @@ func printTable(out io.Writer, kind *kinds.Kind, resources []*kinds.Resource, qu
 	for _, c := range shown {
 		header = append(header, c.title)
 	}
-	writeRow(w, append(header, "AGE"))
+	w.row(append(header, "AGE")...)
 	for _, r := range resources {
 		cells, err := cellsOf(r, shown, wide)
 		if err != nil {
@@ -111,23 +115,24 @@ func printTable(out io.Writer, kind *kinds.Kind, resources []*kinds.Resource, qu
 		if kind.Namespaced {
 			row = append([]string{r.Namespace}, row...)
 		}
-		writeRow(w, append(row, age(r.CreateTime)))
+		w.row(append(row, age(r.CreateTime))...)
 	}
 	return w.Flush()
 }
 
-// aligned returns a writer that aligns columns when flushed.
-func aligned(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 3, ' ', 0) }
+// rows are lines of cells. Flush aligns the columns, writes everything, and returns any error.
+type rows struct{ *tabwriter.Writer }
 
-// writeRow writes a row. Flush returns any error.
-func writeRow(w *tabwriter.Writer, cells []string) {
+func newRows(out io.Writer) *rows { return &rows{tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)} }
+
+func (r *rows) row(cells ...string) {
 	for i, cell := range cells {
 		if i > 0 {
-			fmt.Fprint(w, "\t")
+			fmt.Fprint(r, "\t")
 		}
-		fmt.Fprint(w, terminal.Line(cell))
+		fmt.Fprint(r, terminal.Line(cell))
 	}
-	fmt.Fprintln(w)
+	fmt.Fprintln(r)
 }
 
 // age formats the age of a resource, in a suitable unit.

@@ -119,14 +119,14 @@ func (p *Program) printProblems(found []problem) error {
 		fmt.Fprintf(p.Err, "no problem found in %s\n", p.namespace)
 		return nil
 	}
-	w := aligned(p.Out)
-	writeRow(w, []string{"SEVERITY", "CODE", "RESOURCE", "PATH", "MESSAGE"})
+	w := newRows(p.Out)
+	w.row("SEVERITY", "CODE", "RESOURCE", "PATH", "MESSAGE")
 	for _, f := range found {
 		message := f.Message
 		if p.output.format == wide && f.Hint != "" {
 			message += " (" + f.Hint + ")"
 		}
-		writeRow(w, []string{f.Severity, f.Code, fmt.Sprintf("%s %s/%s", f.Kind, f.Space, f.Name), f.Path, message})
+		w.row(f.Severity, f.Code, fmt.Sprintf("%s %s/%s", f.Kind, f.Space, f.Name), f.Path, message)
 	}
 	return w.Flush()
 }

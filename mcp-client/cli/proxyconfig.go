@@ -114,10 +114,10 @@ func (p *Program) printProxyTable(t proxyTable, rows [][]string) error {
 		fmt.Fprintf(p.Err, "the proxy has no %s of that name, or none at all\n", t.typ)
 		return nil
 	}
-	w := aligned(p.Out)
-	writeRow(w, t.header)
+	w := newRows(p.Out)
+	w.row(t.header...)
 	for _, row := range rows {
-		writeRow(w, row)
+		w.row(row...)
 	}
 	return w.Flush()
 }

@@ -94,7 +94,7 @@ func (p *Program) printProxies(all []connectedProxy) error {
 		fmt.Fprintf(p.Err, "no proxy is connected to discovery at %s\n", p.discovery)
 		return nil
 	}
-	w := aligned(p.Out)
+	w := newRows(p.Out)
 	header := []string{"NAME", "ENVOY", "FORM", "CONNECTED"}
 	for _, column := range proxyColumns {
 		header = append(header, strings.ToUpper(column))
@@ -102,7 +102,7 @@ func (p *Program) printProxies(all []connectedProxy) error {
 	if p.output.format == wide {
 		header = append(header, "REVISION", "NEWEST", "CLASS", "ADDRESS")
 	}
-	writeRow(w, header)
+	w.row(header...)
 	for _, one := range all {
 		row := []string{one.Proxy, orDash(one.Envoy), one.Form, age(one.Connected)}
 		for _, column := range proxyColumns {
@@ -111,7 +111,7 @@ func (p *Program) printProxies(all []connectedProxy) error {
 		if p.output.format == wide {
 			row = append(row, orDash(one.Revision), orDash(one.Newest), orDash(one.Class), one.Address)
 		}
-		writeRow(w, row)
+		w.row(row...)
 	}
 	return w.Flush()
 }
@@ -132,18 +132,18 @@ func (p *Program) paintStatus(status string) string {
 }
 
 func (p *Program) printProxy(one connectedProxy) error {
-	w := aligned(p.Out)
-	writeRow(w, []string{"proxy", fmt.Sprintf("%s, a %s of the namespace %s, Envoy %s", one.Proxy, one.Role, one.Namespace, orDash(one.Envoy))})
-	writeRow(w, []string{"connected", fmt.Sprintf("for %s, from %s, in the form %s", age(one.Connected), one.Address, one.Form)})
-	writeRow(w, []string{"class", orDash(one.Class)})
-	writeRow(w, []string{"revision", orDash(one.Revision)})
+	w := newRows(p.Out)
+	w.row("proxy", fmt.Sprintf("%s, a %s of the namespace %s, Envoy %s", one.Proxy, one.Role, one.Namespace, orDash(one.Envoy)))
+	w.row("connected", fmt.Sprintf("for %s, from %s, in the form %s", age(one.Connected), one.Address, one.Form))
+	w.row("class", orDash(one.Class))
+	w.row("revision", orDash(one.Revision))
 	if one.Newest != one.Revision {
-		writeRow(w, []string{"next", one.Newest})
+		w.row("next", one.Newest)
 	}
 	fmt.Fprintln(w)
-	writeRow(w, []string{"TYPE", "STATUS", "RESOURCES", "SENT", "ACKED", "NACKED"})
+	w.row("TYPE", "STATUS", "RESOURCES", "SENT", "ACKED", "NACKED")
 	for _, t := range one.Types {
-		writeRow(w, []string{t.Type, p.paintStatus(t.Status), fmt.Sprint(t.Resources), t.Sent.text(), t.Acked.text(), t.Nacked.text()})
+		w.row(t.Type, p.paintStatus(t.Status), fmt.Sprint(t.Resources), t.Sent.text(), t.Acked.text(), t.Nacked.text())
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -80,11 +80,11 @@ already stays: only what is written from then on is held to it. It takes the sco
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req, err := quotaOf(args, p.namespace.all)
 			if err != nil {
-				return &usageError{cmd, err}
+				return usage(cmd, err)
 			}
 			if cmd.Flags().Changed("resources") {
 				if resources <= 0 {
-					return &usageError{cmd, fmt.Errorf("--resources %d: one at least; quota reset goes back to the default", resources)}
+					return usage(cmd, fmt.Errorf("--resources %d: one at least; quota reset goes back to the default", resources))
 				}
 				req.MaxResources = &resources
 			}
@@ -93,7 +93,7 @@ already stays: only what is written from then on is held to it. It takes the sco
 			req.ResourceMaxBytes, wrong[1] = optionalBytes("--resource-size", each)
 			req.MaxDailyBytes, wrong[2] = optionalBytes("--daily", daily)
 			if err := errors.Join(wrong[:]...); err != nil {
-				return &usageError{cmd, err}
+				return usage(cmd, err)
 			}
 			return p.setQuota(cmd.Context(), req)
 		},
@@ -116,7 +116,7 @@ func (p *Program) resetQuotaCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req, err := quotaOf(args, p.namespace.all)
 			if err != nil {
-				return &usageError{cmd, err}
+				return usage(cmd, err)
 			}
 			usual := int64(0)
 			req.MaxResources, req.MaxBytes, req.ResourceMaxBytes, req.MaxDailyBytes = &usual, &usual, &usual, &usual
@@ -138,7 +138,7 @@ func quotaOf(args []string, everywhere bool) (*adminv1.SetQuotaRequest, error) {
 
 func (p *Program) setQuota(ctx context.Context, req *adminv1.SetQuotaRequest) error {
 	if req.MaxResources == nil && req.MaxBytes == nil && req.ResourceMaxBytes == nil && req.MaxDailyBytes == nil {
-		return &usageError{err: errors.New("say what to set: --resources, --size, --resource-size or --daily")}
+		return usage(nil, errors.New("say what to set: --resources, --size, --resource-size or --daily"))
 	}
 	if _, err := callMembers(ctx, p, adminv1.NewTenancyServiceClient, adminv1.TenancyServiceClient.SetQuota, req); err != nil {
 		return err
@@ -147,7 +147,7 @@ func (p *Program) setQuota(ctx context.Context, req *adminv1.SetQuotaRequest) er
 	if req.GetNamespace() != "" {
 		whose = "of " + req.GetNamespace()
 	}
-	return p.write([]byte("set the quota "+whose+"\n"), nil)
+	return p.print("set the quota " + whose + "\n")
 }
 
 // units are the units of sizes, the largest first.

@@ -26,24 +26,24 @@ type state struct {
 
 // read reads the current resources of some kinds, and shows progress to the user.
 func (p *Program) read(ctx context.Context, ks []*kinds.Kind) (*state, error) {
-	waiting := p.wait("reading from " + p.server.address)
-	defer waiting.end()
-	return p.server.state(ctx, ks, &link{message: waiting.count, unheard: func(left []*kinds.Kind) {
-		waiting.end()
-		p.warnUnheard(left)
+	notice := p.notice("reading from " + p.server.address)
+	defer notice.end()
+	return p.server.state(ctx, ks, &events{message: notice.count, unanswered: func(missing []*kinds.Kind) {
+		notice.end()
+		p.warnOfMissing(missing)
 	}})
 }
 
-// warnUnheard says which kinds are missing from what was read.
-func (p *Program) warnUnheard(left []*kinds.Kind) {
-	for _, k := range left {
+// warnOfMissing says which kinds are missing from what was read.
+func (p *Program) warnOfMissing(missing []*kinds.Kind) {
+	for _, k := range missing {
 		fmt.Fprintf(p.Err, "warning: the server at %s does not say whether it has a %s: what was read is without it\n", p.server.address, k.Name)
 	}
 }
 
-func (s *server) state(ctx context.Context, ks []*kinds.Kind, events *link) (*state, error) {
+func (s *server) state(ctx context.Context, ks []*kinds.Kind, on *events) (*state, error) {
 	read := &state{versions: map[kinds.Key]string{}}
-	err := s.follow(ctx, ks, events, func(b mcp.Batch) error {
+	err := s.follow(ctx, ks, on, func(b mcp.Batch) error {
 		read.revision = b.Revision
 		for _, c := range b.Changes {
 			if c.Resource != nil {
@@ -84,14 +84,13 @@ var rank = func() map[*kinds.Kind]int {
 // optionalTimeout is how long a reader waits for kinds that a server may leave unanswered.
 const optionalTimeout = 2 * time.Second
 
-// link has callbacks for the state of the connection, which the client library repairs by itself. Each may be
-// nil.
-type link struct {
-	status  func(mcp.Status) // a stream has its first answer
-	up      func()           // the client has reconnected, after it had the state
-	down    func(error)
-	unheard func([]*kinds.Kind) // kinds that the server does not answer for
-	message func(bytes int)     // a message was received
+// events has callbacks for what happens on the connection, which the client library repairs by itself. Each may be nil.
+type events struct {
+	answered    func(mcp.Status) // a stream has its first answer
+	reconnected func()           // the client has the server again, after it had the state once
+	lost        func(error)
+	unanswered  func([]*kinds.Kind) // kinds that the server does not answer for
+	message     func(bytes int)     // a message was received
 	// patient waits for an overloaded server for as long as it asks: other clients of this program may be
 	// what it is busy with.
 	patient bool
@@ -150,39 +149,39 @@ func (b *firstSync) lost(err error) {
 }
 
 // follow passes the state of some kinds, and then each change, to apply, until that returns an error or the
-// context ends. Losing the server before it has sent the state, or waiting too long for it, is an error.
-// Later losses are reported to later, and the client reconnects.
-func (s *server) follow(ctx context.Context, ks []*kinds.Kind, later *link, apply func(mcp.Batch) error) error {
+// context ends. Losing the server before it has sent the state, or waiting too long for it, is an error. Of later
+// losses it tells, and the client reconnects.
+func (s *server) follow(ctx context.Context, ks []*kinds.Kind, on *events, apply func(mcp.Batch) error) error {
 	credentials, err := s.credentials()
 	if err != nil {
 		return err
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	first := s.newFirstSync(fail, later.patient)
+	first := s.newFirstSync(fail, on.patient)
 	defer first.deadline.Stop()
 	counter := onMessage(func(bytes int) {
 		first.received()
-		if later.message != nil {
-			later.message(bytes)
+		if on.message != nil {
+			on.message(bytes)
 		}
 	})
 	client := mcp.New(mcp.Config{
 		Targets: []string{s.address}, Protocol: s.protocol, Kinds: ks, Name: "mcp-client", DialOptions: append(credentials, counter),
-		OptionalTimeout: optionalTimeout, OnUnanswered: later.unheard,
+		OptionalTimeout: optionalTimeout, OnUnanswered: on.unanswered,
 		Up: func(s mcp.Status) {
-			if later.status != nil {
-				later.status(s)
+			if on.answered != nil {
+				on.answered(s)
 			}
-			if first.synced.Load() && later.up != nil {
-				later.up()
+			if first.synced.Load() && on.reconnected != nil {
+				on.reconnected()
 			}
 		},
 		Down: func(err error) {
 			if !first.synced.Load() {
 				first.lost(err)
-			} else if later.down != nil {
-				later.down(err)
+			} else if on.lost != nil {
+				on.lost(err)
 			}
 		},
 	})

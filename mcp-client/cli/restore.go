@@ -34,18 +34,18 @@ be meant with --yes. To take back one revision alone, and keep what was changed 
 		ValidArgsFunction: p.completeResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
-				return &usageError{cmd, errors.New("say with --to what to go back to")}
+				return usage(cmd, errors.New("say with --to what to go back to"))
 			}
 			at, err := parseMoment(to)
 			if err != nil {
-				return &usageError{cmd, err}
+				return usage(cmd, err)
 			}
 			s, err := p.scoped(args, only)
 			if err != nil {
 				return err
 			}
 			if err := s.checkRestorable(yes || w.dryRun); err != nil {
-				return &usageError{cmd, err}
+				return usage(cmd, err)
 			}
 			return p.restore(cmd.Context(), at, s, w)
 		},
@@ -98,7 +98,7 @@ it is, and told; the exit code is then 1.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			revision, err := parseRevision(args[0])
 			if err != nil {
-				return &usageError{cmd, err}
+				return usage(cmd, err)
 			}
 			return p.revert(cmd.Context(), revision, w)
 		},
@@ -175,7 +175,7 @@ func (p *Program) printReverted(revision int64, list []reverted, dryRun bool) er
 	if p.output.format != nameFormat {
 		fmt.Fprintln(&b, conclusion(revision, dryRun))
 	}
-	return p.write([]byte(b.String()), nil)
+	return p.print(b.String())
 }
 
 // declareConfirm declares the flag for changes that must be confirmed.

@@ -53,7 +53,7 @@ func (p *Program) diffRevisions(cmd *cobra.Command, args []string, only scope) e
 	}
 	from, err := parseMoment(args[0])
 	if err != nil {
-		return &usageError{cmd, err}
+		return usage(cmd, err)
 	}
 	req.From = &adminv1.DiffRequest_FromRevision{FromRevision: from.revision}
 	if !from.time.IsZero() {
@@ -62,7 +62,7 @@ func (p *Program) diffRevisions(cmd *cobra.Command, args []string, only scope) e
 	if len(args) > 1 {
 		to, err := parseMoment(args[1])
 		if err != nil {
-			return &usageError{cmd, err}
+			return usage(cmd, err)
 		}
 		req.To = &adminv1.DiffRequest_ToRevision{ToRevision: to.revision}
 		if !to.time.IsZero() {
@@ -76,7 +76,7 @@ func (p *Program) diffRevisions(cmd *cobra.Command, args []string, only scope) e
 	if err := p.printRevisionDiff(found); err != nil || len(found.Resources) == 0 {
 		return err
 	}
-	return differentError{}
+	return errDifferent
 }
 
 // kindWords returns unambiguous names of kinds.
@@ -89,11 +89,11 @@ func kindWords(ks []*kinds.Kind) []string {
 }
 
 func (p *Program) revisionDiff(ctx context.Context, req *adminv1.DiffRequest) (*revisionDifference, error) {
-	waiting := p.wait("asking " + p.server.address)
-	defer waiting.end()
+	notice := p.notice("asking " + p.server.address)
+	defer notice.end()
 	found := &revisionDifference{Resources: []resourceDiff{}}
 	err := each(ctx, &p.server, adminv1.AdminServiceClient.Diff, req, func(answer *adminv1.DiffResponse) error {
-		waiting.count(0)
+		notice.count(0)
 		found.From, found.To = answer.GetFrom(), answer.GetTo()
 		for _, r := range answer.GetResources() {
 			found.Resources = append(found.Resources, resourceDiffOf(r))
@@ -144,7 +144,7 @@ func (p *Program) printRevisionDiff(d *revisionDifference) error {
 			b.WriteString(p.fieldLines(f))
 		}
 	}
-	return p.write([]byte(b.String()), nil)
+	return p.print(b.String())
 }
 
 // titleOf names a resource for people, even one of an unknown kind.

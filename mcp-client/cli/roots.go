@@ -33,7 +33,7 @@ trusted by the server's present authority asks the database: mcp-server authorit
 			if resp.GetRoots() == "" {
 				return errors.New(noAuthority(resp.GetTrustDomain()))
 			}
-			return p.write([]byte(resp.GetRoots()), nil)
+			return p.print(resp.GetRoots())
 		},
 	}
 }

@@ -24,7 +24,7 @@ func (s *scope) kinds() ([]*kinds.Kind, error) {
 	for _, word := range s.words {
 		k, err := kinds.ByName(word)
 		if err != nil {
-			return nil, &usageError{err: err}
+			return nil, usage(nil, err)
 		}
 		ks = append(ks, k)
 	}

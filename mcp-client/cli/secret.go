@@ -54,7 +54,7 @@ func (p *Program) createTLSCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cert == "" || key == "" {
-				return &usageError{cmd, errors.New("name the files with --cert and --key")}
+				return usage(cmd, errors.New("name the files with --cert and --key"))
 			}
 			files := map[string]string{"tls.crt": cert, "tls.key": key}
 			if ca != "" {
@@ -82,7 +82,7 @@ func (p *Program) createCACommand() *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if ca == "" {
-				return &usageError{cmd, errors.New("name the file with --cacert")}
+				return usage(cmd, errors.New("name the file with --cacert"))
 			}
 			return p.createSecret(cmd.Context(), args[0], credential.Opaque, map[string]string{"cacert": ca}, accounts, w)
 		},

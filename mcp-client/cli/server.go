@@ -51,7 +51,7 @@ func (s *server) connect(largest int, more ...grpc.DialOption) (*grpc.ClientConn
 }
 
 func (s *server) misused(what string) error {
-	return &usageError{err: fmt.Errorf("--server %s: %s", s.address, what)}
+	return usage(nil, fmt.Errorf("--server %s: %s", s.address, what))
 }
 
 // explain turns an error of a call or a stream into one that tells the user what to do.

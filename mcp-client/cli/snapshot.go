@@ -110,11 +110,11 @@ server is needed.`,
 			}
 			query, err := parseWanted(args[1:])
 			if err != nil {
-				return &usageError{cmd, err}
+				return usage(cmd, err)
 			}
 			selected, err := selector.Parse(labels)
 			if err != nil {
-				return &usageError{cmd, err}
+				return usage(cmd, err)
 			}
 			_, read, err := p.openSnapshot(args[0])
 			if err != nil {
@@ -151,24 +151,24 @@ func (p *Program) showSnapshot(path string) error {
 		return p.printTree(summary)
 	}
 	if p.output.format == nameFormat {
-		return p.print(read.resources, false)
+		return p.printResources(read.resources, false)
 	}
-	w := aligned(p.Out)
-	writeRow(w, []string{"server", h.Server})
-	writeRow(w, []string{"revision", orDash(numbered(h.Revision))})
-	writeRow(w, []string{"taken", localTime(h.Taken)})
-	writeRow(w, []string{"resources", fmt.Sprint(summary.Resources)})
+	w := newRows(p.Out)
+	w.row("server", h.Server)
+	w.row("revision", revisionText(h.Revision))
+	w.row("taken", localTime(h.Taken))
+	w.row("resources", fmt.Sprint(summary.Resources))
 	for _, k := range summary.Kinds {
 		kind, _ := kinds.Lookup(k.Group, k.Kind)
-		writeRow(w, []string{"  " + word(kind), fmt.Sprint(k.Count)})
+		w.row("  "+word(kind), fmt.Sprint(k.Count))
 	}
 	return w.Flush()
 }
 
-// numbered formats a revision, "" for none.
-func numbered(revision int64) string {
+// revisionText formats a revision. Servers of others have none.
+func revisionText(revision int64) string {
 	if revision == 0 {
-		return ""
+		return "-"
 	}
 	return fmt.Sprint(revision)
 }
@@ -201,7 +201,7 @@ kinds of --kind if there are any. Look at it with --dry-run first.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if i.prune && !i.yes && !i.dryRun {
-				return &usageError{cmd, errors.New("--prune deletes resources: look at what it would do with --dry-run, and then say --yes")}
+				return usage(cmd, errors.New("--prune deletes resources: look at what it would do with --dry-run, and then say --yes"))
 			}
 			return p.loadSnapshot(cmd.Context(), args[0], i, only)
 		},

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pgmesh/pgmesh/internal/kit/terminal"
@@ -65,17 +63,17 @@ func (p *Program) printStatus(s *adminv1.StatusResponse) error {
 	if p.output.isTree() {
 		return p.printMessage(s)
 	}
-	w := aligned(p.Out)
+	w := newRows(p.Out)
 	server := s.GetServer()
-	writeRow(w, []string{"server", p.server.address + ", version " + server.GetVersion() + ", up for " + elapsed(server.GetStarted(), server.GetNow())})
-	writeRow(w, []string{"serves", "revision " + fmt.Sprint(server.GetRevision())})
-	writeRow(w, []string{"source", p.sourceText(s)})
+	w.row("server", p.server.address+", version "+server.GetVersion()+", up for "+elapsed(server.GetStarted(), server.GetNow()))
+	w.row("serves", "revision "+fmt.Sprint(server.GetRevision()))
+	w.row("source", p.sourceText(s))
 	if s.GetMesh() != nil {
 		p.writeMesh(w, s.GetMesh())
 	}
-	writeRow(w, []string{"clients", fmt.Sprint(len(s.GetClients()))})
+	w.row("clients", fmt.Sprint(len(s.GetClients())))
 	if len(s.GetSinks()) > 0 {
-		writeRow(w, []string{"sinks", p.sinksText(s.GetSinks())})
+		w.row("sinks", p.sinksText(s.GetSinks()))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -110,11 +108,11 @@ func (p *Program) printSinks(s *adminv1.StatusResponse) error {
 		return nil
 	}
 	fmt.Fprintln(p.Out)
-	w := aligned(p.Out)
-	writeRow(w, []string{"SINK", "SERVER", "STATE", "SINCE", "ERROR"})
+	w := newRows(p.Out)
+	w.row("SINK", "SERVER", "STATE", "SINCE", "ERROR")
 	for _, one := range s.GetSinks() {
 		state, since := sinkState(one)
-		writeRow(w, []string{one.GetAddress(), orDash(one.GetServer()), state, elapsed(since, s.GetServer().GetNow()), orDash(firstLine(one.GetError()))})
+		w.row(one.GetAddress(), orDash(one.GetServer()), state, elapsed(since, s.GetServer().GetNow()), orDash(firstLine(one.GetError())))
 	}
 	return w.Flush()
 }
@@ -151,18 +149,18 @@ func (p *Program) sourceText(s *adminv1.StatusResponse) string {
 }
 
 // writeMesh writes what the database tells.
-func (p *Program) writeMesh(w *tabwriter.Writer, mesh *adminv1.MeshStatus) {
-	writeRow(w, []string{"mesh", fmt.Sprintf("revision %d at %s, history from revision %d", mesh.GetNewestRevision(), stampText(mesh.GetNewestTime()), mesh.GetOldestRevision())})
+func (p *Program) writeMesh(w *rows, mesh *adminv1.MeshStatus) {
+	w.row("mesh", fmt.Sprintf("revision %d at %s, history from revision %d", mesh.GetNewestRevision(), stampText(mesh.GetNewestTime()), mesh.GetOldestRevision()))
 	if n := mesh.GetWaitingConfirmations(); n > 0 {
-		writeRow(w, []string{"waiting", p.paint(terminal.Yellow, counted(int(n), "change", "changes")+" to be confirmed") + " (see mcp-client confirm --list)"})
+		w.row("waiting", p.paint(terminal.Yellow, counted(int(n), "change", "changes")+" to be confirmed")+" (see mcp-client confirm --list)")
 	}
 	total := int64(0)
 	for _, k := range mesh.GetKinds() {
 		total += k.GetResources()
 	}
-	writeRow(w, []string{"resources", fmt.Sprint(total)})
+	w.row("resources", fmt.Sprint(total))
 	for _, k := range mesh.GetKinds() {
-		writeRow(w, []string{"  " + kindTitle(k.GetGroup(), k.GetKind()), fmt.Sprint(k.GetResources())})
+		w.row("  "+kindTitle(k.GetGroup(), k.GetKind()), fmt.Sprint(k.GetResources()))
 	}
 }
 
@@ -171,8 +169,8 @@ func (p *Program) printClients(s *adminv1.StatusResponse) error {
 		return nil
 	}
 	fmt.Fprintln(p.Out)
-	w := aligned(p.Out)
-	writeRow(w, []string{"CLIENT", "PROTOCOL", "SINCE", "REVISION", "REFUSES"})
+	w := newRows(p.Out)
+	w.row("CLIENT", "PROTOCOL", "SINCE", "REVISION", "REFUSES")
 	for _, c := range s.GetClients() {
 		var refuses []string
 		for _, sub := range c.GetSubscriptions() {
@@ -180,14 +178,14 @@ func (p *Program) printClients(s *adminv1.StatusResponse) error {
 				refuses = append(refuses, fmt.Sprintf("%s: %s", sub.GetType(), firstLine(sub.GetReason())))
 			}
 		}
-		writeRow(w, []string{
-			c.GetNode(), c.GetProtocol(), elapsed(c.GetSince(), s.GetServer().GetNow()), orDash(numbered(c.GetRevision())), orDash(strings.Join(refuses, "; ")),
-		})
+		w.row(
+			c.GetNode(), c.GetProtocol(), elapsed(c.GetSince(), s.GetServer().GetNow()), revisionText(c.GetRevision()), orDash(strings.Join(refuses, "; ")),
+		)
 		if p.output.format != wide {
 			continue
 		}
 		for _, sub := range c.GetSubscriptions() {
-			writeRow(w, []string{"  " + sub.GetType(), "", "", orDash(numbered(sub.GetAccepted())), ""})
+			w.row("  "+sub.GetType(), "", "", revisionText(sub.GetAccepted()), "")
 		}
 	}
 	return w.Flush()
@@ -215,19 +213,6 @@ func stampText(at *timestamppb.Timestamp) string {
 	return localTime(at.AsTime())
 }
 
-// printMessage writes an answer as it came, for programs.
-func (p *Program) printMessage(m *adminv1.StatusResponse) error {
-	text, err := protojson.MarshalOptions{EmitUnpopulated: true}.Marshal(m)
-	if err != nil {
-		return err
-	}
-	tree, err := treeOf(text)
-	if err != nil {
-		return err
-	}
-	return p.printTree(tree)
-}
-
 // othersStatus is what a reader can tell of a server, as it is printed.
 type othersStatus struct {
 	Server    string      `json:"server"`
@@ -239,9 +224,9 @@ type othersStatus struct {
 
 func (p *Program) statusOfOthers(ctx context.Context) error {
 	var told mcp.Status
-	waiting := p.wait("reading from " + p.server.address)
-	read, err := p.server.state(ctx, kinds.All(), &link{status: func(s mcp.Status) { told = s }, message: waiting.count, unheard: p.warnUnheard})
-	waiting.end()
+	notice := p.notice("reading from " + p.server.address)
+	read, err := p.server.state(ctx, kinds.All(), &events{answered: func(s mcp.Status) { told = s }, message: notice.count, unanswered: p.warnOfMissing})
+	notice.end()
 	if err != nil {
 		return err
 	}
@@ -249,13 +234,13 @@ func (p *Program) statusOfOthers(ctx context.Context) error {
 	if p.output.isTree() {
 		return p.printTree(s)
 	}
-	w := aligned(p.Out)
-	writeRow(w, []string{"server", s.Server})
-	writeRow(w, []string{"name", orDash(s.Name)})
-	writeRow(w, []string{"protocol", s.Protocol})
-	writeRow(w, []string{"resources", fmt.Sprint(s.Resources)})
+	w := newRows(p.Out)
+	w.row("server", s.Server)
+	w.row("name", orDash(s.Name))
+	w.row("protocol", s.Protocol)
+	w.row("resources", fmt.Sprint(s.Resources))
 	for _, k := range s.Kinds {
-		writeRow(w, []string{"  " + kindTitle(k.Group, k.Kind), fmt.Sprint(k.Count)})
+		w.row("  "+kindTitle(k.Group, k.Kind), fmt.Sprint(k.Count))
 	}
 	return w.Flush()
 }

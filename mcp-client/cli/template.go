@@ -49,7 +49,7 @@ func (p *Program) printPath(text []byte) error {
 	if err != nil {
 		return err
 	}
-	return p.writeExactly(evaluate(p.output.path, tree))
+	return p.printExactly(evaluate(p.output.path, tree))
 }
 
 // treeOf decodes JSON with integers as such, so that templates print and compare 80 as 80.
@@ -110,12 +110,12 @@ func (p *Program) printCustomColumns(text []byte) error {
 	if err != nil {
 		return err
 	}
-	w := aligned(p.Out)
+	w := newRows(p.Out)
 	var titles []string
 	for _, c := range p.output.columns {
 		titles = append(titles, c.title)
 	}
-	writeRow(w, titles)
+	w.row(titles...)
 	for _, item := range itemsOf(tree) {
 		var cells []string
 		for _, c := range p.output.columns {
@@ -125,7 +125,7 @@ func (p *Program) printCustomColumns(text []byte) error {
 			}
 			cells = append(cells, cellText(cell))
 		}
-		writeRow(w, cells)
+		w.row(cells...)
 	}
 	return w.Flush()
 }

@@ -62,13 +62,13 @@ but a discovery of this mesh.`,
 				return p.makeJoinToken(cmd, &join, req.GetScopes(), args, lifetime)
 			}
 			if err := cobra.ExactArgs(1)(cmd, args); err != nil {
-				return &usageError{cmd, err}
+				return usage(cmd, err)
 			}
 			if _, err := caller.ParseScopes(req.GetScopes()); err != nil {
-				return &usageError{cmd, fmt.Errorf("--scope: %w", err)}
+				return usage(cmd, fmt.Errorf("--scope: %w", err))
 			}
 			if lifetime < 0 {
-				return &usageError{cmd, errors.New("--expires-in must not be negative")}
+				return usage(cmd, errors.New("--expires-in must not be negative"))
 			}
 			if req.Name = args[0]; lifetime > 0 {
 				req.ExpiresAt = timestamppb.New(time.Now().Add(lifetime))
@@ -87,13 +87,13 @@ func (p *Program) makeJoinToken(cmd *cobra.Command, join *joiner, scopes, args [
 	req, err := join.request()
 	switch {
 	case err != nil:
-		return &usageError{cmd, err}
+		return usage(cmd, err)
 	case len(scopes) > 0:
-		return &usageError{cmd, errors.New("--scope is for bearer tokens; leave it out")}
+		return usage(cmd, errors.New("--scope is for bearer tokens; leave it out"))
 	case !cmd.Flags().Changed("expires-in"):
 		lifetime = joinLifetime
 	case lifetime <= 0:
-		return &usageError{cmd, errors.New("--expires-in must be above 0: a join token has to expire")}
+		return usage(cmd, errors.New("--expires-in must be above 0: a join token has to expire"))
 	}
 	if len(args) > 0 {
 		req.Name = args[0]
@@ -135,7 +135,7 @@ func (p *Program) createToken(ctx context.Context, req *adminv1.CreateTokenReque
 		until = "until " + made.Expires.Format(time.RFC3339)
 	}
 	fmt.Fprintf(p.Err, "made the token %s (%s), valid %s. It is not kept and cannot be shown again:\n", made.Name, strings.Join(made.Scopes, ", "), until)
-	return p.write([]byte(made.Secret+"\n"), nil)
+	return p.print(made.Secret + "\n")
 }
 
 func (p *Program) listTokensCommand() *cobra.Command {
@@ -243,7 +243,7 @@ A token that is taken back stays in the list, and its name is free for another o
 				if err := p.revokeToken(cmd.Context(), name, join); err != nil {
 					return err
 				}
-				if err := p.write([]byte("revoked "+name+"\n"), nil); err != nil {
+				if err := p.print("revoked " + name + "\n"); err != nil {
 					return err
 				}
 			}

@@ -37,10 +37,10 @@ is -o json, a line a batch.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query, err := parseWatched(args)
 			if err != nil {
-				return &usageError{cmd, err}
+				return usage(cmd, err)
 			}
 			if p.output.format == customColumns {
-				return &usageError{cmd, errors.New("watch prints no columns; jsonpath=TEMPLATE picks from each batch")}
+				return usage(cmd, errors.New("watch prints no columns; jsonpath=TEMPLATE picks from each batch"))
 			}
 			w.query = query
 			return w.follow(cmd.Context())
@@ -69,9 +69,9 @@ func parseWatched(args []string) ([]wanted, error) {
 
 func (w *watcher) follow(ctx context.Context) error {
 	p := w.program
-	err := p.server.follow(ctx, kindsOf(w.query), &link{
-		up: func() { w.say("connected to " + p.server.address + " again") },
-		down: func(err error) {
+	err := p.server.follow(ctx, kindsOf(w.query), &events{
+		reconnected: func() { w.say("connected to " + p.server.address + " again") },
+		lost: func(err error) {
 			w.say("lost the server at " + p.server.address + ": " + cause(status.Convert(err).Message()) + "; trying again")
 		},
 	}, w.batch)
@@ -209,7 +209,7 @@ func (w *watcher) printLines(revision int64, at time.Time, changes []change) err
 		}
 		b.WriteString(indent(p.paintDiff(changedLines(before, after)), "    "))
 	}
-	return p.write([]byte(b.String()), nil)
+	return p.print(b.String())
 }
 
 func (w *watcher) printNames(changes []change) error {
@@ -217,7 +217,7 @@ func (w *watcher) printNames(changes []change) error {
 	for _, c := range changes {
 		fmt.Fprintln(&b, reference(c.key))
 	}
-	return w.program.write([]byte(b.String()), nil)
+	return w.program.print(b.String())
 }
 
 // printYAML writes a document per resource, and a comment for each deleted one.
@@ -240,7 +240,7 @@ func (w *watcher) printYAML(revision int64, at time.Time, changes []change) erro
 		first = false
 		fmt.Fprintf(&b, "# %s\n%s", c.Action, text)
 	}
-	return w.program.writeExactly([]byte(b.String()), nil)
+	return w.program.printExactly([]byte(b.String()), nil)
 }
 
 // printJSON writes a batch on one line, or applies a template to it.
@@ -260,11 +260,14 @@ func (w *watcher) printJSON(revision int64, at time.Time, changes []change) erro
 		Time     time.Time `json:"time"`
 		Changes  []change  `json:"changes"`
 	}{revision, at, changes})
-	if err == nil && w.program.output.format == jsonPath {
-		if err := w.program.printPath(line); err != nil {
-			return err
-		}
-		line = nil
+	switch {
+	case err != nil:
+		return err
+	case w.program.output.format != jsonPath:
+		return w.program.print(string(line) + "\n")
 	}
-	return w.program.write(append(line, '\n'), err)
+	if err := w.program.printPath(line); err != nil {
+		return err
+	}
+	return w.program.print("\n")
 }
