@@ -11,7 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-func (p *Program) kindsCommand() *cobra.Command {
+func (p *session) kindsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "kinds",
 		Short: "List the kinds of resources",
@@ -31,7 +31,7 @@ func (p *Program) kindsCommand() *cobra.Command {
 	}
 }
 
-func (p *Program) printKinds() error {
+func (p *session) printKinds() error {
 	w := newRows(p.Out)
 	w.row("NAME", "SHORT NAMES", "API VERSION", "NAMESPACED", "KIND")
 	for _, k := range kinds.All() {
@@ -48,7 +48,7 @@ func (p *Program) printKinds() error {
 	return w.Flush()
 }
 
-func (p *Program) printKindNames() error {
+func (p *session) printKindNames() error {
 	var b strings.Builder
 	for _, k := range kinds.All() {
 		fmt.Fprintln(&b, k.Plural+"."+k.Group)
@@ -56,7 +56,7 @@ func (p *Program) printKindNames() error {
 	return p.print(b.String())
 }
 
-func (p *Program) printKindsTree() error {
+func (p *session) printKindsTree() error {
 	type row struct {
 		Kind       string   `json:"kind"`
 		Plural     string   `json:"plural"`
@@ -72,7 +72,7 @@ func (p *Program) printKindsTree() error {
 	return p.printTree(rows)
 }
 
-func (p *Program) versionCommand() *cobra.Command {
+func (p *session) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version of this program",

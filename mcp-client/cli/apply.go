@@ -12,7 +12,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-func (p *Program) applyCommand() *cobra.Command {
+func (p *session) applyCommand() *cobra.Command {
 	var from sources
 	var w changeOptions
 	cmd := &cobra.Command{
@@ -39,17 +39,17 @@ goes to that of --namespace.`,
 	return cmd
 }
 
-func (p *Program) apply(ctx context.Context, from sources, w changeOptions) error {
+func (p *session) apply(ctx context.Context, from sources, w changeOptions) error {
 	documents, err := from.readWithSecrets(p.In, p.namespace.name)
 	if err != nil {
 		return err
 	}
-	return p.applyDocuments(ctx, documents, w)
+	return applyDocuments(ctx, p, documents, w)
 }
 
 // applyDocuments applies documents as one revision. It fails if a resource in expected has another revision
 // by now.
-func (p *Program) applyDocuments(ctx context.Context, documents []*kinds.Document, w changeOptions, expected ...*adminv1.ExpectedRevision) error {
+func applyDocuments(ctx context.Context, p *session, documents []*kinds.Document, w changeOptions, expected ...*adminv1.ExpectedRevision) error {
 	req := &adminv1.ApplyRequest{Message: w.message, DryRun: w.dryRun, Author: author(), Expected: expected, ConfirmWithin: w.confirmation()}
 	for _, d := range documents {
 		sent, err := sentDocument(d)
@@ -62,7 +62,7 @@ func (p *Program) applyDocuments(ctx context.Context, documents []*kinds.Documen
 	if err != nil {
 		return err
 	}
-	return p.printOutcomes(resp, w.dryRun)
+	return printOutcomes(p.printer, resp, w.dryRun)
 }
 
 type metadata struct {

@@ -15,7 +15,7 @@ import (
 // database enforces it.
 const propagationTime = 5 * time.Minute
 
-func (p *Program) authorityCommand() *cobra.Command {
+func (p *session) authorityCommand() *cobra.Command {
 	return family(&cobra.Command{
 		Use:   "authority",
 		Short: "Show the authorities that sign certificates, and replace them",
@@ -51,7 +51,7 @@ type meshAuthority struct {
 	Retirer     string     `json:"retiredBy,omitempty"`
 }
 
-func (p *Program) showAuthorityCommand() *cobra.Command {
+func (p *session) showAuthorityCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show",
 		Short: "Show the authorities, and which step may follow",
@@ -63,7 +63,7 @@ func (p *Program) showAuthorityCommand() *cobra.Command {
 	}
 }
 
-func (p *Program) showAuthorities(ctx context.Context) error {
+func (p *session) showAuthorities(ctx context.Context) error {
 	resp, err := p.authorities(ctx)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (p *Program) showAuthorities(ctx context.Context) error {
 }
 
 // printNextSteps says what can be done next.
-func (p *Program) printNextSteps(domain string, list []meshAuthority) {
+func (p *session) printNextSteps(domain string, list []meshAuthority) {
 	if len(list) == 0 {
 		fmt.Fprintln(p.Err, noAuthority(domain)+", or its authority is in files")
 	}
@@ -116,7 +116,7 @@ func activation(id int64, created time.Time) string {
 	return fmt.Sprintf("It may sign now: mcp-client authority activate %d", id)
 }
 
-func (p *Program) rotateAuthorityCommand() *cobra.Command {
+func (p *session) rotateAuthorityCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rotate",
 		Short: "Make the authority that is to sign next",
@@ -142,7 +142,7 @@ Where mcp-server is run with --authority-cert, the authority is replaced in thos
 	}
 }
 
-func (p *Program) activateAuthorityCommand() *cobra.Command {
+func (p *session) activateAuthorityCommand() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "activate ID",
@@ -178,7 +178,7 @@ not speak to the server any more. --force is for when the old key is known to be
 	return cmd
 }
 
-func (p *Program) retireAuthorityCommand() *cobra.Command {
+func (p *session) retireAuthorityCommand() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "retire ID",

@@ -18,7 +18,7 @@ type benchOptions struct {
 	clients, changes int
 }
 
-func (p *Program) benchCommand() *cobra.Command {
+func (p *session) benchCommand() *cobra.Command {
 	b := benchOptions{}
 	cmd := &cobra.Command{
 		Use:   "bench",
@@ -48,7 +48,7 @@ to be the server's own. A server that lets in only so many a second is waited fo
 	return cmd
 }
 
-func (p *Program) bench(ctx context.Context, b benchOptions) error {
+func (p *session) bench(ctx context.Context, b benchOptions) error {
 	ks, err := b.kinds()
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ type changed struct {
 	All    percentiles `json:"all"`
 }
 
-func (p *Program) printMeasured(m measured) error {
+func (p *session) printMeasured(m measured) error {
 	if p.output.isTree() {
 		return p.printTree(m)
 	}

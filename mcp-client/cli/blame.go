@@ -12,7 +12,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-func (p *Program) blameCommand() *cobra.Command {
+func (p *session) blameCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "blame (KIND NAME | KIND/NAME)",
 		Short: "Tell of each field of a resource who set it, when and why",
@@ -33,7 +33,7 @@ What was set before the history that is kept has no revision.`,
 }
 
 // oneKey returns the key of the single resource that the arguments name.
-func (p *Program) oneKey(args []string) (kinds.Key, error) {
+func (p *session) oneKey(args []string) (kinds.Key, error) {
 	query, err := parseWanted(args)
 	if err != nil {
 		return kinds.Key{}, err
@@ -59,7 +59,7 @@ type blamed struct {
 	Message     string          `json:"message,omitempty"`
 }
 
-func (p *Program) blame(ctx context.Context, key kinds.Key) error {
+func (p *session) blame(ctx context.Context, key kinds.Key) error {
 	resp, err := ask(ctx, p, adminv1.AdminServiceClient.Blame, &adminv1.BlameRequest{Resource: refOf(key)})
 	if err != nil {
 		return err

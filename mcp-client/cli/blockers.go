@@ -11,7 +11,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-func (p *Program) blockersCommand() *cobra.Command {
+func (p *session) blockersCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "blockers",
 		Short: "List sessions of the database that keep changes waiting, and end them",
@@ -32,7 +32,7 @@ It takes the scope admin.`,
 	return cmd
 }
 
-func (p *Program) endBlockerCommand() *cobra.Command {
+func (p *session) endBlockerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "end PID...",
 		Short: "End sessions of the database that keep changes waiting",
@@ -54,7 +54,7 @@ one of a server that is at work, is left alone. The owner of the mesh needs to b
 	}
 }
 
-func (p *Program) endBlockers(ctx context.Context, pids []int32) error {
+func (p *session) endBlockers(ctx context.Context, pids []int32) error {
 	var failed failuresError
 	for _, pid := range pids {
 		_, err := callMembers(ctx, p, adminv1.NewBlockerServiceClient, adminv1.BlockerServiceClient.EndBlocker, &adminv1.EndBlockerRequest{Pid: pid})
@@ -87,7 +87,7 @@ type blocker struct {
 	Server      bool       `json:"server"`
 }
 
-func (p *Program) listBlockers(ctx context.Context) error {
+func (p *session) listBlockers(ctx context.Context) error {
 	resp, err := callMembers(ctx, p, adminv1.NewBlockerServiceClient, adminv1.BlockerServiceClient.ListBlockers, &adminv1.ListBlockersRequest{})
 	if err != nil {
 		return err

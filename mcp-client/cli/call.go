@@ -40,14 +40,14 @@ func call[Client, Req, Resp any](
 }
 
 // ask makes a read-only call of the admin API.
-func ask[Req, Resp any](ctx context.Context, p *Program, m method[adminv1.AdminServiceClient, Req, Resp], req *Req) (*Resp, error) {
+func ask[Req, Resp any](ctx context.Context, p *session, m method[adminv1.AdminServiceClient, Req, Resp], req *Req) (*Resp, error) {
 	notice := p.notice("asking " + p.server.address)
 	defer notice.end()
 	return call(ctx, &p.server, adminv1.NewAdminServiceClient, m, req, p.server.explain)
 }
 
 // makeChange makes a call of the admin API that changes something.
-func makeChange[Req, Resp any](ctx context.Context, p *Program, m method[adminv1.AdminServiceClient, Req, Resp], req *Req) (*Resp, error) {
+func makeChange[Req, Resp any](ctx context.Context, p *session, m method[adminv1.AdminServiceClient, Req, Resp], req *Req) (*Resp, error) {
 	return call(ctx, &p.server, adminv1.NewAdminServiceClient, m, req, func(err error) error {
 		if status.Code(err) == codes.DeadlineExceeded {
 			return fmt.Errorf("%w. Whether the change was made is not known; running this again is safe", p.server.silent())
@@ -57,7 +57,7 @@ func makeChange[Req, Resp any](ctx context.Context, p *Program, m method[adminv1
 }
 
 // callTokens makes a call of the token API.
-func callTokens[Req, Resp any](ctx context.Context, p *Program, m method[adminv1.TokenServiceClient, Req, Resp], req *Req) (*Resp, error) {
+func callTokens[Req, Resp any](ctx context.Context, p *session, m method[adminv1.TokenServiceClient, Req, Resp], req *Req) (*Resp, error) {
 	return call(ctx, &p.server, adminv1.NewTokenServiceClient, m, req, func(err error) error {
 		if status.Code(err) == codes.AlreadyExists {
 			return errors.New(status.Convert(err).Message())

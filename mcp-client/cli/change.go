@@ -111,9 +111,9 @@ type changeAnswer interface {
 }
 
 // printOutcomes prints what a change did.
-func (p *Program) printOutcomes(answer changeAnswer, dryRun bool) error {
+func printOutcomes(p *printer, answer changeAnswer, dryRun bool) error {
 	revision, outcomes, warnings := answer.GetRevision(), outcomesOf(answer.GetOutcomes()), warningsOf(answer)
-	p.printWarnings(warnings)
+	printWarnings(p.Err, warnings)
 	if p.output.isTree() {
 		return p.printTree(struct {
 			Revision int64     `json:"revision"`

@@ -9,9 +9,7 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
-	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 	"github.com/pgmesh/pgmesh/internal/kit/version"
 	"github.com/pgmesh/pgmesh/internal/manual"
 )
@@ -21,35 +19,24 @@ type Program struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Getenv   func(string) string
-
-	server    server
-	namespace namespace
-	output    output
-	colors    colors
-	discovery string // the address of its debug pages
-	// discoveryToken is a file with the token for these pages, which other machines require.
-	discoveryToken string
-	context        string          // the name of the context to use, "" for the current one
-	given          map[string]bool // the flags given on the command line
-	started        bool            // the arguments have been parsed
 }
 
 // Run runs one command and returns its exit code. All output was written when it returns.
 func (p *Program) Run(ctx context.Context, args []string) int {
-	p.Out, p.Err = terminal.NewWriter(terminal.Exact(p.Out), p.colored), terminal.NewWriter(terminal.Exact(p.Err), nil)
-	root := p.root()
+	s := newSession(p.In, newPrinter(p.Out, p.Err, p.Getenv), p.Getenv)
+	root := rootCommand(s)
 	root.SetArgs(args)
-	root.SetIn(p.In)
-	root.SetOut(p.Out)
-	root.SetErr(p.Err)
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
 	command, err := root.ExecuteContextC(ctx)
-	if err != nil && !p.started {
+	if err != nil && !s.started {
 		err = usage(command, err)
 	}
-	return p.report(ctx, err)
+	return report(ctx, s.Err, err)
 }
 
-func (p *Program) root() *cobra.Command {
+func rootCommand(p *session) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "mcp-client",
 		Short: "Read, watch and change the configuration of a mesh",
@@ -59,22 +46,18 @@ MCP is Istio's Mesh Configuration Protocol. Reading works against every server t
 one. Asking about the past and changing needs pgmesh's own mcp-server.
 
 ` + exitCodesHelp + "\n\n" + environmentHelp(),
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			p.given = map[string]bool{}
-			cmd.Flags().Visit(func(f *pflag.Flag) { p.given[f.Name] = true })
-			return p.applySettings(cmd)
-		},
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return p.begin(cmd) },
 	}
 	p.declareFlags(root.PersistentFlags())
 	p.completeFlags(root)
-	p.addCommands(root)
+	addCommands(root, p)
 	return root
 }
 
 // addCommands adds the commands, in groups by what they need.
-func (p *Program) addCommands(root *cobra.Command) {
+func addCommands(root *cobra.Command, p *session) {
 	group := func(title string, commands ...*cobra.Command) {
 		root.AddGroup(&cobra.Group{ID: title, Title: title})
 		for _, c := range commands {

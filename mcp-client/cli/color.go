@@ -35,7 +35,7 @@ func (c *colors) Type() string { return "when" }
 
 // colored reports whether to print colours: when writing to a terminal, unless the user does not want them
 // (https://no-color.org).
-func (p *Program) colored() bool {
+func (p *printer) colored() bool {
 	switch p.colors {
 	case colorAlways:
 		return true
@@ -43,11 +43,11 @@ func (p *Program) colored() bool {
 		return false
 	case colorAuto:
 	}
-	return p.Getenv("NO_COLOR") == "" && p.Getenv("TERM") != "dumb" && terminal.Is(p.Out)
+	return p.getenv("NO_COLOR") == "" && p.getenv("TERM") != "dumb" && terminal.Is(p.Out)
 }
 
 // paint styles text if output is coloured.
-func (p *Program) paint(s terminal.Style, text string) string {
+func (p *printer) paint(s terminal.Style, text string) string {
 	if !p.colored() {
 		return text
 	}

@@ -6,13 +6,10 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/pgmesh/pgmesh/kinds"
-	"github.com/pgmesh/pgmesh/mcp-client/contexts"
 	"github.com/pgmesh/pgmesh/mcp-client/snapshot"
 )
 
@@ -23,7 +20,7 @@ type compareOptions struct {
 	versions, diff bool
 }
 
-func (p *Program) compareCommand() *cobra.Command {
+func (p *session) compareCommand() *cobra.Command {
 	var c compareOptions
 	cmd := &cobra.Command{
 		Use:   "compare A [B]",
@@ -53,7 +50,7 @@ The exit code is 0 if nothing differs, 1 if something does, and more if it could
 }
 
 // completeSides completes names of contexts, and otherwise files.
-func (p *Program) completeSides(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (p *session) completeSides(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	file, err := p.contexts(nil)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveDefault
@@ -69,7 +66,7 @@ type side struct {
 	versions bool // whether it has versions
 }
 
-func (p *Program) compareSides(cmd *cobra.Command, args []string, c compareOptions) error {
+func (p *session) compareSides(cmd *cobra.Command, args []string, c compareOptions) error {
 	ks, err := c.kinds()
 	if err != nil {
 		return err
@@ -85,7 +82,7 @@ func (p *Program) compareSides(cmd *cobra.Command, args []string, c compareOptio
 		} else if sides[i], err = p.side(cmd, args[i], ks); err != nil {
 			return err
 		}
-		p.inScope(sides[i].state, ks)
+		sides[i].state.narrow(ks, p.namespace.requested())
 	}
 	if c.versions && (!sides[0].versions || !sides[1].versions) {
 		return usage(cmd, errors.New("files of resources have no versions to compare"))
@@ -94,7 +91,7 @@ func (p *Program) compareSides(cmd *cobra.Command, args []string, c compareOptio
 }
 
 // side reads the state that an argument names.
-func (p *Program) side(cmd *cobra.Command, word string, ks []*kinds.Kind) (side, error) {
+func (p *session) side(cmd *cobra.Command, word string, ks []*kinds.Kind) (side, error) {
 	switch _, err := os.Stat(word); {
 	case err == nil && snapshot.Is(word):
 		h, entries, err := snapshot.Open(word)
@@ -110,39 +107,13 @@ func (p *Program) side(cmd *cobra.Command, word string, ks []*kinds.Kind) (side,
 	return side{read, word, true}, err
 }
 
-func (p *Program) sideOfFiles(path string) (side, error) {
+func (p *session) sideOfFiles(path string) (side, error) {
 	documents, err := (&sources{paths: []string{path}, recursive: true}).read(p.In, p.namespace.name)
 	read := &state{}
 	for _, d := range documents {
 		read.resources = append(read.resources, d.Resource)
 	}
 	return side{read, path, false}, err
-}
-
-// other returns a Program for another server: a context, with only that context's settings, or an address,
-// with the settings of this command.
-func (p *Program) other(cmd *cobra.Command, word string) (*Program, error) {
-	path := contexts.Path(p.Getenv)
-	file, err := contexts.Load(path, secretSettings)
-	if err != nil {
-		return nil, err
-	}
-	other := *p
-	if _, found := file.Contexts[word]; !found {
-		if !strings.Contains(word, ":") {
-			return nil, fmt.Errorf("%s is no file, no context, and not the HOST:PORT of a server", word)
-		}
-		other.server.address = word
-		return &other, nil
-	}
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	other.declareFlags(flags)
-	other.output, other.colors, other.namespace = p.output, p.colors, p.namespace
-	err = settings(file.Contexts[word]).apply(flags, path, word)
-	if cmd.Flags().Changed("timeout") {
-		other.server.timeout = p.server.timeout
-	}
-	return &other, err
 }
 
 // comparison is the printed form of a comparison.
@@ -192,7 +163,7 @@ func compareStates(a, b side, versions bool) (comparison, error) {
 
 var comparisonWords = map[string]string{"created": "only in B", "deleted": "only in A", "changed": "differs", "version": "version"}
 
-func (p *Program) printComparison(a, b side, c compareOptions) error {
+func (p *session) printComparison(a, b side, c compareOptions) error {
 	result, err := compareStates(a, b, c.versions)
 	if err != nil {
 		return err
@@ -211,7 +182,7 @@ func (p *Program) printComparison(a, b side, c compareOptions) error {
 	return err
 }
 
-func (p *Program) printComparisonTable(c comparison) error {
+func (p *session) printComparisonTable(c comparison) error {
 	if len(c.Differences) > 0 {
 		w := newRows(p.Out)
 		w.row("DIFFERENCE", "RESOURCE")

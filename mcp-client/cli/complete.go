@@ -14,7 +14,7 @@ import (
 const completionTimeout = time.Second
 
 // completeKinds completes names of kinds.
-func (p *Program) completeKinds(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (p *session) completeKinds(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var names []cobra.Completion
 	for _, k := range kinds.All() {
 		name := k.Plural
@@ -29,7 +29,7 @@ func (p *Program) completeKinds(_ *cobra.Command, _ []string, typed string) ([]c
 }
 
 // completeResources completes a kind, and then the names of its resources on the server.
-func (p *Program) completeResources(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (p *session) completeResources(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	word, _, slash := strings.Cut(typed, "/")
 	prefix := word + "/"
 	if len(args) > 0 && !strings.Contains(args[0], "/") {
@@ -46,11 +46,11 @@ func (p *Program) completeResources(cmd *cobra.Command, args []string, typed str
 }
 
 // completeReferences completes kinds, and names after KIND/, for any number of arguments.
-func (p *Program) completeReferences(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (p *session) completeReferences(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return p.completeResources(cmd, nil, typed)
 }
 
-func (p *Program) liveNames(ctx context.Context, kind *kinds.Kind, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (p *session) liveNames(ctx context.Context, kind *kinds.Kind, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	p.server.timeout = min(p.server.timeout, completionTimeout)
 	live, err := p.server.state(ctx, []*kinds.Kind{kind}, &events{})
 	if err != nil {

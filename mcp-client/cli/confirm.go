@@ -10,7 +10,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-func (p *Program) confirmCommand() *cobra.Command {
+func (p *session) confirmCommand() *cobra.Command {
 	var list bool
 	cmd := &cobra.Command{
 		Use:   "confirm [REVISION | --list]",
@@ -40,7 +40,7 @@ func (p *Program) confirmCommand() *cobra.Command {
 	return cmd
 }
 
-func (p *Program) confirm(ctx context.Context, req *adminv1.ConfirmRequest) error {
+func (p *session) confirm(ctx context.Context, req *adminv1.ConfirmRequest) error {
 	resp, err := makeChange(ctx, p, adminv1.AdminServiceClient.Confirm, req)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ type confirmation struct {
 	RevertedBy int64      `json:"revertedBy,omitempty"`
 }
 
-func (p *Program) confirmations(ctx context.Context) error {
+func (p *session) confirmations(ctx context.Context) error {
 	resp, err := ask(ctx, p, adminv1.AdminServiceClient.Confirmations, &adminv1.ConfirmationsRequest{})
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/contexts"
 )
 
-func (p *Program) contextCommand() *cobra.Command {
+func (p *session) contextCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "context",
 		Short: "Keep what is needed to reach each server, and switch between them",
@@ -32,7 +32,7 @@ The contexts are in ~/.config/pgmesh/config.yaml, or where PGMESH_CONFIG says. A
 }
 
 // contexts reads the file of contexts. If change is not nil it applies the change and saves the file.
-func (p *Program) contexts(change func(*contexts.File) error) (*contexts.File, error) {
+func (p *session) contexts(change func(*contexts.File) error) (*contexts.File, error) {
 	path := contexts.Path(p.Getenv)
 	file, err := contexts.Load(path, secretSettings)
 	if err != nil || change == nil {
@@ -44,7 +44,7 @@ func (p *Program) contexts(change func(*contexts.File) error) (*contexts.File, e
 	return file, file.Save(path)
 }
 
-func (p *Program) completeContexts(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (p *session) completeContexts(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	file, err := p.contexts(nil)
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -52,7 +52,7 @@ func (p *Program) completeContexts(_ *cobra.Command, args []string, _ string) ([
 	return file.Names(), cobra.ShellCompDirectiveNoFileComp
 }
 
-func (p *Program) contextListCommand() *cobra.Command {
+func (p *session) contextListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List the contexts",
@@ -85,7 +85,7 @@ func rowOf(file *contexts.File, name string, reveal bool) contextRow {
 	return contextRow{name, name == file.Current, settings}
 }
 
-func (p *Program) printContexts(file *contexts.File) error {
+func (p *session) printContexts(file *contexts.File) error {
 	rows := []contextRow{}
 	for _, name := range file.Names() {
 		rows = append(rows, rowOf(file, name, false))
@@ -121,7 +121,7 @@ func orDash(text string) string {
 	return text
 }
 
-func (p *Program) contextUseCommand() *cobra.Command {
+func (p *session) contextUseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "use NAME",
 		Short:             "Make a context the current one",
@@ -142,7 +142,7 @@ func (p *Program) contextUseCommand() *cobra.Command {
 	}
 }
 
-func (p *Program) contextSetCommand() *cobra.Command {
+func (p *session) contextSetCommand() *cobra.Command {
 	var unset []string
 	var use bool
 	cmd := &cobra.Command{
@@ -181,7 +181,7 @@ current one.`,
 }
 
 // setGiven stores the flags of the command line in a context.
-func (p *Program) setGiven(cmd *cobra.Command, into contexts.Context, unset []string) error {
+func (p *session) setGiven(cmd *cobra.Command, into contexts.Context, unset []string) error {
 	known := contextSettings(cmd.Flags())
 	for _, key := range unset {
 		if !slices.Contains(known, key) {
@@ -201,7 +201,7 @@ func (p *Program) setGiven(cmd *cobra.Command, into contexts.Context, unset []st
 	return errors.Join(wrong...)
 }
 
-func (p *Program) contextDeleteCommand() *cobra.Command {
+func (p *session) contextDeleteCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "delete NAME...",
 		Short:             "Delete contexts",
@@ -234,7 +234,7 @@ func (p *Program) contextDeleteCommand() *cobra.Command {
 	}
 }
 
-func (p *Program) contextShowCommand() *cobra.Command {
+func (p *session) contextShowCommand() *cobra.Command {
 	var reveal bool
 	cmd := &cobra.Command{
 		Use:               "show [NAME]",
@@ -267,7 +267,7 @@ func (p *Program) contextShowCommand() *cobra.Command {
 	return cmd
 }
 
-func (p *Program) printContext(r contextRow) error {
+func (p *session) printContext(r contextRow) error {
 	switch {
 	case p.output.isTree():
 		return p.printTree(r)

@@ -11,7 +11,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-func (p *Program) defaultDenyCommand() *cobra.Command {
+func (p *session) defaultDenyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "default-deny",
 		Short: "Tell whether nobody is let in but whom a policy allows, and switch that",
@@ -36,7 +36,7 @@ Write the policies first that allow what there is to be. With --confirm-within i
 	return cmd
 }
 
-func (p *Program) setDefaultDenyCommand(enabled bool, short, long string) *cobra.Command {
+func (p *session) setDefaultDenyCommand(enabled bool, short, long string) *cobra.Command {
 	name := "off"
 	if enabled {
 		name = "on"
@@ -55,7 +55,7 @@ func (p *Program) setDefaultDenyCommand(enabled bool, short, long string) *cobra
 			if err != nil {
 				return err
 			}
-			return p.printOutcomes(resp, w.dryRun)
+			return printOutcomes(p.printer, resp, w.dryRun)
 		},
 	}
 	w.declareFlags(cmd)
@@ -79,7 +79,7 @@ type defaultDenyException struct {
 	Reason    string `json:"reason"`
 }
 
-func (p *Program) defaultDeny(ctx context.Context) error {
+func (p *session) defaultDeny(ctx context.Context) error {
 	resp, err := ask(ctx, p, adminv1.AdminServiceClient.GetDefaultDeny, &adminv1.GetDefaultDenyRequest{})
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-func (p *Program) deleteCommand() *cobra.Command {
+func (p *session) deleteCommand() *cobra.Command {
 	var from sources
 	var w changeOptions
 	var ignoreMissing bool
@@ -40,7 +40,7 @@ What to delete is named, or stands in files: then only the kinds and names in th
 }
 
 // toDelete lists the resources named by the arguments or the files, each once.
-func (p *Program) toDelete(args []string, from sources) ([]kinds.Key, error) {
+func (p *session) toDelete(args []string, from sources) ([]kinds.Key, error) {
 	if (len(args) == 0) == (len(from.paths) == 0) {
 		return nil, usage(nil, errors.New("name what to delete, or the files that it stands in with -f, and not both"))
 	}
@@ -66,7 +66,7 @@ func (p *Program) toDelete(args []string, from sources) ([]kinds.Key, error) {
 	return distinct(keys), nil
 }
 
-func (p *Program) delete(ctx context.Context, keys []kinds.Key, w changeOptions, allowMissing bool) error {
+func (p *session) delete(ctx context.Context, keys []kinds.Key, w changeOptions, allowMissing bool) error {
 	req := &adminv1.DeleteRequest{Message: w.message, DryRun: w.dryRun, Author: author(), AllowMissing: allowMissing, ConfirmWithin: w.confirmation()}
 	for _, k := range keys {
 		req.Resources = append(req.Resources, refOf(k))
@@ -75,5 +75,5 @@ func (p *Program) delete(ctx context.Context, keys []kinds.Key, w changeOptions,
 	if err != nil {
 		return err
 	}
-	return p.printOutcomes(resp, w.dryRun)
+	return printOutcomes(p.printer, resp, w.dryRun)
 }

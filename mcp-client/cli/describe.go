@@ -17,7 +17,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-func (p *Program) describeCommand() *cobra.Command {
+func (p *session) describeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "describe (KIND [NAME...] | KIND/NAME...)",
 		Short: "Tell everything about resources, for people",
@@ -43,7 +43,7 @@ What refers to what is found by reading everything that the server has; who may 
 
 // describer has the data that descriptions are made from.
 type describer struct {
-	program  *Program
+	program  *session
 	links    *references.Index
 	admin    bool // the server has the admin API
 	problems []problem
@@ -52,7 +52,7 @@ type describer struct {
 // describedRevisions is how many revisions of the history to show.
 const describedRevisions = 5
 
-func (p *Program) describe(ctx context.Context, query []wanted) error {
+func (p *session) describe(ctx context.Context, query []wanted) error {
 	read, err := p.read(ctx, kinds.All())
 	if err != nil {
 		return err

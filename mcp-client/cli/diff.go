@@ -12,7 +12,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-func (p *Program) diffCommand() *cobra.Command {
+func (p *session) diffCommand() *cobra.Command {
 	var from sources
 	var only scope
 	cmd := &cobra.Command{
@@ -98,7 +98,7 @@ func keyOf(one, other *kinds.Resource) kinds.Key {
 	return other.Key()
 }
 
-func (p *Program) diffFiles(ctx context.Context, from sources) error {
+func (p *session) diffFiles(ctx context.Context, from sources) error {
 	documents, err := from.read(p.In, p.namespace.name)
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func (s *state) byKey() map[kinds.Key]*kinds.Resource {
 }
 
 // printDifferences prints the differences. If there are any it returns differentError.
-func (p *Program) printDifferences(found []difference) error {
+func (p *session) printDifferences(found []difference) error {
 	if err := p.writeDifferences(found); err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (p *Program) printDifferences(found []difference) error {
 	return nil
 }
 
-func (p *Program) writeDifferences(found []difference) error {
+func (p *session) writeDifferences(found []difference) error {
 	if p.output.isTree() {
 		return p.printTree(found)
 	}

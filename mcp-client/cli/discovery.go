@@ -75,7 +75,7 @@ type proxyEndpoint struct {
 }
 
 // page gets a page from discovery.
-func (p *Program) page(ctx context.Context, path string, query url.Values) ([]byte, error) {
+func (p *session) page(ctx context.Context, path string, query url.Values) ([]byte, error) {
 	at := p.discovery
 	if !strings.Contains(at, "://") {
 		at = "http://" + at
@@ -116,7 +116,7 @@ func (p *Program) page(ctx context.Context, path string, query url.Values) ([]by
 	return body, nil
 }
 
-func (p *Program) noDiscovery(err error) error {
+func (p *session) noDiscovery(err error) error {
 	if refused, ok := errors.AsType[*url.Error](err); ok {
 		err = refused.Err
 	}
@@ -125,7 +125,7 @@ func (p *Program) noDiscovery(err error) error {
 }
 
 // readPage gets a page and decodes it.
-func (p *Program) readPage(ctx context.Context, into any, path string, query url.Values) error {
+func (p *session) readPage(ctx context.Context, into any, path string, query url.Values) error {
 	body, err := p.page(ctx, path, query)
 	if err == nil {
 		err = json.Unmarshal(body, into)
@@ -134,7 +134,7 @@ func (p *Program) readPage(ctx context.Context, into any, path string, query url
 }
 
 // dump gets a proxy's configuration dump of one type.
-func (p *Program) dump(ctx context.Context, query url.Values, into ...proto.Message) error {
+func (p *session) dump(ctx context.Context, query url.Values, into ...proto.Message) error {
 	body, err := p.page(ctx, "/debug/config_dump", query)
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func (p *Program) dump(ctx context.Context, query url.Values, into ...proto.Mess
 }
 
 // completeProxies completes the names of connected proxies.
-func (p *Program) completeProxies(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (p *session) completeProxies(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 || p.applySettings(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -17,7 +17,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-func (p *Program) editCommand() *cobra.Command {
+func (p *session) editCommand() *cobra.Command {
 	var w changeOptions
 	cmd := &cobra.Command{
 		Use:   "edit (KIND NAME... | KIND/NAME...)",
@@ -52,7 +52,7 @@ then kept, and the program says where.`,
 
 // editor is one run of edit: the resources, the revisions at which they were read, and the file.
 type editor struct {
-	program *Program
+	program *session
 	why     changeOptions
 	keys    []kinds.Key
 
@@ -181,7 +181,7 @@ func (e *editor) apply(ctx context.Context, text string) error {
 			return &refusedError{kinds.Errors{v}}
 		}
 	}
-	return p.applyDocuments(ctx, documents, e.why, e.expected...)
+	return applyDocuments(ctx, p, documents, e.why, e.expected...)
 }
 
 // foreign reports a resource that was not opened. Renaming a resource would leave the old one behind.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -119,8 +120,8 @@ type failuresError []error
 
 func (e failuresError) Error() string { return errors.Join(e...).Error() }
 
-// report prints an error once and returns its exit code.
-func (p *Program) report(ctx context.Context, err error) int {
+// report writes an error once and returns its exit code.
+func report(ctx context.Context, out io.Writer, err error) int {
 	if err == nil {
 		return exitOK
 	}
@@ -134,14 +135,14 @@ func (p *Program) report(ctx context.Context, err error) int {
 		return exitError
 	}
 	for _, v := range mistakesOf(err) {
-		fmt.Fprintln(p.Err, v.Error())
+		fmt.Fprintln(out, v.Error())
 	}
 	var several failuresError
 	if !errors.As(err, &several) {
 		several = failuresError{err}
 	}
 	for _, e := range several {
-		fmt.Fprintln(p.Err, "error:", e)
+		fmt.Fprintln(out, "error:", e)
 	}
 	return exitCode(err)
 }

@@ -15,7 +15,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-func (p *Program) exportCommand() *cobra.Command {
+func (p *session) exportCommand() *cobra.Command {
 	var words []string
 	var revision int64
 	cmd := &cobra.Command{
@@ -55,7 +55,7 @@ type target interface {
 	put(*kinds.Document, []byte) error
 }
 
-func (p *Program) exportTo(ctx context.Context, req *adminv1.ExportRequest, dir string) error {
+func (p *session) exportTo(ctx context.Context, req *adminv1.ExportRequest, dir string) error {
 	inside, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -71,7 +71,7 @@ func (p *Program) exportTo(ctx context.Context, req *adminv1.ExportRequest, dir 
 	return err
 }
 
-func (p *Program) export(ctx context.Context, req *adminv1.ExportRequest, to target) error {
+func (p *session) export(ctx context.Context, req *adminv1.ExportRequest, to target) error {
 	return each(ctx, &p.server, adminv1.AdminServiceClient.Export, req, func(answer *adminv1.ExportResponse) error {
 		for _, r := range answer.GetResources() {
 			if err := exportOne(r, to); err != nil {

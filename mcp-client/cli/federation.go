@@ -11,7 +11,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-func (p *Program) trustCommand() *cobra.Command {
+func (p *session) trustCommand() *cobra.Command {
 	return family(&cobra.Command{
 		Use:   "trust",
 		Short: "Trust other meshes",
@@ -22,7 +22,7 @@ To trust and to end it takes the scope admin.`,
 	}, p.addTrustCommand(), p.listTrustCommand(), p.removeTrustCommand())
 }
 
-func (p *Program) addTrustCommand() *cobra.Command {
+func (p *session) addTrustCommand() *cobra.Command {
 	var roots string
 	cmd := &cobra.Command{
 		Use:   "add TRUST-DOMAIN --roots FILE",
@@ -60,7 +60,7 @@ type federated struct {
 	Roots       string     `json:"roots"`
 }
 
-func (p *Program) listTrustCommand() *cobra.Command {
+func (p *session) listTrustCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List the other meshes that are trusted",
@@ -80,7 +80,7 @@ func (p *Program) listTrustCommand() *cobra.Command {
 	}
 }
 
-func (p *Program) federatedMeshes(ctx context.Context) ([]federated, error) {
+func (p *session) federatedMeshes(ctx context.Context) ([]federated, error) {
 	resp, err := callMembers(ctx, p, adminv1.NewTrustAdminServiceClient, adminv1.TrustAdminServiceClient.ListFederatedTrust, &adminv1.ListFederatedTrustRequest{})
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (p *Program) federatedMeshes(ctx context.Context) ([]federated, error) {
 	return list, nil
 }
 
-func (p *Program) removeTrustCommand() *cobra.Command {
+func (p *session) removeTrustCommand() *cobra.Command {
 	return p.removal(&cobra.Command{
 		Use:   "remove TRUST-DOMAIN...",
 		Short: "Trust other meshes no more",
@@ -111,7 +111,7 @@ func (p *Program) removeTrustCommand() *cobra.Command {
 }
 
 // removal makes a command that removes the named things, prints said for each, and completes their names.
-func (p *Program) removal(cmd *cobra.Command, said string, remove func(ctx context.Context, name string) error, list func(context.Context) ([]string, error)) *cobra.Command {
+func (p *session) removal(cmd *cobra.Command, said string, remove func(ctx context.Context, name string) error, list func(context.Context) ([]string, error)) *cobra.Command {
 	cmd.Args = cobra.MinimumNArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		for _, name := range args {
@@ -132,7 +132,7 @@ func (p *Program) removal(cmd *cobra.Command, said string, remove func(ctx conte
 }
 
 // completeNames completes names that the server lists.
-func (p *Program) completeNames(cmd *cobra.Command, list func(context.Context) ([]string, error)) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (p *session) completeNames(cmd *cobra.Command, list func(context.Context) ([]string, error)) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if p.applySettings(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,7 +12,7 @@ import (
 // defaultDiscovery is the address of a discovery on this machine.
 const defaultDiscovery = "http://127.0.0.1:15014"
 
-func (p *Program) declareFlags(f *pflag.FlagSet) {
+func (p *session) declareFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.server.address, "server", "127.0.0.1:15020", "the server's host and port")
 	p.server.dial.Flags(f, "")
 	p.server.dial.Plaintext.ClientFlags(f)
@@ -25,10 +24,7 @@ func (p *Program) declareFlags(f *pflag.FlagSet) {
 	f.DurationVar(&p.server.timeout, "timeout", 10*time.Second, "how long to wait for the server")
 	f.StringVarP(&p.namespace.name, "namespace", "n", "default", "the namespace to work in")
 	f.BoolVarP(&p.namespace.all, "all-namespaces", "A", false, "read in all namespaces")
-	p.output = output{text: string(table), format: table}
-	f.VarP(&p.output, "output", "o", formatHelp)
-	p.colors = colorAuto
-	f.Var(&p.colors, "color", "when to use colours: "+strings.Join(colorChoices, ", ")+" (auto: on a terminal, unless NO_COLOR is set)")
+	p.printer.declareFlags(f)
 }
 
 // namespace is the namespace that a command applies to.
@@ -45,7 +41,7 @@ func (n namespace) String() string {
 	return "namespace " + n.name
 }
 
-func (p *Program) completeFlags(root *cobra.Command) {
+func (p *session) completeFlags(root *cobra.Command) {
 	for flag, complete := range map[string]cobra.CompletionFunc{
 		"output":   completeFormats,
 		"protocol": completeProtocols,

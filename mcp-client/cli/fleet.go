@@ -16,7 +16,7 @@ import (
 
 // fleet is a number of clients of one server.
 type fleet struct {
-	program *Program
+	program *session
 	kinds   []*kinds.Kind
 	clients []*benchClient
 
@@ -40,7 +40,7 @@ type arrival struct {
 	at       time.Time
 }
 
-func newFleet(p *Program, ks []*kinds.Kind, size int) *fleet {
+func newFleet(p *session, ks []*kinds.Kind, size int) *fleet {
 	f := &fleet{program: p, kinds: ks, clients: make([]*benchClient, size), arrived: make(chan arrival, size)}
 	for i := range f.clients {
 		f.clients[i] = &benchClient{}

@@ -14,7 +14,7 @@ import (
 
 const selectorHelp = `only resources with these labels: "app=reviews,tier!=front,version in (v1,v2),!legacy"`
 
-func (p *Program) getCommand() *cobra.Command {
+func (p *session) getCommand() *cobra.Command {
 	var labels string
 	cmd := &cobra.Command{
 		Use:   "get (KIND [NAME...] | KIND/NAME... | all)",
@@ -30,7 +30,7 @@ Of secrets it prints what is known of them, and never a value: see mcp-client se
 		ValidArgsFunction: p.completeResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && kinds.IsSecretName(args[0]) {
-				return p.listSecrets(cmd.Context(), args[1:])
+				return listSecrets(cmd.Context(), p, args[1:])
 			}
 			query, err := parseWanted(args)
 			if err != nil {
@@ -47,7 +47,7 @@ Of secrets it prints what is known of them, and never a value: see mcp-client se
 	return cmd
 }
 
-func (p *Program) get(ctx context.Context, query []wanted, labels selector.Selector) error {
+func (p *session) get(ctx context.Context, query []wanted, labels selector.Selector) error {
 	all, err := p.read(ctx, kindsOf(query))
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func (p *Program) get(ctx context.Context, query []wanted, labels selector.Selec
 }
 
 // printWanted prints the matching resources, and returns an error for those that do not exist.
-func (p *Program) printWanted(query []wanted, labels selector.Selector, all []*kinds.Resource) (err error) {
+func (p *session) printWanted(query []wanted, labels selector.Selector, all []*kinds.Resource) (err error) {
 	found, missing := p.namespace.find(query, all)
 	found = slices.DeleteFunc(found, func(r *kinds.Resource) bool { return !labels.Matches(r.Labels) })
 	single := len(query) == 1 && query[0].name != ""

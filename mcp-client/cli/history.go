@@ -22,7 +22,7 @@ type historyOptions struct {
 	changes, diff   bool
 }
 
-func (p *Program) historyCommand() *cobra.Command {
+func (p *session) historyCommand() *cobra.Command {
 	var h historyOptions
 	cmd := &cobra.Command{
 		Use:   "history [KIND [NAME...] | KIND/NAME...]",
@@ -63,7 +63,7 @@ type pastRevision struct {
 	Omitted     int32        `json:"omittedChanges,omitempty"`
 }
 
-func (p *Program) history(cmd *cobra.Command, args []string, h historyOptions) error {
+func (p *session) history(cmd *cobra.Command, args []string, h historyOptions) error {
 	s, err := p.scoped(args, h.scope)
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (p *Program) history(cmd *cobra.Command, args []string, h historyOptions) e
 }
 
 // revisions gets the revisions page by page.
-func (p *Program) revisions(ctx context.Context, s scoped, h historyOptions) ([]pastRevision, error) {
+func (p *session) revisions(ctx context.Context, s scoped, h historyOptions) ([]pastRevision, error) {
 	req := &adminv1.HistoryRequest{
 		Kinds: s.kinds, Namespaces: s.namespaces, Names: s.names, Author: h.author, Message: h.message,
 		Since: h.since.stamp(), Until: h.until.stamp(), Documents: h.diff, PageSize: int32(min(h.limit, 1000)),
@@ -105,7 +105,7 @@ func (p *Program) revisions(ctx context.Context, s scoped, h historyOptions) ([]
 	}
 }
 
-func (p *Program) pastRevision(sent *adminv1.Revision, s scoped) (pastRevision, error) {
+func (p *session) pastRevision(sent *adminv1.Revision, s scoped) (pastRevision, error) {
 	r := pastRevision{
 		sent.GetRevision(), sent.GetTime().AsTime(), sent.GetAuthor(), sent.GetApplication(), sent.GetMessage(), sent.GetSize(),
 		[]difference{},
@@ -136,7 +136,7 @@ func pastChange(c *adminv1.Change) (difference, error) {
 	return d, err
 }
 
-func (p *Program) printHistory(found []pastRevision, h historyOptions) error {
+func (p *session) printHistory(found []pastRevision, h historyOptions) error {
 	switch {
 	case p.output.isTree():
 		return p.printTree(found)
@@ -168,7 +168,7 @@ func (p *Program) printHistory(found []pastRevision, h historyOptions) error {
 }
 
 // printChanges prints one paragraph per revision.
-func (p *Program) printChanges(found []pastRevision) error {
+func (p *session) printChanges(found []pastRevision) error {
 	var b strings.Builder
 	for _, r := range found {
 		fmt.Fprintf(&b, "%s  %s  %s\n", p.paint(terminal.Bold, fmt.Sprintf("revision %d", r.Revision)), localTime(r.Time), madeBy(r.Author, r.Application))

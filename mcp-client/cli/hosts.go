@@ -11,7 +11,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-func (p *Program) hostsCommand() *cobra.Command {
+func (p *session) hostsCommand() *cobra.Command {
 	return family(&cobra.Command{
 		Use:   "hosts",
 		Short: "Say which namespaces own which hosts and addresses",
@@ -29,7 +29,7 @@ type hostGrant struct {
 	At        *time.Time `json:"grantedAt"`
 }
 
-func (p *Program) listHostsCommand() *cobra.Command {
+func (p *session) listHostsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list [NAMESPACE...]",
 		Short: "List who owns which hosts and addresses",
@@ -40,7 +40,7 @@ func (p *Program) listHostsCommand() *cobra.Command {
 	}
 }
 
-func (p *Program) listHosts(ctx context.Context, namespaces []string) error {
+func (p *session) listHosts(ctx context.Context, namespaces []string) error {
 	resp, err := callMembers(ctx, p, adminv1.NewTenancyServiceClient, adminv1.TenancyServiceClient.ListHostGrants, &adminv1.ListHostGrantsRequest{Namespaces: namespaces})
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (p *Program) listHosts(ctx context.Context, namespaces []string) error {
 
 const patternsHelp = `A pattern is a host, *.shop.example for all below it, an address or a range of them (10.1.0.0/16), or *; of several that fit, the narrowest counts.`
 
-func (p *Program) grantHostsCommand() *cobra.Command {
+func (p *session) grantHostsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "grant NAMESPACE PATTERN...",
 		Short: "Make a namespace the owner of hosts",
@@ -72,7 +72,7 @@ What others claim already stays, and is told as foreign-host by problems. It tak
 	}
 }
 
-func (p *Program) reserveHostsCommand() *cobra.Command {
+func (p *session) reserveHostsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "reserve PATTERN...",
 		Short: "Have hosts be nobody's",
@@ -84,7 +84,7 @@ reach the control plane. ` + patternsHelp + ` It takes the scope admin.`,
 	}
 }
 
-func (p *Program) grantHosts(ctx context.Context, namespace string, patterns []string) error {
+func (p *session) grantHosts(ctx context.Context, namespace string, patterns []string) error {
 	resp, err := callMembers(ctx, p, adminv1.NewTenancyServiceClient, adminv1.TenancyServiceClient.GrantHosts, &adminv1.GrantHostsRequest{Namespace: namespace, Patterns: patterns})
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (p *Program) grantHosts(ctx context.Context, namespace string, patterns []s
 	return p.print(owner + strings.Join(patterns, ", ") + "\n")
 }
 
-func (p *Program) revokeHostsCommand() *cobra.Command {
+func (p *session) revokeHostsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "revoke PATTERN...",
 		Short:   "Take hosts from their owners",
@@ -116,7 +116,7 @@ func (p *Program) revokeHostsCommand() *cobra.Command {
 	}
 }
 
-func (p *Program) hostOwnerCommand() *cobra.Command {
+func (p *session) hostOwnerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "owner HOST",
 		Short:   "Tell who may claim a host, or an address, for others",

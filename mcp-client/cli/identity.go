@@ -18,7 +18,7 @@ import (
 // memberForms are the ways to name members of the mesh.
 const memberForms = "NAMESPACE/SERVICE-ACCOUNT, an enrolment such as m-abcdefgh234567ab, or pgmesh/discovery/NAME for a server"
 
-func (p *Program) identityCommand() *cobra.Command {
+func (p *session) identityCommand() *cobra.Command {
 	return family(&cobra.Command{
 		Use:   "identity",
 		Short: "See who belongs to the mesh, and revoke who should not",
@@ -46,7 +46,7 @@ type machine struct {
 	Revoked   bool       `json:"revoked"`
 }
 
-func (p *Program) listIdentitiesCommand() *cobra.Command {
+func (p *session) listIdentitiesCommand() *cobra.Command {
 	var revoked bool
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -69,8 +69,8 @@ func (p *Program) listIdentitiesCommand() *cobra.Command {
 	return cmd
 }
 
-func (p *Program) listMachines(ctx context.Context) error {
-	resp, err := callMembers(ctx, p, adminv1.NewMemberServiceClient, adminv1.MemberServiceClient.ListMachines, &adminv1.ListMachinesRequest{Namespaces: p.namespaces()})
+func (p *session) listMachines(ctx context.Context) error {
+	resp, err := callMembers(ctx, p, adminv1.NewMemberServiceClient, adminv1.MemberServiceClient.ListMachines, &adminv1.ListMachinesRequest{Namespaces: p.namespace.requested()})
 	if err != nil {
 		return err
 	}
@@ -105,8 +105,8 @@ type revocation struct {
 	Lifting string     `json:"liftedBy,omitempty"`
 }
 
-func (p *Program) listRevocations(ctx context.Context) error {
-	resp, err := callMembers(ctx, p, adminv1.NewMemberServiceClient, adminv1.MemberServiceClient.ListRevocations, &adminv1.ListRevocationsRequest{Namespaces: p.namespaces()})
+func (p *session) listRevocations(ctx context.Context) error {
+	resp, err := callMembers(ctx, p, adminv1.NewMemberServiceClient, adminv1.MemberServiceClient.ListRevocations, &adminv1.ListRevocationsRequest{Namespaces: p.namespace.requested()})
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ type issueRecord struct {
 	Times      int64      `json:"times,omitempty"`
 }
 
-func (p *Program) identityLogCommand() *cobra.Command {
+func (p *session) identityLogCommand() *cobra.Command {
 	req := &adminv1.ListIssuesRequest{}
 	var since string
 	cmd := &cobra.Command{
@@ -192,7 +192,7 @@ is of no namespace: it is listed with -A. Refusals of an hour that are alike, an
 				}
 				req.Since = timestamppb.New(at)
 			}
-			req.Namespaces = p.namespaces()
+			req.Namespaces = p.namespace.requested()
 			return p.identityLog(cmd.Context(), req)
 		},
 	}
@@ -204,7 +204,7 @@ is of no namespace: it is listed with -A. Refusals of an hour that are alike, an
 	return cmd
 }
 
-func (p *Program) identityLog(ctx context.Context, req *adminv1.ListIssuesRequest) error {
+func (p *session) identityLog(ctx context.Context, req *adminv1.ListIssuesRequest) error {
 	resp, err := callMembers(ctx, p, adminv1.NewMemberServiceClient, adminv1.MemberServiceClient.ListIssues, req)
 	if err != nil {
 		return err
@@ -224,7 +224,7 @@ func (p *Program) identityLog(ctx context.Context, req *adminv1.ListIssuesReques
 	return p.printListing(out)
 }
 
-func (p *Program) revokeIdentityCommand() *cobra.Command {
+func (p *session) revokeIdentityCommand() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "revoke MEMBER...",
@@ -258,7 +258,7 @@ several is good for the others until its certificate ends. To keep a machine fro
 	return cmd
 }
 
-func (p *Program) restoreIdentityCommand() *cobra.Command {
+func (p *session) restoreIdentityCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "restore MEMBER...",
 		Short: "Take back that somebody was revoked",
@@ -278,7 +278,7 @@ A machine whose certificate has ended meanwhile joins anew, with a join token.`,
 }
 
 // eachMember parses all names, and then calls do for each member.
-func (p *Program) eachMember(cmd *cobra.Command, names []string, do func(*adminv1.Member) (done string, err error)) error {
+func (p *session) eachMember(cmd *cobra.Command, names []string, do func(*adminv1.Member) (done string, err error)) error {
 	members := make([]*adminv1.Member, len(names))
 	for i, name := range names {
 		var err error
@@ -303,12 +303,12 @@ func (p *Program) eachMember(cmd *cobra.Command, names []string, do func(*adminv
 }
 
 // completeMachines completes machines that have certificates.
-func (p *Program) completeMachines(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (p *session) completeMachines(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if p.applySettings(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
 	}
 	p.server.timeout = min(p.server.timeout, completionTimeout)
-	resp, err := callMembers(cmd.Context(), p, adminv1.NewMemberServiceClient, adminv1.MemberServiceClient.ListMachines, &adminv1.ListMachinesRequest{Namespaces: p.namespaces()})
+	resp, err := callMembers(cmd.Context(), p, adminv1.NewMemberServiceClient, adminv1.MemberServiceClient.ListMachines, &adminv1.ListMachinesRequest{Namespaces: p.namespace.requested()})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
 	}

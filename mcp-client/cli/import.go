@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -23,7 +24,7 @@ type importOptions struct {
 	pruneKinds      []string
 }
 
-func (p *Program) importCommand() *cobra.Command {
+func (p *session) importCommand() *cobra.Command {
 	var from sources
 	var i importOptions
 	cmd := &cobra.Command{
@@ -92,15 +93,15 @@ func kindRefs(words []string) ([]*adminv1.KindRef, error) {
 }
 
 // importAll reads the files and sends the documents as it reads them.
-func (p *Program) importAll(ctx context.Context, from sources, i importOptions, start *adminv1.ImportStart) error {
+func (p *session) importAll(ctx context.Context, from sources, i importOptions, start *adminv1.ImportStart) error {
 	files, err := from.files()
 	if err != nil {
 		return err
 	}
 	shown := newProgress(p.Err, files)
 	defer shown.clear()
-	reading := &fileReader{program: p, skipped: skipped{}, strict: i.strict, shown: shown}
-	done, err := p.server.importStream(ctx, start, shown, func(send func(*kinds.Document) error) error {
+	reading := &fileReader{in: p.In, namespace: p.namespace.name, skipped: skipped{}, strict: i.strict, shown: shown}
+	done, err := importStream(ctx, &p.server, start, shown, func(send func(*kinds.Document) error) error {
 		for _, file := range files {
 			if err := reading.file(file, send); err != nil {
 				return err
@@ -112,18 +113,20 @@ func (p *Program) importAll(ctx context.Context, from sources, i importOptions, 
 	if err != nil {
 		return err
 	}
-	return p.printImported(done, reading.skipped, i.dryRun)
+	return printImported(p.printer, done, reading.skipped, i.dryRun)
 }
 
 // fileReader reads files document by document and collects what is wrong with them.
 type fileReader struct {
-	program *Program
-	strict  bool
-	skipped skipped
-	shown   *progress
-	read    int
+	in        io.Reader // standard input
+	namespace string    // of documents that name none
+	strict    bool      // documents of other kinds are mistakes
+	skipped   skipped
+	shown     *progress
+
+	read    int // how many resources
 	wrong   kinds.Errors
-	dropped int
+	dropped int // how many more are wrong
 
 	unsupported kinds.Errors // valid fields that discovery does not act on
 }
@@ -132,7 +135,7 @@ type fileReader struct {
 const maxMistakes = 1000
 
 func (r *fileReader) file(file string, send func(*kinds.Document) error) error {
-	in := r.program.In
+	in := r.in
 	if file == stdin {
 		file = "standard input"
 	} else {
@@ -143,7 +146,7 @@ func (r *fileReader) file(file string, send func(*kinds.Document) error) error {
 		defer opened.Close()
 		in = opened
 	}
-	parser := kinds.Parser{DefaultNamespace: r.program.namespace.name, Examine: envoy.Examine}
+	parser := kinds.Parser{DefaultNamespace: r.namespace, Examine: envoy.Examine}
 	if !r.strict {
 		parser.Foreign = r.skipped.add
 	}

@@ -71,13 +71,13 @@ func (i *imported) kinds() []importedKind {
 }
 
 // printImported prints what an import did.
-func (p *Program) printImported(done *imported, left skipped, dryRun bool) error {
+func printImported(p *printer, done *imported, left skipped, dryRun bool) error {
 	if text := left.inWords(); text != "" {
 		fmt.Fprintln(p.Err, strings.TrimPrefix(text, "; "))
 	}
-	p.printWarnings(done.warnings)
+	printWarnings(p.Err, done.warnings)
 	if p.output.isTree() {
-		return p.printImportedTree(done, left, dryRun)
+		return printImportedTree(p, done, left, dryRun)
 	}
 	w := newRows(p.Out)
 	w.row("KIND", "CREATED", "CONFIGURED", "UNCHANGED", "DELETED")
@@ -97,7 +97,7 @@ func (p *Program) printImported(done *imported, left skipped, dryRun bool) error
 	return err
 }
 
-func (p *Program) printImportedTree(done *imported, left skipped, dryRun bool) error {
+func printImportedTree(p *printer, done *imported, left skipped, dryRun bool) error {
 	type skippedKind struct {
 		APIVersion string `json:"apiVersion"`
 		Kind       string `json:"kind"`

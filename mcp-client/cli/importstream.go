@@ -60,7 +60,7 @@ const maxAnswerSize = 64 << 20
 
 // importStream sends the documents that read produces, and returns what the import did. If read fails,
 // nothing is changed.
-func (s *server) importStream(ctx context.Context, start *adminv1.ImportStart, shown *progress, read func(send func(*kinds.Document) error) error) (*imported, error) {
+func importStream(ctx context.Context, s *server, start *adminv1.ImportStart, shown *progress, read func(send func(*kinds.Document) error) error) (*imported, error) {
 	done := &imported{}
 	err := s.stream(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) error {
 		stream, err := admin.Import(ctx)
@@ -81,12 +81,12 @@ func (s *server) importStream(ctx context.Context, start *adminv1.ImportStart, s
 			return err // the end of the context rolls the import back
 		}
 		shown.committing()
-		return s.explainImport(<-answers)
+		return explainImport(s, <-answers)
 	})
 	return done, err
 }
 
-func (s *server) explainImport(err error) error {
+func explainImport(s *server, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-func (p *Program) issuerCommand() *cobra.Command {
+func (p *session) issuerCommand() *cobra.Command {
 	return family(&cobra.Command{
 		Use:   "issuer",
 		Short: "Let machines join by the tokens of a cloud, or of another issuer",
@@ -41,7 +41,7 @@ type joinIssuer struct {
 	Updated        *time.Time        `json:"updatedAt,omitempty"`
 }
 
-func (p *Program) createIssuerCommand() *cobra.Command {
+func (p *session) createIssuerCommand() *cobra.Command {
 	issuer := &adminv1.JoinIssuer{}
 	var identity, keys string
 	cmd := &cobra.Command{
@@ -85,7 +85,7 @@ audience is demanded, so that a token that was made for somebody else does not c
 	return cmd
 }
 
-func (p *Program) listIssuersCommand() *cobra.Command {
+func (p *session) listIssuersCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List by whose tokens machines may join, and as whom",
@@ -125,7 +125,7 @@ func (i joinIssuer) claims() string {
 	return strings.Join(all, ",")
 }
 
-func (p *Program) joinIssuers(ctx context.Context) ([]joinIssuer, error) {
+func (p *session) joinIssuers(ctx context.Context) ([]joinIssuer, error) {
 	resp, err := callMembers(ctx, p, adminv1.NewTrustAdminServiceClient, adminv1.TrustAdminServiceClient.ListIssuers, &adminv1.ListIssuersRequest{})
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (p *Program) joinIssuers(ctx context.Context) ([]joinIssuer, error) {
 	return list, nil
 }
 
-func (p *Program) deleteIssuerCommand() *cobra.Command {
+func (p *session) deleteIssuerCommand() *cobra.Command {
 	return p.removal(&cobra.Command{
 		Use:   "delete NAME...",
 		Short: "Let machines join by an issuer's tokens no more",

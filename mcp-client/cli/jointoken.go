@@ -26,7 +26,7 @@ const joinLifetime = time.Hour
 const joinPort = "15012"
 
 // callMembers makes a call of one of the membership APIs.
-func callMembers[Client, Req, Resp any](ctx context.Context, p *Program, api func(grpc.ClientConnInterface) Client, m method[Client, Req, Resp], req *Req) (*Resp, error) {
+func callMembers[Client, Req, Resp any](ctx context.Context, p *session, api func(grpc.ClientConnInterface) Client, m method[Client, Req, Resp], req *Req) (*Resp, error) {
 	return call(ctx, &p.server, api, m, req, func(err error) error {
 		if code := status.Code(err); code == codes.AlreadyExists || code == codes.FailedPrecondition {
 			return errors.New(status.Convert(err).Message())
@@ -122,7 +122,7 @@ func (t joinToken) bearer() string {
 
 // createJoinToken makes a join token, and prints the command for the machine. The command does not contain
 // the token, since other users could see it.
-func (p *Program) createJoinToken(ctx context.Context, req *adminv1.CreateJoinTokenRequest, lifetime time.Duration) error {
+func (p *session) createJoinToken(ctx context.Context, req *adminv1.CreateJoinTokenRequest, lifetime time.Duration) error {
 	req.ExpiresAt = timestamppb.New(time.Now().Add(lifetime))
 	resp, err := callMembers(ctx, p, adminv1.NewJoinTokenServiceClient, adminv1.JoinTokenServiceClient.CreateJoinToken, req)
 	if err != nil {
@@ -163,7 +163,7 @@ func (t joinToken) admits() string {
 
 // joinLine returns the command for a machine that joins. Machines use another port of discovery than its
 // debug pages, on the same host.
-func (p *Program) joinLine() string {
+func (p *session) joinLine() string {
 	host := "DISCOVERY"
 	if p.discovery != defaultDiscovery {
 		at := p.discovery
@@ -178,7 +178,7 @@ func (p *Program) joinLine() string {
 }
 
 // joinTokens lists the join tokens that the caller may see.
-func (p *Program) joinTokens(ctx context.Context) ([]joinToken, error) {
+func (p *session) joinTokens(ctx context.Context) ([]joinToken, error) {
 	resp, err := callMembers(ctx, p, adminv1.NewJoinTokenServiceClient, adminv1.JoinTokenServiceClient.ListJoinTokens, &adminv1.ListJoinTokensRequest{})
 	if err != nil {
 		return nil, err
@@ -190,7 +190,7 @@ func (p *Program) joinTokens(ctx context.Context) ([]joinToken, error) {
 	return list, nil
 }
 
-func (p *Program) printJoinTokens(list []joinToken) error {
+func (p *session) printJoinTokens(list []joinToken) error {
 	out := listing{tree: list, columns: []string{"JOIN TOKEN", "STATE", "FOR", "USES", "EXPIRES", "LAST USED"}, wide: []string{"CREATED", "BY", "REVOKED BY"}}
 	for _, t := range list {
 		out.add(t.Name, t.Name, t.State, t.bearer(), fmt.Sprintf("%d/%d", t.Uses, t.MaxUses), shortly(t.Expires), shortly(t.Used), shortly(t.Created), t.By, orDash(t.Revoker))

@@ -16,7 +16,7 @@ func (l *listing) add(name string, cells ...string) {
 	l.rows = append(l.rows, cells)
 }
 
-func (p *Program) printListing(l listing) error {
+func (p *printer) printListing(l listing) error {
 	switch {
 	case p.output.isTree():
 		return p.printTree(l.tree)

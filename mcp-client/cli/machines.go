@@ -15,7 +15,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-func (p *Program) machinesCommand() *cobra.Command {
+func (p *session) machinesCommand() *cobra.Command {
 	return family(&cobra.Command{
 		Use:     "machines",
 		Aliases: []string{"machine"},
@@ -55,9 +55,9 @@ type registered struct {
 	Gone           *time.Time        `json:"goneAt,omitempty"`
 }
 
-func (p *Program) registered(ctx context.Context, machine, group string) ([]registered, error) {
+func (p *session) registered(ctx context.Context, machine, group string) ([]registered, error) {
 	resp, err := callMembers(ctx, p, adminv1.NewRegisteredMachineServiceClient, adminv1.RegisteredMachineServiceClient.ListRegisteredMachines,
-		&adminv1.ListRegisteredMachinesRequest{Namespaces: p.namespaces(), Machine: machine, Group: group})
+		&adminv1.ListRegisteredMachinesRequest{Namespaces: p.namespace.requested(), Machine: machine, Group: group})
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (p *Program) registered(ctx context.Context, machine, group string) ([]regi
 	return list, nil
 }
 
-func (p *Program) listMachinesCommand() *cobra.Command {
+func (p *session) listMachinesCommand() *cobra.Command {
 	var group string
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -110,7 +110,7 @@ func machineListing(list []registered) listing {
 	return out
 }
 
-func (p *Program) showMachineCommand() *cobra.Command {
+func (p *session) showMachineCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show MACHINE",
 		Short: "Tell everything of one machine: its services, how they are, and why one is refused",
@@ -140,14 +140,14 @@ func (p *Program) showMachineCommand() *cobra.Command {
 }
 
 // inNamespaces says which namespaces were searched, if not all.
-func (p *Program) inNamespaces() string {
-	if list := p.namespaces(); len(list) > 0 {
+func (p *session) inNamespaces() string {
+	if list := p.namespace.requested(); len(list) > 0 {
 		return " in " + strings.Join(list, ", ")
 	}
 	return ""
 }
 
-func (p *Program) showMachine(m registered, another bool) error {
+func (p *session) showMachine(m registered, another bool) error {
 	w := newRows(p.Out)
 	if another {
 		w.row()
@@ -183,7 +183,7 @@ func (p *Program) showMachine(m registered, another bool) error {
 	return w.Flush()
 }
 
-func (p *Program) removeMachineCommand() *cobra.Command {
+func (p *session) removeMachineCommand() *cobra.Command {
 	var group string
 	var force bool
 	cmd := &cobra.Command{
@@ -196,7 +196,7 @@ One that is connected is refused: stop its agent, or revoke it. With --force it 
   mcp-client machines remove -n shop cart-2 --group cart --force`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			namespaces := p.namespaces()
+			namespaces := p.namespace.requested()
 			if len(namespaces) != 1 {
 				return usage(cmd, errors.New("name one namespace by -n: a machine of the same id may be in another"))
 			}
@@ -224,7 +224,7 @@ One that is connected is refused: stop its agent, or revoke it. With --force it 
 }
 
 // completeRegistered completes the names of registered machines.
-func (p *Program) completeRegistered(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (p *session) completeRegistered(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if p.applySettings(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
 	}

@@ -28,7 +28,7 @@ const (
 )
 
 // notice begins a notice. The caller must end it before anything else is printed.
-func (p *Program) notice(what string) *notice {
+func (p *printer) notice(what string) *notice {
 	n := &notice{what: what, stop: make(chan struct{}), stopped: make(chan struct{})}
 	if !terminal.Is(p.Err) {
 		close(n.stopped)

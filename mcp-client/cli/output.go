@@ -83,7 +83,7 @@ func (o *output) isTable() bool { return o.format == table || o.format == wide }
 func (o *output) isTree() bool { return !o.isTable() && o.format != nameFormat }
 
 // printTree prints a value in one of the tree formats.
-func (p *Program) printTree(v any) error {
+func (p *printer) printTree(v any) error {
 	text, err := encodeJSON(v)
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (p *Program) printTree(v any) error {
 }
 
 // printMessage prints a message of an API as it came, fields without a value too.
-func (p *Program) printMessage(m proto.Message) error {
+func (p *printer) printMessage(m proto.Message) error {
 	text, err := protojson.MarshalOptions{EmitUnpopulated: true}.Marshal(m)
 	if err != nil {
 		return err

@@ -23,8 +23,8 @@ type scoped struct {
 }
 
 // scoped parses arguments like get. Without any it covers all kinds, in all namespaces unless -n names one.
-func (p *Program) scoped(args []string, only scope) (scoped, error) {
-	s := scoped{namespaces: p.namespaces()}
+func (p *session) scoped(args []string, only scope) (scoped, error) {
+	s := scoped{namespaces: p.namespace.requested()}
 	ks, err := only.kinds()
 	if err != nil {
 		return s, err
@@ -61,7 +61,7 @@ func requestedNamespace(namespace string) string {
 }
 
 // holds reports whether a resource matches. Requests name sets, so the answer may have more than the query.
-func (s scoped) holds(p *Program, r *adminv1.ResourceRef) bool {
+func (s scoped) holds(p *session, r *adminv1.ResourceRef) bool {
 	if len(s.query) == 0 {
 		return true
 	}

@@ -3,16 +3,43 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
+// printer prints what a command answers, in the form and colours that the user chose.
+type printer struct {
+	Out, Err io.Writer
+
+	output output
+	colors colors
+	getenv func(string) string
+}
+
+// newPrinter returns a printer to these files. getenv reads what the environment says of colours.
+func newPrinter(out, err io.Writer, getenv func(string) string) *printer {
+	p := &printer{getenv: getenv}
+	p.Out, p.Err = terminal.NewWriter(terminal.Exact(out), p.colored), terminal.NewWriter(terminal.Exact(err), nil)
+	return p
+}
+
+// declareFlags declares -o and --color.
+func (p *printer) declareFlags(f *pflag.FlagSet) {
+	p.output = output{text: string(table), format: table}
+	f.VarP(&p.output, "output", "o", formatHelp)
+	p.colors = colorAuto
+	f.Var(&p.colors, "color", "when to use colours: "+strings.Join(colorChoices, ", ")+" (auto: on a terminal, unless NO_COLOR is set)")
+}
+
 // printResources prints resources in the chosen format. In JSON and for templates, a resource requested by name is an
 // object; otherwise the result is a List, even of one.
-func (p *Program) printResources(resources []*kinds.Resource, named bool) error {
+func (p *printer) printResources(resources []*kinds.Resource, named bool) error {
 	switch p.output.format {
 	case yamlFormat:
 		return p.printExactly(kinds.MarshalYAML(resources...))
@@ -30,7 +57,7 @@ func (p *Program) printResources(resources []*kinds.Resource, named bool) error 
 	return p.printTables(resources)
 }
 
-func (p *Program) printResourceTree(resources []*kinds.Resource, named bool) error {
+func (p *printer) printResourceTree(resources []*kinds.Resource, named bool) error {
 	encode := kinds.MarshalList
 	if named && len(resources) == 1 {
 		encode = kinds.MarshalJSON
@@ -49,19 +76,19 @@ func (p *Program) printResourceTree(resources []*kinds.Resource, named bool) err
 }
 
 // print prints text for people.
-func (p *Program) print(text string) error {
+func (p *printer) print(text string) error {
 	_, err := p.Out.Write([]byte(text))
 	return err
 }
 
 // printf is print of a formatted text.
-func (p *Program) printf(format string, values ...any) error {
+func (p *printer) printf(format string, values ...any) error {
 	return p.print(fmt.Sprintf(format, values...))
 }
 
 // printExactly prints what programs read, such as YAML, without a change; only a terminal is shown control characters
 // as escapes. It passes on the error of making the text.
-func (p *Program) printExactly(text []byte, err error) error {
+func (p *printer) printExactly(text []byte, err error) error {
 	if err != nil {
 		return err
 	}
@@ -71,7 +98,7 @@ func (p *Program) printExactly(text []byte, err error) error {
 
 // printTables prints one table per kind, in order of first occurrence. If there are several, names include
 // the kind.
-func (p *Program) printTables(resources []*kinds.Resource) error {
+func (p *printer) printTables(resources []*kinds.Resource) error {
 	ofKind := map[*kinds.Kind][]*kinds.Resource{}
 	var order []*kinds.Kind
 	for _, r := range resources {

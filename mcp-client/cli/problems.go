@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -63,19 +64,19 @@ func warningsOf(answer warningAnswer) warnings {
 	return warnings{problemsOf(answer.GetWarnings()), answer.GetOmittedWarnings()}
 }
 
-func (p *Program) printWarnings(w warnings) {
+func printWarnings(out io.Writer, w warnings) {
 	for _, problem := range w.problems {
-		fmt.Fprintln(p.Err, "warning:", problem)
+		fmt.Fprintln(out, "warning:", problem)
 	}
 	if w.omitted > 0 {
-		fmt.Fprintf(p.Err, "warning: and %d more problems (see mcp-client problems)\n", w.omitted)
+		fmt.Fprintf(out, "warning: and %d more problems (see mcp-client problems)\n", w.omitted)
 	}
 }
 
 // errProblems ends a command that has listed errors.
 var errProblems = errors.New("there are problems of severity error")
 
-func (p *Program) problemsCommand() *cobra.Command {
+func (p *session) problemsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "problems",
 		Short: "List what is wrong between resources, such as routes that lead nowhere",
@@ -90,7 +91,7 @@ The exit code is 1 if one of the problems is an error, and 0 if all are warnings
 	}
 }
 
-func (p *Program) problems(ctx context.Context) error {
+func (p *session) problems(ctx context.Context) error {
 	req := &adminv1.ProblemsRequest{}
 	if !p.namespace.all {
 		req.Namespaces = []string{p.namespace.name}
@@ -111,7 +112,7 @@ func (p *Program) problems(ctx context.Context) error {
 	return nil
 }
 
-func (p *Program) printProblems(found []problem) error {
+func (p *session) printProblems(found []problem) error {
 	if p.output.isTree() {
 		return p.printTree(found)
 	}

@@ -15,7 +15,7 @@ import (
 type proxyTable struct {
 	typ, short string
 	header     []string
-	rows       func(context.Context, *Program, url.Values) ([][]string, error)
+	rows       func(context.Context, *session, url.Values) ([][]string, error)
 }
 
 var proxyTables = []proxyTable{
@@ -26,7 +26,7 @@ var proxyTables = []proxyTable{
 	{"secrets", "List the certificates of a proxy, without keys", []string{"NAME", "TYPE", "NAMES", "NOT AFTER"}, secretRows},
 }
 
-func (p *Program) proxyConfigCommand() *cobra.Command {
+func (p *session) proxyConfigCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "proxy-config",
 		Aliases: []string{"pc", "proxy"},
@@ -42,7 +42,7 @@ As JSON or YAML it is in the form of Envoy's own /config_dump. Private keys are 
 	return family(cmd, members...)
 }
 
-func (p *Program) proxyDumpCommand() *cobra.Command {
+func (p *session) proxyDumpCommand() *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
 		Use:   "all PROXY",
@@ -76,7 +76,7 @@ func filters(proxy, name string) url.Values {
 	return query
 }
 
-func (p *Program) printDump(ctx context.Context, query url.Values) error {
+func (p *session) printDump(ctx context.Context, query url.Values) error {
 	body, err := p.page(ctx, "/debug/config_dump", query)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (p *Program) printDump(ctx context.Context, query url.Values) error {
 	return p.printTree(json.RawMessage(body))
 }
 
-func (p *Program) proxyTableCommand(t proxyTable) *cobra.Command {
+func (p *session) proxyTableCommand(t proxyTable) *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
 		Use:               t.typ + " PROXY",
@@ -109,7 +109,7 @@ func (p *Program) proxyTableCommand(t proxyTable) *cobra.Command {
 	return cmd
 }
 
-func (p *Program) printProxyTable(t proxyTable, rows [][]string) error {
+func (p *session) printProxyTable(t proxyTable, rows [][]string) error {
 	if len(rows) == 0 {
 		fmt.Fprintf(p.Err, "the proxy has no %s of that name, or none at all\n", t.typ)
 		return nil
@@ -122,7 +122,7 @@ func (p *Program) printProxyTable(t proxyTable, rows [][]string) error {
 	return w.Flush()
 }
 
-func clusterRows(ctx context.Context, p *Program, query url.Values) (rows [][]string, err error) {
+func clusterRows(ctx context.Context, p *session, query url.Values) (rows [][]string, err error) {
 	var all []proxyCluster
 	if err := p.readPage(ctx, &all, "/debug/clusters", query); err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func partsOf(name string) []string {
 	return []string{name, "-", "-", "-"}
 }
 
-func endpointRows(ctx context.Context, p *Program, query url.Values) (rows [][]string, err error) {
+func endpointRows(ctx context.Context, p *session, query url.Values) (rows [][]string, err error) {
 	var all []proxyCluster
 	if err := p.readPage(ctx, &all, "/debug/clusters", query); err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 )
 
-func listenerRows(ctx context.Context, p *Program, query url.Values) (rows [][]string, err error) {
+func listenerRows(ctx context.Context, p *session, query url.Values) (rows [][]string, err error) {
 	query.Set("type", "listeners")
 	all := &adminv3.ListenersConfigDump{}
 	if err := p.dump(ctx, query, all); err != nil {
@@ -37,7 +37,7 @@ func listenerRows(ctx context.Context, p *Program, query url.Values) (rows [][]s
 }
 
 // routeRows lists the routes of route configurations, including the scoped ones of a gateway with many hosts.
-func routeRows(ctx context.Context, p *Program, query url.Values) (rows [][]string, err error) {
+func routeRows(ctx context.Context, p *session, query url.Values) (rows [][]string, err error) {
 	query.Set("type", "routes")
 	all, scopes := &adminv3.RoutesConfigDump{}, &adminv3.ScopedRoutesConfigDump{}
 	if err := p.dump(ctx, query, all, scopes); err != nil {
@@ -119,7 +119,7 @@ func targetText(r *routev3.Route) string {
 	return strings.Join(texts, ", ")
 }
 
-func secretRows(ctx context.Context, p *Program, query url.Values) (rows [][]string, err error) {
+func secretRows(ctx context.Context, p *session, query url.Values) (rows [][]string, err error) {
 	query.Set("type", "secrets")
 	all := &adminv3.SecretsConfigDump{}
 	if err := p.dump(ctx, query, all); err != nil {

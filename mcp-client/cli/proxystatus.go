@@ -14,7 +14,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 )
 
-func (p *Program) proxyStatusCommand() *cobra.Command {
+func (p *session) proxyStatusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "proxy-status [PROXY]",
 		Aliases: []string{"ps", "proxies"},
@@ -50,7 +50,7 @@ var errRefusing = errors.New("there are proxies that refuse what they were sent"
 
 const nackedStatus = "nacked"
 
-func (p *Program) proxyStatus(ctx context.Context, query url.Values) error {
+func (p *session) proxyStatus(ctx context.Context, query url.Values) error {
 	body, err := p.page(ctx, "/debug/proxies", query)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (p *Program) proxyStatus(ctx context.Context, query url.Values) error {
 // proxyColumns are the types with a column in the table of proxies.
 var proxyColumns = []string{"clusters", "listeners", "endpoints", "routes", "hosts", "scopes", "extensions", "secrets"}
 
-func (p *Program) printProxies(all []connectedProxy) error {
+func (p *session) printProxies(all []connectedProxy) error {
 	if len(all) == 0 {
 		fmt.Fprintf(p.Err, "no proxy is connected to discovery at %s\n", p.discovery)
 		return nil
@@ -117,7 +117,7 @@ func (p *Program) printProxies(all []connectedProxy) error {
 }
 
 // statusOf returns the status of a type in a proxy, "-" if the proxy does not subscribe to it.
-func (p *Program) statusOf(of connectedProxy, typ string) string {
+func (p *session) statusOf(of connectedProxy, typ string) string {
 	for _, t := range of.Types {
 		if t.Type == typ {
 			return p.paintStatus(t.Status)
@@ -126,12 +126,12 @@ func (p *Program) statusOf(of connectedProxy, typ string) string {
 	return "-"
 }
 
-func (p *Program) paintStatus(status string) string {
+func (p *session) paintStatus(status string) string {
 	styles := map[string]terminal.Style{"synced": terminal.Green, "stale": terminal.Yellow, nackedStatus: terminal.Red}
 	return p.paint(styles[status], strings.ToUpper(status))
 }
 
-func (p *Program) printProxy(one connectedProxy) error {
+func (p *session) printProxy(one connectedProxy) error {
 	w := newRows(p.Out)
 	w.row("proxy", fmt.Sprintf("%s, a %s of the namespace %s, Envoy %s", one.Proxy, one.Role, one.Namespace, orDash(one.Envoy)))
 	w.row("connected", fmt.Sprintf("for %s, from %s, in the form %s", age(one.Connected), one.Address, one.Form))

@@ -12,7 +12,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-func (p *Program) quotaCommand() *cobra.Command {
+func (p *session) quotaCommand() *cobra.Command {
 	return family(&cobra.Command{
 		Use:   "quota",
 		Short: "Show what namespaces have and may have, and set it",
@@ -35,7 +35,7 @@ type quota struct {
 	MaxDailyBytes    int64  `json:"maxDailyBytes"`
 }
 
-func (p *Program) listQuotasCommand() *cobra.Command {
+func (p *session) listQuotasCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list [NAMESPACE...]",
 		Short: "Show what namespaces have and may have",
@@ -46,7 +46,7 @@ func (p *Program) listQuotasCommand() *cobra.Command {
 	}
 }
 
-func (p *Program) listQuotas(ctx context.Context, namespaces []string) error {
+func (p *session) listQuotas(ctx context.Context, namespaces []string) error {
 	resp, err := callMembers(ctx, p, adminv1.NewTenancyServiceClient, adminv1.TenancyServiceClient.ListQuotas, &adminv1.ListQuotasRequest{Namespaces: namespaces})
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (p *Program) listQuotas(ctx context.Context, namespaces []string) error {
 	return p.printListing(out)
 }
 
-func (p *Program) setQuotaCommand() *cobra.Command {
+func (p *session) setQuotaCommand() *cobra.Command {
 	var resources int64
 	var total, each, daily string
 	cmd := &cobra.Command{
@@ -105,7 +105,7 @@ already stays: only what is written from then on is held to it. It takes the sco
 	return cmd
 }
 
-func (p *Program) resetQuotaCommand() *cobra.Command {
+func (p *session) resetQuotaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "reset (NAMESPACE | --all-namespaces)",
 		Short: "Have a namespace's quota be that of all again",
@@ -136,7 +136,7 @@ func quotaOf(args []string, everywhere bool) (*adminv1.SetQuotaRequest, error) {
 	return &adminv1.SetQuotaRequest{Namespace: args[0]}, nil
 }
 
-func (p *Program) setQuota(ctx context.Context, req *adminv1.SetQuotaRequest) error {
+func (p *session) setQuota(ctx context.Context, req *adminv1.SetQuotaRequest) error {
 	if req.MaxResources == nil && req.MaxBytes == nil && req.ResourceMaxBytes == nil && req.MaxDailyBytes == nil {
 		return usage(nil, errors.New("say what to set: --resources, --size, --resource-size or --daily"))
 	}

@@ -25,7 +25,7 @@ type state struct {
 }
 
 // read reads the current resources of some kinds, and shows progress to the user.
-func (p *Program) read(ctx context.Context, ks []*kinds.Kind) (*state, error) {
+func (p *session) read(ctx context.Context, ks []*kinds.Kind) (*state, error) {
 	notice := p.notice("reading from " + p.server.address)
 	defer notice.end()
 	return p.server.state(ctx, ks, &events{message: notice.count, unanswered: func(missing []*kinds.Kind) {
@@ -35,7 +35,7 @@ func (p *Program) read(ctx context.Context, ks []*kinds.Kind) (*state, error) {
 }
 
 // warnOfMissing says which kinds are missing from what was read.
-func (p *Program) warnOfMissing(missing []*kinds.Kind) {
+func (p *session) warnOfMissing(missing []*kinds.Kind) {
 	for _, k := range missing {
 		fmt.Fprintf(p.Err, "warning: the server at %s does not say whether it has a %s: what was read is without it\n", p.server.address, k.Name)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // referenceCommand writes docs/cli.md, so the page always matches the program.
-func (p *Program) referenceCommand() *cobra.Command {
+func (p *session) referenceCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "reference",
 		Short:  "Write the reference of this program, in Markdown",

@@ -15,7 +15,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-func (p *Program) restoreCommand() *cobra.Command {
+func (p *session) restoreCommand() *cobra.Command {
 	var to string
 	var w changeOptions
 	var only scope
@@ -70,7 +70,7 @@ func (s scoped) checkRestorable(meant bool) error {
 	return nil
 }
 
-func (p *Program) restore(ctx context.Context, at moment, s scoped, w changeOptions) error {
+func (p *session) restore(ctx context.Context, at moment, s scoped, w changeOptions) error {
 	req := &adminv1.RestoreRequest{
 		To: &adminv1.RestoreRequest_Revision{Revision: at.revision}, Kinds: s.kinds, Namespaces: s.namespaces, Names: s.names,
 		Message: w.message, DryRun: w.dryRun, Author: author(), ConfirmWithin: w.confirmation(),
@@ -82,10 +82,10 @@ func (p *Program) restore(ctx context.Context, at moment, s scoped, w changeOpti
 	if err != nil {
 		return err
 	}
-	return p.printOutcomes(resp, w.dryRun)
+	return printOutcomes(p.printer, resp, w.dryRun)
 }
 
-func (p *Program) revertCommand() *cobra.Command {
+func (p *session) revertCommand() *cobra.Command {
 	var w changeOptions
 	cmd := &cobra.Command{
 		Use:   "revert REVISION",
@@ -128,14 +128,14 @@ type reverted struct {
 	ChangedBy int64  `json:"changedBy,omitempty"`
 }
 
-func (p *Program) revert(ctx context.Context, revision int64, w changeOptions) error {
+func (p *session) revert(ctx context.Context, revision int64, w changeOptions) error {
 	resp, err := makeChange(ctx, p, adminv1.AdminServiceClient.Revert, &adminv1.RevertRequest{
 		Revision: revision, Message: w.message, DryRun: w.dryRun, Author: author(),
 	})
 	if err != nil {
 		return err
 	}
-	p.printWarnings(warningsOf(resp))
+	printWarnings(p.Err, warningsOf(resp))
 	left := false
 	list := []reverted{}
 	for _, r := range resp.GetResources() {
@@ -152,7 +152,7 @@ func (p *Program) revert(ctx context.Context, revision int64, w changeOptions) e
 	return nil
 }
 
-func (p *Program) printReverted(revision int64, list []reverted, dryRun bool) error {
+func (p *session) printReverted(revision int64, list []reverted, dryRun bool) error {
 	if p.output.isTree() {
 		return p.printTree(struct {
 			Revision  int64      `json:"revision"`

@@ -42,8 +42,8 @@ type fieldDiff struct {
 // operations maps operations to the words of the tables.
 var operations = map[string]string{"create": "created", "update": "changed", "delete": "deleted"}
 
-func (p *Program) diffRevisions(cmd *cobra.Command, args []string, only scope) error {
-	req := &adminv1.DiffRequest{Namespaces: p.namespaces()}
+func (p *session) diffRevisions(cmd *cobra.Command, args []string, only scope) error {
+	req := &adminv1.DiffRequest{Namespaces: p.namespace.requested()}
 	ks, err := only.kinds()
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func kindWords(ks []*kinds.Kind) []string {
 	return words
 }
 
-func (p *Program) revisionDiff(ctx context.Context, req *adminv1.DiffRequest) (*revisionDifference, error) {
+func (p *session) revisionDiff(ctx context.Context, req *adminv1.DiffRequest) (*revisionDifference, error) {
 	notice := p.notice("asking " + p.server.address)
 	defer notice.end()
 	found := &revisionDifference{Resources: []resourceDiff{}}
@@ -125,7 +125,7 @@ func valueJSON(v *structpb.Value) json.RawMessage {
 	return text.Bytes()
 }
 
-func (p *Program) printRevisionDiff(d *revisionDifference) error {
+func (p *session) printRevisionDiff(d *revisionDifference) error {
 	if p.output.isTree() {
 		return p.printTree(d)
 	}
@@ -167,7 +167,7 @@ func referenceOf(group, kind, namespace, name string) string {
 }
 
 // fieldLines shows short values on one line, and long ones, such as whole resources, as YAML.
-func (p *Program) fieldLines(f fieldDiff) string {
+func (p *session) fieldLines(f fieldDiff) string {
 	before, after := inline(f.Before), inline(f.After)
 	if f.Path != "" && before != "" && after != "" {
 		return fmt.Sprintf("  %s: %s -> %s\n", f.Path, p.paint(terminal.Red, before), p.paint(terminal.Green, after))

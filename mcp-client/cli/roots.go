@@ -14,7 +14,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-func (p *Program) authorityRootsCommand() *cobra.Command {
+func (p *session) authorityRootsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "roots",
 		Short: "Print the certificates of all authorities that are trusted now",
@@ -38,7 +38,7 @@ trusted by the server's present authority asks the database: mcp-server authorit
 	}
 }
 
-func (p *Program) authorities(ctx context.Context) (*adminv1.ListAuthoritiesResponse, error) {
+func (p *session) authorities(ctx context.Context) (*adminv1.ListAuthoritiesResponse, error) {
 	return callMembers(ctx, p, adminv1.NewTrustAdminServiceClient, adminv1.TrustAdminServiceClient.ListAuthorities, &adminv1.ListAuthoritiesRequest{})
 }
 
@@ -46,7 +46,7 @@ func (p *Program) authorities(ctx context.Context) (*adminv1.ListAuthoritiesResp
 const newRoots = "mcp-client authority roots > roots.pem"
 
 // printFilesToUpdate says which files must be updated by hand before an authority signs.
-func (p *Program) printFilesToUpdate(ctx context.Context, id int64) error {
+func (p *session) printFilesToUpdate(ctx context.Context, id int64) error {
 	fmt.Fprintf(p.Err, "Before it signs, the files by which people and programs trust the mesh (--tls-ca, and mesh-agent join --roots) need it too: %s\n", newRoots)
 	lacks, err := p.lacksRoot(ctx, id)
 	if err != nil {
@@ -59,7 +59,7 @@ func (p *Program) printFilesToUpdate(ctx context.Context, id int64) error {
 }
 
 // lacksRoot reports whether the CA file of this command has roots of the mesh, but not that of the authority.
-func (p *Program) lacksRoot(ctx context.Context, id int64) (bool, error) {
+func (p *session) lacksRoot(ctx context.Context, id int64) (bool, error) {
 	if p.server.dial.TLS.CA == "" {
 		return false, nil
 	}

@@ -31,18 +31,17 @@ func (s *scope) kinds() ([]*kinds.Kind, error) {
 	return distinct(ks), nil
 }
 
-// namespaces returns the namespaces for a call of the admin API, none for all.
-func (p *Program) namespaces() []string {
-	if p.namespace.chosen && !p.namespace.all {
-		return []string{p.namespace.name}
+// requested returns the namespaces for a call of the admin API, none for all.
+func (n namespace) requested() []string {
+	if n.chosen && !n.all {
+		return []string{n.name}
 	}
 	return nil
 }
 
-// inScope removes resources that are out of scope from a state.
-func (p *Program) inScope(s *state, ks []*kinds.Kind) {
-	spaces := p.namespaces()
+// narrow removes what is of other kinds or, if any is named, of other namespaces.
+func (s *state) narrow(ks []*kinds.Kind, namespaces []string) {
 	s.resources = slices.DeleteFunc(s.resources, func(r *kinds.Resource) bool {
-		return !slices.Contains(ks, r.Kind) || len(spaces) > 0 && !slices.Contains(spaces, r.Namespace)
+		return !slices.Contains(ks, r.Kind) || len(namespaces) > 0 && !slices.Contains(namespaces, r.Namespace)
 	})
 }

@@ -17,7 +17,7 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-func (p *Program) secretCommand() *cobra.Command {
+func (p *session) secretCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "secret",
 		Short: "List secrets, and make them of files",
@@ -32,17 +32,17 @@ Secrets are also applied from files, as Kubernetes writes them (mcp-client apply
 	return cmd
 }
 
-func (p *Program) listSecretsCommand() *cobra.Command {
+func (p *session) listSecretsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list [NAME...]",
 		Short: "List secrets: their types, names and ends, and never their values",
 		Example: `  mcp-client secret list -A
   mcp-client get secrets -n shop`,
-		RunE: func(cmd *cobra.Command, args []string) error { return p.listSecrets(cmd.Context(), args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return listSecrets(cmd.Context(), p, args) },
 	}
 }
 
-func (p *Program) createTLSCommand() *cobra.Command {
+func (p *session) createTLSCommand() *cobra.Command {
 	var cert, key, ca string
 	var accounts []string
 	var w changeOptions
@@ -71,7 +71,7 @@ func (p *Program) createTLSCommand() *cobra.Command {
 	return cmd
 }
 
-func (p *Program) createCACommand() *cobra.Command {
+func (p *session) createCACommand() *cobra.Command {
 	var ca string
 	var accounts []string
 	var w changeOptions
@@ -98,7 +98,7 @@ func declareAccounts(cmd *cobra.Command, accounts *[]string) {
 }
 
 // createSecret sends files as a secret.
-func (p *Program) createSecret(ctx context.Context, name, kind string, files map[string]string, accounts []string, w changeOptions) error {
+func (p *session) createSecret(ctx context.Context, name, kind string, files map[string]string, accounts []string, w changeOptions) error {
 	secret := &mcpv1.Secret{Type: kind, Data: map[string][]byte{}, ServiceAccounts: accounts}
 	for value, file := range files {
 		content, err := os.ReadFile(file)
@@ -115,7 +115,7 @@ func (p *Program) createSecret(ctx context.Context, name, kind string, files map
 	if len(wrong) > 0 {
 		return &refusedError{wrong}
 	}
-	return p.applyDocuments(ctx, []*kinds.Document{{Resource: resource, Spec: kinds.SecretJSON(secret)}}, w)
+	return applyDocuments(ctx, p, []*kinds.Document{{Resource: resource, Spec: kinds.SecretJSON(secret)}}, w)
 }
 
 // secretInfo is the printed form of a secret, without its values.
@@ -135,7 +135,7 @@ type secretInfo struct {
 	Updated   *time.Time        `json:"updatedAt,omitempty"`
 }
 
-func (p *Program) listSecrets(ctx context.Context, names []string) error {
+func listSecrets(ctx context.Context, p *session, names []string) error {
 	req := &adminv1.ListSecretsRequest{}
 	if !p.namespace.all {
 		req.Namespaces = []string{p.namespace.name}
@@ -171,7 +171,7 @@ func (p *Program) listSecrets(ctx context.Context, names []string) error {
 	return nil
 }
 
-func (p *Program) printSecrets(list []secretInfo) error {
+func (p *session) printSecrets(list []secretInfo) error {
 	out := listing{tree: list, columns: []string{"NAMESPACE", "NAME", "TYPE", "FOR", "EXPIRES"}, wide: []string{"KEYS", "SERVICE-ACCOUNTS", "ENCRYPTED", "AUTHOR", "UPDATED"}}
 	for _, s := range list {
 		out.add("secret/"+s.Name, s.Namespace, s.Name, s.Type, orDash(strings.Join(s.Names, ",")), shortly(s.NotAfter),

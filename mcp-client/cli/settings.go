@@ -58,7 +58,7 @@ func contextSettings(f *pflag.FlagSet) []string {
 }
 
 // applySettings sets the flags that were not given from the environment and the context.
-func (p *Program) applySettings(cmd *cobra.Command) error {
+func (p *session) applySettings(cmd *cobra.Command) error {
 	f := cmd.Flags()
 	if err := p.readEnvironment(f); err != nil {
 		return err
@@ -80,7 +80,7 @@ func withoutServer(cmd *cobra.Command) bool {
 }
 
 // readEnvironment sets flags that were not given from their variables.
-func (p *Program) readEnvironment(f *pflag.FlagSet) error {
+func (p *session) readEnvironment(f *pflag.FlagSet) error {
 	for _, e := range environment {
 		value := p.Getenv(e.variable)
 		if value == "" || f.Changed(e.flag) {
@@ -95,7 +95,7 @@ func (p *Program) readEnvironment(f *pflag.FlagSet) error {
 
 // readContext sets the remaining flags from the context. The current context belongs to its own server: if
 // another server is named, it is ignored, so that none of its secrets is sent there.
-func (p *Program) readContext(f *pflag.FlagSet) error {
+func (p *session) readContext(f *pflag.FlagSet) error {
 	if p.context == "" && f.Changed("server") {
 		return nil
 	}
@@ -179,4 +179,31 @@ func environmentList() string {
 		fmt.Fprintf(&b, "  %-28s --%s\n", e.variable, e.flag)
 	}
 	return b.String()
+}
+
+// other returns a session with another server: a context, with only that context's settings, or an address, with the
+// settings of this command.
+func (p *session) other(cmd *cobra.Command, word string) (*session, error) {
+	path := contexts.Path(p.Getenv)
+	file, err := contexts.Load(path, secretSettings)
+	if err != nil {
+		return nil, err
+	}
+	other, shown := *p, *p.printer
+	other.printer = &shown
+	if _, found := file.Contexts[word]; !found {
+		if !strings.Contains(word, ":") {
+			return nil, fmt.Errorf("%s is no file, no context, and not the HOST:PORT of a server", word)
+		}
+		other.server.address = word
+		return &other, nil
+	}
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	other.declareFlags(flags)
+	other.output, other.colors, other.namespace = p.output, p.colors, p.namespace
+	err = settings(file.Contexts[word]).apply(flags, path, word)
+	if cmd.Flags().Changed("timeout") {
+		other.server.timeout = p.server.timeout
+	}
+	return &other, err
 }

@@ -16,7 +16,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-func (p *Program) snapshotCommand() *cobra.Command {
+func (p *session) snapshotCommand() *cobra.Command {
 	return family(&cobra.Command{
 		Use:   "snapshot",
 		Short: "Keep the whole state of a server in a file, look at it, and put it back",
@@ -27,7 +27,7 @@ checksum at its end; a name that ends in .gz makes it compressed. To have the re
 	}, p.snapshotSaveCommand(), p.snapshotShowCommand(), p.snapshotLoadCommand())
 }
 
-func (p *Program) snapshotSaveCommand() *cobra.Command {
+func (p *session) snapshotSaveCommand() *cobra.Command {
 	var only scope
 	cmd := &cobra.Command{
 		Use:   "save FILE",
@@ -43,7 +43,7 @@ state of one revision. - is standard output.`,
 	return cmd
 }
 
-func (p *Program) saveSnapshot(ctx context.Context, path string, only scope) error {
+func (p *session) saveSnapshot(ctx context.Context, path string, only scope) error {
 	ks, err := only.kinds()
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func (p *Program) saveSnapshot(ctx context.Context, path string, only scope) err
 	if err != nil {
 		return err
 	}
-	p.inScope(read, ks)
+	read.narrow(ks, p.namespace.requested())
 	h := snapshot.Header{Server: p.server.address, Revision: read.revision, Taken: time.Now().UTC()}
 	var entries []snapshot.Entry
 	for _, r := range read.resources {
@@ -79,7 +79,7 @@ func stateOf(h snapshot.Header, entries []snapshot.Entry) *state {
 }
 
 // openSnapshot reads a snapshot from a file or from standard input.
-func (p *Program) openSnapshot(path string) (snapshot.Header, *state, error) {
+func (p *session) openSnapshot(path string) (snapshot.Header, *state, error) {
 	if path == stdin {
 		h, entries, err := snapshot.Read(p.In)
 		return h, stateOf(h, entries), err
@@ -88,7 +88,7 @@ func (p *Program) openSnapshot(path string) (snapshot.Header, *state, error) {
 	return h, stateOf(h, entries), err
 }
 
-func (p *Program) snapshotShowCommand() *cobra.Command {
+func (p *session) snapshotShowCommand() *cobra.Command {
 	var labels string
 	cmd := &cobra.Command{
 		Use:   "show FILE [KIND [NAME...] | KIND/NAME... | all]",
@@ -141,7 +141,7 @@ type kindCount struct {
 	Count int    `json:"count"`
 }
 
-func (p *Program) showSnapshot(path string) error {
+func (p *session) showSnapshot(path string) error {
 	h, read, err := p.openSnapshot(path)
 	if err != nil {
 		return err
@@ -186,7 +186,7 @@ func countKinds(resources []*kinds.Resource) []kindCount {
 	return counts
 }
 
-func (p *Program) snapshotLoadCommand() *cobra.Command {
+func (p *session) snapshotLoadCommand() *cobra.Command {
 	var i importOptions
 	var only scope
 	cmd := &cobra.Command{
@@ -214,7 +214,7 @@ kinds of --kind if there are any. Look at it with --dry-run first.`,
 	return cmd
 }
 
-func (p *Program) loadSnapshot(ctx context.Context, path string, i importOptions, only scope) error {
+func (p *session) loadSnapshot(ctx context.Context, path string, i importOptions, only scope) error {
 	ks, err := only.kinds()
 	if err != nil {
 		return err
@@ -223,7 +223,7 @@ func (p *Program) loadSnapshot(ctx context.Context, path string, i importOptions
 	if err != nil {
 		return err
 	}
-	p.inScope(read, ks)
+	read.narrow(ks, p.namespace.requested())
 	start := &adminv1.ImportStart{Message: i.message, DryRun: i.dryRun, Author: author(), ConfirmWithin: i.confirmation()}
 	if i.prune {
 		if start.Prune, err = p.pruneOf(ctx, read, ks); err != nil {
@@ -232,7 +232,7 @@ func (p *Program) loadSnapshot(ctx context.Context, path string, i importOptions
 	}
 	shown := newProgress(p.Err, []string{path})
 	defer shown.clear()
-	done, err := p.server.importStream(ctx, start, shown, func(send func(*kinds.Document) error) error {
+	done, err := importStream(ctx, &p.server, start, shown, func(send func(*kinds.Document) error) error {
 		for _, r := range read.resources {
 			spec, err := r.SpecJSON()
 			if err != nil {
@@ -248,12 +248,12 @@ func (p *Program) loadSnapshot(ctx context.Context, path string, i importOptions
 	if err != nil {
 		return err
 	}
-	return p.printImported(done, nil, i.dryRun)
+	return printImported(p.printer, done, nil, i.dryRun)
 }
 
 // pruneOf lists every namespace of the snapshot or the server, unless the command is restricted to one.
-func (p *Program) pruneOf(ctx context.Context, s *state, ks []*kinds.Kind) (*adminv1.Prune, error) {
-	prune := &adminv1.Prune{Namespaces: p.namespaces()}
+func (p *session) pruneOf(ctx context.Context, s *state, ks []*kinds.Kind) (*adminv1.Prune, error) {
+	prune := &adminv1.Prune{Namespaces: p.namespace.requested()}
 	if len(ks) < len(kinds.All()) {
 		for _, k := range ks {
 			prune.Kinds = append(prune.Kinds, &adminv1.KindRef{Group: k.Group, Kind: k.Name})

@@ -15,7 +15,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-func (p *Program) statusCommand() *cobra.Command {
+func (p *session) statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Tell how the server fares, what it has, and who follows it",
@@ -39,7 +39,7 @@ var (
 	errNoSource = errors.New("the server has lost its source, and serves what it has")
 )
 
-func (p *Program) status(ctx context.Context) error {
+func (p *session) status(ctx context.Context) error {
 	resp, err := ask(ctx, p, adminv1.AdminServiceClient.Status, &adminv1.StatusRequest{})
 	if _, others := errors.AsType[*notOfferedError](err); others || isRelay(err) {
 		return p.statusOfOthers(ctx)
@@ -59,7 +59,7 @@ func (p *Program) status(ctx context.Context) error {
 	return nil
 }
 
-func (p *Program) printStatus(s *adminv1.StatusResponse) error {
+func (p *session) printStatus(s *adminv1.StatusResponse) error {
 	if p.output.isTree() {
 		return p.printMessage(s)
 	}
@@ -85,7 +85,7 @@ func (p *Program) printStatus(s *adminv1.StatusResponse) error {
 }
 
 // sinksText counts sinks, of which several servers may tell.
-func (p *Program) sinksText(all []*adminv1.SinkStatus) string {
+func (p *session) sinksText(all []*adminv1.SinkStatus) string {
 	reached := map[string]bool{}
 	for _, one := range all {
 		reached[one.GetAddress()] = reached[one.GetAddress()] || one.GetConnected()
@@ -103,7 +103,7 @@ func (p *Program) sinksText(all []*adminv1.SinkStatus) string {
 	return text
 }
 
-func (p *Program) printSinks(s *adminv1.StatusResponse) error {
+func (p *session) printSinks(s *adminv1.StatusResponse) error {
 	if len(s.GetSinks()) == 0 {
 		return nil
 	}
@@ -132,7 +132,7 @@ func sinkState(s *adminv1.SinkStatus) (string, *timestamppb.Timestamp) {
 }
 
 // sourceText tells where the server has it from, and whether that is there.
-func (p *Program) sourceText(s *adminv1.StatusResponse) string {
+func (p *session) sourceText(s *adminv1.StatusResponse) string {
 	source, now := s.GetSource(), s.GetServer().GetNow()
 	connected := p.paint(terminal.Green, "connected")
 	if !source.GetConnected() {
@@ -149,7 +149,7 @@ func (p *Program) sourceText(s *adminv1.StatusResponse) string {
 }
 
 // writeMesh writes what the database tells.
-func (p *Program) writeMesh(w *rows, mesh *adminv1.MeshStatus) {
+func (p *session) writeMesh(w *rows, mesh *adminv1.MeshStatus) {
 	w.row("mesh", fmt.Sprintf("revision %d at %s, history from revision %d", mesh.GetNewestRevision(), stampText(mesh.GetNewestTime()), mesh.GetOldestRevision()))
 	if n := mesh.GetWaitingConfirmations(); n > 0 {
 		w.row("waiting", p.paint(terminal.Yellow, counted(int(n), "change", "changes")+" to be confirmed")+" (see mcp-client confirm --list)")
@@ -164,7 +164,7 @@ func (p *Program) writeMesh(w *rows, mesh *adminv1.MeshStatus) {
 	}
 }
 
-func (p *Program) printClients(s *adminv1.StatusResponse) error {
+func (p *session) printClients(s *adminv1.StatusResponse) error {
 	if len(s.GetClients()) == 0 {
 		return nil
 	}
@@ -222,7 +222,7 @@ type othersStatus struct {
 	Kinds     []kindCount `json:"kinds"`
 }
 
-func (p *Program) statusOfOthers(ctx context.Context) error {
+func (p *session) statusOfOthers(ctx context.Context) error {
 	var told mcp.Status
 	notice := p.notice("reading from " + p.server.address)
 	read, err := p.server.state(ctx, kinds.All(), &events{answered: func(s mcp.Status) { told = s }, message: notice.count, unanswered: p.warnOfMissing})

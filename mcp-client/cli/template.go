@@ -44,7 +44,7 @@ func evaluate(path string, tree any) (text []byte, err error) {
 	return b.Bytes(), nil
 }
 
-func (p *Program) printPath(text []byte) error {
+func (p *printer) printPath(text []byte) error {
 	tree, err := treeOf(text)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func parseColumns(text string) ([]customColumn, error) {
 }
 
 // printCustomColumns writes a row per item of a List or an array, or one row for a single object.
-func (p *Program) printCustomColumns(text []byte) error {
+func (p *printer) printCustomColumns(text []byte) error {
 	tree, err := treeOf(text)
 	if err != nil {
 		return err

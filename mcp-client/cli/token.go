@@ -15,7 +15,7 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-func (p *Program) tokenCommand() *cobra.Command {
+func (p *session) tokenCommand() *cobra.Command {
 	return family(&cobra.Command{
 		Use:   "token",
 		Short: "Make tokens, list them and take them back",
@@ -37,7 +37,7 @@ Who makes bearer tokens needs the scope admin. The first comes from mcp-server t
 	}, p.createTokenCommand(), p.listTokensCommand(), p.revokeTokenCommand())
 }
 
-func (p *Program) createTokenCommand() *cobra.Command {
+func (p *session) createTokenCommand() *cobra.Command {
 	req := &adminv1.CreateTokenRequest{}
 	var lifetime time.Duration
 	var join joiner
@@ -83,7 +83,7 @@ but a discovery of this mesh.`,
 }
 
 // makeJoinToken makes a join token from the command's flags.
-func (p *Program) makeJoinToken(cmd *cobra.Command, join *joiner, scopes, args []string, lifetime time.Duration) error {
+func (p *session) makeJoinToken(cmd *cobra.Command, join *joiner, scopes, args []string, lifetime time.Duration) error {
 	req, err := join.request()
 	switch {
 	case err != nil:
@@ -121,7 +121,7 @@ func tokenOf(t *adminv1.Token) token {
 	}
 }
 
-func (p *Program) createToken(ctx context.Context, req *adminv1.CreateTokenRequest) error {
+func (p *session) createToken(ctx context.Context, req *adminv1.CreateTokenRequest) error {
 	resp, err := callTokens(ctx, p, adminv1.TokenServiceClient.CreateToken, req)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (p *Program) createToken(ctx context.Context, req *adminv1.CreateTokenReque
 	return p.print(made.Secret + "\n")
 }
 
-func (p *Program) listTokensCommand() *cobra.Command {
+func (p *session) listTokensCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the tokens, also those that are no longer in force",
@@ -149,7 +149,7 @@ see.`,
 	}
 }
 
-func (p *Program) listTokens(ctx context.Context) error {
+func (p *session) listTokens(ctx context.Context) error {
 	list, err := p.bearerTokens(ctx)
 	var denied *deniedError
 	if err != nil && !errors.As(err, &denied) {
@@ -186,7 +186,7 @@ func (p *Program) listTokens(ctx context.Context) error {
 	return p.printJoinTokens(joins)
 }
 
-func (p *Program) bearerTokens(ctx context.Context) ([]token, error) {
+func (p *session) bearerTokens(ctx context.Context) ([]token, error) {
 	resp, err := callTokens(ctx, p, adminv1.TokenServiceClient.ListTokens, &adminv1.ListTokensRequest{})
 	if err != nil {
 		return nil, err
@@ -198,7 +198,7 @@ func (p *Program) bearerTokens(ctx context.Context) ([]token, error) {
 	return list, nil
 }
 
-func (p *Program) printTokens(list []token) error {
+func (p *session) printTokens(list []token) error {
 	out := listing{tree: list, columns: []string{"NAME", "STATE", "SCOPES", "EXPIRES", "LAST USED"}, wide: []string{"CREATED", "BY", "REVOKED BY"}}
 	for _, t := range list {
 		out.add(t.Name, t.Name, t.state(), strings.Join(t.Scopes, " "), shortly(t.Expires), shortly(t.Used), shortly(t.Created), t.By, orDash(t.Revoker))
@@ -226,7 +226,7 @@ func shortly(t *time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04Z")
 }
 
-func (p *Program) revokeTokenCommand() *cobra.Command {
+func (p *session) revokeTokenCommand() *cobra.Command {
 	var join bool
 	cmd := &cobra.Command{
 		Use:   "revoke NAME...",
@@ -256,7 +256,7 @@ A token that is taken back stays in the list, and its name is free for another o
 }
 
 // revokeToken revokes a token by name, whatever its sort.
-func (p *Program) revokeToken(ctx context.Context, name string, join bool) error {
+func (p *session) revokeToken(ctx context.Context, name string, join bool) error {
 	joins, err := p.joinTokens(ctx)
 	var absent *notOfferedError
 	var denied *deniedError
@@ -282,7 +282,7 @@ func (p *Program) revokeToken(ctx context.Context, name string, join bool) error
 }
 
 // completeTokens completes valid tokens.
-func (p *Program) completeTokens(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (p *session) completeTokens(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if p.applySettings(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
 	}

@@ -26,7 +26,7 @@ func textOf(r *kinds.Resource) (string, error) {
 func unified(from, to, before, after string) string { return udiff.Unified(from, to, before, after) }
 
 // paintDiff colours a diff line by line.
-func (p *Program) paintDiff(text string) string {
+func (p *printer) paintDiff(text string) string {
 	if !p.colored() {
 		return text
 	}

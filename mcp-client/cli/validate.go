@@ -9,7 +9,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-func (p *Program) validateCommand() *cobra.Command {
+func (p *session) validateCommand() *cobra.Command {
 	var from sources
 	var strict bool
 	cmd := &cobra.Command{
@@ -35,14 +35,14 @@ Documents of kinds that have nothing to do with a mesh are counted and left out;
 	return cmd
 }
 
-func (p *Program) validate(from sources, strict bool) error {
+func (p *session) validate(from sources, strict bool) error {
 	files, err := from.files()
 	if err != nil {
 		return err
 	}
 	shown := newProgress(p.Err, files)
 	defer shown.clear()
-	reading := &fileReader{program: p, skipped: skipped{}, strict: strict, shown: shown}
+	reading := &fileReader{in: p.In, namespace: p.namespace.name, skipped: skipped{}, strict: strict, shown: shown}
 	seen := map[kinds.Key]*kinds.Document{}
 	for _, file := range files {
 		err := reading.file(file, func(d *kinds.Document) error {
@@ -89,7 +89,7 @@ func (r *fileReader) noteUnsupported(d *kinds.Document) error {
 
 // printValidated prints the result. In formats for programs, mistakes are part of the output and not an error
 // message.
-func (p *Program) printValidated(r *fileReader, err error) error {
+func (p *session) printValidated(r *fileReader, err error) error {
 	var refused *refusedError
 	if err != nil && !errors.As(err, &refused) {
 		return err

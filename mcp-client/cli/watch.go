@@ -17,7 +17,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
-func (p *Program) watchCommand() *cobra.Command {
+func (p *session) watchCommand() *cobra.Command {
 	w := &watcher{program: p, known: map[kinds.Key]*kinds.Resource{}}
 	cmd := &cobra.Command{
 		Use:   "watch [KIND... | KIND/NAME...]",
@@ -83,7 +83,7 @@ func (w *watcher) follow(ctx context.Context) error {
 
 // watcher is the state of a watch.
 type watcher struct {
-	program *Program
+	program *session
 	query   []wanted
 	diff    bool
 	limit   int // how many batches to print, 0 for all
