@@ -53,3 +53,8 @@ func (p *printer) paint(s terminal.Style, text string) string {
 	}
 	return s.Paint(text)
 }
+
+var actionStyles = map[string]terminal.Style{"created": terminal.Green, "changed": terminal.Yellow, "deleted": terminal.Red}
+
+// paintAction styles text as the action asks for: created, changed or deleted.
+func (p *printer) paintAction(action, text string) string { return p.paint(actionStyles[action], text) }

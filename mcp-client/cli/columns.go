@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -75,22 +76,31 @@ func cellsOf(r *kinds.Resource, shown []column, wide bool) ([]string, error) {
 	return cells, nil
 }
 
-// maxValues bounds the values in a cell of a narrow table.
+// maxValues is how many values the cell of a narrow table lists.
 const maxValues = 3
 
 func (c column) cell(spec any, wide bool) string {
-	values := valuesAt(spec, strings.Split(c.path, "."))
-	values = distinct(values)
-	if len(values) == 0 {
-		if c.otherwise != "" {
-			return c.otherwise
+	var values []string
+	for _, v := range valuesAt(spec, strings.Split(c.path, ".")) {
+		if !slices.Contains(values, v) {
+			values = append(values, v)
 		}
-		return "-"
 	}
-	if more := len(values) - maxValues; more > 0 && !wide {
+	switch {
+	case len(values) == 0:
+		return cmp.Or(c.otherwise, "-")
+	case wide:
+		return strings.Join(values, ",")
+	}
+	return shortList(values)
+}
+
+// shortList lists the first values and counts the others.
+func shortList(values []string) string {
+	if more := len(values) - maxValues; more > 0 {
 		return fmt.Sprintf("%s +%d", strings.Join(values[:maxValues], ","), more)
 	}
-	return strings.Join(values, ",")
+	return orDash(strings.Join(values, ","))
 }
 
 // distinct removes duplicates and keeps the order.

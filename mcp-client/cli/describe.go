@@ -216,12 +216,7 @@ func (d *describer) wrong(b *strings.Builder, r *kinds.Resource) {
 }
 
 func (d *describer) history(ctx context.Context, b *strings.Builder, k kinds.Key) error {
-	p := d.program
-	one := scoped{
-		query: []wanted{{k.Kind, k.Namespace, k.Name}}, kinds: kindWords([]*kinds.Kind{k.Kind}),
-		namespaces: []string{requestedNamespace(k.Namespace)}, names: []string{k.Name},
-	}
-	found, err := p.revisions(ctx, one, historyOptions{limit: describedRevisions})
+	found, err := revisionsOf(ctx, d.program, k, describedRevisions)
 	if err != nil || len(found) == 0 {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pgmesh/pgmesh/internal/kit/terminal"
+	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
@@ -105,6 +106,15 @@ func (p *session) revisions(ctx context.Context, s scoped, h historyOptions) ([]
 	}
 }
 
+// revisionsOf returns the newest revisions that changed one resource, the newest first.
+func revisionsOf(ctx context.Context, p *session, k kinds.Key, limit int) ([]pastRevision, error) {
+	one := scoped{
+		query: []wanted{{k.Kind, k.Namespace, k.Name}}, kinds: kindWords([]*kinds.Kind{k.Kind}),
+		namespaces: []string{requestedNamespace(k.Namespace)}, names: []string{k.Name},
+	}
+	return p.revisions(ctx, one, historyOptions{limit: limit})
+}
+
 func (p *session) pastRevision(sent *adminv1.Revision, s scoped) (pastRevision, error) {
 	r := pastRevision{
 		sent.GetRevision(), sent.GetTime().AsTime(), sent.GetAuthor(), sent.GetApplication(), sent.GetMessage(), sent.GetSize(),
@@ -176,7 +186,7 @@ func (p *session) printChanges(found []pastRevision) error {
 			b.WriteString(indent(strings.TrimSuffix(r.Message, "\n")+"\n", "    "))
 		}
 		for _, c := range r.Changes {
-			fmt.Fprintf(&b, "  %s  %s\n", p.paint(actionStyles[c.Action], fmt.Sprintf("%-7s", c.Action)), titleOf(c.Group, c.Kind, c.Space, c.Name))
+			fmt.Fprintf(&b, "  %s  %s\n", p.paintAction(c.Action, fmt.Sprintf("%-7s", c.Action)), titleOf(c.Group, c.Kind, c.Space, c.Name))
 			b.WriteString(indent(p.paintDiff(c.Diff), "    "))
 		}
 		if r.Omitted > 0 {

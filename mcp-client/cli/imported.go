@@ -11,17 +11,35 @@ import (
 )
 
 // skipped counts documents that do not belong to a mesh, by apiVersion and kind.
-type skipped map[kindName]int
+type skipped map[foreignKind]int
 
-func (s skipped) add(apiVersion, kind string) { s[kindName{apiVersion, kind}]++ }
+// foreignKind is a kind that has nothing to do with a mesh.
+type foreignKind struct{ apiVersion, kind string }
+
+func (s skipped) add(apiVersion, kind string) { s[foreignKind{apiVersion, kind}]++ }
+
+// skippedKind is the printed form of how many documents of a kind were skipped.
+type skippedKind struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Count      int    `json:"count"`
+}
+
+func (s skipped) list() []skippedKind {
+	var all []skippedKind
+	for _, k := range s.sorted() {
+		all = append(all, skippedKind{k.apiVersion, k.kind, s[k]})
+	}
+	return all
+}
 
 // sorted lists what was skipped, the most frequent first.
-func (s skipped) sorted() []kindName {
-	return slices.SortedFunc(maps.Keys(s), func(a, b kindName) int {
+func (s skipped) sorted() []foreignKind {
+	return slices.SortedFunc(maps.Keys(s), func(a, b foreignKind) int {
 		if s[a] != s[b] {
 			return s[b] - s[a]
 		}
-		return strings.Compare(a.kind+a.group, b.kind+b.group)
+		return strings.Compare(a.kind+a.apiVersion, b.kind+b.apiVersion)
 	})
 }
 
@@ -36,9 +54,9 @@ func (s skipped) inWords() string {
 		if i > 0 {
 			b.WriteString(",")
 		}
-		fmt.Fprintf(&b, " %d %s (%s)", s[k], k.kind, k.group)
+		fmt.Fprintf(&b, " %d %s (%s)", s[k], k.kind, k.apiVersion)
 	}
-	if s[kindName{"v1", "Service"}] > 0 {
+	if s[foreignKind{"v1", "Service"}] > 0 {
 		b.WriteString(". Services of Kubernetes are not known to this mesh: write a ServiceEntry for each that is routed to")
 	}
 	return b.String()
@@ -98,15 +116,6 @@ func printImported(p *printer, done *imported, left skipped, dryRun bool) error 
 }
 
 func printImportedTree(p *printer, done *imported, left skipped, dryRun bool) error {
-	type skippedKind struct {
-		APIVersion string `json:"apiVersion"`
-		Kind       string `json:"kind"`
-		Count      int    `json:"count"`
-	}
-	var skipped []skippedKind
-	for _, k := range left.sorted() {
-		skipped = append(skipped, skippedKind{k.group, k.kind, left[k]})
-	}
 	return p.printTree(struct {
 		Revision int64          `json:"revision"`
 		DryRun   bool           `json:"dryRun,omitempty"`
@@ -115,5 +124,5 @@ func printImportedTree(p *printer, done *imported, left skipped, dryRun bool) er
 		Skipped  []skippedKind  `json:"skipped,omitempty"`
 		Warnings []problem      `json:"warnings,omitempty"`
 		Confirm  string         `json:"confirmBy,omitempty"`
-	}{done.revision, dryRun, done.kinds(), done.outcomes, skipped, done.warnings.problems, timeText(done.confirmBy)})
+	}{done.revision, dryRun, done.kinds(), done.outcomes, left.list(), done.warnings.problems, timeText(done.confirmBy)})
 }

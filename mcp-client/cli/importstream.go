@@ -19,14 +19,14 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
+// A portion of an import is sent when it reaches one of these sizes.
 const (
-	// A portion of an import is sent when it reaches one of these sizes.
 	portionDocuments = 500
 	portionBytes     = 1 << 20
-
-	// keepaliveInterval detects a lost server while it is busy with a portion.
-	keepaliveInterval = 15 * time.Second
 )
+
+// keepaliveInterval detects a lost server while it is busy.
+const keepaliveInterval = 15 * time.Second
 
 // stream opens the admin API for a call without a time limit.
 func (s *server) stream(ctx context.Context, call func(context.Context, adminv1.AdminServiceClient) error, more ...grpc.DialOption) error {
@@ -56,6 +56,7 @@ func (s *server) await(ctx context.Context, conn *grpc.ClientConn) error {
 	return nil
 }
 
+// maxAnswerSize bounds one message of a stream.
 const maxAnswerSize = 64 << 20
 
 // importStream sends the documents that read produces, and returns what the import did. If read fails,

@@ -25,15 +25,9 @@ type scoped struct {
 // scoped parses arguments like get. Without any it covers all kinds, in all namespaces unless -n names one.
 func (p *session) scoped(args []string, only scope) (scoped, error) {
 	s := scoped{namespaces: p.namespace.requested()}
-	ks, err := only.kinds()
-	if err != nil {
+	var err error
+	if s.kinds, err = only.requested(); err != nil || len(args) == 0 {
 		return s, err
-	}
-	if len(only.words) > 0 {
-		s.kinds = kindWords(ks)
-	}
-	if len(args) == 0 {
-		return s, nil
 	}
 	if s.query, err = parseWanted(args); err != nil {
 		return s, usage(nil, err)

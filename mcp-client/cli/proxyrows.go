@@ -71,14 +71,6 @@ func rowsOf(c *routev3.RouteConfiguration) (rows [][]string) {
 	return rows
 }
 
-// shortList lists the first values and counts the others.
-func shortList(values []string) string {
-	if more := len(values) - maxValues; more > 0 {
-		return fmt.Sprintf("%s +%d", strings.Join(values[:maxValues], ","), more)
-	}
-	return orDash(strings.Join(values, ","))
-}
-
 // matchText says which requests a route matches: by path, headers and parameters.
 func matchText(m *routev3.RouteMatch) string {
 	var parts []string

@@ -150,7 +150,7 @@ func (b *firstSync) lost(err error) {
 
 // follow passes the state of some kinds, and then each change, to apply, until that returns an error or the
 // context ends. Losing the server before it has sent the state, or waiting too long for it, is an error. Of later
-// losses it tells, and the client reconnects.
+// losses it tells on.lost, and the client reconnects.
 func (s *server) follow(ctx context.Context, ks []*kinds.Kind, on *events, apply func(mcp.Batch) error) error {
 	credentials, err := s.credentials()
 	if err != nil {

@@ -44,12 +44,9 @@ var operations = map[string]string{"create": "created", "update": "changed", "de
 
 func (p *session) diffRevisions(cmd *cobra.Command, args []string, only scope) error {
 	req := &adminv1.DiffRequest{Namespaces: p.namespace.requested()}
-	ks, err := only.kinds()
-	if err != nil {
+	var err error
+	if req.Kinds, err = only.requested(); err != nil {
 		return err
-	}
-	if len(only.words) > 0 {
-		req.Kinds = kindWords(ks)
 	}
 	from, err := parseMoment(args[0])
 	if err != nil {
@@ -139,7 +136,7 @@ func (p *session) printRevisionDiff(d *revisionDifference) error {
 			continue
 		}
 		action := operations[r.Operation]
-		fmt.Fprintf(&b, "%s %s\n", titleOf(r.Group, r.Kind, r.Space, r.Name), p.paint(actionStyles[action], action))
+		fmt.Fprintf(&b, "%s %s\n", titleOf(r.Group, r.Kind, r.Space, r.Name), p.paintAction(action, action))
 		for _, f := range r.Fields {
 			b.WriteString(p.fieldLines(f))
 		}

@@ -31,6 +31,15 @@ func (s *scope) kinds() ([]*kinds.Kind, error) {
 	return distinct(ks), nil
 }
 
+// requested returns the named kinds for a call of the admin API, none for all.
+func (s *scope) requested() ([]string, error) {
+	if len(s.words) == 0 {
+		return nil, nil
+	}
+	ks, err := s.kinds()
+	return kindWords(ks), err
+}
+
 // requested returns the namespaces for a call of the admin API, none for all.
 func (n namespace) requested() []string {
 	if n.chosen && !n.all {

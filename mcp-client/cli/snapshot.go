@@ -186,8 +186,15 @@ func countKinds(resources []*kinds.Resource) []kindCount {
 	return counts
 }
 
+// loadOptions are the options of snapshot load.
+type loadOptions struct {
+	changeOptions
+
+	prune, yes bool
+}
+
 func (p *session) snapshotLoadCommand() *cobra.Command {
-	var i importOptions
+	var l loadOptions
 	var only scope
 	cmd := &cobra.Command{
 		Use:   "load FILE",
@@ -200,21 +207,21 @@ kinds of --kind if there are any. Look at it with --dry-run first.`,
   mcp-client snapshot load monday.snapshot.gz -m "back to monday"`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if i.prune && !i.yes && !i.dryRun {
+			if l.prune && !l.yes && !l.dryRun {
 				return usage(cmd, errors.New("--prune deletes resources: look at what it would do with --dry-run, and then say --yes"))
 			}
-			return p.loadSnapshot(cmd.Context(), args[0], i, only)
+			return p.loadSnapshot(cmd.Context(), args[0], l, only)
 		},
 	}
-	i.changeOptions.declareFlags(cmd)
-	i.declareConfirm(cmd)
+	l.declareFlags(cmd)
+	l.declareConfirm(cmd)
 	only.declareFlags(cmd)
-	cmd.Flags().BoolVar(&i.prune, "prune", false, "delete what is not in the snapshot")
-	cmd.Flags().BoolVar(&i.yes, "yes", false, "prune without having looked at it by --dry-run")
+	cmd.Flags().BoolVar(&l.prune, "prune", false, "delete what is not in the snapshot")
+	cmd.Flags().BoolVar(&l.yes, "yes", false, "prune without having looked at it by --dry-run")
 	return cmd
 }
 
-func (p *session) loadSnapshot(ctx context.Context, path string, i importOptions, only scope) error {
+func (p *session) loadSnapshot(ctx context.Context, path string, l loadOptions, only scope) error {
 	ks, err := only.kinds()
 	if err != nil {
 		return err
@@ -224,8 +231,8 @@ func (p *session) loadSnapshot(ctx context.Context, path string, i importOptions
 		return err
 	}
 	read.narrow(ks, p.namespace.requested())
-	start := &adminv1.ImportStart{Message: i.message, DryRun: i.dryRun, Author: author(), ConfirmWithin: i.confirmation()}
-	if i.prune {
+	start := &adminv1.ImportStart{Message: l.message, DryRun: l.dryRun, Author: author(), ConfirmWithin: l.confirmation()}
+	if l.prune {
 		if start.Prune, err = p.pruneOf(ctx, read, ks); err != nil {
 			return err
 		}
@@ -248,7 +255,7 @@ func (p *session) loadSnapshot(ctx context.Context, path string, i importOptions
 	if err != nil {
 		return err
 	}
-	return printImported(p.printer, done, nil, i.dryRun)
+	return printImported(p.printer, done, nil, l.dryRun)
 }
 
 // pruneOf lists every namespace of the snapshot or the server, unless the command is restricted to one.

@@ -188,14 +188,12 @@ func title(revision int64, at time.Time) string {
 	return fmt.Sprintf("revision %d  %s", revision, stamp)
 }
 
-var actionStyles = map[string]terminal.Style{"created": terminal.Green, "changed": terminal.Yellow, "deleted": terminal.Red}
-
 func (w *watcher) printLines(revision int64, at time.Time, changes []change) error {
 	p := w.program
 	var b strings.Builder
 	fmt.Fprintln(&b, p.paint(terminal.Bold, title(revision, at)))
 	for _, c := range changes {
-		fmt.Fprintf(&b, "  %s  %s %s\n", p.paint(actionStyles[c.Action], fmt.Sprintf("%-7s", c.Action)), word(c.key.Kind), c.key.FullName())
+		fmt.Fprintf(&b, "  %s  %s %s\n", p.paintAction(c.Action, fmt.Sprintf("%-7s", c.Action)), word(c.key.Kind), c.key.FullName())
 		if !w.diff || c.Action == "current" || c.Action != "changed" && p.output.format != wide {
 			continue
 		}
