@@ -39,7 +39,7 @@ func (p *session) completeResources(cmd *cobra.Command, args []string, typed str
 		return p.completeKinds(cmd, args, typed)
 	}
 	kind, err := kinds.ByName(word)
-	if err != nil || p.applySettings(cmd) != nil {
+	if err != nil || p.beginCompletion(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	return p.liveNames(cmd.Context(), kind, prefix)
@@ -50,8 +50,16 @@ func (p *session) completeReferences(cmd *cobra.Command, _ []string, typed strin
 	return p.completeResources(cmd, nil, typed)
 }
 
-func (p *session) liveNames(ctx context.Context, kind *kinds.Kind, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// beginCompletion applies the settings, and keeps the user waiting no longer than a second.
+func (p *session) beginCompletion(cmd *cobra.Command) error {
+	if err := p.applySettings(cmd); err != nil {
+		return err
+	}
 	p.server.timeout = min(p.server.timeout, completionTimeout)
+	return nil
+}
+
+func (p *session) liveNames(ctx context.Context, kind *kinds.Kind, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	live, err := p.server.state(ctx, []*kinds.Kind{kind}, &events{})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError

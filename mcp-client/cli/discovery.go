@@ -158,10 +158,9 @@ func (p *session) dump(ctx context.Context, query url.Values, into ...proto.Mess
 
 // completeProxies completes the names of connected proxies.
 func (p *session) completeProxies(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 || p.applySettings(cmd) != nil {
+	if len(args) > 0 || p.beginCompletion(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	p.server.timeout = min(p.server.timeout, completionTimeout)
 	var all []connectedProxy
 	if p.readPage(cmd.Context(), &all, "/debug/proxies", nil) != nil {
 		return nil, cobra.ShellCompDirectiveError

@@ -133,10 +133,9 @@ func (p *session) removal(cmd *cobra.Command, said string, remove func(ctx conte
 
 // completeNames completes names that the server lists.
 func (p *session) completeNames(cmd *cobra.Command, list func(context.Context) ([]string, error)) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if p.applySettings(cmd) != nil {
+	if p.beginCompletion(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
 	}
-	p.server.timeout = min(p.server.timeout, completionTimeout)
 	names, err := list(cmd.Context())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError

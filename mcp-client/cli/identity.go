@@ -304,10 +304,9 @@ func (p *session) eachMember(cmd *cobra.Command, names []string, do func(*adminv
 
 // completeMachines completes machines that have certificates.
 func (p *session) completeMachines(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if p.applySettings(cmd) != nil {
+	if p.beginCompletion(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
 	}
-	p.server.timeout = min(p.server.timeout, completionTimeout)
 	resp, err := callMembers(cmd.Context(), p, adminv1.NewMemberServiceClient, adminv1.MemberServiceClient.ListMachines, &adminv1.ListMachinesRequest{Namespaces: p.namespace.requested()})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError

@@ -225,10 +225,9 @@ One that is connected is refused: stop its agent, or revoke it. With --force it 
 
 // completeRegistered completes the names of registered machines.
 func (p *session) completeRegistered(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if p.applySettings(cmd) != nil {
+	if p.beginCompletion(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
 	}
-	p.server.timeout = min(p.server.timeout, completionTimeout)
 	list, err := p.registered(cmd.Context(), "", "")
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
