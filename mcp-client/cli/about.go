@@ -9,9 +9,13 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/kit/version"
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/words"
 )
 
-func (p *session) kindsCommand() *cobra.Command {
+func kindsCommand(s *session.Session) *cobra.Command {
+	p := program{s}
 	return &cobra.Command{
 		Use:   "kinds",
 		Short: "List the kinds of resources",
@@ -21,9 +25,9 @@ func (p *session) kindsCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			switch {
-			case p.output.isTree():
+			case p.Output.IsTree():
 				return p.printKindsTree()
-			case p.output.isTable():
+			case p.Output.IsTable():
 				return p.printKinds()
 			}
 			return p.printKindNames()
@@ -31,32 +35,32 @@ func (p *session) kindsCommand() *cobra.Command {
 	}
 }
 
-func (p *session) printKinds() error {
-	w := newRows(p.Out)
-	w.row("NAME", "SHORT NAMES", "API VERSION", "NAMESPACED", "KIND")
+func (p program) printKinds() error {
+	w := output.NewRows(p.Out)
+	w.Row("NAME", "SHORT NAMES", "API VERSION", "NAMESPACED", "KIND")
 	for _, k := range kinds.All() {
 		name := k.Plural
-		if word(k) != strings.ToLower(k.Name) {
+		if words.Kind(k) != strings.ToLower(k.Name) {
 			name += "." + k.Group
 		}
 		version := k.APIVersion()
-		if p.output.format == wide {
+		if p.Output.Format == output.Wide {
 			version = k.Group + "/" + strings.Join(k.Versions, ",")
 		}
-		w.row(name, strings.Join(k.ShortNames, ","), version, strconv.FormatBool(k.Namespaced), k.Name)
+		w.Row(name, strings.Join(k.ShortNames, ","), version, strconv.FormatBool(k.Namespaced), k.Name)
 	}
 	return w.Flush()
 }
 
-func (p *session) printKindNames() error {
+func (p program) printKindNames() error {
 	var b strings.Builder
 	for _, k := range kinds.All() {
 		fmt.Fprintln(&b, k.Plural+"."+k.Group)
 	}
-	return p.print(b.String())
+	return p.Print(b.String())
 }
 
-func (p *session) printKindsTree() error {
+func (p program) printKindsTree() error {
 	type row struct {
 		Kind       string   `json:"kind"`
 		Plural     string   `json:"plural"`
@@ -69,10 +73,11 @@ func (p *session) printKindsTree() error {
 	for _, k := range kinds.All() {
 		rows = append(rows, row{k.Name, k.Plural, k.ShortNames, k.Group, k.Versions, k.Namespaced})
 	}
-	return p.printTree(rows)
+	return p.PrintTree(rows)
 }
 
-func (p *session) versionCommand() *cobra.Command {
+func versionCommand(s *session.Session) *cobra.Command {
+	p := program{s}
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version of this program",

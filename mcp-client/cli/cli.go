@@ -5,14 +5,29 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pgmesh/pgmesh/internal/kit/version"
 	"github.com/pgmesh/pgmesh/internal/manual"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/compare"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/history"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/identity"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/problems"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/proxies"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/resources"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/secrets"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/server"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/snapshots"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/tenancy"
 )
+
+// program is a run of mcp-client, with the commands of this package.
+type program struct{ *session.Session }
 
 // Program is one run of the command line, with everything it needs from its environment.
 type Program struct {
@@ -23,20 +38,20 @@ type Program struct {
 
 // Run runs one command and returns its exit code. All output was written when it returns.
 func (p *Program) Run(ctx context.Context, args []string) int {
-	s := newSession(p.In, newPrinter(p.Out, p.Err, p.Getenv), p.Getenv)
+	s := session.New(p.In, output.NewPrinter(p.Out, p.Err, p.Getenv), p.Getenv)
 	root := rootCommand(s)
 	root.SetArgs(args)
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
 	command, err := root.ExecuteContextC(ctx)
-	if err != nil && !s.started {
-		err = usage(command, err)
+	if err != nil && !s.Started {
+		err = failure.Usage(command, err)
 	}
-	return report(ctx, s.Err, err)
+	return failure.Report(ctx, s.Err, err)
 }
 
-func rootCommand(p *session) *cobra.Command {
+func rootCommand(p *session.Session) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "mcp-client",
 		Short: "Read, watch and change the configuration of a mesh",
@@ -45,19 +60,19 @@ func rootCommand(p *session) *cobra.Command {
 MCP is Istio's Mesh Configuration Protocol. Reading works against every server that speaks it, in any of its forms; --protocol chooses
 one. Asking about the past and changing needs pgmesh's own mcp-server.
 
-` + exitCodesHelp + "\n\n" + environmentHelp(),
+` + failure.ExitCodes + "\n\n" + session.EnvironmentHelp(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return p.begin(cmd) },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return p.Begin(cmd) },
 	}
-	p.declareFlags(root.PersistentFlags())
-	p.completeFlags(root)
+	p.DeclareFlags(root.PersistentFlags())
+	p.CompleteFlags(root)
 	addCommands(root, p)
 	return root
 }
 
 // addCommands adds the commands, in groups by what they need.
-func addCommands(root *cobra.Command, p *session) {
+func addCommands(root *cobra.Command, p *session.Session) {
 	group := func(title string, commands ...*cobra.Command) {
 		root.AddGroup(&cobra.Group{ID: title, Title: title})
 		for _, c := range commands {
@@ -65,35 +80,17 @@ func addCommands(root *cobra.Command, p *session) {
 		}
 		root.AddCommand(commands...)
 	}
-	group("Read any MCP server:", p.getCommand(), p.describeCommand(), p.watchCommand(), p.diffCommand(), p.compareCommand(),
-		p.snapshotCommand(), p.statusCommand(), p.benchCommand())
-	group("Ask a pgmesh server:", p.problemsCommand(), p.historyCommand(), p.blameCommand(), p.exportCommand(), p.blockersCommand())
-	group("Ask discovery:", p.proxyStatusCommand(), p.proxyConfigCommand())
-	group("Change a mesh:", p.applyCommand(), p.editCommand(), p.deleteCommand(), p.importCommand(), p.restoreCommand(), p.revertCommand(),
-		p.confirmCommand(), p.secretCommand(), p.defaultDenyCommand())
-	group("Decide who belongs to a mesh:", p.tokenCommand(), p.identityCommand(), p.machinesCommand(), p.authorityCommand(), p.trustCommand(), p.issuerCommand(),
-		p.hostsCommand(), p.quotaCommand())
+	group("Read any MCP server:", resources.Get(p), resources.Describe(p), resources.Watch(p), compare.Diff(p), compare.Compare(p),
+		snapshots.Command(p), server.Status(p), server.Bench(p))
+	group("Ask a pgmesh server:", problems.Command(p), history.History(p), history.Blame(p), resources.Export(p), server.Blockers(p))
+	group("Ask discovery:", proxies.Status(p), proxies.Config(p))
+	group("Change a mesh:", resources.Apply(p), resources.Edit(p), resources.Delete(p), resources.Import(p), history.Restore(p), history.Revert(p),
+		history.Confirm(p), secrets.Command(p), tenancy.DefaultDeny(p))
+	group("Decide who belongs to a mesh:", identity.Token(p), identity.Identity(p), identity.Machines(p), identity.Authority(p), identity.Trust(p), identity.Issuer(p),
+		tenancy.Hosts(p), tenancy.Quota(p))
 	const own = "This program:"
-	group(own, p.validateCommand(), p.contextCommand(), p.kindsCommand(), p.versionCommand())
-	root.AddCommand(p.referenceCommand(), manual.Command(version.Of))
+	group(own, resources.Validate(p), contextCommand(p), kindsCommand(p), versionCommand(p))
+	root.AddCommand(referenceCommand(p), manual.Command(version.Of))
 	root.SetHelpCommandGroupID(own)
 	root.SetCompletionCommandGroupID(own)
-}
-
-// family makes a command with subcommands. Without arguments it prints its help; an unknown subcommand is an
-// error.
-func family(cmd *cobra.Command, members ...*cobra.Command) *cobra.Command {
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return nil
-		}
-		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-			return fmt.Errorf("unknown command %q (did you mean %q?)", args[0], near[0])
-		}
-		return fmt.Errorf("unknown command %q", args[0])
-	}
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-	cmd.SuggestionsMinimumDistance = 2
-	cmd.AddCommand(members...)
-	return cmd
 }

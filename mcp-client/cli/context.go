@@ -7,12 +7,16 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
+	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/words"
 	"github.com/pgmesh/pgmesh/mcp-client/contexts"
 )
 
-func (p *session) contextCommand() *cobra.Command {
+func contextCommand(s *session.Session) *cobra.Command {
+	p := program{s}
 	cmd := &cobra.Command{
 		Use:   "context",
 		Short: "Keep what is needed to reach each server, and switch between them",
@@ -28,38 +32,17 @@ The contexts are in ~/.config/pgmesh/config.yaml, or where PGMESH_CONFIG says. A
   mcp-client context use prod
   mcp-client context list`,
 	}
-	return family(cmd, p.contextListCommand(), p.contextUseCommand(), p.contextSetCommand(), p.contextDeleteCommand(), p.contextShowCommand())
+	return arguments.Family(cmd, p.contextListCommand(), p.contextUseCommand(), p.contextSetCommand(), p.contextDeleteCommand(), p.contextShowCommand())
 }
 
-// contexts reads the file of contexts. If change is not nil it applies the change and saves the file.
-func (p *session) contexts(change func(*contexts.File) error) (*contexts.File, error) {
-	path := contexts.Path(p.Getenv)
-	file, err := contexts.Load(path, secretSettings)
-	if err != nil || change == nil {
-		return file, err
-	}
-	if err := change(file); err != nil {
-		return nil, err
-	}
-	return file, file.Save(path)
-}
-
-func (p *session) completeContexts(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	file, err := p.contexts(nil)
-	if err != nil || len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return file.Names(), cobra.ShellCompDirectiveNoFileComp
-}
-
-func (p *session) contextListCommand() *cobra.Command {
+func (p program) contextListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List the contexts",
 		Example: "  mcp-client context list\n  mcp-client context list -o name",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			file, err := p.contexts(nil)
+			file, err := p.Contexts(nil)
 			if err != nil {
 				return err
 			}
@@ -79,21 +62,21 @@ func rowOf(file *contexts.File, name string, reveal bool) contextRow {
 	settings := maps.Clone(map[string]string(file.Contexts[name]))
 	for key, value := range settings {
 		if !reveal {
-			settings[key] = displayValue(key, value)
+			settings[key] = session.DisplayValue(key, value)
 		}
 	}
 	return contextRow{name, name == file.Current, settings}
 }
 
-func (p *session) printContexts(file *contexts.File) error {
+func (p program) printContexts(file *contexts.File) error {
 	rows := []contextRow{}
 	for _, name := range file.Names() {
 		rows = append(rows, rowOf(file, name, false))
 	}
 	switch {
-	case p.output.isTree():
-		return p.printTree(rows)
-	case p.output.format == nameFormat:
+	case p.Output.IsTree():
+		return p.PrintTree(rows)
+	case p.Output.Format == output.Name:
 		for _, r := range rows {
 			fmt.Fprintln(p.Out, r.Name)
 		}
@@ -102,35 +85,28 @@ func (p *session) printContexts(file *contexts.File) error {
 		fmt.Fprintln(p.Err, "there is no context: make one with mcp-client context set")
 		return nil
 	}
-	w := newRows(p.Out)
-	w.row("CURRENT", "NAME", "SERVER", "NAMESPACE")
+	w := output.NewRows(p.Out)
+	w.Row("CURRENT", "NAME", "SERVER", "NAMESPACE")
 	for _, r := range rows {
 		mark := ""
 		if r.Current {
 			mark = "*"
 		}
-		w.row(mark, r.Name, orDash(r.Settings["server"]), orDash(r.Settings["namespace"]))
+		w.Row(mark, r.Name, words.OrDash(r.Settings["server"]), words.OrDash(r.Settings["namespace"]))
 	}
 	return w.Flush()
 }
 
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
-
-func (p *session) contextUseCommand() *cobra.Command {
+func (p program) contextUseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "use NAME",
 		Short:             "Make a context the current one",
 		Example:           "  mcp-client context use prod",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: p.completeContexts,
+		ValidArgsFunction: p.CompleteContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
-			_, err := p.contexts(func(file *contexts.File) error {
-				_, err := contextNamed(file, args[0])
+			_, err := p.Contexts(func(file *contexts.File) error {
+				err := session.CheckContext(file, args[0])
 				file.Current = args[0]
 				return err
 			})
@@ -142,7 +118,7 @@ func (p *session) contextUseCommand() *cobra.Command {
 	}
 }
 
-func (p *session) contextSetCommand() *cobra.Command {
+func (p program) contextSetCommand() *cobra.Command {
 	var unset []string
 	var use bool
 	cmd := &cobra.Command{
@@ -154,13 +130,13 @@ current one.`,
   mcp-client context set local --server 127.0.0.1:15020 --insecure
   mcp-client context set prod --unset namespace`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: p.completeContexts,
+		ValidArgsFunction: p.CompleteContexts,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := args[0]
-			_, err := p.contexts(func(file *contexts.File) error {
+			_, err := p.Contexts(func(file *contexts.File) error {
 				context := contexts.Context{}
 				maps.Copy(context, file.Contexts[name])
-				if err := p.setGiven(cmd, context, unset); err != nil {
+				if err := p.StoreGiven(cmd, context, unset); err != nil {
 					return err
 				}
 				file.Contexts[name] = context
@@ -180,38 +156,17 @@ current one.`,
 	return cmd
 }
 
-// setGiven stores the flags of the command line in a context.
-func (p *session) setGiven(cmd *cobra.Command, into contexts.Context, unset []string) error {
-	known := contextSettings(cmd.Flags())
-	for _, key := range unset {
-		if !slices.Contains(known, key) {
-			return usage(cmd, fmt.Errorf("--unset: a context keeps no flag %q", key))
-		}
-		delete(into, key)
-	}
-	var wrong []error
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if !slices.Contains(known, f.Name) || !p.given[f.Name] {
-			return
-		}
-		value, err := storedValue(f.Name, f.Value.String())
-		into[f.Name] = value
-		wrong = append(wrong, err)
-	})
-	return errors.Join(wrong...)
-}
-
-func (p *session) contextDeleteCommand() *cobra.Command {
+func (p program) contextDeleteCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "delete NAME...",
 		Short:             "Delete contexts",
 		Example:           "  mcp-client context delete staging",
 		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: p.completeContexts,
+		ValidArgsFunction: p.CompleteContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
-			_, err := p.contexts(func(file *contexts.File) error {
+			_, err := p.Contexts(func(file *contexts.File) error {
 				for _, name := range args {
-					if _, err := contextNamed(file, name); err != nil {
+					if err := session.CheckContext(file, name); err != nil {
 						return err
 					}
 				}
@@ -234,20 +189,20 @@ func (p *session) contextDeleteCommand() *cobra.Command {
 	}
 }
 
-func (p *session) contextShowCommand() *cobra.Command {
+func (p program) contextShowCommand() *cobra.Command {
 	var reveal bool
 	cmd := &cobra.Command{
 		Use:               "show [NAME]",
 		Short:             "Show a context, or the current one",
 		Example:           "  mcp-client context show\n  mcp-client context show prod -o yaml",
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: p.completeContexts,
+		ValidArgsFunction: p.CompleteContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
-			file, err := p.contexts(nil)
+			file, err := p.Contexts(nil)
 			if err != nil {
 				return err
 			}
-			name := p.context
+			name := p.Context
 			if name == "" {
 				name = file.Current
 			}
@@ -257,7 +212,7 @@ func (p *session) contextShowCommand() *cobra.Command {
 			if name == "" {
 				return errors.New("there is no current context: choose one with mcp-client context use")
 			}
-			if _, err := contextNamed(file, name); err != nil {
+			if err := session.CheckContext(file, name); err != nil {
 				return err
 			}
 			return p.printContext(rowOf(file, name, reveal))
@@ -267,17 +222,17 @@ func (p *session) contextShowCommand() *cobra.Command {
 	return cmd
 }
 
-func (p *session) printContext(r contextRow) error {
+func (p program) printContext(r contextRow) error {
 	switch {
-	case p.output.isTree():
-		return p.printTree(r)
-	case p.output.format == nameFormat:
-		return p.print(r.Name + "\n")
+	case p.Output.IsTree():
+		return p.PrintTree(r)
+	case p.Output.Format == output.Name:
+		return p.Print(r.Name + "\n")
 	}
-	w := newRows(p.Out)
-	w.row("name", r.Name)
+	w := output.NewRows(p.Out)
+	w.Row("name", r.Name)
 	for _, key := range slices.Sorted(maps.Keys(r.Settings)) {
-		w.row(key, r.Settings[key])
+		w.Row(key, r.Settings[key])
 	}
 	return w.Flush()
 }

@@ -7,10 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
 )
 
 // referenceCommand writes docs/cli.md, so the page always matches the program.
-func (p *session) referenceCommand() *cobra.Command {
+func referenceCommand(s *session.Session) *cobra.Command {
+	p := program{s}
 	return &cobra.Command{
 		Use:    "reference",
 		Short:  "Write the reference of this program, in Markdown",
@@ -37,9 +41,9 @@ func writeReference(out io.Writer, root *cobra.Command) error {
 		}
 		fmt.Fprintln(&b)
 	}
-	fmt.Fprintf(&b, "## Exit codes\n\n%s\n", codeBlock("", exitCodesHelp[len("Exit codes:\n"):]))
+	fmt.Fprintf(&b, "## Exit codes\n\n%s\n", codeBlock("", failure.ExitCodes[len("Exit codes:\n"):]))
 	fmt.Fprintf(&b, "## Flags of all commands\n\n%s\n", codeBlock("", root.PersistentFlags().FlagUsagesWrapped(130)))
-	fmt.Fprintf(&b, "%s\n%s\n", settingsHelp+"\n", codeBlock("", environmentList()))
+	fmt.Fprintf(&b, "%s\n%s\n", session.SettingsHelp+"\n", codeBlock("", session.EnvironmentList()))
 	fmt.Fprintf(&b, "## Output\n\n%s\n", outputHelp)
 	fmt.Fprintf(&b, "## Protocols\n\n%s\n", protocolsHelp)
 	for _, c := range root.Commands() {

@@ -1,0 +1,78 @@
+package change
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/files"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/problems"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/words"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+// importedKind is the printed form of what an import did to the resources of one kind.
+type importedKind struct {
+	Group      string `json:"group"`
+	Kind       string `json:"kind"`
+	Created    int    `json:"created"`
+	Configured int    `json:"configured"`
+	Unchanged  int    `json:"unchanged"`
+	Deleted    int    `json:"deleted"`
+}
+
+func (i *Imported) kinds() []importedKind {
+	var of []importedKind
+	for _, k := range kinds.All() { // in the order of the registry
+		done := i.of[kindName{k.Group, k.Name}]
+		if done == nil {
+			continue
+		}
+		count := func(a adminv1.Outcome_Action) int { return done[actions[a]] }
+		of = append(of, importedKind{
+			k.Group, k.Name, count(adminv1.Outcome_ACTION_CREATED), count(adminv1.Outcome_ACTION_CONFIGURED),
+			count(adminv1.Outcome_ACTION_UNCHANGED), count(adminv1.Outcome_ACTION_DELETED),
+		})
+	}
+	return of
+}
+
+// Print prints what the import did, and what was left out of it.
+func (i *Imported) Print(p *output.Printer, left files.Skipped, dryRun bool) error {
+	if text := left.InWords(); text != "" {
+		fmt.Fprintln(p.Err, strings.TrimPrefix(text, "; "))
+	}
+	problems.PrintWarnings(p.Err, i.warnings)
+	if p.Output.IsTree() {
+		return i.printTree(p, left, dryRun)
+	}
+	w := output.NewRows(p.Out)
+	w.Row("KIND", "CREATED", "CONFIGURED", "UNCHANGED", "DELETED")
+	for _, of := range i.kinds() {
+		kind, _ := kinds.Lookup(of.Group, of.Kind)
+		w.Row(words.Kind(kind), fmt.Sprint(of.Created), fmt.Sprint(of.Configured), fmt.Sprint(of.Unchanged), fmt.Sprint(of.Deleted))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, o := range i.outcomes {
+		if key, known := o.key(); known {
+			fmt.Fprintf(p.Out, "%s %s %s\n", words.Kind(key.Kind), key.FullName(), o.Action)
+		}
+	}
+	_, err := fmt.Fprintf(p.Out, "%s\n%s", Conclusion(i.revision, dryRun), confirmHint(i.confirmBy, i.revision))
+	return err
+}
+
+func (i *Imported) printTree(p *output.Printer, left files.Skipped, dryRun bool) error {
+	return p.PrintTree(struct {
+		Revision int64               `json:"revision"`
+		DryRun   bool                `json:"dryRun,omitempty"`
+		Kinds    []importedKind      `json:"kinds"`
+		Deleted  []outcome           `json:"deleted,omitempty"`
+		Skipped  []files.SkippedKind `json:"skipped,omitempty"`
+		Warnings []problems.Problem  `json:"warnings,omitempty"`
+		Confirm  string              `json:"confirmBy,omitempty"`
+	}{i.revision, dryRun, i.kinds(), i.outcomes, left.List(), i.warnings.Problems, timeText(i.confirmBy)})
+}

@@ -1,0 +1,126 @@
+// Package connect speaks to one server: it calls its admin API, and reads and follows its resources over MCP.
+package connect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pgmesh/pgmesh/internal/dial"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
+	"github.com/pgmesh/pgmesh/mcp-client/mcp"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+// Server is the server that a command talks to, and how.
+type Server struct {
+	Address  string
+	Dial     dial.Options
+	Timeout  time.Duration
+	Protocol mcp.Protocol // for reading
+}
+
+// credentials returns the dial options for the connection. Plaintext must be enabled explicitly, here and on
+// the server.
+func (s *Server) credentials() ([]grpc.DialOption, error) {
+	c, err := s.Dial.To(nil, s.Address)
+	if err != nil {
+		return nil, s.misused(err.Error())
+	}
+	return c.DialOptions(), nil
+}
+
+// connect connects to the admin API, whose answers may be larger than gRPC's default limit.
+func (s *Server) connect(largest int, more ...grpc.DialOption) (*grpc.ClientConn, error) {
+	credentials, err := s.credentials()
+	if err != nil {
+		return nil, err
+	}
+	options := slices.Concat(credentials, more, []grpc.DialOption{
+		grpc.WithUserAgent("mcp-client"), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(largest)),
+	})
+	conn, err := grpc.NewClient(s.Address, append(options, grpc.WithDisableServiceConfig())...) // skips the DNS lookup for a service config
+	if err != nil {
+		return nil, s.misused(err.Error())
+	}
+	return conn, nil
+}
+
+func (s *Server) misused(what string) error {
+	return failure.Usage(nil, fmt.Errorf("--server %s: %s", s.Address, what))
+}
+
+// Explain turns an error of a call or a stream into one that tells the user what to do.
+func (s *Server) Explain(err error) error {
+	st := status.Convert(err)
+	for _, d := range st.Details() {
+		switch d := d.(type) {
+		case *adminv1.Refusal:
+			return &failure.Refused{Violations: violationsOf(d)}
+		case *adminv1.Conflicts:
+			return conflictOf(d)
+		case *errdetails.ErrorInfo:
+			if d.GetReason() == "RELAY" {
+				return &failure.Relay{Text: fmt.Sprintf("the server at %s: %s (%s)", s.Address, st.Message(), st.Code())}
+			}
+		}
+	}
+	switch st.Code() {
+	case codes.DeadlineExceeded:
+		return s.Silent()
+	case codes.Unavailable:
+		if len(st.Details()) > 0 { // the server itself says what is unavailable
+			return &failure.Unreachable{Text: st.Message()}
+		}
+		return &failure.Unreachable{Text: fmt.Sprintf(
+			"cannot reach the server at %s: %s. %s", s.Address, Cause(st.Message()), s.advice(st.Message()))}
+	case codes.Unauthenticated, codes.PermissionDenied:
+		return &failure.Denied{Text: fmt.Sprintf("the server at %s: %s", s.Address, st.Message())}
+	case codes.Unimplemented:
+		return &failure.NotOffered{Text: fmt.Sprintf("the server at %s does not offer this: %s", s.Address, st.Message())}
+	case codes.NotFound, codes.InvalidArgument:
+		return fmt.Errorf("%s", st.Message())
+	}
+	return fmt.Errorf("the server at %s: %s (%s)", s.Address, st.Message(), st.Code())
+}
+
+// Silent says that the server did not answer in time.
+func (s *Server) Silent() error {
+	return &failure.Unreachable{Text: fmt.Sprintf("the server at %s did not answer within %s. "+
+		"It may be starting, or be without its database: ask its /readyz. --timeout sets how long to wait", s.Address, s.Timeout)}
+}
+
+// advice says what to do about a failed connection.
+func (s *Server) advice(message string) string {
+	switch {
+	case strings.Contains(message, "first record does not look like a TLS handshake"):
+		return "It does not speak TLS: add --insecure if it is on this machine"
+	case strings.Contains(message, "unknown authority"):
+		return "Name the authority that vouches for it with --tls-ca"
+	case strings.Contains(message, "x509: certificate is "), strings.Contains(message, "doesn't contain any IP SANs"):
+		return "Name it as its certificate does, with --tls-server-name or --tls-server-id"
+	case s.Dial.Plaintext.Allowed && strings.Contains(message, "server preface"):
+		return "It may speak TLS alone: leave --insecure out"
+	}
+	return "Check that it runs and listens there, or name another with --server or PGMESH_SERVER"
+}
+
+// Cause extracts the innermost reason from gRPC's error of a failed connection.
+func Cause(message string) string {
+	if _, inner, found := strings.Cut(message, `desc = "`); found {
+		message = strings.TrimSuffix(inner, `"`)
+	}
+	for _, prefix := range []string{"transport: ", "Error while dialing: ", "dial tcp "} {
+		message = strings.TrimPrefix(message, prefix)
+	}
+	if _, reason, found := strings.Cut(message, ": connect: "); found {
+		message = reason
+	}
+	return message
+}

@@ -1,0 +1,113 @@
+// Package failure holds what a command can fail by, and which exit code each failure has.
+package failure
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/words"
+)
+
+// Usage returns a mistake in the command line. The command is nil if its help would be of no use.
+func Usage(command *cobra.Command, err error) error { return &usageError{command, err} }
+
+type usageError struct {
+	command *cobra.Command
+	err     error
+}
+
+func (e *usageError) Error() string {
+	if e.command == nil {
+		return e.err.Error()
+	}
+	return fmt.Sprintf("%v (see %s --help)", e.err, e.command.CommandPath())
+}
+
+func (e *usageError) Unwrap() error { return e.err }
+
+// Refused has the violations because of which a command changed nothing.
+type Refused struct{ Violations kinds.Errors }
+
+func (e *Refused) Error() string {
+	if len(e.Violations) == 1 {
+		return "nothing was changed, because of the mistake above"
+	}
+	return fmt.Sprintf("nothing was changed, because of the %d mistakes above", len(e.Violations))
+}
+
+// Conflict reports that resources were changed by somebody else since they were read.
+type Conflict struct{ Text string }
+
+func (e *Conflict) Error() string { return e.Text }
+
+// Invalid has the violations found by a command that only checks files.
+type Invalid struct {
+	Violations kinds.Errors
+	Printed    bool // on standard output
+}
+
+func (e *Invalid) Error() string { return words.Counted(len(e.Violations), "mistake", "mistakes") }
+
+// ErrDifferent means that the two sides of a comparison differ, which has been printed.
+var ErrDifferent = errors.New("they differ")
+
+// comparisonError means that a comparison failed.
+type comparisonError struct{ err error }
+
+func (e *comparisonError) Error() string { return e.err.Error() }
+
+func (e *comparisonError) Unwrap() error { return e.err }
+
+// OfComparison wraps the error of a failed comparison, and passes on the result of one.
+func OfComparison(err error) error {
+	if err == nil || errors.Is(err, ErrDifferent) {
+		return err
+	}
+	return &comparisonError{err}
+}
+
+// Unreachable means that the server did not answer.
+type Unreachable struct{ Text string }
+
+func (e *Unreachable) Error() string { return e.Text }
+
+// Denied means that the caller lacks permission.
+type Denied struct{ Text string }
+
+func (e *Denied) Error() string { return e.Text }
+
+// NotOffered means that the server, an older one or not pgmesh's, lacks a feature.
+type NotOffered struct{ Text string }
+
+func (e *NotOffered) Error() string { return e.Text }
+
+// Relay means that a relay lacks a feature, since it has no database.
+type Relay struct{ Text string }
+
+func (e *Relay) Error() string { return e.Text }
+
+// IsRelay reports whether an error comes from a relay of an older release. Relays of this release report
+// their status.
+func IsRelay(err error) bool {
+	_, is := errors.AsType[*Relay](err)
+	return is
+}
+
+// Several has several failures of one command.
+type Several []error
+
+func (e Several) Error() string { return errors.Join(e...).Error() }
+
+// MistakesOf returns the violations of an error that have not been printed yet.
+func MistakesOf(err error) kinds.Errors {
+	if refused, ok := errors.AsType[*Refused](err); ok {
+		return refused.Violations
+	}
+	if invalid, ok := errors.AsType[*Invalid](err); ok && !invalid.Printed {
+		return invalid.Violations
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+// Package files reads resources from files, folders and standard input.
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/kinds/envoy"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
+)
+
+// Sources are the files with a command's resources.
+type Sources struct {
+	Paths     []string
+	Recursive bool
+}
+
+// DeclareFlags declares --filename and --recursive.
+func (s *Sources) DeclareFlags(cmd *cobra.Command, verb string) {
+	cmd.Flags().StringArrayVarP(&s.Paths, "filename", "f", nil, "a file or folder with what to "+verb+", or - for standard input; may be given more than once")
+	cmd.Flags().BoolVarP(&s.Recursive, "recursive", "R", false, "look for files in the folders of folders too")
+}
+
+// suffixes of the files to read from folders. Files named directly may have any name.
+var suffixes = []string{".yaml", ".yml", ".json"}
+
+// Files lists the files, each once.
+func (s *Sources) Files() ([]string, error) {
+	var files []string
+	for _, path := range s.Paths {
+		found, err := s.filesAt(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range found {
+			if !slices.Contains(files, f) {
+				files = append(files, f)
+			}
+		}
+	}
+	return files, nil
+}
+
+func (s *Sources) filesAt(path string) ([]string, error) {
+	if path == Stdin {
+		return []string{path}, nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []string{filepath.Clean(path)}, nil
+	}
+	var found []string
+	err = filepath.WalkDir(path, func(at string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && at != path && !s.Recursive:
+			return fs.SkipDir
+		case !entry.IsDir() && slices.Contains(suffixes, strings.ToLower(filepath.Ext(at))):
+			found = append(found, filepath.Clean(at))
+		}
+		return nil
+	})
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("%s: there is no file in it that ends in %s", path, strings.Join(suffixes, ", "))
+	}
+	return found, err
+}
+
+// Stdin is the name of standard input.
+const Stdin = "-"
+
+// Read parses all files. All violations are returned as one failure.Refused.
+func (s *Sources) Read(in io.Reader, defaultNamespace string) ([]*kinds.Document, error) {
+	return s.readAs(kinds.Parser{DefaultNamespace: defaultNamespace, Examine: envoy.Examine}, in)
+}
+
+// ReadWithSecrets is Read, but allows secrets.
+func (s *Sources) ReadWithSecrets(in io.Reader, defaultNamespace string) ([]*kinds.Document, error) {
+	return s.readAs(kinds.Parser{DefaultNamespace: defaultNamespace, Secrets: true, Examine: envoy.Examine}, in)
+}
+
+func (s *Sources) readAs(parser kinds.Parser, in io.Reader) ([]*kinds.Document, error) {
+	files, err := s.Files()
+	if err != nil {
+		return nil, err
+	}
+	var documents []*kinds.Document
+	var violations kinds.Errors
+	for _, file := range files {
+		found, err := parseFile(file, in, parser)
+		var wrong kinds.Errors
+		if err != nil && !errors.As(err, &wrong) {
+			return nil, err
+		}
+		documents, violations = append(documents, found...), append(violations, wrong...)
+	}
+	if len(violations) > 0 {
+		return nil, &failure.Refused{Violations: violations}
+	}
+	if len(documents) == 0 {
+		return nil, fmt.Errorf("there is no resource in %s", strings.Join(files, ", "))
+	}
+	return documents, nil
+}
+
+func parseFile(file string, in io.Reader, parser kinds.Parser) ([]*kinds.Document, error) {
+	var data []byte
+	var err error
+	if file == Stdin {
+		file = "standard input"
+		data, err = io.ReadAll(in)
+	} else {
+		data, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parser.Parse(file, data)
+}

@@ -1,0 +1,94 @@
+package output
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Format is one of the forms in which answers are printed.
+type Format string
+
+// The formats.
+const (
+	Table         Format = "table"
+	Wide          Format = "wide"
+	YAML          Format = "yaml"
+	JSON          Format = "json"
+	Name          Format = "name"
+	JSONPath      Format = "jsonpath"
+	CustomColumns Format = "custom-columns"
+)
+
+var (
+	formats = []Format{Table, Wide, YAML, JSON, Name}
+	// templated formats take a template.
+	templated = []Format{JSONPath, CustomColumns}
+)
+
+const formatHelp = `how to print: table, wide, yaml, json, name, jsonpath=TEMPLATE or custom-columns=TITLE:PATH,...`
+
+// Choice is the flag -o: a format and its template, if any.
+type Choice struct {
+	text   string // as given
+	Format Format
+	// path is the template of jsonpath, columns that of custom-columns.
+	path    string
+	columns []customColumn
+}
+
+// ChoiceOf chooses a format that takes no template.
+func ChoiceOf(f Format) Choice { return Choice{text: string(f), Format: f} }
+
+// Set, String and Type implement the interface of a flag.
+func (o *Choice) Set(text string) error {
+	name, template, given := strings.Cut(text, "=")
+	f := Format(name)
+	switch {
+	case slices.Contains(formats, f) && !given:
+		*o = Choice{text: text, Format: f}
+		return nil
+	case !slices.Contains(templated, f):
+		return fmt.Errorf("unknown format %q, expected one of %s", text, formatNames())
+	case f == JSONPath:
+		path, err := parsePath(template)
+		*o = Choice{text: text, Format: f, path: path}
+		return err
+	}
+	columns, err := parseColumns(template)
+	*o = Choice{text: text, Format: f, columns: columns}
+	return err
+}
+
+func formatNames() string {
+	var names []string
+	for _, f := range formats {
+		names = append(names, string(f))
+	}
+	return strings.Join(append(names, "jsonpath=TEMPLATE", "custom-columns=TITLE:PATH,..."), ", ")
+}
+
+func (o *Choice) String() string { return o.text }
+
+// Type is the flag's type in the help.
+func (o *Choice) Type() string { return "format" }
+
+// IsTable reports whether the format is for people.
+func (o *Choice) IsTable() bool { return o.Format == Table || o.Format == Wide }
+
+// IsTree reports whether to print the whole answer, or pick from it with a template.
+func (o *Choice) IsTree() bool { return !o.IsTable() && o.Format != Name }
+
+// CompleteFormats adds no space after formats that end in "=" and take a template.
+func CompleteFormats(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var names []cobra.Completion
+	for _, f := range formats {
+		names = append(names, string(f))
+	}
+	for _, f := range templated {
+		names = append(names, string(f)+"=")
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}

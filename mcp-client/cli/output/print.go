@@ -1,0 +1,97 @@
+// Package output prints what a command answers, in the form and the colours that the user chose.
+package output
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/pgmesh/pgmesh/internal/kit/terminal"
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/words"
+)
+
+// Printer prints what a command answers, in the form and colours that the user chose.
+type Printer struct {
+	Out, Err io.Writer
+
+	Output Choice
+	colors colors
+	getenv func(string) string
+}
+
+// NewPrinter returns a printer to these files. getenv reads what the environment says of colours.
+func NewPrinter(out, err io.Writer, getenv func(string) string) *Printer {
+	p := &Printer{getenv: getenv}
+	p.Out, p.Err = terminal.NewWriter(terminal.Exact(out), p.colored), terminal.NewWriter(terminal.Exact(err), nil)
+	return p
+}
+
+// DeclareFlags declares -o and --color.
+func (p *Printer) DeclareFlags(f *pflag.FlagSet) {
+	p.Output = ChoiceOf(Table)
+	f.VarP(&p.Output, "output", "o", formatHelp)
+	p.colors = colorAuto
+	f.Var(&p.colors, "color", "when to use colours: "+strings.Join(colorChoices, ", ")+" (auto: on a terminal, unless NO_COLOR is set)")
+}
+
+// PrintResources prints resources in the chosen format. In JSON and for templates, a resource requested by name is an
+// object; otherwise the result is a List, even of one.
+func (p *Printer) PrintResources(resources []*kinds.Resource, named bool) error {
+	switch p.Output.Format {
+	case YAML:
+		return p.PrintExactly(kinds.MarshalYAML(resources...))
+	case JSON, JSONPath, CustomColumns:
+		return p.printResourceTree(resources, named)
+	case Name:
+		for _, r := range resources {
+			if _, err := fmt.Fprintln(p.Out, words.Reference(r.Key())); err != nil {
+				return err
+			}
+		}
+		return nil
+	case Table, Wide:
+	}
+	return p.printTables(resources)
+}
+
+func (p *Printer) printResourceTree(resources []*kinds.Resource, named bool) error {
+	encode := kinds.MarshalList
+	if named && len(resources) == 1 {
+		encode = kinds.MarshalJSON
+	}
+	text, err := encode(resources...)
+	switch {
+	case err != nil:
+		return err
+	case p.Output.Format == JSONPath:
+		return p.PrintPath(text)
+	case p.Output.Format == CustomColumns:
+		return p.printCustomColumns(text)
+	}
+	_, err = p.Out.Write(text)
+	return err
+}
+
+// Print prints text for people.
+func (p *Printer) Print(text string) error {
+	_, err := p.Out.Write([]byte(text))
+	return err
+}
+
+// Printf is Print of a formatted text.
+func (p *Printer) Printf(format string, values ...any) error {
+	return p.Print(fmt.Sprintf(format, values...))
+}
+
+// PrintExactly prints what programs read, such as YAML, without a change; only a terminal is shown control characters
+// as escapes. It passes on the error of making the text.
+func (p *Printer) PrintExactly(text []byte, err error) error {
+	if err != nil {
+		return err
+	}
+	_, err = terminal.Exactly(p.Out).Write(text)
+	return err
+}

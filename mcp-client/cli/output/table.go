@@ -1,0 +1,181 @@
+package output
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/words"
+)
+
+// printTables prints one table per kind, in order of first occurrence. If there are several, names include
+// the kind.
+func (p *Printer) printTables(resources []*kinds.Resource) error {
+	ofKind := map[*kinds.Kind][]*kinds.Resource{}
+	var order []*kinds.Kind
+	for _, r := range resources {
+		if len(ofKind[r.Kind]) == 0 {
+			order = append(order, r.Kind)
+		}
+		ofKind[r.Kind] = append(ofKind[r.Kind], r)
+	}
+	for i, kind := range order {
+		if i > 0 {
+			fmt.Fprintln(p.Out)
+		}
+		if err := printTable(p.Out, kind, ofKind[kind], len(order) > 1, p.Output.Format == Wide); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printTable(out io.Writer, kind *kinds.Kind, resources []*kinds.Resource, qualified, wide bool) error {
+	shown := columnsOf(kind, wide)
+	w := NewRows(out)
+	header := []string{"NAME"}
+	if kind.Namespaced {
+		header = []string{"NAMESPACE", "NAME"}
+	}
+	for _, c := range shown {
+		header = append(header, c.title)
+	}
+	w.Row(append(header, "AGE")...)
+	for _, r := range resources {
+		cells, err := cellsOf(r, shown, wide)
+		if err != nil {
+			return err
+		}
+		name := r.Name
+		if qualified {
+			name = words.Kind(kind) + "/" + name
+		}
+		row := append([]string{name}, cells...)
+		if kind.Namespaced {
+			row = append([]string{r.Namespace}, row...)
+		}
+		w.Row(append(row, words.Age(r.CreateTime))...)
+	}
+	return w.Flush()
+}
+
+// column shows part of a kind's spec in tables: the values at a path of JSON names. A list stands for all its
+// items.
+type column struct {
+	title, path string
+	otherwise   string // shown if the field is not set
+	wide        bool   // only with -o wide
+}
+
+// columns has the most interesting fields of each kind. Other kinds have only a name and an age.
+var columns = map[string][]column{
+	"VirtualService":        {{title: "GATEWAYS", path: "gateways", otherwise: "mesh"}, {title: "HOSTS", path: "hosts"}, {title: "DESTINATIONS", path: "http.route.destination.host", wide: true}},
+	"DestinationRule":       {{title: "HOST", path: "host"}, {title: "SUBSETS", path: "subsets.name"}},
+	"ServiceEntry":          {{title: "HOSTS", path: "hosts"}, {title: "PORTS", path: "ports.number"}, {title: "RESOLUTION", path: "resolution", otherwise: "NONE"}, {title: "LOCATION", path: "location", otherwise: "MESH_EXTERNAL", wide: true}, {title: "ENDPOINTS", path: "endpoints.address", wide: true}},
+	"Gateway":               {{title: "HOSTS", path: "servers.hosts"}, {title: "PORTS", path: "servers.port.number"}},
+	"Sidecar":               {{title: "EGRESS", path: "egress.hosts"}},
+	"WorkloadEntry":         {{title: "ADDRESS", path: "address"}, {title: "LABELS", path: "labels", wide: true}, {title: "LOCALITY", path: "locality", wide: true}},
+	"WorkloadGroup":         {{title: "LABELS", path: "metadata.labels"}},
+	"EnvoyFilter":           {{title: "PATCHES", path: "configPatches.applyTo"}},
+	"AuthorizationPolicy":   {{title: "ACTION", path: "action", otherwise: "ALLOW"}, {title: "SELECTOR", path: "selector.matchLabels"}},
+	"PeerAuthentication":    {{title: "MODE", path: "mtls.mode", otherwise: "UNSET"}, {title: "SELECTOR", path: "selector.matchLabels"}},
+	"RequestAuthentication": {{title: "ISSUERS", path: "jwtRules.issuer"}, {title: "SELECTOR", path: "selector.matchLabels"}},
+	"ProxyConfig":           {{title: "SELECTOR", path: "selector.matchLabels"}},
+	"Telemetry":             {{title: "SELECTOR", path: "selector.matchLabels"}},
+	"WasmPlugin":            {{title: "URL", path: "url"}, {title: "PHASE", path: "phase", otherwise: "UNSPECIFIED_PHASE"}},
+	"GatewayClass":          {{title: "CONTROLLER", path: "controllerName"}},
+	"HTTPRoute":             {{title: "HOSTNAMES", path: "hostnames"}, {title: "PARENTS", path: "parentRefs.name"}, {title: "BACKENDS", path: "rules.backendRefs.name", wide: true}},
+	"GRPCRoute":             {{title: "HOSTNAMES", path: "hostnames"}, {title: "PARENTS", path: "parentRefs.name"}, {title: "BACKENDS", path: "rules.backendRefs.name", wide: true}},
+	"TLSRoute":              {{title: "HOSTNAMES", path: "hostnames"}, {title: "PARENTS", path: "parentRefs.name"}},
+	"TCPRoute":              {{title: "PARENTS", path: "parentRefs.name"}},
+	"UDPRoute":              {{title: "PARENTS", path: "parentRefs.name"}},
+	"ReferenceGrant":        {{title: "FROM", path: "from.namespace"}, {title: "TO", path: "to.kind"}},
+	"BackendTLSPolicy":      {{title: "TARGETS", path: "targetRefs.name"}, {title: "HOSTNAME", path: "validation.hostname"}},
+	"ListenerSet":           {{title: "PARENT", path: "parentRef.name"}, {title: "PORTS", path: "listeners.port"}},
+	"InferencePool":         {{title: "SELECTOR", path: "selector.matchLabels"}, {title: "PORTS", path: "targetPorts.number"}},
+}
+
+// gatewayColumns are the columns of the Gateway API's Gateway, which has the same name as Istio's.
+var gatewayColumns = []column{{title: "CLASS", path: "gatewayClassName"}, {title: "PORTS", path: "listeners.port"}, {title: "HOSTNAMES", path: "listeners.hostname", wide: true}}
+
+var istioGateway, _ = kinds.Lookup("networking.istio.io", "Gateway")
+
+func columnsOf(k *kinds.Kind, wide bool) []column {
+	all := columns[k.Name]
+	if k.Name == "Gateway" && k != istioGateway {
+		all = gatewayColumns
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(c column) bool { return c.wide && !wide })
+}
+
+func cellsOf(r *kinds.Resource, shown []column, wide bool) ([]string, error) {
+	text, err := r.SpecJSON()
+	if err != nil {
+		return nil, err
+	}
+	var spec any
+	if err := json.Unmarshal(text, &spec); err != nil {
+		return nil, fmt.Errorf("read the spec of %s: %w", r.Key(), err)
+	}
+	cells := make([]string, len(shown))
+	for i, c := range shown {
+		cells[i] = c.cell(spec, wide)
+	}
+	return cells, nil
+}
+
+// maxValues is how many values the cell of a narrow table lists.
+const maxValues = 3
+
+func (c column) cell(spec any, wide bool) string {
+	var values []string
+	for _, v := range valuesAt(spec, strings.Split(c.path, ".")) {
+		if !slices.Contains(values, v) {
+			values = append(values, v)
+		}
+	}
+	switch {
+	case len(values) == 0:
+		return cmp.Or(c.otherwise, "-")
+	case wide:
+		return strings.Join(values, ",")
+	}
+	return ShortList(values)
+}
+
+// ShortList lists the first values and counts the others.
+func ShortList(values []string) string {
+	if more := len(values) - maxValues; more > 0 {
+		return fmt.Sprintf("%s +%d", strings.Join(values[:maxValues], ","), more)
+	}
+	return words.OrDash(strings.Join(values, ","))
+}
+
+// valuesAt returns the values at a path, in document order.
+func valuesAt(tree any, path []string) []string {
+	switch tree := tree.(type) {
+	case []any:
+		var values []string
+		for _, item := range tree {
+			values = append(values, valuesAt(item, path)...)
+		}
+		return values
+	case map[string]any:
+		if len(path) > 0 {
+			return valuesAt(tree[path[0]], path[1:])
+		}
+		var pairs []string
+		for _, key := range slices.Sorted(maps.Keys(tree)) {
+			pairs = append(pairs, fmt.Sprintf("%s=%v", key, tree[key]))
+		}
+		return pairs
+	case nil:
+		return nil
+	}
+	return []string{fmt.Sprint(tree)}
+}

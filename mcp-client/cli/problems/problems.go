@@ -1,0 +1,145 @@
+// Package problems tells what is wrong between resources, by itself and as a warning of a change.
+package problems
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+// program is a run of mcp-client, with the commands of this package.
+type program struct{ *session.Session }
+
+// Problem is the printed form of a problem between resources.
+type Problem struct {
+	Severity string `json:"severity"`
+	Code     string `json:"code"`
+	Group    string `json:"group"`
+	Kind     string `json:"kind"`
+	Space    string `json:"namespace,omitempty"`
+	Name     string `json:"name"`
+	Path     string `json:"path,omitempty"`
+	Message  string `json:"message"`
+	Hint     string `json:"hint,omitempty"`
+}
+
+// String formats a problem for a warning.
+func (p Problem) String() string {
+	text := fmt.Sprintf("%s %s/%s: ", p.Kind, p.Space, p.Name)
+	if p.Path != "" {
+		text += p.Path + ": "
+	}
+	text += p.Message
+	if p.Hint != "" {
+		text += " (" + p.Hint + ")"
+	}
+	return text
+}
+
+// Of reads problems as the server sends them.
+func Of(sent []*adminv1.Problem) []Problem {
+	read := make([]Problem, len(sent))
+	for i, s := range sent {
+		r := s.GetResource()
+		read[i] = Problem{
+			s.GetSeverity(), s.GetCode(), r.GetGroup(), r.GetKind(), r.GetNamespace(), r.GetName(),
+			s.GetPath(), s.GetMessage(), s.GetHint(),
+		}
+	}
+	return read
+}
+
+// Warnings are the problems that a change causes.
+type Warnings struct {
+	Problems []Problem
+	omitted  int32
+}
+
+// Answer is the answer to a change, as far as it warns.
+type Answer interface {
+	GetWarnings() []*adminv1.Problem
+	GetOmittedWarnings() int32
+}
+
+// WarningsOf reads the warnings of an answer.
+func WarningsOf(answer Answer) Warnings {
+	return Warnings{Of(answer.GetWarnings()), answer.GetOmittedWarnings()}
+}
+
+// PrintWarnings prints what a change causes.
+func PrintWarnings(out io.Writer, w Warnings) {
+	for _, problem := range w.Problems {
+		fmt.Fprintln(out, "warning:", problem)
+	}
+	if w.omitted > 0 {
+		fmt.Fprintf(out, "warning: and %d more problems (see mcp-client problems)\n", w.omitted)
+	}
+}
+
+// errProblems ends a command that has listed errors.
+var errProblems = errors.New("there are problems of severity error")
+
+// Command returns the command problems.
+func Command(s *session.Session) *cobra.Command {
+	p := program{s}
+	return &cobra.Command{
+		Use:   "problems",
+		Short: "List what is wrong between resources, such as routes that lead nowhere",
+		Long: `List what is wrong between resources as they stand: routes to hosts, ports and subsets that do not exist, hosts and ports
+with two owners, selectors that select nothing.
+
+The exit code is 1 if one of the problems is an error, and 0 if all are warnings or mere information.`,
+		Example: `  mcp-client problems -A
+  mcp-client problems -n shop -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.problems(cmd.Context()) },
+	}
+}
+
+func (p program) problems(ctx context.Context) error {
+	req := &adminv1.ProblemsRequest{}
+	if !p.Namespace.All {
+		req.Namespaces = []string{p.Namespace.Name}
+	}
+	resp, err := session.Ask(ctx, p.Session, adminv1.AdminServiceClient.Problems, req)
+	if err != nil {
+		return err
+	}
+	found := Of(resp.GetProblems())
+	if err := p.printProblems(found); err != nil {
+		return err
+	}
+	for _, f := range found {
+		if f.Severity == "error" {
+			return errProblems
+		}
+	}
+	return nil
+}
+
+func (p program) printProblems(found []Problem) error {
+	if p.Output.IsTree() {
+		return p.PrintTree(found)
+	}
+	if len(found) == 0 {
+		fmt.Fprintf(p.Err, "no problem found in %s\n", p.Namespace)
+		return nil
+	}
+	w := output.NewRows(p.Out)
+	w.Row("SEVERITY", "CODE", "RESOURCE", "PATH", "MESSAGE")
+	for _, f := range found {
+		message := f.Message
+		if p.Output.Format == output.Wide && f.Hint != "" {
+			message += " (" + f.Hint + ")"
+		}
+		w.Row(f.Severity, f.Code, fmt.Sprintf("%s %s/%s", f.Kind, f.Space, f.Name), f.Path, message)
+	}
+	return w.Flush()
+}

@@ -1,0 +1,242 @@
+package resources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/internal/kit/terminal"
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/history"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/problems"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/words"
+	"github.com/pgmesh/pgmesh/mcp-client/references"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+// Describe returns the command describe.
+func Describe(s *session.Session) *cobra.Command {
+	p := program{s}
+	return &cobra.Command{
+		Use:   "describe (KIND [NAME...] | KIND/NAME...)",
+		Short: "Tell everything about resources, for people",
+		Long: `Tell everything about resources, for people: what they say, what they refer to and what refers to them, and, of a pgmesh server, who
+changed them last and what is wrong with them.
+
+What refers to what is found by reading everything that the server has; who may see what is left aside there.`,
+		Example: `  mcp-client describe vs/reviews
+  mcp-client describe serviceentries -A`,
+		ValidArgsFunction: p.CompleteResources,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			query, err := arguments.Parse(args)
+			if err != nil {
+				return failure.Usage(cmd, err)
+			}
+			if !p.Output.IsTable() {
+				return failure.Usage(cmd, errors.New("describe is for people; get has -o "+string(p.Output.Format)))
+			}
+			return p.describe(cmd.Context(), query)
+		},
+	}
+}
+
+// describer has the data that descriptions are made from.
+type describer struct {
+	program  program
+	links    *references.Index
+	admin    bool // the server has the admin API
+	problems []problems.Problem
+}
+
+// describedRevisions is how many revisions of the history to show.
+const describedRevisions = 5
+
+func (p program) describe(ctx context.Context, query []arguments.Wanted) error {
+	read, err := p.Read(ctx, kinds.All())
+	if err != nil {
+		return err
+	}
+	found, missing := p.Namespace.Find(query, read.Resources)
+	if len(found) == 0 && len(missing) == 0 {
+		fmt.Fprintf(p.Err, "nothing found in %s\n", p.Namespace)
+		return nil
+	}
+	d := &describer{program: p}
+	if d.links, err = references.Of(read.Resources); err != nil {
+		return err
+	}
+	if err := d.readProblems(ctx, found); err != nil {
+		return err
+	}
+	for i, r := range found {
+		if i > 0 {
+			fmt.Fprintln(p.Out)
+		}
+		if err := d.describe(ctx, r); err != nil {
+			return err
+		}
+	}
+	if len(missing) > 0 {
+		return failure.Several(missing)
+	}
+	return nil
+}
+
+// readProblems asks for the problems of these resources. Servers other than pgmesh have none.
+func (d *describer) readProblems(ctx context.Context, about []*kinds.Resource) error {
+	req := &adminv1.ProblemsRequest{}
+	for _, r := range about {
+		if !slices.Contains(req.GetNamespaces(), r.Namespace) {
+			req.Namespaces = append(req.Namespaces, r.Namespace)
+		}
+	}
+	d.admin = true
+	resp, err := session.Ask(ctx, d.program.Session, adminv1.AdminServiceClient.Problems, req)
+	if _, others := errors.AsType[*failure.NotOffered](err); others {
+		d.admin = false
+		return nil
+	}
+	d.problems = problems.Of(resp.GetProblems())
+	return err
+}
+
+func (d *describer) describe(ctx context.Context, r *kinds.Resource) error {
+	var b strings.Builder
+	d.metadata(&b, r)
+	if err := d.spec(&b, r); err != nil {
+		return err
+	}
+	d.references(&b, r.Key())
+	if d.admin {
+		d.wrong(&b, r)
+		if err := d.history(ctx, &b, r.Key()); err != nil {
+			return err
+		}
+	}
+	return d.program.Print(b.String())
+}
+
+func (d *describer) title(b *strings.Builder, text string) {
+	fmt.Fprintln(b, d.program.Paint(terminal.Bold, text+":"))
+}
+
+func (d *describer) metadata(b *strings.Builder, r *kinds.Resource) {
+	w := output.NewRows(b)
+	w.Row("Name:", r.Name)
+	if r.Kind.Namespaced {
+		w.Row("Namespace:", r.Namespace)
+	}
+	w.Row("Kind:", r.Kind.Name+" ("+r.Kind.APIVersion()+")")
+	writePairs(w, "Labels:", r.Labels)
+	writePairs(w, "Annotations:", r.Annotations)
+	if !r.CreateTime.IsZero() {
+		w.Row("Created:", words.LocalTime(r.CreateTime)+", "+words.Age(r.CreateTime)+" ago")
+	}
+	w.Flush() // writing to a strings.Builder cannot fail
+}
+
+// writePairs writes one line per entry of a map.
+func writePairs(w *output.Rows, title string, pairs map[string]string) {
+	if len(pairs) == 0 {
+		w.Row(title, "-")
+	}
+	for _, key := range slices.Sorted(maps.Keys(pairs)) {
+		w.Row(title, key+"="+strings.Join(strings.Fields(pairs[key]), " "))
+		title = ""
+	}
+}
+
+func (d *describer) spec(b *strings.Builder, r *kinds.Resource) error {
+	text, err := r.SpecJSON()
+	if err != nil {
+		return err
+	}
+	spec, err := kinds.YAML(text)
+	if err != nil {
+		return err
+	}
+	d.title(b, "Spec")
+	b.WriteString(output.Indent(string(spec), "  "))
+	return nil
+}
+
+func (d *describer) references(b *strings.Builder, k kinds.Key) {
+	if from := d.links.From(k); len(from) > 0 {
+		d.title(b, "Refers to")
+		w := output.NewRows(b)
+		for _, r := range from {
+			to := d.program.Paint(terminal.Yellow, "(not found)")
+			if len(r.To) > 0 {
+				to = keyTitles(r.To)
+			}
+			w.Row("  "+r.Path, r.Name, to)
+		}
+		w.Flush()
+	}
+	if to := d.links.To(k); len(to) > 0 {
+		d.title(b, "Referred to by")
+		w := output.NewRows(b)
+		for _, r := range to {
+			w.Row("  "+keyTitles([]kinds.Key{r.From}), r.Path)
+		}
+		w.Flush()
+	}
+}
+
+func keyTitles(keys []kinds.Key) string {
+	var titles []string
+	for _, k := range keys {
+		titles = append(titles, words.Kind(k.Kind)+" "+k.FullName())
+	}
+	return strings.Join(titles, ", ")
+}
+
+var severityStyles = map[string]terminal.Style{"error": terminal.Red, "warning": terminal.Yellow}
+
+func (d *describer) wrong(b *strings.Builder, r *kinds.Resource) {
+	first := true
+	for _, f := range d.problems {
+		if f.Group != r.Kind.Group || f.Kind != r.Kind.Name || f.Space != r.Namespace || f.Name != r.Name {
+			continue
+		}
+		if first {
+			d.title(b, "Problems")
+			first = false
+		}
+		text := f.Message
+		if f.Path != "" {
+			text = f.Path + ": " + text
+		}
+		if f.Hint != "" {
+			text += " (" + f.Hint + ")"
+		}
+		fmt.Fprintf(b, "  %s  %s  %s\n", d.program.Paint(severityStyles[f.Severity], f.Severity), f.Code, terminal.Line(text))
+	}
+}
+
+func (d *describer) history(ctx context.Context, b *strings.Builder, k kinds.Key) error {
+	found, err := history.Of(ctx, d.program.Session, k, describedRevisions)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	d.title(b, "History")
+	w := output.NewRows(b)
+	for _, r := range found {
+		w.Row(
+			"  revision "+fmt.Sprint(r.Revision), words.LocalTime(r.Time)+", "+words.Span(time.Since(r.Time))+" ago", r.Changes[0].Action,
+			words.MadeBy(r.Author, r.Application), words.FirstLine(r.Message),
+		)
+	}
+	w.Flush()
+	return nil
+}

@@ -1,0 +1,61 @@
+// Package resources has the commands that read and change resources, on a server and in files.
+package resources
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/internal/selector"
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/secrets"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
+)
+
+// program is a run of mcp-client, with the commands of this package.
+type program struct{ *session.Session }
+
+// Get returns the command get.
+func Get(s *session.Session) *cobra.Command {
+	p := program{s}
+	var labels string
+	cmd := &cobra.Command{
+		Use:   "get (KIND [NAME...] | KIND/NAME... | all)",
+		Short: "Print resources as they stand",
+		Long: `Print resources as they stand on the server, read over MCP.
+
+A KIND is any name that "mcp-client kinds" lists; several are separated by commas. A NAME may be NAMESPACE/NAME.
+Of secrets it prints what is known of them, and never a value: see mcp-client secret.`,
+		Example: `  mcp-client get vs
+  mcp-client get virtualservice reviews -o yaml
+  mcp-client get vs,dr -A -l app=reviews
+  mcp-client get all -A -o yaml > mesh.yaml`,
+		ValidArgsFunction: p.CompleteResources,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && kinds.IsSecretName(args[0]) {
+				return secrets.List(cmd.Context(), p.Session, args[1:])
+			}
+			query, err := arguments.Parse(args)
+			if err != nil {
+				return failure.Usage(cmd, err)
+			}
+			selected, err := selector.Parse(labels)
+			if err != nil {
+				return failure.Usage(cmd, err)
+			}
+			return p.get(cmd.Context(), query, selected)
+		},
+	}
+	cmd.Flags().StringVarP(&labels, "selector", "l", "", session.SelectorHelp)
+	return cmd
+}
+
+func (p program) get(ctx context.Context, query []arguments.Wanted, labels selector.Selector) error {
+	all, err := p.Read(ctx, arguments.KindsOf(query))
+	if err != nil {
+		return err
+	}
+	return p.PrintFound(query, labels, all.Resources)
+}

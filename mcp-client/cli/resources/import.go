@@ -1,0 +1,119 @@
+package resources
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/change"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/files"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+// importOptions are the options of an import.
+type importOptions struct {
+	change.Options
+
+	strict          bool
+	prune, yes      bool
+	pruneNamespaces []string
+	pruneKinds      []string
+}
+
+// Import returns the command import.
+func Import(s *session.Session) *cobra.Command {
+	p := program{s}
+	var from files.Sources
+	var i importOptions
+	cmd := &cobra.Command{
+		Use:   "import PATH...",
+		Short: "Create or replace any number of resources, all of them or none",
+		Long: `Create or replace any number of resources, all of them as one revision, or none.
+
+A PATH is a file, a folder with its folders, or - for standard input. What a cluster adds to resources is left out: their status,
+managedFields, owners and the like. So are documents of kinds that have nothing to do with a mesh, which are counted; with
+--strict they are mistakes. A resource that names no namespace goes to that of --namespace.
+
+With --prune, what is not among the resources is deleted, in the namespaces of --prune-namespace alone.`,
+		Example: `  mcp-client import mesh/ -m "everything from git"
+  kubectl get virtualservices,destinationrules,gateways.networking.istio.io,serviceentries -A -o yaml | mcp-client import -
+  mcp-client import shop/ --prune --prune-namespace shop --dry-run`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			from.Paths, from.Recursive = args, true
+			start, err := i.start(cmd)
+			if err != nil {
+				return err
+			}
+			return p.importAll(cmd.Context(), from, i, start)
+		},
+	}
+	i.DeclareFlags(cmd)
+	i.DeclareConfirm(cmd)
+	f := cmd.Flags()
+	f.BoolVar(&i.strict, "strict", false, "refuse documents of kinds that have nothing to do with a mesh")
+	f.BoolVar(&i.prune, "prune", false, "delete what is not imported, in the namespaces of --prune-namespace")
+	f.StringSliceVar(&i.pruneNamespaces, "prune-namespace", nil, "a namespace to prune; may be given more than once")
+	f.StringSliceVar(&i.pruneKinds, "prune-kind", nil, "prune resources of this kind alone; may be given more than once")
+	f.BoolVar(&i.yes, "yes", false, "prune without having looked at it by --dry-run")
+	return cmd
+}
+
+// start returns the first message of an import.
+func (i *importOptions) start(cmd *cobra.Command) (*adminv1.ImportStart, error) {
+	start := &adminv1.ImportStart{Message: i.Message, DryRun: i.DryRun, Author: change.Author(), ConfirmWithin: i.Confirmation()}
+	switch {
+	case !i.prune && len(i.pruneNamespaces)+len(i.pruneKinds) > 0:
+		return nil, failure.Usage(cmd, errors.New("--prune-namespace and --prune-kind say what --prune is to do, which is missing"))
+	case !i.prune:
+		return start, nil
+	case len(i.pruneNamespaces) == 0:
+		return nil, failure.Usage(cmd, errors.New("name what to prune with --prune-namespace"))
+	case !i.yes && !i.DryRun:
+		return nil, failure.Usage(cmd, errors.New("--prune deletes resources: look at what it would do with --dry-run, and then say --yes"))
+	}
+	start.Prune = &adminv1.Prune{Namespaces: i.pruneNamespaces}
+	refs, err := kindRefs(i.pruneKinds)
+	start.Prune.Kinds = refs
+	return start, err
+}
+
+func kindRefs(words []string) ([]*adminv1.KindRef, error) {
+	var refs []*adminv1.KindRef
+	for _, word := range words {
+		k, err := kinds.ByName(word)
+		if err != nil {
+			return nil, failure.Usage(nil, err)
+		}
+		refs = append(refs, &adminv1.KindRef{Group: k.Group, Kind: k.Name})
+	}
+	return refs, nil
+}
+
+// importAll reads the files and sends the documents as it reads them.
+func (p program) importAll(ctx context.Context, from files.Sources, i importOptions, start *adminv1.ImportStart) error {
+	paths, err := from.Files()
+	if err != nil {
+		return err
+	}
+	shown := files.NewProgress(p.Err, paths)
+	defer shown.Clear()
+	reading := &files.Reader{In: p.In, Namespace: p.Namespace.Name, Skipped: files.Skipped{}, Strict: i.strict, Shown: shown}
+	done, err := change.Import(ctx, &p.Server, start, shown, func(send func(*kinds.Document) error) error {
+		for _, file := range paths {
+			if err := reading.File(file, send); err != nil {
+				return err
+			}
+		}
+		return reading.Conclusion(paths)
+	})
+	shown.Clear()
+	if err != nil {
+		return err
+	}
+	return done.Print(p.Printer, reading.Skipped, i.DryRun)
+}

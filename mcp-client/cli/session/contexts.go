@@ -1,0 +1,157 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
+	"github.com/pgmesh/pgmesh/mcp-client/contexts"
+)
+
+// Contexts reads the file of contexts. If change is not nil it applies the change and saves the file.
+func (s *Session) Contexts(change func(*contexts.File) error) (*contexts.File, error) {
+	path := contexts.Path(s.Getenv)
+	file, err := contexts.Load(path, secretSettings)
+	if err != nil || change == nil {
+		return file, err
+	}
+	if err := change(file); err != nil {
+		return nil, err
+	}
+	return file, file.Save(path)
+}
+
+// readContext sets the remaining flags from the context. The current context belongs to its own server: if
+// another server is named, it is ignored, so that none of its secrets is sent there.
+func (s *Session) readContext(f *pflag.FlagSet) error {
+	if s.Context == "" && f.Changed("server") {
+		return nil
+	}
+	path := contexts.Path(s.Getenv)
+	file, err := contexts.Load(path, secretSettings)
+	if err != nil {
+		return err
+	}
+	name := s.Context
+	if name == "" {
+		name = file.Current
+	}
+	if name == "" {
+		return nil
+	}
+	context, err := contextNamed(file, name)
+	if err != nil {
+		return err
+	}
+	return context.apply(f, path, name)
+}
+
+// settings are those of one context.
+type settings contexts.Context
+
+// CheckContext fails if there is no context of the name.
+func CheckContext(file *contexts.File, name string) error {
+	_, err := contextNamed(file, name)
+	return err
+}
+
+func contextNamed(file *contexts.File, name string) (settings, error) {
+	if context, found := file.Contexts[name]; found {
+		return settings(context), nil
+	}
+	switch near := arguments.Nearest(name, file.Names()); {
+	case near != "":
+		return nil, fmt.Errorf("there is no context %q (did you mean %q?)", name, near)
+	case len(file.Contexts) == 0:
+		return nil, fmt.Errorf("there is no context %q, nor any other: make one with mcp-client context set", name)
+	}
+	return nil, fmt.Errorf("there is no context %q (there are %s)", name, strings.Join(file.Names(), ", "))
+}
+
+// apply does not mark the flags as changed: they were not given on the command line.
+func (s settings) apply(f *pflag.FlagSet, path, name string) error {
+	known := contextSettings(f)
+	for key, value := range s {
+		if !slices.Contains(known, key) {
+			return fmt.Errorf("the context %s in %s: unknown setting %q (known are %s)", name, path, key, strings.Join(known, ", "))
+		}
+		if f.Changed(key) || f.Changed(insteadOf[key]) {
+			continue
+		}
+		if err := f.Lookup(key).Value.Set(value); err != nil {
+			return fmt.Errorf("the context %s in %s: %s: %w", name, path, key, err)
+		}
+	}
+	return nil
+}
+
+// Other returns a session with another server: a context, with only that context's settings, or an address, with the
+// settings of this command.
+func (s *Session) Other(cmd *cobra.Command, word string) (*Session, error) {
+	path := contexts.Path(s.Getenv)
+	file, err := contexts.Load(path, secretSettings)
+	if err != nil {
+		return nil, err
+	}
+	other := *s
+	if _, found := file.Contexts[word]; !found {
+		if !strings.Contains(word, ":") {
+			return nil, fmt.Errorf("%s is no file, no context, and not the HOST:PORT of a server", word)
+		}
+		other.Server.Address = word
+		return &other, nil
+	}
+	flags, printer := pflag.NewFlagSet("", pflag.ContinueOnError), *s.Printer
+	other.Printer = &printer // it takes what the context says of output, which is not for this command
+	other.DeclareFlags(flags)
+	err = settings(file.Contexts[word]).apply(flags, path, word)
+	other.Printer, other.Namespace = s.Printer, s.Namespace
+	if cmd.Flags().Changed("timeout") {
+		other.Server.Timeout = s.Server.Timeout
+	}
+	return &other, err
+}
+
+// StoreGiven stores the flags of the command line in a context.
+func (s *Session) StoreGiven(cmd *cobra.Command, into contexts.Context, unset []string) error {
+	known := contextSettings(cmd.Flags())
+	for _, key := range unset {
+		if !slices.Contains(known, key) {
+			return failure.Usage(cmd, fmt.Errorf("--unset: a context keeps no flag %q", key))
+		}
+		delete(into, key)
+	}
+	var wrong []error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if !slices.Contains(known, f.Name) || !s.given[f.Name] {
+			return
+		}
+		value, err := storedValue(f.Name, f.Value.String())
+		into[f.Name] = value
+		wrong = append(wrong, err)
+	})
+	return errors.Join(wrong...)
+}
+
+// storedValue returns the value of a setting as a context stores it.
+func storedValue(key, value string) (string, error) {
+	if value == "" || !slices.Contains(fileSettings, key) {
+		return value, nil
+	}
+	return filepath.Abs(value)
+}
+
+// DisplayValue returns the value of a setting to show to people.
+func DisplayValue(key, value string) string {
+	if slices.Contains(secretSettings, key) {
+		return "(secret)"
+	}
+	return value
+}

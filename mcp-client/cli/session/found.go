@@ -1,0 +1,33 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/pgmesh/pgmesh/internal/selector"
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
+)
+
+// SelectorHelp says how labels are selected.
+const SelectorHelp = `only resources with these labels: "app=reviews,tier!=front,version in (v1,v2),!legacy"`
+
+// PrintFound prints the matching resources, and returns an error for those that do not exist.
+func (s *Session) PrintFound(query []arguments.Wanted, labels selector.Selector, all []*kinds.Resource) (err error) {
+	found, missing := s.Namespace.Find(query, all)
+	found = slices.DeleteFunc(found, func(r *kinds.Resource) bool { return !labels.Matches(r.Labels) })
+	single := len(query) == 1 && query[0].Name != ""
+	if len(found) == 0 && len(missing) == 0 && s.Output.IsTable() {
+		fmt.Fprintf(s.Err, "nothing found in %s\n", s.Namespace)
+		return nil
+	}
+	if len(found) > 0 || !single {
+		err = s.PrintResources(found, single)
+	}
+	if len(missing) > 0 {
+		return errors.Join(err, failure.Several(missing))
+	}
+	return err
+}

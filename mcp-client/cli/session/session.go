@@ -1,0 +1,43 @@
+// Package session holds one run of a command: its flags, completed by the environment and the context, and what
+// commands of all topics do with them: ask, read, complete.
+package session
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/connect"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
+)
+
+// Session is one run of a command: what its flags, the environment and the context say.
+type Session struct {
+	*output.Printer
+
+	In        io.Reader
+	Getenv    func(string) string
+	Server    connect.Server
+	Namespace arguments.Namespace
+	Discovery string // the address of its debug pages
+	// DiscoveryToken is a file with the token for these pages, which other machines require.
+	DiscoveryToken string
+	Context        string // the name of the context to use, "" for the current one
+	Started        bool   // the arguments have been parsed
+
+	given map[string]bool // the flags given on the command line
+}
+
+// New returns the session of a run whose arguments have not been read yet.
+func New(in io.Reader, p *output.Printer, getenv func(string) string) *Session {
+	return &Session{Printer: p, In: in, Getenv: getenv}
+}
+
+// Begin completes the session before a command runs, once its arguments were parsed.
+func (s *Session) Begin(cmd *cobra.Command) error {
+	s.given = map[string]bool{}
+	cmd.Flags().Visit(func(f *pflag.Flag) { s.given[f.Name] = true })
+	return s.ApplySettings(cmd)
+}

@@ -1,0 +1,108 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// A setting is a flag of all commands. Its value comes from the first of these that has one: the command
+// line, the environment variable, the context, the default.
+
+// environment maps flags to their environment variables.
+var environment = []struct{ flag, variable string }{
+	{"server", "PGMESH_SERVER"},
+	{"token", "PGMESH_TOKEN"},
+	{"token-file", "PGMESH_TOKEN_FILE"},
+	{"tls-ca", "PGMESH_TLS_CA"},
+	{"tls-cert", "PGMESH_TLS_CERT"},
+	{"tls-key", "PGMESH_TLS_KEY"},
+	{"tls-server-name", "PGMESH_TLS_SERVER_NAME"},
+	{"tls-server-id", "PGMESH_TLS_SERVER_ID"},
+	{"insecure", "PGMESH_INSECURE"},
+	{"insecure-any-address", "PGMESH_INSECURE_ANY_ADDRESS"},
+	{"namespace", "PGMESH_NAMESPACE"},
+	{"output", "PGMESH_OUTPUT"},
+	{"color", "PGMESH_COLOR"},
+	{"timeout", "PGMESH_TIMEOUT"},
+	{"protocol", "PGMESH_PROTOCOL"},
+	{"discovery", "PGMESH_DISCOVERY"},
+	{"context", "PGMESH_CONTEXT"},
+}
+
+var (
+	// secretSettings are never shown, and their file must be private to its owner.
+	secretSettings = []string{"token"}
+	// fileSettings are names of files. A context stores them as absolute paths.
+	fileSettings = []string{"tls-ca", "tls-cert", "tls-key", "token-file"}
+)
+
+// insteadOf maps a setting to another: if the other is given as a flag, the context's is ignored.
+var insteadOf = map[string]string{"token": "token-file", "token-file": "token"}
+
+// contextSettings lists the settings that a context can have.
+func contextSettings(f *pflag.FlagSet) []string {
+	var names []string
+	for _, e := range environment {
+		if e.flag != "context" && f.Lookup(e.flag) != nil {
+			names = append(names, e.flag)
+		}
+	}
+	return names
+}
+
+// ApplySettings sets the flags that were not given from the environment and the context.
+func (s *Session) ApplySettings(cmd *cobra.Command) error {
+	f := cmd.Flags()
+	if err := s.readEnvironment(f); err != nil {
+		return err
+	}
+	s.Namespace.Chosen = f.Changed("namespace")
+	s.Started = true
+	if withoutServer(cmd) {
+		return nil
+	}
+	return s.readContext(f)
+}
+
+// withoutServer reports whether a command needs no server, and so works even if the contexts are damaged.
+func withoutServer(cmd *cobra.Command) bool {
+	for cmd.HasParent() && cmd.Parent().HasParent() {
+		cmd = cmd.Parent()
+	}
+	return slices.Contains([]string{"completion", "context", "kinds", "version"}, cmd.Name())
+}
+
+// readEnvironment sets flags that were not given from their variables.
+func (s *Session) readEnvironment(f *pflag.FlagSet) error {
+	for _, e := range environment {
+		value := s.Getenv(e.variable)
+		if value == "" || f.Changed(e.flag) {
+			continue
+		}
+		if err := f.Set(e.flag, value); err != nil {
+			return fmt.Errorf("the environment variable %s: %w", e.variable, err)
+		}
+	}
+	return nil
+}
+
+// SettingsHelp says where a flag that is not given has its value from.
+const SettingsHelp = `A flag that is not given is taken from the environment, or else from the context (see mcp-client context --help):`
+
+// EnvironmentHelp is what the help of the program says of its environment.
+func EnvironmentHelp() string {
+	return SettingsHelp + "\n" + EnvironmentList() + "PGMESH_CONFIG names the file that has the contexts, in place of ~/.config/pgmesh/config.yaml."
+}
+
+// EnvironmentList lists the variables with their flags.
+func EnvironmentList() string {
+	var b strings.Builder
+	for _, e := range environment {
+		fmt.Fprintf(&b, "  %-28s --%s\n", e.variable, e.flag)
+	}
+	return b.String()
+}
