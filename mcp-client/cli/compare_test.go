@@ -15,8 +15,7 @@ func TestCompareTwoServers(t *testing.T) {
 	a, b := bookinfo(t), bookinfo(t)
 	same := a.ok("compare", b.address)
 	require.Equal(t, "A  "+b.address+": 6 resources, revision 1\nB  "+a.address+": 6 resources, revision 1\n6 the same, 0 different\n", same)
-	replica := &mesh{t: t, database: a.database, address: "127.0.0.1:0"}
-	replica.serve()
+	replica := a.replica()
 	require.Contains(t, a.ok("compare", replica.address, "--versions"), "6 the same, 0 different\n")
 
 	b.apply(virtualService("default", "reviews", "reviews-v9") + both + virtualService("prod", "new", "x"))

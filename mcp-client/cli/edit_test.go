@@ -11,19 +11,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// editor is a shell script that edits the file $1. The file $n counts its runs.
-func (m *mesh) edit(script string, args ...string) result {
-	m.t.Helper()
-	file := filepath.Join(m.t.TempDir(), "editor")
-	require.NoError(m.t, os.WriteFile(file, []byte("n="+file+".count\necho run >> $n\n"+script), 0o600))
+// edit runs edit with an editor, a shell script that edits the file $1. The file $n counts its runs.
+func edit(t *testing.T, m *mesh, script string, args ...string) result {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "editor")
+	require.NoError(t, os.WriteFile(file, []byte("n="+file+".count\necho run >> $n\n"+script), 0o600))
 	env := map[string]string{"EDITOR": "sh " + file}
-	return run(m.t.Context(), "", env, append(append([]string{"edit"}, args...), "--server", m.address, "--insecure")...)
+	return run(t.Context(), "", env, append(append([]string{"edit"}, args...), "--server", m.address, "--insecure")...)
 }
 
 var keptIn = regexp.MustCompile(`What was edited is in (\S+)\n`)
 
 // kept returns the file that a failed edit left, and removes it.
-func storedValue(t *testing.T, r result) string {
+func kept(t *testing.T, r result) string {
 	t.Helper()
 	found := keptIn.FindStringSubmatch(r.err)
 	require.NotNil(t, found, r.err)
@@ -36,17 +36,17 @@ func storedValue(t *testing.T, r result) string {
 func TestEditAppliesSavedFile(t *testing.T) {
 	t.Parallel()
 	m := bookinfo(t)
-	r := m.edit(`sed -i s/-v1/-v5/ "$1"`, "vs", "reviews", "ratings", "-m", "five")
+	r := edit(t, m, `sed -i s/-v1/-v5/ "$1"`, "vs", "reviews", "ratings", "-m", "five")
 	require.Equal(t, result{0, "virtualservice default/reviews configured\nvirtualservice default/ratings configured\nrevision 2\n", ""}, result{r.code, r.out, withoutWarnings(r.err)})
-	require.Equal(t, "reviews-v5", m.route("reviews"))
+	require.Equal(t, "reviews-v5", route(t, m, "reviews"))
 	require.Equal(t, "five", m.ok("history", "vs/reviews", "--limit", "1", "-o", "jsonpath={[0].message}"))
-	require.Equal(t, result{err: "nothing was edited\n"}, m.edit(`true`, "vs/reviews"))
-	require.Equal(t, result{err: "nothing was edited\n"}, m.edit(`: > "$1"`, "vs/reviews"))
+	require.Equal(t, result{err: "nothing was edited\n"}, edit(t, m, `true`, "vs/reviews"))
+	require.Equal(t, result{err: "nothing was edited\n"}, edit(t, m, `: > "$1"`, "vs/reviews"))
 }
 
 // route returns the destination of a stored VirtualService.
-func (m *mesh) route(name string) (host string) {
-	m.t.Helper()
+func route(t *testing.T, m *mesh, name string) (host string) {
+	t.Helper()
 	m.query("SELECT spec #>> '{http,0,route,0,destination,host}' FROM mesh.resources WHERE kind = 'VirtualService' AND namespace = 'default' AND name = '"+name+"'", &host)
 	return host
 }
@@ -64,44 +64,44 @@ func withoutWarnings(text string) string {
 func TestEditReopensRefusedFileWithReason(t *testing.T) {
 	t.Parallel()
 	m := bookinfo(t)
-	r := m.edit(`
+	r := edit(t, m, `
 if [ "$(wc -l < $n)" = 1 ]; then sed -i s/weight/wieght/ "$1"; exit; fi
 grep -q '^#! .*unknown field "wieght" (did you mean "weight"?)' "$1" || exit 7
 sed -i 's/wieght/weight/; s/reviews-v1/reviews-v6/' "$1"`, "vs/reviews")
 	require.Zero(t, r.code, r.err)
-	require.Equal(t, "reviews-v6", m.route("reviews"))
+	require.Equal(t, "reviews-v6", route(t, m, "reviews"))
 
 	// What only the server refuses comes back too.
 	m.execute(`INSERT INTO mesh.settings (name, value, namespace) VALUES ('strict_references', 'on', 'default')`)
-	r = m.edit(`
+	r = edit(t, m, `
 if [ "$(wc -l < $n)" = 1 ]; then sed -i s/reviews-v6/reviews-v7/ "$1"; exit; fi
 grep -q '^#! .*no ServiceEntry' "$1" || exit 7
 : > "$1"`, "vs/reviews")
 	require.Equal(t, 1, r.code, r.err)
 	require.Contains(t, r.err, "error: given up")
-	require.Contains(t, storedValue(t, r), "host: reviews-v7")
-	require.Equal(t, "reviews-v6", m.route("reviews"))
+	require.Contains(t, kept(t, r), "host: reviews-v7")
+	require.Equal(t, "reviews-v6", route(t, m, "reviews"))
 }
 
 func TestEditKeepsUnappliedFile(t *testing.T) {
 	t.Parallel()
 	m := bookinfo(t)
-	r := m.edit(`sed -i s/weight/wieght/ "$1"`, "vs/reviews")
+	r := edit(t, m, `sed -i s/weight/wieght/ "$1"`, "vs/reviews")
 	require.Equal(t, 1, r.code)
 	require.Contains(t, r.err, "what was refused was saved again as it was")
-	require.Contains(t, storedValue(t, r), "wieght: 100")
+	require.Contains(t, kept(t, r), "wieght: 100")
 
-	r = m.edit(`sed -i 's/name: reviews/name: other/' "$1"`, "vs/reviews")
+	r = edit(t, m, `sed -i 's/name: reviews/name: other/' "$1"`, "vs/reviews")
 	require.Equal(t, 1, r.code)
-	require.Contains(t, storedValue(t, r), "name: other")
+	require.Contains(t, kept(t, r), "name: other")
 
-	r = m.edit(`exit 3`, "vs/reviews")
+	r = edit(t, m, `exit 3`, "vs/reviews")
 	require.Equal(t, 1, r.code)
 	require.Contains(t, r.err, "exit status 3 (VISUAL or EDITOR names another)")
 	require.NotContains(t, r.err, "What was edited")
-	require.Equal(t, 1, m.edit(`true`, "vs/gone").code)
+	require.Equal(t, 1, edit(t, m, `true`, "vs/gone").code)
 	for _, args := range [][]string{{}, {"vs"}, {"vs/a", "-A"}, {"nothing/a"}} {
-		require.Equal(t, 2, m.edit(`true`, args...).code, args)
+		require.Equal(t, 2, edit(t, m, `true`, args...).code, args)
 	}
 }
 
@@ -115,12 +115,12 @@ func TestEditDetectsConflicts(t *testing.T) {
 		theirs <- m.pipe(virtualService("default", "reviews", "theirs"), "apply", "-f", "-", "-m", "faster")
 		_ = os.WriteFile(goOn, nil, 0o600)
 	}()
-	r := m.edit(`: > `+opened+`; cat `+goOn+`; sed -i s/reviews-v1/mine/ "$1"`, "vs/reviews")
+	r := edit(t, m, `: > `+opened+`; cat `+goOn+`; sed -i s/reviews-v1/mine/ "$1"`, "vs/reviews")
 	require.Zero(t, (<-theirs).code)
 	require.Equal(t, 3, r.code, r.err)
 	require.Regexp(t, `error: virtualservice default/reviews was changed in revision 2 by \S+ \(mcp-client.*\) at .*: "faster"; nothing was changed`, r.err)
-	require.Contains(t, storedValue(t, r), "host: mine")
-	require.Equal(t, "theirs", m.route("reviews"))
+	require.Contains(t, kept(t, r), "host: mine")
+	require.Equal(t, "theirs", route(t, m, "reviews"))
 }
 
 // fifo is a named pipe: opening one end waits for the other.

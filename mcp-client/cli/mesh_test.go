@@ -42,11 +42,26 @@ type mesh struct {
 	stop     func()
 }
 
+// start starts a server on a database of its own.
 func start(t *testing.T) *mesh {
 	t.Helper()
-	m := &mesh{t: t, database: pgtest.New(t), address: "127.0.0.1:0"}
+	m := of(t)
 	m.serve()
 	return m
+}
+
+// of is a mesh on a database of its own, without a server.
+func of(t *testing.T) *mesh {
+	t.Helper()
+	return &mesh{t: t, database: pgtest.New(t), address: "127.0.0.1:0"}
+}
+
+// replica starts another server on the database of the mesh.
+func (m *mesh) replica() *mesh {
+	m.t.Helper()
+	other := &mesh{t: m.t, database: m.database, address: "127.0.0.1:0"}
+	other.serve()
+	return other
 }
 
 // serve starts the server, at its previous address if it had one.
@@ -80,7 +95,7 @@ type result struct {
 	out, err string
 }
 
-// run runs a command against the mesh.
+// run runs a command with the server of the mesh.
 func (m *mesh) run(args ...string) result {
 	m.t.Helper()
 	return m.pipe("", args...)

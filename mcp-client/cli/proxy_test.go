@@ -36,6 +36,7 @@ type discovery struct {
 	at serve.Addresses
 }
 
+// discover starts a discovery.
 func discover(t *testing.T, sources serve.Sources) *discovery {
 	t.Helper()
 	return &discovery{t, servetest.Start(t, sources, ads.Limits{})}
@@ -51,7 +52,7 @@ func (d *discovery) proxy(id, refuses string, types ...string) {
 	require.NoError(d.t, err)
 	for _, typeURL := range types {
 		node := &corev3.Node{Id: id}
-		if id == gate { // an Envoy that takes routes by host
+		if strings.HasPrefix(id, "router~") { // an Envoy that takes routes by host
 			node.UserAgentName = "envoy"
 			node.UserAgentVersionType = &corev3.Node_UserAgentBuildVersion{
 				UserAgentBuildVersion: &corev3.BuildVersion{Version: &typev3.SemanticVersion{MajorNumber: 1, MinorNumber: 40}},

@@ -12,7 +12,6 @@ import (
 
 	"github.com/pgmesh/pgmesh/identity/authority"
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
-	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/tokens"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
@@ -23,7 +22,7 @@ import (
 // calls it.
 func startSecure(t *testing.T) (m *mesh, flags []string) {
 	t.Helper()
-	m = &mesh{t: t, database: pgtest.New(t)}
+	m = of(t)
 	key := filepath.Join(t.TempDir(), "secrets.key")
 	certtest.WriteFile(t, key, []byte(seal.NewLine()+"\n"))
 	ctx, cancel := context.WithCancel(context.Background())
