@@ -4,12 +4,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
 )
 
 func TestCompletesKindsAndLiveNames(t *testing.T) {
 	t.Parallel()
-	m := bookinfo(t)
-	env := map[string]string{"PGMESH_SERVER": m.address, "PGMESH_INSECURE": "true"}
+	m := clitest.Bookinfo(t)
+	env := map[string]string{"PGMESH_SERVER": m.Address, "PGMESH_INSECURE": "true"}
 	for want, args := range map[string][]string{
 		"virtualservices\n:4\n":                              {"get", "virtuals"},
 		"gateways\ngateways.gateway.networking.k8s.io\n:4\n": {"watch", "gateways"},
@@ -22,21 +24,21 @@ func TestCompletesKindsAndLiveNames(t *testing.T) {
 		"auto\nalways\nnever\n:4\n": {"get", "--color", ""},
 		":1\n":                      {"get", "nothing/"},
 	} {
-		r := run(t.Context(), "", env, append([]string{"__complete"}, args...)...)
-		require.Zero(t, r.code, r.err)
-		require.Equal(t, want, r.out, "%v", args)
+		r := clitest.Run(t.Context(), "", env, append([]string{"__complete"}, args...)...)
+		require.Zero(t, r.Code, r.Err)
+		require.Equal(t, want, r.Out, "%v", args)
 	}
 }
 
 func TestKindsAndVersion(t *testing.T) {
 	t.Parallel()
-	require.Contains(t, run(t.Context(), "", nil, "kinds").out, "virtualservices                      vs                networking.istio.io/v1")
-	require.Contains(t, run(t.Context(), "", nil, "kinds", "-o", "wide").out, "networking.istio.io/v1,v1alpha3,v1beta1")
-	require.Contains(t, run(t.Context(), "", nil, "kinds", "-o", "json").out, `"shortNames"`)
-	require.Contains(t, run(t.Context(), "", nil, "kinds", "-o", "name").out, "gateways.gateway.networking.k8s.io\n")
-	require.Regexp(t, `^mcp-client \S+ go1\.`, run(t.Context(), "", nil, "version").out)
-	help := run(t.Context(), "", nil, "--help")
-	require.Zero(t, help.code)
-	require.Contains(t, help.out, "3    refused")
-	require.Contains(t, help.out, "PGMESH_SERVER")
+	require.Contains(t, clitest.Run(t.Context(), "", nil, "kinds").Out, "virtualservices                      vs                networking.istio.io/v1")
+	require.Contains(t, clitest.Run(t.Context(), "", nil, "kinds", "-o", "wide").Out, "networking.istio.io/v1,v1alpha3,v1beta1")
+	require.Contains(t, clitest.Run(t.Context(), "", nil, "kinds", "-o", "json").Out, `"shortNames"`)
+	require.Contains(t, clitest.Run(t.Context(), "", nil, "kinds", "-o", "name").Out, "gateways.gateway.networking.k8s.io\n")
+	require.Regexp(t, `^mcp-client \S+ go1\.`, clitest.Run(t.Context(), "", nil, "version").Out)
+	help := clitest.Run(t.Context(), "", nil, "--help")
+	require.Zero(t, help.Code)
+	require.Contains(t, help.Out, "3    refused")
+	require.Contains(t, help.Out, "PGMESH_SERVER")
 }

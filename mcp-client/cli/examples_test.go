@@ -13,6 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/discovery/serve"
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
@@ -21,7 +22,7 @@ func TestReferenceIsCurrent(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/cli.md")
 	require.NoError(t, err)
-	require.Equal(t, string(page), run(t.Context(), "", nil, "reference").out, "run go generate ./mcp-client")
+	require.Equal(t, string(page), clitest.Run(t.Context(), "", nil, "reference").Out, "run go generate ./mcp-client")
 }
 
 // examples returns the examples of the page with their titles.
@@ -29,7 +30,7 @@ func examples(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
 	title, inside := "", false
-	for line := range strings.Lines(run(t.Context(), "", nil, "reference").out) {
+	for line := range strings.Lines(clitest.Run(t.Context(), "", nil, "reference").Out) {
 		line = strings.TrimSuffix(line, "\n")
 		switch {
 		case strings.HasPrefix(line, "## "):
@@ -84,7 +85,7 @@ func TestExamplesWork(t *testing.T) {
 // whose mesh has a history.
 type shell struct {
 	t    *testing.T
-	mesh *mesh
+	mesh *clitest.Mesh
 	dir  string
 	env  []string
 }
@@ -97,19 +98,19 @@ spec: {hosts: [v1.default.svc.cluster.local, v2.default.svc.cluster.local], reso
 
 func newShell(t *testing.T) *shell {
 	t.Helper()
-	m := start(t)
-	m.apply(reviewsEntry + both + "{apiVersion: networking.istio.io/v1, kind: WorkloadGroup, metadata: {name: cart, namespace: shop}, spec: {template: {}}}\n" + both +
-		virtualService("default", "reviews", "v1") + both + virtualService("default", "ratings", "v1") + both +
+	m := clitest.Start(t)
+	m.Apply(reviewsEntry + clitest.Separator + "{apiVersion: networking.istio.io/v1, kind: WorkloadGroup, metadata: {name: cart, namespace: shop}, spec: {template: {}}}\n" + clitest.Separator +
+		clitest.VirtualService("default", "reviews", "v1") + clitest.Separator + clitest.VirtualService("default", "ratings", "v1") + clitest.Separator +
 		"{apiVersion: networking.istio.io/v1, kind: DestinationRule, metadata: {name: reviews, namespace: default}, spec: {host: reviews}}\n" +
-		both + virtualService("shop", "cart", "v1.default.svc.cluster.local"))
-	r := m.pipe(virtualService("default", "reviews", "v2"), "apply", "-f", "-", "-m", "canary")
-	require.Zero(t, r.code, r.err)
-	m.await(2)
+		clitest.Separator + clitest.VirtualService("shop", "cart", "v1.default.svc.cluster.local"))
+	r := m.Pipe(clitest.VirtualService("default", "reviews", "v2"), "apply", "-f", "-", "-m", "canary")
+	require.Zero(t, r.Code, r.Err)
+	m.Await(2)
 	authority := certtest.NewAuthority(t)
 	pair := authority.Issue(nil)
-	dir := folder(t, map[string]string{
-		"reviews.yaml": virtualService("default", "reviews", "v1"), "mesh/entry.yaml": reviewsEntry, "mesh/deep/ratings.yaml": virtualService("default", "ratings", "v2"),
-		"shop/cart.yaml": virtualService("shop", "cart", "v1.default.svc.cluster.local"),
+	dir := clitest.Folder(t, map[string]string{
+		"reviews.yaml": clitest.VirtualService("default", "reviews", "v1"), "mesh/entry.yaml": reviewsEntry, "mesh/deep/ratings.yaml": clitest.VirtualService("default", "ratings", "v2"),
+		"shop/cart.yaml": clitest.VirtualService("shop", "cart", "v1.default.svc.cluster.local"),
 		"partner.pem":    string(authority.PEM),
 		"shop.pem":       string(pair.Cert), "shop.key": string(pair.Key), "clients.pem": string(authority.PEM),
 	})
@@ -121,27 +122,27 @@ func newShell(t *testing.T) *shell {
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
 	require.NoError(t, os.Symlink(program, filepath.Join(dir, "bin", "mcp-client")))
 	for _, context := range []string{"local", "prod", "staging"} {
-		code, told := s.run("mcp-client context set " + context + " --insecure --server " + m.address)
+		code, told := s.run("mcp-client context set " + context + " --insecure --server " + m.Address)
 		require.Zero(t, code, told)
 	}
-	m.register(m.enfranchise())
-	m.ok("hosts", "grant", "default", "*.reviews.example")
-	m.ok("snapshot", "save", filepath.Join(dir, "monday.snapshot.gz"))
+	m.Register(m.GiveMembers())
+	m.OK("hosts", "grant", "default", "*.reviews.example")
+	m.OK("snapshot", "save", filepath.Join(dir, "monday.snapshot.gz"))
 	return s
 }
 
 // discover starts a discovery that serves the mesh to a proxy.
 func (s *shell) discover() {
 	s.t.Helper()
-	d := discover(s.t, serve.Sources{MCP: serve.MCP{Addresses: []string{s.mesh.address}, Protocol: mcp.Auto}})
-	d.proxy("sidecar~10.0.0.1~vm-1.default~default.svc.cluster.local", "", push.ClusterType, push.ListenerType)
-	d.until(func(r result) bool { return strings.Count(r.out, "SYNCED") == 2 }, "proxy-status")
-	s.env = append(s.env, "PGMESH_DISCOVERY="+d.at.HTTP.String())
+	d := clitest.Discover(s.t, serve.Sources{MCP: serve.MCP{Addresses: []string{s.mesh.Address}, Protocol: mcp.Auto}})
+	d.Connect("sidecar~10.0.0.1~vm-1.default~default.svc.cluster.local", "", push.ClusterType, push.ListenerType)
+	d.Until(func(r clitest.Result) bool { return strings.Count(r.Out, "SYNCED") == 2 }, "proxy-status")
+	s.env = append(s.env, "PGMESH_DISCOVERY="+d.At.HTTP.String())
 }
 
 func (s *shell) run(line string) (code int, told string) {
 	s.t.Helper()
-	cmd := exec.CommandContext(s.t.Context(), "sh", "-c", strings.ReplaceAll(line, "127.0.0.1:15020 ", s.mesh.address+" "))
+	cmd := exec.CommandContext(s.t.Context(), "sh", "-c", strings.ReplaceAll(line, "127.0.0.1:15020 ", s.mesh.Address+" "))
 	cmd.Dir, cmd.Env = s.dir, s.env
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

@@ -4,18 +4,20 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
 )
 
 // Every form of the protocol must read the same.
 func TestProtocolsReadTheSame(t *testing.T) {
 	t.Parallel()
-	m := bookinfo(t)
-	want := m.ok("get", "vs,dr", "-A", "-o", "json")
+	m := clitest.Bookinfo(t)
+	want := m.OK("get", "vs,dr", "-A", "-o", "json")
 	for _, protocol := range []string{"auto", "xds", "delta", "legacy"} {
-		require.JSONEq(t, want, m.ok("get", "vs,dr", "-A", "-o", "json", "--protocol", protocol), protocol)
+		require.JSONEq(t, want, m.OK("get", "vs,dr", "-A", "-o", "json", "--protocol", protocol), protocol)
 	}
-	r := run(t.Context(), "", map[string]string{"PGMESH_PROTOCOL": "carrier-pigeon"}, "get", "vs")
-	require.Equal(t, 2, r.code)
-	require.Contains(t, r.err, "PGMESH_PROTOCOL")
-	require.Equal(t, "auto\nxds\ndelta\nlegacy\n:4\n", run(t.Context(), "", nil, "__complete", "get", "--protocol", "").out)
+	r := clitest.Run(t.Context(), "", map[string]string{"PGMESH_PROTOCOL": "carrier-pigeon"}, "get", "vs")
+	require.Equal(t, 2, r.Code)
+	require.Contains(t, r.Err, "PGMESH_PROTOCOL")
+	require.Equal(t, "auto\nxds\ndelta\nlegacy\n:4\n", clitest.Run(t.Context(), "", nil, "__complete", "get", "--protocol", "").Out)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/kit/reload"
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
 )
 
 // purse holds one token.
@@ -53,7 +54,7 @@ func serveSecurely(t *testing.T, a *certtest.Authority, secret string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s := grpc.NewServer(grpc.Creds(credentials.NewTLS(loaded.Config())), grpc.StreamInterceptor(guard.Stream), grpc.UnaryInterceptor(guard.Unary))
-	discoveryv3.RegisterAggregatedDiscoveryServiceServer(s, stock{})
+	discoveryv3.RegisterAggregatedDiscoveryServiceServer(s, clitest.Stock{})
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	t.Cleanup(func() {
@@ -85,11 +86,11 @@ func TestTLS(t *testing.T) {
 		"a certificate":                  {"--tls-cert", cert, "--tls-key", key},
 		"both, and the server by its id": {"--tls-cert", otherCert, "--tls-key", otherKey, "--token-file", tokenFile, "--tls-server-id", "spiffe://mesh/mcp-server"},
 	} {
-		r := run(t.Context(), "", nil, append(trusting, more...)...)
-		require.Equal(t, result{0, "virtualservice.networking.istio.io/default/reviews\n", ""}, r, name)
+		r := clitest.Run(t.Context(), "", nil, append(trusting, more...)...)
+		require.Equal(t, clitest.Result{Code: 0, Out: "virtualservice.networking.istio.io/default/reviews\n", Err: ""}, r, name)
 	}
 	env := map[string]string{"PGMESH_SERVER": address, "PGMESH_TLS_CA": ca, "PGMESH_TOKEN": secret}
-	require.Zero(t, run(t.Context(), "", env, "get", "vs").code)
+	require.Zero(t, clitest.Run(t.Context(), "", env, "get", "vs").Code)
 
 	for name, tt := range map[string]struct {
 		more []string
@@ -106,15 +107,15 @@ func TestTLS(t *testing.T) {
 		"both ways":              {[]string{"--insecure"}, 2, "--insecure and the flags for TLS exclude each other"},
 		"two tokens":             {[]string{"--token", secret, "--token-file", tokenFile}, 2, "--token and --token-file: give one of them"},
 	} {
-		r := run(t.Context(), "", nil, append(trusting, tt.more...)...)
-		require.Equal(t, tt.code, r.code, "%s: %s", name, r.err)
-		require.Contains(t, r.err, tt.says, name)
-		require.NotContains(t, r.err, secret, name)
+		r := clitest.Run(t.Context(), "", nil, append(trusting, tt.more...)...)
+		require.Equal(t, tt.code, r.Code, "%s: %s", name, r.Err)
+		require.Contains(t, r.Err, tt.says, name)
+		require.NotContains(t, r.Err, secret, name)
 	}
-	r := run(t.Context(), "", nil, "get", "vs", "--server", address)
-	require.Equal(t, 4, r.code)
-	require.Contains(t, r.err, "Name the authority that vouches for it with --tls-ca")
-	r = run(t.Context(), "", nil, "get", "vs", "--server", address, "--insecure")
-	require.Equal(t, 4, r.code)
-	require.Contains(t, r.err, "It may speak TLS alone: leave --insecure out")
+	r := clitest.Run(t.Context(), "", nil, "get", "vs", "--server", address)
+	require.Equal(t, 4, r.Code)
+	require.Contains(t, r.Err, "Name the authority that vouches for it with --tls-ca")
+	r = clitest.Run(t.Context(), "", nil, "get", "vs", "--server", address, "--insecure")
+	require.Equal(t, 4, r.Code)
+	require.Contains(t, r.Err, "It may speak TLS alone: leave --insecure out")
 }

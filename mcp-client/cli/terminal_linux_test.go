@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
 	"github.com/pgmesh/pgmesh/mcp-client/cli"
 )
 
@@ -53,11 +54,11 @@ func TestWaitingOnTerminal(t *testing.T) {
 
 func TestTerminalHasColours(t *testing.T) {
 	t.Parallel()
-	m := bookinfo(t)
+	m := clitest.Bookinfo(t)
 	for want, env := range map[string]map[string]string{"\x1b[1mrevision": {}, "revision 1": {"NO_COLOR": "1"}, "revision 1 ": {"TERM": "dumb"}} {
 		screen, terminal := openTerminal(t)
 		program := cli.Program{In: strings.NewReader(""), Out: terminal, Err: terminal, Getenv: func(name string) string { return env[name] }}
-		require.Zero(t, program.Run(t.Context(), []string{"watch", "vs/reviews", "--count", "1", "--server", m.address, "--insecure"}))
+		require.Zero(t, program.Run(t.Context(), []string{"watch", "vs/reviews", "--count", "1", "--server", m.Address, "--insecure"}))
 		line, err := bufio.NewReader(screen).ReadString('\n')
 		require.NoError(t, err)
 		require.True(t, strings.HasPrefix(line, want), "%q", line)
@@ -67,9 +68,9 @@ func TestTerminalHasColours(t *testing.T) {
 // Control characters are kept in files and pipes, and escaped on a terminal.
 func TestATerminalIsNotDrivenByWhatOthersWrote(t *testing.T) {
 	t.Parallel()
-	m := bookinfo(t)
-	m.execute(`UPDATE mesh.virtual_services SET annotations = jsonb_build_object('text', U&'title \001b]0;owned\0007 \009b1A \202e') WHERE name = 'reviews'`)
-	m.await(2)
+	m := clitest.Bookinfo(t)
+	m.Execute(`UPDATE mesh.virtual_services SET annotations = jsonb_build_object('text', U&'title \001b]0;owned\0007 \009b1A \202e') WHERE name = 'reviews'`)
+	m.Await(2)
 	for command, there := range map[string]string{
 		"get vs/reviews -o yaml": `\u202e`, "get vs/reviews -o json": `\u009b1A \u202e`, "get vs/reviews -o jsonpath={.metadata.annotations.text}": `\u001b]0;owned`,
 		"export --kind vs": `\u202e`, "describe vs/reviews": `\u001b]0;owned\u0007 \u009b1A \u202e`, "watch vs/reviews --count 1 -o yaml": `\u202e`, "snapshot save -": `\u009b1A`,
@@ -81,7 +82,7 @@ func TestATerminalIsNotDrivenByWhatOthersWrote(t *testing.T) {
 			seen <- string(all)
 		}()
 		program := cli.Program{In: strings.NewReader(""), Out: terminal, Err: terminal, Getenv: func(string) string { return "" }}
-		require.Zero(t, program.Run(t.Context(), append(strings.Fields(command), "--color", "never", "--server", m.address, "--insecure")))
+		require.Zero(t, program.Run(t.Context(), append(strings.Fields(command), "--color", "never", "--server", m.Address, "--insecure")))
 		terminal.Close()
 		shown := <-seen
 		require.Contains(t, shown, there, command)

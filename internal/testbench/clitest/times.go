@@ -1,0 +1,13 @@
+package clitest
+
+import "regexp"
+
+var clock = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`)
+
+// WithoutClocks hides times as people are shown them.
+func WithoutClocks(text string) string { return clock.ReplaceAllString(text, "<time>") }
+
+var times = regexp.MustCompile(`(?m)^\s*"?creationTimestamp.*\n|,\s*"creationTimestamp": "[^"]*"`)
+
+// WithoutTimes removes the times at which resources were made.
+func WithoutTimes(text string) string { return times.ReplaceAllString(text, "") }

@@ -1,0 +1,84 @@
+package history_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
+)
+
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	m := clitest.Eventful(t)
+	lines := strings.Split(clitest.WithoutClocks(m.OK("history")), "\n")
+	require.Len(t, lines, 6)
+	require.Regexp(t, `^REVISION   TIME +AUTHOR +RESOURCES   MESSAGE$`, lines[0])
+	require.Regexp(t, `^4 +<time> +\S+ +1 +prod is gone$`, lines[1])
+	require.Regexp(t, `^3 +<time> +\S+ +1 +ratings are new$`, lines[2])
+	require.Contains(t, m.OK("history", "-o", "wide"), "mcp-client")
+	require.Equal(t, "4\n3\n2\n1\n", m.OK("history", "-o", "name"))
+	for want, args := range map[string][]string{
+		"2\n1\n":    {"vs/reviews"},
+		"4\n1\n":    {"vs/reviews", "-n", "prod"},
+		"4\n2\n1\n": {"vs", "reviews", "prod/reviews"},
+		"3\n2\n1\n": {"vs"},
+		"4\n":       {"--limit", "1"},
+		"2\n":       {"--message", "CANARY"},
+		"":          {"--author", "nobody"},
+	} {
+		require.Equal(t, want, m.OK(append([]string{"history", "-o", "name"}, args...)...), "%v", args)
+	}
+	require.Equal(t, "4\n3\n2\n1\n", m.OK("history", "-o", "name", "--since", "1h"))
+	require.Empty(t, m.OK("history", "-o", "name", "--until", "1h"))
+	require.Equal(t, "4\n3\n2\n1\n", m.OK("history", "-o", "name", "--kind", "vs"))
+	require.Equal(t, "4\n1\n", m.OK("history", "-o", "name", "-n", "prod"))
+	require.Equal(t, clitest.Result{Err: "no revision found\n"}, m.Run("history", "wasmplugins"))
+}
+
+func TestHistoryShowsChanges(t *testing.T) {
+	t.Parallel()
+	m := clitest.Eventful(t)
+	require.Regexp(t, `^revision 4  <time>  \S+ \(mcp-client.*\)
+    prod is gone
+  deleted  virtualservice prod/reviews
+revision 3  <time>  \S+ \(mcp-client.*\)
+    ratings are new
+    and more
+  created  virtualservice default/ratings
+$`, clitest.WithoutClocks(m.OK("history", "--changes", "--limit", "2")))
+	shown := m.OK("history", "vs/reviews", "--diff", "--limit", "1")
+	require.Contains(t, shown, "    -        host: v1\n    +        host: v2\n")
+	var list []struct {
+		Revision int
+		Message  string
+		Changes  []struct{ Action, Name, Diff string }
+	}
+	require.NoError(t, json.Unmarshal([]byte(m.OK("history", "vs/reviews", "--diff", "-o", "json")), &list))
+	require.Len(t, list, 2)
+	require.Equal(t, "changed", list[0].Changes[0].Action)
+	require.Len(t, list[1].Changes, 1, "the other resources of the revision were not asked for")
+	require.Equal(t, 2, m.Run("history", "--since", "yesterday").Code)
+	require.Equal(t, 2, m.Run("history", "nothing").Code)
+}
+
+// A history of many revisions, and a revision of many changes, are complete.
+func TestLongHistory(t *testing.T) {
+	t.Parallel()
+	m := clitest.Start(t)
+	m.Execute(`DO $$ BEGIN FOR i IN 1..1100 LOOP
+		PERFORM set_config('mesh.message', 'number ' || i, true);
+		INSERT INTO mesh.workload_entries (namespace, name, address) VALUES ('default', 'w' || i, '10.0.0.1');
+		COMMIT;
+	END LOOP; END $$`)
+	require.Equal(t, 1100, strings.Count(m.OK("history", "--limit", "0", "-o", "name"), "\n"))
+	require.Equal(t, 1050, strings.Count(m.OK("history", "--limit", "1050", "-o", "name"), "\n"))
+	require.Equal(t, 20, strings.Count(m.OK("history", "-o", "name"), "\n"))
+	r := m.Run("diff", "1", "-o", "name")
+	require.Equal(t, 1, r.Code, r.Err)
+	require.Equal(t, 1099, strings.Count(r.Out, "\n"))
+	dry := m.OK("restore", "--to", "1", "--dry-run", "-o", "name")
+	require.Equal(t, 1099, strings.Count(dry, "\n"))
+}

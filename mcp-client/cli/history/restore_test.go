@@ -1,0 +1,52 @@
+package history_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
+)
+
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	m := clitest.Eventful(t)
+	dry := m.OK("restore", "--to", "1", "--dry-run")
+	require.Contains(t, dry, "virtualservice default/ratings deleted\n")
+	require.Contains(t, dry, "virtualservice prod/reviews created\n")
+	require.Contains(t, dry, "dry run: nothing was changed\n")
+	require.Equal(t, "virtualservice default/reviews configured\nrevision 5\n", m.OK("restore", "vs/reviews", "--to", "1", "-m", "as it was"))
+	require.Equal(t, "virtualservice prod/reviews created\nrevision 6\n", m.OK("restore", "-n", "prod", "--to", "2"))
+	require.Equal(t, "nothing to change\n", m.OK("restore", "--kind", "dr", "--to", "1"))
+	require.Contains(t, m.OK("restore", "--to", "3", "--yes"), "revision 7\n")
+	var message string
+	m.Query("SELECT message FROM mesh.revisions WHERE revision = 5", &message)
+	require.Equal(t, "as it was", message)
+
+	for answer, args := range map[string][]string{
+		"say with --to":                  {"restore"},
+		"is not a revision":              {"restore", "--to", "soon"},
+		"this restores the whole mesh":   {"restore", "--to", "1"},
+		"of several kinds or namespaces": {"restore", "--to", "1", "vs/a", "dr/b"},
+		"unknown kind":                   {"restore", "--to", "1", "nothing/a"},
+	} {
+		r := m.Run(args...)
+		require.Equal(t, 2, r.Code, r.Err)
+		require.Contains(t, r.Err, answer)
+	}
+	require.Equal(t, 1, m.Run("restore", "--to", "99", "--yes").Code)
+}
+
+func TestRevert(t *testing.T) {
+	t.Parallel()
+	m := clitest.Eventful(t)
+	require.Equal(t, "virtualservice default/reviews reverted\ndry run: nothing was changed\n", m.OK("revert", "2", "--dry-run"))
+	require.Equal(t, "virtualservice default/reviews reverted\nrevision 5\n", m.OK("revert", "2"))
+	r := m.Run("revert", "1")
+	require.Equal(t, 1, r.Code)
+	require.Contains(t, r.Out, "virtualservice default/reviews left as it is, changed by revision 5\n")
+	require.Contains(t, r.Err, "not all of the revision was taken back")
+	require.Equal(t, 2, m.Run("revert", "zero").Code)
+	require.Equal(t, 2, m.Run("revert").Code)
+	require.Equal(t, 1, m.Run("revert", "99").Code)
+}

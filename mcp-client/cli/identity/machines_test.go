@@ -1,0 +1,51 @@
+package identity_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
+)
+
+func TestMachines(t *testing.T) {
+	t.Parallel()
+	m := clitest.Start(t)
+	m.Execute(`INSERT INTO mesh.workload_groups (namespace, name, spec) VALUES ('shop', 'cart', '{"template": {}}')`)
+	require.Contains(t, m.OK("machines", "list", "-A"), "NAMESPACE")
+	m.Register(m.Store())
+
+	list := m.OK("machines", "list", "-A")
+	require.Regexp(t, `shop +cart-1 +cart +10.0.0.1 +gone +healthy `, list)
+	require.Regexp(t, `shop +cart-2 +cart +10.0.0.2 +here +unhealthy `, list)
+	require.Regexp(t, `shop +cart-2 +carts +10.0.0.2 +refused +healthy `, list)
+	require.NotContains(t, m.OK("machines", "list", "-A", "--group", "carts"), "cart-1")
+	require.NotContains(t, m.OK("machines", "list", "-n", "default"), "cart-1")
+	require.Regexp(t, `cart-10.0.0.1 +- +eu/a +default +- +eu-1 +eu-mcp`, m.OK("machines", "list", "-A", "-o", "wide"))
+	require.Equal(t, "cart-1\n", m.OK("machines", "list", "-A", "--group", "cart", "-o", "jsonpath={[0].machine}{\"\\n\"}"))
+	var tree []map[string]any
+	require.NoError(t, json.Unmarshal([]byte(m.OK("machines", "show", "cart-2", "-o", "json")), &tree))
+	require.Len(t, tree, 2)
+	require.Equal(t, "GET /: 503", tree[0]["detail"])
+	require.Contains(t, tree[1]["refused"], "there is no WorkloadGroup shop/carts: write it")
+
+	shown := m.OK("machines", "show", "cart-2")
+	require.Regexp(t, `Entry: +cart-10.0.0.2\n`, shown)
+	require.Regexp(t, `Entry: +none\n`, shown)
+	require.Regexp(t, `Ports: +admin=9000, http=8080\n`, shown)
+	require.Regexp(t, `Discovery: +eu-1, through eu-mcp\n`, shown)
+	require.Contains(t, m.OK("machines", "show", "cart-2", "-o", "yaml"), "machine: cart-2")
+
+	require.Contains(t, m.Run("machines", "show", "cart-3", "-n", "shop").Err, "no machine cart-3 has registered a service in shop")
+	require.Contains(t, m.Run("machines", "remove", "cart-1").Err, "name one namespace by -n")
+	require.Contains(t, m.Run("machines", "remove", "-n", "shop", "cart-3").Err, "there is no machine cart-3 in the namespace shop")
+	require.Contains(t, m.Run("machines", "remove", "-n", "shop", "cart-2").Err, "the machine cart-2 is connected to the discovery eu-1 (stop its agent, or revoke it")
+	require.Equal(t, "removed shop/cart-1, with one service\n", m.OK("machines", "remove", "-n", "shop", "cart-1"))
+	require.Equal(t, "removed shop/cart-2, with 2 services\n", m.OK("machines", "remove", "-n", "shop", "cart-2", "--force"))
+	require.NotContains(t, m.OK("machines", "list", "-A"), "cart-")
+	var newest int64
+	m.Query("SELECT max(revision) FROM mesh.transactions", &newest)
+	m.Await(newest)
+	require.Empty(t, m.OK("get", "workloadentries", "-A", "-o", "name"))
+}

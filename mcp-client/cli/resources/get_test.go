@@ -1,0 +1,112 @@
+package resources_test
+
+import (
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
+)
+
+var ages = regexp.MustCompile(`(?m)\d+s$`)
+
+func TestGetPrintsTables(t *testing.T) {
+	t.Parallel()
+	m := clitest.Bookinfo(t)
+	for args, want := range map[[3]string]string{
+		{"get", "vs"}: `NAMESPACE   NAME      GATEWAYS   HOSTS                 AGE
+default     ratings   mesh       ratings.example.com   <age>
+default     reviews   mesh       reviews.example.com   <age>
+`,
+		{"get", "virtualservices", "-A"}: `NAMESPACE   NAME      GATEWAYS   HOSTS                 AGE
+default     ratings   mesh       ratings.example.com   <age>
+default     reviews   mesh       reviews.example.com   <age>
+prod        reviews   mesh       reviews.example.com   <age>
+`,
+		{"get", "vs", "-owide"}: `NAMESPACE   NAME      GATEWAYS   HOSTS                 DESTINATIONS   AGE
+default     ratings   mesh       ratings.example.com   ratings-v1     <age>
+default     reviews   mesh       reviews.example.com   reviews-v1     <age>
+`,
+		{"get", "vs/prod/reviews", "dr/reviews"}: `NAMESPACE   NAME                     GATEWAYS   HOSTS                 AGE
+prod        virtualservice/reviews   mesh       reviews.example.com   <age>
+
+NAMESPACE   NAME                      HOST      SUBSETS       AGE
+default     destinationrule/reviews   reviews   v1,v2,v3 +2   <age>
+`,
+		{"get", "gtw"}: `NAMESPACE   NAME   CLASS    PORTS     AGE
+default     edge   pgmesh   80,8080   <age>
+`,
+		{"get", "gatewayclasses"}: `NAME     CONTROLLER             AGE
+pgmesh   pgmesh.io/controller   <age>
+`,
+		{"get", "all", "-lapp"}: `NAMESPACE   NAME                     GATEWAYS   HOSTS                 AGE
+default     virtualservice/ratings   mesh       ratings.example.com   <age>
+default     virtualservice/reviews   mesh       reviews.example.com   <age>
+
+NAMESPACE   NAME                                     CLASS    PORTS     AGE
+default     gateway.gateway.networking.k8s.io/edge   pgmesh   80,8080   <age>
+`,
+		{"get", "vs", "-lapp in (ratings)"}: `NAMESPACE   NAME      GATEWAYS   HOSTS                 AGE
+default     ratings   mesh       ratings.example.com   <age>
+`,
+	} {
+		var given []string
+		for _, a := range args {
+			if a != "" {
+				given = append(given, a)
+			}
+		}
+		require.Equal(t, want, ages.ReplaceAllString(m.OK(given...), "<age>"), "%v", given)
+	}
+}
+
+func TestGetOutputCanBeApplied(t *testing.T) {
+	t.Parallel()
+	m := clitest.Bookinfo(t)
+	require.Equal(t, clitest.VirtualService("prod", "reviews", "reviews-v2"), clitest.WithoutTimes(m.OK("get", "vs", "reviews", "-n", "prod", "-o", "yaml")))
+	require.JSONEq(t, `{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass", "metadata": {"name": "pgmesh"}, "spec": {"controllerName": "pgmesh.io/controller"}}`,
+		clitest.WithoutTimes(m.OK("get", "gc", "pgmesh", "-o", "json")))
+	require.Equal(t, "gateway.gateway.networking.k8s.io/default/edge\n", m.OK("get", "gateways.gateway.networking.k8s.io", "-o", "name"))
+	for _, format := range []string{"yaml", "json"} {
+		everything := m.OK("get", "all", "-A", "-o", format)
+		r := m.Pipe(everything, "apply", "-f", "-")
+		require.Zero(t, r.Code, r.Err)
+		require.Regexp(t, `^([a-z0-9.]+ \S+ unchanged\n){6}nothing to change\n$`, r.Out)
+	}
+	for _, reference := range []string{"virtualservice.networking.istio.io/prod/reviews", "gatewayclass.gateway.networking.k8s.io/pgmesh"} {
+		require.Equal(t, reference+"\n", m.OK("get", reference, "-o", "name"))
+	}
+}
+
+func TestGetMissingResource(t *testing.T) {
+	t.Parallel()
+	m := clitest.Bookinfo(t)
+	for args, want := range map[[3]string]clitest.Result{
+		{"get", "vs", "reviws"}:               {Code: 1, Out: "", Err: "error: VirtualService default/reviws: not found (did you mean \"reviews\"?)\n"},
+		{"get", "vs/prod/ratings"}:            {Code: 1, Out: "", Err: "error: VirtualService prod/ratings: not found (there is one in the namespace default)\n"},
+		{"get", "gc", "other-altogether"}:     {Code: 1, Out: "", Err: "error: GatewayClass other-altogether: not found\n"},
+		{"get", "wasmplugins"}:                {Code: 0, Out: "", Err: "nothing found in namespace default\n"},
+		{"get", "vs", "-lapp=nothing"}:        {Code: 0, Out: "", Err: "nothing found in namespace default\n"},
+		{"get", "wasmplugins", "-oyaml"}:      {Code: 0, Out: "", Err: ""},
+		{"get", "vs", "-l=a b"}:               {Code: 2, Out: "", Err: ""},
+		{"get", "virtualservise"}:             {Code: 2, Out: "", Err: "error: unknown kind \"virtualservise\" (did you mean \"VirtualService\"?) (see mcp-client get --help)\n"},
+		{"get", "vs/reviews", "vs"}:           {Code: 2, Out: "", Err: "error: \"vs\" is not of the form KIND/NAME, as the first argument is (see mcp-client get --help)\n"},
+		{"get", "vs/reviews", "--labels=foo"}: {Code: 2, Out: "", Err: "error: unknown flag: --labels (see mcp-client get --help)\n"},
+	} {
+		var given []string
+		for _, a := range args {
+			if a != "" {
+				given = append(given, a)
+			}
+		}
+		got := m.Run(given...)
+		if want.Err == "" {
+			require.Equal(t, want.Code, got.Code, "%v: %s", given, got.Err)
+			continue
+		}
+		require.Equal(t, want, got, "%v", given)
+	}
+	r := m.Run("get", "vs", "reviews", "nothing-like-it", "-o", "name")
+	require.Equal(t, clitest.Result{Code: 1, Out: "virtualservice.networking.istio.io/default/reviews\n", Err: "error: VirtualService default/nothing-like-it: not found\n"}, r)
+}
