@@ -20,19 +20,19 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
 )
 
-// purse holds one token.
-type purse struct {
+// oneToken knows one token.
+type oneToken struct {
 	caller.NoTokens
 
 	hash  caller.TokenHash
 	token caller.Token
 }
 
-func (p purse) Find(_ context.Context, hash caller.TokenHash) (caller.Token, error) {
-	if hash != p.hash {
+func (o oneToken) Find(_ context.Context, hash caller.TokenHash) (caller.Token, error) {
+	if hash != o.hash {
 		return caller.Token{}, caller.ErrUnknownToken
 	}
-	return p.token, nil
+	return o.token, nil
 }
 
 // serveSecurely serves like stock, over TLS, to the bearers of a token and to clients whose certificate is
@@ -49,7 +49,7 @@ func serveSecurely(t *testing.T, a *certtest.Authority, secret string) string {
 	require.NoError(t, err)
 	guard := caller.NewGuard(caller.Config{
 		Allowed: func() caller.AllowList { return rules },
-		Tokens:  purse{hash: caller.HashOf(secret), token: caller.Token{Name: "ci", Scopes: []caller.Scope{{Verb: caller.Read}}}},
+		Tokens:  oneToken{hash: caller.HashOf(secret), token: caller.Token{Name: "ci", Scopes: []caller.Scope{{Verb: caller.Read}}}},
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
