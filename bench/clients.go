@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pgmesh/pgmesh/bench/child"
-	"github.com/pgmesh/pgmesh/bench/machine"
 	"github.com/pgmesh/pgmesh/bench/timing"
+	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 )
 
 // The aims for a thousand clients.
@@ -50,7 +50,7 @@ func benchClients(ctx context.Context, o options) error {
 	}
 	defer floor.Stop()
 	defer bare.Stop()
-	start := machine.Now()
+	start := usage.Now()
 	var all, first, least []time.Duration
 	for i := range o.warmup + o.changes {
 		reached, err := reach(ctx, conn, crowd, i)
@@ -72,12 +72,12 @@ func benchClients(ctx context.Context, o options) error {
 
 // weigh connects the clients, leaves them idle, and prints what they cost the server.
 func weigh(ctx context.Context, o options, s *served) (*child.Process, error) {
-	before := machine.MemoryOf(s.program.Pid())
+	before := usage.MemoryOf(s.program.Pid())
 	crowd, took, err := startCrowd("crowd", s.address, o.clients)
 	if err != nil {
 		return nil, err
 	}
-	connected := machine.MemoryOf(s.program.Pid())
+	connected := usage.MemoryOf(s.program.Pid())
 	fmt.Fprintf(os.Stderr, "%d clients are connected and left alone for %s …\n", o.clients, o.rest)
 	select {
 	case <-time.After(o.rest):
@@ -85,7 +85,7 @@ func weigh(ctx context.Context, o options, s *served) (*child.Process, error) {
 		crowd.Stop()
 		return nil, ctx.Err()
 	}
-	rested := machine.MemoryOf(s.program.Pid())
+	rested := usage.MemoryOf(s.program.Pid())
 	each := (rested.Now - before.Now) / int64(o.clients)
 	fmt.Fprintf(os.Stdout, "\n%d clients were served within %s; the server had %s before they came, %s then, and %s when they had been idle for %s:\n"+
 		"%.1f kB a client (aim: under %d kB, %s)\n", o.clients, took.Round(time.Millisecond), megabytes(before.Now), megabytes(connected.Now),

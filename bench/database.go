@@ -9,8 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pgmesh/pgmesh/bench/machine"
 	"github.com/pgmesh/pgmesh/bench/timing"
+	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/embedded"
 )
@@ -67,6 +67,6 @@ func (t timesTable) line(name string, sorted []time.Duration) {
 }
 
 // meanwhile prints how quiet the machine was.
-func meanwhile(start machine.Time) {
-	fmt.Fprintf(os.Stdout, "\nMachine meanwhile: %s\n", machine.Now().Since(start))
+func meanwhile(start usage.Time) {
+	fmt.Fprintf(os.Stdout, "\nMachine meanwhile: %s\n", usage.Now().Since(start))
 }

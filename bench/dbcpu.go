@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/pgmesh/pgmesh/bench/machine"
+	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 )
 
 // Postgres' processor time is counted in hundredths of a second, so the cost of a change is measured over
@@ -25,13 +25,13 @@ type databaseCost struct {
 // costOf measures a server's processor time: while idle, for changes of the product, and for those of the
 // floor.
 func costOf(ctx context.Context, pid int, product, floor func(context.Context, int) (sample, error)) (c databaseCost, err error) {
-	before := machine.TreeCPUOf(pid)
+	before := usage.TreeCPUOf(pid)
 	select {
 	case <-time.After(idleFor):
 	case <-ctx.Done():
 		return c, ctx.Err()
 	}
-	c.IdleSecond = (machine.TreeCPUOf(pid) - before) / (idleFor / time.Second)
+	c.IdleSecond = (usage.TreeCPUOf(pid) - before) / (idleFor / time.Second)
 	if c.Change, err = c.ofEach(ctx, pid, product); err != nil {
 		return c, err
 	}
@@ -40,14 +40,14 @@ func costOf(ctx context.Context, pid int, product, floor func(context.Context, i
 }
 
 func (c databaseCost) ofEach(ctx context.Context, pid int, change func(context.Context, int) (sample, error)) (time.Duration, error) {
-	before, begin := machine.TreeCPUOf(pid), time.Now()
+	before, begin := usage.TreeCPUOf(pid), time.Now()
 	for i := range changesCost {
 		if _, err := change(ctx, -2-i); err != nil { // numbers not used by earlier changes
 			return 0, err
 		}
 	}
 	idle := time.Duration(time.Since(begin).Seconds() * float64(c.IdleSecond))
-	return (machine.TreeCPUOf(pid) - before - idle) / changesCost, nil
+	return (usage.TreeCPUOf(pid) - before - idle) / changesCost, nil
 }
 
 func (c databaseCost) report(w io.Writer) {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pgmesh/pgmesh/bench/machine"
 	"github.com/pgmesh/pgmesh/bench/timing"
+	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 )
 
 // changedResources is how many resources change between the compared revisions.
@@ -44,7 +44,7 @@ func benchDiff(ctx context.Context, _ options) error {
 		}
 	}
 	fmt.Fprintf(os.Stdout, "\nmesh.diff of two revisions, %d virtual services of one to ten routes changed, medians of 5\n\n", changedResources)
-	start := machine.Now()
+	start := usage.Now()
 	for _, what := range []struct {
 		name string
 		from int

@@ -14,8 +14,8 @@ import (
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/pgmesh/pgmesh/bench/realenvoy"
 	"github.com/pgmesh/pgmesh/internal/kit/process"
+	"github.com/pgmesh/pgmesh/internal/testbench/realenvoy"
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
 )
 

@@ -17,8 +17,8 @@ import (
 
 	"github.com/pgmesh/pgmesh/bench/bare"
 	"github.com/pgmesh/pgmesh/bench/child"
-	"github.com/pgmesh/pgmesh/bench/machine"
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
+	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
@@ -54,12 +54,12 @@ func benchFresh(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	loaded := machine.MemoryOf(s.program.Pid())
-	start := machine.Now()
+	loaded := usage.MemoryOf(s.program.Pid())
+	start := usage.Now()
 	var light, library, bare []received
 	var serving int64
 	for range o.fresh {
-		if err := machine.ForgetPeak(s.program.Pid()); err != nil {
+		if err := usage.ForgetPeak(s.program.Pid()); err != nil {
 			return err
 		}
 		for _, way := range []struct {
@@ -77,14 +77,14 @@ func benchFresh(ctx context.Context, o options) error {
 			}
 			*way.into = append(*way.into, r)
 		}
-		serving = max(serving, machine.MemoryOf(s.program.Pid()).Peak)
+		serving = max(serving, usage.MemoryOf(s.program.Pid()).Peak)
 	}
-	reportFresh(light, library, bare, machine.Memory{Now: loaded.Now, Peak: loaded.Peak}, serving)
+	reportFresh(light, library, bare, usage.Memory{Now: loaded.Now, Peak: loaded.Peak}, serving)
 	meanwhile(start)
 	return nil
 }
 
-func reportFresh(light, library, bare []received, loaded machine.Memory, serving int64) {
+func reportFresh(light, library, bare []received, loaded usage.Memory, serving int64) {
 	data, resources := light[0].Bytes, light[0].Resources
 	fmt.Fprintf(os.Stdout, "\n%d resources, %s, to a fresh client over loopback, %d times each in turns\n\n", resources, megabytes(data), len(light))
 	fmt.Fprintf(os.Stdout, "%-36s %9s %9s %12s %16s %14s\n", "", "median", "slowest", "MB/s", "resources/s", "client's CPU")
@@ -174,11 +174,11 @@ func clientCommands() []*cobra.Command {
 	telling := func(receive func(ctx context.Context, args []string, into *received) error) func(context.Context, []string) error {
 		return func(ctx context.Context, args []string) error {
 			var r received
-			start, began := time.Now(), machine.OwnCPU()
+			start, began := time.Now(), usage.OwnCPU()
 			if err := receive(ctx, args, &r); err != nil {
 				return err
 			}
-			r.Took, r.PeakRSS, r.CPU = time.Since(start), machine.MemoryOf(os.Getpid()).Peak, machine.OwnCPU()-began
+			r.Took, r.PeakRSS, r.CPU = time.Since(start), usage.MemoryOf(os.Getpid()).Peak, usage.OwnCPU()-began
 			return json.NewEncoder(os.Stdout).Encode(r)
 		}
 	}

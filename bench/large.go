@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
-	"github.com/pgmesh/pgmesh/bench/machine"
 	"github.com/pgmesh/pgmesh/bench/timing"
+	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 	"github.com/pgmesh/pgmesh/store"
 )
 
@@ -36,7 +36,7 @@ func benchLarge(ctx context.Context, o options) error {
 		return err
 	}
 	rows := meshRows(o.resources)
-	start := machine.Now()
+	start := usage.Now()
 	fmt.Fprintf(os.Stdout, "\n%d resources of 5 kinds in one transaction\n\n", len(rows))
 	for _, way := range []struct {
 		name, url string
@@ -153,7 +153,7 @@ func compareSizes(ctx context.Context, o options, small, large string) error {
 		return err
 	}
 	var few, many []time.Duration
-	start := machine.Now()
+	start := usage.Now()
 	for i := range o.warmup + 2*o.changes {
 		for _, m := range []struct {
 			seen *seen

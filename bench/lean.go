@@ -15,8 +15,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pgmesh/pgmesh/bench/realenvoy"
 	"github.com/pgmesh/pgmesh/bench/timing"
+	"github.com/pgmesh/pgmesh/internal/testbench/realenvoy"
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 )
 

@@ -17,9 +17,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pgmesh/pgmesh/bench/machine"
-	"github.com/pgmesh/pgmesh/bench/realenvoy"
+	"github.com/pgmesh/pgmesh/internal/testbench/realenvoy"
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
+	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 	"github.com/pgmesh/pgmesh/store/embedded"
 )
 
@@ -161,7 +161,7 @@ func compare(ctx context.Context, o options, mesh *stack.Stack, postgres *embedd
 	}
 
 	t := times{}
-	start := machine.Now()
+	start := usage.Now()
 	for i := range o.warmup + o.changes {
 		p, err := product.change(ctx, i)
 		if err != nil {
@@ -175,7 +175,7 @@ func compare(ctx context.Context, o options, mesh *stack.Stack, postgres *embedd
 			t.Product, t.Floor = append(t.Product, p), append(t.Floor, f)
 		}
 	}
-	t.Machine = machine.Now().Since(start).String()
+	t.Machine = usage.Now().Since(start).String()
 	t.Database, err = costOf(ctx, postgres.PID(), product.change, floor.change)
 	return &t, err
 }

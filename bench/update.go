@@ -11,8 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pgmesh/pgmesh/bench/machine"
 	"github.com/pgmesh/pgmesh/bench/timing"
+	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 )
 
 // benchUpdates measures one UPDATE of a VirtualService with ten routes, validated and recorded. It alternates
@@ -43,7 +43,7 @@ func benchUpdate(ctx context.Context, o options, fsync string) error {
 		return err
 	}
 	var product, floor []time.Duration
-	start := machine.Now()
+	start := usage.Now()
 	for i := range o.warmup + 2*o.changes {
 		p, err := timeUpdate(ctx, conn, "UPDATE mesh.resources "+newWeight, i)
 		if err != nil {

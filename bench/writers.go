@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/pgmesh/pgmesh/bench/machine"
 	"github.com/pgmesh/pgmesh/bench/timing"
+	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 	"github.com/pgmesh/pgmesh/store"
 )
 
@@ -40,7 +40,7 @@ func benchWriters(ctx context.Context, o options) error {
 		return err
 	}
 	l := &writing{}
-	start, begin := machine.Now(), time.Now()
+	start, begin := usage.Now(), time.Now()
 	followed, err := l.follow(ctx, server.URL(), func() error { return l.write(ctx, server.URL(), o.writing) })
 	if err != nil {
 		return err

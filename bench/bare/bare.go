@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/pgmesh/pgmesh/bench/frames"
+	"github.com/pgmesh/pgmesh/internal/testbench/frames"
 )
 
 // server sends frames to each waiting stream.

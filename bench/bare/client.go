@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/pgmesh/pgmesh/bench/frames"
+	"github.com/pgmesh/pgmesh/internal/testbench/frames"
 )
 
 // Drain asks the server for this many bytes and reads them.

@@ -16,8 +16,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/pgmesh/pgmesh/bench/machine"
 	"github.com/pgmesh/pgmesh/bench/timing"
+	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 )
 
 // aim is how many certificates per second one discovery must sign on two cores.
@@ -79,7 +79,7 @@ func (o *options) run(out io.Writer) error {
 	}
 	defer floor.stop()
 	var ours, bare measured
-	before := machine.Now()
+	before := usage.Now()
 	for range o.turns {
 		for _, turn := range []struct {
 			server *server
@@ -108,7 +108,7 @@ func (o *options) measure(s *server, files *files) (measured, error) {
 		err  error
 	}
 	results := make(chan result)
-	cpu, begun := machine.CPUOf(s.pid), time.Now()
+	cpu, begun := usage.CPUOf(s.pid), time.Now()
 	for range o.workers {
 		go func() {
 			var r result
@@ -126,7 +126,7 @@ func (o *options) measure(s *server, files *files) (measured, error) {
 		r := <-results
 		m.took, err = append(m.took, r.took...), errors.Join(err, r.err)
 	}
-	m.wall, m.cpu = time.Since(begun), machine.CPUOf(s.pid)-cpu
+	m.wall, m.cpu = time.Since(begun), usage.CPUOf(s.pid)-cpu
 	return m, err
 }
 
@@ -139,7 +139,7 @@ func (m *measured) each() time.Duration { return m.cpu / time.Duration(max(1, le
 // onTwoCores is how many certificates per second the server could issue with two cores to itself.
 func (m *measured) onTwoCores() float64 { return 2 / m.each().Seconds() }
 
-func (o *options) report(out io.Writer, ours, bare *measured, before machine.Time) {
+func (o *options) report(out io.Writer, ours, bare *measured, before usage.Time) {
 	fmt.Fprintf(out, "\n%d machines renew their certificates at the same time, each over a new connection with mutual TLS, %d times %s in turns\n\n",
 		o.workers, o.turns, o.lasting)
 	fmt.Fprintf(out, "%-34s %10s %9s %9s %12s %14s\n", "", "a second", "p50", "p99", "CPU of each", "on two cores")
@@ -152,8 +152,8 @@ func (o *options) report(out io.Writer, ours, bare *measured, before machine.Tim
 			timing.Percentile(row.m.took, 99).Round(10*time.Microsecond), row.m.each().Round(time.Microsecond), row.m.onTwoCores())
 	}
 	fmt.Fprintf(out, "\nA second: with the clients on the same machine, %s. On two cores: what the server's own time comes to; aim: %d, %s\n",
-		machine.Processors(), aim, met(ours.onTwoCores() >= aim))
-	fmt.Fprintf(out, "Machine meanwhile: %s\n", machine.Now().Since(before))
+		usage.Processors(), aim, met(ours.onTwoCores() >= aim))
+	fmt.Fprintf(out, "Machine meanwhile: %s\n", usage.Now().Since(before))
 }
 
 func met(yes bool) string {

@@ -20,8 +20,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/pgmesh/pgmesh/bench/machine"
-	"github.com/pgmesh/pgmesh/bench/realenvoy"
+	"github.com/pgmesh/pgmesh/internal/testbench/realenvoy"
+	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 )
 
 type options struct {
@@ -80,7 +80,7 @@ func run(ctx context.Context, o *options) error {
 	}
 	defer m.stop()
 	r := report{options: o}
-	before := machine.Now()
+	before := usage.Now()
 	for i := range o.machines {
 		joined, err := m.measure(ctx, fmt.Sprintf("web-%d", i))
 		if err != nil {
@@ -89,7 +89,7 @@ func run(ctx context.Context, o *options) error {
 		fmt.Fprintf(os.Stderr, "%d of %d: %s\n", i+1, o.machines, joined)
 		r.all = append(r.all, joined)
 	}
-	r.use = machine.Now().Since(before)
+	r.use = usage.Now().Since(before)
 	if o.services > 0 {
 		if r.large, err = m.measureLarge(ctx); err != nil {
 			return err

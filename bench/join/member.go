@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/pgmesh/pgmesh/bench/machine"
 	"github.com/pgmesh/pgmesh/internal/kit/wait"
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
+	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 
@@ -59,7 +59,7 @@ func (m *mesh) measure(ctx context.Context, name string) (*member, error) {
 	if !wait.For(ctx, m.options.rest) {
 		return nil, ctx.Err()
 	}
-	j.rss, j.pss = machine.MemoryOf(p.Pid()).Now, machine.ProportionalOf(p.Pid())
+	j.rss, j.pss = usage.MemoryOf(p.Pid()).Now, usage.ProportionalOf(p.Pid())
 	if err := m.restart(ctx, name, &j); err != nil {
 		return nil, fmt.Errorf("%s: %w\n%s", name, err, p.Log())
 	}

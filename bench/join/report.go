@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pgmesh/pgmesh/bench/machine"
 	"github.com/pgmesh/pgmesh/bench/timing"
+	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 )
 
 // The aims. Every machine must meet them, not only most.
@@ -21,12 +21,12 @@ type report struct {
 	options *options
 	all     []*member
 	large   *member // in a mesh with many services; nil if not measured
-	use     machine.Use
+	use     usage.Use
 }
 
 // print prints all measurements, and reports whether the aims were met.
 func (r *report) print(out io.Writer) bool {
-	fmt.Fprintf(out, "\n%d machines join one after the other, on %s\n\n%-46s %9s %9s %9s\n", len(r.all), machine.Processors(), "", "median", "p95", "max")
+	fmt.Fprintf(out, "\n%d machines join one after the other, on %s\n\n%-46s %9s %9s %9s\n", len(r.all), usage.Processors(), "", "median", "p95", "max")
 	met := r.times(out, "mesh-agent join until the first answer", joinAim, (*member).whole)
 	r.times(out, "  mesh-agent join", 0, func(j *member) time.Duration { return j.join })
 	r.times(out, "  mesh-agent run until Envoy is ready", 0, func(j *member) time.Duration { return j.ready })

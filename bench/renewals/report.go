@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pgmesh/pgmesh/bench/machine"
 	"github.com/pgmesh/pgmesh/bench/timing"
 	"github.com/pgmesh/pgmesh/internal/kit/wait"
+	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 )
 
 // report is the measurement.
@@ -22,14 +22,14 @@ type report struct {
 	failed, expired int64
 	recorded        int
 	discovery, mcp  time.Duration // of processor time
-	memory          machine.Memory
-	use             machine.Use
+	memory          usage.Memory
+	use             usage.Use
 }
 
 // measure lets the machines renew, and checks each second for expired certificates.
 func (m *mesh) measure(ctx context.Context, f *fleet) (*report, error) {
 	discovery, server := m.stack.Discovery.Pid(), m.stack.MCPServer.Pid()
-	discoveryBefore, serverBefore, before, begun := machine.CPUOf(discovery), machine.CPUOf(server), machine.Now(), time.Now()
+	discoveryBefore, serverBefore, before, begun := usage.CPUOf(discovery), usage.CPUOf(server), usage.Now(), time.Now()
 	for tenth := 1; tenth <= 10; tenth++ {
 		for end := begun.Add(m.options.lasting * time.Duration(tenth) / 10); time.Now().Before(end); {
 			if !wait.For(ctx, min(time.Second, time.Until(end))) {
@@ -42,8 +42,8 @@ func (m *mesh) measure(ctx context.Context, f *fleet) (*report, error) {
 		f.mu.Unlock()
 	}
 	r := &report{
-		options: m.options, lasted: time.Since(begun), failed: f.failed.Load(), expired: f.expired.Load(), memory: machine.MemoryOf(discovery),
-		discovery: machine.CPUOf(discovery) - discoveryBefore, mcp: machine.CPUOf(server) - serverBefore, use: machine.Now().Since(before),
+		options: m.options, lasted: time.Since(begun), failed: f.failed.Load(), expired: f.expired.Load(), memory: usage.MemoryOf(discovery),
+		discovery: usage.CPUOf(discovery) - discoveryBefore, mcp: usage.CPUOf(server) - serverBefore, use: usage.Now().Since(before),
 	}
 	f.mu.Lock()
 	r.took, r.left, r.busiest = slices.Sorted(slices.Values(f.took)), slices.Sorted(slices.Values(f.left)), busiest(f.at)
@@ -67,7 +67,7 @@ func busiest(at []time.Time) (most int) {
 func (r *report) print(out io.Writer) bool {
 	rate := float64(len(r.took)) / r.lasted.Seconds()
 	ms := func(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1e3) }
-	fmt.Fprintf(out, "\n%d machines with certificates of %s, for %s, on %s\n\n", r.options.machines, r.options.lifetime, r.lasted.Round(time.Second), machine.Processors())
+	fmt.Fprintf(out, "\n%d machines with certificates of %s, for %s, on %s\n\n", r.options.machines, r.options.lifetime, r.lasted.Round(time.Second), usage.Processors())
 	fmt.Fprintf(out, "%-42s %d, %.1f a second, %d in the busiest\n", "renewals", len(r.took), rate, r.busiest)
 	fmt.Fprintf(out, "%-42s %s median, %s p99, %s max\n", "one takes", ms(timing.Percentile(r.took, 50)), ms(timing.Percentile(r.took, 99)), ms(timing.Percentile(r.took, 100)))
 	fmt.Fprintf(out, "%-42s %s at least, %s median\n", "what was left of the certificate before", timing.Percentile(r.left, 0).Round(100*time.Millisecond), timing.Percentile(r.left, 50).Round(100*time.Millisecond))

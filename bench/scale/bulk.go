@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 
-	"github.com/pgmesh/pgmesh/bench/machine"
+	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 )
 
 // bulk is one transaction with many rows.
@@ -16,10 +16,10 @@ type bulk struct {
 	MB       float64 `json:"mb"`
 	// Pushes is the largest number of messages of one type to a proxy: 1 means that no intermediate state was
 	// pushed.
-	Pushes int64       `json:"pushes_a_proxy_and_type"`
-	CPU    float64     `json:"server_cpu_s"`
-	Peak   float64     `json:"server_peak_mb"`
-	Use    machine.Use `json:"machine"`
+	Pushes int64     `json:"pushes_a_proxy_and_type"`
+	CPU    float64   `json:"server_cpu_s"`
+	Peak   float64   `json:"server_peak_mb"`
+	Use    usage.Use `json:"machine"`
 }
 
 // bulk gives the rows new content for each transaction, so that all of them change.
@@ -35,7 +35,7 @@ func (r *run) bulk(ctx context.Context) error {
 		r.result.Bulk = append(r.result.Bulk, bulk{
 			Rows: len(c.resources), Last: millis(t.last), Median: millis(t.median), Write: millis(t.write),
 			Messages: now.messages - m.totals.messages, MB: megabytes(now.bytes - m.totals.bytes), Pushes: now.most(m.totals),
-			CPU: (machine.CPUOf(pid) - m.cpu).Seconds(), Peak: megabytes(machine.MemoryOf(pid).Peak), Use: machine.Now().Since(m.machine),
+			CPU: (usage.CPUOf(pid) - m.cpu).Seconds(), Peak: megabytes(usage.MemoryOf(pid).Peak), Use: usage.Now().Since(m.machine),
 		})
 	}
 	return nil

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/pgmesh/pgmesh/bench/scale/proxy"
+	"github.com/pgmesh/pgmesh/internal/testbench/proxy"
 )
 
 // change is something written at once, and the signs by which a proxy recognizes it.

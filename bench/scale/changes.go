@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/pgmesh/pgmesh/bench/machine"
 	"github.com/pgmesh/pgmesh/bench/timing"
+	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 )
 
 // changes is the measurement of one kind of change, made one after the other on a quiet system.
@@ -25,9 +25,9 @@ type changes struct {
 	MB       float64 `json:"mb"`
 	CPU      float64 `json:"server_cpu_s"`
 
-	Peak float64     `json:"server_peak_mb"`
-	Load float64     `json:"proxies_cpu_s"` // of the proxies themselves, per change
-	Use  machine.Use `json:"machine"`
+	Peak float64   `json:"server_peak_mb"`
+	Load float64   `json:"proxies_cpu_s"` // of the proxies themselves, per change
+	Use  usage.Use `json:"machine"`
 
 	LastTimes  []float64 `json:"last_proxy_times_ms"`
 	FloorTimes []float64 `json:"floor_last_times_ms"`
@@ -71,7 +71,7 @@ func (r *run) ensureFloor(ctx context.Context) (err error) {
 // change makes one change, waits until all proxies have it, and then has the floor send as much.
 func (r *run) change(ctx context.Context, c change, m *meter) (t times, err error) {
 	timing.Settle()
-	before, load := r.crowd.totals(), machine.OwnCPU()
+	before, load := r.crowd.totals(), usage.OwnCPU()
 	w := r.crowd.expect(c)
 	start, err := r.server.writer.write(ctx, c)
 	if err != nil {
@@ -86,7 +86,7 @@ func (r *run) change(ctx context.Context, c change, m *meter) (t times, err erro
 	if m == nil {
 		return t, nil
 	}
-	m.load += machine.OwnCPU() - load
+	m.load += usage.OwnCPU() - load
 	if r.floor != nil {
 		after := r.crowd.totals()
 		messages := after.messages - before.messages
@@ -104,7 +104,7 @@ func (r *run) change(ctx context.Context, c change, m *meter) (t times, err erro
 // meter measures the resources that a scenario uses.
 type meter struct {
 	run     *run
-	machine machine.Time
+	machine usage.Time
 	totals  totals
 	cpu     time.Duration // of the server
 	load    time.Duration // of the proxies
@@ -113,9 +113,9 @@ type meter struct {
 func (r *run) begin() *meter {
 	pid := r.server.pid()
 	if pid != 0 {
-		_ = machine.ForgetPeak(pid) // the peak of another user's process cannot be reset, and stays that of its whole life
+		_ = usage.ForgetPeak(pid) // the peak of another user's process cannot be reset, and stays that of its whole life
 	}
-	return &meter{run: r, machine: machine.Now(), totals: r.crowd.totals(), cpu: machine.CPUOf(pid)}
+	return &meter{run: r, machine: usage.Now(), totals: r.crowd.totals(), cpu: usage.CPUOf(pid)}
 }
 
 func (m *meter) end(scenario string, all []times) changes {
@@ -132,8 +132,8 @@ func (m *meter) end(scenario string, all []times) changes {
 		Scenario: scenario, Count: len(all), Last: spreadOf(last), Floor: spreadOf(floor),
 		Median: spreadOf(pick(func(t times) time.Duration { return t.median })), Write: spreadOf(pick(func(t times) time.Duration { return t.write })),
 		Messages: float64(now.messages-m.totals.messages) / n, MB: float64(now.bytes-m.totals.bytes) / n / megabyte,
-		CPU: (machine.CPUOf(pid) - m.cpu).Seconds() / n, Load: m.load.Seconds() / n,
-		Peak: megabytes(machine.MemoryOf(pid).Peak), Use: machine.Now().Since(m.machine),
+		CPU: (usage.CPUOf(pid) - m.cpu).Seconds() / n, Load: m.load.Seconds() / n,
+		Peak: megabytes(usage.MemoryOf(pid).Peak), Use: usage.Now().Since(m.machine),
 		LastTimes: allMillis(last), FloorTimes: allMillis(floor),
 	}
 }

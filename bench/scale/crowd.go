@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pgmesh/pgmesh/bench/scale/proxy"
+	"github.com/pgmesh/pgmesh/internal/testbench/proxy"
 )
 
 // crowd is proxies that connect at the same time, each with its own connection.

@@ -11,27 +11,27 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/pgmesh/pgmesh/bench/machine"
-	"github.com/pgmesh/pgmesh/bench/realenvoy"
 	"github.com/pgmesh/pgmesh/bench/timing"
 	"github.com/pgmesh/pgmesh/internal/kit/process"
+	"github.com/pgmesh/pgmesh/internal/testbench/realenvoy"
+	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
 )
 
 // envoyRun is a mesh to which routes are added one by one, each until a real Envoy answers by it.
 type envoyRun struct {
-	Role     string      `json:"role"`
-	Protocol string      `json:"protocol"`
-	Routes   int         `json:"routes"`
-	All      spread      `json:"all"`
-	Part     int         `json:"part"` // how many routes First and Last cover
-	First    spread      `json:"first"`
-	Last     spread      `json:"last"`
-	Write    spread      `json:"write"`                   // COMMIT only, if there is one
-	CPU      float64     `json:"server_cpu_s"`            // per route
-	Envoy    []float64   `json:"envoy_main_thread_cpu_s"` // of Envoy's main thread, which handles configuration, per route, for each tenth of the routes
-	Use      machine.Use `json:"machine"`
-	Times    []float64   `json:"times_ms"`
+	Role     string    `json:"role"`
+	Protocol string    `json:"protocol"`
+	Routes   int       `json:"routes"`
+	All      spread    `json:"all"`
+	Part     int       `json:"part"` // how many routes First and Last cover
+	First    spread    `json:"first"`
+	Last     spread    `json:"last"`
+	Write    spread    `json:"write"`                   // COMMIT only, if there is one
+	CPU      float64   `json:"server_cpu_s"`            // per route
+	Envoy    []float64 `json:"envoy_main_thread_cpu_s"` // of Envoy's main thread, which handles configuration, per route, for each tenth of the routes
+	Use      usage.Use `json:"machine"`
+	Times    []float64 `json:"times_ms"`
 }
 
 // withEnvoy measures, for each route, the time from just before it took effect to the first answer other than
@@ -48,7 +48,7 @@ func (r *run) withEnvoy(ctx context.Context) (err error) {
 	}
 	defer e.stop()
 	found := &envoyRun{Role: r.EnvoyRole, Protocol: r.Protocol, Routes: r.EnvoyRoutes, Part: max(1, r.EnvoyRoutes/10)}
-	start, cpu, own := machine.Now(), machine.CPUOf(r.server.pid()), machine.MainThreadCPUOf(e.process.Pid())
+	start, cpu, own := usage.Now(), usage.CPUOf(r.server.pid()), usage.MainThreadCPUOf(e.process.Pid())
 	var all, writes []time.Duration
 	for i := range r.EnvoyRoutes {
 		took, wrote, err := e.add(ctx, r.server.writer, i)
@@ -57,13 +57,13 @@ func (r *run) withEnvoy(ctx context.Context) (err error) {
 		}
 		all, writes = append(all, took), append(writes, wrote)
 		if (i+1)%found.Part == 0 {
-			now := machine.MainThreadCPUOf(e.process.Pid())
+			now := usage.MainThreadCPUOf(e.process.Pid())
 			found.Envoy, own = append(found.Envoy, (now-own).Seconds()/float64(found.Part)), now
 		}
 	}
 	found.All, found.First, found.Last = spreadOf(all), spreadOf(all[:found.Part]), spreadOf(all[len(all)-found.Part:])
-	found.Write, found.Times, found.Use = spreadOf(writes), allMillis(all), machine.Now().Since(start)
-	found.CPU = (machine.CPUOf(r.server.pid()) - cpu).Seconds() / float64(r.EnvoyRoutes)
+	found.Write, found.Times, found.Use = spreadOf(writes), allMillis(all), usage.Now().Since(start)
+	found.CPU = (usage.CPUOf(r.server.pid()) - cpu).Seconds() / float64(r.EnvoyRoutes)
 	r.result.Envoy = found
 	return nil
 }

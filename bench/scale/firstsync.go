@@ -4,17 +4,17 @@ import (
 	"context"
 	"time"
 
-	"github.com/pgmesh/pgmesh/bench/machine"
 	"github.com/pgmesh/pgmesh/bench/timing"
+	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 )
 
 // firstSync is the cost of serving all proxies when they connect at the same time.
 type firstSync struct {
-	Times  []arrival   `json:"times"`
-	Last   spread      `json:"last_proxy"` // of all rounds
-	Median spread      `json:"median_proxy"`
-	Peak   float64     `json:"server_peak_mb"` // the peak memory of the server since it started
-	Use    machine.Use `json:"machine"`
+	Times  []arrival `json:"times"`
+	Last   spread    `json:"last_proxy"` // of all rounds
+	Median spread    `json:"median_proxy"`
+	Peak   float64   `json:"server_peak_mb"` // the peak memory of the server since it started
+	Use    usage.Use `json:"machine"`
 }
 
 // arrival is the measurement of one round.
@@ -48,7 +48,7 @@ func (r *run) firstSync(ctx context.Context) error {
 	if r.server.restart == nil {
 		times = 1
 	}
-	found, start := &firstSync{}, machine.Now()
+	found, start := &firstSync{}, usage.Now()
 	var last, median []time.Duration
 	for range times {
 		took, err := r.syncOnce(ctx, found)
@@ -57,7 +57,7 @@ func (r *run) firstSync(ctx context.Context) error {
 		}
 		last, median = append(last, timing.Percentile(took, 100)), append(median, timing.Percentile(took, 50))
 	}
-	found.Last, found.Median, found.Use = spreadOf(last), spreadOf(median), machine.Now().Since(start)
+	found.Last, found.Median, found.Use = spreadOf(last), spreadOf(median), usage.Now().Since(start)
 	if r.measures("first-sync") {
 		r.result.FirstSync = found
 	}
@@ -72,17 +72,17 @@ func (r *run) syncOnce(ctx context.Context, found *firstSync) ([]time.Duration, 
 		}
 	}
 	pid := r.server.pid()
-	before, cpu, load := machine.MemoryOf(pid), machine.CPUOf(pid), machine.OwnCPU()
+	before, cpu, load := usage.MemoryOf(pid), usage.CPUOf(pid), usage.OwnCPU()
 	crowd, took, err := join(ctx, r.who(), r.server.address, r.Protocol == "delta", 0, r.Proxies)
 	if err != nil {
 		return nil, err
 	}
 	r.crowd = crowd
-	t, peak := crowd.totals(), machine.MemoryOf(pid).Peak
+	t, peak := crowd.totals(), usage.MemoryOf(pid).Peak
 	found.Peak = max(found.Peak, megabytes(peak))
 	sync := arrival{
 		Last: millis(timing.Percentile(took, 100)), Median: millis(timing.Percentile(took, 50)), Messages: t.messages, MB: megabytes(t.bytes),
-		ByType: t.byType(), CPU: (machine.CPUOf(pid) - cpu).Seconds(), Load: (machine.OwnCPU() - load).Seconds(), Before: megabytes(before.Now), Peak: megabytes(peak),
+		ByType: t.byType(), CPU: (usage.CPUOf(pid) - cpu).Seconds(), Load: (usage.OwnCPU() - load).Seconds(), Before: megabytes(before.Now), Peak: megabytes(peak),
 	}
 	if r.Floor {
 		last, cpu, err := syncFloor(ctx, r.Proxies, t.bytes/int64(r.Proxies))

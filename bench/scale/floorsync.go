@@ -7,8 +7,8 @@ import (
 
 	"github.com/pgmesh/pgmesh/bench/bare"
 	"github.com/pgmesh/pgmesh/bench/child"
-	"github.com/pgmesh/pgmesh/bench/machine"
-	"github.com/pgmesh/pgmesh/bench/scale/proxy"
+	"github.com/pgmesh/pgmesh/internal/testbench/proxy"
+	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 )
 
 // syncFloor connects as many clients at the same time to a bare server that has just started, which sends
@@ -26,7 +26,7 @@ func syncFloor(ctx context.Context, clients int, bytes int64) (last, cpu time.Du
 	}
 	failed := make(chan error, clients)
 	var running sync.WaitGroup
-	before, start := machine.CPUOf(server.Pid()), time.Now()
+	before, start := usage.CPUOf(server.Pid()), time.Now()
 	for range clients {
 		running.Go(func() {
 			if _, err := bare.Drain(ctx, address, bytes, proxy.Windows()...); err != nil {
@@ -35,7 +35,7 @@ func syncFloor(ctx context.Context, clients int, bytes int64) (last, cpu time.Du
 		})
 	}
 	running.Wait()
-	last, cpu = time.Since(start), machine.CPUOf(server.Pid())-before
+	last, cpu = time.Since(start), usage.CPUOf(server.Pid())-before
 	select {
 	case err := <-failed:
 		return 0, 0, err

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/pgmesh/pgmesh/bench/machine"
+	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 )
 
 // weight is the memory that idle proxies cost the server.
@@ -36,7 +36,7 @@ func (r *run) memory(ctx context.Context) error {
 			return err
 		}
 	}
-	w := &weight{Few: max(1, r.Proxies/few), Many: r.Proxies, Alone: megabytes(machine.MemoryOf(r.server.pid()).Now)}
+	w := &weight{Few: max(1, r.Proxies/few), Many: r.Proxies, Alone: megabytes(usage.MemoryOf(r.server.pid()).Now)}
 	first, light, err := r.weigh(ctx, 0, w.Few)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (r *run) memory(ctx context.Context) error {
 		return err
 	}
 	defer rest.leave()
-	w.WithFew, w.With, w.Peak = megabytes(light), megabytes(heavy), megabytes(machine.MemoryOf(r.server.pid()).Peak)
+	w.WithFew, w.With, w.Peak = megabytes(light), megabytes(heavy), megabytes(usage.MemoryOf(r.server.pid()).Peak)
 	w.Each = float64(heavy-light) / 1024 / float64(max(1, w.Many-w.Few))
 	r.result.Memory = w
 	return nil
@@ -62,7 +62,7 @@ func (r *run) weigh(ctx context.Context, first, count int) (*crowd, int64, error
 	sayf("%d further proxies are connected and left alone for %s …", count, r.Rest)
 	select {
 	case <-time.After(r.Rest):
-		return c, machine.MemoryOf(r.server.pid()).Now, nil
+		return c, usage.MemoryOf(r.server.pid()).Now, nil
 	case <-ctx.Done():
 		c.leave()
 		return nil, 0, ctx.Err()

@@ -9,17 +9,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pgmesh/pgmesh/bench/machine"
 	"github.com/pgmesh/pgmesh/bench/timing"
+	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 )
 
 // result is everything that a run measured.
 type result struct {
-	At         time.Time   `json:"at"`
-	Commit     string      `json:"commit"` // of the sources
-	Processors string      `json:"processors"`
-	Machine    machine.Use `json:"machine"` // during the whole run
-	Parameters *options    `json:"parameters"`
+	At         time.Time `json:"at"`
+	Commit     string    `json:"commit"` // of the sources
+	Processors string    `json:"processors"`
+	Machine    usage.Use `json:"machine"` // during the whole run
+	Parameters *options  `json:"parameters"`
 
 	FirstSync *firstSync `json:"first_sync,omitempty"`
 	Changes   []changes  `json:"changes,omitempty"` // of a route, of an endpoint, new services

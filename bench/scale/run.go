@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pgmesh/pgmesh/bench/machine"
+	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 )
 
 // run is one measurement of one server.
@@ -22,8 +22,8 @@ type run struct {
 
 // measure runs the chosen scenarios, one after the other.
 func measure(ctx context.Context, o *options) (*result, error) {
-	r := &run{options: o, result: &result{At: time.Now().UTC(), Commit: sources(), Processors: machine.Processors(), Parameters: o}}
-	start := machine.Now()
+	r := &run{options: o, result: &result{At: time.Now().UTC(), Commit: sources(), Processors: usage.Processors(), Parameters: o}}
+	start := usage.Now()
 	if o.needsProxies() {
 		if err := r.withProxies(ctx); err != nil {
 			return nil, err
@@ -34,7 +34,7 @@ func measure(ctx context.Context, o *options) (*result, error) {
 			return nil, fmt.Errorf("measuring a real Envoy: %w", err)
 		}
 	}
-	r.result.Machine = machine.Now().Since(start)
+	r.result.Machine = usage.Now().Since(start)
 	return r.result, nil
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pgmesh/pgmesh/bench/scale/proxy"
+	"github.com/pgmesh/pgmesh/internal/testbench/proxy"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 

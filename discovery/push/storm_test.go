@@ -20,9 +20,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/pgmesh/pgmesh/bench/scale/proxy"
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/push"
+	"github.com/pgmesh/pgmesh/internal/testbench/proxy"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 

@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pgmesh/pgmesh/bench/machine"
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
+	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 )
 
 // memory is the most that a program may have in RAM, in MiB, whatever others do.
@@ -19,12 +19,12 @@ type memory struct {
 func keepsBelow(t testing.TB, programs ...memory) (check func()) {
 	t.Helper()
 	for _, p := range programs {
-		require.NoError(t, machine.ForgetPeak(p.program.Pid()))
+		require.NoError(t, usage.ForgetPeak(p.program.Pid()))
 	}
 	return func() {
 		t.Helper()
 		for _, p := range programs {
-			peak := machine.MemoryOf(p.program.Pid()).Peak >> 20
+			peak := usage.MemoryOf(p.program.Pid()).Peak >> 20
 			t.Logf("a program that may have %d MiB had %d MiB at most", p.limit, peak)
 			require.LessOrEqual(t, peak, p.limit, "MiB at most")
 		}

@@ -70,6 +70,20 @@ func TestNoProgramHasTheTestBenchInIt(t *testing.T) {
 	}
 }
 
+// Benchmarks are built on everything, and nothing on them, be it a test.
+func TestNothingIsBuiltOnBenchmarks(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{"Imports", "TestImports", "XTestImports"} {
+		for folder, imports := range list(t, what) {
+			for _, i := range imports {
+				if stageOf(i) == "bench" && stageOf(folder) != "bench" {
+					t.Errorf("%s uses %s: what benchmarks and tests share goes to internal/testbench", folder, i)
+				}
+			}
+		}
+	}
+}
+
 func isIn(folder, room string) bool { return strings.HasPrefix(folder, room+"/") }
 
 // list lists for each package of this module what it imports ("Imports") or is built from ("Deps") in it, tests left out.

@@ -1,6 +1,6 @@
-// Package machine reads what measurements need from the kernel: how busy the machine was, and what a process
+// Package usage reads what measurements need from the kernel: how busy the machine was, and what a process
 // used. Without /proc everything is zero.
-package machine
+package usage
 
 import (
 	"fmt"

@@ -16,13 +16,13 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
-	"github.com/pgmesh/pgmesh/bench/realenvoy"
-	"github.com/pgmesh/pgmesh/bench/scale/proxy"
 	"github.com/pgmesh/pgmesh/discovery/serve"
 	"github.com/pgmesh/pgmesh/discovery/servetest"
 	"github.com/pgmesh/pgmesh/discovery/source"
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
+	"github.com/pgmesh/pgmesh/internal/testbench/proxy"
+	"github.com/pgmesh/pgmesh/internal/testbench/realenvoy"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
 )

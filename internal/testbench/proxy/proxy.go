@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pgmesh/pgmesh/bench/frames"
+	"github.com/pgmesh/pgmesh/internal/testbench/frames"
 )
 
 // Options describe a proxy.

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pgmesh/pgmesh/bench/frames"
+	"github.com/pgmesh/pgmesh/internal/testbench/frames"
 )
 
 // relay forwards between one client and an ADS server, and records their messages.
