@@ -10,6 +10,9 @@ POSTGRES ?= 13 14 15 16 17 18
 
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
+# bench is a module of its own. Its programs run here, so that paths in FLAGS mean what they say.
+benchmark = go -C bench build -o $(CURDIR)/bin/bench/ ./$(1)
+
 .PHONY: help
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,11 +23,11 @@ demo: build ## Run a whole mesh on this machine; Ctrl-C ends it (FLAGS=--help li
 
 .PHONY: test
 test: compile machine ## Run every test, on a real Postgres and a real Envoy (TESTS=./store/... narrows)
-	go test $(TESTS)
+	@failed=0; go test $(TESTS) || failed=1; $(if $(filter ./...,$(TESTS)),go -C bench test ./... || failed=1;) exit $$failed
 
 .PHONY: test-race
 test-race: envoy machine ## Run every test under the race detector
-	go test -race $(TESTS)
+	@failed=0; go test -race $(TESTS) || failed=1; $(if $(filter ./...,$(TESTS)),go -C bench test -race ./... || failed=1;) exit $$failed
 
 .PHONY: test-postgres
 test-postgres: ## Run the store's tests on each Postgres from 13 to 18 (POSTGRES=13 narrows)
@@ -36,27 +39,27 @@ interop: compile istiod ## Run pgmesh beside a real istiod, which is built from 
 
 .PHONY: bench
 bench: compile ## Measure what is promised, each beside a floor (FLAGS='--only update,large' narrows)
-	go run ./bench $(FLAGS)
+	@$(call benchmark,.) && bin/bench/bench $(FLAGS)
 
 .PHONY: bench-scale
 bench-scale: compile ## Measure many proxies of a large mesh, pgmesh's or another's (FLAGS=--help lists its flags)
-	go run ./bench/scale $(FLAGS)
+	@$(call benchmark,scale) && bin/bench/scale $(FLAGS)
 
 .PHONY: bench-certificates
 bench-certificates: compile ## Measure how many certificates a second one discovery signs (FLAGS=--help lists its flags)
-	go run ./bench/certificates $(FLAGS)
+	@$(call benchmark,certificates) && bin/bench/certificates $(FLAGS)
 
 .PHONY: bench-fleet
 bench-fleet: compile ## Have 2,000 machines come and go while parts are killed, and compare what Postgres has (FLAGS=--help lists its flags)
-	go run ./bench/fleet $(FLAGS)
+	@$(call benchmark,fleet) && bin/bench/fleet $(FLAGS)
 
 .PHONY: bench-renewals
 bench-renewals: compile ## Have 2,000 machines renew certificates of ten minutes, and look whether any ends (FLAGS=--help lists its flags)
-	go run ./bench/renewals $(FLAGS)
+	@$(call benchmark,renewals) && bin/bench/renewals $(FLAGS)
 
 .PHONY: bench-join
 bench-join: compile ## Have 20 machines join one after the other, and measure how soon each is answered, and what its agent weighs (FLAGS=--help lists its flags)
-	go run ./bench/join $(FLAGS)
+	@$(call benchmark,join) && bin/bench/join $(FLAGS)
 
 .PHONY: conformance
 conformance: compile ## Put discovery to the exam of a corpus (CORPUS=folder FLAGS='--run reviews --diff' narrows)
@@ -108,6 +111,11 @@ man: ## Write the programs' manual pages into dist/man/
 
 completions: man ## Write the completions for bash, zsh and fish into dist/completions/
 
+.PHONY: tidy
+tidy: ## Write go.mod and go.sum anew, those of bench too
+	go mod tidy
+	go -C bench mod tidy
+
 .PHONY: fmt
 fmt: tools ## Format Go and proto files
 	golangci-lint fmt
@@ -135,10 +143,12 @@ nfpm istiod:
 
 compile: envoy
 	@go build -v ./... 2>&1 | tools/show-compiling
+	@go -C bench build -v ./... 2>&1 | tools/show-compiling
 
 lint-go: tools
 	golangci-lint fmt --diff
 	golangci-lint run
+	cd bench && golangci-lint run
 
 lint-proto: tools
 	buf lint
@@ -149,3 +159,4 @@ lint-generated: tools
 
 lint-modules:
 	go mod tidy -diff
+	go -C bench mod tidy -diff

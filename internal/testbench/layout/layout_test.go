@@ -86,15 +86,20 @@ func TestNothingIsBuiltOnBenchmarks(t *testing.T) {
 
 func isIn(folder, room string) bool { return strings.HasPrefix(folder, room+"/") }
 
-// list lists for each package of this module what it imports ("Imports") or is built from ("Deps") in it, tests left out.
+// list lists for each package of this module and of bench, which is one of its own, what it imports ("Imports") or is built
+// from ("Deps") in them, tests left out.
 func list(t *testing.T, what string) map[string][]string {
 	t.Helper()
-	output, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .`+what+` " "}}`, module+"...").Output()
-	require.NoError(t, err, "list the packages of the module")
 	of := map[string][]string{}
-	for line := range strings.Lines(string(output)) {
-		packages := strings.Fields(line)
-		of[strings.TrimPrefix(packages[0], module)] = ours(packages[1:])
+	for folder, pattern := range map[string]string{"../../..": module + "...", "../../../bench": module + "bench/..."} {
+		listing := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .`+what+` " "}}`, pattern)
+		listing.Dir = folder
+		output, err := listing.Output()
+		require.NoError(t, err, "list the packages of %s", folder)
+		for line := range strings.Lines(string(output)) {
+			packages := strings.Fields(line)
+			of[strings.TrimPrefix(packages[0], module)] = ours(packages[1:])
+		}
 	}
 	return of
 }
