@@ -65,7 +65,7 @@ func (s *Store) Apply(ctx context.Context, a Apply) (Applied, error) {
 	}
 	applied, err := s.apply(ctx, a)
 	if err != nil {
-		return Applied{}, explain("changing resources", err)
+		return Applied{}, Explain("changing resources", err)
 	}
 	return applied, nil
 }
@@ -264,7 +264,7 @@ func remove(ctx context.Context, tx pgx.Tx, deletes []kinds.Key) ([]Outcome, err
 		}
 	}
 	if len(missing) > 0 {
-		return nil, callerError{errors.Join(missing...)}
+		return nil, OfCaller(errors.Join(missing...))
 	}
 	return slices.Repeat([]Outcome{Deleted}, len(deletes)), nil
 }

@@ -2,11 +2,9 @@ package store
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Authority is an authority that signs for the mesh, will sign or has signed.
@@ -49,13 +47,13 @@ func (s *Store) AuthoritiesWithKeys(ctx context.Context) ([]Authority, error) {
 }
 
 func (s *Store) authorities(ctx context.Context, key string) ([]Authority, error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 	defer cancel()
 	rows, err := s.trust.Query(ctx, `SELECT id, state, fingerprint, chain, `+key+`, not_before, not_after, created_at, created_by,
 		coalesce(activated_at, '0001-01-01Z'), coalesce(activated_by, ''), coalesce(replaced_at, '0001-01-01Z'), coalesce(retired_at, '0001-01-01Z'), coalesce(retired_by, '')
 		FROM mesh.authorities a ORDER BY id`)
 	if err != nil {
-		return nil, explain("reading the authorities", err)
+		return nil, Explain("reading the authorities", err)
 	}
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (a Authority, err error) {
 		var chain string
@@ -64,24 +62,24 @@ func (s *Store) authorities(ctx context.Context, key string) ([]Authority, error
 		a.Chain = []byte(chain)
 		return a, err
 	})
-	return list, explain("reading the authorities", err)
+	return list, Explain("reading the authorities", err)
 }
 
 // FirstAuthority stores the first authority of a mesh, in the name of by. If several servers try at once,
 // one wins; the others change nothing and read Authorities again.
 func (s *Store) FirstAuthority(ctx context.Context, chain []byte, sealedKey, by string) (won bool, err error) {
-	err = s.inTheNameOf(ctx, by, func(tx pgx.Tx) error {
+	err = InTheNameOf(ctx, s.trust, by, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, "SELECT won FROM mesh.first_authority($1, $2)", string(chain), sealedKey).Scan(&won)
 	})
-	return won, explainInput("keeping the authority of the mesh", err)
+	return won, ExplainInput("keeping the authority of the mesh", err)
 }
 
 // AddAuthority stores an authority that is to sign next, and returns its id.
 func (s *Store) AddAuthority(ctx context.Context, chain []byte, sealedKey, by string) (id int64, err error) {
-	err = s.inTheNameOf(ctx, by, func(tx pgx.Tx) error {
+	err = InTheNameOf(ctx, s.trust, by, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, "SELECT mesh.add_authority($1, $2)", string(chain), sealedKey).Scan(&id)
 	})
-	return id, explainInput("keeping an authority", err)
+	return id, ExplainInput("keeping an authority", err)
 }
 
 // ActivateAuthority makes the next authority sign. Unless forced, it returns a RefusedError before
@@ -97,7 +95,7 @@ func (s *Store) RetireAuthority(ctx context.Context, id int64, forced bool, by s
 }
 
 func (s *Store) changeAuthority(ctx context.Context, doing, query string, id int64, forced bool, by string) error {
-	return explainInput(doing, s.inTheNameOf(ctx, by, func(tx pgx.Tx) error {
+	return ExplainInput(doing, InTheNameOf(ctx, s.trust, by, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, query, id, forced)
 		return err
 	}))
@@ -107,13 +105,5 @@ func (s *Store) changeAuthority(ctx context.Context, doing, query string, id int
 // given as was.
 func (s *Store) ResealAuthority(ctx context.Context, id int64, was, is string) (done bool, err error) {
 	err = s.trust.QueryRow(ctx, "SELECT mesh.reseal_authority($1, $2, $3)", id, was, is).Scan(&done)
-	return done, explainInput("keeping the key of an authority", err)
-}
-
-// explainInput is explain for input of people, where the database says what would be right.
-func explainInput(doing string, err error) error {
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "22023" {
-		return &InvalidError{pg.Message, pg.Hint}
-	}
-	return explain(doing, err)
+	return done, ExplainInput("keeping the key of an authority", err)
 }

@@ -27,7 +27,7 @@ const blameQuery = `SELECT path, value, coalesce(revision, 0), time, coalesce(au
 func (s *Store) Blame(ctx context.Context, k kinds.Key) ([]BlamedField, error) {
 	rows, err := s.pool.Query(ctx, blameQuery, k.Kind.Name, k.Namespace, k.Name, k.Kind.Group)
 	if err != nil {
-		return nil, explain("looking who set the fields of "+k.String(), err)
+		return nil, Explain("looking who set the fields of "+k.String(), err)
 	}
 	fields, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (f BlamedField, err error) {
 		var set *time.Time
@@ -38,7 +38,7 @@ func (s *Store) Blame(ctx context.Context, k kinds.Key) ([]BlamedField, error) {
 		return f, err
 	})
 	if err != nil {
-		return nil, explain("looking who set the fields of "+k.String(), err)
+		return nil, Explain("looking who set the fields of "+k.String(), err)
 	}
 	if len(fields) == 0 {
 		return nil, &NotFoundError{k}

@@ -55,7 +55,7 @@ const blockersQuery = `SELECT reason, pid, coalesce(role, ''), coalesce(database
 // Blockers lists the sessions that block others.
 func (s *Store) Blockers(ctx context.Context) ([]Blocker, error) {
 	list, err := s.blockers(ctx, blockersQuery)
-	return list, explain("looking for sessions that others wait for", err)
+	return list, Explain("looking for sessions that others wait for", err)
 }
 
 // blockersOf lists the sessions that block a session.
@@ -64,7 +64,7 @@ func (s *Store) blockersOf(ctx context.Context, pid uint32) ([]Blocker, error) {
 }
 
 func (s *Store) blockers(ctx context.Context, query string, args ...any) ([]Blocker, error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 	defer cancel()
 	rows, err := s.trust.Query(context.WithValue(ctx, tracerKey{}, true), query, args...)
 	if err != nil {
@@ -75,19 +75,19 @@ func (s *Store) blockers(ctx context.Context, query string, args ...any) ([]Bloc
 
 // EndBlocker ends a blocking session, if it still is in the given transaction; "" stands for any.
 func (s *Store) EndBlocker(ctx context.Context, pid int32, transaction string) error {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 	defer cancel()
 	_, err := s.trust.Exec(ctx, "SELECT mesh.end_blocker($1, nullif($2, ''))", pid, transaction)
 	if pg, is := errors.AsType[*pgconn.PgError](err); is && pg.Code == "42501" {
 		return &RefusedError{Reason: pg.Message, Advice: pg.Hint}
 	}
-	return explainInput("ending a session that others wait for", err)
+	return ExplainInput("ending a session that others wait for", err)
 }
 
 // QueueUsage returns how full the notification queue is, from 0 to 1.
 func (s *Store) QueueUsage(ctx context.Context) (usage float64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 	defer cancel()
 	err = s.trust.QueryRow(ctx, "SELECT mesh.notification_queue_usage()").Scan(&usage)
-	return usage, explain("asking how full the queue of notifications is", err)
+	return usage, Explain("asking how full the queue of notifications is", err)
 }

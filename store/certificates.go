@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -33,7 +32,7 @@ type Issue struct {
 
 // RecordIssues records what a server gave and refused, in one statement. Similar refusals are counted.
 func (s *Store) RecordIssues(ctx context.Context, server string, issues []Issue) error {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 	defer cancel()
 	n := len(issues)
 	ids, times, ends, took, keys := make([][16]byte, n), make([]time.Time, n), make([]*time.Time, n), make([]time.Duration, n), make([][]byte, n)
@@ -44,7 +43,7 @@ func (s *Store) RecordIssues(ctx context.Context, server string, issues []Issue)
 			ends[i] = &issue.NotAfter
 		}
 		for c, text := range []string{issue.Refusal, issue.Detail, issue.Identity, issue.Enrolment, issue.Serial, issue.Authority, issue.Credential, issue.Peer} {
-			text = storable(text)
+			text = Storable(text)
 			texts[c] = append(texts[c], &text)
 		}
 		if issue.Refusal == "" {
@@ -52,11 +51,11 @@ func (s *Store) RecordIssues(ctx context.Context, server string, issues []Issue)
 		}
 	}
 	_, err := s.pool.Exec(ctx, "SELECT mesh.record_certificates($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
-		storable(server), ids, times, texts[0], texts[1], texts[2], texts[3], texts[4], ends, texts[5], texts[6], texts[7], keys, took)
+		Storable(server), ids, times, texts[0], texts[1], texts[2], texts[3], texts[4], ends, texts[5], texts[6], texts[7], keys, took)
 	if err == nil {
 		err = s.noteControlPlane(ctx, issues)
 	}
-	return explain("recording certificates", err)
+	return Explain("recording certificates", err)
 }
 
 // noteControlPlane records the host names of servers, which nobody may claim.
@@ -72,11 +71,6 @@ func (s *Store) noteControlPlane(ctx context.Context, issues []Issue) error {
 	return nil
 }
 
-// storable turns any text into one that Postgres accepts.
-func storable(text string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
-}
-
 // IssueFilter selects records. An empty field selects all.
 type IssueFilter struct {
 	Namespaces []string // of the identities; nil selects all, and identities without one
@@ -89,21 +83,21 @@ type IssueFilter struct {
 
 // Issues lists records, the newest first.
 func (s *Store) Issues(ctx context.Context, f IssueFilter) ([]Issue, error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 	defer cancel()
 	rows, err := s.pool.Query(ctx, `SELECT id, at, server, coalesce(refusal, ''), detail, identity, enrolment, serial, coalesce(not_after, '0001-01-01Z'), authority, credential, peer,
 		key_hash, coalesce(took, '0'), coalesce(first_at, '0001-01-01Z'), times FROM mesh.certificates
 		WHERE ($1::text[] IS NULL OR namespace = ANY ($1)) AND ($2 = '' OR identity = $2) AND ($3 = '' OR enrolment = $3) AND (NOT $4 OR refusal IS NOT NULL) AND at > $5
 		ORDER BY at DESC LIMIT $6`, f.Namespaces, f.Identity, f.Enrolment, f.Refused, f.After, f.Limit)
 	if err != nil {
-		return nil, explain("reading the record of certificates", err)
+		return nil, Explain("reading the record of certificates", err)
 	}
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (i Issue, err error) {
 		err = row.Scan(&i.ID, &i.At, &i.Server, &i.Refusal, &i.Detail, &i.Identity, &i.Enrolment, &i.Serial, &i.NotAfter, &i.Authority, &i.Credential, &i.Peer, &i.KeyHash, &i.Took,
 			&i.First, &i.Times)
 		return i, err
 	})
-	return list, explain("reading the record of certificates", err)
+	return list, Explain("reading the record of certificates", err)
 }
 
 // Machine is a member with a certificate in force.
@@ -122,22 +116,22 @@ type Machine struct {
 
 // Machines lists members with a certificate in force in some namespaces; all if none are given.
 func (s *Store) Machines(ctx context.Context, namespaces []string) ([]Machine, error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 	defer cancel()
 	rows, err := s.pool.Query(ctx, `SELECT namespace, identity, enrolment, issued_at, not_after, serial, authority, server, peer, revoked FROM mesh.machines
 		WHERE $1::text[] IS NULL OR namespace = ANY ($1) ORDER BY namespace, identity, enrolment`, namespaces)
 	if err != nil {
-		return nil, explain("reading who has certificates", err)
+		return nil, Explain("reading who has certificates", err)
 	}
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Machine])
-	return list, explain("reading who has certificates", err)
+	return list, Explain("reading who has certificates", err)
 }
 
 // PruneCertificates deletes a batch of expired records, in a transaction of its own, and returns how
 // many.
 func (s *Store) PruneCertificates(ctx context.Context, rows int) (pruned int64, err error) {
-	err = s.chore(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.Chore(ctx, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, "SELECT mesh.prune_certificates($1)", rows).Scan(&pruned)
 	})
-	return pruned, explain("pruning the record of certificates", err)
+	return pruned, Explain("pruning the record of certificates", err)
 }

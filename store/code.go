@@ -60,7 +60,7 @@ func syncCode(ctx context.Context, conn *pgx.Conn) error {
 		_, err = tx.Exec(ctx, "SET LOCAL check_function_bodies = off;\n"+script+unblockWrites)
 		return err
 	})
-	return explain("installing the functions and views of the schema", err)
+	return Explain("installing the functions and views of the schema", err)
 }
 
 // dropCode removes the code before the tables become those of an older program. Nobody can write until
@@ -73,7 +73,7 @@ func dropCode(ctx context.Context, conn *pgx.Conn) error {
 		_, err := tx.Exec(ctx, blockWrites+dropCodeScript)
 		return err
 	})
-	return explain("removing the functions and views of the schema", err)
+	return Explain("removing the functions and views of the schema", err)
 }
 
 // dropCodeScript drops what code installed, but nothing that others built on it: then Postgres refuses

@@ -37,7 +37,7 @@ const confirmationsQuery = `SELECT revision, author, message, state, deadline, e
 func (s *Store) Confirmations(ctx context.Context, states []string, atMost int) ([]Confirmation, error) {
 	rows, err := s.pool.Query(ctx, confirmationsQuery, states, atMost)
 	if err != nil {
-		return nil, explain("listing confirmations", err)
+		return nil, Explain("listing confirmations", err)
 	}
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Confirmation, err error) {
 		var seconds float64
@@ -49,7 +49,7 @@ func (s *Store) Confirmations(ctx context.Context, states []string, atMost int) 
 		}
 		return c, err
 	})
-	return list, explain("listing confirmations", err)
+	return list, Explain("listing confirmations", err)
 }
 
 const confirmQuery = "SELECT mesh.confirm(nullif($1::bigint, 0))"
@@ -63,5 +63,5 @@ func (s *Store) Confirm(ctx context.Context, r Revision, author string) (confirm
 		}
 		return tx.QueryRow(ctx, confirmQuery, r).Scan(&confirmed)
 	})
-	return confirmed, explain("confirming a change", err)
+	return confirmed, Explain("confirming a change", err)
 }

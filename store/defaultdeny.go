@@ -27,7 +27,7 @@ const security = "security.istio.io"
 
 // DefaultDeny reads the state of default deny.
 func (s *Store) DefaultDeny(ctx context.Context) (d DefaultDeny, err error) {
-	err = s.reading(ctx, func(tx pgx.Tx) error {
+	err = s.Reading(ctx, func(tx pgx.Tx) error {
 		var root string
 		var policy, peer *string
 		err := tx.QueryRow(ctx, "SELECT enabled, policy, mutual_tls, peer_authentication, mesh.root_namespace() FROM mesh.default_deny").Scan(&d.Enabled, &policy, &d.MutualTLS, &peer, &root)
@@ -48,7 +48,7 @@ func (s *Store) DefaultDeny(ctx context.Context) (d DefaultDeny, err error) {
 		})
 		return err
 	})
-	return d, explain("asking whether default deny is on", err)
+	return d, Explain("asking whether default deny is on", err)
 }
 
 // named returns the key of a policy; nil if it has no name.
@@ -66,5 +66,5 @@ func (s *Store) named(kind, namespace string, name *string) *kinds.Key {
 // SetDefaultDeny turns default deny on or off, as a revision. Only the Apply's origin and options count.
 func (s *Store) SetDefaultDeny(ctx context.Context, enabled bool, a Apply) (Restored, error) {
 	done, err := s.changeBy(ctx, a, nil, "SELECT operation, api_group, kind, namespace, name FROM mesh.set_default_deny($1)", enabled)
-	return done, explain("setting default deny", err)
+	return done, Explain("setting default deny", err)
 }

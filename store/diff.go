@@ -34,7 +34,7 @@ const diffQuery = "SELECT api_group, kind, namespace, name, operation, path, bef
 // Diff first calls begins with the revisions that it compares, and then each with every resource that
 // differs, in the order of their keys. It returns the first error of these calls.
 func (s *Store) Diff(ctx context.Context, d Difference, begins func(from, to Revision) error, each func(*ResourceDiff) error) error {
-	err := s.reading(ctx, func(tx pgx.Tx) error {
+	err := s.Reading(ctx, func(tx pgx.Tx) error {
 		from, _, err := d.From.resolve(ctx, tx)
 		if err != nil {
 			return err
@@ -53,11 +53,11 @@ func (s *Store) Diff(ctx context.Context, d Difference, begins func(from, to Rev
 			return err
 		}
 		if err := begins(from, to); err != nil {
-			return callerError{err}
+			return OfCaller(err)
 		}
 		return s.eachDiff(rows, more, d, each)
 	})
-	return explain("comparing revisions", err)
+	return Explain("comparing revisions", err)
 }
 
 // eachDiff gathers the fields of each resource.
@@ -68,7 +68,7 @@ func (s *Store) eachDiff(rows pgx.Rows, more bool, d Difference, each func(*Reso
 			return nil
 		}
 		if err := each(current); err != nil {
-			return callerError{err}
+			return OfCaller(err)
 		}
 		return nil
 	}

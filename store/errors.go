@@ -34,13 +34,18 @@ var (
 	ErrSchema = errors.New("the schema in the database does not fit this program")
 )
 
+// SQLSTATEs that parts of the store act on.
+const (
+	CodeDangling = "MS005" // a problem between resources: a warning, or a refusal whose DETAIL is like that of MS001
+	CodeNoLock   = "55P03" // a lock could not be had
+)
+
 // SQLSTATEs that the functions of the schema raise.
 const (
 	codeInvalid     = "MS001" // a resource breaks a rule; DETAIL has a JSON list of violations
 	codeUnknownKind = "MS002" // likewise
 	codeRefused     = "MS003" // an operation that these tables never allow
 	codeHistory     = "MS004" // a revision or time that history does not have
-	codeDangling    = "MS005" // a problem between resources: a warning, or a refusal whose DETAIL is like that of MS001
 	codeUnconfirmed = "MS006" // a confirmation that does not fit the state
 	codeQuota       = "MS008" // a quota would be exceeded
 )
@@ -62,12 +67,25 @@ func (e *RefusedError) Error() string { return e.Reason + " (" + e.Advice + ")" 
 // Is reports whether the target is the sentinel of this refusal, such as ErrNoHistory.
 func (e *RefusedError) Is(target error) bool { return e.kind != nil && target == e.kind }
 
-// explain turns a database error into one of this package's, or else adds what was being done and advice.
-func explain(doing string, err error) error {
+// InvalidError is a request that cannot be fulfilled, with advice.
+type InvalidError struct{ Reason, Advice string }
+
+func (e *InvalidError) Error() string { return e.Reason + " (" + e.Advice + ")" }
+
+// ExplainInput is [Explain] for what people have entered, where the database says what would be right.
+func ExplainInput(doing string, err error) error {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "22023" {
+		return &InvalidError{pg.Message, pg.Hint}
+	}
+	return Explain(doing, err)
+}
+
+// Explain turns a database error into one of this package's, or else adds what was being done and advice.
+func Explain(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if theirs := fromCaller(err); theirs != nil {
+	if theirs := FromCaller(err); theirs != nil {
 		return theirs
 	}
 	var pg *pgconn.PgError
@@ -84,7 +102,7 @@ func explain(doing string, err error) error {
 
 func fromDatabase(pg *pgconn.PgError) error {
 	switch pg.Code {
-	case codeInvalid, codeUnknownKind, codeDangling:
+	case codeInvalid, codeUnknownKind, CodeDangling:
 		var violations kinds.Errors
 		if json.Unmarshal([]byte(pg.Detail), &violations) == nil && len(violations) > 0 {
 			return violations
@@ -93,7 +111,7 @@ func fromDatabase(pg *pgconn.PgError) error {
 		return &RefusedError{Reason: pg.Message, Advice: pg.Hint}
 	case codeHistory:
 		return &RefusedError{Reason: pg.Message, Advice: pg.Hint, kind: ErrNoHistory}
-	case codeNoLock:
+	case CodeNoLock:
 		return blocked(pg)
 	case "40001", "40P01":
 		return fmt.Errorf("%w: %s", ErrConflict, pg.Message)

@@ -85,7 +85,7 @@ func expect(ctx context.Context, tx pgx.Tx, expected []Expected) error {
 		changed = append(changed, explained)
 	}
 	if len(changed) > 0 {
-		return callerError{errors.Join(changed...)}
+		return OfCaller(errors.Join(changed...))
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func (a Apply) expectCreated(ctx context.Context, tx pgx.Tx, outcomes []Outcome)
 		if err := explained.findAuthor(ctx, tx); err != nil {
 			return err
 		}
-		return callerError{explained}
+		return OfCaller(explained)
 	}
 	return nil
 }

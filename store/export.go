@@ -10,7 +10,7 @@ import (
 // returns the revision. It streams the resources. It returns the first error of each.
 func (s *Store) Export(ctx context.Context, sel Selection, at Moment, each func(*Resource) error) (Revision, error) {
 	var revision Revision
-	err := s.reading(ctx, func(tx pgx.Tx) error {
+	err := s.Reading(ctx, func(tx pgx.Tx) error {
 		var newest Revision
 		var err error
 		if revision, newest, err = at.resolve(ctx, tx); err != nil {
@@ -28,7 +28,7 @@ func (s *Store) Export(ctx context.Context, sel Selection, at Moment, each func(
 		return s.eachResource(rows, each)
 	})
 	if err != nil {
-		return 0, explain("exporting resources", err)
+		return 0, Explain("exporting resources", err)
 	}
 	return revision, nil
 }

@@ -17,7 +17,7 @@ const fastPollInterval = 50 * time.Millisecond
 
 // queueFilling reports whether notifications may be left out now or soon.
 func queueFilling(ctx context.Context, conn *pgx.Conn) (hurry bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 	defer cancel()
 	err = conn.QueryRow(ctx, "SELECT mesh.notification_queue_usage() >= 0.25").Scan(&hurry)
 	return hurry, err

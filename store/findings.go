@@ -43,5 +43,5 @@ func (s *Store) ReportFindings(ctx context.Context, source string, examined []Ex
 	if err == nil {
 		_, err = s.pool.Exec(ctx, "SELECT CASE WHEN NOT pg_is_in_recovery() THEN mesh.report_findings($1, $2) END", source, list)
 	}
-	return explain("reporting what was found wrong with resources", err)
+	return Explain("reporting what was found wrong with resources", err)
 }

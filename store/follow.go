@@ -32,7 +32,7 @@ func (s *Store) Follow(ctx context.Context, after Position, each func(Batch) err
 	retry.InitialInterval, retry.MaxInterval = 20*time.Millisecond, 5*time.Second
 	for {
 		err := f.session(ctx, retry.Reset)
-		if theirs := fromCaller(err); theirs != nil {
+		if theirs := FromCaller(err); theirs != nil {
 			return theirs
 		}
 		if ctx.Err() != nil {
@@ -41,7 +41,7 @@ func (s *Store) Follow(ctx context.Context, after Position, each func(Batch) err
 		if errors.Is(err, ErrTooOld) {
 			return err
 		}
-		err = explain("following the revisions", err)
+		err = Explain("following the revisions", err)
 		pause := retry.NextBackOff()
 		s.status.lost(err)
 		s.options.Log.Warn("lost the database, connecting again", "error", err, "in", pause.Round(time.Millisecond), "seen", f.seen.Revision)
@@ -57,7 +57,7 @@ func (f *follower) session(ctx context.Context, healthy func()) error {
 	if err != nil {
 		return err
 	}
-	defer closeConn(conn)
+	defer CloseConn(conn)
 	if _, err := conn.Exec(ctx, pageSettings); err != nil {
 		return err
 	}
@@ -84,9 +84,6 @@ func (f *follower) session(ctx context.Context, healthy func()) error {
 	}
 }
 
-// queryTimeout detects a peer that is gone silently.
-const queryTimeout = 20 * time.Second
-
 // The notification channels: one for revisions, and one for changes of tables that servers use.
 const (
 	revisionsChannel = "mesh"
@@ -95,7 +92,7 @@ const (
 
 // listen subscribes to a channel, unless the database is a hot standby, which would refuse.
 func listen(ctx context.Context, conn *pgx.Conn, channel string) (standby bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 	defer cancel()
 	if err := conn.QueryRow(ctx, "SELECT pg_is_in_recovery()").Scan(&standby); err != nil || standby {
 		return standby, err
@@ -157,7 +154,7 @@ func (f *follower) resume(ctx context.Context, conn *pgx.Conn, standby bool) err
 
 // position returns the newest revision, and the mark of the last seen one.
 func (f *follower) position(ctx context.Context, conn *pgx.Conn) (newest Revision, mark string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 	defer cancel()
 	err = conn.QueryRow(ctx, `SELECT (SELECT coalesce(max(revision), 0) FROM mesh.transactions),
 		coalesce((SELECT `+markColumn+` FROM mesh.transactions t WHERE t.revision = $1), '')`, f.seen.Revision).Scan(&newest, &mark)

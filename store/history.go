@@ -59,7 +59,7 @@ const maxScanned = 100_000
 // History returns revisions, the newest first. Next is the revision to continue before; 0 if the search
 // reached the oldest. There may be fewer revisions than asked for, or none, and still a next.
 func (s *Store) History(ctx context.Context, q HistoryQuery) (found []PastRevision, next Revision, err error) {
-	err = s.reading(ctx, func(tx pgx.Tx) error {
+	err = s.Reading(ctx, func(tx pgx.Tx) error {
 		low, high, err := q.bounds(ctx, tx)
 		if err != nil {
 			return err
@@ -69,7 +69,7 @@ func (s *Store) History(ctx context.Context, q HistoryQuery) (found []PastRevisi
 		}
 		return s.addChanges(ctx, tx, q, found)
 	})
-	return found, next, explain("reading the history", err)
+	return found, next, Explain("reading the history", err)
 }
 
 // boundsQuery returns the revisions to search between. Commit times never decrease as revisions increase.
@@ -83,7 +83,7 @@ func (q HistoryQuery) bounds(ctx context.Context, tx pgx.Tx) (low, high Revision
 	if q.Only > 0 {
 		return q.Only - 1, q.Only, nil
 	}
-	err = tx.QueryRow(ctx, boundsQuery, timeOrNull(q.Since), timeOrNull(q.Until)).Scan(&low, &high)
+	err = tx.QueryRow(ctx, boundsQuery, NullTime(q.Since), NullTime(q.Until)).Scan(&low, &high)
 	if q.Before > 0 {
 		high = min(high, q.Before-1)
 	}

@@ -21,7 +21,7 @@ const inserted = "coalesce(pg_stat_get_tuples_inserted('mesh.resources'::regclas
 
 // Chores returns what there is to do.
 func (s *Store) Chores(ctx context.Context) (Chores, error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 	defer cancel()
 	var c Chores
 	var seconds *float64
@@ -30,7 +30,7 @@ func (s *Store) Chores(ctx context.Context) (Chores, error) {
 	if seconds != nil {
 		c.Deadline = time.Duration(*seconds * float64(time.Second))
 	}
-	return c, explain("looking for changes that were not confirmed", err)
+	return c, Explain("looking for changes that were not confirmed", err)
 }
 
 // Reverted is what happened to a revision that was not confirmed in time.
@@ -45,11 +45,11 @@ type Reverted struct {
 func (s *Store) RevertOverdue(ctx context.Context) (*Reverted, error) {
 	var revision, by *int64
 	var state *string
-	err := s.chore(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.Chore(ctx, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, "SELECT revision, state, reverted_by FROM mesh.revert_overdue()").Scan(&revision, &state, &by)
 	})
 	if err != nil || revision == nil {
-		return nil, explain("reverting a change that was not confirmed", err)
+		return nil, Explain("reverting a change that was not confirmed", err)
 	}
 	r := &Reverted{Revision: *revision, Conflict: *state == "conflict"}
 	if by != nil {
@@ -62,18 +62,8 @@ func (s *Store) RevertOverdue(ctx context.Context) (*Reverted, error) {
 // transaction of its own. It returns how many revisions went; 0 if none are left to prune.
 func (s *Store) PruneExpired(ctx context.Context, changes int) (int64, error) {
 	var pruned int64
-	err := s.chore(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.Chore(ctx, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, "SELECT mesh.prune_expired($1)", changes).Scan(&pruned)
 	})
-	return pruned, explain("pruning the history", err)
-}
-
-// chore runs a transaction that gives up, rather than wait, if others have rows locked.
-func (s *Store) chore(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '2s'"); err != nil {
-			return err
-		}
-		return do(ctx, tx)
-	})
+	return pruned, Explain("pruning the history", err)
 }

@@ -18,17 +18,17 @@ type Importing struct{ tx pgx.Tx }
 func (s *Store) Import(ctx context.Context, a Apply, do func(*Importing) error) (Applied, error) {
 	applied, err := s.transact(ctx, a, func(tx pgx.Tx) error {
 		if err := do(&Importing{tx}); err != nil {
-			return callerError{err}
+			return OfCaller(err)
 		}
 		return nil
 	})
-	return applied, explain("importing resources", err)
+	return applied, Explain("importing resources", err)
 }
 
 // Put creates or replaces resources. None may have been put before.
 func (i *Importing) Put(ctx context.Context, upserts []Upsert) ([]Outcome, error) {
 	outcomes, err := upsert(ctx, i.tx, upserts)
-	return outcomes, explain("importing resources", err)
+	return outcomes, Explain("importing resources", err)
 }
 
 // Prune selects resources to delete, unless they are Kept.
@@ -41,7 +41,7 @@ type Prune struct {
 // Prune deletes resources, and returns their keys in order.
 func (i *Importing) Prune(ctx context.Context, p Prune) ([]kinds.Key, error) {
 	gone, err := i.prune(ctx, p)
-	return gone, explain("pruning resources", err)
+	return gone, Explain("pruning resources", err)
 }
 
 func (i *Importing) prune(ctx context.Context, p Prune) ([]kinds.Key, error) {

@@ -12,13 +12,13 @@ import (
 func (s *Store) Installation(ctx context.Context) (id string, err error) {
 	conn, err := s.connectFeed(ctx)
 	if err == nil {
-		defer closeConn(conn)
-		ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+		defer CloseConn(conn)
+		ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 		defer cancel()
 		// The id is a hash of a random secret, and reveals nothing about it.
 		err = conn.QueryRow(ctx, `SELECT left(encode(sha256(convert_to('pgmesh installation ' || secret, 'UTF8')), 'hex'), 32) FROM mesh.installation`).Scan(&id)
 	}
-	return id, explain("reading which mesh the database holds", err)
+	return id, Explain("reading which mesh the database holds", err)
 }
 
 // Places lists where the feed is read from, one for each host of the URL, without users and passwords.

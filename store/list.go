@@ -27,7 +27,7 @@ type Page struct {
 // Select reads a page of resources, as of now or an earlier moment.
 func (s *Store) Select(ctx context.Context, q Query) (Page, error) {
 	var page Page
-	err := s.reading(ctx, func(tx pgx.Tx) error {
+	err := s.Reading(ctx, func(tx pgx.Tx) error {
 		at, newest, err := q.At.resolve(ctx, tx)
 		if err != nil {
 			return err
@@ -39,7 +39,7 @@ func (s *Store) Select(ctx context.Context, q Query) (Page, error) {
 		}
 		return s.fill(&page, rows, q)
 	})
-	return page, explain("listing resources", err)
+	return page, Explain("listing resources", err)
 }
 
 func (s *Store) fill(page *Page, rows pgx.Rows, q Query) error {

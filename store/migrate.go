@@ -37,7 +37,7 @@ func MigrateTelling(ctx context.Context, url string, tell func(string)) error {
 			}
 		}
 		if _, err := conn.Exec(ctx, "SELECT mesh.refresh_privileges()"); err != nil {
-			return explain("granting to roles what is new in the schema", err)
+			return Explain("granting to roles what is new in the schema", err)
 		}
 		return advanceSequences(ctx, conn, tell)
 	})
@@ -48,7 +48,7 @@ func MigrateTelling(ctx context.Context, url string, tell func(string)) error {
 func advanceSequences(ctx context.Context, conn *pgx.Conn, tell func(string)) error {
 	var behind int
 	if err := conn.QueryRow(ctx, "SELECT mesh.advance_sequences()").Scan(&behind); err != nil {
-		return explain("looking whether sequences are behind their tables", err)
+		return Explain("looking whether sequences are behind their tables", err)
 	}
 	if behind > 0 {
 		tell(fmt.Sprintf("had %d sequences go on after what their tables have, as a copy needs it", behind))
@@ -63,7 +63,7 @@ func migrateUp(ctx context.Context, _ *pgx.Conn, provider *goose.Provider, tell 
 			return nil
 		}
 		if err != nil {
-			return explain("migrating the schema", err)
+			return Explain("migrating the schema", err)
 		}
 		tell(fmt.Sprintf("migrated to version %d (%s) in %s", done.Source.Version, done.Source.Path, done.Duration.Round(time.Millisecond)))
 	}
@@ -72,7 +72,7 @@ func migrateUp(ctx context.Context, _ *pgx.Conn, provider *goose.Provider, tell 
 func installCode(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, tell func(string)) error {
 	before, err := installedIn(ctx, conn)
 	if err != nil || before.Code {
-		return explain("reading which functions the schema has", err)
+		return Explain("reading which functions the schema has", err)
 	}
 	if err := syncCode(ctx, conn); err != nil {
 		return err
@@ -84,7 +84,7 @@ func installCode(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, tell fu
 func installRegistry(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, tell func(string)) error {
 	before, err := installedIn(ctx, conn)
 	if err != nil {
-		return explain("reading which kinds the schema knows", err)
+		return Explain("reading which kinds the schema knows", err)
 	}
 	if err := syncRegistry(ctx, conn); err != nil {
 		return err
@@ -102,7 +102,7 @@ func MigrateDown(ctx context.Context, url string, version int64, tell func(strin
 	return withMigrationLock(ctx, url, tell, func(ctx context.Context, conn *pgx.Conn, provider *goose.Provider) error {
 		have, newest, err := provider.GetVersions(ctx)
 		if err != nil {
-			return explain("reading the version of the schema", err)
+			return Explain("reading the version of the schema", err)
 		}
 		if have > newest {
 			return fits(have, have, newest)
@@ -120,7 +120,7 @@ func migrateDown(ctx context.Context, conn *pgx.Conn, provider *goose.Provider, 
 	}
 	done, err := provider.DownTo(ctx, version)
 	if err != nil {
-		return explain("migrating the schema down", err)
+		return Explain("migrating the schema down", err)
 	}
 	for _, step := range done {
 		tell(fmt.Sprintf("took back version %d (%s)", step.Source.Version, step.Source.Path))
@@ -129,7 +129,7 @@ func migrateDown(ctx context.Context, conn *pgx.Conn, provider *goose.Provider, 
 		return nil
 	}
 	_, err = conn.Exec(ctx, unblockWrites+"DROP TABLE "+versionTable+"; DROP SCHEMA mesh")
-	return explain("removing the schema", err)
+	return Explain("removing the schema", err)
 }
 
 // withMigrationLock runs do while other programs that migrate the same database wait.
@@ -140,7 +140,7 @@ func withMigrationLock(ctx context.Context, url string, tell func(string), do fu
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	if err := lockSchema(ctx, conn, tell); err != nil {
-		return explain("preparing the schema mesh", err)
+		return Explain("preparing the schema mesh", err)
 	}
 	db := stdlib.OpenDB(*conn.Config(), stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, "SET lock_timeout = "+milliseconds(maxLockWait)+"; "+noCompiling)
@@ -166,10 +166,10 @@ func connectToMigrate(ctx context.Context, url string) (*pgx.Conn, error) {
 	config.RuntimeParams["application_name"] = "pgmesh migrate"
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return nil, explain("connecting to the database", err)
+		return nil, Explain("connecting to the database", err)
 	}
 	_, err = conn.Exec(ctx, noCompiling)
-	return conn, explain("connecting to the database", err)
+	return conn, Explain("connecting to the database", err)
 }
 
 // lockSchema creates the schema if needed, with a lock that lasts as long as the connection. IF NOT
@@ -190,7 +190,7 @@ func lockSchema(ctx context.Context, conn *pgx.Conn, tell func(string)) error {
 func refuseNewer(ctx context.Context, provider *goose.Provider) error {
 	have, want, err := provider.GetVersions(ctx)
 	if err != nil {
-		return explain("reading the version of the schema", err)
+		return Explain("reading the version of the schema", err)
 	}
 	return fits(have, have, want)
 }
@@ -211,7 +211,7 @@ func (s *Store) checkSchema(ctx context.Context) error {
 	var have int64
 	err := s.pool.QueryRow(ctx, "SELECT coalesce(max(version_id), 0) FROM "+versionTable+" WHERE is_applied").Scan(&have)
 	if err != nil {
-		return explain("reading the version of the schema", err)
+		return Explain("reading the version of the schema", err)
 	}
 	newest, err := newestMigration()
 	if err != nil {

@@ -19,14 +19,7 @@ func When(r Revision) Moment { return Moment{Revision: &r} }
 // IsNow reports whether the moment is now.
 func (m Moment) IsNow() bool { return m.Revision == nil && m.Time.IsZero() }
 
-func (m Moment) time() *time.Time { return timeOrNull(m.Time) }
-
-func timeOrNull(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}
+func (m Moment) time() *time.Time { return NullTime(m.Time) }
 
 // momentQuery returns the revision of a moment, and the newest.
 const momentQuery = "SELECT coalesce($1, mesh.revision_at($2), mesh.newest_revision()), mesh.newest_revision()"
@@ -35,9 +28,4 @@ const momentQuery = "SELECT coalesce($1, mesh.revision_at($2), mesh.newest_revis
 func (m Moment) resolve(ctx context.Context, tx pgx.Tx) (at, newest Revision, err error) {
 	err = tx.QueryRow(ctx, momentQuery, m.Revision, m.time()).Scan(&at, &newest)
 	return at, newest, err
-}
-
-// reading runs queries that all see the same state of the database.
-func (s *Store) reading(ctx context.Context, do func(pgx.Tx) error) error {
-	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, do)
 }

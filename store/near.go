@@ -20,7 +20,7 @@ const nearQuery = `SELECT namespace, name FROM mesh.resources
 func (s *Store) Near(ctx context.Context, missing kinds.Key) (string, error) {
 	rows, err := s.pool.Query(ctx, nearQuery, missing.Kind.Name, missing.Kind.Group, missing.Namespace, missing.Name)
 	if err != nil {
-		return "", explain("looking for a resource of a similar name", err)
+		return "", Explain("looking for a resource of a similar name", err)
 	}
 	var inNamespace []string
 	var elsewhere string
@@ -35,7 +35,7 @@ func (s *Store) Near(ctx context.Context, missing kinds.Key) (string, error) {
 		return nil
 	})
 	if err != nil {
-		return "", explain("looking for a resource of a similar name", err)
+		return "", Explain("looking for a resource of a similar name", err)
 	}
 	if near := nearest.Word(missing.Name, inNamespace); near != "" {
 		return fmt.Sprintf("did you mean %q?", near), nil

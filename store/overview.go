@@ -30,7 +30,7 @@ const (
 // Overview summarises the database.
 func (s *Store) Overview(ctx context.Context) (Overview, error) {
 	var o Overview
-	err := s.reading(ctx, func(tx pgx.Tx) error {
+	err := s.Reading(ctx, func(tx pgx.Tx) error {
 		var newest *time.Time
 		if err := tx.QueryRow(ctx, overviewQuery).Scan(&o.Newest, &o.Oldest, &newest, &o.Waiting); err != nil {
 			return err
@@ -45,5 +45,5 @@ func (s *Store) Overview(ctx context.Context) (Overview, error) {
 		o.Kinds, err = pgx.CollectRows(rows, pgx.RowToStructByPos[KindCount])
 		return err
 	})
-	return o, explain("counting the resources", err)
+	return o, Explain("counting the resources", err)
 }

@@ -50,7 +50,7 @@ func (f *follower) catchUp(ctx context.Context, conn *pgx.Conn) error {
 				return fmt.Errorf("%w: %d was seen and the next one kept is %d", ErrTooOld, f.seen.Revision, batch.Revision)
 			}
 			if err := f.each(batch); err != nil {
-				return callerError{err}
+				return OfCaller(err)
 			}
 			f.seen = batch.Position()
 			f.store.status.saw(batch.Revision)
@@ -64,9 +64,9 @@ func (f *follower) catchUp(ctx context.Context, conn *pgx.Conn) error {
 func (s *Store) page(ctx context.Context, conn *pgx.Conn, after Revision) (page []Batch, cut bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	silence := time.AfterFunc(queryTimeout, cancel) // for each row, not for the page: a revision may be large
+	silence := time.AfterFunc(QueryTimeout, cancel) // for each row, not for the page: a revision may be large
 	defer silence.Stop()
-	if page, cut, err = s.readPage(ctx, conn, after, func() { silence.Reset(queryTimeout) }); err != nil {
+	if page, cut, err = s.readPage(ctx, conn, after, func() { silence.Reset(QueryTimeout) }); err != nil {
 		return nil, false, err
 	}
 	return page, cut, addSecrets(ctx, conn, page)

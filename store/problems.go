@@ -46,7 +46,7 @@ func (s *Store) Problems(ctx context.Context, reading *Reading, namespaces ...st
 		list, err = problems(ctx, tx, namespaces)
 		return err
 	})
-	return list, explain("looking for problems", err)
+	return list, Explain("looking for problems", err)
 }
 
 func problems(ctx context.Context, tx pgx.Tx, namespaces []string) ([]Problem, error) {
@@ -84,7 +84,7 @@ func (w *warnings) end() (list []Problem, omitted int) {
 // receiveNotice handles a notice of the database. Notices are dropped while nobody gathers them.
 func receiveNotice(conn *pgconn.PgConn, n *pgconn.Notice) {
 	w, listening := conn.CustomData()[warningsKey].(*warnings)
-	if !listening || n.Code != codeDangling {
+	if !listening || n.Code != CodeDangling {
 		return
 	}
 	p, whole := problemOf(n)

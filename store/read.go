@@ -34,12 +34,12 @@ func (s *Store) List(ctx context.Context, kind *kinds.Kind, namespace string) ([
 func (s *Store) read(ctx context.Context, doing, where string, args ...any) ([]*Resource, error) {
 	rows, err := s.pool.Query(ctx, "SELECT api_group, kind, namespace, name, "+bodyColumns+" FROM "+resourceRows+" r "+where, args...)
 	if err != nil {
-		return nil, explain(doing, err)
+		return nil, Explain(doing, err)
 	}
 	var found []*Resource
 	err = s.eachResource(rows, func(r *Resource) error {
 		found = append(found, r)
 		return nil
 	})
-	return found, explain(doing, err)
+	return found, Explain(doing, err)
 }

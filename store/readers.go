@@ -16,15 +16,15 @@ type Reader struct {
 
 // Readers returns the rows of mesh.readers.
 func (s *Store) Readers(ctx context.Context) ([]Reader, error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 	defer cancel()
 	rows, err := s.trust.Query(ctx, "SELECT identity, namespaces, kinds, labels FROM mesh.readers ORDER BY id")
 	if err != nil {
-		return nil, explain("reading what readers are shown", err)
+		return nil, Explain("reading what readers are shown", err)
 	}
 	readers, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r Reader, err error) {
 		err = row.Scan(&r.Identity, &r.Namespaces, &r.Kinds, &r.Labels)
 		return r, err
 	})
-	return readers, explain("reading what readers are shown", err)
+	return readers, Explain("reading what readers are shown", err)
 }

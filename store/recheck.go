@@ -21,7 +21,7 @@ func recheckResources(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, te
 		err := conn.QueryRow(ctx, "SELECT * FROM mesh.recheck($1, $2, $3, $4)", kind, group, namespace, name).
 			Scan(&kind, &group, &namespace, &name, &wrong)
 		if err != nil {
-			return explain("checking what is stored by the rules of this program", err)
+			return Explain("checking what is stored by the rules of this program", err)
 		}
 		broken += wrong
 	}

@@ -231,7 +231,7 @@ func syncRegistry(ctx context.Context, conn *pgx.Conn) error {
 		}
 		return known.write(ctx, tx)
 	})
-	return explain("writing the kinds to the database", err)
+	return Explain("writing the kinds to the database", err)
 }
 
 // numberRules gives the rules a number that identifies them, which is stored with each resource that

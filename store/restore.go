@@ -32,11 +32,11 @@ func (s *Store) Restore(ctx context.Context, r Restoring) (Restored, error) {
 	}
 	done, err := s.changeBy(ctx, r.Apply, func(k key) error {
 		if !r.isOf(k.group, k.kind) {
-			return callerError{namesake(k)}
+			return OfCaller(namesake(k))
 		}
 		return nil
 	}, query, to, r.kindNames(), r.Namespaces, r.Names)
-	return done, explain("restoring resources", err)
+	return done, Explain("restoring resources", err)
 }
 
 // changeBy runs a function of the database that changes resources and returns which. If refuse returns an
@@ -107,5 +107,5 @@ func (s *Store) Revert(ctx context.Context, revision Revision, a Apply) (Applied
 		})
 		return err
 	})
-	return applied, outcomes, explain(fmt.Sprintf("reverting revision %d", revision), err)
+	return applied, outcomes, Explain(fmt.Sprintf("reverting revision %d", revision), err)
 }

@@ -22,22 +22,22 @@ type Revocation struct {
 // Revocations lists the revocations of some namespaces; all, and those of servers, if none are given. It
 // includes lifted ones. The newest come first.
 func (s *Store) Revocations(ctx context.Context, namespaces []string) ([]Revocation, error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 	defer cancel()
 	rows, err := s.trust.Query(ctx, `SELECT namespace, coalesce(identity, ''), coalesce(enrolment, ''), reason, revoked_at, revoked_by, coalesce(lifted_at, '0001-01-01Z'), coalesce(lifted_by, '')
 		FROM mesh.revocations WHERE $1::text[] IS NULL OR namespace = ANY ($1) ORDER BY id DESC`, namespaces)
 	if err != nil {
-		return nil, explain("reading the revocations", err)
+		return nil, Explain("reading the revocations", err)
 	}
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Revocation])
-	return list, explain("reading the revocations", err)
+	return list, Explain("reading the revocations", err)
 }
 
 // NamespaceOf returns the namespace of a machine, given its enrolment; "" for a server's. It returns an
 // InvalidError if nobody has joined as that.
 func (s *Store) NamespaceOf(ctx context.Context, enrolment string) (namespace string, err error) {
 	err = s.trust.QueryRow(ctx, "SELECT mesh.namespace_of_enrolment($1)", enrolment).Scan(&namespace)
-	return namespace, explainInput("looking for a machine", err)
+	return namespace, ExplainInput("looking for a machine", err)
 }
 
 // RevokeIdentity revokes all machines of a service account, and reports whether that changed anything.
@@ -71,12 +71,5 @@ func (s *Store) RestoreServer(ctx context.Context, program, name, by string) (bo
 }
 
 func (s *Store) revocation(ctx context.Context, by, query string, args ...any) (bool, error) {
-	return s.callInName(ctx, "revoking or restoring a member of the mesh", by, query, args...)
-}
-
-// callInName calls a function of the schema in the name of by. The function reports whether it changed
-// anything.
-func (s *Store) callInName(ctx context.Context, doing, by, query string, args ...any) (changed bool, err error) {
-	err = s.inTheNameOf(ctx, by, func(tx pgx.Tx) error { return tx.QueryRow(ctx, query, args...).Scan(&changed) })
-	return changed, explainInput(doing, err)
+	return CallInTheNameOf(ctx, s.trust, "revoking or restoring a member of the mesh", by, query, args...)
 }

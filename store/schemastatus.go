@@ -53,7 +53,7 @@ func ReadSchemaStatus(ctx context.Context, url string) (SchemaStatus, error) {
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	s, err := readSchemaStatus(ctx, conn)
-	return s, explain("reading the version of the schema", err)
+	return s, Explain("reading the version of the schema", err)
 }
 
 func readSchemaStatus(ctx context.Context, conn *pgx.Conn) (SchemaStatus, error) {

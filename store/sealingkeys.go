@@ -14,18 +14,18 @@ type SealingKey struct {
 
 // SealingKeys returns the stored keys, the oldest first.
 func (s *Store) SealingKeys(ctx context.Context) ([]SealingKey, error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 	defer cancel()
 	rows, err := s.pool.Query(ctx, `SELECT id, wrapped FROM mesh.sealing_keys ORDER BY created_at, id COLLATE "C"`)
 	if err != nil {
-		return nil, explain("reading the keys that encrypt secrets", err)
+		return nil, Explain("reading the keys that encrypt secrets", err)
 	}
 	keys, err := pgx.CollectRows(rows, pgx.RowToStructByPos[SealingKey])
-	return keys, explain("reading the keys that encrypt secrets", err)
+	return keys, Explain("reading the keys that encrypt secrets", err)
 }
 
 // AddSealingKey stores a key if there still are as many as known, and reports whether it did.
 func (s *Store) AddSealingKey(ctx context.Context, k SealingKey, known int) (added bool, err error) {
 	err = s.pool.QueryRow(ctx, "SELECT mesh.add_sealing_key($1, $2, $3)", k.ID, k.Wrapped, known).Scan(&added)
-	return added, explain("keeping a key that encrypts secrets", err)
+	return added, Explain("keeping a key that encrypts secrets", err)
 }

@@ -79,10 +79,10 @@ func (s *Store) Secrets(ctx context.Context, namespaces []string) ([]*Secret, er
 	rows, err := s.pool.Query(ctx, "SELECT "+secretColumns+` FROM mesh.secrets s
 		WHERE $1::text[] IS NULL OR s.namespace = ANY ($1) ORDER BY s.namespace COLLATE "C", s.name COLLATE "C"`, namespaces)
 	if err != nil {
-		return nil, explain("reading secrets", err)
+		return nil, Explain("reading secrets", err)
 	}
 	list, err := collectSecrets(rows)
-	return list, explain("reading secrets", err)
+	return list, Explain("reading secrets", err)
 }
 
 func collectSecrets(rows pgx.Rows) ([]*Secret, error) {
@@ -153,7 +153,7 @@ func eachSecret(ctx context.Context, tx pgx.Tx, each func(*Secret) error) error 
 	}
 	for _, s := range all {
 		if err := each(s); err != nil {
-			return callerError{err}
+			return OfCaller(err)
 		}
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 // that learn of commits elsewhere: Follow waits by itself, on its own connection. Like Follow it may
 // return ErrTooOld.
 func (s *Store) Since(ctx context.Context, after Position) (batches []Batch, more bool, err error) {
-	err = s.reading(ctx, func(tx pgx.Tx) error {
+	err = s.Reading(ctx, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, strings.ReplaceAll(pageSettings, "SET ", "SET LOCAL ")); err != nil {
 			return err
 		}
@@ -36,7 +36,7 @@ func (s *Store) Since(ctx context.Context, after Position) (batches []Batch, mor
 		return nil
 	})
 	if err != nil {
-		return nil, false, explain("reading what was committed", err)
+		return nil, false, Explain("reading what was committed", err)
 	}
 	return batches, more, nil
 }
@@ -48,7 +48,7 @@ func (s *Store) Newest(ctx context.Context) (Position, error) {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Position{}, nil
 	}
-	return at, explain("looking for the newest revision", err)
+	return at, Explain("looking for the newest revision", err)
 }
 
 const newestQuery = "SELECT t.revision, " + markColumn + " FROM mesh.transactions t WHERE t.revision > 0 ORDER BY t.revision DESC LIMIT 1"

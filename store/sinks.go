@@ -71,7 +71,7 @@ func (s *Store) FollowSinks(ctx context.Context, how Sinks) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		err = explain("following the sinks", err)
+		err = Explain("following the sinks", err)
 		if !Temporary(err) && err.Error() != lastError { // the feed logs that the database is away
 			lastError = err.Error()
 			s.options.Log.Error("cannot read which sinks to dial; those that are known stay", "error", err)
@@ -100,7 +100,7 @@ func (s *Store) followSinks(ctx context.Context, options Sinks, resting map[stri
 	if err != nil {
 		return err
 	}
-	defer closeConn(conn)
+	defer CloseConn(conn)
 	session := &sinkSession{options, conn, s.options.Log, map[string]bool{}, resting, map[string]SinkState{}}
 	for {
 		list, err := session.read(ctx)
@@ -120,7 +120,7 @@ func (s *Store) followSinks(ctx context.Context, options Sinks, resting map[stri
 
 // read subscribes to changes, and returns the sinks that this program now has. A hot standby gives none.
 func (s *sinkSession) read(ctx context.Context) ([]Sink, error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 	defer cancel()
 	if standby, err := listen(ctx, s.conn, serversChannel); err != nil || standby {
 		return nil, err

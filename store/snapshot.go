@@ -26,11 +26,11 @@ func (s *Store) SnapshotWithSecrets(ctx context.Context, each func(*Resource) er
 	var at Position
 	conn, err := s.connectFeed(ctx)
 	if err == nil {
-		defer closeConn(conn)
+		defer CloseConn(conn)
 		at, err = s.snapshot(ctx, conn, each, secret)
 	}
 	if err != nil {
-		return Position{}, explain("reading a snapshot of the resources", err)
+		return Position{}, Explain("reading a snapshot of the resources", err)
 	}
 	return at, nil
 }
@@ -96,21 +96,8 @@ func (s *Store) eachResource(rows pgx.Rows, each func(*Resource) error) error {
 			err = each(r)
 		}
 		if err != nil {
-			return callerError{err}
+			return OfCaller(err)
 		}
 	}
 	return rows.Err()
-}
-
-// callerError marks an error of a caller's function, so that it is not explained as the database's.
-type callerError struct{ error }
-
-func (e callerError) Unwrap() error { return e.error }
-
-// fromCaller returns the error of a caller's function; nil if err is not one.
-func fromCaller(err error) error {
-	if e, ok := errors.AsType[callerError](err); ok {
-		return e.error
-	}
-	return nil
 }

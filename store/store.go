@@ -130,7 +130,7 @@ func New(url string, o Options) (*Store, error) {
 	config.ConnConfig.Tracer = &lockTracer{s}
 	withSettings(config, "SET lock_timeout = "+milliseconds(o.LockTimeout)+"; "+noCompiling)
 	if err := s.connectPools(config); err != nil {
-		return nil, explain("connecting to the database", err)
+		return nil, Explain("connecting to the database", err)
 	}
 	return s, nil
 }
@@ -148,6 +148,15 @@ func (s *Store) connectPools(config *pgxpool.Config) (err error) {
 
 // Check connects, and checks that this program knows the schema.
 func (s *Store) Check(ctx context.Context) error { return s.checkSchema(ctx) }
+
+// Pool has the connections for resources, and for all that may wait behind their changes.
+func (s *Store) Pool() *pgxpool.Pool { return s.pool }
+
+// TrustPool has those for statements about trust, which must not wait behind changes.
+func (s *Store) TrustPool() *pgxpool.Pool { return s.trust }
+
+// Log is where the parts of the store log.
+func (s *Store) Log() *slog.Logger { return s.options.Log }
 
 // Close closes the connections. Calls of Follow must have returned.
 func (s *Store) Close() {
@@ -192,7 +201,7 @@ func (s *Store) connectFeed(ctx context.Context) (*pgx.Conn, error) {
 		return nil, err
 	}
 	if _, err := conn.Exec(ctx, feedSettings); err != nil {
-		closeConn(conn)
+		CloseConn(conn)
 		return nil, err
 	}
 	return conn, nil
@@ -206,10 +215,3 @@ const feedSettings = "SET plan_cache_mode = force_generic_plan; " + noCompiling
 // noCompiling turns off JIT compilation, which takes 50 ms of processor time or more: more than any query
 // of the programs gains. The schema's functions turn it off themselves, for sessions of users.
 const noCompiling = "SET jit = off"
-
-// closeConn closes a connection. It does not wait long for a server that does not answer.
-func closeConn(conn *pgx.Conn) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = conn.Close(ctx)
-}

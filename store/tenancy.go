@@ -26,10 +26,10 @@ func (s *Store) Quotas(ctx context.Context, namespaces []string) ([]Quota, error
 	rows, err := s.pool.Query(ctx, `SELECT namespace, resources, max_resources, bytes, max_bytes, mesh.setting('resource_max_bytes', namespace)::bigint, written_today, max_written
 		FROM mesh.quotas WHERE $1::text[] IS NULL OR namespace = ANY ($1) ORDER BY namespace COLLATE "C"`, namespaces)
 	if err != nil {
-		return nil, explain("reading quotas", err)
+		return nil, Explain("reading quotas", err)
 	}
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Quota])
-	return list, explain("reading quotas", err)
+	return list, Explain("reading quotas", err)
 }
 
 // QuotaSettings are limits of one namespace, or the defaults for all. Nil leaves a limit as it is, and 0
@@ -38,7 +38,7 @@ type QuotaSettings struct{ MaxResources, MaxBytes, ResourceMaxBytes, MaxDailyByt
 
 // SetQuota sets the limits of a namespace; "" sets the defaults.
 func (s *Store) SetQuota(ctx context.Context, namespace string, q QuotaSettings, by string) error {
-	return explainInput("setting a quota", s.inTheNameOf(ctx, by, func(tx pgx.Tx) error {
+	return ExplainInput("setting a quota", InTheNameOf(ctx, s.trust, by, func(tx pgx.Tx) error {
 		for _, set := range []struct {
 			name  string
 			value *int64
@@ -82,27 +82,27 @@ func (s *Store) HostGrants(ctx context.Context, namespaces []string) ([]HostGran
 	rows, err := s.pool.Query(ctx, `SELECT pattern, namespace, granted_by, granted_at FROM mesh.host_grants
 		WHERE $1::text[] IS NULL OR namespace = ANY ($1) ORDER BY pattern COLLATE "C"`, namespaces)
 	if err != nil {
-		return nil, explain("reading the owners of hosts", err)
+		return nil, Explain("reading the owners of hosts", err)
 	}
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[HostGrant])
-	return list, explain("reading the owners of hosts", err)
+	return list, Explain("reading the owners of hosts", err)
 }
 
 // GrantHosts makes a namespace the owner of hosts, in the name of by. It returns how many resources claim
 // hosts that others now own.
 func (s *Store) GrantHosts(ctx context.Context, namespace string, patterns []string, by string) (foreign int64, err error) {
-	err = s.inTheNameOf(ctx, by, func(tx pgx.Tx) error {
+	err = InTheNameOf(ctx, s.trust, by, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT mesh.grant_hosts($1, p) FROM unnest($2::text[]) p", namespace, patterns); err != nil {
 			return err
 		}
 		return tx.QueryRow(ctx, "SELECT mesh.foreign_claims()").Scan(&foreign)
 	})
-	return foreign, explainInput("granting hosts", err)
+	return foreign, ExplainInput("granting hosts", err)
 }
 
 // RevokeHosts revokes grants. If a pattern was not granted, it returns that pattern and revokes none.
 func (s *Store) RevokeHosts(ctx context.Context, patterns []string, by string) (missing string, err error) {
-	err = s.inTheNameOf(ctx, by, func(tx pgx.Tx) error {
+	err = InTheNameOf(ctx, s.trust, by, func(tx pgx.Tx) error {
 		for _, pattern := range patterns {
 			var was bool
 			if err := tx.QueryRow(ctx, "SELECT mesh.revoke_hosts($1)", pattern).Scan(&was); err != nil {
@@ -118,7 +118,7 @@ func (s *Store) RevokeHosts(ctx context.Context, patterns []string, by string) (
 	if errors.Is(err, errUngranted) {
 		return missing, nil
 	}
-	return "", explainInput("revoking hosts", err)
+	return "", ExplainInput("revoking hosts", err)
 }
 
 var errUngranted = errors.New("it was not granted") // rolls the transaction back
@@ -128,7 +128,7 @@ var errUngranted = errors.New("it was not granted") // rolls the transaction bac
 func (s *Store) HostOwner(ctx context.Context, host string) (namespace string, owned bool, err error) {
 	var owner *string
 	if err := s.pool.QueryRow(ctx, "SELECT mesh.owner_of_host(lower($1))", host).Scan(&owner); err != nil || owner == nil {
-		return "", false, explain("asking who owns a host", err)
+		return "", false, Explain("asking who owns a host", err)
 	}
 	return *owner, true, nil
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Token is the record of a bearer token.
@@ -28,18 +27,13 @@ type Token struct {
 // ErrTokenExists says that a token with that name is in force.
 var ErrTokenExists = errors.New("there is a token of that name already")
 
-// InvalidError is a request that cannot be fulfilled, with advice.
-type InvalidError struct{ Reason, Advice string }
-
-func (e *InvalidError) Error() string { return e.Reason + " (" + e.Advice + ")" }
-
 // CreateToken stores the hash of a new token, in the name of its By.
 func (s *Store) CreateToken(ctx context.Context, t Token) error {
 	var expires *time.Time
 	if !t.Expires.IsZero() {
 		expires = &t.Expires
 	}
-	err := s.inTheNameOf(ctx, t.By, func(tx pgx.Tx) error {
+	err := InTheNameOf(ctx, s.trust, t.By, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "SELECT mesh.create_token($1, $2, $3, $4)", t.Name, t.Hash, t.Scopes, expires)
 		return err
 	})
@@ -51,45 +45,31 @@ func (s *Store) CreateToken(ctx context.Context, t Token) error {
 			return &InvalidError{pg.Message, pg.Hint}
 		}
 	}
-	return explain("keeping a token", err)
+	return Explain("keeping a token", err)
 }
 
 // RevokeToken revokes a token, in the name of by, and reports whether one of that name was in force.
 func (s *Store) RevokeToken(ctx context.Context, name, by string) (revoked bool, err error) {
-	err = s.inTheNameOf(ctx, by, func(tx pgx.Tx) error {
+	err = InTheNameOf(ctx, s.trust, by, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, "SELECT mesh.revoke_token($1)", name).Scan(&revoked)
 	})
-	return revoked, explain("revoking a token", err)
-}
-
-// inTheNameOf runs a transaction about trust with an author; "" means the database role.
-func (s *Store) inTheNameOf(ctx context.Context, author string, do func(pgx.Tx) error) error {
-	return inTheNameOf(ctx, s.trust, author, do)
-}
-
-func inTheNameOf(ctx context.Context, pool *pgxpool.Pool, author string, do func(pgx.Tx) error) error {
-	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SELECT set_config('mesh.author', $1, true)", author); err != nil {
-			return err
-		}
-		return do(tx)
-	})
+	return revoked, Explain("revoking a token", err)
 }
 
 // Tokens returns all tokens, also invalid ones, sorted by name and age.
 func (s *Store) Tokens(ctx context.Context) ([]Token, error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 	defer cancel()
 	rows, err := s.trust.Query(ctx, `SELECT id, name, hash, scopes, created_at, created_by, coalesce(expires_at, '0001-01-01Z'), coalesce(revoked_at, '0001-01-01Z'),
 		coalesce(revoked_by, ''), coalesce(used_at, '0001-01-01Z') FROM mesh.tokens ORDER BY name, id`)
 	if err != nil {
-		return nil, explain("reading the tokens", err)
+		return nil, Explain("reading the tokens", err)
 	}
 	tokens, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (t Token, err error) {
 		err = row.Scan(&t.ID, &t.Name, &t.Hash, &t.Scopes, &t.Created, &t.By, &t.Expires, &t.Revoked, &t.Revoker, &t.Used)
 		return t, err
 	})
-	return tokens, explain("reading the tokens", err)
+	return tokens, Explain("reading the tokens", err)
 }
 
 // NoteTokenUses stores when tokens, by their ids, were last used.
@@ -99,7 +79,7 @@ func (s *Store) NoteTokenUses(ctx context.Context, uses map[int64]time.Time) err
 	for id, at := range uses {
 		ids, times = append(ids, id), append(times, at)
 	}
-	return explain("noting the use of tokens", s.chore(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	return Explain("noting the use of tokens", s.Chore(ctx, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "SELECT mesh.note_token_uses($1, $2)", ids, times)
 		return err
 	}))

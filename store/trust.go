@@ -60,7 +60,7 @@ func ConcernsTrust(table string) bool { return slices.Contains(trustTables, tabl
 
 // Trust reads what the mesh trusts.
 func (s *Store) Trust(ctx context.Context) (Trust, error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 	defer cancel()
 	var t Trust
 	var domains []string
@@ -79,7 +79,7 @@ func (s *Store) Trust(ctx context.Context) (Trust, error) {
 			ORDER BY name COLLATE "C"), '[]') FROM mesh.join_issuers),
 		n.lifetimes, n.own_gateways FROM mesh.trust_names n`).Scan(&t.ReadAt, &domains, &roots, &federated, &revoked, &issuers, &t.Lifetimes, &t.OwnGateways)
 	if err != nil {
-		return t, explain("reading what the mesh trusts", err)
+		return t, Explain("reading what the mesh trusts", err)
 	}
 	t.TrustDomain, t.Aliases = domains[0], domains[1:]
 	for text, into := range map[*[]byte]any{&roots: &t.Roots, &federated: &t.Federated, &revoked: &t.Revoked, &issuers: &t.Issuers} {
@@ -92,7 +92,7 @@ func (s *Store) Trust(ctx context.Context) (Trust, error) {
 
 // TrustFederated trusts another mesh, in the name of by, and replaces its earlier roots.
 func (s *Store) TrustFederated(ctx context.Context, trustDomain string, roots []byte, by string) error {
-	return explainInput("trusting another mesh", s.inTheNameOf(ctx, by, func(tx pgx.Tx) error {
+	return ExplainInput("trusting another mesh", InTheNameOf(ctx, s.trust, by, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "SELECT mesh.trust_federated($1, $2)", trustDomain, string(roots))
 		return err
 	}))
@@ -100,7 +100,7 @@ func (s *Store) TrustFederated(ctx context.Context, trustDomain string, roots []
 
 // DistrustFederated ends that trust, and reports whether there was any.
 func (s *Store) DistrustFederated(ctx context.Context, trustDomain, by string) (bool, error) {
-	return s.callInName(ctx, "ending the trust in another mesh", by, "SELECT mesh.distrust_federated($1)", trustDomain)
+	return CallInTheNameOf(ctx, s.trust, "ending the trust in another mesh", by, "SELECT mesh.distrust_federated($1)", trustDomain)
 }
 
 // PutJoinIssuer adds a rule, or replaces the one with its name.
@@ -112,7 +112,7 @@ func (s *Store) PutJoinIssuer(ctx context.Context, i JoinIssuer, by string) erro
 	if claims == nil {
 		claims = map[string]string{}
 	}
-	return explainInput("trusting an issuer of tokens", s.inTheNameOf(ctx, by, func(tx pgx.Tx) error {
+	return ExplainInput("trusting an issuer of tokens", InTheNameOf(ctx, s.trust, by, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "SELECT mesh.put_join_issuer($1, $2, $3, nullif($4, '')::jsonb, nullif($5, ''), $6, $7, $8, $9)",
 			i.Name, i.Issuer, orEmpty(i.Audiences), i.JWKS, i.JWKSURI, claims, i.Namespace, i.ServiceAccount, i.WorkloadGroup)
 		return err
@@ -128,5 +128,5 @@ func orEmpty(list []string) []string {
 
 // RemoveJoinIssuer removes a rule, and reports whether there was one.
 func (s *Store) RemoveJoinIssuer(ctx context.Context, name, by string) (bool, error) {
-	return s.callInName(ctx, "ending the trust in an issuer of tokens", by, "SELECT mesh.remove_join_issuer($1)", name)
+	return CallInTheNameOf(ctx, s.trust, "ending the trust in an issuer of tokens", by, "SELECT mesh.remove_join_issuer($1)", name)
 }

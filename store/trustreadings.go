@@ -21,13 +21,13 @@ func (s *Store) NoteTrust(ctx context.Context, server, name string, readAt time.
 		at = &readAt
 	}
 	_, err := s.trust.Exec(ctx, "SELECT mesh.note_trust($1, $2, $3)", server, name, at)
-	return explain("noting what a server trusts", err)
+	return Explain("noting what a server trusts", err)
 }
 
 // Now returns the time by the database's clock.
 func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 	err = s.trust.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now)
-	return now, explain("asking the database for its time", err)
+	return now, Explain("asking the database for its time", err)
 }
 
 // TrustLags lists the running servers, except one, that have not read the trust since a time.
@@ -35,8 +35,8 @@ func (s *Store) TrustLags(ctx context.Context, at time.Time, but string) ([]stri
 	rows, err := s.trust.Query(ctx, `SELECT DISTINCT name FROM mesh.trust_readings
 		WHERE read_at < $1 AND noted_at > clock_timestamp() - $2::interval AND server <> $3 ORDER BY name`, at, trustServerTimeout, but)
 	if err != nil {
-		return nil, explain("asking which servers know of it", err)
+		return nil, Explain("asking which servers know of it", err)
 	}
 	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	return names, explain("asking which servers know of it", err)
+	return names, Explain("asking which servers know of it", err)
 }

@@ -23,5 +23,5 @@ func installViews(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, tell f
 		tell("made the views of the kinds")
 		return err
 	})
-	return explain("making the views of the kinds", err)
+	return Explain("making the views of the kinds", err)
 }

@@ -118,13 +118,10 @@ func (w *lockTracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.Tr
 	it.mu.Lock()
 	defer it.mu.Unlock()
 	it.timer.Stop()
-	if pg, is := errors.AsType[*pgconn.PgError](data.Err); is && pg.Code == codeNoLock && len(it.blockers) > 0 {
+	if pg, is := errors.AsType[*pgconn.PgError](data.Err); is && pg.Code == CodeNoLock && len(it.blockers) > 0 {
 		pg.Detail, pg.Hint = whoBlocks(it.blockers)
 	}
 }
-
-// codeNoLock is the SQLSTATE for a lock that could not be had.
-const codeNoLock = "55P03"
 
 // inTheWay begins a detail that TraceQueryEnd has written.
 const inTheWay = "in the way: "

@@ -41,7 +41,7 @@ func (s *Store) awaken(ctx context.Context, every time.Duration, each func(table
 	if err != nil {
 		return err
 	}
-	defer closeConn(conn)
+	defer CloseConn(conn)
 	if _, err := listen(ctx, conn, serversChannel); err != nil { // a standby cannot notify, so each("") is called at the interval
 		return err
 	}

@@ -58,23 +58,23 @@ type WorkloadOutcome struct {
 
 // OpenWorkloadSession opens a session of a discovery.
 func (s *Store) OpenWorkloadSession(ctx context.Context, by Keeper, server, discovery string) (id int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 	defer cancel()
-	err = s.pool.QueryRow(ctx, "SELECT mesh.open_workload_session($1, $2, $3)", by, storable(server), storable(discovery)).Scan(&id)
-	return id, explain("opening a session of registrations", err)
+	err = s.pool.QueryRow(ctx, "SELECT mesh.open_workload_session($1, $2, $3)", by, Storable(server), Storable(discovery)).Scan(&id)
+	return id, Explain("opening a session of registrations", err)
 }
 
 // RegisterWorkloads registers the changes of one message, whose number is higher than all before it in
 // the session, in one transaction with an author. It also returns how many rows that wrote.
 func (s *Store) RegisterWorkloads(ctx context.Context, by Keeper, session, number int64, changes []WorkloadChange, author string) (outcomes []WorkloadOutcome, written int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 	defer cancel()
 	for i := range changes {
 		changes[i] = changes[i].storable()
 	}
 	text, err := json.Marshal(changes)
 	if err != nil {
-		return nil, 0, explain("registering machines", err)
+		return nil, 0, Explain("registering machines", err)
 	}
 	err = s.inRegistration(ctx, author, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, "SELECT coalesce(entry, ''), coalesce(refused, ''), superseded FROM mesh.register_workloads($1, $2, $3, $4) ORDER BY place", by, session, number, text)
@@ -90,11 +90,11 @@ func (s *Store) RegisterWorkloads(ctx context.Context, by Keeper, session, numbe
 		switch pg.Code {
 		case codeSessionEnded:
 			return nil, 0, ErrSessionEnded
-		case "23505", codeNoLock: // somebody has taken a name meanwhile, or is about to
+		case "23505", CodeNoLock: // somebody has taken a name meanwhile, or is about to
 			return nil, 0, ErrConflict
 		}
 	}
-	return outcomes, written, explain("registering machines", err)
+	return outcomes, written, Explain("registering machines", err)
 }
 
 // rowsWrittenQuery counts the rows that the running transaction has written.
@@ -116,12 +116,12 @@ func (c WorkloadChange) storable() WorkloadChange {
 	for _, text := range []*string{
 		&c.Namespace, &c.Group, &c.Machine, &c.ServiceAccount, &c.Enrolment, &c.Address, &c.Network, &c.Locality, &c.Health, &c.Detail,
 	} {
-		*text = storable(*text)
+		*text = Storable(*text)
 	}
 	c.Labels, c.ServiceLabels = storableMap(c.Labels), storableMap(c.ServiceLabels)
 	ports := map[string]uint32{}
 	for name, number := range c.Ports {
-		ports[storable(name)] = number
+		ports[Storable(name)] = number
 	}
 	c.Ports = ports
 	return c
@@ -130,7 +130,7 @@ func (c WorkloadChange) storable() WorkloadChange {
 func storableMap(m map[string]string) map[string]string {
 	out := map[string]string{}
 	for k, v := range m {
-		out[storable(k)] = storable(v)
+		out[Storable(k)] = Storable(v)
 	}
 	return out
 }
@@ -138,11 +138,11 @@ func storableMap(m map[string]string) map[string]string {
 // RefreshWorkloadSessions refreshes sessions whose streams still exist. It returns those in force, each
 // with the number of its last registered message.
 func (s *Store) RefreshWorkloadSessions(ctx context.Context, by Keeper, sessions []int64) (map[int64]int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 	defer cancel()
 	rows, err := s.pool.Query(ctx, "SELECT session, number FROM mesh.refresh_workload_sessions($1, $2)", by, sessions)
 	if err != nil {
-		return nil, explain("refreshing sessions of registrations", err)
+		return nil, Explain("refreshing sessions of registrations", err)
 	}
 	found := map[int64]int64{}
 	var id, number int64
@@ -150,15 +150,15 @@ func (s *Store) RefreshWorkloadSessions(ctx context.Context, by Keeper, sessions
 		found[id] = number
 		return nil
 	})
-	return found, explain("refreshing sessions of registrations", err)
+	return found, Explain("refreshing sessions of registrations", err)
 }
 
 // EndWorkloadSessions ends sessions whose streams have ended.
 func (s *Store) EndWorkloadSessions(ctx context.Context, by Keeper, sessions []int64) error {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 	defer cancel()
 	_, err := s.pool.Exec(ctx, "SELECT mesh.end_workload_sessions($1, $2)", by, sessions)
-	return explain("ending sessions of registrations", err)
+	return Explain("ending sessions of registrations", err)
 }
 
 // WorkloadWatch is the state of the clock that measures how long machines are gone.
@@ -171,31 +171,31 @@ type WorkloadWatch struct {
 // WatchWorkloads advances the clock by step, if it still is at the beat seen, and ends sessions that were
 // not refreshed for a lease. With step 0 it does not advance the clock.
 func (s *Store) WatchWorkloads(ctx context.Context, seen int64, step, lease time.Duration) (w WorkloadWatch, err error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 	defer cancel()
-	err = s.chore(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.Chore(ctx, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, "SELECT beat, moved, idle FROM mesh.watch_workloads($1, $2, $3)", seen, step.Milliseconds(), lease.Milliseconds()).
 			Scan(&w.Beat, &w.Moved, &w.Idle)
 	})
-	return w, explain("watching over machines", err)
+	return w, Explain("watching over machines", err)
 }
 
 // RemoveGoneWorkloads removes some services that were gone for the grace period, and returns how many.
 func (s *Store) RemoveGoneWorkloads(ctx context.Context, grace time.Duration, atMost int, author string) (removed int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 	defer cancel()
 	err = s.inRegistration(ctx, author, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, "SELECT mesh.remove_gone_workloads($1, $2)", grace.Milliseconds(), atMost).Scan(&removed)
 	})
-	return removed, explain("removing machines that are gone", err)
+	return removed, Explain("removing machines that are gone", err)
 }
 
 // RemoveOrphanedWorkloads removes entries of unknown machines, and returns how many.
 func (s *Store) RemoveOrphanedWorkloads(ctx context.Context, author string) (removed int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 	defer cancel()
 	err = s.inRegistration(ctx, author, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, "SELECT mesh.remove_orphaned_workloads()").Scan(&removed)
 	})
-	return removed, explain("removing entries of machines", err)
+	return removed, Explain("removing entries of machines", err)
 }
