@@ -17,14 +17,14 @@ import (
 
 // stray writes a virtual service around the triggers, as an import does that turns them off.
 func (s session) stray(name, host string) {
-	s.t.Helper()
-	s.exec("SET session_replication_role = replica")
-	s.exec(`INSERT INTO mesh.resources (api_group, kind, name, spec) VALUES ('networking.istio.io', 'VirtualService', $1, $2)`, name, virtualService(host))
-	s.exec("RESET session_replication_role")
+	s.T.Helper()
+	s.Exec("SET session_replication_role = replica")
+	s.Exec(`INSERT INTO mesh.resources (api_group, kind, name, spec) VALUES ('networking.istio.io', 'VirtualService', $1, $2)`, name, virtualService(host))
+	s.Exec("RESET session_replication_role")
 }
 
 func (s session) adopt() int64 {
-	s.t.Helper()
+	s.T.Helper()
 	return value[int64](s, "SELECT adopted FROM mesh.adopt()")
 }
 
@@ -45,9 +45,9 @@ type age struct {
 }
 
 func (s session) ages() map[string]age {
-	s.t.Helper()
-	rows, err := s.conn.Query(s.t.Context(), "SELECT name, generation, created_at FROM mesh.resources")
-	require.NoError(s.t, err)
+	s.T.Helper()
+	rows, err := s.Conn.Query(s.T.Context(), "SELECT name, generation, created_at FROM mesh.resources")
+	require.NoError(s.T, err)
 	all := map[string]age{}
 	var name string
 	var a age
@@ -55,7 +55,7 @@ func (s session) ages() map[string]age {
 		all[name] = a
 		return nil
 	})
-	require.NoError(s.t, err)
+	require.NoError(s.T, err)
 	return all
 }
 
@@ -63,13 +63,13 @@ func TestATableThatWasRestoredAloneBecomesARevision(t *testing.T) {
 	t.Parallel()
 	_, url := open(t)
 	from := connect(t, url)
-	from.put("a", "x")
-	from.put("a", "y")
-	from.put("b", "x")
+	from.Put("a", "x")
+	from.Put("a", "y")
+	from.Put("b", "x")
 	db, restored := restoredAlone(t, from, url)
 	s := openURL(t, restored)
 	followed := follow(t, s, 0)
-	require.Zero(t, db.newest())
+	require.Zero(t, db.Newest())
 
 	require.Equal(t, int64(2), db.adopt())
 	batch := <-followed
@@ -84,7 +84,7 @@ func TestATableThatWasRestoredAloneBecomesARevision(t *testing.T) {
 	require.Equal(t, []string{"create", "create"}, collect[string](db, "SELECT operation FROM mesh.history WHERE revision = 1"))
 	require.NotZero(t, value[int64](db, "SELECT count(*) FROM mesh.links"), "what they say of each other is known")
 	require.Zero(t, db.adopt())
-	require.Equal(t, int64(1), db.newest())
+	require.Equal(t, int64(1), db.Newest())
 }
 
 // Each of these ended the server before.
@@ -96,12 +96,12 @@ func TestRowsThatCameAroundTheTriggersCanBeChanged(t *testing.T) {
 		db.stray(name, "x")
 	}
 	followed := follow(t, s, 0)
-	db.put("first", "x")
+	db.Put("first", "x")
 	<-followed
 
-	db.put("changed", "y")
+	db.Put("changed", "y")
 	require.Equal(t, vs(t, "changed"), (<-followed).Changes[0].Before.Key)
-	db.exec("DELETE FROM mesh.resources WHERE name = 'deleted'")
+	db.Exec("DELETE FROM mesh.resources WHERE name = 'deleted'")
 	require.Nil(t, (<-followed).Changes[0].After)
 	_, err := s.Apply(t.Context(), store.Apply{
 		Upserts: []store.Upsert{{Key: vs(t, "applied"), Spec: virtualService("y")}}, Deletes: []kinds.Key{vs(t, "removed")},
@@ -132,16 +132,16 @@ func TestARowThatIsPutBackOverTheHistoryIsAdopted(t *testing.T) {
 	s, url := open(t)
 	db := connect(t, url)
 	for _, name := range []string{"deleted", "changed", "kept"} {
-		db.put(name, "old")
+		db.Put(name, "old")
 	}
-	db.exec("CREATE TABLE public.dump AS TABLE mesh.resources")
+	db.Exec("CREATE TABLE public.dump AS TABLE mesh.resources")
 	deleted := db.ages()["deleted"]
-	db.put("changed", "new")
-	db.exec("DELETE FROM mesh.resources WHERE name = 'deleted'")
-	before := db.newest()
+	db.Put("changed", "new")
+	db.Exec("DELETE FROM mesh.resources WHERE name = 'deleted'")
+	before := db.Newest()
 	known, _ := tables(t, s)
 	followed := follow(t, s, before)
-	db.exec(`SET session_replication_role = replica;
+	db.Exec(`SET session_replication_role = replica;
 		TRUNCATE mesh.resources; INSERT INTO mesh.resources SELECT * FROM public.dump;
 		RESET session_replication_role`)
 
@@ -153,7 +153,7 @@ func TestARowThatIsPutBackOverTheHistoryIsAdopted(t *testing.T) {
 	require.Equal(t, deleted, db.ages()["deleted"])
 	require.Equal(t, []string{"changed update", "deleted create"},
 		collect[string](db, "SELECT name || ' ' || operation FROM mesh.history WHERE revision = $1 ORDER BY 1", at))
-	db.exec("SELECT mesh.revert($1)", at)
+	db.Exec("SELECT mesh.revert($1)", at)
 	known.apply(t, <-followed)
 	now, _ = tables(t, s)
 	require.Equal(t, now, known)
@@ -167,11 +167,11 @@ func TestRowsOfRunningTransactionsAreNotAdopted(t *testing.T) {
 	db, other := connect(t, url), connect(t, url)
 	db.stray("theirs", "x")
 	db.stray("nobodys", "x")
-	other.exec("BEGIN")
-	other.put("theirs", "y")
+	other.Exec("BEGIN")
+	other.Put("theirs", "y")
 
 	require.Equal(t, int64(1), db.adopt())
-	other.exec("COMMIT")
+	other.Exec("COMMIT")
 	require.Zero(t, db.adopt())
 	require.Equal(t, []string{"nobodys 1", "theirs 2"}, collect[string](db, "SELECT name || ' ' || revision FROM mesh.history ORDER BY 1"))
 }
@@ -181,9 +181,9 @@ func TestInvalidRowsAreAdoptedToo(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	db := connect(t, url)
-	db.exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')")
-	db.exec("INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('MeshConfig', 'istio-system', 'first', '{}')")
-	db.exec(`SET session_replication_role = replica;
+	db.Exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')")
+	db.Exec("INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('MeshConfig', 'istio-system', 'first', '{}')")
+	db.Exec(`SET session_replication_role = replica;
 		INSERT INTO mesh.resources (api_group, kind, namespace, name, spec) VALUES
 			('core', 'MeshConfig', 'istio-system', 'second', '{}'),
 			('networking.istio.io', 'DestinationRule', 'default', 'wrong', '{"host": "a", "trafficPolicy": {}}'),
@@ -196,14 +196,14 @@ func TestInvalidRowsAreAdoptedToo(t *testing.T) {
 	require.Contains(t, db.unsound(), "wrong: spec.trafficPolicy: sets nothing")
 	require.Contains(t, db.unchecked(s), "wrong")
 	require.NotZero(t, value[int64](db, "SELECT count(*) FROM mesh.problems WHERE name = 'hanging'"))
-	db.exec("DELETE FROM mesh.resources WHERE name IN ('second', 'wrong')")
-	require.Equal(t, "MS001", db.refused("INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('MeshConfig', 'istio-system', 'third', '{}')").Code)
+	db.Exec("DELETE FROM mesh.resources WHERE name IN ('second', 'wrong')")
+	require.Equal(t, "MS001", db.Refused("INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('MeshConfig', 'istio-system', 'third', '{}')").Code)
 }
 
 func TestOnlyOwnersAndServersAdopt(t *testing.T) {
 	t.Parallel()
 	y := newAviary(t)
-	require.Equal(t, "42501", y.tenant("nobody").refused("SELECT mesh.adopt()").Code)
+	require.Equal(t, "42501", y.tenant("nobody").Refused("SELECT mesh.adopt()").Code)
 }
 
 // What was looked at is not looked at again, and nothing that comes later is missed.
@@ -211,10 +211,10 @@ func TestAnAdopterGoesOnWhereItHasLooked(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	db := connect(t, url)
-	db.put("a", "x")
+	db.Put("a", "x")
 	adopter := store.Adopter{Store: s}
 	for _, name := range []string{"one", "two"} {
-		db.exec("CREATE TABLE public." + name + " AS TABLE mesh.resources")
+		db.Exec("CREATE TABLE public." + name + " AS TABLE mesh.resources")
 		require.True(t, adopter.Missed(store.Chores{}), "a database that counts nothing is looked at each time")
 		adopted, err := adopter.Adopt(t.Context(), store.Chores{Inserted: 7})
 		require.NoError(t, err)
@@ -222,8 +222,8 @@ func TestAnAdopterGoesOnWhereItHasLooked(t *testing.T) {
 		require.False(t, adopter.Missed(store.Chores{Inserted: 7}))
 		require.True(t, adopter.Missed(store.Chores{Inserted: 8}))
 
-		db.put("a", name)
-		db.exec("SET session_replication_role = replica; TRUNCATE mesh.resources; INSERT INTO mesh.resources SELECT * FROM public." + name + "; RESET session_replication_role")
+		db.Put("a", name)
+		db.Exec("SET session_replication_role = replica; TRUNCATE mesh.resources; INSERT INTO mesh.resources SELECT * FROM public." + name + "; RESET session_replication_role")
 		adopted, err = adopter.Adopt(t.Context(), store.Chores{Inserted: 8})
 		require.NoError(t, err)
 		require.Equal(t, int64(1), adopted)
@@ -239,16 +239,16 @@ func TestAdoptingWhileOthersWrite(t *testing.T) {
 	seed := seedOf(t)
 	var group errgroup.Group
 	for i, do := range []func(by session, name, host string){
-		func(by session, name, host string) { by.put(name, host) },
-		func(by session, name, _ string) { by.exec("DELETE FROM mesh.resources WHERE name = $1", name) },
+		func(by session, name, host string) { by.Put(name, host) },
+		func(by session, name, _ string) { by.Exec("DELETE FROM mesh.resources WHERE name = $1", name) },
 		func(by session, name, host string) {
-			by.exec(`INSERT INTO mesh.resources (api_group, kind, name, spec) VALUES ('networking.istio.io', 'VirtualService', $1, $2) ON CONFLICT DO NOTHING`, name, virtualService(host))
+			by.Exec(`INSERT INTO mesh.resources (api_group, kind, name, spec) VALUES ('networking.istio.io', 'VirtualService', $1, $2) ON CONFLICT DO NOTHING`, name, virtualService(host))
 		},
 		func(by session, _, _ string) { by.adopt() },
 	} {
 		dice, by := rand.New(rand.NewPCG(seed, uint64(i))), connect(t, url)
 		if i == 2 {
-			by.exec("SET session_replication_role = replica")
+			by.Exec("SET session_replication_role = replica")
 		}
 		group.Go(func() error {
 			for range rounds {

@@ -30,7 +30,7 @@ func TestApply(t *testing.T) {
 	got, err = s.Apply(t.Context(), change)
 	require.NoError(t, err)
 	require.Equal(t, store.Applied{Outcomes: want}, unwarned(got))
-	require.Equal(t, int64(1), db.newest())
+	require.Equal(t, int64(1), db.Newest())
 	change.DryRun = false
 	got, err = s.Apply(t.Context(), change)
 	require.NoError(t, err)
@@ -43,7 +43,7 @@ func TestApply(t *testing.T) {
 	_, err = s.Apply(t.Context(), store.Apply{Upserts: []store.Upsert{upsert("d", "x")}, Deletes: []kinds.Key{vs(t, "a"), vs(t, "gone")}})
 	require.ErrorIs(t, err, store.ErrNotFound)
 	require.EqualError(t, err, "VirtualService default/gone: not found")
-	require.Equal(t, int64(2), db.newest())
+	require.Equal(t, int64(2), db.Newest())
 
 	got, err = s.Apply(t.Context(), store.Apply{Deletes: []kinds.Key{vs(t, "a")}})
 	require.NoError(t, err)
@@ -78,9 +78,9 @@ func TestGetAndList(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	db := connect(t, url)
-	db.put("b", "x")
-	db.put("a", "x")
-	db.exec(`INSERT INTO mesh.resources (kind, api_group, name, spec) VALUES ('Gateway', 'gateway.networking.k8s.io', 'x',
+	db.Put("b", "x")
+	db.Put("a", "x")
+	db.Exec(`INSERT INTO mesh.resources (kind, api_group, name, spec) VALUES ('Gateway', 'gateway.networking.k8s.io', 'x',
 		'{"gatewayClassName": "c", "listeners": [{"name": "http", "port": 80, "protocol": "HTTP"}]}')`)
 
 	r, err := s.Get(t.Context(), vs(t, "a"))

@@ -82,7 +82,7 @@ func TestAnAuthorityGoesThroughItsStates(t *testing.T) {
 	refusedFor(t, s.ActivateAuthority(t.Context(), 9, true, "ada"), "there is no authority 9 (mesh.authorities lists them)")
 	refusedFor(t, s.RetireAuthority(t.Context(), 1, true, "ada"), "authority 1 cannot be retired: it is active (activate another before it")
 	require.Equal(t, "active next", states(t, s))
-	db.exec("UPDATE mesh.authority_keys SET created_at = now() - interval '5 minutes' WHERE state = 'next'")
+	db.Exec("UPDATE mesh.authority_keys SET created_at = now() - interval '5 minutes' WHERE state = 'next'")
 	require.NoError(t, s.ActivateAuthority(t.Context(), next, false, "ada"))
 	require.Equal(t, "previous active", states(t, s))
 	trust, err := s.Trust(t.Context())
@@ -91,7 +91,7 @@ func TestAnAuthorityGoesThroughItsStates(t *testing.T) {
 	require.Equal(t, [][]byte{second.PEM, first.PEM}, [][]byte{trust.Roots[0].Chain, trust.Roots[1].Chain})
 
 	refusedFor(t, s.RetireAuthority(t.Context(), 1, false, "ada"), "authority 1 was replaced only 00:00:00 ago")
-	db.exec("UPDATE mesh.authority_keys SET replaced_at = now() - interval '10 minutes' WHERE state = 'previous'")
+	db.Exec("UPDATE mesh.authority_keys SET replaced_at = now() - interval '10 minutes' WHERE state = 'previous'")
 	require.NoError(t, s.RetireAuthority(t.Context(), 1, false, "grace"))
 	require.Equal(t, "retired active", states(t, s))
 	list, err = s.AuthoritiesWithKeys(t.Context())
@@ -117,8 +117,8 @@ func TestAnAuthorityStaysTrustedWhileItsCertificatesAreInUse(t *testing.T) {
 	next, err := s.AddAuthority(t.Context(), certtest.NewAuthority(t).PEM, sealed, "ada")
 	require.NoError(t, err)
 	require.NoError(t, s.ActivateAuthority(t.Context(), next, true, "ada"))
-	db.exec("UPDATE mesh.authority_keys SET replaced_at = now() - interval '10 minutes' WHERE state = 'previous'")
-	db.exec("UPDATE mesh.certificates SET at = now() - interval '11 minutes'")
+	db.Exec("UPDATE mesh.authority_keys SET replaced_at = now() - interval '10 minutes' WHERE state = 'previous'")
+	db.Exec("UPDATE mesh.certificates SET at = now() - interval '11 minutes'")
 
 	refusedFor(t, s.RetireAuthority(t.Context(), old[0].ID, false, "ada"), "2 members of the mesh have a certificate that authority 1 signed, such as spiffe://mesh/ns/shop/sa/cart")
 	renewed := issued(unnamed.Identity, unnamed.Enrolment)
@@ -185,7 +185,7 @@ func TestWhoMaySeeAndChangeAuthorities(t *testing.T) {
 	y := newTenancy(t)
 	tenant, server := y.role("tenant"), y.role("server")
 	y.grant(tenant, "*", "write")
-	y.owner.exec("SELECT mesh.grant_server('" + server + "')")
+	y.owner.Exec("SELECT mesh.grant_server('" + server + "')")
 	s := openURL(t, y.login(server))
 	won, err := s.FirstAuthority(t.Context(), certtest.NewAuthority(t).PEM, sealed, "mcp-server")
 	require.NoError(t, err)
@@ -198,7 +198,7 @@ func TestWhoMaySeeAndChangeAuthorities(t *testing.T) {
 		"SELECT * FROM mesh.authority_keys", "SELECT mesh.first_authority('', 'x')", "SELECT mesh.add_authority('', 'x')", "SELECT mesh.activate_authority(1, true)",
 		"SELECT mesh.retire_authority(1, true)", "SELECT mesh.reseal_authority(1, '', 'x')",
 	} {
-		require.Equal(t, "42501", other.refused(sql).Code, sql)
+		require.Equal(t, "42501", other.Refused(sql).Code, sql)
 	}
 	for _, view := range collect[string](y.owner, `SELECT c.relname::text FROM pg_class c WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'v')
 		AND has_table_privilege($1, c.oid, 'SELECT')`, tenant) {

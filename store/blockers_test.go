@@ -14,9 +14,9 @@ import (
 func (y tenancy) holding(t *testing.T) session {
 	t.Helper()
 	tenant := y.tenant("evil")
-	tenant.exec("SET application_name = 'psql of evil'")
-	tenant.exec("BEGIN")
-	tenant.exec("UPDATE mesh.resources SET spec = spec WHERE namespace = 'a'")
+	tenant.Exec("SET application_name = 'psql of evil'")
+	tenant.Exec("BEGIN")
+	tenant.Exec("UPDATE mesh.resources SET spec = spec WHERE namespace = 'a'")
 	return tenant
 }
 
@@ -64,7 +64,7 @@ func TestAChangeSaysWhoIsInItsWay(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	require.Equal(t, "lock", list[0].Reason)
-	require.Equal(t, int32(evil.conn.PgConn().PID()), list[0].PID)
+	require.Equal(t, int32(evil.Conn.PgConn().PID()), list[0].PID)
 	require.Len(t, list[0].Blocks, 1)
 	require.False(t, list[0].Server)
 	require.NotEmpty(t, list[0].Transaction)
@@ -82,7 +82,7 @@ func TestABlockerIsEnded(t *testing.T) {
 	told := make(chan struct{}, 100)
 	s := impatient(t, y.url, store.Options{LockTimeout: time.Minute, Blocked: func() { told <- struct{}{} }})
 	evil := y.holding(t)
-	pid := int32(evil.conn.PgConn().PID())
+	pid := int32(evil.Conn.PgConn().PID())
 	require.ErrorContains(t, s.EndBlocker(t.Context(), pid, ""), "nobody waits for the session")
 	done := make(chan error, 1)
 	change := changeOfA(t, "other")
@@ -94,7 +94,7 @@ func TestABlockerIsEnded(t *testing.T) {
 	require.ErrorContains(t, s.EndBlocker(t.Context(), pid, "99/99"), "nobody waits for the session", "it may have gone on to another transaction")
 	require.NoError(t, s.EndBlocker(t.Context(), pid, ""))
 	require.NoError(t, <-done)
-	_, err := evil.conn.Exec(t.Context(), "SELECT 1")
+	_, err := evil.Conn.Exec(t.Context(), "SELECT 1")
 	require.Error(t, err)
 }
 
@@ -104,7 +104,7 @@ func TestTenantsSeeAndEndNobody(t *testing.T) {
 	y.holding(t)
 	other := y.tenant("other")
 	require.Zero(t, value[int64](other, "SELECT count(*) FROM mesh.blockers"))
-	require.Equal(t, "42501", other.refused("SELECT mesh.end_blocker(1)").Code)
+	require.Equal(t, "42501", other.Refused("SELECT mesh.end_blocker(1)").Code)
 }
 
 // An owner who is no superuser may need a privilege, and is told which.
@@ -112,13 +112,13 @@ func TestAnOwnerLearnsWhichPrivilegeEndingNeeds(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
 	owner := y.role("lord")
-	y.owner.exec("GRANT " + owner + " TO " + value[string](y.owner, "SELECT current_user"))
-	y.owner.exec("ALTER FUNCTION mesh.end_blocker OWNER TO " + owner)
-	y.owner.exec("GRANT USAGE ON SCHEMA mesh TO " + owner + "; GRANT EXECUTE ON ALL ROUTINES IN SCHEMA mesh TO " + owner)
-	y.owner.exec("SELECT mesh.grant_server($1)", owner)
-	y.owner.exec("ALTER FUNCTION mesh.end_blocker OWNER TO " + owner)
+	y.owner.Exec("GRANT " + owner + " TO " + value[string](y.owner, "SELECT current_user"))
+	y.owner.Exec("ALTER FUNCTION mesh.end_blocker OWNER TO " + owner)
+	y.owner.Exec("GRANT USAGE ON SCHEMA mesh TO " + owner + "; GRANT EXECUTE ON ALL ROUTINES IN SCHEMA mesh TO " + owner)
+	y.owner.Exec("SELECT mesh.grant_server($1)", owner)
+	y.owner.Exec("ALTER FUNCTION mesh.end_blocker OWNER TO " + owner)
 	t.Cleanup(func() {
-		y.owner.exec("ALTER FUNCTION mesh.end_blocker OWNER TO " + value[string](y.owner, "SELECT session_user"))
+		y.owner.Exec("ALTER FUNCTION mesh.end_blocker OWNER TO " + value[string](y.owner, "SELECT session_user"))
 	})
 	s := impatient(t, y.url, store.Options{LockTimeout: 10 * time.Second, Blocked: func() {}})
 	evil := y.holding(t)
@@ -130,7 +130,7 @@ func TestAnOwnerLearnsWhichPrivilegeEndingNeeds(t *testing.T) {
 		done <- err
 	}()
 	require.Eventually(t, func() bool { return value[int64](y.owner, "SELECT count(*) FROM mesh.blockers") == 1 }, 5*time.Second, 10*time.Millisecond)
-	err := s.EndBlocker(t.Context(), int32(evil.conn.PgConn().PID()), "")
+	err := s.EndBlocker(t.Context(), int32(evil.Conn.PgConn().PID()), "")
 	require.ErrorContains(t, err, "GRANT pg_signal_backend TO "+owner)
 	cancel()
 	require.Error(t, <-done)

@@ -109,14 +109,14 @@ func TestReadersAreCheckedAsTheyAreWritten(t *testing.T) {
 		`(identity, labels) VALUES ('*', 'region=eu tier=web')`:             `does not select by labels`,
 		`(identity, labels, kinds) VALUES ('*', '-a', '{Gateway.nowhere}')`: `does not select by labels`,
 	} {
-		err := db.refused("INSERT INTO mesh.readers " + sql)
+		err := db.Refused("INSERT INTO mesh.readers " + sql)
 		require.Contains(t, err.Message, says, sql)
 		require.NotEmpty(t, err.Hint, sql)
 	}
-	hint := db.refused("INSERT INTO mesh.readers (identity, kinds) VALUES ('*', '{VirtualServise}')")
+	hint := db.Refused("INSERT INTO mesh.readers (identity, kinds) VALUES ('*', '{VirtualServise}')")
 	require.Equal(t, []string{"MS002", `did you mean "VirtualService"?`}, []string{hint.Code, hint.Hint})
 
-	db.exec(`INSERT INTO mesh.readers (identity, namespaces, kinds, labels) VALUES
+	db.Exec(`INSERT INTO mesh.readers (identity, namespaces, kinds, labels) VALUES
 		('spiffe://mesh/*/discovery', '{b,a,b}', '{VirtualService,Gateway.networking.istio.io,VirtualService.networking.istio.io}', 'region in (eu, us),!legacy'),
 		('anonymous', '{a,*}', DEFAULT, DEFAULT)`)
 	rows, err := s.Readers(t.Context())
@@ -133,7 +133,7 @@ func TestPatternsAndSelectorsMeanTheSameInGo(t *testing.T) {
 	url := pgtest.New(t)
 	db := connect(t, url)
 	accepted := func(column, text string) bool {
-		_, err := db.conn.Exec(t.Context(), "INSERT INTO mesh.readers (identity, labels) VALUES ($1, $2)",
+		_, err := db.Conn.Exec(t.Context(), "INSERT INTO mesh.readers (identity, labels) VALUES ($1, $2)",
 			map[bool]string{true: text, false: "*"}[column == "identity"], map[bool]string{true: text, false: ""}[column == "labels"])
 		return err == nil
 	}
@@ -164,13 +164,13 @@ func TestServersAreWokenByTheirTables(t *testing.T) {
 	heard, ended := make(chan string, 100), make(chan error, 1)
 	go func() { ended <- s.Awaken(ctx, time.Hour, func(table string) { heard <- table }) }()
 	require.Empty(t, <-heard, "all tables at first")
-	db.exec("INSERT INTO mesh.readers (identity) VALUES ('*')")
+	db.Exec("INSERT INTO mesh.readers (identity) VALUES ('*')")
 	require.Equal(t, "readers", <-heard)
-	db.exec("SELECT mesh.create_token('a', sha256('a'), '{read}')")
+	db.Exec("SELECT mesh.create_token('a', sha256('a'), '{read}')")
 	require.Equal(t, "tokens", <-heard)
-	db.exec("SELECT mesh.note_token_uses(ARRAY[(SELECT id FROM mesh.tokens)], ARRAY[now()]); TRUNCATE mesh.readers")
+	db.Exec("SELECT mesh.note_token_uses(ARRAY[(SELECT id FROM mesh.tokens)], ARRAY[now()]); TRUNCATE mesh.readers")
 	require.Equal(t, "readers", <-heard, "that a token was used wakes nobody")
-	db.exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN mesh_servers%'")
+	db.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN mesh_servers%'")
 	require.Empty(t, <-heard)
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
@@ -194,12 +194,12 @@ func TestWhoMayDecideWhoCalls(t *testing.T) {
 	y := newTenancy(t)
 	tenant, server := y.role("tenant"), y.role("server")
 	y.grant(tenant, "*", "write")
-	y.owner.exec("SELECT mesh.grant_server('" + server + "')")
+	y.owner.Exec("SELECT mesh.grant_server('" + server + "')")
 	for _, sql := range []string{
 		"SELECT mesh.create_token('a', sha256('a'), '{admin}')", "SELECT mesh.revoke_token('a')", "SELECT mesh.note_token_uses('{1}', '{now}')",
 		"SELECT * FROM mesh.tokens", "SELECT * FROM mesh.readers", "INSERT INTO mesh.readers (identity) VALUES ('*')", "DELETE FROM mesh.readers",
 	} {
-		require.Equal(t, "42501", y.as(tenant).refused(sql).Code, sql)
+		require.Equal(t, "42501", y.as(tenant).Refused(sql).Code, sql)
 	}
 	s := openURL(t, y.login(server))
 	require.NoError(t, s.CreateToken(t.Context(), tokenOf("a", "read")))
@@ -210,5 +210,5 @@ func TestWhoMayDecideWhoCalls(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.Readers(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, "42501", y.as(server).refused("INSERT INTO mesh.readers (identity) VALUES ('*')").Code, "that is the owner's")
+	require.Equal(t, "42501", y.as(server).Refused("INSERT INTO mesh.readers (identity) VALUES ('*')").Code, "that is the owner's")
 }

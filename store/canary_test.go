@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 )
 
 // What belongs to the namespace b has a canary in it, wherever people can write one. Each table, view and function of the schema
@@ -20,9 +22,9 @@ const canary = "canary"
 func newAviary(t *testing.T) tenancy {
 	t.Helper()
 	y := newTenancy(t)
-	y.owner.exec("SET mesh.author = 'canary'; SET mesh.message = 'the canary sings'; SET application_name = 'canary'")
+	y.owner.Exec("SET mesh.author = 'canary'; SET mesh.message = 'the canary sings'; SET application_name = 'canary'")
 	put := func(kind, name, spec string) {
-		y.owner.exec(`INSERT INTO mesh.resources (kind, api_group, namespace, name, labels, annotations, spec)
+		y.owner.Exec(`INSERT INTO mesh.resources (kind, api_group, namespace, name, labels, annotations, spec)
 			SELECT kind, api_group, 'b', $2, '{"canary": "canary"}', '{"canary": "canary"}', $3
 			FROM mesh.kinds WHERE kind = $1 ORDER BY api_group DESC LIMIT 1`, kind, name, spec)
 	}
@@ -38,30 +40,30 @@ func newAviary(t *testing.T) tenancy {
 		"servers": [{"name": "canary", "port": {"number": 80, "name": "http-canary", "protocol": "HTTP"}, "hosts": ["canary.example.com"]}]}`)
 	put("PeerAuthentication", "canary", `{"mtls": {"mode": "PERMISSIVE"}}`)
 	put("Sidecar", "canary", `{"egress": [{"hosts": ["*/*"]}]}`)
-	y.owner.exec(`INSERT INTO mesh.settings (namespace, name, value) VALUES ('b', 'strict_references', 'off')`)
-	y.owner.exec(`INSERT INTO mesh.readers (identity) VALUES ('spiffe://mesh/canary');
+	y.owner.Exec(`INSERT INTO mesh.settings (namespace, name, value) VALUES ('b', 'strict_references', 'off')`)
+	y.owner.Exec(`INSERT INTO mesh.readers (identity) VALUES ('spiffe://mesh/canary');
 		SELECT mesh.create_token('canary', sha256('canary'), '{admin}')`)
-	y.owner.exec(`INSERT INTO mesh.secrets (namespace, name, labels, data) VALUES ('b', 'canary', '{"canary": "canary"}', mesh.secret_data('{"canary": "canary"}'))`)
-	y.owner.exec(`SELECT mesh.record_certificates('canary', ARRAY[gen_random_uuid()], ARRAY[now()], ARRAY[NULL], '{canary}', '{spiffe://mesh/ns/b/sa/canary}', '{canary}',
+	y.owner.Exec(`INSERT INTO mesh.secrets (namespace, name, labels, data) VALUES ('b', 'canary', '{"canary": "canary"}', mesh.secret_data('{"canary": "canary"}'))`)
+	y.owner.Exec(`SELECT mesh.record_certificates('canary', ARRAY[gen_random_uuid()], ARRAY[now()], ARRAY[NULL], '{canary}', '{spiffe://mesh/ns/b/sa/canary}', '{canary}',
 			'{canary}', ARRAY[now() + interval '1 hour'], '{canary}', '{canary}', '{canary}', ARRAY[sha256('canary')], ARRAY[interval '1 ms']);
 		SELECT mesh.revoke_identity('b', 'canary', 'canary'), mesh.create_join_token('canary', sha256('canary'), 'b', 'canary', NULL, NULL, 1, now() + interval '1 hour')`)
-	y.owner.exec(`SELECT mesh.register_workloads('00000000-0000-0000-0000-000000000001', mesh.open_workload_session('00000000-0000-0000-0000-000000000001', 'canary', 'canary'), 1,
+	y.owner.Exec(`SELECT mesh.register_workloads('00000000-0000-0000-0000-000000000001', mesh.open_workload_session('00000000-0000-0000-0000-000000000001', 'canary', 'canary'), 1,
 		'[{"namespace": "b", "workload_group": "canary", "machine": "canary", "state": "here", "since": 1, "service_account": "canary", "enrolment": "canary", "address": "10.0.0.1", "network": "canary",
 		"locality": "canary", "labels": {"canary": "canary"}, "ports": {"canary": 80}, "service_labels": {}, "weight": 1, "health": "unhealthy", "detail": "canary"}]')`)
 	unconfirmed := func(label string) {
-		y.owner.exec("BEGIN; SELECT mesh.commit_confirmed('1 hour'); UPDATE mesh.resources SET labels = labels || '{\"canary\": \"" + label + "\"}' WHERE namespace = 'b'; COMMIT")
+		y.owner.Exec("BEGIN; SELECT mesh.commit_confirmed('1 hour'); UPDATE mesh.resources SET labels = labels || '{\"canary\": \"" + label + "\"}' WHERE namespace = 'b'; COMMIT")
 	}
 	unconfirmed("first")
 	unconfirmed("second")
-	y.owner.exec("UPDATE mesh.deadlines SET deadline = now() WHERE revision = (SELECT min(revision) FROM mesh.deadlines)")
+	y.owner.Exec("UPDATE mesh.deadlines SET deadline = now() WHERE revision = (SELECT min(revision) FROM mesh.deadlines)")
 	require.Equal(t, "conflict", value[string](y.owner, "SELECT state FROM mesh.revert_overdue()"))
 	// Of the kinds that are left a spec that no rule would pass.
-	y.owner.exec(`ALTER TABLE mesh.resources DISABLE TRIGGER USER;
+	y.owner.Exec(`ALTER TABLE mesh.resources DISABLE TRIGGER USER;
 		INSERT INTO mesh.resources (kind, api_group, namespace, name, labels, annotations, spec)
 		SELECT kind, api_group, CASE WHEN namespaced THEN 'b' ELSE '' END, 'odd-canary', '{"canary": "canary"}', '{}', '{"canary": ["canary"]}' FROM mesh.kinds;
 		ALTER TABLE mesh.resources ENABLE TRIGGER USER`)
-	y.owner.exec("SELECT mesh.grant_hosts('b', 'canary.example')")
-	y.owner.exec("RESET mesh.author; RESET mesh.message; RESET application_name")
+	y.owner.Exec("SELECT mesh.grant_hosts('b', 'canary.example')")
+	y.owner.Exec("RESET mesh.author; RESET mesh.message; RESET application_name")
 	return y
 }
 
@@ -80,14 +82,14 @@ func TestNobodySeesWhatBelongsToOthers(t *testing.T) {
 	t.Parallel()
 	y := newAviary(t)
 	tenant := y.tenant("tenant")
-	tenant.exec(leak)
+	tenant.Exec(leak)
 	for _, relation := range relations(y.owner, "rvmpf") {
 		if !value[bool](tenant, "SELECT has_table_privilege('mesh.' || quote_ident($1), 'SELECT')", relation) {
 			continue
 		}
 		singing := value[bool](y.owner, fmt.Sprintf("SELECT coalesce(bool_or(r::text LIKE '%%canary%%'), false) FROM mesh.%s r", relation))
 		require.Equal(t, !silent[relation], singing, "mesh.%s: let the owner see the canary in it, or say that there can be none", relation)
-		tenant.exec(fmt.Sprintf("SELECT r::text FROM mesh.%s r WHERE pg_temp.leak(r::text)", relation))
+		tenant.Exec(fmt.Sprintf("SELECT r::text FROM mesh.%s r WHERE pg_temp.leak(r::text)", relation))
 	}
 }
 
@@ -99,7 +101,7 @@ func TestNobodyChangesWhatBelongsToOthers(t *testing.T) {
 		for _, relation := range relations(y.owner, "rvmpf") {
 			var done []string
 			for _, sql := range y.attempts(relation) {
-				if _, err := tenant.conn.Exec(t.Context(), sql); err == nil {
+				if _, err := tenant.Conn.Exec(t.Context(), sql); err == nil {
 					done = append(done, sql)
 				}
 			}
@@ -113,7 +115,7 @@ func TestNobodyChangesWhatBelongsToOthers(t *testing.T) {
 
 // attempts are statements that would change what belongs to b.
 func (y tenancy) attempts(relation string) []string {
-	y.owner.t.Helper()
+	y.owner.T.Helper()
 	columns := y.columns(relation)
 	var all, sql []string
 	for _, column := range columns {
@@ -147,7 +149,7 @@ func (y tenancy) singing(relation string) []string {
 
 // state is a digest, a table, of all that does not belong to a. Registries are left out, which nobody may write.
 func (y tenancy) state() map[string]string {
-	y.owner.t.Helper()
+	y.owner.T.Helper()
 	digests := map[string]string{}
 	for _, table := range collect[string](y.owner, `SELECT relname FROM pg_class WHERE relnamespace = 'mesh'::regnamespace AND relkind = 'r'
 			AND relname <> ALL (mesh.public_tables())`) {
@@ -164,15 +166,10 @@ func TestFunctionsTellNobodyWhatBelongsToOthers(t *testing.T) {
 	y := newAviary(t)
 	role := y.role("tenant")
 	y.grant(role, "a", "write")
-	config, err := pgx.ParseConfig(y.login(role))
-	require.NoError(t, err)
-	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { require.NotContains(t, fmt.Sprintf("%+v", *n), canary) }
-	conn, err := pgx.ConnectConfig(t.Context(), config)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	tenant := session{storetest.ConnectHearing(t, y.login(role), func(n *pgconn.Notice) { require.NotContains(t, fmt.Sprintf("%+v", *n), canary) })}
 	before := y.state()
 	for _, call := range y.calls() {
-		for _, told := range (session{t, conn}).allTexts(call) {
+		for _, told := range tenant.allTexts(call) {
 			require.NotContains(t, told, canary, call)
 		}
 	}
@@ -201,9 +198,9 @@ func (y tenancy) calls() []string {
 
 // allTexts runs a query, and returns its rows or all that its error says.
 func (s session) allTexts(sql string) []string {
-	s.t.Helper()
-	rows, err := s.conn.Query(context.Background(), sql)
-	require.NoError(s.t, err, sql)
+	s.T.Helper()
+	rows, err := s.Conn.Query(context.Background(), sql)
+	require.NoError(s.T, err, sql)
 	texts, err := pgx.CollectRows(rows, pgx.RowTo[*string])
 	if err != nil {
 		return []string{fmt.Sprintf("%+v", err)}
@@ -215,13 +212,4 @@ func (s session) allTexts(sql string) []string {
 		}
 	}
 	return told
-}
-
-func collect[T any](s session, sql string, args ...any) []T {
-	s.t.Helper()
-	rows, err := s.conn.Query(context.Background(), sql, args...)
-	require.NoError(s.t, err, sql)
-	found, err := pgx.CollectRows(rows, pgx.RowTo[T])
-	require.NoError(s.t, err, sql)
-	return found
 }

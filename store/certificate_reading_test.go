@@ -33,7 +33,7 @@ func TestSQLReadsCertificatesAsGoDoes(t *testing.T) {
 				der = der[:random.IntN(len(der))]
 			}
 			var isAuthority, readable bool
-			require.NoError(t, db.conn.QueryRow(t.Context(), reading, der).Scan(&isAuthority, &readable), "%x", der)
+			require.NoError(t, db.Conn.QueryRow(t.Context(), reading, der).Scan(&isAuthority, &readable), "%x", der)
 			parsed, err := x509.ParseCertificate(der)
 			if err != nil {
 				require.NotZero(t, i)

@@ -101,14 +101,14 @@ func TestTheRecordIsKeptForATime(t *testing.T) {
 	require.NoError(t, s.CreateJoinToken(t.Context(), joinToken("old")))
 	require.NoError(t, s.CreateJoinToken(t.Context(), joinToken("new")))
 	redeem(t, s, joining("old", "key"))
-	db.exec("UPDATE mesh.join_token_hashes SET expires_at = now() - interval '8 days' WHERE name = 'old'")
+	db.Exec("UPDATE mesh.join_token_hashes SET expires_at = now() - interval '8 days' WHERE name = 'old'")
 	prune := func(rows int) int64 {
 		pruned, err := s.PruneCertificates(t.Context(), rows)
 		require.NoError(t, err)
 		return pruned
 	}
 	require.Zero(t, prune(10))
-	db.exec("INSERT INTO mesh.settings (name, value) VALUES ('certificates_max_age', '7 days')")
+	db.Exec("INSERT INTO mesh.settings (name, value) VALUES ('certificates_max_age', '7 days')")
 	require.Equal(t, []int64{1, 2, 0}, []int64{prune(1), prune(10), prune(10)})
 	require.Equal(t, []string{"1", "3"}, collect[string](db, "SELECT enrolment FROM mesh.certificates ORDER BY 1"), "what is in force stays, and what is young")
 	require.Equal(t, []string{"new"}, collect[string](db, "SELECT name FROM mesh.join_tokens"))
@@ -132,7 +132,7 @@ func TestTheRecordIsBounded(t *testing.T) {
 	}
 	record(t, s, all...)
 	kept := func(most int) []string {
-		db.exec("INSERT INTO mesh.settings (name, value) VALUES ('certificates_max', $1) ON CONFLICT (name, namespace) DO UPDATE SET value = EXCLUDED.value", fmt.Sprint(most))
+		db.Exec("INSERT INTO mesh.settings (name, value) VALUES ('certificates_max', $1) ON CONFLICT (name, namespace) DO UPDATE SET value = EXCLUDED.value", fmt.Sprint(most))
 		for {
 			pruned, err := s.PruneCertificates(t.Context(), 1)
 			require.NoError(t, err)
@@ -162,7 +162,7 @@ func TestWhoSeesTheRecord(t *testing.T) {
 		"SELECT mesh.record_certificates('x', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')", "SELECT mesh.prune_certificates()",
 		"SELECT * FROM mesh.last_certificates", "DELETE FROM mesh.revocations",
 	} {
-		require.Equal(t, "42501", tenant.refused(sql).Code, sql)
+		require.Equal(t, "42501", tenant.Refused(sql).Code, sql)
 	}
 }
 
@@ -178,13 +178,13 @@ func TestWhoMayRevoke(t *testing.T) {
 		"SELECT mesh.revoke_identity('b', 'x')", "SELECT mesh.revoke_machine('m-2')", "SELECT mesh.revoke_server('discovery', 'd')",
 		"SELECT mesh.restore_identity('b', 'x')", "SELECT mesh.restore_machine('m-2')", "SELECT mesh.restore_server('discovery', 'd')",
 	} {
-		require.Equal(t, "42501", tenant.refused(sql).Code, sql)
+		require.Equal(t, "42501", tenant.Refused(sql).Code, sql)
 	}
 	for _, unknown := range []string{"m-3", "s-1", "m-9", ""} {
-		require.Contains(t, tenant.refused("SELECT mesh.revoke_machine('"+unknown+"')").Message, "has ever joined", "what cannot be seen is told as what is not there")
+		require.Contains(t, tenant.Refused("SELECT mesh.revoke_machine('"+unknown+"')").Message, "has ever joined", "what cannot be seen is told as what is not there")
 	}
 	require.Equal(t, "a m-1 stolen", value[string](tenant, "SELECT string_agg(concat_ws(' ', namespace, enrolment, reason), ',') FROM mesh.revocations WHERE enrolment <> ''"))
-	y.owner.exec("SELECT mesh.revoke_machine('m-3'), mesh.revoke_machine('s-1')")
+	y.owner.Exec("SELECT mesh.revoke_machine('m-3'), mesh.revoke_machine('s-1')")
 	require.Equal(t, int64(2), value[int64](tenant, "SELECT count(*) FROM mesh.revocations"))
 	require.True(t, value[bool](tenant, "SELECT mesh.restore_machine('m-1')"))
 	require.False(t, value[bool](tenant, "SELECT mesh.restore_machine('m-1')"))
@@ -196,7 +196,7 @@ func TestWhoMayRevoke(t *testing.T) {
 	require.True(t, list[0].Lifted.IsZero())
 	require.Equal(t, "m-1", list[1].Enrolment)
 	require.False(t, list[1].Lifted.IsZero())
-	require.Equal(t, []string{tenant.conn.Config().User, tenant.conn.Config().User}, []string{list[1].By, list[1].Lifter})
+	require.Equal(t, []string{tenant.Conn.Config().User, tenant.Conn.Config().User}, []string{list[1].By, list[1].Lifter})
 	namespace, err := s.NamespaceOf(t.Context(), "s-1")
 	require.NoError(t, err)
 	require.Empty(t, namespace)

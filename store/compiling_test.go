@@ -23,7 +23,7 @@ func TestNoQueryOfUsersIsCompiled(t *testing.T) {
 	t.Parallel()
 	_, url := open(t)
 	s := connect(t, url)
-	s.exec(`INSERT INTO mesh.resources (kind, name, spec)
+	s.Exec(`INSERT INTO mesh.resources (kind, name, spec)
 		SELECT kind, 'service-' || i, replace(spec, '%', i::text)::jsonb FROM generate_series(1, 2000) i, (VALUES
 			('ServiceEntry', '{"hosts": ["service-%.test"], "resolution": "STATIC", "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}],
 				"endpoints": [{"address": "10.1.0.1"}, {"address": "10.1.0.2"}]}'),
@@ -44,7 +44,7 @@ func TestNoQueryOfUsersIsCompiled(t *testing.T) {
 		} {
 			requireNotCompiled(t, s, state, change)
 		}
-		s.exec("ANALYZE")
+		s.Exec("ANALYZE")
 	}
 }
 

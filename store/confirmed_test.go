@@ -16,31 +16,31 @@ import (
 
 // unconfirmed commits a change that is to be confirmed within an hour.
 func (s session) unconfirmed(sql string) (revision int64) {
-	s.t.Helper()
-	s.exec("BEGIN; SELECT mesh.commit_confirmed('1 hour')")
-	s.exec(sql)
-	s.exec("COMMIT")
-	return s.newest()
+	s.T.Helper()
+	s.Exec("BEGIN; SELECT mesh.commit_confirmed('1 hour')")
+	s.Exec(sql)
+	s.Exec("COMMIT")
+	return s.Newest()
 }
 
 // expire lets the time of a revision be over and takes it back.
 func (s session) expire(revision int64) (state string) {
-	s.t.Helper()
-	s.exec("UPDATE mesh.deadlines SET deadline = clock_timestamp() WHERE revision = $1", revision)
+	s.T.Helper()
+	s.Exec("UPDATE mesh.deadlines SET deadline = clock_timestamp() WHERE revision = $1", revision)
 	return value[string](s, "SELECT state FROM mesh.revert_overdue()")
 }
 
 func (s session) hosts() map[string]string {
-	s.t.Helper()
-	rows, err := s.conn.Query(context.Background(), "SELECT name, spec #>> '{hosts,0}' FROM mesh.resources")
-	require.NoError(s.t, err)
+	s.T.Helper()
+	rows, err := s.Conn.Query(context.Background(), "SELECT name, spec #>> '{hosts,0}' FROM mesh.resources")
+	require.NoError(s.T, err)
 	found := map[string]string{}
 	var name, host string
 	_, err = pgx.ForEachRow(rows, []any{&name, &host}, func() error {
 		found[name] = host
 		return nil
 	})
-	require.NoError(s.t, err)
+	require.NoError(s.T, err)
 	return found
 }
 
@@ -70,9 +70,9 @@ func TestConfirmationsAreListed(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			db := connect(t, pgtest.New(t))
-			db.exec(setHost("x", "a"))
-			db.exec("BEGIN;" + test.sql + ";COMMIT")
-			require.Equal(t, int64(2), db.newest())
+			db.Exec(setHost("x", "a"))
+			db.Exec("BEGIN;" + test.sql + ";COMMIT")
+			require.Equal(t, int64(2), db.Newest())
 			if test.within == "" {
 				require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.confirmations"))
 				return
@@ -89,11 +89,11 @@ func TestConfirmationsAreListed(t *testing.T) {
 func TestNothingToConfirm(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
-	err := db.refused("SELECT mesh.commit_confirmed('5 minutes')")
+	err := db.Refused("SELECT mesh.commit_confirmed('5 minutes')")
 	require.Equal(t, "MS006", err.Code, "as where each statement is a transaction of its own")
 	require.Contains(t, err.Hint, "between BEGIN and COMMIT")
-	require.Equal(t, "22023", db.refused("SELECT mesh.commit_confirmed('0')").Code)
-	require.Equal(t, "22023", db.refused("SELECT mesh.commit_confirmed(NULL)").Code)
+	require.Equal(t, "22023", db.Refused("SELECT mesh.commit_confirmed('0')").Code)
+	require.Equal(t, "22023", db.Refused("SELECT mesh.commit_confirmed(NULL)").Code)
 	require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.transactions"))
 }
 
@@ -102,7 +102,7 @@ func TestConfirmationsThatAreRefused(t *testing.T) {
 	db := connect(t, pgtest.New(t))
 	refused := func(sql, message, hint string) {
 		t.Helper()
-		err := db.refused(sql)
+		err := db.Refused(sql)
 		require.Equal(t, "MS006", err.Code)
 		require.Contains(t, err.Message, message)
 		require.Contains(t, err.Hint, hint)
@@ -114,25 +114,25 @@ func TestConfirmationsThatAreRefused(t *testing.T) {
 	refused("SELECT mesh.confirm()", "2 revisions wait for a confirmation", "name the one you mean: 1, 2")
 	refused("SELECT mesh.confirm(7)", "revision 7 does not wait for a confirmation", "these do: 1, 2")
 
-	db.exec("UPDATE mesh.deadlines SET deadline = clock_timestamp() WHERE revision = 1")
+	db.Exec("UPDATE mesh.deadlines SET deadline = clock_timestamp() WHERE revision = 1")
 	refused("SELECT mesh.confirm(1)", "and is about to be reverted", "make the change again")
 	require.Equal(t, "reverted", value[string](db, "SELECT state FROM mesh.revert_overdue()"))
 	refused("SELECT mesh.confirm(1)", "revision 3 has reverted it", "SELECT * FROM mesh.revert(3)")
 	refused("SELECT mesh.revert(1)", "revision 1 was reverted already", "mesh.confirmations")
 	require.Equal(t, map[string]string{"y": "a"}, db.hosts())
-	db.exec("SELECT * FROM mesh.revert(3)")
+	db.Exec("SELECT * FROM mesh.revert(3)")
 	require.Equal(t, map[string]string{"x": "a", "y": "a"}, db.hosts())
 }
 
 func TestRevertOfWhatWasNotConfirmed(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
-	db.exec(setHost("changed", "old") + setHost("deleted", "old") + setHost("renamed", "old"))
+	db.Exec(setHost("changed", "old") + setHost("deleted", "old") + setHost("renamed", "old"))
 	before := content(db.state("mesh.readable_resources"))
 	bad := db.unconfirmed(setHost("changed", "new") + setHost("created", "new") +
 		"DELETE FROM mesh.resources WHERE name = 'deleted'; UPDATE mesh.resources SET name = 'other' WHERE name = 'renamed'")
 	require.Empty(t, collect[*int64](db, "SELECT revision FROM mesh.revert_overdue() WHERE revision IS NOT NULL"), "there is time")
-	db.exec("SET mesh.message = 'another matter'")
+	db.Exec("SET mesh.message = 'another matter'")
 	require.Equal(t, "reverted", db.expire(bad))
 	require.Equal(t, before, content(db.state("mesh.readable_resources")))
 	revert := bad + 1
@@ -150,20 +150,20 @@ func TestLaterChangesAreRespected(t *testing.T) {
 	db := connect(t, pgtest.New(t))
 	names := []string{"alone", "changed", "created", "deleted", "back", "handled"}
 	for _, name := range []string{"alone", "changed", "deleted", "back", "handled"} {
-		db.exec(setHost(name, "old"))
+		db.Exec(setHost(name, "old"))
 	}
 	var sql strings.Builder
 	for _, name := range names {
 		sql.WriteString(setHost(name, "bad"))
 	}
 	bad := db.unconfirmed(sql.String() + "DELETE FROM mesh.resources WHERE name = 'deleted'")
-	db.exec(setHost("changed", "later"))
-	db.exec(setHost("created", "later"))
-	db.exec(setHost("deleted", "later"))
-	db.exec(setHost("back", "later"))
-	db.exec(setHost("back", "bad"))
-	db.exec(setHost("handled", "old"))
-	last := db.newest()
+	db.Exec(setHost("changed", "later"))
+	db.Exec(setHost("created", "later"))
+	db.Exec(setHost("deleted", "later"))
+	db.Exec(setHost("back", "later"))
+	db.Exec(setHost("back", "bad"))
+	db.Exec(setHost("handled", "old"))
+	last := db.Newest()
 
 	require.Equal(t, "conflict", db.expire(bad))
 	require.Equal(t, map[string]string{"alone": "old", "changed": "later", "created": "later", "deleted": "later", "back": "bad", "handled": "old"}, db.hosts())
@@ -176,8 +176,8 @@ func TestLaterChangesAreRespected(t *testing.T) {
 	}, collect[string](db, "SELECT concat_ws(' ', name, changed_by, reason) FROM mesh.conflicts ORDER BY name"))
 	require.Equal(t, 4, value[int](db, "SELECT jsonb_array_length(conflicts) FROM mesh.confirmations"))
 
-	db.exec(setHost("changed", "settled"))
-	db.exec("DELETE FROM mesh.resources WHERE name IN ('created', 'back')")
+	db.Exec(setHost("changed", "settled"))
+	db.Exec("DELETE FROM mesh.resources WHERE name IN ('created', 'back')")
 	require.Equal(t, []string{"deleted"}, collect[string](db, "SELECT name FROM mesh.conflicts"), "a conflict is over when somebody has seen to it")
 	require.Equal(t, 4, value[int](db, "SELECT jsonb_array_length(conflicts) FROM mesh.confirmations"), "and is remembered")
 }
@@ -190,7 +190,7 @@ func TestUnconfirmedOnTopOfUnconfirmed(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %d first", name, first), func(t *testing.T) {
 				t.Parallel()
 				db := connect(t, pgtest.New(t))
-				db.exec(setHost("x", "one"))
+				db.Exec(setHost("x", "one"))
 				db.unconfirmed(setHost("x", "two"))
 				db.unconfirmed(later)
 				db.expire(first)
@@ -205,22 +205,22 @@ func TestUnconfirmedOnTopOfUnconfirmed(t *testing.T) {
 func TestConfirmedOnTopOfUnconfirmed(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
-	db.exec(setHost("x", "one"))
+	db.Exec(setHost("x", "one"))
 	db.unconfirmed(setHost("x", "two"))
 	db.unconfirmed(setHost("x", "three"))
-	db.exec("SELECT mesh.confirm(3)")
+	db.Exec("SELECT mesh.confirm(3)")
 	require.Equal(t, "conflict", db.expire(2))
 	require.Equal(t, map[string]string{"x": "three"}, db.hosts())
-	require.Equal(t, int64(3), db.newest(), "nothing to change is no revision")
-	require.Contains(t, db.refused("SELECT mesh.confirm(2)").Message, "could not be reverted")
+	require.Equal(t, int64(3), db.Newest(), "nothing to change is no revision")
+	require.Contains(t, db.Refused("SELECT mesh.confirm(2)").Message, "could not be reverted")
 }
 
 // A revert that breaks a rule of today is not tried for ever.
 func TestRevertThatIsRefused(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
-	db.exec(setHost("x", "a") + setHost("y", "a"))
-	db.exec(`ALTER TABLE mesh.resources DISABLE TRIGGER USER; UPDATE mesh.resources SET spec = '{"hosts": ["a"], "htp": []}' WHERE name = 'x'; ALTER TABLE mesh.resources ENABLE TRIGGER USER`)
+	db.Exec(setHost("x", "a") + setHost("y", "a"))
+	db.Exec(`ALTER TABLE mesh.resources DISABLE TRIGGER USER; UPDATE mesh.resources SET spec = '{"hosts": ["a"], "htp": []}' WHERE name = 'x'; ALTER TABLE mesh.resources ENABLE TRIGGER USER`)
 	bad := db.unconfirmed(`UPDATE mesh.resources SET spec = '{"hosts": ["b"], "http": [{"redirect": {"uri": "/"}}]}'`)
 	require.Equal(t, "conflict", db.expire(bad))
 	require.Equal(t, map[string]string{"x": "b", "y": "b"}, db.hosts(), "all or nothing")
@@ -228,26 +228,26 @@ func TestRevertThatIsRefused(t *testing.T) {
 		`x VirtualService default/x: spec.htp: unknown field "htp"`,
 		`y VirtualService default/x: spec.htp: unknown field "htp"`,
 	}, collect[string](db, "SELECT name || ' ' || reason FROM mesh.conflicts ORDER BY name"))
-	db.exec(setHost("x", "c") + "DELETE FROM mesh.resources WHERE name = 'y'")
+	db.Exec(setHost("x", "c") + "DELETE FROM mesh.resources WHERE name = 'y'")
 	require.Empty(t, collect[string](db, "SELECT name FROM mesh.conflicts"))
 }
 
 func TestRevertByHand(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
-	db.exec("BEGIN;" + setHost("x", "one") + setHost("y", "one") + "COMMIT")
-	db.exec("BEGIN;" + setHost("x", "two") + setHost("y", "two") + setHost("z", "two") + "COMMIT")
-	db.exec(setHost("y", "three"))
+	db.Exec("BEGIN;" + setHost("x", "one") + setHost("y", "one") + "COMMIT")
+	db.Exec("BEGIN;" + setHost("x", "two") + setHost("y", "two") + setHost("z", "two") + "COMMIT")
+	db.Exec(setHost("y", "three"))
 	outcomes := "SELECT concat_ws(' ', outcome, name, changed_by) FROM mesh.revert($1)"
 	require.Equal(t, []string{"reverted x", "conflict y 3", "reverted z"}, collect[string](db, outcomes, 2))
 	require.Equal(t, map[string]string{"x": "one", "y": "three"}, db.hosts())
 	require.Equal(t, "revert of revision 2", value[string](db, "SELECT message FROM mesh.revisions WHERE revision = 4"))
 	require.Empty(t, collect[string](db, "SELECT name FROM mesh.conflicts"), "who calls is told")
 	require.Equal(t, []string{"unchanged x 4", "conflict y 3", "unchanged z 4"}, collect[string](db, outcomes, 2))
-	require.Equal(t, int64(4), db.newest())
+	require.Equal(t, int64(4), db.Newest())
 
 	db.unconfirmed(setHost("x", "bad"))
-	db.exec("BEGIN; SELECT mesh.begin_change('enough of it'); SELECT * FROM mesh.revert(5);" + setHost("w", "more") + "COMMIT")
+	db.Exec("BEGIN; SELECT mesh.begin_change('enough of it'); SELECT * FROM mesh.revert(5);" + setHost("w", "more") + "COMMIT")
 	require.Equal(t, "reverted 6", value[string](db, "SELECT concat_ws(' ', state, reverted_by) FROM mesh.confirmations"))
 	require.Equal(t, "enough of it", value[string](db, "SELECT message FROM mesh.revisions WHERE revision = 6"))
 	require.Equal(t, map[string]string{"x": "one", "y": "three", "w": "more"}, db.hosts())
@@ -258,20 +258,20 @@ func TestRevertWaitsForWriters(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	db, writer := connect(t, url), connect(t, url)
-	db.exec(setHost("x", "one") + setHost("gone", "one"))
+	db.Exec(setHost("x", "one") + setHost("gone", "one"))
 	bad := db.unconfirmed(setHost("x", "two") + "DELETE FROM mesh.resources WHERE name = 'gone'")
-	writer.exec("BEGIN;" + setHost("x", "three") + setHost("gone", "three"))
-	db.exec("UPDATE mesh.deadlines SET deadline = clock_timestamp()")
+	writer.Exec("BEGIN;" + setHost("x", "three") + setHost("gone", "three"))
+	db.Exec("UPDATE mesh.deadlines SET deadline = clock_timestamp()")
 	state := make(chan string, 1)
 	go func() {
 		var s string
-		_ = db.conn.QueryRow(context.Background(), "SELECT state FROM mesh.revert_overdue()").Scan(&s)
+		_ = db.Conn.QueryRow(context.Background(), "SELECT state FROM mesh.revert_overdue()").Scan(&s)
 		state <- s
 	}()
 	require.Eventually(t, func() bool {
 		return value[bool](writer, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database())")
 	}, 10*time.Second, 5*time.Millisecond)
-	writer.exec("COMMIT")
+	writer.Exec("COMMIT")
 	require.Equal(t, "conflict", <-state)
 	require.Equal(t, map[string]string{"x": "three", "gone": "three"}, db.hosts())
 	require.Equal(t, []int64{bad + 1, bad + 1}, collect[int64](db, "SELECT changed_by FROM mesh.conflicts"))
@@ -286,18 +286,18 @@ func TestConfirmAndRevertRace(t *testing.T) {
 	for i := range changes {
 		db.unconfirmed(setHost(fmt.Sprintf("x-%02d", i), "new"))
 	}
-	db.exec("UPDATE mesh.deadlines SET deadline = clock_timestamp() + revision % 8 * interval '2 milliseconds'")
+	db.Exec("UPDATE mesh.deadlines SET deadline = clock_timestamp() + revision % 8 * interval '2 milliseconds'")
 	var group errgroup.Group
 	for range 3 {
 		s := connect(t, url)
 		group.Go(func() error {
 			for {
 				var revision *int64
-				if err := s.conn.QueryRow(context.Background(), "SELECT revision FROM mesh.revert_overdue()").Scan(&revision); err != nil {
+				if err := s.Conn.QueryRow(context.Background(), "SELECT revision FROM mesh.revert_overdue()").Scan(&revision); err != nil {
 					return err
 				}
 				var left int
-				if err := s.conn.QueryRow(context.Background(), "SELECT count(*) FROM mesh.deadlines WHERE state = 'waiting'").Scan(&left); err != nil || left == 0 {
+				if err := s.Conn.QueryRow(context.Background(), "SELECT count(*) FROM mesh.deadlines WHERE state = 'waiting'").Scan(&left); err != nil || left == 0 {
 					return err
 				}
 			}
@@ -305,7 +305,7 @@ func TestConfirmAndRevertRace(t *testing.T) {
 	}
 	confirmed := 0
 	for i := range changes {
-		if _, err := db.conn.Exec(t.Context(), "SELECT mesh.confirm($1)", i+1); err == nil {
+		if _, err := db.Conn.Exec(t.Context(), "SELECT mesh.confirm($1)", i+1); err == nil {
 			confirmed++
 		}
 	}
@@ -313,7 +313,7 @@ func TestConfirmAndRevertRace(t *testing.T) {
 	require.Equal(t, confirmed, value[int](db, "SELECT count(*) FROM mesh.confirmations WHERE state = 'confirmed'"))
 	require.Equal(t, changes-confirmed, value[int](db, "SELECT count(*) FROM mesh.confirmations WHERE state = 'reverted'"))
 	require.Equal(t, confirmed, value[int](db, "SELECT count(*) FROM mesh.resources"))
-	require.Equal(t, int64(2*changes-confirmed), db.newest())
+	require.Equal(t, int64(2*changes-confirmed), db.Newest())
 }
 
 func TestIntervalsInWords(t *testing.T) {
@@ -332,15 +332,15 @@ func TestTenantsConfirmWhatIsTheirs(t *testing.T) {
 	y := newTenancy(t)
 	tenant := y.tenant("tenant")
 	change := func(s session, namespace string) int64 {
-		s.exec("BEGIN; SELECT mesh.commit_confirmed('1 hour')")
-		s.exec(`INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('VirtualService', $1, 'y-' || mesh.newest_revision(), $2)`, namespace, virtualService("y"))
-		s.exec("COMMIT")
-		return y.owner.newest()
+		s.Exec("BEGIN; SELECT mesh.commit_confirmed('1 hour')")
+		s.Exec(`INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('VirtualService', $1, 'y-' || mesh.newest_revision(), $2)`, namespace, virtualService("y"))
+		s.Exec("COMMIT")
+		return y.owner.Newest()
 	}
 	own, foreign := change(tenant, "a"), change(y.owner, "b")
 	require.Equal(t, []int64{own}, collect[int64](tenant, "SELECT revision FROM mesh.confirmations"))
 	for _, call := range []string{"SELECT mesh.confirm($1)", "SELECT * FROM mesh.revert($1)"} {
-		err := tenant.refused(call, foreign)
+		err := tenant.Refused(call, foreign)
 		require.Equal(t, "42501", err.Code)
 		require.Contains(t, err.Hint, "SELECT mesh.grant_namespace(")
 	}
@@ -349,9 +349,9 @@ func TestTenantsConfirmWhatIsTheirs(t *testing.T) {
 	require.Equal(t, "waiting", value[string](y.owner, "SELECT state FROM mesh.confirmations WHERE revision = $1", foreign))
 
 	reader := y.tenant("reader", [2]string{"b", "read"})
-	require.Equal(t, "42501", reader.refused("SELECT mesh.confirm($1)", foreign).Code)
-	require.Equal(t, "42501", reader.refused("SELECT * FROM mesh.restore(1, namespaces => '{b}')").Code)
-	reader.exec("SELECT * FROM mesh.restore(1, namespaces => '{a}')")
+	require.Equal(t, "42501", reader.Refused("SELECT mesh.confirm($1)", foreign).Code)
+	require.Equal(t, "42501", reader.Refused("SELECT * FROM mesh.restore(1, namespaces => '{b}')").Code)
+	reader.Exec("SELECT * FROM mesh.restore(1, namespaces => '{a}')")
 }
 
 // A server need not be the owner.
@@ -359,14 +359,14 @@ func TestServersKeepHouse(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
 	role := y.role("server")
-	y.owner.exec("SELECT mesh.grant_server($1)", role)
+	y.owner.Exec("SELECT mesh.grant_server($1)", role)
 	server := y.as(role)
 	bad := y.owner.unconfirmed(setHost("z", "b"))
 	require.Equal(t, int64(1), value[int64](server, "SELECT waiting FROM mesh.chores()"))
-	y.owner.exec("UPDATE mesh.deadlines SET deadline = clock_timestamp()")
+	y.owner.Exec("UPDATE mesh.deadlines SET deadline = clock_timestamp()")
 	require.Equal(t, "reverted", value[string](server, "SELECT state FROM mesh.revert_overdue()"))
 	require.Equal(t, "mesh.commit_confirmed", value[string](server, "SELECT author FROM mesh.revisions WHERE revision = $1", bad+1))
-	y.owner.exec("INSERT INTO mesh.settings (name, value) VALUES ('history_max_revisions', '1')")
+	y.owner.Exec("INSERT INTO mesh.settings (name, value) VALUES ('history_max_revisions', '1')")
 	require.Equal(t, bad, value[int64](server, "SELECT mesh.prune_expired()"))
 }
 
@@ -374,12 +374,12 @@ func TestServersKeepHouse(t *testing.T) {
 func TestRevertOfWhatOthersReferTo(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
-	db.exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')")
+	db.Exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')")
 	bad := db.unconfirmed(`INSERT INTO mesh.resources (kind, name, spec) VALUES ('ServiceEntry', 'shop',
 		'{"hosts": ["shop.example"], "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}], "resolution": "DNS"}')`)
-	db.put("route", "shop.example")
+	db.Put("route", "shop.example")
 	require.Equal(t, "conflict", db.expire(bad))
 	require.Equal(t, 2, value[int](db, "SELECT count(*) FROM mesh.resources"))
 	require.Contains(t, value[string](db, "SELECT reason FROM mesh.conflicts"), "shop.example")
-	require.Equal(t, bad+1, db.newest())
+	require.Equal(t, bad+1, db.Newest())
 }

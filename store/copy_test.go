@@ -29,29 +29,29 @@ func TestAMeshIsReplicatedLogicallyAndTheCopyPromoted(t *testing.T) {
 	copied := pgtest.Copied(t)
 	from, to := connect(t, copied.From), connect(t, copied.To)
 	for _, name := range []string{"a", "b", "c"} {
-		from.put(name, "x")
+		from.Put(name, "x")
 	}
-	from.put("a", "y")
-	from.exec("DELETE FROM mesh.resources WHERE name = 'c'")
-	from.exec("INSERT INTO mesh.secrets (name, data) VALUES ('s', mesh.secret_data('{\"password\": \"x\"}'))")
-	from.exec("SELECT mesh.create_token('reader', sha256('reader'), '{read}')")
-	from.exec("UPDATE mesh.installation SET registry_digest = ''")
+	from.Put("a", "y")
+	from.Exec("DELETE FROM mesh.resources WHERE name = 'c'")
+	from.Exec("INSERT INTO mesh.secrets (name, data) VALUES ('s', mesh.secret_data('{\"password\": \"x\"}'))")
+	from.Exec("SELECT mesh.create_token('reader', sha256('reader'), '{read}')")
+	from.Exec("UPDATE mesh.installation SET registry_digest = ''")
 	require.NoError(t, store.Migrate(t.Context(), copied.From), "which deletes the rows of every table of the registry")
 	copied.CaughtUp()
 	requireSame(t, tenancy{from, copied.From}, tenancy{to, copied.To}, "logical replication")
 
 	copied.Promote()
-	last := from.newest()
+	last := from.Newest()
 	followed := follow(t, openURL(t, copied.To), last-1)
 	require.Equal(t, last, (<-followed).Revision, "the copy has the history")
-	to.put("b", "z")
+	to.Put("b", "z")
 	batch := <-followed
 	require.Equal(t, last+1, batch.Revision)
 	require.Len(t, batch.Changes, 1)
 	require.NotNil(t, batch.Changes[0].Before)
-	to.exec("DELETE FROM mesh.resources")
+	to.Exec("DELETE FROM mesh.resources")
 	require.Equal(t, last+2, (<-followed).Revision)
-	to.exec("SELECT mesh.create_token('another', sha256('another'), '{read}')")
+	to.Exec("SELECT mesh.create_token('another', sha256('another'), '{read}')")
 	require.Equal(t, []string{"a", "b"}, collect[string](to, "SELECT name FROM mesh.as_of($1::bigint) ORDER BY 1", last))
 	require.Zero(t, to.adopt())
 }
@@ -62,11 +62,11 @@ func TestASequenceThatIsBehindCostsNothing(t *testing.T) {
 	_, url := open(t)
 	db := connect(t, url)
 	for _, host := range []string{"x", "y", "z"} {
-		db.put("a", host)
+		db.Put("a", host)
 	}
-	db.exec("ALTER SEQUENCE mesh.transactions_id_seq RESTART")
+	db.Exec("ALTER SEQUENCE mesh.transactions_id_seq RESTART")
 
-	db.put("b", "x")
+	db.Put("b", "x")
 	require.Equal(t, []string{"1 a", "2 a", "3 a", "4 b"}, collect[string](db, "SELECT revision || ' ' || name FROM mesh.history ORDER BY 1"))
 	require.Zero(t, value[int](db, "SELECT mesh.advance_sequences()"))
 }

@@ -11,13 +11,13 @@ import (
 
 // changes are what mesh.set_default_deny tells of.
 func (s session) setDefaultDeny(enabled bool) []string {
-	s.t.Helper()
+	s.T.Helper()
 	return collect[string](s, "SELECT concat_ws(' ', operation, kind, namespace || '/' || name) FROM mesh.set_default_deny($1) ORDER BY kind", enabled)
 }
 
 // denies is the row of mesh.default_deny.
 func (s session) denies() string {
-	s.t.Helper()
+	s.T.Helper()
 	return value[string](s, "SELECT d::text FROM mesh.default_deny d")
 }
 
@@ -38,11 +38,11 @@ func TestDefaultDenyKnowsWhatIsThere(t *testing.T) {
 	t.Parallel()
 	_, url := open(t)
 	db := connect(t, url)
-	db.exec(`INSERT INTO mesh.mesh_configs (namespace, name, root_namespace) VALUES ('istio-system', 'mesh', 'root')`)
+	db.Exec(`INSERT INTO mesh.mesh_configs (namespace, name, root_namespace) VALUES ('istio-system', 'mesh', 'root')`)
 	db.create("AuthorizationPolicy", "istio-system", "nobody", `{}`)
 	db.create("AuthorizationPolicy", "root", "of-one", `{"selector": {"matchLabels": {"app": "x"}}}`)
 	db.create("AuthorizationPolicy", "root", "members", `{"rules": [{"from": [{"source": {"principals": ["*"]}}]}]}`)
-	db.exec(`INSERT INTO mesh.authorization_policies (namespace, name, spec, annotations) VALUES ('root', 'tried', '{}', '{"istio.io/dry-run": "true"}')`)
+	db.Exec(`INSERT INTO mesh.authorization_policies (namespace, name, spec, annotations) VALUES ('root', 'tried', '{}', '{"istio.io/dry-run": "true"}')`)
 	require.Equal(t, "(f,,PERMISSIVE,)", db.denies(), "none of these denies the whole mesh")
 
 	db.create("AuthorizationPolicy", "root", "nobody", `{"action": "ALLOW", "rules": []}`)
@@ -53,7 +53,7 @@ func TestDefaultDenyKnowsWhatIsThere(t *testing.T) {
 	require.Equal(t, []string{"delete AuthorizationPolicy root/nobody"}, db.setDefaultDeny(false))
 
 	db.create("AuthorizationPolicy", "root", "default-deny", `{"action": "DENY", "rules": [{"to": [{"operation": {"paths": ["/secret"]}}]}]}`)
-	refused := db.refused("SELECT mesh.set_default_deny(true)")
+	refused := db.Refused("SELECT mesh.set_default_deny(true)")
 	require.Equal(t, "AuthorizationPolicy root/default-deny is there already, and is about something else", refused.Message)
 }
 
@@ -89,11 +89,11 @@ func TestTenantsDoNotSwitchDefaultDeny(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
 	tenant := y.tenant("tenant", [2]string{"a", "write"})
-	refused := tenant.refused("SELECT mesh.set_default_deny(true)")
+	refused := tenant.Refused("SELECT mesh.set_default_deny(true)")
 	require.Contains(t, refused.Message, `may not write to the root namespace "istio-system", whose policies hold for the whole mesh`)
 	y.owner.setDefaultDeny(true)
 	require.Equal(t, "(t,,STRICT,)", tenant.denies(), "that it is on holds for everybody")
-	tenant.refused("SELECT mesh.set_default_deny(false)")
+	tenant.Refused("SELECT mesh.set_default_deny(false)")
 	y.grant(value[string](tenant, "SELECT current_user::text"), "istio-system", "write")
 	require.Equal(t, []string{"delete AuthorizationPolicy istio-system/default-deny"}, tenant.setDefaultDeny(false))
 	require.Equal(t, "(f,,STRICT,default)", tenant.denies())

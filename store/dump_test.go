@@ -39,7 +39,7 @@ func TestDumpAndRestore(t *testing.T) {
 	y := newAviary(t)
 	dump, restore, psql := postgresProgram(t, y.owner, "pg_dump"), postgresProgram(t, y.owner, "pg_restore"), postgresProgram(t, y.owner, "psql")
 	tenant := y.tenant("tenant")
-	role := tenant.conn.Config().User
+	role := tenant.Conn.Config().User
 	y.grant(role, "b", "read")
 	seen := value[string](tenant, names)
 
@@ -54,7 +54,7 @@ func TestDumpAndRestore(t *testing.T) {
 		}},
 		{"without owners and privileges", []string{"-Fc", "--no-owner", "--no-privileges"}, func(url string, dumped []byte) {
 			runProgram(t, dumped, restore, "--exit-on-error", "-d", url)
-			require.Equal(t, "42501", tenancy{connect(t, url), url}.as(role).refused(names).Code)
+			require.Equal(t, "42501", tenancy{connect(t, url), url}.as(role).Refused(names).Code)
 			require.NoError(t, store.Migrate(t.Context(), url)) // which grants again what the grants call for
 		}},
 	} {
@@ -83,19 +83,19 @@ func requireSame(t *testing.T, a, b tenancy, how string) {
 // goesOn uses a database that was restored, while the one that was dumped goes on too.
 func goesOn(t *testing.T, restored, dumped tenancy) {
 	t.Helper()
-	last := restored.owner.newest()
-	dumped.owner.put("elsewhere", "b")
+	last := restored.owner.Newest()
+	dumped.owner.Put("elsewhere", "b")
 	elsewhere := <-follow(t, openURL(t, dumped.url), last)
 
 	followed := follow(t, openURL(t, restored.url), last)
-	restored.owner.put("new", "b")
+	restored.owner.Put("new", "b")
 	batch := <-followed
 	require.Equal(t, last+1, batch.Revision)
 	require.Len(t, batch.Changes, 1)
-	require.Equal(t, "MS001", restored.owner.refused("UPDATE mesh.resources SET spec = '{\"x\": 1}' WHERE name = 'new'").Code)
+	require.Equal(t, "MS001", restored.owner.Refused("UPDATE mesh.resources SET spec = '{\"x\": 1}' WHERE name = 'new'").Code)
 	for _, at := range []store.Position{elsewhere.Position(), store.At(last + 2)} {
 		err := openURL(t, restored.url).Follow(t.Context(), at, func(store.Batch) error { return nil })
 		require.ErrorIs(t, err, store.ErrTooOld, "a follower that knows of revisions after the dump is told")
 	}
-	dumped.owner.exec("DELETE FROM mesh.resources WHERE name = 'elsewhere'")
+	dumped.owner.Exec("DELETE FROM mesh.resources WHERE name = 'elsewhere'")
 }

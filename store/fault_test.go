@@ -19,11 +19,11 @@ func TestFollowOutlivesItsBackend(t *testing.T) {
 	db := connect(t, url)
 	batches := follow(t, s, 0)
 	for i := range int64(5) {
-		db.put("x", string(rune('a'+i)))
+		db.Put("x", string(rune('a'+i)))
 		require.Equal(t, i+1, (<-batches).Revision)
-		db.exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pgmesh feed' AND datname = current_database()`)
+		db.Exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pgmesh feed' AND datname = current_database()`)
 	}
-	db.put("x", "z")
+	db.Put("x", "z")
 	require.Equal(t, store.Revision(6), (<-batches).Revision)
 	require.GreaterOrEqual(t, s.Status().Losses, int64(1))
 	require.True(t, s.Status().Connected)
@@ -35,14 +35,14 @@ func TestFollowOutlivesTheServer(t *testing.T) {
 	s := openURL(t, server.URL)
 	batches := follow(t, s, 0)
 	before := connect(t, server.URL)
-	before.put("x", "a")
+	before.Put("x", "a")
 	require.Equal(t, store.Revision(1), (<-batches).Revision)
 
-	before.put("x", "b")
+	before.Put("x", "b")
 	server.Kill()
 	server.Start()
 	require.Equal(t, store.Revision(2), (<-batches).Revision)
-	connect(t, server.URL).put("x", "c")
+	connect(t, server.URL).Put("x", "c")
 	require.Equal(t, store.Revision(3), (<-batches).Revision)
 }
 
@@ -51,14 +51,14 @@ func TestPollCoversLostNotifications(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	db := connect(t, url)
-	db.exec(`DO $$ BEGIN EXECUTE replace(pg_get_functiondef('mesh.number_transaction'::regproc), 'pg_notify(', 'concat('); END $$`)
+	db.Exec(`DO $$ BEGIN EXECUTE replace(pg_get_functiondef('mesh.number_transaction'::regproc), 'pg_notify(', 'concat('); END $$`)
 	require.NotContains(t, value[string](db, "SELECT pg_get_functiondef('mesh.number_transaction'::regproc)"), "pg_notify", "nothing is told of")
 	s, err := store.Open(t.Context(), url, store.Options{Poll: 20 * time.Millisecond})
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	batches := follow(t, s, 0)
 	for i := range int64(3) {
-		db.put("x", string(rune('a'+i)))
+		db.Put("x", string(rune('a'+i)))
 		require.Equal(t, i+1, (<-batches).Revision)
 	}
 }
@@ -68,7 +68,7 @@ func TestFollowReportsThatHistoryIsGone(t *testing.T) {
 	s, url := open(t)
 	db := connect(t, url)
 	for _, host := range []string{"a", "b", "c", "d"} {
-		db.put("x", host)
+		db.Put("x", host)
 	}
 	require.Equal(t, int64(2), value[int64](db, "SELECT mesh.prune(2)"))
 	none := func(store.Batch) error { t.Error("a batch"); return nil }
@@ -77,14 +77,14 @@ func TestFollowReportsThatHistoryIsGone(t *testing.T) {
 
 	require.Equal(t, store.Revision(3), (<-follow(t, s, 2)).Revision)
 	require.Equal(t, int64(1), value[int64](db, "SELECT mesh.prune(99)"), "the newest revision stays")
-	db.put("x", "e")
-	require.Equal(t, int64(5), db.newest())
+	db.Put("x", "e")
+	require.Equal(t, int64(5), db.Newest())
 }
 
 func TestFollowEndsWithItsCallersError(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
-	connect(t, url).put("x", "a")
+	connect(t, url).Put("x", "a")
 	failure := context.DeadlineExceeded
 	require.Equal(t, failure, s.Follow(t.Context(), store.At(0), func(store.Batch) error { return failure }))
 }
@@ -94,12 +94,12 @@ func TestUnknownKindsAreLeftOutAndReported(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	db := connect(t, url)
-	db.exec("INSERT INTO mesh.kinds SELECT api_group, 'Novelty', 'novelties', '{}', versions, namespaced, type FROM mesh.kinds WHERE kind = 'VirtualService'")
+	db.Exec("INSERT INTO mesh.kinds SELECT api_group, 'Novelty', 'novelties', '{}', versions, namespaced, type FROM mesh.kinds WHERE kind = 'VirtualService'")
 	skipped := make(chan store.Skipped, 10)
 	s, err := store.Open(t.Context(), url, store.Options{Skipped: func(s store.Skipped) { skipped <- s }})
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
-	db.exec(`INSERT INTO mesh.resources (kind, name, spec) VALUES ('Novelty', 'x', '{"hosts": ["a"], "http": [{"redirect": {"uri": "/"}}]}'), ('VirtualService', 'x', '{"hosts": ["a"], "http": [{"redirect": {"uri": "/"}}]}')`)
+	db.Exec(`INSERT INTO mesh.resources (kind, name, spec) VALUES ('Novelty', 'x', '{"hosts": ["a"], "http": [{"redirect": {"uri": "/"}}]}'), ('VirtualService', 'x', '{"hosts": ["a"], "http": [{"redirect": {"uri": "/"}}]}')`)
 
 	b := <-follow(t, s, 0)
 	require.Len(t, b.Changes, 1)
@@ -113,9 +113,9 @@ func TestLargeBatchesStayWhole(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	db := connect(t, url)
-	db.put("first", "a")
-	db.exec(`INSERT INTO mesh.resources (kind, name, spec) SELECT 'VirtualService', 'vs-' || i, '{"hosts": ["a"], "http": [{"redirect": {"uri": "/"}}]}' FROM generate_series(1, 6000) i`)
-	db.put("last", "a")
+	db.Put("first", "a")
+	db.Exec(`INSERT INTO mesh.resources (kind, name, spec) SELECT 'VirtualService', 'vs-' || i, '{"hosts": ["a"], "http": [{"redirect": {"uri": "/"}}]}' FROM generate_series(1, 6000) i`)
+	db.Put("last", "a")
 	batches := follow(t, s, 0)
 	require.Len(t, (<-batches).Changes, 1)
 	require.Len(t, (<-batches).Changes, 6000)

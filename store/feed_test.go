@@ -14,24 +14,24 @@ func TestAChangeReadsWhatItChanges(t *testing.T) {
 	t.Parallel()
 	_, url := open(t)
 	db := connect(t, url)
-	db.exec(`INSERT INTO mesh.resources (kind, name, spec) SELECT 'VirtualService', 'vs-' || i, replace($1::text, 'a', 'host-' || i)::jsonb FROM generate_series(1, 1000) i`,
+	db.Exec(`INSERT INTO mesh.resources (kind, name, spec) SELECT 'VirtualService', 'vs-' || i, replace($1::text, 'a', 'host-' || i)::jsonb FROM generate_series(1, 1000) i`,
 		`{"hosts": ["a"], "http": [{"redirect": {"uri": "/"}}]}`)
-	db.exec(`DO $$ BEGIN
+	db.Exec(`DO $$ BEGIN
 		FOR i IN 1..100 LOOP
 			UPDATE mesh.resources SET labels = jsonb_build_object('n', i::text) WHERE kind = 'VirtualService' AND api_group = 'networking.istio.io' AND name = 'vs-1';
 			COMMIT;
 		END LOOP;
 	END $$`)
-	db.exec("ANALYZE")
+	db.Exec("ANALYZE")
 	fresh := connect(t, url) // which has no plans from before
-	fresh.exec("BEGIN")
-	fresh.exec(`UPDATE mesh.resources SET spec = $1
+	fresh.Exec("BEGIN")
+	fresh.Exec(`UPDATE mesh.resources SET spec = $1
 		WHERE kind = 'VirtualService' AND api_group = 'networking.istio.io' AND namespace = 'default' AND name = 'vs-7'`, virtualService("b"))
-	fresh.exec("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL IMMEDIATE") // which is put off once a message
+	fresh.Exec("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL IMMEDIATE") // which is put off once a message
 	read := value[int64](fresh, `SELECT sum(seq_tup_read + idx_tup_fetch)::bigint FROM pg_stat_xact_user_tables
 		WHERE relname IN ('resources', 'changes', 'transactions', 'links')`)
 	require.Less(t, read, int64(100))
-	require.Equal(t, int64(102), fresh.newest(), "it is numbered")
+	require.Equal(t, int64(102), fresh.Newest(), "it is numbered")
 }
 
 // A transaction that stays open with its changes is nobody's hindrance, and comes when it commits.
@@ -42,18 +42,18 @@ func TestOpenTransactionsKeepNobodyWaiting(t *testing.T) {
 	var open []session
 	for _, constraints := range []string{"SELECT", "SET CONSTRAINTS ALL IMMEDIATE", "SET CONSTRAINTS ALL IMMEDIATE"} {
 		idle := connect(t, url)
-		idle.exec("BEGIN; " + constraints)
-		idle.put("idle-"+string(rune('a'+len(open))), "a")
+		idle.Exec("BEGIN; " + constraints)
+		idle.Put("idle-"+string(rune('a'+len(open))), "a")
 		open = append(open, idle)
 	}
-	open[2].exec("SET CONSTRAINTS ALL IMMEDIATE")
+	open[2].Exec("SET CONSTRAINTS ALL IMMEDIATE")
 	quick := connect(t, url)
 	for i := range int64(3) {
-		quick.put("quick", string(rune('a'+i)))
+		quick.Put("quick", string(rune('a'+i)))
 		require.Equal(t, i+1, (<-batches).Revision)
 	}
 	for i, idle := range open {
-		idle.exec("COMMIT")
+		idle.Exec("COMMIT")
 		b := <-batches
 		require.Equal(t, store.Revision(4+i), b.Revision)
 		require.Equal(t, "idle-"+string(rune('a'+i)), b.Changes[0].Key.Name)
@@ -66,10 +66,10 @@ func TestPagesAreOfWholeRevisions(t *testing.T) {
 	s, url := open(t)
 	db := connect(t, url)
 	for i := range 300 { // more than a page of revisions
-		db.put("x", string(rune('a'+i%2)))
+		db.Put("x", string(rune('a'+i%2)))
 	}
-	db.exec(`INSERT INTO mesh.resources (kind, name, spec) SELECT 'VirtualService', 'vs-' || i, $1 FROM generate_series(1, 5000) i`, virtualService("a"))
-	db.put("x", "last")
+	db.Exec(`INSERT INTO mesh.resources (kind, name, spec) SELECT 'VirtualService', 'vs-' || i, $1 FROM generate_series(1, 5000) i`, virtualService("a"))
+	db.Put("x", "last")
 	batches := follow(t, s, 0)
 	for i := range store.Revision(302) {
 		b := <-batches

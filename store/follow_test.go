@@ -14,8 +14,8 @@ func TestFollowReturnsTheChangesOfATransaction(t *testing.T) {
 	batches := follow(t, s, 0)
 	db := connect(t, url)
 
-	db.exec("SET mesh.message = 'first'; SET application_name = 'a test'")
-	db.put("reviews", "one")
+	db.Exec("SET mesh.message = 'first'; SET application_name = 'a test'")
+	db.Put("reviews", "one")
 	b := <-batches
 	require.Equal(t, store.Revision(1), b.Revision)
 	require.Equal(t, "postgres", b.Author)
@@ -26,11 +26,11 @@ func TestFollowReturnsTheChangesOfATransaction(t *testing.T) {
 	require.Nil(t, b.Changes[0].Before)
 	require.JSONEq(t, string(virtualService("one")), string(b.Changes[0].After.Spec))
 
-	db.exec("BEGIN")
-	db.put("reviews", "two")
-	db.put("reviews", "three")
-	db.put("ratings", "four")
-	db.exec("COMMIT")
+	db.Exec("BEGIN")
+	db.Put("reviews", "two")
+	db.Put("reviews", "three")
+	db.Put("ratings", "four")
+	db.Exec("COMMIT")
 	b = <-batches
 	require.Equal(t, store.Revision(2), b.Revision)
 	require.Len(t, b.Changes, 2)
@@ -42,7 +42,7 @@ func TestFollowReturnsTheChangesOfATransaction(t *testing.T) {
 	require.Equal(t, store.Revision(2), reviews.After.Revision)
 	require.Equal(t, int64(2), reviews.After.Generation)
 
-	db.exec("DELETE FROM mesh.resources WHERE name = 'reviews'")
+	db.Exec("DELETE FROM mesh.resources WHERE name = 'reviews'")
 	b = <-batches
 	require.Nil(t, b.Changes[0].After)
 	require.Equal(t, reviews.After, b.Changes[0].Before)
@@ -54,11 +54,11 @@ func TestStatusHasTheTimeOfConnection(t *testing.T) {
 	s, url := open(t)
 	batches := follow(t, s, 0)
 	db := connect(t, url)
-	db.put("x", "a")
+	db.Put("x", "a")
 	<-batches
 	since := s.Status().Since
 	for _, host := range []string{"b", "c"} { // the second wake-up comes after the first was dealt with
-		db.put("x", host)
+		db.Put("x", host)
 		<-batches
 	}
 	require.Equal(t, since, s.Status().Since)

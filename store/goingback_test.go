@@ -15,11 +15,11 @@ func TestRestoreInGo(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	db := connect(t, url)
-	db.put("x", "a")
-	db.put("y", "a")
-	db.put("x", "b")
-	db.exec("DELETE FROM mesh.resources WHERE name = 'y'")
-	db.put("z", "b")
+	db.Put("x", "a")
+	db.Put("y", "a")
+	db.Put("x", "b")
+	db.Exec("DELETE FROM mesh.resources WHERE name = 'y'")
+	db.Put("z", "b")
 
 	planned, err := s.Restore(t.Context(), store.Restoring{To: store.When(2), Apply: store.Apply{DryRun: true}})
 	require.NoError(t, err)
@@ -46,8 +46,8 @@ func TestRestoreLeavesNamesakesAlone(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	db := connect(t, url)
-	db.exec(`INSERT INTO mesh.k8s_gateways (name, gateway_class_name, listeners) VALUES ('x', 'x', '[{"name": "a", "port": 80, "protocol": "HTTP"}]')`)
-	db.exec(`INSERT INTO mesh.gateways (name, servers) VALUES ('y', '[{"port": {"number": 80, "name": "http", "protocol": "HTTP"}, "hosts": ["a.example"]}]')`)
+	db.Exec(`INSERT INTO mesh.k8s_gateways (name, gateway_class_name, listeners) VALUES ('x', 'x', '[{"name": "a", "port": 80, "protocol": "HTTP"}]')`)
+	db.Exec(`INSERT INTO mesh.gateways (name, servers) VALUES ('y', '[{"port": {"number": 80, "name": "http", "protocol": "HTTP"}, "hosts": ["a.example"]}]')`)
 	gateway, err := kinds.ByName("gateway")
 	require.NoError(t, err)
 
@@ -63,11 +63,11 @@ func TestRevertInGo(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	db := connect(t, url)
-	db.exec("BEGIN")
-	db.put("x", "a")
-	db.put("y", "a")
-	db.exec("COMMIT")
-	db.put("y", "b")
+	db.Exec("BEGIN")
+	db.Put("x", "a")
+	db.Put("y", "a")
+	db.Exec("COMMIT")
+	db.Put("y", "b")
 
 	applied, outcomes, err := s.Revert(t.Context(), 1, store.Apply{Message: "no"})
 
@@ -114,9 +114,9 @@ func TestAChangeIsMadeOnlyToWhatItExpects(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	db := connect(t, url)
-	db.put("x", "a")
-	db.put("gone", "a")
-	db.exec("DELETE FROM mesh.resources WHERE name = 'gone'")
+	db.Put("x", "a")
+	db.Put("gone", "a")
+	db.Exec("DELETE FROM mesh.resources WHERE name = 'gone'")
 	apply := func(expected ...store.Expected) error {
 		_, err := s.Apply(t.Context(), store.Apply{
 			Upserts: []store.Upsert{{Key: vs(t, "x"), Spec: virtualService("b")}, {Key: vs(t, "new"), Spec: virtualService("b")}}, Expected: expected, DryRun: true,
@@ -143,7 +143,7 @@ func TestAChangeIsMadeOnlyToWhatItExpects(t *testing.T) {
 func TestOfTwoWhoExpectTheSameOneSucceeds(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
-	connect(t, url).put("x", "a")
+	connect(t, url).Put("x", "a")
 	for name, expected := range map[string]store.Revision{"x": 1, "new": 0} {
 		key, results := vs(t, name), make(chan error, 8)
 		for i := range cap(results) {
@@ -175,9 +175,9 @@ func TestOverviewCounts(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, store.Overview{Oldest: 1, Kinds: []store.KindCount{}}, empty)
 	db := connect(t, url)
-	db.put("x", "a")
-	db.put("y", "a")
-	db.exec("BEGIN; SELECT mesh.commit_confirmed('1 hour'); INSERT INTO mesh.destination_rules (name, host) VALUES ('x', 'a'); COMMIT")
+	db.Put("x", "a")
+	db.Put("y", "a")
+	db.Exec("BEGIN; SELECT mesh.commit_confirmed('1 hour'); INSERT INTO mesh.destination_rules (name, host) VALUES ('x', 'a'); COMMIT")
 
 	o, err := s.Overview(t.Context())
 
@@ -196,7 +196,7 @@ func TestBatchesSinceAPosition(t *testing.T) {
 	require.False(t, more)
 	require.Empty(t, none)
 	for _, host := range []string{"a", "b", "c"} {
-		db.put("x", host)
+		db.Put("x", host)
 	}
 
 	batches, more, err := s.Since(t.Context(), store.At(1))
@@ -213,7 +213,7 @@ func TestBatchesSinceAPosition(t *testing.T) {
 		_, _, err := s.Since(t.Context(), after)
 		require.ErrorIs(t, err, store.ErrTooOld, name)
 	}
-	db.exec("SELECT mesh.prune(2)")
+	db.Exec("SELECT mesh.prune(2)")
 	_, _, err = s.Since(t.Context(), store.At(1))
 	require.ErrorIs(t, err, store.ErrTooOld)
 }

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/store"
 )
 
@@ -23,17 +23,17 @@ const columnsOfResources = "api_group, kind, namespace, name, spec, labels, anno
 
 // state is every resource of a query, as text, by namespace and name.
 func (s session) state(from string, args ...any) map[string]string {
-	s.t.Helper()
-	rows, err := s.conn.Query(context.Background(), "SELECT concat(kind, ' ', namespace, '/', name), r::text FROM (SELECT "+columnsOfResources+" FROM "+from+") r", args...)
-	require.NoError(s.t, err)
+	s.T.Helper()
+	rows, err := s.Conn.Query(context.Background(), "SELECT concat(kind, ' ', namespace, '/', name), r::text FROM (SELECT "+columnsOfResources+" FROM "+from+") r", args...)
+	require.NoError(s.T, err)
 	defer rows.Close()
 	found := map[string]string{}
 	for rows.Next() {
 		var key, row string
-		require.NoError(s.t, rows.Scan(&key, &row))
+		require.NoError(s.T, rows.Scan(&key, &row))
 		found[key] = row
 	}
-	require.NoError(s.t, rows.Err())
+	require.NoError(s.T, rows.Err())
 	return found
 }
 
@@ -45,16 +45,16 @@ type past struct {
 
 // livePast runs random transactions and remembers.
 func livePast(db session, transactions int) past {
-	db.t.Helper()
+	db.T.Helper()
 	p := past{states: []map[string]string{{}}, times: []time.Time{{}}}
 	dice := rand.New(rand.NewPCG(7, 7))
 	for len(p.states) <= transactions {
-		db.exec("BEGIN")
+		db.Exec("BEGIN")
 		for range 1 + dice.IntN(3) {
-			db.exec(randomChange(dice))
+			db.Exec(randomChange(dice))
 		}
-		db.exec("COMMIT")
-		if newest := db.newest(); newest == int64(len(p.states)) {
+		db.Exec("COMMIT")
+		if newest := db.Newest(); newest == int64(len(p.states)) {
 			p.states = append(p.states, db.state("mesh.readable_resources"))
 			p.times = append(p.times, value[time.Time](db, "SELECT time FROM mesh.revisions WHERE revision = $1", newest))
 		}
@@ -95,10 +95,10 @@ func TestAsOf(t *testing.T) {
 		}
 	}
 	check(0)
-	db.exec("BEGIN; DELETE FROM mesh.resources WHERE name < 'vs-3'; UPDATE mesh.resources SET spec = spec || '{\"hosts\": [\"new\"]}'")
-	db.put("brand-new", "a")
+	db.Exec("BEGIN; DELETE FROM mesh.resources WHERE name < 'vs-3'; UPDATE mesh.resources SET spec = spec || '{\"hosts\": [\"new\"]}'")
+	db.Put("brand-new", "a")
 	check(revisions - 5)
-	db.exec("ROLLBACK")
+	db.Exec("ROLLBACK")
 	require.Equal(t, int64(pruned), value[int64](db, "SELECT mesh.prune($1)", pruned))
 	check(pruned)
 }
@@ -107,9 +107,9 @@ func TestThePastThatIsNotKnown(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
 	for _, host := range []string{"a", "b", "c", "d"} {
-		db.put("x", host)
+		db.Put("x", host)
 	}
-	db.exec("SELECT mesh.prune(2)")
+	db.Exec("SELECT mesh.prune(2)")
 	for _, test := range []struct{ sql, message, hint string }{
 		{"SELECT * FROM mesh.as_of(1)", "the history of revision 1 is gone: it was pruned", "the oldest revision whose state is known is 2, of "},
 		{"SELECT * FROM mesh.as_of(5)", "there is no revision 5 yet", "the newest revision is 4"},
@@ -123,14 +123,14 @@ func TestThePastThatIsNotKnown(t *testing.T) {
 		{"SELECT * FROM mesh.revert(2)", "the history of revision 2 is gone", "the oldest revision that can be reverted is 3"},
 		{"SELECT * FROM mesh.revert(5)", "there is no revision 5 yet", "the newest revision is 4"},
 	} {
-		err := db.refused(test.sql)
+		err := db.Refused(test.sql)
 		require.Equal(t, "MS004", err.Code, test.sql)
 		require.Contains(t, err.Message, test.message)
 		require.Contains(t, err.Hint, test.hint)
 	}
 	empty := connect(t, pgtest.New(t))
 	require.Empty(t, empty.state("mesh.as_of(0)"))
-	require.Equal(t, "MS004", empty.refused("SELECT * FROM mesh.as_of(1)").Code)
+	require.Equal(t, "MS004", empty.Refused("SELECT * FROM mesh.as_of(1)").Code)
 	require.Empty(t, empty.state("mesh.as_of(now())"))
 	require.Equal(t, int64(0), value[int64](empty, "SELECT mesh.prune(10)"))
 }
@@ -165,9 +165,9 @@ func TestFieldsThatDiffer(t *testing.T) {
 		{`{"a": null}`, `{"a": {"b": null}}`, []string{`~ x.a: null -> {"b": null}`}},
 		{`{"a": [1, {"b": 1}]}`, `{"a": [1, {"b": 1.0}]}`, nil},
 	} {
-		db.exec(put, test.before)
+		db.Exec(put, test.before)
 		from := value[int64](db, "SELECT mesh.newest_revision()")
-		db.exec(put, test.after)
+		db.Exec(put, test.after)
 		var got []string
 		for _, line := range collect[string](db, "SELECT diff FROM mesh.diff_text($1::bigint) OFFSET 1", from) {
 			got = append(got, strings.Replace(strings.TrimSpace(line), "spec.configPatches[0].patch.value.", "", 1))
@@ -179,14 +179,14 @@ func TestFieldsThatDiffer(t *testing.T) {
 func TestDiff(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
-	db.put("kept", "a")
-	db.put("gone", "a")
-	db.exec("BEGIN")
-	db.exec(`UPDATE mesh.resources SET spec = jsonb_set(spec, '{http,0,timeout}', '"5s"'), labels = '{"app.kubernetes.io/name": "x"}' WHERE name = 'kept'`)
-	db.exec("DELETE FROM mesh.resources WHERE name = 'gone'")
-	db.put("new", "b")
-	db.exec("COMMIT")
-	db.put("gone", "a")
+	db.Put("kept", "a")
+	db.Put("gone", "a")
+	db.Exec("BEGIN")
+	db.Exec(`UPDATE mesh.resources SET spec = jsonb_set(spec, '{http,0,timeout}', '"5s"'), labels = '{"app.kubernetes.io/name": "x"}' WHERE name = 'kept'`)
+	db.Exec("DELETE FROM mesh.resources WHERE name = 'gone'")
+	db.Put("new", "b")
+	db.Exec("COMMIT")
+	db.Put("gone", "a")
 	require.Equal(t, []string{
 		"delete VirtualService default/gone",
 		"update VirtualService default/kept",
@@ -229,14 +229,14 @@ func TestRestore(t *testing.T) {
 	for i, n := range []int{0, 7, revisions, 19, 20} {
 		changed := value[int](db, "SELECT count(*) FROM mesh.restore($1::bigint)", n)
 		require.Equal(t, content(p.states[n]), content(db.state("mesh.readable_resources")))
-		require.Equal(t, revisions+i+1, int(db.newest()), "one revision")
+		require.Equal(t, revisions+i+1, int(db.Newest()), "one revision")
 		require.Equal(t, fmt.Sprintf("%d restore to revision %d", changed, n), value[string](db, "SELECT size || ' ' || message FROM mesh.revisions ORDER BY revision DESC LIMIT 1"))
 	}
-	newest := db.newest()
+	newest := db.Newest()
 	require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.restore(20)"), "it is so already")
-	require.Equal(t, newest, db.newest())
+	require.Equal(t, newest, db.Newest())
 
-	db.exec("SELECT * FROM mesh.restore($1::timestamptz)", p.times[9])
+	db.Exec("SELECT * FROM mesh.restore($1::timestamptz)", p.times[9])
 	require.Equal(t, content(p.states[9]), content(db.state("mesh.readable_resources")))
 	require.Contains(t, value[string](db, "SELECT message FROM mesh.revisions ORDER BY revision DESC LIMIT 1"), "restore to revision 9, of 20")
 }
@@ -245,24 +245,24 @@ func TestRestoreOfSome(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
 	insert := `INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('VirtualService', $1, $2, '{"hosts": ["a"], "http": [{"redirect": {"uri": "/"}}]}')`
-	db.exec(insert, "one", "x")
-	db.exec(insert, "one", "y")
-	db.exec(insert, "two", "x")
-	db.exec(`UPDATE mesh.resources SET spec = '{"hosts": ["b"], "http": [{"redirect": {"uri": "/"}}]}'`)
-	db.exec(`INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('DestinationRule', 'one', 'x', '{"host": "a"}')`)
+	db.Exec(insert, "one", "x")
+	db.Exec(insert, "one", "y")
+	db.Exec(insert, "two", "x")
+	db.Exec(`UPDATE mesh.resources SET spec = '{"hosts": ["b"], "http": [{"redirect": {"uri": "/"}}]}'`)
+	db.Exec(`INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('DestinationRule', 'one', 'x', '{"host": "a"}')`)
 	restored := func(filter string) []string {
-		db.exec("BEGIN")
-		defer db.exec("ROLLBACK")
+		db.Exec("BEGIN")
+		defer db.Exec("ROLLBACK")
 		return collect[string](db, "SELECT concat(operation, ' ', kind, ' ', namespace, '/', name) FROM mesh.restore(3, "+filter+")")
 	}
 	require.Equal(t, []string{"update VirtualService one/x", "update VirtualService one/y"}, restored("kinds => '{VirtualService}', namespaces => '{one}'"))
 	require.Equal(t, []string{"delete DestinationRule one/x", "update VirtualService one/x", "update VirtualService two/x"}, restored("names => '{x}'"))
 	require.Empty(t, restored("names => '{}'"))
-	require.Equal(t, `did you mean "VirtualService"?`, db.refused("SELECT * FROM mesh.restore(3, kinds => '{VirtualServise}')").Hint)
+	require.Equal(t, `did you mean "VirtualService"?`, db.Refused("SELECT * FROM mesh.restore(3, kinds => '{VirtualServise}')").Hint)
 
-	db.exec("BEGIN; SELECT mesh.begin_change('the good old days')")
-	db.exec("SELECT * FROM mesh.restore(3, namespaces => '{two}')")
-	db.exec("COMMIT")
+	db.Exec("BEGIN; SELECT mesh.begin_change('the good old days')")
+	db.Exec("SELECT * FROM mesh.restore(3, namespaces => '{two}')")
+	db.Exec("COMMIT")
 	require.Equal(t, "the good old days", value[string](db, "SELECT message FROM mesh.revisions ORDER BY revision DESC LIMIT 1"))
 }
 
@@ -270,26 +270,26 @@ func TestRestoreOfSome(t *testing.T) {
 func TestRestoreOfWhatIsNotValidAnyMore(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
-	db.put("x", "a")
-	db.put("y", "a")
-	db.exec(`ALTER TABLE mesh.resources DISABLE TRIGGER USER; UPDATE mesh.resources SET spec = '{"hosts": ["a"], "htp": []}' WHERE name = 'x'; ALTER TABLE mesh.resources ENABLE TRIGGER USER`)
-	db.exec(`UPDATE mesh.resources SET spec = '{"hosts": ["b"], "http": [{"redirect": {"uri": "/"}}]}'`)
-	err := db.refused("SELECT * FROM mesh.restore(2)")
+	db.Put("x", "a")
+	db.Put("y", "a")
+	db.Exec(`ALTER TABLE mesh.resources DISABLE TRIGGER USER; UPDATE mesh.resources SET spec = '{"hosts": ["a"], "htp": []}' WHERE name = 'x'; ALTER TABLE mesh.resources ENABLE TRIGGER USER`)
+	db.Exec(`UPDATE mesh.resources SET spec = '{"hosts": ["b"], "http": [{"redirect": {"uri": "/"}}]}'`)
+	err := db.Refused("SELECT * FROM mesh.restore(2)")
 	require.Equal(t, "MS001", err.Code)
 	require.Equal(t, `VirtualService default/x: spec.htp: unknown field "htp"`, err.Message)
-	require.Equal(t, int64(3), db.newest(), "all or nothing")
-	db.exec("SELECT * FROM mesh.restore(2, names => '{y}')")
-	require.Equal(t, int64(4), db.newest())
+	require.Equal(t, int64(3), db.Newest(), "all or nothing")
+	db.Exec("SELECT * FROM mesh.restore(2, names => '{y}')")
+	require.Equal(t, int64(4), db.Newest())
 }
 
 func TestBlame(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
 	change := func(message, sql string) {
-		db.exec("BEGIN")
-		db.exec("SELECT mesh.begin_change($1)", message)
-		db.exec(sql)
-		db.exec("COMMIT")
+		db.Exec("BEGIN")
+		db.Exec("SELECT mesh.begin_change($1)", message)
+		db.Exec(sql)
+		db.Exec("COMMIT")
 	}
 	change("first", `INSERT INTO mesh.resources (kind, name, spec) VALUES ('VirtualService', 'x', '{"hosts": ["a", "b"],
 		"http": [{"name": "old", "route": [{"destination": {"host": "a"}, "weight": 90}, {"destination": {"host": "b"}, "weight": 10}]}]}')`)
@@ -313,26 +313,26 @@ func TestBlame(t *testing.T) {
 	}, blame())
 	require.Equal(t, value[string](db, "SELECT author FROM mesh.revisions WHERE revision = 2"), value[string](db, "SELECT author FROM mesh.blame('VirtualService', 'default', 'x') WHERE revision = 2"))
 
-	db.exec("SELECT mesh.prune(2)")
+	db.Exec("SELECT mesh.prune(2)")
 	require.Equal(t, `spec.hosts[0] "a" before revision 3, where the history begins`, blame()[1])
 	require.Equal(t, `spec.http[0].name "new" 3 a route before`, blame()[3])
-	db.exec("DELETE FROM mesh.resources")
+	db.Exec("DELETE FROM mesh.resources")
 	require.Empty(t, blame())
 	change("anew", `INSERT INTO mesh.resources (kind, name, spec) VALUES ('VirtualService', 'x', '{"hosts": ["a"], "http": [{"redirect": {"uri": "/"}}]}')`)
 	require.Equal(t, []string{`spec.hosts[0] "a" 6 anew`, `spec.http[0].redirect.uri "/" 6 anew`}, blame())
 
 	require.Empty(t, collect[string](db, "SELECT path FROM mesh.blame('VirtualService', 'default', 'nobody')"))
-	require.Equal(t, `did you mean "VirtualService"?`, db.refused("SELECT * FROM mesh.blame('VirtualServic', 'default', 'x')").Hint)
-	require.Contains(t, db.refused("SELECT * FROM mesh.blame('Gateway', 'default', 'x')").Hint, "set api_group")
+	require.Equal(t, `did you mean "VirtualService"?`, db.Refused("SELECT * FROM mesh.blame('VirtualServic', 'default', 'x')").Hint)
+	require.Contains(t, db.Refused("SELECT * FROM mesh.blame('Gateway', 'default', 'x')").Hint, "set api_group")
 	require.Empty(t, collect[string](db, "SELECT path FROM mesh.blame('Gateway', 'default', 'x', 'networking.istio.io')"))
 }
 
 func TestBlameOfWhatTheHistoryHasNothingOf(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
-	db.put("x", "a")
-	db.put("y", "a")
-	db.exec("SELECT mesh.prune(1)")
+	db.Put("x", "a")
+	db.Put("y", "a")
+	db.Exec("SELECT mesh.prune(1)")
 	require.Equal(t, []string{"before revision 2, where the history begins"},
 		collect[string](db, "SELECT DISTINCT message FROM mesh.blame('VirtualService', 'default', 'x') WHERE revision IS NULL AND author IS NULL"))
 }
@@ -341,34 +341,34 @@ func TestBeginChange(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	db, notices := connectNoticing(t, url)
-	db.exec("BEGIN")
+	db.Exec("BEGIN")
 	require.Equal(t, int64(0), value[int64](db, "SELECT mesh.begin_change('one')"))
-	db.put("x", "a")
+	db.Put("x", "a")
 	require.Equal(t, int64(0), value[int64](db, "SELECT mesh.begin_change('two')"), "the last name counts")
-	db.exec("COMMIT")
+	db.Exec("COMMIT")
 	require.Equal(t, "two", value[string](db, "SELECT message FROM mesh.revisions"))
-	db.put("x", "b")
+	db.Put("x", "b")
 	require.Empty(t, value[string](db, "SELECT message FROM mesh.revisions WHERE revision = 2"), "a name is for one transaction")
 	require.NotContains(t, fmt.Sprint(*notices), "is none")
 
-	db.exec("SELECT mesh.begin_change('nothing')")
+	db.Exec("SELECT mesh.begin_change('nothing')")
 	require.Contains(t, *notices, `WARNING: the change "nothing" is none: this transaction changes no resource`)
 	require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.transactions WHERE revision IS NULL"))
-	require.Equal(t, "22023", db.refused("SELECT mesh.begin_change(' ')").Code)
-	require.Equal(t, int64(2), db.newest())
+	require.Equal(t, "22023", db.Refused("SELECT mesh.begin_change(' ')").Code)
+	require.Equal(t, int64(2), db.Newest())
 }
 
 // The filters that people use must not read the whole history.
 func TestHistoryIsFoundByIndexes(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
-	db.exec(`INSERT INTO mesh.resources (kind, namespace, name, spec)
+	db.Exec(`INSERT INTO mesh.resources (kind, namespace, name, spec)
 		SELECT 'VirtualService', 'ns-' || n % 20, 'vs-' || n, jsonb_build_object('hosts', jsonb_build_array('h' || n), 'http', '[{"redirect": {"uri": "/"}}]'::jsonb)
 		FROM generate_series(1, 400) n`)
 	for n := range 60 {
-		db.put("x", fmt.Sprint("h", n))
+		db.Put("x", fmt.Sprint("h", n))
 	}
-	db.exec("ANALYZE mesh.changes, mesh.transactions, mesh.resources")
+	db.Exec("ANALYZE mesh.changes, mesh.transactions, mesh.resources")
 	for _, query := range []string{
 		"SELECT * FROM mesh.history WHERE kind = 'VirtualService' AND namespace = 'ns-1' AND name = 'vs-1'",
 		"SELECT * FROM mesh.history WHERE namespace = 'ns-1' AND name = 'vs-1'",
@@ -385,7 +385,7 @@ func TestHistoryIsFoundByIndexes(t *testing.T) {
 func TestHistoryErrorsInGo(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
-	connect(t, url).put("x", "a")
+	connect(t, url).Put("x", "a")
 	chores, err := s.Chores(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, store.Chores{Oldest: 1, Inserted: chores.Inserted}, chores)
@@ -397,12 +397,6 @@ func TestHistoryErrorsInGo(t *testing.T) {
 // connectNoticing is connect that keeps what the server tells beside its answers.
 func connectNoticing(t *testing.T, url string) (session, *[]string) {
 	t.Helper()
-	config, err := pgx.ParseConfig(url)
-	require.NoError(t, err)
 	notices := &[]string{}
-	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { *notices = append(*notices, n.Severity+": "+n.Message) }
-	conn, err := pgx.ConnectConfig(t.Context(), config)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	return session{t, conn}, notices
+	return session{storetest.ConnectHearing(t, url, func(n *pgconn.Notice) { *notices = append(*notices, n.Severity+": "+n.Message) })}, notices
 }

@@ -28,10 +28,10 @@ func TestHostsHaveOwners(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
 	evil := y.tenant("evil", [2]string{"evil", "write"})
-	evil.exec(entryFor("evil", "early.shop.example", ""))
+	evil.Exec(entryFor("evil", "early.shop.example", ""))
 	require.Equal(t, []string{"1 resources claim hosts or addresses that other namespaces own"}, y.owner.warnings("SELECT mesh.grant_hosts('shop', '*.shop.example')"))
 	require.Equal(t, "evil", value[string](y.owner, "SELECT namespace FROM mesh.problems WHERE code = 'foreign-host'"))
-	y.owner.exec("SELECT mesh.grant_hosts('bank', 'pay.shop.example'), mesh.grant_hosts('', 'discovery.example')")
+	y.owner.Exec("SELECT mesh.grant_hosts('bank', 'pay.shop.example'), mesh.grant_hosts('', 'discovery.example')")
 
 	rule := func(kind, spec string) string {
 		return fmt.Sprintf("INSERT INTO mesh.resources (kind, api_group, namespace, name, spec) VALUES ('%s', 'networking.istio.io', 'evil', 'r', '%s')", kind, spec)
@@ -47,20 +47,20 @@ func TestHostsHaveOwners(t *testing.T) {
 		"c.shop.example":    rule("Gateway", `{"selector": {"app": "gateway"}, "servers": [{"port": {"number": 80, "name": "http", "protocol": "HTTP"}, "hosts": ["c.shop.example"]}]}`),
 		"d.shop.example":    rule("VirtualService", `{"hosts": ["d.shop.example"], "gateways": ["shop/gateway"], "http": [{"directResponse": {"status": 200}}]}`),
 	} {
-		refused := evil.refused(sql)
+		refused := evil.Refused(sql)
 		require.Equal(t, "MS001", refused.Code, sql)
 		require.Contains(t, refused.Message, fmt.Sprintf(`the host "%s" is not the namespace "evil"'s to claim for others`, host))
 		require.NotContains(t, refused.Message, "owns it", "who may not read the namespace is not told of it")
 	}
-	evil.exec(entryFor("evil", "own.shop.example", `["."]`))
-	evil.exec(entryFor("evil", "evil.example", ""))
-	y.owner.exec(entryFor("shop", "www.shop.example", ""))
+	evil.Exec(entryFor("evil", "own.shop.example", `["."]`))
+	evil.Exec(entryFor("evil", "evil.example", ""))
+	y.owner.Exec(entryFor("shop", "www.shop.example", ""))
 	require.Empty(t, collect[string](evil, "SELECT pattern FROM mesh.host_grants"))
-	require.Equal(t, "42501", evil.refused("SELECT mesh.grant_hosts('evil', '*')").Code)
-	require.Contains(t, y.owner.refused("SELECT mesh.grant_hosts('evil', 'a b')").Message, "no pattern of hosts")
-	require.Contains(t, y.owner.refused("SELECT mesh.grant_hosts('evil', '10.0.0.0/33')").Message, "no pattern of hosts")
+	require.Equal(t, "42501", evil.Refused("SELECT mesh.grant_hosts('evil', '*')").Code)
+	require.Contains(t, y.owner.Refused("SELECT mesh.grant_hosts('evil', 'a b')").Message, "no pattern of hosts")
+	require.Contains(t, y.owner.Refused("SELECT mesh.grant_hosts('evil', '10.0.0.0/33')").Message, "no pattern of hosts")
 	require.True(t, value[bool](y.owner, "SELECT mesh.revoke_hosts('*.shop.example')"))
-	evil.exec(entryFor("evil", "www2.shop.example", ""))
+	evil.Exec(entryFor("evil", "www2.shop.example", ""))
 }
 
 // Addresses that services are reached at are owned as hosts are.
@@ -74,8 +74,8 @@ func TestAddressesHaveOwners(t *testing.T) {
 		return fmt.Sprintf(`INSERT INTO mesh.service_entries (namespace, name, spec) VALUES ('%s', 'e-%d', '{"hosts": ["e%[2]d.%[1]s.example"], "addresses": %[3]s, "resolution": "NONE",
 			"ports": [{"number": 3306, "name": "p", "protocol": "%[4]s"}]%[5]s}')`, namespace, entries, addresses, protocol, more)
 	}
-	evil.exec(at("evil", `["10.1.2.3"]`, "TCP", ""))
-	y.owner.exec("SELECT mesh.grant_hosts('shop', '10.1.7.9/16'), mesh.grant_hosts('bank', '10.1.3.0/24'), mesh.grant_hosts('', '2001:db8::/32')")
+	evil.Exec(at("evil", `["10.1.2.3"]`, "TCP", ""))
+	y.owner.Exec("SELECT mesh.grant_hosts('shop', '10.1.7.9/16'), mesh.grant_hosts('bank', '10.1.3.0/24'), mesh.grant_hosts('', '2001:db8::/32')")
 	require.Equal(t, []string{"10.1.0.0/16", "10.1.3.0/24", "2001:db8::/32"}, collect[string](y.owner, "SELECT pattern FROM mesh.host_grants ORDER BY pattern"))
 	require.Equal(t, []string{`the address "10.1.2.3" is not the namespace's to claim for others`}, collect[string](y.owner, "SELECT message FROM mesh.problems WHERE code = 'foreign-host'"))
 	for address, owner := range map[string]string{"10.1.2.3": "shop", "10.1.3.3": "bank", "10.1.3.0/25": "bank", "2001:db8::1": ""} {
@@ -91,14 +91,14 @@ func TestAddressesHaveOwners(t *testing.T) {
 		`"0.0.0.0/0"`:      at("evil", `[]`, "TCP", ""),
 		`"0.0.0.0/0" is n`: at("evil", `null`, "MYSQL", ""),
 	} {
-		refused := evil.refused(sql)
+		refused := evil.Refused(sql)
 		require.Equal(t, "MS001", refused.Code, sql)
 		require.Contains(t, refused.Message, "the address "+what)
 	}
-	evil.exec(at("evil", `["10.1.2.5"]`, "TCP", `, "exportTo": ["."]`))
-	evil.exec(at("evil", `["10.2.0.1"]`, "TCP", ""))
-	evil.exec(at("evil", `[]`, "HTTP", ""))
-	y.tenant("shop", [2]string{"shop", "write"}).exec(at("shop", `["10.1.2.3"]`, "TCP", ""))
+	evil.Exec(at("evil", `["10.1.2.5"]`, "TCP", `, "exportTo": ["."]`))
+	evil.Exec(at("evil", `["10.2.0.1"]`, "TCP", ""))
+	evil.Exec(at("evil", `[]`, "HTTP", ""))
+	y.tenant("shop", [2]string{"shop", "write"}).Exec(at("shop", `["10.1.2.3"]`, "TCP", ""))
 	require.True(t, value[bool](y.owner, "SELECT mesh.revoke_hosts('10.1.0.0/16')"))
 }
 
@@ -107,7 +107,7 @@ func TestCapturedHostsAreToldOf(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
 	evil := y.tenant("evil", [2]string{"evil", "write"})
-	y.owner.exec(entryFor("shop", "www.shop.example", ""))
+	y.owner.Exec(entryFor("shop", "www.shop.example", ""))
 	captured := `INSERT INTO mesh.virtual_services (namespace, name, hosts, export_to, http) VALUES ('evil', '%s', '{www.shop.example}', '%s', '[{"directResponse": {"status": 200}}]')`
 	require.Contains(t, evil.warnings(fmt.Sprintf(captured, "all", "{*}"))[0], "whose requests this takes from others")
 	require.NotContains(t, strings.Join(evil.warnings(fmt.Sprintf(captured, "own", "{.}")), " "), "takes from others")
@@ -119,8 +119,8 @@ func TestNamesOfTheControlPlaneAreNobodys(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
 	evil := y.tenant("evil", [2]string{"evil", "write"})
-	require.Equal(t, "42501", evil.refused("SELECT mesh.note_control_plane('evil', '{shop.example}')").Code)
-	record(t, openURL(t, y.owner.conn.Config().ConnString()), store.Issue{
+	require.Equal(t, "42501", evil.Refused("SELECT mesh.note_control_plane('evil', '{shop.example}')").Code)
+	record(t, openURL(t, y.owner.Conn.Config().ConnString()), store.Issue{
 		ID: [16]byte{1}, At: time.Now(), Identity: "spiffe://mesh/pgmesh/discovery/one", NotAfter: time.Now().Add(time.Hour), Hosts: []string{"Discovery.corp.example", "localhost", "vm"},
 	})
 	require.Equal(t, []string{"discovery.corp.example"}, collect[string](y.owner, "SELECT host FROM mesh.control_plane_names"))
@@ -128,14 +128,14 @@ func TestNamesOfTheControlPlaneAreNobodys(t *testing.T) {
 	require.Contains(t, evil.warnings(entryFor("evil", "discovery.corp.example", ""))[0], "is a name of the control plane")
 	require.Equal(t, []string{"error evil/ServiceEntry"}, collect[string](y.owner, found))
 	require.Equal(t, []string{"error evil/ServiceEntry"}, collect[string](evil, found))
-	evil.exec("DELETE FROM mesh.service_entries WHERE namespace = 'evil'")
+	evil.Exec("DELETE FROM mesh.service_entries WHERE namespace = 'evil'")
 
-	y.owner.exec("SELECT mesh.grant_hosts('evil', '*.corp.example')")
+	y.owner.Exec("SELECT mesh.grant_hosts('evil', '*.corp.example')")
 	require.Empty(t, value[string](y.owner, "SELECT mesh.owner_of_host('discovery.corp.example')"))
-	require.Contains(t, evil.refused(entryFor("evil", "discovery.corp.example", "")).Message, `the host "discovery.corp.example" is not the namespace "evil"'s to claim`)
-	evil.exec(entryFor("evil", "other.corp.example", ""))
-	y.owner.exec("SELECT mesh.grant_hosts('evil', 'discovery.corp.example')")
-	evil.exec(entryFor("evil", "discovery.corp.example", ""))
+	require.Contains(t, evil.Refused(entryFor("evil", "discovery.corp.example", "")).Message, `the host "discovery.corp.example" is not the namespace "evil"'s to claim`)
+	evil.Exec(entryFor("evil", "other.corp.example", ""))
+	y.owner.Exec("SELECT mesh.grant_hosts('evil', 'discovery.corp.example')")
+	evil.Exec(entryFor("evil", "discovery.corp.example", ""))
 }
 
 // What a namespace shows to some others is not to be found by those who claim the same: they are told what they would be told if there were none. The
@@ -145,7 +145,7 @@ func TestClaimsDoNotFindHiddenHosts(t *testing.T) {
 	y := newTenancy(t)
 	evil := y.tenant("evil", [2]string{"evil", "write"})
 	shop := y.tenant("shop", [2]string{"shop", "write"})
-	y.owner.exec(`INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES
+	y.owner.Exec(`INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES
 		('ServiceEntry', 'shop', 'hidden', '{"hosts": ["hidden.example"], "exportTo": ["shop", "bank"], "resolution": "STATIC", "addresses": ["10.9.9.9"], "ports": [{"number": 80, "name": "tcp", "protocol": "TCP"}]}'),
 		('VirtualService', 'shop', 'hidden', '{"hosts": ["hidden.example"], "exportTo": ["shop", "bank"], "http": [{"route": [{"destination": {"host": "hidden.example"}}]}]}')`)
 	claim := func(host, address string) string {
@@ -157,8 +157,8 @@ func TestClaimsDoNotFindHiddenHosts(t *testing.T) {
 	mine := "SELECT concat_ws(' ', severity, code, kind, name, path) FROM mesh.problems WHERE namespace = 'evil' ORDER BY 1"
 	told := func(host, address string) (warned, found []string) {
 		warned, found = evil.warnings(claim(host, address)), collect[string](evil, mine)
-		evil.exec("DELETE FROM mesh.service_entries WHERE name = 'x'")
-		evil.exec("DELETE FROM mesh.virtual_services WHERE namespace = 'evil'")
+		evil.Exec("DELETE FROM mesh.service_entries WHERE name = 'x'")
+		evil.Exec("DELETE FROM mesh.virtual_services WHERE namespace = 'evil'")
 		return warned, found
 	}
 	warned, found := told("nobody.example", "10.9.9.8")
@@ -166,7 +166,7 @@ func TestClaimsDoNotFindHiddenHosts(t *testing.T) {
 	require.Equal(t, strings.ReplaceAll(strings.Join(warned, "\n"), "nobody", "hidden"), strings.Join(hidden, "\n"))
 	require.Equal(t, found, foundHidden)
 
-	evil.exec(claim("hidden.example", "10.9.9.9"))
+	evil.Exec(claim("hidden.example", "10.9.9.9"))
 	require.Subset(t, collect[string](y.owner, mine), []string{"error host-conflict VirtualService x spec.hosts[0]", "warning duplicate-service ServiceEntry x spec.hosts[0]"})
 	require.Contains(t, collect[string](shop, "SELECT concat_ws(' ', severity, code, kind, name, path) FROM mesh.problems WHERE namespace = 'shop'"),
 		"warning duplicate-service ServiceEntry hidden spec.hosts[0]")
@@ -174,13 +174,13 @@ func TestClaimsDoNotFindHiddenHosts(t *testing.T) {
 
 // warnings runs a statement in a session of its own, and returns what it is warned of.
 func (s session) warnings(sql string) (said []string) {
-	s.t.Helper()
-	config := s.conn.Config().Copy()
+	s.T.Helper()
+	config := s.Conn.Config().Copy()
 	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { said = append(said, n.Message) }
-	conn, err := pgx.ConnectConfig(s.t.Context(), config)
-	require.NoError(s.t, err)
-	defer conn.Close(s.t.Context())
-	_, err = conn.Exec(s.t.Context(), sql)
-	require.NoError(s.t, err, sql)
+	conn, err := pgx.ConnectConfig(s.T.Context(), config)
+	require.NoError(s.T, err)
+	defer conn.Close(s.T.Context())
+	_, err = conn.Exec(s.T.Context(), sql)
+	require.NoError(s.T, err, sql)
 	return said
 }

@@ -18,11 +18,11 @@ func TestProblemsOfWhoBelongsToTheMesh(t *testing.T) {
 	_, err := s.FirstAuthority(t.Context(), certtest.NewAuthority(t).PEM, sealed, "mcp-server")
 	require.NoError(t, err)
 	require.Empty(t, collect[string](y.owner, codes), "it was made for a day, and has most of it left")
-	y.owner.exec("UPDATE mesh.authority_keys SET not_before = now() - interval '20 hours', not_after = now() + interval '7 hours'")
+	y.owner.Exec("UPDATE mesh.authority_keys SET not_before = now() - interval '20 hours', not_after = now() + interval '7 hours'")
 	require.Equal(t, []string{"warning authority-expires Authority /1"}, collect[string](y.owner, codes))
-	y.owner.exec("UPDATE mesh.authority_keys SET not_after = now() - interval '1 hour'")
+	y.owner.Exec("UPDATE mesh.authority_keys SET not_after = now() - interval '1 hour'")
 	require.Equal(t, []string{"error authority-expired Authority /1"}, collect[string](y.owner, codes))
-	y.owner.exec("UPDATE mesh.authority_keys SET not_before = now() - interval '9 years', not_after = now() + interval '31 days'")
+	y.owner.Exec("UPDATE mesh.authority_keys SET not_before = now() - interval '9 years', not_after = now() + interval '31 days'")
 	require.Empty(t, collect[string](y.owner, codes))
 
 	require.NoError(t, s.TrustFederated(t.Context(), "partner.example", certtest.NewAuthority(t).PEM, "ada"))
@@ -31,7 +31,7 @@ func TestProblemsOfWhoBelongsToTheMesh(t *testing.T) {
 	_, err = s.DistrustFederated(t.Context(), "partner.example", "ada")
 	require.NoError(t, err)
 
-	y.owner.exec(`INSERT INTO mesh.workload_groups (namespace, name, spec) VALUES ('a', 'cart', '{"template": {}}'), ('b', 'cart', '{"template": {}}')`)
+	y.owner.Exec(`INSERT INTO mesh.workload_groups (namespace, name, spec) VALUES ('a', 'cart', '{"template": {}}'), ('b', 'cart', '{"template": {}}')`)
 	for _, namespace := range []string{"a", "b"} {
 		token := store.JoinToken{Name: "cart-" + namespace, Hash: hashOf(namespace), Namespace: namespace, WorkloadGroup: "cart", MaxUses: 1, Expires: time.Now().Add(time.Hour)}
 		require.NoError(t, s.CreateJoinToken(t.Context(), token))

@@ -63,7 +63,7 @@ func TestRefusalsOfTokensSayWhy(t *testing.T) {
 	revoked, err = s.RevokeJoinToken(t.Context(), "revoked", "grace")
 	require.NoError(t, err)
 	require.False(t, revoked)
-	db.exec("UPDATE mesh.join_token_hashes SET expires_at = now() WHERE name = 'expired'")
+	db.Exec("UPDATE mesh.join_token_hashes SET expires_at = now() WHERE name = 'expired'")
 
 	answers, err := s.RedeemMachines(t.Context(), "discovery", []store.Joining{
 		joining("nobody's", "a"), joining("revoked", "b"), joining("expired", "c"), joining("server", "d"), joining("machine", "e"), joining("machine", "f"), joining("later", "key"),
@@ -90,7 +90,7 @@ func TestRefusalsOfTokensSayWhy(t *testing.T) {
 	require.Equal(t, store.Joined{Token: "server", Program: "discovery", Enrolment: one.Enrolment}, one)
 	require.Regexp(t, `^s-[a-z2-7]{16}$`, one.Enrolment)
 
-	db.exec("UPDATE mesh.join_token_hashes SET expires_at = now() WHERE name = 'later'")
+	db.Exec("UPDATE mesh.join_token_hashes SET expires_at = now() WHERE name = 'later'")
 	require.Equal(t, "token_expired", redeem(t, s, joining("later", "key")).Refusal, "the same key comes too late as well")
 }
 
@@ -104,15 +104,15 @@ func TestAGroupsMachinesAreOfTheServiceAccountThatItNames(t *testing.T) {
 	require.True(t, invalid)
 	require.ErrorContains(t, s.CreateJoinToken(t.Context(), token), "there is no WorkloadGroup shop/cart (write it first; or make the token for a service account)")
 
-	db.exec(`INSERT INTO mesh.workload_groups (namespace, name, spec) VALUES ('shop', 'cart', '{"template": {}}')`)
+	db.Exec(`INSERT INTO mesh.workload_groups (namespace, name, spec) VALUES ('shop', 'cart', '{"template": {}}')`)
 	require.NoError(t, s.CreateJoinToken(t.Context(), token))
 	first := redeem(t, s, joining("group", "a"))
 	require.Equal(t, []string{"shop", "default", "cart"}, []string{first.Namespace, first.ServiceAccount, first.WorkloadGroup})
-	db.exec(`UPDATE mesh.workload_groups SET spec = '{"template": {"serviceAccount": "carts"}}'`)
+	db.Exec(`UPDATE mesh.workload_groups SET spec = '{"template": {"serviceAccount": "carts"}}'`)
 	require.Equal(t, "carts", redeem(t, s, joining("group", "b")).ServiceAccount)
 	require.Equal(t, first, redeem(t, s, joining("group", "a")), "what was granted stays")
 
-	db.exec("DELETE FROM mesh.workload_groups")
+	db.Exec("DELETE FROM mesh.workload_groups")
 	gone := redeem(t, s, joining("group", "c"))
 	require.Equal(t, "token_revoked", gone.Refusal)
 	require.Equal(t, "the WorkloadGroup shop/cart that the join token is for is gone", gone.Detail)
@@ -232,26 +232,26 @@ func TestWhoMayMakeJoinTokens(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
 	tenant, server := y.tenant("tenant", [2]string{"b", "read"}), y.role("server")
-	y.owner.exec("SELECT mesh.grant_server('" + server + "')")
+	y.owner.Exec("SELECT mesh.grant_server('" + server + "')")
 	create := func(name, namespace, program string) string {
 		return fmt.Sprintf("SELECT mesh.create_join_token('%s', sha256('%s'), '%s', nullif('%s', ''), NULL, nullif('%s', ''), 1, now() + interval '1 hour')",
 			name, name, namespace, map[bool]string{true: "cart"}[program == ""], program)
 	}
-	tenant.exec(create("mine", "a", ""))
+	tenant.Exec(create("mine", "a", ""))
 	for _, sql := range []string{
 		create("theirs", "b", ""), create("everybodys", "c", ""), create("server", "", "discovery"), "SELECT * FROM mesh.join_token_hashes",
 		"SELECT * FROM mesh.join_redemptions", "SELECT * FROM mesh.redeem_join_tokens('{}', '{}', '{}', 'x')",
 	} {
-		require.Equal(t, "42501", tenant.refused(sql).Code, sql)
+		require.Equal(t, "42501", tenant.Refused(sql).Code, sql)
 	}
-	y.owner.exec(create("theirs", "b", ""))
-	y.owner.exec(create("elsewhere", "c", ""))
-	y.as(server).exec(create("server", "", "discovery"))
+	y.owner.Exec(create("theirs", "b", ""))
+	y.owner.Exec(create("elsewhere", "c", ""))
+	y.as(server).Exec(create("server", "", "discovery"))
 	const all = "SELECT string_agg(name, ' ' ORDER BY name) FROM mesh.join_tokens"
 	require.Equal(t, "mine theirs", value[string](tenant, all))
 	require.Equal(t, "elsewhere mine server theirs", value[string](y.as(server), all))
 	require.False(t, value[bool](tenant, "SELECT mesh.revoke_join_token('elsewhere')"), "as if there were none")
-	require.Equal(t, "42501", tenant.refused("SELECT mesh.revoke_join_token('theirs')").Code)
+	require.Equal(t, "42501", tenant.Refused("SELECT mesh.revoke_join_token('theirs')").Code)
 	require.True(t, value[bool](tenant, "SELECT mesh.revoke_join_token('mine')"))
 }
 

@@ -16,13 +16,13 @@ func TestServersReadHowLongCertificatesLiveWhereNobodyCanHoldThemUp(t *testing.T
 		return trust.Lifetimes
 	}
 	require.Empty(t, lifetimes())
-	y.owner.exec("INSERT INTO mesh.settings (namespace, name, value) VALUES ('', 'certificate_lifetime', '1 hour'), ('a', 'certificate_lifetime', '15 minutes'), ('', 'strict_references', 'on')")
+	y.owner.Exec("INSERT INTO mesh.settings (namespace, name, value) VALUES ('', 'certificate_lifetime', '1 hour'), ('a', 'certificate_lifetime', '15 minutes'), ('', 'strict_references', 'on')")
 	require.Equal(t, map[string]int64{"": 3600, "a": 900}, lifetimes())
 	tenant := y.tenant("tenant", [2]string{"a", "write"})
-	tenant.refused("UPDATE mesh.settings SET value = '30 days' WHERE namespace = 'a'")
-	tenant.refused("SELECT mesh.reset_setting('certificate_lifetime', 'a')")
-	require.Contains(t, y.owner.refused("UPDATE mesh.settings SET value = '5 seconds' WHERE namespace = 'a'").Message, "is too short")
+	tenant.Refused("UPDATE mesh.settings SET value = '30 days' WHERE namespace = 'a'")
+	tenant.Refused("SELECT mesh.reset_setting('certificate_lifetime', 'a')")
+	require.Contains(t, y.owner.Refused("UPDATE mesh.settings SET value = '5 seconds' WHERE namespace = 'a'").Message, "is too short")
 	require.Equal(t, map[string]int64{"": 3600, "a": 900}, lifetimes())
-	y.owner.exec("DELETE FROM mesh.settings WHERE name = 'certificate_lifetime'")
+	y.owner.Exec("DELETE FROM mesh.settings WHERE name = 'certificate_lifetime'")
 	require.Empty(t, lifetimes())
 }

@@ -35,24 +35,24 @@ func TestMigrationsGoUpAndDown(t *testing.T) {
 	require.False(t, value[bool](connect(t, url), "SELECT to_regnamespace('mesh') IS NOT NULL"))
 
 	require.NoError(t, store.Migrate(t.Context(), url))
-	connect(t, url).put("x", "a")
+	connect(t, url).Put("x", "a")
 }
 
 func TestNothingIsWrittenBetweenVersions(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	db := connect(t, url)
-	db.put("x", "a")
+	db.Put("x", "a")
 	newest := value[int64](db, "SELECT max(version_id) FROM mesh.schema_version")
 	require.NoError(t, store.MigrateDown(t.Context(), url, newest-1, quietly))
-	err := db.refused("DELETE FROM mesh.resources")
+	err := db.Refused("DELETE FROM mesh.resources")
 	require.Equal(t, "MS003", err.Code)
 	require.Contains(t, err.Hint, "migrate up")
 	require.ErrorContains(t, store.MigrateDown(t.Context(), url, newest, quietly), "no way down")
 
 	require.NoError(t, store.Migrate(t.Context(), url))
-	db.put("x", "b")
-	require.Equal(t, int64(2), db.newest())
+	db.Put("x", "b")
+	require.Equal(t, int64(2), db.Newest())
 }
 
 // What people build on the views and functions survives a newer program, and is never dropped by one that goes back.
@@ -60,13 +60,13 @@ func TestDependentsOfTheViewsAreKept(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	db := connect(t, url)
-	db.exec("CREATE VIEW authors AS SELECT DISTINCT author FROM mesh.revisions")
-	db.exec("UPDATE mesh.installation SET code_digest = ''")
+	db.Exec("CREATE VIEW authors AS SELECT DISTINCT author FROM mesh.revisions")
+	db.Exec("UPDATE mesh.installation SET code_digest = ''")
 	require.NoError(t, store.Migrate(t.Context(), url))
-	db.put("x", "a")
+	db.Put("x", "a")
 	require.Equal(t, 1, value[int](db, "SELECT count(*) FROM authors"))
 	require.ErrorContains(t, store.MigrateDown(t.Context(), url, 1, quietly), "view authors depends on view mesh.revisions")
-	db.put("x", "b")
+	db.Put("x", "b")
 }
 
 func TestMigratingAtOnce(t *testing.T) {
@@ -77,7 +77,7 @@ func TestMigratingAtOnce(t *testing.T) {
 		group.Go(func() error { return store.Migrate(context.Background(), url) })
 	}
 	require.NoError(t, group.Wait())
-	connect(t, url).put("x", "a")
+	connect(t, url).Put("x", "a")
 }
 
 // Who could not migrate holds up nobody who does, at the first time or later; who could is waited for.
@@ -87,7 +87,7 @@ func TestMigrationsWaitForNobodyWhoCouldNot(t *testing.T) {
 	owner := connect(t, url)
 	y := tenancy{owner: owner, url: url}
 	stranger := y.as(y.role("stranger"))
-	stranger.exec("SELECT pg_advisory_lock(1835365224, n) FROM generate_series(0, 9) n")
+	stranger.Exec("SELECT pg_advisory_lock(1835365224, n) FROM generate_series(0, 9) n")
 	var told lines
 	for range 2 {
 		var group errgroup.Group
@@ -96,23 +96,23 @@ func TestMigrationsWaitForNobodyWhoCouldNot(t *testing.T) {
 		}
 		require.NoError(t, group.Wait())
 		require.Contains(t, told.String(), "could not: going on without it")
-		owner.exec("UPDATE mesh.installation SET code_digest = ''")
+		owner.Exec("UPDATE mesh.installation SET code_digest = ''")
 	}
 	status, err := store.ReadSchemaStatus(t.Context(), url)
 	require.NoError(t, err)
 	var text strings.Builder
 	require.NoError(t, store.WriteMigrationScript(&text, status.Migrations[len(status.Migrations)-1].Version))
 	script := strings.ReplaceAll(text.String(), "\\set ON_ERROR_STOP on", "")
-	owner.exec(script)
-	stranger.exec("SELECT pg_advisory_unlock_all()")
+	owner.Exec(script)
+	stranger.Exec("SELECT pg_advisory_unlock_all()")
 
-	owner.exec("SELECT pg_advisory_lock(1835365224, 2)")
-	require.Contains(t, connect(t, url).refused(script).Message, "a program migrates this database")
+	owner.Exec("SELECT pg_advisory_lock(1835365224, 2)")
+	require.Contains(t, connect(t, url).Refused(script).Message, "a program migrates this database")
 	waiting, done := lines{heard: make(chan struct{})}, make(chan error, 1)
 	go func() { done <- store.MigrateTelling(context.Background(), url, waiting.add) }()
 	<-waiting.heard
 	require.Contains(t, waiting.String(), "which migrates")
-	owner.exec("SELECT pg_advisory_unlock_all()")
+	owner.Exec("SELECT pg_advisory_unlock_all()")
 	require.NoError(t, <-done)
 }
 
@@ -141,7 +141,7 @@ func (l *lines) String() string {
 func TestNewerSchemaIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
-	connect(t, url).exec("INSERT INTO mesh.schema_version (version_id, is_applied) VALUES (1000, true)")
+	connect(t, url).Exec("INSERT INTO mesh.schema_version (version_id, is_applied) VALUES (1000, true)")
 	require.ErrorIs(t, store.Migrate(t.Context(), url), store.ErrSchema)
 	_, err := store.Open(t.Context(), url, store.Options{})
 	require.ErrorIs(t, err, store.ErrSchema)
@@ -153,10 +153,10 @@ func TestNumbersGoOnAfterTheTablesWereCopied(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	db := connect(t, url)
-	db.put("x", "a")
-	db.exec("UPDATE mesh.transactions SET xid = pg_current_xact_id(), begun_at = '2000-01-01'")
-	db.put("x", "b")
-	require.Equal(t, int64(2), db.newest())
+	db.Put("x", "a")
+	db.Exec("UPDATE mesh.transactions SET xid = pg_current_xact_id(), begun_at = '2000-01-01'")
+	db.Put("x", "b")
+	require.Equal(t, int64(2), db.Newest())
 }
 
 // Set PGMESH_TEST_DATABASE_URL to run the whole package against another server.

@@ -41,7 +41,7 @@ func TestValidatorsAgreeOnRandomDocuments(t *testing.T) {
 }
 
 func (s session) requireAgreementOnMutations(m *mutator, seed uint64) {
-	t := s.t
+	t := s.T
 	for i := range mutations {
 		e := m.sources[m.IntN(len(m.sources))]
 		e.name = fmt.Sprintf("seed %d, document %d", seed, i)

@@ -49,7 +49,7 @@ func TestTheDatabaseFindsWhatTheTableSays(t *testing.T) {
 					seen[d.Resource.Kind.Group+"/"+d.Resource.Kind.Name+" "+n.Path] = true
 				}
 			})
-			rows, err := db.conn.Query(t.Context(), "SELECT role || ' ' || path FROM mesh.names_in($1, $2, $3, $4)", d.Resource.Kind.Name, d.Resource.Kind.Group, d.Resource.Namespace, d.Spec)
+			rows, err := db.Conn.Query(t.Context(), "SELECT role || ' ' || path FROM mesh.names_in($1, $2, $3, $4)", d.Resource.Kind.Name, d.Resource.Kind.Group, d.Resource.Namespace, d.Spec)
 			require.NoError(t, err)
 			got, err := pgx.CollectRows(rows, pgx.RowTo[string])
 			require.NoError(t, err)
@@ -69,13 +69,13 @@ func TestManyChangesLeaveTheLinksOfEach(t *testing.T) {
 	db := connect(t, pgtest.New(t))
 	text, err := os.ReadFile("testdata/names.yaml")
 	require.NoError(t, err)
-	db.exec("BEGIN")
-	db.exec(`INSERT INTO mesh.resources (kind, namespace, name, spec) SELECT 'WorkloadEntry', 'shop', 'w' || n, '{"address": "10.0.0.1"}' FROM generate_series(1, 101) n`)
+	db.Exec("BEGIN")
+	db.Exec(`INSERT INTO mesh.resources (kind, namespace, name, spec) SELECT 'WorkloadEntry', 'shop', 'w' || n, '{"address": "10.0.0.1"}' FROM generate_series(1, 101) n`)
 	for _, d := range eachDocument(t, "names.yaml", string(text)) {
-		db.exec("INSERT INTO mesh.resources (api_group, kind, namespace, name, spec) VALUES ($1, $2, $3, $4, $5)", d.Resource.Kind.Group, d.Resource.Kind.Name, d.Resource.Namespace, d.Resource.Name, d.Spec)
+		db.Exec("INSERT INTO mesh.resources (api_group, kind, namespace, name, spec) VALUES ($1, $2, $3, $4, $5)", d.Resource.Kind.Group, d.Resource.Kind.Name, d.Resource.Namespace, d.Resource.Name, d.Spec)
 	}
-	db.exec("COMMIT")
-	db.exec("CREATE TABLE kept AS SELECT * FROM mesh.links; DELETE FROM mesh.links; SELECT mesh.rebuild_links()")
+	db.Exec("COMMIT")
+	db.Exec("CREATE TABLE kept AS SELECT * FROM mesh.links; DELETE FROM mesh.links; SELECT mesh.rebuild_links()")
 	require.Positive(t, value[int](db, "SELECT count(*) FROM kept"))
 	require.Zero(t, value[int](db, "SELECT count(*) FROM ((TABLE kept EXCEPT ALL TABLE mesh.links) UNION ALL (TABLE mesh.links EXCEPT ALL TABLE kept)) d"))
 }

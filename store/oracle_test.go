@@ -36,7 +36,7 @@ type audited map[kinds.Key]*store.Resource
 // readAudit returns what each revision did, and how many transactions wrote something without becoming a revision.
 func readAudit(t *testing.T, db session) map[store.Revision]audited {
 	t.Helper()
-	rows, err := db.conn.Query(t.Context(), `SELECT coalesce(t.revision, 0), a.gone, a.row || jsonb_build_object('revision', b.revision)
+	rows, err := db.Conn.Query(t.Context(), `SELECT coalesce(t.revision, 0), a.gone, a.row || jsonb_build_object('revision', b.revision)
 		FROM audit a LEFT JOIN mesh.transactions t ON t.xid = a.xid
 			LEFT JOIN mesh.transactions b ON b.xid = (a.row ->> 'xid')::xid8 AND b.begun_at = (a.row ->> 'updated_at')::timestamptz ORDER BY a.seq`)
 	require.NoError(t, err)

@@ -26,23 +26,23 @@ func newShop(t *testing.T) (session, string) {
 	t.Helper()
 	url := pgtest.New(t)
 	db := connect(t, url)
-	db.exec(shop)
+	db.Exec(shop)
 	return db, url
 }
 
 // routes tells the names of the routes, and subsets those of the subsets, in order.
 func (s session) routes() string {
-	s.t.Helper()
+	s.T.Helper()
 	return strings.Join(collect[string](s, "SELECT coalesce(name, '-') FROM mesh.routes ORDER BY virtual_service, protocol, position"), " ")
 }
 
 func (s session) subsets() string {
-	s.t.Helper()
+	s.T.Helper()
 	return strings.Join(collect[string](s, "SELECT name FROM mesh.subsets ORDER BY destination_rule, position"), " ")
 }
 
 func (s session) weights() string {
-	s.t.Helper()
+	s.T.Helper()
 	return strings.Join(collect[string](s, "SELECT concat(route_position, '.', position, '=', weight) FROM mesh.route_destinations ORDER BY route_position, position"), " ")
 }
 
@@ -55,17 +55,17 @@ func TestEachPartHasARow(t *testing.T) {
 		`http 1 - - 1 reviews.shop v2 - 0`,
 	}, collect[string](db, `SELECT concat_ws(' ', protocol, route_position, coalesce(route, '-'), coalesce(match::text, '-'), position, host, subset, coalesce(port::text, '-'), coalesce(weight::text, '-'))
 		FROM mesh.route_destinations`))
-	db.exec(`INSERT INTO mesh.virtual_services (name, hosts, tcp, tls) VALUES ('db', '{db.shop}', '[{"route": [{"destination": {"host": "db.shop", "port": {"number": 5432}}}]}]',
+	db.Exec(`INSERT INTO mesh.virtual_services (name, hosts, tcp, tls) VALUES ('db', '{db.shop}', '[{"route": [{"destination": {"host": "db.shop", "port": {"number": 5432}}}]}]',
 		'[{"match": [{"sniHosts": ["db.shop"]}], "route": [{"destination": {"host": "db.shop"}}]}]')`)
 	require.Equal(t, []string{"tcp 5432", "tls"}, collect[string](db, "SELECT concat_ws(' ', protocol, port) FROM mesh.route_destinations WHERE virtual_service = 'db' ORDER BY 1"))
-	db.exec(`INSERT INTO mesh.service_entries (name, hosts, resolution, ports, endpoints) VALUES ('reviews', '{reviews.shop}', 'STATIC',
+	db.Exec(`INSERT INTO mesh.service_entries (name, hosts, resolution, ports, endpoints) VALUES ('reviews', '{reviews.shop}', 'STATIC',
 		'[{"number": 80, "name": "http", "protocol": "HTTP", "targetPort": 8080}]', '[{"address": "10.0.0.1", "labels": {"a": "b"}, "weight": 5}]')`)
 	require.Equal(t, `0 80 HTTP http 8080 reviews {"name": "http", "number": 80, "protocol": "HTTP", "targetPort": 8080}`,
 		value[string](db, "SELECT concat_ws(' ', position, number, protocol, name, target_port, service_entry, spec) FROM mesh.service_ports"))
 	require.Equal(t, `0 10.0.0.1 {"a": "b"} 5`, value[string](db, "SELECT concat_ws(' ', position, address, labels, weight) FROM mesh.service_endpoints"))
-	db.exec(`INSERT INTO mesh.gateways (name, servers) VALUES ('edge', '[{"port": {"number": 80, "name": "http", "protocol": "HTTP"}, "hosts": ["a.example.com", "b.example.com"]}]')`)
+	db.Exec(`INSERT INTO mesh.gateways (name, servers) VALUES ('edge', '[{"port": {"number": 80, "name": "http", "protocol": "HTTP"}, "hosts": ["a.example.com", "b.example.com"]}]')`)
 	require.Equal(t, `0 80 HTTP http {a.example.com,b.example.com}`, value[string](db, "SELECT concat_ws(' ', position, port, protocol, port_name, hosts) FROM mesh.gateway_servers"))
-	db.exec("UPDATE mesh.gateway_servers SET port = 8080, hosts = array_remove(hosts, 'b.example.com') WHERE gateway = 'edge'")
+	db.Exec("UPDATE mesh.gateway_servers SET port = 8080, hosts = array_remove(hosts, 'b.example.com') WHERE gateway = 'edge'")
 	require.JSONEq(t, `{"servers": [{"port": {"name": "http", "number": 8080, "protocol": "HTTP"}, "hosts": ["a.example.com"]}]}`, db.spec("gateways", "edge"))
 }
 
@@ -75,18 +75,18 @@ func TestAStatementWritesAResourceOnce(t *testing.T) {
 	db, _ := newShop(t)
 	require.Equal(t, "UPDATE 2", db.affected("UPDATE mesh.route_destinations SET weight = CASE subset WHEN 'v1' THEN 0 ELSE 100 END WHERE route IS NULL"))
 	require.Equal(t, "0.0= 1.0=0 1.1=100", db.weights())
-	db.exec("UPDATE mesh.subsets SET name = CASE name WHEN 'v1' THEN 'v2' ELSE 'v1' END")
+	db.Exec("UPDATE mesh.subsets SET name = CASE name WHEN 'v1' THEN 'v2' ELSE 'v1' END")
 	require.Equal(t, "v2 v1", db.subsets())
 	require.Equal(t, []int64{2, 2}, collect[int64](db, "SELECT generation FROM mesh.resources"))
 
 	// Parts of several kinds in one statement are several writes, but of the same revision.
 	revision := value[int64](db, "SELECT max(revision) FROM mesh.revisions")
-	db.exec(`WITH moved AS (UPDATE mesh.routes SET position = 1 - position), shifted AS (UPDATE mesh.route_destinations SET weight = 50 WHERE weight IS NOT NULL)
+	db.Exec(`WITH moved AS (UPDATE mesh.routes SET position = 1 - position), shifted AS (UPDATE mesh.route_destinations SET weight = 50 WHERE weight IS NOT NULL)
 		UPDATE mesh.subsets SET labels = '{"version": "v3"}' WHERE name = 'v2'`)
 	require.Equal(t, "0.0=50 0.1=50 1.0=", db.weights())
 	require.Equal(t, revision+1, value[int64](db, "SELECT max(revision) FROM mesh.revisions"))
 
-	db.exec(`INSERT INTO mesh.virtual_services (name, hosts, spec) SELECT 'copy' || i, hosts, spec FROM mesh.virtual_services, generate_series(1, 50) i`)
+	db.Exec(`INSERT INTO mesh.virtual_services (name, hosts, spec) SELECT 'copy' || i, hosts, spec FROM mesh.virtual_services, generate_series(1, 50) i`)
 	require.Equal(t, "UPDATE 153", db.affected("UPDATE mesh.route_destinations SET weight = 1"))
 	require.Equal(t, "DELETE 51", db.affected("DELETE FROM mesh.route_destinations WHERE subset = 'v2' AND route IS NULL"))
 	require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.part_edits"))
@@ -98,26 +98,26 @@ func TestPartsComeGoAndMove(t *testing.T) {
 	require.Equal(t, []string{"2 c", "0 a", "4 d"}, collect[string](db, `INSERT INTO mesh.subsets (destination_rule, name, position)
 		VALUES ('reviews', 'c', NULL), ('reviews', 'a', 0), ('reviews', 'd', 99) RETURNING position || ' ' || name`))
 	require.Equal(t, "a v1 v2 c d", strings.ReplaceAll(db.subsets(), "d c", "c d"))
-	db.exec("UPDATE mesh.subsets SET position = 0 WHERE name = 'v2'")
+	db.Exec("UPDATE mesh.subsets SET position = 0 WHERE name = 'v2'")
 	require.True(t, strings.HasPrefix(db.subsets(), "v2 a v1 "))
 	require.Equal(t, "DELETE 3", db.affected("DELETE FROM mesh.subsets WHERE name IN ('a', 'c', 'd')"))
 	require.Equal(t, "v2 v1", db.subsets())
 	require.Equal(t, "DELETE 2", db.affected("DELETE FROM mesh.subsets"))
 	require.JSONEq(t, `{"host": "reviews.shop"}`, db.spec("destination_rules", "reviews"), "an empty list is no list")
 
-	db.exec("UPDATE mesh.routes SET position = 1 - position")
+	db.Exec("UPDATE mesh.routes SET position = 1 - position")
 	require.Equal(t, "- testers", db.routes())
 	require.Equal(t, "1 2", value[string](db, `INSERT INTO mesh.route_destinations (virtual_service, route, host, port, weight) VALUES ('reviews', 'testers', 'x.shop', 80, 1)
 		RETURNING route_position || ' ' || (position + 1)`))
 	require.JSONEq(t, `{"weight": 1, "destination": {"host": "x.shop", "port": {"number": 80}}}`, value[string](db, "SELECT spec::text FROM mesh.route_destinations WHERE port = 80"))
-	db.exec("UPDATE mesh.route_destinations SET port = NULL WHERE port = 80")
+	db.Exec("UPDATE mesh.route_destinations SET port = NULL WHERE port = 80")
 	require.JSONEq(t, `{"weight": 1, "destination": {"host": "x.shop"}}`, value[string](db, "SELECT spec::text FROM mesh.route_destinations WHERE host = 'x.shop'"))
 
 	// To another list, and to another resource.
-	db.exec("UPDATE mesh.route_destinations SET route_position = 0, position = 0 WHERE host = 'x.shop'")
+	db.Exec("UPDATE mesh.route_destinations SET route_position = 0, position = 0 WHERE host = 'x.shop'")
 	require.Equal(t, "0.0=1 0.1=100 0.2=0 1.0=", db.weights())
-	db.exec(`INSERT INTO mesh.destination_rules (name, host, subsets) VALUES ('a', 'a.shop', '[{"name": "v1"}]'), ('b', 'b.shop', NULL)`)
-	db.exec("UPDATE mesh.subsets SET destination_rule = 'b', name = 'v9'")
+	db.Exec(`INSERT INTO mesh.destination_rules (name, host, subsets) VALUES ('a', 'a.shop', '[{"name": "v1"}]'), ('b', 'b.shop', NULL)`)
+	db.Exec("UPDATE mesh.subsets SET destination_rule = 'b', name = 'v9'")
 	require.JSONEq(t, `{"host": "b.shop", "subsets": [{"name": "v9"}]}`, db.spec("destination_rules", "b"))
 	require.JSONEq(t, `{"host": "a.shop"}`, db.spec("destination_rules", "a"))
 	require.Equal(t, `v8 {"version": "v8"}`, value[string](db, `UPDATE mesh.subsets SET spec = '{"name": "v7", "labels": {"version": "v8"}}', name = 'v8' RETURNING concat_ws(' ', name, labels)`))
@@ -140,14 +140,14 @@ func TestViewsOfPartsRefuseInvalidChanges(t *testing.T) {
 		{"UPDATE mesh.subsets SET name = NULL WHERE name = 'v2'", "MS001", "spec.subsets[1].name: required field is missing"},
 		{`INSERT INTO mesh.routes (virtual_service, protocol, route) VALUES ('reviews', 'udp', '[]')`, "MS001", `unknown field "udp"`},
 	} {
-		refused := db.refused(c.sql)
+		refused := db.Refused(c.sql)
 		require.Equal(t, c.code, refused.Code, c.sql)
 		require.Contains(t, refused.Message, c.says, c.sql)
 	}
 	// What a statement that failed has noted is gone with it.
-	db.exec("BEGIN; SAVEPOINT s")
-	db.refused("UPDATE mesh.subsets SET name = 'x' || (1 / (2 - position - 1))")
-	db.exec("ROLLBACK TO s; UPDATE mesh.route_destinations SET weight = weight; COMMIT")
+	db.Exec("BEGIN; SAVEPOINT s")
+	db.Refused("UPDATE mesh.subsets SET name = 'x' || (1 / (2 - position - 1))")
+	db.Exec("ROLLBACK TO s; UPDATE mesh.route_destinations SET weight = weight; COMMIT")
 	require.Equal(t, before, value[string](db, "SELECT jsonb_agg(spec ORDER BY kind)::text FROM mesh.resources"))
 	require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.part_edits"))
 }
@@ -178,10 +178,10 @@ func TestConcurrentWritersOfParts(t *testing.T) {
 		{"the route has gone", "DELETE FROM mesh.routes WHERE name IS NULL", "UPDATE mesh.route_destinations SET weight = 20 WHERE weight = 0", "40001", "0.0="},
 		{"everything has gone", "DELETE FROM mesh.virtual_services", "UPDATE mesh.route_destinations SET weight = 20 WHERE weight = 0", "40001", ""},
 	} {
-		observer.exec("DELETE FROM mesh.resources; " + shop)
-		first.exec("BEGIN; " + c.first)
+		observer.Exec("DELETE FROM mesh.resources; " + shop)
+		first.Exec("BEGIN; " + c.first)
 		done := second.blocked(observer, c.second)
-		first.exec("COMMIT")
+		first.Exec("COMMIT")
 		require.Equal(t, c.code, code(<-done), c.name)
 		require.Equal(t, c.left, observer.weights(), c.name)
 	}
@@ -191,7 +191,7 @@ func TestConcurrentWritersOfParts(t *testing.T) {
 func TestPartsInOneTransaction(t *testing.T) {
 	t.Parallel()
 	db, _ := newShop(t)
-	db.exec(`BEGIN; UPDATE mesh.routes SET position = 1 - position; UPDATE mesh.route_destinations SET weight = 20 WHERE weight = 0;
+	db.Exec(`BEGIN; UPDATE mesh.routes SET position = 1 - position; UPDATE mesh.route_destinations SET weight = 20 WHERE weight = 0;
 		UPDATE mesh.route_destinations SET weight = weight - 20 WHERE weight = 100; DELETE FROM mesh.routes WHERE name = 'testers'; COMMIT`)
 	require.Equal(t, "0.0=80 0.1=20", db.weights())
 	require.Equal(t, int64(2), value[int64](db, "SELECT generation FROM mesh.virtual_services"))
@@ -279,11 +279,11 @@ func TestAnEditOfAPartChangesNothingElse(t *testing.T) {
 	seed := rand.Uint64()
 	w := &twin{dice: rand.New(rand.NewPCG(seed, 0))}
 	w.http = []map[string]any{w.route(), w.route()}
-	db.exec("INSERT INTO mesh.virtual_services (name, hosts, http) VALUES ('x', '{a.shop}', $1)", jsonOf(w.http))
-	db.exec("SET client_min_messages = error")
+	db.Exec("INSERT INTO mesh.virtual_services (name, hosts, http) VALUES ('x', '{a.shop}', $1)", jsonOf(w.http))
+	db.Exec("SET client_min_messages = error")
 	for range 150 {
 		sql := w.step()
-		_, err := db.conn.Exec(context.Background(), sql)
+		_, err := db.Conn.Exec(context.Background(), sql)
 		require.NoError(t, err, "seed %d: %s", seed, sql)
 		var got []map[string]any
 		require.NoError(t, json.Unmarshal([]byte(value[string](db, "SELECT http::text FROM mesh.virtual_services")), &got))

@@ -38,15 +38,15 @@ func TestHistoryFindsTheRevisionsThatWereAskedFor(t *testing.T) {
 	s, url := open(t)
 	db := connect(t, url)
 	change := func(author, message, name, host string) {
-		db.exec("BEGIN")
-		db.exec("SELECT set_config('mesh.author', $1, true), set_config('mesh.message', $2, true)", author, message)
-		db.put(name, host)
-		db.exec("COMMIT")
+		db.Exec("BEGIN")
+		db.Exec("SELECT set_config('mesh.author', $1, true), set_config('mesh.message', $2, true)", author, message)
+		db.Put(name, host)
+		db.Exec("COMMIT")
 	}
 	change("ada", "First of all", "x", "a")
 	change("bob", "", "y", "a")
 	change("ada", "second", "x", "b")
-	db.exec("INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('VirtualService', 'shop', 'x', $1)", virtualService("s"))
+	db.Exec("INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('VirtualService', 'shop', 'x', $1)", virtualService("s"))
 	change("bob", "third", "y", "b")
 	times := value[[]time.Time](db, "SELECT array_agg(time ORDER BY revision) FROM mesh.revisions")
 
@@ -76,13 +76,13 @@ func TestHistoryListsChanges(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	db := connect(t, url)
-	db.put("x", "a")
-	db.exec("BEGIN")
-	db.put("x", "b")
-	db.put("y", "b")
-	db.put("z", "b")
-	db.exec("COMMIT")
-	db.exec("DELETE FROM mesh.resources WHERE name = 'x'")
+	db.Put("x", "a")
+	db.Exec("BEGIN")
+	db.Put("x", "b")
+	db.Put("y", "b")
+	db.Put("z", "b")
+	db.Exec("COMMIT")
+	db.Exec("DELETE FROM mesh.resources WHERE name = 'x'")
 
 	found, next, err := s.History(t.Context(), store.HistoryQuery{AtMost: 10, Changes: 2, Documents: true, MaxSize: 1 << 20})
 
@@ -108,10 +108,10 @@ func TestDiffGathersTheFieldsOfEachResource(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	db := connect(t, url)
-	db.put("x", "a")
-	db.put("y", "a")
-	db.exec("UPDATE mesh.virtual_services SET hosts = '{c}', labels = '{\"n\": \"1\"}' WHERE name = 'x'")
-	db.exec("DELETE FROM mesh.resources WHERE name = 'y'")
+	db.Put("x", "a")
+	db.Put("y", "a")
+	db.Exec("UPDATE mesh.virtual_services SET hosts = '{c}', labels = '{\"n\": \"1\"}' WHERE name = 'x'")
+	db.Exec("DELETE FROM mesh.resources WHERE name = 'y'")
 	diff := func(d store.Difference) (text []string) {
 		err := s.Diff(t.Context(), d, func(from, to store.Revision) error {
 			text = append(text, fmt.Sprint(from, "-", to))
@@ -146,8 +146,8 @@ func TestBlameInGo(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	db := connect(t, url)
-	db.put("x", "a")
-	db.exec("UPDATE mesh.virtual_services SET hosts = '{c}' WHERE name = 'x'")
+	db.Put("x", "a")
+	db.Exec("UPDATE mesh.virtual_services SET hosts = '{c}' WHERE name = 'x'")
 
 	fields, err := s.Blame(t.Context(), vs(t, "x"))
 

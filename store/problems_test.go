@@ -12,14 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/store"
 )
 
 // create writes a resource, "Kind namespace/name". Of two kinds of one name it is Istio's, unless the group is given: "Gateway.gateway.networking.k8s.io".
 func (s session) create(kind, namespace, name, spec string) {
-	s.t.Helper()
-	s.exec(`INSERT INTO mesh.resources (api_group, kind, namespace, name, spec) SELECT api_group, kind, $2, $3, $4 FROM mesh.kinds WHERE $1 IN (kind, kind || '.' || api_group)
+	s.T.Helper()
+	s.Exec(`INSERT INTO mesh.resources (api_group, kind, namespace, name, spec) SELECT api_group, kind, $2, $3, $4 FROM mesh.kinds WHERE $1 IN (kind, kind || '.' || api_group)
 		ORDER BY api_group <> 'networking.istio.io' LIMIT 1`, kind, namespace, name, spec)
 }
 
@@ -54,11 +55,11 @@ func at(address, protocol, host string) string {
 
 // found lists the problems as "severity code kind namespace/name path".
 func (s session) found(query string) []string {
-	s.t.Helper()
-	rows, err := s.conn.Query(s.t.Context(), `SELECT concat_ws(' ', severity, code, kind, namespace || '/' || name, path) FROM mesh.problems `+query+` ORDER BY 1`)
-	require.NoError(s.t, err)
+	s.T.Helper()
+	rows, err := s.Conn.Query(s.T.Context(), `SELECT concat_ws(' ', severity, code, kind, namespace || '/' || name, path) FROM mesh.problems `+query+` ORDER BY 1`)
+	require.NoError(s.T, err)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	require.NoError(s.t, err)
+	require.NoError(s.T, err)
 	return list
 }
 
@@ -353,10 +354,10 @@ func TestProblems(t *testing.T) {
 			require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.problems WHERE hint IS NULL OR message IS NULL OR api_group IS NULL"))
 
 			// What the changes have left is what a reading of everything finds.
-			db.exec("CREATE TABLE kept AS SELECT * FROM mesh.links; DELETE FROM mesh.links; SELECT mesh.rebuild_links()")
+			db.Exec("CREATE TABLE kept AS SELECT * FROM mesh.links; DELETE FROM mesh.links; SELECT mesh.rebuild_links()")
 			require.Zero(t, value[int](db, "SELECT count(*) FROM ((TABLE kept EXCEPT ALL TABLE mesh.links) UNION ALL (TABLE mesh.links EXCEPT ALL TABLE kept)) d"))
 
-			db.exec("DELETE FROM mesh.resources")
+			db.Exec("DELETE FROM mesh.resources")
 			require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.links"))
 		})
 	}
@@ -365,14 +366,9 @@ func TestProblems(t *testing.T) {
 // warned is a session that keeps its notices.
 func warned(t *testing.T, url string) (session, func() []*pgconn.Notice) {
 	t.Helper()
-	config, err := pgx.ParseConfig(url)
-	require.NoError(t, err)
 	var heard []*pgconn.Notice
-	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { heard = append(heard, n) }
-	conn, err := pgx.ConnectConfig(t.Context(), config)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close(t.Context()) })
-	return session{t, conn}, func() []*pgconn.Notice {
+	db := session{storetest.ConnectHearing(t, url, func(n *pgconn.Notice) { heard = append(heard, n) })}
+	return db, func() []*pgconn.Notice {
 		taken := heard
 		heard = nil
 		return taken
@@ -398,30 +394,30 @@ func TestATransactionIsWarnedOfDanglingReferences(t *testing.T) {
 	require.Empty(t, told())
 
 	// What another resource takes away is said, and only once.
-	db.exec(`UPDATE mesh.resources SET spec = spec - 'subsets' WHERE kind = 'DestinationRule'`)
+	db.Exec(`UPDATE mesh.resources SET spec = spec - 'subsets' WHERE kind = 'DestinationRule'`)
 	require.Equal(t, []string{noSubset}, told())
-	db.exec(`UPDATE mesh.resources SET spec = jsonb_set(spec, '{http,0,timeout}', '"5s"') WHERE kind = 'VirtualService'`)
-	db.exec(`UPDATE mesh.resources SET labels = '{"a": "b"}'`)
+	db.Exec(`UPDATE mesh.resources SET spec = jsonb_set(spec, '{http,0,timeout}', '"5s"') WHERE kind = 'VirtualService'`)
+	db.Exec(`UPDATE mesh.resources SET labels = '{"a": "b"}'`)
 	require.Empty(t, told())
 
 	// An old problem that moves is no new one.
-	db.exec(`UPDATE mesh.resources SET spec = jsonb_set(spec, '{http}', '[{"match": [{"uri": {"prefix": "/x"}}], "route": [{"destination": {"host": "reviews"}}]}]' || (spec -> 'http')) WHERE kind = 'VirtualService'`)
+	db.Exec(`UPDATE mesh.resources SET spec = jsonb_set(spec, '{http}', '[{"match": [{"uri": {"prefix": "/x"}}], "route": [{"destination": {"host": "reviews"}}]}]' || (spec -> 'http')) WHERE kind = 'VirtualService'`)
 	require.Empty(t, told())
 
 	// What is put right in the same transaction is not said.
-	db.exec(`BEGIN; DELETE FROM mesh.resources WHERE kind = 'ServiceEntry'`)
+	db.Exec(`BEGIN; DELETE FROM mesh.resources WHERE kind = 'ServiceEntry'`)
 	db.create("ServiceEntry", "default", "again", reviews)
-	db.exec("COMMIT")
+	db.Exec("COMMIT")
 	require.Empty(t, told())
 
 	// What comes at once from many is cut short.
-	db.exec(`INSERT INTO mesh.resources (kind, name, spec) SELECT 'VirtualService', 'v' || i, jsonb_build_object('hosts', jsonb_build_array('h' || i || '.example.com'),
+	db.Exec(`INSERT INTO mesh.resources (kind, name, spec) SELECT 'VirtualService', 'v' || i, jsonb_build_object('hosts', jsonb_build_array('h' || i || '.example.com'),
 		'http', '[{"route": [{"destination": {"host": "nobody"}}]}]'::jsonb) FROM generate_series(1, 14) i`)
 	messages := told()
 	require.Len(t, messages, 11)
 	require.Equal(t, "and 4 more problems", messages[10])
-	db.exec(`DELETE FROM mesh.resources WHERE name LIKE 'v%'`)
-	db.exec(`INSERT INTO mesh.resources (kind, name, spec) SELECT 'VirtualService', 'v' || i, jsonb_build_object('hosts', jsonb_build_array('h' || i || '.example.com'),
+	db.Exec(`DELETE FROM mesh.resources WHERE name LIKE 'v%'`)
+	db.Exec(`INSERT INTO mesh.resources (kind, name, spec) SELECT 'VirtualService', 'v' || i, jsonb_build_object('hosts', jsonb_build_array('h' || i || '.example.com'),
 		'http', '[{"route": [{"destination": {"host": "nobody"}}]}]'::jsonb) FROM generate_series(1, 300) i`)
 	require.Equal(t, "and 290 more problems", told()[10])
 }
@@ -430,15 +426,15 @@ func TestATransactionIsWarnedOfDanglingReferences(t *testing.T) {
 func TestUnsupportedFieldsAreReported(t *testing.T) {
 	t.Parallel()
 	db, warnings := warned(t, pgtest.New(t))
-	db.exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')")
+	db.Exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')")
 	db.create("Telemetry", "default", "t", `{"accessLogging": [{"disabled": true}]}`)
 	told := warnings()
 	require.Len(t, told, 1)
 	require.Equal(t, "Telemetry default/t: pgmesh's discovery does not act on it: metrics, traces and access logs follow the MeshConfig alone", told[0].Message)
 	require.Equal(t, []string{"warning unsupported Telemetry default/t "}, db.found(""))
-	db.exec(`UPDATE mesh.resources SET spec = '{"accessLogging": [{"disabled": false}]}'`)
+	db.Exec(`UPDATE mesh.resources SET spec = '{"accessLogging": [{"disabled": false}]}'`)
 	require.Empty(t, warnings(), "it was so before")
-	db.exec("DELETE FROM mesh.resources")
+	db.Exec("DELETE FROM mesh.resources")
 	require.Empty(t, db.found(""))
 }
 
@@ -473,17 +469,17 @@ func TestMisleadingResourcesAreProblems(t *testing.T) {
 		}
 		require.Equal(t, inGo, inSQL, c.spec)
 		require.Equal(t, c.want, slices.Sorted(maps.Keys(inSQL)), c.spec)
-		db.exec("DELETE FROM mesh.resources")
+		db.Exec("DELETE FROM mesh.resources")
 	}
 }
 
 func problemsByPath(s session) map[string]string {
-	s.t.Helper()
-	rows, err := s.conn.Query(s.t.Context(), "SELECT path, message FROM mesh.problems WHERE code = 'unsupported'")
-	require.NoError(s.t, err)
+	s.T.Helper()
+	rows, err := s.Conn.Query(s.T.Context(), "SELECT path, message FROM mesh.problems WHERE code = 'unsupported'")
+	require.NoError(s.T, err)
 	messages, path, message := map[string]string{}, "", ""
 	_, err = pgx.ForEachRow(rows, []any{&path, &message}, func() error { messages[path] = message; return nil })
-	require.NoError(s.t, err)
+	require.NoError(s.T, err)
 	return messages
 }
 
@@ -494,14 +490,14 @@ func TestStrictReferences(t *testing.T) {
 	db.create("ServiceEntry", "other", "b", `{"hosts": ["b.example.com"], "resolution": "DNS", "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}]}`)
 	db.create("VirtualService", "default", "old", route("old.example.com", `{"host": "gone.example.com"}`))
 	db.create("VirtualService", "default", "good", route("good.example.com", `{"host": "b.example.com"}`))
-	db.exec("INSERT INTO mesh.settings (namespace, name, value) VALUES ('default', 'strict_references', 'on')")
+	db.Exec("INSERT INTO mesh.settings (namespace, name, value) VALUES ('default', 'strict_references', 'on')")
 
-	refused := db.refused("DELETE FROM mesh.resources WHERE kind = 'ServiceEntry'")
+	refused := db.Refused("DELETE FROM mesh.resources WHERE kind = 'ServiceEntry'")
 	require.Equal(t, "MS005", refused.Code)
 	require.Equal(t, `VirtualService default/good: spec.http[0].route[0].destination.host: no ServiceEntry that namespace "default" can see has the host "b.example.com"`, refused.Message)
 
 	// An old problem is no reason to refuse a change, and other namespaces are as they were.
-	db.exec(`UPDATE mesh.resources SET spec = jsonb_set(spec, '{hosts}', '["new.example.com"]') WHERE name = 'old'`)
+	db.Exec(`UPDATE mesh.resources SET spec = jsonb_set(spec, '{hosts}', '["new.example.com"]') WHERE name = 'old'`)
 	db.create("VirtualService", "other", "free", route("free.example.com", `{"host": "gone.example.com"}`))
 
 	spec := []byte(route("new2.example.com", `{"host": "b.example.com", "subset": "v1"}`))
@@ -534,35 +530,35 @@ func testStrictReferencesBetween(t *testing.T, examined string, deletesFirst boo
 	url := pgtest.New(t)
 	one, two, holder := connect(t, url), connect(t, url), connect(t, url)
 	one.create("ServiceEntry", "default", "b", `{"hosts": ["b.example.com"], "resolution": "DNS", "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}]}`)
-	one.exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')")
+	one.Exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')")
 
-	one.exec("BEGIN; DELETE FROM mesh.resources WHERE kind = 'ServiceEntry'")
-	two.exec("BEGIN")
+	one.Exec("BEGIN; DELETE FROM mesh.resources WHERE kind = 'ServiceEntry'")
+	two.Exec("BEGIN")
 	two.create("VirtualService", "default", "a", route("a.example.com", `{"host": "b.example.com"}`))
 	switch examined {
 	case "who deletes":
-		one.exec("SET CONSTRAINTS ALL IMMEDIATE")
+		one.Exec("SET CONSTRAINTS ALL IMMEDIATE")
 	case "who names":
-		two.exec("SET CONSTRAINTS ALL IMMEDIATE")
+		two.Exec("SET CONSTRAINTS ALL IMMEDIATE")
 	}
 	order := []session{one, two}
 	if !deletesFirst {
 		order = []session{two, one}
 	}
-	holder.exec("BEGIN; LOCK TABLE mesh.numbering IN SHARE UPDATE EXCLUSIVE MODE")
+	holder.Exec("BEGIN; LOCK TABLE mesh.numbering IN SHARE UPDATE EXCLUSIVE MODE")
 	var done []chan error
 	for i, s := range order {
 		committed := make(chan error, 1)
 		done = append(done, committed)
 		go func() {
-			_, err := s.conn.Exec(t.Context(), "COMMIT")
+			_, err := s.Conn.Exec(t.Context(), "COMMIT")
 			committed <- err
 		}()
 		require.Eventually(t, func() bool {
 			return value[int64](holder, "SELECT count(*) FROM pg_locks WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND relation = 'mesh.numbering'::regclass AND NOT granted") == int64(i)+1
 		}, 10*time.Second, 5*time.Millisecond)
 	}
-	holder.exec("COMMIT")
+	holder.Exec("COMMIT")
 	require.NoError(t, <-done[0])
 	require.ErrorContains(t, <-done[1], "MS005")
 }
@@ -584,7 +580,7 @@ func TestProblemsOfTheStore(t *testing.T) {
 	whole, err := s.Apply(t.Context(), store.Apply{Upserts: []store.Upsert{{Key: kinds.Key{Kind: telemetry, Namespace: "other", Name: "t"}, Spec: []byte(`{"accessLogging": [{"disabled": true}]}`)}}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"", "pgmesh's discovery does not act on it: metrics, traces and access logs follow the MeshConfig alone"}, []string{whole.Warnings[0].Path, whole.Warnings[0].Message})
-	db.exec("DELETE FROM mesh.resources WHERE kind = 'Telemetry'")
+	db.Exec("DELETE FROM mesh.resources WHERE kind = 'Telemetry'")
 
 	db.create("ServiceEntry", "default", "reviews", reviews)
 	want[0].Hint = `did you mean "reviews.default.svc.cluster.local"?`

@@ -18,7 +18,7 @@ func entries(namespace string, from, to int, padding string) string {
 }
 
 func limit(y tenancy, namespace, setting string, value int) {
-	y.owner.exec("INSERT INTO mesh.settings (namespace, name, value) VALUES ($1, $2, $3) ON CONFLICT (name, namespace) DO UPDATE SET value = EXCLUDED.value", namespace, setting, fmt.Sprint(value))
+	y.owner.Exec("INSERT INTO mesh.settings (namespace, name, value) VALUES ($1, $2, $3) ON CONFLICT (name, namespace) DO UPDATE SET value = EXCLUDED.value", namespace, setting, fmt.Sprint(value))
 }
 
 // A resource has a size that it may have at most, for everybody; one that is larger from before may shrink.
@@ -29,15 +29,15 @@ func TestResourcesAreOfLimitedSize(t *testing.T) {
 		return fmt.Sprintf("UPDATE mesh.virtual_services SET hosts = '{a}', http = jsonb_build_array(jsonb_build_object('directResponse', "+
 			"jsonb_build_object('status', 200, 'body', jsonb_build_object('string', repeat('x', %d))))) WHERE name = 'x'", size)
 	}
-	y.owner.exec(put(1_000_000))
-	refused := y.owner.refused(put(1_100_000))
+	y.owner.Exec(put(1_000_000))
+	refused := y.owner.Refused(put(1_100_000))
 	require.Equal(t, "MS001", refused.Code)
 	require.Contains(t, refused.Message, "VirtualService a/x: is 1074 KiB large, and may be 1024 KiB at most")
 	limit(y, "a", "resource_max_bytes", 20_000)
-	require.Contains(t, y.owner.refused(put(1_000_001)).Message, "and may be 20 KiB at most")
-	y.owner.exec(put(900_000))
-	y.owner.exec(put(100))
-	require.Contains(t, y.tenant("tenant").refused(put(21_000)).Message, "and may be 20 KiB at most")
+	require.Contains(t, y.owner.Refused(put(1_000_001)).Message, "and may be 20 KiB at most")
+	y.owner.Exec(put(900_000))
+	y.owner.Exec(put(100))
+	require.Contains(t, y.tenant("tenant").Refused(put(21_000)).Message, "and may be 20 KiB at most")
 }
 
 // What a namespace has is limited for those who may not write everywhere: in number and in size, however well it compresses.
@@ -47,29 +47,29 @@ func TestNamespacesHaveQuotas(t *testing.T) {
 	tenant := y.tenant("tenant")
 	limit(y, "a", "namespace_max_resources", 10)
 	limit(y, "a", "namespace_max_bytes", 300_000)
-	tenant.exec(entries("a", 1, 9, ""))
-	refused := tenant.refused(entries("a", 10, 10, ""))
+	tenant.Exec(entries("a", 1, 9, ""))
+	refused := tenant.Refused(entries("a", 10, 10, ""))
 	require.Equal(t, "MS008", refused.Code)
 	require.Equal(t, `the namespace "a" would have 11 resources, and may have 10`, refused.Message)
 	require.Contains(t, refused.Hint, "namespace_max_resources")
-	y.owner.exec(entries("a", 10, 12, ""))
-	tenant.exec("UPDATE mesh.service_entries SET labels = '{\"a\": \"b\"}'") // more than it may have is no reason not to be changed
-	tenant.exec("DELETE FROM mesh.service_entries WHERE name = 'e12'")
-	y.owner.exec("DELETE FROM mesh.service_entries WHERE namespace = 'a'")
+	y.owner.Exec(entries("a", 10, 12, ""))
+	tenant.Exec("UPDATE mesh.service_entries SET labels = '{\"a\": \"b\"}'") // more than it may have is no reason not to be changed
+	tenant.Exec("DELETE FROM mesh.service_entries WHERE name = 'e12'")
+	y.owner.Exec("DELETE FROM mesh.service_entries WHERE namespace = 'a'")
 
-	refused = tenant.refused(entries("a", 1, 3, strings.Repeat("x", 100_000)))
+	refused = tenant.Refused(entries("a", 1, 3, strings.Repeat("x", 100_000)))
 	require.Equal(t, "MS008", refused.Code)
 	require.Contains(t, refused.Message, `the namespace "a" would have 328 KiB of resources, as proxies have them, and may have 293 KiB`)
-	tenant.exec(entries("a", 1, 2, strings.Repeat("x", 100_000)))
+	tenant.Exec(entries("a", 1, 2, strings.Repeat("x", 100_000)))
 	require.Equal(t, "a 3 10", value[string](tenant, "SELECT concat_ws(' ', namespace, resources, max_resources) FROM mesh.quotas"))
 
 	for _, sql := range []string{
 		"INSERT INTO mesh.settings (namespace, name, value) VALUES ('a', 'registered_machines_max', '9')", "UPDATE mesh.settings SET value = '1000' WHERE namespace = 'a'",
 		"SELECT mesh.reset_setting('namespace_max_resources', 'a')",
 	} {
-		require.Equal(t, "42501", tenant.refused(sql).Code, sql)
+		require.Equal(t, "42501", tenant.Refused(sql).Code, sql)
 	}
-	tenant.exec("INSERT INTO mesh.settings (namespace, name, value) VALUES ('a', 'strict_references', 'on')")
+	tenant.Exec("INSERT INTO mesh.settings (namespace, name, value) VALUES ('a', 'strict_references', 'on')")
 	require.True(t, value[bool](tenant, "SELECT mesh.reset_setting('strict_references', 'a')"))
 }
 
@@ -90,7 +90,7 @@ func TestQuotasCountWhatProxiesMakeOfResources(t *testing.T) {
 	}
 	multiplied := func(how, sql string) {
 		t.Helper()
-		require.Contains(t, tenant.refused(sql).Message, "of resources, as proxies have them, and may have 1024 KiB", how)
+		require.Contains(t, tenant.Refused(sql).Message, "of resources, as proxies have them, and may have 1024 KiB", how)
 	}
 	workloads := `INSERT INTO mesh.resources (kind, namespace, name, spec) SELECT 'WorkloadEntry', 'a', 'w' || n,
 		jsonb_build_object('address', '10.0.0.' || n, 'labels', '{"app": "w"}'::jsonb) FROM generate_series(1, 50) n`
@@ -101,23 +101,23 @@ func TestQuotasCountWhatProxiesMakeOfResources(t *testing.T) {
 	multiplied("routes of hosts", fmt.Sprintf(`INSERT INTO mesh.resources (kind, namespace, name, spec) SELECT 'VirtualService', 'a', 'v', jsonb_build_object(
 		'hosts', (SELECT jsonb_agg('v' || n || '.a') FROM generate_series(1, 20) n),
 		'http', jsonb_build_array(jsonb_build_object('directResponse', jsonb_build_object('status', 200, 'body', jsonb_build_object('string', '%s')))))`, strings.Repeat("x", 60_000)))
-	tenant.exec(entry("e", 5, 10, "{}"))
+	tenant.Exec(entry("e", 5, 10, "{}"))
 	multiplied("subsets of a host's ports", rule("d", "e-1.a", 20))
 	multiplied("subsets of all hosts", rule("d", "*.a", 5))
-	tenant.exec(rule("d", "other.a", 5))
+	tenant.Exec(rule("d", "other.a", 5))
 	multiplied("a rule that becomes one of all hosts", `UPDATE mesh.resources SET spec = spec || '{"host": "*.a"}' WHERE name = 'd'`)
-	tenant.exec("DELETE FROM mesh.destination_rules WHERE name = 'd'")
-	tenant.exec("DELETE FROM mesh.service_entries WHERE name = 'e'")
-	tenant.exec(workloads)
+	tenant.Exec("DELETE FROM mesh.destination_rules WHERE name = 'd'")
+	tenant.Exec("DELETE FROM mesh.service_entries WHERE name = 'e'")
+	tenant.Exec(workloads)
 	multiplied("endpoints that many services select", entry("e", 8, 8, selects))
-	tenant.exec(entry("e", 8, 8, `{"workloadSelector": {"labels": {"app": "none"}}}`))
+	tenant.Exec(entry("e", 8, 8, `{"workloadSelector": {"labels": {"app": "none"}}}`))
 	multiplied("a service that comes to select", `UPDATE mesh.resources SET spec = spec || '`+selects+`' WHERE name = 'e'`)
 	multiplied("workloads that come to be selected", `UPDATE mesh.resources SET labels = '{"app": "none"}', spec = spec - 'labels' WHERE kind = 'WorkloadEntry'`)
-	tenant.exec("DELETE FROM mesh.service_entries WHERE name = 'e'")
+	tenant.Exec("DELETE FROM mesh.service_entries WHERE name = 'e'")
 
-	tenant.exec(`INSERT INTO mesh.resources (kind, namespace, name, spec) SELECT 'EnvoyFilter', 'a', 'f' || n, '{}' FROM generate_series(1, 100) n`)
+	tenant.Exec(`INSERT INTO mesh.resources (kind, namespace, name, spec) SELECT 'EnvoyFilter', 'a', 'f' || n, '{}' FROM generate_series(1, 100) n`)
 	grow := 0
-	for grow < 200 && tenant.tries(fmt.Sprintf(`UPDATE mesh.resources SET annotations = jsonb_build_object('a', repeat('x', 30000)) WHERE name = 'f%d'`, grow%100+1)) {
+	for grow < 200 && tenant.Tries(fmt.Sprintf(`UPDATE mesh.resources SET annotations = jsonb_build_object('a', repeat('x', 30000)) WHERE name = 'f%d'`, grow%100+1)) {
 		grow++
 	}
 	require.Less(t, grow, 25, "it grows past the quota by changes that are small as Postgres stores them")
@@ -133,22 +133,22 @@ func TestWhatIsWrittenInADayIsLimited(t *testing.T) {
 		return fmt.Sprintf(`UPDATE mesh.virtual_services SET annotations = jsonb_build_object('n', '%d', 'text', repeat('x', 30000)) WHERE name = 'x'`, n)
 	}
 	n := 0
-	for n < 10 && tenant.tries(again(n)) {
+	for n < 10 && tenant.Tries(again(n)) {
 		n++
 	}
 	require.Equal(t, 3, n, "30 kB, and then 60 kB each: what was, and what is")
-	refused := tenant.refused(again(n))
+	refused := tenant.Refused(again(n))
 	require.Equal(t, "MS008", refused.Code)
 	require.Contains(t, refused.Message, `the changes of the namespace "a" would have added 208 KiB to the history today, and may add 195 KiB`)
 	require.Contains(t, refused.Hint, "namespace_max_daily_bytes")
 	require.Positive(t, value[int64](tenant, "SELECT written_today FROM mesh.quotas"))
-	y.owner.exec(again(n)) // others are not limited, and count for nobody
-	y.owner.exec("UPDATE mesh.written SET day = day - 1")
+	y.owner.Exec(again(n)) // others are not limited, and count for nobody
+	y.owner.Exec("UPDATE mesh.written SET day = day - 1")
 	require.Zero(t, value[int64](tenant, "SELECT written_today FROM mesh.quotas"))
-	tenant.exec(again(n + 1))
+	tenant.Exec(again(n + 1))
 
-	tenant.exec("SET mesh.message = '" + strings.Repeat("x", 70_000) + "'")
-	require.Contains(t, tenant.refused(again(0)).Message, "the message of this change is 68 KiB large")
+	tenant.Exec("SET mesh.message = '" + strings.Repeat("x", 70_000) + "'")
+	require.Contains(t, tenant.Refused(again(0)).Message, "the message of this change is 68 KiB large")
 }
 
 // Callers of the API that are limited to namespaces are as limited as tenants.
@@ -156,7 +156,7 @@ func TestQuotasHoldForLimitedCallers(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
 	limit(y, "", "namespace_max_resources", 1)
-	s := openURL(t, y.owner.conn.Config().ConnString())
+	s := openURL(t, y.owner.Conn.Config().ConnString())
 	apply := store.Apply{Upserts: []store.Upsert{{Key: vs(t, "one"), Spec: virtualService("b")}, {Key: vs(t, "two"), Spec: virtualService("b")}}, Limited: true}
 	for _, dry := range []bool{true, false} {
 		apply.DryRun = dry

@@ -84,7 +84,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	db := connect(t, url)
-	db.exec("INSERT INTO mesh.settings (name, value) VALUES ('refusals_max', '100')")
+	db.Exec("INSERT INTO mesh.settings (name, value) VALUES ('refusals_max', '100')")
 	used := guess(0, "10.1.1.1:1")
 	used.Refusal, used.Identity = "token_used", "spiffe://mesh/ns/shop/sa/cart"
 	record(t, s, used, issued("spiffe://mesh/ns/shop/sa/cart", "m-1"))

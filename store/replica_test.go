@@ -29,7 +29,7 @@ func TestStandbyIsFollowedAndSoIsWhatItBecomes(t *testing.T) {
 	batches := follow(t, s, 0)
 	db := connect(t, pair.Primary.URL)
 	for i := range int64(3) {
-		db.put("x", string(rune('a'+i)))
+		db.Put("x", string(rune('a'+i)))
 		require.Equal(t, i+1, (<-batches).Revision)
 	}
 	require.True(t, s.Status().Standby)
@@ -39,9 +39,9 @@ func TestStandbyIsFollowedAndSoIsWhatItBecomes(t *testing.T) {
 
 	pair.Primary.Kill()
 	pair.Promote()
-	connect(t, pair.Standby.URL).put("x", "promoted")
+	connect(t, pair.Standby.URL).Put("x", "promoted")
 	require.Equal(t, store.Revision(4), (<-batches).Revision)
-	connect(t, pair.Standby.URL).put("x", "notified")
+	connect(t, pair.Standby.URL).Put("x", "notified")
 	require.Equal(t, store.Revision(5), (<-batches).Revision)
 	require.Zero(t, s.Status().Losses, "the connection has outlived the promotion")
 }
@@ -51,10 +51,10 @@ func TestStandbyThatLagsIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	pair := pgtest.Replicated(t)
 	db := connect(t, pair.Primary.URL)
-	db.put("x", "a")
+	db.Put("x", "a")
 	pair.CaughtUp()
 	pair.Standby.Exec("SELECT pg_wal_replay_pause()")
-	db.put("x", "b")
+	db.Put("x", "b")
 	at, err := openURL(t, pair.Primary.URL).Snapshot(t.Context(), func(*store.Resource) error { return nil })
 	require.NoError(t, err)
 	require.Equal(t, store.Revision(2), at.Revision)
@@ -66,7 +66,7 @@ func TestStandbyThatLagsIsWaitedFor(t *testing.T) {
 	go func() {
 		ended <- s.Follow(ctx, at, func(b store.Batch) error { batches <- b; return nil })
 	}()
-	db.put("x", "c")
+	db.Put("x", "c")
 	pair.Standby.Exec("SELECT pg_wal_replay_resume()")
 	require.Equal(t, store.Revision(3), (<-batches).Revision)
 	cancel()
@@ -149,7 +149,7 @@ func TestLostRevisionsAreReported(t *testing.T) {
 	pair := pgtest.Replicated(t)
 	s := openReplica(t, pair.URL("read-write"), pair.URL("read-write"))
 	db := connect(t, pair.Primary.URL)
-	db.put("x", "kept")
+	db.Put("x", "kept")
 	pair.CaughtUp()
 	pair.Sever()
 
@@ -158,9 +158,9 @@ func TestLostRevisionsAreReported(t *testing.T) {
 		ended <- s.Follow(t.Context(), store.At(0), func(b store.Batch) error { seen <- b; return nil })
 	}()
 	kept := <-seen
-	db.put("x", "lost")
+	db.Put("x", "lost")
 	lost := <-seen
-	db.put("x", "lost-too")
+	db.Put("x", "lost-too")
 	lostToo := <-seen
 
 	pair.Primary.Kill()
@@ -172,7 +172,7 @@ func TestLostRevisionsAreReported(t *testing.T) {
 
 	promoted := connect(t, pair.Standby.URL)
 	for _, host := range []string{"other", "another", "yet-another"} {
-		promoted.put("x", host)
+		promoted.Put("x", host)
 	}
 	none := func(store.Batch) error { t.Error("a batch of another history"); return nil }
 	for _, position := range []store.Position{lost.Position(), lostToo.Position()} {

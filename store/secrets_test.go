@@ -8,20 +8,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/identity/credential"
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/store"
 )
 
 // putSecret writes a secret of plain values.
 func (s session) putSecret(namespace, name, kind string, plain map[string]string) {
-	s.t.Helper()
-	s.exec(putSecret, namespace, name, kind, plainJSON(s.t, plain))
+	s.T.Helper()
+	s.Exec(putSecret, namespace, name, kind, plainJSON(s.T, plain))
 }
 
 const putSecret = `INSERT INTO mesh.secrets (namespace, name, type, data, service_accounts) VALUES ($1, $2, $3, mesh.secret_data($4), '{*}')
@@ -49,10 +49,10 @@ func TestASecretIsPartOfItsTransactionsRevision(t *testing.T) {
 	db, batches := connect(t, url), follow(t, s, 0)
 	first := certtest.NewAuthority(t).Issue(nil)
 
-	db.exec("BEGIN")
-	db.put("x", "a")
+	db.Exec("BEGIN")
+	db.Put("x", "a")
 	db.putSecret("shop", "gate", credential.TLS, tlsData(first))
-	db.exec("COMMIT")
+	db.Exec("COMMIT")
 	both := <-batches
 	require.Equal(t, store.Revision(1), both.Revision)
 	require.Len(t, both.Changes, 1)
@@ -67,7 +67,7 @@ func TestASecretIsPartOfItsTransactionsRevision(t *testing.T) {
 	require.Empty(t, alone.Changes)
 	require.Len(t, alone.Secrets, 1)
 
-	db.exec("DELETE FROM mesh.secrets")
+	db.Exec("DELETE FROM mesh.secrets")
 	gone := <-batches
 	require.Equal(t, store.Revision(3), gone.Revision)
 	require.Nil(t, gone.Secrets[0].Now)
@@ -98,12 +98,12 @@ func TestAnUndoneChangeOfASecretIsNoRevision(t *testing.T) {
 	_, url := open(t)
 	db, data := connect(t, url), tlsData(certtest.NewAuthority(t).Issue(nil))
 	db.putSecret("shop", "gate", credential.TLS, data)
-	db.exec("BEGIN")
-	db.exec("DELETE FROM mesh.secrets")
+	db.Exec("BEGIN")
+	db.Exec("DELETE FROM mesh.secrets")
 	db.putSecret("shop", "gate", credential.TLS, data)
-	db.exec("COMMIT")
+	db.Exec("COMMIT")
 	db.putSecret("shop", "gate", credential.TLS, data)
-	require.Equal(t, int64(1), db.newest())
+	require.Equal(t, int64(1), db.Newest())
 	require.Equal(t, 1, value[int](db, "SELECT count(*) FROM mesh.secret_changes"))
 }
 
@@ -136,7 +136,7 @@ func TestBadSecretsAreRefusedWithoutAWordOfThem(t *testing.T) {
 		"authority":         {credential.Opaque, map[string]string{"cacert": planted}, `Secret shop/gate: data.cacert: has no certificate`},
 		"key of data":       {credential.Opaque, map[string]string{"a b": planted}, `Secret shop/gate: data["a b"]: is not a valid key`},
 	} {
-		err := db.refused(putSecret, "shop", "gate", tt.kind, plainJSON(t, tt.data))
+		err := db.Refused(putSecret, "shop", "gate", tt.kind, plainJSON(t, tt.data))
 		require.Equal(t, tt.want, err.Message, name)
 		require.Equal(t, "MS001", err.Code, name)
 		require.NotContains(t, err.Message+err.Detail+err.Hint+err.Where, planted, name)
@@ -149,11 +149,11 @@ func TestBadSecretsAreRefusedWithoutAWordOfThem(t *testing.T) {
 		`INSERT INTO mesh.secrets (namespace, name, data) VALUES ('shop', 'x', '{"a": "cGxhbnRlZA== cGxhbnRlZA"}')`,
 		`INSERT INTO mesh.secrets (namespace, name, data, type) VALUES ('shop', 'x', '{"a": "cGxhbnRlZA=="}', NULL)`,
 	} {
-		err := db.refused(statement)
+		err := db.Refused(statement)
 		require.Equal(t, "MS001", err.Code, statement)
 		require.NotContains(t, err.Message+err.Detail+err.Hint+err.Where, "cGxhbnRlZA", statement)
 	}
-	require.Equal(t, "MS003", db.refused("TRUNCATE mesh.secrets").Code)
+	require.Equal(t, "MS003", db.Refused("TRUNCATE mesh.secrets").Code)
 }
 
 func TestTheEndOfACertificateIsReadFromIt(t *testing.T) {
@@ -181,9 +181,9 @@ func TestProblemsOfCredentials(t *testing.T) {
 	t.Parallel()
 	_, url := open(t)
 	db, authority := connect(t, url), certtest.NewAuthority(t)
-	db.exec(`INSERT INTO mesh.gateways (namespace, name, spec) VALUES ('shop', 'gate', $1)`, json.RawMessage(
+	db.Exec(`INSERT INTO mesh.gateways (namespace, name, spec) VALUES ('shop', 'gate', $1)`, json.RawMessage(
 		`{"servers": [{"port": {"number": 443, "name": "https", "protocol": "HTTPS"}, "hosts": ["*"], "tls": {"mode": "SIMPLE", "credentialName": "gate"}}]}`))
-	db.exec(`INSERT INTO mesh.destination_rules (namespace, name, spec) VALUES ('shop', 'out', $1)`, json.RawMessage(
+	db.Exec(`INSERT INTO mesh.destination_rules (namespace, name, spec) VALUES ('shop', 'out', $1)`, json.RawMessage(
 		`{"host": "out.example", "trafficPolicy": {"tls": {"mode": "MUTUAL", "credentialName": "out"}, "portLevelSettings": [{"port": {"number": 1}, "tls": {"mode": "SIMPLE", "credentialName": "shop/none"}}]}}`))
 	const of = `SELECT severity || ' ' || code || ' ' || kind || ' ' || name || ' ' || path || ': ' || message FROM mesh.problems
 		WHERE code LIKE '%credential%' OR code LIKE 'certificate%' ORDER BY kind, path`
@@ -206,8 +206,8 @@ func TestProblemsOfCredentials(t *testing.T) {
 
 	warned := notices(db, "DELETE FROM mesh.secrets WHERE name = 'gate'")
 	require.Equal(t, []string{"Gateway shop/gate: spec.servers[0].tls.credentialName: there is no secret gate"}, warned)
-	db.exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')")
-	require.Equal(t, "MS005", db.refused("DELETE FROM mesh.secrets WHERE name = 'out'").Code)
+	db.Exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')")
+	require.Equal(t, "MS005", db.Refused("DELETE FROM mesh.secrets WHERE name = 'out'").Code)
 }
 
 func TestSecretsAreGrantedByThemselves(t *testing.T) {
@@ -220,36 +220,36 @@ func TestSecretsAreGrantedByThemselves(t *testing.T) {
 
 	writer := y.tenant("writer", [2]string{"*", "read"})
 	require.Empty(t, value[string](writer, seen), "who may write resources sees no secret")
-	refused := writer.refused(putSecret, "a", "mine", credential.TLS, plainJSON(t, tlsData(pair)))
+	refused := writer.Refused(putSecret, "a", "mine", credential.TLS, plainJSON(t, tlsData(pair)))
 	require.Equal(t, "42501", refused.Code)
 	require.Contains(t, refused.Message, `lacks the privilege to write secrets of the namespace "a"`)
 	for _, view := range collect[string](y.owner, `SELECT c.relname::text FROM pg_class c WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'v')
-		AND has_table_privilege($1, c.oid, 'SELECT')`, writer.conn.Config().User) {
+		AND has_table_privilege($1, c.oid, 'SELECT')`, writer.Conn.Config().User) {
 		for _, row := range collect[string](writer, "SELECT coalesce(t::text, '') FROM mesh."+view+" t") {
 			require.NotContains(t, row, base64.StdEncoding.EncodeToString(pair.Key)[60:120], view)
 			require.NotContains(t, row, strings.Split(string(pair.Key), "\n")[1], view)
 		}
 	}
-	require.Equal(t, "42501", writer.refused("SELECT * FROM mesh.secret_changes").Code)
+	require.Equal(t, "42501", writer.Refused("SELECT * FROM mesh.secret_changes").Code)
 
 	role := y.role("reader")
-	y.owner.exec("SELECT mesh.grant_secrets($1, 'a', 'read')", role)
+	y.owner.Exec("SELECT mesh.grant_secrets($1, 'a', 'read')", role)
 	reader := y.as(role)
 	require.Equal(t, "a/gate", value[string](reader, seen))
-	require.Equal(t, "42501", reader.refused("DELETE FROM mesh.secrets").Code)
-	require.Equal(t, "42501", reader.refused("SELECT mesh.delete_secret('a', 'gate')").Code)
+	require.Equal(t, "42501", reader.Refused("DELETE FROM mesh.secrets").Code)
+	require.Equal(t, "42501", reader.Refused("SELECT mesh.delete_secret('a', 'gate')").Code)
 	require.Equal(t, "UPDATE 0", reader.affected("UPDATE mesh.secrets SET labels = '{\"a\": \"b\"}'"), "what may only be read is left out")
 	require.Empty(t, value[string](reader, names), "who may read secrets sees no resource")
-	y.owner.exec("SELECT mesh.grant_secrets($1, 'a', 'write')", role)
-	reader.exec("UPDATE mesh.secrets SET labels = '{\"a\": \"b\"}'")
-	require.Equal(t, "42501", reader.refused("UPDATE mesh.secrets SET namespace = 'b', name = 'other'").Code)
+	y.owner.Exec("SELECT mesh.grant_secrets($1, 'a', 'write')", role)
+	reader.Exec("UPDATE mesh.secrets SET labels = '{\"a\": \"b\"}'")
+	require.Equal(t, "42501", reader.Refused("UPDATE mesh.secrets SET namespace = 'b', name = 'other'").Code)
 	require.Equal(t, []string{"a write secrets"}, collect[string](reader, "SELECT namespace || ' ' || privilege FROM mesh.grants"))
 	require.True(t, value[bool](y.owner, "SELECT mesh.revoke_secrets($1, 'a')", role))
-	require.Equal(t, "42501", reader.refused(seen).Code)
-	require.Equal(t, "42501", reader.refused("SELECT mesh.grant_secrets('x', 'a', 'read')").Code)
+	require.Equal(t, "42501", reader.Refused(seen).Code)
+	require.Equal(t, "42501", reader.Refused("SELECT mesh.grant_secrets('x', 'a', 'read')").Code)
 
 	server := y.role("server")
-	y.owner.exec("SELECT mesh.grant_server($1)", server)
+	y.owner.Exec("SELECT mesh.grant_server($1)", server)
 	require.Equal(t, "a/gate b/gate", value[string](y.as(server), seen))
 }
 
@@ -257,14 +257,14 @@ func TestSecretsCannotBeTakenBack(t *testing.T) {
 	t.Parallel()
 	_, url := open(t)
 	db := connect(t, url)
-	db.exec("BEGIN")
-	db.put("x", "a")
+	db.Exec("BEGIN")
+	db.Put("x", "a")
 	db.putSecret("shop", "gate", credential.TLS, tlsData(certtest.NewAuthority(t).Issue(nil)))
-	db.exec("COMMIT")
+	db.Exec("COMMIT")
 	require.Equal(t, []string{"the secrets that revision 1 has changed stay as they are, for what they were is not kept"}, notices(db, "SELECT * FROM mesh.revert(1)"))
 	require.Equal(t, 1, value[int](db, "SELECT count(*) FROM mesh.secrets"))
-	db.exec("BEGIN; SELECT mesh.commit_confirmed('1 minute'); DELETE FROM mesh.secrets")
-	require.Equal(t, "MS006", db.refused("COMMIT").Code)
+	db.Exec("BEGIN; SELECT mesh.commit_confirmed('1 minute'); DELETE FROM mesh.secrets")
+	require.Equal(t, "MS006", db.Refused("COMMIT").Code)
 	require.Equal(t, 1, value[int](db, "SELECT count(*) FROM mesh.secrets"))
 }
 
@@ -272,9 +272,9 @@ func TestKeysCanBeRequiredToBeEncrypted(t *testing.T) {
 	t.Parallel()
 	_, url := open(t)
 	db, pair := connect(t, url), certtest.NewAuthority(t).Issue(nil)
-	db.exec("INSERT INTO mesh.settings (name, value) VALUES ('encrypted_secrets', 'on')")
-	require.Contains(t, db.refused(putSecret, "shop", "gate", credential.TLS, plainJSON(t, tlsData(pair))).Message, "is not encrypted")
-	db.exec(`INSERT INTO mesh.secrets (namespace, name, type, data, service_accounts)
+	db.Exec("INSERT INTO mesh.settings (name, value) VALUES ('encrypted_secrets', 'on')")
+	require.Contains(t, db.Refused(putSecret, "shop", "gate", credential.TLS, plainJSON(t, tlsData(pair))).Message, "is not encrypted")
+	db.Exec(`INSERT INTO mesh.secrets (namespace, name, type, data, service_accounts)
 		VALUES ('shop', 'gate', 'kubernetes.io/tls', mesh.secret_data($1) || '{"tls.key": "pgmesh:v1:0123456789abcdef:AAAA"}', '{gate}')`,
 		plainJSON(t, map[string]string{"tls.crt": string(pair.Cert)}))
 }
@@ -299,7 +299,7 @@ func TestSecretsInAnApply(t *testing.T) {
 	applied, err = s.Apply(t.Context(), store.Apply{Upserts: upserts[:1], Deletes: []kinds.Key{vs(t, "x"), secretKey("shop", "other")}})
 	require.NoError(t, err)
 	require.Equal(t, []store.Outcome{store.Unchanged, store.Deleted, store.Deleted}, applied.Outcomes)
-	require.Equal(t, int64(2), db.newest())
+	require.Equal(t, int64(2), db.Newest())
 	_, err = s.Apply(t.Context(), store.Apply{Deletes: []kinds.Key{secretKey("shop", "other")}})
 	require.ErrorIs(t, err, store.ErrNotFound)
 	list, err := s.Secrets(t.Context(), []string{"shop"})
@@ -322,12 +322,12 @@ func TestASecretCanBeForSomeGateways(t *testing.T) {
 	db, batches := connect(t, url), follow(t, s, 0)
 	db.putSecret("shop", "gate", credential.TLS, tlsData(certtest.NewAuthority(t).Issue(nil)))
 	require.Equal(t, []string{"*"}, (<-batches).Secrets[0].Now.ServiceAccounts)
-	db.exec("UPDATE mesh.secrets SET service_accounts = '{west,east,west}'")
+	db.Exec("UPDATE mesh.secrets SET service_accounts = '{west,east,west}'")
 	changed := <-batches
 	require.Equal(t, []string{"east", "west"}, changed.Secrets[0].Now.ServiceAccounts)
 	require.Equal(t, `["east", "west"]`, value[string](db, "SELECT (after #> '{spec,serviceAccounts}')::text FROM mesh.history WHERE revision = 2"))
-	db.exec("UPDATE mesh.secrets SET service_accounts = '{west,east}'")
-	require.Equal(t, int64(2), db.newest())
+	db.Exec("UPDATE mesh.secrets SET service_accounts = '{west,east}'")
+	require.Equal(t, int64(2), db.Newest())
 
 	keep := store.Upsert{Key: secretKey("shop", "ca"), Spec: json.RawMessage(`{"type": "Opaque", "data": {}, "serviceAccounts": ["b", "a"]}`)}
 	for _, outcome := range []store.Outcome{store.Created, store.Unchanged} {
@@ -340,19 +340,14 @@ func TestASecretCanBeForSomeGateways(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "{}", value[string](db, "SELECT service_accounts::text FROM mesh.secrets WHERE name = 'ca'"))
 
-	refused := db.refused("UPDATE mesh.secrets SET service_accounts = '{a/b}'")
+	refused := db.Refused("UPDATE mesh.secrets SET service_accounts = '{a/b}'")
 	require.Equal(t, "MS001", refused.Code)
 	require.Contains(t, refused.Message, "serviceAccounts[0]: 'a/b' cannot be a service account")
 }
 
 // notices runs a statement in a session of its own, and returns what that was told.
 func notices(s session, sql string) (told []string) {
-	s.t.Helper()
-	config := s.conn.Config()
-	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { told = append(told, n.Message) }
-	conn, err := pgx.ConnectConfig(s.t.Context(), config)
-	require.NoError(s.t, err)
-	session{s.t, conn}.exec(sql)
-	require.NoError(s.t, conn.Close(s.t.Context()))
+	s.T.Helper()
+	storetest.ConnectHearing(s.T, s.Conn.Config().ConnString(), func(n *pgconn.Notice) { told = append(told, n.Message) }).Exec(sql)
 	return told
 }

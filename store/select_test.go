@@ -38,14 +38,14 @@ func TestPagesAreOfOneRevisionWhateverChanges(t *testing.T) {
 	db := connect(t, url)
 	var want []string
 	for i := range 10 {
-		db.put(fmt.Sprintf("vs-%d", i), "a")
+		db.Put(fmt.Sprintf("vs-%d", i), "a")
 		want = append(want, fmt.Sprintf("default/vs-%d", i))
 	}
 
 	names, count, at := pages(t, s, store.Query{AtMost: 3, MaxSize: 1 << 20}, func(page int) {
-		db.exec("DELETE FROM mesh.resources WHERE name = $1", fmt.Sprintf("vs-%d", 9-page))
-		db.put(fmt.Sprintf("vs-%d-new", page), "b")
-		db.put("vs-4", fmt.Sprintf("changed-%d", page))
+		db.Exec("DELETE FROM mesh.resources WHERE name = $1", fmt.Sprintf("vs-%d", 9-page))
+		db.Put(fmt.Sprintf("vs-%d-new", page), "b")
+		db.Put("vs-4", fmt.Sprintf("changed-%d", page))
 	})
 
 	require.Equal(t, want, names)
@@ -58,7 +58,7 @@ func TestAPageEndsWhereItBecomesTooLarge(t *testing.T) {
 	s, url := open(t)
 	db := connect(t, url)
 	for i := range 4 {
-		db.put(fmt.Sprintf("vs-%d", i), "a")
+		db.Put(fmt.Sprintf("vs-%d", i), "a")
 	}
 
 	names, count, _ := pages(t, s, store.Query{AtMost: 100, MaxSize: 1}, func(int) {})
@@ -71,12 +71,12 @@ func TestSelectionsChooseByAllThatTheySay(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	db := connect(t, url)
-	db.exec(`INSERT INTO mesh.resources (kind, namespace, name, labels, spec)
+	db.Exec(`INSERT INTO mesh.resources (kind, namespace, name, labels, spec)
 		SELECT 'VirtualService', namespace, name, labels::jsonb, jsonb_build_object('hosts', jsonb_build_array(name), 'http', '[{"route": [{"destination": {"host": "x"}}]}]'::jsonb)
 		FROM (VALUES ('shop', 'cart', '{"app": "cart", "tier": "back"}'), ('shop', 'front', '{"app": "front"}'), ('pay', 'cart', '{}')) AS v (namespace, name, labels)`)
-	db.exec(`INSERT INTO mesh.destination_rules (namespace, name, host) VALUES ('shop', 'cart', 'cart')`)
-	db.exec(`INSERT INTO mesh.k8s_gateways (namespace, name, gateway_class_name, listeners) VALUES ('shop', 'cart', 'x', '[{"name": "a", "port": 80, "protocol": "HTTP"}]')`)
-	db.exec(`INSERT INTO mesh.gateways (namespace, name, servers) VALUES ('shop', 'cart', '[{"port": {"number": 80, "name": "http", "protocol": "HTTP"}, "hosts": ["a.example"]}]')`)
+	db.Exec(`INSERT INTO mesh.destination_rules (namespace, name, host) VALUES ('shop', 'cart', 'cart')`)
+	db.Exec(`INSERT INTO mesh.k8s_gateways (namespace, name, gateway_class_name, listeners) VALUES ('shop', 'cart', 'x', '[{"name": "a", "port": 80, "protocol": "HTTP"}]')`)
+	db.Exec(`INSERT INTO mesh.gateways (namespace, name, servers) VALUES ('shop', 'cart', '[{"port": {"number": 80, "name": "http", "protocol": "HTTP"}, "hosts": ["a.example"]}]')`)
 	kind := func(words ...string) []*kinds.Kind {
 		var of []*kinds.Kind
 		for _, w := range words {
@@ -92,7 +92,7 @@ func TestSelectionsChooseByAllThatTheySay(t *testing.T) {
 		return l
 	}
 	newest := value[int64](db, "SELECT mesh.newest_revision()")
-	db.exec("DELETE FROM mesh.resources") // so that both ways of reading are asked the same
+	db.Exec("DELETE FROM mesh.resources") // so that both ways of reading are asked the same
 	for name, test := range map[string]struct {
 		sel  store.Selection
 		want []string
@@ -116,7 +116,7 @@ func TestSelectionsChooseByAllThatTheySay(t *testing.T) {
 		}
 		require.Equal(t, test.want, then, name)
 	}
-	db.exec("SELECT mesh.restore($1::bigint)", newest)
+	db.Exec("SELECT mesh.restore($1::bigint)", newest)
 	page, err := s.Select(t.Context(), store.Query{Selection: store.Selection{Kinds: kind("gateways.gateway.networking.k8s.io"), Labels: labels("!app")}, AtMost: 100, MaxSize: 1 << 20})
 	require.NoError(t, err)
 	require.Len(t, page.Resources, 1)
@@ -127,8 +127,8 @@ func TestAResourceAsItWas(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	db := connect(t, url)
-	db.put("x", "a")
-	db.put("x", "b")
+	db.Put("x", "a")
+	db.Put("x", "b")
 	first := value[time.Time](db, "SELECT time FROM mesh.revisions WHERE revision = 1")
 
 	for _, at := range []store.Moment{store.When(1), {Time: first}} {
@@ -152,8 +152,8 @@ func TestNearNames(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	db := connect(t, url)
-	db.put("reviews", "a")
-	db.exec("INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('VirtualService', 'shop', 'cart', $1)", virtualService("cart"))
+	db.Put("reviews", "a")
+	db.Exec("INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('VirtualService', 'shop', 'cart', $1)", virtualService("cart"))
 
 	for name, want := range map[string]string{
 		"review": `did you mean "reviews"?`, "cart": `there is one in the namespace "shop"`, "nothing": "",

@@ -16,14 +16,14 @@ func TestSettings(t *testing.T) {
 	}
 
 	require.Equal(t, "off", setting("strict_references", "shop"))
-	db.exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'true'), ('history_max_age', '12 hours')")
-	db.exec("INSERT INTO mesh.settings (namespace, name, value) VALUES ('shop', 'strict_references', 'no')")
+	db.Exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'true'), ('history_max_age', '12 hours')")
+	db.Exec("INSERT INTO mesh.settings (namespace, name, value) VALUES ('shop', 'strict_references', 'no')")
 	require.Equal(t, "off", setting("strict_references", "shop"))
 	require.Equal(t, "on", setting("strict_references", "other"))
 	require.Equal(t, "on", setting("strict_references", ""))
-	db.exec("UPDATE mesh.settings SET value = 'on' WHERE namespace = 'shop'")
+	db.Exec("UPDATE mesh.settings SET value = 'on' WHERE namespace = 'shop'")
 	require.Equal(t, "on", setting("strict_references", "shop"))
-	db.exec("DELETE FROM mesh.settings WHERE name = 'strict_references'")
+	db.Exec("DELETE FROM mesh.settings WHERE name = 'strict_references'")
 	require.Equal(t, "off", setting("strict_references", "shop"))
 	require.Equal(t, "12 hours", setting("history_max_age", ""))
 	require.True(t, value[bool](db, "SELECT mesh.setting('history_max_revisions') IS NULL"))
@@ -43,8 +43,8 @@ func TestInvalidSettingsAreRefused(t *testing.T) {
 		{"shop", "history_max_age", "1 day", "22023", `setting "history_max_age" is one of the whole mesh and cannot be set for namespace "shop"`, "leave the namespace empty"},
 		{"Shop", "strict_references", "on", "22023", `setting "strict_references": "Shop" is not a valid namespace`, `at most 63 lower-case letters, digits and "-", the first and the last a letter or digit`},
 	} {
-		err := db.refused("INSERT INTO mesh.settings (namespace, name, value) VALUES ('" + test.namespace + "', '" + test.name + "', '" + test.value + "')")
+		err := db.Refused("INSERT INTO mesh.settings (namespace, name, value) VALUES ('" + test.namespace + "', '" + test.name + "', '" + test.value + "')")
 		require.Equal(t, []string{test.code, test.message, test.hint}, []string{err.Code, err.Message, err.Hint})
 	}
-	require.Equal(t, "42704", db.refused("SELECT mesh.setting('x')").Code)
+	require.Equal(t, "42704", db.Refused("SELECT mesh.setting('x')").Code)
 }

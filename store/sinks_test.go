@@ -77,7 +77,7 @@ func TestSinksAreFollowed(t *testing.T) {
 	db := connect(t, url)
 	f := followSinks(t, url, time.Hour) // what is noticed was told of
 	f.until()
-	db.exec(`INSERT INTO mesh.sinks (address, metadata, tls, server_name, server_id)
+	db.Exec(`INSERT INTO mesh.sinks (address, metadata, tls, server_name, server_id)
 		VALUES ('b.example:15010', '{"x-team": "shop"}', true, 'pilot', 'spiffe://td/pilot'), ('a.example:9901', '{}', NULL, NULL, NULL)`)
 	yes := true
 	require.Equal(t, []store.Sink{
@@ -85,13 +85,13 @@ func TestSinksAreFollowed(t *testing.T) {
 		{Address: "b.example:15010", Metadata: map[string]string{"x-team": "shop"}, TLS: &yes, ServerName: "pilot", ServerID: "spiffe://td/pilot"},
 	}, f.until("a.example:9901", "b.example:15010"))
 	require.True(t, value[bool](db, "SELECT bool_and(author = session_user) FROM mesh.sinks"), "who has written it is kept")
-	db.exec("UPDATE mesh.sinks SET enabled = false WHERE address LIKE 'a%'")
+	db.Exec("UPDATE mesh.sinks SET enabled = false WHERE address LIKE 'a%'")
 	f.until("b.example:15010")
-	db.exec("UPDATE mesh.sinks SET enabled = true")
+	db.Exec("UPDATE mesh.sinks SET enabled = true")
 	f.until("a.example:9901", "b.example:15010")
-	db.exec("DELETE FROM mesh.sinks WHERE address LIKE 'b%'")
+	db.Exec("DELETE FROM mesh.sinks WHERE address LIKE 'b%'")
 	f.until("a.example:9901")
-	db.exec("TRUNCATE mesh.sinks")
+	db.Exec("TRUNCATE mesh.sinks")
 	f.until()
 }
 
@@ -101,7 +101,7 @@ func TestALostNotificationOfSinksIsMadeUpFor(t *testing.T) {
 	db := connect(t, url)
 	f := followSinks(t, url, 50*time.Millisecond)
 	f.until()
-	db.exec("ALTER TABLE mesh.sinks DISABLE TRIGGER wake_servers; INSERT INTO mesh.sinks (address) VALUES ('a:1')")
+	db.Exec("ALTER TABLE mesh.sinks DISABLE TRIGGER wake_servers; INSERT INTO mesh.sinks (address) VALUES ('a:1')")
 	f.until("a:1")
 }
 
@@ -109,7 +109,7 @@ func TestASinkIsDialledByOneProgram(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	db := connect(t, url)
-	db.exec("INSERT INTO mesh.sinks (address) VALUES ('a:1')")
+	db.Exec("INSERT INTO mesh.sinks (address) VALUES ('a:1')")
 	first := followSinks(t, url, 50*time.Millisecond)
 	first.until("a:1")
 	second := followSinks(t, url, 50*time.Millisecond)
@@ -123,7 +123,7 @@ func TestASinkIsLeftToAProgramThatCanReachIt(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	db := connect(t, url)
-	db.exec("INSERT INTO mesh.sinks (address) VALUES ('a:1')")
+	db.Exec("INSERT INTO mesh.sinks (address) VALUES ('a:1')")
 	began := time.Now()
 	dialling := func(name string, state store.SinkState, seen chan<- []store.SinkStatus) *sinkFollower {
 		return followSinks(t, url, 20*time.Millisecond, func(how *store.Sinks) {
@@ -160,7 +160,7 @@ func TestASinkIsLeftToAProgramThatCanReachIt(t *testing.T) {
 			all[1].Server == "cut off" && !all[1].Dials && !all[1].Connected && all[1].LetGoAt != nil && strings.HasPrefix(all[1].Error, "no route to host")
 	}, 20*time.Second, time.Millisecond)
 	require.LessOrEqual(t, value[int](db, "SELECT max(length(error)) FROM mesh.sink_status"), 1000)
-	db.exec("DELETE FROM mesh.sinks")
+	db.Exec("DELETE FROM mesh.sinks")
 	require.Zero(t, value[int64](db, "SELECT count(*) FROM mesh.sink_status"))
 }
 
@@ -169,12 +169,12 @@ func TestSinksOutliveALostConnection(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	db := connect(t, url)
-	db.exec("INSERT INTO mesh.sinks (address) VALUES ('a:1')")
+	db.Exec("INSERT INTO mesh.sinks (address) VALUES ('a:1')")
 	f := followSinks(t, url, time.Hour)
 	f.until("a:1")
-	db.exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pgmesh sinks' AND datname = current_database()")
+	db.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pgmesh sinks' AND datname = current_database()")
 	f.until("a:1")
-	db.exec("INSERT INTO mesh.sinks (address) VALUES ('b:1')")
+	db.Exec("INSERT INTO mesh.sinks (address) VALUES ('b:1')")
 	f.until("a:1", "b:1")
 }
 
@@ -195,27 +195,27 @@ func TestSinksThatCannotBeDialledAreRefused(t *testing.T) {
 		{"address, metadata", `'a:1', '{"x": "\n"}'`, `sink "a:1": metadata "x" cannot be sent`},
 		{"address, server_id", `'a:1', 'pilot'`, `sink "a:1": server_id "pilot" is no SPIFFE id`},
 	} {
-		err := db.refused("INSERT INTO mesh.sinks (" + test.columns + ") VALUES (" + test.values + ")")
+		err := db.Refused("INSERT INTO mesh.sinks (" + test.columns + ") VALUES (" + test.values + ")")
 		require.Equal(t, []string{"22023", test.message}, []string{err.Code, err.Message})
 		require.NotEmpty(t, err.Hint)
 	}
-	db.exec(`INSERT INTO mesh.sinks (address, metadata) VALUES ('[::1]:80', '{"authorization": "Bearer x", "a.b_c": ""}')`)
+	db.Exec(`INSERT INTO mesh.sinks (address, metadata) VALUES ('[::1]:80', '{"authorization": "Bearer x", "a.b_c": ""}')`)
 }
 
 // What is sent to a sink may be a secret.
 func TestSinksAreForOwnersAndServers(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
-	y.owner.exec(`INSERT INTO mesh.sinks (address, metadata) VALUES ('a:1', '{"authorization": "secret"}')`)
+	y.owner.Exec(`INSERT INTO mesh.sinks (address, metadata) VALUES ('a:1', '{"authorization": "secret"}')`)
 	tenant := y.tenant("tenant", [2]string{"*", "write"})
 	require.Zero(t, value[int64](tenant, "SELECT count(*) FROM mesh.sink_status"), "nor anything of them")
 	for _, sql := range []string{"SELECT * FROM mesh.sinks", "DELETE FROM mesh.sinks", "INSERT INTO mesh.sinks (address) VALUES ('b:1')"} {
-		require.Equal(t, "42501", tenant.refused(sql).Code, sql)
+		require.Equal(t, "42501", tenant.Refused(sql).Code, sql)
 	}
 	role := y.role("server")
-	y.owner.exec("SELECT mesh.grant_server('" + role + "')")
+	y.owner.Exec("SELECT mesh.grant_server('" + role + "')")
 	server := y.as(role)
 	require.Equal(t, "a:1", value[string](server, "SELECT address FROM mesh.sinks"))
 	require.Equal(t, "a:1", value[string](server, "SELECT address FROM mesh.sink_status"))
-	require.Equal(t, "42501", server.refused("UPDATE mesh.sinks SET enabled = false").Code)
+	require.Equal(t, "42501", server.Refused("UPDATE mesh.sinks SET enabled = false").Code)
 }

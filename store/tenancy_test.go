@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/store"
 )
 
@@ -19,43 +19,28 @@ type tenancy struct {
 
 func newTenancy(t *testing.T) tenancy {
 	t.Helper()
-	url := pgtest.New(t)
-	owner := connect(t, url)
-	owner.put("x", "a")
-	owner.exec("UPDATE mesh.resources SET namespace = 'a'")
-	return tenancy{owner, url}
+	y := storetest.NewTenancy(t)
+	return tenancy{session{y.Owner}, y.URL}
 }
 
-// role makes a role that lives as long as the database, and returns its name.
+func (y tenancy) shared() storetest.Tenancy {
+	return storetest.Tenancy{Owner: y.owner.Session, URL: y.url}
+}
+
 func (y tenancy) role(suffix string, options ...string) string {
-	t := y.owner.t
-	name := value[string](y.owner, "SELECT current_database()") + "_" + suffix
-	y.owner.exec("CREATE ROLE " + name + " LOGIN PASSWORD 'secret' " + strings.Join(options, " "))
-	t.Cleanup(func() { y.owner.exec("DROP OWNED BY " + name + "; DROP ROLE " + name) })
-	return name
+	return y.shared().Role(suffix, options...)
 }
 
-// as connects as a role.
-func (y tenancy) as(role string) session { return connect(y.owner.t, y.login(role)) }
+func (y tenancy) as(role string) session { return session{y.shared().As(role)} }
 
-func (y tenancy) login(role string) string {
-	c := y.owner.conn.Config()
-	login := pgtest.Login{Host: c.Host, Port: c.Port, Database: c.Database, User: role, Password: "secret"}
-	return login.URL()
-}
+func (y tenancy) login(role string) string { return y.shared().Login(role) }
 
-// tenant makes a role that may write to a, with further grants, and connects as it.
 func (y tenancy) tenant(suffix string, grants ...[2]string) session {
-	role := y.role(suffix)
-	for _, g := range append(grants, [2]string{"a", "write"}) {
-		y.grant(role, g[0], g[1])
-	}
-	return y.as(role)
+	return session{y.shared().Tenant(suffix, grants...)}
 }
 
 func (y tenancy) grant(role, namespace, privilege string) {
-	y.owner.t.Helper()
-	y.owner.exec("SELECT mesh.grant_namespace($1, $2, $3)", role, namespace, privilege)
+	y.shared().Grant(role, namespace, privilege)
 }
 
 const names = "SELECT coalesce(string_agg(namespace || '/' || name, ' ' ORDER BY namespace, name), '') FROM mesh.resources"
@@ -63,11 +48,11 @@ const names = "SELECT coalesce(string_agg(namespace || '/' || name, ' ' ORDER BY
 func TestGrantsOpenNamespaces(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
-	y.owner.exec(`INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES
+	y.owner.Exec(`INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES
 		('VirtualService', 'b', 'y', $1), ('GatewayClass', '', 'z', '{"controllerName": "pgmesh.io/x"}')`, virtualService("b"))
 	role := y.role("tenant")
 	tenant := y.as(role)
-	require.Equal(t, "42501", tenant.refused(names).Code, "nothing was granted yet")
+	require.Equal(t, "42501", tenant.Refused(names).Code, "nothing was granted yet")
 
 	for _, step := range []struct{ namespace, privilege, sees string }{
 		{"a", "read", "a/x"},
@@ -84,14 +69,14 @@ func TestGrantsOpenNamespaces(t *testing.T) {
 	require.Equal(t, "a/x", value[string](tenant, names))
 	y.grant(role, "*", "read")
 	require.Equal(t, "/z a/x b/y", value[string](tenant, names))
-	y.owner.exec("SELECT mesh.revoke_namespace($1, '*'), mesh.revoke_namespace($1, 'a')", role)
-	require.Equal(t, "42501", tenant.refused(names).Code, "the plain privileges went with the last grant")
+	y.owner.Exec("SELECT mesh.revoke_namespace($1, '*'), mesh.revoke_namespace($1, 'a')", role)
+	require.Equal(t, "42501", tenant.Refused(names).Code, "the plain privileges went with the last grant")
 }
 
 func TestWritesToOthersNamespacesAreRefused(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
-	y.owner.exec("INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('VirtualService', 'b', 'y', $1)", virtualService("b"))
+	y.owner.Exec("INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('VirtualService', 'b', 'y', $1)", virtualService("b"))
 	tenant := y.tenant("tenant", [2]string{"b", "read"})
 	insert := func(kind, namespace string) string {
 		return fmt.Sprintf("INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('%s', '%s', 'y', '%s')", kind, namespace, virtualService("b"))
@@ -106,16 +91,16 @@ func TestWritesToOthersNamespacesAreRefused(t *testing.T) {
 		"":  {insert("GatewayClass", "a")},
 	} {
 		for _, sql := range statements {
-			refused := tenant.refused(sql)
+			refused := tenant.Refused(sql)
 			require.Equal(t, "42501", refused.Code, sql)
-			require.Contains(t, refused.Message, tenant.conn.Config().User, sql)
-			require.Contains(t, refused.Hint, fmt.Sprintf("SELECT mesh.grant_namespace('%s', '%s', 'write')", tenant.conn.Config().User, lacks), sql)
+			require.Contains(t, refused.Message, tenant.Conn.Config().User, sql)
+			require.Contains(t, refused.Hint, fmt.Sprintf("SELECT mesh.grant_namespace('%s', '%s', 'write')", tenant.Conn.Config().User, lacks), sql)
 		}
 	}
-	tenant.exec("UPDATE mesh.resources SET labels = '{\"a\": \"b\"}'")
+	tenant.Exec("UPDATE mesh.resources SET labels = '{\"a\": \"b\"}'")
 	require.Equal(t, "a/x", value[string](y.owner, "SELECT namespace || '/' || name FROM mesh.resources WHERE labels <> '{}'"), "an UPDATE of the table leaves out what may only be read")
-	require.Equal(t, "42501", tenant.refused("DELETE FROM mesh.resources").Code)
-	tenant.exec("UPDATE mesh.resources SET name = 'renamed' WHERE namespace = 'a'")
+	require.Equal(t, "42501", tenant.Refused("DELETE FROM mesh.resources").Code)
+	tenant.Exec("UPDATE mesh.resources SET name = 'renamed' WHERE namespace = 'a'")
 	require.Equal(t, "a/renamed b/y", value[string](y.owner, names))
 }
 
@@ -125,10 +110,10 @@ func TestGrantsAddUp(t *testing.T) {
 	y := newTenancy(t)
 	tenant := y.tenant("tenant", [2]string{"b", "read"}, [2]string{"b", "read"})
 	insert := "INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('VirtualService', 'b', 'y', '" + string(virtualService("b")) + "')"
-	y.owner.exec(strings.TrimPrefix(tenant.refused(insert).Hint, "have the owner of the mesh run: "))
-	tenant.exec(insert)
-	y.grant(tenant.conn.Config().User, "b", "read")
-	tenant.exec("UPDATE mesh.resources SET labels = '{\"x\": \"y\"}' WHERE namespace = 'b'")
+	y.owner.Exec(strings.TrimPrefix(tenant.Refused(insert).Hint, "have the owner of the mesh run: "))
+	tenant.Exec(insert)
+	y.grant(tenant.Conn.Config().User, "b", "read")
+	tenant.Exec("UPDATE mesh.resources SET labels = '{\"x\": \"y\"}' WHERE namespace = 'b'")
 	require.Equal(t, "a/x b/y", value[string](tenant, names))
 }
 
@@ -136,7 +121,7 @@ func TestGrantsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
 	tenant := y.tenant("tenant")
-	role := tenant.conn.Config().User
+	role := tenant.Conn.Config().User
 	for _, c := range []struct{ role, namespace, privilege, code, says string }{
 		{role + "_not", "a", "read", "42704", "there is no role"},
 		{"public", "a", "read", "42704", "there is no role"},
@@ -144,13 +129,13 @@ func TestGrantsThatAreRefused(t *testing.T) {
 		{role, "a", "server", "22023", "not a privilege"},
 		{role, "a", "all", "22023", "not a privilege"},
 	} {
-		refused := y.owner.refused("SELECT mesh.grant_namespace($1, $2, $3)", c.role, c.namespace, c.privilege)
+		refused := y.owner.Refused("SELECT mesh.grant_namespace($1, $2, $3)", c.role, c.namespace, c.privilege)
 		require.Equal(t, c.code, refused.Code)
 		require.Contains(t, refused.Message, c.says)
 		require.NotEmpty(t, refused.Hint)
 	}
 	for _, sql := range []string{"grant_namespace($1, 'b', 'read')", "revoke_namespace($1, 'a')", "grant_server($1)"} {
-		require.Equal(t, "42501", tenant.refused("SELECT mesh."+sql, role).Code, sql)
+		require.Equal(t, "42501", tenant.Refused("SELECT mesh."+sql, role).Code, sql)
 	}
 	require.Equal(t, "a", value[string](tenant, "SELECT string_agg(namespace, ' ') FROM mesh.grants"))
 }
@@ -161,19 +146,19 @@ func TestGrantsReachMembersAndRolesPutOn(t *testing.T) {
 	y := newTenancy(t)
 	team, member, web := y.role("team"), y.role("member"), y.role("web", "NOINHERIT")
 	y.grant(team, "a", "write")
-	y.owner.exec("GRANT " + team + " TO " + member + ", " + web)
+	y.owner.Exec("GRANT " + team + " TO " + member + ", " + web)
 	require.Equal(t, "a/x", value[string](y.as(member), names))
 	app := y.as(web)
-	require.Equal(t, "42501", app.refused(names).Code)
-	app.exec("SET ROLE " + team)
+	require.Equal(t, "42501", app.Refused(names).Code)
+	app.Exec("SET ROLE " + team)
 	require.Equal(t, "a/x", value[string](app, names))
-	y.owner.exec("SET ROLE " + team)
+	y.owner.Exec("SET ROLE " + team)
 	require.Equal(t, "a/x", value[string](y.owner, names), "an owner can try out what a tenant sees")
-	y.owner.exec("RESET ROLE")
+	y.owner.Exec("RESET ROLE")
 
 	owner := value[string](y.owner, "SELECT current_user")
-	y.owner.exec("GRANT " + owner + " TO " + member)
-	y.as(member).exec("SELECT mesh.grant_namespace($1, 'b', 'read')", team)
+	y.owner.Exec("GRANT " + owner + " TO " + member)
+	y.as(member).Exec("SELECT mesh.grant_namespace($1, 'b', 'read')", team)
 	require.Equal(t, member, value[string](y.owner, "SELECT granted_by FROM mesh.grants WHERE namespace = 'b'"))
 }
 
@@ -182,9 +167,9 @@ func TestServersRole(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
 	server := y.role("server")
-	y.owner.exec("SELECT mesh.grant_server($1)", server)
+	y.owner.Exec("SELECT mesh.grant_server($1)", server)
 	db := y.as(server)
-	s := openURL(t, db.conn.Config().ConnString())
+	s := openURL(t, db.Conn.Config().ConnString())
 	batches := follow(t, s, 0)
 	applied, err := s.Apply(t.Context(), store.Apply{Upserts: []store.Upsert{{Key: vs(t, "new"), Spec: virtualService("b")}}, Author: "alice"})
 	require.NoError(t, err)
@@ -200,14 +185,14 @@ func TestServersRole(t *testing.T) {
 	_, err = s.Export(t.Context(), store.Selection{}, store.Moment{}, func(*store.Resource) error { seen++; return nil })
 	require.NoError(t, err)
 	require.Equal(t, 2, seen)
-	db.exec("SELECT * FROM mesh.chores(), mesh.revert_overdue(), mesh.prune_expired()")
-	require.Equal(t, "42501", db.refused("DELETE FROM mesh.changes").Code)
-	require.Equal(t, "42501", db.refused("SELECT mesh.grant_namespace($1, 'a', 'read')", server).Code)
+	db.Exec("SELECT * FROM mesh.chores(), mesh.revert_overdue(), mesh.prune_expired()")
+	require.Equal(t, "42501", db.Refused("DELETE FROM mesh.changes").Code)
+	require.Equal(t, "42501", db.Refused("SELECT mesh.grant_namespace($1, 'a', 'read')", server).Code)
 
 	tenant := y.tenant("tenant", [2]string{"*", "write"})
-	tenant.exec("SET mesh.author = 'alice'")
-	tenant.put("new", "c")
-	require.Equal(t, tenant.conn.Config().User, value[string](y.owner, "SELECT author FROM mesh.revisions ORDER BY revision DESC LIMIT 1"))
+	tenant.Exec("SET mesh.author = 'alice'")
+	tenant.Put("new", "c")
+	require.Equal(t, tenant.Conn.Config().User, value[string](y.owner, "SELECT author FROM mesh.revisions ORDER BY revision DESC LIMIT 1"))
 }
 
 // A grant is all that a role needs for everything that the schema offers.
@@ -215,29 +200,29 @@ func TestTenantsUseEverythingInTheirNamespace(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
 	tenant := y.tenant("tenant")
-	tenant.exec(`INSERT INTO mesh.service_entries (namespace, name, hosts, resolution, location, ports, endpoints) VALUES
+	tenant.Exec(`INSERT INTO mesh.service_entries (namespace, name, hosts, resolution, location, ports, endpoints) VALUES
 		('a', 'reviews', '{reviews}', 'STATIC', 'MESH_INTERNAL', '[{"number": 80, "name": "http", "protocol": "HTTP"}]', '[{"address": "10.0.0.1"}]')`)
-	tenant.exec(`INSERT INTO mesh.destination_rules (namespace, name, host, subsets) VALUES
+	tenant.Exec(`INSERT INTO mesh.destination_rules (namespace, name, host, subsets) VALUES
 		('a', 'reviews', 'reviews', '[{"name": "v1", "labels": {"version": "v1"}}, {"name": "v2", "labels": {"version": "v2"}}]')`)
-	tenant.exec("INSERT INTO mesh.virtual_services (namespace, name, hosts, http) VALUES ('a', 'reviews', '{reviews}', " +
+	tenant.Exec("INSERT INTO mesh.virtual_services (namespace, name, hosts, http) VALUES ('a', 'reviews', '{reviews}', " +
 		`'[{"route": [{"destination": {"host": "reviews", "subset": "v1"}, "weight": 90}, {"destination": {"host": "reviews", "subset": "v2"}, "weight": 10}]}]')`)
 	before := value[int64](tenant, "SELECT mesh.begin_change('nothing yet')")
-	tenant.exec("UPDATE mesh.route_destinations SET weight = CASE subset WHEN 'v1' THEN 50 ELSE 50 END WHERE virtual_service = 'reviews'")
-	tenant.exec("UPDATE mesh.subsets SET labels = labels || '{\"x\": \"y\"}' WHERE name = 'v2'")
-	tenant.exec("UPDATE mesh.service_endpoints SET address = '10.0.0.2'")
+	tenant.Exec("UPDATE mesh.route_destinations SET weight = CASE subset WHEN 'v1' THEN 50 ELSE 50 END WHERE virtual_service = 'reviews'")
+	tenant.Exec("UPDATE mesh.subsets SET labels = labels || '{\"x\": \"y\"}' WHERE name = 'v2'")
+	tenant.Exec("UPDATE mesh.service_endpoints SET address = '10.0.0.2'")
 	require.Equal(t, int64(5), value[int64](tenant, "SELECT count(*) FROM mesh.history WHERE namespace = 'a' AND revision > 2")-1)
 	require.Positive(t, value[int64](tenant, "SELECT count(*) FROM mesh.diff($1::bigint)", before))
 	require.Positive(t, value[int64](tenant, "SELECT count(*) FROM mesh.blame('VirtualService', 'a', 'reviews')"))
-	tenant.exec("UPDATE mesh.route_destinations SET subset = 'v3' WHERE subset = 'v2'")
+	tenant.Exec("UPDATE mesh.route_destinations SET subset = 'v3' WHERE subset = 'v2'")
 	require.Equal(t, "unknown-subset", value[string](tenant, "SELECT DISTINCT code FROM mesh.problems WHERE path LIKE '%.subset'"))
 	require.Equal(t, int64(3), value[int64](tenant, "SELECT count(*) FROM mesh.restore($1::bigint)", before))
-	tenant.exec("BEGIN; SELECT mesh.commit_confirmed('1 hour'); DELETE FROM mesh.virtual_services WHERE name = 'reviews'; COMMIT")
+	tenant.Exec("BEGIN; SELECT mesh.commit_confirmed('1 hour'); DELETE FROM mesh.virtual_services WHERE name = 'reviews'; COMMIT")
 	require.Equal(t, "waiting", value[string](tenant, "SELECT state FROM mesh.confirmations"))
-	tenant.exec("SELECT mesh.confirm()")
-	tenant.exec("INSERT INTO mesh.settings (namespace, name, value) VALUES ('a', 'strict_references', 'on')")
+	tenant.Exec("SELECT mesh.confirm()")
+	tenant.Exec("INSERT INTO mesh.settings (namespace, name, value) VALUES ('a', 'strict_references', 'on')")
 	require.Equal(t, "on", value[string](tenant, "SELECT mesh.setting('strict_references', 'a')"))
-	require.Equal(t, "42501", tenant.refused("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')").Code)
-	y.owner.exec("INSERT INTO mesh.settings (name, value) VALUES ('history_max_age', '1 day')")
+	require.Equal(t, "42501", tenant.Refused("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')").Code)
+	y.owner.Exec("INSERT INTO mesh.settings (name, value) VALUES ('history_max_age', '1 day')")
 	require.Equal(t, "1 day", value[string](tenant, "SELECT mesh.setting('history_max_age')"), "what holds for all can be read by all")
 }
 

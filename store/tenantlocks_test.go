@@ -24,10 +24,10 @@ func TestTenantsCannotLockTables(t *testing.T) {
 	require.Greater(t, len(relations), 60)
 	for _, relation := range relations {
 		for _, mode := range []string{"ROW SHARE", "ROW EXCLUSIVE", "SHARE UPDATE EXCLUSIVE", "SHARE", "SHARE ROW EXCLUSIVE", "EXCLUSIVE", "ACCESS EXCLUSIVE"} {
-			tenant.exec("BEGIN")
-			_, _ = tenant.conn.Exec(t.Context(), fmt.Sprintf("LOCK TABLE %s IN %s MODE NOWAIT", relation, mode))
+			tenant.Exec("BEGIN")
+			_, _ = tenant.Conn.Exec(t.Context(), fmt.Sprintf("LOCK TABLE %s IN %s MODE NOWAIT", relation, mode))
 			require.Empty(t, collect[string](y.owner, tableLocksOf, pid), "LOCK TABLE %s IN %s MODE", relation, mode)
-			tenant.exec("ROLLBACK")
+			tenant.Exec("ROLLBACK")
 		}
 	}
 }
@@ -36,20 +36,20 @@ func TestTenantsCannotLockTables(t *testing.T) {
 func TestTenantsCannotLockRowsOfOthers(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
-	y.owner.exec("INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('VirtualService', 'b', 'y', $1)", virtualService("b"))
-	y.owner.exec("INSERT INTO mesh.secrets (namespace, name) VALUES ('b', 'y')")
+	y.owner.Exec("INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('VirtualService', 'b', 'y', $1)", virtualService("b"))
+	y.owner.Exec("INSERT INTO mesh.secrets (namespace, name) VALUES ('b', 'y')")
 	tenant := y.tenant("tenant", [2]string{"b", "read"})
-	y.owner.exec("SELECT mesh.grant_secrets($1, 'a', 'write'), mesh.grant_secrets($1, 'b', 'read')", tenant.conn.Config().User)
+	y.owner.Exec("SELECT mesh.grant_secrets($1, 'a', 'write'), mesh.grant_secrets($1, 'b', 'read')", tenant.Conn.Config().User)
 	for _, strength := range []string{"UPDATE", "NO KEY UPDATE", "SHARE", "KEY SHARE"} {
 		for _, relation := range collect[string](y.owner, lockable) {
-			tenant.exec("BEGIN")
-			_, _ = tenant.conn.Exec(t.Context(), fmt.Sprintf("SELECT FROM %s FOR %s", relation, strength))
-			y.owner.exec("BEGIN; SET LOCAL lock_timeout = '1ms'")
+			tenant.Exec("BEGIN")
+			_, _ = tenant.Conn.Exec(t.Context(), fmt.Sprintf("SELECT FROM %s FOR %s", relation, strength))
+			y.owner.Exec("BEGIN; SET LOCAL lock_timeout = '1ms'")
 			for _, table := range []string{"resources", "secrets"} {
-				y.owner.exec(fmt.Sprintf("SELECT FROM mesh.%s WHERE namespace = 'b' FOR UPDATE", table))
+				y.owner.Exec(fmt.Sprintf("SELECT FROM mesh.%s WHERE namespace = 'b' FOR UPDATE", table))
 			}
-			y.owner.exec("ROLLBACK")
-			tenant.exec("ROLLBACK")
+			y.owner.Exec("ROLLBACK")
+			tenant.Exec("ROLLBACK")
 		}
 	}
 }
@@ -60,7 +60,7 @@ func TestTenantsDoNothingWhileOthersWait(t *testing.T) {
 	y := newTenancy(t)
 	tenant := y.tenant("tenant")
 	change := "UPDATE mesh.virtual_services SET labels = jsonb_build_object('n', txid_current()::text)"
-	tenant.exec(`CREATE TEMP TABLE slow (x int);
+	tenant.Exec(`CREATE TEMP TABLE slow (x int);
 		CREATE FUNCTION pg_temp.sleep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(3600); RETURN NULL; END $$;
 		CREATE CONSTRAINT TRIGGER sleep AFTER INSERT ON slow DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION pg_temp.sleep();
 		CREATE TEMP TABLE late (x int UNIQUE DEFERRABLE INITIALLY DEFERRED);
@@ -70,26 +70,26 @@ func TestTenantsDoNothingWhileOthersWait(t *testing.T) {
 		"the table late, which has a deferrable trigger": "INSERT INTO late VALUES (1)",
 		"the cursor slow, which is WITH HOLD":            "DECLARE slow CURSOR WITH HOLD FOR SELECT pg_sleep(3600)",
 	} {
-		tenant.exec("BEGIN")
-		tenant.exec(change)
-		tenant.exec(sql)
-		refused := tenant.refused("COMMIT")
+		tenant.Exec("BEGIN")
+		tenant.Exec(change)
+		tenant.Exec(sql)
+		refused := tenant.Refused("COMMIT")
 		require.Contains(t, refused.Message, what)
 		require.Equal(t, "use two transactions", refused.Hint)
 	}
-	tenant.exec("BEGIN; INSERT INTO plain VALUES (1); " + change + "; COMMIT")
+	tenant.Exec("BEGIN; INSERT INTO plain VALUES (1); " + change + "; COMMIT")
 	for _, sql := range []string{"SELECT mesh.lock_numbering()", "DO 'BEGIN LOCK TABLE mesh.numbering; END'", "SELECT mesh.examine_references(1, false)"} {
-		require.Equal(t, "42501", tenant.refused(sql).Code, sql)
+		require.Equal(t, "42501", tenant.Refused(sql).Code, sql)
 	}
 
 	// A transaction that has its constraints checked early does not have others wait until it ends.
-	tenant.exec("INSERT INTO mesh.settings (namespace, name, value) VALUES ('a', 'strict_references', 'on')")
-	tenant.exec("BEGIN; SET CONSTRAINTS ALL IMMEDIATE")
-	tenant.exec(change)
-	tenant.exec("UPDATE mesh.virtual_services SET hosts = '{other}'")
-	y.owner.exec("SET statement_timeout = '10s'")
-	y.owner.put("z", "c")
-	tenant.exec("ROLLBACK")
+	tenant.Exec("INSERT INTO mesh.settings (namespace, name, value) VALUES ('a', 'strict_references', 'on')")
+	tenant.Exec("BEGIN; SET CONSTRAINTS ALL IMMEDIATE")
+	tenant.Exec(change)
+	tenant.Exec("UPDATE mesh.virtual_services SET hosts = '{other}'")
+	y.owner.Exec("SET statement_timeout = '10s'")
+	y.owner.Put("z", "c")
+	tenant.Exec("ROLLBACK")
 }
 
 // Advisory locks are anybody's who may connect, and nobody waits for them.
@@ -97,10 +97,10 @@ func TestAdvisoryLocksHoldNobodyUp(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
 	stranger := y.as(y.role("stranger"))
-	stranger.exec("SELECT pg_advisory_lock(1835365224, n) FROM generate_series(0, 9) n")
-	stranger.exec("SELECT pg_advisory_lock(hashtextextended('a/x', 1835365224)), pg_advisory_lock(hashtextextended('mesh.sinks sink:1', 0))")
-	y.owner.exec("SET statement_timeout = '10s'")
-	y.owner.put("z", "c")
-	y.owner.exec("SELECT mesh.lock_workload_groups('{a}', '{x}')")
+	stranger.Exec("SELECT pg_advisory_lock(1835365224, n) FROM generate_series(0, 9) n")
+	stranger.Exec("SELECT pg_advisory_lock(hashtextextended('a/x', 1835365224)), pg_advisory_lock(hashtextextended('mesh.sinks sink:1', 0))")
+	y.owner.Exec("SET statement_timeout = '10s'")
+	y.owner.Put("z", "c")
+	y.owner.Exec("SELECT mesh.lock_workload_groups('{a}', '{x}')")
 	require.True(t, value[bool](y.owner, "SELECT mesh.take_sink('sink:1')"))
 }

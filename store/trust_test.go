@@ -32,7 +32,7 @@ func TestTrustIsThatOfTheMeshConfigAndTheTables(t *testing.T) {
 	trust.ReadAt = time.Time{}
 	require.Equal(t, store.Trust{Lifetimes: map[string]int64{}, TrustDomain: "cluster.local", Aliases: []string{}, Roots: []store.Authority{}, Federated: []store.Federated{}, Revoked: []store.Revocation{}, Issuers: []store.JoinIssuer{}}, trust)
 
-	db.exec(`INSERT INTO mesh.mesh_configs (namespace, name, spec) VALUES ('istio-system', 'istio', '{"trustDomain": "mesh.example", "trustDomainAliases": ["old.example", "older.example"]}')`)
+	db.Exec(`INSERT INTO mesh.mesh_configs (namespace, name, spec) VALUES ('istio-system', 'istio', '{"trustDomain": "mesh.example", "trustDomainAliases": ["old.example", "older.example"]}')`)
 	roots := certtest.NewAuthority(t).PEM
 	require.NoError(t, s.TrustFederated(t.Context(), "partner.example", certtest.NewAuthority(t).PEM, "grace"))
 	require.NoError(t, s.TrustFederated(t.Context(), "partner.example", roots, "ada"))
@@ -44,7 +44,7 @@ func TestTrustIsThatOfTheMeshConfigAndTheTables(t *testing.T) {
 	_, err = s.RestoreIdentity(t.Context(), "shop", "other", "ada")
 	require.NoError(t, err)
 
-	db.exec("SET TIME ZONE 'America/New_York'")
+	db.Exec("SET TIME ZONE 'America/New_York'")
 	trust, err = s.Trust(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "mesh.example", trust.TrustDomain)
@@ -76,7 +76,7 @@ func TestTrustIsThatOfTheMeshConfigAndTheTables(t *testing.T) {
 func TestAnInvalidMeshConfigLeavesATrustDomain(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
-	connect(t, url).exec(`ALTER TABLE mesh.resources DISABLE TRIGGER USER;
+	connect(t, url).Exec(`ALTER TABLE mesh.resources DISABLE TRIGGER USER;
 		INSERT INTO mesh.resources (kind, api_group, namespace, name, spec) VALUES ('MeshConfig', 'core', 'istio-system', 'istio', '{"trustDomain": "", "trustDomainAliases": {"a": [1, "b"]}}')`)
 	trust, err := s.Trust(t.Context())
 	require.NoError(t, err)
@@ -106,11 +106,11 @@ func TestChangesOfTheTrustWakeServers(t *testing.T) {
 		{"federated_trust", func() error { return s.TrustFederated(ctx, "partner.example", certtest.NewAuthority(t).PEM, "x") }},
 		{"join_issuers", func() error { return s.PutJoinIssuer(ctx, cloud(), "x") }},
 		{"mesh_configs", func() error {
-			db.put("x", "a") // which is none of their business
-			db.exec(`INSERT INTO mesh.mesh_configs (namespace, name, spec) VALUES ('istio-system', 'istio', '{"trustDomain": "mesh.example"}')`)
+			db.Put("x", "a") // which is none of their business
+			db.Exec(`INSERT INTO mesh.mesh_configs (namespace, name, spec) VALUES ('istio-system', 'istio', '{"trustDomain": "mesh.example"}')`)
 			return nil
 		}},
-		{"mesh_configs", func() error { db.exec("DELETE FROM mesh.mesh_configs"); return nil }},
+		{"mesh_configs", func() error { db.Exec("DELETE FROM mesh.mesh_configs"); return nil }},
 	} {
 		require.NoError(t, c.do())
 		require.Equal(t, c.table, <-heard)
@@ -123,7 +123,7 @@ func TestChangesOfTheTrustWakeServers(t *testing.T) {
 func TestInvalidFederatedTrustIsRefused(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
-	connect(t, url).exec(`INSERT INTO mesh.mesh_configs (namespace, name, spec) VALUES ('istio-system', 'istio', '{"trustDomain": "mesh.example", "trustDomainAliases": ["old.example"]}')`)
+	connect(t, url).Exec(`INSERT INTO mesh.mesh_configs (namespace, name, spec) VALUES ('istio-system', 'istio', '{"trustDomain": "mesh.example", "trustDomainAliases": ["old.example"]}')`)
 	a := certtest.NewAuthority(t)
 	leaf := a.Issue(nil)
 	for _, c := range []struct{ domain, roots, says string }{
@@ -189,7 +189,7 @@ func TestWhoMayDecideWhomTheMeshTrusts(t *testing.T) {
 	y := newTenancy(t)
 	tenant, server := y.role("tenant"), y.role("server")
 	y.grant(tenant, "*", "write")
-	y.owner.exec("SELECT mesh.grant_server('" + server + "')")
+	y.owner.Exec("SELECT mesh.grant_server('" + server + "')")
 	s := openURL(t, y.login(server))
 	require.NoError(t, s.TrustFederated(t.Context(), "partner.example", certtest.NewAuthority(t).PEM, "ada"))
 	require.NoError(t, s.PutJoinIssuer(t.Context(), cloud(), "ada"))
@@ -201,9 +201,9 @@ func TestWhoMayDecideWhomTheMeshTrusts(t *testing.T) {
 		"SELECT * FROM mesh.federated_trust", "SELECT * FROM mesh.join_issuers", "DELETE FROM mesh.join_issuers", "SELECT mesh.trust_federated('x', '')",
 		"SELECT mesh.distrust_federated('x')", "SELECT mesh.remove_join_issuer('x')", "SELECT mesh.put_join_issuer('x', 'x', '{x}', NULL, 'https://x', '{}', 'x', 'x', '')",
 	} {
-		require.Equal(t, "42501", y.as(tenant).refused(sql).Code, sql)
+		require.Equal(t, "42501", y.as(tenant).Refused(sql).Code, sql)
 	}
-	y.owner.exec("UPDATE mesh.join_issuers SET namespace = 'other'")
+	y.owner.Exec("UPDATE mesh.join_issuers SET namespace = 'other'")
 	require.Equal(t, "other", value[string](y.owner, "SELECT namespace FROM mesh.join_issuers"))
 	require.Equal(t, "cluster.local", value[string](y.as(tenant), "SELECT mesh.trust_domain()"))
 }

@@ -14,13 +14,13 @@ func (s session) unsound() []string {
 }
 
 func (s session) unchecked(from *store.Store) (names []string) {
-	_, err := from.Snapshot(s.t.Context(), func(r *store.Resource) error {
+	_, err := from.Snapshot(s.T.Context(), func(r *store.Resource) error {
 		if r.Unchecked {
 			names = append(names, r.Key.Name)
 		}
 		return nil
 	})
-	require.NoError(s.t, err)
+	require.NoError(s.T, err)
 	return names
 }
 
@@ -28,10 +28,10 @@ func TestRowsThatCameAroundTheTriggersAreReported(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	db := connect(t, url)
-	db.put("written", "a")
+	db.Put("written", "a")
 	require.Empty(t, db.unchecked(s))
 
-	db.exec(`ALTER TABLE mesh.resources DISABLE TRIGGER USER;
+	db.Exec(`ALTER TABLE mesh.resources DISABLE TRIGGER USER;
 		INSERT INTO mesh.resources (api_group, kind, name, spec) VALUES
 			('networking.istio.io', 'DestinationRule', 'right', '{"host": "a"}'),
 			('networking.istio.io', 'DestinationRule', 'wrong', '{"host": "a", "trafficPolicy": {}}');
@@ -39,12 +39,12 @@ func TestRowsThatCameAroundTheTriggersAreReported(t *testing.T) {
 	require.ElementsMatch(t, []string{"right", "wrong"}, db.unchecked(s))
 	require.Equal(t, []string{"wrong: spec.trafficPolicy: sets nothing"}, db.unsound())
 
-	before := db.newest()
+	before := db.Newest()
 	require.NoError(t, store.Migrate(t.Context(), url))
 	require.Equal(t, []string{"wrong"}, db.unchecked(s))
-	require.Equal(t, before, db.newest(), "to look at something changes nothing")
+	require.Equal(t, before, db.Newest(), "to look at something changes nothing")
 
-	db.exec(`UPDATE mesh.resources SET spec = '{"host": "b"}' WHERE name = 'wrong'`)
+	db.Exec(`UPDATE mesh.resources SET spec = '{"host": "b"}' WHERE name = 'wrong'`)
 	require.Empty(t, db.unchecked(s))
 	require.Empty(t, db.unsound())
 }
@@ -53,15 +53,15 @@ func TestNewRulesAreAppliedToWhatIsStored(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	db := connect(t, url)
-	db.put("x", "a")
-	db.put("y", "a")
-	db.exec(`UPDATE mesh.kinds SET rules = rules + 1;
+	db.Put("x", "a")
+	db.Put("y", "a")
+	db.Exec(`UPDATE mesh.kinds SET rules = rules + 1;
 		UPDATE mesh.schema_fields SET max_items = 1 WHERE type = 'istio.networking.v1alpha3.VirtualService' AND name = 'hosts';
 		UPDATE mesh.schema_types SET own_values = '1 == 0' WHERE type = 'istio.networking.v1alpha3.VirtualService'`)
 	require.ElementsMatch(t, []string{"x", "y"}, db.unchecked(s))
-	db.put("y", "b")
+	db.Put("y", "b")
 
 	require.NoError(t, store.Migrate(t.Context(), url))
 	require.Empty(t, db.unchecked(s))
-	require.Equal(t, "MS003", db.refused("UPDATE mesh.resources SET rules = 5").Code)
+	require.Equal(t, "MS003", db.Refused("UPDATE mesh.resources SET rules = 5").Code)
 }

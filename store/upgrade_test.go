@@ -24,7 +24,7 @@ func TestMigratingBesideAMeshInUse(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	db := connect(t, url)
-	db.put("x", "a")
+	db.Put("x", "a")
 	followed := follow(t, openURL(t, url), 1)
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -35,7 +35,7 @@ func TestMigratingBesideAMeshInUse(t *testing.T) {
 		traffic.Go(func() error { return use(ctx, url, i, &commits) })
 	}
 	for range 2 {
-		db.exec(differ)
+		db.Exec(differ)
 		require.NoError(t, store.Migrate(t.Context(), url))
 		before := commits.Load()
 		for commits.Load() < before+3 && ctx.Err() == nil { // they go on
@@ -48,7 +48,7 @@ func TestMigratingBesideAMeshInUse(t *testing.T) {
 	}
 	cancel()
 	require.NoError(t, traffic.Wait())
-	for newest := db.newest(); last < newest; { // the newest may have come already
+	for newest := db.Newest(); last < newest; { // the newest may have come already
 		b, open := <-followed
 		require.True(t, open)
 		last = b.Revision
@@ -89,9 +89,9 @@ func TestMigrationWaitsAndLetsOthersPass(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	slow, quick := connect(t, url+"&application_name=report"), connect(t, url)
-	slow.exec("BEGIN")
-	slow.exec("SELECT * FROM mesh.history")
-	quick.exec(differ)
+	slow.Exec("BEGIN")
+	slow.Exec("SELECT * FROM mesh.history")
+	quick.Exec(differ)
 	told := make(chan string, 1000)
 	done := make(chan error, 1)
 	go func() {
@@ -101,9 +101,9 @@ func TestMigrationWaitsAndLetsOthersPass(t *testing.T) {
 		line := <-told
 		require.Contains(t, line, "waiting for others who use the tables")
 		require.Contains(t, line, "report")
-		quick.put(fmt.Sprintf("x%d", i), "a")
+		quick.Put(fmt.Sprintf("x%d", i), "a")
 	}
-	slow.exec("COMMIT")
+	slow.Exec("COMMIT")
 	require.NoError(t, <-done)
 	close(told)
 	var lines []string
@@ -112,7 +112,7 @@ func TestMigrationWaitsAndLetsOthersPass(t *testing.T) {
 	}
 	require.Contains(t, strings.Join(lines, "\n"), "installed the functions, views and triggers")
 	require.Contains(t, strings.Join(lines, "\n"), "wrote the kinds and rules")
-	quick.put("y", "a")
+	quick.Put("y", "a")
 }
 
 // What an older program read in specs, a newer one reads again: here the older took a Gateway's full host for a name of the rule's own namespace, and knew
@@ -124,14 +124,14 @@ func TestAnUpgradeReadsAgainWhatResourcesSayOfEachOther(t *testing.T) {
 	db.create("Gateway", "ingress", "edge", `{"selector": {"app": "gw"}, "servers": [{"port": {"number": 80, "name": "http", "protocol": "HTTP"}, "hosts": ["*"]}]}`)
 	db.create("VirtualService", "default", "a", `{"hosts": ["a.example.com"], "gateways": ["edge.ingress.svc.cluster.local", "gone.ingress.svc.cluster.local"],
 		"http": [{"redirect": {"uri": "/b"}}]}`)
-	db.exec("UPDATE mesh.links SET target = 'default/edge.ingress.svc.cluster.local' WHERE role = 'gateway' AND target = 'ingress/edge'")
-	db.exec("UPDATE mesh.links SET part = 'default/edge.ingress.svc.cluster.local' WHERE role = 'claim' AND part = 'ingress/edge'")
-	db.exec("DELETE FROM mesh.links WHERE role = 'server'")
+	db.Exec("UPDATE mesh.links SET target = 'default/edge.ingress.svc.cluster.local' WHERE role = 'gateway' AND target = 'ingress/edge'")
+	db.Exec("UPDATE mesh.links SET part = 'default/edge.ingress.svc.cluster.local' WHERE role = 'claim' AND part = 'ingress/edge'")
+	db.Exec("DELETE FROM mesh.links WHERE role = 'server'")
 	wrong, right := "error unknown-gateway VirtualService default/a spec.gateways[0]", "error unknown-gateway VirtualService default/a spec.gateways[1]"
 	ofRules := "WHERE kind = 'VirtualService'"
 	require.Equal(t, []string{wrong, right}, db.found(ofRules))
 
-	db.exec(differ)
+	db.Exec(differ)
 	require.NoError(t, store.Migrate(t.Context(), url))
 	require.Equal(t, []string{right}, db.found(ofRules))
 }
@@ -145,11 +145,11 @@ func TestSchemaStatus(t *testing.T) {
 
 	url := pgtest.New(t)
 	db := connect(t, url)
-	db.exec(differ)
+	db.Exec(differ)
 	old, err := store.ReadSchemaStatus(t.Context(), url)
 	require.NoError(t, err)
 	require.False(t, old.Fits() || old.Code || old.Registry || old.TooNew())
-	db.exec("INSERT INTO mesh.schema_version (version_id, is_applied) VALUES (1000, true)")
+	db.Exec("INSERT INTO mesh.schema_version (version_id, is_applied) VALUES (1000, true)")
 	newer, err := store.ReadSchemaStatus(t.Context(), url)
 	require.NoError(t, err)
 	require.True(t, newer.TooNew())
@@ -181,7 +181,7 @@ func TestMigrationScript(t *testing.T) {
 			SELECT 'pg_proc'::regclass AS classid, oid AS objid FROM pg_proc WHERE pronamespace = 'mesh'::regnamespace
 			UNION ALL SELECT 'pg_class'::regclass, oid FROM pg_class WHERE relnamespace = 'mesh'::regnamespace AND relkind IN ('r', 'v', 'i')) o`
 		require.Equal(t, value[string](migrated.owner, objects), value[string](db, objects))
-		db.put("x", "a")
+		db.Put("x", "a")
 	}
 	require.ErrorContains(t, store.WriteMigrationScript(&strings.Builder{}, 1000), "no way from version 1000")
 }

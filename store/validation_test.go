@@ -43,11 +43,11 @@ func TestRefusalsInSQL(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			db := connect(t, url)
-			err := db.refused("INSERT INTO mesh.resources (kind, api_group, namespace, name, spec) VALUES " + test.row)
+			err := db.Refused("INSERT INTO mesh.resources (kind, api_group, namespace, name, spec) VALUES " + test.row)
 			require.Equal(t, test.code, err.Code)
 			require.Equal(t, test.message, err.Message)
 			require.Equal(t, test.hint, err.Hint)
-			require.Zero(t, db.newest())
+			require.Zero(t, db.Newest())
 		})
 	}
 }
@@ -123,13 +123,13 @@ func TestBothValidatorsAgree(t *testing.T) {
 
 // requireAgreement has both validators say the same of a spec, and returns it. What the quick check passes nobody looks at again.
 func (s session) requireAgreement(e exam) []string {
-	s.t.Helper()
-	want := problems(kinds.Validate(e.kind, e.tree(s.t), &e.meta))
+	s.T.Helper()
+	want := problems(kinds.Validate(e.kind, e.tree(s.T), &e.meta))
 	if diff := cmp.Diff(want, s.problems(e)); diff != "" {
-		s.t.Errorf("%s: Go and SQL differ:\n%s", e, diff)
+		s.T.Errorf("%s: Go and SQL differ:\n%s", e, diff)
 	}
 	if s.passes(e) && len(want) > 0 {
-		s.t.Errorf("%s: the quick check passes it, and wrong is:\n%s", e, strings.Join(want, "\n"))
+		s.T.Errorf("%s: the quick check passes it, and wrong is:\n%s", e, strings.Join(want, "\n"))
 	}
 	return want
 }
@@ -144,12 +144,12 @@ func problems(violations []kinds.Violation) []string {
 
 // problems is what the database finds wrong with a spec.
 func (s session) problems(e exam) []string {
-	s.t.Helper()
-	rows, err := s.conn.Query(s.t.Context(), `SELECT format('%s: %s (%s)', p.path, p.reason, p.hint)
+	s.T.Helper()
+	rows, err := s.Conn.Query(s.T.Context(), `SELECT format('%s: %s (%s)', p.path, p.reason, p.hint)
 		FROM mesh.kinds k, mesh.check_spec(k.type, $3, $4) p WHERE k.api_group = $1 AND k.kind = $2`, e.kind.Group, e.kind.Name, e.spec, e.metadata())
-	require.NoError(s.t, err)
+	require.NoError(s.T, err)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	require.NoError(s.t, err, e)
+	require.NoError(s.T, err, e)
 	if len(list) == 0 {
 		return nil
 	}
@@ -158,13 +158,13 @@ func (s session) problems(e exam) []string {
 
 // passes says whether the quick check passes a spec.
 func (s session) passes(e exam) bool {
-	s.t.Helper()
+	s.T.Helper()
 	return s.passesAfter(nil, e)
 }
 
 // passesAfter says whether it passes a spec that was another before.
 func (s session) passesAfter(before json.RawMessage, e exam) bool {
-	s.t.Helper()
+	s.T.Helper()
 	return value[bool](s, `SELECT mesh.is_sound(ARRAY[jsonb_populate_record(NULL::mesh.changes, jsonb_build_object('api_group', $1::text, 'kind', $2::text,
 		'namespace', m -> 'namespace', 'name', m -> 'name', 'after_spec', $3::jsonb, 'after_labels', m -> 'labels', 'after_annotations', m -> 'annotations',
 		'before_spec', $5::jsonb))])

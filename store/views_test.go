@@ -19,31 +19,31 @@ import (
 
 // affected runs SQL and returns its command tag.
 func (s session) affected(sql string, args ...any) string {
-	s.t.Helper()
-	tag, err := s.conn.Exec(context.Background(), sql, args...)
-	require.NoError(s.t, err, sql)
+	s.T.Helper()
+	tag, err := s.Conn.Exec(context.Background(), sql, args...)
+	require.NoError(s.T, err, sql)
 	return tag.String()
 }
 
 // spec is the spec of a resource, as jsonb writes it.
 func (s session) spec(view, name string) string {
-	s.t.Helper()
+	s.T.Helper()
 	return value[string](s, fmt.Sprintf("SELECT spec::text FROM mesh.%s WHERE name = $1", view), name)
 }
 
 // blocked runs SQL in the background and returns when it waits for a lock. Its error comes from the channel.
 func (s session) blocked(observer session, sql string) <-chan error {
-	s.t.Helper()
+	s.T.Helper()
 	done := make(chan error, 1)
-	pid := s.conn.PgConn().PID()
+	pid := s.Conn.PgConn().PID()
 	go func() {
-		_, err := s.conn.Exec(context.Background(), sql)
+		_, err := s.Conn.Exec(context.Background(), sql)
 		done <- err
 	}()
 	for value[bool](observer, "SELECT cardinality(pg_blocking_pids($1)) = 0", pid) {
 		select {
 		case err := <-done:
-			require.Fail(s.t, "it did not wait", "%s: %v", sql, err)
+			require.Fail(s.T, "it did not wait", "%s: %v", sql, err)
 		default:
 		}
 	}
@@ -95,18 +95,18 @@ func TestColumnsAreTheWholeSpec(t *testing.T) {
 	for _, d := range documents {
 		r := d.Resource
 		view := value[string](db, "SELECT mesh.view_name(k) FROM mesh.kinds k WHERE kind = $1 AND api_group = $2", r.Kind.Name, r.Kind.Group)
-		db.exec(fmt.Sprintf("INSERT INTO mesh.%s (namespace, name, spec) VALUES ($1, $2, $3)", view), r.Namespace, r.Name, d.Spec)
+		db.Exec(fmt.Sprintf("INSERT INTO mesh.%s (namespace, name, spec) VALUES ($1, $2, $3)", view), r.Namespace, r.Name, d.Spec)
 		revision := value[int64](db, "SELECT max(revision) FROM mesh.revisions")
 		fields := collect[string](db, "SELECT quote_ident(name) FROM mesh.editable_columns WHERE view = $1 AND path IS NOT NULL ORDER BY position", view)
 		all := strings.Join(fields, ", ")
 		for _, f := range fields {
-			db.exec(fmt.Sprintf("UPDATE mesh.%s SET %s = %s WHERE name = $1", view, f, f), r.Name)
+			db.Exec(fmt.Sprintf("UPDATE mesh.%s SET %s = %s WHERE name = $1", view, f, f), r.Name)
 		}
 		require.Equal(t, revision, value[int64](db, "SELECT max(revision) FROM mesh.revisions"), "%s: nothing was changed", view)
 		if r.Kind.Bare {
 			continue // the mesh has one of each
 		}
-		db.exec(fmt.Sprintf("INSERT INTO mesh.%s (namespace, name, %s) SELECT namespace, name || '-copy', %s FROM mesh.%s WHERE name = $1", view, all, all, view), r.Name)
+		db.Exec(fmt.Sprintf("INSERT INTO mesh.%s (namespace, name, %s) SELECT namespace, name || '-copy', %s FROM mesh.%s WHERE name = $1", view, all, all, view), r.Name)
 		require.Empty(t, cmp.Diff(db.spec(view, r.Name), db.spec(view, r.Name+"-copy")), view)
 	}
 }
@@ -124,14 +124,14 @@ func TestViewsAreWrittenLikeTables(t *testing.T) {
 	require.JSONEq(t, `{"http": [{"route": [{"weight": 0, "destination": {"host": "b"}}]}], "hosts": ["a", "b"], "exportTo": []}`, db.spec("virtual_services", "x"))
 
 	// First the spec, then the columns.
-	db.exec("DELETE FROM mesh.virtual_services")
-	db.exec("INSERT INTO mesh.destination_rules (name, host) VALUES ('x', 'a')")
-	db.exec(`UPDATE mesh.destination_rules SET host = 'c', spec = '{"host": "never", "exportTo": ["."]}' WHERE name = 'x'`)
+	db.Exec("DELETE FROM mesh.virtual_services")
+	db.Exec("INSERT INTO mesh.destination_rules (name, host) VALUES ('x', 'a')")
+	db.Exec(`UPDATE mesh.destination_rules SET host = 'c', spec = '{"host": "never", "exportTo": ["."]}' WHERE name = 'x'`)
 	require.JSONEq(t, `{"host": "c", "exportTo": ["."]}`, db.spec("destination_rules", "x"))
 	require.Equal(t, "c|", value[string](db, `UPDATE mesh.destination_rules SET spec = spec - 'exportTo' RETURNING host || '|' || coalesce(export_to::text, '')`))
 
 	// A spec that is inserted is completed by the columns that are not NULL.
-	db.exec(`INSERT INTO mesh.destination_rules (namespace, name, spec, export_to, subsets) VALUES (NULL, 'y', '{"host": "d", "subsets": []}', '{.}', NULL)`)
+	db.Exec(`INSERT INTO mesh.destination_rules (namespace, name, spec, export_to, subsets) VALUES (NULL, 'y', '{"host": "d", "subsets": []}', '{.}', NULL)`)
 	require.JSONEq(t, `{"host": "d", "subsets": [], "exportTo": ["."]}`, db.spec("destination_rules", "y"))
 
 	require.Equal(t, "UPDATE 1", db.affected("UPDATE mesh.destination_rules SET name = 'z', namespace = 'shop' WHERE name = 'y'"))
@@ -139,9 +139,9 @@ func TestViewsAreWrittenLikeTables(t *testing.T) {
 	require.Equal(t, []string{"default/x", "shop/z"}, collect[string](db, "SELECT namespace || '/' || name FROM mesh.destination_rules ORDER BY 1"))
 	require.Equal(t, "DELETE 2", db.affected("DELETE FROM mesh.destination_rules"))
 
-	db.exec(`INSERT INTO mesh.gateway_classes (name, controller_name) VALUES ('x', 'pgmesh.io/x')`)
+	db.Exec(`INSERT INTO mesh.gateway_classes (name, controller_name) VALUES ('x', 'pgmesh.io/x')`)
 	require.Empty(t, value[string](db, "SELECT namespace FROM mesh.gateway_classes"))
-	db.exec(`INSERT INTO mesh.gateways (name, servers) VALUES ('x', '[{"port": {"number": 80, "name": "http", "protocol": "HTTP"}, "hosts": ["a.example.com"]}]')`)
+	db.Exec(`INSERT INTO mesh.gateways (name, servers) VALUES ('x', '[{"port": {"number": 80, "name": "http", "protocol": "HTTP"}, "hosts": ["a.example.com"]}]')`)
 	require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.k8s_gateways"))
 }
 
@@ -149,15 +149,15 @@ func TestViewsAreWrittenLikeTables(t *testing.T) {
 func TestAColumnIsAFieldInAnySpelling(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
-	db.exec(`INSERT INTO mesh.resources (kind, name, spec) VALUES ('DestinationRule', 'x', '{"host": "a", "export_to": ["."], "subsets": null}')`)
+	db.Exec(`INSERT INTO mesh.resources (kind, name, spec) VALUES ('DestinationRule', 'x', '{"host": "a", "export_to": ["."], "subsets": null}')`)
 	require.Equal(t, "{.} t", value[string](db, "SELECT concat_ws(' ', export_to, subsets IS NULL) FROM mesh.destination_rules"))
-	db.exec("UPDATE mesh.destination_rules SET export_to = '{*}'")
+	db.Exec("UPDATE mesh.destination_rules SET export_to = '{*}'")
 	require.JSONEq(t, `{"host": "a", "subsets": null, "export_to": ["*"]}`, db.spec("destination_rules", "x"))
-	db.exec(`UPDATE mesh.destination_rules SET export_to = NULL, subsets = '[{"name": "v1"}]'`)
+	db.Exec(`UPDATE mesh.destination_rules SET export_to = NULL, subsets = '[{"name": "v1"}]'`)
 	require.JSONEq(t, `{"host": "a", "subsets": [{"name": "v1"}]}`, db.spec("destination_rules", "x"))
 
 	// A field that is null is one that is not set, to everybody who looks at it.
-	db.exec(`INSERT INTO mesh.resources (kind, name, spec) VALUES
+	db.Exec(`INSERT INTO mesh.resources (kind, name, spec) VALUES
 		('VirtualService', 'x', '{"hosts": ["a.b"], "gateways": null, "tls": null, "http": [{"match": null, "route": [{"destination": {"host": "a.b", "subset": null, "port": null}}]}]}'),
 		('ServiceEntry', 'x', '{"hosts": ["a.b"], "addresses": null, "ports": [{"number": 80, "name": "http", "targetPort": null}], "resolution": "DNS", "endpoints": null, "exportTo": null}')`)
 	require.True(t, value[bool](db, "SELECT r.match IS NULL AND p.target_port IS NULL AND r.spec ? 'match' FROM mesh.routes r, mesh.service_ports p"))
@@ -166,7 +166,7 @@ func TestAColumnIsAFieldInAnySpelling(t *testing.T) {
 func TestViewsRefuseWhatTheTableRefuses(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
-	db.exec("INSERT INTO mesh.destination_rules (name, host) VALUES ('x', 'a')")
+	db.Exec("INSERT INTO mesh.destination_rules (name, host) VALUES ('x', 'a')")
 	for _, c := range []struct{ sql, code, says string }{
 		{"UPDATE mesh.destination_rules SET host = NULL", "MS001", "spec.host: required field is missing"},
 		{`UPDATE mesh.destination_rules SET subsets = '[{"nam": "v1"}]'`, "MS001", "spec.subsets[0].nam"},
@@ -178,7 +178,7 @@ func TestViewsRefuseWhatTheTableRefuses(t *testing.T) {
 		{"INSERT INTO mesh.destination_rules (name, host) VALUES ('x', 'b') ON CONFLICT DO NOTHING", "23505", "resources_pkey"},
 		{"INSERT INTO mesh.destination_rules (name, host) VALUES ('x', 'b') ON CONFLICT (namespace, name) DO UPDATE SET host = 'b'", "42P10", "ON CONFLICT"},
 	} {
-		refused := db.refused(c.sql)
+		refused := db.Refused(c.sql)
 		require.Equal(t, c.code, refused.Code, c.sql)
 		require.Contains(t, refused.Message, c.says, c.sql)
 	}
@@ -190,18 +190,18 @@ func TestViewsShowWhatTheyCanOfAnything(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
 	odd := []string{`null`, `true`, `"x"`, `""`, `"5"`, `"5.0"`, `5.5`, `-1`, `1e400`, `99999999999999999999999`, `"99999999999999999999"`, `2147483648`, `[]`, `[null, 1, {}, []]`, `{}`, `{"x": null}`}
-	db.exec("ALTER TABLE mesh.resources DISABLE TRIGGER USER")
+	db.Exec("ALTER TABLE mesh.resources DISABLE TRIGGER USER")
 	for i, v := range odd {
-		db.exec(`INSERT INTO mesh.resources (api_group, kind, name, spec) SELECT api_group, kind, 'odd' || $1::int, $2 FROM mesh.kinds`, i, v)
-		db.exec(`INSERT INTO mesh.resources (api_group, kind, name, spec)
+		db.Exec(`INSERT INTO mesh.resources (api_group, kind, name, spec) SELECT api_group, kind, 'odd' || $1::int, $2 FROM mesh.kinds`, i, v)
+		db.Exec(`INSERT INTO mesh.resources (api_group, kind, name, spec)
 			SELECT k.api_group, k.kind, 'field' || $1::int, (SELECT jsonb_object_agg(f.name, $2::jsonb) FROM mesh.schema_fields f WHERE f.type = k.type) FROM mesh.kinds k WHERE type IS NOT NULL`, i, v)
 		for j, lists := range []string{`{"http": [%s], "tls": [{"route": %s}], "tcp": [{"match": %s, "route": [%s, {"destination": %s}, {"destination": {"port": {"number": %s}}, "weight": %s}]}]}`, `{"subsets": [{"name": %s}, %s], "ports": [%s], "endpoints": [{"weight": %s}], "servers": [{"port": %s, "hosts": %s}, {"port": {"number": %s}}]}`} {
-			db.exec(`INSERT INTO mesh.resources (api_group, kind, name, spec) SELECT api_group, kind, 'part' || $1::int || '-' || $2::int, $3 FROM mesh.kinds WHERE type IS NOT NULL`,
+			db.Exec(`INSERT INTO mesh.resources (api_group, kind, name, spec) SELECT api_group, kind, 'part' || $1::int || '-' || $2::int, $3 FROM mesh.kinds WHERE type IS NOT NULL`,
 				i, j, strings.ReplaceAll(lists, "%s", v))
 		}
 	}
 	for _, view := range collect[string](db, "SELECT view FROM mesh.editable_views") {
-		db.exec("CREATE TEMP TABLE shown AS SELECT * FROM mesh." + view + "; DROP TABLE shown")
+		db.Exec("CREATE TEMP TABLE shown AS SELECT * FROM mesh." + view + "; DROP TABLE shown")
 	}
 	require.Equal(t, []string{"field10:", "field11:2147483648", "field4:5", "field5:5", "field6:", "field7:-1", "field8:", "field9:"},
 		collect[string](db, "SELECT name || ':' || coalesce(weight::text, '') FROM mesh.workload_entries WHERE name ~ '^field([4-9]|10|11)$' ORDER BY name"))
@@ -218,22 +218,22 @@ func TestConcurrentWritersOfOneRow(t *testing.T) {
 		{"labels", `SET labels = '{"a": "1"}'`, `SET labels = '{"a": "2"}'`, "40001", `{"host": "a"}`},
 		{"column and spec", "SET subsets = '[]'", `SET spec = '{"host": "b"}'`, "40001", `{"host": "a", "subsets": []}`},
 	} {
-		observer.exec(`DELETE FROM mesh.destination_rules; INSERT INTO mesh.destination_rules (name, host) VALUES ('x', 'a')`)
-		first.exec("BEGIN; UPDATE mesh.destination_rules " + c.first)
+		observer.Exec(`DELETE FROM mesh.destination_rules; INSERT INTO mesh.destination_rules (name, host) VALUES ('x', 'a')`)
+		first.Exec("BEGIN; UPDATE mesh.destination_rules " + c.first)
 		done := second.blocked(observer, "UPDATE mesh.destination_rules "+c.second)
-		first.exec("COMMIT")
+		first.Exec("COMMIT")
 		require.Equal(t, c.code, code(<-done), c.name)
 		require.Equal(t, c.left, observer.spec("destination_rules", "x"), c.name)
 	}
 
-	first.exec("BEGIN; UPDATE mesh.destination_rules SET host = 'c'")
+	first.Exec("BEGIN; UPDATE mesh.destination_rules SET host = 'c'")
 	done := second.blocked(observer, "DELETE FROM mesh.destination_rules WHERE host = 'a'")
-	first.exec("COMMIT")
+	first.Exec("COMMIT")
 	require.Equal(t, "40001", code(<-done), "delete what has changed")
 
-	first.exec("BEGIN; DELETE FROM mesh.destination_rules")
+	first.Exec("BEGIN; DELETE FROM mesh.destination_rules")
 	done = second.blocked(observer, "UPDATE mesh.destination_rules SET host = 'd'")
-	first.exec("COMMIT")
+	first.Exec("COMMIT")
 	require.NoError(t, <-done, "update what has gone")
 	require.Zero(t, value[int](observer, "SELECT count(*) FROM mesh.destination_rules"))
 }
@@ -242,7 +242,7 @@ func TestConcurrentWritersOfOneRow(t *testing.T) {
 func TestViewsUseThePrimaryKey(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
-	db.exec("INSERT INTO mesh.destination_rules (name, host) SELECT 'x' || i, 'a' FROM generate_series(1, 500) i; ANALYZE mesh.resources")
+	db.Exec("INSERT INTO mesh.destination_rules (name, host) SELECT 'x' || i, 'a' FROM generate_series(1, 500) i; ANALYZE mesh.resources")
 	for _, view := range collect[string](db, "SELECT view FROM mesh.editable_views") {
 		parent := value[string](db, "SELECT parent FROM mesh.editable_views WHERE view = $1", view)
 		plan := strings.Join(collect[string](db, fmt.Sprintf("EXPLAIN SELECT * FROM mesh.%s WHERE namespace = 'default' AND %s = 'x1'", view, parent)), "\n")
@@ -255,28 +255,28 @@ func TestViewsFollowTheRegistry(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
 	role := value[string](db, "SELECT current_database()") + "_reader"
-	db.exec("CREATE ROLE " + role)
-	t.Cleanup(func() { db.exec("DROP OWNED BY " + role + "; DROP ROLE " + role) })
-	db.exec("GRANT SELECT ON mesh.sidecars TO " + role)
+	db.Exec("CREATE ROLE " + role)
+	t.Cleanup(func() { db.Exec("DROP OWNED BY " + role + "; DROP ROLE " + role) })
+	db.Exec("GRANT SELECT ON mesh.sidecars TO " + role)
 	columns := func() []string {
 		return collect[string](db, "SELECT attname::text FROM pg_attribute WHERE attrelid = 'mesh.sidecars'::regclass AND attnum > 0 ORDER BY attnum")
 	}
 	before := columns()
-	db.exec("CREATE VIEW mine AS SELECT name, egress FROM mesh.sidecars")
-	db.exec(`INSERT INTO mesh.schema_fields SELECT (jsonb_populate_record(f, '{"position": -1, "name": "newField", "names": ["newField", "new_field"]}')).*
+	db.Exec("CREATE VIEW mine AS SELECT name, egress FROM mesh.sidecars")
+	db.Exec(`INSERT INTO mesh.schema_fields SELECT (jsonb_populate_record(f, '{"position": -1, "name": "newField", "names": ["newField", "new_field"]}')).*
 		FROM mesh.schema_fields f WHERE type = 'istio.networking.v1alpha3.Sidecar' AND name = 'ingress'`)
-	db.exec("SELECT mesh.make_views()")
+	db.Exec("SELECT mesh.make_views()")
 	require.Equal(t, append(slices.Clone(before), "new_field"), columns())
 
-	db.exec("DELETE FROM mesh.schema_fields WHERE type = 'istio.networking.v1alpha3.Sidecar' AND name IN ('newField', 'ingress')")
-	refused := db.refused("SELECT mesh.make_views()")
+	db.Exec("DELETE FROM mesh.schema_fields WHERE type = 'istio.networking.v1alpha3.Sidecar' AND name IN ('newField', 'ingress')")
+	refused := db.Refused("SELECT mesh.make_views()")
 	require.Equal(t, "2BP01 the view mesh.sidecars has to change, and something depends on it", refused.Code+" "+refused.Message)
 	require.Contains(t, refused.Detail, "mine depends on view mesh.sidecars")
-	db.exec("DROP VIEW mine; SELECT mesh.make_views()")
+	db.Exec("DROP VIEW mine; SELECT mesh.make_views()")
 	require.NotContains(t, columns(), "ingress")
 	require.True(t, value[bool](db, "SELECT has_table_privilege($1, 'mesh.sidecars', 'SELECT')", role))
 
-	db.exec("DELETE FROM mesh.kinds WHERE kind = 'Sidecar'; SELECT mesh.make_views()")
+	db.Exec("DELETE FROM mesh.kinds WHERE kind = 'Sidecar'; SELECT mesh.make_views()")
 	require.True(t, value[bool](db, "SELECT to_regclass('mesh.sidecars') IS NULL"))
 }
 
@@ -286,13 +286,13 @@ func TestAGrantOnAViewIsEnough(t *testing.T) {
 	y := newTenancy(t)
 	role := y.role("narrow")
 	y.grant(role, "a", "write")
-	y.owner.exec(fmt.Sprintf("REVOKE ALL ON ALL TABLES IN SCHEMA mesh FROM %s; GRANT SELECT, INSERT, UPDATE, DELETE ON mesh.subsets, mesh.destination_rules TO %[1]s", role))
+	y.owner.Exec(fmt.Sprintf("REVOKE ALL ON ALL TABLES IN SCHEMA mesh FROM %s; GRANT SELECT, INSERT, UPDATE, DELETE ON mesh.subsets, mesh.destination_rules TO %[1]s", role))
 	narrow := y.as(role)
-	narrow.exec("INSERT INTO mesh.destination_rules (namespace, name, host) VALUES ('a', 'x', 'a')")
-	narrow.exec("INSERT INTO mesh.subsets (namespace, destination_rule, name) VALUES ('a', 'x', 'v1')")
-	require.Equal(t, "42501", narrow.refused("INSERT INTO mesh.destination_rules (namespace, name, host) VALUES ('b', 'x', 'a')").Code)
-	require.Equal(t, "42501", narrow.refused("SELECT FROM mesh.virtual_services").Code)
-	require.Equal(t, "42501", narrow.refused("SELECT FROM mesh.resources").Code)
+	narrow.Exec("INSERT INTO mesh.destination_rules (namespace, name, host) VALUES ('a', 'x', 'a')")
+	narrow.Exec("INSERT INTO mesh.subsets (namespace, destination_rule, name) VALUES ('a', 'x', 'v1')")
+	require.Equal(t, "42501", narrow.Refused("INSERT INTO mesh.destination_rules (namespace, name, host) VALUES ('b', 'x', 'a')").Code)
+	require.Equal(t, "42501", narrow.Refused("SELECT FROM mesh.virtual_services").Code)
+	require.Equal(t, "42501", narrow.Refused("SELECT FROM mesh.resources").Code)
 }
 
 // From Postgres 17 on, MERGE is the upsert of views.
@@ -303,7 +303,7 @@ func TestMergeIntoAView(t *testing.T) {
 		t.Skip("this Postgres has no MERGE into views")
 	}
 	for _, host := range []string{"a", "b"} {
-		db.exec(`MERGE INTO mesh.destination_rules d USING (VALUES ('x', '` + host + `')) AS v (name, host) ON d.namespace = 'default' AND d.name = v.name
+		db.Exec(`MERGE INTO mesh.destination_rules d USING (VALUES ('x', '` + host + `')) AS v (name, host) ON d.namespace = 'default' AND d.name = v.name
 			WHEN MATCHED THEN UPDATE SET host = v.host WHEN NOT MATCHED THEN INSERT (name, host) VALUES (v.name, v.host)`)
 		require.JSONEq(t, `{"host": "`+host+`"}`, db.spec("destination_rules", "x"))
 	}
