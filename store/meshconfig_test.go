@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/store"
 )
 
@@ -54,7 +55,7 @@ func TestAMeshConfigOfBeforeMovesToItsPlace(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	db := connect(t, url)
-	require.NoError(t, store.MigrateDown(t.Context(), url, 23, quietly))
+	require.NoError(t, store.MigrateDown(t.Context(), url, 23, storetest.Quietly))
 	db.Exec("ALTER TABLE mesh.resources DISABLE TRIGGER refuse_between_versions")
 	for i, namespace := range []string{"b", "a"} {
 		db.Exec(`INSERT INTO mesh.resources (api_group, kind, namespace, name, spec, rules, generation, created_at, updated_at, xid)

@@ -12,10 +12,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/store"
 )
-
-func quietly(string) {}
 
 func TestMigrationsGoUpAndDown(t *testing.T) {
 	t.Parallel()
@@ -29,9 +28,9 @@ func TestMigrationsGoUpAndDown(t *testing.T) {
 		require.False(t, m.Applied.IsZero())
 	}
 	for i := len(list) - 2; i >= 0; i-- {
-		require.NoError(t, store.MigrateDown(t.Context(), url, list[i].Version, quietly))
+		require.NoError(t, store.MigrateDown(t.Context(), url, list[i].Version, storetest.Quietly))
 	}
-	require.NoError(t, store.MigrateDown(t.Context(), url, 0, quietly))
+	require.NoError(t, store.MigrateDown(t.Context(), url, 0, storetest.Quietly))
 	require.False(t, value[bool](connect(t, url), "SELECT to_regnamespace('mesh') IS NOT NULL"))
 
 	require.NoError(t, store.Migrate(t.Context(), url))
@@ -44,11 +43,11 @@ func TestNothingIsWrittenBetweenVersions(t *testing.T) {
 	db := connect(t, url)
 	db.Put("x", "a")
 	newest := value[int64](db, "SELECT max(version_id) FROM mesh.schema_version")
-	require.NoError(t, store.MigrateDown(t.Context(), url, newest-1, quietly))
+	require.NoError(t, store.MigrateDown(t.Context(), url, newest-1, storetest.Quietly))
 	err := db.Refused("DELETE FROM mesh.resources")
 	require.Equal(t, "MS003", err.Code)
 	require.Contains(t, err.Hint, "migrate up")
-	require.ErrorContains(t, store.MigrateDown(t.Context(), url, newest, quietly), "no way down")
+	require.ErrorContains(t, store.MigrateDown(t.Context(), url, newest, storetest.Quietly), "no way down")
 
 	require.NoError(t, store.Migrate(t.Context(), url))
 	db.Put("x", "b")
@@ -65,7 +64,7 @@ func TestDependentsOfTheViewsAreKept(t *testing.T) {
 	require.NoError(t, store.Migrate(t.Context(), url))
 	db.Put("x", "a")
 	require.Equal(t, 1, value[int](db, "SELECT count(*) FROM authors"))
-	require.ErrorContains(t, store.MigrateDown(t.Context(), url, 1, quietly), "view authors depends on view mesh.revisions")
+	require.ErrorContains(t, store.MigrateDown(t.Context(), url, 1, storetest.Quietly), "view authors depends on view mesh.revisions")
 	db.Put("x", "b")
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/store"
 )
 
@@ -36,7 +37,7 @@ func TestKeysOfBeforeAreStillGivenAway(t *testing.T) {
 	_, url := open(t)
 	db, data := connect(t, url), plainJSON(t, tlsData(certtest.NewAuthority(t).Issue(nil)))
 	require.Equal(t, "on", value[string](db, "SELECT mesh.setting('named_gateways')"))
-	require.NoError(t, store.MigrateDown(t.Context(), url, 33, quietly))
+	require.NoError(t, store.MigrateDown(t.Context(), url, 33, storetest.Quietly))
 	db.Exec("ALTER TABLE mesh.secrets DISABLE TRIGGER USER")
 	db.Exec("INSERT INTO mesh.secrets (namespace, name, type, data) VALUES ('gateways', 'old', 'kubernetes.io/tls', $1)", data)
 	db.Exec("ALTER TABLE mesh.secrets ENABLE TRIGGER USER")

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/store"
 )
 
@@ -160,7 +161,7 @@ func TestRoles(t *testing.T) {
 	require.Equal(t, "42501", writer.Refused("DELETE FROM mesh.changes").Code)
 	require.Equal(t, "alice", value[string](owner, "SELECT author FROM mesh.revisions WHERE revision = 1"))
 	require.Equal(t, role+"_writer", value[string](owner, "SELECT author FROM mesh.revisions WHERE revision = 2"))
-	require.NoError(t, store.MigrateDown(t.Context(), as(role, "owner"), 0, quietly))
+	require.NoError(t, store.MigrateDown(t.Context(), as(role, "owner"), 0, storetest.Quietly))
 }
 
 // A row takes its generation along when it is renamed. Where it comes to be what another one was, of the same revision, nothing else

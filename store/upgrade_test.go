@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/store"
 )
 
@@ -163,7 +164,7 @@ func TestMigrationScript(t *testing.T) {
 		db := connect(t, url)
 		if from > 0 {
 			require.NoError(t, store.Migrate(t.Context(), url))
-			require.NoError(t, store.MigrateDown(t.Context(), url, from, quietly))
+			require.NoError(t, store.MigrateDown(t.Context(), url, from, storetest.Quietly))
 		}
 		psql := postgresProgram(t, db, "psql")
 		var script strings.Builder

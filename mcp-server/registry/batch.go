@@ -12,6 +12,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/wait"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/machines"
 )
 
 const (
@@ -25,21 +26,21 @@ const (
 )
 
 var (
-	states = map[machinev1.Change_State]store.WorkloadState{
-		machinev1.Change_STATE_HERE: store.WorkloadHere, machinev1.Change_STATE_GONE: store.WorkloadGone, machinev1.Change_STATE_LEFT: store.WorkloadLeft,
+	states = map[machinev1.Change_State]machines.State{
+		machinev1.Change_STATE_HERE: machines.Here, machinev1.Change_STATE_GONE: machines.Gone, machinev1.Change_STATE_LEFT: machines.Left,
 	}
 	healths = map[machinev1.Health]string{machinev1.Health_HEALTH_HEALTHY: "healthy", machinev1.Health_HEALTH_UNHEALTHY: "unhealthy"}
 )
 
-func changesOf(list []*machinev1.Change) []store.WorkloadChange {
-	changes := make([]store.WorkloadChange, len(list))
+func changesOf(list []*machinev1.Change) []machines.Change {
+	changes := make([]machines.Change, len(list))
 	for i, c := range list {
 		s := c.GetService()
 		health, known := healths[s.GetHealth()]
 		if !known {
 			health = "unknown"
 		}
-		changes[i] = store.WorkloadChange{
+		changes[i] = machines.Change{
 			Namespace: c.GetNamespace(), Group: s.GetGroup(), Machine: c.GetMachine(), ServiceAccount: c.GetServiceAccount(), Enrolment: c.GetEnrolment(),
 			Since: c.GetSince(), Address: c.GetAddress(), Network: c.GetNetwork(), Locality: c.GetLocality(), Labels: c.GetLabels(),
 			Ports: s.GetPorts(), ServiceLabels: s.GetLabels(), Weight: s.GetWeight(), Health: health, Detail: truncate(s.GetDetail()), State: states[c.GetState()],
@@ -59,7 +60,7 @@ func truncate(text string) string {
 
 // register registers changes in one transaction. If the database refuses it, register splits the changes
 // and tries each half: one machine's mistake must not affect the others.
-func (r *Registry) register(ctx context.Context, s *session, changes []store.WorkloadChange) ([]store.WorkloadOutcome, error) {
+func (r *Registry) register(ctx context.Context, s *session, changes []machines.Change) ([]machines.Outcome, error) {
 	outcomes, err := r.registerWithRetry(ctx, s, changes)
 	switch {
 	case err == nil:
@@ -68,7 +69,7 @@ func (r *Registry) register(ctx context.Context, s *session, changes []store.Wor
 		return nil, err
 	case len(changes) == 1:
 		r.log.Warn("the database does not take what a machine is registered with", "namespace", changes[0].Namespace, "group", changes[0].Group, "machine", changes[0].Machine, "error", err)
-		return []store.WorkloadOutcome{{Refused: refusalFor(err)}}, nil
+		return []machines.Outcome{{Refused: refusalFor(err)}}, nil
 	}
 	half := len(changes) / 2
 	first, err := r.register(ctx, s, changes[:half])
@@ -80,11 +81,11 @@ func (r *Registry) register(ctx context.Context, s *session, changes []store.Wor
 }
 
 // registerWithRetry registers changes, again if they conflict with another transaction.
-func (r *Registry) registerWithRetry(ctx context.Context, s *session, changes []store.WorkloadChange) (outcomes []store.WorkloadOutcome, err error) {
+func (r *Registry) registerWithRetry(ctx context.Context, s *session, changes []machines.Change) (outcomes []machines.Outcome, err error) {
 	for i := range maxAttempts {
 		s.number++
 		var rows int64
-		outcomes, rows, err = r.store.RegisterWorkloads(ctx, r.keeper, s.id, s.number, changes, s.author)
+		outcomes, rows, err = r.machines.Register(ctx, r.keeper, s.id, s.number, changes, s.author)
 		if err == nil {
 			s.mu.Lock()
 			s.committed = s.number
@@ -124,7 +125,7 @@ func refusalFor(err error) string {
 }
 
 // outcomesOf converts outcomes into the message, and counts them.
-func (r *Registry) outcomesOf(outcomes []store.WorkloadOutcome) []*machinev1.Outcome {
+func (r *Registry) outcomesOf(outcomes []machines.Outcome) []*machinev1.Outcome {
 	list := make([]*machinev1.Outcome, len(outcomes))
 	for i, o := range outcomes {
 		list[i] = &machinev1.Outcome{Entry: o.Entry, Refused: o.Refused, Superseded: o.Superseded}

@@ -36,7 +36,7 @@ func (r *Registry) refresh(ctx context.Context) error {
 		taken[id] = s.committed
 		s.mu.Unlock()
 	}
-	found, err := r.store.RefreshWorkloadSessions(ctx, r.keeper, slices.Collect(maps.Keys(open)))
+	found, err := r.machines.RefreshSessions(ctx, r.keeper, slices.Collect(maps.Keys(open)))
 	if err != nil {
 		return err
 	}

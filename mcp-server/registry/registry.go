@@ -21,6 +21,7 @@ import (
 
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/machines"
 )
 
 // DefaultGrace is how long the entry of a machine stays after the machine is gone.
@@ -47,14 +48,14 @@ const (
 type Registry struct {
 	machinev1.UnimplementedRegistryServiceServer
 
-	store   *store.Store
-	keeper  store.Keeper
-	options Options
-	metrics *metrics
-	log     *slog.Logger
-	slots   chan struct{} // a semaphore of maxConcurrentBatches
-	done    chan struct{} // closed by Shutdown
-	streams sync.WaitGroup
+	machines *machines.Store
+	keeper   machines.Keeper
+	options  Options
+	metrics  *metrics
+	log      *slog.Logger
+	slots    chan struct{} // a semaphore of maxConcurrentBatches
+	done     chan struct{} // closed by Shutdown
+	streams  sync.WaitGroup
 
 	mu       sync.Mutex
 	closed   bool
@@ -74,7 +75,7 @@ func New(s *store.Store, log *slog.Logger, m prometheus.Registerer, o Options) *
 		o.Lease = 7 * o.RefreshInterval
 	}
 	r := &Registry{
-		store: s, options: o, metrics: newMetrics(m), log: log, slots: make(chan struct{}, maxConcurrentBatches), done: make(chan struct{}),
+		machines: machines.New(s), options: o, metrics: newMetrics(m), log: log, slots: make(chan struct{}, maxConcurrentBatches), done: make(chan struct{}),
 		sessions: map[int64]*session{}, ending: map[int64]struct{}{},
 	}
 	_, _ = rand.Read(r.keeper[:]) // which never fails
@@ -150,7 +151,7 @@ func (r *Registry) endSessions(ctx context.Context) {
 	if len(ids) == 0 {
 		return
 	}
-	if err := r.store.EndWorkloadSessions(ctx, r.keeper, ids); err != nil {
+	if err := r.machines.EndSessions(ctx, r.keeper, ids); err != nil {
 		r.log.Debug("cannot say yet that sessions of registrations have ended", "sessions", len(ids), "error", err)
 		return
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/machines"
 )
 
 // maxChanges is the most changes in a message: they make a transaction of some hundred milliseconds.
@@ -138,7 +139,7 @@ func (r *Registry) open(ctx context.Context, s *session) (err error) {
 	if s.id != 0 {
 		return nil
 	}
-	if s.id, err = r.store.OpenWorkloadSession(ctx, r.keeper, r.options.Name, s.discovery); err != nil {
+	if s.id, err = r.machines.OpenSession(ctx, r.keeper, r.options.Name, s.discovery); err != nil {
 		return err
 	}
 	r.mu.Lock()
@@ -178,7 +179,7 @@ func (r *Registry) answer(stream grpc.BidiStreamingServer[machinev1.KeepRequest,
 		return status.FromContextError(ctx.Err()).Err()
 	}
 	start := time.Now()
-	var outcomes []store.WorkloadOutcome
+	var outcomes []machines.Outcome
 	err := r.open(ctx, s)
 	if err == nil {
 		outcomes, err = r.register(ctx, s, changesOf(m.GetChanges()))
@@ -197,7 +198,7 @@ func (r *Registry) fail(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return status.FromContextError(ctx.Err()).Err()
-	case errors.Is(err, store.ErrSessionEnded):
+	case errors.Is(err, machines.ErrSessionEnded):
 		return errEnded
 	case store.Temporary(err), errors.Is(err, context.DeadlineExceeded):
 		r.log.Debug("cannot register machines now", "error", err)

@@ -78,7 +78,7 @@ func (w *clockWatch) tick(ctx context.Context) error {
 	if !w.seenAt.IsZero() && (w.leading || now.Sub(w.seenAt) >= takeoverRounds*w.options.RefreshInterval) {
 		step = min(now.Sub(w.seenAt), maxStepRounds*w.options.RefreshInterval)
 	}
-	clock, err := w.store.WatchWorkloads(ctx, w.beat, step, w.options.Lease)
+	clock, err := w.machines.Watch(ctx, w.beat, step, w.options.Lease)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (w *clockWatch) tick(ctx context.Context) error {
 func (w *clockWatch) remove(ctx context.Context) error {
 	grace := w.options.Grace + w.options.RefreshInterval // the clock moves in steps: a machine may have been there until the last one
 	for {
-		removed, err := w.store.RemoveGoneWorkloads(ctx, grace, removeBatchSize, sweeperAuthor)
+		removed, err := w.machines.RemoveGone(ctx, grace, removeBatchSize, sweeperAuthor)
 		if err != nil {
 			return err
 		}
@@ -117,7 +117,7 @@ func (w *clockWatch) remove(ctx context.Context) error {
 	if w.total < max(w.nextOrphans, w.options.Grace+w.options.Lease) {
 		return nil
 	}
-	removed, err := w.store.RemoveOrphanedWorkloads(ctx, sweeperAuthor)
+	removed, err := w.machines.RemoveOrphaned(ctx, sweeperAuthor)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/failure"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/machines"
 )
 
 // Authority is what this API needs of the mesh's certificate authority.
@@ -41,13 +42,14 @@ type Service struct {
 	adminv1.UnimplementedRegisteredMachineServiceServer
 
 	store     *store.Store
+	machines  *machines.Store
 	authority Authority // nil for none
 	log       *slog.Logger
 }
 
 // New returns the API. Without an authority it uses only those in the database, and cannot create one.
 func New(s *store.Store, a Authority, log *slog.Logger) *Service {
-	return &Service{store: s, authority: a, log: log}
+	return &Service{store: s, machines: machines.New(s), authority: a, log: log}
 }
 
 // Register adds the API to a server.

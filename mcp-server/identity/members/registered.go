@@ -11,6 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/stamp"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/machines"
 )
 
 // ListRegisteredMachines lists registered machines and their services.
@@ -19,7 +20,7 @@ func (s *Service) ListRegisteredMachines(ctx context.Context, req *adminv1.ListR
 	if err != nil {
 		return nil, s.fail(err)
 	}
-	rows, err := s.store.RegisteredMachines(ctx, store.RegisteredFilter{Namespaces: namespaces, Machine: req.GetMachine(), Group: req.GetGroup()})
+	rows, err := s.machines.Registered(ctx, machines.Filter{Namespaces: namespaces, Machine: req.GetMachine(), Group: req.GetGroup()})
 	if err != nil {
 		return nil, s.fail(err)
 	}
@@ -41,9 +42,9 @@ func (s *Service) RemoveRegisteredMachine(ctx context.Context, req *adminv1.Remo
 	if err := who.RequireWithin(caller.Write, req.GetNamespace(), "take out machines"); err != nil {
 		return nil, s.fail(err)
 	}
-	removed, err := s.store.RemoveMachine(ctx, req.GetNamespace(), req.GetMachine(), req.GetGroup(), req.GetForce(), who.Author())
+	removed, err := s.machines.Remove(ctx, req.GetNamespace(), req.GetMachine(), req.GetGroup(), req.GetForce(), who.Author())
 	switch {
-	case errors.Is(err, store.ErrConnected):
+	case errors.Is(err, machines.ErrConnected):
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	case errors.Is(err, store.ErrNotFound):
 		return nil, status.Error(codes.NotFound, err.Error())
