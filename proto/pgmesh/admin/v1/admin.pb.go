@@ -9,6 +9,7 @@
 package adminv1
 
 import (
+	_ "github.com/pgmesh/pgmesh/proto/pgmesh/access/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -26,26 +27,26 @@ var File_pgmesh_admin_v1_admin_proto protoreflect.FileDescriptor
 
 const file_pgmesh_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x1bpgmesh/admin/v1/admin.proto\x12\x0fpgmesh.admin.v1\x1a\x1cpgmesh/admin/v1/change.proto\x1a\x1dpgmesh/admin/v1/confirm.proto\x1a!pgmesh/admin/v1/defaultdeny.proto\x1a\x1cpgmesh/admin/v1/export.proto\x1a\x1dpgmesh/admin/v1/history.proto\x1a\x1cpgmesh/admin/v1/import.proto\x1a\x1epgmesh/admin/v1/problems.proto\x1a\x1apgmesh/admin/v1/read.proto\x1a\x1dpgmesh/admin/v1/restore.proto\x1a\x1cpgmesh/admin/v1/status.proto\x1a\x1bpgmesh/admin/v1/watch.proto2\x94\v\n" +
-	"\fAdminService\x12@\n" +
-	"\x03Get\x12\x1b.pgmesh.admin.v1.GetRequest\x1a\x1c.pgmesh.admin.v1.GetResponse\x12C\n" +
-	"\x04List\x12\x1c.pgmesh.admin.v1.ListRequest\x1a\x1d.pgmesh.admin.v1.ListResponse\x12H\n" +
-	"\x05Watch\x12\x1d.pgmesh.admin.v1.WatchRequest\x1a\x1e.pgmesh.admin.v1.WatchResponse0\x01\x12K\n" +
-	"\x06Export\x12\x1e.pgmesh.admin.v1.ExportRequest\x1a\x1f.pgmesh.admin.v1.ExportResponse0\x01\x12F\n" +
-	"\x05Apply\x12\x1d.pgmesh.admin.v1.ApplyRequest\x1a\x1e.pgmesh.admin.v1.ApplyResponse\x12I\n" +
-	"\x06Delete\x12\x1e.pgmesh.admin.v1.DeleteRequest\x1a\x1f.pgmesh.admin.v1.DeleteResponse\x12M\n" +
-	"\x06Import\x12\x1e.pgmesh.admin.v1.ImportRequest\x1a\x1f.pgmesh.admin.v1.ImportResponse(\x010\x01\x12L\n" +
-	"\aHistory\x12\x1f.pgmesh.admin.v1.HistoryRequest\x1a .pgmesh.admin.v1.HistoryResponse\x12E\n" +
-	"\x04Diff\x12\x1c.pgmesh.admin.v1.DiffRequest\x1a\x1d.pgmesh.admin.v1.DiffResponse0\x01\x12F\n" +
-	"\x05Blame\x12\x1d.pgmesh.admin.v1.BlameRequest\x1a\x1e.pgmesh.admin.v1.BlameResponse\x12L\n" +
-	"\aRestore\x12\x1f.pgmesh.admin.v1.RestoreRequest\x1a .pgmesh.admin.v1.RestoreResponse\x12I\n" +
-	"\x06Revert\x12\x1e.pgmesh.admin.v1.RevertRequest\x1a\x1f.pgmesh.admin.v1.RevertResponse\x12a\n" +
-	"\x0eGetDefaultDeny\x12&.pgmesh.admin.v1.GetDefaultDenyRequest\x1a'.pgmesh.admin.v1.GetDefaultDenyResponse\x12a\n" +
-	"\x0eSetDefaultDeny\x12&.pgmesh.admin.v1.SetDefaultDenyRequest\x1a'.pgmesh.admin.v1.SetDefaultDenyResponse\x12L\n" +
-	"\aConfirm\x12\x1f.pgmesh.admin.v1.ConfirmRequest\x1a .pgmesh.admin.v1.ConfirmResponse\x12^\n" +
-	"\rConfirmations\x12%.pgmesh.admin.v1.ConfirmationsRequest\x1a&.pgmesh.admin.v1.ConfirmationsResponse\x12O\n" +
-	"\bProblems\x12 .pgmesh.admin.v1.ProblemsRequest\x1a!.pgmesh.admin.v1.ProblemsResponse\x12I\n" +
-	"\x06Status\x12\x1e.pgmesh.admin.v1.StatusRequest\x1a\x1f.pgmesh.admin.v1.StatusResponseB8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
+	"\x1bpgmesh/admin/v1/admin.proto\x12\x0fpgmesh.admin.v1\x1a\x1dpgmesh/access/v1/access.proto\x1a\x1cpgmesh/admin/v1/change.proto\x1a\x1dpgmesh/admin/v1/confirm.proto\x1a!pgmesh/admin/v1/defaultdeny.proto\x1a\x1cpgmesh/admin/v1/export.proto\x1a\x1dpgmesh/admin/v1/history.proto\x1a\x1cpgmesh/admin/v1/import.proto\x1a\x1epgmesh/admin/v1/problems.proto\x1a\x1apgmesh/admin/v1/read.proto\x1a\x1dpgmesh/admin/v1/restore.proto\x1a\x1cpgmesh/admin/v1/status.proto\x1a\x1bpgmesh/admin/v1/watch.proto2\xa4\f\n" +
+	"\fAdminService\x12H\n" +
+	"\x03Get\x12\x1b.pgmesh.admin.v1.GetRequest\x1a\x1c.pgmesh.admin.v1.GetResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12K\n" +
+	"\x04List\x12\x1c.pgmesh.admin.v1.ListRequest\x1a\x1d.pgmesh.admin.v1.ListResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12P\n" +
+	"\x05Watch\x12\x1d.pgmesh.admin.v1.WatchRequest\x1a\x1e.pgmesh.admin.v1.WatchResponse\"\x06\x82\xf1\x18\x02\x10\x010\x01\x12S\n" +
+	"\x06Export\x12\x1e.pgmesh.admin.v1.ExportRequest\x1a\x1f.pgmesh.admin.v1.ExportResponse\"\x06\x82\xf1\x18\x02\x10\x010\x01\x12N\n" +
+	"\x05Apply\x12\x1d.pgmesh.admin.v1.ApplyRequest\x1a\x1e.pgmesh.admin.v1.ApplyResponse\"\x06\x82\xf1\x18\x02\x10\x02\x12Q\n" +
+	"\x06Delete\x12\x1e.pgmesh.admin.v1.DeleteRequest\x1a\x1f.pgmesh.admin.v1.DeleteResponse\"\x06\x82\xf1\x18\x02\x10\x02\x12U\n" +
+	"\x06Import\x12\x1e.pgmesh.admin.v1.ImportRequest\x1a\x1f.pgmesh.admin.v1.ImportResponse\"\x06\x82\xf1\x18\x02\x10\x02(\x010\x01\x12T\n" +
+	"\aHistory\x12\x1f.pgmesh.admin.v1.HistoryRequest\x1a .pgmesh.admin.v1.HistoryResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12M\n" +
+	"\x04Diff\x12\x1c.pgmesh.admin.v1.DiffRequest\x1a\x1d.pgmesh.admin.v1.DiffResponse\"\x06\x82\xf1\x18\x02\x10\x010\x01\x12N\n" +
+	"\x05Blame\x12\x1d.pgmesh.admin.v1.BlameRequest\x1a\x1e.pgmesh.admin.v1.BlameResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12T\n" +
+	"\aRestore\x12\x1f.pgmesh.admin.v1.RestoreRequest\x1a .pgmesh.admin.v1.RestoreResponse\"\x06\x82\xf1\x18\x02\x10\x02\x12Q\n" +
+	"\x06Revert\x12\x1e.pgmesh.admin.v1.RevertRequest\x1a\x1f.pgmesh.admin.v1.RevertResponse\"\x06\x82\xf1\x18\x02\x10\x02\x12i\n" +
+	"\x0eGetDefaultDeny\x12&.pgmesh.admin.v1.GetDefaultDenyRequest\x1a'.pgmesh.admin.v1.GetDefaultDenyResponse\"\x06\x82\xf1\x18\x02\b\x01\x12i\n" +
+	"\x0eSetDefaultDeny\x12&.pgmesh.admin.v1.SetDefaultDenyRequest\x1a'.pgmesh.admin.v1.SetDefaultDenyResponse\"\x06\x82\xf1\x18\x02\b\x02\x12T\n" +
+	"\aConfirm\x12\x1f.pgmesh.admin.v1.ConfirmRequest\x1a .pgmesh.admin.v1.ConfirmResponse\"\x06\x82\xf1\x18\x02\x10\x02\x12f\n" +
+	"\rConfirmations\x12%.pgmesh.admin.v1.ConfirmationsRequest\x1a&.pgmesh.admin.v1.ConfirmationsResponse\"\x06\x82\xf1\x18\x02\b\x01\x12W\n" +
+	"\bProblems\x12 .pgmesh.admin.v1.ProblemsRequest\x1a!.pgmesh.admin.v1.ProblemsResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12Q\n" +
+	"\x06Status\x12\x1e.pgmesh.admin.v1.StatusRequest\x1a\x1f.pgmesh.admin.v1.StatusResponse\"\x06\x82\xf1\x18\x02\x18\x01B8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
 
 var file_pgmesh_admin_v1_admin_proto_goTypes = []any{
 	(*GetRequest)(nil),             // 0: pgmesh.admin.v1.GetRequest

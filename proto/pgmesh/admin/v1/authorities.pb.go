@@ -9,6 +9,7 @@
 package adminv1
 
 import (
+	_ "github.com/pgmesh/pgmesh/proto/pgmesh/access/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -1238,7 +1239,7 @@ var File_pgmesh_admin_v1_authorities_proto protoreflect.FileDescriptor
 
 const file_pgmesh_admin_v1_authorities_proto_rawDesc = "" +
 	"\n" +
-	"!pgmesh/admin/v1/authorities.proto\x12\x0fpgmesh.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x18\n" +
+	"!pgmesh/admin/v1/authorities.proto\x12\x0fpgmesh.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpgmesh/access/v1/access.proto\"\x18\n" +
 	"\x16ListAuthoritiesRequest\"\xae\x01\n" +
 	"\x17ListAuthoritiesResponse\x12@\n" +
 	"\vauthorities\x18\x01 \x03(\v2\x1e.pgmesh.admin.v1.MeshAuthorityR\vauthorities\x12!\n" +
@@ -1320,18 +1321,18 @@ const file_pgmesh_admin_v1_authorities_proto_rawDesc = "" +
 	"\x11PutIssuerResponse\")\n" +
 	"\x13RemoveIssuerRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x16\n" +
-	"\x14RemoveIssuerResponse2\x8c\b\n" +
-	"\x11TrustAdminService\x12d\n" +
-	"\x0fListAuthorities\x12'.pgmesh.admin.v1.ListAuthoritiesRequest\x1a(.pgmesh.admin.v1.ListAuthoritiesResponse\x12d\n" +
-	"\x0fRotateAuthority\x12'.pgmesh.admin.v1.RotateAuthorityRequest\x1a(.pgmesh.admin.v1.RotateAuthorityResponse\x12j\n" +
-	"\x11ActivateAuthority\x12).pgmesh.admin.v1.ActivateAuthorityRequest\x1a*.pgmesh.admin.v1.ActivateAuthorityResponse\x12d\n" +
-	"\x0fRetireAuthority\x12'.pgmesh.admin.v1.RetireAuthorityRequest\x1a(.pgmesh.admin.v1.RetireAuthorityResponse\x12m\n" +
-	"\x12ListFederatedTrust\x12*.pgmesh.admin.v1.ListFederatedTrustRequest\x1a+.pgmesh.admin.v1.ListFederatedTrustResponse\x12j\n" +
-	"\x11PutFederatedTrust\x12).pgmesh.admin.v1.PutFederatedTrustRequest\x1a*.pgmesh.admin.v1.PutFederatedTrustResponse\x12s\n" +
-	"\x14RemoveFederatedTrust\x12,.pgmesh.admin.v1.RemoveFederatedTrustRequest\x1a-.pgmesh.admin.v1.RemoveFederatedTrustResponse\x12X\n" +
-	"\vListIssuers\x12#.pgmesh.admin.v1.ListIssuersRequest\x1a$.pgmesh.admin.v1.ListIssuersResponse\x12R\n" +
-	"\tPutIssuer\x12!.pgmesh.admin.v1.PutIssuerRequest\x1a\".pgmesh.admin.v1.PutIssuerResponse\x12[\n" +
-	"\fRemoveIssuer\x12$.pgmesh.admin.v1.RemoveIssuerRequest\x1a%.pgmesh.admin.v1.RemoveIssuerResponseB8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
+	"\x14RemoveIssuerResponse2\xdc\b\n" +
+	"\x11TrustAdminService\x12l\n" +
+	"\x0fListAuthorities\x12'.pgmesh.admin.v1.ListAuthoritiesRequest\x1a(.pgmesh.admin.v1.ListAuthoritiesResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12l\n" +
+	"\x0fRotateAuthority\x12'.pgmesh.admin.v1.RotateAuthorityRequest\x1a(.pgmesh.admin.v1.RotateAuthorityResponse\"\x06\x82\xf1\x18\x02\b\x03\x12r\n" +
+	"\x11ActivateAuthority\x12).pgmesh.admin.v1.ActivateAuthorityRequest\x1a*.pgmesh.admin.v1.ActivateAuthorityResponse\"\x06\x82\xf1\x18\x02\b\x03\x12l\n" +
+	"\x0fRetireAuthority\x12'.pgmesh.admin.v1.RetireAuthorityRequest\x1a(.pgmesh.admin.v1.RetireAuthorityResponse\"\x06\x82\xf1\x18\x02\b\x03\x12u\n" +
+	"\x12ListFederatedTrust\x12*.pgmesh.admin.v1.ListFederatedTrustRequest\x1a+.pgmesh.admin.v1.ListFederatedTrustResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12r\n" +
+	"\x11PutFederatedTrust\x12).pgmesh.admin.v1.PutFederatedTrustRequest\x1a*.pgmesh.admin.v1.PutFederatedTrustResponse\"\x06\x82\xf1\x18\x02\b\x03\x12{\n" +
+	"\x14RemoveFederatedTrust\x12,.pgmesh.admin.v1.RemoveFederatedTrustRequest\x1a-.pgmesh.admin.v1.RemoveFederatedTrustResponse\"\x06\x82\xf1\x18\x02\b\x03\x12`\n" +
+	"\vListIssuers\x12#.pgmesh.admin.v1.ListIssuersRequest\x1a$.pgmesh.admin.v1.ListIssuersResponse\"\x06\x82\xf1\x18\x02\b\x03\x12Z\n" +
+	"\tPutIssuer\x12!.pgmesh.admin.v1.PutIssuerRequest\x1a\".pgmesh.admin.v1.PutIssuerResponse\"\x06\x82\xf1\x18\x02\b\x03\x12c\n" +
+	"\fRemoveIssuer\x12$.pgmesh.admin.v1.RemoveIssuerRequest\x1a%.pgmesh.admin.v1.RemoveIssuerResponse\"\x06\x82\xf1\x18\x02\b\x03B8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
 
 var (
 	file_pgmesh_admin_v1_authorities_proto_rawDescOnce sync.Once

@@ -9,6 +9,7 @@
 package adminv1
 
 import (
+	_ "github.com/pgmesh/pgmesh/proto/pgmesh/access/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -337,7 +338,7 @@ var File_pgmesh_admin_v1_blockers_proto protoreflect.FileDescriptor
 
 const file_pgmesh_admin_v1_blockers_proto_rawDesc = "" +
 	"\n" +
-	"\x1epgmesh/admin/v1/blockers.proto\x12\x0fpgmesh.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x15\n" +
+	"\x1epgmesh/admin/v1/blockers.proto\x12\x0fpgmesh.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpgmesh/access/v1/access.proto\"\x15\n" +
 	"\x13ListBlockersRequest\"m\n" +
 	"\x14ListBlockersResponse\x124\n" +
 	"\bblockers\x18\x01 \x03(\v2\x18.pgmesh.admin.v1.BlockerR\bblockers\x12\x1f\n" +
@@ -359,11 +360,11 @@ const file_pgmesh_admin_v1_blockers_proto_rawDesc = "" +
 	"\x06server\x18\f \x01(\bR\x06server\"%\n" +
 	"\x11EndBlockerRequest\x12\x10\n" +
 	"\x03pid\x18\x01 \x01(\x05R\x03pid\"\x14\n" +
-	"\x12EndBlockerResponse2\xc4\x01\n" +
-	"\x0eBlockerService\x12[\n" +
-	"\fListBlockers\x12$.pgmesh.admin.v1.ListBlockersRequest\x1a%.pgmesh.admin.v1.ListBlockersResponse\x12U\n" +
+	"\x12EndBlockerResponse2\xd4\x01\n" +
+	"\x0eBlockerService\x12c\n" +
+	"\fListBlockers\x12$.pgmesh.admin.v1.ListBlockersRequest\x1a%.pgmesh.admin.v1.ListBlockersResponse\"\x06\x82\xf1\x18\x02\b\x03\x12]\n" +
 	"\n" +
-	"EndBlocker\x12\".pgmesh.admin.v1.EndBlockerRequest\x1a#.pgmesh.admin.v1.EndBlockerResponseB8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
+	"EndBlocker\x12\".pgmesh.admin.v1.EndBlockerRequest\x1a#.pgmesh.admin.v1.EndBlockerResponse\"\x06\x82\xf1\x18\x02\b\x03B8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
 
 var (
 	file_pgmesh_admin_v1_blockers_proto_rawDescOnce sync.Once

@@ -9,6 +9,7 @@
 package adminv1
 
 import (
+	_ "github.com/pgmesh/pgmesh/proto/pgmesh/access/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -501,7 +502,7 @@ var File_pgmesh_admin_v1_jointokens_proto protoreflect.FileDescriptor
 
 const file_pgmesh_admin_v1_jointokens_proto_rawDesc = "" +
 	"\n" +
-	" pgmesh/admin/v1/jointokens.proto\x12\x0fpgmesh.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8a\x02\n" +
+	" pgmesh/admin/v1/jointokens.proto\x12\x0fpgmesh.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpgmesh/access/v1/access.proto\"\x8a\x02\n" +
 	"\x16CreateJoinTokenRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12'\n" +
@@ -543,11 +544,11 @@ const file_pgmesh_admin_v1_jointokens_proto_rawDesc = "" +
 	"revoked_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\trevokedAt\x12\x1d\n" +
 	"\n" +
 	"revoked_by\x18\r \x01(\tR\trevokedBy\x123\n" +
-	"\aused_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x06usedAt2\xc1\x02\n" +
-	"\x10JoinTokenService\x12d\n" +
-	"\x0fCreateJoinToken\x12'.pgmesh.admin.v1.CreateJoinTokenRequest\x1a(.pgmesh.admin.v1.CreateJoinTokenResponse\x12a\n" +
-	"\x0eListJoinTokens\x12&.pgmesh.admin.v1.ListJoinTokensRequest\x1a'.pgmesh.admin.v1.ListJoinTokensResponse\x12d\n" +
-	"\x0fRevokeJoinToken\x12'.pgmesh.admin.v1.RevokeJoinTokenRequest\x1a(.pgmesh.admin.v1.RevokeJoinTokenResponseB8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
+	"\aused_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x06usedAt2\xd9\x02\n" +
+	"\x10JoinTokenService\x12l\n" +
+	"\x0fCreateJoinToken\x12'.pgmesh.admin.v1.CreateJoinTokenRequest\x1a(.pgmesh.admin.v1.CreateJoinTokenResponse\"\x06\x82\xf1\x18\x02\x10\x02\x12i\n" +
+	"\x0eListJoinTokens\x12&.pgmesh.admin.v1.ListJoinTokensRequest\x1a'.pgmesh.admin.v1.ListJoinTokensResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12l\n" +
+	"\x0fRevokeJoinToken\x12'.pgmesh.admin.v1.RevokeJoinTokenRequest\x1a(.pgmesh.admin.v1.RevokeJoinTokenResponse\"\x06\x82\xf1\x18\x02\x10\x02B8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
 
 var (
 	file_pgmesh_admin_v1_jointokens_proto_rawDescOnce sync.Once

@@ -9,6 +9,7 @@
 package adminv1
 
 import (
+	_ "github.com/pgmesh/pgmesh/proto/pgmesh/access/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -971,7 +972,7 @@ var File_pgmesh_admin_v1_members_proto protoreflect.FileDescriptor
 
 const file_pgmesh_admin_v1_members_proto_rawDesc = "" +
 	"\n" +
-	"\x1dpgmesh/admin/v1/members.proto\x12\x0fpgmesh.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"5\n" +
+	"\x1dpgmesh/admin/v1/members.proto\x12\x0fpgmesh.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpgmesh/access/v1/access.proto\"5\n" +
 	"\x13ListMachinesRequest\x12\x1e\n" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\tR\n" +
@@ -1048,14 +1049,14 @@ const file_pgmesh_admin_v1_members_proto_rawDesc = "" +
 	"\apending\x18\x02 \x03(\tR\apending\"G\n" +
 	"\x14RestoreMemberRequest\x12/\n" +
 	"\x06member\x18\x01 \x01(\v2\x17.pgmesh.admin.v1.MemberR\x06member\"\x17\n" +
-	"\x15RestoreMemberResponse2\xe6\x03\n" +
-	"\rMemberService\x12[\n" +
-	"\fListMachines\x12$.pgmesh.admin.v1.ListMachinesRequest\x1a%.pgmesh.admin.v1.ListMachinesResponse\x12U\n" +
+	"\x15RestoreMemberResponse2\x8e\x04\n" +
+	"\rMemberService\x12c\n" +
+	"\fListMachines\x12$.pgmesh.admin.v1.ListMachinesRequest\x1a%.pgmesh.admin.v1.ListMachinesResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12]\n" +
 	"\n" +
-	"ListIssues\x12\".pgmesh.admin.v1.ListIssuesRequest\x1a#.pgmesh.admin.v1.ListIssuesResponse\x12d\n" +
-	"\x0fListRevocations\x12'.pgmesh.admin.v1.ListRevocationsRequest\x1a(.pgmesh.admin.v1.ListRevocationsResponse\x12[\n" +
-	"\fRevokeMember\x12$.pgmesh.admin.v1.RevokeMemberRequest\x1a%.pgmesh.admin.v1.RevokeMemberResponse\x12^\n" +
-	"\rRestoreMember\x12%.pgmesh.admin.v1.RestoreMemberRequest\x1a&.pgmesh.admin.v1.RestoreMemberResponseB8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
+	"ListIssues\x12\".pgmesh.admin.v1.ListIssuesRequest\x1a#.pgmesh.admin.v1.ListIssuesResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12l\n" +
+	"\x0fListRevocations\x12'.pgmesh.admin.v1.ListRevocationsRequest\x1a(.pgmesh.admin.v1.ListRevocationsResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12c\n" +
+	"\fRevokeMember\x12$.pgmesh.admin.v1.RevokeMemberRequest\x1a%.pgmesh.admin.v1.RevokeMemberResponse\"\x06\x82\xf1\x18\x02\x10\x02\x12f\n" +
+	"\rRestoreMember\x12%.pgmesh.admin.v1.RestoreMemberRequest\x1a&.pgmesh.admin.v1.RestoreMemberResponse\"\x06\x82\xf1\x18\x02\x10\x02B8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
 
 var (
 	file_pgmesh_admin_v1_members_proto_rawDescOnce sync.Once

@@ -9,6 +9,7 @@
 package adminv1
 
 import (
+	_ "github.com/pgmesh/pgmesh/proto/pgmesh/access/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -464,7 +465,7 @@ var File_pgmesh_admin_v1_registered_proto protoreflect.FileDescriptor
 
 const file_pgmesh_admin_v1_registered_proto_rawDesc = "" +
 	"\n" +
-	" pgmesh/admin/v1/registered.proto\x12\x0fpgmesh.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"o\n" +
+	" pgmesh/admin/v1/registered.proto\x12\x0fpgmesh.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpgmesh/access/v1/access.proto\"o\n" +
 	"\x1dListRegisteredMachinesRequest\x12\x1e\n" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\tR\n" +
@@ -509,10 +510,10 @@ const file_pgmesh_admin_v1_registered_proto_rawDesc = "" +
 	"\x05group\x18\x03 \x01(\tR\x05group\x12\x14\n" +
 	"\x05force\x18\x04 \x01(\bR\x05force\";\n" +
 	"\x1fRemoveRegisteredMachineResponse\x12\x18\n" +
-	"\aremoved\x18\x01 \x01(\x03R\aremoved2\x93\x02\n" +
-	"\x18RegisteredMachineService\x12y\n" +
-	"\x16ListRegisteredMachines\x12..pgmesh.admin.v1.ListRegisteredMachinesRequest\x1a/.pgmesh.admin.v1.ListRegisteredMachinesResponse\x12|\n" +
-	"\x17RemoveRegisteredMachine\x12/.pgmesh.admin.v1.RemoveRegisteredMachineRequest\x1a0.pgmesh.admin.v1.RemoveRegisteredMachineResponseB8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
+	"\aremoved\x18\x01 \x01(\x03R\aremoved2\xa5\x02\n" +
+	"\x18RegisteredMachineService\x12\x81\x01\n" +
+	"\x16ListRegisteredMachines\x12..pgmesh.admin.v1.ListRegisteredMachinesRequest\x1a/.pgmesh.admin.v1.ListRegisteredMachinesResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12\x84\x01\n" +
+	"\x17RemoveRegisteredMachine\x12/.pgmesh.admin.v1.RemoveRegisteredMachineRequest\x1a0.pgmesh.admin.v1.RemoveRegisteredMachineResponse\"\x06\x82\xf1\x18\x02\x10\x02B8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
 
 var (
 	file_pgmesh_admin_v1_registered_proto_rawDescOnce sync.Once

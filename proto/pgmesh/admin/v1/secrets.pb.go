@@ -9,6 +9,7 @@
 package adminv1
 
 import (
+	_ "github.com/pgmesh/pgmesh/proto/pgmesh/access/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -265,7 +266,7 @@ var File_pgmesh_admin_v1_secrets_proto protoreflect.FileDescriptor
 
 const file_pgmesh_admin_v1_secrets_proto_rawDesc = "" +
 	"\n" +
-	"\x1dpgmesh/admin/v1/secrets.proto\x12\x0fpgmesh.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"4\n" +
+	"\x1dpgmesh/admin/v1/secrets.proto\x12\x0fpgmesh.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpgmesh/access/v1/access.proto\"4\n" +
 	"\x12ListSecretsRequest\x12\x1e\n" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\tR\n" +
@@ -293,9 +294,9 @@ const file_pgmesh_admin_v1_secrets_proto_rawDesc = "" +
 	"\x10service_accounts\x18\r \x03(\tR\x0fserviceAccounts\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012i\n" +
-	"\rSecretService\x12X\n" +
-	"\vListSecrets\x12#.pgmesh.admin.v1.ListSecretsRequest\x1a$.pgmesh.admin.v1.ListSecretsResponseB8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012q\n" +
+	"\rSecretService\x12`\n" +
+	"\vListSecrets\x12#.pgmesh.admin.v1.ListSecretsRequest\x1a$.pgmesh.admin.v1.ListSecretsResponse\"\x06\x82\xf1\x18\x02\x10\x04B8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
 
 var (
 	file_pgmesh_admin_v1_secrets_proto_rawDescOnce sync.Once

@@ -9,6 +9,7 @@
 package adminv1
 
 import (
+	_ "github.com/pgmesh/pgmesh/proto/pgmesh/access/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -771,7 +772,7 @@ var File_pgmesh_admin_v1_tenancy_proto protoreflect.FileDescriptor
 
 const file_pgmesh_admin_v1_tenancy_proto_rawDesc = "" +
 	"\n" +
-	"\x1dpgmesh/admin/v1/tenancy.proto\x12\x0fpgmesh.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"3\n" +
+	"\x1dpgmesh/admin/v1/tenancy.proto\x12\x0fpgmesh.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpgmesh/access/v1/access.proto\"3\n" +
 	"\x11ListQuotasRequest\x12\x1e\n" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\tR\n" +
@@ -824,16 +825,16 @@ const file_pgmesh_admin_v1_tenancy_proto_rawDesc = "" +
 	"\x04host\x18\x01 \x01(\tR\x04host\"J\n" +
 	"\x14GetHostOwnerResponse\x12\x14\n" +
 	"\x05owned\x18\x01 \x01(\bR\x05owned\x12\x1c\n" +
-	"\tnamespace\x18\x02 \x01(\tR\tnamespace2\xa9\x04\n" +
-	"\x0eTenancyService\x12U\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace2\xd9\x04\n" +
+	"\x0eTenancyService\x12]\n" +
 	"\n" +
-	"ListQuotas\x12\".pgmesh.admin.v1.ListQuotasRequest\x1a#.pgmesh.admin.v1.ListQuotasResponse\x12O\n" +
-	"\bSetQuota\x12 .pgmesh.admin.v1.SetQuotaRequest\x1a!.pgmesh.admin.v1.SetQuotaResponse\x12a\n" +
-	"\x0eListHostGrants\x12&.pgmesh.admin.v1.ListHostGrantsRequest\x1a'.pgmesh.admin.v1.ListHostGrantsResponse\x12U\n" +
+	"ListQuotas\x12\".pgmesh.admin.v1.ListQuotasRequest\x1a#.pgmesh.admin.v1.ListQuotasResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12W\n" +
+	"\bSetQuota\x12 .pgmesh.admin.v1.SetQuotaRequest\x1a!.pgmesh.admin.v1.SetQuotaResponse\"\x06\x82\xf1\x18\x02\b\x02\x12i\n" +
+	"\x0eListHostGrants\x12&.pgmesh.admin.v1.ListHostGrantsRequest\x1a'.pgmesh.admin.v1.ListHostGrantsResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12]\n" +
 	"\n" +
-	"GrantHosts\x12\".pgmesh.admin.v1.GrantHostsRequest\x1a#.pgmesh.admin.v1.GrantHostsResponse\x12X\n" +
-	"\vRevokeHosts\x12#.pgmesh.admin.v1.RevokeHostsRequest\x1a$.pgmesh.admin.v1.RevokeHostsResponse\x12[\n" +
-	"\fGetHostOwner\x12$.pgmesh.admin.v1.GetHostOwnerRequest\x1a%.pgmesh.admin.v1.GetHostOwnerResponseB8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
+	"GrantHosts\x12\".pgmesh.admin.v1.GrantHostsRequest\x1a#.pgmesh.admin.v1.GrantHostsResponse\"\x06\x82\xf1\x18\x02\b\x03\x12`\n" +
+	"\vRevokeHosts\x12#.pgmesh.admin.v1.RevokeHostsRequest\x1a$.pgmesh.admin.v1.RevokeHostsResponse\"\x06\x82\xf1\x18\x02\b\x03\x12c\n" +
+	"\fGetHostOwner\x12$.pgmesh.admin.v1.GetHostOwnerRequest\x1a%.pgmesh.admin.v1.GetHostOwnerResponse\"\x06\x82\xf1\x18\x02\x10\x01B8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
 
 var (
 	file_pgmesh_admin_v1_tenancy_proto_rawDescOnce sync.Once

@@ -9,6 +9,7 @@
 package adminv1
 
 import (
+	_ "github.com/pgmesh/pgmesh/proto/pgmesh/access/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -408,7 +409,7 @@ var File_pgmesh_admin_v1_tokens_proto protoreflect.FileDescriptor
 
 const file_pgmesh_admin_v1_tokens_proto_rawDesc = "" +
 	"\n" +
-	"\x1cpgmesh/admin/v1/tokens.proto\x12\x0fpgmesh.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"{\n" +
+	"\x1cpgmesh/admin/v1/tokens.proto\x12\x0fpgmesh.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpgmesh/access/v1/access.proto\"{\n" +
 	"\x12CreateTokenRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06scopes\x18\x02 \x03(\tR\x06scopes\x129\n" +
@@ -436,12 +437,12 @@ const file_pgmesh_admin_v1_tokens_proto_rawDesc = "" +
 	"revoked_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\trevokedAt\x12\x1d\n" +
 	"\n" +
 	"revoked_by\x18\a \x01(\tR\trevokedBy\x123\n" +
-	"\aused_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x06usedAt2\x99\x02\n" +
-	"\fTokenService\x12X\n" +
-	"\vCreateToken\x12#.pgmesh.admin.v1.CreateTokenRequest\x1a$.pgmesh.admin.v1.CreateTokenResponse\x12U\n" +
+	"\aused_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x06usedAt2\xb1\x02\n" +
+	"\fTokenService\x12`\n" +
+	"\vCreateToken\x12#.pgmesh.admin.v1.CreateTokenRequest\x1a$.pgmesh.admin.v1.CreateTokenResponse\"\x06\x82\xf1\x18\x02\b\x03\x12]\n" +
 	"\n" +
-	"ListTokens\x12\".pgmesh.admin.v1.ListTokensRequest\x1a#.pgmesh.admin.v1.ListTokensResponse\x12X\n" +
-	"\vRevokeToken\x12#.pgmesh.admin.v1.RevokeTokenRequest\x1a$.pgmesh.admin.v1.RevokeTokenResponseB8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
+	"ListTokens\x12\".pgmesh.admin.v1.ListTokensRequest\x1a#.pgmesh.admin.v1.ListTokensResponse\"\x06\x82\xf1\x18\x02\b\x03\x12`\n" +
+	"\vRevokeToken\x12#.pgmesh.admin.v1.RevokeTokenRequest\x1a$.pgmesh.admin.v1.RevokeTokenResponse\"\x06\x82\xf1\x18\x02\b\x03B8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
 
 var (
 	file_pgmesh_admin_v1_tokens_proto_rawDescOnce sync.Once

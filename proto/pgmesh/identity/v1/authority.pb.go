@@ -7,6 +7,7 @@
 package identityv1
 
 import (
+	_ "github.com/pgmesh/pgmesh/proto/pgmesh/access/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -739,7 +740,7 @@ var File_pgmesh_identity_v1_authority_proto protoreflect.FileDescriptor
 
 const file_pgmesh_identity_v1_authority_proto_rawDesc = "" +
 	"\n" +
-	"\"pgmesh/identity/v1/authority.proto\x12\x12pgmesh.identity.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1epgmesh/identity/v1/trust.proto\"f\n" +
+	"\"pgmesh/identity/v1/authority.proto\x12\x12pgmesh.identity.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpgmesh/access/v1/access.proto\x1a\x1epgmesh/identity/v1/trust.proto\"f\n" +
 	"\rEnrollRequest\x12\x10\n" +
 	"\x03csr\x18\x01 \x01(\fR\x03csr\x12\x19\n" +
 	"\x05token\x18\x02 \x01(\tB\x03\x80\x01\x01R\x05token\x12\x12\n" +
@@ -798,12 +799,12 @@ const file_pgmesh_identity_v1_authority_proto_rawDesc = "" +
 	"\x13REFUSAL_JWT_EXPIRED\x10\v\x12\x18\n" +
 	"\x14REFUSAL_JWT_AUDIENCE\x10\f\x12\x16\n" +
 	"\x12REFUSAL_JWT_CLAIMS\x10\r\x12\x17\n" +
-	"\x13REFUSAL_UNAVAILABLE\x10\x0e2\xdc\x02\n" +
-	"\x10AuthorityService\x12O\n" +
-	"\x06Enroll\x12!.pgmesh.identity.v1.EnrollRequest\x1a\".pgmesh.identity.v1.EnrollResponse\x12U\n" +
-	"\bDelegate\x12#.pgmesh.identity.v1.DelegateRequest\x1a$.pgmesh.identity.v1.DelegateResponse\x12O\n" +
-	"\x06Redeem\x12!.pgmesh.identity.v1.RedeemRequest\x1a\".pgmesh.identity.v1.RedeemResponse\x12O\n" +
-	"\x06Record\x12!.pgmesh.identity.v1.RecordRequest\x1a\".pgmesh.identity.v1.RecordResponseB>Z<github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1;identityv1b\x06proto3"
+	"\x13REFUSAL_UNAVAILABLE\x10\x0e2\xfc\x02\n" +
+	"\x10AuthorityService\x12W\n" +
+	"\x06Enroll\x12!.pgmesh.identity.v1.EnrollRequest\x1a\".pgmesh.identity.v1.EnrollResponse\"\x06\x82\xf1\x18\x02\x18\x03\x12]\n" +
+	"\bDelegate\x12#.pgmesh.identity.v1.DelegateRequest\x1a$.pgmesh.identity.v1.DelegateResponse\"\x06\x82\xf1\x18\x02\b\x05\x12W\n" +
+	"\x06Redeem\x12!.pgmesh.identity.v1.RedeemRequest\x1a\".pgmesh.identity.v1.RedeemResponse\"\x06\x82\xf1\x18\x02\b\x05\x12W\n" +
+	"\x06Record\x12!.pgmesh.identity.v1.RecordRequest\x1a\".pgmesh.identity.v1.RecordResponse\"\x06\x82\xf1\x18\x02\b\x05B>Z<github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1;identityv1b\x06proto3"
 
 var (
 	file_pgmesh_identity_v1_authority_proto_rawDescOnce sync.Once

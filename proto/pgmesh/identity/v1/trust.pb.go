@@ -9,6 +9,7 @@
 package identityv1
 
 import (
+	_ "github.com/pgmesh/pgmesh/proto/pgmesh/access/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -478,7 +479,7 @@ var File_pgmesh_identity_v1_trust_proto protoreflect.FileDescriptor
 
 const file_pgmesh_identity_v1_trust_proto_rawDesc = "" +
 	"\n" +
-	"\x1epgmesh/identity/v1/trust.proto\x12\x12pgmesh.identity.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x13\n" +
+	"\x1epgmesh/identity/v1/trust.proto\x12\x12pgmesh.identity.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpgmesh/access/v1/access.proto\"\x13\n" +
 	"\x11WatchTrustRequest\"\x82\x01\n" +
 	"\x12WatchTrustResponse\x12/\n" +
 	"\x05trust\x18\x01 \x01(\v2\x19.pgmesh.identity.v1.TrustR\x05trust\x12;\n" +
@@ -519,10 +520,10 @@ const file_pgmesh_identity_v1_trust_proto_rawDesc = "" +
 	"\x0eworkload_group\x18\t \x01(\tR\rworkloadGroup\x1a9\n" +
 	"\vClaimsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012m\n" +
-	"\fTrustService\x12]\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012u\n" +
+	"\fTrustService\x12e\n" +
 	"\n" +
-	"WatchTrust\x12%.pgmesh.identity.v1.WatchTrustRequest\x1a&.pgmesh.identity.v1.WatchTrustResponse0\x01B>Z<github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1;identityv1b\x06proto3"
+	"WatchTrust\x12%.pgmesh.identity.v1.WatchTrustRequest\x1a&.pgmesh.identity.v1.WatchTrustResponse\"\x06\x82\xf1\x18\x02\x18\x010\x01B>Z<github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1;identityv1b\x06proto3"
 
 var (
 	file_pgmesh_identity_v1_trust_proto_rawDescOnce sync.Once

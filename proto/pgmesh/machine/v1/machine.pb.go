@@ -9,6 +9,7 @@
 package machinev1
 
 import (
+	_ "github.com/pgmesh/pgmesh/proto/pgmesh/access/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -1319,7 +1320,7 @@ var File_pgmesh_machine_v1_machine_proto protoreflect.FileDescriptor
 
 const file_pgmesh_machine_v1_machine_proto_rawDesc = "" +
 	"\n" +
-	"\x1fpgmesh/machine/v1/machine.proto\x12\x11pgmesh.machine.v1\x1a\x1egoogle/protobuf/duration.proto\"\xda\x01\n" +
+	"\x1fpgmesh/machine/v1/machine.proto\x12\x11pgmesh.machine.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1dpgmesh/access/v1/access.proto\"\xda\x01\n" +
 	"\x0fSettingsRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12F\n" +
@@ -1422,10 +1423,10 @@ const file_pgmesh_machine_v1_machine_proto_rawDesc = "" +
 	"\x06Health\x12\x16\n" +
 	"\x12HEALTH_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eHEALTH_HEALTHY\x10\x01\x12\x14\n" +
-	"\x10HEALTH_UNHEALTHY\x10\x022\xbe\x01\n" +
-	"\x0eMachineService\x12S\n" +
-	"\bSettings\x12\".pgmesh.machine.v1.SettingsRequest\x1a#.pgmesh.machine.v1.SettingsResponse\x12W\n" +
-	"\bRegister\x12\".pgmesh.machine.v1.RegisterRequest\x1a#.pgmesh.machine.v1.RegisterResponse(\x010\x01B<Z:github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1;machinev1b\x06proto3"
+	"\x10HEALTH_UNHEALTHY\x10\x022\xce\x01\n" +
+	"\x0eMachineService\x12[\n" +
+	"\bSettings\x12\".pgmesh.machine.v1.SettingsRequest\x1a#.pgmesh.machine.v1.SettingsResponse\"\x06\x82\xf1\x18\x02\x18\x02\x12_\n" +
+	"\bRegister\x12\".pgmesh.machine.v1.RegisterRequest\x1a#.pgmesh.machine.v1.RegisterResponse\"\x06\x82\xf1\x18\x02\x18\x02(\x010\x01B<Z:github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1;machinev1b\x06proto3"
 
 var (
 	file_pgmesh_machine_v1_machine_proto_rawDescOnce sync.Once

@@ -7,6 +7,7 @@
 package machinev1
 
 import (
+	_ "github.com/pgmesh/pgmesh/proto/pgmesh/access/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -389,7 +390,7 @@ var File_pgmesh_machine_v1_registry_proto protoreflect.FileDescriptor
 
 const file_pgmesh_machine_v1_registry_proto_rawDesc = "" +
 	"\n" +
-	" pgmesh/machine/v1/registry.proto\x12\x11pgmesh.machine.v1\x1a\x1fpgmesh/machine/v1/machine.proto\"x\n" +
+	" pgmesh/machine/v1/registry.proto\x12\x11pgmesh.machine.v1\x1a\x1dpgmesh/access/v1/access.proto\x1a\x1fpgmesh/machine/v1/machine.proto\"x\n" +
 	"\vKeepRequest\x12\x1c\n" +
 	"\tdiscovery\x18\x01 \x01(\tR\tdiscovery\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x123\n" +
@@ -426,9 +427,9 @@ const file_pgmesh_machine_v1_registry_proto_rawDesc = "" +
 	"\arefused\x18\x02 \x01(\tR\arefused\x12\x1e\n" +
 	"\n" +
 	"superseded\x18\x03 \x01(\bR\n" +
-	"superseded2^\n" +
-	"\x0fRegistryService\x12K\n" +
-	"\x04Keep\x12\x1e.pgmesh.machine.v1.KeepRequest\x1a\x1f.pgmesh.machine.v1.KeepResponse(\x010\x01B<Z:github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1;machinev1b\x06proto3"
+	"superseded2f\n" +
+	"\x0fRegistryService\x12S\n" +
+	"\x04Keep\x12\x1e.pgmesh.machine.v1.KeepRequest\x1a\x1f.pgmesh.machine.v1.KeepResponse\"\x06\x82\xf1\x18\x02\b\x06(\x010\x01B<Z:github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1;machinev1b\x06proto3"
 
 var (
 	file_pgmesh_machine_v1_registry_proto_rawDescOnce sync.Once
