@@ -17,6 +17,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/inspect"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/push"
+	"github.com/pgmesh/pgmesh/internal/access"
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/adsmetrics"
 	"github.com/pgmesh/pgmesh/internal/kit/notify"
@@ -84,6 +85,9 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	streams, server := o.server(engine, members, metrics)
 	pages = append(append(pages, o.pages(engine, streams, metrics)...), machines.Page())
 	machines.AddTo(server)
+	if err := access.Check(server.GetServiceInfo()); err != nil {
+		return errors.Join(err, xds.Close(), web.Close())
+	}
 
 	if started != nil {
 		started(Addresses{xds.Addr(), web.Addr()})

@@ -1,8 +1,9 @@
 // Package caller authenticates the callers of a server and authorizes what they do.
 //
 // A caller is identified by its client certificate (a SPIFFE id on an allow list) or its bearer token. For
-// each call, over gRPC or HTTP, a [Guard] identifies the [Caller] and puts it into the context. Only handlers
-// know which resources a call touches, so they ask the Caller for permission.
+// each call, over gRPC or HTTP, a [Guard] identifies the [Caller] and puts it into the context. Package access
+// asks the Caller for what a method always takes. Only handlers know which resources a call touches, so they
+// ask for these.
 package caller
 
 import (

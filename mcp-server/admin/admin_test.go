@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/pgmesh/pgmesh/internal/access"
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/rpc"
@@ -63,7 +64,7 @@ func startAPI(t *testing.T, database string) *bundle {
 		Store: s, News: p.Subscribe, Served: p.Served, Ready: p.Ready, Source: p.Source, Clients: roll.List, Version: "1.2.3", Log: log,
 	})
 	guard := caller.NewGuard(caller.Config{Insecure: true, Tokens: tokens.New(s, log)})
-	server := rpc.NewServer(grpc.UnaryInterceptor(guard.Unary), grpc.StreamInterceptor(guard.Stream))
+	server := rpc.NewServer(grpc.ChainUnaryInterceptor(guard.Unary, access.Unary), grpc.ChainStreamInterceptor(guard.Stream, access.Stream))
 	open := func(context.Context) (*ads.Subscriber, error) { return p.Subscribe(), nil }
 	publish.NewServer(open, publish.Within{}, roll, log).Register(server)
 	api.Register(server)

@@ -43,9 +43,6 @@ type session struct {
 // Keep receives the changes of a discovery's machines. It handles one message at a time, and so slows
 // down a fast sender.
 func (r *Registry) Keep(stream grpc.BidiStreamingServer[machinev1.KeepRequest, machinev1.KeepResponse]) error {
-	if err := caller.From(stream.Context()).RequireUnlimited(caller.Register); err != nil {
-		return caller.StatusOf(err)
-	}
 	if !r.addStream() {
 		return errShutdown
 	}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/pgmesh/pgmesh/internal/access"
 	"github.com/pgmesh/pgmesh/internal/kit/inprocess"
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
@@ -32,8 +33,8 @@ type calls struct {
 	unknown func(ctx context.Context, method string) error
 }
 
-// newCalls returns interceptors that count calls, handle panics, and refuse calls of APIs that cannot
-// answer now.
+// newCalls returns interceptors that count calls, handle panics, refuse calls of APIs that cannot answer
+// now, and ask the callers of all others.
 func newCalls(measured *grpcprom.ServerMetrics, why func(context.Context) error) calls {
 	closed := func(ctx context.Context, method string) error {
 		if !strings.HasPrefix(method, apiPrefix) || needsNoDatabase(method) {
@@ -48,14 +49,14 @@ func newCalls(measured *grpcprom.ServerMetrics, why func(context.Context) error)
 					return nil, err
 				}
 				return next(ctx, req)
-			}),
+			}, access.Unary),
 		stream: inprocess.ChainStream(measured.StreamServerInterceptor(), panics.Stream,
 			func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 				if err := closed(stream.Context(), info.FullMethod); err != nil {
 					return err
 				}
 				return next(srv, stream)
-			}),
+			}, access.Stream),
 		unknown: closed,
 	}
 }

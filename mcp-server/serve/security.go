@@ -16,12 +16,12 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/pgmesh/pgmesh/identity/tlsfiles"
+	"github.com/pgmesh/pgmesh/internal/access"
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
 	"github.com/pgmesh/pgmesh/internal/kit/reload"
 	"github.com/pgmesh/pgmesh/internal/limits"
 	"github.com/pgmesh/pgmesh/internal/rpc"
-	"github.com/pgmesh/pgmesh/mcp-server/identity/authority"
 )
 
 // Security says who may call over TLS, and how much anybody may ask.
@@ -101,7 +101,7 @@ func (o Options) door(from source, metrics prometheus.Registerer) (*door, error)
 		},
 	}
 	if d.mesh != nil {
-		cfg.Member, cfg.Public, d.limits.Exempt = d.mesh.Member, authority.Public, d.mesh.Server
+		cfg.Member, cfg.Public, d.limits.Exempt = d.mesh.Member, access.OpenToStrangers, d.mesh.Server
 	}
 	d.guard = caller.NewGuard(cfg)
 	return d, nil

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"github.com/pgmesh/pgmesh/internal/access"
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/adsmetrics"
 	"github.com/pgmesh/pgmesh/internal/caller"
@@ -207,6 +208,9 @@ func (s *server) serve(ctx context.Context, from source, on sockets) error {
 	streams.Register(grpcServer)
 	s.legacy.Register(grpcServer)
 	from.register(grpcServer)
+	if err := access.Check(grpcServer.GetServiceInfo()); err != nil {
+		return err
+	}
 	drain := func() { stop(); streams.Shutdown(); s.legacy.Shutdown(); from.drain() }
 
 	g, ctx := errgroup.WithContext(ctx)

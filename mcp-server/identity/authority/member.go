@@ -120,9 +120,6 @@ func refuseRevoked(r *identityv1.Revocation) error {
 	return refusal.New(identityv1.Refusal_REFUSAL_REVOKED, "%s was revoked at %s%s", who, r.GetAt().AsTime().UTC().Format(time.RFC3339), why)
 }
 
-// Public reports whether a method is open to callers without credentials. It is for [caller.Config].
-func Public(method string) bool { return method == identityv1.AuthorityService_Enroll_FullMethodName }
-
 // Server reports whether the caller is a server of the mesh, for limits that servers are exempt from.
 func (a *Authority) Server(ctx context.Context) bool { return isMember(ctx, a.Member) }
 
