@@ -20,7 +20,7 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 var (
@@ -43,7 +43,7 @@ func lazy(cluster string) bool { return strings.HasPrefix(cluster, lazyPrefix) }
 
 // Whole is all that a class has, with what finds a part of it quickly.
 type Whole struct {
-	sets  map[string]*ads.Set
+	sets  map[string]*served.Set
 	hosts *Hosts
 	// shape is another one when parts may have changed in more than what is the same for all.
 	shape, hostsShape *generation
@@ -67,13 +67,13 @@ type news struct {
 // NewWhole returns one that has nothing.
 func NewWhole() *Whole {
 	return &Whole{
-		sets: map[string]*ads.Set{}, fixed: map[string]bool{},
+		sets: map[string]*served.Set{}, fixed: map[string]bool{},
 		named: map[string]*named{listenerType: newNamed(), extensionType: newNamed(), clusterType: newNamed()},
 	}
 }
 
 // Update brings it to what the class has now, which costs what has changed. The hosts are those of all classes that see the same.
-func (w *Whole) Update(sets map[string]*ads.Set, hosts *Hosts) {
+func (w *Whole) Update(sets map[string]*served.Set, hosts *Hosts) {
 	before := w.sets
 	w.sets, w.hosts = maps.Clone(sets), hosts
 	hosts.update(sets[routeType], sets[hostType])
@@ -95,7 +95,7 @@ func (w *Whole) Update(sets map[string]*ads.Set, hosts *Hosts) {
 	}
 }
 
-func (w *Whole) updateClusters(before *ads.Set) {
+func (w *Whole) updateClusters(before *served.Set) {
 	now := w.sets[clusterType]
 	w.news.clusters = now.Changed(before)
 	for _, name := range w.news.clusters {
@@ -117,14 +117,14 @@ type Asked struct {
 	kept map[string]bool
 	// held are clusters that it has from an earlier stream. They stay until it has said which virtual hosts it has.
 	held []string
-	part map[string]*ads.Set
+	part map[string]*served.Set
 	// shape is that of the whole that the part was found in; nil when more was asked for since.
 	shape *generation
 }
 
 // NewAsked returns that of a proxy that has asked for nothing.
 func NewAsked() *Asked {
-	return &Asked{names: map[string]bool{}, kept: map[string]bool{}, part: map[string]*ads.Set{}}
+	return &Asked{names: map[string]bool{}, kept: map[string]bool{}, part: map[string]*served.Set{}}
 }
 
 // Hear takes in what a proxy asks for by name, and what it has of that type from an earlier stream.
@@ -147,7 +147,7 @@ func (a *Asked) Hear(typeURL string, names []string, held map[string]string) {
 }
 
 // Keep has a proxy go on with all that it has.
-func (a *Asked) Keep(sets map[string]*ads.Set) {
+func (a *Asked) Keep(sets map[string]*served.Set) {
 	a.shape = nil
 	for r := range sets[hostType].All() {
 		a.kept[r.Name] = true
@@ -161,7 +161,7 @@ func (a *Asked) Forget(name string) {
 }
 
 // Part is what a proxy is given: what has changed since it was last called is another set.
-func (w *Whole) Part(a *Asked) map[string]*ads.Set {
+func (w *Whole) Part(a *Asked) map[string]*served.Set {
 	part := maps.Clone(w.sets)
 	if w.sameFor(a) {
 		part[hostType], part[clusterType] = a.part[hostType], a.part[clusterType]
@@ -185,7 +185,7 @@ func (w *Whole) sameFor(a *Asked) bool {
 }
 
 // choose finds the virtual hosts and the clusters of a proxy.
-func (w *Whole) choose(a *Asked) (hosts, clusters []*ads.Resource) {
+func (w *Whole) choose(a *Asked) (hosts, clusters []*served.Resource) {
 	hosts, needed := w.hosts.of(a)
 	for _, name := range a.held {
 		needed[name] = true
@@ -204,7 +204,7 @@ func (w *Whole) choose(a *Asked) (hosts, clusters []*ads.Resource) {
 }
 
 // exactly brings a set to the given resources, by way of what differs.
-func exactly(set *ads.Set, resources []*ads.Resource) *ads.Set {
+func exactly(set *served.Set, resources []*served.Resource) *served.Set {
 	keep := make(map[string]bool, len(resources))
 	for _, r := range resources {
 		keep[r.Name] = true

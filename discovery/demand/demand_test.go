@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/pgmesh/pgmesh/discovery/demand"
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 const (
@@ -25,11 +25,11 @@ const (
 	hosts     = "type.googleapis.com/envoy.config.route.v3.VirtualHost"
 )
 
-func resource(t *testing.T, name, version string, m proto.Message) *ads.Resource {
+func resource(t *testing.T, name, version string, m proto.Message) *served.Resource {
 	t.Helper()
 	body, err := anypb.New(m)
 	require.NoError(t, err)
-	return ads.NewResource(name, version, body)
+	return served.NewResource(name, version, body)
 }
 
 func to(cluster string) *routev3.Route {
@@ -39,30 +39,30 @@ func to(cluster string) *routev3.Route {
 	}
 }
 
-func host(t *testing.T, name, cluster string, domains ...string) *ads.Resource {
+func host(t *testing.T, name, cluster string, domains ...string) *served.Resource {
 	t.Helper()
 	return resource(t, name, cluster+strings.Join(domains, " "), &routev3.VirtualHost{Name: name, Domains: domains, Routes: []*routev3.Route{to(cluster)}})
 }
 
-func configuration(t *testing.T, name string) *ads.Resource {
+func configuration(t *testing.T, name string) *served.Resource {
 	t.Helper()
 	return resource(t, name, "1", &routev3.RouteConfiguration{Name: name, IgnorePortInHostMatching: name == "80", Vhds: &routev3.Vhds{}})
 }
 
 // class is what a class has: a listener for TCP, the routes of two ports with a virtual host for what nobody knows, and clusters for each
 // virtual host.
-func class(t *testing.T, virtualHosts ...*ads.Resource) map[string]*ads.Set {
+func class(t *testing.T, virtualHosts ...*served.Resource) map[string]*served.Set {
 	t.Helper()
 	tcp, err := anypb.New(&tcpproxyv3.TcpProxy{ClusterSpecifier: &tcpproxyv3.TcpProxy_Cluster{Cluster: "outbound|3306||db"}})
 	require.NoError(t, err)
 	filter := &listenerv3.Filter{ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: tcp}}
-	sets := map[string]*ads.Set{
-		listeners: ads.NewSet(resource(t, "db", "1", &listenerv3.Listener{FilterChains: []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{filter}}}})),
-		routes:    ads.NewSet(configuration(t, "80"), configuration(t, "8080")),
-		hosts:     ads.NewSet(host(t, "80/all", "PassthroughCluster", "*")),
+	sets := map[string]*served.Set{
+		listeners: served.NewSet(resource(t, "db", "1", &listenerv3.Listener{FilterChains: []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{filter}}}})),
+		routes:    served.NewSet(configuration(t, "80"), configuration(t, "8080")),
+		hosts:     served.NewSet(host(t, "80/all", "PassthroughCluster", "*")),
 	}
 	for _, name := range []string{"PassthroughCluster", "outbound|3306||db", "outbound|80||a", "outbound|80||b", "outbound|80||c"} {
-		sets[clusters] = sets[clusters].With([]*ads.Resource{resource(t, name, "1", &clusterv3.Cluster{Name: name})}, nil)
+		sets[clusters] = sets[clusters].With([]*served.Resource{resource(t, name, "1", &clusterv3.Cluster{Name: name})}, nil)
 	}
 	sets[hosts] = sets[hosts].With(virtualHosts, nil)
 	return sets
@@ -77,9 +77,9 @@ type whole struct {
 
 func newWhole() *whole { return &whole{demand.NewWhole(), demand.NewHosts()} }
 
-func (w *whole) Update(sets map[string]*ads.Set) { w.Whole.Update(sets, w.hosts) }
+func (w *whole) Update(sets map[string]*served.Set) { w.Whole.Update(sets, w.hosts) }
 
-func names(set *ads.Set) []string {
+func names(set *served.Set) []string {
 	var all []string
 	for r := range set.All() {
 		name := r.Name
@@ -91,7 +91,7 @@ func names(set *ads.Set) []string {
 	return all
 }
 
-func domainsIn(t *testing.T, r *ads.Resource) []string {
+func domainsIn(t *testing.T, r *served.Resource) []string {
 	t.Helper()
 	m := &routev3.VirtualHost{}
 	require.NoError(t, r.Body.UnmarshalTo(m))
@@ -137,9 +137,9 @@ func TestAChangeReachesWhoHasAsked(t *testing.T) {
 	all.Update(sets)
 	asked.Hear(hosts, []string{"80/a", "80/late"}, nil)
 	first, untouched := all.Part(asked), all.Part(other)
-	change := func(upsert *ads.Resource, removed ...string) {
+	change := func(upsert *served.Resource, removed ...string) {
 		sets = maps.Clone(sets)
-		sets[hosts] = sets[hosts].With([]*ads.Resource{upsert}, removed)
+		sets[hosts] = sets[hosts].With([]*served.Resource{upsert}, removed)
 		all.Update(sets)
 	}
 

@@ -7,7 +7,7 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/kit/wellformed"
 )
 
@@ -32,7 +32,7 @@ func newDomains() *domains {
 }
 
 // configure takes in what the route configuration itself says.
-func (d *domains) configure(r *ads.Resource) {
+func (d *domains) configure(r *served.Resource) {
 	m := &routev3.RouteConfiguration{}
 	if err := proto.Unmarshal(r.Body.GetValue(), m); err != nil {
 		panic("decode a route configuration that was encoded here: " + err.Error())
@@ -119,7 +119,7 @@ func withoutPort(host string) string {
 const domainsField = 2
 
 // domainsOf reads the domains of an encoded virtual host, and nothing else of it: there may be thousands. Of none there are none.
-func domainsOf(r *ads.Resource) (list []string) {
+func domainsOf(r *served.Resource) (list []string) {
 	if r == nil {
 		return nil
 	}

@@ -10,17 +10,17 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/pgmesh/pgmesh/discovery/translate"
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // host is a virtual host as a proxy on demand is given it.
 type host struct {
-	from  *ads.Resource
+	from  *served.Resource
 	body  *anypb.Any
 	needs []string // clusters of services
 }
 
-func newHost(r *ads.Resource) *host {
+func newHost(r *served.Resource) *host {
 	m, _ := decode(r).(*routev3.VirtualHost)
 	h := &host{from: r, needs: clustersIn(m)}
 	translate.OnDemand(m)
@@ -35,16 +35,18 @@ func newHost(r *ads.Resource) *host {
 }
 
 // as is the virtual host for those who ask for it by some names.
-func (h *host) as(aliases []string) *ads.Resource {
+func (h *host) as(aliases []string) *served.Resource {
 	sum := sha256.New()
 	sum.Write(h.body.GetValue())
 	for _, alias := range aliases {
 		sum.Write([]byte("\n" + alias))
 	}
-	r := ads.NewAnswer(h.from.Name, hex.EncodeToString(sum.Sum(nil)[:12]), h.body, aliases)
+	r := served.NewAnswer(h.from.Name, hex.EncodeToString(sum.Sum(nil)[:12]), h.body, aliases)
 	r.Refs = h.from.Refs
 	return r
 }
 
 // nothing is the answer about a host that there is no virtual host for.
-func nothing(alias string) *ads.Resource { return ads.NewAnswer(alias, "none", nil, []string{alias}) }
+func nothing(alias string) *served.Resource {
+	return served.NewAnswer(alias, "none", nil, []string{alias})
+}

@@ -5,26 +5,26 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // Hosts are the virtual hosts that some classes see, by what proxies ask for. There may be thousands, and as many classes.
 type Hosts struct {
-	configurations, set *ads.Set
+	configurations, set *served.Set
 	shape               *generation
 	news                news
 
-	routes map[string]*domains     // by route configuration
-	asked  map[*ads.Resource]*host // as proxies on demand are given them, of those that one has asked for
-	named  *named                  // clusters of the virtual hosts that are in their route configurations
+	routes map[string]*domains        // by route configuration
+	asked  map[*served.Resource]*host // as proxies on demand are given them, of those that one has asked for
+	named  *named                     // clusters of the virtual hosts that are in their route configurations
 }
 
 // NewHosts returns those of classes that see nothing.
 func NewHosts() *Hosts {
-	return &Hosts{routes: map[string]*domains{}, asked: map[*ads.Resource]*host{}, named: newNamed()}
+	return &Hosts{routes: map[string]*domains{}, asked: map[*served.Resource]*host{}, named: newNamed()}
 }
 
-func (h *Hosts) update(configurations, set *ads.Set) {
+func (h *Hosts) update(configurations, set *served.Set) {
 	if h.shape != nil && configurations == h.configurations && set == h.set {
 		return
 	}
@@ -62,7 +62,7 @@ func (h *Hosts) domainsOf(routes string) *domains {
 }
 
 // updateHosts takes domains from the virtual hosts that had them before it gives them to those that have them now.
-func (h *Hosts) updateHosts(before *ads.Set) {
+func (h *Hosts) updateHosts(before *served.Set) {
 	h.news.hosts = h.set.Changed(before)
 	for _, name := range h.news.hosts {
 		was, is := before.Get(name), h.set.Get(name)
@@ -105,7 +105,7 @@ func (h *Hosts) host(name string) *host {
 }
 
 // of are the virtual hosts of a proxy, and the clusters that they need.
-func (h *Hosts) of(a *Asked) (given []*ads.Resource, needed map[string]bool) {
+func (h *Hosts) of(a *Asked) (given []*served.Resource, needed map[string]bool) {
 	aliases := map[string][]string{}
 	for routes, d := range h.routes {
 		switch {

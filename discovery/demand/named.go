@@ -5,7 +5,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // named counts by how many resources each cluster of services is named.
@@ -14,7 +14,7 @@ type named struct{ count map[string]int }
 func newNamed() *named { return &named{count: map[string]int{}} }
 
 // update takes in a resource in the place of another; nil stands for none.
-func (n *named) update(before, now *ads.Resource) {
+func (n *named) update(before, now *served.Resource) {
 	if before != nil {
 		for _, cluster := range clustersIn(decode(before)) {
 			if n.count[cluster]--; n.count[cluster] == 0 {
@@ -36,7 +36,7 @@ func (n *named) addTo(all map[string]bool) {
 }
 
 // decode makes the message of what was encoded here.
-func decode(r *ads.Resource) proto.Message {
+func decode(r *served.Resource) proto.Message {
 	m, err := r.Body.UnmarshalNew()
 	if err != nil {
 		panic("decode a resource that was encoded here: " + err.Error())

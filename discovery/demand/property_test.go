@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/discovery/demand"
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // world changes at random, and proxies that ask for something in it.
 type world struct {
 	t      *testing.T
 	random *rand.Rand
-	sets   map[string]*ads.Set
+	sets   map[string]*served.Set
 	whole  *whole
 	asked  []*demand.Asked
 	names  []map[string]bool // that each has asked for
@@ -37,7 +37,9 @@ func (w *world) change() {
 	routesName := fmt.Sprint(80 + w.one(3))
 	name := fmt.Sprintf("%s/%d", routesName, w.one(5))
 	cluster := []string{"PassthroughCluster", "outbound|80||a", "outbound|80||b", "outbound|80||c"}[w.one(4)]
-	put := func(typeURL string, r *ads.Resource) { w.sets[typeURL] = w.sets[typeURL].With([]*ads.Resource{r}, nil) }
+	put := func(typeURL string, r *served.Resource) {
+		w.sets[typeURL] = w.sets[typeURL].With([]*served.Resource{r}, nil)
+	}
 	drop := func(typeURL, name string) { w.sets[typeURL] = w.sets[typeURL].With(nil, []string{name}) }
 	switch w.one(6) {
 	case 0:
@@ -103,7 +105,7 @@ func (w *world) ask() {
 func TestPartsAreWhatTheyWouldBeFromScratch(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(60) {
-		w := &world{t: t, random: rand.New(rand.NewPCG(seed, 7)), sets: map[string]*ads.Set{}, whole: newWhole(), lateAsked: demand.NewAsked()}
+		w := &world{t: t, random: rand.New(rand.NewPCG(seed, 7)), sets: map[string]*served.Set{}, whole: newWhole(), lateAsked: demand.NewAsked()}
 		w.late = &whole{demand.NewWhole(), w.whole.hosts}
 		for range 3 {
 			w.asked, w.names = append(w.asked, demand.NewAsked()), append(w.names, map[string]bool{})
@@ -135,7 +137,7 @@ func (w *world) holds(of *whole, asked *demand.Asked, names map[string]bool, see
 	}
 }
 
-func versions(set *ads.Set) (all []string) {
+func versions(set *served.Set) (all []string) {
 	for r := range set.All() {
 		all = append(all, r.Name+" "+r.Version)
 	}

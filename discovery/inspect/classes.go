@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/kit/nearest"
 )
 
@@ -40,7 +40,7 @@ type shownClass struct {
 	OwnResources int `json:"own_resources"`
 	OwnBytes     int `json:"own_bytes"`
 
-	has map[*ads.Set]string // the type of each set that a proxy of it has: those of proxies on demand differ
+	has map[*served.Set]string // the type of each set that a proxy of it has: those of proxies on demand differ
 }
 
 // shownAmount is how much there is of a type.
@@ -75,13 +75,13 @@ func classes(all []client) *shownClasses {
 		}
 		one := of[c.Class]
 		if one == nil {
-			one = &shownClass{Class: c.Class, Role: string(c.Proxy.Type), Namespace: c.Proxy.Namespace, has: map[*ads.Set]string{}}
+			one = &shownClass{Class: c.Class, Role: string(c.Proxy.Type), Namespace: c.Proxy.Namespace, has: map[*served.Set]string{}}
 			of[c.Class] = one
 		}
 		one.add(c)
 	}
 	shown := &shownClasses{Classes: []shownClass{}}
-	owners := map[*ads.Resource]int{}
+	owners := map[*served.Resource]int{}
 	for _, one := range of {
 		one.count(owners)
 	}
@@ -106,8 +106,8 @@ func (c *shownClass) add(one client) {
 }
 
 // resources are those that proxies of the class have, each once.
-func (c *shownClass) resources(typ string) map[*ads.Resource]bool {
-	all := map[*ads.Resource]bool{}
+func (c *shownClass) resources(typ string) map[*served.Resource]bool {
+	all := map[*served.Resource]bool{}
 	for set, of := range c.has {
 		if of == typ {
 			for r := range set.All() {
@@ -119,7 +119,7 @@ func (c *shownClass) resources(typ string) map[*ads.Resource]bool {
 }
 
 // count counts what a class has, and notes that the class is one of its owners.
-func (c *shownClass) count(owners map[*ads.Resource]int) {
+func (c *shownClass) count(owners map[*served.Resource]int) {
 	for _, s := range sections {
 		amount := shownAmount{Type: s.name}
 		for r := range c.resources(s.name) {
@@ -132,7 +132,7 @@ func (c *shownClass) count(owners map[*ads.Resource]int) {
 	}
 }
 
-func (c *shownClass) countOwn(owners map[*ads.Resource]int) {
+func (c *shownClass) countOwn(owners map[*served.Resource]int) {
 	for _, s := range sections {
 		for r := range c.resources(s.name) {
 			if owners[r] == 1 {
@@ -143,7 +143,7 @@ func (c *shownClass) countOwn(owners map[*ads.Resource]int) {
 	}
 }
 
-func (s *shownClasses) sum(owners map[*ads.Resource]int) {
+func (s *shownClasses) sum(owners map[*served.Resource]int) {
 	for _, c := range s.Classes {
 		s.Total.Classes++
 		s.Total.Proxies += len(c.Proxies)

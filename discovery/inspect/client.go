@@ -12,6 +12,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/kit/nearest"
 )
 
@@ -27,7 +28,7 @@ type client struct {
 	push.Member
 
 	stream   *ads.Stream
-	snapshot *ads.Snapshot // what it is to have; nil while there is no configuration
+	snapshot *served.Snapshot // what it is to have; nil while there is no configuration
 }
 
 func (c client) id() string { return c.Proxy.ID }

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pgmesh/pgmesh/discovery/push"
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // shownCluster is a cluster with its endpoints, for people.
@@ -47,7 +47,7 @@ func (i *Inspector) clustersPage(r *http.Request) (any, error) {
 }
 
 // clusters lists the clusters of a snapshot. Those whose endpoints travel apart are joined with them.
-func clusters(from *ads.Snapshot, wanted selection) ([]shownCluster, error) {
+func clusters(from *served.Snapshot, wanted selection) ([]shownCluster, error) {
 	all := []shownCluster{}
 	for r := range from.Sets[push.ClusterType].All() {
 		if !wanted.named(r.Name) {
@@ -67,7 +67,7 @@ func clusters(from *ads.Snapshot, wanted selection) ([]shownCluster, error) {
 	return all, nil
 }
 
-func read(r *ads.Resource, into proto.Message) error {
+func read(r *served.Resource, into proto.Message) error {
 	if err := r.Body.UnmarshalTo(into); err != nil {
 		return fmt.Errorf("read %s: %w", r.Name, err)
 	}

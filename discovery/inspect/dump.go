@@ -12,6 +12,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // selection is the part of a dump that is asked for.
@@ -73,7 +74,7 @@ func (c client) dumped(typeURL string, wanted selection) (all []dumped, err erro
 }
 
 // dumpedAs is a resource as it stands with a client: one that it refuses is what it has of it, with the failure beside that.
-func dumpedAs(r *ads.Resource, t ads.TypeState) (dumped, error) {
+func dumpedAs(r *served.Resource, t ads.TypeState) (dumped, error) {
 	body, err := shown(r)
 	if err != nil {
 		return dumped{}, err
@@ -96,13 +97,13 @@ func dumpedAs(r *ads.Resource, t ads.TypeState) (dumped, error) {
 }
 
 // shown is a copy of a resource's body that anybody may see.
-func shown(r *ads.Resource) (*anypb.Any, error) {
+func shown(r *served.Resource) (*anypb.Any, error) {
 	body := &anypb.Any{TypeUrl: r.Body.GetTypeUrl(), Value: r.Body.GetValue()}
 	return body, redactPacked(body)
 }
 
 // standing tells in Envoy's words how a resource stands with a client: nothing is said of what it has not asked for.
-func standing(r *ads.Resource, t ads.TypeState) adminv3.ClientResourceStatus {
+func standing(r *served.Resource, t ads.TypeState) adminv3.ClientResourceStatus {
 	switch has := t.Has.Get(r.Name); {
 	case has == nil:
 		return adminv3.ClientResourceStatus_UNKNOWN

@@ -8,11 +8,11 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/pgmesh/pgmesh/discovery/push"
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // withHosts adds to a route configuration the virtual hosts that a client is sent by themselves: Envoy's own dump has them there.
-func withHosts(body *anypb.Any, from *ads.Snapshot) error {
+func withHosts(body *anypb.Any, from *served.Snapshot) error {
 	whole := &routev3.RouteConfiguration{}
 	if err := body.UnmarshalTo(whole); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // answers hears what is sent to proxies and what they answer, and tells how long changes take to come to them. What a proxy is sent when
@@ -69,7 +70,7 @@ func (a *answers) Sent(_ *ads.Stream, m ads.Message) {
 }
 
 // of changes what is known of the push that has these news, while that is remembered.
-func (j *journal) of(news *ads.News, change func(*Push)) {
+func (j *journal) of(news *served.News, change func(*Push)) {
 	if news == nil {
 		return
 	}

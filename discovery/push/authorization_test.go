@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pgmesh/pgmesh/discovery/push"
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -104,7 +104,7 @@ func TestAPolicyPartsProxiesThatWereOfOneClass(t *testing.T) {
 	require.Same(t, bread.Snapshot(), before)
 
 	b.apply(t, guarding("bread", "selector: {matchLabels: {app: bread}}, rules: [{}]"))
-	version := func(s *ads.Snapshot) string { return s.Sets[push.ListenerType].Get("virtualInbound").Version }
+	version := func(s *served.Snapshot) string { return s.Sets[push.ListenerType].Get("virtualInbound").Version }
 	require.NotEqual(t, version(before), version(bread.Snapshot()))
 	require.Equal(t, version(before), version(fruit.Snapshot()))
 
@@ -123,7 +123,7 @@ kind: Gateway
 metadata: {name: gate, namespace: shop}
 spec: {selector: {app: gate}, servers: [{port: {number: 8080, name: http, protocol: HTTP}, hosts: ['*']}]}
 `)
-	open := func(address, tier string) *ads.Subscriber {
+	open := func(address, tier string) *served.Subscriber {
 		n := labelled(address, "gate")
 		n.Id = "router~" + address + "~gate.shop~shop.svc.cluster.local"
 		n.Metadata.Fields["LABELS"].GetStructValue().Fields["tier"] = structpb.NewStringValue(tier)
@@ -132,7 +132,7 @@ spec: {selector: {app: gate}, servers: [{port: {number: 8080, name: http, protoc
 	outer, inner := open("10.9.9.1", "outer"), open("10.9.9.2", "inner")
 	defer outer.Close()
 	defer inner.Close()
-	version := func(s *ads.Subscriber) string {
+	version := func(s *served.Subscriber) string {
 		return s.Snapshot().Sets[push.ListenerType].Get("0.0.0.0_8080").Version
 	}
 	before := version(outer)

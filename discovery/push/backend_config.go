@@ -5,7 +5,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // backendConfig is what is made of one backend: its clusters and their endpoints. All who see the backend under the same conditions share it.
@@ -79,11 +79,11 @@ func (e *Engine) make(s *configCache, view translate.View, b translate.Backend) 
 }
 
 // exchanged brings a set to what the configurations are now, by what has gone and what has come.
-func exchanged(set *ads.Set, went, came []*backendConfig, of func(*backendConfig) *made) *ads.Set {
+func exchanged(set *served.Set, went, came []*backendConfig, of func(*backendConfig) *made) *served.Set {
 	if len(went)+len(came) == 0 && set != nil {
 		return set
 	}
-	var upserts []*ads.Resource
+	var upserts []*served.Resource
 	keep := map[string]bool{}
 	for _, p := range came {
 		upserts = append(upserts, of(p).resources...)

@@ -13,7 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/envoyfilter"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // class is a set of proxies that get the same: what their shared view has, and what is their own.
@@ -23,19 +23,19 @@ type class struct {
 	sharedView *sharedView
 
 	from     ingredients
-	clusters *ads.Set // those of the shared view that the class has; nil where patches make them the class's own
-	own      made     // clusters beside those
-	sets     map[string]*ads.Set
+	clusters *served.Set // those of the shared view that the class has; nil where patches make them the class's own
+	own      made        // clusters beside those
+	sets     map[string]*served.Set
 	// unpatched has, by type, the patches that were not applied to a resource.
 	unpatched map[string][]*envoyfilter.Failure
-	current   *ads.Snapshot
+	current   *served.Snapshot
 	whole     *demand.Whole // nil unless its proxies are on demand
 }
 
 // newClass returns a class that begins with what another has, which may be nil.
 func newClass(old *class) *class {
 	if old == nil {
-		return &class{members: map[*member]bool{}, sets: map[string]*ads.Set{}, unpatched: map[string][]*envoyfilter.Failure{}}
+		return &class{members: map[*member]bool{}, sets: map[string]*served.Set{}, unpatched: map[string][]*envoyfilter.Failure{}}
 	}
 	c := *old
 	c.sets, c.unpatched, c.whole = maps.Clone(old.sets), maps.Clone(old.unpatched), nil
@@ -105,7 +105,7 @@ func (c *class) update(e *Engine) {
 	c.put(ScopedRouteType, c.sharedView.routes.scopes.set)
 	c.from = now
 	if c.current == nil {
-		c.current = &ads.Snapshot{Revision: e.revision, Sets: maps.Clone(c.sets)}
+		c.current = &served.Snapshot{Revision: e.revision, Sets: maps.Clone(c.sets)}
 	}
 	c.narrow()
 }
@@ -116,7 +116,7 @@ func (c *class) translation(e *Engine) translate.View {
 }
 
 // put makes a set what the class's proxies get of a type.
-func (c *class) put(typeURL string, set *ads.Set) {
+func (c *class) put(typeURL string, set *served.Set) {
 	if old, there := c.sets[typeURL]; !there || old != set {
 		c.sets[typeURL], c.current = set, nil
 	}
@@ -164,7 +164,7 @@ func (c *class) patchClusters(e *Engine, same bool) bool {
 }
 
 // withOwn is the set of clusters after the shared view's and the class's own have changed.
-func (c *class) withOwn(own made) *ads.Set {
+func (c *class) withOwn(own made) *served.Set {
 	if c.clusters == nil && c.sets[ClusterType] == nil {
 		return c.sharedView.clusters.Branch().WithAsIn(c.sharedView.clusters, own.resources, nil)
 	}

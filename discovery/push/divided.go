@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // part is a part of a route configuration that is not made yet.
@@ -15,7 +15,7 @@ type part[P any] interface {
 
 // parts are all those of a sort.
 type parts[P part[P]] struct {
-	set  *ads.Set
+	set  *served.Set
 	made []*madePart[P] // nil where nobody knows what they were made from
 	// at has the place in made by name, once that was of use.
 	at map[string]int

@@ -11,7 +11,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/push"
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // newLoggingBench is a bench whose engine can be heard.
@@ -32,7 +32,7 @@ type envoy struct {
 }
 
 // open connects a proxy that whoever asked for it closes.
-func (b *bench) open(t testing.TB, proxy *envoy) *ads.Subscriber {
+func (b *bench) open(t testing.TB, proxy *envoy) *served.Subscriber {
 	t.Helper()
 	s, err := b.Open(t.Context(), newest(proxy.Node), proxy.incremental)
 	require.NoError(t, err)

@@ -18,7 +18,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/randommesh"
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -142,7 +142,7 @@ func (s events) differs(t testing.TB) string {
 	t.Helper()
 	var log bytes.Buffer
 	b := newLoggingBench(&log)
-	proxies := map[*envoy]*ads.Subscriber{}
+	proxies := map[*envoy]*served.Subscriber{}
 	defer func() {
 		for _, p := range proxies {
 			p.Close()
@@ -194,7 +194,7 @@ func (b *bench) tellsOtherwise(t testing.TB, proxies []*envoy) string {
 }
 
 // differs compares what a proxy has with what a new engine gives it.
-func (b *bench) differs(t testing.TB, proxy *envoy, has *ads.Subscriber) string {
+func (b *bench) differs(t testing.TB, proxy *envoy, has *served.Subscriber) string {
 	t.Helper()
 	fresh := b.anew()
 	wants := fresh.open(t, proxy)
@@ -234,7 +234,7 @@ func (b *bench) standing() (all []configstore.Change) {
 }
 
 // difference names the first resource in which two sets differ.
-func difference(has, wants *ads.Set) string {
+func difference(has, wants *served.Set) string {
 	for r := range wants.All() {
 		h := has.Get(r.Name)
 		switch {
@@ -255,7 +255,7 @@ func difference(has, wants *ads.Set) string {
 	return ""
 }
 
-func shown(r *ads.Resource) string {
+func shown(r *served.Resource) string {
 	m, err := r.Body.UnmarshalNew()
 	if err != nil {
 		return err.Error()

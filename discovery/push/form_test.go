@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pgmesh/pgmesh/discovery/push"
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // newest is a node as the newest Envoy introduces itself, which takes virtual hosts by themselves if it speaks the delta form.
@@ -27,7 +27,7 @@ func version(n *corev3.Node, agent string, major, minor uint32) *corev3.Node {
 	return n
 }
 
-func (b *bench) connect(t *testing.T, n *corev3.Node, incremental bool) *ads.Subscriber {
+func (b *bench) connect(t *testing.T, n *corev3.Node, incremental bool) *served.Subscriber {
 	t.Helper()
 	s := b.open(t, &envoy{n, incremental})
 	t.Cleanup(s.Close)

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pgmesh/pgmesh/discovery/push"
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -121,7 +121,7 @@ func TestARuleOfAGatewayRemakesItsHosts(t *testing.T) {
 		b.apply(t, boundRule(fmt.Sprint("r", i), fmt.Sprintf("h%d.example.com", i), "one", "", 0))
 	}
 	s := b.connect(t, router(), true)
-	scopes := func() *ads.Set { return s.Snapshot().Sets[push.ScopedRouteType] }
+	scopes := func() *served.Set { return s.Snapshot().Sets[push.ScopedRouteType] }
 	before, sets := scopes(), s.Snapshot().Sets
 	require.Equal(t, 42, before.Len())
 
@@ -157,7 +157,7 @@ func TestARuleOfAGatewayRemakesItsHosts(t *testing.T) {
 }
 
 // foundByHost are the routes that listeners find by hosts.
-func foundByHost(s *ads.Subscriber) (all []string) {
+func foundByHost(s *served.Subscriber) (all []string) {
 	for r := range s.Snapshot().Sets[push.ListenerType].All() {
 		_, h := read(r.Body)
 		all = append(all, h.scopes...)

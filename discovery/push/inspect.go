@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // Member is a connected proxy as the engine has it.
@@ -20,10 +20,10 @@ type Member struct {
 }
 
 // Members tells who is at the other end of each subscriber's stream.
-func (e *Engine) Members() map[*ads.Subscriber]Member {
+func (e *Engine) Members() map[*served.Subscriber]Member {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	all, names := make(map[*ads.Subscriber]Member, len(e.members)), map[classKey]string{}
+	all, names := make(map[*served.Subscriber]Member, len(e.members)), map[classKey]string{}
 	for s, m := range e.members {
 		name, known := names[m.key]
 		if !known && m.class != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // journal knows what the engine has heard of, has in hand and has done: for metrics, and for people who ask why a change is not there yet.
@@ -49,7 +49,7 @@ type Push struct {
 	Acks, Nacks     int
 	LastAck         time.Duration // since it arrived
 
-	news *ads.News // by which proxies' answers are known
+	news *served.News // by which proxies' answers are known
 }
 
 // Work is what was translated of one type.
@@ -83,7 +83,7 @@ func (j *journal) heard(revision int64, committed time.Time, changes int) {
 }
 
 // begin begins the push of everything up to the last batch of a revision. It returns what proxies are told of it.
-func (j *journal) begin(revision string) *ads.News {
+func (j *journal) begin(revision string) *served.News {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	n := len(j.waiting)
@@ -104,7 +104,7 @@ func (j *journal) begin(revision string) *ads.News {
 	j.waiting = slices.Clone(j.waiting[n:])
 	j.metrics.waiting.Set(float64(len(j.waiting)))
 	j.metrics.merged.Add(float64(max(0, n-1)))
-	j.now.news = &ads.News{Committed: j.now.Committed, Arrived: j.now.Arrived}
+	j.now.news = &served.News{Committed: j.now.Committed, Arrived: j.now.Arrived}
 	return j.now.news
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/demand"
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // asked hears what a proxy asks for by name, and what it has from an earlier stream. A proxy on demand is offered at once what follows.
@@ -48,7 +49,7 @@ func (m *member) wants() *demand.Asked {
 }
 
 // given is what the proxy is given of what its class has.
-func (m *member) given() *ads.Snapshot {
+func (m *member) given() *served.Snapshot {
 	c := m.class
 	if c.whole == nil {
 		m.demand = nil
@@ -61,7 +62,7 @@ func (m *member) given() *ads.Snapshot {
 	if m.offered != nil && maps.Equal(sets, m.offered.Sets) {
 		return m.offered
 	}
-	return &ads.Snapshot{Revision: c.current.Revision, Sets: sets}
+	return &served.Snapshot{Revision: c.current.Revision, Sets: sets}
 }
 
 // narrow has what the class has ready for finding parts of it, if its proxies are on demand.

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pgmesh/pgmesh/discovery/push"
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // onDemand is a node that asks for what it uses.
@@ -20,7 +20,7 @@ func onDemand(n *corev3.Node) *corev3.Node {
 }
 
 // waits tells whether requests of a proxy wait for their routes.
-func waits(s *ads.Snapshot) bool {
+func waits(s *served.Snapshot) bool {
 	for r := range s.Sets[push.ListenerType].All() {
 		if bytes.Contains(r.Body.GetValue(), []byte("envoy.filters.http.on_demand")) {
 			return true

@@ -12,7 +12,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/envoyfilter"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
 )
 
@@ -85,11 +85,11 @@ func encodeNames(once *onlyOnce, table *ndsv1.NameTable) made {
 	if !known {
 		once.keep(names)
 	}
-	return made{resources: []*ads.Resource{names}}
+	return made{resources: []*served.Resource{names}}
 }
 
 // referToEndpoints names what Envoy asks for once it has a cluster, and cannot use the cluster without.
-func referToEndpoints(c *clusterv3.Cluster, r *ads.Resource) {
+func referToEndpoints(c *clusterv3.Cluster, r *served.Resource) {
 	if c.GetType() != clusterv3.Cluster_EDS {
 		return
 	}
@@ -97,10 +97,10 @@ func referToEndpoints(c *clusterv3.Cluster, r *ads.Resource) {
 	if name == "" {
 		name = c.GetName()
 	}
-	r.Refs = []ads.Ref{{TypeURL: EndpointType, Name: name}}
+	r.Refs = []served.Ref{{TypeURL: EndpointType, Name: name}}
 }
 
 // noteEmpty marks a cluster without endpoints: routes that lead there have to change first.
-func noteEmpty(a *endpointv3.ClusterLoadAssignment, r *ads.Resource) {
+func noteEmpty(a *endpointv3.ClusterLoadAssignment, r *served.Resource) {
 	r.Empty = len(a.GetEndpoints()) == 0
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/demand"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // Engine holds the classes and brings them to each new state of the mesh.
@@ -31,7 +32,7 @@ type Engine struct {
 	revision    string
 	sharedViews map[sharedViewKey]*sharedView
 	classes     map[classKey]*class
-	members     map[*ads.Subscriber]*member
+	members     map[*served.Subscriber]*member
 	caches      configCaches
 	once        onlyOnce
 	journal     *journal
@@ -50,14 +51,14 @@ type Engine struct {
 
 // member is one connected proxy.
 type member struct {
-	subscriber *ads.Subscriber
+	subscriber *served.Subscriber
 	proxy      *mesh.Proxy // as it introduced itself
 	class      *class      // nil while there is no mesh yet
 	// configured is the proxy with what the mesh says of it, and key tells of which class that is.
 	configured *mesh.Proxy
 	key        classKey
 	// offered is what it was offered last.
-	offered *ads.Snapshot
+	offered *served.Snapshot
 	// demand is what it has asked for; nil unless it is on demand.
 	demand *demand.Asked
 	// denied are the secrets that it has asked for in vain. Some may have come since.
@@ -69,7 +70,7 @@ type member struct {
 // New returns an engine that has no mesh yet.
 func New(log *slog.Logger, metrics prometheus.Registerer) *Engine {
 	e := &Engine{
-		log: log, sharedViews: map[sharedViewKey]*sharedView{}, classes: map[classKey]*class{}, members: map[*ads.Subscriber]*member{},
+		log: log, sharedViews: map[sharedViewKey]*sharedView{}, classes: map[classKey]*class{}, members: map[*served.Subscriber]*member{},
 		caches: configCaches{in: map[conditions]*configCache{}}, scopedFrom: ScopedFrom,
 		journal: newJournal(metrics), denials: newDenials(metrics), refusals: newRefusals(log, metrics), tellers: newTellers(log, metrics),
 	}
@@ -94,15 +95,15 @@ func New(log *slog.Logger, metrics prometheus.Registerer) *Engine {
 }
 
 // Open takes in a proxy by the node it introduces itself with.
-func (e *Engine) Open(ctx context.Context, node *corev3.Node, incremental bool) (*ads.Subscriber, error) {
+func (e *Engine) Open(ctx context.Context, node *corev3.Node, incremental bool) (*served.Subscriber, error) {
 	proxy, node, err := e.introduced(ctx, node)
 	if err != nil {
 		return nil, err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var s *ads.Subscriber
-	s = ads.NewSubscriber(func() { e.leave(s) })
+	var s *served.Subscriber
+	s = served.NewSubscriber(func() { e.leave(s) })
 	m := &member{subscriber: s, proxy: proxy, key: classKey{divided: divides(node, incremental)}}
 	e.members[s] = m
 	in := false
@@ -121,7 +122,7 @@ func (e *Engine) Open(ctx context.Context, node *corev3.Node, incremental bool) 
 	return s, nil
 }
 
-func (e *Engine) leave(s *ads.Subscriber) {
+func (e *Engine) leave(s *served.Subscriber) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.quit(e.members[s])
@@ -156,7 +157,7 @@ func (e *Engine) update(m *mesh.Mesh, revision string, step configstore.Step) {
 
 // push brings the shared view and its classes to a new state, and offers it to their proxies at once: while these are sent what is new to them, others
 // are seen to. It returns to how many it is new.
-func (x *sharedView) push(e *Engine, news *ads.News) (offered int) {
+func (x *sharedView) push(e *Engine, news *served.News) (offered int) {
 	x.update(e)
 	for c := range x.classes {
 		c.update(e)
@@ -170,7 +171,7 @@ func (x *sharedView) push(e *Engine, news *ads.News) (offered int) {
 }
 
 // offer gives the proxy what its class has for it, because of some news, and tells whether that is new to it.
-func (m *member) offer(news *ads.News) bool {
+func (m *member) offer(news *served.News) bool {
 	given := m.given()
 	if given == m.offered {
 		return false
@@ -181,11 +182,11 @@ func (m *member) offer(news *ads.News) bool {
 }
 
 // at is a snapshot at a revision that may have changed nothing of it.
-func at(revision string, s *ads.Snapshot) *ads.Snapshot {
+func at(revision string, s *served.Snapshot) *served.Snapshot {
 	if s.Revision == revision {
 		return s
 	}
-	return &ads.Snapshot{Revision: revision, Sets: s.Sets}
+	return &served.Snapshot{Revision: revision, Sets: s.Sets}
 }
 
 // translated takes in what has been translated since a moment, and tells of what was left out because Envoy would refuse it.

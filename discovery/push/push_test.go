@@ -16,7 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/push"
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -61,7 +61,7 @@ func (b *bench) believe(trust mesh.Trust) {
 	}
 }
 
-func (b *bench) proxy(t testing.TB, ip, namespace string) *ads.Subscriber {
+func (b *bench) proxy(t testing.TB, ip, namespace string) *served.Subscriber {
 	t.Helper()
 	s, err := b.Open(t.Context(), node(ip, namespace), true)
 	require.NoError(t, err)
@@ -289,7 +289,7 @@ spec: {mtls: {mode: %s}}
 	}
 }
 
-func versions(set *ads.Set) map[string]string {
+func versions(set *served.Set) map[string]string {
 	m := map[string]string{}
 	for r := range set.All() {
 		m[r.Name] = r.Version

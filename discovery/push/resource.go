@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // message is what all messages of Envoy's can do.
@@ -21,7 +21,7 @@ type message interface {
 
 // made is what messages come to as they are sent.
 type made struct {
-	resources []*ads.Resource
+	resources []*served.Resource
 	// refused are the names of what Envoy would refuse, and why: it would take everything else in its response down with it. Who has an
 	// older state of it keeps that.
 	refused []refusal
@@ -53,7 +53,7 @@ func (m *made) names() iter.Seq[string] {
 }
 
 // over brings a set that has nothing else to exactly what was made, by way of what differs.
-func (m *made) over(set *ads.Set) *ads.Set {
+func (m *made) over(set *served.Set) *served.Set {
 	keep := make(map[string]bool, len(m.resources))
 	for name := range m.names() {
 		keep[name] = true
@@ -68,8 +68,8 @@ func (m *made) over(set *ads.Set) *ads.Set {
 }
 
 // encode turns messages into resources as they are sent.
-func encode[M message](once *onlyOnce, messages []M, name func(M) string, note func(M, *ads.Resource)) made {
-	out := made{resources: make([]*ads.Resource, 0, len(messages))}
+func encode[M message](once *onlyOnce, messages []M, name func(M) string, note func(M, *served.Resource)) made {
+	out := made{resources: make([]*served.Resource, 0, len(messages))}
 	for _, m := range messages {
 		r, known := once.encode(m, name(m))
 		if !known {
@@ -89,16 +89,16 @@ func encode[M message](once *onlyOnce, messages []M, name func(M) string, note f
 
 // onlyOnce has equal resources in memory once, whoever they were made for.
 type onlyOnce struct {
-	known map[identity]weak.Pointer[ads.Resource]
+	known map[identity]weak.Pointer[served.Resource]
 	sweep int // how many there may be before those that nobody has any more are forgotten
 }
 
 type identity struct{ typeURL, name, version string }
 
-func identityOf(r *ads.Resource) identity { return identity{r.Body.GetTypeUrl(), r.Name, r.Version} }
+func identityOf(r *served.Resource) identity { return identity{r.Body.GetTypeUrl(), r.Name, r.Version} }
 
 // encode gives the resource of a message, which is known if there is one like it. The version is the hash of the bytes.
-func (o *onlyOnce) encode(m proto.Message, name string) (r *ads.Resource, known bool) {
+func (o *onlyOnce) encode(m proto.Message, name string) (r *served.Resource, known bool) {
 	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
 		panic("encode a translated message: " + err.Error()) // only invalid UTF-8 can do this, which no decoder lets in
@@ -108,12 +108,12 @@ func (o *onlyOnce) encode(m proto.Message, name string) (r *ads.Resource, known 
 	if r := o.known[identity{typeOf(m), name, version}].Value(); r != nil {
 		return r, true
 	}
-	return ads.NewResource(name, version, &anypb.Any{TypeUrl: typeOf(m), Value: value}), false
+	return served.NewResource(name, version, &anypb.Any{TypeUrl: typeOf(m), Value: value}), false
 }
 
-func (o *onlyOnce) keep(r *ads.Resource) {
+func (o *onlyOnce) keep(r *served.Resource) {
 	if o.known == nil {
-		o.known = map[identity]weak.Pointer[ads.Resource]{}
+		o.known = map[identity]weak.Pointer[served.Resource]{}
 	}
 	if len(o.known) >= max(o.sweep, leastSwept) {
 		for id, p := range o.known {

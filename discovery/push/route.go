@@ -8,12 +8,12 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/envoyfilter"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // routes are those of a shared view, in the form that its proxies take.
 type routes struct {
-	configurations *ads.Set
+	configurations *served.Set
 	hosts          parts[translate.Host]   // of proxies that take them by themselves
 	scopes         parts[translate.Scoped] // of routers
 

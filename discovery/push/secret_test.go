@@ -13,7 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/push"
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 	"github.com/pgmesh/pgmesh/kinds"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
@@ -32,7 +32,7 @@ func (b *bench) applySecret(t *testing.T, name string, pair certtest.Pair, autho
 	b.push([]configstore.Change{{Key: documents[0].Resource.Key(), Resource: documents[0].Resource}})
 }
 
-func (b *bench) router(t *testing.T, namespace string) *ads.Subscriber {
+func (b *bench) router(t *testing.T, namespace string) *served.Subscriber {
 	t.Helper()
 	s, err := b.Open(t.Context(), &corev3.Node{Id: "router~10.0.0.8~gate." + namespace + "~" + namespace + ".svc.cluster.local"}, true)
 	require.NoError(t, err)
@@ -40,7 +40,7 @@ func (b *bench) router(t *testing.T, namespace string) *ads.Subscriber {
 	return s
 }
 
-func secretNames(s *ads.Subscriber) (names []string) {
+func secretNames(s *served.Subscriber) (names []string) {
 	for r := range s.Snapshot().Sets[push.SecretType].All() {
 		names = append(names, r.Name)
 	}
@@ -105,7 +105,7 @@ func TestASecretIsForTheServiceAccountsThatItNames(t *testing.T) {
 	b.apply(t, service)
 	authority := certtest.NewAuthority(t)
 	pair := authority.Issue(nil)
-	gate := func(account string) *ads.Subscriber {
+	gate := func(account string) *served.Subscriber {
 		t.Helper()
 		metadata := &structpb.Struct{Fields: map[string]*structpb.Value{"SERVICE_ACCOUNT": structpb.NewStringValue(account)}}
 		s, err := b.Open(t.Context(), &corev3.Node{Id: "router~10.0.0.8~gate.shop~shop.svc.cluster.local", Metadata: metadata}, true)
@@ -119,7 +119,7 @@ func TestASecretIsForTheServiceAccountsThatItNames(t *testing.T) {
 	}
 	front, back, unknown := gate("front"), gate("back"), gate("")
 	put(&mcpv1.Secret{Type: "kubernetes.io/tls", Data: map[string][]byte{"tls.crt": pair.Cert, "tls.key": pair.Key}})
-	for _, s := range []*ads.Subscriber{front, back, unknown} {
+	for _, s := range []*served.Subscriber{front, back, unknown} {
 		require.Contains(t, secretNames(s), "kubernetes://gate")
 	}
 	put(&mcpv1.Secret{Type: "kubernetes.io/tls", Data: map[string][]byte{"tls.crt": pair.Cert, "tls.key": pair.Key}, ServiceAccounts: []string{"front", "other"}})

@@ -8,7 +8,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/demand"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // sharedView is shared by the proxies that see the same of the mesh and have the same traits, whatever they serve themselves: the clusters and
@@ -25,7 +25,7 @@ type sharedView struct {
 	backends map[string]seen // by host
 	listened []any
 
-	clusters, endpoints, names *ads.Set
+	clusters, endpoints, names *served.Set
 	routes                     routes
 	outbound                   map[listens]made // listeners
 	asked                      *demand.Hosts    // by what proxies on demand ask for; nil if there is none

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/discovery/randommesh"
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // TestTheSameResourceIsInMemoryOnce has proxies of different sorts follow random histories: what two of them have with the same bytes
@@ -20,14 +20,14 @@ func TestTheSameResourceIsInMemoryOnce(t *testing.T) {
 	for seed := range uint64(20) {
 		dice := rand.New(rand.NewPCG(seed, 4))
 		b := newBench()
-		var proxies []*ads.Subscriber
+		var proxies []*served.Subscriber
 		for _, n := range town.Nodes(t) {
 			proxies = append(proxies, b.open(t, &envoy{n, dice.IntN(2) == 0}))
 		}
 		for _, batch := range randommesh.History(t, dice, town, 10) {
 			b.push(batch.Changes)
 		}
-		first := map[[3]string]*ads.Resource{}
+		first := map[[3]string]*served.Resource{}
 		for _, p := range proxies {
 			for typeURL, set := range p.Snapshot().Sets {
 				for r := range set.All() {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/discovery/push"
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // take takes a response in.
@@ -22,7 +22,7 @@ func (e *simulated) take(a *answer) {
 		clear(after)
 	}
 	for name, h := range a.resources {
-		delete(e.warming, ads.Ref{TypeURL: a.typeURL, Name: name})
+		delete(e.warming, served.Ref{TypeURL: a.typeURL, Name: name})
 		if !e.interested(a.typeURL, name) {
 			continue
 		}
@@ -52,7 +52,7 @@ func (e *simulated) activate() {
 	clusters := e.has[push.ClusterType]
 	maps.DeleteFunc(e.active, func(name string, _ bool) bool { _, ok := clusters[name]; return !ok })
 	for name, c := range clusters {
-		if !slices.ContainsFunc(c.asks, func(ref ads.Ref) bool { return e.warming[ref] }) {
+		if !slices.ContainsFunc(c.asks, func(ref served.Ref) bool { return e.warming[ref] }) {
 			e.active[name] = true
 		}
 	}
@@ -125,7 +125,7 @@ func (e *simulated) follow() {
 		e.want(typeURL, wanted[typeURL])
 	}
 	maps.DeleteFunc(e.has[push.VirtualHostType], func(name string, _ held) bool { return !e.interested(push.VirtualHostType, name) })
-	maps.DeleteFunc(e.warming, func(ref ads.Ref, _ bool) bool { return !e.wants[ref.TypeURL][ref.Name] })
+	maps.DeleteFunc(e.warming, func(ref served.Ref, _ bool) bool { return !e.wants[ref.TypeURL][ref.Name] })
 	e.askForHosts()
 	e.askForScopes()
 	if !e.asked[push.ListenerType] {

@@ -15,16 +15,16 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/pgmesh/pgmesh/discovery/push"
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // held is a resource as a simulated Envoy has it.
 type held struct {
 	version string // "" in a state of the world
 	body    []byte
-	scopes  []string  // the routes of which a listener finds the part that is for a request
-	asks    []ads.Ref // what Envoy asks for when it has taken the resource
-	leads   []string  // the clusters that requests are sent to by it
+	scopes  []string     // the routes of which a listener finds the part that is for a request
+	asks    []served.Ref // what Envoy asks for when it has taken the resource
+	leads   []string     // the clusters that requests are sent to by it
 }
 
 // read finds the name of a resource, what Envoy asks for once it has it, and where it leads.
@@ -51,7 +51,7 @@ func read(body *anypb.Any) (name string, h held) {
 
 // see notes what a part of the resource asks for, and where it leads.
 func (h *held) see(m proto.Message) {
-	ask := func(typeURL, name string) { h.asks = append(h.asks, ads.Ref{TypeURL: typeURL, Name: name}) }
+	ask := func(typeURL, name string) { h.asks = append(h.asks, served.Ref{TypeURL: typeURL, Name: name}) }
 	switch m := m.(type) {
 	case *clusterv3.Cluster:
 		if m.GetType() == clusterv3.Cluster_EDS {

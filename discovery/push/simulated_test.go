@@ -16,6 +16,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/rpc"
 )
 
@@ -53,11 +54,11 @@ type simulated struct {
 	wants   map[string]map[string]bool // by name
 	asked   map[string]bool            // on this stream
 	nonces  map[string]string
-	inbox   []*answer        // received, and neither taken nor refused yet
-	warming map[ads.Ref]bool // what has to come, if only again, before what refers to it can be used
-	scoped  bool             // it asks for scoped routes
-	active  map[string]bool  // the clusters that have come with all that they need, and so can be used
-	refused bool             // a response, on this stream
+	inbox   []*answer           // received, and neither taken nor refused yet
+	warming map[served.Ref]bool // what has to come, if only again, before what refers to it can be used
+	scoped  bool                // it asks for scoped routes
+	active  map[string]bool     // the clusters that have come with all that they need, and so can be used
+	refused bool                // a response, on this stream
 
 	received map[string]int // resources and removals, by type
 	taken    func()         // is called when it has taken a response; nil: nobody cares
@@ -81,7 +82,7 @@ func (e *simulated) connect() {
 	e.stream, err = e.proxy.open(ctx, e.conn)
 	require.NoError(e.t, err)
 	e.cancel, e.asked, e.nonces, e.inbox, e.refused, e.scoped = cancel, map[string]bool{}, map[string]string{}, nil, false, false
-	e.warming = map[ads.Ref]bool{}
+	e.warming = map[served.Ref]bool{}
 	e.ask(push.ClusterType, nil, nil)
 	for _, typeURL := range byName {
 		if len(e.wants[typeURL]) > 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/discovery/randommesh"
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // TestStreamsEndUpWithATranslationFromScratch has simulated Envoys follow a random history over real streams: some answer slowly or not at
@@ -71,7 +71,7 @@ type traveller struct {
 	*simulated
 
 	temper temper
-	view   *ads.Subscriber // of the same, from beside
+	view   *served.Subscriber // of the same, from beside
 	// lost are clusters that something leads to, and that are not there, in some state of the mesh.
 	lost map[string]bool
 }

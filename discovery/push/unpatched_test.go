@@ -13,7 +13,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/push"
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // patched is an EnvoyFilter with one patch.
@@ -31,7 +31,7 @@ func TestAPatchIsForThoseItSelectsAndWhatItPatches(t *testing.T) {
 	b := newBench()
 	b.apply(t, service+"---"+route("web", "1")+"---"+patched("slow", "CLUSTER", "{connect_timeout: 1s}"))
 	mine, other := b.proxy(t, "10.0.0.1", "shop"), b.proxy(t, "10.0.0.2", "elsewhere")
-	cluster := func(s *ads.Subscriber) *ads.Resource {
+	cluster := func(s *served.Subscriber) *served.Resource {
 		return s.Snapshot().Sets[push.ClusterType].Get("outbound|80||web.shop")
 	}
 	before, mineBefore, otherBefore := cluster(mine), mine.Snapshot().Sets, other.Snapshot().Sets

@@ -17,6 +17,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
@@ -25,12 +26,12 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // foreign serves snapshots over xDS as somebody else's server, which numbers nothing.
-func foreign(t *testing.T) (topic *ads.Topic, address string) {
+func foreign(t *testing.T) (topic *served.Topic, address string) {
 	t.Helper()
-	topic = &ads.Topic{}
+	topic = &served.Topic{}
 	g := grpc.NewServer(grpc.WaitForHandlers(true))
 	ads.NewServer(ads.Config{
-		Open: func(context.Context, *corev3.Node, bool) (*ads.Subscriber, error) { return topic.Subscribe(), nil },
+		Open: func(context.Context, *corev3.Node, bool) (*served.Subscriber, error) { return topic.Subscribe(), nil },
 	}).Register(g)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -51,8 +52,8 @@ func TestASourceFromFlags(t *testing.T) {
 	require.True(t, ok)
 	body, err := (&kinds.Resource{Kind: entry, Namespace: "a", Name: "b", Spec: kinds.SpecOf(&networking.ServiceEntry{Hosts: []string{"h"}})}).Any("1")
 	require.NoError(t, err)
-	topic.Publish(&ads.Snapshot{Revision: "1", Sets: map[string]*ads.Set{
-		entry.TypeURL(): ads.NewSet(&ads.Resource{Name: "a/b", Version: "1", Body: body}),
+	topic.Publish(&served.Snapshot{Revision: "1", Sets: map[string]*served.Set{
+		entry.TypeURL(): served.NewSet(&served.Resource{Name: "a/b", Version: "1", Body: body}),
 	}})
 
 	var s MCP
@@ -68,7 +69,7 @@ func TestASourceFromFlags(t *testing.T) {
 	batches, ended := make(chan mcp.Batch), make(chan error, 1)
 	go func() { ended <- client.Run(ctx, func(b mcp.Batch) error { batches <- b; return nil }) }()
 	require.Len(t, (<-batches).Changes, 1)
-	topic.Publish(&ads.Snapshot{Revision: "2", Sets: map[string]*ads.Set{}})
+	topic.Publish(&served.Snapshot{Revision: "2", Sets: map[string]*served.Set{}})
 	require.Eventually(t, func() bool { return len(client.Status().Held) == 1 }, 20*time.Second, time.Millisecond)
 	require.NoError(t, testutil.CollectAndCompare(sourceCollector{client}, strings.NewReader(fmt.Sprintf(`
 # HELP pgmesh_discovery_mcp_connected 1 while the stream to the MCP server is up.

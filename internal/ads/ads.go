@@ -20,6 +20,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pgmesh/pgmesh/internal/ads/served"
+	"github.com/pgmesh/pgmesh/internal/ads/wire"
 	"github.com/pgmesh/pgmesh/internal/limits"
 )
 
@@ -27,7 +29,7 @@ import (
 type Config struct {
 	// Open is called with the node of a stream's first request and whether the client speaks delta. It
 	// returns the source of the stream's snapshots. Its error ends the stream and should carry a gRPC status.
-	Open func(ctx context.Context, node *corev3.Node, incremental bool) (*Subscriber, error)
+	Open func(ctx context.Context, node *corev3.Node, incremental bool) (*served.Subscriber, error)
 
 	// Reader returns the reader that a stream's requests are counted against. Nil means the address it comes
 	// from.
@@ -118,7 +120,7 @@ type Message struct {
 	TypeURL, Revision  string
 	Resources, Removed int
 	Bytes              int
-	News               *News // the oldest change in it; nil if there is none or it is unknown
+	News               *served.News // the oldest change in it; nil if there is none or it is unknown
 }
 
 // Verdict describes a client's answer to a response.
@@ -126,7 +128,7 @@ type Verdict struct {
 	TypeURL, Revision string
 	Reason            string        // of a refusal
 	After             time.Duration // since the response was sent
-	News              *News         // as in the Message
+	News              *served.News  // as in the Message
 }
 
 // Server implements the aggregated discovery service.
@@ -181,40 +183,40 @@ func (s *Server) Shutdown() { close(s.done) }
 
 // StreamAggregatedResources serves a state-of-the-world client.
 func (s *Server) StreamAggregatedResources(g discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
-	return s.serve(g.Context(), &sotw{stream: g, identifier: s.cfg.Identifier, reader: s.reader(g.Context())})
+	return s.serve(g.Context(), wire.NewSotW(g, s.cfg.Identifier, s.reader(g.Context())))
 }
 
 // DeltaAggregatedResources serves a delta client.
 func (s *Server) DeltaAggregatedResources(g discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
-	return s.serve(g.Context(), newDelta(g, s.cfg.Identifier, s.reader(g.Context())))
+	return s.serve(g.Context(), wire.NewDelta(g, s.cfg.Identifier, s.reader(g.Context())))
 }
 
 func (s *Server) reader(ctx context.Context) *limits.Reader {
 	return &limits.Reader{Context: ctx, Memory: s.cfg.Budgets.Memory, Holder: s.cfg.Reader(ctx)}
 }
 
-func (s *Server) serve(ctx context.Context, w wire) error {
+func (s *Server) serve(ctx context.Context, form wire.Form) error {
 	if err := s.limits.arrive(ctx, s.done); err != nil {
 		return err
 	}
 	// The receiving goroutine ends with this handler, because Recv fails once the handler returns.
-	requests, failed := receive(ctx, w, s.limits.pace(func() { s.tooFast(ctx) }))
+	requests, failed := receive(ctx, form, s.limits.pace(func() { s.tooFast(ctx) }))
 	first, err := firstRequest(ctx, requests, failed, s.done)
 	if first == nil {
 		return err
 	}
-	if first.release != nil {
-		defer first.release()
+	if first.Release != nil {
+		defer first.Release()
 	}
-	if size := proto.Size(first.node); size > maxNodeSize {
+	if size := proto.Size(first.Node); size > maxNodeSize {
 		return status.Errorf(codes.ResourceExhausted, "the node has %d bytes, and may have %d: take metadata away", size, maxNodeSize)
 	}
-	view, err := s.cfg.Open(ctx, first.node, w.incremental())
+	view, err := s.cfg.Open(ctx, first.Node, form.Incremental())
 	if err != nil {
 		return err
 	}
 	defer view.Close()
-	st := newStream(ctx, s, w, view, first.node)
+	st := newStream(ctx, s, form, view, first.Node)
 	defer st.releaseMemory(true)
 	s.cfg.Observer.Opened(st)
 	defer s.cfg.Observer.Closed(st)
@@ -233,7 +235,7 @@ func (s *Server) tooFast(ctx context.Context) {
 		"client", peerOf(ctx), "requests_a_second", s.cfg.Limits.Requests)
 }
 
-func firstRequest(ctx context.Context, requests <-chan *request, failed <-chan error, done <-chan struct{}) (*request, error) {
+func firstRequest(ctx context.Context, requests <-chan *wire.Request, failed <-chan error, done <-chan struct{}) (*wire.Request, error) {
 	select {
 	case r := <-requests:
 		return r, nil

@@ -1,12 +1,15 @@
 package ads
 
-import "github.com/pgmesh/pgmesh/internal/kit/terse"
+import (
+	"github.com/pgmesh/pgmesh/internal/ads/wire"
+	"github.com/pgmesh/pgmesh/internal/kit/terse"
+)
 
 // answered handles the client's answer to the last part of a response, which answers all of it.
-func (s *Stream) answered(sub *subscription, r *request) {
+func (s *Stream) answered(sub *subscription, r *wire.Request) {
 	s.answeredOnce = true
-	if r.failure != nil {
-		sub.suspect(r.nonce)
+	if r.Failure != nil {
+		sub.suspect(r.Nonce)
 		s.refused(sub, r)
 	}
 	if sub.pending, sub.overtaken = "", 0; !sub.partRefused {
@@ -16,7 +19,7 @@ func (s *Stream) answered(sub *subscription, r *request) {
 		s.cfg.Observer.Acked(s, Verdict{TypeURL: sub.typeURL, Revision: sub.revision, After: after, News: sub.news})
 	}
 	if s.cfg.Isolate && sub.delivery != nil {
-		s.resolve(sub, sub.delivery, r.failure.GetMessage())
+		s.resolve(sub, sub.delivery, r.Failure.GetMessage())
 	}
 }
 
@@ -44,9 +47,9 @@ const maxReason = 1024
 
 func cutReason(reason string) string { return terse.Kept(reason, maxReason) }
 
-func (s *Stream) refused(sub *subscription, r *request) {
+func (s *Stream) refused(sub *subscription, r *wire.Request) {
 	s.progress.refused(sub)
-	reason := cutReason(r.failure.GetMessage())
+	reason := cutReason(r.Failure.GetMessage())
 	after := s.status.answered(sub, reason, true)
 	s.cfg.Observer.Nacked(s, Verdict{TypeURL: sub.typeURL, Revision: sub.revision, Reason: reason, After: after, News: sub.news})
 	s.cfg.Log.Warn("a client refused a response and keeps what it had",

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // What a client asks for can be put into what it is answered from before it is answered.
@@ -14,7 +15,7 @@ func TestWhoHearsWhatIsAskedCanAnswerIt(t *testing.T) {
 		cfg.Asked = func(stream *ads.Stream, typeURL string, names []string, held map[string]string) {
 			s.heard.addf("asked %s %v %v", typeURL, names, held)
 			if typeURL == endpoints {
-				stream.Subscriber().Offer(&ads.Snapshot{Revision: "r1", Sets: sets{endpoints: set("asked=1", "old=1")}})
+				stream.Subscriber().Offer(&served.Snapshot{Revision: "r1", Sets: sets{endpoints: set("asked=1", "old=1")}})
 			}
 		}
 	})

@@ -1,9 +1,10 @@
 package ads
 
 import (
-	"iter"
 	"slices"
-	"strings"
+
+	"github.com/pgmesh/pgmesh/internal/ads/served"
+	"github.com/pgmesh/pgmesh/internal/ads/wire"
 )
 
 // ownerState is what a stream knows of a type that owns resources of other types.
@@ -30,13 +31,10 @@ func (b *ownedState) ownerless() bool { return b != nil && b.to == nil }
 
 func (b *ownedState) reviews() bool { return b != nil && len(b.reviewed) > 0 }
 
-// ownerOf returns the name of a resource's owner.
-func ownerOf(name string) string { return name[:max(0, strings.LastIndexByte(name, '/'))] }
-
 // relate links a new subscription with the stream's subscriptions to owners or owned types. It does nothing
 // for state of the world, which cannot say that a single resource was added.
 func (s *Stream) relate(sub *subscription) {
-	if !s.wire.incremental() {
+	if !s.form.Incremental() {
 		return
 	}
 	for canonical, to := range s.cfg.Belongs {
@@ -65,7 +63,7 @@ func (s *subscription) link(other *subscription, belongs map[string]string) {
 	other.belongs.to = s
 	s.owns.belongings = append(s.owns.belongings, other)
 	for r := range other.have.All() { // the set as it was before the loop changes it
-		if owner := ownerOf(r.Name); !s.owns.taken[owner] {
+		if owner := served.OwnerOf(r.Name); !s.owns.taken[owner] {
 			other.lose(owner)
 		}
 	}
@@ -82,14 +80,14 @@ func (s *Stream) heldBack(sub *subscription) bool {
 
 // handleRequest notes which owners the client asks for again or drops: in both cases it has forgotten what
 // belonged to them.
-func (h *ownerState) handleRequest(sub *subscription, r *request) {
+func (h *ownerState) handleRequest(sub *subscription, r *wire.Request) {
 	if h == nil {
 		return
 	}
-	for _, name := range slices.Concat(r.unsubscribe, r.subscribe) {
+	for _, name := range slices.Concat(r.Unsubscribe, r.Subscribe) {
 		h.lose(name)
 	}
-	if slices.Contains(r.unsubscribe, "*") {
+	if slices.Contains(r.Unsubscribe, "*") {
 		for name := range h.taken {
 			if !sub.asksFor(name) {
 				h.lose(name)
@@ -109,7 +107,7 @@ func (h *ownerState) lose(name string) {
 // lose forgets what belonged to an owner.
 func (s *subscription) lose(owner string) {
 	var names []string
-	for r := range s.have.belongingTo(owner) {
+	for r := range s.have.OwnedBy(owner) {
 		names = append(names, r.Name)
 	}
 	s.change(nil, names)
@@ -130,7 +128,7 @@ func (s *subscription) losses() (names []string) {
 }
 
 // sends records the owners in the response that is being sent.
-func (h *ownerState) sends(resources []*Resource) {
+func (h *ownerState) sends(resources []*served.Resource) {
 	if h == nil {
 		return
 	}
@@ -164,7 +162,7 @@ func (b *ownedState) due() func(name string) bool {
 	}
 	last, is := "", b.isDue("")
 	return func(name string) bool {
-		if owner := ownerOf(name); owner != last {
+		if owner := served.OwnerOf(name); owner != last {
 			last, is = owner, b.isDue(owner)
 		}
 		return is
@@ -176,13 +174,13 @@ func (b *ownedState) isDue(owner string) bool {
 }
 
 // underReview lists the names, from both sets, that belong to owners under review and that the client wants.
-func (s *subscription) underReview(goal *Set) (names []string) {
+func (s *subscription) underReview(goal *served.Set) (names []string) {
 	if s.belongs == nil {
 		return nil
 	}
 	for owner := range s.belongs.reviewed {
-		for _, set := range []*Set{goal, s.have} {
-			for r := range set.belongingTo(owner) {
+		for _, set := range []*served.Set{goal, s.have} {
+			for r := range set.OwnedBy(owner) {
 				if s.wants(r.Name) {
 					names = append(names, r.Name)
 				}
@@ -190,38 +188,4 @@ func (s *subscription) underReview(goal *Set) (names []string) {
 		}
 	}
 	return names
-}
-
-// belongingTo iterates over what belongs to one owner, in the order of names.
-func (s *Set) belongingTo(owner string) iter.Seq[*Resource] {
-	return func(yield func(*Resource) bool) {
-		if s.Len() == 0 {
-			return
-		}
-		prefix := owner + "/"
-		for _, page := range s.pages[s.pages.of(prefix):] {
-			for _, r := range page {
-				switch {
-				case r.Name < prefix:
-				case !strings.HasPrefix(r.Name, prefix):
-					return
-				case ownerOf(r.Name) == owner && !yield(r):
-					return
-				}
-			}
-		}
-	}
-}
-
-// like reports whether two sets have the same resources at the same versions.
-func (s *Set) like(other *Set) bool {
-	if s.Len() != other.Len() {
-		return false
-	}
-	for r := range s.All() {
-		if o := other.Get(r.Name); o == nil || o.Version != r.Version {
-			return false
-		}
-	}
-	return true
 }

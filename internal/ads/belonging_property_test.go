@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // In each run routes and their hosts change at random, while a client that treats them as Envoy does asks,
@@ -45,8 +46,8 @@ type hostsWalk struct {
 	rng  *rand.Rand
 
 	revision int
-	routes   *ads.Set
-	hosts    *ads.Set
+	routes   *served.Set
+	hosts    *served.Set
 
 	client *client
 	inbox  []*answer // received and not applied yet: Envoy answers as it applies
@@ -58,7 +59,7 @@ type hostsWalk struct {
 
 func (w *hostsWalk) run() {
 	w.asks, w.watches, w.versions = map[string]string{}, map[string]map[string]string{}, map[string]string{}
-	w.routes, w.hosts = ads.NewSet(), ads.NewSet()
+	w.routes, w.hosts = served.NewSet(), served.NewSet()
 	w.publish()
 	w.connect()
 	for range 40 {
@@ -121,7 +122,7 @@ func (w *hostsWalk) route() string { return []string{"a", "a/b", "c"}[w.rng.IntN
 // publish changes a route and a few hosts. Each route has one host at least that is never changed.
 func (w *hostsWalk) publish() {
 	w.revision++
-	var upserts []*ads.Resource
+	var upserts []*served.Resource
 	var removed []string
 	for range w.rng.IntN(4) {
 		upserts = append(upserts, res(w.route()+"/"+w.letter(), w.letter()))
@@ -131,9 +132,9 @@ func (w *hostsWalk) publish() {
 	case 0:
 		w.routes = w.routes.With(nil, []string{name})
 	case 1, 2:
-		w.routes = w.routes.With([]*ads.Resource{res(name, w.letter())}, nil)
+		w.routes = w.routes.With([]*served.Resource{res(name, w.letter())}, nil)
 	case 3: // a line that begins anew
-		w.hosts = ads.NewSet(slices.Collect(w.hosts.All())...)
+		w.hosts = served.NewSet(slices.Collect(w.hosts.All())...)
 	}
 	for _, name := range []string{"a", "a/b", "c"} {
 		if w.routes.Get(name) != nil {
@@ -143,7 +144,7 @@ func (w *hostsWalk) publish() {
 		for host := range w.hostsOf(name) {
 			removed = append(removed, host)
 		}
-		upserts = slices.DeleteFunc(upserts, func(r *ads.Resource) bool { return owner(r.Name) == name })
+		upserts = slices.DeleteFunc(upserts, func(r *served.Resource) bool { return owner(r.Name) == name })
 	}
 	w.hosts = w.hosts.With(upserts, removed)
 	w.s.publish(fmt.Sprintf("r%d", w.revision), sets{routes: w.routes, hosts: w.hosts})

@@ -3,6 +3,9 @@ package ads
 import (
 	"slices"
 	"strconv"
+
+	"github.com/pgmesh/pgmesh/internal/ads/served"
+	"github.com/pgmesh/pgmesh/internal/ads/wire"
 )
 
 // delivery is the content of a response until it is answered.
@@ -10,15 +13,15 @@ type delivery struct {
 	step
 
 	ends      []contents // the cumulated sizes at the end of each part
-	suspects  []*Resource
+	suspects  []*served.Resource
 	remaining []string // removals in refused parts
 }
 
 type contents struct{ resources, removed int }
 
 // endPart records the size of a part.
-func (d *delivery) endPart(p part) {
-	end := contents{len(p.resources), len(p.removed)}
+func (d *delivery) endPart(p wire.Part) {
+	end := contents{len(p.Resources), len(p.Removed)}
 	if n := len(d.ends); n > 0 {
 		end.resources, end.removed = end.resources+d.ends[n-1].resources, end.removed+d.ends[n-1].removed
 	}
@@ -49,17 +52,17 @@ func (s *subscription) suspect(nonce string) {
 
 // singleSuspect reports whether a single resource was refused, and so alone.
 func (d *delivery) singleSuspect() bool {
-	return !slices.ContainsFunc(d.suspects, func(r *Resource) bool { return r != d.suspects[0] })
+	return !slices.ContainsFunc(d.suspects, func(r *served.Resource) bool { return r != d.suspects[0] })
 }
 
 // accepted returns the resources of an answered response that are in no refused part.
-func (d *delivery) accepted() []*Resource {
+func (d *delivery) accepted() []*served.Resource {
 	if len(d.suspects) == 0 {
 		return d.changed
 	}
-	suspects := make(map[*Resource]bool, len(d.suspects))
+	suspects := make(map[*served.Resource]bool, len(d.suspects))
 	for _, r := range d.suspects {
 		suspects[r] = true
 	}
-	return slices.DeleteFunc(slices.Clone(d.changed), func(r *Resource) bool { return suspects[r] })
+	return slices.DeleteFunc(slices.Clone(d.changed), func(r *served.Resource) bool { return suspects[r] })
 }

@@ -3,7 +3,7 @@ package ads_test
 import (
 	"testing"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 func TestDeltaReconnectSendsOnlyWhatDiffers(t *testing.T) {
@@ -42,7 +42,7 @@ func TestDeltaNames(t *testing.T) {
 	c.ack(c.expect(endpoints, "r1", "a=1").without(t, "missing"))
 
 	// What was missing appears; what nobody asked for does not.
-	line = line.With([]*ads.Resource{res("missing", "1"), res("b", "2")}, nil)
+	line = line.With([]*served.Resource{res("missing", "1"), res("b", "2")}, nil)
 	s.publish("r2", sets{endpoints: line})
 	c.ack(c.expect(endpoints, "r2", "missing=1").without(t))
 
@@ -57,7 +57,7 @@ func TestDeltaNames(t *testing.T) {
 	// No longer wanted, no longer sent.
 	c.send(ask{typeURL: endpoints, unsubscribe: []string{"a"}})
 	c.quiet()
-	line = line.With([]*ads.Resource{res("a", "2")}, nil)
+	line = line.With([]*served.Resource{res("a", "2")}, nil)
 	s.publish("r3", sets{endpoints: line})
 	c.quiet()
 
@@ -118,7 +118,7 @@ func TestDeltaWildcardAndNames(t *testing.T) {
 	// Without the wildcard the names remain.
 	c.send(ask{typeURL: clusters, unsubscribe: []string{"*"}})
 	c.quiet()
-	line = line.With([]*ads.Resource{res("a", "2"), res("b", "2"), res("c", "1")}, nil)
+	line = line.With([]*served.Resource{res("a", "2"), res("b", "2"), res("c", "1")}, nil)
 	s.publish("r2", sets{clusters: line})
 	c.ack(c.expect(clusters, "r2", "a=2").without(t))
 	c.ask(clusters, "*")
@@ -135,22 +135,22 @@ func TestDeltaEmptyFirstRequestIsTheWildcard(t *testing.T) {
 	c.ack(c.expect(clusters, "r1", "a=1", "b=1"))
 	c.ask(clusters, "a") // continues the wildcard
 	c.ack(c.expect(clusters, "r1", "a=1"))
-	s.publish("r2", sets{clusters: line.With([]*ads.Resource{res("c", "1")}, []string{"b"})})
+	s.publish("r2", sets{clusters: line.With([]*served.Resource{res("c", "1")}, []string{"b"})})
 	c.expect(clusters, "r2", "c=1").without(t, "b")
 }
 
 func TestDeltaResendsWhatAChangedResourceRefersTo(t *testing.T) {
 	t.Parallel()
-	ref := ads.Ref{TypeURL: endpoints, Name: "eds"}
+	ref := served.Ref{TypeURL: endpoints, Name: "eds"}
 	s := serve(t, nil)
 	eds := set("eds=1", "other=1")
-	s.publish("r1", sets{clusters: ads.NewSet(res("a", "1", ref)), endpoints: eds})
+	s.publish("r1", sets{clusters: served.NewSet(res("a", "1", ref)), endpoints: eds})
 	c := s.delta()
 	c.ask(endpoints, "eds", "other") // before the clusters, so that its turn has passed when they change
 	c.ack(c.expect(endpoints, "r1", "eds=1", "other=1"))
 	c.ask(clusters)
 	c.ack(c.expect(clusters, "r1", "a=1"))
-	s.publish("r2", sets{clusters: ads.NewSet(res("a", "2", ref)), endpoints: eds})
+	s.publish("r2", sets{clusters: served.NewSet(res("a", "2", ref)), endpoints: eds})
 	c.ack(c.expect(clusters, "r2", "a=2"))
 	c.ack(c.expect(endpoints, "r2", "eds=1").without(t))
 	c.quiet()

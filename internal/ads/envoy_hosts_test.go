@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
 )
 
@@ -24,13 +25,13 @@ const vhds = types + "route.v3.VirtualHost"
 type hostsMesh struct {
 	*envoyMesh
 	s   *server
-	all map[string][]*ads.Resource
+	all map[string][]*served.Resource
 }
 
 func newHostsMesh(t *testing.T, planned bool) *hostsMesh {
 	t.Helper()
 	return &hostsMesh{
-		envoyMesh: &envoyMesh{t: t, version: "1"}, all: map[string][]*ads.Resource{},
+		envoyMesh: &envoyMesh{t: t, version: "1"}, all: map[string][]*served.Resource{},
 		s: serve(t, func(cfg *ads.Config) {
 			forEnvoy(limit)(cfg)
 			cfg.Belongs = map[string]string{vhds: rds}
@@ -65,7 +66,7 @@ func (m *hostsMesh) put(typeURL, name, version string, message proto.Message) {
 }
 
 func (m *hostsMesh) remove(typeURL, name string) {
-	m.all[typeURL] = slices.DeleteFunc(m.all[typeURL], func(r *ads.Resource) bool { return r.Name == name })
+	m.all[typeURL] = slices.DeleteFunc(m.all[typeURL], func(r *served.Resource) bool { return r.Name == name })
 }
 
 func (m *hostsMesh) routesWithoutHosts(name string) {
@@ -80,7 +81,7 @@ func (m *hostsMesh) host(name, version string) {
 func (m *hostsMesh) publish(revision string) {
 	all := sets{}
 	for typeURL, resources := range m.all {
-		all[typeURL] = ads.NewSet(resources...)
+		all[typeURL] = served.NewSet(resources...)
 	}
 	m.s.publish(revision, all)
 }

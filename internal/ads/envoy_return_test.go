@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/rpc"
 	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
 	"github.com/pgmesh/pgmesh/internal/testbench/faultnet"
@@ -71,7 +72,7 @@ func TestAnEnvoyThatComesBackWhileAClusterWarmsGoesOn(t *testing.T) {
 	mesh.version = "version2"
 	after := mesh.snapshot()
 	after.Sets[eds] = before.Sets[eds]
-	s.topic.Publish(&ads.Snapshot{Revision: "version2", Sets: after.Sets, Withheld: map[string]bool{eds: true}})
+	s.topic.Publish(&served.Snapshot{Revision: "version2", Sets: after.Sets, Withheld: map[string]bool{eds: true}})
 	for began := time.Now(); e.Stat(t, "cluster_manager.warming_clusters") != 4; {
 		require.Less(t, time.Since(began), limit, "no cluster warms")
 	}
@@ -118,11 +119,11 @@ func (m *trafficMesh) routeTo(cluster string) {
 	m.t.Helper()
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, cluster) }))
 	m.t.Cleanup(backend.Close)
-	all := map[string][]*ads.Resource{}
+	all := map[string][]*served.Resource{}
 	m.version = "1"
 	m.add(all, lds, "80", m.listener("80", ""))
 	m.version = cluster
-	m.add(all, cds, cluster, m.cluster(cluster, ""), ads.Ref{TypeURL: eds, Name: cluster})
+	m.add(all, cds, cluster, m.cluster(cluster, ""), served.Ref{TypeURL: eds, Name: cluster})
 	m.add(all, eds, cluster, endpointsAt(m.t, cluster, backend.Listener.Addr().String()))
 	host := &routev3.VirtualHost{Name: "80/all", Domains: []string{"*"}, Routes: []*routev3.Route{{
 		Match:  &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}},
@@ -137,7 +138,7 @@ func (m *trafficMesh) routeTo(cluster string) {
 	}
 	next := sets{}
 	for typeURL, resources := range all {
-		next[typeURL] = ads.NewSet(resources...)
+		next[typeURL] = served.NewSet(resources...)
 	}
 	m.s.publish(cluster, next)
 }

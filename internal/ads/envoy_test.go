@@ -25,6 +25,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
 )
 
@@ -44,29 +45,29 @@ type envoyMesh struct {
 	wrong   map[string]string // how, by type
 }
 
-func (m *envoyMesh) snapshot() *ads.Snapshot {
-	all := map[string][]*ads.Resource{}
+func (m *envoyMesh) snapshot() *served.Snapshot {
+	all := map[string][]*served.Resource{}
 	for i := range 4 {
 		name, wrong := fmt.Sprintf("n%d", i), map[string]string{}
 		if i == 2 {
 			wrong = m.wrong
 		}
-		m.add(all, cds, name, m.cluster(name, wrong[cds]), ads.Ref{TypeURL: eds, Name: name})
+		m.add(all, cds, name, m.cluster(name, wrong[cds]), served.Ref{TypeURL: eds, Name: name})
 		m.add(all, eds, name, m.endpoints(name, wrong[eds]))
 		m.add(all, lds, name, m.listener(name, wrong[lds]))
 		m.add(all, rds, name, m.route(name, wrong[rds]))
 	}
-	s := &ads.Snapshot{Revision: m.version, Sets: sets{}}
+	s := &served.Snapshot{Revision: m.version, Sets: sets{}}
 	for typeURL, resources := range all {
-		s.Sets[typeURL] = ads.NewSet(resources...)
+		s.Sets[typeURL] = served.NewSet(resources...)
 	}
 	return s
 }
 
-func (m *envoyMesh) add(all map[string][]*ads.Resource, typeURL, name string, message proto.Message, refs ...ads.Ref) {
+func (m *envoyMesh) add(all map[string][]*served.Resource, typeURL, name string, message proto.Message, refs ...served.Ref) {
 	body, err := anypb.New(message)
 	require.NoError(m.t, err)
-	all[typeURL] = append(all[typeURL], &ads.Resource{Name: name, Version: m.version + m.wrong[typeURL], Body: body, Refs: refs})
+	all[typeURL] = append(all[typeURL], &served.Resource{Name: name, Version: m.version + m.wrong[typeURL], Body: body, Refs: refs})
 }
 
 func overADS() *corev3.ConfigSource {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 func TestStatesCoalesceWhileAResponseIsUnanswered(t *testing.T) {
@@ -20,7 +20,7 @@ func TestStatesCoalesceWhileAResponseIsUnanswered(t *testing.T) {
 		first := c.expect(clusters, "r0", "a=0", "b=0")
 		for i := 1; i <= 100; i++ {
 			version := fmt.Sprint(i)
-			line = line.With([]*ads.Resource{res("a", version), res("b", version)}, nil)
+			line = line.With([]*served.Resource{res("a", version), res("b", version)}, nil)
 			s.publish("r"+version, sets{clusters: line})
 		}
 		c.quiet()
@@ -62,7 +62,7 @@ func TestUnchangedContentIsNotSentAgain(t *testing.T) {
 		// A set made anew with the same content, and one that changed there and back.
 		s.publish("r3", sets{clusters: set("a=1"), listeners: set("l=2")})
 		c.quiet()
-		line = line.With([]*ads.Resource{res("a", "2")}, nil).With([]*ads.Resource{res("a", "1")}, nil)
+		line = line.With([]*served.Resource{res("a", "2")}, nil).With([]*served.Resource{res("a", "1")}, nil)
 		s.publish("r4", sets{clusters: line, listeners: set("l=2")})
 		c.quiet()
 	})
@@ -81,7 +81,7 @@ func TestRefusedContentIsNotSentAgainUntilItChanges(t *testing.T) {
 		c.quiet()
 		s.publish("r2", sets{clusters: line})
 		c.quiet()
-		s.publish("r3", sets{clusters: line.With([]*ads.Resource{res("bad", "2")}, nil)})
+		s.publish("r3", sets{clusters: line.With([]*served.Resource{res("bad", "2")}, nil)})
 		third := c.next()
 		require.Contains(t, third.resources, "bad=2")
 		c.ack(third)

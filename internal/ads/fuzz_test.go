@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // conversation is a stream whose client has said everything beforehand. It ends when the server has answered
@@ -85,10 +86,10 @@ func (deltaTalk) Send(*discoveryv3.DeltaDiscoveryResponse) error {
 	panic("responses are sent as they are encoded")
 }
 
-// served is what the clients of the fuzzer are served.
-func served(plan func(*ads.Config)) *ads.Server {
-	topic := &ads.Topic{}
-	topic.Publish(&ads.Snapshot{Revision: "r1", Sets: sets{
+// fuzzed is what the clients of the fuzzer are served.
+func fuzzed(plan func(*ads.Config)) *ads.Server {
+	topic := &served.Topic{}
+	topic.Publish(&served.Snapshot{Revision: "r1", Sets: sets{
 		clusters: set("a=1", "b=1"), endpoints: set("a=1"), listeners: set("l=1"), routes: set("r=1"), mark: set("mark=1"),
 	}})
 	cfg := ads.Config{Open: open(topic), Named: named, Identifier: "test", MostBytes: 40}
@@ -108,7 +109,7 @@ func FuzzRequests(f *testing.F) {
 		for _, plan := range []func(*ads.Config){nil, batches, makeBeforeBreak(limit)} {
 			sotw := sotwTalk{converse[discoveryv3.DiscoveryRequest, *discoveryv3.DiscoveryRequest](t.Context(), text)}
 			asked := typesOf(sotw.said)
-			require.NoError(t, served(plan).StreamAggregatedResources(sotw))
+			require.NoError(t, fuzzed(plan).StreamAggregatedResources(sotw))
 			for _, encoded := range sotw.heard {
 				r := &discoveryv3.DiscoveryResponse{}
 				require.NoError(t, proto.Unmarshal(encoded, r))
@@ -121,7 +122,7 @@ func FuzzRequests(f *testing.F) {
 			}
 			delta := deltaTalk{converse[discoveryv3.DeltaDiscoveryRequest, *discoveryv3.DeltaDiscoveryRequest](t.Context(), text)}
 			asked = typesOf(delta.said)
-			require.NoError(t, served(plan).DeltaAggregatedResources(delta))
+			require.NoError(t, fuzzed(plan).DeltaAggregatedResources(delta))
 			for _, encoded := range delta.heard {
 				r := &discoveryv3.DeltaDiscoveryResponse{}
 				require.NoError(t, proto.Unmarshal(encoded, r))

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/rpc"
 )
 
@@ -39,30 +40,30 @@ const (
 func named(typeURL string) bool { return typeURL == endpoints || typeURL == routes }
 
 // res is the resource "name" with the content "version".
-func res(name, version string, refs ...ads.Ref) *ads.Resource {
+func res(name, version string, refs ...served.Ref) *served.Resource {
 	body, err := anypb.New(wrapperspb.String(name + "=" + version))
 	if err != nil {
 		panic(err)
 	}
-	return &ads.Resource{Name: name, Version: version, Body: body, Refs: refs}
+	return &served.Resource{Name: name, Version: version, Body: body, Refs: refs}
 }
 
 // set makes a set of resources that are written "name=version".
-func set(resources ...string) *ads.Set {
-	var list []*ads.Resource
+func set(resources ...string) *served.Set {
+	var list []*served.Resource
 	for _, r := range resources {
 		name, version, _ := strings.Cut(r, "=")
 		list = append(list, res(name, version))
 	}
-	return ads.NewSet(list...)
+	return served.NewSet(list...)
 }
 
-type sets = map[string]*ads.Set
+type sets = map[string]*served.Set
 
 // server serves one topic to everybody.
 type server struct {
 	t     *testing.T
-	topic ads.Topic
+	topic served.Topic
 	ads   *ads.Server
 	conn  *grpc.ClientConn
 	heard *recorder
@@ -75,7 +76,7 @@ func serve(t *testing.T, configure func(*ads.Config)) *server {
 func serveOn(t *testing.T, g *grpc.Server, configure func(*ads.Config)) *server {
 	s := &server{t: t, heard: newRecorder()}
 	cfg := ads.Config{
-		Open:       func(context.Context, *corev3.Node, bool) (*ads.Subscriber, error) { return s.topic.Subscribe(), nil },
+		Open:       func(context.Context, *corev3.Node, bool) (*served.Subscriber, error) { return s.topic.Subscribe(), nil },
 		Named:      named,
 		Identifier: "test",
 		Observer:   s.heard,
@@ -87,9 +88,9 @@ func serveOn(t *testing.T, g *grpc.Server, configure func(*ads.Config)) *server 
 	s.ads.Register(g)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	served := make(chan struct{})
-	go func() { defer close(served); _ = g.Serve(l) }()
-	t.Cleanup(func() { g.Stop(); <-served })
+	done := make(chan struct{})
+	go func() { defer close(done); _ = g.Serve(l) }()
+	t.Cleanup(func() { g.Stop(); <-done })
 	s.conn = dial(t, l.Addr().String())
 	return s
 }
@@ -104,7 +105,7 @@ func dial(t *testing.T, address string, opts ...grpc.DialOption) *grpc.ClientCon
 
 // publish makes a state the newest, under a revision like "r1".
 func (s *server) publish(revision string, all sets) {
-	s.topic.Publish(&ads.Snapshot{Revision: revision, Sets: all})
+	s.topic.Publish(&served.Snapshot{Revision: revision, Sets: all})
 }
 
 // answer is one response, of either form.
@@ -280,6 +281,6 @@ func (r *recorder) all() []string {
 }
 
 // open serves one topic to everybody.
-func open(topic *ads.Topic) func(context.Context, *corev3.Node, bool) (*ads.Subscriber, error) {
-	return func(context.Context, *corev3.Node, bool) (*ads.Subscriber, error) { return topic.Subscribe(), nil }
+func open(topic *served.Topic) func(context.Context, *corev3.Node, bool) (*served.Subscriber, error) {
+	return func(context.Context, *corev3.Node, bool) (*served.Subscriber, error) { return topic.Subscribe(), nil }
 }

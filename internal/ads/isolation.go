@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // isolation tracks which resources of one type a client refuses, so that all others reach it.
@@ -28,17 +30,17 @@ type isolation struct {
 
 // doubt is a resource that was refused together with others.
 type doubt struct {
-	had     *Resource // the version that the client accepted before, if any
-	version string    // the only version sent since; "" if there were several
-	needed  bool      // the client needs it again, even unchanged
+	had     *served.Resource // the version that the client accepted before, if any
+	version string           // the only version sent since; "" if there were several
+	needed  bool             // the client needs it again, even unchanged
 }
 
 // refusal is a resource that was refused alone.
 type refusal struct {
 	version, reason string
 	since           time.Time
-	had             *Resource // the version that the client has, nil for none
-	owed            bool      // send `had` again: the client needs it, or may have applied another version
+	had             *served.Resource // the version that the client has, nil for none
+	owed            bool             // send `had` again: the client needs it, or may have applied another version
 }
 
 // Refused is a resource that a client refuses. The client keeps the version that it accepted last, if any,
@@ -58,10 +60,10 @@ func (s *subscription) removeAgain(names []string, whole bool) {
 		s.restate()
 		return
 	}
-	var stubs []*Resource
+	var stubs []*served.Resource
 	for _, name := range names {
 		if s.wants(name) && s.have.Get(name) == nil {
-			stubs = append(stubs, &Resource{Name: name})
+			stubs = append(stubs, &served.Resource{Name: name})
 		}
 	}
 	s.change(stubs, nil)
@@ -70,7 +72,7 @@ func (s *subscription) removeAgain(names []string, whole bool) {
 
 // unsettle records that the client may have applied an unanswered version of a resource that is refused or in
 // doubt.
-func (i *isolation) unsettle(r *Resource) {
+func (i *isolation) unsettle(r *served.Resource) {
 	if i == nil {
 		return
 	}
@@ -106,7 +108,7 @@ func (i *isolation) inDoubt() int {
 func (s *subscription) refuses() bool { return s.isolation != nil }
 
 // had returns the version that the client had accepted of a resource before it was sent another.
-func (s *subscription) had(name string, before *Set) *Resource {
+func (s *subscription) had(name string, before *served.Set) *served.Resource {
 	if f := s.isolation.refused[name]; f != nil {
 		return f.had
 	}
@@ -117,22 +119,22 @@ func (s *subscription) had(name string, before *Set) *Resource {
 }
 
 // stillWanted returns the suspects that the client still asks for, without duplicates.
-func (s *subscription) stillWanted(suspects []*Resource) []*Resource {
-	wanted := slices.DeleteFunc(slices.Clone(suspects), func(r *Resource) bool { return !s.wants(r.Name) })
-	slices.SortFunc(wanted, func(a, b *Resource) int { return strings.Compare(a.Name, b.Name) })
+func (s *subscription) stillWanted(suspects []*served.Resource) []*served.Resource {
+	wanted := slices.DeleteFunc(slices.Clone(suspects), func(r *served.Resource) bool { return !s.wants(r.Name) })
+	slices.SortFunc(wanted, func(a, b *served.Resource) int { return strings.Compare(a.Name, b.Name) })
 	return slices.Compact(wanted)
 }
 
 // allSuspect reports whether all of these were refused or in doubt already.
-func (s *subscription) allSuspect(suspects []*Resource) bool {
-	return s.isolation != nil && !slices.ContainsFunc(suspects, func(r *Resource) bool {
+func (s *subscription) allSuspect(suspects []*served.Resource) bool {
+	return s.isolation != nil && !slices.ContainsFunc(suspects, func(r *served.Resource) bool {
 		return s.isolation.refused[r.Name] == nil && !s.isolation.doubted(r.Name)
 	})
 }
 
 // isolate narrows down which suspects the client refuses. It returns true if there is only one, which is then
 // known to be refused.
-func (s *subscription) isolate(suspects []*Resource, d *delivery, reason string, whole bool) bool {
+func (s *subscription) isolate(suspects []*served.Resource, d *delivery, reason string, whole bool) bool {
 	if s.isolation == nil {
 		s.isolation = &isolation{doubts: map[string]doubt{}, refused: map[string]*refusal{}}
 	}
@@ -157,7 +159,7 @@ func (s *subscription) isolate(suspects []*Resource, d *delivery, reason string,
 }
 
 // doubt records that it is unknown which version of a resource the client has.
-func (s *subscription) doubt(r, had *Resource, needed, whole bool) {
+func (s *subscription) doubt(r, had *served.Resource, needed, whole bool) {
 	f := s.isolation.refused[r.Name]
 	d := doubt{had, r.Version, needed || f != nil && f.owed}
 	if before, is := s.isolation.doubts[r.Name]; is {
@@ -169,26 +171,26 @@ func (s *subscription) doubt(r, had *Resource, needed, whole bool) {
 	s.isolation.doubts[r.Name] = d
 	s.stateAs(r.Name, had, whole)
 	if !whole {
-		s.change([]*Resource{{Name: r.Name}}, nil)
+		s.change([]*served.Resource{{Name: r.Name}}, nil)
 	}
 }
 
 // stateAs sets what the client has of a resource that it refused. With had nil the version is unknown; for a
 // state-of-the-world client that means it has nothing.
-func (s *subscription) stateAs(name string, had *Resource, whole bool) *Resource {
+func (s *subscription) stateAs(name string, had *served.Resource, whole bool) *served.Resource {
 	switch {
 	case had == nil && whole:
 		s.change(nil, []string{name})
 		return nil
 	case had == nil:
-		had = &Resource{Name: name}
+		had = &served.Resource{Name: name}
 	}
-	s.change([]*Resource{had}, nil)
+	s.change([]*served.Resource{had}, nil)
 	return had
 }
 
 // markRefused records that a resource was refused alone.
-func (s *subscription) markRefused(r *Resource, reason string, whole bool) {
+func (s *subscription) markRefused(r *served.Resource, reason string, whole bool) {
 	i := s.isolation
 	d, had := i.doubts[r.Name], i.doubts[r.Name].had
 	delete(i.doubts, r.Name)
@@ -230,7 +232,7 @@ func (i *isolation) fail() {
 }
 
 // markAccepted records what the client has accepted.
-func (s *subscription) markAccepted(accepted []*Resource) {
+func (s *subscription) markAccepted(accepted []*served.Resource) {
 	i := s.isolation
 	if i == nil {
 		return
@@ -342,7 +344,7 @@ func (s *subscription) try(e extent, whole bool) step {
 
 // takenBack returns the references of the doubts outside a group. A state-of-the-world response has their
 // previous versions; if the client had applied the refused ones, that is a change.
-func (s *subscription) takenBack(group []string) (again []Ref) {
+func (s *subscription) takenBack(group []string) (again []served.Ref) {
 	in := make(map[string]bool, len(group))
 	for _, name := range group {
 		in[name] = true
@@ -356,7 +358,7 @@ func (s *subscription) takenBack(group []string) (again []Ref) {
 }
 
 // review clears the refusal of a resource that is gone, or that is again as the client has it.
-func (s *subscription) review(goal *Set, name string) {
+func (s *subscription) review(goal *served.Set, name string) {
 	i := s.isolation
 	if i == nil {
 		return
@@ -374,7 +376,7 @@ func (s *subscription) review(goal *Set, name string) {
 
 // standIn returns what the client should have in place of a resource that it refuses, or the resource itself.
 // A client that asks for a refused resource by name is sent it again if there is nothing else to send.
-func (s *subscription) standIn(r *Resource) *Resource {
+func (s *subscription) standIn(r *served.Resource) *served.Resource {
 	if s.isolation == nil || r == nil {
 		return r
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // In each run a mesh changes at random while a client refuses certain versions of resources, and takes of a
@@ -106,7 +107,7 @@ func (p *picky) publish(bad bool) {
 	p.revision++
 	p.sets = maps.Clone(p.sets)
 	for _, typeURL := range tasted {
-		var upserts []*ads.Resource
+		var upserts []*served.Resource
 		for range p.rng.IntN(pickiest) {
 			version := fmt.Sprint(p.rng.IntN(4))
 			if bad && p.rng.IntN(4) == 0 {
@@ -123,7 +124,7 @@ func (p *picky) publish(bad bool) {
 			next = next.With(mended(next), nil)
 		}
 		if p.rng.IntN(8) == 0 { // a line that begins anew
-			next = ads.NewSet(slices.Collect(next.All())...)
+			next = served.NewSet(slices.Collect(next.All())...)
 		}
 		p.sets[typeURL] = next
 		for _, name := range p.wanted() {
@@ -135,7 +136,7 @@ func (p *picky) publish(bad bool) {
 	p.s.publish(fmt.Sprintf("r%d", p.revision), p.sets)
 }
 
-func mended(set *ads.Set) (good []*ads.Resource) {
+func mended(set *served.Set) (good []*served.Resource) {
 	for r := range set.All() {
 		if strings.HasPrefix(r.Version, "bad") {
 			good = append(good, res(r.Name, "good"))

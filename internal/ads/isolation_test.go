@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 func isolating(cfg *ads.Config) { cfg.Isolate = true }
@@ -22,7 +23,7 @@ func TestWhatARefusalNamesIsHeldBackAndAllElseFlowsOn(t *testing.T) {
 		c.ask(clusters)
 		c.ack(c.expect(clusters, "r1", "a=1", "b=1", "c=1"))
 
-		line = line.With([]*ads.Resource{res("a", "2"), res("b", "2"), res("c", "2")}, nil)
+		line = line.With([]*served.Resource{res("a", "2"), res("b", "2"), res("c", "2")}, nil)
 		s.publish("r2", sets{clusters: line})
 		c.nack(c.expect(clusters, "r2", "a=2", "b=2", "c=2"), "Error adding/updating cluster(s) b: no such thing")
 		c.ack(c.others("r2", []string{"a=2", "c=2"}, "b=1"))
@@ -34,12 +35,12 @@ func TestWhatARefusalNamesIsHeldBackAndAllElseFlowsOn(t *testing.T) {
 		require.Contains(t, s.heard.all(), "refusing "+clusters+" +1")
 
 		// It is not sent again with what else changes, as long as it is the same.
-		line = line.With([]*ads.Resource{res("a", "3")}, nil)
+		line = line.With([]*served.Resource{res("a", "3")}, nil)
 		s.publish("r3", sets{clusters: line})
 		c.ack(c.others("r3", []string{"a=3"}, "b=1", "c=2"))
 		c.quiet()
 
-		s.publish("r4", sets{clusters: line.With([]*ads.Resource{res("b", "3")}, nil)})
+		s.publish("r4", sets{clusters: line.With([]*served.Resource{res("b", "3")}, nil)})
 		c.ack(c.others("r4", []string{"b=3"}, "a=3", "c=2"))
 		c.quiet()
 		require.Empty(t, stateOf(t, s)[clusters].Refused)
@@ -62,11 +63,11 @@ func TestWhatARefusalDoesNotNameIsFoundInHalves(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
 		s := serve(t, isolating)
-		var all []*ads.Resource
+		var all []*served.Resource
 		for i := range 64 {
 			all = append(all, res(fmt.Sprintf("n%02d", i), "1"))
 		}
-		s.publish("r1", sets{clusters: ads.NewSet(all...)})
+		s.publish("r1", sets{clusters: served.NewSet(all...)})
 		c := connect(s)
 		c.ask(clusters)
 		has, answers := map[string]bool{}, 0
@@ -123,7 +124,7 @@ func TestANewerVersionIsTriedInThePlaceOfTheOneInDoubt(t *testing.T) {
 	c := s.delta()
 	c.ask(clusters)
 	first := c.expect(clusters, "r1", "a=1", "b=1", "c=1", "d=1")
-	line = line.With([]*ads.Resource{res("b", "2")}, []string{"c"})
+	line = line.With([]*served.Resource{res("b", "2")}, []string{"c"})
 	s.publish("r2", sets{clusters: line})
 	c.nack(first, "no")
 	half := c.expect(clusters, "r2", "a=1", "b=2")
@@ -217,7 +218,7 @@ func TestWhoAsksForWhatItRefusesIsSentWhatItTookLast(t *testing.T) {
 	c := s.delta()
 	c.ask(endpoints, "a")
 	c.ack(c.expect(endpoints, "r1", "a=1"))
-	line = line.With([]*ads.Resource{res("a", "bad")}, nil)
+	line = line.With([]*served.Resource{res("a", "bad")}, nil)
 	s.publish("r2", sets{endpoints: line})
 	c.nack(c.expect(endpoints, "r2", "a=bad"), "no")
 	c.ask(endpoints, "a")

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/testbench/journal"
 )
 
@@ -69,7 +70,7 @@ func TestAFloodOfRequestsSlowsItsClientDownAndNobodyElse(t *testing.T) {
 		s.heard.await(t, "waited for "+ads.RequestLimit)
 		well.ask(clusters)
 		well.expect(clusters, "r1", "a=1")
-		s.publish("r2", sets{clusters: line.With([]*ads.Resource{res("a", "2")}, nil), endpoints: set("0=1")})
+		s.publish("r2", sets{clusters: line.With([]*served.Resource{res("a", "2")}, nil), endpoints: set("0=1")})
 		well.ask(listeners)
 		well.expect(listeners, "r2")
 	})
@@ -121,12 +122,12 @@ func TestARefusalIsKeptShort(t *testing.T) {
 }
 
 // large is a set of a megabyte.
-func large(version int) *ads.Set {
-	var all []*ads.Resource
+func large(version int) *served.Set {
+	var all []*served.Resource
 	for i := range 16 {
 		all = append(all, res(fmt.Sprintf("n%d", i), fmt.Sprint(version)+strings.Repeat("x", 32<<10)))
 	}
-	return ads.NewSet(all...)
+	return served.NewSet(all...)
 }
 
 // unreadWindow is how much a client's gRPC takes in of what the client does not read. By itself gRPC makes

@@ -1,19 +1,21 @@
 package ads
 
+import "github.com/pgmesh/pgmesh/internal/ads/wire"
+
 // A request, and what is made of it, counts against a memory budget until the client is answered: once it has
 // been updated to the target, what it said it has is forgotten.
 
 // holdMemory keeps the memory of a processed request reserved.
-func (s *Stream) holdMemory(r *request) {
-	if r.release == nil {
+func (s *Stream) holdMemory(r *wire.Request) {
+	if r.Release == nil {
 		return
 	}
-	sub := s.subscription(r.typeURL)
+	sub := s.subscription(r.TypeURL)
 	if sub == nil { // the request was refused, which ends the stream
-		r.release()
+		r.Release()
 		return
 	}
-	before, release := sub.memory, r.release // so that the closure does not keep the request
+	before, release := sub.memory, r.Release // so that the closure does not keep the request
 	sub.memory = func() {
 		if before != nil {
 			before()

@@ -11,15 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // largeMesh is one of so many services, as a sidecar sees it.
 func largeMesh(services int) (all sets, requests []*discoveryv3.DeltaDiscoveryRequest) {
-	var cs, es, rs []*ads.Resource
+	var cs, es, rs []*served.Resource
 	var names []string
 	for i := range services {
 		name := fmt.Sprintf("outbound|8080||service-%04d.namespace-%02d.svc.cluster.local", i, i%20)
-		cs = append(cs, res(name, "0123456789abcdef", ads.Ref{TypeURL: endpoints, Name: name}))
+		cs = append(cs, res(name, "0123456789abcdef", served.Ref{TypeURL: endpoints, Name: name}))
 		es = append(es, res(name, "0123456789abcdef"))
 		names = append(names, name)
 	}
@@ -29,7 +30,7 @@ func largeMesh(services int) (all sets, requests []*discoveryv3.DeltaDiscoveryRe
 	requests = []*discoveryv3.DeltaDiscoveryRequest{
 		{TypeUrl: clusters}, {TypeUrl: endpoints, ResourceNamesSubscribe: names}, {TypeUrl: listeners}, {TypeUrl: routes, ResourceNamesSubscribe: []string{"8000", "8010"}},
 	}
-	return sets{clusters: ads.NewSet(cs...), endpoints: ads.NewSet(es...), listeners: set("l=1", "m=1"), routes: ads.NewSet(rs...)}, requests
+	return sets{clusters: served.NewSet(cs...), endpoints: served.NewSet(es...), listeners: set("l=1", "m=1"), routes: served.NewSet(rs...)}, requests
 }
 
 func inUse() uint64 {
@@ -45,9 +46,9 @@ func inUse() uint64 {
 const mostOfAStream = 25_000
 
 func TestAStreamTakesLittleMemory(t *testing.T) { //nolint:paralleltest // all memory is weighed
-	topic := &ads.Topic{}
+	topic := &served.Topic{}
 	all, requests := largeMesh(1000)
-	topic.Publish(&ads.Snapshot{Revision: "r1", Sets: all})
+	topic.Publish(&served.Snapshot{Revision: "r1", Sets: all})
 	cfg := ads.Config{Open: open(topic), Named: named}
 	makeBeforeBreak(limit)(&cfg)
 	server := ads.NewServer(cfg)
@@ -64,9 +65,9 @@ func TestAStreamTakesLittleMemory(t *testing.T) { //nolint:paralleltest // all m
 
 // A change of one resource, to many clients that ask for it by name and for a thousand others.
 func BenchmarkOneChangeToManyClients(b *testing.B) {
-	topic := &ads.Topic{}
+	topic := &served.Topic{}
 	all, requests := largeMesh(1000)
-	topic.Publish(&ads.Snapshot{Revision: "r0", Sets: all})
+	topic.Publish(&served.Snapshot{Revision: "r0", Sets: all})
 	cfg := ads.Config{Open: open(topic), Named: named}
 	makeBeforeBreak(limit)(&cfg)
 	const streams = 500
@@ -78,10 +79,10 @@ func BenchmarkOneChangeToManyClients(b *testing.B) {
 	began := spent(b)
 	for i := range b.N {
 		next := sets{clusters: all[clusters], listeners: all[listeners], routes: all[routes]}
-		next[endpoints] = all[endpoints].With([]*ads.Resource{res(name, fmt.Sprint(i))}, nil)
+		next[endpoints] = all[endpoints].With([]*served.Resource{res(name, fmt.Sprint(i))}, nil)
 		all = next
 		c.received.Add(streams)
-		topic.Publish(&ads.Snapshot{Revision: fmt.Sprint("r", i+1), Sets: all})
+		topic.Publish(&served.Snapshot{Revision: fmt.Sprint("r", i+1), Sets: all})
 		c.received.Wait()
 	}
 	b.ReportMetric(float64((spent(b)-began).Nanoseconds())/float64(b.N)/streams, "cpu-ns/client")

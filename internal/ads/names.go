@@ -3,6 +3,8 @@ package ads
 import (
 	"iter"
 	"slices"
+
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // A client that asks for a thousand names usually has nearly all of these resources, and shares the set of
@@ -45,12 +47,12 @@ func (s *subscription) names() iter.Seq[string] {
 }
 
 // change updates what the client has. The names it asks for stay the same.
-func (s *subscription) change(upserts []*Resource, removed []string) {
+func (s *subscription) change(upserts []*served.Resource, removed []string) {
 	s.become(s.have.With(upserts, removed), upserts, removed)
 }
 
 // become replaces what the client has by next, which differs from it by upserts and removed.
-func (s *subscription) become(next *Set, upserts []*Resource, removed []string) {
+func (s *subscription) become(next *served.Set, upserts []*served.Resource, removed []string) {
 	before := s.have
 	s.have = next
 	if !s.namesHave {
@@ -103,13 +105,13 @@ func (s *subscription) keepNamed() {
 	if s.namesHave {
 		return
 	}
-	var kept []*Resource
+	var kept []*served.Resource
 	for name := range s.more {
 		if r := s.have.Get(name); r != nil {
 			kept = append(kept, r)
 		}
 	}
-	s.have = unlogged(nil).With(kept, nil)
+	s.have = served.None.With(kept, nil)
 }
 
 // asksForJust reports whether the client asks for exactly these names.
@@ -120,7 +122,7 @@ func (s *subscription) asksForJust(names []string) bool {
 	seen := make([]uint64, 1+s.have.Len()/64)
 	var others []string
 	for _, name := range names {
-		at, has := s.have.pages.index(name)
+		at, has := s.have.Index(name)
 		switch {
 		case s.namesHave && has:
 			if seen[at/64]&(1<<(at%64)) != 0 {

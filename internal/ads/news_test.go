@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // listener hears which news messages and answers are about.
@@ -17,8 +18,8 @@ type listener struct {
 	*recorder
 
 	mu       sync.Mutex
-	sent     []*ads.News
-	answered []*ads.News
+	sent     []*served.News
+	answered []*served.News
 }
 
 func (l *listener) Sent(s *ads.Stream, m ads.Message) {
@@ -36,7 +37,7 @@ func (l *listener) Acked(s *ads.Stream, v ads.Verdict) {
 }
 
 // told are the names of what was heard: "" for none.
-func reported(l *listener, names map[*ads.News]string, of *[]*ads.News) (all []string) {
+func reported(l *listener, names map[*served.News]string, of *[]*served.News) (all []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, n := range *of {
@@ -50,18 +51,18 @@ func TestAnAnswerIsToTheOldestNewsThatWasWaiting(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
 		heard := &listener{recorder: newRecorder()}
-		one := ads.NewSubscriber(nil)
+		one := served.NewSubscriber(nil)
 		s := serve(t, func(c *ads.Config) {
 			c.Observer = heard
-			c.Open = func(context.Context, *corev3.Node, bool) (*ads.Subscriber, error) { return one, nil }
+			c.Open = func(context.Context, *corev3.Node, bool) (*served.Subscriber, error) { return one, nil }
 			c.Plan = ads.Plan{Stages: []ads.Stage{{Types: []string{clusters}}}}
 			c.Patience = time.Hour
 		})
-		names := map[*ads.News]string{}
+		names := map[*served.News]string{}
 		offer := func(revision string, more ...string) {
-			n := &ads.News{Arrived: time.Now()}
+			n := &served.News{Arrived: time.Now()}
 			names[n] = revision
-			one.OfferNews(&ads.Snapshot{Revision: revision, Sets: sets{clusters: set(append(more, "a="+revision)...), listeners: set("l=1")}}, n)
+			one.OfferNews(&served.Snapshot{Revision: revision, Sets: sets{clusters: set(append(more, "a="+revision)...), listeners: set("l=1")}}, n)
 		}
 		offer("r1")
 		c := connect(s)

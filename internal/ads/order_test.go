@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // batches is the plan of a server whose clients take a change whole: everything, and then its mark.
@@ -121,7 +122,7 @@ func makeBeforeBreak(patience time.Duration) func(*ads.Config) {
 // routedTo is a mesh with one route, to one cluster with endpoints of the same name.
 func routedTo(cluster string) sets {
 	return sets{
-		clusters:  ads.NewSet(res(cluster, "1", ads.Ref{TypeURL: endpoints, Name: cluster})),
+		clusters:  served.NewSet(res(cluster, "1", served.Ref{TypeURL: endpoints, Name: cluster})),
 		endpoints: set(cluster + "=1"),
 		listeners: set("l-" + cluster + "=1"),
 		routes:    set("r=" + cluster),
@@ -200,7 +201,7 @@ func TestWhatIsLeftEmptyIsBrokenLast(t *testing.T) {
 		empty := res("old", "none")
 		empty.Empty = true
 		rerouted := routedTo("old")
-		rerouted[endpoints], rerouted[routes] = ads.NewSet(empty), set("r=static")
+		rerouted[endpoints], rerouted[routes] = served.NewSet(empty), set("r=static")
 		s.publish("r2", rerouted)
 
 		rds := c.expect(routes, "r2", "r=static")
@@ -220,8 +221,8 @@ func TestAChangedClusterGetsTheEndpointsThatItHadUntilTheRouteHasChanged(t *test
 		empty := res("old", "none")
 		empty.Empty = true
 		s.publish("r2", sets{
-			clusters:  ads.NewSet(res("old", "2", ads.Ref{TypeURL: endpoints, Name: "old"})),
-			endpoints: ads.NewSet(empty), listeners: set("l-old=1"), routes: set("r=static"),
+			clusters:  served.NewSet(res("old", "2", served.Ref{TypeURL: endpoints, Name: "old"})),
+			endpoints: served.NewSet(empty), listeners: set("l-old=1"), routes: set("r=static"),
 		})
 
 		c.ack(c.expect(clusters, "r2", "old=2"))

@@ -1,6 +1,10 @@
 package ads
 
-import "time"
+import (
+	"time"
+
+	"github.com/pgmesh/pgmesh/internal/ads/served"
+)
 
 // A client may not answer a response for longer than newer changes should wait. Envoy answers for clusters
 // when none is warming, which can take as long as a health check, or, for a cluster that it refuses late,
@@ -45,7 +49,7 @@ func (s *subscription) takeBack(whole bool) {
 		if whole {
 			s.stateAs(r.Name, before, whole)
 		} else {
-			s.change([]*Resource{{Name: r.Name}}, nil)
+			s.change([]*served.Resource{{Name: r.Name}}, nil)
 		}
 	}
 	if len(tried) > 0 {

@@ -3,6 +3,8 @@ package ads
 import (
 	"slices"
 	"time"
+
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // progress is how far a change has advanced along a plan.
@@ -17,7 +19,7 @@ type progress struct {
 
 // expectation is a resource that the client will ask for because of another that it was sent.
 type expectation struct {
-	ref     Ref
+	ref     served.Ref
 	because *subscription
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // In each run a mesh changes at random while a client asks, drops, accepts, refuses and reconnects at random.
@@ -97,13 +98,13 @@ func (w *walk) publish() {
 		if w.rng.IntN(2) == 0 {
 			continue
 		}
-		var upserts []*ads.Resource
+		var upserts []*served.Resource
 		for range w.rng.IntN(3) {
 			upserts = append(upserts, res(w.name(), fmt.Sprint(w.rng.IntN(4))))
 		}
 		w.sets[typeURL] = w.sets[typeURL].With(upserts, []string{w.name()})
 		if w.rng.IntN(8) == 0 { // a line that begins anew, as after a restart of the server
-			w.sets[typeURL] = ads.NewSet(slices.Collect(w.sets[typeURL].All())...)
+			w.sets[typeURL] = served.NewSet(slices.Collect(w.sets[typeURL].All())...)
 		}
 	}
 	w.sets[mark] = set(fmt.Sprintf("mark=%d", w.revision))

@@ -77,7 +77,7 @@ func (s *Stream) askedFor(because string) *subscription {
 func (s *Stream) repeatForMissing() {
 	for _, typeURL := range s.missing() {
 		sub := s.askedFor(typeURL)
-		for _, name := range namesOf(sub.have) {
+		for _, name := range sub.have.Names() {
 			sub.repeat(name)
 		}
 		s.progress.repeats = true

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // In each run routes move between clusters that come, change and go, while a client that treats them as Envoy
@@ -56,7 +56,7 @@ type routeWalk struct {
 }
 
 func (w *routeWalk) run() {
-	w.sets = sets{clusters: ads.NewSet(), endpoints: ads.NewSet(), listeners: ads.NewSet(), routes: ads.NewSet()}
+	w.sets = sets{clusters: served.NewSet(), endpoints: served.NewSet(), listeners: served.NewSet(), routes: served.NewSet()}
 	w.has, w.names = map[string]map[string]string{}, map[string]map[string]bool{endpoints: {}, routes: {}}
 	for typeURL := range w.sets {
 		w.has[typeURL] = map[string]string{}
@@ -100,7 +100,7 @@ func (w *routeWalk) publish() {
 	for _, i := range w.rng.Perm(5)[:1+w.rng.IntN(4)] {
 		some = append(some, fmt.Sprintf("c%d", i))
 	}
-	var upserts, theirs, lines, leads []*ads.Resource
+	var upserts, theirs, lines, leads []*served.Resource
 	for _, name := range some {
 		version := "1"
 		if before := w.sets[clusters].Get(name); before != nil {
@@ -109,7 +109,7 @@ func (w *routeWalk) publish() {
 		if w.rng.IntN(4) == 0 {
 			version = fmt.Sprint(w.rng.IntN(3))
 		}
-		upserts = append(upserts, res(name, version, ads.Ref{TypeURL: endpoints, Name: name}))
+		upserts = append(upserts, res(name, version, served.Ref{TypeURL: endpoints, Name: name}))
 		theirs = append(theirs, res(name, fmt.Sprint(w.rng.IntN(2))))
 	}
 	for _, i := range w.rng.Perm(3)[:1+w.rng.IntN(3)] {
@@ -117,8 +117,8 @@ func (w *routeWalk) publish() {
 		lines = append(lines, res(name, fmt.Sprint(w.rng.IntN(2))))
 		leads = append(leads, res(name, some[w.rng.IntN(len(some))]))
 	}
-	for typeURL, list := range map[string][]*ads.Resource{clusters: upserts, endpoints: theirs, listeners: lines, routes: leads} {
-		next := ads.NewSet(list...)
+	for typeURL, list := range map[string][]*served.Resource{clusters: upserts, endpoints: theirs, listeners: lines, routes: leads} {
+		next := served.NewSet(list...)
 		gone := slices.DeleteFunc(w.sets[typeURL].Changed(nil), func(name string) bool { return next.Get(name) != nil })
 		w.sets[typeURL] = w.sets[typeURL].With(list, gone)
 	}

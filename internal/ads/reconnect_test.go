@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // comeBack asks as an Envoy does that has what start has brought it: for all types, before it looks at an
@@ -80,7 +80,7 @@ func TestWhoComesBackKeepsWhatIsLeftEmptyUntilTheRouteHasChanged(t *testing.T) {
 	empty := res("old", "none")
 	empty.Empty = true
 	rerouted := routedTo("old")
-	rerouted[endpoints], rerouted[routes] = ads.NewSet(empty), set("r=static")
+	rerouted[endpoints], rerouted[routes] = served.NewSet(empty), set("r=static")
 	s.publish("r2", rerouted)
 	c := s.delta()
 	c.comeBack(clusters, endpoints, listeners, routes)
@@ -100,8 +100,8 @@ func TestWhoComesBackToAChangedClusterKeepsWhatIsLeftEmptyUntilTheRouteHasChange
 	s := serve(t, makeBeforeBreak(limit))
 	empty := res("old", "none")
 	empty.Empty = true
-	changed := res("old", "2", ads.Ref{TypeURL: endpoints, Name: "old"})
-	s.publish("r2", sets{clusters: ads.NewSet(changed), endpoints: ads.NewSet(empty), listeners: set("l-old=1"), routes: set("r=static")})
+	changed := res("old", "2", served.Ref{TypeURL: endpoints, Name: "old"})
+	s.publish("r2", sets{clusters: served.NewSet(changed), endpoints: served.NewSet(empty), listeners: set("l-old=1"), routes: set("r=static")})
 	for _, order := range [][]string{{clusters, endpoints, listeners, routes}, {endpoints, clusters, listeners, routes}} {
 		c := s.delta()
 		c.comeBack(order...)

@@ -3,6 +3,8 @@ package ads
 import (
 	"iter"
 	"slices"
+
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // refer handles a step's references. The plan waits for those that the client will ask for; those that it
@@ -19,8 +21,8 @@ func (s *Stream) refer(from *subscription, st step) {
 }
 
 // toAskFor goes through what the client will ask for because of what changed.
-func (st *step) toAskFor() iter.Seq[Ref] {
-	return func(yield func(Ref) bool) {
+func (st *step) toAskFor() iter.Seq[served.Ref] {
+	return func(yield func(served.Ref) bool) {
 		if !st.begins {
 			slices.Values(st.fresh)(yield)
 			return
@@ -37,7 +39,7 @@ func (st *step) toAskFor() iter.Seq[Ref] {
 
 // renew sends a reference of a changed resource again, if the client wants it: Envoy warms a changed cluster
 // until its endpoints come, does not ask for them, and takes no notice of those that it was sent before.
-func (s *Stream) renew(ref Ref) {
+func (s *Stream) renew(ref served.Ref) {
 	known := false
 	for _, sub := range s.subs {
 		if sub.canonical != ref.TypeURL {
@@ -54,12 +56,12 @@ func (s *Stream) renew(ref Ref) {
 // unheld returns the versions that a client has from an earlier stream, without those that must, and can, be
 // sent again.
 func (s *Stream) unheld(canonical string, held map[string]string) map[string]string {
-	s.renewed = slices.DeleteFunc(s.renewed, func(ref Ref) bool {
+	s.renewed = slices.DeleteFunc(s.renewed, func(ref served.Ref) bool {
 		if ref.TypeURL != canonical {
 			return false
 		}
-		had := Resource{Version: held[ref.Name]}
-		if !had.emptied(s.target.Sets[canonical].Get(ref.Name)) {
+		had := &served.Resource{Version: held[ref.Name]}
+		if !emptied(had, s.target.Sets[canonical].Get(ref.Name)) {
 			delete(held, ref.Name)
 		}
 		return true
@@ -68,7 +70,7 @@ func (s *Stream) unheld(canonical string, held map[string]string) map[string]str
 }
 
 // arrived reports whether the client has a referenced resource, or cannot have it because it does not exist.
-func (s *Stream) arrived(ref Ref) bool {
+func (s *Stream) arrived(ref served.Ref) bool {
 	if s.target.Sets[ref.TypeURL].Get(ref.Name) == nil {
 		return true
 	}

@@ -3,6 +3,8 @@ package ads
 import (
 	"maps"
 	"slices"
+
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // retry tracks resources that were refused alone although the client may accept them together with others, or
@@ -27,7 +29,7 @@ func (s *subscription) noteRefused(name string, anew bool) {
 	r := &s.isolation.retry
 	add(&r.refused, name, true)
 	if anew {
-		add(&r.anew, ownerOf(name), true)
+		add(&r.anew, served.OwnerOf(name), true)
 	}
 }
 
@@ -42,7 +44,7 @@ func (i *isolation) noteReason(reason string) {
 func (s *subscription) noteAccepted(name string, cleared bool) {
 	i := s.isolation
 	if s.belongs != nil && (cleared || len(i.retry.refused) > 0 && i.doubted(name)) {
-		add(&i.retry.eased, ownerOf(name), true)
+		add(&i.retry.eased, served.OwnerOf(name), true)
 	}
 }
 
@@ -52,7 +54,7 @@ func (s *subscription) noteRemoved(removed, remaining []string) {
 		return
 	}
 	for _, name := range removed {
-		add(&s.isolation.retry.eased, ownerOf(name), true)
+		add(&s.isolation.retry.eased, served.OwnerOf(name), true)
 	}
 }
 
@@ -77,10 +79,10 @@ func (s *subscription) retryRefused() {
 func (i *isolation) worthRetrying() (names []string) {
 	together := map[string]int{}
 	for name := range i.refused {
-		together[ownerOf(name)]++
+		together[served.OwnerOf(name)]++
 	}
 	for _, name := range slices.Sorted(maps.Keys(i.refused)) {
-		if owner := ownerOf(name); i.retry.eased[owner] || i.retry.anew[owner] && together[owner] > 1 {
+		if owner := served.OwnerOf(name); i.retry.eased[owner] || i.retry.anew[owner] && together[owner] > 1 {
 			names = append(names, name)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // In each run hosts swap their domains, come and go at random, and some are wrong, while a client takes a
@@ -103,12 +104,12 @@ func (w *domainsWalk) correct() {
 
 func (w *domainsWalk) publish() {
 	w.revision++
-	var all []*ads.Resource
+	var all []*served.Resource
 	for name, domain := range w.want {
 		all = append(all, res(name, domain))
 	}
 	w.log = append(w.log, fmt.Sprint("published ", w.want))
-	w.s.publish(fmt.Sprintf("r%d", w.revision), sets{routes: set("80=1"), hosts: ads.NewSet(all...)})
+	w.s.publish(fmt.Sprintf("r%d", w.revision), sets{routes: set("80=1"), hosts: served.NewSet(all...)})
 }
 
 // settle answers until the server has nothing more to say. What is asked for may be answered before the

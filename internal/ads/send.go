@@ -1,6 +1,11 @@
 package ads
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/pgmesh/pgmesh/internal/ads/served"
+	"github.com/pgmesh/pgmesh/internal/ads/wire"
+)
 
 // send sends a step. If a response is due it sends even an empty one.
 func (s *Stream) send(sub *subscription, st step, due bool) error {
@@ -11,7 +16,7 @@ func (s *Stream) send(sub *subscription, st step, due bool) error {
 	case st.empty() && !due:
 		return nil
 	case s.whole(sub):
-		resources, removed = sub.have.known(), nil
+		resources, removed = sub.have.Known(), nil
 	}
 	if s.cfg.Isolate {
 		sub.delivery = &delivery{step: st}
@@ -22,9 +27,9 @@ func (s *Stream) send(sub *subscription, st step, due bool) error {
 // sendParts sends a response, in several messages if it is large and the form allows it. The messages follow
 // one another without waiting: gRPC's flow control holds back what the client does not read, and nothing is
 // copied.
-func (s *Stream) sendParts(sub *subscription, resources []*Resource, removed []string) error {
+func (s *Stream) sendParts(sub *subscription, resources []*served.Resource, removed []string) error {
 	most := 0
-	if s.wire.incremental() {
+	if s.form.Incremental() {
 		most = s.cfg.MostBytes
 	}
 	sub.revision, sub.oldest, sub.partRefused, sub.largest = s.target.Revision, s.nonce+1, false, 0
@@ -32,17 +37,17 @@ func (s *Stream) sendParts(sub *subscription, resources []*Resource, removed []s
 	sub.releaseMemory()
 	s.moved()
 	first := true
-	for p := range parts(resources, removed, most) {
+	for p := range wire.Parts(resources, removed, most) {
 		s.nonce++
 		sub.pending = strconv.FormatUint(s.nonce, 10)
-		m := s.wire.encode(&response{
-			typeURL: sub.typeURL, revision: sub.revision, nonce: sub.pending, resources: p.resources, removed: p.removed,
+		m := s.form.Encode(&wire.Response{
+			TypeURL: sub.typeURL, Revision: sub.revision, Nonce: sub.pending, Resources: p.Resources, Removed: p.Removed,
 		})
-		reported := Message{TypeURL: sub.typeURL, Revision: sub.revision, Resources: len(p.resources), Removed: len(p.removed), Bytes: m.pieces.Len(), News: s.news}
+		reported := Message{TypeURL: sub.typeURL, Revision: sub.revision, Resources: len(p.Resources), Removed: len(p.Removed), Bytes: m.Encoded().Len(), News: s.news}
 		sub.largest = max(sub.largest, reported.Bytes)
 		s.status.sent(sub, reported, first)
 		s.cfg.Observer.Sent(s, reported)
-		if err := s.turn.whileSending(func() error { return s.wire.send(m) }); err != nil {
+		if err := s.turn.whileSending(func() error { return s.form.Send(m) }); err != nil {
 			return err
 		}
 		first = false
@@ -54,10 +59,10 @@ func (s *Stream) sendParts(sub *subscription, resources []*Resource, removed []s
 }
 
 // whole reports whether a response lists everything the client has, so that what is absent is removed.
-func (s *Stream) whole(sub *subscription) bool { return !s.wire.incremental() && !s.piecemeal(sub) }
+func (s *Stream) whole(sub *subscription) bool { return !s.form.Incremental() && !s.piecemeal(sub) }
 
 // piecemeal reports whether a state-of-the-world response covers only the resources in it. In all other
 // types, absent resources are removed.
 func (s *Stream) piecemeal(sub *subscription) bool {
-	return !s.wire.incremental() && !sub.wildcard && s.cfg.Named(sub.canonical)
+	return !s.form.Incremental() && !sub.wildcard && s.cfg.Named(sub.canonical)
 }

@@ -3,7 +3,7 @@ package ads_test
 import (
 	"testing"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 func TestSotWAbsentMeansGone(t *testing.T) {
@@ -62,17 +62,17 @@ func TestSotWNames(t *testing.T) {
 	c.ack(second, "a", "b", "missing", "nowhere")
 	c.ack(second, "b", "missing")
 	c.quiet()
-	line = line.With([]*ads.Resource{res("a", "2"), res("c", "2")}, nil)
+	line = line.With([]*served.Resource{res("a", "2"), res("c", "2")}, nil)
 	s.publish("r2", sets{endpoints: line})
 	c.quiet()
 
 	// What was missing appears; the removal of a name cannot be said.
-	line = line.With([]*ads.Resource{res("missing", "1")}, []string{"b"})
+	line = line.With([]*served.Resource{res("missing", "1")}, []string{"b"})
 	s.publish("r3", sets{endpoints: line})
 	c.ack(c.expect(endpoints, "r3", "missing=1"), "b", "missing")
 	s.publish("r4", sets{endpoints: line.With(nil, []string{"missing"})})
 	c.quiet()
-	s.publish("r5", sets{endpoints: line.With([]*ads.Resource{res("missing", "1")}, nil)})
+	s.publish("r5", sets{endpoints: line.With([]*served.Resource{res("missing", "1")}, nil)})
 	c.ack(c.expect(endpoints, "r5", "missing=1"), "b", "missing")
 
 	// Wanted once more.
@@ -88,7 +88,7 @@ func TestSotWNamesOfATypeThatMeansItsAbsences(t *testing.T) {
 	c := s.sotw()
 	c.ask(clusters, "a", "b")
 	c.ack(c.expect(clusters, "r1", "a=1", "b=1"), "a", "b")
-	line = line.With([]*ads.Resource{res("b", "2")}, nil)
+	line = line.With([]*served.Resource{res("b", "2")}, nil)
 	s.publish("r2", sets{clusters: line})
 	c.ack(c.expect(clusters, "r2", "a=1", "b=2"), "a", "b") // all of it, or a would be gone
 	s.publish("r3", sets{clusters: line.With(nil, []string{"a"})})
@@ -106,15 +106,15 @@ func TestSotWLeavingTheWildcard(t *testing.T) {
 	c.ack(first)
 	c.ack(first, "*", "a")
 	c.quiet()
-	line = line.With([]*ads.Resource{res("c", "1")}, nil)
+	line = line.With([]*served.Resource{res("c", "1")}, nil)
 	s.publish("r2", sets{clusters: line})
 	second := c.expect(clusters, "r2", "a=1", "b=1", "c=1")
 	c.ack(second, "a")
 	c.quiet()
-	s.publish("r3", sets{clusters: line.With([]*ads.Resource{res("b", "2")}, nil)})
+	s.publish("r3", sets{clusters: line.With([]*served.Resource{res("b", "2")}, nil)})
 	c.quiet()
 	c.ack(second) // nothing is wanted any more: it was named before
 	c.quiet()
-	s.publish("r4", sets{clusters: line.With([]*ads.Resource{res("a", "2")}, nil)})
+	s.publish("r4", sets{clusters: line.With([]*served.Resource{res("a", "2")}, nil)})
 	c.quiet()
 }

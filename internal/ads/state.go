@@ -3,6 +3,8 @@ package ads
 import (
 	"sync"
 	"time"
+
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // TypeState is the state of one type on one stream at one moment.
@@ -13,7 +15,7 @@ type TypeState struct {
 
 	// Has is what the client has once it has applied everything that was sent. Of resources from an earlier
 	// stream, only names and versions are known.
-	Has *Set
+	Has *served.Set
 
 	Sent     Sent   // the last response
 	Accepted Answer // the last acceptance
@@ -69,7 +71,7 @@ type record struct {
 	rejected   *Answer // nil for never, as nearly always
 
 	refused      []Refused
-	have, goal   *Set
+	have, goal   *served.Set
 	names, asked int32
 	doubts       int32
 	reach        extent
@@ -155,7 +157,7 @@ func (s *Stream) Types() []TypeState {
 	return all
 }
 
-func (s *subscription) state(newest *Snapshot) TypeState {
+func (s *subscription) state(newest *served.Snapshot) TypeState {
 	r := &s.record
 	t := TypeState{
 		TypeURL: s.typeURL, Wildcard: r.wildcard, Names: int(r.names), Has: r.have,

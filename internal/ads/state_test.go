@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // stateOf tells what the only stream of a server tells of its types.
@@ -43,7 +44,7 @@ func TestAStreamTellsWhatWasSentAndAnswered(t *testing.T) {
 		require.WithinRange(t, got.Sent.At, before, time.Now())
 		require.Greater(t, got.Sent.Bytes, len("a=1")+len("b=1"))
 
-		s.publish("r2", sets{clusters: line.With([]*ads.Resource{res("a", "2")}, nil), endpoints: set("e=1")})
+		s.publish("r2", sets{clusters: line.With([]*served.Resource{res("a", "2")}, nil), endpoints: set("e=1")})
 		c.quiet()
 		require.True(t, stateOf(t, s)[clusters].Behind, "it has not answered the response before")
 		c.ack(first)

@@ -9,14 +9,17 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+
+	"github.com/pgmesh/pgmesh/internal/ads/served"
+	"github.com/pgmesh/pgmesh/internal/ads/wire"
 )
 
 // Stream is one client's stream. Only its own goroutine uses it, except for the exported methods.
 type Stream struct {
 	cfg       *Config
 	typePlans *typePlans
-	wire      wire
-	view      *Subscriber
+	form      wire.Form
+	view      *served.Subscriber
 	node      *corev3.Node
 	peer      string
 	reader    string // its requests are counted against this reader
@@ -29,21 +32,21 @@ type Stream struct {
 	subs  []*subscription // in the order in which the client first asked
 	nonce uint64
 
-	target        *Snapshot // the snapshot that is being sent
-	news          *News     // the change that led to target, while it is being sent; nil if unknown, or for the client's first snapshot
-	progress      *progress // the plan's progress; nil while no change is under way
-	reported      *Snapshot // the target that was published last; reportedStage is its stage
+	target        *served.Snapshot // the snapshot that is being sent
+	news          *served.News     // the change that led to target, while it is being sent; nil if unknown, or for the client's first snapshot
+	progress      *progress        // the plan's progress; nil while no change is under way
+	reported      *served.Snapshot // the target that was published last; reportedStage is its stage
 	reportedStage int
 	over          *progress // a finished progress, whose timer is reused
 	wake          time.Time // the next wake-up; zero for none
 	alarm         *time.Timer
-	renewed       []Ref // references to send again, of types that the client has not asked for yet
-	reconnected   bool  // the client has resources from an earlier stream, and the plan for them has not begun
-	answeredOnce  bool  // the client has answered a response
+	renewed       []served.Ref // references to send again, of types that the client has not asked for yet
+	reconnected   bool         // the client has resources from an earlier stream, and the plan for them has not begun
+	answeredOnce  bool         // the client has answered a response
 }
 
-func newStream(ctx context.Context, on *Server, w wire, view *Subscriber, node *corev3.Node) *Stream {
-	s := &Stream{cfg: &on.cfg, typePlans: &on.typePlans, wire: w, view: view, node: node, since: time.Now(), peer: peerOf(ctx), reader: on.cfg.Reader(ctx), ctx: ctx}
+func newStream(ctx context.Context, on *Server, form wire.Form, view *served.Subscriber, node *corev3.Node) *Stream {
+	s := &Stream{cfg: &on.cfg, typePlans: &on.typePlans, form: form, view: view, node: node, since: time.Now(), peer: peerOf(ctx), reader: on.cfg.Reader(ctx), ctx: ctx}
 	s.turn.limits = on.limits
 	return s
 }
@@ -65,12 +68,12 @@ func (s *Stream) Peer() string { return s.peer }
 func (s *Stream) Since() time.Time { return s.since }
 
 // Subscriber returns the source of the stream's snapshots, as Open returned it.
-func (s *Stream) Subscriber() *Subscriber { return s.view }
+func (s *Stream) Subscriber() *served.Subscriber { return s.view }
 
 // Incremental reports whether the client speaks delta.
-func (s *Stream) Incremental() bool { return s.wire.incremental() }
+func (s *Stream) Incremental() bool { return s.form.Incremental() }
 
-func (s *Stream) run(ctx context.Context, first *request, requests <-chan *request, failed <-chan error, done <-chan struct{}) error {
+func (s *Stream) run(ctx context.Context, first *wire.Request, requests <-chan *wire.Request, failed <-chan error, done <-chan struct{}) error {
 	if err := s.handle(first); err != nil {
 		return err
 	}
@@ -115,17 +118,17 @@ const maxTypes = 1000
 const maxTypeLength = 1 << 10
 
 // handle processes a request. advance sends what it calls for.
-func (s *Stream) handle(r *request) error {
+func (s *Stream) handle(r *wire.Request) error {
 	err := s.process(r)
 	s.holdMemory(r)
 	return err
 }
 
-func (s *Stream) process(r *request) error {
-	if len(r.typeURL) > maxTypeLength {
-		return status.Errorf(codes.InvalidArgument, "a type has %d characters, and may have %d", len(r.typeURL), maxTypeLength)
+func (s *Stream) process(r *wire.Request) error {
+	if len(r.TypeURL) > maxTypeLength {
+		return status.Errorf(codes.InvalidArgument, "a type has %d characters, and may have %d", len(r.TypeURL), maxTypeLength)
 	}
-	sub := s.subscription(r.typeURL)
+	sub := s.subscription(r.TypeURL)
 	if err := s.repeats(sub, r); err != nil {
 		return err
 	}
@@ -149,10 +152,10 @@ func (s *Stream) process(r *request) error {
 }
 
 // namesAfter returns an upper bound of the stream's names after a request.
-func (s *Stream) namesAfter(sub *subscription, r *request) int {
-	names := len(r.names) + len(r.subscribe) + len(r.held)
+func (s *Stream) namesAfter(sub *subscription, r *wire.Request) int {
+	names := len(r.Names) + len(r.Subscribe) + len(r.Held)
 	for _, other := range s.subs {
-		if other != sub || s.wire.incremental() {
+		if other != sub || s.form.Incremental() {
 			names += other.named()
 		}
 	}
@@ -160,29 +163,29 @@ func (s *Stream) namesAfter(sub *subscription, r *request) int {
 }
 
 // handleUpdate processes a further request for a type.
-func (s *Stream) handleUpdate(sub *subscription, r *request) {
+func (s *Stream) handleUpdate(sub *subscription, r *wire.Request) {
 	switch {
-	case r.nonce == "":
-	case r.nonce == sub.pending:
+	case r.Nonce == "":
+	case r.Nonce == sub.pending:
 		s.answered(sub, r)
-	case r.failure != nil && sub.isPart(r.nonce):
-		sub.suspect(r.nonce)
+	case r.Failure != nil && sub.isPart(r.Nonce):
+		sub.suspect(r.Nonce)
 		s.refused(sub, r)
 	}
-	if s.wire.incremental() {
-		sub.drop(r.unsubscribe)
-		s.tellDropped(sub, r.unsubscribe)
-		sub.confirm(r.unsubscribe)
+	if s.form.Incremental() {
+		sub.drop(r.Unsubscribe)
+		s.tellDropped(sub, r.Unsubscribe)
+		sub.confirm(r.Unsubscribe)
 		s.tellAsked(sub, r)
-		sub.want(r.subscribe, true)
+		sub.want(r.Subscribe, true)
 		sub.owns.handleRequest(sub, r)
 		return
 	}
-	if r.nonce == "" {
+	if r.Nonce == "" {
 		sub.restart()
 	}
 	// The client wants what it said last, even if it had not yet seen a response that is under way.
-	s.tellDropped(sub, sub.replace(r.names))
+	s.tellDropped(sub, sub.replace(r.Names))
 }
 
 // subscription returns the subscription to a type, or nil. It searches a slice: types are few, and a map per
@@ -196,21 +199,21 @@ func (s *Stream) subscription(typeURL string) *subscription {
 	return nil
 }
 
-func (s *Stream) subscribe(r *request) {
-	sub := newSubscription(r.typeURL, s.cfg.Canonical(r.typeURL))
-	sub.typePlan, sub.outlives = s.typePlans.of(sub.canonical), s.wire.incremental() && s.cfg.Outlive(sub.canonical)
+func (s *Stream) subscribe(r *wire.Request) {
+	sub := newSubscription(r.TypeURL, s.cfg.Canonical(r.TypeURL))
+	sub.typePlan, sub.outlives = s.typePlans.of(sub.canonical), s.form.Incremental() && s.cfg.Outlive(sub.canonical)
 	if s.target != nil {
 		sub.aim(s.target)
 	}
-	names := r.names
-	if s.wire.incremental() {
-		names = r.subscribe
+	names := r.Names
+	if s.form.Incremental() {
+		names = r.Subscribe
 	}
-	sub.wildcard = len(names) == 0 && (s.wire.incremental() || !s.cfg.Named(sub.canonical))
-	if s.cfg.Asked != nil && s.wire.incremental() {
-		s.cfg.Asked(s, sub.canonical, r.subscribe, r.held) // also without names: then the client says that it has nothing
+	sub.wildcard = len(names) == 0 && (s.form.Incremental() || !s.cfg.Named(sub.canonical))
+	if s.cfg.Asked != nil && s.form.Incremental() {
+		s.cfg.Asked(s, sub.canonical, r.Subscribe, r.Held) // also without names: then the client says that it has nothing
 	}
-	sub.begin(s.unheld(sub.canonical, r.held))
+	sub.begin(s.unheld(sub.canonical, r.Held))
 	sub.want(names, false)
 	if !sub.wildcard {
 		sub.keepNamed() // ignore what the client has and does not ask for
@@ -257,7 +260,7 @@ func (s *Stream) aim() {
 		return
 	}
 	first, oldest := s.target == nil, s.news
-	if s.target, s.news = s.view.take(); first {
+	if s.target, s.news = s.view.Take(); first {
 		s.news = nil
 	} else if s.progress != nil {
 		s.news = cmp.Or(oldest, s.news)
@@ -303,9 +306,9 @@ func (s *Stream) planned() bool {
 	return false
 }
 
-func (s *Stream) tellAsked(sub *subscription, r *request) {
-	if s.cfg.Asked != nil && len(r.subscribe) > 0 {
-		s.cfg.Asked(s, sub.canonical, r.subscribe, r.held)
+func (s *Stream) tellAsked(sub *subscription, r *wire.Request) {
+	if s.cfg.Asked != nil && len(r.Subscribe) > 0 {
+		s.cfg.Asked(s, sub.canonical, r.Subscribe, r.Held)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 func TestRequestsAreHeldUntilTheFirstSnapshot(t *testing.T) {
@@ -93,7 +94,7 @@ func TestOpenDecidesWhoIsServed(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
 		s := serve(t, func(cfg *ads.Config) {
-			cfg.Open = func(_ context.Context, node *corev3.Node, incremental bool) (*ads.Subscriber, error) {
+			cfg.Open = func(_ context.Context, node *corev3.Node, incremental bool) (*served.Subscriber, error) {
 				return nil, status.Errorf(codes.PermissionDenied, "not you, %s, incremental: %t", node.GetId(), incremental)
 			}
 		})
@@ -112,11 +113,11 @@ func TestShutdownEndsStreams(t *testing.T) {
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
 		s := serve(t, nil)
 		s.publish("r1", nil)
-		served, silent := connect(s), connect(s)
-		served.ask(clusters)
-		served.expect(clusters, "r1")
+		heard, silent := connect(s), connect(s)
+		heard.ask(clusters)
+		heard.expect(clusters, "r1")
 		s.ads.Shutdown()
-		for _, c := range []*client{served, silent} {
+		for _, c := range []*client{heard, silent} {
 			_, err := c.form.recv()
 			require.Equal(t, codes.Unavailable, status.Code(err))
 		}
@@ -130,8 +131,8 @@ func TestALostClientIsForgotten(t *testing.T) {
 		closed := make(chan struct{})
 		s := serve(t, nil)
 		s2 := serve(t, func(cfg *ads.Config) {
-			cfg.Open = func(context.Context, *corev3.Node, bool) (*ads.Subscriber, error) {
-				return ads.NewSubscriber(func() { close(closed) }), nil
+			cfg.Open = func(context.Context, *corev3.Node, bool) (*served.Subscriber, error) {
+				return served.NewSubscriber(func() { close(closed) }), nil
 			}
 		})
 		s.publish("r1", nil)

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // subscription is what one stream wants, has and must still be sent of one type. There may be a thousand
@@ -14,23 +16,23 @@ type subscription struct {
 	canonical string
 	typePlan  *typePlan
 	// target is the newest set that is being sent.
-	target *Set
+	target *served.Set
 	// withheld says that nothing is known of the type yet, so nothing is sent.
 	withheld bool
 
 	more map[string]bool // names that the client asks for; if namesHave, only those it does not have
 
 	// have is what the client has once it has applied everything that was sent.
-	have *Set
+	have *served.Set
 	// base is the last set that was sent completely; nil if the next one must be compared with all of have.
-	base *Set
+	base *served.Set
 	// goal is the last set that was sent, and reach is how much of it.
-	goal *Set
+	goal *served.Set
 
 	// asked are names that need a response.
 	asked map[string]bool
 	// repeated are the asked resources that the client already has, in its version.
-	repeated map[string]*Resource
+	repeated map[string]*served.Resource
 
 	belongs *ownedState // nil if the type's resources have no owners
 	owns    *ownerState // nil if the type owns no others
@@ -42,13 +44,13 @@ type subscription struct {
 	isolation *isolation // nil while the client refuses nothing
 	delivery  *delivery  // the unanswered response, for isolation
 	// retained is what the client keeps while it refuses something that may use it.
-	retained *Set
+	retained *served.Set
 
-	pending  string // the nonce of the unanswered response's last part, or ""
-	oldest   uint64 // the nonce of its first part
-	revision string // the revision of that response
-	news     *News  // the change in that response
-	largest  int    // the bytes of its largest part
+	pending  string       // the nonce of the unanswered response's last part, or ""
+	oldest   uint64       // the nonce of its first part
+	revision string       // the revision of that response
+	news     *served.News // the change in that response
+	largest  int          // the bytes of its largest part
 
 	reach           extent
 	overtaken       uint8 // consecutive responses that were overtaken
@@ -77,17 +79,17 @@ func (s *subscription) isPart(nonce string) bool {
 }
 
 // aim sets the target.
-func (s *subscription) aim(at *Snapshot) {
+func (s *subscription) aim(at *served.Snapshot) {
 	s.target, s.withheld = at.Sets[s.canonical], at.Withheld[s.canonical]
 }
 
 // begin starts with what the client has from an earlier stream.
 func (s *subscription) begin(held map[string]string) {
-	stubs := make([]*Resource, 0, len(held))
+	stubs := make([]*served.Resource, 0, len(held))
 	for name, version := range held {
-		stubs = append(stubs, &Resource{Name: name, Version: version})
+		stubs = append(stubs, &served.Resource{Name: name, Version: version})
 	}
-	s.have = unlogged(nil).With(stubs, nil)
+	s.have = served.None.With(stubs, nil)
 }
 
 // want adds names. As the protocol demands, names that the client already has are sent again, unless their
@@ -135,14 +137,14 @@ func (s *subscription) ask(name string) {
 // repeat sends a resource again if the client has it. A resource known only by its version that has become
 // empty cannot be repeated as it was; it is sent in its turn.
 func (s *subscription) repeat(name string) {
-	if r := s.have.Get(name); r != nil && !r.emptied(s.target.Get(name)) {
+	if r := s.have.Get(name); r != nil && !emptied(r, s.target.Get(name)) {
 		add(&s.repeated, name, r)
 		s.ask(name)
 	}
 }
 
 // emptied reports whether a resource known only by its version has become empty.
-func (r *Resource) emptied(now *Resource) bool {
+func emptied(r, now *served.Resource) bool {
 	return r.Body == nil && now != nil && now.Empty && now.Version != r.Version
 }
 
@@ -208,7 +210,7 @@ func (s *subscription) replace(names []string) (gone []string) {
 // restart forgets what the client has, so that everything is sent again.
 func (s *subscription) restart() {
 	s.spellOut()
-	s.have, s.unanswered, s.pending = unlogged(nil), true, ""
+	s.have, s.unanswered, s.pending = served.None, true, ""
 	s.refusalsChanged = s.isolation != nil
 	s.isolation, s.delivery = nil, nil
 	s.reconsider()
@@ -246,11 +248,11 @@ func (s *subscription) regular(e extent) bool {
 
 // step is what must be sent to a client.
 type step struct {
-	changed []*Resource
+	changed []*served.Resource
 	removed []string
 	// fresh are references that the client will ask for; again are references that must be sent to it once
 	// more.
-	fresh, again []Ref
+	fresh, again []served.Ref
 	// begins says that the client had nothing of this type before. Then everything that the changed resources
 	// refer to is fresh, and is not listed: most clients connect while no plan is under way, and nobody reads the list.
 	begins bool
@@ -261,8 +263,8 @@ type step struct {
 	// grows is by how many resources the client's set grows.
 	grows int
 	// before is what the client had, and repeated is what it needs again.
-	before   *Set
-	repeated map[string]*Resource
+	before   *served.Set
+	repeated map[string]*served.Resource
 	// partly says that something was left out because it is not due.
 	partly bool
 }
@@ -277,7 +279,7 @@ func (s *subscription) advance(e extent) step {
 		s.isolation.tried = false
 	}
 	if s.wildcard && s.have.Len() == 0 && len(s.asked) == 0 && s.isolation == nil { // there is nothing to compare with
-		st.changed, st.begins = make([]*Resource, 0, goal.Len()), true
+		st.changed, st.begins = make([]*served.Resource, 0, goal.Len()), true
 		for r := range goal.All() {
 			if !isDue(r.Name) {
 				st.partly = true
@@ -310,15 +312,15 @@ func (s *subscription) advance(e extent) step {
 
 // beginsByName reports whether a client that has nothing asks by name for a large part of the set: then
 // iterating over the set is faster than looking up each name.
-func (s *subscription) beginsByName(goal *Set) bool {
+func (s *subscription) beginsByName(goal *served.Set) bool {
 	return !s.wildcard && s.have.Len() == 0 && s.isolation == nil && s.retained == nil && len(s.repeated) == 0 && !s.belongs.reviews() &&
 		len(s.asked) == len(s.more) && len(s.asked) > goal.Len()/8
 }
 
 // name adds what to send to a client that has nothing and asks by name.
-func (s *subscription) name(st *step, goal *Set, e extent, isDue func(name string) bool) {
+func (s *subscription) name(st *step, goal *served.Set, e extent, isDue func(name string) bool) {
 	missing := len(s.asked)
-	st.changed, st.begins = make([]*Resource, 0, min(missing, goal.Len())), true
+	st.changed, st.begins = make([]*served.Resource, 0, min(missing, goal.Len())), true
 	for r := range goal.All() {
 		if !s.asked[r.Name] {
 			continue
@@ -347,7 +349,7 @@ func (s *subscription) name(st *step, goal *Set, e extent, isDue func(name strin
 }
 
 // compare adds what to send about one name.
-func (s *subscription) compare(st *step, goal *Set, name string, e extent) {
+func (s *subscription) compare(st *step, goal *served.Set, name string, e extent) {
 	now, before, asked := s.given(goal, name, e), s.have.Get(name), s.asked[name]
 	breaks := e == everything && s.retained.Get(name) == nil
 	if goal.Get(name) == nil && before == nil && asked {
@@ -376,14 +378,14 @@ func (s *subscription) due() func(name string) bool {
 	if !s.outlives {
 		return s.belongs.due()
 	}
-	hasOwned := s.target.hasOwned()
+	hasOwned := hasOwned(s.target)
 	return func(name string) bool { return s.have.Get(name) == nil || hasOwned(name) }
 }
 
 // given returns what the client should have of a name: the goal's resource, with two exceptions. One that
 // became empty is repeated as it was until removals are allowed, and of one that it refuses the client keeps
 // what it has.
-func (s *subscription) given(goal *Set, name string, e extent) *Resource {
+func (s *subscription) given(goal *served.Set, name string, e extent) *served.Resource {
 	r, before := s.standIn(goal.Get(name)), s.repeated[name]
 	if r != nil && r.Empty && (e != everything || s.retained.Get(name) != nil) && before != nil && before.Body != nil {
 		return before
@@ -392,7 +394,7 @@ func (s *subscription) given(goal *Set, name string, e extent) *Resource {
 }
 
 // change adds a resource that the client has in another version.
-func (st *step) change(before, now *Resource) {
+func (st *step) change(before, now *served.Resource) {
 	st.changed = append(st.changed, now)
 	for _, ref := range now.Refs {
 		if before.Body == nil || slices.Contains(before.Refs, ref) { // without a body it is known by its version alone
@@ -403,7 +405,7 @@ func (st *step) change(before, now *Resource) {
 	}
 }
 
-func (s *subscription) reached(goal *Set, e extent, st step) {
+func (s *subscription) reached(goal *served.Set, e extent, st step) {
 	if e == additions && !st.held {
 		e = everything // nothing was held back
 	}
@@ -412,7 +414,7 @@ func (s *subscription) reached(goal *Set, e extent, st step) {
 	if s.belongs == nil {
 		whole = whole && s.have.Len()+st.grows == goal.Len()
 	} else {
-		whole = whole && s.wildcard && !st.partly && s.have == unlogged(s.base)
+		whole = whole && s.wildcard && !st.partly && s.have == s.base.Unlogged()
 	}
 	s.unanswered = false
 	s.asked, s.repeated = nil, nil
@@ -429,18 +431,18 @@ func (s *subscription) reached(goal *Set, e extent, st step) {
 	}
 	if !whole {
 		s.change(st.changed, st.removed)
-		whole = s.belongs != nil && s.isolation == nil && s.retained == nil && s.have.like(goal)
+		whole = s.belongs != nil && s.isolation == nil && s.retained == nil && s.have.Like(goal)
 		st.changed, st.removed = nil, nil
 	}
 	if whole {
-		s.become(unlogged(goal), st.changed, st.removed)
+		s.become(goal.Unlogged(), st.changed, st.removed)
 	}
 	s.nameHave()
 }
 
 // candidates lists, without duplicates, the names whose resource may differ between the client and a goal.
-func (s *subscription) candidates(goal *Set) []string {
-	names, exact := goal.changedSince(s.base)
+func (s *subscription) candidates(goal *served.Set) []string {
+	names, exact := goal.ChangedSince(s.base)
 	if !exact {
 		return s.everyName(goal)
 	}
@@ -453,7 +455,7 @@ func (s *subscription) candidates(goal *Set) []string {
 }
 
 // everyName lists the names that the client asks for or has.
-func (s *subscription) everyName(goal *Set) []string {
+func (s *subscription) everyName(goal *served.Set) []string {
 	names := make([]string, 0, goal.Len())
 	for r := range goal.All() {
 		if s.wants(r.Name) || s.have.Get(r.Name) != nil || s.asked[r.Name] {
@@ -480,7 +482,7 @@ func (s *subscription) everyName(goal *Set) []string {
 }
 
 // special iterates over the names to compare whatever has changed.
-func (s *subscription) special(goal *Set) iter.Seq[string] {
+func (s *subscription) special(goal *served.Set) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for name := range s.asked {
 			if !yield(name) {
@@ -501,12 +503,4 @@ func (s *subscription) special(goal *Set) iter.Seq[string] {
 			}
 		}
 	}
-}
-
-func namesOf(set *Set) []string {
-	names := make([]string, 0, set.Len())
-	for r := range set.All() {
-		names = append(names, r.Name)
-	}
-	return names
 }

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
@@ -85,7 +85,7 @@ func TestUpgradeToPgmesh(t *testing.T) {
 	f.expect(0, "ServiceEntry default/a=1", "ServiceEntry default/b=1")
 	require.Equal(t, mcp.XDS, f.client.Status().Protocol)
 	p.kill()
-	next := &source{sets: map[string]*ads.Set{}}
+	next := &source{sets: map[string]*served.Set{}}
 	next.endpoint = &endpoint{t: t, register: next.register, addr: p.addr}
 	next.commit(3, resources{entry("a", "1")})
 	next.start()

@@ -17,6 +17,7 @@ import (
 	meshv1 "istio.io/api/mesh/v1alpha1"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
@@ -25,20 +26,20 @@ import (
 // source is a server that marks the ends of batches.
 type source struct {
 	*endpoint
-	topic     ads.Topic
-	sets      map[string]*ads.Set
+	topic     served.Topic
+	sets      map[string]*served.Set
 	committed *timestamppb.Timestamp // nil: it does not tell
 }
 
 func newSource(t *testing.T) *source {
-	s := &source{sets: map[string]*ads.Set{}}
+	s := &source{sets: map[string]*served.Set{}}
 	s.endpoint = listen(t, s.register)
 	return s
 }
 
 func (s *source) register(g *grpc.Server) {
 	ads.NewServer(ads.Config{
-		Open: func(context.Context, *corev3.Node, bool) (*ads.Subscriber, error) { return s.topic.Subscribe(), nil },
+		Open: func(context.Context, *corev3.Node, bool) (*served.Subscriber, error) { return s.topic.Subscribe(), nil },
 		Plan: ads.Plan{When: mcpv1.BatchTypeURL, Stages: []ads.Stage{
 			{Part: ads.Whole, Overlap: true},
 			{Types: []string{mcpv1.BatchTypeURL}, Part: ads.Whole},
@@ -49,14 +50,14 @@ func (s *source) register(g *grpc.Server) {
 
 // commit publishes a revision that puts some resources and removes others.
 func (s *source) commit(revision int64, put []*kinds.Resource, removed ...kinds.Key) {
-	next := map[string]*ads.Set{}
+	next := map[string]*served.Set{}
 	maps.Copy(next, s.sets)
 	for _, r := range put {
 		typeURL, version := r.Kind.TypeURL(), host(r)
 		body, err := r.Any(version)
 		require.NoError(s.t, err)
-		encoded := &ads.Resource{Name: r.Key().FullName(), Version: version, Body: body}
-		next[typeURL] = next[typeURL].With([]*ads.Resource{encoded}, nil)
+		encoded := &served.Resource{Name: r.Key().FullName(), Version: version, Body: body}
+		next[typeURL] = next[typeURL].With([]*served.Resource{encoded}, nil)
 	}
 	for _, key := range removed {
 		next[key.Kind.TypeURL()] = next[key.Kind.TypeURL()].With(nil, []string{key.FullName()})
@@ -64,9 +65,9 @@ func (s *source) commit(revision int64, put []*kinds.Resource, removed ...kinds.
 	end, err := anypb.New(&mcpv1.Batch{Revision: revision, Committed: s.committed})
 	require.NoError(s.t, err)
 	name := strconv.FormatInt(revision, 10)
-	next[mcpv1.BatchTypeURL] = ads.NewSet(&ads.Resource{Name: mcpv1.BatchName, Version: name, Body: end})
+	next[mcpv1.BatchTypeURL] = served.NewSet(&served.Resource{Name: mcpv1.BatchName, Version: name, Body: end})
 	s.sets = next
-	s.topic.Publish(&ads.Snapshot{Revision: name, Sets: next})
+	s.topic.Publish(&served.Snapshot{Revision: name, Sets: next})
 }
 
 type resources = []*kinds.Resource
@@ -173,7 +174,7 @@ func TestStartingReplicaIsNotEmpty(t *testing.T) {
 		f := follow(t, s.addr, form)
 		f.expect(1, "ServiceEntry default/a=1")
 		s.kill()
-		s.topic = ads.Topic{} // it has not loaded anything yet
+		s.topic = served.Topic{} // it has not loaded anything yet
 		s.start()
 		s.commit(2, resources{entry("b", "2")})
 		f.expect(2, "ServiceEntry default/b=2")

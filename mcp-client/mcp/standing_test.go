@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
@@ -24,7 +24,7 @@ func (s *source) stand(version string, m *mcpv1.Standing) {
 	body, err := anypb.New(m)
 	require.NoError(s.t, err)
 	s.sets = maps.Clone(s.sets) // what was published does not change
-	s.sets[mcpv1.StandingTypeURL] = ads.NewSet(&ads.Resource{Name: mcpv1.StandingName, Version: version, Body: body})
+	s.sets[mcpv1.StandingTypeURL] = served.NewSet(&served.Resource{Name: mcpv1.StandingName, Version: version, Body: body})
 }
 
 func TestStandingArrivesBeforeFirstBatch(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/kit/stamp"
 	"github.com/pgmesh/pgmesh/kinds"
@@ -34,7 +34,7 @@ type Config struct {
 	// Link returns the state of the connection to the source.
 	Link func() Link
 	// News subscribes to the snapshots that this server serves.
-	News func() *ads.Subscriber
+	News func() *served.Subscriber
 	// Served waits until readers of this server are served a revision. Calls that change something wait
 	// for it before they answer, so that whoever reads after the answer finds the change.
 	Served func(context.Context, store.Revision) error
@@ -58,7 +58,7 @@ type Service struct {
 	adminv1.UnimplementedAdminServiceServer
 
 	store   *store.Store
-	news    func() *ads.Subscriber
+	news    func() *served.Subscriber
 	served  func(context.Context, store.Revision) error
 	ready   func() (about string, err error)
 	source  func() publish.Source

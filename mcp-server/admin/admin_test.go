@@ -21,7 +21,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/pgmesh/pgmesh/internal/access"
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/rpc"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
@@ -65,7 +65,7 @@ func startAPI(t *testing.T, database string) *bundle {
 	})
 	guard := caller.NewGuard(caller.Config{Insecure: true, Tokens: tokens.New(s, log)})
 	server := rpc.NewServer(grpc.ChainUnaryInterceptor(guard.Unary, access.Unary), grpc.ChainStreamInterceptor(guard.Stream, access.Stream))
-	open := func(context.Context) (*ads.Subscriber, error) { return p.Subscribe(), nil }
+	open := func(context.Context) (*served.Subscriber, error) { return p.Subscribe(), nil }
 	publish.NewServer(open, publish.Within{}, roll, log).Register(server)
 	api.Register(server)
 	go func() { ended <- server.Serve(l) }()

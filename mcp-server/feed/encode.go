@@ -1,14 +1,14 @@
 package feed
 
 import (
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/store"
 )
 
 // Encode converts a stored resource into the form that is sent to clients.
-func Encode(r *store.Resource) (*ads.Resource, error) {
+func Encode(r *store.Resource) (*served.Resource, error) {
 	spec, err := r.Key.Kind.Decode(r.Spec)
 	if err != nil {
 		return nil, err
@@ -24,13 +24,13 @@ func Encode(r *store.Resource) (*ads.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ads.NewResource(r.Key.FullName(), version, body), nil
+	return served.NewResource(r.Key.FullName(), version, body), nil
 }
 
 // encode returns a resource as it is sent; nil if it cannot be decoded, so that clients keep the last
 // good version.
-func (f *Feed) encode(r *store.Resource) *ads.Resource {
-	encoded, err := panics.Receive(func() (*ads.Resource, error) { return Encode(r) }) // one bad row must not stop the others
+func (f *Feed) encode(r *store.Resource) *served.Resource {
+	encoded, err := panics.Receive(func() (*served.Resource, error) { return Encode(r) }) // one bad row must not stop the others
 	if err != nil {
 		f.undecodable.Inc()
 		f.log.Error("a stored resource cannot be decoded; clients keep the last good state of it. Correct or delete the row",

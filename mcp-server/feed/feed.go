@@ -11,7 +11,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
@@ -104,7 +104,7 @@ func (f *Feed) load(ctx context.Context) error {
 	f.publisher.Alive()
 	f.source = publish.Source{Name: publish.Database, Mesh: mesh}
 	f.publisher.Begin(f.source)
-	all := publish.Content{Resources: map[*kinds.Kind][]*ads.Resource{}, Kept: map[*kinds.Kind][]string{}, Secrets: true}
+	all := publish.Content{Resources: map[*kinds.Kind][]*served.Resource{}, Kept: map[*kinds.Kind][]string{}, Secrets: true}
 	resources := 0
 	at, err := f.store.SnapshotWithSecrets(ctx, func(r *store.Resource) error {
 		resources++
@@ -137,7 +137,7 @@ func (f *Feed) load(ctx context.Context) error {
 
 // apply publishes a batch, or keeps it pending until the revision of its newest secrets has come.
 func (f *Feed) apply(b store.Batch) error {
-	c := publish.Changes{Upserts: map[*kinds.Kind][]*ads.Resource{}, Removed: map[*kinds.Kind][]string{}, Committed: b.Time}
+	c := publish.Changes{Upserts: map[*kinds.Kind][]*served.Resource{}, Removed: map[*kinds.Kind][]string{}, Committed: b.Time}
 	for _, change := range b.Changes {
 		k := change.Key.Kind
 		if change.After == nil {

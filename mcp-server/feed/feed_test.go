@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/mcp-server/feed"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
@@ -31,7 +31,7 @@ const (
 type bundle struct {
 	t         *testing.T
 	publisher *publish.Publisher
-	news      *ads.Subscriber
+	news      *served.Subscriber
 	conn      *pgx.Conn
 }
 
@@ -74,7 +74,7 @@ func (b *bundle) write(name, host string) {
 }
 
 // at waits for the snapshot of a revision.
-func (b *bundle) at(revision int64) *ads.Snapshot {
+func (b *bundle) at(revision int64) *served.Snapshot {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), 10*time.Second)
 	defer cancel()

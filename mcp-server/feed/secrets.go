@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
@@ -14,7 +14,7 @@ import (
 
 // EncodeSecret converts a stored secret into the form that is sent to clients. Its version is a hash of
 // the database's digests of the values, so it reveals nothing about the values.
-func EncodeSecret(s *store.Secret, keys *seal.Keys) (*ads.Resource, error) {
+func EncodeSecret(s *store.Secret, keys *seal.Keys) (*served.Resource, error) {
 	data, err := keys.Read(s.Namespace, s.Name, s.Data)
 	if err != nil {
 		return nil, err
@@ -38,12 +38,12 @@ func EncodeSecret(s *store.Secret, keys *seal.Keys) (*ads.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ads.Resource{Name: s.Key().FullName(), Version: version, Body: body}, nil
+	return &served.Resource{Name: s.Key().FullName(), Version: version, Body: body}, nil
 }
 
 // encodeSecret returns a secret as it is sent; nil if it cannot be read, so that clients keep the last
 // good version.
-func (f *Feed) encodeSecret(s *store.Secret) *ads.Resource {
+func (f *Feed) encodeSecret(s *store.Secret) *served.Resource {
 	encoded, err := EncodeSecret(s, f.keys)
 	if err != nil {
 		f.undecodable.Inc()

@@ -12,12 +12,12 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	mcp "istio.io/api/mcp/v1alpha1"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // content is the content of a collection: envelopes, by the names that sinks use.
 type content struct {
-	set *ads.Set
+	set *served.Set
 	// version changes exactly when the set does. It is the same on every server and after a restart.
 	version string
 	// revision is the snapshot's.
@@ -28,17 +28,17 @@ type content struct {
 // because many streams are sent the same set.
 type contentCache struct {
 	mu     sync.Mutex
-	cached map[weak.Pointer[ads.Set]]derived
+	cached map[weak.Pointer[served.Set]]derived
 }
 
 // derived is what is computed from a set. It must not hold the set, or that would never be freed.
 type derived struct {
 	digest  string
-	wrapped *ads.Set
+	wrapped *served.Set
 }
 
 // of returns the content of a collection in a snapshot.
-func (c *contentCache) of(in *collection, snap *ads.Snapshot) (content, error) {
+func (c *contentCache) of(in *collection, snap *served.Snapshot) (content, error) {
 	set := snap.Sets[in.typeURL()]
 	if set.Len() == 0 {
 		return content{nil, in.name + "/0", snap.Revision}, nil
@@ -53,7 +53,7 @@ func (c *contentCache) of(in *collection, snap *ads.Snapshot) (content, error) {
 	return content{set, in.name + "/" + d.digest, snap.Revision}, nil
 }
 
-func (c *contentCache) derive(in *collection, set *ads.Set) (derived, error) {
+func (c *contentCache) derive(in *collection, set *served.Set) (derived, error) {
 	key := weak.Make(set)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,20 +69,20 @@ func (c *contentCache) derive(in *collection, set *ads.Set) (derived, error) {
 		d = derived{digest(envelope), envelope}
 	}
 	if c.cached == nil {
-		c.cached = map[weak.Pointer[ads.Set]]derived{}
+		c.cached = map[weak.Pointer[served.Set]]derived{}
 	}
 	c.cached[key] = d
 	runtime.AddCleanup(set, c.forget, key)
 	return d, nil
 }
 
-func (c *contentCache) forget(key weak.Pointer[ads.Set]) {
+func (c *contentCache) forget(key weak.Pointer[served.Set]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.cached, key)
 }
 
-func digest(set *ads.Set) string {
+func digest(set *served.Set) string {
 	h := sha256.New()
 	for r := range set.All() {
 		fmt.Fprintf(h, "%s\x00%s\x00", r.Name, r.Version)
@@ -92,14 +92,14 @@ func digest(set *ads.Set) string {
 
 // wrapBare wraps the first resource of a bare kind into an envelope, with the name that sinks use. A mesh
 // has at most one.
-func wrapBare(set *ads.Set, name string) (*ads.Set, error) {
+func wrapBare(set *served.Set, name string) (*served.Set, error) {
 	for r := range set.All() {
 		envelope := &mcp.Resource{Metadata: &mcp.Metadata{Name: name, Version: r.Version}, Body: r.Body}
 		body := &anypb.Any{}
 		if err := anypb.MarshalFrom(body, envelope, proto.MarshalOptions{Deterministic: true}); err != nil {
 			return nil, fmt.Errorf("encode %s for MCP: %w", name, err)
 		}
-		return ads.NewSet(&ads.Resource{Name: name, Version: r.Version, Body: body}), nil
+		return served.NewSet(&served.Resource{Name: name, Version: r.Version, Body: body}), nil
 	}
 	return nil, nil
 }

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	mcp "istio.io/api/mcp/v1alpha1"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/limits"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/clients"
@@ -46,9 +46,9 @@ const scriptLimit = 500
 // play is a sink and a source, between which a fuzzer decides what happens.
 type play struct {
 	t      *testing.T
-	topic  ads.Topic
-	view   *ads.Subscriber
-	set    *ads.Set
+	topic  served.Topic
+	view   *served.Subscriber
+	set    *served.Set
 	stream *stream
 	wire   *script
 	has    map[string]string // what the sink has
@@ -62,7 +62,7 @@ var (
 
 func newPlay(t *testing.T) *play {
 	t.Helper()
-	p := &play{t: t, has: map[string]string{}, set: ads.NewSet()}
+	p := &play{t: t, has: map[string]string{}, set: served.NewSet()}
 	p.view = p.topic.Subscribe()
 	p.publish()
 	p.reconnect()
@@ -79,12 +79,12 @@ func (p *play) reconnect() {
 }
 
 func (p *play) publish() {
-	p.topic.Publish(&ads.Snapshot{Sets: map[string]*ads.Set{played.TypeURL(): p.set}})
+	p.topic.Publish(&served.Snapshot{Sets: map[string]*served.Set{played.TypeURL(): p.set}})
 }
 
 // resource returns a resource whose size depends on its version. Some fit into no message.
-func resource(name string, version byte) *ads.Resource {
-	r := &ads.Resource{Name: "default/" + name, Version: fmt.Sprint(version)}
+func resource(name string, version byte) *served.Resource {
+	r := &served.Resource{Name: "default/" + name, Version: fmt.Sprint(version)}
 	envelope := &mcp.Resource{Metadata: &mcp.Metadata{Name: r.Name, Version: r.Version, Labels: map[string]string{
 		"pad": strings.Repeat("x", int(version)*60),
 	}}}
@@ -138,7 +138,7 @@ func (p *play) step(b byte) {
 	argument := b >> 4
 	switch b & 7 {
 	case 0, 1:
-		p.set = p.set.With([]*ads.Resource{resource(fmt.Sprint("n", argument%6), argument%5)}, nil)
+		p.set = p.set.With([]*served.Resource{resource(fmt.Sprint("n", argument%6), argument%5)}, nil)
 		p.publish()
 	case 2:
 		p.set = p.set.With(nil, []string{fmt.Sprint("default/n", argument%6)})
@@ -211,7 +211,7 @@ func FuzzRequest(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, message []byte) {
 		p := newPlay(t)
-		p.set = p.set.With([]*ads.Resource{resource("a", 1)}, nil)
+		p.set = p.set.With([]*served.Resource{resource("a", 1)}, nil)
 		p.publish()
 		var m legacyv1.RequestResources
 		if proto.Unmarshal(message, &m) != nil {

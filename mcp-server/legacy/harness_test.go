@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/rpc"
 	"github.com/pgmesh/pgmesh/internal/testbench/journal"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
@@ -86,7 +86,7 @@ func prepare(t *testing.T, database string, configure ...func(*legacy.Config)) *
 	t.Cleanup(m.store.Close)
 	m.publisher = publish.New(m.metrics)
 	cfg := legacy.Config{
-		Open:    func(context.Context) (*ads.Subscriber, error) { return m.publisher.Subscribe(), nil },
+		Open:    func(context.Context) (*served.Subscriber, error) { return m.publisher.Subscribe(), nil },
 		Clients: m.clients, Metrics: m.metrics, Log: slog.New(slog.NewTextHandler(m.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, c := range configure {

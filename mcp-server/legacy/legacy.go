@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/limits"
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mcp-server/clients"
@@ -33,9 +34,9 @@ const MaxMessage = 4 << 20
 // Config configures a Source.
 type Config struct {
 	// Open returns the snapshots for a stream. Its error ends the stream and should carry a gRPC status.
-	Open func(context.Context) (*ads.Subscriber, error)
+	Open func(context.Context) (*served.Subscriber, error)
 	// Everything returns the snapshots for sinks that are dialled.
-	Everything func() *ads.Subscriber
+	Everything func() *served.Subscriber
 	// Credentials returns the credentials to dial a sink with.
 	Credentials func(Sink) (credentials.TransportCredentials, error)
 	// Budgets are shared with all other readers. Nil means no budgets.
@@ -144,7 +145,7 @@ func (s *Source) serve(g grpc.ServerStream, service string, w wire) error {
 }
 
 // stream serves one sink until its stream ends.
-func (s *Source) stream(ctx context.Context, service, peer string, w wire, view *ads.Subscriber, requests <-chan *request, failed <-chan error) error {
+func (s *Source) stream(ctx context.Context, service, peer string, w wire, view *served.Subscriber, requests <-chan *request, failed <-chan error) error {
 	open := s.metrics.streams.WithLabelValues(service)
 	open.Inc()
 	defer open.Dec()

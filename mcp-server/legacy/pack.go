@@ -3,12 +3,12 @@ package legacy
 import (
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // item is a resource to send, or the name of one to remove.
 type item struct {
-	resource *ads.Resource
+	resource *served.Resource
 	removed  string
 }
 
@@ -50,7 +50,7 @@ func sizeOf(items []item, field protowire.Number) (size int) {
 }
 
 // allItems returns all resources of a set as items.
-func allItems(set *ads.Set) []item {
+func allItems(set *served.Set) []item {
 	items := make([]item, 0, set.Len())
 	for r := range set.All() {
 		items = append(items, item{resource: r})
@@ -60,7 +60,7 @@ func allItems(set *ads.Set) []item {
 
 // changesTo returns the items that bring a sink to a set, if it has each resource as one of the bases has
 // it. Removals come last.
-func changesTo(bases []*ads.Set, to *ads.Set) []item {
+func changesTo(bases []*served.Set, to *served.Set) []item {
 	var add, remove []item
 	for _, name := range candidates(bases, to) {
 		now := to.Get(name)
@@ -75,7 +75,7 @@ func changesTo(bases []*ads.Set, to *ads.Set) []item {
 	return append(add, remove...)
 }
 
-func candidates(bases []*ads.Set, to *ads.Set) []string {
+func candidates(bases []*served.Set, to *served.Set) []string {
 	if len(bases) == 1 {
 		return to.Changed(bases[0])
 	}
@@ -84,18 +84,18 @@ func candidates(bases []*ads.Set, to *ads.Set) []string {
 }
 
 // union returns a set with the names of all sets.
-func union(sets []*ads.Set) *ads.Set {
-	var all []*ads.Resource
+func union(sets []*served.Set) *served.Set {
+	var all []*served.Resource
 	for _, set := range sets {
 		for r := range set.All() {
 			all = append(all, r)
 		}
 	}
-	return ads.NewSet(all...)
+	return served.NewSet(all...)
 }
 
 // compare reports whether any base has a name, and whether each has it in its current version.
-func compare(bases []*ads.Set, name string, now *ads.Resource) (known, same bool) {
+func compare(bases []*served.Set, name string, now *served.Resource) (known, same bool) {
 	same = true
 	for _, base := range bases {
 		before := base.Get(name)
@@ -107,15 +107,15 @@ func compare(bases []*ads.Set, name string, now *ads.Resource) (known, same bool
 
 // withOld returns a set with some names in the version of the base: what a sink has that could not be
 // sent these. With several bases, which may disagree, the names are left out.
-func withOld(set *ads.Set, names []string, bases []*ads.Set) *ads.Set {
-	kept := map[string]*ads.Resource{}
+func withOld(set *served.Set, names []string, bases []*served.Set) *served.Set {
+	kept := map[string]*served.Resource{}
 	for _, name := range names {
 		kept[name] = nil
 		if len(bases) == 1 {
 			kept[name] = bases[0].Get(name)
 		}
 	}
-	var all []*ads.Resource
+	var all []*served.Resource
 	for r := range set.All() {
 		if before, left := kept[r.Name]; !left {
 			all = append(all, r)
@@ -123,5 +123,5 @@ func withOld(set *ads.Set, names []string, bases []*ads.Set) *ads.Set {
 			all = append(all, before)
 		}
 	}
-	return ads.NewSet(all...)
+	return served.NewSet(all...)
 }

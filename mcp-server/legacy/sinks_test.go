@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/mcp-server/legacy"
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
@@ -88,7 +88,7 @@ func dialling(t *testing.T) (*mesh, *legacy.Sinks) {
 	t.Helper()
 	var m *mesh
 	m = newMesh(t, func(cfg *legacy.Config) {
-		cfg.Everything = func() *ads.Subscriber { return m.publisher.Subscribe() }
+		cfg.Everything = func() *served.Subscriber { return m.publisher.Subscribe() }
 		cfg.Credentials = func(s legacy.Sink) (credentials.TransportCredentials, error) {
 			if s.ServerName == "forbidden" {
 				return nil, errors.New("not this one")

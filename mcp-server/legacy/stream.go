@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/kit/terse"
 	"github.com/pgmesh/pgmesh/mcp-server/clients"
 )
@@ -27,7 +27,7 @@ const (
 type stream struct {
 	source *Source
 	wire   wire
-	view   *ads.Subscriber
+	view   *served.Subscriber
 	log    *slog.Logger
 
 	watches        []*watch // in the order in which the sink first asked
@@ -40,7 +40,7 @@ type stream struct {
 	client         *clients.Client // nil before the first request
 }
 
-func newStream(s *Source, w wire, view *ads.Subscriber, log *slog.Logger, r *streamReport, reader string) *stream {
+func newStream(s *Source, w wire, view *served.Subscriber, log *slog.Logger, r *streamReport, reader string) *stream {
 	return &stream{
 		source: s, wire: w, view: view, log: log, byName: map[string]*watch{}, requestLimiter: rate.NewLimiter(requestsPerSecond, requestBurst), report: r, reader: reader,
 	}
@@ -180,7 +180,7 @@ func (s *stream) advance() error {
 }
 
 // sync sends what the sink lacks of a collection.
-func (s *stream) sync(w *watch, snap *ads.Snapshot) error {
+func (s *stream) sync(w *watch, snap *served.Snapshot) error {
 	if w.transfer != nil {
 		return s.continueTransfer(w)
 	}
@@ -210,7 +210,7 @@ func (s *stream) sendAll(w *watch, c content) error {
 		return s.send(w, r, len(items))
 	}
 	if w.incremental { // it takes changes, so the whole may come in parts
-		return s.startTransfer(w, &transfer{from: []*ads.Set{nil}, to: c, items: items})
+		return s.startTransfer(w, &transfer{from: []*served.Set{nil}, to: c, items: items})
 	}
 	w.markDone(c)
 	s.withhold(w, sizeOf(items, s.wire.field()), "")
@@ -227,7 +227,7 @@ func (s *stream) startTransfer(w *watch, j *transfer) error {
 	}
 	if len(j.items) == 0 && !w.due {
 		w.markDone(j.to)
-		w.bases = []*ads.Set{withOld(j.to.set, j.tooLarge, j.from)}
+		w.bases = []*served.Set{withOld(j.to.set, j.tooLarge, j.from)}
 		return nil
 	}
 	w.markDone(j.to)

@@ -5,7 +5,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // watch is the state of one collection on one stream: what the sink asked for, has, and is still to be
@@ -21,7 +21,7 @@ type watch struct {
 	// it is the newest.
 	doneVersion string
 	// bases are sets of which the sink has one, or a mixture; empty while it is unknown what it has.
-	bases []*ads.Set
+	bases []*served.Set
 
 	pending  *pending  // the unanswered response; nil for none
 	transfer *transfer // a change that is being sent in parts; nil for none
@@ -36,7 +36,7 @@ type pending struct {
 
 // transfer is a change that is sent as items, in as many responses as it takes.
 type transfer struct {
-	from     []*ads.Set
+	from     []*served.Set
 	to       content
 	items    []item   // still to be sent
 	tooLarge []string // names of resources that are too large for any response
@@ -53,7 +53,7 @@ func (w *watch) handleRequest(r *request) {
 	w.transfer = nil
 	w.due, w.doneVersion = r.version == "", r.version
 	if len(r.held) > 0 {
-		w.bases = []*ads.Set{versionSet(r.held)}
+		w.bases = []*served.Set{versionSet(r.held)}
 		if p != nil {
 			w.bases = append(w.bases, p.content.set)
 		}
@@ -70,12 +70,12 @@ func (w *watch) setIncremental(incremental bool) {
 }
 
 // versionSet returns a set of the names and versions that a sink has from an earlier stream.
-func versionSet(held map[string]string) *ads.Set {
-	stubs := make([]*ads.Resource, 0, len(held))
+func versionSet(held map[string]string) *served.Set {
+	stubs := make([]*served.Resource, 0, len(held))
 	for name, version := range held {
-		stubs = append(stubs, &ads.Resource{Name: name, Version: version})
+		stubs = append(stubs, &served.Resource{Name: name, Version: version})
 	}
-	return ads.NewSet(stubs...)
+	return served.NewSet(stubs...)
 }
 
 // acked records that the sink accepted the pending response.
@@ -84,9 +84,9 @@ func (w *watch) acked() {
 	w.pending = nil
 	switch {
 	case p.whole:
-		w.bases = []*ads.Set{p.content.set}
+		w.bases = []*served.Set{p.content.set}
 	case len(j.items) == 0:
-		w.bases = []*ads.Set{withOld(j.to.set, j.tooLarge, j.from)}
+		w.bases = []*served.Set{withOld(j.to.set, j.tooLarge, j.from)}
 		w.transfer = nil
 	}
 }
@@ -103,7 +103,7 @@ func (w *watch) markDone(c content) { w.due, w.doneVersion = false, c.version }
 func (w *watch) plan(c content, wholes bool) *transfer {
 	from := w.bases
 	if len(from) == 0 && !wholes {
-		from = []*ads.Set{nil}
+		from = []*served.Set{nil}
 	}
 	if !w.incremental || len(from) == 0 {
 		return nil

@@ -4,13 +4,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
 // Content is the complete content of a source at one position.
 type Content struct {
-	Resources map[*kinds.Kind][]*ads.Resource
+	Resources map[*kinds.Kind][]*served.Resource
 	// Kept are the full names of resources that the source has in no state fit to serve. Clients keep the
 	// last good one.
 	Kept map[*kinds.Kind][]string
@@ -20,14 +20,14 @@ type Content struct {
 
 // Changes lead from one position to the next.
 type Changes struct {
-	Upserts map[*kinds.Kind][]*ads.Resource
+	Upserts map[*kinds.Kind][]*served.Resource
 	Removed map[*kinds.Kind][]string // full names
 	// Committed is when the last of them was committed; zero if unknown.
 	Committed time.Time
 }
 
 // removedFrom lists the names in a set that the source does not have any more.
-func (c *Content) removedFrom(set *ads.Set, kind *kinds.Kind) []string {
+func (c *Content) removedFrom(set *served.Set, kind *kinds.Kind) []string {
 	there := make(map[string]bool, len(c.Resources[kind]))
 	for _, r := range c.Resources[kind] {
 		there[r.Name] = true
@@ -52,7 +52,7 @@ func (c *Changes) Add(later Changes) {
 	}
 	c.Committed = later.Committed
 	for kind, names := range later.Removed {
-		c.Upserts[kind] = slices.DeleteFunc(c.Upserts[kind], func(r *ads.Resource) bool { return slices.Contains(names, r.Name) })
+		c.Upserts[kind] = slices.DeleteFunc(c.Upserts[kind], func(r *served.Resource) bool { return slices.Contains(names, r.Name) })
 		c.Removed[kind] = append(c.Removed[kind], names...)
 	}
 	for kind, resources := range later.Upserts {

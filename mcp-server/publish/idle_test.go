@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/rpc"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 )
@@ -29,7 +30,7 @@ type adsStream = discoveryv3.AggregatedDiscoveryService_StreamAggregatedResource
 func idle(t *testing.T, g *grpc.Server, silence time.Duration) (adsStream, *publish.Publisher) {
 	t.Helper()
 	p := publish.New(prometheus.NewRegistry())
-	open := func(context.Context) (*ads.Subscriber, error) { return p.Subscribe(), nil }
+	open := func(context.Context) (*served.Subscriber, error) { return p.Subscribe(), nil }
 	publish.NewServer(open, publish.Within{}, ads.Observers{}, nil).Register(g)
 	l := bufconn.Listen(1 << 16)
 	served := make(chan error, 1)

@@ -6,7 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/kit/stamp"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
@@ -21,12 +21,12 @@ type Position struct {
 // end returns the resource that ends the position's batch, with the commit time if that is known. Its
 // version includes the mark, so a client that has the same revision of another history still waits for
 // this one.
-func (at Position) end(committed time.Time) *ads.Set {
+func (at Position) end(committed time.Time) *served.Set {
 	body, err := anypb.New(&mcpv1.Batch{Revision: at.Revision, Committed: stamp.Of(committed)})
 	if err != nil {
 		panic(err) // a message of two numbers always encodes
 	}
-	return ads.NewSet(&ads.Resource{Name: mcpv1.BatchName, Version: at.String(), Body: body})
+	return served.NewSet(&served.Resource{Name: mcpv1.BatchName, Version: at.String(), Body: body})
 }
 
 // String returns the version of the resource that ends the batch.

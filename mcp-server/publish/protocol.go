@@ -8,6 +8,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/kinds"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
@@ -49,10 +50,10 @@ func Label(typeURL string) string {
 
 // NewServer returns a server that serves MCP over xDS, from the snapshots that open returns for the
 // caller.
-func NewServer(open func(context.Context) (*ads.Subscriber, error), within Within, observer ads.Observer, log *slog.Logger) *ads.Server {
+func NewServer(open func(context.Context) (*served.Subscriber, error), within Within, observer ads.Observer, log *slog.Logger) *ads.Server {
 	return ads.NewServer(ads.Config{
 		Limits: within.Limits, Budgets: within.Budgets, Reader: within.Reader,
-		Open:       func(ctx context.Context, _ *corev3.Node, _ bool) (*ads.Subscriber, error) { return open(ctx) },
+		Open:       func(ctx context.Context, _ *corev3.Node, _ bool) (*served.Subscriber, error) { return open(ctx) },
 		Canonical:  Canonical,
 		Plan:       batchPlan,
 		Identifier: mcpv1.Identifier + "/mcp-server",

@@ -17,25 +17,25 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/kinds"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
 // Publisher keeps a topic at its source's newest position. Its methods may be called concurrently.
 type Publisher struct {
-	topic       ads.Topic
-	withSecrets ads.Topic // the same with secrets
+	topic       served.Topic
+	withSecrets served.Topic // the same with secrets
 
 	id string
 
 	mu          sync.Mutex
-	sets        map[*kinds.Kind]*ads.Set
+	sets        map[*kinds.Kind]*served.Set
 	at          Position
-	source      Source   // the source as clients are told
-	next        Source   // the source of the content to come
-	primed      *State   // the saved state, until something is served
-	standingSet *ads.Set // the standing resource as published last
+	source      Source      // the source as clients are told
+	next        Source      // the source of the content to come
+	primed      *State      // the saved state, until something is served
+	standingSet *served.Set // the standing resource as published last
 	loaded      bool
 	lost        error
 
@@ -47,17 +47,17 @@ type Publisher struct {
 
 // New returns a publisher without content.
 func New(metrics prometheus.Registerer) *Publisher {
-	p := &Publisher{id: newID(), started: time.Now(), sets: map[*kinds.Kind]*ads.Set{}, firstResult: make(chan struct{})}
+	p := &Publisher{id: newID(), started: time.Now(), sets: map[*kinds.Kind]*served.Set{}, firstResult: make(chan struct{})}
 	p.register(metrics)
 	return p
 }
 
 // Subscribe returns the snapshots for one client, without secrets.
-func (p *Publisher) Subscribe() *ads.Subscriber { return p.topic.Subscribe() }
+func (p *Publisher) Subscribe() *served.Subscriber { return p.topic.Subscribe() }
 
 // SubscribeWithSecrets returns the snapshots with all secrets, for callers that filter them for each
 // reader. The snapshots without secrets are in them.
-func (p *Publisher) SubscribeWithSecrets() *ads.Subscriber { return p.withSecrets.Subscribe() }
+func (p *Publisher) SubscribeWithSecrets() *served.Subscriber { return p.withSecrets.Subscribe() }
 
 // Served waits until clients are served a revision or a later one.
 func (p *Publisher) Served(ctx context.Context, revision int64) error {
@@ -92,7 +92,7 @@ func (p *Publisher) Ready() (about string, err error) {
 }
 
 // Last returns the last good state of a resource; nil if there is none.
-func (p *Publisher) Last(kind *kinds.Kind, fullName string) *ads.Resource {
+func (p *Publisher) Last(kind *kinds.Kind, fullName string) *served.Resource {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.sets[kind].Get(fullName)
@@ -131,8 +131,8 @@ func (p *Publisher) Apply(c Changes, at Position) {
 	p.publish(p.sets, at, c.Committed)
 }
 
-func (p *Publisher) publish(sets map[*kinds.Kind]*ads.Set, at Position, committed time.Time) {
-	snap := &ads.Snapshot{Revision: strconv.FormatInt(at.Revision, 10), Sets: make(map[string]*ads.Set, len(sets)+2)}
+func (p *Publisher) publish(sets map[*kinds.Kind]*served.Set, at Position, committed time.Time) {
+	snap := &served.Snapshot{Revision: strconv.FormatInt(at.Revision, 10), Sets: make(map[string]*served.Set, len(sets)+2)}
 	for k, set := range sets {
 		if k != kinds.Secret {
 			snap.Sets[k.TypeURL()] = set
@@ -147,8 +147,8 @@ func (p *Publisher) publish(sets map[*kinds.Kind]*ads.Set, at Position, committe
 
 // publishBoth publishes a snapshot without secrets and with them. If the source does not know the
 // secrets, their type is withheld.
-func (p *Publisher) publishBoth(snap *ads.Snapshot, secrets *ads.Set) {
-	whole := &ads.Snapshot{Revision: snap.Revision, Sets: maps.Clone(snap.Sets), Without: snap}
+func (p *Publisher) publishBoth(snap *served.Snapshot, secrets *served.Set) {
+	whole := &served.Snapshot{Revision: snap.Revision, Sets: maps.Clone(snap.Sets), Without: snap}
 	if whole.Sets[kinds.Secret.TypeURL()] = secrets; secrets == nil {
 		whole.Withheld = map[string]bool{kinds.Secret.TypeURL(): true}
 	}
@@ -167,7 +167,7 @@ func (p *Publisher) updateSource(s Source) {
 	if s.equal(before) {
 		return
 	}
-	snap := &ads.Snapshot{Revision: current.Revision, Sets: maps.Clone(current.Sets)}
+	snap := &served.Snapshot{Revision: current.Revision, Sets: maps.Clone(current.Sets)}
 	snap.Sets[mcpv1.StandingTypeURL] = p.standing()
 	p.publishBoth(snap, p.withSecrets.Current().Sets[kinds.Secret.TypeURL()])
 }

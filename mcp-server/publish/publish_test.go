@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
@@ -29,19 +29,19 @@ func kind(name string) *kinds.Kind {
 
 // content is what a source has that has these routes, each of a name and a version.
 func content(routes ...string) publish.Content {
-	return publish.Content{Resources: map[*kinds.Kind][]*ads.Resource{virtualService: resources(routes)}}
+	return publish.Content{Resources: map[*kinds.Kind][]*served.Resource{virtualService: resources(routes)}}
 }
 
-func resources(routes []string) (all []*ads.Resource) {
+func resources(routes []string) (all []*served.Resource) {
 	for _, r := range routes {
 		name, version, _ := strings.Cut(r, "@")
-		all = append(all, &ads.Resource{Name: name, Version: version})
+		all = append(all, &served.Resource{Name: name, Version: version})
 	}
 	return all
 }
 
 // routes lists what a snapshot has.
-func routes(snap *ads.Snapshot) (all []string) {
+func routes(snap *served.Snapshot) (all []string) {
 	for r := range snap.Sets[virtualService.TypeURL()].All() {
 		all = append(all, r.Name+"@"+r.Version)
 	}
@@ -92,7 +92,7 @@ func TestUnchangedSetsAreShared(t *testing.T) {
 	require.Equal(t, "2.y", second.Sets[mcpv1.BatchTypeURL].Get(mcpv1.BatchName).Version)
 
 	p.Apply(publish.Changes{
-		Upserts: map[*kinds.Kind][]*ads.Resource{virtualService: resources([]string{"default/c@1"})},
+		Upserts: map[*kinds.Kind][]*served.Resource{virtualService: resources([]string{"default/c@1"})},
 		Removed: map[*kinds.Kind][]string{virtualService: {"default/a"}},
 	}, publish.Position{Revision: 3, Mark: "z"})
 	require.Equal(t, []string{"default/b@1", "default/c@1"}, routes(news.Snapshot()))

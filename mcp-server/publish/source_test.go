@@ -10,14 +10,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
 // standing is what clients of a snapshot are told of its source.
-func standing(t *testing.T, snap *ads.Snapshot) *mcpv1.Standing {
+func standing(t *testing.T, snap *served.Snapshot) *mcpv1.Standing {
 	t.Helper()
 	m := &mcpv1.Standing{}
 	require.NoError(t, snap.Sets[mcpv1.StandingTypeURL].Get(mcpv1.StandingName).Body.UnmarshalTo(m))
@@ -64,7 +64,7 @@ func TestClientsLearnWhenTheSourceIsLostAndBack(t *testing.T) {
 func saved(mesh string, routes ...string) *publish.State {
 	return &publish.State{
 		Mesh: mesh, At: publish.Position{Revision: 5, Mark: "s"}, AsOf: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-		Sets: map[*kinds.Kind]*ads.Set{virtualService: ads.NewSet(resources(routes)...)},
+		Sets: map[*kinds.Kind]*served.Set{virtualService: served.NewSet(resources(routes)...)},
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/kit/stamp"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
@@ -19,7 +19,7 @@ import (
 func newID() string { return rand.Text()[:16] }
 
 // standing returns the resource that tells clients about the source. It stays the same while that does.
-func (p *Publisher) standing() *ads.Set {
+func (p *Publisher) standing() *served.Set {
 	m := &mcpv1.Standing{
 		Mesh: p.source.Mesh, StaleSince: stamp.Of(p.source.Stale), Saved: p.source.Saved, Path: append([]string{p.id}, p.source.Path...),
 	}
@@ -28,7 +28,7 @@ func (p *Publisher) standing() *ads.Set {
 		panic(fmt.Sprintf("a message of strings and times always encodes: %v", err))
 	}
 	sum := sha256.Sum256(value)
-	p.standingSet = p.standingSet.With([]*ads.Resource{{
+	p.standingSet = p.standingSet.With([]*served.Resource{{
 		Name: mcpv1.StandingName, Version: hex.EncodeToString(sum[:8]),
 		Body: &anypb.Any{TypeUrl: "type.googleapis.com/" + string(m.ProtoReflect().Descriptor().FullName()), Value: value},
 	}}, nil)

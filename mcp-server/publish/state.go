@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -15,7 +15,7 @@ type State struct {
 	At   Position
 	// AsOf is when this was last known to be the newest state of the mesh.
 	AsOf time.Time
-	Sets map[*kinds.Kind]*ads.Set
+	Sets map[*kinds.Kind]*served.Set
 }
 
 // Len returns the number of resources.
@@ -33,7 +33,7 @@ func (p *Publisher) State() *State {
 	if !p.loaded {
 		return nil
 	}
-	s := &State{Mesh: p.source.Mesh, At: p.at, AsOf: p.source.Stale, Sets: map[*kinds.Kind]*ads.Set{}}
+	s := &State{Mesh: p.source.Mesh, At: p.at, AsOf: p.source.Stale, Sets: map[*kinds.Kind]*served.Set{}}
 	served := p.withSecrets.Current()
 	for _, k := range kinds.WithSecrets() {
 		if set := served.Sets[k.TypeURL()]; set != nil || k != kinds.Secret { // secrets may be unknown

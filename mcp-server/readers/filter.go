@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	mcp "istio.io/api/mcp/v1alpha1"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/selector"
 	"github.com/pgmesh/pgmesh/kinds"
@@ -102,7 +102,7 @@ func (f *filter) showsKind(k *kinds.Kind) (all, none bool) {
 
 // shows reports whether a resource is shown. Resources without a namespace need not match labels, because
 // they concern everybody.
-func (f *filter) shows(k *kinds.Kind, r *ads.Resource) bool {
+func (f *filter) shows(k *kinds.Kind, r *served.Resource) bool {
 	namespace, _, found := strings.Cut(r.Name, "/")
 	if !found {
 		namespace = ""
@@ -130,7 +130,7 @@ func (f *filter) shows(k *kinds.Kind, r *ads.Resource) bool {
 }
 
 // showsSecret reports whether a secret is shown. Rows that name kinds show no secrets.
-func (f *filter) showsSecret(r *ads.Resource) bool {
+func (f *filter) showsSecret(r *served.Resource) bool {
 	namespace, _, _ := strings.Cut(r.Name, "/")
 	if !slices.ContainsFunc(f.secrets, func(s caller.Scope) bool { return s.Namespaces == nil || slices.Contains(s.Namespaces, namespace) }) {
 		return false
@@ -142,7 +142,7 @@ func (f *filter) showsSecret(r *ads.Resource) bool {
 }
 
 // labelsOf reads the labels in a resource's envelope, without decoding its body.
-func labelsOf(r *ads.Resource) map[string]string {
+func labelsOf(r *served.Resource) map[string]string {
 	envelope := &mcp.Resource{}
 	if err := proto.Unmarshal(r.Body.GetValue(), envelope); err != nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -28,15 +28,15 @@ const warnInterval = time.Second
 
 // Views are all views of a source.
 type Views struct {
-	source func() *ads.Subscriber // with secrets
-	plain  func() *ads.Subscriber // without
+	source func() *served.Subscriber // with secrets
+	plain  func() *served.Subscriber // without
 	log    *slog.Logger
 
 	mu       sync.Mutex
 	rowsRead bool // whether the rows were read; nobody is shown anything before
 	rows     []row
 	hasRows  bool // whether there are rows, even if none could be parsed
-	newest   *ads.Snapshot
+	newest   *served.Snapshot
 	views    map[string]*view
 	members  map[*member]struct{}
 
@@ -48,12 +48,12 @@ type Views struct {
 // member is a client that uses a view.
 type member struct {
 	who  *caller.Caller
-	news *ads.Subscriber
+	news *served.Subscriber
 	view *view // nil until the rows are read
 }
 
 // New returns the views of a source, which offers snapshots with secrets and without.
-func New(source, plain func() *ads.Subscriber, log *slog.Logger, metrics prometheus.Registerer) *Views {
+func New(source, plain func() *served.Subscriber, log *slog.Logger, metrics prometheus.Registerer) *Views {
 	v := &Views{
 		source: source, plain: plain, log: log, views: map[string]*view{}, members: map[*member]struct{}{},
 		denied: prometheus.NewCounter(prometheus.CounterOpts{
@@ -80,7 +80,7 @@ func (v *Views) Run(ctx context.Context) error {
 	}
 }
 
-func (v *Views) advance(newest *ads.Snapshot) {
+func (v *Views) advance(newest *served.Snapshot) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.newest = newest
@@ -96,7 +96,7 @@ func (v *Views) advance(newest *ads.Snapshot) {
 }
 
 // Subscribe returns the snapshots for the caller. Its error carries a gRPC status.
-func (v *Views) Subscribe(ctx context.Context) (*ads.Subscriber, error) {
+func (v *Views) Subscribe(ctx context.Context) (*served.Subscriber, error) {
 	who := caller.From(ctx)
 	if f := (filter{scopes: readScopes(who), secrets: who.SecretScopes()}); !v.usesRows(who) && f.showsEverything() {
 		if len(f.secrets) > 0 {
@@ -107,7 +107,7 @@ func (v *Views) Subscribe(ctx context.Context) (*ads.Subscriber, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	m := &member{who: who}
-	m.news = ads.NewSubscriber(func() { v.leave(m) })
+	m.news = served.NewSubscriber(func() { v.leave(m) })
 	if v.rowsRead || !v.usesRows(who) {
 		f, err := v.filterFor(who)
 		if err != nil {

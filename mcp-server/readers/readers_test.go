@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/feed"
@@ -37,7 +37,7 @@ func kind(t *testing.T, word string) *kinds.Kind {
 var specs = map[string]string{"VirtualService": `{"hosts": ["a"]}`, "Gateway": `{}`, "GatewayClass": `{"controllerName": "a/b"}`, "MeshConfig": `{}`}
 
 // resource returns a resource as it is sent to clients.
-func resource(t *testing.T, k *kinds.Kind, namespace, name string, labels map[string]string) *ads.Resource {
+func resource(t *testing.T, k *kinds.Kind, namespace, name string, labels map[string]string) *served.Resource {
 	t.Helper()
 	r, err := feed.Encode(&store.Resource{Key: kinds.Key{Kind: k, Namespace: namespace, Name: name}, Labels: labels, Spec: json.RawMessage(specs[k.Name])})
 	require.NoError(t, err)
@@ -47,32 +47,32 @@ func resource(t *testing.T, k *kinds.Kind, namespace, name string, labels map[st
 // mesh is a source that a test controls.
 type mesh struct {
 	t        *testing.T
-	topic    ads.Topic
-	sets     map[string]*ads.Set
+	topic    served.Topic
+	sets     map[string]*served.Set
 	revision int
 	views    *Views
 }
 
 func newMesh(t *testing.T) *mesh {
 	t.Helper()
-	m := &mesh{t: t, sets: map[string]*ads.Set{}}
+	m := &mesh{t: t, sets: map[string]*served.Set{}}
 	m.views = New(m.topic.Subscribe, m.topic.Subscribe, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	return m
 }
 
 // commit publishes resources, and updates the views.
-func (m *mesh) commit(k *kinds.Kind, upserts []*ads.Resource, removed ...string) {
+func (m *mesh) commit(k *kinds.Kind, upserts []*served.Resource, removed ...string) {
 	m.t.Helper()
 	m.revision++
 	m.sets[k.TypeURL()] = m.sets[k.TypeURL()].With(upserts, removed)
-	snap := &ads.Snapshot{Revision: fmt.Sprint(m.revision), Sets: maps.Clone(m.sets)}
-	snap.Sets[mcpv1.BatchTypeURL] = ads.NewSet(&ads.Resource{Name: mcpv1.BatchName, Version: snap.Revision + ".x"})
-	snap.Sets["pgmesh.io/v1/Other"] = ads.NewSet(&ads.Resource{Name: "for-all", Version: "1"})
+	snap := &served.Snapshot{Revision: fmt.Sprint(m.revision), Sets: maps.Clone(m.sets)}
+	snap.Sets[mcpv1.BatchTypeURL] = served.NewSet(&served.Resource{Name: mcpv1.BatchName, Version: snap.Revision + ".x"})
+	snap.Sets["pgmesh.io/v1/Other"] = served.NewSet(&served.Resource{Name: "for-all", Version: "1"})
 	m.topic.Publish(snap)
 	m.views.advance(snap)
 }
 
-func (m *mesh) as(identity string, scopes ...string) *ads.Subscriber {
+func (m *mesh) as(identity string, scopes ...string) *served.Subscriber {
 	m.t.Helper()
 	news, err := m.views.Subscribe(m.calling(identity, scopes...))
 	require.NoError(m.t, err)
@@ -91,7 +91,7 @@ func (m *mesh) calling(identity string, scopes ...string) context.Context {
 }
 
 // shown returns the names of a kind's resources in a snapshot.
-func shown(s *ads.Snapshot, k *kinds.Kind) string {
+func shown(s *served.Snapshot, k *kinds.Kind) string {
 	if s == nil {
 		return "nothing yet"
 	}
@@ -102,7 +102,7 @@ func shown(s *ads.Snapshot, k *kinds.Kind) string {
 	return strings.Join(names, " ")
 }
 
-func mark(s *ads.Snapshot) string { return s.Sets[mcpv1.BatchTypeURL].Get(mcpv1.BatchName).Version }
+func mark(s *served.Snapshot) string { return s.Sets[mcpv1.BatchTypeURL].Get(mcpv1.BatchName).Version }
 
 func all(identity string) store.Reader {
 	return store.Reader{Identity: identity, Namespaces: []string{"*"}, Kinds: []string{"*"}}
@@ -114,12 +114,12 @@ func filled(t *testing.T) *mesh {
 	m := newMesh(t)
 	vs, gw := kind(t, "vs"), kind(t, "gw")
 	for _, ns := range []string{"a", "b"} {
-		m.commit(vs, []*ads.Resource{resource(t, vs, ns, "eu", map[string]string{"region": "eu"}), resource(t, vs, ns, "us", map[string]string{"region": "us"})})
-		m.commit(gw, []*ads.Resource{resource(t, gw, ns, "gate", nil)})
+		m.commit(vs, []*served.Resource{resource(t, vs, ns, "eu", map[string]string{"region": "eu"}), resource(t, vs, ns, "us", map[string]string{"region": "us"})})
+		m.commit(gw, []*served.Resource{resource(t, gw, ns, "gate", nil)})
 	}
 	class, config := kind(t, "gatewayclass"), kind(t, "meshconfig")
-	m.commit(class, []*ads.Resource{resource(t, class, "", "envoy", nil)})
-	m.commit(config, []*ads.Resource{resource(t, config, "istio-system", "mesh", nil)})
+	m.commit(class, []*served.Resource{resource(t, class, "", "envoy", nil)})
+	m.commit(config, []*served.Resource{resource(t, config, "istio-system", "mesh", nil)})
 	return m
 }
 
@@ -231,7 +231,7 @@ func TestOpenStreamsAreMovedWhenTheRowsChange(t *testing.T) {
 	m.views.Show([]store.Reader{{Identity: "spiffe://mesh/me", Namespaces: []string{"b"}, Kinds: []string{"VirtualService"}}, all("spiffe://mesh/other")})
 	require.Equal(t, "b/eu b/us", shown(me.Snapshot(), vs))
 	require.NotEqual(t, first, mark(me.Snapshot()))
-	m.commit(vs, []*ads.Resource{resource(t, vs, "b", "new", nil)}, "b/us")
+	m.commit(vs, []*served.Resource{resource(t, vs, "b", "new", nil)}, "b/us")
 	require.Equal(t, "b/eu b/new", shown(me.Snapshot(), vs))
 	require.Equal(t, "7", me.Snapshot().Revision)
 
@@ -241,7 +241,7 @@ func TestOpenStreamsAreMovedWhenTheRowsChange(t *testing.T) {
 	m.views.Show(nil)
 	require.Same(t, before, me.Snapshot(), "nothing has changed")
 	m.views.Show([]store.Reader{all("spiffe://mesh/other")})
-	m.commit(vs, []*ads.Resource{resource(t, vs, "a", "secret", nil)})
+	m.commit(vs, []*served.Resource{resource(t, vs, "a", "secret", nil)})
 	require.Same(t, before, me.Snapshot(), "who has no row hears no more")
 }
 
@@ -256,7 +256,7 @@ func TestEqualReadersShareAView(t *testing.T) {
 	require.Same(t, one.Snapshot(), two.Snapshot())
 	require.Same(t, one.Snapshot(), three.Snapshot())
 	gates := one.Snapshot().Sets[gw.TypeURL()]
-	m.commit(vs, []*ads.Resource{resource(t, vs, "b", "new", nil)})
+	m.commit(vs, []*served.Resource{resource(t, vs, "b", "new", nil)})
 	require.Same(t, one.Snapshot(), two.Snapshot())
 	require.Equal(t, "7", one.Snapshot().Revision, "the end of a batch comes with each revision")
 	require.Same(t, gates, one.Snapshot().Sets[gw.TypeURL()], "of what has not changed nothing is made again")
@@ -280,7 +280,7 @@ func TestViewsUnderRandomChanges(t *testing.T) {
 			Kinds: strings.Split(one("*", "VirtualService", "VirtualService,GatewayClass"), ","), Labels: one("", "", "region=eu", "region!=eu", "!region"),
 		}
 	}
-	streams := map[string]*ads.Subscriber{}
+	streams := map[string]*served.Subscriber{}
 	for range 1500 {
 		k := ks[dice.IntN(len(ks))]
 		namespace, name := one("x", "y", "z"), one("1", "2", "3", "4", "5")
@@ -294,7 +294,7 @@ func TestViewsUnderRandomChanges(t *testing.T) {
 			if dice.IntN(3) == 0 {
 				labels = nil
 			}
-			m.commit(k, []*ads.Resource{resource(t, k, namespace, name, labels)})
+			m.commit(k, []*served.Resource{resource(t, k, namespace, name, labels)})
 		}
 		if dice.IntN(20) == 0 {
 			var rows []store.Reader

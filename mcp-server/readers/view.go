@@ -1,7 +1,7 @@
 package readers
 
 import (
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/kinds"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
@@ -12,8 +12,8 @@ type view struct {
 	digest  string
 	members map[*member]struct{}
 
-	source *ads.Snapshot // that shown was made from
-	shown  *ads.Snapshot
+	source *served.Snapshot // that shown was made from
+	shown  *served.Snapshot
 }
 
 func newView(f filter) *view {
@@ -21,7 +21,7 @@ func newView(f filter) *view {
 }
 
 // snapshot filters a snapshot.
-func (v *view) snapshot(source *ads.Snapshot) *ads.Snapshot {
+func (v *view) snapshot(source *served.Snapshot) *served.Snapshot {
 	if len(v.filter.secrets) == 0 && source.Without != nil {
 		source = source.Without
 	}
@@ -33,9 +33,9 @@ func (v *view) snapshot(source *ads.Snapshot) *ads.Snapshot {
 		return source
 	}
 	if older == nil {
-		older, shown = &ads.Snapshot{}, &ads.Snapshot{}
+		older, shown = &served.Snapshot{}, &served.Snapshot{}
 	}
-	v.shown = &ads.Snapshot{Revision: source.Revision, Sets: make(map[string]*ads.Set, len(source.Sets)), Withheld: source.Withheld}
+	v.shown = &served.Snapshot{Revision: source.Revision, Sets: make(map[string]*served.Set, len(source.Sets)), Withheld: source.Withheld}
 	for typeURL, newer := range source.Sets {
 		v.shown.Sets[typeURL] = v.filterType(typeURL, shown.Sets[typeURL], older.Sets[typeURL], newer)
 	}
@@ -43,12 +43,12 @@ func (v *view) snapshot(source *ads.Snapshot) *ads.Snapshot {
 }
 
 // filterType filters one type. A type that is no kind describes the server, and is shown to everybody.
-func (v *view) filterType(typeURL string, shown, older, newer *ads.Set) *ads.Set {
+func (v *view) filterType(typeURL string, shown, older, newer *served.Set) *served.Set {
 	if typeURL == mcpv1.BatchTypeURL {
 		return v.ownMarks(shown, older, newer)
 	}
 	if typeURL == kinds.Secret.TypeURL() {
-		return ads.Filter(shown, older, newer, v.filter.showsSecret)
+		return served.Filter(shown, older, newer, v.filter.showsSecret)
 	}
 	k, isKind := kinds.ByTypeURL(typeURL)
 	if !isKind {
@@ -60,18 +60,18 @@ func (v *view) filterType(typeURL string, shown, older, newer *ads.Set) *ads.Set
 	case none:
 		return nil
 	}
-	return ads.Filter(shown, older, newer, func(r *ads.Resource) bool { return v.filter.shows(k, r) })
+	return served.Filter(shown, older, newer, func(r *served.Resource) bool { return v.filter.shows(k, r) })
 }
 
 // ownMarks gives the marks that end batches a version of this view. So a client that moves to another
 // view within one revision waits for the end of that move.
-func (v *view) ownMarks(shown, older, newer *ads.Set) *ads.Set {
+func (v *view) ownMarks(shown, older, newer *served.Set) *served.Set {
 	if shown != nil && older == newer {
 		return shown
 	}
-	var marks []*ads.Resource
+	var marks []*served.Resource
 	for r := range newer.All() {
-		marks = append(marks, &ads.Resource{Name: r.Name, Version: r.Version + "~" + v.digest, Body: r.Body})
+		marks = append(marks, &served.Resource{Name: r.Name, Version: r.Version + "~" + v.digest, Body: r.Body})
 	}
 	return shown.With(marks, nil)
 }

@@ -10,13 +10,14 @@ import (
 	mcpapi "istio.io/api/mcp/v1alpha1"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
 // foreign is another make of server: it sends no versions, marks or standing.
 type foreign struct {
 	*node
-	topic ads.Topic
+	topic served.Topic
 }
 
 func newForeign(t *testing.T) *foreign {
@@ -28,17 +29,17 @@ func newForeign(t *testing.T) *foreign {
 
 func (f *foreign) start() {
 	f.startWith(ads.NewServer(ads.Config{
-		Open:       func(context.Context, *corev3.Node, bool) (*ads.Subscriber, error) { return f.topic.Subscribe(), nil },
+		Open:       func(context.Context, *corev3.Node, bool) (*served.Subscriber, error) { return f.topic.Subscribe(), nil },
 		Identifier: `{"Component":"istiod"}`,
 	}).Register)
 }
 
-func (f *foreign) tell(entries ...*ads.Resource) {
-	f.topic.Publish(&ads.Snapshot{Sets: map[string]*ads.Set{serviceEntry.TypeURL(): ads.NewSet(entries...)}})
+func (f *foreign) tell(entries ...*served.Resource) {
+	f.topic.Publish(&served.Snapshot{Sets: map[string]*served.Set{serviceEntry.TypeURL(): served.NewSet(entries...)}})
 }
 
 // unversioned is what a server without versions sends.
-func unversioned(t *testing.T, name, host string) *ads.Resource {
+func unversioned(t *testing.T, name, host string) *served.Resource {
 	t.Helper()
 	r := entry(t, name, host)
 	envelope := &mcpapi.Resource{}
@@ -46,7 +47,7 @@ func unversioned(t *testing.T, name, host string) *ads.Resource {
 	envelope.Metadata.Version = ""
 	body, err := anypb.New(envelope)
 	require.NoError(t, err)
-	return &ads.Resource{Name: r.Name, Version: host, Body: body}
+	return &served.Resource{Name: r.Name, Version: host, Body: body}
 }
 
 // For a server without revisions the relay counts the changes itself, and gives clients versions.

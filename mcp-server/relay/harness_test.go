@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	"github.com/pgmesh/pgmesh/mcp-server/relay"
@@ -39,18 +39,18 @@ func kind(name string) *kinds.Kind {
 }
 
 // entry returns a ServiceEntry as it is sent.
-func entry(t *testing.T, name, host string) *ads.Resource {
+func entry(t *testing.T, name, host string) *served.Resource {
 	t.Helper()
 	body, err := (&kinds.Resource{Kind: serviceEntry, Namespace: "default", Name: name, Spec: kinds.SpecOf(&networking.ServiceEntry{Hosts: []string{host}})}).Any(host)
 	require.NoError(t, err)
-	return &ads.Resource{Name: "default/" + name, Version: host, Body: body}
+	return &served.Resource{Name: "default/" + name, Version: host, Body: body}
 }
 
 // node is a server: its publisher, and where it serves. A test publishes to the nodes that are origins.
 type node struct {
 	t         *testing.T
 	publisher *publish.Publisher
-	news      *ads.Subscriber
+	news      *served.Subscriber
 	metrics   *prometheus.Registry
 	addr      string
 	grpc      *grpc.Server
@@ -76,7 +76,7 @@ func (n *node) renew() {
 
 func (n *node) start() {
 	p := n.publisher
-	open := func(context.Context) (*ads.Subscriber, error) { return p.Subscribe(), nil }
+	open := func(context.Context) (*served.Subscriber, error) { return p.Subscribe(), nil }
 	n.startWith(publish.NewServer(open, publish.Within{}, nil, discard).Register)
 }
 
@@ -108,7 +108,7 @@ func (n *node) load(mesh string, revision int64, names ...string) {
 }
 
 func content(t *testing.T, names ...string) publish.Content {
-	all := publish.Content{Resources: map[*kinds.Kind][]*ads.Resource{}}
+	all := publish.Content{Resources: map[*kinds.Kind][]*served.Resource{}}
 	for _, name := range names {
 		all.Resources[serviceEntry] = append(all.Resources[serviceEntry], entry(t, name, name+".example"))
 	}
@@ -123,7 +123,7 @@ func position(revision int64) publish.Position {
 func (n *node) change(revision int64, name, host string) {
 	n.t.Helper()
 	n.publisher.Apply(publish.Changes{
-		Upserts: map[*kinds.Kind][]*ads.Resource{serviceEntry: {entry(n.t, name, host)}},
+		Upserts: map[*kinds.Kind][]*served.Resource{serviceEntry: {entry(n.t, name, host)}},
 	}, position(revision))
 }
 
@@ -154,7 +154,7 @@ func (n *node) relay(change func(*relay.Options), upstreams ...*node) {
 }
 
 // await returns the first snapshot that satisfies a condition.
-func (n *node) await(what string, is func(*ads.Snapshot) bool) *ads.Snapshot {
+func (n *node) await(what string, is func(*served.Snapshot) bool) *served.Snapshot {
 	n.t.Helper()
 	timeout := time.After(limit)
 	for {
@@ -170,14 +170,14 @@ func (n *node) await(what string, is func(*ads.Snapshot) bool) *ads.Snapshot {
 }
 
 // at waits for a revision that is as fresh as that.
-func (n *node) at(revision int64, fresh bool) *ads.Snapshot {
+func (n *node) at(revision int64, fresh bool) *served.Snapshot {
 	n.t.Helper()
-	return n.await(fmt.Sprintf("revision %d, fresh: %t", revision, fresh), func(s *ads.Snapshot) bool {
+	return n.await(fmt.Sprintf("revision %d, fresh: %t", revision, fresh), func(s *served.Snapshot) bool {
 		return s.Revision == fmt.Sprint(revision) && (n.standing(s).GetStaleSince() == nil) == fresh
 	})
 }
 
-func (n *node) standing(s *ads.Snapshot) *mcpv1.Standing {
+func (n *node) standing(s *served.Snapshot) *mcpv1.Standing {
 	n.t.Helper()
 	m := &mcpv1.Standing{}
 	require.NoError(n.t, s.Sets[mcpv1.StandingTypeURL].Get(mcpv1.StandingName).Body.UnmarshalTo(m))

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	"github.com/pgmesh/pgmesh/mcp-server/relay"
@@ -18,7 +18,7 @@ import (
 var errGone = errors.New("the database is gone")
 
 // same checks that two snapshots are equal byte for byte for every client.
-func same(t *testing.T, want, got *ads.Snapshot) {
+func same(t *testing.T, want, got *served.Snapshot) {
 	t.Helper()
 	require.Equal(t, want.Revision, got.Revision)
 	for url, set := range want.Sets {
@@ -99,7 +99,7 @@ func TestWhenAnUpstreamIsLostTheNextIsFollowed(t *testing.T) {
 	second := follow(t, nil, first, other)
 	before := second.at(7, true)
 	first.kill()
-	second.await("the other upstream", func(s *ads.Snapshot) bool {
+	second.await("the other upstream", func(s *served.Snapshot) bool {
 		return second.standing(s).GetStaleSince() == nil && second.standing(s).GetPath()[1] == other.publisher.ID()
 	})
 	other.change(8, "b", "new.example")
@@ -125,7 +125,7 @@ func TestAnUpstreamThatStaysStaleIsLeftForOneThatIsNot(t *testing.T) {
 	second := follow(t, func(o *relay.Options) { o.StaleTimeout = 50 * time.Millisecond }, first, other)
 	second.at(7, true)
 	first.publisher.Lost(errGone)
-	second.await("the other upstream", func(s *ads.Snapshot) bool {
+	second.await("the other upstream", func(s *served.Snapshot) bool {
 		return second.standing(s).GetStaleSince() == nil && second.standing(s).GetPath()[1] == other.publisher.ID()
 	})
 	require.Positive(t, second.failures(first))
@@ -142,7 +142,7 @@ func TestARelayGoesBackOnlyWithTheDatabase(t *testing.T) {
 	first.kill()
 	first.renew()
 	first.publisher.Prime(&publish.State{
-		Mesh: "m", At: position(8), AsOf: time.Now(), Sets: map[*kinds.Kind]*ads.Set{serviceEntry: ads.NewSet(entry(t, "a", "old.example"))},
+		Mesh: "m", At: position(8), AsOf: time.Now(), Sets: map[*kinds.Kind]*served.Set{serviceEntry: served.NewSet(entry(t, "a", "old.example"))},
 	})
 	require.True(t, first.publisher.Resume())
 	first.start()
@@ -208,7 +208,7 @@ func TestARelayBeginsWithWhatItSaved(t *testing.T) {
 	second := listen(t)
 	second.publisher.Prime(&publish.State{
 		Mesh: "m", At: position(8), AsOf: time.Now(),
-		Sets: map[*kinds.Kind]*ads.Set{serviceEntry: ads.NewSet(kept, entry(t, "gone", "gone.example"))},
+		Sets: map[*kinds.Kind]*served.Set{serviceEntry: served.NewSet(kept, entry(t, "gone", "gone.example"))},
 	})
 	second.relay(nil, first)
 	snap := second.at(9, true)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
@@ -169,7 +169,7 @@ func (s *session) position(b mcp.Batch) (publish.Position, error) {
 
 // changes converts a batch into changes to publish.
 func changes(b mcp.Batch) (publish.Changes, error) {
-	c := publish.Changes{Upserts: map[*kinds.Kind][]*ads.Resource{}, Removed: map[*kinds.Kind][]string{}, Committed: b.Committed}
+	c := publish.Changes{Upserts: map[*kinds.Kind][]*served.Resource{}, Removed: map[*kinds.Kind][]string{}, Committed: b.Committed}
 	for _, change := range b.Changes {
 		kind := change.Key.Kind
 		if change.Resource == nil {
@@ -183,7 +183,7 @@ func changes(b mcp.Batch) (publish.Changes, error) {
 				return c, err
 			}
 		}
-		c.Upserts[kind] = append(c.Upserts[kind], ads.NewResource(change.Key.FullName(), strings.Clone(change.Version), body))
+		c.Upserts[kind] = append(c.Upserts[kind], served.NewResource(change.Key.FullName(), strings.Clone(change.Version), body))
 	}
 	return c, nil
 }

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	"github.com/pgmesh/pgmesh/mcp-server/saved"
@@ -35,11 +35,11 @@ func kind(name string) *kinds.Kind {
 }
 
 // entry returns a ServiceEntry as it is sent.
-func entry(tb testing.TB, name, host string) *ads.Resource {
+func entry(tb testing.TB, name, host string) *served.Resource {
 	tb.Helper()
 	body, err := (&kinds.Resource{Kind: serviceEntry, Namespace: "default", Name: name, Spec: kinds.SpecOf(&networking.ServiceEntry{Hosts: []string{host}})}).Any(host)
 	require.NoError(tb, err)
-	return &ads.Resource{Name: "default/" + name, Version: host, Body: body}
+	return &served.Resource{Name: "default/" + name, Version: host, Body: body}
 }
 
 var places = []string{"postgres://a:5432/mesh", "postgres://b:5432/mesh"}
@@ -49,10 +49,10 @@ func stateOf(tb testing.TB, revision int64, entries ...string) *publish.State {
 	tb.Helper()
 	s := &publish.State{
 		Mesh: "m", At: publish.Position{Revision: revision, Mark: "x.1"}, AsOf: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC),
-		Sets: map[*kinds.Kind]*ads.Set{virtualService: nil},
+		Sets: map[*kinds.Kind]*served.Set{virtualService: nil},
 	}
 	for _, e := range entries {
-		s.Sets[serviceEntry] = s.Sets[serviceEntry].With([]*ads.Resource{entry(tb, e, e)}, nil)
+		s.Sets[serviceEntry] = s.Sets[serviceEntry].With([]*served.Resource{entry(tb, e, e)}, nil)
 	}
 	return s
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	"github.com/pgmesh/pgmesh/mcp-server/saved"
@@ -31,7 +31,7 @@ type server struct {
 	t         *testing.T
 	publisher *publish.Publisher
 	metrics   *prometheus.Registry
-	news      *ads.Subscriber
+	news      *served.Subscriber
 	stop      context.CancelFunc
 	ended     chan error
 }
@@ -68,11 +68,11 @@ func (s *server) end() {
 func (s *server) publish(revision int64, entries ...string) {
 	s.t.Helper()
 	s.publisher.Begin(publish.Source{Name: publish.Database, Mesh: "m"})
-	var all []*ads.Resource
+	var all []*served.Resource
 	for _, e := range entries {
 		all = append(all, entry(s.t, e, e))
 	}
-	s.publisher.Replace(publish.Content{Resources: map[*kinds.Kind][]*ads.Resource{serviceEntry: all}}, publish.Position{Revision: revision, Mark: "x"})
+	s.publisher.Replace(publish.Content{Resources: map[*kinds.Kind][]*served.Resource{serviceEntry: all}}, publish.Position{Revision: revision, Mark: "x"})
 }
 
 // serves waits for a revision, and returns the names of its entries.

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protodelim"
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	savedv1 "github.com/pgmesh/pgmesh/proto/pgmesh/saved/v1"
@@ -21,7 +21,7 @@ import (
 // Read decodes what Write wrote, of the given size in bytes, and returns the places it was saved from.
 // Its error is a DamagedError unless reading failed. It skips kinds that this program does not know.
 func Read(from io.Reader, size int64) (*publish.State, []string, error) {
-	r := &reader{in: bufio.NewReaderSize(from, 1<<16), sum: sha256.New(), left: size, resources: map[*kinds.Kind][]*ads.Resource{}}
+	r := &reader{in: bufio.NewReaderSize(from, 1<<16), sum: sha256.New(), left: size, resources: map[*kinds.Kind][]*served.Resource{}}
 	err := r.read()
 	switch {
 	case r.failed != nil:
@@ -42,7 +42,7 @@ type reader struct {
 	failed error // an error of reading, not of the content
 
 	header    *savedv1.Header
-	resources map[*kinds.Kind][]*ads.Resource
+	resources map[*kinds.Kind][]*served.Resource
 	count     int64
 }
 
@@ -154,7 +154,7 @@ func (r *reader) takeResource(saved *savedv1.Resource) {
 	if !known { // written by a newer or older program
 		return
 	}
-	r.resources[kind] = append(r.resources[kind], ads.NewResource(saved.GetName(), saved.GetVersion(),
+	r.resources[kind] = append(r.resources[kind], served.NewResource(saved.GetName(), saved.GetVersion(),
 		&anypb.Any{TypeUrl: saved.GetBodyTypeUrl(), Value: saved.GetBody()}))
 }
 
@@ -176,10 +176,10 @@ func (r *reader) readSum() error {
 func (r *reader) state() *publish.State {
 	s := &publish.State{
 		Mesh: r.header.GetMesh(), At: publish.Position{Revision: r.header.GetRevision(), Mark: r.header.GetMark()},
-		AsOf: r.header.GetAsOf().AsTime(), Sets: map[*kinds.Kind]*ads.Set{},
+		AsOf: r.header.GetAsOf().AsTime(), Sets: map[*kinds.Kind]*served.Set{},
 	}
 	for kind, resources := range r.resources {
-		s.Sets[kind] = ads.NewSet(resources...)
+		s.Sets[kind] = served.NewSet(resources...)
 	}
 	return s
 }

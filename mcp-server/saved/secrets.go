@@ -5,7 +5,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
@@ -29,14 +29,14 @@ func (f folder) sealSecrets(s *publish.State) *publish.State {
 	if !known || !f.keys.Can() {
 		return &kept
 	}
-	var sealed []*ads.Resource
+	var sealed []*served.Resource
 	for r := range secrets.All() {
-		sealed = append(sealed, &ads.Resource{
+		sealed = append(sealed, &served.Resource{
 			Name: r.Name, Version: r.Version,
 			Body: &anypb.Any{TypeUrl: sealedType, Value: []byte(f.keys.Seal(place(r.Name), r.Body.GetValue()))},
 		})
 	}
-	kept.Sets[kinds.Secret] = ads.NewSet(sealed...)
+	kept.Sets[kinds.Secret] = served.NewSet(sealed...)
 	return &kept
 }
 
@@ -44,16 +44,16 @@ func (f folder) sealSecrets(s *publish.State) *publish.State {
 func (f folder) openSecrets(s *publish.State) *publish.State {
 	secrets := s.Sets[kinds.Secret]
 	delete(s.Sets, kinds.Secret)
-	var open []*ads.Resource
+	var open []*served.Resource
 	for r := range secrets.All() {
 		body, err := f.keys.Open(place(r.Name), string(r.Body.GetValue()))
 		if err != nil || r.Body.GetTypeUrl() != sealedType {
 			return s
 		}
-		open = append(open, &ads.Resource{Name: r.Name, Version: r.Version, Body: &anypb.Any{TypeUrl: envelopeType, Value: body}})
+		open = append(open, &served.Resource{Name: r.Name, Version: r.Version, Body: &anypb.Any{TypeUrl: envelopeType, Value: body}})
 	}
 	if secrets != nil {
-		s.Sets[kinds.Secret] = ads.NewSet(open...)
+		s.Sets[kinds.Secret] = served.NewSet(open...)
 	}
 	return s
 }

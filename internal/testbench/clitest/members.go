@@ -8,27 +8,29 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/machines"
 )
 
 // Register registers the machine cart-1 of the group shop/cart, which is gone, and cart-2, which is connected
 // and refused for another group.
 func (m *Mesh) Register(s *store.Store) {
 	m.t.Helper()
-	keeper := store.Keeper{1}
-	first := store.WorkloadChange{
-		Namespace: "shop", Group: "cart", Machine: "cart-1", ServiceAccount: "default", Since: 1, Address: "10.0.0.1", Health: "healthy", State: store.WorkloadHere,
+	registered := machines.New(s)
+	keeper := machines.Keeper{1}
+	first := machines.Change{
+		Namespace: "shop", Group: "cart", Machine: "cart-1", ServiceAccount: "default", Since: 1, Address: "10.0.0.1", Health: "healthy", State: machines.Here,
 		Labels: map[string]string{"version": "v1"}, Ports: map[string]uint32{"http": 8080, "admin": 9000}, Locality: "eu/a",
 	}
 	second, refused := first, first
 	second.Machine, second.Address, second.Health, second.Detail = "cart-2", "10.0.0.2", "unhealthy", "GET /: 503"
 	refused.Machine, refused.Group, refused.Address = "cart-2", "carts", "10.0.0.2"
-	for _, of := range [][]store.WorkloadChange{{first}, {second, refused}} {
-		id, err := s.OpenWorkloadSession(m.t.Context(), keeper, "eu-mcp", "eu-1")
+	for _, of := range [][]machines.Change{{first}, {second, refused}} {
+		id, err := registered.OpenSession(m.t.Context(), keeper, "eu-mcp", "eu-1")
 		require.NoError(m.t, err)
-		_, _, err = s.RegisterWorkloads(m.t.Context(), keeper, id, 1, of, "eu-1")
+		_, _, err = registered.Register(m.t.Context(), keeper, id, 1, of, "eu-1")
 		require.NoError(m.t, err)
 		if of[0].Machine == "cart-1" {
-			require.NoError(m.t, s.EndWorkloadSessions(m.t.Context(), keeper, []int64{id}))
+			require.NoError(m.t, registered.EndSessions(m.t.Context(), keeper, []int64{id}))
 		}
 	}
 }

@@ -20,16 +20,17 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/testbench/proxy"
 )
 
 // topic serves the same to all clients.
-func serveTopic(t *testing.T) (topic *ads.Topic, address string) {
+func serveTopic(t *testing.T) (topic *served.Topic, address string) {
 	t.Helper()
-	topic = &ads.Topic{}
+	topic = &served.Topic{}
 	g := grpc.NewServer(grpc.WaitForHandlers(true))
 	ads.NewServer(ads.Config{
-		Open: func(context.Context, *corev3.Node, bool) (*ads.Subscriber, error) { return topic.Subscribe(), nil },
+		Open: func(context.Context, *corev3.Node, bool) (*served.Subscriber, error) { return topic.Subscribe(), nil },
 		Named: func(typeURL string) bool {
 			return typeURL == proxy.Endpoints.URL() || typeURL == proxy.Routes.URL()
 		},
@@ -46,19 +47,19 @@ func serveTopic(t *testing.T) (topic *ads.Topic, address string) {
 }
 
 // publish sets all resources to this version.
-func publish(t *testing.T, topic *ads.Topic, version string, resources map[proxy.Type]map[string]proto.Message) {
+func publish(t *testing.T, topic *served.Topic, version string, resources map[proxy.Type]map[string]proto.Message) {
 	t.Helper()
-	sets := map[string]*ads.Set{}
+	sets := map[string]*served.Set{}
 	for kind, named := range resources {
-		var all []*ads.Resource
+		var all []*served.Resource
 		for name, m := range named {
 			body, err := anypb.New(m)
 			require.NoError(t, err)
-			all = append(all, &ads.Resource{Name: name, Version: version, Body: body})
+			all = append(all, &served.Resource{Name: name, Version: version, Body: body})
 		}
-		sets[kind.URL()] = ads.NewSet(all...)
+		sets[kind.URL()] = served.NewSet(all...)
 	}
-	topic.Publish(&ads.Snapshot{Revision: version, Sets: sets})
+	topic.Publish(&served.Snapshot{Revision: version, Sets: sets})
 }
 
 func cluster(name, service string) proto.Message {

@@ -32,6 +32,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/rpc"
 	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
@@ -63,14 +64,14 @@ type world struct {
 
 const overADS = `{"ads": {}, "resource_api_version": "V3", "initial_fetch_timeout": "0s"}`
 
-func (w world) sets(t testing.TB) map[string]*ads.Set {
+func (w world) sets(t testing.TB) map[string]*served.Set {
 	t.Helper()
-	all := map[string][]*ads.Resource{}
-	add := func(typeURL, name, version string, m proto.Message, text string, refs ...ads.Ref) {
+	all := map[string][]*served.Resource{}
+	add := func(typeURL, name, version string, m proto.Message, text string, refs ...served.Ref) {
 		require.NoError(t, protojson.Unmarshal([]byte(text), m), text)
 		body, err := anypb.New(m)
 		require.NoError(t, err)
-		all[typeURL] = append(all[typeURL], &ads.Resource{Name: name, Version: version, Body: body, Refs: refs})
+		all[typeURL] = append(all[typeURL], &served.Resource{Name: name, Version: version, Body: body, Refs: refs})
 	}
 	for i := range w.clusters {
 		name := fmt.Sprintf("c%d", i)
@@ -79,7 +80,7 @@ func (w world) sets(t testing.TB) map[string]*ads.Set {
 			policy = "LOAD_BALANCING_POLICY_CONFIG"
 		}
 		add(cds, name, policy, &clusterv3.Cluster{},
-			fmt.Sprintf(`{"name": %q, "type": "EDS", "lb_policy": %q, "eds_cluster_config": {"eds_config": %s}}`, name, policy, overADS), ads.Ref{TypeURL: eds, Name: name})
+			fmt.Sprintf(`{"name": %q, "type": "EDS", "lb_policy": %q, "eds_cluster_config": {"eds_config": %s}}`, name, policy, overADS), served.Ref{TypeURL: eds, Name: name})
 		add(eds, name, "1", &endpointv3.ClusterLoadAssignment{}, fmt.Sprintf(`{"cluster_name": %q, "endpoints": [{"lb_endpoints": [{"endpoint": {"address": {
 			"socket_address": {"address": "127.0.0.1", "port_value": %d}}}}]}]}`, name, w.port))
 	}
@@ -91,9 +92,9 @@ func (w world) sets(t testing.TB) map[string]*ads.Set {
 	add(rds, "r", w.route, &routev3.RouteConfiguration{}, fmt.Sprintf(`{"name": "r", "virtual_hosts": [{"name": "all", "domains": ["*"],
 		"response_headers_to_add": [{"header": {"key": "route", "value": %[1]q}}],
 		"routes": [{"match": {"prefix": "/"}, "route": {"cluster": %[1]q}}]}]}`, w.route))
-	out := map[string]*ads.Set{}
+	out := map[string]*served.Set{}
 	for typeURL, resources := range all {
-		out[typeURL] = ads.NewSet(resources...)
+		out[typeURL] = served.NewSet(resources...)
 	}
 	return out
 }
@@ -148,7 +149,7 @@ func (r *replica) await(t testing.TB, so func() bool) {
 }
 
 // start starts a discovery, at a given address if there is one.
-func start(t testing.TB, mesh *ads.Topic, at string) *replica {
+func start(t testing.TB, mesh *served.Topic, at string) *replica {
 	t.Helper()
 	if at == "" {
 		at = "127.0.0.1:0"
@@ -157,7 +158,7 @@ func start(t testing.TB, mesh *ads.Topic, at string) *replica {
 	require.NoError(t, err)
 	r := &replica{address: listener.Addr().String(), server: rpc.NewServer(), sent: map[string]int{}, changed: make(chan struct{})}
 	ads.NewServer(ads.Config{
-		Open:     func(context.Context, *corev3.Node, bool) (*ads.Subscriber, error) { return mesh.Subscribe(), nil },
+		Open:     func(context.Context, *corev3.Node, bool) (*served.Subscriber, error) { return mesh.Subscribe(), nil },
 		Named:    func(typeURL string) bool { return typeURL == eds || typeURL == rds },
 		Isolate:  true,
 		Observer: r,
@@ -172,13 +173,13 @@ func start(t testing.TB, mesh *ads.Topic, at string) *replica {
 }
 
 // publish replaces the world.
-func publish(t testing.TB, mesh *ads.Topic, w world, more ...*ads.Resource) {
+func publish(t testing.TB, mesh *served.Topic, w world, more ...*served.Resource) {
 	t.Helper()
 	sets := w.sets(t)
 	if len(more) > 0 {
-		sets[nds] = ads.NewSet(more...)
+		sets[nds] = served.NewSet(more...)
 	}
-	mesh.Publish(&ads.Snapshot{Revision: w.route, Sets: sets})
+	mesh.Publish(&served.Snapshot{Revision: w.route, Sets: sets})
 }
 
 // agent is the part of the agent that Envoy's configuration passes through.

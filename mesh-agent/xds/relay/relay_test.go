@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/relay"
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
@@ -27,7 +27,7 @@ func TestEnvoyStartsWhileDiscoveryIsAway(t *testing.T) {
 	for _, form := range forms {
 		t.Run(string(form), func(t *testing.T) {
 			t.Parallel()
-			mesh, w := &ads.Topic{}, world{clusters: 20, port: backend(t), route: "c0"}
+			mesh, w := &served.Topic{}, world{clusters: 20, port: backend(t), route: "c0"}
 			publish(t, mesh, w)
 			discovery := start(t, mesh, "")
 			before := run(t, "", relay.Options{}, discovery.address)
@@ -111,7 +111,7 @@ func TestRefusedResponseIsNotStored(t *testing.T) {
 	for _, form := range forms {
 		t.Run(string(form), func(t *testing.T) {
 			t.Parallel()
-			mesh, w := &ads.Topic{}, world{clusters: 3, port: backend(t), route: "c0"}
+			mesh, w := &served.Topic{}, world{clusters: 3, port: backend(t), route: "c0"}
 			publish(t, mesh, w)
 			discovery := start(t, mesh, "")
 			before := run(t, "", relay.Options{}, discovery.address)
@@ -143,7 +143,7 @@ func TestAnotherReplicaTakesOverAndNoRequestFails(t *testing.T) {
 	for _, form := range forms {
 		t.Run(string(form), func(t *testing.T) {
 			t.Parallel()
-			mesh, w := &ads.Topic{}, world{clusters: 10, port: backend(t), route: "c0"}
+			mesh, w := &served.Topic{}, world{clusters: 10, port: backend(t), route: "c0"}
 			publish(t, mesh, w)
 			all := []*replica{start(t, mesh, ""), start(t, mesh, "")}
 			a := run(t, "", relay.Options{}, all[0].address, all[1].address)
@@ -181,7 +181,7 @@ func TestEnvoyStartsFromADamagedFile(t *testing.T) {
 	for _, form := range forms {
 		t.Run(string(form), func(t *testing.T) {
 			t.Parallel()
-			mesh, w := &ads.Topic{}, world{clusters: 20, port: backend(t), route: "c0"}
+			mesh, w := &served.Topic{}, world{clusters: 20, port: backend(t), route: "c0"}
 			publish(t, mesh, w)
 			discovery := start(t, mesh, "")
 			before := run(t, "", relay.Options{}, discovery.address)
@@ -230,7 +230,7 @@ func indexOfEndpoints(t *testing.T, content []byte, cluster string) int {
 // it.
 func TestMissingResourcesAreRequestedAgain(t *testing.T) {
 	t.Parallel()
-	mesh, w := &ads.Topic{}, world{clusters: 20, port: backend(t), route: "c0"}
+	mesh, w := &served.Topic{}, world{clusters: 20, port: backend(t), route: "c0"}
 	publish(t, mesh, w)
 	discovery := start(t, mesh, "")
 	before := run(t, "", relay.Options{}, discovery.address)
@@ -263,7 +263,7 @@ func TestMissingResourcesAreRequestedAgain(t *testing.T) {
 // A discovery may be connected but unable to answer, because what it depends on is away.
 func TestEnvoyStartsWhileDiscoveryIsSilent(t *testing.T) { //nolint:tparallel // its subtest is what comes first
 	t.Parallel()
-	mesh, w := &ads.Topic{}, world{clusters: 3, port: backend(t), route: "c0"}
+	mesh, w := &served.Topic{}, world{clusters: 3, port: backend(t), route: "c0"}
 	publish(t, mesh, w)
 	discovery := start(t, mesh, "")
 	before := run(t, "", relay.Options{}, discovery.address)
@@ -273,7 +273,7 @@ func TestEnvoyStartsWhileDiscoveryIsSilent(t *testing.T) { //nolint:tparallel //
 	})
 	before.stop()
 
-	nothing := &ads.Topic{}
+	nothing := &served.Topic{}
 	silent := start(t, nothing, "")
 	after := run(t, before.folder, relay.Options{}, silent.address)
 	again := envoytest.Start(t, after.bootstrap(t, forms[0]))
@@ -296,7 +296,7 @@ func TestNamesComeOnEnvoysStream(t *testing.T) {
 	for _, form := range forms {
 		t.Run(string(form), func(t *testing.T) {
 			t.Parallel()
-			mesh, w := &ads.Topic{}, world{clusters: 1, port: backend(t), route: "c0"}
+			mesh, w := &served.Topic{}, world{clusters: 1, port: backend(t), route: "c0"}
 			publish(t, mesh, w, table(t, "1", "cart.shop"))
 			discovery := start(t, mesh, "")
 			told := make(chan *ndsv1.NameTable, 10)
@@ -334,9 +334,9 @@ func TestNamesComeOnEnvoysStream(t *testing.T) {
 	}
 }
 
-func table(t *testing.T, version, host string) *ads.Resource {
+func table(t *testing.T, version, host string) *served.Resource {
 	t.Helper()
 	body, err := anypb.New(&ndsv1.NameTable{Table: map[string]*ndsv1.NameTable_NameInfo{host: {Ips: []string{"10.0.0.1"}}}})
 	require.NoError(t, err)
-	return &ads.Resource{Name: "names", Version: version, Body: body}
+	return &served.Resource{Name: "names", Version: version, Body: body}
 }

@@ -1,4 +1,4 @@
-package ads
+package served
 
 import (
 	"fmt"
@@ -43,7 +43,7 @@ func TestALargeSetIsItsHistory(t *testing.T) {
 		for _, l := range lines {
 			require.Equal(t, l.model, versions(l.set), "seed %d", seed)
 			require.Equal(t, len(l.model), l.set.Len())
-			require.True(t, slices.IsSorted(namesOf(l.set)))
+			require.True(t, slices.IsSorted(l.set.Names()))
 			for name := range l.model {
 				require.Equal(t, name, l.set.Get(name).Name)
 			}
@@ -111,7 +111,7 @@ func TestBranchesShareThePagesOfWhatTheyFollow(t *testing.T) {
 			want["a"], want["b"] = "1", "1"
 			require.Equal(t, want, versions(branch), "seed %d", seed)
 			require.Equal(t, len(want), branch.Len())
-			require.True(t, slices.IsSorted(namesOf(branch)))
+			require.True(t, slices.IsSorted(branch.Names()))
 		}
 		if trunk.Len() > 2*maxPageSize {
 			require.GreaterOrEqual(t, sharedPages(branch, trunk), len(trunk.pages)-2, "seed %d", seed)

@@ -1,4 +1,4 @@
-package ads
+package served
 
 import (
 	"cmp"

@@ -1,22 +1,26 @@
-package ads
+package wire
 
-import "iter"
+import (
+	"iter"
 
-// part is the content of one of the messages of a response.
-type part struct {
-	resources []*Resource
-	removed   []string
+	"github.com/pgmesh/pgmesh/internal/ads/served"
+)
+
+// Part is the content of one of the messages of a response.
+type Part struct {
+	Resources []*served.Resource
+	Removed   []string
 }
 
-// parts splits a response into messages of at most `most` bytes, except for a resource that is larger by
+// Parts splits a response into messages of at most `most` bytes, except for a resource that is larger by
 // itself. It yields at least one, even if that is empty. 0 means no bound.
-func parts(resources []*Resource, removed []string, most int) iter.Seq[part] {
-	return func(yield func(part) bool) {
+func Parts(resources []*served.Resource, removed []string, most int) iter.Seq[Part] {
+	return func(yield func(Part) bool) {
 		for first := true; first || len(resources)+len(removed) > 0; first = false {
 			left := most
-			n := fitting(resources, (*Resource).size, &left, most)
+			n := fitting(resources, (*served.Resource).Size, &left, most)
 			m := fitting(removed, func(name string) int { return sizeOf(removedField, len(name)) }, &left, most)
-			if !yield(part{resources[:n], removed[:m]}) {
+			if !yield(Part{resources[:n], removed[:m]}) {
 				return
 			}
 			resources, removed = resources[n:], removed[m:]

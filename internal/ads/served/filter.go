@@ -1,4 +1,4 @@
-package ads
+package served
 
 // Filter updates a filtered set: kept has the resources of older that pass keep, and the result has those of
 // newer. It costs what has changed between older and newer. The result shares its change log with kept, as if
@@ -7,7 +7,7 @@ func Filter(kept, older, newer *Set, keep func(*Resource) bool) *Set {
 	if kept != nil && older == newer {
 		return kept
 	}
-	names, exact := newer.changedSince(older)
+	names, exact := newer.ChangedSince(older)
 	if !exact || kept == nil {
 		return filterAll(kept, newer, keep)
 	}

@@ -1,4 +1,4 @@
-package ads
+package served
 
 import (
 	"fmt"
@@ -71,7 +71,7 @@ func TestASetIsItsHistory(t *testing.T) {
 			require.Equal(t, l.model, versions(l.set), "seed %d", seed)
 			require.Equal(t, len(l.model), l.set.Len())
 			old := lines[rng.IntN(len(lines))]
-			if names, exact := l.set.changedSince(old.set); exact {
+			if names, exact := l.set.ChangedSince(old.set); exact {
 				for _, n := range differing(old.model, l.model) {
 					require.Contains(t, names, n, "seed %d", seed)
 				}
@@ -83,7 +83,7 @@ func TestASetIsItsHistory(t *testing.T) {
 func TestASetIsInTheOrderOfNames(t *testing.T) {
 	t.Parallel()
 	s := NewSet(&Resource{Name: "b"}, &Resource{Name: "a/b"}, &Resource{Name: ""}, &Resource{Name: "a"})
-	require.Equal(t, []string{"", "a", "a/b", "b"}, namesOf(s))
+	require.Equal(t, []string{"", "a", "a/b", "b"}, s.Names())
 	for r := range s.All() {
 		require.Empty(t, r.Name)
 		break
@@ -103,26 +103,26 @@ func TestChangesAreFollowedExactly(t *testing.T) {
 	first := NewSet(&Resource{Name: "a", Version: "1"}, &Resource{Name: "b", Version: "1"})
 	second := first.With([]*Resource{{Name: "a", Version: "2"}}, nil)
 	third := second.With(nil, []string{"b"})
-	names, exact := third.changedSince(first)
+	names, exact := third.ChangedSince(first)
 	require.True(t, exact)
 	require.Equal(t, []string{"a", "b"}, names)
 
 	fork := second.With(nil, []string{"a"})
-	_, exact = fork.changedSince(second)
+	_, exact = fork.ChangedSince(second)
 	require.False(t, exact, "a fork begins a line of its own")
-	_, exact = first.changedSince(third)
+	_, exact = first.ChangedSince(third)
 	require.False(t, exact, "a successor is not an ancestor")
 	fourth := third.With([]*Resource{{Name: "c"}}, nil)
-	_, exact = fourth.changedSince(first)
+	_, exact = fourth.ChangedSince(first)
 	require.True(t, exact, "a fork does not end the line that it left")
 }
 
 func TestWhatAClientHasDoesNotEndTheLine(t *testing.T) {
 	t.Parallel()
 	first := NewSet(&Resource{Name: "a", Version: "1"})
-	unlogged(first).With(nil, []string{"a"})
+	first.Unlogged().With(nil, []string{"a"})
 	second := first.With([]*Resource{{Name: "b"}}, nil)
-	names, exact := second.changedSince(first)
+	names, exact := second.ChangedSince(first)
 	require.True(t, exact)
 	require.Equal(t, []string{"b"}, names)
 }
@@ -134,10 +134,10 @@ func TestALogForgetsWhatIsOld(t *testing.T) {
 	for i := range maxLoggedNames + 1 {
 		s = s.With([]*Resource{{Name: "a", Version: fmt.Sprint(i)}}, nil)
 	}
-	_, exact := s.changedSince(first)
+	_, exact := s.ChangedSince(first)
 	require.False(t, exact)
 	next := s.With(nil, []string{"a"})
-	names, exact := next.changedSince(s)
+	names, exact := next.ChangedSince(s)
 	require.True(t, exact)
 	require.Equal(t, []string{"a"}, names)
 	require.LessOrEqual(t, next.log.names, maxLoggedNames)

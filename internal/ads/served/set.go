@@ -1,39 +1,10 @@
-package ads
+package served
 
 import (
 	"cmp"
 	"iter"
 	"slices"
-	"sync"
-	"sync/atomic"
-
-	"google.golang.org/protobuf/types/known/anypb"
 )
-
-// Resource is one resource as it is sent. Streams share it, so it must not be changed.
-type Resource struct {
-	Name string
-	// Version changes exactly when Body does. A client that names it on reconnecting is not sent the body
-	// again.
-	Version string
-	// Body is nil if the resource says that there is nothing of this name, to a client that would otherwise
-	// wait. Only delta clients are sent that.
-	Body *anypb.Any
-
-	// Empty says that nothing is left in the resource, such as endpoints without any address. For a client
-	// that has another version this is a removal, and a plan treats it as one.
-	Empty bool
-
-	// Refs are the resources that a client asks for once it has this one and needs to use it, such as the
-	// endpoints of a cluster. A plan's stage waits for them, unless they are of a later stage, which then
-	// waits. When this resource changes they are sent again.
-	Refs []Ref
-
-	encodes atomic.Pointer[encoded]
-}
-
-// Ref names a resource of another type.
-type Ref struct{ TypeURL, Name string }
 
 // Set is an immutable set of resources of one type, in the order of their names. A nil Set is empty.
 //
@@ -47,12 +18,12 @@ type Set struct {
 	bare  *Set // the same without the log
 }
 
-// none is the initial set of every client.
-var none = &Set{}
+// None is the initial set of every client: empty, and without a change log.
+var None = &Set{}
 
 // NewSet returns a set of the given resources.
 func NewSet(resources ...*Resource) *Set {
-	return (&Set{log: &changeLog{}, bare: none}).With(resources, nil)
+	return (&Set{log: &changeLog{}, bare: None}).With(resources, nil)
 }
 
 // With returns the set with resources added or replaced and others removed. It ignores a resource whose
@@ -93,7 +64,7 @@ func (s *Set) Branch() *Set {
 	if s == nil {
 		return NewSet()
 	}
-	return &Set{pages: s.pages, size: s.size, log: &changeLog{}, bare: unlogged(s)}
+	return &Set{pages: s.pages, size: s.size, log: &changeLog{}, bare: s.Unlogged()}
 }
 
 // edits returns the edits for upserts and then removals, sorted and unique, and by how much the set grows.
@@ -126,12 +97,12 @@ func (s *Set) edits(upserts []*Resource, removed []string) (edits []edit, grows 
 	return edits, grows
 }
 
-// unlogged returns the set without a change log. What a client has is such a set: there are many, nobody
+// Unlogged returns the set without a change log. What a client has is such a set: there are many, nobody
 // follows them, and their changes must not end the log of the set they came from.
-func unlogged(s *Set) *Set {
+func (s *Set) Unlogged() *Set {
 	switch {
 	case s == nil:
-		return none
+		return None
 	case s.log == nil:
 		return s
 	}
@@ -170,8 +141,38 @@ func (s *Set) All() iter.Seq[*Resource] {
 	}
 }
 
-// known lists the resources that can be sent. Stubs have only a name and a version and cannot.
-func (s *Set) known() []*Resource {
+// Names lists the names of all resources, in their order.
+func (s *Set) Names() []string {
+	names := make([]string, 0, s.Len())
+	for r := range s.All() {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+// Index returns the position of a name among all names of the set, and whether it is there.
+func (s *Set) Index(name string) (int, bool) {
+	if s == nil {
+		return 0, false
+	}
+	return s.pages.index(name)
+}
+
+// Like reports whether two sets have the same resources at the same versions.
+func (s *Set) Like(other *Set) bool {
+	if s.Len() != other.Len() {
+		return false
+	}
+	for r := range s.All() {
+		if o := other.Get(r.Name); o == nil || o.Version != r.Version {
+			return false
+		}
+	}
+	return true
+}
+
+// Known lists the resources that can be sent. Stubs have only a name and a version and cannot.
+func (s *Set) Known() []*Resource {
 	all := make([]*Resource, 0, s.Len())
 	for r := range s.All() {
 		if r.Body != nil {
@@ -184,63 +185,19 @@ func (s *Set) known() []*Resource {
 // Changed lists, sorted and unique, the names that may differ between other and s: the logged ones if other
 // is a recent ancestor, otherwise all names of both.
 func (s *Set) Changed(other *Set) []string {
-	names, exact := s.changedSince(other)
+	names, exact := s.ChangedSince(other)
 	if !exact {
-		names = slices.Concat(namesOf(s), namesOf(other))
+		names = slices.Concat(s.Names(), other.Names())
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// changedSince lists the names that may differ between an older set and s, with repetitions. It returns false
+// ChangedSince lists the names that may differ between an older set and s, with repetitions. It returns false
 // if old is not a recent ancestor; then everything must be compared.
-func (s *Set) changedSince(old *Set) ([]string, bool) {
+func (s *Set) ChangedSince(old *Set) ([]string, bool) {
 	if s == nil || old == nil || s.log == nil || s.log != old.log || s.seq < old.seq {
 		return nil, false
 	}
 	return s.log.between(old.seq, s.seq)
-}
-
-// changeLog records the names touched by recent changes to a line of sets.
-type changeLog struct {
-	mu      sync.Mutex
-	first   uint64 // the sequence number that entries[0] leads from
-	entries [][]string
-	names   int
-}
-
-// maxLoggedNames bounds a log's memory. For a reader further behind, comparing whole sets costs about the
-// same.
-const maxLoggedNames = 4096
-
-// record logs the change from a set to its successor. For a set that already has a successor it starts a new
-// log.
-func (l *changeLog) record(from uint64, touched []string) (*changeLog, uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if from != l.first+uint64(len(l.entries)) {
-		return &changeLog{}, 0
-	}
-	l.entries = append(l.entries, touched)
-	l.names += len(touched)
-	for l.names > maxLoggedNames {
-		l.names -= len(l.entries[0])
-		l.entries[0] = nil
-		l.entries = l.entries[1:]
-		l.first++
-	}
-	return l, from + 1
-}
-
-func (l *changeLog) between(from, to uint64) ([]string, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if from < l.first {
-		return nil, false
-	}
-	var names []string
-	for _, touched := range l.entries[from-l.first : to-l.first] {
-		names = append(names, touched...)
-	}
-	return names, true
 }

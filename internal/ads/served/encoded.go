@@ -1,4 +1,4 @@
-package ads
+package served
 
 import (
 	"unique"
@@ -8,23 +8,20 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// Field numbers in the protocol's messages. Both forms of a response have their resources under the same
-// number as a delta resource has its body, so one encoding of a body serves both.
+// Field numbers of a delta resource, and of the body in it. Both forms of a response have their resources
+// under the same number as a delta resource has its body, so one encoding of a body serves both.
 const (
-	versionField, resourcesField, typeURLField, nonceField = 1, 2, 4, 5 // of both forms of a response
-	removedField, deltaControlField, sotwControlField      = 6, 7, 6
-	identifierField                                        = 1 // of a control plane
-
-	resourceVersionField, resourceBodyField, resourceNameField, resourceAliasField = 1, resourcesField, 3, 4 // of a delta resource
+	resourcesField                                                                 = 2 // of both forms of a response
+	resourceVersionField, resourceBodyField, resourceNameField, resourceAliasField = 1, resourcesField, 3, 4
 	anyTypeField, anyValueField                                                    = 1, 2
 )
 
-// encoded is a resource in its wire format. The body's value is in memory only once, however many clients are
+// Encoded is a resource in its wire format. The body's value is in memory only once, however many clients are
 // sent it.
-type encoded struct {
-	delta []byte // an element of a delta response, without the body's value unless whole
-	sotw  int    // where in delta the element of a state-of-the-world response begins
-	whole bool   // delta includes the body's value
+type Encoded struct {
+	Delta []byte // an element of a delta response, without the body's value unless Whole
+	SotW  int    // where in Delta the element of a state-of-the-world response begins
+	Whole bool   // Delta includes the body's value
 }
 
 // NewResource returns a resource that takes the least memory: it is encoded at once, and its name, version
@@ -34,13 +31,13 @@ func NewResource(name, version string, body *anypb.Any) *Resource {
 		Resource
 
 		body    anypb.Any
-		encoded encoded
+		encoded Encoded
 	}{Resource: Resource{Name: name, Version: version}}
 	r.Body = &r.body
 	r.body.TypeUrl, r.body.Value = unique.Make(body.GetTypeUrl()).Value(), body.GetValue()
 	r.encoded = encode(&r.Resource, true, nil)
-	r.body.Value = r.encoded.delta[len(r.encoded.delta)-len(body.GetValue()):]
-	endOfName := r.encoded.delta[:r.encoded.sotw]
+	r.body.Value = r.encoded.Delta[len(r.encoded.Delta)-len(body.GetValue()):]
+	endOfName := r.encoded.Delta[:r.encoded.SotW]
 	endOfVersion := endOfName[:len(endOfName)-sizeOf(resourceNameField, len(name))]
 	r.Name, r.Version = last(endOfName, len(name)), last(endOfVersion, len(version))
 	r.encodes.Store(&r.encoded)
@@ -60,8 +57,8 @@ func NewAnswer(name, version string, body *anypb.Any, aliases []string) *Resourc
 // names and versions would add a tenth to them.
 func last(b []byte, n int) string { return unsafe.String(unsafe.SliceData(b[len(b)-n:]), n) }
 
-// encoding returns the encoded form of a resource. The first stream that is sent the resource creates it.
-func (r *Resource) encoding() *encoded {
+// Encoding returns the encoded form of a resource. The first stream that is sent the resource creates it.
+func (r *Resource) Encoding() *Encoded {
 	if e := r.encodes.Load(); e != nil {
 		return e
 	}
@@ -70,7 +67,7 @@ func (r *Resource) encoding() *encoded {
 	return r.encodes.Load()
 }
 
-func encode(r *Resource, whole bool, aliases []string) encoded {
+func encode(r *Resource, whole bool, aliases []string) Encoded {
 	value := len(r.Body.GetValue())
 	body := sizeOf(anyTypeField, len(r.Body.GetTypeUrl())) + sizeOf(anyValueField, value)
 	element := sizeOf(resourceVersionField, len(r.Version)) + sizeOf(resourceNameField, len(r.Name))
@@ -93,7 +90,7 @@ func encode(r *Resource, whole bool, aliases []string) encoded {
 	b = appendString(b, resourceNameField, r.Name)
 	element = len(b)
 	if r.Body == nil {
-		return encoded{delta: b, sotw: element, whole: true}
+		return Encoded{Delta: b, SotW: element, Whole: true}
 	}
 	b = appendBegin(b, resourceBodyField, body)
 	b = appendString(b, anyTypeField, r.Body.GetTypeUrl())
@@ -101,16 +98,16 @@ func encode(r *Resource, whole bool, aliases []string) encoded {
 	if whole {
 		b = append(b, r.Body.GetValue()...)
 	}
-	return encoded{delta: b, sotw: element, whole: whole}
+	return Encoded{Delta: b, SotW: element, Whole: whole}
 }
 
-// size returns how many bytes a resource takes in a delta response.
-func (r *Resource) size() int {
-	e := r.encoding()
-	if e.whole {
-		return len(e.delta)
+// Size returns how many bytes a resource takes in a delta response.
+func (r *Resource) Size() int {
+	e := r.Encoding()
+	if e.Whole {
+		return len(e.Delta)
 	}
-	return len(e.delta) + len(r.Body.GetValue())
+	return len(e.Delta) + len(r.Body.GetValue())
 }
 
 func sizeOf(field protowire.Number, length int) int {

@@ -1,0 +1,62 @@
+package served
+
+import "sync"
+
+// Subscriber holds the newest snapshot for one stream. If snapshots come faster than the stream sends them,
+// the newest replaces the others.
+type Subscriber struct {
+	mu      sync.Mutex
+	latest  *Snapshot
+	news    *News // the oldest that the stream has not taken
+	changed chan struct{}
+	onClose func()
+}
+
+// NewSubscriber returns a subscriber without a snapshot. Its stream holds every request until the first
+// Offer.
+func NewSubscriber(onClose func()) *Subscriber {
+	return &Subscriber{changed: make(chan struct{}, 1), onClose: onClose}
+}
+
+// Offer makes a snapshot the newest. It never blocks.
+func (s *Subscriber) Offer(snap *Snapshot) { s.OfferNews(snap, nil) }
+
+// OfferNews is Offer with the change that led to the snapshot.
+func (s *Subscriber) OfferNews(snap *Snapshot, news *News) {
+	s.mu.Lock()
+	s.latest = snap
+	if s.news == nil {
+		s.news = news
+	}
+	s.mu.Unlock()
+	select {
+	case s.changed <- struct{}{}:
+	default: // a wake-up is already waiting, and will find this snapshot
+	}
+}
+
+// Snapshot returns the newest snapshot, nil before the first.
+func (s *Subscriber) Snapshot() *Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.latest
+}
+
+// Take returns the newest snapshot, and the oldest news since the previous Take.
+func (s *Subscriber) Take() (*Snapshot, *News) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	news := s.news
+	s.news = nil
+	return s.latest, news
+}
+
+// Changed returns a channel that receives when there may be a newer snapshot. Only one goroutine may read it.
+func (s *Subscriber) Changed() <-chan struct{} { return s.changed }
+
+// Close ends the subscription.
+func (s *Subscriber) Close() {
+	if s.onClose != nil {
+		s.onClose()
+	}
+}
