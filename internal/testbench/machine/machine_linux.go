@@ -195,7 +195,7 @@ func (m *Machine) Path(file string) string { return fmt.Sprintf("/proc/%d/root%s
 // Write writes a file on the machine.
 func (m *Machine) Write(file string, content []byte, mode os.FileMode) {
 	m.t.Helper()
-	if err := os.WriteFile(m.Path(file), content, mode); err != nil { //nolint:gosec // the test says which file
+	if err := os.WriteFile(m.Path(file), content, mode); err != nil {
 		m.t.Fatal(err)
 	}
 	if err := os.Chmod(m.Path(file), mode); err != nil {
