@@ -60,7 +60,7 @@ func (a *agent) open(ctx context.Context, f *envoyFlags, s *scrapeFlags) (err er
 	if a.registered, err = a.openRegistration(a.who, a.discovery, a.statusServer, a.log, a.metrics); err != nil {
 		return err
 	}
-	return s.open(a.statusServer, a.state.folder, a.supervisor, registry, a.metrics)
+	return s.open(a.statusServer, a.state.Path, a.supervisor, registry, a.metrics)
 }
 
 func (a *agent) close() {

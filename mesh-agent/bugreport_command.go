@@ -49,7 +49,7 @@ func bugReportCommand() *cobra.Command {
 
 // reportOptions collects the sources of a report, and the secrets to redact.
 func (l *clientFlags) reportOptions() (o bugreport.Options, err error) {
-	o.StateDir = l.state.folder
+	o.StateDir = l.state.Path
 	agent, err := l.agent()
 	if err != nil && !errors.Is(err, inspect.ErrNotRunning) {
 		return o, err // without access to the agent, the rest cannot be read either
@@ -58,7 +58,7 @@ func (l *clientFlags) reportOptions() (o bugreport.Options, err error) {
 	if path := l.config.file.Path; path != "" {
 		o.Sources = append(o.Sources, bugreport.File("agent/mesh-agent.yaml", path))
 	}
-	o.Sources = append(o.Sources, bugreport.StateDir(l.state.folder))
+	o.Sources = append(o.Sources, bugreport.StateDir(l.state.Path))
 	o.Sources = append(o.Sources, bugreport.Envoy(l.envoy())...)
 	o.Sources = append(o.Sources, bugreport.Machine()...)
 	return o, l.addSecrets(&o)

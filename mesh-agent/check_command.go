@@ -66,7 +66,7 @@ func (p *runSettings) checks(ctx context.Context) []check.Check {
 	m.credential = credentialFlags{} // a check must not join
 	servers, _ := m.servers()        // check.Discovery reports it if there are none
 	system := check.System{
-		Root: "/", StateDir: m.state.folder, Envoy: p.envoy.program, Files: check.OpenFiles(), Free: check.Free,
+		Root: "/", StateDir: m.state.Path, Envoy: p.envoy.program, Files: check.OpenFiles(), Free: check.Free,
 		ResolvConf: m.dns.resolvConf, Nameservers: redirect.Nameservers(m.dns.resolvConf),
 		Redirected: m.redirect.on, Transparent: m.mode() == bootstrap.TProxy,
 	}
@@ -186,7 +186,7 @@ func (p *runSettings) ports() []check.Port {
 
 // running reports whether an agent answers for this state folder.
 func (p *runSettings) running(ctx context.Context) bool {
-	agent, err := inspect.Find(p.member.state.folder)
+	agent, err := inspect.Find(p.member.state.Path)
 	if err != nil {
 		return false
 	}

@@ -11,19 +11,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pgmesh/pgmesh/internal/program"
+	"github.com/pgmesh/pgmesh/mesh-agent/host/statedir"
 	"github.com/pgmesh/pgmesh/mesh-agent/inspect"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 
 // clientFlags are the flags of a command that calls the running agent.
 type clientFlags struct {
-	state  stateFlags
+	state  statedir.Folder
 	config configFlag
 	output string
 }
 
 func (l *clientFlags) declare(cmd *cobra.Command, formats ...string) {
-	l.state.declare(cmd.Flags())
+	l.state.Flags(cmd.Flags())
 	l.config.declare(cmd)
 	if len(formats) == 0 {
 		return
@@ -39,7 +40,7 @@ func (l *clientFlags) declare(cmd *cobra.Command, formats ...string) {
 	}
 }
 
-func (l *clientFlags) agent() (*inspect.Agent, error) { return inspect.Find(l.state.folder) }
+func (l *clientFlags) agent() (*inspect.Agent, error) { return inspect.Find(l.state.Path) }
 
 const statusHelp = `Print how the agent of this machine is, and its Envoy: who the machine is, which discovery it speaks with, where Envoy's configuration is
 from, and how each service is registered. What is wrong comes last, with what to do about it.

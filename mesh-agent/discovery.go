@@ -38,7 +38,7 @@ func (f *discoveryFlags) check() error {
 func (m *member) servers() ([]string, error) {
 	f := m.discovery
 	if len(f.addresses) == 0 && !m.insecure {
-		f.addresses = m.state.loadServers()
+		f.addresses = m.state.Servers()
 	}
 	return f.addresses, f.check()
 }

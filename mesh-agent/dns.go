@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/host/dns"
 	"github.com/pgmesh/pgmesh/mesh-agent/host/dns/claim"
 	"github.com/pgmesh/pgmesh/mesh-agent/host/dns/resolvconf"
+	"github.com/pgmesh/pgmesh/mesh-agent/host/statedir"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
 )
@@ -61,8 +61,8 @@ func (f *dnsFlags) proxyAddress() string {
 	return f.proxy
 }
 
-func (f *dnsFlags) machine(state stateFlags, log *slog.Logger) *claim.Machine {
-	m := claim.On(state.folder, log)
+func (f *dnsFlags) machine(state statedir.Folder, log *slog.Logger) *claim.Machine {
+	m := claim.On(state.Path, log)
 	m.ResolvConf = f.resolvConf
 	return m
 }
@@ -108,7 +108,7 @@ func (m *member) resolver(who *machine, log *slog.Logger, metrics prometheus.Reg
 	}
 	server, err := dns.Open(dns.Options{
 		Listen: m.dns.listen, Proxy: m.dns.proxy, Except: m.discoveryHosts(), Port53: mode == claim.ResolvConf, Domain: o.Domain, TTL: m.dns.ttl, Upstreams: m.dns.upstreams,
-		ResolvConf: m.dns.resolvConf, BypassStub: func() bool { return mode == claim.Resolved || on.Routes() }, NamesFile: filepath.Join(m.state.folder, "names"), Log: log, Metrics: metrics,
+		ResolvConf: m.dns.resolvConf, BypassStub: func() bool { return mode == claim.Resolved || on.Routes() }, NamesFile: m.state.File("names"), Log: log, Metrics: metrics,
 	})
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mesh-agent/host/dns"
 	"github.com/pgmesh/pgmesh/mesh-agent/host/dns/claim"
+	"github.com/pgmesh/pgmesh/mesh-agent/host/statedir"
 )
 
 func dnsCommand() *cobra.Command {
@@ -53,7 +54,7 @@ systemd-resolved is told to ask the agent for all names, unless --dns-domains sa
 
 func dnsApplyCommand() *cobra.Command {
 	var f dnsFlags
-	var state stateFlags
+	var state statedir.Folder
 	cmd := &cobra.Command{
 		Use: "apply", Short: "Have programs on this machine ask the agent's resolver", Long: dnsApplyHelp, Args: cobra.NoArgs,
 		Example: "  mesh-agent dns apply --dns auto",
@@ -68,12 +69,12 @@ func dnsApplyCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&f.mode, "dns", string(claim.Off), "how: resolved, resolv.conf, or auto, as the machine is; off and serve change nothing")
 	f.declareClaim(cmd.Flags())
-	state.declare(cmd.Flags())
+	state.Flags(cmd.Flags())
 	new(configFlag).declare(cmd)
 	return cmd
 }
 
-func (f *dnsFlags) apply(ctx context.Context, state stateFlags, log *slog.Logger) (string, error) {
+func (f *dnsFlags) apply(ctx context.Context, state statedir.Folder, log *slog.Logger) (string, error) {
 	mode, err := claim.ParseMode(f.mode)
 	if err != nil {
 		return "", err
@@ -132,7 +133,7 @@ func (f *dnsFlags) running(ctx context.Context, mode claim.Mode) (netip.AddrPort
 
 func dnsRestoreCommand() *cobra.Command {
 	var f dnsFlags
-	var state stateFlags
+	var state statedir.Folder
 	cmd := &cobra.Command{
 		Use: "restore", Short: "Have programs on this machine ask for names as they did without the agent", Args: cobra.NoArgs,
 		Long: "Have programs on this machine ask for names as they did without the agent. An agent that runs with --dns other than serve or off tells them anew.",
@@ -149,7 +150,7 @@ func dnsRestoreCommand() *cobra.Command {
 		},
 	}
 	f.declareClaim(cmd.Flags())
-	state.declare(cmd.Flags())
+	state.Flags(cmd.Flags())
 	new(configFlag).declare(cmd)
 	return cmd
 }

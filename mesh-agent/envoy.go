@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -55,8 +54,8 @@ func (f *envoyFlags) supervisor(m *member, data []byte, again func() error, serv
 		Args:           f.args(),
 		Environment:    f.environment(),
 		Account:        account,
-		Folder:         filepath.Join(m.state.folder, "envoy"),
-		Tied:           f.tied || m.state.temporary,
+		Folder:         m.state.File("envoy"),
+		Tied:           f.tied || m.state.Temporary,
 		DrainTime:      f.drain,
 		DrainMin:       f.drainMin,
 		ParentShutdown: f.parentShutdown,

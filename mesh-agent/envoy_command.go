@@ -50,7 +50,7 @@ func (v *viewFlags) declare(cmd *cobra.Command, formats ...string) {
 	cmd.Flags().StringVar(&v.name, "name", "", "only what has a name that this regular expression matches")
 }
 
-func (l *clientFlags) envoy() *envoyadmin.Admin { return envoyadmin.OfStateDir(l.state.folder) }
+func (l *clientFlags) envoy() *envoyadmin.Admin { return envoyadmin.OfStateDir(l.state.Path) }
 
 func (v *viewFlags) wanted() (*regexp.Regexp, error) {
 	wanted, err := regexp.Compile(v.name)

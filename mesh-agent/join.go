@@ -26,7 +26,7 @@ const joinTimeout = 30 * time.Second
 
 // joinFlags are the flags of join.
 type joinFlags struct {
-	state      stateFlags
+	state      statedir.Folder
 	credential credentialFlags
 	servers    discoveryFlags
 	again      bool
@@ -54,7 +54,7 @@ func joinCommand() *cobra.Command {
 	}
 	j.servers.declare(cmd.Flags(), "server", "addresses of discovery, host:port, such as discovery.example:15012 (required); with several, any that answers")
 	cmd.Flags().BoolVar(&j.again, "again", false, "join although this machine is a member already; what it was is given up")
-	j.state.declare(cmd.Flags())
+	j.state.Flags(cmd.Flags())
 	j.credential.declare(cmd.Flags())
 	return cmd
 }
@@ -64,7 +64,7 @@ func (j *joinFlags) run(ctx context.Context, cmd *cobra.Command) (*membership.St
 		return nil, err
 	}
 	log := program.Log(cmd)
-	o := j.state.membership(log, nil)
+	o := membershipOptions(&j.state, log, nil)
 	if err := j.checkNew(o); err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (j *joinFlags) run(ctx context.Context, cmd *cobra.Command) (*membership.St
 	if err != nil {
 		return nil, errors.Join(err, statedir.Own(o.Folder)) // the key of a failed attempt is kept
 	}
-	return m.Current(), errors.Join(j.state.saveServers(j.servers.addresses), j.state.saveGroup(j.credential.group), statedir.Own(o.Folder))
+	return m.Current(), errors.Join(j.state.SaveServers(j.servers.addresses), j.state.SaveGroup(j.credential.group), statedir.Own(o.Folder))
 }
 
 // checkNew prevents a member from losing its identity by joining again by mistake.

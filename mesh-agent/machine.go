@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -18,25 +16,14 @@ import (
 
 	"github.com/pgmesh/pgmesh/identity"
 	"github.com/pgmesh/pgmesh/identity/membership"
+	"github.com/pgmesh/pgmesh/mesh-agent/host/statedir"
 	"github.com/pgmesh/pgmesh/mesh-agent/identity/join"
 	"github.com/pgmesh/pgmesh/mesh-agent/identity/sds"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/upstream"
 )
 
-// serversFile has the addresses of the discovery that the machine joined at, one a line.
-func (f *stateFlags) serversFile() string { return filepath.Join(f.folder, "discovery") }
-
-func (f *stateFlags) saveServers(servers []string) error {
-	return os.WriteFile(f.serversFile(), []byte(strings.Join(servers, "\n")+"\n"), 0o600)
-}
-
-func (f *stateFlags) loadServers() []string {
-	content, _ := os.ReadFile(f.serversFile()) // without it a flag has to say them
-	return strings.Fields(string(content))
-}
-
-func (f *stateFlags) membership(log *slog.Logger, metrics prometheus.Registerer) membership.Options {
-	return membership.Options{Folder: f.folder, Is: join.IsMachine, Log: log, Metrics: metrics}
+func membershipOptions(folder *statedir.Folder, log *slog.Logger, metrics prometheus.Registerer) membership.Options {
+	return membership.Options{Folder: folder.Path, Is: join.IsMachine, Log: log, Metrics: metrics}
 }
 
 // certificateFlags name the files of a machine whose certificates come from another issuer.
@@ -105,7 +92,7 @@ func (m *member) machine(ctx context.Context, log *slog.Logger, metrics promethe
 // enroll returns the identity of a member of the mesh.
 func (m *member) enroll(ctx context.Context, log *slog.Logger, metrics prometheus.Registerer) (*machine, error) {
 	servers, unknown := m.servers()
-	options := m.state.membership(log, metrics)
+	options := membershipOptions(&m.state, log, metrics)
 	opened, err := membership.Open(options)
 	none, expired := errors.Is(err, membership.ErrNone), errors.Is(err, membership.ErrExpired)
 	switch {
@@ -151,7 +138,7 @@ func (m *member) joinFirst(ctx context.Context, servers []string, o membership.O
 	if err != nil {
 		return nil, err
 	}
-	return joined, errors.Join(m.state.saveServers(servers), m.state.saveGroup(m.credential.group))
+	return joined, errors.Join(m.state.SaveServers(servers), m.state.SaveGroup(m.credential.group))
 }
 
 // renewal returns how to renew: with the present certificate, or with the token if that has expired and

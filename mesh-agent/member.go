@@ -10,6 +10,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
+	"github.com/pgmesh/pgmesh/mesh-agent/host/statedir"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
@@ -49,7 +50,7 @@ type member struct {
 	interception string
 	insecure     bool
 	discovery    discoveryFlags
-	state        stateFlags
+	state        statedir.Folder
 	files        certificateFlags
 	credential   credentialFlags
 	keep         keepFlags
@@ -75,7 +76,7 @@ func (m *member) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&o.ServiceAccount, "service-account", "", "service account of this machine (default: that of its certificate)")
 	flags.StringToStringVar(&o.Labels, "labels", nil, "labels of this machine: app=reviews,version=v1")
 	flags.StringVar(&m.interception, "interception-mode", "", "how traffic comes to Envoy: NONE, REDIRECT or TPROXY (default: REDIRECT with --redirect, NONE without)")
-	m.state.declare(flags)
+	m.state.Flags(flags)
 	m.files.declare(flags)
 	m.credential.declare(flags)
 	m.keep.declare(flags)

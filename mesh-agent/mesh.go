@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -52,7 +51,7 @@ func (m *member) requestSettings(ctx context.Context, who *machine, discovery gr
 	for _, s := range m.services() {
 		request.Groups = append(request.Groups, s.Group)
 	}
-	return proxyconfig.Ask(ctx, discovery, request, filepath.Join(m.state.folder, "settings.json"))
+	return proxyconfig.Ask(ctx, discovery, request, m.state.File("settings.json"))
 }
 
 // applyMeshSettings sets flags that were not set on this machine to the mesh's values.

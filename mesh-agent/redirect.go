@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -199,7 +198,7 @@ type redirection struct {
 // redirection checks that the machine can redirect as configured; Run starts to when Envoy is ready.
 // Without --redirect it removes an earlier agent's rules.
 func (m *member) redirection(ctx context.Context, statusAddress string, envoy redirect.Admin, server *status.Server, log *slog.Logger) (*redirection, error) {
-	r := &redirection{markerFile: filepath.Join(m.state.folder, "redirect"), log: log}
+	r := &redirection{markerFile: m.state.File("redirect"), log: log}
 	if !m.redirect.on {
 		r.removeLeftovers(ctx)
 		return r, nil
@@ -222,7 +221,7 @@ func (m *member) redirection(ctx context.Context, statusAddress string, envoy re
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(m.state.folder, 0o700); err != nil {
+	if err := os.MkdirAll(m.state.Path, 0o700); err != nil {
 		return nil, err
 	}
 	if err := os.WriteFile(r.markerFile, []byte(o.Table+"\n"), 0o600); err != nil {

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +16,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
-	"github.com/pgmesh/pgmesh/internal/kit/replace"
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
 	"github.com/pgmesh/pgmesh/mesh-agent/host/locality"
 	"github.com/pgmesh/pgmesh/mesh-agent/host/register"
@@ -46,25 +43,6 @@ func (r *registration) declare(flags *pflag.FlagSet, o *bootstrap.Options) {
 	flags.BoolVar(&r.allowExec, "allow-exec-probes", false, "run commands that a WorkloadGroup asks for to probe a service; those of this machine's own file run always")
 }
 
-// groupFile has the WorkloadGroup that the machine joined for.
-func (f *stateFlags) groupFile() string { return filepath.Join(f.folder, "group") }
-
-// saveGroup saves the group, or removes the file if there is none.
-func (f *stateFlags) saveGroup(group string) error {
-	if group != "" {
-		return replace.File(f.groupFile(), []byte(group+"\n"))
-	}
-	if err := os.Remove(f.groupFile()); !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-func (f *stateFlags) loadGroup() string {
-	content, _ := os.ReadFile(f.groupFile()) // may be missing
-	return strings.TrimSpace(string(content))
-}
-
 // services returns those in the file, then those of the groups in flags, or else that of the group the
 // machine joined for.
 func (m *member) services() []register.Service {
@@ -79,7 +57,7 @@ func (m *member) services() []register.Service {
 		}
 	}
 	groups := m.registration.groups
-	if joined := m.state.loadGroup(); len(groups) == 0 && len(all) == 0 && joined != "" {
+	if joined := m.state.Group(); len(groups) == 0 && len(all) == 0 && joined != "" {
 		groups = []string{joined}
 	}
 	for _, group := range groups {
@@ -133,7 +111,7 @@ func (m *member) openRegistration(who *machine, discovery grpc.ClientConnInterfa
 		return nil, err
 	}
 	agent := register.New(register.Options{
-		Discovery: discovery, Folder: m.state.folder, Services: services, AllowExec: m.registration.allowExec, Log: log, Metrics: metrics,
+		Discovery: discovery, Folder: m.state.Path, Services: services, AllowExec: m.registration.allowExec, Log: log, Metrics: metrics,
 		Machine: &machinev1.Machine{
 			Id: o.ID, Namespace: o.Namespace, ServiceAccount: o.ServiceAccount, Address: o.IP, Network: o.Network, Locality: o.Locality, Labels: m.options.Labels,
 		},

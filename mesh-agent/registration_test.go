@@ -36,7 +36,7 @@ func TestServices(t *testing.T) {
 	folder := t.TempDir()
 	m := memberOf(t, folder, nil)
 	require.Empty(t, m.services(), "it joined for no group")
-	require.NoError(t, m.state.saveGroup("cart"))
+	require.NoError(t, m.state.SaveGroup("cart"))
 	require.Equal(t, []string{"cart"}, groupsOf(m.services()))
 	require.Equal(t, []string{"ads", "web"}, groupsOf(memberOf(t, folder, nil, "--group", "ads,web").services()), "a flag says more")
 
@@ -56,8 +56,8 @@ func TestServices(t *testing.T) {
 	require.Equal(t, map[string]string{"app": "any", "team": "blue"}, both.options.Labels)
 
 	// Joining again without a group removes the stored one.
-	require.NoError(t, m.state.saveGroup(""))
-	require.NoError(t, m.state.saveGroup(""))
+	require.NoError(t, m.state.SaveGroup(""))
+	require.NoError(t, m.state.SaveGroup(""))
 	require.Empty(t, m.services())
 }
 

@@ -46,7 +46,7 @@ func newRun() (*cobra.Command, *configFlag) {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			server := status.New()
 			server.Settings = func() []settings.Setting { return settings.List(cmd.Flags()) }
-			m.flags, m.state.explicit = cmd.Flags(), cmd.Flags().Changed("state-dir")
+			m.flags, m.state.Explicit = cmd.Flags(), cmd.Flags().Changed("state-dir")
 			server.Log = program.LogTo(cmd, io.MultiWriter(os.Stderr, server.Lines.Writer(status.FromAgent)))
 			return run(cmd.Context(), &m, &f, &s, server, server.Log)
 		},
@@ -61,7 +61,7 @@ func newRun() (*cobra.Command, *configFlag) {
 
 func run(ctx context.Context, m *member, f *envoyFlags, s *scrapeFlags, server *status.Server, log *slog.Logger) error {
 	reload := newReloadSignals()
-	release, err := m.state.lock(m.insecure)
+	release, err := m.state.Lock(m.insecure)
 	if err != nil {
 		return err
 	}

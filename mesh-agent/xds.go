@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -27,7 +26,7 @@ import (
 
 // envoySocket is the path of the socket that serves Envoy's configuration and secrets.
 func (m *member) envoySocket() (string, error) {
-	return listen.UnixPath("state-dir", m.state.folder, "envoy.sock")
+	return listen.UnixPath("state-dir", m.state.Path, "envoy.sock")
 }
 
 // openEnvoySocket listens on the socket.
@@ -36,7 +35,7 @@ func (m *member) openEnvoySocket() (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = os.RemoveAll(filepath.Join(m.state.folder, "sds")) // where earlier versions had the socket
+	_ = os.RemoveAll(m.state.File("sds")) // where earlier versions had the socket
 	socket, err := listen.Unix(path)
 	if err != nil {
 		return nil, err
@@ -72,7 +71,7 @@ func (m *member) lastGood(who *machine, log *slog.Logger) (*lastgood.Store, erro
 		owner = append(owner, "label "+label+"="+o.Labels[label])
 	}
 	return lastgood.Open(lastgood.Options{
-		Folder: filepath.Join(m.state.folder, "config"), Owner: strings.Join(owner, ", "), Secrets: m.keep.secrets, Log: log,
+		Folder: m.state.File("config"), Owner: strings.Join(owner, ", "), Secrets: m.keep.secrets, Log: log,
 	})
 }
 
