@@ -52,7 +52,7 @@ func (a *agent) open(ctx context.Context, f *envoyFlags, s *scrapeFlags) (err er
 	if a.apps, err = a.member.openAppServices(a.who, f.status, a.log, a.metrics); err != nil {
 		return err
 	}
-	a.statusServer.Parts = status.Parts{Identity: a.who.status, Discovery: discoveryStatus(a.discovery), DNS: a.apps.names.status(), Envoy: a.supervisor.Status}
+	a.statusServer.Parts = status.Parts{Identity: a.who.status, Discovery: a.discovery.Report, DNS: a.apps.names.status(), Envoy: a.supervisor.Status}
 	a.statusServer.Redirected = a.mode() != bootstrap.None
 	if a.redirected, err = a.redirection(ctx, f.status, a.supervisor.Ask, a.statusServer, a.log); err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mesh-agent/bugreport"
+	"github.com/pgmesh/pgmesh/mesh-agent/identity/join"
 	"github.com/pgmesh/pgmesh/mesh-agent/inspect"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
@@ -104,7 +105,7 @@ func (l *clientFlags) addSecrets(o *bugreport.Options) error {
 		}
 	}
 	token, _ := flags.GetString("token")
-	o.Secrets = []string{token, os.Getenv(joinTokenVariable)}
+	o.Secrets = []string{token, os.Getenv(join.TokenVariable)}
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
 	"github.com/pgmesh/pgmesh/mesh-agent/host/check"
 	"github.com/pgmesh/pgmesh/mesh-agent/host/redirect"
+	"github.com/pgmesh/pgmesh/mesh-agent/identity/join"
 	"github.com/pgmesh/pgmesh/mesh-agent/inspect"
 )
 
@@ -63,7 +64,7 @@ func writeFindings(cmd *cobra.Command, output string, found []check.Finding) err
 
 func (p *runSettings) checks(ctx context.Context) []check.Check {
 	m := &p.member
-	m.credential = credentialFlags{} // a check must not join
+	m.credential = join.Credential{} // a check must not join
 	servers, _ := m.servers()        // check.Discovery reports it if there are none
 	system := check.System{
 		Root: "/", StateDir: m.state.Path, Envoy: p.envoy.program, Files: check.OpenFiles(), Free: check.Free,
@@ -130,7 +131,7 @@ func (p *runSettings) reach(ctx context.Context, server string) (name string, er
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	one := p.member
-	one.discovery.addresses = []string{server}
+	one.discovery.Addresses = []string{server}
 	who, err := one.machine(ctx, discardLog, nil)
 	if err != nil {
 		return "", one.checkReachable(ctx, server, err)

@@ -1,46 +1,22 @@
 package main
 
 import (
-	"fmt"
 	"log/slog"
 	"net"
 	"slices"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/pflag"
 
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/upstream"
 )
 
-// discoveryFlags say where discovery is.
-type discoveryFlags struct {
-	flag      string
-	addresses []string
-}
-
-func (f *discoveryFlags) declare(flags *pflag.FlagSet, name, usage string) {
-	f.flag = name
-	flags.StringSliceVar(&f.addresses, name, nil, usage)
-}
-
-func (f *discoveryFlags) check() error {
-	if len(f.addresses) == 0 {
-		return fmt.Errorf("where is discovery? Say it with --%s host:port", f.flag)
-	}
-	if err := upstream.CheckAddresses(f.addresses); err != nil {
-		return fmt.Errorf("%w: correct --%s, or the variable PGMESH_%s if it is from there", err, f.flag, strings.ToUpper(f.flag))
-	}
-	return nil
-}
-
 // servers returns the addresses of discovery: those of the flag, or where the machine joined.
 func (m *member) servers() ([]string, error) {
 	f := m.discovery
-	if len(f.addresses) == 0 && !m.insecure {
-		f.addresses = m.state.Servers()
+	if len(f.Addresses) == 0 && !m.insecure {
+		f.Addresses = m.state.Servers()
 	}
-	return f.addresses, f.check()
+	return f.Addresses, f.Check()
 }
 
 // connect starts to connect to discovery with this machine's identity.

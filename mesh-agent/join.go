@@ -11,6 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/identity/membership"
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mesh-agent/host/statedir"
+	"github.com/pgmesh/pgmesh/mesh-agent/identity/join"
+	"github.com/pgmesh/pgmesh/mesh-agent/xds/upstream"
 )
 
 const joinHelp = `Make this machine a member of the mesh: get its first certificate from discovery, and keep it.
@@ -27,13 +29,13 @@ const joinTimeout = 30 * time.Second
 // joinFlags are the flags of join.
 type joinFlags struct {
 	state      statedir.Folder
-	credential credentialFlags
-	servers    discoveryFlags
+	credential join.Credential
+	servers    upstream.Servers
 	again      bool
 }
 
 func joinCommand() *cobra.Command {
-	j := joinFlags{credential: credentialFlags{fromInput: true}}
+	j := joinFlags{credential: join.Credential{FromInput: true}}
 	cmd := &cobra.Command{
 		Use:   "join",
 		Short: "Make this machine a member of the mesh",
@@ -52,15 +54,15 @@ func joinCommand() *cobra.Command {
 			return err
 		},
 	}
-	j.servers.declare(cmd.Flags(), "server", "addresses of discovery, host:port, such as discovery.example:15012 (required); with several, any that answers")
+	j.servers.Flags(cmd.Flags(), "server", "addresses of discovery, host:port, such as discovery.example:15012 (required); with several, any that answers")
 	cmd.Flags().BoolVar(&j.again, "again", false, "join although this machine is a member already; what it was is given up")
 	j.state.Flags(cmd.Flags())
-	j.credential.declare(cmd.Flags())
+	j.credential.Flags(cmd.Flags())
 	return cmd
 }
 
 func (j *joinFlags) run(ctx context.Context, cmd *cobra.Command) (*membership.State, error) {
-	if err := j.servers.check(); err != nil {
+	if err := j.servers.Check(); err != nil {
 		return nil, err
 	}
 	log := program.Log(cmd)
@@ -68,7 +70,7 @@ func (j *joinFlags) run(ctx context.Context, cmd *cobra.Command) (*membership.St
 	if err := j.checkNew(o); err != nil {
 		return nil, err
 	}
-	ask, err := j.credential.ask(ctx, j.servers.addresses, log)
+	ask, err := j.credential.Ask(ctx, j.servers.Addresses, log)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +80,7 @@ func (j *joinFlags) run(ctx context.Context, cmd *cobra.Command) (*membership.St
 	if err != nil {
 		return nil, errors.Join(err, statedir.Own(o.Folder)) // the key of a failed attempt is kept
 	}
-	return m.Current(), errors.Join(j.state.SaveServers(j.servers.addresses), j.state.SaveGroup(j.credential.group), statedir.Own(o.Folder))
+	return m.Current(), errors.Join(j.state.SaveServers(j.servers.Addresses), j.state.SaveGroup(j.credential.Group), statedir.Own(o.Folder))
 }
 
 // checkNew prevents a member from losing its identity by joining again by mistake.

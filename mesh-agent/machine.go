@@ -74,7 +74,7 @@ type machine struct {
 // the flags have credentials.
 func (m *member) machine(ctx context.Context, log *slog.Logger, metrics prometheus.Registerer) (*machine, error) {
 	switch {
-	case m.insecure && (m.files.given() || m.credential.given()):
+	case m.insecure && (m.files.given() || m.credential.Given()):
 		return nil, errors.New("--insecure and the flags of a certificate or a token exclude each other: choose one way to speak with discovery")
 	case m.insecure:
 		return nil, nil
@@ -96,7 +96,7 @@ func (m *member) enroll(ctx context.Context, log *slog.Logger, metrics prometheu
 	opened, err := membership.Open(options)
 	none, expired := errors.Is(err, membership.ErrNone), errors.Is(err, membership.ErrExpired)
 	switch {
-	case (none || expired) && m.credential.given():
+	case (none || expired) && m.credential.Given():
 		if err = unknown; err == nil {
 			opened, err = m.joinFirst(ctx, servers, options, log)
 		}
@@ -120,7 +120,7 @@ func (m *member) enroll(ctx context.Context, log *slog.Logger, metrics prometheu
 // joinFirst retries while discovery cannot be reached or cannot issue certificates, as the machine may
 // start before discovery.
 func (m *member) joinFirst(ctx context.Context, servers []string, o membership.Options, log *slog.Logger) (*membership.Membership, error) {
-	ask, err := m.credential.ask(ctx, servers, log)
+	ask, err := m.credential.Ask(ctx, servers, log)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (m *member) joinFirst(ctx context.Context, servers []string, o membership.O
 	if err != nil {
 		return nil, err
 	}
-	return joined, errors.Join(m.state.SaveServers(servers), m.state.SaveGroup(m.credential.group))
+	return joined, errors.Join(m.state.SaveServers(servers), m.state.SaveGroup(m.credential.Group))
 }
 
 // renewal returns how to renew: with the present certificate, or with the token if that has expired and
@@ -146,10 +146,10 @@ func (m *member) joinFirst(ctx context.Context, servers []string, o membership.O
 func (m *member) renewal(made *machine, log *slog.Logger) func(*upstream.Upstream) membership.Ask {
 	return func(u *upstream.Upstream) membership.Ask {
 		return func(ctx context.Context, csr []byte) (membership.Granted, error) {
-			if time.Now().Before(made.member.Current().NotAfter()) || !m.credential.given() {
+			if time.Now().Before(made.member.Current().NotAfter()) || !m.credential.Given() {
 				return join.ByCertificate(u)(ctx, csr)
 			}
-			ask, err := m.credential.ask(ctx, made.servers, log)
+			ask, err := m.credential.Ask(ctx, made.servers, log)
 			if err != nil {
 				return membership.Granted{}, err
 			}

@@ -11,6 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
 	"github.com/pgmesh/pgmesh/mesh-agent/host/statedir"
+	"github.com/pgmesh/pgmesh/mesh-agent/identity/join"
+	"github.com/pgmesh/pgmesh/mesh-agent/xds/upstream"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
@@ -22,7 +24,7 @@ func bootstrapCommand() *cobra.Command {
 		Short: "Print the bootstrap that `mesh-agent run` gives to Envoy",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			m.credential = credentialFlags{} // printing must not join
+			m.credential = join.Credential{} // printing must not join
 			who, err := m.machine(cmd.Context(), program.Log(cmd), nil)
 			if err != nil {
 				return err
@@ -49,10 +51,10 @@ type member struct {
 	role         string
 	interception string
 	insecure     bool
-	discovery    discoveryFlags
+	discovery    upstream.Servers
 	state        statedir.Folder
 	files        certificateFlags
-	credential   credentialFlags
+	credential   join.Credential
 	keep         keepFlags
 	dns          dnsFlags
 	registration registration
@@ -65,7 +67,7 @@ type member struct {
 
 func (m *member) declare(flags *pflag.FlagSet) {
 	o := &m.options
-	m.discovery.declare(flags, "discovery", "addresses of discovery, host:port; with several, or a name that stands for several, any that answers (default: where this machine joined)")
+	m.discovery.Flags(flags, "discovery", "addresses of discovery, host:port; with several, or a name that stands for several, any that answers (default: where this machine joined)")
 	flags.BoolVar(&m.insecure, "insecure", false, "have no identity, and speak plaintext with discovery; for a demo")
 	flags.StringVar(&m.xds, "xds", string(bootstrap.Delta), "variant of xDS: delta or sotw")
 	flags.StringVar(&m.role, "role", string(bootstrap.Sidecar), "what this proxy does: sidecar, for the machine's applications, or gateway, for those outside the mesh")
@@ -78,7 +80,7 @@ func (m *member) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&m.interception, "interception-mode", "", "how traffic comes to Envoy: NONE, REDIRECT or TPROXY (default: REDIRECT with --redirect, NONE without)")
 	m.state.Flags(flags)
 	m.files.declare(flags)
-	m.credential.declare(flags)
+	m.credential.Flags(flags)
 	m.keep.declare(flags)
 	m.dns.declare(flags)
 	m.registration.declare(flags, o)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
-	"github.com/pgmesh/pgmesh/mesh-agent/xds/upstream"
 )
 
 // status reports the machine's identity; a nil machine has none.
@@ -31,23 +30,3 @@ func (m *machine) status() status.Identity {
 // lateRenewal is the fraction (1/5) of a certificate's life that is left when its renewal is overdue: it
 // normally is renewed at about half.
 const lateRenewal = 5
-
-// discoveryStatus returns the function that reports the connection to discovery.
-func discoveryStatus(u *upstream.Upstream) func() status.Discovery {
-	return func() status.Discovery {
-		now, _ := u.Status()
-		d := status.Discovery{Addresses: u.Addresses(), Since: now.Since, LastFail: now.ErrorAt}
-		if now.Error != nil {
-			d.LastError = now.Error.Error()
-		}
-		switch {
-		case now.Connected:
-			d.Replica, d.Name = now.Address, now.Discovery
-		case d.LastError != "":
-			d.Trouble = "none can be reached, and Envoy goes on with what it has: " + d.LastError
-		default:
-			d.Trouble = "not connected yet"
-		}
-		return d
-	}
-}

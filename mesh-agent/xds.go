@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
@@ -93,7 +92,7 @@ func (m *member) serveEnvoy(ctx context.Context, who *machine, o relay.Options, 
 	config, server := relay.New(o), grpc.NewServer(append(panics.ServerOptions(), relay.ServerOption())...)
 	config.Register(server)
 	secrets.Register(server)
-	parts.XDS = xdsStatus(config, o.Kept)
+	parts.XDS = config.Report
 	return func() error {
 		defer o.Kept.Close()
 		var group errgroup.Group
@@ -107,19 +106,4 @@ func (m *member) serveEnvoy(ctx context.Context, who *machine, o relay.Options, 
 		})
 		return group.Wait()
 	}, nil
-}
-
-// xdsStatus returns the function that reports where Envoy's configuration comes from.
-func xdsStatus(config *relay.Server, store *lastgood.Store) func() status.XDS {
-	return func() status.XDS {
-		now, kept := config.Status(), store.Summary()
-		out := status.XDS{State: string(now.State), Since: now.Since, Resources: kept.Resources, Kept: kept.At, LastNACK: now.Refusal}
-		switch {
-		case now.State == relay.LastGood:
-			out.Trouble = "no discovery answers, and Envoy runs with what it accepted last, as of " + kept.At.Format(time.RFC3339)
-		case kept.Failed != nil:
-			out.Trouble = "what Envoy accepts cannot be kept for when discovery is away; make room, and start the agent anew: " + kept.Failed.Error()
-		}
-		return out
-	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pgmesh/pgmesh/mesh-agent/status"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/wire"
 )
 
@@ -34,6 +35,19 @@ func (s *Server) Status() Status {
 	return s.status
 }
 
+// Report says for the status of the agent where Envoy's configuration comes from.
+func (s *Server) Report() status.XDS {
+	now, kept := s.Status(), s.Kept.Summary()
+	out := status.XDS{State: string(now.State), Since: now.Since, Resources: kept.Resources, Kept: kept.At, LastNACK: now.Refusal}
+	switch {
+	case now.State == LastGood:
+		out.Trouble = "no discovery answers, and Envoy runs with what it accepted last, as of " + kept.At.Format(time.RFC3339)
+	case kept.Failed != nil:
+		out.Trouble = "what Envoy accepts cannot be kept for when discovery is away; make room, and start the agent anew: " + kept.Failed.Error()
+	}
+	return out
+}
+
 // markSynced records that discovery answers Envoy.
 func (s *Server) markSynced() {
 	if s.setState(Synced) == LastGood {
@@ -48,8 +62,8 @@ func (s *Server) markLastGood() {
 	}
 	kept := s.Kept.Summary()
 	reason := "discovery does not answer"
-	if status, _ := s.Discovery.Status(); !status.Connected && status.Error != nil {
-		reason = status.Error.Error()
+	if now, _ := s.Discovery.Status(); !now.Connected && now.Error != nil {
+		reason = now.Error.Error()
 	}
 	s.Log.Warn("Envoy starts with the last good configuration, and has no other until a discovery answers",
 		"reason", reason, "accepted", kept.At.UTC().Format(time.RFC3339), "resources", kept.Resources)

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 
 // Status describes the connection.
@@ -39,6 +41,24 @@ func (u *Upstream) Status() (Status, <-chan struct{}) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.status, u.changed
+}
+
+// Report describes the connection for the status of the agent.
+func (u *Upstream) Report() status.Discovery {
+	now, _ := u.Status()
+	d := status.Discovery{Addresses: u.Addresses(), Since: now.Since, LastFail: now.ErrorAt}
+	if now.Error != nil {
+		d.LastError = now.Error.Error()
+	}
+	switch {
+	case now.Connected:
+		d.Replica, d.Name = now.Address, now.Discovery
+	case d.LastError != "":
+		d.Trouble = "none can be reached, and Envoy goes on with what it has: " + d.LastError
+	default:
+		d.Trouble = "not connected yet"
+	}
+	return d
 }
 
 // Addresses returns the configured addresses of discovery.

@@ -8,10 +8,7 @@ package upstream
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"sync"
 	"time"
 
@@ -67,7 +64,7 @@ var _ grpc.ClientConnInterface = (*Upstream)(nil)
 
 // Dial starts to connect in the background. It returns an error only for an invalid address.
 func Dial(o Options) (*Upstream, error) {
-	if err := CheckAddresses(o.Addresses); err != nil {
+	if err := checkAddresses(o.Addresses); err != nil {
 		return nil, err
 	}
 	if o.Log == nil {
@@ -80,19 +77,6 @@ func Dial(o Options) (*Upstream, error) {
 	}
 	u.ended.Go(func() { u.run(ctx) })
 	return u, nil
-}
-
-// CheckAddresses returns an error unless every address is host:port.
-func CheckAddresses(addresses []string) error {
-	if len(addresses) == 0 {
-		return errors.New("no address of discovery is given")
-	}
-	for _, address := range addresses {
-		if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
-			return fmt.Errorf("discovery is to be at %q, which is not host:port", address)
-		}
-	}
-	return nil
 }
 
 // Close closes the connection, ends all calls, and waits for the goroutines.
