@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 
 	"github.com/pgmesh/pgmesh/internal/program"
+	"github.com/pgmesh/pgmesh/mesh-agent/commands"
 )
 
 // garbagePercent replaces Go's default for GOGC of 100. Messages that pass become garbage at once;
@@ -17,8 +18,5 @@ func main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbagePercent)
 	}
-	root := program.New("mesh-agent", "Make this machine a member of the mesh: join, and bootstrap, run and drain its Envoy")
-	root.AddCommand(joinCommand(), runCommand(), bootstrapCommand(), settingsCommand(), checkCommand(), dnsCommand(), redirectCommand(),
-		statusCommand(), logsCommand(), envoyCommand(), drainCommand(), stopCommand(), bugReportCommand())
-	os.Exit(program.Main(root))
+	os.Exit(program.Main(commands.Root()))
 }

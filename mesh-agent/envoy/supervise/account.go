@@ -2,8 +2,11 @@ package supervise
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"syscall"
 )
 
@@ -11,6 +14,35 @@ import (
 type Account struct {
 	Name     string
 	UID, GID uint32
+}
+
+// FindAccount returns the account that --envoy-user names, nil for "": Envoy then runs under the account of
+// its agent.
+func FindAccount(name string) (*Account, error) {
+	if name == "" {
+		return nil, nil
+	}
+	if os.Geteuid() != 0 {
+		return nil, fmt.Errorf("--envoy-user %s: only root may run Envoy under another account: leave the flag out, or run the agent as root", name)
+	}
+	found, err := user.Lookup(name)
+	if _, number := strconv.ParseUint(name, 10, 32); err != nil && number == nil {
+		found, err = user.LookupId(name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--envoy-user: there is no account %q on this machine: make it (useradd --system %[1]s), or name another", name)
+	}
+	uid, _ := strconv.ParseUint(found.Uid, 10, 32)
+	gid, _ := strconv.ParseUint(found.Gid, 10, 32)
+	return &Account{Name: found.Username, UID: uint32(uid), GID: uint32(gid)}, nil
+}
+
+// Own gives the account a file or a socket. A nil account leaves it as it is.
+func (a *Account) Own(path string) error {
+	if a == nil {
+		return nil
+	}
+	return os.Chown(path, int(a.UID), int(a.GID))
 }
 
 func (a *Account) name() string {

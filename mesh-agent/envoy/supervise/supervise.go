@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pgmesh/pgmesh/internal/kit/process"
@@ -55,6 +56,16 @@ type Options struct {
 	// Stdout receives Envoy's standard output: access logs that go to /dev/stdout. Nil discards it.
 	Stdout io.Writer
 	Log    *slog.Logger
+}
+
+// Flags declares the flags that say which Envoy to run, and how long it may take to end.
+func (o *Options) Flags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.Envoy, "envoy", "envoy", "the Envoy to run: a path, or a name to find in PATH")
+	flags.DurationVar(&o.DrainTime, "drain-time", 5*time.Second, "how long open connections may take to finish at the end")
+	flags.DurationVar(&o.DrainMin, "drain-min", 0, "how long Envoy goes on at the end even if no connection is open, for load balancers that need time to notice")
+	flags.DurationVar(&o.ParentShutdown, "parent-shutdown-time", time.Minute,
+		"how long connections may go on over an Envoy that another has replaced, because it was upgraded or its flags have changed")
+	flags.BoolVar(&o.Tied, "tie-envoy", false, "have Envoy die with this agent, however that ends; otherwise it goes on without one, and the next agent takes it over")
 }
 
 // Supervisor runs one Envoy, and those that it has replaced until their connections end.

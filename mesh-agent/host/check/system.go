@@ -208,17 +208,33 @@ func (s System) Resolver(context.Context) []Finding {
 }
 
 // Routes checks that connections to the addresses that the mesh allocates reach the rules that redirect
-// them.
-func Routes(device string) Check {
+// them. The machine has the address ip, "" if that is not known.
+func Routes(ip string) Check {
 	return func(context.Context) []Finding {
 		conn, err := net.Dial("udp", "240.240.0.1:9") // sends nothing
 		if err != nil {
-			return []Finding{warn("routes", fmt.Sprintf("ip route add 240.240.0.0/16 dev %s, or a default route", device),
+			return []Finding{warn("routes", fmt.Sprintf("ip route add 240.240.0.0/16 dev %s, or a default route", deviceOf(ip)),
 				"this machine has no route to 240.240.0.0/16, where services have addresses that are allocated: connections to them fail before they can be redirected")}
 		}
 		conn.Close()
 		return []Finding{ok("routes", "addresses that the mesh allocates are routed")}
 	}
+}
+
+// deviceOf returns the network interface with an address.
+func deviceOf(ip string) string {
+	interfaces, _ := net.Interfaces()
+	own, _ := netip.ParseAddr(ip)
+	for _, i := range interfaces {
+		addresses, _ := i.Addrs()
+		for _, a := range addresses {
+			p, err := netip.ParsePrefix(a.String())
+			if err == nil && (p.Addr() == own || !own.IsValid() && p.Addr().IsGlobalUnicast()) {
+				return i.Name
+			}
+		}
+	}
+	return "eth0"
 }
 
 // Trial turns a function into a check: no error means OK.

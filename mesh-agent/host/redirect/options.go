@@ -9,8 +9,10 @@ import (
 	"time"
 )
 
-// Options are the flags of redirection.
+// Options are the flags of redirection, and what Envoy and the resolver of the machine add.
 type Options struct {
+	On      bool
+	By      string // the program that changes the rules, one of Programs
 	Table   string
 	Mode    Mode
 	Timeout time.Duration

@@ -14,20 +14,22 @@ import (
 // Folder is the state folder of one agent.
 type Folder struct {
 	Path      string
-	Explicit  bool // the flag was given
 	Temporary bool // Lock made the folder, and its release removes it
+
+	flag *pflag.Flag
 }
 
 // Flags declares the flag that names the folder.
 func (f *Folder) Flags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Path, "state-dir", "/var/lib/mesh-agent", "folder for the machine's certificate, its key and whom it trusts, and for what the next agent has to know; "+
 		"nobody else needs to read it (default with --insecure: one that goes with the agent)")
+	f.flag = flags.Lookup("state-dir")
 }
 
 // Lock locks the folder for this agent. An agent without an identity has nothing to keep and gets a
 // temporary folder, unless the flag names one.
 func (f *Folder) Lock(insecure bool) (release func(), err error) {
-	if insecure && !f.Explicit {
+	if insecure && !f.flag.Changed {
 		f.Temporary = true
 		if f.Path, err = os.MkdirTemp("", "mesh-agent-"); err != nil {
 			return nil, err

@@ -36,8 +36,9 @@ type Options struct {
 	ClientID string
 	// Certificate returns the machine's present certificate, or nil.
 	Certificate func() *tls.Certificate
-	// Roots verify the endpoint; nil means the system's.
-	Roots *x509.CertPool
+	// Roots verify the endpoint; nil means the system's. Wanted reads them from RootsFile.
+	Roots     *x509.CertPool
+	RootsFile string
 
 	Log     *slog.Logger
 	Metrics prometheus.Registerer

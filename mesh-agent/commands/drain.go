@@ -1,0 +1,87 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/internal/program"
+	"github.com/pgmesh/pgmesh/mesh-agent/inspect"
+	"github.com/pgmesh/pgmesh/mesh-agent/status"
+)
+
+const drainHelp = `Take this machine out of the mesh without ending anything: it leaves the registry, so that others send nothing new here, and Envoy asks the
+clients that are connected to go elsewhere. What applications on this machine ask of the mesh goes on. There is no way back but starting the agent again.
+
+--wait waits until no connection is left. Exit code 0: none is left, or it was not waited for. 1: there still were some.`
+
+// pollInterval is how often to check for remaining connections.
+const pollInterval = 200 * time.Millisecond
+
+func drainCommand() *cobra.Command {
+	var l clientFlags
+	var wait time.Duration
+	var statusOnly bool
+	cmd := &cobra.Command{
+		Use:     "drain",
+		Short:   "Take this machine out of the mesh without ending anything",
+		Long:    drainHelp,
+		Example: "  mesh-agent drain\n  mesh-agent drain --wait 1m && systemctl stop mesh-agent.service\n  mesh-agent drain --look -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			agent, err := l.agent()
+			if err != nil {
+				return err
+			}
+			d, err := agent.Drain(cmd.Context(), statusOnly)
+			if err == nil && wait > 0 {
+				d, err = awaitDrained(cmd.Context(), agent, wait)
+			}
+			if err != nil {
+				return err
+			}
+			err = inspect.Print(cmd.OutOrStdout(), l.output, d, func(out io.Writer) error {
+				_, err := fmt.Fprintf(out, "%s, open connections: %s\n", d.State, connections(d))
+				return err
+			})
+			if err == nil && wait > 0 && d.Connections > 0 {
+				return program.Exit(1)
+			}
+			return err
+		},
+	}
+	l.declare(cmd, inspect.Formats...)
+	cmd.Flags().DurationVar(&wait, "wait", 0, "for how long to wait until no connection is left")
+	cmd.Flags().BoolVar(&statusOnly, "look", false, "change nothing, and tell how it stands")
+	return cmd
+}
+
+func connections(d status.DrainStatus) string {
+	if d.Trouble != "" {
+		return "unknown: " + d.Trouble
+	}
+	return fmt.Sprint(d.Connections)
+}
+
+// awaitDrained returns when no connection is left, or after a timeout.
+func awaitDrained(ctx context.Context, agent *inspect.Agent, within time.Duration) (status.DrainStatus, error) {
+	timeout := time.After(within)
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		d, err := agent.Drain(ctx, true)
+		if err != nil || d.Connections == 0 && d.Trouble == "" {
+			return d, err
+		}
+		select {
+		case <-tick.C:
+		case <-timeout:
+			return d, nil
+		case <-ctx.Done():
+			return d, ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/identity/membership"
+	"github.com/pgmesh/pgmesh/internal/program"
+	"github.com/pgmesh/pgmesh/mesh-agent/host/statedir"
+	"github.com/pgmesh/pgmesh/mesh-agent/identity/join"
+	"github.com/pgmesh/pgmesh/mesh-agent/identity/member"
+	"github.com/pgmesh/pgmesh/mesh-agent/xds/upstream"
+)
+
+const joinHelp = `Make this machine a member of the mesh: get its first certificate from discovery, and keep it.
+
+A join token names the mesh's roots, so that it is told to nobody but the mesh. Its identity becomes the machine's: a namespace and a
+service account. The key of the certificate is made here and never leaves the machine. Without --token-file the token is read from standard
+input: at a terminal it is asked for, and does not show.
+
+After this, mesh-agent run needs to be told nothing: it knows who the machine is and where discovery is, and renews the certificate.`
+
+// joinFlags are the flags of join.
+type joinFlags struct {
+	state      statedir.Folder
+	credential join.Credential
+	servers    upstream.Servers
+	again      bool
+}
+
+func joinCommand() *cobra.Command {
+	j := joinFlags{credential: join.Credential{FromInput: true}}
+	cmd := &cobra.Command{
+		Use:   "join",
+		Short: "Make this machine a member of the mesh",
+		Long:  joinHelp,
+		Example: `  mesh-agent join --server mesh.example:15012
+  mesh-agent join --server mesh.example:15012 --token-file cart.token
+  ssh mesh mcp-client token create --group shop/cart | mesh-agent join --server mesh.example:15012`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			state, err := j.run(cmd.Context(), program.Log(cmd))
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "this machine is %s, until %s; mesh-agent run renews that in time\n",
+				state.ID, state.NotAfter().UTC().Format(time.RFC3339))
+			return err
+		},
+	}
+	j.servers.Flags(cmd.Flags(), "server", "addresses of discovery, host:port, such as discovery.example:15012 (required); with several, any that answers")
+	cmd.Flags().BoolVar(&j.again, "again", false, "join although this machine is a member already; what it was is given up")
+	j.state.Flags(cmd.Flags())
+	j.credential.Flags(cmd.Flags())
+	return cmd
+}
+
+func (j *joinFlags) run(ctx context.Context, log *slog.Logger) (*membership.State, error) {
+	if err := j.servers.Check(); err != nil {
+		return nil, err
+	}
+	return member.Join(ctx, &j.state, j.servers.Addresses, &j.credential, j.again, log)
+}

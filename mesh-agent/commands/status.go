@@ -1,0 +1,60 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/internal/program"
+	"github.com/pgmesh/pgmesh/mesh-agent/inspect"
+)
+
+const statusHelp = `Print how the agent of this machine is, and its Envoy: who the machine is, which discovery it speaks with, where Envoy's configuration is
+from, and how each service is registered. What is wrong comes last, with what to do about it.
+
+Exit code 0: all is well. 1: something is wrong, or no agent runs.`
+
+func statusCommand() *cobra.Command {
+	var l clientFlags
+	cmd := &cobra.Command{
+		Use:     "status",
+		Short:   "Print how the agent of this machine is, and its Envoy",
+		Long:    statusHelp,
+		Example: "  mesh-agent status\n  mesh-agent status -o json | jq .xds.state",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			agent, err := l.agent()
+			if errors.Is(err, inspect.ErrNotRunning) {
+				return l.explainNotRunning(cmd.Context(), err)
+			}
+			if err != nil {
+				return err
+			}
+			report, err := agent.Report(cmd.Context())
+			if err != nil {
+				return err
+			}
+			err = inspect.Print(cmd.OutOrStdout(), l.output, report, func(out io.Writer) error { return inspect.WriteReport(out, report, time.Now()) })
+			if err == nil && len(report.Troubles()) > 0 {
+				return program.Exit(1)
+			}
+			return err
+		},
+	}
+	l.declare(cmd, inspect.Formats...)
+	return cmd
+}
+
+// explainNotRunning says whether Envoy still runs, which outlives a killed agent.
+func (l *clientFlags) explainNotRunning(ctx context.Context, err error) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if _, gone := l.envoy().Text(ctx, "/ready"); gone != nil {
+		return err
+	}
+	return fmt.Errorf("%w. Its Envoy goes on with what it has, and the next agent takes it over", err)
+}

@@ -1,0 +1,148 @@
+// Package member is this machine as a member of the mesh. It is one by a certificate of the mesh, which it
+// joins for and has renewed, or by files of its own that somebody else renews.
+package member
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pgmesh/pgmesh/identity"
+	"github.com/pgmesh/pgmesh/identity/membership"
+	"github.com/pgmesh/pgmesh/mesh-agent/host/statedir"
+	"github.com/pgmesh/pgmesh/mesh-agent/identity/join"
+	"github.com/pgmesh/pgmesh/mesh-agent/identity/sds"
+	"github.com/pgmesh/pgmesh/mesh-agent/xds/upstream"
+)
+
+// Options say who this machine is to be.
+type Options struct {
+	Insecure   bool // it has no identity
+	Files      Files
+	Credential join.Credential // what it joins with, if it is no member yet
+
+	Folder  *statedir.Folder
+	Servers func() ([]string, error) // the addresses of discovery
+	Log     *slog.Logger
+	Metrics prometheus.Registerer // may be nil
+}
+
+// Flags declares the flags that say who this machine is.
+func (o *Options) Flags(flags *pflag.FlagSet) {
+	flags.BoolVar(&o.Insecure, "insecure", false, "have no identity, and speak plaintext with discovery; for a demo")
+	o.Files.Flags(flags)
+	o.Credential.Flags(flags)
+}
+
+// Member is this machine's identity in the mesh. A nil Member has none.
+type Member struct {
+	identity.Workload
+
+	files Files
+
+	// These are set if the certificate is one of the mesh.
+	membership *membership.Membership
+	until      time.Time
+	servers    []string
+	renew      func(*upstream.Upstream) membership.Ask
+}
+
+// Open returns this machine's identity, nil with --insecure. A machine that is no member yet joins if there
+// is a credential. It keeps the options.
+func Open(ctx context.Context, o *Options) (*Member, error) {
+	switch {
+	case o.Insecure && (o.Files.given() || o.Credential.Given()):
+		return nil, errors.New("--insecure and the flags of a certificate or a token exclude each other: choose one way to speak with discovery")
+	case o.Insecure:
+		return nil, nil
+	case o.Files.given():
+		w, err := o.Files.workload()
+		return &Member{Workload: w, files: o.Files}, err
+	}
+	return o.enroll(ctx)
+}
+
+func (o *Options) enrolled(m *membership.Membership, servers []string) *Member {
+	state := m.Current()
+	w, _ := identity.WorkloadOf(state.ID)
+	return &Member{Workload: w, until: state.NotAfter(), membership: m, servers: servers, renew: o.renewal(m, servers)}
+}
+
+// renewal returns how to renew: with the present certificate, or with the token if that has expired and
+// there is a token.
+func (o *Options) renewal(m *membership.Membership, servers []string) func(*upstream.Upstream) membership.Ask {
+	return func(u *upstream.Upstream) membership.Ask {
+		return func(ctx context.Context, csr []byte) (membership.Granted, error) {
+			if time.Now().Before(m.Current().NotAfter()) || !o.Credential.Given() {
+				return join.ByCertificate(u)(ctx, csr)
+			}
+			ask, err := o.Credential.Ask(ctx, servers, o.Log)
+			if err != nil {
+				return membership.Granted{}, err
+			}
+			return ask(ctx, csr)
+		}
+	}
+}
+
+// Keep has the identity renewed, and Envoy given what is new of it, until the context ends. The function
+// that it returns waits for that.
+func (m *Member) Keep(ctx context.Context, secrets *sds.Server, u *upstream.Upstream, log *slog.Logger) (wait func() error, err error) {
+	if m == nil {
+		return func() error { return nil }, nil
+	}
+	if m.files.given() {
+		if err := secrets.ServeFiles(m.files.cert, m.files.key, m.files.roots); err != nil {
+			return nil, err
+		}
+	}
+	m.logIdentity(log)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return secrets.Run(ctx) })
+	if m.membership != nil {
+		group.Go(func() error { return secrets.Member(ctx, m.membership) })
+		group.Go(func() error { return m.membership.Run(ctx, m.renew(u)) })
+		group.Go(func() error { return join.Follow(ctx, u, m.membership, log) })
+	}
+	return func() error {
+		if err := group.Wait(); !errors.Is(err, context.Canceled) {
+			return err
+		}
+		return nil
+	}, nil
+}
+
+func (m *Member) logIdentity(log *slog.Logger) {
+	if m.membership == nil {
+		log.Info("this machine is a member of the mesh by its own files", "identity", m.Workload.String())
+		return
+	}
+	log.Info("this machine is a member of the mesh", "identity", m.Workload.String(), "until", m.until.UTC().Format(time.RFC3339), "discovery", strings.Join(m.servers, ","))
+}
+
+// Credentials returns what this machine and discovery prove themselves by to each other, nil for plaintext.
+func (m *Member) Credentials(log *slog.Logger) (*upstream.Credentials, error) {
+	switch {
+	case m == nil:
+		return nil, nil
+	case m.membership != nil:
+		return upstream.Member(m.membership), nil
+	}
+	return upstream.Files(m.files.cert, m.files.key, m.files.roots, log)
+}
+
+// Certificate returns a function that returns the machine's present certificate. What names its use in the
+// log.
+func (m *Member) Certificate(what string, log *slog.Logger) (func() *tls.Certificate, error) {
+	if m.membership != nil {
+		return func() *tls.Certificate { return &m.membership.Current().Certificate }, nil
+	}
+	return m.files.certificate(what, log)
+}

@@ -1,0 +1,119 @@
+package run
+
+import (
+	"context"
+	"log/slog"
+	"net"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pgmesh/pgmesh/internal/monitor"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/envoyadmin"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/scrape"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/supervise"
+	"github.com/pgmesh/pgmesh/mesh-agent/host/register"
+	"github.com/pgmesh/pgmesh/mesh-agent/identity/member"
+	"github.com/pgmesh/pgmesh/mesh-agent/status"
+	"github.com/pgmesh/pgmesh/mesh-agent/xds/relay"
+	"github.com/pgmesh/pgmesh/mesh-agent/xds/upstream"
+)
+
+// agent holds all parts that run in this program, from the machine's identity to its Envoy.
+type agent struct {
+	*Options
+
+	reload  reloadSignals
+	server  *status.Server
+	log     *slog.Logger
+	metrics prometheus.Registerer
+
+	who        *member.Member
+	discovery  *upstream.Upstream
+	supervisor *supervise.Supervisor
+	apps       appServices
+	redirected *redirection
+	registered *register.Agent
+}
+
+// open opens the parts, each of which may need those before it. Only the machine's identity and the
+// connection to discovery are active then.
+func (a *agent) open(ctx context.Context) (err error) {
+	registry := monitor.NewRegistry()
+	a.metrics = prometheus.WrapRegistererWithPrefix("pgmesh_mesh_agent_", registry)
+	if a.who, err = a.Machine.Member(ctx, a.log, a.metrics); err != nil {
+		a.endInherited(ctx)
+		return err
+	}
+	if a.discovery, err = a.Machine.Connect(a.who, a.log, a.metrics); err != nil {
+		return err
+	}
+	if a.supervisor, err = a.prepareEnvoy(ctx); err != nil {
+		return err
+	}
+	if a.apps, err = a.openAppServices(); err != nil {
+		return err
+	}
+	a.server.Parts = status.Parts{Identity: a.who.Status, Discovery: a.discovery.Report, DNS: a.apps.names.Status(), Envoy: a.supervisor.Status}
+	a.server.Redirected = a.Machine.Mode() != bootstrap.None
+	if a.redirected, err = a.openRedirection(ctx); err != nil {
+		return err
+	}
+	if a.registered, err = a.openRegistration(); err != nil {
+		return err
+	}
+	return a.openStatus(registry)
+}
+
+// openStatus gives the status server the metrics, and the Envoy to ask and to drain.
+func (a *agent) openStatus(own *prometheus.Registry) error {
+	s, folder := a.server, a.Machine.State.Path
+	s.StateDir, s.Ready, s.Drain = folder, a.supervisor.Ready, a.supervisor.Drain
+	s.Envoy, s.Metrics = envoyadmin.OfStateDir(folder), own
+	page, err := scrape.Open(a.Scrape, s.Envoy, own, a.log, a.metrics)
+	s.StatsPage = page
+	return err
+}
+
+func (a *agent) close() {
+	if a.discovery != nil {
+		a.discovery.Close()
+	}
+}
+
+// run runs the parts until ctx ends and Envoy has drained.
+func (a *agent) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	context.AfterFunc(ctx, func() { a.server.State(status.Ending) })
+	serving, end := context.WithCancel(context.WithoutCancel(ctx)) // Envoy needs its certificate until it has drained
+	defer end()
+	served, err := a.serveEnvoy(serving, relay.Options{Discovery: a.discovery, Names: a.apps.names.Sink(), Log: a.log, Metrics: a.metrics})
+	if err != nil {
+		return err
+	}
+	group.Go(served)
+	group.Go(func() error { a.apps.run(ctx, serving); return nil })
+	if err := serveStatus(serving, group, a.server, a.apps.status); err != nil {
+		return err
+	}
+	staying := a.redirected.run(keepRegistered(ctx, serving, group, a.registered, a.log), group)
+	group.Go(func() error { defer end(); defer a.redirected.close(serving); return a.supervisor.Run(staying) })
+	group.Go(func() error { return handleServiceManager(ctx, a.reload, a.supervisor) })
+	group.Go(func() error { return a.Machine.AwaitMeshSettings(ctx, a.who, a.discovery, a.supervisor.Reload, a.log) })
+	return group.Wait()
+}
+
+// serveStatus serves the agent's socket and the status port. It runs until after the drain, so that those
+// who follow the log see its end.
+func serveStatus(serving context.Context, group *errgroup.Group, server *status.Server, port net.Listener) error {
+	socket, err := server.Open()
+	if err != nil {
+		return err
+	}
+	group.Go(func() error { return server.Serve(serving, socket) })
+	if port != nil {
+		group.Go(func() error { return server.ServePort(serving, port) })
+	}
+	return nil
+}
