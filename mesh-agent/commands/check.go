@@ -26,7 +26,7 @@ Each line says ok, warning or failure; beneath the latter two stands what to do.
 
 Exit code 0: nothing keeps the agent from working. 1: there is a failure.`
 
-// checkCommand is the preflight check.
+// checkCommand looks whether the agent would work on this machine.
 func checkCommand() *cobra.Command {
 	var o runSettings
 	var output string
@@ -99,7 +99,7 @@ func (o *runSettings) tlsServers(servers []string) []string {
 	return servers
 }
 
-// discardLog is for parts that log what the check reports anyway.
+// discardLog is for parts that would log what the check says anyway.
 var discardLog = slog.New(slog.DiscardHandler)
 
 func (o *runSettings) identityCheck(ctx context.Context) []check.Finding {

@@ -51,7 +51,7 @@ func redirectPlanCommand() *cobra.Command {
 	return o.command("plan", "Print the rules, and what they do, without applying them", redirectPlanHelp, func(ctx context.Context, out io.Writer) error {
 		listeners, err := redirect.AskListeners(ctx, o.askEnvoy)
 		if err != nil {
-			listeners = o.Machine.DefaultListeners() // planning works without a running Envoy
+			listeners = o.Machine.DefaultListeners() // a plan can be made while no Envoy runs
 		}
 		plan, err := o.plan(ctx, listeners)
 		if err != nil {

@@ -49,7 +49,7 @@ func statusCommand() *cobra.Command {
 	return cmd
 }
 
-// explainNotRunning says whether Envoy still runs, which outlives a killed agent.
+// explainNotRunning says whether Envoy runs still, which goes on when its agent was killed.
 func (l *clientFlags) explainNotRunning(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -11,8 +11,8 @@ import (
 
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
 	"github.com/pgmesh/pgmesh/mesh-agent/host/locality"
-	"github.com/pgmesh/pgmesh/mesh-agent/host/register"
 	"github.com/pgmesh/pgmesh/mesh-agent/identity/member"
+	"github.com/pgmesh/pgmesh/mesh-agent/services/register"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 

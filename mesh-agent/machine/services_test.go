@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
-	"github.com/pgmesh/pgmesh/mesh-agent/host/register"
+	"github.com/pgmesh/pgmesh/mesh-agent/services/register"
 	"github.com/pgmesh/pgmesh/mesh-agent/settings"
 )
 

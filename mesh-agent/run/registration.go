@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/pgmesh/pgmesh/mesh-agent/host/register"
+	"github.com/pgmesh/pgmesh/mesh-agent/services/register"
 )
 
 // openRegistration returns what registers the machine's services, nil if there are none.

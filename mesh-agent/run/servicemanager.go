@@ -14,7 +14,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/supervise"
 )
 
-// reloadSignals receives SIGHUP, which asks this program to reexec.
+// reloadSignals receives SIGHUP, which asks this program to start anew.
 type reloadSignals chan os.Signal
 
 func newReloadSignals() reloadSignals {
@@ -23,7 +23,7 @@ func newReloadSignals() reloadSignals {
 	return r
 }
 
-// handle reloads for each signal.
+// handle has the agent start anew at each signal.
 func (r reloadSignals) handle(ctx context.Context, s *supervise.Supervisor) error {
 	defer signal.Stop(r)
 	for {
@@ -50,7 +50,7 @@ func (r reloadSignals) reexec() error {
 	return fmt.Errorf("%s: %w", program, err)
 }
 
-// handleServiceManager handles signals from the service manager, and sends notifications to it.
+// handleServiceManager does what the service manager asks for, and tells it how the agent is.
 func handleServiceManager(ctx context.Context, r reloadSignals, s *supervise.Supervisor) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return r.handle(ctx, s) })
@@ -58,14 +58,14 @@ func handleServiceManager(ctx context.Context, r reloadSignals, s *supervise.Sup
 	return group.Wait()
 }
 
-// notifyServiceManager notifies systemd when Envoy first serves, then of its state, and of being alive
+// notifyServiceManager tells systemd when Envoy first serves, then how it is, and that the agent is alive
 // while the supervisor responds. Until Envoy serves it asks for more time, because discovery may be away
 // for any time.
 func notifyServiceManager(ctx context.Context, s *supervise.Supervisor) error {
 	if os.Getenv("NOTIFY_SOCKET") == "" {
 		return nil
 	}
-	poll := time.NewTicker(100 * time.Millisecond) // Envoy does not announce that it is ready
+	poll := time.NewTicker(100 * time.Millisecond) // Envoy does not say by itself that it is ready
 	defer poll.Stop()
 	for n := 0; ; n++ {
 		err := s.Ready(ctx)

@@ -6,7 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pgmesh/pgmesh/mesh-agent/host/probe"
+	"github.com/pgmesh/pgmesh/mesh-agent/services/probe"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 

@@ -20,7 +20,7 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/pgmesh/pgmesh/mesh-agent/host/probe"
+	"github.com/pgmesh/pgmesh/mesh-agent/services/probe"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 

@@ -24,8 +24,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/journal"
-	"github.com/pgmesh/pgmesh/mesh-agent/host/register"
 	"github.com/pgmesh/pgmesh/mesh-agent/host/statedir"
+	"github.com/pgmesh/pgmesh/mesh-agent/services/register"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
