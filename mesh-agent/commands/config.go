@@ -15,7 +15,7 @@ import (
 type configFlag struct {
 	path string
 	file *settings.File // set when the command runs
-	// machine is whom the file is about. It may be nil.
+	// machine gets the services of the file. It may be nil.
 	machine *machine.Machine
 }
 
