@@ -1,10 +1,13 @@
 package layout
 
 import (
+	"flag"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,28 +52,46 @@ func headings(text string) (out []string) {
 	return out
 }
 
-// A picture in docs/architecture.md or identity/README.md has an arrow between two of its packages, or folders, exactly where the one imports the other.
+var update = flag.Bool("update", false, "draw the pictures of pages anew")
+
+var picture = regexp.MustCompile("(?s)(```mermaid\ngraph TD\n)(.*?)(```)")
+
+// A picture in docs/architecture.md or identity/README.md has an arrow between two of its packages, or folders, exactly where the one imports
+// the other.
 func TestPicturesAreOfTheImports(t *testing.T) {
 	t.Parallel()
 	imports := list(t, "Imports")
-	pages := read(t, "../../../docs/architecture.md") + read(t, "../../../identity/README.md")
-	pictures := regexp.MustCompile("(?s)```mermaid\n(.*?)```").FindAllStringSubmatch(pages, -1)
-	require.Len(t, pictures, 4, "the pictures are not found any more")
-	for _, picture := range pictures {
-		drawn, shown := map[string]bool{}, map[string]bool{}
-		for _, arrow := range regexp.MustCompile(`(\S+) --> (\S+)`).FindAllStringSubmatch(picture[1], -1) {
-			drawn[arrow[0]], shown[arrow[1]], shown[arrow[2]] = true, true, true
+	pictures := 0
+	for _, page := range []string{"../../../docs/architecture.md", "../../../identity/README.md"} {
+		text := read(t, page)
+		drawn := picture.ReplaceAllStringFunc(text, func(whole string) string {
+			pictures++
+			parts := picture.FindStringSubmatch(whole)
+			return parts[1] + draw(parts[2], imports) + parts[3]
+		})
+		if *update {
+			require.NoError(t, os.WriteFile(page, []byte(drawn), 0o600))
+			continue
 		}
-		there := map[string]bool{}
-		for from, all := range imports {
-			for _, to := range all {
-				if a, b := nodeOf(from, shown), nodeOf(to, shown); a != "" && b != "" && a != b {
-					there[a+" --> "+b] = true
-				}
+		require.Equal(t, drawn, text, "the imports are others than in %s: run go test ./internal/testbench/layout -run TestPictures -update", page)
+	}
+	require.Equal(t, 4, pictures, "the pictures are not found any more")
+}
+
+// draw makes the arrows between all that a picture shows.
+func draw(arrows string, imports map[string][]string) string {
+	shown, drawn := map[string]bool{}, map[string]bool{}
+	for _, arrow := range regexp.MustCompile(`(\S+) --> (\S+)`).FindAllStringSubmatch(arrows, -1) {
+		shown[arrow[1]], shown[arrow[2]] = true, true
+	}
+	for from, all := range imports {
+		for _, to := range all {
+			if a, b := nodeOf(from, shown), nodeOf(to, shown); a != "" && b != "" && a != b {
+				drawn["    "+a+" --> "+b+"\n"] = true
 			}
 		}
-		require.Equal(t, there, drawn, "draw the picture anew, by the command in docs/architecture.md")
 	}
+	return strings.Join(slices.Sorted(maps.Keys(drawn)), "")
 }
 
 // The map in CONTRIBUTING.md has a row for each package, and no other.
