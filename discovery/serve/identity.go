@@ -178,7 +178,7 @@ func (s *self) certificate() *tls.Config {
 // load reads the files that the operator brings.
 func (s *self) load(metrics prometheus.Registerer) error {
 	s.changed = make(chan struct{}, 1)
-	i, how := s.options, reload.Options{Log: s.log, Metrics: reload.NewMetrics(metrics), Changed: func() {
+	i, how := s.options, reload.Options{Log: s.log, Metrics: reload.NewMetrics(metrics, reload.Names{Unusable: "files_unusable", Loaded: "files_loaded_total"}), Changed: func() {
 		select {
 		case s.changed <- struct{}{}:
 		default: // who is woken looks at all
@@ -186,7 +186,7 @@ func (s *self) load(metrics prometheus.Registerer) error {
 	}}
 	var err error
 	if i.Server.Given() {
-		if s.files, err = i.Server.Load(how, metrics); err != nil {
+		if s.files, err = i.Server.Load(how, metrics, "tls_not_after_seconds"); err != nil {
 			return err
 		}
 		how.What = "roots"

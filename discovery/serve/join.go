@@ -27,7 +27,9 @@ func (s *self) become(ctx context.Context, metrics prometheus.Registerer) error 
 	// Discoveries are few, and machines wait for them: a root that was stolen is to be replaced, and the old one given up, within seconds.
 	o := membership.Options{
 		Folder: s.options.StateDir, Is: isDiscovery, Spread: time.Second, Log: s.log,
-		Metrics: prometheus.WrapRegistererWithPrefix("pgmesh_discovery_", metrics),
+		Metrics: membership.Metrics{
+			Registerer: metrics, NotAfter: "pgmesh_discovery_identity_not_after_seconds", Renewals: "pgmesh_discovery_identity_renewals_total",
+		},
 	}
 	m, err := membership.Open(o)
 	switch {

@@ -48,7 +48,7 @@ func newMembers(who *self, engine *push.Engine, keys *jwks.Keeper, log *slog.Log
 	if who.conn != nil {
 		server = identityv1.NewAuthorityServiceClient(who.conn)
 	}
-	renewals := limits.NewRenewals(who.options.Renewals, prometheus.WrapRegistererWithPrefix("pgmesh_discovery_", metrics))
+	renewals := limits.NewRenewals(who.options.Renewals, metrics)
 	m.issue = issue.New(issue.Config{
 		Trust: m.keeper.State, Authority: m.keeper.Authority, Server: server, Folder: who.options.StateDir, Keys: keys.Keys, Lifetime: who.options.Lifetime,
 		Strangers: limits.NewStrangers(who.options.Strangers, metrics), Renewals: renewals, Log: log, Metrics: metrics,

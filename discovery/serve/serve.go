@@ -117,7 +117,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 
 // server is that of xDS, and of what members of the mesh ask.
 func (o *Options) server(engine *push.Engine, members *members, metrics prometheus.Registerer) (*ads.Server, *grpc.Server) {
-	observer := adsmetrics.New(metrics, "discovery", push.Label)
+	observer := adsmetrics.New(metrics, adsmetrics.Discovery, push.Label)
 	largest := grpc.MaxRecvMsgSize(cmp.Or(o.RequestMiB, DefaultRequestMiB) << 20)
 	server := rpc.NewServer(append(members.serverOptions(o.Limits.Unfinished(observer)), largest)...)
 	streams := push.NewServer(engine, o.Limits, observer, o.Log)

@@ -16,7 +16,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
 	"github.com/pgmesh/pgmesh/identity/authority"
@@ -32,10 +31,9 @@ type Options struct {
 	Is func(spiffeid.ID) error
 	// Spread is the time over which members spread their renewals when the root changes, so that they do not
 	// all come at once. The default is half a minute.
-	Spread time.Duration
-	Log    *slog.Logger
-	// Metrics, if not nil, gets the metrics. Only one membership may use a registry.
-	Metrics prometheus.Registerer
+	Spread  time.Duration
+	Log     *slog.Logger
+	Metrics Metrics // only one membership may use a registry
 }
 
 // Ask sends a certificate request, PKCS #10 in PEM, to an authority.

@@ -255,7 +255,7 @@ func TestLearnReplacesTheTrust(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewPedanticRegistry()
-	o := membership.Options{Folder: filepath.Join(t.TempDir(), "state"), Metrics: registry}
+	o := membership.Options{Folder: filepath.Join(t.TempDir(), "state"), Metrics: membership.Metrics{Registerer: registry, NotAfter: "identity_not_after_seconds", Renewals: "identity_renewals_total"}}
 	_, err := membership.Open(o)
 	require.ErrorIs(t, err, membership.ErrNone)
 	member := join(t, o, newMesh(t, "mesh.example").gives(cart))

@@ -95,7 +95,7 @@ func TestFailedRenewalsBackOff(t *testing.T) {
 		mesh.lifetime = 24 * time.Hour
 		registry := prometheus.NewPedanticRegistry()
 		var log bytes.Buffer
-		member := join(t, membership.Options{Metrics: registry, Log: slog.New(slog.NewTextHandler(&log, nil))}, mesh.gives(cart))
+		member := join(t, membership.Options{Metrics: membership.Metrics{Registerer: registry, NotAfter: "identity_not_after_seconds", Renewals: "identity_renewals_total"}, Log: slog.New(slog.NewTextHandler(&log, nil))}, mesh.gives(cart))
 		f := &flaky{inner: mesh.gives(cart)}
 		runs(t, member, f.ask)
 

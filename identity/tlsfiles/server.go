@@ -35,12 +35,12 @@ func (s *Server) Given() bool { return s.Cert != "" || s.Key != "" || s.ClientCA
 // ServerFiles are a server's loaded files.
 type ServerFiles struct{ files *reload.Value[*tls.Config] }
 
-// Load reads the files.
-func (s *Server) Load(o reload.Options, metrics prometheus.Registerer) (*ServerFiles, error) {
+// Load reads the files. The metric of the program that is called notAfter says when certificates end.
+func (s *Server) Load(o reload.Options, metrics prometheus.Registerer, notAfter string) (*ServerFiles, error) {
 	if s.Cert == "" || s.Key == "" {
 		return nil, errors.New("--tls-cert and --tls-key belong together: give both")
 	}
-	expiry := newExpiry(metrics)
+	expiry := newExpiry(metrics, notAfter)
 	paths := []string{s.Cert, s.Key}
 	if s.ClientCA != "" {
 		paths = append(paths, s.ClientCA)
@@ -94,12 +94,12 @@ func (f *ServerFiles) Run(ctx context.Context) error { return f.files.Run(ctx) }
 // expiry is the metric of when certificates end. A nil *expiry does nothing.
 type expiry struct{ notAfter *prometheus.GaugeVec }
 
-func newExpiry(r prometheus.Registerer) *expiry {
+func newExpiry(r prometheus.Registerer, name string) *expiry {
 	if r == nil {
 		return nil
 	}
 	e := &expiry{prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "tls_not_after_seconds", Help: "When a certificate that is in use ends to be valid, the first of several, as a Unix time.",
+		Name: name, Help: "When a certificate that is in use ends to be valid, the first of several, as a Unix time.",
 	}, []string{"what"})}
 	r.MustRegister(e.notAfter)
 	return e

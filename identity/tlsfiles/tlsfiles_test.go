@@ -44,7 +44,7 @@ func serve(t *testing.T, pair certtest.Pair, clients *certtest.Authority) *serve
 	f.Cert, f.Key = pair.Write(t, s.dir)
 	certtest.WriteFile(t, f.ClientCA, clients.PEM)
 	var err error
-	s.files, err = f.Load(reload.Options{Log: slog.New(slog.NewTextHandler(s.log, nil)), Metrics: reload.NewMetrics(s.metrics)}, s.metrics)
+	s.files, err = f.Load(reload.Options{Log: slog.New(slog.NewTextHandler(s.log, nil)), Metrics: reload.NewMetrics(s.metrics, reload.Names{Unusable: "files_unusable", Loaded: "files_loaded_total"})}, s.metrics, "tls_not_after_seconds")
 	require.NoError(t, err)
 	l, err := tls.Listen("tcp", "127.0.0.1:0", s.files.Config())
 	require.NoError(t, err)
@@ -240,7 +240,7 @@ func TestFilesThatDoNotFitAreRefusedAtTheStart(t *testing.T) {
 		os.DevNull + ": there is no certificate in it":  {Cert: cert, Key: key, ClientCA: os.DevNull},
 		key + ": there is no certificate in it, in PEM": {Cert: cert, Key: key, ClientCA: key},
 	} {
-		_, err := s.Load(reload.Options{}, nil)
+		_, err := s.Load(reload.Options{}, nil, "")
 		require.ErrorContains(t, err, says)
 	}
 	for says, c := range map[string]tlsfiles.Client{

@@ -50,31 +50,29 @@ func found[V any](among *sync.Map, label string, first func(label string) *V) *V
 	return known.(*V) //nolint:forcetypeassert // there is nothing else in it
 }
 
-// New registers the metrics of one program, whose names begin with its own. Label names a type in the metrics; clients may ask
-// for any type they like, so it must have few results.
-func New(r prometheus.Registerer, program string, label func(typeURL string) string) *Metrics {
-	opts := func(name, help string) prometheus.Opts {
-		return prometheus.Opts{Namespace: "pgmesh", Subsystem: program, Name: name, Help: help}
-	}
+// New registers the metrics of one program, under its names. Label names a type in the metrics; clients may ask for any type they
+// like, so it must have few results.
+func New(r prometheus.Registerer, names Names, label func(typeURL string) string) *Metrics {
+	opts := func(name, help string) prometheus.Opts { return prometheus.Opts{Name: name, Help: help} }
 	m := &Metrics{
 		label:     label,
-		streams:   prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("streams", "Clients that are connected, by protocol.")), []string{"protocol"}),
-		responses: prometheus.NewCounterVec(prometheus.CounterOpts(opts("responses_total", "Responses sent, by type.")), []string{"type"}),
-		resources: prometheus.NewCounterVec(prometheus.CounterOpts(opts("resources_total",
+		streams:   prometheus.NewGaugeVec(prometheus.GaugeOpts(opts(names.Streams, "Clients that are connected, by protocol.")), []string{"protocol"}),
+		responses: prometheus.NewCounterVec(prometheus.CounterOpts(opts(names.Responses, "Responses sent, by type.")), []string{"type"}),
+		resources: prometheus.NewCounterVec(prometheus.CounterOpts(opts(names.Resources,
 			"Resources sent and names reported as removed, by type.")), []string{"type", "change"}),
-		bytes: prometheus.NewHistogramVec(histogram(opts("response_bytes", "Sizes of the messages in which responses are sent, by type."),
+		bytes: prometheus.NewHistogramVec(histogram(opts(names.ResponseBytes, "Sizes of the messages in which responses are sent, by type."),
 			256, 1<<10, 4<<10, 16<<10, 64<<10, 256<<10, 1<<20, 4<<20, 16<<20), []string{"type"}),
-		answers: prometheus.NewCounterVec(prometheus.CounterOpts(opts("answers_total",
+		answers: prometheus.NewCounterVec(prometheus.CounterOpts(opts(names.Answers,
 			"What clients said to responses, by type: ack, or nack for a refusal.")), []string{"type", "answer"}),
-		waits: prometheus.NewHistogramVec(histogram(opts("answer_seconds", "Time from when a response was sent until the client answered it, by type."),
+		waits: prometheus.NewHistogramVec(histogram(opts(names.AnswerSeconds, "Time from when a response was sent until the client answered it, by type."),
 			.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30), []string{"type"}),
-		refused: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("refused_resources",
+		refused: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts(names.RefusedResources,
 			"Resources that clients refuse at the moment, each counted for every client that does, by type.")), []string{"type"}),
-		held: prometheus.NewHistogramVec(histogram(opts("limit_wait_seconds", "Time that clients had to wait because of a limit: pushes, arrivals, requests, memory (of large requests), unfinished (large requests that are on their way) or repeats (of whole states)."),
+		held: prometheus.NewHistogramVec(histogram(opts(names.LimitWaits, "Time that clients had to wait because of a limit: pushes, arrivals, requests, memory (of large requests), unfinished (large requests that are on their way) or repeats (of whole states)."),
 			.001, .01, .1, .5, 1, 5, 10, 30), []string{"limit"}),
-		turned: prometheus.NewCounterVec(prometheus.CounterOpts(opts("limit_refusals_total",
+		turned: prometheus.NewCounterVec(prometheus.CounterOpts(opts(names.LimitRefusals,
 			"Clients that were turned away because of a limit: arrivals, names, memory (of large requests), unfinished (large requests that are on their way) or repeats (of whole states).")), []string{"limit"}),
-		unheard: prometheus.NewCounterVec(prometheus.CounterOpts(opts("unreceived_total",
+		unheard: prometheus.NewCounterVec(prometheus.CounterOpts(opts(names.Unreceived,
 			"Clients that left without an answer to a response that is larger than gRPC receives by default, by type.")), []string{"type"}),
 	}
 	r.MustRegister(m.streams, m.responses, m.resources, m.bytes, m.answers, m.waits, m.refused, m.held, m.turned, m.unheard)
@@ -88,7 +86,7 @@ func New(r prometheus.Registerer, program string, label func(typeURL string) str
 }
 
 func histogram(o prometheus.Opts, buckets ...float64) prometheus.HistogramOpts {
-	return prometheus.HistogramOpts{Namespace: o.Namespace, Subsystem: o.Subsystem, Name: o.Name, Help: o.Help, Buckets: buckets}
+	return prometheus.HistogramOpts{Name: o.Name, Help: o.Help, Buckets: buckets}
 }
 
 func protocol(s *ads.Stream) string {

@@ -35,7 +35,7 @@ type Config struct {
 	// Public reports whether a method may be called over TLS without authentication. Nil means none.
 	Public func(method string) bool
 
-	Metrics prometheus.Registerer // names begin with the program's
+	Metrics prometheus.Registerer
 	Log     *slog.Logger
 }
 
@@ -65,10 +65,10 @@ func NewGuard(cfg Config) *Guard {
 	g := &Guard{
 		cfg: cfg, open: map[*session]struct{}{}, logLimit: rate.Sometimes{First: 20, Interval: time.Second},
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "callers_refused_total", Help: "Calls that were turned away, by what was wrong with who made them: certificate, token, or none of either.",
+			Name: "pgmesh_mcp_server_callers_refused_total", Help: "Calls that were turned away, by what was wrong with who made them: certificate, token, or none of either.",
 		}, []string{"reason"}),
 		ended: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "streams_ended_total", Help: "Streams that were ended because what their callers may do has changed.",
+			Name: "pgmesh_mcp_server_streams_ended_total", Help: "Streams that were ended because what their callers may do has changed.",
 		}),
 	}
 	if cfg.Metrics != nil {

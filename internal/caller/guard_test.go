@@ -204,10 +204,10 @@ func TestCertificatesIdentifyCallers(t *testing.T) {
 		require.ErrorContains(t, err, c.says)
 	}
 	require.NoError(t, testutil.GatherAndCompare(m.metrics, strings.NewReader(`
-# HELP callers_refused_total Calls that were turned away, by what was wrong with who made them: certificate, token, or none of either.
-# TYPE callers_refused_total counter
-callers_refused_total{reason="certificate"} 5
-`), "callers_refused_total"))
+# HELP pgmesh_mcp_server_callers_refused_total Calls that were turned away, by what was wrong with who made them: certificate, token, or none of either.
+# TYPE pgmesh_mcp_server_callers_refused_total counter
+pgmesh_mcp_server_callers_refused_total{reason="certificate"} 5
+`), "pgmesh_mcp_server_callers_refused_total"))
 }
 
 func TestInvalidCertificatesAreRefused(t *testing.T) {
@@ -358,7 +358,7 @@ func TestStreamsEndWithTheirPermission(t *testing.T) {
 	b.mu.Unlock()
 	m.guard.Recheck()
 	require.NoError(t, stays.Context().Err())
-	count, err := testutil.GatherAndCount(m.metrics, "streams_ended_total")
+	count, err := testutil.GatherAndCount(m.metrics, "pgmesh_mcp_server_streams_ended_total")
 	require.NoError(t, err)
 	require.Equal(t, 1, count)
 }

@@ -55,7 +55,7 @@ func New(o Options, metrics prometheus.Registerer) *Limits {
 	l := &Limits{
 		options: o, rates: newRates(o.Rate, o.Burst),
 		exceeded: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "limits_exceeded_total", Help: "Calls that were turned away, by the limit that they went over: streams or rate.",
+			Name: "pgmesh_mcp_server_limits_exceeded_total", Help: "Calls that were turned away, by the limit that they went over: streams or rate.",
 		}, []string{"limit"}),
 	}
 	metrics.MustRegister(l.exceeded)

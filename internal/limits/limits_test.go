@@ -98,9 +98,9 @@ func TestClientsThatCallTooFastAreSlowedDown(t *testing.T) {
 	_, err = s.Recv()
 	refused(t, err, "too many calls")
 	require.NoError(t, testutil.GatherAndCompare(metrics, strings.NewReader(`
-# HELP limits_exceeded_total Calls that were turned away, by the limit that they went over: streams or rate.
-# TYPE limits_exceeded_total counter
-limits_exceeded_total{limit="rate"} 2
+# HELP pgmesh_mcp_server_limits_exceeded_total Calls that were turned away, by the limit that they went over: streams or rate.
+# TYPE pgmesh_mcp_server_limits_exceeded_total counter
+pgmesh_mcp_server_limits_exceeded_total{limit="rate"} 2
 `)))
 }
 

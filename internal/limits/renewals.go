@@ -30,7 +30,7 @@ func NewRenewals(o RenewalOptions, metrics prometheus.Registerer) *Renewals {
 	r := &Renewals{options: o, limits: Limits{
 		rates: newRates(o.Rate, o.Burst),
 		exceeded: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "renewals_exceeded_total", Help: "Renewals of certificates that were turned away, because their machine asks for too many.",
+			Name: "pgmesh_discovery_renewals_exceeded_total", Help: "Renewals of certificates that were turned away, because their machine asks for too many.",
 		}, []string{"limit"}),
 	}}
 	metrics.MustRegister(r.limits.exceeded)

@@ -43,7 +43,7 @@ func serveSecurely(t *testing.T, a *certtest.Authority, secret string) string {
 	files := tlsfiles.Server{ClientCA: filepath.Join(dir, "ca.pem")}
 	files.Cert, files.Key = a.Issue(nil, "spiffe://mesh/mcp-server").Write(t, dir)
 	certtest.WriteFile(t, files.ClientCA, a.PEM)
-	loaded, err := files.Load(reload.Options{}, nil)
+	loaded, err := files.Load(reload.Options{}, nil, "")
 	require.NoError(t, err)
 	rules, err := caller.ParseRules([]string{"spiffe://mesh/ops"})
 	require.NoError(t, err)

@@ -186,6 +186,10 @@ func TestStatusAnswersWithoutADatabase(t *testing.T) {
 	postgres := pgtest.Server(t)
 	b := startAPI(t, postgres.URL)
 	b.apply(map[string]string{"a": "x"})
+	require.Eventually(t, func() bool {
+		told, err := b.admin.Status(t.Context(), &adminv1.StatusRequest{})
+		return err == nil && told.GetServer().GetRevision() == 1
+	}, time.Minute, 5*time.Millisecond, "the server has not come to what was applied")
 	postgres.Stop()
 
 	told, err := b.admin.Status(t.Context(), &adminv1.StatusRequest{})

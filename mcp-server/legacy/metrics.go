@@ -14,20 +14,20 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer, open *openStreams) *metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pgmesh_mcp_server_" + name, Help: help}, labels)
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pgmesh_mcp_server_" + name, Help: help}, labels)
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
 	}
 	m := &metrics{
-		streams:   gauge("legacy_streams", "Streams of the first generation of MCP that are open, by service.", "service"),
-		responses: counter("legacy_responses_total", "Responses sent on them, by collection.", "collection"),
-		resources: counter("legacy_resources_total", "Resources sent and names reported as removed on them, by collection.", "collection", "change"),
-		answers:   counter("legacy_answers_total", "What sinks said to responses: ack, or nack for a refusal.", "collection", "answer"),
-		withheld: counter("legacy_withheld_total",
+		streams:   gauge("pgmesh_mcp_server_legacy_streams", "Streams of the first generation of MCP that are open, by service.", "service"),
+		responses: counter("pgmesh_mcp_server_legacy_responses_total", "Responses sent on them, by collection.", "collection"),
+		resources: counter("pgmesh_mcp_server_legacy_resources_total", "Resources sent and names reported as removed on them, by collection.", "collection", "change"),
+		answers:   counter("pgmesh_mcp_server_legacy_answers_total", "What sinks said to responses: ack, or nack for a refusal.", "collection", "answer"),
+		withheld: counter("pgmesh_mcp_server_legacy_withheld_total",
 			"How often a collection or a resource was not sent to a sink because it is larger than --legacy-max-message.", "collection"),
-		connected: gauge("sink_connected", "1 while a sink that this server dials is connected, 0 while it is not.", "sink"),
-		failures:  counter("sink_failures_total", "How often a sink could not be reached, or its stream broke.", "sink"),
+		connected: gauge("pgmesh_mcp_server_sink_connected", "1 while a sink that this server dials is connected, 0 while it is not.", "sink"),
+		failures:  counter("pgmesh_mcp_server_sink_failures_total", "How often a sink could not be reached, or its stream broke.", "sink"),
 	}
 	r.MustRegister(m.streams, m.responses, m.resources, m.answers, m.withheld, m.connected, m.failures, &withheld{open})
 	return m

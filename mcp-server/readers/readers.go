@@ -57,9 +57,9 @@ func New(source, plain func() *served.Subscriber, log *slog.Logger, metrics prom
 	v := &Views{
 		source: source, plain: plain, log: log, views: map[string]*view{}, members: map[*member]struct{}{},
 		denied: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "readers_denied_total", Help: "Clients that were turned away because no row of mesh.readers is for them.",
+			Name: "pgmesh_mcp_server_readers_denied_total", Help: "Clients that were turned away because no row of mesh.readers is for them.",
 		}),
-		open:          prometheus.NewGauge(prometheus.GaugeOpts{Name: "reader_views", Help: "Different parts of the mesh that clients are shown."}),
+		open:          prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgmesh_mcp_server_reader_views", Help: "Different parts of the mesh that clients are shown."}),
 		warnSometimes: rate.Sometimes{First: 20, Interval: warnInterval},
 	}
 	metrics.MustRegister(v.denied, v.open)

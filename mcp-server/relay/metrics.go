@@ -9,14 +9,12 @@ type metrics struct {
 }
 
 func newMetrics(registry prometheus.Registerer, upstreams []string) metrics {
-	opts := func(name, help string) prometheus.Opts {
-		return prometheus.Opts{Namespace: "pgmesh", Subsystem: "mcp_server", Name: name, Help: help}
-	}
+	opts := func(name, help string) prometheus.Opts { return prometheus.Opts{Name: name, Help: help} }
 	m := metrics{
-		connected: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("upstream_connected", "1 for the upstream that is being followed.")), []string{"upstream"}),
-		failures: prometheus.NewCounterVec(prometheus.CounterOpts(opts("upstream_failures_total",
+		connected: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("pgmesh_mcp_server_upstream_connected", "1 for the upstream that is being followed.")), []string{"upstream"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts(opts("pgmesh_mcp_server_upstream_failures_total",
 			"How often an upstream was lost, could not be reached or was not fit to be followed.")), []string{"upstream"}),
-		batches: prometheus.NewCounter(prometheus.CounterOpts(opts("batches_total", "Batches read from upstreams."))),
+		batches: prometheus.NewCounter(prometheus.CounterOpts(opts("pgmesh_mcp_server_batches_total", "Batches read from upstreams."))),
 	}
 	for _, u := range upstreams {
 		m.connected.WithLabelValues(u).Set(0)

@@ -16,17 +16,15 @@ type metrics struct {
 }
 
 func newMetrics(registry prometheus.Registerer) metrics {
-	opts := func(name, help string) prometheus.Opts {
-		return prometheus.Opts{Namespace: "pgmesh", Subsystem: "mcp_server", Name: name, Help: help}
-	}
+	opts := func(name, help string) prometheus.Opts { return prometheus.Opts{Name: name, Help: help} }
 	m := metrics{
-		revision: prometheus.NewGauge(prometheus.GaugeOpts(opts("saved_revision", "The revision that the file has."))),
-		time: prometheus.NewGauge(prometheus.GaugeOpts(opts("saved_timestamp_seconds",
+		revision: prometheus.NewGauge(prometheus.GaugeOpts(opts("pgmesh_mcp_server_saved_revision", "The revision that the file has."))),
+		time: prometheus.NewGauge(prometheus.GaugeOpts(opts("pgmesh_mcp_server_saved_timestamp_seconds",
 			"When what the file has was known to be the newest, in seconds since 1970; 0 if there is no file."))),
-		failures: prometheus.NewCounter(prometheus.CounterOpts(opts("save_failures_total", "Files that could not be written."))),
-		damaged:  prometheus.NewCounter(prometheus.CounterOpts(opts("saved_damaged_total", "Damaged files that were set aside."))),
+		failures: prometheus.NewCounter(prometheus.CounterOpts(opts("pgmesh_mcp_server_save_failures_total", "Files that could not be written."))),
+		damaged:  prometheus.NewCounter(prometheus.CounterOpts(opts("pgmesh_mcp_server_saved_damaged_total", "Damaged files that were set aside."))),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Namespace: "pgmesh", Subsystem: "mcp_server", Name: "save_seconds", Help: "How long it took to write a file.",
+			Name: "pgmesh_mcp_server_save_seconds", Help: "How long it took to write a file.",
 			Buckets: []float64{.001, .01, .1, .5, 1, 5, 30},
 		}),
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
 	"github.com/pgmesh/pgmesh/identity"
@@ -78,7 +77,7 @@ func (s *server) newAuthority(from *store.Store) (*authority.Authority, error) {
 	return authority.New(authority.Config{
 		Store: from, Keys: s.keys, Files: o.Authority, Signs: o.ownAuthority(), Name: o.Name, Hosts: o.Hosts, StateDir: o.StateDir, Places: from.Places(),
 		StaleAfter: o.Patience.trustStaleAfter(), Changed: func() { s.door.guard.Recheck() },
-		Metrics: prometheus.WrapRegistererWithPrefix("pgmesh_mcp_server_", s.metrics), Log: o.Log,
+		Metrics: s.metrics, Log: o.Log,
 	})
 }
 

@@ -55,7 +55,7 @@ func (s *server) database() (source, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.watchdog = watchdog.New(d.store, o.Patience.Watchdog, o.Log, prometheus.WrapRegistererWithPrefix("pgmesh_mcp_server_", s.metrics))
+	d.watchdog = watchdog.New(d.store, o.Patience.Watchdog, o.Log, s.metrics)
 	d.book = tokens.New(d.store, o.Log)
 	if d.authority, err = s.newAuthority(d.store); err != nil {
 		d.store.Close()

@@ -72,15 +72,14 @@ type door struct {
 
 // door opens the door to those that the options name, and the bearers of tokens.
 func (o Options) door(from source, metrics prometheus.Registerer) (*door, error) {
-	metrics = prometheus.WrapRegistererWithPrefix("pgmesh_mcp_server_", metrics)
 	s, d := o.Security, &door{limits: limits.New(o.Security.Limits, metrics), mesh: from.mesh(), own: o.ownCertificate()}
 	rules, err := caller.ParseRules(s.Allow)
 	if err != nil {
 		return nil, errors.Join(errors.New("--allow"), err)
 	}
-	files := reload.Options{Log: o.Log, Metrics: reload.NewMetrics(metrics)}
+	files := reload.Options{Log: o.Log, Metrics: reload.NewMetrics(metrics, reload.Names{Unusable: "pgmesh_mcp_server_files_unusable", Loaded: "pgmesh_mcp_server_files_loaded_total"})}
 	if s.TLS.Given() {
-		if d.files, err = s.TLS.Load(files, metrics); err != nil {
+		if d.files, err = s.TLS.Load(files, metrics, "pgmesh_mcp_server_tls_not_after_seconds"); err != nil {
 			return nil, err
 		}
 	}

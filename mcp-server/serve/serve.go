@@ -89,11 +89,11 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 		return err
 	}
 	s := &server{options: o, metrics: monitor.NewRegistry(), clients: clients.NewRoll(), keys: keys}
-	s.observers = ads.Observers{adsmetrics.New(s.metrics, "mcp_server", publish.Label), s.clients}
+	s.observers = ads.Observers{adsmetrics.New(s.metrics, adsmetrics.MCPServer, publish.Label), s.clients}
 	s.budgets = o.Readers.Budgets(s.observers)
 	s.recallKeys(ctx)
 	s.publisher = publish.New(s.metrics)
-	s.views = readers.New(s.publisher.SubscribeWithSecrets, s.publisher.Subscribe, o.Log, prometheus.WrapRegistererWithPrefix("pgmesh_mcp_server_", s.metrics))
+	s.views = readers.New(s.publisher.SubscribeWithSecrets, s.publisher.Subscribe, o.Log, s.metrics)
 	s.legacy = s.newLegacy()
 	s.sinks = legacy.NewSinks(s.legacy)
 	from, err := s.source(ctx)

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -125,7 +124,7 @@ func (s *server) join(ctx context.Context) (*authority.Joined, error) {
 			return dial.Any(o.Upstream.Addresses, grpc.WithTransportCredentials(c))
 		},
 		Changed: func() { s.door.guard.Recheck() },
-		Metrics: prometheus.WrapRegistererWithPrefix("pgmesh_mcp_server_", s.metrics), Log: o.Log,
+		Metrics: s.metrics, Log: o.Log,
 	})
 }
 

@@ -13,14 +13,14 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
 		blockers: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "blockers", Help: "Sessions of the database that keep others waiting, by why: lock, queue or idle.",
+			Name: "pgmesh_mcp_server_blockers", Help: "Sessions of the database that keep others waiting, by why: lock, queue or idle.",
 		}, []string{"reason"}),
-		blocked: prometheus.NewGauge(prometheus.GaugeOpts{Name: "blocked_sessions", Help: "Sessions of the database that wait for locks of others in the mesh."}),
-		longest: prometheus.NewGauge(prometheus.GaugeOpts{Name: "blocked_seconds", Help: "For how long the session that others have waited for longest has kept them waiting."}),
+		blocked: prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgmesh_mcp_server_blocked_sessions", Help: "Sessions of the database that wait for locks of others in the mesh."}),
+		longest: prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgmesh_mcp_server_blocked_seconds", Help: "For how long the session that others have waited for longest has kept them waiting."}),
 		usage: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "notification_queue_usage", Help: "How much of the room for notifications of the database server was taken, of 1, at the last look.",
+			Name: "pgmesh_mcp_server_notification_queue_usage", Help: "How much of the room for notifications of the database server was taken, of 1, at the last look.",
 		}),
-		ended: prometheus.NewCounter(prometheus.CounterOpts{Name: "blockers_ended_total", Help: "Sessions that were ended because they kept others waiting."}),
+		ended: prometheus.NewCounter(prometheus.CounterOpts{Name: "pgmesh_mcp_server_blockers_ended_total", Help: "Sessions that were ended because they kept others waiting."}),
 	}
 	r.MustRegister(m.blockers, m.blocked, m.longest, m.usage, m.ended)
 	return m

@@ -127,20 +127,20 @@ func TestABlockerIsReportedOnce(t *testing.T) {
 	s := newScene(t, often, false)
 	s.eventually(func() bool { return s.dog.About() != "" }, "it says nothing")
 	require.Contains(t, s.dog.About(), "is in the way: 1 sessions wait for it")
-	s.eventually(func() bool { return s.gauge("blocked_seconds") > 0.3 }, "it looks no more")
+	s.eventually(func() bool { return s.gauge("pgmesh_mcp_server_blocked_seconds") > 0.3 }, "it looks no more")
 	require.Equal(t, 1, s.log.says("holds up others: have it commit"))
-	require.InDelta(t, 1, s.gauge("blocked_sessions"), 0)
+	require.InDelta(t, 1, s.gauge("pgmesh_mcp_server_blocked_sessions"), 0)
 	exec(t, s.evil, "ROLLBACK")
 	require.NoError(t, <-s.released)
 	s.eventually(func() bool { return s.dog.About() == "" && s.log.says("holds up others no more") == 1 }, "it does not say that it is over")
-	require.InDelta(t, 0, s.gauge("blocked_seconds"), 0)
+	require.InDelta(t, 0, s.gauge("pgmesh_mcp_server_blocked_seconds"), 0)
 	require.NoError(t, testutil.GatherAndCompare(s.metrics, strings.NewReader(`
-# HELP blockers Sessions of the database that keep others waiting, by why: lock, queue or idle.
-# TYPE blockers gauge
-blockers{reason="idle"} 0
-blockers{reason="lock"} 0
-blockers{reason="queue"} 0
-`), "blockers"))
+# HELP pgmesh_mcp_server_blockers Sessions of the database that keep others waiting, by why: lock, queue or idle.
+# TYPE pgmesh_mcp_server_blockers gauge
+pgmesh_mcp_server_blockers{reason="idle"} 0
+pgmesh_mcp_server_blockers{reason="lock"} 0
+pgmesh_mcp_server_blockers{reason="queue"} 0
+`), "pgmesh_mcp_server_blockers"))
 }
 
 func TestABlockerIsEndedAfterAWhile(t *testing.T) {
@@ -149,7 +149,7 @@ func TestABlockerIsEndedAfterAWhile(t *testing.T) {
 	o.EndAfter = 300 * time.Millisecond
 	s := newScene(t, o, false)
 	require.NoError(t, <-s.released)
-	s.eventually(func() bool { return s.gauge("blockers_ended_total") == 1 }, "it is not counted")
+	s.eventually(func() bool { return s.gauge("pgmesh_mcp_server_blockers_ended_total") == 1 }, "it is not counted")
 	_, err := s.evil.Exec(t.Context(), "SELECT 1")
 	require.Error(t, err)
 }
@@ -159,8 +159,8 @@ func TestServersAreNeverEnded(t *testing.T) {
 	o := often
 	o.EndAfter = time.Nanosecond
 	s := newScene(t, o, true)
-	s.eventually(func() bool { return s.gauge("blocked_seconds") > 0.3 }, "it does not look")
-	require.Zero(t, s.gauge("blockers_ended_total"))
+	s.eventually(func() bool { return s.gauge("pgmesh_mcp_server_blocked_seconds") > 0.3 }, "it does not look")
+	require.Zero(t, s.gauge("pgmesh_mcp_server_blockers_ended_total"))
 	exec(t, s.evil, "ROLLBACK")
 	require.NoError(t, <-s.released)
 }

@@ -41,7 +41,7 @@ type agent struct {
 // connection to discovery are active then.
 func (a *agent) open(ctx context.Context) (err error) {
 	registry := monitor.NewRegistry()
-	a.metrics = prometheus.WrapRegistererWithPrefix("pgmesh_mesh_agent_", registry)
+	a.metrics = registry
 	if a.who, err = a.Machine.Member(ctx, a.log, a.metrics); err != nil {
 		a.endInherited(ctx)
 		return err

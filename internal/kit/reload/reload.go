@@ -32,14 +32,17 @@ type Metrics struct {
 	loads   *prometheus.CounterVec
 }
 
+// Names are what the metrics are called in one program.
+type Names struct{ Unusable, Loaded string }
+
 // NewMetrics registers the metrics.
-func NewMetrics(r prometheus.Registerer) *Metrics {
+func NewMetrics(r prometheus.Registerer, names Names) *Metrics {
 	m := &Metrics{
 		failing: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "files_unusable", Help: "1 while files as they are now cannot be used, and what was made of earlier ones is in force.",
+			Name: names.Unusable, Help: "1 while files as they are now cannot be used, and what was made of earlier ones is in force.",
 		}, []string{"what"}),
 		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "files_loaded_total", Help: "How often files were read because they had changed, by whether they could be used.",
+			Name: names.Loaded, Help: "How often files were read because they had changed, by whether they could be used.",
 		}, []string{"what", "outcome"}),
 	}
 	r.MustRegister(m.failing, m.loads)

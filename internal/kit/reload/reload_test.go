@@ -56,7 +56,7 @@ func load(t *testing.T) *folder {
 	certtest.WriteFile(t, f.b, []byte("two"))
 	var err error
 	f.value, err = reload.Load(reload.Options{
-		What: "words", Log: slog.New(slog.NewTextHandler(f.log, nil)), Metrics: reload.NewMetrics(f.metrics),
+		What: "words", Log: slog.New(slog.NewTextHandler(f.log, nil)), Metrics: reload.NewMetrics(f.metrics, reload.Names{Unusable: "files_unusable", Loaded: "files_loaded_total"}),
 		Changed: func() { f.changed <- struct{}{} },
 	}, join, f.a, f.b)
 	require.NoError(t, err)

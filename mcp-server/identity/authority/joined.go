@@ -58,7 +58,12 @@ type cachedState struct {
 // Join restores the membership in the folder, or joins with the token. It waits for an upstream that is
 // away.
 func Join(ctx context.Context, how Joining) (*Joined, error) {
-	o := membership.Options{Folder: how.Folder, Is: isServer, Spread: time.Second, Log: how.Log, Metrics: how.Metrics}
+	o := membership.Options{
+		Folder: how.Folder, Is: isServer, Spread: time.Second, Log: how.Log,
+		Metrics: membership.Metrics{
+			Registerer: how.Metrics, NotAfter: "pgmesh_mcp_server_identity_not_after_seconds", Renewals: "pgmesh_mcp_server_identity_renewals_total",
+		},
+	}
 	m, err := membership.Open(o)
 	if err != nil {
 		if !errors.Is(err, membership.ErrNone) {

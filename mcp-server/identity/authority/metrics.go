@@ -21,11 +21,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
 		registry: r,
 		notAfter: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "authority_not_after_seconds", Help: "When the authority that signs, the first of the roots, and the server's own certificate end, as a Unix time.",
+			Name: "pgmesh_mcp_server_authority_not_after_seconds", Help: "When the authority that signs, the first of the roots, and the server's own certificate end, as a Unix time.",
 		}, []string{"what"}),
-		revoked: prometheus.NewGauge(prometheus.GaugeOpts{Name: "authority_revocations", Help: "How many identities and enrolments are revoked."}),
+		revoked: prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgmesh_mcp_server_authority_revocations", Help: "How many identities and enrolments are revoked."}),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "authority_calls_total", Help: "What servers asked of the authority, by what it was and what came of it: given, or why it was refused.",
+			Name: "pgmesh_mcp_server_authority_calls_total", Help: "What servers asked of the authority, by what it was and what came of it: given, or why it was refused.",
 		}, []string{"call", "outcome"}),
 	}
 	if r != nil {
@@ -40,7 +40,7 @@ func (m *metrics) ages(stale func() (time.Duration, error)) {
 		return
 	}
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "authority_trust_stale_seconds", Help: "For how long what the mesh trusts could not be read from the database; 0 while it can.",
+		Name: "pgmesh_mcp_server_authority_trust_stale_seconds", Help: "For how long what the mesh trusts could not be read from the database; 0 while it can.",
 	}, func() float64 {
 		age, _ := stale()
 		return age.Seconds()

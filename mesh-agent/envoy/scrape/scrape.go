@@ -103,11 +103,11 @@ type Page struct {
 // Register registers metrics about the targets.
 func (p *Page) Register(r prometheus.Registerer) {
 	labels := []string{labelName}
-	p.up = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "scrape_up", Help: "1 if the metrics of a target could be read to their end the last time, else 0."}, labels)
-	p.seconds = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "scrape_duration_seconds", Help: "How long it took to read the metrics of a target the last time."}, labels)
-	p.failures = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "scrape_failures_total", Help: "How often the metrics of a target could not be read to their end."}, labels)
+	p.up = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pgmesh_mesh_agent_scrape_up", Help: "1 if the metrics of a target could be read to their end the last time, else 0."}, labels)
+	p.seconds = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pgmesh_mesh_agent_scrape_duration_seconds", Help: "How long it took to read the metrics of a target the last time."}, labels)
+	p.failures = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pgmesh_mesh_agent_scrape_failures_total", Help: "How often the metrics of a target could not be read to their end."}, labels)
 	p.conflicts = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "scrape_conflicts", Help: "How many metrics of a target were left out the last time, because another has metrics of the same names and other types.",
+		Name: "pgmesh_mesh_agent_scrape_conflicts", Help: "How many metrics of a target were left out the last time, because another has metrics of the same names and other types.",
 	}, labels)
 	r.MustRegister(p.up, p.seconds, p.failures, p.conflicts)
 	for _, t := range p.Targets {

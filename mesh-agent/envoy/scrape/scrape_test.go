@@ -50,7 +50,7 @@ func page(t *testing.T, settings ...string) *scrape.Page {
 	}
 	registry := prometheus.NewRegistry()
 	p.Own = registry
-	p.Register(prometheus.WrapRegistererWithPrefix("agent_", registry))
+	p.Register(registry)
 	return p
 }
 
@@ -77,7 +77,7 @@ func parsed(t *testing.T, page string) int {
 func theirs(page string) string {
 	var kept strings.Builder
 	for line := range strings.Lines(page) {
-		if !strings.Contains(line, "agent_scrape_") {
+		if !strings.Contains(line, "pgmesh_mesh_agent_scrape_") {
 			kept.WriteString(line)
 		}
 	}
@@ -108,7 +108,7 @@ func TestSameFormatIsPassedOn(t *testing.T) {
 	got := ask(t, page(t, application(t, text, textPage)), text)
 	parsed(t, got)
 	require.Equal(t, strings.ReplaceAll(strings.ReplaceAll(textPage, "# a comment\n", ""), "\n\n", "\n"), theirs(got))
-	require.Contains(t, got, "agent_scrape_up{target=\"127.0.0.1:")
+	require.Contains(t, got, "pgmesh_mesh_agent_scrape_up{target=\"127.0.0.1:")
 }
 
 func TestTextBecomesOpenMetrics(t *testing.T) {
@@ -233,8 +233,8 @@ func TestConflictingTypeIsLeftOut(t *testing.T) {
 	got := ask(t, p, text)
 	parsed(t, got)
 	require.Equal(t, "# TYPE m gauge\nm 1\n# TYPE n counter\nn{target=\"two\"} 2\n", theirs(got))
-	require.Contains(t, got, `agent_scrape_conflicts{target="two"} 1`)
-	require.Contains(t, got, `agent_scrape_up{target="two"} 1`)
+	require.Contains(t, got, `pgmesh_mesh_agent_scrape_conflicts{target="two"} 1`)
+	require.Contains(t, got, `pgmesh_mesh_agent_scrape_up{target="two"} 1`)
 }
 
 // after returns a channel that is closed when a target was read to its end and written.
@@ -282,8 +282,8 @@ func TestFailedTargetCostsOnlyItself(t *testing.T) {
 	}
 	require.NotContains(t, got, "never")
 	for name, up := range map[string]int{"gone": 0, "none": 0, "html": 0, "lines": 0, "label": 0, "time": 0, "value": 0, "well": 1, "late": 1} {
-		require.Contains(t, got, fmt.Sprintf("agent_scrape_up{target=%q} %d\n", name, up))
-		require.Contains(t, got, fmt.Sprintf("agent_scrape_failures_total{target=%q} %d\n", name, 1-up))
+		require.Contains(t, got, fmt.Sprintf("pgmesh_mesh_agent_scrape_up{target=%q} %d\n", name, up))
+		require.Contains(t, got, fmt.Sprintf("pgmesh_mesh_agent_scrape_failures_total{target=%q} %d\n", name, 1-up))
 	}
 }
 
@@ -307,7 +307,7 @@ func TestSlowTargetTimesOut(t *testing.T) {
 	parsed(t, got)
 	require.Contains(t, got, "good{target=\"quick\"} 1\n")
 	require.Contains(t, got, "begun{target=\"slow\"} 1\n")
-	require.Contains(t, got, `agent_scrape_up{target="slow"} 0`)
+	require.Contains(t, got, `pgmesh_mesh_agent_scrape_up{target="slow"} 0`)
 	require.Contains(t, said.String(), `target=slow error="it did not answer within 300ms"`)
 	ask(t, p, text)
 	require.Equal(t, 1, strings.Count(said.String(), "target=slow"), "it is said once")

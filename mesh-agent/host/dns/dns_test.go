@@ -451,9 +451,9 @@ func TestMetrics(t *testing.T) {
 				got[strings.Join(labels, " ")] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
 			}
 		}
-		return got["dns_queries_total NOERROR mesh A"] == 1 && got["dns_queries_total NOERROR upstream A"] == 1 &&
-			got["dns_queries_total NOERROR cache A"] == 1 && got["dns_queries_total NOERROR upstream other"] == 1 &&
-			got["dns_names"] == 7 && got["dns_upstreams_well"] == 1 && got["dns_cache_entries"] == 2
+		return got["pgmesh_mesh_agent_dns_queries_total NOERROR mesh A"] == 1 && got["pgmesh_mesh_agent_dns_queries_total NOERROR upstream A"] == 1 &&
+			got["pgmesh_mesh_agent_dns_queries_total NOERROR cache A"] == 1 && got["pgmesh_mesh_agent_dns_queries_total NOERROR upstream other"] == 1 &&
+			got["pgmesh_mesh_agent_dns_names"] == 7 && got["pgmesh_mesh_agent_dns_upstreams_well"] == 1 && got["pgmesh_mesh_agent_dns_cache_entries"] == 2
 	}, limit, 10*time.Millisecond)
 }
 

@@ -16,19 +16,19 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer, s *Server) *metrics {
 	m := &metrics{
 		queries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dns_queries_total",
+			Name: "pgmesh_mesh_agent_dns_queries_total",
 			Help: "Questions, by their type, by who knew the answer (mesh, machine, cache, upstream, stale, failed, refused), and by the code of the answer.",
 		}, []string{"type", "from", "code"}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "dns_query_duration_seconds", Help: "How long answers took, by who knew them.", Buckets: prometheus.ExponentialBuckets(0.00005, 4, 9),
+			Name: "pgmesh_mesh_agent_dns_query_duration_seconds", Help: "How long answers took, by who knew them.", Buckets: prometheus.ExponentialBuckets(0.00005, 4, 9),
 		}, []string{"from"}),
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "dns_dropped_total", Help: "Questions that nobody answered, because there were too many at once.",
+			Name: "pgmesh_mesh_agent_dns_dropped_total", Help: "Questions that nobody answered, because there were too many at once.",
 		}),
 	}
 	if r != nil {
 		r.MustRegister(m.queries, m.took, m.dropped, prometheus.NewGaugeFunc(
-			prometheus.GaugeOpts{Name: "dns_names", Help: "Names of the mesh that are answered for."},
+			prometheus.GaugeOpts{Name: "pgmesh_mesh_agent_dns_names", Help: "Names of the mesh that are answered for."},
 			func() float64 { n, _ := s.Known(); return float64(n) }))
 	}
 	return m

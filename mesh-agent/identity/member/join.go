@@ -20,7 +20,9 @@ import (
 const joinTimeout = 30 * time.Second
 
 func membershipIn(folder *statedir.Folder, log *slog.Logger, metrics prometheus.Registerer) membership.Options {
-	return membership.Options{Folder: folder.Path, Is: join.IsMachine, Log: log, Metrics: metrics}
+	return membership.Options{Folder: folder.Path, Is: join.IsMachine, Log: log, Metrics: membership.Metrics{
+		Registerer: metrics, NotAfter: "pgmesh_mesh_agent_identity_not_after_seconds", Renewals: "pgmesh_mesh_agent_identity_renewals_total",
+	}}
 }
 
 // Join makes this machine a member, in one attempt. A machine that is a member already stays what it is,

@@ -425,8 +425,8 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]float64{
-		"sts_requests_total exchanged": 1, "sts_requests_total remembered": 1, "sts_requests_total refused": 1, "sts_requests_total failed": 1,
-		"sts_upstream_duration_seconds": 2, "sts_tokens": 1,
+		"pgmesh_mesh_agent_sts_requests_total exchanged": 1, "pgmesh_mesh_agent_sts_requests_total remembered": 1, "pgmesh_mesh_agent_sts_requests_total refused": 1, "pgmesh_mesh_agent_sts_requests_total failed": 1,
+		"pgmesh_mesh_agent_sts_upstream_duration_seconds": 2, "pgmesh_mesh_agent_sts_tokens": 1,
 	}, got)
 }
 

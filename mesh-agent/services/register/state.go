@@ -110,9 +110,9 @@ func (s *service) healthName() string {
 }
 
 var (
-	registeredDesc = prometheus.NewDesc("registered", "1 while the service has its WorkloadEntry.", []string{"service"}, nil)
-	healthyDesc    = prometheus.NewDesc("service_healthy", "1 while the service is well by its probe, or has none.", []string{"service"}, nil)
-	actionsDesc    = prometheus.NewDesc("liveness_actions_total", "How often the action of a service was taken that had stopped to live.", []string{"service"}, nil)
+	registeredDesc = prometheus.NewDesc("pgmesh_mesh_agent_registered", "1 while the service has its WorkloadEntry.", []string{"service"}, nil)
+	healthyDesc    = prometheus.NewDesc("pgmesh_mesh_agent_service_healthy", "1 while the service is well by its probe, or has none.", []string{"service"}, nil)
+	actionsDesc    = prometheus.NewDesc("pgmesh_mesh_agent_liveness_actions_total", "How often the action of a service was taken that had stopped to live.", []string{"service"}, nil)
 )
 
 // collector exports the status of services as metrics.

@@ -53,7 +53,7 @@ func TestEnvoyStartsWhileDiscoveryIsAway(t *testing.T) {
 			t.Logf("an Envoy was ready %s after its start", time.Since(began).Round(time.Millisecond))
 			require.Equal(t, relay.LastGood, after.Status().State)
 			require.Contains(t, after.log.String(), "Envoy starts with the last good configuration")
-			require.Equal(t, 1, testutil.CollectAndCount(metrics, "serving_last_good"))
+			require.Equal(t, 1, testutil.CollectAndCount(metrics, "pgmesh_mesh_agent_serving_last_good"))
 			require.Contains(t, gather(t, metrics), "serving_last_good 1")
 
 			stop := traffic(t, again)

@@ -99,10 +99,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	}
 	m := &metrics{
 		lastGood: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "serving_last_good", Help: "1 while Envoy has its configuration from what this machine has kept, for no discovery answers.",
+			Name: "pgmesh_mesh_agent_serving_last_good", Help: "1 while Envoy has its configuration from what this machine has kept, for no discovery answers.",
 		}),
 		refusals: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "refusals_total", Help: "Responses of discovery that Envoy refused.",
+			Name: "pgmesh_mesh_agent_refusals_total", Help: "Responses of discovery that Envoy refused.",
 		}),
 	}
 	r.MustRegister(m.lastGood, m.refusals)

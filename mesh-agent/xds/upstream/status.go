@@ -77,13 +77,13 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	}
 	m := &metrics{
 		up: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "discovery_connected", Help: "1 while there is a connection to a discovery.",
+			Name: "pgmesh_mesh_agent_discovery_connected", Help: "1 while there is a connection to a discovery.",
 		}),
 		reconnects: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "discovery_reconnects_total", Help: "Connections to a discovery that were made after the first: it went away, another took its place, or the certificate was renewed.",
+			Name: "pgmesh_mesh_agent_discovery_reconnects_total", Help: "Connections to a discovery that were made after the first: it went away, another took its place, or the certificate was renewed.",
 		}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "discovery_failures_total", Help: "How often every discovery was tried and none could be connected to.",
+			Name: "pgmesh_mesh_agent_discovery_failures_total", Help: "How often every discovery was tried and none could be connected to.",
 		}),
 	}
 	r.MustRegister(m.up, m.reconnects, m.failures)

@@ -135,13 +135,13 @@ func TestAnotherReplicaTakesOverAtOnce(t *testing.T) {
 	require.Equal(t, first.First, second.First)
 	require.ErrorContains(t, second.Error, "discovery at "+first.Address)
 	require.NoError(t, testutil.GatherAndCompare(metrics, strings.NewReader(`
-# HELP discovery_connected 1 while there is a connection to a discovery.
-# TYPE discovery_connected gauge
-discovery_connected 1
-# HELP discovery_reconnects_total Connections to a discovery that were made after the first: it went away, another took its place, or the certificate was renewed.
-# TYPE discovery_reconnects_total counter
-discovery_reconnects_total 1
-`), "discovery_connected", "discovery_reconnects_total"))
+# HELP pgmesh_mesh_agent_discovery_connected 1 while there is a connection to a discovery.
+# TYPE pgmesh_mesh_agent_discovery_connected gauge
+pgmesh_mesh_agent_discovery_connected 1
+# HELP pgmesh_mesh_agent_discovery_reconnects_total Connections to a discovery that were made after the first: it went away, another took its place, or the certificate was renewed.
+# TYPE pgmesh_mesh_agent_discovery_reconnects_total counter
+pgmesh_mesh_agent_discovery_reconnects_total 1
+`), "pgmesh_mesh_agent_discovery_connected", "pgmesh_mesh_agent_discovery_reconnects_total"))
 }
 
 func TestCallsFailFastUnlessTheyWait(t *testing.T) {

@@ -130,13 +130,13 @@ func TestAnswersAreCached(t *testing.T) {
 		require.Equal(t, r.at, a.Upstream)
 	}
 	require.EqualValues(t, 1, r.asked.Load())
-	n, err := testutil.GatherAndCount(registry, "dns_upstream_duration_seconds")
+	n, err := testutil.GatherAndCount(registry, "pgmesh_mesh_agent_dns_upstream_duration_seconds")
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	f.Use(nil)
 	_, err = f.Ask(t.Context(), about("b.example."))
 	require.ErrorIs(t, err, forward.ErrNone)
-	n, err = testutil.GatherAndCount(registry, "dns_upstream_duration_seconds")
+	n, err = testutil.GatherAndCount(registry, "pgmesh_mesh_agent_dns_upstream_duration_seconds")
 	require.NoError(t, err)
 	require.Zero(t, n, "who is not asked any more is not counted")
 }
@@ -168,7 +168,7 @@ func TestFailedUpstreamIsRetriedBesideAHealthyOne(t *testing.T) {
 		families, err := registry.Gather()
 		require.NoError(t, err)
 		for _, family := range families {
-			if family.GetName() == "dns_upstream_failures_total" {
+			if family.GetName() == "pgmesh_mesh_agent_dns_upstream_failures_total" {
 				require.Equal(t, "network", family.GetMetric()[0].GetLabel()[0].GetValue())
 				return family.GetMetric()[0].GetCounter().GetValue()
 			}
