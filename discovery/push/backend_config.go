@@ -5,6 +5,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
+	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
@@ -20,7 +21,7 @@ type conditions struct {
 
 // configCache caches what was made under the same conditions: backend configurations, lists of routes, and virtual hosts.
 type configCache struct {
-	backendConfigs map[translate.Backend]*backendConfig
+	backendConfigs map[upstream.Backend]*backendConfig
 	routes         *translate.RouteLists
 	hosts          hosts
 	sweep          int
@@ -32,7 +33,7 @@ type configCaches struct{ in map[conditions]*configCache }
 func (all *configCaches) of(c conditions) *configCache {
 	cache := all.in[c]
 	if cache == nil {
-		cache = &configCache{backendConfigs: map[translate.Backend]*backendConfig{}, routes: translate.NewRouteLists()}
+		cache = &configCache{backendConfigs: map[upstream.Backend]*backendConfig{}, routes: translate.NewRouteLists()}
 		all.in[c] = cache
 	}
 	return cache
@@ -54,7 +55,7 @@ func (all *configCaches) forget(sharedViews map[sharedViewKey]*sharedView) {
 }
 
 func (c *configCache) forget(used []*sharedView) {
-	live := make(map[translate.Backend]*backendConfig, len(c.backendConfigs))
+	live := make(map[upstream.Backend]*backendConfig, len(c.backendConfigs))
 	for _, x := range used {
 		for _, b := range x.backends {
 			live[b.Backend] = b.config
@@ -64,7 +65,7 @@ func (c *configCache) forget(used []*sharedView) {
 }
 
 // make translates a backend, unless that has been done.
-func (e *Engine) make(s *configCache, view translate.View, b translate.Backend) *backendConfig {
+func (e *Engine) make(s *configCache, view translate.View, b upstream.Backend) *backendConfig {
 	if p := s.backendConfigs[b]; p != nil {
 		return p
 	}

@@ -4,13 +4,13 @@ import (
 	"slices"
 	"weak"
 
-	"github.com/pgmesh/pgmesh/discovery/translate"
+	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
 
 // hosts are the virtual hosts that were made in the same conditions, by their names, and that somebody still has: of a host that a hundred shared views see
 // alike there is one, made once.
 type hosts struct {
-	made  map[string][]weak.Pointer[madePart[translate.Host]]
+	made  map[string][]weak.Pointer[madePart[virtualhost.Host]]
 	sweep int // how many names there may be before those are forgotten that nobody has any more
 }
 
@@ -18,14 +18,14 @@ type hosts struct {
 const mostAlike = 16
 
 // make translates a virtual host, unless that has been done.
-func (h *hosts) make(e *Engine, of translate.Host) *madePart[translate.Host] {
+func (h *hosts) make(e *Engine, of virtualhost.Host) *madePart[virtualhost.Host] {
 	alike := h.made[of.Name()]
 	for _, p := range alike {
 		if known := p.Value(); known != nil && known.of.Same(of) {
 			return known
 		}
 	}
-	now := &madePart[translate.Host]{of, encodeHosts(e, of.Make())}
+	now := &madePart[virtualhost.Host]{of, encodeHosts(e, of.Make())}
 	h.forget()
 	alike = slices.DeleteFunc(alike, isGone)
 	if len(alike) == mostAlike {
@@ -35,12 +35,12 @@ func (h *hosts) make(e *Engine, of translate.Host) *madePart[translate.Host] {
 	return now
 }
 
-func isGone(p weak.Pointer[madePart[translate.Host]]) bool { return p.Value() == nil }
+func isGone(p weak.Pointer[madePart[virtualhost.Host]]) bool { return p.Value() == nil }
 
 // forget drops the hosts that nobody has any more, once there are twice as many names as after the last time.
 func (h *hosts) forget() {
 	if h.made == nil {
-		h.made = map[string][]weak.Pointer[madePart[translate.Host]]{}
+		h.made = map[string][]weak.Pointer[madePart[virtualhost.Host]]{}
 	}
 	if len(h.made) < max(h.sweep, leastSwept) {
 		return

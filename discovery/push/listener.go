@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
-	"github.com/pgmesh/pgmesh/discovery/translate"
+	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/kinds"
 )
@@ -46,7 +46,7 @@ func refusedOf(s *ads.Stream, typeURL string) []ads.Refused {
 
 // withoutListener says what it means that a proxy refuses a listener.
 func withoutListener(r ads.Refused) string {
-	if r.Name == translate.VirtualInbound {
+	if r.Name == naming.VirtualInbound {
 		return "by it comes in what is redirected to the workload, with mutual TLS and the policies: unless the proxy has an older one, nothing comes in. Correct what the reason names"
 	}
 	return "it goes on with the one that it had, or does without. Correct what the reason names"

@@ -8,14 +8,16 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/envoyfilter"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
+	"github.com/pgmesh/pgmesh/discovery/translate/scoped"
+	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // routes are those of a shared view, in the form that its proxies take.
 type routes struct {
 	configurations *served.Set
-	hosts          parts[translate.Host]   // of proxies that take them by themselves
-	scopes         parts[translate.Scoped] // of routers
+	hosts          parts[virtualhost.Host] // of proxies that take them by themselves
+	scopes         parts[scoped.Route]     // of routers
 
 	memory *translate.Memory // of what was made so far in the conditions that the shared view has
 	// unpatched are the patches that were not applied to a resource.
@@ -92,11 +94,11 @@ func (r *routes) replaceParts(e *Engine, s translate.View, whole []*routev3.Rout
 }
 
 // update makes those parts that are not the same as before.
-func (r *routes) update(e *Engine, divisions []translate.Division, host func(translate.Host) *madePart[translate.Host]) {
+func (r *routes) update(e *Engine, divisions []translate.Division, host func(virtualhost.Host) *madePart[virtualhost.Host]) {
 	begun := time.Now()
 	var configurations []*routev3.RouteConfiguration
-	var hosts []translate.Host
-	var scopes []translate.Scoped
+	var hosts []virtualhost.Host
+	var scopes []scoped.Route
 	for _, d := range divisions {
 		configurations, hosts, scopes = append(configurations, d.Configuration), append(hosts, d.Hosts...), append(scopes, d.Scopes...)
 	}
@@ -107,19 +109,19 @@ func (r *routes) update(e *Engine, divisions []translate.Division, host func(tra
 }
 
 // rerouteByHost makes those hosts anew that have other routes, in both forms.
-func (r *routes) rerouteByHost(e *Engine, begun time.Time, changed translate.ByHost, host func(translate.Host) *madePart[translate.Host]) {
+func (r *routes) rerouteByHost(e *Engine, begun time.Time, changed translate.ByHost, host func(virtualhost.Host) *madePart[virtualhost.Host]) {
 	e.translated(ScopedRouteType, begun, r.scopes.change(changed.Scopes, changed.Gone, e.scope))
 	begun = time.Now()
 	e.translated(VirtualHostType, begun, r.hosts.change(changed.Hosts, changed.Gone, host))
 }
 
 // host makes virtual hosts as the shared view sees them.
-func (x *sharedView) host(e *Engine) func(translate.Host) *madePart[translate.Host] {
-	return func(h translate.Host) *madePart[translate.Host] { return x.configCache.hosts.make(e, h) }
+func (x *sharedView) host(e *Engine) func(virtualhost.Host) *madePart[virtualhost.Host] {
+	return func(h virtualhost.Host) *madePart[virtualhost.Host] { return x.configCache.hosts.make(e, h) }
 }
 
-func (e *Engine) scope(s translate.Scoped) *madePart[translate.Scoped] {
-	return &madePart[translate.Scoped]{s, encodeScopes(e, s.Make())}
+func (e *Engine) scope(s scoped.Route) *madePart[scoped.Route] {
+	return &madePart[scoped.Route]{s, encodeScopes(e, s.Make())}
 }
 
 func encodeHosts(e *Engine, hosts ...*routev3.VirtualHost) made {

@@ -8,6 +8,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/demand"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
+	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
@@ -162,7 +163,7 @@ func reruled(c mesh.EgressChange) bool {
 
 // seen is a backend that the proxies see, with what is made of it.
 type seen struct {
-	translate.Backend
+	upstream.Backend
 
 	config *backendConfig
 }
@@ -202,7 +203,7 @@ func (x *sharedView) replace(e *Engine, s translate.View, hosts []string) (chang
 	return changed
 }
 
-func (c *changedBackends) add(host string, was, is translate.Backend) {
+func (c *changedBackends) add(host string, was, is upstream.Backend) {
 	c.any = true
 	if is.Service != nil && was.Service != nil && was.Service.Shape == is.Service.Shape && was.Rule == is.Rule {
 		return

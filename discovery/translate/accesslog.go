@@ -11,6 +11,9 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // textLog is a line of the access log where the MeshConfig does not say otherwise. It is Istio's, which people's log pipelines parse.
@@ -57,14 +60,14 @@ func textStruct(texts map[string]string) *structpb.Struct {
 }
 
 // accessLogs are those of requests and connections, none where the MeshConfig names no file.
-func (v view) accessLogs() []*accesslogv3.AccessLog { return v.fileLog(nil, logFormat) }
+func accessLogs(v view.View) []*accesslogv3.AccessLog { return fileLog(v, nil, logFormat) }
 
 // listenerLogs are for connections of which no filter can write: those that no filter chain is for, and those whose handshake failed.
-func (v view) listenerLogs() []*accesslogv3.AccessLog {
-	if v.config.GetDisableEnvoyListenerLog() {
+func listenerLogs(v view.View) []*accesslogv3.AccessLog {
+	if v.Config.GetDisableEnvoyListenerLog() {
 		return nil
 	}
-	return append(v.fileLog(unmatched, logFormat), v.fileLog(unshaken, handshakeFormat)...)
+	return append(fileLog(v, unmatched, logFormat), fileLog(v, unshaken, handshakeFormat)...)
 }
 
 var unmatched = &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
@@ -75,22 +78,22 @@ var unmatched = &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.Acces
 var unshaken = &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ExtensionFilter{
 	ExtensionFilter: &accesslogv3.ExtensionFilter{
 		Name: "envoy.access_loggers.extension_filters.cel",
-		ConfigType: &accesslogv3.ExtensionFilter_TypedConfig{TypedConfig: pack(&celv3.ExpressionFilter{
+		ConfigType: &accesslogv3.ExtensionFilter_TypedConfig{TypedConfig: message.Pack(&celv3.ExpressionFilter{
 			Expression: "connection.transport_failure_reason != '' && response.flags == 0",
 		})},
 	},
 }}
 
-func (v view) fileLog(only *accesslogv3.AccessLogFilter, format func(*meshconfig.MeshConfig) *corev3.SubstitutionFormatString) []*accesslogv3.AccessLog {
-	if v.config.GetAccessLogFile() == "" {
+func fileLog(v view.View, only *accesslogv3.AccessLogFilter, format func(*meshconfig.MeshConfig) *corev3.SubstitutionFormatString) []*accesslogv3.AccessLog {
+	if v.Config.GetAccessLogFile() == "" {
 		return nil
 	}
 	return []*accesslogv3.AccessLog{{
 		Name:   "envoy.access_loggers.file",
 		Filter: only,
-		ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: pack(&filelogv3.FileAccessLog{
-			Path:            v.config.GetAccessLogFile(),
-			AccessLogFormat: &filelogv3.FileAccessLog_LogFormat{LogFormat: format(v.config)},
+		ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: message.Pack(&filelogv3.FileAccessLog{
+			Path:            v.Config.GetAccessLogFile(),
+			AccessLogFormat: &filelogv3.FileAccessLog_LogFormat{LogFormat: format(v.Config)},
 		})},
 	}}
 }
@@ -168,7 +171,7 @@ func jsonFormat(format string) *structpb.Struct {
 
 // withoutQuery understands %REQ_WITHOUT_QUERY()%, which Envoy knows as an extension only.
 var withoutQuery = []*corev3.TypedExtensionConfig{{
-	Name: "envoy.formatter.req_without_query", TypedConfig: pack(&withoutqueryv3.ReqWithoutQuery{}),
+	Name: "envoy.formatter.req_without_query", TypedConfig: message.Pack(&withoutqueryv3.ReqWithoutQuery{}),
 }}
 
 // formatters are the extensions that a format needs.

@@ -9,10 +9,12 @@ import (
 	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	tcprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
-	"google.golang.org/protobuf/proto"
 	security "istio.io/api/security/v1beta1"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/jwt"
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 const (
@@ -37,47 +39,41 @@ type filters struct {
 	tcp  []*listenerv3.Filter
 }
 
-// guarded is the view with what the policies for the proxy demand.
-func (v view) guarded() view {
+// guarding is what the policies for the proxy demand.
+func guarding(v view.View) (out guard) {
 	of := map[security.AuthorizationPolicy_Action][]*mesh.AuthorizationPolicy{}
-	for _, a := range v.mesh.AuthorizationPolicies(v.proxy) {
+	for _, a := range v.Mesh.AuthorizationPolicies(v.Proxy) {
 		of[a.Spec.GetAction()] = append(of[a.Spec.GetAction()], a)
 	}
-	v.guard.revoked = v.refusingRevoked()
-	v.guard.asking = v.asking(of[security.AuthorizationPolicy_CUSTOM])
-	v.guard.tokens = v.checkingTokens()
+	out.revoked = refusingRevoked(v)
+	out.asking = asking(v, of[security.AuthorizationPolicy_CUSTOM])
+	out.tokens = jwt.Checking(v)
 	for _, action := range []security.AuthorizationPolicy_Action{
 		security.AuthorizationPolicy_AUDIT, security.AuthorizationPolicy_DENY, security.AuthorizationPolicy_ALLOW,
 	} {
 		if len(of[action]) > 0 {
-			v.guard.judging.http = append(v.guard.judging.http, v.judgingHTTP(of[action], rbacActions[action]))
-			v.guard.judging.tcp = append(v.guard.judging.tcp, v.judgingTCP(of[action], rbacActions[action]))
+			out.judging.http = append(out.judging.http, judgingHTTP(v, of[action], rbacActions[action]))
+			out.judging.tcp = append(out.judging.tcp, judgingTCP(v, of[action], rbacActions[action]))
 		}
-	}
-	return v
-}
-
-// guardHTTP puts what requests have to pass before the other filters.
-func (v view) guardHTTP(m *hcmv3.HttpConnectionManager) {
-	m.HttpFilters = slices.Concat(v.guard.asking.http, v.guard.tokens, v.guard.judging.http, m.GetHttpFilters())
-	if v.certified {
-		m.HttpFilters = slices.Concat(v.guard.revoked.http, m.GetHttpFilters())
-	}
-}
-
-// guardTCP puts what connections have to pass before the other filters.
-func (v view) guardTCP(others ...*listenerv3.Filter) []*listenerv3.Filter {
-	out := slices.Concat(v.guard.asking.tcp, v.guard.judging.tcp, others)
-	if v.certified {
-		out = slices.Concat(v.guard.revoked.tcp, out)
 	}
 	return out
 }
 
-// certifying is the view for a chain whose clients' certificates are checked, or are not.
-func (v view) certifying(clients bool) view {
-	v.certified = clients
-	return v
+// onRequests puts what requests have to pass before the other filters. The certificates of clients may be checked before.
+func (g guard) onRequests(m *hcmv3.HttpConnectionManager, certified bool) {
+	m.HttpFilters = slices.Concat(g.asking.http, g.tokens, g.judging.http, m.GetHttpFilters())
+	if certified {
+		m.HttpFilters = slices.Concat(g.revoked.http, m.GetHttpFilters())
+	}
+}
+
+// onConnections puts what connections have to pass before the other filters.
+func (g guard) onConnections(certified bool, others ...*listenerv3.Filter) []*listenerv3.Filter {
+	out := slices.Concat(g.asking.tcp, g.judging.tcp, others)
+	if certified {
+		out = slices.Concat(g.revoked.tcp, out)
+	}
+	return out
 }
 
 var rbacActions = map[security.AuthorizationPolicy_Action]rbacv3.RBAC_Action{
@@ -93,21 +89,21 @@ var triedPrefixes = map[rbacv3.RBAC_Action]string{
 	rbacv3.RBAC_DENY:  "istio_dry_run_deny_",
 }
 
-func (v view) judgingHTTP(policies []*mesh.AuthorizationPolicy, action rbacv3.RBAC_Action) *hcmv3.HttpFilter {
-	enforced, tried := v.rules(policies, action, onHTTP)
-	return httpFilter(httpRBAC, &httprbacv3.RBAC{Rules: enforced, ShadowRules: tried, ShadowRulesStatPrefix: triedPrefixes[tried.GetAction()]})
+func judgingHTTP(v view.View, policies []*mesh.AuthorizationPolicy, action rbacv3.RBAC_Action) *hcmv3.HttpFilter {
+	enforced, tried := rules(v, policies, action, onHTTP)
+	return message.HTTPFilter(httpRBAC, &httprbacv3.RBAC{Rules: enforced, ShadowRules: tried, ShadowRulesStatPrefix: triedPrefixes[tried.GetAction()]})
 }
 
-func (v view) judgingTCP(policies []*mesh.AuthorizationPolicy, action rbacv3.RBAC_Action) *listenerv3.Filter {
-	enforced, tried := v.rules(policies, action, onTCP)
-	return networkFilter(tcpRBAC, &tcprbacv3.RBAC{
+func judgingTCP(v view.View, policies []*mesh.AuthorizationPolicy, action rbacv3.RBAC_Action) *listenerv3.Filter {
+	enforced, tried := rules(v, policies, action, onTCP)
+	return message.NetworkFilter(tcpRBAC, &tcprbacv3.RBAC{
 		StatPrefix: rbacStats, Rules: enforced, ShadowRules: tried, ShadowRulesStatPrefix: triedPrefixes[tried.GetAction()],
 	})
 }
 
 // rules are those of policies of one action: those that are enforced, and those that are tried; nil where there is no such policy. Where
 // there is one and no rule of it can match, all the same the action stands: without a rule that matches, ALLOW refuses.
-func (v view) rules(policies []*mesh.AuthorizationPolicy, action rbacv3.RBAC_Action, on traffic) (enforced, tried *rbacv3.RBAC) {
+func rules(v view.View, policies []*mesh.AuthorizationPolicy, action rbacv3.RBAC_Action, on traffic) (enforced, tried *rbacv3.RBAC) {
 	for _, a := range policies {
 		rules := &enforced
 		if a.DryRun {
@@ -116,17 +112,17 @@ func (v view) rules(policies []*mesh.AuthorizationPolicy, action rbacv3.RBAC_Act
 		if *rules == nil {
 			*rules = &rbacv3.RBAC{Action: action, Policies: map[string]*rbacv3.Policy{}}
 		}
-		v.addRules((*rules).Policies, a, "", reading{on: on, narrow: action == rbacv3.RBAC_ALLOW})
+		addRules(v, (*rules).Policies, a, "", reading{on: on, narrow: action == rbacv3.RBAC_ALLOW})
 	}
 	return enforced, tried
 }
 
 // addRules adds the rules of a policy under their names, as they are found in logs and statistics.
-func (v view) addRules(to map[string]*rbacv3.Policy, a *mesh.AuthorizationPolicy, prefix string, how reading) {
+func addRules(v view.View, to map[string]*rbacv3.Policy, a *mesh.AuthorizationPolicy, prefix string, how reading) {
 	name := func(i int) string {
 		return fmt.Sprintf("%sns[%s]-policy[%s]-rule[%d]", prefix, a.Resource.Namespace, a.Resource.Name, i)
 	}
-	how.domains, how.namespace = domainsOf(v.config), a.Resource.Namespace
+	how.domains, how.namespace = domainsOf(v.Config), a.Resource.Namespace
 	for i, rule := range a.Spec.GetRules() {
 		if policy := how.rule(rule); policy != nil {
 			to[name(i)] = policy
@@ -141,8 +137,4 @@ func (v view) addRules(to map[string]*rbacv3.Policy, a *mesh.AuthorizationPolicy
 var matchesNothing = &rbacv3.Policy{
 	Permissions: []*rbacv3.Permission{permissions.not(permissions.any())},
 	Principals:  []*rbacv3.Principal{principals.not(principals.any())},
-}
-
-func networkFilter(name string, config proto.Message) *listenerv3.Filter {
-	return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: pack(config)}}
 }

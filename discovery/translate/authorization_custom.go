@@ -12,6 +12,8 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 const (
@@ -26,7 +28,7 @@ const (
 
 // asking has an authorizer decide about what the rules of policies match. For each there are two filters: one judges by the rules, refuses
 // nothing and notes which matched; the next asks, if one of its own did. Policies that are tried are left out: to ask is to do something.
-func (v view) asking(policies []*mesh.AuthorizationPolicy) (out filters) {
+func asking(v view.View, policies []*mesh.AuthorizationPolicy) (out filters) {
 	by := map[string][]*mesh.AuthorizationPolicy{}
 	for _, a := range policies {
 		if name := a.Spec.GetProvider().GetName(); !a.DryRun {
@@ -34,21 +36,21 @@ func (v view) asking(policies []*mesh.AuthorizationPolicy) (out filters) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(by)) {
-		a := authorizer{Authorizer: v.mesh.Authorizer(name), name: name, alone: len(by) == 1}
-		out.http = append(out.http, a.http(v.askingRules(name, by[name], onHTTP))...)
-		out.tcp = append(out.tcp, a.tcp(v.askingRules(name, by[name], onTCP))...)
+		a := authorizer{Authorizer: v.Mesh.Authorizer(name), name: name, alone: len(by) == 1}
+		out.http = append(out.http, a.http(askingRules(v, name, by[name], onHTTP))...)
+		out.tcp = append(out.tcp, a.tcp(askingRules(v, name, by[name], onTCP))...)
 	}
 	return out
 }
 
 // askingRules are those of an authorizer's policies. Where not all of a rule can be asked, it matches more: the authorizer may look itself.
-func (v view) askingRules(name string, policies []*mesh.AuthorizationPolicy, on traffic) map[string]*rbacv3.Policy {
+func askingRules(v view.View, name string, policies []*mesh.AuthorizationPolicy, on traffic) map[string]*rbacv3.Policy {
 	rules, prefix := map[string]*rbacv3.Policy{}, askedPrefix
 	if name != "" {
 		prefix += name + "-"
 	}
 	for _, a := range policies {
-		v.addRules(rules, a, prefix, reading{on: on})
+		addRules(v, rules, a, prefix, reading{on: on})
 	}
 	return rules
 }
@@ -63,20 +65,20 @@ type authorizer struct {
 
 func (a authorizer) http(rules map[string]*rbacv3.Policy) []*hcmv3.HttpFilter {
 	if a.Wrong != "" {
-		return []*hcmv3.HttpFilter{httpFilter(httpRBAC, &httprbacv3.RBAC{Rules: refusing(rules)})}
+		return []*hcmv3.HttpFilter{message.HTTPFilter(httpRBAC, &httprbacv3.RBAC{Rules: refusing(rules)})}
 	}
 	config := a.httpConfig()
 	config.FilterEnabledMetadata = a.matched(httpRBAC)
 	return []*hcmv3.HttpFilter{
-		httpFilter(httpRBAC, &httprbacv3.RBAC{ShadowRules: denying(rules), ShadowRulesStatPrefix: matchedPrefix}),
-		httpFilter("envoy.filters.http.ext_authz", config),
+		message.HTTPFilter(httpRBAC, &httprbacv3.RBAC{ShadowRules: denying(rules), ShadowRulesStatPrefix: matchedPrefix}),
+		message.HTTPFilter("envoy.filters.http.ext_authz", config),
 	}
 }
 
 // tcp is nothing for an authorizer that speaks HTTP: it knows of requests alone.
 func (a authorizer) tcp(rules map[string]*rbacv3.Policy) []*listenerv3.Filter {
 	if a.Wrong != "" {
-		return []*listenerv3.Filter{networkFilter(tcpRBAC, &tcprbacv3.RBAC{Rules: refusing(rules), StatPrefix: rbacStats})}
+		return []*listenerv3.Filter{message.NetworkFilter(tcpRBAC, &tcprbacv3.RBAC{Rules: refusing(rules), StatPrefix: rbacStats})}
 	}
 	if a.Provider.GetEnvoyExtAuthzGrpc() == nil {
 		return nil
@@ -84,8 +86,8 @@ func (a authorizer) tcp(rules map[string]*rbacv3.Policy) []*listenerv3.Filter {
 	config := a.tcpConfig()
 	config.FilterEnabledMetadata = a.matched(tcpRBAC)
 	return []*listenerv3.Filter{
-		networkFilter(tcpRBAC, &tcprbacv3.RBAC{ShadowRules: denying(rules), StatPrefix: rbacStats, ShadowRulesStatPrefix: matchedPrefix}),
-		networkFilter("envoy.filters.network.ext_authz", config),
+		message.NetworkFilter(tcpRBAC, &tcprbacv3.RBAC{ShadowRules: denying(rules), StatPrefix: rbacStats, ShadowRulesStatPrefix: matchedPrefix}),
+		message.NetworkFilter("envoy.filters.network.ext_authz", config),
 	}
 }
 
@@ -107,5 +109,5 @@ func (a authorizer) matched(filter string) *matcherv3.MetadataMatcher {
 	if !a.alone {
 		prefix += "-ns["
 	}
-	return noted(filter, []string{matchedPrefix + "shadow_effective_policy_id"}, textValue(beginningWith(prefix)))
+	return noted(filter, []string{matchedPrefix + "shadow_effective_policy_id"}, textValue(message.BeginningWith(prefix)))
 }

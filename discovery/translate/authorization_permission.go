@@ -10,6 +10,8 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	uritemplatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/path/match/uri_template/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
 )
 
 // toHost asks for the host of a request, which is the same in capitals. With a port, or a dot at its end, it is still the same host: who is to
@@ -35,9 +37,9 @@ func (r reading) toHost(inAnyForm bool) func(value string) *rbacv3.Permission {
 func hostInAnyForm(value string) *rbacv3.Permission {
 	host, port, named := cutPort(value)
 	host = strings.TrimSuffix(host, ".")
-	whole, begins := exactly, beginningWith
+	whole, begins := message.Exactly, message.BeginningWith
 	if end, isEnd := strings.CutPrefix(host, "*"); isEnd {
-		host, whole, begins = end, endingWith, having
+		host, whole, begins = end, message.EndingWith, message.Containing
 	}
 	forms := []*matcherv3.StringMatcher{whole(host), whole(host + "."), begins(host + ":"), begins(host + ".:")}
 	if named {
@@ -78,7 +80,7 @@ func (r reading) toPath(value string) *rbacv3.Permission {
 	}
 	if template := pathTemplate.Replace(value); template != value {
 		return &rbacv3.Permission{Rule: &rbacv3.Permission_UriTemplate{UriTemplate: &corev3.TypedExtensionConfig{
-			Name: "uri-template", TypedConfig: pack(&uritemplatev3.UriTemplateMatchConfig{PathTemplate: template}),
+			Name: "uri-template", TypedConfig: message.Pack(&uritemplatev3.UriTemplateMatchConfig{PathTemplate: template}),
 		}}}
 	}
 	return &rbacv3.Permission{Rule: &rbacv3.Permission_UrlPath{UrlPath: &matcherv3.PathMatcher{
@@ -139,26 +141,14 @@ func like(value string) *matcherv3.StringMatcher {
 	begin, isBegin := strings.CutSuffix(value, "*")
 	switch {
 	case value == "*":
-		return matching(".+")
+		return message.Matching(".+")
 	case isEnd:
-		return endingWith(end)
+		return message.EndingWith(end)
 	case isBegin:
-		return beginningWith(begin)
+		return message.BeginningWith(begin)
 	default:
-		return exactly(value)
+		return message.Exactly(value)
 	}
-}
-
-func beginningWith(s string) *matcherv3.StringMatcher {
-	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: s}}
-}
-
-func having(s string) *matcherv3.StringMatcher {
-	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Contains{Contains: s}}
-}
-
-func endingWith(s string) *matcherv3.StringMatcher {
-	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Suffix{Suffix: s}}
 }
 
 // cidr reads an address or a range of them; nil if it is neither.
@@ -171,7 +161,7 @@ func cidr(text string) *corev3.CidrRange {
 		}
 		prefix = netip.PrefixFrom(address, address.BitLen())
 	}
-	return &corev3.CidrRange{AddressPrefix: prefix.Addr().String(), PrefixLen: u32(uint32(prefix.Bits()))}
+	return &corev3.CidrRange{AddressPrefix: prefix.Addr().String(), PrefixLen: message.U32(uint32(prefix.Bits()))}
 }
 
 // noted asks for something in the metadata that a filter has left.
@@ -204,4 +194,12 @@ func inList(value *matcherv3.ValueMatcher) *matcherv3.ValueMatcher {
 	return &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_ListMatch{ListMatch: &matcherv3.ListMatcher{
 		MatchPattern: &matcherv3.ListMatcher_OneOf{OneOf: value},
 	}}}
+}
+
+func cutLast(s, separator string) (before, after string, found bool) {
+	i := strings.LastIndex(s, separator)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(separator):], true
 }

@@ -7,15 +7,12 @@ import (
 
 	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+
+	"github.com/pgmesh/pgmesh/discovery/translate/jwt"
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
 )
 
-const (
-	spiffe = "spiffe://"
-
-	// jwtFilter is the filter that checks tokens, and jwtPayload where it notes what is in them.
-	jwtFilter  = "envoy.filters.http.jwt_authn"
-	jwtPayload = "payload"
-)
+const spiffe = "spiffe://"
 
 // proves asks for the identity in the certificate that a client has shown. Nobody has one without mutual TLS.
 func proves(m *matcherv3.StringMatcher) *rbacv3.Principal {
@@ -28,19 +25,19 @@ func byPrincipal(value string) *rbacv3.Principal {
 	begin, isBegin := strings.CutSuffix(value, "*")
 	switch {
 	case value == "*":
-		return proves(matching(".+"))
+		return proves(message.Matching(".+"))
 	case isEnd:
-		return proves(matching(spiffe + ".*" + regexp.QuoteMeta(end)))
+		return proves(message.Matching(spiffe + ".*" + regexp.QuoteMeta(end)))
 	case isBegin:
-		return proves(beginningWith(spiffe + begin))
+		return proves(message.BeginningWith(spiffe + begin))
 	default:
-		return proves(exactly(spiffe + value))
+		return proves(message.Exactly(spiffe + value))
 	}
 }
 
 // byNamespace asks for the namespace in an identity, in which each "*" stands for anything.
 func byNamespace(value string) *rbacv3.Principal {
-	return proves(matching(".*/ns/" + strings.ReplaceAll(regexp.QuoteMeta(value), `\*`, ".*") + "/.*"))
+	return proves(message.Matching(".*/ns/" + strings.ReplaceAll(regexp.QuoteMeta(value), `\*`, ".*") + "/.*"))
 }
 
 // byServiceAccount asks for an account, which is in the policy's own namespace unless it names one. An identity may have more in it.
@@ -49,7 +46,7 @@ func (r reading) byServiceAccount(value string) *rbacv3.Principal {
 	if !named {
 		namespace, name = r.namespace, value
 	}
-	return proves(matching("spiffe://.+/ns/" + regexp.QuoteMeta(namespace) + "/(.+/|)sa/" + regexp.QuoteMeta(name) + "(/.+)?"))
+	return proves(message.Matching("spiffe://.+/ns/" + regexp.QuoteMeta(namespace) + "/(.+/|)sa/" + regexp.QuoteMeta(name) + "(/.+)?"))
 }
 
 // byTrustDomain asks for the trust domain of an identity.
@@ -57,11 +54,11 @@ func byTrustDomain(value string) *rbacv3.Principal {
 	begin, end, some := strings.Cut(value, "*")
 	switch {
 	case value == "*":
-		return proves(beginningWith(spiffe))
+		return proves(message.BeginningWith(spiffe))
 	case !some:
-		return proves(beginningWith(spiffe + value + "/"))
+		return proves(message.BeginningWith(spiffe + value + "/"))
 	default:
-		return proves(matching(spiffe + regexp.QuoteMeta(begin) + "[^/]*" + regexp.QuoteMeta(end) + "/.*"))
+		return proves(message.Matching(spiffe + regexp.QuoteMeta(begin) + "[^/]*" + regexp.QuoteMeta(end) + "/.*"))
 	}
 }
 
@@ -112,7 +109,7 @@ func (r reading) byRequestPrincipals(values []string) *rbacv3.Principal {
 }
 
 func issuerAndSubject(value string) (issuer, subject *matcherv3.StringMatcher) {
-	i, anything := strings.LastIndex(value, "/"), matching(".+")
+	i, anything := strings.LastIndex(value, "/"), message.Matching(".+")
 	switch {
 	case value == "*":
 		return anything, anything
@@ -121,13 +118,13 @@ func issuerAndSubject(value string) (issuer, subject *matcherv3.StringMatcher) {
 	case i < 0 && strings.HasSuffix(value, "*"):
 		return like(value), anything
 	case i < 0:
-		return exactly(value), exactly("")
+		return message.Exactly(value), message.Exactly("")
 	case strings.HasPrefix(value, "*"):
-		return like(value[:i]), exactly(value[i+1:])
+		return like(value[:i]), message.Exactly(value[i+1:])
 	case strings.HasSuffix(value, "*"):
-		return exactly(value[:i]), like(value[i+1:])
+		return message.Exactly(value[:i]), like(value[i+1:])
 	default:
-		return exactly(value[:i]), exactly(value[i+1:])
+		return message.Exactly(value[:i]), message.Exactly(value[i+1:])
 	}
 }
 
@@ -146,7 +143,7 @@ func (r reading) byClaim(path, values []string) *rbacv3.Principal {
 
 func inToken(path []string, value *matcherv3.ValueMatcher) *rbacv3.Principal {
 	//nolint:staticcheck // Istio's shape, which EnvoyFilters patch
-	return &rbacv3.Principal{Identifier: &rbacv3.Principal_Metadata{Metadata: noted(jwtFilter, slices.Concat([]string{jwtPayload}, path), value)}}
+	return &rbacv3.Principal{Identifier: &rbacv3.Principal_Metadata{Metadata: noted(jwt.Filter, slices.Concat([]string{jwt.Payload}, path), value)}}
 }
 
 // bracketed reads [a][b] as a and b. Where names have brackets themselves it is one name.

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -14,12 +15,15 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 )
 
 // askingTimeout is how long an authorizer may take where its provider does not say.
 var askingTimeout = durationpb.New(10 * time.Minute)
 
-func (a authorizer) cluster() string { return ClusterName(a.Port, "", a.Host) }
+func (a authorizer) cluster() string { return naming.Cluster(a.Port, "", a.Host) }
 
 // httpConfig is how the authorizer is asked about requests.
 func (a authorizer) httpConfig() *httpauthzv3.ExtAuthz {
@@ -48,7 +52,7 @@ func (a authorizer) tcpConfig() *tcpauthzv3.ExtAuthz {
 func (a authorizer) grpc(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyExternalAuthorizationGrpcProvider) *corev3.GrpcService {
 	return &corev3.GrpcService{
 		TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: a.cluster(), Authority: a.Host}},
-		Timeout:         orElse(p.GetTimeout(), askingTimeout),
+		Timeout:         cmp.Or(p.GetTimeout(), askingTimeout),
 	}
 }
 
@@ -62,7 +66,7 @@ func (a authorizer) overHTTP(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyExt
 		ServerUri: &corev3.HttpUri{
 			Uri:              "http://" + a.Host, // Envoy wants one, and connects to the cluster
 			HttpUpstreamType: &corev3.HttpUri_Cluster{Cluster: a.cluster()},
-			Timeout:          orElse(p.GetTimeout(), askingTimeout),
+			Timeout:          cmp.Or(p.GetTimeout(), askingTimeout),
 		},
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.GetIncludeAdditionalHeadersInCheck())) {
@@ -98,11 +102,11 @@ func headersNamed(names []string) *matcherv3.ListStringMatcher {
 	}
 	out := &matcherv3.ListStringMatcher{}
 	for _, name := range names {
-		m := exactly(name)
+		m := message.Exactly(name)
 		if end, isEnd := strings.CutPrefix(name, "*"); isEnd {
-			m = endingWith(end)
+			m = message.EndingWith(end)
 		} else if begin, isBegin := strings.CutSuffix(name, "*"); isBegin {
-			m = beginningWith(begin)
+			m = message.BeginningWith(begin)
 		}
 		m.IgnoreCase = true
 		out.Patterns = append(out.Patterns, m)

@@ -9,6 +9,9 @@ import (
 	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	tcprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
+
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // revokedStats begins the names of statistics of whom revocations refuse.
@@ -16,20 +19,20 @@ const revokedStats = "revoked."
 
 // refusingRevoked refuses clients whose identity was revoked, whatever policies say. The rule that refuses is called by the identity, and so tells
 // in access logs why.
-func (v view) refusingRevoked() (out filters) {
-	revoked := v.mesh.Trust().Revoked
+func refusingRevoked(v view.View) (out filters) {
+	revoked := v.Mesh.Trust().Revoked
 	if len(revoked) == 0 {
 		return filters{}
 	}
 	rules := &rbacv3.RBAC{Action: rbacv3.RBAC_DENY, Policies: make(map[string]*rbacv3.Policy, len(revoked))}
 	for _, identity := range revoked {
 		rules.Policies[revokedName(identity)] = &rbacv3.Policy{
-			Permissions: []*rbacv3.Permission{permissions.any()}, Principals: v.inEachDomain(identity),
+			Permissions: []*rbacv3.Permission{permissions.any()}, Principals: inEachDomain(v, identity),
 		}
 	}
 	return filters{
-		http: []*hcmv3.HttpFilter{httpFilter(httpRBAC, &httprbacv3.RBAC{Rules: rules, RulesStatPrefix: revokedStats})},
-		tcp:  []*listenerv3.Filter{networkFilter(tcpRBAC, &tcprbacv3.RBAC{Rules: rules, StatPrefix: revokedStats})},
+		http: []*hcmv3.HttpFilter{message.HTTPFilter(httpRBAC, &httprbacv3.RBAC{Rules: rules, RulesStatPrefix: revokedStats})},
+		tcp:  []*listenerv3.Filter{message.NetworkFilter(tcpRBAC, &tcprbacv3.RBAC{Rules: rules, StatPrefix: revokedStats})},
 	}
 }
 
@@ -43,9 +46,9 @@ func revokedName(identity string) string {
 }
 
 // inEachDomain asks for an identity under each name of the mesh's trust domain.
-func (v view) inEachDomain(identity string) (out []*rbacv3.Principal) {
-	for _, domain := range domainsOf(v.config) {
-		out = append(out, proves(exactly(spiffe+domain+"/"+identity)))
+func inEachDomain(v view.View, identity string) (out []*rbacv3.Principal) {
+	for _, domain := range domainsOf(v.Config) {
+		out = append(out, proves(message.Exactly(spiffe+domain+"/"+identity)))
 	}
 	return out
 }

@@ -9,6 +9,9 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // upstreamTLS is how connections to an upstream are secured.
@@ -20,44 +23,44 @@ type upstreamTLS struct {
 
 // tlsFor is what the rule says, completed with what the mesh knows of the service; without a word in the rule, mutual TLS with those
 // endpoints that take it. A proxy that cannot prove who it is speaks plaintext, and so do clusters that pass TLS on as it came.
-func (v view) tlsFor(u upstream) upstreamTLS {
-	tls, identity := u.policy.GetTls(), v.proxy.Identity
+func tlsFor(v view.View, u upstream.Upstream) upstreamTLS {
+	tls, identity := u.Policy.GetTls(), v.Proxy.Identity
 	switch mode := tls.GetMode(); {
-	case u.passesTLS:
+	case u.PassesTLS:
 		return upstreamTLS{}
-	case tls == nil && !v.takesMutualTLS(u):
+	case tls == nil && !takesMutualTLS(v, u):
 		return upstreamTLS{}
 	case tls == nil:
-		return upstreamTLS{automatic: true, settings: v.mutualTLS(u, v.mesh.Identities(u.service), u.serverName(), nil)}
+		return upstreamTLS{automatic: true, settings: mutualTLS(v, u, v.Mesh.Identities(u.Service), u.ServerName(), nil)}
 	case mode == networking.ClientTLSSettings_DISABLE || mode == networking.ClientTLSSettings_SIMPLE:
 		return upstreamTLS{settings: tls}
-	case identity.FromFiles() && !u.service.External:
-		return upstreamTLS{settings: v.mutualTLS(u, tls.GetSubjectAltNames(), tls.GetSni(), tls.GetInsecureSkipVerify())}
+	case identity.FromFiles() && !u.Service.External:
+		return upstreamTLS{settings: mutualTLS(v, u, tls.GetSubjectAltNames(), tls.GetSni(), tls.GetInsecureSkipVerify())}
 	case mode == networking.ClientTLSSettings_ISTIO_MUTUAL:
-		return upstreamTLS{settings: v.asked(u, tls)}
+		return upstreamTLS{settings: meshTLS(v, u, tls)}
 	default:
 		return upstreamTLS{settings: tls}
 	}
 }
 
-// asked completes a rule that asks for the mesh's own TLS.
-func (v view) asked(u upstream, tls *networking.ClientTLSSettings) *networking.ClientTLSSettings {
+// meshTLS completes a rule that asks for the mesh's own TLS.
+func meshTLS(v view.View, u upstream.Upstream, tls *networking.ClientTLSSettings) *networking.ClientTLSSettings {
 	names, server := tls.GetSubjectAltNames(), tls.GetSni()
 	if names == nil {
-		names = v.mesh.Identities(u.service)
+		names = v.Mesh.Identities(u.Service)
 	}
 	if server == "" {
-		server = u.serverName()
+		server = u.ServerName()
 	}
-	return v.mutualTLS(u, names, server, tls.GetInsecureSkipVerify())
+	return mutualTLS(v, u, names, server, tls.GetInsecureSkipVerify())
 }
 
 // mutualTLS shows the proxy's own certificate, wherever it has it from; it is nil for a proxy without any.
-func (v view) mutualTLS(u upstream, names []string, server string, lenient *wrapperspb.BoolValue) *networking.ClientTLSSettings {
-	identity := v.proxy.Identity
+func mutualTLS(v view.View, u upstream.Upstream, names []string, server string, lenient *wrapperspb.BoolValue) *networking.ClientTLSSettings {
+	identity := v.Proxy.Identity
 	tls := &networking.ClientTLSSettings{SubjectAltNames: names, Sni: server, InsecureSkipVerify: lenient}
 	switch {
-	case identity.FromFiles() && !u.service.External:
+	case identity.FromFiles() && !u.Service.External:
 		tls.Mode = networking.ClientTLSSettings_MUTUAL
 		tls.ClientCertificate, tls.PrivateKey, tls.CaCertificates = identity.CertificateFile, identity.KeyFile, identity.RootsFile
 	case identity.FromAgent:
@@ -70,39 +73,19 @@ func (v view) mutualTLS(u upstream, names []string, server string, lenient *wrap
 
 // takesMutualTLS reports whether some endpoint of an upstream may take mutual TLS: within the mesh, where no PeerAuthentication of
 // the service's namespace says otherwise. Where the client says which endpoint it wants, all must take it.
-func (v view) takesMutualTLS(u upstream) bool {
-	if u.service.External || !v.config.GetEnableAutoMtls().GetValue() {
+func takesMutualTLS(v view.View, u upstream.Upstream) bool {
+	if u.Service.External || !v.Config.GetEnableAutoMtls().GetValue() {
 		return false
 	}
-	if u.service.Resolution == mesh.ResolutionNone || u.asksForPassthrough() {
-		if !everyEndpointTakesTLS(u.service.OnPort(u.port.Number)) {
+	if u.Service.Resolution == mesh.ResolutionNone || u.AsksForPassthrough() {
+		if !everyEndpointTakesTLS(u.Service.OnPort(u.Port.Number)) {
 			return false
 		}
 	}
-	return v.mesh.NamespaceMutualTLS(u.service.Namespace) != mesh.PlaintextOnly
+	return v.Mesh.NamespaceMutualTLS(u.Service.Namespace) != mesh.PlaintextOnly
 }
 
 const tlsOfTheMesh = networking.ClientTLSSettings_ISTIO_MUTUAL
-
-// ruleTLSMode is what a rule says of TLS to an upstream's endpoints: the subset before the service, and the port before all ports.
-func ruleTLSMode(u upstream) (networking.ClientTLSSettings_TLSmode, bool) {
-	policies := []*networking.TrafficPolicy{u.subset.GetTrafficPolicy(), specOf(u.rule).GetTrafficPolicy()}
-	for _, policy := range policies {
-		if tls := orElse(portSettings(policy, u.port).GetTls(), policy.GetTls()); tls != nil {
-			return tls.GetMode(), true
-		}
-	}
-	return networking.ClientTLSSettings_DISABLE, false
-}
-
-// asksForPassthrough looks at the subset's own words, or at those for the whole service.
-func (u upstream) asksForPassthrough() bool {
-	policy := specOf(u.rule).GetTrafficPolicy()
-	if u.subset != nil {
-		policy = u.subset.GetTrafficPolicy()
-	}
-	return isPassthrough(policy)
-}
 
 func everyEndpointTakesTLS(endpoints []*mesh.Endpoint) bool {
 	for _, e := range endpoints {
@@ -129,6 +112,6 @@ func tlsModeMetadata(mode string) *structpb.Struct {
 func plaintextSocket() *corev3.TransportSocket {
 	return &corev3.TransportSocket{
 		Name:       "envoy.transport_sockets.raw_buffer",
-		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: pack(&rawbufferv3.RawBuffer{})},
+		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: message.Pack(&rawbufferv3.RawBuffer{})},
 	}
 }

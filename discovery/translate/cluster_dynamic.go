@@ -6,22 +6,9 @@ import (
 	dnscachev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/dynamic_forward_proxy/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
-
-// isDynamic reports whether each request, or server name, says which host of a service it is for.
-func isDynamic(s *mesh.Service) bool {
-	return s.Resolution == mesh.ResolutionDynamicDNS && mesh.IsWildcard(s.Hostname)
-}
-
-// dynamicProtocol reports whether a protocol names the host that is wanted.
-func dynamicProtocol(p mesh.Protocol) bool {
-	switch p {
-	case mesh.ProtocolHTTP, mesh.ProtocolHTTP2, mesh.ProtocolGRPC, mesh.ProtocolTLS:
-		return true
-	default:
-		return false
-	}
-}
 
 // discoverPerRequest resolves the name that a request asks for when it is first asked for.
 func (d *draft) discoverPerRequest(cache *dnscachev3.DnsCacheConfig) {
@@ -41,10 +28,10 @@ func (d *draft) packDynamic() {
 	if o := d.http.GetUpstreamHttpProtocolOptions(); d.http != nil && (!o.GetAutoSni() || !o.GetAutoSanValidation()) {
 		d.dynamic.AllowInsecureClusterOptions = true
 	}
-	d.GetClusterType().TypedConfig = pack(d.dynamic)
+	d.GetClusterType().TypedConfig = message.Pack(d.dynamic)
 }
 
 // dnsCache is where the cluster of a service and the filters in front of it share what they resolved; they must say the same of it.
-func (v view) dnsCache(s *mesh.Service) *dnscachev3.DnsCacheConfig {
-	return &dnscachev3.DnsCacheConfig{Name: s.Hostname + "_dfp_dns_cache", DnsLookupFamily: v.lookupFamily(), TypedDnsResolverConfig: v.ownResolver()}
+func dnsCache(v view.View, s *mesh.Service) *dnscachev3.DnsCacheConfig {
+	return &dnscachev3.DnsCacheConfig{Name: s.Hostname + "_dfp_dns_cache", DnsLookupFamily: lookupFamily(v), TypedDnsResolverConfig: ownResolver(v)}
 }

@@ -7,30 +7,34 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	upstreamhttpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // blackHole has no endpoints: what is sent there is refused.
-func (v view) blackHole() *clusterv3.Cluster {
+func blackHole(v view.View) *clusterv3.Cluster {
 	return &clusterv3.Cluster{
-		Name:                 BlackHoleCluster,
-		AltStatName:          statName(BlackHoleCluster),
+		Name:                 naming.BlackHoleCluster,
+		AltStatName:          naming.Stat(naming.BlackHoleCluster),
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC},
-		ConnectTimeout:       v.config.GetConnectTimeout(),
+		ConnectTimeout:       v.Config.GetConnectTimeout(),
 		LbPolicy:             clusterv3.Cluster_ROUND_ROBIN,
 	}
 }
 
 // passthrough forwards to where the client meant to connect, in the protocol that it spoke.
-func (v view) passthrough() *clusterv3.Cluster {
-	d := v.passthroughDraft()
+func passthrough(v view.View) *clusterv3.Cluster {
+	d := passthroughDraft(v)
 	return d.finish()
 }
 
-func (v view) passthroughDraft() draft {
+func passthroughDraft(v view.View) draft {
 	d := draft{
 		Cluster: &clusterv3.Cluster{
-			Name:                 PassthroughCluster,
-			AltStatName:          statName(PassthroughCluster),
+			Name:                 naming.PassthroughCluster,
+			AltStatName:          naming.Stat(naming.PassthroughCluster),
 			ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_ORIGINAL_DST},
 			LbPolicy:             clusterv3.Cluster_CLUSTER_PROVIDED,
 		},
@@ -39,15 +43,15 @@ func (v view) passthroughDraft() draft {
 			UpstreamProtocolOptions:   clientProtocol(),
 		},
 	}
-	v.applyPool(&d, v.config.GetDefaultTrafficPolicy().GetConnectionPool())
+	applyPool(v, &d, v.Config.GetDefaultTrafficPolicy().GetConnectionPool())
 	return d
 }
 
 // inboundPassthrough forwards to the local application on ports that no service names.
-func (v view) inboundPassthrough() *clusterv3.Cluster {
-	c := v.passthrough()
-	c.Name = InboundPassthroughCluster
-	c.UpstreamBindConfig = bindFrom(v.families(passthroughSourceIPv4, passthroughSourceIPv6))
+func inboundPassthrough(v view.View) *clusterv3.Cluster {
+	c := passthrough(v)
+	c.Name = naming.InboundPassthroughCluster
+	c.UpstreamBindConfig = bindFrom(v.Families(passthroughSourceIPv4, passthroughSourceIPv6))
 	return c
 }
 
@@ -59,29 +63,11 @@ const (
 )
 
 func bindFrom(sources []string) *corev3.BindConfig {
-	bind := &corev3.BindConfig{SourceAddress: socketAddress(sources[0], 0).GetSocketAddress()}
+	bind := &corev3.BindConfig{SourceAddress: message.SocketAddress(sources[0], 0).GetSocketAddress()}
 	for _, extra := range sources[1:] {
 		bind.ExtraSourceAddresses = append(bind.ExtraSourceAddresses, &corev3.ExtraSourceAddress{
-			Address: socketAddress(extra, 0).GetSocketAddress(),
+			Address: message.SocketAddress(extra, 0).GetSocketAddress(),
 		})
 	}
 	return bind
 }
-
-// families keeps, of an IPv4 and an IPv6 address, those that the proxy can use; IPv4 comes first.
-func (v view) families(ipv4, ipv6 string) []string {
-	switch {
-	case v.ipv4 && v.ipv6:
-		return []string{ipv4, ipv6}
-	case v.ipv6:
-		return []string{ipv6}
-	default:
-		return []string{ipv4}
-	}
-}
-
-// wildcards are the addresses to listen on for everyone.
-func (v view) wildcards() []string { return v.families("0.0.0.0", "::") }
-
-// loopbacks are the addresses to listen on for the machine itself.
-func (v view) loopbacks() []string { return v.families("127.0.0.1", "::1") }

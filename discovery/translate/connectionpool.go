@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"math"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -9,20 +10,23 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // applyPool sets timeouts and limits of a cluster's connections. Without a word from the user nothing is limited:
 // Envoy's own defaults would drop requests above 1,024 at once.
-func (v view) applyPool(d *draft, pool *networking.ConnectionPoolSettings) {
+func applyPool(v view.View, d *draft, pool *networking.ConnectionPoolSettings) {
 	tcp, http := pool.GetTcp(), pool.GetHttp()
-	d.ConnectTimeout = orElse(tcp.GetConnectTimeout(), v.config.GetConnectTimeout())
+	d.ConnectTimeout = cmp.Or(tcp.GetConnectTimeout(), v.Config.GetConnectTimeout())
 	d.CircuitBreakers = &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
 		MaxConnections:     limit(tcp.GetMaxConnections()),
 		MaxPendingRequests: limit(http.GetHttp1MaxPendingRequests()),
 		MaxRequests:        limit(http.GetHttp2MaxRequests()),
 		MaxRetries:         limit(http.GetMaxRetries()),
 	}}}
-	applyKeepalive(d.Cluster, v.config.GetTcpKeepalive())
+	applyKeepalive(d.Cluster, v.Config.GetTcpKeepalive())
 	applyKeepalive(d.Cluster, tcp.GetTcpKeepalive())
 	d.applyLifetimes(pool)
 	d.applyHTTP2Limits(http)
@@ -39,7 +43,7 @@ func limitRetries(c *clusterv3.Cluster, budget *networking.TrafficPolicy_RetryBu
 	c.GetCircuitBreakers().GetThresholds()[0].RetryBudget = &clusterv3.CircuitBreakers_Thresholds_RetryBudget{
 		BudgetPercent:       &typev3.Percent{Value: valueOr(budget.GetPercent(), defaultRetryPercent)},
 		BudgetInterval:      budget.GetBudgetInterval(),
-		MinRetryConcurrency: orElse(positive(budget.GetMinRetryConcurrency()), u32(defaultRetryConcurrency)),
+		MinRetryConcurrency: cmp.Or(message.Positive(budget.GetMinRetryConcurrency()), message.U32(defaultRetryConcurrency)),
 	}
 }
 
@@ -51,17 +55,17 @@ const (
 
 func limit(n int32) *wrapperspb.UInt32Value {
 	if n <= 0 {
-		return u32(math.MaxUint32)
+		return message.U32(math.MaxUint32)
 	}
-	return u32(uint32(n))
+	return message.U32(uint32(n))
 }
 
 // applyLifetimes limits how long a connection lives, and for how many requests.
 func (d *draft) applyLifetimes(pool *networking.ConnectionPoolSettings) {
-	if idle := orElse(pool.GetHttp().GetIdleTimeout(), pool.GetTcp().GetIdleTimeout()); idle != nil {
+	if idle := cmp.Or(pool.GetHttp().GetIdleTimeout(), pool.GetTcp().GetIdleTimeout()); idle != nil {
 		d.commonOptions().IdleTimeout = idle
 	}
-	if requests := positive(pool.GetHttp().GetMaxRequestsPerConnection()); requests != nil {
+	if requests := message.Positive(pool.GetHttp().GetMaxRequestsPerConnection()); requests != nil {
 		d.commonOptions().MaxRequestsPerConnection = requests
 	}
 	if age := pool.GetTcp().GetMaxConnectionDuration(); age != nil {
@@ -75,7 +79,7 @@ func (d *draft) applyHTTP2Limits(http *networking.ConnectionPoolSettings_HTTPSet
 	if http2 == nil {
 		return
 	}
-	if streams := positive(http.GetMaxConcurrentStreams()); streams != nil {
+	if streams := message.Positive(http.GetMaxConcurrentStreams()); streams != nil {
 		http2.MaxConcurrentStreams = streams
 	}
 	if alive := http.GetHttp2KeepAlive(); alive != nil {
@@ -92,14 +96,14 @@ func applyKeepalive(c *clusterv3.Cluster, settings *networking.ConnectionPoolSet
 		c.UpstreamConnectionOptions = &clusterv3.UpstreamConnectionOptions{TcpKeepalive: &corev3.TcpKeepalive{}}
 	}
 	alive := c.GetUpstreamConnectionOptions().GetTcpKeepalive()
-	alive.KeepaliveProbes = orElse(positive(settings.GetProbes()), alive.GetKeepaliveProbes())
-	alive.KeepaliveTime = orElse(wholeSeconds(settings.GetTime()), alive.GetKeepaliveTime())
-	alive.KeepaliveInterval = orElse(wholeSeconds(settings.GetInterval()), alive.GetKeepaliveInterval())
+	alive.KeepaliveProbes = cmp.Or(message.Positive(settings.GetProbes()), alive.GetKeepaliveProbes())
+	alive.KeepaliveTime = cmp.Or(wholeSeconds(settings.GetTime()), alive.GetKeepaliveTime())
+	alive.KeepaliveInterval = cmp.Or(wholeSeconds(settings.GetInterval()), alive.GetKeepaliveInterval())
 }
 
 func wholeSeconds(d *durationpb.Duration) *wrapperspb.UInt32Value {
 	if d == nil {
 		return nil
 	}
-	return u32(uint32(d.GetSeconds()))
+	return message.U32(uint32(d.GetSeconds()))
 }

@@ -8,12 +8,14 @@ import (
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // distribute gives the localities the weights that the first distribution from the proxy's locality names, and no endpoints to those
 // that it does not name. Several localities under one name share its weight as their own weights say.
-func (v view) distribute(groups []group, settings []*networking.LocalityLoadBalancerSetting_Distribute) []group {
-	own := v.mesh.LocalityOf(v.proxy)
+func distribute(v view.View, groups []group, settings []*networking.LocalityLoadBalancerSetting_Distribute) []group {
+	own := v.Mesh.LocalityOf(v.Proxy)
 	i := slices.IndexFunc(settings, func(d *networking.LocalityLoadBalancerSetting_Distribute) bool {
 		return localityWithin(own, d.GetFrom())
 	})

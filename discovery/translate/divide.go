@@ -1,11 +1,17 @@
 package translate
 
 import (
-	"strings"
+	"maps"
+	"slices"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/route"
+	"github.com/pgmesh/pgmesh/discovery/translate/scoped"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
+	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
 
 // Divided is a route configuration for clients that are sent virtual hosts by themselves: a change of one among a thousand is then a
@@ -34,32 +40,14 @@ func (d *Division) Make() Divided {
 // Division is a divided route configuration whose hosts are not made yet.
 type Division struct {
 	Configuration *routev3.RouteConfiguration
-	Hosts         []Host
-	Scopes        []Scoped
+	Hosts         []virtualhost.Host
+	Scopes        []scoped.Route
 }
-
-// Host is a virtual host that is not made yet.
-type Host struct {
-	virtualHost
-
-	countsAttempts bool
-}
-
-// Name is that by which it is sent.
-func (h Host) Name() string { return h.name }
-
-// Same tells whether two hosts come to the same, for proxies of the same traits in the same surroundings. It may say false of such.
-func (h Host) Same(other Host) bool {
-	return h.same(other.virtualHost) && h.countsAttempts == other.countsAttempts
-}
-
-// Make makes the host.
-func (h Host) Make() *routev3.VirtualHost { return h.message(h.countsAttempts) }
 
 // Divisions are the routes of Routes, divided.
 func (s View) Divisions() []Division {
 	v := s.remembering()
-	names := v.routeNames()
+	names := route.Names(v.View)
 	out := make([]Division, len(names))
 	for i, name := range names {
 		out[i] = v.division(name)
@@ -67,53 +55,51 @@ func (s View) Divisions() []Division {
 	return out
 }
 
-func (v view) division(name string) Division {
-	if !v.sidecar() {
-		v.memory.bound[name] = v.bound(name)
+func (v recalling) division(name string) Division {
+	if !v.Sidecar() {
+		v.memory.bound[name] = bound(v.View, name)
 	}
-	if v.offersScopes(name) {
+	if scoped.Offered(v.View, name) {
 		return v.divisionByHosts(name)
 	}
-	d, hosts := Division{Configuration: v.configuration(name)}, v.hosts(name)
-	v.memory.mixed = v.memory.mixed || v.mixesPorts(parseRouteName(name))
+	d, hosts := Division{Configuration: route.Configuration(v.View, name)}, v.hosts(name)
+	v.memory.mixed = v.memory.mixed || mixesPorts(v.View, naming.ParseRoute(name))
 	if holdsHosts(name) {
 		for _, h := range hosts {
-			d.Configuration.VirtualHosts = append(d.Configuration.VirtualHosts, h.message(v.countsAttempts()))
+			d.Configuration.VirtualHosts = append(d.Configuration.VirtualHosts, h.Message(v.CountsAttempts()))
 		}
 		return d
 	}
 	askForHosts(d.Configuration)
 	if len(hosts) == 0 {
-		hosts = []virtualHost{nobody}
+		hosts = []virtualhost.Draft{virtualhost.Nobody}
 	}
-	d.Hosts = make([]Host, len(hosts))
+	d.Hosts = make([]virtualhost.Host, len(hosts))
 	for i, h := range hosts {
-		h.name = HostName(name, h.name)
-		d.Hosts[i] = Host{h, v.countsAttempts()}
+		d.Hosts[i] = h.In(name, v.CountsAttempts())
 	}
 	return d
 }
 
 // mixesPorts tells whether a configuration is not that of one port alone: of a socket, of one service, or of the port of an HTTP proxy, where
 // requests name the port.
-func (v view) mixesPorts(name routeName) bool {
-	return name.full != number(name.port) || name.anyPort(v.egressOf(name))
+func mixesPorts(v view.View, name naming.Route) bool {
+	return name.Full != naming.Number(name.Port) || name.AnyPort(route.EgressOf(v, name))
 }
-
-// nobody is the host of a configuration that has none: a listener waits until the first comes.
-var nobody = virtualHost{name: "none", domains: []string{"*"}, refuses: true}
 
 // holdsHosts tells whether a configuration has its hosts in itself. That follows from its name alone: Envoy would be without those of one
 // that comes to ask for them, until they arrive, and keeps those of one that no longer does.
-func holdsHosts(configuration string) bool { return parseRouteName(configuration).host != "" }
+func holdsHosts(configuration string) bool { return naming.ParseRoute(configuration).Host != "" }
 
-func askForHosts(r *routev3.RouteConfiguration) { r.Vhds = &routev3.Vhds{ConfigSource: overADS()} }
+func askForHosts(r *routev3.RouteConfiguration) {
+	r.Vhds = &routev3.Vhds{ConfigSource: message.OverADS()}
+}
 
 // Divide divides a route configuration of the proxy's that was made whole, as patches want it.
 func (s View) Divide(whole *routev3.RouteConfiguration) Divided {
 	d := Divide(whole)
-	if s.offersScopes(whole.GetName()) {
-		d.Scopes = divideByHosts(whole)
+	if scoped.Offered(s.View, whole.GetName()) {
+		d.Scopes = scoped.Divide(whole)
 	}
 	return d
 }
@@ -123,34 +109,50 @@ func Divide(whole *routev3.RouteConfiguration) Divided {
 	if holdsHosts(whole.GetName()) {
 		return Divided{Configuration: whole}
 	}
-	d := Divided{Configuration: copied(whole)}
+	d := Divided{Configuration: message.Copied(whole)}
 	d.Configuration.VirtualHosts = nil
 	askForHosts(d.Configuration)
 	hosts := whole.GetVirtualHosts()
 	if len(hosts) == 0 {
-		hosts = []*routev3.VirtualHost{nobody.message(false)}
+		hosts = []*routev3.VirtualHost{virtualhost.Nobody.Message(false)}
 	}
 	for _, host := range hosts {
-		host = copied(host)
-		host.Name = HostName(whole.GetName(), host.GetName())
+		host = message.Copied(host)
+		host.Name = naming.Host(whole.GetName(), host.GetName())
 		d.Hosts = append(d.Hosts, host)
 	}
 	return d
 }
 
-// HostName is the name by which a virtual host of a route configuration is sent. What comes before the last slash is the configuration's
-// name to Envoy, so there must be none after it.
-func HostName(configuration, host string) string {
-	return configuration + "/" + strings.ReplaceAll(host, "/", "%2F")
-}
-
-// copied is a copy that shares with the original all that its fields point to.
-func copied[M proto.Message](m M) M {
-	out := m.ProtoReflect().New()
-	m.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		out.Set(f, v)
-		return true
-	})
-	out.SetUnknown(m.ProtoReflect().GetUnknown())
-	return out.Interface().(M) //nolint:forcetypeassert // it is of m's type
+// divisionByHosts is a route configuration divided into virtual hosts and, once more, by hosts, with what is for all other hosts, which is always
+// there. Where listeners find their routes by hosts, virtual hosts are divided likewise, so that a change of one is one of the other.
+func (v recalling) divisionByHosts(full string) Division {
+	servers := v.Mesh.Frontend(v.Proxy).Routes[full]
+	all, counts := v.gatewayHosts(servers), v.CountsAttempts()
+	d := Division{Configuration: route.Configuration(v.View, full)}
+	askForHosts(d.Configuration)
+	together := all.list(servers[0])
+	others := scoped.Route{Base: route.Configuration(v.View, full), Host: scoped.RestOfHosts, CountsAttempts: counts}
+	for _, name := range slices.Sorted(maps.Keys(all.byName)) {
+		if scoped.IsExact(name) {
+			d.Scopes = append(d.Scopes, scoped.Route{Base: others.Base, Host: name, Hosts: []virtualhost.Draft{*all.byName[name]}, CountsAttempts: counts})
+			delete(all.byName, name)
+		}
+	}
+	if len(all.byName) > 0 { // where there are none, what is not found is answered by 404, too
+		others.Hosts = all.list(servers[0])
+	}
+	if scoped.On(v.View, full) {
+		for _, s := range d.Scopes {
+			d.Hosts = append(d.Hosts, s.AsHost())
+		}
+		if together = others.Hosts; len(together) == 0 {
+			together = []virtualhost.Draft{virtualhost.Nobody}
+		}
+	}
+	for _, h := range together {
+		d.Hosts = append(d.Hosts, h.In(full, counts))
+	}
+	d.Scopes = append(d.Scopes, others)
+	return d
 }

@@ -10,13 +10,16 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // Endpoints returns the load assignment of every cluster that asks for one, also where it is empty: Envoy waits for it.
 func Endpoints(m *mesh.Mesh, p *mesh.Proxy) []*endpointv3.ClusterLoadAssignment {
 	s := ViewOf(m, p)
 	var out []*endpointv3.ClusterLoadAssignment
-	for _, b := range s.backends() {
+	for _, b := range upstream.Backends(s.View) {
 		out = append(out, s.Endpoints(b)...)
 	}
 	return out
@@ -43,12 +46,12 @@ type member struct {
 }
 
 // localityEndpoints groups what serves an upstream by locality, in the order of their names, and prefers some as the rule says.
-func (v view) localityEndpoints(u upstream) []*endpointv3.LocalityLbEndpoints {
-	groups := v.throughGateways(v.groups(u), u)
-	if u.passesTLS {
+func localityEndpoints(v view.View, u upstream.Upstream) []*endpointv3.LocalityLbEndpoints {
+	groups := throughGateways(v, groups(v, u), u)
+	if u.PassesTLS {
 		groups = takingMutualTLS(groups)
 	}
-	groups = v.prefer(groups, u)
+	groups = prefer(v, groups, u)
 	out := make([]*endpointv3.LocalityLbEndpoints, len(groups))
 	for i, g := range groups {
 		out[i] = g.endpoints()
@@ -56,10 +59,10 @@ func (v view) localityEndpoints(u upstream) []*endpointv3.LocalityLbEndpoints {
 	return out
 }
 
-func (v view) groups(u upstream) []group {
+func groups(v view.View, u upstream.Upstream) []group {
 	groups := map[string]*group{}
-	for _, e := range u.endpoints() {
-		if !v.views(e) || e.Address == "" && !v.mesh.HasNetworkGateways() {
+	for _, e := range u.Endpoints() {
+		if !views(v, e) || e.Address == "" && !v.Mesh.HasNetworkGateways() {
 			continue
 		}
 		g := groups[e.Locality]
@@ -67,7 +70,7 @@ func (v view) groups(u upstream) []group {
 			g = &group{locality: e.Locality}
 			groups[e.Locality] = g
 		}
-		g.members = append(g.members, v.member(u, e))
+		g.members = append(g.members, memberOf(v, u, e))
 		g.weight = saturated(g.weight, e.Weight)
 	}
 	out := make([]group, 0, len(groups))
@@ -77,42 +80,33 @@ func (v view) groups(u upstream) []group {
 	return out
 }
 
-// usable reports whether Envoy can take the endpoint: a name only where names are resolved, a socket's path only elsewhere. One without
-// an address may be behind a gateway.
-func usable(s *mesh.Service, e *mesh.Endpoint) bool {
-	if s.ResolvedByDNS() {
-		return !e.Unix
-	}
-	return e.Address == "" || !e.Named()
-}
-
-func (v view) member(u upstream, e *mesh.Endpoint) member {
+func memberOf(v view.View, u upstream.Upstream, e *mesh.Endpoint) member {
 	m := member{
-		address: socketAddress(e.Address, e.Port), labels: e.Labels, network: v.mesh.NetworkOf(e), weight: e.Weight, tag: workloadTag(e),
+		address: message.SocketAddress(e.Address, e.Port), labels: e.Labels, network: v.Mesh.NetworkOf(e), weight: e.Weight, tag: workloadTag(e),
 	}
 	if e.Unix {
-		m.address = pipeAddress(e.Address)
+		m.address = message.PipeAddress(e.Address)
 	}
 	if e.Unhealthy {
 		m.health = corev3.HealthStatus_UNHEALTHY
 	}
-	if e.TLSMode != mesh.TLSDisabled && v.usesMutualTLS(u, e) {
+	if e.TLSMode != mesh.TLSDisabled && usesMutualTLS(v, u, e) {
 		m.tlsMode = e.TLSMode
 	}
 	return m
 }
 
 // usesMutualTLS is decided by the rule, or, where that says nothing, by what the endpoint takes.
-func (v view) usesMutualTLS(u upstream, e *mesh.Endpoint) bool {
-	if mode, said := ruleTLSMode(u); said {
+func usesMutualTLS(v view.View, u upstream.Upstream, e *mesh.Endpoint) bool {
+	if mode, said := upstream.TLSMode(u); said {
 		return mode == tlsOfTheMesh
 	}
-	return e.TLSMode == mesh.TLSMutual && v.mesh.WorkloadMutualTLS(e.Namespace, e.Labels, e.Port) != mesh.PlaintextOnly
+	return e.TLSMode == mesh.TLSMutual && v.Mesh.WorkloadMutualTLS(e.Namespace, e.Labels, e.Port) != mesh.PlaintextOnly
 }
 
 // endpoints is the group as Envoy takes it.
 func (g group) endpoints() *endpointv3.LocalityLbEndpoints {
-	out := &endpointv3.LocalityLbEndpoints{Locality: locality(g.locality), LoadBalancingWeight: positive(g.weight), Priority: g.priority}
+	out := &endpointv3.LocalityLbEndpoints{Locality: locality(g.locality), LoadBalancingWeight: message.Positive(g.weight), Priority: g.priority}
 	for _, m := range g.members {
 		out.LbEndpoints = append(out.LbEndpoints, m.endpoint())
 	}
@@ -120,14 +114,14 @@ func (g group) endpoints() *endpointv3.LocalityLbEndpoints {
 }
 
 func (m member) endpoint() *endpointv3.LbEndpoint {
-	metadata := istioMetadata(map[string]*structpb.Value{"workload": structpb.NewStringValue(m.tag)})
+	metadata := message.Metadata(map[string]*structpb.Value{"workload": structpb.NewStringValue(m.tag)})
 	if m.tlsMode != "" {
 		metadata.FilterMetadata["envoy.transport_socket_match"] = tlsModeMetadata(m.tlsMode)
 	}
 	return &endpointv3.LbEndpoint{
 		HostIdentifier:      &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: m.address}},
 		HealthStatus:        m.health,
-		LoadBalancingWeight: u32(m.weight),
+		LoadBalancingWeight: message.U32(m.weight),
 		Metadata:            metadata,
 	}
 }

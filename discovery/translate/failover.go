@@ -8,6 +8,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // How many ranks there are: own subzone, own zone, own region, the region to fail over to, any other; or, by region, without the
@@ -42,8 +43,8 @@ func dense(groups []group) []group {
 
 // localityRank ranks a locality by how much it has in common with the proxy's, and those that have nothing by the first failover
 // that is from the proxy's region.
-func (v view) localityRank(failover []*networking.LocalityLoadBalancerSetting_Failover) func(string) uint32 {
-	own := locality(v.mesh.LocalityOf(v.proxy))
+func localityRank(v view.View, failover []*networking.LocalityLoadBalancerSetting_Failover) func(string) uint32 {
+	own := locality(v.Mesh.LocalityOf(v.Proxy))
 	i := slices.IndexFunc(failover, func(f *networking.LocalityLoadBalancerSetting_Failover) bool { return f.GetFrom() == own.GetRegion() })
 	return func(of string) uint32 {
 		switch l := locality(of); {
@@ -63,8 +64,8 @@ func (v view) localityRank(failover []*networking.LocalityLoadBalancerSetting_Fa
 }
 
 // regionRank leaves the zones of the proxy's region to Envoy.
-func (v view) regionRank(failover []*networking.ZoneAwareLoadBalancerSetting_Failover) func(string) uint32 {
-	own := locality(v.mesh.LocalityOf(v.proxy)).GetRegion()
+func regionRank(v view.View, failover []*networking.ZoneAwareLoadBalancerSetting_Failover) func(string) uint32 {
+	own := locality(v.Mesh.LocalityOf(v.Proxy)).GetRegion()
 	i := slices.IndexFunc(failover, func(f *networking.ZoneAwareLoadBalancerSetting_Failover) bool { return f.GetFrom() == own })
 	return func(of string) uint32 {
 		switch region := locality(of).GetRegion(); {
@@ -79,11 +80,11 @@ func (v view) regionRank(failover []*networking.ZoneAwareLoadBalancerSetting_Fai
 }
 
 // preferLabels divides the groups by how many of the labels, from the first on, an endpoint shares with the proxy.
-func (v view) preferLabels(groups []group, labels []string) []group {
+func preferLabels(v view.View, groups []group, labels []string) []group {
 	if len(labels) == 0 {
 		return groups
 	}
-	own := v.mesh.LabelsOf(v.proxy)
+	own := v.Mesh.LabelsOf(v.Proxy)
 	var out []group
 	for _, g := range groups {
 		out = append(out, g.dividedBy(func(m member) uint32 { return labelRank(labels, own, m) })...)

@@ -1,6 +1,8 @@
 package translate
 
 import (
+	"cmp"
+
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -11,66 +13,59 @@ import (
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	uuidv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/request_id/uuid/v3"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/route"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
-
-// The HTTP filters that routes configure for themselves.
-const (
-	faultFilterName = "envoy.filters.http.fault"
-	corsFilterName  = "envoy.filters.http.cors"
-)
-
-func httpFilter(name string, config proto.Message) *hcmv3.HttpFilter {
-	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: pack(config)}}
-}
 
 var (
-	grpcWebFilter   = httpFilter("envoy.filters.http.grpc_web", &grpcwebv3.GrpcWeb{})
-	grpcStatsFilter = httpFilter("envoy.filters.http.grpc_stats", &grpcstatsv3.FilterConfig{
+	grpcWebFilter   = message.HTTPFilter("envoy.filters.http.grpc_web", &grpcwebv3.GrpcWeb{})
+	grpcStatsFilter = message.HTTPFilter("envoy.filters.http.grpc_stats", &grpcstatsv3.FilterConfig{
 		EmitFilterState:        true,
-		PerMethodStatSpecifier: &grpcstatsv3.FilterConfig_StatsForAllMethods{StatsForAllMethods: no},
+		PerMethodStatSpecifier: &grpcstatsv3.FilterConfig_StatsForAllMethods{StatsForAllMethods: message.No},
 	})
-	faultFilter  = httpFilter(faultFilterName, &faultv3.HTTPFault{})
-	corsFilter   = httpFilter(corsFilterName, &corsv3.Cors{})
-	routerFilter = httpFilter("envoy.filters.http.router", &routerv3.Router{})
+	faultFilter  = message.HTTPFilter(route.FaultFilter, &faultv3.HTTPFault{})
+	corsFilter   = message.HTTPFilter(route.CORSFilter, &corsv3.Cors{})
+	routerFilter = message.HTTPFilter("envoy.filters.http.router", &routerv3.Router{})
 	// quietRouterFilter adds no headers that tell of Envoy.
-	quietRouterFilter = httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true})
+	quietRouterFilter = message.HTTPFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true})
 )
 
-var requestIDs = &hcmv3.RequestIDExtension{TypedConfig: pack(&uuidv3.UuidRequestIdConfig{
+var requestIDs = &hcmv3.RequestIDExtension{TypedConfig: message.Pack(&uuidv3.UuidRequestIdConfig{
 	UseRequestIdForTraceSampling: wrapperspb.Bool(true),
 })}
 
 // outboundHTTP reads requests of the local application and routes them by a route configuration. The services are those
 // that requests may reach by a name which the proxy has to resolve.
-func (v view) outboundHTTP(bind string, port *mesh.Port, route string, services []*mesh.Service) *listenerv3.Filter {
-	m := v.connectionManager("outbound_"+listenerName(bind, port.Number), port.Protocol)
-	m.HttpFilters = v.withResolvers(m.GetHttpFilters(), services)
+func (v filtering) outboundHTTP(bind string, port *mesh.Port, route string, services []*mesh.Service) *listenerv3.Filter {
+	m := v.connectionManager("outbound_"+naming.Listener(bind, port.Number), port.Protocol)
+	m.HttpFilters = withResolvers(v.View, m.GetHttpFilters(), services)
 	m.RouteSpecifier = &hcmv3.HttpConnectionManager_Rds{
-		Rds: &hcmv3.Rds{ConfigSource: overADS(), RouteConfigName: route},
+		Rds: &hcmv3.Rds{ConfigSource: message.OverADS(), RouteConfigName: route},
 	}
-	if route == httpProxyRoute {
+	if route == naming.HTTPProxyRoute {
 		takeAbsoluteURLs(m)
 	}
-	if v.proxy.OnDemand && parseRouteName(route).host == "" {
+	if v.Proxy.OnDemand && naming.ParseRoute(route).Host == "" {
 		askFirst(m)
 	}
 	return managerFilter(m)
 }
 
 // inboundHTTP reads requests for the local application. Client certificates are described to it.
-func (v view) inboundHTTP(statPrefix string, protocol mesh.Protocol, routes *routev3.RouteConfiguration) *listenerv3.Filter {
+func (v filtering) inboundHTTP(statPrefix string, protocol mesh.Protocol, routes *routev3.RouteConfiguration) *listenerv3.Filter {
 	m := v.connectionManager(statPrefix, protocol)
 	m.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: routes}
 	nameServer(m)
-	v.describeClients(m)
-	v.guardHTTP(m)
+	describeClients(v.View, m)
+	v.guard.onRequests(m, v.certified)
 	if protocol.IsHTTP2() {
-		m.Http2ProtocolOptions = orElse(m.GetHttp2ProtocolOptions(), &corev3.Http2ProtocolOptions{})
+		m.Http2ProtocolOptions = cmp.Or(m.GetHttp2ProtocolOptions(), &corev3.Http2ProtocolOptions{})
 	}
 	return managerFilter(m)
 }
@@ -78,15 +73,15 @@ func (v view) inboundHTTP(statPrefix string, protocol mesh.Protocol, routes *rou
 func managerFilter(m *hcmv3.HttpConnectionManager) *listenerv3.Filter {
 	return &listenerv3.Filter{
 		Name:       "envoy.filters.network.http_connection_manager",
-		ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: pack(m)},
+		ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: message.Pack(m)},
 	}
 }
 
-func (v view) connectionManager(statPrefix string, protocol mesh.Protocol) *hcmv3.HttpConnectionManager {
+func (v filtering) connectionManager(statPrefix string, protocol mesh.Protocol) *hcmv3.HttpConnectionManager {
 	m := &hcmv3.HttpConnectionManager{
-		StatPrefix:         statName(statPrefix),
-		UseRemoteAddress:   no,
-		StreamIdleTimeout:  noDuration,
+		StatPrefix:         naming.Stat(statPrefix),
+		UseRemoteAddress:   message.No,
+		StreamIdleTimeout:  message.NoDuration,
 		UpgradeConfigs:     []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
 		RequestIdExtension: requestIDs,
 		Proxy_100Continue:  true,
@@ -94,15 +89,15 @@ func (v view) connectionManager(statPrefix string, protocol mesh.Protocol) *hcmv
 		Tracing:            v.trace,
 		HttpFilters:        httpFilters(protocol),
 	}
-	v.normalizePaths(m)
-	if idle := v.idleTimeout(); idle != nil {
+	normalizePaths(v.View, m)
+	if idle := idleTimeout(v.View); idle != nil {
 		m.CommonHttpProtocolOptions = &corev3.HttpProtocolOptions{IdleTimeout: idle}
 	}
-	if v.proxy.HTTP10 {
+	if v.Proxy.HTTP10 {
 		m.HttpProtocolOptions = &corev3.Http1ProtocolOptions{AcceptHttp_10: true}
 	}
-	v.applyHeaders(m)
-	applyConnectionSettings(m, v.connectionSettings())
+	applyHeaders(v.View, m)
+	applyConnectionSettings(m, connectionSettingsOf(v.View))
 	return m
 }
 
@@ -116,12 +111,12 @@ func httpFilters(protocol mesh.Protocol) []*hcmv3.HttpFilter {
 }
 
 // normalizePaths decides how alike paths must be for rules to see them as one.
-func (v view) normalizePaths(m *hcmv3.HttpConnectionManager) {
+func normalizePaths(v view.View, m *hcmv3.HttpConnectionManager) {
 	m.PathWithEscapedSlashesAction = hcmv3.HttpConnectionManager_KEEP_UNCHANGED
-	m.NormalizePath = yes
-	switch v.config.GetPathNormalization().GetNormalization() {
+	m.NormalizePath = message.Yes
+	switch v.Config.GetPathNormalization().GetNormalization() {
 	case meshconfig.MeshConfig_ProxyPathNormalization_NONE:
-		m.NormalizePath = no
+		m.NormalizePath = message.No
 	case meshconfig.MeshConfig_ProxyPathNormalization_MERGE_SLASHES:
 		m.MergeSlashes = true
 	case meshconfig.MeshConfig_ProxyPathNormalization_DECODE_AND_MERGE_SLASHES:

@@ -1,6 +1,8 @@
 package translate
 
 import (
+	"cmp"
+
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	mongoproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/mongo_proxy/v3"
 	tcpproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
@@ -9,6 +11,11 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/route"
+	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 func tcpTo(cluster string) *tcpproxyv3.TcpProxy { return tcpCalled(cluster, cluster) }
@@ -22,15 +29,15 @@ func tcpCalled(stat, cluster string) *tcpproxyv3.TcpProxy {
 }
 
 // tcpWeighted splits connections. Without any weight above zero they are refused, as nobody is to have them.
-func tcpWeighted(statPrefix string, v view, routes []*networking.RouteDestination, port uint32) *tcpproxyv3.TcpProxy {
+func tcpWeighted(v view.View, statPrefix string, routes []*networking.RouteDestination, port uint32) *tcpproxyv3.TcpProxy {
 	if len(routes) == 0 {
-		return tcpTo(BlackHoleCluster)
+		return tcpTo(naming.BlackHoleCluster)
 	}
-	divided := divide(routes)
+	divided := route.Divide(routes)
 	clusters := make([]*tcpproxyv3.TcpProxy_WeightedCluster_ClusterWeight, len(routes))
 	for i, r := range routes {
 		clusters[i] = &tcpproxyv3.TcpProxy_WeightedCluster_ClusterWeight{
-			Name: v.destinationCluster(r.GetDestination(), port), Weight: divided.share(r.GetWeight()),
+			Name: destinationCluster(v, r.GetDestination(), port), Weight: divided.Share(r.GetWeight()),
 		}
 	}
 	return &tcpproxyv3.TcpProxy{
@@ -48,7 +55,7 @@ func tcpFilters(protocol mesh.Protocol, proxy *tcpproxyv3.TcpProxy) []*listenerv
 	}
 	counting := &listenerv3.Filter{
 		Name:       "envoy.filters.network.mongo_proxy",
-		ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: pack(&mongoproxyv3.MongoProxy{StatPrefix: proxy.GetStatPrefix()})},
+		ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: message.Pack(&mongoproxyv3.MongoProxy{StatPrefix: proxy.GetStatPrefix()})},
 	}
 	return []*listenerv3.Filter{counting, tcpFilter(proxy)}
 }
@@ -56,23 +63,23 @@ func tcpFilters(protocol mesh.Protocol, proxy *tcpproxyv3.TcpProxy) []*listenerv
 func tcpFilter(proxy *tcpproxyv3.TcpProxy) *listenerv3.Filter {
 	return &listenerv3.Filter{
 		Name:       "envoy.filters.network.tcp_proxy",
-		ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: pack(proxy)},
+		ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: message.Pack(proxy)},
 	}
 }
 
 // applyRule sets what a destination rule says about the client's side of a connection.
-func (v view) applyRule(proxy *tcpproxyv3.TcpProxy, rule *mesh.DestinationRule, subset string) {
-	policy := specOf(rule).GetTrafficPolicy()
+func (v filtering) applyRule(proxy *tcpproxyv3.TcpProxy, rule *mesh.DestinationRule, subset string) {
+	policy := upstream.SpecOf(rule).GetTrafficPolicy()
 	tcp := policy.GetConnectionPool().GetTcp()
 	proxy.AccessLog = v.logs
-	proxy.IdleTimeout = orElse(tcp.GetIdleTimeout(), v.idleTimeout())
+	proxy.IdleTimeout = cmp.Or(tcp.GetIdleTimeout(), idleTimeout(v.View))
 	proxy.MaxDownstreamConnectionDuration = tcp.GetMaxConnectionDuration()
-	if hashesSource(specOf(rule), subset) {
+	if hashesSource(upstream.SpecOf(rule), subset) {
 		proxy.HashPolicy = []*typev3.HashPolicy{{
 			PolicySpecifier: &typev3.HashPolicy_SourceIp_{SourceIp: &typev3.HashPolicy_SourceIp{}},
 		}}
 	}
-	proxy.TunnelingConfig = tunnel(specOf(rule), subset)
+	proxy.TunnelingConfig = tunnel(upstream.SpecOf(rule), subset)
 }
 
 // tunnel carries connections inside HTTP requests to a proxy, which connects to the target in the client's place. A subset's own word
@@ -91,7 +98,7 @@ func tunnel(rule *networking.DestinationRule, subset string) *tcpproxyv3.TcpProx
 		return nil
 	}
 	return &tcpproxyv3.TcpProxy_TunnelingConfig{
-		Hostname: hostPort(settings.GetTargetHost(), settings.GetTargetPort()), UsePost: settings.GetProtocol() == "POST",
+		Hostname: naming.HostPort(settings.GetTargetHost(), settings.GetTargetPort()), UsePost: settings.GetProtocol() == "POST",
 	}
 }
 
@@ -100,16 +107,16 @@ func hashesSource(rule *networking.DestinationRule, subset string) bool {
 	lb := rule.GetTrafficPolicy().GetLoadBalancer()
 	for _, s := range rule.GetSubsets() {
 		if s.GetName() == subset {
-			lb = orElse(s.GetTrafficPolicy().GetLoadBalancer(), lb)
+			lb = cmp.Or(s.GetTrafficPolicy().GetLoadBalancer(), lb)
 		}
 	}
 	return lb.GetConsistentHash().GetUseSourceIp()
 }
 
 // idleTimeout is what the proxy's own configuration asks for, or nil.
-func (v view) idleTimeout() *durationpb.Duration {
-	if v.proxy.IdleTimeout == 0 {
+func idleTimeout(v view.View) *durationpb.Duration {
+	if v.Proxy.IdleTimeout == 0 {
 		return nil
 	}
-	return durationpb.New(v.proxy.IdleTimeout)
+	return durationpb.New(v.Proxy.IdleTimeout)
 }

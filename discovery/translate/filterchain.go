@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -33,7 +34,7 @@ func (c chain) build() *listenerv3.FilterChain {
 		Filters: c.filters, FilterChainMatch: c.match(), TransportSocket: c.tls, TransportSocketConnectTimeout: handshakeTimeout,
 	}
 	if c.from != nil {
-		out.Metadata = madeFrom(c.from)
+		out.Metadata = message.MadeFrom(c.from)
 	}
 	return out
 }
@@ -52,7 +53,7 @@ func (c chain) match() *listenerv3.FilterChainMatch {
 	}
 	for _, prefix := range c.prefixes() {
 		m.PrefixRanges = append(m.PrefixRanges, &corev3.CidrRange{
-			AddressPrefix: prefix.Addr().String(), PrefixLen: u32(uint32(prefix.Bits())),
+			AddressPrefix: prefix.Addr().String(), PrefixLen: message.U32(uint32(prefix.Bits())),
 		})
 	}
 	return m

@@ -6,33 +6,37 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/scoped"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // gatewayHTTP reads requests that come from outside: what they claim about where they come from is believed as far as the
 // topology says, and a client's certificate is described to those behind.
-func (v view) gatewayHTTP(socket *mesh.Socket, e *mesh.Entrance) *listenerv3.Filter {
-	m := v.connectionManager("outbound_"+listenerName(v.binds(socket)[0], socket.Port), e.Server.Protocol)
+func (v filtering) gatewayHTTP(socket *mesh.Socket, e *mesh.Entrance) *listenerv3.Filter {
+	m := v.connectionManager("outbound_"+naming.Listener(binds(v.View, socket)[0], socket.Port), e.Server.Protocol)
 	if name := e.Server.Spec.GetName(); name != "" && !e.Server.Plain() {
 		m.StatPrefix = name
 	}
-	if v.scopes(e.Route) {
-		routeByScope(m, e.Route)
+	if scoped.On(v.View, e.Route) {
+		scoped.RouteBy(m, e.Route)
 	} else {
-		m.RouteSpecifier = &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{ConfigSource: overADS(), RouteConfigName: e.Route}}
+		m.RouteSpecifier = &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{ConfigSource: message.OverADS(), RouteConfigName: e.Route}}
 	}
 	if m.GetHttpProtocolOptions() == nil {
 		m.HttpProtocolOptions = &corev3.Http1ProtocolOptions{}
 	}
-	m.UseRemoteAddress = yes
-	v.applyTopology(m)
-	v.guardHTTP(m)
+	m.UseRemoteAddress = message.Yes
+	applyTopology(v.View, m)
+	v.guard.onRequests(m, v.certified)
 	nameServer(m)
 	return managerFilter(m)
 }
 
 // applyTopology tells what is in front of the router: proxies whose word counts, and what becomes of client certificates.
-func (v view) applyTopology(m *hcmv3.HttpConnectionManager) {
-	topology := v.proxyConfig().GetGatewayTopology()
+func applyTopology(v view.View, m *hcmv3.HttpConnectionManager) {
+	topology := v.ProxyConfig().GetGatewayTopology()
 	m.XffNumTrustedHops = topology.GetNumTrustedProxies()
 	m.ForwardClientCertDetails = hcmv3.HttpConnectionManager_SANITIZE_SET
 	if how, said := forwardings[topology.GetForwardClientCertDetails()]; said {
@@ -40,7 +44,7 @@ func (v view) applyTopology(m *hcmv3.HttpConnectionManager) {
 	}
 	switch m.GetForwardClientCertDetails() {
 	case hcmv3.HttpConnectionManager_APPEND_FORWARD, hcmv3.HttpConnectionManager_SANITIZE_SET:
-		m.SetCurrentClientCertDetails = &hcmv3.HttpConnectionManager_SetCurrentClientCertDetails{Subject: yes, Cert: true, Dns: true, Uri: true}
+		m.SetCurrentClientCertDetails = &hcmv3.HttpConnectionManager_SetCurrentClientCertDetails{Subject: message.Yes, Cert: true, Dns: true, Uri: true}
 	case hcmv3.HttpConnectionManager_SANITIZE, hcmv3.HttpConnectionManager_FORWARD_ONLY, hcmv3.HttpConnectionManager_ALWAYS_FORWARD_ONLY:
 	}
 }

@@ -9,32 +9,35 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // gatewayListeners has one for each socket that a router exposes, in the order of their names.
-func (v view) gatewayListeners() []*listenerv3.Listener {
+func (v filtering) gatewayListeners() []*listenerv3.Listener {
 	var out []*listenerv3.Listener
-	for _, socket := range v.mesh.Frontend(v.proxy).Sockets {
+	for _, socket := range v.Mesh.Frontend(v.Proxy).Sockets {
 		if chains := v.gatewayChains(socket); len(chains) > 0 {
-			out = append(out, v.gatewayListener(socket, chains))
+			out = append(out, gatewayListener(v.View, socket, chains))
 		}
 	}
 	slices.SortFunc(out, func(a, b *listenerv3.Listener) int { return cmp.Compare(a.GetName(), b.GetName()) })
 	return out
 }
 
-func (v view) gatewayListener(socket *mesh.Socket, chains []chain) *listenerv3.Listener {
-	binds := v.binds(socket)
+func gatewayListener(v view.View, socket *mesh.Socket, chains []chain) *listenerv3.Listener {
+	binds := binds(v, socket)
 	l := &listenerv3.Listener{
-		Name:                                 listenerName(binds[0], socket.Port),
-		Address:                              bindAddress(binds[0], socket.Port),
+		Name:                                 naming.Listener(binds[0], socket.Port),
+		Address:                              message.BindAddress(binds[0], socket.Port),
 		AdditionalAddresses:                  extraAddresses(binds, socket.Port),
 		TrafficDirection:                     corev3.TrafficDirection_OUTBOUND,
-		ConnectionBalanceConfig:              exactBalance(v.proxy.OutboundExactBalance),
+		ConnectionBalanceConfig:              exactBalance(v.Proxy.OutboundExactBalance),
 		MaxConnectionsToAcceptPerSocketEvent: acceptOneByOne,
-		PerConnectionBufferLimitBytes:        natural(v.connectionSettings().GetListenerPerConnectionBufferLimitBytes()),
+		PerConnectionBufferLimitBytes:        message.Natural(connectionSettingsOf(v).GetListenerPerConnectionBufferLimitBytes()),
 	}
-	if v.proxyConfig().GetGatewayTopology().GetProxyProtocol() != nil {
+	if v.ProxyConfig().GetGatewayTopology().GetProxyProtocol() != nil {
 		l.ListenerFilters = append(l.ListenerFilters, proxyProtocol)
 	}
 	if slices.ContainsFunc(socket.Entrances, func(e *mesh.Entrance) bool { return !e.Server.Plain() }) {
@@ -47,15 +50,15 @@ func (v view) gatewayListener(socket *mesh.Socket, chains []chain) *listenerv3.L
 }
 
 // binds are the addresses that a socket listens on.
-func (v view) binds(socket *mesh.Socket) []string {
+func binds(v view.View, socket *mesh.Socket) []string {
 	if socket.Bind != "" {
 		return []string{socket.Bind}
 	}
-	return v.wildcards()
+	return v.Wildcards()
 }
 
 // gatewayChains are those of a socket's entrances.
-func (v view) gatewayChains(socket *mesh.Socket) []chain {
+func (v filtering) gatewayChains(socket *mesh.Socket) []chain {
 	var out []chain
 	for _, e := range socket.Entrances {
 		v := v.certifying(e.Server.EndsTLS() && checksClients(e.Server.Spec.GetTls()))
@@ -63,9 +66,9 @@ func (v view) gatewayChains(socket *mesh.Socket) []chain {
 		case e.Server.AutoPassthrough():
 			out = append(out, v.autoPassthroughChains(e)...)
 		case e.Route != "":
-			out = append(out, chain{names: e.Names, tls: v.endTLS(e.Server), filters: []*listenerv3.Filter{v.gatewayHTTP(socket, e)}})
+			out = append(out, chain{names: e.Names, tls: endTLS(v.View, e.Server), filters: []*listenerv3.Filter{v.gatewayHTTP(socket, e)}})
 		default:
-			out = append(out, chain{names: e.Names, tls: v.endTLS(e.Server), filters: v.guardTCP(v.routed(e.To, e.Rule, serverPort(e.Server.Spec))...)})
+			out = append(out, chain{names: e.Names, tls: endTLS(v.View, e.Server), filters: v.guard.onConnections(v.certified, v.routed(e.To, e.Rule, serverPort(e.Server.Spec))...)})
 		}
 	}
 	return out

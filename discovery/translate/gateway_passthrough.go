@@ -6,6 +6,7 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 )
 
 // meshProtocols are those that sidecars offer to each other in mutual TLS. Connections that offer none of them are not the
@@ -14,17 +15,17 @@ var meshProtocols = []string{"istio", "istio-peer-exchange", "istio-http/1.0", "
 
 // autoPassthroughChains let sidecars of other networks through to the services of this one: the server name that they ask
 // for is that of a cluster. What passes is not decrypted.
-func (v view) autoPassthroughChains(e *mesh.Entrance) []chain {
+func (v filtering) autoPassthroughChains(e *mesh.Entrance) []chain {
 	var out []chain
-	for _, b := range v.backends() {
+	for _, b := range upstream.Backends(v.View) {
 		if !withinAny(b.Service.Hostname, e.Server.Hosts) {
 			continue
 		}
-		for _, u := range v.passingUpstreams(b) {
-			proxy := tcpCalled(v.outboundStat(u), u.name())
-			v.applyRule(proxy, u.rule, u.subset.GetName())
+		for _, u := range upstream.Passing(v.View, b) {
+			proxy := tcpCalled(upstream.Stat(v.View, u), u.Name())
+			v.applyRule(proxy, u.Rule, u.Subset.GetName())
 			proxy.TunnelingConfig = nil // the client has made its tunnel
-			out = append(out, chain{names: []string{u.name()}, protocols: meshProtocols, filters: []*listenerv3.Filter{tcpFilter(proxy)}})
+			out = append(out, chain{names: []string{u.Name()}, protocols: meshProtocols, filters: []*listenerv3.Filter{tcpFilter(proxy)}})
 		}
 	}
 	return out

@@ -5,19 +5,21 @@ import (
 	"maps"
 	"slices"
 
-	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/route"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
+	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
 
 // hostsOfServers are those that the servers behind a route configuration and the rules of their Gateways have in common.
-func (v view) hostsOfServers(name string) []virtualHost {
-	servers := v.mesh.Frontend(v.proxy).Routes[name]
+func (v recalling) hostsOfServers(name string) []virtualhost.Draft {
+	servers := v.Mesh.Frontend(v.Proxy).Routes[name]
 	return v.gatewayHosts(servers).list(servers[0])
 }
 
-func (v view) gatewayHosts(servers []*mesh.Server) *gatewayHosts {
-	hosts := &gatewayHosts{view: v, byName: map[string]*virtualHost{}}
+func (v recalling) gatewayHosts(servers []*mesh.Server) *gatewayHosts {
+	hosts := &gatewayHosts{recalling: v, byName: map[string]*virtualhost.Draft{}}
 	for _, s := range servers {
 		hosts.add(s)
 	}
@@ -26,13 +28,13 @@ func (v view) gatewayHosts(servers []*mesh.Server) *gatewayHosts {
 
 // gatewayHosts collects virtual hosts. Rules for the same host add their routes, the older ones first.
 type gatewayHosts struct {
-	view
+	recalling
 
-	byName map[string]*virtualHost
+	byName map[string]*virtualhost.Draft
 }
 
 func (h *gatewayHosts) add(s *mesh.Server) {
-	for _, vs := range h.mesh.VirtualServicesOf(s.Gateway, h.proxy.Namespace) {
+	for _, vs := range h.Mesh.VirtualServicesOf(s.Gateway, h.Proxy.Namespace) {
 		h.bind(s, vs, s.HostsFor(vs))
 	}
 	if s.Spec.GetTls().GetHttpsRedirect() {
@@ -48,87 +50,66 @@ func (h *gatewayHosts) bind(s *mesh.Server, vs *mesh.VirtualService, names []str
 		return
 	}
 	routes := h.routes(s, vs)
-	if len(routes.routes) == 0 {
+	if len(routes.Routes) == 0 {
 		return
 	}
 	for _, name := range names {
 		host := h.host(name, s)
-		host.routes = append(host.routes, routes)
+		host.Routes = append(host.Routes, routes)
 	}
 }
 
 // host finds or makes the virtual host for a name. Where one of its servers redirects to https, all requests for the host
 // are redirected.
-func (h *gatewayHosts) host(name string, s *mesh.Server) *virtualHost {
+func (h *gatewayHosts) host(name string, s *mesh.Server) *virtualhost.Draft {
 	host := h.byName[name]
 	if host == nil {
-		host = &virtualHost{name: hostPort(name, s.Spec.GetPort().GetNumber()), domains: []string{asHost(name)}}
+		host = &virtualhost.Draft{Name: naming.HostPort(name, s.Spec.GetPort().GetNumber()), Domains: []string{naming.AsHost(name)}}
 		h.byName[name] = host
 	}
-	host.onlyByTLS = host.onlyByTLS || s.Spec.GetTls().GetHttpsRedirect()
+	host.OnlyByTLS = host.OnlyByTLS || s.Spec.GetTls().GetHttpsRedirect()
 	return host
 }
 
 // routes are those of a rule on a server; servers that are alike share them.
-func (h *gatewayHosts) routes(s *mesh.Server, vs *mesh.VirtualService) *routeList {
-	return h.memory.ruled(h.onServer(s, vs))
+func (h *gatewayHosts) routes(s *mesh.Server, vs *mesh.VirtualService) *virtualhost.List {
+	return h.memory.ruled(onServer(h.View, s, vs))
 }
 
 // onServer is what the routes of a rule on a server are made in.
-func (v view) onServer(s *mesh.Server, vs *mesh.VirtualService) routeContext {
-	return routeContext{
-		view: v, vs: vs, port: s.Spec.GetPort().GetNumber(), gateways: []string{s.Gateway}, tls: s.Spec.GetTls() != nil, service: v.scope.Service,
+func onServer(v view.View, s *mesh.Server, vs *mesh.VirtualService) route.Context {
+	return route.Context{
+		View: v, Rule: vs, Port: s.Spec.GetPort().GetNumber(), Gateways: []string{s.Gateway}, TLS: s.Spec.GetTls() != nil, Service: v.Scope.Service,
 	}
 }
 
 // list has the hosts in the order of their names. Where there are none, everything is answered by 404.
-func (h *gatewayHosts) list(first *mesh.Server) []virtualHost {
+func (h *gatewayHosts) list(first *mesh.Server) []virtualhost.Draft {
 	if len(h.byName) == 0 {
-		return []virtualHost{{name: hostPort("blackhole", first.Spec.GetPort().GetNumber()), domains: []string{"*"}, refuses: true}}
+		return []virtualhost.Draft{{Name: naming.HostPort("blackhole", first.Spec.GetPort().GetNumber()), Domains: []string{"*"}, Refuses: true}}
 	}
-	var out []virtualHost
+	var out []virtualhost.Draft
 	places := map[alike][]int{}
 	for _, name := range slices.SortedFunc(maps.Keys(h.byName), narrowerFirst) {
 		host := *h.byName[name]
-		key := alike{host.first(), host.onlyByTLS}
-		like := slices.IndexFunc(places[key], func(i int) bool { return slices.Equal(out[i].routes, host.routes) })
+		key := alike{host.First(), host.OnlyByTLS}
+		like := slices.IndexFunc(places[key], func(i int) bool { return slices.Equal(out[i].Routes, host.Routes) })
 		if like >= 0 {
 			at := places[key][like]
-			out[at].domains = append(out[at].domains, host.domains...)
+			out[at].Domains = append(out[at].Domains, host.Domains...)
 			continue
 		}
 		places[key] = append(places[key], len(out))
 		out = append(out, host)
 	}
-	slices.SortStableFunc(out, virtualHost.compare)
+	slices.SortStableFunc(out, virtualhost.Draft.Compare)
 	return out
 }
 
 // alike is what hosts have in common that may have the very same routes: sent once, they cost Envoy once.
 type alike struct {
-	first     *routeList
+	first     *virtualhost.List
 	onlyByTLS bool
-}
-
-func (h virtualHost) first() *routeList {
-	if len(h.routes) == 0 {
-		return nil
-	}
-	return h.routes[0]
-}
-
-// catchAllLast keeps the order of routes but for those that match any request: the routes of another rule after them are
-// to be reached.
-func catchAllLast(routes []*routev3.Route) []*routev3.Route {
-	var specific, all []*routev3.Route
-	for _, r := range routes {
-		if isCatchAll(r.GetMatch()) {
-			all = append(all, r)
-		} else {
-			specific = append(specific, r)
-		}
-	}
-	return append(specific, all...)
 }
 
 // narrowerFirst orders hosts as Istio does where one stands for several in a name: wildcards last, the longer first.

@@ -8,30 +8,32 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/identity/agentsecret"
 )
 
 // endTLS is the transport socket of connections whose TLS ends at the router; nil where it does not.
-func (v view) endTLS(s *mesh.Server) *corev3.TransportSocket {
+func endTLS(v view.View, s *mesh.Server) *corev3.TransportSocket {
 	if !s.EndsTLS() {
 		return nil
 	}
-	return v.serverTLS(s.Spec.GetTls())
+	return serverTLS(v, s.Spec.GetTls())
 }
 
 // serverTLS is the transport socket of a server's TLS as a Gateway or a Sidecar describes it.
-func (v view) serverTLS(settings *networking.ServerTLSSettings) *corev3.TransportSocket {
+func serverTLS(v view.View, settings *networking.ServerTLSSettings) *corev3.TransportSocket {
 	context := &tlsv3.DownstreamTlsContext{
 		CommonTlsContext:         &tlsv3.CommonTlsContext{AlpnProtocols: []string{"h2", "http/1.1"}},
-		RequireClientCertificate: no,
+		RequireClientCertificate: message.No,
 	}
 	if requiresClient(settings) {
-		context.RequireClientCertificate = yes
+		context.RequireClientCertificate = message.Yes
 	}
-	v.showCertificates(context.GetCommonTlsContext(), settings)
-	v.checkClients(context.GetCommonTlsContext(), settings)
+	showCertificates(v, context.GetCommonTlsContext(), settings)
+	checkClients(v, context.GetCommonTlsContext(), settings)
 	if settings.GetMode() != networking.ServerTLSSettings_ISTIO_MUTUAL {
-		context.CommonTlsContext.TlsParams = v.serverParameters(settings)
+		context.CommonTlsContext.TlsParams = serverParameters(v, settings)
 	}
 	return tlsSocket(context)
 }
@@ -46,10 +48,10 @@ func checksClients(settings *networking.ServerTLSSettings) bool {
 }
 
 // showCertificates names the router's certificates: credentials of the mesh, files of the machine, or the router's own.
-func (v view) showCertificates(context *tlsv3.CommonTlsContext, settings *networking.ServerTLSSettings) {
+func showCertificates(v view.View, context *tlsv3.CommonTlsContext, settings *networking.ServerTLSSettings) {
 	var out []*tlsv3.SdsSecretConfig
 	for _, name := range credentialNames(settings) {
-		out = append(out, v.serverCredential(name))
+		out = append(out, serverCredential(v, name))
 	}
 	if len(out) == 0 {
 		for _, pair := range certificateFiles(settings) {
@@ -94,17 +96,17 @@ func certificateFiles(settings *networking.ServerTLSSettings) []*certificatePair
 
 // checkClients says by what certificates of clients are checked, where they may show one. Elsewhere nobody is asked for one, and
 // Envoy refuses names to check without authorities.
-func (v view) checkClients(context *tlsv3.CommonTlsContext, settings *networking.ServerTLSSettings) {
+func checkClients(v view.View, context *tlsv3.CommonTlsContext, settings *networking.ServerTLSSettings) {
 	if !checksClients(settings) {
 		return
 	}
-	context.ValidationContextType = combined(v.clientRoots(settings), clientChecks(settings))
+	context.ValidationContextType = combined(clientRoots(v, settings), clientChecks(settings))
 }
 
 func clientChecks(settings *networking.ServerTLSSettings) *tlsv3.CertificateValidationContext {
 	names := make([]*matcherv3.StringMatcher, len(settings.GetSubjectAltNames()))
 	for i, name := range settings.GetSubjectAltNames() {
-		names[i] = exactly(name)
+		names[i] = message.Exactly(name)
 	}
 	out := &tlsv3.CertificateValidationContext{
 		MatchSubjectAltNames:  names, //nolint:staticcheck // Istio's shape, which EnvoyFilters patch
@@ -112,7 +114,7 @@ func clientChecks(settings *networking.ServerTLSSettings) *tlsv3.CertificateVali
 		VerifyCertificateHash: settings.GetVerifyCertificateHash(),
 	}
 	if settings.GetCaCrl() != "" {
-		out.Crl = file(settings.GetCaCrl())
+		out.Crl = message.File(settings.GetCaCrl())
 	}
 	if settings.GetInsecureSkipVerify().GetValue() {
 		out.TrustChainVerification = tlsv3.CertificateValidationContext_ACCEPT_UNTRUSTED
@@ -121,13 +123,13 @@ func clientChecks(settings *networking.ServerTLSSettings) *tlsv3.CertificateVali
 }
 
 // clientRoots are the certificates that vouch for clients: one set, also where the server has several certificates.
-func (v view) clientRoots(settings *networking.ServerTLSSettings) *tlsv3.SdsSecretConfig {
+func clientRoots(v view.View, settings *networking.ServerTLSSettings) *tlsv3.SdsSecretConfig {
 	names := credentialNames(settings)
 	switch {
 	case len(names) > 0 && settings.GetCaCertCredentialName() != "":
-		return v.serverCredential(settings.GetCaCertCredentialName())
+		return serverCredential(v, settings.GetCaCertCredentialName())
 	case len(names) > 0:
-		return v.serverCredential(names[0] + rootsSuffix)
+		return serverCredential(v, names[0]+rootsSuffix)
 	case settings.GetCaCertificates() != "" && settings.GetMode() != networking.ServerTLSSettings_ISTIO_MUTUAL:
 		return fileSecret(rootsName(settings.GetCaCertificates()))
 	default:
@@ -136,8 +138,8 @@ func (v view) clientRoots(settings *networking.ServerTLSSettings) *tlsv3.SdsSecr
 }
 
 // serverParameters are the versions and ciphers of a server, else of the mesh; nil leaves them to Envoy.
-func (v view) serverParameters(settings *networking.ServerTLSSettings) *tlsv3.TlsParameters {
-	defaults := v.config.GetTlsDefaults()
+func serverParameters(v view.View, settings *networking.ServerTLSSettings) *tlsv3.TlsParameters {
+	defaults := v.Config.GetTlsDefaults()
 	out := &tlsv3.TlsParameters{
 		TlsMinimumProtocolVersion: tlsv3.TlsParameters_TlsProtocol(settings.GetMinProtocolVersion()),
 		TlsMaximumProtocolVersion: tlsv3.TlsParameters_TlsProtocol(settings.GetMaxProtocolVersion()),

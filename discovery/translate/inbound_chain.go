@@ -5,6 +5,8 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 )
 
 // What clients of the mesh announce in a TLS handshake: that they speak mutual TLS, and what is inside.
@@ -79,14 +81,14 @@ func (s inboundShapes) of(p mesh.Protocol) []inboundMatch {
 func (in inboundPort) chains() []*listenerv3.FilterChain {
 	mode := in.mutualTLS()
 	switch {
-	case mode == mesh.MutualTLSOnly && !in.proxy.Identity.Serves():
+	case mode == mesh.MutualTLSOnly && !in.Proxy.Identity.Serves():
 		return []*listenerv3.FilterChain{in.refusal()}
 	case mode == mesh.MutualTLSOnly:
-		return in.checking(true).shaped(strict.of(in.protocol), in.acceptMutualTLS())
+		return in.checking(true).shaped(strict.of(in.protocol), acceptMutualTLS(in.View))
 	case mode == mesh.MutualTLSOrNone:
-		return in.checking(true).shaped(permissive.of(in.protocol), in.acceptMutualTLS())
+		return in.checking(true).shaped(permissive.of(in.protocol), acceptMutualTLS(in.View))
 	case in.tls != nil:
-		return in.checking(checksClients(in.tls)).shaped([]inboundMatch{{transport: tlsTransport, http: in.protocol.IsHTTP(), endsTLS: true}}, in.serverTLS(in.tls))
+		return in.checking(checksClients(in.tls)).shaped([]inboundMatch{{transport: tlsTransport, http: in.protocol.IsHTTP(), endsTLS: true}}, serverTLS(in.View, in.tls))
 	default:
 		return in.shaped(plaintext.of(in.protocol), nil)
 	}
@@ -94,8 +96,8 @@ func (in inboundPort) chains() []*listenerv3.FilterChain {
 
 // mutualTLS is what the port takes.
 func (in inboundPort) mutualTLS() mesh.MutualTLS {
-	mode := in.mesh.WorkloadMutualTLS(in.proxy.Namespace, in.proxy.Labels, in.port)
-	if mode == mesh.MutualTLSOrNone && !in.proxy.Identity.Serves() {
+	mode := in.Mesh.WorkloadMutualTLS(in.Proxy.Namespace, in.Proxy.Labels, in.port)
+	if mode == mesh.MutualTLSOrNone && !in.Proxy.Identity.Serves() {
 		return mesh.PlaintextOnly
 	}
 	return mode
@@ -103,7 +105,7 @@ func (in inboundPort) mutualTLS() mesh.MutualTLS {
 
 // checking is the port whose TLS asks clients for certificates, or does not.
 func (in inboundPort) checking(clients bool) inboundPort {
-	in.view = in.certifying(clients)
+	in.filtering = in.certifying(clients)
 	return in
 }
 
@@ -121,17 +123,17 @@ func (in inboundPort) shaped(matches []inboundMatch, tls *corev3.TransportSocket
 func (in inboundPort) chain(m inboundMatch) *listenerv3.FilterChain {
 	c := &listenerv3.FilterChain{
 		FilterChainMatch: &listenerv3.FilterChainMatch{
-			DestinationPort: positive(in.port), TransportProtocol: m.transport, ApplicationProtocols: m.protocols,
+			DestinationPort: message.Positive(in.port), TransportProtocol: m.transport, ApplicationProtocols: m.protocols,
 		},
 	}
 	if in.from != nil {
-		c.Metadata = madeFrom(in.from)
+		c.Metadata = message.MadeFrom(in.from)
 	}
 	in = in.checking(in.certified && m.endsTLS)
 	if m.http {
 		c.Name, c.Filters = in.httpName(), []*listenerv3.Filter{in.inboundHTTP(in.statPrefix(), in.protocol, in.routes())}
 	} else {
-		c.Name, c.Filters = in.tcpName(), in.guardTCP(in.tcp()...)
+		c.Name, c.Filters = in.tcpName(), in.guard.onConnections(in.certified, in.tcp()...)
 	}
 	return c
 }
@@ -139,17 +141,17 @@ func (in inboundPort) chain(m inboundMatch) *listenerv3.FilterChain {
 func (in inboundPort) tcp() []*listenerv3.Filter {
 	proxy := tcpCalled(in.tcpStat(), in.cluster)
 	proxy.AccessLog = in.logs
-	proxy.IdleTimeout = in.idleTimeout()
+	proxy.IdleTimeout = idleTimeout(in.View)
 	return tcpFilters(in.protocol, proxy)
 }
 
 // refusal takes what would otherwise find the chains of all ports.
 func (in inboundPort) refusal() *listenerv3.FilterChain {
-	proxy := tcpTo(BlackHoleCluster)
+	proxy := tcpTo(naming.BlackHoleCluster)
 	proxy.AccessLog = in.logs
 	return &listenerv3.FilterChain{
 		Name:             in.tcpName(),
-		FilterChainMatch: &listenerv3.FilterChainMatch{DestinationPort: positive(in.port)},
+		FilterChainMatch: &listenerv3.FilterChainMatch{DestinationPort: message.Positive(in.port)},
 		Filters:          []*listenerv3.Filter{tcpFilter(proxy)},
 	}
 }

@@ -7,13 +7,16 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/binding"
+	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
 // inboundPort is one port of the workload, or, with port 0, all those that nobody names.
 type inboundPort struct {
-	view
-	binding
+	filtering
+	binding.Binding
 
 	port     uint32 // that connections come to
 	service  string // the host of the oldest service on the port
@@ -29,42 +32,42 @@ type inboundPort struct {
 
 // inboundPorts are those that the Sidecar names, or, if it names none, those of the services that the workload serves. Without
 // redirection the latter would take the ports of the application itself.
-func (v view) inboundPorts() []inboundPort {
-	if ingress := v.scope.SidecarSpec.GetIngress(); len(ingress) > 0 {
+func (v filtering) inboundPorts() []inboundPort {
+	if ingress := v.Scope.SidecarSpec.GetIngress(); len(ingress) > 0 {
 		return v.ingressPorts(ingress)
 	}
-	if !v.intercepted() {
+	if !v.Intercepted() {
 		return nil
 	}
 	var out []inboundPort
-	for _, served := range byListeningPort(v.mesh.Targets(v.proxy)) {
+	for _, served := range binding.ByListeningPort(v.Mesh.Targets(v.Proxy)) {
 		first := served[0]
-		if v.reserved(first.Number) {
+		if binding.Reserved(v.View, first.Number) {
 			continue
 		}
 		out = append(out, inboundPort{
-			view: v, binding: binding{binds: v.wildcards()}, port: first.Number, service: first.Service.Hostname,
-			number: first.Port.Number, portName: first.Port.Name, protocol: first.Port.Protocol, cluster: InboundClusterName(first.Number),
+			filtering: v, Binding: binding.Binding{Binds: v.Wildcards()}, port: first.Number, service: first.Service.Hostname,
+			number: first.Port.Number, portName: first.Port.Name, protocol: first.Port.Protocol, cluster: naming.InboundCluster(first.Number),
 		})
 	}
 	return out
 }
 
 // ingressPorts are in ascending order. Of several for a port the first counts.
-func (v view) ingressPorts(ingress []*networking.IstioIngressListener) []inboundPort {
+func (v filtering) ingressPorts(ingress []*networking.IstioIngressListener) []inboundPort {
 	var out []inboundPort
 	for _, spec := range ingress {
 		in := inboundPort{
-			view: v, binding: v.ingressBinding(spec), port: spec.GetPort().GetNumber(), number: spec.GetPort().GetNumber(),
-			service: v.sidecarName(), portName: spec.GetPort().GetName(),
-			protocol: mesh.ParseProtocol(spec.GetPort().GetProtocol()), from: v.scope.Sidecar, tls: spec.GetTls(),
+			filtering: v, Binding: binding.OfIngress(v.View, spec), port: spec.GetPort().GetNumber(), number: spec.GetPort().GetNumber(),
+			service: binding.SidecarName(v.View), portName: spec.GetPort().GetName(),
+			protocol: mesh.ParseProtocol(spec.GetPort().GetProtocol()), from: v.Scope.Sidecar, tls: spec.GetTls(),
 		}
 		if in.tls != nil && in.mutualTLS() == mesh.PlaintextOnly {
 			in.protocol = insideTLS(in.protocol)
 		}
-		in.cluster = InboundClusterName(in.port)
+		in.cluster = naming.InboundCluster(in.port)
 		taken := slices.ContainsFunc(out, func(other inboundPort) bool { return other.port == in.port })
-		if !taken && v.canAccept(in, spec.GetBind()) {
+		if !taken && canAccept(v.View, in, spec.GetBind()) {
 			out = append(out, in)
 		}
 	}
@@ -84,46 +87,27 @@ func insideTLS(p mesh.Protocol) mesh.Protocol {
 	}
 }
 
-// ingressBinding is where the Sidecar says, or at the machine's own address: the application may then have the port on loopback.
-func (v view) ingressBinding(spec *networking.IstioIngressListener) binding {
-	b := binding{binds: v.wildcards()}
-	switch own := v.proxy.GlobalAddress(); {
-	case spec.GetBind() != "":
-		b.binds = []string{spec.GetBind()}
-	case own != "":
-		b.binds = []string{own}
-	}
-	switch spec.GetCaptureMode() {
-	case networking.CaptureMode_NONE:
-		b.explicit = true
-	case networking.CaptureMode_DEFAULT:
-		b.explicit = !v.intercepted()
-	case networking.CaptureMode_IPTABLES:
-	}
-	return b
-}
-
 // canAccept is canBind for what comes in; wanted is the address that the Sidecar names, if it does.
-func (v view) canAccept(in inboundPort, wanted string) bool {
-	if in.explicit && v.privileged(in.port) {
+func canAccept(v view.View, in inboundPort, wanted string) bool {
+	if in.Explicit && binding.Privileged(v, in.port) {
 		return false
 	}
-	everywhere := wanted == "" && in.protocol.IsHTTP() || wanted == v.wildcards()[0]
-	return !everywhere || !slices.Contains(v.proxy.ReservedPorts, in.port)
+	everywhere := wanted == "" && in.protocol.IsHTTP() || wanted == v.Wildcards()[0]
+	return !everywhere || !slices.Contains(v.Proxy.ReservedPorts, in.port)
 }
 
 // unnamedPorts are all ports that nobody names, and those of them for which a PeerAuthentication demands something of its own.
-func (v view) unnamedPorts() []inboundPort {
+func (v filtering) unnamedPorts() []inboundPort {
 	ports := []uint32{0}
-	for _, port := range v.mesh.MutualTLSPorts(v.proxy.Namespace, v.proxy.Labels) {
-		if !v.named(port) {
+	for _, port := range v.Mesh.MutualTLSPorts(v.Proxy.Namespace, v.Proxy.Labels) {
+		if !named(v.View, port) {
 			ports = append(ports, port)
 		}
 	}
 	out := make([]inboundPort, len(ports))
 	for i, port := range ports {
 		out[i] = inboundPort{
-			view: v, binding: binding{binds: v.wildcards()}, port: port, cluster: InboundPassthroughCluster,
+			filtering: v, Binding: binding.Binding{Binds: v.Wildcards()}, port: port, cluster: naming.InboundPassthroughCluster,
 			protocol: mesh.ProtocolSniffed, unnamed: true,
 		}
 	}
@@ -131,25 +115,25 @@ func (v view) unnamedPorts() []inboundPort {
 }
 
 // named reports whether the Sidecar, or, if it names none, a service, names the port.
-func (v view) named(port uint32) bool {
-	if ingress := v.scope.SidecarSpec.GetIngress(); len(ingress) > 0 {
+func named(v view.View, port uint32) bool {
+	if ingress := v.Scope.SidecarSpec.GetIngress(); len(ingress) > 0 {
 		return slices.ContainsFunc(ingress, func(i *networking.IstioIngressListener) bool { return i.GetPort().GetNumber() == port })
 	}
-	return slices.ContainsFunc(v.mesh.Targets(v.proxy), func(t mesh.Target) bool { return t.Number == port })
+	return slices.ContainsFunc(v.Mesh.Targets(v.Proxy), func(t mesh.Target) bool { return t.Number == port })
 }
 
 func (in inboundPort) httpName() string {
 	if in.unnamed {
-		return VirtualInbound + "-catchall-http"
+		return naming.VirtualInbound + "-catchall-http"
 	}
 	return in.tcpName()
 }
 
 func (in inboundPort) tcpName() string {
 	if in.unnamed {
-		return VirtualInbound
+		return naming.VirtualInbound
 	}
-	return listenerName(in.binding.binds[0], in.port)
+	return naming.Listener(in.Binding.Binds[0], in.port)
 }
 
 func (in inboundPort) statPrefix() string {

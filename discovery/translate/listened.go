@@ -1,17 +1,22 @@
 package translate
 
-import "github.com/pgmesh/pgmesh/discovery/mesh"
+import (
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/binding"
+	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
+)
 
 // Listened is what outbound listeners are made from beside traits and surroundings, to be compared: the same makes the same listeners.
 // Of services that share a listener by their routes it has the listener alone, so that one more of them changes nothing. What routers
 // listen for is in their Frontend.
 func (s View) Listened() []any {
-	l := listened{view: s.view}
-	for _, egress := range s.scope.Egress {
+	l := listened{View: s.View}
+	for _, egress := range s.View.Scope.Egress {
 		l.add(egress)
 	}
-	if l.connected || !s.sidecar() { // connections may be sent to any of the services
-		for _, b := range s.backends() {
+	if l.connected || !s.Sidecar() { // connections may be sent to any of the services
+		for _, b := range upstream.Backends(s.View) {
 			l.all = append(l.all, byAddress{shape: b.Service.Shape, rule: b.Rule})
 		}
 	}
@@ -19,7 +24,7 @@ func (s View) Listened() []any {
 }
 
 type listened struct {
-	view
+	view.View
 
 	all       []any
 	connected bool // there are rules for connections
@@ -43,18 +48,18 @@ type byAddress struct {
 func (l *listened) add(egress *mesh.Egress) {
 	l.all = append(l.all, egress.Port == nil)
 	seen := map[listenerAddress]bool{}
-	for o := range l.outboundPorts(egress) {
-		if isDynamic(o.service) {
-			l.all = append(l.all, o.service.Shape)
+	for o := range binding.Ports(l.View, egress) {
+		if upstream.IsDynamic(o.Service) {
+			l.all = append(l.all, o.Service.Shape)
 		}
-		if !o.port.Protocol.IsHTTP() && o.port.Protocol != mesh.ProtocolHTTPProxy {
-			l.all = append(l.all, byAddress{o.service.Shape, o.port, l.scope.DestinationRule(l.proxy, o.service.Hostname)})
+		if !o.Port.Protocol.IsHTTP() && o.Port.Protocol != mesh.ProtocolHTTPProxy {
+			l.all = append(l.all, byAddress{o.Service.Shape, o.Port, l.Scope.DestinationRule(l.Proxy, o.Service.Hostname)})
 			continue
 		}
-		b := l.shared(o.binding)
-		if at := (listenerAddress{b.binds[0], o.port.Number}); !seen[at] {
+		b := binding.Shared(l.View, o.Binding)
+		if at := (listenerAddress{b.Binds[0], o.Port.Number}); !seen[at] {
 			seen[at] = true
-			l.all = append(l.all, byRequests{at.bind, at.port, o.port.Protocol, b.explicit})
+			l.all = append(l.all, byRequests{at.bind, at.port, o.Port.Protocol, b.Explicit})
 		}
 	}
 	for _, vs := range egress.VirtualServices {

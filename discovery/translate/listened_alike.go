@@ -4,16 +4,19 @@ import (
 	"slices"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/binding"
+	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // ListensAlike reports whether a proxy listens as it did before what it sees has changed, and this was what it listened for. It does if services
 // have come whose requests are taken by listeners that were there. Changed are the hosts that have another service, or another policy. It may say
 // false though the proxy listens alike.
 func (s View) ListensAlike(since *mesh.ScopeChange, listened []any, changed map[string]bool) bool {
-	if !s.sidecar() || len(s.scope.Egress) != 1 {
+	if !s.Sidecar() || len(s.View.Scope.Egress) != 1 {
 		return false
 	}
-	is, differs := s.scope.Egress[0], since.Egress[0]
+	is, differs := s.View.Scope.Egress[0], since.Egress[0]
 	if ConnectsAnew(since) {
 		return false
 	}
@@ -23,8 +26,8 @@ func (s View) ListensAlike(since *mesh.ScopeChange, listened []any, changed map[
 	}
 	news := *is
 	news.Services = come
-	for o := range s.outboundPorts(&news) {
-		if isDynamic(o.service) || !s.sharesListener(o, listened) {
+	for o := range binding.Ports(s.View, &news) {
+		if upstream.IsDynamic(o.Service) || !sharesListener(s.View, o, listened) {
 			return false
 		}
 	}
@@ -51,18 +54,18 @@ func among(services []*mesh.Service, hosts map[string]bool) bool {
 
 // sharesListener reports whether an existing listener for requests takes those of a service, and that nothing else may be in the
 // way of.
-func (v view) sharesListener(o outboundPort, listened []any) bool {
-	if !o.port.Protocol.IsHTTP() && o.port.Protocol != mesh.ProtocolHTTPProxy {
+func sharesListener(v view.View, o binding.Port, listened []any) bool {
+	if !o.Port.Protocol.IsHTTP() && o.Port.Protocol != mesh.ProtocolHTTPProxy {
 		return false
 	}
-	b := v.shared(o.binding)
+	b := binding.Shared(v, o.Binding)
 	there := false
 	for _, l := range listened {
 		switch l := l.(type) {
 		case byRequests:
-			there = there || l == byRequests{b.binds[0], o.port.Number, o.port.Protocol, b.explicit}
+			there = there || l == byRequests{b.Binds[0], o.Port.Number, o.Port.Protocol, b.Explicit}
 		case byAddress:
-			if l.port == nil || l.port.Number == o.port.Number {
+			if l.port == nil || l.port.Number == o.Port.Number {
 				return false
 			}
 		case *mesh.VirtualService: // connections may be sent to any of the services

@@ -1,12 +1,13 @@
 package translate
 
 import (
-	"strings"
-
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // Listeners returns every listener of a proxy. A router has one for each socket of its Gateways; a sidecar one for each address and port that
@@ -19,32 +20,32 @@ func Listeners(m *mesh.Mesh, p *mesh.Proxy) []*listenerv3.Listener {
 
 // OutboundListeners are those for what proxies see. A router's are all of this sort.
 func (s View) OutboundListeners() []*listenerv3.Listener {
-	v := s.observed()
-	if !s.sidecar() {
-		return v.logged(v.guarded().gatewayListeners())
+	v := observed(s.View)
+	if !s.Sidecar() {
+		return logged(v.View, v.guarded().gatewayListeners())
 	}
 	out := v.outboundListeners()
 	if proxy := v.httpProxy(); proxy != nil {
 		out = append(out, proxy)
 	}
-	if v.intercepted() {
+	if v.Intercepted() {
 		out = append(out, v.virtualOutbound())
 	}
-	return v.logged(out)
+	return logged(v.View, out)
 }
 
 // InboundListeners are those for what the workload serves.
 func (s View) InboundListeners() []*listenerv3.Listener {
-	if !s.sidecar() {
+	if !s.Sidecar() {
 		return nil
 	}
-	v := s.observed()
-	return v.logged(v.guarded().inboundListeners())
+	v := observed(s.View)
+	return logged(v.View, v.guarded().inboundListeners())
 }
 
-func (v view) logged(listeners []*listenerv3.Listener) []*listenerv3.Listener {
+func logged(v view.View, listeners []*listenerv3.Listener) []*listenerv3.Listener {
 	for _, l := range listeners {
-		l.AccessLog = v.listenerLogs()
+		l.AccessLog = listenerLogs(v)
 	}
 	return listeners
 }
@@ -53,7 +54,7 @@ func (v view) logged(listeners []*listenerv3.Listener) []*listenerv3.Listener {
 func extraAddresses(binds []string, port uint32) []*listenerv3.AdditionalAddress {
 	out := make([]*listenerv3.AdditionalAddress, len(binds)-1)
 	for i, bind := range binds[1:] {
-		out[i] = &listenerv3.AdditionalAddress{Address: socketAddress(bind, port)}
+		out[i] = &listenerv3.AdditionalAddress{Address: message.SocketAddress(bind, port)}
 	}
 	return out
 }
@@ -71,29 +72,29 @@ func exactBalance(wanted bool) *listenerv3.Listener_ConnectionBalanceConfig {
 }
 
 // acceptOneByOne lets other threads have a chance at a burst of connections, as in Istio.
-var acceptOneByOne = u32(1)
+var acceptOneByOne = message.U32(1)
 
 // virtualOutbound catches what was redirected and has no listener of its own.
-func (v view) virtualOutbound() *listenerv3.Listener {
-	port := uint32(v.config.GetProxyListenPort())
+func (v filtering) virtualOutbound() *listenerv3.Listener {
+	port := uint32(v.Config.GetProxyListenPort())
 	l := &listenerv3.Listener{
-		Name:                                 VirtualOutbound,
-		Address:                              socketAddress(v.wildcards()[0], port),
-		AdditionalAddresses:                  extraAddresses(v.wildcards(), port),
-		UseOriginalDst:                       yes,
+		Name:                                 naming.VirtualOutbound,
+		Address:                              message.SocketAddress(v.Wildcards()[0], port),
+		AdditionalAddresses:                  extraAddresses(v.Wildcards(), port),
+		UseOriginalDst:                       message.Yes,
 		TrafficDirection:                     corev3.TrafficDirection_OUTBOUND,
 		MaxConnectionsToAcceptPerSocketEvent: acceptOneByOne,
 		FilterChains: []*listenerv3.FilterChain{
-			refuseDirect(VirtualOutbound+"-blackhole", port),
+			refuseDirect(naming.VirtualOutbound+"-blackhole", port),
 		},
 	}
-	if v.resolvesUnknown() {
+	if v.ResolvesUnknown() {
 		l.ListenerFilters = []*listenerv3.ListenerFilter{httpInspector}
 		l.FilterChains = append(l.FilterChains, v.unknownHTTP())
 	}
-	l.FilterChains = append(l.FilterChains, &listenerv3.FilterChain{Name: VirtualOutbound + "-catchall-tcp", Filters: v.unmatchedTCP()})
-	if v.proxy.Interception == mesh.InterceptionTProxy {
-		l.Transparent = yes
+	l.FilterChains = append(l.FilterChains, &listenerv3.FilterChain{Name: naming.VirtualOutbound + "-catchall-tcp", Filters: v.unmatchedTCP()})
+	if v.Proxy.Interception == mesh.InterceptionTProxy {
+		l.Transparent = message.Yes
 	}
 	return l
 }
@@ -103,29 +104,15 @@ func (v view) virtualOutbound() *listenerv3.Listener {
 func refuseDirect(name string, port uint32) *listenerv3.FilterChain {
 	return &listenerv3.FilterChain{
 		Name:             name,
-		FilterChainMatch: &listenerv3.FilterChainMatch{DestinationPort: u32(port)},
-		Filters:          []*listenerv3.Filter{tcpFilter(tcpTo(BlackHoleCluster))},
+		FilterChainMatch: &listenerv3.FilterChainMatch{DestinationPort: message.U32(port)},
+		Filters:          []*listenerv3.Filter{tcpFilter(tcpTo(naming.BlackHoleCluster))},
 	}
 }
 
 // unmatchedTCP is where connections to unknown destinations go.
-func (v view) unmatchedTCP() []*listenerv3.Filter {
-	proxy := tcpTo(v.unknownCluster())
+func (v filtering) unmatchedTCP() []*listenerv3.Filter {
+	proxy := tcpTo(v.UnknownCluster())
 	proxy.AccessLog = v.logs
-	proxy.IdleTimeout = v.idleTimeout()
+	proxy.IdleTimeout = idleTimeout(v.View)
 	return []*listenerv3.Filter{tcpFilter(proxy)}
-}
-
-// unknownCluster is where traffic to unknown destinations goes: where it was meant to, through the proxy that the Sidecar names, or
-// nowhere.
-func (v view) unknownCluster() string {
-	proxy := v.scope.Unknown.GetEgressProxy()
-	switch {
-	case !v.scope.AllowsAny():
-		return BlackHoleCluster
-	case proxy != nil:
-		return ClusterName(proxy.GetPort().GetNumber(), proxy.GetSubset(), strings.ToLower(proxy.GetHost()))
-	default:
-		return PassthroughCluster
-	}
 }

@@ -10,6 +10,9 @@ import (
 	sniproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/sni_dynamic_forward_proxy/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // A service of DYNAMIC_DNS stands for many hosts, of which the proxy resolves the one that a request or a connection
@@ -17,17 +20,17 @@ import (
 
 // resolveRequests resolves the host of each request that is routed to a cluster of the cache.
 func resolveRequests(cache *dnscachev3.DnsCacheConfig) *hcmv3.HttpFilter {
-	return httpFilter("envoy.filters.http.dynamic_forward_proxy", &dynamicfilterv3.FilterConfig{
+	return message.HTTPFilter("envoy.filters.http.dynamic_forward_proxy", &dynamicfilterv3.FilterConfig{
 		ImplementationSpecifier: &dynamicfilterv3.FilterConfig_DnsCacheConfig{DnsCacheConfig: cache},
 	})
 }
 
 // resolveConnections resolves the server name that each TLS connection asks for.
-func (v view) resolveConnections(s *mesh.Service, port uint32) *listenerv3.Filter {
+func resolveConnections(v view.View, s *mesh.Service, port uint32) *listenerv3.Filter {
 	return &listenerv3.Filter{
 		Name: "envoy.extensions.filters.network.sni_dynamic_forward_proxy", // Istio's name for it, which EnvoyFilters match
-		ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: pack(&sniproxyv3.FilterConfig{
-			DnsCacheConfig: v.dnsCache(s),
+		ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: message.Pack(&sniproxyv3.FilterConfig{
+			DnsCacheConfig: dnsCache(v, s),
 			PortSpecifier:  &sniproxyv3.FilterConfig_PortValue{PortValue: port},
 		})},
 	}
@@ -38,7 +41,7 @@ type dynamicServices []*mesh.Service
 
 func dynamicIn(e *mesh.Egress) (out dynamicServices) {
 	for _, s := range e.Services {
-		if isDynamic(s) {
+		if upstream.IsDynamic(s) {
 			out = append(out, s)
 		}
 	}
@@ -55,14 +58,14 @@ func (d dynamicServices) on(port *mesh.Port) []*mesh.Service {
 
 // withResolvers adds, before the router, the filters that resolve hosts of services, and, where the mesh says so, of
 // requests to unknown hosts.
-func (v view) withResolvers(filters []*hcmv3.HttpFilter, services []*mesh.Service) []*hcmv3.HttpFilter {
+func withResolvers(v view.View, filters []*hcmv3.HttpFilter, services []*mesh.Service) []*hcmv3.HttpFilter {
 	last := len(filters) - 1
 	out := slices.Clone(filters[:last])
 	for _, s := range services {
-		out = append(out, resolveRequests(v.dnsCache(s)))
+		out = append(out, resolveRequests(dnsCache(v, s)))
 	}
-	if v.resolvesUnknown() {
-		out = append(out, resolveRequests(v.unknownCache()))
+	if v.ResolvesUnknown() {
+		out = append(out, resolveRequests(unknownCache(v)))
 	}
 	return append(out, filters[last])
 }

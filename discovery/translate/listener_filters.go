@@ -11,7 +11,8 @@ import (
 	proxyprotocolv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/proxy_protocol/v3"
 	tlsinspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/tls_inspector/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
-	"google.golang.org/protobuf/proto"
+
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
 )
 
 // What listener filters tell filter chains apart by.
@@ -20,19 +21,15 @@ const rawBuffer = "raw_buffer"
 // plaintextHTTP is what the HTTP inspector reports of requests in clear text.
 var plaintextHTTP = []string{"http/1.1", "h2c"}
 
-func listenerFilter(name string, config proto.Message) *listenerv3.ListenerFilter {
-	return &listenerv3.ListenerFilter{Name: name, ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: pack(config)}}
-}
-
 var (
 	// tlsInspector starts with a small buffer: a client hello is short.
-	tlsInspector  = listenerFilter("envoy.filters.listener.tls_inspector", &tlsinspectorv3.TlsInspector{InitialReadBufferSize: u32(512)})
-	httpInspector = listenerFilter("envoy.filters.listener.http_inspector", &httpinspectorv3.HttpInspector{})
+	tlsInspector  = message.ListenerFilter("envoy.filters.listener.tls_inspector", &tlsinspectorv3.TlsInspector{InitialReadBufferSize: message.U32(512)})
+	httpInspector = message.ListenerFilter("envoy.filters.listener.http_inspector", &httpinspectorv3.HttpInspector{})
 	// proxyProtocol reads who connected to the load balancer in front, which says so first of all.
-	proxyProtocol       = listenerFilter("envoy.filters.listener.proxy_protocol", &proxyprotocolv3.ProxyProtocol{})
-	originalDestination = listenerFilter("envoy.filters.listener.original_dst", &originaldstv3.OriginalDst{})
+	proxyProtocol       = message.ListenerFilter("envoy.filters.listener.proxy_protocol", &proxyprotocolv3.ProxyProtocol{})
+	originalDestination = message.ListenerFilter("envoy.filters.listener.original_dst", &originaldstv3.OriginalDst{})
 	// originalSource marks its sockets, so that the redirection rules know them.
-	originalSource = listenerFilter("envoy.filters.listener.original_src", &originalsrcv3.OriginalSrc{Mark: 1337})
+	originalSource = message.ListenerFilter("envoy.filters.listener.original_src", &originalsrcv3.OriginalSrc{Mark: 1337})
 )
 
 // inspectors tell the chains of an inbound listener apart. They look only at ports with chains that need it: elsewhere the server may

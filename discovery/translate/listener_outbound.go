@@ -2,20 +2,24 @@ package translate
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/binding"
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/route"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // outboundPlan collects the listeners that services ask for. Several services share a listener where they share address
 // and port: HTTP by their routes, TCP by chains for different destinations. Of services that cannot be told apart the
 // first, which is the oldest, keeps the listener.
 type outboundPlan struct {
-	view
+	filtering
 
 	byAddress map[listenerAddress]*plannedListener
 	order     []*plannedListener
@@ -28,7 +32,7 @@ type listenerAddress struct {
 }
 
 type plannedListener struct {
-	binding
+	binding.Binding
 
 	port     uint32
 	protocol mesh.Protocol // ProtocolSniffed once chains for HTTP and TCP live together
@@ -37,14 +41,14 @@ type plannedListener struct {
 	closed bool
 }
 
-func (v view) outboundListeners() []*listenerv3.Listener {
-	plan := outboundPlan{view: v, byAddress: map[listenerAddress]*plannedListener{}}
-	for _, egress := range v.scope.Egress {
+func (v filtering) outboundListeners() []*listenerv3.Listener {
+	plan := outboundPlan{filtering: v, byAddress: map[listenerAddress]*plannedListener{}}
+	for _, egress := range v.Scope.Egress {
 		if egress.Port == nil {
 			plan.closeAll()
 		}
 		plan.dynamic = dynamicIn(egress)
-		for o := range v.outboundPorts(egress) {
+		for o := range binding.Ports(v.View, egress) {
 			plan.add(o)
 		}
 	}
@@ -59,102 +63,55 @@ func (p *outboundPlan) closeAll() {
 	}
 }
 
-// outboundPort is a service that is listened for on a port.
-type outboundPort struct {
-	binding
-
-	egress  *mesh.Egress
-	service *mesh.Service
-	port    *mesh.Port
-}
-
-// outboundPorts lists what an egress listener listens for: its services on its port, or on every port of theirs.
-func (v view) outboundPorts(egress *mesh.Egress) iter.Seq[outboundPort] {
-	b := v.egressBinding(egress)
-	return func(yield func(outboundPort) bool) {
-		for _, s := range egress.Services {
-			ports := s.Ports
-			if egress.Port != nil {
-				ports = []*mesh.Port{egress.Port}
-			}
-			for _, port := range ports {
-				if v.canBind(b, port) && !yield(outboundPort{binding: b, egress: egress, service: s, port: port}) {
-					return
-				}
-			}
-		}
-	}
-}
-
-func (p *outboundPlan) add(o outboundPort) {
+func (p *outboundPlan) add(o binding.Port) {
 	switch {
-	case o.port.Protocol == mesh.ProtocolHTTPProxy:
+	case o.Port.Protocol == mesh.ProtocolHTTPProxy:
 		p.addProxy(o)
-	case o.port.Protocol.IsHTTP():
+	case o.Port.Protocol.IsHTTP():
 		p.addHTTP(o)
-	case o.port.Protocol.IsTCP(), o.port.Protocol.IsSniffed():
-		for _, address := range p.addressesOf(o) {
-			p.addTCP(outboundTCP{view: p.view, egress: o.egress, service: o.service, port: o.port, address: address}, o.explicit)
+	case o.Port.Protocol.IsTCP(), o.Port.Protocol.IsSniffed():
+		for _, address := range binding.Addresses(p.View, o) {
+			p.addTCP(outboundTCP{filtering: p.filtering, egress: o.Egress, service: o.Service, port: o.Port, address: address}, o.Explicit)
 		}
 	}
-}
-
-// addressesOf lists where a TCP service is listened for. Without redirection all services share loopback. Allocated
-// addresses share a listener, and those that people gave have one each.
-func (v view) addressesOf(o outboundPort) []tcpAddress {
-	if len(o.binds) > 0 {
-		return []tcpAddress{{binds: o.binds, shared: true}}
-	}
-	if o.service.ByWorkload(o.port) {
-		return v.workloadAddresses(o)
-	}
-	addresses := o.service.AddressesFor(v.proxy)
-	if len(o.service.Allocated) > 0 && addresses[0] != mesh.Unspecified {
-		return []tcpAddress{{binds: addresses}}
-	}
-	out := make([]tcpAddress, len(addresses))
-	for i, a := range addresses {
-		out[i] = v.tcpAddress(a)
-	}
-	return out
 }
 
 // addProxy makes a listener for clients that know that they speak to a proxy, and name the port that they want themselves.
-func (p *outboundPlan) addProxy(o outboundPort) {
-	o.binding = p.shared(o.binding)
-	if p.byAddress[listenerAddress{o.binds[0], o.port.Number}] == nil {
-		p.plan(o.binding, o.port.Number, o.port.Protocol, p.httpChain(o))
+func (p *outboundPlan) addProxy(o binding.Port) {
+	o.Binding = binding.Shared(p.View, o.Binding)
+	if p.byAddress[listenerAddress{o.Binds[0], o.Port.Number}] == nil {
+		p.plan(o.Binding, o.Port.Number, o.Port.Protocol, p.httpChain(o))
 	}
 }
 
-func (p *outboundPlan) httpChain(o outboundPort) chain {
-	filter := p.outboundHTTP(o.binds[0], o.port, sharedRoute(o.binding, o.port), p.dynamic.on(o.port))
+func (p *outboundPlan) httpChain(o binding.Port) chain {
+	filter := p.outboundHTTP(o.Binds[0], o.Port, route.SharedName(o.Binding, o.Port), p.dynamic.on(o.Port))
 	return chain{filters: []*listenerv3.Filter{filter}}
 }
 
-func (p *outboundPlan) addHTTP(o outboundPort) {
-	o.binding = p.shared(o.binding)
-	current := p.byAddress[listenerAddress{o.binds[0], o.port.Number}]
+func (p *outboundPlan) addHTTP(o binding.Port) {
+	o.Binding = binding.Shared(p.View, o.Binding)
+	current := p.byAddress[listenerAddress{o.Binds[0], o.Port.Number}]
 	if current != nil && (current.closed || !current.protocol.IsTCP()) {
 		return // the listener routes by the requests' hosts already
 	}
-	c, protocol := p.httpChain(o), o.port.Protocol
-	if o.binds[0] == p.wildcards()[0] {
+	c, protocol := p.httpChain(o), o.Port.Protocol
+	if o.Binds[0] == p.Wildcards()[0] {
 		// Other protocols may come to the same port of unknown destinations.
 		c.protocols, c.transport, protocol = plaintextHTTP, rawBuffer, mesh.ProtocolSniffed
 	}
 	if current == nil {
-		p.plan(o.binding, o.port.Number, protocol, c)
+		p.plan(o.Binding, o.Port.Number, protocol, c)
 		return
 	}
-	if !exclusive(o.port.Protocol, current.protocol) {
+	if !exclusive(o.Port.Protocol, current.protocol) {
 		current.merge(c)
 		current.protocol = mesh.ProtocolSniffed
 	}
 }
 
 func (p *outboundPlan) addTCP(t outboundTCP, explicit bool) {
-	bind, port := t.address.binds[0], t.port
+	bind, port := t.address.Binds[0], t.port
 	current := p.byAddress[listenerAddress{bind, port.Number}]
 	if current != nil && current.closed {
 		return
@@ -163,12 +120,12 @@ func (p *outboundPlan) addTCP(t outboundTCP, explicit bool) {
 	if port.Protocol.IsSniffed() && (current == nil || !current.protocol.IsSniffed()) {
 		chains = append(chains, chain{
 			protocols: plaintextHTTP, transport: rawBuffer,
-			filters: []*listenerv3.Filter{p.outboundHTTP(bind, port, p.sniffedRoute(t), nil)},
+			filters: []*listenerv3.Filter{p.outboundHTTP(bind, port, route.SniffedName(p.View, t.service, t.port, t.address), nil)},
 		})
 	}
 	switch {
 	case current == nil:
-		p.plan(binding{binds: t.address.binds, explicit: explicit}, port.Number, port.Protocol, chains...)
+		p.plan(binding.Binding{Binds: t.address.Binds, Explicit: explicit}, port.Number, port.Protocol, chains...)
 	case exclusive(port.Protocol, current.protocol):
 	case port.Protocol.IsSniffed() && current.protocol.IsHTTP():
 		current.chains, current.protocol = nil, port.Protocol
@@ -181,26 +138,10 @@ func (p *outboundPlan) addTCP(t outboundTCP, explicit bool) {
 	}
 }
 
-// sharedRoute names the route of a listener that several services share: by the port, or by the socket where there is none.
-func sharedRoute(b binding, port *mesh.Port) string {
-	if port.Number == 0 {
-		return b.binds[0]
-	}
-	return number(port.Number)
-}
-
-// sniffedRoute names the route of a port whose protocol is detected: its own where the listener is for one service.
-func (v view) sniffedRoute(t outboundTCP) string {
-	if t.port.Number == 0 || t.address.binds[0] == v.wildcards()[0] {
-		return sharedRoute(binding{binds: t.address.binds}, t.port)
-	}
-	return t.service.Hostname + ":" + number(t.port.Number)
-}
-
-func (p *outboundPlan) plan(b binding, port uint32, protocol mesh.Protocol, chains ...chain) {
-	l := &plannedListener{binding: b, port: port, protocol: protocol}
+func (p *outboundPlan) plan(b binding.Binding, port uint32, protocol mesh.Protocol, chains ...chain) {
+	l := &plannedListener{Binding: b, port: port, protocol: protocol}
 	l.merge(chains...)
-	p.byAddress[listenerAddress{b.binds[0], port}] = l
+	p.byAddress[listenerAddress{b.Binds[0], port}] = l
 	p.order = append(p.order, l)
 }
 
@@ -225,39 +166,39 @@ func exclusive(a, b mesh.Protocol) bool {
 	return a != b && (greets(a) || greets(b))
 }
 
-func (v view) outboundListener(p *plannedListener) *listenerv3.Listener {
+func (v filtering) outboundListener(p *plannedListener) *listenerv3.Listener {
 	l := &listenerv3.Listener{
-		Name:                             listenerName(p.binds[0], p.port),
-		Address:                          bindAddress(p.binds[0], p.port),
-		AdditionalAddresses:              extraAddresses(p.binds, p.port),
+		Name:                             naming.Listener(p.Binds[0], p.port),
+		Address:                          message.BindAddress(p.Binds[0], p.port),
+		AdditionalAddresses:              extraAddresses(p.Binds, p.port),
 		TrafficDirection:                 corev3.TrafficDirection_OUTBOUND,
 		ContinueOnListenerFiltersTimeout: true,
-		ConnectionBalanceConfig:          exactBalance(v.proxy.OutboundExactBalance),
+		ConnectionBalanceConfig:          exactBalance(v.Proxy.OutboundExactBalance),
 	}
-	if p.explicit {
+	if p.Explicit {
 		l.MaxConnectionsToAcceptPerSocketEvent = acceptOneByOne
 	} else {
-		l.BindToPort = no
+		l.BindToPort = message.No
 	}
-	v.inspect(l, p.chains)
+	inspect(v.View, l, p.chains)
 	v.addChains(l, p.chains)
 	return l
 }
 
 // inspect adds the listener filters that the chains are told apart by.
-func (v view) inspect(l *listenerv3.Listener, chains []chain) {
-	l.ListenerFiltersTimeout = noDuration
+func inspect(v view.View, l *listenerv3.Listener, chains []chain) {
+	l.ListenerFiltersTimeout = message.NoDuration
 	if slices.ContainsFunc(chains, func(c chain) bool { return len(c.names) > 0 }) {
 		l.ListenerFilters = append(l.ListenerFilters, tlsInspector)
 	}
 	if slices.ContainsFunc(chains, func(c chain) bool { return len(c.protocols) > 0 }) {
 		l.ListenerFilters = append(l.ListenerFilters, httpInspector)
-		l.ListenerFiltersTimeout = v.config.GetProtocolDetectionTimeout()
+		l.ListenerFiltersTimeout = v.Config.GetProtocolDetectionTimeout()
 	}
 }
 
 // addChains gives the listener its chains. What none of them is for goes the way of unknown destinations.
-func (v view) addChains(l *listenerv3.Listener, chains []chain) {
+func (v filtering) addChains(l *listenerv3.Listener, chains []chain) {
 	for _, c := range chains {
 		if c.matchesAll() {
 			l.DefaultFilterChain = c.build()

@@ -6,33 +6,26 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/binding"
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/route"
 )
 
-// httpProxyRoute is the route of clients that use the proxy port of the mesh.
-const httpProxyRoute = "http_proxy"
-
-// httpProxyPort is where applications find their sidecar as an ordinary HTTP proxy (HTTP_PROXY=127.0.0.1:PORT), 0 if nowhere.
-func (v view) httpProxyPort() uint32 {
-	if v.proxy.HTTPProxyPort != 0 {
-		return v.proxy.HTTPProxyPort
-	}
-	return uint32(v.config.GetProxyHttpPort())
-}
-
 // httpProxy is the listener there, or nil. What is asked of it is routed by the host and the port in the request.
-func (v view) httpProxy() *listenerv3.Listener {
-	port := &mesh.Port{Number: v.httpProxyPort(), Protocol: mesh.ProtocolHTTPProxy}
+func (v filtering) httpProxy() *listenerv3.Listener {
+	port := &mesh.Port{Number: v.HTTPProxyPort(), Protocol: mesh.ProtocolHTTPProxy}
 	if port.Number == 0 {
 		return nil
 	}
-	b := binding{binds: v.loopbacks(), explicit: true}
+	b := binding.Binding{Binds: v.Loopbacks(), Explicit: true}
 	var dynamic dynamicServices
-	if egress := v.egressOf(routeName{full: httpProxyRoute}); egress != nil {
+	if egress := route.EgressOf(v.View, naming.Route{Full: naming.HTTPProxyRoute}); egress != nil {
 		dynamic = dynamicIn(egress)
 	}
-	filter := v.outboundHTTP(b.binds[0], port, httpProxyRoute, dynamic.on(port))
+	filter := v.outboundHTTP(b.Binds[0], port, naming.HTTPProxyRoute, dynamic.on(port))
 	return v.outboundListener(&plannedListener{
-		binding: b, port: port.Number, protocol: port.Protocol,
+		Binding: b, port: port.Number, protocol: port.Protocol,
 		chains: []chain{{filters: []*listenerv3.Filter{filter}}},
 	})
 }
@@ -42,5 +35,5 @@ func takeAbsoluteURLs(m *hcmv3.HttpConnectionManager) {
 	if m.GetHttpProtocolOptions() == nil {
 		m.HttpProtocolOptions = &corev3.Http1ProtocolOptions{}
 	}
-	m.HttpProtocolOptions.AllowAbsoluteUrl = yes
+	m.HttpProtocolOptions.AllowAbsoluteUrl = message.Yes
 }

@@ -8,54 +8,20 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/binding"
+	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
-
-// tcpAddress is one address of a TCP service: what to bind to, and, for a range, which destinations it is for.
-type tcpAddress struct {
-	binds  []string
-	ranges []string
-	// workload tells that the address is that of a single workload, which says what is wanted.
-	workload bool
-	// shared tells that all services are listened for there, so that it says nothing.
-	shared bool
-}
-
-func (v view) tcpAddress(address string) tcpAddress {
-	switch {
-	case strings.Contains(address, "/"):
-		return tcpAddress{binds: v.wildcards(), ranges: []string{address}}
-	case address == mesh.Unspecified:
-		return tcpAddress{binds: v.wildcards()}
-	default:
-		return tcpAddress{binds: []string{address}}
-	}
-}
-
-// workloadAddresses are those at which clients of a service connect to its workloads themselves; the proxy's own is left out.
-// They share a listener where its chains can tell them apart. They cannot where the protocol is detected: Envoy looks at
-// addresses before it looks at protocols.
-func (v view) workloadAddresses(o outboundPort) []tcpAddress {
-	var out []tcpAddress
-	for _, e := range o.service.OnPort(o.port.Number) {
-		switch {
-		case !mesh.IsAddress(e.Address) || e.Address == v.proxy.Addresses[0]:
-		case o.port.Protocol.IsSniffed():
-			out = append(out, tcpAddress{binds: []string{e.Address}, workload: true})
-		default:
-			out = append(out, tcpAddress{binds: v.wildcards(), ranges: []string{e.Address}, workload: true})
-		}
-	}
-	return out
-}
 
 // outboundTCP is one port of a service, listened for at one address.
 type outboundTCP struct {
-	view
+	filtering
 
 	egress  *mesh.Egress
 	service *mesh.Service
 	port    *mesh.Port
-	address tcpAddress
+	address binding.Address
 }
 
 func (t outboundTCP) chains() []chain {
@@ -74,7 +40,7 @@ func (t outboundTCP) tcpChains() []chain {
 				continue
 			}
 			subnets, all := t.matches(route.GetMatch())
-			c := chain{ranges: t.address.ranges, from: vs.Resource, filters: t.routed(route.GetRoute(), vs, t.port)}
+			c := chain{ranges: t.address.Ranges, from: vs.Resource, filters: t.routed(route.GetRoute(), vs, t.port)}
 			if all {
 				return append(out, c)
 			}
@@ -84,7 +50,7 @@ func (t outboundTCP) tcpChains() []chain {
 			}
 		}
 	}
-	return append(out, chain{ranges: t.address.ranges, filters: t.direct()})
+	return append(out, chain{ranges: t.address.Ranges, filters: t.direct()})
 }
 
 // matches returns the destinations that the matches for this proxy and port name, and whether one of them is for any.
@@ -93,7 +59,7 @@ func (t outboundTCP) matches(list []*networking.L4MatchAttributes) (subnets []st
 		return nil, true
 	}
 	for _, m := range list {
-		if !t.connects(m, onSidecars, t.port.Number) {
+		if !t.Connects(m, view.OnSidecars, t.port.Number) {
 			continue
 		}
 		if len(m.GetDestinationSubnets()) == 0 {
@@ -112,11 +78,11 @@ func (t outboundTCP) tlsChains() []chain {
 		for _, route := range vs.Spec.GetTls() {
 			for _, m := range route.GetMatch() {
 				key := strings.Join(m.GetSniHosts(), ",") + "|" + strings.Join(m.GetDestinationSubnets(), ",")
-				if len(route.GetRoute()) == 0 || seen[key] || !t.connects(m, onSidecars, t.port.Number) {
+				if len(route.GetRoute()) == 0 || seen[key] || !t.Connects(m, view.OnSidecars, t.port.Number) {
 					continue
 				}
 				seen[key] = true
-				ranges := t.address.ranges
+				ranges := t.address.Ranges
 				if len(m.GetDestinationSubnets()) > 0 {
 					ranges = m.GetDestinationSubnets()
 				}
@@ -133,8 +99,8 @@ func (t outboundTCP) tlsChains() []chain {
 // directTLS goes to the service itself. Where services share an address, which Istio gives to the oldest, each is found by
 // its name, and the oldest also without one.
 func (t outboundTCP) directTLS() []chain {
-	direct := chain{names: t.serverNames(), ranges: t.address.ranges, filters: t.direct()}
-	if !t.address.shared || len(direct.names) > 0 {
+	direct := chain{names: t.serverNames(), ranges: t.address.Ranges, filters: t.direct()}
+	if !t.address.Shared || len(direct.names) > 0 {
 		return []chain{direct}
 	}
 	named := direct
@@ -144,10 +110,10 @@ func (t outboundTCP) directTLS() []chain {
 
 // serverNames are needed where the address alone does not tell the service, and where the name is to be resolved.
 func (t outboundTCP) serverNames() []string {
-	if t.address.workload {
+	if t.address.Workload {
 		return nil
 	}
-	if isDynamic(t.service) || len(t.address.ranges) > 0 || t.address.binds[0] == t.wildcards()[0] {
+	if upstream.IsDynamic(t.service) || len(t.address.Ranges) > 0 || t.address.Binds[0] == t.Wildcards()[0] {
 		return []string{t.service.Hostname}
 	}
 	return nil
@@ -169,32 +135,32 @@ func (t outboundTCP) direct() []*listenerv3.Filter {
 	if len(t.service.Ports) == 1 {
 		port = t.service.Ports[0].Number
 	}
-	cluster := ClusterName(port, "", t.service.Hostname)
+	cluster := naming.Cluster(port, "", t.service.Hostname)
 	named := &mesh.Port{Number: t.port.Number} // Istio leaves the port's name out of these statistics, and dashboards have them so
-	proxy := tcpCalled(t.destinationStat(cluster, t.service.Hostname, "", named), cluster)
-	t.applyRule(proxy, t.scope.DestinationRule(t.proxy, t.service.Hostname), "")
-	if isDynamic(t.service) && t.port.Protocol.IsTLS() {
-		return []*listenerv3.Filter{t.resolveConnections(t.service, t.port.Number), tcpFilter(proxy)}
+	proxy := tcpCalled(upstream.DestinationStat(t.View, cluster, t.service.Hostname, "", named), cluster)
+	t.applyRule(proxy, t.Scope.DestinationRule(t.Proxy, t.service.Hostname), "")
+	if upstream.IsDynamic(t.service) && t.port.Protocol.IsTLS() {
+		return []*listenerv3.Filter{resolveConnections(t.View, t.service, t.port.Number), tcpFilter(proxy)}
 	}
 	return tcpFilters(t.port.Protocol, proxy)
 }
 
 // routed sends connections where a rule says, the first destination's own rule setting the timeouts.
-func (v view) routed(routes []*networking.RouteDestination, vs *mesh.VirtualService, port *mesh.Port) []*listenerv3.Filter {
+func (v filtering) routed(routes []*networking.RouteDestination, vs *mesh.VirtualService, port *mesh.Port) []*listenerv3.Filter {
 	first := routes[0].GetDestination()
-	rule := v.scope.DestinationRule(v.proxy, first.GetHost())
+	rule := v.Scope.DestinationRule(v.Proxy, first.GetHost())
 	if len(routes) == 1 {
-		cluster := v.destinationCluster(first, port.Number)
+		cluster := destinationCluster(v.View, first, port.Number)
 		stat := cluster
-		if v.scope.Service(first.GetHost()) != nil {
-			stat = v.destinationStat(cluster, first.GetHost(), first.GetSubset(), port)
+		if v.Scope.Service(first.GetHost()) != nil {
+			stat = upstream.DestinationStat(v.View, cluster, first.GetHost(), first.GetSubset(), port)
 		}
 		proxy := tcpCalled(stat, cluster)
 		v.applyRule(proxy, rule, first.GetSubset())
 		return tcpFilters(port.Protocol, proxy)
 	}
 	weighted := slices.DeleteFunc(slices.Clone(routes), func(r *networking.RouteDestination) bool { return r.GetWeight() <= 0 })
-	proxy := tcpWeighted(vs.Resource.Name+"."+vs.Resource.Namespace, v, weighted, port.Number)
+	proxy := tcpWeighted(v.View, vs.Resource.Name+"."+vs.Resource.Namespace, weighted, port.Number)
 	v.applyRule(proxy, rule, "")
 	return tcpFilters(port.Protocol, proxy)
 }

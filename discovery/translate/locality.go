@@ -5,6 +5,9 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // preference is which endpoints of an upstream a proxy is sent to first, by where both are. At most one of the two settings is there.
@@ -15,22 +18,22 @@ type preference struct {
 	always bool
 }
 
-// preference is what the rule says, else the service, else the mesh; none if that is switched off.
-func (v view) preference(u upstream) preference {
-	lb := u.policy.GetLoadBalancer()
+// preferenceOf is what the rule says, else the service, else the mesh; none if that is switched off.
+func preferenceOf(v view.View, u upstream.Upstream) preference {
+	lb := u.Policy.GetLoadBalancer()
 	if zone := lb.GetZoneAwareLbSetting(); zone != nil {
 		return preference{byZone: zone, always: enabled(zone.GetEnabled())}
 	}
 	if setting := lb.GetLocalityLbSetting(); setting != nil {
 		return byLocality(setting)
 	}
-	if labels := u.service.Distribution(); labels != nil {
+	if labels := u.Service.Distribution(); labels != nil {
 		return preference{byLocality: &networking.LocalityLoadBalancerSetting{FailoverPriority: labels}, always: true}
 	}
-	if zone := v.config.GetZoneAwareLbSetting(); zone != nil {
+	if zone := v.Config.GetZoneAwareLbSetting(); zone != nil {
 		return preference{byZone: zone, always: enabled(zone.GetEnabled())}
 	}
-	if setting := v.config.GetLocalityLbSetting(); setting != nil {
+	if setting := v.Config.GetLocalityLbSetting(); setting != nil {
 		return byLocality(setting)
 	}
 	return preference{}
@@ -47,8 +50,8 @@ func byLocality(setting *networking.LocalityLoadBalancerSetting) preference {
 func enabled(value *wrapperspb.BoolValue) bool { return value == nil || value.GetValue() }
 
 // applyLocality has Envoy heed the weights of localities where a rule gives them a meaning, and choose by zone itself where it is told to.
-func (v view) applyLocality(c *clusterv3.Cluster, u upstream) {
-	p := v.preference(u)
+func applyLocality(v view.View, c *clusterv3.Cluster, u upstream.Upstream) {
+	p := preferenceOf(v, u)
 	failover := p.always || c.GetOutlierDetection() != nil
 	switch setting := p.byLocality; {
 	case p.byZone != nil:
@@ -72,26 +75,26 @@ func zoneAware(setting *networking.ZoneAwareLoadBalancerSetting) *clusterv3.Clus
 }
 
 // prefer gives the groups weights or priorities. Without outlier detection there are no priorities: Envoy would never leave the first.
-func (v view) prefer(groups []group, u upstream) []group {
-	p := v.preference(u)
+func prefer(v view.View, groups []group, u upstream.Upstream) []group {
+	p := preferenceOf(v, u)
 	setting := p.byLocality
 	switch {
 	case p.byZone != nil:
 		if !enabled(p.byZone.GetEnabled()) {
 			return groups
 		}
-		groups = v.preferLabels(groups, p.byZone.GetFailoverPriority())
-		return prioritized(groups, v.regionRank(p.byZone.GetFailover()), regionRanks)
+		groups = preferLabels(v, groups, p.byZone.GetFailoverPriority())
+		return prioritized(groups, regionRank(v, p.byZone.GetFailover()), regionRanks)
 	case setting == nil:
 		return groups
 	case setting.GetDistribute() != nil:
-		return v.distribute(groups, setting.GetDistribute())
-	case !p.always && u.policy.GetOutlierDetection() == nil:
+		return distribute(v, groups, setting.GetDistribute())
+	case !p.always && u.Policy.GetOutlierDetection() == nil:
 		return groups
 	}
-	groups = v.preferLabels(groups, setting.GetFailoverPriority())
+	groups = preferLabels(v, groups, setting.GetFailoverPriority())
 	if len(setting.GetFailoverPriority()) > 0 && len(setting.GetFailover()) == 0 {
 		return groups
 	}
-	return prioritized(groups, v.localityRank(setting.GetFailover()), localityRanks)
+	return prioritized(groups, localityRank(v, setting.GetFailover()), localityRanks)
 }

@@ -4,6 +4,9 @@ import (
 	"slices"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/route"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
+	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
 
 // Memory remembers the routes that were made for proxies of one class, with what they were made from beside the proxies' traits and the
@@ -19,7 +22,7 @@ type Memory struct {
 // recollection is what was asked for in one go through all routes: what is not asked for in the next is forgotten.
 type recollection struct {
 	ruled   map[ruledKey]*ruledRoutes
-	direct  map[directKey]*routeList
+	direct  map[directKey]*virtualhost.List
 	domains map[*mesh.Shape]domains
 	ports   map[egressPort]*portHosts
 }
@@ -29,7 +32,7 @@ func NewMemory(lists *RouteLists) *Memory { return &Memory{lists: lists, now: ne
 
 func newRecollection() recollection {
 	return recollection{
-		ruled: map[ruledKey]*ruledRoutes{}, direct: map[directKey]*routeList{}, domains: map[*mesh.Shape]domains{}, ports: map[egressPort]*portHosts{},
+		ruled: map[ruledKey]*ruledRoutes{}, direct: map[directKey]*virtualhost.List{}, domains: map[*mesh.Shape]domains{}, ports: map[egressPort]*portHosts{},
 	}
 }
 
@@ -38,7 +41,7 @@ func newRecollection() recollection {
 func (s View) Recall(m *Memory, changed func(host string) bool) View {
 	m.changed = changed
 	m.before, m.now, m.bound, m.mixed = m.now, newRecollection(), map[string]*boundRules{}, false
-	m.now.domains = make(map[*mesh.Shape]domains, len(s.scope.Services))
+	m.now.domains = make(map[*mesh.Shape]domains, len(s.View.Scope.Services))
 	s.memory = m
 	return s
 }
@@ -58,26 +61,26 @@ type destination struct {
 }
 
 // ruled are the routes of a rule.
-func (m *Memory) ruled(c routeContext) *routeList {
-	key := c.key()
+func (m *Memory) ruled(c route.Context) *virtualhost.List {
+	key := keyOf(c)
 	known := m.now.ruled[key]
 	if known == nil {
 		known = m.before.ruled[key]
 	}
 	if known == nil {
-		hosts := c.vs.RequestsTo()
-		known = m.lists.ofRule(c, key, hosts, c.destinations(hosts))
-	} else if from := c.destinations(known.hosts); !slices.Equal(from, known.from) {
+		hosts := c.Rule.RequestsTo()
+		known = m.lists.ofRule(c, key, hosts, destinationsOf(c, hosts))
+	} else if from := destinationsOf(c, known.hosts); !slices.Equal(from, known.from) {
 		known = m.lists.ofRule(c, key, known.hosts, from)
 	}
 	m.now.ruled[key] = known
 	return known.list
 }
 
-func (c routeContext) destinations(hosts []string) []destination {
+func destinationsOf(c route.Context, hosts []string) []destination {
 	out := make([]destination, len(hosts))
 	for i, host := range hosts {
-		out[i] = destination{shapeOf(c.service(host)), shapeOf(c.scope.Service(host)), c.scope.DestinationRule(c.proxy, host)}
+		out[i] = destination{shapeOf(c.Service(host)), shapeOf(c.Scope.Service(host)), c.Scope.DestinationRule(c.Proxy, host)}
 	}
 	return out
 }
@@ -89,17 +92,17 @@ func shapeOf(s *mesh.Service) *mesh.Shape {
 	return s.Shape
 }
 
-func (m *Memory) direct(v view, s *mesh.Service, port uint32) *routeList {
-	key := directKey{s.Shape, port, v.scope.DestinationRule(v.proxy, s.Hostname)}
-	return recalled(m.now.direct, m.before.direct, key, func() *routeList { return m.lists.toService(v, key, s) })
+func (m *Memory) direct(v view.View, s *mesh.Service, port uint32) *virtualhost.List {
+	key := directKey{s.Shape, port, v.Scope.DestinationRule(v.Proxy, s.Hostname)}
+	return recalled(m.now.direct, m.before.direct, key, func() *virtualhost.List { return m.lists.toService(v, key, s) })
 }
 
 // domains are those by which a service is meant, and which of them are short.
 type domains struct{ all, short []string }
 
-func (m *Memory) domains(v view, s *mesh.Service) domains {
+func (m *Memory) domains(v view.View, s *mesh.Service) domains {
 	return recalled(m.now.domains, m.before.domains, s.Shape, func() domains {
-		all, short := serviceDomains(s, v.proxy)
+		all, short := virtualhost.Domains(s, v.Proxy)
 		return domains{all, short}
 	})
 }
@@ -122,7 +125,7 @@ type egressPort struct {
 }
 
 // hostsOn are the virtual hosts of a port, which may be asked for several times in one go.
-func (m *Memory) hostsOn(at egressPort, update func(*portHosts)) []virtualHost {
+func (m *Memory) hostsOn(at egressPort, update func(*portHosts)) []virtualhost.Draft {
 	if known := m.now.ports[at]; known != nil {
 		return known.hosts
 	}

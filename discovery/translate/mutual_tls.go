@@ -8,6 +8,8 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/identity/agentsecret"
 )
 
@@ -19,34 +21,34 @@ var strongCiphers = []string{
 
 // acceptMutualTLS is the transport socket of connections that other workloads of the mesh make: they show a certificate
 // of one of the mesh's trust domains.
-func (v view) acceptMutualTLS() *corev3.TransportSocket {
+func acceptMutualTLS(v view.View) *corev3.TransportSocket {
 	context := &tlsv3.DownstreamTlsContext{
 		CommonTlsContext: &tlsv3.CommonTlsContext{
 			TlsParams: &tlsv3.TlsParameters{
-				TlsMinimumProtocolVersion: leastTLS(v.config.GetMeshMTLS()),
+				TlsMinimumProtocolVersion: leastTLS(v.Config.GetMeshMTLS()),
 				TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
-				CipherSuites:              v.meshCiphers(),
+				CipherSuites:              meshCiphers(v),
 			},
 			AlpnProtocols: []string{"h2", "http/1.1"},
 		},
-		RequireClientCertificate: yes,
+		RequireClientCertificate: message.Yes,
 	}
-	v.identify(context.GetCommonTlsContext(), v.trustDomains())
+	identify(v, context.GetCommonTlsContext(), trustDomains(v))
 	return &corev3.TransportSocket{
-		Name: "envoy.transport_sockets.tls", ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: pack(context)},
+		Name: "envoy.transport_sockets.tls", ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: message.Pack(context)},
 	}
 }
 
-func (v view) meshCiphers() []string {
-	if ciphers := knownCiphers(v.config.GetMeshMTLS().GetCipherSuites()); len(ciphers) > 0 {
+func meshCiphers(v view.View) []string {
+	if ciphers := knownCiphers(v.Config.GetMeshMTLS().GetCipherSuites()); len(ciphers) > 0 {
 		return ciphers
 	}
 	return strongCiphers
 }
 
 // identify shows the workload's own certificate, and checks the other side's by the mesh's roots and the names.
-func (v view) identify(context *tlsv3.CommonTlsContext, names []*matcherv3.StringMatcher) {
-	certificate, roots := v.ownSecrets()
+func identify(v view.View, context *tlsv3.CommonTlsContext, names []*matcherv3.StringMatcher) {
+	certificate, roots := ownSecrets(v)
 	context.TlsCertificateSdsSecretConfigs = []*tlsv3.SdsSecretConfig{certificate}
 	context.ValidationContextType = combined(roots, &tlsv3.CertificateValidationContext{
 		MatchSubjectAltNames: names, //nolint:staticcheck // Istio's shape, which EnvoyFilters patch
@@ -55,9 +57,9 @@ func (v view) identify(context *tlsv3.CommonTlsContext, names []*matcherv3.Strin
 
 // ownSecrets are the certificate that the workload shows to who connects to it, and the roots that clients are checked by: those that its agent
 // has, or files of its machine, which the agent reads if there is one.
-func (v view) ownSecrets() (certificate, roots *tlsv3.SdsSecretConfig) {
-	files, from := v.proxy.Identity.Server, agentSecret
-	if !v.proxy.Identity.FromAgent {
+func ownSecrets(v view.View) (certificate, roots *tlsv3.SdsSecretConfig) {
+	files, from := v.Proxy.Identity.Server, agentSecret
+	if !v.Proxy.Identity.FromAgent {
 		from = fileSecret
 	}
 	certificate, roots = agentSecret(agentsecret.Certificate), agentSecret(agentsecret.Roots)
@@ -78,12 +80,12 @@ func leastTLS(settings *meshconfig.MeshConfig_TLSConfig) tlsv3.TlsParameters_Tls
 }
 
 // trustDomains are whose workloads are let in: those of the mesh, and those of the meshes that it is federated with.
-func (v view) trustDomains() []*matcherv3.StringMatcher {
-	names := append([]string{v.config.GetTrustDomain()}, v.config.GetTrustDomainAliases()...)
-	for _, authority := range v.config.GetCaCertificates() {
+func trustDomains(v view.View) []*matcherv3.StringMatcher {
+	names := append([]string{v.Config.GetTrustDomain()}, v.Config.GetTrustDomainAliases()...)
+	for _, authority := range v.Config.GetCaCertificates() {
 		names = append(names, authority.GetTrustDomains()...)
 	}
-	names = append(names, v.mesh.Trust().Federated...)
+	names = append(names, v.Mesh.Trust().Federated...)
 	var out []*matcherv3.StringMatcher
 	for i, name := range names {
 		if name != "" && !slices.Contains(names[:i], name) {

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/binding"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
 )
 
@@ -15,13 +17,13 @@ func NameTable(m *mesh.Mesh, p *mesh.Proxy) *ndsv1.NameTable { return ViewOf(m, 
 
 // NameTable is nil for a router, which has no resolver beside it.
 func (s View) NameTable() *ndsv1.NameTable {
-	if !s.sidecar() {
+	if !s.Sidecar() {
 		return nil
 	}
 	out := &ndsv1.NameTable{Table: map[string]*ndsv1.NameTable_NameInfo{}}
-	for _, egress := range s.scope.Egress {
+	for _, egress := range s.View.Scope.Egress {
 		for _, service := range egress.Services {
-			addresses := s.resolvable(egress, service)
+			addresses := resolvable(s.View, egress, service)
 			if len(addresses) == 0 {
 				continue
 			}
@@ -53,12 +55,12 @@ func withPorts(known []*ndsv1.NameTable_Port, more []*mesh.Port) []*ndsv1.NameTa
 }
 
 // resolvable are the single addresses of a service, which a name can stand for; ranges cannot.
-func (v view) resolvable(e *mesh.Egress, s *mesh.Service) []string {
-	if v.proxy.DNSCapture && len(s.Allocated) > 0 && !v.intercepted() {
-		return v.listenedFor(e, s)
+func resolvable(v view.View, e *mesh.Egress, s *mesh.Service) []string {
+	if v.Proxy.DNSCapture && len(s.Allocated) > 0 && !v.Intercepted() {
+		return listenedFor(v, e, s)
 	}
 	var out []string
-	for _, a := range s.AddressesFor(v.proxy) {
+	for _, a := range s.AddressesFor(v.Proxy) {
 		if a == mesh.Unspecified {
 			return endpointAddresses(s)
 		}
@@ -71,14 +73,14 @@ func (v view) resolvable(e *mesh.Egress, s *mesh.Service) []string {
 
 // listenedFor are the proxy's own addresses for a service that has none, where nothing leads an allocated one there. They stand for the service
 // only if that is told by its requests on all of its ports: who connects for another reason would be connected to somebody else.
-func (v view) listenedFor(e *mesh.Egress, s *mesh.Service) []string {
-	b := v.egressBinding(e)
-	if e.Port != nil || !b.explicit || slices.ContainsFunc(s.Ports, func(p *mesh.Port) bool {
-		return !p.Protocol.IsHTTP() || p.Protocol == mesh.ProtocolHTTPProxy || !v.canBind(b, p)
+func listenedFor(v view.View, e *mesh.Egress, s *mesh.Service) []string {
+	b := binding.OfEgress(v, e)
+	if e.Port != nil || !b.Explicit || slices.ContainsFunc(s.Ports, func(p *mesh.Port) bool {
+		return !p.Protocol.IsHTTP() || p.Protocol == mesh.ProtocolHTTPProxy || !binding.CanBind(v, b, p)
 	}) {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(b.binds), func(bind string) bool { return !mesh.IsAddress(bind) })
+	return slices.DeleteFunc(slices.Clone(b.Binds), func(bind string) bool { return !mesh.IsAddress(bind) })
 }
 
 // endpointAddresses are those of the endpoints of a service whose connections go where the client sends them.

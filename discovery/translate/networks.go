@@ -8,24 +8,27 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // views reports whether the proxy asked for endpoints of this one's network; those of no network are anyone's.
-func (v view) views(e *mesh.Endpoint) bool {
-	network := v.mesh.NetworkOf(e)
-	return len(v.proxy.NetworkView) == 0 || network == "" || slices.Contains(v.proxy.NetworkView, network)
+func views(v view.View, e *mesh.Endpoint) bool {
+	network := v.Mesh.NetworkOf(e)
+	return len(v.Proxy.NetworkView) == 0 || network == "" || slices.Contains(v.Proxy.NetworkView, network)
 }
 
 // throughGateways puts the gateways of other networks in the place of what is behind them, with the weight of all of it. A gateway
 // tells by the server name in the mesh's TLS what is wanted, so what takes no such TLS cannot be reached there, nor by a proxy
 // without a certificate.
-func (v view) throughGateways(groups []group, u upstream) []group {
-	if !v.mesh.HasNetworkGateways() {
+func throughGateways(v view.View, groups []group, u upstream.Upstream) []group {
+	if !v.Mesh.HasNetworkGateways() {
 		return groups
 	}
 	out := make([]group, len(groups))
 	for i, g := range groups {
-		out[i] = v.groupThroughGateways(g, u)
+		out[i] = groupThroughGateways(v, g, u)
 	}
 	return out
 }
@@ -35,20 +38,20 @@ func (m member) addressless() bool {
 	return m.address.GetPipe() == nil && m.address.GetSocketAddress().GetAddress() == ""
 }
 
-func (v view) groupThroughGateways(g group, u upstream) group {
+func groupThroughGateways(v view.View, g group, u upstream.Upstream) group {
 	out := group{locality: g.locality, priority: g.priority}
 	behind := map[mesh.NetworkGateway]member{}
 	for _, m := range g.members {
-		m.weight = scaled(m.weight, v.mesh.NetworkScale())
-		gateways := v.mesh.NetworkGateways(m.network)
-		if v.reachesDirectly(m.network, gateways) {
+		m.weight = scaled(m.weight, v.Mesh.NetworkScale())
+		gateways := v.Mesh.NetworkGateways(m.network)
+		if reachesDirectly(v, m.network, gateways) {
 			if !m.addressless() {
 				out.members = append(out.members, m)
 			}
 			continue
 		}
-		gateways = v.usableGateways(gateways, u)
-		if m.health == corev3.HealthStatus_UNHEALTHY || len(gateways) == 0 || m.tlsMode != mesh.TLSMutual || !v.proxy.Identity.Known() {
+		gateways = usableGateways(v, gateways, u)
+		if m.health == corev3.HealthStatus_UNHEALTHY || len(gateways) == 0 || m.tlsMode != mesh.TLSMutual || !v.Proxy.Identity.Known() {
 			continue
 		}
 		for _, at := range gateways {
@@ -66,28 +69,28 @@ func (v view) groupThroughGateways(g group, u upstream) group {
 
 // reachesDirectly holds within a network, and with networks that have no gateways. A proxy whose network nobody knows goes through the
 // gateways that there are.
-func (v view) reachesDirectly(network string, gateways []mesh.NetworkGateway) bool {
-	own := v.mesh.NetworkOfProxy(v.proxy)
+func reachesDirectly(v view.View, network string, gateways []mesh.NetworkGateway) bool {
+	own := v.Mesh.NetworkOfProxy(v.Proxy)
 	return len(gateways) == 0 || network == "" || network == own
 }
 
 // usableGateways are those that the proxy can connect to: names only where names are resolved.
-func (v view) usableGateways(gateways []mesh.NetworkGateway, u upstream) []mesh.NetworkGateway {
+func usableGateways(v view.View, gateways []mesh.NetworkGateway, u upstream.Upstream) []mesh.NetworkGateway {
 	return slices.DeleteFunc(slices.Clone(gateways), func(g mesh.NetworkGateway) bool {
 		ip, err := netip.ParseAddr(g.Address)
 		if err != nil {
-			return !u.service.ResolvedByDNS()
+			return !u.Service.ResolvedByDNS()
 		}
 		if ip.Unmap().Is4() {
-			return !v.proxy.HasIPv4()
+			return !v.Proxy.HasIPv4()
 		}
-		return !v.proxy.HasIPv6()
+		return !v.Proxy.HasIPv6()
 	})
 }
 
 func gatewayMember(at mesh.NetworkGateway, network string, weight uint32) member {
 	return member{
-		address: socketAddress(at.Address, at.Port), network: network, labels: map[string]string{mesh.LabelNetwork: network},
+		address: message.SocketAddress(at.Address, at.Port), network: network, labels: map[string]string{mesh.LabelNetwork: network},
 		weight: weight, tlsMode: mesh.TLSMutual, tag: ";;;;",
 	}
 }

@@ -12,6 +12,8 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
 )
 
 // A proxy on demand holds a request that none of its routes is for, asks for the virtual host by the request's host, and goes on when it is
@@ -25,8 +27,8 @@ const (
 )
 
 var (
-	askingFilter = httpFilter("envoy.filters.http.on_demand", &ondemandv3.OnDemand{})
-	askedFilter  = httpFilter("pgmesh.asked", &setfilterstatehttpv3.Config{
+	askingFilter = message.HTTPFilter("envoy.filters.http.on_demand", &ondemandv3.OnDemand{})
+	askedFilter  = message.HTTPFilter("pgmesh.asked", &setfilterstatehttpv3.Config{
 		ClearRouteCache: true, // the route is looked for once more, by those that need the mark
 		OnRequestHeaders: []*setfilterstatev3.FilterStateValue{{
 			Key:        &setfilterstatev3.FilterStateValue_ObjectKey{ObjectKey: askedState},
@@ -63,7 +65,7 @@ func OnDemand(host *routev3.VirtualHost) {
 			route.GetMatch().FilterState = append(route.GetMatch().GetFilterState(), asked...)
 		}
 		if to := route.GetRoute(); to != nil && to.GetIdleTimeout() == nil {
-			to.IdleTimeout = noDuration // the bound was for the wait
+			to.IdleTimeout = message.NoDuration // the bound was for the wait
 		}
 	}
 }

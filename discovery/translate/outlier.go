@@ -8,6 +8,9 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 )
 
 // applyOutlier ejects endpoints that fail. Ejection by success rate, Envoy's default, stays off as in Istio; and where
@@ -20,16 +23,16 @@ func applyOutlier(d *draft, o *networking.OutlierDetection) {
 		return
 	}
 	out := &clusterv3.OutlierDetection{
-		EnforcingSuccessRate: u32(0),
+		EnforcingSuccessRate: message.U32(0),
 		Interval:             o.GetInterval(),
 		BaseEjectionTime:     o.GetBaseEjectionTime(),
-		MaxEjectionPercent:   positive(o.GetMaxEjectionPercent()),
+		MaxEjectionPercent:   message.Positive(o.GetMaxEjectionPercent()),
 	}
 	out.Consecutive_5Xx, out.EnforcingConsecutive_5Xx = consecutive(o.GetConsecutive_5XxErrors())
 	out.ConsecutiveGatewayFailure, out.EnforcingConsecutiveGatewayFailure = consecutive(o.GetConsecutiveGatewayErrors())
 	if o.GetSplitExternalLocalOriginErrors() {
 		out.SplitExternalLocalOriginErrors = true
-		out.EnforcingLocalOriginSuccessRate = u32(0)
+		out.EnforcingLocalOriginSuccessRate = message.U32(0)
 		if o.GetConsecutiveLocalOriginFailures().GetValue() > 0 {
 			out.ConsecutiveLocalOriginFailure, out.EnforcingConsecutiveLocalOriginFailure = consecutive(o.GetConsecutiveLocalOriginFailures())
 		}
@@ -47,7 +50,7 @@ func answeredWith(codes []uint32) *matcherv3.MatchPredicate {
 		rules[i] = &matcherv3.MatchPredicate{Rule: &matcherv3.MatchPredicate_HttpResponseHeadersMatch{
 			HttpResponseHeadersMatch: &matcherv3.HttpHeadersMatch{Headers: []*routev3.HeaderMatcher{{
 				Name:                 ":status",
-				HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: exactly(number(code))},
+				HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: message.Exactly(naming.Number(code))},
 			}}},
 		}}
 	}
@@ -63,8 +66,8 @@ func consecutive(failures *wrapperspb.UInt32Value) (threshold, enforcing *wrappe
 	case failures == nil:
 		return nil, nil
 	case failures.GetValue() == 0:
-		return u32(0), u32(0)
+		return message.U32(0), message.U32(0)
 	default:
-		return u32(failures.GetValue()), u32(100)
+		return message.U32(failures.GetValue()), message.U32(100)
 	}
 }

@@ -13,22 +13,22 @@ type places map[netip.AddrPort]bool
 
 // ownPlaces are those that nobody's service may have: where what is redirected comes to, where the proxy tells of its health, where it is an
 // HTTP proxy, and where the Sidecar has it listen for what comes in.
-func (v view) ownPlaces() places {
+func (v filtering) ownPlaces() places {
 	p := places{}
-	for _, port := range v.proxy.ReservedPorts {
+	for _, port := range v.Proxy.ReservedPorts {
 		p.everywhere(port)
 	}
-	if v.intercepted() {
-		p.everywhere(uint32(v.config.GetProxyListenPort()))
-		p.everywhere(uint32(v.config.GetProxyInboundListenPort()))
+	if v.Intercepted() {
+		p.everywhere(uint32(v.Config.GetProxyListenPort()))
+		p.everywhere(uint32(v.Config.GetProxyInboundListenPort()))
 	}
-	if port := v.httpProxyPort(); port != 0 {
-		p.free(v.loopbacks(), port)
+	if port := v.HTTPProxyPort(); port != 0 {
+		p.free(v.Loopbacks(), port)
 	}
-	if len(v.scope.SidecarSpec.GetIngress()) > 0 {
+	if len(v.Scope.SidecarSpec.GetIngress()) > 0 {
 		for _, in := range v.inboundPorts() {
-			if in.explicit {
-				p.free(in.binding.binds, in.port)
+			if in.Explicit {
+				p.free(in.Binding.Binds, in.port)
 			}
 		}
 	}
@@ -56,15 +56,15 @@ func (p places) free(binds []string, port uint32) (free []string) {
 }
 
 // besides leaves out listeners that have no place of their own, and of the others the addresses that somebody has. Those before are preferred.
-func (v view) besides(p places, planned []*plannedListener) []*listenerv3.Listener {
+func (v filtering) besides(p places, planned []*plannedListener) []*listenerv3.Listener {
 	out := make([]*listenerv3.Listener, 0, len(planned))
 	for _, l := range planned {
-		free := p.free(l.binds, l.port)
+		free := p.free(l.Binds, l.port)
 		if len(free) == 0 {
 			continue
 		}
-		if len(free) < len(l.binds) {
-			l.binds = slices.Clip(free)
+		if len(free) < len(l.Binds) {
+			l.Binds = slices.Clip(free)
 		}
 		out = append(out, v.outboundListener(l))
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
 
 // portHosts are the virtual hosts of a port, in the order of their names. Their names and domains are unique: Envoy refuses a configuration
@@ -20,14 +22,14 @@ type portHosts struct {
 	goes     int             // how often the groups were listed
 	groups   []routeGroup
 	spare    []routeGroup // memory for the next groups
-	hosts    []virtualHost
+	hosts    []virtualhost.Draft
 	domains  map[string]bool // of all of them, in lower case; nil before they were made
 	rivalled bool            // a claim was turned down
 	unlisted bool            // hosts, rules and services were edited since the groups were listed
 }
 
 // update brings the hosts to what an egress listener has now.
-func (p *portHosts) update(v view, egress *mesh.Egress) {
+func (p *portHosts) update(v recalling, egress *mesh.Egress) {
 	changed := v.memory.changed
 	if p.services.egress == nil || p.unlisted || !slices.Equal(p.services.egress.Services, egress.Services) {
 		before := p.services
@@ -44,19 +46,19 @@ func (p *portHosts) update(v view, egress *mesh.Egress) {
 	p.groups, p.spare, p.unlisted = groups, p.groups, false
 }
 
-func (p *portHosts) rebuild(v view, groups []routeGroup) {
+func (p *portHosts) rebuild(v recalling, groups []routeGroup) {
 	// Maps that grow leave as much behind as they become, and all views are made at once when proxies come back.
 	names := make(map[string]bool, len(groups))
-	p.domains, p.rivalled, p.hosts = make(map[string]bool, usualDomains*len(groups)), false, make([]virtualHost, 0, len(groups))
+	p.domains, p.rivalled, p.hosts = make(map[string]bool, usualDomains*len(groups)), false, make([]virtualhost.Draft, 0, len(groups))
 	c := claims{
 		portHosts: p, known: servicesOf(groups),
 		taken: func(name string) bool { was := names[name]; names[name] = true; return was },
-		put:   func(h virtualHost) { p.hosts = append(p.hosts, h) },
+		put:   func(h virtualhost.Draft) { p.hosts = append(p.hosts, h) },
 	}
 	for i := range groups {
 		c.claim(v, &groups[i])
 	}
-	slices.SortStableFunc(p.hosts, virtualHost.compare)
+	slices.SortStableFunc(p.hosts, virtualhost.Draft.Compare)
 }
 
 // usualDomains is how many domains a host has mostly: its name, with a dot and shorter, and an address.
@@ -67,7 +69,7 @@ const mostPatched = 64
 
 // patch makes what changes between the groups that there were and those that there are. It reports false where order matters; then
 // nothing of what it did is of use.
-func (p *portHosts) patch(v view, groups []routeGroup) bool {
+func (p *portHosts) patch(v recalling, groups []routeGroup) bool {
 	before, now := p.groups, groups
 	for len(before) > 0 && len(now) > 0 && before[0].alike(&now[0]) {
 		p.reroute(&before[0], &now[0])
@@ -99,7 +101,7 @@ type claims struct {
 
 	known map[string]bool        // the services that claim: no short form may claim their full names
 	taken func(name string) bool // tells of a name, and takes it
-	put   func(virtualHost)
+	put   func(virtualhost.Draft)
 }
 
 // latecomers claim what nobody has yet.
@@ -111,7 +113,7 @@ func (p *portHosts) latecomers(groups []routeGroup) claims {
 // comeTooLate reports whether a short form of another service has claimed the full name of this one.
 func (c claims) comeTooLate() bool {
 	for host := range c.known {
-		if c.domains[strings.ToLower(asHost(host))] {
+		if c.domains[strings.ToLower(naming.AsHost(host))] {
 			return true
 		}
 	}
@@ -129,18 +131,18 @@ func servicesOf(groups []routeGroup) map[string]bool {
 }
 
 // claim makes the hosts of a group.
-func (c claims) claim(v view, g *routeGroup) {
+func (c claims) claim(v recalling, g *routeGroup) {
 	for _, host := range g.hosts {
-		c.claimHost(host, []string{asHost(host)}, nil, g.routes)
+		c.claimHost(host, []string{naming.AsHost(host)}, nil, g.routes)
 	}
 	for _, s := range g.services {
-		names := v.memory.domains(v, s)
+		names := v.memory.domains(v.View, s)
 		c.claimHost(s.Hostname, names.all, names.short, g.routes)
 	}
 }
 
-func (c claims) claimHost(host string, domains, short []string, routes *routeList) {
-	name := hostPort(host, c.port)
+func (c claims) claimHost(host string, domains, short []string, routes *virtualhost.List) {
+	name := naming.HostPort(host, c.port)
 	if c.taken(name) {
 		c.rivalled = true
 		return
@@ -159,12 +161,12 @@ func (c claims) claimHost(host string, domains, short []string, routes *routeLis
 		free = slices.Clip(domains) // which the memory keeps anyway
 	}
 	if len(free) > 0 {
-		c.put(virtualHost{name: name, domains: free, routes: []*routeList{routes}})
+		c.put(virtualhost.Draft{Name: name, Domains: free, Routes: []*virtualhost.List{routes}})
 	}
 }
 
-func (p *portHosts) insert(h virtualHost) {
-	at, _ := slices.BinarySearchFunc(p.hosts, h, virtualHost.compare)
+func (p *portHosts) insert(h virtualhost.Draft) {
+	at, _ := slices.BinarySearchFunc(p.hosts, h, virtualhost.Draft.Compare)
 	p.hosts = slices.Insert(p.hosts, at, h)
 }
 
@@ -175,7 +177,7 @@ func (p *portHosts) release(g *routeGroup) {
 		if !found {
 			continue
 		}
-		for _, d := range p.hosts[at].domains {
+		for _, d := range p.hosts[at].Domains {
 			delete(p.domains, strings.ToLower(d))
 		}
 		p.hosts = slices.Delete(p.hosts, at, at+1)
@@ -189,11 +191,11 @@ func (p *portHosts) reroute(before, now *routeGroup) {
 	}
 	for name := range now.names(p.port) {
 		if at, found := p.find(name); found {
-			p.hosts[at].routes = []*routeList{now.routes}
+			p.hosts[at].Routes = []*virtualhost.List{now.routes}
 		}
 	}
 }
 
 func (p *portHosts) find(name string) (at int, found bool) {
-	return slices.BinarySearchFunc(p.hosts, virtualHost{name: name}, virtualHost.compare)
+	return slices.BinarySearchFunc(p.hosts, virtualhost.Draft{Name: name}, virtualhost.Draft.Compare)
 }

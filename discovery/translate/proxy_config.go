@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -11,6 +12,8 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 type (
@@ -19,15 +22,10 @@ type (
 	slashesAction      = meshconfig.ProxyConfig_ConnectionSettings_PathWithEscapedSlashesAction
 )
 
-// proxyConfig is the configuration that the proxy was started with, if it has one of its own, else that of the mesh.
-func (v view) proxyConfig() *meshconfig.ProxyConfig {
-	return orElse(v.proxy.Config, v.config.GetDefaultConfig())
-}
-
-// connectionSettings are limits and timeouts of connections to the proxy; nil where nothing is said.
-func (v view) connectionSettings() *connectionSettings {
-	settings := orElse(v.proxyConfig().GetConnectionSettings(), v.config.GetDefaultConfig().GetConnectionSettings())
-	if settings.GetProfile() != meshconfig.ProxyConfig_ConnectionSettings_EDGE || v.proxy.Type != mesh.Router {
+// connectionSettingsOf are limits and timeouts of connections to the proxy; nil where nothing is said.
+func connectionSettingsOf(v view.View) *connectionSettings {
+	settings := cmp.Or(v.ProxyConfig().GetConnectionSettings(), v.Config.GetDefaultConfig().GetConnectionSettings())
+	if settings.GetProfile() != meshconfig.ProxyConfig_ConnectionSettings_EDGE || v.Proxy.Type != mesh.Router {
 		return settings
 	}
 	out := proto.CloneOf(settings)
@@ -37,15 +35,15 @@ func (v view) connectionSettings() *connectionSettings {
 
 // hardenEdge fills in what Envoy's authors advise for proxies that strangers connect to.
 func hardenEdge(s *connectionSettings) {
-	s.ListenerPerConnectionBufferLimitBytes = orElse(s.GetListenerPerConnectionBufferLimitBytes(), wrapperspb.Int32(32<<10))
-	s.HttpIdleTimeout = orElse(s.GetHttpIdleTimeout(), durationpb.New(time.Hour))
-	s.HttpStreamIdleTimeout = orElse(s.GetHttpStreamIdleTimeout(), durationpb.New(5*time.Minute))
-	s.HttpRequestTimeout = orElse(s.GetHttpRequestTimeout(), durationpb.New(5*time.Minute))
-	s.HttpRequestHeadersTimeout = orElse(s.GetHttpRequestHeadersTimeout(), durationpb.New(time.Minute))
-	s.HttpMaxConcurrentStreams = orElse(s.GetHttpMaxConcurrentStreams(), wrapperspb.Int32(100))
-	s.Http2InitialStreamWindowSize = orElse(s.GetHttp2InitialStreamWindowSize(), wrapperspb.Int32(64<<10))
-	s.Http2InitialConnectionWindowSize = orElse(s.GetHttp2InitialConnectionWindowSize(), wrapperspb.Int32(1<<20))
-	s.HttpMergeSlashes = orElse(s.GetHttpMergeSlashes(), wrapperspb.Bool(true))
+	s.ListenerPerConnectionBufferLimitBytes = cmp.Or(s.GetListenerPerConnectionBufferLimitBytes(), wrapperspb.Int32(32<<10))
+	s.HttpIdleTimeout = cmp.Or(s.GetHttpIdleTimeout(), durationpb.New(time.Hour))
+	s.HttpStreamIdleTimeout = cmp.Or(s.GetHttpStreamIdleTimeout(), durationpb.New(5*time.Minute))
+	s.HttpRequestTimeout = cmp.Or(s.GetHttpRequestTimeout(), durationpb.New(5*time.Minute))
+	s.HttpRequestHeadersTimeout = cmp.Or(s.GetHttpRequestHeadersTimeout(), durationpb.New(time.Minute))
+	s.HttpMaxConcurrentStreams = cmp.Or(s.GetHttpMaxConcurrentStreams(), wrapperspb.Int32(100))
+	s.Http2InitialStreamWindowSize = cmp.Or(s.GetHttp2InitialStreamWindowSize(), wrapperspb.Int32(64<<10))
+	s.Http2InitialConnectionWindowSize = cmp.Or(s.GetHttp2InitialConnectionWindowSize(), wrapperspb.Int32(1<<20))
+	s.HttpMergeSlashes = cmp.Or(s.GetHttpMergeSlashes(), wrapperspb.Bool(true))
 	if s.GetHttpHeadersWithUnderscoresAction() == meshconfig.ProxyConfig_ConnectionSettings_HEADERS_WITH_UNDERSCORES_UNSPECIFIED {
 		s.HttpHeadersWithUnderscoresAction = meshconfig.ProxyConfig_ConnectionSettings_HEADERS_WITH_UNDERSCORES_REJECT_REQUEST
 	}
@@ -59,7 +57,7 @@ func applyConnectionSettings(m *hcmv3.HttpConnectionManager, s *connectionSettin
 	if s == nil {
 		return
 	}
-	m.StreamIdleTimeout = orElse(s.GetHttpStreamIdleTimeout(), m.GetStreamIdleTimeout())
+	m.StreamIdleTimeout = cmp.Or(s.GetHttpStreamIdleTimeout(), m.GetStreamIdleTimeout())
 	m.RequestTimeout = s.GetHttpRequestTimeout()
 	m.RequestHeadersTimeout = s.GetHttpRequestHeadersTimeout()
 	m.DrainTimeout = s.GetHttpDrainTimeout()
@@ -78,8 +76,8 @@ func applyCommonSettings(m *hcmv3.HttpConnectionManager, s *connectionSettings) 
 	if !said && s.GetHttpIdleTimeout() == nil && s.GetHttpMaxConnectionDuration() == nil && s.GetHttpMaxStreamDuration() == nil {
 		return
 	}
-	common := orElse(m.GetCommonHttpProtocolOptions(), &corev3.HttpProtocolOptions{})
-	common.IdleTimeout = orElse(s.GetHttpIdleTimeout(), common.GetIdleTimeout())
+	common := cmp.Or(m.GetCommonHttpProtocolOptions(), &corev3.HttpProtocolOptions{})
+	common.IdleTimeout = cmp.Or(s.GetHttpIdleTimeout(), common.GetIdleTimeout())
 	common.MaxConnectionDuration = s.GetHttpMaxConnectionDuration()
 	common.MaxStreamDuration = s.GetHttpMaxStreamDuration()
 	common.HeadersWithUnderscoresAction = action
@@ -90,19 +88,11 @@ func applyHTTP2Settings(m *hcmv3.HttpConnectionManager, s *connectionSettings) {
 	if s.GetHttpMaxConcurrentStreams() == nil && s.GetHttp2InitialStreamWindowSize() == nil && s.GetHttp2InitialConnectionWindowSize() == nil {
 		return
 	}
-	http2 := orElse(m.GetHttp2ProtocolOptions(), &corev3.Http2ProtocolOptions{})
-	http2.MaxConcurrentStreams = orElse(natural(s.GetHttpMaxConcurrentStreams()), http2.GetMaxConcurrentStreams())
-	http2.InitialStreamWindowSize = orElse(natural(s.GetHttp2InitialStreamWindowSize()), http2.GetInitialStreamWindowSize())
-	http2.InitialConnectionWindowSize = orElse(natural(s.GetHttp2InitialConnectionWindowSize()), http2.GetInitialConnectionWindowSize())
+	http2 := cmp.Or(m.GetHttp2ProtocolOptions(), &corev3.Http2ProtocolOptions{})
+	http2.MaxConcurrentStreams = cmp.Or(message.Natural(s.GetHttpMaxConcurrentStreams()), http2.GetMaxConcurrentStreams())
+	http2.InitialStreamWindowSize = cmp.Or(message.Natural(s.GetHttp2InitialStreamWindowSize()), http2.GetInitialStreamWindowSize())
+	http2.InitialConnectionWindowSize = cmp.Or(message.Natural(s.GetHttp2InitialConnectionWindowSize()), http2.GetInitialConnectionWindowSize())
 	m.Http2ProtocolOptions = http2
-}
-
-// natural is a number as Envoy has it; a negative one is no number.
-func natural(n *wrapperspb.Int32Value) *wrapperspb.UInt32Value {
-	if n == nil || n.GetValue() < 0 {
-		return nil
-	}
-	return u32(uint32(n.GetValue()))
 }
 
 var underscoresActions = map[underscoresAction]corev3.HttpProtocolOptions_HeadersWithUnderscoresAction{

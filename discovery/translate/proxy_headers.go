@@ -6,21 +6,24 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // istioEnvoy is what answers name as their server, save those that a sidecar gives its own application.
 const istioEnvoy = "istio-envoy"
 
 // applyHeaders sets which headers of its own the proxy adds to answers and requests.
-func (v view) applyHeaders(m *hcmv3.HttpConnectionManager) {
-	headers := v.proxyConfig().GetProxyHeaders()
+func applyHeaders(v view.View, m *hcmv3.HttpConnectionManager) {
+	headers := v.ProxyConfig().GetProxyHeaders()
 	if headers.GetServer().GetDisabled().GetValue() {
 		m.ServerHeaderTransformation = hcmv3.HttpConnectionManager_PASS_THROUGH
 	} else {
 		m.ServerName = headers.GetServer().GetValue()
 	}
 	if headers.GetRequestId().GetDisabled().GetValue() {
-		m.GenerateRequestId = no
+		m.GenerateRequestId = message.No
 	}
 	m.AppendXForwardedPort = headers.GetXForwardedPort().GetEnabled().GetValue()
 	if headers.GetEnvoyDebugHeaders().GetDisabled().GetValue() {
@@ -36,8 +39,8 @@ func nameServer(m *hcmv3.HttpConnectionManager) {
 }
 
 // describeClients tells the local application of the certificates that clients showed. For routers the topology says that.
-func (v view) describeClients(m *hcmv3.HttpConnectionManager) {
-	headers := v.proxyConfig().GetProxyHeaders()
+func describeClients(v view.View, m *hcmv3.HttpConnectionManager) {
+	headers := v.ProxyConfig().GetProxyHeaders()
 	m.ForwardClientCertDetails = hcmv3.HttpConnectionManager_APPEND_FORWARD
 	if how, said := forwardings[headers.GetForwardedClientCert()]; said {
 		m.ForwardClientCertDetails = how
@@ -51,16 +54,6 @@ func (v view) describeClients(m *hcmv3.HttpConnectionManager) {
 }
 
 func unlessFalse(b *wrapperspb.BoolValue) bool { return b == nil || b.GetValue() }
-
-// countsAttempts tells whether requests say which try they are.
-func (v view) countsAttempts() bool {
-	return !v.proxyConfig().GetProxyHeaders().GetAttemptCount().GetDisabled().GetValue()
-}
-
-// keepsHost tells whether a request whose host is rewritten says what it was.
-func (v view) keepsHost() bool {
-	return v.proxyConfig().GetProxyHeaders().GetXForwardedHost().GetEnabled().GetValue()
-}
 
 var forwardings = map[meshconfig.ForwardClientCertDetails]hcmv3.HttpConnectionManager_ForwardClientCertDetails{
 	meshconfig.ForwardClientCertDetails_SANITIZE:            hcmv3.HttpConnectionManager_SANITIZE,

@@ -4,6 +4,8 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	proxyprotocolv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/proxy_protocol/v3"
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
 )
 
 // announceClient begins each connection with a PROXY header, which tells the server who the client is. It goes before TLS.
@@ -29,7 +31,7 @@ func announceClient(d *draft, settings *networking.TrafficPolicy_ProxyProtocol) 
 func behindHeader(version corev3.ProxyProtocolConfig_Version, inner *corev3.TransportSocket) *corev3.TransportSocket {
 	return &corev3.TransportSocket{
 		Name: "envoy.transport_sockets.upstream_proxy_protocol",
-		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: pack(&proxyprotocolv3.ProxyProtocolUpstreamTransport{
+		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: message.Pack(&proxyprotocolv3.ProxyProtocolUpstreamTransport{
 			Config: &corev3.ProxyProtocolConfig{Version: version}, TransportSocket: inner,
 		})},
 	}

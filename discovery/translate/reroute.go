@@ -2,25 +2,26 @@ package translate
 
 import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
 
 // Rerouting is what a change of rules and services comes to for the virtual hosts of a proxy's divisions.
 type Rerouting struct {
-	Hosts []Host   // those that have come, or have other routes
-	Gone  []string // the names of those that have gone
+	Hosts []virtualhost.Host // those that have come, or have other routes
+	Gone  []string           // the names of those that have gone
 }
 
 // Rerouted are the virtual hosts that differ, for a proxy whose divisions were made with the memory when it saw the scope before, and which listens
 // as it did: so the most frequent changes, of a rule and of a service, cost what they change. Changed are the hosts that have another service,
 // or another policy. It reports false where more may have changed; then all divisions have to be made.
 func (s View) Rerouted(m *Memory, before *mesh.Scope, since *mesh.ScopeChange, changed map[string]bool) (out Rerouting, ok bool) {
-	if m.mixed || !s.sidecar() {
+	if m.mixed || !s.Sidecar() {
 		return out, false
 	}
 	s.memory = m
-	for i, egress := range s.scope.Egress {
+	for i, egress := range s.View.Scope.Egress {
 		edit := egressEdit{
-			view: s.view, before: before, egress: egress, changed: changed,
+			recalling: s.recalling, before: before, egress: egress, changed: changed,
 			services: since.Egress[i].Services, rules: since.Egress[i].VirtualServices,
 		}
 		for at, p := range m.now.ports {
@@ -38,7 +39,7 @@ func (s View) Rerouted(m *Memory, before *mesh.Scope, since *mesh.ScopeChange, c
 
 // egressEdit is what has changed of an egress listener.
 type egressEdit struct {
-	view
+	recalling
 
 	before   *mesh.Scope
 	egress   *mesh.Egress

@@ -5,6 +5,10 @@ import (
 	"slices"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/route"
+	"github.com/pgmesh/pgmesh/discovery/translate/scoped"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
+	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
 
 // boundRules are the rules that the routes of a router's servers were made from.
@@ -26,10 +30,10 @@ type boundRule struct {
 }
 
 // bound finds the rules of a route configuration.
-func (v view) bound(configuration string) *boundRules {
-	b := &boundRules{servers: v.mesh.Frontend(v.proxy).Routes[configuration], scoped: v.scopes(configuration)}
+func bound(v view.View, configuration string) *boundRules {
+	b := &boundRules{servers: v.Mesh.Frontend(v.Proxy).Routes[configuration], scoped: scoped.On(v, configuration)}
 	for _, s := range b.servers {
-		b.rules = append(b.rules, v.mesh.VirtualServicesOf(s.Gateway, v.proxy.Namespace))
+		b.rules = append(b.rules, v.Mesh.VirtualServicesOf(s.Gateway, v.Proxy.Namespace))
 	}
 	return b
 }
@@ -56,8 +60,8 @@ func (b *boundRules) sort() {
 
 // ByHost are the routes of some hosts, in both forms. The names are the same.
 type ByHost struct {
-	Scopes []Scoped
-	Hosts  []Host
+	Scopes []scoped.Route
+	Hosts  []virtualhost.Host
 	Gone   []string
 }
 
@@ -66,8 +70,8 @@ type ByHost struct {
 // It reports false where more may have changed; then all divisions have to be made.
 func (s View) ReroutedByHost(m *Memory) (changed ByHost, ok bool) {
 	s.memory = m
-	names := s.routeNames()
-	if s.sidecar() || len(names) != len(m.bound) {
+	names := route.Names(s.View)
+	if s.Sidecar() || len(names) != len(m.bound) {
 		return changed, false
 	}
 	now, touched := map[string]*boundRules{}, map[string]map[string]bool{}
@@ -77,18 +81,18 @@ func (s View) ReroutedByHost(m *Memory) (changed ByHost, ok bool) {
 			return changed, false
 		}
 		before.sort()
-		now[name] = s.bound(name)
+		now[name] = bound(s.View, name)
 		if touched[name], ok = now[name].hostsAfter(before); !ok {
 			return changed, false
 		}
 	}
 	for _, name := range names {
-		now[name].follow(s.view, m.bound[name])
+		now[name].follow(s.recalling, m.bound[name])
 		for host := range touched[name] {
-			one := Scoped{base: s.configuration(name), host: host, countsAttempts: s.countsAttempts()}
-			if h, there := now[name].virtualHost(s.view, host); there {
-				one.hosts = []virtualHost{h}
-				changed.Scopes, changed.Hosts = append(changed.Scopes, one), append(changed.Hosts, one.asHost())
+			one := scoped.Route{Base: route.Configuration(s.View, name), Host: host, CountsAttempts: s.CountsAttempts()}
+			if h, there := now[name].virtualHost(s.recalling, host); there {
+				one.Hosts = []virtualhost.Draft{h}
+				changed.Scopes, changed.Hosts = append(changed.Scopes, one), append(changed.Hosts, one.AsHost())
 			} else {
 				changed.Gone = append(changed.Gone, one.Name())
 			}
@@ -112,7 +116,7 @@ func (b *boundRules) hostsAfter(before *boundRules) (hosts map[string]bool, ok b
 		b.went, b.came = append(b.went, boundTo(i, went)...), append(b.came, boundTo(i, came)...)
 		for _, rule := range slices.Concat(went, came) {
 			for _, name := range s.HostsFor(rule) {
-				if before.byHost == nil || !isScoped(name) {
+				if before.byHost == nil || !scoped.IsExact(name) {
 					return nil, false
 				}
 				hosts[name] = true
@@ -164,11 +168,11 @@ func boundTo(server int, rules []*mesh.VirtualService) (out []boundRule) {
 }
 
 // follow takes over which rules are for which hosts, with what has changed of that, and has the memory forget what no rule makes any more.
-func (b *boundRules) follow(v view, before *boundRules) {
+func (b *boundRules) follow(v recalling, before *boundRules) {
 	b.byHost, b.sorted = before.byHost, before.sorted
 	for _, gone := range b.went {
 		s := b.servers[gone.server]
-		delete(v.memory.now.ruled, v.onServer(s, gone.rule).key())
+		delete(v.memory.now.ruled, keyOf(onServer(v.View, s, gone.rule)))
 		for _, host := range s.HostsFor(gone.rule) {
 			b.byHost[host] = slices.DeleteFunc(b.byHost[host], func(r boundRule) bool { return r == gone })
 			if len(b.byHost[host]) == 0 {
@@ -191,8 +195,8 @@ func (b *boundRules) follow(v view, before *boundRules) {
 func (b *boundRules) place(r boundRule) int { return slices.Index(b.rules[r.server], r.rule) }
 
 // virtualHost is that of a host, false if no rule has routes for it.
-func (b *boundRules) virtualHost(v view, host string) (out virtualHost, there bool) {
-	one := &gatewayHosts{view: v, byName: map[string]*virtualHost{}}
+func (b *boundRules) virtualHost(v recalling, host string) (out virtualhost.Draft, there bool) {
+	one := &gatewayHosts{recalling: v, byName: map[string]*virtualhost.Draft{}}
 	for _, bound := range b.byHost[host] {
 		one.bind(b.servers[bound.server], bound.rule, []string{host})
 	}

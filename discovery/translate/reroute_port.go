@@ -5,6 +5,9 @@ import (
 	"slices"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/route"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // portEdit is what becomes of the virtual hosts of one port.
@@ -85,7 +88,7 @@ func (p *portEdit) forgetRule(vs *mesh.VirtualService) (*ruledGroup, bool) {
 		return nil, false
 	}
 	delete(p.ruled, vs)
-	delete(p.memory.now.ruled, routeContext{view: p.view, vs: vs, port: p.port, gateways: onSidecars}.key())
+	delete(p.memory.now.ruled, keyOf(route.Context{View: p.View, Rule: vs, Port: p.port, Gateways: view.OnSidecars}))
 	return known, true
 }
 
@@ -180,7 +183,7 @@ func (p *portEdit) directBefore(host string) *routeGroup {
 	if was == nil {
 		return nil
 	}
-	delete(p.memory.now.direct, directKey{was.Shape, p.port, p.before.DestinationRule(p.proxy, host)})
+	delete(p.memory.now.direct, directKey{was.Shape, p.port, p.before.DestinationRule(p.Proxy, host)})
 	if was.Shape != shapeOf(now) {
 		delete(p.memory.now.domains, was.Shape)
 	}
@@ -196,7 +199,7 @@ func (p *portEdit) direct(host string) *routeGroup {
 	if s == nil || p.routed[host] || !s.Port(p.port).Protocol.HasRoutes() {
 		return nil
 	}
-	return &routeGroup{services: []*mesh.Service{s}, routes: p.memory.direct(p.view, s, p.port)}
+	return &routeGroup{services: []*mesh.Service{s}, routes: p.memory.direct(p.View, s, p.port)}
 }
 
 // apply gives hosts that stay their routes, lets go of those that go, and has those claimed that come.
@@ -219,7 +222,7 @@ func (p *portEdit) apply() bool {
 		return false
 	}
 	for i := range come {
-		c.claim(p.view, &come[i])
+		c.claim(p.recalling, &come[i])
 		for name := range come[i].names(p.port) {
 			p.names[name] = true
 		}
@@ -240,7 +243,7 @@ func (p *portEdit) rerouteNamed(g groupEdit) {
 // releaseNamed reports false if one of the hosts takes all requests: where none does, another is made that does.
 func (p *portEdit) releaseNamed(g *routeGroup) bool {
 	for name := range g.names(p.port) {
-		if at, found := p.find(name); found && p.hosts[at].takesAll() {
+		if at, found := p.find(name); found && p.hosts[at].TakesAll() {
 			return false
 		}
 		p.names[name] = false
@@ -251,10 +254,10 @@ func (p *portEdit) releaseNamed(g *routeGroup) bool {
 
 // tell tells what has become of the virtual hosts. It reports false if one takes all requests now.
 func (p *portEdit) tell(out *Rerouting) bool {
-	configuration := number(p.port)
+	configuration := naming.Number(p.port)
 	for name, stays := range p.names {
 		if !stays {
-			out.Gone = append(out.Gone, HostName(configuration, name))
+			out.Gone = append(out.Gone, naming.Host(configuration, name))
 			continue
 		}
 		at, found := p.find(name)
@@ -262,11 +265,10 @@ func (p *portEdit) tell(out *Rerouting) bool {
 			return false
 		}
 		h := p.hosts[at]
-		if h.takesAll() {
+		if h.TakesAll() {
 			return false
 		}
-		h.name = HostName(configuration, h.name)
-		out.Hosts = append(out.Hosts, Host{h, p.countsAttempts()})
+		out.Hosts = append(out.Hosts, h.In(configuration, p.CountsAttempts()))
 	}
 	return true
 }

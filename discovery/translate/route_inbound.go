@@ -4,15 +4,18 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/route"
 )
 
 // routes sends every request to the application. The listener carries them itself: they change only with it.
 func (in inboundPort) routes() *routev3.RouteConfiguration {
 	return &routev3.RouteConfiguration{
 		Name:             in.cluster,
-		ValidateClusters: no,
+		ValidateClusters: message.No,
 		VirtualHosts: []*routev3.VirtualHost{{
-			Name:    "inbound|http|" + number(in.number),
+			Name:    "inbound|http|" + naming.Number(in.number),
 			Domains: []string{"*"},
 			Routes:  []*routev3.Route{in.route()},
 		}},
@@ -22,18 +25,18 @@ func (in inboundPort) routes() *routev3.RouteConfiguration {
 func (in inboundPort) route() *routev3.Route {
 	action := &routev3.RouteAction{
 		ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: in.cluster},
-		Timeout:          noDuration,
+		Timeout:          message.NoDuration,
 		MaxStreamDuration: &routev3.RouteAction_MaxStreamDuration{
-			MaxStreamDuration: noDuration, GrpcTimeoutHeaderMax: noDuration,
+			MaxStreamDuration: message.NoDuration, GrpcTimeoutHeaderMax: message.NoDuration,
 		},
 	}
 	if in.protocol != mesh.ProtocolGRPC && in.protocol != mesh.ProtocolGRPCWeb {
-		action.RetryPolicy = inboundRetries(in.config.GetDefaultInboundHttpRetryPolicy())
+		action.RetryPolicy = route.InboundRetries(in.Config.GetDefaultInboundHttpRetryPolicy())
 	}
 	return &routev3.Route{
-		Name:      defaultRoute,
-		Match:     anyRequest(),
-		Decorator: &routev3.Decorator{Operation: in.service + ":" + number(in.number) + "/*"},
+		Name:      route.DefaultName,
+		Match:     message.AnyRequest(),
+		Decorator: &routev3.Decorator{Operation: in.service + ":" + naming.Number(in.number) + "/*"},
 		Action:    &routev3.Route_Route{Route: action},
 	}
 }

@@ -7,22 +7,22 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/route"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
+	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
-
-// routeList is a list of routes that several virtual hosts may have. It is the same one for as long as what it was made from is.
-type routeList struct{ routes []*routev3.Route }
 
 // RouteLists are the lists of routes that were made for proxies of the same traits in the same surroundings, and that one of their memories
 // has still. Those who see the same of what a list is made from share it: of thousands of rules there is one, however many see them.
 type RouteLists struct {
 	ruled  map[ruledKey][]weak.Pointer[ruledRoutes]
-	direct map[directKey]weak.Pointer[routeList]
+	direct map[directKey]weak.Pointer[virtualhost.List]
 	sweep  int // how many there may be before those that nobody has any more are forgotten
 }
 
 // NewRouteLists returns none.
 func NewRouteLists() *RouteLists {
-	return &RouteLists{ruled: map[ruledKey][]weak.Pointer[ruledRoutes]{}, direct: map[directKey]weak.Pointer[routeList]{}}
+	return &RouteLists{ruled: map[ruledKey][]weak.Pointer[ruledRoutes]{}, direct: map[directKey]weak.Pointer[virtualhost.List]{}}
 }
 
 // ruledKey is whose routes a rule makes where.
@@ -34,12 +34,12 @@ type ruledKey struct {
 	source  string // the namespace of the proxies, where the rule asks for it
 }
 
-func (c routeContext) key() ruledKey {
-	key := ruledKey{vs: c.vs, port: c.port, gateway: c.gateways[0], tls: c.tls}
-	for _, in := range c.vs.Spec.GetHttp() {
+func keyOf(c route.Context) ruledKey {
+	key := ruledKey{vs: c.Rule, port: c.Port, gateway: c.Gateways[0], tls: c.TLS}
+	for _, in := range c.Rule.Spec.GetHttp() {
 		for _, match := range in.GetMatch() {
 			if match.GetSourceNamespace() != "" {
-				key.source = c.proxy.Namespace
+				key.source = c.Proxy.Namespace
 			}
 		}
 	}
@@ -50,18 +50,18 @@ func (c routeContext) key() ruledKey {
 type ruledRoutes struct {
 	hosts []string // that it sends requests to
 	from  []destination
-	list  *routeList
+	list  *virtualhost.List
 }
 
 // ofRule are the routes of a rule that sends requests to hosts.
-func (l *RouteLists) ofRule(c routeContext, key ruledKey, hosts []string, from []destination) *ruledRoutes {
+func (l *RouteLists) ofRule(c route.Context, key ruledKey, hosts []string, from []destination) *ruledRoutes {
 	for _, p := range l.ruled[key] {
 		if known := p.Value(); known != nil && slices.Equal(known.from, from) {
 			return known
 		}
 	}
 	l.forget()
-	made := &ruledRoutes{hosts: hosts, from: from, list: &routeList{c.routes()}}
+	made := &ruledRoutes{hosts: hosts, from: from, list: &virtualhost.List{Routes: c.Routes()}}
 	l.ruled[key] = append(l.ruled[key], weak.Make(made))
 	return made
 }
@@ -74,12 +74,12 @@ type directKey struct {
 }
 
 // toService is the route to a service that no rule routes.
-func (l *RouteLists) toService(v view, key directKey, s *mesh.Service) *routeList {
+func (l *RouteLists) toService(v view.View, key directKey, s *mesh.Service) *virtualhost.List {
 	if known := l.direct[key].Value(); known != nil {
 		return known
 	}
 	l.forget()
-	made := &routeList{[]*routev3.Route{v.defaultRoute(s, key.port)}}
+	made := &virtualhost.List{Routes: []*routev3.Route{route.Default(v, s, key.port)}}
 	l.direct[key] = weak.Make(made)
 	return made
 }

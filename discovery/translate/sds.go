@@ -6,6 +6,8 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 
+	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/identity/agentsecret"
 )
 
@@ -28,9 +30,9 @@ func agentSecret(name string) *tlsv3.SdsSecretConfig {
 
 // serverCredential is what a server of a Gateway or a Sidecar shows, or checks clients by. What begins with sds:// comes from the service
 // that the mesh names for that, under the rest of its name; where it names none, it is a secret of the mesh.
-func (v view) serverCredential(name string) *tlsv3.SdsSecretConfig {
+func serverCredential(v view.View, name string) *tlsv3.SdsSecretConfig {
 	rest, external := strings.CutPrefix(name, externalPrefix)
-	server := v.mesh.SecretServer()
+	server := v.Mesh.SecretServer()
 	if !external || server.Host == "" {
 		return credential(name)
 	}
@@ -38,7 +40,7 @@ func (v view) serverCredential(name string) *tlsv3.SdsSecretConfig {
 		ConfigSourceSpecifier: &corev3.ConfigSource_ApiConfigSource{ApiConfigSource: &corev3.ApiConfigSource{
 			ApiType: corev3.ApiConfigSource_GRPC, TransportApiVersion: corev3.ApiVersion_V3, SetNodeOnFirstMessageOnly: true,
 			GrpcServices: []*corev3.GrpcService{{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{
-				ClusterName: ClusterName(server.Port, "", server.Host), Authority: server.Host,
+				ClusterName: naming.Cluster(server.Port, "", server.Host), Authority: server.Host,
 			}}}},
 		}},
 		ResourceApiVersion: corev3.ApiVersion_V3,

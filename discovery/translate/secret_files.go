@@ -9,14 +9,16 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // fileSecrets are the secrets that name files of the proxy's machine: certificates with their keys, and roots. They hold
 // paths and nothing else. Envoy reads the files, and reads them again when something is moved into their folder; where
 // they are missing, only what needs them waits.
-func (v view) fileSecrets() []*tlsv3.Secret {
+func fileSecrets(v view.View) []*tlsv3.Secret {
 	found := map[string]*tlsv3.Secret{}
-	for _, settings := range v.servedTLS() {
+	for _, settings := range servedTLS(v) {
 		for _, secret := range serverFiles(settings) {
 			found[secret.GetName()] = secret
 		}
@@ -25,18 +27,18 @@ func (v view) fileSecrets() []*tlsv3.Secret {
 }
 
 // servedTLS are the servers whose TLS ends at the proxy: those of a router's Gateways, or of a sidecar's own Sidecar.
-func (v view) servedTLS() []*networking.ServerTLSSettings {
+func servedTLS(v view.View) []*networking.ServerTLSSettings {
 	var out []*networking.ServerTLSSettings
-	if v.sidecar() && !v.proxy.Identity.FromAgent {
-		out = append(out, filesOf(v.proxy.Identity.Server))
+	if v.Sidecar() && !v.Proxy.Identity.FromAgent {
+		out = append(out, filesOf(v.Proxy.Identity.Server))
 	}
-	for _, ingress := range v.scope.SidecarSpec.GetIngress() {
+	for _, ingress := range v.Scope.SidecarSpec.GetIngress() {
 		out = append(out, ingress.GetTls())
 	}
-	if v.sidecar() {
+	if v.Sidecar() {
 		return out
 	}
-	for _, s := range v.mesh.Frontend(v.proxy).Servers {
+	for _, s := range v.Mesh.Frontend(v.Proxy).Servers {
 		if s.EndsTLS() {
 			out = append(out, s.Spec.GetTls())
 		}
@@ -62,14 +64,14 @@ func serverFiles(settings *networking.ServerTLSSettings) []*tlsv3.Secret {
 		out = append(out, &tlsv3.Secret{
 			Name: certificateName(pair),
 			Type: &tlsv3.Secret_TlsCertificate{TlsCertificate: &tlsv3.TlsCertificate{
-				CertificateChain: file(pair.GetServerCertificate()), PrivateKey: file(pair.GetPrivateKey()),
+				CertificateChain: message.File(pair.GetServerCertificate()), PrivateKey: message.File(pair.GetPrivateKey()),
 			}},
 		})
 	}
 	if roots := settings.GetCaCertificates(); roots != "" && checksClients(settings) {
 		out = append(out, &tlsv3.Secret{
 			Name: rootsName(roots),
-			Type: &tlsv3.Secret_ValidationContext{ValidationContext: &tlsv3.CertificateValidationContext{TrustedCa: file(roots)}},
+			Type: &tlsv3.Secret_ValidationContext{ValidationContext: &tlsv3.CertificateValidationContext{TrustedCa: message.File(roots)}},
 		})
 	}
 	return out

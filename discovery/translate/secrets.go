@@ -4,10 +4,10 @@ import (
 	"slices"
 	"strings"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
 )
 
 // Secrets are those that a proxy may ask for: those of the mesh that it may see, and those that name files of its machine.
@@ -15,7 +15,7 @@ func Secrets(m *mesh.Mesh, p *mesh.Proxy) []*tlsv3.Secret { return ViewOf(m, p).
 
 // Secrets are in the order of their names. Those of the mesh have what they stand for in them, those of files have paths alone.
 func (s View) Secrets() []*tlsv3.Secret {
-	out := append(meshSecrets(s.mesh, s.proxy), s.fileSecrets()...)
+	out := append(meshSecrets(s.Mesh, s.Proxy), fileSecrets(s.View)...)
 	slices.SortFunc(out, func(a, b *tlsv3.Secret) int { return strings.Compare(a.GetName(), b.GetName()) })
 	return out
 }
@@ -71,20 +71,12 @@ const ofGatewayAPI = "kubernetes-gateway://"
 
 func certificateSecret(name string, s *mesh.Secret) *tlsv3.Secret {
 	return &tlsv3.Secret{Name: name, Type: &tlsv3.Secret_TlsCertificate{TlsCertificate: &tlsv3.TlsCertificate{
-		CertificateChain: inline(s.Pair.Chain), PrivateKey: inline(s.Pair.Key), OcspStaple: inline(s.Pair.Staple),
+		CertificateChain: message.Bytes(s.Pair.Chain), PrivateKey: message.Bytes(s.Pair.Key), OcspStaple: message.Bytes(s.Pair.Staple),
 	}}}
 }
 
 func trustSecret(name string, s *mesh.Secret) *tlsv3.Secret {
 	return &tlsv3.Secret{Name: name, Type: &tlsv3.Secret_ValidationContext{ValidationContext: &tlsv3.CertificateValidationContext{
-		TrustedCa: inline(s.Trust.Authorities), Crl: inline(s.Trust.Revoked),
+		TrustedCa: message.Bytes(s.Trust.Authorities), Crl: message.Bytes(s.Trust.Revoked),
 	}}}
-}
-
-// inline is nil for nothing.
-func inline(content []byte) *corev3.DataSource {
-	if len(content) == 0 {
-		return nil
-	}
-	return &corev3.DataSource{Specifier: &corev3.DataSource_InlineBytes{InlineBytes: content}}
 }

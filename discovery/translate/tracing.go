@@ -10,23 +10,26 @@ import (
 	tracingv3 "github.com/envoyproxy/go-control-plane/envoy/type/tracing/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // defaultSampling is the percentage of requests that are traced where nobody says otherwise, as by Istio.
 const defaultSampling = 1
 
 // tracing says which requests are traced, and with what tags. Where to is said in the bootstrap of the proxy; without that nothing is traced.
-func (v view) tracing() *hcmv3.HttpConnectionManager_Tracing {
-	if !v.config.GetEnableTracing() {
+func tracing(v view.View) *hcmv3.HttpConnectionManager_Tracing {
+	if !v.Config.GetEnableTracing() {
 		return nil
 	}
-	settings := v.proxyConfig().GetTracing()
+	settings := v.ProxyConfig().GetTracing()
 	return &hcmv3.HttpConnectionManager_Tracing{
 		ClientSampling:   &typev3.Percent{Value: 100},
 		OverallSampling:  &typev3.Percent{Value: 100},
 		RandomSampling:   &typev3.Percent{Value: sampling(settings)},
-		CustomTags:       v.traceTags(settings),
-		MaxPathTagLength: positive(settings.GetMaxPathTagLength()),
+		CustomTags:       traceTags(v, settings),
+		MaxPathTagLength: message.Positive(settings.GetMaxPathTagLength()),
 	}
 }
 
@@ -40,10 +43,10 @@ func sampling(settings *meshconfig.Tracing) float64 {
 }
 
 // traceTags are sorted by their names.
-func (v view) traceTags(settings *meshconfig.Tracing) []*tracingv3.CustomTag {
+func traceTags(v view.View, settings *meshconfig.Tracing) []*tracingv3.CustomTag {
 	var tags []*tracingv3.CustomTag
 	if settings.GetEnableIstioTags() == nil || settings.GetEnableIstioTags().GetValue() {
-		tags = append(v.workloadTags(), dryRunTags...)
+		tags = append(workloadTags(v), dryRunTags...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(settings.GetCustomTags())) {
 		if tag := customTag(name, settings.GetCustomTags()[name]); tag != nil {
@@ -55,13 +58,13 @@ func (v view) traceTags(settings *meshconfig.Tracing) []*tracingv3.CustomTag {
 }
 
 // workloadTags tell which workload a span is of.
-func (v view) workloadTags() []*tracingv3.CustomTag {
+func workloadTags(v view.View) []*tracingv3.CustomTag {
 	return []*tracingv3.CustomTag{
-		literalTag("istio.canonical_revision", v.proxy.CanonicalRevision()),
-		literalTag("istio.canonical_service", v.proxy.CanonicalName()),
-		literalTag("istio.mesh_id", cmp.Or(v.proxy.MeshID, "unknown")),
-		literalTag("istio.namespace", cmp.Or(v.proxy.Namespace, "default")),
-		literalTag("istio.cluster_id", cmp.Or(v.proxy.Cluster, "unknown")),
+		literalTag("istio.canonical_revision", v.Proxy.CanonicalRevision()),
+		literalTag("istio.canonical_service", v.Proxy.CanonicalName()),
+		literalTag("istio.mesh_id", cmp.Or(v.Proxy.MeshID, "unknown")),
+		literalTag("istio.namespace", cmp.Or(v.Proxy.Namespace, "default")),
+		literalTag("istio.cluster_id", cmp.Or(v.Proxy.Cluster, "unknown")),
 	}
 }
 

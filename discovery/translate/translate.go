@@ -11,41 +11,42 @@ package translate
 import (
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
-	meshconfig "istio.io/api/mesh/v1alpha1"
 
-	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// view is one proxy's view of one mesh: the input of every translation.
-type view struct {
-	mesh   *mesh.Mesh
-	config *meshconfig.MeshConfig
-	proxy  *mesh.Proxy
-	scope  *mesh.Scope
+// recalling is the view of who remembers routes.
+type recalling struct {
+	view.View
 
-	ipv4, ipv6 bool // the families of addresses that the proxy has
+	memory *Memory
+}
 
-	memory *Memory // of routes; nil where none are made
+// filtering is what the filters of a proxy's listeners are made in.
+type filtering struct {
+	view.View
 
-	guard     guard // of listeners
-	certified bool  // the certificates of the clients of a filter chain are checked
+	guard     guard
+	certified bool // the certificates of the clients of a filter chain are checked
 
-	// What every filter of the listeners shares.
+	// What every filter shares.
 	logs  []*accesslogv3.AccessLog
 	trace *hcmv3.HttpConnectionManager_Tracing
 }
 
-func newView(m *mesh.Mesh, p *mesh.Proxy) view {
-	p = m.Known(p)
-	return view{mesh: m, config: m.Config, proxy: p, scope: m.Scope(p), ipv4: p.HasIPv4(), ipv6: p.HasIPv6()}
+// observed has what filters tell of requests and connections.
+func observed(v view.View) filtering {
+	return filtering{View: v, logs: accessLogs(v), trace: tracing(v)}
 }
 
-// observed is the view with what filters tell of requests and connections.
-func (v view) observed() view {
-	v.logs, v.trace = v.accessLogs(), v.tracing()
+// guarded has what the policies for the proxy demand.
+func (v filtering) guarded() filtering {
+	v.guard = guarding(v.View)
 	return v
 }
 
-func (v view) sidecar() bool { return v.proxy.Type == mesh.Sidecar }
-
-func (v view) intercepted() bool { return v.proxy.Interception != mesh.InterceptionNone }
+// certifying is for a chain whose clients' certificates are checked, or are not.
+func (v filtering) certifying(clients bool) filtering {
+	v.certified = clients
+	return v
+}

@@ -1,9 +1,11 @@
 package translate
 
 import (
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // systemRoots is where Debian, and whatever follows it, keeps the certificates that the machine trusts.
@@ -14,14 +16,14 @@ const machineTrust = "system"
 
 // showFiles takes the certificate, and whom to trust, from files on the proxy's machine. An agent that serves secrets reads them, and
 // again when they change; without one Envoy does, when it is given the cluster.
-func (v view) showFiles(common *tlsv3.CommonTlsContext, tls *networking.ClientTLSSettings, names []string) {
+func showFiles(v view.View, common *tlsv3.CommonTlsContext, tls *networking.ClientTLSSettings, names []string) {
 	if tls.GetMode() == networking.ClientTLSSettings_MUTUAL {
-		v.showCertificateFile(common, tls)
+		showCertificateFile(v, common, tls)
 	}
 	switch {
 	case tls.GetInsecureSkipVerify().GetValue():
 		common.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{}
-	case v.proxy.Identity.FromAgent:
+	case v.Proxy.Identity.FromAgent:
 		common.ValidationContextType = combined(agentSecret("file-root:"+rootsFile(tls, machineTrust)), trusting(tls, names, true))
 	default:
 		roots := rootsFile(tls, systemRoots)
@@ -29,18 +31,18 @@ func (v view) showFiles(common *tlsv3.CommonTlsContext, tls *networking.ClientTL
 			roots = systemRoots
 		}
 		context := trusting(tls, names, true)
-		context.TrustedCa = file(roots)
+		context.TrustedCa = message.File(roots)
 		common.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: context}
 	}
 }
 
-func (v view) showCertificateFile(common *tlsv3.CommonTlsContext, tls *networking.ClientTLSSettings) {
-	if v.proxy.Identity.FromAgent {
+func showCertificateFile(v view.View, common *tlsv3.CommonTlsContext, tls *networking.ClientTLSSettings) {
+	if v.Proxy.Identity.FromAgent {
 		name := "file-cert:" + tls.GetClientCertificate() + "~" + tls.GetPrivateKey()
 		common.TlsCertificateSdsSecretConfigs = []*tlsv3.SdsSecretConfig{agentSecret(name)}
 		return
 	}
-	common.TlsCertificates = []*tlsv3.TlsCertificate{{CertificateChain: file(tls.GetClientCertificate()), PrivateKey: file(tls.GetPrivateKey())}}
+	common.TlsCertificates = []*tlsv3.TlsCertificate{{CertificateChain: message.File(tls.GetClientCertificate()), PrivateKey: message.File(tls.GetPrivateKey())}}
 }
 
 func rootsFile(tls *networking.ClientTLSSettings, fallback string) string {
@@ -48,8 +50,4 @@ func rootsFile(tls *networking.ClientTLSSettings, fallback string) string {
 		return roots
 	}
 	return fallback
-}
-
-func file(path string) *corev3.DataSource {
-	return &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: path}}
 }

@@ -7,13 +7,16 @@ import (
 	"google.golang.org/protobuf/proto"
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/identity/agentsecret"
 )
 
 // secure makes a cluster's connections TLS where a rule, or the mesh, asks for it.
-func (v view) secure(d *draft, u upstream) {
-	tls := v.tlsFor(u)
-	context := v.tlsContext(d, u, tls.settings)
+func secure(v view.View, d *draft, u upstream.Upstream) {
+	tls := tlsFor(v, u)
+	context := tlsContext(v, d, u, tls.settings)
 	if context == nil {
 		return
 	}
@@ -28,17 +31,17 @@ func (v view) secure(d *draft, u upstream) {
 func tlsSocket(context proto.Message) *corev3.TransportSocket {
 	return &corev3.TransportSocket{
 		Name:       "envoy.transport_sockets.tls",
-		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: pack(context)},
+		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: message.Pack(context)},
 	}
 }
 
 // tlsContext is nil for plaintext.
-func (v view) tlsContext(d *draft, u upstream, tls *networking.ClientTLSSettings) *tlsv3.UpstreamTlsContext {
+func tlsContext(v view.View, d *draft, u upstream.Upstream, tls *networking.ClientTLSSettings) *tlsv3.UpstreamTlsContext {
 	switch {
 	case tls.GetMode() == networking.ClientTLSSettings_ISTIO_MUTUAL:
-		return v.meshTLSContext(d, tls)
-	case originates(tls.GetMode()) && v.mayUseCredential(tls, u):
-		return v.originatedTLSContext(d, u, tls)
+		return meshTLSContext(v, d, tls)
+	case originates(tls.GetMode()) && mayUseCredential(v, tls, u):
+		return originatedTLSContext(v, d, u, tls)
 	default:
 		return nil
 	}
@@ -46,8 +49,8 @@ func (v view) tlsContext(d *draft, u upstream, tls *networking.ClientTLSSettings
 
 // mayUseCredential is false for a credential that a rule would hand to every client of a service: it is for the gateways and the
 // workloads that the rule selects. Nothing keeps roots alone from anyone.
-func (v view) mayUseCredential(tls *networking.ClientTLSSettings, u upstream) bool {
-	return tls.GetCredentialName() == "" || rootsOnly(tls.GetCredentialName()) || !v.sidecar() || specOf(u.rule).GetWorkloadSelector() != nil
+func mayUseCredential(v view.View, tls *networking.ClientTLSSettings, u upstream.Upstream) bool {
+	return tls.GetCredentialName() == "" || rootsOnly(tls.GetCredentialName()) || !v.Sidecar() || upstream.SpecOf(u.Rule).GetWorkloadSelector() != nil
 }
 
 // originates reports whether connections leave the mesh's own TLS aside for that of the service.
@@ -61,7 +64,7 @@ func tlsVersions() *tlsv3.TlsParameters {
 }
 
 // meshTLSContext proves who the proxy is by its own certificate, and trusts whom the mesh trusts.
-func (v view) meshTLSContext(d *draft, tls *networking.ClientTLSSettings) *tlsv3.UpstreamTlsContext {
+func meshTLSContext(v view.View, d *draft, tls *networking.ClientTLSSettings) *tlsv3.UpstreamTlsContext {
 	if d.dynamic != nil {
 		d.nameServer(tls)
 	}
@@ -76,32 +79,32 @@ func (v view) meshTLSContext(d *draft, tls *networking.ClientTLSSettings) *tlsv3
 			AlpnProtocols:                  protocols,
 			TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{agentSecret(agentsecret.Certificate)},
 			ValidationContextType: combined(agentSecret(agentsecret.Roots), &tlsv3.CertificateValidationContext{
-				MatchSubjectAltNames: oneOf(v.mesh.Trusted(tls.GetSubjectAltNames())), //nolint:staticcheck // its successor tells the sorts of names apart, and a rule does not
+				MatchSubjectAltNames: oneOf(v.Mesh.Trusted(tls.GetSubjectAltNames())), //nolint:staticcheck // its successor tells the sorts of names apart, and a rule does not
 			}),
 		},
 	}
 }
 
 // originatedTLSContext is for services that know nothing of the mesh.
-func (v view) originatedTLSContext(d *draft, u upstream, tls *networking.ClientTLSSettings) *tlsv3.UpstreamTlsContext {
+func originatedTLSContext(v view.View, d *draft, u upstream.Upstream, tls *networking.ClientTLSSettings) *tlsv3.UpstreamTlsContext {
 	if tls.GetMode() == networking.ClientTLSSettings_MUTUAL && tls.GetCredentialName() == "" && (tls.GetClientCertificate() == "" || tls.GetPrivateKey() == "") {
 		return nil // validation refuses it; there is nothing to show
 	}
 	d.nameServer(tls)
 	common := &tlsv3.CommonTlsContext{TlsParams: tlsVersions()}
-	common.TlsParams.EcdhCurves = knownCurves(v.config.GetTlsDefaults().GetEcdhCurves())
-	common.TlsParams.CipherSuites = knownCiphers(v.config.GetTlsDefaults().GetCipherSuites())
+	common.TlsParams.EcdhCurves = knownCurves(v.Config.GetTlsDefaults().GetEcdhCurves())
+	common.TlsParams.CipherSuites = knownCiphers(v.Config.GetTlsDefaults().GetCipherSuites())
 	if d.isHTTP2() {
 		common.AlpnProtocols = []string{"h2"}
 	}
-	names := v.mesh.Trusted(tls.GetSubjectAltNames())
+	names := v.Mesh.Trusted(tls.GetSubjectAltNames())
 	if len(names) == 0 {
-		names = v.mesh.Identities(u.service)
+		names = v.Mesh.Identities(u.Service)
 	}
 	if tls.GetCredentialName() != "" {
 		showCredential(common, tls, names)
 	} else {
-		v.showFiles(common, tls, names)
+		showFiles(v, common, tls, names)
 	}
 	return &tlsv3.UpstreamTlsContext{Sni: tls.GetSni(), CommonTlsContext: common}
 }
@@ -140,7 +143,7 @@ func trusting(tls *networking.ClientTLSSettings, names []string, crl bool) *tlsv
 		MatchSubjectAltNames: oneOf(names), //nolint:staticcheck // as above
 	}
 	if crl && tls.GetCaCrl() != "" {
-		out.Crl = file(tls.GetCaCrl())
+		out.Crl = message.File(tls.GetCaCrl())
 	}
 	return out
 }
@@ -157,7 +160,7 @@ func combined(roots *tlsv3.SdsSecretConfig, more *tlsv3.CertificateValidationCon
 func oneOf(names []string) []*matcherv3.StringMatcher {
 	out := make([]*matcherv3.StringMatcher, len(names))
 	for i, name := range names {
-		out[i] = exactly(name)
+		out[i] = message.Exactly(name)
 	}
 	return out
 }

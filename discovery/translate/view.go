@@ -5,72 +5,53 @@ import (
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // View is one proxy's view of a mesh, for callers that translate it part by part and cache the parts.
-type View struct{ view }
+type View struct{ recalling }
 
 // ViewOf is the view of a proxy.
-func ViewOf(m *mesh.Mesh, p *mesh.Proxy) View { return View{newView(m, p)} }
+func ViewOf(m *mesh.Mesh, p *mesh.Proxy) View { return View{recalling{View: view.Of(m, p)}} }
 
 // Scope is what the proxy may see.
-func (s View) Scope() *mesh.Scope { return s.scope }
-
-// Backend is a service with the rule that a proxy obeys for it, nil if there is none. Its clusters and endpoints are made from those two,
-// the traits of the proxy, and the surroundings: where these are the same, the clusters and endpoints are.
-type Backend struct {
-	Service *mesh.Service
-	Rule    *mesh.DestinationRule
-	// Reach leaves out endpoints that are too near to the proxy.
-	Reach mesh.Reach
-}
+func (s View) Scope() *mesh.Scope { return s.View.Scope }
 
 // Backend is that of a host; without a service if the proxy has no clusters for it.
-func (s View) Backend(host string) Backend {
-	service := s.scope.Service(host)
+func (s View) Backend(host string) upstream.Backend {
+	service := s.View.Scope.Service(host)
 	if service == nil {
-		return Backend{}
+		return upstream.Backend{}
 	}
-	return s.backend(service)
-}
-
-func (v view) backends() []Backend {
-	out := make([]Backend, len(v.scope.Services))
-	for i, service := range v.scope.Services {
-		out[i] = v.backend(service)
-	}
-	return out
-}
-
-func (v view) backend(s *mesh.Service) Backend {
-	return Backend{s, v.scope.DestinationRule(v.proxy, s.Hostname), v.mesh.ReachOf(v.proxy, s)}
+	return upstream.BackendOf(s.View, service)
 }
 
 // PassesTLS reports whether the proxy has clusters for mutual TLS that it passes on as it came, too.
-func (s View) PassesTLS() bool { return s.passesTLS() }
+func (s View) PassesTLS() bool { return upstream.PassesTLS(s.View) }
 
 // Clusters are those of one backend.
-func (s View) Clusters(b Backend) []*clusterv3.Cluster {
-	out := s.clustersOf(s.upstreams(b))
-	if s.passesTLS() {
-		out = append(out, s.clustersOf(s.passingUpstreams(b))...)
+func (s View) Clusters(b upstream.Backend) []*clusterv3.Cluster {
+	out := clustersOf(s.View, upstream.Of(s.View, b))
+	if upstream.PassesTLS(s.View) {
+		out = append(out, clustersOf(s.View, upstream.Passing(s.View, b))...)
 	}
 	return out
 }
 
 // Endpoints are the load assignments of those clusters of a backend that ask for one, also where it is empty: Envoy waits for it.
-func (s View) Endpoints(b Backend) []*endpointv3.ClusterLoadAssignment {
-	if isDynamic(b.Service) {
+func (s View) Endpoints(b upstream.Backend) []*endpointv3.ClusterLoadAssignment {
+	if upstream.IsDynamic(b.Service) {
 		return nil
 	}
-	upstreams := s.upstreams(b)
-	if s.passesTLS() {
-		upstreams = append(upstreams, s.passingUpstreams(b)...)
+	upstreams := upstream.Of(s.View, b)
+	if upstream.PassesTLS(s.View) {
+		upstreams = append(upstreams, upstream.Passing(s.View, b)...)
 	}
 	var out []*endpointv3.ClusterLoadAssignment
 	for _, u := range upstreams {
-		if s.discoveryType(u) == clusterv3.Cluster_EDS {
-			out = append(out, &endpointv3.ClusterLoadAssignment{ClusterName: u.name(), Endpoints: s.localityEndpoints(u)})
+		if upstream.DiscoveryType(s.View, u) == clusterv3.Cluster_EDS {
+			out = append(out, &endpointv3.ClusterLoadAssignment{ClusterName: u.Name(), Endpoints: localityEndpoints(s.View, u)})
 		}
 	}
 	return out
@@ -78,14 +59,14 @@ func (s View) Endpoints(b Backend) []*endpointv3.ClusterLoadAssignment {
 
 // OwnClusters are those that are not of services that the proxy sees: the fixed ones, and those of the ports that its workload serves.
 func (s View) OwnClusters() []*clusterv3.Cluster {
-	out := []*clusterv3.Cluster{s.blackHole()}
-	if s.sidecar() {
-		out = append(out, s.passthrough())
-		if s.resolvesUnknown() {
-			out = append(out, s.unknownHosts())
+	out := []*clusterv3.Cluster{blackHole(s.View)}
+	if s.Sidecar() {
+		out = append(out, passthrough(s.View))
+		if s.ResolvesUnknown() {
+			out = append(out, unknownHosts(s.View))
 		}
-		out = append(out, s.inboundClusters()...)
-		out = append(out, s.inboundPassthrough())
+		out = append(out, inboundClusters(s.View)...)
+		out = append(out, inboundPassthrough(s.View))
 	}
 	return out
 }

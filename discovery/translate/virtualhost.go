@@ -1,64 +1,33 @@
 package translate
 
 import (
-	"cmp"
 	"iter"
 	"slices"
 
-	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/route"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
+	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
-
-// virtualHost is one that is not made yet.
-type virtualHost struct {
-	name      string
-	domains   []string
-	routes    []*routeList // one after the other
-	onlyByTLS bool
-	refuses   bool // it stands where no rule says anything: every request is answered by 404
-}
-
-func (h virtualHost) compare(other virtualHost) int { return cmp.Compare(h.name, other.name) }
-
-// same tells whether two virtual hosts come to the same, for proxies of the same traits in the same surroundings.
-func (h virtualHost) same(other virtualHost) bool {
-	return h.name == other.name && h.onlyByTLS == other.onlyByTLS && h.refuses == other.refuses && slices.Equal(h.routes, other.routes) && slices.Equal(h.domains, other.domains)
-}
-
-func (h virtualHost) message(countsAttempts bool) *routev3.VirtualHost {
-	out := &routev3.VirtualHost{Name: h.name, Domains: h.domains, IncludeRequestAttemptCount: countsAttempts && !h.refuses}
-	if h.onlyByTLS {
-		out.RequireTls = routev3.VirtualHost_ALL
-	}
-	if len(h.routes) == 1 {
-		out.Routes = h.routes[0].routes
-		return out
-	}
-	for _, list := range h.routes {
-		out.Routes = append(out.Routes, list.routes...)
-	}
-	out.Routes = catchAllLast(out.GetRoutes())
-	return out
-}
 
 // routeGroup is a list of routes and the hosts that they are for: services, and hosts that only a rule names.
 type routeGroup struct {
 	services []*mesh.Service
 	hosts    []string
-	routes   *routeList
+	routes   *virtualhost.List
 }
 
 // names are those of the group's virtual hosts.
 func (g *routeGroup) names(port uint32) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, host := range g.hosts {
-			if !yield(hostPort(host, port)) {
+			if !yield(naming.HostPort(host, port)) {
 				return
 			}
 		}
 		for _, s := range g.services {
-			if !yield(hostPort(s.Hostname, port)) {
+			if !yield(naming.HostPort(s.Hostname, port)) {
 				return
 			}
 		}
@@ -88,7 +57,7 @@ type knownGroup struct {
 
 // routeGroups lists the groups on a port: those of the VirtualServices in their order, then one for each service that no
 // VirtualService routes.
-func (p *portHosts) routeGroups(v view, changed func(host string) bool) []routeGroup {
+func (p *portHosts) routeGroups(v recalling, changed func(host string) bool) []routeGroup {
 	out := slices.Grow(p.spare[:0], len(p.services.hosts))
 	p.forget()
 	for _, vs := range p.services.egress.VirtualServices {
@@ -108,7 +77,7 @@ func (p *portHosts) routeGroups(v view, changed func(host string) bool) []routeG
 	for _, host := range p.services.hosts {
 		s := p.services.byHost[host]
 		if !p.routed[host] && s.Port(p.port).Protocol.HasRoutes() {
-			out = append(out, routeGroup{services: []*mesh.Service{s}, routes: v.memory.direct(v, s, p.port)})
+			out = append(out, routeGroup{services: []*mesh.Service{s}, routes: v.memory.direct(v.View, s, p.port)})
 		}
 	}
 	return out
@@ -135,7 +104,7 @@ func (p *portHosts) forget() {
 	p.ruled = kept
 }
 
-func (v view) ruledGroup(vs *mesh.VirtualService, services portServices) *ruledGroup {
+func (v recalling) ruledGroup(vs *mesh.VirtualService, services portServices) *ruledGroup {
 	out := &ruledGroup{}
 	hosts := vs.Spec.GetHosts()
 	if !slices.ContainsFunc(hosts, mesh.IsWildcard) {
@@ -151,11 +120,11 @@ func (v view) ruledGroup(vs *mesh.VirtualService, services portServices) *ruledG
 const defaultHTTPPort = 80
 
 // virtualServiceGroup is what a rule contributes to a port; false if it has no route there for this proxy.
-func (v view) virtualServiceGroup(vs *mesh.VirtualService, services portServices) (routeGroup, bool) {
+func (v recalling) virtualServiceGroup(vs *mesh.VirtualService, services portServices) (routeGroup, bool) {
 	onPort := func(host string) *mesh.Service { return services.byHost[host] }
-	c := routeContext{view: v, vs: vs, port: services.port, gateways: onSidecars, service: onPort}
+	c := route.Context{View: v.View, Rule: vs, Port: services.port, Gateways: view.OnSidecars, Service: onPort}
 	group := routeGroup{routes: v.memory.ruled(c)}
-	if len(group.routes.routes) == 0 {
+	if len(group.routes.Routes) == 0 {
 		return group, false
 	}
 	for _, host := range vs.Spec.GetHosts() {

@@ -1,0 +1,56 @@
+// Package message makes the small messages of Envoy's of which the large ones are put together: numbers, addresses, sources, metadata, matches.
+package message
+
+import (
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// Values that many messages share. Nobody may write to them.
+var (
+	Yes        = wrapperspb.Bool(true)
+	No         = wrapperspb.Bool(false)
+	NoDuration = durationpb.New(0)
+)
+
+// Pack wraps a message, the same bytes each time. Messages made here always marshal; a failure is a broken program.
+func Pack(m proto.Message) *anypb.Any {
+	out := &anypb.Any{}
+	if err := anypb.MarshalFrom(out, m, proto.MarshalOptions{Deterministic: true}); err != nil {
+		panic("translate: marshal " + string(m.ProtoReflect().Descriptor().FullName()) + ": " + err.Error())
+	}
+	return out
+}
+
+// U32 wraps a number.
+func U32(n uint32) *wrapperspb.UInt32Value { return wrapperspb.UInt32(n) }
+
+// Positive wraps a number that means nothing when it is not positive.
+func Positive[N int32 | uint32](n N) *wrapperspb.UInt32Value {
+	if n <= 0 {
+		return nil
+	}
+	return U32(uint32(n))
+}
+
+// Natural is a number as Envoy has it; a negative one is no number.
+func Natural(n *wrapperspb.Int32Value) *wrapperspb.UInt32Value {
+	if n == nil || n.GetValue() < 0 {
+		return nil
+	}
+	return U32(uint32(n.GetValue()))
+}
+
+// Copied is a copy that shares with the original all that its fields point to.
+func Copied[M proto.Message](m M) M {
+	out := m.ProtoReflect().New()
+	m.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		out.Set(f, v)
+		return true
+	})
+	out.SetUnknown(m.ProtoReflect().GetUnknown())
+	return out.Interface().(M) //nolint:forcetypeassert // it is of m's type
+}

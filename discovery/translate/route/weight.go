@@ -1,0 +1,25 @@
+package route
+
+import (
+	"math"
+	"math/bits"
+)
+
+// Shares is how weights are written for Envoy, which divides by proportion, whatever they add up to. But it adds up those of requests in 32
+// bits, and refuses all routes where they are more: such weights are halved until they fit.
+type Shares struct{ halved int }
+
+// Divide finds out how the weights of destinations are written.
+func Divide[D interface{ GetWeight() int32 }](destinations []D) Shares {
+	var sum uint64
+	for _, d := range destinations {
+		sum += uint64(max(d.GetWeight(), 0))
+	}
+	if sum <= math.MaxUint32 {
+		return Shares{}
+	}
+	return Shares{halved: bits.Len64(sum >> 31)} // one bit less, for those that would be nothing are 1
+}
+
+// Share is the weight of a destination that is to have something.
+func (d Shares) Share(weight int32) uint32 { return max(uint32(weight)>>d.halved, 1) }

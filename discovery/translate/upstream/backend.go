@@ -1,0 +1,34 @@
+package upstream
+
+import (
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
+)
+
+// Backend is a service with the rule that a proxy obeys for it, nil if there is none. Its clusters and endpoints are made from those two,
+// the traits of the proxy, and the surroundings: where these are the same, the clusters and endpoints are.
+type Backend struct {
+	Service *mesh.Service
+	Rule    *mesh.DestinationRule
+	// Reach leaves out endpoints that are too near to the proxy.
+	Reach mesh.Reach
+}
+
+// Backends lists the services that a proxy has clusters for.
+func Backends(v view.View) []Backend {
+	out := make([]Backend, len(v.Scope.Services))
+	for i, service := range v.Scope.Services {
+		out[i] = BackendOf(v, service)
+	}
+	return out
+}
+
+// BackendOf is a service as a proxy sees it.
+func BackendOf(v view.View, s *mesh.Service) Backend {
+	return Backend{s, v.Scope.DestinationRule(v.Proxy, s.Hostname), v.Mesh.ReachOf(v.Proxy, s)}
+}
+
+// PassesTLS reports whether the proxy is a gateway between networks, which has clusters for mutual TLS that it passes on as it came, too.
+func PassesTLS(v view.View) bool {
+	return v.Proxy.Type == mesh.Router && v.Mesh.Frontend(v.Proxy).AutoPassthrough()
+}

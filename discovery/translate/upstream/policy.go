@@ -1,0 +1,80 @@
+package upstream
+
+import (
+	"cmp"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
+)
+
+// PortPolicy is the policy for a port: its own settings where it has any, which inherit nothing, else those for all.
+func PortPolicy(policy *networking.TrafficPolicy, port *mesh.Port) *networking.TrafficPolicy {
+	own := PortSettings(policy, port)
+	if own == nil {
+		return policy
+	}
+	return &networking.TrafficPolicy{
+		ConnectionPool:   own.GetConnectionPool(),
+		OutlierDetection: own.GetOutlierDetection(),
+		LoadBalancer:     own.GetLoadBalancer(),
+		Tls:              own.GetTls(),
+	}
+}
+
+// PortSettings are what a policy says of a port alone, or nil.
+func PortSettings(policy *networking.TrafficPolicy, port *mesh.Port) *networking.TrafficPolicy_PortTrafficPolicy {
+	for _, settings := range policy.GetPortLevelSettings() {
+		if settings.GetPort().GetNumber() == port.Number {
+			return settings
+		}
+	}
+	return nil
+}
+
+// subsetPolicy lays a subset's policy over that of the service's port. What the subset leaves out it inherits, unless
+// it has settings for the port: those replace everything.
+func subsetPolicy(base, subset *networking.TrafficPolicy, port *mesh.Port) *networking.TrafficPolicy {
+	if subset == nil {
+		return base
+	}
+	own := PortPolicy(subset, port)
+	if base == nil || PortSettings(subset, port) != nil {
+		return own
+	}
+	return &networking.TrafficPolicy{
+		ConnectionPool:   cmp.Or(own.GetConnectionPool(), base.GetConnectionPool()),
+		OutlierDetection: cmp.Or(own.GetOutlierDetection(), base.GetOutlierDetection()),
+		LoadBalancer:     cmp.Or(own.GetLoadBalancer(), base.GetLoadBalancer()),
+		Tls:              cmp.Or(own.GetTls(), base.GetTls()),
+		Tunnel:           cmp.Or(own.GetTunnel(), base.GetTunnel()),
+		ProxyProtocol:    cmp.Or(own.GetProxyProtocol(), base.GetProxyProtocol()),
+		RetryBudget:      cmp.Or(own.GetRetryBudget(), base.GetRetryBudget()),
+	}
+}
+
+// WithDefaults fills in what the mesh says for every service that says nothing.
+func WithDefaults(v view.View, policy *networking.TrafficPolicy) *networking.TrafficPolicy {
+	defaults := v.Config.GetDefaultTrafficPolicy()
+	if defaults.GetConnectionPool() == nil && defaults.GetOutlierDetection() == nil {
+		return policy
+	}
+	return &networking.TrafficPolicy{
+		ConnectionPool:   cmp.Or(policy.GetConnectionPool(), defaults.GetConnectionPool()),
+		OutlierDetection: cmp.Or(policy.GetOutlierDetection(), defaults.GetOutlierDetection()),
+		LoadBalancer:     policy.GetLoadBalancer(),
+		Tls:              policy.GetTls(),
+		Tunnel:           policy.GetTunnel(),
+		ProxyProtocol:    policy.GetProxyProtocol(),
+		RetryBudget:      policy.GetRetryBudget(),
+	}
+}
+
+// SpecOf is the spec of a rule, or nil.
+func SpecOf(rule *mesh.DestinationRule) *networking.DestinationRule {
+	if rule == nil {
+		return nil
+	}
+	return rule.Spec
+}

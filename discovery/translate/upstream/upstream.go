@@ -1,0 +1,156 @@
+// Package upstream lists what a proxy has clusters for: ports of services and of their subsets, with the traffic policy that holds there.
+package upstream
+
+import (
+	"cmp"
+	"slices"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
+)
+
+// Upstream is one port of a service, or of a subset of it, with the traffic policy that applies there.
+type Upstream struct {
+	Service *mesh.Service
+	Port    *mesh.Port
+	Rule    *mesh.DestinationRule
+	Subset  *networking.Subset
+	Policy  *networking.TrafficPolicy
+	Reach   mesh.Reach
+	// PassesTLS tells that connections come as mutual TLS for an endpoint, by their server name, and go on as they are.
+	PassesTLS bool
+}
+
+// Of lists what has a cluster of its own: each port of a service, and of each of its subsets.
+func Of(v view.View, b Backend) []Upstream {
+	s, rule := b.Service, b.Rule
+	var out []Upstream
+	for _, port := range s.Ports {
+		if port.Protocol == mesh.ProtocolUDP || IsDynamic(s) && !dynamicProtocol(port.Protocol) {
+			continue
+		}
+		base := WithDefaults(v, PortPolicy(SpecOf(rule).GetTrafficPolicy(), port))
+		out = append(out, Upstream{Service: s, Port: port, Rule: rule, Policy: base, Reach: b.Reach})
+		if IsDynamic(s) {
+			continue // there are no endpoints to be told apart
+		}
+		for _, subset := range SpecOf(rule).GetSubsets() {
+			policy := subsetPolicy(base, subset.GetTrafficPolicy(), port)
+			out = append(out, Upstream{Service: s, Port: port, Rule: rule, Subset: subset, Policy: policy, Reach: b.Reach})
+		}
+	}
+	return out
+}
+
+// Passing are for a gateway between networks, which passes mutual TLS on by the server name that clients ask for: each
+// service of the mesh, and each subset, under that name.
+func Passing(v view.View, b Backend) []Upstream {
+	if b.Service.External {
+		return nil
+	}
+	out := Of(v, b)
+	for i := range out {
+		out[i].PassesTLS = true
+	}
+	return out
+}
+
+// Name is that of its cluster.
+func (u Upstream) Name() string {
+	if u.PassesTLS {
+		return naming.Server(u.Port.Number, u.Subset.GetName(), u.Service.Hostname)
+	}
+	return naming.Cluster(u.Port.Number, u.Subset.GetName(), u.Service.Hostname)
+}
+
+// ServerName is what clients ask for in the mesh's own TLS, so that a gateway can tell what they want. Where the host is found per
+// request, each request names its own.
+func (u Upstream) ServerName() string {
+	if IsDynamic(u.Service) {
+		return ""
+	}
+	return naming.Server(u.Port.Number, u.Subset.GetName(), u.Service.Hostname)
+}
+
+// Endpoints are those that Envoy can take. Where it tries all addresses of a single name it refuses more names: the first counts.
+func (u Upstream) Endpoints() []*mesh.Endpoint {
+	unusable := func(e *mesh.Endpoint) bool { return e.Revoked || !usable(u.Service, e) || u.Reach.Excludes(e) }
+	out := slices.DeleteFunc(u.Service.Of(u.Port, u.Subset.GetLabels()), unusable)
+	if u.Service.RacesConnections() && len(out) > 1 {
+		return out[:1]
+	}
+	return out
+}
+
+// usable reports whether Envoy can take the endpoint: a name only where names are resolved, a socket's path only elsewhere. One without
+// an address may be behind a gateway.
+func usable(s *mesh.Service, e *mesh.Endpoint) bool {
+	if s.ResolvedByDNS() {
+		return !e.Unix
+	}
+	return e.Address == "" || !e.Named()
+}
+
+// OfAll is the upstream of which this is a subset, or it is itself.
+func (u Upstream) OfAll() Upstream {
+	u.Subset = nil
+	return u
+}
+
+// DiscoveryType is where Envoy has the endpoints from.
+func DiscoveryType(v view.View, u Upstream) clusterv3.Cluster_DiscoveryType {
+	if u.passesThrough() {
+		return clusterv3.Cluster_ORIGINAL_DST
+	}
+	switch u.Service.Resolution {
+	case mesh.ResolutionDNS:
+		if u.Service.RacesConnections() {
+			return clusterv3.Cluster_LOGICAL_DNS
+		}
+		return clusterv3.Cluster_STRICT_DNS
+	case mesh.ResolutionDNSRR:
+		return clusterv3.Cluster_LOGICAL_DNS
+	case mesh.ResolutionNone:
+		if v.Sidecar() {
+			return clusterv3.Cluster_ORIGINAL_DST
+		}
+		return clusterv3.Cluster_EDS
+	default:
+		return clusterv3.Cluster_EDS
+	}
+}
+
+// passesThrough reports whether connections go where the client sent them since a rule says so. What is said for the whole port holds for
+// its subsets too, whatever they say of load balancing; what a subset says for all of its ports, for each.
+func (u Upstream) passesThrough() bool {
+	port := PortPolicy(SpecOf(u.Rule).GetTrafficPolicy(), u.Port)
+	return isPassthrough(port) || isPassthrough(u.Subset.GetTrafficPolicy()) || isPassthrough(u.Policy)
+}
+
+// AsksForPassthrough looks at the subset's own words, or at those for the whole service.
+func (u Upstream) AsksForPassthrough() bool {
+	policy := SpecOf(u.Rule).GetTrafficPolicy()
+	if u.Subset != nil {
+		policy = u.Subset.GetTrafficPolicy()
+	}
+	return isPassthrough(policy)
+}
+
+func isPassthrough(policy *networking.TrafficPolicy) bool {
+	return policy.GetLoadBalancer().GetSimple() == networking.LoadBalancerSettings_PASSTHROUGH
+}
+
+// TLSMode is what a rule says of TLS to an upstream's endpoints: the subset before the service, and the port before all ports.
+func TLSMode(u Upstream) (networking.ClientTLSSettings_TLSmode, bool) {
+	policies := []*networking.TrafficPolicy{u.Subset.GetTrafficPolicy(), SpecOf(u.Rule).GetTrafficPolicy()}
+	for _, policy := range policies {
+		if tls := cmp.Or(PortSettings(policy, u.Port).GetTls(), policy.GetTls()); tls != nil {
+			return tls.GetMode(), true
+		}
+	}
+	return networking.ClientTLSSettings_DISABLE, false
+}
