@@ -16,6 +16,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/identity/authority"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/members"
+	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
 // joinLifetime is the default lifetime of a server's join token.
@@ -34,7 +36,7 @@ func (j *joinToken) flags(cmd *cobra.Command) {
 
 func (j *joinToken) create(cmd *cobra.Command, database, name string, lifetime time.Duration) error {
 	return j.roots.read(cmd, database, func(s *store.Store, roots []*x509.Certificate) error {
-		token, err := authority.TokenForServer(cmd.Context(), s, roots, identity.Program(j.program), name, lifetime, "")
+		token, err := authority.TokenForServer(cmd.Context(), members.New(s), roots, identity.Program(j.program), name, lifetime, "")
 		if err != nil {
 			return err
 		}
@@ -87,12 +89,12 @@ func rootsIn(file string) ([]*x509.Certificate, error) {
 
 // inDatabase reads the existing roots, for which no key is needed, or creates an authority.
 func (r *rootsOf) inDatabase(cmd *cobra.Command, s *store.Store) ([]*x509.Certificate, error) {
-	trust, err := s.Trust(cmd.Context())
+	now, err := trust.New(s).Trust(cmd.Context())
 	if err != nil {
 		return nil, err
 	}
 	var roots []*x509.Certificate
-	for _, each := range trust.Roots {
+	for _, each := range now.Roots {
 		chain, err := signing.ParseCertificates(each.Chain)
 		if err != nil {
 			return nil, fmt.Errorf("authority %d: %w", each.ID, err)
@@ -109,7 +111,7 @@ func (r *rootsOf) inDatabase(cmd *cobra.Command, s *store.Store) ([]*x509.Certif
 	if err != nil {
 		return nil, err
 	}
-	return authority.Ensure(cmd.Context(), authority.Config{Store: s, Keys: keys, Log: program.Log(cmd)})
+	return authority.Ensure(cmd.Context(), authority.Config{Trust: trust.New(s), Members: members.New(s), Keys: keys, Log: program.Log(cmd)})
 }
 
 const authorityHelp = `Show what the mesh trusts, from the database itself, and make an authority whose key is elsewhere.

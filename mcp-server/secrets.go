@@ -10,6 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
 func secretsCommand() *cobra.Command {
@@ -97,7 +98,7 @@ func sealAll(cmd *cobra.Command, s *store.Store, keys *seal.Keys) error {
 			return err
 		}
 	}
-	done, authorities, err := authority.Reseal(cmd.Context(), s, keys)
+	done, authorities, err := authority.Reseal(cmd.Context(), trust.New(s), keys)
 	if err != nil {
 		return err
 	}

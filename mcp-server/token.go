@@ -13,6 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/tokens"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/callers"
 )
 
 const callersHelp = `Make bearer tokens, and join tokens of servers, list them and take them back, in the database itself.
@@ -73,7 +74,7 @@ there is none yet, which takes the keys that the servers have too.`,
 				if lifetime > 0 {
 					expires = time.Now().Add(lifetime)
 				}
-				secret, made, err := tokens.Create(cmd.Context(), s, args[0], scopes, expires, "")
+				secret, made, err := tokens.Create(cmd.Context(), callers.New(s), args[0], scopes, expires, "")
 				if err != nil {
 					return err
 				}
@@ -95,7 +96,7 @@ func listTokensCommand(database *string) *cobra.Command {
 		Use: "list", Short: "List the tokens, also those that are no longer in force", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withStore(cmd, *database, func(s *store.Store) error {
-				list, err := s.Tokens(cmd.Context())
+				list, err := callers.New(s).Tokens(cmd.Context())
 				if err != nil {
 					return err
 				}
@@ -122,7 +123,7 @@ func revokeTokenCommand(database *string) *cobra.Command {
 		Use: "revoke NAME", Short: "Take a token back", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withStore(cmd, *database, func(s *store.Store) error {
-				revoked, err := s.RevokeToken(cmd.Context(), args[0], "")
+				revoked, err := callers.New(s).RevokeToken(cmd.Context(), args[0], "")
 				if err == nil && !revoked {
 					err = fmt.Errorf("there is no token %q in force: mcp-server token list lists them", args[0])
 				}

@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/callers"
+	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
 // holding has a tenant lock a row of its own in a transaction that it leaves open, and returns the tenant.
@@ -154,42 +156,16 @@ func TestTrustDoesNotWaitBehindChanges(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return value[int64](y.owner, "SELECT coalesce(sum(cardinality(blocks)), 0) FROM mesh.blockers") >= 4
 	}, 10*time.Second, 10*time.Millisecond)
-	revoked, err := s.RevokeIdentity(t.Context(), "b", "thief", "stolen", "")
+	revoked, err := trust.New(s).RevokeIdentity(t.Context(), "b", "thief", "stolen", "")
 	require.NoError(t, err)
 	require.True(t, revoked)
-	trust, err := s.Trust(t.Context())
+	now, err := trust.New(s).Trust(t.Context())
 	require.NoError(t, err)
-	require.Len(t, trust.Revoked, 1)
-	_, err = s.Tokens(t.Context())
+	require.Len(t, now.Revoked, 1)
+	_, err = callers.New(s).Tokens(t.Context())
 	require.NoError(t, err)
 	cancel()
 	for range many {
 		require.Error(t, <-done)
 	}
-}
-
-func TestTrustReadingsOfServers(t *testing.T) {
-	t.Parallel()
-	s, _ := open(t)
-	early, err := s.Trust(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, s.NoteTrust(t.Context(), "one", "first", early.ReadAt))
-	_, err = s.RevokeIdentity(t.Context(), "b", "thief", "", "")
-	require.NoError(t, err)
-	at, err := s.Now(t.Context())
-	require.NoError(t, err)
-	lagging, err := s.TrustLags(t.Context(), at, "")
-	require.NoError(t, err)
-	require.Equal(t, []string{"first"}, lagging)
-	late, err := s.Trust(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, s.NoteTrust(t.Context(), "one", "first", late.ReadAt))
-	require.NoError(t, s.NoteTrust(t.Context(), "two", "second", early.ReadAt))
-	lagging, err = s.TrustLags(t.Context(), at, "")
-	require.NoError(t, err)
-	require.Equal(t, []string{"second"}, lagging)
-	require.NoError(t, s.NoteTrust(t.Context(), "two", "second", time.Time{}))
-	lagging, err = s.TrustLags(t.Context(), at, "")
-	require.NoError(t, err)
-	require.Empty(t, lagging, "one that goes says so")
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
+	"github.com/pgmesh/pgmesh/store/identity/members"
 )
 
 // entryFor is a ServiceEntry for a host; exportTo is JSON, or empty.
@@ -120,7 +121,7 @@ func TestNamesOfTheControlPlaneAreNobodys(t *testing.T) {
 	y := newTenancy(t)
 	evil := y.tenant("evil", [2]string{"evil", "write"})
 	require.Equal(t, "42501", evil.Refused("SELECT mesh.note_control_plane('evil', '{shop.example}')").Code)
-	record(t, openURL(t, y.owner.Conn.Config().ConnString()), store.Issue{
+	storetest.Record(t, members.New(openURL(t, y.owner.Conn.Config().ConnString())), members.Issue{
 		ID: [16]byte{1}, At: time.Now(), Identity: "spiffe://mesh/pgmesh/discovery/one", NotAfter: time.Now().Add(time.Hour), Hosts: []string{"Discovery.corp.example", "localhost", "vm"},
 	})
 	require.Equal(t, []string{"discovery.corp.example"}, collect[string](y.owner, "SELECT host FROM mesh.control_plane_names"))

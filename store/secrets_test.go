@@ -8,12 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/identity/credential"
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
-	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -204,7 +202,7 @@ func TestProblemsOfCredentials(t *testing.T) {
 	require.Contains(t, problems[0]+problems[1], "warning certificate-expires Secret out : its certificate expires at ")
 	require.Contains(t, problems[0]+problems[1], "error certificate-expired Secret none : its certificate has expired at ")
 
-	warned := notices(db, "DELETE FROM mesh.secrets WHERE name = 'gate'")
+	warned := db.Notices("DELETE FROM mesh.secrets WHERE name = 'gate'")
 	require.Equal(t, []string{"Gateway shop/gate: spec.servers[0].tls.credentialName: there is no secret gate"}, warned)
 	db.Exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')")
 	require.Equal(t, "MS005", db.Refused("DELETE FROM mesh.secrets WHERE name = 'out'").Code)
@@ -261,7 +259,7 @@ func TestSecretsCannotBeTakenBack(t *testing.T) {
 	db.Put("x", "a")
 	db.putSecret("shop", "gate", credential.TLS, tlsData(certtest.NewAuthority(t).Issue(nil)))
 	db.Exec("COMMIT")
-	require.Equal(t, []string{"the secrets that revision 1 has changed stay as they are, for what they were is not kept"}, notices(db, "SELECT * FROM mesh.revert(1)"))
+	require.Equal(t, []string{"the secrets that revision 1 has changed stay as they are, for what they were is not kept"}, db.Notices("SELECT * FROM mesh.revert(1)"))
 	require.Equal(t, 1, value[int](db, "SELECT count(*) FROM mesh.secrets"))
 	db.Exec("BEGIN; SELECT mesh.commit_confirmed('1 minute'); DELETE FROM mesh.secrets")
 	require.Equal(t, "MS006", db.Refused("COMMIT").Code)
@@ -343,11 +341,4 @@ func TestASecretCanBeForSomeGateways(t *testing.T) {
 	refused := db.Refused("UPDATE mesh.secrets SET service_accounts = '{a/b}'")
 	require.Equal(t, "MS001", refused.Code)
 	require.Contains(t, refused.Message, "serviceAccounts[0]: 'a/b' cannot be a service account")
-}
-
-// notices runs a statement in a session of its own, and returns what that was told.
-func notices(s session, sql string) (told []string) {
-	s.T.Helper()
-	storetest.ConnectHearing(s.T, s.Conn.Config().ConnString(), func(n *pgconn.Notice) { told = append(told, n.Message) }).Exec(sql)
-	return told
 }

@@ -17,12 +17,13 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/identity/tokens"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/callers"
 )
 
 // withToken returns a context for calls that carry a new token with these scopes.
 func (b *bundle) withToken(name string, scopes ...string) context.Context {
 	b.t.Helper()
-	secret, _, err := tokens.Create(b.t.Context(), b.store, name, scopes, time.Time{}, "")
+	secret, _, err := tokens.Create(b.t.Context(), callers.New(b.store), name, scopes, time.Time{}, "")
 	require.NoError(b.t, err)
 	return metadata.AppendToOutgoingContext(b.t.Context(), "authorization", "Bearer "+secret)
 }

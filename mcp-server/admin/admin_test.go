@@ -32,6 +32,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/callers"
 )
 
 func TestMain(m *testing.M) { os.Exit(pgtest.VerifyMain(m)) }
@@ -63,7 +64,7 @@ func startAPI(t *testing.T, database string) *bundle {
 	api := admin.New(admin.Config{
 		Store: s, News: p.Subscribe, Served: p.Served, Ready: p.Ready, Source: p.Source, Clients: roll.List, Version: "1.2.3", Log: log,
 	})
-	guard := caller.NewGuard(caller.Config{Insecure: true, Tokens: tokens.New(s, log)})
+	guard := caller.NewGuard(caller.Config{Insecure: true, Tokens: tokens.New(callers.New(s), log)})
 	server := rpc.NewServer(grpc.ChainUnaryInterceptor(guard.Unary, access.Unary), grpc.ChainStreamInterceptor(guard.Stream, access.Stream))
 	open := func(context.Context) (*served.Subscriber, error) { return p.Subscribe(), nil }
 	publish.NewServer(open, publish.Within{}, roll, log).Register(server)

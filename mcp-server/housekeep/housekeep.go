@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/members"
 )
 
 // Options are a Keeper's intervals. The zero value is right for production.
@@ -39,6 +40,7 @@ const (
 // Keeper does the housekeeping of one store.
 type Keeper struct {
 	store     *store.Store
+	members   *members.Store
 	news      <-chan struct{}
 	log       *slog.Logger
 	options   Options
@@ -66,7 +68,7 @@ func New(s *store.Store, news <-chan struct{}, log *slog.Logger, metrics prometh
 		o.AdoptInterval = 30 * time.Second
 	}
 	k := &Keeper{
-		store: s, news: news, log: log, options: o, adopter: store.Adopter{Store: s},
+		store: s, members: members.New(s), news: news, log: log, options: o, adopter: store.Adopter{Store: s},
 		oldest:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgmesh_mcp_server_oldest_revision", Help: "The oldest revision that the history has."}),
 		waiting: prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgmesh_mcp_server_confirmations_waiting", Help: "Revisions that wait for a confirmation."}),
 		pruned:  prometheus.NewCounter(prometheus.CounterOpts{Name: "pgmesh_mcp_server_pruned_revisions_total", Help: "Revisions whose history this server has pruned."}),
@@ -199,7 +201,7 @@ func (k *Keeper) pruneSome(ctx context.Context) (more bool, err error) {
 	for _, p := range []struct {
 		batch  func(context.Context, int) (int64, error)
 		pruned prometheus.Counter
-	}{{k.store.PruneExpired, k.pruned}, {k.store.PruneCertificates, k.forgotten}} {
+	}{{k.store.PruneExpired, k.pruned}, {k.members.PruneCertificates, k.forgotten}} {
 		if more, err := pruneBatch(ctx, p.batch, p.pruned); err != nil || more {
 			return more, err
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
 const page = "../../docs/admin-api.md"
@@ -66,7 +67,7 @@ func (a *api) ratify() {
 	s, err := store.Open(a.t.Context(), a.database, store.Options{})
 	require.NoError(a.t, err)
 	defer s.Close()
-	_, err = s.FirstAuthority(a.t.Context(), certtest.NewAuthority(a.t).PEM, "sealed", "")
+	_, err = trust.New(s).FirstAuthority(a.t.Context(), certtest.NewAuthority(a.t).PEM, "sealed", "")
 	require.NoError(a.t, err)
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/selector"
 	"github.com/pgmesh/pgmesh/kinds"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/callers"
 )
 
 // row is a parsed row of mesh.readers.
@@ -24,7 +24,7 @@ type row struct {
 	text     string // equal for rows that show the same
 }
 
-func parse(r store.Reader) (row, error) {
+func parse(r callers.Reader) (row, error) {
 	parsed := row{scope: caller.Scope{Verb: caller.Read}}
 	var err error
 	if parsed.identity, err = caller.ParsePattern(r.Identity); err != nil {

@@ -19,7 +19,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/caller"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/callers"
 )
 
 // warnInterval limits the warnings about clients that are turned away, because these may retry without
@@ -178,7 +178,7 @@ func (v *Views) leave(m *member) {
 }
 
 // Show sets the rows, for open streams too.
-func (v *Views) Show(rows []store.Reader) {
+func (v *Views) Show(rows []callers.Reader) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.rowsRead, v.hasRows, v.rows = true, len(rows) > 0, nil

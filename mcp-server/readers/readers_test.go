@@ -23,6 +23,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/feed"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/callers"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -104,8 +105,8 @@ func shown(s *served.Snapshot, k *kinds.Kind) string {
 
 func mark(s *served.Snapshot) string { return s.Sets[mcpv1.BatchTypeURL].Get(mcpv1.BatchName).Version }
 
-func all(identity string) store.Reader {
-	return store.Reader{Identity: identity, Namespaces: []string{"*"}, Kinds: []string{"*"}}
+func all(identity string) callers.Reader {
+	return callers.Reader{Identity: identity, Namespaces: []string{"*"}, Kinds: []string{"*"}}
 }
 
 // filled returns a mesh with resources of a few kinds in the namespaces a and b.
@@ -129,39 +130,39 @@ func TestReadersAreShownTheirPart(t *testing.T) {
 	vs, gw, class, config := kind(t, "vs"), kind(t, "gw"), kind(t, "gatewayclass"), kind(t, "meshconfig")
 	everything := map[*kinds.Kind]string{vs: "a/eu a/us b/eu b/us", gw: "a/gate b/gate", class: "envoy", config: "istio-system/mesh"}
 	for name, tt := range map[string]struct {
-		rows   []store.Reader
+		rows   []callers.Reader
 		scopes []string
 		want   map[*kinds.Kind]string
 	}{
 		"without rows all that may be read": {nil, nil, everything},
-		"all by a row":                      {[]store.Reader{all("*")}, nil, everything},
+		"all by a row":                      {[]callers.Reader{all("*")}, nil, everything},
 		"a namespace, and what is for all": {
-			[]store.Reader{{Identity: me, Namespaces: []string{"a"}, Kinds: []string{"*"}}},
+			[]callers.Reader{{Identity: me, Namespaces: []string{"a"}, Kinds: []string{"*"}}},
 			nil,
 			map[*kinds.Kind]string{vs: "a/eu a/us", gw: "a/gate", class: "envoy", config: "istio-system/mesh"},
 		},
 		"a kind": {
-			[]store.Reader{{Identity: me, Namespaces: []string{"*"}, Kinds: []string{"VirtualService"}}},
+			[]callers.Reader{{Identity: me, Namespaces: []string{"*"}, Kinds: []string{"VirtualService"}}},
 			nil,
 			map[*kinds.Kind]string{vs: "a/eu a/us b/eu b/us"},
 		},
 		"labels": {
-			[]store.Reader{{Identity: me, Namespaces: []string{"*"}, Kinds: []string{"*"}, Labels: "region in (eu)"}},
+			[]callers.Reader{{Identity: me, Namespaces: []string{"*"}, Kinds: []string{"*"}, Labels: "region in (eu)"}},
 			nil,
 			map[*kinds.Kind]string{vs: "a/eu b/eu", class: "envoy", config: "istio-system/mesh"},
 		},
 		"all rows together": {
-			[]store.Reader{
+			[]callers.Reader{
 				{Identity: "spiffe://mesh/*", Namespaces: []string{"a"}, Kinds: []string{"VirtualService"}, Labels: "region=eu"},
 				{Identity: me, Namespaces: []string{"b"}, Kinds: []string{"Gateway.networking.istio.io"}},
 				{Identity: "spiffe://mesh/another", Namespaces: []string{"*"}, Kinds: []string{"*"}},
 			}, nil, map[*kinds.Kind]string{vs: "a/eu", gw: "b/gate"},
 		},
 		"no more than may be read": {
-			[]store.Reader{all("*")}, []string{"read:b:vs", "write:-"}, map[*kinds.Kind]string{vs: "b/eu b/us", class: "envoy", config: "istio-system/mesh"},
+			[]callers.Reader{all("*")}, []string{"read:b:vs", "write:-"}, map[*kinds.Kind]string{vs: "b/eu b/us", class: "envoy", config: "istio-system/mesh"},
 		},
 		"rows that are not understood show nothing": {
-			[]store.Reader{{Identity: me, Namespaces: []string{"a"}, Kinds: []string{"VirtualService"}}, {Identity: me, Namespaces: []string{"*"}, Kinds: []string{"FutureKind"}}},
+			[]callers.Reader{{Identity: me, Namespaces: []string{"a"}, Kinds: []string{"VirtualService"}}, {Identity: me, Namespaces: []string{"*"}, Kinds: []string{"FutureKind"}}},
 			nil,
 			map[*kinds.Kind]string{vs: "a/eu a/us"},
 		},
@@ -188,14 +189,14 @@ func TestNothingIsShownBeforeTheRowsAreRead(t *testing.T) {
 	require.Nil(t, waiting.Snapshot())
 	require.NotNil(t, m.as("token:ci").Snapshot(), "the scopes of a token decide alone")
 	require.NotNil(t, m.as("token:ci", "read:a").Snapshot())
-	m.views.Show([]store.Reader{{Identity: "*", Namespaces: []string{"b"}, Kinds: []string{"VirtualService"}}})
+	m.views.Show([]callers.Reader{{Identity: "*", Namespaces: []string{"b"}, Kinds: []string{"VirtualService"}}})
 	require.Equal(t, "b/eu b/us", shown(waiting.Snapshot(), kind(t, "vs")))
 }
 
 func TestReadersWithoutARowAreRefused(t *testing.T) {
 	t.Parallel()
 	m := filled(t)
-	m.views.Show([]store.Reader{all("spiffe://mesh/a")})
+	m.views.Show([]callers.Reader{all("spiffe://mesh/a")})
 	_, err := m.views.Subscribe(m.calling("spiffe://mesh/b"))
 	require.Equal(t, codes.PermissionDenied, status.Code(err))
 	require.ErrorContains(t, err, "spiffe://mesh/b is shown nothing here: no row of mesh.readers is for it")
@@ -204,7 +205,7 @@ func TestReadersWithoutARowAreRefused(t *testing.T) {
 	_, err = m.views.Subscribe(t.Context())
 	require.Equal(t, codes.PermissionDenied, status.Code(err), "whom no guard let in")
 	// A row that nobody here understands is a row all the same.
-	m.views.Show([]store.Reader{{Identity: "spiffe://mesh/b", Namespaces: []string{"*"}, Kinds: []string{"FutureKind"}}})
+	m.views.Show([]callers.Reader{{Identity: "spiffe://mesh/b", Namespaces: []string{"*"}, Kinds: []string{"FutureKind"}}})
 	_, err = m.views.Subscribe(m.calling("spiffe://mesh/b"))
 	require.Equal(t, codes.PermissionDenied, status.Code(err))
 	require.Equal(t, "a/eu a/us b/eu b/us", shown(m.as("token:ci").Snapshot(), kind(t, "vs")))
@@ -222,13 +223,13 @@ func TestOpenStreamsAreMovedWhenTheRowsChange(t *testing.T) {
 	unrestricted := mark(me.Snapshot())
 	require.Equal(t, "6.x", unrestricted)
 
-	m.views.Show([]store.Reader{{Identity: "spiffe://mesh/me", Namespaces: []string{"a"}, Kinds: []string{"VirtualService"}}, all("spiffe://mesh/other")})
+	m.views.Show([]callers.Reader{{Identity: "spiffe://mesh/me", Namespaces: []string{"a"}, Kinds: []string{"VirtualService"}}, all("spiffe://mesh/other")})
 	require.Equal(t, "a/eu a/us", shown(me.Snapshot(), vs))
 	first := mark(me.Snapshot())
 	require.NotEqual(t, unrestricted, first, "the client waits for the end of what the move changed")
 	require.Equal(t, "a/eu a/us b/eu b/us", shown(other.Snapshot(), vs))
 
-	m.views.Show([]store.Reader{{Identity: "spiffe://mesh/me", Namespaces: []string{"b"}, Kinds: []string{"VirtualService"}}, all("spiffe://mesh/other")})
+	m.views.Show([]callers.Reader{{Identity: "spiffe://mesh/me", Namespaces: []string{"b"}, Kinds: []string{"VirtualService"}}, all("spiffe://mesh/other")})
 	require.Equal(t, "b/eu b/us", shown(me.Snapshot(), vs))
 	require.NotEqual(t, first, mark(me.Snapshot()))
 	m.commit(vs, []*served.Resource{resource(t, vs, "b", "new", nil)}, "b/us")
@@ -240,7 +241,7 @@ func TestOpenStreamsAreMovedWhenTheRowsChange(t *testing.T) {
 	before := me.Snapshot()
 	m.views.Show(nil)
 	require.Same(t, before, me.Snapshot(), "nothing has changed")
-	m.views.Show([]store.Reader{all("spiffe://mesh/other")})
+	m.views.Show([]callers.Reader{all("spiffe://mesh/other")})
 	m.commit(vs, []*served.Resource{resource(t, vs, "a", "secret", nil)})
 	require.Same(t, before, me.Snapshot(), "who has no row hears no more")
 }
@@ -248,7 +249,7 @@ func TestOpenStreamsAreMovedWhenTheRowsChange(t *testing.T) {
 func TestEqualReadersShareAView(t *testing.T) {
 	t.Parallel()
 	m, vs, gw := filled(t), kind(t, "vs"), kind(t, "gw")
-	m.views.Show([]store.Reader{
+	m.views.Show([]callers.Reader{
 		{Identity: "spiffe://mesh/*", Namespaces: []string{"a"}, Kinds: []string{"*"}},
 		{Identity: "anonymous", Namespaces: []string{"a"}, Kinds: []string{"*"}},
 	})
@@ -274,8 +275,8 @@ func TestViewsUnderRandomChanges(t *testing.T) {
 	m.views.Show(nil)
 	one := func(list ...string) string { return list[dice.IntN(len(list))] }
 	identities := []string{"spiffe://mesh/a", "spiffe://mesh/b/c", caller.Anonymous}
-	row := func() store.Reader {
-		return store.Reader{
+	row := func() callers.Reader {
+		return callers.Reader{
 			Identity: one("*", "spiffe://mesh/*", "spiffe://mesh/b/*", "anonymous"), Namespaces: strings.Split(one("*", "x", "x,y", "z"), ","),
 			Kinds: strings.Split(one("*", "VirtualService", "VirtualService,GatewayClass"), ","), Labels: one("", "", "region=eu", "region!=eu", "!region"),
 		}
@@ -297,7 +298,7 @@ func TestViewsUnderRandomChanges(t *testing.T) {
 			m.commit(k, []*served.Resource{resource(t, k, namespace, name, labels)})
 		}
 		if dice.IntN(20) == 0 {
-			var rows []store.Reader
+			var rows []callers.Reader
 			for range dice.IntN(4) {
 				rows = append(rows, row())
 			}

@@ -14,6 +14,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/authority"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/members"
+	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
 // ownAuthority reports whether the server uses the mesh's own authority for its certificate and those of
@@ -75,7 +77,7 @@ func (o *Options) checkAuthority() error {
 func (s *server) newAuthority(from *store.Store) (*authority.Authority, error) {
 	o := s.options
 	return authority.New(authority.Config{
-		Store: from, Keys: s.keys, Files: o.Authority, Signs: o.ownAuthority(), Name: o.Name, Hosts: o.Hosts, StateDir: o.StateDir, Places: from.Places(),
+		Trust: trust.New(from), Members: members.New(from), Connected: func() bool { return from.Status().Connected }, Keys: s.keys, Files: o.Authority, Signs: o.ownAuthority(), Name: o.Name, Hosts: o.Hosts, StateDir: o.StateDir, Places: from.Places(),
 		StaleAfter: o.Patience.trustStaleAfter(), Changed: func() { s.door.guard.Recheck() },
 		Metrics: s.metrics, Log: o.Log,
 	})

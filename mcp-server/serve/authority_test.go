@@ -39,6 +39,9 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/callers"
+	"github.com/pgmesh/pgmesh/store/identity/members"
+	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
 // mesh is a server that is its own authority, with its database.
@@ -74,9 +77,9 @@ func (m *mesh) token(program identity.Program, name string) jointoken.Token {
 	keys, err := m.options.Sealing.Load()
 	require.NoError(m.t, err)
 	require.NoError(m.t, keys.Unlock(m.t.Context(), serve.SealingKeys{Store: m.store}))
-	roots, err := authority.Ensure(m.t.Context(), authority.Config{Store: m.store, Keys: keys, Files: m.options.Authority, Log: discard})
+	roots, err := authority.Ensure(m.t.Context(), authority.Config{Trust: trust.New(m.store), Members: members.New(m.store), Keys: keys, Files: m.options.Authority, Log: discard})
 	require.NoError(m.t, err)
-	token, err := authority.TokenForServer(m.t.Context(), m.store, roots, program, name, time.Hour, "")
+	token, err := authority.TokenForServer(m.t.Context(), members.New(m.store), roots, program, name, time.Hour, "")
 	require.NoError(m.t, err)
 	return token
 }
@@ -173,7 +176,7 @@ func TestAServerIsItsOwnAuthorityByDefault(t *testing.T) {
 	// People come with tokens, as ever, and trust the root.
 	pool := x509.NewCertPool()
 	pool.AddCert(member.Current().Trust.Roots[0])
-	secret, _, err := tokens.Create(t.Context(), m.store, "admin", []string{"admin"}, time.Time{}, "")
+	secret, _, err := tokens.Create(t.Context(), callers.New(m.store), "admin", []string{"admin"}, time.Time{}, "")
 	require.NoError(t, err)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "localhost"}}}
 	t.Cleanup(client.CloseIdleConnections)
@@ -269,11 +272,11 @@ func TestInvalidRequestsGetNoCertificate(t *testing.T) {
 
 	expired, revoked := m.token(identity.Discovery, "expired"), m.token(identity.Discovery, "revoked")
 	execute(t, m.options.Database, `UPDATE mesh.join_token_hashes SET expires_at = now() - interval '1 minute' WHERE name = 'expired'`)
-	_, err = m.store.RevokeJoinToken(t.Context(), "revoked", "")
+	_, err = members.New(m.store).RevokeJoinToken(t.Context(), "revoked", "")
 	require.NoError(t, err)
 	refused(t, identityv1.Refusal_REFUSAL_TOKEN_EXPIRED, ask(&identityv1.EnrollRequest{Csr: csr, Token: expired.Text(), Name: "eu"}))
 	refused(t, identityv1.Refusal_REFUSAL_TOKEN_REVOKED, ask(&identityv1.EnrollRequest{Csr: csr, Token: revoked.Text(), Name: "eu"}))
-	require.NoError(t, m.store.CreateJoinToken(t.Context(), store.JoinToken{
+	require.NoError(t, members.New(m.store).CreateJoinToken(t.Context(), members.JoinToken{
 		Name: "machine", Hash: bytes.Repeat([]byte{1}, 32), Namespace: "shop", ServiceAccount: "cart", MaxUses: 1, Expires: time.Now().Add(time.Hour),
 	}))
 	require.Equal(t, []string{
@@ -371,7 +374,7 @@ func TestRevokedServersAreOutWithinASecond(t *testing.T) {
 		return stream
 	}
 	out, stays := watch(eu), watch(us)
-	_, err := m.store.RevokeServer(t.Context(), "discovery", "eu", "its disk was stolen", "")
+	_, err := trust.New(m.store).RevokeServer(t.Context(), "discovery", "eu", "its disk was stolen", "")
 	require.NoError(t, err)
 	revoked := time.Now()
 	_, err = out.Recv()
@@ -389,13 +392,13 @@ func TestRevokedServersAreOutWithinASecond(t *testing.T) {
 
 	enrolment := identity.EnrolmentOf(us.Current().Certificate.Leaf)
 	require.NotEmpty(t, enrolment)
-	_, err = m.store.RevokeMachine(t.Context(), enrolment, "", "")
+	_, err = trust.New(m.store).RevokeMachine(t.Context(), enrolment, "", "")
 	require.NoError(t, err)
 	for err == nil {
 		_, err = stays.Recv()
 	}
 	refused(t, identityv1.Refusal_REFUSAL_REVOKED, err)
-	_, err = m.store.RestoreServer(t.Context(), "discovery", "eu", "")
+	_, err = trust.New(m.store).RestoreServer(t.Context(), "discovery", "eu", "")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		_, err := identityv1.NewAuthorityServiceClient(m.as(eu)).Enroll(t.Context(), &identityv1.EnrollRequest{Csr: request(t), Name: "eu"})

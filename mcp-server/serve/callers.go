@@ -14,16 +14,17 @@ import (
 	"time"
 
 	"github.com/pgmesh/pgmesh/internal/kit/replace"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/callers"
+	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
-// callers is what a server needs to know of its callers: the tokens, as hashes, and what readers are
+// knownCallers is what a server needs to know of its callers: the tokens, as hashes, and what readers are
 // shown. The server saves it, because without it nobody could be served the saved snapshot while the
 // database is away.
-type callers struct {
-	Places  []string       `json:"places"`
-	Readers []store.Reader `json:"readers"`
-	Tokens  []store.Token  `json:"tokens"`
+type knownCallers struct {
+	Places  []string         `json:"places"`
+	Readers []callers.Reader `json:"readers"`
+	Tokens  []callers.Token  `json:"tokens"`
 }
 
 const (
@@ -46,18 +47,18 @@ func (d *database) followCallers(ctx context.Context) error {
 // readCallers reads the tables that a notification names; all for "". A table that cannot be read stays
 // as it was known.
 func (d *database) readCallers(ctx context.Context, table string) {
-	if store.ConcernsTrust(table) { // first, so that nothing delays a revocation
+	if trust.Concerns(table) { // first, so that nothing delays a revocation
 		d.authority.Read(ctx)
 	}
 	if table == "tokens" || table == "" {
-		if rows, err := d.store.Tokens(ctx); err == nil {
+		if rows, err := d.callers.Tokens(ctx); err == nil {
 			d.book.Take(rows)
 			d.door.guard.Recheck()
 			d.known.Tokens = rows
 		}
 	}
 	if table == "readers" || table == "" {
-		if rows, err := d.store.Readers(ctx); err == nil {
+		if rows, err := d.callers.Readers(ctx); err == nil {
 			d.views.Show(rows)
 			d.known.Readers = rows
 		}
@@ -108,7 +109,7 @@ func (d *database) recall(ctx context.Context) {
 	})
 }
 
-func loadCallers(path string, places []string) (saved callers, err error) {
+func loadCallers(path string, places []string) (saved knownCallers, err error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return saved, err
@@ -122,7 +123,7 @@ func loadCallers(path string, places []string) (saved callers, err error) {
 		return saved, err
 	}
 	if !slices.ContainsFunc(saved.Places, func(p string) bool { return slices.Contains(places, p) }) {
-		return callers{}, fmt.Errorf("it is from %v, and this server reads from %v", saved.Places, places)
+		return knownCallers{}, fmt.Errorf("it is from %v, and this server reads from %v", saved.Places, places)
 	}
 	return saved, nil
 }

@@ -24,12 +24,14 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/tenancy"
 	"github.com/pgmesh/pgmesh/mcp-server/watchdog"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/callers"
 )
 
 // database is the source of a server that reads Postgres itself. Before it is open nobody may write to it.
 type database struct {
 	*server
 	store     *store.Store
+	callers   *callers.Store
 	feed      *feed.Feed
 	examiner  *examine.Examiner
 	admin     *admin.Service
@@ -39,8 +41,8 @@ type database struct {
 	watchdog  *watchdog.Watchdog
 	opened    chan struct{}
 
-	known    callers // as they were read last
-	kept     []byte  // as they are in the file
+	known    knownCallers // as they were read last
+	kept     []byte       // as they are in the file
 	recalled sync.Once
 }
 
@@ -56,7 +58,8 @@ func (s *server) database() (source, error) {
 		return nil, err
 	}
 	d.watchdog = watchdog.New(d.store, o.Patience.Watchdog, o.Log, s.metrics)
-	d.book = tokens.New(d.store, o.Log)
+	d.callers = callers.New(d.store)
+	d.book = tokens.New(d.callers, o.Log)
 	if d.authority, err = s.newAuthority(d.store); err != nil {
 		d.store.Close()
 		return nil, err
@@ -87,7 +90,7 @@ func (d *database) places() []string { return d.store.Places() }
 func (d *database) register(g grpc.ServiceRegistrar) {
 	d.admin.Register(g)
 	d.authority.Register(g)
-	tokens.NewService(d.store, d.book, d.options.Log).Register(g)
+	tokens.NewService(d.callers, d.book, d.options.Log).Register(g)
 	secrets.NewService(d.store, d.options.Log).Register(g)
 	members.New(d.store, d.authority, d.options.Log).Register(g)
 	d.registry.Register(g)

@@ -20,6 +20,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
+	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
 func TestARelayIsAMemberOfItsUpstreamsMesh(t *testing.T) {
@@ -47,10 +48,10 @@ func TestARelayIsAMemberOfItsUpstreamsMesh(t *testing.T) {
 	out := connectBy(t, relay.MCP.String(), nil, by)
 	require.Equal(t, []string{"x"}, namesOf(out.next()))
 
-	_, err = m.store.RevokeServer(t.Context(), "discovery", "eu", "stolen", "")
+	_, err = trust.New(m.store).RevokeServer(t.Context(), "discovery", "eu", "stolen", "")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), "pgmesh/discovery/eu was revoked at") }, limit, 10*time.Millisecond, "its streams end at the relay too")
-	_, err = m.store.RevokeServer(t.Context(), "mcp-server", "eu", "", "")
+	_, err = trust.New(m.store).RevokeServer(t.Context(), "mcp-server", "eu", "", "")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return strings.Contains(m.log.String(), "pgmesh/mcp-server/eu was revoked at") }, limit, 10*time.Millisecond)
 

@@ -25,7 +25,9 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/identity/tokens"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/callers"
+	"github.com/pgmesh/pgmesh/store/identity/members"
+	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
 // clerk calls the APIs about members with the scopes of a token.
@@ -43,7 +45,7 @@ func clerkOf(conn grpc.ClientConnInterface) clerk {
 func ratified(t *testing.T) (*secureServer, *certtest.Authority) {
 	t.Helper()
 	f, root := startSecure(t, func(*serve.Options) {}), certtest.NewAuthority(t)
-	won, err := f.store.FirstAuthority(t.Context(), root.PEM, "sealed", "mcp-server")
+	won, err := trust.New(f.store).FirstAuthority(t.Context(), root.PEM, "sealed", "mcp-server")
 	require.NoError(t, err)
 	require.True(t, won)
 	return f, root
@@ -63,7 +65,7 @@ func TestAJoinTokenNamesTheRootsAndIsShownOnce(t *testing.T) {
 	_, err := shop.tokens.CreateJoinToken(t.Context(), request)
 	requireCode(t, codes.FailedPrecondition, "the mesh has no authority that a join token could be bound to: run mcp-server with --secrets-key-file", err)
 	root := certtest.NewAuthority(t)
-	_, err = f.store.FirstAuthority(t.Context(), root.PEM, "sealed", "mcp-server")
+	_, err = trust.New(f.store).FirstAuthority(t.Context(), root.PEM, "sealed", "mcp-server")
 	require.NoError(t, err)
 
 	made, err := shop.tokens.CreateJoinToken(t.Context(), request)
@@ -75,7 +77,7 @@ func TestAJoinTokenNamesTheRootsAndIsShownOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, token.Trusts(certificate))
 	hash := token.Hash()
-	joined, err := f.store.RedeemMachines(t.Context(), "discovery", []store.Joining{{TokenHash: hash[:], KeyHash: make([]byte, 32), Peer: "10.0.0.1:1"}})
+	joined, err := members.New(f.store).RedeemMachines(t.Context(), "discovery", []members.Joining{{TokenHash: hash[:], KeyHash: make([]byte, 32), Peer: "10.0.0.1:1"}})
 	require.NoError(t, err)
 	require.Empty(t, joined[0].Refusal)
 	require.Equal(t, []string{"shop", "cart"}, []string{joined[0].Namespace, joined[0].ServiceAccount})
@@ -110,7 +112,7 @@ func TestWhoMayWorkOnMembers(t *testing.T) {
 	of := func(name string, scopes ...string) clerk {
 		return clerkOf(f.dial(f.withToken(f.token(name, scopes...))))
 	}
-	issues := []store.Issue{
+	issues := []members.Issue{
 		{Identity: "spiffe://mesh/ns/shop/sa/cart", Enrolment: "m-shop"},
 		{Identity: "spiffe://mesh/ns/bank/sa/vault", Enrolment: "m-bank"},
 		{Identity: "spiffe://mesh/pgmesh/discovery/eu-1", Enrolment: "s-eu"},
@@ -120,7 +122,7 @@ func TestWhoMayWorkOnMembers(t *testing.T) {
 		_, _ = rand.Read(issues[i].ID[:])
 		issues[i].At, issues[i].NotAfter = time.Now(), time.Now().Add(time.Hour)
 	}
-	require.NoError(t, f.store.RecordIssues(t.Context(), "discovery", issues))
+	require.NoError(t, members.New(f.store).RecordIssues(t.Context(), "discovery", issues))
 	token := func(namespace, program string) *adminv1.CreateJoinTokenRequest {
 		r := &adminv1.CreateJoinTokenRequest{Namespace: namespace, Program: program}
 		if program == "" {
@@ -269,7 +271,7 @@ func TestWhoMayWorkOnWhatTheMeshTrusts(t *testing.T) {
 		require.Equal(t, code, status.Code(err), i)
 	}
 
-	next, err := f.store.AddAuthority(t.Context(), certtest.NewAuthority(t).PEM, "sealed", "x")
+	next, err := trust.New(f.store).AddAuthority(t.Context(), certtest.NewAuthority(t).PEM, "sealed", "x")
 	require.NoError(t, err)
 	_, err = writer.trust.ActivateAuthority(t.Context(), &adminv1.ActivateAuthorityRequest{Id: next, Force: true})
 	require.Equal(t, codes.PermissionDenied, status.Code(err))
@@ -295,12 +297,12 @@ func TestTheAPIAndTheAuthorityAreOne(t *testing.T) {
 	t.Parallel()
 	m := found(t, pgtest.New(t), nil)
 	m.token(identity.Discovery, "first") // for which there has to be an authority
-	trust, err := m.store.Trust(t.Context())
+	now, err := trust.New(m.store).Trust(t.Context())
 	require.NoError(t, err)
-	secret, _, err := tokens.Create(t.Context(), m.store, "admin", []string{"admin"}, time.Time{}, "")
+	secret, _, err := tokens.Create(t.Context(), callers.New(m.store), "admin", []string{"admin"}, time.Time{}, "")
 	require.NoError(t, err)
 	bearer := dial.Options{TLS: tlsfiles.Client{CA: filepath.Join(t.TempDir(), "mesh.pem")}, Token: secret}
-	require.NoError(t, os.WriteFile(bearer.TLS.CA, trust.Roots[0].Chain, 0o600))
+	require.NoError(t, os.WriteFile(bearer.TLS.CA, now.Roots[0].Chain, 0o600))
 	conn, err := bearer.To(nil, m.MCP.String())
 	require.NoError(t, err)
 	client, err := grpc.NewClient(m.MCP.String(), conn.DialOptions()...)
@@ -318,7 +320,7 @@ func TestTheAPIAndTheAuthorityAreOne(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, machines.GetMachines(), 2, "itself, and the server")
 	told := machines.GetMachines()[0]
-	require.Equal(t, []string{member.Current().ID.String(), trust.Roots[0].Fingerprint}, []string{told.GetIdentity(), told.GetAuthority()})
+	require.Equal(t, []string{member.Current().ID.String(), now.Roots[0].Fingerprint}, []string{told.GetIdentity(), told.GetAuthority()})
 	require.Regexp(t, "^s-", told.GetEnrolment())
 
 	next, err := admin.trust.RotateAuthority(t.Context(), &adminv1.RotateAuthorityRequest{})

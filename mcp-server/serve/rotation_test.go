@@ -36,7 +36,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/members"
+	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
 // follow keeps telling a member what the mesh trusts, and returns what waits until that is so.
@@ -75,7 +76,7 @@ func (m *mesh) rotate() int64 {
 	keys, err := m.options.Sealing.Load()
 	require.NoError(m.t, err)
 	require.NoError(m.t, keys.Unlock(m.t.Context(), serve.SealingKeys{Store: m.store}))
-	a, err := authority.New(authority.Config{Store: m.store, Keys: keys, Signs: true, Name: "rotating", Log: discard})
+	a, err := authority.New(authority.Config{Trust: trust.New(m.store), Members: members.New(m.store), Keys: keys, Signs: true, Name: "rotating", Log: discard})
 	require.NoError(m.t, err)
 	require.NoError(m.t, a.Open(m.t.Context()))
 	id, err := a.Rotate(m.t.Context(), "ann")
@@ -93,7 +94,7 @@ func TestTheRootIsChangedUnderItsMembers(t *testing.T) {
 	until(func(s *membership.State) bool { return len(s.Trust.Roots) == 2 })
 	require.True(t, member.Current().Trust.Roots[0].Equal(first), "the one that signs comes first")
 	second := member.Current().Trust.Roots[1]
-	require.ErrorContains(t, m.store.ActivateAuthority(t.Context(), id, false, ""), "not every member of the mesh may have heard")
+	require.ErrorContains(t, trust.New(m.store).ActivateAuthority(t.Context(), id, false, ""), "not every member of the mesh may have heard")
 
 	shown := func() *x509.Certificate {
 		c := member.Client(func(membership.Peer) error { return nil })
@@ -104,7 +105,7 @@ func TestTheRootIsChangedUnderItsMembers(t *testing.T) {
 		return chain[len(chain)-1]
 	}
 	require.True(t, shown().Equal(first))
-	require.NoError(t, m.store.ActivateAuthority(t.Context(), id, true, ""))
+	require.NoError(t, trust.New(m.store).ActivateAuthority(t.Context(), id, true, ""))
 	pin := sha256.Sum256(second.RawSubjectPublicKeyInfo)
 	until(func(s *membership.State) bool { return bytes.Equal(s.Trust.Message().GetActiveRoot(), pin[:]) })
 	require.True(t, shown().Equal(second), "the server is the first to have a certificate of it")
@@ -117,8 +118,8 @@ func TestTheRootIsChangedUnderItsMembers(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, member.Current().ID, renewed.Current().ID)
 	require.Equal(t, identity.EnrolmentOf(member.Current().Certificate.Leaf), identity.EnrolmentOf(renewed.Current().Certificate.Leaf))
-	require.ErrorContains(t, m.store.RetireAuthority(t.Context(), 1, false, ""), "a certificate that authority 1 signed", "somebody still has one")
-	require.NoError(t, m.store.RetireAuthority(t.Context(), 1, true, ""))
+	require.ErrorContains(t, trust.New(m.store).RetireAuthority(t.Context(), 1, false, ""), "a certificate that authority 1 signed", "somebody still has one")
+	require.NoError(t, trust.New(m.store).RetireAuthority(t.Context(), 1, true, ""))
 	_, err = identityv1.NewTrustServiceClient(m.as(renewed)).WatchTrust(t.Context(), &identityv1.WatchTrustRequest{})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
@@ -164,7 +165,7 @@ func TestTheAuthorityWhileTheDatabaseIsAway(t *testing.T) {
 			m := found(t, postgres.URL, change)
 			member := m.join(identity.Discovery, "eu")
 			out := m.join(identity.Discovery, "out")
-			_, err := m.store.RevokeServer(t.Context(), "discovery", "out", "", "")
+			_, err := trust.New(m.store).RevokeServer(t.Context(), "discovery", "out", "", "")
 			require.NoError(t, err)
 			execute(t, postgres.URL, strings.ReplaceAll(entry, "%NS%", "shop"))
 			by := []grpc.DialOption{m.credentials(member)}
@@ -313,7 +314,7 @@ func TestManyMachinesJoinAtOnce(t *testing.T) {
 	conn := m.as(m.join(identity.Discovery, "eu"))
 	const machines = 1000
 	hash := sha256.Sum256([]byte("a token of many"))
-	require.NoError(t, m.store.CreateJoinToken(t.Context(), store.JoinToken{
+	require.NoError(t, members.New(m.store).CreateJoinToken(t.Context(), members.JoinToken{
 		Name: "many", Hash: hash[:], Namespace: "shop", ServiceAccount: "cart", MaxUses: machines, Expires: time.Now().Add(time.Hour),
 	}))
 	api := identityv1.NewAuthorityServiceClient(conn)
@@ -386,7 +387,7 @@ func TestTheKeyThatSealsTheAuthorityIsChanged(t *testing.T) {
 	keys, err := seal.Load(both)
 	require.NoError(t, err)
 	for done := range 2 {
-		sealed, all, err := authority.Reseal(t.Context(), m.store, keys)
+		sealed, all, err := authority.Reseal(t.Context(), trust.New(m.store), keys)
 		require.NoError(t, err)
 		require.Equal(t, 1-done, sealed)
 		require.Equal(t, 1, all)

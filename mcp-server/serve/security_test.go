@@ -31,6 +31,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/callers"
 )
 
 // secureServer is a server with TLS, with its database.
@@ -87,7 +88,7 @@ func (f *secureServer) withToken(secret string) []grpc.DialOption {
 
 func (f *secureServer) token(name string, scopes ...string) string {
 	f.t.Helper()
-	secret, _, err := tokens.Create(f.t.Context(), f.store, name, scopes, time.Time{}, "")
+	secret, _, err := tokens.Create(f.t.Context(), callers.New(f.store), name, scopes, time.Time{}, "")
 	require.NoError(f.t, err)
 	return secret
 }
@@ -233,7 +234,7 @@ func TestTokensOpenAndCloseTheDoor(t *testing.T) {
 	require.Len(t, list.GetTokens(), 4)
 	require.Equal(t, "admin", list.GetTokens()[2].GetCreatedBy())
 	f.end()
-	tokens, err := f.store.Tokens(t.Context())
+	tokens, err := callers.New(f.store).Tokens(t.Context())
 	require.NoError(t, err)
 	require.False(t, tokens[0].Used.IsZero(), "it is noted at the end at the latest")
 	for _, s := range []string{secret, admin, other, made.GetSecret()} {
@@ -414,7 +415,7 @@ func TestCallersAreKnownWhileTheDatabaseIsAway(t *testing.T) {
 	require.NoError(t, err)
 	f.store = s
 	secret, revoked := f.token("ci", "read"), f.token("lost", "read")
-	_, err = s.RevokeToken(t.Context(), "lost", "")
+	_, err = callers.New(s).RevokeToken(t.Context(), "lost", "")
 	require.NoError(t, err)
 	s.Close()
 	execute(t, postgres.URL, `INSERT INTO mesh.readers (identity, namespaces) VALUES ('spiffe://mesh/a', '{a}')`)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/members"
+	"github.com/pgmesh/pgmesh/store/identity/trust"
 	"github.com/pgmesh/pgmesh/store/machines"
 )
 
@@ -40,21 +42,21 @@ func (m *Mesh) Register(s *store.Store) {
 func (m *Mesh) GiveMembers() *store.Store {
 	m.t.Helper()
 	s := m.Store()
-	_, err := s.FirstAuthority(m.t.Context(), certtest.NewAuthority(m.t).PEM, "sealed", "mcp-server")
+	_, err := trust.New(s).FirstAuthority(m.t.Context(), certtest.NewAuthority(m.t).PEM, "sealed", "mcp-server")
 	require.NoError(m.t, err)
-	_, err = s.AddAuthority(m.t.Context(), certtest.NewAuthority(m.t).PEM, "sealed", "ada")
+	_, err = trust.New(s).AddAuthority(m.t.Context(), certtest.NewAuthority(m.t).PEM, "sealed", "ada")
 	require.NoError(m.t, err)
 	m.Execute("UPDATE mesh.authority_keys SET created_at = now() - interval '1 hour'")
-	m.Issue(s, store.Issue{Identity: "spiffe://cluster.local/ns/default/sa/reviews", Enrolment: "m-abcdefgh234567ab", Serial: "0a1b", Credential: "token", Peer: "10.0.0.1:4711"})
+	m.Issue(s, members.Issue{Identity: "spiffe://cluster.local/ns/default/sa/reviews", Enrolment: "m-abcdefgh234567ab", Serial: "0a1b", Credential: "token", Peer: "10.0.0.1:4711"})
 	return s
 }
 
 // Issue records a certificate like discovery does.
-func (m *Mesh) Issue(s *store.Store, i store.Issue) {
+func (m *Mesh) Issue(s *store.Store, i members.Issue) {
 	m.t.Helper()
 	_, _ = rand.Read(i.ID[:])
 	if i.At = time.Now(); i.Refusal == "" {
 		i.NotAfter = time.Now().Add(time.Hour)
 	}
-	require.NoError(m.t, s.RecordIssues(m.t.Context(), "spiffe://cluster.local/pgmesh/discovery/eu-1", []store.Issue{i}))
+	require.NoError(m.t, members.New(s).RecordIssues(m.t.Context(), "spiffe://cluster.local/pgmesh/discovery/eu-1", []members.Issue{i}))
 }

@@ -79,6 +79,13 @@ func (s Session) Refused(sql string, args ...any) *pgconn.PgError {
 	return pg
 }
 
+// Notices runs a statement in a session of its own, and returns what that was told.
+func (s Session) Notices(sql string) (told []string) {
+	s.T.Helper()
+	ConnectHearing(s.T, s.Conn.Config().ConnString(), func(n *pgconn.Notice) { told = append(told, n.Message) }).Exec(sql)
+	return told
+}
+
 // Put writes a virtual service whose only route goes to the host.
 func (s Session) Put(name, host string) {
 	s.T.Helper()

@@ -11,7 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/identity/jointoken"
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/members"
+	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
 func TestJoinTokens(t *testing.T) {
@@ -31,7 +32,7 @@ func TestJoinTokens(t *testing.T) {
 	require.Contains(t, made.Err, "\n  mesh-agent join --server eu.mesh.example:15012 --token-file FILE\n")
 	require.NotContains(t, made.Err, strings.TrimSpace(made.Out))
 	hash, key := token.Hash(), sha256.Sum256([]byte("key"))
-	joined, err := s.RedeemMachines(t.Context(), "discovery", []store.Joining{{TokenHash: hash[:], KeyHash: key[:]}})
+	joined, err := members.New(s).RedeemMachines(t.Context(), "discovery", []members.Joining{{TokenHash: hash[:], KeyHash: key[:]}})
 	require.NoError(t, err)
 	require.Equal(t, "cart", joined[0].ServiceAccount)
 
@@ -102,8 +103,8 @@ func TestMembers(t *testing.T) {
 	t.Parallel()
 	m := clitest.Start(t)
 	s := m.GiveMembers()
-	m.Issue(s, store.Issue{Identity: "spiffe://cluster.local/pgmesh/discovery/eu-1", Enrolment: "s-abcdefgh234567ab", Credential: "token"})
-	m.Issue(s, store.Issue{Refusal: "token_used", Detail: "the join token was used once, as often as it may be", Credential: "token", Peer: "10.0.0.9:1"})
+	m.Issue(s, members.Issue{Identity: "spiffe://cluster.local/pgmesh/discovery/eu-1", Enrolment: "s-abcdefgh234567ab", Credential: "token"})
+	m.Issue(s, members.Issue{Refusal: "token_used", Detail: "the join token was used once, as often as it may be", Credential: "token", Peer: "10.0.0.9:1"})
 
 	require.Regexp(t, `(?s)^IDENTITY +ENROLMENT +STATE +ISSUED +EXPIRES\nspiffe://cluster.local/pgmesh/discovery/eu-1 +s-abcdefgh234567ab +valid .*`+
 		`\nspiffe://cluster.local/ns/default/sa/reviews +m-abcdefgh234567ab +valid .*Z\n$`, m.OK("identity", "list"))
@@ -162,7 +163,7 @@ func TestAuthorityShowsNextSteps(t *testing.T) {
 	require.Contains(t, held.Err, "one member of the mesh has a certificate that authority 1 signed, such as spiffe://cluster.local/ns/default/sa/reviews")
 	require.Equal(t, "authority 1 is trusted no more\n", m.OK("authority", "retire", "1", "--force"))
 	require.Equal(t, 2, m.Run("authority", "retire", "first").Code)
-	list, err := s.Authorities(t.Context())
+	list, err := trust.New(s).Authorities(t.Context())
 	require.NoError(t, err)
 	var tree struct {
 		TrustDomain string

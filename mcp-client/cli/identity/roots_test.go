@@ -16,7 +16,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/tokens"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/callers"
+	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
 // startSecure starts a TLS server with its own authority, and returns the flags with which an administrator
@@ -44,7 +45,7 @@ func startSecure(t *testing.T) (m *clitest.Mesh, flags []string) {
 		ended <- nil
 		t.Fatalf("starting the server: %v", err)
 	}
-	secret, _, err := tokens.Create(t.Context(), m.Store(), "admin", []string{"admin"}, time.Now().Add(time.Hour), "")
+	secret, _, err := tokens.Create(t.Context(), callers.New(m.Store()), "admin", []string{"admin"}, time.Now().Add(time.Hour), "")
 	require.NoError(t, err)
 	return m, []string{"--server", m.Address, "--token", secret}
 }
@@ -52,10 +53,10 @@ func startSecure(t *testing.T) (m *clitest.Mesh, flags []string) {
 func TestRootFilesMustBeUpdatedBeforeActivation(t *testing.T) {
 	t.Parallel()
 	m, flags := startSecure(t)
-	s, first := m.Store(), []store.Authority(nil)
+	s, first := m.Store(), []trust.Authority(nil)
 	require.Eventually(t, func() bool { // the server listens before it has made one
 		var err error
-		first, err = s.Authorities(t.Context())
+		first, err = trust.New(s).Authorities(t.Context())
 		return err == nil && len(first) > 0
 	}, 20*time.Second, 10*time.Millisecond)
 	file := filepath.Join(t.TempDir(), "mesh.pem")
@@ -100,7 +101,7 @@ func TestRootsAreReadable(t *testing.T) {
 	require.Contains(t, none.Err, "the mesh cluster.local has no authority: run mcp-server with --secrets-key-file")
 	s := m.GiveMembers()
 	reader := m.OK("token", "create", "reader", "--scope", "read:shop")
-	list, err := s.Authorities(t.Context())
+	list, err := trust.New(s).Authorities(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, string(list[0].Chain)+string(list[1].Chain), m.OK("authority", "roots", "--token", reader[:len(reader)-1]))
 }

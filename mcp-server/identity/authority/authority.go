@@ -21,11 +21,17 @@ import (
 
 	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/members"
+	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
 // Config is what an authority needs.
 type Config struct {
-	Store *store.Store
+	Trust   *trust.Store
+	Members *members.Store
+	// Connected tells whether the database is being followed.
+	Connected func() bool
+
 	Keys  *seal.Keys // encrypt the authority's keys; nil where the database holds no authority
 	Files Files      // an authority in files, in place of the database's
 	// Signs is false for a server that runs without TLS, or with certificates from files: it signs
@@ -77,9 +83,9 @@ func New(cfg Config) (*Authority, error) {
 		cfg: cfg, metrics: newMetrics(cfg.Metrics), streams: newStreams(), readSlot: make(chan struct{}, 1), instanceID: rand.Text(), ready: make(chan struct{}), stopping: make(chan struct{}),
 	}
 	a.metrics.ages(a.Stale)
-	a.redemptions = newRedemptionQueue(cfg.Store)
-	a.refusals = newRefusalQueue(func(ctx context.Context, some []store.Issue) error {
-		return cfg.Store.RecordIssues(ctx, a.Identity(), some)
+	a.redemptions = newRedemptionQueue(cfg.Members)
+	a.refusals = newRefusalQueue(func(ctx context.Context, some []members.Issue) error {
+		return cfg.Members.RecordIssues(ctx, a.Identity(), some)
 	})
 	if cfg.Files.Given() {
 		var err error

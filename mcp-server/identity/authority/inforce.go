@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
 // freshness is how recent this server's view of the database is.
@@ -74,7 +74,7 @@ func (f *freshness) record(readAt time.Time, changed bool, err error) (tell bool
 		return false
 	}
 	f.readAt, f.readLocal = readAt, time.Now()
-	if tell = changed || time.Since(f.notedAt) >= store.TrustBeat; tell {
+	if tell = changed || time.Since(f.notedAt) >= trust.Beat; tell {
 		f.notedAt = f.readLocal
 	}
 	return tell
@@ -96,7 +96,7 @@ func (a *Authority) Stale() (time.Duration, error) {
 // server knows better.
 func (a *Authority) StaleSince() time.Time {
 	age, _ := a.Stale()
-	if age == 0 || age < a.cfg.StaleAfter || !a.cfg.Store.Status().Connected {
+	if age == 0 || age < a.cfg.StaleAfter || !a.cfg.Connected() {
 		return time.Time{}
 	}
 	return time.Now().Add(-age)
@@ -105,7 +105,7 @@ func (a *Authority) StaleSince() time.Time {
 // publishReadAt tells other servers as of when this one knows the trust. If that fails, a caller that
 // waits for a revocation is given this server's name as pending.
 func (a *Authority) publishReadAt(ctx context.Context, readAt time.Time) {
-	if err := a.cfg.Store.NoteTrust(ctx, a.instanceID, a.cfg.Name, readAt); err != nil {
+	if err := a.cfg.Trust.NoteTrust(ctx, a.instanceID, a.cfg.Name, readAt); err != nil {
 		a.cfg.Log.Debug("cannot note as of when this server goes by what the mesh trusts", "error", err)
 	}
 }
@@ -126,7 +126,7 @@ const pollInterval = 50 * time.Millisecond
 // InForce waits until all known servers know what was committed before the call, or until the context
 // ends. It returns the names of those that do not.
 func (a *Authority) InForce(ctx context.Context) (pending []string) {
-	at, err := a.cfg.Store.Now(ctx)
+	at, err := a.cfg.Trust.Now(ctx)
 	if err != nil {
 		return []string{a.Identity()}
 	}
@@ -167,7 +167,7 @@ func (a *Authority) pendingServers(ctx context.Context, at time.Time) (names []s
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second) // also answer when the caller's time is over
 	defer cancel()
-	others, err := a.cfg.Store.TrustLags(ctx, at, a.instanceID)
+	others, err := a.cfg.Trust.TrustLags(ctx, at, a.instanceID)
 	if err != nil {
 		found["the other servers, which cannot be asked"] = true
 	}

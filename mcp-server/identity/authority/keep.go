@@ -16,7 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/replace"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
 // File is the name of the saved state in the state folder. The whole file is sealed, and the authority's
@@ -33,7 +33,7 @@ type savedFile struct {
 
 type savedAuthority struct {
 	ID          int64                `json:"id"`
-	State       store.AuthorityState `json:"state"`
+	State       trust.AuthorityState `json:"state"`
 	Fingerprint string               `json:"fingerprint"`
 	Chain       string               `json:"chain"`
 	SealedKey   string               `json:"sealedKey"`
@@ -108,13 +108,13 @@ func (a *Authority) Recall(ctx context.Context) (bool, error) {
 }
 
 func (a *Authority) decode(k savedFile) (*State, error) {
-	trust := &identityv1.Trust{}
-	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(k.Trust, trust); err != nil {
+	kept := &identityv1.Trust{}
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(k.Trust, kept); err != nil {
 		return nil, err
 	}
-	var rows []store.Authority
+	var rows []trust.Authority
 	for _, row := range k.Authorities {
-		rows = append(rows, store.Authority{ID: row.ID, State: row.State, Fingerprint: row.Fingerprint, Chain: []byte(row.Chain), SealedKey: row.SealedKey})
+		rows = append(rows, trust.Authority{ID: row.ID, State: row.State, Fingerprint: row.Fingerprint, Chain: []byte(row.Chain), SealedKey: row.SealedKey})
 	}
-	return a.stateOf(trust, rows)
+	return a.stateOf(kept, rows)
 }

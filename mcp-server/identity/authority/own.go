@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/identity"
 	signing "github.com/pgmesh/pgmesh/identity/authority"
 	"github.com/pgmesh/pgmesh/identity/membership"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/members"
 )
 
 // ownLifetime is the lifetime of this server's own certificate, which it signs itself and keeps in memory
@@ -53,7 +53,7 @@ func (a *Authority) identify(ctx context.Context, state *State) error {
 	a.metrics.identified(given.Certificate)
 	a.own.Store(&own{m, state.signer, state.trust.GetTrustDomain()})
 	a.cfg.Log.Info("this server has a new certificate", "identity", m.Current().ID, "until", given.Certificate.NotAfter.UTC().Format(time.RFC3339))
-	if err := a.cfg.Store.RecordIssues(ctx, a.Identity(), []store.Issue{issueOf(given.Certificate, state.signer, "")}); err != nil {
+	if err := a.cfg.Members.RecordIssues(ctx, a.Identity(), []members.Issue{issueOf(given.Certificate, state.signer, "")}); err != nil {
 		a.cfg.Log.Warn("cannot record this server's own certificate", "error", err)
 	}
 	return nil

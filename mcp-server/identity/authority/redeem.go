@@ -14,7 +14,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/members"
 )
 
 const (
@@ -44,7 +44,7 @@ func (s *Service) redeem(ctx context.Context, server string, req *identityv1.Red
 	if len(req.GetTokenHash()) != hashSize || len(req.GetKeyHash()) != hashSize {
 		return nil, refusal.New(identityv1.Refusal_REFUSAL_REQUEST, "a token and a key are named by their SHA-256, which has %d bytes", hashSize)
 	}
-	joined, err := s.redemptions.redeemOne(ctx, server, store.Joining{TokenHash: req.GetTokenHash(), KeyHash: req.GetKeyHash(), Peer: req.GetPeer()})
+	joined, err := s.redemptions.redeemOne(ctx, server, members.Joining{TokenHash: req.GetTokenHash(), KeyHash: req.GetKeyHash(), Peer: req.GetPeer()})
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (s *Service) redeem(ctx context.Context, server string, req *identityv1.Red
 // redemptionQueue gathers redemptions that arrive while a transaction is under way into the next one. So
 // however many arrive, there is one transaction at a time.
 type redemptionQueue struct {
-	store *store.Store
+	members *members.Store
 
 	mu      sync.Mutex
 	waiting []*redemption
@@ -69,29 +69,29 @@ type redemptionQueue struct {
 
 type redemption struct {
 	server  string
-	joining store.Joining
-	answer  store.Joined
+	joining members.Joining
+	answer  members.Joined
 	err     error
 	done    chan struct{}
 }
 
-func newRedemptionQueue(s *store.Store) *redemptionQueue {
-	r := &redemptionQueue{store: s}
+func newRedemptionQueue(s *members.Store) *redemptionQueue {
+	r := &redemptionQueue{members: s}
 	r.idle = sync.NewCond(&r.mu)
 	return r
 }
 
 // redeemOne queues one token and waits for the answer.
-func (r *redemptionQueue) redeemOne(ctx context.Context, server string, j store.Joining) (store.Joined, error) {
+func (r *redemptionQueue) redeemOne(ctx context.Context, server string, j members.Joining) (members.Joined, error) {
 	own := &redemption{server: server, joining: j, done: make(chan struct{})}
 	if err := r.add(own); err != nil {
-		return store.Joined{}, err
+		return members.Joined{}, err
 	}
 	select {
 	case <-own.done:
 		return own.answer, own.err
 	case <-ctx.Done():
-		return store.Joined{}, ctx.Err() // the same key may redeem it again
+		return members.Joined{}, ctx.Err() // the same key may redeem it again
 	}
 }
 
@@ -140,12 +140,12 @@ func (r *redemptionQueue) next() (batch []*redemption) {
 }
 
 func (r *redemptionQueue) redeem(batch []*redemption) {
-	joining := make([]store.Joining, len(batch))
+	joining := make([]members.Joining, len(batch))
 	for i, each := range batch {
 		joining[i] = each.joining
 	}
-	answers, err := panics.Receive(func() ([]store.Joined, error) {
-		return r.store.RedeemMachines(context.Background(), batch[0].server, joining) // bounded by the store's own timeouts
+	answers, err := panics.Receive(func() ([]members.Joined, error) {
+		return r.members.RedeemMachines(context.Background(), batch[0].server, joining) // bounded by the store's own timeouts
 	})
 	if err == nil && len(answers) != len(batch) {
 		err = fmt.Errorf("redeeming join tokens: %d answers came for %d", len(answers), len(batch))
@@ -172,7 +172,7 @@ func (s *Service) Record(ctx context.Context, req *identityv1.RecordRequest) (*i
 	who := caller.From(ctx)
 	issues, err := issuesOf(req.GetIssues())
 	if err == nil && len(issues) > 0 {
-		err = s.statusOf(s.cfg.Store.RecordIssues(ctx, who.Identity(), issues))
+		err = s.statusOf(s.cfg.Members.RecordIssues(ctx, who.Identity(), issues))
 	}
 	s.metrics.called("record", err)
 	if err != nil {
@@ -181,16 +181,16 @@ func (s *Service) Record(ctx context.Context, req *identityv1.RecordRequest) (*i
 	return &identityv1.RecordResponse{}, nil
 }
 
-func issuesOf(sent []*identityv1.Issue) ([]store.Issue, error) {
+func issuesOf(sent []*identityv1.Issue) ([]members.Issue, error) {
 	if len(sent) > maxIssues {
 		return nil, status.Errorf(codes.InvalidArgument, "there are %d issues, and %d may be recorded at once", len(sent), maxIssues)
 	}
-	issues := make([]store.Issue, len(sent))
+	issues := make([]members.Issue, len(sent))
 	for i, t := range sent {
 		if err := checkIssue(t); err != nil {
 			return nil, status.Errorf(codes.InvalidArgument, "issue %d: %v", i, err)
 		}
-		issues[i] = store.Issue{
+		issues[i] = members.Issue{
 			ID: [16]byte(t.GetId()), At: t.GetAt().AsTime(), Refusal: refusal.Word(t.GetRefusal()), Detail: t.GetDetail(), Identity: t.GetIdentity(), Enrolment: t.GetEnrolment(),
 			Serial: t.GetSerial(), Authority: t.GetAuthority(), Credential: t.GetBy(), Peer: t.GetPeer(), KeyHash: t.GetKeyHash(), Took: t.GetTook().AsDuration(),
 		}
@@ -203,7 +203,7 @@ func issuesOf(sent []*identityv1.Issue) ([]store.Issue, error) {
 
 func checkIssue(t *identityv1.Issue) error {
 	switch {
-	case len(t.GetId()) != len(store.Issue{}.ID):
+	case len(t.GetId()) != len(members.Issue{}.ID):
 		return errors.New("its id has to have 16 bytes")
 	case t.GetAt().CheckValid() != nil || t.GetAt().AsTime().Before(time.Unix(0, 0)):
 		return errors.New("it does not say when it was")

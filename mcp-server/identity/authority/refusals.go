@@ -6,23 +6,23 @@ import (
 	"time"
 
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/members"
 )
 
 // refusalQueue records refused requests. Anybody can cause any number of refusals, and similar ones share
 // a row. So one goroutine writes at a time, with one connection to the database, and what arrives
 // meanwhile goes into the next batch.
 type refusalQueue struct {
-	write func(context.Context, []store.Issue) error
+	write func(context.Context, []members.Issue) error
 
 	mu      sync.Mutex
-	waiting []store.Issue
+	waiting []members.Issue
 	written chan struct{} // closed when those waiting have been written
 	busy    bool
 	idle    *sync.Cond // signalled when busy becomes false
 }
 
-func newRefusalQueue(write func(context.Context, []store.Issue) error) *refusalQueue {
+func newRefusalQueue(write func(context.Context, []members.Issue) error) *refusalQueue {
 	r := &refusalQueue{write: write, written: make(chan struct{})}
 	r.idle = sync.NewCond(&r.mu)
 	return r
@@ -30,7 +30,7 @@ func newRefusalQueue(write func(context.Context, []store.Issue) error) *refusalQ
 
 // add records a refusal, and waits until it is written or the context ends. If too many wait, it drops
 // the refusal.
-func (r *refusalQueue) add(ctx context.Context, issue store.Issue) {
+func (r *refusalQueue) add(ctx context.Context, issue members.Issue) {
 	if written := r.queue(issue); written != nil {
 		select {
 		case <-written:
@@ -40,7 +40,7 @@ func (r *refusalQueue) add(ctx context.Context, issue store.Issue) {
 }
 
 // queue adds a refusal and returns a channel that is closed when it was written; nil if it was dropped.
-func (r *refusalQueue) queue(issue store.Issue) <-chan struct{} {
+func (r *refusalQueue) queue(issue members.Issue) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.waiting) >= maxIssues {
@@ -68,7 +68,7 @@ func (r *refusalQueue) work() {
 	}
 }
 
-func (r *refusalQueue) next() ([]store.Issue, chan struct{}) {
+func (r *refusalQueue) next() ([]members.Issue, chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	some, written := r.waiting, r.written

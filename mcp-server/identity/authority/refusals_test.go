@@ -7,25 +7,25 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/members"
 )
 
 func TestRefusalsAreWrittenInBatches(t *testing.T) {
 	t.Parallel()
-	writing, proceed := make(chan []store.Issue), make(chan struct{})
-	r := newRefusalQueue(func(_ context.Context, some []store.Issue) error {
+	writing, proceed := make(chan []members.Issue), make(chan struct{})
+	r := newRefusalQueue(func(_ context.Context, some []members.Issue) error {
 		writing <- some
 		<-proceed
 		return nil
 	})
 	var adding sync.WaitGroup
-	adding.Go(func() { r.add(t.Context(), store.Issue{Refusal: "first"}) })
+	adding.Go(func() { r.add(t.Context(), members.Issue{Refusal: "first"}) })
 	require.Len(t, <-writing, 1)
 
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	for range maxIssues + 10 {
-		r.add(gone, store.Issue{Refusal: "more"}) // the context has ended, so add does not wait
+		r.add(gone, members.Issue{Refusal: "more"}) // the context has ended, so add does not wait
 	}
 	proceed <- struct{}{}
 	more := <-writing

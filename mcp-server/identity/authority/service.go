@@ -22,6 +22,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/caller"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/members"
 )
 
 const (
@@ -140,7 +141,7 @@ func (s *Service) byToken(ctx context.Context, req *identityv1.EnrollRequest, st
 		}
 	}
 	hash := token.Hash()
-	joined, err := s.cfg.Store.RedeemServer(ctx, s.Identity(), store.Joining{TokenHash: hash[:], KeyHash: who.key, Peer: who.peer})
+	joined, err := s.cfg.Members.RedeemServer(ctx, s.Identity(), members.Joining{TokenHash: hash[:], KeyHash: who.key, Peer: who.peer})
 	switch {
 	case err != nil:
 		return server, err
@@ -220,7 +221,7 @@ func (s *Service) delegate(ctx context.Context, req *identityv1.DelegateRequest,
 func (s *Service) recordOutcome(ctx context.Context, call string, who *applicant, given signing.Issued, state *State, detail string, err error) error {
 	err = s.statusOf(err)
 	reason := refusal.Of(err)
-	var issue store.Issue
+	var issue members.Issue
 	switch {
 	case err == nil:
 		issue = issueOf(given.Certificate, state.signer, who.credential)
@@ -234,7 +235,7 @@ func (s *Service) recordOutcome(ctx context.Context, call string, who *applicant
 		if err != nil {
 			s.refusals.add(ctx, issue)
 		} else {
-			err = s.statusOf(s.cfg.Store.RecordIssues(ctx, s.Identity(), []store.Issue{issue}))
+			err = s.statusOf(s.cfg.Members.RecordIssues(ctx, s.Identity(), []members.Issue{issue}))
 		}
 	}
 	s.metrics.called(call, err)
@@ -264,14 +265,14 @@ func (s *Service) statusOf(err error) error {
 }
 
 // newIssue returns a row for the record, with a random id.
-func newIssue() store.Issue {
-	i := store.Issue{At: time.Now()}
+func newIssue() members.Issue {
+	i := members.Issue{At: time.Now()}
 	_, _ = rand.Read(i.ID[:]) // which never fails
 	return i
 }
 
 // issueOf returns the row of a certificate that was given.
-func issueOf(c *x509.Certificate, by *signing.Authority, credential string) store.Issue {
+func issueOf(c *x509.Certificate, by *signing.Authority, credential string) members.Issue {
 	i := newIssue()
 	key := sha256.Sum256(c.RawSubjectPublicKeyInfo)
 	i.Serial, i.NotAfter, i.Authority, i.Credential, i.KeyHash = c.SerialNumber.Text(16), c.NotAfter, fingerprintOf(by.Root()), credential, key[:]

@@ -19,6 +19,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
 // State is what is known of the authority and of the mesh's trust at one moment.
@@ -30,7 +31,7 @@ type State struct {
 	revoked map[string]*identityv1.Revocation
 
 	readAt   time.Time         // when it was read, by the database's clock
-	rows     []store.Authority // with their sealed keys, to be saved
+	rows     []trust.Authority // with their sealed keys, to be saved
 	replaced chan struct{}     // closed when the next state replaces this one
 }
 
@@ -53,26 +54,26 @@ func fingerprintOf(c *x509.Certificate) string {
 
 // read builds a state from the database.
 func (a *Authority) read(ctx context.Context) (*State, error) {
-	trust, err := a.cfg.Store.Trust(ctx)
+	found, err := a.cfg.Trust.Trust(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var rows []store.Authority
+	var rows []trust.Authority
 	if a.files == nil {
-		if rows, err = a.cfg.Store.AuthoritiesWithKeys(ctx); err != nil {
+		if rows, err = a.cfg.Trust.AuthoritiesWithKeys(ctx); err != nil {
 			return nil, err
 		}
 	}
-	s, err := a.stateOf(trustOf(trust), rows)
+	s, err := a.stateOf(trustOf(found), rows)
 	if err == nil {
-		s.readAt = trust.ReadAt
+		s.readAt = found.ReadAt
 	}
 	return s, err
 }
 
 // stateOf builds a state from the trust and the authorities.
-func (a *Authority) stateOf(trust *identityv1.Trust, rows []store.Authority) (*State, error) {
-	s := &State{trust: trust, revoked: revokedIn(trust), rows: rows, replaced: make(chan struct{})}
+func (a *Authority) stateOf(found *identityv1.Trust, rows []trust.Authority) (*State, error) {
+	s := &State{trust: found, revoked: revokedIn(found), rows: rows, replaced: make(chan struct{})}
 	var err error
 	if a.files != nil {
 		s.takeFiles(a.files.value.Get())
@@ -82,10 +83,10 @@ func (a *Authority) stateOf(trust *identityv1.Trust, rows []store.Authority) (*S
 	if err != nil {
 		return nil, err
 	}
-	trust.Roots = signing.EncodeCertificates(s.roots...)
+	found.Roots = signing.EncodeCertificates(s.roots...)
 	if s.signer != nil {
 		pin := sha256.Sum256(s.signer.Root().RawSubjectPublicKeyInfo)
-		trust.ActiveRoot = pin[:]
+		found.ActiveRoot = pin[:]
 	}
 	return s, nil
 }
@@ -108,16 +109,16 @@ func (s *State) takeFiles(f fromFiles) {
 }
 
 // takeRows takes the trusted authorities of the database, and the key of the active one.
-func (s *State) takeRows(rows []store.Authority, keys *seal.Keys, signs bool) error {
+func (s *State) takeRows(rows []trust.Authority, keys *seal.Keys, signs bool) error {
 	for _, row := range rows {
-		if row.State == store.RetiredAuthority {
+		if row.State == trust.RetiredAuthority {
 			continue
 		}
 		chain, err := signing.ParseCertificates(row.Chain)
 		if err != nil {
 			return fmt.Errorf("authority %d: %w", row.ID, err)
 		}
-		if row.State != store.ActiveAuthority {
+		if row.State != trust.ActiveAuthority {
 			s.roots = append(s.roots, chain[0])
 			s.signers = append(s.signers, chain[0])
 			continue
@@ -139,21 +140,21 @@ func (s *State) takeRows(rows []store.Authority, keys *seal.Keys, signs bool) er
 }
 
 // trustOf converts the database's trust into the message, without the roots.
-func trustOf(t store.Trust) *identityv1.Trust {
-	trust := &identityv1.Trust{TrustDomain: t.TrustDomain, Aliases: t.Aliases, CertificateLifetimes: t.Lifetimes, OwnGateways: t.OwnGateways}
+func trustOf(t trust.Trust) *identityv1.Trust {
+	message := &identityv1.Trust{TrustDomain: t.TrustDomain, Aliases: t.Aliases, CertificateLifetimes: t.Lifetimes, OwnGateways: t.OwnGateways}
 	for _, f := range t.Federated {
-		trust.Federated = append(trust.Federated, &identityv1.Federated{TrustDomain: f.TrustDomain, Roots: f.Roots})
+		message.Federated = append(message.Federated, &identityv1.Federated{TrustDomain: f.TrustDomain, Roots: f.Roots})
 	}
 	for _, r := range t.Revoked {
-		trust.Revoked = append(trust.Revoked, &identityv1.Revocation{Identity: r.Identity, Enrolment: r.Enrolment, Reason: r.Reason, At: timestamppb.New(r.At)})
+		message.Revoked = append(message.Revoked, &identityv1.Revocation{Identity: r.Identity, Enrolment: r.Enrolment, Reason: r.Reason, At: timestamppb.New(r.At)})
 	}
 	for _, i := range t.Issuers {
-		trust.Issuers = append(trust.Issuers, &identityv1.Issuer{
+		message.Issuers = append(message.Issuers, &identityv1.Issuer{
 			Name: i.Name, Issuer: i.Issuer, Audiences: i.Audiences, Jwks: i.JWKS, JwksUri: i.JWKSURI, Claims: i.Claims,
 			Namespace: i.Namespace, ServiceAccount: i.ServiceAccount, WorkloadGroup: i.WorkloadGroup,
 		})
 	}
-	return trust
+	return message
 }
 
 // makeFirst creates the authority of a mesh that has none. If several servers try at once, one wins and
@@ -166,7 +167,7 @@ func (a *Authority) makeFirst(ctx context.Context, trustDomain string) error {
 	if err != nil {
 		return err
 	}
-	won, err := a.cfg.Store.FirstAuthority(ctx, root.ChainPEM(), sealed, "")
+	won, err := a.cfg.Trust.FirstAuthority(ctx, root.ChainPEM(), sealed, "")
 	if won {
 		a.cfg.Log.Info("made the authority of the mesh", "trust_domain", trustDomain, "fingerprint", fingerprintOf(root.Certificate()),
 			"until", root.NotAfter().UTC().Format(time.RFC3339))
@@ -211,7 +212,7 @@ func (a *Authority) Rotate(ctx context.Context, by string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	id, err := a.cfg.Store.AddAuthority(ctx, root.ChainPEM(), sealed, by)
+	id, err := a.cfg.Trust.AddAuthority(ctx, root.ChainPEM(), sealed, by)
 	if err == nil {
 		a.cfg.Log.Info("made the authority that is to sign next", "id", id, "fingerprint", fingerprintOf(root.Certificate()), "by", by)
 		a.Read(ctx)

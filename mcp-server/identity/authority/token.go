@@ -11,7 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/identity"
 	"github.com/pgmesh/pgmesh/identity/jointoken"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/members"
+	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
 // Ensure returns the mesh's roots, the active one first, and creates the authority if there is none yet.
@@ -30,7 +31,7 @@ func Ensure(ctx context.Context, cfg Config) ([]*x509.Certificate, error) {
 
 // Reseal encrypts the authorities' keys that an older key sealed with the current one. It returns how
 // many it encrypted, and how many there are.
-func Reseal(ctx context.Context, s *store.Store, keys *seal.Keys) (done, all int, err error) {
+func Reseal(ctx context.Context, s *trust.Store, keys *seal.Keys) (done, all int, err error) {
 	rows, err := s.AuthoritiesWithKeys(ctx)
 	if err != nil {
 		return 0, 0, err
@@ -56,7 +57,7 @@ func Reseal(ctx context.Context, s *store.Store, keys *seal.Keys) (done, all int
 }
 
 // TokenForServer creates a join token for one server, in the name of by.
-func TokenForServer(ctx context.Context, s *store.Store, roots []*x509.Certificate, program identity.Program, name string, lifetime time.Duration, by string) (jointoken.Token, error) {
+func TokenForServer(ctx context.Context, s *members.Store, roots []*x509.Certificate, program identity.Program, name string, lifetime time.Duration, by string) (jointoken.Token, error) {
 	if !slices.Contains(identity.Programs, program) {
 		return jointoken.Token{}, fmt.Errorf("%q is no server that joins a mesh: write one of %v", program, identity.Programs)
 	}
@@ -68,7 +69,7 @@ func TokenForServer(ctx context.Context, s *store.Store, roots []*x509.Certifica
 		return token, err
 	}
 	hash := token.Hash()
-	return token, s.CreateJoinToken(ctx, store.JoinToken{
+	return token, s.CreateJoinToken(ctx, members.JoinToken{
 		Name: name, Hash: hash[:], Program: string(program), MaxUses: 1, Expires: time.Now().Add(lifetime), By: by,
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/kit/stamp"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/members"
 )
 
 // defaultTokenLifetime is the default lifetime of a join token, which is made when a machine is about to
@@ -36,14 +36,14 @@ func (s *Service) CreateJoinToken(ctx context.Context, req *adminv1.CreateJoinTo
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
 	hash := token.Hash()
-	made := store.JoinToken{
+	made := members.JoinToken{
 		Name: cmp.Or(req.GetName(), randomName()), Hash: hash[:], Namespace: req.GetNamespace(), ServiceAccount: req.GetServiceAccount(), WorkloadGroup: req.GetWorkloadGroup(),
 		Program: req.GetProgram(), MaxUses: int(cmp.Or(req.GetMaxUses(), 1)), Created: time.Now(), By: who.Author(), Expires: time.Now().Add(defaultTokenLifetime), State: "valid",
 	}
 	if t := req.GetExpiresAt(); t != nil {
 		made.Expires = t.AsTime()
 	}
-	if err := s.store.CreateJoinToken(ctx, made); err != nil {
+	if err := s.joined.CreateJoinToken(ctx, made); err != nil {
 		return nil, s.fail(err)
 	}
 	s.log.Info("made a join token", "token", made.Name, "namespace", made.Namespace, "service_account", made.ServiceAccount,
@@ -68,7 +68,7 @@ func (s *Service) ListJoinTokens(ctx context.Context, req *adminv1.ListJoinToken
 	if err != nil {
 		return nil, s.fail(err)
 	}
-	rows, err := s.store.JoinTokens(ctx, namespaces)
+	rows, err := s.joined.JoinTokens(ctx, namespaces)
 	if err != nil {
 		return nil, s.fail(err)
 	}
@@ -89,7 +89,7 @@ func (s *Service) RevokeJoinToken(ctx context.Context, req *adminv1.RevokeJoinTo
 	if all {
 		namespaces = nil
 	}
-	revoked, err := s.store.RevokeJoinTokenAmong(ctx, req.GetName(), namespaces, who.Unlimited(caller.Admin), who.Author())
+	revoked, err := s.joined.RevokeJoinTokenAmong(ctx, req.GetName(), namespaces, who.Unlimited(caller.Admin), who.Author())
 	if err != nil {
 		return nil, s.fail(err)
 	}
@@ -100,7 +100,7 @@ func (s *Service) RevokeJoinToken(ctx context.Context, req *adminv1.RevokeJoinTo
 	return &adminv1.RevokeJoinTokenResponse{}, nil
 }
 
-func tokenMessage(t store.JoinToken) *adminv1.JoinToken {
+func tokenMessage(t members.JoinToken) *adminv1.JoinToken {
 	return &adminv1.JoinToken{
 		Name: t.Name, Namespace: t.Namespace, ServiceAccount: t.ServiceAccount, WorkloadGroup: t.WorkloadGroup, Program: t.Program,
 		Uses: int32(t.Uses), MaxUses: int32(t.MaxUses), State: t.State, CreatedAt: stamp.Of(t.Created), CreatedBy: t.By, ExpiresAt: stamp.Of(t.Expires),

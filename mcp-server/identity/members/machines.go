@@ -13,6 +13,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/stamp"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/members"
+	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
 // The number of records that are listed by default, and at most.
@@ -27,7 +29,7 @@ func (s *Service) ListMachines(ctx context.Context, req *adminv1.ListMachinesReq
 	if err != nil {
 		return nil, s.fail(err)
 	}
-	rows, err := s.store.Machines(ctx, namespaces)
+	rows, err := s.joined.Machines(ctx, namespaces)
 	if err != nil {
 		return nil, s.fail(err)
 	}
@@ -50,7 +52,7 @@ func (s *Service) ListIssues(ctx context.Context, req *adminv1.ListIssuesRequest
 	if req.GetLimit() < 0 || req.GetLimit() > maxIssues {
 		return nil, status.Errorf(codes.InvalidArgument, "limit: %d is not between 1 and %d", req.GetLimit(), maxIssues)
 	}
-	filter := store.IssueFilter{
+	filter := members.IssueFilter{
 		Namespaces: namespaces, Identity: req.GetIdentity(), Enrolment: req.GetEnrolment(), Refused: req.GetRefused(), Limit: int(req.GetLimit()),
 	}
 	if filter.Limit == 0 {
@@ -59,7 +61,7 @@ func (s *Service) ListIssues(ctx context.Context, req *adminv1.ListIssuesRequest
 	if t := req.GetSince(); t != nil {
 		filter.After = t.AsTime()
 	}
-	rows, err := s.store.Issues(ctx, filter)
+	rows, err := s.joined.Issues(ctx, filter)
 	if err != nil {
 		return nil, s.fail(err)
 	}
@@ -80,7 +82,7 @@ func (s *Service) ListRevocations(ctx context.Context, req *adminv1.ListRevocati
 	if err != nil {
 		return nil, s.fail(err)
 	}
-	rows, err := s.store.Revocations(ctx, namespaces)
+	rows, err := s.trust.Revocations(ctx, namespaces)
 	if err != nil {
 		return nil, s.fail(err)
 	}
@@ -95,7 +97,7 @@ func (s *Service) ListRevocations(ctx context.Context, req *adminv1.ListRevocati
 
 // memberOf returns the member that a revocation is about. Identities are ns/NAMESPACE/sa/SERVICE-ACCOUNT
 // or pgmesh/PROGRAM/NAME.
-func memberOf(r store.Revocation) *adminv1.Member {
+func memberOf(r trust.Revocation) *adminv1.Member {
 	parts := strings.Split(r.Identity, "/")
 	switch {
 	case r.Enrolment != "":
@@ -118,11 +120,11 @@ func (s *Service) RevokeMember(ctx context.Context, req *adminv1.RevokeMemberReq
 	var err error
 	switch {
 	case m.GetEnrolment() != "":
-		changed, err = s.store.RevokeMachine(ctx, m.GetEnrolment(), req.GetReason(), who.Author())
+		changed, err = s.trust.RevokeMachine(ctx, m.GetEnrolment(), req.GetReason(), who.Author())
 	case m.GetProgram() != "":
-		changed, err = s.store.RevokeServer(ctx, m.GetProgram(), m.GetName(), req.GetReason(), who.Author())
+		changed, err = s.trust.RevokeServer(ctx, m.GetProgram(), m.GetName(), req.GetReason(), who.Author())
 	default:
-		changed, err = s.store.RevokeIdentity(ctx, m.GetNamespace(), m.GetServiceAccount(), req.GetReason(), who.Author())
+		changed, err = s.trust.RevokeIdentity(ctx, m.GetNamespace(), m.GetServiceAccount(), req.GetReason(), who.Author())
 	}
 	if err != nil {
 		return nil, s.fail(err)
@@ -156,11 +158,11 @@ func (s *Service) RestoreMember(ctx context.Context, req *adminv1.RestoreMemberR
 	var err error
 	switch {
 	case m.GetEnrolment() != "":
-		restored, err = s.store.RestoreMachine(ctx, m.GetEnrolment(), who.Author())
+		restored, err = s.trust.RestoreMachine(ctx, m.GetEnrolment(), who.Author())
 	case m.GetProgram() != "":
-		restored, err = s.store.RestoreServer(ctx, m.GetProgram(), m.GetName(), who.Author())
+		restored, err = s.trust.RestoreServer(ctx, m.GetProgram(), m.GetName(), who.Author())
 	default:
-		restored, err = s.store.RestoreIdentity(ctx, m.GetNamespace(), m.GetServiceAccount(), who.Author())
+		restored, err = s.trust.RestoreIdentity(ctx, m.GetNamespace(), m.GetServiceAccount(), who.Author())
 	}
 	if err != nil {
 		return nil, s.fail(err)
@@ -186,7 +188,7 @@ func (s *Service) mayRevoke(ctx context.Context, who *caller.Caller, m *adminv1.
 	default:
 		return status.Error(codes.InvalidArgument, "member: name one of an enrolment, a namespace with its service_account, and a program with its name")
 	}
-	namespace, err := s.store.NamespaceOf(ctx, m.GetEnrolment())
+	namespace, err := s.trust.NamespaceOf(ctx, m.GetEnrolment())
 	visible := err == nil && who.RequireWithin(caller.Read, namespace, what) == nil
 	if _, invalid := err.(*store.InvalidError); invalid || err == nil && !visible { //nolint:errorlint // as the store returns it
 		return status.Errorf(codes.NotFound, "no machine %q has ever joined: list the machines", m.GetEnrolment())

@@ -20,6 +20,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/failure"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/members"
+	"github.com/pgmesh/pgmesh/store/identity/trust"
 	"github.com/pgmesh/pgmesh/store/machines"
 )
 
@@ -41,7 +43,8 @@ type Service struct {
 	adminv1.UnimplementedTrustAdminServiceServer
 	adminv1.UnimplementedRegisteredMachineServiceServer
 
-	store     *store.Store
+	joined    *members.Store
+	trust     *trust.Store
 	machines  *machines.Store
 	authority Authority // nil for none
 	log       *slog.Logger
@@ -49,7 +52,7 @@ type Service struct {
 
 // New returns the API. Without an authority it uses only those in the database, and cannot create one.
 func New(s *store.Store, a Authority, log *slog.Logger) *Service {
-	return &Service{store: s, machines: machines.New(s), authority: a, log: log}
+	return &Service{joined: members.New(s), trust: trust.New(s), machines: machines.New(s), authority: a, log: log}
 }
 
 // Register adds the API to a server.
@@ -63,12 +66,12 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 // roots returns the mesh's own roots. It reads the database, because this server may not know the newest
 // yet, and falls back to the roots in this server's files.
 func (s *Service) roots(ctx context.Context) ([]*x509.Certificate, error) {
-	trust, err := s.store.Trust(ctx)
+	now, err := s.trust.Trust(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var stored, own []*x509.Certificate
-	for _, a := range trust.Roots {
+	for _, a := range now.Roots {
 		chain, err := signing.ParseCertificates(a.Chain)
 		if err != nil {
 			return nil, fmt.Errorf("authority %d: %w", a.ID, err)
@@ -107,7 +110,7 @@ func (s *Service) fail(err error) error {
 		return status.Error(codes.InvalidArgument, err.Error())
 	case errors.As(err, &refused):
 		return status.Error(codes.FailedPrecondition, err.Error())
-	case errors.Is(err, store.ErrTokenExists):
+	case errors.Is(err, members.ErrTokenExists):
 		return status.Error(codes.AlreadyExists, err.Error())
 	case errors.As(err, &blocked):
 		return status.Error(codes.Aborted, err.Error())

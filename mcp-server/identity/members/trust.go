@@ -11,7 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/kit/stamp"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
 // requireSomeRead admits callers who may read anything, for what all members of the mesh can see anyway.
@@ -28,11 +28,11 @@ func (s *Service) ListAuthorities(ctx context.Context, _ *adminv1.ListAuthoritie
 	if err := requireSomeRead(ctx); err != nil {
 		return nil, s.fail(err)
 	}
-	trust, err := s.store.Trust(ctx)
+	now, err := s.trust.Trust(ctx)
 	if err != nil {
 		return nil, s.fail(err)
 	}
-	rows, err := s.store.Authorities(ctx)
+	rows, err := s.trust.Authorities(ctx)
 	if err != nil {
 		return nil, s.fail(err)
 	}
@@ -40,7 +40,7 @@ func (s *Service) ListAuthorities(ctx context.Context, _ *adminv1.ListAuthoritie
 	if err != nil && !errors.Is(err, errNoAuthority) {
 		return nil, s.fail(err)
 	}
-	resp := &adminv1.ListAuthoritiesResponse{TrustDomain: trust.TrustDomain, Aliases: trust.Aliases, Roots: string(signing.EncodeCertificates(roots...))}
+	resp := &adminv1.ListAuthoritiesResponse{TrustDomain: now.TrustDomain, Aliases: now.Aliases, Roots: string(signing.EncodeCertificates(roots...))}
 	for _, a := range rows {
 		resp.Authorities = append(resp.Authorities, &adminv1.MeshAuthority{
 			Id: a.ID, State: string(a.State), Fingerprint: a.Fingerprint, NotBefore: stamp.Of(a.NotBefore), NotAfter: stamp.Of(a.NotAfter), Certificate: string(a.Chain),
@@ -80,14 +80,14 @@ func (s *Service) RotateAuthority(ctx context.Context, _ *adminv1.RotateAuthorit
 // ActivateAuthority makes an authority the one that signs.
 func (s *Service) ActivateAuthority(ctx context.Context, req *adminv1.ActivateAuthorityRequest) (*adminv1.ActivateAuthorityResponse, error) {
 	return &adminv1.ActivateAuthorityResponse{}, s.logged(ctx, func(by string) error {
-		return s.store.ActivateAuthority(ctx, req.GetId(), req.GetForce(), by)
+		return s.trust.ActivateAuthority(ctx, req.GetId(), req.GetForce(), by)
 	}, "another authority signs for the mesh", "authority", req.GetId(), "forced", req.GetForce())
 }
 
 // RetireAuthority ends the trust in an authority.
 func (s *Service) RetireAuthority(ctx context.Context, req *adminv1.RetireAuthorityRequest) (*adminv1.RetireAuthorityResponse, error) {
 	return &adminv1.RetireAuthorityResponse{}, s.logged(ctx, func(by string) error {
-		return s.store.RetireAuthority(ctx, req.GetId(), req.GetForce(), by)
+		return s.trust.RetireAuthority(ctx, req.GetId(), req.GetForce(), by)
 	}, "an authority is trusted no more", "authority", req.GetId(), "forced", req.GetForce())
 }
 
@@ -96,12 +96,12 @@ func (s *Service) ListFederatedTrust(ctx context.Context, _ *adminv1.ListFederat
 	if err := requireSomeRead(ctx); err != nil {
 		return nil, s.fail(err)
 	}
-	trust, err := s.store.Trust(ctx)
+	now, err := s.trust.Trust(ctx)
 	if err != nil {
 		return nil, s.fail(err)
 	}
 	resp := &adminv1.ListFederatedTrustResponse{}
-	for _, f := range trust.Federated {
+	for _, f := range now.Federated {
 		resp.Federated = append(resp.Federated, &adminv1.FederatedTrust{
 			TrustDomain: f.TrustDomain, Roots: string(f.Roots), NotAfter: stamp.Of(f.NotAfter), Author: f.Author, UpdatedAt: stamp.Of(f.Updated),
 		})
@@ -112,14 +112,14 @@ func (s *Service) ListFederatedTrust(ctx context.Context, _ *adminv1.ListFederat
 // PutFederatedTrust adds or replaces the trust in another mesh.
 func (s *Service) PutFederatedTrust(ctx context.Context, req *adminv1.PutFederatedTrustRequest) (*adminv1.PutFederatedTrustResponse, error) {
 	return &adminv1.PutFederatedTrustResponse{}, s.logged(ctx, func(by string) error {
-		return s.store.TrustFederated(ctx, req.GetTrustDomain(), []byte(req.GetRoots()), by)
+		return s.trust.TrustFederated(ctx, req.GetTrustDomain(), []byte(req.GetRoots()), by)
 	}, "trusts another mesh", "trust_domain", req.GetTrustDomain())
 }
 
 // RemoveFederatedTrust removes the trust in another mesh.
 func (s *Service) RemoveFederatedTrust(ctx context.Context, req *adminv1.RemoveFederatedTrustRequest) (*adminv1.RemoveFederatedTrustResponse, error) {
 	return &adminv1.RemoveFederatedTrustResponse{}, s.logged(ctx, func(by string) error {
-		was, err := s.store.DistrustFederated(ctx, req.GetTrustDomain(), by)
+		was, err := s.trust.DistrustFederated(ctx, req.GetTrustDomain(), by)
 		if err == nil && !was {
 			err = status.Errorf(codes.NotFound, "there is no other mesh %q that is trusted: list them", req.GetTrustDomain())
 		}
@@ -129,12 +129,12 @@ func (s *Service) RemoveFederatedTrust(ctx context.Context, req *adminv1.RemoveF
 
 // ListIssuers lists the issuers by whose tokens machines may join.
 func (s *Service) ListIssuers(ctx context.Context, _ *adminv1.ListIssuersRequest) (*adminv1.ListIssuersResponse, error) {
-	trust, err := s.store.Trust(ctx)
+	now, err := s.trust.Trust(ctx)
 	if err != nil {
 		return nil, s.fail(err)
 	}
 	resp := &adminv1.ListIssuersResponse{}
-	for _, i := range trust.Issuers {
+	for _, i := range now.Issuers {
 		resp.Issuers = append(resp.Issuers, &adminv1.JoinIssuer{
 			Name: i.Name, Issuer: i.Issuer, Audiences: i.Audiences, Jwks: i.JWKS, JwksUri: i.JWKSURI, Claims: i.Claims, Namespace: i.Namespace,
 			ServiceAccount: i.ServiceAccount, WorkloadGroup: i.WorkloadGroup, Author: i.Author, UpdatedAt: stamp.Of(i.Updated),
@@ -147,7 +147,7 @@ func (s *Service) ListIssuers(ctx context.Context, _ *adminv1.ListIssuersRequest
 func (s *Service) PutIssuer(ctx context.Context, req *adminv1.PutIssuerRequest) (*adminv1.PutIssuerResponse, error) {
 	i := req.GetIssuer()
 	return &adminv1.PutIssuerResponse{}, s.logged(ctx, func(by string) error {
-		return s.store.PutJoinIssuer(ctx, store.JoinIssuer{
+		return s.trust.PutJoinIssuer(ctx, trust.JoinIssuer{
 			Name: i.GetName(), Issuer: i.GetIssuer(), Audiences: i.GetAudiences(), JWKS: i.GetJwks(), JWKSURI: i.GetJwksUri(), Claims: i.GetClaims(),
 			Namespace: i.GetNamespace(), ServiceAccount: i.GetServiceAccount(), WorkloadGroup: i.GetWorkloadGroup(),
 		}, by)
@@ -157,7 +157,7 @@ func (s *Service) PutIssuer(ctx context.Context, req *adminv1.PutIssuerRequest) 
 // RemoveIssuer removes the rule for an issuer.
 func (s *Service) RemoveIssuer(ctx context.Context, req *adminv1.RemoveIssuerRequest) (*adminv1.RemoveIssuerResponse, error) {
 	return &adminv1.RemoveIssuerResponse{}, s.logged(ctx, func(by string) error {
-		was, err := s.store.RemoveJoinIssuer(ctx, req.GetName(), by)
+		was, err := s.trust.RemoveJoinIssuer(ctx, req.GetName(), by)
 		if err == nil && !was {
 			err = status.Errorf(codes.NotFound, "there is no issuer %q: list them", req.GetName())
 		}

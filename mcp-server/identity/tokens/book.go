@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/pgmesh/pgmesh/internal/caller"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/callers"
 )
 
 // Source is where tokens are stored.
 type Source interface {
-	Tokens(ctx context.Context) ([]store.Token, error)
+	Tokens(ctx context.Context) ([]callers.Token, error)
 	NoteTokenUses(ctx context.Context, uses map[int64]time.Time) error
 }
 
@@ -129,7 +129,7 @@ func (b *Book) Read(ctx context.Context) {
 }
 
 // Take replaces the cached tokens.
-func (b *Book) Take(rows []store.Token) {
+func (b *Book) Take(rows []callers.Token) {
 	tokens := make(map[caller.TokenHash]entry, len(rows))
 	for _, row := range rows {
 		if len(row.Hash) != len(caller.TokenHash{}) {
@@ -143,7 +143,7 @@ func (b *Book) Take(rows []store.Token) {
 }
 
 // tokenOf converts a row. It skips unknown scopes, which a newer program may have written.
-func (b *Book) tokenOf(row store.Token) caller.Token {
+func (b *Book) tokenOf(row callers.Token) caller.Token {
 	t := caller.Token{Name: row.Name, Expires: row.Expires, Revoked: row.Revoked}
 	for _, text := range row.Scopes {
 		scope, err := caller.ParseScope(text)

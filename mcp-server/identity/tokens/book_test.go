@@ -15,20 +15,21 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/tokens"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/callers"
 )
 
 func TestMain(m *testing.M) { os.Exit(pgtest.VerifyMain(m)) }
 
 // gate is a source that counts how often it is asked, and can be shut.
 type gate struct {
-	*store.Store
+	*callers.Store
 
 	mu    sync.Mutex
 	asked int
 	err   error
 }
 
-func (g *gate) Tokens(ctx context.Context) ([]store.Token, error) {
+func (g *gate) Tokens(ctx context.Context) ([]callers.Token, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.asked++
@@ -49,7 +50,7 @@ func open(t *testing.T) (*tokens.Book, *gate) {
 	s, err := store.Open(t.Context(), pgtest.New(t), store.Options{})
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
-	g := &gate{Store: s}
+	g := &gate{Store: callers.New(s)}
 	return tokens.New(g, slog.New(slog.DiscardHandler)), g
 }
 

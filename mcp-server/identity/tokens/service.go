@@ -14,20 +14,21 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/stamp"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/callers"
 )
 
 // Service is the API for administrators.
 type Service struct {
 	adminv1.UnimplementedTokenServiceServer
 
-	store *store.Store
-	cache *Book
-	log   *slog.Logger
+	callers *callers.Store
+	cache   *Book
+	log     *slog.Logger
 }
 
-// NewService returns the API of a store.
-func NewService(s *store.Store, b *Book, log *slog.Logger) *Service {
-	return &Service{store: s, cache: b, log: log}
+// NewService returns the API of the callers of a store.
+func NewService(s *callers.Store, b *Book, log *slog.Logger) *Service {
+	return &Service{callers: s, cache: b, log: log}
 }
 
 // Register adds the API to a server.
@@ -40,7 +41,7 @@ func (s *Service) CreateToken(ctx context.Context, req *adminv1.CreateTokenReque
 	if t := req.GetExpiresAt(); t != nil {
 		expires = t.AsTime()
 	}
-	secret, made, err := Create(ctx, s.store, req.GetName(), req.GetScopes(), expires, who.Author())
+	secret, made, err := Create(ctx, s.callers, req.GetName(), req.GetScopes(), expires, who.Author())
 	if err != nil {
 		return nil, s.fail(err)
 	}
@@ -51,7 +52,7 @@ func (s *Service) CreateToken(ctx context.Context, req *adminv1.CreateTokenReque
 
 // ListTokens lists all tokens.
 func (s *Service) ListTokens(ctx context.Context, _ *adminv1.ListTokensRequest) (*adminv1.ListTokensResponse, error) {
-	rows, err := s.store.Tokens(ctx)
+	rows, err := s.callers.Tokens(ctx)
 	if err != nil {
 		return nil, s.fail(err)
 	}
@@ -65,7 +66,7 @@ func (s *Service) ListTokens(ctx context.Context, _ *adminv1.ListTokensRequest) 
 // RevokeToken revokes a token.
 func (s *Service) RevokeToken(ctx context.Context, req *adminv1.RevokeTokenRequest) (*adminv1.RevokeTokenResponse, error) {
 	who := caller.From(ctx)
-	revoked, err := s.store.RevokeToken(ctx, req.GetName(), who.Author())
+	revoked, err := s.callers.RevokeToken(ctx, req.GetName(), who.Author())
 	if err != nil {
 		return nil, s.fail(err)
 	}
@@ -85,7 +86,7 @@ func (s *Service) fail(err error) error {
 		return status.Error(codes.InvalidArgument, invalid.Error())
 	case errors.Is(err, errScopes):
 		return status.Error(codes.InvalidArgument, err.Error())
-	case errors.Is(err, store.ErrTokenExists):
+	case errors.Is(err, callers.ErrTokenExists):
 		return status.Error(codes.AlreadyExists, err.Error())
 	case errors.As(err, &blocked):
 		return status.Error(codes.Aborted, err.Error())
@@ -96,7 +97,7 @@ func (s *Service) fail(err error) error {
 	return status.Error(codes.Internal, err.Error())
 }
 
-func tokenMessage(t store.Token) *adminv1.Token {
+func tokenMessage(t callers.Token) *adminv1.Token {
 	return &adminv1.Token{
 		Name: t.Name, Scopes: t.Scopes, CreatedAt: stamp.Of(t.Created), CreatedBy: t.By, ExpiresAt: stamp.Of(t.Expires),
 		RevokedAt: stamp.Of(t.Revoked), RevokedBy: t.Revoker, UsedAt: stamp.Of(t.Used),

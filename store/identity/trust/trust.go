@@ -1,4 +1,4 @@
-package store
+package trust
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pgmesh/pgmesh/store"
 )
 
 // Trust is what the mesh trusts at one moment.
@@ -55,31 +57,20 @@ type JoinIssuer struct {
 // trust domain.
 var trustTables = []string{"", "authority_keys", "federated_trust", "join_issuers", "mesh_configs", "revocations", "trust_names"}
 
-// ConcernsTrust reports whether a table that Awaken names may have changed the Trust.
-func ConcernsTrust(table string) bool { return slices.Contains(trustTables, table) }
+// Concerns reports whether a table that Awaken names may have changed the Trust.
+func Concerns(table string) bool { return slices.Contains(trustTables, table) }
 
 // Trust reads what the mesh trusts.
 func (s *Store) Trust(ctx context.Context) (Trust, error) {
-	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.QueryTimeout)
 	defer cancel()
 	var t Trust
 	var domains []string
 	var roots, federated, revoked, issuers []byte
 	// One statement, so that everything is of one moment.
-	err := s.trust.QueryRow(ctx, `SELECT now(), mesh.trust_domains(),
-		(SELECT coalesce(json_agg(json_build_object('ID', id, 'State', state, 'Fingerprint', fingerprint, 'Chain', encode(convert_to(chain, 'UTF8'), 'base64'),
-			'NotBefore', not_before, 'NotAfter', not_after, 'Created', created_at, 'By', created_by, 'Activated', activated_at, 'Replaced', replaced_at) ORDER BY array_position('{active,next,previous}', state), id DESC), '[]')
-			FROM mesh.authorities WHERE state <> 'retired'),
-		(SELECT coalesce(json_agg(json_build_object('TrustDomain', trust_domain, 'Roots', encode(convert_to(roots, 'UTF8'), 'base64'), 'NotAfter', not_after,
-			'Author', author, 'Updated', updated_at) ORDER BY trust_domain), '[]') FROM mesh.federated_trust),
-		(SELECT coalesce(json_agg(json_build_object('Namespace', namespace, 'Identity', coalesce(identity, ''), 'Enrolment', coalesce(enrolment, ''), 'Reason', reason,
-			'At', revoked_at, 'By', revoked_by) ORDER BY id), '[]') FROM mesh.revocations WHERE lifted_at IS NULL),
-		(SELECT coalesce(json_agg(json_build_object('Name', name, 'Issuer', issuer, 'Audiences', audiences, 'JWKS', coalesce(jwks::text, ''), 'JWKSURI', coalesce(jwks_uri, ''),
-			'Claims', claims, 'Namespace', namespace, 'ServiceAccount', service_account, 'WorkloadGroup', workload_group, 'Author', author, 'Updated', updated_at)
-			ORDER BY name COLLATE "C"), '[]') FROM mesh.join_issuers),
-		n.lifetimes, n.own_gateways FROM mesh.trust_names n`).Scan(&t.ReadAt, &domains, &roots, &federated, &revoked, &issuers, &t.Lifetimes, &t.OwnGateways)
+	err := s.db.TrustPool().QueryRow(ctx, sql.Trust).Scan(&t.ReadAt, &domains, &roots, &federated, &revoked, &issuers, &t.Lifetimes, &t.OwnGateways)
 	if err != nil {
-		return t, Explain("reading what the mesh trusts", err)
+		return t, store.Explain("reading what the mesh trusts", err)
 	}
 	t.TrustDomain, t.Aliases = domains[0], domains[1:]
 	for text, into := range map[*[]byte]any{&roots: &t.Roots, &federated: &t.Federated, &revoked: &t.Revoked, &issuers: &t.Issuers} {
@@ -92,28 +83,28 @@ func (s *Store) Trust(ctx context.Context) (Trust, error) {
 
 // TrustFederated trusts another mesh, in the name of by, and replaces its earlier roots.
 func (s *Store) TrustFederated(ctx context.Context, trustDomain string, roots []byte, by string) error {
-	return ExplainInput("trusting another mesh", InTheNameOf(ctx, s.trust, by, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, "SELECT mesh.trust_federated($1, $2)", trustDomain, string(roots))
+	return store.ExplainInput("trusting another mesh", store.InTheNameOf(ctx, s.db.TrustPool(), by, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, sql.TrustFederated, trustDomain, string(roots))
 		return err
 	}))
 }
 
 // DistrustFederated ends that trust, and reports whether there was any.
 func (s *Store) DistrustFederated(ctx context.Context, trustDomain, by string) (bool, error) {
-	return CallInTheNameOf(ctx, s.trust, "ending the trust in another mesh", by, "SELECT mesh.distrust_federated($1)", trustDomain)
+	return store.CallInTheNameOf(ctx, s.db.TrustPool(), "ending the trust in another mesh", by, sql.DistrustFederated, trustDomain)
 }
 
 // PutJoinIssuer adds a rule, or replaces the one with its name.
 func (s *Store) PutJoinIssuer(ctx context.Context, i JoinIssuer, by string) error {
 	if i.JWKS != "" && !json.Valid([]byte(i.JWKS)) {
-		return &InvalidError{fmt.Sprintf("issuer %q: jwks is not JSON", i.Name), `write {"keys": [{"kty": "RSA", …}]}, as the issuer publishes it`}
+		return &store.InvalidError{Reason: fmt.Sprintf("issuer %q: jwks is not JSON", i.Name), Advice: `write {"keys": [{"kty": "RSA", …}]}, as the issuer publishes it`}
 	}
 	claims := i.Claims
 	if claims == nil {
 		claims = map[string]string{}
 	}
-	return ExplainInput("trusting an issuer of tokens", InTheNameOf(ctx, s.trust, by, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, "SELECT mesh.put_join_issuer($1, $2, $3, nullif($4, '')::jsonb, nullif($5, ''), $6, $7, $8, $9)",
+	return store.ExplainInput("trusting an issuer of tokens", store.InTheNameOf(ctx, s.db.TrustPool(), by, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, sql.PutJoinIssuer,
 			i.Name, i.Issuer, orEmpty(i.Audiences), i.JWKS, i.JWKSURI, claims, i.Namespace, i.ServiceAccount, i.WorkloadGroup)
 		return err
 	}))
@@ -128,5 +119,5 @@ func orEmpty(list []string) []string {
 
 // RemoveJoinIssuer removes a rule, and reports whether there was one.
 func (s *Store) RemoveJoinIssuer(ctx context.Context, name, by string) (bool, error) {
-	return CallInTheNameOf(ctx, s.trust, "ending the trust in an issuer of tokens", by, "SELECT mesh.remove_join_issuer($1)", name)
+	return store.CallInTheNameOf(ctx, s.db.TrustPool(), "ending the trust in an issuer of tokens", by, sql.RemoveJoinIssuer, name)
 }

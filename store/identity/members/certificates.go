@@ -1,10 +1,12 @@
-package store
+package members
 
 import (
 	"context"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pgmesh/pgmesh/store"
 )
 
 // Issue is a record of a certificate that was given, or of a refusal.
@@ -32,7 +34,7 @@ type Issue struct {
 
 // RecordIssues records what a server gave and refused, in one statement. Similar refusals are counted.
 func (s *Store) RecordIssues(ctx context.Context, server string, issues []Issue) error {
-	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.QueryTimeout)
 	defer cancel()
 	n := len(issues)
 	ids, times, ends, took, keys := make([][16]byte, n), make([]time.Time, n), make([]*time.Time, n), make([]time.Duration, n), make([][]byte, n)
@@ -43,19 +45,19 @@ func (s *Store) RecordIssues(ctx context.Context, server string, issues []Issue)
 			ends[i] = &issue.NotAfter
 		}
 		for c, text := range []string{issue.Refusal, issue.Detail, issue.Identity, issue.Enrolment, issue.Serial, issue.Authority, issue.Credential, issue.Peer} {
-			text = Storable(text)
+			text = store.Storable(text)
 			texts[c] = append(texts[c], &text)
 		}
 		if issue.Refusal == "" {
 			texts[0][i] = nil
 		}
 	}
-	_, err := s.pool.Exec(ctx, "SELECT mesh.record_certificates($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
-		Storable(server), ids, times, texts[0], texts[1], texts[2], texts[3], texts[4], ends, texts[5], texts[6], texts[7], keys, took)
+	_, err := s.db.Pool().Exec(ctx, sql.RecordCertificates,
+		store.Storable(server), ids, times, texts[0], texts[1], texts[2], texts[3], texts[4], ends, texts[5], texts[6], texts[7], keys, took)
 	if err == nil {
 		err = s.noteControlPlane(ctx, issues)
 	}
-	return Explain("recording certificates", err)
+	return store.Explain("recording certificates", err)
 }
 
 // noteControlPlane records the host names of servers, which nobody may claim.
@@ -64,7 +66,7 @@ func (s *Store) noteControlPlane(ctx context.Context, issues []Issue) error {
 		if len(issue.Hosts) == 0 {
 			continue
 		}
-		if _, err := s.pool.Exec(ctx, "SELECT mesh.note_control_plane($1, $2)", issue.Identity, issue.Hosts); err != nil {
+		if _, err := s.db.Pool().Exec(ctx, sql.NoteControlPlane, issue.Identity, issue.Hosts); err != nil {
 			return err
 		}
 	}
@@ -83,21 +85,18 @@ type IssueFilter struct {
 
 // Issues lists records, the newest first.
 func (s *Store) Issues(ctx context.Context, f IssueFilter) ([]Issue, error) {
-	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.QueryTimeout)
 	defer cancel()
-	rows, err := s.pool.Query(ctx, `SELECT id, at, server, coalesce(refusal, ''), detail, identity, enrolment, serial, coalesce(not_after, '0001-01-01Z'), authority, credential, peer,
-		key_hash, coalesce(took, '0'), coalesce(first_at, '0001-01-01Z'), times FROM mesh.certificates
-		WHERE ($1::text[] IS NULL OR namespace = ANY ($1)) AND ($2 = '' OR identity = $2) AND ($3 = '' OR enrolment = $3) AND (NOT $4 OR refusal IS NOT NULL) AND at > $5
-		ORDER BY at DESC LIMIT $6`, f.Namespaces, f.Identity, f.Enrolment, f.Refused, f.After, f.Limit)
+	rows, err := s.db.Pool().Query(ctx, sql.Issues, f.Namespaces, f.Identity, f.Enrolment, f.Refused, f.After, f.Limit)
 	if err != nil {
-		return nil, Explain("reading the record of certificates", err)
+		return nil, store.Explain("reading the record of certificates", err)
 	}
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (i Issue, err error) {
 		err = row.Scan(&i.ID, &i.At, &i.Server, &i.Refusal, &i.Detail, &i.Identity, &i.Enrolment, &i.Serial, &i.NotAfter, &i.Authority, &i.Credential, &i.Peer, &i.KeyHash, &i.Took,
 			&i.First, &i.Times)
 		return i, err
 	})
-	return list, Explain("reading the record of certificates", err)
+	return list, store.Explain("reading the record of certificates", err)
 }
 
 // Machine is a member with a certificate in force.
@@ -116,22 +115,21 @@ type Machine struct {
 
 // Machines lists members with a certificate in force in some namespaces; all if none are given.
 func (s *Store) Machines(ctx context.Context, namespaces []string) ([]Machine, error) {
-	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.QueryTimeout)
 	defer cancel()
-	rows, err := s.pool.Query(ctx, `SELECT namespace, identity, enrolment, issued_at, not_after, serial, authority, server, peer, revoked FROM mesh.machines
-		WHERE $1::text[] IS NULL OR namespace = ANY ($1) ORDER BY namespace, identity, enrolment`, namespaces)
+	rows, err := s.db.Pool().Query(ctx, sql.Machines, namespaces)
 	if err != nil {
-		return nil, Explain("reading who has certificates", err)
+		return nil, store.Explain("reading who has certificates", err)
 	}
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Machine])
-	return list, Explain("reading who has certificates", err)
+	return list, store.Explain("reading who has certificates", err)
 }
 
 // PruneCertificates deletes a batch of expired records, in a transaction of its own, and returns how
 // many.
 func (s *Store) PruneCertificates(ctx context.Context, rows int) (pruned int64, err error) {
-	err = s.Chore(ctx, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, "SELECT mesh.prune_certificates($1)", rows).Scan(&pruned)
+	err = s.db.Chore(ctx, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, sql.PruneCertificates, rows).Scan(&pruned)
 	})
-	return pruned, Explain("pruning the record of certificates", err)
+	return pruned, store.Explain("pruning the record of certificates", err)
 }

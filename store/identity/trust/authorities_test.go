@@ -1,4 +1,4 @@
-package store_test
+package trust_test
 
 import (
 	"errors"
@@ -11,12 +11,15 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/members"
+	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
 const sealed = "pgmesh:v1:0123456789abcdef:c2VhbGVk"
 
-func states(t *testing.T, s *store.Store) string {
+func states(t *testing.T, s *trust.Store) string {
 	t.Helper()
 	list, err := s.Authorities(t.Context())
 	require.NoError(t, err)
@@ -59,7 +62,7 @@ func TestOneOfManyMakesTheFirstAuthority(t *testing.T) {
 func TestAnAuthorityGoesThroughItsStates(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
-	db := connect(t, url)
+	db := storetest.Connect(t, url)
 	first, second := certtest.NewAuthority(t), certtest.NewAuthority(t)
 	won, err := s.FirstAuthority(t.Context(), first.PEM, sealed, "mcp-server")
 	require.NoError(t, err)
@@ -72,7 +75,7 @@ func TestAnAuthorityGoesThroughItsStates(t *testing.T) {
 	list, err := s.AuthoritiesWithKeys(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{sealed, sealed + "AAAA"}, []string{list[0].SealedKey, list[1].SealedKey})
-	require.Equal(t, value[string](db, "SELECT encode(sha256(mesh.pem_blocks($1, 'CERTIFICATE')), 'hex')", string(first.PEM)), list[0].Fingerprint)
+	require.Equal(t, storetest.Value[string](db, "SELECT encode(sha256(mesh.pem_blocks($1, 'CERTIFICATE')), 'hex')", string(first.PEM)), list[0].Fingerprint)
 	require.Equal(t, string(first.PEM), string(list[0].Chain))
 	require.Equal(t, []string{"mcp-server", "mcp-server", "ada", ""}, []string{list[0].By, list[0].Activator, list[1].By, list[1].Activator})
 	require.True(t, list[0].NotAfter.After(list[0].NotBefore) && !list[0].Activated.IsZero() && list[1].Activated.IsZero())
@@ -105,15 +108,16 @@ func TestAnAuthorityGoesThroughItsStates(t *testing.T) {
 
 func TestAnAuthorityStaysTrustedWhileItsCertificatesAreInUse(t *testing.T) {
 	t.Parallel()
-	s, url := open(t)
-	db := connect(t, url)
+	database, url := storetest.Open(t)
+	s, recorded := trust.New(database), members.New(database)
+	db := storetest.Connect(t, url)
 	_, err := s.FirstAuthority(t.Context(), certtest.NewAuthority(t).PEM, sealed, "mcp-server")
 	require.NoError(t, err)
 	old, err := s.Authorities(t.Context())
 	require.NoError(t, err)
-	named, unnamed := issued("spiffe://mesh/ns/shop/sa/cart", "m-1"), issued("spiffe://mesh/pgmesh/discovery/eu-1", "s-1")
+	named, unnamed := storetest.Issued("spiffe://mesh/ns/shop/sa/cart", "m-1"), storetest.Issued("spiffe://mesh/pgmesh/discovery/eu-1", "s-1")
 	named.Authority = old[0].Fingerprint
-	record(t, s, named, unnamed)
+	storetest.Record(t, recorded, named, unnamed)
 	next, err := s.AddAuthority(t.Context(), certtest.NewAuthority(t).PEM, sealed, "ada")
 	require.NoError(t, err)
 	require.NoError(t, s.ActivateAuthority(t.Context(), next, true, "ada"))
@@ -121,16 +125,16 @@ func TestAnAuthorityStaysTrustedWhileItsCertificatesAreInUse(t *testing.T) {
 	db.Exec("UPDATE mesh.certificates SET at = now() - interval '11 minutes'")
 
 	refusedFor(t, s.RetireAuthority(t.Context(), old[0].ID, false, "ada"), "2 members of the mesh have a certificate that authority 1 signed, such as spiffe://mesh/ns/shop/sa/cart")
-	renewed := issued(unnamed.Identity, unnamed.Enrolment)
-	record(t, s, renewed)
+	renewed := storetest.Issued(unnamed.Identity, unnamed.Enrolment)
+	storetest.Record(t, recorded, renewed)
 	refusedFor(t, s.RetireAuthority(t.Context(), old[0].ID, false, "ada"), "one member of the mesh has a certificate that authority 1 signed")
-	late := issued(named.Identity, named.Enrolment)
+	late := storetest.Issued(named.Identity, named.Enrolment)
 	late.Authority = old[0].Fingerprint
-	record(t, s, late)
+	storetest.Record(t, recorded, late)
 	refusedFor(t, s.RetireAuthority(t.Context(), old[0].ID, false, "ada"), "one member of the mesh has")
-	renewed = issued(named.Identity, named.Enrolment)
+	renewed = storetest.Issued(named.Identity, named.Enrolment)
 	renewed.Authority = "another"
-	record(t, s, renewed)
+	storetest.Record(t, recorded, renewed)
 	require.NoError(t, s.RetireAuthority(t.Context(), old[0].ID, false, "ada"))
 }
 
@@ -182,27 +186,27 @@ func TestTheKeysOfAuthoritiesAreEncryptedAnew(t *testing.T) {
 
 func TestWhoMaySeeAndChangeAuthorities(t *testing.T) {
 	t.Parallel()
-	y := newTenancy(t)
-	tenant, server := y.role("tenant"), y.role("server")
-	y.grant(tenant, "*", "write")
-	y.owner.Exec("SELECT mesh.grant_server('" + server + "')")
-	s := openURL(t, y.login(server))
+	y := storetest.NewTenancy(t)
+	tenant, server := y.Role("tenant"), y.Role("server")
+	y.Grant(tenant, "*", "write")
+	y.Owner.Exec("SELECT mesh.grant_server('" + server + "')")
+	s := openURL(t, y.Login(server))
 	won, err := s.FirstAuthority(t.Context(), certtest.NewAuthority(t).PEM, sealed, "mcp-server")
 	require.NoError(t, err)
 	require.True(t, won)
 	_, err = s.AuthoritiesWithKeys(t.Context())
 	require.NoError(t, err)
-	other := y.as(tenant)
-	require.Equal(t, "active", value[string](other, "SELECT state FROM mesh.authorities"))
+	other := y.As(tenant)
+	require.Equal(t, "active", storetest.Value[string](other, "SELECT state FROM mesh.authorities"))
 	for _, sql := range []string{
 		"SELECT * FROM mesh.authority_keys", "SELECT mesh.first_authority('', 'x')", "SELECT mesh.add_authority('', 'x')", "SELECT mesh.activate_authority(1, true)",
 		"SELECT mesh.retire_authority(1, true)", "SELECT mesh.reseal_authority(1, '', 'x')",
 	} {
 		require.Equal(t, "42501", other.Refused(sql).Code, sql)
 	}
-	for _, view := range collect[string](y.owner, `SELECT c.relname::text FROM pg_class c WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'v')
+	for _, view := range storetest.Collect[string](y.Owner, `SELECT c.relname::text FROM pg_class c WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'v')
 		AND has_table_privilege($1, c.oid, 'SELECT')`, tenant) {
-		for _, row := range collect[string](other, "SELECT coalesce(t::text, '') FROM mesh."+view+" t") {
+		for _, row := range storetest.Collect[string](other, "SELECT coalesce(t::text, '') FROM mesh."+view+" t") {
 			require.NotContains(t, row, sealed, view)
 		}
 	}

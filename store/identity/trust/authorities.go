@@ -1,10 +1,12 @@
-package store
+package trust
 
 import (
 	"context"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pgmesh/pgmesh/store"
 )
 
 // Authority is an authority that signs for the mesh, will sign or has signed.
@@ -38,22 +40,20 @@ const (
 
 // Authorities lists the authorities of the mesh, the oldest first, without their keys.
 func (s *Store) Authorities(ctx context.Context) ([]Authority, error) {
-	return s.authorities(ctx, "''")
+	return s.authorities(ctx, sql.Authorities)
 }
 
 // AuthoritiesWithKeys lists them with their encrypted keys, which only servers may read.
 func (s *Store) AuthoritiesWithKeys(ctx context.Context) ([]Authority, error) {
-	return s.authorities(ctx, "(SELECT k.sealed_key FROM mesh.authority_keys k WHERE k.id = a.id)")
+	return s.authorities(ctx, sql.AuthoritiesWithKeys)
 }
 
-func (s *Store) authorities(ctx context.Context, key string) ([]Authority, error) {
-	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
+func (s *Store) authorities(ctx context.Context, query string) ([]Authority, error) {
+	ctx, cancel := context.WithTimeout(ctx, store.QueryTimeout)
 	defer cancel()
-	rows, err := s.trust.Query(ctx, `SELECT id, state, fingerprint, chain, `+key+`, not_before, not_after, created_at, created_by,
-		coalesce(activated_at, '0001-01-01Z'), coalesce(activated_by, ''), coalesce(replaced_at, '0001-01-01Z'), coalesce(retired_at, '0001-01-01Z'), coalesce(retired_by, '')
-		FROM mesh.authorities a ORDER BY id`)
+	rows, err := s.db.TrustPool().Query(ctx, query)
 	if err != nil {
-		return nil, Explain("reading the authorities", err)
+		return nil, store.Explain("reading the authorities", err)
 	}
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (a Authority, err error) {
 		var chain string
@@ -62,40 +62,40 @@ func (s *Store) authorities(ctx context.Context, key string) ([]Authority, error
 		a.Chain = []byte(chain)
 		return a, err
 	})
-	return list, Explain("reading the authorities", err)
+	return list, store.Explain("reading the authorities", err)
 }
 
 // FirstAuthority stores the first authority of a mesh, in the name of by. If several servers try at once,
 // one wins; the others change nothing and read Authorities again.
 func (s *Store) FirstAuthority(ctx context.Context, chain []byte, sealedKey, by string) (won bool, err error) {
-	err = InTheNameOf(ctx, s.trust, by, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, "SELECT won FROM mesh.first_authority($1, $2)", string(chain), sealedKey).Scan(&won)
+	err = store.InTheNameOf(ctx, s.db.TrustPool(), by, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, sql.FirstAuthority, string(chain), sealedKey).Scan(&won)
 	})
-	return won, ExplainInput("keeping the authority of the mesh", err)
+	return won, store.ExplainInput("keeping the authority of the mesh", err)
 }
 
 // AddAuthority stores an authority that is to sign next, and returns its id.
 func (s *Store) AddAuthority(ctx context.Context, chain []byte, sealedKey, by string) (id int64, err error) {
-	err = InTheNameOf(ctx, s.trust, by, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, "SELECT mesh.add_authority($1, $2)", string(chain), sealedKey).Scan(&id)
+	err = store.InTheNameOf(ctx, s.db.TrustPool(), by, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, sql.AddAuthority, string(chain), sealedKey).Scan(&id)
 	})
-	return id, ExplainInput("keeping an authority", err)
+	return id, store.ExplainInput("keeping an authority", err)
 }
 
 // ActivateAuthority makes the next authority sign. Unless forced, it returns a RefusedError before
 // everybody had time to learn of the authority.
 func (s *Store) ActivateAuthority(ctx context.Context, id int64, forced bool, by string) error {
-	return s.changeAuthority(ctx, "activating an authority", "SELECT mesh.activate_authority($1, $2)", id, forced, by)
+	return s.changeAuthority(ctx, "activating an authority", sql.ActivateAuthority, id, forced, by)
 }
 
 // RetireAuthority ends the trust in an authority and deletes its key. Unless forced, it returns a
 // RefusedError while members have certificates of it.
 func (s *Store) RetireAuthority(ctx context.Context, id int64, forced bool, by string) error {
-	return s.changeAuthority(ctx, "retiring an authority", "SELECT mesh.retire_authority($1, $2)", id, forced, by)
+	return s.changeAuthority(ctx, "retiring an authority", sql.RetireAuthority, id, forced, by)
 }
 
 func (s *Store) changeAuthority(ctx context.Context, doing, query string, id int64, forced bool, by string) error {
-	return ExplainInput(doing, InTheNameOf(ctx, s.trust, by, func(tx pgx.Tx) error {
+	return store.ExplainInput(doing, store.InTheNameOf(ctx, s.db.TrustPool(), by, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, query, id, forced)
 		return err
 	}))
@@ -104,6 +104,6 @@ func (s *Store) changeAuthority(ctx context.Context, doing, query string, id int
 // ResealAuthority replaces the encrypted key of an authority, and reports whether it still was the one
 // given as was.
 func (s *Store) ResealAuthority(ctx context.Context, id int64, was, is string) (done bool, err error) {
-	err = s.trust.QueryRow(ctx, "SELECT mesh.reseal_authority($1, $2, $3)", id, was, is).Scan(&done)
-	return done, ExplainInput("keeping the key of an authority", err)
+	err = s.db.TrustPool().QueryRow(ctx, sql.ResealAuthority, id, was, is).Scan(&done)
+	return done, store.ExplainInput("keeping the key of an authority", err)
 }

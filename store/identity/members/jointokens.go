@@ -1,4 +1,4 @@
-package store
+package members
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pgmesh/pgmesh/store"
 )
 
 // JoinToken is the record of a token by which machines or servers join the mesh. It is for a service
@@ -30,52 +32,53 @@ type JoinToken struct {
 	State          string    // valid, used, expired or revoked
 }
 
+// ErrTokenExists says that a join token with that name is in force.
+var ErrTokenExists = errors.New("there is a token of that name already")
+
 // CreateJoinToken stores the hash of a new join token, in the name of its By.
 func (s *Store) CreateJoinToken(ctx context.Context, t JoinToken) error {
 	var expires *time.Time
 	if !t.Expires.IsZero() {
 		expires = &t.Expires
 	}
-	err := InTheNameOf(ctx, s.trust, t.By, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, "SELECT mesh.create_join_token($1, $2, $3, $4, $5, $6, $7, $8)",
+	err := store.InTheNameOf(ctx, s.db.TrustPool(), t.By, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, sql.CreateJoinToken,
 			t.Name, t.Hash, t.Namespace, t.ServiceAccount, t.WorkloadGroup, t.Program, t.MaxUses, expires)
 		return err
 	})
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "23505" {
 		return fmt.Errorf("%w: %q (%s)", ErrTokenExists, t.Name, pg.Hint)
 	}
-	return ExplainInput("keeping a join token", err)
+	return store.ExplainInput("keeping a join token", err)
 }
 
 // RevokeJoinToken revokes a join token, in the name of by, and reports whether one of that name was in
 // force.
 func (s *Store) RevokeJoinToken(ctx context.Context, name, by string) (bool, error) {
-	return CallInTheNameOf(ctx, s.trust, "revoking a join token", by, "SELECT mesh.revoke_join_token($1)", name)
+	return store.CallInTheNameOf(ctx, s.db.TrustPool(), "revoking a join token", by, sql.RevokeJoinToken, name)
 }
 
 // RevokeJoinTokenAmong is RevokeJoinToken for a caller who may revoke only the tokens of some namespaces
 // (nil means all) and, if servers is set, those of servers. Other tokens seem not to exist.
 func (s *Store) RevokeJoinTokenAmong(ctx context.Context, name string, namespaces []string, servers bool, by string) (bool, error) {
-	return CallInTheNameOf(ctx, s.trust, "revoking a join token", by, "SELECT mesh.revoke_join_token_among($1, $2, $3)", name, namespaces, servers)
+	return store.CallInTheNameOf(ctx, s.db.TrustPool(), "revoking a join token", by, sql.RevokeJoinTokenAmong, name, namespaces, servers)
 }
 
 // JoinTokens lists the join tokens of some namespaces; all, and those of programs, if none are given. It
 // includes tokens that are no longer valid.
 func (s *Store) JoinTokens(ctx context.Context, namespaces []string) ([]JoinToken, error) {
-	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.QueryTimeout)
 	defer cancel()
-	rows, err := s.pool.Query(ctx, `SELECT id, name, namespace, coalesce(service_account, ''), coalesce(workload_group, ''), coalesce(program, ''), max_uses, uses,
-		created_at, created_by, expires_at, coalesce(revoked_at, '0001-01-01Z'), coalesce(revoked_by, ''), coalesce(used_at, '0001-01-01Z'), state
-		FROM mesh.join_tokens WHERE $1::text[] IS NULL OR namespace = ANY ($1) ORDER BY name, id`, namespaces)
+	rows, err := s.db.Pool().Query(ctx, sql.JoinTokens, namespaces)
 	if err != nil {
-		return nil, Explain("reading the join tokens", err)
+		return nil, store.Explain("reading the join tokens", err)
 	}
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (t JoinToken, err error) {
 		err = row.Scan(&t.ID, &t.Name, &t.Namespace, &t.ServiceAccount, &t.WorkloadGroup, &t.Program, &t.MaxUses, &t.Uses,
 			&t.Created, &t.By, &t.Expires, &t.Revoked, &t.Revoker, &t.Used, &t.State)
 		return t, err
 	})
-	return list, Explain("reading the join tokens", err)
+	return list, store.Explain("reading the join tokens", err)
 }
 
 // Joining is a request to join with a token.
@@ -113,21 +116,19 @@ func (s *Store) RedeemServer(ctx context.Context, server string, j Joining) (Joi
 }
 
 func (s *Store) redeem(ctx context.Context, server string, joining []Joining, forServer bool) ([]Joined, error) {
-	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.QueryTimeout)
 	defer cancel()
 	hashes, keys, peers := make([][]byte, len(joining)), make([][]byte, len(joining)), make([]string, len(joining))
 	for i, j := range joining {
-		hashes[i], keys[i], peers[i] = j.TokenHash, j.KeyHash, Storable(j.Peer)
+		hashes[i], keys[i], peers[i] = j.TokenHash, j.KeyHash, store.Storable(j.Peer)
 	}
-	rows, err := s.pool.Query(ctx, `SELECT coalesce(refusal, ''), coalesce(detail, ''), coalesce(token, ''), coalesce(namespace, ''), coalesce(service_account, ''),
-		coalesce(workload_group, ''), coalesce(program, ''), coalesce(enrolment, '')
-		FROM mesh.redeem_join_tokens($1, $2, $3, $4, $5) ORDER BY place`, hashes, keys, peers, Storable(server), forServer)
+	rows, err := s.db.Pool().Query(ctx, sql.RedeemJoinTokens, hashes, keys, peers, store.Storable(server), forServer)
 	if err != nil {
-		return nil, Explain("using a join token", err)
+		return nil, store.Explain("using a join token", err)
 	}
 	answers, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Joined])
 	if err == nil && len(answers) != len(joining) {
 		err = fmt.Errorf("%d answers to %d questions", len(answers), len(joining))
 	}
-	return answers, Explain("using a join token", err)
+	return answers, store.Explain("using a join token", err)
 }

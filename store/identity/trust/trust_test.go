@@ -1,4 +1,4 @@
-package store_test
+package trust_test
 
 import (
 	"context"
@@ -10,13 +10,15 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
 const publicKeys = `{"keys": [{"kty": "EC", "kid": "a", "crv": "P-256", "x": "AA", "y": "AA"}]}`
 
-func cloud() store.JoinIssuer {
-	return store.JoinIssuer{
+func cloud() trust.JoinIssuer {
+	return trust.JoinIssuer{
 		Name: "cloud", Issuer: "https://cloud.example", Audiences: []string{"pgmesh"}, JWKSURI: "https://cloud.example/keys",
 		Claims: map[string]string{"project.id": "shop-1"}, Namespace: "shop", ServiceAccount: "cart",
 	}
@@ -25,12 +27,12 @@ func cloud() store.JoinIssuer {
 func TestTrustIsThatOfTheMeshConfigAndTheTables(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
-	db := connect(t, url)
-	trust, err := s.Trust(t.Context())
+	db := storetest.Connect(t, url)
+	now, err := s.Trust(t.Context())
 	require.NoError(t, err)
-	require.WithinDuration(t, time.Now(), trust.ReadAt, time.Minute)
-	trust.ReadAt = time.Time{}
-	require.Equal(t, store.Trust{Lifetimes: map[string]int64{}, TrustDomain: "cluster.local", Aliases: []string{}, Roots: []store.Authority{}, Federated: []store.Federated{}, Revoked: []store.Revocation{}, Issuers: []store.JoinIssuer{}}, trust)
+	require.WithinDuration(t, time.Now(), now.ReadAt, time.Minute)
+	now.ReadAt = time.Time{}
+	require.Equal(t, trust.Trust{Lifetimes: map[string]int64{}, TrustDomain: "cluster.local", Aliases: []string{}, Roots: []trust.Authority{}, Federated: []trust.Federated{}, Revoked: []trust.Revocation{}, Issuers: []trust.JoinIssuer{}}, now)
 
 	db.Exec(`INSERT INTO mesh.mesh_configs (namespace, name, spec) VALUES ('istio-system', 'istio', '{"trustDomain": "mesh.example", "trustDomainAliases": ["old.example", "older.example"]}')`)
 	roots := certtest.NewAuthority(t).PEM
@@ -45,20 +47,20 @@ func TestTrustIsThatOfTheMeshConfigAndTheTables(t *testing.T) {
 	require.NoError(t, err)
 
 	db.Exec("SET TIME ZONE 'America/New_York'")
-	trust, err = s.Trust(t.Context())
+	now, err = s.Trust(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, "mesh.example", trust.TrustDomain)
-	require.Equal(t, []string{"old.example", "older.example"}, trust.Aliases)
-	require.Len(t, trust.Federated, 1)
-	f := trust.Federated[0]
+	require.Equal(t, "mesh.example", now.TrustDomain)
+	require.Equal(t, []string{"old.example", "older.example"}, now.Aliases)
+	require.Len(t, now.Federated, 1)
+	f := now.Federated[0]
 	require.Equal(t, []string{"partner.example", string(roots), "ada"}, []string{f.TrustDomain, string(f.Roots), f.Author})
 	require.WithinDuration(t, time.Now().Add(24*time.Hour), f.NotAfter, time.Minute)
-	require.Len(t, trust.Revoked, 1)
-	require.Equal(t, []string{"shop", "ns/shop/sa/cart", "", "leaked", "ada"}, []string{trust.Revoked[0].Namespace, trust.Revoked[0].Identity, trust.Revoked[0].Enrolment, trust.Revoked[0].Reason, trust.Revoked[0].By})
-	require.Len(t, trust.Issuers, 1)
-	require.WithinDuration(t, time.Now(), trust.Issuers[0].Updated, time.Minute)
-	trust.Issuers[0].Updated, trust.Issuers[0].Author = time.Time{}, ""
-	require.Equal(t, cloud(), trust.Issuers[0])
+	require.Len(t, now.Revoked, 1)
+	require.Equal(t, []string{"shop", "ns/shop/sa/cart", "", "leaked", "ada"}, []string{now.Revoked[0].Namespace, now.Revoked[0].Identity, now.Revoked[0].Enrolment, now.Revoked[0].Reason, now.Revoked[0].By})
+	require.Len(t, now.Issuers, 1)
+	require.WithinDuration(t, time.Now(), now.Issuers[0].Updated, time.Minute)
+	now.Issuers[0].Updated, now.Issuers[0].Author = time.Time{}, ""
+	require.Equal(t, cloud(), now.Issuers[0])
 
 	for _, remove := range []func() (bool, error){
 		func() (bool, error) { return s.DistrustFederated(t.Context(), "partner.example", "ada") },
@@ -76,23 +78,24 @@ func TestTrustIsThatOfTheMeshConfigAndTheTables(t *testing.T) {
 func TestAnInvalidMeshConfigLeavesATrustDomain(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
-	connect(t, url).Exec(`ALTER TABLE mesh.resources DISABLE TRIGGER USER;
+	storetest.Connect(t, url).Exec(`ALTER TABLE mesh.resources DISABLE TRIGGER USER;
 		INSERT INTO mesh.resources (kind, api_group, namespace, name, spec) VALUES ('MeshConfig', 'core', 'istio-system', 'istio', '{"trustDomain": "", "trustDomainAliases": {"a": [1, "b"]}}')`)
-	trust, err := s.Trust(t.Context())
+	now, err := s.Trust(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, "cluster.local", trust.TrustDomain)
-	require.Empty(t, trust.Aliases)
+	require.Equal(t, "cluster.local", now.TrustDomain)
+	require.Empty(t, now.Aliases)
 }
 
 func TestChangesOfTheTrustWakeServers(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
-	s, db := openURL(t, url), connect(t, url)
+	database, db := storetest.OpenURL(t, url), storetest.Connect(t, url)
+	s := trust.New(database)
 	ctx, cancel := context.WithCancel(t.Context())
 	heard, ended := make(chan string, 100), make(chan error, 1)
-	go func() { ended <- s.Awaken(ctx, time.Hour, func(table string) { heard <- table }) }()
-	require.True(t, store.ConcernsTrust(<-heard), "all tables at first")
-	require.False(t, store.ConcernsTrust("tokens"))
+	go func() { ended <- database.Awaken(ctx, time.Hour, func(table string) { heard <- table }) }()
+	require.True(t, trust.Concerns(<-heard), "all tables at first")
+	require.False(t, trust.Concerns("tokens"))
 	for _, c := range []struct {
 		table string
 		do    func() error
@@ -114,7 +117,7 @@ func TestChangesOfTheTrustWakeServers(t *testing.T) {
 	} {
 		require.NoError(t, c.do())
 		require.Equal(t, c.table, <-heard)
-		require.True(t, store.ConcernsTrust(c.table))
+		require.True(t, trust.Concerns(c.table))
 	}
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
@@ -123,7 +126,7 @@ func TestChangesOfTheTrustWakeServers(t *testing.T) {
 func TestInvalidFederatedTrustIsRefused(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
-	connect(t, url).Exec(`INSERT INTO mesh.mesh_configs (namespace, name, spec) VALUES ('istio-system', 'istio', '{"trustDomain": "mesh.example", "trustDomainAliases": ["old.example"]}')`)
+	storetest.Connect(t, url).Exec(`INSERT INTO mesh.mesh_configs (namespace, name, spec) VALUES ('istio-system', 'istio', '{"trustDomain": "mesh.example", "trustDomainAliases": ["old.example"]}')`)
 	a := certtest.NewAuthority(t)
 	leaf := a.Issue(nil)
 	for _, c := range []struct{ domain, roots, says string }{
@@ -145,28 +148,28 @@ func TestInvalidFederatedTrustIsRefused(t *testing.T) {
 func TestInvalidIssuersAreRefused(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)
-	inline := func(keys string) func(*store.JoinIssuer) {
-		return func(i *store.JoinIssuer) { i.JWKS, i.JWKSURI = keys, "" }
+	inline := func(keys string) func(*trust.JoinIssuer) {
+		return func(i *trust.JoinIssuer) { i.JWKS, i.JWKSURI = keys, "" }
 	}
-	for says, change := range map[string]func(*store.JoinIssuer){
-		`'Cloud' is not a name for an issuer`:                 func(i *store.JoinIssuer) { i.Name = "Cloud" },
-		`the issuer is empty or has blanks`:                   func(i *store.JoinIssuer) { i.Issuer = "" },
-		`there is no audience`:                                func(i *store.JoinIssuer) { i.Audiences = nil },
-		`there is no audience, or an empty one`:               func(i *store.JoinIssuer) { i.Audiences = []string{"a", ""} },
-		`there are neither jwks nor jwks_uri, and the issuer`: func(i *store.JoinIssuer) { i.JWKSURI, i.Issuer = "", "cloud" },
-		`there are both jwks and jwks_uri (write`:             func(i *store.JoinIssuer) { i.JWKS = publicKeys },
-		`jwks_uri is not where keys can be fetched safely`:    func(i *store.JoinIssuer) { i.JWKSURI = "http://cloud.example/keys" },
-		`jwks_uri is not where keys can be fetched safely (`:  func(i *store.JoinIssuer) { i.JWKSURI = "https://user:pw@cloud.example/keys" },
+	for says, change := range map[string]func(*trust.JoinIssuer){
+		`'Cloud' is not a name for an issuer`:                 func(i *trust.JoinIssuer) { i.Name = "Cloud" },
+		`the issuer is empty or has blanks`:                   func(i *trust.JoinIssuer) { i.Issuer = "" },
+		`there is no audience`:                                func(i *trust.JoinIssuer) { i.Audiences = nil },
+		`there is no audience, or an empty one`:               func(i *trust.JoinIssuer) { i.Audiences = []string{"a", ""} },
+		`there are neither jwks nor jwks_uri, and the issuer`: func(i *trust.JoinIssuer) { i.JWKSURI, i.Issuer = "", "cloud" },
+		`there are both jwks and jwks_uri (write`:             func(i *trust.JoinIssuer) { i.JWKS = publicKeys },
+		`jwks_uri is not where keys can be fetched safely`:    func(i *trust.JoinIssuer) { i.JWKSURI = "http://cloud.example/keys" },
+		`jwks_uri is not where keys can be fetched safely (`:  func(i *trust.JoinIssuer) { i.JWKSURI = "https://user:pw@cloud.example/keys" },
 		`issuer "cloud": jwks is not JSON`:                    inline("keys"),
 		`issuer "cloud": jwks is no document with keys`:       inline(`{"keys": []}`),
 		`jwks is no document with keys (write {"keys": [{"`:   inline(`[]`),
 		`jwks has a key that is no object`:                    inline(`{"keys": [1]}`),
 		`jwks has a key that is not public (write the public`: inline(`{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}`),
 		`jwks has a key that is not public`:                   inline(`{"keys": [{"kty": "EC", "d": "c2VjcmV0"}]}`),
-		`the claims are no object of strings`:                 func(i *store.JoinIssuer) { i.Claims = map[string]string{"": "a"} },
-		`'Shop' is not a valid namespace`:                     func(i *store.JoinIssuer) { i.Namespace = "Shop" },
-		`'' is not a valid service account`:                   func(i *store.JoinIssuer) { i.ServiceAccount = "" },
-		`'a/b' is not the name of a WorkloadGroup`:            func(i *store.JoinIssuer) { i.WorkloadGroup = "a/b" },
+		`the claims are no object of strings`:                 func(i *trust.JoinIssuer) { i.Claims = map[string]string{"": "a"} },
+		`'Shop' is not a valid namespace`:                     func(i *trust.JoinIssuer) { i.Namespace = "Shop" },
+		`'' is not a valid service account`:                   func(i *trust.JoinIssuer) { i.ServiceAccount = "" },
+		`'a/b' is not the name of a WorkloadGroup`:            func(i *trust.JoinIssuer) { i.WorkloadGroup = "a/b" },
 	} {
 		issuer := cloud()
 		change(&issuer)
@@ -186,24 +189,24 @@ func TestInvalidIssuersAreRefused(t *testing.T) {
 
 func TestWhoMayDecideWhomTheMeshTrusts(t *testing.T) {
 	t.Parallel()
-	y := newTenancy(t)
-	tenant, server := y.role("tenant"), y.role("server")
-	y.grant(tenant, "*", "write")
-	y.owner.Exec("SELECT mesh.grant_server('" + server + "')")
-	s := openURL(t, y.login(server))
+	y := storetest.NewTenancy(t)
+	tenant, server := y.Role("tenant"), y.Role("server")
+	y.Grant(tenant, "*", "write")
+	y.Owner.Exec("SELECT mesh.grant_server('" + server + "')")
+	s := openURL(t, y.Login(server))
 	require.NoError(t, s.TrustFederated(t.Context(), "partner.example", certtest.NewAuthority(t).PEM, "ada"))
 	require.NoError(t, s.PutJoinIssuer(t.Context(), cloud(), "ada"))
-	trust, err := s.Trust(t.Context())
+	now, err := s.Trust(t.Context())
 	require.NoError(t, err)
-	require.Len(t, trust.Federated, 1)
-	require.Len(t, trust.Issuers, 1)
+	require.Len(t, now.Federated, 1)
+	require.Len(t, now.Issuers, 1)
 	for _, sql := range []string{
 		"SELECT * FROM mesh.federated_trust", "SELECT * FROM mesh.join_issuers", "DELETE FROM mesh.join_issuers", "SELECT mesh.trust_federated('x', '')",
 		"SELECT mesh.distrust_federated('x')", "SELECT mesh.remove_join_issuer('x')", "SELECT mesh.put_join_issuer('x', 'x', '{x}', NULL, 'https://x', '{}', 'x', 'x', '')",
 	} {
-		require.Equal(t, "42501", y.as(tenant).Refused(sql).Code, sql)
+		require.Equal(t, "42501", y.As(tenant).Refused(sql).Code, sql)
 	}
-	y.owner.Exec("UPDATE mesh.join_issuers SET namespace = 'other'")
-	require.Equal(t, "other", value[string](y.owner, "SELECT namespace FROM mesh.join_issuers"))
-	require.Equal(t, "cluster.local", value[string](y.as(tenant), "SELECT mesh.trust_domain()"))
+	y.Owner.Exec("UPDATE mesh.join_issuers SET namespace = 'other'")
+	require.Equal(t, "other", storetest.Value[string](y.Owner, "SELECT namespace FROM mesh.join_issuers"))
+	require.Equal(t, "cluster.local", storetest.Value[string](y.As(tenant), "SELECT mesh.trust_domain()"))
 }

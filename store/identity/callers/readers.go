@@ -1,9 +1,11 @@
-package store
+package callers
 
 import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pgmesh/pgmesh/store"
 )
 
 // Reader is a row of mesh.readers: what clients with an identity are shown.
@@ -16,15 +18,15 @@ type Reader struct {
 
 // Readers returns the rows of mesh.readers.
 func (s *Store) Readers(ctx context.Context) ([]Reader, error) {
-	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, store.QueryTimeout)
 	defer cancel()
-	rows, err := s.trust.Query(ctx, "SELECT identity, namespaces, kinds, labels FROM mesh.readers ORDER BY id")
+	rows, err := s.db.TrustPool().Query(ctx, sql.Readers)
 	if err != nil {
-		return nil, Explain("reading what readers are shown", err)
+		return nil, store.Explain("reading what readers are shown", err)
 	}
 	readers, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r Reader, err error) {
 		err = row.Scan(&r.Identity, &r.Namespaces, &r.Kinds, &r.Labels)
 		return r, err
 	})
-	return readers, Explain("reading what readers are shown", err)
+	return readers, store.Explain("reading what readers are shown", err)
 }

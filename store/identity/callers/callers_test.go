@@ -1,4 +1,4 @@
-package store_test
+package callers_test
 
 import (
 	"context"
@@ -12,24 +12,26 @@ import (
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/selector"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/identity/callers"
 )
 
-func tokenOf(name string, scopes ...string) store.Token {
+func tokenOf(name string, scopes ...string) callers.Token {
 	hash := sha256.Sum256([]byte(name))
-	return store.Token{Name: name, Hash: hash[:], Scopes: scopes, By: "ada"}
+	return callers.Token{Name: name, Hash: hash[:], Scopes: scopes, By: "ada"}
 }
 
 func TestTokensAreKeptListedAndTakenBack(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
-	s, db := openURL(t, url), connect(t, url)
+	s, db := openURL(t, url), storetest.Connect(t, url)
 	temporary := tokenOf("ci", "write:shop", "read")
 	temporary.Expires = time.Now().Add(time.Hour).Truncate(time.Second)
 	require.NoError(t, s.CreateToken(t.Context(), temporary))
 	require.NoError(t, s.CreateToken(t.Context(), tokenOf("admin-2026.11_a", "admin")))
 
-	require.ErrorIs(t, s.CreateToken(t.Context(), tokenOf("ci", "read")), store.ErrTokenExists)
+	require.ErrorIs(t, s.CreateToken(t.Context(), tokenOf("ci", "read")), callers.ErrTokenExists)
 	revoked, err := s.RevokeToken(t.Context(), "ci", "grace")
 	require.NoError(t, err)
 	require.True(t, revoked)
@@ -55,7 +57,7 @@ func TestTokensAreKeptListedAndTakenBack(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	require.NoError(t, s.NoteTokenUses(t.Context(), map[int64]time.Time{list[0].ID: at, list[2].ID: at}))
 	require.NoError(t, s.NoteTokenUses(t.Context(), map[int64]time.Time{list[0].ID: at.Add(-time.Hour)}))
-	require.Equal(t, "2026-01-02 03:04:00", value[string](db, "SELECT (used_at AT TIME ZONE 'UTC')::text FROM mesh.tokens WHERE name LIKE 'admin%'"))
+	require.Equal(t, "2026-01-02 03:04:00", storetest.Value[string](db, "SELECT (used_at AT TIME ZONE 'UTC')::text FROM mesh.tokens WHERE name LIKE 'admin%'"))
 }
 
 func TestTokensThatSayNothingAreRefused(t *testing.T) {
@@ -63,7 +65,7 @@ func TestTokensThatSayNothingAreRefused(t *testing.T) {
 	s := openURL(t, pgtest.New(t))
 	past := tokenOf("a", "read")
 	past.Expires = time.Now().Add(-time.Second)
-	for says, token := range map[string]store.Token{
+	for says, token := range map[string]callers.Token{
 		`'CI' is not a name for a token`:            tokenOf("CI", "read"),
 		`'' is not a name for a token`:              tokenOf("", "read"),
 		`'delete' is not a scope`:                   tokenOf("a", "read", "delete"),
@@ -92,7 +94,7 @@ func TestScopesAreWrittenInOneForm(t *testing.T) {
 func TestReadersAreCheckedAsTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
-	s, db := openURL(t, url), connect(t, url)
+	s, db := openURL(t, url), storetest.Connect(t, url)
 	for sql, says := range map[string]string{
 		`(identity) VALUES ('discovery')`:                                   `'discovery' is not a pattern of identities`,
 		`(identity) VALUES ('spiffe://mesh/../a')`:                          `is not a pattern of identities`,
@@ -121,7 +123,7 @@ func TestReadersAreCheckedAsTheyAreWritten(t *testing.T) {
 		('anonymous', '{a,*}', DEFAULT, DEFAULT)`)
 	rows, err := s.Readers(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []store.Reader{
+	require.Equal(t, []callers.Reader{
 		{"spiffe://mesh/*/discovery", []string{"a", "b"}, []string{"Gateway.networking.istio.io", "VirtualService"}, "region in (eu, us),!legacy"},
 		{"anonymous", []string{"*"}, []string{"*"}, ""},
 	}, rows)
@@ -131,7 +133,7 @@ func TestReadersAreCheckedAsTheyAreWritten(t *testing.T) {
 func TestPatternsAndSelectorsMeanTheSameInGo(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
-	db := connect(t, url)
+	db := storetest.Connect(t, url)
 	accepted := func(column, text string) bool {
 		_, err := db.Conn.Exec(t.Context(), "INSERT INTO mesh.readers (identity, labels) VALUES ($1, $2)",
 			map[bool]string{true: text, false: "*"}[column == "identity"], map[bool]string{true: text, false: ""}[column == "labels"])
@@ -159,7 +161,7 @@ func TestPatternsAndSelectorsMeanTheSameInGo(t *testing.T) {
 func TestServersAreWokenByTheirTables(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
-	s, db := openURL(t, url), connect(t, url)
+	s, db := storetest.OpenURL(t, url), storetest.Connect(t, url)
 	ctx, cancel := context.WithCancel(t.Context())
 	heard, ended := make(chan string, 100), make(chan error, 1)
 	go func() { ended <- s.Awaken(ctx, time.Hour, func(table string) { heard <- table }) }()
@@ -178,7 +180,7 @@ func TestServersAreWokenByTheirTables(t *testing.T) {
 
 func TestLostNotificationsCostTime(t *testing.T) {
 	t.Parallel()
-	s := openURL(t, pgtest.New(t))
+	s := storetest.OpenURL(t, pgtest.New(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	heard, ended := make(chan string, 100), make(chan error, 1)
 	go func() { ended <- s.Awaken(ctx, 20*time.Millisecond, func(table string) { heard <- table }) }()
@@ -191,17 +193,17 @@ func TestLostNotificationsCostTime(t *testing.T) {
 
 func TestWhoMayDecideWhoCalls(t *testing.T) {
 	t.Parallel()
-	y := newTenancy(t)
-	tenant, server := y.role("tenant"), y.role("server")
-	y.grant(tenant, "*", "write")
-	y.owner.Exec("SELECT mesh.grant_server('" + server + "')")
+	y := storetest.NewTenancy(t)
+	tenant, server := y.Role("tenant"), y.Role("server")
+	y.Grant(tenant, "*", "write")
+	y.Owner.Exec("SELECT mesh.grant_server('" + server + "')")
 	for _, sql := range []string{
 		"SELECT mesh.create_token('a', sha256('a'), '{admin}')", "SELECT mesh.revoke_token('a')", "SELECT mesh.note_token_uses('{1}', '{now}')",
 		"SELECT * FROM mesh.tokens", "SELECT * FROM mesh.readers", "INSERT INTO mesh.readers (identity) VALUES ('*')", "DELETE FROM mesh.readers",
 	} {
-		require.Equal(t, "42501", y.as(tenant).Refused(sql).Code, sql)
+		require.Equal(t, "42501", y.As(tenant).Refused(sql).Code, sql)
 	}
-	s := openURL(t, y.login(server))
+	s := openURL(t, y.Login(server))
 	require.NoError(t, s.CreateToken(t.Context(), tokenOf("a", "read")))
 	revoked, err := s.RevokeToken(t.Context(), "a", "ada")
 	require.NoError(t, err)
@@ -210,5 +212,5 @@ func TestWhoMayDecideWhoCalls(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.Readers(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, "42501", y.as(server).Refused("INSERT INTO mesh.readers (identity) VALUES ('*')").Code, "that is the owner's")
+	require.Equal(t, "42501", y.As(server).Refused("INSERT INTO mesh.readers (identity) VALUES ('*')").Code, "that is the owner's")
 }
