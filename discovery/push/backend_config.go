@@ -5,6 +5,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
+	"github.com/pgmesh/pgmesh/discovery/translate/memory"
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
@@ -22,7 +23,7 @@ type conditions struct {
 // configCache caches what was made under the same conditions: backend configurations, lists of routes, and virtual hosts.
 type configCache struct {
 	backendConfigs map[upstream.Backend]*backendConfig
-	routes         *translate.RouteLists
+	routes         *memory.Lists
 	hosts          hosts
 	sweep          int
 }
@@ -33,7 +34,7 @@ type configCaches struct{ in map[conditions]*configCache }
 func (all *configCaches) of(c conditions) *configCache {
 	cache := all.in[c]
 	if cache == nil {
-		cache = &configCache{backendConfigs: map[upstream.Backend]*backendConfig{}, routes: translate.NewRouteLists()}
+		cache = &configCache{backendConfigs: map[upstream.Backend]*backendConfig{}, routes: memory.NewLists()}
 		all.in[c] = cache
 	}
 	return cache

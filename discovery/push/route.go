@@ -8,6 +8,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/envoyfilter"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
+	"github.com/pgmesh/pgmesh/discovery/translate/memory"
 	"github.com/pgmesh/pgmesh/discovery/translate/scoped"
 	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 	"github.com/pgmesh/pgmesh/internal/ads/served"
@@ -19,7 +20,7 @@ type routes struct {
 	hosts          parts[virtualhost.Host] // of proxies that take them by themselves
 	scopes         parts[scoped.Route]     // of routers
 
-	memory *translate.Memory // of what was made so far in the conditions that the shared view has
+	memory *memory.Memory // of what was made so far in the conditions that the shared view has
 	// unpatched are the patches that were not applied to a resource.
 	unpatched []*envoyfilter.Failure
 }
@@ -54,7 +55,7 @@ func (x *sharedView) route(e *Engine, s translate.View, r *routing) {
 		}
 	}
 	if x.routes.memory == nil {
-		x.routes.memory = translate.NewMemory(x.configCache.routes)
+		x.routes.memory = memory.New(x.configCache.routes)
 	}
 	s = s.Recall(x.routes.memory, func(host string) bool { return r.changed[host] })
 	patches := envoyfilter.For(e.mesh, x.proxy())
@@ -109,7 +110,7 @@ func (r *routes) update(e *Engine, divisions []translate.Division, host func(vir
 }
 
 // rerouteByHost makes those hosts anew that have other routes, in both forms.
-func (r *routes) rerouteByHost(e *Engine, begun time.Time, changed translate.ByHost, host func(virtualhost.Host) *madePart[virtualhost.Host]) {
+func (r *routes) rerouteByHost(e *Engine, begun time.Time, changed memory.ByHost, host func(virtualhost.Host) *madePart[virtualhost.Host]) {
 	e.translated(ScopedRouteType, begun, r.scopes.change(changed.Scopes, changed.Gone, e.scope))
 	begun = time.Now()
 	e.translated(VirtualHostType, begun, r.hosts.change(changed.Hosts, changed.Gone, host))

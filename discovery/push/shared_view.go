@@ -8,6 +8,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/demand"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
+	"github.com/pgmesh/pgmesh/discovery/translate/memory"
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
@@ -146,7 +147,7 @@ func (x *sharedView) follow(e *Engine, s translate.View, before *sharedView, sin
 
 // listen finds what the proxies listen for.
 func (x *sharedView) listen(s translate.View, since *mesh.ScopeChange, same, reshaped bool, changed map[string]bool) {
-	if !reshaped && !translate.ConnectsAnew(since) || same && s.ListensAlike(since, x.listened, changed) {
+	if !reshaped && !memory.ConnectsAnew(since) || same && s.ListensAlike(since, x.listened, changed) {
 		return
 	}
 	listened := s.Listened()

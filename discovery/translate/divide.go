@@ -6,6 +6,7 @@ import (
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
+	"github.com/pgmesh/pgmesh/discovery/translate/memory"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 	"github.com/pgmesh/pgmesh/discovery/translate/route"
@@ -44,26 +45,22 @@ type Division struct {
 	Scopes        []scoped.Route
 }
 
-// Divisions are the routes of Routes, divided.
-func (s View) Divisions() []Division {
-	v := s.remembering()
-	names := route.Names(v.View)
+// divisions are the route configurations that the listeners of a proxy ask for, divided.
+func divisions(v view.View, m *memory.Memory) []Division {
+	names := route.Names(v)
 	out := make([]Division, len(names))
 	for i, name := range names {
-		out[i] = v.division(name)
+		m.Begin(v, name)
+		out[i] = division(v, m, name)
 	}
 	return out
 }
 
-func (v recalling) division(name string) Division {
-	if !v.Sidecar() {
-		v.memory.bound[name] = bound(v.View, name)
+func division(v view.View, m *memory.Memory, name string) Division {
+	if scoped.Offered(v, name) {
+		return divisionByHosts(v, m, name)
 	}
-	if scoped.Offered(v.View, name) {
-		return v.divisionByHosts(name)
-	}
-	d, hosts := Division{Configuration: route.Configuration(v.View, name)}, v.hosts(name)
-	v.memory.mixed = v.memory.mixed || mixesPorts(v.View, naming.ParseRoute(name))
+	d, hosts := Division{Configuration: route.Configuration(v, name)}, hosts(v, m, name)
 	if holdsHosts(name) {
 		for _, h := range hosts {
 			d.Configuration.VirtualHosts = append(d.Configuration.VirtualHosts, h.Message(v.CountsAttempts()))
@@ -81,12 +78,6 @@ func (v recalling) division(name string) Division {
 	return d
 }
 
-// mixesPorts tells whether a configuration is not that of one port alone: of a socket, of one service, or of the port of an HTTP proxy, where
-// requests name the port.
-func mixesPorts(v view.View, name naming.Route) bool {
-	return name.Full != naming.Number(name.Port) || name.AnyPort(route.EgressOf(v, name))
-}
-
 // holdsHosts tells whether a configuration has its hosts in itself. That follows from its name alone: Envoy would be without those of one
 // that comes to ask for them, until they arrive, and keeps those of one that no longer does.
 func holdsHosts(configuration string) bool { return naming.ParseRoute(configuration).Host != "" }
@@ -95,10 +86,10 @@ func askForHosts(r *routev3.RouteConfiguration) {
 	r.Vhds = &routev3.Vhds{ConfigSource: message.OverADS()}
 }
 
-// Divide divides a route configuration of the proxy's that was made whole, as patches want it.
-func (s View) Divide(whole *routev3.RouteConfiguration) Divided {
+// divideFor divides a route configuration of a proxy's that was made whole, as patches want it.
+func divideFor(v view.View, whole *routev3.RouteConfiguration) Divided {
 	d := Divide(whole)
-	if scoped.Offered(s.View, whole.GetName()) {
+	if scoped.Offered(v, whole.GetName()) {
 		d.Scopes = scoped.Divide(whole)
 	}
 	return d
@@ -126,23 +117,23 @@ func Divide(whole *routev3.RouteConfiguration) Divided {
 
 // divisionByHosts is a route configuration divided into virtual hosts and, once more, by hosts, with what is for all other hosts, which is always
 // there. Where listeners find their routes by hosts, virtual hosts are divided likewise, so that a change of one is one of the other.
-func (v recalling) divisionByHosts(full string) Division {
+func divisionByHosts(v view.View, m *memory.Memory, full string) Division {
 	servers := v.Mesh.Frontend(v.Proxy).Routes[full]
-	all, counts := v.gatewayHosts(servers), v.CountsAttempts()
-	d := Division{Configuration: route.Configuration(v.View, full)}
+	all, counts := m.OnServers(v, servers), v.CountsAttempts()
+	d := Division{Configuration: route.Configuration(v, full)}
 	askForHosts(d.Configuration)
-	together := all.list(servers[0])
-	others := scoped.Route{Base: route.Configuration(v.View, full), Host: scoped.RestOfHosts, CountsAttempts: counts}
-	for _, name := range slices.Sorted(maps.Keys(all.byName)) {
+	together := all.List(servers[0])
+	others := scoped.Route{Base: route.Configuration(v, full), Host: scoped.RestOfHosts, CountsAttempts: counts}
+	for _, name := range slices.Sorted(maps.Keys(all.ByName)) {
 		if scoped.IsExact(name) {
-			d.Scopes = append(d.Scopes, scoped.Route{Base: others.Base, Host: name, Hosts: []virtualhost.Draft{*all.byName[name]}, CountsAttempts: counts})
-			delete(all.byName, name)
+			d.Scopes = append(d.Scopes, scoped.Route{Base: others.Base, Host: name, Hosts: []virtualhost.Draft{*all.ByName[name]}, CountsAttempts: counts})
+			delete(all.ByName, name)
 		}
 	}
-	if len(all.byName) > 0 { // where there are none, what is not found is answered by 404, too
-		others.Hosts = all.list(servers[0])
+	if len(all.ByName) > 0 { // where there are none, what is not found is answered by 404, too
+		others.Hosts = all.List(servers[0])
 	}
-	if scoped.On(v.View, full) {
+	if scoped.On(v, full) {
 		for _, s := range d.Scopes {
 			d.Hosts = append(d.Hosts, s.AsHost())
 		}

@@ -21,14 +21,9 @@ import (
 type outboundPlan struct {
 	filtering
 
-	byAddress map[listenerAddress]*plannedListener
+	byAddress map[binding.Place]*plannedListener
 	order     []*plannedListener
 	dynamic   dynamicServices // of the egress listener that is being added
-}
-
-type listenerAddress struct {
-	bind string
-	port uint32
 }
 
 type plannedListener struct {
@@ -42,7 +37,7 @@ type plannedListener struct {
 }
 
 func (v filtering) outboundListeners() []*listenerv3.Listener {
-	plan := outboundPlan{filtering: v, byAddress: map[listenerAddress]*plannedListener{}}
+	plan := outboundPlan{filtering: v, byAddress: map[binding.Place]*plannedListener{}}
 	for _, egress := range v.Scope.Egress {
 		if egress.Port == nil {
 			plan.closeAll()
@@ -79,7 +74,7 @@ func (p *outboundPlan) add(o binding.Port) {
 // addProxy makes a listener for clients that know that they speak to a proxy, and name the port that they want themselves.
 func (p *outboundPlan) addProxy(o binding.Port) {
 	o.Binding = binding.Shared(p.View, o.Binding)
-	if p.byAddress[listenerAddress{o.Binds[0], o.Port.Number}] == nil {
+	if p.byAddress[o.At(o.Port.Number)] == nil {
 		p.plan(o.Binding, o.Port.Number, o.Port.Protocol, p.httpChain(o))
 	}
 }
@@ -91,7 +86,7 @@ func (p *outboundPlan) httpChain(o binding.Port) chain {
 
 func (p *outboundPlan) addHTTP(o binding.Port) {
 	o.Binding = binding.Shared(p.View, o.Binding)
-	current := p.byAddress[listenerAddress{o.Binds[0], o.Port.Number}]
+	current := p.byAddress[o.At(o.Port.Number)]
 	if current != nil && (current.closed || !current.protocol.IsTCP()) {
 		return // the listener routes by the requests' hosts already
 	}
@@ -112,7 +107,7 @@ func (p *outboundPlan) addHTTP(o binding.Port) {
 
 func (p *outboundPlan) addTCP(t outboundTCP, explicit bool) {
 	bind, port := t.address.Binds[0], t.port
-	current := p.byAddress[listenerAddress{bind, port.Number}]
+	current := p.byAddress[binding.Place{Bind: bind, Port: port.Number}]
 	if current != nil && current.closed {
 		return
 	}
@@ -141,7 +136,7 @@ func (p *outboundPlan) addTCP(t outboundTCP, explicit bool) {
 func (p *outboundPlan) plan(b binding.Binding, port uint32, protocol mesh.Protocol, chains ...chain) {
 	l := &plannedListener{Binding: b, port: port, protocol: protocol}
 	l.merge(chains...)
-	p.byAddress[listenerAddress{b.Binds[0], port}] = l
+	p.byAddress[b.At(port)] = l
 	p.order = append(p.order, l)
 }
 

@@ -7,47 +7,41 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/memory"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 	"github.com/pgmesh/pgmesh/discovery/translate/route"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
 
-// Routes returns every route configuration that the listeners of a proxy ask for.
-func Routes(m *mesh.Mesh, p *mesh.Proxy) []*routev3.RouteConfiguration { return ViewOf(m, p).Routes() }
-
-// Routes are those of Routes.
-func (s View) Routes() []*routev3.RouteConfiguration {
-	v := s.remembering()
-	names := route.Names(v.View)
+// whole are the route configurations that the listeners of a proxy ask for.
+func whole(v view.View, m *memory.Memory) []*routev3.RouteConfiguration {
+	names := route.Names(v)
 	out := make([]*routev3.RouteConfiguration, len(names))
 	for i, name := range names {
-		out[i] = v.route(name)
+		out[i] = route.Configuration(v, name)
+		for _, h := range hosts(v, m, name) {
+			out[i].VirtualHosts = append(out[i].VirtualHosts, h.Message(v.CountsAttempts()))
+		}
 	}
 	return out
 }
 
-func (v recalling) route(full string) *routev3.RouteConfiguration {
-	whole := route.Configuration(v.View, full)
-	for _, h := range v.hosts(full) {
-		whole.VirtualHosts = append(whole.VirtualHosts, h.Message(v.CountsAttempts()))
-	}
-	return whole
-}
-
 // hosts are the virtual hosts of a route configuration.
-func (v recalling) hosts(full string) []virtualhost.Draft {
+func hosts(v view.View, m *memory.Memory, full string) []virtualhost.Draft {
 	if !v.Sidecar() {
-		return v.hostsOfServers(full)
+		servers := v.Mesh.Frontend(v.Proxy).Routes[full]
+		return m.OnServers(v, servers).List(servers[0])
 	}
 	name := naming.ParseRoute(full)
-	egress := route.EgressOf(v.View, name)
+	egress := route.EgressOf(v, name)
 	var hosts []virtualhost.Draft
 	switch {
 	case egress == nil:
 	case name.AnyPort(egress):
-		hosts = v.virtualHostsOfAllPorts(egress)
+		hosts = hostsOfAllPorts(v, m, egress)
 	default:
-		hosts = v.virtualHosts(egress, name.Port)
+		hosts = m.OnPort(v, egress, name.Port)
 	}
 	switch {
 	case name.Host != "":
@@ -55,7 +49,7 @@ func (v recalling) hosts(full string) []virtualhost.Draft {
 	case slices.ContainsFunc(hosts, virtualhost.Draft.TakesAll): // Envoy refuses a second one
 		return hosts
 	default:
-		return append(slices.Clip(hosts), virtualhost.Unmatched(v.View))
+		return append(slices.Clip(hosts), virtualhost.Unmatched(v))
 	}
 }
 
@@ -70,17 +64,11 @@ func only(hosts []virtualhost.Draft, host string) []virtualhost.Draft {
 	return nil
 }
 
-// virtualHosts lists what is reached by HTTP on a port, in the order of their names.
-func (v recalling) virtualHosts(egress *mesh.Egress, port uint32) []virtualhost.Draft {
-	at := egressPort{slices.Index(v.Scope.Egress, egress), port}
-	return v.memory.hostsOn(at, func(p *portHosts) { p.update(v, egress) })
-}
-
-// virtualHostsOfAllPorts is for requests that name the port. One that names none means port 80.
-func (v recalling) virtualHostsOfAllPorts(egress *mesh.Egress) []virtualhost.Draft {
+// hostsOfAllPorts is for requests that name the port. One that names none means port 80.
+func hostsOfAllPorts(v view.View, m *memory.Memory, egress *mesh.Egress) []virtualhost.Draft {
 	var out []virtualhost.Draft
 	for _, port := range httpPorts(egress) {
-		for _, h := range v.virtualHosts(egress, port) {
+		for _, h := range m.OnPort(v, egress, port) {
 			h.Domains = withPort(h.Domains, port)
 			out = append(out, h)
 		}
@@ -92,7 +80,7 @@ func (v recalling) virtualHostsOfAllPorts(egress *mesh.Egress) []virtualhost.Dra
 // withPort are domains as requests name them that name the port.
 func withPort(plain []string, port uint32) (out []string) {
 	for _, domain := range plain {
-		if port == defaultHTTPPort {
+		if port == memory.DefaultHTTPPort {
 			out = append(out, domain)
 		}
 		out = append(out, domain+":"+naming.Number(port))
@@ -102,7 +90,7 @@ func withPort(plain []string, port uint32) (out []string) {
 
 // httpPorts are those with requests, in ascending order; that of unnamed ports is always one.
 func httpPorts(egress *mesh.Egress) []uint32 {
-	ports := map[uint32]bool{defaultHTTPPort: true}
+	ports := map[uint32]bool{memory.DefaultHTTPPort: true}
 	for _, s := range egress.Services {
 		for _, port := range s.Ports {
 			if port.Protocol.HasRoutes() {

@@ -15,13 +15,6 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// recalling is the view of who remembers routes.
-type recalling struct {
-	view.View
-
-	memory *Memory
-}
-
 // filtering is what the filters of a proxy's listeners are made in.
 type filtering struct {
 	view.View

@@ -3,17 +3,60 @@ package translate
 import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/memory"
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // View is one proxy's view of a mesh, for callers that translate it part by part and cache the parts.
-type View struct{ recalling }
+type View struct {
+	view.View
+
+	memory *memory.Memory // of routes; nil for none
+}
 
 // ViewOf is the view of a proxy.
-func ViewOf(m *mesh.Mesh, p *mesh.Proxy) View { return View{recalling{View: view.Of(m, p)}} }
+func ViewOf(m *mesh.Mesh, p *mesh.Proxy) View { return View{View: view.Of(m, p)} }
+
+// Routes returns every route configuration that the listeners of a proxy ask for.
+func Routes(m *mesh.Mesh, p *mesh.Proxy) []*routev3.RouteConfiguration { return ViewOf(m, p).Routes() }
+
+// Recall begins another go through all routes of a proxy. Changed tells of hosts whose service, or the rule for it, is not known to be what it
+// was in the last go.
+func (s View) Recall(m *memory.Memory, changed func(host string) bool) View {
+	m.Recall(s.View, changed)
+	s.memory = m
+	return s
+}
+
+// remembering is a memory of its own where none was given.
+func (s View) remembering() *memory.Memory {
+	if s.memory == nil {
+		return memory.ForOnce(s.View)
+	}
+	return s.memory
+}
+
+// Routes are those of Routes.
+func (s View) Routes() []*routev3.RouteConfiguration { return whole(s.View, s.remembering()) }
+
+// Divisions are the routes of Routes, divided.
+func (s View) Divisions() []Division { return divisions(s.View, s.remembering()) }
+
+// Divide divides a route configuration of the proxy's that was made whole, as patches want it.
+func (s View) Divide(whole *routev3.RouteConfiguration) Divided { return divideFor(s.View, whole) }
+
+// Rerouted are the virtual hosts that differ, for a proxy whose divisions were made with the memory when it saw the scope before, and which listens
+// as it did.
+func (s View) Rerouted(m *memory.Memory, before *mesh.Scope, since *mesh.ScopeChange, changed map[string]bool) (memory.Rerouting, bool) {
+	return m.Rerouted(s.View, before, since, changed)
+}
+
+// ReroutedByHost are the routes of hosts that have others now, for a router whose divisions were made with the memory.
+func (s View) ReroutedByHost(m *memory.Memory) (memory.ByHost, bool) { return m.ReroutedByHost(s.View) }
 
 // Scope is what the proxy may see.
 func (s View) Scope() *mesh.Scope { return s.View.Scope }
@@ -25,6 +68,15 @@ func (s View) Backend(host string) upstream.Backend {
 		return upstream.Backend{}
 	}
 	return upstream.BackendOf(s.View, service)
+}
+
+// Listened is what outbound listeners are made from beside traits and surroundings, to be compared.
+func (s View) Listened() []any { return memory.Listened(s.View) }
+
+// ListensAlike reports whether a proxy listens as it did before what it sees has changed, and this was what it listened for. It may say false
+// though the proxy listens alike.
+func (s View) ListensAlike(since *mesh.ScopeChange, listened []any, changed map[string]bool) bool {
+	return memory.ListensAlike(s.View, since, listened, changed)
 }
 
 // PassesTLS reports whether the proxy has clusters for mutual TLS that it passes on as it came, too.

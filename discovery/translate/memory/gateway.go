@@ -1,4 +1,4 @@
-package translate
+package memory
 
 import (
 	"cmp"
@@ -12,28 +12,23 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
 
-// hostsOfServers are those that the servers behind a route configuration and the rules of their Gateways have in common.
-func (v recalling) hostsOfServers(name string) []virtualhost.Draft {
-	servers := v.Mesh.Frontend(v.Proxy).Routes[name]
-	return v.gatewayHosts(servers).list(servers[0])
-}
-
-func (v recalling) gatewayHosts(servers []*mesh.Server) *gatewayHosts {
-	hosts := &gatewayHosts{recalling: v, byName: map[string]*virtualhost.Draft{}}
+// OnServers are the hosts that servers of a router and the rules of their Gateways have in common.
+func (m *Memory) OnServers(v view.View, servers []*mesh.Server) *GatewayHosts {
+	hosts := &GatewayHosts{recalling: recalling{v, m}, ByName: map[string]*virtualhost.Draft{}}
 	for _, s := range servers {
 		hosts.add(s)
 	}
 	return hosts
 }
 
-// gatewayHosts collects virtual hosts. Rules for the same host add their routes, the older ones first.
-type gatewayHosts struct {
+// GatewayHosts collects virtual hosts. Rules for the same host add their routes, the older ones first.
+type GatewayHosts struct {
 	recalling
 
-	byName map[string]*virtualhost.Draft
+	ByName map[string]*virtualhost.Draft
 }
 
-func (h *gatewayHosts) add(s *mesh.Server) {
+func (h *GatewayHosts) add(s *mesh.Server) {
 	for _, vs := range h.Mesh.VirtualServicesOf(s.Gateway, h.Proxy.Namespace) {
 		h.bind(s, vs, s.HostsFor(vs))
 	}
@@ -45,7 +40,7 @@ func (h *gatewayHosts) add(s *mesh.Server) {
 }
 
 // bind adds the routes of a rule to some of its hosts on a server.
-func (h *gatewayHosts) bind(s *mesh.Server, vs *mesh.VirtualService, names []string) {
+func (h *GatewayHosts) bind(s *mesh.Server, vs *mesh.VirtualService, names []string) {
 	if len(names) == 0 {
 		return
 	}
@@ -61,18 +56,18 @@ func (h *gatewayHosts) bind(s *mesh.Server, vs *mesh.VirtualService, names []str
 
 // host finds or makes the virtual host for a name. Where one of its servers redirects to https, all requests for the host
 // are redirected.
-func (h *gatewayHosts) host(name string, s *mesh.Server) *virtualhost.Draft {
-	host := h.byName[name]
+func (h *GatewayHosts) host(name string, s *mesh.Server) *virtualhost.Draft {
+	host := h.ByName[name]
 	if host == nil {
 		host = &virtualhost.Draft{Name: naming.HostPort(name, s.Spec.GetPort().GetNumber()), Domains: []string{naming.AsHost(name)}}
-		h.byName[name] = host
+		h.ByName[name] = host
 	}
 	host.OnlyByTLS = host.OnlyByTLS || s.Spec.GetTls().GetHttpsRedirect()
 	return host
 }
 
 // routes are those of a rule on a server; servers that are alike share them.
-func (h *gatewayHosts) routes(s *mesh.Server, vs *mesh.VirtualService) *virtualhost.List {
+func (h *GatewayHosts) routes(s *mesh.Server, vs *mesh.VirtualService) *virtualhost.List {
 	return h.memory.ruled(onServer(h.View, s, vs))
 }
 
@@ -83,15 +78,15 @@ func onServer(v view.View, s *mesh.Server, vs *mesh.VirtualService) route.Contex
 	}
 }
 
-// list has the hosts in the order of their names. Where there are none, everything is answered by 404.
-func (h *gatewayHosts) list(first *mesh.Server) []virtualhost.Draft {
-	if len(h.byName) == 0 {
+// List has the hosts in the order of their names. Where there are none, everything is answered by 404.
+func (h *GatewayHosts) List(first *mesh.Server) []virtualhost.Draft {
+	if len(h.ByName) == 0 {
 		return []virtualhost.Draft{{Name: naming.HostPort("blackhole", first.Spec.GetPort().GetNumber()), Domains: []string{"*"}, Refuses: true}}
 	}
 	var out []virtualhost.Draft
 	places := map[alike][]int{}
-	for _, name := range slices.SortedFunc(maps.Keys(h.byName), narrowerFirst) {
-		host := *h.byName[name]
+	for _, name := range slices.SortedFunc(maps.Keys(h.ByName), narrowerFirst) {
+		host := *h.ByName[name]
 		key := alike{host.First(), host.OnlyByTLS}
 		like := slices.IndexFunc(places[key], func(i int) bool { return slices.Equal(out[i].Routes, host.Routes) })
 		if like >= 0 {

@@ -1,4 +1,4 @@
-package translate
+package memory
 
 import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
@@ -10,13 +10,13 @@ import (
 // Listened is what outbound listeners are made from beside traits and surroundings, to be compared: the same makes the same listeners.
 // Of services that share a listener by their routes it has the listener alone, so that one more of them changes nothing. What routers
 // listen for is in their Frontend.
-func (s View) Listened() []any {
-	l := listened{View: s.View}
-	for _, egress := range s.View.Scope.Egress {
+func Listened(v view.View) []any {
+	l := listened{View: v}
+	for _, egress := range v.Scope.Egress {
 		l.add(egress)
 	}
-	if l.connected || !s.Sidecar() { // connections may be sent to any of the services
-		for _, b := range upstream.Backends(s.View) {
+	if l.connected || !v.Sidecar() { // connections may be sent to any of the services
+		for _, b := range upstream.Backends(v) {
 			l.all = append(l.all, byAddress{shape: b.Service.Shape, rule: b.Rule})
 		}
 	}
@@ -47,7 +47,7 @@ type byAddress struct {
 
 func (l *listened) add(egress *mesh.Egress) {
 	l.all = append(l.all, egress.Port == nil)
-	seen := map[listenerAddress]bool{}
+	seen := map[binding.Place]bool{}
 	for o := range binding.Ports(l.View, egress) {
 		if upstream.IsDynamic(o.Service) {
 			l.all = append(l.all, o.Service.Shape)
@@ -57,9 +57,9 @@ func (l *listened) add(egress *mesh.Egress) {
 			continue
 		}
 		b := binding.Shared(l.View, o.Binding)
-		if at := (listenerAddress{b.Binds[0], o.Port.Number}); !seen[at] {
+		if at := b.At(o.Port.Number); !seen[at] {
 			seen[at] = true
-			l.all = append(l.all, byRequests{at.bind, at.port, o.Port.Protocol, b.Explicit})
+			l.all = append(l.all, byRequests{at.Bind, at.Port, o.Port.Protocol, b.Explicit})
 		}
 	}
 	for _, vs := range egress.VirtualServices {

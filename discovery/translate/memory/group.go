@@ -1,4 +1,4 @@
-package translate
+package memory
 
 import (
 	"iter"
@@ -110,14 +110,14 @@ func (v recalling) ruledGroup(vs *mesh.VirtualService, services portServices) *r
 	if !slices.ContainsFunc(hosts, mesh.IsWildcard) {
 		out.hosts = slices.Concat(hosts, vs.RequestsTo())
 	}
-	if services.port == defaultHTTPPort || slices.ContainsFunc(hosts, services.includes) {
+	if services.port == DefaultHTTPPort || slices.ContainsFunc(hosts, services.includes) {
 		out.routeGroup, out.there = v.virtualServiceGroup(vs, services)
 	}
 	return out
 }
 
-// defaultHTTPPort is the port on which rules also apply to hosts that are no service.
-const defaultHTTPPort = 80
+// DefaultHTTPPort is the port on which rules also apply to hosts that are no service.
+const DefaultHTTPPort = 80
 
 // virtualServiceGroup is what a rule contributes to a port; false if it has no route there for this proxy.
 func (v recalling) virtualServiceGroup(vs *mesh.VirtualService, services portServices) (routeGroup, bool) {
@@ -136,5 +136,5 @@ func (v recalling) virtualServiceGroup(vs *mesh.VirtualService, services portSer
 	group.services = slices.DeleteFunc(group.services, func(s *mesh.Service) bool {
 		return !s.Port(services.port).Protocol.HasRoutes()
 	})
-	return group, len(group.services) > 0 || services.port == defaultHTTPPort
+	return group, len(group.services) > 0 || services.port == DefaultHTTPPort
 }

@@ -1,7 +1,8 @@
-package translate
+package memory
 
 import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
 
@@ -14,14 +15,13 @@ type Rerouting struct {
 // Rerouted are the virtual hosts that differ, for a proxy whose divisions were made with the memory when it saw the scope before, and which listens
 // as it did: so the most frequent changes, of a rule and of a service, cost what they change. Changed are the hosts that have another service,
 // or another policy. It reports false where more may have changed; then all divisions have to be made.
-func (s View) Rerouted(m *Memory, before *mesh.Scope, since *mesh.ScopeChange, changed map[string]bool) (out Rerouting, ok bool) {
-	if m.mixed || !s.Sidecar() {
+func (m *Memory) Rerouted(v view.View, before *mesh.Scope, since *mesh.ScopeChange, changed map[string]bool) (out Rerouting, ok bool) {
+	if m.mixed || !v.Sidecar() {
 		return out, false
 	}
-	s.memory = m
-	for i, egress := range s.View.Scope.Egress {
+	for i, egress := range v.Scope.Egress {
 		edit := egressEdit{
-			recalling: s.recalling, before: before, egress: egress, changed: changed,
+			recalling: recalling{v, m}, before: before, egress: egress, changed: changed,
 			services: since.Egress[i].Services, rules: since.Egress[i].VirtualServices,
 		}
 		for at, p := range m.now.ports {

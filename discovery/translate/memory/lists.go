@@ -1,4 +1,4 @@
-package translate
+package memory
 
 import (
 	"slices"
@@ -12,17 +12,17 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
 
-// RouteLists are the lists of routes that were made for proxies of the same traits in the same surroundings, and that one of their memories
+// Lists are the lists of routes that were made for proxies of the same traits in the same surroundings, and that one of their memories
 // has still. Those who see the same of what a list is made from share it: of thousands of rules there is one, however many see them.
-type RouteLists struct {
+type Lists struct {
 	ruled  map[ruledKey][]weak.Pointer[ruledRoutes]
 	direct map[directKey]weak.Pointer[virtualhost.List]
 	sweep  int // how many there may be before those that nobody has any more are forgotten
 }
 
-// NewRouteLists returns none.
-func NewRouteLists() *RouteLists {
-	return &RouteLists{ruled: map[ruledKey][]weak.Pointer[ruledRoutes]{}, direct: map[directKey]weak.Pointer[virtualhost.List]{}}
+// NewLists returns none.
+func NewLists() *Lists {
+	return &Lists{ruled: map[ruledKey][]weak.Pointer[ruledRoutes]{}, direct: map[directKey]weak.Pointer[virtualhost.List]{}}
 }
 
 // ruledKey is whose routes a rule makes where.
@@ -54,7 +54,7 @@ type ruledRoutes struct {
 }
 
 // ofRule are the routes of a rule that sends requests to hosts.
-func (l *RouteLists) ofRule(c route.Context, key ruledKey, hosts []string, from []destination) *ruledRoutes {
+func (l *Lists) ofRule(c route.Context, key ruledKey, hosts []string, from []destination) *ruledRoutes {
 	for _, p := range l.ruled[key] {
 		if known := p.Value(); known != nil && slices.Equal(known.from, from) {
 			return known
@@ -74,7 +74,7 @@ type directKey struct {
 }
 
 // toService is the route to a service that no rule routes.
-func (l *RouteLists) toService(v view.View, key directKey, s *mesh.Service) *virtualhost.List {
+func (l *Lists) toService(v view.View, key directKey, s *mesh.Service) *virtualhost.List {
 	if known := l.direct[key].Value(); known != nil {
 		return known
 	}
@@ -88,7 +88,7 @@ func (l *RouteLists) toService(v view.View, key directKey, s *mesh.Service) *vir
 const leastSwept = 1000
 
 // forget drops what nobody has any more, once there are twice as many lists as after the last time.
-func (l *RouteLists) forget() {
+func (l *Lists) forget() {
 	if len(l.ruled)+len(l.direct) < max(l.sweep, leastSwept) {
 		return
 	}

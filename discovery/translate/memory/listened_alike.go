@@ -1,4 +1,4 @@
-package translate
+package memory
 
 import (
 	"slices"
@@ -12,11 +12,11 @@ import (
 // ListensAlike reports whether a proxy listens as it did before what it sees has changed, and this was what it listened for. It does if services
 // have come whose requests are taken by listeners that were there. Changed are the hosts that have another service, or another policy. It may say
 // false though the proxy listens alike.
-func (s View) ListensAlike(since *mesh.ScopeChange, listened []any, changed map[string]bool) bool {
-	if !s.Sidecar() || len(s.View.Scope.Egress) != 1 {
+func ListensAlike(v view.View, since *mesh.ScopeChange, listened []any, changed map[string]bool) bool {
+	if !v.Sidecar() || len(v.Scope.Egress) != 1 {
 		return false
 	}
-	is, differs := s.View.Scope.Egress[0], since.Egress[0]
+	is, differs := v.Scope.Egress[0], since.Egress[0]
 	if ConnectsAnew(since) {
 		return false
 	}
@@ -26,8 +26,8 @@ func (s View) ListensAlike(since *mesh.ScopeChange, listened []any, changed map[
 	}
 	news := *is
 	news.Services = come
-	for o := range binding.Ports(s.View, &news) {
-		if upstream.IsDynamic(o.Service) || !sharesListener(s.View, o, listened) {
+	for o := range binding.Ports(v, &news) {
+		if upstream.IsDynamic(o.Service) || !sharesListener(v, o, listened) {
 			return false
 		}
 	}

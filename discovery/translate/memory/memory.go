@@ -1,9 +1,15 @@
-package translate
+// Package memory remembers what translation made for proxies before, so that the next translation makes only what has changed.
+//
+// The rest of translation is functions of what there is now. Here is what depends on the last time: lists of routes and virtual hosts with what they
+// were made from, and what backends and listeners were made from, to be compared. What is remembered comes to the same as what is made anew; random
+// histories in discovery/push hold it to that.
+package memory
 
 import (
 	"slices"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 	"github.com/pgmesh/pgmesh/discovery/translate/route"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
@@ -12,7 +18,7 @@ import (
 // Memory remembers the routes that were made for proxies of one class, with what they were made from beside the proxies' traits and the
 // surroundings: those must have stayed the same.
 type Memory struct {
-	lists       *RouteLists
+	lists       *Lists
 	now, before recollection
 	changed     func(host string) bool
 	bound       map[string]*boundRules // by route configuration of a router
@@ -27,8 +33,8 @@ type recollection struct {
 	ports   map[egressPort]*portHosts
 }
 
-// NewMemory returns a memory of nothing, for proxies that share lists with others.
-func NewMemory(lists *RouteLists) *Memory { return &Memory{lists: lists, now: newRecollection()} }
+// New returns a memory of nothing, for proxies that share lists with others.
+func New(lists *Lists) *Memory { return &Memory{lists: lists, now: newRecollection()} }
 
 func newRecollection() recollection {
 	return recollection{
@@ -38,20 +44,24 @@ func newRecollection() recollection {
 
 // Recall begins another go through all routes of a proxy. Changed tells of hosts whose service, or the rule for it, is not known to be what it
 // was in the last go.
-func (s View) Recall(m *Memory, changed func(host string) bool) View {
+func (m *Memory) Recall(v view.View, changed func(host string) bool) {
 	m.changed = changed
 	m.before, m.now, m.bound, m.mixed = m.now, newRecollection(), map[string]*boundRules{}, false
-	m.now.domains = make(map[*mesh.Shape]domains, len(s.View.Scope.Services))
-	s.memory = m
-	return s
+	m.now.domains = make(map[*mesh.Shape]domains, len(v.Scope.Services))
 }
 
-// remembering is the view with a memory, which shares at least what this one go makes.
-func (s View) remembering() View {
-	if s.memory == nil {
-		return s.Recall(NewMemory(NewRouteLists()), func(string) bool { return true })
-	}
-	return s
+// ForOnce is a memory for one go, which shares at least what that makes.
+func ForOnce(v view.View) *Memory {
+	m := New(NewLists())
+	m.Recall(v, func(string) bool { return true })
+	return m
+}
+
+// recalling is the view of who remembers.
+type recalling struct {
+	view.View
+
+	memory *Memory
 }
 
 // destination is what routes depend on of a host that they send requests to.
@@ -77,6 +87,7 @@ func (m *Memory) ruled(c route.Context) *virtualhost.List {
 	return known.list
 }
 
+// destinationsOf are the hosts that a rule sends requests to, as the rule's routes depend on them.
 func destinationsOf(c route.Context, hosts []string) []destination {
 	out := make([]destination, len(hosts))
 	for i, host := range hosts {
@@ -119,13 +130,30 @@ func recalled[K comparable, V any](now, before map[K]V, key K, makeOne func() V)
 	return known
 }
 
+// Begin notes that a route configuration is to be divided.
+func (m *Memory) Begin(v view.View, configuration string) {
+	switch name := naming.ParseRoute(configuration); {
+	case !v.Sidecar():
+		m.bound[configuration] = bound(v, configuration)
+	case mixesPorts(v, name):
+		m.mixed = true
+	}
+}
+
+// mixesPorts tells whether a configuration is not that of one port alone: of a socket, of one service, or of the port of an HTTP proxy, where
+// requests name the port.
+func mixesPorts(v view.View, name naming.Route) bool {
+	return name.Full != naming.Number(name.Port) || name.AnyPort(route.EgressOf(v, name))
+}
+
 type egressPort struct {
 	egress int // which of the scope's
 	port   uint32
 }
 
-// hostsOn are the virtual hosts of a port, which may be asked for several times in one go.
-func (m *Memory) hostsOn(at egressPort, update func(*portHosts)) []virtualhost.Draft {
+// OnPort lists the virtual hosts that are reached on a port, in the order of their names. It may be asked for several times in one go.
+func (m *Memory) OnPort(v view.View, egress *mesh.Egress, port uint32) []virtualhost.Draft {
+	at := egressPort{slices.Index(v.Scope.Egress, egress), port}
 	if known := m.now.ports[at]; known != nil {
 		return known.hosts
 	}
@@ -134,6 +162,6 @@ func (m *Memory) hostsOn(at egressPort, update func(*portHosts)) []virtualhost.D
 		p = &portHosts{port: at.port}
 	}
 	m.now.ports[at] = p
-	update(p)
+	p.update(recalling{v, m}, egress)
 	return p.hosts
 }

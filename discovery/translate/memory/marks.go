@@ -1,4 +1,4 @@
-package translate
+package memory
 
 import "hash/maphash"
 

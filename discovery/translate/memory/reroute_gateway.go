@@ -1,4 +1,4 @@
-package translate
+package memory
 
 import (
 	"cmp"
@@ -68,10 +68,9 @@ type ByHost struct {
 // ReroutedByHost are the routes of hosts that have others now, and the names of those that are gone, for a router whose divisions were made with the
 // memory when it had the same services and policies: the most frequent change of a gateway, that of rules for exact hosts, costs what it changes.
 // It reports false where more may have changed; then all divisions have to be made.
-func (s View) ReroutedByHost(m *Memory) (changed ByHost, ok bool) {
-	s.memory = m
-	names := route.Names(s.View)
-	if s.Sidecar() || len(names) != len(m.bound) {
+func (m *Memory) ReroutedByHost(v view.View) (changed ByHost, ok bool) {
+	names := route.Names(v)
+	if v.Sidecar() || len(names) != len(m.bound) {
 		return changed, false
 	}
 	now, touched := map[string]*boundRules{}, map[string]map[string]bool{}
@@ -81,16 +80,16 @@ func (s View) ReroutedByHost(m *Memory) (changed ByHost, ok bool) {
 			return changed, false
 		}
 		before.sort()
-		now[name] = bound(s.View, name)
+		now[name] = bound(v, name)
 		if touched[name], ok = now[name].hostsAfter(before); !ok {
 			return changed, false
 		}
 	}
 	for _, name := range names {
-		now[name].follow(s.recalling, m.bound[name])
+		now[name].follow(recalling{v, m}, m.bound[name])
 		for host := range touched[name] {
-			one := scoped.Route{Base: route.Configuration(s.View, name), Host: host, CountsAttempts: s.CountsAttempts()}
-			if h, there := now[name].virtualHost(s.recalling, host); there {
+			one := scoped.Route{Base: route.Configuration(v, name), Host: host, CountsAttempts: v.CountsAttempts()}
+			if h, there := now[name].virtualHost(recalling{v, m}, host); there {
 				one.Hosts = []virtualhost.Draft{h}
 				changed.Scopes, changed.Hosts = append(changed.Scopes, one), append(changed.Hosts, one.AsHost())
 			} else {
@@ -196,11 +195,11 @@ func (b *boundRules) place(r boundRule) int { return slices.Index(b.rules[r.serv
 
 // virtualHost is that of a host, false if no rule has routes for it.
 func (b *boundRules) virtualHost(v recalling, host string) (out virtualhost.Draft, there bool) {
-	one := &gatewayHosts{recalling: v, byName: map[string]*virtualhost.Draft{}}
+	one := &GatewayHosts{recalling: v, ByName: map[string]*virtualhost.Draft{}}
 	for _, bound := range b.byHost[host] {
 		one.bind(b.servers[bound.server], bound.rule, []string{host})
 	}
-	if h := one.byName[host]; h != nil {
+	if h := one.ByName[host]; h != nil {
 		return *h, true
 	}
 	return out, false
