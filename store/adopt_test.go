@@ -13,6 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/housekeeping"
 )
 
 // stray writes a virtual service around the triggers, as an import does that turns them off.
@@ -212,19 +213,19 @@ func TestAnAdopterGoesOnWhereItHasLooked(t *testing.T) {
 	s, url := open(t)
 	db := connect(t, url)
 	db.Put("a", "x")
-	adopter := store.Adopter{Store: s}
+	adopter := housekeeping.Adopter{Store: housekeeping.New(s)}
 	for _, name := range []string{"one", "two"} {
 		db.Exec("CREATE TABLE public." + name + " AS TABLE mesh.resources")
-		require.True(t, adopter.Missed(store.Chores{}), "a database that counts nothing is looked at each time")
-		adopted, err := adopter.Adopt(t.Context(), store.Chores{Inserted: 7})
+		require.True(t, adopter.Missed(housekeeping.Chores{}), "a database that counts nothing is looked at each time")
+		adopted, err := adopter.Adopt(t.Context(), housekeeping.Chores{Inserted: 7})
 		require.NoError(t, err)
 		require.Zero(t, adopted)
-		require.False(t, adopter.Missed(store.Chores{Inserted: 7}))
-		require.True(t, adopter.Missed(store.Chores{Inserted: 8}))
+		require.False(t, adopter.Missed(housekeeping.Chores{Inserted: 7}))
+		require.True(t, adopter.Missed(housekeeping.Chores{Inserted: 8}))
 
 		db.Put("a", name)
 		db.Exec("SET session_replication_role = replica; TRUNCATE mesh.resources; INSERT INTO mesh.resources SELECT * FROM public." + name + "; RESET session_replication_role")
-		adopted, err = adopter.Adopt(t.Context(), store.Chores{Inserted: 8})
+		adopted, err = adopter.Adopt(t.Context(), housekeeping.Chores{Inserted: 8})
 		require.NoError(t, err)
 		require.Equal(t, int64(1), adopted)
 	}

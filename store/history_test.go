@@ -15,7 +15,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/housekeeping"
 )
 
 // columnsOfResources are those that the past is told in.
@@ -386,10 +386,10 @@ func TestHistoryErrorsInGo(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	connect(t, url).Put("x", "a")
-	chores, err := s.Chores(t.Context())
+	chores, err := housekeeping.New(s).Chores(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, store.Chores{Oldest: 1, Inserted: chores.Inserted}, chores)
-	none, err := s.RevertOverdue(t.Context())
+	require.Equal(t, housekeeping.Chores{Oldest: 1, Inserted: chores.Inserted}, chores)
+	none, err := housekeeping.New(s).RevertOverdue(t.Context())
 	require.NoError(t, err)
 	require.Nil(t, none)
 }

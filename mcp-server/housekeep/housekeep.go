@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/housekeeping"
 	"github.com/pgmesh/pgmesh/store/identity/members"
 )
 
@@ -39,14 +40,14 @@ const (
 
 // Keeper does the housekeeping of one store.
 type Keeper struct {
-	store     *store.Store
+	due       *housekeeping.Store
 	members   *members.Store
 	news      <-chan struct{}
 	log       *slog.Logger
 	options   Options
 	nextPrune time.Time // when to prune again
 	nextAdopt time.Time // when to look again for resources that came around the triggers
-	adopter   store.Adopter
+	adopter   housekeeping.Adopter
 
 	oldest    prometheus.Gauge
 	waiting   prometheus.Gauge
@@ -67,8 +68,9 @@ func New(s *store.Store, news <-chan struct{}, log *slog.Logger, metrics prometh
 	if o.AdoptInterval == 0 {
 		o.AdoptInterval = 30 * time.Second
 	}
+	due := housekeeping.New(s)
 	k := &Keeper{
-		store: s, members: members.New(s), news: news, log: log, options: o, adopter: store.Adopter{Store: s},
+		due: due, members: members.New(s), news: news, log: log, options: o, adopter: housekeeping.Adopter{Store: due},
 		oldest:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgmesh_mcp_server_oldest_revision", Help: "The oldest revision that the history has."}),
 		waiting: prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgmesh_mcp_server_confirmations_waiting", Help: "Revisions that wait for a confirmation."}),
 		pruned:  prometheus.NewCounter(prometheus.CounterOpts{Name: "pgmesh_mcp_server_pruned_revisions_total", Help: "Revisions whose history this server has pruned."}),
@@ -122,7 +124,7 @@ func (k *Keeper) pause(ctx context.Context, d time.Duration) {
 
 // runOnce does what is due now, and returns how long to wait for more.
 func (k *Keeper) runOnce(ctx context.Context) (time.Duration, error) {
-	chores, err := k.store.Chores(ctx)
+	chores, err := k.due.Chores(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -153,7 +155,7 @@ func (k *Keeper) runOnce(ctx context.Context) (time.Duration, error) {
 // revert reverts overdue revisions, and reports whether there were any.
 func (k *Keeper) revert(ctx context.Context) (some bool, err error) {
 	for {
-		r, err := k.store.RevertOverdue(ctx)
+		r, err := k.due.RevertOverdue(ctx)
 		if errors.Is(err, store.ErrConflict) { // somebody writes the same resources
 			return some, nil
 		}
@@ -173,7 +175,7 @@ func (k *Keeper) revert(ctx context.Context) (some bool, err error) {
 
 // adoptSome adopts resources that came around the triggers, if there may be some and the interval has
 // passed.
-func (k *Keeper) adoptSome(ctx context.Context, chores store.Chores) error {
+func (k *Keeper) adoptSome(ctx context.Context, chores housekeeping.Chores) error {
 	if !k.adopter.Missed(chores) || time.Now().Before(k.nextAdopt) {
 		return nil
 	}
@@ -201,7 +203,7 @@ func (k *Keeper) pruneSome(ctx context.Context) (more bool, err error) {
 	for _, p := range []struct {
 		batch  func(context.Context, int) (int64, error)
 		pruned prometheus.Counter
-	}{{k.store.PruneExpired, k.pruned}, {k.members.PruneCertificates, k.forgotten}} {
+	}{{k.due.PruneExpired, k.pruned}, {k.members.PruneCertificates, k.forgotten}} {
 		if more, err := pruneBatch(ctx, p.batch, p.pruned); err != nil || more {
 			return more, err
 		}

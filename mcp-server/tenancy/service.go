@@ -16,18 +16,21 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/failure"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/tenancy"
 )
 
 // Service is the API.
 type Service struct {
 	adminv1.UnimplementedTenancyServiceServer
 
-	store *store.Store
-	log   *slog.Logger
+	tenancy *tenancy.Store
+	log     *slog.Logger
 }
 
 // NewService returns the API of a store.
-func NewService(s *store.Store, log *slog.Logger) *Service { return &Service{store: s, log: log} }
+func NewService(s *store.Store, log *slog.Logger) *Service {
+	return &Service{tenancy: tenancy.New(s), log: log}
+}
 
 // Register adds the API to a server.
 func (s *Service) Register(r grpc.ServiceRegistrar) { adminv1.RegisterTenancyServiceServer(r, s) }
@@ -38,7 +41,7 @@ func (s *Service) ListQuotas(ctx context.Context, req *adminv1.ListQuotasRequest
 	if err != nil {
 		return nil, caller.StatusOf(err)
 	}
-	list, err := s.store.Quotas(ctx, namespaces)
+	list, err := s.tenancy.Quotas(ctx, namespaces)
 	if err != nil {
 		return nil, s.fail(err)
 	}
@@ -55,7 +58,7 @@ func (s *Service) ListQuotas(ctx context.Context, req *adminv1.ListQuotasRequest
 // SetQuota sets the quota of a namespace, or the default for all.
 func (s *Service) SetQuota(ctx context.Context, req *adminv1.SetQuotaRequest) (*adminv1.SetQuotaResponse, error) {
 	who := caller.From(ctx)
-	set := store.QuotaSettings{MaxResources: req.MaxResources, MaxBytes: req.MaxBytes, ResourceMaxBytes: req.ResourceMaxBytes, MaxDailyBytes: req.MaxDailyBytes}
+	set := tenancy.QuotaSettings{MaxResources: req.MaxResources, MaxBytes: req.MaxBytes, ResourceMaxBytes: req.ResourceMaxBytes, MaxDailyBytes: req.MaxDailyBytes}
 	for name, value := range map[string]*int64{
 		"max_resources": set.MaxResources, "max_bytes": set.MaxBytes, "resource_max_bytes": set.ResourceMaxBytes, "max_daily_bytes": set.MaxDailyBytes,
 	} {
@@ -63,10 +66,10 @@ func (s *Service) SetQuota(ctx context.Context, req *adminv1.SetQuotaRequest) (*
 			return nil, status.Errorf(codes.InvalidArgument, "%s: %d is less than nothing; 0 is what holds by default", name, *value)
 		}
 	}
-	if set == (store.QuotaSettings{}) {
+	if set == (tenancy.QuotaSettings{}) {
 		return nil, status.Error(codes.InvalidArgument, "say what to set: max_resources, max_bytes, resource_max_bytes or max_daily_bytes")
 	}
-	if err := s.store.SetQuota(ctx, req.GetNamespace(), set, who.Author()); err != nil {
+	if err := s.tenancy.SetQuota(ctx, req.GetNamespace(), set, who.Author()); err != nil {
 		return nil, s.fail(err)
 	}
 	s.log.Info("set a quota", "namespace", req.GetNamespace(), "by", who.Identity())
@@ -79,7 +82,7 @@ func (s *Service) ListHostGrants(ctx context.Context, req *adminv1.ListHostGrant
 	if err != nil {
 		return nil, caller.StatusOf(err)
 	}
-	list, err := s.store.HostGrants(ctx, namespaces)
+	list, err := s.tenancy.HostGrants(ctx, namespaces)
 	if err != nil {
 		return nil, s.fail(err)
 	}
@@ -96,7 +99,7 @@ func (s *Service) GrantHosts(ctx context.Context, req *adminv1.GrantHostsRequest
 		return nil, err
 	}
 	who := caller.From(ctx)
-	foreign, err := s.store.GrantHosts(ctx, req.GetNamespace(), req.GetPatterns(), who.Author())
+	foreign, err := s.tenancy.GrantHosts(ctx, req.GetNamespace(), req.GetPatterns(), who.Author())
 	if err != nil {
 		return nil, s.fail(err)
 	}
@@ -110,7 +113,7 @@ func (s *Service) RevokeHosts(ctx context.Context, req *adminv1.RevokeHostsReque
 		return nil, err
 	}
 	who := caller.From(ctx)
-	missing, err := s.store.RevokeHosts(ctx, req.GetPatterns(), who.Author())
+	missing, err := s.tenancy.RevokeHosts(ctx, req.GetPatterns(), who.Author())
 	switch {
 	case err != nil:
 		return nil, s.fail(err)
@@ -136,7 +139,7 @@ func (s *Service) GetHostOwner(ctx context.Context, req *adminv1.GetHostOwnerReq
 	if req.GetHost() == "" {
 		return nil, status.Error(codes.InvalidArgument, "host: name a host or an address")
 	}
-	namespace, owned, err := s.store.HostOwner(ctx, req.GetHost())
+	namespace, owned, err := s.tenancy.HostOwner(ctx, req.GetHost())
 	if err != nil {
 		return nil, s.fail(err)
 	}

@@ -1,9 +1,11 @@
-package store
+package housekeeping
 
 import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pgmesh/pgmesh/store"
 )
 
 // Adopter finds resources that came around the triggers, for example from a dump of their table alone. It
@@ -25,12 +27,12 @@ func (a *Adopter) Missed(c Chores) bool {
 // Adopt makes a revision of these resources, and returns how many there were.
 func (a *Adopter) Adopt(ctx context.Context, c Chores) (adopted int64, err error) {
 	through := a.through
-	err = a.Store.Chore(ctx, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, "SELECT adopted, seen::text FROM mesh.adopt($1::text::xid8)", through).Scan(&adopted, &through)
+	err = a.Store.db.Chore(ctx, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, sql.Adopt, through).Scan(&adopted, &through)
 	})
 	if err != nil {
 		a.Forget()
-		return 0, Explain("adopting resources that came around the triggers", err)
+		return 0, store.Explain("adopting resources that came around the triggers", err)
 	}
 	a.looked, a.inserted, a.through = true, c.Inserted, through
 	return adopted, nil
