@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pgmesh/pgmesh/store/kindtables"
 )
 
 // SchemaStatus compares a database's schema with what this program needs.
@@ -110,7 +112,7 @@ func installedIn(ctx context.Context, conn *pgx.Conn) (i Installed, err error) {
 	if err != nil {
 		return i, err
 	}
-	registry, err := knownRegistry().digest()
+	registry, err := kindtables.Known().Digest()
 	if err != nil {
 		return i, err
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pgmesh/pgmesh/store/kindtables"
 )
 
 // WriteMigrationScript writes a script for psql that does what Migrate does to a schema of a version, for
@@ -90,16 +92,16 @@ func (s *script) installation() error {
 	if err != nil {
 		return err
 	}
-	known := knownRegistry()
-	digest, err := known.digest()
+	known := kindtables.Known()
+	digest, err := known.Digest()
 	if err != nil {
 		return err
 	}
-	if err := known.numberRules(); err != nil {
+	if err := known.NumberRules(); err != nil {
 		return err
 	}
 	s.add("\n" + functions + unblockWrites)
-	if err := known.write(ctx, s); err != nil {
+	if err := known.Write(ctx, s); err != nil {
 		return err
 	}
 	_, err = s.Exec(ctx, "UPDATE mesh.installation SET code_digest = $1, registry_digest = $2", digestOf(functions), digest)

@@ -1,4 +1,4 @@
-package store
+package kindtables
 
 import (
 	"slices"
