@@ -3,13 +3,11 @@ package translate
 import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	rawbufferv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/raw_buffer/v3"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
-	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
@@ -107,11 +105,4 @@ func whereTaken(tls *corev3.TransportSocket) []*clusterv3.Cluster_TransportSocke
 // tlsModeMetadata is what an endpoint's metadata says under envoy.transport_socket_match.
 func tlsModeMetadata(mode string) *structpb.Struct {
 	return &structpb.Struct{Fields: map[string]*structpb.Value{"tlsMode": structpb.NewStringValue(mode)}}
-}
-
-func plaintextSocket() *corev3.TransportSocket {
-	return &corev3.TransportSocket{
-		Name:       "envoy.transport_sockets.raw_buffer",
-		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: message.Pack(&rawbufferv3.RawBuffer{})},
-	}
 }

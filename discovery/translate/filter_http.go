@@ -63,7 +63,7 @@ func (v filtering) inboundHTTP(statPrefix string, protocol mesh.Protocol, routes
 	m.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: routes}
 	nameServer(m)
 	describeClients(v.View, m)
-	v.guard.onRequests(m, v.certified)
+	v.guard.OnRequests(m, v.certified)
 	if protocol.IsHTTP2() {
 		m.Http2ProtocolOptions = cmp.Or(m.GetHttp2ProtocolOptions(), &corev3.Http2ProtocolOptions{})
 	}

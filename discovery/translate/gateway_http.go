@@ -29,7 +29,7 @@ func (v filtering) gatewayHTTP(socket *mesh.Socket, e *mesh.Entrance) *listenerv
 	}
 	m.UseRemoteAddress = message.Yes
 	applyTopology(v.View, m)
-	v.guard.onRequests(m, v.certified)
+	v.guard.OnRequests(m, v.certified)
 	nameServer(m)
 	return managerFilter(m)
 }

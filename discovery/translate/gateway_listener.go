@@ -68,7 +68,7 @@ func (v filtering) gatewayChains(socket *mesh.Socket) []chain {
 		case e.Route != "":
 			out = append(out, chain{names: e.Names, tls: endTLS(v.View, e.Server), filters: []*listenerv3.Filter{v.gatewayHTTP(socket, e)}})
 		default:
-			out = append(out, chain{names: e.Names, tls: endTLS(v.View, e.Server), filters: v.guard.onConnections(v.certified, v.routed(e.To, e.Rule, serverPort(e.Server.Spec))...)})
+			out = append(out, chain{names: e.Names, tls: endTLS(v.View, e.Server), filters: v.guard.OnConnections(v.certified, v.routed(e.To, e.Rule, serverPort(e.Server.Spec))...)})
 		}
 	}
 	return out

@@ -38,15 +38,6 @@ func serverTLS(v view.View, settings *networking.ServerTLSSettings) *corev3.Tran
 	return tlsSocket(context)
 }
 
-func requiresClient(settings *networking.ServerTLSSettings) bool {
-	return settings.GetMode() == networking.ServerTLSSettings_MUTUAL || settings.GetMode() == networking.ServerTLSSettings_ISTIO_MUTUAL
-}
-
-// checksClients reports whether a client may show a certificate.
-func checksClients(settings *networking.ServerTLSSettings) bool {
-	return requiresClient(settings) || settings.GetMode() == networking.ServerTLSSettings_OPTIONAL_MUTUAL
-}
-
 // showCertificates names the router's certificates: credentials of the mesh, files of the machine, or the router's own.
 func showCertificates(v view.View, context *tlsv3.CommonTlsContext, settings *networking.ServerTLSSettings) {
 	var out []*tlsv3.SdsSecretConfig
@@ -62,36 +53,6 @@ func showCertificates(v view.View, context *tlsv3.CommonTlsContext, settings *ne
 		out = append(out, agentSecret(agentsecret.Certificate))
 	}
 	context.TlsCertificateSdsSecretConfigs = out
-}
-
-// credentialNames are those that a server names; ISTIO_MUTUAL takes none.
-func credentialNames(settings *networking.ServerTLSSettings) []string {
-	switch {
-	case settings.GetMode() == networking.ServerTLSSettings_ISTIO_MUTUAL:
-		return nil
-	case len(settings.GetCredentialNames()) > 0:
-		return settings.GetCredentialNames()
-	case settings.GetCredentialName() != "":
-		return []string{settings.GetCredentialName()}
-	default:
-		return nil
-	}
-}
-
-type certificatePair = networking.ServerTLSSettings_TLSCertificate
-
-// certificateFiles are the pairs of a certificate and its key that lie on the machine.
-func certificateFiles(settings *networking.ServerTLSSettings) []*certificatePair {
-	switch {
-	case settings.GetMode() == networking.ServerTLSSettings_ISTIO_MUTUAL:
-		return nil
-	case len(settings.GetTlsCertificates()) > 0:
-		return settings.GetTlsCertificates()
-	case settings.GetServerCertificate() != "" && settings.GetPrivateKey() != "":
-		return []*certificatePair{{ServerCertificate: settings.GetServerCertificate(), PrivateKey: settings.GetPrivateKey()}}
-	default:
-		return nil
-	}
 }
 
 // checkClients says by what certificates of clients are checked, where they may show one. Elsewhere nobody is asked for one, and

@@ -133,7 +133,7 @@ func (in inboundPort) chain(m inboundMatch) *listenerv3.FilterChain {
 	if m.http {
 		c.Name, c.Filters = in.httpName(), []*listenerv3.Filter{in.inboundHTTP(in.statPrefix(), in.protocol, in.routes())}
 	} else {
-		c.Name, c.Filters = in.tcpName(), in.guard.onConnections(in.certified, in.tcp()...)
+		c.Name, c.Filters = in.tcpName(), in.guard.OnConnections(in.certified, in.tcp()...)
 	}
 	return c
 }

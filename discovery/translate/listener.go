@@ -7,6 +7,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/telemetry"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
@@ -45,7 +46,7 @@ func (s View) InboundListeners() []*listenerv3.Listener {
 
 func logged(v view.View, listeners []*listenerv3.Listener) []*listenerv3.Listener {
 	for _, l := range listeners {
-		l.AccessLog = listenerLogs(v)
+		l.AccessLog = telemetry.ListenerLogs(v)
 	}
 	return listeners
 }

@@ -11,19 +11,17 @@ import (
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
 )
 
-// NameTable has the names that the resolver beside a sidecar answers for: the hosts that its scope has, with their addresses. A service
+// nameTable has the names that the resolver beside a sidecar answers for: the hosts that its scope has, with their addresses. A service
 // that is listened for at every address has none to resolve to; where connections are passed on as they are, its endpoints' own do.
-func NameTable(m *mesh.Mesh, p *mesh.Proxy) *ndsv1.NameTable { return ViewOf(m, p).NameTable() }
-
-// NameTable is nil for a router, which has no resolver beside it.
-func (s View) NameTable() *ndsv1.NameTable {
-	if !s.Sidecar() {
+// It is nil for a router, which has no resolver beside it.
+func nameTable(v view.View) *ndsv1.NameTable {
+	if !v.Sidecar() {
 		return nil
 	}
 	out := &ndsv1.NameTable{Table: map[string]*ndsv1.NameTable_NameInfo{}}
-	for _, egress := range s.View.Scope.Egress {
+	for _, egress := range v.Scope.Egress {
 		for _, service := range egress.Services {
-			addresses := resolvable(s.View, egress, service)
+			addresses := resolvable(v, egress, service)
 			if len(addresses) == 0 {
 				continue
 			}

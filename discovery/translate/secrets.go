@@ -8,14 +8,14 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// Secrets are those that a proxy may ask for: those of the mesh that it may see, and those that name files of its machine.
-func Secrets(m *mesh.Mesh, p *mesh.Proxy) []*tlsv3.Secret { return ViewOf(m, p).Secrets() }
-
-// Secrets are in the order of their names. Those of the mesh have what they stand for in them, those of files have paths alone.
-func (s View) Secrets() []*tlsv3.Secret {
-	out := append(meshSecrets(s.Mesh, s.Proxy), fileSecrets(s.View)...)
+// secretsOf are those that a proxy may ask for: those of the mesh that it may see, and those that name files of its machine.
+//
+// They are in the order of their names. Those of the mesh have what they stand for in them, those of files have paths alone.
+func secretsOf(v view.View) []*tlsv3.Secret {
+	out := append(meshSecrets(v.Mesh, v.Proxy), fileSecrets(v)...)
 	slices.SortFunc(out, func(a, b *tlsv3.Secret) int { return strings.Compare(a.GetName(), b.GetName()) })
 	return out
 }

@@ -12,6 +12,8 @@ import (
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 
+	"github.com/pgmesh/pgmesh/discovery/translate/authorization"
+	"github.com/pgmesh/pgmesh/discovery/translate/telemetry"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
@@ -19,7 +21,7 @@ import (
 type filtering struct {
 	view.View
 
-	guard     guard
+	guard     authorization.Guard
 	certified bool // the certificates of the clients of a filter chain are checked
 
 	// What every filter shares.
@@ -29,12 +31,12 @@ type filtering struct {
 
 // observed has what filters tell of requests and connections.
 func observed(v view.View) filtering {
-	return filtering{View: v, logs: accessLogs(v), trace: tracing(v)}
+	return filtering{View: v, logs: telemetry.AccessLogs(v), trace: telemetry.Tracing(v)}
 }
 
 // guarded has what the policies for the proxy demand.
 func (v filtering) guarded() filtering {
-	v.guard = guarding(v.View)
+	v.guard = authorization.Of(v.View)
 	return v
 }
 

@@ -4,7 +4,6 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
-	"google.golang.org/protobuf/proto"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
@@ -26,13 +25,6 @@ func secure(v view.View, d *draft, u upstream.Upstream) {
 		return
 	}
 	d.TransportSocket = socket
-}
-
-func tlsSocket(context proto.Message) *corev3.TransportSocket {
-	return &corev3.TransportSocket{
-		Name:       "envoy.transport_sockets.tls",
-		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: message.Pack(context)},
-	}
 }
 
 // tlsContext is nil for plaintext.
@@ -146,14 +138,6 @@ func trusting(tls *networking.ClientTLSSettings, names []string, crl bool) *tlsv
 		out.Crl = message.File(tls.GetCaCrl())
 	}
 	return out
-}
-
-func combined(roots *tlsv3.SdsSecretConfig, more *tlsv3.CertificateValidationContext) *tlsv3.CommonTlsContext_CombinedValidationContext {
-	return &tlsv3.CommonTlsContext_CombinedValidationContext{
-		CombinedValidationContext: &tlsv3.CommonTlsContext_CombinedCertificateValidationContext{
-			DefaultValidationContext: more, ValidationContextSdsSecretConfig: roots,
-		},
-	}
 }
 
 // oneOf matches one of several names, of whatever sort.

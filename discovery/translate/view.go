@@ -4,11 +4,13 @@ import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/memory"
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
+	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
 )
 
 // View is one proxy's view of a mesh, for callers that translate it part by part and cache the parts.
@@ -78,6 +80,18 @@ func (s View) Listened() []any { return memory.Listened(s.View) }
 func (s View) ListensAlike(since *mesh.ScopeChange, listened []any, changed map[string]bool) bool {
 	return memory.ListensAlike(s.View, since, listened, changed)
 }
+
+// Secrets are those that a proxy may ask for: those of the mesh that it may see, and those that name files of its machine.
+func Secrets(m *mesh.Mesh, p *mesh.Proxy) []*tlsv3.Secret { return ViewOf(m, p).Secrets() }
+
+// Secrets are those of Secrets.
+func (s View) Secrets() []*tlsv3.Secret { return secretsOf(s.View) }
+
+// NameTable has the names that the resolver beside a sidecar answers for, with their addresses. It is nil for a router.
+func NameTable(m *mesh.Mesh, p *mesh.Proxy) *ndsv1.NameTable { return ViewOf(m, p).NameTable() }
+
+// NameTable is that of NameTable.
+func (s View) NameTable() *ndsv1.NameTable { return nameTable(s.View) }
 
 // PassesTLS reports whether the proxy has clusters for mutual TLS that it passes on as it came, too.
 func (s View) PassesTLS() bool { return upstream.PassesTLS(s.View) }

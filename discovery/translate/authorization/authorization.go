@@ -1,4 +1,6 @@
-package translate
+// Package authorization makes the filters that requests and connections have to pass, as AuthorizationPolicies, RequestAuthentications and revocations
+// ask for them.
+package authorization
 
 import (
 	"fmt"
@@ -25,8 +27,8 @@ const (
 	rbacStats = "tcp."
 )
 
-// guard is what requests and connections have to pass before others have them: the application, or what is behind a gateway.
-type guard struct {
+// Guard is what requests and connections have to pass before others have them: the application, or what is behind a gateway.
+type Guard struct {
 	revoked filters             // refuses clients whose identity was revoked; of connections that a client's certificate is checked of
 	asking  filters             // those who are asked
 	tokens  []*hcmv3.HttpFilter // what checks them, for rules to know what they claim
@@ -39,8 +41,8 @@ type filters struct {
 	tcp  []*listenerv3.Filter
 }
 
-// guarding is what the policies for the proxy demand.
-func guarding(v view.View) (out guard) {
+// Of is what the policies for a proxy demand.
+func Of(v view.View) (out Guard) {
 	of := map[security.AuthorizationPolicy_Action][]*mesh.AuthorizationPolicy{}
 	for _, a := range v.Mesh.AuthorizationPolicies(v.Proxy) {
 		of[a.Spec.GetAction()] = append(of[a.Spec.GetAction()], a)
@@ -59,16 +61,16 @@ func guarding(v view.View) (out guard) {
 	return out
 }
 
-// onRequests puts what requests have to pass before the other filters. The certificates of clients may be checked before.
-func (g guard) onRequests(m *hcmv3.HttpConnectionManager, certified bool) {
+// OnRequests puts what requests have to pass before the other filters. The certificates of clients may be checked before.
+func (g Guard) OnRequests(m *hcmv3.HttpConnectionManager, certified bool) {
 	m.HttpFilters = slices.Concat(g.asking.http, g.tokens, g.judging.http, m.GetHttpFilters())
 	if certified {
 		m.HttpFilters = slices.Concat(g.revoked.http, m.GetHttpFilters())
 	}
 }
 
-// onConnections puts what connections have to pass before the other filters.
-func (g guard) onConnections(certified bool, others ...*listenerv3.Filter) []*listenerv3.Filter {
+// OnConnections puts what connections have to pass before the other filters.
+func (g Guard) OnConnections(certified bool, others ...*listenerv3.Filter) []*listenerv3.Filter {
 	out := slices.Concat(g.asking.tcp, g.judging.tcp, others)
 	if certified {
 		out = slices.Concat(g.revoked.tcp, out)

@@ -1,4 +1,4 @@
-package translate
+package authorization
 
 import rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
 

@@ -1,4 +1,5 @@
-package translate
+// Package telemetry is what proxies tell of requests and connections: access logs and traces.
+package telemetry
 
 import (
 	"strings"
@@ -59,11 +60,11 @@ func textStruct(texts map[string]string) *structpb.Struct {
 	return out
 }
 
-// accessLogs are those of requests and connections, none where the MeshConfig names no file.
-func accessLogs(v view.View) []*accesslogv3.AccessLog { return fileLog(v, nil, logFormat) }
+// AccessLogs are those of requests and connections, none where the MeshConfig names no file.
+func AccessLogs(v view.View) []*accesslogv3.AccessLog { return fileLog(v, nil, logFormat) }
 
-// listenerLogs are for connections of which no filter can write: those that no filter chain is for, and those whose handshake failed.
-func listenerLogs(v view.View) []*accesslogv3.AccessLog {
+// ListenerLogs are for connections of which no filter can write: those that no filter chain is for, and those whose handshake failed.
+func ListenerLogs(v view.View) []*accesslogv3.AccessLog {
 	if v.Config.GetDisableEnvoyListenerLog() {
 		return nil
 	}

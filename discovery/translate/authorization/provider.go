@@ -1,4 +1,4 @@
-package translate
+package authorization
 
 import (
 	"cmp"

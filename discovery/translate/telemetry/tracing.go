@@ -1,4 +1,4 @@
-package translate
+package telemetry
 
 import (
 	"cmp"
@@ -18,8 +18,8 @@ import (
 // defaultSampling is the percentage of requests that are traced where nobody says otherwise, as by Istio.
 const defaultSampling = 1
 
-// tracing says which requests are traced, and with what tags. Where to is said in the bootstrap of the proxy; without that nothing is traced.
-func tracing(v view.View) *hcmv3.HttpConnectionManager_Tracing {
+// Tracing says which requests are traced, and with what tags. Where to is said in the bootstrap of the proxy; without that nothing is traced.
+func Tracing(v view.View) *hcmv3.HttpConnectionManager_Tracing {
 	if !v.Config.GetEnableTracing() {
 		return nil
 	}
