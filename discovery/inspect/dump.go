@@ -12,6 +12,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/quarantine"
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
@@ -80,7 +81,7 @@ func dumpedAs(r *served.Resource, t ads.TypeState) (dumped, error) {
 		return dumped{}, err
 	}
 	d := dumped{name: r.Name, version: r.Version, body: body, status: standing(r, t)}
-	at := slices.IndexFunc(t.Refused, func(f ads.Refused) bool { return f.Name == r.Name && f.Version == r.Version })
+	at := slices.IndexFunc(t.Refused, func(f quarantine.Refused) bool { return f.Name == r.Name && f.Version == r.Version })
 	if at < 0 {
 		return d, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/quarantine"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -27,7 +28,7 @@ func (e *Engine) refusing(s *ads.Stream, typeURL string) {
 		return
 	}
 	for _, r := range refused {
-		if !slices.ContainsFunc(m.refused, func(before ads.Refused) bool { return before.Name == r.Name }) {
+		if !slices.ContainsFunc(m.refused, func(before quarantine.Refused) bool { return before.Name == r.Name }) {
 			e.log.Error("a proxy refuses a listener; "+withoutListener(r), "node", s.Node().GetId(), "namespace", m.proxy.Namespace, "listener", r.Name, "reason", r.Reason)
 		}
 	}
@@ -35,7 +36,7 @@ func (e *Engine) refusing(s *ads.Stream, typeURL string) {
 }
 
 // refusedOf are the resources of a type that the client of a stream refuses.
-func refusedOf(s *ads.Stream, typeURL string) []ads.Refused {
+func refusedOf(s *ads.Stream, typeURL string) []quarantine.Refused {
 	for _, t := range s.Types() {
 		if t.TypeURL == typeURL {
 			return t.Refused
@@ -45,7 +46,7 @@ func refusedOf(s *ads.Stream, typeURL string) []ads.Refused {
 }
 
 // withoutListener says what it means that a proxy refuses a listener.
-func withoutListener(r ads.Refused) string {
+func withoutListener(r quarantine.Refused) string {
 	if r.Name == naming.VirtualInbound {
 		return "by it comes in what is redirected to the workload, with mutual TLS and the policies: unless the proxy has an older one, nothing comes in. Correct what the reason names"
 	}

@@ -18,12 +18,12 @@ func NewServer(e *Engine, limits ads.Limits, observer ads.Observer, log *slog.Lo
 		Named: func(typeURL string) bool {
 			return typeURL != ClusterType && typeURL != ListenerType && typeURL != ScopedRouteType && typeURL != NameTableType
 		},
-		Isolate: true,
-		Belongs: map[string]string{VirtualHostType: RouteType},
-		Outlive: func(typeURL string) bool { return typeURL == ScopedRouteType },
-		Plan:    makeBeforeBreak,
-		Asked:   e.asked,
-		Absent:  e.absent,
+		Quarantine: true,
+		Belongs:    map[string]string{VirtualHostType: RouteType},
+		Outlive:    func(typeURL string) bool { return typeURL == ScopedRouteType },
+		Plan:       makeBeforeBreak,
+		Asked:      e.asked,
+		Absent:     e.absent,
 		Dropped: func(s *ads.Stream, typeURL, name string) {
 			e.dropped(s, typeURL, name)
 			e.unasked(s, typeURL, name)

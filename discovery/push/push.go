@@ -19,7 +19,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/demand"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
-	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/quarantine"
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
@@ -64,7 +64,7 @@ type member struct {
 	// denied are the secrets that it has asked for in vain. Some may have come since.
 	denied map[string]bool
 	// refused are the listeners that it refuses.
-	refused []ads.Refused
+	refused []quarantine.Refused
 }
 
 // New returns an engine that has no mesh yet.

@@ -67,9 +67,9 @@ type Config struct {
 	// may be nil.
 	Dropped func(s *Stream, typeURL, name string)
 
-	// Isolate finds out which resources of a refused response the client refuses, and delivers all others. It
-	// is for clients that refuse a response wholly or in unknown parts.
-	Isolate bool
+	// Quarantine finds out which resources of a refused response the client refuses, and delivers all others.
+	// It is for clients that refuse a response wholly or in unknown parts.
+	Quarantine bool
 
 	// Plan is the order in which the parts of a change travel. If Plan.When is set, a stream follows the plan
 	// only while it is subscribed to that type. Without a plan, each type travels as soon as it can.
@@ -105,7 +105,7 @@ type Observer interface {
 	Acked(*Stream, Verdict)
 	Nacked(*Stream, Verdict)
 	// Refusing is called when the number of resources that the client refuses changes by `more`, which may be
-	// negative. It needs Config.Isolate.
+	// negative. It needs Config.Quarantine.
 	Refusing(s *Stream, typeURL string, more int)
 	// Limited is called when a limit was reached: with how long a client had to wait for it, or with
 	// turnedAway if it was refused.

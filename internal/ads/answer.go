@@ -1,6 +1,7 @@
 package ads
 
 import (
+	"github.com/pgmesh/pgmesh/internal/ads/quarantine"
 	"github.com/pgmesh/pgmesh/internal/ads/wire"
 	"github.com/pgmesh/pgmesh/internal/kit/terse"
 )
@@ -18,34 +19,13 @@ func (s *Stream) answered(sub *subscription, r *wire.Request) {
 		after := s.status.answered(sub, "", false)
 		s.cfg.Observer.Acked(s, Verdict{TypeURL: sub.typeURL, Revision: sub.revision, After: after, News: sub.news})
 	}
-	if s.cfg.Isolate && sub.delivery != nil {
+	if s.cfg.Quarantine && sub.delivery != nil {
 		s.resolve(sub, sub.delivery, r.Failure.GetMessage())
 	}
 }
 
-// resolve evaluates the answers to all parts of a response.
-func (s *Stream) resolve(sub *subscription, d *delivery, reason string) {
-	sub.delivery = nil
-	sub.markAccepted(d.accepted())
-	sub.noteRemoved(d.removed, d.remaining)
-	if suspects := sub.stillWanted(d.suspects); len(suspects) > 0 {
-		if !sub.allSuspect(suspects) {
-			s.retainFor(sub)
-		}
-		sub.removeAgain(d.remaining, s.whole(sub))
-		if sub.isolate(suspects, d, reason, s.whole(sub)) {
-			s.cfg.Log.Warn("a client refuses a resource and keeps what it had of it; everything else goes on. Correct the resource",
-				"node", s.node.GetId(), "type", sub.typeURL, "resource", suspects[0].Name, "version", suspects[0].Version, "reason", cutReason(reason))
-		}
-	}
-	sub.retryRefused()
-	s.releaseRetained()
-}
-
-// maxReason bounds how much of a refusal's reason is kept, because a client may send any text.
-const maxReason = 1024
-
-func cutReason(reason string) string { return terse.Kept(reason, maxReason) }
+// cutReason is as much of a refusal's reason as is kept.
+func cutReason(reason string) string { return terse.Kept(reason, quarantine.MaxReason) }
 
 func (s *Stream) refused(sub *subscription, r *wire.Request) {
 	s.progress.refused(sub)

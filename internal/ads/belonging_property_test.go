@@ -23,9 +23,9 @@ func TestClientsEndUpWithWhatBelongsToWhatTheyTook(t *testing.T) {
 		makeBeforeBreak(limit)(cfg)
 		withHosts(cfg)
 		cfg.Plan.Stages[2].Types = []string{routes, hosts}
-	}, "isolation": func(cfg *ads.Config) {
+	}, "quarantine": func(cfg *ads.Config) {
 		withHosts(cfg)
-		cfg.Isolate = true
+		cfg.Quarantine = true
 	}}
 	for name, plan := range plans {
 		t.Run(name, func(t *testing.T) {

@@ -174,7 +174,7 @@ func TestAnEnvoyThatRefusesOneResourceHasAllOthers(t *testing.T) {
 
 func forEnvoy(patience time.Duration) func(*ads.Config) {
 	return func(cfg *ads.Config) {
-		cfg.Isolate, cfg.Patience = true, patience
+		cfg.Quarantine, cfg.Patience = true, patience
 		cfg.Named = func(typeURL string) bool { return typeURL != cds && typeURL != lds }
 		cfg.Plan = ads.Plan{Stages: []ads.Stage{
 			{Types: []string{cds, eds}, Part: ads.Make},

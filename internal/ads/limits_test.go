@@ -99,7 +99,7 @@ func TestARefusalIsKeptShort(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
 		var log journal.Journal
-		s := serve(t, func(cfg *ads.Config) { cfg.Log, cfg.Isolate = slog.New(slog.NewTextHandler(&log, nil)), true })
+		s := serve(t, func(cfg *ads.Config) { cfg.Log, cfg.Quarantine = slog.New(slog.NewTextHandler(&log, nil)), true })
 		s.publish("r1", sets{clusters: set("a=1", "b=1")})
 		c := connect(s)
 		c.ask(clusters)

@@ -115,7 +115,7 @@ func makeBeforeBreak(patience time.Duration) func(*ads.Config) {
 			{Types: []string{listeners}, Part: ads.Break},
 			{Types: []string{clusters, endpoints}, Part: ads.Break, Overlap: true},
 		}}
-		cfg.Patience, cfg.Isolate = patience, true
+		cfg.Patience, cfg.Quarantine = patience, true
 	}
 }
 

@@ -64,7 +64,7 @@ func TestWhoAsksForNothingMoreHasNothingLeft(t *testing.T) {
 // Of a refusal of what is gone there is nothing left either.
 func TestARefusalEndsWithWhatWasRefused(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(cfg *ads.Config) { outliving(cfg); cfg.Isolate = true })
+	s := serve(t, func(cfg *ads.Config) { outliving(cfg); cfg.Quarantine = true })
 	s.publish("r1", sets{hosts: set("80/a=bad", "81/a=1")})
 	c := s.delta()
 	c.ask(hosts)

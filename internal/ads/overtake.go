@@ -1,10 +1,6 @@
 package ads
 
-import (
-	"time"
-
-	"github.com/pgmesh/pgmesh/internal/ads/served"
-)
+import "time"
 
 // A client may not answer a response for longer than newer changes should wait. Envoy answers for clusters
 // when none is warming, which can take as long as a health check, or, for a cluster that it refuses late,
@@ -36,25 +32,24 @@ func (s *Stream) overtake(sub *subscription) bool {
 func (s *subscription) takeBack(whole bool) {
 	d := s.delivery
 	s.pending, s.delivery = "", nil
-	var tried []string
+	beliefs := make([]belief, 0, len(d.changed))
 	for _, r := range d.changed {
 		before := d.before.Get(r.Name)
 		switch {
-		case s.isolation.doubted(r.Name):
-			tried, before = append(tried, r.Name), s.isolation.doubts[r.Name].had
+		case s.quarantine.InDoubt(r.Name):
+			before = s.quarantine.Get(r.Name).Accepted
 		case !s.wants(r.Name):
 			continue
 		}
-		s.isolation.unsettle(r)
-		if whole {
-			s.stateAs(r.Name, before, whole)
-		} else {
-			s.change([]*served.Resource{{Name: r.Name}}, nil)
+		if !whole {
+			before = nil
 		}
+		beliefs = append(beliefs, belief{r.Name, before})
 	}
-	if len(tried) > 0 {
-		s.isolation.groups = append([][]string{tried}, s.isolation.groups...)
+	if s.quarantine != nil {
+		s.quarantine.Overtaken(d.changed)
 	}
+	s.believe(beliefs, whole)
 	s.removeAgain(d.removed, whole)
 	s.reconsider()
 	if whole {

@@ -28,7 +28,7 @@ func (s *Stream) releaseRetained() {
 
 func (s *Stream) usedByRefused(sub *subscription) bool {
 	for _, other := range s.subs {
-		if other.refuses() && sub.typePlan.usedBy(other.typePlan) {
+		if other.quarantine != nil && sub.typePlan.usedBy(other.typePlan) {
 			return true
 		}
 	}

@@ -18,7 +18,7 @@ func (s *Stream) send(sub *subscription, st step, due bool) error {
 	case s.whole(sub):
 		resources, removed = sub.have.Known(), nil
 	}
-	if s.cfg.Isolate {
+	if s.cfg.Quarantine {
 		sub.delivery = &delivery{step: st}
 	}
 	return s.sendParts(sub, resources, removed)

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pgmesh/pgmesh/internal/ads/quarantine"
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
@@ -21,7 +22,7 @@ type TypeState struct {
 	Accepted Answer // the last acceptance
 	Rejected Answer // the last refusal
 	// Refused are the resources that the client refuses. The caller must not change the list.
-	Refused []Refused
+	Refused []quarantine.Refused
 	// InDoubt is the number of resources that were refused together with others and are still being tried.
 	InDoubt int
 	// Unanswered says that the client has not answered the last response.
@@ -70,7 +71,7 @@ type record struct {
 	accepted   string  // the revision
 	rejected   *Answer // nil for never, as nearly always
 
-	refused      []Refused
+	refused      []quarantine.Refused
 	have, goal   *served.Set
 	names, asked int32
 	doubts       int32
@@ -95,7 +96,7 @@ func (a *streamStatus) updateStatus(sub *subscription) (more int) {
 	sub.updateStatus()
 	if sub.refusalsChanged {
 		before := len(sub.record.refused)
-		sub.record.refused, sub.refusalsChanged = sub.refusals(), false
+		sub.record.refused, sub.refusalsChanged = sub.quarantine.Refused(), false
 		more = len(sub.record.refused) - before
 	}
 	return more
@@ -106,7 +107,7 @@ func (s *subscription) updateStatus() {
 	r := &s.record
 	r.have, r.goal, r.reach = s.have, s.goal, s.reach
 	r.names, r.asked = int32(s.named()), int32(len(s.asked))
-	r.doubts = int32(s.isolation.inDoubt())
+	r.doubts = int32(s.quarantine.Doubts())
 	r.wildcard, r.unanswered = s.wildcard, s.pending != ""
 }
 

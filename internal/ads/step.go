@@ -24,9 +24,6 @@ func (s *Stream) flush() error {
 // inTurn waits for the stream's turn to push and sends the next step of a type, if there is one.
 func (s *Stream) inTurn(sub *subscription) (bool, error) {
 	if e := s.allowed(sub); !sub.losing() && (sub.settled(e) || s.heldBack(sub)) {
-		if sub.untried(e) {
-			s.wait(sub.isolation)
-		}
 		return false, nil
 	}
 	if !s.turn.take(s.ctx) {
@@ -48,11 +45,10 @@ func (s *Stream) step(sub *subscription) (bool, error) {
 	}
 	var st step
 	switch regular := sub.regular(e); {
-	case sub.untried(e) && (!regular || !sub.isolation.tried) && !s.wait(sub.isolation):
+	case sub.untried(e) && (!regular || !sub.tried):
 		st, due = sub.try(e, s.whole(sub)), false
 	case regular:
 		st = sub.advance(e)
-		sub.retryRefused()
 		s.tellAbsent(sub, st)
 	default:
 		return false, nil
@@ -65,15 +61,7 @@ func (s *Stream) step(sub *subscription) (bool, error) {
 	return true, s.send(sub, st, due)
 }
 
-// wait schedules a wake-up for the end of the backoff, and reports whether there is one to wait for.
-func (s *Stream) wait(i *isolation) bool {
-	if !i.paused() {
-		return false
-	}
-	s.wakeAt(i.until)
-	return true
-}
-
+// wakeAt schedules a wake-up.
 func (s *Stream) wakeAt(t time.Time) {
 	if s.wake.IsZero() || t.Before(s.wake) {
 		s.wake = t

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/pgmesh/pgmesh/internal/ads/quarantine"
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
@@ -41,8 +42,8 @@ type subscription struct {
 
 	record record // published state; guarded by Stream.status.mu
 
-	isolation *isolation // nil while the client refuses nothing
-	delivery  *delivery  // the unanswered response, for isolation
+	quarantine *quarantine.Quarantine // nil while the client refuses nothing
+	delivery   *delivery              // the unanswered response, for the quarantine
 	// retained is what the client keeps while it refuses something that may use it.
 	retained *served.Set
 
@@ -62,6 +63,7 @@ type subscription struct {
 	outlives        bool // Config.Outlive is true for the type
 	partRefused     bool // the client refused a part of the response that is pending
 	refusalsChanged bool // the refused resources have changed since they were published
+	tried           bool // the last response was a try of the quarantine, so the next may be a regular one
 }
 
 func newSubscription(typeURL, canonical string) *subscription {
@@ -211,8 +213,8 @@ func (s *subscription) replace(names []string) (gone []string) {
 func (s *subscription) restart() {
 	s.spellOut()
 	s.have, s.unanswered, s.pending = served.None, true, ""
-	s.refusalsChanged = s.isolation != nil
-	s.isolation, s.delivery = nil, nil
+	s.refusalsChanged = s.refusalsChanged || s.quarantine != nil
+	s.quarantine, s.delivery = nil, nil
 	s.reconsider()
 	clear(s.repeated)
 	for n := range s.more {
@@ -233,7 +235,7 @@ func (s *subscription) reconsider() { s.base, s.goal, s.reach = nil, nil, nothin
 
 // settled reports whether nothing is left to send at this extent.
 func (s *subscription) settled(e extent) bool {
-	return !s.regular(e) && (!s.untried(e) || s.isolation.paused())
+	return !s.regular(e) && !s.untried(e)
 }
 
 // open reports whether anything may be sent at all.
@@ -275,10 +277,8 @@ func (st *step) empty() bool { return len(st.changed) == 0 && len(st.removed) ==
 func (s *subscription) advance(e extent) step {
 	var st step
 	goal, isDue := s.target, s.due()
-	if s.isolation != nil {
-		s.isolation.tried = false
-	}
-	if s.wildcard && s.have.Len() == 0 && len(s.asked) == 0 && s.isolation == nil { // there is nothing to compare with
+	s.tried = false
+	if s.wildcard && s.have.Len() == 0 && len(s.asked) == 0 && s.quarantine == nil { // there is nothing to compare with
 		st.changed, st.begins = make([]*served.Resource, 0, goal.Len()), true
 		for r := range goal.All() {
 			if !isDue(r.Name) {
@@ -302,10 +302,14 @@ func (s *subscription) advance(e extent) step {
 			st.partly = true
 			continue
 		}
-		if s.review(goal, name); !s.isolation.doubted(name) {
-			s.compare(&st, goal, name, e)
+		if s.quarantine != nil {
+			if s.quarantine.Review(name, goal.Get(name)); s.quarantine.InDoubt(name) {
+				continue
+			}
 		}
+		s.compare(&st, goal, name, e)
 	}
+	s.conclude()
 	s.reached(goal, e, st)
 	return st
 }
@@ -313,7 +317,7 @@ func (s *subscription) advance(e extent) step {
 // beginsByName reports whether a client that has nothing asks by name for a large part of the set: then
 // iterating over the set is faster than looking up each name.
 func (s *subscription) beginsByName(goal *served.Set) bool {
-	return !s.wildcard && s.have.Len() == 0 && s.isolation == nil && s.retained == nil && len(s.repeated) == 0 && !s.belongs.reviews() &&
+	return !s.wildcard && s.have.Len() == 0 && s.quarantine == nil && s.retained == nil && len(s.repeated) == 0 && !s.belongs.reviews() &&
 		len(s.asked) == len(s.more) && len(s.asked) > goal.Len()/8
 }
 
@@ -410,7 +414,7 @@ func (s *subscription) reached(goal *served.Set, e extent, st step) {
 		e = everything // nothing was held back
 	}
 	// If the client holds the whole set, share it instead of copying.
-	whole := e == everything && s.isolation == nil && s.retained == nil
+	whole := e == everything && s.quarantine == nil && s.retained == nil
 	if s.belongs == nil {
 		whole = whole && s.have.Len()+st.grows == goal.Len()
 	} else {
@@ -431,7 +435,7 @@ func (s *subscription) reached(goal *served.Set, e extent, st step) {
 	}
 	if !whole {
 		s.change(st.changed, st.removed)
-		whole = s.belongs != nil && s.isolation == nil && s.retained == nil && s.have.Like(goal)
+		whole = s.belongs != nil && s.quarantine == nil && s.retained == nil && s.have.Like(goal)
 		st.changed, st.removed = nil, nil
 	}
 	if whole {
@@ -494,11 +498,8 @@ func (s *subscription) special(goal *served.Set) iter.Seq[string] {
 				return
 			}
 		}
-		if s.isolation == nil {
-			return
-		}
-		for name := range s.isolation.refused { // these may be in neither set
-			if !yield(name) {
+		for name, known := range s.quarantine.All() { // these may be in neither set
+			if known.Refused != nil && !yield(name) {
 				return
 			}
 		}

@@ -158,10 +158,10 @@ func start(t testing.TB, mesh *served.Topic, at string) *replica {
 	require.NoError(t, err)
 	r := &replica{address: listener.Addr().String(), server: rpc.NewServer(), sent: map[string]int{}, changed: make(chan struct{})}
 	ads.NewServer(ads.Config{
-		Open:     func(context.Context, *corev3.Node, bool) (*served.Subscriber, error) { return mesh.Subscribe(), nil },
-		Named:    func(typeURL string) bool { return typeURL == eds || typeURL == rds },
-		Isolate:  true,
-		Observer: r,
+		Open:       func(context.Context, *corev3.Node, bool) (*served.Subscriber, error) { return mesh.Subscribe(), nil },
+		Named:      func(typeURL string) bool { return typeURL == eds || typeURL == rds },
+		Quarantine: true,
+		Observer:   r,
 		Plan: ads.Plan{Stages: []ads.Stage{
 			{Types: []string{cds, eds}, Part: ads.Make}, {Types: []string{lds, rds}, Part: ads.Make}, {Types: []string{lds, rds}}, {Types: []string{cds, eds}},
 		}},

@@ -17,7 +17,7 @@ import (
 // In each run hosts swap their domains, come and go at random, and some are wrong, while a client takes a
 // response whole if no domain is in two hosts then and none is wrong, and nothing of it otherwise, as Envoy
 // does. Once those that were wrong are corrected, or gone, it has all.
-func TestHostsThatWereRefusedComeWhenNothingIsInTheirWay(t *testing.T) {
+func TestRefusedHostsComeWhenNothingIsInTheirWay(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(cfg *ads.Config) {
 		makeBeforeBreak(limit)(cfg)

@@ -20,11 +20,11 @@ import (
 // response that it refuses everything else, nothing, or some of it. When all is quiet it has every resource
 // that it does not refuse, as it stands, and of each other what it took last. When the mesh is mended it has
 // exactly the mesh.
-func TestWhoRefusesSomeResourcesHasAllOthers(t *testing.T) {
+func TestAClientThatRefusesSomeResourcesHasAllOthers(t *testing.T) {
 	t.Parallel()
 	for name, configure := range map[string]func(*ads.Config){
-		"no plan":           isolating,
-		"in parts":          func(cfg *ads.Config) { isolating(cfg); cfg.MostBytes = 120 },
+		"no plan":           quarantining,
+		"in parts":          func(cfg *ads.Config) { quarantining(cfg); cfg.MostBytes = 120 },
 		"make before break": makeBeforeBreak(limit),
 		"impatient":         makeBeforeBreak(time.Nanosecond), // answers are hardly ever waited for
 	} {

@@ -1,4 +1,4 @@
-package ads
+package quarantine
 
 import "strings"
 
@@ -8,10 +8,13 @@ const maxGuessed = 100
 // maxSearched bounds how much of a refusal is searched, because each name in a response is searched for.
 const maxSearched = 64 << 10
 
-// split splits the names in a refused response into groups to try one after the other: in halves, unless the
-// reason mentions some of the names. Those are probably the cause, so each is tried alone after all others
-// together.
+// split divides the names in a refused response into lists, each to be sent in a response of its own: in halves,
+// unless the reason mentions some of the names. Those are probably the cause, so each is tried alone after all
+// others together. Of one name there is one list: it was not alone when it was refused.
 func split(names []string, reason string) [][]string {
+	if len(names) == 1 {
+		return [][]string{names}
+	}
 	var guessed, others []string
 	reason = reason[:min(len(reason), maxSearched)]
 	for _, name := range names {
