@@ -4,132 +4,27 @@
 // and the order in which the parts of a change travel. mcp-server serves configuration with it, discovery
 // serves Envoy.
 //
-// A stream moves its client from one [Snapshot] to the next. At most one response per type is unanswered.
-// While a change is under way, newer snapshots wait; then the stream goes to the newest one.
+// A stream moves its client from one [served.Snapshot] to the next. At most one response per type is
+// unanswered. While a change is under way, newer snapshots wait; then the stream goes to the newest one.
+//
+// A [Stream] reads requests (requests.go), walks through the stages of a change (stages.go) and sends what may
+// be sent now (flush.go). For each type it has a subscription, which knows what the client asks for
+// (asking.go, names.go) and has, and works out the next step to the target (advance.go). What a client makes
+// of it is in answer.go; what it refuses goes through a quarantine (quarantined.go).
 package ads
 
 import (
 	"context"
-	"log/slog"
-	"time"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/ads/wire"
 	"github.com/pgmesh/pgmesh/internal/limits"
 )
-
-// Config says what a Server serves and how.
-type Config struct {
-	// Open is called with the node of a stream's first request and whether the client speaks delta. It
-	// returns the source of the stream's snapshots. Its error ends the stream and should carry a gRPC status.
-	Open func(ctx context.Context, node *corev3.Node, incremental bool) (*served.Subscriber, error)
-
-	// Reader returns the reader that a stream's requests are counted against. Nil means the address it comes
-	// from.
-	Reader func(context.Context) string
-
-	// Canonical maps a requested type URL to the one that snapshots use. Responses always carry the requested
-	// one. Nil means that there are no aliases.
-	Canonical func(typeURL string) string
-
-	// Named reports whether a state-of-the-world client must name the resources it wants of a type. For these
-	// types no names means nothing; for all others it means everything.
-	Named func(typeURL string) bool
-
-	// Belongs maps a canonical type to the type that owns its resources. An owned resource's name is its
-	// owner's name, a slash, and a name without slashes. A delta client is sent what belongs to a resource
-	// after it has accepted that resource, and again when it asks for that resource again.
-	Belongs map[string]string
-
-	// Outlive reports whether a client keeps owned resources of a type when everything with that owner is
-	// gone. The owner's name is what comes before the last slash. The client may still use them where nobody
-	// sees it, and unsubscribes when it no longer does. If something with that owner returns, what the client
-	// has left is updated. It is for delta clients. Nil means no type.
-	Outlive func(typeURL string) bool
-
-	// Asked is called with the names that a delta client asks for, before it is sent any of them. It is also
-	// called with the first request for a type, even one without names, with the versions that the client has
-	// from an earlier stream. It may be nil.
-	Asked func(s *Stream, typeURL string, names []string, held map[string]string)
-
-	// Absent is called for each name that a client asks for and that does not exist. It must not block. It
-	// may be nil.
-	Absent func(s *Stream, typeURL, name string)
-
-	// Dropped is called for each name that a client has asked for and no longer wants. It must not block. It
-	// may be nil.
-	Dropped func(s *Stream, typeURL, name string)
-
-	// Quarantine finds out which resources of a refused response the client refuses, and delivers all others.
-	// It is for clients that refuse a response wholly or in unknown parts.
-	Quarantine bool
-
-	// Plan is the order in which the parts of a change travel. If Plan.When is set, a stream follows the plan
-	// only while it is subscribed to that type. Without a plan, each type travels as soon as it can.
-	Plan Plan
-
-	// Identifier is sent as the control plane's identifier in each response.
-	Identifier string
-
-	// MostBytes bounds the messages to a delta client: a larger response is sent in several messages, and the
-	// client answers the last. 0 means no bound, for clients that take the first message for the whole
-	// response.
-	MostBytes int
-
-	// Patience bounds how long a stage of a plan may hold back the following stages.
-	Patience time.Duration
-
-	Limits Limits
-	// Budgets are the budgets of the limits, if several servers share them. Nil makes new ones for this
-	// server.
-	Budgets *Budgets
-
-	Observer Observer
-	Log      *slog.Logger
-}
-
-// Observer is notified of events on the streams. Its methods are called from many goroutines and must not
-// block.
-type Observer interface {
-	Opened(*Stream)
-	Closed(*Stream)
-	// Sent is called before a message is sent: a whole response, or a part of a large one.
-	Sent(*Stream, Message)
-	Acked(*Stream, Verdict)
-	Nacked(*Stream, Verdict)
-	// Refusing is called when the number of resources that the client refuses changes by `more`, which may be
-	// negative. It needs Config.Quarantine.
-	Refusing(s *Stream, typeURL string, more int)
-	// Limited is called when a limit was reached: with how long a client had to wait for it, or with
-	// turnedAway if it was refused.
-	Limited(limit string, waited time.Duration, turnedAway bool)
-	// Unreceived is called when a client leaves without answering a response larger than gRPC clients receive
-	// by default.
-	Unreceived(s *Stream, typeURL string, bytes int)
-}
-
-// Message describes a message to a client about one type.
-type Message struct {
-	TypeURL, Revision  string
-	Resources, Removed int
-	Bytes              int
-	News               *served.News // the oldest change in it; nil if there is none or it is unknown
-}
-
-// Verdict describes a client's answer to a response.
-type Verdict struct {
-	TypeURL, Revision string
-	Reason            string        // of a refusal
-	After             time.Duration // since the response was sent
-	News              *served.News  // as in the Message
-}
 
 // Server implements the aggregated discovery service.
 type Server struct {
@@ -141,34 +36,9 @@ type Server struct {
 	done      chan struct{}
 }
 
-const defaultPatience = 3 * time.Second
-
 // NewServer returns a server; Register adds it to gRPC.
 func NewServer(cfg Config) *Server {
-	if cfg.Canonical == nil {
-		cfg.Canonical = func(typeURL string) string { return typeURL }
-	}
-	if cfg.Reader == nil {
-		cfg.Reader = limits.Origin
-	}
-	if cfg.Named == nil {
-		cfg.Named = func(string) bool { return false }
-	}
-	if cfg.Outlive == nil {
-		cfg.Outlive = func(string) bool { return false }
-	}
-	if cfg.Patience == 0 {
-		cfg.Patience = defaultPatience
-	}
-	if cfg.Observer == nil {
-		cfg.Observer = silent{}
-	}
-	if cfg.Budgets == nil {
-		cfg.Budgets = cfg.Limits.Budgets(cfg.Observer)
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.setDefaults()
 	return &Server{cfg: cfg, typePlans: newTypePlans(&cfg.Plan), limits: newBounds(cfg.Limits, cfg.Observer), done: make(chan struct{})}
 }
 
@@ -249,14 +119,3 @@ func firstRequest(ctx context.Context, requests <-chan *wire.Request, failed <-c
 }
 
 var errShutdown = status.Error(codes.Unavailable, "the server is shutting down")
-
-type silent struct{}
-
-func (silent) Opened(*Stream)                      {}
-func (silent) Closed(*Stream)                      {}
-func (silent) Sent(*Stream, Message)               {}
-func (silent) Acked(*Stream, Verdict)              {}
-func (silent) Nacked(*Stream, Verdict)             {}
-func (silent) Refusing(*Stream, string, int)       {}
-func (silent) Limited(string, time.Duration, bool) {}
-func (silent) Unreceived(*Stream, string, int)     {}

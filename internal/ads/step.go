@@ -1,82 +1,44 @@
 package ads
 
-import "time"
+import (
+	"slices"
 
-// flush sends what may be sent now of every type, with at most one unanswered response per type.
-func (s *Stream) flush() error {
-	s.wake = time.Time{}
-	for again := true; again; {
-		again = false
-		for _, sub := range s.subs {
-			if sub.pending != "" && !s.overtake(sub) {
-				continue
-			}
-			sent, err := s.inTurn(sub)
-			if err != nil {
-				return err
-			}
-			again = again || sent
+	"github.com/pgmesh/pgmesh/internal/ads/served"
+)
+
+// step is what must be sent to a client.
+type step struct {
+	changed []*served.Resource
+	removed []string
+	// fresh are references that the client will ask for; again are references that must be sent to it once
+	// more.
+	fresh, again []served.Ref
+	// begins says that the client had nothing of this type before. Then everything that the changed resources
+	// refer to is fresh, and is not listed: most clients connect while no plan is under way, and nobody reads the list.
+	begins bool
+	// absent are requested names that do not exist.
+	absent []string
+	// held says that there would be more to send if the plan allowed it.
+	held bool
+	// grows is by how many resources the client's set grows.
+	grows int
+	// before is what the client had, and repeated is what it needs again.
+	before   *served.Set
+	repeated map[string]*served.Resource
+	// partly says that something was left out because it is not due.
+	partly bool
+}
+
+func (st *step) empty() bool { return len(st.changed) == 0 && len(st.removed) == 0 }
+
+// change adds a resource that the client has in another version.
+func (st *step) change(before, now *served.Resource) {
+	st.changed = append(st.changed, now)
+	for _, ref := range now.Refs {
+		if before.Body == nil || slices.Contains(before.Refs, ref) { // without a body it is known by its version alone
+			st.again = append(st.again, ref)
+		} else {
+			st.fresh = append(st.fresh, ref)
 		}
 	}
-	return nil
-}
-
-// inTurn waits for the stream's turn to push and sends the next step of a type, if there is one.
-func (s *Stream) inTurn(sub *subscription) (bool, error) {
-	if e := s.allowed(sub); !sub.losing() && (sub.settled(e) || s.heldBack(sub)) {
-		return false, nil
-	}
-	if !s.turn.take(s.ctx) {
-		return false, s.ctx.Err()
-	}
-	defer s.turn.giveBack()
-	return s.step(sub)
-}
-
-// step sends the next step of a type, if there is one.
-func (s *Stream) step(sub *subscription) (bool, error) {
-	before, repeated := sub.have, sub.repeated
-	if lost := sub.losses(); len(lost) > 0 {
-		return true, s.send(sub, step{removed: lost, before: before}, false)
-	}
-	e, due := s.allowed(sub), sub.unanswered
-	if !sub.open(e) || s.heldBack(sub) {
-		return false, nil
-	}
-	var st step
-	switch regular := sub.regular(e); {
-	case sub.untried(e) && (!regular || !sub.tried):
-		st, due = sub.try(e, s.whole(sub)), false
-	case regular:
-		st = sub.advance(e)
-		s.tellAbsent(sub, st)
-	default:
-		return false, nil
-	}
-	sub.owns.sends(st.changed)
-	s.refer(sub, st) // may ask for a type that this pass of flush is already past
-	s.releaseRetained()
-	s.updateStatus(sub)
-	st.before, st.repeated = before, repeated
-	return true, s.send(sub, st, due)
-}
-
-// wakeAt schedules a wake-up.
-func (s *Stream) wakeAt(t time.Time) {
-	if s.wake.IsZero() || t.Before(s.wake) {
-		s.wake = t
-	}
-}
-
-// waking returns a channel that fires at the next wake-up, or nil if none is scheduled.
-func (s *Stream) waking() <-chan time.Time {
-	switch {
-	case s.wake.IsZero():
-		return nil
-	case s.alarm == nil:
-		s.alarm = time.NewTimer(time.Until(s.wake))
-	default:
-		s.alarm.Reset(time.Until(s.wake))
-	}
-	return s.alarm.C
 }
