@@ -17,8 +17,10 @@ const (
 
 	// UnknownHostsCluster is where requests to unknown hosts go that the proxy finds the address of itself.
 	UnknownHostsCluster = "AllowAnyDynamicDNSCluster"
+)
 
-	// The virtual hosts for requests whose host nobody knows.
+// Names of the virtual hosts for requests whose host nobody knows.
+const (
 	AllowAny        = "allow_any"
 	AllowAnyDynamic = "allow_any_dynamic_dns"
 	BlockAll        = "block_all"
