@@ -7,8 +7,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// What a client asks for can be put into what it is answered from before it is answered.
-func TestWhoHearsWhatIsAskedCanAnswerIt(t *testing.T) {
+// Asked may offer a snapshot that has what the client asks for, and the client is answered from that.
+func TestWhatIsAskedForMayBeOfferedBeforeItIsAnswered(t *testing.T) {
 	t.Parallel()
 	var s *server
 	s = serve(t, func(cfg *ads.Config) {

@@ -14,10 +14,10 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// In each run routes and their hosts change at random, while a client that treats them as Envoy does asks,
-// drops, asks again, accepts, refuses and reconnects at random. When all is quiet, it has the hosts of each
-// route that it asks for, and names no others.
-func TestClientsEndUpWithWhatBelongsToWhatTheyTook(t *testing.T) {
+// In each run, routes and their hosts change at random. A client that treats them as Envoy does asks, drops,
+// asks again, accepts, refuses and reconnects at random. At the end it has the hosts of each route that it
+// asks for, and names no others.
+func TestAClientHasWhatBelongsToWhatItAccepted(t *testing.T) {
 	t.Parallel()
 	plans := map[string]func(*ads.Config){"no plan": withHosts, "make before break": func(cfg *ads.Config) {
 		makeBeforeBreak(limit)(cfg)
@@ -81,7 +81,7 @@ func (w *hostsWalk) run() {
 	w.client.cancel()
 }
 
-// end has the client take the last state, and looks at what it has then.
+// end lets the client accept the last state, and checks what it has then.
 func (w *hostsWalk) end() {
 	w.settle()
 	w.connect() // what it has refused counts as had on the stream where it did
@@ -173,8 +173,8 @@ func (w *hostsWalk) connect() {
 	}
 }
 
-// askOrDrop asks for a route, drops it, or drops it and asks for it again before it has said so, which it
-// says by asking.
+// askOrDrop asks for a route, or drops it, or drops it and asks again at once. The last is told only by
+// asking.
 func (w *hostsWalk) askOrDrop() {
 	name := w.route()
 	_, asked := w.asks[name]
@@ -202,9 +202,9 @@ func (w *hostsWalk) receive() {
 	}
 }
 
-// apply takes in and answers a few responses, of which it may refuse the first. Of refused routes some may be
-// applied all the same, of which it then names no version. Of refused hosts none are: what Envoy has applied
-// of those it cannot name, and nobody can take away.
+// apply applies and answers a few responses. It may refuse the first. The client may have applied some routes
+// of a refused response, whose versions it does not name then. Of refused hosts it applies none: Envoy cannot
+// name those, and nobody could take them away.
 func (w *hostsWalk) apply(n int, refuse bool) {
 	for _, a := range w.inbox[:n] {
 		all := slices.Concat(a.removed, namesIn(a.resources))

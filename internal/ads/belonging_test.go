@@ -24,7 +24,7 @@ func serveHosts(t *testing.T) (*server, *client) {
 	return s, c
 }
 
-func TestWhatBelongsToAResourceFollowsIt(t *testing.T) {
+func TestOwnedResourcesFollowTheirOwner(t *testing.T) {
 	t.Parallel()
 	s := serve(t, withHosts)
 	s.publish("r1", sets{routes: set("80=1", "81=1"), hosts: set("80/a=1", "80/b=1", "81/a=1")})
@@ -41,10 +41,10 @@ func TestWhatBelongsToAResourceFollowsIt(t *testing.T) {
 	c.ack(c.expect(routes, "r1", "81=1"))
 	c.ack(c.expect(hosts, "r1", "81/a=1"))
 
-	// A change of it costs what it changes, and nothing of what it belongs to.
+	// A change of hosts sends those hosts, and not their route.
 	s.publish("r2", sets{routes: set("80=1", "81=1"), hosts: set("80/a=2", "80/c=1", "81/a=1")})
 	c.ack(c.expect(hosts, "r2", "80/a=2", "80/c=1").without(t, "80/b"))
-	// A change of what it belongs to goes first, and takes nothing away.
+	// A change of the route goes first, and takes no host away.
 	s.publish("r3", sets{routes: set("80=2", "81=1"), hosts: set("80/a=2", "80/c=2", "81/a=1")})
 	rds = c.expect(routes, "r3", "80=2")
 	c.quiet()
@@ -53,7 +53,7 @@ func TestWhatBelongsToAResourceFollowsIt(t *testing.T) {
 	c.quiet()
 }
 
-func TestARefusedResourceHasNothingThatBelongsToIt(t *testing.T) {
+func TestNothingFollowsARefusedOwner(t *testing.T) {
 	t.Parallel()
 	s := serve(t, withHosts)
 	s.publish("r1", sets{routes: set("80=bad"), hosts: set("80/a=1")})
@@ -70,7 +70,7 @@ func TestARefusedResourceHasNothingThatBelongsToIt(t *testing.T) {
 	c.quiet()
 }
 
-func TestWhatBelongsToAResourceIsForgottenWithIt(t *testing.T) {
+func TestOwnedResourcesAreForgottenWithTheirOwner(t *testing.T) {
 	t.Parallel()
 	s, c := serveHosts(t)
 	c.send(ask{typeURL: routes, unsubscribe: []string{"80"}})
@@ -84,9 +84,9 @@ func TestWhatBelongsToAResourceIsForgottenWithIt(t *testing.T) {
 	c.quiet()
 }
 
-// Envoy says so of a route configuration whose listener went and that another listener has begun to ask for,
-// in one change.
-func TestWhoAsksAgainHasForgottenEverything(t *testing.T) {
+// Envoy asks again for a route configuration if one change removes its listener and adds another that needs
+// it.
+func TestAClientThatAsksForAnOwnerAgainIsSentEverythingAgain(t *testing.T) {
 	t.Parallel()
 	s, c := serveHosts(t)
 	s.publish("r2", sets{routes: set("80=1", "81=1"), hosts: set("80/a=2", "80/b=1", "81/a=1")})
@@ -103,7 +103,7 @@ func TestWhoAsksAgainHasForgottenEverything(t *testing.T) {
 	c.quiet()
 }
 
-func TestWhatBelongsToAResourceStaysWhileThatIsAskedFor(t *testing.T) {
+func TestOwnedResourcesStayWhileTheirOwnerIsAskedFor(t *testing.T) {
 	t.Parallel()
 	s, c := serveHosts(t)
 	s.publish("r2", sets{routes: set("81=1"), hosts: set("81/a=1")})
@@ -119,7 +119,7 @@ func TestWhatBelongsToAResourceStaysWhileThatIsAskedFor(t *testing.T) {
 	c.quiet()
 }
 
-func TestAReconnectingClientIsSentWhatDiffersOfWhatBelongs(t *testing.T) {
+func TestAReturningClientIsSentTheOwnedResourcesThatDiffer(t *testing.T) {
 	t.Parallel()
 	s := serve(t, withHosts)
 	s.publish("r1", sets{
@@ -130,8 +130,7 @@ func TestAReconnectingClientIsSentWhatDiffersOfWhatBelongs(t *testing.T) {
 	c.send(ask{typeURL: hosts, held: map[string]string{"80/a": "1", "80/b": "1", "80/c": "1", "81/a": "1", "81/b": "1", "82/a": "1"}})
 	c.quiet() // it may not be told that all is gone before it has said what it asks for
 	c.send(ask{typeURL: routes, subscribe: []string{"80", "81"}, held: map[string]string{"80": "1"}})
-	// What it names of 81 is of no use to a client that is without 81, and that of 82 to one that does not
-	// ask for it.
+	// The client names hosts of 81, which it does not have, and of 82, which it does not ask for. Both are lost.
 	gone := c.expect(hosts, "r1").without(t, "81/a", "81/b", "82/a")
 	rds := c.expect(routes, "r1", "81=1")
 	c.ack(gone)
@@ -140,7 +139,7 @@ func TestAReconnectingClientIsSentWhatDiffersOfWhatBelongs(t *testing.T) {
 	c.quiet()
 }
 
-func TestAStateOfTheWorldHasNoBelongings(t *testing.T) {
+func TestAStateOfTheWorldHasNoOwners(t *testing.T) {
 	t.Parallel()
 	s := serve(t, withHosts)
 	s.publish("r1", sets{routes: set("80=1"), hosts: set("80/a=1")})

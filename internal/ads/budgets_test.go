@@ -16,7 +16,7 @@ import (
 
 // A client that asks for the state of the world without a nonce is sent it again: it may have lost what it
 // had. A client that keeps asking waits, and delays nobody else.
-func TestStatesThatAreAskedForAgainAreBounded(t *testing.T) {
+func TestWholeStatesAreSentAgainOnlySoOften(t *testing.T) {
 	t.Parallel()
 	s := serve(t, limited(ads.Limits{Again: 0.004, AgainBurst: 40}))
 	s.publish("r1", sets{clusters: set("a=1")})
@@ -43,7 +43,7 @@ func TestStatesThatAreAskedForAgainAreBounded(t *testing.T) {
 	again.expect(clusters, "r2", "a=2")
 }
 
-func TestNamesThatAreAskedForAgainAreBounded(t *testing.T) {
+func TestNamesAreSentAgainOnlySoOften(t *testing.T) {
 	t.Parallel()
 	s := serve(t, limited(ads.Limits{Again: 0.004, AgainBurst: 40, NamesAgain: 2}))
 	s.publish("r1", sets{clusters: set("a=1", "b=1", "c=1")})
@@ -73,7 +73,7 @@ func versionsOf(n int) map[string]string {
 }
 
 // Large requests take memory until they are answered. Those of one client leave half of it to others.
-func TestLargeRequestsShareAMemory(t *testing.T) {
+func TestLargeRequestsShareABudgetOfMemory(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(cfg *ads.Config) {
 		cfg.Limits.Memory = 16
@@ -98,8 +98,8 @@ func TestLargeRequestsShareAMemory(t *testing.T) {
 	require.Len(t, third.next().removed, 30_000)
 }
 
-// A client that says something large that calls for no answer holds no memory either, nor one that is gone.
-func TestMemoryComesBack(t *testing.T) {
+// A large request that needs no answer holds no memory, and neither does a client that is gone.
+func TestAnAnsweredRequestGivesItsMemoryBack(t *testing.T) {
 	t.Parallel()
 	var budgets *ads.Budgets
 	s := serve(t, func(cfg *ads.Config) {

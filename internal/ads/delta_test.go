@@ -20,7 +20,7 @@ func TestDeltaReconnectSendsOnlyWhatDiffers(t *testing.T) {
 	upToDate.quiet()
 }
 
-func TestDeltaReconnectByName(t *testing.T) {
+func TestDeltaReconnectByNameSendsOnlyWhatDiffers(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	s.publish("r1", sets{endpoints: set("changed=2", "other=1", "same=1", "unasked=2")})
@@ -32,7 +32,7 @@ func TestDeltaReconnectByName(t *testing.T) {
 	c.expect(endpoints, "r1", "changed=2").without(t, "gone", "never")
 }
 
-func TestDeltaNames(t *testing.T) {
+func TestDeltaClientsAskByName(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	line := set("a=1", "b=1", "c=1")
@@ -70,7 +70,7 @@ func TestDeltaNames(t *testing.T) {
 	c.quiet()
 }
 
-func TestDeltaNamesDuringAnUnansweredResponse(t *testing.T) {
+func TestDeltaNamesCountWhileAResponseIsUnanswered(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	s.publish("r1", sets{endpoints: set("a=1", "b=1")})
@@ -83,7 +83,7 @@ func TestDeltaNamesDuringAnUnansweredResponse(t *testing.T) {
 	c.expect(endpoints, "r1", "b=1")
 }
 
-func TestDeltaUnsubscribingInTheAnswer(t *testing.T) {
+func TestADeltaAnswerMayUnsubscribe(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	s.publish("r1", sets{endpoints: set("a=1", "b=1")})

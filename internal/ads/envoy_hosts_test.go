@@ -21,7 +21,7 @@ import (
 
 const vhds = types + "route.v3.VirtualHost"
 
-// hostsMesh is what an Envoy is given of listeners, routes and virtual hosts.
+// hostsMesh is the listeners, routes and virtual hosts of an Envoy.
 type hostsMesh struct {
 	*envoyMesh
 	s   *server
@@ -42,7 +42,8 @@ func newHostsMesh(t *testing.T, planned bool) *hostsMesh {
 	}
 }
 
-// listening is a mesh of one listener, and an Envoy that has it with these hosts, each given with its domain.
+// listening returns a mesh of one listener, and an Envoy that has these hosts of it. Each is given with its
+// domain.
 func listening(t *testing.T, hosts ...string) (*hostsMesh, *envoytest.Envoy) {
 	t.Helper()
 	m := newHostsMesh(t, true)
@@ -107,7 +108,7 @@ func hostsIn(t *testing.T, e *envoytest.Envoy, configuration string) (hosts []st
 	return hosts
 }
 
-// has waits until an Envoy has these hosts in a route configuration. What paces it are the Envoy's answers.
+// has waits until an Envoy has these hosts in a route configuration. The Envoy's answers pace it.
 func (m *hostsMesh) has(e *envoytest.Envoy, configuration string, hosts ...string) {
 	m.t.Helper()
 	var got []string
@@ -126,10 +127,10 @@ func (m *hostsMesh) refusesNothing() {
 	}
 }
 
-// Listeners that ask for the same route configuration come and go. One goes while it still waits for another
-// configuration: then Envoy forgets the hosts of those that it has. Where the next comes in the same
-// response, it says no more of that than that it asks for the configuration again.
-func TestAnEnvoyHasTheHostsOfWhatItAsksForAgain(t *testing.T) {
+// Listeners that need the same route configuration come and go. One is removed while it still waits for
+// another configuration. Then Envoy forgets the hosts of the first. If a new listener comes in the same
+// response, Envoy only asks for that configuration again.
+func TestAnEnvoyThatAsksForARouteAgainGetsItsHosts(t *testing.T) {
 	t.Parallel()
 	for name, planned := range map[string]bool{"in its turn": true, "at once": false} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); asksAgain(t, newHostsMesh(t, planned)) })
@@ -171,7 +172,7 @@ func asksAgain(t *testing.T, m *hostsMesh) {
 	m.refusesNothing()
 }
 
-// A domain that two hosts have, or had, is in one response nowhere twice.
+// A domain moves from one host to another, two hosts swap theirs, and one gets the domain of a removed one.
 func TestAnEnvoyTakesADomainThatMoves(t *testing.T) {
 	t.Parallel()
 	m, e := listening(t, "80/a one", "80/b two")
@@ -191,9 +192,9 @@ func TestAnEnvoyTakesADomainThatMoves(t *testing.T) {
 	m.refusesNothing()
 }
 
-// Envoy refuses a response for one of its hosts, and sent alone it refuses the one that has come to have a
-// domain, before the other has let it go.
-func TestAHostThatIsRefusedKeepsNoDomainFromMoving(t *testing.T) {
+// Envoy refuses a response because of one host. Of the others, sent alone, it refuses the one that gets a
+// domain before the other has dropped it.
+func TestARefusedHostStopsNoDomainFromMoving(t *testing.T) {
 	t.Parallel()
 	m, e := listening(t, "80/a one", "80/b two", "80/c three")
 
@@ -208,9 +209,9 @@ func TestAHostThatIsRefusedKeepsNoDomainFromMoving(t *testing.T) {
 	m.has(e, "80", "80/a two", "80/b four", "80/c five")
 }
 
-// Of hosts that swap their domains Envoy takes both or none, and one more that is wrong makes it refuse all
-// at first.
-func TestAHostThatIsRefusedKeepsNoDomainsFromBeingSwapped(t *testing.T) {
+// Envoy accepts two hosts that swap their domains together or not at all. A wrong host beside them makes it
+// refuse all at first.
+func TestARefusedHostStopsNoSwapOfDomains(t *testing.T) {
 	t.Parallel()
 	m := newHostsMesh(t, true)
 	m.put(lds, "80", "1", m.listener("80", ""))
@@ -230,7 +231,7 @@ func TestAHostThatIsRefusedKeepsNoDomainsFromBeingSwapped(t *testing.T) {
 	m.publish("r2")
 	m.has(e, "80", "80/a two", "80/b three", "80/c one", "80/d four", "80/e five")
 
-	// One of those that swap is wrong, and then it is corrected.
+	// One of the hosts that swap is wrong, and is corrected.
 	m.host("80/a", "four")
 	m.put(vhds, "80/d", "worse", &routev3.VirtualHost{Name: "80/d", Domains: []string{"two", "twice", "twice"}})
 	m.host("80/e", "six")
@@ -240,7 +241,7 @@ func TestAHostThatIsRefusedKeepsNoDomainsFromBeingSwapped(t *testing.T) {
 	m.publish("r4")
 	m.has(e, "80", "80/a four", "80/b three", "80/c one", "80/d two", "80/e six")
 
-	// One is wrong, and keeps what another is to have until it is corrected.
+	// A wrong host keeps the domain of another until it is corrected.
 	m.host("80/b", "two")
 	m.put(vhds, "80/d", "bad", &routev3.VirtualHost{Name: "80/d", Domains: []string{"seven", "twice", "twice"}})
 	m.host("80/c", "eight")

@@ -25,9 +25,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/faultnet"
 )
 
-// While an Envoy's stream is cut, its route moves to a cluster that it does not have yet, and the one that it
-// leads to goes. No request fails when it comes back, over a network that is slow enough for requests to meet
-// every step.
+// While an Envoy's stream is cut, its route moves to a new cluster, and the old cluster is removed. No request
+// fails when the Envoy comes back. The network is slow, so that requests meet every step.
 func TestAnEnvoyThatComesBackLosesNoRequest(t *testing.T) {
 	t.Parallel()
 	for name, split := range map[string]bool{"whole routes": false, "virtual hosts": true} {
@@ -56,8 +55,8 @@ func comesBack(t *testing.T, split bool) {
 	require.Empty(t, traffic.failure(), "%v", m.s.heard.all())
 }
 
-// A cluster that has changed warms until its endpoints come again. If the stream ends before they do, the
-// Envoy claims to have them on the next, and asks for no clusters until the one is warm.
+// A changed cluster warms until its endpoints come again. If the stream ends before that, the Envoy says on
+// the next one that it has them, and asks for no clusters until this one is warm.
 func TestAnEnvoyThatComesBackWhileAClusterWarmsGoesOn(t *testing.T) {
 	t.Parallel()
 	entrance := &door{}
@@ -102,7 +101,7 @@ func newTrafficMesh(t *testing.T, entrance *door, split bool) *trafficMesh {
 	})}
 }
 
-// slowly is where the server is found over a slow network.
+// slowly returns an address of the server behind a slow network.
 func (m *trafficMesh) slowly() string {
 	m.t.Helper()
 	network, err := faultnet.Listen(m.s.conn.Target())
@@ -114,7 +113,7 @@ func (m *trafficMesh) slowly() string {
 	return network.Addr()
 }
 
-// routeTo publishes a mesh in which there is but the one cluster.
+// routeTo publishes a mesh with this cluster alone.
 func (m *trafficMesh) routeTo(cluster string) {
 	m.t.Helper()
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, cluster) }))
@@ -156,7 +155,7 @@ func endpointsAt(t *testing.T, name, address string) *endpointv3.ClusterLoadAssi
 	}}}}}
 }
 
-// arrived waits until the Envoy has a mesh, and nothing of another. What paces it are the Envoy's answers.
+// arrived waits until the Envoy has a mesh, and nothing of another. The Envoy's answers pace it.
 func (m *trafficMesh) arrived(e *envoytest.Envoy, revision string) {
 	m.t.Helper()
 	for began := time.Now(); time.Since(began) < limit; e.Get(m.t, "/ready") {
@@ -184,7 +183,7 @@ func (m *trafficMesh) hasArrived(s *ads.Stream, revision string) bool {
 	return state.Revision == revision && state.Stage == 0
 }
 
-// door lets streams in, or ends those that are there and keeps others waiting.
+// door lets streams in. Shut, it ends open streams and keeps new ones waiting.
 type door struct {
 	mu     sync.Mutex
 	opened chan struct{} // closed while it is open
@@ -236,7 +235,7 @@ type guest struct {
 
 func (g *guest) Context() context.Context { return g.ctx }
 
-// traffic is requests, one after the other on each of a few connections.
+// traffic sends requests, one after the other on each of a few connections.
 type traffic struct {
 	t       *testing.T
 	stop    chan struct{}
@@ -314,7 +313,7 @@ func (tr *traffic) end() {
 	tr.done.Wait()
 }
 
-// failure is what went wrong first, if anything did.
+// failure tells what failed first; "" if nothing did.
 func (tr *traffic) failure() string {
 	if first := tr.first.Load(); first != nil {
 		return fmt.Sprintf("%d of %d requests failed, the first with %s", tr.failed.Load(), tr.asked.Load(), *first)

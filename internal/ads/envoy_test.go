@@ -38,7 +38,7 @@ const (
 	rds = types + "route.v3.RouteConfiguration"
 )
 
-// envoyMesh is four clusters with endpoints, and four listeners with routes. What is wrong is one of each.
+// envoyMesh is four clusters with endpoints, and four listeners with routes. One of each may be wrong.
 type envoyMesh struct {
 	t       *testing.T
 	version string
@@ -147,13 +147,13 @@ func (m *envoyMesh) route(name, wrong string) *routev3.RouteConfiguration {
 	return &routev3.RouteConfiguration{Name: name, VirtualHosts: []*routev3.VirtualHost{{Name: "host", Domains: domains}}}
 }
 
-// versions are told apart by a number where there is no place for more.
+// versions gives each version a number, for messages that have no place for a text.
 var versions = map[uint32]string{140: "v1", 150: "version2", 160: "version3"}
 
-// A real Envoy that refuses one resource of four has the three others, and the one as it was; whether it says
-// which it is, as it does of clusters and listeners that it cannot apply, or not, and whether it took the
-// others of the refused response (of clusters and listeners), or those that it came to before (of endpoints
-// and routes), or none, as when it cannot read one of them.
+// A real Envoy that refuses one resource of four has the three others, and of that one the old version. It may
+// name the resource, as it does of clusters and listeners that it cannot apply, or not. Of the refused
+// response it may have applied the others (of clusters and listeners), those before the wrong one (of
+// endpoints and routes), or none, as when it cannot read one.
 func TestAnEnvoyThatRefusesOneResourceHasAllOthers(t *testing.T) {
 	t.Parallel()
 	for name, wrong := range map[string]map[string]string{
@@ -186,9 +186,9 @@ func forEnvoy(patience time.Duration) func(*ads.Config) {
 	}
 }
 
-// Envoy 1.40 says nothing of clusters any more once it has refused one that was warming already, until that
-// is replaced.
-func TestAnEnvoyThatNoLongerAnswersIsSentWhatMendsIt(t *testing.T) {
+// Envoy 1.40 that refuses a cluster when it is already warming answers no more for clusters until that one is
+// replaced.
+func TestAnEnvoyThatStopsAnsweringIsSentTheCorrection(t *testing.T) {
 	t.Parallel()
 	for _, api := range []corev3.ApiConfigSource_ApiType{corev3.ApiConfigSource_DELTA_GRPC, corev3.ApiConfigSource_GRPC} {
 		t.Run(api.String(), func(t *testing.T) {
@@ -234,7 +234,7 @@ func refusedByEnvoy(t *testing.T, api corev3.ApiConfigSource_ApiType, wrong map[
 	}
 }
 
-// settled waits until a revision has come as far as the Envoy lets it. What paces it are the Envoy's answers.
+// settled waits until the Envoy has all of a revision that it accepts. The Envoy's answers pace it.
 func settled(t *testing.T, s *server, e *envoytest.Envoy, revision string, wrong map[string]string) {
 	t.Helper()
 	for began := time.Now(); time.Since(began) < limit; e.Get(t, "/ready") {
@@ -262,7 +262,7 @@ func hasSettled(s *ads.Stream, revision string, wrong map[string]string) bool {
 	return true
 }
 
-// appliedBy tells which version an Envoy has of what it is configured with.
+// appliedBy returns the versions of the resources that an Envoy has.
 func appliedBy(t *testing.T, e *envoytest.Envoy) map[string]string {
 	t.Helper()
 	applied := map[string]string{}

@@ -9,7 +9,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-func TestStatesCoalesceWhileAResponseIsUnanswered(t *testing.T) {
+func TestAfterAnAnswerOnlyTheNewestStateIsSent(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
 		s := serve(t, nil)
@@ -59,7 +59,7 @@ func TestUnchangedContentIsNotSentAgain(t *testing.T) {
 		c.ack(c.expect(listeners, "r1", "l=1"))
 		s.publish("r2", sets{clusters: line, listeners: set("l=2")})
 		c.ack(c.expect(listeners, "r2", "l=2"))
-		// A set made anew with the same content, and one that changed there and back.
+		// A new set with the same content, and one that changed and changed back.
 		s.publish("r3", sets{clusters: set("a=1"), listeners: set("l=2")})
 		c.quiet()
 		line = line.With([]*served.Resource{res("a", "2")}, nil).With([]*served.Resource{res("a", "1")}, nil)

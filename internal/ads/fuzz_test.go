@@ -16,8 +16,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// conversation is a stream whose client has said everything beforehand. It ends when the server has answered
-// all of that.
+// conversation is a stream whose client has made all its requests before it begins. It ends when they are
+// answered.
 type conversation[Q any, P message[Q]] struct {
 	ctx   context.Context //nolint:containedctx // a stream has a context
 	said  []P
@@ -31,7 +31,7 @@ type message[Q any] interface {
 	GetTypeUrl() string
 }
 
-// converse cuts what a fuzzer made up into requests.
+// converse reads requests from the bytes of a fuzzer.
 func converse[Q any, P message[Q]](ctx context.Context, text []byte) *conversation[Q, P] {
 	c := &conversation[Q, P]{ctx: ctx}
 	for r := bytes.NewReader(text); len(c.said) < 30; {
@@ -86,7 +86,7 @@ func (deltaTalk) Send(*discoveryv3.DeltaDiscoveryResponse) error {
 	panic("responses are sent as they are encoded")
 }
 
-// fuzzed is what the clients of the fuzzer are served.
+// fuzzed returns the server for clients of the fuzzer.
 func fuzzed(plan func(*ads.Config)) *ads.Server {
 	topic := &served.Topic{}
 	topic.Publish(&served.Snapshot{Revision: "r1", Sets: sets{
@@ -99,8 +99,7 @@ func fuzzed(plan func(*ads.Config)) *ads.Server {
 	return ads.NewServer(cfg)
 }
 
-// Whatever a client says, the server does not fall over, and does not send more responses than the client has
-// said anything that calls for one. What it sends are responses about types that were asked for.
+// Whatever a client requests, the server does not crash, and responds only about types that were asked for.
 func FuzzRequests(f *testing.F) {
 	for _, seed := range requests(f) {
 		f.Add(seed)
@@ -141,7 +140,7 @@ func typesOf[M interface{ GetTypeUrl() string }](said []M) map[string]bool {
 	return asked
 }
 
-// requests are conversations of both forms, whose first nonces are as the server makes them.
+// requests returns conversations of both forms. Their first nonces are those that the server makes.
 func requests(f *testing.F) (seeds [][]byte) {
 	f.Helper()
 	add := func(said ...proto.Message) {

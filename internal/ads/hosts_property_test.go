@@ -14,9 +14,9 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// In each run hosts swap their domains, come and go at random, and some are wrong, while a client takes a
-// response whole if no domain is in two hosts then and none is wrong, and nothing of it otherwise, as Envoy
-// does. Once those that were wrong are corrected, or gone, it has all.
+// In each run, hosts come, go and swap their domains at random, and some are wrong. As Envoy does, the client
+// applies a response as a whole, or refuses it if a domain would be in two hosts or a host is wrong. Once the
+// wrong hosts are corrected or removed, it has all.
 func TestRefusedHostsComeWhenNothingIsInTheirWay(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(cfg *ads.Config) {
@@ -64,7 +64,7 @@ func (w *domainsWalk) run() {
 	w.client.cancel()
 }
 
-// change gives some hosts other domains, which are nowhere twice.
+// change gives some hosts other domains. No domain is in two hosts.
 func (w *domainsWalk) change() {
 	free := []string{"d0", "d1", "d2", "d3", "d4", "d5"}
 	var moving []string
@@ -112,8 +112,8 @@ func (w *domainsWalk) publish() {
 	w.s.publish(fmt.Sprintf("r%d", w.revision), sets{routes: set("80=1"), hosts: served.NewSet(all...)})
 }
 
-// settle answers until the server has nothing more to say. What is asked for may be answered before the
-// hosts' turn has come, so it is asked twice.
+// settle answers until the server has nothing more to send. It asks twice, because the first answer may come
+// before the hosts' turn in the plan.
 func (w *domainsWalk) settle() {
 	for quiet := 0; quiet < 2; quiet++ {
 		w.client.marks++
@@ -145,7 +145,7 @@ func (w *domainsWalk) answer(a *answer) {
 	w.client.send(reply)
 }
 
-// complaint is what Envoy says of hosts, which names none of them.
+// complaint returns Envoy's reason, which names no host.
 func complaint(all map[string]string) string {
 	seen := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {

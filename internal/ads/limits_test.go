@@ -37,7 +37,7 @@ func TestNewStreamsWaitForTheirTurn(t *testing.T) {
 	})
 }
 
-func TestWhoWouldBeTooManyToWaitIsToldToComeBack(t *testing.T) {
+func TestClientsBeyondTheWaitingOnesAreToldToComeBack(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
 		s := serve(t, limited(ads.Limits{Arrivals: .001, ArrivalBurst: 1, Waiting: 2}))
@@ -55,7 +55,7 @@ func TestWhoWouldBeTooManyToWaitIsToldToComeBack(t *testing.T) {
 	})
 }
 
-func TestAFloodOfRequestsSlowsItsClientDownAndNobodyElse(t *testing.T) {
+func TestAFloodOfRequestsSlowsOnlyItsClient(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
 		s := serve(t, limited(ads.Limits{Requests: 1, RequestBurst: 3}))
@@ -76,7 +76,7 @@ func TestAFloodOfRequestsSlowsItsClientDownAndNobodyElse(t *testing.T) {
 	})
 }
 
-func TestAStreamMayAskForSoManyNames(t *testing.T) {
+func TestAStreamMayAskForOnlySoManyNames(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
 		s := serve(t, limited(ads.Limits{Names: 4}))
@@ -94,7 +94,7 @@ func TestAStreamMayAskForSoManyNames(t *testing.T) {
 	})
 }
 
-// Whatever a client gives as its reason, little of it is kept, and told to others.
+// Of a client's reason, however long, only the beginning is kept and told.
 func TestARefusalIsKeptShort(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
@@ -130,13 +130,12 @@ func large(version int) *served.Set {
 	return served.NewSet(all...)
 }
 
-// unreadWindow is how much a client's gRPC takes in of what the client does not read. By itself gRPC makes
-// that more, up to 16 MB a stream, whenever it thinks that the network has room for it: here that would be
-// weighed with what the server keeps.
+// unreadWindow is how much a client's gRPC buffers of what the client does not read. Without it gRPC may
+// buffer up to 16 MB a stream, which would be counted here with what the server keeps.
 var unreadWindow = grpc.WithStaticStreamWindowSize(64 << 10)
 
-// A client that reads nothing of what it is sent, and one that reads and never answers, keep nobody waiting,
-// although one stream alone may push at a time, and what they are not sent is not kept for them.
+// A client that reads nothing, and one that reads and never answers, delay nobody, although only one stream
+// may push at a time. The server keeps nothing for them.
 func TestStuckClientsDelayNobodyAndKeepNothing(t *testing.T) { //nolint:paralleltest // all memory is weighed
 	for name, connect := range map[string]func(*server) *client{"delta": (*server).delta, "sotw": (*server).sotw} {
 		t.Run(name, func(t *testing.T) { //nolint:paralleltest // likewise

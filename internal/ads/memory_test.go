@@ -14,7 +14,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// largeMesh is one of so many services, as a sidecar sees it.
+// largeMesh is a mesh of so many services, as a sidecar sees it.
 func largeMesh(services int) (all sets, requests []*discoveryv3.DeltaDiscoveryRequest) {
 	var cs, es, rs []*served.Resource
 	var names []string
@@ -41,8 +41,8 @@ func inUse() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
-// mostOfAStream is what a proxy may take of memory here at a thousand services. Its connection takes about 40
-// kB beside that.
+// mostOfAStream is how much memory a stream may take with a thousand services. Its connection takes about 40
+// kB more.
 const mostOfAStream = 25_000
 
 func TestAStreamTakesLittleMemory(t *testing.T) { //nolint:paralleltest // all memory is weighed
@@ -63,7 +63,7 @@ func TestAStreamTakesLittleMemory(t *testing.T) { //nolint:paralleltest // all m
 	require.Less(t, taken, uint64(mostOfAStream))
 }
 
-// A change of one resource, to many clients that ask for it by name and for a thousand others.
+// BenchmarkOneChangeToManyClients sends one changed resource to many clients that ask for a thousand by name.
 func BenchmarkOneChangeToManyClients(b *testing.B) {
 	topic := &served.Topic{}
 	all, requests := largeMesh(1000)
@@ -88,7 +88,7 @@ func BenchmarkOneChangeToManyClients(b *testing.B) {
 	b.ReportMetric(float64((spent(b)-began).Nanoseconds())/float64(b.N)/streams, "cpu-ns/client")
 }
 
-// spent is how much time processors have spent on the benchmark, which neighbours do not add to.
+// spent returns the processor time of this process, to which other processes do not add.
 func spent(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage

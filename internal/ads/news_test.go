@@ -13,7 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// listener hears which news messages and answers are about.
+// listener records the news of messages and answers.
 type listener struct {
 	*recorder
 
@@ -36,7 +36,7 @@ func (l *listener) Acked(s *ads.Stream, v ads.Verdict) {
 	l.recorder.Acked(s, v)
 }
 
-// told are the names of what was heard: "" for none.
+// told lists what was heard by name; "" for no news.
 func reported(l *listener, names map[*served.News]string, of *[]*served.News) (all []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,8 +46,9 @@ func reported(l *listener, names map[*served.News]string, of *[]*served.News) (a
 	return all
 }
 
-// What a client is sent first is no news, and of what comes while it is busy the oldest counts.
-func TestAnAnswerIsToTheOldestNewsThatWasWaiting(t *testing.T) {
+// The first snapshot for a client is no news. Of several that come while the client is busy, the oldest
+// counts.
+func TestAnAnswerIsAboutTheOldestNewsThatWaited(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
 		heard := &listener{recorder: newRecorder()}

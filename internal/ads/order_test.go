@@ -11,7 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// batches is the plan of a server whose clients take a change whole: everything, and then its mark.
+// batches is the plan for clients that apply a change as a whole: everything, and then its mark.
 func batches(cfg *ads.Config) {
 	cfg.Plan = ads.Plan{When: mark, Stages: []ads.Stage{
 		{Part: ads.Whole, Overlap: true},
@@ -52,7 +52,7 @@ func TestABatchEndsWithItsMark(t *testing.T) {
 	})
 }
 
-func TestJoiningThePlanDuringAChange(t *testing.T) {
+func TestAClientMayJoinThePlanDuringAChange(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
 		s := serve(t, batches)
@@ -104,8 +104,7 @@ func TestWithoutTheMarkThereIsNoPlan(t *testing.T) {
 	})
 }
 
-// makeBeforeBreak is the plan of a server whose clients route by listeners and routes to clusters and
-// endpoints.
+// makeBeforeBreak is the plan for clients whose listeners and routes lead to clusters and endpoints.
 func makeBeforeBreak(patience time.Duration) func(*ads.Config) {
 	return func(cfg *ads.Config) {
 		cfg.Plan = ads.Plan{Stages: []ads.Stage{
@@ -129,7 +128,7 @@ func routedTo(cluster string) sets {
 	}
 }
 
-// start brings a client to the mesh whose route leads to the old cluster.
+// start gives a client the mesh whose route leads to the old cluster.
 func start(s *server, c *client) {
 	s.publish("r1", routedTo("old"))
 	c.ask(clusters)
@@ -192,7 +191,7 @@ func TestMakeBeforeBreakSotW(t *testing.T) {
 	c.quiet()
 }
 
-func TestWhatIsLeftEmptyIsBrokenLast(t *testing.T) {
+func TestEndpointsAreEmptiedLast(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
 		s := serve(t, makeBeforeBreak(limit))
@@ -212,7 +211,7 @@ func TestWhatIsLeftEmptyIsBrokenLast(t *testing.T) {
 	})
 }
 
-func TestAChangedClusterGetsTheEndpointsThatItHadUntilTheRouteHasChanged(t *testing.T) {
+func TestAChangedClusterKeepsItsEndpointsUntilTheRouteHasChanged(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
 		s := serve(t, makeBeforeBreak(limit))
@@ -259,7 +258,7 @@ func TestARefusedClusterIsNotWaitedFor(t *testing.T) {
 	c.expect(listeners, "r2", "l-new=1")
 }
 
-func TestWhatARefusedRouteStillUsesStays(t *testing.T) {
+func TestARefusedRouteKeepsItsCluster(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
 		s := serve(t, makeBeforeBreak(limit))
@@ -302,7 +301,7 @@ func TestAClientThatNeverAnswersIsNotWaitedForLong(t *testing.T) {
 		start(s, well)
 		s.publish("r2", routedTo("new"))
 
-		// Neither clusters nor endpoints are answered or asked for, and the route changes all the same.
+		// The client answers for no clusters and asks for no endpoints, and the route changes all the same.
 		require.Equal(t, clusters, stuck.next().typeURL)
 		require.Equal(t, listeners, stuck.next().typeURL)
 		stuck.expect(routes, "r2", "r=new")

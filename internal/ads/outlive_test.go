@@ -6,25 +6,25 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
 
-// outliving is served where something that is gone may be in use.
+// outliving serves clients that may still use hosts whose owner is gone.
 func outliving(cfg *ads.Config) { cfg.Outlive = func(typeURL string) bool { return typeURL == hosts } }
 
-func TestWhatIsLeftOfSomethingThatIsGoneStays(t *testing.T) {
+func TestOwnedResourcesOutliveTheirOwner(t *testing.T) {
 	t.Parallel()
 	s := serve(t, outliving)
 	s.publish("r1", sets{hosts: set("80/a=1", "80/b=1", "80/c=1", "81/a=1", "81/b=1")})
 	c := s.delta()
 	c.ask(hosts)
 	c.ack(c.expect(hosts, "r1", "80/a=1", "80/b=1", "80/c=1", "81/a=1", "81/b=1").without(t))
-	// A part goes as ever.
+	// A single host is removed as usual.
 	s.publish("r2", sets{hosts: set("80/a=1", "80/b=1", "81/a=1", "81/b=1")})
 	c.ack(c.expect(hosts, "r2").without(t, "80/c"))
-	// All does not, whatever else happens.
+	// All hosts of an owner are not, whatever else happens.
 	s.publish("r3", sets{hosts: set("81/a=1", "81/b=1")})
 	c.quiet()
 	s.publish("r4", sets{hosts: set("81/a=2", "82/a=1")})
 	c.ack(c.expect(hosts, "r4", "81/a=2", "82/a=1").without(t, "81/b"))
-	// What comes back is brought up to date with what the client has of it.
+	// If the owner returns, what the client has left is updated.
 	s.publish("r5", sets{hosts: set("80/b=2", "80/d=1", "81/a=2", "82/a=1")})
 	c.ack(c.expect(hosts, "r5", "80/b=2", "80/d=1").without(t, "80/a"))
 	s.publish("r6", sets{hosts: set("80/b=2", "81/a=2", "82/a=1")})
@@ -32,7 +32,7 @@ func TestWhatIsLeftOfSomethingThatIsGoneStays(t *testing.T) {
 	c.quiet()
 }
 
-func TestAClientThatComesBackKeepsWhatIsLeft(t *testing.T) {
+func TestAReturningClientKeepsWhatOutlivedItsOwner(t *testing.T) {
 	t.Parallel()
 	s := serve(t, outliving)
 	s.publish("r1", sets{hosts: set("81/a=2")})
@@ -44,7 +44,7 @@ func TestAClientThatComesBackKeepsWhatIsLeft(t *testing.T) {
 	c.quiet()
 }
 
-func TestWhoAsksForNothingMoreHasNothingLeft(t *testing.T) {
+func TestAClientThatUnsubscribesHasNothingLeft(t *testing.T) {
 	t.Parallel()
 	s := serve(t, outliving)
 	s.publish("r1", sets{hosts: set("80/a=1", "81/a=1")})
@@ -61,8 +61,8 @@ func TestWhoAsksForNothingMoreHasNothingLeft(t *testing.T) {
 	c.quiet()
 }
 
-// Of a refusal of what is gone there is nothing left either.
-func TestARefusalEndsWithWhatWasRefused(t *testing.T) {
+// The refusal of a host ends when its owner is gone.
+func TestARefusalEndsWithTheOwner(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(cfg *ads.Config) { outliving(cfg); cfg.Quarantine = true })
 	s.publish("r1", sets{hosts: set("80/a=bad", "81/a=1")})
@@ -76,8 +76,8 @@ func TestARefusalEndsWithWhatWasRefused(t *testing.T) {
 	c.quiet()
 }
 
-// A state of the world has in it all that a client is to have.
-func TestAStateOfTheWorldHasNothingLeft(t *testing.T) {
+// A state of the world lists everything that the client is to have.
+func TestInAStateOfTheWorldNothingOutlivesItsOwner(t *testing.T) {
 	t.Parallel()
 	s := serve(t, outliving)
 	s.publish("r1", sets{hosts: set("80/a=1", "81/a=1")})

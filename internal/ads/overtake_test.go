@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// overtaking is for clients that are waited for only so long.
+// overtaking is the patience with clients whose answers are overtaken.
 const overtaking = time.Millisecond
 
-func TestWhatWasTakenBackIsSentThoughItIsAsItWas(t *testing.T) {
+func TestAChangeThatIsTakenBackIsSentIfNobodyAnsweredForIt(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
 		s := serve(t, makeBeforeBreak(overtaking))
@@ -28,9 +28,9 @@ func TestWhatWasTakenBackIsSentThoughItIsAsItWas(t *testing.T) {
 	})
 }
 
-// Of a resource that it refuses, a client may have a version in between that it was sent and has not answered
-// for.
-func TestWhoRefusesWhatFollowsAVersionWithoutAnAnswerIsSentWhatItAccepted(t *testing.T) {
+// A client refuses a resource. Before that it was sent another version, for which it did not answer, and which
+// it may have applied.
+func TestAClientThatMayHaveTakenAnOvertakenVersionIsSentWhatItAccepted(t *testing.T) {
 	t.Parallel()
 	for _, typeURL := range []string{clusters, endpoints} {
 		t.Run(typeURL, func(t *testing.T) {
@@ -68,8 +68,8 @@ func TestWhoRefusesWhatFollowsAVersionWithoutAnAnswerIsSentWhatItAccepted(t *tes
 	}
 }
 
-// Of a the client may have taken the second version, when it refused b with it.
-func TestWhatARefusingClientIsOwedIsNotForgottenOverTheNextRefusal(t *testing.T) {
+// The client may have applied the version 2 of a when it refused the response with b.
+func TestTheNextRefusalDoesNotForgetWhatTheClientIsOwed(t *testing.T) {
 	t.Parallel()
 	s := serve(t, quarantining)
 	s.publish("r1", sets{clusters: set("a=1", "b=1")})

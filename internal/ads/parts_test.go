@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
 
-// inParts serves with messages of which each holds one resource.
+// inParts makes each message hold one resource.
 func inParts(cfg *ads.Config) { cfg.MostBytes = 1 }
 
 func TestALargeResponseComesInParts(t *testing.T) {
@@ -35,7 +35,7 @@ func TestALargeResponseComesInParts(t *testing.T) {
 	c.expect(clusters, "r2").without(t, "c")
 }
 
-func TestARefusedPartIsARefusal(t *testing.T) {
+func TestARefusedPartRefusesItsResponse(t *testing.T) {
 	t.Parallel()
 	s := serve(t, inParts)
 	s.publish("r1", sets{clusters: set("a=1", "b=1")})
@@ -54,7 +54,7 @@ func TestARefusedPartIsARefusal(t *testing.T) {
 	s.heard.await(t, "acked "+clusters+" r2")
 }
 
-// A state of the world is whole or it is something else.
+// In a state of the world, what a message does not list is removed. So it is one message.
 func TestAStateOfTheWorldHasNoParts(t *testing.T) {
 	t.Parallel()
 	s := serve(t, inParts)
@@ -92,8 +92,8 @@ func TestPartsComeBeforeTheMark(t *testing.T) {
 	}
 }
 
-// What streams say does not depend on a server that knows what is encoded already.
-func TestAnyServerCanSendThem(t *testing.T) {
+// Streams also work on a gRPC server without the codec of package rpc.
+func TestAnyServerOfGRPCCanSendResponses(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
 		s := serveOn(t, grpc.NewServer(), nil)

@@ -14,8 +14,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// In each run a mesh changes at random while a client asks, drops, accepts, refuses and reconnects at random.
-// When all is quiet, the client has what the last snapshot has of what it wants.
+// In each run, a mesh changes at random while a client asks, drops, accepts, refuses and reconnects at random.
+// At the end the client has everything that it wants of the last snapshot.
 func TestClientsEndUpWithTheLastSnapshot(t *testing.T) {
 	t.Parallel()
 	plans := map[string]func(*ads.Config){
@@ -189,8 +189,8 @@ func (w *walk) apply(a *answer) {
 	}
 }
 
-// answer accepts or refuses a few responses. What is refused counts as had: here only the protocol's state is
-// of interest.
+// answer accepts or refuses a few responses. The client applies what it refuses, too: this test is only about
+// the protocol.
 func (w *walk) answer(n int) {
 	for _, a := range w.inbox[:n] {
 		w.nonce[a.typeURL] = a.nonce
@@ -203,7 +203,7 @@ func (w *walk) answer(n int) {
 	w.inbox = w.inbox[n:]
 }
 
-// settle answers until the server has nothing more to say. An answer may be what the server waited for.
+// settle answers until the server has nothing more to send. It may have waited for an answer.
 func (w *walk) settle() {
 	for {
 		w.receive()

@@ -16,10 +16,10 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// In each run a mesh changes at random while a client refuses certain versions of resources, and takes of a
-// response that it refuses everything else, nothing, or some of it. When all is quiet it has every resource
-// that it does not refuse, as it stands, and of each other what it took last. When the mesh is mended it has
-// exactly the mesh.
+// In each run, a mesh changes at random while a client refuses certain versions of resources. Of a refused
+// response it applies everything else, some of it, or nothing. At the end it has the newest version of each
+// resource that it does not refuse, and of each other the version that it accepted last. When the mesh is
+// corrected it has exactly the mesh.
 func TestAClientThatRefusesSomeResourcesHasAllOthers(t *testing.T) {
 	t.Parallel()
 	for name, configure := range map[string]func(*ads.Config){
@@ -191,7 +191,7 @@ func (p *picky) answer(n int) {
 	p.inbox = p.inbox[n:]
 }
 
-// take applies a response as far as the client likes it, and returns why it refuses it, if it does.
+// take applies a response, or some of it if the client refuses it, and returns the reason then.
 func (p *picky) take(a *answer) string {
 	var bad []string
 	good := map[string]string{}
@@ -241,7 +241,7 @@ func (p *picky) reason(bad []string) string {
 	}
 }
 
-// settle answers until the server has nothing more to say, and nothing more to find out.
+// settle answers until the server has nothing more to send, and nothing is in doubt.
 func (p *picky) settle() {
 	for {
 		p.receive()

@@ -14,7 +14,7 @@ import (
 
 func quarantining(cfg *ads.Config) { cfg.Quarantine = true }
 
-// A client that names what it refuses is sent everything else at once, and then that alone.
+// A client names what it refuses. It is sent everything else at once, and then that alone.
 func TestARefusalCostsOneResource(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
@@ -36,7 +36,7 @@ func TestARefusalCostsOneResource(t *testing.T) {
 		require.Equal(t, quarantine.Refused{Name: "b", Version: "2", Reason: "b: no such thing", Since: refused[0].Since}, refused[0])
 		require.Contains(t, s.heard.all(), "refusing "+clusters+" +1")
 
-		// It is not sent again with what else changes, as long as it is the same.
+		// While it is the same, it is not sent again with other changes.
 		line = line.With([]*served.Resource{res("a", "3")}, nil)
 		s.publish("r3", sets{clusters: line})
 		c.ack(c.others("r3", []string{"a=3"}, "b=1", "c=2"))
@@ -50,8 +50,7 @@ func TestARefusalCostsOneResource(t *testing.T) {
 	})
 }
 
-// others expects an answer about the clusters that have changed, and, from a server that says everything each
-// time, about the others.
+// others expects an answer with the changed clusters, and in the state of the world also with the others.
 func (c *client) others(revision string, changed []string, unchanged ...string) *answer {
 	c.t.Helper()
 	if _, incremental := c.form.(deltaForm); !incremental {
@@ -60,7 +59,7 @@ func (c *client) others(revision string, changed []string, unchanged ...string) 
 	return c.expect(clusters, revision, changed...)
 }
 
-// A client that names nothing is sent smaller and smaller responses. Package quarantine counts them.
+// A client that names nothing is sent smaller and smaller responses.
 func TestARefusalWithoutANameCostsOneResource(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
@@ -147,8 +146,8 @@ func TestOnlyARefusedPartIsInDoubt(t *testing.T) {
 	require.Equal(t, "b", refused[0].Name)
 }
 
-// What a listener uses is not known here, so nothing is taken away that it might; what came after it was
-// refused it does not use.
+// The server does not know which clusters a listener uses. So it removes none that the accepted version may
+// use, but those that came after the refusal.
 func TestARefusedListenerKeepsTheClustersThatItMayUse(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
@@ -233,8 +232,8 @@ func TestAClientThatAsksForWhatItRefusesGetsWhatItAcceptedLast(t *testing.T) {
 	require.Empty(t, stateOf(t, s)[endpoints].Refused)
 }
 
-// Of a response with several resources nobody was refused alone, also when the client has let go of all
-// others before it answered.
+// A response had two resources, and the client dropped one before it refused. So the other was not refused
+// alone.
 func TestTheRestOfARefusedResponseIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	s := serve(t, quarantining)

@@ -13,11 +13,10 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// In each run routes move between clusters that come, change and go, while a client that treats them as Envoy
-// does takes one response after the other, and comes back to one of two servers at random with what it has.
-// At no moment a listener is there whose route leads to a cluster that cannot be used. When all is quiet, the
-// client has what the last snapshot has.
-func TestWhereverAClientComesBackItsRoutesLeadSomewhere(t *testing.T) {
+// In each run, routes move between clusters that come, change and go. A client that treats them as Envoy does
+// applies one response after the other, and reconnects at random to one of two servers with what it has. No
+// route of its listeners ever leads to a cluster that cannot be used. At the end it has the last snapshot.
+func TestTheRoutesOfAReturningClientAlwaysLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	for _, refuses := range []bool{false, true} {
 		t.Run(fmt.Sprintf("refuses routes %v", refuses), func(t *testing.T) {
@@ -127,8 +126,8 @@ func (w *routeWalk) publish() {
 	}
 }
 
-// connect opens a stream to one of the servers, and asks as Envoy does: for all types at once, but for
-// clusters not while one is warming.
+// connect opens a stream to one of the servers, and asks as Envoy does: for all types at once, except for
+// clusters while one is warming.
 func (w *routeWalk) connect() {
 	if w.client != nil {
 		w.client.cancel()
@@ -250,8 +249,8 @@ func (w *routeWalk) unwant(typeURL, name string) {
 	}
 }
 
-// warmed says of clusters what it has to say, if none is warming. Listeners are asked for when there are
-// clusters.
+// warmed sends what there is to send about clusters, if none is warming. The client asks for listeners once it
+// has clusters.
 func (w *routeWalk) warmed() {
 	if len(w.warming) > 0 {
 		return

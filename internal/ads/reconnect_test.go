@@ -9,8 +9,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// comeBack asks as an Envoy does that has what start has brought it: for all types, before it looks at an
-// answer.
+// comeBack asks as an Envoy that has the mesh of start: for all types, before it reads an answer.
 func (c *client) comeBack(types ...string) {
 	c.t.Helper()
 	had := map[string]ask{
@@ -24,7 +23,7 @@ func (c *client) comeBack(types ...string) {
 	}
 }
 
-func TestWhoComesBackLosesNothingThatItsRouteLeadsTo(t *testing.T) {
+func TestAReturningClientKeepsTheClusterOfItsRoute(t *testing.T) {
 	t.Parallel()
 	s := serve(t, makeBeforeBreak(limit))
 	s.publish("r2", routedTo("new"))
@@ -51,7 +50,7 @@ func TestWhoComesBackLosesNothingThatItsRouteLeadsTo(t *testing.T) {
 }
 
 // Envoy does not ask for clusters while some are warming.
-func TestWhoComesBackIsWaitedForToAskForItsClusters(t *testing.T) {
+func TestThePlanWaitsForAReturningClientToAskForItsClusters(t *testing.T) {
 	t.Parallel()
 	s := serve(t, makeBeforeBreak(limit))
 	s.publish("r2", routedTo("new"))
@@ -74,7 +73,7 @@ func TestWhoComesBackIsWaitedForToAskForItsClusters(t *testing.T) {
 	c.quiet()
 }
 
-func TestWhoComesBackKeepsWhatIsLeftEmptyUntilTheRouteHasChanged(t *testing.T) {
+func TestAReturningClientKeepsItsEndpointsUntilTheRouteHasChanged(t *testing.T) {
 	t.Parallel()
 	s := serve(t, makeBeforeBreak(limit))
 	empty := res("old", "none")
@@ -94,8 +93,9 @@ func TestWhoComesBackKeepsWhatIsLeftEmptyUntilTheRouteHasChanged(t *testing.T) {
 	c.quiet()
 }
 
-// Endpoints that are needed again cannot be given as they were to who has them from another stream.
-func TestWhoComesBackToAChangedClusterKeepsWhatIsLeftEmptyUntilTheRouteHasChanged(t *testing.T) {
+// A changed cluster needs its endpoints again. Of those that a client has from an earlier stream only the
+// version is known, so they cannot be sent again as they were.
+func TestAReturningClientKeepsTheEndpointsOfAChangedClusterUntilTheRouteHasChanged(t *testing.T) {
 	t.Parallel()
 	s := serve(t, makeBeforeBreak(limit))
 	empty := res("old", "none")
@@ -123,8 +123,8 @@ func TestWhoComesBackToAChangedClusterKeepsWhatIsLeftEmptyUntilTheRouteHasChange
 	}
 }
 
-// What it is offered may follow from what it says, and what it has not said yet is not to be taken from it.
-func TestWhoComesBackIsBroughtToTheNewestWhileItSaysWhatItHas(t *testing.T) {
+// What a client is offered may depend on what it names. Nothing that it has not named yet is removed.
+func TestAReturningClientIsBroughtToTheNewestSnapshot(t *testing.T) {
 	t.Parallel()
 	s := serve(t, makeBeforeBreak(limit))
 	s.publish("r2", routedTo("new"))
@@ -142,9 +142,9 @@ func TestWhoComesBackIsBroughtToTheNewestWhileItSaysWhatItHas(t *testing.T) {
 	c.quiet()
 }
 
-// One who has clusters alone, as an Envoy whose stream ended while it was starting, has nothing that leads to
+// A client that has only clusters, as an Envoy whose stream ended while it started, has nothing that leads to
 // them.
-func TestWhoComesBackIsNotWaitedForToAskForWhatItNeverHad(t *testing.T) {
+func TestThePlanDoesNotWaitForWhatAReturningClientNeverHad(t *testing.T) {
 	t.Parallel()
 	s := serve(t, makeBeforeBreak(limit))
 	s.publish("r2", routedTo("new"))
@@ -160,7 +160,7 @@ func TestWhoComesBackIsNotWaitedForToAskForWhatItNeverHad(t *testing.T) {
 	c.quiet()
 }
 
-func TestWhoComesBackAndNeverAnswersIsNotWaitedForLong(t *testing.T) {
+func TestAReturningClientThatNeverAnswersIsNotWaitedForLong(t *testing.T) {
 	t.Parallel()
 	s := serve(t, makeBeforeBreak(time.Millisecond))
 	s.publish("r2", routedTo("new"))
@@ -170,7 +170,7 @@ func TestWhoComesBackAndNeverAnswersIsNotWaitedForLong(t *testing.T) {
 	c.expect(listeners, "r2", "l-new=1").without(t)
 	c.expect(routes, "r2", "r=new")
 
-	// Nor is one who asks for no clusters.
+	// Nor does it wait for a client that asks for no clusters.
 	other := s.delta()
 	other.comeBack(listeners, routes)
 	other.expect(listeners, "r2", "l-new=1").without(t)
@@ -178,8 +178,8 @@ func TestWhoComesBackAndNeverAnswersIsNotWaitedForLong(t *testing.T) {
 	other.quiet()
 }
 
-// A stream that begins with nothing is sent everything at once: nobody waits for an answer.
-func TestWhoHasNothingWaitsForNothing(t *testing.T) {
+// A client that has nothing is sent everything at once, without waiting for its answers.
+func TestANewClientWaitsForNothing(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
 		s := serve(t, makeBeforeBreak(limit))

@@ -41,7 +41,7 @@ func TestSotWEmptyNonceAsksAgain(t *testing.T) {
 	c.ack(c.expect(endpoints, "r2", "e=1", "f=1"), "e", "f")
 }
 
-func TestSotWNames(t *testing.T) {
+func TestSotWClientsAskByName(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	line := set("a=1", "b=1", "c=1")
@@ -58,7 +58,7 @@ func TestSotWNames(t *testing.T) {
 	second := c.expect(endpoints, "r1", "b=1")
 	c.ack(second, "a", "b", "missing")
 
-	// Asking for what is not there, or for less, calls for nothing.
+	// A request for something that does not exist, or for less, needs no response.
 	c.ack(second, "a", "b", "missing", "nowhere")
 	c.ack(second, "b", "missing")
 	c.quiet()
@@ -66,7 +66,7 @@ func TestSotWNames(t *testing.T) {
 	s.publish("r2", sets{endpoints: line})
 	c.quiet()
 
-	// What was missing appears; the removal of a name cannot be said.
+	// What did not exist is sent once it does. The form cannot express the removal of a name.
 	line = line.With([]*served.Resource{res("missing", "1")}, []string{"b"})
 	s.publish("r3", sets{endpoints: line})
 	c.ack(c.expect(endpoints, "r3", "missing=1"), "b", "missing")
@@ -80,7 +80,7 @@ func TestSotWNames(t *testing.T) {
 	c.expect(endpoints, "r5", "a=2")
 }
 
-func TestSotWNamesOfATypeThatMeansItsAbsences(t *testing.T) {
+func TestSotWClientsMayNameResourcesOfATypeWhoseAbsencesCount(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	line := set("a=1", "b=1", "c=1")
@@ -95,7 +95,7 @@ func TestSotWNamesOfATypeThatMeansItsAbsences(t *testing.T) {
 	c.ack(c.expect(clusters, "r3", "b=2"), "a", "b")
 }
 
-func TestSotWLeavingTheWildcard(t *testing.T) {
+func TestSotWClientsMayLeaveTheWildcard(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	line := set("a=1", "b=1")

@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// stateOf tells what the only stream of a server tells of its types.
+// stateOf returns the types of a server's only stream.
 func stateOf(t *testing.T, s *server) map[string]ads.TypeState {
 	t.Helper()
 	streams := s.ads.Streams()

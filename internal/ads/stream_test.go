@@ -24,8 +24,7 @@ func TestRequestsAreHeldUntilTheFirstSnapshot(t *testing.T) {
 		c.ask("test/Unknown")
 		s.heard.await(t, "opened "+nodeID)
 		s.publish("r1", sets{clusters: set("a=1")})
-		// The stream may read the requests before or after it finds the snapshot, and answers them in their
-		// order.
+		// The stream answers the requests in order, whether it reads them before or after it finds the snapshot.
 		require.Equal(t, "test", c.expect(clusters, "r1", "a=1").identifier)
 		c.expect(listeners, "r1")
 		c.expect("test/Unknown", "r1")
@@ -68,7 +67,7 @@ func TestAFirstRequestIsAnsweredWhateverItsNonce(t *testing.T) {
 	})
 }
 
-func TestStaleNoncesAreNoise(t *testing.T) {
+func TestStaleNoncesAreIgnored(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
 		s := serve(t, nil)
@@ -151,7 +150,7 @@ func TestALostClientIsForgotten(t *testing.T) {
 	})
 }
 
-func TestAStreamMayAskForSoManyTypes(t *testing.T) {
+func TestAStreamMayAskForOnlySoManyTypes(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
 		s := serve(t, nil)

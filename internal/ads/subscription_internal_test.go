@@ -8,8 +8,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// Otherwise its first response would be thought to be overtaken when the plan comes to what it removes.
-func TestWhoHadNothingHasNothingToLose(t *testing.T) {
+// Otherwise the stage of removals would seem to have more to send, and the first response would be overtaken.
+func TestANewClientIsBroughtAllTheWayAtOnce(t *testing.T) {
 	t.Parallel()
 	sub := newSubscription("test/Cluster", "test/Cluster")
 	sub.begin(nil)

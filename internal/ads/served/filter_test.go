@@ -46,7 +46,7 @@ func TestFilteredSetsFollowTheirSource(t *testing.T) {
 	}
 }
 
-func TestFilteringLooksAtWhatChangedAlone(t *testing.T) {
+func TestAFilterLooksOnlyAtWhatChanged(t *testing.T) {
 	t.Parallel()
 	looked := 0
 	all := func(*served.Resource) bool {

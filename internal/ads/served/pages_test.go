@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// spread changes names all over a large set, or a run of neighbours, which fills pages and empties them.
+// spread changes names all over a large set, or neighbours, which fills pages and empties them.
 func (l line) spread(rng *rand.Rand) line {
 	next := maps.Clone(l.model)
 	var upserts []*Resource
@@ -32,7 +32,7 @@ func (l line) spread(rng *rand.Rand) line {
 	return line{l.set.With(upserts, removed), next}
 }
 
-func TestALargeSetIsItsHistory(t *testing.T) {
+func TestALargeSetHasWhatItsChangesMadeOfIt(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -57,7 +57,7 @@ func TestALargeSetIsItsHistory(t *testing.T) {
 	}
 }
 
-func TestAChangeSharesWhatItDoesNotTouch(t *testing.T) {
+func TestAChangeSharesThePagesThatItDoesNotTouch(t *testing.T) {
 	t.Parallel()
 	var all []*Resource
 	for i := range 10 * maxPageSize {
@@ -76,7 +76,7 @@ func TestAChangeSharesWhatItDoesNotTouch(t *testing.T) {
 	require.Equal(t, "2", after.Get("n00700").Version)
 }
 
-// BenchmarkOneChangeOf100000 is what a change costs in a set of a large mesh.
+// BenchmarkOneChangeOf100000 measures a change of one resource in the set of a large mesh.
 func BenchmarkOneChangeOf100000(b *testing.B) {
 	var all []*Resource
 	for i := range 100_000 {
@@ -89,9 +89,8 @@ func BenchmarkOneChangeOf100000(b *testing.B) {
 	}
 }
 
-// Sets that are branched from one, and have a few resources of their own, share the pages that they have in
-// common with it, whatever becomes of it.
-func TestBranchesShareThePagesOfWhatTheyFollow(t *testing.T) {
+// A branch with a few resources of its own goes on sharing pages with its trunk, however both change.
+func TestABranchSharesThePagesOfItsTrunk(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))

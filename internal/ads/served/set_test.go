@@ -24,7 +24,7 @@ func versions(s *Set) map[string]string {
 	return m
 }
 
-// change puts and removes a few names, some of them to no effect.
+// change adds and removes a few names, some of them without effect.
 func (l line) change(rng *rand.Rand) line {
 	next := maps.Clone(l.model)
 	var upserts []*Resource
@@ -58,7 +58,7 @@ func differing(a, b map[string]string) []string {
 	return names
 }
 
-func TestASetIsItsHistory(t *testing.T) {
+func TestASetHasWhatItsChangesMadeOfIt(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -98,7 +98,7 @@ func TestWithoutAChangeASetStaysItself(t *testing.T) {
 	require.Same(t, s, s.With([]*Resource{{Name: "a", Version: "1"}}, []string{"b"}))
 }
 
-func TestChangesAreFollowedExactly(t *testing.T) {
+func TestASetListsWhatChangedSinceAnOlderOne(t *testing.T) {
 	t.Parallel()
 	first := NewSet(&Resource{Name: "a", Version: "1"}, &Resource{Name: "b", Version: "1"})
 	second := first.With([]*Resource{{Name: "a", Version: "2"}}, nil)
@@ -117,7 +117,7 @@ func TestChangesAreFollowedExactly(t *testing.T) {
 	require.True(t, exact, "a fork does not end the line that it left")
 }
 
-func TestWhatAClientHasDoesNotEndTheLine(t *testing.T) {
+func TestTheSetOfAClientDoesNotEndTheLog(t *testing.T) {
 	t.Parallel()
 	first := NewSet(&Resource{Name: "a", Version: "1"})
 	first.Unlogged().With(nil, []string{"a"})
@@ -127,7 +127,7 @@ func TestWhatAClientHasDoesNotEndTheLine(t *testing.T) {
 	require.Equal(t, []string{"b"}, names)
 }
 
-func TestALogForgetsWhatIsOld(t *testing.T) {
+func TestALogForgetsOldChanges(t *testing.T) {
 	t.Parallel()
 	first := NewSet(&Resource{Name: "a", Version: "first"})
 	s := first
@@ -143,7 +143,7 @@ func TestALogForgetsWhatIsOld(t *testing.T) {
 	require.LessOrEqual(t, next.log.names, maxLoggedNames)
 }
 
-func TestChangedNamesWhatDiffersFromAnySet(t *testing.T) {
+func TestChangedListsWhatDiffersFromAnySet(t *testing.T) {
 	t.Parallel()
 	first := NewSet(&Resource{Name: "a", Version: "1"}, &Resource{Name: "b", Version: "1"})
 	second := first.With([]*Resource{{Name: "c", Version: "1"}, {Name: "a", Version: "2"}}, []string{"b"})

@@ -13,7 +13,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/limits"
 )
 
-// anEnvoy is a node with extensions before and after what else it says, as no encoder has to keep an order.
+// anEnvoy returns a node with extensions between its other fields, because encoders may write fields in any
+// order.
 func anEnvoy() *corev3.Node {
 	return &corev3.Node{
 		Id: "sidecar~10.0.0.1~vm.shop~shop.svc", Cluster: "web", UserAgentName: "envoy",
@@ -22,7 +23,7 @@ func anEnvoy() *corev3.Node {
 	}
 }
 
-// All but the extensions of a node is read as it was said, in both forms.
+// In both forms everything is read but the node's extensions.
 func TestRequestsAreReadWithoutExtensions(t *testing.T) {
 	t.Parallel()
 	lean := anEnvoy()
@@ -50,8 +51,7 @@ func written(t *testing.T, m proto.Message) []byte {
 	return b
 }
 
-// Whatever bytes come, they are refused exactly when they are no request, and otherwise differ in nothing but
-// the extensions.
+// Whatever bytes are a request are read as such, without the extensions.
 func FuzzLeanRequests(f *testing.F) {
 	seed, err := proto.Marshal(&discoveryv3.DeltaDiscoveryRequest{Node: anEnvoy(), TypeUrl: "a type", ResourceNamesSubscribe: []string{"one"}})
 	require.NoError(f, err)

@@ -20,8 +20,7 @@ func resource(t *testing.T, name, version, text string) *served.Resource {
 	return &served.Resource{Name: name, Version: version, Body: body}
 }
 
-// many are resources of lengths on both sides of each at which a varint grows, and of none at all, of each
-// sort.
+// many returns resources of both sorts, of length 0 and of lengths around those at which a varint grows.
 func many(t *testing.T) (all []*served.Resource) {
 	t.Helper()
 	for _, n := range []int{0, 1, 60, 80, 100, 127, 128, 129, 200, 16_000, 16_383, 16_384, 100_000} {
@@ -34,7 +33,7 @@ func many(t *testing.T) (all []*served.Resource) {
 	return all
 }
 
-func TestAResponseSaysWhatItsMessageWould(t *testing.T) {
+func TestAnEncodedResponseIsItsProtobufMessage(t *testing.T) {
 	t.Parallel()
 	r := &Response{TypeURL: "type", Revision: "8", Nonce: "12", Resources: many(t), Removed: []string{"a", "b"}}
 
@@ -57,8 +56,8 @@ func TestAResponseSaysWhatItsMessageWould(t *testing.T) {
 	}
 }
 
-// What is in memory for one stream is what every other sends too.
-func TestStreamsShareWhatIsEncoded(t *testing.T) {
+// Two streams send the same memory.
+func TestStreamsShareEncodedResources(t *testing.T) {
 	t.Parallel()
 	all := many(t)[4:]
 	one, two := &Response{Nonce: "1", Resources: all}, &Response{Nonce: "2", Resources: all}
@@ -97,7 +96,7 @@ func TestPartsAreBounded(t *testing.T) {
 	}
 }
 
-func TestThereIsAPartThatSaysNothing(t *testing.T) {
+func TestAnEmptyResponseHasOnePart(t *testing.T) {
 	t.Parallel()
 	n := 0
 	for p := range Parts(nil, nil, 10) {
@@ -107,9 +106,8 @@ func TestThereIsAPartThatSaysNothing(t *testing.T) {
 	require.Equal(t, 1, n)
 }
 
-// A client that has asked for a host by names of its own learns which of them an answer is for, also when
-// there is no such host.
-func TestAnAnswerNamesWhatItAnswers(t *testing.T) {
+// A client asks for a host by other names. The answer lists these as aliases, also if there is no such host.
+func TestAnAnswerListsTheAliasesThatItIsFor(t *testing.T) {
 	t.Parallel()
 	for _, one := range many(t) {
 		aliases := []string{"80/a", strings.Repeat("b", 200)}
