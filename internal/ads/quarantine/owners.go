@@ -14,10 +14,11 @@ import (
 // is refused for a reason that some of them gave alone, these are the cause, and the others are tried without
 // them.
 
-// events are what has happened to an owner's resources since they were tried together last.
+// events are what has happened to an owner's resources. They are kept from when one of them was refused alone
+// until one of them was accepted or removed after that, and what is refused was tried again.
 type events struct {
-	refused bool // something was refused alone
-	eased   bool // since then something was accepted, or removed, and is in the way no more
+	refused bool // something was refused alone since what is refused was tried together
+	eased   bool // something was accepted or removed since then, and is in the way no more
 }
 
 func (q *Quarantine) noteRefused(name string) {
@@ -28,9 +29,15 @@ func (q *Quarantine) noteRefused(name string) {
 
 func (q *Quarantine) noteEased(name string) {
 	if q.owned {
-		e := q.events[served.OwnerOf(name)]
-		e.eased = true
-		q.events[served.OwnerOf(name)] = e
+		q.events[served.OwnerOf(name)] = events{eased: true, refused: q.events[served.OwnerOf(name)].refused}
+	}
+}
+
+// noteAccepted notes that something was accepted that was neither in doubt nor refused. It counts once after a
+// refusal, or what is refused would be tried with every change of another.
+func (q *Quarantine) noteAccepted(name string) {
+	if _, waits := q.events[served.OwnerOf(name)]; waits {
+		q.noteEased(name)
 	}
 }
 
@@ -47,12 +54,18 @@ func (q *Quarantine) tryTogether() {
 		}
 	}
 	for _, owner := range slices.Sorted(maps.Keys(q.events)) {
-		if e, names := q.events[owner], refused[owner]; e.eased && len(names) > 0 || e.refused && len(names) > 1 {
-			slices.Sort(names)
+		names := slices.Sorted(slices.Values(refused[owner]))
+		switch e := q.events[owner]; {
+		case len(names) == 0:
+			delete(q.events, owner)
+		case e.eased:
+			delete(q.events, owner)
+			q.tryAgain(names)
+		case e.refused && len(names) > 1:
+			q.events[owner] = events{}
 			q.tryAgain(names)
 		}
 	}
-	clear(q.events)
 }
 
 // tryAgain puts in doubt what is refused.

@@ -90,11 +90,12 @@ func (q *Quarantine) Answered(v Verdict, now time.Time) (kept Kept) {
 		q.noteEased(name)
 	}
 	switch {
+	case len(v.Refused) == 0:
 	case v.Alone:
 		return q.refuse(v.Refused[0], v.Reason, now)
 	case q.triedTogether(v.Refused):
 		q.withoutCause(v.Refused, terse.Kept(v.Reason, MaxReason))
-	case len(v.Refused) > 0:
+	default:
 		q.divide(v.Refused, v.Reason)
 	}
 	return Kept{}
@@ -105,6 +106,7 @@ func (q *Quarantine) accept(resources []*served.Resource) {
 	for _, r := range resources {
 		s := q.suspects[r.Name]
 		if s == nil {
+			q.noteAccepted(r.Name)
 			continue
 		}
 		again := s.Refused != nil && s.Accepted != nil && s.Accepted.Version == r.Version
@@ -214,7 +216,6 @@ func (q *Quarantine) Review(name string, now *served.Resource) {
 	if s == nil || s.Refused == nil || now != nil && (s.Accepted == nil || s.Accepted.Version != now.Version) {
 		return
 	}
-	q.noteEased(name)
 	s.Refused, q.changed = nil, true
 	if !s.InDoubt {
 		delete(q.suspects, name)

@@ -77,7 +77,7 @@ func named(bad []string) string {
 	return "Error adding/updating cluster(s) " + strings.Join(bad, ": no such thing, ") + ": no such thing"
 }
 
-func TestARefusalCostsOneResource(t *testing.T) {
+func TestOneResourceIsRefusedOfMany(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
 		names, refused string
@@ -262,6 +262,28 @@ func TestAReasonIsKeptShort(t *testing.T) {
 	q := quarantine.New(false)
 	q.Answered(refused(strings.Repeat("no ", 10_000), first("a", "1")), now)
 	require.Less(t, len(q.Refused()[0].Reason), 2*quarantine.MaxReason)
+}
+
+// A host is refused because another still has its domain, which another change takes from that one. What was
+// accepted tells so, but with every change of another a wrong host would be tried again.
+func TestARefusedHostIsTriedOnceWhenAnotherIsAccepted(t *testing.T) {
+	t.Parallel()
+	q := quarantine.New(true)
+	q.Answered(refused("duplicate entry of domain one", second("80/a")), now)
+	q.Conclude()
+	require.False(t, q.Pending(), "nothing has changed")
+	q.Answered(accepted(res("81/b", "2")), now)
+	q.Conclude()
+	require.False(t, q.Pending(), "it is of another owner")
+
+	q.Answered(accepted(res("80/b", "2")), now)
+	q.Conclude()
+	require.Equal(t, []string{"80/a"}, q.Next())
+	q.Answered(refused("duplicate entry of domain one", second("80/a")), now)
+	q.Conclude()
+	q.Answered(accepted(res("80/b", "3")), now)
+	q.Conclude()
+	require.False(t, q.Pending(), "it was tried")
 }
 
 // Most clients refuse nothing, and have no quarantine.
