@@ -36,6 +36,9 @@ func (q *Quarantine) noteEased(name string) {
 // noteAccepted notes that something was accepted that was neither in doubt nor refused. It counts once after a
 // refusal, or what is refused would be tried with every change of another.
 func (q *Quarantine) noteAccepted(name string) {
+	if len(q.events) == 0 { // as mostly: then it costs nothing
+		return
+	}
 	if _, waits := q.events[served.OwnerOf(name)]; waits {
 		q.noteEased(name)
 	}
