@@ -7,7 +7,7 @@ import (
 )
 
 // catalog is what scopes are made of. It finds services and VirtualServices without a walk over the whole mesh, for scopes that a Sidecar
-// makes small. Two are equal if they say the same.
+// makes small.
 type catalog struct {
 	config   *meshconfig.MeshConfig
 	services *serviceIndex

@@ -16,7 +16,7 @@ type step struct {
 	rules    []hostAt                  // hosts whose DestinationRules are others
 }
 
-// remembered steps: a proxy may be unasked for some meshes, while trust or keys change. Whoever was away for longer is looked at anew.
+// stepsRemembered is how many steps back a mesh knows what changed. A scope that no proxy asked for during more steps is built from nothing.
 const stepsRemembered = 8
 
 // after are the latest steps, of which this is the last.
@@ -35,7 +35,7 @@ type changes struct {
 	serviceLists patches[*Service]
 	virtualLists patches[*VirtualService]
 
-	addresses func() map[string]bool // those at which other services are served; found if somebody asks
+	addresses func() map[string]bool // serve other services than before; found when first asked for
 }
 
 func newChanges(s step) *changes {
@@ -52,7 +52,7 @@ func newChanges(s step) *changes {
 	})}
 }
 
-// changesSince are those since an earlier build, found once for all who ask; nil if the steps from there are not remembered.
+// changesSince returns what changed since an earlier build, or nil if the mesh does not remember that far back. All scopes share the answer.
 func (m *Mesh) changesSince(build int) *changes {
 	return m.changes.get(build, func() *changes {
 		if build == m.build {
@@ -67,30 +67,24 @@ func (m *Mesh) changesSince(build int) *changes {
 	})
 }
 
-// composed is what several steps come to, one after the other.
+// composed joins consecutive steps into one.
 func composed(steps []*step) step {
 	out := *steps[0]
 	if len(steps) == 1 {
 		return out
 	}
 	services, virtual := newJoin(out.services), newJoin(out.virtual)
-	rules := map[hostAt]bool{}
-	for _, at := range out.rules {
-		rules[at] = true
-	}
 	for _, s := range steps[1:] {
 		out.config, out.sorting = out.config || s.config, out.sorting || s.sorting
 		services.add(s.services)
 		virtual.add(s.virtual)
-		for _, at := range s.rules {
-			rules[at] = true
-		}
+		out.rules = slices.Concat(out.rules, s.rules) // a host may be in it twice, which changes nothing
 	}
-	out.services, out.virtual, out.rules = services.done(), virtual.done(), slices.Collect(maps.Keys(rules))
+	out.services, out.virtual = services.done(), virtual.done()
 	return out
 }
 
-// join joins exchanges of the same list.
+// join collects exchanges of one list. What came and went again leaves no trace.
 type join[T comparable] struct{ gone, come map[T]bool }
 
 func newJoin[T comparable](first Exchange[T]) *join[T] {
@@ -120,12 +114,12 @@ func (j *join[T]) done() Exchange[T] {
 	return Exchange[T]{slices.Collect(maps.Keys(j.gone)), slices.Collect(maps.Keys(j.come))}
 }
 
-// many tells of changes that are not worth looking for in what there is.
+// many reports whether building a scope from nothing costs less than patching it.
 func (c *changes) many() bool {
 	return len(c.services.Gone)+len(c.services.Come)+len(c.virtual.Gone)+len(c.virtual.Come)+len(c.rules) > 500
 }
 
-// resorted reports whether a kind was edited since an earlier mesh that decides which class a proxy is of.
+// resorted reports whether something was edited since an earlier mesh that decides which class a proxy belongs to.
 func (m *Mesh) resorted(before *Mesh) bool {
 	c := m.changesSince(before.build)
 	return c == nil || c.sorting

@@ -19,7 +19,7 @@ type rememberedScope struct {
 	asked int
 }
 
-// forgottenAfter is for how many meshes something is remembered that nobody asks for.
+// forgottenAfter is how many meshes may pass without a question before an answer is forgotten.
 const forgottenAfter = 64
 
 func newMemory() *memory { return &memory{} }

@@ -62,16 +62,17 @@ type given struct {
 // Build derives the mesh that a step leads to. It takes from prev, which may be nil, what the step does not change, and also the keys that
 // were fetched, and what is trusted. If the step does not begin where prev was, the mesh is built from nothing.
 func Build(now configstore.Step, prev *Mesh) *Mesh {
-	switch {
-	case prev == nil:
-		return build(now.FromNothing(), First(false), given{})
-	case prev.from == nil:
-		return build(now.FromNothing(), prev, given{})
-	case !now.Follows(prev.from):
-		return build(now.FromNothing(), First(prev.ownGateways), given{keys: prev.tokens.keys, trust: prev.trust})
-	default:
-		return build(now, prev, given{keys: prev.tokens.keys, trust: prev.trust})
+	if prev == nil {
+		prev = First(false)
 	}
+	beside := given{trust: prev.trust}
+	if prev.tokens != nil {
+		beside.keys = prev.tokens.keys
+	}
+	if !now.Follows(prev.from) {
+		now, prev = now.FromNothing(), First(prev.ownGateways)
+	}
+	return build(now, prev, beside)
 }
 
 // First is what the first mesh follows, and those after it, where routers serve the Gateways of their own namespace alone: others could open ports on them.

@@ -2,22 +2,22 @@ package mesh
 
 import "slices"
 
-// ScopeChange is how a scope differs from one that proxies of the same sort had before.
+// ScopeChange is the difference between a scope and an earlier one for the same proxies.
 type ScopeChange struct {
-	// Hosts have another service, or other rules for it. One may be named twice.
+	// Hosts lists the hosts whose service, or whose rules, differ. A host may be in it twice.
 	Hosts []string
-	// Egress has what has gone from each listener, and come to it.
+	// Egress has one entry for each listener of the scope.
 	Egress []EgressChange
 }
 
-// EgressChange is how a listener of a scope differs from what it was.
+// EgressChange is the difference of one listener.
 type EgressChange struct {
 	Services        Exchange[*Service]
 	VirtualServices Exchange[*VirtualService]
 }
 
-// Reshaped are the services that have come to the listener, but for those that had the same shape before, and the same place. It reports false if
-// others have gone.
+// Reshaped returns the services that have come to the listener. It leaves out those that took the place of one with the same shape. It reports
+// false if a service has gone and none took its place.
 func (c *EgressChange) Reshaped() (come []*Service, ok bool) {
 	if len(c.Services.Gone) == 0 {
 		return c.Services.Come, true
@@ -36,8 +36,8 @@ func (c *EgressChange) Reshaped() (come []*Service, ok bool) {
 	return come, len(were) == 0
 }
 
-// Since is how a scope differs from an earlier one of the same sort. Mostly the scope was made from that one, and knows. Otherwise the two
-// are compared.
+// Since returns the difference from an earlier scope for the same proxies. A scope that was patched knows the difference from the one before;
+// otherwise the two are compared.
 func (s *Scope) Since(before *Scope) *ScopeChange {
 	switch {
 	case s == before:
@@ -49,7 +49,7 @@ func (s *Scope) Since(before *Scope) *ScopeChange {
 	}
 }
 
-// compareScopes compares all that two scopes of the same sort hold.
+// compareScopes finds the difference between two scopes for the same proxies.
 func compareScopes(before, now *Scope) *ScopeChange {
 	c := &ScopeChange{Egress: make([]EgressChange, len(now.Egress))}
 	for _, s := range before.Services {
@@ -88,11 +88,10 @@ func (m *Mesh) scopeAfter(key scopeKey, before rememberedScope) *Scope {
 			return after
 		}
 	}
-	after := m.newScope(key)
-	if after.same(before.scope) {
-		return before.scope
+	if after := m.newScope(key); !after.same(before.scope) {
+		return after
 	}
-	return after
+	return before.scope
 }
 
 func (m *Mesh) newScope(key scopeKey) *Scope {

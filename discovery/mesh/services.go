@@ -34,8 +34,8 @@ type entry struct {
 
 type hostKey struct{ namespace, host string }
 
-// buildServices follows from the services of prev with what a step changes, as the configuration and the trust of m say. It also returns
-// which services have gone and come.
+// buildServices applies a step to the services of prev, by the configuration and the trust of m. It also returns which services have gone
+// and come.
 func buildServices(now configstore.Step, prev, m *Mesh) (*serviceIndex, Exchange[*Service]) {
 	before, exportDefault := prev.services, m.Config.GetDefaultServiceExportTo()
 	changed := m.Trust().changedSince(prev.Trust())

@@ -46,7 +46,7 @@ type virtualServiceIndex struct {
 	gatewayLabels labelCounts // that routers must match
 }
 
-// buildVirtualServices follows from those of prev with what a step changes. It also returns which of those for sidecars have gone and come.
+// buildVirtualServices applies a step to the rules of prev. It also returns which rules for sidecars have gone and come.
 func buildVirtualServices(now configstore.Step, prev *Mesh, config *meshconfig.MeshConfig) (*virtualServiceIndex, Exchange[*VirtualService]) {
 	before, exportDefault := prev.virtual, config.GetDefaultVirtualServiceExportTo()
 	edits := now.Edits(kindVirtualService)

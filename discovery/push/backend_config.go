@@ -80,26 +80,26 @@ func (e *Engine) make(s *configCache, view translate.View, b upstream.Backend) *
 	return p
 }
 
-// exchanged brings a set to what the configurations are now, by what has gone and what has come.
-func exchanged(set *served.Set, went, came []*backendConfig, of func(*backendConfig) *made) *served.Set {
-	if len(went)+len(came) == 0 && set != nil {
+// exchanged returns the set without the resources of configurations that have gone, and with those of what has come.
+func exchanged(set *served.Set, gone, come []*backendConfig, of func(*backendConfig) *made) *served.Set {
+	if len(gone)+len(come) == 0 && set != nil {
 		return set
 	}
 	var upserts []*served.Resource
 	keep := map[string]bool{}
-	for _, p := range came {
+	for _, p := range come {
 		upserts = append(upserts, of(p).resources...)
 		for name := range of(p).names() {
 			keep[name] = true
 		}
 	}
-	var gone []string
-	for _, p := range went {
+	var removed []string
+	for _, p := range gone {
 		for name := range of(p).names() {
 			if !keep[name] {
-				gone = append(gone, name)
+				removed = append(removed, name)
 			}
 		}
 	}
-	return set.With(upserts, gone)
+	return set.With(upserts, removed)
 }

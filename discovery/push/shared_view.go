@@ -107,7 +107,7 @@ func (x *sharedView) update(e *Engine) {
 	x.follow(e, s, &before, since, changed)
 }
 
-// remake makes everything anew, from whatever the proxies saw before.
+// remake makes everything from nothing: more than the scope and the frontend changed.
 func (x *sharedView) remake(e *Engine, s translate.View, before *sharedView) {
 	hosts := slices.Collect(maps.Keys(x.backends))
 	for _, service := range x.scope.Services {
@@ -122,7 +122,7 @@ func (x *sharedView) remake(e *Engine, s translate.View, before *sharedView) {
 	x.route(e, s, &routing{before: before, changed: changed.shapes})
 }
 
-// follow makes what follows from a change of what the proxies see, and of what a router exposes.
+// follow applies a change of the scope and of the frontend.
 func (x *sharedView) follow(e *Engine, s translate.View, before *sharedView, since *mesh.ScopeChange, changed changedBackends) {
 	same := x.frontend == before.frontend
 	if !same {
@@ -145,7 +145,7 @@ func (x *sharedView) follow(e *Engine, s translate.View, before *sharedView, sin
 	}
 }
 
-// listen finds what the proxies listen for.
+// listen updates what the proxies listen for.
 func (x *sharedView) listen(s translate.View, since *mesh.ScopeChange, same, reshaped bool, changed map[string]bool) {
 	if !reshaped && !memory.ConnectsAnew(since) || same && s.ListensAlike(since, x.listened, changed) {
 		return
@@ -157,25 +157,25 @@ func (x *sharedView) listen(s translate.View, since *mesh.ScopeChange, same, res
 	x.listened = listened
 }
 
-// reruled tells whether the rules of a listener are others.
+// reruled reports whether the rules of a listener changed.
 func reruled(c mesh.EgressChange) bool {
 	return len(c.VirtualServices.Gone)+len(c.VirtualServices.Come) > 0
 }
 
-// seen is a backend that the proxies see, with what is made of it.
+// seen is a backend that the proxies see, with its configuration.
 type seen struct {
 	upstream.Backend
 
 	config *backendConfig
 }
 
-// changedBackends tell what a change comes to.
+// changedBackends says which backends a change replaced.
 type changedBackends struct {
-	any    bool            // some have gone, come, or become others
-	shapes map[string]bool // hosts that have another service, but for its endpoints, or another policy
+	any    bool            // at least one was replaced
+	shapes map[string]bool // hosts whose service, apart from its endpoints, or whose policy changed
 }
 
-// replace brings the backends of some hosts to what the proxies see now, and the clusters and endpoints with them.
+// replace updates the backends of some hosts, with their clusters and endpoints.
 func (x *sharedView) replace(e *Engine, s translate.View, hosts []string) (changed changedBackends) {
 	if x.backends == nil {
 		x.backends = make(map[string]seen, len(hosts))

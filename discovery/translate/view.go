@@ -34,7 +34,7 @@ func (s View) Recall(m *memory.Memory, changed func(host string) bool) View {
 	return s
 }
 
-// remembering is a memory of its own where none was given.
+// remembering returns the memory that Recall was given, or an empty one.
 func (s View) remembering() *memory.Memory {
 	if s.memory == nil {
 		return memory.ForOnce(s.View)
@@ -42,17 +42,17 @@ func (s View) remembering() *memory.Memory {
 	return s.memory
 }
 
-// Routes are those of Routes.
+// Routes returns every route configuration that the proxy's listeners ask for.
 func (s View) Routes() []*routev3.RouteConfiguration { return whole(s.View, s.remembering()) }
 
-// Divisions are the routes of Routes, divided.
+// Divisions returns the route configurations of Routes, divided.
 func (s View) Divisions() []Division { return divisions(s.View, s.remembering()) }
 
 // Divide divides a route configuration of the proxy's that was made whole, as patches want it.
 func (s View) Divide(whole *routev3.RouteConfiguration) Divided { return divideFor(s.View, whole) }
 
-// Rerouted are the virtual hosts that differ, for a proxy whose divisions were made with the memory when it saw the scope before, and which listens
-// as it did.
+// Rerouted returns the virtual hosts that a change of the scope touches. The memory must have made the divisions for the scope before, and the
+// proxy must listen as it did then.
 func (s View) Rerouted(m *memory.Memory, before *mesh.Scope, since *mesh.ScopeChange, changed map[string]bool) (memory.Rerouting, bool) {
 	return m.Rerouted(s.View, before, since, changed)
 }
@@ -81,16 +81,16 @@ func (s View) ListensAlike(since *mesh.ScopeChange, listened []any, changed map[
 	return memory.ListensAlike(s.View, since, listened, changed)
 }
 
-// Secrets are those that a proxy may ask for: those of the mesh that it may see, and those that name files of its machine.
+// Secrets returns what a proxy may ask for: secrets of the mesh, and secrets that name files of its machine.
 func Secrets(m *mesh.Mesh, p *mesh.Proxy) []*tlsv3.Secret { return ViewOf(m, p).Secrets() }
 
-// Secrets are those of Secrets.
+// Secrets returns the secrets that the proxy may ask for.
 func (s View) Secrets() []*tlsv3.Secret { return secretsOf(s.View) }
 
 // NameTable has the names that the resolver beside a sidecar answers for, with their addresses. It is nil for a router.
 func NameTable(m *mesh.Mesh, p *mesh.Proxy) *ndsv1.NameTable { return ViewOf(m, p).NameTable() }
 
-// NameTable is that of NameTable.
+// NameTable returns the names that the resolver beside the proxy answers for; nil for a router.
 func (s View) NameTable() *ndsv1.NameTable { return nameTable(s.View) }
 
 // PassesTLS reports whether the proxy has clusters for mutual TLS that it passes on as it came, too.

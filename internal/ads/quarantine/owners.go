@@ -29,7 +29,8 @@ func (q *Quarantine) noteRefused(name string) {
 
 func (q *Quarantine) noteEased(name string) {
 	if q.owned {
-		q.events[served.OwnerOf(name)] = events{eased: true, refused: q.events[served.OwnerOf(name)].refused}
+		owner := served.OwnerOf(name)
+		q.events[owner] = events{eased: true, refused: q.events[owner].refused}
 	}
 }
 

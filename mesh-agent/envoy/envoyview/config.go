@@ -1,6 +1,7 @@
 package envoyview
 
 import (
+	"cmp"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
@@ -220,7 +221,7 @@ func (i item) rows(state string) [][]string {
 	last := []string{state, i.Version, moment(i.Changed)}
 	switch {
 	case i.Cluster != nil:
-		return [][]string{append([]string{i.Cluster.Name, orWord(i.Cluster.Type, i.Cluster.Custom.Name)}, last...)}
+		return [][]string{append([]string{i.Cluster.Name, cmp.Or(i.Cluster.Type, i.Cluster.Custom.Name)}, last...)}
 	case i.Endpoints != nil:
 		return [][]string{append(i.Endpoints.row(), last...)}
 	case i.Routes != nil:
@@ -375,11 +376,4 @@ func moment(t time.Time) string {
 		return ""
 	}
 	return t.UTC().Format(time.RFC3339)
-}
-
-func orWord(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
 }

@@ -1,6 +1,7 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,7 +78,7 @@ func (o *Options) enroll(ctx context.Context) (*Member, error) {
 			"(it asks for the token that mcp-client token create makes); --insecure speaks plaintext with a discovery that does so, too")
 	case expired:
 		err = fmt.Errorf("%w; this machine was away for too long, or could not reach discovery: join again with a new token: "+
-			"mesh-agent join --server %s", err, orWord(strings.Join(servers, ","), "HOST:15012"))
+			"mesh-agent join --server %s", err, cmp.Or(strings.Join(servers, ","), "HOST:15012"))
 	}
 	if err != nil {
 		return nil, err
@@ -107,11 +108,4 @@ func (o *Options) joinFirst(ctx context.Context, servers []string, options membe
 		return nil, err
 	}
 	return joined, errors.Join(o.Folder.SaveServers(servers), o.Folder.SaveGroup(o.Credential.Group))
-}
-
-func orWord(text, word string) string {
-	if text == "" {
-		return word
-	}
-	return text
 }
