@@ -75,7 +75,7 @@ func (s *Service) keep(ctx context.Context) (answered bool, err error) {
 	}
 	answers := make(chan *machinev1.KeepResponse)
 	ended := make(chan error, 1)
-	go func() { ended <- receive(ctx, stream, answers) }()
+	go func() { ended <- panics.Forward(ctx, stream.Recv, answers) }()
 	if err := s.configured(ended); err != nil {
 		return false, err
 	}
@@ -103,21 +103,6 @@ func (s *Service) configured(ended <-chan error) error {
 		return nil
 	case err := <-ended:
 		return err
-	}
-}
-
-// receive hands on what is answered until the stream ends, and returns why it has.
-func receive(ctx context.Context, stream machinev1.RegistryService_KeepClient, answers chan<- *machinev1.KeepResponse) error {
-	for {
-		answer, err := panics.Receive(stream.Recv)
-		if err != nil {
-			return err
-		}
-		select {
-		case answers <- answer:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
 	}
 }
 

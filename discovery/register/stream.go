@@ -129,23 +129,16 @@ func newStream(caller *Caller, m *machinev1.Machine) *stream {
 // read hands on what a machine says, no faster than it may, until its stream ends.
 func read(stream machinev1.MachineService_RegisterServer, requests chan<- *machinev1.RegisterRequest) error {
 	ctx, pace := stream.Context(), rate.NewLimiter(messagesSecond, messagesBurst)
-	for {
-		request, err := panics.Receive(stream.Recv)
-		if err != nil {
-			return err
+	return panics.Forward(ctx, func() (*machinev1.RegisterRequest, error) {
+		request, err := stream.Recv()
+		if err == nil {
+			err = checkSize(request)
 		}
-		if err := checkSize(request); err != nil {
-			return err
+		if err == nil {
+			err = pace.Wait(ctx)
 		}
-		if err := pace.Wait(ctx); err != nil {
-			return err
-		}
-		select {
-		case requests <- request:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+		return request, err
+	}, requests)
 }
 
 // introduced is the machine that the first message describes.

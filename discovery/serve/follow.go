@@ -12,6 +12,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/identity/jwks"
 	"github.com/pgmesh/pgmesh/discovery/identity/trust"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -61,6 +62,15 @@ func (f *follower) take(b configstore.Batch) {
 	select {
 	case f.wake <- struct{}{}:
 	default: // who is woken takes everything
+	}
+}
+
+// hears returns the function that takes batches of a source, and lets the engine time them.
+func (f *follower) hears(engine *push.Engine) func(configstore.Batch) error {
+	return func(b configstore.Batch) error {
+		engine.Heard(b.Revision, b.Committed, len(b.Changes))
+		f.take(b)
+		return nil
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
-	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/identity/jwks"
 	"github.com/pgmesh/pgmesh/discovery/inspect"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
@@ -94,13 +93,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	}
 	o.Log.Info("serving", "xds", xds.Addr().String(), "http", web.Addr().String(), "sources", config.Name())
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		return config.Run(ctx, func(b configstore.Batch) error {
-			engine.Heard(b.Revision, b.Committed, len(b.Changes))
-			follower.take(b)
-			return nil
-		})
-	})
+	g.Go(func() error { return config.Run(ctx, follower.hears(engine)) })
 	g.Go(func() error { return follower.run(ctx) })
 	g.Go(func() error { return keys.Run(ctx) })
 	g.Go(func() error { return machines.Run(ctx) })

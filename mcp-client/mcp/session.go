@@ -111,22 +111,11 @@ func (s *session) follow(ctx context.Context, responses <-chan *response, failed
 
 func (s *session) receiveAll(ctx context.Context, responses chan<- *response, failed chan<- error) {
 	defer close(responses)
-	for {
-		r, err := panics.Receive(s.wire.recv)
-		if errors.Is(err, io.EOF) {
-			err = errors.New("the server ended the stream")
-		}
-		if err != nil {
-			failed <- err
-			return
-		}
-		select {
-		case responses <- r:
-		case <-ctx.Done():
-			failed <- ctx.Err()
-			return
-		}
+	err := panics.Forward(ctx, s.wire.recv, responses)
+	if errors.Is(err, io.EOF) {
+		err = errors.New("the server ended the stream")
 	}
+	failed <- err
 }
 
 // sendAll keeps emptying the outbox when the stream is broken: recv returns the reason, after all that was

@@ -88,20 +88,7 @@ func (s *session) ended() <-chan struct{} {
 // receive reads messages until the stream ends.
 func receive(stream grpc.BidiStreamingServer[machinev1.KeepRequest, machinev1.KeepResponse]) (<-chan *machinev1.KeepRequest, <-chan error) {
 	messages, failed := make(chan *machinev1.KeepRequest), make(chan error, 1)
-	go func() {
-		for {
-			m, err := panics.Receive(stream.Recv)
-			if err != nil {
-				failed <- err
-				return
-			}
-			select {
-			case messages <- m:
-			case <-stream.Context().Done():
-				return
-			}
-		}
-	}()
+	go func() { failed <- panics.Forward(stream.Context(), stream.Recv, messages) }()
 	return messages, failed
 }
 

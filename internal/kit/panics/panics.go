@@ -6,6 +6,7 @@
 package panics
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -63,6 +64,21 @@ func Try(doing string, do func() error) (err error) {
 func Receive[T any](receive func() (T, error)) (message T, err error) {
 	defer Catch("message", &err)
 	return receive()
+}
+
+// Forward passes on what receive reads from a peer, until that fails or the context ends. It returns why it ended.
+func Forward[T any](ctx context.Context, receive func() (T, error), to chan<- T) error {
+	for {
+		message, err := Receive(receive)
+		if err != nil {
+			return err
+		}
+		select {
+		case to <- message:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // Run calls a function and swallows its panic, after counting and logging it.

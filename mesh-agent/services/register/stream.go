@@ -129,7 +129,7 @@ func (a *Agent) stream(ctx context.Context) error {
 		return err
 	}
 	answers, ended := make(chan *machinev1.RegisterResponse), make(chan error, 1)
-	go func() { ended <- receive(ctx, stream, answers) }()
+	go func() { ended <- panics.Forward(ctx, stream.Recv, answers) }()
 	a.connected()
 	t := session{a: a, stream: stream, reported: map[string]*machinev1.HealthReport{}}
 	for _, s := range m.GetServices() {
@@ -163,20 +163,6 @@ func (a *Agent) open(ctx context.Context) (machinev1.MachineService_RegisterClie
 	}
 	context.AfterFunc(stream.Context(), func() { cancel(nil) })
 	return stream, nil
-}
-
-func receive(ctx context.Context, stream machinev1.MachineService_RegisterClient, answers chan<- *machinev1.RegisterResponse) error {
-	for {
-		answer, err := panics.Receive(stream.Recv)
-		if err != nil {
-			return err
-		}
-		select {
-		case answers <- answer:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
 
 // session is the state of one stream.
