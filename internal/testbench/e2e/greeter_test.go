@@ -57,8 +57,8 @@ func converse(ctx context.Context, address string) (name string, err error) {
 }
 
 // converse does so from inside the namespace.
-func (n *netns) converse(ctx context.Context, address string) (name string, err error) {
-	return converseBy(ctx, n.dial, address)
+func (n *wired) converse(ctx context.Context, address string) (name string, err error) {
+	return converseBy(ctx, n.Dial, address)
 }
 
 func converseBy(ctx context.Context, dial func(ctx context.Context, network, address string) (net.Conn, error), address string) (name string, err error) {

@@ -17,7 +17,7 @@ import (
 // A machine's traffic is redirected to its Envoy. The machine is a network namespace.
 func TestRedirectedTraffic(t *testing.T) {
 	t.Parallel()
-	n := newNetns(t)
+	n := newWired(t)
 	n.redirect()
 	m := meshOfMachine(t, n)
 	m.commitServices(n)
@@ -28,7 +28,7 @@ func TestRedirectedTraffic(t *testing.T) {
 }
 
 // meshOfMachine is a mesh whose agent runs in the namespace, on an Envoy that traffic is redirected to.
-func meshOfMachine(t testing.TB, n *netns) *mesh {
+func meshOfMachine(t testing.TB, n *wired) *mesh {
 	t.Helper()
 	database := pgtest.New(t)
 	control := newStack(t, database)
@@ -38,7 +38,7 @@ func meshOfMachine(t testing.TB, n *netns) *mesh {
 	agent, err := m.Agent(envoytest.Binary(t), "machine."+m.namespace, "--namespace", m.namespace, "--node-ip", n.far,
 		"--interception-mode", "REDIRECT", "--concurrency", "1", "--drain-time", "0s")
 	require.NoError(t, err)
-	agent.Via("ip", "netns", "exec", n.name, "setpriv", "--regid", agentGroup, "--clear-groups", "--pdeathsig", "KILL")
+	agent.Via("ip", "netns", "exec", n.Name, "setpriv", "--regid", agentGroup, "--clear-groups", "--pdeathsig", "KILL")
 	require.NoError(t, agent.Start())
 	t.Cleanup(func() {
 		agent.Stop()
@@ -58,7 +58,7 @@ func meshOfMachine(t testing.TB, n *netns) *mesh {
 }
 
 // commitServices defines two services of this machine for the namespace to call, and two of its own ports.
-func (m *mesh) commitServices(n *netns) {
+func (m *mesh) commitServices(n *wired) {
 	m.t.Helper()
 	endpoints := func(version, portName, port string) string {
 		return fmt.Sprintf("{address: %s, ports: {%s: %s}, labels: {version: %s}}", n.near, portName, port, version)
@@ -90,10 +90,10 @@ spec:
 
 // comesIn asks applications in the namespace from outside: on ports that a service names, and on one that
 // none does.
-func (m *mesh) comesIn(t *testing.T, n *netns) {
-	serveBackend(t, "own", n.listen("0.0.0.0:8080"))
-	serveGreeter(t, "greeter", n.listen("0.0.0.0:8081"))
-	serveBackend(t, "unnamed", n.listen("0.0.0.0:8090"))
+func (m *mesh) comesIn(t *testing.T, n *wired) {
+	serveBackend(t, "own", n.Listen("tcp", "0.0.0.0:8080"))
+	serveGreeter(t, "greeter", n.Listen("tcp", "0.0.0.0:8081"))
+	serveBackend(t, "unnamed", n.Listen("tcp", "0.0.0.0:8090"))
 	outside := newClient(t)
 	for port, want := range map[string]string{"8080": "own", "8090": "unnamed"} {
 		eventually(t, func(ctx context.Context) error {
@@ -117,7 +117,7 @@ func (m *mesh) comesIn(t *testing.T, n *netns) {
 }
 
 // goesOut calls services by their addresses from inside.
-func (m *mesh) goesOut(t *testing.T, n *netns) {
+func (m *mesh) goesOut(t *testing.T, n *wired) {
 	m.reached(t, n, "v2")
 	m.commit(virtualService(reviews, split(reviews, weight{"v1", 100})))
 	m.reached(t, n, "v1")
@@ -131,7 +131,7 @@ func (m *mesh) goesOut(t *testing.T, n *netns) {
 	})
 }
 
-func (m *mesh) reached(t testing.TB, n *netns, version string) {
+func (m *mesh) reached(t testing.TB, n *wired, version string) {
 	t.Helper()
 	service := n.address(reviewsAt)
 	for _, host := range []string{reviews, service} {
@@ -146,7 +146,7 @@ func (m *mesh) reached(t testing.TB, n *netns, version string) {
 }
 
 // passes connects from inside to where nobody has defined a service.
-func (m *mesh) passes(t *testing.T, n *netns) {
+func (m *mesh) passes(t *testing.T, n *wired) {
 	unknown := serveGreeter(t, "unknown", listenOn(t, n.near))
 	target := net.JoinHostPort(n.near, unknown.port)
 	name, err := n.converse(t.Context(), target)
