@@ -40,7 +40,7 @@ type shownClass struct {
 	OwnResources int `json:"own_resources"`
 	OwnBytes     int `json:"own_bytes"`
 
-	has map[*served.Set]string // the type of each set that a proxy of it has: those of proxies on demand differ
+	has map[*served.Set]string // the type of each set that its proxies have; proxies on demand have smaller ones
 }
 
 // shownAmount is how much there is of a type.

@@ -23,7 +23,7 @@ type class struct {
 	sharedView *sharedView
 
 	from     ingredients
-	clusters *served.Set // those of the shared view that the class has; nil where patches make them the class's own
+	clusters *served.Set // the shared view's clusters that the class has taken over; nil if patches make them the class's own
 	own      made        // clusters beside those
 	sets     map[string]*served.Set
 	// unpatched has, by type, the patches that were not applied to a resource.

@@ -43,7 +43,7 @@ func (n narrowed) allows(who *caller.Caller) error {
 type openTo int
 
 const (
-	known     openTo = iota // whom a guard let in
+	known     openTo = iota // callers that a guard let in
 	machines                // which have no scopes: where this package is asked, there are none
 	strangers               // everybody
 )

@@ -14,7 +14,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/supervise"
 )
 
-// reloadSignals receives SIGHUP, which asks this program to start anew.
+// reloadSignals receives SIGHUP, which asks this program to restart itself.
 type reloadSignals chan os.Signal
 
 func newReloadSignals() reloadSignals {
@@ -23,7 +23,7 @@ func newReloadSignals() reloadSignals {
 	return r
 }
 
-// handle has the agent start anew at each signal.
+// handle restarts the agent at each signal.
 func (r reloadSignals) handle(ctx context.Context, s *supervise.Supervisor) error {
 	defer signal.Stop(r)
 	for {

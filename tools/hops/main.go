@@ -1,5 +1,5 @@
-// Command hops counts the functions that a change passes between the row and Envoy: those of this project that every change of a route
-// calls, in mcp-server and in discovery. Those that it calls exactly once are counted by themselves: they are the way, the others help.
+// Command hops counts the functions that a change passes between the row and Envoy: every function of this project that each change of a
+// route calls, in mcp-server and in discovery. It also counts those that a change calls exactly once.
 //
 //	make hops                       # this tree
 //	make hops TREE=/src/older       # another one
@@ -50,7 +50,7 @@ func main() {
 	print(calls, *list)
 }
 
-// measure tells of each function on the way how often a change calls it.
+// measure returns how often a change calls each function on its way.
 func measure(root string) (map[string]float64, error) {
 	before, err := count(root, few)
 	if err != nil {
@@ -69,7 +69,7 @@ func measure(root string) (map[string]float64, error) {
 	return calls, nil
 }
 
-// count runs the benchmark of a change, and tells how often each function was called.
+// count runs the benchmark of a change, and returns how often it called each function.
 func count(root string, changes int) (map[string]int, error) {
 	counters, err := os.MkdirTemp("", "hops")
 	if err != nil {

@@ -130,7 +130,7 @@ func recalled[K comparable, V any](now, before map[K]V, key K, makeOne func() V)
 	return known
 }
 
-// Begin notes that a route configuration is to be divided.
+// Begin notes that a route configuration will be divided.
 func (m *Memory) Begin(v view.View, configuration string) {
 	switch name := naming.ParseRoute(configuration); {
 	case !v.Sidecar():

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// Values that many messages share. Nobody may write to them.
+// Many messages share these values. Do not write to them.
 var (
 	Yes        = wrapperspb.Bool(true)
 	No         = wrapperspb.Bool(false)

@@ -19,7 +19,7 @@ const (
 	UnknownHostsCluster = "AllowAnyDynamicDNSCluster"
 )
 
-// Names of the virtual hosts for requests whose host nobody knows.
+// Names of the virtual hosts for requests to unknown hosts.
 const (
 	AllowAny        = "allow_any"
 	AllowAnyDynamic = "allow_any_dynamic_dns"

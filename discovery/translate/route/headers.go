@@ -58,7 +58,7 @@ func removals(in *networking.Headers_HeaderOperations) []string {
 	return out
 }
 
-// reservedHeader tells of headers that are Envoy's to write.
+// reservedHeader reports whether only Envoy may write a header.
 func reservedHeader(name string) bool {
 	return strings.HasPrefix(name, ":") || strings.EqualFold(name, "host")
 }

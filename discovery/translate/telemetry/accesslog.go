@@ -60,7 +60,7 @@ func textStruct(texts map[string]string) *structpb.Struct {
 	return out
 }
 
-// AccessLogs are those of requests and connections, none where the MeshConfig names no file.
+// AccessLogs returns the logs of requests and connections; none if the MeshConfig names no file.
 func AccessLogs(v view.View) []*accesslogv3.AccessLog { return fileLog(v, nil, logFormat) }
 
 // ListenerLogs are for connections of which no filter can write: those that no filter chain is for, and those whose handshake failed.

@@ -25,7 +25,7 @@ type Upstream struct {
 	PassesTLS bool
 }
 
-// Of lists what has a cluster of its own: each port of a service, and of each of its subsets.
+// Of returns one upstream for each cluster of a backend: each port of the service, and of each of its subsets.
 func Of(v view.View, b Backend) []Upstream {
 	s, rule := b.Service, b.Rule
 	var out []Upstream

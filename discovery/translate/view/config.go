@@ -6,7 +6,7 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 )
 
-// ProxyConfig is the configuration that the proxy was started with, if it has one of its own, else that of the mesh.
+// ProxyConfig returns the configuration that the proxy was started with, or else the mesh's.
 func (v View) ProxyConfig() *meshconfig.ProxyConfig {
 	return cmp.Or(v.Proxy.Config, v.Config.GetDefaultConfig())
 }

@@ -1,5 +1,4 @@
-// Package virtualhost has virtual hosts that are not made yet: by what they are made from, those that come to the same are told apart from others
-// without making them.
+// Package virtualhost holds drafts of virtual hosts. Comparing drafts tells whether two virtual hosts are the same, without making either.
 package virtualhost
 
 import (
@@ -77,7 +76,7 @@ func catchAllLast(routes []*routev3.Route) []*routev3.Route {
 // Nobody is the host of a configuration that has none: a listener waits until the first comes.
 var Nobody = Draft{Name: "none", Domains: []string{"*"}, Refuses: true}
 
-// Unmatched is for requests whose host nobody knows: on to where the client meant to connect, or refused.
+// Unmatched is the virtual host for requests to unknown hosts: it passes them on to where the client meant to connect, or refuses them.
 func Unmatched(v view.View) Draft {
 	r := route.Unmatched(v)
 	return Draft{Name: r.GetName(), Domains: []string{"*"}, Routes: []*List{{Routes: []*routev3.Route{r}}}}

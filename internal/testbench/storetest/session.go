@@ -132,5 +132,5 @@ func Key(t testing.TB, name string) kinds.Key {
 	return kinds.Key{Kind: kind, Namespace: "default", Name: name}
 }
 
-// Quietly is what a migration tells that nobody wants to hear.
+// Quietly discards what a migration reports.
 func Quietly(string) {}

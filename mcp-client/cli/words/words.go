@@ -23,7 +23,7 @@ func OrDash(text string) string {
 	return text
 }
 
-// FirstLine returns the first line of what somebody wrote.
+// FirstLine returns the first line of a text, made safe for the terminal.
 func FirstLine(text string) string {
 	first, _, _ := strings.Cut(text, "\n")
 	return terminal.Line(strings.ReplaceAll(first, "\t", " "))

@@ -44,7 +44,7 @@ func (o *Options) Apply(ctx context.Context, folder string, log *slog.Logger) (d
 	}
 }
 
-// running returns the address of a resolver that answers, so that the machine asks nobody who does not.
+// running returns the address of a resolver that answers. The machine must not ask one that does not.
 func (o *Options) running(ctx context.Context, mode claim.Mode) (netip.AddrPort, error) {
 	var failed error
 	candidates := o.Listen

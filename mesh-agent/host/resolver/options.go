@@ -66,7 +66,7 @@ func (o *Options) Loopbacks() (all []netip.AddrPort) {
 	return all
 }
 
-// Machine returns this machine, to change whom it asks. What was changed is noted in the state folder.
+// Machine returns the handle that changes which resolver this machine asks. The state folder keeps what was changed.
 func (o *Options) Machine(folder string, log *slog.Logger) *claim.Machine {
 	m := claim.On(folder, log)
 	m.ResolvConf = o.ResolvConf

@@ -25,7 +25,7 @@ import (
 // Surroundings are what a resolver has to know of its agent.
 type Surroundings struct {
 	Folder string // the state folder
-	// Proxy returns who the proxy is. It is called if there is to be a resolver.
+	// Proxy describes the proxy. It is called only if the agent runs a resolver.
 	Proxy func() (bootstrap.Options, error)
 	// Except lists the hosts of discovery: that they are found must not depend on discovery.
 	Except  []string
@@ -33,7 +33,7 @@ type Surroundings struct {
 	Metrics prometheus.Registerer
 }
 
-// Resolver is this machine's resolver. A nil Resolver answers nobody.
+// Resolver is this machine's resolver. A nil Resolver answers nothing.
 type Resolver struct {
 	*dns.Server
 

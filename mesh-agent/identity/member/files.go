@@ -13,7 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/identity/join"
 )
 
-// Files are those of a machine whose certificates come from another issuer.
+// Files name the certificate, key and roots of a machine that another issuer certifies.
 type Files struct{ cert, key, roots string }
 
 // Flags declares the flags that name the files.

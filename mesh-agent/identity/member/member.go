@@ -22,7 +22,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/upstream"
 )
 
-// Options say who this machine is to be.
+// Options say how this machine gets its identity.
 type Options struct {
 	Insecure   bool // it has no identity
 	Files      Files
@@ -92,8 +92,8 @@ func (o *Options) renewal(m *membership.Membership, servers []string) func(*upst
 	}
 }
 
-// Keep has the identity renewed, and Envoy given what is new of it, until the context ends. The function
-// that it returns waits for that.
+// Keep renews the identity and passes it to Envoy until the context ends. The function that it returns waits
+// for the end.
 func (m *Member) Keep(ctx context.Context, secrets *sds.Server, u *upstream.Upstream, log *slog.Logger) (wait func() error, err error) {
 	if m == nil {
 		return func() error { return nil }, nil

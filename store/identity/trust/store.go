@@ -1,4 +1,4 @@
-// Package trust keeps whom the mesh trusts: its authorities, other meshes, issuers of tokens, and whom no more.
+// Package trust stores whom the mesh trusts: its authorities, other meshes and issuers of tokens. It also stores who was revoked.
 //
 // Its statements use connections of their own, so that no change of resources delays a revocation.
 package trust
