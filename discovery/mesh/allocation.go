@@ -10,14 +10,15 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// A service without an address of its own gets one that nobody can reach outside the mesh, so that a client whose names
-// the mesh resolves can be told which service it connects to. The ranges are Istio's: class E for IPv4, and for IPv6
-// that of benchmarks (RFC 5180).
+// A service without an address of its own gets one that nobody can reach outside the mesh. A client
+// whose names the mesh resolves connects to that, which tells its sidecar the service. The ranges
+// are Istio's: class E for IPv4, and the benchmark range for IPv6 (RFC 5180).
 //
-// Istio writes what it allocated into each ServiceEntry's status. Here the address follows from the host and its
-// namespace alone: the hash of both is a slot, and where it is taken the service goes on to the next of its own sequence. So
-// every discovery finds the same address, whenever it starts. The older of two services that want one slot keeps it; only
-// if that one goes does the other move there.
+// Istio writes what it allocated into the status of each ServiceEntry. Here the address follows
+// from the host and its namespace alone: their hash is a slot, and if that is taken, the service
+// tries the next slot of its own sequence. So every discovery finds the same address, whenever it
+// starts. Of two services that want one slot the older keeps it; the other moves there only if the
+// older one goes.
 const (
 	slots           = 256 * 254
 	slotPrime       = 65011 // the largest below slots that Istio's own sequence uses
@@ -29,8 +30,8 @@ var (
 	allocatedIPv6 = netip.MustParsePrefix("2001:2::/48")
 )
 
-// allocatable reports whether a service may be given an address: one that is forwarded to where the client connected
-// cannot, since that would be nowhere.
+// allocatable reports whether the service may be given an address. If its connections are forwarded
+// to where the client connected, it may not: that would lead nowhere.
 func (s *Service) allocatable() bool {
 	if len(s.Addresses) != 1 || s.Addresses[0] != Unspecified || strings.EqualFold(s.Entry.Labels[labelAllocation], "false") {
 		return false
@@ -41,22 +42,25 @@ func (s *Service) allocatable() bool {
 	return s.Resolution != ResolutionNone && (!IsWildcard(s.Hostname) || s.Resolution == ResolutionDynamicDNS)
 }
 
-// allocation is who has which slot. It never changes. Services get slots as if they were given out anew each time, the older first.
+// allocation says which host has which slot. It never changes. The result is as if all slots were
+// given out again, to the oldest service first.
 type allocation struct {
 	slots   table[hostKey, uint32]
 	holders table[uint32, holder]
-	// passed are the slots that somebody would have had, had nobody older had them: it may move there when those go.
+	// passed are the slots that hosts tried and found taken by an older one. If such a slot is
+	// freed, a host may have to move there.
 	passed table[uint32, bool]
 }
 
-// holder has a slot: services whose address people chose there, so many, or the host of the service, the oldest of those that want one.
+// holder is what a slot is taken by: a number of services whose address people chose in it, or the
+// host of the oldest service that wants it.
 type holder struct {
 	reserved int
 	first    *Service
 }
 
-// following is the allocation after some hosts changed. It tells which others have moved; all are the services of every host, for when there
-// is no telling without giving out every slot anew.
+// following returns the allocation after some hosts changed, and the other hosts that moved. If it
+// cannot tell how they move, it gives out every slot again, for which it needs all hosts.
 func (a *allocation) following(changed map[hostKey]ownChange, all func() iter.Seq2[hostKey, []*Service]) (allocation, []hostKey) {
 	e := a.edit()
 	if e.change(changed) {
@@ -67,7 +71,7 @@ func (a *allocation) following(changed map[hostKey]ownChange, all func() iter.Se
 	for key, services := range all() {
 		everything[key] = ownChange{now: services}
 	}
-	anew.change(everything) // there is nothing that could stand in the way
+	anew.change(everything) // an empty allocation accepts every change
 	var moved []hostKey
 	for key := range everything {
 		before, had := a.slots.find(key)
@@ -78,7 +82,7 @@ func (a *allocation) following(changed map[hostKey]ownChange, all func() iter.Se
 	return anew.done(), moved
 }
 
-// slot is that of a host, and whether it has one.
+// slot returns the slot of a host, if it has one.
 func (a *allocation) slot(of hostKey) (uint32, bool) { return a.slots.find(of) }
 
 type allocationEdit struct {
@@ -95,7 +99,7 @@ func (e allocationEdit) done() allocation {
 	return allocation{e.slots.done(), e.holders.done(), e.passed.done()}
 }
 
-// change makes the changes, if none of them moves another host.
+// change makes the changes. It reports false if one of them would move another host.
 func (e allocationEdit) change(changed map[hostKey]ownChange) bool {
 	var claims []*Service
 	for key, c := range changed {
@@ -122,18 +126,18 @@ func (e allocationEdit) change(changed map[hostKey]ownChange) bool {
 	return !slices.ContainsFunc(claims, func(s *Service) bool { return !e.claim(s) })
 }
 
-// release gives a slot back, unless somebody may have waited for it.
+// release frees a host's slot. It fails if another host may have been waiting for it.
 func (e allocationEdit) release(key hostKey) bool {
 	slot, ok := e.slots.find(key)
 	if !ok {
-		return true // there was none for it
+		return true // it had none
 	}
 	e.slots.remove(key)
 	e.holders.remove(slot)
 	return !e.passed.get(slot)
 }
 
-// reserve keeps out of the way of addresses in the same ranges that people chose themselves.
+// reserve takes the slots of addresses that people chose themselves.
 func (e allocationEdit) reserve(before, now []uint32) bool {
 	for _, slot := range without(before, now) {
 		h := e.holders.get(slot)
@@ -153,7 +157,8 @@ func (e allocationEdit) reserve(before, now []uint32) bool {
 	return true
 }
 
-// claim takes the first slot of the host's sequence that nobody has. It fails if somebody younger has one before that.
+// claim takes the first free slot of the host's sequence. It fails if a younger service has an
+// earlier one.
 func (e allocationEdit) claim(s *Service) bool {
 	for slot := range sequence(s.key()) {
 		h, held := e.holders.find(slot)
@@ -167,10 +172,11 @@ func (e allocationEdit) claim(s *Service) bool {
 		}
 		e.passed.set(slot, true)
 	}
-	return true // 64,770 services have addresses; this one is told by its host alone
+	return true // 64,770 services have addresses; this one is known by its host alone
 }
 
-// firstAllocatable is the oldest service of a host that wants an address; every entry for the host has the same.
+// firstAllocatable returns the oldest service of a host that wants an address. Every entry for the
+// host has the same address.
 func firstAllocatable(services []*Service) *Service {
 	if i := slices.IndexFunc(services, (*Service).allocatable); i >= 0 {
 		return services[i]
@@ -178,7 +184,7 @@ func firstAllocatable(services []*Service) *Service {
 	return nil
 }
 
-// reservedSlots are those of the addresses that people chose for the services of a host, each once.
+// reservedSlots returns the slots of the addresses that people chose for the services of a host.
 func reservedSlots(services []*Service) []uint32 {
 	var out []uint32
 	for _, s := range services {
@@ -198,8 +204,8 @@ func reservedSlots(services []*Service) []uint32 {
 	return slices.Compact(out)
 }
 
-// sequence yields the slots that a host may have, the first one first. The first two are those of Istio's older
-// allocation, the lower first: that is where it put a host that several entries declare.
+// sequence yields the slots that a host tries, in order. The first two are those of Istio's older
+// allocation, the lower one first: that is where Istio put a host that several entries declare.
 func sequence(of hostKey) func(yield func(uint32) bool) {
 	h := fnv.New32a()
 	h.Write([]byte(of.namespace + "/" + of.host))
@@ -223,7 +229,8 @@ func sequence(of hostKey) func(yield func(uint32) bool) {
 	}
 }
 
-// at is the service with the addresses of a slot. Before may be what a service of the same shape became.
+// at returns the service with the addresses of a slot. Before is what a service of the same shape
+// became, and is reused if it fits.
 func (s *Service) at(slot uint32, before *Service) *Service {
 	own := s.copied()
 	own.slot, own.Shape = slot, &Shape{}
@@ -238,8 +245,9 @@ func (s *Service) at(slot uint32, before *Service) *Service {
 	return own
 }
 
-// AddressesFor returns the addresses of the service for a proxy: those it was given, else, where the mesh resolves the
-// names of the proxy's machine, those allocated to it in the families that the machine has.
+// AddressesFor returns the addresses of the service for a proxy. If it has none of its own, and the
+// mesh resolves the names of the proxy's machine, they are the allocated ones, of the address
+// families that the machine has.
 func (s *Service) AddressesFor(p *Proxy) []string {
 	if !p.DNSCapture || len(s.Allocated) == 0 {
 		return s.Addresses

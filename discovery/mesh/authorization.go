@@ -13,31 +13,32 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// dryRunAnnotation has a policy tried, and not enforced.
+// dryRunAnnotation lets a policy be tried without being enforced.
 const dryRunAnnotation = "istio.io/dry-run"
 
-// gatewayNameLabel is the label of proxies that are a Gateway of the Gateway API, to which policies can be attached.
+// gatewayNameLabel marks the proxies of a Gateway of the Gateway API, to which policies can be
+// attached.
 const gatewayNameLabel = "gateway.networking.k8s.io/gateway-name"
 
-// AuthorizationPolicy is one with what its annotations say.
+// AuthorizationPolicy is a policy with its annotations read.
 type AuthorizationPolicy struct {
 	Resource *kinds.Resource
 	Spec     *security.AuthorizationPolicy
-	// DryRun tells that what it decides is noted, and nobody refused.
+	// DryRun says that the policy's decision is logged, and refuses nobody.
 	DryRun bool
 
-	// attached says which proxies it is for; policies that say the same are for the same ones.
+	// attached encodes which proxies the policy is for: equal strings, equal proxies.
 	attached string
 	odd      string // what is wrong with its annotations
 }
 
-// authorizationIndex holds the policies by the namespace they are in, the oldest first.
+// authorizationIndex holds the policies by their namespace, the oldest first.
 type authorizationIndex struct {
 	root      string
 	all       map[*kinds.Resource]*AuthorizationPolicy
 	in        map[string][]*AuthorizationPolicy
 	selectors labelNames
-	// doubtful are those that there may be problems with.
+	// doubtful are the policies that may have problems.
 	doubtful []*AuthorizationPolicy
 
 	found once[string, []*AuthorizationPolicy] // by namespace and labels of proxies
@@ -85,7 +86,7 @@ func readAuthorizationPolicy(r *kinds.Resource) *AuthorizationPolicy {
 	return a
 }
 
-// targets are what the policy is attached to; none: it is for workloads.
+// targets returns what the policy is attached to. Without any it is for workloads.
 func (a *AuthorizationPolicy) targets() []*selection.PolicyTargetReference {
 	if one := a.Spec.GetTargetRef(); one != nil && len(a.Spec.GetTargetRefs()) == 0 {
 		return []*selection.PolicyTargetReference{one}
@@ -93,8 +94,8 @@ func (a *AuthorizationPolicy) targets() []*selection.PolicyTargetReference {
 	return a.Spec.GetTargetRefs()
 }
 
-// concerns tells whether a policy of the proxy's namespace, or of the root namespace, is for the proxy. Of what policies can be attached
-// to, proxies are Gateways of the Gateway API alone.
+// concerns reports whether a policy of the proxy's namespace, or of the root namespace, is for the
+// proxy. Of what policies can be attached to, only Gateways of the Gateway API are proxies.
 func (a *AuthorizationPolicy) concerns(p *Proxy) bool {
 	if len(a.targets()) == 0 {
 		return LabelsWithin(a.Spec.GetSelector().GetMatchLabels(), p.Labels)
@@ -126,7 +127,7 @@ func (m *Mesh) AuthorizationPolicies(p *Proxy) []*AuthorizationPolicy {
 	})
 }
 
-// sortsLike tells whether every proxy has policies of the same names as in an index before.
+// sortsLike reports whether every proxy has policies of the same names as in an earlier index.
 func (x *authorizationIndex) sortsLike(before *authorizationIndex) bool {
 	if x == before {
 		return true
@@ -151,7 +152,8 @@ func encodePolicies(policies []*AuthorizationPolicy) string {
 	return b.String()
 }
 
-// authorizationProblems tells of policies that do not mean what they say, and of the providers that they cannot ask.
+// authorizationProblems lists policies that do not mean what they say, and providers that cannot be
+// asked.
 func (m *Mesh) authorizationProblems() []Problem {
 	out := append(m.authorizers.problems(m), m.secretServerProblems()...)
 	for _, a := range m.policies.doubtful {

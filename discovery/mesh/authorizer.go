@@ -13,24 +13,27 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 )
 
-// Authorizer is a service that decides about requests in the place of rules: an extension provider of the MeshConfig that speaks Envoy's
-// protocol for that, over gRPC or HTTP.
+// Authorizer is a service that decides about requests in place of rules. It is an extension
+// provider of the MeshConfig that speaks Envoy's authorization protocol, over gRPC or HTTP.
 type Authorizer struct {
-	// Provider has how it is asked.
+	// Provider says how it is asked.
 	Provider *meshconfig.MeshConfig_ExtensionProvider
-	// Host and Port are those of the service that it is.
+	// Host and Port are those of its service.
 	Host string
 	Port uint32
-	// Wrong tells why it cannot be asked, and what to do; "" if it can. Nobody gets past one that cannot be asked.
+	// Wrong says why it cannot be asked, and what to do; "" if it can. A request that it should
+	// decide about is refused then.
 	Wrong string
 
 	at int // in the MeshConfig
 }
 
-// Authorizers are those of a mesh by their names. They are the same ones in the next mesh if all can be asked in the same way.
+// Authorizers are a mesh's authorizers by name. The next mesh has the same ones if all of them are
+// asked in the same way.
 type Authorizers struct{ named map[string]Authorizer }
 
-// buildAuthorizers finds the services behind the providers. As long as those are the same the index is.
+// buildAuthorizers finds the services behind the providers. It returns those of prev if nothing
+// changed.
 func buildAuthorizers(prev *Mesh, config *meshconfig.MeshConfig, services *serviceIndex) *Authorizers {
 	index := &Authorizers{named: map[string]Authorizer{}}
 	for i, p := range config.GetExtensionProviders() {
@@ -51,7 +54,7 @@ func buildAuthorizers(prev *Mesh, config *meshconfig.MeshConfig, services *servi
 	return index
 }
 
-// authorizerSettings are what providers of both protocols say.
+// authorizerSettings are the settings that the providers of both protocols have.
 type authorizerSettings interface {
 	GetService() string
 	GetPort() uint32
@@ -77,7 +80,8 @@ func newAuthorizer(p *meshconfig.MeshConfig_ExtensionProvider, services *service
 	return a
 }
 
-// behind finds the host of a service that is written as host, or as namespace/host.
+// behind finds the host of a service that is written as host, or as namespace/host. If there is
+// none, wrong says why.
 func (x *serviceIndex) behind(name string, port uint32) (host, wrong string) {
 	namespace, host, named := strings.Cut(name, "/")
 	if !named {
@@ -103,7 +107,7 @@ func (x *serviceIndex) behind(name string, port uint32) (host, wrong string) {
 	}
 }
 
-// wrongName tells what is wrong with a provider's name, which rules are called after.
+// wrongName says what is wrong with a provider's name, which becomes part of the names of rules.
 func wrongName(name string) string {
 	for i, c := range name {
 		inside := c >= 'a' && c <= 'z' || c >= '0' && c <= '9'
@@ -117,7 +121,7 @@ func wrongName(name string) string {
 	return ""
 }
 
-// wrongSettings tells which settings Envoy would refuse.
+// wrongSettings says which settings Envoy would refuse.
 func wrongSettings(s authorizerSettings) string {
 	if text := s.GetStatusOnError(); text != "" {
 		code, err := strconv.ParseInt(text, 10, 32)
@@ -134,7 +138,7 @@ func wrongSettings(s authorizerSettings) string {
 	return ""
 }
 
-// wrongHTTP tells what is wrong with the settings of HTTP alone.
+// wrongHTTP says what is wrong with the settings that only HTTP has.
 func wrongHTTP(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyExternalAuthorizationHttpProvider) string {
 	if prefix := p.GetPathPrefix(); prefix != "" {
 		if _, err := url.Parse(prefix); err != nil || !strings.HasPrefix(prefix, "/") {
@@ -157,7 +161,7 @@ func wrongHTTP(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyExternalAuthoriza
 	return ""
 }
 
-// Authorizer finds the extension provider of a name.
+// Authorizer returns the extension provider of this name.
 func (m *Mesh) Authorizer(name string) Authorizer {
 	if a, known := m.authorizers.named[name]; known {
 		return a
@@ -165,10 +169,10 @@ func (m *Mesh) Authorizer(name string) Authorizer {
 	return Authorizer{Wrong: "the MeshConfig has none of that name that is an envoyExtAuthzGrpc or an envoyExtAuthzHttp. Add it to the extensionProviders there"}
 }
 
-// Authorizers are all of them, to be compared with those of another mesh.
+// Authorizers returns all of them, for comparison with those of another mesh.
 func (m *Mesh) Authorizers() *Authorizers { return m.authorizers }
 
-// problems are those of the MeshConfig.
+// problems are the problems of the MeshConfig's providers.
 func (x *Authorizers) problems(m *Mesh) (out []Problem) {
 	for r := range m.from.Of(kindMeshConfig) {
 		for _, name := range slices.Sorted(maps.Keys(x.named)) {

@@ -6,8 +6,8 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 )
 
-// catalog is what scopes are made of. It finds services and VirtualServices without a walk over the whole mesh, for scopes that a Sidecar
-// makes small.
+// catalog is what scopes are made from. It finds services and VirtualServices without a walk over
+// the whole mesh, for scopes that a Sidecar makes small.
 type catalog struct {
 	config   *meshconfig.MeshConfig
 	services *serviceIndex
@@ -15,7 +15,7 @@ type catalog struct {
 	rules    *destinationRuleIndex
 }
 
-// wantedOf lists the values of the namespaces that are wanted, in the order given by compare.
+// wantedOf lists the values of the wanted namespaces, sorted.
 func wantedOf[T any](all []T, byNamespace *table[string, []T], wanted imports, compare order[T]) []T {
 	namespaces, every := wanted.namespaces()
 	if every {
@@ -32,8 +32,9 @@ func wantedOf[T any](all []T, byNamespace *table[string, []T], wanted imports, c
 	return out
 }
 
-// servicesFor lists what is exported to a listener's namespace and wanted there: what is exported to it by name before what is public. If
-// that is everything it is the list that all share.
+// servicesFor lists the services that a listener wants and that are exported to its namespace:
+// those exported to it by name before public ones. If that is every service, it returns the list
+// that all share.
 func (c *catalog) servicesFor(e *Egress) []*Service {
 	var named, public []*Service
 	candidates := wantedOf(c.services.all, &c.services.byNamespace, e.wanted, compareServices)
@@ -52,7 +53,7 @@ func (c *catalog) servicesFor(e *Egress) []*Service {
 	return append(named, public...)
 }
 
-// servicesOf are those of servicesFor with one host.
+// servicesOf returns those of servicesFor with one host.
 func (c *catalog) servicesOf(host string, e *Egress) []*Service {
 	var out []*Service
 	for _, s := range c.services.byHost.get(host) {
@@ -64,7 +65,7 @@ func (c *catalog) servicesOf(host string, e *Egress) []*Service {
 	return e.oneNamespaceAHost(out)
 }
 
-// compareShown is the order of servicesFor.
+// compareShown sorts as servicesFor does.
 func compareShown(a, b *Service) int {
 	switch {
 	case a.visibility.public() == b.visibility.public():
@@ -76,7 +77,8 @@ func compareShown(a, b *Service) int {
 	}
 }
 
-// virtualServicesFor lists the rules that a listener obeys. If they are all that there are it is the list that all share.
+// virtualServicesFor lists the rules that a listener obeys. If those are all rules, it returns the
+// list that all share.
 func (c *catalog) virtualServicesFor(e *Egress) []*VirtualService {
 	candidates := wantedOf(c.virtual.mesh, &c.virtual.byNamespace, e.wanted, compareVirtualServices)
 	out := obeyedIn(e.namespace, those(candidates, e.obeys))
@@ -86,8 +88,9 @@ func (c *catalog) virtualServicesFor(e *Egress) []*VirtualService {
 	return out
 }
 
-// destination finds the service for a host that a rule of a namespace sends traffic to: the namespace's own, else the oldest that
-// it may see. Of several in one namespace the oldest stands for all, as in Istio: if that is hidden, so are they.
+// destination finds the service that a rule of a namespace means by a host: the namespace's own,
+// else the oldest that it may see. Of several in one namespace the oldest stands for all, as in
+// Istio: if it is hidden, so are they.
 func (c *catalog) destination(namespace, host string) *Service {
 	var oldest *Service
 	services := c.services.byHost.get(host)

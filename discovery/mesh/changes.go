@@ -6,20 +6,21 @@ import (
 	"sync"
 )
 
-// step is what led to a mesh from the one before it.
+// step says what changed between a mesh and the one before it.
 type step struct {
 	follows  int  // the build of the mesh before
-	config   bool // the configuration of the mesh is another
-	sorting  bool // a kind was edited that decides which class a proxy is of
+	config   bool // the configuration of the mesh changed
+	sorting  bool // a kind was edited that decides about classes
 	services Exchange[*Service]
 	virtual  Exchange[*VirtualService] // those for sidecars
-	rules    []hostAt                  // hosts whose DestinationRules are others
+	rules    []hostAt                  // hosts whose DestinationRules changed
 }
 
-// stepsRemembered is how many steps back a mesh knows what changed. A scope that no proxy asked for during more steps is built from nothing.
+// stepsRemembered is for how many steps back a mesh knows what changed. A scope that no proxy asked
+// for during more steps is built from nothing.
 const stepsRemembered = 8
 
-// after are the latest steps, of which this is the last.
+// after returns the latest steps, with this one as the last.
 func (s *step) after(earlier []*step) []*step {
 	if len(earlier) == stepsRemembered {
 		earlier = earlier[1:]
@@ -31,11 +32,11 @@ func (s *step) after(earlier []*step) []*step {
 type changes struct {
 	step
 
-	// What scopes had in common they have in common after the changes.
+	// Lists that scopes shared before the changes are shared after them, too.
 	serviceLists patches[*Service]
 	virtualLists patches[*VirtualService]
 
-	addresses func() map[string]bool // serve other services than before; found when first asked for
+	addresses func() map[string]bool // addresses that serve other services than before; found when first asked for
 }
 
 func newChanges(s step) *changes {
@@ -78,7 +79,7 @@ func composed(steps []*step) step {
 		out.config, out.sorting = out.config || s.config, out.sorting || s.sorting
 		services.add(s.services)
 		virtual.add(s.virtual)
-		out.rules = slices.Concat(out.rules, s.rules) // a host may be in it twice, which changes nothing
+		out.rules = slices.Concat(out.rules, s.rules) // a host may be listed twice, which does no harm
 	}
 	out.services, out.virtual = services.done(), virtual.done()
 	return out
@@ -114,12 +115,12 @@ func (j *join[T]) done() Exchange[T] {
 	return Exchange[T]{slices.Collect(maps.Keys(j.gone)), slices.Collect(maps.Keys(j.come))}
 }
 
-// many reports whether building a scope from nothing costs less than patching it.
+// many reports whether it costs less to build a scope from nothing than to patch it.
 func (c *changes) many() bool {
 	return len(c.services.Gone)+len(c.services.Come)+len(c.virtual.Gone)+len(c.virtual.Come)+len(c.rules) > 500
 }
 
-// resorted reports whether something was edited since an earlier mesh that decides which class a proxy belongs to.
+// resorted reports whether something was edited since an earlier mesh that decides about classes.
 func (m *Mesh) resorted(before *Mesh) bool {
 	c := m.changesSince(before.build)
 	return c == nil || c.sorting

@@ -8,40 +8,41 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Class is what translation depends on in a proxy. Proxies with equal classes get identical resources from one mesh.
-// Classes are comparable; one is meaningful only together with the mesh that made it.
+// Class is what translation depends on in a proxy. Proxies of equal classes get identical resources
+// from one mesh. A class means something only together with the mesh that made it.
 type Class struct {
 	Traits
 
 	Namespace string
-	// Domain is what it may leave away at the end of host names.
+	// Domain is the suffix that the proxy may leave out of host names.
 	Domain string
 	// Targets is what the proxy's workload serves.
 	Targets string
-	// Addresses has the proxy's own where its Sidecar has it listen there, or send there.
+	// Addresses are the proxy's own, if its Sidecar makes it listen there or send there.
 	Addresses string
-	// Patches are those that are for the proxy.
+	// Patches are the patches that are for the proxy.
 	Patches string
-	// Policies are those that what comes in to the proxy has to pass.
+	// Policies are the policies that incoming requests have to pass.
 	Policies string
 	// Tokens are the policies about tokens that are for the proxy.
 	Tokens string
-	// Tags are what it is called in traces.
+	// Tags describe the proxy in traces.
 	Tags string
-	// ServiceAccount is that of a router, which decides which secrets it may have.
+	// ServiceAccount is a router's, and decides which secrets it may have.
 	ServiceAccount string
-	// OnDemand is that of the proxy.
+	// OnDemand is the proxy's.
 	OnDemand bool
 }
 
-// Traits are what translation of outbound clusters, endpoints and routes depends on in a proxy beside its scope, and for routes its
-// namespace: proxies of many classes have the same. What connections are taken and logged with is among them. What the proxy serves is
-// not, nor are the names by which it calls others.
+// Traits are what the translation of outbound clusters, endpoints and routes depends on in a proxy,
+// beside its scope, and for routes its namespace. Proxies of many classes have equal traits. How
+// connections are accepted and logged is among them. What the proxy serves is not, nor the names by
+// which it calls others.
 type Traits struct {
 	Type         ProxyType
 	Interception Interception
 
-	// Labels has only those that some rule selects by.
+	// Labels are those labels only that some rule selects by.
 	Labels string
 	// Locality is region/zone/subzone.
 	Locality string
@@ -51,7 +52,7 @@ type Traits struct {
 	Config string
 }
 
-// Class sorts a proxy.
+// Class returns the class of a proxy.
 func (m *Mesh) Class(p *Proxy) Class {
 	p = m.Known(p)
 	account := ""
@@ -74,7 +75,7 @@ func (m *Mesh) Class(p *Proxy) Class {
 	}
 }
 
-// Traits finds what a proxy has in common with others.
+// Traits returns the traits of a proxy.
 func (m *Mesh) Traits(p *Proxy) Traits {
 	p = m.Known(p)
 	return Traits{
@@ -86,7 +87,7 @@ func (m *Mesh) Traits(p *Proxy) Traits {
 	}
 }
 
-// settings writes down the traits that have no field of their own.
+// settings encodes the traits that have no field of their own.
 func (m *Mesh) settings(p *Proxy) string {
 	return fmt.Sprintln(
 		p.HasIPv4(), p.HasIPv6(), p.onLoopback(),
@@ -103,7 +104,7 @@ func (m *Mesh) settings(p *Proxy) string {
 	)
 }
 
-// selecting are the labels that tell proxies of this type apart.
+// selecting returns the names of the labels that tell proxies of this type apart.
 func (m *Mesh) selecting(p *Proxy) labelNames {
 	if p.Type == Router {
 		return m.routerLabels
@@ -118,7 +119,8 @@ func (m *Mesh) ingressAddresses(p *Proxy) string {
 	return ""
 }
 
-// own is the address of a proxy that is one of a service's by which clients connect to it: it does not listen for itself.
+// own returns the proxy's address if a service there passes connections on to where clients sent
+// them: listeners differ then.
 func (m *Mesh) own(p *Proxy) string {
 	for _, t := range m.services.byAddress.get(p.Addresses[0]) {
 		if slices.ContainsFunc(m.services.hosts.get(t.Service.key()).all, (*Service).passedOn) {

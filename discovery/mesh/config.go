@@ -13,7 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 )
 
-// DefaultConfig is the mesh configuration where nobody said otherwise; the values are those of Istio's.
+// DefaultConfig is the mesh configuration that holds where nothing is set. The values are Istio's.
 func DefaultConfig() *meshconfig.MeshConfig {
 	return &meshconfig.MeshConfig{
 		RootNamespace:                  "istio-system",
@@ -35,7 +35,7 @@ func DefaultConfig() *meshconfig.MeshConfig {
 	}
 }
 
-// buildConfig lays the MeshConfig resource over the defaults.
+// buildConfig sets what the MeshConfig resource says over the defaults.
 func buildConfig(now configstore.Step, prev *Mesh) *meshconfig.MeshConfig {
 	if prev.Config != nil && prev.unchanged(now, kindMeshConfig) {
 		return prev.Config
@@ -47,8 +47,9 @@ func buildConfig(now configstore.Step, prev *Mesh) *meshconfig.MeshConfig {
 	return config
 }
 
-// overlay puts what a MeshConfig sets in the place of the defaults, whole: merged with them, a list would be longer than it was written,
-// and a false, a zero or REGISTRY_ONLY would change nothing. The defaults of proxies alone are completed field by field, as in Istio.
+// overlay replaces defaults, whole, by what a MeshConfig sets. Merged with them, a list would be
+// longer than it was written, and a false, a zero or REGISTRY_ONLY would change nothing. Only the
+// defaults of proxies are completed field by field, as in Istio.
 func overlay(config, set *meshconfig.MeshConfig) {
 	to := config.ProtoReflect()
 	set.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, _ protoreflect.Value) bool {

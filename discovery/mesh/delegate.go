@@ -14,10 +14,10 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/reference"
 )
 
-// isDelegate tells a VirtualService that is nobody's by itself: it has routes for others to delegate to, and no hosts.
+// isDelegate reports whether a VirtualService has no hosts, but routes for others to delegate to.
 func isDelegate(spec *networking.VirtualService) bool { return len(spec.GetHosts()) == 0 }
 
-// delegateKeys are those that a VirtualService names, each once.
+// delegateKeys are the delegates that a VirtualService names, each once.
 func delegateKeys(r *kinds.Resource) []kinds.Key {
 	var out []kinds.Key
 	for _, d := range namedDelegates(r) {
@@ -28,7 +28,8 @@ func delegateKeys(r *kinds.Resource) []kinds.Key {
 	return out
 }
 
-// delegatesOf lists the delegates that a VirtualService names, in the order of its routes; nil where there is none.
+// delegatesOf lists the delegates that a VirtualService names, in the order of its routes; nil for
+// one that does not exist.
 func delegatesOf(snapshot *configstore.Snapshot, r *kinds.Resource) []*kinds.Resource {
 	var out []*kinds.Resource
 	for _, d := range namedDelegates(r) {
@@ -48,14 +49,15 @@ func delegateKey(d *networking.Delegate, namespace string) kinds.Key {
 	return kinds.Key{Kind: kindVirtualService, Namespace: namespace, Name: d.GetName()}
 }
 
-// delegation puts the routes of delegates in the place of those that delegate to them.
+// delegation replaces the routes that delegate by those of their delegates.
 type delegation struct {
 	delegates     map[*kinds.Resource]*VirtualService // resolved
 	exportDefault []string
 }
 
-// expand replaces the routes of a resolved root that delegate. One whose delegate is missing, or hidden from the root's
-// namespace, is left out alone; so is a route of a delegate that contradicts the root's.
+// expand replaces the delegating routes of a resolved root. If a delegate is missing, or hidden
+// from the root's namespace, its route alone is left out. So is a route of a delegate that
+// contradicts the root's.
 func (d delegation) expand(root *VirtualService) {
 	var routes []*networking.HTTPRoute
 	next := 0
@@ -81,7 +83,7 @@ func (d delegation) expand(root *VirtualService) {
 	root.Spec.Http = routes
 }
 
-// report notes what is wrong with the i-th route's delegate.
+// report records what is wrong with the delegate of the i-th route.
 func (vs *VirtualService) report(i int, reason string) {
 	vs.problems = append(vs.problems, Problem{Of: vs.Resource.Key(), Path: fmt.Sprintf("spec.http[%d].delegate", i), Reason: reason})
 }
@@ -96,8 +98,9 @@ func (d delegation) find(r *kinds.Resource) *VirtualService {
 	return d.delegates[r]
 }
 
-// narrowed is a delegate's route for the requests that the root's route is for, with what the delegate leaves out taken
-// from the root. It is nil if one of the delegate's matches has requests that the root does not match.
+// narrowed is a delegate's route, limited to the requests that the root's route is for, with what
+// the delegate leaves out taken from the root. It is nil if a match of the delegate has requests
+// that the root does not match.
 func narrowed(root, delegate *networking.HTTPRoute) *networking.HTTPRoute {
 	matches, ok := narrowedMatches(root.GetMatch(), delegate.GetMatch())
 	if !ok {
@@ -170,7 +173,8 @@ func bothMatch(root, delegate *networking.HTTPMatchRequest) *networking.HTTPMatc
 	return out
 }
 
-// contradicts reports whether a delegate's match has requests that the root's does not: the delegate may only narrow.
+// contradicts reports whether a delegate's match has requests that the root's does not have: a
+// delegate may only narrow.
 func contradicts(root, delegate *networking.HTTPMatchRequest) bool {
 	return widens(root.GetUri(), delegate.GetUri()) || widens(root.GetScheme(), delegate.GetScheme()) ||
 		widens(root.GetMethod(), delegate.GetMethod()) || widens(root.GetAuthority(), delegate.GetAuthority()) ||
@@ -179,7 +183,8 @@ func contradicts(root, delegate *networking.HTTPMatchRequest) bool {
 		anyWidens(root.GetQueryParams(), delegate.GetQueryParams()) ||
 		root.GetIgnoreUriCase() != delegate.GetIgnoreUriCase() ||
 		root.GetPort() > 0 && delegate.GetPort() > 0 && root.GetPort() != delegate.GetPort() ||
-		// A delegate must repeat the namespace, where it may leave the other conditions to the root: Istio's own way.
+		// Istio's own rule: a delegate must repeat the namespace, though it may leave the other
+		// conditions to the root.
 		root.GetSourceNamespace() != "" && delegate.GetSourceNamespace() != root.GetSourceNamespace() ||
 		labelsDiffer(root.GetSourceLabels(), delegate.GetSourceLabels()) ||
 		gatewaysBeyond(root.GetGateways(), delegate.GetGateways())
@@ -210,8 +215,9 @@ func anyWidens(root, delegate map[string]*networking.StringMatch) bool {
 	return false
 }
 
-// widens reports whether the delegate's condition is met by a value that does not meet the root's. Two regular
-// expressions cannot be compared, nor one with anything else; nor can a condition that any value meets.
+// widens reports whether a value can meet the delegate's condition and not the root's. Two regular
+// expressions cannot be compared, nor one with anything else, so they count as widening; so does a
+// condition that any value meets.
 func widens(root, delegate *networking.StringMatch) bool {
 	if root == nil || delegate == nil {
 		return false
@@ -228,7 +234,7 @@ func widens(root, delegate *networking.StringMatch) bool {
 	}
 }
 
-// joined is the name of a route that comes of two.
+// joined is the name of a route made from two.
 func joined(root, delegate string) string {
 	if root == "" || delegate == "" {
 		return root + delegate

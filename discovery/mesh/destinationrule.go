@@ -12,22 +12,24 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/reference"
 )
 
-// DestinationRule is one, or several for one host merged: subsets add up, the first traffic policy counts.
+// DestinationRule is one, or several for one host merged: their subsets add up, and the first
+// traffic policy counts.
 type DestinationRule struct {
 	Resource *kinds.Resource // the first of those merged
 	Spec     *networking.DestinationRule
 	From     []kinds.Key
 
 	visibility visibility
-	exportTo   []string // as it is written, sorted; what is merged depends on it
+	exportTo   []string // as written, sorted; what is merged depends on it
 	at         hostAt   // its host, in its namespace
-	choosing   []string // the labels of clients that decide whether they obey it, or which endpoints they prefer
+	choosing   []string // the labels of clients by which the rule chooses them, or the endpoints they prefer
 }
 
-// destinationRuleIndex finds the rules for a host in the namespace that they are in; several where they differ in visibility or in the
-// workloads they are for. It never changes: that of the next mesh is made of it and of what a step changes.
+// destinationRuleIndex finds the rules for a host in their namespace. There are several if they
+// differ in visibility or in the workloads that they are for. The index never changes; a step makes
+// the next one from it.
 type destinationRuleIndex struct {
-	all      []*DestinationRule            // as they are written, the older first
+	all      []*DestinationRule            // as written, the oldest first
 	local    hostIndex[[]*DestinationRule] // for clients in the namespace
 	exported hostIndex[[]*DestinationRule] // for clients elsewhere
 
@@ -37,7 +39,7 @@ type destinationRuleIndex struct {
 	selectorLabels labelCounts
 }
 
-// ruleGroup is what there is for one host in one namespace.
+// ruleGroup holds the rules for one host in one namespace.
 type ruleGroup struct {
 	read []*DestinationRule // those for selected workloads first, then the older first
 	made map[mergedRules]*DestinationRule
@@ -102,7 +104,7 @@ func choosing(rules []*DestinationRule) (names []string) {
 
 func compareRules(a, b *DestinationRule) int { return compareResources(a.Resource, b.Resource) }
 
-// compareInGroup puts the rules for selected workloads first.
+// compareInGroup sorts the rules for selected workloads first.
 func compareInGroup(a, b *DestinationRule) int {
 	switch {
 	case a.forWorkloads() == b.forWorkloads():
@@ -114,7 +116,7 @@ func compareInGroup(a, b *DestinationRule) int {
 	}
 }
 
-// regroup merges the rules anew for the hosts that some have gone from, or come to.
+// regroup merges the rules again for the hosts that lost or gained one.
 func (x *destinationRuleIndex) regroup(gone, come []*DestinationRule) {
 	groups, local, exported := x.groups.edit(), x.local.edit(), x.exported.edit()
 	groups.expect(len(come) - len(gone))
@@ -135,7 +137,8 @@ func (x *destinationRuleIndex) regroup(gone, come []*DestinationRule) {
 	x.groups, x.local, x.exported = groups.done(), local.done(), exported.done()
 }
 
-// merge makes of the wanted rules those that are obeyed. What was made of the same before is taken over.
+// merge makes the rules that are obeyed from the wanted ones. It keeps what was made from the same
+// rules before.
 func (g *ruleGroup) merge(before *ruleGroup, wanted func(*DestinationRule) bool) []*DestinationRule {
 	var out []*DestinationRule
 	for _, rule := range g.read {
@@ -172,7 +175,7 @@ func readRule(r *kinds.Resource, exportDefault []string) *DestinationRule {
 	spec := specOf[*networking.DestinationRule](r)
 	exportTo := spec.GetExportTo()
 	if spec.GetWorkloadSelector() != nil {
-		exportTo = []string{exportPrivate} // a rule for workloads stays with them
+		exportTo = []string{exportPrivate} // a rule for workloads stays in its namespace
 	}
 	return &DestinationRule{
 		Resource: r, Spec: spec, From: []kinds.Key{r.Key()}, visibility: exported(exportTo, exportDefault, r.Namespace),
@@ -225,16 +228,17 @@ func subjectAltNames(rule *networking.DestinationRule) (out []string) {
 	return out
 }
 
-// takes decides whether a later rule for the same host is merged into d, and whether it stands for itself besides. It is merged where
-// it is seen by all who see d; rules for workloads are merged only with those for the same. The last rule that d is compared with
-// decides whether it stands alone, as in Istio.
+// takes decides whether a later rule for the same host is merged into d, and whether it stands
+// alone besides. It is merged if everyone who sees d sees it. Rules for workloads merge only with
+// rules for the same workloads. The last rule that d is compared with decides whether the later one
+// stands alone, as in Istio.
 func (d *DestinationRule) takes(later *DestinationRule) (merge, alone bool) {
 	same := slices.Equal(d.exportTo, later.exportTo)
 	if !same && (len(d.exportTo) == 0 || !containsAll(later.exportTo, d.exportTo)) {
 		return false, true
 	}
 	if d.forWorkloads() != later.forWorkloads() {
-		return true, true // Istio forgets the later rule if both are exported alike, for want of a case
+		return true, true // Istio drops the later rule if both are exported alike, because it lacks a case
 	}
 	if !maps.Equal(d.Spec.GetWorkloadSelector().GetMatchLabels(), later.Spec.GetWorkloadSelector().GetMatchLabels()) {
 		return false, true
@@ -264,11 +268,12 @@ func (d *DestinationRule) merged(other *DestinationRule) *DestinationRule {
 	}
 }
 
-// find lists the rules that a client in namespace obeys for a service: its own namespace's before those of the
-// service's, before those of the root namespace, which apply to the whole mesh.
+// find lists the rules that a client in namespace obeys for a service: those of its own namespace
+// before those of the service's, before those of the root namespace, which hold for the whole mesh.
 func (x *destinationRuleIndex) find(client, root string, s *Service) []*DestinationRule {
 	if client == root {
-		// A root namespace's rules for everyone must not outrank the service's own, even for clients there.
+		// The rules that a root namespace has for everyone must not outrank the service's own, not
+		// even for its own clients.
 		if rules := x.privateOnly(root, s.Hostname); len(rules) > 0 {
 			return rules
 		}

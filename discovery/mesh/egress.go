@@ -6,26 +6,30 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Egress is where applications' connections come in: a set of services and the routing rules for them.
+// Egress is a listener for the connections of applications: a set of services, and the routing
+// rules for them.
 type Egress struct {
-	// Port is that of a listener for one port alone; nil: for every port of every service.
+	// Port is set if the listener is for one port alone; nil means every port of every service.
 	Port *Port
-	// Bind is an address or a socket, as unix:///path; empty: what the services' addresses, or the lack of redirection, suggest.
+	// Bind is an address, or a socket as unix:///path. If it is empty, the addresses of the
+	// services, or the lack of redirection, decide.
 	Bind string
-	// Explicit listeners are connected to at their own address, also where connections to others are redirected.
+	// Explicit listeners are connected to at their own address, even where connections to others
+	// are redirected.
 	Explicit bool
 
-	// Services may have several for a host, where several ServiceEntries name it.
+	// Services may have several entries for a host, if several ServiceEntries name it.
 	Services        []*Service
 	VirtualServices []*VirtualService
 
 	namespace string // of the proxies
-	router    bool   // nothing comes in of applications: the services are those that routes may lead to
+	router    bool   // for gateways: no application connects, and the services are those that routes may lead to
 	wanted    imports
 	byName    hostIndex[*VirtualService] // the first rule for each host
 }
 
-// egress makes the listeners that the Sidecar of a scope asks for; without one, a single listener for everything.
+// egress makes the listeners that the Sidecar of a scope asks for. Without a Sidecar it makes one,
+// for everything.
 func (c *catalog) egress(s *Scope) []*Egress {
 	wanted := s.SidecarSpec.GetEgress()
 	if len(wanted) == 0 {
@@ -62,25 +66,27 @@ func (c *catalog) egressFor(e *Egress) *Egress {
 	return e
 }
 
-// shows reports whether applications are to see a service through the listener.
+// shows reports whether applications see the service through this listener.
 func (e *Egress) shows(s *Service) bool {
 	return s.visibility.includes(e.namespace) && e.wanted.service(s.Namespace, s.Hostname)
 }
 
-// obeys reports whether the listener's routes are to follow a rule.
+// obeys reports whether the listener's routes follow the rule.
 func (e *Egress) obeys(vs *VirtualService) bool {
 	return vs.visibility.includes(e.namespace) && e.wanted.virtualService(vs.Resource.Namespace, vs.Spec.GetHosts())
 }
 
-// ownPort reports whether the listener is for services with its port alone. An HTTP proxy, or a socket, is for all ports.
+// ownPort reports whether the listener is only for services that have its port. An HTTP proxy, or a
+// socket, is for all ports.
 func (e *Egress) ownPort() bool {
 	return e.Port != nil && e.Port.Number != 0 && e.Port.Protocol != ProtocolHTTPProxy
 }
 
-// AnyPort reports whether requests name the port that they want: those to an HTTP proxy, or to a socket.
+// AnyPort reports whether requests name the port that they want, as those to an HTTP proxy or a
+// socket do.
 func (e *Egress) AnyPort() bool { return e.Port != nil && !e.ownPort() }
 
-// onPort keeps the services with a port, and of them that port alone.
+// onPort keeps the services that have a port, with that port alone.
 func onPort(services []*Service, number uint32) []*Service {
 	var out []*Service
 	for _, service := range services {
@@ -91,9 +97,10 @@ func onPort(services []*Service, number uint32) []*Service {
 	return out
 }
 
-// destinationsOf lists the services that the rules of a listener send traffic to: they need clusters, whether or not the listener's
-// hosts name them. A service is limited to the ports that are sent to, unless a destination leaves its port open.
-// Gateways have what they are shown alone.
+// destinationsOf lists the services that the rules of a listener send traffic to. They need
+// clusters, whether or not the listener's hosts name them. A service is limited to the ports that
+// rules send to, unless a destination leaves the port open. A gateway has only the services that it
+// is shown.
 func (c *catalog) destinationsOf(e *Egress) []*Service {
 	if e.router {
 		return nil
@@ -118,7 +125,8 @@ func (c *catalog) destinationsOf(e *Egress) []*Service {
 	return out
 }
 
-// destinationHost is a host that a rule sends traffic to, and on which ports; none: on any.
+// destinationHost is a host that a rule sends traffic to, and on which ports. Without ports it is
+// on any.
 type destinationHost struct {
 	host  string
 	ports []uint32
@@ -150,7 +158,7 @@ func destinationPorts(spec *networking.VirtualService) []destinationHost {
 	return out
 }
 
-// withoutForeignRoutes leaves out HTTP routes whose every match that names a client's namespace names another.
+// withoutForeignRoutes leaves out HTTP routes that match only clients of other namespaces.
 func withoutForeignRoutes(spec *networking.VirtualService, namespace string) *networking.VirtualService {
 	out := &networking.VirtualService{Tcp: spec.GetTcp(), Tls: spec.GetTls()}
 	for _, route := range spec.GetHttp() {
@@ -172,8 +180,8 @@ func foreign(matches []*networking.HTTPMatchRequest, namespace string) bool {
 	return named
 }
 
-// oneNamespaceAHost keeps, for each host, the services of a single namespace: the client's own, else that of the first. A gateway's own
-// namespace comes before no other.
+// oneNamespaceAHost keeps, for each host, the services of one namespace: the client's own, else
+// that of the first service. For a gateway its own namespace has no precedence.
 func (e *Egress) oneNamespaceAHost(services []*Service) []*Service {
 	chosen := map[string]string{}
 	for _, s := range services {

@@ -17,9 +17,9 @@ const (
 	LabelCanonicalRevision = "service.istio.io/canonical-revision"
 )
 
-// What an endpoint says about TLS, with the mesh's own certificates.
+// What an endpoint says about mutual TLS.
 const (
-	TLSMutual   = "istio" // it is taken
+	TLSMutual   = "istio" // the workload accepts it
 	TLSDisabled = "disabled"
 )
 
@@ -28,7 +28,7 @@ const unixPrefix = "unix://"
 // IsSocket reports whether an address is the path of a socket, as unix:///path.
 func IsSocket(address string) bool { return strings.HasPrefix(address, unixPrefix) }
 
-// Endpoint is one place where one port of a service is served.
+// Endpoint is a place where one port of a service is served.
 type Endpoint struct {
 	// Address is an IP address, a host name for DNS, or, with Unix set, the path of a socket.
 	Address string
@@ -43,20 +43,20 @@ type Endpoint struct {
 	Weight         uint32 // at least 1
 	Network        string
 	ServiceAccount string
-	Revoked        bool   // the service account is nobody's any more: nothing is sent there
-	Unhealthy      bool   // it is not well, or nobody knows yet: nothing is sent there for now
-	TLSMode        string // TLSMutual where the workload takes mutual TLS, TLSDisabled where not, or what its label says
+	Revoked        bool   // the service account was revoked: nothing is sent there
+	Unhealthy      bool   // the workload is unhealthy, or its health is not known yet: nothing is sent there for now
+	TLSMode        string // TLSMutual if the workload accepts mutual TLS, TLSDisabled if not, or what its label says
 	Workload       string
 	Namespace      string
 
-	entry *kinds.Resource // the ServiceEntry that says so
+	entry *kinds.Resource // the ServiceEntry that declares it
 	near  nearness
 }
 
 // Named reports whether the address is a name, which only a proxy can resolve.
 func (e *Endpoint) Named() bool { return !e.Unix && !IsAddress(e.Address) }
 
-// serving reports whether a proxy that resolves names may send something there.
+// serving reports whether a proxy that resolves names may send requests there.
 func (e *Endpoint) serving() bool { return !e.Revoked && !e.Unhealthy && !e.Unix }
 
 // workload is a WorkloadEntry, whether it stands alone or inside a ServiceEntry.
@@ -67,7 +67,7 @@ type workload struct {
 	unhealthy       bool
 }
 
-// endpoint is the workload as it serves one port.
+// endpoint returns the workload as an endpoint for one port.
 func (w *workload) endpoint(entry *kinds.Resource, port *Port) *Endpoint {
 	e := &Endpoint{
 		Address: w.spec.GetAddress(), Port: w.port(port), PortName: port.Name, PortNumber: port.Number,
@@ -91,13 +91,13 @@ func (w *workload) port(port *Port) uint32 {
 	return port.Number
 }
 
-// placed adds to the labels where the workload is.
+// placed adds the workload's location to its labels.
 func (w *workload) placed() *workload {
 	w.labels = withTopology(w.labels, w.locality(), w.spec.GetNetwork())
 	return w
 }
 
-// locality is that of the entry, or of its label, which writes dots for slashes.
+// locality is the entry's, or that of its label, which has dots for slashes.
 func (w *workload) locality() string {
 	if w.spec.GetLocality() != "" {
 		return w.spec.GetLocality()
@@ -115,7 +115,7 @@ func (w *workload) tlsMode() string {
 	return TLSDisabled
 }
 
-// named reports whether the address must be resolved, or is not one of the network at all.
+// named reports whether the address must be resolved, or is no network address at all.
 func (w *workload) named() bool { return w.spec.GetAddress() != "" && !IsAddress(w.spec.GetAddress()) }
 
 // inline is the i-th endpoint of a ServiceEntry as a workload.

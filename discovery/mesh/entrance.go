@@ -8,24 +8,26 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Entrance is a way into a socket: connections for some server names, and what becomes of them.
+// Entrance says which connections to a socket, by their server name, go where.
 type Entrance struct {
 	Server *Server
-	// Names are the server names that clients of TLS ask for; nil is whatever no other entrance is for.
+	// Names are the server names in the client's TLS handshake; nil means whatever no other
+	// entrance is for.
 	Names []string
-	// Route is the name of the routes for the requests; "" where connections go on unread.
+	// Route names the routes for the requests; "" if connections are passed on unread.
 	Route string
-	// To is where connections go, as Rule says, and Rule is nil for those that name their cluster themselves.
+	// To is where Rule sends the connections. Rule is nil if the server name itself names a
+	// cluster.
 	To   []*networking.RouteDestination
 	Rule *VirtualService
 }
 
-// open makes the entrances of a server, and reports whether it can have them. Where no rule routes connections there are
-// none, and nobody listens.
+// open makes the entrances of a server, and reports whether it can have them. If no rule routes its
+// connections there are none, and nothing listens.
 func (f *Frontend) open(x *Socket, s *Server, route string) bool {
 	switch {
 	case s.Protocol.IsHTTP():
-		return x.plain != nil || f.enter(x, &Entrance{Server: s, Route: route}) // all servers of HTTP share one
+		return x.plain != nil || f.enter(x, &Entrance{Server: s, Route: route}) // all servers of plain HTTP share one
 	case s.ReadsHTTP():
 		return f.enter(x, &Entrance{Server: s, Names: s.ServerNames(), Route: route})
 	case s.AutoPassthrough():
@@ -55,7 +57,7 @@ func (f *Frontend) openTCP(x *Socket, s *Server) bool {
 	return true
 }
 
-// openTLS makes an entrance for each match of the rules: connections are told apart by the names in it.
+// openTLS makes an entrance for each match of the rules: the server name tells connections apart.
 func (f *Frontend) openTLS(x *Socket, s *Server) {
 	for _, vs := range f.rulesFor(s) {
 		for i, route := range vs.Spec.GetTls() {
@@ -76,7 +78,7 @@ func (f *Frontend) openTLS(x *Socket, s *Server) {
 	}
 }
 
-// namesOf are the server names of a match, sorted; nil is any.
+// namesOf are the server names of a match, sorted; nil means any.
 func namesOf(m *networking.TLSMatchAttributes) []string {
 	if len(m.GetSniHosts()) == 0 || slices.Contains(m.GetSniHosts(), "*") {
 		return nil
@@ -89,7 +91,8 @@ func namesOf(m *networking.TLSMatchAttributes) []string {
 	return slices.Compact(names)
 }
 
-// enter adds the entrance of a whole server, unless its connections are taken: Envoy would refuse the socket.
+// enter adds the entrance of a whole server. It fails if another server has its connections: Envoy
+// would refuse the socket.
 func (f *Frontend) enter(x *Socket, e *Entrance) bool {
 	owner, taken := x.enter(e, e.Server.String())
 	if taken {
@@ -105,7 +108,7 @@ func (x *Socket) enter(e *Entrance, by string) (owner string, taken bool) {
 	return owner, taken
 }
 
-// rulesFor lists the rules of the server's Gateway that have a host in common with it.
+// rulesFor lists the rules of the server's Gateway that share a host with it.
 func (f *Frontend) rulesFor(s *Server) []*VirtualService {
 	var out []*VirtualService
 	for _, vs := range f.from.rules[s.Gateway] {
@@ -116,7 +119,7 @@ func (f *Frontend) rulesFor(s *Server) []*VirtualService {
 	return out
 }
 
-// gatewayMatch is what matches of connections ask of a gateway. Labels and namespaces of clients are unknown there.
+// gatewayMatch is what a match says of a gateway. It knows no labels or namespaces of clients.
 type gatewayMatch interface {
 	GetPort() uint32
 	GetGateways() []string

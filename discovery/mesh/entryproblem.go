@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// entryProblems tells of ServiceEntries of which proxies leave out a part, in the order of their ages.
+// entryProblems lists ServiceEntries that proxies leave a part out of, the oldest first.
 func (m *Mesh) entryProblems() (out []Problem) {
 	var faulty []*kinds.Resource
 	for r := range m.services.faulty.each() {
@@ -23,17 +23,17 @@ func (m *Mesh) entryProblems() (out []Problem) {
 	return out
 }
 
-// samePorts tells whether sidecars listen for what is redirected to them on the same ports.
+// samePorts reports whether sidecars listen on the same ports for redirected connections.
 func samePorts(a, b *meshconfig.MeshConfig) bool {
 	return a.GetProxyListenPort() == b.GetProxyListenPort() && a.GetProxyInboundListenPort() == b.GetProxyInboundListenPort()
 }
 
-// problems are what proxies leave out of an entry.
+// problems says what proxies leave out of an entry.
 func (e entry) problems(config *meshconfig.MeshConfig) (out []Problem) {
 	if len(e.services) == 0 {
 		return nil
 	}
-	first := e.services[0] // the others differ in their hosts alone
+	first := e.services[0] // the others differ only in their hosts
 	for i, port := range first.Ports {
 		if port.isProxys(config) && port.Protocol != ProtocolUDP && first.everywhere() {
 			out = append(out, Problem{Of: first.Entry.Key(), Path: fmt.Sprintf("spec.ports[%d].number", i), Reason: fmt.Sprintf(

@@ -13,17 +13,17 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/envoy"
 )
 
-// EnvoyFilter is one with its patches read.
+// EnvoyFilter is an EnvoyFilter with its patches read.
 type EnvoyFilter struct {
 	Resource *kinds.Resource
 	Spec     *networking.EnvoyFilter
-	// Problems are what was found wrong as the patches were read.
+	// Problems were found as the patches were read.
 	Problems []envoy.Problem
 
 	patches []Patch
 }
 
-// Patch is one change to Envoy's messages, and where it is from.
+// Patch is one change to Envoy's messages, and the EnvoyFilter that it is from.
 type Patch struct {
 	*envoy.Patch
 
@@ -75,8 +75,8 @@ func (m *Mesh) EnvoyFilters() []*EnvoyFilter {
 	return out
 }
 
-// Patches lists those that are for a proxy, in the order in which they are applied: by priority, those of the root namespace
-// before those of the proxy's own, the older first.
+// Patches lists the patches for a proxy, in the order in which they are applied: by priority, then
+// those of the root namespace before those of the proxy's own, then the oldest first.
 func (m *Mesh) Patches(p *Proxy) []Patch {
 	if len(m.filters.all) == 0 {
 		return nil
@@ -115,7 +115,7 @@ func (x *envoyFilterIndex) compare(a, b *EnvoyFilter) int {
 	)
 }
 
-// encodePatches names the patches that are for a proxy.
+// encodePatches names the patches for a proxy.
 func encodePatches(patches []Patch) string {
 	var b strings.Builder
 	for _, p := range patches {
@@ -124,7 +124,7 @@ func encodePatches(patches []Patch) string {
 	return b.String()
 }
 
-// PatchedBy tells whether proxies of the class are given patches of an EnvoyFilter.
+// PatchedBy reports whether an EnvoyFilter patches what proxies of the class are sent.
 func (c *Class) PatchedBy(namespace, name string) bool {
 	return strings.Contains(c.Patches, ","+namespace+"/"+name+"#")
 }

@@ -10,30 +10,32 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Frontend is what a router exposes: the servers of all Gateways that it is to serve, sorted to the sockets that it
-// listens on. A server that cannot live beside an older one is left out, and is a problem of its Gateway.
+// Frontend is what a router exposes: the servers of all Gateways that select it, by the socket that
+// each listens on. A server that conflicts with an older one is left out, and is a problem of its
+// Gateway.
 type Frontend struct {
 	Sockets  []*Socket
 	Problems []Problem
 
-	// Servers are those that have a place, whether a rule routes to them or not.
+	// Servers are those that are not left out, whether a rule routes to them or not.
 	Servers []*Server
-	// Routes finds the servers behind a route configuration, the oldest first.
+	// Routes has the servers behind each route configuration, the oldest first.
 	Routes map[string][]*Server
 
 	from    exposed
 	sockets map[socketKey]*Socket
 }
 
-// exposed is what a frontend is made from.
+// exposed are the inputs of a frontend.
 type exposed struct {
 	proxy    *Proxy
 	targets  []Target
 	gateways []*gateway
-	rules    map[string][]*VirtualService // those that the router obeys, by Gateway
+	rules    map[string][]*VirtualService // by Gateway, those that the router obeys
 }
 
-// same reports whether a router that has the same key exposes the same. The proxy itself is part of the key.
+// same reports whether a router with the same key exposes the same. The proxy itself is part of the
+// key.
 func (e *exposed) same(other *exposed) bool {
 	return slices.Equal(e.gateways, other.gateways) && maps.EqualFunc(e.rules, other.rules, slices.Equal[[]*VirtualService]) &&
 		slices.EqualFunc(e.targets, other.targets, Target.Same)
@@ -44,21 +46,21 @@ type socketKey struct {
 	port uint32
 }
 
-// Socket is an address and a port, or, with port 0, the path of a socket.
+// Socket is an address with a port. With port 0 it is the path of a Unix socket.
 type Socket struct {
 	Bind string // "" is all addresses
 	Port uint32
-	// Entrances are the ways in, those of older Gateways first.
+	// Entrances are sorted by the age of their Gateways, the oldest first.
 	Entrances []*Entrance
 
-	plain  *Server           // the first one without TLS
-	hosts  map[string]string // of servers with TLS settings: who has the host
-	taken  map[string]string // by server name: who has the connections; "" is those without a known name
+	plain  *Server           // the first server without TLS
+	hosts  map[string]string // of servers with TLS settings: which server has a host
+	taken  map[string]string // which server has the connections for a server name; "" is those without a known one
 	routes map[string]bool   // route configurations of servers that end TLS
 }
 
-// Frontend returns what a router exposes. Routers that cannot be told apart share it, and it is the one of the mesh before, if nothing that
-// it is made from has changed.
+// Frontend returns what a router exposes. Routers that cannot be told apart share it. It is that of
+// the mesh before if none of its inputs changed.
 func (m *Mesh) Frontend(p *Proxy) *Frontend {
 	targets := m.Targets(p)
 	key := fmt.Sprint(p.Namespace, "\n", m.gateways.names.encode(p.Labels), "\n", encodeTargets(targets), "\n", p.HasIPv4(), p.HasIPv6(), p.Unprivileged, p.ReservedPorts, p.Identity.FromAgent)
@@ -97,7 +99,7 @@ func buildFrontend(from exposed) *Frontend {
 	return f
 }
 
-// add puts a server on its socket, if it may listen there and nobody has what it asks for.
+// add puts a server on its socket, unless it may not listen there, or another server has its place.
 func (f *Frontend) add(s *Server, port uint32) {
 	if reason := f.prevents(s, port); reason != "" {
 		f.reject(s, reason)
@@ -125,7 +127,7 @@ func (f *Frontend) add(s *Server, port uint32) {
 	}
 }
 
-// prevents tells why the router cannot have the server, whatever else it exposes; "" if it can.
+// prevents says why the router cannot have the server, whatever else it exposes; "" if it can.
 func (f *Frontend) prevents(s *Server, port uint32) string {
 	switch {
 	case f.from.proxy.Unprivileged && 0 < port && port < 1024:
@@ -145,7 +147,8 @@ func (f *Frontend) reject(s *Server, reason string) {
 	f.Problems = append(f.Problems, s.problem(reason))
 }
 
-// bind is an address as all write it, so that two spellings of one are not two sockets; "" is all addresses of the router.
+// bind writes an address in one way, so that two spellings of it are not two sockets; "" is all
+// addresses of the router.
 func (f *Frontend) bind(text string) string {
 	if address, err := netip.ParseAddr(text); err == nil {
 		text = address.String()
@@ -156,10 +159,11 @@ func (f *Frontend) bind(text string) string {
 	return text
 }
 
-// rival is a socket that has one of the addresses of another, which Envoy would refuse; nil if there is none.
+// rival finds a socket that shares an address with this one, for which Envoy would refuse it; nil
+// if there is none.
 func (f *Frontend) rival(bind string, port uint32) *Socket {
 	if p := f.from.proxy; !p.HasIPv4() || !p.HasIPv6() || bind != "" && !standsForAll(bind) {
-		return nil // all addresses are those of one family
+		return nil // "all addresses" means those of one family
 	}
 	for _, x := range f.Sockets {
 		if x.Port == port && x.Bind != bind && (x.Bind == "" || bind == "" && standsForAll(x.Bind)) && len(x.Entrances) > 0 {
@@ -169,7 +173,7 @@ func (f *Frontend) rival(bind string, port uint32) *Socket {
 	return nil
 }
 
-// standsForAll reports whether an address is that of all addresses of a family.
+// standsForAll reports whether an address means all addresses of a family.
 func standsForAll(bind string) bool {
 	address, err := netip.ParseAddr(bind)
 	return err == nil && address.Unmap().IsUnspecified()
@@ -186,8 +190,8 @@ func (f *Frontend) socket(bind string, port uint32) *Socket {
 	return f.sockets[key]
 }
 
-// refuses tells why a server cannot share the socket with those there; "" if it can. TLS tells servers apart by the
-// names that clients ask for, HTTP by the hosts of requests, and plain TCP by nothing.
+// refuses says why a server cannot share the socket with those there; "" if it can. With TLS the
+// server name tells servers apart, with HTTP the host of a request, and with plain TCP nothing.
 func (x *Socket) refuses(s *Server, route string) string {
 	if s.Spec.GetTls() != nil {
 		for _, host := range s.Hosts {
@@ -209,7 +213,7 @@ func (x *Socket) refuses(s *Server, route string) string {
 	}
 }
 
-// admit remembers what a server takes.
+// admit records what a server takes of the socket.
 func (x *Socket) admit(s *Server, route string) {
 	if s.Spec.GetTls() != nil {
 		for _, host := range s.Hosts {
@@ -227,7 +231,8 @@ func (x *Socket) admit(s *Server, route string) {
 	}
 }
 
-// take claims connections for server names, all or none of them; it reports who has one of them already.
+// take claims the connections for all of these server names. If another server has one of them, it
+// claims none, and returns that server.
 func (x *Socket) take(names []string, by string) (owner string, taken bool) {
 	if len(names) == 0 {
 		names = []string{""}
@@ -243,14 +248,16 @@ func (x *Socket) take(names []string, by string) (owner string, taken bool) {
 	return "", false
 }
 
-// AutoPassthrough reports whether one of the servers lets sidecars of other networks through to services of this one.
+// AutoPassthrough reports whether a server lets sidecars of other networks through to services of
+// this one.
 func (f *Frontend) AutoPassthrough() bool {
 	return slices.ContainsFunc(f.Sockets, func(x *Socket) bool {
 		return slices.ContainsFunc(x.Entrances, func(e *Entrance) bool { return e.Server.AutoPassthrough() })
 	})
 }
 
-// VirtualServicesOf lists the rules bound to a Gateway that routers in a namespace obey.
+// VirtualServicesOf lists the rules that are bound to a Gateway and that routers in a namespace
+// obey.
 func (m *Mesh) VirtualServicesOf(gateway, namespace string) []*VirtualService {
 	return obeyedIn(namespace, m.virtual.byGateway.get(gateway))
 }

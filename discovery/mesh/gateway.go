@@ -10,11 +10,12 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// annotationService lists the hosts of services, in a Gateway's namespace, whose workloads serve it: what Istio makes of
-// the Gateway API's gateways.
+// annotationService lists hosts of services in a Gateway's namespace whose workloads serve the
+// Gateway. Istio writes it for the gateways of the Gateway API.
 const annotationService = "internal.istio.io/gateway-service"
 
-// labelAsIs on a ServiceEntry keeps Gateways from meaning its ports: they mean those that a router listens on.
+// labelAsIs on a ServiceEntry says that Gateways do not name its ports, but those that a router
+// listens on.
 const labelAsIs = "experimental.istio.io/disable-gateway-port-translation"
 
 // gateway is a Gateway and its servers.
@@ -22,7 +23,7 @@ type gateway struct {
 	resource *kinds.Resource
 	name     string // as VirtualServices write it: namespace/name
 	selector map[string]string
-	services []string // the hosts of services that it is served by; nil where the selector decides
+	services []string // hosts of the services that serve it; nil if the selector decides
 	servers  []*Server
 }
 
@@ -64,7 +65,8 @@ func readGateway(r *kinds.Resource) *gateway {
 	return g
 }
 
-// selects reports whether a router with these labels, which serves these targets, is to serve the Gateway.
+// selects reports whether a router with these labels, which serves these targets, serves the
+// Gateway.
 func (g *gateway) selects(labels map[string]string, targets []Target) bool {
 	if g.services == nil {
 		return LabelsWithin(g.selector, labels)
@@ -72,7 +74,7 @@ func (g *gateway) selects(labels map[string]string, targets []Target) bool {
 	return len(g.own(targets)) > 0
 }
 
-// own are the targets of the services that the Gateway is served by.
+// own returns the targets of the services that serve the Gateway.
 func (g *gateway) own(targets []Target) []Target {
 	var out []Target
 	for _, t := range targets {
@@ -83,8 +85,8 @@ func (g *gateway) own(targets []Target) []Target {
 	return out
 }
 
-// listensOn lists the ports on which the router listens for one of the Gateway's. A port of a service that the router
-// serves means the port behind it; any other is meant as it is.
+// listensOn lists the ports on which the router listens for a port of the Gateway's. If the router
+// serves a service with that port, it is the port behind it; otherwise it is the port as written.
 func (g *gateway) listensOn(port uint32, targets []Target) []uint32 {
 	if g.services != nil {
 		var out []uint32

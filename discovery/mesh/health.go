@@ -6,17 +6,18 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// HealthAnnotation says of a WorkloadEntry how the workload is: "unhealthy", with what is wrong after a colon, or "unknown" before it was found
-// out. One without it is well.
+// HealthAnnotation says on a WorkloadEntry how the workload is: "unhealthy", with what is wrong
+// after a colon, or "unknown" before the first probe. A workload without it is healthy.
 const HealthAnnotation = "mesh.pgmesh.io/health"
 
-// The words that HealthAnnotation may begin with. What else stands there means nothing: a workload is not to be lost to a typing error.
+// The words that HealthAnnotation may begin with. Anything else is ignored, so that a typing error
+// does not take a workload out.
 const (
 	healthUnhealthy = "unhealthy"
 	healthUnknown   = "unknown"
 )
 
-// unhealthy reports whether nothing is to be sent to a WorkloadEntry by what it says of its health.
+// unhealthy reports whether the health of a WorkloadEntry keeps requests away from it.
 func unhealthy(r *kinds.Resource) bool {
 	word, _, _ := strings.Cut(r.Annotations[HealthAnnotation], ":")
 	switch strings.TrimSpace(word) {

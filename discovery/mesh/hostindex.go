@@ -6,15 +6,16 @@ import (
 	"strings"
 )
 
-// hostIndex finds values by host in a namespace, wildcards included: the most specific host that contains the one asked for wins. It
-// never changes.
+// hostIndex finds values by a host and a namespace, wildcards included: the most specific host that
+// contains the one asked for counts. It never changes.
 type hostIndex[T any] struct {
 	values table[hostAt, T]
-	// lengths are those of the wildcards in a namespace, the longest first: of two that contain a host the longer is the more specific.
+	// lengths are the lengths of the wildcards in a namespace, the longest first: of two wildcards
+	// that contain a host, the longer is more specific.
 	lengths table[string, []wildcardLength]
 }
 
-// hostAt is a host in a namespace. That of a wildcard is what follows the star.
+// hostAt is a host in a namespace. For a wildcard, host is what follows the star.
 type hostAt struct {
 	namespace, host string
 	wildcard        bool
@@ -27,7 +28,7 @@ func placeOf(namespace, host string) hostAt {
 	return hostAt{namespace: namespace, host: host}
 }
 
-// contains reports whether every name that host stands for is also one of this one.
+// contains reports whether this host stands for every name that the given one stands for.
 func (h hostAt) contains(host string) bool {
 	if !h.wildcard {
 		return host == h.host
@@ -62,7 +63,7 @@ type hostEdit[T any] struct {
 	lengths *tableEdit[string, []wildcardLength]
 }
 
-// put sets the value at a place, or removes what counts as nothing.
+// put sets the value of a host, or removes the host if nothing is set.
 func (e hostEdit[T]) put(at hostAt, v T, nothing bool) {
 	_, known := e.values.find(at)
 	e.values.put(at, v, nothing)
@@ -76,7 +77,7 @@ func (e hostEdit[T]) put(at hostAt, v T, nothing bool) {
 	}
 }
 
-// counted is a copy of the lengths in which there is one more, or one less, of one.
+// counted returns the lengths with one more, or one fewer, wildcard of a length.
 func counted(lengths []wildcardLength, length, change int) []wildcardLength {
 	out := slices.Clone(lengths)
 	i, known := slices.BinarySearchFunc(out, length, func(l wildcardLength, length int) int { return cmp.Compare(length, l.length) })

@@ -8,7 +8,7 @@ import (
 // IsWildcard reports whether a host stands for many: "*" or "*.example.com".
 func IsWildcard(host string) bool { return strings.HasPrefix(host, "*") }
 
-// HostsOverlap reports whether two hosts have a name in common; either may be a wildcard.
+// HostsOverlap reports whether two hosts, either of which may be a wildcard, share a name.
 func HostsOverlap(a, b string) bool {
 	switch {
 	case IsWildcard(a) && IsWildcard(b):
@@ -22,7 +22,7 @@ func HostsOverlap(a, b string) bool {
 	}
 }
 
-// HostWithin reports whether every name that host stands for is also one of outer.
+// HostWithin reports whether outer stands for every name that host stands for.
 func HostWithin(host, outer string) bool {
 	if !IsWildcard(outer) {
 		return host == outer

@@ -8,8 +8,9 @@ import (
 
 const spiffeScheme = "spiffe://"
 
-// Identities are the names that certificates of a service's workloads bear: those of their service accounts, under each name of the
-// trust domain, and what its ServiceEntries list, without those that were revoked. None: anyone may serve it.
+// Identities are the names that the certificates of a service's workloads may bear: those of their
+// service accounts, under each name of the trust domain, and those that its ServiceEntries list;
+// without revoked ones. If there are none, anyone may serve it.
 func (m *Mesh) Identities(s *Service) []string {
 	names := map[string]bool{}
 	for _, name := range s.names {
@@ -26,8 +27,9 @@ func (m *Mesh) Identities(s *Service) []string {
 	return m.Trusted(slices.Sorted(maps.Keys(names)))
 }
 
-// addAliases adds an identity of the mesh's own as it reads in the other trust domains that stand for the mesh. One of another mesh is nobody
-// else's: whoever has that name here is somebody else.
+// addAliases adds an identity of the mesh's own under the other trust domains that stand for the
+// mesh. It does not do so for an identity of another mesh: here, that name would be somebody
+// else's.
 func (m *Mesh) addAliases(names map[string]bool, name string) {
 	rest, ok := strings.CutPrefix(name, spiffeScheme)
 	domain, path, found := strings.Cut(rest, "/")

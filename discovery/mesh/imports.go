@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// imports is which hosts of which namespaces an egress listener of a Sidecar is for.
+// imports says which hosts of which namespaces an egress listener of a Sidecar is for.
 type imports struct {
 	own         string
 	byNamespace map[string]*importedHosts
 }
 
-// importedHosts are those of one namespace, or, under "*", of any.
+// importedHosts are the hosts of one namespace, or, under "*", of any.
 type importedHosts struct {
 	exact    map[string]bool
 	all      []string
@@ -20,8 +20,9 @@ type importedHosts struct {
 
 const anyNamespace = "*"
 
-// parseImports reads hosts of the form namespace/host. The namespace may be "*", "." for the Sidecar's own, or "~" for none; with "~"
-// before it, what follows is left out of what the other hosts bring in.
+// parseImports reads hosts of the form namespace/host. The namespace may be "*", "." for the
+// Sidecar's own, or "~" for none. With "~" before it, the host is excluded from what the others
+// include.
 func parseImports(hosts []string, own string) imports {
 	out := imports{own: own, byNamespace: map[string]*importedHosts{}}
 	for _, text := range hosts {
@@ -51,7 +52,7 @@ func parseImports(hosts []string, own string) imports {
 	return out
 }
 
-// everything is what a proxy that no Sidecar limits may see.
+// everything is what a proxy sees that no Sidecar limits.
 func everything(own string) imports { return parseImports([]string{"*/*"}, own) }
 
 // namespaces are those that can contribute, unless all can.
@@ -69,12 +70,13 @@ func (i imports) namespaces() (list []string, all bool) {
 	return list, false
 }
 
-// service reports whether a service of a namespace is wanted: all names that it stands for have to be.
+// service reports whether a service of a namespace is wanted: every name that it stands for has to
+// be.
 func (i imports) service(namespace, host string) bool {
 	return i.any(namespace, func(in *importedHosts) bool { return in.exact[host] || in.some(host, HostWithin) }) && !i.excludes(namespace, host)
 }
 
-// virtualService reports whether one of the hosts of a VirtualService has a name in common with what is wanted.
+// virtualService reports whether a host of a VirtualService shares a name with what is wanted.
 func (i imports) virtualService(namespace string, hosts []string) bool {
 	return i.any(namespace, func(in *importedHosts) bool {
 		return slices.ContainsFunc(hosts, func(host string) bool {
@@ -98,7 +100,8 @@ func (i imports) excludes(namespace, host string) bool {
 	})
 }
 
-// some compares with each host; two names without a wildcard are the same or not, and exact knows.
+// some matches the host against each imported one. Two names without a wildcard are equal or not,
+// and exact knows that.
 func (in *importedHosts) some(host string, match func(host, imported string) bool) bool {
 	return slices.ContainsFunc(in.all, func(imported string) bool {
 		return (IsWildcard(host) || IsWildcard(imported)) && match(host, imported)

@@ -7,29 +7,31 @@ import (
 	"time"
 )
 
-// KeySource is where the keys that tokens are signed with are fetched from.
+// KeySource is where the keys for tokens are fetched from.
 type KeySource struct {
-	// URL has the keys.
+	// URL is the address of the keys.
 	URL string
-	// Issuer tells where its keys are (OpenID discovery); it is empty where there is a URL.
+	// Issuer publishes where its keys are (OpenID discovery). It is empty if there is a URL.
 	Issuer string
 }
 
-// String is the address that is asked first.
+// String returns the address that is asked first.
 func (s KeySource) String() string { return cmp.Or(s.URL, s.Issuer) }
 
-// Fetched is what has come of fetching the keys of a source.
+// Fetched is the result of fetching keys.
 type Fetched struct {
-	// Keys is a document that Envoy takes; "" where none was ever had, or what was had is too old.
+	// Keys is a document that Envoy accepts; "" if none was ever fetched, or the last one is too
+	// old.
 	Keys string
-	// Problem is why the last attempt failed; "" if it did not.
+	// Problem says why the last attempt failed; "" if it succeeded.
 	Problem string
 }
 
-// FetchedKeys are what was fetched, by its source. Sources that are not in it were not tried yet. It is never changed.
+// FetchedKeys has the results by source. A source that is missing was not tried yet. It is never
+// changed.
 type FetchedKeys map[KeySource]Fetched
 
-// WithKeys is the same mesh with what has been fetched since.
+// WithKeys returns the same mesh with newly fetched keys.
 func (m *Mesh) WithKeys(keys FetchedKeys) *Mesh {
 	if m.tokens.sameKeys(keys) {
 		return m
@@ -37,15 +39,16 @@ func (m *Mesh) WithKeys(keys FetchedKeys) *Mesh {
 	return build(m.from.FromItself(), m, given{keys: keys, trust: m.trust})
 }
 
-// KeySources are those that the mesh needs the keys of, each with the time that an attempt may take.
+// KeySources returns the sources of all keys that the mesh needs, each with the time that an
+// attempt may take.
 func (m *Mesh) KeySources() map[KeySource]time.Duration { return maps.Clone(m.tokens.sources) }
 
-// sameKeys tells whether the same was fetched.
+// sameKeys reports whether the index was made with the same keys.
 func (x *tokenIndex) sameKeys(keys FetchedKeys) bool {
 	return (x.keys == nil) == (keys == nil) && maps.Equal(x.keys, keys)
 }
 
-// KeyProblems tells of keys that are not to be had, at each rule that needs them.
+// KeyProblems lists what is wrong with the keys of rules, such as keys that cannot be fetched.
 func (m *Mesh) KeyProblems() (out []Problem) {
 	for _, p := range slices.Concat(slices.Collect(maps.Values(m.tokens.byNamespace))...) {
 		out = append(out, p.problems...)

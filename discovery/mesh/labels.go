@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// LabelsWithin reports whether every label that selector asks for is in labels. An empty selector asks for nothing.
+// LabelsWithin reports whether labels has every label of the selector. An empty selector asks for
+// nothing.
 func LabelsWithin(selector, labels map[string]string) bool {
 	for k, v := range selector {
 		if got, ok := labels[k]; !ok || got != v {
@@ -25,7 +26,8 @@ func (k labelKeys) add(labels map[string]string) {
 	}
 }
 
-// addPreferred adds the names in a failoverPriority, where one may be followed by the value to prefer in place of the client's.
+// addPreferred adds the label names of a failoverPriority. A name may be followed by the value to
+// prefer instead of the client's.
 func (k labelKeys) addPreferred(list []string) {
 	for _, label := range list {
 		if name, _, valued := strings.Cut(label, "="); !valued {
@@ -34,10 +36,10 @@ func (k labelKeys) addPreferred(list []string) {
 	}
 }
 
-// labelCounts is how many rules choose by each name. It never changes.
+// labelCounts has how many rules choose by each label. It never changes.
 type labelCounts map[string]int
 
-// changed counts some names less, and some more.
+// changed returns the counts with some names one lower, and some one higher.
 func (c labelCounts) changed(gone, come []string) labelCounts {
 	if len(gone) == 0 && len(come) == 0 {
 		return c
@@ -60,7 +62,7 @@ func (c labelCounts) changed(gone, come []string) labelCounts {
 // labelNames are the names of the labels by which proxies are told apart, sorted.
 type labelNames []string
 
-// namesIn are those of several sets and counts.
+// namesIn returns the names in several sets and counts.
 func namesIn(sets []labelKeys, counts ...labelCounts) labelNames {
 	all := labelKeys{}
 	for _, set := range sets {

@@ -6,19 +6,22 @@ import (
 	"strings"
 )
 
-// Reach is how near to a proxy the endpoints of a service may be. What is on its loopback interface, and what only its own machine is told of,
-// is somebody else's on each machine: Envoy's admin API, the agent's pages, the credentials that a cloud gives the machine. A service of
-// another namespace does not lead there.
+// Reach says how near to a proxy the endpoints of a service may be. What is on its loopback
+// interface, and what only its own machine is told, differs from machine to machine: Envoy's admin
+// API, the agent's pages, the credentials that a cloud gives the machine. A service of another
+// namespace must not lead there.
 type Reach int
 
-// The reaches. Where the proxy is known to others by an address of loopback, the mesh is one machine, and so are its services.
+// The reaches. If others know the proxy by a loopback address, the whole mesh is on one machine,
+// and so are its services.
 const (
 	ReachAll Reach = iota
 	ReachLoopback
 	ReachNetwork
 )
 
-// ReachOf is how near to a proxy the endpoints of a service may be: of its own namespace, and of the root namespace, anywhere.
+// ReachOf returns how near to a proxy the endpoints of a service may be. Those of the proxy's own
+// namespace, and of the root namespace, may be anywhere.
 func (m *Mesh) ReachOf(p *Proxy, s *Service) Reach {
 	switch {
 	case !s.Local || s.Namespace == p.Namespace || s.Namespace == m.Config.GetRootNamespace():
@@ -37,21 +40,22 @@ func (r Reach) Excludes(e *Endpoint) bool {
 
 func (p *Proxy) onLoopback() bool { return nearnessOf(p.Addresses[0]) == onLoopback }
 
-// nearness is where an address leads from every machine.
+// nearness says where an address leads.
 type nearness uint8
 
 const (
-	elsewhere  nearness = iota // to one place, whoever connects
-	onLoopback                 // to whoever connects
-	onMachine                  // to what is told to the machine alone: sockets, its link, its cloud
+	elsewhere  nearness = iota // to the same place from every machine
+	onLoopback                 // to the machine that connects
+	onMachine                  // to what only the machine itself is told: sockets, its link, its cloud
 )
 
-// clouds are where clouds tell machines who they are, beside 169.254.169.254, which is on the link.
+// clouds are the addresses where clouds tell machines who they are, beside 169.254.169.254, which
+// is link-local.
 var clouds = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"), netip.MustParseAddr("192.0.0.192"),
 }
 
-// nearnessOf looks at an address, or at a name that means the same on all machines.
+// nearnessOf judges an address, or a name that means the same on all machines.
 func nearnessOf(address string) nearness {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {
@@ -82,7 +86,8 @@ func nearnessOfName(name string) nearness {
 	}
 }
 
-// local reports whether some proxies are not to be led where the service leads. Where each request names its host, that may be anywhere.
+// local reports whether some proxies may not be sent to some endpoints of the service. If each
+// request names its host, that may be any of them.
 func (s *Service) local() bool {
 	return s.Resolution == ResolutionDynamicDNS || slices.ContainsFunc(s.Endpoints, func(e *Endpoint) bool { return e.near != elsewhere })
 }

@@ -2,29 +2,30 @@ package mesh
 
 import "sync"
 
-// memory is what meshes that follow each other remember of what proxies asked for: the latest scope, frontend and rules about tokens of each sort. Whichever of
-// the meshes was asked last, the next takes over from it what is still so.
+// memory holds what a series of meshes remembers of what proxies asked for: the latest scope,
+// frontend and token rules of each key. Whichever mesh was asked last, the next one takes over what
+// still holds.
 type memory struct {
 	mu        sync.Mutex
-	builds    int // meshes that there have been
+	builds    int // how many meshes there were
 	scopes    latest[scopeKey, rememberedScope]
 	frontends latest[string, *Frontend]
 	tokens    latest[string, *TokenRules]
 }
 
-// rememberedScope is a scope with the mesh that was asked for it last: its catalog, and its build.
+// rememberedScope is a scope with the catalog and the build of the mesh that was asked for it last.
 type rememberedScope struct {
 	scope *Scope
 	of    catalog
 	asked int
 }
 
-// forgottenAfter is how many meshes may pass without a question before an answer is forgotten.
+// forgottenAfter is for how many meshes an answer is kept that nobody asks for.
 const forgottenAfter = 64
 
 func newMemory() *memory { return &memory{} }
 
-// next counts a mesh, and now and then forgets what nobody asks for any more.
+// next counts a mesh, and from time to time forgets what nobody asks for any more.
 func (x *memory) next() (build int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -38,7 +39,7 @@ func (x *memory) next() (build int) {
 	return x.builds
 }
 
-// latest is the newest that was asked for of each sort.
+// latest has the newest answer for each key.
 type latest[K comparable, V any] struct {
 	mu   sync.Mutex
 	made map[K]remembered[V]
@@ -49,14 +50,14 @@ type remembered[V any] struct {
 	build int // of the mesh that was asked
 }
 
-// get is what was kept last, the zero value if nothing was.
+// get returns what was kept last, or the zero value.
 func (l *latest[K, V]) get(key K) V {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.made[key].value
 }
 
-// keep takes in what a mesh was asked for, unless a newer one was asked meanwhile.
+// keep stores the answer of a mesh, unless a newer mesh gave one meanwhile.
 func (l *latest[K, V]) keep(key K, value V, build int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +70,7 @@ func (l *latest[K, V]) keep(key K, value V, build int) {
 	l.made[key] = remembered[V]{value, build}
 }
 
-// forget drops what was not asked for since a mesh.
+// forget drops what no mesh since a given build was asked for.
 func (l *latest[K, V]) forget(since int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,7 +81,7 @@ func (l *latest[K, V]) forget(since int) {
 	}
 }
 
-// once makes a value of a mesh when the first asks, and lets others wait for it.
+// once makes a value when it is first asked for. Others that ask meanwhile wait for it.
 type once[K comparable, V any] struct {
 	mu    sync.Mutex
 	cells map[K]func() V

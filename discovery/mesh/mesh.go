@@ -18,7 +18,7 @@ import (
 
 // Mesh is everything that proxies can be told at one revision.
 type Mesh struct {
-	// Revision is the snapshot's.
+	// Revision is that of the snapshot.
 	Revision int64
 	// Config is the mesh-wide configuration with every default filled in.
 	Config *meshconfig.MeshConfig
@@ -36,31 +36,32 @@ type Mesh struct {
 	defaults proxyDefaults
 
 	authorizers *Authorizers
-	// secretServer is asked for the credentials whose names begin with sds://.
+	// secretServer is asked for credentials whose names begin with sds://.
 	secretServer SecretServer
-	trust        *Trust // nil where nobody has said
-	ownGateways  bool   // routers serve the Gateways of their own namespace alone, whatever trust says
+	trust        *Trust // nil before anyone has set it
+	ownGateways  bool   // routers serve only the Gateways of their own namespace, whatever trust says
 
-	selected     labelNames // those that tell sidecars apart
-	routerLabels labelNames // those that tell routers apart
+	selected     labelNames // names of the labels that tell sidecars apart
+	routerLabels labelNames // names of the labels that tell routers apart
 
-	memory     *memory // that of the meshes before, too
+	memory     *memory // shared with the meshes before
 	build      int
 	scopes     once[scopeKey, *Scope]
 	frontends  once[string, *Frontend]
 	tokenRules once[string, *TokenRules]
-	recent     []*step             // the latest that led here, the last one to this mesh
-	changes    once[int, *changes] // since an earlier mesh
+	recent     []*step             // the latest steps, the last one to this mesh
+	changes    once[int, *changes] // by the build of an earlier mesh
 }
 
-// given is what a mesh is made of beside its configuration.
+// given are the inputs of a mesh beside its configuration.
 type given struct {
 	keys  FetchedKeys
 	trust *Trust
 }
 
-// Build derives the mesh that a step leads to. It takes from prev, which may be nil, what the step does not change, and also the keys that
-// were fetched, and what is trusted. If the step does not begin where prev was, the mesh is built from nothing.
+// Build returns the mesh that a step leads to. It takes over from prev, which may be nil, what the
+// step does not change, and also the fetched keys and the trust. If the step does not begin where
+// prev was, the mesh is built from nothing.
 func Build(now configstore.Step, prev *Mesh) *Mesh {
 	if prev == nil {
 		prev = First(false)
@@ -75,7 +76,8 @@ func Build(now configstore.Step, prev *Mesh) *Mesh {
 	return build(now, prev, beside)
 }
 
-// First is what the first mesh follows, and those after it, where routers serve the Gateways of their own namespace alone: others could open ports on them.
+// First returns the mesh to begin a series with if routers are to serve only the Gateways of their
+// own namespace; others could open ports on them.
 func First(ownGateways bool) *Mesh { return &Mesh{memory: newMemory(), ownGateways: ownGateways} }
 
 func build(now configstore.Step, prev *Mesh, beside given) *Mesh {
@@ -104,7 +106,7 @@ func build(now configstore.Step, prev *Mesh, beside given) *Mesh {
 	return m
 }
 
-// tellApart finds the labels by which something chooses proxies.
+// tellApart finds the labels that rules choose proxies by.
 func (m *Mesh) tellApart() {
 	preferred := labelKeys{}
 	preferred.addPreferred(m.Config.GetLocalityLbSetting().GetFailoverPriority())
@@ -135,7 +137,7 @@ var (
 	kindMeshNetworks          = mustLookup("core", "MeshNetworks")
 )
 
-// specOf returns a resource's spec as the message of its kind, which the kind promises.
+// specOf returns a resource's spec as the message of its kind.
 func specOf[M proto.Message](r *kinds.Resource) M {
 	spec, ok := r.Spec.Message().(M)
 	if !ok {
@@ -144,7 +146,7 @@ func specOf[M proto.Message](r *kinds.Resource) M {
 	return spec
 }
 
-// mustLookup panics on a kind that the registry lacks: the names above are the program's own.
+// mustLookup panics if the registry lacks a kind: the names above are the program's own.
 func mustLookup(group, name string) *kinds.Kind {
 	kind, ok := kinds.Lookup(group, name)
 	if !ok {
@@ -153,7 +155,7 @@ func mustLookup(group, name string) *kinds.Kind {
 	return kind
 }
 
-// compareResources puts the older first, as a snapshot does.
+// compareResources sorts the older first, as a snapshot does.
 func compareResources(a, b *kinds.Resource) int {
 	if c := a.CreateTime.Compare(b.CreateTime); c != 0 {
 		return c

@@ -14,13 +14,13 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// NetworkGateway is where a network's endpoints are reached from other networks.
+// NetworkGateway is an address at which other networks reach a network's endpoints.
 type NetworkGateway struct {
 	Address string // an IP address, or a name
 	Port    uint32
 }
 
-// networkIndex is the networks of a mesh that spans several which cannot reach each other.
+// networkIndex describes a mesh of several networks that cannot reach each other.
 type networkIndex struct {
 	ranges   []networkRange // the narrowest first
 	gateways map[string][]NetworkGateway
@@ -32,7 +32,8 @@ type networkRange struct {
 	network string
 }
 
-// buildNetworks keeps the index of prev for as long as nothing in it changes: the gateways may be services, of which others do.
+// buildNetworks keeps the index of prev as long as nothing in it changes. Gateways may be services,
+// so a change of services may change it.
 func buildNetworks(now configstore.Step, prev *Mesh, services *serviceIndex, sameConfig bool) *networkIndex {
 	if prev.networks != nil && sameConfig && prev.services == services && prev.unchanged(now, kindMeshNetworks) {
 		return prev.networks
@@ -87,7 +88,8 @@ func (g NetworkGateway) Compare(other NetworkGateway) int {
 	return cmp.Or(cmp.Compare(g.Address, other.Address), cmp.Compare(g.Port, other.Port))
 }
 
-// gatewaysOfService are the endpoints of the service with a name: by its port, or, where it has no such port, at that port.
+// gatewaysOfService are the endpoints of a named service: by its port, or at that port if it has no
+// such port.
 func gatewaysOfService(services *serviceIndex, host string, number uint32) []NetworkGateway {
 	named := services.byHost.get(strings.ToLower(host))
 	if host == "" || len(named) == 0 {
@@ -108,9 +110,10 @@ func gatewaysOfService(services *serviceIndex, host string, number uint32) []Net
 	return out
 }
 
-// gatewayService chooses, of several services with one name, the one that stands for a network's gateways. It prefers the namespace that has the MeshNetworks,
-// then the one in the name (gateway.istio-system.svc.cluster.local). It does not take the oldest: any namespace could be first, and receive what goes to
-// the network.
+// gatewayService chooses, of several services with one name, the one that stands for a network's
+// gateways. It prefers the namespace that has the MeshNetworks, then the one in the name
+// (gateway.istio-system.svc.cluster.local). It does not take the oldest: any namespace could be
+// first, and would get what is sent to the network.
 func gatewayService(named []*Service) *Service {
 	told := ""
 	if parts := strings.Split(named[0].Hostname, "."); len(parts) > 2 && parts[2] == "svc" {
@@ -132,7 +135,7 @@ func leastCommonMultiple(a, b uint32) uint32 {
 	return a / x * b
 }
 
-// at is the network that an address lies in, or none.
+// at returns the network that an address lies in, or "".
 func (x *networkIndex) at(address string) string {
 	if len(x.ranges) == 0 {
 		return ""
@@ -152,13 +155,15 @@ func (x *networkIndex) at(address string) string {
 // HasNetworkGateways reports whether some endpoints are reached through gateways.
 func (m *Mesh) HasNetworkGateways() bool { return len(m.networks.gateways) > 0 }
 
-// NetworkGateways are those of a network, in a fixed order. The slice must not be changed.
+// NetworkGateways returns those of a network, in a fixed order. The slice must not be changed.
 func (m *Mesh) NetworkGateways(network string) []NetworkGateway { return m.networks.gateways[network] }
 
-// NetworkScale is a number that the gateways of every network divide, so that the weight of an endpoint can be spread over them.
+// NetworkScale is a multiple of the number of gateways of every network, by which the weight of an
+// endpoint can be spread over them.
 func (m *Mesh) NetworkScale() uint32 { return m.networks.scale }
 
-// NetworkOf is the network of an endpoint: what its entry says, or where its address lies.
+// NetworkOf is the network of an endpoint: the one that its entry names, or in which its address
+// lies.
 func (m *Mesh) NetworkOf(e *Endpoint) string {
 	if e.Network != "" {
 		return e.Network
@@ -166,7 +171,7 @@ func (m *Mesh) NetworkOf(e *Endpoint) string {
 	return m.networks.at(e.Address)
 }
 
-// NetworkOfProxy is what the proxy says, or where its address lies.
+// NetworkOfProxy is the network that the proxy names, or in which its address lies.
 func (m *Mesh) NetworkOfProxy(p *Proxy) string {
 	if p.Network != "" || len(p.Addresses) == 0 {
 		return p.Network

@@ -7,8 +7,9 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// ofMesh is the resource of a kind that configures the mesh as a whole; nil if there is none. It counts in one namespace alone, so that nobody
-// else decides about the mesh by being there first. Postgres keeps a second one out; from other sources the oldest there counts.
+// ofMesh returns the resource of a kind that configures the mesh as a whole; nil if there is none.
+// It counts in one namespace only, so that nobody else can decide about the mesh by being first.
+// Postgres refuses a second one; from other sources the oldest counts.
 func ofMesh(snapshot *configstore.Snapshot, kind *kinds.Kind) *kinds.Resource {
 	for r := range snapshot.Of(kind) {
 		if r.Namespace == kinds.MeshNamespace {
@@ -18,7 +19,7 @@ func ofMesh(snapshot *configstore.Snapshot, kind *kinds.Kind) *kinds.Resource {
 	return nil
 }
 
-// besideOfMesh tells of the other resources of such a kind, which come to nothing.
+// besideOfMesh lists the other resources of such a kind, which have no effect.
 func besideOfMesh(snapshot *configstore.Snapshot, kind *kinds.Kind) (out []Problem) {
 	counts := ofMesh(snapshot, kind)
 	for r := range snapshot.Of(kind) {

@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// order compares two values; those that are equal in it are variants of one.
+// order compares two values. Equal ones are variants of one.
 type order[T any] func(a, b T) int
 
-// patched is a sorted list without some of its elements and with others, each in its place. The list is not changed. It costs a memory
-// move, and a search for each change.
+// patched returns a sorted list without some of its elements and with others, each in its place.
+// The list itself stays. It costs a memory move, and a search for each change.
 func patched[T comparable](list, gone, come []T, compare order[T]) []T {
 	if len(gone) == 0 && len(come) == 0 {
 		return list
@@ -39,10 +39,10 @@ func patched[T comparable](list, gone, come []T, compare order[T]) []T {
 	return slices.Clip(append(out, list...))
 }
 
-// patches remembers what lists became: where many have a list in common they go on to have it in common.
+// patches remembers what lists became, so that scopes that share a list go on sharing it.
 type patches[T comparable] struct {
 	mu   sync.Mutex
-	made map[*T][]patch[T] // by where a list begins
+	made map[*T][]patch[T] // by the first element of the list
 }
 
 type patch[T comparable] struct {
@@ -52,7 +52,8 @@ type patch[T comparable] struct {
 	list []T
 }
 
-// patched is like the function. The order must be the same each time, for the elements that the change is about.
+// patched does what the function does. The order must be the same each time for the elements that
+// the change is about.
 func (p *patches[T]) patched(list []T, c Exchange[T], compare order[T]) []T {
 	if len(list) == 0 || len(c.Gone) == 0 && len(c.Come) == 0 {
 		return patched(list, c.Gone, c.Come, compare)
@@ -81,10 +82,10 @@ func sortedCopy[T any](list []T, compare order[T]) []T {
 	return out
 }
 
-// Exchange is what has gone from a list, and what has come.
+// Exchange says what went from a list and what came to it.
 type Exchange[T any] struct{ Gone, Come []T }
 
-// exchangeOf compares two lists. It passes over quickly what both begin and end with.
+// exchangeOf compares two lists. It quickly skips what both begin and end with.
 func exchangeOf[T comparable](before, now []T) Exchange[T] {
 	for len(before) > 0 && len(now) > 0 && before[0] == now[0] {
 		before, now = before[1:], now[1:]
@@ -95,7 +96,7 @@ func exchangeOf[T comparable](before, now []T) Exchange[T] {
 	return Exchange[T]{onlyIn(before, now), onlyIn(now, before)}
 }
 
-// onlyIn lists what is in one list and not in another. Both may be long.
+// onlyIn lists what is in one list and not in the other. Both may be long.
 func onlyIn[T comparable](list, other []T) (out []T) {
 	there := make(map[T]bool, len(other))
 	for _, v := range other {
@@ -109,7 +110,7 @@ func onlyIn[T comparable](list, other []T) (out []T) {
 	return out
 }
 
-// changesBy sorts changes to the keys that they are under.
+// exchangesBy groups changes by the keys of their elements.
 func exchangesBy[K comparable, T any](gone, come []T, keys func(T) []K) map[K]*Exchange[T] {
 	out := map[K]*Exchange[T]{}
 	at := func(key K) *Exchange[T] {
@@ -131,7 +132,7 @@ func exchangesBy[K comparable, T any](gone, come []T, keys func(T) []K) map[K]*E
 	return out
 }
 
-// patchedLists changes sorted lists, in which an element may be under several keys.
+// patchedLists changes sorted lists. An element may be in several of them.
 func patchedLists[K, T comparable](lists table[K, []T], gone, come []T, keys func(T) []K, compare order[T]) table[K, []T] {
 	changes := exchangesBy(gone, come, keys)
 	if len(changes) == 0 {
@@ -148,7 +149,7 @@ func patchedLists[K, T comparable](lists table[K, []T], gone, come []T, keys fun
 	return edit.done()
 }
 
-// without lists what is in one list and not in another. Both are short.
+// without lists what is in one list and not in the other. Both are short.
 func without[T comparable](list, other []T) []T {
 	var out []T
 	for _, v := range list {

@@ -10,13 +10,13 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// MutualTLS is what connections a workload takes.
+// MutualTLS says which connections a workload accepts.
 type MutualTLS int
 
 // The modes of mutual TLS.
 const (
 	PlaintextOnly   MutualTLS = iota // TLS is left to the application
-	MutualTLSOrNone                  // both, told apart when a connection comes in
+	MutualTLSOrNone                  // both; what a client sends tells them apart
 	MutualTLSOnly
 )
 
@@ -34,7 +34,7 @@ type peerAuthenticationIndex struct {
 	selectorLabels labelKeys
 }
 
-// peerAuthentications are those of a namespace. Of several for all workloads the oldest counts.
+// peerAuthentications are those of a namespace. Of several for all its workloads the oldest counts.
 type peerAuthentications struct {
 	general  *security.PeerAuthentication
 	selected []*security.PeerAuthentication
@@ -68,8 +68,8 @@ func (x *peerAuthenticationIndex) add(r *kinds.Resource) {
 	}
 }
 
-// NamespaceMutualTLS is what workloads of a namespace take where none is singled out: what the namespace says, else what the
-// root namespace says, else both.
+// NamespaceMutualTLS is what workloads of a namespace accept by default: what the namespace says,
+// else what the root namespace says, else both.
 func (m *Mesh) NamespaceMutualTLS(namespace string) MutualTLS {
 	mode := MutualTLSOrNone
 	for _, from := range []string{m.peers.root, namespace} {
@@ -80,8 +80,9 @@ func (m *Mesh) NamespaceMutualTLS(namespace string) MutualTLS {
 	return mode
 }
 
-// WorkloadMutualTLS is what a workload takes on a port: what the oldest PeerAuthentication for its labels says of the port, or of all
-// ports, else what its namespace says. In the root namespace none is for selected workloads.
+// WorkloadMutualTLS is what a workload accepts on a port: what the oldest PeerAuthentication for
+// its labels says of the port, or of all ports, else what its namespace says. Those of the root
+// namespace select no workloads.
 func (m *Mesh) WorkloadMutualTLS(namespace string, labels map[string]string, port uint32) MutualTLS {
 	mode := m.NamespaceMutualTLS(namespace)
 	in := m.peers.byNamespace[namespace]
@@ -97,7 +98,7 @@ func (m *Mesh) WorkloadMutualTLS(namespace string, labels map[string]string, por
 	return mode
 }
 
-// modeOr is the mode that is set, or the one inherited.
+// modeOr is the mode that is set, or the inherited one.
 func modeOr(set *security.PeerAuthentication_MutualTLS, inherited MutualTLS) MutualTLS {
 	if mode, known := mutualTLSModes[set.GetMode()]; known {
 		return mode
@@ -105,7 +106,7 @@ func modeOr(set *security.PeerAuthentication_MutualTLS, inherited MutualTLS) Mut
 	return inherited
 }
 
-// MutualTLSPorts are those that the PeerAuthentication for a workload singles out, in ascending order.
+// MutualTLSPorts are the ports that the PeerAuthentication for a workload has a mode for, sorted.
 func (m *Mesh) MutualTLSPorts(namespace string, labels map[string]string) []uint32 {
 	in := m.peers.byNamespace[namespace]
 	if in == nil || namespace == m.peers.root {

@@ -2,7 +2,8 @@ package mesh
 
 import "github.com/pgmesh/pgmesh/kinds"
 
-// Problem is something wrong between resources that are each right by themselves. What is left is in force.
+// Problem is something wrong between resources that are each valid alone. The rest of them stays in
+// force.
 type Problem struct {
 	Of kinds.Key
 	// Path is that of the field, as in spec.http[0].delegate.
@@ -11,7 +12,8 @@ type Problem struct {
 	Reason string
 }
 
-// Problems lists what was found as the mesh was built, in the order of the resources' ages. EnvoyFilters have their own.
+// Problems lists what was found as the mesh was built, the oldest resource first. EnvoyFilters have
+// their own list.
 func (m *Mesh) Problems() []Problem {
 	var out []Problem
 	for _, vs := range m.virtual.faulty {

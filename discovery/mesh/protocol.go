@@ -5,8 +5,8 @@ import "strings"
 // Protocol is what a port speaks.
 type Protocol string
 
-// The protocols that a port can be declared with. Sniffed is a port without a declared protocol, or with one that is
-// not known: HTTP is detected at connection time, all else is TCP.
+// The protocols that a port can be declared with. A port without a protocol, or with an unknown
+// one, is sniffed: HTTP is detected at connection time, and everything else is TCP.
 const (
 	ProtocolGRPC      Protocol = "GRPC"
 	ProtocolGRPCWeb   Protocol = "GRPC-Web"
@@ -28,7 +28,7 @@ var protocols = []Protocol{
 	ProtocolTLS, ProtocolUDP, ProtocolMongo, ProtocolRedis, ProtocolMySQL,
 }
 
-// ParseProtocol reads a protocol as people write it, in any case.
+// ParseProtocol reads a protocol in upper or lower case.
 func ParseProtocol(s string) Protocol {
 	for _, p := range protocols {
 		if strings.EqualFold(s, string(p)) {
@@ -38,7 +38,7 @@ func ParseProtocol(s string) Protocol {
 	return ProtocolSniffed
 }
 
-// IsHTTP reports whether requests are visible on such a port.
+// IsHTTP reports whether a proxy sees requests on such a port.
 func (p Protocol) IsHTTP() bool { return p == ProtocolHTTP || p == ProtocolHTTPProxy || p.IsHTTP2() }
 
 // IsHTTP2 reports whether upstream connections must be HTTP/2.
@@ -46,10 +46,10 @@ func (p Protocol) IsHTTP2() bool {
 	return p == ProtocolHTTP2 || p == ProtocolGRPC || p == ProtocolGRPCWeb
 }
 
-// IsTLS reports whether connections show a server name and nothing more.
+// IsTLS reports whether a proxy sees only a server name.
 func (p Protocol) IsTLS() bool { return p == ProtocolTLS || p == ProtocolHTTPS }
 
-// IsTCP reports whether only connections are visible on such a port.
+// IsTCP reports whether a proxy sees only connections.
 func (p Protocol) IsTCP() bool {
 	return p == ProtocolTCP || p.IsTLS() || p == ProtocolMongo || p == ProtocolRedis || p == ProtocolMySQL
 }

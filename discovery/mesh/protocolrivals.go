@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// protocolRivals tells of services that declare a port of a workload otherwise than an older service does: what comes to the port
-// is taken for what the older says.
+// protocolRivals lists services that declare a port of a workload with another protocol than an
+// older service does. The older one's holds for incoming connections.
 func (m *Mesh) protocolRivals() []Problem {
 	seen := map[Problem]bool{}
 	for _, problems := range m.services.rivals.each() {
@@ -21,7 +21,7 @@ func (m *Mesh) protocolRivals() []Problem {
 	})
 }
 
-// rivalsAt are the problems of what is served at one address.
+// rivalsAt returns the problems of what is served at one address.
 func rivalsAt(targets []Target) (problems []Problem) {
 	for _, t := range targets {
 		first := firstAt(targets, t)
@@ -36,7 +36,8 @@ func rivalsAt(targets []Target) (problems []Problem) {
 	return problems
 }
 
-// firstAt is the target that decides about the port of a workload that another is on: that of the oldest service of its namespace.
+// firstAt returns the target that decides about a port of a workload: that of the oldest service in
+// its namespace.
 func firstAt(targets []Target, other Target) Target {
 	i := slices.IndexFunc(targets, func(t Target) bool {
 		return t.Number == other.Number && t.Service.Namespace == other.Service.Namespace

@@ -36,15 +36,16 @@ const (
 // Proxy is an Envoy as it describes itself in its node.
 type Proxy struct {
 	Type      ProxyType
-	Addresses []string // its own IP addresses, the first one its main
+	Addresses []string // its own IP addresses, the main one first
 	ID        string
 	Domain    string // the DNS domain that short names are completed with
 
 	Namespace string
-	// ServiceAccount is what its certificate names; where it needs none, what it says of itself.
+	// ServiceAccount is the one that its certificate names. Without certificates it is what the
+	// proxy says of itself.
 	ServiceAccount string
 	Labels         map[string]string
-	// StaticLabels are those of Labels that the machine's own configuration gives.
+	// StaticLabels are those of Labels that come from the machine's own configuration.
 	StaticLabels map[string]string
 	Locality     *corev3.Locality
 
@@ -52,72 +53,78 @@ type Proxy struct {
 	Unprivileged bool // may not bind ports below 1024
 	IdleTimeout  time.Duration
 	HTTP10       bool
-	DNSCapture   bool // names are resolved by the mesh
-	// Resolver is whom the proxy itself asks, where those who ask as applications do are told the names of the mesh: it would find itself.
+	DNSCapture   bool // the mesh resolves names
+	// Resolver is the resolver that the proxy itself asks on a machine whose applications are told
+	// the mesh's names: asking as they do, it would find itself.
 	Resolver netip.AddrPort
-	// OnDemand tells that the proxy asks for what it uses, and is not given all that it may use.
+	// OnDemand says that the proxy asks for what it uses, and is not given all that it may use.
 	OnDemand bool
-	// ScopedFrom is by how many rules with exact hosts on a gateway's routes the proxy is given those host by host; 0 is never.
+	// ScopedFrom is the number of rules with exact hosts from which a gateway's routes are sent
+	// host by host; 0 means never.
 	ScopedFrom int
-	// ReservedPorts are those that the machine's Envoy serves its own health and metrics on.
+	// ReservedPorts are those on which the machine's Envoy serves its own health and metrics.
 	ReservedPorts []uint32
 
 	Identity Identity
-	// Network is the one that the machine is in, where a mesh spans several that cannot reach each other; empty: not said.
+	// Network is the network that the machine is in, in a mesh of several that cannot reach each
+	// other; "" if it does not say.
 	Network string
-	// NetworkView are the networks whose endpoints the proxy asks for; empty: all.
+	// NetworkView are the networks whose endpoints the proxy asks for; none means all.
 	NetworkView []string
 
-	// MeshID and Cluster are what telemetry calls the mesh, and the part of it, that the machine is in.
+	// MeshID and Cluster name the mesh, and the machine's part of it, in telemetry.
 	MeshID, Cluster string
 
-	// HTTPProxyPort is where the machine's applications find the proxy as an HTTP proxy, 0 where the mesh says.
+	// HTTPProxyPort is the port on which the machine's applications use the proxy as an HTTP proxy;
+	// 0 if the mesh decides.
 	HTTPProxyPort uint32
-	// Version is what the agent says that it is, as 1.31.0; "" if it does not.
+	// Version is the version that the agent gives, as 1.31.0; "" if it gives none.
 	Version string
 
-	// Config is the configuration that the proxy was started with; nil: that of the mesh.
+	// Config is the configuration that the proxy was started with; nil means that of the mesh.
 	Config *meshconfig.ProxyConfig
 
-	node *corev3.Node // where all this was read
+	node *corev3.Node // what all this was read from
 
 	// ExactBalance spreads connections evenly over Envoy's threads.
 	InboundExactBalance, OutboundExactBalance bool
 
-	// Warnings tell what was left out of what the proxy says of itself, and what to do about it.
+	// Warnings say what was left out of the proxy's metadata, and what to do about it.
 	Warnings []string
 
-	// Texts are all strings in what the proxy says of itself: patches may be for proxies that say something.
+	// Texts are all strings in the proxy's metadata: patches may select by them.
 	Texts map[string]string
 }
 
-// Identity is how a proxy comes by the certificate that proves to others who it is. A proxy without one speaks and takes plaintext.
+// Identity says how a proxy gets the certificate that proves who it is. A proxy without one sends
+// and accepts plaintext.
 type Identity struct {
-	// FromAgent tells that the agent beside the proxy serves the certificate and the mesh's roots, over the cluster sds-grpc in the
-	// proxy's bootstrap. Ours say so, as PGMESH_IDENTITY; Istio's all do, and send their version.
+	// FromAgent says that the agent beside the proxy serves the certificate and the mesh's roots,
+	// over the cluster sds-grpc of the proxy's bootstrap. Our agents say so, as PGMESH_IDENTITY;
+	// Istio's all do it, and send their version.
 	FromAgent bool
-	// CertificateFile, KeyFile and RootsFile lie on the machine, and are preferred.
+	// CertificateFile, KeyFile and RootsFile are files on the machine, and are preferred.
 	CertificateFile, KeyFile, RootsFile string
-	// Server is what it shows to who connects to it, where that lies in files.
+	// Server is what the proxy shows to clients, if that is in files.
 	Server ServerFiles
 }
 
-// ServerFiles lie on a machine: a certificate with its key, and by whom clients are vouched for.
+// ServerFiles are files on a machine: a certificate, its key, and the roots of clients.
 type ServerFiles struct{ Certificate, Key, Roots string }
 
-// FromFiles reports whether the certificate lies in files.
+// FromFiles reports whether the certificate is in files.
 func (i Identity) FromFiles() bool { return i.CertificateFile != "" }
 
-// Known reports whether the proxy can prove who it is to those whom it connects to.
+// Known reports whether the proxy can prove who it is as a client.
 func (i Identity) Known() bool { return i.FromAgent || i.FromFiles() }
 
-// Serves reports whether it can prove who it is to those who connect to it, and check who they are.
+// Serves reports whether it can prove who it is as a server, and check its clients.
 func (i Identity) Serves() bool {
 	return i.FromAgent || i.Server.Certificate != "" && i.Server.Roots != ""
 }
 
-// ParseProxy reads what an Envoy says about itself: the id "sidecar~IP~ID~DOMAIN" and the metadata that Istio's
-// agents send.
+// ParseProxy reads what an Envoy says about itself: the id "sidecar~IP~ID~DOMAIN", and the metadata
+// that Istio's agents send.
 func ParseProxy(node *corev3.Node) (*Proxy, error) {
 	parts := strings.Split(node.GetId(), "~")
 	if len(parts) != 4 {
@@ -203,7 +210,8 @@ func (p *Proxy) setMetadata(meta metadata) (err error) {
 	return nil
 }
 
-// setIdleTimeout leaves the timeout out where it cannot be read, as Istio does: a proxy is not turned away for it.
+// setIdleTimeout ignores a timeout that cannot be read, as Istio does: that is no reason to refuse
+// a proxy.
 func (p *Proxy) setIdleTimeout(text string) {
 	if text == "" {
 		return
@@ -219,12 +227,13 @@ func (p *Proxy) setIdleTimeout(text string) {
 	}
 }
 
-// warnf notes what is left out of what the proxy says of itself.
+// warnf records what is left out of the proxy's metadata.
 func (p *Proxy) warnf(format string, about ...any) {
 	p.Warnings = append(p.Warnings, fmt.Sprintf(format, about...))
 }
 
-// parseInterception takes a mode that it does not know for REDIRECT, as Istio does: the proxies of newer agents stay served.
+// parseInterception takes an unknown mode for REDIRECT, as Istio does, so that proxies of newer
+// agents are served.
 func parseInterception(mode string) Interception {
 	switch i := Interception(mode); i {
 	case InterceptionTProxy, InterceptionNone:
@@ -236,7 +245,7 @@ func parseInterception(mode string) Interception {
 	}
 }
 
-// wildcard is the address that stands for all of the proxy's.
+// wildcard is the address that means all of the proxy's.
 func (p *Proxy) wildcard() string {
 	if p.HasIPv6() && !p.HasIPv4() {
 		return "::"
@@ -244,13 +253,13 @@ func (p *Proxy) wildcard() string {
 	return Unspecified
 }
 
-// CanonicalName is what telemetry calls the service that the workload is one of.
+// CanonicalName is the name of the workload's service in telemetry.
 func (p *Proxy) CanonicalName() string { return cmp.Or(p.Labels[LabelCanonicalName], "unknown") }
 
-// CanonicalRevision is what telemetry calls its version.
+// CanonicalRevision is the version of the workload in telemetry.
 func (p *Proxy) CanonicalRevision() string { return cmp.Or(p.Labels[LabelCanonicalRevision], "latest") }
 
-// GlobalAddress is the first address that other machines may reach the proxy at, or nothing.
+// GlobalAddress is the first address at which other machines may reach the proxy, or "".
 func (p *Proxy) GlobalAddress() string {
 	for _, a := range p.Addresses {
 		if ip, err := netip.ParseAddr(a); err == nil && ip.IsGlobalUnicast() {
@@ -275,7 +284,7 @@ func (p *Proxy) hasAddress(family func(netip.Addr) bool) bool {
 	return false
 }
 
-// metadata reads node metadata leniently: agents write flags and numbers as strings or as themselves.
+// metadata reads node metadata leniently: agents write flags and numbers as such, or as strings.
 type metadata struct{ fields map[string]*structpb.Value }
 
 func (m metadata) text(name string) string {
@@ -291,7 +300,7 @@ func (m metadata) text(name string) string {
 	}
 }
 
-// list reads a list of words, which some agents write with commas between them.
+// list reads a list of words, which some agents write as one string with commas.
 func (m metadata) list(name string) (out []string) {
 	values := m.fields[name].GetListValue().GetValues()
 	if text := m.text(name); text != "" {
@@ -303,7 +312,7 @@ func (m metadata) list(name string) (out []string) {
 	return out
 }
 
-// texts are the fields that are strings, and not those that could be written as one.
+// texts are the fields that are strings.
 func (m metadata) texts() map[string]string {
 	out := map[string]string{}
 	for name, field := range m.fields {
@@ -334,7 +343,7 @@ func (m metadata) ports(names ...string) []uint32 {
 	return out
 }
 
-// labels are those of the workload in the named fields, the later ones before the earlier ones.
+// labels are the workload's labels from the named fields. Later fields overrule earlier ones.
 func (m metadata) labels(fields ...string) map[string]string {
 	out := map[string]string{}
 	for _, name := range fields {

@@ -9,11 +9,11 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 )
 
-// parseProxyConfig reads the configuration that an agent was started with, of which only what translation looks at is
-// kept: what else differs must not tell proxies apart. Fields of newer agents are left out.
+// parseProxyConfig reads the configuration that an agent was started with. It keeps only what
+// translation uses: nothing else may tell proxies apart. It ignores fields of newer agents.
 func parseProxyConfig(metadata *structpb.Value) (*meshconfig.ProxyConfig, error) {
 	if metadata.GetStructValue() == nil {
-		return nil, nil //nolint:nilnil // a proxy without a configuration of its own takes the mesh's
+		return nil, nil //nolint:nilnil // a proxy without a configuration of its own uses the mesh's
 	}
 	text, err := metadata.MarshalJSON()
 	if err != nil {
@@ -29,14 +29,14 @@ func parseProxyConfig(metadata *structpb.Value) (*meshconfig.ProxyConfig, error)
 	}, nil
 }
 
-// encodeProxyConfig writes a configuration in a canonical form, nil and an empty one differently.
+// encodeProxyConfig writes a configuration in a canonical form. Nil and empty differ.
 func encodeProxyConfig(config *meshconfig.ProxyConfig) string {
 	if config == nil {
 		return ""
 	}
 	bytes, err := proto.MarshalOptions{Deterministic: true}.Marshal(config)
 	if err != nil {
-		panic("mesh: marshal a ProxyConfig: " + err.Error()) // only invalid UTF-8 can do this, which no decoder lets in
+		panic("mesh: marshal a ProxyConfig: " + err.Error()) // only invalid UTF-8 fails, and no decoder lets that in
 	}
 	return "{" + string(bytes) + "}"
 }

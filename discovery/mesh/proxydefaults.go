@@ -12,16 +12,17 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 )
 
-// metadataPrefix begins the names of environment variables that are metadata of a proxy: ISTIO_META_IDLE_TIMEOUT is its IDLE_TIMEOUT.
+// metadataPrefix begins the names of environment variables that set metadata of a proxy:
+// ISTIO_META_IDLE_TIMEOUT sets IDLE_TIMEOUT.
 const metadataPrefix = "ISTIO_META_"
 
-// fromMachine is metadata that only the machine itself can know: who and where the proxy is.
+// fromMachine is metadata that only the machine knows: who and where the proxy is.
 var fromMachine = map[string]bool{
 	"NAMESPACE": true, "LABELS": true, "STATIC_LABELS": true, "INSTANCE_IPS": true, "ISTIO_VERSION": true, "PROXY_CONFIG": true,
 	"TLS_CLIENT_CERT_CHAIN": true, "TLS_CLIENT_KEY": true, "TLS_CLIENT_ROOT_CERT": true,
 }
 
-// proxyDefaults is what ProxyConfigs say of the metadata of proxies, by namespace, the oldest first.
+// proxyDefaults are the ProxyConfigs by namespace, the oldest first.
 type proxyDefaults map[string][]*networking.ProxyConfig
 
 func buildProxyDefaults(now configstore.Step, prev *Mesh) proxyDefaults {
@@ -35,8 +36,9 @@ func buildProxyDefaults(now configstore.Step, prev *Mesh) proxyDefaults {
 	return out
 }
 
-// Configured is a proxy with the metadata that the MeshConfig and ProxyConfigs give to proxies that do not say it themselves: those of the
-// root namespace, then those of its own namespace, then one that selects it. What cannot be understood of it changes nothing.
+// Configured returns a proxy with the metadata that the MeshConfig and ProxyConfigs give to proxies
+// that do not set it themselves: first the MeshConfig's, then those of the root namespace, then of
+// its own namespace, then one that selects it. What cannot be read of it is ignored.
 func (m *Mesh) Configured(p *Proxy) *Proxy {
 	given := maps.Clone(m.Config.GetDefaultConfig().GetProxyMetadata())
 	if given == nil {
@@ -59,7 +61,7 @@ func (m *Mesh) Configured(p *Proxy) *Proxy {
 	return configured
 }
 
-// forAll is the oldest ProxyConfig of a namespace that selects nobody in particular; nil if there is none.
+// forAll is the oldest ProxyConfig of a namespace without a selector; nil if there is none.
 func (d proxyDefaults) forAll(namespace string) *networking.ProxyConfig {
 	for _, c := range d[namespace] {
 		if c.GetSelector() == nil {
@@ -69,7 +71,8 @@ func (d proxyDefaults) forAll(namespace string) *networking.ProxyConfig {
 	return nil
 }
 
-// forWorkload is the oldest ProxyConfig of a namespace that selects a workload by its labels; nil if there is none.
+// forWorkload is the oldest ProxyConfig of a namespace that selects a workload by its labels; nil
+// if there is none.
 func (d proxyDefaults) forWorkload(namespace string, labels map[string]string) *networking.ProxyConfig {
 	for _, c := range d[namespace] {
 		if selector := c.GetSelector().GetMatchLabels(); len(selector) > 0 && LabelsWithin(selector, labels) {
@@ -79,7 +82,7 @@ func (d proxyDefaults) forWorkload(namespace string, labels map[string]string) *
 	return nil
 }
 
-// withMetadata is the node itself if there is nothing to add.
+// withMetadata returns the node itself if there is nothing to add.
 func withMetadata(node *corev3.Node, variables map[string]string) *corev3.Node {
 	out := node
 	for name, value := range variables {

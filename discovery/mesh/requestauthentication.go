@@ -16,26 +16,28 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// TokenRules are what a proxy holds the tokens in requests to: the rules of all RequestAuthentications that are for it, in the order of their
-// issuers. It is the same one in two meshes exactly when nothing of it changed between the two.
+// TokenRules say how a proxy checks the tokens in requests: the rules of all RequestAuthentications
+// for it, sorted by issuer. Two meshes have the same TokenRules exactly if nothing in them changed
+// in between.
 type TokenRules struct {
 	Rules []*TokenRule
 
 	from []*tokenPolicy
 }
 
-// TokenRule is what is said of the tokens of one issuer.
+// TokenRule is about the tokens of one issuer.
 type TokenRule struct {
 	*security.JWTRule
 
-	// KeySet is the keys that the tokens may be signed with, as a document that Envoy takes. Where none are to be had it is one key that nobody
-	// signs with: the tokens of this issuer are refused, and nothing else is.
+	// KeySet has the keys that may sign tokens, as a document that Envoy accepts. If none could be
+	// fetched, it has one key that nobody signs with: the issuer's tokens are refused, and nothing
+	// else is.
 	KeySet string
-	// Expire refuses tokens without an expiration time.
+	// Expire refuses tokens that have no expiration time.
 	Expire bool
 }
 
-// tokenPolicy is a RequestAuthentication that has rules.
+// tokenPolicy is a RequestAuthentication with rules.
 type tokenPolicy struct {
 	resource *kinds.Resource
 	spec     *security.RequestAuthentication
@@ -43,14 +45,15 @@ type tokenPolicy struct {
 	problems []Problem
 }
 
-// tokenIndex holds the RequestAuthentications by namespace, the oldest first. Those without rules ask for nothing.
+// tokenIndex holds the RequestAuthentications by namespace, the oldest first, without those that
+// have no rules.
 type tokenIndex struct {
 	root        string
-	keys        FetchedKeys // nil where nothing is fetched
+	keys        FetchedKeys // nil if no keys are fetched
 	byNamespace map[string][]*tokenPolicy
 	byKey       map[kinds.Key]*tokenPolicy
 	sources     map[KeySource]time.Duration
-	// chooses says of all which there are, and which proxies they choose.
+	// chooses encodes which policies there are and which proxies they choose.
 	chooses []string
 }
 
@@ -87,7 +90,7 @@ func (r *TokenRule) same(other *TokenRule) bool {
 	return r.JWTRule == other.JWTRule && r.KeySet == other.KeySet && r.Expire == other.Expire
 }
 
-// read reads a policy, of which there may have been another version.
+// read reads a policy. Before is an earlier version of it, or nil.
 func (x *tokenIndex) read(r *kinds.Resource, before *tokenPolicy) *tokenPolicy {
 	p := &tokenPolicy{resource: r, spec: specOf[*security.RequestAuthentication](r)}
 	expire := p.demandsExpiration()
@@ -120,7 +123,7 @@ func (p *tokenPolicy) demandsExpiration() bool {
 	return demands
 }
 
-// writtenKeys are those that stand in the rule.
+// writtenKeys reads the keys that are written in the rule.
 func (p *tokenPolicy) writtenKeys(rule *TokenRule, path string, before *tokenPolicy) {
 	if i := before.ruleOf(rule.JWTRule); i >= 0 { // reading keys takes time
 		rule.KeySet = before.rules[i].KeySet
@@ -143,7 +146,7 @@ func (p *tokenPolicy) writtenKeys(rule *TokenRule, path string, before *tokenPol
 	}
 }
 
-// ruleOf finds the very rule in a policy, which may be nil.
+// ruleOf finds the very same rule in a policy, which may be nil.
 func (p *tokenPolicy) ruleOf(spec *security.JWTRule) int {
 	if p == nil {
 		return -1
@@ -151,14 +154,14 @@ func (p *tokenPolicy) ruleOf(spec *security.JWTRule) int {
 	return slices.IndexFunc(p.rules, func(r *TokenRule) bool { return r.JWTRule == spec })
 }
 
-// leastTimeout and defaultTimeout bound how long an attempt to fetch keys may take.
+// Bounds and default of the time that an attempt to fetch keys may take.
 const (
 	leastTimeout   = 100 * time.Millisecond
 	defaultTimeout = 5 * time.Second
 	mostTimeout    = time.Minute
 )
 
-// fetchedKeys are those that the issuer publishes.
+// fetchedKeys takes the keys that the issuer publishes.
 func (x *tokenIndex) fetchedKeys(p *tokenPolicy, rule *TokenRule, path string, before *tokenPolicy) {
 	source := sourceOf(rule.JWTRule)
 	timeout := defaultTimeout
@@ -187,8 +190,9 @@ func (x *tokenIndex) fetchedKeys(p *tokenPolicy, rule *TokenRule, path string, b
 	}
 }
 
-// meanwhile are the keys of a rule whose source was not tried yet: those that the policy had for the same issuer and audiences until now, so
-// that no token is refused only because a rule says in another way where its keys are.
+// meanwhile returns the keys of a rule whose source was not tried yet: those that the policy had
+// for the same issuer and audiences so far. Otherwise tokens would be refused just because a rule
+// names the source of its keys in another way.
 func (x *tokenIndex) meanwhile(rule *TokenRule, before *tokenPolicy) string {
 	if x.keys != nil && before != nil {
 		for _, old := range before.rules {
@@ -211,7 +215,7 @@ func (p *tokenPolicy) problem(path, reason string) {
 	p.problems = append(p.problems, Problem{Of: p.resource.Key(), Path: path, Reason: reason})
 }
 
-// targets are what the policy names in the place of labels.
+// targets is what the policy names instead of labels.
 func (p *tokenPolicy) targets() []*selection.PolicyTargetReference {
 	if target := p.spec.GetTargetRef(); target != nil && len(p.spec.GetTargetRefs()) == 0 {
 		return []*selection.PolicyTargetReference{target}
@@ -219,8 +223,8 @@ func (p *tokenPolicy) targets() []*selection.PolicyTargetReference {
 	return p.spec.GetTargetRefs()
 }
 
-// isFor tells whether the policy is for a proxy: one that it selects by labels, all if it selects none, or one that serves a Gateway of the
-// Gateway API that it names, which a label tells.
+// isFor reports whether the policy is for a proxy: it selects the proxy's labels, or selects
+// nothing, or names a Gateway of the Gateway API that the proxy serves, by its label.
 func (p *tokenPolicy) isFor(proxy *Proxy) bool {
 	targets := p.targets()
 	if len(targets) == 0 {
@@ -233,10 +237,11 @@ func (p *tokenPolicy) isFor(proxy *Proxy) bool {
 	})
 }
 
-// labelGatewayName is that of a router which serves a Gateway of the Gateway API.
+// labelGatewayName marks a router that serves a Gateway of the Gateway API.
 const labelGatewayName = "gateway.networking.k8s.io/gateway-name"
 
-// tokenPolicies are those for a proxy: of its namespace, then of the root namespace, the oldest first.
+// tokenPolicies are those for a proxy: of its namespace, then of the root namespace, the oldest
+// first.
 func (m *Mesh) tokenPolicies(p *Proxy) (out []*tokenPolicy) {
 	if len(m.tokens.byKey) == 0 {
 		return nil
@@ -252,7 +257,7 @@ func (m *Mesh) tokenPolicies(p *Proxy) (out []*tokenPolicy) {
 	return out
 }
 
-// TokenRules are those for what comes in to a proxy, nil if there are none.
+// TokenRules returns the rules for requests to a proxy; nil if there are none.
 func (m *Mesh) TokenRules(p *Proxy) *TokenRules {
 	policies := m.tokenPolicies(p)
 	if len(policies) == 0 {

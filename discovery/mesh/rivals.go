@@ -18,8 +18,8 @@ func peerSelector(r *kinds.Resource) map[string]string {
 	return specOf[*security.PeerAuthentication](r).GetSelector().GetMatchLabels()
 }
 
-// rivals tells of the resources of a kind of which one is enough for a set of workloads that an older one is for the same set: it alone
-// counts.
+// rivals lists resources of a kind that have no effect because an older one is for the same set of
+// workloads, and only one counts.
 func rivals(snapshot *configstore.Snapshot, kind *kinds.Kind, selector func(*kinds.Resource) map[string]string) []Problem {
 	type workloads struct{ namespace, labels string }
 	oldest := map[workloads]*kinds.Resource{}
@@ -37,7 +37,8 @@ func rivals(snapshot *configstore.Snapshot, kind *kinds.Kind, selector func(*kin
 	return out
 }
 
-// forNobody tells of PeerAuthentications in the root namespace that select workloads: those there are for the whole mesh.
+// forNobody lists the PeerAuthentications in the root namespace that select workloads: those in the
+// root namespace are for the whole mesh.
 func (m *Mesh) forNobody() []Problem {
 	var out []Problem
 	for r := range m.from.Of(kindPeerAuthentication) {

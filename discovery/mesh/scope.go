@@ -9,43 +9,46 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Scope is what a proxy may see of a mesh. Sidecars of one namespace that obey the same Sidecar share one, and so do its gateways.
+// Scope is what a proxy may see of a mesh. Sidecars of one namespace that obey the same Sidecar
+// share a scope, and so do the gateways of a namespace.
 type Scope struct {
 	Namespace string
-	// Sidecar is what limits the scope, and SidecarSpec what it says; both are nil where nothing does.
+	// Sidecar is the resource that limits the scope, and SidecarSpec its spec. Both are nil if none
+	// does.
 	Sidecar     *kinds.Resource
 	SidecarSpec *networking.Sidecar
 
-	// Egress is where applications' connections come in; each listens for its own services and obeys its own rules.
+	// Egress are the listeners for applications. Each has its own services, and obeys its own
+	// rules.
 	Egress []*Egress
 
-	// Services has one service a host: what clusters are made for.
+	// Services has one service for each host: those that need clusters.
 	Services []*Service
 
-	// Unknown is what becomes of traffic to destinations that the scope does not know.
+	// Unknown says what happens to traffic to destinations outside the scope.
 	Unknown *networking.OutboundTrafficPolicy
 
 	config *meshconfig.MeshConfig
-	router bool // it is what gateways see
+	router bool // for gateways
 	byHost table[string, *Service]
 	rules  table[string, []*DestinationRule] // by host
-	// listed is how many of Services a listener has; the others are there since rules send traffic to them. With several listeners
-	// it is not known.
+	// listed is how many of Services the listener has; the others are there because rules send
+	// traffic to them. With several listeners it is not known.
 	listed int
 
-	build   int          // of the mesh that the scope was made for
+	build   int          // of the mesh that it was made for
 	follows int          // the build of the scope that it was made from
-	change  *ScopeChange // nil if the scope was not made from another
+	change  *ScopeChange // nil if it was not made from another
 }
 
-// scopeKey is what scopes are shared by.
+// scopeKey tells scopes apart. Proxies of one key share a scope.
 type scopeKey struct {
 	namespace string
 	router    bool
 	sidecar   *kinds.Resource
 }
 
-// buildScope makes a scope of everything that it shows.
+// buildScope makes a scope from nothing.
 func (c *catalog) buildScope(key scopeKey) *Scope {
 	s := &Scope{Namespace: key.namespace, Sidecar: key.sidecar, config: c.config, router: key.router}
 	if key.sidecar != nil {
@@ -61,7 +64,7 @@ func (c *catalog) buildScope(key scopeKey) *Scope {
 		s.add(c.destinationsOf(egress), byHost)
 	}
 	if first := s.Egress[0].Services; slices.Equal(s.Services, first) {
-		s.Services = first // which others may have, too
+		s.Services = first // a list that other scopes may share
 	}
 	for _, service := range s.Services {
 		if found := c.rulesFor(s, service); len(found) > 0 {
@@ -72,7 +75,8 @@ func (c *catalog) buildScope(key scopeKey) *Scope {
 	return s
 }
 
-// add merges services into the scope: the first for a host counts, later ones contribute the ports that it lacks.
+// add merges services into the scope. The first service for a host counts; later ones add the ports
+// that it lacks.
 func (s *Scope) add(services []*Service, byHost *tableEdit[string, *Service]) {
 	for _, service := range services {
 		existing, known := byHost.find(service.Hostname)
@@ -86,7 +90,7 @@ func (s *Scope) add(services []*Service, byHost *tableEdit[string, *Service]) {
 	}
 }
 
-// with is the service with what another for its host contributes: the ports that it lacks.
+// with returns the service with the ports that it lacks and another one for its host has.
 func (s *Service) with(other *Service) *Service {
 	if s == other || !s.mergeable(other) || !other.addsTo(s) {
 		return s
@@ -101,8 +105,8 @@ func (c *catalog) rulesFor(s *Scope, service *Service) []*DestinationRule {
 // Service returns the service for a host, or nil.
 func (s *Scope) Service(host string) *Service { return s.byHost.get(host) }
 
-// DestinationRule returns the rule that a proxy obeys for a host, or nil: one that selects the proxy's workload before
-// one for all.
+// DestinationRule returns the rule that a proxy obeys for a host, or nil. One that selects the
+// proxy's workload comes before one for all.
 func (s *Scope) DestinationRule(p *Proxy, host string) *DestinationRule {
 	var general *DestinationRule
 	for _, rule := range s.rules.get(host) {
@@ -115,8 +119,8 @@ func (s *Scope) DestinationRule(p *Proxy, host string) *DestinationRule {
 	return general
 }
 
-// InboundDestinationRule returns the rule for a host that the proxy's own workload serves. Rules for selected
-// workloads are for clients and do not count.
+// InboundDestinationRule returns the rule for a host that the proxy's own workload serves. Rules
+// that select workloads are for clients, and do not count.
 func (s *Scope) InboundDestinationRule(host string) *DestinationRule {
 	var general *DestinationRule
 	for _, rule := range s.rules.get(host) {
@@ -127,18 +131,19 @@ func (s *Scope) InboundDestinationRule(host string) *DestinationRule {
 	return general
 }
 
-// AllowsAny reports whether traffic to unknown destinations goes where the client sent it, and not nowhere.
+// AllowsAny reports whether traffic to unknown destinations goes where the client sent it, instead
+// of nowhere.
 func (s *Scope) AllowsAny() bool {
 	return s.Unknown.GetMode() != networking.OutboundTrafficPolicy_REGISTRY_ONLY
 }
 
-// Scope returns what a proxy sees. It is the one that an earlier mesh had, if nothing that it is made of has changed.
+// Scope returns what a proxy sees. It is that of an earlier mesh if nothing in it changed.
 func (m *Mesh) Scope(p *Proxy) *Scope {
 	key := scopeKey{p.Namespace, p.Type == Router, m.sidecars.sidecarOf(p)}
 	return m.scopes.get(key, func() *Scope { return m.scopeOf(key) })
 }
 
-// unknownDestinations is the Sidecar's policy, or the mesh's. The modes have the same numbers in both.
+// unknownDestinations is the Sidecar's policy, or the mesh's. Both number the modes alike.
 func unknownDestinations(sidecar *networking.Sidecar, config *meshconfig.MeshConfig) *networking.OutboundTrafficPolicy {
 	if sidecar.GetOutboundTrafficPolicy() != nil {
 		return sidecar.GetOutboundTrafficPolicy()

@@ -68,7 +68,8 @@ func compareScopes(before, now *Scope) *ScopeChange {
 	return c
 }
 
-// scopeOf is what a sort of proxies sees: the scope that was last made for them where that shows the same, or what follows from it.
+// scopeOf returns the scope for a key: the last one that was made for it, if that still shows the
+// same, or what follows from it.
 func (m *Mesh) scopeOf(key scopeKey) *Scope {
 	before := m.memory.scopes.get(key)
 	after := m.scopeAfter(key, before)
@@ -100,14 +101,14 @@ func (m *Mesh) newScope(key scopeKey) *Scope {
 	return s
 }
 
-// concernedBy reports whether a scope may show anything else after the changes.
+// concernedBy reports whether the changes may make a difference to the scope.
 func (s *Scope) concernedBy(c *changes) bool {
 	return c.many() || slices.ContainsFunc(c.services.Gone, s.sees) || slices.ContainsFunc(c.services.Come, s.sees) ||
 		slices.ContainsFunc(c.virtual.Gone, s.obeys) || slices.ContainsFunc(c.virtual.Come, s.obeys) ||
 		slices.ContainsFunc(c.rules, s.looksFor)
 }
 
-// sees reports whether a listener shows a service, or a rule may send traffic to it.
+// sees reports whether a listener shows the service, or a rule may send traffic to it.
 func (s *Scope) sees(service *Service) bool {
 	if _, known := s.byHost.find(service.Hostname); known {
 		return true
@@ -131,7 +132,7 @@ func (s *Scope) looksFor(at hostAt) bool {
 	return known && (general || service.Namespace == at.namespace)
 }
 
-// sendsTo reports whether a rule of the listener names a host as a destination.
+// sendsTo reports whether a rule of the listener names the host as a destination.
 func (e *Egress) sendsTo(host string) bool {
 	return slices.ContainsFunc(e.VirtualServices, func(vs *VirtualService) bool {
 		return slices.ContainsFunc(vs.sendsTo, func(d destinationHost) bool { return d.host == host })

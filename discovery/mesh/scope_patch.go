@@ -2,7 +2,8 @@ package mesh
 
 import "slices"
 
-// scopePatch is a scope on its way to the next one, by way of the hosts that changes may be about.
+// scopePatch is the next scope in the making. It goes through the hosts that the changes may be
+// about.
 type scopePatch struct {
 	*catalog
 
@@ -11,20 +12,21 @@ type scopePatch struct {
 	scope   Scope
 	egress  Egress
 
-	hosts  []string // whose services may be others
+	hosts  []string // whose services may have changed
 	listed Exchange[*Service]
 	head   Exchange[*Service] // of those services of the scope that the listener has
-	tail   []*Service         // those that only rules led to, which are gone
+	tail   []*Service         // services that went, of those that only rules led to
 	byHost *tableEdit[string, *Service]
 	rules  *tableEdit[string, []*DestinationRule]
 	differ bool
 
-	virtual Exchange[*VirtualService] // of those that the listener obeys
-	touched []string                  // hosts that have another service, or other rules for it
+	virtual Exchange[*VirtualService] // of the rules that the listener obeys
+	touched []string                  // hosts with another service, or other rules for it
 }
 
-// patchScope makes what follows from a scope, if it has a single listener, for all ports, and nothing of the changes is about services that
-// only rules lead to. It is the scope itself if that shows the same.
+// patchScope makes the next scope from the one before, if that has a single listener, for all
+// ports, and no change is about services that only rules lead to. It returns the same scope if that
+// shows the same.
 func (m *Mesh) patchScope(before rememberedScope, changed *changes) (*Scope, bool) {
 	if len(before.scope.Egress) != 1 || before.scope.Egress[0].ownPort() || changed.many() {
 		return nil, false
@@ -62,7 +64,7 @@ func (p *scopePatch) done(build int) *Scope {
 	if len(tail) > 0 {
 		head = slices.Concat(head, without(tail, p.tail))
 	}
-	// Copies, for the patch knows the scope before, which is not to stay for as long as this one.
+	// Copies: the patch refers to the scope before, which must not live as long as this one.
 	scope, egress := p.scope, p.egress
 	scope.listed += len(p.head.Come) - len(p.head.Gone)
 	scope.Services, scope.Egress = head, []*Egress{&egress}
@@ -87,7 +89,8 @@ func (p *scopePatch) replaceVirtualServices() {
 	}
 }
 
-// replacedVirtualServices has in common with other scopes what they obey alike: public rules.
+// replacedVirtualServices returns the rules that the listener obeys now. Public rules are in a list
+// that scopes share.
 func (p *scopePatch) replacedVirtualServices(c Exchange[*VirtualService]) []*VirtualService {
 	private := func(vs *VirtualService) bool { return !vs.visibility.public() }
 	list, compare := p.egress.VirtualServices, obeyedBefore(p.egress.namespace)
@@ -97,7 +100,7 @@ func (p *scopePatch) replacedVirtualServices(c Exchange[*VirtualService]) []*Vir
 	return p.changed.virtualLists.patched(list, c, compare)
 }
 
-// replacedOwners finds the first rule for each host that some have gone from, or come to.
+// replacedOwners finds the first rule for each host that lost or gained one.
 func (e *Egress) replacedOwners(gone, come []*VirtualService) hostIndex[*VirtualService] {
 	edit, before := e.byName.edit(), obeyedBefore(e.namespace)
 	orphans := map[hostAt]*VirtualService{}
@@ -132,7 +135,7 @@ func eachHost(rules []*VirtualService, visit func(hostAt, *VirtualService)) {
 	}
 }
 
-// adopt looks for the first rule for hosts whose first is gone.
+// adopt looks for the next rule for hosts whose first rule went.
 func (e *Egress) adopt(orphans map[hostAt]*VirtualService, edit hostEdit[*VirtualService]) {
 	for at := range orphans {
 		edit.put(at, nil, true)
@@ -151,7 +154,8 @@ func (e *Egress) adopt(orphans map[hostAt]*VirtualService, edit hostEdit[*Virtua
 	}
 }
 
-// replaceHost brings the services for a host to what they are now. It fails if rules lead to others than the listener has.
+// replaceHost brings the services for a host up to date. It fails if rules lead to other services
+// than the listener has.
 func (p *scopePatch) replaceHost(host string) bool {
 	was, is := p.before.of.servicesOf(host, &p.egress), p.servicesOf(host, &p.egress)
 	if !p.egress.router {
@@ -190,7 +194,7 @@ func (p *scopePatch) replaceHost(host string) bool {
 	return true
 }
 
-// replaceRules finds those of the services that the rules for a host are for.
+// replaceRules finds the services that the rules for a host are for.
 func (p *scopePatch) replaceRules(at hostAt) {
 	if !at.wildcard {
 		p.findRules(at.host)
@@ -214,7 +218,7 @@ func (p *scopePatch) findRules(host string) {
 	}
 }
 
-// touch notes that a host has another service, or other rules for it.
+// touch records that a host has another service, or other rules for it.
 func (p *scopePatch) touch(host string) {
 	p.differ, p.touched = true, append(p.touched, host)
 }

@@ -2,7 +2,7 @@ package mesh
 
 import "slices"
 
-// same reports whether two scopes show the same, by the identity of what they hold.
+// same reports whether two scopes show the same. It compares pointers.
 func (s *Scope) same(other *Scope) bool {
 	return s.Namespace == other.Namespace && s.Sidecar == other.Sidecar && s.config == other.config &&
 		slices.Equal(s.Services, other.Services) && slices.EqualFunc(s.Egress, other.Egress, (*Egress).same) &&

@@ -11,19 +11,19 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// Secret is a certificate with its key, the authorities that go with it, or both.
+// Secret is a certificate with its key, the authorities to trust, or both.
 type Secret struct {
 	Namespace, Name string
 	Pair            *credential.Pair
 	Trust           *credential.Trust
-	// accounts are those whose gateways may have it; none, or anyAccount: all.
+	// accounts are the service accounts whose gateways may have it. None, or anyAccount, means all.
 	accounts []string
 }
 
 // secretIndex holds the secrets by namespace, the oldest first.
 type secretIndex struct {
 	byNamespace map[string][]*Secret
-	// made remembers what was made of each resource, for to judge a key takes time.
+	// made has what was made from each resource: checking a key takes time.
 	made map[*kinds.Resource]*madeSecret
 	last map[kinds.Key]*Secret // the last good state of each
 }
@@ -56,7 +56,7 @@ func buildSecrets(now configstore.Step, prev *Mesh) secretIndex {
 	return index
 }
 
-// makeSecret reads a secret. One whose key does not fit would be refused by Envoy.
+// makeSecret reads a secret. Envoy would refuse one whose key does not fit.
 func makeSecret(r *kinds.Resource) *madeSecret {
 	spec := specOf[*mcpv1.Secret](r)
 	if wrong := credential.Check(spec.GetType(), spec.GetData()); len(wrong) > 0 {
@@ -72,7 +72,7 @@ func makeSecret(r *kinds.Resource) *madeSecret {
 	return &madeSecret{secret: s}
 }
 
-// forAccounts is the secret, which may be nil, for the gateways of other service accounts.
+// forAccounts returns the secret, which may be nil, for the gateways of other service accounts.
 func (s *Secret) forAccounts(accounts []string) *Secret {
 	if s == nil || slices.Equal(s.accounts, accounts) {
 		return s
@@ -82,15 +82,16 @@ func (s *Secret) forAccounts(accounts []string) *Secret {
 	return &out
 }
 
-// MaySee tells whether a proxy may be given secrets of a namespace: gateways are given those of their own.
+// MaySee reports whether a proxy may be given secrets of a namespace: a gateway may, of its own.
 func (p *Proxy) MaySee(namespace string) bool { return p.Type == Router && p.Namespace == namespace }
 
-// MayHave tells whether a proxy may be given a secret. Everything that gives out secrets asks here.
+// MayHave reports whether a proxy may be given a secret. Everything that gives out secrets asks
+// here.
 func (p *Proxy) MayHave(s *Secret) bool {
 	return p.MaySee(s.Namespace) && (len(s.accounts) == 0 || slices.Contains(s.accounts, p.ServiceAccount) || slices.Contains(s.accounts, anyAccount))
 }
 
-// anyAccount says of a secret that all gateways of its namespace are meant.
+// anyAccount says on a secret that it is for all gateways of its namespace.
 const anyAccount = "*"
 
 // SecretsFor lists the secrets that a proxy may be given.
@@ -103,7 +104,8 @@ func (m *Mesh) SecretsFor(p *Proxy) (out []*Secret) {
 	return out
 }
 
-// WhyNot tells for people why a proxy is not given what it asks for by a name: what is the matter, in a word, and what to do.
+// WhyNot says why a proxy is not given the secret of this name: a reason in one word, and a hint
+// what to do.
 func (m *Mesh) WhyNot(p *Proxy, resource string) (reason, hint string) {
 	name := resource[strings.LastIndex(resource, "/")+1:]
 	if p.Type != Router {
@@ -129,7 +131,7 @@ func (m *Mesh) WhyNot(p *Proxy, resource string) (reason, hint string) {
 	return "unknown", fmt.Sprintf("put a secret of that name into the namespace %s, and see that discovery may read secrets", p.Namespace)
 }
 
-// SecretNamed is the secret that a proxy means by a name, whether there is one or not.
+// SecretNamed is the secret that a proxy means by a name, whether it exists or not.
 func SecretNamed(p *Proxy, resource string) kinds.Key {
 	key := kinds.Key{Kind: kinds.Secret, Namespace: p.Namespace, Name: resource}
 	if _, path, found := strings.Cut(resource, "://"); found {
@@ -141,7 +143,7 @@ func SecretNamed(p *Proxy, resource string) kinds.Key {
 	return key
 }
 
-// ProblemOfSecret is why a secret cannot be used, "" if it can.
+// ProblemOfSecret says why a secret cannot be used; "" if it can.
 func (m *Mesh) ProblemOfSecret(r *kinds.Resource) string {
 	if made := m.secrets.made[r]; made != nil {
 		return made.problem
@@ -149,7 +151,7 @@ func (m *Mesh) ProblemOfSecret(r *kinds.Resource) string {
 	return ""
 }
 
-// secretProblems tells of secrets that cannot be used.
+// secretProblems lists the secrets that cannot be used.
 func (m *Mesh) secretProblems() (problems []Problem) {
 	for r := range m.from.Of(kinds.Secret) {
 		if problem := m.ProblemOfSecret(r); problem != "" {

@@ -6,10 +6,10 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 )
 
-// SecretServer is a service that gateways fetch the credentials from whose names begin with sds://: the first extension provider of the
-// MeshConfig that is an sds.
+// SecretServer is a service from which gateways fetch credentials whose names begin with sds://. It
+// is the first extension provider of the MeshConfig that is an sds.
 type SecretServer struct {
-	// Host and Port are those of the service; "" where there is none.
+	// Host and Port are those of the service; "" if there is none.
 	Host string
 	Port uint32
 
@@ -30,7 +30,7 @@ func buildSecretServer(config *meshconfig.MeshConfig, services *serviceIndex) Se
 	return SecretServer{}
 }
 
-// SecretServer is that of the mesh.
+// SecretServer returns that of the mesh.
 func (m *Mesh) SecretServer() SecretServer { return m.secretServer }
 
 // secretServerProblems are those of the MeshConfig.

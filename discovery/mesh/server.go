@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Server is one server of a Gateway: a port, the hosts behind it, and whether TLS ends there.
+// Server is one server of a Gateway: a port, its hosts, and whether TLS ends there.
 type Server struct {
 	Resource *kinds.Resource // the Gateway
 	Gateway  string          // namespace/name
@@ -21,7 +21,7 @@ type Server struct {
 	index int // among the Gateway's servers
 }
 
-// ServerHost is a host that a server is for, and the namespace whose rules may route it; "" is any.
+// ServerHost is a host of a server, and the namespace whose rules may route it; "" means any.
 type ServerHost struct{ Namespace, Name string }
 
 func readServer(g *gateway, index int, spec *networking.Server) *Server {
@@ -34,7 +34,8 @@ func readServer(g *gateway, index int, spec *networking.Server) *Server {
 	return s
 }
 
-// readServerHost takes namespace/host; the namespace may be "." for the Gateway's own, or "*", which is also the default.
+// readServerHost reads namespace/host. The namespace may be "." for the Gateway's own, or "*",
+// which is the default.
 func readServerHost(host, own string) ServerHost {
 	namespace, name, found := strings.Cut(strings.ToLower(host), "/")
 	switch {
@@ -49,7 +50,7 @@ func readServerHost(host, own string) ServerHost {
 	}
 }
 
-// String writes a host as a Gateway has it.
+// String writes a host as a Gateway does.
 func (h ServerHost) String() string {
 	if h.Namespace == "" {
 		return h.Name
@@ -62,21 +63,23 @@ func (h ServerHost) openTo(namespace string) bool {
 	return h.Namespace == "" || h.Namespace == namespace
 }
 
-// Mode is what becomes of TLS; meaningless without TLS settings.
+// Mode says what happens to TLS. It means nothing without TLS settings.
 func (s *Server) Mode() networking.ServerTLSSettings_TLSmode { return s.Spec.GetTls().GetMode() }
 
-// PassesTLS reports whether connections go on as they came, by the server name that they ask for.
+// PassesTLS reports whether connections are passed on encrypted, by their server name.
 func (s *Server) PassesTLS() bool {
 	return s.Spec.GetTls() != nil &&
 		(s.Mode() == networking.ServerTLSSettings_PASSTHROUGH || s.Mode() == networking.ServerTLSSettings_AUTO_PASSTHROUGH)
 }
 
-// AutoPassthrough reports whether the server names are those of clusters, as sidecars elsewhere in the mesh ask for them.
+// AutoPassthrough reports whether server names are names of clusters, which sidecars elsewhere in
+// the mesh ask for.
 func (s *Server) AutoPassthrough() bool {
 	return s.Spec.GetTls() != nil && s.Mode() == networking.ServerTLSSettings_AUTO_PASSTHROUGH
 }
 
-// Plain reports whether connections are not TLS. The settings of an HTTP server only say whether to redirect.
+// Plain reports whether connections are not TLS. An HTTP server's TLS settings say only whether to
+// redirect.
 func (s *Server) Plain() bool { return s.Spec.GetTls() == nil || s.Protocol.IsHTTP() }
 
 // EndsTLS reports whether TLS ends at the router.
@@ -87,7 +90,7 @@ func (s *Server) ReadsHTTP() bool {
 	return s.Protocol.IsHTTP() || s.Protocol == ProtocolHTTPS && s.EndsTLS()
 }
 
-// ServerNames are those that connections of TLS ask for, in the order of the alphabet; nil is any.
+// ServerNames are those that TLS clients may ask for, sorted; nil means any.
 func (s *Server) ServerNames() []string {
 	var out []string
 	for _, host := range s.Hosts {
@@ -100,7 +103,8 @@ func (s *Server) ServerNames() []string {
 	return slices.Compact(out)
 }
 
-// HostsFor are those names that both the server and a VirtualService have: of two that overlap the narrower one.
+// HostsFor are the names that both the server and a VirtualService have: of two that overlap, the
+// narrower one.
 func (s *Server) HostsFor(vs *VirtualService) []string {
 	var out []string
 	add := func(host string) {
@@ -123,8 +127,8 @@ func (s *Server) HostsFor(vs *VirtualService) []string {
 	return out
 }
 
-// routeName is that of the routes for the server's requests. Servers of plain HTTP on a port share them; each server
-// that ends TLS has its own, since its certificate is for its hosts alone.
+// routeName names the routes for the server's requests. Servers of plain HTTP on one port share
+// them. A server that ends TLS has its own, because its certificate is for its hosts alone.
 func (s *Server) routeName(port uint32) string {
 	bind := ""
 	if s.Spec.GetBind() != "" {
@@ -141,12 +145,12 @@ func (s *Server) routeName(port uint32) string {
 	}
 }
 
-// problem is one of this server.
+// problem is a problem of this server.
 func (s *Server) problem(reason string) Problem {
 	return Problem{Of: s.Resource.Key(), Path: fmt.Sprintf("spec.servers[%d]", s.index), Reason: reason}
 }
 
-// String names the server in what people read: port 443 of Gateway default/web.
+// String names the server for people: port 443 of Gateway default/web.
 func (s *Server) String() string {
 	return fmt.Sprintf("port %d of Gateway %s", s.Spec.GetPort().GetNumber(), s.Gateway)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Unspecified is the address of a service that has none: it is reached at any address, on its port.
+// Unspecified is the address of a service without one: it is reached at any address, on its port.
 const Unspecified = "0.0.0.0"
 
 // Resolution is how a proxy finds the endpoints of a service.
@@ -20,7 +20,7 @@ type Resolution int
 // The resolutions of a ServiceEntry.
 const (
 	ResolutionNone       Resolution = iota // connections go where the client sent them
-	ResolutionStatic                       // endpoints are given by address
+	ResolutionStatic                       // endpoints have addresses
 	ResolutionDNS                          // every address that the names resolve to
 	ResolutionDNSRR                        // the first address that the name resolves to
 	ResolutionDynamicDNS                   // the name that each request asks for
@@ -28,11 +28,11 @@ const (
 
 // Service is one host of one ServiceEntry.
 type Service struct {
-	Hostname  string // lower case, may be a wildcard
+	Hostname  string // lower case; may be a wildcard
 	Namespace string
 	Entry     *kinds.Resource
 	Created   time.Time
-	// Shape is the same as before for as long as nothing but endpoints changes.
+	// Shape stays the same as long as nothing but endpoints changes.
 	Shape *Shape
 
 	// Addresses has at least one element: an IP address, a CIDR range, or Unspecified.
@@ -42,19 +42,19 @@ type Service struct {
 	External        bool     // outside the mesh
 	SubjectAltNames []string // as its own ServiceEntry lists them
 
-	// Allocated are an IPv4 and an IPv6 address of the mesh's own for a service that has none, or nothing.
+	// Allocated are the IPv4 and IPv6 address that the mesh gave a service without one.
 	Allocated []string
 
-	// Endpoints are what serves this host, by every ServiceEntry of its namespace that names it.
+	// Endpoints are those of all ServiceEntries in the namespace that name this host.
 	Endpoints []*Endpoint
-	// Local tells that there are endpoints that not every proxy is led to.
+	// Local says that some endpoints are not for every proxy.
 	Local bool
 
-	names      []string // the SubjectAltNames of every ServiceEntry of its namespace that names it
+	names      []string // the SubjectAltNames of all ServiceEntries in the namespace that name this host
 	visibility visibility
-	slot       uint32 // that the allocated addresses come from
+	slot       uint32 // what the allocated addresses were made from
 	variants   *variants
-	derivation string // how it was made of another
+	derivation string // how it was made from another
 }
 
 // Port is a port of a service.
@@ -62,7 +62,7 @@ type Port struct {
 	Name     string
 	Number   uint32
 	Protocol Protocol
-	// Target is the endpoints' port where they do not say otherwise; 0: the same number.
+	// Target is the port of endpoints that do not name one; 0 means the same number.
 	Target uint32
 }
 
@@ -76,13 +76,14 @@ func (s *Service) Port(number uint32) *Port {
 	return nil
 }
 
-// ByWorkload reports whether clients connect on a port to the workloads of the service themselves: nothing but their addresses tells
-// what they want.
+// ByWorkload reports whether clients connect on a port to single workloads of the service: nothing
+// but a workload's address tells what they want.
 func (s *Service) ByWorkload(port *Port) bool {
 	return s.passedOn() && (len(s.selector()) > 0 || slices.ContainsFunc(s.Endpoints, func(e *Endpoint) bool { return e.PortNumber == port.Number }))
 }
 
-// passedOn reports whether connections go where the client sent them, at no address of the service's own.
+// passedOn reports whether connections go where the client sent them, to no address of the
+// service's own.
 func (s *Service) passedOn() bool {
 	return s.Resolution == ResolutionNone && s.Addresses[0] == Unspecified
 }
@@ -92,8 +93,9 @@ func (s *Service) ResolvedByDNS() bool {
 	return s.Resolution == ResolutionDNS || s.Resolution == ResolutionDNSRR
 }
 
-// Of returns the endpoints that serve a port, those with the labels of a subset only. Endpoints given by address are
-// told apart by the port's name, those given by name by its number, as Istio does where two entries share a host.
+// Of returns the endpoints that serve a port; with a subset, those with its labels. Endpoints with
+// an address are matched by the port's name, those with a host name by its number, as Istio does if
+// two entries share a host.
 func (s *Service) Of(port *Port, subset map[string]string) []*Endpoint {
 	var out []*Endpoint
 	for _, e := range s.Endpoints {
@@ -108,7 +110,8 @@ func (s *Service) Of(port *Port, subset map[string]string) []*Endpoint {
 	return out
 }
 
-// OnPort returns the endpoints that some ServiceEntry of the host has for a number, whatever it calls the port.
+// OnPort returns the endpoints that a ServiceEntry of the host has for a port number, whatever it
+// calls the port.
 func (s *Service) OnPort(number uint32) []*Endpoint {
 	var out []*Endpoint
 	for _, e := range s.Endpoints {
@@ -121,7 +124,7 @@ func (s *Service) OnPort(number uint32) []*Endpoint {
 
 func (s *Service) key() hostKey { return hostKey{s.Namespace, s.Hostname} }
 
-// copied is a service that is like this one until it is changed.
+// copied returns a copy to change.
 func (s *Service) copied() *Service {
 	out := *s
 	out.variants = &variants{}
@@ -146,8 +149,8 @@ func (s *Service) addsTo(other *Service) bool {
 	return slices.ContainsFunc(s.Ports, func(p *Port) bool { return other.Port(p.Number) == nil })
 }
 
-// mergeable reports whether two entries for one host in one namespace describe the same kind of service. As in Istio exportTo has to be
-// written alike; where the service is said to be does not count.
+// mergeable reports whether two entries for one host in one namespace describe the same kind of
+// service. As in Istio, exportTo has to be written alike, and location does not count.
 func (s *Service) mergeable(other *Service) bool {
 	return s.Namespace == other.Namespace && s.Resolution == other.Resolution && maps.Equal(s.Entry.Labels, other.Entry.Labels) &&
 		maps.Equal(s.selector(), other.selector()) && sameMembers(s.spec().GetExportTo(), other.spec().GetExportTo())
@@ -155,5 +158,5 @@ func (s *Service) mergeable(other *Service) bool {
 
 func (s *Service) spec() *networking.ServiceEntry { return specOf[*networking.ServiceEntry](s.Entry) }
 
-// selector has the labels that the workloads of the service are found by, if they are.
+// selector has the labels that select the workloads of the service.
 func (s *Service) selector() map[string]string { return s.spec().GetWorkloadSelector().GetLabels() }

@@ -18,8 +18,8 @@ var resolutions = map[networking.ServiceEntry_Resolution]Resolution{
 	networking.ServiceEntry_DYNAMIC_DNS:     ResolutionDynamicDNS,
 }
 
-// convertEntry makes the services of a ServiceEntry, one a host. Selected are the workloads behind its selector; before are the services
-// of the entry as it was.
+// convertEntry makes the services of a ServiceEntry, one for each host. Selected are the workloads
+// that it selects; before are its services until now.
 func (u *serviceUpdate) convertEntry(r *kinds.Resource, selected []*workload, before []*Service) []*Service {
 	spec := specOf[*networking.ServiceEntry](r)
 	template := Service{
@@ -58,7 +58,8 @@ func serviceOf(host string, services []*Service) *Service {
 	return nil
 }
 
-// workloadsOf lists what serves an entry. Workloads known by name count only where names are resolved.
+// workloadsOf lists the workloads behind an entry. Those with a host name count only if proxies
+// resolve names.
 func workloadsOf(r *kinds.Resource, spec *networking.ServiceEntry, resolved bool, selected []*workload) []*workload {
 	var out []*workload
 	if spec.GetWorkloadSelector() == nil {
@@ -75,7 +76,8 @@ func workloadsOf(r *kinds.Resource, spec *networking.ServiceEntry, resolved bool
 	return out
 }
 
-// endpoints serves each port by each workload, or, where names are resolved and nothing else is given, by the host itself.
+// endpoints makes an endpoint for each port of each workload. If names are resolved and there is no
+// workload, the host itself serves.
 func (s *Service) endpoints(workloads []*workload, spec *networking.ServiceEntry) []*Endpoint {
 	if s.ResolvedByDNS() && len(spec.GetEndpoints()) == 0 && spec.GetWorkloadSelector() == nil {
 		workloads = []*workload{{name: s.Entry.Name, namespace: s.Namespace, spec: &networking.WorkloadEntry{Address: s.Hostname}}}
@@ -97,7 +99,7 @@ func convertPorts(ports []*networking.ServicePort) []*Port {
 	return out
 }
 
-// addresses keeps the valid ones; a range of a single address is that address.
+// addresses keeps the valid ones. A range with a single address becomes that address.
 func addresses(list []string) []string {
 	if len(list) == 0 {
 		return []string{Unspecified}

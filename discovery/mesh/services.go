@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// serviceIndex is every service. It never changes: that of the next mesh is made of it and of what a step changes.
+// serviceIndex has every service. It never changes; a step makes the next one from it.
 type serviceIndex struct {
 	all         []*Service // the oldest first
 	byNamespace table[string, []*Service]
@@ -21,12 +21,12 @@ type serviceIndex struct {
 
 	workloads  *workloadIndex
 	entries    table[*kinds.Resource, entry]
-	selecting  table[labelAt, []*kinds.Resource] // the entries that select workloads, by where those have to be
+	selecting  table[labelAt, []*kinds.Resource] // the entries that select workloads, by a label that those must have
 	hosts      table[hostKey, hostServices]
 	allocation allocation
 }
 
-// entry is a converted ServiceEntry and the workloads that its selector chose.
+// entry is a converted ServiceEntry with the workloads that it selects.
 type entry struct {
 	services []*Service
 	selected []*workload
@@ -34,8 +34,8 @@ type entry struct {
 
 type hostKey struct{ namespace, host string }
 
-// buildServices applies a step to the services of prev, by the configuration and the trust of m. It also returns which services have gone
-// and come.
+// buildServices applies a step to the services of prev, by the configuration and the trust of m. It
+// also returns which services went and came.
 func buildServices(now configstore.Step, prev, m *Mesh) (*serviceIndex, Exchange[*Service]) {
 	before, exportDefault := prev.services, m.Config.GetDefaultServiceExportTo()
 	changed := m.Trust().changedSince(prev.Trust())
@@ -69,7 +69,8 @@ func buildServices(now configstore.Step, prev, m *Mesh) (*serviceIndex, Exchange
 	return u.done()
 }
 
-// selections are the changed lists of workloads of the entries that select one of these.
+// selections finds the entries that select one of the changed workloads, each with its new list of
+// workloads.
 func (x *serviceIndex) selections(changes []workloadChange) map[*kinds.Resource][]*workload {
 	type change struct{ gone, come []*workload }
 	of := map[*kinds.Resource]*change{}
@@ -99,7 +100,7 @@ func (x *serviceIndex) selections(changes []workloadChange) map[*kinds.Resource]
 	return out
 }
 
-// addNaming adds the entries that name one of some identities, or select workloads that do, with the workloads that they select.
+// addNaming adds the entries that name one of these identities, or that select workloads with one.
 func (x *serviceIndex) addNaming(identities *Trust, selections map[*kinds.Resource][]*workload) {
 	if len(identities.Revoked) == 0 {
 		return
@@ -111,14 +112,15 @@ func (x *serviceIndex) addNaming(identities *Trust, selections map[*kinds.Resour
 	}
 }
 
-// names tells whether one of some identities is that of a service of the entry, or of what serves it.
+// names reports whether one of these identities is that of a service of the entry, or of an
+// endpoint.
 func (e entry) names(identities *Trust) bool {
 	return slices.ContainsFunc(e.services, func(s *Service) bool {
 		return identities.names(s.SubjectAltNames) || slices.ContainsFunc(s.Endpoints, func(e *Endpoint) bool { return identities.revokes(e.Namespace, e.ServiceAccount) })
 	})
 }
 
-// serviceUpdate is an index on its way to the next one.
+// serviceUpdate is the next index in the making.
 type serviceUpdate struct {
 	before        *serviceIndex
 	exportDefault []string
@@ -132,10 +134,10 @@ type serviceUpdate struct {
 	hosts      map[hostKey]ownChange
 }
 
-// ownChange is the services of a host as their entries say, before and after.
+// ownChange has the services of a host as their entries declare them, before and after.
 type ownChange struct{ before, now []*Service }
 
-// replace converts an entry that has changed; either may be nil.
+// replace converts an entry that changed. Either may be nil.
 func (u *serviceUpdate) replace(before, after *kinds.Resource) {
 	if before != nil && selectsWorkloads(before) {
 		u.gone = append(u.gone, before)
@@ -193,7 +195,7 @@ func (u *serviceUpdate) change(key hostKey, gone, come []*Service) {
 	u.hosts[key] = c
 }
 
-// all are the services of every host as their entries say now.
+// all yields the services of every host as their entries declare them now.
 func (u *serviceUpdate) all() iter.Seq2[hostKey, []*Service] {
 	return func(yield func(hostKey, []*Service) bool) {
 		for key, h := range u.before.hosts.each() {
@@ -232,7 +234,7 @@ func (u *serviceUpdate) done() (*serviceIndex, Exchange[*Service]) {
 	return &x, Exchange[*Service]{gone, come}
 }
 
-// replaceServices brings what is listed of the services to a new state.
+// replaceServices brings the lists of services up to date.
 func (x *serviceIndex) replaceServices(gone, come []*Service) {
 	x.all = patched(x.all, gone, come, compareServices)
 	x.byNamespace = patchedLists(x.byNamespace, gone, come, func(s *Service) []string { return []string{s.Namespace} }, compareServices)
@@ -240,14 +242,15 @@ func (x *serviceIndex) replaceServices(gone, come []*Service) {
 	x.replaceTargets(gone, come)
 }
 
-// hostServices are the services for a host in a namespace, the oldest first, each in three states.
+// hostServices are the services for a host in a namespace, the oldest first, in the three states in
+// which they are made.
 type hostServices struct {
-	own       []*Service // as their entries say
-	addressed []*Service // with the addresses of the mesh's own
+	own       []*Service // as their entries declare them
+	addressed []*Service // with allocated addresses
 	all       []*Service // with the endpoints of all: what proxies see
 }
 
-// following takes over from h the copies that are made of the same.
+// following reuses copies of h whose inputs are the same.
 func (h hostServices) following(own []*Service, allocation *allocation) hostServices {
 	out := hostServices{own: own, addressed: make([]*Service, len(own))}
 	for i, s := range own {
@@ -264,7 +267,7 @@ func (h hostServices) following(own []*Service, allocation *allocation) hostServ
 	return out
 }
 
-// addressing is the service with the addresses of its host's slot, if it is to have some.
+// addressing returns the service with the addresses of its host's slot, if it gets some.
 func (h hostServices) addressing(s *Service, allocation *allocation) *Service {
 	slot, ok := allocation.slot(s.key())
 	if !ok || !s.allocatable() {
@@ -283,7 +286,8 @@ func (h hostServices) addressing(s *Service, allocation *allocation) *Service {
 	return s.at(slot, alike)
 }
 
-// sharingEndpoints are copies of the services for a host, each with the endpoints of all and the names that those may have.
+// sharingEndpoints returns copies of a host's services. Each has the endpoints of all of them, and
+// the names that those may bear.
 func sharingEndpoints(services []*Service) []*Service {
 	var endpoints []*Endpoint
 	var names []string
@@ -303,7 +307,8 @@ func sharingEndpoints(services []*Service) []*Service {
 	return out
 }
 
-// additional leaves out, for DNS_ROUND_ROBIN, what serves a port that is served already: Envoy resolves a single name there.
+// additional leaves out, for DNS_ROUND_ROBIN, endpoints of a port that has one already: Envoy
+// resolves a single name there.
 func (s *Service) additional(have []*Endpoint) []*Endpoint {
 	if s.Resolution != ResolutionDNSRR {
 		return s.Endpoints
@@ -318,5 +323,6 @@ func (s *Service) additional(have []*Endpoint) []*Endpoint {
 	return out
 }
 
-// Services iterates over every service of the mesh, whoever may see it, the oldest first. The slice must not be changed.
+// Services returns every service of the mesh, whoever may see it, the oldest first. The slice must
+// not be changed.
 func (m *Mesh) Services() []*Service { return m.services.all }

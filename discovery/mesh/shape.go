@@ -5,12 +5,13 @@ import (
 	"slices"
 )
 
-// Shape identifies all of a service but its endpoints: services with the same one have the very same ports, and differ in nothing that
-// listeners, routes and name tables are made of. Where clients connect to the endpoints themselves those are made of endpoints too,
-// and such a service has another shape whenever it is made anew.
+// Shape stands for all of a service but its endpoints. Services with the same shape have the very
+// same ports, and give the same listeners, routes and name tables. If clients connect to single
+// endpoints, those depend on endpoints too, and the service gets a new shape each time it is made.
 type Shape struct{ variants shapes }
 
-// follow takes from the service of the same host, as its entry was before, what is the same: the ports, and the shape if all is.
+// follow reuses what is the same in the service of the same host before its entry changed: its
+// ports, and its shape if all of it is.
 func (s *Service) follow(before *Service) {
 	s.Shape = &Shape{}
 	if before == nil {
@@ -22,7 +23,8 @@ func (s *Service) follow(before *Service) {
 	}
 }
 
-// shapedLike compares with the service as it was before, of the same host of the same entry.
+// shapedLike reports whether the service has the shape of the one before, which is for the same
+// host of the same entry.
 func (s *Service) shapedLike(before *Service) bool {
 	return s.Resolution == before.Resolution && s.External == before.External && s.Created.Equal(before.Created) &&
 		slices.Equal(s.Ports, before.Ports) && slices.Equal(s.Addresses, before.Addresses) &&
@@ -31,10 +33,10 @@ func (s *Service) shapedLike(before *Service) bool {
 		s.selects() == before.selects()
 }
 
-// selects reports whether the service's workloads are found by their labels.
+// selects reports whether the service finds its workloads by labels.
 func (s *Service) selects() bool { return selectsWorkloads(s.Entry) }
 
-// keptPorts puts those of before in the place of ports that are equal to them.
+// keptPorts replaces ports by equal ones of before.
 func keptPorts(ports, before []*Port) []*Port {
 	out := slices.Clone(ports)
 	for i, p := range out {

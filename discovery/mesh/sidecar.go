@@ -7,11 +7,11 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// sidecarIndex finds the Sidecar that a proxy obeys. Of several that would do the oldest counts.
+// sidecarIndex finds the Sidecar that a proxy obeys. Of several that fit, the oldest counts.
 type sidecarIndex struct {
-	// byNamespace has those for selected workloads first.
+	// byNamespace has those with a workload selector first.
 	byNamespace map[string][]*kinds.Resource
-	// root is for workloads that no Sidecar of their own namespace is for.
+	// root is for workloads without a Sidecar of their own namespace.
 	root *kinds.Resource
 
 	selectorLabels labelKeys
@@ -39,8 +39,8 @@ func buildSidecars(now configstore.Step, prev *Mesh, root string, sameConfig boo
 	return index
 }
 
-// sidecarOf returns the Sidecar that a proxy obeys, or nil: one that selects its workload, else the one for its namespace, else
-// that of the root namespace. Gateways obey none.
+// sidecarOf returns the Sidecar that a proxy obeys, or nil: one that selects its workload, else the
+// one for its namespace, else that of the root namespace. Gateways obey none.
 func (x *sidecarIndex) sidecarOf(p *Proxy) *kinds.Resource {
 	if p.Type != Sidecar {
 		return nil

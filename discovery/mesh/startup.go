@@ -8,8 +8,9 @@ import (
 	networking "istio.io/api/networking/v1beta1"
 )
 
-// StartedWith is what the proxy of a machine is to be started with: the MeshConfig's defaultConfig, and over it the ProxyConfigs of the root
-// namespace, of the machine's, and one that selects it. It is nil if nobody says anything.
+// StartedWith is the configuration that the proxy of a machine starts with: the MeshConfig's
+// defaultConfig, then, over it, the ProxyConfigs of the root namespace, of the machine's namespace,
+// and one that selects the machine. It is nil if none of them says anything.
 func (m *Mesh) StartedWith(namespace string, labels map[string]string) *meshconfig.ProxyConfig {
 	out := proto.CloneOf(m.Config.GetDefaultConfig())
 	if root := m.Config.GetRootNamespace(); root != namespace {
@@ -23,7 +24,7 @@ func (m *Mesh) StartedWith(namespace string, labels map[string]string) *meshconf
 	return out
 }
 
-// startedWith completes a configuration with what a ProxyConfig says.
+// startedWith sets what a ProxyConfig says in a configuration.
 func startedWith(out *meshconfig.ProxyConfig, says *networking.ProxyConfig) {
 	if c := says.GetConcurrency(); c != nil {
 		out.Concurrency = c

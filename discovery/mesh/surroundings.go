@@ -2,16 +2,17 @@ package mesh
 
 import meshconfig "istio.io/api/mesh/v1alpha1"
 
-// Surroundings are what translation reads of a mesh beside what a proxy sees and serves (its Scope and its Targets), what it exposes (its
-// Frontend), its secrets and its patches. They are equal in two meshes exactly when nothing of it changed between the two.
+// Surroundings are what translation reads of a mesh that is the same for every proxy: all but
+// Scope, Targets, Frontend, secrets and patches. Those of two meshes are equal exactly if nothing
+// in them changed in between.
 type Surroundings struct {
-	// config is what the mesh says of all: defaults of policies, trust domain, logs, traces, ports.
+	// config has the settings for all: policy defaults, trust domain, logs, traces, ports.
 	config *meshconfig.MeshConfig
-	// networks are where endpoints are, and the gateways that stand for those elsewhere.
+	// networks say where endpoints are, and which gateways stand for endpoints elsewhere.
 	networks *networkIndex
-	// peers tell which workloads take mutual TLS, also those of services that are sent to.
+	// peers tell which workloads accept mutual TLS, those behind services too.
 	peers *peerAuthenticationIndex
-	// secrets is where gateways fetch credentials from that are not the mesh's.
+	// secrets is the server that gateways fetch credentials from which are not the mesh's.
 	secrets SecretServer
 }
 

@@ -7,14 +7,15 @@ import (
 	"slices"
 )
 
-// table is a map that never changes. A changed copy of it shares with it what did not change, and costs what did, beside a little memory that
-// is moved. The zero table is empty.
+// table is a map that never changes. A changed copy shares what did not change, and costs about as
+// much as what did. The zero table is empty.
 type table[K comparable, V any] struct {
-	shards []map[K]V // as many as a power of two; nil where nothing is
+	shards []map[K]V // their number is a power of two; nil if empty
 	size   int
 }
 
-// shardSize is how many entries a shard has when there are to be more shards: few, since a shard is copied whole.
+// shardSize is the number of entries in a shard beyond which there are to be more shards. It is
+// small because a shard is copied whole.
 const shardSize = 16
 
 var tableSeed = maphash.MakeSeed()
@@ -23,7 +24,7 @@ func (t *table[K, V]) shardOf(key K) int {
 	return int(maphash.Comparable(tableSeed, key) & uint64(len(t.shards)-1))
 }
 
-// find is the value for a key, and whether there is one.
+// find returns the value for a key, and whether there is one.
 func (t *table[K, V]) find(key K) (v V, ok bool) {
 	if len(t.shards) == 0 {
 		return v, false
@@ -32,13 +33,13 @@ func (t *table[K, V]) find(key K) (v V, ok bool) {
 	return v, ok
 }
 
-// get is the value for a key, or the zero one.
+// get returns the value for a key, or the zero value.
 func (t *table[K, V]) get(key K) V {
 	v, _ := t.find(key)
 	return v
 }
 
-// each iterates over all, in no order.
+// each yields all entries, in no order.
 func (t *table[K, V]) each() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		for _, shard := range t.shards {
@@ -56,11 +57,11 @@ func (t *table[K, V]) edit() *tableEdit[K, V] {
 	return &tableEdit[K, V]{table: table[K, V]{shards: slices.Clone(t.shards), size: t.size}, own: make([]bool, len(t.shards))}
 }
 
-// tableEdit is a copy that is being made; it is read as a table is.
+// tableEdit is a copy that is being changed. It can be read like a table.
 type tableEdit[K comparable, V any] struct {
 	table[K, V]
 
-	own []bool // the shards that are copies
+	own []bool // which shards are copies already
 }
 
 func (e *tableEdit[K, V]) set(key K, v V) {
@@ -80,7 +81,7 @@ func (e *tableEdit[K, V]) remove(key K) {
 	}
 }
 
-// put sets a value, and removes the key of what counts as nothing.
+// put sets a value, or removes the key if nothing is set.
 func (e *tableEdit[K, V]) put(key K, v V, nothing bool) {
 	if nothing {
 		e.remove(key)
@@ -99,7 +100,7 @@ func (e *tableEdit[K, V]) ownShard(key K) map[K]V {
 	return e.shards[i]
 }
 
-// expect makes room for so many more.
+// expect makes room for more entries.
 func (e *tableEdit[K, V]) expect(more int) {
 	n := max(1, len(e.shards))
 	for e.size+more > shardSize*n {
@@ -119,7 +120,7 @@ func (e *tableEdit[K, V]) resize(n int) {
 	}
 }
 
-// done is the table as it has become. The edit is over.
+// done returns the changed table, and ends the edit.
 func (e *tableEdit[K, V]) done() table[K, V] {
 	out := e.table
 	e.own = make([]bool, len(e.shards))

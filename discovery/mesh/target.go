@@ -5,24 +5,24 @@ import (
 	"slices"
 )
 
-// Target is one port of one service as a workload serves it.
+// Target is one port of one service that a workload serves.
 type Target struct {
 	Service *Service
 	Port    *Port
 	// Number is the port that the workload listens on.
 	Number uint32
-	// Locality is where the endpoint is said to be.
+	// Locality is that of the endpoint.
 	Locality string
 
 	endpoint *Endpoint
 }
 
-// Same reports whether two targets are the same to a proxy, whatever else serves their services.
+// Same reports whether two targets are the same for a proxy, whatever else serves their services.
 func (t Target) Same(other Target) bool {
 	return t.Service.Shape == other.Service.Shape && t.Port == other.Port && t.Number == other.Number
 }
 
-// replaceTargets remembers which addresses serve which services, for the proxies at them.
+// replaceTargets records which addresses serve which services, for the proxies at these addresses.
 func (x *serviceIndex) replaceTargets(gone, come []*Service) {
 	leaving, coming := targetsOf(gone), targetsOf(come)
 	byAddress, problems := x.byAddress.edit(), x.rivals.edit()
@@ -50,13 +50,13 @@ func (x *serviceIndex) replaceTargets(gone, come []*Service) {
 	x.byAddress, x.rivals = byAddress.done(), problems.done()
 }
 
-// targetsOf are those of services, by address.
+// targetsOf returns the targets of services, by address.
 func targetsOf(services []*Service) map[string][]Target {
 	out := map[string][]Target{}
 	for _, s := range services {
 		for _, e := range s.Endpoints {
 			if e.entry != s.Entry {
-				continue // another entry for the host, with its own ports, served it
+				continue // another entry for the host, with its own ports, is at this address
 			}
 			if e.Unix || !IsAddress(e.Address) {
 				continue
@@ -67,8 +67,9 @@ func targetsOf(services []*Service) map[string][]Target {
 	return out
 }
 
-// Targets lists what the workload beside a proxy serves: the endpoints at the proxy's own addresses, of services in its
-// own namespace only, so that no namespace can put its services in front of another's workloads.
+// Targets lists what the workload beside a proxy serves: the endpoints at the proxy's addresses, of
+// services in its own namespace only. So no namespace can put a service in front of another's
+// workloads.
 func (m *Mesh) Targets(p *Proxy) []Target {
 	var out []Target
 	for _, ip := range p.Addresses {
@@ -81,15 +82,17 @@ func (m *Mesh) Targets(p *Proxy) []Target {
 	return out
 }
 
-// isRouter reports whether the endpoint is the router itself. A machine has one address for its router and for the
-// applications on it: only labels, all of which are also the router's, tell.
+// isRouter reports whether the endpoint is the router itself. A machine has one address for its
+// router and its applications; only an endpoint whose labels are all the router's too is the
+// router.
 func (t Target) isRouter(p *Proxy) bool {
 	own := givenLabels(t.endpoint.Labels)
 	return len(own) > 0 && LabelsWithin(own, p.Labels)
 }
 
-// Known returns a sidecar as the mesh knows its workload: where services name one at its addresses with labels, those are
-// its labels, whatever it says about itself. A router is what it says.
+// Known returns a sidecar with the labels that the mesh knows for its workload: if a service has an
+// endpoint with labels at its address, those count, and not what it says of itself. A router's own
+// labels count.
 func (m *Mesh) Known(p *Proxy) *Proxy {
 	if p.Type != Sidecar {
 		return p

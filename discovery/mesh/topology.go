@@ -7,7 +7,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 )
 
-// Labels that everything has that says where it is.
+// The labels that say where a thing is.
 const (
 	LabelRegion  = "topology.kubernetes.io/region"
 	LabelZone    = "topology.kubernetes.io/zone"
@@ -15,8 +15,9 @@ const (
 	LabelNetwork = "topology.istio.io/network"
 )
 
-// withTopology adds to labels where a workload is: its region/zone/subzone, which outranks labels of its own, and its network, which
-// does not. The labels given are not changed.
+// withTopology adds a workload's location to its labels: its region/zone/subzone, which overrules
+// labels of its own, and its network, which does not. It does not change the labels that it is
+// given.
 func withTopology(labels map[string]string, locality, network string) map[string]string {
 	if locality == "" && network == "" {
 		return labels
@@ -37,7 +38,7 @@ func withTopology(labels map[string]string, locality, network string) map[string
 	return out
 }
 
-// givenLabels are those that do not only say where something is.
+// givenLabels leaves out the labels that only say where a workload is.
 func givenLabels(labels map[string]string) map[string]string {
 	out := maps.Clone(labels)
 	for _, name := range []string{LabelRegion, LabelZone, LabelSubzone, LabelNetwork} {
@@ -46,7 +47,7 @@ func givenLabels(labels map[string]string) map[string]string {
 	return out
 }
 
-// LocalityOf is where a proxy is: what it says itself, else what the endpoints of its own workload say.
+// LocalityOf is where a proxy is: what it says, else what the endpoints of its workload say.
 func (m *Mesh) LocalityOf(p *Proxy) string {
 	if p.Locality.GetRegion() != "" {
 		return localityText(p.Locality)
@@ -69,7 +70,7 @@ func localityText(l *corev3.Locality) string {
 	return strings.TrimRight(l.GetRegion()+"/"+l.GetZone()+"/"+l.GetSubZone(), "/")
 }
 
-// LabelsOf are the labels of a proxy, with where it is among them.
+// LabelsOf are the labels of a proxy, with those of its location.
 func (m *Mesh) LabelsOf(p *Proxy) map[string]string {
 	return withTopology(p.Labels, m.LocalityOf(p), m.NetworkOfProxy(p))
 }

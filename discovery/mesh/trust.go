@@ -5,21 +5,25 @@ import (
 	"strings"
 )
 
-// Trust is what counts beside the configuration: what the authority says of those whom it has given certificates, of other meshes, and of who
-// may open ports on a router.
+// Trust is what counts beside the configuration: which identities and other meshes the authority
+// trusts, and who may open ports on a router.
 type Trust struct {
-	// Revoked are identities that are nobody's any more, without their trust domain: ns/NAMESPACE/sa/SERVICE-ACCOUNT.
+	// Revoked are identities that nobody has any more, without their trust domain:
+	// ns/NAMESPACE/sa/SERVICE-ACCOUNT.
 	Revoked []string
-	// Federated are the trust domains of other meshes, whose members are let in by their own names.
+	// Federated are the trust domains of other meshes, whose members are admitted under their own
+	// names.
 	Federated []string
-	// OwnGateways has routers serve the Gateways of their own namespace alone: others could open ports on them.
+	// OwnGateways makes routers serve only the Gateways of their own namespace; others could open
+	// ports on them.
 	OwnGateways bool
 }
 
-// nobody is a name that no certificate bears. It stands where names have to be, and all of them were revoked: without a name, anybody would do.
+// nobody is a name that no certificate bears. It stands for a list of names of which all were
+// revoked: an empty list would let anyone serve.
 const nobody = "spiffe://revoked.invalid/"
 
-// WithTrust is the same mesh with what is trusted now.
+// WithTrust returns the same mesh with what is trusted now.
 func (m *Mesh) WithTrust(trust Trust) *Mesh {
 	now := &Trust{Revoked: sortedSet(trust.Revoked), Federated: sortedSet(trust.Federated), OwnGateways: trust.OwnGateways}
 	if m.Trust().same(now) {
@@ -30,7 +34,8 @@ func (m *Mesh) WithTrust(trust Trust) *Mesh {
 
 func sortedSet(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
 
-// Trust is the same one in two meshes exactly when nothing of it changed between the two. Its lists are sorted, and must not be changed.
+// Trust returns what is trusted. Two meshes return the same pointer exactly if nothing in it
+// changed in between. Its lists are sorted, and must not be changed.
 func (m *Mesh) Trust() *Trust {
 	if m.trust == nil {
 		return noTrust
@@ -44,13 +49,13 @@ func (t *Trust) same(other *Trust) bool {
 	return slices.Equal(t.Revoked, other.Revoked) && slices.Equal(t.Federated, other.Federated) && t.OwnGateways == other.OwnGateways
 }
 
-// revokes tells whether a service account is nobody's any more.
+// revokes reports whether a service account was revoked.
 func (t *Trust) revokes(namespace, account string) bool {
 	_, found := slices.BinarySearch(t.Revoked, "ns/"+namespace+"/sa/"+account)
 	return found && account != ""
 }
 
-// changedSince are the identities that are revoked in one of two states alone.
+// changedSince has the identities that only one of two states revokes.
 func (t *Trust) changedSince(before *Trust) *Trust {
 	missing := func(list, from []string) []string {
 		return slices.DeleteFunc(slices.Clone(list), func(identity string) bool { return slices.Contains(from, identity) })
@@ -58,7 +63,8 @@ func (t *Trust) changedSince(before *Trust) *Trust {
 	return &Trust{Revoked: sortedSet(slices.Concat(missing(t.Revoked, before.Revoked), missing(before.Revoked, t.Revoked)))}
 }
 
-// names tells whether one of some names that certificates may bear is a revoked identity, in whatever trust domain.
+// names reports whether one of these names of certificates is a revoked identity, in whatever trust
+// domain.
 func (t *Trust) names(list []string) bool {
 	return slices.ContainsFunc(list, func(name string) bool {
 		_, identity, _ := strings.Cut(strings.TrimPrefix(name, spiffeScheme), "/")
@@ -67,8 +73,8 @@ func (t *Trust) names(list []string) bool {
 	})
 }
 
-// Trusted leaves out of the names that a server's certificate may bear those that were revoked. If that leaves none, it is a name that
-// nobody bears.
+// Trusted leaves revoked names out of those that a server's certificate may bear. If none is left,
+// it returns a name that nobody bears.
 func (m *Mesh) Trusted(names []string) []string {
 	trust := m.Trust()
 	if !trust.names(names) {
@@ -85,7 +91,7 @@ func (m *Mesh) Trusted(names []string) []string {
 	return out
 }
 
-// isOwnDomain tells whether a trust domain is the mesh's, by any of its names.
+// isOwnDomain reports whether a trust domain is the mesh's, by any of its names.
 func (m *Mesh) isOwnDomain(domain string) bool {
 	return domain == m.Config.GetTrustDomain() || slices.Contains(m.Config.GetTrustDomainAliases(), domain)
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/pgmesh/pgmesh/internal/re2"
 )
 
-// leaveOutUnreadable takes out of the routes what has a regular expression that Envoy refuses, for with it Envoy would refuse the routes of
-// everybody else: a match; an origin; a route that has no match left, or would rewrite by it.
+// leaveOutUnreadable removes regular expressions that Envoy refuses from the routes: with one,
+// Envoy would refuse everybody's routes. It removes the match, or the origin; and a route that has
+// no match left, or would rewrite by one.
 func (vs *VirtualService) leaveOutUnreadable() {
 	wrong := false
 	for i, route := range vs.Spec.GetHttp() {
@@ -19,7 +20,7 @@ func (vs *VirtualService) leaveOutUnreadable() {
 			wrong = true
 			path := fmt.Sprintf("spec.http[%d].%s", i, p.Path)
 			if len(vs.delegates) > 0 {
-				path = "spec.http" // whose routes are those of others, too
+				path = "spec.http" // the routes of delegates shift the index
 			}
 			vs.problems = append(vs.problems, Problem{Of: vs.Resource.Key(), Path: path, Reason: p.Reason + ": what it is in is left out, and the route with it if nothing else is left of that"})
 		}
@@ -36,7 +37,7 @@ func (vs *VirtualService) leaveOutUnreadable() {
 	vs.Spec.Http = readable
 }
 
-// readableOf is what is left of a route; nil if nothing is.
+// readableOf returns what is left of a route; nil if nothing is.
 func readableOf(route *networking.HTTPRoute) *networking.HTTPRoute {
 	if len(re2.InRoute(route)) == 0 {
 		return route

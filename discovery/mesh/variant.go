@@ -6,14 +6,16 @@ import (
 	"sync"
 )
 
-// derivation is how a service is made of another: with the ports of the service of another entry, or with these ports alone.
+// derivation says how a service is made from another: with the ports of another entry's service, or
+// with only some ports.
 type derivation struct {
-	// with is the other's entry, and of how that service is itself derived.
+	// with is the other service's entry, and of is how that service is itself derived.
 	with, of string
 	ports    string
 }
 
-// variants are the services that were made of one, so that all who see it see the same: the latest of each derivation.
+// variants caches the services that were made from one, so that all who see one see the same. It
+// has the latest of each derivation.
 type variants struct {
 	mu   sync.Mutex
 	made map[derivation]variant
@@ -21,7 +23,7 @@ type variants struct {
 
 type variant struct{ with, made *Service }
 
-// shapes are those of the variants of services of a shape.
+// shapes caches the shapes of variants.
 type shapes struct {
 	mu   sync.Mutex
 	made map[derivation]variantShape
@@ -29,7 +31,8 @@ type shapes struct {
 
 type variantShape struct{ with, made *Shape }
 
-// variant is a copy of the service with a change that follows from nothing but the derivation and the other service, which may be nil.
+// variant returns a copy of the service with a change. The change must depend on nothing but the
+// derivation and the other service, which may be nil.
 func (s *Service) variant(how derivation, with *Service, change func(*Service)) *Service {
 	s.variants.mu.Lock()
 	defer s.variants.mu.Unlock()
@@ -77,7 +80,7 @@ func (s *Service) withPorts(other *Service) *Service {
 	})
 }
 
-// only limits a service to ports; none: it stays as it is.
+// only limits a service to some ports. With none it is unlimited.
 func (s *Service) only(ports []uint32) *Service {
 	kept := s.Ports
 	if len(ports) > 0 {

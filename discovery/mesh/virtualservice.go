@@ -14,39 +14,40 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/reference"
 )
 
-// MeshGateway is the name by which a VirtualService addresses the sidecars.
+// MeshGateway is the name by which a VirtualService means the sidecars.
 const MeshGateway = reference.Mesh
 
-// VirtualService is one with every short host name in it resolved.
+// VirtualService is one with every short host name in it completed.
 type VirtualService struct {
 	Resource *kinds.Resource
 	Spec     *networking.VirtualService
 
 	visibility visibility
-	delegates  []*kinds.Resource // what its routes delegate to; nil for what is not there
+	delegates  []*kinds.Resource // those that its routes name; nil for one that does not exist
 	problems   []Problem
 	sources    []string // the labels by which its matches choose proxies
 	sendsTo    []destinationHost
 	requestsTo []string
-	// matchesNamespace reports that some matches are for the clients of one namespace only.
+	// matchesNamespace says that some matches are only for clients of one namespace.
 	matchesNamespace bool
 }
 
-// virtualServiceIndex is every VirtualService. It never changes: that of the next mesh is made of it and of what a step
-// changes.
+// virtualServiceIndex has every VirtualService. It never changes; a step makes the next one from
+// it.
 type virtualServiceIndex struct {
-	mesh        []*VirtualService // those that address sidecars, the oldest first
+	mesh        []*VirtualService // those for sidecars, the oldest first
 	byNamespace table[string, []*VirtualService]
-	byGateway   table[string, []*VirtualService] // those that address routers, by namespace/name of the Gateway
+	byGateway   table[string, []*VirtualService] // those for routers, by namespace/name of the Gateway
 	resolved    table[*kinds.Resource, *VirtualService]
-	delegating  table[kinds.Key, []*kinds.Resource] // those whose routes delegate, by whom to
+	delegating  table[kinds.Key, []*kinds.Resource] // those with routes that delegate, by the delegate
 	faulty      []*VirtualService                   // those with problems
 
 	sourceLabels  labelCounts // that sidecars must match
 	gatewayLabels labelCounts // that routers must match
 }
 
-// buildVirtualServices applies a step to the rules of prev. It also returns which rules for sidecars have gone and come.
+// buildVirtualServices applies a step to the rules of prev. It also returns which rules for
+// sidecars went and came.
 func buildVirtualServices(now configstore.Step, prev *Mesh, config *meshconfig.MeshConfig) (*virtualServiceIndex, Exchange[*VirtualService]) {
 	before, exportDefault := prev.virtual, config.GetDefaultVirtualServiceExportTo()
 	edits := now.Edits(kindVirtualService)
@@ -76,17 +77,18 @@ func buildVirtualServices(now configstore.Step, prev *Mesh, config *meshconfig.M
 	return u.done()
 }
 
-// virtualServiceUpdate is an index on its way to the next one.
+// virtualServiceUpdate is the next index in the making.
 type virtualServiceUpdate struct {
 	virtualServiceIndex
 	delegation
 
 	snapshot   *configstore.Snapshot
-	changed    map[*kinds.Resource]*kinds.Resource // what each was is now
+	changed    map[*kinds.Resource]*kinds.Resource // from the old resource to the new one
 	gone, come []*VirtualService
 }
 
-// note takes a resource as it was and as it is; either may be nil, and both may be the same, if one that it delegates to changed.
+// note records a resource before and after. Either may be nil, and both are the same if one that it
+// delegates to changed.
 func (u *virtualServiceUpdate) note(was, is *kinds.Resource) {
 	if was != nil {
 		u.changed[was] = is
@@ -126,7 +128,7 @@ func (u *virtualServiceUpdate) done() (*virtualServiceIndex, Exchange[*VirtualSe
 	return &x, forSidecars
 }
 
-// those are the ones of which something is true.
+// those returns the ones for which is holds.
 func those(list []*VirtualService, is func(*VirtualService) bool) []*VirtualService {
 	return slices.DeleteFunc(slices.Clone(list), func(vs *VirtualService) bool { return !is(vs) })
 }
@@ -161,7 +163,7 @@ func (vs *VirtualService) routerGateways() []string {
 	return slices.DeleteFunc(gateways, func(gateway string) bool { return gateway == MeshGateway })
 }
 
-// complete notes what follows from the routes, once they are all there.
+// complete records what follows from the routes, once all of them are there.
 func (vs *VirtualService) complete() {
 	names := labelKeys{}
 	names.addSources(vs)
@@ -173,7 +175,7 @@ func (vs *VirtualService) complete() {
 	})
 }
 
-// RequestsTo are the hosts that HTTP requests are sent to, or copies of them. They are found once, and not for everybody who sees the rule.
+// RequestsTo are the hosts that HTTP requests, or copies of them, are sent to.
 func (vs *VirtualService) RequestsTo() []string { return vs.requestsTo }
 
 func hostsOf(spec *networking.VirtualService) (hosts []string) {
@@ -193,8 +195,8 @@ func (vs *VirtualService) destinationsFor(namespace string) []destinationHost {
 	return destinationPorts(withoutForeignRoutes(vs.Spec, namespace))
 }
 
-// obeyedIn picks the rules that proxies in a namespace obey: those that are private to it, those exported to it by name, the
-// public ones.
+// obeyedIn picks the rules that proxies in a namespace obey: those private to it, then those
+// exported to it by name, then public ones.
 func obeyedIn(namespace string, list []*VirtualService) []*VirtualService {
 	var private, named, public []*VirtualService
 	for _, vs := range list {
@@ -211,7 +213,7 @@ func obeyedIn(namespace string, list []*VirtualService) []*VirtualService {
 	return append(append(private, named...), public...)
 }
 
-// obeyedBefore is the order of obeyedIn, of rules that a namespace obeys.
+// obeyedBefore is the order of obeyedIn, for rules that a namespace obeys.
 func obeyedBefore(namespace string) order[*VirtualService] {
 	rank := func(vs *VirtualService) int {
 		switch {
@@ -228,7 +230,7 @@ func obeyedBefore(namespace string) order[*VirtualService] {
 	}
 }
 
-// bindsTo reports whether the VirtualService is for proxies with this gateway: MeshGateway, or namespace/name.
+// bindsTo reports whether the VirtualService is for this gateway: MeshGateway, or namespace/name.
 func (vs *VirtualService) bindsTo(gateway string) bool {
 	if len(vs.Spec.GetGateways()) == 0 {
 		return gateway == MeshGateway
@@ -255,14 +257,14 @@ func (k labelKeys) addSources(vs *VirtualService) {
 	}
 }
 
-// resolveVirtualService completes short names in a copy: resources are shared and never changed.
+// resolveVirtualService completes short names in a copy: resources are shared, and never change.
 func resolveVirtualService(r *kinds.Resource, exportDefault []string) *VirtualService {
 	spec := proto.CloneOf(specOf[*networking.VirtualService](r))
 	reference.Complete(kindVirtualService, spec, r.Namespace)
 	return &VirtualService{Resource: r, Spec: spec, visibility: exported(spec.GetExportTo(), exportDefault, r.Namespace)}
 }
 
-// Destinations lists every place that a VirtualService can send traffic to.
+// Destinations lists every destination in a VirtualService.
 func Destinations(spec *networking.VirtualService) []*networking.Destination {
 	return reference.Messages[*networking.Destination](kindVirtualService, spec)
 }
@@ -272,7 +274,7 @@ func (vs *VirtualService) Serves(host string) bool {
 	return slices.ContainsFunc(vs.Spec.GetHosts(), func(h string) bool { return HostsOverlap(h, host) })
 }
 
-// compareVirtualServices puts the older first, as the snapshot does.
+// compareVirtualServices sorts the older first, as the snapshot does.
 func compareVirtualServices(a, b *VirtualService) int {
 	return compareResources(a.Resource, b.Resource)
 }

@@ -8,10 +8,11 @@ const (
 	exportNone    = "~"
 )
 
-// visibility is to whom a resource is exported: an exportTo list, "." resolved to the resource's own namespace.
+// visibility says to which namespaces a resource is exported: an exportTo list with "." resolved to
+// the resource's own namespace.
 type visibility []string
 
-// exported resolves an exportTo list, or the default where it is empty.
+// exported resolves an exportTo list, or the default if it is empty.
 func exported(exportTo, fallback []string, namespace string) visibility {
 	if len(exportTo) == 0 {
 		exportTo = fallback
@@ -27,7 +28,7 @@ func exported(exportTo, fallback []string, namespace string) visibility {
 	return slices.Compact(out)
 }
 
-// sameMembers compares two lists without regard to order.
+// sameMembers compares two lists as sets.
 func sameMembers(a, b []string) bool {
 	within := func(list []string) func(string) bool { return func(s string) bool { return !slices.Contains(list, s) } }
 	return !slices.ContainsFunc(a, within(b)) && !slices.ContainsFunc(b, within(a))

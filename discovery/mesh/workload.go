@@ -11,19 +11,21 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// workloadIndex finds WorkloadEntries by what a selector asks for, in the order of their names. It never changes.
+// workloadIndex finds WorkloadEntries by the labels of a selector, sorted by name. It never
+// changes.
 type workloadIndex struct {
 	converted table[*kinds.Resource, *workload]
 	byLabel   table[labelAt, []*workload]
 }
 
-// labelAt is a label with its value in a namespace; without a name it stands for anything there.
+// labelAt is a label with its value, in a namespace. Without a name it stands for every workload
+// there.
 type labelAt struct{ namespace, name, value string }
 
-// workloadChange is a WorkloadEntry as it was and as it is; nil where there is none.
+// workloadChange is a WorkloadEntry before and after; nil if there was, or is, none.
 type workloadChange struct{ before, after *workload }
 
-// following is the index that follows from edits of WorkloadEntries, and what differs.
+// following returns the index after edits of WorkloadEntries, and what changed.
 func (x *workloadIndex) following(edits []configstore.Edit) (*workloadIndex, []workloadChange) {
 	var changes []workloadChange
 	var gone, come []*workload
@@ -50,8 +52,8 @@ func (x *workloadIndex) following(edits []configstore.Edit) (*workloadIndex, []w
 	}, changes
 }
 
-// convertWorkload reads a WorkloadEntry. A selector sees the labels of its metadata too; those of the spec come first
-// in being overridden, as in Istio.
+// convertWorkload reads a WorkloadEntry. A selector sees the labels of its metadata too; labels of
+// its spec are overridden by them, as in Istio.
 func convertWorkload(r *kinds.Resource) *workload {
 	spec := specOf[*networking.WorkloadEntry](r)
 	labels := spec.GetLabels()
@@ -70,7 +72,7 @@ func compareWorkloads(a, b *workload) int {
 	return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.namespace, b.namespace))
 }
 
-// places are where the index has the workload.
+// places are the keys under which the index has the workload.
 func (w *workload) places() []labelAt {
 	out := []labelAt{{namespace: w.namespace}}
 	for name, value := range w.labels {
@@ -79,7 +81,8 @@ func (w *workload) places() []labelAt {
 	return out
 }
 
-// selectedBy lists the workloads that a ServiceEntry selects in its namespace, nil if it does not.
+// selectedBy lists the workloads that a ServiceEntry selects in its namespace; nil if it has no
+// selector.
 func (x *workloadIndex) selectedBy(r *kinds.Resource) []*workload {
 	if !selectsWorkloads(r) {
 		return nil
@@ -100,7 +103,7 @@ func (x *workloadIndex) selectedBy(r *kinds.Resource) []*workload {
 	return out
 }
 
-// selectedBy reports whether a ServiceEntry of the same namespace that selects workloads selects this one.
+// selectedBy reports whether a ServiceEntry of the same namespace selects this workload.
 func (w *workload) selectedBy(r *kinds.Resource) bool {
 	return LabelsWithin(specOf[*networking.ServiceEntry](r).GetWorkloadSelector().GetLabels(), w.labels)
 }
@@ -109,7 +112,8 @@ func selectsWorkloads(r *kinds.Resource) bool {
 	return specOf[*networking.ServiceEntry](r).GetWorkloadSelector() != nil
 }
 
-// selectorPlace is where a workload has to be for a ServiceEntry to select it: at one of its labels.
+// selectorPlace is one key under which every workload must be that a ServiceEntry selects: one of
+// its labels.
 func selectorPlace(r *kinds.Resource) labelAt {
 	labels := specOf[*networking.ServiceEntry](r).GetWorkloadSelector().GetLabels()
 	if len(labels) == 0 {

@@ -6,13 +6,13 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// The kinds by which machines are registered: groups say what the entries of their machines have.
+// The kinds by which machines are registered. A group says what the entries of its machines have.
 var (
 	WorkloadGroup = mustLookup("networking.istio.io", "WorkloadGroup")
 	WorkloadEntry = kindWorkloadEntry
 )
 
-// WorkloadGroup is the one of a name, nil if there is none.
+// WorkloadGroup returns the group of this name; nil if there is none.
 func (m *Mesh) WorkloadGroup(namespace, name string) *networking.WorkloadGroup {
 	r := m.from.Get(kinds.Key{Kind: WorkloadGroup, Namespace: namespace, Name: name})
 	if r == nil {

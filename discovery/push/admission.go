@@ -16,13 +16,13 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-// Admission judges whether the client of a call may be who its node says, and returns the node as it counts. It is a [RefusalError] if the client
-// may not.
+// Admission judges whether the client of a call may be the proxy that its node names. It returns
+// the node to believe, or a [RefusalError].
 type Admission func(ctx context.Context, node *corev3.Node) (*corev3.Node, error)
 
-// RefusalError is why a proxy is not let in.
+// RefusalError says why a proxy is refused.
 type RefusalError struct {
-	// Reason is one of a few words, for metrics.
+	// Reason is a label of metrics: one of a few words.
 	Reason string
 	Code   codes.Code
 	Text   string
@@ -30,16 +30,16 @@ type RefusalError struct {
 
 func (e *RefusalError) Error() string { return e.Text }
 
-// GRPCStatus is what the client is told.
+// GRPCStatus makes gRPC answer with the refusal's code and text.
 func (e *RefusalError) GRPCStatus() *status.Status { return status.New(e.Code, e.Text) }
 
-// malformed is the reason for nodes that cannot be read.
+// malformed is the Reason for a node that cannot be read.
 const malformed = "node"
 
-// AdmitBy has an admission judge each proxy that comes. It is for before the first.
+// AdmitBy sets who judges proxies that connect. Call it before the first one does.
 func (e *Engine) AdmitBy(a Admission) { e.admit = a }
 
-// Refuse counts and logs a proxy that is not let in, and returns the refusal for it.
+// Refuse counts and logs that a proxy is refused, and returns r as the error for its stream.
 func (e *Engine) Refuse(ctx context.Context, node string, r *RefusalError) error {
 	e.refusals.count.WithLabelValues(r.Reason).Inc()
 	e.refusals.tell.Do(func() {
@@ -55,7 +55,7 @@ func (e *Engine) Refuse(ctx context.Context, node string, r *RefusalError) error
 	return r
 }
 
-// introduced reads who a proxy says that it is, if it may be that.
+// introduced reads the proxy that a node describes, after the admission has checked that node.
 func (e *Engine) introduced(ctx context.Context, node *corev3.Node) (*mesh.Proxy, *corev3.Node, error) {
 	if e.admit != nil {
 		admitted, err := e.admit(ctx, node)
@@ -74,14 +74,14 @@ func (e *Engine) introduced(ctx context.Context, node *corev3.Node) (*mesh.Proxy
 	return proxy, node, nil
 }
 
-// warn tells what is left out of what a proxy says of itself. It is served all the same.
+// warn logs what is left out of a proxy's metadata. The proxy is served without it.
 func (r *refusals) warn(p *mesh.Proxy, node string) {
 	if len(p.Warnings) > 0 {
 		r.tellWarnings.Do(func() { r.log.Warn("left out metadata of a proxy", "node", node, "warnings", p.Warnings) })
 	}
 }
 
-// refusals tells of proxies that are not let in, which try again and again.
+// refusals logs and counts refused proxies. They try again and again, so the log has a rate limit.
 type refusals struct {
 	count              *prometheus.CounterVec
 	tell, tellWarnings rate.Sometimes

@@ -9,19 +9,20 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// answers hears what is sent to proxies and what they answer, and tells how long changes take to come to them. What a proxy is sent when
-// it connects is no change.
+// answers observes what is sent to proxies and what they answer, and measures how long a change
+// takes to reach them. What a proxy is sent when it connects is no change, and is not measured.
 type answers struct {
 	*journal
 
 	committed, arrived *prometheus.HistogramVec
-	reached            map[string]Reached // by limit, under the journal's lock
+	reached            map[string]Reached // by the limit's name; guarded by the journal's lock
 
-	refusing func(s *ads.Stream, typeURL string) // hears that a proxy refuses more or fewer resources of a type
+	refusing func(s *ads.Stream, typeURL string) // called when a proxy refuses more or fewer resources of a type
 }
 
 func newAnswers(j *journal, metrics prometheus.Registerer) *answers {
-	// A change takes a few milliseconds; whoever takes a minute is lost, or does not answer at all.
+	// A change takes a few milliseconds. A proxy that needs a minute is lost, or does not answer at
+	// all.
 	buckets := []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 	a := &answers{
 		journal: j, reached: map[string]Reached{},
@@ -39,7 +40,8 @@ func newAnswers(j *journal, metrics prometheus.Registerer) *answers {
 	return a
 }
 
-// Acked measures the way of a change, from its beginning to this proxy.
+// Acked measures the time of a change from its commit, and from its arrival, until this proxy
+// accepted it.
 func (a *answers) Acked(_ *ads.Stream, v ads.Verdict) {
 	if v.News == nil {
 		return
@@ -48,7 +50,7 @@ func (a *answers) Acked(_ *ads.Stream, v ads.Verdict) {
 	took := now.Sub(v.News.Arrived)
 	a.arrived.WithLabelValues(label).Observe(took.Seconds())
 	if !v.News.Committed.IsZero() {
-		a.committed.WithLabelValues(label).Observe(max(0, now.Sub(v.News.Committed).Seconds())) // the clock of the database may be ahead
+		a.committed.WithLabelValues(label).Observe(max(0, now.Sub(v.News.Committed).Seconds())) // the database's clock may be ahead
 	}
 	a.journal.of(v.News, func(p *Push) {
 		p.Acks++
@@ -69,7 +71,7 @@ func (a *answers) Sent(_ *ads.Stream, m ads.Message) {
 	})
 }
 
-// of changes what is known of the push that has these news, while that is remembered.
+// of calls change with the push that has these news, if the journal still has it.
 func (j *journal) of(news *served.News, change func(*Push)) {
 	if news == nil {
 		return
@@ -88,11 +90,11 @@ func (j *journal) of(news *served.News, change func(*Push)) {
 	}
 }
 
-// Reached is how often a limit was reached.
+// Reached counts how often a limit was reached.
 type Reached struct {
-	Times      int           // somebody had to wait
-	Waited     time.Duration // all of them together
-	TurnedAway int
+	Times      int           // a proxy had to wait
+	Waited     time.Duration // in total
+	TurnedAway int           // refused for good
 }
 
 // Limited counts how often limits are reached.
@@ -108,23 +110,23 @@ func (a *answers) Limited(limit string, waited time.Duration, turnedAway bool) {
 	a.reached[limit] = r
 }
 
-// Reached tells how often a limit was reached, by its name.
+// Reached returns how often the limit of this name was reached.
 func (e *Engine) Reached(limit string) Reached {
 	e.journal.mu.Lock()
 	defer e.journal.mu.Unlock()
 	return e.answers.reached[limit]
 }
 
-// The rest is neither about changes nor about limits.
+// The other events of [ads.Observer] matter neither for changes nor for limits.
 
-// Opened hears nothing of interest here.
+// Opened does nothing.
 func (*answers) Opened(*ads.Stream) {}
 
-// Closed hears nothing of interest here.
+// Closed does nothing.
 func (*answers) Closed(*ads.Stream) {}
 
-// Refusing passes it on.
+// Refusing calls the engine, which logs the refusal.
 func (a *answers) Refusing(s *ads.Stream, typeURL string, _ int) { a.refusing(s, typeURL) }
 
-// Unreceived hears nothing of interest here.
+// Unreceived does nothing.
 func (*answers) Unreceived(*ads.Stream, string, int) {}

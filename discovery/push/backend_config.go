@@ -10,10 +10,11 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// backendConfig is what is made of one backend: its clusters and their endpoints. All who see the backend under the same conditions share it.
+// backendConfig holds the clusters and endpoints made from one backend. All shared views that see
+// the backend under the same conditions share it.
 type backendConfig struct{ clusters, endpoints made }
 
-// conditions are what a backendConfig depends on besides its backend.
+// conditions are the inputs of a backendConfig besides the backend itself.
 type conditions struct {
 	traits       mesh.Traits
 	surroundings mesh.Surroundings
@@ -40,7 +41,8 @@ func (all *configCaches) of(c conditions) *configCache {
 	return cache
 }
 
-// forget drops the backend configurations that no shared view uses. To keep that cheap, it looks only when there are twice as many as after the last time.
+// forget drops the backend configurations that no shared view uses. To keep that cheap, it looks
+// only when there are twice as many as after the last time.
 func (all *configCaches) forget(sharedViews map[sharedViewKey]*sharedView) {
 	used := map[*configCache][]*sharedView{}
 	for _, x := range sharedViews {
@@ -65,7 +67,7 @@ func (c *configCache) forget(used []*sharedView) {
 	c.backendConfigs, c.sweep = live, 2*len(live)
 }
 
-// make translates a backend, unless that has been done.
+// make translates a backend, or returns the configuration that the cache has for it.
 func (e *Engine) make(s *configCache, view translate.View, b upstream.Backend) *backendConfig {
 	if p := s.backendConfigs[b]; p != nil {
 		return p
@@ -80,7 +82,8 @@ func (e *Engine) make(s *configCache, view translate.View, b upstream.Backend) *
 	return p
 }
 
-// exchanged returns the set without the resources of configurations that have gone, and with those of what has come.
+// exchanged returns the set without the resources of the configurations in gone, and with those of
+// the ones in come.
 func exchanged(set *served.Set, gone, come []*backendConfig, of func(*backendConfig) *made) *served.Set {
 	if len(gone)+len(come) == 0 && set != nil {
 		return set

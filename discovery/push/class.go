@@ -16,44 +16,48 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// class is a set of proxies that get the same: what their shared view has, and what is their own.
+// class is a set of proxies that are sent the same: what their shared view has, and what is their
+// own.
 type class struct {
 	members    map[*member]bool
-	of         *member // any of them: translation cannot tell them apart
+	of         *member // any of its members: translation cannot tell them apart
 	sharedView *sharedView
 
 	from     ingredients
-	clusters *served.Set // the shared view's clusters that the class has taken over; nil if patches make them the class's own
-	own      made        // clusters beside those
+	clusters *served.Set // the shared view's clusters that are merged in; nil if patches make all clusters the class's own
+	own      made        // clusters that the shared view does not have
 	sets     map[string]*served.Set
-	// unpatched has, by type, the patches that were not applied to a resource.
+	// unpatched has, by type, the patches that failed on a resource.
 	unpatched map[string][]*envoyfilter.Failure
 	current   *served.Snapshot
-	whole     *demand.Whole // nil unless its proxies are on demand
+	whole     *demand.Whole // set if its proxies are on demand
 }
 
-// newClass returns a class that begins with what another has, which may be nil.
+// newClass returns a class that starts with what an old one has, so that only differences are sent.
+// The old one may be nil.
 func newClass(old *class) *class {
 	if old == nil {
 		return &class{members: map[*member]bool{}, sets: map[string]*served.Set{}, unpatched: map[string][]*envoyfilter.Failure{}}
 	}
 	c := *old
 	c.sets, c.unpatched, c.whole = maps.Clone(old.sets), maps.Clone(old.unpatched), nil
-	c.from = ingredients{} // made from another proxy
+	c.from = ingredients{} // its inputs are another proxy's
 	return &c
 }
 
-// ingredients are what a class's own parts are made from.
+// ingredients are the inputs of what a class does not share. Comparing them tells which parts have
+// to be made again.
 type ingredients struct {
 	sharedView  *sharedView
 	generations generations
 	targets     []mesh.Target
-	rules       []*mesh.DestinationRule // for what the workloads serve
+	rules       []*mesh.DestinationRule // of the services that the workloads serve
 	secrets     []*mesh.Secret
-	// policies are those that what comes in has to pass, and authorizers who they may have asked.
+	// policies are what incoming requests have to pass, and authorizers are the external services
+	// that those may ask.
 	policies    []*mesh.AuthorizationPolicy
 	authorizers *mesh.Authorizers
-	tokens      *mesh.TokenRules // for what comes in
+	tokens      *mesh.TokenRules // for incoming requests
 	trust       *mesh.Trust
 }
 
@@ -69,12 +73,12 @@ func (c *class) ingredients(m *mesh.Mesh) ingredients {
 	return now
 }
 
-// serves tells whether the workloads serve the same as before, by the same rules.
+// serves reports whether the workloads serve the same as before, under the same DestinationRules.
 func (i *ingredients) serves(before *ingredients) bool {
 	return slices.EqualFunc(i.targets, before.targets, mesh.Target.Same) && slices.Equal(i.rules, before.rules)
 }
 
-// guards tells whether what comes in has to pass the same as before.
+// guards reports whether incoming requests have to pass the same as before.
 func (i *ingredients) guards(before *ingredients) bool {
 	asks := func(a *mesh.AuthorizationPolicy) bool {
 		return a.Spec.GetAction() == security.AuthorizationPolicy_CUSTOM
@@ -82,8 +86,9 @@ func (i *ingredients) guards(before *ingredients) bool {
 	return i.trust == before.trust && slices.Equal(i.policies, before.policies) && (i.authorizers == before.authorizers || !slices.ContainsFunc(i.policies, asks))
 }
 
-// update brings the class to the state of the mesh that its shared view has been brought to. Where that changes nothing of what its proxies get,
-// its snapshot stays the same one. There may be as many classes as proxies: one that has nothing of its own to make costs a few comparisons.
+// update brings the class to the mesh that its shared view has reached. If nothing changes for its
+// proxies, it keeps its snapshot. There may be as many classes as proxies, so a class with nothing
+// to remake costs a few comparisons only.
 func (c *class) update(e *Engine) {
 	now := c.ingredients(e.mesh)
 	for i := range ownParts {
@@ -110,12 +115,12 @@ func (c *class) update(e *Engine) {
 	c.narrow()
 }
 
-// translation is what the class's proxies see, to be translated.
+// translation is the view of the mesh that the class's proxies have.
 func (c *class) translation(e *Engine) translate.View {
 	return translate.ViewOf(e.mesh, c.of.configured)
 }
 
-// put makes a set what the class's proxies get of a type.
+// put sets what the class's proxies get of a type.
 func (c *class) put(typeURL string, set *served.Set) {
 	if old, there := c.sets[typeURL]; !there || old != set {
 		c.sets[typeURL], c.current = set, nil
@@ -128,7 +133,7 @@ func (c *class) fail(typeURL string, failures []*envoyfilter.Failure) {
 	}
 }
 
-// updateClusters puts the clusters of the shared view and the class's own together.
+// updateClusters merges the shared view's clusters with the class's own.
 func (c *class) updateClusters(e *Engine, now *ingredients) {
 	sameOwn := now.sharedView == c.from.sharedView && now.generations.conditions == c.from.generations.conditions && now.serves(&c.from)
 	if c.of.key.Patches != "" && c.patchClusters(e, sameOwn && now.generations.backends == c.from.generations.backends) {
@@ -147,7 +152,8 @@ func (c *class) updateClusters(e *Engine, now *ingredients) {
 	}
 }
 
-// patchClusters makes all clusters anew, unless they are the same, if there are patches for them. Otherwise it reports false.
+// patchClusters makes all clusters for the class alone, if a patch may change clusters. It reports
+// whether one may. If same is set, those that it has are still right.
 func (c *class) patchClusters(e *Engine, same bool) bool {
 	begun, patches := time.Now(), envoyfilter.For(e.mesh, c.of.configured)
 	if !patches.Patches(networking.EnvoyFilter_CLUSTER) {
@@ -163,7 +169,8 @@ func (c *class) patchClusters(e *Engine, same bool) bool {
 	return true
 }
 
-// withOwn is the set of clusters after the shared view's and the class's own have changed.
+// withOwn returns the class's set after the shared view's clusters or its own have changed. It
+// touches only names that differ.
 func (c *class) withOwn(own made) *served.Set {
 	if c.clusters == nil && c.sets[ClusterType] == nil {
 		return c.sharedView.clusters.Branch().WithAsIn(c.sharedView.clusters, own.resources, nil)
@@ -184,7 +191,7 @@ func (c *class) withOwn(own made) *served.Set {
 	return c.sets[ClusterType].WithAsIn(c.sharedView.clusters, upserts, gone)
 }
 
-// failures are the patches that were not applied for the class, of each type.
+// failures yields the patches that failed for the class, type by type.
 func (c *class) failures() iter.Seq[[]*envoyfilter.Failure] {
 	return func(yield func([]*envoyfilter.Failure) bool) {
 		if !yield(c.sharedView.routes.unpatched) {

@@ -30,7 +30,7 @@ spec: {servers: [{port: {number: 80, name: tcp, protocol: TCP}, hosts: ['*']}]}
 func TestAConflictOfGatewaysIsToldOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	c := newTellers(slog.New(slog.NewTextHandler(&log, nil)), prometheus.NewRegistry()).conflicts
+	c := newReporters(slog.New(slog.NewTextHandler(&log, nil)), prometheus.NewRegistry()).conflicts
 	documents, err := kinds.Parse("test.yaml", []byte(rivals))
 	require.NoError(t, err)
 	store := configstore.New()
@@ -47,7 +47,7 @@ func TestAConflictOfGatewaysIsToldOnce(t *testing.T) {
 		classes[classKey{Class: mesh.Class{Traits: mesh.Traits{Type: mesh.Router}, Namespace: namespace}}] = &class{of: &member{configured: router}}
 	}
 	both := change(documents...)
-	tell := func(m *mesh.Mesh) { c.tell("1", conflicts(m, classes)) }
+	tell := func(m *mesh.Mesh) { c.report("1", conflicts(m, classes)) }
 	tell(both)
 	tell(both)
 	require.Equal(t, 1, strings.Count(log.String(), `resource="Gateway edge/second" path=spec.servers[0]`), log.String())

@@ -7,36 +7,37 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// part is a part of a route configuration that is not made yet.
+// part is an element of a route configuration that is sent as a resource of its own, such as a
+// virtual host. It says what to make; it is not made yet.
 type part[P any] interface {
 	Name() string
 	Same(other P) bool
 }
 
-// parts are all those of a sort.
+// parts are all parts of one type, with the resources made from them.
 type parts[P part[P]] struct {
 	set  *served.Set
-	made []*madePart[P] // nil where nobody knows what they were made from
-	// at has the place in made by name, once that was of use.
+	made []*madePart[P] // nil if the set was made in another way
+	// at is the index of made by name; nil until it is needed.
 	at map[string]int
 }
 
-// madePart is a part with what it was made from. Shared views share it.
+// madePart is a part with the resources made from it. Shared views share it.
 type madePart[P part[P]] struct {
 	of P
 	made
 }
 
-// replace brings the set to what was made of whole configurations.
+// replace sets the resources to those made from whole configurations.
 func (p *parts[P]) replace(all made) made {
 	p.set, p.made, p.at = all.over(p.set), nil, nil
 	return all
 }
 
-// update makes those that are not the same as before.
+// update makes the parts that differ from the ones before, and drops those that are not in all.
 func (p *parts[P]) update(all []P, translate func(P) *madePart[P]) (news made) {
 	before, now := p.made, make([]*madePart[P], len(all))
-	first, last := 0, 0 // how many are the same from the beginning on, and from the end
+	first, last := 0, 0 // how many parts are the same at both ends: most changes leave one gap
 	for first < min(len(before), len(all)) && before[first].of.Same(all[first]) {
 		now[first] = before[first]
 		first++
@@ -54,7 +55,7 @@ func (p *parts[P]) update(all []P, translate func(P) *madePart[P]) (news made) {
 		}
 		delete(old, one.Name())
 	}
-	if p.made == nil { // nobody knows what there was
+	if p.made == nil { // the set was made in another way, so it cannot tell which names to drop
 		p.set = news.over(p.set)
 	} else {
 		p.set = p.set.With(news.resources, slices.Collect(maps.Keys(old)))
@@ -63,7 +64,7 @@ func (p *parts[P]) update(all []P, translate func(P) *madePart[P]) (news made) {
 	return news
 }
 
-// change makes some anew, and lets others go.
+// change makes the given parts again if they differ, and drops others by name.
 func (p *parts[P]) change(changed []P, gone []string, translate func(P) *madePart[P]) (news made) {
 	p.find()
 	for _, one := range changed {
@@ -86,7 +87,7 @@ func (p *parts[P]) change(changed []P, gone []string, translate func(P) *madePar
 	return news
 }
 
-// find notes the places of all.
+// find fills the index.
 func (p *parts[P]) find() {
 	if p.at != nil {
 		return
@@ -105,7 +106,7 @@ func byName[P part[P]](list []*madePart[P]) map[string]*madePart[P] {
 	return out
 }
 
-// drop puts the last in the place of another.
+// drop removes a part by moving the last one to its place.
 func (p *parts[P]) drop(name string) {
 	i, there := p.at[name]
 	if !there {

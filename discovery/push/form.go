@@ -6,35 +6,38 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-// classKey is what proxies have in common that get the same.
+// classKey tells the classes apart.
 type classKey struct {
 	mesh.Class
 
-	// divided says that they take virtual hosts by themselves.
+	// divided says that the proxies take virtual hosts as resources of their own.
 	divided bool
 }
 
-// firstDividing is the minor version of Envoy 1 that this was tried with. Old ones refuse to ask for virtual hosts over the stream by which
-// they are sent everything else.
+// firstDividing is the oldest minor version of Envoy 1 that this was tested with. Older ones do not
+// ask for virtual hosts on the stream that brings everything else.
 const firstDividing = 40
 
-// divides tells whether a client takes virtual hosts by themselves: an Envoy of the delta form does. Any other client would take a
-// route configuration without them for one that routes nothing.
+// divides reports whether a client takes virtual hosts as resources of their own. Only an Envoy
+// that speaks delta does; any other would read a route configuration without virtual hosts as one
+// that routes nothing.
 func divides(node *corev3.Node, incremental bool) bool {
 	version := node.GetUserAgentBuildVersion().GetVersion()
 	major, minor := version.GetMajorNumber(), version.GetMinorNumber()
 	return incremental && node.GetUserAgentName() == "envoy" && (major > 1 || major == 1 && minor >= firstDividing)
 }
 
-// ScopedFrom is by how many rules with exact hosts on a router's port its routes are sent host by host. Envoy takes 16 µs for each virtual host of
-// a route configuration when one comes or changes, and 1.3 ms for a configuration of one host: with fewer, the former is as quick and has less to
-// it.
+// ScopedFrom is the number of rules with exact hosts on a router's port from which its routes are
+// sent host by host. Envoy needs 16 µs for each virtual host of a configuration in which one
+// changes, and 1.3 ms for a configuration of one host. With fewer rules, one configuration is as
+// quick and takes less memory.
 const ScopedFrom = 100
 
-// DivideByHostsFrom has routes on routers sent host by host from so many rules on, and never by 0. It is for before the first proxy comes.
+// DivideByHostsFrom sets the number of rules from which a router's routes are sent host by host; 0
+// means never. Call it before the first proxy connects.
 func (e *Engine) DivideByHostsFrom(rules int) { e.scopedFrom = rules }
 
-// served is the proxy as it is served: what it cannot take it is not given, and what it can is.
+// served returns the proxy without the abilities that its client lacks, and with the ones it has.
 func (k *classKey) served(p *mesh.Proxy, scopedFrom int) *mesh.Proxy {
 	if !k.divided || p.Type != mesh.Router {
 		scopedFrom = 0

@@ -2,7 +2,7 @@ package push
 
 import "github.com/pgmesh/pgmesh/discovery/mesh"
 
-// join puts a proxy into its class, which is made if it is the first of it.
+// join puts a proxy into its class. The first proxy of a class has it made.
 func (e *Engine) join(m *member) {
 	e.configure(m)
 	c := e.classes[m.key]
@@ -17,11 +17,11 @@ func (e *Engine) join(m *member) {
 		c.sharedView.update(e)
 		c.update(e)
 		e.journal.joined()
-		e.tellOfClasses()
+		e.reportClassProblems()
 	}
 }
 
-// configure finds out of which class a proxy is.
+// configure finds the proxy's class.
 func (e *Engine) configure(m *member) {
 	m.configured = m.key.served(e.mesh.Configured(m.proxy), e.scopedFrom)
 	m.key.Class = e.mesh.Class(m.configured)
@@ -35,7 +35,8 @@ func (c *class) enter(m *member) {
 	}
 }
 
-// quit takes a proxy out of its class, which ends with the last, as does the shared view with the last class.
+// quit takes a proxy out of its class. An empty class is dropped, and so is a shared view without
+// classes.
 func (e *Engine) quit(m *member) {
 	c := m.class
 	if c == nil {
@@ -44,15 +45,15 @@ func (e *Engine) quit(m *member) {
 	m.class = nil
 	delete(c.members, m)
 	if len(c.members) > 0 {
-		c.of = anyOf(c.members) // the proxy that left may be unlike them tomorrow
+		c.of = anyOf(c.members) // the proxy that left may be unlike them in the next mesh
 		return
 	}
 	delete(e.classes, m.key)
 	if delete(c.sharedView.classes, c); len(c.sharedView.classes) == 0 {
 		delete(e.sharedViews, c.sharedView.key)
 	}
-	if m.key.Type == mesh.Router || len(c.unpatched)+len(c.sharedView.routes.unpatched) > 0 { // its problems may have ended with it
-		e.tellOfClasses()
+	if m.key.Type == mesh.Router || len(c.unpatched)+len(c.sharedView.routes.unpatched) > 0 { // its problems may end with it
+		e.reportClassProblems()
 	}
 }
 
@@ -63,7 +64,8 @@ func anyOf[T comparable](set map[T]bool) (one T) {
 	return one
 }
 
-// sharedViewOf finds the shared view of a new class, among these. If there is none yet, it begins with what an old one has.
+// sharedViewOf finds the shared view of a new class in among. If there is none yet, it makes one
+// that starts with what old has.
 func (e *Engine) sharedViewOf(m *member, among map[sharedViewKey]*sharedView, old *sharedView) *sharedView {
 	k := sharedViewKeyOf(m.key)
 	x := among[k]
@@ -77,7 +79,7 @@ func (e *Engine) sharedViewOf(m *member, among map[sharedViewKey]*sharedView, ol
 	return x
 }
 
-// sortsLike tells whether all proxies stay in their classes.
+// sortsLike reports whether every proxy stays in its class.
 func (e *Engine) sortsLike(before *mesh.Mesh) bool {
 	if !e.mesh.SortsLike(before) {
 		return false
@@ -90,8 +92,8 @@ func (e *Engine) sortsLike(before *mesh.Mesh) bool {
 	return true
 }
 
-// regroup sorts the proxies into classes by the new mesh. A class that still has members goes on with what it has, and a new one with what
-// a member of it had before.
+// regroup sorts all proxies into classes by the new mesh. A class that still has members keeps what
+// it has. A new one starts with what a member of it had before.
 func (e *Engine) regroup() {
 	classes, sharedViews := make(map[classKey]*class, len(e.classes)), make(map[sharedViewKey]*sharedView, len(e.sharedViews))
 	for _, m := range e.members {

@@ -7,17 +7,18 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
 
-// hosts are the virtual hosts that were made in the same conditions, by their names, and that somebody still has: of a host that a hundred shared views see
-// alike there is one, made once.
+// hosts caches the virtual hosts made under the same conditions, by name, for as long as a shared
+// view has them. A host that a hundred shared views see alike is made once.
 type hosts struct {
 	made  map[string][]weak.Pointer[madePart[virtualhost.Host]]
-	sweep int // how many names there may be before those are forgotten that nobody has any more
+	sweep int // how many names there may be before unused ones are dropped
 }
 
-// mostAlike is how many virtual hosts of one name are looked through, which differ in who sees them.
+// mostAlike bounds how many virtual hosts of one name are kept and compared. They differ in who
+// sees them.
 const mostAlike = 16
 
-// make translates a virtual host, unless that has been done.
+// make translates a virtual host, or returns one that was made from the same.
 func (h *hosts) make(e *Engine, of virtualhost.Host) *madePart[virtualhost.Host] {
 	alike := h.made[of.Name()]
 	for _, p := range alike {
@@ -37,7 +38,8 @@ func (h *hosts) make(e *Engine, of virtualhost.Host) *madePart[virtualhost.Host]
 
 func isGone(p weak.Pointer[madePart[virtualhost.Host]]) bool { return p.Value() == nil }
 
-// forget drops the hosts that nobody has any more, once there are twice as many names as after the last time.
+// forget drops the hosts that no shared view has any more, once there are twice as many names as
+// after the last time.
 func (h *hosts) forget() {
 	if h.made == nil {
 		h.made = map[string][]weak.Pointer[madePart[virtualhost.Host]]{}

@@ -9,17 +9,17 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// Member is a connected proxy as the engine has it.
+// Member describes a connected proxy.
 type Member struct {
 	Proxy *mesh.Proxy
-	// Class is a short name of what proxies have in common that get the same: the same for as long as that is, at every replica. It is
-	// "" while there is no mesh.
+	// Class is a short name of the proxy's class. All replicas give a class the same name, and keep
+	// it for as long as the class is the same. It is "" before the first mesh.
 	Class string
-	// OnDemand says that it is given a part of what its class has: what it has asked for.
+	// OnDemand says that the proxy is given only what it asked for.
 	OnDemand bool
 }
 
-// Members tells who is at the other end of each subscriber's stream.
+// Members returns the proxy behind each subscriber.
 func (e *Engine) Members() map[*served.Subscriber]Member {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -35,7 +35,7 @@ func (e *Engine) Members() map[*served.Subscriber]Member {
 	return all
 }
 
-// nameOf is short: among a thousand classes two have one name once in ten thousand meshes.
+// nameOf is short: of a thousand classes, two share a name once in ten thousand meshes.
 func nameOf(c classKey) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", c))
 	return hex.EncodeToString(sum[:4])

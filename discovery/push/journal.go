@@ -12,47 +12,50 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// journal knows what the engine has heard of, has in hand and has done: for metrics, and for people who ask why a change is not there yet.
-// Its methods are called by the engine, in the course of a push; what it knows may be asked for at any time.
+// journal records which batches wait, which push is under way, and what the last pushes did: for
+// metrics, and for people who ask why a change is not there yet. The engine calls its methods
+// during a push; anybody may read it at any time.
 type journal struct {
 	mu      sync.Mutex
 	waiting []arrival
 	known   string
-	now     *Push           // that is under way; nil for none
-	work    map[string]Work // since the last flush, by type
-	last    []Push          // the newest at the end
+	now     *Push           // under way; nil if none is
+	work    map[string]Work // by type, since the last flush
+	last    []Push          // the newest is the last
 	metrics journalMetrics
 }
 
-// arrival is a batch that is waiting for its push.
+// arrival is a batch that waits for its push.
 type arrival struct {
 	revision      string
 	committed, at time.Time
 	changes       int
 }
 
-// Push is what brought all proxies from one state of the mesh to another.
+// Push describes how all proxies were brought from one mesh to the next.
 type Push struct {
 	Revision string
-	Batches  int // that it brought at once
-	Changes  int // of resources of the mesh
-	// Committed is when the oldest of those was, by the clock of the source's database; zero if the source does not tell.
+	Batches  int // how many it pushed at once
+	Changes  int // how many resources of the mesh they changed
+	// Committed is when the oldest of these changes was committed, by the clock of the source's
+	// database. It is zero if the source does not tell.
 	Committed time.Time
-	Arrived   time.Time // when discovery heard of the oldest
+	Arrived   time.Time // when discovery received the oldest of them
 	Begun     time.Time
 	Took      time.Duration // until all proxies were offered what is new to them; 0 while it is under way
-	Work      []Work        // in the order of types
-	Proxies   int           // that it has news for
+	Work      []Work        // sorted by type
+	Proxies   int           // how many it has something new for
 
-	// What went out and came back because of it, until now. What came while a proxy was busy is sent in one with it, and counts here.
+	// What was sent and answered because of it so far. Changes that came while a proxy was busy are
+	// sent along with it, and count here.
 	Messages, Bytes int
 	Acks, Nacks     int
-	LastAck         time.Duration // since it arrived
+	LastAck         time.Duration // after its arrival
 
-	news *served.News // by which proxies' answers are known
+	news *served.News // identifies it in the answers of proxies
 }
 
-// Work is what was translated of one type.
+// Work sums up the translation of one type.
 type Work struct {
 	TypeURL   string
 	Took      time.Duration
@@ -60,19 +63,19 @@ type Work struct {
 	Bytes     int
 }
 
-// Queue is what the engine has before it.
+// Queue describes what the engine has to do.
 type Queue struct {
-	Waiting int       // batches
+	Waiting int       // batches that no push has begun on
 	Since   time.Time // when the oldest of them came
 	Known   string    // the newest revision that came
-	Pushed  string    // the newest that all proxies were offered
-	Current *Push     // that is under way; nil for none
+	Pushed  string    // the newest revision that all proxies were offered
+	Current *Push     // under way; nil if none is
 }
 
-// keptPushes is how many pushes are remembered.
+// keptPushes is how many finished pushes the journal keeps.
 const keptPushes = 50
 
-// heard takes in that a batch has come.
+// heard records that a batch has come.
 func (j *journal) heard(revision int64, committed time.Time, changes int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -82,7 +85,8 @@ func (j *journal) heard(revision int64, committed time.Time, changes int) {
 	j.metrics.waiting.Set(float64(len(j.waiting)))
 }
 
-// begin begins the push of everything up to the last batch of a revision. It returns what proxies are told of it.
+// begin begins a push of all batches up to the last one of a revision. It returns the news that
+// proxies are offered with it.
 func (j *journal) begin(revision string) *served.News {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -108,7 +112,8 @@ func (j *journal) begin(revision string) *served.News {
 	return j.now.news
 }
 
-// translated takes in how long it took to translate a part, as part of a push or for a proxy that has just come.
+// translated records how long it took to translate a type, for a push or for a proxy that has just
+// connected.
 func (j *journal) translated(typeURL string, since time.Time, m made) {
 	took := time.Since(since)
 	j.mu.Lock()
@@ -124,14 +129,14 @@ func (j *journal) translated(typeURL string, since time.Time, m made) {
 	j.work[typeURL] = w
 }
 
-// joined takes in that what was translated was for a proxy that has just come.
+// joined ends the record of what was translated for a proxy that has just connected.
 func (j *journal) joined() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.flush()
 }
 
-// end ends the push that was begun: so many proxies were offered something new.
+// end ends the push. It has offered something new to this number of proxies.
 func (j *journal) end(proxies int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -145,7 +150,7 @@ func (j *journal) end(proxies int) {
 	j.metrics.pushes.Observe(done.Took.Seconds())
 }
 
-// flush has the metrics tell of the work that was done, and returns it.
+// flush passes the recorded work to the metrics, and returns it.
 func (j *journal) flush() []Work {
 	var all []Work
 	for _, typeURL := range types {
@@ -158,12 +163,12 @@ func (j *journal) flush() []Work {
 	return all
 }
 
-// Heard takes in that a batch has come, which Update will be given alone or with others.
+// Heard records that a batch has come. A later Update brings it, alone or with others.
 func (e *Engine) Heard(revision int64, committed time.Time, changes int) {
 	e.journal.heard(revision, committed, changes)
 }
 
-// Pushes tells what is before the engine, and of the last pushes, the newest first.
+// Pushes returns what the engine has to do, and the last pushes, the newest first.
 func (e *Engine) Pushes() (Queue, []Push) { return e.journal.tell() }
 
 func (j *journal) tell() (q Queue, last []Push) {
@@ -186,7 +191,7 @@ func (j *journal) tell() (q Queue, last []Push) {
 	return q, last
 }
 
-// journalMetrics are those of the queue and of the pushes.
+// journalMetrics are the metrics of the queue and of pushes.
 type journalMetrics struct {
 	batches, merged prometheus.Counter
 	waiting         prometheus.Gauge
@@ -194,8 +199,8 @@ type journalMetrics struct {
 	translate       *prometheus.HistogramVec
 }
 
-// quick is for what takes from a tenth of a millisecond to a minute.
-var quick = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+// durationBuckets reach from a tenth of a millisecond to a minute.
+var durationBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 
 func newJournal(metrics prometheus.Registerer) *journal {
 	m := journalMetrics{
@@ -209,10 +214,10 @@ func newJournal(metrics prometheus.Registerer) *journal {
 			Name: "pgmesh_discovery_waiting_batches", Help: "Batches that have come and are not being pushed yet.",
 		}),
 		pushes: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "pgmesh_discovery_push_seconds", Help: "Time to translate what a push changes, for all proxies, and to offer it to them.", Buckets: quick,
+			Name: "pgmesh_discovery_push_seconds", Help: "Time to translate what a push changes, for all proxies, and to offer it to them.", Buckets: durationBuckets,
 		}),
 		translate: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "pgmesh_discovery_translate_seconds", Help: "Time to translate what a push changes of a type, or a proxy that comes needs, by type.", Buckets: quick,
+			Name: "pgmesh_discovery_translate_seconds", Help: "Time to translate what a push changes of a type, or a proxy that comes needs, by type.", Buckets: durationBuckets,
 		}, []string{"type"}),
 	}
 	metrics.MustRegister(m.batches, m.merged, m.waiting, m.pushes, m.translate)

@@ -11,11 +11,12 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// proxyKind is what a proxy is in problems that are those of no resource.
+// proxyKind is the kind of a problem that is a proxy's, and no resource's.
 var proxyKind = &kinds.Kind{Name: "Proxy"}
 
-// refusing hears that a proxy refuses more or fewer listeners than it did. A proxy does not go without the one by which everything comes in
-// unless somebody is told: nothing would check what comes to the workload, and all else would look well.
+// refusing logs that a proxy refuses more listeners than before. The log has it even though the
+// rest of the proxy works: without the inbound listener, nothing would check what comes to the
+// workload.
 func (e *Engine) refusing(s *ads.Stream, typeURL string) {
 	if typeURL != ListenerType {
 		return
@@ -35,7 +36,7 @@ func (e *Engine) refusing(s *ads.Stream, typeURL string) {
 	m.refused = refused
 }
 
-// refusedOf are the resources of a type that the client of a stream refuses.
+// refusedOf returns the resources of a type that the client of a stream refuses.
 func refusedOf(s *ads.Stream, typeURL string) []quarantine.Refused {
 	for _, t := range s.Types() {
 		if t.TypeURL == typeURL {
@@ -45,7 +46,7 @@ func refusedOf(s *ads.Stream, typeURL string) []quarantine.Refused {
 	return nil
 }
 
-// withoutListener says what it means that a proxy refuses a listener.
+// withoutListener says what it means for the workload that a proxy refuses a listener.
 func withoutListener(r quarantine.Refused) string {
 	if r.Name == naming.VirtualInbound {
 		return "by it comes in what is redirected to the workload, with mutual TLS and the policies: unless the proxy has an older one, nothing comes in. Correct what the reason names"
@@ -53,7 +54,7 @@ func withoutListener(r quarantine.Refused) string {
 	return "it goes on with the one that it had, or does without. Correct what the reason names"
 }
 
-// refusedListeners counts them. It is called under the lock.
+// refusedListeners counts them. The caller holds the lock.
 func (e *Engine) refusedListeners() (n int) {
 	for _, m := range e.members {
 		n += len(m.refused)

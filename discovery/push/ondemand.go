@@ -8,7 +8,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// asked hears what a proxy asks for by name, and what it has from an earlier stream. A proxy on demand is offered at once what follows.
+// asked notes the names that a proxy asks for, and those that it has from an earlier stream. A
+// proxy on demand is offered at once what follows from them.
 func (e *Engine) asked(s *ads.Stream, typeURL string, names []string, held map[string]string) {
 	if typeURL != VirtualHostType && typeURL != ClusterType {
 		return
@@ -25,7 +26,7 @@ func (e *Engine) asked(s *ads.Stream, typeURL string, names []string, held map[s
 	}
 }
 
-// unasked hears of a name that a proxy no longer asks for.
+// unasked notes that a proxy no longer asks for a name.
 func (e *Engine) unasked(s *ads.Stream, typeURL, name string) {
 	if typeURL != VirtualHostType {
 		return
@@ -37,10 +38,10 @@ func (e *Engine) unasked(s *ads.Stream, typeURL, name string) {
 	}
 }
 
-// mayAsk tells whether the proxy is on demand, or may turn out to be when there is a mesh.
+// mayAsk reports whether the proxy is on demand, or may turn out to be when there is a mesh.
 func (m *member) mayAsk() bool { return m.key.divided && (m.class == nil || m.class.whole != nil) }
 
-// wants is what the proxy has asked for.
+// wants returns what the proxy has asked for.
 func (m *member) wants() *demand.Asked {
 	if m.demand == nil {
 		m.demand = demand.NewAsked()
@@ -48,14 +49,14 @@ func (m *member) wants() *demand.Asked {
 	return m.demand
 }
 
-// given is what the proxy is given of what its class has.
+// given returns what the proxy is to have of its class's resources.
 func (m *member) given() *served.Snapshot {
 	c := m.class
 	if c.whole == nil {
 		m.demand = nil
 		return c.current
 	}
-	if m.demand == nil && m.offered != nil { // until now it was given all
+	if m.demand == nil && m.offered != nil { // until now it was given everything
 		m.wants().Keep(m.offered.Sets)
 	}
 	sets := c.whole.Part(m.wants())
@@ -65,7 +66,7 @@ func (m *member) given() *served.Snapshot {
 	return &served.Snapshot{Revision: c.current.Revision, Sets: sets}
 }
 
-// narrow has what the class has ready for finding parts of it, if its proxies are on demand.
+// narrow prepares the class's resources for picking parts of them, if its proxies are on demand.
 func (c *class) narrow() {
 	if !c.of.configured.OnDemand {
 		return

@@ -16,10 +16,11 @@ import (
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
 )
 
-// ownPart is a type of which each class has its own.
+// ownPart is a type that classes do not share.
 type ownPart struct {
 	typeURL string
-	// same reports whether the inputs of the part are unchanged, for a class that kept its shared view.
+	// same reports whether the inputs of the part are unchanged, for a class that kept its shared
+	// view.
 	same func(now, before *ingredients) bool
 	make func(*Engine, *class, translate.View, *envoyfilter.Patcher) made
 }
@@ -38,14 +39,15 @@ var ownParts = []ownPart{
 	}},
 }
 
-// listens is in what those differ that see the same and have other listeners to the outside: in what they are called in traces, and in
-// whether requests wait there for their routes.
-type listens struct {
+// outboundKey tells apart the outbound listeners that a shared view has. Proxies of one view may
+// still differ in the tags of their traces, and in whether requests wait for routes on demand.
+type outboundKey struct {
 	tags     string
 	onDemand bool
 }
 
-// listeners are the class's own, and those of all who see the same and listen alike. Those of routers are for what comes in.
+// listeners returns the class's inbound listeners, and the outbound ones that it shares with others
+// of its shared view. A router's listeners all count as outbound.
 func (e *Engine) listeners(c *class, s translate.View, patches *envoyfilter.Patcher) made {
 	if patches.Patches(envoyfilter.InListeners...) {
 		return encodeListeners(e, patches.Listeners(append(s.OutboundListeners(), s.InboundListeners()...)))
@@ -53,7 +55,7 @@ func (e *Engine) listeners(c *class, s translate.View, patches *envoyfilter.Patc
 	if c.of.key.Type == mesh.Router {
 		return encodeListeners(e, s.OutboundListeners())
 	}
-	alike := listens{c.of.key.Tags, c.of.key.OnDemand}
+	alike := outboundKey{c.of.key.Tags, c.of.key.OnDemand}
 	shared, known := c.sharedView.outbound[alike]
 	if !known {
 		shared = encodeListeners(e, s.OutboundListeners())
@@ -88,7 +90,8 @@ func encodeNames(once *onlyOnce, table *ndsv1.NameTable) made {
 	return made{resources: []*served.Resource{names}}
 }
 
-// referToEndpoints names what Envoy asks for once it has a cluster, and cannot use the cluster without.
+// referToEndpoints names the endpoints that Envoy asks for once it has a cluster. It cannot use the
+// cluster without them.
 func referToEndpoints(c *clusterv3.Cluster, r *served.Resource) {
 	if c.GetType() != clusterv3.Cluster_EDS {
 		return

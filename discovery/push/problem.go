@@ -15,23 +15,25 @@ type Problem struct {
 	mesh.Problem
 
 	Code Code
-	// At names one of those that have the problem: a resource of Envoy's, or a proxy; "" where it is the same for all.
+	// At names one of the resources of Envoy's, or one of the proxies, that have the problem. It is
+	// "" if the problem is the same for all.
 	At string
 }
 
-// Code is a short name for a sort of problem.
+// Code is a short name for a type of problem.
 type Code string
 
 const (
-	NotAsWritten   Code = "not-as-written"    // a resource does not mean what it says, because of another
+	NotAsWritten   Code = "not-as-written"    // another resource keeps it from meaning what it says
 	LeftOut        Code = "left-out"          // routers leave out a part of a resource
 	PatchUnapplied Code = "patch-not-applied" // a patch of an EnvoyFilter
-	SecretDenied   Code = "secret-denied"     // a proxy asks for it and is not given it
-	KeysMissing    Code = "keys-missing"      // that tokens are to be checked with
+	SecretDenied   Code = "secret-denied"     // a proxy asks for a secret and is not given it
+	KeysMissing    Code = "keys-missing"      // discovery lacks the keys that tokens are checked with
 	Refused        Code = "listener-refused"  // a proxy does without a listener, or goes on with an old one
 )
 
-// Problems lists all that stands at the moment, in the order of kind, namespace and name. It is not ok while there is no mesh yet.
+// Problems lists the current problems, sorted by kind, namespace and name. It is not ok before the
+// first mesh.
 func (e *Engine) Problems() (all []Problem, ok bool) {
 	m, all := e.ofProxies()
 	if m == nil {
@@ -40,7 +42,8 @@ func (e *Engine) Problems() (all []Problem, ok bool) {
 	return sorted(append(all, between(m)...)), true
 }
 
-// ofProxies lists what depends on which proxies there are, with the mesh that it is about.
+// ofProxies lists the problems that depend on which proxies are connected, and returns the mesh
+// that they are about.
 func (e *Engine) ofProxies() (*mesh.Mesh, []Problem) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -61,7 +64,7 @@ func between(m *mesh.Mesh) (out []Problem) {
 	return out
 }
 
-// sorted brings problems into their order, each once, however many have it: at the first of those.
+// sorted sorts problems, and keeps one of each, however many proxies have it.
 func sorted(all []Problem) []Problem {
 	slices.SortFunc(all, func(a, b Problem) int { return cmp.Or(a.compare(b), cmp.Compare(a.At, b.At)) })
 	return slices.CompactFunc(all, func(a, b Problem) bool { return a.compare(b) == 0 })
@@ -72,53 +75,54 @@ func (p Problem) compare(o Problem) int {
 		cmp.Compare(p.Path, o.Path), cmp.Compare(p.Code, o.Code), cmp.Compare(p.Reason, o.Reason))
 }
 
-// teller has the log tell of each problem once for as long as it lasts, and again when it comes back, and a metric count them.
-type teller struct {
-	log     *slog.Logger
-	message string
-	count   prometheus.Gauge
-	told    map[mesh.Problem]bool
+// reporter logs each problem once while it lasts, and again if it comes back. A metric counts what
+// lasts.
+type reporter struct {
+	log      *slog.Logger
+	message  string
+	count    prometheus.Gauge
+	reported map[mesh.Problem]bool
 }
 
-func newTeller(log *slog.Logger, metrics prometheus.Registerer, message string, gauge prometheus.GaugeOpts) *teller {
-	t := &teller{log: log, message: message, count: prometheus.NewGauge(gauge)}
+func newReporter(log *slog.Logger, metrics prometheus.Registerer, message string, gauge prometheus.GaugeOpts) *reporter {
+	t := &reporter{log: log, message: message, count: prometheus.NewGauge(gauge)}
 	metrics.MustRegister(t.count)
 	return t
 }
 
-func (t *teller) tell(revision string, standing []Problem) {
+func (t *reporter) report(revision string, standing []Problem) {
 	now := make(map[mesh.Problem]bool, len(standing))
 	for _, p := range sorted(standing) {
-		if now[p.Problem] = true; !t.told[p.Problem] {
+		if now[p.Problem] = true; !t.reported[p.Problem] {
 			t.log.Warn(t.message, "revision", revision, "resource", p.Of.String(), "path", p.Path, "at", p.At, "reason", p.Reason)
 		}
 	}
-	t.told = now
+	t.reported = now
 	t.count.Set(float64(len(now)))
 }
 
-// tellers are those of the problems that come of the configuration.
-type tellers struct{ between, conflicts, unpatched *teller }
+// reporters are those for problems of the configuration.
+type reporters struct{ between, conflicts, unpatched *reporter }
 
-func newTellers(log *slog.Logger, metrics prometheus.Registerer) tellers {
-	return tellers{
-		between: newTeller(log, metrics, "a resource does not mean what it says", prometheus.GaugeOpts{
+func newReporters(log *slog.Logger, metrics prometheus.Registerer) reporters {
+	return reporters{
+		between: newReporter(log, metrics, "a resource does not mean what it says", prometheus.GaugeOpts{
 			Name: "pgmesh_discovery_problems",
 			Help: "What is wrong between resources of the mesh that are each right by themselves; the log and /problems have each.",
 		}),
-		conflicts: newTeller(log, metrics, "routers leave out a part of a resource", prometheus.GaugeOpts{
+		conflicts: newReporter(log, metrics, "routers leave out a part of a resource", prometheus.GaugeOpts{
 			Name: "pgmesh_discovery_gateway_conflicts",
 			Help: "Servers of Gateways, and routes on them, that routers leave out because others are there already; the log and /problems have each.",
 		}),
-		unpatched: newTeller(log, metrics, "a patch of an EnvoyFilter is not applied as it is written; everything else is", prometheus.GaugeOpts{
+		unpatched: newReporter(log, metrics, "a patch of an EnvoyFilter is not applied as it is written; everything else is", prometheus.GaugeOpts{
 			Name: "pgmesh_discovery_patches_not_applied",
 			Help: "Patches of EnvoyFilters that are not applied as they are written, or not everywhere; the log and /problems have each.",
 		}),
 	}
 }
 
-// tellOfClasses tells of what depends on which proxies there are.
-func (e *Engine) tellOfClasses() {
-	e.tellers.conflicts.tell(e.revision, conflicts(e.mesh, e.classes))
-	e.tellers.unpatched.tell(e.revision, unpatched(e.mesh, e.classes))
+// reportClassProblems reports the problems that depend on which proxies are connected.
+func (e *Engine) reportClassProblems() {
+	e.reporters.conflicts.report(e.revision, conflicts(e.mesh, e.classes))
+	e.reporters.unpatched.report(e.revision, unpatched(e.mesh, e.classes))
 }

@@ -30,8 +30,8 @@ spec: {hosts: [x.example.com], http: [{delegate: {name: missing}}]}
 		return mesh.Build(store.Apply(configstore.Batch{Changes: []configstore.Change{{Key: root.Key(), Resource: r}}}), nil)
 	}
 	var log bytes.Buffer
-	p := newTellers(slog.New(slog.NewTextHandler(&log, nil)), prometheus.NewRegistry()).between
-	tell := func(m *mesh.Mesh) { p.tell("1", between(m)) }
+	p := newReporters(slog.New(slog.NewTextHandler(&log, nil)), prometheus.NewRegistry()).between
+	tell := func(m *mesh.Mesh) { p.report("1", between(m)) }
 	told := func() int {
 		return strings.Count(log.String(), `resource="VirtualService default/root" path=spec.http[0].delegate`)
 	}

@@ -35,8 +35,9 @@ func NewServer(e *Engine, limits ads.Limits, observer ads.Observer, log *slog.Lo
 	})
 }
 
-// makeBeforeBreak is the order in which no request is lost: what a route will point at is there, with its endpoints, before the
-// route changes, and what it pointed at goes only after Envoy has taken the change.
+// makeBeforeBreak is the order that loses no request. What a route will lead to is there, with its
+// endpoints, before the route changes. What it led to goes only after Envoy has accepted the
+// change.
 var makeBeforeBreak = ads.Plan{Stages: []ads.Stage{
 	{Types: []string{ClusterType, EndpointType}, Part: ads.Make},
 	{Types: []string{ScopedRouteType}, Part: ads.Make},
@@ -48,7 +49,7 @@ var makeBeforeBreak = ads.Plan{Stages: []ads.Stage{
 	{Types: []string{ClusterType, EndpointType}, Part: ads.Break, Overlap: true},
 }}
 
-// Label names a type in metrics.
+// Label is the name of a type in metrics.
 func Label(typeURL string) string {
 	if !slices.Contains(types, typeURL) {
 		return "unknown"

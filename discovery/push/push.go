@@ -1,9 +1,11 @@
-// Package push decides who needs what when the mesh changes.
+// Package push decides which proxies need what when the mesh changes.
 //
-// Proxies whose inputs are the same form a class, and are sent the same. Classes that see the same of the mesh share a shared view: the clusters
-// and endpoints of the services in it, and the routes to them. What a service comes to is a configuration, which all shared views have that see it in the
-// same conditions. Each knows what it was made from, so that a change remakes what it touches and nothing else; and a resource's version
-// is the hash of its bytes, so that only what differs goes out, also to a proxy that comes back, and to another replica.
+// Proxies with the same inputs form a class, and are sent the same. Classes that see the same of
+// the mesh use one shared view: the clusters and endpoints of the services in it, and the routes to
+// them. A backend configuration is what one service comes to; shared views under the same
+// conditions use the same one. Each of these knows its inputs, so that a change remakes what it
+// touches and nothing else. A resource's version is the hash of its bytes, so that only what
+// differs is sent, even to a proxy that comes back, or that changes to another replica.
 package push
 
 import (
@@ -23,12 +25,13 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// Engine holds the classes and brings them to each new state of the mesh.
+// Engine holds the classes, and brings them to each new state of the mesh. Open and Update may be
+// called from any goroutine.
 type Engine struct {
 	log *slog.Logger
 
 	mu          sync.Mutex
-	mesh        *mesh.Mesh // nil until the first state has come: proxies wait
+	mesh        *mesh.Mesh // nil before the first state: proxies wait for it
 	revision    string
 	sharedViews map[sharedViewKey]*sharedView
 	classes     map[classKey]*class
@@ -37,7 +40,7 @@ type Engine struct {
 	once        onlyOnce
 	journal     *journal
 	answers     *answers
-	// scopedFrom is by how many rules routes are sent host by host.
+	// scopedFrom is the number of rules from which a router's routes are sent host by host.
 	scopedFrom int
 
 	classCount prometheus.GaugeFunc
@@ -45,23 +48,23 @@ type Engine struct {
 	invalid    prometheus.Counter
 	denials    *denials
 	refusals   *refusals
-	admit      Admission // nil lets everybody in
-	tellers    tellers
+	admit      Admission // nil admits everybody
+	reporters  reporters
 }
 
 // member is one connected proxy.
 type member struct {
 	subscriber *served.Subscriber
 	proxy      *mesh.Proxy // as it introduced itself
-	class      *class      // nil while there is no mesh yet
-	// configured is the proxy with what the mesh says of it, and key tells of which class that is.
+	class      *class      // nil before the first mesh
+	// configured is the proxy with what the mesh says of it, and key is that of its class.
 	configured *mesh.Proxy
 	key        classKey
-	// offered is what it was offered last.
+	// offered is the last snapshot that it was offered.
 	offered *served.Snapshot
 	// demand is what it has asked for; nil unless it is on demand.
 	demand *demand.Asked
-	// denied are the secrets that it has asked for in vain. Some may have come since.
+	// denied are the secrets that it asked for and was not given. Some may have come since.
 	denied map[string]bool
 	// refused are the listeners that it refuses.
 	refused []quarantine.Refused
@@ -72,7 +75,7 @@ func New(log *slog.Logger, metrics prometheus.Registerer) *Engine {
 	e := &Engine{
 		log: log, sharedViews: map[sharedViewKey]*sharedView{}, classes: map[classKey]*class{}, members: map[*served.Subscriber]*member{},
 		caches: configCaches{in: map[conditions]*configCache{}}, scopedFrom: ScopedFrom,
-		journal: newJournal(metrics), denials: newDenials(metrics), refusals: newRefusals(log, metrics), tellers: newTellers(log, metrics),
+		journal: newJournal(metrics), denials: newDenials(metrics), refusals: newRefusals(log, metrics), reporters: newReporters(log, metrics),
 	}
 	e.answers = newAnswers(e.journal, metrics)
 	e.answers.refusing = e.refusing
@@ -94,7 +97,8 @@ func New(log *slog.Logger, metrics prometheus.Registerer) *Engine {
 	return e
 }
 
-// Open takes in a proxy by the node it introduces itself with.
+// Open registers a proxy, by the node that introduces it. The subscriber that it returns is offered
+// the proxy's snapshot at once if there is a mesh, and otherwise with the first one.
 func (e *Engine) Open(ctx context.Context, node *corev3.Node, incremental bool) (*served.Subscriber, error) {
 	proxy, node, err := e.introduced(ctx, node)
 	if err != nil {
@@ -108,7 +112,7 @@ func (e *Engine) Open(ctx context.Context, node *corev3.Node, incremental bool) 
 	e.members[s] = m
 	in := false
 	defer func() {
-		if !in { // the translation for it has panicked, and nothing is to be kept new for it
+		if !in { // the translation for it panicked: stop updating it
 			e.quit(m)
 			delete(e.members, s)
 		}
@@ -133,7 +137,7 @@ func (e *Engine) leave(s *served.Subscriber) {
 func (e *Engine) Update(m *mesh.Mesh, step configstore.Step) {
 	revision := strconv.FormatInt(m.Revision, 10)
 	e.update(m, revision, step)
-	e.tellers.between.tell(revision, between(m)) // which keeps no proxy waiting
+	e.reporters.between.report(revision, between(m)) // last, so that no proxy waits for it
 }
 
 func (e *Engine) update(m *mesh.Mesh, revision string, step configstore.Step) {
@@ -152,11 +156,12 @@ func (e *Engine) update(m *mesh.Mesh, revision string, step configstore.Step) {
 	}
 	e.journal.end(offered)
 	e.caches.forget(e.sharedViews)
-	e.tellOfClasses()
+	e.reportClassProblems()
 }
 
-// push brings the shared view and its classes to a new state, and offers it to their proxies at once: while these are sent what is new to them, others
-// are seen to. It returns to how many it is new.
+// push brings the shared view and its classes to the new mesh, and offers the result to their
+// proxies at once: they are sent what is new while the next view is made. It returns how many it
+// has something new for.
 func (x *sharedView) push(e *Engine, news *served.News) (offered int) {
 	x.update(e)
 	for c := range x.classes {
@@ -170,7 +175,8 @@ func (x *sharedView) push(e *Engine, news *served.News) (offered int) {
 	return offered
 }
 
-// offer gives the proxy what its class has for it, because of some news, and tells whether that is new to it.
+// offer offers the proxy what its class has for it, and reports whether that is new to it. The news
+// say which change it comes from; nil if from none.
 func (m *member) offer(news *served.News) bool {
 	given := m.given()
 	if given == m.offered {
@@ -181,7 +187,7 @@ func (m *member) offer(news *served.News) bool {
 	return true
 }
 
-// at is a snapshot at a revision that may have changed nothing of it.
+// at returns the snapshot with a newer revision, which may have changed nothing in it.
 func at(revision string, s *served.Snapshot) *served.Snapshot {
 	if s.Revision == revision {
 		return s
@@ -189,7 +195,8 @@ func at(revision string, s *served.Snapshot) *served.Snapshot {
 	return &served.Snapshot{Revision: revision, Sets: s.Sets}
 }
 
-// translated takes in what has been translated since a moment, and tells of what was left out because Envoy would refuse it.
+// translated records the work done since a moment, and logs what was left out because Envoy would
+// refuse it.
 func (e *Engine) translated(typeURL string, since time.Time, m made) {
 	e.journal.translated(typeURL, since, m)
 	for _, r := range m.refused {

@@ -19,11 +19,11 @@ type message interface {
 	Validate() error
 }
 
-// made is what messages come to as they are sent.
+// made holds the resources that messages are encoded to.
 type made struct {
 	resources []*served.Resource
-	// refused are the names of what Envoy would refuse, and why: it would take everything else in its response down with it. Who has an
-	// older state of it keeps that.
+	// refused are the messages that Envoy would refuse. Sent, such a message would get its whole
+	// response refused, so it is left out; a proxy that has an older state of it keeps that.
 	refused []refusal
 }
 
@@ -36,7 +36,7 @@ func (m *made) add(other made) {
 	m.resources, m.refused = append(m.resources, other.resources...), append(m.refused, other.refused...)
 }
 
-// names are those of all that was made, also of what Envoy would refuse.
+// names yields the names of all messages, those that Envoy would refuse too.
 func (m *made) names() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, r := range m.resources {
@@ -52,7 +52,8 @@ func (m *made) names() iter.Seq[string] {
 	}
 }
 
-// over brings a set that has nothing else to exactly what was made, by way of what differs.
+// over returns the set with exactly what was made. What did not change keeps its resource, and a
+// refused message its older one.
 func (m *made) over(set *served.Set) *served.Set {
 	keep := make(map[string]bool, len(m.resources))
 	for name := range m.names() {
@@ -67,7 +68,7 @@ func (m *made) over(set *served.Set) *served.Set {
 	return set.With(m.resources, gone)
 }
 
-// encode turns messages into resources as they are sent.
+// encode turns messages into resources, and leaves out what Envoy would refuse.
 func encode[M message](once *onlyOnce, messages []M, name func(M) string, note func(M, *served.Resource)) made {
 	out := made{resources: make([]*served.Resource, 0, len(messages))}
 	for _, m := range messages {
@@ -87,21 +88,22 @@ func encode[M message](once *onlyOnce, messages []M, name func(M) string, note f
 	return out
 }
 
-// onlyOnce has equal resources in memory once, whoever they were made for.
+// onlyOnce keeps equal resources in memory once, whichever view or class made them.
 type onlyOnce struct {
 	known map[identity]weak.Pointer[served.Resource]
-	sweep int // how many there may be before those that nobody has any more are forgotten
+	sweep int // how many there may be before unused ones are dropped
 }
 
 type identity struct{ typeURL, name, version string }
 
 func identityOf(r *served.Resource) identity { return identity{r.Body.GetTypeUrl(), r.Name, r.Version} }
 
-// encode gives the resource of a message, which is known if there is one like it. The version is the hash of the bytes.
+// encode returns the resource of a message, and whether an equal one is known already. The version
+// is the hash of the bytes.
 func (o *onlyOnce) encode(m proto.Message, name string) (r *served.Resource, known bool) {
 	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
-		panic("encode a translated message: " + err.Error()) // only invalid UTF-8 can do this, which no decoder lets in
+		panic("encode a translated message: " + err.Error()) // only invalid UTF-8 fails, and no decoder lets that in
 	}
 	sum := sha256.Sum256(value)
 	version := hex.EncodeToString(sum[:12])
@@ -126,5 +128,5 @@ func (o *onlyOnce) keep(r *served.Resource) {
 	o.known[identityOf(r)] = weak.Make(r)
 }
 
-// leastSwept is how many a sweep is worth the while for.
+// leastSwept is the size below which a sweep is not worth its while.
 const leastSwept = 100

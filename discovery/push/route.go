@@ -14,31 +14,32 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// routes are those of a shared view, in the form that its proxies take.
+// routes holds those of a shared view, in the form that its proxies take.
 type routes struct {
 	configurations *served.Set
-	hosts          parts[virtualhost.Host] // of proxies that take them by themselves
-	scopes         parts[scoped.Route]     // of routers
+	hosts          parts[virtualhost.Host] // for proxies that take them as resources of their own
+	scopes         parts[scoped.Route]     // for routers whose routes are sent host by host
 
-	memory *memory.Memory // of what was made so far in the conditions that the shared view has
-	// unpatched are the patches that were not applied to a resource.
+	memory *memory.Memory // what was made so far under the shared view's conditions
+	// unpatched are the patches that failed on a resource.
 	unpatched []*envoyfilter.Failure
 }
 
-// forgetful are the same routes, without what tells how they were made.
-func (r routes) forgetful() routes {
+// withoutInputs returns the same routes without a record of their inputs, so that the next update
+// makes all of them.
+func (r routes) withoutInputs() routes {
 	r.memory, r.hosts.made, r.scopes.made = nil, nil, nil
 	return r
 }
 
-// routing is what has changed for routes.
+// routing says what changed since the routes were made.
 type routing struct {
 	before  *sharedView
-	since   *mesh.ScopeChange // nil if the conditions may be others, too
-	changed map[string]bool   // hosts that have another service, or another policy
+	since   *mesh.ScopeChange // nil if the conditions may have changed, too
+	changed map[string]bool   // hosts with another service or policy
 }
 
-// route makes the routes.
+// route brings the routes up to date, in the cheapest way that the change allows.
 func (x *sharedView) route(e *Engine, s translate.View, r *routing) {
 	if x.routes.hosts.made != nil && r.since != nil && x.generations.listened == r.before.generations.listened {
 		begun := time.Now()
@@ -78,7 +79,7 @@ func (r *routes) replace(e *Engine, configurations []*routev3.RouteConfiguration
 	r.configurations = made.over(r.configurations)
 }
 
-// replaceParts divides whole configurations, as patches want them.
+// replaceParts divides whole configurations into parts. Patches want to see them whole.
 func (r *routes) replaceParts(e *Engine, s translate.View, whole []*routev3.RouteConfiguration) {
 	begun := time.Now()
 	var configurations []*routev3.RouteConfiguration
@@ -94,7 +95,7 @@ func (r *routes) replaceParts(e *Engine, s translate.View, whole []*routev3.Rout
 	r.replace(e, configurations)
 }
 
-// update makes those parts that are not the same as before.
+// update makes the parts that are not the same as before.
 func (r *routes) update(e *Engine, divisions []translate.Division, host func(virtualhost.Host) *madePart[virtualhost.Host]) {
 	begun := time.Now()
 	var configurations []*routev3.RouteConfiguration
@@ -109,14 +110,14 @@ func (r *routes) update(e *Engine, divisions []translate.Division, host func(vir
 	r.replace(e, configurations)
 }
 
-// rerouteByHost makes those hosts anew that have other routes, in both forms.
+// rerouteByHost makes the hosts that have other routes: their scopes and their virtual hosts.
 func (r *routes) rerouteByHost(e *Engine, begun time.Time, changed memory.ByHost, host func(virtualhost.Host) *madePart[virtualhost.Host]) {
 	e.translated(ScopedRouteType, begun, r.scopes.change(changed.Scopes, changed.Gone, e.scope))
 	begun = time.Now()
 	e.translated(VirtualHostType, begun, r.hosts.change(changed.Hosts, changed.Gone, host))
 }
 
-// host makes virtual hosts as the shared view sees them.
+// host returns what makes virtual hosts for this shared view.
 func (x *sharedView) host(e *Engine) func(virtualhost.Host) *madePart[virtualhost.Host] {
 	return func(h virtualhost.Host) *madePart[virtualhost.Host] { return x.configCache.hosts.make(e, h) }
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// denials tells of secrets that proxies ask for and are not given: a listener that waits for one that never comes accepts connections
-// and ends them, and nothing at the proxy says why.
+// denials logs and counts secrets that proxies ask for and are not given. A listener that waits for
+// such a secret accepts connections and closes them, and nothing at the proxy says why.
 type denials struct {
 	count *prometheus.CounterVec
 	tell  rate.Sometimes
@@ -32,7 +32,7 @@ func newDenials(metrics prometheus.Registerer) *denials {
 	return d
 }
 
-// absent hears of a name that a proxy has asked for and that there is nothing of.
+// absent notes that a proxy asked for a name that it is not given.
 func (e *Engine) absent(s *ads.Stream, typeURL, name string) {
 	if typeURL != SecretType {
 		return
@@ -56,7 +56,7 @@ func (e *Engine) absent(s *ads.Stream, typeURL, name string) {
 	})
 }
 
-// dropped hears of a name that a proxy no longer asks for.
+// dropped notes that a proxy no longer asks for a name.
 func (e *Engine) dropped(s *ads.Stream, typeURL, name string) {
 	if typeURL != SecretType {
 		return
@@ -68,7 +68,7 @@ func (e *Engine) dropped(s *ads.Stream, typeURL, name string) {
 	}
 }
 
-// denied lists the secrets that proxies ask for and are not given, as things stand.
+// denied lists the secrets that proxies ask for and are not given at the moment.
 func (e *Engine) denied() (out []Problem) {
 	for _, m := range e.members {
 		for name := range m.denied {
@@ -85,7 +85,8 @@ func (e *Engine) denied() (out []Problem) {
 	return out
 }
 
-// tellUnusable tells of secrets that were changed and cannot be used, which nobody noticed where they were written.
+// tellUnusable logs changed secrets that cannot be used. Nothing checked that where they were
+// written.
 func (e *Engine) tellUnusable(step configstore.Step) {
 	for _, edit := range step.Edits(kinds.Secret) {
 		if edit.After == nil {

@@ -13,14 +13,15 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// sharedView is shared by the proxies that see the same of the mesh and have the same traits, whatever they serve themselves: the clusters and
-// endpoints of the services that they see, and the routes to them.
+// sharedView holds what proxies have in common that see the same of the mesh and have the same
+// traits, whatever they serve themselves: the clusters and endpoints of the services that they see,
+// and the routes to them.
 type sharedView struct {
 	classes     map[*class]bool
 	key         sharedViewKey
 	configCache *configCache
 
-	// What it was made from.
+	// The inputs that it was made from.
 	scope    *mesh.Scope
 	frontend *mesh.Frontend // of routers
 	patches  []mesh.Patch
@@ -29,24 +30,25 @@ type sharedView struct {
 
 	clusters, endpoints, names *served.Set
 	routes                     routes
-	outbound                   map[listens]made // listeners
-	asked                      *demand.Hosts    // by what proxies on demand ask for; nil if there is none
+	outbound                   map[outboundKey]made // outbound listeners
+	asked                      *demand.Hosts        // what proxies on demand ask for; nil if none is
 
 	generations generations
 }
 
-// sharedViewKey is what the proxies of a shared view have in common.
+// sharedViewKey tells the shared views apart.
 type sharedViewKey struct {
 	mesh.Traits
 
 	namespace, domain, addresses, patches string
 	exposes                               string // of routers: what makes their frontends
-	divided                               bool   // they take virtual hosts by themselves
+	divided                               bool   // they take virtual hosts as resources of their own
 }
 
-// generations say which inputs of a shared view have changed: each input gets a new generation when it does, and pointers are compared.
+// generations say which inputs of a shared view changed. An input gets a new generation when it
+// changes, and two generations are compared by address.
 type generations struct {
-	conditions *generation // all but services, and rules for them
+	conditions *generation // everything but services, and the rules and policies for them
 	backends   *generation // services, with their endpoints, and policies
 	shapes     *generation // services but for their endpoints, and policies
 	listened   *generation // what listeners are made from
@@ -65,18 +67,18 @@ func sharedViewKeyOf(c classKey) sharedViewKey {
 	return key
 }
 
-// clone is a shared view that begins with what this one has, which may be nil.
+// clone returns a shared view that starts with what this one has. The receiver may be nil.
 func (x *sharedView) clone() *sharedView {
 	if x == nil {
 		return &sharedView{}
 	}
 	copied := *x
-	copied.routes, copied.outbound, copied.asked = x.routes.forgetful(), nil, nil
+	copied.routes, copied.outbound, copied.asked = x.routes.withoutInputs(), nil, nil
 	copied.backends = maps.Clone(x.backends)
 	return &copied
 }
 
-// proxy is any of them: translation of what the shared view has cannot tell them apart.
+// proxy returns any of its proxies: translation of a shared view cannot tell them apart.
 func (x *sharedView) proxy() *mesh.Proxy { return anyOf(x.classes).of.configured }
 
 // update brings the shared view to a new state of the mesh.
@@ -96,7 +98,7 @@ func (x *sharedView) update(e *Engine) {
 	before := *x
 	x.scope, x.frontend, x.patches, x.configCache = s.Scope(), frontend, patches, cache
 	if cache != before.configCache {
-		x.routes = x.routes.forgetful()
+		x.routes = x.routes.withoutInputs()
 	}
 	if !alike {
 		x.remake(e, s, &before)
@@ -107,7 +109,7 @@ func (x *sharedView) update(e *Engine) {
 	x.follow(e, s, &before, since, changed)
 }
 
-// remake makes everything from nothing: more than the scope and the frontend changed.
+// remake makes everything again: more than the scope and the frontend changed.
 func (x *sharedView) remake(e *Engine, s translate.View, before *sharedView) {
 	hosts := slices.Collect(maps.Keys(x.backends))
 	for _, service := range x.scope.Services {
@@ -117,7 +119,7 @@ func (x *sharedView) remake(e *Engine, s translate.View, before *sharedView) {
 	}
 	changed := x.replace(e, s, hosts)
 	x.generations = generations{conditions: new(generation), backends: new(generation), shapes: new(generation), listened: new(generation)}
-	x.listened, x.outbound = s.Listened(), map[listens]made{}
+	x.listened, x.outbound = s.Listened(), map[outboundKey]made{}
 	x.name(e, s)
 	x.route(e, s, &routing{before: before, changed: changed.shapes})
 }
@@ -145,14 +147,14 @@ func (x *sharedView) follow(e *Engine, s translate.View, before *sharedView, sin
 	}
 }
 
-// listen updates what the proxies listen for.
+// listen brings up to date what the proxies listen for.
 func (x *sharedView) listen(s translate.View, since *mesh.ScopeChange, same, reshaped bool, changed map[string]bool) {
 	if !reshaped && !memory.ConnectsAnew(since) || same && s.ListensAlike(since, x.listened, changed) {
 		return
 	}
 	listened := s.Listened()
 	if !same || !slices.Equal(listened, x.listened) {
-		x.generations.listened, x.outbound = new(generation), map[listens]made{}
+		x.generations.listened, x.outbound = new(generation), map[outboundKey]made{}
 	}
 	x.listened = listened
 }

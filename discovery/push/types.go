@@ -20,14 +20,14 @@ var (
 	EndpointType = typeOf(&endpointv3.ClusterLoadAssignment{})
 	ListenerType = typeOf(&listenerv3.Listener{})
 	RouteType    = typeOf(&routev3.RouteConfiguration{})
-	// VirtualHostType is what route configurations are without that ask for it.
+	// VirtualHostType is for proxies that take virtual hosts apart from their route configurations.
 	VirtualHostType = typeOf(&routev3.VirtualHost{})
-	// ScopedRouteType is what gateways with many hosts have in place of route configurations: one for each host.
+	// ScopedRouteType is for routers with many hosts: a route configuration for each host.
 	ScopedRouteType = typeOf(&routev3.ScopedRouteConfiguration{})
-	// ExtensionType is what filters are configured with that ask for it by a name.
+	// ExtensionType is for filters that name their configuration instead of having it inline.
 	ExtensionType = typeOf(&corev3.TypedExtensionConfig{})
 	SecretType    = typeOf(&tlsv3.Secret{})
-	// NameTableType is for the resolver of the agent beside a sidecar.
+	// NameTableType is for the resolver in the agent beside a sidecar.
 	NameTableType = typeOf(&ndsv1.NameTable{})
 )
 

@@ -7,14 +7,15 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// patch is where a patch is written.
+// patch is the place where a patch is written.
 type patch struct {
 	from kinds.Key
 	path string
 }
 
-// unpatched lists the patches that are not applied as they are written: those that cannot be read, and those that Envoy would refuse the
-// result of. Each is there once with one reason, however many proxies and resources it is for.
+// unpatched lists the patches that are not applied as written: those that cannot be read, and those
+// whose result Envoy would refuse. It lists each once, with one reason, however many proxies and
+// resources have it.
 func unpatched(m *mesh.Mesh, classes map[classKey]*class) (out []Problem) {
 	for _, f := range m.EnvoyFilters() {
 		for _, p := range f.Problems {
