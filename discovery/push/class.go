@@ -147,7 +147,7 @@ func (c *class) updateClusters(e *Engine, now *ingredients) {
 		c.fail(ClusterType, nil)
 	}
 	if c.clusters != c.sharedView.clusters || !sameOwn {
-		c.put(ClusterType, c.withOwn(own))
+		c.put(ClusterType, c.withOwn(own, sameOwn))
 		c.clusters, c.own = c.sharedView.clusters, own
 	}
 }
@@ -170,25 +170,27 @@ func (c *class) patchClusters(e *Engine, same bool) bool {
 }
 
 // withOwn returns the class's set after the shared view's clusters or its own have changed. It
-// touches only names that differ.
-func (c *class) withOwn(own made) *served.Set {
+// touches only names that differ. Most often only the shared view's have changed, in the same way
+// for all its classes.
+func (c *class) withOwn(own made, sameOwn bool) *served.Set {
+	shared := c.sharedView.clusters
 	if c.clusters == nil && c.sets[ClusterType] == nil {
-		return c.sharedView.clusters.Branch().WithAsIn(c.sharedView.clusters, own.resources, nil)
+		return shared.Branch().WithAsIn(shared, own.resources, nil)
 	}
-	upserts, keep := slices.Clone(own.resources), map[string]bool{}
+	change := c.sharedView.clustersSince(c.clusters)
+	if sameOwn && len(change.gone) == 0 {
+		return c.sets[ClusterType].WithAsIn(shared, change.upserts, nil)
+	}
+	keep := map[string]bool{}
 	for name := range own.names() {
 		keep[name] = true
 	}
-	gone := slices.Collect(c.own.names())
-	for _, name := range c.sharedView.clusters.Changed(c.clusters) {
-		if r := c.sharedView.clusters.Get(name); r != nil {
-			upserts, keep[name] = append(upserts, r), true
-		} else {
-			gone = append(gone, name)
-		}
+	for _, r := range change.upserts {
+		keep[r.Name] = true
 	}
+	gone := slices.AppendSeq(slices.Clone(change.gone), c.own.names())
 	gone = slices.DeleteFunc(gone, func(name string) bool { return keep[name] })
-	return c.sets[ClusterType].WithAsIn(c.sharedView.clusters, upserts, gone)
+	return c.sets[ClusterType].WithAsIn(shared, slices.Concat(own.resources, change.upserts), gone)
 }
 
 // failures yields the patches that failed for the class, type by type.

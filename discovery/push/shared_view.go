@@ -29,6 +29,7 @@ type sharedView struct {
 	listened []any
 
 	clusters, endpoints, names *served.Set
+	clusterChange              *setChange // the last one that classes asked for
 	routes                     routes
 	outbound                   map[outboundKey]made // outbound listeners
 	asked                      *demand.Hosts        // what proxies on demand ask for; nil if none is

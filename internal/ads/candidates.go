@@ -1,7 +1,6 @@
 package ads
 
 import (
-	"iter"
 	"slices"
 
 	"github.com/pgmesh/pgmesh/internal/ads/served"
@@ -16,7 +15,7 @@ func (s *subscription) candidates(goal *served.Set) []string {
 	if !s.wildcard {
 		names = slices.DeleteFunc(names, func(n string) bool { return !s.asksFor(n) })
 	}
-	names = slices.AppendSeq(names, s.special(goal))
+	names = s.appendSpecial(names, goal)
 	slices.Sort(names)
 	return slices.Compact(names)
 }
@@ -41,30 +40,26 @@ func (s *subscription) everyName(goal *served.Set) []string {
 	for name := range s.more {
 		missing(name)
 	}
-	for name := range s.special(goal) {
+	for _, name := range s.appendSpecial(nil, goal) {
 		missing(name)
 	}
 	slices.Sort(names[here:])
 	return append(names[:here], slices.Compact(names[here:])...)
 }
 
-// special iterates over the names to compare whatever has changed.
-func (s *subscription) special(goal *served.Set) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for name := range s.asked {
-			if !yield(name) {
-				return
-			}
-		}
-		for _, name := range s.underReview(goal) {
-			if !yield(name) {
-				return
-			}
-		}
-		for name, known := range s.quarantine.All() { // these may be in neither set
-			if known.Refused != nil && !yield(name) {
-				return
-			}
+// appendSpecial appends the names to compare whatever has changed.
+func (s *subscription) appendSpecial(names []string, goal *served.Set) []string {
+	for name := range s.asked {
+		names = append(names, name)
+	}
+	names = append(names, s.underReview(goal)...)
+	if s.quarantine == nil {
+		return names
+	}
+	for name, known := range s.quarantine.All() { // these may be in neither set
+		if known.Refused != nil {
+			names = append(names, name)
 		}
 	}
+	return names
 }

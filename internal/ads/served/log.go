@@ -1,6 +1,9 @@
 package served
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // changeLog records the names touched by recent changes to a line of sets.
 type changeLog struct {
@@ -39,9 +42,5 @@ func (l *changeLog) between(from, to uint64) ([]string, bool) {
 	if from < l.first {
 		return nil, false
 	}
-	var names []string
-	for _, touched := range l.entries[from-l.first : to-l.first] {
-		names = append(names, touched...)
-	}
-	return names, true
+	return slices.Concat(l.entries[from-l.first : to-l.first]...), true
 }
