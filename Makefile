@@ -67,7 +67,7 @@ conformance: compile ## Put discovery to the exam of a corpus (CORPUS=folder FLA
 
 .PHONY: soak
 soak: ## Try the feed with random transactions for SOAK=10m and watch the memory (PGMESH_SEED replays the dice)
-	SOAK=$${SOAK:-10m} go test ./store -run TestFeedUnderRandomTransactions -count=1 -timeout 0 -v
+	SOAK=$${SOAK:-10m} go test ./store/feed -run TestFeedUnderRandomTransactions -count=1 -timeout 0 -v
 
 .PHONY: deaths
 deaths: envoy ## Have each two parts of a mesh die and come back in every order, under requests: half an hour

@@ -17,6 +17,7 @@ import (
 	"github.com/pgmesh/pgmesh/bench/timing"
 	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/feed"
 )
 
 // benchLarge loads a large mesh in one transaction, reads it, and compares a change in it with a change in a
@@ -93,29 +94,33 @@ func readApart(ctx context.Context, what, url string) (r reading, err error) {
 
 // readerCommands are the commands of readApart: they read everything and keep nothing.
 func readerCommands() []*cobra.Command {
-	reader := func(name string, read func(context.Context, *store.Store) error) *cobra.Command {
+	reader := func(name string, read func(context.Context, *feed.Feed) error) *cobra.Command {
 		return &cobra.Command{Use: name, Hidden: true, Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := store.Open(cmd.Context(), args[0], store.Options{})
 			if err != nil {
 				return err
 			}
 			defer s.Close()
+			f, err := feed.New(s, feed.Options{})
+			if err != nil {
+				return err
+			}
 			start := time.Now()
-			if err := read(cmd.Context(), s); err != nil {
+			if err := read(cmd.Context(), f); err != nil {
 				return err
 			}
 			return json.NewEncoder(os.Stdout).Encode(reading{time.Since(start), peakRSS()})
 		}}
 	}
 	return []*cobra.Command{
-		reader("snapshot", func(ctx context.Context, s *store.Store) error {
-			_, err := s.Snapshot(ctx, func(*store.Resource) error { return nil })
+		reader("snapshot", func(ctx context.Context, f *feed.Feed) error {
+			_, err := f.Snapshot(ctx, func(*store.Resource) error { return nil })
 			return err
 		}),
-		reader("follow", func(ctx context.Context, s *store.Store) error {
+		reader("follow", func(ctx context.Context, f *feed.Feed) error {
 			ctx, enough := context.WithCancel(ctx)
 			defer enough()
-			err := s.Follow(ctx, store.At(0), func(store.Batch) error { enough(); return nil })
+			err := f.Follow(ctx, feed.At(0), func(feed.Batch) error { enough(); return nil })
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -183,7 +188,7 @@ func compareSizes(ctx context.Context, o options, small, large string) error {
 // seen is a mesh with a writer and a follower.
 type seen struct {
 	conn    *pgx.Conn
-	batches chan store.Batch
+	batches chan feed.Batch
 }
 
 func newSeen(ctx context.Context, url string) (*seen, error) {
@@ -195,14 +200,18 @@ func newSeen(ctx context.Context, url string) (*seen, error) {
 	if err != nil {
 		return nil, err
 	}
-	at, err := s.Snapshot(ctx, func(*store.Resource) error { return nil })
+	f, err := feed.New(s, feed.Options{})
 	if err != nil {
 		return nil, err
 	}
-	m := &seen{conn, make(chan store.Batch, 1)}
+	at, err := f.Snapshot(ctx, func(*store.Resource) error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	m := &seen{conn, make(chan feed.Batch, 1)}
 	go func() {
 		defer s.Close()
-		_ = s.Follow(ctx, at, func(b store.Batch) error { m.batches <- b; return nil })
+		_ = f.Follow(ctx, at, func(b feed.Batch) error { m.batches <- b; return nil })
 	}()
 	return m, nil
 }

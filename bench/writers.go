@@ -15,6 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/bench/timing"
 	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/feed"
 )
 
 // The load of all writers together.
@@ -175,14 +176,18 @@ func (l *writing) follow(ctx context.Context, url string, write func() error) (s
 		return 0, err
 	}
 	defer s.Close()
-	at, err := s.Snapshot(ctx, func(*store.Resource) error { return nil })
+	f, err := feed.New(s, feed.Options{})
+	if err != nil {
+		return 0, err
+	}
+	at, err := f.Snapshot(ctx, func(*store.Resource) error { return nil })
 	if err != nil {
 		return 0, err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	news, ended := make(chan store.Batch, 100_000), make(chan error, 1)
+	news, ended := make(chan feed.Batch, 100_000), make(chan error, 1)
 	go func() {
-		ended <- s.Follow(ctx, at, func(b store.Batch) error {
+		ended <- f.Follow(ctx, at, func(b feed.Batch) error {
 			l.saw(b)
 			news <- b
 			return nil
@@ -201,7 +206,7 @@ func (l *writing) follow(ctx context.Context, url string, write func() error) (s
 	return seen, err
 }
 
-func (l *writing) saw(b store.Batch) {
+func (l *writing) saw(b feed.Batch) {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()

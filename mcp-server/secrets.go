@@ -11,6 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/identity/trust"
+	"github.com/pgmesh/pgmesh/store/resources"
+	"github.com/pgmesh/pgmesh/store/secrets"
 )
 
 func secretsCommand() *cobra.Command {
@@ -72,11 +74,11 @@ func loadKeys(cmd *cobra.Command, s *store.Store, from seal.Options) (*seal.Keys
 }
 
 func sealAll(cmd *cobra.Command, s *store.Store, keys *seal.Keys) error {
-	all, err := s.Secrets(cmd.Context(), nil)
+	all, err := secrets.New(s).List(cmd.Context(), nil)
 	if err != nil {
 		return err
 	}
-	change := store.Apply{Message: "encrypt secrets"}
+	change := resources.Apply{Message: "encrypt secrets"}
 	for _, secret := range all {
 		if !keys.Stale(secret.Data) {
 			continue
@@ -91,10 +93,10 @@ func sealAll(cmd *cobra.Command, s *store.Store, keys *seal.Keys) error {
 		if err != nil {
 			return fmt.Errorf("encode %s: %w", secret, err)
 		}
-		change.Upserts = append(change.Upserts, store.Upsert{Key: secret.Key(), Labels: secret.Labels, Spec: spec})
+		change.Upserts = append(change.Upserts, resources.Upsert{Key: secret.Key(), Labels: secret.Labels, Spec: spec})
 	}
 	if len(change.Upserts) > 0 {
-		if _, err := s.Apply(cmd.Context(), change); err != nil {
+		if _, err := resources.New(s).Apply(cmd.Context(), change); err != nil {
 			return err
 		}
 	}

@@ -11,9 +11,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/housekeeping"
+	"github.com/pgmesh/pgmesh/store/resources"
 )
 
 // stray writes a virtual service around the triggers, as an import does that turns them off.
@@ -78,9 +80,9 @@ func TestATableThatWasRestoredAloneBecomesARevision(t *testing.T) {
 		[]any{batch.Revision, batch.Author, batch.Message})
 	require.Len(t, batch.Changes, 2)
 	require.Equal(t, from.ages(), db.ages(), "which of two is the older counts in many places")
-	known := state{}
-	known.apply(t, batch)
-	now, _ := tables(t, s)
+	known := storetest.State{}
+	known.Apply(t, batch)
+	now, _ := storetest.Tables(t, storetest.Feed(t, s))
 	require.Equal(t, now, known, "the feed tells what the table has")
 	require.Equal(t, []string{"create", "create"}, collect[string](db, "SELECT operation FROM mesh.history WHERE revision = 1"))
 	require.NotZero(t, value[int64](db, "SELECT count(*) FROM mesh.links"), "what they say of each other is known")
@@ -104,8 +106,8 @@ func TestRowsThatCameAroundTheTriggersCanBeChanged(t *testing.T) {
 	require.Equal(t, vs(t, "changed"), (<-followed).Changes[0].Before.Key)
 	db.Exec("DELETE FROM mesh.resources WHERE name = 'deleted'")
 	require.Nil(t, (<-followed).Changes[0].After)
-	_, err := s.Apply(t.Context(), store.Apply{
-		Upserts: []store.Upsert{{Key: vs(t, "applied"), Spec: virtualService("y")}}, Deletes: []kinds.Key{vs(t, "removed")},
+	_, err := resources.New(s).Apply(t.Context(), resources.Apply{
+		Upserts: []resources.Upsert{{Key: vs(t, "applied"), Spec: virtualService("y")}}, Deletes: []kinds.Key{vs(t, "removed")},
 	})
 	require.NoError(t, err)
 	batch := <-followed
@@ -118,7 +120,7 @@ func TestRowsThatCameAroundTheTriggersCanBeChanged(t *testing.T) {
 // exported is what the resources were called at a revision.
 func exported(t *testing.T, s *store.Store, at store.Revision) (names []string) {
 	t.Helper()
-	_, err := s.Export(t.Context(), store.Selection{}, store.When(at), func(r *store.Resource) error {
+	_, err := resources.New(s).Export(t.Context(), resources.Selection{}, store.When(at), func(r *store.Resource) error {
 		if r.Key.Name != "first" {
 			names = append(names, r.Key.Name)
 		}
@@ -140,23 +142,23 @@ func TestARowThatIsPutBackOverTheHistoryIsAdopted(t *testing.T) {
 	db.Put("changed", "new")
 	db.Exec("DELETE FROM mesh.resources WHERE name = 'deleted'")
 	before := db.Newest()
-	known, _ := tables(t, s)
+	known, _ := storetest.Tables(t, storetest.Feed(t, s))
 	followed := follow(t, s, before)
 	db.Exec(`SET session_replication_role = replica;
 		TRUNCATE mesh.resources; INSERT INTO mesh.resources SELECT * FROM public.dump;
 		RESET session_replication_role`)
 
 	require.Equal(t, int64(2), db.adopt())
-	known.apply(t, <-followed)
-	now, at := tables(t, s)
+	known.Apply(t, <-followed)
+	now, at := storetest.Tables(t, storetest.Feed(t, s))
 	require.Equal(t, now, known)
 	require.Equal(t, before+1, at)
 	require.Equal(t, deleted, db.ages()["deleted"])
 	require.Equal(t, []string{"changed update", "deleted create"},
 		collect[string](db, "SELECT name || ' ' || operation FROM mesh.history WHERE revision = $1 ORDER BY 1", at))
 	db.Exec("SELECT mesh.revert($1)", at)
-	known.apply(t, <-followed)
-	now, _ = tables(t, s)
+	known.Apply(t, <-followed)
+	now, _ = storetest.Tables(t, storetest.Feed(t, s))
 	require.Equal(t, now, known)
 	require.Equal(t, []string{"changed", "kept"}, collect[string](db, "SELECT name FROM mesh.resources ORDER BY 1"))
 	require.Zero(t, db.adopt())
@@ -237,7 +239,7 @@ func TestAdoptingWhileOthersWrite(t *testing.T) {
 	s, url := open(t)
 	db := connect(t, url)
 	const rounds, names = 120, 6
-	seed := seedOf(t)
+	seed := storetest.Seed(t)
 	var group errgroup.Group
 	for i, do := range []func(by session, name, host string){
 		func(by session, name, host string) { by.Put(name, host) },
@@ -262,8 +264,8 @@ func TestAdoptingWhileOthersWrite(t *testing.T) {
 	db.adopt()
 	require.Zero(t, db.adopt())
 
-	now, last := tables(t, s)
-	known := state{}
+	now, last := storetest.Tables(t, storetest.Feed(t, s))
+	known := storetest.State{}
 	for followed := follow(t, s, 0); last > 0; {
 		batch := <-followed
 		for _, c := range batch.Changes {

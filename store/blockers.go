@@ -49,18 +49,15 @@ func (b *Blocker) String() string {
 	return text
 }
 
-const blockersQuery = `SELECT reason, pid, coalesce(role, ''), coalesce(database, ''), coalesce(application, ''), coalesce(client, ''), coalesce(state, ''),
-	coalesce(since, '0001-01-01Z'), coalesce(waiting_since, '0001-01-01Z'), blocks, coalesce(query, ''), server, coalesce(transaction, '') FROM mesh.blockers`
-
 // Blockers lists the sessions that block others.
 func (s *Store) Blockers(ctx context.Context) ([]Blocker, error) {
-	list, err := s.blockers(ctx, blockersQuery)
+	list, err := s.blockers(ctx, sql.Blockers)
 	return list, Explain("looking for sessions that others wait for", err)
 }
 
 // blockersOf lists the sessions that block a session.
 func (s *Store) blockersOf(ctx context.Context, pid uint32) ([]Blocker, error) {
-	return s.blockers(ctx, blockersQuery+" WHERE $1 = ANY (blocks)", int32(pid))
+	return s.blockers(ctx, sql.BlockersOf, int32(pid))
 }
 
 func (s *Store) blockers(ctx context.Context, query string, args ...any) ([]Blocker, error) {
@@ -77,7 +74,7 @@ func (s *Store) blockers(ctx context.Context, query string, args ...any) ([]Bloc
 func (s *Store) EndBlocker(ctx context.Context, pid int32, transaction string) error {
 	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 	defer cancel()
-	_, err := s.trust.Exec(ctx, "SELECT mesh.end_blocker($1, nullif($2, ''))", pid, transaction)
+	_, err := s.trust.Exec(ctx, sql.EndBlocker, pid, transaction)
 	if pg, is := errors.AsType[*pgconn.PgError](err); is && pg.Code == "42501" {
 		return &RefusedError{Reason: pg.Message, Advice: pg.Hint}
 	}
@@ -88,6 +85,6 @@ func (s *Store) EndBlocker(ctx context.Context, pid int32, transaction string) e
 func (s *Store) QueueUsage(ctx context.Context) (usage float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, QueryTimeout)
 	defer cancel()
-	err = s.trust.QueryRow(ctx, "SELECT mesh.notification_queue_usage()").Scan(&usage)
+	err = s.trust.QueryRow(ctx, sql.QueueUsage).Scan(&usage)
 	return usage, Explain("asking how full the queue of notifications is", err)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/identity/callers"
 	"github.com/pgmesh/pgmesh/store/identity/trust"
+	"github.com/pgmesh/pgmesh/store/resources"
 )
 
 // holding has a tenant lock a row of its own in a transaction that it leaves open, and returns the tenant.
@@ -42,11 +43,11 @@ func lockTracer(t *testing.T, told <-chan struct{}, done <-chan error) {
 }
 
 // changeOfA changes the resource of the namespace a.
-func changeOfA(t *testing.T, host string) store.Apply {
+func changeOfA(t *testing.T, host string) resources.Apply {
 	t.Helper()
 	key := vs(t, "x")
 	key.Namespace = "a"
-	return store.Apply{Upserts: []store.Upsert{{Key: key, Spec: virtualService(host)}}}
+	return resources.Apply{Upserts: []resources.Upsert{{Key: key, Spec: virtualService(host)}}}
 }
 
 func TestAChangeSaysWhoIsInItsWay(t *testing.T) {
@@ -58,7 +59,7 @@ func TestAChangeSaysWhoIsInItsWay(t *testing.T) {
 	failed := make(chan error, 1)
 	change := changeOfA(t, "other")
 	go func() {
-		_, err := s.Apply(context.WithoutCancel(t.Context()), change)
+		_, err := resources.New(s).Apply(context.WithoutCancel(t.Context()), change)
 		failed <- err
 	}()
 	lockTracer(t, told, failed)
@@ -89,7 +90,7 @@ func TestABlockerIsEnded(t *testing.T) {
 	done := make(chan error, 1)
 	change := changeOfA(t, "other")
 	go func() {
-		_, err := s.Apply(context.WithoutCancel(t.Context()), change)
+		_, err := resources.New(s).Apply(context.WithoutCancel(t.Context()), change)
 		done <- err
 	}()
 	lockTracer(t, told, done)
@@ -128,7 +129,7 @@ func TestAnOwnerLearnsWhichPrivilegeEndingNeeds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	change := changeOfA(t, "other")
 	go func() {
-		_, err := s.Apply(ctx, change)
+		_, err := resources.New(s).Apply(ctx, change)
 		done <- err
 	}()
 	require.Eventually(t, func() bool { return value[int64](y.owner, "SELECT count(*) FROM mesh.blockers") == 1 }, 5*time.Second, 10*time.Millisecond)
@@ -149,7 +150,7 @@ func TestTrustDoesNotWaitBehindChanges(t *testing.T) {
 	change := changeOfA(t, "other")
 	for range many {
 		go func() {
-			_, err := s.Apply(ctx, change)
+			_, err := resources.New(s).Apply(ctx, change)
 			done <- err
 		}()
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/kinds"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/defaultdeny"
 )
 
 // changes are what mesh.set_default_deny tells of.
@@ -69,18 +69,18 @@ func TestDefaultDenyListsItsExceptions(t *testing.T) {
 	db.create("PeerAuthentication", "b", "ports", `{"selector": {"matchLabels": {"app": "x"}}, "mtls": {"mode": "STRICT"}, "portLevelMtls": {"8080": {"mode": "PERMISSIVE"}}}`)
 	db.create("PeerAuthentication", "c", "plain", `{"mtls": {"mode": "PERMISSIVE"}}`)
 	db.create("PeerAuthentication", "d", "strict", `{"mtls": {"mode": "STRICT"}}`)
-	d, err := s.DefaultDeny(t.Context())
+	d, err := defaultdeny.New(s).Read(t.Context())
 	require.NoError(t, err)
 	policy, _ := kinds.Lookup("security.istio.io", "AuthorizationPolicy")
 	peer, _ := kinds.Lookup("security.istio.io", "PeerAuthentication")
-	require.Equal(t, store.DefaultDeny{
+	require.Equal(t, defaultdeny.State{
 		Enabled: true, Policy: &kinds.Key{Kind: policy, Namespace: "istio-system", Name: "default-deny"},
 		MutualTLS: "STRICT", PeerAuthentication: &kinds.Key{Kind: peer, Namespace: "istio-system", Name: "default"},
-		Exceptions: []store.DefaultDenyException{
-			{kinds.Key{Kind: policy, Namespace: "a", Name: "public"}, "its rule 1 allows some requests to everybody"},
-			{kinds.Key{Kind: policy, Namespace: "b", Name: "all"}, "its rule 0 allows everything to everybody"},
-			{kinds.Key{Kind: peer, Namespace: "b", Name: "ports"}, "it takes plaintext on some ports"},
-			{kinds.Key{Kind: peer, Namespace: "c", Name: "plain"}, "it takes plaintext"},
+		Exceptions: []defaultdeny.Exception{
+			{Key: kinds.Key{Kind: policy, Namespace: "a", Name: "public"}, Reason: "its rule 1 allows some requests to everybody"},
+			{Key: kinds.Key{Kind: policy, Namespace: "b", Name: "all"}, Reason: "its rule 0 allows everything to everybody"},
+			{Key: kinds.Key{Kind: peer, Namespace: "b", Name: "ports"}, Reason: "it takes plaintext on some ports"},
+			{Key: kinds.Key{Kind: peer, Namespace: "c", Name: "plain"}, Reason: "it takes plaintext"},
 		},
 	}, d)
 }

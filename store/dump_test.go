@@ -12,7 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/feed"
 )
 
 // postgresProgram finds a program that came with the server, or skips the test.
@@ -93,9 +95,9 @@ func goesOn(t *testing.T, restored, dumped tenancy) {
 	require.Equal(t, last+1, batch.Revision)
 	require.Len(t, batch.Changes, 1)
 	require.Equal(t, "MS001", restored.owner.Refused("UPDATE mesh.resources SET spec = '{\"x\": 1}' WHERE name = 'new'").Code)
-	for _, at := range []store.Position{elsewhere.Position(), store.At(last + 2)} {
-		err := openURL(t, restored.url).Follow(t.Context(), at, func(store.Batch) error { return nil })
-		require.ErrorIs(t, err, store.ErrTooOld, "a follower that knows of revisions after the dump is told")
+	for _, at := range []feed.Position{elsewhere.Position(), feed.At(last + 2)} {
+		err := storetest.Feed(t, openURL(t, restored.url)).Follow(t.Context(), at, func(feed.Batch) error { return nil })
+		require.ErrorIs(t, err, feed.ErrTooOld, "a follower that knows of revisions after the dump is told")
 	}
 	dumped.owner.Exec("DELETE FROM mesh.resources WHERE name = 'elsewhere'")
 }

@@ -16,15 +16,8 @@ var (
 	// ErrNotFound matches every NotFoundError.
 	ErrNotFound = errors.New("not found")
 
-	// ErrTooOld says that the batches after a revision are gone: they were pruned, or the database was
-	// set back to before it. Take a new Snapshot.
-	ErrTooOld = errors.New("the batches after this revision are gone")
-
 	// ErrConflict says that a transaction conflicted with another. Run it again.
 	ErrConflict = errors.New("another transaction was in the way")
-
-	// ErrChanged matches every ChangedError.
-	ErrChanged = errors.New("somebody has changed it")
 
 	// ErrNoHistory says that history does not have a revision or time: it was pruned, or is in the
 	// future.

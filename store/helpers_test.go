@@ -1,15 +1,13 @@
 package store_test
 
 import (
-	"context"
 	"encoding/json"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/feed"
 )
 
 // open gives a test a Store on a database of its own.
@@ -50,26 +48,8 @@ func vs(t testing.TB, name string) kinds.Key {
 	return storetest.Key(t, name)
 }
 
-// follow runs a follower in the background until the test ends. The channel is closed if it ends before.
-func follow(t *testing.T, s *store.Store, after store.Revision) <-chan store.Batch {
+// follow is a follower of the database until the test ends.
+func follow(t *testing.T, s *store.Store, after store.Revision) <-chan feed.Batch {
 	t.Helper()
-	batches := make(chan store.Batch)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() {
-		defer close(batches)
-		done <- s.Follow(ctx, store.At(after), func(b store.Batch) error {
-			select {
-			case batches <- b:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
-	}()
-	t.Cleanup(func() {
-		cancel()
-		require.ErrorIs(t, <-done, context.Canceled)
-	})
-	return batches
+	return storetest.Follow(t, storetest.Feed(t, s), after)
 }

@@ -209,7 +209,7 @@ func fits(have, least, newest int64) error {
 
 func (s *Store) checkSchema(ctx context.Context) error {
 	var have int64
-	err := s.pool.QueryRow(ctx, "SELECT coalesce(max(version_id), 0) FROM "+versionTable+" WHERE is_applied").Scan(&have)
+	err := s.pool.QueryRow(ctx, sql.SchemaVersion).Scan(&have)
 	if err != nil {
 		return Explain("reading the version of the schema", err)
 	}

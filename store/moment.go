@@ -19,13 +19,8 @@ func When(r Revision) Moment { return Moment{Revision: &r} }
 // IsNow reports whether the moment is now.
 func (m Moment) IsNow() bool { return m.Revision == nil && m.Time.IsZero() }
 
-func (m Moment) time() *time.Time { return NullTime(m.Time) }
-
-// momentQuery returns the revision of a moment, and the newest.
-const momentQuery = "SELECT coalesce($1, mesh.revision_at($2), mesh.newest_revision()), mesh.newest_revision()"
-
-// resolve finds the revision of a moment. It does not check whether history has it.
-func (m Moment) resolve(ctx context.Context, tx pgx.Tx) (at, newest Revision, err error) {
-	err = tx.QueryRow(ctx, momentQuery, m.Revision, m.time()).Scan(&at, &newest)
+// Resolve finds the revision of a moment. It does not check whether history has it.
+func (m Moment) Resolve(ctx context.Context, tx pgx.Tx) (at, newest Revision, err error) {
+	err = tx.QueryRow(ctx, sql.RevisionAt, m.Revision, NullTime(m.Time)).Scan(&at, &newest)
 	return at, newest, err
 }

@@ -53,7 +53,7 @@ func (s session) requireAgreementOnMutations(m *mutator, seed uint64) {
 		require.NoError(t, err)
 		before := e
 		e.spec = text
-		wrong := fmt.Sprint(problems(kinds.Validate(e.kind, spec, &e.meta)))
+		wrong := fmt.Sprint(violationsOf(kinds.Validate(e.kind, spec, &e.meta)))
 		if strings.Contains(wrong, "is not a regular expression") { // the database tells that only as far as it can
 			continue
 		}

@@ -14,7 +14,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/kinds"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/problems"
+	"github.com/pgmesh/pgmesh/store/resources"
 )
 
 // create writes a resource, "Kind namespace/name". Of two kinds of one name it is Istio's, unless the group is given: "Gateway.gateway.networking.k8s.io".
@@ -502,7 +503,7 @@ func TestStrictReferences(t *testing.T) {
 
 	spec := []byte(route("new2.example.com", `{"host": "b.example.com", "subset": "v1"}`))
 	for _, dryRun := range []bool{true, false} {
-		_, err := s.Apply(t.Context(), store.Apply{Upserts: []store.Upsert{{Key: vs(t, "new"), Spec: spec}}, DryRun: dryRun})
+		_, err := resources.New(s).Apply(t.Context(), resources.Apply{Upserts: []resources.Upsert{{Key: vs(t, "new"), Spec: spec}}, DryRun: dryRun})
 		var violations kinds.Errors
 		require.ErrorAs(t, err, &violations)
 		require.Equal(t, kinds.Errors{{
@@ -567,9 +568,9 @@ func TestProblemsOfTheStore(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
 	db := connect(t, url)
-	applied, err := s.Apply(t.Context(), store.Apply{Upserts: []store.Upsert{{Key: vs(t, "a"), Spec: []byte(route("a.example.com", `{"host": "rewiews"}`))}}})
+	applied, err := resources.New(s).Apply(t.Context(), resources.Apply{Upserts: []resources.Upsert{{Key: vs(t, "a"), Spec: []byte(route("a.example.com", `{"host": "rewiews"}`))}}})
 	require.NoError(t, err)
-	want := []store.Problem{{
+	want := []problems.Problem{{
 		Severity: "error", Code: "unknown-host", Group: "networking.istio.io", Kind: "VirtualService", Namespace: "default", Name: "a",
 		Path: "spec.http[0].route[0].destination.host", Message: `no ServiceEntry that namespace "default" can see has the host "rewiews.default.svc.cluster.local"`,
 		Hint: "create a ServiceEntry with this host",
@@ -577,20 +578,20 @@ func TestProblemsOfTheStore(t *testing.T) {
 	require.Equal(t, want, applied.Warnings)
 	telemetry, ok := kinds.Lookup("telemetry.istio.io", "Telemetry")
 	require.True(t, ok)
-	whole, err := s.Apply(t.Context(), store.Apply{Upserts: []store.Upsert{{Key: kinds.Key{Kind: telemetry, Namespace: "other", Name: "t"}, Spec: []byte(`{"accessLogging": [{"disabled": true}]}`)}}})
+	whole, err := resources.New(s).Apply(t.Context(), resources.Apply{Upserts: []resources.Upsert{{Key: kinds.Key{Kind: telemetry, Namespace: "other", Name: "t"}, Spec: []byte(`{"accessLogging": [{"disabled": true}]}`)}}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"", "pgmesh's discovery does not act on it: metrics, traces and access logs follow the MeshConfig alone"}, []string{whole.Warnings[0].Path, whole.Warnings[0].Message})
 	db.Exec("DELETE FROM mesh.resources WHERE kind = 'Telemetry'")
 
 	db.create("ServiceEntry", "default", "reviews", reviews)
 	want[0].Hint = `did you mean "reviews.default.svc.cluster.local"?`
-	found, err := s.Problems(t.Context(), nil, "default")
+	found, err := problems.New(s).List(t.Context(), nil, "default")
 	require.NoError(t, err)
 	require.Equal(t, want, found)
-	all, err := s.Problems(t.Context(), nil)
+	all, err := problems.New(s).List(t.Context(), nil)
 	require.NoError(t, err)
 	require.Equal(t, want, all)
-	none, err := s.Problems(t.Context(), nil, "other")
+	none, err := problems.New(s).List(t.Context(), nil, "other")
 	require.NoError(t, err)
 	require.Empty(t, none)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/resources"
 )
 
 // entries are so many ServiceEntries of a namespace, in one statement.
@@ -157,15 +158,15 @@ func TestQuotasHoldForLimitedCallers(t *testing.T) {
 	y := newTenancy(t)
 	limit(y, "", "namespace_max_resources", 1)
 	s := openURL(t, y.owner.Conn.Config().ConnString())
-	apply := store.Apply{Upserts: []store.Upsert{{Key: vs(t, "one"), Spec: virtualService("b")}, {Key: vs(t, "two"), Spec: virtualService("b")}}, Limited: true}
+	apply := resources.Apply{Upserts: []resources.Upsert{{Key: vs(t, "one"), Spec: virtualService("b")}, {Key: vs(t, "two"), Spec: virtualService("b")}}, Limited: true}
 	for _, dry := range []bool{true, false} {
 		apply.DryRun = dry
-		_, err := s.Apply(t.Context(), apply)
+		_, err := resources.New(s).Apply(t.Context(), apply)
 		var refused *store.RefusedError
 		require.ErrorAs(t, err, &refused)
 		require.Contains(t, refused.Reason, "would have 2 resources, and may have 1")
 	}
 	apply.Limited = false
-	_, err := s.Apply(t.Context(), apply)
+	_, err := resources.New(s).Apply(t.Context(), apply)
 	require.NoError(t, err)
 }

@@ -12,8 +12,11 @@ import (
 
 	"github.com/pgmesh/pgmesh/identity/credential"
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/resources"
+	"github.com/pgmesh/pgmesh/store/secrets"
 )
 
 // putSecret writes a secret of plain values.
@@ -286,26 +289,26 @@ func TestSecretsInAnApply(t *testing.T) {
 		require.NoError(t, err)
 		return text
 	}
-	upserts := []store.Upsert{
+	upserts := []resources.Upsert{
 		{Key: secretKey("shop", "gate"), Spec: spec(pair)},
 		{Key: vs(t, "x"), Spec: virtualService("a")},
 		{Key: secretKey("shop", "other"), Spec: spec(pair), Labels: map[string]string{"a": "b"}},
 	}
-	applied, err := s.Apply(t.Context(), store.Apply{Upserts: upserts})
+	applied, err := resources.New(s).Apply(t.Context(), resources.Apply{Upserts: upserts})
 	require.NoError(t, err)
-	require.Equal(t, []store.Outcome{store.Created, store.Created, store.Created}, applied.Outcomes)
-	applied, err = s.Apply(t.Context(), store.Apply{Upserts: upserts[:1], Deletes: []kinds.Key{vs(t, "x"), secretKey("shop", "other")}})
+	require.Equal(t, []resources.Outcome{resources.Created, resources.Created, resources.Created}, applied.Outcomes)
+	applied, err = resources.New(s).Apply(t.Context(), resources.Apply{Upserts: upserts[:1], Deletes: []kinds.Key{vs(t, "x"), secretKey("shop", "other")}})
 	require.NoError(t, err)
-	require.Equal(t, []store.Outcome{store.Unchanged, store.Deleted, store.Deleted}, applied.Outcomes)
+	require.Equal(t, []resources.Outcome{resources.Unchanged, resources.Deleted, resources.Deleted}, applied.Outcomes)
 	require.Equal(t, int64(2), db.Newest())
-	_, err = s.Apply(t.Context(), store.Apply{Deletes: []kinds.Key{secretKey("shop", "other")}})
+	_, err = resources.New(s).Apply(t.Context(), resources.Apply{Deletes: []kinds.Key{secretKey("shop", "other")}})
 	require.ErrorIs(t, err, store.ErrNotFound)
-	list, err := s.Secrets(t.Context(), []string{"shop"})
+	list, err := secrets.New(s).List(t.Context(), []string{"shop"})
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	require.Equal(t, credential.TLS, list[0].Type)
 	var snapshot []string
-	_, err = s.SnapshotWithSecrets(t.Context(), func(*store.Resource) error { return nil }, func(s *store.Secret) error {
+	_, err = storetest.Feed(t, s).SnapshotWithSecrets(t.Context(), func(*store.Resource) error { return nil }, func(s *secrets.Secret) error {
 		snapshot = append(snapshot, s.String())
 		return nil
 	})
@@ -327,14 +330,14 @@ func TestASecretCanBeForSomeGateways(t *testing.T) {
 	db.Exec("UPDATE mesh.secrets SET service_accounts = '{west,east}'")
 	require.Equal(t, int64(2), db.Newest())
 
-	keep := store.Upsert{Key: secretKey("shop", "ca"), Spec: json.RawMessage(`{"type": "Opaque", "data": {}, "serviceAccounts": ["b", "a"]}`)}
-	for _, outcome := range []store.Outcome{store.Created, store.Unchanged} {
-		applied, err := s.Apply(t.Context(), store.Apply{Upserts: []store.Upsert{keep}})
+	keep := resources.Upsert{Key: secretKey("shop", "ca"), Spec: json.RawMessage(`{"type": "Opaque", "data": {}, "serviceAccounts": ["b", "a"]}`)}
+	for _, outcome := range []resources.Outcome{resources.Created, resources.Unchanged} {
+		applied, err := resources.New(s).Apply(t.Context(), resources.Apply{Upserts: []resources.Upsert{keep}})
 		require.NoError(t, err)
-		require.Equal(t, []store.Outcome{outcome}, applied.Outcomes)
+		require.Equal(t, []resources.Outcome{outcome}, applied.Outcomes)
 	}
 	keep.Spec = json.RawMessage(`{"type": "Opaque", "data": {}}`)
-	_, err := s.Apply(t.Context(), store.Apply{Upserts: []store.Upsert{keep}})
+	_, err := resources.New(s).Apply(t.Context(), resources.Apply{Upserts: []resources.Upsert{keep}})
 	require.NoError(t, err)
 	require.Equal(t, "{}", value[string](db, "SELECT service_accounts::text FROM mesh.secrets WHERE name = 'ca'"))
 

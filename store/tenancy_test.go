@@ -9,6 +9,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/resources"
 )
 
 // tenancy is a database with resources in the namespaces a and b. Whatever belongs to b has the word canary in it.
@@ -171,7 +172,7 @@ func TestServersRole(t *testing.T) {
 	db := y.as(server)
 	s := openURL(t, db.Conn.Config().ConnString())
 	batches := follow(t, s, 0)
-	applied, err := s.Apply(t.Context(), store.Apply{Upserts: []store.Upsert{{Key: vs(t, "new"), Spec: virtualService("b")}}, Author: "alice"})
+	applied, err := resources.New(s).Apply(t.Context(), resources.Apply{Upserts: []resources.Upsert{{Key: vs(t, "new"), Spec: virtualService("b")}}, Author: "alice"})
 	require.NoError(t, err)
 	for b := range batches {
 		if b.Revision == applied.Revision {
@@ -179,10 +180,10 @@ func TestServersRole(t *testing.T) {
 			break
 		}
 	}
-	_, err = s.Apply(t.Context(), store.Apply{Upserts: []store.Upsert{{Key: vs(t, "newer"), Spec: virtualService("b")}}, DryRun: true})
+	_, err = resources.New(s).Apply(t.Context(), resources.Apply{Upserts: []resources.Upsert{{Key: vs(t, "newer"), Spec: virtualService("b")}}, DryRun: true})
 	require.NoError(t, err)
 	seen := 0
-	_, err = s.Export(t.Context(), store.Selection{}, store.Moment{}, func(*store.Resource) error { seen++; return nil })
+	_, err = resources.New(s).Export(t.Context(), resources.Selection{}, store.Moment{}, func(*store.Resource) error { seen++; return nil })
 	require.NoError(t, err)
 	require.Equal(t, 2, seen)
 	db.Exec("SELECT * FROM mesh.chores(), mesh.revert_overdue(), mesh.prune_expired()")

@@ -19,7 +19,7 @@ func (s *Store) Reading(ctx context.Context, do func(pgx.Tx) error) error {
 // Chore runs a transaction that gives up, rather than wait, if others have rows locked.
 func (s *Store) Chore(ctx context.Context, do func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '2s'"); err != nil {
+		if _, err := tx.Exec(ctx, sql.GiveUpSoon); err != nil {
 			return err
 		}
 		return do(tx)
@@ -29,7 +29,7 @@ func (s *Store) Chore(ctx context.Context, do func(pgx.Tx) error) error {
 // InTheNameOf runs a transaction with an author; "" means the database role.
 func InTheNameOf(ctx context.Context, pool *pgxpool.Pool, author string, do func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SELECT set_config('mesh.author', $1, true)", author); err != nil {
+		if _, err := tx.Exec(ctx, sql.SetAuthor, author); err != nil {
 			return err
 		}
 		return do(tx)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/store"
 )
 
@@ -14,7 +15,7 @@ func (s session) unsound() []string {
 }
 
 func (s session) unchecked(from *store.Store) (names []string) {
-	_, err := from.Snapshot(s.T.Context(), func(r *store.Resource) error {
+	_, err := storetest.Feed(s.T, from).Snapshot(s.T.Context(), func(r *store.Resource) error {
 		if r.Unchecked {
 			names = append(names, r.Key.Name)
 		}

@@ -124,7 +124,7 @@ func TestBothValidatorsAgree(t *testing.T) {
 // requireAgreement has both validators say the same of a spec, and returns it. What the quick check passes nobody looks at again.
 func (s session) requireAgreement(e exam) []string {
 	s.T.Helper()
-	want := problems(kinds.Validate(e.kind, e.tree(s.T), &e.meta))
+	want := violationsOf(kinds.Validate(e.kind, e.tree(s.T), &e.meta))
 	if diff := cmp.Diff(want, s.problems(e)); diff != "" {
 		s.T.Errorf("%s: Go and SQL differ:\n%s", e, diff)
 	}
@@ -134,7 +134,7 @@ func (s session) requireAgreement(e exam) []string {
 	return want
 }
 
-func problems(violations []kinds.Violation) []string {
+func violationsOf(violations []kinds.Violation) []string {
 	var list []string
 	for _, v := range violations {
 		list = append(list, fmt.Sprintf("%s: %s (%s)", v.Path, v.Reason, v.Hint))

@@ -11,6 +11,9 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/history"
+	"github.com/pgmesh/pgmesh/store/problems"
+	"github.com/pgmesh/pgmesh/store/resources"
 )
 
 // A caller without unlimited rights is checked against its scopes here: for one key, or for every
@@ -41,7 +44,7 @@ const anyNamespace = "*"
 
 // narrow fills in the namespaces and kinds that a selection leaves open from the caller's scopes, and
 // then checks it.
-func narrow(ctx context.Context, v caller.Verb, s *store.Selection) error {
+func narrow(ctx context.Context, v caller.Verb, s *resources.Selection) error {
 	who := caller.From(ctx)
 	if who.Unlimited(v) {
 		return nil
@@ -94,7 +97,7 @@ func kindsIn(scopes []caller.Scope, v caller.Verb) (all []*kinds.Kind) {
 }
 
 // within returns an error if a selection goes beyond what the caller may do.
-func within(ctx context.Context, v caller.Verb, s store.Selection) error {
+func within(ctx context.Context, v caller.Verb, s resources.Selection) error {
 	namespaces, of := s.Namespaces, s.Kinds
 	if len(namespaces) == 0 {
 		namespaces = []string{anyNamespace}
@@ -123,7 +126,7 @@ func (s *Service) requireRevision(ctx context.Context, revision store.Revision) 
 	if revision == 0 {
 		return status.Error(codes.InvalidArgument, "revision: name it, for you may not confirm any other")
 	}
-	found, _, err := s.store.History(ctx, store.HistoryQuery{Only: revision, AtMost: 1, Changes: maxChangesOfOne, MaxSize: maxAnswerBytes})
+	found, _, err := s.history.Revisions(ctx, history.Query{Only: revision, AtMost: 1, Changes: maxChangesOfOne, MaxSize: maxAnswerBytes})
 	if err != nil {
 		return s.fail(ctx, err)
 	}
@@ -141,12 +144,12 @@ func (s *Service) requireRevision(ctx context.Context, revision store.Revision) 
 }
 
 // readingOf returns the namespaces that the caller may read; nil stands for all.
-func readingOf(ctx context.Context) *store.Reading {
+func readingOf(ctx context.Context) *problems.Reading {
 	namespaces, all := caller.From(ctx).Within(caller.Read)
 	if all {
 		return nil
 	}
-	return &store.Reading{Namespaces: namespaces}
+	return &problems.Reading{Namespaces: namespaces}
 }
 
 // readable keeps the problems of resources that the caller may read.

@@ -14,9 +14,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/tokens"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/feed"
 	"github.com/pgmesh/pgmesh/store/identity/callers"
 )
 
@@ -140,7 +141,7 @@ func TestEveryCallChecksTheCallersScopes(t *testing.T) {
 	}
 	_, err := b.admin.Get(t.Context(), &adminv1.GetRequest{Resource: named("theirs", "x")})
 	require.Equal(t, codes.NotFound, status.Code(err), "nothing was changed")
-	newest, err := b.store.Newest(t.Context())
+	newest, err := storetest.Feed(t, b.store).Newest(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 2, newest.Revision)
 }
@@ -227,7 +228,7 @@ func TestRevisionsNameTheProvenAuthor(t *testing.T) {
 	require.Equal(t, []string{"ada", "ada", "ci"}, authors(b.batches(3)))
 }
 
-func authors(batches []store.Batch) (all []string) {
+func authors(batches []feed.Batch) (all []string) {
 	for i := range batches {
 		all = append(all, batches[i].Author)
 	}

@@ -23,12 +23,18 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/defaultdeny"
+	"github.com/pgmesh/pgmesh/store/feed"
+	"github.com/pgmesh/pgmesh/store/history"
+	"github.com/pgmesh/pgmesh/store/problems"
+	"github.com/pgmesh/pgmesh/store/resources"
 )
 
 // Config is what the API needs from its server.
 type Config struct {
-	// Store is nil for a server without a database, which answers Status alone.
+	// Store and Feed are nil for a server without a database, which answers Status alone.
 	Store *store.Store
+	Feed  *feed.Feed
 	// Opened reports whether the database was found fit to use. Nil means always.
 	Opened func() bool
 	// Link returns the state of the connection to the source.
@@ -57,26 +63,31 @@ type Config struct {
 type Service struct {
 	adminv1.UnimplementedAdminServiceServer
 
-	store   *store.Store
-	news    func() *served.Subscriber
-	served  func(context.Context, store.Revision) error
-	ready   func() (about string, err error)
-	source  func() publish.Source
-	clients func() []*adminv1.ClientStatus
-	sinks   func() []*adminv1.SinkStatus
-	keys    *seal.Keys
-	version string
-	opened  func() bool
-	link    func() Link
-	started time.Time
-	log     *slog.Logger
-	done    chan struct{} // closed by Shutdown
+	feed        *feed.Feed
+	resources   *resources.Store
+	history     *history.Store
+	problems    *problems.Store
+	defaultDeny *defaultdeny.Store
+	news        func() *served.Subscriber
+	served      func(context.Context, store.Revision) error
+	ready       func() (about string, err error)
+	source      func() publish.Source
+	clients     func() []*adminv1.ClientStatus
+	sinks       func() []*adminv1.SinkStatus
+	keys        *seal.Keys
+	version     string
+	opened      func() bool
+	link        func() Link
+	started     time.Time
+	log         *slog.Logger
+	done        chan struct{} // closed by Shutdown
 }
 
 // New returns the API.
 func New(c Config) *Service {
 	return &Service{
-		store: c.Store, news: c.News, served: c.Served, ready: c.Ready, source: c.Source, clients: c.Clients,
+		feed: c.Feed, resources: resources.New(c.Store), history: history.New(c.Store), problems: problems.New(c.Store), defaultDeny: defaultdeny.New(c.Store),
+		news: c.News, served: c.Served, ready: c.Ready, source: c.Source, clients: c.Clients,
 		sinks: c.Sinks, keys: c.Keys, version: c.Version, opened: c.Opened, link: c.Link, started: time.Now(), log: c.Log, done: make(chan struct{}),
 	}
 }
@@ -144,7 +155,7 @@ func (s *Service) Apply(ctx context.Context, req *adminv1.ApplyRequest) (*adminv
 
 // upsertsOf returns what to store of documents. It encrypts the private values of secrets if there is a
 // key.
-func (s *Service) upsertsOf(documents []*kinds.Document) (upserts []store.Upsert, keys []kinds.Key) {
+func (s *Service) upsertsOf(documents []*kinds.Document) (upserts []resources.Upsert, keys []kinds.Key) {
 	upserts, keys = upsertsOf(documents)
 	for i, d := range documents {
 		if secret, is := d.Resource.Spec.Message().(*mcpv1.Secret); is {
@@ -154,10 +165,10 @@ func (s *Service) upsertsOf(documents []*kinds.Document) (upserts []store.Upsert
 	return upserts, keys
 }
 
-func upsertsOf(documents []*kinds.Document) (upserts []store.Upsert, keys []kinds.Key) {
+func upsertsOf(documents []*kinds.Document) (upserts []resources.Upsert, keys []kinds.Key) {
 	for _, d := range documents {
 		keys = append(keys, d.Resource.Key())
-		upserts = append(upserts, store.Upsert{Key: d.Resource.Key(), Labels: d.Resource.Labels, Annotations: d.Resource.Annotations, Spec: d.Spec})
+		upserts = append(upserts, resources.Upsert{Key: d.Resource.Key(), Labels: d.Resource.Labels, Annotations: d.Resource.Annotations, Spec: d.Spec})
 	}
 	return upserts, keys
 }
@@ -220,10 +231,10 @@ const (
 	servedTimeout = time.Second
 )
 
-func (s *Service) change(ctx context.Context, a store.Apply) (applied store.Applied, err error) {
-	err = s.retryConflicts(ctx, func() (store.Applied, error) {
+func (s *Service) change(ctx context.Context, a resources.Apply) (applied resources.Applied, err error) {
+	err = s.retryConflicts(ctx, func() (resources.Applied, error) {
 		var err error
-		applied, err = s.store.Apply(ctx, a)
+		applied, err = s.resources.Apply(ctx, a)
 		return applied, err
 	})
 	return applied, err
@@ -231,8 +242,8 @@ func (s *Service) change(ctx context.Context, a store.Apply) (applied store.Appl
 
 // retryConflicts runs a transaction, again if it conflicts with another one, and waits until its change
 // is served.
-func (s *Service) retryConflicts(ctx context.Context, run func() (store.Applied, error)) error {
-	var applied store.Applied
+func (s *Service) retryConflicts(ctx context.Context, run func() (resources.Applied, error)) error {
+	var applied resources.Applied
 	var err error
 	for range maxAttempts {
 		applied, err = run()

@@ -25,6 +25,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/rpc"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/mcp-server/admin"
 	"github.com/pgmesh/pgmesh/mcp-server/clients"
 	"github.com/pgmesh/pgmesh/mcp-server/feed"
@@ -32,7 +33,9 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
+	storefeed "github.com/pgmesh/pgmesh/store/feed"
 	"github.com/pgmesh/pgmesh/store/identity/callers"
+	"github.com/pgmesh/pgmesh/store/resources"
 )
 
 func TestMain(m *testing.M) { os.Exit(pgtest.VerifyMain(m)) }
@@ -54,7 +57,8 @@ func startAPI(t *testing.T, database string) *bundle {
 	require.NoError(t, err)
 	log, metrics, roll := slog.New(slog.DiscardHandler), prometheus.NewRegistry(), clients.NewRoll()
 	p := publish.New(metrics)
-	source := feed.New(s, p, nil, log, metrics)
+	revisions := storetest.Feed(t, s)
+	source := feed.New(revisions, p, nil, log, metrics)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
 	go func() { ended <- source.Run(ctx) }()
@@ -62,7 +66,7 @@ func startAPI(t *testing.T, database string) *bundle {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	api := admin.New(admin.Config{
-		Store: s, News: p.Subscribe, Served: p.Served, Ready: p.Ready, Source: p.Source, Clients: roll.List, Version: "1.2.3", Log: log,
+		Store: s, Feed: revisions, News: p.Subscribe, Served: p.Served, Ready: p.Ready, Source: p.Source, Clients: roll.List, Version: "1.2.3", Log: log,
 	})
 	guard := caller.NewGuard(caller.Config{Insecure: true, Tokens: tokens.New(callers.New(s), log)})
 	server := rpc.NewServer(grpc.ChainUnaryInterceptor(guard.Unary, access.Unary), grpc.ChainStreamInterceptor(guard.Stream, access.Stream))
@@ -84,18 +88,18 @@ func startAPI(t *testing.T, database string) *bundle {
 }
 
 // batches returns what was stored since the empty mesh.
-func (b *bundle) batches(n int) []store.Batch {
+func (b *bundle) batches(n int) []storefeed.Batch {
 	b.t.Helper()
-	var batches []store.Batch
+	var batches []storefeed.Batch
 	if n == 0 {
-		all, err := b.store.List(b.t.Context(), nil, "")
+		all, err := resources.New(b.store).List(b.t.Context(), nil, "")
 		require.NoError(b.t, err)
 		require.Empty(b.t, all)
 		return nil
 	}
 	ctx, cancel := context.WithCancel(b.t.Context())
 	defer cancel()
-	err := b.store.Follow(ctx, store.At(0), func(batch store.Batch) error {
+	err := storetest.Feed(b.t, b.store).Follow(ctx, storefeed.At(0), func(batch storefeed.Batch) error {
 		if batches = append(batches, batch); len(batches) == n {
 			cancel()
 		}
@@ -269,7 +273,7 @@ func TestDeleteIsAllOrNothing(t *testing.T) {
 	got, err = b.admin.Delete(t.Context(), &adminv1.DeleteRequest{Resources: []*adminv1.ResourceRef{ref("c")}, AllowMissing: true})
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(&adminv1.DeleteResponse{}, got, protocmp.Transform()))
-	left, err := b.store.List(t.Context(), nil, "")
+	left, err := resources.New(b.store).List(t.Context(), nil, "")
 	require.NoError(t, err)
 	require.Len(t, left, 1)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/stamp"
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/resources"
 )
 
 // Confirm keeps a change that would be reverted otherwise.
@@ -27,7 +27,7 @@ func (s *Service) Confirm(ctx context.Context, req *adminv1.ConfirmRequest) (*ad
 	if err := s.requireRevision(ctx, req.GetRevision()); err != nil {
 		return nil, err
 	}
-	confirmed, err := s.store.Confirm(ctx, req.GetRevision(), who.author)
+	confirmed, err := s.resources.Confirm(ctx, req.GetRevision(), who.author)
 	if err != nil {
 		return nil, s.fail(ctx, err)
 	}
@@ -55,7 +55,7 @@ func (s *Service) Confirmations(ctx context.Context, req *adminv1.ConfirmationsR
 	if err := f.err(); err != nil {
 		return nil, err
 	}
-	found, err := s.store.Confirmations(ctx, req.GetStates(), maxConfirmations)
+	found, err := s.resources.Confirmations(ctx, req.GetStates(), maxConfirmations)
 	if err != nil {
 		return nil, s.fail(ctx, err)
 	}
@@ -66,7 +66,7 @@ func (s *Service) Confirmations(ctx context.Context, req *adminv1.ConfirmationsR
 	return answer, nil
 }
 
-func confirmationOf(c *store.Confirmation) *adminv1.Confirmation {
+func confirmationOf(c *resources.Confirmation) *adminv1.Confirmation {
 	confirmation := &adminv1.Confirmation{
 		Revision: c.Revision, Author: c.Author, Message: c.Message, State: c.State, Deadline: stamp.Of(c.Deadline), Within: durationpb.New(c.Within),
 		EndedAt: stamp.Of(c.EndedAt), EndedBy: c.EndedBy, RevertedBy: c.RevertedBy,

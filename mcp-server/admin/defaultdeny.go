@@ -6,12 +6,12 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/stamp"
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/resources"
 )
 
 // GetDefaultDeny reports whether requests are denied unless a policy allows them.
 func (s *Service) GetDefaultDeny(ctx context.Context, _ *adminv1.GetDefaultDenyRequest) (*adminv1.GetDefaultDenyResponse, error) {
-	d, err := s.store.DefaultDeny(ctx)
+	d, err := s.defaultDeny.Read(ctx)
 	if err != nil {
 		return nil, s.fail(ctx, err)
 	}
@@ -37,10 +37,10 @@ func (s *Service) SetDefaultDeny(ctx context.Context, req *adminv1.SetDefaultDen
 	if err := f.err(); err != nil {
 		return nil, err
 	}
-	var done store.Restored
-	err := s.retryConflicts(ctx, func() (store.Applied, error) {
+	var done resources.Called
+	err := s.retryConflicts(ctx, func() (resources.Applied, error) {
 		var err error
-		done, err = s.store.SetDefaultDeny(ctx, req.GetEnabled(), change)
+		done, err = s.defaultDeny.Set(ctx, req.GetEnabled(), change)
 		return done.Applied, err
 	})
 	if err != nil {

@@ -9,13 +9,14 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/stamp"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/history"
 )
 
 // Diff compares two states of the mesh.
 func (s *Service) Diff(req *adminv1.DiffRequest, stream grpc.ServerStreamingServer[adminv1.DiffResponse]) error {
 	ctx := stream.Context()
 	var f fields
-	d := store.Difference{Selection: f.selection(req), From: f.from(req), To: f.to(req)}
+	d := history.Difference{Selection: f.selection(req), From: f.from(req), To: f.to(req)}
 	if d.From.IsNow() {
 		f.addf("from", "say from which revision or time: from_revision or from_time")
 	}
@@ -26,7 +27,7 @@ func (s *Service) Diff(req *adminv1.DiffRequest, stream grpc.ServerStreamingServ
 		return err
 	}
 	out := &differences{send: stream.Send}
-	err := s.store.Diff(ctx, d, out.begin, out.add)
+	err := s.history.Diff(ctx, d, out.begin, out.add)
 	if err == nil {
 		err = out.flush()
 	}
@@ -63,7 +64,7 @@ func (d *differences) begin(from, to store.Revision) error {
 	return d.send(&adminv1.DiffResponse{From: from, To: to})
 }
 
-func (d *differences) add(r *store.ResourceDiff) error {
+func (d *differences) add(r *history.ResourceDiff) error {
 	diff := &adminv1.ResourceDiff{Resource: refTo(r.Key), Operation: string(r.Operation)}
 	for _, field := range r.Fields {
 		before, err := valueOf(field.Before)
@@ -103,7 +104,7 @@ func (s *Service) Blame(ctx context.Context, req *adminv1.BlameRequest) (*adminv
 	if err := require(ctx, caller.Read, key); err != nil {
 		return nil, err
 	}
-	found, err := s.store.Blame(ctx, key)
+	found, err := s.history.Blame(ctx, key)
 	if err != nil {
 		return nil, s.fail(ctx, err)
 	}

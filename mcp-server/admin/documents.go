@@ -9,12 +9,12 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/kinds/envoy"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/resources"
 )
 
-// resources parses documents that may not be secrets; withSecrets takes secrets too.
+// unsealed parses documents that may not be secrets; withSecrets takes secrets too.
 var (
-	resources   = kinds.Parser{DefaultNamespace: "default", Examine: envoy.Examine}
+	unsealed    = kinds.Parser{DefaultNamespace: "default", Examine: envoy.Examine}
 	withSecrets = kinds.Parser{DefaultNamespace: "default", Secrets: true, Examine: envoy.Examine}
 )
 
@@ -87,7 +87,7 @@ func shift(index, line *int, sent *adminv1.Document) {
 }
 
 // expectVersions makes a change expect the revisions that documents give as their resourceVersion.
-func expectVersions(change *store.Apply, documents []*kinds.Document) error {
+func expectVersions(change *resources.Apply, documents []*kinds.Document) error {
 	var wrong kinds.Errors
 	for _, d := range documents {
 		if d.ResourceVersion == "" {
@@ -106,8 +106,8 @@ func expectVersions(change *store.Apply, documents []*kinds.Document) error {
 			}))
 			continue
 		}
-		change.Expected = slices.DeleteFunc(change.Expected, func(e store.Expected) bool { return e.Key == d.Resource.Key() })
-		change.Expected = append(change.Expected, store.Expected{Key: d.Resource.Key(), Revision: revision})
+		change.Expected = slices.DeleteFunc(change.Expected, func(e resources.Expected) bool { return e.Key == d.Resource.Key() })
+		change.Expected = append(change.Expected, resources.Expected{Key: d.Resource.Key(), Revision: revision})
 	}
 	if len(wrong) > 0 {
 		return wrong

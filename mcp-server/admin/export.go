@@ -9,6 +9,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/resources"
 )
 
 // maxPortionSize is the most resources, changes or diffs in one message of a stream.
@@ -22,14 +23,14 @@ func (s *Service) Export(req *adminv1.ExportRequest, stream grpc.ServerStreaming
 		return s.fail(ctx, err)
 	}
 	answer := &adminv1.ExportResponse{}
-	selection, at := store.Selection{Namespaces: req.GetNamespaces(), Kinds: of}, store.Moment{}
+	selection, at := resources.Selection{Namespaces: req.GetNamespaces(), Kinds: of}, store.Moment{}
 	if req.GetRevision() != 0 {
 		at = store.When(req.GetRevision())
 	}
 	if err := narrow(ctx, caller.Read, &selection); err != nil {
 		return err
 	}
-	revision, err := s.store.Export(ctx, selection, at, func(r *store.Resource) error {
+	revision, err := s.resources.Export(ctx, selection, at, func(r *store.Resource) error {
 		if answer.Resources = append(answer.Resources, exported(r)); len(answer.Resources) < maxPortionSize {
 			return nil
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/resources"
 )
 
 // fail turns an error into the status that the caller gets, and logs what concerns the operator rather
@@ -24,7 +25,7 @@ func (s *Service) fail(ctx context.Context, err error) error {
 	var violations kinds.Errors
 	var refused *store.RefusedError
 	var blocked *store.BlockedError
-	switch absent, changed := missingKeys(err), errorsOfType[*store.ChangedError](err); {
+	switch absent, changed := missingKeys(err), errorsOfType[*resources.ChangedError](err); {
 	case errors.As(err, &violations):
 		return refusal(violations)
 	case len(absent) > 0:
@@ -101,7 +102,7 @@ func (s *Service) notFound(ctx context.Context, keys []kinds.Key, consequence st
 		names[i] = k.String()
 		info := &errdetails.ResourceInfo{ResourceType: k.Kind.TypeURL(), ResourceName: k.FullName(), Description: "not found"}
 		if i < maxHints {
-			if near, err := s.store.Near(ctx, k); err == nil && near != "" { // a hint is optional
+			if near, err := s.resources.Near(ctx, k); err == nil && near != "" { // a hint is optional
 				hints = append(hints, near)
 				info.Description += "; " + near
 			}
@@ -118,7 +119,7 @@ func (s *Service) notFound(ctx context.Context, keys []kinds.Key, consequence st
 }
 
 // conflict lists the resources that are not at the expected revision, and who changed them.
-func conflict(err error, changed []*store.ChangedError) error {
+func conflict(err error, changed []*resources.ChangedError) error {
 	detail := &adminv1.Conflicts{}
 	for _, c := range changed[:min(len(changed), maxDetails)] {
 		detail.Conflicts = append(detail.Conflicts, &adminv1.RevisionConflict{

@@ -15,6 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/resources"
 )
 
 // fields reads the fields of a request and gathers everything that is wrong with them, to report it all
@@ -49,8 +50,8 @@ type selectionRequest interface {
 	GetNames() []string
 }
 
-func (f *fields) selection(c selectionRequest) store.Selection {
-	return store.Selection{
+func (f *fields) selection(c selectionRequest) resources.Selection {
+	return resources.Selection{
 		Kinds: f.kinds(c.GetKinds()), Namespaces: f.namespaces(c.GetNamespaces()), Names: f.texts("names", c.GetNames()),
 	}
 }
@@ -200,8 +201,8 @@ func (f *fields) resource(ref *adminv1.ResourceRef) kinds.Key {
 	return key
 }
 
-func (f *fields) expected(list []*adminv1.ExpectedRevision) []store.Expected {
-	var expected []store.Expected
+func (f *fields) expected(list []*adminv1.ExpectedRevision) []resources.Expected {
+	var expected []resources.Expected
 	seen := map[kinds.Key]bool{}
 	for i, e := range list {
 		field := fmt.Sprintf("expected[%d].", i)
@@ -215,7 +216,7 @@ func (f *fields) expected(list []*adminv1.ExpectedRevision) []store.Expected {
 			f.addf(field+"resource", "%s is expected twice", key)
 		}
 		seen[key] = true
-		expected = append(expected, store.Expected{Key: key, Revision: e.GetRevision()})
+		expected = append(expected, resources.Expected{Key: key, Revision: e.GetRevision()})
 	}
 	return expected
 }

@@ -7,6 +7,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/stamp"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/feed"
+	"github.com/pgmesh/pgmesh/store/history"
 )
 
 const (
@@ -21,7 +23,7 @@ const (
 // History lists revisions.
 func (s *Service) History(ctx context.Context, req *adminv1.HistoryRequest) (*adminv1.HistoryResponse, error) {
 	var f fields
-	q := store.HistoryQuery{
+	q := history.Query{
 		Selection: f.selection(req), Author: f.text("author", req.GetAuthor(), maxAuthorBytes), Message: f.text("message", req.GetMessage(), maxFilterBytes),
 		Since: f.time("since", req.GetSince()), Until: f.time("until", req.GetUntil()), Only: req.GetRevision(),
 		AtMost: f.size(req.GetPageSize(), defaultHistoryPage, maxHistoryPage), Changes: maxChangesOfEach, Documents: req.GetDocuments(), MaxSize: maxAnswerBytes / 2,
@@ -41,7 +43,7 @@ func (s *Service) History(ctx context.Context, req *adminv1.HistoryRequest) (*ad
 	if err := narrow(ctx, caller.Read, &q.Selection); err != nil {
 		return nil, err
 	}
-	found, next, err := s.store.History(ctx, q)
+	found, next, err := s.history.Revisions(ctx, q)
 	if err != nil {
 		return nil, s.fail(ctx, err)
 	}
@@ -59,13 +61,13 @@ func (s *Service) History(ctx context.Context, req *adminv1.HistoryRequest) (*ad
 	return answer, nil
 }
 
-func pastRevision(r *store.PastRevision) (*adminv1.Revision, error) {
+func pastRevision(r *history.PastRevision) (*adminv1.Revision, error) {
 	revision := &adminv1.Revision{
 		Revision: r.Revision, Author: r.Author, Application: r.Application, Message: r.Message, Time: stamp.Of(r.Time),
 		Size: int32(r.Size), OmittedChanges: int32(r.Omitted),
 	}
 	for _, c := range r.Changes {
-		change, err := changeOf(c.Operation, &store.Change{Key: c.Key, Before: c.Before, After: c.After})
+		change, err := changeOf(c.Operation, &feed.Change{Key: c.Key, Before: c.Before, After: c.After})
 		if err != nil {
 			return nil, err
 		}
@@ -74,7 +76,7 @@ func pastRevision(r *store.PastRevision) (*adminv1.Revision, error) {
 	return revision, nil
 }
 
-func changeOf(operation store.Operation, c *store.Change) (*adminv1.Change, error) {
+func changeOf(operation store.Operation, c *feed.Change) (*adminv1.Change, error) {
 	before, err := resourceOf(c.Before)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/resources"
 )
 
 // Import creates or replaces the resources that a client sends in portions, in one transaction.
@@ -40,11 +41,11 @@ func (s *Service) Import(stream grpc.BidiStreamingServer[adminv1.ImportRequest, 
 		return s.failStream(ctx, err)
 	}
 	if prune != nil {
-		if err := within(ctx, caller.Write, store.Selection{Namespaces: prune.Namespaces, Kinds: prune.Kinds}); err != nil {
+		if err := within(ctx, caller.Write, resources.Selection{Namespaces: prune.Namespaces, Kinds: prune.Kinds}); err != nil {
 			return err
 		}
 	}
-	applied, err := s.store.Import(ctx, change, func(i *store.Importing) error {
+	applied, err := s.resources.Import(ctx, change, func(i *resources.Importing) error {
 		if err := in.portions(ctx, i); err != nil || prune == nil {
 			return err
 		}
@@ -97,7 +98,7 @@ func (in *importStream) read(ctx context.Context, portions chan<- readPortion) {
 			return
 		}
 		if p.err = err; err == nil {
-			p.documents, p.err = panics.Receive(func() ([]*kinds.Document, error) { return readAs(resources, req.GetPortion().GetDocuments()) })
+			p.documents, p.err = panics.Receive(func() ([]*kinds.Document, error) { return readAs(unsealed, req.GetPortion().GetDocuments()) })
 		}
 		select {
 		case portions <- p:
@@ -112,7 +113,7 @@ func (in *importStream) read(ctx context.Context, portions chan<- readPortion) {
 
 // portions stores portion after portion. After a violation it stores no more but reads on, to report them
 // all. The next portion is read while one is stored, because both take time.
-func (in *importStream) portions(ctx context.Context, i *store.Importing) error {
+func (in *importStream) portions(ctx context.Context, i *resources.Importing) error {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	portions := make(chan readPortion)
@@ -128,7 +129,7 @@ func (in *importStream) portions(ctx context.Context, i *store.Importing) error 
 	return nil
 }
 
-func (in *importStream) portion(ctx context.Context, i *store.Importing, p readPortion) error {
+func (in *importStream) portion(ctx context.Context, i *resources.Importing, p readPortion) error {
 	wrong, refused := errors.AsType[kinds.Errors](p.err)
 	if p.err != nil && !refused {
 		return p.err
@@ -163,7 +164,7 @@ func (in *importStream) recordPlace(d *kinds.Document) {
 	in.first[key] = placeOf(d)
 }
 
-func (in *importStream) prune(ctx context.Context, i *store.Importing, p store.Prune) error {
+func (in *importStream) prune(ctx context.Context, i *resources.Importing, p resources.Prune) error {
 	for key := range in.first {
 		p.Kept = append(p.Kept, key)
 	}
@@ -179,7 +180,7 @@ func (in *importStream) prune(ctx context.Context, i *store.Importing, p store.P
 }
 
 // pruneOf reads what to prune; nil if nothing.
-func pruneOf(p *adminv1.Prune) (*store.Prune, error) {
+func pruneOf(p *adminv1.Prune) (*resources.Prune, error) {
 	if p == nil {
 		return nil, nil
 	}
@@ -187,5 +188,5 @@ func pruneOf(p *adminv1.Prune) (*store.Prune, error) {
 		return nil, status.Error(codes.InvalidArgument, "prune: name at least one namespace")
 	}
 	of, err := kindsOf(p.GetKinds())
-	return &store.Prune{Namespaces: p.GetNamespaces(), Kinds: of}, err
+	return &resources.Prune{Namespaces: p.GetNamespaces(), Kinds: of}, err
 }

@@ -9,7 +9,8 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/pgmesh/pgmesh/internal/caller"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/problems"
+	"github.com/pgmesh/pgmesh/store/resources"
 )
 
 // origin is who changes the mesh, with what program, and why. The author is the caller's proven name; an
@@ -17,8 +18,8 @@ import (
 type origin struct {
 	author, application, message string
 
-	limited bool           // whether the quotas of namespaces hold for the caller
-	reading *store.Reading // what the caller may read
+	limited bool              // whether the quotas of namespaces hold for the caller
+	reading *problems.Reading // what the caller may read
 }
 
 const (
@@ -46,8 +47,8 @@ func (f *fields) origin(ctx context.Context, req interface {
 	return o
 }
 
-func (o origin) change(dryRun bool) store.Apply {
-	return store.Apply{Author: o.author, Application: o.application, Message: o.message, Limited: o.limited, Reading: o.reading, DryRun: dryRun}
+func (o origin) change(dryRun bool) resources.Apply {
+	return resources.Apply{Author: o.author, Application: o.application, Message: o.message, Limited: o.limited, Reading: o.reading, DryRun: dryRun}
 }
 
 // address returns the address that the request came from, as an author's name.

@@ -11,6 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/resources"
 )
 
 // token is a cursor: it says where the next page begins. It holds a digest of the request, because
@@ -38,7 +39,7 @@ func (t *token) after() *kinds.Key {
 	return &kinds.Key{Kind: kind, Namespace: t.In, Name: t.Name}
 }
 
-func listTokenAfter(page store.Page, req *adminv1.ListRequest) *token {
+func listTokenAfter(page resources.Page, req *adminv1.ListRequest) *token {
 	last := page.Resources[len(page.Resources)-1].Key
 	return &token{requestDigest(req), page.Revision, last.Kind.Group, last.Kind.Name, last.Namespace, last.Name}
 }

@@ -5,7 +5,8 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/caller"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/problems"
+	"github.com/pgmesh/pgmesh/store/resources"
 )
 
 // Problems lists what is wrong between committed resources.
@@ -15,18 +16,18 @@ func (s *Service) Problems(ctx context.Context, req *adminv1.ProblemsRequest) (*
 	if err := f.err(); err != nil {
 		return nil, err
 	}
-	selection := store.Selection{Namespaces: namespaces}
+	selection := resources.Selection{Namespaces: namespaces}
 	if err := narrow(ctx, caller.Read, &selection); err != nil {
 		return nil, err
 	}
-	found, err := s.store.Problems(ctx, readingOf(ctx), selection.Namespaces...)
+	found, err := s.problems.List(ctx, readingOf(ctx), selection.Namespaces...)
 	if err != nil {
 		return nil, s.fail(ctx, err)
 	}
 	return &adminv1.ProblemsResponse{Problems: readable(ctx, problemsOf(found))}, nil
 }
 
-func problemsOf(found []store.Problem) []*adminv1.Problem {
+func problemsOf(found []problems.Problem) []*adminv1.Problem {
 	var list []*adminv1.Problem
 	for _, p := range found {
 		list = append(list, &adminv1.Problem{

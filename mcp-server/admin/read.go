@@ -6,6 +6,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/caller"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/resources"
 )
 
 const (
@@ -25,7 +26,7 @@ func (s *Service) Get(ctx context.Context, req *adminv1.GetRequest) (*adminv1.Ge
 	if err := require(ctx, caller.Read, key); err != nil {
 		return nil, err
 	}
-	found, err := s.store.GetAsOf(ctx, key, at)
+	found, err := s.resources.GetAsOf(ctx, key, at)
 	if err != nil {
 		return nil, s.fail(ctx, err)
 	}
@@ -56,7 +57,7 @@ func (f *fields) asOf(req any) store.Moment {
 // List reads a page of resources.
 func (s *Service) List(ctx context.Context, req *adminv1.ListRequest) (*adminv1.ListResponse, error) {
 	var f fields
-	q := store.Query{Selection: f.selection(req), At: f.asOf(req), AtMost: f.size(req.GetPageSize(), defaultPageSize, maxPageSize), MaxSize: maxAnswerBytes}
+	q := resources.Query{Selection: f.selection(req), At: f.asOf(req), AtMost: f.size(req.GetPageSize(), defaultPageSize, maxPageSize), MaxSize: maxAnswerBytes}
 	q.Labels, q.Where = f.labels(req.GetLabelSelector()), f.where(req.GetWhere())
 	token := f.listToken(req)
 	if token != nil {
@@ -68,7 +69,7 @@ func (s *Service) List(ctx context.Context, req *adminv1.ListRequest) (*adminv1.
 	if err := narrow(ctx, caller.Read, &q.Selection); err != nil {
 		return nil, err
 	}
-	page, err := s.store.Select(ctx, q)
+	page, err := s.resources.Select(ctx, q)
 	if err != nil {
 		return nil, s.fail(ctx, err)
 	}

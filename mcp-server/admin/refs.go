@@ -8,6 +8,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/resources"
 )
 
 // resolve turns the references of a request into keys. Its error lists everything that is wrong with any
@@ -84,7 +85,7 @@ func nameProblem(key kinds.Key) string {
 }
 
 // outcomes pairs the keys of a change with what happened to them.
-func outcomes(keys []kinds.Key, of []store.Outcome) []*adminv1.Outcome {
+func outcomes(keys []kinds.Key, of []resources.Outcome) []*adminv1.Outcome {
 	list := make([]*adminv1.Outcome, len(of))
 	for i, o := range of {
 		list[i] = &adminv1.Outcome{Resource: refTo(keys[i]), Action: actions[o]}
@@ -92,11 +93,11 @@ func outcomes(keys []kinds.Key, of []store.Outcome) []*adminv1.Outcome {
 	return list
 }
 
-var actions = map[store.Outcome]adminv1.Outcome_Action{
-	store.Created:    adminv1.Outcome_ACTION_CREATED,
-	store.Configured: adminv1.Outcome_ACTION_CONFIGURED,
-	store.Unchanged:  adminv1.Outcome_ACTION_UNCHANGED,
-	store.Deleted:    adminv1.Outcome_ACTION_DELETED,
+var actions = map[resources.Outcome]adminv1.Outcome_Action{
+	resources.Created:    adminv1.Outcome_ACTION_CREATED,
+	resources.Configured: adminv1.Outcome_ACTION_CONFIGURED,
+	resources.Unchanged:  adminv1.Outcome_ACTION_UNCHANGED,
+	resources.Deleted:    adminv1.Outcome_ACTION_DELETED,
 }
 
 func refTo(k kinds.Key) *adminv1.ResourceRef {

@@ -7,6 +7,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/stamp"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/history"
+	"github.com/pgmesh/pgmesh/store/resources"
 )
 
 // Restore sets resources back to an earlier state.
@@ -14,7 +16,7 @@ func (s *Service) Restore(ctx context.Context, req *adminv1.RestoreRequest) (*ad
 	var f fields
 	change := f.origin(ctx, req).change(req.GetDryRun())
 	change.Confirm = f.confirm(req.GetConfirmWithin())
-	restoring := store.Restoring{Apply: change, Selection: f.selection(req), To: f.target(req)}
+	restoring := history.Restoring{Apply: change, Selection: f.selection(req), To: f.target(req)}
 	if restoring.To.IsNow() {
 		f.addf("to", "say to which revision or time: revision or time")
 	}
@@ -24,10 +26,10 @@ func (s *Service) Restore(ctx context.Context, req *adminv1.RestoreRequest) (*ad
 	if err := narrow(ctx, caller.Write, &restoring.Selection); err != nil {
 		return nil, err
 	}
-	var done store.Restored
-	err := s.retryConflicts(ctx, func() (store.Applied, error) {
+	var done resources.Called
+	err := s.retryConflicts(ctx, func() (resources.Applied, error) {
 		var err error
-		done, err = s.store.Restore(ctx, restoring)
+		done, err = s.history.Restore(ctx, restoring)
 		return done.Applied, err
 	})
 	if err != nil {
@@ -56,11 +58,11 @@ func (s *Service) Revert(ctx context.Context, req *adminv1.RevertRequest) (*admi
 	if err := s.requireRevision(ctx, revision); err != nil {
 		return nil, err
 	}
-	var applied store.Applied
-	var became []store.RevertOutcome
-	err := s.retryConflicts(ctx, func() (store.Applied, error) {
+	var applied resources.Applied
+	var became []history.RevertOutcome
+	err := s.retryConflicts(ctx, func() (resources.Applied, error) {
 		var err error
-		applied, became, err = s.store.Revert(ctx, revision, change)
+		applied, became, err = s.history.Revert(ctx, revision, change)
 		return applied, err
 	})
 	if err != nil {

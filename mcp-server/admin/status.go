@@ -66,15 +66,15 @@ func (s *Service) linked() Link {
 	if s.link != nil {
 		return s.link()
 	}
-	now := s.store.Status()
+	now := s.feed.Status()
 	return Link{Connected: now.Connected, Since: now.Since, Losses: now.Losses, Standby: now.Standby}
 }
 
 func (s *Service) mesh(ctx context.Context) (*adminv1.MeshStatus, error) {
-	if s.store == nil || s.opened != nil && !s.opened() {
+	if s.feed == nil || s.opened != nil && !s.opened() {
 		return nil, nil
 	}
-	o, err := s.store.Overview(ctx)
+	o, err := s.resources.Overview(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/feed"
+	"github.com/pgmesh/pgmesh/store/resources"
 )
 
 // Watch streams changes as they are committed. It reads the store whenever this server publishes a new
@@ -59,10 +61,10 @@ var errShutdown = status.Error(codes.Unavailable, "the server is shutting down: 
 // sends the revision.
 func (s *Service) begin(ctx context.Context, w *watcher, after *int64) (err error) {
 	if after == nil {
-		w.at, err = s.store.Newest(ctx)
+		w.at, err = s.feed.Newest(ctx)
 	} else {
-		w.at = store.At(*after)
-		_, _, err = s.store.Since(ctx, w.at)
+		w.at = feed.At(*after)
+		_, _, err = s.feed.Since(ctx, w.at)
 	}
 	if err != nil {
 		return err
@@ -73,16 +75,16 @@ func (s *Service) begin(ctx context.Context, w *watcher, after *int64) (err erro
 // sendNew sends everything committed since the watcher's position.
 func (s *Service) sendNew(ctx context.Context, w *watcher) error {
 	for more := true; more; {
-		var batches []store.Batch
+		var batches []feed.Batch
 		var err error
-		if batches, more, err = s.store.Since(ctx, w.at); err != nil {
+		if batches, more, err = s.feed.Since(ctx, w.at); err != nil {
 			return err
 		}
 		for i := range batches {
 			if err := w.sendBatch(&batches[i]); err != nil {
 				return err
 			}
-			w.at, batches[i] = batches[i].Position(), store.Batch{}
+			w.at, batches[i] = batches[i].Position(), feed.Batch{}
 		}
 	}
 	return nil
@@ -91,9 +93,9 @@ func (s *Service) sendNew(ctx context.Context, w *watcher) error {
 // watcher is one watch, with its selection and its position.
 type watcher struct {
 	send      func(*adminv1.WatchResponse) error
-	selection store.Selection
+	selection resources.Selection
 	labels    selector.Selector
-	at        store.Position
+	at        feed.Position
 	limited   bool      // the caller may not read everything
 	lastSent  time.Time // when a message was sent last
 }
@@ -108,7 +110,7 @@ const (
 
 // sendBatch sends the changes of a batch that concern the watcher, in portions, or a heartbeat when one
 // is due.
-func (w *watcher) sendBatch(b *store.Batch) error {
+func (w *watcher) sendBatch(b *feed.Batch) error {
 	revision := &adminv1.Revision{
 		Revision: b.Revision, Author: b.Author, Application: b.Application, Message: b.Message, Time: stamp.Of(b.Time), Size: int32(len(b.Changes)),
 	}
@@ -141,7 +143,7 @@ func (w *watcher) sendBatch(b *store.Batch) error {
 	return w.send(&adminv1.WatchResponse{Revision: revision})
 }
 
-func (w *watcher) concerns(c *store.Change) bool {
+func (w *watcher) concerns(c *feed.Change) bool {
 	s := w.selection
 	return (len(s.Kinds) == 0 || slices.ContainsFunc(s.Kinds, func(k *kinds.Kind) bool { return k == c.Key.Kind })) &&
 		(len(s.Namespaces) == 0 || slices.Contains(s.Namespaces, c.Key.Namespace)) &&
@@ -149,7 +151,7 @@ func (w *watcher) concerns(c *store.Change) bool {
 		(c.Before != nil && w.labels.Matches(c.Before.Labels) || c.After != nil && w.labels.Matches(c.After.Labels))
 }
 
-func operationOf(c *store.Change) store.Operation {
+func operationOf(c *feed.Change) store.Operation {
 	switch {
 	case c.Before == nil:
 		return store.Create
@@ -167,4 +169,4 @@ func sizeOf(r *store.Resource) int {
 }
 
 // tooOld reports whether history no longer reaches back to where the watch was to start.
-func tooOld(err error) bool { return errors.Is(err, store.ErrTooOld) }
+func tooOld(err error) bool { return errors.Is(err, feed.ErrTooOld) }

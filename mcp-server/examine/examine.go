@@ -21,6 +21,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/kinds/envoy"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/problems"
 )
 
 // source identifies these findings in the database.
@@ -28,8 +29,8 @@ const source = "envoy-filters"
 
 // Examiner examines the EnvoyFilters of a store, and those VirtualServices that have regular expressions.
 type Examiner struct {
-	store *store.Store
-	log   *slog.Logger
+	problems *problems.Store
+	log      *slog.Logger
 
 	mu      sync.Mutex
 	waiting map[kinds.Key]*store.Resource
@@ -38,7 +39,7 @@ type Examiner struct {
 
 // New returns an examiner that has nothing to examine yet.
 func New(s *store.Store, log *slog.Logger) *Examiner {
-	return &Examiner{store: s, log: log, waiting: map[kinds.Key]*store.Resource{}, wake: make(chan struct{}, 1)}
+	return &Examiner{problems: problems.New(s), log: log, waiting: map[kinds.Key]*store.Resource{}, wake: make(chan struct{}, 1)}
 }
 
 // See queues a resource for examination, in place of an earlier version of it. It does not block.
@@ -104,25 +105,25 @@ func (e *Examiner) take() []*store.Resource {
 }
 
 func (e *Examiner) report(ctx context.Context, seen []*store.Resource) error {
-	examined := make([]store.Examined, 0, len(seen))
+	examined := make([]problems.Examined, 0, len(seen))
 	for _, r := range seen {
-		found, err := panics.Receive(func() ([]store.Finding, error) { return findings(r), nil })
+		found, err := panics.Receive(func() ([]problems.Finding, error) { return findings(r), nil })
 		if err != nil { // a panic, which is logged; nothing is reported of this resource
 			continue
 		}
 		if len(found) == 0 && r.Key.Kind.Name == "VirtualService" {
 			continue // findings about an earlier revision do not count any more
 		}
-		examined = append(examined, store.Examined{Key: r.Key, Revision: r.Revision, Findings: found})
+		examined = append(examined, problems.Examined{Key: r.Key, Revision: r.Revision, Findings: found})
 	}
 	if len(examined) == 0 {
 		return nil
 	}
-	return e.store.ReportFindings(ctx, source, examined)
+	return e.problems.Report(ctx, source, examined)
 }
 
 // findings returns what is wrong with a resource. The feed reports one that cannot be decoded.
-func findings(r *store.Resource) []store.Finding {
+func findings(r *store.Resource) []problems.Finding {
 	message, err := r.Key.Kind.Decode(r.Spec)
 	if err != nil {
 		return nil
@@ -141,13 +142,13 @@ func findings(r *store.Resource) []store.Finding {
 const maxFindings = 20
 
 // expressionFindings returns the regular expressions that Envoy would refuse. Discovery leaves them out.
-func expressionFindings(spec *networking.VirtualService) (list []store.Finding) {
+func expressionFindings(spec *networking.VirtualService) (list []problems.Finding) {
 	for i, route := range spec.GetHttp() {
 		for _, p := range re2.InRoute(route) {
 			if len(list) == maxFindings {
 				return list
 			}
-			list = append(list, store.Finding{
+			list = append(list, problems.Finding{
 				Severity: "error", Code: "invalid-regex", Path: fmt.Sprintf("spec.http[%d].%s", i, p.Path), Message: p.Reason,
 				Hint: "write it in the syntax of RE2 (https://github.com/google/re2/wiki/Syntax), for bytes; until then proxies leave out what it is in",
 			})
@@ -157,10 +158,10 @@ func expressionFindings(spec *networking.VirtualService) (list []store.Finding) 
 }
 
 // patchFindings returns what is wrong with the patches of an EnvoyFilter.
-func patchFindings(spec *networking.EnvoyFilter) (list []store.Finding) {
-	_, problems := envoy.Read(spec)
-	for _, p := range problems {
-		f := store.Finding{Path: p.Path, Message: p.Reason, Hint: p.Hint}
+func patchFindings(spec *networking.EnvoyFilter) (list []problems.Finding) {
+	_, wrong := envoy.Read(spec)
+	for _, p := range wrong {
+		f := problems.Finding{Path: p.Path, Message: p.Reason, Hint: p.Hint}
 		switch p.Level {
 		case envoy.Invalid:
 			f.Severity, f.Code = "error", "invalid-patch"

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/mcp-server/examine"
 	"github.com/pgmesh/pgmesh/mcp-server/feed"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
@@ -35,7 +36,7 @@ func start(t *testing.T, servers int) *pgx.Conn {
 		require.NoError(t, err)
 		metrics := prometheus.NewRegistry()
 		e := examine.New(s, slog.New(slog.DiscardHandler))
-		f := feed.New(s, publish.New(metrics), nil, slog.New(slog.DiscardHandler), metrics)
+		f := feed.New(storetest.Feed(t, s), publish.New(metrics), nil, slog.New(slog.DiscardHandler), metrics)
 		f.See = e.See
 		g.Go(func() error { return f.Run(ctx) })
 		g.Go(func() error { return e.Run(ctx) })

@@ -16,6 +16,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/feed"
+	"github.com/pgmesh/pgmesh/store/secrets"
 )
 
 // Feed keeps a publisher at the newest revision of a store.
@@ -23,11 +25,11 @@ type Feed struct {
 	// See is called with each resource that is read. It must not block, and may be set before Run.
 	See func(*store.Resource)
 
-	store     *store.Store
+	revisions *feed.Feed
 	publisher *publish.Publisher
 	log       *slog.Logger
 	source    publish.Source
-	at        store.Position
+	at        feed.Position
 	keys      *seal.Keys // nil for none
 	// pending is what was read and not published yet. It is complete at the revision through: of a secret
 	// only the newest value is stored, which must not be published before the rest of its revision.
@@ -39,10 +41,10 @@ type Feed struct {
 	publishDelay prometheus.Histogram
 }
 
-// New returns a feed from a store to a publisher. The keys open sealed secrets; nil if there are none.
-func New(s *store.Store, p *publish.Publisher, keys *seal.Keys, log *slog.Logger, metrics prometheus.Registerer) *Feed {
+// New returns a feed from a database to a publisher. The keys open sealed secrets; nil if there are none.
+func New(revisions *feed.Feed, p *publish.Publisher, keys *seal.Keys, log *slog.Logger, metrics prometheus.Registerer) *Feed {
 	f := &Feed{
-		See: func(*store.Resource) {}, store: s, publisher: p, keys: keys, log: log,
+		See: func(*store.Resource) {}, revisions: revisions, publisher: p, keys: keys, log: log,
 		batches: prometheus.NewCounter(prometheus.CounterOpts{Name: "pgmesh_mcp_server_batches_total", Help: "Batches read from the store's feed."}),
 		undecodable: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "pgmesh_mcp_server_undecodable_total",
@@ -68,12 +70,12 @@ func (f *Feed) Run(ctx context.Context) error {
 		err := f.load(ctx)
 		if err == nil {
 			retry.Reset()
-			err = f.store.Follow(ctx, f.at, f.apply)
+			err = f.revisions.Follow(ctx, f.at, f.apply)
 		}
 		if ctx.Err() != nil {
 			break
 		}
-		if !errors.Is(err, store.ErrTooOld) { // the next snapshot mends that
+		if !errors.Is(err, feed.ErrTooOld) { // the next snapshot mends that
 			f.publisher.Lost(err)
 		}
 		f.log.Error("cannot read the store; clients keep what they have, and the server goes on trying", "error", err)
@@ -97,7 +99,7 @@ func (f *Feed) Followed(err error) {
 
 // load publishes a complete snapshot of the store.
 func (f *Feed) load(ctx context.Context) error {
-	mesh, err := f.store.Installation(ctx)
+	mesh, err := f.revisions.Installation(ctx)
 	if err != nil {
 		return err
 	}
@@ -106,7 +108,7 @@ func (f *Feed) load(ctx context.Context) error {
 	f.publisher.Begin(f.source)
 	all := publish.Content{Resources: map[*kinds.Kind][]*served.Resource{}, Kept: map[*kinds.Kind][]string{}, Secrets: true}
 	resources := 0
-	at, err := f.store.SnapshotWithSecrets(ctx, func(r *store.Resource) error {
+	at, err := f.revisions.SnapshotWithSecrets(ctx, func(r *store.Resource) error {
 		resources++
 		f.publisher.Alive()
 		f.See(r)
@@ -117,7 +119,7 @@ func (f *Feed) load(ctx context.Context) error {
 			all.Kept[k] = append(all.Kept[k], r.Key.FullName())
 		}
 		return nil
-	}, func(s *store.Secret) error {
+	}, func(s *secrets.Secret) error {
 		if encoded := f.encodeSecret(s); encoded != nil {
 			all.Resources[kinds.Secret] = append(all.Resources[kinds.Secret], encoded)
 		} else {
@@ -136,7 +138,7 @@ func (f *Feed) load(ctx context.Context) error {
 }
 
 // apply publishes a batch, or keeps it pending until the revision of its newest secrets has come.
-func (f *Feed) apply(b store.Batch) error {
+func (f *Feed) apply(b feed.Batch) error {
 	c := publish.Changes{Upserts: map[*kinds.Kind][]*served.Resource{}, Removed: map[*kinds.Kind][]string{}, Committed: b.Time}
 	for _, change := range b.Changes {
 		k := change.Key.Kind

@@ -9,12 +9,12 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/secrets"
 )
 
 // EncodeSecret converts a stored secret into the form that is sent to clients. Its version is a hash of
 // the database's digests of the values, so it reveals nothing about the values.
-func EncodeSecret(s *store.Secret, keys *seal.Keys) (*served.Resource, error) {
+func EncodeSecret(s *secrets.Secret, keys *seal.Keys) (*served.Resource, error) {
 	data, err := keys.Read(s.Namespace, s.Name, s.Data)
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func EncodeSecret(s *store.Secret, keys *seal.Keys) (*served.Resource, error) {
 
 // encodeSecret returns a secret as it is sent; nil if it cannot be read, so that clients keep the last
 // good version.
-func (f *Feed) encodeSecret(s *store.Secret) *served.Resource {
+func (f *Feed) encodeSecret(s *secrets.Secret) *served.Resource {
 	encoded, err := EncodeSecret(s, f.keys)
 	if err != nil {
 		f.undecodable.Inc()
@@ -54,7 +54,7 @@ func (f *Feed) encodeSecret(s *store.Secret) *served.Resource {
 }
 
 // addSecret adds the change of a secret to c.
-func (f *Feed) addSecret(c *publish.Changes, change store.SecretChange) {
+func (f *Feed) addSecret(c *publish.Changes, change secrets.Change) {
 	if change.Now == nil {
 		c.Removed[kinds.Secret] = append(c.Removed[kinds.Secret], change.Key.FullName())
 	} else if encoded := f.encodeSecret(change.Now); encoded != nil {

@@ -13,8 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/mcp-server/housekeep"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/feed"
 )
 
 func TestMain(m *testing.M) { os.Exit(pgtest.VerifyMain(m)) }
@@ -25,18 +27,18 @@ type bundle struct {
 	url     string
 	store   *store.Store
 	conn    *pgx.Conn
-	batches chan store.Batch
+	batches chan feed.Batch
 }
 
 func start(t *testing.T) *bundle {
 	t.Helper()
-	b := &bundle{t: t, url: pgtest.New(t), batches: make(chan store.Batch, 1000)}
+	b := &bundle{t: t, url: pgtest.New(t), batches: make(chan feed.Batch, 1000)}
 	var err error
 	b.conn, err = pgx.Connect(t.Context(), b.url)
 	require.NoError(t, err)
 	b.store = b.open()
 	b.background(func(ctx context.Context) error {
-		return b.store.Follow(ctx, store.At(0), func(batch store.Batch) error {
+		return storetest.Feed(b.t, b.store).Follow(ctx, feed.At(0), func(batch feed.Batch) error {
 			b.batches <- batch
 			return nil
 		})
@@ -107,14 +109,14 @@ func (b *bundle) put(name, host, within string) {
 }
 
 // next waits for the next committed revision.
-func (b *bundle) next() store.Batch {
+func (b *bundle) next() feed.Batch {
 	b.t.Helper()
 	select {
 	case batch := <-b.batches:
 		return batch
 	case <-time.After(20 * time.Second):
 		b.t.Fatal("no revision within 20 s")
-		return store.Batch{}
+		return feed.Batch{}
 	}
 }
 

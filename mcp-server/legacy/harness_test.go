@@ -23,6 +23,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/rpc"
 	"github.com/pgmesh/pgmesh/internal/testbench/journal"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/mcp-server/clients"
 	"github.com/pgmesh/pgmesh/mcp-server/feed"
 	"github.com/pgmesh/pgmesh/mcp-server/legacy"
@@ -101,7 +102,7 @@ func prepare(t *testing.T, database string, configure ...func(*legacy.Config)) *
 func (m *mesh) load() {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	source := feed.New(m.store, m.publisher, nil, slog.New(slog.DiscardHandler), m.metrics)
+	source := feed.New(storetest.Feed(m.t, m.store), m.publisher, nil, slog.New(slog.DiscardHandler), m.metrics)
 	go func() { ended <- source.Run(ctx) }()
 	m.t.Cleanup(func() {
 		stop()

@@ -14,6 +14,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/authority"
 	"github.com/pgmesh/pgmesh/store"
+	storefeed "github.com/pgmesh/pgmesh/store/feed"
 	"github.com/pgmesh/pgmesh/store/identity/members"
 	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
@@ -74,10 +75,10 @@ func (o *Options) checkAuthority() error {
 	return nil
 }
 
-func (s *server) newAuthority(from *store.Store) (*authority.Authority, error) {
+func (s *server) newAuthority(from *store.Store, revisions *storefeed.Feed) (*authority.Authority, error) {
 	o := s.options
 	return authority.New(authority.Config{
-		Trust: trust.New(from), Members: members.New(from), Connected: func() bool { return from.Status().Connected }, Keys: s.keys, Files: o.Authority, Signs: o.ownAuthority(), Name: o.Name, Hosts: o.Hosts, StateDir: o.StateDir, Places: from.Places(),
+		Trust: trust.New(from), Members: members.New(from), Connected: func() bool { return revisions.Status().Connected }, Keys: s.keys, Files: o.Authority, Signs: o.ownAuthority(), Name: o.Name, Hosts: o.Hosts, StateDir: o.StateDir, Places: revisions.Places(),
 		StaleAfter: o.Patience.trustStaleAfter(), Changed: func() { s.door.guard.Recheck() },
 		Metrics: s.metrics, Log: o.Log,
 	})

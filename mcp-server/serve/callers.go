@@ -16,6 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/replace"
 	"github.com/pgmesh/pgmesh/store/identity/callers"
 	"github.com/pgmesh/pgmesh/store/identity/trust"
+	"github.com/pgmesh/pgmesh/store/notifications"
 )
 
 // knownCallers is what a server needs to know of its callers: the tokens, as hashes, and what readers are
@@ -41,7 +42,7 @@ const (
 // followCallers reads the callers after each notification and at the poll interval, until the context
 // ends.
 func (d *database) followCallers(ctx context.Context) error {
-	return d.store.Awaken(ctx, callersPollInterval, func(table string) { d.readCallers(ctx, table) })
+	return notifications.Awaken(ctx, d.store, callersPollInterval, func(table string) { d.readCallers(ctx, table) })
 }
 
 // readCallers reads the tables that a notification names; all for "". A table that cannot be read stays

@@ -24,7 +24,9 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/tenancy"
 	"github.com/pgmesh/pgmesh/mcp-server/watchdog"
 	"github.com/pgmesh/pgmesh/store"
+	storefeed "github.com/pgmesh/pgmesh/store/feed"
 	"github.com/pgmesh/pgmesh/store/identity/callers"
+	"github.com/pgmesh/pgmesh/store/sinks"
 )
 
 // database is the source of a server that reads Postgres itself. Before it is open nobody may write to it.
@@ -32,6 +34,7 @@ type database struct {
 	*server
 	store     *store.Store
 	callers   *callers.Store
+	revisions *storefeed.Feed
 	feed      *feed.Feed
 	examiner  *examine.Examiner
 	admin     *admin.Service
@@ -51,25 +54,32 @@ func (s *server) database() (source, error) {
 	o := s.options
 	var err error
 	d.store, err = store.New(o.Database, store.Options{
-		Application: "mcp-server", Replica: o.Replica, Poll: o.Poll, Log: o.Log, LockTimeout: o.Patience.LockTimeout,
-		Followed: func(err error) { d.feed.Followed(err) }, Blocked: func() { d.watchdog.Wake() },
+		Application: "mcp-server", Log: o.Log, LockTimeout: o.Patience.LockTimeout,
+		Blocked: func() { d.watchdog.Wake() },
 	})
 	if err != nil {
+		return nil, err
+	}
+	d.revisions, err = storefeed.New(d.store, storefeed.Options{
+		Replica: o.Replica, Poll: o.Poll, Followed: func(err error) { d.feed.Followed(err) },
+	})
+	if err != nil {
+		d.store.Close()
 		return nil, err
 	}
 	d.watchdog = watchdog.New(d.store, o.Patience.Watchdog, o.Log, s.metrics)
 	d.callers = callers.New(d.store)
 	d.book = tokens.New(d.callers, o.Log)
-	if d.authority, err = s.newAuthority(d.store); err != nil {
+	if d.authority, err = s.newAuthority(d.store, d.revisions); err != nil {
 		d.store.Close()
 		return nil, err
 	}
 	d.examiner = examine.New(d.store, o.Log)
-	d.feed = feed.New(d.store, s.publisher, s.keys, o.Log, s.metrics)
+	d.feed = feed.New(d.revisions, s.publisher, s.keys, o.Log, s.metrics)
 	d.feed.See = d.examiner.See
-	s.metrics.MustRegister(connectedTo(d.store))
+	s.metrics.MustRegister(connectedTo(d.revisions))
 	d.admin = admin.New(admin.Config{
-		Store: d.store, News: s.publisher.Subscribe, Served: s.publisher.Served, Ready: func() (string, error) { return s.ready(d) }, Source: s.publisher.Source,
+		Store: d.store, Feed: d.revisions, News: s.publisher.Subscribe, Served: s.publisher.Served, Ready: func() (string, error) { return s.ready(d) }, Source: s.publisher.Source,
 		Opened: d.isOpen, Clients: s.clients.List, Sinks: s.sinksTold, Keys: s.keys, Version: program.Version(), Log: o.Log,
 	})
 	d.registry = registry.New(d.store, o.Log, s.metrics, registry.Options{Name: o.Name, Grace: o.WorkloadGrace})
@@ -85,7 +95,7 @@ func (d *database) isOpen() bool {
 	}
 }
 
-func (d *database) places() []string { return d.store.Places() }
+func (d *database) places() []string { return d.revisions.Places() }
 
 func (d *database) register(g grpc.ServiceRegistrar) {
 	d.admin.Register(g)
@@ -131,7 +141,7 @@ func (d *database) openAndFollow(ctx context.Context) error {
 	g.Go(func() error { return keeper.Run(ctx) })
 	g.Go(func() error { return d.watchdog.Run(ctx) })
 	g.Go(func() error { return d.examiner.Run(ctx) })
-	g.Go(func() error { return d.store.FollowSinks(ctx, d.sinksOfTable()) })
+	g.Go(func() error { return sinks.Follow(ctx, d.store, d.sinksOfTable()) })
 	g.Go(func() error { return d.book.Run(ctx) })
 	g.Go(func() error { return d.followCallers(ctx) })
 	g.Go(func() error { return d.registry.Run(ctx) })
@@ -183,11 +193,11 @@ func (d *database) tryToOpen(ctx context.Context) error {
 	return d.authority.Open(ctx)
 }
 
-func connectedTo(s *store.Store) prometheus.Collector {
+func connectedTo(f *storefeed.Feed) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "pgmesh_mcp_server_database_connected", Help: "1 while the feed of the database is being followed.",
 	}, func() float64 {
-		if s.Status().Connected {
+		if f.Status().Connected {
 			return 1
 		}
 		return 0

@@ -23,7 +23,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/mcp-server/legacy"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/sinks"
 )
 
 // Legacy says how the first generation of MCP is served.
@@ -131,8 +131,8 @@ func (s *server) dialSinks(ctx context.Context) error {
 }
 
 // sinksOfTable says how the sinks of the table are shared with other servers.
-func (s *server) sinksOfTable() store.Sinks {
-	return store.Sinks{Server: s.nameAmongServers(), Dial: s.toDial, States: s.sinkStates, Seen: s.everySink.seen, LetGo: s.options.Legacy.LetGo}
+func (s *server) sinksOfTable() sinks.Options {
+	return sinks.Options{Server: s.nameAmongServers(), Poll: s.options.Poll, Dial: s.toDial, States: s.sinkStates, Seen: s.everySink.seen, LetGo: s.options.Legacy.LetGo}
 }
 
 // name is what this server is called in the mesh.
@@ -151,10 +151,10 @@ func (s *server) name() string {
 func (s *server) nameAmongServers() string { return s.name() + " " + s.publisher.ID()[:4] }
 
 // sinkStates has what came of dialling, by address.
-func (s *server) sinkStates() map[string]store.SinkState {
-	states := map[string]store.SinkState{}
+func (s *server) sinkStates() map[string]sinks.State {
+	states := map[string]sinks.State{}
 	for _, one := range s.sinks.States() {
-		states[one.Address] = store.SinkState{Connected: one.Connected, Since: one.Since, Error: one.Error}
+		states[one.Address] = sinks.State{Connected: one.Connected, Since: one.Since, Error: one.Error}
 	}
 	return states
 }
@@ -162,19 +162,19 @@ func (s *server) sinkStates() map[string]store.SinkState {
 // everySink is what all servers have told of the sinks of the table, when the database was read last.
 type everySink struct {
 	mu  sync.Mutex
-	all []store.SinkStatus
+	all []sinks.Status
 }
 
-func (e *everySink) seen(all []store.SinkStatus) {
+func (e *everySink) seen(all []sinks.Status) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.all = all
 }
 
-func (e *everySink) list() []store.SinkStatus {
+func (e *everySink) list() []sinks.Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return append([]store.SinkStatus{}, e.all...)
+	return append([]sinks.Status{}, e.all...)
 }
 
 // sinksTold reports the sinks of the table at all servers, and those of this server's flags.
@@ -200,7 +200,7 @@ func (s *server) sinksTold() (told []*adminv1.SinkStatus) {
 }
 
 // toDial takes over the sinks of the table.
-func (s *server) toDial(list []store.Sink) {
+func (s *server) toDial(list []sinks.Sink) {
 	var sinks []legacy.Sink
 	for _, sink := range list {
 		sinks = append(sinks, legacy.Sink(sink))
@@ -225,7 +225,7 @@ func (s *server) sinksPage() monitor.Page {
 	return monitor.Page{Path: "/sinks", About: "Lists the sinks that this server dials, those of mesh.sinks at all servers, and all streams to sinks.", Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		monitor.WriteJSON(w, struct {
 			Dialled []legacy.SinkState `json:"dialled"`
-			Table   []store.SinkStatus `json:"table"`
+			Table   []sinks.Status     `json:"table"`
 			Streams []legacy.Stream    `json:"streams"`
 		}{s.sinks.States(), s.everySink.list(), s.legacy.Streams()})
 	})}

@@ -23,7 +23,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/legacy"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/sinks"
 )
 
 // sink is a server that wants to be dialled: it asks for virtual services, and accepts what it gets.
@@ -137,7 +137,7 @@ func TestASinkIsDialledByTheServerThatReachesIt(t *testing.T) {
 	database, plain := pgtest.New(t), startSink(t)
 	execute(t, database, "INSERT INTO mesh.sinks (address, tls) VALUES ('"+plain.address+"', false)")
 	cut := launch(t, serve.Options{Database: database, Name: "cut-off", Poll: 50 * time.Millisecond, Legacy: serve.Legacy{LetGo: 100 * time.Millisecond}})
-	type page struct{ Table []store.SinkStatus }
+	type page struct{ Table []sinks.Status }
 	shown := func(server *running) (p page) {
 		_, text := server.get("/sinks")
 		require.NoError(t, json.Unmarshal([]byte(text), &p))

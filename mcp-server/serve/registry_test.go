@@ -12,7 +12,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/history"
 )
 
 // keep registers a machine in a session of its own.
@@ -39,7 +39,7 @@ func TestDiscoveriesRegisterMachinesAndNobodyElse(t *testing.T) {
 	answer, err := keep(t, m.MCP.String(), m.credentials(m.join(identity.Discovery, "eu")))
 	require.NoError(t, err)
 	require.Equal(t, "cart-10.0.0.1", answer.GetOutcomes()[0].GetEntry())
-	overview, _, err := m.store.History(t.Context(), store.HistoryQuery{AtMost: 1})
+	overview, _, err := history.New(m.store).Revisions(t.Context(), history.Query{AtMost: 1})
 	require.NoError(t, err)
 	require.Equal(t, "spiffe://cluster.local/pgmesh/discovery/eu", overview[0].Author)
 	_, err = keep(t, m.MCP.String(), m.credentials(m.join(identity.MCPServer, "relay")))

@@ -11,6 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/replace"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/secrets"
 )
 
 // Keys that have to be unlocked are stored in the database, and saved in the state folder for a server
@@ -23,7 +24,7 @@ type SealingKeys struct{ Store *store.Store }
 
 // Keys implements [seal.KeyStore].
 func (k SealingKeys) Keys(ctx context.Context) ([]seal.Wrapped, error) {
-	rows, err := k.Store.SealingKeys(ctx)
+	rows, err := secrets.New(k.Store).SealingKeys(ctx)
 	kept := make([]seal.Wrapped, len(rows))
 	for i, row := range rows {
 		kept[i] = seal.Wrapped{ID: row.ID, Text: row.Wrapped}
@@ -33,7 +34,7 @@ func (k SealingKeys) Keys(ctx context.Context) ([]seal.Wrapped, error) {
 
 // Add implements [seal.KeyStore].
 func (k SealingKeys) Add(ctx context.Context, w seal.Wrapped, known int) (bool, error) {
-	return k.Store.AddSealingKey(ctx, store.SealingKey{ID: w.ID, Wrapped: w.Text}, known)
+	return secrets.New(k.Store).AddSealingKey(ctx, secrets.SealingKey{ID: w.ID, Wrapped: w.Text}, known)
 }
 
 // sealingState stores keys in the state folder.

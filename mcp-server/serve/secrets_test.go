@@ -18,6 +18,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
+	"github.com/pgmesh/pgmesh/store/secrets"
 )
 
 // secretDocument is a Secret as people write it.
@@ -98,7 +99,7 @@ func TestSecretsAreForThoseWhoMaySeeThem(t *testing.T) {
 	_, err = adminv1.NewSecretServiceClient(f.dial(f.as("spiffe://mesh/reader/1"))).ListSecrets(t.Context(), &adminv1.ListSecretsRequest{})
 	require.Equal(t, codes.PermissionDenied, status.Code(err))
 
-	all, err := f.store.Secrets(t.Context(), nil)
+	all, err := secrets.New(f.store).List(t.Context(), nil)
 	require.NoError(t, err)
 	for _, s := range all {
 		require.True(t, seal.IsSealed(s.Data["tls.key"]), "the database has no key in the clear")

@@ -16,8 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/feed"
 )
 
 var discard = slog.New(slog.DiscardHandler)
@@ -88,9 +89,7 @@ func TestServersRevertUnconfirmedRevisions(t *testing.T) {
 	for range 3 {
 		servers = append(servers, launch(t, serve.Options{Database: database}))
 	}
-	s, err := store.Open(t.Context(), database, store.Options{})
-	require.NoError(t, err)
-	t.Cleanup(s.Close)
+	s := storetest.OpenURL(t, database)
 	conn, err := pgx.Connect(t.Context(), database)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
@@ -104,7 +103,7 @@ func TestServersRevertUnconfirmedRevisions(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	seen := map[string]int{}
-	err = s.Follow(ctx, store.At(0), func(b store.Batch) error {
+	err = storetest.Feed(t, s).Follow(ctx, feed.At(0), func(b feed.Batch) error {
 		if seen[b.Message]++; b.Revision == 6 {
 			cancel()
 		}

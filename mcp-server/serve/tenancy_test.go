@@ -9,7 +9,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/resources"
 )
 
 func TestWhoMayWorkOnQuotasAndHosts(t *testing.T) {
@@ -21,7 +21,7 @@ func TestWhoMayWorkOnQuotasAndHosts(t *testing.T) {
 	admin, writer, shop, reader := of("admin", "admin"), of("writer", "write:*"), of("shop", "write:shop"), of("reader", "read:shop")
 	entry, _ := kinds.Lookup("networking.istio.io", "ServiceEntry")
 	for _, namespace := range []string{"shop", "bank"} {
-		_, err := f.store.Apply(t.Context(), store.Apply{Upserts: []store.Upsert{{
+		_, err := resources.New(f.store).Apply(t.Context(), resources.Apply{Upserts: []resources.Upsert{{
 			Key:  kinds.Key{Kind: entry, Namespace: namespace, Name: "e"},
 			Spec: []byte(`{"hosts": ["e.` + namespace + `.example"], "resolution": "NONE", "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}]}`),
 		}}})

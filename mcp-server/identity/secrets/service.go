@@ -18,18 +18,21 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/secrets"
 )
 
 // Service is the API.
 type Service struct {
 	adminv1.UnimplementedSecretServiceServer
 
-	store *store.Store
-	log   *slog.Logger
+	secrets *secrets.Store
+	log     *slog.Logger
 }
 
 // NewService returns the API of a store.
-func NewService(s *store.Store, log *slog.Logger) *Service { return &Service{store: s, log: log} }
+func NewService(s *store.Store, log *slog.Logger) *Service {
+	return &Service{secrets: secrets.New(s), log: log}
+}
 
 // Register adds the API to a server.
 func (s *Service) Register(r grpc.ServiceRegistrar) { adminv1.RegisterSecretServiceServer(r, s) }
@@ -40,7 +43,7 @@ func (s *Service) ListSecrets(ctx context.Context, req *adminv1.ListSecretsReque
 	if err != nil {
 		return nil, caller.StatusOf(err)
 	}
-	list, err := s.store.Secrets(ctx, namespaces)
+	list, err := s.secrets.List(ctx, namespaces)
 	if err != nil {
 		return nil, s.fail(err)
 	}
@@ -84,7 +87,7 @@ func (s *Service) fail(err error) error {
 }
 
 // infoOf describes a secret, with the host names of its certificate.
-func infoOf(s *store.Secret) *adminv1.SecretInfo {
+func infoOf(s *secrets.Secret) *adminv1.SecretInfo {
 	info := &adminv1.SecretInfo{
 		Namespace: s.Namespace, Name: s.Name, Type: s.Type, Labels: s.Labels, Author: s.Author,
 		Keys: slices.Sorted(maps.Keys(s.Data)), CreatedAt: stamp.Of(s.Created), UpdatedAt: stamp.Of(s.Updated),

@@ -15,6 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/identity/callers"
+	"github.com/pgmesh/pgmesh/store/notifications"
 )
 
 func tokenOf(name string, scopes ...string) callers.Token {
@@ -164,7 +165,7 @@ func TestServersAreWokenByTheirTables(t *testing.T) {
 	s, db := storetest.OpenURL(t, url), storetest.Connect(t, url)
 	ctx, cancel := context.WithCancel(t.Context())
 	heard, ended := make(chan string, 100), make(chan error, 1)
-	go func() { ended <- s.Awaken(ctx, time.Hour, func(table string) { heard <- table }) }()
+	go func() { ended <- notifications.Awaken(ctx, s, time.Hour, func(table string) { heard <- table }) }()
 	require.Empty(t, <-heard, "all tables at first")
 	db.Exec("INSERT INTO mesh.readers (identity) VALUES ('*')")
 	require.Equal(t, "readers", <-heard)
@@ -183,7 +184,9 @@ func TestLostNotificationsCostTime(t *testing.T) {
 	s := storetest.OpenURL(t, pgtest.New(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	heard, ended := make(chan string, 100), make(chan error, 1)
-	go func() { ended <- s.Awaken(ctx, 20*time.Millisecond, func(table string) { heard <- table }) }()
+	go func() {
+		ended <- notifications.Awaken(ctx, s, 20*time.Millisecond, func(table string) { heard <- table })
+	}()
 	for range 3 {
 		require.Empty(t, <-heard)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/identity/trust"
+	"github.com/pgmesh/pgmesh/store/notifications"
 )
 
 const publicKeys = `{"keys": [{"kty": "EC", "kid": "a", "crv": "P-256", "x": "AA", "y": "AA"}]}`
@@ -93,7 +94,7 @@ func TestChangesOfTheTrustWakeServers(t *testing.T) {
 	s := trust.New(database)
 	ctx, cancel := context.WithCancel(t.Context())
 	heard, ended := make(chan string, 100), make(chan error, 1)
-	go func() { ended <- database.Awaken(ctx, time.Hour, func(table string) { heard <- table }) }()
+	go func() { ended <- notifications.Awaken(ctx, database, time.Hour, func(table string) { heard <- table }) }()
 	require.True(t, trust.Concerns(<-heard), "all tables at first")
 	require.False(t, trust.Concerns("tokens"))
 	for _, c := range []struct {

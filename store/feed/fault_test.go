@@ -1,0 +1,121 @@
+package feed_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
+	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/feed"
+)
+
+func TestFollowOutlivesItsBackend(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := storetest.Connect(t, url)
+	batches := storetest.Follow(t, s, 0)
+	for i := range int64(5) {
+		db.Put("x", string(rune('a'+i)))
+		require.Equal(t, i+1, (<-batches).Revision)
+		db.Exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pgmesh feed' AND datname = current_database()`)
+	}
+	db.Put("x", "z")
+	require.Equal(t, store.Revision(6), (<-batches).Revision)
+	require.GreaterOrEqual(t, s.Status().Losses, int64(1))
+	require.True(t, s.Status().Connected)
+}
+
+func TestFollowOutlivesTheServer(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Server(t)
+	s := storetest.Feed(t, storetest.OpenURL(t, server.URL))
+	batches := storetest.Follow(t, s, 0)
+	before := storetest.Connect(t, server.URL)
+	before.Put("x", "a")
+	require.Equal(t, store.Revision(1), (<-batches).Revision)
+
+	before.Put("x", "b")
+	server.Kill()
+	server.Start()
+	require.Equal(t, store.Revision(2), (<-batches).Revision)
+	storetest.Connect(t, server.URL).Put("x", "c")
+	require.Equal(t, store.Revision(3), (<-batches).Revision)
+}
+
+// What a pooler between us and the server may swallow.
+func TestPollCoversLostNotifications(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db := storetest.Connect(t, url)
+	db.Exec(`DO $$ BEGIN EXECUTE replace(pg_get_functiondef('mesh.number_transaction'::regproc), 'pg_notify(', 'concat('); END $$`)
+	require.NotContains(t, storetest.Value[string](db, "SELECT pg_get_functiondef('mesh.number_transaction'::regproc)"), "pg_notify", "nothing is told of")
+	batches := storetest.Follow(t, storetest.FeedWith(t, storetest.OpenURL(t, url), feed.Options{Poll: 20 * time.Millisecond}), 0)
+	for i := range int64(3) {
+		db.Put("x", string(rune('a'+i)))
+		require.Equal(t, i+1, (<-batches).Revision)
+	}
+}
+
+func TestFollowReportsThatHistoryIsGone(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := storetest.Connect(t, url)
+	for _, host := range []string{"a", "b", "c", "d"} {
+		db.Put("x", host)
+	}
+	require.Equal(t, int64(2), storetest.Value[int64](db, "SELECT mesh.prune(2)"))
+	none := func(feed.Batch) error { t.Error("a batch"); return nil }
+	require.ErrorIs(t, s.Follow(t.Context(), feed.At(1), none), feed.ErrTooOld)
+	require.ErrorIs(t, s.Follow(t.Context(), feed.At(7), none), feed.ErrTooOld, "the database was restored")
+
+	require.Equal(t, store.Revision(3), (<-storetest.Follow(t, s, 2)).Revision)
+	require.Equal(t, int64(1), storetest.Value[int64](db, "SELECT mesh.prune(99)"), "the newest revision stays")
+	db.Put("x", "e")
+	require.Equal(t, int64(5), db.Newest())
+}
+
+func TestFollowEndsWithItsCallersError(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	storetest.Connect(t, url).Put("x", "a")
+	failure := context.DeadlineExceeded
+	require.Equal(t, failure, s.Follow(t.Context(), feed.At(0), func(feed.Batch) error { return failure }))
+}
+
+// A newer program may have written kinds that this one has never heard of.
+func TestUnknownKindsAreLeftOutAndReported(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db := storetest.Connect(t, url)
+	db.Exec("INSERT INTO mesh.kinds SELECT api_group, 'Novelty', 'novelties', '{}', versions, namespaced, type FROM mesh.kinds WHERE kind = 'VirtualService'")
+	skipped := make(chan store.Skipped, 10)
+	known, err := store.Open(t.Context(), url, store.Options{Skipped: func(s store.Skipped) { skipped <- s }})
+	require.NoError(t, err)
+	t.Cleanup(known.Close)
+	s := storetest.Feed(t, known)
+	db.Exec(`INSERT INTO mesh.resources (kind, name, spec) VALUES ('Novelty', 'x', '{"hosts": ["a"], "http": [{"redirect": {"uri": "/"}}]}'), ('VirtualService', 'x', '{"hosts": ["a"], "http": [{"redirect": {"uri": "/"}}]}')`)
+
+	b := <-storetest.Follow(t, s, 0)
+	require.Len(t, b.Changes, 1)
+	require.Equal(t, store.Skipped{Group: "networking.istio.io", Kind: "Novelty", Namespace: "default", Name: "x", Revision: 1}, <-skipped)
+	rows, _ := storetest.Tables(t, s)
+	require.Len(t, rows, 1)
+	require.Contains(t, rows, storetest.Key(t, "x"))
+}
+
+func TestLargeBatchesStayWhole(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := storetest.Connect(t, url)
+	db.Put("first", "a")
+	db.Exec(`INSERT INTO mesh.resources (kind, name, spec) SELECT 'VirtualService', 'vs-' || i, '{"hosts": ["a"], "http": [{"redirect": {"uri": "/"}}]}' FROM generate_series(1, 6000) i`)
+	db.Put("last", "a")
+	batches := storetest.Follow(t, s, 0)
+	require.Len(t, (<-batches).Changes, 1)
+	require.Len(t, (<-batches).Changes, 6000)
+	require.Len(t, (<-batches).Changes, 1)
+}

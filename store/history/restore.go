@@ -1,0 +1,75 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/internal/rows"
+	"github.com/pgmesh/pgmesh/store/resources"
+)
+
+// Restoring asks to set resources back.
+type Restoring struct {
+	resources.Apply     // its origin and options; its resources do not count
+	resources.Selection // labels and Where do not count
+	To                  store.Moment
+}
+
+// Restore sets resources back to a moment, in a new revision, or does nothing.
+func (s *Store) Restore(ctx context.Context, r Restoring) (resources.Called, error) {
+	query, to := sql.RestoreRevision, any(r.To.Revision)
+	if r.To.Revision == nil {
+		query, to = sql.RestoreTime, store.NullTime(r.To.Time)
+	}
+	done, err := s.resources.Call(ctx, r.Apply, func(k rows.Key) error {
+		if !r.Has(k.Group, k.Kind) {
+			return store.OfCaller(namesake(k))
+		}
+		return nil
+	}, query, to, r.KindNames(), r.Namespaces, r.Names)
+	return done, store.Explain("restoring resources", err)
+}
+
+// namesake returns an error for a resource that was not selected: the database selects by the names of
+// kinds alone, which several groups may have.
+func namesake(k rows.Key) error {
+	return &store.RefusedError{
+		Reason: fmt.Sprintf("this would also restore %s.%s %s/%s, for a kind is chosen by its name and two groups have a %[1]s", k.Kind, k.Group, k.Namespace, k.Name),
+		Advice: "choose by namespaces and names too, or choose both kinds",
+	}
+}
+
+// RevertOutcome is what happened to a resource when a revision was reverted: it was reverted, already was
+// as before, or was left in a conflict because ChangedBy has changed it.
+type RevertOutcome struct {
+	Key       kinds.Key
+	Outcome   string
+	ChangedBy store.Revision
+}
+
+// Revert takes back one revision, in a new revision. Only the Apply's origin and options count.
+func (s *Store) Revert(ctx context.Context, revision store.Revision, a resources.Apply) (resources.Applied, []RevertOutcome, error) {
+	var outcomes []RevertOutcome
+	applied, err := s.resources.Transact(ctx, a, func(tx pgx.Tx) error {
+		reverted, err := tx.Query(ctx, sql.Revert, revision)
+		if err != nil {
+			return err
+		}
+		var o RevertOutcome
+		var k rows.Key
+		_, err = pgx.ForEachRow(reverted, slices.Concat([]any{&o.Outcome}, k.Targets(), []any{&o.ChangedBy}), func() error {
+			if known, ok := k.Known(s.db, 0); ok {
+				o.Key = known
+				outcomes = append(outcomes, o)
+			}
+			return nil
+		})
+		return err
+	})
+	return applied, outcomes, store.Explain(fmt.Sprintf("reverting revision %d", revision), err)
+}

@@ -1,0 +1,79 @@
+package history_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/history"
+	"github.com/pgmesh/pgmesh/store/resources"
+)
+
+func TestRestoreInGo(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := storetest.Connect(t, url)
+	db.Put("x", "a")
+	db.Put("y", "a")
+	db.Put("x", "b")
+	db.Exec("DELETE FROM mesh.resources WHERE name = 'y'")
+	db.Put("z", "b")
+
+	planned, err := s.Restore(t.Context(), history.Restoring{To: store.When(2), Apply: resources.Apply{DryRun: true}})
+	require.NoError(t, err)
+	require.Zero(t, planned.Revision)
+	done, err := s.Restore(t.Context(), history.Restoring{To: store.When(2), Apply: resources.Apply{Author: "ada", Confirm: time.Hour}})
+	require.NoError(t, err)
+	require.Equal(t, planned.Keys, done.Keys)
+	require.Equal(t, planned.Outcomes, done.Outcomes)
+	require.Equal(t, []kinds.Key{storetest.Key(t, "x"), storetest.Key(t, "y"), storetest.Key(t, "z")}, done.Keys)
+	require.Equal(t, []resources.Outcome{resources.Configured, resources.Created, resources.Deleted}, done.Outcomes)
+	require.Equal(t, store.Revision(6), done.Revision)
+	require.WithinDuration(t, time.Now().Add(time.Hour), done.Deadline, time.Minute)
+	require.Equal(t, "ada: restore to revision 2", storetest.Value[string](db, "SELECT author || ': ' || message FROM mesh.revisions WHERE revision = 6"))
+
+	again, err := s.Restore(t.Context(), history.Restoring{To: store.When(2), Apply: resources.Apply{Confirm: time.Hour}})
+	require.NoError(t, err, "what changes nothing needs no confirmation")
+	require.Equal(t, resources.Called{Applied: resources.Applied{Outcomes: []resources.Outcome{}}}, again)
+	_, err = s.Restore(t.Context(), history.Restoring{To: store.When(99)})
+	require.ErrorIs(t, err, store.ErrNoHistory)
+}
+
+// The database chooses by the name of a kind, and Gateway is the name of two.
+func TestRestoreLeavesNamesakesAlone(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := storetest.Connect(t, url)
+	db.Exec(`INSERT INTO mesh.k8s_gateways (name, gateway_class_name, listeners) VALUES ('x', 'x', '[{"name": "a", "port": 80, "protocol": "HTTP"}]')`)
+	db.Exec(`INSERT INTO mesh.gateways (name, servers) VALUES ('y', '[{"port": {"number": 80, "name": "http", "protocol": "HTTP"}, "hosts": ["a.example"]}]')`)
+	gateway, err := kinds.ByName("gateway")
+	require.NoError(t, err)
+
+	_, err = s.Restore(t.Context(), history.Restoring{To: store.When(0), Selection: resources.Selection{Kinds: []*kinds.Kind{gateway}}})
+	require.ErrorContains(t, err, "would also restore Gateway.gateway.networking.k8s.io default/x")
+	require.Equal(t, int64(2), storetest.Value[int64](db, "SELECT count(*) FROM mesh.resources"))
+	done, err := s.Restore(t.Context(), history.Restoring{To: store.When(0), Selection: resources.Selection{Kinds: []*kinds.Kind{gateway}, Names: []string{"y"}}})
+	require.NoError(t, err)
+	require.Len(t, done.Keys, 1)
+}
+
+func TestRevertInGo(t *testing.T) {
+	t.Parallel()
+	s, url := open(t)
+	db := storetest.Connect(t, url)
+	db.Exec("BEGIN")
+	db.Put("x", "a")
+	db.Put("y", "a")
+	db.Exec("COMMIT")
+	db.Put("y", "b")
+
+	applied, outcomes, err := s.Revert(t.Context(), 1, resources.Apply{Message: "no"})
+
+	require.NoError(t, err)
+	require.Equal(t, store.Revision(3), applied.Revision)
+	require.Equal(t, []history.RevertOutcome{{storetest.Key(t, "x"), "reverted", 0}, {storetest.Key(t, "y"), "conflict", 2}}, outcomes)
+}

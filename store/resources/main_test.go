@@ -1,0 +1,19 @@
+package resources_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
+	"github.com/pgmesh/pgmesh/store/resources"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.VerifyMain(m)) }
+
+// open gives a test the resources of a database of its own, and its URL.
+func open(t *testing.T) (*resources.Store, string) {
+	t.Helper()
+	db, url := storetest.Open(t)
+	return resources.New(db), url
+}
