@@ -11,8 +11,8 @@ import (
 
 	"github.com/pgmesh/pgmesh/bench/timing"
 	"github.com/pgmesh/pgmesh/internal/testbench/usage"
-	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/embedded"
+	"github.com/pgmesh/pgmesh/store/migration"
 )
 
 // startDatabase starts a Postgres with the schema in its first database.
@@ -21,7 +21,7 @@ func startDatabase(ctx context.Context, settings map[string]string) (*embedded.S
 	if err != nil {
 		return nil, err
 	}
-	if err := store.Migrate(ctx, server.URL()); err != nil {
+	if err := migration.Up(ctx, server.URL()); err != nil {
 		server.Stop()
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func newDatabase(ctx context.Context, server *embedded.Server, name string) (url
 	if _, err := conn.Exec(ctx, "CREATE DATABASE "+name); err != nil {
 		return "", err
 	}
-	return server.Database(name), store.Migrate(ctx, server.Database(name))
+	return server.Database(name), migration.Up(ctx, server.Database(name))
 }
 
 func execute(ctx context.Context, url, sql string) error {

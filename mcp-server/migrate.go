@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pgmesh/pgmesh/internal/program"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/migration"
 )
 
 const migrateHelp = `Bring the database's schema to a version, or tell which it has.
@@ -42,7 +42,7 @@ func upCommand(database *string) *cobra.Command {
 			if dryRun {
 				return printStatus(cmd, *database, printPlan)
 			}
-			return store.MigrateTelling(cmd.Context(), *database, lines(cmd))
+			return migration.UpTelling(cmd.Context(), *database, lines(cmd))
 		},
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, fmt.Sprintf("tell what there is to do, and do nothing; the exit code is %d if there is something", exitBehind))
@@ -57,7 +57,7 @@ func downCommand(database *string) *cobra.Command {
 			if err != nil || version < 0 {
 				return fmt.Errorf("%q is not a version: mcp-server migrate status lists them", args[0])
 			}
-			return store.MigrateDown(cmd.Context(), *database, version, lines(cmd))
+			return migration.Down(cmd.Context(), *database, version, lines(cmd))
 		},
 	}
 }
@@ -75,7 +75,7 @@ func scriptCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "sql", Short: "Print what up does as a script for psql, for databases in which programs may not change tables", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return store.WriteMigrationScript(cmd.OutOrStdout(), from)
+			return migration.WriteScript(cmd.OutOrStdout(), from)
 		},
 	}
 	cmd.Flags().Int64Var(&from, "from", 0, "the version that the schema has, which mcp-server migrate status tells; 0 if there is none")
@@ -88,8 +88,8 @@ func lines(cmd *cobra.Command) func(string) {
 
 // printStatus prints the status, and returns exitBehind, without a message, if the schema is not what
 // this program needs.
-func printStatus(cmd *cobra.Command, database string, in func(io.Writer, store.SchemaStatus) error) error {
-	status, err := store.ReadSchemaStatus(cmd.Context(), database)
+func printStatus(cmd *cobra.Command, database string, in func(io.Writer, migration.Status) error) error {
+	status, err := migration.ReadStatus(cmd.Context(), database)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func printStatus(cmd *cobra.Command, database string, in func(io.Writer, store.S
 	return program.Exit(exitBehind)
 }
 
-func printVersions(out io.Writer, s store.SchemaStatus) error {
+func printVersions(out io.Writer, s migration.Status) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "VERSION\tNAME\tAPPLIED")
 	for _, m := range s.Migrations {
@@ -113,7 +113,7 @@ func printVersions(out io.Writer, s store.SchemaStatus) error {
 }
 
 // printPlan prints what up would do.
-func printPlan(out io.Writer, s store.SchemaStatus) error {
+func printPlan(out io.Writer, s migration.Status) error {
 	switch {
 	case s.TooNew():
 		_, err := fmt.Fprintf(out, "the schema has version %d, of a newer program: this one leaves it alone\n", s.Newest)

@@ -34,10 +34,10 @@ func (s session) adopt() int64 {
 // restoredAlone is a database into which nothing but the table of resources of another was restored, with its triggers off.
 func restoredAlone(t *testing.T, from session, url string) (session, string) {
 	t.Helper()
-	dump, psql := postgresProgram(t, from, "pg_dump"), postgresProgram(t, from, "psql")
-	dumped := runProgram(t, nil, dump, "-a", "-t", "mesh.resources", "--disable-triggers", "-d", url)
+	dump, psql := from.Program("pg_dump"), from.Program("psql")
+	dumped := storetest.Run(t, nil, dump, "-a", "-t", "mesh.resources", "--disable-triggers", "-d", url)
 	restored := pgtest.New(t)
-	runProgram(t, dumped, psql, "-qX", "-v", "ON_ERROR_STOP=1", "-d", restored)
+	storetest.Run(t, dumped, psql, "-qX", "-v", "ON_ERROR_STOP=1", "-d", restored)
 	return connect(t, restored), restored
 }
 

@@ -42,6 +42,6 @@ func (s *Store) ConnConfig(url, part string) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// noCompiling turns off JIT compilation, which takes 50 ms of processor time or more: more than any query
+// NoCompiling turns off JIT compilation, which takes 50 ms of processor time or more: more than any query
 // of the programs gains. The schema's functions turn it off themselves, for sessions of users.
-const noCompiling = "SET jit = off"
+const NoCompiling = "SET jit = off"

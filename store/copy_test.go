@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/migration"
 )
 
 // A table without one refuses each UPDATE and DELETE as soon as somebody publishes it.
@@ -36,7 +36,7 @@ func TestAMeshIsReplicatedLogicallyAndTheCopyPromoted(t *testing.T) {
 	from.Exec("INSERT INTO mesh.secrets (name, data) VALUES ('s', mesh.secret_data('{\"password\": \"x\"}'))")
 	from.Exec("SELECT mesh.create_token('reader', sha256('reader'), '{read}')")
 	from.Exec("UPDATE mesh.installation SET registry_digest = ''")
-	require.NoError(t, store.Migrate(t.Context(), copied.From), "which deletes the rows of every table of the registry")
+	require.NoError(t, migration.Up(t.Context(), copied.From), "which deletes the rows of every table of the registry")
 	copied.CaughtUp()
 	requireSame(t, tenancy{from, copied.From}, tenancy{to, copied.To}, "logical replication")
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/migration"
 )
 
 func putMeshConfig(namespace, name, spec string) string {
@@ -55,14 +55,14 @@ func TestAMeshConfigOfBeforeMovesToItsPlace(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	db := connect(t, url)
-	require.NoError(t, store.MigrateDown(t.Context(), url, 23, storetest.Quietly))
+	require.NoError(t, migration.Down(t.Context(), url, 23, storetest.Quietly))
 	db.Exec("ALTER TABLE mesh.resources DISABLE TRIGGER refuse_between_versions")
 	for i, namespace := range []string{"b", "a"} {
 		db.Exec(`INSERT INTO mesh.resources (api_group, kind, namespace, name, spec, rules, generation, created_at, updated_at, xid)
 			VALUES ('core', 'MeshConfig', $1, 'mesh', jsonb_build_object('trustDomain', $1::text), 1, 1, '2020-01-01'::timestamptz + $2 * interval '1 day', now(), pg_current_xact_id())`, namespace, i)
 	}
 	db.Exec("ALTER TABLE mesh.resources ENABLE TRIGGER refuse_between_versions")
-	require.NoError(t, store.Migrate(t.Context(), url))
+	require.NoError(t, migration.Up(t.Context(), url))
 	require.Equal(t, []string{"b"}, value[[]string](db, "SELECT mesh.trust_domains()"))
 	require.Equal(t, "a/mesh istio-system/mesh", value[string](db, "SELECT string_agg(namespace || '/' || name, ' ' ORDER BY namespace) FROM mesh.mesh_configs"))
 	require.Equal(t, "error a", value[string](db, "SELECT severity || ' ' || namespace FROM mesh.problems WHERE code = 'misplaced'"))

@@ -7,7 +7,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/migration"
 )
 
 // A private key goes to no gateway that nobody has named, unless the setting is off; then mesh.problems names the secret.
@@ -37,11 +37,11 @@ func TestKeysOfBeforeAreStillGivenAway(t *testing.T) {
 	_, url := open(t)
 	db, data := connect(t, url), plainJSON(t, tlsData(certtest.NewAuthority(t).Issue(nil)))
 	require.Equal(t, "on", value[string](db, "SELECT mesh.setting('named_gateways')"))
-	require.NoError(t, store.MigrateDown(t.Context(), url, 33, storetest.Quietly))
+	require.NoError(t, migration.Down(t.Context(), url, 33, storetest.Quietly))
 	db.Exec("ALTER TABLE mesh.secrets DISABLE TRIGGER USER")
 	db.Exec("INSERT INTO mesh.secrets (namespace, name, type, data) VALUES ('gateways', 'old', 'kubernetes.io/tls', $1)", data)
 	db.Exec("ALTER TABLE mesh.secrets ENABLE TRIGGER USER")
-	require.NoError(t, store.Migrate(t.Context(), url))
+	require.NoError(t, migration.Up(t.Context(), url))
 	require.Equal(t, "off", value[string](db, "SELECT mesh.setting('named_gateways')"))
 	require.Equal(t, "gateways/old", value[string](db, "SELECT namespace || '/' || name FROM mesh.problems WHERE code = 'key-for-all-gateways'"))
 }

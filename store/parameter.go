@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"strings"
 	"time"
 )
@@ -17,3 +18,6 @@ func NullTime(t time.Time) *time.Time {
 	}
 	return &t
 }
+
+// Milliseconds formats a duration for a Postgres setting.
+func Milliseconds(d time.Duration) string { return fmt.Sprintf("'%dms'", d.Milliseconds()) }

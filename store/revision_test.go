@@ -9,7 +9,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/migration"
 )
 
 // history is what a revision did, as "operation name".
@@ -149,7 +149,7 @@ func TestRoles(t *testing.T) {
 		config := admin.Conn.Config()
 		return (&pgtest.Login{Host: config.Host, Port: config.Port, Database: config.Database, User: name, Password: password}).URL()
 	}
-	require.NoError(t, store.Migrate(t.Context(), as(role, "owner")))
+	require.NoError(t, migration.Up(t.Context(), as(role, "owner")))
 	owner := connect(t, as(role, "owner"))
 	owner.Exec("SET mesh.author = 'alice'")
 	owner.Put("x", "a")
@@ -161,7 +161,7 @@ func TestRoles(t *testing.T) {
 	require.Equal(t, "42501", writer.Refused("DELETE FROM mesh.changes").Code)
 	require.Equal(t, "alice", value[string](owner, "SELECT author FROM mesh.revisions WHERE revision = 1"))
 	require.Equal(t, role+"_writer", value[string](owner, "SELECT author FROM mesh.revisions WHERE revision = 2"))
-	require.NoError(t, store.MigrateDown(t.Context(), as(role, "owner"), 0, storetest.Quietly))
+	require.NoError(t, migration.Down(t.Context(), as(role, "owner"), 0, storetest.Quietly))
 }
 
 // A row takes its generation along when it is renamed. Where it comes to be what another one was, of the same revision, nothing else

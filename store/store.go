@@ -63,7 +63,7 @@ func New(url string, o Options) (*Store, error) {
 	prepareConnection(config.ConnConfig, o.Application)
 	s := &Store{options: o}
 	config.ConnConfig.Tracer = &lockTracer{s}
-	withSettings(config, "SET lock_timeout = "+milliseconds(o.LockTimeout)+"; "+noCompiling)
+	withSettings(config, "SET lock_timeout = "+Milliseconds(o.LockTimeout)+"; "+NoCompiling)
 	if err := s.connectPools(config); err != nil {
 		return nil, Explain("connecting to the database", err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/migration"
 )
 
 // unsound lists what is wrong with resources that were not checked by the rules in force.
@@ -41,7 +42,7 @@ func TestRowsThatCameAroundTheTriggersAreReported(t *testing.T) {
 	require.Equal(t, []string{"wrong: spec.trafficPolicy: sets nothing"}, db.unsound())
 
 	before := db.Newest()
-	require.NoError(t, store.Migrate(t.Context(), url))
+	require.NoError(t, migration.Up(t.Context(), url))
 	require.Equal(t, []string{"wrong"}, db.unchecked(s))
 	require.Equal(t, before, db.Newest(), "to look at something changes nothing")
 
@@ -62,7 +63,7 @@ func TestNewRulesAreAppliedToWhatIsStored(t *testing.T) {
 	require.ElementsMatch(t, []string{"x", "y"}, db.unchecked(s))
 	db.Put("y", "b")
 
-	require.NoError(t, store.Migrate(t.Context(), url))
+	require.NoError(t, migration.Up(t.Context(), url))
 	require.Empty(t, db.unchecked(s))
 	require.Equal(t, "MS003", db.Refused("UPDATE mesh.resources SET rules = 5").Code)
 }

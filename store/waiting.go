@@ -29,7 +29,7 @@ const (
 	trustConns = 4
 
 	// trustSettings bound statements about trust, which are repeated soon anyway.
-	trustSettings = "SET lock_timeout = '3s'; SET statement_timeout = '10s'; " + noCompiling
+	trustSettings = "SET lock_timeout = '3s'; SET statement_timeout = '10s'; " + NoCompiling
 )
 
 // BlockedError says that a lock could not be had in time.

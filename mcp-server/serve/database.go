@@ -26,6 +26,7 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 	storefeed "github.com/pgmesh/pgmesh/store/feed"
 	"github.com/pgmesh/pgmesh/store/identity/callers"
+	"github.com/pgmesh/pgmesh/store/migration"
 	"github.com/pgmesh/pgmesh/store/sinks"
 )
 
@@ -180,7 +181,7 @@ func (d *database) open(ctx context.Context) error {
 
 func (d *database) tryToOpen(ctx context.Context) error {
 	if d.options.Migrate {
-		if err := store.MigrateTelling(ctx, d.options.Database, func(line string) { d.options.Log.Info(line) }); err != nil {
+		if err := migration.UpTelling(ctx, d.options.Database, func(line string) { d.options.Log.Info(line) }); err != nil {
 			return err
 		}
 	}

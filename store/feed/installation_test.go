@@ -9,6 +9,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/feed"
+	"github.com/pgmesh/pgmesh/store/migration"
 )
 
 func TestADatabaseIsKnownByItsOwnInstallation(t *testing.T) {
@@ -22,9 +23,9 @@ func TestADatabaseIsKnownByItsOwnInstallation(t *testing.T) {
 		return id
 	}
 	first := pgtest.Empty(t)
-	require.NoError(t, store.Migrate(t.Context(), first))
+	require.NoError(t, migration.Up(t.Context(), first))
 	second := pgtest.Empty(t)
-	require.NoError(t, store.Migrate(t.Context(), second))
+	require.NoError(t, migration.Up(t.Context(), second))
 	require.Regexp(t, "^[0-9a-f]{32}$", id(first))
 	again := id(first)
 	require.Equal(t, id(first), again)

@@ -9,6 +9,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/machines"
+	"github.com/pgmesh/pgmesh/store/migration"
 )
 
 // registrar is a session that registers machines of the group a/web.
@@ -51,8 +52,8 @@ func TestMachinesThroughAnOlderSchema(t *testing.T) {
 	r := newRegistrar(t, s)
 	r.tell(machines.Here, "m1", "10.0.0.1")
 	r.tell(machines.Here, "m2", "10.0.0.2")
-	require.NoError(t, store.MigrateDown(t.Context(), url, 22, storetest.Quietly))
-	require.NoError(t, store.Migrate(t.Context(), url))
+	require.NoError(t, migration.Down(t.Context(), url, 22, storetest.Quietly))
+	require.NoError(t, migration.Up(t.Context(), url))
 	_, _, err := r.machines.Register(t.Context(), r.keeper, r.session, 3, nil, "")
 	require.ErrorIs(t, err, machines.ErrSessionEnded)
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/migration"
 )
 
 // Copy is a mesh database and its logical replica, for tests of upgrades by logical replication.
@@ -32,7 +32,7 @@ func Copied(t testing.TB) *Copy {
 	t.Helper()
 	c := &Copy{t: t, Server: ServerWith(t, map[string]string{"wal_level": "logical"})}
 	c.From, c.To = c.Server.URL, c.Server.database("copy")
-	if err := store.Migrate(t.Context(), c.To); err != nil {
+	if err := migration.Up(t.Context(), c.To); err != nil {
 		t.Fatalf("migrating the copy: %v", err)
 	}
 	c.exec(c.To, EmptyTables)
@@ -67,7 +67,7 @@ func (c *Copy) CaughtUp() {
 func (c *Copy) Promote() {
 	c.t.Helper()
 	c.exec(c.To, "DROP SUBSCRIPTION upgrade")
-	if err := store.Migrate(c.t.Context(), c.To); err != nil {
+	if err := migration.Up(c.t.Context(), c.To); err != nil {
 		c.t.Fatalf("migrating the copy: %v", err)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
-	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/embedded"
+	"github.com/pgmesh/pgmesh/store/migration"
 )
 
 // URLVariable names a server to use instead of an embedded one. Its role must be allowed to create databases.
@@ -112,7 +112,7 @@ func (s *shared) makeTemplate() (none struct{}, err error) {
 	if err := s.execute(ctx, "CREATE DATABASE "+s.templateName); err != nil {
 		return none, err
 	}
-	return none, store.Migrate(ctx, s.database(s.templateName))
+	return none, migration.Up(ctx, s.database(s.templateName))
 }
 
 func (s *shared) create(t testing.TB, options string) string {

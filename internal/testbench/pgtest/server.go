@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/pgmesh/pgmesh/internal/kit/process"
-	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/embedded"
+	"github.com/pgmesh/pgmesh/store/migration"
 )
 
 // OwnServer is a server for one test, which may stop, kill and restart it. It keeps its URL and its data.
@@ -40,7 +40,7 @@ func ServerWith(t testing.TB, settings map[string]string) *OwnServer {
 		os.RemoveAll(dir)
 	})
 	s.start(0)
-	if err := store.Migrate(t.Context(), s.URL); err != nil {
+	if err := migration.Up(t.Context(), s.URL); err != nil {
 		t.Fatalf("migrating the database of the test's own server: %v", err)
 	}
 	return s

@@ -1,4 +1,4 @@
-package store
+package migration
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/pressly/goose/v3"
+
+	"github.com/pgmesh/pgmesh/store"
 )
 
 // recheckResources checks stored resources by the current rules unless that was done already, in portions
@@ -18,10 +20,10 @@ func recheckResources(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, te
 	broken := int64(0)
 	for kind != nil {
 		var wrong int64
-		err := conn.QueryRow(ctx, "SELECT * FROM mesh.recheck($1, $2, $3, $4)", kind, group, namespace, name).
+		err := conn.QueryRow(ctx, sql.Recheck, kind, group, namespace, name).
 			Scan(&kind, &group, &namespace, &name, &wrong)
 		if err != nil {
-			return Explain("checking what is stored by the rules of this program", err)
+			return store.Explain("checking what is stored by the rules of this program", err)
 		}
 		broken += wrong
 	}

@@ -1,10 +1,11 @@
-package store
+package migration
 
 import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/kindtables"
 )
 
@@ -16,7 +17,7 @@ func syncRegistry(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		changed, err := tx.Exec(ctx, "UPDATE mesh.installation SET registry_digest = $1 WHERE registry_digest <> $1", digest)
+		changed, err := tx.Exec(ctx, sql.SetRegistryDigest, digest)
 		if err != nil || changed.RowsAffected() == 0 {
 			return err
 		}
@@ -25,5 +26,5 @@ func syncRegistry(ctx context.Context, conn *pgx.Conn) error {
 		}
 		return known.Write(ctx, tx)
 	})
-	return Explain("writing the kinds to the database", err)
+	return store.Explain("writing the kinds to the database", err)
 }

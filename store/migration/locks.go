@@ -1,4 +1,4 @@
-package store
+package migration
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pgmesh/pgmesh/internal/kit/wait"
+	"github.com/pgmesh/pgmesh/store"
 )
 
 // A migration needs the tables for itself for a moment while a mesh uses them. It may have to wait for a
@@ -23,15 +24,14 @@ import (
 // time.
 func lockEverything(ctx context.Context, tx pgx.Tx) error {
 	var list string
-	err := tx.QueryRow(ctx, `SELECT string_agg(format('mesh.%I', relname), ', ' ORDER BY (relname = 'resources') = $1, (relkind = 'v') = $1, oid)
-		FROM pg_catalog.pg_class WHERE relnamespace = 'mesh'::regnamespace AND relkind IN ('r', 'v')`, rand.N(2) == 0).Scan(&list)
+	err := tx.QueryRow(ctx, sql.Relations, rand.N(2) == 0).Scan(&list)
 	if err != nil {
 		return err
 	}
 	// A long wait succeeds against long transactions, and a short one ends deadlocks early; so the length
 	// is random.
 	wait := minLockWait + rand.N(maxLockWait-minLockWait)
-	if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = "+milliseconds(wait)); err != nil {
+	if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = "+store.Milliseconds(wait)); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(ctx, "LOCK TABLE "+list+" IN ACCESS EXCLUSIVE MODE"); err != nil {
@@ -48,9 +48,6 @@ const (
 	minRetryPause = 50 * time.Millisecond
 	maxRetryPause = 2 * time.Second
 )
-
-// milliseconds formats a duration for a Postgres setting.
-func milliseconds(d time.Duration) string { return fmt.Sprintf("'%dms'", d.Milliseconds()) }
 
 // retryLocked repeats do until no lock is in its way, and reports when it waits.
 func retryLocked(ctx context.Context, conn *pgx.Conn, tell func(string), do func() error) error {
@@ -72,19 +69,13 @@ func retryLocked(ctx context.Context, conn *pgx.Conn, tell func(string), do func
 // isLockTimeout reports whether a lock could not be had in time.
 func isLockTimeout(err error) bool {
 	var pg *pgconn.PgError
-	return errors.Is(err, ErrConflict) || errors.As(err, new(*BlockedError)) || errors.As(err, &pg) && (pg.Code == "55P03" || pg.Code == "57014")
+	return errors.Is(err, store.ErrConflict) || errors.As(err, new(*store.BlockedError)) || errors.As(err, &pg) && (pg.Code == store.CodeNoLock || pg.Code == "57014")
 }
 
 // lockHolders describes the sessions that hold locks on the tables, the oldest first.
 func lockHolders(ctx context.Context, conn *pgx.Conn) string {
 	var names string
-	err := conn.QueryRow(ctx, `
-		SELECT coalesce(string_agg(format('%s (pid %s, for %s s)', coalesce(nullif(application_name, ''), 'a session'), pid,
-			round(extract(epoch FROM clock_timestamp() - xact_start))), ', ' ORDER BY xact_start), 'nobody now')
-		FROM (SELECT DISTINCT a.* FROM pg_catalog.pg_stat_activity a JOIN pg_catalog.pg_locks l USING (pid)
-			JOIN pg_catalog.pg_class c ON c.oid = l.relation AND c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'v')
-			WHERE l.granted AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
-				AND pid <> pg_backend_pid() ORDER BY a.xact_start LIMIT 5) a`).Scan(&names)
+	err := conn.QueryRow(ctx, sql.RelationHolders).Scan(&names)
 	if err != nil {
 		return fmt.Sprint("asking who it is failed: ", err)
 	}

@@ -1,32 +1,45 @@
-package store
+// Package migration brings the schema of a database to the version of this program, and back.
+package migration
 
 import (
 	"context"
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
+
+	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/migrations"
+	"github.com/pgmesh/pgmesh/store/query"
 )
 
-//go:embed migrations/*.sql
-var migrationFiles embed.FS
+//go:embed queries
+var files embed.FS
 
+var sql = query.Read[struct {
+	SetCodeDigest, SetRegistryDigest, SetDigests, DropCode, BlockWrites, UnblockWrites string
+	ViewsFit, InstallViews, Recheck, RefreshPrivileges, AdvanceSequences               string
+	HasSchema, CreateSchema, DropSchema, HasVersions, Versions, Installed, EmptySchema string
+	TryMigrationLock, MigrationHolders, MigratesBefore, ScriptsTurn                    string
+	Relations, RelationHolders                                                         string
+}](files)
+
+// versionTable is where goose keeps which steps were made.
 const versionTable = "mesh.schema_version"
 
-// Migrate brings the schema to the newest version, and stores this program's kinds in it. The role needs
+// Up brings the schema to the newest version, and stores this program's kinds in it. The role needs
 // the right to create a schema in the database, and no more. Several programs may call it at once, and
 // others may use the mesh meanwhile: they wait for short moments.
-func Migrate(ctx context.Context, url string) error {
-	return MigrateTelling(ctx, url, func(string) {})
+func Up(ctx context.Context, url string) error {
+	return UpTelling(ctx, url, func(string) {})
 }
 
-// MigrateTelling is Migrate that reports, a line at a time, what it does and whom it waits for.
-func MigrateTelling(ctx context.Context, url string, tell func(string)) error {
+// UpTelling is Up that reports, a line at a time, what it does and whom it waits for.
+func UpTelling(ctx context.Context, url string, tell func(string)) error {
 	return withMigrationLock(ctx, url, tell, func(ctx context.Context, conn *pgx.Conn, provider *goose.Provider) error {
 		if err := refuseNewer(ctx, provider); err != nil {
 			return err
@@ -36,8 +49,8 @@ func MigrateTelling(ctx context.Context, url string, tell func(string)) error {
 				return err
 			}
 		}
-		if _, err := conn.Exec(ctx, "SELECT mesh.refresh_privileges()"); err != nil {
-			return Explain("granting to roles what is new in the schema", err)
+		if _, err := conn.Exec(ctx, sql.RefreshPrivileges); err != nil {
+			return store.Explain("granting to roles what is new in the schema", err)
 		}
 		return advanceSequences(ctx, conn, tell)
 	})
@@ -47,8 +60,8 @@ func MigrateTelling(ctx context.Context, url string, tell func(string)) error {
 // sequences.
 func advanceSequences(ctx context.Context, conn *pgx.Conn, tell func(string)) error {
 	var behind int
-	if err := conn.QueryRow(ctx, "SELECT mesh.advance_sequences()").Scan(&behind); err != nil {
-		return Explain("looking whether sequences are behind their tables", err)
+	if err := conn.QueryRow(ctx, sql.AdvanceSequences).Scan(&behind); err != nil {
+		return store.Explain("looking whether sequences are behind their tables", err)
 	}
 	if behind > 0 {
 		tell(fmt.Sprintf("had %d sequences go on after what their tables have, as a copy needs it", behind))
@@ -63,7 +76,7 @@ func migrateUp(ctx context.Context, _ *pgx.Conn, provider *goose.Provider, tell 
 			return nil
 		}
 		if err != nil {
-			return Explain("migrating the schema", err)
+			return store.Explain("migrating the schema", err)
 		}
 		tell(fmt.Sprintf("migrated to version %d (%s) in %s", done.Source.Version, done.Source.Path, done.Duration.Round(time.Millisecond)))
 	}
@@ -72,7 +85,7 @@ func migrateUp(ctx context.Context, _ *pgx.Conn, provider *goose.Provider, tell 
 func installCode(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, tell func(string)) error {
 	before, err := installedIn(ctx, conn)
 	if err != nil || before.Code {
-		return Explain("reading which functions the schema has", err)
+		return store.Explain("reading which functions the schema has", err)
 	}
 	if err := syncCode(ctx, conn); err != nil {
 		return err
@@ -84,7 +97,7 @@ func installCode(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, tell fu
 func installRegistry(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, tell func(string)) error {
 	before, err := installedIn(ctx, conn)
 	if err != nil {
-		return Explain("reading which kinds the schema knows", err)
+		return store.Explain("reading which kinds the schema knows", err)
 	}
 	if err := syncRegistry(ctx, conn); err != nil {
 		return err
@@ -95,17 +108,17 @@ func installRegistry(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, tel
 	return nil
 }
 
-// MigrateDown brings the schema back to a version, for an older program. Nothing can be written until
+// Down brings the schema back to a version, for an older program. Nothing can be written until
 // that program has migrated. 0 removes the schema with everything in it. It reports, a line at a time,
 // what it does and whom it waits for.
-func MigrateDown(ctx context.Context, url string, version int64, tell func(string)) error {
+func Down(ctx context.Context, url string, version int64, tell func(string)) error {
 	return withMigrationLock(ctx, url, tell, func(ctx context.Context, conn *pgx.Conn, provider *goose.Provider) error {
 		have, newest, err := provider.GetVersions(ctx)
 		if err != nil {
-			return Explain("reading the version of the schema", err)
+			return store.Explain("reading the version of the schema", err)
 		}
 		if have > newest {
-			return fits(have, have, newest)
+			return store.Fits(have, have, newest)
 		}
 		if version >= have {
 			return fmt.Errorf("the schema has version %d, from which there is no way down to %d", have, version)
@@ -120,7 +133,7 @@ func migrateDown(ctx context.Context, conn *pgx.Conn, provider *goose.Provider, 
 	}
 	done, err := provider.DownTo(ctx, version)
 	if err != nil {
-		return Explain("migrating the schema down", err)
+		return store.Explain("migrating the schema down", err)
 	}
 	for _, step := range done {
 		tell(fmt.Sprintf("took back version %d (%s)", step.Source.Version, step.Source.Path))
@@ -128,8 +141,8 @@ func migrateDown(ctx context.Context, conn *pgx.Conn, provider *goose.Provider, 
 	if version > 0 {
 		return nil
 	}
-	_, err = conn.Exec(ctx, unblockWrites+"DROP TABLE "+versionTable+"; DROP SCHEMA mesh")
-	return Explain("removing the schema", err)
+	_, err = conn.Exec(ctx, sql.UnblockWrites+"\n"+sql.DropSchema)
+	return store.Explain("removing the schema", err)
 }
 
 // withMigrationLock runs do while other programs that migrate the same database wait.
@@ -140,18 +153,14 @@ func withMigrationLock(ctx context.Context, url string, tell func(string), do fu
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	if err := lockSchema(ctx, conn, tell); err != nil {
-		return Explain("preparing the schema mesh", err)
+		return store.Explain("preparing the schema mesh", err)
 	}
 	db := stdlib.OpenDB(*conn.Config(), stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, "SET lock_timeout = "+milliseconds(maxLockWait)+"; "+noCompiling)
+		_, err := conn.Exec(ctx, "SET lock_timeout = "+store.Milliseconds(maxLockWait)+"; "+store.NoCompiling)
 		return err
 	}))
 	defer db.Close()
-	files, err := fs.Sub(migrationFiles, "migrations")
-	if err != nil {
-		return err
-	}
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true))
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, migrations.Files, goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return fmt.Errorf("reading the migrations: %w", err)
 	}
@@ -166,10 +175,10 @@ func connectToMigrate(ctx context.Context, url string) (*pgx.Conn, error) {
 	config.RuntimeParams["application_name"] = "pgmesh migrate"
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return nil, Explain("connecting to the database", err)
+		return nil, store.Explain("connecting to the database", err)
 	}
-	_, err = conn.Exec(ctx, noCompiling)
-	return conn, Explain("connecting to the database", err)
+	_, err = conn.Exec(ctx, store.NoCompiling)
+	return conn, store.Explain("connecting to the database", err)
 }
 
 // lockSchema creates the schema if needed, with a lock that lasts as long as the connection. IF NOT
@@ -179,10 +188,10 @@ func lockSchema(ctx context.Context, conn *pgx.Conn, tell func(string)) error {
 		return err
 	}
 	var exists bool
-	if err := conn.QueryRow(ctx, "SELECT to_regnamespace('mesh') IS NOT NULL").Scan(&exists); err != nil || exists {
+	if err := conn.QueryRow(ctx, sql.HasSchema).Scan(&exists); err != nil || exists {
 		return err
 	}
-	_, err := conn.Exec(ctx, "CREATE SCHEMA mesh")
+	_, err := conn.Exec(ctx, sql.CreateSchema)
 	return err
 }
 
@@ -190,41 +199,7 @@ func lockSchema(ctx context.Context, conn *pgx.Conn, tell func(string)) error {
 func refuseNewer(ctx context.Context, provider *goose.Provider) error {
 	have, want, err := provider.GetVersions(ctx)
 	if err != nil {
-		return Explain("reading the version of the schema", err)
+		return store.Explain("reading the version of the schema", err)
 	}
-	return fits(have, have, want)
-}
-
-// fits returns an error unless a program that knows the schema up to newest can use version have, which
-// must be at least least.
-func fits(have, least, newest int64) error {
-	switch {
-	case have > newest:
-		return fmt.Errorf("%w: it has version %d and this program knows up to %d: run a newer program", ErrSchema, have, newest)
-	case have < least:
-		return fmt.Errorf("%w: it has version %d and this program needs %d: run mcp-server migrate up", ErrSchema, have, least)
-	}
-	return nil
-}
-
-func (s *Store) checkSchema(ctx context.Context) error {
-	var have int64
-	err := s.pool.QueryRow(ctx, sql.SchemaVersion).Scan(&have)
-	if err != nil {
-		return Explain("reading the version of the schema", err)
-	}
-	newest, err := newestMigration()
-	if err != nil {
-		return err
-	}
-	return fits(have, newest, newest)
-}
-
-// newestMigration returns the number of the last migration file.
-func newestMigration() (int64, error) {
-	files, err := fs.Glob(migrationFiles, "migrations/*.sql") // sorted
-	if err != nil {
-		return 0, err
-	}
-	return goose.NumericComponent(files[len(files)-1])
+	return store.Fits(have, have, want)
 }

@@ -1,28 +1,29 @@
-package store
+package migration
 
 import (
 	"context"
 	"fmt"
-	"io/fs"
-	"path"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/kindtables"
+	"github.com/pgmesh/pgmesh/store/migrations"
+	code "github.com/pgmesh/pgmesh/store/sql"
 )
 
-// SchemaStatus compares a database's schema with what this program needs.
-type SchemaStatus struct {
-	Migrations []Migration
+// Status compares a database's schema with what this program needs.
+type Status struct {
+	Migrations []Step
 	Newest     int64 // the database's version, which may be a newer program's
 	Installed
 }
 
-// Migration is one step of the schema.
-type Migration struct {
+// Step is one step of the schema.
+type Step struct {
 	Version int64
 	Name    string
 	Applied time.Time // zero if it is not applied
@@ -34,40 +35,40 @@ type Installed struct {
 	Registry bool // kinds, types and rules
 }
 
-// Fits reports whether there is nothing for Migrate to do.
-func (s SchemaStatus) Fits() bool { return s.known() == s.Newest && s.Code && s.Registry }
+// Fits reports whether there is nothing for Up to do.
+func (s Status) Fits() bool { return s.known() == s.Newest && s.Code && s.Registry }
 
 // TooNew reports whether a newer program migrated the database, which this one then leaves alone.
-func (s SchemaStatus) TooNew() bool { return s.Newest > s.known() }
+func (s Status) TooNew() bool { return s.Newest > s.known() }
 
-func (s SchemaStatus) known() (version int64) {
+func (s Status) known() (version int64) {
 	for _, m := range s.Migrations {
 		version = m.Version
 	}
 	return version
 }
 
-// ReadSchemaStatus compares a database with this program. It changes nothing.
-func ReadSchemaStatus(ctx context.Context, url string) (SchemaStatus, error) {
+// ReadStatus compares a database with this program. It changes nothing.
+func ReadStatus(ctx context.Context, url string) (Status, error) {
 	conn, err := connectToMigrate(ctx, url)
 	if err != nil {
-		return SchemaStatus{}, err
+		return Status{}, err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	s, err := readSchemaStatus(ctx, conn)
-	return s, Explain("reading the version of the schema", err)
+	s, err := readStatus(ctx, conn)
+	return s, store.Explain("reading the version of the schema", err)
 }
 
-func readSchemaStatus(ctx context.Context, conn *pgx.Conn) (SchemaStatus, error) {
+func readStatus(ctx context.Context, conn *pgx.Conn) (Status, error) {
 	s, err := knownMigrations()
 	if err != nil {
 		return s, err
 	}
 	var exists bool
-	if err := conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", versionTable).Scan(&exists); err != nil || !exists {
+	if err := conn.QueryRow(ctx, sql.HasVersions).Scan(&exists); err != nil || !exists {
 		return s, err
 	}
-	rows, err := conn.Query(ctx, "SELECT version_id, tstamp FROM "+versionTable+" WHERE is_applied AND version_id > 0")
+	rows, err := conn.Query(ctx, sql.Versions)
 	if err != nil {
 		return s, err
 	}
@@ -89,26 +90,25 @@ func readSchemaStatus(ctx context.Context, conn *pgx.Conn) (SchemaStatus, error)
 }
 
 // knownMigrations lists the migration files, in order.
-func knownMigrations() (s SchemaStatus, err error) {
-	files, err := fs.Glob(migrationFiles, "migrations/*.sql")
+func knownMigrations() (s Status, err error) {
+	names, err := migrations.Names()
 	if err != nil {
 		return s, err
 	}
-	for _, file := range files {
-		name := path.Base(file)
+	for _, name := range names {
 		number, _, _ := strings.Cut(name, "_")
 		version, err := strconv.ParseInt(number, 10, 64)
 		if err != nil {
 			return s, fmt.Errorf("reading the name of the migration %s: %w", name, err)
 		}
-		s.Migrations = append(s.Migrations, Migration{Version: version, Name: name})
+		s.Migrations = append(s.Migrations, Step{Version: version, Name: name})
 	}
 	return s, nil
 }
 
-// installedIn compares digests. The first versions of the schema have none of code.
+// installedIn compares digests.
 func installedIn(ctx context.Context, conn *pgx.Conn) (i Installed, err error) {
-	script, err := code()
+	script, err := code.Script()
 	if err != nil {
 		return i, err
 	}
@@ -116,8 +116,6 @@ func installedIn(ctx context.Context, conn *pgx.Conn) (i Installed, err error) {
 	if err != nil {
 		return i, err
 	}
-	err = conn.QueryRow(ctx, `SELECT coalesce(bool_or(to_jsonb(i) ->> 'code_digest' = $1
-			AND to_jsonb(i) ->> 'views_digest' = concat(to_jsonb(i) ->> 'code_digest', i.registry_digest)), false), coalesce(bool_or(i.registry_digest = $2), false)
-		FROM mesh.installation i`, digestOf(script), registry).Scan(&i.Code, &i.Registry)
+	err = conn.QueryRow(ctx, sql.Installed, digestOf(script), registry).Scan(&i.Code, &i.Registry)
 	return i, err
 }

@@ -1,0 +1,89 @@
+-- name: SetCodeDigest
+-- Notes which functions, views and triggers the schema has, unless it has them.
+UPDATE mesh.installation SET code_digest = $1 WHERE code_digest <> $1
+
+-- name: SetRegistryDigest
+-- Notes which kinds the schema knows, unless it knows them.
+UPDATE mesh.installation SET registry_digest = $1 WHERE registry_digest <> $1
+
+-- name: SetDigests
+-- Notes both, for a script.
+UPDATE mesh.installation SET code_digest = $1, registry_digest = $2
+
+-- name: DropCode
+-- Drops what was installed, but nothing that others built on it: then Postgres refuses and names that. It
+-- also clears the digest of the registry, whose tables may go.
+DO $$
+DECLARE
+  old record;
+BEGIN
+  FOR old IN
+    SELECT tgname, tgrelid::regclass AS relation FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+    WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'p') AND NOT t.tgisinternal AND tgname <> 'refuse_between_versions'
+  LOOP
+    EXECUTE format('DROP TRIGGER %I ON %s', old.tgname, old.relation);
+  END LOOP;
+  FOR old IN
+    SELECT c.oid::regclass AS relation FROM pg_class c WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind = 'v' ORDER BY c.oid DESC
+  LOOP
+    EXECUTE format('DROP VIEW %s', old.relation);
+  END LOOP;
+  FOR old IN
+    SELECT polname, polrelid::regclass AS relation FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid WHERE c.relnamespace = 'mesh'::regnamespace
+  LOOP
+    EXECUTE format('DROP POLICY %I ON %s', old.polname, old.relation);
+  END LOOP;
+  FOR old IN
+    SELECT p.oid::regprocedure AS routine FROM pg_proc p WHERE p.pronamespace = 'mesh'::regnamespace AND proname <> 'refuse_between_versions' ORDER BY p.oid DESC
+  LOOP
+    EXECUTE format('DROP ROUTINE %s', old.routine);
+  END LOOP;
+  IF EXISTS (SELECT FROM information_schema.columns WHERE table_schema = 'mesh' AND table_name = 'installation' AND column_name = 'code_digest') THEN
+    UPDATE mesh.installation SET code_digest = '', registry_digest = '';
+  END IF;
+END $$;
+
+-- name: BlockWrites
+-- Prevents writes while there is no code that would record them.
+CREATE OR REPLACE FUNCTION mesh.refuse_between_versions() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION USING ERRCODE = 'MS003', MESSAGE = 'the schema is between two versions, and nothing can be written',
+    HINT = 'run mcp-server migrate up, of the program that is to use it';
+END $$;
+DO $$
+BEGIN
+  IF to_regclass('mesh.resources') IS NOT NULL THEN
+    DROP TRIGGER IF EXISTS refuse_between_versions ON mesh.resources;
+    CREATE TRIGGER refuse_between_versions BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON mesh.resources
+      FOR EACH STATEMENT EXECUTE FUNCTION mesh.refuse_between_versions();
+  END IF;
+  IF to_regclass('mesh.secrets') IS NOT NULL THEN
+    DROP TRIGGER IF EXISTS refuse_between_versions ON mesh.secrets;
+    CREATE TRIGGER refuse_between_versions BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON mesh.secrets
+      FOR EACH STATEMENT EXECUTE FUNCTION mesh.refuse_between_versions();
+  END IF;
+END $$;
+
+-- name: UnblockWrites
+-- Allows them again.
+DROP FUNCTION IF EXISTS mesh.refuse_between_versions CASCADE;
+
+-- name: ViewsFit
+-- Whether the views of the kinds fit the code and the registry.
+SELECT mesh.views_fit()
+
+-- name: InstallViews
+-- Makes the views of the kinds.
+SELECT mesh.install_views()
+
+-- name: Recheck
+-- Checks some of the resources by the current rules, and says where to go on.
+SELECT * FROM mesh.recheck($1, $2, $3, $4)
+
+-- name: RefreshPrivileges
+-- Grants to roles what is new in the schema.
+SELECT mesh.refresh_privileges()
+
+-- name: AdvanceSequences
+-- Has sequences go on after what their tables have, and says how many were behind.
+SELECT mesh.advance_sequences()
