@@ -31,7 +31,7 @@ test-race: envoy machine ## Run every test under the race detector
 
 .PHONY: test-postgres
 test-postgres: ## Run the store's tests on each Postgres from 13 to 18 (POSTGRES=13 narrows)
-	@for major in $(POSTGRES); do echo "Postgres $$major"; PGMESH_POSTGRES_BIN=download-$$major go test -count=1 ./store; done
+	@for major in $(POSTGRES); do echo "Postgres $$major"; PGMESH_POSTGRES_BIN=download-$$major go test -count=1 ./store/...; done
 
 .PHONY: interop
 interop: compile istiod ## Run pgmesh beside a real istiod, which is built from Istio's modules (minutes the first time)

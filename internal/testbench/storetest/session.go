@@ -1,4 +1,4 @@
-// Package storetest gives tests of the store what they share: sessions as of psql, and databases with tenants.
+// Package storetest gives tests of the store what they share: sessions as of psql, databases with tenants, followers.
 package storetest
 
 import (
