@@ -11,6 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/secret"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
@@ -61,7 +62,7 @@ func binds(v view.View, socket *mesh.Socket) []string {
 func (v filtering) gatewayChains(socket *mesh.Socket) []chain {
 	var out []chain
 	for _, e := range socket.Entrances {
-		v := v.certifying(e.Server.EndsTLS() && checksClients(e.Server.Spec.GetTls()))
+		v := v.certifying(e.Server.EndsTLS() && secret.ChecksClients(e.Server.Spec.GetTls()))
 		switch {
 		case e.Server.AutoPassthrough():
 			out = append(out, v.autoPassthroughChains(e)...)

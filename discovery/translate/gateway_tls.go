@@ -9,6 +9,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/secret"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/identity/agentsecret"
 )
@@ -27,7 +28,7 @@ func serverTLS(v view.View, settings *networking.ServerTLSSettings) *corev3.Tran
 		CommonTlsContext:         &tlsv3.CommonTlsContext{AlpnProtocols: []string{"h2", "http/1.1"}},
 		RequireClientCertificate: message.No,
 	}
-	if requiresClient(settings) {
+	if secret.RequiresClients(settings) {
 		context.RequireClientCertificate = message.Yes
 	}
 	showCertificates(v, context.GetCommonTlsContext(), settings)
@@ -41,16 +42,16 @@ func serverTLS(v view.View, settings *networking.ServerTLSSettings) *corev3.Tran
 // showCertificates names the router's certificates: credentials of the mesh, files of the machine, or the router's own.
 func showCertificates(v view.View, context *tlsv3.CommonTlsContext, settings *networking.ServerTLSSettings) {
 	var out []*tlsv3.SdsSecretConfig
-	for _, name := range credentialNames(settings) {
-		out = append(out, serverCredential(v, name))
+	for _, name := range secret.CredentialNames(settings) {
+		out = append(out, secret.ServerCredential(v, name))
 	}
 	if len(out) == 0 {
-		for _, pair := range certificateFiles(settings) {
-			out = append(out, fileSecret(certificateName(pair)))
+		for _, pair := range secret.CertificateFiles(settings) {
+			out = append(out, secret.FromDiscovery(secret.CertificateName(pair.GetServerCertificate(), pair.GetPrivateKey())))
 		}
 	}
 	if len(out) == 0 {
-		out = append(out, agentSecret(agentsecret.Certificate))
+		out = append(out, secret.FromAgent(agentsecret.Certificate))
 	}
 	context.TlsCertificateSdsSecretConfigs = out
 }
@@ -58,7 +59,7 @@ func showCertificates(v view.View, context *tlsv3.CommonTlsContext, settings *ne
 // checkClients says by what certificates of clients are checked, where they may show one. Elsewhere nobody is asked for one, and
 // Envoy refuses names to check without authorities.
 func checkClients(v view.View, context *tlsv3.CommonTlsContext, settings *networking.ServerTLSSettings) {
-	if !checksClients(settings) {
+	if !secret.ChecksClients(settings) {
 		return
 	}
 	context.ValidationContextType = combined(clientRoots(v, settings), clientChecks(settings))
@@ -85,16 +86,16 @@ func clientChecks(settings *networking.ServerTLSSettings) *tlsv3.CertificateVali
 
 // clientRoots are the certificates that vouch for clients: one set, also where the server has several certificates.
 func clientRoots(v view.View, settings *networking.ServerTLSSettings) *tlsv3.SdsSecretConfig {
-	names := credentialNames(settings)
+	names := secret.CredentialNames(settings)
 	switch {
 	case len(names) > 0 && settings.GetCaCertCredentialName() != "":
-		return serverCredential(v, settings.GetCaCertCredentialName())
+		return secret.ServerCredential(v, settings.GetCaCertCredentialName())
 	case len(names) > 0:
-		return serverCredential(v, names[0]+rootsSuffix)
+		return secret.ServerCredentialRoots(v, names[0])
 	case settings.GetCaCertificates() != "" && settings.GetMode() != networking.ServerTLSSettings_ISTIO_MUTUAL:
-		return fileSecret(rootsName(settings.GetCaCertificates()))
+		return secret.FromDiscovery(secret.RootsName(settings.GetCaCertificates()))
 	default:
-		return agentSecret(agentsecret.Roots)
+		return secret.FromAgent(agentsecret.Roots)
 	}
 }
 

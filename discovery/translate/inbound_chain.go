@@ -7,6 +7,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/secret"
 )
 
 // What clients of the mesh announce in a TLS handshake: that they speak mutual TLS, and what is inside.
@@ -88,7 +89,7 @@ func (in inboundPort) chains() []*listenerv3.FilterChain {
 	case mode == mesh.MutualTLSOrNone:
 		return in.checking(true).shaped(permissive.of(in.protocol), acceptMutualTLS(in.View))
 	case in.tls != nil:
-		return in.checking(checksClients(in.tls)).shaped([]inboundMatch{{transport: tlsTransport, http: in.protocol.IsHTTP(), endsTLS: true}}, serverTLS(in.View, in.tls))
+		return in.checking(secret.ChecksClients(in.tls)).shaped([]inboundMatch{{transport: tlsTransport, http: in.protocol.IsHTTP(), endsTLS: true}}, serverTLS(in.View, in.tls))
 	default:
 		return in.shaped(plaintext.of(in.protocol), nil)
 	}

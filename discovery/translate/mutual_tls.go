@@ -9,8 +9,8 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/secret"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
-	"github.com/pgmesh/pgmesh/identity/agentsecret"
 )
 
 // strongCiphers are those that workloads take where the mesh does not say.
@@ -48,28 +48,11 @@ func meshCiphers(v view.View) []string {
 
 // identify shows the workload's own certificate, and checks the other side's by the mesh's roots and the names.
 func identify(v view.View, context *tlsv3.CommonTlsContext, names []*matcherv3.StringMatcher) {
-	certificate, roots := ownSecrets(v)
+	certificate, roots := secret.Own(v)
 	context.TlsCertificateSdsSecretConfigs = []*tlsv3.SdsSecretConfig{certificate}
 	context.ValidationContextType = combined(roots, &tlsv3.CertificateValidationContext{
 		MatchSubjectAltNames: names, //nolint:staticcheck // Istio's shape, which EnvoyFilters patch
 	})
-}
-
-// ownSecrets are the certificate that the workload shows to who connects to it, and the roots that clients are checked by: those that its agent
-// has, or files of its machine, which the agent reads if there is one.
-func ownSecrets(v view.View) (certificate, roots *tlsv3.SdsSecretConfig) {
-	files, from := v.Proxy.Identity.Server, agentSecret
-	if !v.Proxy.Identity.FromAgent {
-		from = fileSecret
-	}
-	certificate, roots = agentSecret(agentsecret.Certificate), agentSecret(agentsecret.Roots)
-	if files.Certificate != "" {
-		certificate = from(certificateName(&certificatePair{ServerCertificate: files.Certificate, PrivateKey: files.Key}))
-	}
-	if files.Roots != "" {
-		roots = from(rootsName(files.Roots))
-	}
-	return certificate, roots
 }
 
 func leastTLS(settings *meshconfig.MeshConfig_TLSConfig) tlsv3.TlsParameters_TlsProtocol {

@@ -5,6 +5,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/secret"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
@@ -24,7 +25,7 @@ func showFiles(v view.View, common *tlsv3.CommonTlsContext, tls *networking.Clie
 	case tls.GetInsecureSkipVerify().GetValue():
 		common.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{}
 	case v.Proxy.Identity.FromAgent:
-		common.ValidationContextType = combined(agentSecret("file-root:"+rootsFile(tls, machineTrust)), trusting(tls, names, true))
+		common.ValidationContextType = combined(secret.FromAgent(secret.RootsName(rootsFile(tls, machineTrust))), trusting(tls, names, true))
 	default:
 		roots := rootsFile(tls, systemRoots)
 		if roots == machineTrust {
@@ -38,8 +39,8 @@ func showFiles(v view.View, common *tlsv3.CommonTlsContext, tls *networking.Clie
 
 func showCertificateFile(v view.View, common *tlsv3.CommonTlsContext, tls *networking.ClientTLSSettings) {
 	if v.Proxy.Identity.FromAgent {
-		name := "file-cert:" + tls.GetClientCertificate() + "~" + tls.GetPrivateKey()
-		common.TlsCertificateSdsSecretConfigs = []*tlsv3.SdsSecretConfig{agentSecret(name)}
+		name := secret.CertificateName(tls.GetClientCertificate(), tls.GetPrivateKey())
+		common.TlsCertificateSdsSecretConfigs = []*tlsv3.SdsSecretConfig{secret.FromAgent(name)}
 		return
 	}
 	common.TlsCertificates = []*tlsv3.TlsCertificate{{CertificateChain: message.File(tls.GetClientCertificate()), PrivateKey: message.File(tls.GetPrivateKey())}}

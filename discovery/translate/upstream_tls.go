@@ -7,6 +7,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/secret"
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/identity/agentsecret"
@@ -42,7 +43,7 @@ func tlsContext(v view.View, d *draft, u upstream.Upstream, tls *networking.Clie
 // mayUseCredential is false for a credential that a rule would hand to every client of a service: it is for the gateways and the
 // workloads that the rule selects. Nothing keeps roots alone from anyone.
 func mayUseCredential(v view.View, tls *networking.ClientTLSSettings, u upstream.Upstream) bool {
-	return tls.GetCredentialName() == "" || rootsOnly(tls.GetCredentialName()) || !v.Sidecar() || upstream.SpecOf(u.Rule).GetWorkloadSelector() != nil
+	return tls.GetCredentialName() == "" || secret.HasNoKey(tls.GetCredentialName()) || !v.Sidecar() || upstream.SpecOf(u.Rule).GetWorkloadSelector() != nil
 }
 
 // originates reports whether connections leave the mesh's own TLS aside for that of the service.
@@ -69,8 +70,8 @@ func meshTLSContext(v view.View, d *draft, tls *networking.ClientTLSSettings) *t
 		CommonTlsContext: &tlsv3.CommonTlsContext{
 			TlsParams:                      tlsVersions(),
 			AlpnProtocols:                  protocols,
-			TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{agentSecret(agentsecret.Certificate)},
-			ValidationContextType: combined(agentSecret(agentsecret.Roots), &tlsv3.CertificateValidationContext{
+			TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{secret.FromAgent(agentsecret.Certificate)},
+			ValidationContextType: combined(secret.FromAgent(agentsecret.Roots), &tlsv3.CertificateValidationContext{
 				MatchSubjectAltNames: oneOf(v.Mesh.Trusted(tls.GetSubjectAltNames())), //nolint:staticcheck // its successor tells the sorts of names apart, and a rule does not
 			}),
 		},
@@ -122,10 +123,10 @@ func (d *draft) nameServer(tls *networking.ClientTLSSettings) {
 // showCredential takes the certificate, and whom to trust, from a secret of the mesh.
 func showCredential(common *tlsv3.CommonTlsContext, tls *networking.ClientTLSSettings, names []string) {
 	if tls.GetMode() == networking.ClientTLSSettings_MUTUAL {
-		common.TlsCertificateSdsSecretConfigs = []*tlsv3.SdsSecretConfig{credential(tls.GetCredentialName())}
+		common.TlsCertificateSdsSecretConfigs = []*tlsv3.SdsSecretConfig{secret.Credential(tls.GetCredentialName())}
 	}
 	if !tls.GetInsecureSkipVerify().GetValue() {
-		common.ValidationContextType = combined(credentialRoots(tls.GetCredentialName()), trusting(tls, names, false))
+		common.ValidationContextType = combined(secret.CredentialRoots(tls.GetCredentialName()), trusting(tls, names, false))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/memory"
+	"github.com/pgmesh/pgmesh/discovery/translate/secret"
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
@@ -85,7 +86,7 @@ func (s View) ListensAlike(since *mesh.ScopeChange, listened []any, changed map[
 func Secrets(m *mesh.Mesh, p *mesh.Proxy) []*tlsv3.Secret { return ViewOf(m, p).Secrets() }
 
 // Secrets returns the secrets that the proxy may ask for.
-func (s View) Secrets() []*tlsv3.Secret { return secretsOf(s.View) }
+func (s View) Secrets() []*tlsv3.Secret { return secret.Of(s.View) }
 
 // NameTable has the names that the resolver beside a sidecar answers for, with their addresses. It is nil for a router.
 func NameTable(m *mesh.Mesh, p *mesh.Proxy) *ndsv1.NameTable { return ViewOf(m, p).NameTable() }

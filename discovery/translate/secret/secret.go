@@ -1,0 +1,82 @@
+// Package secret lists the secrets that proxies may ask for, and says how they ask: by which names,
+// and whom.
+package secret
+
+import (
+	"slices"
+	"strings"
+
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
+)
+
+// Of lists the secrets that a proxy may ask discovery for, in the order of their names: those of the
+// mesh that it may see, with their content, and those that name files of its machine, with paths
+// alone.
+func Of(v view.View) []*tlsv3.Secret {
+	out := append(ofMesh(v.Mesh, v.Proxy), ofFiles(v)...)
+	slices.SortFunc(out, func(a, b *tlsv3.Secret) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return out
+}
+
+// ofMesh lists the mesh's secrets under each name that a proxy may use: kubernetes://NAME for those
+// in its own namespace, kubernetes://NAMESPACE/NAME, and kubernetes-gateway://NAMESPACE/NAME as the
+// Gateway API has it. NAME-cacert means authorities: those of a secret with that name, or else those
+// in the secret NAME.
+func ofMesh(m *mesh.Mesh, p *mesh.Proxy) []*tlsv3.Secret {
+	var out []*tlsv3.Secret
+	secrets := m.SecretsFor(p)
+	exists := make(map[string]bool, len(secrets))
+	for _, s := range secrets {
+		exists[s.Name] = true
+	}
+	for _, s := range secrets {
+		if s.Pair != nil && !strings.HasSuffix(s.Name, rootsSuffix) {
+			for _, name := range formsOf(s, s.Name) {
+				out = append(out, certificate(name, s))
+			}
+		}
+		if s.Trust == nil {
+			continue
+		}
+		for _, roots := range rootsNames(s, exists) {
+			for _, name := range formsOf(s, roots) {
+				out = append(out, authorities(name, s))
+			}
+		}
+	}
+	return out
+}
+
+// rootsNames are the names that mean the authorities of a secret.
+func rootsNames(s *mesh.Secret, exists map[string]bool) (names []string) {
+	if strings.HasSuffix(s.Name, rootsSuffix) {
+		names = append(names, s.Name)
+	}
+	if !exists[s.Name+rootsSuffix] {
+		names = append(names, s.Name+rootsSuffix)
+	}
+	return names
+}
+
+// formsOf writes a name in each form that proxies use.
+func formsOf(s *mesh.Secret, name string) []string {
+	return []string{
+		credentialPrefix + name, credentialPrefix + s.Namespace + "/" + name, gatewayAPIPrefix + s.Namespace + "/" + name,
+	}
+}
+
+func certificate(name string, s *mesh.Secret) *tlsv3.Secret {
+	return &tlsv3.Secret{Name: name, Type: &tlsv3.Secret_TlsCertificate{TlsCertificate: &tlsv3.TlsCertificate{
+		CertificateChain: message.Bytes(s.Pair.Chain), PrivateKey: message.Bytes(s.Pair.Key), OcspStaple: message.Bytes(s.Pair.Staple),
+	}}}
+}
+
+func authorities(name string, s *mesh.Secret) *tlsv3.Secret {
+	return &tlsv3.Secret{Name: name, Type: &tlsv3.Secret_ValidationContext{ValidationContext: &tlsv3.CertificateValidationContext{
+		TrustedCa: message.Bytes(s.Trust.Authorities), Crl: message.Bytes(s.Trust.Revoked),
+	}}}
+}
