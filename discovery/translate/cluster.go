@@ -12,6 +12,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/transport"
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
@@ -75,9 +76,9 @@ func cluster(v view.View, u upstream.Upstream) *clusterv3.Cluster {
 		applyLocality(v, d.Cluster, u)
 		applyLoadBalancer(&d, u.Policy.GetLoadBalancer())
 	}
-	secure(v, &d, u)
+	d.secure(v, u)
 	if !u.PassesTLS {
-		announceClient(&d, u.Policy.GetProxyProtocol())
+		d.announceClient(u.Policy.GetProxyProtocol())
 	}
 	return d.finish()
 }
@@ -145,7 +146,7 @@ func clusterMetadata(u upstream.Upstream) *corev3.Metadata {
 	if u.Rule != nil {
 		fields["config"] = structpb.NewStringValue(message.PathOf(u.Rule.Resource))
 	}
-	if mode := u.Policy.GetTls().GetMode(); u.Rule != nil && originates(mode) {
+	if mode := u.Policy.GetTls().GetMode(); u.Rule != nil && transport.Originates(mode) {
 		fields["alpn_override"] = structpb.NewStringValue("false")
 	}
 	if u.Subset != nil {

@@ -8,9 +8,11 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	"google.golang.org/protobuf/types/known/structpb"
+	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/transport"
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
@@ -99,7 +101,7 @@ func memberOf(v view.View, u upstream.Upstream, e *mesh.Endpoint) member {
 // usesMutualTLS is decided by the rule, or, where that says nothing, by what the endpoint takes.
 func usesMutualTLS(v view.View, u upstream.Upstream, e *mesh.Endpoint) bool {
 	if mode, said := upstream.TLSMode(u); said {
-		return mode == tlsOfTheMesh
+		return mode == networking.ClientTLSSettings_ISTIO_MUTUAL
 	}
 	return e.TLSMode == mesh.TLSMutual && v.Mesh.WorkloadMutualTLS(e.Namespace, e.Labels, e.Port) != mesh.PlaintextOnly
 }
@@ -116,7 +118,7 @@ func (g group) endpoints() *endpointv3.LocalityLbEndpoints {
 func (m member) endpoint() *endpointv3.LbEndpoint {
 	metadata := message.Metadata(map[string]*structpb.Value{"workload": structpb.NewStringValue(m.tag)})
 	if m.tlsMode != "" {
-		metadata.FilterMetadata["envoy.transport_socket_match"] = tlsModeMetadata(m.tlsMode)
+		metadata.FilterMetadata["envoy.transport_socket_match"] = transport.ModeMetadata(m.tlsMode)
 	}
 	return &endpointv3.LbEndpoint{
 		HostIdentifier:      &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: m.address}},

@@ -12,6 +12,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 	"github.com/pgmesh/pgmesh/discovery/translate/secret"
+	"github.com/pgmesh/pgmesh/discovery/translate/transport"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
@@ -80,4 +81,12 @@ func serverPort(s *networking.Server) *mesh.Port {
 	return &mesh.Port{
 		Name: s.GetPort().GetName(), Number: s.GetPort().GetNumber(), Protocol: mesh.ParseProtocol(s.GetPort().GetProtocol()),
 	}
+}
+
+// endTLS is the transport socket of connections whose TLS ends at the router; nil for others.
+func endTLS(v view.View, s *mesh.Server) *corev3.TransportSocket {
+	if !s.EndsTLS() {
+		return nil
+	}
+	return transport.Server(v, s.Spec.GetTls())
 }

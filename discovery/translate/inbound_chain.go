@@ -8,6 +8,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 	"github.com/pgmesh/pgmesh/discovery/translate/secret"
+	"github.com/pgmesh/pgmesh/discovery/translate/transport"
 )
 
 // What clients of the mesh announce in a TLS handshake: that they speak mutual TLS, and what is inside.
@@ -85,11 +86,11 @@ func (in inboundPort) chains() []*listenerv3.FilterChain {
 	case mode == mesh.MutualTLSOnly && !in.Proxy.Identity.Serves():
 		return []*listenerv3.FilterChain{in.refusal()}
 	case mode == mesh.MutualTLSOnly:
-		return in.checking(true).shaped(strict.of(in.protocol), acceptMutualTLS(in.View))
+		return in.checking(true).shaped(strict.of(in.protocol), transport.MutualServer(in.View))
 	case mode == mesh.MutualTLSOrNone:
-		return in.checking(true).shaped(permissive.of(in.protocol), acceptMutualTLS(in.View))
+		return in.checking(true).shaped(permissive.of(in.protocol), transport.MutualServer(in.View))
 	case in.tls != nil:
-		return in.checking(secret.ChecksClients(in.tls)).shaped([]inboundMatch{{transport: tlsTransport, http: in.protocol.IsHTTP(), endsTLS: true}}, serverTLS(in.View, in.tls))
+		return in.checking(secret.ChecksClients(in.tls)).shaped([]inboundMatch{{transport: tlsTransport, http: in.protocol.IsHTTP(), endsTLS: true}}, transport.Server(in.View, in.tls))
 	default:
 		return in.shaped(plaintext.of(in.protocol), nil)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 	"github.com/pgmesh/pgmesh/discovery/translate/route"
+	"github.com/pgmesh/pgmesh/discovery/translate/transport"
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
@@ -35,8 +36,8 @@ func unknownHosts(v view.View) *clusterv3.Cluster {
 	d.ConnectTimeout = v.Config.GetConnectTimeout()
 	d.discoverPerRequest(unknownCache(v))
 	nobody := upstream.Upstream{Service: &mesh.Service{}, Port: &mesh.Port{}}
-	if context := tlsContext(v, &d, nobody, tls); context != nil {
-		d.TransportSocket = tlsSocket(context)
+	if context := d.context(v, nobody, tls); context != nil {
+		d.TransportSocket = transport.TLS(context)
 	}
 	return d.finish()
 }

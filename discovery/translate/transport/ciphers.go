@@ -1,12 +1,13 @@
-package translate
+package transport
 
 import (
 	"slices"
 	"strings"
 )
 
-// knownCiphers leaves out what Envoy lacks, and would refuse the whole listener or cluster for. Names may be taken away again by a "-" or a "!" before
-// them, as OpenSSL has it; that some are as good as others, which is written [A|B], is not handed on.
+// knownCiphers leaves out what Envoy does not know: it would refuse the whole listener or cluster.
+// As in OpenSSL, "-" or "!" before a name takes it away again. [A|B], which says that A is as good as
+// B, becomes A and B.
 func knownCiphers(suites []string) (out []string) {
 	for _, suite := range suites {
 		name, removed := strings.CutPrefix(strings.Replace(suite, "!", "-", 1), "-")
@@ -24,7 +25,7 @@ func knownCiphers(suites []string) (out []string) {
 	return out
 }
 
-// ciphers are those of TLS 1.2 that Envoy can speak, by the names that OpenSSL has for them.
+// ciphers are those of TLS 1.2 that Envoy speaks, by OpenSSL's names.
 var ciphers = []string{
 	"ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES256-GCM-SHA384",
 	"ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHACHA20-POLY1305", "ECDHE-RSA-CHACHA20-POLY1305",
@@ -32,7 +33,7 @@ var ciphers = []string{
 	"AES128-GCM-SHA256", "AES256-GCM-SHA384", "AES128-SHA", "AES256-SHA", "DES-CBC3-SHA",
 }
 
-// knownCurves leaves out those that Envoy lacks.
+// knownCurves leaves out what Envoy does not know.
 func knownCurves(curves []string) (out []string) {
 	for _, curve := range curves {
 		if slices.Contains(ecdhCurves, curve) && !slices.Contains(out, curve) {
@@ -42,5 +43,5 @@ func knownCurves(curves []string) (out []string) {
 	return out
 }
 
-// ecdhCurves are those that Envoy can agree on keys by.
+// ecdhCurves are those that Envoy can agree on keys with.
 var ecdhCurves = []string{"P-256", "P-384", "P-521", "X25519", "X25519MLKEM768"}

@@ -1,29 +1,19 @@
-package translate
+package transport
 
 import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
-	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/secret"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/identity/agentsecret"
 )
 
-// endTLS is the transport socket of connections whose TLS ends at the router; nil where it does not.
-func endTLS(v view.View, s *mesh.Server) *corev3.TransportSocket {
-	if !s.EndsTLS() {
-		return nil
-	}
-	return serverTLS(v, s.Spec.GetTls())
-}
-
-// serverTLS is the transport socket of a server's TLS as a Gateway or a Sidecar describes it.
-func serverTLS(v view.View, settings *networking.ServerTLSSettings) *corev3.TransportSocket {
+// Server ends TLS as a server of a Gateway or a Sidecar describes it.
+func Server(v view.View, settings *networking.ServerTLSSettings) *corev3.TransportSocket {
 	context := &tlsv3.DownstreamTlsContext{
 		CommonTlsContext:         &tlsv3.CommonTlsContext{AlpnProtocols: []string{"h2", "http/1.1"}},
 		RequireClientCertificate: message.No,
@@ -36,10 +26,11 @@ func serverTLS(v view.View, settings *networking.ServerTLSSettings) *corev3.Tran
 	if settings.GetMode() != networking.ServerTLSSettings_ISTIO_MUTUAL {
 		context.CommonTlsContext.TlsParams = serverParameters(v, settings)
 	}
-	return tlsSocket(context)
+	return TLS(context)
 }
 
-// showCertificates names the router's certificates: credentials of the mesh, files of the machine, or the router's own.
+// showCertificates names the server's certificates: credentials of the mesh, files of the machine, or
+// the proxy's own.
 func showCertificates(v view.View, context *tlsv3.CommonTlsContext, settings *networking.ServerTLSSettings) {
 	var out []*tlsv3.SdsSecretConfig
 	for _, name := range secret.CredentialNames(settings) {
@@ -56,8 +47,8 @@ func showCertificates(v view.View, context *tlsv3.CommonTlsContext, settings *ne
 	context.TlsCertificateSdsSecretConfigs = out
 }
 
-// checkClients says by what certificates of clients are checked, where they may show one. Elsewhere nobody is asked for one, and
-// Envoy refuses names to check without authorities.
+// checkClients says by what the certificates of clients are checked, if they may show one. Otherwise
+// it leaves out the names, too: Envoy refuses them without authorities.
 func checkClients(v view.View, context *tlsv3.CommonTlsContext, settings *networking.ServerTLSSettings) {
 	if !secret.ChecksClients(settings) {
 		return
@@ -66,12 +57,8 @@ func checkClients(v view.View, context *tlsv3.CommonTlsContext, settings *networ
 }
 
 func clientChecks(settings *networking.ServerTLSSettings) *tlsv3.CertificateValidationContext {
-	names := make([]*matcherv3.StringMatcher, len(settings.GetSubjectAltNames()))
-	for i, name := range settings.GetSubjectAltNames() {
-		names[i] = message.Exactly(name)
-	}
 	out := &tlsv3.CertificateValidationContext{
-		MatchSubjectAltNames:  names, //nolint:staticcheck // Istio's shape, which EnvoyFilters patch
+		MatchSubjectAltNames:  oneOf(settings.GetSubjectAltNames()), //nolint:staticcheck // Istio's shape, which EnvoyFilters patch
 		VerifyCertificateSpki: settings.GetVerifyCertificateSpki(),
 		VerifyCertificateHash: settings.GetVerifyCertificateHash(),
 	}
@@ -84,7 +71,8 @@ func clientChecks(settings *networking.ServerTLSSettings) *tlsv3.CertificateVali
 	return out
 }
 
-// clientRoots are the certificates that vouch for clients: one set, also where the server has several certificates.
+// clientRoots are the authorities that vouch for clients: one set, even if the server has several
+// certificates.
 func clientRoots(v view.View, settings *networking.ServerTLSSettings) *tlsv3.SdsSecretConfig {
 	names := secret.CredentialNames(settings)
 	switch {
@@ -99,7 +87,8 @@ func clientRoots(v view.View, settings *networking.ServerTLSSettings) *tlsv3.Sds
 	}
 }
 
-// serverParameters are the versions and ciphers of a server, else of the mesh; nil leaves them to Envoy.
+// serverParameters are the versions and ciphers of a server, or else of the mesh. Nil leaves them to
+// Envoy.
 func serverParameters(v view.View, settings *networking.ServerTLSSettings) *tlsv3.TlsParameters {
 	defaults := v.Config.GetTlsDefaults()
 	out := &tlsv3.TlsParameters{

@@ -1,4 +1,4 @@
-package translate
+package transport
 
 import (
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
@@ -9,14 +9,16 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// systemRoots is where Debian, and whatever follows it, keeps the certificates that the machine trusts.
+// systemRoots is where Debian, and what derives from it, keeps the certificates that the machine
+// trusts.
 const systemRoots = "/etc/ssl/certs/ca-certificates.crt"
 
-// machineTrust stands for what the machine trusts, in a rule and towards an agent.
+// machineTrust means what the machine trusts, in a rule and to an agent.
 const machineTrust = "system"
 
-// showFiles takes the certificate, and whom to trust, from files on the proxy's machine. An agent that serves secrets reads them, and
-// again when they change; without one Envoy does, when it is given the cluster.
+// showFiles takes the certificate, and whom to trust, from files on the proxy's machine. An agent
+// that serves secrets reads them, and again when they change. Without one Envoy reads them, when it
+// is given the cluster.
 func showFiles(v view.View, common *tlsv3.CommonTlsContext, tls *networking.ClientTLSSettings, names []string) {
 	if tls.GetMode() == networking.ClientTLSSettings_MUTUAL {
 		showCertificateFile(v, common, tls)
@@ -25,13 +27,13 @@ func showFiles(v view.View, common *tlsv3.CommonTlsContext, tls *networking.Clie
 	case tls.GetInsecureSkipVerify().GetValue():
 		common.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{}
 	case v.Proxy.Identity.FromAgent:
-		common.ValidationContextType = combined(secret.FromAgent(secret.RootsName(rootsFile(tls, machineTrust))), trusting(tls, names, true))
+		common.ValidationContextType = combined(secret.FromAgent(secret.RootsName(rootsFile(tls, machineTrust))), checks(tls, names, true))
 	default:
 		roots := rootsFile(tls, systemRoots)
 		if roots == machineTrust {
 			roots = systemRoots
 		}
-		context := trusting(tls, names, true)
+		context := checks(tls, names, true)
 		context.TrustedCa = message.File(roots)
 		common.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: context}
 	}

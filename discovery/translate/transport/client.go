@@ -1,6 +1,8 @@
-package translate
+package transport
 
 import (
+	"slices"
+
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -12,32 +14,33 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// upstreamTLS is how connections to an upstream are secured.
-type upstreamTLS struct {
-	settings *networking.ClientTLSSettings // nil: not at all
-	// automatic TLS was asked for by no rule: endpoints that take it get it.
-	automatic bool
+// Client is how connections to an upstream are secured.
+type Client struct {
+	Settings *networking.ClientTLSSettings // nil for plaintext
+	// Automatic TLS is asked for by no rule: only endpoints that take it get it.
+	Automatic bool
 }
 
-// tlsFor is what the rule says, completed with what the mesh knows of the service; without a word in the rule, mutual TLS with those
-// endpoints that take it. A proxy that cannot prove who it is speaks plaintext, and so do clusters that pass TLS on as it came.
-func tlsFor(v view.View, u upstream.Upstream) upstreamTLS {
+// ClientOf completes what the rule says with what the mesh knows of the service. If the rule says
+// nothing, endpoints that take mutual TLS get it. A proxy that cannot prove who it is speaks
+// plaintext, and so do clusters that pass TLS on as it came.
+func ClientOf(v view.View, u upstream.Upstream) Client {
 	tls, identity := u.Policy.GetTls(), v.Proxy.Identity
 	switch mode := tls.GetMode(); {
 	case u.PassesTLS:
-		return upstreamTLS{}
+		return Client{}
 	case tls == nil && !takesMutualTLS(v, u):
-		return upstreamTLS{}
+		return Client{}
 	case tls == nil:
-		return upstreamTLS{automatic: true, settings: mutualTLS(v, u, v.Mesh.Identities(u.Service), u.ServerName(), nil)}
+		return Client{Automatic: true, Settings: mutualTLS(v, u, v.Mesh.Identities(u.Service), u.ServerName(), nil)}
 	case mode == networking.ClientTLSSettings_DISABLE || mode == networking.ClientTLSSettings_SIMPLE:
-		return upstreamTLS{settings: tls}
+		return Client{Settings: tls}
 	case identity.FromFiles() && !u.Service.External:
-		return upstreamTLS{settings: mutualTLS(v, u, tls.GetSubjectAltNames(), tls.GetSni(), tls.GetInsecureSkipVerify())}
+		return Client{Settings: mutualTLS(v, u, tls.GetSubjectAltNames(), tls.GetSni(), tls.GetInsecureSkipVerify())}
 	case mode == networking.ClientTLSSettings_ISTIO_MUTUAL:
-		return upstreamTLS{settings: meshTLS(v, u, tls)}
+		return Client{Settings: meshTLS(v, u, tls)}
 	default:
-		return upstreamTLS{settings: tls}
+		return Client{Settings: tls}
 	}
 }
 
@@ -53,7 +56,8 @@ func meshTLS(v view.View, u upstream.Upstream, tls *networking.ClientTLSSettings
 	return mutualTLS(v, u, names, server, tls.GetInsecureSkipVerify())
 }
 
-// mutualTLS shows the proxy's own certificate, wherever it has it from; it is nil for a proxy without any.
+// mutualTLS shows the proxy's own certificate, be it from files or from the agent. It is nil for a
+// proxy that has none.
 func mutualTLS(v view.View, u upstream.Upstream, names []string, server string, lenient *wrapperspb.BoolValue) *networking.ClientTLSSettings {
 	identity := v.Proxy.Identity
 	tls := &networking.ClientTLSSettings{SubjectAltNames: names, Sni: server, InsecureSkipVerify: lenient}
@@ -69,8 +73,9 @@ func mutualTLS(v view.View, u upstream.Upstream, names []string, server string, 
 	return tls
 }
 
-// takesMutualTLS reports whether some endpoint of an upstream may take mutual TLS: within the mesh, where no PeerAuthentication of
-// the service's namespace says otherwise. Where the client says which endpoint it wants, all must take it.
+// takesMutualTLS reports whether some endpoint of an upstream may take mutual TLS: those of the mesh
+// may, unless a PeerAuthentication of the service's namespace says otherwise. If the client chooses
+// the endpoint, all must take it.
 func takesMutualTLS(v view.View, u upstream.Upstream) bool {
 	if u.Service.External || !v.Config.GetEnableAutoMtls().GetValue() {
 		return false
@@ -83,26 +88,22 @@ func takesMutualTLS(v view.View, u upstream.Upstream) bool {
 	return v.Mesh.NamespaceMutualTLS(u.Service.Namespace) != mesh.PlaintextOnly
 }
 
-const tlsOfTheMesh = networking.ClientTLSSettings_ISTIO_MUTUAL
-
 func everyEndpointTakesTLS(endpoints []*mesh.Endpoint) bool {
-	for _, e := range endpoints {
-		if e.TLSMode == mesh.TLSDisabled {
-			return false
-		}
-	}
-	return len(endpoints) > 0
+	refuses := func(e *mesh.Endpoint) bool { return e.TLSMode == mesh.TLSDisabled }
+	return len(endpoints) > 0 && !slices.ContainsFunc(endpoints, refuses)
 }
 
-// whereTaken uses TLS with endpoints whose metadata says that they take it, and plaintext with the others.
-func whereTaken(tls *corev3.TransportSocket) []*clusterv3.Cluster_TransportSocketMatch {
+// WhereTaken uses TLS with endpoints whose metadata says that they take it, and plaintext with the
+// others.
+func WhereTaken(tls *corev3.TransportSocket) []*clusterv3.Cluster_TransportSocketMatch {
 	return []*clusterv3.Cluster_TransportSocketMatch{
-		{Name: "tlsMode-" + mesh.TLSMutual, Match: tlsModeMetadata(mesh.TLSMutual), TransportSocket: tls},
-		{Name: "tlsMode-" + mesh.TLSDisabled, Match: &structpb.Struct{}, TransportSocket: plaintextSocket()},
+		{Name: "tlsMode-" + mesh.TLSMutual, Match: ModeMetadata(mesh.TLSMutual), TransportSocket: tls},
+		{Name: "tlsMode-" + mesh.TLSDisabled, Match: &structpb.Struct{}, TransportSocket: plaintext()},
 	}
 }
 
-// tlsModeMetadata is what an endpoint's metadata says under envoy.transport_socket_match.
-func tlsModeMetadata(mode string) *structpb.Struct {
+// ModeMetadata is what an endpoint's metadata has under envoy.transport_socket_match: it chooses
+// among the sockets of WhereTaken.
+func ModeMetadata(mode string) *structpb.Struct {
 	return &structpb.Struct{Fields: map[string]*structpb.Value{"tlsMode": structpb.NewStringValue(mode)}}
 }

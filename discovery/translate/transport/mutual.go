@@ -1,4 +1,4 @@
-package translate
+package transport
 
 import (
 	"slices"
@@ -13,15 +13,15 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// strongCiphers are those that workloads take where the mesh does not say.
+// strongCiphers are what workloads take unless the mesh names ciphers.
 var strongCiphers = []string{
 	"ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-ECDSA-AES128-GCM-SHA256",
 	"ECDHE-RSA-AES128-GCM-SHA256", "AES256-GCM-SHA384", "AES128-GCM-SHA256",
 }
 
-// acceptMutualTLS is the transport socket of connections that other workloads of the mesh make: they show a certificate
-// of one of the mesh's trust domains.
-func acceptMutualTLS(v view.View) *corev3.TransportSocket {
+// MutualServer accepts connections of other workloads of the mesh: they show a certificate of one of
+// the mesh's trust domains.
+func MutualServer(v view.View) *corev3.TransportSocket {
 	context := &tlsv3.DownstreamTlsContext{
 		CommonTlsContext: &tlsv3.CommonTlsContext{
 			TlsParams: &tlsv3.TlsParameters{
@@ -34,9 +34,7 @@ func acceptMutualTLS(v view.View) *corev3.TransportSocket {
 		RequireClientCertificate: message.Yes,
 	}
 	identify(v, context.GetCommonTlsContext(), trustDomains(v))
-	return &corev3.TransportSocket{
-		Name: "envoy.transport_sockets.tls", ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: message.Pack(context)},
-	}
+	return TLS(context)
 }
 
 func meshCiphers(v view.View) []string {
@@ -46,7 +44,8 @@ func meshCiphers(v view.View) []string {
 	return strongCiphers
 }
 
-// identify shows the workload's own certificate, and checks the other side's by the mesh's roots and the names.
+// identify shows the workload's own certificate, and checks that of the other side by the mesh's
+// roots and the names.
 func identify(v view.View, context *tlsv3.CommonTlsContext, names []*matcherv3.StringMatcher) {
 	certificate, roots := secret.Own(v)
 	context.TlsCertificateSdsSecretConfigs = []*tlsv3.SdsSecretConfig{certificate}
@@ -62,7 +61,8 @@ func leastTLS(settings *meshconfig.MeshConfig_TLSConfig) tlsv3.TlsParameters_Tls
 	return tlsv3.TlsParameters_TLSv1_2
 }
 
-// trustDomains are whose workloads are let in: those of the mesh, and those of the meshes that it is federated with.
+// trustDomains match the identities that are let in: of the mesh, and of the meshes that it is
+// federated with.
 func trustDomains(v view.View) []*matcherv3.StringMatcher {
 	names := append([]string{v.Config.GetTrustDomain()}, v.Config.GetTrustDomainAliases()...)
 	for _, authority := range v.Config.GetCaCertificates() {
@@ -72,7 +72,7 @@ func trustDomains(v view.View) []*matcherv3.StringMatcher {
 	var out []*matcherv3.StringMatcher
 	for i, name := range names {
 		if name != "" && !slices.Contains(names[:i], name) {
-			out = append(out, &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: "spiffe://" + name + "/"}})
+			out = append(out, message.BeginningWith("spiffe://"+name+"/"))
 		}
 	}
 	return out
