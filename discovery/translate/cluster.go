@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/dns"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 	"github.com/pgmesh/pgmesh/discovery/translate/transport"
@@ -86,7 +87,7 @@ func cluster(v view.View, u upstream.Upstream) *clusterv3.Cluster {
 // discover sets where the endpoints come from, and reports whether there can be any.
 func discover(v view.View, d *draft, u upstream.Upstream) bool {
 	if upstream.IsDynamic(u.Service) {
-		d.discoverPerRequest(dnsCache(v, u.Service))
+		d.discoverPerRequest(dns.ServiceCache(v, u.Service))
 		return v.Sidecar() || u.Reach != mesh.ReachNetwork // requests of anybody would name the host, which could be the router's own
 	}
 	kind := upstream.DiscoveryType(v, u)
@@ -120,7 +121,7 @@ func discoverByDNS(v view.View, d *draft, u upstream.Upstream) bool {
 		// Envoy refuses it: other ServiceEntries may add to the one name, gateways to other networks may stand for it, or none may be known.
 		d.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STRICT_DNS}
 	}
-	resolve(v, d.Cluster)
+	dns.Resolve(v, d.Cluster)
 	if u.Service.RacesConnections() {
 		d.DnsLookupFamily = clusterv3.Cluster_ALL
 	}

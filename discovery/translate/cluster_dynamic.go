@@ -5,9 +5,7 @@ import (
 	dynamicforwardproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/dynamic_forward_proxy/v3"
 	dnscachev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/dynamic_forward_proxy/v3"
 
-	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
-	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // discoverPerRequest resolves the name that a request asks for when it is first asked for.
@@ -29,9 +27,4 @@ func (d *draft) packDynamic() {
 		d.dynamic.AllowInsecureClusterOptions = true
 	}
 	d.GetClusterType().TypedConfig = message.Pack(d.dynamic)
-}
-
-// dnsCache is where the cluster of a service and the filters in front of it share what they resolved; they must say the same of it.
-func dnsCache(v view.View, s *mesh.Service) *dnscachev3.DnsCacheConfig {
-	return &dnscachev3.DnsCacheConfig{Name: s.Hostname + "_dfp_dns_cache", DnsLookupFamily: lookupFamily(v), TypedDnsResolverConfig: ownResolver(v)}
 }

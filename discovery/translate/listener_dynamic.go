@@ -10,6 +10,7 @@ import (
 	sniproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/sni_dynamic_forward_proxy/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/dns"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
@@ -30,7 +31,7 @@ func resolveConnections(v view.View, s *mesh.Service, port uint32) *listenerv3.F
 	return &listenerv3.Filter{
 		Name: "envoy.extensions.filters.network.sni_dynamic_forward_proxy", // Istio's name for it, which EnvoyFilters match
 		ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: message.Pack(&sniproxyv3.FilterConfig{
-			DnsCacheConfig: dnsCache(v, s),
+			DnsCacheConfig: dns.ServiceCache(v, s),
 			PortSpecifier:  &sniproxyv3.FilterConfig_PortValue{PortValue: port},
 		})},
 	}
@@ -62,10 +63,10 @@ func withResolvers(v view.View, filters []*hcmv3.HttpFilter, services []*mesh.Se
 	last := len(filters) - 1
 	out := slices.Clone(filters[:last])
 	for _, s := range services {
-		out = append(out, resolveRequests(dnsCache(v, s)))
+		out = append(out, resolveRequests(dns.ServiceCache(v, s)))
 	}
 	if v.ResolvesUnknown() {
-		out = append(out, resolveRequests(unknownCache(v)))
+		out = append(out, resolveRequests(dns.UnknownCache(v)))
 	}
 	return append(out, filters[last])
 }

@@ -4,10 +4,10 @@ import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	dnscachev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/dynamic_forward_proxy/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/dns"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 	"github.com/pgmesh/pgmesh/discovery/translate/route"
@@ -21,20 +21,13 @@ import (
 // proxy finds for the host they name, and not to the one that the client connected to. Other traffic goes where it was
 // meant to.
 
-// unknownCache says how many names are kept; the number is Envoy's own default.
-func unknownCache(v view.View) *dnscachev3.DnsCacheConfig {
-	return &dnscachev3.DnsCacheConfig{
-		Name: "allow_any_dfp_dns_cache", DnsLookupFamily: lookupFamily(v), MaxHosts: message.U32(1024), TypedDnsResolverConfig: ownResolver(v),
-	}
-}
-
 // unknownHosts speaks to them in the protocol that the client spoke, and by TLS if the mesh says so.
 func unknownHosts(v view.View) *clusterv3.Cluster {
 	tls := v.Config.GetOutboundTrafficPolicy().GetTls()
 	d := passthroughDraft(v)
 	d.Name, d.AltStatName = naming.UnknownHostsCluster, naming.Stat(naming.UnknownHostsCluster)
 	d.ConnectTimeout = v.Config.GetConnectTimeout()
-	d.discoverPerRequest(unknownCache(v))
+	d.discoverPerRequest(dns.UnknownCache(v))
 	nobody := upstream.Upstream{Service: &mesh.Service{}, Port: &mesh.Port{}}
 	if context := d.context(v, nobody, tls); context != nil {
 		d.TransportSocket = transport.TLS(context)

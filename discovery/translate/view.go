@@ -7,6 +7,7 @@ import (
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/dns"
 	"github.com/pgmesh/pgmesh/discovery/translate/memory"
 	"github.com/pgmesh/pgmesh/discovery/translate/secret"
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
@@ -88,11 +89,8 @@ func Secrets(m *mesh.Mesh, p *mesh.Proxy) []*tlsv3.Secret { return ViewOf(m, p).
 // Secrets returns the secrets that the proxy may ask for.
 func (s View) Secrets() []*tlsv3.Secret { return secret.Of(s.View) }
 
-// NameTable has the names that the resolver beside a sidecar answers for, with their addresses. It is nil for a router.
-func NameTable(m *mesh.Mesh, p *mesh.Proxy) *ndsv1.NameTable { return ViewOf(m, p).NameTable() }
-
 // NameTable returns the names that the resolver beside the proxy answers for; nil for a router.
-func (s View) NameTable() *ndsv1.NameTable { return nameTable(s.View) }
+func (s View) NameTable() *ndsv1.NameTable { return dns.NameTable(s.View) }
 
 // PassesTLS reports whether the proxy has clusters for mutual TLS that it passes on as it came, too.
 func (s View) PassesTLS() bool { return upstream.PassesTLS(s.View) }

@@ -1,16 +1,20 @@
-package translate_test
+package dns_test
 
 import (
 	"fmt"
 	"testing"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
-	"github.com/pgmesh/pgmesh/discovery/translate"
+	"github.com/pgmesh/pgmesh/discovery/translate/dns"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
+	"github.com/pgmesh/pgmesh/kinds"
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
 )
 
@@ -51,38 +55,42 @@ metadata: {name: api, namespace: shop}
 spec: {hosts: [api.example.com], resolution: DNS, ports: [{number: 443, name: tls, protocol: TLS}]}
 `
 
-func nameTable(t *testing.T, node string, metadata map[string]any) *ndsv1.NameTable {
-	t.Helper()
-	return nameTableOf(t, named, node, metadata)
-}
+const (
+	client = "sidecar~10.0.0.1~client.shop~shop.svc.cluster.local"
+	router = "router~10.0.0.1~gateway.shop~shop.svc.cluster.local"
+)
 
-func nameTableOf(t *testing.T, resources, node string, metadata map[string]any) *ndsv1.NameTable {
+func tableOf(t *testing.T, resources, node string, metadata map[string]any) *ndsv1.NameTable {
 	t.Helper()
+	documents, err := kinds.Parse("names.yaml", []byte(resources))
+	require.NoError(t, err)
 	batch := configstore.Batch{Revision: 1}
-	for _, r := range parse(t, "names.yaml", resources) {
-		batch.Changes = append(batch.Changes, configstore.Change{Key: r.Key(), Resource: r})
+	for _, d := range documents {
+		batch.Changes = append(batch.Changes, configstore.Change{Key: d.Resource.Key(), Resource: d.Resource})
 	}
-	in := input{}
-	in.Proxy.Node, in.Proxy.Metadata = node, metadata
-	return translate.NameTable(mesh.Build(configstore.New().Apply(batch), nil), in.proxy(t))
+	given, err := structpb.NewStruct(metadata)
+	require.NoError(t, err)
+	proxy, err := mesh.ParseProxy(&corev3.Node{Id: node, Metadata: given})
+	require.NoError(t, err)
+	return dns.NameTable(view.Of(mesh.Build(configstore.New().Apply(batch), nil), proxy))
 }
 
-func TestNameTable(t *testing.T) {
+func TestHostsOfTheScopeAreNamed(t *testing.T) {
 	t.Parallel()
-	got := nameTable(t, "sidecar~10.0.0.1~client.shop~shop.svc.cluster.local", nil)
+	got := tableOf(t, named, client, nil)
 	require.Empty(t, cmp.Diff(&ndsv1.NameTable{Table: map[string]*ndsv1.NameTable_NameInfo{
 		"reviews.shop.svc.cluster.local": {Ips: []string{"10.0.5.1", "fd00::5"}, Registry: "External", Shortname: "reviews", Namespace: "shop", Ports: ports("http", 80)},
 		"direct.example.com":             {Ips: []string{"10.0.7.7"}, Registry: "External", Ports: append(ports("tcp", 5001), ports("more", 5002)...)},
 	}}, got, protocmp.Transform()))
-	require.Nil(t, nameTable(t, "router~10.0.0.1~gateway.shop~shop.svc.cluster.local", nil), "applications ask sidecars")
+	require.Nil(t, tableOf(t, named, router, nil), "applications ask sidecars")
 }
 
 func ports(name string, number uint32) []*ndsv1.NameTable_Port {
 	return []*ndsv1.NameTable_Port{{Name: name, Number: number}}
 }
 
-// Two entries for a host may each have ports; what a resolver tells of UDP it tells by another name.
-func TestNameTableWithPorts(t *testing.T) {
+// What a resolver says of UDP ports it says under another name.
+func TestTwoEntriesForAHostHaveTheirPortsTogether(t *testing.T) {
 	t.Parallel()
 	const entry = `
 apiVersion: networking.istio.io/v1
@@ -90,21 +98,21 @@ kind: ServiceEntry
 metadata: {name: %s, namespace: shop}
 spec: {hosts: [names.example.com], addresses: [10.0.6.%[2]d], location: MESH_INTERNAL, resolution: STATIC, ports: [{number: 53, name: dns, protocol: UDP}, {number: %[2]d, name: more, protocol: TCP}]}
 ---`
-	got := nameTableOf(t, fmt.Sprintf(entry, "one", 54)+fmt.Sprintf(entry, "two", 55), "sidecar~10.0.0.1~client.shop~shop.svc.cluster.local", nil)
+	got := tableOf(t, fmt.Sprintf(entry, "one", 54)+fmt.Sprintf(entry, "two", 55), client, nil)
 	require.Empty(t, cmp.Diff([]*ndsv1.NameTable_Port{{Number: 53, Name: "dns", Udp: true}, {Number: 54, Name: "more"}, {Number: 55, Name: "more"}},
 		got.GetTable()["names.example.com"].GetPorts(), protocmp.Transform()))
 }
 
-// Where the mesh resolves names, what has no address gets one of the mesh's own.
-func TestNameTableWithAllocatedAddresses(t *testing.T) {
+func TestAHostWithoutAnAddressIsGivenOne(t *testing.T) {
 	t.Parallel()
-	got := nameTable(t, "sidecar~10.0.0.1~client.shop~shop.svc.cluster.local", map[string]any{"DNS_CAPTURE": "true"})
+	got := tableOf(t, named, client, map[string]any{"DNS_CAPTURE": "true"})
 	require.Len(t, got.GetTable()["api.example.com"].GetIps(), 1)
 	require.Contains(t, got.GetTable()["api.example.com"].GetIps()[0], "240.240.")
 }
 
-// Where nothing is redirected, an allocated address leads nowhere; the proxy's own does, if requests tell what they are for.
-func TestNameTableWithoutRedirection(t *testing.T) {
+// Without redirection an allocated address leads nowhere. The proxy's own does, if requests name
+// their host.
+func TestWithoutRedirectionAHostHasTheProxysOwnAddress(t *testing.T) {
 	t.Parallel()
 	const entries = `
 apiVersion: networking.istio.io/v1
@@ -127,10 +135,9 @@ kind: ServiceEntry
 metadata: {name: given, namespace: shop}
 spec: {hosts: [given.mesh], addresses: [10.0.5.1], location: MESH_INTERNAL, resolution: STATIC, ports: [{number: 8080, name: http, protocol: HTTP}]}
 `
-	const client = "sidecar~10.0.0.1~client.shop~shop.svc.cluster.local"
 	ips := func(metadata map[string]any) map[string][]string {
 		out := map[string][]string{}
-		for host, info := range nameTableOf(t, entries, client, metadata).GetTable() {
+		for host, info := range tableOf(t, entries, client, metadata).GetTable() {
 			out[host] = info.Ips
 		}
 		return out

@@ -1,4 +1,6 @@
-package translate
+// Package dns says how names become addresses: how Envoy resolves them, and what the resolver beside
+// a sidecar answers.
+package dns
 
 import (
 	"time"
@@ -12,16 +14,17 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// machinesResolver asks whom the machine asks.
+// machinesResolver asks the servers that the machine asks.
 var machinesResolver = cares(&caresv3.CaresDnsResolverConfig{})
 
-// cares opens a new UDP socket after 100 queries, so that a long-lived one cannot keep asking a server that is gone.
+// cares opens a new UDP socket after 100 queries: a long-lived one could keep asking a server that is
+// gone.
 func cares(c *caresv3.CaresDnsResolverConfig) *corev3.TypedExtensionConfig {
 	c.UdpMaxQueries = message.U32(100)
 	return &corev3.TypedExtensionConfig{Name: "envoy.network.dns_resolver.cares", TypedConfig: message.Pack(c)}
 }
 
-// resolver asks whom the proxy is told to ask.
+// resolver asks the server that the proxy was started with.
 func resolver(v view.View) *corev3.TypedExtensionConfig {
 	at := v.Proxy.Resolver
 	if !at.IsValid() {
@@ -30,7 +33,7 @@ func resolver(v view.View) *corev3.TypedExtensionConfig {
 	return cares(&caresv3.CaresDnsResolverConfig{Resolvers: []*corev3.Address{message.SocketAddress(at.Addr().String(), uint32(at.Port()))}})
 }
 
-// ownResolver is nil where Envoy asks the machine's by itself.
+// ownResolver is nil if Envoy is to ask the machine's servers, which it does by itself.
 func ownResolver(v view.View) *corev3.TypedExtensionConfig {
 	if !v.Proxy.Resolver.IsValid() {
 		return nil
@@ -38,20 +41,21 @@ func ownResolver(v view.View) *corev3.TypedExtensionConfig {
 	return resolver(v)
 }
 
-// dnsJitter spreads the queries of clusters that were made at the same moment.
-var dnsJitter = durationpb.New(100 * time.Millisecond)
+// jitter spreads the queries of clusters that were made at the same moment.
+var jitter = durationpb.New(100 * time.Millisecond)
 
-// resolve sets how the names in a cluster are resolved. The mesh's refresh rate counts only while queries fail;
-// otherwise records say themselves how long they hold.
-func resolve(v view.View, c *clusterv3.Cluster) {
+// Resolve sets how the names in a cluster are resolved. The mesh's refresh rate counts only while
+// queries fail; otherwise records say how long they hold.
+func Resolve(v view.View, c *clusterv3.Cluster) {
 	c.DnsLookupFamily = lookupFamily(v)
 	c.TypedDnsResolverConfig = resolver(v)
-	c.DnsJitter = dnsJitter                         //nolint:staticcheck // its successor is a cluster extension that older Envoys lack
+	c.DnsJitter = jitter                            //nolint:staticcheck // its successor is a cluster extension that older Envoys lack
 	c.DnsRefreshRate = v.Config.GetDnsRefreshRate() //nolint:staticcheck // as above
 	c.RespectDnsTtl = true                          //nolint:staticcheck // as above
 }
 
-// lookupFamily asks for the addresses that the machine has a family for. With both, Envoy tries them in turn (happy eyeballs).
+// lookupFamily asks for addresses of the families that the machine has. If it has both, Envoy tries
+// them in turn (happy eyeballs).
 func lookupFamily(v view.View) clusterv3.Cluster_DnsLookupFamily {
 	switch {
 	case v.IPv4 && v.IPv6:

@@ -1,4 +1,4 @@
-package translate
+package dns
 
 import (
 	"net/netip"
@@ -11,10 +11,10 @@ import (
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
 )
 
-// nameTable has the names that the resolver beside a sidecar answers for: the hosts that its scope has, with their addresses. A service
-// that is listened for at every address has none to resolve to; where connections are passed on as they are, its endpoints' own do.
-// It is nil for a router, which has no resolver beside it.
-func nameTable(v view.View) *ndsv1.NameTable {
+// NameTable has the names that the resolver beside a sidecar answers for: the hosts in its scope, with
+// their addresses. A host without addresses is left out, unless its connections go where the client
+// sends them: then it has those of its endpoints. A router has no resolver beside it, and no table.
+func NameTable(v view.View) *ndsv1.NameTable {
 	if !v.Sidecar() {
 		return nil
 	}
@@ -41,7 +41,7 @@ func nameTable(v view.View) *ndsv1.NameTable {
 	return out
 }
 
-// withPorts adds those of another service for the same host.
+// withPorts adds the ports of another service for the same host.
 func withPorts(known []*ndsv1.NameTable_Port, more []*mesh.Port) []*ndsv1.NameTable_Port {
 	for _, p := range more {
 		udp := p.Protocol == mesh.ProtocolUDP
@@ -52,7 +52,7 @@ func withPorts(known []*ndsv1.NameTable_Port, more []*mesh.Port) []*ndsv1.NameTa
 	return known
 }
 
-// resolvable are the single addresses of a service, which a name can stand for; ranges cannot.
+// resolvable are the addresses that a service's name stands for. A range of addresses is none.
 func resolvable(v view.View, e *mesh.Egress, s *mesh.Service) []string {
 	if v.Proxy.DNSCapture && len(s.Allocated) > 0 && !v.Intercepted() {
 		return listenedFor(v, e, s)
@@ -69,8 +69,9 @@ func resolvable(v view.View, e *mesh.Egress, s *mesh.Service) []string {
 	return out
 }
 
-// listenedFor are the proxy's own addresses for a service that has none, where nothing leads an allocated one there. They stand for the service
-// only if that is told by its requests on all of its ports: who connects for another reason would be connected to somebody else.
+// listenedFor are the proxy's own addresses, for a service that has only an allocated one which no
+// redirection catches. They stand for the service only if requests name their host on all of its
+// ports: other connections would reach somebody else.
 func listenedFor(v view.View, e *mesh.Egress, s *mesh.Service) []string {
 	b := binding.OfEgress(v, e)
 	if e.Port != nil || !b.Explicit || slices.ContainsFunc(s.Ports, func(p *mesh.Port) bool {
@@ -81,7 +82,8 @@ func listenedFor(v view.View, e *mesh.Egress, s *mesh.Service) []string {
 	return slices.DeleteFunc(slices.Clone(b.Binds), func(bind string) bool { return !mesh.IsAddress(bind) })
 }
 
-// endpointAddresses are those of the endpoints of a service whose connections go where the client sends them.
+// endpointAddresses are those of the endpoints, if connections to the service go where the client
+// sends them.
 func endpointAddresses(s *mesh.Service) []string {
 	if s.Resolution != mesh.ResolutionNone {
 		return nil
@@ -95,7 +97,8 @@ func endpointAddresses(s *mesh.Service) []string {
 	return out
 }
 
-// nameInfo notes the parts of a host that is written as Kubernetes writes those of services: name.namespace.svc.domain.
+// nameInfo notes the parts of a host that Kubernetes would have given a service:
+// name.namespace.svc.domain.
 func nameInfo(host string) *ndsv1.NameTable_NameInfo {
 	info := &ndsv1.NameTable_NameInfo{Registry: "External"}
 	if parts := strings.SplitN(host, ".", 4); len(parts) == 4 && parts[2] == "svc" {
