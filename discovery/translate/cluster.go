@@ -11,6 +11,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/dns"
+	"github.com/pgmesh/pgmesh/discovery/translate/endpoint"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 	"github.com/pgmesh/pgmesh/discovery/translate/transport"
@@ -112,7 +113,7 @@ func discover(v view.View, d *draft, u upstream.Upstream) bool {
 
 // discoverByDNS puts the names into the cluster.
 func discoverByDNS(v view.View, d *draft, u upstream.Upstream) bool {
-	localities := localityEndpoints(v, u)
+	localities := endpoint.Of(v, u)
 	if len(localities) == 0 {
 		return false
 	}

@@ -10,10 +10,13 @@ package translate
 
 import (
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 
+	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/authorization"
 	"github.com/pgmesh/pgmesh/discovery/translate/telemetry"
+	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
@@ -44,4 +47,14 @@ func (v filtering) guarded() filtering {
 func (v filtering) certifying(clients bool) filtering {
 	v.certified = clients
 	return v
+}
+
+// Endpoints returns the load assignments of all clusters of a proxy that ask for one.
+func Endpoints(m *mesh.Mesh, p *mesh.Proxy) []*endpointv3.ClusterLoadAssignment {
+	s := ViewOf(m, p)
+	var out []*endpointv3.ClusterLoadAssignment
+	for _, b := range upstream.Backends(s.View) {
+		out = append(out, s.Endpoints(b)...)
+	}
+	return out
 }

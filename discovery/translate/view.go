@@ -8,6 +8,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/dns"
+	"github.com/pgmesh/pgmesh/discovery/translate/endpoint"
 	"github.com/pgmesh/pgmesh/discovery/translate/memory"
 	"github.com/pgmesh/pgmesh/discovery/translate/secret"
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
@@ -97,29 +98,12 @@ func (s View) PassesTLS() bool { return upstream.PassesTLS(s.View) }
 
 // Clusters are those of one backend.
 func (s View) Clusters(b upstream.Backend) []*clusterv3.Cluster {
-	out := clustersOf(s.View, upstream.Of(s.View, b))
-	if upstream.PassesTLS(s.View) {
-		out = append(out, clustersOf(s.View, upstream.Passing(s.View, b))...)
-	}
-	return out
+	return clustersOf(s.View, upstream.All(s.View, b))
 }
 
-// Endpoints are the load assignments of those clusters of a backend that ask for one, also where it is empty: Envoy waits for it.
+// Endpoints are the load assignments of the clusters of one backend.
 func (s View) Endpoints(b upstream.Backend) []*endpointv3.ClusterLoadAssignment {
-	if upstream.IsDynamic(b.Service) {
-		return nil
-	}
-	upstreams := upstream.Of(s.View, b)
-	if upstream.PassesTLS(s.View) {
-		upstreams = append(upstreams, upstream.Passing(s.View, b)...)
-	}
-	var out []*endpointv3.ClusterLoadAssignment
-	for _, u := range upstreams {
-		if upstream.DiscoveryType(s.View, u) == clusterv3.Cluster_EDS {
-			out = append(out, &endpointv3.ClusterLoadAssignment{ClusterName: u.Name(), Endpoints: localityEndpoints(s.View, u)})
-		}
-	}
-	return out
+	return endpoint.Assignments(s.View, b)
 }
 
 // OwnClusters are those that are not of services that the proxy sees: the fixed ones, and those of the ports that its workload serves.

@@ -46,6 +46,16 @@ func Of(v view.View, b Backend) []Upstream {
 	return out
 }
 
+// All returns the upstreams of all clusters of a backend: with those that a gateway between networks
+// passes TLS on to.
+func All(v view.View, b Backend) []Upstream {
+	out := Of(v, b)
+	if PassesTLS(v) {
+		out = append(out, Passing(v, b)...)
+	}
+	return out
+}
+
 // Passing are for a gateway between networks, which passes mutual TLS on by the server name that clients ask for: each
 // service of the mesh, and each subset, under that name.
 func Passing(v view.View, b Backend) []Upstream {

@@ -1,4 +1,4 @@
-package translate
+package endpoint
 
 import (
 	"math"
@@ -13,15 +13,16 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// views reports whether the proxy asked for endpoints of this one's network; those of no network are anyone's.
-func views(v view.View, e *mesh.Endpoint) bool {
+// asksFor reports whether the proxy wants endpoints of this one's network. Endpoints of no network
+// are for everybody.
+func asksFor(v view.View, e *mesh.Endpoint) bool {
 	network := v.Mesh.NetworkOf(e)
 	return len(v.Proxy.NetworkView) == 0 || network == "" || slices.Contains(v.Proxy.NetworkView, network)
 }
 
-// throughGateways puts the gateways of other networks in the place of what is behind them, with the weight of all of it. A gateway
-// tells by the server name in the mesh's TLS what is wanted, so what takes no such TLS cannot be reached there, nor by a proxy
-// without a certificate.
+// throughGateways puts the gateways of other networks in the place of what is behind them, with the
+// weight of all of it. A gateway tells by the server name in the mesh's TLS what is wanted. So what
+// takes no such TLS cannot be reached there, and a proxy without a certificate reaches nothing.
 func throughGateways(v view.View, groups []group, u upstream.Upstream) []group {
 	if !v.Mesh.HasNetworkGateways() {
 		return groups
@@ -33,8 +34,9 @@ func throughGateways(v view.View, groups []group, u upstream.Upstream) []group {
 	return out
 }
 
-// addressless workloads are known by their network alone, and reached through its gateways.
-func (m member) addressless() bool {
+// isAddressless tells of workloads of which only the network is known. They are reached through its
+// gateways.
+func (m member) isAddressless() bool {
 	return m.address.GetPipe() == nil && m.address.GetSocketAddress().GetAddress() == ""
 }
 
@@ -45,7 +47,7 @@ func groupThroughGateways(v view.View, g group, u upstream.Upstream) group {
 		m.weight = scaled(m.weight, v.Mesh.NetworkScale())
 		gateways := v.Mesh.NetworkGateways(m.network)
 		if reachesDirectly(v, m.network, gateways) {
-			if !m.addressless() {
+			if !m.isAddressless() {
 				out.members = append(out.members, m)
 			}
 			continue
@@ -61,20 +63,18 @@ func groupThroughGateways(v view.View, g group, u upstream.Upstream) group {
 	for _, at := range sortedGateways(behind) {
 		out.members = append(out.members, behind[at])
 	}
-	for _, m := range out.members {
-		out.weight = saturated(out.weight, m.weight)
-	}
+	out.weigh()
 	return out
 }
 
-// reachesDirectly holds within a network, and with networks that have no gateways. A proxy whose network nobody knows goes through the
-// gateways that there are.
+// reachesDirectly holds within a network, and to networks that have no gateways. A proxy whose own
+// network nobody knows uses the gateways that there are.
 func reachesDirectly(v view.View, network string, gateways []mesh.NetworkGateway) bool {
 	own := v.Mesh.NetworkOfProxy(v.Proxy)
 	return len(gateways) == 0 || network == "" || network == own
 }
 
-// usableGateways are those that the proxy can connect to: names only where names are resolved.
+// usableGateways are those that the proxy can connect to. A name is one only where names are resolved.
 func usableGateways(v view.View, gateways []mesh.NetworkGateway, u upstream.Upstream) []mesh.NetworkGateway {
 	return slices.DeleteFunc(slices.Clone(gateways), func(g mesh.NetworkGateway) bool {
 		ip, err := netip.ParseAddr(g.Address)
@@ -104,15 +104,12 @@ func sortedGateways(members map[mesh.NetworkGateway]member) []mesh.NetworkGatewa
 	return out
 }
 
-// takingMutualTLS leaves the endpoints that mutual TLS can be passed on to.
+// takingMutualTLS keeps the endpoints that mutual TLS can be passed on to.
 func takingMutualTLS(groups []group) []group {
 	out := slices.Clone(groups)
 	for i := range out {
 		out[i].members = slices.DeleteFunc(slices.Clone(out[i].members), func(m member) bool { return m.tlsMode != mesh.TLSMutual })
-		out[i].weight = 0
-		for _, m := range out[i].members {
-			out[i].weight = saturated(out[i].weight, m.weight)
-		}
+		out[i].weigh()
 	}
 	return out
 }

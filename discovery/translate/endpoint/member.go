@@ -1,8 +1,6 @@
-package translate
+package endpoint
 
 import (
-	"maps"
-	"slices"
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -17,25 +15,6 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// Endpoints returns the load assignment of every cluster that asks for one, also where it is empty: Envoy waits for it.
-func Endpoints(m *mesh.Mesh, p *mesh.Proxy) []*endpointv3.ClusterLoadAssignment {
-	s := ViewOf(m, p)
-	var out []*endpointv3.ClusterLoadAssignment
-	for _, b := range upstream.Backends(s.View) {
-		out = append(out, s.Endpoints(b)...)
-	}
-	return out
-}
-
-// group is what serves an upstream in one locality, or the part of it that is preferred alike.
-type group struct {
-	locality string
-	members  []member
-	// weight is that of the whole among the localities; 0: none, since there is nobody.
-	weight   uint32
-	priority uint32
-}
-
 // member is one place where an upstream is served, or a gateway to several.
 type member struct {
 	address *corev3.Address
@@ -45,41 +24,6 @@ type member struct {
 	health  corev3.HealthStatus
 	tlsMode string // as its metadata says
 	tag     string // as telemetry reads it
-}
-
-// localityEndpoints groups what serves an upstream by locality, in the order of their names, and prefers some as the rule says.
-func localityEndpoints(v view.View, u upstream.Upstream) []*endpointv3.LocalityLbEndpoints {
-	groups := throughGateways(v, groups(v, u), u)
-	if u.PassesTLS {
-		groups = takingMutualTLS(groups)
-	}
-	groups = prefer(v, groups, u)
-	out := make([]*endpointv3.LocalityLbEndpoints, len(groups))
-	for i, g := range groups {
-		out[i] = g.endpoints()
-	}
-	return out
-}
-
-func groups(v view.View, u upstream.Upstream) []group {
-	groups := map[string]*group{}
-	for _, e := range u.Endpoints() {
-		if !views(v, e) || e.Address == "" && !v.Mesh.HasNetworkGateways() {
-			continue
-		}
-		g := groups[e.Locality]
-		if g == nil {
-			g = &group{locality: e.Locality}
-			groups[e.Locality] = g
-		}
-		g.members = append(g.members, memberOf(v, u, e))
-		g.weight = saturated(g.weight, e.Weight)
-	}
-	out := make([]group, 0, len(groups))
-	for _, name := range slices.Sorted(maps.Keys(groups)) {
-		out = append(out, *groups[name])
-	}
-	return out
 }
 
 func memberOf(v view.View, u upstream.Upstream, e *mesh.Endpoint) member {
@@ -98,21 +42,12 @@ func memberOf(v view.View, u upstream.Upstream, e *mesh.Endpoint) member {
 	return m
 }
 
-// usesMutualTLS is decided by the rule, or, where that says nothing, by what the endpoint takes.
+// usesMutualTLS reports what the rule says. If it says nothing, the endpoint decides by what it takes.
 func usesMutualTLS(v view.View, u upstream.Upstream, e *mesh.Endpoint) bool {
 	if mode, said := upstream.TLSMode(u); said {
 		return mode == networking.ClientTLSSettings_ISTIO_MUTUAL
 	}
 	return e.TLSMode == mesh.TLSMutual && v.Mesh.WorkloadMutualTLS(e.Namespace, e.Labels, e.Port) != mesh.PlaintextOnly
-}
-
-// endpoints is the group as Envoy takes it.
-func (g group) endpoints() *endpointv3.LocalityLbEndpoints {
-	out := &endpointv3.LocalityLbEndpoints{Locality: locality(g.locality), LoadBalancingWeight: message.Positive(g.weight), Priority: g.priority}
-	for _, m := range g.members {
-		out.LbEndpoints = append(out.LbEndpoints, m.endpoint())
-	}
-	return out
 }
 
 func (m member) endpoint() *endpointv3.LbEndpoint {
@@ -149,17 +84,4 @@ func workloadTag(e *mesh.Endpoint) string {
 		revision = ""
 	}
 	return strings.Join([]string{e.Workload, e.Namespace, name, revision, ""}, ";")
-}
-
-// locality reads region/zone/subzone; later parts may be missing.
-func locality(s string) *corev3.Locality {
-	parts := append(strings.SplitN(s, "/", 3), "", "")
-	return &corev3.Locality{Region: parts[0], Zone: parts[1], SubZone: parts[2]}
-}
-
-func saturated(a, b uint32) uint32 {
-	if a+b < a {
-		return ^uint32(0)
-	}
-	return a + b
 }

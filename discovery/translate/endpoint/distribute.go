@@ -1,4 +1,4 @@
-package translate
+package endpoint
 
 import (
 	"cmp"
@@ -12,8 +12,9 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// distribute gives the localities the weights that the first distribution from the proxy's locality names, and no endpoints to those
-// that it does not name. Several localities under one name share its weight as their own weights say.
+// distribute gives the localities the weights that the first distribution from the proxy's locality
+// names, and takes the endpoints of all others away. Localities under one name share its weight as
+// their own weights say.
 func distribute(v view.View, groups []group, settings []*networking.LocalityLoadBalancerSetting_Distribute) []group {
 	own := v.Mesh.LocalityOf(v.Proxy)
 	i := slices.IndexFunc(settings, func(d *networking.LocalityLoadBalancerSetting_Distribute) bool {
@@ -43,7 +44,7 @@ func distribute(v view.View, groups []group, settings []*networking.LocalityLoad
 	return groups
 }
 
-// share divides a weight. One that is not positive changes nothing, as in Istio.
+// share divides a weight. As in Istio, a weight of 0 changes nothing.
 func share(groups []*group, weight uint32) {
 	total := 0.0
 	for _, g := range groups {
@@ -56,14 +57,14 @@ func share(groups []*group, weight uint32) {
 	}
 }
 
-// narrowestFirst orders localities so that one within another is asked for before it.
+// narrowestFirst puts a locality that is within another before it.
 func narrowestFirst(to map[string]uint32) []string {
 	return slices.SortedFunc(maps.Keys(to), func(a, b string) int {
 		return cmp.Or(cmp.Compare(depth(b), depth(a)), cmp.Compare(a, b))
 	})
 }
 
-// depth counts the parts of a locality that are said.
+// depth counts the parts of a locality that are given.
 func depth(of string) (n int) {
 	for part := range strings.SplitSeq(of, "/") {
 		if part != "*" && part != "" {
@@ -73,7 +74,8 @@ func depth(of string) (n int) {
 	return n
 }
 
-// localityWithin reports whether a locality is one of those that a pattern stands for: parts that are * or left out are any.
+// localityWithin reports whether a pattern includes a locality. Parts that are * or left out include
+// any.
 func localityWithin(of, pattern string) bool {
 	l, p := locality(of), locality(pattern)
 	fits := func(pattern, part string) bool { return pattern == "*" || pattern == "" || pattern == part }

@@ -1,4 +1,4 @@
-package translate
+package endpoint
 
 import (
 	"maps"
@@ -11,14 +11,14 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// How many ranks there are: own subzone, own zone, own region, the region to fail over to, any other; or, by region, without the
-// first two.
+// How many ranks there are: own subzone, own zone, own region, the region to fail over to, any other.
+// By region, there are not the first two.
 const (
 	localityRanks = 5
 	regionRanks   = 3
 )
 
-// prioritized refines the priorities of groups by a rank, and leaves no gaps between them.
+// prioritized refines the priorities of groups by a rank.
 func prioritized(groups []group, rank func(locality string) uint32, ranks uint32) []group {
 	for i := range groups {
 		groups[i].priority = groups[i].priority*ranks + rank(groups[i].locality)
@@ -26,7 +26,7 @@ func prioritized(groups []group, rank func(locality string) uint32, ranks uint32
 	return dense(groups)
 }
 
-// dense numbers the priorities from 0 without gaps, which Envoy asks for.
+// dense numbers the priorities from 0 without gaps, as Envoy asks for.
 func dense(groups []group) []group {
 	var used []uint32
 	for _, g := range groups {
@@ -41,8 +41,8 @@ func dense(groups []group) []group {
 	return groups
 }
 
-// localityRank ranks a locality by how much it has in common with the proxy's, and those that have nothing by the first failover
-// that is from the proxy's region.
+// localityRank ranks a locality by how much it has in common with the proxy's. Other regions it ranks
+// by the first failover from the proxy's region.
 func localityRank(v view.View, failover []*networking.LocalityLoadBalancerSetting_Failover) func(string) uint32 {
 	own := locality(v.Mesh.LocalityOf(v.Proxy))
 	i := slices.IndexFunc(failover, func(f *networking.LocalityLoadBalancerSetting_Failover) bool { return f.GetFrom() == own.GetRegion() })
@@ -79,7 +79,8 @@ func regionRank(v view.View, failover []*networking.ZoneAwareLoadBalancerSetting
 	}
 }
 
-// preferLabels divides the groups by how many of the labels, from the first on, an endpoint shares with the proxy.
+// preferLabels divides the groups by how many of the labels, from the first on, an endpoint shares
+// with the proxy.
 func preferLabels(v view.View, groups []group, labels []string) []group {
 	if len(labels) == 0 {
 		return groups
@@ -92,8 +93,8 @@ func preferLabels(v view.View, groups []group, labels []string) []group {
 	return dense(out)
 }
 
-// labelRank is 0 where all labels agree, and the higher, the earlier the first is that does not. A network that differs, if it is asked
-// about first, outweighs all others, which still count within it.
+// labelRank is 0 if all labels agree, and the higher, the earlier the first is that does not. If the
+// first label is the network, another network outweighs all that follow, which still count within it.
 func labelRank(labels []string, own map[string]string, m member) uint32 {
 	lowest, away := uint32(len(labels)), uint32(0)
 	for i, label := range labels {
@@ -128,10 +129,10 @@ func (g group) dividedBy(rank func(member) uint32) []group {
 			parts[r] = &group{locality: g.locality, priority: r}
 		}
 		parts[r].members = append(parts[r].members, m)
-		parts[r].weight = saturated(parts[r].weight, m.weight)
 	}
 	out := make([]group, 0, len(parts))
 	for _, r := range slices.Sorted(maps.Keys(parts)) {
+		parts[r].weigh()
 		out = append(out, *parts[r])
 	}
 	return out
