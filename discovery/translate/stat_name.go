@@ -3,17 +3,7 @@ package translate
 import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
-	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
-
-// inboundStat is the same for a port of the proxy's own workload.
-func inboundStat(v view.View, local localCluster) string {
-	pattern := v.Config.GetInboundClusterStatName()
-	if pattern == "" {
-		return naming.InboundCluster(local.port)
-	}
-	return naming.FillStat(pattern, hostOf(v, local), "", local.declared, local.port)
-}
 
 // tcpStat is what the TCP proxy of a port is called: by the pattern, also where nobody names the port.
 func (in inboundPort) tcpStat() string {

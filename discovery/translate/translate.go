@@ -10,6 +10,7 @@ package translate
 
 import (
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 
@@ -57,4 +58,15 @@ func Endpoints(m *mesh.Mesh, p *mesh.Proxy) []*endpointv3.ClusterLoadAssignment 
 		out = append(out, s.Endpoints(b)...)
 	}
 	return out
+}
+
+// Clusters returns every cluster of a proxy: one for each port of each service and subset that it may
+// see, the fixed ones, and those of the ports that its own workload serves.
+func Clusters(m *mesh.Mesh, p *mesh.Proxy) []*clusterv3.Cluster {
+	s := ViewOf(m, p)
+	var out []*clusterv3.Cluster
+	for _, b := range upstream.Backends(s.View) {
+		out = append(out, s.Clusters(b)...)
+	}
+	return append(out, s.OwnClusters()...)
 }

@@ -1,39 +1,20 @@
 package translate
 
 import (
-	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
-	"github.com/pgmesh/pgmesh/discovery/translate/dns"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 	"github.com/pgmesh/pgmesh/discovery/translate/route"
-	"github.com/pgmesh/pgmesh/discovery/translate/transport"
-	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
-	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
 
 // A mesh with the outbound traffic policy ALLOW_ANY_DYNAMIC_DNS sends requests to unknown hosts to the address that the
 // proxy finds for the host they name, and not to the one that the client connected to. Other traffic goes where it was
 // meant to.
-
-// unknownHosts speaks to them in the protocol that the client spoke, and by TLS if the mesh says so.
-func unknownHosts(v view.View) *clusterv3.Cluster {
-	tls := v.Config.GetOutboundTrafficPolicy().GetTls()
-	d := passthroughDraft(v)
-	d.Name, d.AltStatName = naming.UnknownHostsCluster, naming.Stat(naming.UnknownHostsCluster)
-	d.ConnectTimeout = v.Config.GetConnectTimeout()
-	d.discoverPerRequest(dns.UnknownCache(v))
-	nobody := upstream.Upstream{Service: &mesh.Service{}, Port: &mesh.Port{}}
-	if context := d.context(v, nobody, tls); context != nil {
-		d.TransportSocket = transport.TLS(context)
-	}
-	return d.finish()
-}
 
 // unknownHTTP is the chain of virtualOutbound for requests on ports without a listener.
 func (v filtering) unknownHTTP() *listenerv3.FilterChain {

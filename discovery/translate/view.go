@@ -7,6 +7,7 @@ import (
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/cluster"
 	"github.com/pgmesh/pgmesh/discovery/translate/dns"
 	"github.com/pgmesh/pgmesh/discovery/translate/endpoint"
 	"github.com/pgmesh/pgmesh/discovery/translate/memory"
@@ -98,7 +99,7 @@ func (s View) PassesTLS() bool { return upstream.PassesTLS(s.View) }
 
 // Clusters are those of one backend.
 func (s View) Clusters(b upstream.Backend) []*clusterv3.Cluster {
-	return clustersOf(s.View, upstream.All(s.View, b))
+	return cluster.Of(s.View, b)
 }
 
 // Endpoints are the load assignments of the clusters of one backend.
@@ -106,16 +107,5 @@ func (s View) Endpoints(b upstream.Backend) []*endpointv3.ClusterLoadAssignment 
 	return endpoint.Assignments(s.View, b)
 }
 
-// OwnClusters are those that are not of services that the proxy sees: the fixed ones, and those of the ports that its workload serves.
-func (s View) OwnClusters() []*clusterv3.Cluster {
-	out := []*clusterv3.Cluster{blackHole(s.View)}
-	if s.Sidecar() {
-		out = append(out, passthrough(s.View))
-		if s.ResolvesUnknown() {
-			out = append(out, unknownHosts(s.View))
-		}
-		out = append(out, inboundClusters(s.View)...)
-		out = append(out, inboundPassthrough(s.View))
-	}
-	return out
-}
+// OwnClusters are the clusters beside those of backends.
+func (s View) OwnClusters() []*clusterv3.Cluster { return cluster.Own(s.View) }

@@ -1,4 +1,4 @@
-package translate
+package cluster
 
 import (
 	"cmp"
@@ -15,9 +15,9 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// applyPool sets timeouts and limits of a cluster's connections. Without a word from the user nothing is limited:
-// Envoy's own defaults would drop requests above 1,024 at once.
-func applyPool(v view.View, d *draft, pool *networking.ConnectionPoolSettings) {
+// applyPool sets timeouts and limits of connections. What no rule limits is unlimited: by Envoy's own
+// defaults it would drop requests above 1,024 at once.
+func (d *draft) applyPool(v view.View, pool *networking.ConnectionPoolSettings) {
 	tcp, http := pool.GetTcp(), pool.GetHttp()
 	d.ConnectTimeout = cmp.Or(tcp.GetConnectTimeout(), v.Config.GetConnectTimeout())
 	d.CircuitBreakers = &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
@@ -26,8 +26,8 @@ func applyPool(v view.View, d *draft, pool *networking.ConnectionPoolSettings) {
 		MaxRequests:        limit(http.GetHttp2MaxRequests()),
 		MaxRetries:         limit(http.GetMaxRetries()),
 	}}}
-	applyKeepalive(d.Cluster, v.Config.GetTcpKeepalive())
-	applyKeepalive(d.Cluster, tcp.GetTcpKeepalive())
+	d.applyKeepalive(v.Config.GetTcpKeepalive())
+	d.applyKeepalive(tcp.GetTcpKeepalive())
 	d.applyLifetimes(pool)
 	d.applyHTTP2Limits(http)
 	if http.GetUseClientProtocol() {
@@ -35,19 +35,19 @@ func applyPool(v view.View, d *draft, pool *networking.ConnectionPoolSettings) {
 	}
 }
 
-// limitRetries keeps retries to a share of the requests that are under way.
-func limitRetries(c *clusterv3.Cluster, budget *networking.TrafficPolicy_RetryBudget) {
+// limitRetries bounds retries to a share of the requests that are under way.
+func (d *draft) limitRetries(budget *networking.TrafficPolicy_RetryBudget) {
 	if budget == nil {
 		return
 	}
-	c.GetCircuitBreakers().GetThresholds()[0].RetryBudget = &clusterv3.CircuitBreakers_Thresholds_RetryBudget{
+	d.GetCircuitBreakers().GetThresholds()[0].RetryBudget = &clusterv3.CircuitBreakers_Thresholds_RetryBudget{
 		BudgetPercent:       &typev3.Percent{Value: valueOr(budget.GetPercent(), defaultRetryPercent)},
 		BudgetInterval:      budget.GetBudgetInterval(),
 		MinRetryConcurrency: cmp.Or(message.Positive(budget.GetMinRetryConcurrency()), message.U32(defaultRetryConcurrency)),
 	}
 }
 
-// What a retry budget leaves out; the values are Istio's, and Envoy's.
+// What holds if a retry budget leaves it out. The values are Istio's, and Envoy's.
 const (
 	defaultRetryPercent     = 20
 	defaultRetryConcurrency = 3
@@ -88,14 +88,14 @@ func (d *draft) applyHTTP2Limits(http *networking.ConnectionPoolSettings_HTTPSet
 }
 
 // applyKeepalive sets what the settings name and keeps the rest.
-func applyKeepalive(c *clusterv3.Cluster, settings *networking.ConnectionPoolSettings_TCPSettings_TcpKeepalive) {
+func (d *draft) applyKeepalive(settings *networking.ConnectionPoolSettings_TCPSettings_TcpKeepalive) {
 	if settings == nil {
 		return
 	}
-	if c.GetUpstreamConnectionOptions() == nil {
-		c.UpstreamConnectionOptions = &clusterv3.UpstreamConnectionOptions{TcpKeepalive: &corev3.TcpKeepalive{}}
+	if d.GetUpstreamConnectionOptions() == nil {
+		d.UpstreamConnectionOptions = &clusterv3.UpstreamConnectionOptions{TcpKeepalive: &corev3.TcpKeepalive{}}
 	}
-	alive := c.GetUpstreamConnectionOptions().GetTcpKeepalive()
+	alive := d.GetUpstreamConnectionOptions().GetTcpKeepalive()
 	alive.KeepaliveProbes = cmp.Or(message.Positive(settings.GetProbes()), alive.GetKeepaliveProbes())
 	alive.KeepaliveTime = cmp.Or(wholeSeconds(settings.GetTime()), alive.GetKeepaliveTime())
 	alive.KeepaliveInterval = cmp.Or(wholeSeconds(settings.GetInterval()), alive.GetKeepaliveInterval())

@@ -1,4 +1,4 @@
-package translate
+package cluster
 
 import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -8,39 +8,40 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// applyLoadBalancer sets how an endpoint is chosen; the default is the less busy of two taken at random.
-func applyLoadBalancer(d *draft, lb *networking.LoadBalancerSettings) {
+// applyLoadBalancer sets how an endpoint is chosen. By default it is the less busy of two taken at
+// random.
+func (d *draft) applyLoadBalancer(lb *networking.LoadBalancerSettings) {
 	if d.GetType() == clusterv3.Cluster_ORIGINAL_DST {
 		d.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED
 		return
 	}
 	if hash := lb.GetConsistentHash(); hash != nil {
-		applyConsistentHash(d.Cluster, hash)
+		d.applyConsistentHash(hash)
 		return
 	}
 	switch lb.GetSimple() {
 	case networking.LoadBalancerSettings_RANDOM:
 		d.LbPolicy = clusterv3.Cluster_RANDOM
 	case networking.LoadBalancerSettings_ROUND_ROBIN:
-		applyRoundRobin(d.Cluster, lb)
+		d.applyRoundRobin(lb)
 	default: // LEAST_REQUEST, its old name LEAST_CONN, and nothing said
-		applyLeastRequest(d.Cluster, lb)
+		d.applyLeastRequest(lb)
 	}
 }
 
-func applyRoundRobin(c *clusterv3.Cluster, lb *networking.LoadBalancerSettings) {
-	c.LbPolicy = clusterv3.Cluster_ROUND_ROBIN
+func (d *draft) applyRoundRobin(lb *networking.LoadBalancerSettings) {
+	d.LbPolicy = clusterv3.Cluster_ROUND_ROBIN
 	if warmup := slowStart(lb); warmup != nil {
-		c.LbConfig = &clusterv3.Cluster_RoundRobinLbConfig_{
+		d.LbConfig = &clusterv3.Cluster_RoundRobinLbConfig_{
 			RoundRobinLbConfig: &clusterv3.Cluster_RoundRobinLbConfig{SlowStartConfig: warmup},
 		}
 	}
 }
 
-func applyLeastRequest(c *clusterv3.Cluster, lb *networking.LoadBalancerSettings) {
-	c.LbPolicy = clusterv3.Cluster_LEAST_REQUEST
+func (d *draft) applyLeastRequest(lb *networking.LoadBalancerSettings) {
+	d.LbPolicy = clusterv3.Cluster_LEAST_REQUEST
 	if warmup := slowStart(lb); warmup != nil {
-		c.LbConfig = &clusterv3.Cluster_LeastRequestLbConfig_{
+		d.LbConfig = &clusterv3.Cluster_LeastRequestLbConfig_{
 			LeastRequestLbConfig: &clusterv3.Cluster_LeastRequestLbConfig{SlowStartConfig: warmup},
 		}
 	}
@@ -61,7 +62,8 @@ func slowStart(lb *networking.LoadBalancerSettings) *clusterv3.Cluster_SlowStart
 	return nil
 }
 
-// noRuntimeKey stands where Envoy requires the name of a runtime setting and there is none; Istio writes the same.
+// noRuntimeKey fills a field in which Envoy requires the name of a runtime setting. Istio writes the
+// same.
 const noRuntimeKey = "("
 
 func valueOr(v *wrapperspb.DoubleValue, fallback float64) float64 {
@@ -71,21 +73,21 @@ func valueOr(v *wrapperspb.DoubleValue, fallback float64) float64 {
 	return v.GetValue()
 }
 
-// defaultRingSize is Istio's, where neither algorithm nor size is given.
+// defaultRingSize is Istio's, if neither algorithm nor size is given.
 const defaultRingSize = 1024
 
-// applyConsistentHash sends requests with one key to one endpoint. The key itself is the route's affair.
-func applyConsistentHash(c *clusterv3.Cluster, hash *networking.LoadBalancerSettings_ConsistentHashLB) {
+// applyConsistentHash sends requests with one key to one endpoint. The route says what the key is.
+func (d *draft) applyConsistentHash(hash *networking.LoadBalancerSettings_ConsistentHashLB) {
 	if maglev := hash.GetMaglev(); maglev != nil {
-		c.LbPolicy = clusterv3.Cluster_MAGLEV
+		d.LbPolicy = clusterv3.Cluster_MAGLEV
 		if maglev.GetTableSize() > 0 {
-			c.LbConfig = &clusterv3.Cluster_MaglevLbConfig_{
+			d.LbConfig = &clusterv3.Cluster_MaglevLbConfig_{
 				MaglevLbConfig: &clusterv3.Cluster_MaglevLbConfig{TableSize: wrapperspb.UInt64(maglev.GetTableSize())},
 			}
 		}
 		return
 	}
-	c.LbPolicy = clusterv3.Cluster_RING_HASH
+	d.LbPolicy = clusterv3.Cluster_RING_HASH
 	size := uint64(defaultRingSize)
 	if ring := hash.GetRingHash(); ring != nil {
 		size = ring.GetMinimumRingSize()
@@ -93,7 +95,7 @@ func applyConsistentHash(c *clusterv3.Cluster, hash *networking.LoadBalancerSett
 		size = deprecated
 	}
 	if size > 0 {
-		c.LbConfig = &clusterv3.Cluster_RingHashLbConfig_{
+		d.LbConfig = &clusterv3.Cluster_RingHashLbConfig_{
 			RingHashLbConfig: &clusterv3.Cluster_RingHashLbConfig{MinimumRingSize: wrapperspb.UInt64(min(size, largestRing))},
 		}
 	}

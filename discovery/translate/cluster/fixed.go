@@ -1,4 +1,4 @@
-package translate
+package cluster
 
 import (
 	"time"
@@ -8,8 +8,12 @@ import (
 	upstreamhttpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/dns"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/transport"
+	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
@@ -24,7 +28,7 @@ func blackHole(v view.View) *clusterv3.Cluster {
 	}
 }
 
-// passthrough forwards to where the client meant to connect, in the protocol that it spoke.
+// passthrough forwards to where the client meant to connect, in the protocol that the client spoke.
 func passthrough(v view.View) *clusterv3.Cluster {
 	d := passthroughDraft(v)
 	return d.finish()
@@ -43,7 +47,7 @@ func passthroughDraft(v view.View) draft {
 			UpstreamProtocolOptions:   clientProtocol(),
 		},
 	}
-	applyPool(v, &d, v.Config.GetDefaultTrafficPolicy().GetConnectionPool())
+	d.applyPool(v, v.Config.GetDefaultTrafficPolicy().GetConnectionPool())
 	return d
 }
 
@@ -55,8 +59,8 @@ func inboundPassthrough(v view.View) *clusterv3.Cluster {
 	return c
 }
 
-// Connections from the sidecar to its application come from these addresses, which the redirection rules leave alone;
-// from any other they would be redirected into the sidecar again.
+// Connections from the sidecar to its application come from these addresses. The redirection leaves
+// them alone; from any other address they would come back to the sidecar.
 const (
 	passthroughSourceIPv4 = "127.0.0.6"
 	passthroughSourceIPv6 = "::6"
@@ -70,4 +74,20 @@ func bindFrom(sources []string) *corev3.BindConfig {
 		})
 	}
 	return bind
+}
+
+// unknownHosts sends requests to hosts that nobody declared, in the protocol that the client spoke,
+// and by TLS if the mesh says so. It is for the outbound traffic policy ALLOW_ANY_DYNAMIC_DNS: the
+// proxy finds the address of the host that a request names, wherever the client connected to.
+func unknownHosts(v view.View) *clusterv3.Cluster {
+	tls := v.Config.GetOutboundTrafficPolicy().GetTls()
+	d := passthroughDraft(v)
+	d.Name, d.AltStatName = naming.UnknownHostsCluster, naming.Stat(naming.UnknownHostsCluster)
+	d.ConnectTimeout = v.Config.GetConnectTimeout()
+	d.discoverPerRequest(dns.UnknownCache(v))
+	nobody := upstream.Upstream{Service: &mesh.Service{}, Port: &mesh.Port{}}
+	if context := d.context(v, nobody, tls); context != nil {
+		d.TransportSocket = transport.TLS(context)
+	}
+	return d.finish()
 }

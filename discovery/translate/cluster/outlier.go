@@ -1,4 +1,4 @@
-package translate
+package cluster
 
 import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -13,9 +13,10 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 )
 
-// applyOutlier ejects endpoints that fail. Ejection by success rate, Envoy's default, stays off as in Istio; and where
-// too few endpoints are healthy, the healthy ones still get all requests unless the user asked otherwise.
-func applyOutlier(d *draft, o *networking.OutlierDetection) {
+// applyOutlier ejects endpoints that fail. As in Istio, ejection by success rate, which is Envoy's
+// default, stays off; and if few endpoints are healthy, those get all requests unless the user asked
+// otherwise.
+func (d *draft) applyOutlier(o *networking.OutlierDetection) {
 	if d.dynamic == nil {
 		d.CommonLbConfig.HealthyPanicThreshold = &typev3.Percent{Value: float64(o.GetMinHealthPercent())}
 	}
@@ -43,7 +44,7 @@ func applyOutlier(d *draft, o *networking.OutlierDetection) {
 	}
 }
 
-// answeredWith names the answers that count as failures, in place of all from 500 on.
+// answeredWith matches the answers that count as failures, in place of all from 500 on.
 func answeredWith(codes []uint32) *matcherv3.MatchPredicate {
 	rules := make([]*matcherv3.MatchPredicate, len(codes))
 	for i, code := range codes {
@@ -60,7 +61,8 @@ func answeredWith(codes []uint32) *matcherv3.MatchPredicate {
 	return &matcherv3.MatchPredicate{Rule: &matcherv3.MatchPredicate_OrMatch{OrMatch: &matcherv3.MatchPredicate_MatchSet{Rules: rules}}}
 }
 
-// consecutive is a number of failures in a row and how surely it ejects: 0 switches the check off.
+// consecutive returns how many failures in a row eject, and in how many percent of cases. A threshold
+// of 0 switches the check off.
 func consecutive(failures *wrapperspb.UInt32Value) (threshold, enforcing *wrapperspb.UInt32Value) {
 	switch {
 	case failures == nil:

@@ -1,4 +1,4 @@
-package translate
+package cluster
 
 import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -11,14 +11,14 @@ import (
 
 // applyLocality has Envoy use the weights of localities if a rule gives them a meaning, and choose by
 // zone itself if it is told to.
-func applyLocality(v view.View, c *clusterv3.Cluster, u upstream.Upstream) {
+func (d *draft) applyLocality(v view.View, u upstream.Upstream) {
 	p := upstream.PreferenceOf(v, u)
-	failover := p.Always || c.GetOutlierDetection() != nil
+	failover := p.Always || d.GetOutlierDetection() != nil
 	switch setting := p.ByLocality; {
 	case p.ByZone != nil:
-		c.CommonLbConfig.LocalityConfigSpecifier = &clusterv3.Cluster_CommonLbConfig_ZoneAwareLbConfig_{ZoneAwareLbConfig: zoneAware(p)}
+		d.CommonLbConfig.LocalityConfigSpecifier = &clusterv3.Cluster_CommonLbConfig_ZoneAwareLbConfig_{ZoneAwareLbConfig: zoneAware(p)}
 	case setting.GetDistribute() != nil, failover && (setting.GetFailover() != nil || setting.GetFailoverPriority() != nil):
-		c.CommonLbConfig.LocalityConfigSpecifier = &clusterv3.Cluster_CommonLbConfig_LocalityWeightedLbConfig_{
+		d.CommonLbConfig.LocalityConfigSpecifier = &clusterv3.Cluster_CommonLbConfig_LocalityWeightedLbConfig_{
 			LocalityWeightedLbConfig: &clusterv3.Cluster_CommonLbConfig_LocalityWeightedLbConfig{},
 		}
 	}

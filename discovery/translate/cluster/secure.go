@@ -1,4 +1,4 @@
-package translate
+package cluster
 
 import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -48,4 +48,17 @@ func (d *draft) nameServer(tls *networking.ClientTLSSettings) {
 	}
 	o.UpstreamHttpProtocolOptions.AutoSni = !named
 	o.UpstreamHttpProtocolOptions.AutoSanValidation = verified
+}
+
+// announceClient begins each connection with a PROXY header.
+func (d *draft) announceClient(settings *networking.TrafficPolicy_ProxyProtocol) {
+	if settings == nil {
+		return
+	}
+	for _, match := range d.GetTransportSocketMatches() {
+		match.TransportSocket = transport.AnnouncingClient(settings, match.GetTransportSocket())
+	}
+	if d.GetTransportSocket() != nil || len(d.GetTransportSocketMatches()) == 0 {
+		d.TransportSocket = transport.AnnouncingClient(settings, d.GetTransportSocket())
+	}
 }

@@ -1,4 +1,4 @@
-package translate
+package cluster
 
 import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -9,25 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-const httpOptionsKey = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
-
-// options returns the HTTP options of a cluster, made at first use.
-func (d *draft) options() *upstreamhttpv3.HttpProtocolOptions {
-	if d.http == nil {
-		d.http = &upstreamhttpv3.HttpProtocolOptions{}
-	}
-	return d.http
-}
-
-func (d *draft) commonOptions() *corev3.HttpProtocolOptions {
-	o := d.options()
-	if o.GetCommonHttpProtocolOptions() == nil {
-		o.CommonHttpProtocolOptions = &corev3.HttpProtocolOptions{}
-	}
-	return o.GetCommonHttpProtocolOptions()
-}
-
-// speak sets the protocol of upstream connections. What a sidecar had to detect it forwards as it came.
+// speak sets the protocol of upstream connections. A sidecar that had to detect the protocol forwards
+// requests in it.
 func (d *draft) speak(p mesh.Protocol, sidecar bool) {
 	switch {
 	case p.IsHTTP2():
@@ -62,8 +45,8 @@ func explicitly(c *upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig) *upstr
 	return &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig_{ExplicitHttpConfig: c}
 }
 
-// upgradesToHTTP2 decides whether connections to an HTTP/1.1 service are made as HTTP/2: the rule's word counts before
-// the mesh's.
+// upgradesToHTTP2 decides whether connections to an HTTP/1.1 service are made as HTTP/2. The rule
+// counts before the mesh.
 func upgradesToHTTP2(pool *networking.ConnectionPoolSettings, port *mesh.Port, config *meshconfig.MeshConfig) bool {
 	if pool.GetHttp().GetUseClientProtocol() {
 		return false

@@ -1,4 +1,4 @@
-package translate
+package cluster
 
 import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -8,7 +8,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 )
 
-// discoverPerRequest resolves the name that a request asks for when it is first asked for.
+// discoverPerRequest resolves the host that a request names, when it is first named.
 func (d *draft) discoverPerRequest(cache *dnscachev3.DnsCacheConfig) {
 	d.dynamic = &dynamicforwardproxyv3.ClusterConfig{
 		ClusterImplementationSpecifier: &dynamicforwardproxyv3.ClusterConfig_DnsCacheConfig{DnsCacheConfig: cache},
@@ -20,8 +20,9 @@ func (d *draft) discoverPerRequest(cache *dnscachev3.DnsCacheConfig) {
 	d.CommonLbConfig = nil // there is nothing to choose from
 }
 
-// packDynamic writes down how names are resolved. Where a cluster has HTTP options, Envoy wants them to ask the server for the name
-// that was resolved, and to check it, unless it is told that this is not wanted: without TLS there is neither.
+// packDynamic writes down how names are resolved. If a cluster has HTTP options, Envoy insists that
+// they ask the server for the resolved name, and check it, unless it is told otherwise. Without TLS
+// there is neither.
 func (d *draft) packDynamic() {
 	if o := d.http.GetUpstreamHttpProtocolOptions(); d.http != nil && (!o.GetAutoSni() || !o.GetAutoSanValidation()) {
 		d.dynamic.AllowInsecureClusterOptions = true
