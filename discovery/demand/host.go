@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/pgmesh/pgmesh/discovery/translate"
+	"github.com/pgmesh/pgmesh/discovery/translate/ondemand"
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
@@ -23,7 +23,7 @@ type host struct {
 func newHost(r *served.Resource) *host {
 	m, _ := decode(r).(*routev3.VirtualHost)
 	h := &host{from: r, needs: clustersIn(m)}
-	translate.OnDemand(m)
+	ondemand.Adapt(m)
 	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
 		panic("encode a virtual host: " + err.Error())

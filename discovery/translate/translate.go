@@ -9,45 +9,18 @@
 package translate
 
 import (
-	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
-	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
-	"github.com/pgmesh/pgmesh/discovery/translate/authorization"
-	"github.com/pgmesh/pgmesh/discovery/translate/telemetry"
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
-	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// filtering is what the filters of a proxy's listeners are made in.
-type filtering struct {
-	view.View
-
-	guard     authorization.Guard
-	certified bool // the certificates of the clients of a filter chain are checked
-
-	// What every filter shares.
-	logs  []*accesslogv3.AccessLog
-	trace *hcmv3.HttpConnectionManager_Tracing
-}
-
-// observed has what filters tell of requests and connections.
-func observed(v view.View) filtering {
-	return filtering{View: v, logs: telemetry.AccessLogs(v), trace: telemetry.Tracing(v)}
-}
-
-// guarded has what the policies for the proxy demand.
-func (v filtering) guarded() filtering {
-	v.guard = authorization.Of(v.View)
-	return v
-}
-
-// certifying is for a chain whose clients' certificates are checked, or are not.
-func (v filtering) certifying(clients bool) filtering {
-	v.certified = clients
-	return v
+// Listeners returns every listener of a proxy: a router's, or a sidecar's for both directions.
+func Listeners(m *mesh.Mesh, p *mesh.Proxy) []*listenerv3.Listener {
+	s := ViewOf(m, p)
+	return append(s.OutboundListeners(), s.InboundListeners()...)
 }
 
 // Endpoints returns the load assignments of all clusters of a proxy that ask for one.

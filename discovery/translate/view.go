@@ -3,6 +3,7 @@ package translate
 import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 
@@ -10,8 +11,12 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/cluster"
 	"github.com/pgmesh/pgmesh/discovery/translate/dns"
 	"github.com/pgmesh/pgmesh/discovery/translate/endpoint"
+	"github.com/pgmesh/pgmesh/discovery/translate/gateway"
+	"github.com/pgmesh/pgmesh/discovery/translate/inbound"
 	"github.com/pgmesh/pgmesh/discovery/translate/memory"
+	"github.com/pgmesh/pgmesh/discovery/translate/outbound"
 	"github.com/pgmesh/pgmesh/discovery/translate/secret"
+	"github.com/pgmesh/pgmesh/discovery/translate/telemetry"
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
@@ -109,3 +114,26 @@ func (s View) Endpoints(b upstream.Backend) []*endpointv3.ClusterLoadAssignment 
 
 // OwnClusters are the clusters beside those of backends.
 func (s View) OwnClusters() []*clusterv3.Cluster { return cluster.Own(s.View) }
+
+// OutboundListeners are those for what proxies see. All of a router's are.
+func (s View) OutboundListeners() []*listenerv3.Listener {
+	if !s.Sidecar() {
+		return logged(s.View, gateway.Listeners(s.View))
+	}
+	return logged(s.View, outbound.Listeners(s.View))
+}
+
+// InboundListeners are those for what the workload serves.
+func (s View) InboundListeners() []*listenerv3.Listener {
+	if !s.Sidecar() {
+		return nil
+	}
+	return logged(s.View, inbound.Listeners(s.View))
+}
+
+func logged(v view.View, listeners []*listenerv3.Listener) []*listenerv3.Listener {
+	for _, l := range listeners {
+		l.AccessLog = telemetry.ListenerLogs(v)
+	}
+	return listeners
+}

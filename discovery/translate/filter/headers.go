@@ -1,4 +1,4 @@
-package translate
+package filter
 
 import (
 	"cmp"
@@ -11,7 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// istioEnvoy is what answers name as their server, save those that a sidecar gives its own application.
+// istioEnvoy is what answers name as their server, except those that a sidecar gives its own
+// application.
 const istioEnvoy = "istio-envoy"
 
 // applyHeaders sets which headers of its own the proxy adds to answers and requests.
@@ -31,14 +32,15 @@ func applyHeaders(v view.View, m *hcmv3.HttpConnectionManager) {
 	}
 }
 
-// nameServer has answers name the server even where nothing is said of that.
+// nameServer has answers name the server even if the configuration does not mention it.
 func nameServer(m *hcmv3.HttpConnectionManager) {
 	if m.GetServerHeaderTransformation() != hcmv3.HttpConnectionManager_PASS_THROUGH {
 		m.ServerName = cmp.Or(m.GetServerName(), istioEnvoy)
 	}
 }
 
-// describeClients tells the local application of the certificates that clients showed. For routers the topology says that.
+// describeClients tells the local application of the certificates that clients showed. For routers the
+// topology says that.
 func describeClients(v view.View, m *hcmv3.HttpConnectionManager) {
 	headers := v.ProxyConfig().GetProxyHeaders()
 	m.ForwardClientCertDetails = hcmv3.HttpConnectionManager_APPEND_FORWARD

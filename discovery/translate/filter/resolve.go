@@ -1,4 +1,4 @@
-package translate
+package filter
 
 import (
 	"slices"
@@ -12,12 +12,11 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/dns"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
-	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// A service of DYNAMIC_DNS stands for many hosts, of which the proxy resolves the one that a request or a connection
-// asks for. A filter resolves the name into a cache, from which the cluster takes the address.
+// A service of DYNAMIC_DNS stands for many hosts. The proxy resolves the one that a request or a
+// connection names: a filter puts its address into a cache, from which the cluster takes it.
 
 // resolveRequests resolves the host of each request that is routed to a cluster of the cache.
 func resolveRequests(cache *dnscachev3.DnsCacheConfig) *hcmv3.HttpFilter {
@@ -28,37 +27,15 @@ func resolveRequests(cache *dnscachev3.DnsCacheConfig) *hcmv3.HttpFilter {
 
 // resolveConnections resolves the server name that each TLS connection asks for.
 func resolveConnections(v view.View, s *mesh.Service, port uint32) *listenerv3.Filter {
-	return &listenerv3.Filter{
-		Name: "envoy.extensions.filters.network.sni_dynamic_forward_proxy", // Istio's name for it, which EnvoyFilters match
-		ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: message.Pack(&sniproxyv3.FilterConfig{
-			DnsCacheConfig: dns.ServiceCache(v, s),
-			PortSpecifier:  &sniproxyv3.FilterConfig_PortValue{PortValue: port},
-		})},
-	}
-}
-
-// dynamicServices are those services of an egress listener that are dynamic.
-type dynamicServices []*mesh.Service
-
-func dynamicIn(e *mesh.Egress) (out dynamicServices) {
-	for _, s := range e.Services {
-		if upstream.IsDynamic(s) {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
-// on keeps those that take requests on the port; on that of a proxy, whose requests name the port, on any.
-func (d dynamicServices) on(port *mesh.Port) []*mesh.Service {
-	return slices.DeleteFunc(slices.Clone(d), func(s *mesh.Service) bool {
-		own := s.Port(port.Number)
-		return port.Number != 0 && port.Protocol != mesh.ProtocolHTTPProxy && (own == nil || !own.Protocol.IsHTTP())
+	const name = "envoy.extensions.filters.network.sni_dynamic_forward_proxy" // Istio's, which EnvoyFilters match
+	return message.NetworkFilter(name, &sniproxyv3.FilterConfig{
+		DnsCacheConfig: dns.ServiceCache(v, s),
+		PortSpecifier:  &sniproxyv3.FilterConfig_PortValue{PortValue: port},
 	})
 }
 
-// withResolvers adds, before the router, the filters that resolve hosts of services, and, where the mesh says so, of
-// requests to unknown hosts.
+// withResolvers adds, before the router, the filters that resolve hosts of services and, if the mesh
+// says so, hosts that nobody declared.
 func withResolvers(v view.View, filters []*hcmv3.HttpFilter, services []*mesh.Service) []*hcmv3.HttpFilter {
 	last := len(filters) - 1
 	out := slices.Clone(filters[:last])

@@ -1,4 +1,11 @@
-package translate
+// Package ondemand has proxies ask for virtual hosts when a request first needs them.
+//
+// Such a proxy holds a request that no route is for, asks for the virtual host by the request's host,
+// and goes on when it is told. That alone would never find a host that a virtual host for many covers,
+// such as the one for unknown hosts: the request has a route there already. So the routes of a virtual
+// host for many match only requests that have been asked about, and a filter behind the one that asks
+// marks all of them.
+package ondemand
 
 import (
 	"slices"
@@ -16,11 +23,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 )
 
-// A proxy on demand holds a request that none of its routes is for, asks for the virtual host by the request's host, and goes on when it is
-// told. That alone would never find a host behind one for many, as that for hosts that nobody knows: a request has a route there already.
-// So the routes of a virtual host for many are for requests that have been asked about, and a filter behind the one that asks marks all.
-
-// The mark, and what it says.
+// The mark of a request that has been asked about.
 const (
 	askedState = "pgmesh.asked"
 	askedValue = "yes"
@@ -29,7 +32,7 @@ const (
 var (
 	askingFilter = message.HTTPFilter("envoy.filters.http.on_demand", &ondemandv3.OnDemand{})
 	askedFilter  = message.HTTPFilter("pgmesh.asked", &setfilterstatehttpv3.Config{
-		ClearRouteCache: true, // the route is looked for once more, by those that need the mark
+		ClearRouteCache: true, // the route is looked for once more, now with the mark
 		OnRequestHeaders: []*setfilterstatev3.FilterStateValue{{
 			Key:        &setfilterstatev3.FilterStateValue_ObjectKey{ObjectKey: askedState},
 			FactoryKey: "envoy.string",
@@ -47,25 +50,25 @@ func constantText(text string) *corev3.SubstitutionFormatString {
 	}}
 }
 
-// longestWait is how long a request waits for discovery to tell of its virtual host. Envoy itself has no bound for it but the time in which
-// nothing happens on a stream.
+// longestWait is how long a request waits for its virtual host. Envoy's only bound for that is the
+// idle timeout of streams.
 var longestWait = &durationpb.Duration{Seconds: 15}
 
-// askFirst has requests wait for their virtual host.
-func askFirst(m *hcmv3.HttpConnectionManager) {
+// AskFirst has requests wait for their virtual host.
+func AskFirst(m *hcmv3.HttpConnectionManager) {
 	m.HttpFilters = append([]*hcmv3.HttpFilter{askingFilter, askedFilter}, m.GetHttpFilters()...)
 	m.StreamIdleTimeout = longestWait
 }
 
-// OnDemand turns a virtual host into what a proxy on demand is given. It writes to it.
-func OnDemand(host *routev3.VirtualHost) {
+// Adapt changes a virtual host into what a proxy on demand is given.
+func Adapt(host *routev3.VirtualHost) {
 	forMany := slices.ContainsFunc(host.GetDomains(), func(domain string) bool { return strings.Contains(domain, "*") })
 	for _, route := range host.GetRoutes() {
 		if forMany {
 			route.GetMatch().FilterState = append(route.GetMatch().GetFilterState(), asked...)
 		}
 		if to := route.GetRoute(); to != nil && to.GetIdleTimeout() == nil {
-			to.IdleTimeout = message.NoDuration // the bound was for the wait
+			to.IdleTimeout = message.NoDuration // longestWait was for the wait alone
 		}
 	}
 }

@@ -1,11 +1,7 @@
-package translate
+package filter
 
 import (
-	"cmp"
-
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
-	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	corsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/cors/v3"
 	faultv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/fault/v3"
 	grpcstatsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_stats/v3"
@@ -22,6 +18,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/route"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
+
+const managerName = "envoy.filters.network.http_connection_manager"
 
 var (
 	grpcWebFilter   = message.HTTPFilter("envoy.filters.http.grpc_web", &grpcwebv3.GrpcWeb{})
@@ -40,44 +38,8 @@ var requestIDs = &hcmv3.RequestIDExtension{TypedConfig: message.Pack(&uuidv3.Uui
 	UseRequestIdForTraceSampling: wrapperspb.Bool(true),
 })}
 
-// outboundHTTP reads requests of the local application and routes them by a route configuration. The services are those
-// that requests may reach by a name which the proxy has to resolve.
-func (v filtering) outboundHTTP(bind string, port *mesh.Port, route string, services []*mesh.Service) *listenerv3.Filter {
-	m := v.connectionManager("outbound_"+naming.Listener(bind, port.Number), port.Protocol)
-	m.HttpFilters = withResolvers(v.View, m.GetHttpFilters(), services)
-	m.RouteSpecifier = &hcmv3.HttpConnectionManager_Rds{
-		Rds: &hcmv3.Rds{ConfigSource: message.OverADS(), RouteConfigName: route},
-	}
-	if route == naming.HTTPProxyRoute {
-		takeAbsoluteURLs(m)
-	}
-	if v.Proxy.OnDemand && naming.ParseRoute(route).Host == "" {
-		askFirst(m)
-	}
-	return managerFilter(m)
-}
-
-// inboundHTTP reads requests for the local application. Client certificates are described to it.
-func (v filtering) inboundHTTP(statPrefix string, protocol mesh.Protocol, routes *routev3.RouteConfiguration) *listenerv3.Filter {
-	m := v.connectionManager(statPrefix, protocol)
-	m.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: routes}
-	nameServer(m)
-	describeClients(v.View, m)
-	v.guard.OnRequests(m, v.certified)
-	if protocol.IsHTTP2() {
-		m.Http2ProtocolOptions = cmp.Or(m.GetHttp2ProtocolOptions(), &corev3.Http2ProtocolOptions{})
-	}
-	return managerFilter(m)
-}
-
-func managerFilter(m *hcmv3.HttpConnectionManager) *listenerv3.Filter {
-	return &listenerv3.Filter{
-		Name:       "envoy.filters.network.http_connection_manager",
-		ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: message.Pack(m)},
-	}
-}
-
-func (v filtering) connectionManager(statPrefix string, protocol mesh.Protocol) *hcmv3.HttpConnectionManager {
+// connectionManager reads requests. How they are routed is for the caller to say.
+func (c Context) connectionManager(statPrefix string, protocol mesh.Protocol) *hcmv3.HttpConnectionManager {
 	m := &hcmv3.HttpConnectionManager{
 		StatPrefix:         naming.Stat(statPrefix),
 		UseRemoteAddress:   message.No,
@@ -85,23 +47,23 @@ func (v filtering) connectionManager(statPrefix string, protocol mesh.Protocol) 
 		UpgradeConfigs:     []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
 		RequestIdExtension: requestIDs,
 		Proxy_100Continue:  true,
-		AccessLog:          v.logs,
-		Tracing:            v.trace,
+		AccessLog:          c.logs,
+		Tracing:            c.trace,
 		HttpFilters:        httpFilters(protocol),
 	}
-	normalizePaths(v.View, m)
-	if idle := idleTimeout(v.View); idle != nil {
+	normalizePaths(c.View, m)
+	if idle := idleTimeout(c.View); idle != nil {
 		m.CommonHttpProtocolOptions = &corev3.HttpProtocolOptions{IdleTimeout: idle}
 	}
-	if v.Proxy.HTTP10 {
+	if c.Proxy.HTTP10 {
 		m.HttpProtocolOptions = &corev3.Http1ProtocolOptions{AcceptHttp_10: true}
 	}
-	applyHeaders(v.View, m)
-	applyConnectionSettings(m, connectionSettingsOf(v.View))
+	applyHeaders(c.View, m)
+	applyConnectionSettings(m, c.ConnectionSettings())
 	return m
 }
 
-// httpFilters lets fault and CORS be configured by each route; the router comes last.
+// httpFilters are configured by each route, as far as faults and CORS go. The router comes last.
 func httpFilters(protocol mesh.Protocol) []*hcmv3.HttpFilter {
 	filters := []*hcmv3.HttpFilter{grpcStatsFilter, faultFilter, corsFilter, routerFilter}
 	if protocol == mesh.ProtocolGRPCWeb {
@@ -110,7 +72,7 @@ func httpFilters(protocol mesh.Protocol) []*hcmv3.HttpFilter {
 	return filters
 }
 
-// normalizePaths decides how alike paths must be for rules to see them as one.
+// normalizePaths decides which paths are one to rules.
 func normalizePaths(v view.View, m *hcmv3.HttpConnectionManager) {
 	m.PathWithEscapedSlashesAction = hcmv3.HttpConnectionManager_KEEP_UNCHANGED
 	m.NormalizePath = message.Yes

@@ -1,19 +1,13 @@
-package translate
+package filter
 
 import (
 	"cmp"
-	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
-	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
-	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 type (
@@ -22,37 +16,7 @@ type (
 	slashesAction      = meshconfig.ProxyConfig_ConnectionSettings_PathWithEscapedSlashesAction
 )
 
-// connectionSettingsOf are limits and timeouts of connections to the proxy; nil where nothing is said.
-func connectionSettingsOf(v view.View) *connectionSettings {
-	settings := cmp.Or(v.ProxyConfig().GetConnectionSettings(), v.Config.GetDefaultConfig().GetConnectionSettings())
-	if settings.GetProfile() != meshconfig.ProxyConfig_ConnectionSettings_EDGE || v.Proxy.Type != mesh.Router {
-		return settings
-	}
-	out := proto.CloneOf(settings)
-	hardenEdge(out)
-	return out
-}
-
-// hardenEdge fills in what Envoy's authors advise for proxies that strangers connect to.
-func hardenEdge(s *connectionSettings) {
-	s.ListenerPerConnectionBufferLimitBytes = cmp.Or(s.GetListenerPerConnectionBufferLimitBytes(), wrapperspb.Int32(32<<10))
-	s.HttpIdleTimeout = cmp.Or(s.GetHttpIdleTimeout(), durationpb.New(time.Hour))
-	s.HttpStreamIdleTimeout = cmp.Or(s.GetHttpStreamIdleTimeout(), durationpb.New(5*time.Minute))
-	s.HttpRequestTimeout = cmp.Or(s.GetHttpRequestTimeout(), durationpb.New(5*time.Minute))
-	s.HttpRequestHeadersTimeout = cmp.Or(s.GetHttpRequestHeadersTimeout(), durationpb.New(time.Minute))
-	s.HttpMaxConcurrentStreams = cmp.Or(s.GetHttpMaxConcurrentStreams(), wrapperspb.Int32(100))
-	s.Http2InitialStreamWindowSize = cmp.Or(s.GetHttp2InitialStreamWindowSize(), wrapperspb.Int32(64<<10))
-	s.Http2InitialConnectionWindowSize = cmp.Or(s.GetHttp2InitialConnectionWindowSize(), wrapperspb.Int32(1<<20))
-	s.HttpMergeSlashes = cmp.Or(s.GetHttpMergeSlashes(), wrapperspb.Bool(true))
-	if s.GetHttpHeadersWithUnderscoresAction() == meshconfig.ProxyConfig_ConnectionSettings_HEADERS_WITH_UNDERSCORES_UNSPECIFIED {
-		s.HttpHeadersWithUnderscoresAction = meshconfig.ProxyConfig_ConnectionSettings_HEADERS_WITH_UNDERSCORES_REJECT_REQUEST
-	}
-	if s.GetHttpPathWithEscapedSlashesAction() == meshconfig.ProxyConfig_ConnectionSettings_PATH_WITH_ESCAPED_SLASHES_UNSPECIFIED {
-		s.HttpPathWithEscapedSlashesAction = meshconfig.ProxyConfig_ConnectionSettings_UNESCAPE_AND_REDIRECT
-	}
-}
-
-// applyConnectionSettings sets what they name; they count before what the mesh says of paths.
+// applyConnectionSettings sets what they name. They count before what the mesh says of paths.
 func applyConnectionSettings(m *hcmv3.HttpConnectionManager, s *connectionSettings) {
 	if s == nil {
 		return

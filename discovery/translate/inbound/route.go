@@ -1,4 +1,4 @@
-package translate
+package inbound
 
 import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -9,8 +9,9 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/route"
 )
 
-// routes sends every request to the application. The listener carries them itself: they change only with it.
-func (in inboundPort) routes() *routev3.RouteConfiguration {
+// routes sends every request to the application. They are in the listener itself, since they change
+// only with it.
+func (in servedPort) routes() *routev3.RouteConfiguration {
 	return &routev3.RouteConfiguration{
 		Name:             in.cluster,
 		ValidateClusters: message.No,
@@ -22,7 +23,7 @@ func (in inboundPort) routes() *routev3.RouteConfiguration {
 	}
 }
 
-func (in inboundPort) route() *routev3.Route {
+func (in servedPort) route() *routev3.Route {
 	action := &routev3.RouteAction{
 		ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: in.cluster},
 		Timeout:          message.NoDuration,

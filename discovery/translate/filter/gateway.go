@@ -1,4 +1,4 @@
-package translate
+package filter
 
 import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -7,19 +7,18 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
-	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 	"github.com/pgmesh/pgmesh/discovery/translate/scoped"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// gatewayHTTP reads requests that come from outside: what they claim about where they come from is believed as far as the
-// topology says, and a client's certificate is described to those behind.
-func (v filtering) gatewayHTTP(socket *mesh.Socket, e *mesh.Entrance) *listenerv3.Filter {
-	m := v.connectionManager("outbound_"+naming.Listener(binds(v.View, socket)[0], socket.Port), e.Server.Protocol)
+// GatewayHTTP reads requests that come from outside. The topology says how far their word is taken for
+// where they come from, and what those behind are told of a client's certificate.
+func (c Context) GatewayHTTP(listener string, e *mesh.Entrance) *listenerv3.Filter {
+	m := c.connectionManager("outbound_"+listener, e.Server.Protocol)
 	if name := e.Server.Spec.GetName(); name != "" && !e.Server.Plain() {
 		m.StatPrefix = name
 	}
-	if scoped.On(v.View, e.Route) {
+	if scoped.On(c.View, e.Route) {
 		scoped.RouteBy(m, e.Route)
 	} else {
 		m.RouteSpecifier = &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{ConfigSource: message.OverADS(), RouteConfigName: e.Route}}
@@ -28,13 +27,14 @@ func (v filtering) gatewayHTTP(socket *mesh.Socket, e *mesh.Entrance) *listenerv
 		m.HttpProtocolOptions = &corev3.Http1ProtocolOptions{}
 	}
 	m.UseRemoteAddress = message.Yes
-	applyTopology(v.View, m)
-	v.guard.OnRequests(m, v.certified)
+	applyTopology(c.View, m)
+	c.guard.OnRequests(m, c.Certified)
 	nameServer(m)
-	return managerFilter(m)
+	return message.NetworkFilter(managerName, m)
 }
 
-// applyTopology tells what is in front of the router: proxies whose word counts, and what becomes of client certificates.
+// applyTopology tells which proxies in front of the router are believed, and what becomes of client
+// certificates.
 func applyTopology(v view.View, m *hcmv3.HttpConnectionManager) {
 	topology := v.ProxyConfig().GetGatewayTopology()
 	m.XffNumTrustedHops = topology.GetNumTrustedProxies()

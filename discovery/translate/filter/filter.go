@@ -1,0 +1,49 @@
+// Package filter makes the network filters that filter chains end in: HTTP connection managers, which
+// read requests, and TCP proxies.
+package filter
+
+import (
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+
+	"github.com/pgmesh/pgmesh/discovery/translate/authorization"
+	"github.com/pgmesh/pgmesh/discovery/translate/telemetry"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
+)
+
+// Context is what the filters of a proxy's listeners are made in.
+type Context struct {
+	view.View
+
+	// Certified tells that the certificates of the clients of a filter chain are checked.
+	Certified bool
+
+	guard authorization.Guard
+	logs  []*accesslogv3.AccessLog
+	trace *hcmv3.HttpConnectionManager_Tracing
+}
+
+// Unguarded is for what the machine's own applications send.
+func Unguarded(v view.View) Context {
+	return Context{View: v, logs: telemetry.AccessLogs(v), trace: telemetry.Tracing(v)}
+}
+
+// Guarded is for what comes in: the policies for the proxy decide what passes.
+func Guarded(v view.View) Context {
+	c := Unguarded(v)
+	c.guard = authorization.Of(v)
+	return c
+}
+
+// Certifying is for a chain that checks the certificates of clients, or does not.
+func (c Context) Certifying(clients bool) Context {
+	c.Certified = clients
+	return c
+}
+
+// Guarding puts in front of filters what connections have to pass. Requests have to pass it in the
+// filters that read them.
+func (c Context) Guarding(filters ...*listenerv3.Filter) []*listenerv3.Filter {
+	return c.guard.OnConnections(c.Certified, filters...)
+}

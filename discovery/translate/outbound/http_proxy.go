@@ -1,0 +1,27 @@
+package outbound
+
+import (
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+
+	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/binding"
+	"github.com/pgmesh/pgmesh/discovery/translate/filter"
+	"github.com/pgmesh/pgmesh/discovery/translate/listener"
+	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/route"
+	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
+)
+
+// httpProxy is an ordinary HTTP proxy to applications. It routes requests by the host and the port in
+// them.
+func httpProxy(c filter.Context) *listenerv3.Listener {
+	port := &mesh.Port{Number: c.HTTPProxyPort(), Protocol: mesh.ProtocolHTTPProxy}
+	b := binding.Binding{Binds: c.Loopbacks(), Explicit: true}
+	var dynamic upstream.DynamicServices
+	if egress := route.EgressOf(c.View, naming.Route{Full: naming.HTTPProxyRoute}); egress != nil {
+		dynamic = upstream.DynamicIn(egress)
+	}
+	requests := c.OutboundHTTP(b.Binds[0], port, naming.HTTPProxyRoute, dynamic.On(port))
+	l := planned{Binding: b, port: port.Number, protocol: port.Protocol, chains: []listener.Chain{{Filters: []*listenerv3.Filter{requests}}}}
+	return l.build(c)
+}
