@@ -8,6 +8,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/envoyfilter"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
+	"github.com/pgmesh/pgmesh/discovery/translate/division"
 	"github.com/pgmesh/pgmesh/discovery/translate/memory"
 	"github.com/pgmesh/pgmesh/discovery/translate/scoped"
 	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
@@ -96,7 +97,7 @@ func (r *routes) replaceParts(e *Engine, s translate.View, whole []*routev3.Rout
 }
 
 // update makes the parts that are not the same as before.
-func (r *routes) update(e *Engine, divisions []translate.Division, host func(virtualhost.Host) *madePart[virtualhost.Host]) {
+func (r *routes) update(e *Engine, divisions []division.Division, host func(virtualhost.Host) *madePart[virtualhost.Host]) {
 	begun := time.Now()
 	var configurations []*routev3.RouteConfiguration
 	var hosts []virtualhost.Host

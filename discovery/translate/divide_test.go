@@ -14,6 +14,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/envoyfilter"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
+	"github.com/pgmesh/pgmesh/discovery/translate/division"
 )
 
 // TestDividedRoutesSayWhatWholeOnesSay holds for each input what an Envoy puts together against the route configuration that others get.
@@ -32,19 +33,19 @@ func TestDividedRoutesSayWhatWholeOnesSay(t *testing.T) {
 			taken.ScopedFrom = 0
 			p := &taken
 			whole := translate.Routes(m, p)
-			for i, division := range translate.ViewOf(m, p).Divisions() {
-				d := division.Make()
+			for i, one := range translate.ViewOf(m, p).Divisions() {
+				d := one.Make()
 				requireSame(t, whole[i], d)
-				require.Empty(t, cmp.Diff(d, translate.Divide(whole[i]), protocmp.Transform()))
+				require.Empty(t, cmp.Diff(d, division.ByHost(whole[i]), protocmp.Transform()))
 			}
 			for _, patched := range envoyfilter.For(m, p).Routes(whole) {
-				requireSame(t, patched, translate.Divide(patched))
+				requireSame(t, patched, division.ByHost(patched))
 			}
 		})
 	}
 }
 
-func requireSame(t *testing.T, whole *routev3.RouteConfiguration, d translate.Divided) {
+func requireSame(t *testing.T, whole *routev3.RouteConfiguration, d division.Divided) {
 	t.Helper()
 	before := proto.CloneOf(whole)
 	together := proto.CloneOf(d.Configuration)
@@ -70,16 +71,16 @@ func TestWhetherRoutesAreDividedFollowsFromTheirName(t *testing.T) {
 	t.Parallel()
 	host := &routev3.VirtualHost{Name: "a.mesh:80", Domains: []string{"*"}}
 	for _, name := range []string{"80", "http_proxy", "unix:///run/a.sock", "http.8080", "https.443.https.gate.edge"} {
-		d := translate.Divide(&routev3.RouteConfiguration{Name: name, VirtualHosts: []*routev3.VirtualHost{host}})
+		d := division.ByHost(&routev3.RouteConfiguration{Name: name, VirtualHosts: []*routev3.VirtualHost{host}})
 		require.NotNil(t, d.Configuration.GetVhds(), name)
 		require.Len(t, d.Hosts, 1)
 		require.Equal(t, name+"/a.mesh:80", d.Hosts[0].GetName())
 
-		none := translate.Divide(&routev3.RouteConfiguration{Name: name})
+		none := division.ByHost(&routev3.RouteConfiguration{Name: name})
 		require.Equal(t, []string{"*"}, none.Hosts[0].GetDomains(), "a listener would wait for ever for the hosts of %s", name)
 		require.Empty(t, none.Hosts[0].GetRoutes())
 	}
-	single := translate.Divide(&routev3.RouteConfiguration{Name: "a.mesh:8080", VirtualHosts: []*routev3.VirtualHost{host}})
+	single := division.ByHost(&routev3.RouteConfiguration{Name: "a.mesh:8080", VirtualHosts: []*routev3.VirtualHost{host}})
 	require.Nil(t, single.Configuration.GetVhds())
 	require.Len(t, single.Configuration.GetVirtualHosts(), 1)
 	require.Empty(t, single.Hosts)
@@ -87,6 +88,6 @@ func TestWhetherRoutesAreDividedFollowsFromTheirName(t *testing.T) {
 
 func TestANameHasNoSlashToEnvoy(t *testing.T) {
 	t.Parallel()
-	d := translate.Divide(&routev3.RouteConfiguration{Name: "80", VirtualHosts: []*routev3.VirtualHost{{Name: "team/a", Domains: []string{"a"}}}})
+	d := division.ByHost(&routev3.RouteConfiguration{Name: "80", VirtualHosts: []*routev3.VirtualHost{{Name: "team/a", Domains: []string{"a"}}}})
 	require.Equal(t, "80/team%2Fa", d.Hosts[0].GetName())
 }

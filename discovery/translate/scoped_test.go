@@ -16,6 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/envoyfilter"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
+	"github.com/pgmesh/pgmesh/discovery/translate/division"
 )
 
 // TestRoutesByHostSayWhatWholeOnesSay holds for each input of a router what there is for each domain against the route configuration that others get.
@@ -32,8 +33,8 @@ func TestRoutesByHostSayWhatWholeOnesSay(t *testing.T) {
 		p := *m.Configured(in.proxy(t))
 		p.ScopedFrom = 1
 		whole := translate.Routes(m, &p)
-		for i, division := range translate.ViewOf(m, &p).Divisions() {
-			d := division.Make()
+		for i, one := range translate.ViewOf(m, &p).Divisions() {
+			d := one.Make()
 			if len(d.Scopes) > 0 {
 				divided++
 				requireSameDomains(t, whole[i], d)
@@ -49,7 +50,7 @@ func TestRoutesByHostSayWhatWholeOnesSay(t *testing.T) {
 	require.Greater(t, divided, 5)
 }
 
-func requireSameDomains(t *testing.T, whole *routev3.RouteConfiguration, d translate.Divided) {
+func requireSameDomains(t *testing.T, whole *routev3.RouteConfiguration, d division.Divided) {
 	t.Helper()
 	before, keys := proto.CloneOf(whole), map[string]bool{}
 	wanted, got, hosts := map[string]*routev3.VirtualHost{}, map[string]*routev3.VirtualHost{}, map[string]*routev3.VirtualHost{}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/cluster"
+	"github.com/pgmesh/pgmesh/discovery/translate/division"
 	"github.com/pgmesh/pgmesh/discovery/translate/dns"
 	"github.com/pgmesh/pgmesh/discovery/translate/endpoint"
 	"github.com/pgmesh/pgmesh/discovery/translate/gateway"
@@ -52,13 +53,15 @@ func (s View) remembering() *memory.Memory {
 }
 
 // Routes returns every route configuration that the proxy's listeners ask for.
-func (s View) Routes() []*routev3.RouteConfiguration { return whole(s.View, s.remembering()) }
+func (s View) Routes() []*routev3.RouteConfiguration { return division.Whole(s.View, s.remembering()) }
 
 // Divisions returns the route configurations of Routes, divided.
-func (s View) Divisions() []Division { return divisions(s.View, s.remembering()) }
+func (s View) Divisions() []division.Division { return division.Of(s.View, s.remembering()) }
 
 // Divide divides a route configuration of the proxy's that was made whole, as patches want it.
-func (s View) Divide(whole *routev3.RouteConfiguration) Divided { return divideFor(s.View, whole) }
+func (s View) Divide(whole *routev3.RouteConfiguration) division.Divided {
+	return division.Patched(s.View, whole)
+}
 
 // Rerouted returns the virtual hosts that a change of the scope touches. The memory must have made the divisions for the scope before, and the
 // proxy must listen as it did then.

@@ -1,10 +1,8 @@
-package translate
+package division
 
 import (
 	"maps"
 	"slices"
-
-	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/memory"
@@ -14,20 +12,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
 
-// whole are the route configurations that the listeners of a proxy ask for.
-func whole(v view.View, m *memory.Memory) []*routev3.RouteConfiguration {
-	names := route.Names(v)
-	out := make([]*routev3.RouteConfiguration, len(names))
-	for i, name := range names {
-		out[i] = route.Configuration(v, name)
-		for _, h := range hosts(v, m, name) {
-			out[i].VirtualHosts = append(out[i].VirtualHosts, h.Message(v.CountsAttempts()))
-		}
-	}
-	return out
-}
-
-// hosts are the virtual hosts of a route configuration.
+// hosts are the virtual hosts of a route configuration by its name.
 func hosts(v view.View, m *memory.Memory, full string) []virtualhost.Draft {
 	if !v.Sidecar() {
 		servers := v.Mesh.Frontend(v.Proxy).Routes[full]
@@ -53,7 +38,7 @@ func hosts(v view.View, m *memory.Memory, full string) []virtualhost.Draft {
 	}
 }
 
-// only keeps the virtual host of one service, for whatever host the requests name: the listener is for it alone.
+// only keeps the virtual host of one service, whatever host requests name: the listener is for it alone.
 func only(hosts []virtualhost.Draft, host string) []virtualhost.Draft {
 	for _, h := range hosts {
 		if slices.Contains(h.Domains, host) {
@@ -64,7 +49,7 @@ func only(hosts []virtualhost.Draft, host string) []virtualhost.Draft {
 	return nil
 }
 
-// hostsOfAllPorts is for requests that name the port. One that names none means port 80.
+// hostsOfAllPorts is for requests that name the port. If they name none they mean port 80.
 func hostsOfAllPorts(v view.View, m *memory.Memory, egress *mesh.Egress) []virtualhost.Draft {
 	var out []virtualhost.Draft
 	for _, port := range httpPorts(egress) {
@@ -77,7 +62,7 @@ func hostsOfAllPorts(v view.View, m *memory.Memory, egress *mesh.Egress) []virtu
 	return out
 }
 
-// withPort are domains as requests name them that name the port.
+// withPort writes domains as requests name them that name the port.
 func withPort(plain []string, port uint32) (out []string) {
 	for _, domain := range plain {
 		if port == memory.DefaultHTTPPort {
@@ -88,7 +73,8 @@ func withPort(plain []string, port uint32) (out []string) {
 	return out
 }
 
-// httpPorts are those with requests, in ascending order; that of unnamed ports is always one.
+// httpPorts are the ports with requests, in ascending order. That which an unnamed port means is always
+// there.
 func httpPorts(egress *mesh.Egress) []uint32 {
 	ports := map[uint32]bool{memory.DefaultHTTPPort: true}
 	for _, s := range egress.Services {
