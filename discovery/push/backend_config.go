@@ -4,9 +4,11 @@ import (
 	"time"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
-	"github.com/pgmesh/pgmesh/discovery/translate"
+	"github.com/pgmesh/pgmesh/discovery/translate/cluster"
+	"github.com/pgmesh/pgmesh/discovery/translate/endpoint"
 	"github.com/pgmesh/pgmesh/discovery/translate/memory"
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
@@ -68,15 +70,15 @@ func (c *configCache) forget(used []*sharedView) {
 }
 
 // make translates a backend, or returns the configuration that the cache has for it.
-func (e *Engine) make(s *configCache, view translate.View, b upstream.Backend) *backendConfig {
+func (e *Engine) make(s *configCache, v view.View, b upstream.Backend) *backendConfig {
 	if p := s.backendConfigs[b]; p != nil {
 		return p
 	}
 	p, begun := &backendConfig{}, time.Now()
-	p.clusters = encodeClusters(&e.once, view.Clusters(b))
+	p.clusters = encodeClusters(&e.once, cluster.Of(v, b))
 	e.translated(ClusterType, begun, p.clusters)
 	begun = time.Now()
-	p.endpoints = encodeEndpoints(&e.once, view.Endpoints(b))
+	p.endpoints = encodeEndpoints(&e.once, endpoint.Assignments(v, b))
 	e.translated(EndpointType, begun, p.endpoints)
 	s.backendConfigs[b] = p
 	return p

@@ -13,6 +13,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/envoyfilter"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
+	"github.com/pgmesh/pgmesh/discovery/translate/cluster"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
@@ -97,7 +99,7 @@ func (c *class) update(e *Engine) {
 			continue
 		}
 		begun, patches := time.Now(), envoyfilter.For(e.mesh, c.of.configured)
-		made := p.make(e, c, c.translation(e), patches)
+		made := p.make(e, c, view.Of(e.mesh, c.of.configured), patches)
 		e.translated(p.typeURL, begun, made)
 		c.put(p.typeURL, made.over(c.sets[p.typeURL]))
 		c.fail(p.typeURL, patches.Failures())
@@ -113,11 +115,6 @@ func (c *class) update(e *Engine) {
 		c.current = &served.Snapshot{Revision: e.revision, Sets: maps.Clone(c.sets)}
 	}
 	c.narrow()
-}
-
-// translation is the view of the mesh that the class's proxies have.
-func (c *class) translation(e *Engine) translate.View {
-	return translate.ViewOf(e.mesh, c.of.configured)
 }
 
 // put sets what the class's proxies get of a type.
@@ -142,7 +139,7 @@ func (c *class) updateClusters(e *Engine, now *ingredients) {
 	own := c.own
 	if !sameOwn {
 		begun := time.Now()
-		own = encodeClusters(&e.once, c.translation(e).OwnClusters())
+		own = encodeClusters(&e.once, cluster.Own(view.Of(e.mesh, c.of.configured)))
 		e.translated(ClusterType, begun, own)
 		c.fail(ClusterType, nil)
 	}
@@ -160,7 +157,7 @@ func (c *class) patchClusters(e *Engine, same bool) bool {
 		return false
 	}
 	if !same {
-		all := encodeClusters(&e.once, patches.Clusters(translate.Clusters(e.mesh, c.of.configured)))
+		all := encodeClusters(&e.once, patches.Clusters(translate.Clusters(view.Of(e.mesh, c.of.configured))))
 		e.translated(ClusterType, begun, all)
 		c.clusters, c.own = nil, all
 		c.put(ClusterType, all.over(c.sets[ClusterType]))

@@ -12,6 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/envoyfilter"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
+	"github.com/pgmesh/pgmesh/discovery/translate/secret"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
 )
@@ -22,11 +24,11 @@ type ownPart struct {
 	// same reports whether the inputs of the part are unchanged, for a class that kept its shared
 	// view.
 	same func(now, before *ingredients) bool
-	make func(*Engine, *class, translate.View, *envoyfilter.Patcher) made
+	make func(*Engine, *class, view.View, *envoyfilter.Patcher) made
 }
 
 var ownParts = []ownPart{
-	{ExtensionType, sameConditions, func(e *Engine, _ *class, _ translate.View, patches *envoyfilter.Patcher) made {
+	{ExtensionType, sameConditions, func(e *Engine, _ *class, _ view.View, patches *envoyfilter.Patcher) made {
 		return encode(&e.once, patches.Extensions(), (*corev3.TypedExtensionConfig).GetName, nil)
 	}},
 	{ListenerType, func(now, before *ingredients) bool {
@@ -34,8 +36,8 @@ var ownParts = []ownPart{
 	}, (*Engine).listeners},
 	{SecretType, func(now, before *ingredients) bool {
 		return sameConditions(now, before) && slices.Equal(now.secrets, before.secrets)
-	}, func(e *Engine, _ *class, s translate.View, _ *envoyfilter.Patcher) made {
-		return encode(&e.once, s.Secrets(), (*tlsv3.Secret).GetName, nil)
+	}, func(e *Engine, _ *class, v view.View, _ *envoyfilter.Patcher) made {
+		return encode(&e.once, secret.Of(v), (*tlsv3.Secret).GetName, nil)
 	}},
 }
 
@@ -48,20 +50,20 @@ type outboundKey struct {
 
 // listeners returns the class's inbound listeners, and the outbound ones that it shares with others
 // of its shared view. A router's listeners all count as outbound.
-func (e *Engine) listeners(c *class, s translate.View, patches *envoyfilter.Patcher) made {
+func (e *Engine) listeners(c *class, v view.View, patches *envoyfilter.Patcher) made {
 	if patches.Patches(envoyfilter.InListeners...) {
-		return encodeListeners(e, patches.Listeners(append(s.OutboundListeners(), s.InboundListeners()...)))
+		return encodeListeners(e, patches.Listeners(translate.Listeners(v)))
 	}
 	if c.of.key.Type == mesh.Router {
-		return encodeListeners(e, s.OutboundListeners())
+		return encodeListeners(e, translate.OutboundListeners(v))
 	}
 	alike := outboundKey{c.of.key.Tags, c.of.key.OnDemand}
 	shared, known := c.sharedView.outbound[alike]
 	if !known {
-		shared = encodeListeners(e, s.OutboundListeners())
+		shared = encodeListeners(e, translate.OutboundListeners(v))
 		c.sharedView.outbound[alike] = shared
 	}
-	own := encodeListeners(e, s.InboundListeners())
+	own := encodeListeners(e, translate.InboundListeners(v))
 	own.add(shared)
 	return own
 }

@@ -7,10 +7,10 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/envoyfilter"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
-	"github.com/pgmesh/pgmesh/discovery/translate"
 	"github.com/pgmesh/pgmesh/discovery/translate/division"
 	"github.com/pgmesh/pgmesh/discovery/translate/memory"
 	"github.com/pgmesh/pgmesh/discovery/translate/scoped"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
@@ -41,17 +41,17 @@ type routing struct {
 }
 
 // route brings the routes up to date, in the cheapest way that the change allows.
-func (x *sharedView) route(e *Engine, s translate.View, r *routing) {
+func (x *sharedView) route(e *Engine, v view.View, r *routing) {
 	if x.routes.hosts.made != nil && r.since != nil && x.generations.listened == r.before.generations.listened {
 		begun := time.Now()
-		if news, ok := s.Rerouted(x.routes.memory, r.before.scope, r.since, r.changed); ok {
+		if news, ok := x.routes.memory.Rerouted(v, r.before.scope, r.since, r.changed); ok {
 			e.translated(VirtualHostType, begun, x.routes.hosts.change(news.Hosts, news.Gone, x.host(e)))
 			return
 		}
 	}
 	if x.routes.scopes.made != nil && r.since != nil && len(r.changed) == 0 {
 		begun := time.Now()
-		if changed, ok := s.ReroutedByHost(x.routes.memory); ok {
+		if changed, ok := x.routes.memory.ReroutedByHost(v); ok {
 			x.routes.rerouteByHost(e, begun, changed, x.host(e))
 			return
 		}
@@ -59,15 +59,15 @@ func (x *sharedView) route(e *Engine, s translate.View, r *routing) {
 	if x.routes.memory == nil {
 		x.routes.memory = memory.New(x.configCache.routes)
 	}
-	s = s.Recall(x.routes.memory, func(host string) bool { return r.changed[host] })
+	x.routes.memory.Recall(v, func(host string) bool { return r.changed[host] })
 	patches := envoyfilter.For(e.mesh, x.proxy())
 	switch patched := patches.Patches(envoyfilter.InRoutes...); {
 	case x.key.divided && patched:
-		x.routes.replaceParts(e, s, patches.Routes(s.Routes()))
+		x.routes.replaceParts(e, v, patches.Routes(division.Whole(v, x.routes.memory)))
 	case x.key.divided:
-		x.routes.update(e, s.Divisions(), x.host(e))
+		x.routes.update(e, division.Of(v, x.routes.memory), x.host(e))
 	default:
-		x.routes.replace(e, patches.Routes(s.Routes()))
+		x.routes.replace(e, patches.Routes(division.Whole(v, x.routes.memory)))
 	}
 	x.routes.unpatched = patches.Failures()
 }
@@ -81,13 +81,13 @@ func (r *routes) replace(e *Engine, configurations []*routev3.RouteConfiguration
 }
 
 // replaceParts divides whole configurations into parts. Patches want to see them whole.
-func (r *routes) replaceParts(e *Engine, s translate.View, whole []*routev3.RouteConfiguration) {
+func (r *routes) replaceParts(e *Engine, v view.View, whole []*routev3.RouteConfiguration) {
 	begun := time.Now()
 	var configurations []*routev3.RouteConfiguration
 	var hosts []*routev3.VirtualHost
 	var scopes []*routev3.ScopedRouteConfiguration
 	for _, w := range whole {
-		d := s.Divide(w)
+		d := division.Patched(v, w)
 		configurations, hosts, scopes = append(configurations, d.Configuration), append(hosts, d.Hosts...), append(scopes, d.Scopes...)
 	}
 	e.translated(VirtualHostType, begun, r.hosts.replace(encodeHosts(e, hosts...)))

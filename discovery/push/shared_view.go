@@ -7,9 +7,10 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/demand"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
-	"github.com/pgmesh/pgmesh/discovery/translate"
+	"github.com/pgmesh/pgmesh/discovery/translate/dns"
 	"github.com/pgmesh/pgmesh/discovery/translate/memory"
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
@@ -85,48 +86,48 @@ func (x *sharedView) proxy() *mesh.Proxy { return anyOf(x.classes).of.configured
 // update brings the shared view to a new state of the mesh.
 func (x *sharedView) update(e *Engine) {
 	proxy := x.proxy()
-	s := translate.ViewOf(e.mesh, proxy)
-	cache := e.caches.of(conditions{x.key.Traits, e.mesh.Surroundings(), s.PassesTLS()})
+	v := view.Of(e.mesh, proxy)
+	cache := e.caches.of(conditions{x.key.Traits, e.mesh.Surroundings(), upstream.PassesTLS(v)})
 	patches := e.mesh.Patches(proxy)
 	var frontend *mesh.Frontend
 	if proxy.Type == mesh.Router {
 		frontend = e.mesh.Frontend(proxy)
 	}
-	if s.Scope() == x.scope && cache == x.configCache && frontend == x.frontend && slices.Equal(patches, x.patches) {
+	if v.Scope == x.scope && cache == x.configCache && frontend == x.frontend && slices.Equal(patches, x.patches) {
 		return
 	}
-	alike := x.scope != nil && s.Scope().Sidecar == x.scope.Sidecar && cache == x.configCache && slices.Equal(patches, x.patches)
+	alike := x.scope != nil && v.Scope.Sidecar == x.scope.Sidecar && cache == x.configCache && slices.Equal(patches, x.patches)
 	before := *x
-	x.scope, x.frontend, x.patches, x.configCache = s.Scope(), frontend, patches, cache
+	x.scope, x.frontend, x.patches, x.configCache = v.Scope, frontend, patches, cache
 	if cache != before.configCache {
 		x.routes = x.routes.withoutInputs()
 	}
 	if !alike {
-		x.remake(e, s, &before)
+		x.remake(e, v, &before)
 		return
 	}
 	since := x.scope.Since(before.scope)
-	changed := x.replace(e, s, since.Hosts)
-	x.follow(e, s, &before, since, changed)
+	changed := x.replace(e, v, since.Hosts)
+	x.follow(e, v, &before, since, changed)
 }
 
 // remake makes everything again: more than the scope and the frontend changed.
-func (x *sharedView) remake(e *Engine, s translate.View, before *sharedView) {
+func (x *sharedView) remake(e *Engine, v view.View, before *sharedView) {
 	hosts := slices.Collect(maps.Keys(x.backends))
 	for _, service := range x.scope.Services {
 		if _, known := x.backends[service.Hostname]; !known {
 			hosts = append(hosts, service.Hostname)
 		}
 	}
-	changed := x.replace(e, s, hosts)
+	changed := x.replace(e, v, hosts)
 	x.generations = generations{conditions: new(generation), backends: new(generation), shapes: new(generation), listened: new(generation)}
-	x.listened, x.outbound = s.Listened(), map[outboundKey]made{}
-	x.name(e, s)
-	x.route(e, s, &routing{before: before, changed: changed.shapes})
+	x.listened, x.outbound = memory.Listened(v), map[outboundKey]made{}
+	x.name(e, v)
+	x.route(e, v, &routing{before: before, changed: changed.shapes})
 }
 
 // follow applies a change of the scope and of the frontend.
-func (x *sharedView) follow(e *Engine, s translate.View, before *sharedView, since *mesh.ScopeChange, changed changedBackends) {
+func (x *sharedView) follow(e *Engine, v view.View, before *sharedView, since *mesh.ScopeChange, changed changedBackends) {
 	same := x.frontend == before.frontend
 	if !same {
 		x.generations.conditions = new(generation)
@@ -140,20 +141,20 @@ func (x *sharedView) follow(e *Engine, s translate.View, before *sharedView, sin
 	})
 	if reshaped {
 		x.generations.shapes = new(generation)
-		x.name(e, s)
+		x.name(e, v)
 	}
-	x.listen(s, since, same, reshaped, changed.shapes)
+	x.listen(v, since, same, reshaped, changed.shapes)
 	if reshaped || slices.ContainsFunc(since.Egress, reruled) {
-		x.route(e, s, &routing{before: before, since: since, changed: changed.shapes})
+		x.route(e, v, &routing{before: before, since: since, changed: changed.shapes})
 	}
 }
 
 // listen brings up to date what the proxies listen for.
-func (x *sharedView) listen(s translate.View, since *mesh.ScopeChange, same, reshaped bool, changed map[string]bool) {
-	if !reshaped && !memory.ConnectsAnew(since) || same && s.ListensAlike(since, x.listened, changed) {
+func (x *sharedView) listen(v view.View, since *mesh.ScopeChange, same, reshaped bool, changed map[string]bool) {
+	if !reshaped && !memory.ConnectsAnew(since) || same && memory.ListensAlike(v, since, x.listened, changed) {
 		return
 	}
-	listened := s.Listened()
+	listened := memory.Listened(v)
 	if !same || !slices.Equal(listened, x.listened) {
 		x.generations.listened, x.outbound = new(generation), map[outboundKey]made{}
 	}
@@ -179,18 +180,18 @@ type changedBackends struct {
 }
 
 // replace updates the backends of some hosts, with their clusters and endpoints.
-func (x *sharedView) replace(e *Engine, s translate.View, hosts []string) (changed changedBackends) {
+func (x *sharedView) replace(e *Engine, v view.View, hosts []string) (changed changedBackends) {
 	if x.backends == nil {
 		x.backends = make(map[string]seen, len(hosts))
 	}
 	var gone, come []*backendConfig
 	for _, host := range hosts {
 		was, known := x.backends[host]
-		is := s.Backend(host)
+		is := upstream.BackendFor(v, host)
 		if is.Service == nil {
 			delete(x.backends, host)
 		} else {
-			now := seen{is, e.make(x.configCache, s, is)}
+			now := seen{is, e.make(x.configCache, v, is)}
 			if now == was {
 				continue
 			}
@@ -219,9 +220,9 @@ func (c *changedBackends) add(host string, was, is upstream.Backend) {
 }
 
 // name makes the table of names.
-func (x *sharedView) name(e *Engine, s translate.View) {
+func (x *sharedView) name(e *Engine, v view.View) {
 	begun, names := time.Now(), made{}
-	if table := s.NameTable(); table != nil {
+	if table := dns.NameTable(v); table != nil {
 		names = encodeNames(&e.once, table)
 	}
 	e.translated(NameTableType, begun, names)

@@ -10,6 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -20,10 +21,10 @@ func BenchmarkTranslation(b *testing.B) {
 	p := &mesh.Proxy{Type: mesh.Sidecar, Addresses: []string{"10.0.0.1"}, Namespace: "default"}
 	for name, stage := range map[string]func(){
 		"mesh":      func() { mesh.Build(store.Snapshot().FromNothing(), nil) },
-		"clusters":  func() { translate.Clusters(m, p) },
-		"endpoints": func() { translate.Endpoints(m, p) },
-		"listeners": func() { translate.Listeners(m, p) },
-		"routes":    func() { translate.Routes(m, p) },
+		"clusters":  func() { translate.Clusters(view.Of(m, p)) },
+		"endpoints": func() { translate.Endpoints(view.Of(m, p)) },
+		"listeners": func() { translate.Listeners(view.Of(m, p)) },
+		"routes":    func() { translate.Routes(view.Of(m, p)) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -15,6 +15,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
 	"github.com/pgmesh/pgmesh/discovery/translate/division"
+	"github.com/pgmesh/pgmesh/discovery/translate/memory"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // TestDividedRoutesSayWhatWholeOnesSay holds for each input what an Envoy puts together against the route configuration that others get.
@@ -32,8 +34,9 @@ func TestDividedRoutesSayWhatWholeOnesSay(t *testing.T) {
 			taken := *m.Configured(in.proxy(t))
 			taken.ScopedFrom = 0
 			p := &taken
-			whole := translate.Routes(m, p)
-			for i, one := range translate.ViewOf(m, p).Divisions() {
+			v := view.Of(m, p)
+			whole := translate.Routes(v)
+			for i, one := range division.Of(v, memory.ForOnce(v)) {
 				d := one.Make()
 				requireSame(t, whole[i], d)
 				require.Empty(t, cmp.Diff(d, division.ByHost(whole[i]), protocmp.Transform()))

@@ -24,6 +24,9 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/envoyfilter"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
+	"github.com/pgmesh/pgmesh/discovery/translate/division"
+	"github.com/pgmesh/pgmesh/discovery/translate/secret"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -139,15 +142,15 @@ func (in input) translate(t *testing.T, resources []*kinds.Resource) output {
 
 // translated is what a proxy is given, with the patches that are for it.
 func translated(m *mesh.Mesh, p *mesh.Proxy) output {
-	patches := envoyfilter.For(m, p)
+	v, patches := view.Of(m, p), envoyfilter.For(m, p)
 	out := output{
-		clusters: patches.Clusters(translate.Clusters(m, p)), endpoints: translate.Endpoints(m, p),
-		listeners: patches.Listeners(translate.Listeners(m, p)), routes: patches.Routes(translate.Routes(m, p)),
-		secrets:    translate.Secrets(m, p),
+		clusters: patches.Clusters(translate.Clusters(v)), endpoints: translate.Endpoints(v),
+		listeners: patches.Listeners(translate.Listeners(v)), routes: patches.Routes(translate.Routes(v)),
+		secrets:    secret.Of(v),
 		extensions: patches.Extensions(),
 	}
 	for _, whole := range out.routes {
-		out.scopes = append(out.scopes, translate.ViewOf(m, p).Divide(whole).Scopes...)
+		out.scopes = append(out.scopes, division.Patched(v, whole).Scopes...)
 	}
 	for _, f := range patches.Failures() {
 		out.unpatched = append(out.unpatched, fmt.Sprintf("%s/%s: %s: %s: %s", f.Patch.From.Namespace, f.Patch.From.Name, f.Path(), f.Resource, f.Reason))

@@ -17,6 +17,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
 	"github.com/pgmesh/pgmesh/discovery/translate/division"
+	"github.com/pgmesh/pgmesh/discovery/translate/memory"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // TestRoutesByHostSayWhatWholeOnesSay holds for each input of a router what there is for each domain against the route configuration that others get.
@@ -32,17 +34,18 @@ func TestRoutesByHostSayWhatWholeOnesSay(t *testing.T) {
 		m := mesh.Build(configstore.New().Apply(batch), nil)
 		p := *m.Configured(in.proxy(t))
 		p.ScopedFrom = 1
-		whole := translate.Routes(m, &p)
-		for i, one := range translate.ViewOf(m, &p).Divisions() {
+		v := view.Of(m, &p)
+		whole := translate.Routes(v)
+		for i, one := range division.Of(v, memory.ForOnce(v)) {
 			d := one.Make()
 			if len(d.Scopes) > 0 {
 				divided++
 				requireSameDomains(t, whole[i], d)
-				requireSameDomains(t, whole[i], translate.ViewOf(m, &p).Divide(whole[i]))
+				requireSameDomains(t, whole[i], division.Patched(v, whole[i]))
 			}
 		}
 		for _, patched := range envoyfilter.For(m, &p).Routes(whole) {
-			if d := translate.ViewOf(m, &p).Divide(patched); len(d.Scopes) > 0 {
+			if d := division.Patched(v, patched); len(d.Scopes) > 0 {
 				requireSameDomains(t, patched, d)
 			}
 		}

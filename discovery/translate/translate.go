@@ -1,45 +1,81 @@
-// Package translate turns a mesh into Envoy's messages for one proxy: clusters, endpoints, listeners and routes, named
-// and shaped as Istio names and shapes them, with only those filters that a stock Envoy has.
+// Package translate turns a mesh into Envoy's messages for one proxy, named and shaped as Istio names
+// and shapes them, with only those filters that a stock Envoy has.
 //
-// Everything here is a pure function: no I/O, no clocks, no locks, and the same input gives the same bytes. Each
-// message is made from its own inputs alone, so that one cluster, load assignment or virtual host can be remade
-// without the rest. Messages share parts that never change; nobody may write to what is returned.
+// Its packages are pure functions: no I/O, no clocks, no locks, and the same input gives the same bytes.
+// Only memory remembers anything. Each message is made from its own inputs alone, so that one cluster,
+// load assignment or virtual host can be remade without the rest. Messages share parts that never
+// change: do not write to what is returned.
 //
-// Sidecars get outbound and inbound resources. Gateways (router~…) get what the Gateways that select them expose.
+// view is what goes in. cluster, endpoint, outbound, inbound, gateway, division, secret and dns make
+// what comes out, of what the others make. This package puts the parts of one proxy together.
 package translate
 
 import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
-	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/cluster"
+	"github.com/pgmesh/pgmesh/discovery/translate/division"
+	"github.com/pgmesh/pgmesh/discovery/translate/endpoint"
+	"github.com/pgmesh/pgmesh/discovery/translate/gateway"
+	"github.com/pgmesh/pgmesh/discovery/translate/inbound"
+	"github.com/pgmesh/pgmesh/discovery/translate/memory"
+	"github.com/pgmesh/pgmesh/discovery/translate/outbound"
+	"github.com/pgmesh/pgmesh/discovery/translate/telemetry"
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
+	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// Listeners returns every listener of a proxy: a router's, or a sidecar's for both directions.
-func Listeners(m *mesh.Mesh, p *mesh.Proxy) []*listenerv3.Listener {
-	s := ViewOf(m, p)
-	return append(s.OutboundListeners(), s.InboundListeners()...)
+// Clusters returns every cluster of a proxy: one for each port of each service and subset that it may
+// see, the fixed ones, and those of the ports that its own workload serves.
+func Clusters(v view.View) []*clusterv3.Cluster {
+	var out []*clusterv3.Cluster
+	for _, b := range upstream.Backends(v) {
+		out = append(out, cluster.Of(v, b)...)
+	}
+	return append(out, cluster.Own(v)...)
 }
 
-// Endpoints returns the load assignments of all clusters of a proxy that ask for one.
-func Endpoints(m *mesh.Mesh, p *mesh.Proxy) []*endpointv3.ClusterLoadAssignment {
-	s := ViewOf(m, p)
+// Endpoints returns the load assignment of every cluster that asks for one.
+func Endpoints(v view.View) []*endpointv3.ClusterLoadAssignment {
 	var out []*endpointv3.ClusterLoadAssignment
-	for _, b := range upstream.Backends(s.View) {
-		out = append(out, s.Endpoints(b)...)
+	for _, b := range upstream.Backends(v) {
+		out = append(out, endpoint.Assignments(v, b)...)
 	}
 	return out
 }
 
-// Clusters returns every cluster of a proxy: one for each port of each service and subset that it may
-// see, the fixed ones, and those of the ports that its own workload serves.
-func Clusters(m *mesh.Mesh, p *mesh.Proxy) []*clusterv3.Cluster {
-	s := ViewOf(m, p)
-	var out []*clusterv3.Cluster
-	for _, b := range upstream.Backends(s.View) {
-		out = append(out, s.Clusters(b)...)
+// Listeners returns every listener of a proxy.
+func Listeners(v view.View) []*listenerv3.Listener {
+	return append(OutboundListeners(v), InboundListeners(v)...)
+}
+
+// OutboundListeners are those for what the proxy sees. All of a router's are.
+func OutboundListeners(v view.View) []*listenerv3.Listener {
+	if !v.Sidecar() {
+		return logged(v, gateway.Listeners(v))
 	}
-	return append(out, s.OwnClusters()...)
+	return logged(v, outbound.Listeners(v))
+}
+
+// InboundListeners are those for what the workload serves.
+func InboundListeners(v view.View) []*listenerv3.Listener {
+	if !v.Sidecar() {
+		return nil
+	}
+	return logged(v, inbound.Listeners(v))
+}
+
+func logged(v view.View, listeners []*listenerv3.Listener) []*listenerv3.Listener {
+	for _, l := range listeners {
+		l.AccessLog = telemetry.ListenerLogs(v)
+	}
+	return listeners
+}
+
+// Routes returns every route configuration that the listeners of a proxy ask for.
+func Routes(v view.View) []*routev3.RouteConfiguration {
+	return division.Whole(v, memory.ForOnce(v))
 }

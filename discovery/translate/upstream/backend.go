@@ -28,6 +28,15 @@ func BackendOf(v view.View, s *mesh.Service) Backend {
 	return Backend{s, v.Scope.DestinationRule(v.Proxy, s.Hostname), v.Mesh.ReachOf(v.Proxy, s)}
 }
 
+// BackendFor is the backend of a host. It has no service if the proxy has no clusters for the host.
+func BackendFor(v view.View, host string) Backend {
+	service := v.Scope.Service(host)
+	if service == nil {
+		return Backend{}
+	}
+	return BackendOf(v, service)
+}
+
 // PassesTLS reports whether the proxy is a gateway between networks, which has clusters for mutual TLS that it passes on as it came, too.
 func PassesTLS(v view.View) bool {
 	return v.Proxy.Type == mesh.Router && v.Mesh.Frontend(v.Proxy).AutoPassthrough()
