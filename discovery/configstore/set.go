@@ -8,9 +8,10 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// set holds the resources of one kind in two sorted slices. A batch makes a new set by merging its few changes into a
-// copy of the slices: one memory move of 8 bytes a resource, where a copied hash map
-// would rehash every key and a persistent tree would cost every reader a pointer chase. A nil set is empty.
+// set holds the resources of one kind in two sorted slices. A batch makes a new set by merging its
+// few changes into a copy of the slices: one memory move of 8 bytes a resource, where a copied hash
+// map would rehash every key and a persistent tree would cost every reader a pointer chase. A nil
+// set is empty.
 type set struct {
 	byAge  []*kinds.Resource
 	byName []*kinds.Resource
@@ -41,7 +42,7 @@ func (s *set) get(key kinds.Key) *kinds.Resource {
 	return s.byName[i]
 }
 
-// move is one resource that enters or leaves a set.
+// move is a resource that enters or leaves a set.
 type move struct {
 	resource *kinds.Resource
 	leaves   bool
@@ -67,7 +68,7 @@ func (s *set) with(edits []Edit) *set {
 	}
 }
 
-// merge copies old with the moves made, run by run: it looks only at the places that change.
+// merge copies old with the moves made, run by run. It searches only for the places that change.
 func merge(old []*kinds.Resource, moves []move, order func(a, b *kinds.Resource) int) []*kinds.Resource {
 	moves = slices.SortedFunc(slices.Values(moves), func(a, b move) int { return order(a.resource, b.resource) })
 	out := make([]*kinds.Resource, 0, len(old)+len(moves))

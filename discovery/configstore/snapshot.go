@@ -9,7 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Snapshot is the whole configuration at one revision. It never changes, and neither do the resources in it.
+// Snapshot is the whole configuration at one revision. It never changes, and neither do the
+// resources in it.
 type Snapshot struct {
 	// Revision is that of the last batch in the snapshot.
 	Revision int64
@@ -17,8 +18,8 @@ type Snapshot struct {
 	sets map[*kinds.Kind]*set
 }
 
-// Of iterates over the resources of a kind in the order that decides between rivals: the older first, and of equal age
-// by name, then namespace. Istio orders the same way, so the same resource wins.
+// Of yields the resources of a kind in the order that decides between rivals: the oldest first, and
+// of equal age by name, then namespace. Istio sorts the same way, so the same resource wins.
 func (s *Snapshot) Of(kind *kinds.Kind) iter.Seq[*kinds.Resource] {
 	return func(yield func(*kinds.Resource) bool) {
 		for _, r := range s.sets[kind].ordered() {
@@ -44,7 +45,8 @@ func (s *Snapshot) step(batch Batch) Step {
 	return Step{Snapshot: next, before: s, edits: edits}
 }
 
-// changed has the edits that changes come to, by kind. The last change of a key counts, and what is as it was is no edit.
+// changed returns the edits that changes amount to, by kind. The last change of a key counts, and a
+// change that leaves the resource as it is, is no edit.
 func (s *Snapshot) changed(changes []Change) map[*kinds.Kind][]Edit {
 	last := make(map[kinds.Key]int, len(changes))
 	for i, c := range changes {

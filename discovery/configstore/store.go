@@ -1,5 +1,6 @@
-// Package configstore holds the configuration that discovery works from. Batches go in, each applied whole or not at
-// all; immutable snapshots come out, which every later stage reads without locks.
+// Package configstore holds the configuration that discovery works from. Batches go in, each
+// applied whole or not at all. Immutable snapshots come out, which every later stage reads without
+// locks.
 package configstore
 
 import (
@@ -9,13 +10,14 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
-// Change is one resource as it became. A nil Resource removes the key.
+// Change is a resource after a change. A nil Resource removes the key.
 type Change = mcp.Change
 
-// Batch is what one revision changed. The first batch of a store is the whole state, each later one what differs.
+// Batch is what one revision changed. The first batch of a store has the whole state; each later
+// one has what differs.
 type Batch = mcp.Batch
 
-// Store is the current snapshot and the way to the next one. It is safe for concurrent use.
+// Store has the current snapshot, and makes the next one from it. It is safe for concurrent use.
 type Store struct {
 	mu      sync.RWMutex
 	current *Snapshot
@@ -33,8 +35,9 @@ func (s *Store) Snapshot() *Snapshot {
 	return s.current
 }
 
-// Apply makes the state that follows the batch current, and returns it as a step. Of several changes to one key in a batch the
-// last one counts. Kinds that the batch does not change share their memory with the snapshot before.
+// Apply applies a batch, and returns the new snapshot as a step. Of several changes to one key the
+// last one counts. Kinds that the batch does not change share their memory with the snapshot
+// before.
 func (s *Store) Apply(batch Batch) Step {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -94,7 +94,8 @@ func TestAKindWithoutResourcesIsEmpty(t *testing.T) {
 	require.Nil(t, s.Get(kinds.Key{Kind: k, Namespace: "a", Name: "b"}))
 }
 
-// TestRandomBatchesGiveWhatAMapWouldHold compares long sequences of batches with the obvious implementation.
+// TestRandomBatchesGiveWhatAMapWouldHold compares long sequences of batches with the obvious
+// implementation.
 func TestRandomBatchesGiveWhatAMapWouldHold(t *testing.T) {
 	t.Parallel()
 	k := kind(t, "VirtualService")

@@ -1,12 +1,13 @@
-// Package demand finds the part of what a class of proxies has that one of them uses.
+// Package demand picks, out of what a class of proxies has, the part that one of them uses.
 //
-// A proxy on demand is not given all virtual hosts and the clusters behind them. It asks for the virtual host of a request that none of
-// those it has is for, by the name <route configuration>/<host>, and holds the request until it is told: with that name as an alias of the
-// virtual host, or as the name of a resource without a body if there is none. What it has asked for it has until it ends, with the
-// clusters that the routes of those virtual hosts name.
+// A proxy on demand does not start with all virtual hosts and the clusters behind them. When a
+// request matches no virtual host that it has, it asks for one, by the name <route
+// configuration>/<host>, and holds the request until it gets an answer: a virtual host with that
+// name as an alias, or, if there is none, a resource of that name without a body. It keeps what it
+// asked for, with the clusters that those virtual hosts name, until it ends.
 //
-// Translation knows nothing of it, and proxies with and without share what they are given, but for virtual hosts: what of them has to be
-// said otherwise to a proxy on demand is said here.
+// Translation knows nothing of this. Proxies with and without share what they are sent, except for
+// virtual hosts: this package changes those for proxies on demand.
 package demand
 
 import (
@@ -35,31 +36,32 @@ func typeOf(m proto.Message) string {
 	return "type.googleapis.com/" + string(m.ProtoReflect().Descriptor().FullName())
 }
 
-// lazyPrefix begins the names of the clusters that proxies are given with the virtual hosts that need them: those of services. All others
-// they have from the start.
+// lazyPrefix begins the names of services' clusters. A proxy is given those with the virtual hosts
+// that need them, and all other clusters from the start.
 const lazyPrefix = "outbound"
 
 func lazy(cluster string) bool { return strings.HasPrefix(cluster, lazyPrefix) }
 
-// Whole is all that a class has, with what finds a part of it quickly.
+// Whole is all that a class has, with indexes to find a part of it quickly.
 type Whole struct {
 	sets  map[string]*served.Set
 	hosts *Hosts
-	// shape is another one when parts may have changed in more than what is the same for all.
+	// shape changes when parts may have changed in more than what is the same for all.
 	shape, hostsShape *generation
-	news              news // what made the shape another one
+	news              news // what changed the shape
 
-	named map[string]*named // clusters by what names them, of each type that does
+	named map[string]*named // clusters by what names them, for each type that does
 	fixed map[string]bool   // clusters that are not lazy
 }
 
 // generation is one state of an input. Only its address counts: two states have two addresses.
 type generation struct{ _ byte }
 
-// news are what an update has changed.
+// news says what an update changed.
 type news struct {
 	since *generation // the shape before it
-	// few tells that these virtual hosts and clusters are all: they have other contents, and are chosen as before.
+	// few says that nothing else changed than these virtual hosts and clusters: their contents, but
+	// not who has them.
 	few             bool
 	hosts, clusters []string
 }
@@ -72,7 +74,8 @@ func NewWhole() *Whole {
 	}
 }
 
-// Update brings it to what the class has now, which costs what has changed. The hosts are those of all classes that see the same.
+// Update brings it up to date with what the class has now. Its cost is that of the change. The
+// hosts are shared by all classes that see the same.
 func (w *Whole) Update(sets map[string]*served.Set, hosts *Hosts) {
 	before := w.sets
 	w.sets, w.hosts = maps.Clone(sets), hosts
@@ -109,25 +112,27 @@ func (w *Whole) updateClusters(before *served.Set) {
 	}
 }
 
-// Asked is what one proxy has asked for, and was given for it.
+// Asked records what one proxy has asked for, and what it was given for that.
 type Asked struct {
 	names map[string]bool
-	// kept are virtual hosts that it has from another life, when it may have asked for them by other names, or have been given all. It
-	// may be using them.
+	// kept are virtual hosts that the proxy has from an earlier connection, and may be using. It
+	// may have asked for them by other names then, or have been given all.
 	kept map[string]bool
-	// held are clusters that it has from an earlier stream. They stay until it has said which virtual hosts it has.
+	// held are clusters that it has from an earlier stream. They stay until it says which virtual
+	// hosts it has.
 	held []string
 	part map[string]*served.Set
-	// shape is that of the whole that the part was found in; nil when more was asked for since.
+	// shape is that of the whole that the part was chosen from; nil if it has asked for more since.
 	shape *generation
 }
 
-// NewAsked returns that of a proxy that has asked for nothing.
+// NewAsked returns the record of a proxy that has asked for nothing.
 func NewAsked() *Asked {
 	return &Asked{names: map[string]bool{}, kept: map[string]bool{}, part: map[string]*served.Set{}}
 }
 
-// Hear takes in what a proxy asks for by name, and what it has of that type from an earlier stream.
+// Hear records the names that a proxy asks for, and what it has of that type from an earlier
+// stream.
 func (a *Asked) Hear(typeURL string, names []string, held map[string]string) {
 	a.shape = nil
 	switch typeURL {
@@ -146,7 +151,7 @@ func (a *Asked) Hear(typeURL string, names []string, held map[string]string) {
 	}
 }
 
-// Keep has a proxy go on with all that it has.
+// Keep makes a proxy keep everything that it has.
 func (a *Asked) Keep(sets map[string]*served.Set) {
 	a.shape = nil
 	for r := range sets[hostType].All() {
@@ -154,13 +159,13 @@ func (a *Asked) Keep(sets map[string]*served.Set) {
 	}
 }
 
-// Forget takes in a name that a proxy no longer asks for.
+// Forget records that a proxy no longer asks for a name.
 func (a *Asked) Forget(name string) {
 	a.shape = nil
 	delete(a.names, name)
 }
 
-// Part is what a proxy is given: what has changed since it was last called is another set.
+// Part returns what a proxy is given. A set that changed since the last call is another set.
 func (w *Whole) Part(a *Asked) map[string]*served.Set {
 	part := maps.Clone(w.sets)
 	if w.sameFor(a) {
@@ -173,7 +178,8 @@ func (w *Whole) Part(a *Asked) map[string]*served.Set {
 	return part
 }
 
-// sameFor tells whether a proxy has the virtual hosts and the clusters that it is to have. That is seen quickly after most changes of a mesh.
+// sameFor reports whether a proxy has the virtual hosts and the clusters that it should have. After
+// most changes of a mesh that takes few comparisons.
 func (w *Whole) sameFor(a *Asked) bool {
 	if a.shape == nil || a.shape != w.shape && (a.shape != w.news.since || !w.news.few) {
 		return false
@@ -184,7 +190,7 @@ func (w *Whole) sameFor(a *Asked) bool {
 	return a.shape == w.shape || !has(hostType, w.news.hosts) && !has(clusterType, w.news.clusters)
 }
 
-// choose finds the virtual hosts and the clusters of a proxy.
+// choose finds the virtual hosts and the clusters for a proxy.
 func (w *Whole) choose(a *Asked) (hosts, clusters []*served.Resource) {
 	hosts, needed := w.hosts.of(a)
 	for _, name := range a.held {
@@ -203,7 +209,7 @@ func (w *Whole) choose(a *Asked) (hosts, clusters []*served.Resource) {
 	return hosts, clusters
 }
 
-// exactly brings a set to the given resources, by way of what differs.
+// exactly returns the set with these resources and no others. It shares what is the same.
 func exactly(set *served.Set, resources []*served.Resource) *served.Set {
 	keep := make(map[string]bool, len(resources))
 	for _, r := range resources {

@@ -49,8 +49,8 @@ func configuration(t *testing.T, name string) *served.Resource {
 	return resource(t, name, "1", &routev3.RouteConfiguration{Name: name, IgnorePortInHostMatching: name == "80", Vhds: &routev3.Vhds{}})
 }
 
-// class is what a class has: a listener for TCP, the routes of two ports with a virtual host for what nobody knows, and clusters for each
-// virtual host.
+// class is what a class has: a listener for TCP, the routes of two ports with a virtual host for
+// what nobody knows, and clusters for each virtual host.
 func class(t *testing.T, virtualHosts ...*served.Resource) map[string]*served.Set {
 	t.Helper()
 	tcp, err := anypb.New(&tcpproxyv3.TcpProxy{ClusterSpecifier: &tcpproxyv3.TcpProxy_Cluster{Cluster: "outbound|3306||db"}})

@@ -11,17 +11,18 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/wellformed"
 )
 
-// domains finds the virtual host of a route configuration that Envoy would choose for a request, if it had them all.
+// domains finds the virtual host that Envoy would choose for a request if it had all of a route
+// configuration.
 type domains struct {
-	// separate tells that virtual hosts are sent by themselves, and not in the configuration.
+	// separate says that virtual hosts are sent apart from the configuration.
 	separate   bool
 	ignorePort bool
-	exact      map[string]string // to the virtual host's name
-	suffixes   wildcards         // of *.example.com
-	prefixes   wildcards         // of example.*
+	exact      map[string]string // the names of virtual hosts
+	suffixes   wildcards         // as in *.example.com
+	prefixes   wildcards         // as in example.*
 }
 
-// wildcards are by their length, since the longest that matches counts.
+// wildcards are kept with their greatest length, because the longest match counts.
 type wildcards struct {
 	longest int
 	of      map[string]string
@@ -31,7 +32,7 @@ func newDomains() *domains {
 	return &domains{exact: map[string]string{}, suffixes: wildcards{of: map[string]string{}}, prefixes: wildcards{of: map[string]string{}}}
 }
 
-// configure takes in what the route configuration itself says.
+// configure reads what the route configuration itself says.
 func (d *domains) configure(r *served.Resource) {
 	m := &routev3.RouteConfiguration{}
 	if err := proto.Unmarshal(r.Body.GetValue(), m); err != nil {
@@ -40,7 +41,8 @@ func (d *domains) configure(r *served.Resource) {
 	d.separate, d.ignorePort = m.GetVhds() != nil, m.GetIgnorePortInHostMatching()
 }
 
-// anyHost is the domain of a virtual host for what no other is for. No request can name it.
+// anyHost is the domain of the virtual host that is chosen if no other is. No request can ask for
+// it by name.
 const anyHost = "*"
 
 func (d *domains) forAny() string { return d.exact[anyHost] }
@@ -50,14 +52,14 @@ func (d *domains) add(domain, host string) {
 	place[key] = host
 }
 
-// remove forgets a domain, unless another virtual host has it by now.
+// remove drops a domain, unless another virtual host has it by now.
 func (d *domains) remove(domain, host string) {
 	if place, key := d.place(domain); place[key] == host {
 		delete(place, key)
 	}
 }
 
-// place is where a domain is kept.
+// place returns where a domain is kept.
 func (d *domains) place(domain string) (in map[string]string, key string) {
 	domain = strings.ToLower(domain)
 	switch {
@@ -75,8 +77,8 @@ func (w *wildcards) place(key string) (map[string]string, string) {
 	return w.of, key
 }
 
-// find returns the virtual host for what a request names as its host, as Envoy searches: the exact one, the longest wildcard at the
-// beginning, the longest at the end, and the one for all.
+// find returns the virtual host for the host of a request, in Envoy's order: an exact domain, the
+// longest wildcard at the beginning, the longest at the end, and the one for any host.
 func (d *domains) find(host string) string {
 	if d == nil {
 		return ""
@@ -97,7 +99,7 @@ func (d *domains) find(host string) string {
 	return d.forAny()
 }
 
-// find takes the longest wildcard; something must stand where its star is.
+// find returns the longest wildcard that matches. Its star must stand for something.
 func (w *wildcards) find(host string, end func(n int) string) string {
 	for n := min(w.longest, len(host)-1); n > 0; n-- {
 		if name := w.of[end(n)]; name != "" {
@@ -115,10 +117,11 @@ func withoutPort(host string) string {
 	return host
 }
 
-// domainsField is the number of the field that has a virtual host's domains.
+// domainsField is the number of a virtual host's field for domains.
 const domainsField = 2
 
-// domainsOf reads the domains of an encoded virtual host, and nothing else of it: there may be thousands. Of none there are none.
+// domainsOf decodes only the domains of an encoded virtual host: there may be thousands of hosts.
+// It returns none for nil.
 func domainsOf(r *served.Resource) (list []string) {
 	if r == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// host is a virtual host as a proxy on demand is given it.
+// host is a virtual host in the form that a proxy on demand is given.
 type host struct {
 	from  *served.Resource
 	body  *anypb.Any
@@ -28,13 +28,13 @@ func newHost(r *served.Resource) *host {
 	if err != nil {
 		panic("encode a virtual host: " + err.Error())
 	}
-	if h.body = r.Body; !bytes.Equal(value, r.Body.GetValue()) { // else it is in memory already
+	if h.body = r.Body; !bytes.Equal(value, r.Body.GetValue()) { // else the encoded form is in memory already
 		h.body = &anypb.Any{TypeUrl: hostType, Value: value}
 	}
 	return h
 }
 
-// as is the virtual host for those who ask for it by some names.
+// as returns the virtual host for a proxy that asks for it by these names.
 func (h *host) as(aliases []string) *served.Resource {
 	sum := sha256.New()
 	sum.Write(h.body.GetValue())
@@ -46,7 +46,7 @@ func (h *host) as(aliases []string) *served.Resource {
 	return r
 }
 
-// nothing is the answer about a host that there is no virtual host for.
+// nothing is the answer that there is no virtual host for a name.
 func nothing(alias string) *served.Resource {
 	return served.NewAnswer(alias, "none", nil, []string{alias})
 }

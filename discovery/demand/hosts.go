@@ -8,18 +8,19 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// Hosts are the virtual hosts that some classes see, by what proxies ask for. There may be thousands, and as many classes.
+// Hosts are the virtual hosts that some classes see, indexed by what proxies ask for. There may be
+// thousands of hosts, and as many classes.
 type Hosts struct {
 	configurations, set *served.Set
 	shape               *generation
 	news                news
 
 	routes map[string]*domains        // by route configuration
-	asked  map[*served.Resource]*host // as proxies on demand are given them, of those that one has asked for
-	named  *named                     // clusters of the virtual hosts that are in their route configurations
+	asked  map[*served.Resource]*host // in the form for proxies on demand, if one has asked for it
+	named  *named                     // clusters of virtual hosts that are inside their route configurations
 }
 
-// NewHosts returns those of classes that see nothing.
+// NewHosts returns the hosts of classes that see nothing.
 func NewHosts() *Hosts {
 	return &Hosts{routes: map[string]*domains{}, asked: map[*served.Resource]*host{}, named: newNamed()}
 }
@@ -43,7 +44,7 @@ func (h *Hosts) update(configurations, set *served.Set) {
 	h.updateHosts(before)
 }
 
-// newsSince is what has changed since the hosts had another shape.
+// newsSince says what changed since the hosts had another shape.
 func (h *Hosts) newsSince(shape *generation) news {
 	switch shape {
 	case h.shape:
@@ -61,7 +62,8 @@ func (h *Hosts) domainsOf(routes string) *domains {
 	return h.routes[routes]
 }
 
-// updateHosts takes domains from the virtual hosts that had them before it gives them to those that have them now.
+// updateHosts takes domains from the virtual hosts that had them before it gives them to those that
+// have them now.
 func (h *Hosts) updateHosts(before *served.Set) {
 	h.news.hosts = h.set.Changed(before)
 	for _, name := range h.news.hosts {
@@ -87,13 +89,14 @@ func (h *Hosts) updateHosts(before *served.Set) {
 	}
 }
 
-// routesOf is the route configuration in the name of a virtual host, or in the name that one is asked for by.
+// routesOf is the route configuration in a virtual host's name, or in the name that a proxy asks
+// for.
 func routesOf(name string) string { return name[:max(0, strings.LastIndexByte(name, '/'))] }
 
-// hostOf is the host in the name that a virtual host is asked for by.
+// hostOf is the host in the name that a proxy asks for.
 func hostOf(alias string) string { return alias[strings.LastIndexByte(alias, '/')+1:] }
 
-// host is a virtual host as proxies on demand are given it.
+// host returns a virtual host in the form that a proxy on demand is given.
 func (h *Hosts) host(name string) *host {
 	r := h.set.Get(name)
 	one := h.asked[r]
@@ -104,14 +107,14 @@ func (h *Hosts) host(name string) *host {
 	return one
 }
 
-// of are the virtual hosts of a proxy, and the clusters that they need.
+// of returns the virtual hosts of a proxy, and the clusters that they need.
 func (h *Hosts) of(a *Asked) (given []*served.Resource, needed map[string]bool) {
 	aliases := map[string][]string{}
 	for routes, d := range h.routes {
 		switch {
 		case h.forAll(d):
 			aliases[d.forAny()] = nil
-		case d.separate: // a proxy waits at its start for something of each such route configuration
+		case d.separate: // a starting proxy waits for an answer about each such route configuration
 			given = append(given, nothing(routes+"/"))
 		}
 	}
@@ -140,8 +143,8 @@ func (h *Hosts) of(a *Asked) (given []*served.Resource, needed map[string]bool) 
 	return given, needed
 }
 
-// forAll tells whether all proxies have a virtual host for whatever no other is for, since it needs no clusters that they do not have: that
-// for hosts that nobody knows.
+// forAll reports whether all proxies have the virtual host for unknown hosts, because it needs no
+// clusters that they do not have.
 func (h *Hosts) forAll(d *domains) bool {
 	name := d.forAny()
 	return name != "" && len(h.host(name).needs) == 0

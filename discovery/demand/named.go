@@ -8,12 +8,12 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// named counts by how many resources each cluster of services is named.
+// named counts how many resources name each cluster of a service.
 type named struct{ count map[string]int }
 
 func newNamed() *named { return &named{count: map[string]int{}} }
 
-// update takes in a resource in the place of another; nil stands for none.
+// update replaces a resource by another; either may be nil.
 func (n *named) update(before, now *served.Resource) {
 	if before != nil {
 		for _, cluster := range clustersIn(decode(before)) {
@@ -35,7 +35,7 @@ func (n *named) addTo(all map[string]bool) {
 	}
 }
 
-// decode makes the message of what was encoded here.
+// decode returns the message of a resource that was encoded here.
 func decode(r *served.Resource) proto.Message {
 	m, err := r.Body.UnmarshalNew()
 	if err != nil {
@@ -44,7 +44,8 @@ func decode(r *served.Resource) proto.Message {
 	return m
 }
 
-// clustersIn lists the clusters of services that a message names anywhere, also in the configuration of a filter that a patch has put there.
+// clustersIn lists the clusters of services that a message names anywhere, even in a filter that a
+// patch added.
 func clustersIn(m proto.Message) []string {
 	seen := map[string]bool{}
 	var names []string
@@ -57,7 +58,7 @@ func clustersIn(m proto.Message) []string {
 	return names
 }
 
-// eachText goes through all strings of a message, also of those that are packed in it.
+// eachText visits all strings of a message, and of messages packed in it.
 func eachText(m protoreflect.Message, visit func(string)) {
 	if packed, ok := m.Interface().(*anypb.Any); ok {
 		if inner, err := packed.UnmarshalNew(); err == nil {

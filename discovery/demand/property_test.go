@@ -22,7 +22,8 @@ type world struct {
 	whole  *whole
 	asked  []*demand.Asked
 	names  []map[string]bool // that each has asked for
-	// late is a class that sees the same, and is brought to it now and then; its one proxy asks for what the first one asks for.
+	// late is a class that sees the same, and is brought to it now and then; its one proxy asks for
+	// what the first one asks for.
 	late      *whole
 	lateAsked *demand.Asked
 	step      int

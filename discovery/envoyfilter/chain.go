@@ -42,7 +42,7 @@ func (e *edit) chain(l *listenerv3.Listener, chain *listenerv3.FilterChain) (*li
 	return e.networkFilters(l, chain), true
 }
 
-// mergedChain merges what the transport sockets of both are configured with, if they are of one name.
+// mergedChain merges the configurations of both transport sockets, if they have the same name.
 func (e *edit) mergedChain(chain, value *listenerv3.FilterChain, patch mesh.Patch) *listenerv3.FilterChain {
 	out := mergedBy(chain, value, patch)
 	if value.GetTransportSocket() == nil || chain.GetTransportSocket().GetName() != value.GetTransportSocket().GetName() {
@@ -76,7 +76,7 @@ func (e *edit) networkFilters(l *listenerv3.Listener, chain *listenerv3.FilterCh
 	return altered(chain, func(to *listenerv3.FilterChain) { to.Filters = filters })
 }
 
-// networkFilterOf is the name of the filter that a patch is for, and whether it has one.
+// networkFilterOf returns the name of the filter that a patch is for, if it names one.
 func networkFilterOf(patch mesh.Patch) (name string, named bool) {
 	filter := patch.Match.GetListener().GetFilterChain().GetFilter()
 	return filter.GetName(), filter != nil
@@ -125,7 +125,7 @@ func (e *edit) httpFilters(l *listenerv3.Listener, chain *listenerv3.FilterChain
 	})
 }
 
-// managed changes what a connection manager is configured with.
+// managed changes the configuration of a connection manager.
 func (e *edit) managed(f *listenerv3.Filter, change func(*hcmv3.HttpConnectionManager) *hcmv3.HttpConnectionManager) *listenerv3.Filter {
 	manager := &hcmv3.HttpConnectionManager{}
 	if !f.GetTypedConfig().MessageIs(manager) || f.GetTypedConfig().UnmarshalTo(manager) != nil {

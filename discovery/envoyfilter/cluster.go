@@ -19,7 +19,7 @@ func (p *Patcher) Clusters(clusters []*clusterv3.Cluster) []*clusterv3.Cluster {
 	}
 	served := p.served()
 	out := make([]*clusterv3.Cluster, 0, len(clusters))
-	names := make(map[string]bool, len(clusters)) // those that a patch may not give to another cluster
+	names := make(map[string]bool, len(clusters)) // names that a patch may not give to another cluster
 	for _, c := range clusters {
 		names[c.GetName()] = true
 	}
@@ -30,7 +30,7 @@ func (p *Patcher) Clusters(clusters []*clusterv3.Cluster) []*clusterv3.Cluster {
 	for _, c := range clusters {
 		identity := nameParts(c.GetName(), served)
 		apply := func(e *edit, c *clusterv3.Cluster) (*clusterv3.Cluster, bool) { return e.cluster(c, identity) }
-		patched, there := settle(p, c.GetName(), p.context(identity.inbound), p.patches.of(networking.EnvoyFilter_CLUSTER), c, apply)
+		patched, there := applyPatches(p, c.GetName(), p.context(identity.inbound), p.patches.of(networking.EnvoyFilter_CLUSTER), c, apply)
 		switch {
 		case !there:
 		case patched.GetName() != c.GetName() && names[patched.GetName()]:
@@ -54,7 +54,7 @@ func (p *Patcher) Clusters(clusters []*clusterv3.Cluster) []*clusterv3.Cluster {
 	return out
 }
 
-// twice tells of patches that give a cluster the name of another.
+// twice records that a patch gives a cluster the name of another.
 func (p *Patcher) twice(c *clusterv3.Cluster, name string) {
 	for _, patch := range p.patches[networking.EnvoyFilter_CLUSTER] {
 		if value, _ := patch.Value.(*clusterv3.Cluster); patch.Merges() && value.GetName() == name {
@@ -63,7 +63,8 @@ func (p *Patcher) twice(c *clusterv3.Cluster, name string) {
 	}
 }
 
-// served has the hosts that the proxy's workload serves on each of its ports: the names of inbound clusters do not have them.
+// served returns the hosts that the proxy's workload serves on each of its ports. Names of inbound
+// clusters do not have them.
 func (p *Patcher) served() map[int][]string {
 	out := map[int][]string{}
 	for _, t := range p.mesh.Targets(p.proxy) {
@@ -72,7 +73,7 @@ func (p *Patcher) served() map[int][]string {
 	return out
 }
 
-// clusterIdentity is what a patch can find a cluster by, besides its name.
+// clusterIdentity is what a patch can select a cluster by, besides its name.
 type clusterIdentity struct {
 	inbound bool
 	hosts   []string
@@ -112,8 +113,9 @@ func (e *edit) cluster(c *clusterv3.Cluster, identity clusterIdentity) (*cluster
 	return removedOrMerged(e.patches[networking.EnvoyFilter_CLUSTER], c, matches, e.mergedCluster)
 }
 
-// mergedCluster merges transport sockets by their configuration. Where the cluster chooses among several, the first of the same name
-// is meant, and a patch that has another is not for this cluster: it may not have both.
+// mergedCluster merges transport sockets by their configuration. If the cluster chooses among
+// several, the first one of the same name is changed. A patch with another transport socket is not
+// for this cluster, which cannot have both.
 func (e *edit) mergedCluster(c, value *clusterv3.Cluster, patch mesh.Patch) *clusterv3.Cluster {
 	socket := value.GetTransportSocket()
 	if socket == nil {
@@ -143,7 +145,7 @@ func (e *edit) mergedCluster(c, value *clusterv3.Cluster, patch mesh.Patch) *clu
 	return out
 }
 
-// mergedSocket merges what two transport sockets of one name are configured with.
+// mergedSocket merges the configurations of two transport sockets of one name.
 func (e *edit) mergedSocket(have, more *corev3.TransportSocket, patch mesh.Patch) *corev3.TransportSocket {
 	if have.GetTypedConfig() == nil || more.GetTypedConfig() == nil {
 		return have

@@ -1,10 +1,13 @@
-// Package envoyfilter changes the messages that were translated for a proxy as EnvoyFilters say, in the way that Istio does.
+// Package envoyfilter patches the messages that were translated for a proxy, as EnvoyFilters say
+// and in the way that Istio does.
 //
-// Messages share parts that may never be written to, so nothing is: a patch makes new messages of what it touches, which share with
-// the old ones what it does not. Where no patch applies the messages come back as they are, at no cost.
+// Messages share parts, which must never be written to. So a patch makes new messages of what it
+// changes, which share the rest with the old ones. Without patches the messages come back as they
+// are, at no cost.
 //
-// A patch can fail, or make of a message something that Envoy would refuse, and with it all that is sent beside it. So what the patches
-// make of a resource is checked, and a patch that does this is left out for that resource; the others are applied.
+// A patch can fail, or turn a message into one that Envoy would refuse, together with everything in
+// the same response. So the result is checked for each resource. A patch with a bad result is left
+// out for that resource, and the others are applied.
 package envoyfilter
 
 import (
@@ -18,7 +21,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/envoy"
 )
 
-// Patcher applies the patches that are for one proxy. It is for one goroutine.
+// Patcher applies the patches for one proxy. One goroutine may use it.
 type Patcher struct {
 	mesh     *mesh.Mesh
 	proxy    *mesh.Proxy
@@ -27,11 +30,12 @@ type Patcher struct {
 	failures []*Failure
 }
 
-// totalGrowth limits, in bytes, how much larger one Patcher makes messages. A patch applies to each resource that it matches. There may be thousands, so
-// without a limit a small EnvoyFilter makes discovery hold gigabytes.
+// totalGrowth limits, in bytes, how much larger one Patcher makes messages. A patch applies to each
+// resource that it matches. There may be thousands, so without a limit a small EnvoyFilter makes
+// discovery hold gigabytes.
 const totalGrowth = 64 << 20
 
-// byObject has patches by what they are for.
+// byObject groups patches by what they apply to.
 type byObject map[networking.EnvoyFilter_ApplyTo][]mesh.Patch
 
 func grouped(patches []mesh.Patch) byObject {
@@ -42,12 +46,12 @@ func grouped(patches []mesh.Patch) byObject {
 	return out
 }
 
-// has tells whether there are patches for one of these.
+// has reports whether there are patches for one of these.
 func (b byObject) has(objects ...networking.EnvoyFilter_ApplyTo) bool {
 	return slices.ContainsFunc(objects, func(o networking.EnvoyFilter_ApplyTo) bool { return len(b[o]) > 0 })
 }
 
-// of lists the patches for these objects, by what they are for and then in their order.
+// of lists the patches for these objects, grouped by object, each group in its order.
 func (b byObject) of(objects ...networking.EnvoyFilter_ApplyTo) (out []mesh.Patch) {
 	for _, o := range objects {
 		out = append(out, b[o]...)
@@ -55,7 +59,7 @@ func (b byObject) of(objects ...networking.EnvoyFilter_ApplyTo) (out []mesh.Patc
 	return out
 }
 
-// For returns what changes the messages of a proxy.
+// For returns the patcher for a proxy.
 func For(m *mesh.Mesh, p *mesh.Proxy) *Patcher {
 	all := m.Patches(p)
 	if len(all) == 0 {
@@ -64,12 +68,12 @@ func For(m *mesh.Mesh, p *mesh.Proxy) *Patcher {
 	return &Patcher{mesh: m, proxy: p, patches: grouped(all)}
 }
 
-// Patches tells whether there are patches for one of these.
+// Patches reports whether there are patches for one of these.
 func (p *Patcher) Patches(objects ...networking.EnvoyFilter_ApplyTo) bool {
 	return p.patches.has(objects...)
 }
 
-// context is that of what was translated, by the direction in which it carries requests.
+// context is the patch context for what carries requests in a direction.
 func (p *Patcher) context(inbound bool) networking.EnvoyFilter_PatchContext {
 	switch {
 	case p.proxy.Type == mesh.Router:
@@ -81,7 +85,7 @@ func (p *Patcher) context(inbound bool) networking.EnvoyFilter_PatchContext {
 	}
 }
 
-// contexts are those that the resources of the proxy have.
+// contexts are those that the proxy's resources have.
 func (p *Patcher) contexts() []networking.EnvoyFilter_PatchContext {
 	if p.proxy.Type == mesh.Router {
 		return []networking.EnvoyFilter_PatchContext{networking.EnvoyFilter_GATEWAY}
@@ -89,24 +93,26 @@ func (p *Patcher) contexts() []networking.EnvoyFilter_PatchContext {
 	return []networking.EnvoyFilter_PatchContext{networking.EnvoyFilter_SIDECAR_OUTBOUND, networking.EnvoyFilter_SIDECAR_INBOUND}
 }
 
-// adds tells whether a patch adds to the resources of a context. One that is for any does so once: where requests go out.
+// adds reports whether a patch adds to the resources of a context. A patch for any context adds
+// once: to the outbound one.
 func adds(patch mesh.Patch, context networking.EnvoyFilter_PatchContext) bool {
 	return patch.Operation == networking.EnvoyFilter_Patch_ADD && patch.In(context) &&
 		(patch.Context != networking.EnvoyFilter_ANY || context != networking.EnvoyFilter_SIDECAR_INBOUND)
 }
 
-// Failure is a patch that was not applied to a resource.
+// Failure is a patch that could not be applied to a resource.
 type Failure struct {
 	Patch mesh.Patch
-	// Resource is the name of the cluster, listener, route configuration or extension configuration.
+	// Resource is the name of the cluster, listener, route configuration or extension
+	// configuration.
 	Resource string
 	Reason   string
 }
 
-// Path is where the patch is written.
+// Path is the field in which the patch is written.
 func (f *Failure) Path() string { return fmt.Sprintf("spec.configPatches[%d]", f.Patch.Index) }
 
-// Failures are the patches that were not applied so far, and why.
+// Failures returns the patches that could not be applied so far.
 func (p *Patcher) Failures() []*Failure { return p.failures }
 
 func (p *Patcher) fail(patch mesh.Patch, resource, reason string) {
@@ -126,12 +132,12 @@ func (e *edit) fail(reason string) {
 	}
 }
 
-// changing applies an edit to a message, and tells whether it still is there.
+// changing applies an edit to a message, and reports whether the message is still there.
 type changing[M proto.Message] func(*edit, M) (M, bool)
 
-// settle applies patches to a resource: all, or, if that cannot be, one after the other those that can. It reports whether the
-// resource still is there.
-func settle[M proto.Message](p *Patcher, name string, context networking.EnvoyFilter_PatchContext, all []mesh.Patch, m M, apply changing[M]) (M, bool) {
+// applyPatches applies patches to a resource: all of them, or, if that fails, each that can be
+// applied, one after the other. It reports whether the resource is still there.
+func applyPatches[M proto.Message](p *Patcher, name string, context networking.EnvoyFilter_PatchContext, all []mesh.Patch, m M, apply changing[M]) (M, bool) {
 	all = slices.DeleteFunc(all, func(patch mesh.Patch) bool { return !patch.In(context) })
 	if len(all) == 0 {
 		return m, true
@@ -170,7 +176,7 @@ func grown[M proto.Message](p *Patcher, name string, patches []mesh.Patch, m, ou
 	return m, true
 }
 
-// attempt applies patches and returns why that does not do.
+// attempt applies patches, and returns the reason if the result is not valid.
 func attempt[M proto.Message](context networking.EnvoyFilter_PatchContext, patches []mesh.Patch, m M, apply changing[M], before func() map[string]bool) (M, bool, string) {
 	e := &edit{context: context, patches: grouped(patches)}
 	out, there := apply(e, m)
@@ -188,7 +194,8 @@ func attempt[M proto.Message](context networking.EnvoyFilter_PatchContext, patch
 	return out, there, ""
 }
 
-// envoyProblems is what is wrong with a message before it is patched: no patch is to blame for it. It is asked for seldom.
+// envoyProblems returns what is wrong with a message before it is patched, for which no patch is to
+// blame. It is rarely needed, so it is found when first asked for.
 func envoyProblems(m proto.Message) func() map[string]bool {
 	var found map[string]bool
 	return func() map[string]bool {

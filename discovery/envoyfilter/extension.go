@@ -7,7 +7,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-// Extensions are the configurations that filters ask for by name. Of two with one name the first counts.
+// Extensions are the configurations that filters refer to by name. Of two with the same name the
+// first counts.
 func (p *Patcher) Extensions() (out []*corev3.TypedExtensionConfig) {
 	first := map[string]mesh.Patch{}
 	for _, patch := range p.patches[networking.EnvoyFilter_EXTENSION_CONFIG] {

@@ -11,7 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/envoy"
 )
 
-// filter is one of a chain of any sort.
+// filter is a filter of any type of chain.
 type filter interface {
 	proto.Message
 	comparable
@@ -19,20 +19,22 @@ type filter interface {
 	GetTypedConfig() *anypb.Any
 }
 
-// Of the classes in which filters can be added, the names of those that a class comes after. The third comes before what Istio's
-// telemetry would be in.
+// Filters can be added by class. Each list has the names of the filters that a class comes after.
+// The third class comes before the place of Istio's telemetry.
 var (
 	authenticating = []string{"envoy.filters.http.jwt_authn", "istio_authn", "envoy.filters.network.istio_authn"}
 	authorizing    = []string{"envoy.filters.http.ext_authz", "envoy.filters.http.rbac", "envoy.filters.network.ext_authz", "envoy.filters.network.rbac"}
 	counting       = []string{"istio.stats", "envoy.filters.http.grpc_stats"}
 )
 
-// placing finds where filters are added, and remembers those that it has found a place for: of one class, they stay in their order.
+// placing finds the places of added filters. It remembers them, so that filters of one class stay
+// in their order.
 type placing[F filter] struct {
 	added map[networking.EnvoyFilter_Patch_FilterClass][]F
 }
 
-// at is where a filter of a class is added. One of no class comes last, though not behind the filter that ends the chain.
+// at returns the place of a filter of a class. One without a class comes last, but before the
+// filter that ends the chain.
 func (p placing[F]) at(class networking.EnvoyFilter_Patch_FilterClass, value F) func([]F) int {
 	return func(list []F) int {
 		switch class {
@@ -88,8 +90,8 @@ func newPlacing[F filter]() placing[F] {
 	return placing[F]{map[networking.EnvoyFilter_Patch_FilterClass][]F{}}
 }
 
-// mergedFilter merges the configuration of a filter, and renames it if the patch has a name. A patch that names no filter is for those
-// of its type alone.
+// mergedFilter merges the configuration of a filter, and renames it if the patch has a name. A
+// patch that names no filter is only for filters of its type.
 func mergedFilter[F filter](e *edit, f F, patch mesh.Patch, named bool, set func(to F, name string, config *anypb.Any)) F {
 	value, _ := patch.Value.(F)
 	config := f.GetTypedConfig()

@@ -8,16 +8,17 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-// in is where a patch works within a list.
+// in says where in a list a patch applies.
 type in[T any] struct {
 	named   bool         // the patch names an item
-	is      func(T) bool // tells whether an item is the one
+	is      func(T) bool // reports whether an item is the named one
 	addedAt func([]T) int
-	// atFront says that INSERT_FIRST puts in nothing where the item that it names is absent.
+	// needsItem says that INSERT_FIRST inserts nothing if the item that it names is absent.
 	needsItem bool
 }
 
-// apply is the list after the patch has put in, replaced or removed, and whether it did. The list given stays as it is.
+// apply returns the list after the patch has inserted, replaced or removed an item, and whether it
+// did. It does not change the list that it is given.
 func (w in[T]) apply(list []T, patch mesh.Patch, value T) ([]T, bool) {
 	at := -1
 	if w.named {
@@ -49,7 +50,8 @@ func (w in[T]) apply(list []T, patch mesh.Patch, value T) ([]T, bool) {
 	return list, false
 }
 
-// around puts a value in beside the item that the patch names, or where it goes if the patch names none.
+// around inserts a value beside the item that the patch names, or in its default place if it names
+// none.
 func (w in[T]) around(list []T, at, offset, unnamed int, value T) ([]T, bool) {
 	switch {
 	case !w.named:

@@ -14,7 +14,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-// InListeners is what a patch can change in a listener. The routes that a listener carries itself are changed before the listener is.
+// InListeners is what a patch can change in a listener. Routes inside a listener are patched before
+// the listener is.
 var InListeners = []networking.EnvoyFilter_ApplyTo{
 	networking.EnvoyFilter_ROUTE_CONFIGURATION, networking.EnvoyFilter_VIRTUAL_HOST, networking.EnvoyFilter_HTTP_ROUTE,
 	networking.EnvoyFilter_LISTENER, networking.EnvoyFilter_LISTENER_FILTER, networking.EnvoyFilter_FILTER_CHAIN,
@@ -27,13 +28,13 @@ func (p *Patcher) Listeners(listeners []*listenerv3.Listener) []*listenerv3.List
 		return listeners
 	}
 	out := make([]*listenerv3.Listener, 0, len(listeners))
-	names := make(map[string]bool, len(listeners)) // those that a patch may not give to another listener
+	names := make(map[string]bool, len(listeners)) // names that a patch may not give to another listener
 	for _, l := range listeners {
 		names[l.GetName()] = true
 	}
 	for _, l := range listeners {
 		inbound := l.GetTrafficDirection() == corev3.TrafficDirection_INBOUND
-		if patched, there := settle(p, l.GetName(), p.context(inbound), p.patches.of(InListeners...), l, (*edit).listener); there {
+		if patched, there := applyPatches(p, l.GetName(), p.context(inbound), p.patches.of(InListeners...), l, (*edit).listener); there {
 			out = append(out, p.renamed(names, l, patched))
 		}
 	}
@@ -47,7 +48,7 @@ func (p *Patcher) Listeners(listeners []*listenerv3.Listener) []*listenerv3.List
 	return out
 }
 
-// renamed is a patched listener, unless it now has the name of another: then it stays what it was.
+// renamed returns a patched listener, or the unpatched one if it now has the name of another.
 func (p *Patcher) renamed(taken map[string]bool, was, is *listenerv3.Listener) *listenerv3.Listener {
 	if is.GetName() == was.GetName() || is.GetName() != "" && !taken[is.GetName()] {
 		taken[is.GetName()] = true
@@ -61,7 +62,7 @@ func (p *Patcher) renamed(taken map[string]bool, was, is *listenerv3.Listener) *
 	return was
 }
 
-// canAdd tells whether a listener may be put beside the others.
+// canAdd reports whether a listener can be added beside the others.
 func (p *Patcher) canAdd(others []*listenerv3.Listener, patch mesh.Patch, added *listenerv3.Listener) bool {
 	if added.GetName() == "" {
 		p.fail(patch, "the listeners", "the listener has no name")
@@ -128,7 +129,7 @@ func (e *edit) mergeListenerFilters(filters []*listenerv3.ListenerFilter, patch 
 	})
 }
 
-// each replaces and removes items, and tells whether it did.
+// each replaces and removes items, and reports whether it did.
 func each[T comparable](list []T, change func(T) (T, bool)) (out []T, changed bool) {
 	for i, item := range list {
 		now, there := change(item)
@@ -148,7 +149,8 @@ func each[T comparable](list []T, change func(T) (T, bool)) (out []T, changed bo
 	return out, true
 }
 
-// virtual listeners are for all ports: the one that a connection was meant for is what their chains are told apart by.
+// isVirtual reports whether a listener is for all ports. Its chains are told apart by the port that
+// a connection was meant for.
 func isVirtual(l *listenerv3.Listener) bool {
 	return l.GetName() == "virtualInbound" || l.GetName() == "virtualOutbound"
 }
@@ -168,12 +170,13 @@ func matchesListener(patch mesh.Patch, l *listenerv3.Listener) bool {
 	return match.GetPortNumber() == 0 || socket != nil && socket.GetPortValue() == match.GetPortNumber()
 }
 
-// transportSocket names what the bytes of a chain's connections go through: Envoy passes them on where nothing is said.
+// transportSocket names the transport socket of a chain. Without one, Envoy's default applies: raw
+// bytes.
 func transportSocket(chain *listenerv3.FilterChain) string {
 	return cmp.Or(chain.GetTransportSocket().GetName(), "envoy.transport_sockets.raw_buffer")
 }
 
-// matchesChain tells whether a patch is for a chain of a listener that it is for.
+// matchesChain reports whether a patch for this listener is for one of its chains.
 func matchesChain(patch mesh.Patch, l *listenerv3.Listener, chain *listenerv3.FilterChain) bool {
 	match, of := patch.Match.GetListener(), chain.GetFilterChainMatch()
 	if match == nil {

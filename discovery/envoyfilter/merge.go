@@ -12,20 +12,22 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/envoy"
 )
 
-// merged is a message with another merged into it, as protobuf merges: what is set in src counts, messages are merged, lists are
-// appended to or replaced. Durations and wrapped scalars are replaced, for half of one is none. Nothing is written to: what neither
-// changes is shared.
+// merged returns a message with another merged into it, as protobuf merges: fields set in src
+// count, messages are merged, lists are appended to or replaced. Durations and wrapped scalars are
+// replaced, because half of one means nothing. It writes to neither message; the result shares what
+// neither changes.
 func merged[M proto.Message](dst, src M, replaceLists bool) M {
 	return mergedMessage(dst.ProtoReflect(), src.ProtoReflect(), replaceLists).Interface().(M) //nolint:forcetypeassert // it is of dst's type
 }
 
-// mergedBy merges what a patch says into a message.
+// mergedBy merges the value of a patch into a message.
 func mergedBy[M proto.Message](m, value M, patch mesh.Patch) M {
 	return merged(m, value, patch.ReplacesLists())
 }
 
-// removedOrMerged applies the patches that remove a message or merge something into it, one after the other, as far as they match
-// what the earlier ones have made of it. It reports whether the message still is there.
+// removedOrMerged applies, one after the other, the patches that remove a message or merge
+// something into it. Each must match what the earlier ones made of the message. It reports whether
+// the message is still there.
 func removedOrMerged[M proto.Message](patches []mesh.Patch, m M, matches func(mesh.Patch, M) bool, merge func(m, value M, patch mesh.Patch) M) (out M, there bool) {
 	for _, patch := range patches {
 		if !matches(patch, m) {
@@ -68,12 +70,12 @@ func mergedMessage(dst, src protoreflect.Message, replaceLists bool) protoreflec
 	return out
 }
 
-// whole tells of messages that stand for one value.
+// whole reports whether messages of a type stand for one value.
 func whole(d protoreflect.MessageDescriptor) bool {
 	return d.ParentFile().Package() == "google.protobuf" && d.Name() != "Struct" && d.Name() != "Any"
 }
 
-// shallow copies a message, and not the messages in it.
+// shallow copies a message, but not the messages in it.
 func shallow(m protoreflect.Message) protoreflect.Message {
 	out := m.New()
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
@@ -98,14 +100,14 @@ func shallow(m protoreflect.Message) protoreflect.Message {
 	return out
 }
 
-// altered is a shallow copy, for the caller to set fields of.
+// altered returns a shallow copy with fields set.
 func altered[M proto.Message](m M, set func(M)) M {
 	out := shallow(m.ProtoReflect()).Interface().(M) //nolint:forcetypeassert // it is of m's type
 	set(out)
 	return out
 }
 
-// mergedPacked merges what is packed, which must be of one type.
+// mergedPacked merges packed messages, which must be of one type.
 func mergedPacked(dst, src *anypb.Any, replaceLists bool) (*anypb.Any, error) {
 	a, err := envoy.Unpack(dst)
 	if err != nil {

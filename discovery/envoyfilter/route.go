@@ -26,12 +26,12 @@ func (p *Patcher) Routes(routes []*routev3.RouteConfiguration) []*routev3.RouteC
 	}
 	out := make([]*routev3.RouteConfiguration, len(routes))
 	for i, r := range routes {
-		out[i], _ = settle(p, r.GetName(), p.context(false), p.patches.of(InRoutes...), r, (*edit).wholeRoutes)
+		out[i], _ = applyPatches(p, r.GetName(), p.context(false), p.patches.of(InRoutes...), r, (*edit).wholeRoutes)
 	}
 	return out
 }
 
-// wholeRoutes leaves them their name, by which listeners ask for them.
+// wholeRoutes keeps the name of a route configuration, because listeners ask for it by that.
 func (e *edit) wholeRoutes(r *routev3.RouteConfiguration) (*routev3.RouteConfiguration, bool) {
 	patched := e.routes(r)
 	if patched.GetName() != r.GetName() {
@@ -40,7 +40,7 @@ func (e *edit) wholeRoutes(r *routev3.RouteConfiguration) (*routev3.RouteConfigu
 	return patched, true
 }
 
-// carriedRoutes applies them to the routes that a listener has in itself, as those of what comes in.
+// carriedRoutes applies the patches to routes inside a listener, such as inbound ones.
 func (e *edit) carriedRoutes(l *listenerv3.Listener) *listenerv3.Listener {
 	if !e.patches.has(InRoutes...) {
 		return l
@@ -117,7 +117,8 @@ func (e *edit) virtualHost(r *routev3.RouteConfiguration, h *routev3.VirtualHost
 	return e.hostRoutes(r, h), true
 }
 
-// hostRoutes applies the patches of single routes: those that change what is there before those that put something in.
+// hostRoutes applies the patches of single routes: first those that change a route, then those that
+// insert one.
 func (e *edit) hostRoutes(r *routev3.RouteConfiguration, h *routev3.VirtualHost) *routev3.VirtualHost {
 	var patches []mesh.Patch
 	for _, patch := range e.patches[networking.EnvoyFilter_HTTP_ROUTE] {
@@ -147,8 +148,8 @@ func (e *edit) hostRoutes(r *routev3.RouteConfiguration, h *routev3.VirtualHost)
 	return altered(h, func(to *routev3.VirtualHost) { to.Routes = routes })
 }
 
-// matchesRoutes tells whether a patch is for a route configuration: of a sidecar by its name or the port in it, of a gateway by
-// what else is in its name, too.
+// matchesRoutes reports whether a patch is for a route configuration. A sidecar's is matched by its
+// name or the port in it, a gateway's also by the rest of its name.
 func (e *edit) matchesRoutes(patch mesh.Patch, r *routev3.RouteConfiguration) bool {
 	match := patch.Match.GetRouteConfiguration()
 	switch {
@@ -164,7 +165,7 @@ func (e *edit) matchesRoutes(patch mesh.Patch, r *routev3.RouteConfiguration) bo
 		(match.GetPortNumber() == 0 || int(match.GetPortNumber()) == port)
 }
 
-// portOf is the port in the name of a sidecar's routes, 0 if there is none.
+// portOf is the port in the name of a sidecar's routes; 0 if there is none.
 func portOf(name string) int {
 	if parts := strings.Split(name, "|"); len(parts) == 4 {
 		name = parts[1]
@@ -173,7 +174,8 @@ func portOf(name string) int {
 	return port
 }
 
-// gatewayParts reads http.PORT, or https.PORT.PORTNAME.GATEWAY.NAMESPACE; the gateway is namespace/name.
+// gatewayParts reads http.PORT, or https.PORT.PORTNAME.GATEWAY.NAMESPACE. The gateway is
+// namespace/name.
 func gatewayParts(name string) (port int, portName, gateway string) {
 	parts := strings.Split(name, ".")
 	if len(parts) > 1 {

@@ -9,7 +9,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/nearest"
 )
 
-// shownClasses are the sets of proxies that get the same.
+// shownClasses are the classes of proxies.
 type shownClasses struct {
 	Total   shownTotal   `json:"total"`
 	Classes []shownClass `json:"classes"`
@@ -21,7 +21,7 @@ type shownTotal struct {
 	Proxies   int `json:"proxies"`
 	Resources int `json:"resources"`
 	Bytes     int `json:"bytes"`
-	// Distinct is what is in memory: what classes have in common is there once.
+	// Distinct is what is in memory: what classes share is there once.
 	DistinctResources int `json:"distinct_resources"`
 	DistinctBytes     int `json:"distinct_bytes"`
 }
@@ -30,7 +30,7 @@ type shownClass struct {
 	Class     string   `json:"class"`
 	Role      string   `json:"role"`
 	Namespace string   `json:"namespace"`
-	Revision  string   `json:"revision"` // the last that changed something of it
+	Revision  string   `json:"revision"` // the last that changed something in it
 	Proxies   []string `json:"proxies"`
 
 	Types     []shownAmount `json:"types"`
@@ -43,7 +43,7 @@ type shownClass struct {
 	has map[*served.Set]string // the type of each set that its proxies have; proxies on demand have smaller ones
 }
 
-// shownAmount is how much there is of a type.
+// shownAmount is an amount of resources of one type.
 type shownAmount struct {
 	Type      string `json:"type"`
 	Resources int    `json:"resources"`
@@ -66,7 +66,7 @@ func (i *Inspector) classesPage(r *http.Request) (any, error) {
 	return nil, &failure{http.StatusNotFound, "there is no class " + wanted + ": " + nearest.Hint(wanted, names, "there are ")}
 }
 
-// classes sorts clients by what they get, the classes with the most proxies first.
+// classes groups clients by class, the class with the most proxies first.
 func classes(all []client) *shownClasses {
 	of := map[string]*shownClass{}
 	for _, c := range all {
@@ -118,7 +118,7 @@ func (c *shownClass) resources(typ string) map[*served.Resource]bool {
 	return all
 }
 
-// count counts what a class has, and notes that the class is one of its owners.
+// count counts what a class has, and records that the class is one of its owners.
 func (c *shownClass) count(owners map[*served.Resource]int) {
 	for _, s := range sections {
 		amount := shownAmount{Type: s.name}

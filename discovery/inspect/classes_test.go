@@ -60,7 +60,8 @@ func TestClassesTellWhatTheyShare(t *testing.T) {
 	require.Contains(t, text, "there is no class 0000: there are ")
 }
 
-// Proxies on demand are of one class and have each what they have asked for: the class has all of that.
+// Proxies on demand are of one class and have each what they have asked for: the class has all of
+// that.
 func TestAClassOnDemandHasWhatItsProxiesHave(t *testing.T) {
 	t.Parallel()
 	b := start(t)

@@ -1,6 +1,8 @@
-// Package inspect shows what discovery knows of itself and of its proxies, as pages of JSON for people and for their tools.
+// Package inspect shows what discovery knows of itself and of its proxies, as pages of JSON for
+// people and for their tools.
 //
-// The names of fields and of filters are an interface, described in docs/debugging.md. What is secret is on no page.
+// The names of fields and of filters are an interface, described in docs/debugging.md. What is
+// secret is on no page.
 package inspect
 
 import (
@@ -16,24 +18,24 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/nearest"
 )
 
-// Inspector looks at a discovery.
+// Inspector shows a discovery.
 type Inspector struct {
 	Engine *push.Engine
 	Server *ads.Server
 	Limits ads.Limits // of the server
 }
 
-// client is a connected proxy, at one moment.
+// client is a connected proxy at one moment.
 type client struct {
 	push.Member
 
 	stream   *ads.Stream
-	snapshot *served.Snapshot // what it is to have; nil while there is no configuration
+	snapshot *served.Snapshot // what it should have; nil before there is a configuration
 }
 
 func (c client) id() string { return c.Proxy.ID }
 
-// state is how a type stands; the zero value if the client has not asked for it.
+// state is the state of a type; the zero value if the client has not asked for it.
 func (c client) state(typeURL string) ads.TypeState {
 	for _, t := range c.stream.Types() {
 		if t.TypeURL == typeURL {
@@ -43,8 +45,8 @@ func (c client) state(typeURL string) ads.TypeState {
 	return ads.TypeState{}
 }
 
-// clients lists all that are connected, in the order of their names, and of one name the newest stream first: that is the one which
-// counts where a machine has left without a word and come back.
+// clients lists all connected clients, sorted by name, and for each name the newest stream first:
+// that one counts if a machine left without a word and came back.
 func (i *Inspector) clients() []client {
 	streams, members := i.Server.Streams(), i.Engine.Members()
 	all := make([]client, 0, len(streams))
@@ -59,7 +61,7 @@ func (i *Inspector) clients() []client {
 	return all
 }
 
-// failure is an answer that is not the page.
+// failure is an error with a status code.
 type failure struct {
 	code int
 	text string
@@ -107,7 +109,7 @@ func hint(name string, known []string) string {
 	return "there are " + some(known)
 }
 
-// some lists names, and of many only the first.
+// some lists names, but of many only the first.
 func some(names []string) string {
 	const most = 10
 	if more := len(names) - most; more > 0 {

@@ -19,13 +19,14 @@ import (
 // shownCluster is a cluster with its endpoints, for people.
 type shownCluster struct {
 	Name string `json:"name"`
-	// Type is how Envoy comes by the endpoints, in Envoy's words: EDS, STRICT_DNS, ORIGINAL_DST.
+	// Type is how Envoy gets the endpoints, in Envoy's words: EDS, STRICT_DNS, ORIGINAL_DST.
 	Type      string          `json:"type"`
 	Version   string          `json:"version"`
 	Endpoints []shownEndpoint `json:"endpoints"`
 }
 
-// shownEndpoint is an endpoint as discovery tells of it. What Envoy finds out itself, by checks and from failures, is on Envoy's /clusters.
+// shownEndpoint is an endpoint as discovery knows it. What Envoy finds out itself, by checks and
+// from failures, is on Envoy's /clusters.
 type shownEndpoint struct {
 	Address  string `json:"address"`
 	Health   string `json:"health"`
@@ -46,7 +47,7 @@ func (i *Inspector) clustersPage(r *http.Request) (any, error) {
 	return clusters(of.snapshot, selection{name: name})
 }
 
-// clusters lists the clusters of a snapshot. Those whose endpoints travel apart are joined with them.
+// clusters lists the clusters of a snapshot, joined with endpoints that are sent apart.
 func clusters(from *served.Snapshot, wanted selection) ([]shownCluster, error) {
 	all := []shownCluster{}
 	for r := range from.Sets[push.ClusterType].All() {
@@ -74,7 +75,7 @@ func read(r *served.Resource, into proto.Message) error {
 	return nil
 }
 
-// endpointsOf names the endpoints of a cluster that travel apart from it.
+// endpointsOf names the endpoints of a cluster that are sent apart.
 func endpointsOf(c *clusterv3.Cluster) string {
 	if name := c.GetEdsClusterConfig().GetServiceName(); name != "" {
 		return name
@@ -112,7 +113,7 @@ func addressOf(a *corev3.Address) string {
 	return "internal:" + a.GetEnvoyInternalAddress().GetServerListenerName()
 }
 
-// healthOf says healthy of what nobody says anything else of, as Envoy takes it.
+// healthOf returns healthy if nothing is said, as Envoy does.
 func healthOf(h corev3.HealthStatus) string {
 	if h == corev3.HealthStatus_UNKNOWN {
 		h = corev3.HealthStatus_HEALTHY

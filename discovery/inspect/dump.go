@@ -18,12 +18,12 @@ import (
 
 // selection is the part of a dump that is asked for.
 type selection struct {
-	types []string       // those of Envoy's own dump if there is none
-	name  *regexp.Regexp // nil for all
+	types []string       // none means those of Envoy's own dump
+	name  *regexp.Regexp // nil means all
 }
 
-// has tells whether a section is asked for. What Envoy's own dump does not have has to be named: a tool for that may not know the message. Scopes
-// are routes, too.
+// has reports whether a section is asked for. A section that Envoy's own dump lacks must be named,
+// because a tool for that dump may not know the message. Scopes count as routes, too.
 func (s selection) has(of section) bool {
 	if of.typeURL == push.ScopedRouteType && slices.Contains(s.types, "routes") {
 		return true
@@ -33,7 +33,7 @@ func (s selection) has(of section) bool {
 
 func (s selection) named(name string) bool { return s.name == nil || s.name.MatchString(name) }
 
-// dump is what discovery has for a client, in the form of Envoy's own dump.
+// dump returns what discovery has for a client, in the form of Envoy's own dump.
 func dump(c client, wanted selection) ([]byte, error) {
 	out := &adminv3.ConfigDump{}
 	for _, s := range sections {
@@ -74,7 +74,8 @@ func (c client) dumped(typeURL string, wanted selection) (all []dumped, err erro
 	return all, nil
 }
 
-// dumpedAs is a resource as it stands with a client: one that it refuses is what it has of it, with the failure beside that.
+// dumpedAs returns a resource as the client has it. If the client refuses it, that is the version
+// before, with the failure beside it.
 func dumpedAs(r *served.Resource, t ads.TypeState) (dumped, error) {
 	body, err := shown(r)
 	if err != nil {
@@ -97,13 +98,14 @@ func dumpedAs(r *served.Resource, t ads.TypeState) (dumped, error) {
 	return d, err
 }
 
-// shown is a copy of a resource's body that anybody may see.
+// shown returns a copy of a resource's body without secrets.
 func shown(r *served.Resource) (*anypb.Any, error) {
 	body := &anypb.Any{TypeUrl: r.Body.GetTypeUrl(), Value: r.Body.GetValue()}
 	return body, redactPacked(body)
 }
 
-// standing tells in Envoy's words how a resource stands with a client: nothing is said of what it has not asked for.
+// standing says in Envoy's words how a resource stands with a client. It says nothing of what the
+// client has not asked for.
 func standing(r *served.Resource, t ads.TypeState) adminv3.ClientResourceStatus {
 	switch has := t.Has.Get(r.Name); {
 	case has == nil:

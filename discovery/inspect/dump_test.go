@@ -117,8 +117,8 @@ func TestADumpTellsOfWhatIsRefused(t *testing.T) {
 	require.NotEqual(t, one.GetVersionInfo(), one.GetErrorState().GetVersionInfo())
 }
 
-// plantedSecrets are where secrets come from: a gateway's key, of which certificate and key are to be filled in, and filters that have some
-// in plain text.
+// plantedSecrets are where secrets come from: a gateway's key, of which certificate and key are to
+// be filled in, and filters that have some in plain text.
 const plantedSecrets = `
 apiVersion: v1
 kind: Secret

@@ -48,7 +48,8 @@ func startWith(t *testing.T, from source.Source, limits ads.Limits) *bench {
 	return &bench{t: t, at: servetest.Start(t, serve.Sources{Embedded: []source.Source{from}}, limits)}
 }
 
-// startWithProxy starts a discovery that has the service web, and a proxy vm-1 that has taken its clusters.
+// startWithProxy starts a discovery that has the service web, and a proxy vm-1 that has taken its
+// clusters.
 func startWithProxy(t *testing.T) (*bench, *proxy) {
 	t.Helper()
 	b := start(t)
@@ -111,7 +112,8 @@ func shown[T any](b *bench, path string) (page T) {
 	return page
 }
 
-// eventually asks for a page until it is as wanted: what a client has sent is taken in a little later.
+// eventually asks for a page until it is as wanted: what a client has sent is taken in a little
+// later.
 func eventually[T any](b *bench, path string, is func(T) bool) T {
 	b.t.Helper()
 	var page T

@@ -11,7 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// withHosts adds to a route configuration the virtual hosts that a client is sent by themselves: Envoy's own dump has them there.
+// withHosts adds to a route configuration the virtual hosts that a client is sent apart: Envoy's
+// own dump has them there.
 func withHosts(body *anypb.Any, from *served.Snapshot) error {
 	whole := &routev3.RouteConfiguration{}
 	if err := body.UnmarshalTo(whole); err != nil {

@@ -14,10 +14,10 @@ var (
 		"How long the proxy that is furthest behind has been so, those left aside that refuse something.", nil, nil)
 )
 
-// collector tells how many proxies are behind, at the moment of asking.
+// collector counts the proxies that are behind whenever metrics are read.
 type collector struct{ of *Inspector }
 
-// Register has metrics tell of proxies that are behind.
+// Register registers the metrics of proxies that are behind.
 func (i *Inspector) Register(metrics prometheus.Registerer) { metrics.MustRegister(collector{i}) }
 
 // Describe lists the metrics.
@@ -41,7 +41,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(longestWait, prometheus.GaugeValue, longest)
 }
 
-// status is how the proxy stands on the whole.
+// status is the status of the proxy as a whole.
 func (b *shownBehind) status() status {
 	for _, t := range b.Types {
 		if t.Status == nacked {

@@ -14,7 +14,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/monitor"
 )
 
-// Pages are all that there is to see.
+// Pages are all pages of this package.
 func (i *Inspector) Pages() []monitor.Page {
 	return []monitor.Page{
 		page("/debug/proxies", "Lists the connected proxies, and for each type what they were sent, accepted and refused. Filter: proxy.", i.proxiesPage, "proxy"),
@@ -26,7 +26,7 @@ func (i *Inspector) Pages() []monitor.Page {
 	}
 }
 
-// page shows what a function answers to a request that has these filters at most.
+// page shows what a function answers to a request that has only these filters.
 func page(path, about string, answer func(*http.Request) (any, error), filters ...string) monitor.Page {
 	return monitor.Page{Path: path, About: about, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := check(r.URL.Query(), filters)
@@ -46,7 +46,7 @@ func page(path, about string, answer func(*http.Request) (any, error), filters .
 	})}
 }
 
-// check refuses filters that there are not: who mistypes one would take everything for what he asked for.
+// check refuses unknown filters: a mistyped one would show everything.
 func check(given url.Values, filters []string) error {
 	for name := range given {
 		if !slices.Contains(filters, name) {
@@ -69,7 +69,8 @@ func named(r *http.Request) (*regexp.Regexp, error) {
 	return expression, nil
 }
 
-// selected reads the filters type and name. Several types are given by commas or each by itself.
+// selected reads the filters type and name. Several types are separated by commas, or given one by
+// one.
 func selected(r *http.Request) (s selection, err error) {
 	var names []string
 	for _, of := range sections {

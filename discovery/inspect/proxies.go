@@ -16,18 +16,19 @@ type shownProxy struct {
 	Node      string    `json:"node"`
 	Role      string    `json:"role"`
 	Namespace string    `json:"namespace"`
-	Address   string    `json:"address"` // where it has connected from
+	Address   string    `json:"address"` // where it connected from
 	Form      string    `json:"form"`    // delta or sotw
 	Envoy     string    `json:"envoy,omitempty"`
 	Connected time.Time `json:"connected"`
 	Class     string    `json:"class,omitempty"`
-	OnDemand  bool      `json:"on_demand,omitempty"` // it is given what it has asked for
+	OnDemand  bool      `json:"on_demand,omitempty"` // it is given only what it asked for
 
-	// Warnings tell what was left out of what it says of itself.
+	// Warnings say what was left out of its metadata.
 	Warnings []string `json:"warnings,omitempty"`
 	// Current says that it has accepted the newest of everything that concerns it.
 	Current bool `json:"current"`
-	// Revision is what it is being brought to, or was last, and Newest what comes after that.
+	// Revision is the one that it is being brought to, or was brought to last, and Newest the one
+	// that comes next.
 	Revision string      `json:"revision,omitempty"`
 	Newest   string      `json:"newest,omitempty"`
 	Stage    *shownStage `json:"stage,omitempty"` // while a change is on its way
@@ -41,7 +42,7 @@ type shownStage struct {
 	Since time.Time `json:"since"`
 }
 
-// status sums up how a type stands.
+// status sums up the state of a type.
 type status string
 
 const (
@@ -50,7 +51,7 @@ const (
 	nacked status = "nacked" // it refuses something
 )
 
-// shownType is how one type stands.
+// shownType is the state of one type.
 type shownType struct {
 	Type      string       `json:"type"`
 	Status    status       `json:"status"`
@@ -58,14 +59,16 @@ type shownType struct {
 	Sent      *shownSent   `json:"sent,omitempty"`    // last
 	Acked     *shownAnswer `json:"acked,omitempty"`   // last
 	Nacked    *shownAnswer `json:"nacked,omitempty"`  // last, even if it has accepted something since
-	Pending   bool         `json:"pending,omitempty"` // it has not answered what it was sent last
+	Pending   bool         `json:"pending,omitempty"` // it has not answered the last message
 
-	// Refused are the resources that it refuses while it has everything else. Of those in doubt it is being found out whether it does.
+	// Refused are the resources that it refuses while it has everything else. InDoubt counts those
+	// that are still being tried.
 	Refused []shownRefused `json:"refused,omitempty"`
 	InDoubt int            `json:"in_doubt,omitempty"`
 }
 
-// shownRefused is a resource that a proxy refuses. It goes on with the version that it accepted last, if there was one.
+// shownRefused is a refused resource. The proxy goes on with the version that it last accepted, if
+// there was one.
 type shownRefused struct {
 	Name    string    `json:"name"`
 	Version string    `json:"version"`
@@ -115,7 +118,7 @@ func (c client) show() shownProxy {
 	}
 	for _, t := range c.stream.Types() {
 		one := showType(t)
-		if c.snapshot == nil { // there is no configuration yet, so it is to be sent everything
+		if c.snapshot == nil { // it is to be sent everything once there is a configuration
 			one.Status = stale
 		}
 		p.Current = p.Current && one.Status == synced
@@ -157,7 +160,8 @@ func showAnswer(t ads.TypeState, a ads.Answer) *shownAnswer {
 	return &shownAnswer{a.Revision, a.At, reason(t.TypeURL, a.Reason)}
 }
 
-// statusOf goes by what the proxy refuses now: that it refused something once is no matter if that is gone, or again as it has it.
+// statusOf goes by what the proxy refuses now. An earlier refusal does not matter once the resource
+// is gone, or is again as the proxy has it.
 func statusOf(t ads.TypeState) status {
 	switch {
 	case len(t.Refused) > 0, t.InDoubt > 0:
@@ -168,7 +172,7 @@ func statusOf(t ads.TypeState) status {
 	return synced
 }
 
-// nameOfType is a type's name on the pages, or its URL if it is none that discovery serves.
+// nameOfType is a type's name on the pages, or its URL if discovery does not serve the type.
 func nameOfType(typeURL string) string {
 	for _, s := range sections {
 		if s.typeURL == typeURL {

@@ -10,12 +10,12 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
 
-// shownQueue is what is on its way to proxies, and what went.
+// shownQueue is what is on its way to proxies, and what has gone.
 type shownQueue struct {
 	Known   string     `json:"known"`  // the newest revision that came
 	Pushed  string     `json:"pushed"` // the newest that all proxies were offered
 	Waiting int        `json:"waiting"`
-	Since   *time.Time `json:"since,omitempty"`   // when the oldest came of those that wait
+	Since   *time.Time `json:"since,omitempty"`   // when the oldest waiting batch came
 	Current *shownPush `json:"current,omitempty"` // what is being pushed
 
 	Proxies int           `json:"proxies"`
@@ -24,22 +24,22 @@ type shownQueue struct {
 	Pushes  []shownPush   `json:"pushes"` // the newest first
 }
 
-// shownLimit is a limit that proxies are held to, and how often it was reached.
+// shownLimit is a limit on proxies, and how often it was reached.
 type shownLimit struct {
 	Limit      string  `json:"limit"`
-	Value      float64 `json:"value"` // 0 is none
+	Value      float64 `json:"value"` // 0 means none
 	HeldBack   int     `json:"held_back"`
-	Seconds    float64 `json:"seconds"` // that those had to wait
+	Seconds    float64 `json:"seconds"` // how long those held back had to wait
 	TurnedAway int     `json:"turned_away"`
 }
 
-// shownBehind is a proxy that has not accepted all that it is to have.
+// shownBehind is a proxy that has not accepted everything that it should have.
 type shownBehind struct {
 	Proxy    string       `json:"proxy"`
-	Revision string       `json:"revision,omitempty"` // what it is being brought to
+	Revision string       `json:"revision,omitempty"` // the one that it is being brought to
 	Newest   string       `json:"newest,omitempty"`
 	Stage    *shownStage  `json:"stage,omitempty"`
-	Seconds  float64      `json:"seconds"` // since it was sent what it has not answered, or came to this stage
+	Seconds  float64      `json:"seconds"` // since the message that it has not answered, or since this stage began
 	Types    []behindType `json:"types"`
 }
 
@@ -56,14 +56,14 @@ type shownPush struct {
 	Arrived   *time.Time  `json:"arrived,omitempty"`
 	Begun     time.Time   `json:"begun"`
 	Seconds   float64     `json:"seconds"`
-	Proxies   int         `json:"proxies"` // that it had news for
+	Proxies   int         `json:"proxies"` // that it had something new for
 	Work      []shownWork `json:"translated"`
 
 	Messages int     `json:"messages"`
 	Bytes    int     `json:"bytes"`
 	Acks     int     `json:"acks"`
 	Nacks    int     `json:"nacks"`
-	LastAck  float64 `json:"last_ack_seconds,omitempty"` // since it arrived
+	LastAck  float64 `json:"last_ack_seconds,omitempty"` // after it arrived
 }
 
 // shownWork is what was translated of a type.
@@ -109,7 +109,7 @@ func (i *Inspector) limits() (all []shownLimit) {
 	return all
 }
 
-// known is a time as JSON has it, nil for none.
+// known is a time for JSON; nil if it is zero.
 func known(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -129,7 +129,8 @@ func showPush(p push.Push) shownPush {
 	return shown
 }
 
-// behind lists the proxies that have not accepted all that they are to have, those that have waited longest first.
+// behind lists the proxies that have not accepted everything that they should have, the one that
+// waits longest first.
 func behind(all []client, now time.Time) []shownBehind {
 	list := []shownBehind{}
 	for _, c := range all {
@@ -149,7 +150,7 @@ func behind(all []client, now time.Time) []shownBehind {
 	return list
 }
 
-// waits is since when a proxy that is behind is so, as far as that is known.
+// waits is since when a proxy is behind, as far as that is known.
 func (p *shownProxy) waits() time.Time {
 	since := p.Connected
 	if p.Stage != nil {

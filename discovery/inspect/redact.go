@@ -15,13 +15,14 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/push"
 )
 
-// redacted stands where a text or bytes were that nobody is to see, as in Envoy's own dump.
+// redacted replaces secret texts and bytes, as in Envoy's own dump.
 const redacted = "[redacted]"
 
-// quoted is a string as Envoy quotes it.
+// quoted matches a string as Envoy quotes it.
 var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*("|$)`)
 
-// reason is why a proxy refuses something. Envoy may quote all of what it refuses, so of secrets nothing is shown that it quotes.
+// reason is why a proxy refuses something. Envoy may quote all that it refuses, so quotes are
+// removed from the reasons for secrets.
 func reason(typeURL, text string) string {
 	if typeURL != push.SecretType {
 		return text
@@ -29,7 +30,8 @@ func reason(typeURL, text string) string {
 	return quoted.ReplaceAllLiteralString(text, `"`+redacted+`"`)
 }
 
-// redact takes out of a message what Envoy's API marks as sensitive, such as private keys, also inside of what is packed in it.
+// redact removes from a message what Envoy's API marks as sensitive, such as private keys, even in
+// packed messages.
 func redact(m protoreflect.Message) error {
 	switch packed := m.Interface().(type) {
 	case *anypb.Any:
@@ -45,7 +47,7 @@ func redact(m protoreflect.Message) error {
 	})
 }
 
-// eachField replaces the fields that are set by what becomes of them; those that become nothing are cleared.
+// eachField replaces each field that is set. It clears fields whose new value is nothing.
 func eachField(m protoreflect.Message, become func(protoreflect.FieldDescriptor, protoreflect.Value) (protoreflect.Value, error)) error {
 	var failed error
 	m.Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
@@ -63,7 +65,7 @@ func eachField(m protoreflect.Message, become func(protoreflect.FieldDescriptor,
 	return failed
 }
 
-// inMessages does something to each message that a field has.
+// inMessages calls a function for each message in a field.
 func inMessages(field protoreflect.FieldDescriptor, v protoreflect.Value, do func(protoreflect.Message) error) (err error) {
 	switch {
 	case field.IsMap():
@@ -89,7 +91,7 @@ func sensitive(field protoreflect.FieldDescriptor) bool {
 	return marked
 }
 
-// blanked is the value of a sensitive field as it is shown: that there is one, and nothing of it.
+// blanked is the shown value of a sensitive field: it tells only that there is one.
 func blanked(field protoreflect.FieldDescriptor, v protoreflect.Value) protoreflect.Value {
 	switch {
 	case field.IsMap():
@@ -136,14 +138,15 @@ func redactPacked(packed *anypb.Any) error {
 	return packed.MarshalFrom(m)
 }
 
-// typedStruct is a struct that names the type that it is one of: there are two such messages.
+// typedStruct is a struct that names its type. There are two such messages.
 type typedStruct interface {
 	proto.Message
 	GetTypeUrl() string
 	GetValue() *structpb.Struct
 }
 
-// redactTyped reads a struct as its type. It stays as it was written unless something in it is sensitive.
+// redactTyped reads a struct as its type. Without anything sensitive in it, it stays as it was
+// written.
 func redactTyped(s typedStruct) error {
 	of, err := protoregistry.GlobalTypes.FindMessageByURL(s.GetTypeUrl())
 	if err != nil {

@@ -11,11 +11,12 @@ import (
 // section is one type of a dump.
 type section struct {
 	name, typeURL string
-	// dump makes the message that Envoy's own dump has of these, so that tools for that read this.
+	// dump makes the message that Envoy's own dump has for these, so that tools for that can read
+	// this one.
 	dump func(revision string, all []dumped) proto.Message
 }
 
-// sections are in the order of Envoy's own dump, as far as that has them.
+// sections are in the order of Envoy's own dump; those that it lacks come last.
 var sections = []section{
 	{"clusters", push.ClusterType, func(revision string, all []dumped) proto.Message {
 		return &adminv3.ClustersConfigDump{VersionInfo: revision, DynamicActiveClusters: each(all, dumped.cluster)}
@@ -40,7 +41,7 @@ var sections = []section{
 	{"names", push.NameTableType, nil},
 }
 
-// add adds a type to a dump. Of types that Envoy's own dump does not have the resources stand there by themselves.
+// add adds a type to a dump. Types that Envoy's own dump lacks are added as plain resources.
 func (s section) add(out *adminv3.ConfigDump, revision string, all []dumped) error {
 	if s.dump == nil {
 		out.Configs = append(out.Configs, each(all, func(d dumped) *anypb.Any { return d.body })...)
@@ -55,7 +56,7 @@ func (s section) add(out *adminv3.ConfigDump, revision string, all []dumped) err
 	return err
 }
 
-// dumpScopes has nothing where there are none: few gateways have any.
+// dumpScopes returns nothing if there are none: few gateways have scopes.
 func dumpScopes(_ string, all []dumped) proto.Message {
 	if len(all) == 0 {
 		return nil
@@ -70,7 +71,7 @@ func each[T any](all []dumped, as func(dumped) *T) (out []*T) {
 	return out
 }
 
-// dumped is a resource as a dump has it.
+// dumped is a resource in a dump.
 type dumped struct {
 	name, version string
 	body          *anypb.Any
@@ -93,7 +94,7 @@ func (d dumped) route() *adminv3.RoutesConfigDump_DynamicRouteConfig {
 	return &adminv3.RoutesConfigDump_DynamicRouteConfig{VersionInfo: d.version, RouteConfig: d.body, ClientStatus: d.status, ErrorState: d.failure}
 }
 
-// scope is one alone, where Envoy's own dump has all in one: so each has its version.
+// scope has one scope alone. Envoy's own dump has all in one; this way each has its version.
 func (d dumped) scope() *adminv3.ScopedRoutesConfigDump_DynamicScopedRouteConfigs {
 	return &adminv3.ScopedRoutesConfigDump_DynamicScopedRouteConfigs{
 		Name: d.name, VersionInfo: d.version, ScopedRouteConfigs: []*anypb.Any{d.body}, ClientStatus: d.status, ErrorState: d.failure,

@@ -18,7 +18,7 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// What one machine may have at most. Those who need more are hard to think of, and those who try to take more are not.
+// What one machine may have at most. No honest machine needs more.
 const (
 	mostBytes    = 64 << 10
 	mostServices = 64
@@ -26,9 +26,9 @@ const (
 	mostPorts    = 64
 	mostWeight   = 1 << 20
 	mostText     = 253
-	// mostDetail bounds what is said of a service that is not well: it is read by people.
+	// mostDetail bounds what is said of an unhealthy service; people read it.
 	mostDetail = 200
-	// mostStreams are those of one enrolment, of which one is enough for a machine.
+	// mostStreams bounds the streams of one enrolment. A machine needs one.
 	mostStreams = 16
 )
 
@@ -43,7 +43,7 @@ func checkSize(r *machinev1.RegisterRequest) error {
 	return nil
 }
 
-// judged is a machine with who it is, if it may be that and can be registered.
+// judged returns a machine with its identity, if it may have that and can be registered.
 func (s *Service) judged(ctx context.Context, m *machinev1.Machine) (*machinev1.Machine, error) {
 	caller, err := s.who(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Service) judged(ctx context.Context, m *machinev1.Machine) (*machinev1.
 	return out, check(out)
 }
 
-// contradiction is what a machine says that its certificate does not.
+// contradiction says what a machine claims against its certificate.
 func contradiction(c *Caller, namespace, account string) error {
 	if namespace != "" && namespace != c.Namespace || account != "" && account != c.ServiceAccount {
 		return status.Errorf(codes.PermissionDenied, "the certificate is for the service account %s of the namespace %s, and the machine says that it is %.100q of %.100q: "+
@@ -68,7 +68,8 @@ func contradiction(c *Caller, namespace, account string) error {
 	return nil
 }
 
-// check tells what of a machine no WorkloadEntry may have, and shortens what is too long to be read.
+// check says what in a machine's description no WorkloadEntry may have. It shortens what is too
+// long to read.
 func check(m *machinev1.Machine) error {
 	switch {
 	case m.GetId() == "" || len(m.GetId()) > mostText || strings.ContainsAny(m.GetId(), "~ \t\r\n"):
@@ -130,7 +131,7 @@ func checkService(m *machinev1.Machine, s *machinev1.Service) error {
 	return nil
 }
 
-// told is a violation without the name of a resource that is not there yet.
+// told is a violation without the name of its resource, which does not exist yet.
 func told(v kinds.Violation) string {
 	text := v.Path + ": " + v.Reason
 	if v.Hint != "" {
@@ -146,21 +147,21 @@ func checkReport(r *machinev1.HealthReport) (*machinev1.HealthReport, error) {
 	return &machinev1.HealthReport{Group: r.GetGroup(), Health: r.GetHealth(), Detail: detail(r.GetDetail())}, nil
 }
 
-// detail is one line of a length that people read.
+// detail is one line, short enough to read.
 func detail(text string) string {
 	return refusal.Short(strings.Join(strings.Fields(text), " "), mostDetail)
 }
 
-// crowd counts the streams of each enrolment.
-type crowd struct {
+// streamCounts counts the streams of each enrolment.
+type streamCounts struct {
 	mu     sync.Mutex
 	inside map[string]int
 }
 
-func newCrowd() *crowd { return &crowd{inside: map[string]int{}} }
+func newStreamCounts() *streamCounts { return &streamCounts{inside: map[string]int{}} }
 
-// enter counts a stream until leave.
-func (c *crowd) enter(who *Caller) (leave func(), err error) {
+// enter counts a stream until leave is called.
+func (c *streamCounts) enter(who *Caller) (leave func(), err error) {
 	if who.Enrolment == "" {
 		return func() {}, nil
 	}

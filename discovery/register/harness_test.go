@@ -36,7 +36,8 @@ type batch struct {
 	changes []*machinev1.Change
 }
 
-// registry is an mcp-server as far as a discovery's sessions go. What changes come to is decided by tests.
+// registry is an mcp-server as far as a discovery's sessions go. What changes come to is decided by
+// tests.
 type registry struct {
 	machinev1.UnimplementedRegistryServiceServer
 
@@ -231,7 +232,8 @@ func startEmpty(t *testing.T, secure bool) *discovery {
 	return d
 }
 
-// apply brings discovery to a configuration with some documents more, and without those that are named.
+// apply brings discovery to a configuration with some documents more, and without those that are
+// named.
 func (d *discovery) apply(documents string, without ...kinds.Key) {
 	d.t.Helper()
 	parsed, err := kinds.Parse("test.yaml", []byte(documents))

@@ -7,39 +7,41 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// machineKey is a machine. Who it is by its certificate is part of it: of two of one name that are somebody else neither knows of the other here,
-// and mcp-server takes the one that the group is for.
+// machineKey identifies a machine. Its certificate's identity is part of it. Two machines with one
+// name and different identities do not affect each other here; mcp-server takes the one that the
+// group is for.
 type machineKey struct{ namespace, serviceAccount, id string }
 
-// instanceKey is a service of a machine.
+// instanceKey identifies a service of a machine.
 type instanceKey struct {
 	machineKey
 
 	group string
 }
 
-// instance is a service of a machine as it stands.
+// instance is a service of a machine. The roster's lock guards it.
 type instance struct {
 	key   instanceKey
 	since int64
-	// as is what was said of it last, and by whom.
+	// What was last said of it, and by whom.
 	machine *machinev1.Machine
 	service *machinev1.Service
 	caller  *Caller
 	state   machinev1.Change_State
-	stream  *stream // that answers go to; nil when it has ended
+	stream  *stream // where answers go; nil when it has ended
 
-	// version counts what was said of it, and sent is the one that is on its way to mcp-server, 0 for none.
+	// version counts its changes, and sent is the version that mcp-server is being told; 0 for
+	// none.
 	version, sent uint64
 	queued        bool
-	forgotten     bool // it is none any more
-	// account is the service account of the group's machines when the group was here last.
+	forgotten     bool // the roster has dropped it
+	// account is the service account of the group's machines, as of when the group was last here.
 	account string
-	// outcome is what the last report of it came to; nil before the first answer.
+	// outcome is that of its last report; nil before the first answer.
 	outcome *machinev1.Outcome
 }
 
-// change is the instance as it is reported.
+// change is the report about the instance.
 func (i *instance) change(of *group) *machinev1.Change {
 	labels := maps.Clone(i.machine.GetLabels())
 	if labels == nil {
@@ -51,12 +53,12 @@ func (i *instance) change(of *group) *machinev1.Change {
 		Health: i.service.GetHealth(), Detail: i.service.GetDetail(), Probed: i.service.GetProbed(),
 	}
 	if of != nil && of.probe == nil && !s.GetProbed() && s.GetHealth() == machinev1.Health_HEALTH_UNSPECIFIED {
-		s.Health = machinev1.Health_HEALTH_HEALTHY // nobody will ever find out
+		s.Health = machinev1.Health_HEALTH_HEALTHY // there is no probe that could tell
 	}
 	if of != nil {
 		i.account = of.account
 	}
-	account := cmp.Or(i.key.serviceAccount, i.account) // where nobody proves anything, nor says it
+	account := cmp.Or(i.key.serviceAccount, i.account) // without certificates, and if the machine does not say
 	return &machinev1.Change{
 		Namespace: i.key.namespace, ServiceAccount: account, Enrolment: i.caller.Enrolment, Machine: i.key.id, Since: i.since,
 		Address: i.machine.GetAddress(), Network: i.machine.GetNetwork(), Locality: i.machine.GetLocality(), Labels: labels,
@@ -64,5 +66,5 @@ func (i *instance) change(of *group) *machinev1.Change {
 	}
 }
 
-// here tells whether the machine is connected.
+// here reports whether the machine is connected.
 func (i *instance) here() bool { return i.state == machinev1.Change_STATE_HERE }

@@ -13,7 +13,7 @@ type metrics struct {
 	answers   prometheus.Histogram
 }
 
-func newMetrics(to prometheus.Registerer, b *book) *metrics {
+func newMetrics(to prometheus.Registerer, b *roster) *metrics {
 	m := &metrics{
 		connected: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "pgmesh_discovery_registry_connected", Help: "1 while mcp-server takes what machines register; it is asked when there is something.",
@@ -43,8 +43,8 @@ var (
 		"Services of machines, by how they stand: registered, refused, waiting for a first answer, or on their way out.", []string{"state"}, nil)
 )
 
-// collector counts what is in a book at the moment of asking.
-type collector struct{ of *book }
+// collector counts what is in a roster whenever metrics are read.
+type collector struct{ of *roster }
 
 // Describe lists the metrics.
 func (collector) Describe(to chan<- *prometheus.Desc) {

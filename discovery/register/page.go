@@ -10,7 +10,7 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// standing is how a service stands, in a word.
+// standing is how a service stands, in one word.
 type standing string
 
 const (
@@ -33,7 +33,7 @@ func (i *instance) standing() standing {
 	}
 }
 
-func (b *book) count() (machines int, services map[standing]int) {
+func (b *roster) count() (machines int, services map[standing]int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	services = map[standing]int{}
@@ -59,12 +59,12 @@ type shownService struct {
 	Reporting bool       `json:"reporting,omitempty"` // mcp-server is to be told, or has not answered yet
 }
 
-// words are what is called how.
+// words name the health of a service.
 var words = map[machinev1.Health]string{
 	machinev1.Health_HEALTH_UNSPECIFIED: "unknown", machinev1.Health_HEALTH_HEALTHY: "healthy", machinev1.Health_HEALTH_UNHEALTHY: "unhealthy",
 }
 
-func (b *book) shown() []shownService {
+func (b *roster) shown() []shownService {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	list := make([]shownService, 0, len(b.instances))
@@ -89,10 +89,10 @@ func (b *book) shown() []shownService {
 	return list
 }
 
-// Page shows the machines that are connected.
+// Page shows the connected machines.
 func (s *Service) Page() monitor.Page {
 	return monitor.Page{
 		Path: "/debug/machines", About: "Lists the services of machines that register here, with their entries, their health, and why one has no entry.",
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { monitor.WriteJSON(w, s.book.shown()) }),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { monitor.WriteJSON(w, s.roster.shown()) }),
 	}
 }

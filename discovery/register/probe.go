@@ -9,7 +9,8 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// probeOf is the probe of a WorkloadGroup as agents are told it; nil for none. What the group leaves open stays so: the agent knows the defaults.
+// probeOf is the probe of a WorkloadGroup in the form for agents; nil for none. What the group does
+// not set stays unset: the agent knows the defaults.
 func probeOf(p *networking.ReadinessProbe) *machinev1.Probe {
 	out := &machinev1.Probe{
 		InitialDelay: seconds(p.GetInitialDelaySeconds()), Timeout: seconds(p.GetTimeoutSeconds()), Period: seconds(p.GetPeriodSeconds()),

@@ -1,8 +1,11 @@
-// Package register makes machines endpoints of the mesh for as long as they are connected, and tells them how their proxies are to be started.
+// Package register makes machines endpoints of the mesh for as long as they are connected, and
+// tells them how to start their proxies.
 //
-// What the machines say is kept here, an instance for each service of each machine, and reported to mcp-server, which has their WorkloadEntries
-// written: all of it when a session with it begins, and then what changes. Of an instance only how it stands now is reported, so that one that
-// changes to and fro costs no more than one that changes once; and of many at once, a batch after the other.
+// It keeps what machines say, as an instance for each service of each machine, and reports it to
+// mcp-server, which has the WorkloadEntries written. A session with mcp-server begins with all
+// instances; after that, changes are reported. A report has the present state of an instance, so
+// that one that changes back and forth costs no more than one that changes once. Many changes go
+// together in a batch.
 package register
 
 import (
@@ -20,36 +23,36 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// Config says who may register, and where that goes.
+// Config says who may register, and where machines are registered.
 type Config struct {
-	// Server is where machines are registered; nil where there is no mcp-server.
+	// Server registers machines; nil if there is no mcp-server.
 	Server machinev1.RegistryServiceClient
-	// Name is what this discovery is called there.
+	// Name is the name of this discovery there.
 	Name string
-	// Who tells which machine calls. Nil believes what each says of itself.
+	// Who returns the machine that calls. If it is nil, machines are believed.
 	Who     func(context.Context) (*Caller, error)
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 }
 
-// Caller is a machine by its certificate.
+// Caller is a machine, by its certificate.
 type Caller struct {
 	Namespace, ServiceAccount, Enrolment string
-	// ShutOut tells whether it was revoked since.
+	// ShutOut reports whether it was revoked since.
 	ShutOut func() bool
 }
 
-// Service is the MachineService of a discovery.
+// Service is a discovery's MachineService.
 type Service struct {
 	machinev1.UnimplementedMachineServiceServer
 
 	cfg     Config
-	mesh    atomic.Pointer[mesh.Mesh] // nil until there is a configuration
-	begun   chan struct{}             // closed when there is
-	book    *book
+	mesh    atomic.Pointer[mesh.Mesh] // nil before there is a configuration
+	begun   chan struct{}             // closed when there is one
+	roster  *roster
 	metrics *metrics
 	done    chan struct{}
-	inside  *crowd
+	inside  *streamCounts
 }
 
 // unconfigured is why there is no session before there is a configuration.
@@ -60,13 +63,13 @@ func New(cfg Config) *Service {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{cfg: cfg, begun: make(chan struct{}), done: make(chan struct{}), inside: newCrowd()}
-	s.book = newBook(s.group)
-	s.metrics = newMetrics(cfg.Metrics, s.book)
+	s := &Service{cfg: cfg, begun: make(chan struct{}), done: make(chan struct{}), inside: newStreamCounts()}
+	s.roster = newRoster(s.group)
+	s.metrics = newMetrics(cfg.Metrics, s.roster)
 	if cfg.Server == nil {
-		s.book.lost("this discovery follows no mcp-server, which alone keeps WorkloadEntries: write one by hand, or register at another discovery", false)
+		s.roster.lost("this discovery follows no mcp-server, which alone keeps WorkloadEntries: write one by hand, or register at another discovery", false)
 	} else {
-		s.book.lost(unconfigured, true)
+		s.roster.lost(unconfigured, true)
 	}
 	return s
 }
@@ -78,10 +81,12 @@ func (s *Service) AddTo(r grpc.ServiceRegistrar) { machinev1.RegisterMachineServ
 func (s *Service) Shutdown() { close(s.done) }
 
 const (
-	// The pauses before another session is tried grow from the first to the last, which is short beside the grace period.
+	// The pauses before the next session grow from the first to the last, which is short beside the
+	// grace period.
 	firstPause = 250 * time.Millisecond
 	lastPause  = 5 * time.Second
-	// retryEvery is how often what was refused is tried again, beside when something changes that it may have been refused for.
+	// retryEvery is how often refused instances are tried again, beside whenever the reason may
+	// have gone.
 	retryEvery = 30 * time.Second
 )
 
@@ -99,7 +104,7 @@ func (s *Service) Run(ctx context.Context) error {
 		for {
 			select {
 			case <-tick.C:
-				s.book.retry()
+				s.roster.retry()
 			case <-ctx.Done():
 				return
 			}
@@ -110,38 +115,38 @@ func (s *Service) Run(ctx context.Context) error {
 	return err
 }
 
-// What an entry that was registered says of whom it is.
+// What a registered entry says of its machine.
 const (
 	groupAnnotation   = "istio.io/autoRegistrationGroup"
 	machineAnnotation = "mesh.pgmesh.io/machine"
 )
 
-// Follow takes in a new state of the mesh, to which a step has led.
+// Follow is told each new state of the mesh, and the step that led to it.
 func (s *Service) Follow(m *mesh.Mesh, step configstore.Step) {
 	if s.mesh.Swap(m) == nil {
-		s.book.configured()
+		s.roster.configured()
 		close(s.begun)
 	}
 	for _, e := range step.Edits(mesh.WorkloadGroup) {
 		r := cmp.Or(e.After, e.Before)
-		s.book.groupChanged(r.Namespace, r.Name)
+		s.roster.groupChanged(r.Namespace, r.Name)
 	}
 	for _, e := range step.Edits(mesh.WorkloadEntry) {
 		if r := e.After; r == nil {
-			s.book.entryGone(e.Before.Namespace, e.Before.Name)
+			s.roster.entryGone(e.Before.Namespace, e.Before.Name)
 		} else {
-			s.book.entryMade(refusedKey{r.Namespace, r.Annotations[groupAnnotation], r.Annotations[machineAnnotation]})
+			s.roster.entryMade(refusedKey{r.Namespace, r.Annotations[groupAnnotation], r.Annotations[machineAnnotation]})
 		}
 	}
 }
 
-// group is what has to be known here of a WorkloadGroup.
+// group is what registration needs of a WorkloadGroup.
 type group struct {
 	probe   *machinev1.Probe // nil for none
 	account string           // the service account of its machines
 }
 
-// group is the WorkloadGroup of a name; nil if there is none, or it has not come here yet.
+// group returns the WorkloadGroup of a name; nil if there is none, or it has not come here yet.
 func (s *Service) group(namespace, name string) *group {
 	m := s.mesh.Load()
 	if m == nil {

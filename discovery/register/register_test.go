@@ -190,7 +190,8 @@ func TestOfTwoStreamsOfAMachineTheLaterCounts(t *testing.T) {
 	require.Equal(t, late.GetSince(), d.one().GetSince())
 	require.Equal(t, codes.Aborted, d.connect("cart", early).ends().Code(), "one that comes late is not the later")
 
-	// Somebody else of the same name is nobody's business here: mcp-server knows for whom the group is.
+	// Somebody else of the same name is nobody's business here: mcp-server knows for whom the group
+	// is.
 	d.decide(func(c *machinev1.Change) *machinev1.Outcome {
 		if c.GetServiceAccount() != "cart" {
 			return &machinev1.Outcome{Refused: "the group is for cart"}
@@ -287,7 +288,8 @@ func TestTheProbeOfTheGroupIsToldAndToldAgainWhenItChanges(t *testing.T) {
 	require.Equal(t, healthy, d.one().GetService().GetHealth(), "who is probed by nobody is well")
 }
 
-// A discovery that has just started may have a machine, and its session with mcp-server, before it has any configuration.
+// A discovery that has just started may have a machine, and its session with mcp-server, before it
+// has any configuration.
 func TestWhoHasNoConfigurationYetReportsNothing(t *testing.T) {
 	t.Parallel()
 	d := startEmpty(t, false)

@@ -16,11 +16,12 @@ import (
 )
 
 const (
-	// batchEvery bounds how often Postgres is written to, however many machines come and go: what happens in between goes together.
+	// batchEvery bounds how often Postgres is written to, however many machines come and go. What
+	// happens in between is sent together.
 	batchEvery = 100 * time.Millisecond
 	// batchMost bounds a transaction.
 	batchMost = 500
-	// answerWithin is how long mcp-server may take for one, which waits for the database.
+	// answerWithin is how long mcp-server may take for a batch. It waits for the database.
 	answerWithin = 30 * time.Second
 )
 
@@ -36,8 +37,8 @@ func (s *Service) sessions(ctx context.Context) error {
 			return ctx.Err()
 		}
 		why, passing := explain(err)
-		s.book.lost(why, passing)
-		if answered { // a session that was one ends with a certificate, or with a server: nothing to tell of
+		s.roster.lost(why, passing)
+		if answered { // a session that worked ends with a certificate, or with a server: nothing to log
 			pause.Reset()
 			said = ""
 		} else if why != said {
@@ -50,7 +51,7 @@ func (s *Service) sessions(ctx context.Context) error {
 	}
 }
 
-// explain says why there is no session, and whether there may be one with nobody doing anything.
+// explain says why there is no session, and whether that may end without anybody's help.
 func explain(err error) (why string, passing bool) {
 	switch s := status.Convert(err); s.Code() {
 	case codes.Unimplemented:
@@ -62,7 +63,7 @@ func explain(err error) (why string, passing bool) {
 	}
 }
 
-// keep is one session. It tells whether mcp-server has ever answered.
+// keep runs one session. It reports whether mcp-server has ever answered.
 func (s *Service) keep(ctx context.Context) (answered bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -79,7 +80,7 @@ func (s *Service) keep(ctx context.Context) (answered bool, err error) {
 	if err := s.configured(ended); err != nil {
 		return false, err
 	}
-	s.book.begin()
+	s.roster.begin()
 	for number, next := uint64(1), time.Now(); ; number++ {
 		batch, err := s.nextBatch(next, ended)
 		if err != nil {
@@ -95,8 +96,8 @@ func (s *Service) keep(ctx context.Context) (answered bool, err error) {
 	}
 }
 
-// configured waits until there is a configuration: how a service is follows from its group, too, and who knows no groups would report that nobody
-// knows.
+// configured waits until there is a configuration. The health of a service depends on its group:
+// without groups, discovery would report that there is no probe.
 func (s *Service) configured(ended <-chan error) error {
 	select {
 	case <-s.begun:
@@ -106,17 +107,17 @@ func (s *Service) configured(ended <-chan error) error {
 	}
 }
 
-// received is why a stream cannot be sent to, which is told by receiving.
+// received returns why a stream cannot be sent to. Receiving tells.
 func received(stream machinev1.RegistryService_KeepClient) error {
 	_, err := stream.Recv()
 	return err
 }
 
-// nextBatch waits for something to report, and for its time.
+// nextBatch waits until there is something to report, and until it is time to.
 func (s *Service) nextBatch(from time.Time, ended <-chan error) ([]reported, error) {
 	for {
 		select {
-		case <-s.book.wake:
+		case <-s.roster.wake:
 		case err := <-ended:
 			return nil, err
 		}
@@ -127,13 +128,13 @@ func (s *Service) nextBatch(from time.Time, ended <-chan error) ([]reported, err
 			timer.Stop()
 			return nil, err
 		}
-		if batch := s.book.take(batchMost); len(batch) > 0 {
+		if batch := s.roster.take(batchMost); len(batch) > 0 {
 			return batch, nil
 		}
 	}
 }
 
-// report sends a batch and takes in what it has come to.
+// report sends a batch and applies its outcomes.
 func (s *Service) report(stream machinev1.RegistryService_KeepClient, number uint64, batch []reported, answers <-chan *machinev1.KeepResponse, ended <-chan error) error {
 	request := &machinev1.KeepRequest{Number: number, Changes: make([]*machinev1.Change, len(batch))}
 	for k, r := range batch {
@@ -149,7 +150,7 @@ func (s *Service) report(stream machinev1.RegistryService_KeepClient, number uin
 		if answer.GetNumber() != number || len(answer.GetOutcomes()) != len(batch) {
 			return fmt.Errorf("it has answered message %d with %d outcomes for %d with %d changes", answer.GetNumber(), len(answer.GetOutcomes()), number, len(batch))
 		}
-		s.book.settle(batch, answer.GetOutcomes())
+		s.roster.applyOutcomes(batch, answer.GetOutcomes())
 		return nil
 	case err := <-ended:
 		return err

@@ -36,7 +36,7 @@ func (s *Service) Settings(ctx context.Context, r *machinev1.SettingsRequest) (*
 	for _, name := range r.GetGroups() {
 		g := m.WorkloadGroup(namespace, name)
 		if g == nil {
-			continue // it may come
+			continue // the group may still come
 		}
 		for _, labels := range []map[string]string{g.GetMetadata().GetLabels(), g.GetTemplate().GetLabels()} {
 			for k, v := range labels {
@@ -59,7 +59,7 @@ func (s *Service) Settings(ctx context.Context, r *machinev1.SettingsRequest) (*
 	return out, nil
 }
 
-// compact takes out the blanks that protobuf's JSON has at random.
+// compact removes the random blanks of protobuf's JSON.
 func compact(text []byte) string {
 	var value any
 	if err := json.Unmarshal(text, &value); err != nil {

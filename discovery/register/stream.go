@@ -17,7 +17,8 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// stream is a machine that is connected. The lock of the book is that of all but what is set before the machine is in it.
+// stream is a connected machine. The roster's lock guards everything but what is set before the
+// machine is in the roster.
 type stream struct {
 	key    machineKey
 	caller *Caller
@@ -30,14 +31,14 @@ type stream struct {
 	untold    map[string]*machinev1.RegisterResponse
 	leaving   bool
 	left      int   // instances that have not gone yet
-	over      bool  // another is in its place, or it has ended
-	failed    error // what it is to end with
+	over      bool  // another stream is in its place, or it has ended
+	failed    error // the error to end with
 }
 
 func (s *stream) poke() {
 	select {
 	case s.poked <- struct{}{}:
-	default: // who is woken does all
+	default: // whoever is woken does all
 	}
 }
 
@@ -47,7 +48,7 @@ func (s *stream) end(err error) {
 	s.poke()
 }
 
-// tell has an answer sent, unless it was the last one.
+// tell queues an answer, unless it equals the last one.
 func (s *stream) tell(group string, r *machinev1.RegisterResponse) {
 	if before := s.told[group]; before != nil && proto.Equal(before, r) {
 		delete(s.untold, group)
@@ -57,8 +58,8 @@ func (s *stream) tell(group string, r *machinev1.RegisterResponse) {
 	s.poke()
 }
 
-// news is what there is to tell a machine: answers, that it has left, or that its stream ends.
-func (b *book) news(s *stream) (answers []*machinev1.RegisterResponse, left bool, failed error) {
+// news returns what there is to tell a machine: answers, that it has left, or why its stream ends.
+func (b *roster) news(s *stream) (answers []*machinev1.RegisterResponse, left bool, failed error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, group := range slices.Sorted(maps.Keys(s.untold)) {
@@ -70,18 +71,19 @@ func (b *book) news(s *stream) (answers []*machinev1.RegisterResponse, left bool
 }
 
 const (
-	// firstWithin is how long a machine may take to say what it is.
+	// firstWithin is how long a machine may take for its first message.
 	firstWithin = 15 * time.Second
-	// A machine that says more than this is read more slowly: how a service is does not change more often, if it is probed once a second.
+	// A machine that says more than this is read more slowly. With a probe a second, health does
+	// not change more often.
 	messagesSecond = 2
 	messagesBurst  = 50
-	// leftWithin is how long a machine that leaves is kept waiting. What it has said is done in any case.
+	// leftWithin is how long a leaving machine waits for confirmation. It leaves in any case.
 	leftWithin = 10 * time.Second
 )
 
 var errEnding = status.Error(codes.Unavailable, "discovery ends: register at another, or again in a moment")
 
-// Register keeps the services of a machine registered while its stream lives.
+// Register keeps the services of a machine registered while its stream is open.
 func (s *Service) Register(stream machinev1.MachineService_RegisterServer) error {
 	caller, err := s.who(stream.Context())
 	if err != nil {
@@ -101,14 +103,14 @@ func (s *Service) Register(stream machinev1.MachineService_RegisterServer) error
 		return err
 	}
 	x := newStream(caller, m)
-	defer s.book.close(x)
-	if err := s.book.describe(x, m); err != nil {
+	defer s.roster.close(x)
+	if err := s.roster.describe(x, m); err != nil {
 		return err
 	}
 	return s.attend(stream, x, requests, ended)
 }
 
-// who is the machine that calls by its certificate; nil where none is needed.
+// who returns the machine that calls, by its certificate; nil if none is needed.
 func (s *Service) who(ctx context.Context) (*Caller, error) {
 	if s.cfg.Who == nil {
 		return nil, nil //nolint:nilnil // it says itself who it is
@@ -126,7 +128,7 @@ func newStream(caller *Caller, m *machinev1.Machine) *stream {
 	}
 }
 
-// read hands on what a machine says, no faster than it may, until its stream ends.
+// read passes on what a machine says, no faster than it may talk, until its stream ends.
 func read(stream machinev1.MachineService_RegisterServer, requests chan<- *machinev1.RegisterRequest) error {
 	ctx, pace := stream.Context(), rate.NewLimiter(messagesSecond, messagesBurst)
 	return panics.Forward(ctx, func() (*machinev1.RegisterRequest, error) {
@@ -141,7 +143,7 @@ func read(stream machinev1.MachineService_RegisterServer, requests chan<- *machi
 	}, requests)
 }
 
-// introduced is the machine that the first message describes.
+// introduced reads the machine that the first message describes.
 func (s *Service) introduced(ctx context.Context, requests <-chan *machinev1.RegisterRequest, ended <-chan error) (*machinev1.Machine, error) {
 	timer := time.NewTimer(firstWithin)
 	defer timer.Stop()
@@ -160,9 +162,9 @@ func (s *Service) introduced(ctx context.Context, requests <-chan *machinev1.Reg
 	}
 }
 
-// attend does what the machine says and answers, until one of the two ends it.
+// attend handles what the machine says, and answers, until either side ends the stream.
 func (s *Service) attend(stream machinev1.MachineService_RegisterServer, x *stream, requests <-chan *machinev1.RegisterRequest, ended <-chan error) error {
-	var late <-chan time.Time // from when it leaves
+	var late <-chan time.Time // runs once it leaves
 	for {
 		select {
 		case r := <-requests:
@@ -182,7 +184,7 @@ func (s *Service) attend(stream machinev1.MachineService_RegisterServer, x *stre
 			if !errors.Is(err, io.EOF) {
 				return err
 			}
-			if late == nil { // it will say nothing more, and waits for nothing
+			if late == nil { // it says nothing more, and waits for nothing
 				return nil
 			}
 			ended = nil
@@ -194,7 +196,7 @@ func (s *Service) attend(stream machinev1.MachineService_RegisterServer, x *stre
 	}
 }
 
-// heard takes in a message that is not the first.
+// heard handles a message after the first.
 func (s *Service) heard(ctx context.Context, x *stream, r *machinev1.RegisterRequest) error {
 	switch message := r.GetMessage().(type) {
 	case *machinev1.RegisterRequest_Machine:
@@ -205,24 +207,24 @@ func (s *Service) heard(ctx context.Context, x *stream, r *machinev1.RegisterReq
 		if m.GetId() != x.key.id || m.GetNamespace() != x.key.namespace || m.GetServiceAccount() != x.key.serviceAccount {
 			return status.Error(codes.InvalidArgument, "a stream is for one machine: describe another over another")
 		}
-		return s.book.describe(x, m)
+		return s.roster.describe(x, m)
 	case *machinev1.RegisterRequest_Health:
 		report, err := checkReport(message.Health)
 		if err != nil {
 			return err
 		}
-		return s.book.report(x, report)
+		return s.roster.report(x, report)
 	case *machinev1.RegisterRequest_Leaving:
-		s.book.leave(x)
+		s.roster.leave(x)
 		return nil
 	default:
 		return status.Error(codes.InvalidArgument, "a message says nothing that this discovery knows")
 	}
 }
 
-// say tells the machine what there is to tell, and whether that was all.
+// say sends the machine what is new, and reports whether that was the last.
 func (s *Service) say(stream machinev1.MachineService_RegisterServer, x *stream) (done bool, err error) {
-	answers, left, failed := s.book.news(x)
+	answers, left, failed := s.roster.news(x)
 	if failed != nil {
 		return true, failed
 	}

@@ -105,7 +105,8 @@ func (p *pki) machine(at serve.Addresses, id string) *servetest.Machine {
 	return m
 }
 
-// With a PKI of one's own, and a folder of configuration, there need be no mcp-server: machines come with certificates, and renew them here.
+// With a PKI of one's own, and a folder of configuration, there need be no mcp-server: machines
+// come with certificates, and renew them here.
 func TestAnOperatorsOwnPKI(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)

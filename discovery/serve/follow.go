@@ -16,24 +16,25 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// follower applies batches to the configuration and has pushed what follows from them: a batch that comes while nothing is under way at
-// once, and those that come meanwhile together, when it is done. So there is no delay to be set, neither too short under a storm nor too
-// long for a single change; and what waits is never more than each resource once.
+// follower applies batches to the configuration, and pushes the result. A batch that comes while
+// nothing is under way is pushed at once; those that come meanwhile are pushed together after it.
+// So there is no delay to configure, which would be too short in a storm or too long for a single
+// change, and no resource waits more than once.
 type follower struct {
 	push     func(*mesh.Mesh, configstore.Step)
 	config   *configstore.Store
 	mesh     *mesh.Mesh
-	first    *mesh.Mesh // what it follows while there is none; nil for nothing in particular
+	first    *mesh.Mesh // what the first mesh follows; nil for nothing in particular
 	revision prometheus.Gauge
-	// keys fetches those that tokens are checked with; nil where nothing is fetched.
+	// keys fetches the keys for tokens; nil if none are fetched.
 	keys *jwks.Keeper
-	// trust knows who was revoked; nil where there are no certificates.
+	// trust knows who was revoked; nil if there are no certificates.
 	trust *trust.Keeper
 
 	mu      sync.Mutex
-	waits   bool // there may be a batch without changes
+	waits   bool // a batch may wait that has no changes
 	waiting configstore.Batch
-	place   map[kinds.Key]int // of each resource among those that wait
+	place   map[kinds.Key]int // the index of each resource in the waiting batch
 	wake    chan struct{}
 }
 
@@ -46,7 +47,7 @@ func newFollower(update func(*mesh.Mesh, configstore.Step), metrics prometheus.R
 	return f
 }
 
-// take puts a batch to those that wait. Of several changes to one resource the last counts.
+// take adds a batch to the waiting one. Of several changes to a resource the last counts.
 func (f *follower) take(b configstore.Batch) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -61,11 +62,12 @@ func (f *follower) take(b configstore.Batch) {
 	f.waits, f.waiting.Revision = true, b.Revision
 	select {
 	case f.wake <- struct{}{}:
-	default: // who is woken takes everything
+	default: // whoever is woken takes everything
 	}
 }
 
-// hears returns the function that takes batches of a source, and lets the engine time them.
+// hears returns the function that takes batches of a source. It also tells the engine of their
+// arrival.
 func (f *follower) hears(engine *push.Engine) func(configstore.Batch) error {
 	return func(b configstore.Batch) error {
 		engine.Heard(b.Revision, b.Committed, len(b.Changes))
@@ -74,7 +76,8 @@ func (f *follower) hears(engine *push.Engine) func(configstore.Batch) error {
 	}
 }
 
-// all takes what waits, if anything does: who took it before may have been woken for more than it knew.
+// all takes the waiting batch, if there is one. There may be none: an earlier call may have taken
+// more than it was woken for.
 func (f *follower) all() (b configstore.Batch, some bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -86,7 +89,7 @@ func (f *follower) all() (b configstore.Batch, some bool) {
 
 // run pushes until the context ends.
 func (f *follower) run(ctx context.Context) error {
-	var keys <-chan struct{} // never, where nothing is fetched
+	var keys <-chan struct{} // never receives if none are fetched
 	if f.keys != nil {
 		keys = f.keys.News()
 	}
@@ -123,11 +126,11 @@ func (f *follower) apply(ctx context.Context, b configstore.Batch) {
 	f.revision.Set(float64(b.Revision))
 }
 
-// firstKeys is how long the first push after a start waits for keys that were never fetched. Proxies that come back have better ones than
-// nobody's, which they would be given in the meantime.
+// firstKeys is how long the first push after a start waits for keys that were never fetched.
+// Proxies that come back have usable keys, and without waiting would be sent none in the meantime.
 const firstKeys = 5 * time.Second
 
-// withKeys says which keys are needed, and takes those that there are.
+// withKeys says which keys are needed, and adds those that were fetched.
 func (f *follower) withKeys(ctx context.Context, m *mesh.Mesh) *mesh.Mesh {
 	if f.keys == nil {
 		return m
@@ -141,7 +144,7 @@ func (f *follower) withKeys(ctx context.Context, m *mesh.Mesh) *mesh.Mesh {
 	return m.WithKeys(f.keys.Keys())
 }
 
-// withTrust takes in who was revoked, and which other meshes there are.
+// withTrust adds who was revoked, and which other meshes are trusted.
 func (f *follower) withTrust(m *mesh.Mesh) *mesh.Mesh {
 	if f.trust == nil {
 		return m
@@ -153,19 +156,19 @@ func (f *follower) withTrust(m *mesh.Mesh) *mesh.Mesh {
 	return m.WithTrust(state.ForProxies())
 }
 
-// trusted is closed when something else is trusted.
+// trusted returns a channel that is closed when what is trusted changes.
 func (f *follower) trusted() <-chan struct{} {
 	if f.trust == nil {
 		return nil
 	}
 	state, changed := f.trust.Watch()
-	if state != nil && f.mesh != nil && f.withTrust(f.mesh) != f.mesh { // it came while something was pushed
+	if state != nil && f.mesh != nil && f.withTrust(f.mesh) != f.mesh { // it changed during a push
 		f.pushNews()
 	}
 	return changed
 }
 
-// pushNews has pushed what follows from keys that have come, or could not be fetched, and from what is trusted now.
+// pushNews pushes what follows from new keys, and from what is trusted now.
 func (f *follower) pushNews() {
 	m := f.mesh
 	if f.keys != nil {

@@ -56,7 +56,8 @@ func TestABatchIsPushedAtOnceAndThoseThatComeMeanwhileTogether(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
-// Each batch wakes the follower, and one may come between its being woken and its taking what waits: then it is woken for nothing.
+// Each batch wakes the follower, and one may come between its being woken and its taking what
+// waits: then it is woken for nothing.
 func TestNothingIsPushedWhereNothingWaits(t *testing.T) {
 	t.Parallel()
 	begun := make(chan int64, 1000)
@@ -94,7 +95,8 @@ func address(r *kinds.Resource) string {
 	return r.Spec.Message().(interface{ GetAddress() string }).GetAddress()
 }
 
-// TestKeysThatComeArePushed has keys come after the mesh, and wait for those that come at once before the first push.
+// TestKeysThatComeArePushed has keys come after the mesh, and wait for those that come at once
+// before the first push.
 func TestKeysThatComeArePushed(t *testing.T) {
 	t.Parallel()
 	open := make(chan struct{})

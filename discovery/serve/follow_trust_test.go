@@ -40,7 +40,8 @@ func (s *teller) WatchTrust(_ *identityv1.WatchTrustRequest, stream identityv1.T
 	}
 }
 
-// Who is revoked is refused at every proxy as soon as discovery hears of it, without any change of the configuration.
+// Who is revoked is refused at every proxy as soon as discovery hears of it, without any change of
+// the configuration.
 func TestProxiesHearOfRevocations(t *testing.T) {
 	t.Parallel()
 	root, err := authority.NewRoot("mesh.example", time.Hour)

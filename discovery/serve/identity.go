@@ -36,13 +36,13 @@ type Identity struct {
 	Lifetime time.Duration
 	// Authority is the operator's own, in files.
 	Authority AuthorityFiles
-	// Server has the certificate to serve with from files, and who vouches for machines.
+	// Server has the files of the certificate to serve with, and of the roots that verify machines.
 	Server    tlsfiles.Server
 	Strangers limits.StrangerOptions
 	Renewals  limits.RenewalOptions
 }
 
-// AuthorityFiles are those of an authority that the operator brings.
+// AuthorityFiles are the files of an operator's authority.
 type AuthorityFiles struct{ Cert, Key, Roots string }
 
 // Flags declares the flags.
@@ -62,16 +62,16 @@ func (i *Identity) Flags(f *pflag.FlagSet) {
 	i.Renewals.Flags(f)
 }
 
-// errWho says how discovery can be somebody.
+// errWho says how discovery can get an identity.
 var errWho = errors.New("discovery has no certificate to serve with: give --join-token-file and --state-dir to have one from mcp-server " +
 	"(mcp-server token create NAME --for discovery makes the token); or --tls-cert, --tls-key and --client-ca; or add --insecure to serve without TLS, on loopback")
 
-// Given tells whether there is any of it. That systemd has made a folder says nothing yet.
+// Given reports whether any of it is set. A folder made by systemd does not count.
 func (i *Identity) Given() bool {
 	return i.JoinTokenFile != "" || i.StateDir != program.StateDirectory() || i.Server.Given() || i.Authority != AuthorityFiles{}
 }
 
-// member tells whether discovery is to be a member of the mesh by mcp-server's doing.
+// member reports whether discovery gets its membership from mcp-server.
 func (i *Identity) member() bool { return !i.Server.Given() }
 
 // check says which flags are missing.
@@ -96,7 +96,7 @@ func (i *Identity) check(servers []string) error {
 	return nil
 }
 
-// names are by which others dial discovery, and by which they know it.
+// names returns the name of discovery, and the hosts by which others dial it.
 func (i *Identity) names() (name string, hosts []string) {
 	host, err := os.Hostname()
 	if err != nil || host == "" {
@@ -111,18 +111,19 @@ func (i *Identity) names() (name string, hosts []string) {
 
 // self is who discovery is: by its membership, or by files.
 type self struct {
-	membership *membership.Membership // nil by files
+	membership *membership.Membership // nil with files
 	files      *tlsfiles.ServerFiles
-	roots      *reload.Value[[]byte] // that the operator brings
+	roots      *reload.Value[[]byte] // brought by the operator
 	own        *reload.Value[*authority.Authority]
 	servers    []string
 	options    *Identity
 	changed    chan struct{}    // receives when the operator's files have changed
-	conn       *grpc.ClientConn // to mcp-server; nil where there is none
+	conn       *grpc.ClientConn // to mcp-server; nil if there is none
 	log        *slog.Logger
 }
 
-// identify finds out who discovery is, and joins the mesh if it is nobody yet. It is nil without TLS.
+// identify finds out who discovery is, and joins the mesh if it has not yet. It returns nil without
+// TLS.
 func (o *Options) identify(ctx context.Context, metrics prometheus.Registerer) (*self, error) {
 	if o.Plaintext.Allowed {
 		if o.Identity.Given() {
@@ -156,7 +157,8 @@ func (s *self) close() {
 	}
 }
 
-// certificate is what discovery shows to who connects. Who connects may show any certificate, for to tell what is wrong with it.
+// certificate is the TLS configuration for clients. They may show any certificate: a refused one is
+// explained.
 func (s *self) certificate() *tls.Config {
 	base := func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		return s.files.Config("h2").GetConfigForClient(hello)
@@ -170,18 +172,18 @@ func (s *self) certificate() *tls.Config {
 			return nil, err
 		}
 		c = c.Clone()
-		c.ClientAuth, c.ClientCAs, c.VerifyConnection = tls.RequestClientCert, nil, nil // package admit judges it
+		c.ClientAuth, c.ClientCAs, c.VerifyConnection = tls.RequestClientCert, nil, nil // package admit judges the certificate
 		return c, nil
 	}}
 }
 
-// load reads the files that the operator brings.
+// load reads the operator's files.
 func (s *self) load(metrics prometheus.Registerer) error {
 	s.changed = make(chan struct{}, 1)
 	i, how := s.options, reload.Options{Log: s.log, Metrics: reload.NewMetrics(metrics, reload.Names{Unusable: "files_unusable", Loaded: "files_loaded_total"}), Changed: func() {
 		select {
 		case s.changed <- struct{}{}:
-		default: // who is woken looks at all
+		default: // whoever is woken looks at all
 		}
 	}}
 	var err error
@@ -212,7 +214,7 @@ func (s *self) load(metrics prometheus.Registerer) error {
 	return err
 }
 
-// joinRoots puts the roots of several files together.
+// joinRoots joins the roots of several files.
 func joinRoots(contents [][]byte) ([]byte, error) {
 	var all []byte
 	for _, content := range contents {
@@ -225,7 +227,7 @@ func joinRoots(contents [][]byte) ([]byte, error) {
 	return all, nil
 }
 
-// keeper knows what is trusted.
+// keeper returns what knows what is trusted.
 func (s *self) keeper(metrics prometheus.Registerer) *trust.Keeper {
 	o := trust.Options{Membership: s.membership, Folder: s.options.StateDir, Log: s.log, Metrics: metrics}
 	if s.conn != nil {
@@ -240,7 +242,7 @@ func (s *self) keeper(metrics prometheus.Registerer) *trust.Keeper {
 	return trust.New(o)
 }
 
-// run keeps all of it new until the context ends.
+// run keeps all of it up to date until the context ends.
 func (s *self) run(ctx context.Context, g *errgroup.Group) {
 	if s.membership != nil {
 		g.Go(func() error { return s.membership.Run(ctx, s.enroll(s.conn, "")) })

@@ -127,7 +127,8 @@ func verified(t *testing.T, m *servetest.Machine) {
 	}
 }
 
-// What a discovery has is enough for its machines while mcp-server is away, also for a discovery that starts then.
+// What a discovery has is enough for its machines while mcp-server is away, also for a discovery
+// that starts then.
 func TestMachinesAreServedWhileTheServerIsAway(t *testing.T) {
 	t.Parallel()
 	a, folder := servetest.NewAuthority(t), t.TempDir()

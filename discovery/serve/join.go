@@ -22,9 +22,10 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// become makes discovery the member that it was, or by its join token one for the first time.
+// become makes discovery the member that it was, or, with its join token, a new one.
 func (s *self) become(ctx context.Context, metrics prometheus.Registerer) error {
-	// Discoveries are few, and machines wait for them: a root that was stolen is to be replaced, and the old one given up, within seconds.
+	// Renew early. Discoveries are few, and machines depend on them: a stolen root must be replaced
+	// within seconds.
 	o := membership.Options{
 		Folder: s.options.StateDir, Is: isDiscovery, Spread: time.Second, Log: s.log,
 		Metrics: membership.Metrics{
@@ -52,7 +53,7 @@ func isDiscovery(id spiffeid.ID) error {
 	return nil
 }
 
-// join has mcp-server give discovery its first certificate. It waits for one that is away.
+// join has mcp-server give discovery its first certificate. It waits for a server that is away.
 func (s *self) join(ctx context.Context, o membership.Options) (*membership.Membership, error) {
 	text, err := os.ReadFile(s.options.JoinTokenFile)
 	if err != nil {
@@ -94,7 +95,7 @@ func (s *self) join(ctx context.Context, o membership.Options) (*membership.Memb
 // enrollWithin bounds an attempt.
 const enrollWithin = 20 * time.Second
 
-// enroll asks mcp-server for discovery's certificate; with a token for the first, and without for those after it.
+// enroll asks mcp-server for discovery's certificate: the first with a token, later ones without.
 func (s *self) enroll(conn grpc.ClientConnInterface, token string) membership.Ask {
 	name, hosts := s.options.names()
 	return func(ctx context.Context, csr []byte) (membership.Granted, error) {
@@ -108,7 +109,7 @@ func (s *self) enroll(conn grpc.ClientConnInterface, token string) membership.As
 	}
 }
 
-// client is how a member speaks to mcp-server; nil for who is none.
+// client returns the credentials for mcp-server; nil if discovery is no member.
 func (s *self) client() credentials.TransportCredentials {
 	if s == nil || s.membership == nil {
 		return nil

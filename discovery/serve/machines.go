@@ -14,14 +14,14 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// alive notices an mcp-server that is gone without a word.
+// alive detects an mcp-server that is gone without a word.
 var alive = grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second})
 
 // machines registers machines at mcp-server.
 type machines struct {
 	*register.Service
 
-	own *grpc.ClientConn // nil where the connection is another's
+	own *grpc.ClientConn // nil if the connection is shared
 }
 
 func (o *Options) machines(who *self, m *members, metrics prometheus.Registerer) (*machines, error) {
@@ -48,7 +48,7 @@ func (o *Options) machines(who *self, m *members, metrics prometheus.Registerer)
 	return out, nil
 }
 
-// following has machines hear of each state of the mesh that proxies are brought to.
+// following also tells machines of each mesh that proxies are brought to.
 func (m *machines) following(update func(*mesh.Mesh, configstore.Step)) func(*mesh.Mesh, configstore.Step) {
 	return func(built *mesh.Mesh, step configstore.Step) {
 		update(built, step)
@@ -62,7 +62,7 @@ func (m *machines) close() {
 	}
 }
 
-// machine is who calls, by its certificate.
+// machine returns who calls, by its certificate.
 func (m *members) machine(ctx context.Context) (*register.Caller, error) {
 	member, err := m.door.Machine(ctx)
 	if err != nil {

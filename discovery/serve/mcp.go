@@ -23,7 +23,7 @@ type MCP struct {
 	Protocol  mcp.Protocol
 	HoldEmpty time.Duration
 	Namespace string
-	Dial      dial.Options // but for Plaintext, which is the program's own
+	Dial      dial.Options // without Plaintext, which is the program's own
 }
 
 // Flags declares the flags of the source.
@@ -39,7 +39,7 @@ func (s *MCP) Flags(f *pflag.FlagSet) {
 	s.Dial.Flags(f, "mcp-")
 }
 
-// client speaks without TLS where the program itself does, unless there are flags for TLS.
+// client speaks plaintext if the program itself does, unless there are flags for TLS.
 func (s *MCP) client(plaintext listen.Plaintext, member credentials.TransportCredentials, log *slog.Logger) (*mcp.Client, error) {
 	connection, err := s.connection(plaintext, member, log)
 	if err != nil {
@@ -51,7 +51,8 @@ func (s *MCP) client(plaintext listen.Plaintext, member credentials.TransportCre
 	}), nil
 }
 
-// connection is how the servers are spoken to, by a member of the mesh if there are no flags for it.
+// connection says how to connect to the servers: by the flags, or, without any, as a member of the
+// mesh.
 func (s *MCP) connection(plaintext listen.Plaintext, member credentials.TransportCredentials, log *slog.Logger) (*dial.Connection, error) {
 	how := s.Dial
 	if how.Plaintext, how.Member = plaintext, member; how.TLS.Given() {
@@ -82,7 +83,7 @@ type followed struct{ *mcp.Client }
 // Name is "mcp".
 func (followed) Name() string { return "mcp" }
 
-// Ready tells what is served while the server is lost, or behind.
+// Ready says what is served while the server is lost, or behind.
 func (f followed) Ready() (string, error) {
 	s := f.Status()
 	switch {
@@ -99,7 +100,7 @@ func (f followed) Ready() (string, error) {
 	}
 }
 
-// sourceCollector makes metrics of how a client stands.
+// sourceCollector turns a client's status into metrics.
 type sourceCollector struct{ client *mcp.Client }
 
 // Describe lists the metrics.
@@ -109,7 +110,7 @@ func (sourceCollector) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect reads them off the client's status.
+// Collect reads the client's status.
 func (c sourceCollector) Collect(to chan<- prometheus.Metric) {
 	s, connected := c.client.Status(), 0.0
 	if s.Connected {

@@ -24,14 +24,14 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// members is what discovery does for the members of the mesh where it speaks TLS: it lets them in by their certificates, which it gives to
-// machines. A nil one lets everybody in and gives none.
+// members is what a discovery with TLS does for members of the mesh: it admits them by their
+// certificates, and gives machines theirs. A nil one admits everybody, and gives none.
 type members struct {
 	who    *self
 	keeper *trust.Keeper
 	door   *admit.Door
 	issue  *issue.Service
-	teller *trust.Teller
+	tells  *trust.Service
 	keys   *jwks.Keeper
 	log    *slog.Logger
 }
@@ -41,7 +41,7 @@ func newMembers(who *self, engine *push.Engine, keys *jwks.Keeper, log *slog.Log
 		return nil
 	}
 	m := &members{who: who, keeper: who.keeper(metrics), keys: keys, log: log}
-	m.teller = trust.NewTeller(m.keeper)
+	m.tells = trust.NewService(m.keeper)
 	m.door = admit.NewDoor(m.keeper.State, engine.Refuse, log, metrics)
 	engine.AdmitBy(m.door.Node)
 	var server identityv1.AuthorityServiceClient
@@ -64,13 +64,14 @@ func (m *members) trust() *trust.Keeper {
 }
 
 const (
-	// handshakeWithin bounds how long a connection may take to say what it wants.
+	// handshakeWithin bounds the time of a connection before its first request.
 	handshakeWithin = 15 * time.Second
 	// streamsPerConnection is far more than a machine has.
 	streamsPerConnection = 1024
 )
 
-// serverOptions are those of discovery's server, also without members. What clients have begun to send takes memory of a budget.
+// serverOptions are those of discovery's server, with or without members. What clients have sent in
+// part takes memory of a budget.
 func (m *members) serverOptions(unfinished *limits.Memory) []grpc.ServerOption {
 	bounded := grpc.Creds(panics.Credentials(limits.BoundUnfinished(m.credentials(), unfinished)))
 	if m == nil {
@@ -82,7 +83,7 @@ func (m *members) serverOptions(unfinished *limits.Memory) []grpc.ServerOption {
 	}
 }
 
-// credentials are what discovery shows to who connects.
+// credentials are what discovery shows to clients.
 func (m *members) credentials() credentials.TransportCredentials {
 	if m == nil {
 		return insecure.NewCredentials()
@@ -93,25 +94,25 @@ func (m *members) credentials() credentials.TransportCredentials {
 func (m *members) register(server *grpc.Server) {
 	if m != nil {
 		m.issue.Register(server)
-		m.teller.Register(server)
+		m.tells.Register(server)
 	}
 }
 
-// Shutdown ends the streams that members have of it.
+// Shutdown ends the streams of its services.
 func (m *members) Shutdown() {
 	if m != nil {
-		m.teller.Shutdown()
+		m.tells.Shutdown()
 	}
 }
 
-// flush is for when nobody calls any more.
+// flush finishes up when nobody calls any more.
 func (m *members) flush() {
 	if m != nil {
 		m.issue.Flush()
 	}
 }
 
-// run does what has to be done all the time, until the context ends.
+// run does the background work until the context ends.
 func (m *members) run(ctx context.Context, g *errgroup.Group) {
 	if m == nil {
 		return
@@ -123,7 +124,7 @@ func (m *members) run(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return m.followTrust(ctx) })
 }
 
-// followFiles takes over files of the operator that have changed.
+// followFiles takes over changes of the operator's files.
 func (m *members) followFiles(ctx context.Context) error {
 	for {
 		select {
@@ -135,7 +136,8 @@ func (m *members) followFiles(ctx context.Context) error {
 	}
 }
 
-// followTrust ends the streams of those who are not trusted any more, and says what keeps discovery from signing.
+// followTrust ends the streams of those who are not trusted any more, and logs what keeps discovery
+// from signing.
 func (m *members) followTrust(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -160,7 +162,8 @@ func (m *members) followTrust(ctx context.Context) error {
 	}
 }
 
-// ready also tells whether discovery can sign, and fails if discovery may still trust somebody who was revoked.
+// ready also says whether discovery can sign. It fails if discovery may still trust somebody who
+// was revoked.
 func (m *members) ready(config monitor.Ready) monitor.Ready {
 	if m == nil {
 		return config

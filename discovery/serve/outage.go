@@ -6,20 +6,22 @@ import (
 )
 
 const (
-	// lookEvery is how often it is looked whether discovery can sign.
+	// lookEvery is how often discovery checks whether it can sign.
 	lookEvery = 250 * time.Millisecond
-	// lasts is how long it may not, without a word: at a start it takes a moment until mcp-server has given an authority.
+	// lasts is how long it may be unable to, before that is logged. At the start it takes a moment
+	// until mcp-server has given an authority.
 	lasts = 2 * time.Second
 )
 
-// outage is the time in which discovery cannot sign, and what was said of that: each reason once, if it lasts, and that it is over.
+// outage is a time in which discovery cannot sign. It logs each reason once, if it lasts, and the
+// end.
 type outage struct {
 	log   *slog.Logger
-	since time.Time // zero while it can
+	since time.Time // zero while it can sign
 	said  string
 }
 
-// look takes in why discovery cannot sign now; nil if it can.
+// look is told why discovery cannot sign now; nil if it can.
 func (s *outage) look(err error, now time.Time) {
 	switch {
 	case err == nil && s.said != "":

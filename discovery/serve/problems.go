@@ -7,7 +7,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/monitor"
 )
 
-// shownProblem is a problem as the page has it; the names are those of the columns of mesh.problems.
+// shownProblem is a problem on the page. Its fields are named after the columns of mesh.problems.
 type shownProblem struct {
 	Code      push.Code `json:"code"`
 	Kind      string    `json:"kind"`

@@ -1,4 +1,5 @@
-// Package serve puts the stages of discovery together: configuration in over MCP, Envoy's configuration out over xDS.
+// Package serve puts the stages of discovery together: configuration in over MCP, Envoy's
+// configuration out over xDS.
 package serve
 
 import (
@@ -28,29 +29,30 @@ import (
 // Options are what the program's flags set.
 type Options struct {
 	Sources    Sources
-	Listen     string         // xDS, and certificates; "" is the port for that, of loopback alone without TLS
+	Listen     string         // for xDS and certificates; "" means the default port, only on loopback without TLS
 	HTTP       string         // health, metrics and pages for people
-	Access     monitor.Access // who sees the pages
-	Profiles   bool           // profiles on HTTP too
+	Access     monitor.Access // who may see the pages
+	Profiles   bool           // serve profiles on HTTP, too
 	Plaintext  listen.Plaintext
-	Identity   Identity // without --insecure
+	Identity   Identity // used without --insecure
 	Limits     ads.Limits
 	RequestMiB int          // the largest request of a proxy
-	Keys       jwks.Options // that tokens are checked with
-	// RoutesByHost is by how many rules with exact hosts the routes of a gateway's port are sent host by host; 0 is never.
+	Keys       jwks.Options // for keys that tokens are checked with
+	// RoutesByHost is the number of rules with exact hosts from which a gateway's port gets its
+	// routes host by host; 0 means never.
 	RoutesByHost int
-	// OwnGateways has routers serve the Gateways of their own namespace alone.
+	// OwnGateways makes routers serve only the Gateways of their own namespace.
 	OwnGateways bool
 	Log         *slog.Logger
 }
 
-// DefaultRequestMiB is room for the names and versions of forty thousand resources.
+// DefaultRequestMiB has room for the names and versions of forty thousand resources.
 const DefaultRequestMiB = 4
 
 // Addresses are where a started program listens.
 type Addresses struct{ XDS, HTTP net.Addr }
 
-// Run serves until the context ends. Started is called once the sockets are open, if it is not nil.
+// Run serves until the context ends. It calls started, which may be nil, once the sockets are open.
 func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	metrics := monitor.NewRegistry()
 	who, err := o.identify(ctx, metrics)
@@ -108,7 +110,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	return ended(g.Wait())
 }
 
-// server is that of xDS, and of what members of the mesh ask.
+// server serves xDS, and the calls of members.
 func (o *Options) server(engine *push.Engine, members *members, metrics prometheus.Registerer) (*ads.Server, *grpc.Server) {
 	observer := adsmetrics.New(metrics, adsmetrics.Discovery, push.Label)
 	largest := grpc.MaxRecvMsgSize(cmp.Or(o.RequestMiB, DefaultRequestMiB) << 20)
@@ -144,14 +146,14 @@ func (o *Options) pages(engine *push.Engine, streams *ads.Server, metrics promet
 	return pages
 }
 
-// shutdown ends the streams, which would stay for ever.
+// shutdown ends the streams, which would otherwise stay open.
 func shutdown(of ...interface{ Shutdown() }) {
 	for _, each := range of {
 		each.Shutdown()
 	}
 }
 
-// ended tells a failure from the end that was asked for.
+// ended drops the error of an end that was asked for.
 func ended(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return nil

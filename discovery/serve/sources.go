@@ -15,8 +15,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/monitor"
 )
 
-// Sources say where configuration comes from. Where several have a resource, an MCP server's counts most, then the directory's, then
-// those of a program that embeds discovery.
+// Sources say where configuration comes from. If several have a resource, an MCP server's counts
+// before the directory's, and that before those of a program that embeds discovery.
 type Sources struct {
 	MCP       MCP
 	Directory string
@@ -30,14 +30,15 @@ func (s *Sources) Flags(f *pflag.FlagSet) {
 		"directory of YAML files to serve, watched for changes; with --mcp beside it, what an MCP server has counts more, and without --mcp no server is followed")
 }
 
-// Given settles what the flags leave open, once they are parsed: a directory alone needs no MCP server.
+// Given completes the sources once the flags are parsed: with a directory alone there is no MCP
+// server.
 func (s *Sources) Given(f *pflag.FlagSet) {
 	if s.Directory != "" && !f.Changed("mcp") {
 		s.MCP.Addresses = nil
 	}
 }
 
-// open makes the sources one, with the pages that show them.
+// open merges the sources, and returns the pages that show them.
 func (s *Sources) open(plaintext listen.Plaintext, member credentials.TransportCredentials, log *slog.Logger, metrics prometheus.Registerer) (source.Source, []monitor.Page, error) {
 	var all []source.Source
 	var pages []monitor.Page

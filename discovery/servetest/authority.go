@@ -32,16 +32,17 @@ import (
 // Domain is the trust domain of an Authority.
 const Domain = "mesh.example"
 
-// Authority is the authority of a mesh, as an mcp-server without a database has it: it gives servers certificates and authorities by TLS, tells
-// what is trusted, redeems tokens and takes records. Tests decide what it knows.
+// Authority is a mesh's authority, like that of an mcp-server, but without a database. It gives
+// servers certificates and authorities over TLS, tells what is trusted, redeems tokens and takes
+// records. Tests decide what it knows.
 type Authority struct {
 	identityv1.UnimplementedAuthorityServiceServer
 	identityv1.UnimplementedTrustServiceServer
 
 	Address string
-	// Records are all that were taken.
+	// Records receives each record that it takes.
 	Records chan *identityv1.Issue
-	// Lifetime is that of the authorities that it delegates.
+	// Lifetime is that of the authorities that it gives.
 	Lifetime time.Duration
 
 	t       testing.TB
@@ -86,7 +87,7 @@ func newRoot(t testing.TB) *authority.Authority {
 	return root
 }
 
-// Root is the one that signs.
+// Root is the root that signs.
 func (a *Authority) Root() *authority.Authority {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -113,23 +114,23 @@ func (a *Authority) serve(l net.Listener) {
 	go func() { served <- server.Serve(l) }()
 	a.stop = sync.OnceFunc(func() {
 		server.Stop()
-		if err := <-served; !errors.Is(err, grpc.ErrServerStopped) { // which is said of one that was stopped before it began
+		if err := <-served; !errors.Is(err, grpc.ErrServerStopped) { // returned if it was stopped before it began
 			require.NoError(a.t, err)
 		}
 	})
 }
 
-// Hold has something happen when a call was done, before it is answered.
+// Hold sets a function that runs after each call, before its answer.
 func (a *Authority) Hold(what func(ctx context.Context, method string)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.hold = what
 }
 
-// Stop ends the server, and Start begins again at the same address.
+// Stop ends the server. Start begins again at the same address.
 func (a *Authority) Stop() { a.stop() }
 
-// Start see Stop.
+// Start begins again after Stop.
 func (a *Authority) Start() {
 	a.t.Helper()
 	l, err := net.Listen("tcp", a.Address)
@@ -163,7 +164,7 @@ func (a *Authority) certificate() (*tls.Certificate, error) {
 	return &tls.Certificate{Certificate: [][]byte{issued.Certificate.Raw, root.Certificate().Raw}, PrivateKey: key}, nil
 }
 
-// Leaf is a certificate for a key, signed by the root itself.
+// Leaf returns a certificate for a key, signed by the root itself.
 func (a *Authority) Leaf(uri string, key crypto.Signer) *tls.Certificate {
 	a.t.Helper()
 	issued, err := a.Root().Sign(authority.Request{CSR: certtest.RequestFor(a.t, key), ID: spiffeid.RequireFromString(uri), Lifetime: time.Hour})
@@ -182,7 +183,7 @@ func (a *Authority) Tell(change func(*identityv1.Trust)) {
 	a.changed = make(chan struct{})
 }
 
-// Rotate makes another root the one that signs; both are trusted.
+// Rotate makes another root sign. Both are trusted.
 func (a *Authority) Rotate() {
 	root := newRoot(a.t)
 	pin := sha256.Sum256(root.Root().RawSubjectPublicKeyInfo)
@@ -194,7 +195,7 @@ func (a *Authority) Rotate() {
 	})
 }
 
-// Token makes a join token, for a discovery if there is nobody to be granted.
+// Token makes a join token: for a machine, or, without a grant, for a discovery.
 func (a *Authority) Token(uses int, grant *identityv1.Grant) string {
 	a.t.Helper()
 	token, err := jointoken.New(a.Root().Root())

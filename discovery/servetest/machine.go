@@ -17,21 +17,21 @@ import (
 	"github.com/pgmesh/pgmesh/identity/authority"
 )
 
-// Machine is one that asks a discovery for certificates, as agents do.
+// Machine asks a discovery for certificates, as agents do.
 type Machine struct {
 	Key crypto.Signer
-	// Certificate is what it has, with those between it and the root; nil before the first.
+	// Certificate is its certificate, with its intermediates; nil before the first.
 	Certificate *tls.Certificate
-	// Roots are those that it was told with the certificate.
+	// Roots are those that came with the certificate.
 	Roots []*x509.Certificate
-	Chain []string // as it came
+	Chain []string // as received
 
 	t     testing.TB
 	at    string
 	roots *x509.CertPool
 }
 
-// NewMachine returns one that has a key, and that knows a discovery and its roots.
+// NewMachine returns a machine that has a key, and knows a discovery and its roots.
 func NewMachine(t testing.TB, at string, roots ...*x509.Certificate) *Machine {
 	t.Helper()
 	key, err := authority.NewKey()
@@ -52,7 +52,8 @@ func (m *Machine) Dial() *grpc.ClientConn {
 	return conn
 }
 
-// Join gets a certificate by what is shown in the header authorization, if it is not empty, and else by the one that it has.
+// Join gets a certificate with the given header authorization, or, if that is empty, with the
+// present certificate.
 func (m *Machine) Join(ctx context.Context, bearer string) error {
 	m.t.Helper()
 	csr, err := authority.NewRequest(m.Key)
@@ -60,7 +61,7 @@ func (m *Machine) Join(ctx context.Context, bearer string) error {
 	return m.Ask(ctx, bearer, &istio.IstioCertificateRequest{Csr: string(csr)})
 }
 
-// Ask is Join with a request of one's own.
+// Ask is Join with a given request.
 func (m *Machine) Ask(ctx context.Context, bearer string, r *istio.IstioCertificateRequest) error {
 	m.t.Helper()
 	conn := m.Dial()

@@ -1,4 +1,5 @@
-// Package servetest runs a whole discovery within a test, which asks it over the network as proxies and people do.
+// Package servetest runs a whole discovery within a test, which talks to it over the network as
+// proxies and people do.
 package servetest
 
 import (
@@ -17,15 +18,16 @@ import (
 	"github.com/pgmesh/pgmesh/internal/listen"
 )
 
-// Start starts a discovery without TLS on free ports of the loopback interface. It ends with the test, which fails if it does not end in good
-// order.
+// Start starts a discovery without TLS on free ports of loopback. It ends with the test, which
+// fails if discovery does.
 func Start(t testing.TB, sources serve.Sources, limits ads.Limits) serve.Addresses {
 	t.Helper()
 	at, _ := Run(t, serve.Options{RoutesByHost: 1, Sources: sources, Plaintext: listen.Plaintext{Allowed: true}, Limits: limits})
 	return at
 }
 
-// Member are the options of a discovery that is a member of an authority's mesh, by a token, and keeps what it has in a folder.
+// Member returns the options of a discovery that joins an authority's mesh with a token, and keeps
+// its state in a folder.
 func Member(t testing.TB, a *Authority, folder string) serve.Options {
 	t.Helper()
 	token := filepath.Join(t.TempDir(), "token")
@@ -36,7 +38,8 @@ func Member(t testing.TB, a *Authority, folder string) serve.Options {
 	}
 }
 
-// Run starts a discovery with some options on free ports of the loopback interface, unless they say where its pages are. It ends with the test, or when it is stopped.
+// Run starts a discovery with some options, on free ports of loopback unless they name ports. It
+// ends with the test, or when it is stopped.
 func Run(t testing.TB, o serve.Options) (at serve.Addresses, stop func()) {
 	t.Helper()
 	o.Listen, o.HTTP = "127.0.0.1:0", cmp.Or(o.HTTP, "127.0.0.1:0")

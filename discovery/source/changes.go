@@ -5,7 +5,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// changesOf makes everything new.
+// changesOf returns the changes that create everything.
 func changesOf(held map[kinds.Key]*kinds.Resource) []configstore.Change {
 	out := make([]configstore.Change, 0, len(held))
 	for key, r := range held {
@@ -14,7 +14,7 @@ func changesOf(held map[kinds.Key]*kinds.Resource) []configstore.Change {
 	return out
 }
 
-// Difference is what turns one state into another. Resources are told apart by identity.
+// Difference returns the changes from one state to another. It compares pointers.
 func Difference(before, after map[kinds.Key]*kinds.Resource) []configstore.Change {
 	var out []configstore.Change
 	for key, r := range after {

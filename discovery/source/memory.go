@@ -9,14 +9,14 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Memory is configuration that a program gives: one that embeds discovery, or a test. It has nothing until the first Apply or Replace, and
-// proxies are told nothing until then. It is safe for concurrent use.
+// Memory is configuration that a program gives: one that embeds discovery, or a test. Before the
+// first Apply or Replace it has nothing to give, and proxies wait. It is safe for concurrent use.
 type Memory struct {
 	mu       sync.Mutex
 	given    bool
 	revision int64
 	held     map[kinds.Key]*kinds.Resource
-	apply    func(configstore.Batch) error // of the Run under way
+	apply    func(configstore.Batch) error // of the current Run
 	failed   chan error
 }
 
@@ -26,7 +26,7 @@ func NewMemory() *Memory { return &Memory{held: map[kinds.Key]*kinds.Resource{}}
 // Name is "memory".
 func (*Memory) Name() string { return "memory" }
 
-// Ready tells whether anything was given yet.
+// Ready says whether anything was given yet.
 func (m *Memory) Ready() (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -36,15 +36,15 @@ func (m *Memory) Ready() (string, error) {
 	return "", nil
 }
 
-// Apply makes changes, all at once. A change without a resource removes its key. When it returns, a running discovery has translated
-// them and its proxies are being told.
+// Apply makes changes, all at once. A change without a resource removes its key. When it returns, a
+// running discovery has translated them and is sending them to its proxies.
 func (m *Memory) Apply(changes ...configstore.Change) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.change(changes)
 }
 
-// Replace makes these resources all that there is.
+// Replace makes these resources the only ones.
 func (m *Memory) Replace(resources ...*kinds.Resource) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -70,7 +70,7 @@ func (m *Memory) change(changes []configstore.Change) {
 	}
 }
 
-// Run hands on what is there and then each change. One Run at a time.
+// Run hands on what is there, and then each change. Only one Run may be active.
 func (m *Memory) Run(ctx context.Context, apply func(configstore.Batch) error) error {
 	m.mu.Lock()
 	m.apply, m.failed = apply, make(chan error, 1)

@@ -130,7 +130,8 @@ func TestMergedSources(t *testing.T) {
 	require.Equal(t, map[kinds.Key]*kinds.Resource{more.Key(): more}, f.state)
 }
 
-// scripted hands on what it is given, as it is given: a source that tells when a batch was committed.
+// scripted hands on what it is given, as it is given: a source that tells when a batch was
+// committed.
 type scripted chan configstore.Batch
 
 func (scripted) Name() string           { return "scripted" }

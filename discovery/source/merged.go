@@ -16,23 +16,24 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Merged is several sources as one. Where more than one has a resource, that of the source named first is in force, and the others' is
-// reported. Nothing is handed on before each source has given its first batch: half of a mesh would take routes away from proxies.
+// Merged joins several sources. If more than one has a resource, the source named first counts, and
+// the resource is reported as shadowed. Nothing is handed on before each source has given its first
+// batch: half of a mesh would take routes away from proxies.
 type Merged struct {
 	sources []Source
 	log     *slog.Logger
 
 	mu        sync.Mutex
-	held      []map[kinds.Key]*kinds.Resource // by source, nil until its first batch
+	held      []map[kinds.Key]*kinds.Resource // by source; nil before its first batch
 	revision  int64
-	committed time.Time // the oldest commit among what waits for the other sources; zero if none is known
+	committed time.Time // the oldest commit that still waits for the other sources; zero if unknown
 	begun     bool
-	shadowed  map[kinds.Key]int // how many sources have it beside the one whose counts
+	shadowed  map[kinds.Key]int // how many further sources have it
 
 	shadowedCount prometheus.GaugeFunc
 }
 
-// Merge puts sources together, the first of them counting most.
+// Merge joins sources. The first one counts most.
 func Merge(log *slog.Logger, metrics prometheus.Registerer, sources ...Source) *Merged {
 	m := &Merged{sources: sources, log: log, held: make([]map[kinds.Key]*kinds.Resource, len(sources)), shadowed: map[kinds.Key]int{}}
 	m.shadowedCount = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -90,12 +91,12 @@ func (m *Merged) Run(ctx context.Context, apply func(configstore.Batch) error) e
 	return g.Wait()
 }
 
-// take brings in a batch of one source.
+// take applies a batch of one source.
 func (m *Merged) take(from int, b configstore.Batch, apply func(configstore.Batch) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	changed := m.hold(from, b.Changes)
-	if from == 0 { // revisions of the whole are those of the source that counts most
+	if from == 0 { // revisions are those of the first source
 		m.revision = b.Revision
 	}
 	switch {
@@ -110,7 +111,7 @@ func (m *Merged) take(from int, b configstore.Batch, apply func(configstore.Batc
 	}
 }
 
-// earlier is the first of two times, of which either may not be known.
+// earlier is the first of two times. Zero means unknown.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -127,7 +128,7 @@ func (m *Merged) complete() bool {
 	return true
 }
 
-// hold keeps the changes of a source and returns those that are in force.
+// hold keeps the changes of a source, and returns those that take effect.
 func (m *Merged) hold(from int, changes []configstore.Change) []configstore.Change {
 	if m.held[from] == nil {
 		m.held[from] = map[kinds.Key]*kinds.Resource{}
@@ -149,7 +150,7 @@ func (m *Merged) hold(from int, changes []configstore.Change) []configstore.Chan
 	return inForce
 }
 
-// get is the resource in force.
+// get returns the resource that counts.
 func (m *Merged) get(key kinds.Key) *kinds.Resource {
 	for _, held := range m.held {
 		if r := held[key]; r != nil {
@@ -159,7 +160,7 @@ func (m *Merged) get(key kinds.Key) *kinds.Resource {
 	return nil
 }
 
-// note tells, once, of a resource that several sources have.
+// note logs, once, that several sources have a resource.
 func (m *Merged) note(key kinds.Key) {
 	var owners []string
 	for i, held := range m.held {

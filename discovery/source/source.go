@@ -1,5 +1,5 @@
-// Package source is where configuration comes from: an MCP server, a directory of files, a program that embeds discovery. Each
-// gives batches, and several are merged into one.
+// Package source says where configuration comes from: an MCP server, a directory of files, a
+// program that embeds discovery. Each gives batches, and several are merged into one.
 package source
 
 import (
@@ -8,14 +8,14 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 )
 
-// Source gives configuration.
+// Source gives configuration, in batches.
 type Source interface {
-	// Name is what people know it by: "mcp", "files".
+	// Name is its name for people: "mcp", "files".
 	Name() string
-	// Run hands on batches, one at a time, until the context ends. The first is all that there is, each later one what differs.
-	// An error of apply ends it.
+	// Run hands on batches, one at a time, until the context ends. The first has everything, each
+	// later one what differs. An error of apply ends it.
 	Run(ctx context.Context, apply func(configstore.Batch) error) error
-	// Ready returns an error as long as no first batch could be given, with what is missing, and after that what there is to say
-	// about the state of the source.
+	// Ready returns an error, with what is missing, before the first batch. After that, about says
+	// what people should know of its state.
 	Ready() (about string, err error)
 }

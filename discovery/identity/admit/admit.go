@@ -1,8 +1,9 @@
-// Package admit lets the members of the mesh in, by their certificates.
+// Package admit admits members of the mesh, by their certificates.
 //
-// What a certificate proves is found out in the handshake, and judged again for each call by what the mesh trusts at that moment. So who has no
-// certificate, or one that does not count, is told so by a call, in words, and not by a broken handshake. A proxy may present only the node that
-// its certificate proves; a stream ends when what let it in is no longer true.
+// The handshake finds out what a certificate proves, and each call judges that again, by what the
+// mesh trusts at that moment. So a client without a valid certificate gets an error in words from
+// its call, instead of a broken handshake. A proxy may present only the node that its certificate
+// proves. A stream ends when what admitted it is no longer true.
 package admit
 
 import (
@@ -18,7 +19,7 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// Door lets members in.
+// Door admits members of the mesh.
 type Door struct {
 	trust    func() *trust.State
 	refuse   func(ctx context.Context, node string, r *push.RefusalError) error
@@ -26,20 +27,21 @@ type Door struct {
 	sessions sessions
 }
 
-// NewDoor returns a door. What the mesh trusts may be nil, as long as nobody knows: then nobody is let in. Refuse hears of each who is not.
+// NewDoor returns a door. What the mesh trusts may be nil before it is known: then nobody is
+// admitted. Refuse is called with each refusal.
 func NewDoor(
 	trusted func() *trust.State, refuse func(ctx context.Context, node string, r *push.RefusalError) error, log *slog.Logger, metrics prometheus.Registerer,
 ) *Door {
 	return &Door{trust: trusted, refuse: refuse, outlived: newOutlived(log, metrics), sessions: newSessions()}
 }
 
-// errNoTrust is for the time before anybody knows what the mesh trusts.
+// errNoTrust refuses everybody before it is known what the mesh trusts.
 var errNoTrust = &push.RefusalError{
 	Reason: "not_ready", Code: codes.Unavailable,
 	Text: "discovery does not know yet whose certificates the mesh trusts: it waits for mcp-server",
 }
 
-// judge tells who makes a call: a machine, or also a server where there need not be proxies.
+// judge finds out who makes a call: a machine, or, if proxies is not set, possibly a server.
 func judge(ctx context.Context, state *trust.State, proxies bool) (*trust.Member, error) {
 	if proxies {
 		return Machine(ctx, state)
@@ -47,7 +49,7 @@ func judge(ctx context.Context, state *trust.State, proxies bool) (*trust.Member
 	return Member(ctx, state)
 }
 
-// refusalOf is what is said to who is not let in.
+// refusalOf is what a refused caller is told.
 func refusalOf(err error) *push.RefusalError {
 	why, refused := errors.AsType[*trust.RefusedError](err)
 	switch {

@@ -125,7 +125,8 @@ func (e *entrance) machine(id string) *tls.Certificate {
 
 type stream = discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesClient
 
-// connect opens a stream with a certificate, which may be nil, and introduces a node that asks for clusters.
+// connect opens a stream with a certificate, which may be nil, and introduces a node that asks for
+// clusters.
 func (e *entrance) connect(c *tls.Certificate, node *corev3.Node) stream {
 	e.t.Helper()
 	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: e.authority.Pool()}
@@ -323,7 +324,8 @@ func TestStreamsEndWithWhatLetThemIn(t *testing.T) {
 	ends(again, codes.PermissionDenied, "was signed by no authority that the mesh trusts")
 }
 
-// Each proxy outlives a certificate once a day. It is told to come back, on a connection that shows the next, and refused nothing.
+// Each proxy outlives a certificate once a day. It is told to come back, on a connection that shows
+// the next, and refused nothing.
 func TestAStreamEndsWithItsCertificate(t *testing.T) {
 	t.Parallel()
 	e := open(t)

@@ -14,13 +14,14 @@ import (
 	"github.com/pgmesh/pgmesh/identity"
 )
 
-// The metadata by which a node says who it is.
+// The metadata in which a node says who it is.
 const (
 	namespaceKey      = "NAMESPACE"
 	serviceAccountKey = "SERVICE_ACCOUNT"
 )
 
-// Node is a [push.Admission]: a proxy is who its certificate says. Of its namespace and service account the node has to say the same, or nothing.
+// Node is a [push.Admission]: a proxy is who its certificate says. Its node must name the same
+// namespace and service account, or none.
 func (d *Door) Node(ctx context.Context, node *corev3.Node) (*corev3.Node, error) {
 	state := d.trust()
 	if state == nil {
@@ -36,7 +37,7 @@ func (d *Door) Node(ctx context.Context, node *corev3.Node) (*corev3.Node, error
 	return withIdentity(node, m.Workload), nil
 }
 
-// contradiction is what a node says of itself that its certificate does not prove; nil if there is nothing.
+// contradiction returns what a node claims against its certificate; nil if nothing.
 func contradiction(id string, proved identity.Workload, node *corev3.Node) *push.RefusalError {
 	differs := func(reason, what, proved, claimed string) *push.RefusalError {
 		return &push.RefusalError{
@@ -54,7 +55,8 @@ func contradiction(id string, proved identity.Workload, node *corev3.Node) *push
 	return nil
 }
 
-// claimedNamespace is what a node says that its namespace is: where the metadata does not, its domain may, as in shop.svc.cluster.local.
+// claimedNamespace is the namespace that a node claims, in its metadata or else in its domain, as
+// in shop.svc.cluster.local.
 func claimedNamespace(node *corev3.Node) (string, bool) {
 	if claimed, claims := claim(node, namespaceKey); claims {
 		return claimed, true
@@ -64,7 +66,7 @@ func claimedNamespace(node *corev3.Node) (string, bool) {
 	return namespace, rest == "svc" || strings.HasPrefix(rest, "svc.")
 }
 
-// claim is a text in a node's metadata. What is there and is no text is a claim that nothing fits.
+// claim is a text in a node's metadata. A value that is not text is a claim that nothing matches.
 func claim(node *corev3.Node, key string) (string, bool) {
 	value := node.GetMetadata().GetFields()[key]
 	switch value.GetKind().(type) {
@@ -77,7 +79,8 @@ func claim(node *corev3.Node, key string) (string, bool) {
 	}
 }
 
-// withIdentity is a node that says who it is. One that does so already stays as it is.
+// withIdentity returns a node that says who it is. If the node does so already, it is returned as
+// it is.
 func withIdentity(node *corev3.Node, proved identity.Workload) *corev3.Node {
 	_, hasNamespace := claim(node, namespaceKey)
 	_, hasAccount := claim(node, serviceAccountKey)

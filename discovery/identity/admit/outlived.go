@@ -14,8 +14,9 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/identity/trust"
 )
 
-// outlived tells of streams that were open for longer than the certificates that they were opened with. Nobody is refused by that: every proxy
-// comes to it once in the life of each of its certificates, has the next by then, and comes back with it.
+// outlived counts streams that stayed open until the certificate that opened them expired. That is
+// no refusal: it happens to every proxy once for each certificate. By then it has the next one, and
+// reconnects with that.
 type outlived struct {
 	log   *slog.Logger
 	count prometheus.Counter
@@ -30,7 +31,7 @@ func newOutlived(log *slog.Logger, metrics prometheus.Registerer) outlived {
 	return o
 }
 
-// tell counts and logs such a stream, and returns what it is told.
+// tell counts and logs such a stream, and returns the error that ends it.
 func (o *outlived) tell(ctx context.Context, m *trust.Member) error {
 	o.count.Inc()
 	about := []any{"identity", m.ID.String(), "enrolment", m.Enrolment}
@@ -45,10 +46,12 @@ func endedWith(m *trust.Member) error {
 	return status.Error(codes.Unauthenticated, "the certificate for "+m.ID.String()+" that the stream was opened with has expired: open another with the one after it")
 }
 
-// farewell is how long a connection outlives its certificate, so that its streams are told why they end.
+// farewell is how long a connection outlives its certificate, so that its streams learn why they
+// end.
 const farewell = 200 * time.Millisecond
 
-// closing is a connection that is closed at some time. Clients would otherwise open further streams on it, and never show another certificate.
+// closing is a connection that closes at a set time. Otherwise clients would open more streams on
+// it, and never show their next certificate.
 type closing struct {
 	net.Conn
 
@@ -56,7 +59,7 @@ type closing struct {
 }
 
 func closedAt(conn net.Conn, at time.Time) net.Conn {
-	return &closing{conn, time.AfterFunc(time.Until(at), func() { _ = conn.Close() })} // whoever uses it is told by the next read
+	return &closing{conn, time.AfterFunc(time.Until(at), func() { _ = conn.Close() })} // the next read fails, which tells its user
 }
 
 // Close ends the connection.

@@ -15,21 +15,22 @@ import (
 	"github.com/pgmesh/pgmesh/internal/limits"
 )
 
-// client is who is at the other end of a connection, as far as the handshake tells.
+// client is the other end of a connection, as far as the handshake shows.
 type client struct {
 	credentials.TLSInfo
 
-	by     *trust.State  // what it was judged by; nil if nobody knew what the mesh trusts
-	member *trust.Member // nil if it is none
-	err    error         // why not
+	by     *trust.State  // what it was judged by; nil if that was not known yet
+	member *trust.Member // nil if it is not a member
+	err    error         // why it is not
 }
 
-// ended tells whether the certificate of who was a member has ended since.
+// ended reports whether a member's certificate has expired since.
 func (c *client) ended() bool {
 	return c != nil && c.member != nil && !time.Now().Before(c.member.NotAfter)
 }
 
-// Presented is the chain of certificates that the client of a call has shown, and proved to have the key of; nil if it has shown none.
+// Presented is the certificate chain that the client of a call has shown, whose key it has proved
+// to have; nil if it has shown none.
 func Presented(ctx context.Context) []*x509.Certificate {
 	if c := clientOf(ctx); c != nil {
 		return c.State.PeerCertificates
@@ -46,7 +47,8 @@ func clientOf(ctx context.Context) *client {
 	return c
 }
 
-// Member is who makes a call, by what the mesh trusts now. All errors are [trust.RefusedError].
+// Member returns who makes a call, by what the mesh trusts now. All its errors are of type
+// [trust.RefusedError].
 func Member(ctx context.Context, state *trust.State) (*trust.Member, error) {
 	c := clientOf(ctx)
 	if c == nil {
@@ -58,7 +60,7 @@ func Member(ctx context.Context, state *trust.State) (*trust.Member, error) {
 	return state.Judge(c.State.PeerCertificates)
 }
 
-// Machine is Member for those who have to be machines.
+// Machine is like Member, and refuses members that are not machines.
 func Machine(ctx context.Context, state *trust.State) (*trust.Member, error) {
 	m, err := Member(ctx, state)
 	if err != nil {
@@ -67,7 +69,8 @@ func Machine(ctx context.Context, state *trust.State) (*trust.Member, error) {
 	return m, m.RequireMachine()
 }
 
-// Credentials are those of a listener, whose clients may show a certificate, which is judged when they call.
+// Credentials returns those of a listener. Clients may connect without a valid certificate; a call
+// is judged when it is made.
 func (d *Door) Credentials(config *tls.Config) credentials.TransportCredentials {
 	return &entrance{limits.BoundStrangers(credentials.NewTLS(config)), d.trust}
 }
@@ -101,7 +104,7 @@ func (e *entrance) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo
 	return conn, c, nil
 }
 
-// Clone is for gRPC.
+// Clone implements gRPC's interface.
 func (e *entrance) Clone() credentials.TransportCredentials {
 	return &entrance{e.TransportCredentials.Clone(), e.trust}
 }

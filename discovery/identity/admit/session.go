@@ -15,7 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/rpc"
 )
 
-// sessions are the streams that are open.
+// sessions are the open streams.
 type sessions struct {
 	mu   sync.Mutex
 	open map[*session]struct{}
@@ -24,19 +24,20 @@ type sessions struct {
 
 func newSessions() sessions { return sessions{open: map[*session]struct{}{}, of: map[string]int{}} }
 
-// session is a stream, for which what let it in has to stay true.
+// session is a stream that may stay open only while its client is trusted.
 type session struct {
-	proxies bool            // it serves them, and nobody else
-	machine string          // the enrolment of who opens it; empty if that is not known yet
-	ctx     context.Context //nolint:containedctx // that of the stream, which tells who has opened it
+	proxies bool            // the stream serves proxies
+	machine string          // the enrolment of its client; "" if that is not known yet
+	ctx     context.Context //nolint:containedctx // of the stream: it knows the client
 	cancel  context.CancelCauseFunc
 
 	mu     sync.Mutex
-	member *trust.Member // nil until it was let in
-	by     *trust.State  // what it was judged by last
+	member *trust.Member // nil before it is admitted
+	by     *trust.State  // what it was last judged by
 }
 
-// Stream is the interceptor of streams: for configuration only machines are let in, for anything else all members are.
+// Stream is the interceptor for streams. Streams of configuration are for machines; others are for
+// all members.
 func (d *Door) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	s, err := d.enter(stream.Context(), info.FullMethod)
 	if err != nil {
@@ -46,14 +47,14 @@ func (d *Door) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServer
 	return rpc.Handle(s.ctx, srv, stream, handle)
 }
 
-// enter lets a stream in, until its certificate ends.
+// enter admits a stream, until its certificate expires.
 func (d *Door) enter(ctx context.Context, method string) (*session, error) {
 	if c := clientOf(ctx); c.ended() {
 		return nil, endedWith(c.member)
 	}
 	s := &session{proxies: servesProxies(method), machine: enrolmentOf(ctx)}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
-	if !d.sessions.enter(s) { // before it is judged: what changes in between is heard of
+	if !d.sessions.enter(s) { // registered before it is judged: Recheck must not miss it
 		s.cancel(nil)
 		return nil, status.Errorf(codes.ResourceExhausted, "the machine %s has %d streams open, as many as one may have: end some", s.machine, streamsOfMachine)
 	}
@@ -67,7 +68,8 @@ func (d *Door) enter(ctx context.Context, method string) (*session, error) {
 	return s, nil
 }
 
-// judge tells whether a stream may be there by what the mesh trusts now. Where the authorities are the same, only revocations are news.
+// judge decides whether a stream may be open, by what the mesh trusts now. If the authorities are
+// unchanged, only revocations matter.
 func (d *Door) judge(s *session) (*trust.Member, *push.RefusalError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +87,7 @@ func (d *Door) judge(s *session) (*trust.Member, *push.RefusalError) {
 	return s.member, refusalOf(err)
 }
 
-// Machine is who makes a call, who has to be a machine.
+// Machine returns who makes a call, which must be a machine.
 func (d *Door) Machine(ctx context.Context) (*trust.Member, error) {
 	state := d.trust()
 	if state == nil {
@@ -103,7 +105,8 @@ func servesProxies(method string) bool {
 		method == discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResources_FullMethodName
 }
 
-// Recheck ends the streams of those who would not be let in any more. It is for when what the mesh trusts has changed.
+// Recheck ends the streams of clients that would not be admitted any more. Call it when what the
+// mesh trusts has changed.
 func (d *Door) Recheck() {
 	for _, s := range d.sessions.all() {
 		if _, refusal := d.judge(s); refusal != nil {
@@ -114,11 +117,11 @@ func (d *Door) Recheck() {
 
 func (s *session) end(err error) { rpc.End(s.cancel, err) }
 
-// streamsOfMachine is how many streams one machine may have open: what is read of each takes memory. An agent has a few, and twice as many while it
-// replaces its Envoy.
+// streamsOfMachine is how many streams one machine may have open: each takes memory to read. An
+// agent has a few, and twice as many while it replaces its Envoy.
 const streamsOfMachine = 16
 
-// enter notes a stream, unless its machine has as many as it may.
+// enter registers a stream, unless its machine has as many as it may.
 func (x *sessions) enter(s *session) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -142,7 +145,7 @@ func (x *sessions) leave(s *session) {
 	}
 }
 
-// enrolmentOf is that of who connected.
+// enrolmentOf is the enrolment in the client's certificate.
 func enrolmentOf(ctx context.Context) string {
 	if c := clientOf(ctx); c != nil && c.member != nil {
 		return c.member.Enrolment

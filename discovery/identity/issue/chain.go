@@ -9,7 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/identity/authority"
 )
 
-// chainOf is a certificate as Istio's agents take it: its own first, then those between it and the root, and last, in one, all roots of the mesh.
+// chainOf returns a certificate as Istio's agents expect it: first the certificate, then those
+// between it and the root, and last, in one text, all roots of the mesh.
 func chainOf(issued authority.Issued, state *trust.State) []string {
 	var chain []string
 	certificates, err := authority.ParseCertificates(issued.ChainPEM)
@@ -22,7 +23,7 @@ func chainOf(issued authority.Issued, state *trust.State) []string {
 	return append(chain, string(authority.EncodeCertificates(state.Roots...)))
 }
 
-// fingerprint is by what records name a root.
+// fingerprint is how records name a root.
 func fingerprint(root *x509.Certificate) string {
 	sum := sha256.Sum256(root.Raw)
 	return hex.EncodeToString(sum[:])

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// has tells whether a claim has a value, or a list of values with it among them. The name of a claim may have dots itself, as kubernetes.io has.
+// has reports whether a claim has a value, or has a list with this value in it. The name of a claim
+// may contain dots, as kubernetes.io does.
 func has(claim any, path []string, want string) bool {
 	if len(path) == 0 {
 		return holds(claim, want)
@@ -22,7 +23,7 @@ func has(claim any, path []string, want string) bool {
 	return false
 }
 
-// holds compares a value as JSON writes it, but for texts, which are without quotes.
+// holds compares a value with its text in JSON, but strings without their quotes.
 func holds(value any, want string) bool {
 	switch v := value.(type) {
 	case string:

@@ -24,24 +24,26 @@ type bearer struct {
 	identity.Workload
 
 	enrolment string
-	group     string // the WorkloadGroup that it joins for; empty for none, or if it has joined before
+	group     string // the WorkloadGroup that it joins; "" for none, or if it has joined before
 }
 
-// credential is what somebody shows, for what the mesh trusts at that moment. It redeems to who that is, with the hash of the key that is to be certified.
+// credential is what a caller shows, judged by what the mesh trusts at that moment. Redeem returns
+// whom it stands for. It needs the hash of the key to be certified.
 type credential struct {
 	state  *trust.State
 	redeem func(ctx context.Context, keyHash [sha256.Size]byte) (bearer, error)
 }
 
-// By what certificates are given, as records say it.
+// What a certificate was given for, in the words of records.
 const (
 	byToken       = "token"
 	byCertificate = "certificate"
 	byWebToken    = "jwt"
 )
 
-// present finds out what a caller shows. A token counts before a certificate: it may be for somebody else. Who has no certificate that counts is held
-// to the limit of strangers before anything that costs more.
+// present finds out what a caller shows. A token counts before a certificate, since it may be for
+// somebody else. A caller without a valid certificate is held to the limit of strangers before
+// anything that costs more.
 func (s *Service) present(ctx context.Context, record *identityv1.Issue) (*credential, error) {
 	state := s.cfg.Trust()
 	chain := admit.Presented(ctx)
@@ -72,12 +74,12 @@ func (s *Service) present(ctx context.Context, record *identityv1.Issue) (*crede
 	record.By = byCertificate
 	return &credential{state, func(context.Context, [sha256.Size]byte) (bearer, error) {
 		w := m.Workload
-		w.TrustDomain = state.Domain // which may have another name by now
+		w.TrustDomain = state.Domain // the mesh may have another name by now
 		return bearer{Workload: w, enrolment: m.Enrolment}, nil
 	}}, nil
 }
 
-// member is who shows a certificate that counts.
+// member is who shows a valid certificate.
 func member(ctx context.Context, state *trust.State) (*trust.Member, error) {
 	if state == nil {
 		return nil, errors.New("nobody knows yet what counts")
@@ -85,20 +87,20 @@ func member(ctx context.Context, state *trust.State) (*trust.Member, error) {
 	return admit.Machine(ctx, state)
 }
 
-// note writes down what is known of who was refused.
+// note records what is known of a refused caller.
 func note(record *identityv1.Issue, err error) {
 	if why, ok := errors.AsType[*trust.RefusedError](err); ok {
 		record.Identity, record.Enrolment = why.ID, why.Enrolment
 	}
 }
 
-// authorization is the header of that name; several are as good as one that nobody knows.
+// authorization is the header of that name. Several of them are like an unknown one.
 func authorization(ctx context.Context) string {
 	m, _ := metadata.FromIncomingContext(ctx)
 	return strings.Join(m.Get("authorization"), ", ")
 }
 
-// bearing takes the token of the header authorization.
+// bearing reads the token in the header authorization.
 func (s *Service) bearing(state *trust.State, header string, record *identityv1.Issue) (*credential, error) {
 	scheme, text, _ := strings.Cut(header, " ")
 	text = strings.TrimSpace(text)
@@ -121,10 +123,10 @@ func (s *Service) bearing(state *trust.State, header string, record *identityv1.
 	}}, nil
 }
 
-// redeemWithin bounds how long mcp-server may take for a token.
+// redeemWithin bounds how long mcp-server may take to redeem a token.
 const redeemWithin = 10 * time.Second
 
-// redeem has mcp-server use up a join token.
+// redeem asks mcp-server to redeem a join token.
 func (s *Service) redeem(ctx context.Context, state *trust.State, token jointoken.Token, keyHash [sha256.Size]byte, peer string) (bearer, error) {
 	if s.cfg.Server == nil {
 		return bearer{}, refusal.New(identityv1.Refusal_REFUSAL_UNAVAILABLE, "this discovery follows no mcp-server, which alone knows join tokens: join at another discovery, or with a JSON web token")
@@ -132,7 +134,7 @@ func (s *Service) redeem(ctx context.Context, state *trust.State, token jointoke
 	ctx, cancel := context.WithTimeout(ctx, redeemWithin)
 	defer cancel()
 	hash := token.Hash()
-	// A token that was used already counts for the same key again.
+	// A used token is accepted again for the same key, so the call may be repeated.
 	answer, err := rpc.Again(func() (*identityv1.RedeemResponse, error) {
 		return s.cfg.Server.Redeem(ctx, &identityv1.RedeemRequest{TokenHash: hash[:], KeyHash: keyHash[:], Peer: peer})
 	})

@@ -1,8 +1,9 @@
-// Package issue gives machines their certificates, by Istio's istio.v1.auth.IstioCertificateService: the first to who has a join token or a JSON
-// web token of an issuer that the operator trusts, and those after it to who has the one before.
+// Package issue gives machines their certificates, over Istio's
+// istio.v1.auth.IstioCertificateService. The first certificate is for a join token, or a JSON web
+// token of an issuer that the operator trusts; each later one is for the one before.
 //
-// It signs by itself, with the authority that discovery has, also while mcp-server and Postgres are away; only join tokens are asked about there.
-// Everybody who was given a certificate, or refused one, is recorded.
+// Discovery signs with its own authority, even while mcp-server and Postgres are away. It asks
+// mcp-server only about join tokens. Every certificate and every refusal is recorded.
 package issue
 
 import (
@@ -30,29 +31,30 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// DefaultLifetime is that of machines' certificates.
+// DefaultLifetime is the lifetime of machines' certificates.
 const DefaultLifetime = 24 * time.Hour
 
-// GroupHeader is the header of an answer that tells a machine for which WorkloadGroup its token was: by that it registers.
+// GroupHeader is a header of the answer. It tells a machine for which WorkloadGroup its token was,
+// and so as what it registers.
 const GroupHeader = "pgmesh-workload-group"
 
-// Config says what certificates are given by.
+// Config says how certificates are given.
 type Config struct {
-	// Trust is what the mesh trusts; nil as long as nobody knows.
+	// Trust returns what the mesh trusts; nil before that is known.
 	Trust func() *trust.State
-	// Authority is what to sign with, or why there is nothing.
+	// Authority returns what signs, or why there is nothing to sign with.
 	Authority func() (*authority.Authority, error)
-	// Server redeems join tokens and keeps the records; nil where there is no mcp-server.
+	// Server redeems join tokens and keeps the records; nil if there is no mcp-server.
 	Server identityv1.AuthorityServiceClient
-	// Folder is where records are kept over a restart while mcp-server is away; "" keeps them in memory alone.
+	// Folder keeps records over a restart while mcp-server is away; "" keeps them in memory only.
 	Folder string
-	// Keys are those of issuers of tokens that were fetched. It may be nil.
+	// Keys returns the keys fetched from issuers of tokens. It may be nil.
 	Keys func() mesh.FetchedKeys
-	// Lifetime is for how long a certificate is given at most, and if nobody says for how long.
+	// Lifetime is the longest lifetime of a certificate, and its lifetime if nothing else is set.
 	Lifetime time.Duration
-	// Strangers are those that have no certificate yet.
+	// Strangers limits callers without a certificate.
 	Strangers *limits.Strangers
-	// Renewals are those of machines that have one.
+	// Renewals limits machines that have one.
 	Renewals *limits.Renewals
 	Log      *slog.Logger
 	Metrics  prometheus.Registerer
@@ -66,7 +68,7 @@ type Service struct {
 	metrics *metrics
 	records *records
 	tokens  *webTokens
-	refused rate.Sometimes // who is refused may try again and again
+	refused rate.Sometimes // a refused caller may try again and again
 }
 
 // New returns a service.
@@ -88,10 +90,11 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	istio.RegisterIstioCertificateServiceServer(r, s)
 }
 
-// Run has records kept until the context ends.
+// Run sends records to mcp-server until the context ends.
 func (s *Service) Run(ctx context.Context) error { return s.records.run(ctx) }
 
-// Flush has those records kept that are left when nobody calls any more. It takes a moment at most.
+// Flush sends the records that are left. Call it when nobody calls the service any more. It takes a
+// few seconds at most.
 func (s *Service) Flush() { s.records.flush() }
 
 // CreateCertificate gives a certificate, or says why not.
@@ -123,8 +126,8 @@ func newRecord(ctx context.Context, at time.Time) *identityv1.Issue {
 	return record
 }
 
-// create gives a certificate, and writes down what it finds out of who asks. What it refuses is a refusal.Error; a caller that calls too
-// often is turned away by another, and not written down.
+// create gives a certificate, and records what it finds out about the caller. Its refusals are of
+// type refusal.Error. A caller that calls too often gets another error, and is not recorded.
 func (s *Service) create(ctx context.Context, r *istio.IstioCertificateRequest, record *identityv1.Issue) (*istio.IstioCertificateResponse, error) {
 	c, err := s.present(ctx, record)
 	if err != nil {
@@ -142,7 +145,7 @@ func (s *Service) create(ctx context.Context, r *istio.IstioCertificateRequest, 
 	}
 	who, err := c.redeem(ctx, hash)
 	if err != nil {
-		if who.Namespace != "" { // so that those hear of it whose token it was
+		if who.Namespace != "" { // so that those whose token it was can see it
 			record.Identity = who.String()
 		}
 		return nil, err
@@ -156,7 +159,7 @@ func (s *Service) create(ctx context.Context, r *istio.IstioCertificateRequest, 
 	return answer, err
 }
 
-// sign certifies who somebody is, unless they were revoked.
+// sign certifies an identity, unless it was revoked.
 func (s *Service) sign(
 	signer *authority.Authority, state *trust.State, who bearer, csr *authority.CSR, lifetime time.Duration, record *identityv1.Issue,
 ) (*istio.IstioCertificateResponse, error) {
@@ -183,8 +186,8 @@ func (s *Service) sign(
 	return &istio.IstioCertificateResponse{CertChain: chainOf(issued, state)}, nil
 }
 
-// lifetime is for how long a certificate is given: what the machine asks for, what the mesh sets for its namespace, and this discovery's own, whichever
-// is least.
+// lifetime is how long a certificate is valid: the least of what the machine asks for, what the
+// mesh sets for its namespace, and this discovery's own limit.
 func (s *Service) lifetime(r *istio.IstioCertificateRequest, state *trust.State, namespace string) time.Duration {
 	least := s.cfg.Lifetime
 	for _, seconds := range []int64{state.Lifetime(namespace), r.GetValidityDuration()} {

@@ -73,7 +73,8 @@ func (f *fixture) machine() *servetest.Machine {
 	return servetest.NewMachine(f.t, f.at.XDS.String(), f.Root().Root())
 }
 
-// tell changes what is trusted, and waits until discovery tells machines of another name of the mesh, which comes with it.
+// tell changes what is trusted, and waits until discovery tells machines of another name of the
+// mesh, which comes with it.
 func (f *fixture) tell(change func(*identityv1.Trust)) {
 	f.t.Helper()
 	m := f.machine()
@@ -242,7 +243,8 @@ func TestStrangersAreHeldToALimit(t *testing.T) {
 	}
 }
 
-// What a stranger sends is not taken in without end, for gRPC puts whole messages together before anybody may look at them.
+// What a stranger sends is not taken in without end, for gRPC puts whole messages together before
+// anybody may look at them.
 func TestAStrangerMayNotSendMuch(t *testing.T) {
 	t.Parallel()
 	f := start(t, nil)
@@ -282,7 +284,8 @@ func TestRecordsWaitForTheServer(t *testing.T) {
 	require.Empty(t, f.Records)
 }
 
-// What mcp-server has not taken yet is there when discovery starts again, whatever was torn by its end.
+// What mcp-server has not taken yet is there when discovery starts again, whatever was torn by its
+// end.
 func TestRecordsOutliveDiscovery(t *testing.T) {
 	t.Parallel()
 	f := start(t, nil)
@@ -322,8 +325,9 @@ func TestRecordsOutliveDiscovery(t *testing.T) {
 	require.Empty(t, f.Records)
 }
 
-// When discovery's certificate is replaced, its connections to mcp-server end, with the calls that are under way: they are made again, and nobody
-// notices, neither the machine nor who reads the log.
+// When discovery's certificate is replaced, its connections to mcp-server end, with the calls that
+// are under way: they are made again, and nobody notices, neither the machine nor who reads the
+// log.
 func TestACertificateIsReplacedUnderCalls(t *testing.T) {
 	t.Parallel()
 	f := start(t, nil)
@@ -373,7 +377,8 @@ func TestAMachineIsToldForWhichGroupItsTokenWas(t *testing.T) {
 	require.Empty(t, ask(f.Token(1, &identityv1.Grant{Namespace: "shop", ServiceAccount: "cart", Enrolment: "m2"})))
 }
 
-// A machine renews as often as an honest one ever would, and no more: each renewal is signed, and recorded for months.
+// A machine renews as often as an honest one ever would, and no more: each renewal is signed, and
+// recorded for months.
 func TestRenewalsAreHeldToALimit(t *testing.T) {
 	t.Parallel()
 	f := start(t, nil, func(o *serve.Options) { o.Identity.Renewals = limits.RenewalOptions{Rate: 0.001, Burst: 3} })

@@ -12,18 +12,20 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// journalFile is the journal in discovery's folder, a record in each line.
+// journalFile is the journal in discovery's folder, with one record a line.
 const journalFile = "records.jsonl"
 
-// journal keeps records over the end of discovery, however that comes, until mcp-server has taken them. What is written outlives the program at
-// once; a machine that crashes may lose the last seconds. A nil one keeps nothing.
+// journal keeps records on disk, however discovery ends, until mcp-server has taken them. What is
+// written survives the program at once; a machine that crashes may lose the last seconds. A nil
+// journal keeps nothing.
 type journal struct {
 	path  string
 	file  *os.File
 	lines int
 }
 
-// openJournal returns what was left in a folder. The last line may be torn; what cannot be read is left out.
+// openJournal opens a folder's journal, and returns the records left in it. It skips lines that
+// cannot be read: the last one may be torn.
 func openJournal(folder string) (*journal, []*identityv1.Issue, error) {
 	if folder == "" {
 		return nil, nil, nil
@@ -44,7 +46,7 @@ func openJournal(folder string) (*journal, []*identityv1.Issue, error) {
 	return j, left, j.keep(left)
 }
 
-// add keeps another record.
+// add appends a record.
 func (j *journal) add(record *identityv1.Issue) error {
 	if j == nil {
 		return nil
@@ -58,7 +60,7 @@ func (j *journal) add(record *identityv1.Issue) error {
 	return err
 }
 
-// keep keeps these records and no others.
+// keep replaces all records by these.
 func (j *journal) keep(records []*identityv1.Issue) error {
 	if j == nil {
 		return nil
@@ -90,7 +92,7 @@ func (j *journal) keep(records []*identityv1.Issue) error {
 	return nil
 }
 
-// outgrown tells whether more was written than can be waiting.
+// outgrown reports whether the file has more records than can be waiting.
 func (j *journal) outgrown() bool { return j != nil && j.lines >= 2*mostRecords }
 
 func (j *journal) close() {

@@ -17,19 +17,21 @@ import (
 )
 
 const (
-	// mostRecords is how many are kept while mcp-server is away. Those of a mesh of 10,000 machines that renew every twelve hours are of five days.
+	// mostRecords is how many are kept while mcp-server is away: those of five days, if 10,000
+	// machines renew every twelve hours.
 	mostRecords = 100_000
-	// batch is how many are sent at once.
+	// batch is how many are sent in one call.
 	batch = 500
 	// sendWithin bounds an attempt, and the last one when discovery ends.
 	sendWithin = 5 * time.Second
-	// The pauses between attempts that fail grow from the first to the last.
+	// The pauses between failed attempts grow from the first to the last.
 	firstPause = 500 * time.Millisecond
 	lastPause  = 30 * time.Second
 )
 
-// records are those that mcp-server has not taken yet, the oldest first. What is given out does not wait for them. They are sent as soon as
-// there are any, and those that come while some are on their way go together.
+// records are those that mcp-server has not taken yet, the oldest first. Certificates are given
+// without waiting for them. They are sent at once; those that come during a call go together into
+// the next.
 type records struct {
 	server identityv1.AuthorityServiceClient // nil keeps none
 	log    *slog.Logger
@@ -39,7 +41,7 @@ type records struct {
 	mu      sync.Mutex
 	journal *journal
 	waiting []*identityv1.Issue
-	first   uint64 // how many have gone before the first that waits
+	first   uint64 // how many went before the first that waits
 }
 
 func newRecords(server identityv1.AuthorityServiceClient, folder string, log *slog.Logger, metrics prometheus.Registerer) *records {
@@ -63,7 +65,7 @@ func newRecords(server identityv1.AuthorityServiceClient, folder string, log *sl
 	return r
 }
 
-// open takes over what discovery has not sent before it ended.
+// open takes over what discovery did not send before it last ended.
 func (r *records) open(folder string) {
 	var err error
 	if r.journal, r.waiting, err = openJournal(folder); err != nil {
@@ -75,7 +77,7 @@ func (r *records) open(folder string) {
 	}
 }
 
-// add has a record kept.
+// add keeps a record, and has it sent.
 func (r *records) add(record *identityv1.Issue) {
 	if r.server == nil {
 		return
@@ -94,11 +96,11 @@ func (r *records) add(record *identityv1.Issue) {
 	r.mu.Unlock()
 	select {
 	case r.wake <- struct{}{}:
-	default: // who is woken takes all
+	default: // whoever is woken takes all
 	}
 }
 
-// run sends until the context ends.
+// run sends records until the context ends.
 func (r *records) run(ctx context.Context) error {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = firstPause, lastPause
@@ -124,7 +126,7 @@ func (r *records) run(ctx context.Context) error {
 	}
 }
 
-// flush sends what is left, when discovery ends.
+// flush sends what is left when discovery ends.
 func (r *records) flush() {
 	ctx, cancel := context.WithTimeout(context.Background(), sendWithin)
 	defer cancel()
@@ -147,7 +149,7 @@ func (r *records) len() int {
 	return len(r.waiting)
 }
 
-// send sends all that wait.
+// send sends all waiting records.
 func (r *records) send(ctx context.Context) error {
 	for {
 		some, first := r.next()
@@ -155,11 +157,11 @@ func (r *records) send(ctx context.Context) error {
 			return nil
 		}
 		attempt, cancel := context.WithTimeout(ctx, sendWithin)
-		_, err := rpc.Again(func() (*identityv1.RecordResponse, error) { // each is kept once
+		_, err := rpc.Again(func() (*identityv1.RecordResponse, error) { // repeating is safe: each record counts once
 			return r.server.Record(attempt, &identityv1.RecordRequest{Issues: some})
 		})
 		cancel()
-		if status.Code(err) == codes.InvalidArgument { // it will never take them, and others wait
+		if status.Code(err) == codes.InvalidArgument { // it will never take these, and others wait
 			r.log.Error("mcp-server cannot read records of certificates, which are dropped", "records", len(some), "error", err)
 			r.lost.Add(float64(len(some)))
 		} else if err != nil {
@@ -175,7 +177,7 @@ func (r *records) next() (some []*identityv1.Issue, first uint64) {
 	return append(some, r.waiting[:min(batch, len(r.waiting))]...), r.first
 }
 
-// taken forgets those before a number, of which some may have been dropped meanwhile.
+// taken drops the records before a number. Some of them may have been dropped meanwhile.
 func (r *records) taken(before uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -185,12 +187,12 @@ func (r *records) taken(before uint64) {
 	n := min(before-r.first, uint64(len(r.waiting)))
 	clear(r.waiting[:n])
 	r.waiting, r.first = r.waiting[n:], r.first+n
-	if len(r.waiting) == 0 { // those of which some were taken are sent again after a restart, and count once
+	if len(r.waiting) == 0 { // records that were sent in part are sent again after a restart, and count once
 		r.kept(r.journal.keep(nil))
 	}
 }
 
-// kept gives the journal up if it cannot be written: what waits is in memory, too.
+// kept gives the journal up if it cannot be written. What waits is in memory, too.
 func (r *records) kept(err error) {
 	if err != nil {
 		r.log.Error("records of certificates are not kept over a restart any more", "error", err)

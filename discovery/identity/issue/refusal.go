@@ -10,10 +10,12 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// aboutCertificates are reasons for which mcp-server refuses one who shows a certificate, as this discovery does, and never a token.
+// aboutCertificates are reasons for which mcp-server refuses the certificate of a caller, such as
+// this discovery's, and never a token.
 var aboutCertificates = map[identityv1.Refusal]bool{identityv1.Refusal_REFUSAL_CERTIFICATE: true, identityv1.Refusal_REFUSAL_NO_CREDENTIAL: true}
 
-// refusalBy is what mcp-server says to a token. What it says to this discovery is no fault of the machine's.
+// refusalBy turns mcp-server's answer about a token into a refusal. What it says about this
+// discovery is not the machine's fault.
 func refusalBy(err error) error {
 	text := status.Convert(err).Message()
 	if reason := refusal.Of(err); reason != identityv1.Refusal_REFUSAL_UNSPECIFIED && !aboutCertificates[reason] {
@@ -22,7 +24,7 @@ func refusalBy(err error) error {
 	return refusal.New(identityv1.Refusal_REFUSAL_UNAVAILABLE, "join tokens cannot be checked now, try again: mcp-server: %s", text)
 }
 
-// refusalOf is what is wrong with a certificate.
+// refusalOf says what is wrong with a certificate.
 func refusalOf(err error) error {
 	if why, ok := errors.AsType[*trust.RefusedError](err); ok {
 		return refusal.New(why.Reason, "%s", why.Text)
@@ -30,7 +32,7 @@ func refusalOf(err error) error {
 	return refusal.New(identityv1.Refusal_REFUSAL_CERTIFICATE, "%v", err)
 }
 
-// tellRefused writes a refusal down.
+// tellRefused records and logs a refusal.
 func (s *Service) tellRefused(record *identityv1.Issue, r *refusal.Error) {
 	record.Refusal, record.Detail = r.Reason, r.Text
 	s.metrics.refused.WithLabelValues(refusal.Word(r.Reason)).Inc()
@@ -40,7 +42,7 @@ func (s *Service) tellRefused(record *identityv1.Issue, r *refusal.Error) {
 	})
 }
 
-// tellIssued tells of a certificate that was given.
+// tellIssued records and logs a certificate that was given.
 func (s *Service) tellIssued(record *identityv1.Issue) {
 	s.metrics.issued.WithLabelValues(record.GetBy()).Inc()
 	s.cfg.Log.Info("issued a certificate", "identity", record.GetIdentity(), "enrolment", record.GetEnrolment(), "by", record.GetBy(),

@@ -21,7 +21,8 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// algorithms are those by which a signature proves who has made it: of others, who can check a token can make one, or anybody can.
+// algorithms are those whose signature proves who made it. With others, whoever can check a token
+// can make one, or anybody can.
 var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
@@ -29,9 +30,9 @@ var algorithms = []jose.SignatureAlgorithm{
 const (
 	// leeway is by how much the clocks of issuers may be wrong.
 	leeway = time.Minute
-	// largest is a size that no token of an issuer comes near.
+	// largest is a size in bytes that no issuer's token comes near.
 	largest = 16 << 10
-	// mostTries bounds the keys that a signature is tried with.
+	// mostTries bounds how many keys are tried for a signature.
 	mostTries = 32
 )
 
@@ -50,7 +51,7 @@ func newWebTokens(fetched func() mesh.FetchedKeys) *webTokens {
 	return &webTokens{fetched: fetched, sets: map[string][]jose.JSONWebKey{}}
 }
 
-// Sources are where keys of issuers have to be fetched from, each with the time that an attempt may take.
+// Sources are those of issuers' keys, each with the time that an attempt may take.
 func Sources(state *trust.State) map[mesh.KeySource]time.Duration {
 	const timeout = 5 * time.Second
 	sources := map[mesh.KeySource]time.Duration{}
@@ -62,7 +63,7 @@ func Sources(state *trust.State) map[mesh.KeySource]time.Duration {
 	return sources
 }
 
-// sourceOf is where the keys of a rule are: under its own URL, or where the issuer says.
+// sourceOf is the source of a rule's keys: its own URL, or the issuer.
 func sourceOf(rule *identityv1.Issuer) mesh.KeySource {
 	if rule.GetJwksUri() != "" {
 		return mesh.KeySource{URL: rule.GetJwksUri()}
@@ -70,15 +71,15 @@ func sourceOf(rule *identityv1.Issuer) mesh.KeySource {
 	return mesh.KeySource{Issuer: rule.GetIssuer()}
 }
 
-// judge tells who the bearer of a token is, by the first rule that it fits. Of several rules that it does not fit, the one that it comes closest to
-// says why.
+// judge returns who the bearer of a token is, by the first rule that the token meets. If it meets
+// none, the error is from the rule that it came closest to.
 func (w *webTokens) judge(state *trust.State, text string, now time.Time) (bearer, error) {
 	var token *jwt.JSONWebToken
 	err := errors.New("it is too large")
 	if len(text) <= largest {
 		token, err = jwt.ParseSigned(text, algorithms)
 	}
-	if err != nil { // whose text may repeat what it was given
+	if err != nil { // the text may repeat what it was given
 		return bearer{}, refusal.New(identityv1.Refusal_REFUSAL_JWT_SIGNATURE, "this is no JSON web token that can be checked: "+
 			"it has to be signed by RSA, ECDSA or EdDSA, in the compact form")
 	}
@@ -100,7 +101,7 @@ func (w *webTokens) judge(state *trust.State, text string, now time.Time) (beare
 	return bearer{}, closest
 }
 
-// rulesFor are the rules about an issuer, in the order of their names.
+// rulesFor returns the rules about an issuer, sorted by name.
 func rulesFor(state *trust.State, issuer string) (rules []*identityv1.Issuer) {
 	for _, rule := range state.Message().GetIssuers() {
 		if rule.GetIssuer() == issuer && issuer != "" {
@@ -111,7 +112,7 @@ func rulesFor(state *trust.State, issuer string) (rules []*identityv1.Issuer) {
 	return rules
 }
 
-// try judges a token by one rule, and tells how far that got.
+// try judges a token by one rule, and returns how many of its steps the token passed.
 func (w *webTokens) try(state *trust.State, rule *identityv1.Issuer, token *jwt.JSONWebToken, now time.Time) (who bearer, far int, err error) {
 	keys, err := w.keys(rule)
 	if err != nil {
@@ -137,7 +138,8 @@ func (w *webTokens) try(state *trust.State, rule *identityv1.Issuer, token *jwt.
 	}, 0, nil
 }
 
-// enrolmentOf names the machine that joins with a token: always the same for the same subject of an issuer, so that who was revoked stays so.
+// enrolmentOf names the machine that joins with a token. It is the same for every token of a
+// subject, so that a revoked machine stays out.
 func enrolmentOf(c *jwt.Claims) string {
 	sum := sha256.Sum256([]byte(c.Issuer + "\x00" + c.Subject))
 	return "jwt-" + hex.EncodeToString(sum[:16])
@@ -181,7 +183,7 @@ func checkClaims(c *jwt.Claims, all map[string]any, rule *identityv1.Issuer) err
 	return nil
 }
 
-// keys are those that the tokens of a rule may be signed by.
+// keys returns those that may sign the tokens of a rule.
 func (w *webTokens) keys(rule *identityv1.Issuer) ([]jose.JSONWebKey, error) {
 	document := rule.GetJwks()
 	if document == "" {
@@ -208,7 +210,8 @@ func (w *webTokens) keys(rule *identityv1.Issuer) ([]jose.JSONWebKey, error) {
 	return keys, nil
 }
 
-// readKeys reads the public keys of a document. Symmetric ones are left out: whoever can check by them can sign.
+// readKeys reads the public keys of a document. It leaves out symmetric ones: whoever can check
+// with them can sign.
 func readKeys(document string) (keys []jose.JSONWebKey, err error) {
 	set, err := webkeys.Read(document)
 	if err != nil {
@@ -230,7 +233,7 @@ func readKeys(document string) (keys []jose.JSONWebKey, err error) {
 	return keys, nil
 }
 
-// verified tells whether a token was signed by one of the keys, and reads its claims.
+// verified reports whether one of the keys signed the token, and reads its claims.
 func verified(token *jwt.JSONWebToken, keys []jose.JSONWebKey, into ...any) bool {
 	header := token.Headers[0] // the compact form has one
 	tries := 0

@@ -18,7 +18,8 @@ import (
 	"time"
 )
 
-// unusable is what was fetched and is of no use. What it was is not told: it may have come from where only discovery can look.
+// unusable is the error for a document that is no use. It does not quote the document, which may
+// come from a place that only discovery can reach.
 type unusable struct {
 	url string
 	why error
@@ -28,7 +29,7 @@ func (u unusable) Error() string {
 	return fmt.Sprintf("what %s answers is of no use: %v", shownURL(u.url), u.why)
 }
 
-// shownURL is an URL without what may be a secret.
+// shownURL is a URL without the parts that may be secret.
 func shownURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -37,7 +38,7 @@ func shownURL(text string) string {
 	return u.Redacted()
 }
 
-// authorities are those of the system, and those in a file if one is named. Nil are those of the system.
+// authorities returns the system's, with those in a file if one is named. Nil means the system's.
 func authorities(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
@@ -62,9 +63,9 @@ const (
 	leastTLS      = tls.VersionTLS12
 )
 
-// newClient is one that goes only where it may. Each connection is judged by the address that it is about to be made to, whatever name led
-// there, so that neither a redirect nor a name that resolves otherwise the second time leads elsewhere. It obeys no proxy of the environment,
-// which would connect in its place.
+// newClient returns a client that connects only where it may. It judges each connection by the
+// address that it is about to connect to, so that neither a redirect nor a changed DNS answer leads
+// elsewhere. It ignores proxies of the environment, which would connect in its place.
 func newClient(p places, authorities *x509.CertPool) *http.Client {
 	dialer := &net.Dialer{Control: func(_, address string, _ syscall.RawConn) error { return p.judge(address) }}
 	return &http.Client{
@@ -81,7 +82,7 @@ func newClient(p places, authorities *x509.CertPool) *http.Client {
 	}
 }
 
-// mayFollow allows no other protocols, and no way from a connection that proves who answers to one that does not.
+// mayFollow allows no other protocols, and no redirect from TLS to plaintext.
 func mayFollow(from, to *url.URL) error {
 	switch {
 	case to.Scheme != "http" && to.Scheme != "https":
@@ -152,10 +153,11 @@ func (k *Keeper) discover(ctx context.Context, issuer string) (string, error) {
 	return about.Keys, nil
 }
 
-// metadata are the addresses at which clouds tell machines who they are, and give them their credentials, that are not link-local.
+// metadata are addresses at which clouds give machines their credentials, and which are not
+// link-local.
 var metadata = prefixes("100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32", "fd00:ec2::254/128", "fd20:ce::254/128")
 
-// translators are prefixes under which an IPv4 address stands at the end of an IPv6 one.
+// translators are prefixes of IPv6 addresses that end in an IPv4 address.
 var translators = prefixes("64:ff9b::/96")
 
 func prefixes(texts ...string) (out []netip.Prefix) {
@@ -165,7 +167,7 @@ func prefixes(texts ...string) (out []netip.Prefix) {
 	return out
 }
 
-// places are where keys may be fetched from.
+// places says where keys may be fetched from.
 type places struct{ allowed, refused []netip.Prefix }
 
 func newPlaces(allowed, refused []string) (p places, err error) {
@@ -198,7 +200,7 @@ func within(prefixes []netip.Prefix, ip netip.Addr) bool {
 	return false
 }
 
-// judge tells whether a connection to an address and port may be made.
+// judge reports why no connection may be made to an address and port; nil if one may.
 func (p places) judge(address string) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -227,7 +229,8 @@ func (p places) judge(address string) error {
 	return fmt.Errorf("the address %s is %s, where keys are not fetched from unless --jwks-allow-addresses has it", ip, what)
 }
 
-// reasonOf says why an attempt failed, in the same words as long as it fails in the same way: without the port that it was made from.
+// reasonOf says why an attempt failed. It leaves out the local port, so that the same failure has
+// the same text.
 func reasonOf(err error, timeout time.Duration) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Sprintf("there is no answer within %s", timeout)

@@ -15,7 +15,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/replace"
 )
 
-// file has the keys of before a restart, so that tokens are not refused because an issuer cannot be reached just then. A nil one has none.
+// file keeps the keys over a restart, so that tokens are not refused because an issuer cannot be
+// reached just then. A nil file keeps none.
 type file struct {
 	path string
 	log  *slog.Logger
@@ -24,13 +25,14 @@ type file struct {
 	keys map[string]kept // by the names of sources
 }
 
-// kept is what the file has of a source.
+// kept is what the file has of one source.
 type kept struct {
 	Keys    string    `json:"keys"`
 	Fetched time.Time `json:"fetched"`
 }
 
-// openFile reads a file, "" for none. One that cannot be read is begun anew: all that is in it can be fetched.
+// openFile reads a file; "" means none. A file that cannot be read is started again: its keys can
+// be fetched.
 func openFile(path string, log *slog.Logger) *file {
 	if path == "" {
 		return nil
@@ -47,7 +49,7 @@ func openFile(path string, log *slog.Logger) *file {
 	return f
 }
 
-// nameOf tells a URL that has keys from one that an issuer is named by.
+// nameOf tells apart the URL of keys and the URL of an issuer.
 func nameOf(at mesh.KeySource) string {
 	if at.URL == "" {
 		return "issuer " + at.Issuer
@@ -55,7 +57,7 @@ func nameOf(at mesh.KeySource) string {
 	return at.URL
 }
 
-// get is what there is of a source that is not too old.
+// get returns what the file has of a source, if it is not too old.
 func (f *file) get(at mesh.KeySource, maxAge time.Duration) (kept, bool) {
 	if f == nil {
 		return kept{}, false
@@ -67,13 +69,13 @@ func (f *file) get(at mesh.KeySource, maxAge time.Duration) (kept, bool) {
 		return kept{}, false
 	}
 	set, err := webkeys.Read(k.Keys)
-	if err != nil { // somebody wrote into it
+	if err != nil { // the file was changed by hand
 		return kept{}, false
 	}
 	return kept{Keys: set.Canonical(), Fetched: k.Fetched}, true
 }
 
-// put replaces the file by one that has the keys of a source.
+// put writes the file with the keys of a source.
 func (f *file) put(at mesh.KeySource, k kept) {
 	if f == nil {
 		return
@@ -86,7 +88,7 @@ func (f *file) put(at mesh.KeySource, k kept) {
 	}
 }
 
-// forgotten is after how long the file forgets what is not fetched any more.
+// forgotten is how long the file keeps keys that are not fetched any more.
 const forgotten = 30 * 24 * time.Hour
 
 func (f *file) write() error {

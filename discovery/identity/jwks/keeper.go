@@ -1,8 +1,9 @@
-// Package jwks fetches the keys that issuers sign tokens with, and keeps them fresh.
+// Package jwks fetches the keys with which issuers sign tokens, and keeps them fresh.
 //
-// Discovery fetches, and proxies are sent what it has: an Envoy needs no way out of the mesh for it, and all have the same keys. Where keys
-// are fetched from is written by those who write configuration, who may be tenants; what is fetched over there is decided by whoever answers.
-// So fetching is held to what a key server has to do: see fetch.go for where it may go, and how much it may take.
+// Discovery fetches them for its proxies. So an Envoy needs no way out of the mesh for them, and
+// all have the same keys. The sources are written by those who write configuration, who may be
+// tenants, and the answer is up to whoever is at the address. So fetching is limited to what a key
+// server needs: fetch.go says where it may connect, and how much it may read.
 package jwks
 
 import (
@@ -24,26 +25,29 @@ import (
 type Options struct {
 	// Refresh is how long keys are used before they are fetched again.
 	Refresh time.Duration
-	// Retry is how long after a failure it is tried again; each further failure doubles it, up to Refresh or a minute, whichever is less.
+	// Retry is the pause after a failure. Each further failure doubles it, up to Refresh or a
+	// minute, whichever is less.
 	Retry time.Duration
-	// MaxAge is for how long keys are used that cannot be fetched again.
+	// MaxAge is how long keys are used that cannot be fetched again.
 	MaxAge time.Duration
 	// MaxSize bounds a document, in bytes.
 	MaxSize int64
-	// Allowed are ranges of addresses that keys may be fetched from though they are refused by default, and Refused those that they may not be.
+	// Allowed are ranges of addresses that keys may be fetched from although they are refused by
+	// default; Refused are ranges that they may not be fetched from.
 	Allowed, Refused []string
-	// Authority is a file of certificates that key servers may be proven by, beside those that the system knows; "" for none.
+	// Authority is a file of further certificates to verify key servers with, beside the system's;
+	// "" for none.
 	Authority string
 	// File keeps the keys over a restart; "" for none.
 	File string
 }
 
-// Defaults are what is right for most.
+// Defaults are right for most meshes.
 func Defaults() Options {
 	return Options{Refresh: 20 * time.Minute, Retry: time.Second, MaxAge: 7 * 24 * time.Hour, MaxSize: 1 << 18}
 }
 
-// completed has the defaults where nothing is set.
+// completed returns the options with defaults for what is not set.
 func (o Options) completed() Options {
 	d := Defaults()
 	o.Refresh, o.Retry, o.MaxAge, o.MaxSize = cmp.Or(o.Refresh, d.Refresh), cmp.Or(o.Retry, d.Retry), cmp.Or(o.MaxAge, d.MaxAge), cmp.Or(o.MaxSize, d.MaxSize)
@@ -77,17 +81,18 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	sources map[mesh.KeySource]*source
-	wanted  map[string]map[mesh.KeySource]time.Duration // by who wants them
+	wanted  map[string]map[mesh.KeySource]time.Duration // by who needs them
 	keys    mesh.FetchedKeys                            // replaced, never changed
-	begun   context.Context                             //nolint:containedctx // that of Run, for those who begin to fetch in it; nil before
+	begun   context.Context                             //nolint:containedctx // of Run, for fetching; nil before Run
 	waiting sync.WaitGroup
-	tried   chan struct{} // closed, and made anew, each time that a source was tried for the first time
+	tried   chan struct{} // closed and replaced whenever a source was tried for the first time
 }
 
-// mostAtOnce is how many sources are asked at one time. Others wait for their turn, which takes no longer than a timeout.
+// mostAtOnce is how many sources are asked at a time. Others wait for their turn, at most as long
+// as a timeout.
 const mostAtOnce = 32
 
-// New returns a keeper that has what its file has, if it has one.
+// New returns a keeper with the keys in its file, if it has one.
 func New(o Options, log *slog.Logger, metrics prometheus.Registerer) (*Keeper, error) {
 	places, err := newPlaces(o.Allowed, o.Refused)
 	if err != nil {
@@ -144,13 +149,15 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Want says which sources the mesh needs, each with the time that an attempt may take. What is not needed any more is forgotten.
+// Want sets which sources the mesh needs, each with the time that an attempt may take. It forgets
+// sources that are not needed any more.
 func (k *Keeper) Want(sources map[mesh.KeySource]time.Duration) { k.want("the mesh", sources) }
 
-// WantToo says which sources are needed beside those of the mesh, for tokens that machines join with.
+// WantToo sets which sources are needed for tokens that machines join with, beside those of the
+// mesh.
 func (k *Keeper) WantToo(sources map[mesh.KeySource]time.Duration) { k.want("joining", sources) }
 
-// want says which sources somebody needs. An attempt may take as long as the most patient of them has it.
+// want sets which sources one user needs. If several need a source, its longest timeout counts.
 func (k *Keeper) want(who string, needs map[mesh.KeySource]time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -186,7 +193,7 @@ func (k *Keeper) want(who string, needs map[mesh.KeySource]time.Duration) {
 	k.keys = keys
 }
 
-// start begins to fetch from a source, if it is time for that.
+// start begins to fetch from a source, if Run has begun.
 func (k *Keeper) start(s *source) {
 	if k.begun == nil {
 		return
@@ -196,17 +203,17 @@ func (k *Keeper) start(s *source) {
 	k.waiting.Go(func() { k.follow(ctx, s) })
 }
 
-// Keys are those that there are.
+// Keys returns the keys so far.
 func (k *Keeper) Keys() mesh.FetchedKeys {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.keys
 }
 
-// News receives when the keys have changed, once for what changed together.
+// News receives when keys have changed, once for several changes.
 func (k *Keeper) News() <-chan struct{} { return k.news }
 
-// Await waits until each source that is wanted was tried once, or the context ends.
+// Await waits until each wanted source was tried once, or the context ends.
 func (k *Keeper) Await(ctx context.Context) {
 	for {
 		k.mu.Lock()
@@ -228,7 +235,7 @@ func (k *Keeper) Await(ctx context.Context) {
 	}
 }
 
-// keep takes in what came of an attempt, unless the source is not wanted any more.
+// keep stores the result of an attempt, if the source is still wanted.
 func (k *Keeper) keep(s *source, now mesh.Fetched) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -245,7 +252,7 @@ func (k *Keeper) keep(s *source, now mesh.Fetched) {
 	k.tried = make(chan struct{})
 	select {
 	case k.news <- struct{}{}:
-	default: // who is woken takes everything
+	default: // whoever is woken takes everything
 	}
 	if now.Problem != "" && now.Problem != before.Problem {
 		k.log.Warn("the keys of an issuer of tokens cannot be fetched; it is tried again", "from", s.at.String(), "reason", now.Problem, "kept", now.Keys != "")

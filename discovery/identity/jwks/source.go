@@ -11,20 +11,21 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
 )
 
-// source is one place that keys are fetched from, again and again.
+// source is fetched again and again until it is not wanted any more.
 type source struct {
 	at      mesh.KeySource
 	timeout atomic.Int64
 	end     func()
-	had     time.Time // when the keys were fetched last; zero for never
+	had     time.Time // when the keys were last fetched; zero for never
 }
 
 func newSource(at mesh.KeySource) *source { return &source{at: at, end: func() {}} }
 
-// mostPatience is how long a failure is left alone at most.
-const mostPatience = time.Minute
+// longestRetry bounds the pause after a failure.
+const longestRetry = time.Minute
 
-// follow fetches until the context ends: after a success when the keys are to be refreshed, after a failure sooner, and then later and later.
+// follow fetches until the context ends: after a success when it is time to refresh, after a
+// failure with growing pauses.
 func (k *Keeper) follow(ctx context.Context, s *source) {
 	patience := k.options.Retry
 	for {
@@ -33,7 +34,7 @@ func (k *Keeper) follow(ctx context.Context, s *source) {
 			patience = k.options.Retry
 		} else {
 			wait = min(patience, wait)
-			patience = min(2*patience, mostPatience)
+			patience = min(2*patience, longestRetry)
 		}
 		timer := time.NewTimer(jittered(wait))
 		select {
@@ -45,12 +46,12 @@ func (k *Keeper) follow(ctx context.Context, s *source) {
 	}
 }
 
-// jittered keeps those who began together from asking together for ever.
+// jittered spreads sources out that began together.
 func jittered(d time.Duration) time.Duration {
 	return d - time.Duration(rand.Float64()*float64(d)/10)
 }
 
-// attempt fetches once, and tells whether it came to keys.
+// attempt fetches once, and reports whether it got keys.
 func (k *Keeper) attempt(ctx context.Context, s *source) (ok bool) {
 	select {
 	case k.turns <- struct{}{}:
@@ -77,7 +78,7 @@ func (k *Keeper) attempt(ctx context.Context, s *source) (ok bool) {
 	return true
 }
 
-// stillGood are the keys of before, if they are not too old.
+// stillGood returns the last keys, unless they are too old.
 func (k *Keeper) stillGood(s *source) string {
 	if time.Since(s.had) > k.options.MaxAge {
 		return ""

@@ -18,17 +18,17 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// delegated is the authority that mcp-server has given discovery, beneath the mesh's own.
+// delegated is the authority that mcp-server gave discovery, beneath the mesh's root.
 type delegated struct {
 	authority *authority.Authority // nil before the first
 	renewAt   time.Time            // about half of its life
 	err       error                // why there is none, or no newer one
 }
 
-// ErrNoAuthority is why discovery cannot sign certificates.
+// ErrNoAuthority says that discovery cannot sign certificates.
 var ErrNoAuthority = errors.New("it has no authority to sign with")
 
-// Authority is what discovery signs with, or why it cannot.
+// Authority returns what discovery signs with, or why it cannot.
 func (k *Keeper) Authority() (*authority.Authority, error) {
 	a, state, err := k.held()
 	switch {
@@ -57,21 +57,22 @@ func (k *Keeper) held() (*authority.Authority, *State, error) {
 	return k.delegate.authority, k.state, k.delegate.err
 }
 
-// keepAuthority has an authority given, and another at half of its life, and at once when it does not lead to the root that signs now.
+// keepAuthority asks for an authority, and for the next at half of its life, or at once if it does
+// not lead to the root that signs now.
 func (k *Keeper) keepAuthority(ctx context.Context) error {
 	pause := newPause()
 	for {
 		state, changed := k.Watch()
 		wait := time.Until(k.due(state))
 		if state == nil {
-			wait = lastPause // or until somebody tells what the mesh trusts
+			wait = lastPause // or until what the mesh trusts changes
 		} else if wait <= 0 {
 			if wait = k.renew(ctx, state); wait == 0 {
 				pause.Reset()
 				continue
 			}
 			wait = pause.NextBackOff()
-			changed = nil // who cannot be asked is not asked more often because of it
+			changed = nil // a failed request is not repeated sooner because of it
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -85,7 +86,7 @@ func (k *Keeper) keepAuthority(ctx context.Context) error {
 	}
 }
 
-// due is when another authority is needed.
+// due is when discovery needs another authority.
 func (k *Keeper) due(state *State) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -95,7 +96,7 @@ func (k *Keeper) due(state *State) time.Time {
 	return k.delegate.renewAt
 }
 
-// outdated tells whether new authorities lead to another root.
+// outdated reports whether new authorities lead to another root.
 func outdated(a *authority.Authority, state *State) bool {
 	active := state.Message().GetActiveRoot()
 	pin := sha256.Sum256(a.Root().RawSubjectPublicKeyInfo)
@@ -105,7 +106,8 @@ func outdated(a *authority.Authority, state *State) bool {
 // renewWithin bounds an attempt.
 const renewWithin = 30 * time.Second
 
-// renew has an authority given. Unless it is one that will do, it returns how long to wait at least.
+// renew asks for an authority. If the one that it gets is no use, it returns how long to wait
+// before the next attempt.
 func (k *Keeper) renew(ctx context.Context, state *State) time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, renewWithin)
 	defer cancel()
@@ -132,7 +134,7 @@ func (k *Keeper) renew(ctx context.Context, state *State) time.Duration {
 	return firstPause
 }
 
-// ask has mcp-server certify a new key as that of an authority.
+// ask has mcp-server certify a new key as an authority's.
 func (k *Keeper) ask(ctx context.Context, state *State) (*authority.Authority, error) {
 	key, err := authority.NewKey()
 	if err != nil {
@@ -162,7 +164,8 @@ func (k *Keeper) take(a *authority.Authority) {
 	k.delegate = delegated{authority: a, renewAt: halfLife(a.Certificate())}
 }
 
-// halfLife is about half of a certificate's life, some time apart for different ones.
+// halfLife is about the middle of a certificate's life. It varies a little, so that many are not
+// renewed together.
 func halfLife(c *x509.Certificate) time.Time {
 	const jitter = 0.05
 	life := c.NotAfter.Sub(c.NotBefore)

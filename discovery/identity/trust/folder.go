@@ -13,7 +13,8 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// What is kept over a restart. The authority is its key, its certificate, and those between it and the root, in one file: so they always fit.
+// The files that survive a restart. The authority's key, certificate and intermediates are in one
+// file, so that they always fit together.
 const (
 	authorityFile = "authority.pem"
 	trustFile     = "told.json"
@@ -48,7 +49,7 @@ func (k *Keeper) readFolder() {
 	k.take(a)
 }
 
-// readTold takes over what mcp-server told before the start.
+// readTold takes over what mcp-server last told before the start.
 func (k *Keeper) readTold() {
 	text, err := os.ReadFile(filepath.Join(k.options.Folder, trustFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,7 +90,7 @@ func (k *Keeper) writeTrust(told *identityv1.Trust) error {
 	return k.write(trustFile, text)
 }
 
-// write replaces a file whole, for its owner alone.
+// write replaces a whole file. Only its owner may read it.
 func (k *Keeper) write(name string, content []byte) error {
 	if k.options.Folder == "" {
 		return nil

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// The pauses between attempts that fail grow from the first to the last.
+	// The pauses between failed attempts grow from the first to the last.
 	firstPause = 500 * time.Millisecond
 	lastPause  = 30 * time.Second
 )
@@ -26,7 +26,7 @@ func newPause() *backoff.ExponentialBackOff {
 	return pause
 }
 
-// Run follows what mcp-server tells, and keeps the authority new, until the context ends.
+// Run follows what mcp-server tells, and renews the authority, until the context ends.
 func (k *Keeper) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if k.options.Server != nil {
@@ -41,7 +41,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// followMembership takes over what a renewed membership trusts.
+// followMembership takes over the roots that a renewed membership brings.
 func (k *Keeper) followMembership(ctx context.Context) error {
 	for {
 		now := k.options.Membership.Current()
@@ -54,11 +54,11 @@ func (k *Keeper) followMembership(ctx context.Context) error {
 	}
 }
 
-// follow takes in what mcp-server tells. While it is away, what it told last stays in force.
+// follow receives what mcp-server tells. While it is away, what it told last stays in force.
 func (k *Keeper) follow(ctx context.Context) error {
 	client, pause, said := identityv1.NewTrustServiceClient(k.options.Server), newPause(), ""
 	for {
-		var heard time.Time // of the first
+		var heard time.Time // when the stream's first message came
 		err := k.watch(ctx, client, func() {
 			if heard.IsZero() {
 				heard = time.Now()
@@ -72,7 +72,7 @@ func (k *Keeper) follow(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		// Each stream ends with a certificate of discovery, which is nothing to tell of.
+		// Each stream ends with discovery's certificate, which is nothing to log.
 		if !heard.IsZero() && time.Since(heard) > firstPause {
 			continue
 		}
@@ -106,7 +106,7 @@ func (k *Keeper) watch(ctx context.Context, client identityv1.TrustServiceClient
 	}
 }
 
-// heardOf takes in whether mcp-server itself knows who was revoked.
+// heardOf records whether mcp-server itself knows who was revoked.
 func (k *Keeper) heardOf(stale *timestamppb.Timestamp) {
 	var since time.Time
 	if stale != nil {

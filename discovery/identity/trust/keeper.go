@@ -12,22 +12,23 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// Options say what a Keeper has to go by.
+// Options are the inputs of a Keeper.
 type Options struct {
-	// Server is mcp-server; nil where there is none.
+	// Server is mcp-server; nil if there is none.
 	Server grpc.ClientConnInterface
-	// Membership is discovery's own; nil where the operator brings certificates, and Roots are those by which machines are known.
+	// Membership is discovery's own; nil if the operator brings certificates. Then Roots are those
+	// that machines are verified with.
 	Membership *membership.Membership
 	Roots      func() []byte
-	// Own is the operator's authority, which then signs; nil for one that mcp-server gives.
+	// Own is the operator's authority, which then signs; nil if mcp-server gives one.
 	Own func() *authority.Authority
-	// Folder is where the authority and, without a membership, the trust are kept; "" for nowhere.
+	// Folder keeps the authority and, without a membership, the trust; "" for nowhere.
 	Folder  string
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 }
 
-// Keeper knows what the mesh trusts now, and has what discovery signs with.
+// Keeper knows what the mesh trusts now, and has the authority that discovery signs with.
 type Keeper struct {
 	options Options
 	log     *slog.Logger
@@ -36,14 +37,14 @@ type Keeper struct {
 
 	mu       sync.Mutex
 	state    *State
-	told     *identityv1.Trust // by mcp-server last; nil with a membership, which keeps it itself
-	domain   string            // of the configuration, where nobody tells
+	told     *identityv1.Trust // last told by mcp-server; nil with a membership, which keeps it itself
+	domain   string            // from the configuration, if no mcp-server tells
 	aliases  []string
-	changed  chan struct{} // closed, and made anew, when there is another state
+	changed  chan struct{} // closed and replaced whenever the state changes
 	delegate delegated
 }
 
-// New returns a keeper that knows what it knew before the start.
+// New returns a keeper with the state from before the start.
 func New(o Options) *Keeper {
 	k := &Keeper{options: o, log: o.Log, changed: make(chan struct{})}
 	k.metrics = newMetrics(o.Metrics, k)
@@ -52,20 +53,21 @@ func New(o Options) *Keeper {
 	return k
 }
 
-// State is what the mesh trusts; nil as long as nobody knows.
+// State returns what the mesh trusts; nil before that is known.
 func (k *Keeper) State() *State {
 	s, _ := k.Watch()
 	return s
 }
 
-// Watch is the state, and what is closed when there is another.
+// Watch returns the state, and a channel that is closed when it changes.
 func (k *Keeper) Watch() (*State, <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.state, k.changed
 }
 
-// ConfigureDomain is told the trust domain of the configuration, and other names of it. They count where no mcp-server tells what is trusted.
+// ConfigureDomain sets the trust domain of the configuration, and its other names. They count if no
+// mcp-server tells what is trusted.
 func (k *Keeper) ConfigureDomain(domain string, aliases []string) {
 	k.mu.Lock()
 	k.domain, k.aliases = domain, aliases
@@ -73,10 +75,10 @@ func (k *Keeper) ConfigureDomain(domain string, aliases []string) {
 	k.refresh()
 }
 
-// Refresh is for when the operator's files have changed.
+// Refresh reads the operator's files again.
 func (k *Keeper) Refresh() { k.refresh() }
 
-// refresh works the state out anew.
+// refresh computes the state again.
 func (k *Keeper) refresh() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -89,14 +91,14 @@ func (k *Keeper) refresh() {
 	k.changed = make(chan struct{})
 }
 
-// read is what the mesh trusts by all that is known.
+// read computes the state from all that is known.
 func (k *Keeper) read() *State {
 	if k.options.Membership != nil {
 		return stateOf(k.options.Membership.Current().Trust)
 	}
 	told := k.byFiles()
 	if told.GetTrustDomain() == "" {
-		return nil // nobody has told yet
+		return nil // nothing is known yet
 	}
 	s, err := Read(told)
 	if err != nil {
@@ -106,7 +108,7 @@ func (k *Keeper) read() *State {
 	return s
 }
 
-// byFiles is what mcp-server says, but for the roots, which the operator brings.
+// byFiles is what mcp-server told, but with the roots that the operator brings.
 func (k *Keeper) byFiles() *identityv1.Trust {
 	t := &identityv1.Trust{TrustDomain: k.domain, Aliases: k.aliases, Roots: k.options.Roots()}
 	if k.told != nil {

@@ -26,7 +26,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var cart = identity.Workload{TrustDomain: servetest.Domain, Namespace: "shop", ServiceAccount: "cart"}
 
-// follow runs a keeper whose operator brings the roots, and that hears from mcp-server who was revoked.
+// follow runs a keeper whose operator brings the roots, and that hears from mcp-server who was
+// revoked.
 func follow(t *testing.T, a *servetest.Authority, folder string, roots []byte) (*trust.Keeper, func()) {
 	t.Helper()
 	own := a.Leaf("spiffe://mesh.example/pgmesh/discovery/test", servetest.NewMachine(t, "").Key)

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// staleness is since when nobody knows who was revoked.
+// staleness records since when it is not known who was revoked.
 type staleness struct {
 	mu    sync.Mutex
-	stale time.Time // since when mcp-server, which answers, cannot read it; zero while it can
-	away  time.Time // since when no mcp-server tells; zero while one does
+	stale time.Time // since when the connected mcp-server cannot read it; zero while it can
+	away  time.Time // since when no mcp-server is connected; zero while one is
 }
 
 func (s *staleness) told(since time.Time) (became bool) {
@@ -29,7 +29,7 @@ func (s *staleness) lost() {
 	}
 }
 
-// age is for how long who was revoked has not been heard of.
+// age is how long ago revocations were last known.
 func (s *staleness) age() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,8 +43,9 @@ func (s *staleness) age() time.Duration {
 	return max(time.Since(since), time.Nanosecond)
 }
 
-// Stale tells what is wrong with what is known of who was revoked. It is an error if a server that can be asked cannot read it: then somebody else may
-// know better. While all servers are away nobody can be revoked.
+// Stale says what is wrong with what is known of revocations. It is an error if a connected server
+// cannot read them: others may know of newer ones. While all servers are away nobody can be
+// revoked.
 func (k *Keeper) Stale() (about string, err error) {
 	at := &k.stale
 	at.mu.Lock()

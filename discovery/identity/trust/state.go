@@ -1,5 +1,6 @@
-// Package trust knows what the mesh trusts: its authorities, those of other meshes, who was revoked, and whose tokens machines may join with.
-// It follows what mcp-server tells of that, keeps it for the time that mcp-server is away, and has the authority that discovery signs with.
+// Package trust knows what the mesh trusts: its authorities, those of other meshes, who was
+// revoked, and whose tokens machines may join with. It follows what mcp-server tells of that, and
+// keeps it while mcp-server is away. It also has the authority that discovery signs with.
 package trust
 
 import (
@@ -21,7 +22,7 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// State is what the mesh trusts at a moment. It is never changed.
+// State is what the mesh trusts at a moment. It never changes.
 type State struct {
 	*membership.Trust
 
@@ -51,34 +52,35 @@ func stateOf(trust *membership.Trust) *State {
 	return s
 }
 
-// Lifetime is for how many seconds the mesh gives certificates in a namespace; 0 if it does not say.
+// Lifetime is the lifetime, in seconds, of certificates in a namespace; 0 if the mesh does not set
+// one.
 func (s *State) Lifetime(namespace string) int64 {
 	set := s.Message().GetCertificateLifetimes()
 	return cmp.Or(set[namespace], set[""])
 }
 
-// Member is somebody of this mesh, by a certificate that counts.
+// Member is a member of this mesh, by a valid certificate.
 type Member struct {
 	ID spiffeid.ID
-	// Workload is who a machine is; that of a server is empty.
+	// Workload is a machine's identity; empty for a server.
 	Workload  identity.Workload
 	Server    bool
 	Enrolment string
 	NotAfter  time.Time
 }
 
-// RefusedError is why a certificate, or who shows it, does not count.
+// RefusedError says why a certificate, or its bearer, is refused.
 type RefusedError struct {
 	Reason identityv1.Refusal
-	// ID and Enrolment are what is known of who it was.
+	// ID and Enrolment are what is known of the bearer.
 	ID, Enrolment string
 	Text          string
 }
 
 func (e *RefusedError) Error() string { return e.Text }
 
-// Judge tells who it is that shows a certificate, with those between it and its root behind it; the key has been proved by the handshake. All
-// errors are RefusedErrors.
+// Judge returns the member that shows a certificate, with its intermediates behind it. The
+// handshake has proved that the member has the key. All errors are of type RefusedError.
 func (s *State) Judge(chain []*x509.Certificate) (*Member, error) {
 	if len(chain) == 0 {
 		return nil, &RefusedError{
@@ -107,7 +109,7 @@ func (s *State) Judge(chain []*x509.Certificate) (*Member, error) {
 	return m, s.Standing(m)
 }
 
-// RequireMachine is nil for a machine.
+// RequireMachine returns nil for a machine.
 func (m *Member) RequireMachine() error {
 	if m.Server {
 		return m.refused(identityv1.Refusal_REFUSAL_CERTIFICATE, "%s is a server of pgmesh, and no machine", m.ID)
@@ -119,7 +121,7 @@ func (m *Member) refused(reason identityv1.Refusal, format string, args ...any) 
 	return &RefusedError{Reason: reason, ID: m.ID.String(), Enrolment: m.Enrolment, Text: fmt.Sprintf(format, args...)}
 }
 
-// fault says why a certificate does not count, and what to do about it.
+// fault says why a certificate is not valid, and what to do about it.
 func fault(leaf *x509.Certificate, err error) string {
 	switch {
 	case err == nil:
@@ -133,7 +135,7 @@ func fault(leaf *x509.Certificate, err error) string {
 	}
 }
 
-// Standing is nil unless a member was revoked.
+// Standing returns nil unless a member was revoked.
 func (s *State) Standing(m *Member) error {
 	if text := s.Revoked(m.Workload, m.Enrolment); text != "" {
 		return m.refused(identityv1.Refusal_REFUSAL_REVOKED, "%s is no member of the mesh any more: %s", m.ID, text)
@@ -141,7 +143,8 @@ func (s *State) Standing(m *Member) error {
 	return nil
 }
 
-// Revoked tells why nobody may be a machine of an identity, and an enrolment which may be empty; "" if they may.
+// Revoked says why nobody may be a machine of an identity, and of an enrolment, which may be empty;
+// "" if a machine may.
 func (s *State) Revoked(w identity.Workload, enrolment string) string {
 	if r := s.identities[w.Path()]; r != nil {
 		return revoked("the identity "+w.Path(), r)
@@ -163,13 +166,13 @@ func revoked(who string, by *identityv1.Revocation) string {
 	return text + "; mcp-client identity restore takes that back"
 }
 
-// SameAuthorities tells whether the same vouch for members as in another state.
+// SameAuthorities reports whether another state has the same authorities.
 func (s *State) SameAuthorities(other *State) bool {
 	return other != nil && s.Domain == other.Domain && slices.Equal(s.Aliases, other.Aliases) &&
 		bytes.Equal(s.Message().GetRoots(), other.Message().GetRoots())
 }
 
-// says tells whether another state says the same.
+// says reports whether another state says the same.
 func (s *State) says(other *State) bool { return proto.Equal(s.Message(), other.Message()) }
 
 // forMachines is what machines are told.
@@ -180,12 +183,13 @@ func (s *State) forMachines() *identityv1.Trust {
 	}
 }
 
-// tellsMachines tells whether machines that know another state know this one.
+// tellsMachines reports whether machines are told the same by another state.
 func (s *State) tellsMachines(other *State) bool {
 	return other != nil && proto.Equal(s.forMachines(), other.forMachines())
 }
 
-// ForProxies is what proxies have to know: of machines, for servers do not call each other through proxies.
+// ForProxies is what proxies have to know. It is about machines: servers do not call each other
+// through proxies.
 func (s *State) ForProxies() mesh.Trust {
 	t := mesh.Trust{OwnGateways: s.Message().GetOwnGateways()}
 	for _, r := range s.Message().GetRevoked() {

@@ -1,7 +1,9 @@
-// Package files is configuration from a directory of YAML, watched as long as discovery runs. What one save changes becomes one batch.
+// Package files reads configuration from a directory of YAML, and watches it while discovery runs.
+// Each save becomes one batch.
 //
-// A file that cannot be read as resources changes nothing: what it said before stays in force, and everything else goes on. When
-// discovery starts there is nothing before, so it waits until every file can be read, and its proxies keep what they have.
+// A file that cannot be parsed changes nothing: its last content stays in force, and all other
+// files are applied. At the start there is no last content, so discovery waits until every file can
+// be parsed, and its proxies keep what they have.
 package files
 
 import (
@@ -20,7 +22,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Directory is the files under a path, those in its folders too: *.yaml, *.yml and *.json, none that begins with a dot.
+// Directory has the files under a path and in its folders: *.yaml, *.yml and *.json, without those
+// whose names begin with a dot.
 type Directory struct {
 	path string
 	log  *slog.Logger
@@ -28,14 +31,14 @@ type Directory struct {
 	mu       sync.Mutex
 	files    map[string]*file // by path
 	held     map[kinds.Key]*kinds.Resource
-	twice    map[kinds.Key]string // where a resource stands a second time
+	twice    map[kinds.Key]string // where a resource is found a second time
 	unread   error                // why the directory itself cannot be read
 	begun    bool
 	revision int64
 	version  string
 }
 
-// New returns the source. The directory may come later; nothing is served until it does.
+// New returns the source. The directory may be created later; nothing is served before.
 func New(path string, log *slog.Logger, metrics prometheus.Registerer) *Directory {
 	d := &Directory{path: path, log: log, files: map[string]*file{}, twice: map[kinds.Key]string{}}
 	metrics.MustRegister(
@@ -53,7 +56,7 @@ func New(path string, log *slog.Logger, metrics prometheus.Registerer) *Director
 // Name is "files".
 func (*Directory) Name() string { return "files" }
 
-// Ready tells what keeps the directory from being served, or that some of it is not.
+// Ready says what keeps the directory from being served, or that some files are not.
 func (d *Directory) Ready() (string, error) {
 	s := d.Status()
 	problem := s.Problem()
@@ -74,7 +77,7 @@ func (d *Directory) Run(ctx context.Context, apply func(configstore.Batch) error
 	return watch(ctx, d.path, d.log, func() error { return d.look(apply) })
 }
 
-// look reads what changed since the last time and hands on what follows from it.
+// look reads what changed since the last time, and hands on the result.
 func (d *Directory) look(apply func(configstore.Batch) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -112,11 +115,12 @@ func (d *Directory) cannotRead(err error) {
 	d.unread = err
 }
 
-// attempts bounds how often a directory is read that is never twice the same.
+// attempts bounds how often a directory is read that keeps changing.
 const attempts = 10
 
-// read reads what is new or different, and returns a hash of it all. Where something changed it reads until it finds the same twice: a link
-// to a folder may be swapped while its files are read.
+// read reads the files that are new or different, and returns a hash of all. If something changed,
+// it reads until it finds the same twice: a link to a folder may be swapped while its files are
+// read.
 func (d *Directory) read() (version string, err error) {
 	version = d.version
 	for range attempts {
@@ -159,7 +163,7 @@ func (d *Directory) unusable() (n int) {
 	return n
 }
 
-// merge puts the files together in the order of their paths. Of a resource that stands in two of them the first counts.
+// merge joins the files in the order of their paths. If two have a resource, the first counts.
 func (d *Directory) merge() map[kinds.Key]*kinds.Resource {
 	out, owner, twice := map[kinds.Key]*kinds.Resource{}, map[kinds.Key]string{}, map[kinds.Key]string{}
 	for _, path := range d.paths() {
@@ -189,22 +193,22 @@ func (d *Directory) paths() []string {
 	return out
 }
 
-// Status is how the directory stands.
+// Status describes the directory.
 type Status struct {
 	Begun     bool   `json:"begun"`   // a first batch was handed on
-	Version   string `json:"version"` // a hash of the files that are in force
+	Version   string `json:"version"` // a hash of the files in force
 	Resources int    `json:"resources"`
 	Error     string `json:"error,omitempty"` // why the directory cannot be read
 	Files     []File `json:"files"`
 }
 
-// File is how one file stands.
+// File describes one file.
 type File struct {
 	Path  string `json:"path"`
 	Error string `json:"error,omitempty"` // why it cannot be used
 }
 
-// Status returns how the directory stood when it was last looked at.
+// Status returns the state of the directory when it was last read.
 func (d *Directory) Status() Status {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -16,11 +16,11 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// file is one file as it was read last.
+// file is a file as it was last read.
 type file struct {
 	sum       [sha256.Size]byte
-	documents []*kinds.Document // those of the last content that could be used
-	err       error             // why the content that there is now cannot be
+	documents []*kinds.Document // of the last content that could be used
+	err       error             // why the present content cannot be used
 }
 
 // again reads a file, which may be new, and returns it as it is now.
@@ -46,7 +46,7 @@ func (f *file) again(path string, log *slog.Logger) *file {
 	return &file{sum: sum, documents: documents}
 }
 
-// keepSame puts back the resources that are as they were, so that they do not count as changed.
+// keepSame puts back resources that did not change, so that their pointers stay the same.
 func (f *file) keepSame(documents []*kinds.Document) {
 	before := make(map[kinds.Key]*kinds.Document, len(f.documents))
 	for _, d := range f.documents {
@@ -64,7 +64,7 @@ func same(a, b *kinds.Document) bool {
 		maps.Equal(a.Resource.Labels, b.Resource.Labels) && maps.Equal(a.Resource.Annotations, b.Resource.Annotations)
 }
 
-// failed keeps what the file said before.
+// failed keeps the last content that could be used.
 func (f *file) failed(err error, path string, log *slog.Logger) *file {
 	if f.err == nil || f.err.Error() != err.Error() {
 		log.Error("cannot use a file of configuration; what it said before stays in force", "file", path, "error", err)
@@ -83,7 +83,7 @@ func parse(path string, content []byte, log *slog.Logger) ([]*kinds.Document, er
 	return documents, warn(path, documents, log)
 }
 
-// warn tells of what discovery does not act on.
+// warn logs what discovery does not act on.
 func warn(path string, documents []*kinds.Document, log *slog.Logger) error {
 	for _, d := range documents {
 		found, err := d.Resource.Kind.Unsupported(d.Spec)
@@ -109,7 +109,8 @@ func list(path string) ([]string, error) {
 	return out, err
 }
 
-// walk visits what is under a path and does not begin with a dot. It follows links, by which folders are swapped as a whole.
+// walk visits what is under a path and does not begin with a dot. It follows links, because people
+// swap whole folders by a link.
 func walk(path string, visit func(path string, folder bool) error) error {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -125,7 +126,7 @@ func walk(path string, visit func(path string, folder bool) error) error {
 		p := filepath.Join(path, e.Name())
 		about, err := os.Stat(p)
 		switch {
-		case os.IsNotExist(err): // gone meanwhile, or a link that leads nowhere
+		case os.IsNotExist(err): // gone meanwhile, or a dangling link
 			continue
 		case err != nil:
 			return err
@@ -150,7 +151,8 @@ func within(link, folder string) bool {
 	return err1 == nil && err2 == nil && strings.HasPrefix(from+string(filepath.Separator), to+string(filepath.Separator))
 }
 
-// Version is what the status of a directory will say once it is in force as it is now.
+// Version returns the version that a directory's status will have once its present files are in
+// force.
 func Version(path string) (string, error) {
 	found, err := list(path)
 	if err != nil {

@@ -12,15 +12,17 @@ import (
 )
 
 const (
-	// settle is how long a directory has to be quiet before it is read. Programs save a file in several steps.
-	settle = 50 * time.Millisecond
-	// patience bounds that, for a directory that never is quiet.
-	patience = time.Second
-	// poll is for file systems that tell nothing, and for folders that could not be watched.
+	// quietFor is how long a directory must be unchanged before it is read. Programs save a file in
+	// several steps.
+	quietFor = 50 * time.Millisecond
+	// longestWait bounds that wait, for a directory that keeps changing.
+	longestWait = time.Second
+	// poll is for file systems without notifications, and for folders that could not be watched.
 	poll = 5 * time.Second
 )
 
-// watch calls look at first, after each change under the path once it has settled, and now and then besides. An error of look ends it.
+// watch calls look at the start, after each change under the path once it is quiet, and from time
+// to time. An error of look ends it.
 func watch(ctx context.Context, path string, log *slog.Logger, look func() error) error {
 	events, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -48,8 +50,9 @@ func watch(ctx context.Context, path string, log *slog.Logger, look func() error
 	}
 }
 
-// follow watches each folder under the path, and the one that the path is in, where it may appear, or a link be swapped. Folders are
-// watched by where links lead, and those that no link leads to any more are let go.
+// follow watches each folder under the path, and the folder that the path is in, where it may
+// appear, or a link may be swapped. It watches where links lead, and drops folders that no link
+// leads to any more.
 func follow(events *fsnotify.Watcher, path string, log *slog.Logger) {
 	wanted := map[string]bool{filepath.Dir(filepath.Clean(path)): true}
 	err := walk(path, func(p string, folder bool) error {
@@ -71,12 +74,12 @@ func follow(events *fsnotify.Watcher, path string, log *slog.Logger) {
 	}
 }
 
-// quiet waits until nothing has changed for a while; false if the context ended.
+// quiet waits until nothing changes for a while. It returns false if the context ended.
 func quiet(ctx context.Context, events *fsnotify.Watcher) bool {
-	limit := time.NewTimer(patience)
+	limit := time.NewTimer(longestWait)
 	defer limit.Stop()
 	for {
-		still := time.NewTimer(settle)
+		still := time.NewTimer(quietFor)
 		select {
 		case <-events.Events:
 			still.Stop()

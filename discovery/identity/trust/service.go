@@ -6,25 +6,26 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// Teller tells machines what the mesh trusts, and nothing of who was revoked, or by whose tokens others join.
-type Teller struct {
+// Service tells machines what the mesh trusts. It does not tell them who was revoked, or with whose
+// tokens others join.
+type Service struct {
 	identityv1.UnimplementedTrustServiceServer
 
 	keeper *Keeper
 	done   chan struct{}
 }
 
-// NewTeller returns a service.
-func NewTeller(k *Keeper) *Teller { return &Teller{keeper: k, done: make(chan struct{})} }
+// NewService returns a service for what the keeper knows.
+func NewService(k *Keeper) *Service { return &Service{keeper: k, done: make(chan struct{})} }
 
 // Register adds the service to a gRPC server.
-func (t *Teller) Register(r grpc.ServiceRegistrar) { identityv1.RegisterTrustServiceServer(r, t) }
+func (t *Service) Register(r grpc.ServiceRegistrar) { identityv1.RegisterTrustServiceServer(r, t) }
 
 // Shutdown ends the streams. It must be called once.
-func (t *Teller) Shutdown() { close(t.done) }
+func (t *Service) Shutdown() { close(t.done) }
 
-// WatchTrust tells what is trusted, whenever that changes.
-func (t *Teller) WatchTrust(_ *identityv1.WatchTrustRequest, stream identityv1.TrustService_WatchTrustServer) error {
+// WatchTrust sends what is trusted, whenever that changes.
+func (t *Service) WatchTrust(_ *identityv1.WatchTrustRequest, stream identityv1.TrustService_WatchTrustServer) error {
 	var before *State
 	for {
 		state, changed := t.keeper.Watch()

@@ -10,9 +10,10 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// book has all instances, and which of them mcp-server is to be told of.
-type book struct {
-	// group is a WorkloadGroup as far as it is needed here; nil if there is none, or none yet.
+// roster has all instances, and knows which of them mcp-server must be told about. A lock guards it
+// and the streams in it.
+type roster struct {
+	// group finds what is needed of a WorkloadGroup; nil if there is none, or not yet.
 	group func(namespace, name string) *group
 	wake  chan struct{} // receives when there is something to report
 
@@ -22,14 +23,15 @@ type book struct {
 	byGroup   map[[2]string]map[*instance]struct{}
 	byEntry   map[string]*instance
 	refused   map[refusedKey]*instance
-	queue     []*instance // in the order in which they have changed
-	// away is why there is no session, "" while there is one or nobody knows yet; passing tells whether that may end by itself.
+	queue     []*instance // in the order of their changes
+	// away says why there is no session; "" while there is one, or before that is known. Passing
+	// says whether the reason may go away without anybody's help.
 	away    string
 	passing bool
 }
 
-func newBook(of func(namespace, name string) *group) *book {
-	return &book{
+func newRoster(of func(namespace, name string) *group) *roster {
+	return &roster{
 		group: of, wake: make(chan struct{}, 1), machines: map[machineKey]*stream{}, instances: map[instanceKey]*instance{},
 		byGroup: map[[2]string]map[*instance]struct{}{}, byEntry: map[string]*instance{}, refused: map[refusedKey]*instance{},
 	}
@@ -40,13 +42,13 @@ type refusedKey struct{ namespace, group, machine string }
 
 func (k instanceKey) ofEntry() refusedKey { return refusedKey{k.namespace, k.group, k.id} }
 
-// superseded is what a stream ends with when there is a later one.
+// superseded ends a stream that a later one replaces.
 func superseded(id string) error {
 	return status.Errorf(codes.Aborted, "another stream of %q has begun after this one, and counts: two agents under one name would do so again and again; name one of them otherwise (--id)", id)
 }
 
-// describe takes in what a machine says of itself and its services.
-func (b *book) describe(s *stream, m *machinev1.Machine) error {
+// describe records what a machine says of itself and its services.
+func (b *roster) describe(s *stream, m *machinev1.Machine) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s.over {
@@ -66,7 +68,7 @@ func (b *book) describe(s *stream, m *machinev1.Machine) error {
 		named[service.GetGroup()] = true
 		b.put(s, m, service)
 	}
-	for group, i := range s.instances { // which it has no more
+	for group, i := range s.instances { // services that it no longer has
 		if !named[group] {
 			delete(s.instances, group)
 			delete(s.told, group)
@@ -77,8 +79,8 @@ func (b *book) describe(s *stream, m *machinev1.Machine) error {
 	return nil
 }
 
-// put has a service reported, unless that is how it is known already.
-func (b *book) put(s *stream, m *machinev1.Machine, service *machinev1.Service) {
+// put records a service, and has it reported if that changes it.
+func (b *roster) put(s *stream, m *machinev1.Machine, service *machinev1.Service) {
 	key := instanceKey{s.key, service.GetGroup()}
 	i := b.instances[key]
 	if i == nil {
@@ -96,25 +98,25 @@ func (b *book) put(s *stream, m *machinev1.Machine, service *machinev1.Service) 
 	b.answer(i)
 }
 
-// changed puts an instance to those that are to be reported.
-func (b *book) changed(i *instance) {
+// changed queues an instance to be reported.
+func (b *roster) changed(i *instance) {
 	i.version++
 	b.enqueue(i)
 }
 
-func (b *book) enqueue(i *instance) {
+func (b *roster) enqueue(i *instance) {
 	if !i.queued {
 		i.queued = true
 		b.queue = append(b.queue, i)
 	}
 	select {
 	case b.wake <- struct{}{}:
-	default: // who is woken takes all
+	default: // whoever is woken takes all
 	}
 }
 
-// report takes in how a service is.
-func (b *book) report(s *stream, r *machinev1.HealthReport) error {
+// report records the health of a service.
+func (b *roster) report(s *stream, r *machinev1.HealthReport) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s.over {
@@ -133,8 +135,8 @@ func (b *book) report(s *stream, r *machinev1.HealthReport) error {
 	return nil
 }
 
-// leave has all services of a machine go at once. The stream is told when they have.
-func (b *book) leave(s *stream) {
+// leave ends all services of a machine at once. The stream is told when mcp-server knows.
+func (b *roster) leave(s *stream) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s.over || s.leaving {
@@ -147,8 +149,9 @@ func (b *book) leave(s *stream) {
 	s.poke()
 }
 
-// close is for a stream that has ended: without a word, or, of who may not be there any more, as one that has left.
-func (b *book) close(s *stream) {
+// close ends a stream. If it broke, its machine may come back; if its client was revoked, it counts
+// as one that left.
+func (b *roster) close(s *stream) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s.over {
@@ -166,8 +169,8 @@ func (b *book) close(s *stream) {
 	b.retire(s)
 }
 
-// retire takes a stream out. Its instances are those of another stream by then, or on their way out.
-func (b *book) retire(s *stream) {
+// retire takes a stream out. Its instances belong to another stream by then, or are ending.
+func (b *roster) retire(s *stream) {
 	s.over = true
 	if b.machines[s.key] == s {
 		delete(b.machines, s.key)
@@ -179,13 +182,13 @@ func (b *book) retire(s *stream) {
 	}
 }
 
-func (b *book) end(i *instance, state machinev1.Change_State) {
+func (b *roster) end(i *instance, state machinev1.Change_State) {
 	i.state = state
 	b.changed(i)
 }
 
-// forget takes an instance out that mcp-server knows to be gone.
-func (b *book) forget(i *instance) {
+// forget drops an instance that mcp-server knows to be gone.
+func (b *roster) forget(i *instance) {
 	i.forgotten = true
 	if b.instances[i.key] == i {
 		delete(b.instances, i.key)
@@ -202,7 +205,7 @@ func (b *book) forget(i *instance) {
 	}
 }
 
-func (b *book) unname(i *instance) {
+func (b *roster) unname(i *instance) {
 	if b.refused[i.key.ofEntry()] == i {
 		delete(b.refused, i.key.ofEntry())
 	}
@@ -213,20 +216,20 @@ func (b *book) unname(i *instance) {
 
 func entryName(i *instance) string { return i.key.namespace + "/" + i.outcome.GetEntry() }
 
-// groupChanged has all instances of a group reported again, whose entries are made by it.
-func (b *book) groupChanged(namespace, name string) {
+// groupChanged has all instances of a group reported again, because their entries are made from it.
+func (b *roster) groupChanged(namespace, name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.byGroup[[2]string{namespace, name}] {
 		if i.here() {
 			b.changed(i)
-			b.answer(i) // it may be probed otherwise
+			b.answer(i) // its probe may have changed
 		}
 	}
 }
 
-// entryGone has the instance reported again whose entry somebody has removed.
-func (b *book) entryGone(namespace, name string) {
+// entryGone has the instance reported again whose entry was removed.
+func (b *roster) entryGone(namespace, name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if i := b.byEntry[namespace+"/"+name]; i != nil && i.here() {
@@ -234,8 +237,9 @@ func (b *book) entryGone(namespace, name string) {
 	}
 }
 
-// entryMade has an instance reported again that was refused and has its entry now: what was in its way has gone.
-func (b *book) entryMade(of refusedKey) {
+// entryMade has a refused instance reported again that has its entry now: what was in its way is
+// gone.
+func (b *roster) entryMade(of refusedKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if i := b.refused[of]; i != nil && i.here() {
@@ -243,8 +247,8 @@ func (b *book) entryMade(of refusedKey) {
 	}
 }
 
-// retry has those reported again that were refused.
-func (b *book) retry() {
+// retry has all refused instances reported again.
+func (b *roster) retry() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, i := range b.instances {
@@ -254,8 +258,8 @@ func (b *book) retry() {
 	}
 }
 
-// begin is for a new session, which is told of everything.
-func (b *book) begin() {
+// begin starts a session, which is told everything.
+func (b *roster) begin() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, i := range b.instances {
@@ -264,8 +268,9 @@ func (b *book) begin() {
 	}
 }
 
-// configured is for when there is a configuration: what is known here is on its way from then on.
-func (b *book) configured() {
+// configured is called when there is a configuration. From then on what is known here is being
+// reported.
+func (b *roster) configured() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.away == unconfigured {
@@ -273,8 +278,8 @@ func (b *book) configured() {
 	}
 }
 
-// lost says why there is no session. Those who wait for an answer are told.
-func (b *book) lost(why string, passing bool) {
+// lost records why there is no session, and tells the machines that wait for an answer.
+func (b *roster) lost(why string, passing bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.away, b.passing = why, passing
@@ -284,15 +289,15 @@ func (b *book) lost(why string, passing bool) {
 	}
 }
 
-// reported is what was reported of an instance.
+// reported is a report about an instance.
 type reported struct {
 	of      *instance
 	version uint64
 	change  *machinev1.Change
 }
 
-// take takes what is to be reported, as many at most.
-func (b *book) take(most int) []reported {
+// take returns the next reports, up to a number.
+func (b *roster) take(most int) []reported {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := min(most, len(b.queue))
@@ -315,20 +320,20 @@ func (b *book) take(most int) []reported {
 	return batch
 }
 
-// settle takes in what reports have come to.
-func (b *book) settle(batch []reported, outcomes []*machinev1.Outcome) {
+// applyOutcomes applies the outcomes of a batch.
+func (b *roster) applyOutcomes(batch []reported, outcomes []*machinev1.Outcome) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.away = ""
 	for k, r := range batch {
 		r.of.sent = 0
-		b.settled(r, outcomes[k])
+		b.applyOutcome(r, outcomes[k])
 	}
 }
 
-func (b *book) settled(r reported, outcome *machinev1.Outcome) {
+func (b *roster) applyOutcome(r reported, outcome *machinev1.Outcome) {
 	i := r.of
-	if r.version != i.version { // it has changed since: what counts comes with the next report, but for who has to give way
+	if r.version != i.version { // it has changed since: the next report counts, unless another machine has its place
 		if outcome.GetSuperseded() && i.since == r.change.GetSince() {
 			b.supersede(i)
 		}
@@ -352,8 +357,8 @@ func (b *book) settled(r reported, outcome *machinev1.Outcome) {
 	}
 }
 
-// supersede ends a stream that is not the last of its machine. What it had is another's.
-func (b *book) supersede(i *instance) {
+// supersede ends a stream that is not the last of its machine. What it had belongs to another.
+func (b *roster) supersede(i *instance) {
 	s := i.stream
 	b.forget(i)
 	if s == nil {
@@ -365,9 +370,10 @@ func (b *book) supersede(i *instance) {
 	}
 }
 
-// answer tells the machine how the service stands, if that is news. That it is registered is told with the group's probe: without the group, which
-// mcp-server may have before it comes here, the machine would take it that nobody is to ask the service any more.
-func (b *book) answer(i *instance) {
+// answer tells the machine how its service stands, if that is new. "Registered" is sent together
+// with the group's probe: if mcp-server has the group before it comes here, the machine would
+// otherwise conclude that there is no probe.
+func (b *roster) answer(i *instance) {
 	s := i.stream
 	if s == nil || !i.here() {
 		return
@@ -387,7 +393,7 @@ func (b *book) answer(i *instance) {
 	case b.away != "":
 		r = refused(i.key.group, b.away, b.passing)
 	default:
-		return // it is on its way
+		return // an answer is on its way
 	}
 	s.tell(i.key.group, r)
 }
