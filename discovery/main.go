@@ -1,4 +1,5 @@
-// Discovery turns the mesh's configuration, which it follows over MCP, into configuration for Envoy.
+// Discovery turns the mesh's configuration, which it follows over MCP, into configuration for
+// Envoy.
 package main
 
 import (
@@ -14,12 +15,14 @@ import (
 	"github.com/pgmesh/pgmesh/internal/program"
 )
 
-// garbagePercent is how much garbage may be there beside what is used before it is collected. Most of what is used stays, and what a change
-// leaves behind is little: less than Go's 100 costs little time, and a fifth of the memory goes.
+// garbagePercent is how much garbage may be there beside what is used before it is collected. Most
+// of what is used stays, and what a change leaves behind is little: less than Go's 100 costs little
+// time, and a fifth of the memory goes.
 const garbagePercent = 38
 
-// ballastSize is counted with what is used, and takes no memory: nobody ever touches it. By the percentage alone garbage would be collected after
-// every few megabytes while the mesh is read and the first proxies come, which is when a discovery that has just started has the most to do.
+// ballastSize is counted with what is used, and takes no memory: nobody ever touches it. By the
+// percentage alone garbage would be collected after every few megabytes while the mesh is read and
+// the first proxies come, which is when a discovery that has just started has the most to do.
 const ballastSize = 32 << 20
 
 func main() {

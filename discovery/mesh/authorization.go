@@ -107,8 +107,9 @@ func (a *AuthorizationPolicy) concerns(p *Proxy) bool {
 	})
 }
 
-// AuthorizationPolicies lists those that concern a proxy: of the root namespace and of its own, the older first in each. The slice must not
-// be changed. A policy that did not change is the same one in the next mesh.
+// AuthorizationPolicies lists those that concern a proxy: of the root namespace and of its own, the
+// older first in each. The slice must not be changed. A policy that did not change is the same one
+// in the next mesh.
 func (m *Mesh) AuthorizationPolicies(p *Proxy) []*AuthorizationPolicy {
 	x := m.policies
 	if len(x.all) == 0 {

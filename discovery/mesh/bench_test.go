@@ -35,7 +35,8 @@ func (c measured) String() string {
 	return fmt.Sprintf("services=%d/scopes=%d-%s", c.services, c.asking, limited)
 }
 
-// BenchmarkOneChange measures what one change of one resource costs until every namespace with proxies has its scope.
+// BenchmarkOneChange measures what one change of one resource costs until every namespace with
+// proxies has its scope.
 func BenchmarkOneChange(b *testing.B) {
 	for _, c := range []measured{
 		{1000, false, 1},
@@ -86,7 +87,8 @@ func (c measured) measure(b *testing.B, change []configstore.Change) {
 	b.ReportMetric(float64(processorTime(b)-start)/float64(b.N), "cpu-ns/op")
 }
 
-// processorTime is what the program has used so far: the time that passes tells little on a machine that does other things too.
+// processorTime is what the program has used so far: the time that passes tells little on a machine
+// that does other things too.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage syscall.Rusage
@@ -96,7 +98,8 @@ func processorTime(b *testing.B) time.Duration {
 
 func namespace(i int) string { return fmt.Sprint("namespace-", i) }
 
-// changes are, by what they are of, two that undo each other. Those of the kinds that every service has are of the i-th.
+// changes are, by what they are of, two that undo each other. Those of the kinds that every service
+// has are of the i-th.
 func changes(i int) map[string][]configstore.Change {
 	more := entryOf(i)
 	spec := proto.CloneOf(more.Spec.Message().(*networking.ServiceEntry))

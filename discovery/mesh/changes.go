@@ -53,7 +53,8 @@ func newChanges(s step) *changes {
 	})}
 }
 
-// changesSince returns what changed since an earlier build, or nil if the mesh does not remember that far back. All scopes share the answer.
+// changesSince returns what changed since an earlier build, or nil if the mesh does not remember
+// that far back. All scopes share the answer.
 func (m *Mesh) changesSince(build int) *changes {
 	return m.changes.get(build, func() *changes {
 		if build == m.build {

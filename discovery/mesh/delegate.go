@@ -124,8 +124,8 @@ func narrowed(root, delegate *networking.HTTPRoute) *networking.HTTPRoute {
 	return out
 }
 
-// narrowedMatches combines each match of the delegate with each of the root's that it does not contradict. Every match
-// of the delegate must have one.
+// narrowedMatches combines each match of the delegate with each of the root's that it does not
+// contradict. Every match of the delegate must have one.
 func narrowedMatches(root, delegate []*networking.HTTPMatchRequest) (out []*networking.HTTPMatchRequest, ok bool) {
 	switch {
 	case len(root) == 0:

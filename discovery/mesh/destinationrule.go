@@ -48,8 +48,8 @@ type ruleGroup struct {
 // mergedRules are an older rule and a later one that is merged into it.
 type mergedRules struct{ older, later *DestinationRule }
 
-// buildDestinationRules applies a step to the rules of prev, by the configuration and the trust of m. It also returns the hosts whose rules
-// changed.
+// buildDestinationRules applies a step to the rules of prev, by the configuration and the trust of
+// m. It also returns the hosts whose rules changed.
 func buildDestinationRules(now configstore.Step, prev, m *Mesh) (*destinationRuleIndex, []hostAt) {
 	before, exportDefault := prev.rules, m.Config.GetDefaultDestinationRuleExportTo()
 	edits, changed := now.Edits(kindDestinationRule), m.Trust().changedSince(prev.Trust())

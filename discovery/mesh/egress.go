@@ -196,8 +196,8 @@ func (e *Egress) oneNamespaceAHost(services []*Service) []*Service {
 	return slices.DeleteFunc(slices.Clone(services), left)
 }
 
-// WildcardOwner returns the VirtualService whose wildcard host is the most specific for a service that no
-// VirtualService names exactly.
+// WildcardOwner returns the VirtualService whose wildcard host is the most specific for a service
+// that no VirtualService names exactly.
 func (e *Egress) WildcardOwner(host string) *VirtualService {
 	owner, _ := e.byName.find("", host)
 	return owner

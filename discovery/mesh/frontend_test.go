@@ -136,7 +136,8 @@ func TestAGatewayIsForTheRoutersThatItSelects(t *testing.T) {
 	require.Empty(t, m.Frontend(router(nil)).Sockets)
 	require.Equal(t, ":80 >http.80", sockets(m.Frontend(router(edge))))
 
-	// An endpoint with the router's labels is the router, and a port of its service means the one behind it.
+	// An endpoint with the router's labels is the router, and a port of its service means the one
+	// behind it.
 	known := router(map[string]string{"app": "edge", "rack": "7"})
 	known.Addresses = []string{"10.0.0.7"}
 	require.Equal(t, ":8080 >http.8080", sockets(m.Frontend(known)))
@@ -187,7 +188,8 @@ func TestRulesOfAGatewayAreThoseExportedToTheRouter(t *testing.T) {
 	require.Len(t, m.Scope(sidecar("edge", nil)).Egress[0].VirtualServices, 3)
 }
 
-// Envoy refuses the second listener at an address, and with it, where there is one listener for all addresses, what everybody else has there.
+// Envoy refuses the second listener at an address, and with it, where there is one listener for all
+// addresses, what everybody else has there.
 func TestServersDoNotListenAtOneAddressTwice(t *testing.T) {
 	t.Parallel()
 	server := "{bind: '%s', port: {number: 80, name: http, protocol: HTTP}, hosts: ['*']}"

@@ -1,8 +1,9 @@
-// Package mesh is the meaning of a configuration before any Envoy message exists: which services there are and what
-// serves them, which routing rules and traffic policies apply to a host, who may see what, and which proxies ask.
+// Package mesh is the meaning of a configuration before any Envoy message exists: which services
+// there are and what serves them, which routing rules and traffic policies apply to a host, who may
+// see what, and which proxies ask.
 //
-// The rules are Istio's: its kinds, its defaults, its order of precedence. A Mesh is built from one snapshot and never
-// changes; translation reads it without locks.
+// The rules are Istio's: its kinds, its defaults, its order of precedence. A Mesh is built from one
+// snapshot and never changes; translation reads it without locks.
 package mesh
 
 import (

@@ -107,7 +107,8 @@ func (x *tokenIndex) read(r *kinds.Resource, before *tokenPolicy) *tokenPolicy {
 	return p
 }
 
-// expirationAnnotation makes a policy refuse tokens without an expiration time. Istio's API has no field for it.
+// expirationAnnotation makes a policy refuse tokens without an expiration time. Istio's API has no
+// field for it.
 const expirationAnnotation = "mesh.pgmesh.io/require-expiration"
 
 func (p *tokenPolicy) demandsExpiration() bool {

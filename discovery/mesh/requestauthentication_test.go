@@ -139,7 +139,8 @@ func TestKeysThatAreNotToBeHad(t *testing.T) {
 	require.JSONEq(t, symmetricKeys, keySet(m))
 	require.Contains(t, m.KeyProblems()[0].Reason, "those from before are in force")
 
-	// A rule that says where else its keys are has those from before until that was tried; one for other tokens does not.
+	// A rule that says where else its keys are has those from before until that was tried; one for
+	// other tokens does not.
 	s.mesh = m
 	m = s.apply(tokens("shop", "web", "jwtRules: [{issuer: b, jwksUri: 'https://new.example.com'}]"))
 	require.JSONEq(t, symmetricKeys, keySet(m))

@@ -16,8 +16,8 @@ type EgressChange struct {
 	VirtualServices Exchange[*VirtualService]
 }
 
-// Reshaped returns the services that have come to the listener. It leaves out those that took the place of one with the same shape. It reports
-// false if a service has gone and none took its place.
+// Reshaped returns the services that have come to the listener. It leaves out those that took the
+// place of one with the same shape. It reports false if a service has gone and none took its place.
 func (c *EgressChange) Reshaped() (come []*Service, ok bool) {
 	if len(c.Services.Gone) == 0 {
 		return c.Services.Come, true
@@ -36,8 +36,8 @@ func (c *EgressChange) Reshaped() (come []*Service, ok bool) {
 	return come, len(were) == 0
 }
 
-// Since returns the difference from an earlier scope for the same proxies. A scope that was patched knows the difference from the one before;
-// otherwise the two are compared.
+// Since returns the difference from an earlier scope for the same proxies. A scope that was patched
+// knows the difference from the one before; otherwise the two are compared.
 func (s *Scope) Since(before *Scope) *ScopeChange {
 	switch {
 	case s == before:

@@ -20,8 +20,9 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// TestAMeshBuiltInStepsSaysWhatOneBuiltAtOnceSays makes random changes, one revision after the other, and holds what the mesh says that takes
-// over from the one before against what one says that is built from nothing. Proxies ask some of the meshes only.
+// TestAMeshBuiltInStepsSaysWhatOneBuiltAtOnceSays makes random changes, one revision after the
+// other, and holds what the mesh says that takes over from the one before against what one says
+// that is built from nothing. Proxies ask some of the meshes only.
 func TestAMeshBuiltInStepsSaysWhatOneBuiltAtOnceSays(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
@@ -77,7 +78,8 @@ func requireShapes(t *testing.T, before, after *mesh.Mesh) {
 	}
 }
 
-// requireKept checks that what did not change is the same: services whose entries are, and a scope that shows the same.
+// requireKept checks that what did not change is the same: services whose entries are, and a scope
+// that shows the same.
 func requireKept(t *testing.T, before, after *mesh.Mesh, p *mesh.Proxy, batch configstore.Batch) {
 	t.Helper()
 	if before == nil {

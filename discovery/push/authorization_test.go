@@ -17,7 +17,8 @@ func guarding(name, spec string) string {
 	return "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: " + name + ", namespace: shop}\nspec: {" + spec + "}\n"
 }
 
-// A policy is about what comes in: one listener, whatever else the proxy has, and nothing for those whom it does not concern.
+// A policy is about what comes in: one listener, whatever else the proxy has, and nothing for those
+// whom it does not concern.
 func TestAPolicySendsTheListenersOfThoseWhomItConcerns(t *testing.T) {
 	t.Parallel()
 	for _, incremental := range []bool{true, false} {
@@ -36,7 +37,8 @@ func TestAPolicySendsTheListenersOfThoseWhomItConcerns(t *testing.T) {
 		}), "for others")
 		require.Empty(t, e.gets(func() { b.apply(t, guarding("all", "action: CUSTOM, provider: {name: gate}, rules: [{}]")) }), "written again")
 
-		// The provider comes to be, by the MeshConfig, which is everybody's, and then by its service.
+		// The provider comes to be, by the MeshConfig, which is everybody's, and then by its
+		// service.
 		b.apply(t, `
 apiVersion: core/v1alpha1
 kind: MeshConfig
@@ -68,7 +70,8 @@ func (e *simulated) listenersOfOne() int {
 	return len(e.has[push.ListenerType])
 }
 
-// Proxies that see the same and have other policies are of two classes, and share what is for all who see it.
+// Proxies that see the same and have other policies are of two classes, and share what is for all
+// who see it.
 func TestProxiesWithOtherPoliciesShareWhatTheySee(t *testing.T) {
 	t.Parallel()
 	b := newBench()

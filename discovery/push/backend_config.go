@@ -23,7 +23,8 @@ type conditions struct {
 	passesTLS    bool
 }
 
-// configCache caches what was made under the same conditions: backend configurations, lists of routes, and virtual hosts.
+// configCache caches what was made under the same conditions: backend configurations, lists of
+// routes, and virtual hosts.
 type configCache struct {
 	backendConfigs map[upstream.Backend]*backendConfig
 	routes         *memory.Lists

@@ -11,8 +11,9 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/push"
 )
 
-// BenchmarkChangeOfOneService has a proxy in each of 20 namespaces with 20 services, and a service of one of them change. With a
-// Sidecar that shows each proxy its own namespace, one proxy sees that; without, all do.
+// BenchmarkChangeOfOneService has a proxy in each of 20 namespaces with 20 services, and a service
+// of one of them change. With a Sidecar that shows each proxy its own namespace, one proxy sees
+// that; without, all do.
 func BenchmarkChangeOfOneService(b *testing.B) {
 	for name, sidecar := range map[string]string{
 		"whole mesh": "",
@@ -52,8 +53,8 @@ spec:
 `, i, i%20, address)
 }
 
-// BenchmarkChangeAmong1000 has 1,000 services of 5 endpoints with a route each in 20 namespaces, and 500 proxies, which are the endpoints of the
-// first hundred.
+// BenchmarkChangeAmong1000 has 1,000 services of 5 endpoints with a route each in 20 namespaces,
+// and 500 proxies, which are the endpoints of the first hundred.
 func BenchmarkChangeAmong1000(b *testing.B) {
 	const services, proxies = 1000, 500
 	for name, change := range map[string]func(i int) string{
@@ -114,7 +115,8 @@ spec:
 `, i, header, i%20)
 }
 
-// BenchmarkChangeOfAGateway has a gateway with 3,000 rules, each for a host of its own, of which one changes, or one more comes.
+// BenchmarkChangeOfAGateway has a gateway with 3,000 rules, each for a host of its own, of which
+// one changes, or one more comes.
 func BenchmarkChangeOfAGateway(b *testing.B) {
 	const rules = 3000
 	for name, change := range map[string]func(i int) string{

@@ -22,22 +22,24 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// TestIncrementalPushesEqualATranslationFromScratch has proxies of different sorts come and go while a mesh changes at random. In the end
-// each has, byte for byte, what a new engine gives a new proxy of its sort from the last state.
+// TestIncrementalPushesEqualATranslationFromScratch has proxies of different sorts come and go
+// while a mesh changes at random. In the end each has, byte for byte, what a new engine gives a new
+// proxy of its sort from the last state.
 //
-// PGMESH_MESHES tries more histories than the usual number of each variety, and PGMESH_SEED begins at another seed:
+// PGMESH_MESHES tries more histories than the usual number of each variety, and PGMESH_SEED begins
+// at another seed:
 //
 //	PGMESH_MESHES=100000 PGMESH_SEED=3000 go test ./discovery/push -run TestIncrementalPushesEqualATranslationFromScratch -timeout 0
 //
 // What a failure prints has been made as short as it can be while it still fails.
 func TestIncrementalPushesEqualATranslationFromScratch(t *testing.T) {
 	t.Parallel()
-	stock, town := goldenInputs(t), randommesh.NewTown(t)
+	golden, template := goldenInputs(t), randommesh.NewTemplate(t)
 	for name, v := range map[string]struct {
 		variety randommesh.Variety
 		nodes   []*corev3.Node
 	}{
-		"stock": {stock, slices.Concat(stock.Nodes, town.Nodes(t))}, "town": {town, town.Nodes(t)}, "rivals": {randommesh.NewRivals(), town.Nodes(t)},
+		"golden": {golden, slices.Concat(golden.Nodes, template.Nodes(t))}, "template": {template, template.Nodes(t)}, "rivals": {randommesh.NewRivals(), template.Nodes(t)},
 	} {
 		for shard := range shards {
 			t.Run(fmt.Sprintf("%s/%d", name, shard), func(t *testing.T) {
@@ -56,17 +58,18 @@ func TestIncrementalPushesEqualATranslationFromScratch(t *testing.T) {
 }
 
 // goldenInputs are those of translate.
-func goldenInputs(t testing.TB) *randommesh.Stock {
+func goldenInputs(t testing.TB) *randommesh.Golden {
 	t.Helper()
 	files, err := filepath.Glob("../translate/testdata/*/*.in.yaml")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
-	return randommesh.ReadStock(t, files)
+	return randommesh.ReadGolden(t, files)
 }
 
 const shards = 8
 
-// seeds are those of one shard, of the usual number or as many as PGMESH_MESHES says, from PGMESH_SEED.
+// seeds are those of one shard, of the usual number or as many as PGMESH_MESHES says, from
+// PGMESH_SEED.
 func seeds(t testing.TB, shard, usual int) func(yield func(uint64) bool) {
 	t.Helper()
 	first, n := knob(t, "PGMESH_SEED", 0), knob(t, "PGMESH_MESHES", usual)
@@ -90,7 +93,8 @@ func knob(t testing.TB, name string, usual int) int {
 	return n
 }
 
-// event is one thing that happens: a batch, something else that is trusted, or a proxy that comes or goes.
+// event is one thing that happens: a batch, something else that is trusted, or a proxy that comes
+// or goes.
 type event struct {
 	changes []configstore.Change
 	trust   *mesh.Trust
@@ -101,7 +105,8 @@ type event struct {
 // events are what happens to an engine.
 type events []event
 
-// story spreads the comings and goings of a few proxies over a history, and now and then revocations.
+// story spreads the comings and goings of a few proxies over a history, and now and then
+// revocations.
 func story(dice *rand.Rand, history []configstore.Batch, nodes []*corev3.Node) (all events) {
 	for _, b := range history {
 		all = append(all, event{changes: b.Changes})
@@ -122,7 +127,7 @@ func story(dice *rand.Rand, history []configstore.Batch, nodes []*corev3.Node) (
 	return all
 }
 
-// drawTrust draws identities of servers that the golden inputs and the town have.
+// drawTrust draws identities of servers that the golden inputs and the template have.
 func drawTrust(dice *rand.Rand) *mesh.Trust {
 	out := &mesh.Trust{}
 	for _, identity := range []string{"ns/default/sa/reviews", "ns/default/sa/stolen", "ns/default/sa/good", "ns/shop/sa/web", "ns/shop/sa/cart", "ns/bank/sa/pay"} {
@@ -136,8 +141,8 @@ func drawTrust(dice *rand.Rand) *mesh.Trust {
 	return out
 }
 
-// differs runs the story and tells of the first difference between what a proxy has in the end and what it would have from scratch; "" if
-// there is none.
+// differs runs the story and tells of the first difference between what a proxy has in the end and
+// what it would have from scratch; "" if there is none.
 func (s events) differs(t testing.TB) string {
 	t.Helper()
 	var log bytes.Buffer
@@ -175,7 +180,8 @@ func (s events) differs(t testing.TB) string {
 	return b.tellsOtherwise(t, slices.Collect(maps.Keys(proxies)))
 }
 
-// tellsOtherwise compares the problems that the engine tells of with those of a new engine that has the same proxies.
+// tellsOtherwise compares the problems that the engine tells of with those of a new engine that has
+// the same proxies.
 func (b *bench) tellsOtherwise(t testing.TB, proxies []*envoy) string {
 	t.Helper()
 	if b.mesh == nil {

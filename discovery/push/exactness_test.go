@@ -12,8 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// market is a mesh in which a change of one resource is a change of one thing: two services and a rule for each in the namespace shop, and
-// one in the namespace bank that is seen there alone.
+// market is a mesh in which a change of one resource is a change of one thing: two services and a
+// rule for each in the namespace shop, and one in the namespace bank that is seen there alone.
 const market = `
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
@@ -76,7 +76,8 @@ func stall(t *testing.T, namespace string, incremental bool) (*bench, *simulated
 	return b, e
 }
 
-// gets is how many resources, and removals, of each type an Envoy is sent from now on, as things happen.
+// gets is how many resources, and removals, of each type an Envoy is sent from now on, as things
+// happen.
 func (e *simulated) gets(happen func()) map[string]int {
 	e.t.Helper()
 	clear(e.received)

@@ -15,7 +15,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// newest is a node as the newest Envoy introduces itself, which takes virtual hosts by themselves if it speaks the delta form.
+// newest is a node as the newest Envoy introduces itself, which takes virtual hosts by themselves
+// if it speaks the delta form.
 func newest(n *corev3.Node) *corev3.Node { return version(n, "envoy", 1, 40) }
 
 func version(n *corev3.Node, agent string, major, minor uint32) *corev3.Node {

@@ -51,8 +51,9 @@ spec:
 `, name, hosts, gateways, more, number)
 }
 
-// TestRulesOfGatewaysEqualATranslationFromScratch has rules of a few gateways come, change and go at random, which often are for the same hosts, and
-// seldom for hosts with wildcards or upper case; and now and then something else.
+// TestRulesOfGatewaysEqualATranslationFromScratch has rules of a few gateways come, change and go
+// at random, which often are for the same hosts, and seldom for hosts with wildcards or upper case;
+// and now and then something else.
 func TestRulesOfGatewaysEqualATranslationFromScratch(t *testing.T) {
 	t.Parallel()
 	for shard := range shards {

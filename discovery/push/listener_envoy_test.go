@@ -15,7 +15,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
 )
 
-// A proxy that goes without the listener by which everything comes in is told of for as long as it does.
+// A proxy that goes without the listener by which everything comes in is told of for as long as it
+// does.
 func TestAListenerThatAProxyRefusesIsAProblem(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp4", "0.0.0.0:0") // Envoy cannot listen here

@@ -26,7 +26,8 @@ spec:
   ports: [{number: 80, name: http, protocol: HTTP}]
 `
 
-// An agent asks for the table as Istio's do: by its type, without names. It hears of each change of names, and of nothing else.
+// An agent asks for the table as Istio's do: by its type, without names. It hears of each change of
+// names, and of nothing else.
 func TestAnAgentIsSentTheNamesThatItResolves(t *testing.T) {
 	t.Parallel()
 	b := newBench()

@@ -83,7 +83,8 @@ func (c *caller) becomes(want string) {
 	}, 30*time.Second, 20*time.Millisecond, "want %s, got %s", want, lazily(func() string { return got }))
 }
 
-// A client's Envoy connects with its certificate to whom it means, and both sides say in their logs why they do not: docs/mutual-tls.md has the words.
+// A client's Envoy connects with its certificate to whom it means, and both sides say in their logs
+// why they do not: docs/mutual-tls.md has the words.
 func TestEnvoysConnectToWhomTheyMean(t *testing.T) {
 	t.Parallel()
 	b := newBench()

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// picky is how an Envoy chooses what to refuse: by what is in it, so that it refuses the same again and again.
+// picky is how an Envoy chooses what to refuse: by what is in it, so that it refuses the same again
+// and again.
 type picky struct {
 	salt         uint32
 	takesTheRest bool // of a response in which it refuses something

@@ -165,7 +165,8 @@ func TestTheSameContentIsNoNews(t *testing.T) {
 	require.Equal(t, before.Sets, late.Sets)
 }
 
-// A proxy whose workload joins a service gets inbound clusters that its neighbours do not have, whichever of them was the first.
+// A proxy whose workload joins a service gets inbound clusters that its neighbours do not have,
+// whichever of them was the first.
 func TestAProxyChangesItsClassWithTheMesh(t *testing.T) {
 	t.Parallel()
 	b := newBench()

@@ -84,7 +84,8 @@ spec:
   - {port: {number: %[2]d, name: https, protocol: HTTPS}, bind: 127.0.0.1, hosts: ['*'], tls: {mode: SIMPLE, credentialName: 'sds://shop-cert'}}
 `
 
-// A real Envoy takes the certificate of a gateway from the service that the MeshConfig names, and asks it by the name behind sds://.
+// A real Envoy takes the certificate of a gateway from the service that the MeshConfig names, and
+// asks it by the name behind sds://.
 func TestEnvoyAsksTheExtensionProviderForSecrets(t *testing.T) {
 	t.Parallel()
 	b, authority := newBench(), certtest.NewAuthority(t)

@@ -19,7 +19,8 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// applySecret puts a secret of the namespace shop into the mesh. A key that does not fit comes by SQL, around what would refuse it.
+// applySecret puts a secret of the namespace shop into the mesh. A key that does not fit comes by
+// SQL, around what would refuse it.
 func (b *bench) applySecret(t *testing.T, name string, pair certtest.Pair, authorities []byte) {
 	t.Helper()
 	text := fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: %s, namespace: shop}\ndata: {tls.crt: %s, tls.key: %s", name,

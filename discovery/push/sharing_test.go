@@ -11,20 +11,20 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// TestTheSameResourceIsInMemoryOnce has proxies of different sorts follow random histories: what two of them have with the same bytes
-// under the same name, they have as one.
+// TestTheSameResourceIsInMemoryOnce has proxies of different sorts follow random histories: what
+// two of them have with the same bytes under the same name, they have as one.
 func TestTheSameResourceIsInMemoryOnce(t *testing.T) {
 	t.Parallel()
-	town := randommesh.NewTown(t)
+	template := randommesh.NewTemplate(t)
 	shared := 0
 	for seed := range uint64(20) {
 		dice := rand.New(rand.NewPCG(seed, 4))
 		b := newBench()
 		var proxies []*served.Subscriber
-		for _, n := range town.Nodes(t) {
+		for _, n := range template.Nodes(t) {
 			proxies = append(proxies, b.open(t, &envoy{n, dice.IntN(2) == 0}))
 		}
-		for _, batch := range randommesh.History(t, dice, town, 10) {
+		for _, batch := range randommesh.History(t, dice, template, 10) {
 			b.push(batch.Changes)
 		}
 		first := map[[3]string]*served.Resource{}

@@ -47,7 +47,8 @@ func (e *simulated) take(a *answer) {
 	e.activate()
 }
 
-// activate finds which clusters can be used. One that has come again is used as it was until it can be.
+// activate finds which clusters can be used. One that has come again is used as it was until it can
+// be.
 func (e *simulated) activate() {
 	clusters := e.has[push.ClusterType]
 	maps.DeleteFunc(e.active, func(name string, _ bool) bool { _, ok := clusters[name]; return !ok })
@@ -78,7 +79,8 @@ func (e *simulated) astray() (names []string) {
 // leading are the types that lead to clusters.
 var leading = []string{push.ListenerType, push.RouteType, push.VirtualHostType, push.ScopedRouteType}
 
-// uses tells whether a resource that Envoy has leads requests anywhere: scoped routes do that a listener finds, whatever else there is.
+// uses tells whether a resource that Envoy has leads requests anywhere: scoped routes do that a
+// listener finds, whatever else there is.
 func (e *simulated) uses(typeURL, name string) bool {
 	if typeURL != push.ScopedRouteType {
 		return true
@@ -106,8 +108,8 @@ func (e *simulated) interested(typeURL, name string) bool {
 // ownerOf is the route configuration that a virtual host is one of.
 func ownerOf(host string) string { return host[:max(0, strings.LastIndexByte(host, '/'))] }
 
-// follow asks for what the clusters and listeners refer to now, and lets go of what they do not. Listeners are asked for when there are
-// clusters.
+// follow asks for what the clusters and listeners refer to now, and lets go of what they do not.
+// Listeners are asked for when there are clusters.
 func (e *simulated) follow() {
 	e.t.Helper()
 	wanted := map[string]map[string]bool{}

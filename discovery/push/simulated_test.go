@@ -39,8 +39,9 @@ func (b *bench) listen(t testing.TB) *grpc.ClientConn {
 	return conn
 }
 
-// simulated is an Envoy as far as a server can tell: it asks for all clusters, then for all listeners, and by their names for what those
-// refer to; it keeps what it has over a reconnect, and lets go of what nothing refers to. It takes a response when it answers it.
+// simulated is an Envoy as far as a server can tell: it asks for all clusters, then for all
+// listeners, and by their names for what those refer to; it keeps what it has over a reconnect, and
+// lets go of what nothing refers to. It takes a response when it answers it.
 type simulated struct {
 	t     testing.TB
 	conn  *grpc.ClientConn
@@ -137,7 +138,8 @@ func (e *simulated) askForHosts() {
 	}
 }
 
-// askForScopes asks for all scoped routes while a listener has some, and lets go of them when none does.
+// askForScopes asks for all scoped routes while a listener has some, and lets go of them when none
+// does.
 func (e *simulated) askForScopes() {
 	scoped := false
 	for _, l := range e.has[push.ListenerType] {
@@ -156,9 +158,10 @@ func (e *simulated) askForScopes() {
 	}
 }
 
-// receive takes in everything that the server has to say now: it answers in order, so what it would have said comes before the answer
-// about a type that nobody has asked for. In a state of the world that is the table of names, which is asked for as if anew each time, and
-// never acknowledged: so nothing else is said of it.
+// receive takes in everything that the server has to say now: it answers in order, so what it would
+// have said comes before the answer about a type that nobody has asked for. In a state of the world
+// that is the table of names, which is asked for as if anew each time, and never acknowledged: so
+// nothing else is said of it.
 func (e *simulated) receive() {
 	e.t.Helper()
 	e.marks++

@@ -26,7 +26,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// The storms are short by default; `make storm` has them at their full strength: 5,000 changes a second for STORM=30s, and 500 proxies.
+// The storms are short by default; `make storm` has them at their full strength: 5,000 changes a
+// second for STORM=30s, and 500 proxies.
 const (
 	stormServices = 200
 	stormRate     = 5000 // changes a second
@@ -50,7 +51,8 @@ func stormFor(t *testing.T) (time.Duration, int) {
 	return d, fullCrowd
 }
 
-// coast is a mesh out in a storm: services whose endpoints move all the time, and one, the beacon, whose endpoint tells which change it is.
+// coast is a mesh out in a storm: services whose endpoints move all the time, and one, the beacon,
+// whose endpoint tells which change it is.
 type coast struct {
 	*bench
 
@@ -208,7 +210,8 @@ func (s *ship) wait(t *testing.T, number int64) {
 	}
 }
 
-// wrecks are proxies that never acknowledge anything; every other one does not even read. Each has a connection of its own.
+// wrecks are proxies that never acknowledge anything; every other one does not even read. Each has
+// a connection of its own.
 func (c *coast) wrecks(ctx context.Context, t *testing.T, n int) {
 	t.Helper()
 	for i := range n {
@@ -241,8 +244,9 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// TestHealthyProxiesStayCurrentInAStorm has thousands of changes a second, and half of the proxies never acknowledge or never read. The
-// others stay near the newest change and reach it at the end, and what the rest have not taken piles up nowhere.
+// TestHealthyProxiesStayCurrentInAStorm has thousands of changes a second, and half of the proxies
+// never acknowledge or never read. The others stay near the newest change and reach it at the end,
+// and what the rest have not taken piles up nowhere.
 func TestHealthyProxiesStayCurrentInAStorm(t *testing.T) {
 	duration, crowd := stormFor(t)
 	c := newCoast(t)
@@ -278,11 +282,13 @@ func TestHealthyProxiesStayCurrentInAStorm(t *testing.T) {
 	require.Greater(t, changes, int(duration.Seconds()*stormRate*9/10), "there was no storm")
 	require.Less(t, lag, mostLag, "how far a healthy proxy was behind")
 	require.Less(t, caughtUp, mostLag, "how long after the last change a healthy proxy was current")
-	// Each proxy that takes nothing holds on to the mesh that it was last sent, which is a larger or a smaller one. A leak of a mesh a push is 13 MB a second.
+	// Each proxy that takes nothing holds on to the mesh that it was last sent, which is a larger
+	// or a smaller one. A leak of a mesh a push is 13 MB a second.
 	require.Less(t, grown, int64(16<<20+crowd*100<<10), "bytes that the storm left behind: a hundred KB a proxy, and some meshes")
 }
 
-// worstLag is how long, at most, it took a proxy to see the number that was the newest at some moment.
+// worstLag is how long, at most, it took a proxy to see the number that was the newest at some
+// moment.
 func (c *coast) worstLag(fleet []*ship, ended <-chan struct{}) (worst time.Duration) {
 	ticks := time.NewTicker(10 * time.Millisecond)
 	defer ticks.Stop()
@@ -303,8 +309,8 @@ func (c *coast) worstLag(fleet []*ship, ended <-chan struct{}) (worst time.Durat
 	}
 }
 
-// TestProxiesThatComeBackTogetherAreServed cuts all proxies off at once, several times, while the mesh changes. All are served again, and
-// nothing of the ones that left stays.
+// TestProxiesThatComeBackTogetherAreServed cuts all proxies off at once, several times, while the
+// mesh changes. All are served again, and nothing of the ones that left stays.
 func TestProxiesThatComeBackTogetherAreServed(t *testing.T) {
 	_, crowd := stormFor(t)
 	c := newCoast(t)

@@ -16,14 +16,17 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// TestStreamsEndUpWithATranslationFromScratch has simulated Envoys follow a random history over real streams: some answer slowly or not at
-// all, some refuse at random, some come back with what they had and some without. On the way nothing leads to a cluster that is not there
-// yet, or no longer. In the end each has, of all that it asks for, what a new engine would give it, and nothing that it waits for is missing.
+// TestStreamsEndUpWithATranslationFromScratch has simulated Envoys follow a random history over
+// real streams: some answer slowly or not at all, some refuse at random, some come back with what
+// they had and some without. On the way nothing leads to a cluster that is not there yet, or no
+// longer. In the end each has, of all that it asks for, what a new engine would give it, and
+// nothing that it waits for is missing.
 //
-// PGMESH_MESHES and PGMESH_SEED are as for TestIncrementalPushesEqualATranslationFromScratch: PGMESH_MESHES=1 and the seed of a failure replay it.
+// PGMESH_MESHES and PGMESH_SEED are as for TestIncrementalPushesEqualATranslationFromScratch:
+// PGMESH_MESHES=1 and the seed of a failure replay it.
 func TestStreamsEndUpWithATranslationFromScratch(t *testing.T) {
 	t.Parallel()
-	stock, town := goldenInputs(t), randommesh.NewTown(t)
+	golden, template := goldenInputs(t), randommesh.NewTemplate(t)
 	for shard := range shards {
 		t.Run(fmt.Sprint(shard), func(t *testing.T) {
 			t.Parallel()
@@ -31,9 +34,9 @@ func TestStreamsEndUpWithATranslationFromScratch(t *testing.T) {
 				sailed := t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 					dice := rand.New(rand.NewPCG(seed, 3))
 					if dice.IntN(4) == 0 {
-						embark(t, dice, stock, stock.Nodes).sail()
+						embark(t, dice, golden, golden.Nodes).sail()
 					} else {
-						embark(t, dice, town, town.Nodes(t)).sail()
+						embark(t, dice, template, template.Nodes(t)).sail()
 					}
 				})
 				if !sailed {
@@ -159,7 +162,8 @@ func (e *traveller) look() {
 	}
 }
 
-// requireNothingAstray wants each cluster to be there when something leads to it, and to stay for as long.
+// requireNothingAstray wants each cluster to be there when something leads to it, and to stay for
+// as long.
 func (e *traveller) requireNothingAstray() {
 	e.t.Helper()
 	for _, name := range e.astray() {
@@ -167,7 +171,8 @@ func (e *traveller) requireNothingAstray() {
 	}
 }
 
-// arrive brings all of them to the end of the history. Who refused something at random comes back, for nobody can tell what it would take.
+// arrive brings all of them to the end of the history. Who refused something at random comes back,
+// for nobody can tell what it would take.
 func (v *voyage) arrive() {
 	v.t.Helper()
 	for _, e := range v.aboard {
@@ -182,8 +187,9 @@ func (v *voyage) arrive() {
 	}
 }
 
-// require wants an Envoy to have what a new engine would give it. What it refuses it may have as it was, or not at all; and who refuses
-// something keeps what is to go, and what is to be empty, for it may be using that.
+// require wants an Envoy to have what a new engine would give it. What it refuses it may have as it
+// was, or not at all; and who refuses something keeps what is to go, and what is to be empty, for
+// it may be using that.
 func (v *voyage) require(e *simulated) {
 	v.t.Helper()
 	fresh := newBench()
@@ -230,8 +236,8 @@ func (v *voyage) require(e *simulated) {
 	}
 }
 
-// isTold tells whether an Envoy is told of what is gone. A state of the world has no words for that of what is asked for by name, and
-// nothing is taken from who refuses something.
+// isTold tells whether an Envoy is told of what is gone. A state of the world has no words for that
+// of what is asked for by name, and nothing is taken from who refuses something.
 func (e *simulated) isTold(typeURL string) bool {
 	return e.picky == nil && (e.proxy.incremental || !slices.Contains(byName, typeURL))
 }

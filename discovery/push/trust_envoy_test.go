@@ -146,7 +146,8 @@ func (d *doorway) says(text string) {
 	}, 30*time.Second, 20*time.Millisecond, "the log has no %s", text)
 }
 
-// A real Envoy takes whom the mesh trusts, and refuses who was revoked, under each name of the trust domain, and says so in its log.
+// A real Envoy takes whom the mesh trusts, and refuses who was revoked, under each name of the
+// trust domain, and says so in its log.
 func TestEnvoyRefusesWhoWasRevoked(t *testing.T) {
 	t.Parallel()
 	const cart, old, clerk, partner = "spiffe://mesh.example/ns/shop/sa/cart", "spiffe://old.example/ns/shop/sa/cart",

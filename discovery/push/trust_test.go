@@ -18,7 +18,8 @@ func certified(ip, namespace string) *corev3.Node {
 	return n
 }
 
-// A revocation changes what comes in at every proxy that takes mutual TLS, and of what goes out the services that the identity serves.
+// A revocation changes what comes in at every proxy that takes mutual TLS, and of what goes out the
+// services that the identity serves.
 func TestARevocationReachesEveryProxy(t *testing.T) {
 	t.Parallel()
 	for _, incremental := range []bool{true, false} {
@@ -45,7 +46,8 @@ spec: {address: 10.1.1.2, serviceAccount: thief, labels: {app: bread}}
 			defer s.Close()
 			return shown(s.Snapshot().Sets[typeURL].Get(resource))
 		}
-		// believes tells what is trusted now, and of which types each proxy is sent one resource: in the state of the world those that are whole.
+		// believes tells what is trusted now, and of which types each proxy is sent one resource:
+		// in the state of the world those that are whole.
 		believes := func(trust mesh.Trust, wanted map[string][]string) {
 			t.Helper()
 			b.believe(trust)

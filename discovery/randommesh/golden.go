@@ -20,21 +20,21 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// Stock is what random meshes are bred from: the resources of golden inputs, which say everything that can be said of each kind, and
-// their parts.
-type Stock struct {
+// Golden breeds random meshes from the resources of golden inputs, which have every field of each
+// kind, and from their parts.
+type Golden struct {
 	Documents []*kinds.Document
 	// Nodes are the proxies that the inputs are for.
 	Nodes []*corev3.Node
 
-	parts map[string][]any // by the message type that they are of
+	parts map[string][]any // by their message type
 }
 
-// ReadStock reads golden inputs: files of a document that names a proxy, and documents of resources. Those that break the rules of their
-// kinds are left out.
-func ReadStock(t testing.TB, files []string) *Stock {
+// ReadGolden reads golden inputs: files with a document that names a proxy, and documents of
+// resources. It leaves out resources that break the rules of their kinds.
+func ReadGolden(t testing.TB, files []string) *Golden {
 	t.Helper()
-	s := &Stock{parts: map[string][]any{}}
+	s := &Golden{parts: map[string][]any{}}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
@@ -58,7 +58,7 @@ func ReadStock(t testing.TB, files []string) *Stock {
 	return s
 }
 
-// asker is what the first document of an input says.
+// asker is the first document of an input.
 type asker struct {
 	Proxy struct {
 		Node     string
@@ -118,8 +118,8 @@ func Parts(of *schema.Type, in any, visit func(typeName string, at *any)) {
 	}
 }
 
-// Begin draws from three to fourteen resources, in which parts stand that others had in their place.
-func (s *Stock) Begin(t testing.TB, dice *rand.Rand) (out []*Draft) {
+// Begin draws three to fourteen resources, with some parts replaced by those of others.
+func (s *Golden) Begin(t testing.TB, dice *rand.Rand) (out []*Draft) {
 	t.Helper()
 	for i := range 3 + dice.IntN(12) {
 		d := s.bred(t, dice, i)
@@ -130,8 +130,8 @@ func (s *Stock) Begin(t testing.TB, dice *rand.Rand) (out []*Draft) {
 	return out
 }
 
-// Breed draws a mesh that nobody wants to vary.
-func (s *Stock) Breed(t testing.TB, dice *rand.Rand) (out []*kinds.Resource) {
+// Breed draws a mesh that is not to be varied.
+func (s *Golden) Breed(t testing.TB, dice *rand.Rand) (out []*kinds.Resource) {
 	t.Helper()
 	for _, d := range s.Begin(t, dice) {
 		out = append(out, d.Resource)
@@ -140,18 +140,18 @@ func (s *Stock) Breed(t testing.TB, dice *rand.Rand) (out []*kinds.Resource) {
 }
 
 // Another draws a resource under one of a few names.
-func (s *Stock) Another(t testing.TB, dice *rand.Rand) *Draft {
+func (s *Golden) Another(t testing.TB, dice *rand.Rand) *Draft {
 	t.Helper()
 	return s.bred(t, dice, dice.IntN(6))
 }
 
 // Vary replaces parts of a resource.
-func (s *Stock) Vary(t testing.TB, dice *rand.Rand, d *Draft) *Draft {
+func (s *Golden) Vary(t testing.TB, dice *rand.Rand, d *Draft) *Draft {
 	t.Helper()
 	return s.grafted(t, dice, d.Resource, d.spec)
 }
 
-func (s *Stock) bred(t testing.TB, dice *rand.Rand, i int) *Draft {
+func (s *Golden) bred(t testing.TB, dice *rand.Rand, i int) *Draft {
 	t.Helper()
 	parent := s.Documents[dice.IntN(len(s.Documents))]
 	r := *parent.Resource
@@ -162,8 +162,9 @@ func (s *Stock) bred(t testing.TB, dice *rand.Rand, i int) *Draft {
 	return s.grafted(t, dice, &r, parent.Spec)
 }
 
-// grafted replaces a few parts of a spec by others of the same type, as long as that leaves it valid.
-func (s *Stock) grafted(t testing.TB, dice *rand.Rand, of *kinds.Resource, spec []byte) *Draft {
+// grafted replaces a few parts of a spec by others of the same type, as long as the spec stays
+// valid.
+func (s *Golden) grafted(t testing.TB, dice *rand.Rand, of *kinds.Resource, spec []byte) *Draft {
 	t.Helper()
 	root, ok := schema.Root(of.Kind.Group, of.Kind.Name)
 	require.True(t, ok)

@@ -9,8 +9,9 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// History draws a mesh and then changes to it: a batch a revision, from 1. Resources are varied, removed, made anew, put back as they
-// were, and written again as they are; most batches have one change, some a few, and of those some several of one resource.
+// History draws a mesh, and then changes to it: a batch for each revision, from 1. Resources are
+// varied, removed, created again, put back as they were, and written again unchanged. Most batches
+// have one change, some a few, and some of those have several changes of one resource.
 func History(t testing.TB, dice *rand.Rand, v Variety, changes int) []configstore.Batch {
 	t.Helper()
 	h := &history{dice: dice, variety: v, standing: v.Begin(t, dice)}
@@ -33,7 +34,7 @@ func History(t testing.TB, dice *rand.Rand, v Variety, changes int) []configstor
 	return batches
 }
 
-// history is a mesh as it stands, and what was removed from it.
+// history is a mesh in its present state, and what was removed from it.
 type history struct {
 	dice           *rand.Rand
 	variety        Variety
@@ -62,7 +63,7 @@ func (h *history) change(t testing.TB) configstore.Change {
 
 func (h *history) any() *Draft { return h.standing[h.dice.IntN(len(h.standing))] }
 
-// put makes a resource, or the one of its key another; which keeps its age.
+// put creates a resource, or replaces the one with its key, whose age it keeps.
 func (h *history) put(d *Draft) configstore.Change {
 	same := func(o *Draft) bool { return o.Key() == d.Key() }
 	h.gone = slices.DeleteFunc(h.gone, same)
@@ -85,7 +86,7 @@ func (h *history) remove(i int) configstore.Change {
 	return configstore.Change{Key: d.Key()}
 }
 
-// Written shows resources to who has to find out what was wrong with them.
+// Written prints resources for whoever has to find out what is wrong with them.
 func Written(resources []*kinds.Resource) string {
 	text, err := kinds.MarshalYAML(resources...)
 	if err != nil {

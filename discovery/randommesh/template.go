@@ -19,40 +19,41 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-//go:embed town.yaml
-var townText string
+//go:embed template.yaml
+var templateText string
 
 //go:embed rivals.yaml
 var rivalsText string
 
-// Town is a mesh of about ten services, written by hand with alternatives in many places.
-type Town struct{ forms []*form }
+// Template is a mesh of about ten services, written by hand, with alternatives in many places.
+type Template struct{ forms []*form }
 
-// form is a resource with alternatives: texts[i] stands before places[i], and the last text after all of them.
+// form is a resource with alternatives: texts[i] comes before places[i], and the last text after
+// all of them.
 type form struct {
 	texts  []string
 	places [][]string
 
-	read sync.Map // what texts were read as: reading them is the larger part of a history
+	read sync.Map // what texts were parsed as: parsing takes most of a history's time
 }
 
-// NewTown reads the town, whose secrets are made for the occasion.
-func NewTown(t testing.TB) *Town {
+// NewTemplate returns the template in template.yaml, with new keys for its secrets.
+func NewTemplate(t testing.TB) *Template {
 	t.Helper()
 	authority := certtest.NewAuthority(t)
-	text := strings.NewReplacer("$ONE", pair(authority), "$TWO", pair(authority)).Replace(townText)
-	return readTown(text)
+	text := strings.NewReplacer("$ONE", pair(authority), "$TWO", pair(authority)).Replace(templateText)
+	return readTemplate(text)
 }
 
-// NewRivals reads a town of ServiceEntries that claim the same hosts.
-func NewRivals() *Town { return readTown(rivalsText) }
+// NewRivals returns a template of ServiceEntries that claim the same hosts.
+func NewRivals() *Template { return readTemplate(rivalsText) }
 
-func readTown(text string) *Town {
-	town := &Town{}
+func readTemplate(text string) *Template {
+	template := &Template{}
 	for document := range strings.SplitSeq(text, "\n---\n") {
-		town.forms = append(town.forms, readForm(document))
+		template.forms = append(template.forms, readForm(document))
 	}
-	return town
+	return template
 }
 
 func pair(a *certtest.Authority) string {
@@ -84,12 +85,12 @@ func (f *form) write(choices []int) string {
 	return b.String()
 }
 
-// draft reads the form with these choices, which do not all go together.
+// draft parses the form with these choices. Not all choices are valid together.
 func (f *form) draft(choices []int) (*Draft, error) {
 	text := f.write(choices)
 	known, ok := f.read.Load(text)
 	if !ok {
-		documents, err := kinds.Parser{DefaultNamespace: "shop", Secrets: true}.Parse("town.yaml", []byte(text))
+		documents, err := kinds.Parser{DefaultNamespace: "shop", Secrets: true}.Parse("template.yaml", []byte(text))
 		if err != nil {
 			return nil, err
 		}
@@ -99,9 +100,9 @@ func (f *form) draft(choices []int) (*Draft, error) {
 	return &Draft{Resource: &r, form: f, choices: choices}, nil
 }
 
-// Begin leaves out some of the town, and has some of the rest otherwise. Half of the towns have no patches at first: where there are some,
-// much is made from the whole of something that is made from parts elsewhere.
-func (w *Town) Begin(t testing.TB, dice *rand.Rand) (out []*Draft) {
+// Begin leaves some resources out, and varies some of the rest. Half of the meshes begin without
+// patches: with patches, whole messages are made where otherwise parts are.
+func (w *Template) Begin(t testing.TB, dice *rand.Rand) (out []*Draft) {
 	t.Helper()
 	full, patched := 2+dice.IntN(8), dice.IntN(2) == 0
 	for _, f := range w.forms {
@@ -112,14 +113,14 @@ func (w *Town) Begin(t testing.TB, dice *rand.Rand) (out []*Draft) {
 	return out
 }
 
-// Another draws one of the town's resources.
-func (w *Town) Another(t testing.TB, dice *rand.Rand) *Draft {
+// Another draws one of the template's resources.
+func (w *Template) Another(t testing.TB, dice *rand.Rand) *Draft {
 	t.Helper()
 	return w.forms[dice.IntN(len(w.forms))].draw(t, dice)
 }
 
-// Vary puts one alternative, rarely two, in the place of another.
-func (w *Town) Vary(t testing.TB, dice *rand.Rand, d *Draft) *Draft {
+// Vary replaces one alternative, rarely two.
+func (w *Template) Vary(t testing.TB, dice *rand.Rand, d *Draft) *Draft {
 	t.Helper()
 	varied := d
 	for n := 1 + dice.IntN(5)/4; n > 0 && len(d.choices) > 0; n-- {
@@ -134,7 +135,7 @@ func (w *Town) Vary(t testing.TB, dice *rand.Rand, d *Draft) *Draft {
 	return varied
 }
 
-// draw mostly takes the first of the alternatives.
+// draw mostly takes the first alternative.
 func (f *form) draw(t testing.TB, dice *rand.Rand) *Draft {
 	t.Helper()
 	for {
@@ -151,8 +152,9 @@ func (f *form) draw(t testing.TB, dice *rand.Rand) *Draft {
 	}
 }
 
-// Nodes are proxies of different sorts: beside workloads of services and beside none, with and without a certificate, and routers.
-func (w *Town) Nodes(t testing.TB) (nodes []*corev3.Node) {
+// Nodes are different proxies: with and without services at their address, with and without a
+// certificate, and routers.
+func (w *Template) Nodes(t testing.TB) (nodes []*corev3.Node) {
 	t.Helper()
 	for _, n := range []struct {
 		id, locality string

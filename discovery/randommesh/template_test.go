@@ -8,9 +8,9 @@ import (
 )
 
 // Each alternative can stand in its place while the others are the first of theirs.
-func TestTheTownIsValidWithEachAlternative(t *testing.T) {
+func TestTheTemplateIsValidWithEachAlternative(t *testing.T) {
 	t.Parallel()
-	for _, f := range slices.Concat(NewTown(t).forms, NewRivals().forms) {
+	for _, f := range slices.Concat(NewTemplate(t).forms, NewRivals().forms) {
 		_, err := f.draft(make([]int, len(f.places)))
 		require.NoError(t, err)
 		for i, alternatives := range f.places {

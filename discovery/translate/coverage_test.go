@@ -138,7 +138,7 @@ func shownFields(t *testing.T) map[field]bool {
 			}
 		}
 	}
-	for _, d := range randommesh.ReadStock(t, inputs(t)).Documents {
+	for _, d := range randommesh.ReadGolden(t, inputs(t)).Documents {
 		if root, ok := schema.Root(d.Resource.Kind.Group, d.Resource.Kind.Name); ok {
 			var spec any
 			require.NoError(t, json.Unmarshal(d.Spec, &spec))

@@ -31,7 +31,7 @@ func meshes(t *testing.T) int {
 // same resources give the same bytes in whatever order, and in however many steps, they arrive. Some of them a real Envoy checks.
 func TestRandomMeshes(t *testing.T) {
 	t.Parallel()
-	s, askers, n := randommesh.ReadStock(t, inputs(t)), validInputs(t), meshes(t)
+	s, askers, n := randommesh.ReadGolden(t, inputs(t)), validInputs(t), meshes(t)
 	const shards = 8
 	for shard := range shards {
 		t.Run(strconv.Itoa(shard), func(t *testing.T) {
@@ -54,7 +54,7 @@ func validInputs(t *testing.T) (valid []input) {
 	return valid
 }
 
-func tryMesh(t *testing.T, s *randommesh.Stock, askers []input, seed uint64, byEnvoy bool) {
+func tryMesh(t *testing.T, s *randommesh.Golden, askers []input, seed uint64, byEnvoy bool) {
 	t.Helper()
 	dice := rand.New(rand.NewPCG(seed, 0))
 	resources, in := s.Breed(t, dice), askers[dice.IntN(len(askers))]
