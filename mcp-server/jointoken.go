@@ -46,8 +46,8 @@ func (j *joinToken) create(cmd *cobra.Command, database, name string, lifetime t
 	})
 }
 
-// rootsOf finds the roots of the mesh: in a file, or from the authority in the database, which is created
-// if there is none.
+// rootsOf finds the roots of the mesh: in a file, or from the authority in the database, which is
+// created if there is none.
 type rootsOf struct {
 	sealing seal.Options
 	file    string

@@ -1,4 +1,5 @@
-// Mcp-server serves a mesh's configuration over MCP, Istio's Mesh Configuration Protocol: from Postgres, or as a relay of another server.
+// Mcp-server serves a mesh's configuration over MCP, Istio's Mesh Configuration Protocol: from
+// Postgres, or as a relay of another server.
 package main
 
 import (
@@ -16,9 +17,9 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 )
 
-// garbagePercent is the default of GOGC: how much garbage may accumulate, relative to live memory, before
-// a collection. Nearly all memory of a server is the mesh, which stays: Go's default of 100 would double
-// it for the few bytes of garbage that a change makes.
+// garbagePercent is the default of GOGC: how much garbage may accumulate, relative to live memory,
+// before a collection. Nearly all memory of a server is the mesh, which stays: Go's default of 100
+// would double it for the few bytes of garbage that a change makes.
 const garbagePercent = 25
 
 func main() {

@@ -86,8 +86,8 @@ func lines(cmd *cobra.Command) func(string) {
 	return func(line string) { fmt.Fprintln(cmd.OutOrStdout(), line) }
 }
 
-// printStatus prints the status, and returns exitBehind, without a message, if the schema is not what
-// this program needs.
+// printStatus prints the status, and returns exitBehind, without a message, if the schema is not
+// what this program needs.
 func printStatus(cmd *cobra.Command, database string, in func(io.Writer, migration.Status) error) error {
 	status, err := migration.ReadStatus(cmd.Context(), database)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/program"
 )
 
-// defaultStateDir returns the folder that systemd made for the service, the system's folder for root, or
-// one in the user's home.
+// defaultStateDir returns the folder that systemd made for the service, the system's folder for
+// root, or one in the user's home.
 func defaultStateDir() string {
 	if dir := program.StateDirectory(); dir != "" {
 		return dir

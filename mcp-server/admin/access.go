@@ -17,8 +17,8 @@ import (
 )
 
 // A caller without unlimited rights is checked against its scopes here: for one key, or for every
-// namespace and kind of a selection. A selection that names no namespaces or no kinds is narrowed to
-// those of the scopes.
+// namespace and kind of a selection. A selection that names no namespaces or no kinds is narrowed
+// to those of the scopes.
 
 // require checks that the caller may do v to each key.
 func require(ctx context.Context, v caller.Verb, keys ...kinds.Key) error {
@@ -42,8 +42,8 @@ func requireUnlimited(ctx context.Context, v caller.Verb) error {
 // anyNamespace matches only scopes for all namespaces: no namespace can be called so.
 const anyNamespace = "*"
 
-// narrow fills in the namespaces and kinds that a selection leaves open from the caller's scopes, and
-// then checks it.
+// narrow fills in the namespaces and kinds that a selection leaves open from the caller's scopes,
+// and then checks it.
 func narrow(ctx context.Context, v caller.Verb, s *resources.Selection) error {
 	who := caller.From(ctx)
 	if who.Unlimited(v) {

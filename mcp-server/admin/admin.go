@@ -1,8 +1,8 @@
-// Package admin lets clients read and change the mesh over gRPC. A request that changes something is one
-// transaction of the store: all of it is done, or nothing.
+// Package admin lets clients read and change the mesh over gRPC. A request that changes something
+// is one transaction of the store: all of it is done, or nothing.
 //
-// A refusal lists everything that is wrong with the resources of a request, each with the place where it
-// was written, as typed details that a program can read.
+// A refusal lists everything that is wrong with the resources of a request, each with the place
+// where it was written, as typed details that a program can read.
 package admin
 
 import (
@@ -41,11 +41,11 @@ type Config struct {
 	Link func() Link
 	// News subscribes to the snapshots that this server serves.
 	News func() *served.Subscriber
-	// Served waits until readers of this server are served a revision. Calls that change something wait
-	// for it before they answer, so that whoever reads after the answer finds the change.
+	// Served waits until readers of this server are served a revision. Calls that change something
+	// wait for it before they answer, so that whoever reads after the answer finds the change.
 	Served func(context.Context, store.Revision) error
-	// Ready returns what is missing before clients can be served, and Source where their configuration
-	// comes from.
+	// Ready returns what is missing before clients can be served, and Source where their
+	// configuration comes from.
 	Ready  func() (about string, err error)
 	Source func() publish.Source
 	// Clients lists the clients connected over MCP; nil for a server that has none.
@@ -153,8 +153,8 @@ func (s *Service) Apply(ctx context.Context, req *adminv1.ApplyRequest) (*adminv
 	}, nil
 }
 
-// upsertsOf returns what to store of documents. It encrypts the private values of secrets if there is a
-// key.
+// upsertsOf returns what to store of documents. It encrypts the private values of secrets if there
+// is a key.
 func (s *Service) upsertsOf(documents []*kinds.Document) (upserts []resources.Upsert, keys []kinds.Key) {
 	upserts, keys = upsertsOf(documents)
 	for i, d := range documents {
@@ -227,7 +227,8 @@ func (s *Service) Delete(ctx context.Context, req *adminv1.DeleteRequest) (*admi
 const (
 	// maxAttempts is how often a change is tried that conflicts with other transactions.
 	maxAttempts = 5
-	// servedTimeout bounds how long the answer to a committed change waits until readers are served it.
+	// servedTimeout bounds how long the answer to a committed change waits until readers are served
+	// it.
 	servedTimeout = time.Second
 )
 
@@ -240,8 +241,8 @@ func (s *Service) change(ctx context.Context, a resources.Apply) (applied resour
 	return applied, err
 }
 
-// retryConflicts runs a transaction, again if it conflicts with another one, and waits until its change
-// is served.
+// retryConflicts runs a transaction, again if it conflicts with another one, and waits until its
+// change is served.
 func (s *Service) retryConflicts(ctx context.Context, run func() (resources.Applied, error)) error {
 	var applied resources.Applied
 	var err error

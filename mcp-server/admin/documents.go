@@ -18,7 +18,8 @@ var (
 	withSecrets = kinds.Parser{DefaultNamespace: "default", Secrets: true, Examine: envoy.Examine}
 )
 
-// readAs parses the documents of a request. Its error lists everything that is wrong with any of them.
+// readAs parses the documents of a request. Its error lists everything that is wrong with any of
+// them.
 func readAs(as kinds.Parser, sent []*adminv1.Document) ([]*kinds.Document, error) {
 	if len(sent) == 0 {
 		return nil, kinds.Errors{{Reason: "there is no document in the request"}}
@@ -47,7 +48,8 @@ func readAs(as kinds.Parser, sent []*adminv1.Document) ([]*kinds.Document, error
 	return documents, nil
 }
 
-// readOne parses one document as sent. It may hold several resources unless it has an index in its file.
+// readOne parses one document as sent. It may hold several resources unless it has an index in its
+// file.
 func readOne(as kinds.Parser, sent *adminv1.Document) ([]*kinds.Document, kinds.Errors) {
 	parsed, err := as.Parse(sent.GetFile(), sent.GetContent())
 	var violations kinds.Errors
@@ -71,7 +73,8 @@ func readOne(as kinds.Parser, sent *adminv1.Document) ([]*kinds.Document, kinds.
 	return nil, violations
 }
 
-// shift turns a place within the document's content into the place within the file that it was cut from.
+// shift turns a place within the document's content into the place within the file that it was cut
+// from.
 func shift(index, line *int, sent *adminv1.Document) {
 	if sent.GetIndex() > 0 || sent.GetLine() == 0 {
 		*index = int(sent.GetIndex())
@@ -145,8 +148,8 @@ func duplicate(d *kinds.Document, first place) kinds.Violation {
 	return withPlace(d, kinds.Violation{Path: "metadata.name", Reason: "duplicate of " + first.String(), Hint: "name each resource once"})
 }
 
-// addPlaces adds to the store's violations where each resource was written, which the store does not
-// know.
+// addPlaces adds to the store's violations where each resource was written, which the store does
+// not know.
 func addPlaces(err error, documents []*kinds.Document) error {
 	var violations kinds.Errors
 	if !errors.As(err, &violations) {

@@ -19,8 +19,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/resources"
 )
 
-// fail turns an error into the status that the caller gets, and logs what concerns the operator rather
-// than the caller.
+// fail turns an error into the status that the caller gets, and logs what concerns the operator
+// rather than the caller.
 func (s *Service) fail(ctx context.Context, err error) error {
 	var violations kinds.Errors
 	var refused *store.RefusedError
@@ -54,8 +54,8 @@ func (s *Service) fail(ctx context.Context, err error) error {
 	return status.Error(codes.Internal, err.Error())
 }
 
-// maxDetails bounds the list in the details of a status, because these travel in headers. Of violations,
-// the rest are counted.
+// maxDetails bounds the list in the details of a status, because these travel in headers. Of
+// violations, the rest are counted.
 const maxDetails = 100
 
 // refusal returns the status that lists violations, both as our message and as Google's BadRequest.
@@ -80,7 +80,8 @@ func fieldViolation(v kinds.Violation) *errdetails.BadRequest_FieldViolation {
 	return &errdetails.BadRequest_FieldViolation{Field: field.Error(), Description: description.Error()}
 }
 
-// maxSummarised is how many violations the message repeats, for clients that show the message alone.
+// maxSummarised is how many violations the message repeats, for clients that show the message
+// alone.
 const maxSummarised = 5
 
 func summary(violations kinds.Errors) string {
@@ -94,7 +95,8 @@ func summary(violations kinds.Errors) string {
 // maxHints is how many missing resources get a hint at a similar name, for each hint is a query.
 const maxHints = 3
 
-// notFound lists the missing resources, the consequence for the request, and what may have been meant.
+// notFound lists the missing resources, the consequence for the request, and what may have been
+// meant.
 func (s *Service) notFound(ctx context.Context, keys []kinds.Key, consequence string) error {
 	names, hints := make([]string, len(keys)), []string{}
 	var details []protoadapt.MessageV1
@@ -146,7 +148,8 @@ func withDetails(code codes.Code, message string, details ...protoadapt.MessageV
 	return st.Err()
 }
 
-// away reports whether the database could not be asked, as opposed to having answered with an error.
+// away reports whether the database could not be asked, as opposed to having answered with an
+// error.
 func away(err error) bool {
 	if _, answered := errors.AsType[*pgconn.PgError](err); answered {
 		return store.Temporary(err)

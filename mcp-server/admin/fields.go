@@ -18,8 +18,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/resources"
 )
 
-// fields reads the fields of a request and gathers everything that is wrong with them, to report it all
-// at once.
+// fields reads the fields of a request and gathers everything that is wrong with them, to report it
+// all at once.
 type fields struct {
 	violations []*errdetails.BadRequest_FieldViolation
 }

@@ -14,8 +14,8 @@ import (
 const (
 	defaultHistoryPage = 50
 	maxHistoryPage     = 1000
-	// maxChangesOfEach bounds the changes listed of each revision on a page; maxChangesOfOne those of a
-	// revision asked for by number.
+	// maxChangesOfEach bounds the changes listed of each revision on a page; maxChangesOfOne those
+	// of a revision asked for by number.
 	maxChangesOfEach = 100
 	maxChangesOfOne  = 2000
 )

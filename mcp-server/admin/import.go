@@ -111,8 +111,8 @@ func (in *importStream) read(ctx context.Context, portions chan<- readPortion) {
 	}
 }
 
-// portions stores portion after portion. After a violation it stores no more but reads on, to report them
-// all. The next portion is read while one is stored, because both take time.
+// portions stores portion after portion. After a violation it stores no more but reads on, to
+// report them all. The next portion is read while one is stored, because both take time.
 func (in *importStream) portions(ctx context.Context, i *resources.Importing) error {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
@@ -154,7 +154,8 @@ func (in *importStream) portion(ctx context.Context, i *resources.Importing, p r
 	return in.stream.Send(answer)
 }
 
-// recordPlace records where a resource was written, or a violation if an earlier portion has it too.
+// recordPlace records where a resource was written, or a violation if an earlier portion has it
+// too.
 func (in *importStream) recordPlace(d *kinds.Document) {
 	key := d.Resource.Key()
 	if earlier, dup := in.first[key]; dup {

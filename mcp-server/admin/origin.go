@@ -13,8 +13,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/resources"
 )
 
-// origin is who changes the mesh, with what program, and why. The author is the caller's proven name; an
-// unproven caller is whoever it says it is.
+// origin is who changes the mesh, with what program, and why. The author is the caller's proven
+// name; an unproven caller is whoever it says it is.
 type origin struct {
 	author, application, message string
 
@@ -64,8 +64,8 @@ func address(ctx context.Context) string {
 	return "somebody at " + host
 }
 
-// program returns the first word of the user agent: "mcp-client/1.0", or else the name of the caller's
-// gRPC library.
+// program returns the first word of the user agent: "mcp-client/1.0", or else the name of the
+// caller's gRPC library.
 func program(ctx context.Context) string {
 	m, _ := metadata.FromIncomingContext(ctx)
 	agents := m.Get("user-agent")

@@ -11,8 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/resources"
 )
 
-// resolve turns the references of a request into keys. Its error lists everything that is wrong with any
-// of them.
+// resolve turns the references of a request into keys. Its error lists everything that is wrong
+// with any of them.
 func resolve(refs []*adminv1.ResourceRef) ([]kinds.Key, error) {
 	if len(refs) == 0 {
 		return nil, kinds.Errors{{Reason: "there is no resource named in the request"}}
@@ -104,7 +104,8 @@ func refTo(k kinds.Key) *adminv1.ResourceRef {
 	return &adminv1.ResourceRef{Group: k.Kind.Group, Kind: k.Kind.Name, Namespace: k.Namespace, Name: k.Name}
 }
 
-// errorsOfType lists all errors of a type among joined errors, where errors.As would find only the first.
+// errorsOfType lists all errors of a type among joined errors, where errors.As would find only the
+// first.
 func errorsOfType[E error](err error) []E {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var found []E

@@ -28,7 +28,8 @@ func (s *Service) Status(ctx context.Context, _ *adminv1.StatusRequest) (*adminv
 	return answer, nil
 }
 
-// addOthers tells of whom the server serves. What is known here is told, for the database may be away.
+// addOthers tells of whom the server serves. What is known here is told, for the database may be
+// away.
 func (s *Service) addOthers(answer *adminv1.StatusResponse) {
 	if s.clients != nil {
 		answer.Clients = s.clients()
@@ -38,7 +39,8 @@ func (s *Service) addOthers(answer *adminv1.StatusResponse) {
 	}
 }
 
-// overviewWithin is how long the database may take to count: who asks for the status may do so because it is slow.
+// overviewWithin is how long the database may take to count: who asks for the status may do so
+// because it is slow.
 const overviewWithin = 5 * time.Second
 
 func (s *Service) serverStatus() *adminv1.ServerStatus {

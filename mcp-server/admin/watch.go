@@ -20,8 +20,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/resources"
 )
 
-// Watch streams changes as they are committed. It reads the store whenever this server publishes a new
-// snapshot, so a waiting watch holds no connection to the database.
+// Watch streams changes as they are committed. It reads the store whenever this server publishes a
+// new snapshot, so a waiting watch holds no connection to the database.
 func (s *Service) Watch(req *adminv1.WatchRequest, stream grpc.ServerStreamingServer[adminv1.WatchResponse]) error {
 	ctx := stream.Context()
 	var f fields
@@ -57,8 +57,8 @@ func (s *Service) Watch(req *adminv1.WatchRequest, stream grpc.ServerStreamingSe
 
 var errShutdown = status.Error(codes.Unavailable, "the server is shutting down: watch again, after the last revision")
 
-// begin finds the position where the watch starts, fails if history no longer reaches back there, and
-// sends the revision.
+// begin finds the position where the watch starts, fails if history no longer reaches back there,
+// and sends the revision.
 func (s *Service) begin(ctx context.Context, w *watcher, after *int64) (err error) {
 	if after == nil {
 		w.at, err = s.feed.Newest(ctx)
@@ -103,13 +103,13 @@ type watcher struct {
 const (
 	// maxPortionBytes bounds a message of a stream, unless a single resource is larger.
 	maxPortionBytes = 1 << 20
-	// heartbeatInterval is how long a watcher may go without a message while revisions pass that do not
-	// concern it.
+	// heartbeatInterval is how long a watcher may go without a message while revisions pass that do
+	// not concern it.
 	heartbeatInterval = 30 * time.Second
 )
 
-// sendBatch sends the changes of a batch that concern the watcher, in portions, or a heartbeat when one
-// is due.
+// sendBatch sends the changes of a batch that concern the watcher, in portions, or a heartbeat when
+// one is due.
 func (w *watcher) sendBatch(b *feed.Batch) error {
 	revision := &adminv1.Revision{
 		Revision: b.Revision, Author: b.Author, Application: b.Application, Message: b.Message, Time: stamp.Of(b.Time), Size: int32(len(b.Changes)),

@@ -18,7 +18,8 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// Roll tracks the clients of a server. It is an [ads.Observer]; servers of other protocols call Join.
+// Roll tracks the clients of a server. It is an [ads.Observer]; servers of other protocols call
+// Join.
 type Roll struct {
 	mu      sync.Mutex
 	clients map[*Client]struct{}
@@ -30,8 +31,8 @@ func NewRoll() *Roll {
 	return &Roll{clients: map[*Client]struct{}{}, streams: map[*ads.Stream]*Client{}}
 }
 
-// Client is one stream of a client. It keeps only numbers, because there may be a thousand clients of
-// thirty types each.
+// Client is one stream of a client. It keeps only numbers, because there may be a thousand clients
+// of thirty types each.
 type Client struct {
 	roll           *Roll
 	node, protocol string
@@ -118,8 +119,8 @@ func (c *Client) subscription(typeURL string) *typeState {
 	return nil
 }
 
-// number parses a revision; 0 if it is no number, as one may be that another server gave and a relay
-// passed on.
+// number parses a revision; 0 if it is no number, as one may be that another server gave and a
+// relay passed on.
 func number(revision string) int64 {
 	n, err := strconv.ParseInt(revision, 10, 64)
 	if err != nil {
@@ -128,9 +129,10 @@ func number(revision string) int64 {
 	return n
 }
 
-// completeRevision returns the newest revision that the client is known to have completely. A client that
-// subscribes to the ends of batches has that of its last accepted mark. Otherwise it is the revision
-// accepted last or, while responses of some types are unanswered, the lowest accepted of those types.
+// completeRevision returns the newest revision that the client is known to have completely. A
+// client that subscribes to the ends of batches has that of its last accepted mark. Otherwise it is
+// the revision accepted last or, while responses of some types are unanswered, the lowest accepted
+// of those types.
 func (c *Client) completeRevision() int64 {
 	if mark := c.subscription(mcpv1.BatchTypeURL); mark != nil {
 		return mark.accepted

@@ -1,6 +1,6 @@
-// Package examine checks committed resources for mistakes that only a program can find, and reports them
-// to the database, which lists them in mesh.problems. The admin API runs the same checks before it
-// writes; SQL does not.
+// Package examine checks committed resources for mistakes that only a program can find, and reports
+// them to the database, which lists them in mesh.problems. The admin API runs the same checks
+// before it writes; SQL does not.
 //
 // Every server examines everything. All find the same, and the database keeps each finding once.
 package examine
@@ -27,7 +27,8 @@ import (
 // source identifies these findings in the database.
 const source = "envoy-filters"
 
-// Examiner examines the EnvoyFilters of a store, and those VirtualServices that have regular expressions.
+// Examiner examines the EnvoyFilters of a store, and those VirtualServices that have regular
+// expressions.
 type Examiner struct {
 	problems *problems.Store
 	log      *slog.Logger
@@ -56,8 +57,8 @@ func (e *Examiner) See(r *store.Resource) {
 	}
 }
 
-// examinable reports whether a resource needs examination. Few of the many VirtualServices have regular
-// expressions.
+// examinable reports whether a resource needs examination. Few of the many VirtualServices have
+// regular expressions.
 func examinable(r *store.Resource) bool {
 	if r.Key.Kind.Group != "networking.istio.io" {
 		return false
@@ -65,8 +66,8 @@ func examinable(r *store.Resource) bool {
 	return r.Key.Kind.Name == "EnvoyFilter" || r.Key.Kind.Name == "VirtualService" && (bytes.Contains(r.Spec, []byte(`"regex"`)) || bytes.Contains(r.Spec, []byte(`"uriRegexRewrite"`)))
 }
 
-// Run examines queued resources until the context ends. Findings that cannot be reported are reported
-// once the database is back.
+// Run examines queued resources until the context ends. Findings that cannot be reported are
+// reported once the database is back.
 func (e *Examiner) Run(ctx context.Context) error {
 	retry := &backoff.ExponentialBackOff{
 		InitialInterval: 100 * time.Millisecond, MaxInterval: 30 * time.Second, Multiplier: 2, RandomizationFactor: 0.5,
@@ -141,7 +142,8 @@ func findings(r *store.Resource) []problems.Finding {
 // maxFindings bounds the findings about the regular expressions of one resource.
 const maxFindings = 20
 
-// expressionFindings returns the regular expressions that Envoy would refuse. Discovery leaves them out.
+// expressionFindings returns the regular expressions that Envoy would refuse. Discovery leaves them
+// out.
 func expressionFindings(spec *networking.VirtualService) (list []problems.Finding) {
 	for i, route := range spec.GetHttp() {
 		for _, p := range re2.InRoute(route) {

@@ -12,8 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Status returns Unavailable if the database cannot be reached. Otherwise the server is at fault: Status
-// logs the error, with the work that failed, and returns Internal.
+// Status returns Unavailable if the database cannot be reached. Otherwise the server is at fault:
+// Status logs the error, with the work that failed, and returns Internal.
 func Status(log *slog.Logger, work string, err error) error {
 	if store.Temporary(err) || errors.Is(err, context.DeadlineExceeded) {
 		return status.Error(codes.Unavailable, "the server cannot reach its database: run it again later")

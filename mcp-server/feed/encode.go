@@ -27,8 +27,8 @@ func Encode(r *store.Resource) (*served.Resource, error) {
 	return served.NewResource(r.Key.FullName(), version, body), nil
 }
 
-// encode returns a resource as it is sent; nil if it cannot be decoded, so that clients keep the last
-// good version.
+// encode returns a resource as it is sent; nil if it cannot be decoded, so that clients keep the
+// last good version.
 func (f *Feed) encode(r *store.Resource) *served.Resource {
 	encoded, err := panics.Receive(func() (*served.Resource, error) { return Encode(r) }) // one bad row must not stop the others
 	if err != nil {
@@ -40,9 +40,9 @@ func (f *Feed) encode(r *store.Resource) *served.Resource {
 	return encoded
 }
 
-// keepLast reports whether clients should keep the version of a resource that they have, because the
-// stored one came around validation and breaks rules. If they have none, the stored one is served: it may
-// be older than the rules, and have been in force until this server started.
+// keepLast reports whether clients should keep the version of a resource that they have, because
+// the stored one came around validation and breaks rules. If they have none, the stored one is
+// served: it may be older than the rules, and have been in force until this server started.
 func (f *Feed) keepLast(r *store.Resource) bool {
 	if !r.Unchecked {
 		return false

@@ -31,8 +31,9 @@ type Feed struct {
 	source    publish.Source
 	at        feed.Position
 	keys      *seal.Keys // nil for none
-	// pending is what was read and not published yet. It is complete at the revision through: of a secret
-	// only the newest value is stored, which must not be published before the rest of its revision.
+	// pending is what was read and not published yet. It is complete at the revision through: of a
+	// secret only the newest value is stored, which must not be published before the rest of its
+	// revision.
 	pending publish.Changes
 	through store.Revision
 
@@ -41,7 +42,8 @@ type Feed struct {
 	publishDelay prometheus.Histogram
 }
 
-// New returns a feed from a database to a publisher. The keys open sealed secrets; nil if there are none.
+// New returns a feed from a database to a publisher. The keys open sealed secrets; nil if there are
+// none.
 func New(revisions *feed.Feed, p *publish.Publisher, keys *seal.Keys, log *slog.Logger, metrics prometheus.Registerer) *Feed {
 	f := &Feed{
 		See: func(*store.Resource) {}, revisions: revisions, publisher: p, keys: keys, log: log,
@@ -60,8 +62,8 @@ func New(revisions *feed.Feed, p *publish.Publisher, keys *seal.Keys, log *slog.
 	return f
 }
 
-// Run follows the store until the context ends. While the database is away it retries, and clients keep
-// what they have.
+// Run follows the store until the context ends. While the database is away it retries, and clients
+// keep what they have.
 func (f *Feed) Run(ctx context.Context) error {
 	retry := &backoff.ExponentialBackOff{
 		InitialInterval: 50 * time.Millisecond, MaxInterval: 5 * time.Second, Multiplier: 1.6, RandomizationFactor: 0.5,
@@ -87,8 +89,8 @@ func (f *Feed) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Followed is called by the store when its connection is lost, with an error, or is back, with nil. A
-// source without a connection is stale.
+// Followed is called by the store when its connection is lost, with an error, or is back, with nil.
+// A source without a connection is stale.
 func (f *Feed) Followed(err error) {
 	if err != nil {
 		f.publisher.Lost(err)

@@ -134,8 +134,8 @@ func TestUndecodableRowsDoNotStopTheFeed(t *testing.T) {
 	require.Contains(t, string(b.at(4).Sets[virtualServices].Get("default/b").Body.GetValue()), "c.example")
 }
 
-// The row came around the triggers, decodes, and breaks rules. The feed sees it when it loads the store
-// again.
+// The row came around the triggers, decodes, and breaks rules. The feed sees it when it loads the
+// store again.
 func TestRowsThatBreakRulesDoNotReplaceGoodOnes(t *testing.T) {
 	t.Parallel()
 	b := start(t)

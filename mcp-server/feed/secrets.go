@@ -12,8 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/secrets"
 )
 
-// EncodeSecret converts a stored secret into the form that is sent to clients. Its version is a hash of
-// the database's digests of the values, so it reveals nothing about the values.
+// EncodeSecret converts a stored secret into the form that is sent to clients. Its version is a
+// hash of the database's digests of the values, so it reveals nothing about the values.
 func EncodeSecret(s *secrets.Secret, keys *seal.Keys) (*served.Resource, error) {
 	data, err := keys.Read(s.Namespace, s.Name, s.Data)
 	if err != nil {
@@ -41,8 +41,8 @@ func EncodeSecret(s *secrets.Secret, keys *seal.Keys) (*served.Resource, error) 
 	return &served.Resource{Name: s.Key().FullName(), Version: version, Body: body}, nil
 }
 
-// encodeSecret returns a secret as it is sent; nil if it cannot be read, so that clients keep the last
-// good version.
+// encodeSecret returns a secret as it is sent; nil if it cannot be read, so that clients keep the
+// last good version.
 func (f *Feed) encodeSecret(s *secrets.Secret) *served.Resource {
 	encoded, err := EncodeSecret(s, f.keys)
 	if err != nil {

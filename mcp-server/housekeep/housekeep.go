@@ -1,8 +1,8 @@
-// Package housekeep does what a database cannot do by itself: it reverts changes that nobody confirmed in
-// time, adopts resources that came around the triggers, and prunes old history.
+// Package housekeep does what a database cannot do by itself: it reverts changes that nobody
+// confirmed in time, adopts resources that came around the triggers, and prunes old history.
 //
-// Every server does so. The database ensures that each revision is reverted once, whichever server comes
-// first, and that a server which dies half-way has changed nothing.
+// Every server does so. The database ensures that each revision is reverted once, whichever server
+// comes first, and that a server which dies half-way has changed nothing.
 package housekeep
 
 import (
@@ -32,8 +32,8 @@ const (
 	// retryInterval is how soon to try again what failed or was locked by others.
 	retryInterval = time.Second
 
-	// Pruning a batch takes some ten milliseconds. A round prunes no more batches than this, so as not to
-	// delay a deadline.
+	// Pruning a batch takes some ten milliseconds. A round prunes no more batches than this, so as
+	// not to delay a deadline.
 	pruneBatchSize  = 1000
 	maxPruneBatches = 20
 )
@@ -57,7 +57,8 @@ type Keeper struct {
 	adopted   prometheus.Counter
 }
 
-// New returns a keeper that also looks for work when news has an element: when revisions were committed.
+// New returns a keeper that also looks for work when news has an element: when revisions were
+// committed.
 func New(s *store.Store, news <-chan struct{}, log *slog.Logger, metrics prometheus.Registerer, o Options) *Keeper {
 	if o.PollInterval == 0 {
 		o.PollInterval = 30 * time.Second
@@ -173,8 +174,8 @@ func (k *Keeper) revert(ctx context.Context) (some bool, err error) {
 	}
 }
 
-// adoptSome adopts resources that came around the triggers, if there may be some and the interval has
-// passed.
+// adoptSome adopts resources that came around the triggers, if there may be some and the interval
+// has passed.
 func (k *Keeper) adoptSome(ctx context.Context, chores housekeeping.Chores) error {
 	if !k.adopter.Missed(chores) || time.Now().Before(k.nextAdopt) {
 		return nil

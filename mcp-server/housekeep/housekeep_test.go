@@ -257,8 +257,8 @@ func gauge(t *testing.T, metrics *prometheus.Registry, name string) int {
 	return 0
 }
 
-// Rows that come around the triggers, before or while the server runs, become revisions that all clients
-// are sent.
+// Rows that come around the triggers, before or while the server runs, become revisions that all
+// clients are sent.
 func TestRowsThatCameAroundTheTriggersAreAdopted(t *testing.T) {
 	t.Parallel()
 	b := start(t)

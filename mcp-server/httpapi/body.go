@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// defaultBodyTimeout is the default for how long a body may take to arrive: a call starts once all of it
-// is read.
+// defaultBodyTimeout is the default for how long a body may take to arrive: a call starts once all
+// of it is read.
 const defaultBodyTimeout = time.Minute
 
 // limitBodyTime bounds how long the body may take to arrive. The call itself may take as long as it

@@ -26,8 +26,8 @@ var example = regexp.MustCompile("(?ms)^```sh\n(.*?)^```\n(?:\n```(?:json|yaml|t
 // times are different each time.
 var times = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 
-// The examples in the docs do what the docs say. They run in order, on their own server, as a reader
-// would type them.
+// The examples in the docs do what the docs say. They run in order, on their own server, as a
+// reader would type them.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"bash", "curl", "jq"} {

@@ -56,8 +56,8 @@ func (jsonForm) Marshal(v any) ([]byte, error) {
 	return nil, fmt.Errorf("%T cannot be answered", v)
 }
 
-// compact writes a message as JSON without spaces, which the library puts in at random. It writes the message's
-// own empty lists too, so that programs need not check for them.
+// compact writes a message as JSON without spaces, which the library puts in at random. It writes
+// the message's own empty lists too, so that programs need not check for them.
 func compact(m proto.Message) ([]byte, error) {
 	text, err := protojson.Marshal(m)
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package httpapi serves the admin API as JSON over HTTP, for curl and for programs that do not speak
-// gRPC.
+// Package httpapi serves the admin API as JSON over HTTP, for curl and for programs that do not
+// speak gRPC.
 //
-// The paths are generated from proto/pgmesh/admin/v1/http.yaml. This package adds what is particular to
-// us: resources in the form that people write, JSON or YAML; streams of one message a line; and errors
-// for unknown parameters.
+// The paths are generated from proto/pgmesh/admin/v1/http.yaml. This package adds what is
+// particular to us: resources in the form that people write, JSON or YAML; streams of one message a
+// line; and errors for unknown parameters.
 package httpapi
 
 import (
@@ -36,15 +36,15 @@ const maxBodyBytes = 64 << 20
 // Options configure the handler.
 type Options struct {
 	// LocalOnly refuses requests whose Host is a foreign name. A server on loopback that does not
-	// authenticate callers needs it: a web page whose host name leads to this machine could otherwise act
-	// with the rights of whoever views it.
+	// authenticate callers needs it: a web page whose host name leads to this machine could
+	// otherwise act with the rights of whoever views it.
 	LocalOnly bool
 	// BodyWithin is how long a body may take to arrive; a minute if 0.
 	BodyWithin time.Duration
 }
 
-// parseQueries sets the gateway's query parser, once: it is a global of the gateway although it looks
-// like an option of a mux, and several servers in one process would race on it.
+// parseQueries sets the gateway's query parser, once: it is a global of the gateway although it
+// looks like an option of a mux, and several servers in one process would race on it.
 var parseQueries = sync.OnceFunc(func() { runtime.NewServeMux(runtime.SetQueryParameterParser(strictQuery{})) })
 
 // New returns a handler that turns requests into calls, in the requests' contexts.
@@ -108,8 +108,8 @@ func withPeer(r *http.Request) context.Context {
 	return peer.NewContext(r.Context(), &peer.Peer{Addr: net.TCPAddrFromAddrPort(address)})
 }
 
-// sameOrigin refuses cross-origin requests of browsers, which would act with the rights of whoever views
-// the page.
+// sameOrigin refuses cross-origin requests of browsers, which would act with the rights of whoever
+// views the page.
 func sameOrigin(next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(refuse("requests of pages of other sites are not taken"))

@@ -14,8 +14,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/nearest"
 )
 
-// strictQuery parses the parameters of a URL, and refuses unknown ones. The library ignores these, so
-// that a mistyped filter would select everything.
+// strictQuery parses the parameters of a URL, and refuses unknown ones. The library ignores these,
+// so that a mistyped filter would select everything.
 type strictQuery struct {
 	runtime.DefaultQueryParser
 }

@@ -20,7 +20,8 @@ var withoutPath = map[string]string{
 	"SecretService.ListSecrets": "it is for mcp-client",
 }
 
-// Every call has a path, which the page of the API tells of, and every service that has one is served.
+// Every call has a path, which the page of the API tells of, and every service that has one is
+// served.
 func TestEveryCallHasAPath(t *testing.T) {
 	t.Parallel()
 	paths, served, told := text(t, "../../proto/pgmesh/admin/v1/http.yaml"), text(t, "httpapi.go"), text(t, page)

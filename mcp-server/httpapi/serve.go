@@ -13,7 +13,8 @@ import (
 const (
 	readHeaderTimeout = 5 * time.Second
 	idleTimeout       = 2 * time.Minute
-	// shutdownTimeout bounds a graceful stop. Watches have ended by then, so only calls that hang remain.
+	// shutdownTimeout bounds a graceful stop. Watches have ended by then, so only calls that hang
+	// remain.
 	shutdownTimeout = 5 * time.Second
 )
 

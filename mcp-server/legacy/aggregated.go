@@ -38,8 +38,8 @@ func (a aggregated) send(m proto.Message) error {
 	return a.stream.Send(m.(*legacyv1.MeshConfigResponse))
 }
 
-// incrementalAggregated is a stream of the aggregated service that sends changes. Its form cannot mark a
-// response as a whole collection, so none is.
+// incrementalAggregated is a stream of the aggregated service that sends changes. Its form cannot
+// mark a response as a whole collection, so none is.
 type incrementalAggregated struct {
 	stream grpc.BidiStreamingServer[legacyv1.IncrementalMeshConfigRequest, legacyv1.IncrementalMeshConfigResponse]
 	reader *limits.Reader

@@ -15,7 +15,8 @@ import (
 
 const virtualServiceMessage = "type.googleapis.com/istio.networking.v1alpha3.VirtualService"
 
-// aggregated is the client's end of a stream of the aggregated service. Req and Resp are its messages.
+// aggregated is the client's end of a stream of the aggregated service. Req and Resp are its
+// messages.
 type aggregated[Req, Resp any] struct {
 	t      *testing.T
 	stream interface {

@@ -22,9 +22,9 @@ func (c *collection) typeURL() string {
 	return c.kind.TypeURL()
 }
 
-// obsoleteCollections are the collections of kinds that Istio has dropped, or makes from Kubernetes. A
-// Pilot or Mixer that asks for one is not ready until it is answered. The table is written folder
-// {names}.
+// obsoleteCollections are the collections of kinds that Istio has dropped, or makes from
+// Kubernetes. A Pilot or Mixer that asks for one is not ready until it is answered. The table is
+// written folder {names}.
 const obsoleteCollections = `
 istio/networking/v1alpha3/synthetic {serviceentries}
 istio/authentication/v1alpha1 {policies meshpolicies}
@@ -47,8 +47,8 @@ istio.policy.v1beta1 {AttributeManifest Instance Handler Rule}`
 
 const messagePrefix = "type.googleapis.com/"
 
-// collections indexes all collections by name, and by the type URL of their resources, which Istio 1.0
-// asks by.
+// collections indexes all collections by name, and by the type URL of their resources, which Istio
+// 1.0 asks by.
 var collections = sync.OnceValue(func() map[string]*collection {
 	index := map[string]*collection{}
 	for _, k := range kinds.All() {
@@ -67,8 +67,9 @@ var collections = sync.OnceValue(func() map[string]*collection {
 	return index
 })
 
-// lookup returns the collection with a name. An unknown name that looks like a collection is an empty
-// collection, as it is for Galley: an error would end the sink's stream with all its other collections.
+// lookup returns the collection with a name. An unknown name that looks like a collection is an
+// empty collection, as it is for Galley: an error would end the sink's stream with all its other
+// collections.
 func lookup(name string) (c *collection, known, exists bool) {
 	if c, known = collections()[name]; known {
 		return c, true, true
@@ -95,7 +96,8 @@ func expand(table, separator string) (names []string) {
 	return names
 }
 
-// bareName returns the name under which Galley sends the one resource of a bare kind; "" for other kinds.
+// bareName returns the name under which Galley sends the one resource of a bare kind; "" for other
+// kinds.
 func (c *collection) bareName() string {
 	if c.kind == nil || !c.kind.Bare {
 		return ""

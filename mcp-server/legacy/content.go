@@ -18,14 +18,15 @@ import (
 // content is the content of a collection: envelopes, by the names that sinks use.
 type content struct {
 	set *served.Set
-	// version changes exactly when the set does. It is the same on every server and after a restart.
+	// version changes exactly when the set does. It is the same on every server and after a
+	// restart.
 	version string
 	// revision is the snapshot's.
 	revision string
 }
 
-// contentCache caches what is derived from sets of a snapshot for as long as somebody holds the set,
-// because many streams are sent the same set.
+// contentCache caches what is derived from sets of a snapshot for as long as somebody holds the
+// set, because many streams are sent the same set.
 type contentCache struct {
 	mu     sync.Mutex
 	cached map[weak.Pointer[served.Set]]derived
@@ -90,8 +91,8 @@ func digest(set *served.Set) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// wrapBare wraps the first resource of a bare kind into an envelope, with the name that sinks use. A mesh
-// has at most one.
+// wrapBare wraps the first resource of a bare kind into an envelope, with the name that sinks use.
+// A mesh has at most one.
 func wrapBare(set *served.Set, name string) (*served.Set, error) {
 	for r := range set.All() {
 		envelope := &mcp.Resource{Metadata: &mcp.Metadata{Name: name, Version: r.Version}, Body: r.Body}

@@ -169,8 +169,8 @@ func (p *play) accept() {
 	}
 }
 
-// Whatever happens before, a sink that finally accepts all changes has the current content, except for
-// resources that are too large for any message: of these it has an older version.
+// Whatever happens before, a sink that finally accepts all changes has the current content, except
+// for resources that are too large for any message: of these it has an older version.
 func FuzzExchange(f *testing.F) {
 	f.Add([]byte{0x13, 0x00, 0x10, 0x26, 0x32, 0x36})
 	f.Add([]byte{0x03, 0x20, 0x31, 0x46, 0x04, 0x02, 0x16, 0x06, 0x15})

@@ -248,8 +248,8 @@ func (s *sink) nack(r *legacyv1.Resources) {
 	})
 }
 
-// silent checks that everything sent so far caused no response. It asks for a collection that was not
-// asked for before, and expects that to be answered next.
+// silent checks that everything sent so far caused no response. It asks for a collection that was
+// not asked for before, and expects that to be answered next.
 func (s *sink) silent(probe string) {
 	s.t.Helper()
 	s.ask(probe)

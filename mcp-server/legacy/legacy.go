@@ -1,10 +1,10 @@
-// Package legacy serves the first generation of MCP, Istio's Mesh Configuration Protocol, as Istio 1.0 to
-// 1.8 speak it: to sinks that dial (ResourceSource, and the aggregated service before it), and to sinks
-// that are dialled (ResourceSink).
+// Package legacy serves the first generation of MCP, Istio's Mesh Configuration Protocol, as Istio
+// 1.0 to 1.8 speak it: to sinks that dial (ResourceSource, and the aggregated service before it),
+// and to sinks that are dialled (ResourceSink).
 //
-// All forms carry one exchange. A sink asks for collections, and each is answered, even if it is empty. A
-// stream has at most one unanswered response for each collection; later changes are merged and sent after
-// the answer.
+// All forms carry one exchange. A sink asks for collections, and each is answered, even if it is
+// empty. A stream has at most one unanswered response for each collection; later changes are merged
+// and sent after the answer.
 package legacy
 
 import (
@@ -33,7 +33,8 @@ const MaxMessage = 4 << 20
 
 // Config configures a Source.
 type Config struct {
-	// Open returns the snapshots for a stream. Its error ends the stream and should carry a gRPC status.
+	// Open returns the snapshots for a stream. Its error ends the stream and should carry a gRPC
+	// status.
 	Open func(context.Context) (*served.Subscriber, error)
 	// Everything returns the snapshots for sinks that are dialled.
 	Everything func() *served.Subscriber
@@ -92,8 +93,8 @@ func (s *Source) Register(r grpc.ServiceRegistrar) {
 	legacyv1.RegisterAggregatedMeshConfigServiceServer(r, s)
 }
 
-// Shutdown ends every stream, so that a graceful stop of the gRPC server does not wait for sinks. Call it
-// once.
+// Shutdown ends every stream, so that a graceful stop of the gRPC server does not wait for sinks.
+// Call it once.
 func (s *Source) Shutdown() { close(s.done) }
 
 // Streams lists the open streams.

@@ -12,7 +12,8 @@ type item struct {
 	removed  string
 }
 
-// removedField is the field number of removed names, for sizes: in every form its tag takes one byte.
+// removedField is the field number of removed names, for sizes: in every form its tag takes one
+// byte.
 const removedField = 4
 
 func (i item) size(field protowire.Number) int {
@@ -58,8 +59,8 @@ func allItems(set *served.Set) []item {
 	return items
 }
 
-// changesTo returns the items that bring a sink to a set, if it has each resource as one of the bases has
-// it. Removals come last.
+// changesTo returns the items that bring a sink to a set, if it has each resource as one of the
+// bases has it. Removals come last.
 func changesTo(bases []*served.Set, to *served.Set) []item {
 	var add, remove []item
 	for _, name := range candidates(bases, to) {
@@ -105,8 +106,8 @@ func compare(bases []*served.Set, name string, now *served.Resource) (known, sam
 	return known, same
 }
 
-// withOld returns a set with some names in the version of the base: what a sink has that could not be
-// sent these. With several bases, which may disagree, the names are left out.
+// withOld returns a set with some names in the version of the base: what a sink has that could not
+// be sent these. With several bases, which may disagree, the names are left out.
 func withOld(set *served.Set, names []string, bases []*served.Set) *served.Set {
 	kept := map[string]*served.Resource{}
 	for _, name := range names {

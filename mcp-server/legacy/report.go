@@ -41,8 +41,8 @@ const (
 	maxReasonBytes = 1024
 )
 
-// setSink records the sink's name for itself, if this request has it, and returns the name to use: that,
-// or the peer.
+// setSink records the sink's name for itself, if this request has it, and returns the name to use:
+// that, or the peer.
 func (r *streamReport) setSink(sink string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

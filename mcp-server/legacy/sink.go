@@ -32,11 +32,12 @@ func (s Sink) equal(o Sink) bool {
 }
 
 const (
-	// Galley redials after a second each time. This server backs off from a sink that is away for long.
+	// Galley redials after a second each time. This server backs off from a sink that is away for
+	// long.
 	minRedialInterval = 500 * time.Millisecond
 	maxRedialInterval = 30 * time.Second
-	// A stream that lasted this long was a success: the backoff starts anew, and its error is logged even
-	// if it is the same.
+	// A stream that lasted this long was a success: the backoff starts anew, and its error is
+	// logged even if it is the same.
 	stableAfter = 10 * time.Second
 )
 

@@ -25,7 +25,8 @@ func NewSinks(s *Source) *Sinks {
 	return &Sinks{source: s, byOrigin: map[string][]Sink{}, changed: make(chan struct{}, 1), reports: map[string]*sinkReport{}}
 }
 
-// Set replaces the sinks of an origin. If two have one address, the one whose origin sorts first counts.
+// Set replaces the sinks of an origin. If two have one address, the one whose origin sorts first
+// counts.
 func (s *Sinks) Set(place string, sinks []Sink) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

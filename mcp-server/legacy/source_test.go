@@ -403,7 +403,8 @@ func TestStreamsAreListed(t *testing.T) {
 	require.InDelta(t, 1, m.metric("legacy_resources_total", "sent", virtualServices), 0)
 }
 
-// A sink that asks without end is slowed down. Its stream does not end, and others are not affected.
+// A sink that asks without end is slowed down. Its stream does not end, and others are not
+// affected.
 func TestASinkThatAsksWithoutEndIsSlowedDown(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)

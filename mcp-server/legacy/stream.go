@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// Requests that do not answer a response are limited to Galley's rate. Answers are not limited: there
-	// is at most one for each response.
+	// Requests that do not answer a response are limited to Galley's rate. Answers are not limited:
+	// there is at most one for each response.
 	requestsPerSecond = 1
 	requestBurst      = 100
 )
@@ -267,7 +267,8 @@ func (s *stream) send(w *watch, r *response, items int) error {
 	return s.wire.send(m)
 }
 
-// withhold reports that a sink keeps what it has because the new content is too large for a message.
+// withhold reports that a sink keeps what it has because the new content is too large for a
+// message.
 func (s *stream) withhold(w *watch, size int, resource string) {
 	s.report.withheld(w, size)
 	s.source.metrics.withheld.WithLabelValues(label(w.name)).Inc()

@@ -8,8 +8,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// watch is the state of one collection on one stream: what the sink asked for, has, and is still to be
-// sent.
+// watch is the state of one collection on one stream: what the sink asked for, has, and is still to
+// be sent.
 type watch struct {
 	collection  *collection
 	name        string // of the collection, as the sink wrote it
@@ -17,10 +17,11 @@ type watch struct {
 
 	// due is set while the sink waits for a response, even an empty one.
 	due bool
-	// doneVersion is a version that the sink has, has refused, or cannot be sent: nothing is sent while
-	// it is the newest.
+	// doneVersion is a version that the sink has, has refused, or cannot be sent: nothing is sent
+	// while it is the newest.
 	doneVersion string
-	// bases are sets of which the sink has one, or a mixture; empty while it is unknown what it has.
+	// bases are sets of which the sink has one, or a mixture; empty while it is unknown what it
+	// has.
 	bases []*served.Set
 
 	pending  *pending  // the unanswered response; nil for none
@@ -43,8 +44,8 @@ type transfer struct {
 }
 
 // handleRequest processes a request that does not answer a response. A pending response counts as
-// accepted. If the sink says what it has, it may have said so before it read that response, so both are
-// bases.
+// accepted. If the sink says what it has, it may have said so before it read that response, so both
+// are bases.
 func (w *watch) handleRequest(r *request) {
 	p := w.pending
 	if p != nil {
@@ -60,8 +61,8 @@ func (w *watch) handleRequest(r *request) {
 	}
 }
 
-// setIncremental records whether the sink accepts changes. If it no longer does, it is sent the whole
-// collection instead of the rest of a transfer.
+// setIncremental records whether the sink accepts changes. If it no longer does, it is sent the
+// whole collection instead of the rest of a transfer.
 func (w *watch) setIncremental(incremental bool) {
 	w.incremental = incremental
 	if w.transfer != nil && !incremental {
@@ -91,8 +92,8 @@ func (w *watch) acked() {
 	}
 }
 
-// nacked records that the sink refused the pending response. The same content is not sent again, because
-// it would be refused again.
+// nacked records that the sink refused the pending response. The same content is not sent again,
+// because it would be refused again.
 func (w *watch) nacked() { w.pending, w.transfer = nil, nil }
 
 // markDone records that there is nothing more to send of a content.
@@ -111,8 +112,8 @@ func (w *watch) plan(c content, wholes bool) *transfer {
 	return &transfer{from: from, to: c, items: changesTo(from, c.set)}
 }
 
-// dropLarge drops resources that fit into no response, and returns the size of the largest. A name that
-// fits into none is not ours: a sink made it up.
+// dropLarge drops resources that fit into no response, and returns the size of the largest. A name
+// that fits into none is not ours: a sink made it up.
 func (j *transfer) dropLarge(field protowire.Number, room int) (largest int) {
 	j.items = slices.DeleteFunc(j.items, func(i item) bool {
 		size := i.size(field)

@@ -67,7 +67,8 @@ type wire interface {
 	send(proto.Message) error
 	// field is the field number of the resources in a message.
 	field() protowire.Number
-	// sendsWholes reports whether a response can replace everything that the sink has of a collection.
+	// sendsWholes reports whether a response can replace everything that the sink has of a
+	// collection.
 	sendsWholes() bool
 }
 
@@ -107,8 +108,8 @@ func (e exchange) recv() (*request, error) {
 	}
 }
 
-// refusesTrigger reports whether a sink refuses the trigger, which is sent only to make it ask. The first
-// releases named no collection there.
+// refusesTrigger reports whether a sink refuses the trigger, which is sent only to make it ask. The
+// first releases named no collection there.
 func refusesTrigger(m *legacyv1.RequestResources) bool {
 	return (m.GetCollection() == legacyv1.TriggerCollection || m.GetCollection() == "") &&
 		codes.Code(m.GetErrorDetail().GetCode()) == codes.Unimplemented
@@ -122,8 +123,8 @@ func (exchange) message(r *response) proto.Message {
 
 func (e exchange) send(m proto.Message) error { return e.stream.Send(m.(*legacyv1.Resources)) }
 
-// withResources adds resources that are encoded already, so that thousands need not be encoded again for
-// each sink.
+// withResources adds resources that are encoded already, so that thousands need not be encoded
+// again for each sink.
 func withResources(m proto.Message, fields []byte) proto.Message {
 	m.ProtoReflect().SetUnknown(fields)
 	return m

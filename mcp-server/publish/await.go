@@ -11,9 +11,9 @@ import (
 // reason is for the operator only: it may name hosts and users.
 var ErrNothing = status.Error(codes.Unavailable, "this server cannot read what it is to serve, and has nothing saved: go to another one, or come again")
 
-// Await waits until there is something to serve: an empty answer would tell a client that everything is
-// gone. Once the source turns out to be away, with nothing saved, it returns ErrNothing so that the
-// client tries another server.
+// Await waits until there is something to serve: an empty answer would tell a client that
+// everything is gone. Once the source turns out to be away, with nothing saved, it returns
+// ErrNothing so that the client tries another server.
 func (p *Publisher) Await(ctx context.Context) error {
 	news := p.topic.Subscribe()
 	defer news.Close()
@@ -32,7 +32,8 @@ func (p *Publisher) Await(ctx context.Context) error {
 	}
 }
 
-// loadedOrLost reports whether something is served, and returns ErrNothing if nothing is about to be.
+// loadedOrLost reports whether something is served, and returns ErrNothing if nothing is about to
+// be.
 func (p *Publisher) loadedOrLost() (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 // Content is the complete content of a source at one position.
 type Content struct {
 	Resources map[*kinds.Kind][]*served.Resource
-	// Kept are the full names of resources that the source has in no state fit to serve. Clients keep the
-	// last good one.
+	// Kept are the full names of resources that the source has in no state fit to serve. Clients
+	// keep the last good one.
 	Kept map[*kinds.Kind][]string
 	// Secrets says that the source knows the secrets, so that a secret missing here is gone.
 	Secrets bool

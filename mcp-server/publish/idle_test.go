@@ -25,8 +25,8 @@ import (
 
 type adsStream = discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesClient
 
-// idle asks a gRPC server with the MCP service for a type, with the keepalive of istiod, accepts the answer, and is silent for a time,
-// which passes at once.
+// idle asks a gRPC server with the MCP service for a type, with the keepalive of istiod, accepts
+// the answer, and is silent for a time, which passes at once.
 func idle(t *testing.T, g *grpc.Server, silence time.Duration) (adsStream, *publish.Publisher) {
 	t.Helper()
 	p := publish.New(prometheus.NewRegistry())
@@ -56,7 +56,8 @@ func idle(t *testing.T, g *grpc.Server, silence time.Duration) (adsStream, *publ
 	return stream, p
 }
 
-// Istiod pings after 30 seconds of silence. A server that takes that for abuse hangs up after a minute and a half.
+// Istiod pings after 30 seconds of silence. A server that takes that for abuse hangs up after a
+// minute and a half.
 func TestIstiodMayBeIdleForHours(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,16 +11,16 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// Position identifies a published state: its revision, and a mark that tells it from other states with
-// the same revision, which exist after a database was restored or failed over.
+// Position identifies a published state: its revision, and a mark that tells it from other states
+// with the same revision, which exist after a database was restored or failed over.
 type Position struct {
 	Revision int64
 	Mark     string
 }
 
-// end returns the resource that ends the position's batch, with the commit time if that is known. Its
-// version includes the mark, so a client that has the same revision of another history still waits for
-// this one.
+// end returns the resource that ends the position's batch, with the commit time if that is known.
+// Its version includes the mark, so a client that has the same revision of another history still
+// waits for this one.
 func (at Position) end(committed time.Time) *served.Set {
 	body, err := anypb.New(&mcpv1.Batch{Revision: at.Revision, Committed: stamp.Of(committed)})
 	if err != nil {

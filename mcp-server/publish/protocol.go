@@ -70,13 +70,13 @@ type Within struct {
 	Reader  func(context.Context) string // names a stream's reader; nil means the peer's address
 }
 
-// maxMessageBytes bounds messages to incremental clients. A client decodes one message while the next is
-// on its way, and neither end holds everything in memory at once.
+// maxMessageBytes bounds messages to incremental clients. A client decodes one message while the
+// next is on its way, and neither end holds everything in memory at once.
 const maxMessageBytes = 256 << 10
 
-// batchPlan applies to clients that subscribe to the ends of batches. They get everything that a revision
-// changed, in any order, and then its end; the next batch starts once the client has applied this one.
-// Other clients get each type as soon as they can take it.
+// batchPlan applies to clients that subscribe to the ends of batches. They get everything that a
+// revision changed, in any order, and then its end; the next batch starts once the client has
+// applied this one. Other clients get each type as soon as they can take it.
 var batchPlan = ads.Plan{
 	When: mcpv1.BatchTypeURL,
 	Stages: []ads.Stage{

@@ -1,8 +1,8 @@
 // Package publish makes the snapshots that MCP clients are served from.
 //
 // A source gives a [Publisher] its complete content and then its changes. Each change becomes one
-// snapshot that ends with the mark of its revision, so a client that subscribes to marks never sees half
-// a transaction. A snapshot shares with the one before it whatever did not change.
+// snapshot that ends with the mark of its revision, so a client that subscribes to marks never sees
+// half a transaction. A snapshot shares with the one before it whatever did not change.
 package publish
 
 import (
@@ -55,8 +55,8 @@ func New(metrics prometheus.Registerer) *Publisher {
 // Subscribe returns the snapshots for one client, without secrets.
 func (p *Publisher) Subscribe() *served.Subscriber { return p.topic.Subscribe() }
 
-// SubscribeWithSecrets returns the snapshots with all secrets, for callers that filter them for each
-// reader. The snapshots without secrets are in them.
+// SubscribeWithSecrets returns the snapshots with all secrets, for callers that filter them for
+// each reader. The snapshots without secrets are in them.
 func (p *Publisher) SubscribeWithSecrets() *served.Subscriber { return p.withSecrets.Subscribe() }
 
 // Served waits until clients are served a revision or a later one.
@@ -77,8 +77,8 @@ func (p *Publisher) Served(ctx context.Context, revision int64) error {
 	}
 }
 
-// Ready returns an error while clients cannot be answered, and otherwise what an operator should know
-// about the answers.
+// Ready returns an error while clients cannot be answered, and otherwise what an operator should
+// know about the answers.
 func (p *Publisher) Ready() (about string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,8 +98,8 @@ func (p *Publisher) Last(kind *kinds.Kind, fullName string) *served.Resource {
 	return p.sets[kind].Get(fullName)
 }
 
-// Replace publishes the complete content of a source. Unchanged resources are kept, so that clients are
-// sent only the difference.
+// Replace publishes the complete content of a source. Unchanged resources are kept, so that clients
+// are sent only the difference.
 func (p *Publisher) Replace(all Content, at Position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -32,9 +32,9 @@ func (s Source) equal(other Source) bool {
 	return s.Name == other.Name && s.Mesh == other.Mesh && s.Stale.Equal(other.Stale) && s.Saved == other.Saved && slices.Equal(s.Path, other.Path)
 }
 
-// Begin sets the source of the next content. Until that comes, clients are told of the current source. If
-// the mesh is another, the last good states are forgotten: clients are sent the difference, but no state
-// of another mesh replaces one that the source cannot show.
+// Begin sets the source of the next content. Until that comes, clients are told of the current
+// source. If the mesh is another, the last good states are forgotten: clients are sent the
+// difference, but no state of another mesh replaces one that the source cannot show.
 func (p *Publisher) Begin(s Source) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,7 +53,8 @@ func (p *Publisher) Stand(s Source) {
 	p.gotResult()
 }
 
-// Lost records that the source cannot be read. Its content stays in force, and is stale from now on.
+// Lost records that the source cannot be read. Its content stays in force, and is stale from now
+// on.
 func (p *Publisher) Lost(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,8 +75,8 @@ func (p *Publisher) Source() Source {
 	return p.source
 }
 
-// Alive records that the source is making progress. The time counts from when the publisher was made, by
-// the monotonic clock.
+// Alive records that the source is making progress. The time counts from when the publisher was
+// made, by the monotonic clock.
 func (p *Publisher) Alive() { p.lastSign.Store(int64(time.Since(p.started))) }
 
 // LastAlive returns when Alive was called last, or when the publisher was made.

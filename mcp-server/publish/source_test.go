@@ -119,7 +119,8 @@ func TestASourceOfTheSameMeshIsComparedWithWhatWasSaved(t *testing.T) {
 	}
 }
 
-// What was saved is still there to be served when a source of another mesh began and could not go on.
+// What was saved is still there to be served when a source of another mesh began and could not go
+// on.
 func TestASourceThatOnlyBeganTakesNothingAway(t *testing.T) {
 	t.Parallel()
 	p := publish.New(prometheus.NewRegistry())
@@ -134,7 +135,8 @@ func TestASourceThatOnlyBeganTakesNothingAway(t *testing.T) {
 	require.Equal(t, 1, p.State().Len())
 }
 
-// Sources on other machines have other clocks, and clocks are set. What a server decides by time it does not decide by such.
+// Sources on other machines have other clocks, and clocks are set. What a server decides by time it
+// does not decide by such.
 func TestClocksThatDifferAndJump(t *testing.T) {
 	t.Parallel()
 	metrics := prometheus.NewRegistry()

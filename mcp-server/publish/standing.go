@@ -18,7 +18,8 @@ import (
 // newID returns this server's id, which is new for each start.
 func newID() string { return rand.Text()[:16] }
 
-// standing returns the resource that tells clients about the source. It stays the same while that does.
+// standing returns the resource that tells clients about the source. It stays the same while that
+// does.
 func (p *Publisher) standing() *served.Set {
 	m := &mcpv1.Standing{
 		Mesh: p.source.Mesh, StaleSince: stamp.Of(p.source.Stale), Saved: p.source.Saved, Path: append([]string{p.id}, p.source.Path...),

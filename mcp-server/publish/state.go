@@ -46,8 +46,8 @@ func (p *Publisher) State() *State {
 	return s
 }
 
-// Prime gives the saved state to a publisher that serves nothing yet. Resume serves it; until then a
-// source of the same mesh is compared with it.
+// Prime gives the saved state to a publisher that serves nothing yet. Resume serves it; until then
+// a source of the same mesh is compared with it.
 func (p *Publisher) Prime(s *State) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

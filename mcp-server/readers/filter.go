@@ -43,8 +43,8 @@ func parse(r callers.Reader) (row, error) {
 	return parsed, nil
 }
 
-// filter is what a reader is shown: what its scopes let it read and, if restricted, only what the rows
-// show.
+// filter is what a reader is shown: what its scopes let it read and, if restricted, only what the
+// rows show.
 type filter struct {
 	scopes     []caller.Scope
 	secrets    []caller.Scope // secrets of their namespaces are shown
@@ -100,8 +100,8 @@ func (f *filter) showsKind(k *kinds.Kind) (all, none bool) {
 	return all, len(may) == 0 || len(rows) == 0
 }
 
-// shows reports whether a resource is shown. Resources without a namespace need not match labels, because
-// they concern everybody.
+// shows reports whether a resource is shown. Resources without a namespace need not match labels,
+// because they concern everybody.
 func (f *filter) shows(k *kinds.Kind, r *served.Resource) bool {
 	namespace, _, found := strings.Cut(r.Name, "/")
 	if !found {

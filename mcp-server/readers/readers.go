@@ -1,8 +1,8 @@
-// Package readers filters snapshots for each client of mcp-server: it shows what the client's scopes let
-// it read and, of that, what the rows of mesh.readers for its identity show.
+// Package readers filters snapshots for each client of mcp-server: it shows what the client's
+// scopes let it read and, of that, what the rows of mesh.readers for its identity show.
 //
-// Clients that are shown the same share one view, which is updated by what changed between snapshots.
-// When the rows change, open streams move to other views, and are sent the difference.
+// Clients that are shown the same share one view, which is updated by what changed between
+// snapshots. When the rows change, open streams move to other views, and are sent the difference.
 package readers
 
 import (
@@ -22,8 +22,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/identity/callers"
 )
 
-// warnInterval limits the warnings about clients that are turned away, because these may retry without
-// end.
+// warnInterval limits the warnings about clients that are turned away, because these may retry
+// without end.
 const warnInterval = time.Second
 
 // Views are all views of a source.
@@ -119,8 +119,8 @@ func (v *Views) Subscribe(ctx context.Context) (*served.Subscriber, error) {
 	return m.news, nil
 }
 
-// usesRows reports whether the rows restrict a caller. They do not restrict tokens, whose scopes say what
-// they show, nor the local caller without TLS, who may do everything.
+// usesRows reports whether the rows restrict a caller. They do not restrict tokens, whose scopes
+// say what they show, nor the local caller without TLS, who may do everything.
 func (v *Views) usesRows(who *caller.Caller) bool {
 	return !who.Bearer() && who.Identity() != caller.Local
 }

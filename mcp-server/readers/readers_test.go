@@ -266,8 +266,8 @@ func TestEqualReadersShareAView(t *testing.T) {
 	require.Len(t, m.views.views, 1)
 }
 
-// Whatever is committed and whatever the rows become, each client is shown what a filter over everything
-// would show.
+// Whatever is committed and whatever the rows become, each client is shown what a filter over
+// everything would show.
 func TestViewsUnderRandomChanges(t *testing.T) {
 	t.Parallel()
 	dice := rand.New(rand.NewPCG(3, 4))

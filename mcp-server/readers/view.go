@@ -42,7 +42,8 @@ func (v *view) snapshot(source *served.Snapshot) *served.Snapshot {
 	return v.shown
 }
 
-// filterType filters one type. A type that is no kind describes the server, and is shown to everybody.
+// filterType filters one type. A type that is no kind describes the server, and is shown to
+// everybody.
 func (v *view) filterType(typeURL string, shown, older, newer *served.Set) *served.Set {
 	if typeURL == mcpv1.BatchTypeURL {
 		return v.ownMarks(shown, older, newer)
@@ -63,8 +64,8 @@ func (v *view) filterType(typeURL string, shown, older, newer *served.Set) *serv
 	return served.Filter(shown, older, newer, func(r *served.Resource) bool { return v.filter.shows(k, r) })
 }
 
-// ownMarks gives the marks that end batches a version of this view. So a client that moves to another
-// view within one revision waits for the end of that move.
+// ownMarks gives the marks that end batches a version of this view. So a client that moves to
+// another view within one revision waits for the end of that move.
 func (v *view) ownMarks(shown, older, newer *served.Set) *served.Set {
 	if shown != nil && older == newer {
 		return shown

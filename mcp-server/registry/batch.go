@@ -16,12 +16,13 @@ import (
 )
 
 const (
-	// A batch that conflicts with another transaction is tried this often, with longer pauses each time.
+	// A batch that conflicts with another transaction is tried this often, with longer pauses each
+	// time.
 	maxAttempts = 3
 	retryPause  = 50 * time.Millisecond
 
-	// maxDetailLength is the most characters kept of a probe's message: as much as people read. A longer
-	// text would make more revisions, since each difference is one.
+	// maxDetailLength is the most characters kept of a probe's message: as much as people read. A
+	// longer text would make more revisions, since each difference is one.
 	maxDetailLength = 200
 )
 
@@ -58,8 +59,8 @@ func truncate(text string) string {
 	return text
 }
 
-// register registers changes in one transaction. If the database refuses it, register splits the changes
-// and tries each half: one machine's mistake must not affect the others.
+// register registers changes in one transaction. If the database refuses it, register splits the
+// changes and tries each half: one machine's mistake must not affect the others.
 func (r *Registry) register(ctx context.Context, s *session, changes []machines.Change) ([]machines.Outcome, error) {
 	outcomes, err := r.registerWithRetry(ctx, s, changes)
 	switch {

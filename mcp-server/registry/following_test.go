@@ -14,7 +14,8 @@ func (b *bundle) spec(entry string) string {
 	return one[string](b, "SELECT spec::text FROM mesh.resources WHERE kind = 'WorkloadEntry' AND name = $1", entry)
 }
 
-// A transaction that changes a group also renders the entries of its machines, in the same revision.
+// A transaction that changes a group also renders the entries of its machines, in the same
+// revision.
 func TestEntriesFollowTheirGroup(t *testing.T) {
 	t.Parallel()
 	b := begin(t)

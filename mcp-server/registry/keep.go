@@ -21,8 +21,9 @@ func (r *Registry) keepSessions(ctx context.Context) {
 	r.endSessions(ctx)
 }
 
-// refresh refreshes the sessions, and drops those that do not count any more. It also drops sessions
-// whose last transaction the database does not have: it was replaced by a database that was behind.
+// refresh refreshes the sessions, and drops those that do not count any more. It also drops
+// sessions whose last transaction the database does not have: it was replaced by a database that
+// was behind.
 func (r *Registry) refresh(ctx context.Context) error {
 	r.mu.Lock()
 	open := maps.Clone(r.sessions)

@@ -15,8 +15,8 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// People change and delete the group and its entries while machines register. Neither may act on what the
-// other is about to change.
+// People change and delete the group and its entries while machines register. Neither may act on
+// what the other is about to change.
 func TestPeopleAndMachinesAtOnce(t *testing.T) {
 	t.Parallel()
 	b := begin(t)
@@ -47,7 +47,8 @@ func TestPeopleAndMachinesAtOnce(t *testing.T) {
 		at.Go(func() error { return meddle(t.Context(), conn, i, rounds) })
 	}
 	require.NoError(t, at.Wait())
-	// Nobody writes anything more: what is there has to follow from the machines and the group, if there is one.
+	// Nobody writes anything more: what is there has to follow from the machines and the group, if
+	// there is one.
 	var want int
 	if len(list[string](b, "SELECT name FROM mesh.workload_groups")) > 0 {
 		want = 3 * machines

@@ -16,8 +16,8 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// fleet is the actual state: machines connected to discoveries, whose sessions are with servers. All of
-// it comes and goes.
+// fleet is the actual state: machines connected to discoveries, whose sessions are with servers.
+// All of it comes and goes.
 type fleet struct {
 	b           *bundle
 	random      *rand.Rand
@@ -27,8 +27,8 @@ type fleet struct {
 	servers     []*server
 }
 
-// replica is a discovery with the streams that it believes to have. It queues the latest report about
-// each machine until it is sent.
+// replica is a discovery with the streams that it believes to have. It queues the latest report
+// about each machine until it is sent.
 type replica struct {
 	fleet   *fleet
 	name    string
@@ -53,7 +53,8 @@ var fleeting = registry.Options{Name: "fleeting", Grace: 2e9, RefreshInterval: 3
 
 func (f *fleet) any() *replica { return f.discoveries[f.random.IntN(len(f.discoveries))] }
 
-// connect opens a stream from a machine to some discovery. Its earlier streams linger where they are.
+// connect opens a stream from a machine to some discovery. Its earlier streams linger where they
+// are.
 func (f *fleet) connect(machine string) {
 	f.since++
 	c := here(machine, f.freeAddress(machine), f.since, func(c *machinev1.Change) {
@@ -63,7 +64,8 @@ func (f *fleet) connect(machine string) {
 	f.any().learn(c)
 }
 
-// freeAddress is one that no machine has that is there: who had it before may not be known to be gone.
+// freeAddress is one that no machine has that is there: who had it before may not be known to be
+// gone.
 func (f *fleet) freeAddress(machine string) string {
 	used := map[string]bool{}
 	for m, c := range f.machines {
@@ -194,7 +196,8 @@ func (f *fleet) settles(want, sql string) {
 	}, limit, 20*time.Millisecond, "it does not come to %s", want)
 }
 
-// consistent is so at any moment: each machine's entry is there, no entry is anybody else's, and none has two.
+// consistent is so at any moment: each machine's entry is there, no entry is anybody else's, and
+// none has two.
 func (f *fleet) consistent() {
 	f.b.t.Helper()
 	require.Empty(f.b.t, list[string](f.b, `SELECT coalesce(i.machine, '-') || ' ' || coalesce(r.name, '-') FROM mesh.workload_instances i
@@ -213,8 +216,8 @@ func (f *fleet) want() string {
 	return strings.Join(lines, "\n")
 }
 
-// Whatever happens, in whatever order it is reported, and whoever dies: at the end the entries are those
-// of the connected machines.
+// Whatever happens, in whatever order it is reported, and whoever dies: at the end the entries are
+// those of the connected machines.
 func TestTheTableIsRightAtTheEnd(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3) {

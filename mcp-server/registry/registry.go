@@ -1,12 +1,13 @@
-// Package registry records which machines serve what, for the discoveries that the machines are connected
-// to.
+// Package registry records which machines serve what, for the discoveries that the machines are
+// connected to.
 //
 // The database decides everything: each message of a discovery is a transaction, which returns the
 // outcome of each change. This package does what a database cannot. A session lasts as long as its
-// stream, so the server with the stream refreshes it every few seconds. One server at a time advances the
-// clock by which the absence of machines is measured, and removes those that are gone for too long. While
-// the database is away none of this happens and nothing is lost: quiet streams stay, and a stream with a
-// change ends with UNAVAILABLE, so that the discovery opens another to a server with a database.
+// stream, so the server with the stream refreshes it every few seconds. One server at a time
+// advances the clock by which the absence of machines is measured, and removes those that are gone
+// for too long. While the database is away none of this happens and nothing is lost: quiet streams
+// stay, and a stream with a change ends with UNAVAILABLE, so that the discovery opens another to a
+// server with a database.
 package registry
 
 import (
@@ -36,8 +37,8 @@ type Options struct {
 }
 
 const (
-	// maxConcurrentBatches is how many batches use the database at once. Others wait, so that connections
-	// are left for other calls.
+	// maxConcurrentBatches is how many batches use the database at once. Others wait, so that
+	// connections are left for other calls.
 	maxConcurrentBatches = 2
 
 	// endTimeout bounds the ending of sessions. A session that is not ended expires with its lease.

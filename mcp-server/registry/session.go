@@ -18,7 +18,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/machines"
 )
 
-// maxChanges is the most changes in a message: they make a transaction of some hundred milliseconds.
+// maxChanges is the most changes in a message: they make a transaction of some hundred
+// milliseconds.
 const maxChanges = 1000
 
 var (
@@ -27,8 +28,8 @@ var (
 	errShutdown    = status.Error(codes.Unavailable, "the server is shutting down: open another session, and tell of every machine")
 )
 
-// session is one stream of a discovery. It begins in the database with its first change, so a discovery
-// without machines costs the database nothing.
+// session is one stream of a discovery. It begins in the database with its first change, so a
+// discovery without machines costs the database nothing.
 type session struct {
 	discovery string
 	id        int64 // in the database; 0 before the first change
@@ -40,8 +41,8 @@ type session struct {
 	committed int64 // the number of the last committed transaction
 }
 
-// Keep receives the changes of a discovery's machines. It handles one message at a time, and so slows
-// down a fast sender.
+// Keep receives the changes of a discovery's machines. It handles one message at a time, and so
+// slows down a fast sender.
 func (r *Registry) Keep(stream grpc.BidiStreamingServer[machinev1.KeepRequest, machinev1.KeepResponse]) error {
 	if !r.addStream() {
 		return errShutdown
@@ -76,8 +77,8 @@ func (r *Registry) Keep(stream grpc.BidiStreamingServer[machinev1.KeepRequest, m
 	}
 }
 
-// ended returns a channel that is closed when the session does not count any more; nil for a nil session,
-// before the first message.
+// ended returns a channel that is closed when the session does not count any more; nil for a nil
+// session, before the first message.
 func (s *session) ended() <-chan struct{} {
 	if s == nil {
 		return nil

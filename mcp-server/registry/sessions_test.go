@@ -21,8 +21,8 @@ const (
 	state    = "SELECT state FROM mesh.registered_machines"
 )
 
-// A machine whose discovery is lost keeps its entry for the grace period. Another discovery may take it
-// over, without a revision.
+// A machine whose discovery is lost keeps its entry for the grace period. Another discovery may
+// take it over, without a revision.
 func TestASessionIsHandedOver(t *testing.T) {
 	t.Parallel()
 	b := begin(t)
@@ -140,8 +140,8 @@ func TestLostMachinesAreRemovedAfterTheGracePeriod(t *testing.T) {
 	require.Empty(t, b.entries())
 }
 
-// A killed server does not end its sessions. Another server notices when their lease is over, and then
-// the grace period begins.
+// A killed server does not end its sessions. Another server notices when their lease is over, and
+// then the grace period begins.
 func TestTheSessionsOfADeadServerEnd(t *testing.T) {
 	t.Parallel()
 	b := begin(t)
@@ -170,8 +170,8 @@ func TestAServerThatStopsSaysSo(t *testing.T) {
 	require.Equal(t, []string{"web-10.0.0.1"}, b.entries())
 }
 
-// However many servers watch, and however often they restart, the clock runs no faster than time, and
-// stands still while none runs.
+// However many servers watch, and however often they restart, the clock runs no faster than time,
+// and stands still while none runs.
 func TestTheClockRunsNoFasterThanTime(t *testing.T) {
 	t.Parallel()
 	b := begin(t)

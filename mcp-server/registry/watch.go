@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// takeoverRounds is for how many intervals the clock must stand still before another server advances
-	// it.
+	// takeoverRounds is for how many intervals the clock must stand still before another server
+	// advances it.
 	takeoverRounds = 3
 
-	// maxStepRounds bounds how far the clock advances at once, in intervals. A longer time means that
-	// somebody was away.
+	// maxStepRounds bounds how far the clock advances at once, in intervals. A longer time means
+	// that somebody was away.
 	maxStepRounds = 4
 
 	// removeBatchSize is how many machines are removed in one transaction.
@@ -30,9 +30,9 @@ const (
 // sweeperAuthor is the author of revisions that remove lost machines.
 const sweeperAuthor = "pgmesh registry"
 
-// clockWatch is what one server knows of the database's clock: where it stood, and since when, by this
-// server's monotonic clock. It forgets that after a failure and while it rests, so time in which the
-// database is away, or nobody watches, does not count.
+// clockWatch is what one server knows of the database's clock: where it stood, and since when, by
+// this server's monotonic clock. It forgets that after a failure and while it rests, so time in
+// which the database is away, or nobody watches, does not count.
 type clockWatch struct {
 	*Registry
 
@@ -99,8 +99,8 @@ func (w *clockWatch) tick(ctx context.Context) error {
 	return nil
 }
 
-// remove removes machines that were gone for the grace period, and now and then entries that belong to no
-// machine.
+// remove removes machines that were gone for the grace period, and now and then entries that belong
+// to no machine.
 func (w *clockWatch) remove(ctx context.Context) error {
 	grace := w.options.Grace + w.options.RefreshInterval // the clock moves in steps: a machine may have been there until the last one
 	for {

@@ -46,7 +46,8 @@ func entry(t *testing.T, name, host string) *served.Resource {
 	return &served.Resource{Name: "default/" + name, Version: host, Body: body}
 }
 
-// node is a server: its publisher, and where it serves. A test publishes to the nodes that are origins.
+// node is a server: its publisher, and where it serves. A test publishes to the nodes that are
+// origins.
 type node struct {
 	t         *testing.T
 	publisher *publish.Publisher

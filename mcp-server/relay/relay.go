@@ -1,12 +1,13 @@
 // Package relay is the source that follows another MCP server instead of a database.
 //
-// It passes on what a pgmesh server sends unchanged: bodies byte for byte, names, versions, revisions and
-// where each ends. So a client may move between that server and the relay, and is not sent anything
-// twice. Other makes of servers have no revisions, so the relay numbers what they send.
+// It passes on what a pgmesh server sends unchanged: bodies byte for byte, names, versions,
+// revisions and where each ends. So a client may move between that server and the relay, and is not
+// sent anything twice. Other makes of servers have no revisions, so the relay numbers what they
+// send.
 //
-// A relay goes back in time only if its mesh does. It does not follow a server that follows it, nor one
-// that has lost its own source and is behind. It changes to another mesh only if all its upstreams serve
-// that.
+// A relay goes back in time only if its mesh does. It does not follow a server that follows it, nor
+// one that has lost its own source and is behind. It changes to another mesh only if all its
+// upstreams serve that.
 package relay
 
 import (
@@ -28,15 +29,15 @@ import (
 
 // Options of a Relay. For the fields after DialOptions, zero is right for production.
 type Options struct {
-	// Upstreams are the addresses of servers of one mesh. One is followed at a time, and the next when it
-	// is lost.
+	// Upstreams are the addresses of servers of one mesh. One is followed at a time, and the next
+	// when it is lost.
 	Upstreams []string
 	// DialOptions must hold the transport credentials.
 	DialOptions []grpc.DialOption
 	// SilenceTimeout is how long an upstream may take to say anything; 15 s if 0.
 	SilenceTimeout time.Duration
-	// StaleTimeout is how long an upstream that has lost its own source is followed, if there are others;
-	// 30 s if 0.
+	// StaleTimeout is how long an upstream that has lost its own source is followed, if there are
+	// others; 30 s if 0.
 	StaleTimeout time.Duration
 }
 
@@ -93,8 +94,8 @@ func (r *Relay) follows(upstream string) {
 	r.following = upstream
 }
 
-// Run follows one upstream after another until the context ends. While all are away, clients keep what
-// they have.
+// Run follows one upstream after another until the context ends. While all are away, clients keep
+// what they have.
 func (r *Relay) Run(ctx context.Context) error {
 	retry := &backoff.ExponentialBackOff{
 		InitialInterval: 50 * time.Millisecond, MaxInterval: 5 * time.Second, Multiplier: 1.6, RandomizationFactor: 0.5,

@@ -131,8 +131,8 @@ func TestAnUpstreamThatStaysStaleIsLeftForOneThatIsNot(t *testing.T) {
 	require.Positive(t, second.failures(first))
 }
 
-// An upstream that came back with an old file, while the relay has seen more, removes nothing. One with
-// the database counts, even if that lost something.
+// An upstream that came back with an old file, while the relay has seen more, removes nothing. One
+// with the database counts, even if that lost something.
 func TestARelayGoesBackOnlyWithTheDatabase(t *testing.T) {
 	t.Parallel()
 	first := listen(t)

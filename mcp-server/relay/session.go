@@ -33,7 +33,8 @@ type session struct {
 // errRestart asks Run to follow the same upstream again, from an empty state.
 var errRestart = errors.New("follow it anew")
 
-// follow follows an upstream until it is lost or must be left, and reports whether it delivered anything.
+// follow follows an upstream until it is lost or must be left, and reports whether it delivered
+// anything.
 func (r *Relay) follow(ctx context.Context, upstream string) (delivered bool, err error) {
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)

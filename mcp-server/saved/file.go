@@ -13,8 +13,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 )
 
-// fileName is the file in a server's folder. tempPattern matches temporary files, which a server leaves
-// behind if it dies while writing.
+// fileName is the file in a server's folder. tempPattern matches temporary files, which a server
+// leaves behind if it dies while writing.
 const (
 	fileName    = "mcp-server.snapshot"
 	tempPattern = ".mcp-server.snapshot-*"
@@ -29,8 +29,8 @@ type folder struct {
 
 func (f folder) file() string { return filepath.Join(f.path, fileName) }
 
-// load reads the file; nil if there is none. It refuses a file that was read from another place than this
-// server's. It renames a damaged file, and its error says to what.
+// load reads the file; nil if there is none. It refuses a file that was read from another place
+// than this server's. It renames a damaged file, and its error says to what.
 func (f folder) load() (*publish.State, error) {
 	in, err := os.Open(f.file())
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,7 +1,8 @@
-// Package saved saves what a server serves to a file, for a server that starts while its source is away.
+// Package saved saves what a server serves to a file, for a server that starts while its source is
+// away.
 //
-// The whole file is written next to the old one, and replaces it once it is on disk. Its last bytes are a
-// checksum of all others, so a file that is damaged or cut off is not served.
+// The whole file is written next to the old one, and replaces it once it is on disk. Its last bytes
+// are a checksum of all others, so a file that is damaged or cut off is not served.
 package saved
 
 import (

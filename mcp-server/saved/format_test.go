@@ -175,7 +175,8 @@ func sealed(tb testing.TB, records ...*savedv1.Record) []byte {
 	return append(file.Bytes(), sum(file.Bytes())...)
 }
 
-// FuzzRead uses any bytes as the content of a file, with a correct checksum, so that they get past it.
+// FuzzRead uses any bytes as the content of a file, with a correct checksum, so that they get past
+// it.
 func FuzzRead(f *testing.F) {
 	whole := fileState(f, stateOf(f, 7, "a", "b"))
 	f.Add(whole[len("pgmesh snapshot 1\n"):len(whole)-32], true)

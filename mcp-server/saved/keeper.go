@@ -19,11 +19,11 @@ type Options struct {
 	Places []string
 	// Keys seal the secrets in the file. Without keys, secrets are not saved.
 	Keys *seal.Keys
-	// SilenceTimeout is how long a starting source may make no progress before the saved state is served;
-	// 3 s if 0.
+	// SilenceTimeout is how long a starting source may make no progress before the saved state is
+	// served; 3 s if 0.
 	SilenceTimeout time.Duration
-	// WriteDelay is how long after a change the file is written; 500 ms if 0. MinInterval is the least
-	// time between two writes; 5 s if 0.
+	// WriteDelay is how long after a change the file is written; 500 ms if 0. MinInterval is the
+	// least time between two writes; 5 s if 0.
 	WriteDelay, MinInterval time.Duration
 }
 
@@ -104,9 +104,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// await waits until the source delivers something. If the source is lost, or makes no progress for too
-// long, await has the saved state served. It must not be served earlier: the source may have something
-// newer, and clients would go back and forth.
+// await waits until the source delivers something. If the source is lost, or makes no progress for
+// too long, await has the saved state served. It must not be served earlier: the source may have
+// something newer, and clients would go back and forth.
 func (k *Keeper) await(ctx context.Context) {
 	for {
 		silent := time.Until(k.publisher.LastAlive().Add(k.options.SilenceTimeout))

@@ -18,8 +18,9 @@ import (
 	savedv1 "github.com/pgmesh/pgmesh/proto/pgmesh/saved/v1"
 )
 
-// Read decodes what Write wrote, of the given size in bytes, and returns the places it was saved from.
-// Its error is a DamagedError unless reading failed. It skips kinds that this program does not know.
+// Read decodes what Write wrote, of the given size in bytes, and returns the places it was saved
+// from. Its error is a DamagedError unless reading failed. It skips kinds that this program does
+// not know.
 func Read(from io.Reader, size int64) (*publish.State, []string, error) {
 	r := &reader{in: bufio.NewReaderSize(from, 1<<16), sum: sha256.New(), left: size, resources: map[*kinds.Kind][]*served.Resource{}}
 	err := r.read()

@@ -11,8 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 )
 
-// Secrets are saved sealed by the server's keys, or not at all. Without them, a server that starts from
-// the file withholds secrets, and clients keep those that they have.
+// Secrets are saved sealed by the server's keys, or not at all. Without them, a server that starts
+// from the file withholds secrets, and clients keep those that they have.
 
 // sealedType is the type URL of a sealed body in the file.
 const sealedType = "pgmesh.io/sealed"

@@ -13,8 +13,8 @@ import (
 	savedv1 "github.com/pgmesh/pgmesh/proto/pgmesh/saved/v1"
 )
 
-// Write encodes a state and the places that it was read from. It encodes one resource at a time, to save
-// memory.
+// Write encodes a state and the places that it was read from. It encodes one resource at a time, to
+// save memory.
 func Write(to io.Writer, s *publish.State, places []string) error {
 	sum := sha256.New()
 	out := bufio.NewWriterSize(io.MultiWriter(to, sum), 1<<16)

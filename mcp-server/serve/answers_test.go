@@ -17,7 +17,8 @@ const (
 	workloadEntries = "networking.istio.io/v1/WorkloadEntry"
 )
 
-// revised waits until a server serves a revision, as a client of its own is told. Other clients may be told of it later.
+// revised waits until a server serves a revision, as a client of its own is told. Other clients may
+// be told of it later.
 func revised(t *testing.T, address string, revision string) {
 	t.Helper()
 	x := openDelta(t, address)
@@ -31,8 +32,9 @@ func revised(t *testing.T, address string, revision string) {
 	}
 }
 
-// While a response is unanswered, states come and go. Then the newest is sent, and no other. That a stream has come to the
-// newest, it says itself, by a type that is answered: another stream may be told of it earlier.
+// While a response is unanswered, states come and go. Then the newest is sent, and no other. That a
+// stream has come to the newest, it says itself, by a type that is answered: another stream may be
+// told of it earlier.
 func TestOneResponseATypeIsUnansweredAndTheNewestStateWins(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, open func(string) *xds) {
@@ -107,7 +109,8 @@ func TestARefusalIsReportedAndWaitsForNewContent(t *testing.T) {
 	})
 }
 
-// Istiod names itself in every request, the protocol demands it of the first alone, and curious people do not at all.
+// Istiod names itself in every request, the protocol demands it of the first alone, and curious
+// people do not at all.
 func TestClientsNeedNotNameThemselves(t *testing.T) {
 	t.Parallel()
 	address := launch(t, serve.Options{Database: pgtest.New(t)}).MCP.String()

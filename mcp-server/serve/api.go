@@ -8,8 +8,9 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/httpapi"
 )
 
-// serveAPI serves the APIs of the source as JSON over HTTP. A request becomes a call within this process,
-// in the request's own context, so the API knows what the handlers around it found out about the caller.
+// serveAPI serves the APIs of the source as JSON over HTTP. A request becomes a call within this
+// process, in the request's own context, so the API knows what the handlers around it found out
+// about the caller.
 func (s *server) serveAPI(ctx context.Context, from source, through calls, l net.Listener) error {
 	local := inprocess.New(through.unary, through.stream)
 	local.Unknown = through.unknown

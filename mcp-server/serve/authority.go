@@ -19,14 +19,14 @@ import (
 	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
-// ownAuthority reports whether the server uses the mesh's own authority for its certificate and those of
-// its callers, as it does by default.
+// ownAuthority reports whether the server uses the mesh's own authority for its certificate and
+// those of its callers, as it does by default.
 func (o *Options) ownAuthority() bool {
 	return o.Database != "" && !o.Plaintext.Allowed && !o.Security.TLS.Given()
 }
 
-// ownCertificate reports whether the server has a certificate of the mesh: from its own authority or, for
-// a relay, by joining.
+// ownCertificate reports whether the server has a certificate of the mesh: from its own authority
+// or, for a relay, by joining.
 func (o *Options) ownCertificate() bool {
 	return o.ownAuthority() || (o.Upstream.JoinTokenFile != "" && !o.Plaintext.Allowed && !o.Security.TLS.Given())
 }

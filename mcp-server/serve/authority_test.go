@@ -408,8 +408,8 @@ func TestRevokedServersAreOutWithinASecond(t *testing.T) {
 	refused(t, identityv1.Refusal_REFUSAL_REQUEST, err)
 }
 
-// A discovery's calls for a whole region come over one connection, so servers are exempt from the limits.
-// Others are not.
+// A discovery's calls for a whole region come over one connection, so servers are exempt from the
+// limits. Others are not.
 func TestServersOfTheMeshCallAsOftenAsTheyLike(t *testing.T) {
 	t.Parallel()
 	m := found(t, pgtest.New(t), func(o *serve.Options) { o.Security.Limits = limits.Options{Rate: 0.001, Burst: 3} })

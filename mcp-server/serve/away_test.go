@@ -36,8 +36,8 @@ func execute(t *testing.T, database, sql string) {
 	require.NoError(t, err)
 }
 
-// A server without its database serves its saved snapshot, says so everywhere, and continues when the
-// database is back. A client that has everything is not sent anything again.
+// A server without its database serves its saved snapshot, says so everywhere, and continues when
+// the database is back. A client that has everything is not sent anything again.
 func TestAServerStartsWithoutItsDatabase(t *testing.T) {
 	t.Parallel()
 	postgres, dir := pgtest.Server(t), t.TempDir()
@@ -109,7 +109,8 @@ func TestARunningServerReportsALostDatabase(t *testing.T) {
 	require.Equal(t, []string{"a"}, c.until(1))
 }
 
-// What a failover or restore has lost is removed from clients, just as by a server that runs meanwhile.
+// What a failover or restore has lost is removed from clients, just as by a server that runs
+// meanwhile.
 func TestADatabaseThatComesBackWithAnotherPastCounts(t *testing.T) {
 	t.Parallel()
 	postgres, dir := pgtest.Server(t), t.TempDir()
@@ -166,8 +167,8 @@ func TestADamagedFileIsNotServed(t *testing.T) {
 	require.FileExists(t, file, "what is served now is kept again")
 }
 
-// Whatever is wrong with the database, a server goes on serving what it has. A server that has nothing
-// exits with the reason.
+// Whatever is wrong with the database, a server goes on serving what it has. A server that has
+// nothing exits with the reason.
 func TestAServerThatHasSomethingToServeOutlivesAWrongSchema(t *testing.T) {
 	t.Parallel()
 	database, dir := pgtest.New(t), t.TempDir()

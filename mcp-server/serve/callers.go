@@ -19,9 +19,9 @@ import (
 	"github.com/pgmesh/pgmesh/store/notifications"
 )
 
-// knownCallers is what a server needs to know of its callers: the tokens, as hashes, and what readers are
-// shown. The server saves it, because without it nobody could be served the saved snapshot while the
-// database is away.
+// knownCallers is what a server needs to know of its callers: the tokens, as hashes, and what
+// readers are shown. The server saves it, because without it nobody could be served the saved
+// snapshot while the database is away.
 type knownCallers struct {
 	Places  []string         `json:"places"`
 	Readers []callers.Reader `json:"readers"`
@@ -29,8 +29,8 @@ type knownCallers struct {
 }
 
 const (
-	// callersPollInterval bounds how long a lost notification may hide a revoked token, or a change of
-	// what readers are shown.
+	// callersPollInterval bounds how long a lost notification may hide a revoked token, or a change
+	// of what readers are shown.
 	callersPollInterval = 2 * time.Second
 
 	// recallAfter is how long a database may not answer before the saved callers are used.
@@ -39,21 +39,21 @@ const (
 	callersFile = "mcp-server.callers"
 )
 
-// followCallers reads the callers after each notification and at the poll interval, until the context
-// ends.
+// followCallers reads the callers after each notification and at the poll interval, until the
+// context ends.
 func (d *database) followCallers(ctx context.Context) error {
 	return notifications.Awaken(ctx, d.store, callersPollInterval, func(table string) { d.readCallers(ctx, table) })
 }
 
-// readCallers reads the tables that a notification names; all for "". A table that cannot be read stays
-// as it was known.
+// readCallers reads the tables that a notification names; all for "". A table that cannot be read
+// stays as it was known.
 func (d *database) readCallers(ctx context.Context, table string) {
 	if trust.Concerns(table) { // first, so that nothing delays a revocation
 		d.authority.Read(ctx)
 	}
 	if table == "tokens" || table == "" {
 		if rows, err := d.callers.Tokens(ctx); err == nil {
-			d.book.Take(rows)
+			d.tokenCache.Take(rows)
 			d.door.guard.Recheck()
 			d.known.Tokens = rows
 		}
@@ -103,7 +103,7 @@ func (d *database) recall(ctx context.Context) {
 			d.options.Log.Error("what was saved of callers cannot be used: until the database is there, bearers of tokens are not let in and readers wait",
 				"file", path, "error", err)
 		default:
-			d.book.Take(saved.Tokens)
+			d.tokenCache.Take(saved.Tokens)
 			d.views.Show(saved.Readers)
 			d.options.Log.Warn("the database does not answer: going by what was saved of callers", "tokens", len(saved.Tokens), "readers", len(saved.Readers))
 		}

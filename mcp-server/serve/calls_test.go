@@ -21,7 +21,8 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// asked are requests about the namespace shop, to calls that look at what they are asked before they ask who asks.
+// asked are requests about the namespace shop, to calls that look at what they are asked before
+// they ask who asks.
 var asked = map[string][]proto.Message{
 	"Get":           {&adminv1.GetRequest{Resource: inShop}},
 	"Blame":         {&adminv1.BlameRequest{Resource: inShop}},
@@ -43,8 +44,8 @@ var (
 		"spec": {"hosts": ["till.shop"], "resolution": "STATIC", "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}]}}`, "\n", ""))}}
 )
 
-// A caller that may do nothing with anything of shop is told so by every call that takes the right to do something, whether the server asks
-// for it (unlimited) or the call itself (narrowed).
+// A caller that may do nothing with anything of shop is told so by every call that takes the right
+// to do something, whether the server asks for it (unlimited) or the call itself (narrowed).
 func TestEveryCallAsksWhoCalls(t *testing.T) {
 	t.Parallel()
 	f := startSecure(t, nil)

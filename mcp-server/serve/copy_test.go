@@ -9,7 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 )
 
-// A database that was copied by logical replication and promoted is the same mesh: a reader that comes from the old one goes on, and is sent nothing again.
+// A database that was copied by logical replication and promoted is the same mesh: a reader that
+// comes from the old one goes on, and is sent nothing again.
 func TestAServerServesAPromotedCopy(t *testing.T) {
 	t.Parallel()
 	copied := pgtest.Copied(t)

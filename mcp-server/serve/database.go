@@ -30,23 +30,24 @@ import (
 	"github.com/pgmesh/pgmesh/store/sinks"
 )
 
-// database is the source of a server that reads Postgres itself. Before it is open nobody may write to it.
+// database is the source of a server that reads Postgres itself. Nobody may write to it before it
+// is open.
 type database struct {
 	*server
-	store     *store.Store
-	callers   *callers.Store
-	revisions *storefeed.Feed
-	feed      *feed.Feed
-	examiner  *examine.Examiner
-	admin     *admin.Service
-	book      *tokens.Book
-	authority *authority.Authority
-	registry  *registry.Registry
-	watchdog  *watchdog.Watchdog
-	opened    chan struct{}
+	store      *store.Store
+	callers    *callers.Store
+	revisions  *storefeed.Feed
+	feed       *feed.Feed
+	examiner   *examine.Examiner
+	admin      *admin.Service
+	tokenCache *tokens.Cache
+	authority  *authority.Authority
+	registry   *registry.Registry
+	watchdog   *watchdog.Watchdog
+	opened     chan struct{}
 
-	known    knownCallers // as they were read last
-	kept     []byte       // as they are in the file
+	known    knownCallers // as last read
+	kept     []byte       // the content of the file
 	recalled sync.Once
 }
 
@@ -70,7 +71,7 @@ func (s *server) database() (source, error) {
 	}
 	d.watchdog = watchdog.New(d.store, o.Patience.Watchdog, o.Log, s.metrics)
 	d.callers = callers.New(d.store)
-	d.book = tokens.New(d.callers, o.Log)
+	d.tokenCache = tokens.New(d.callers, o.Log)
 	if d.authority, err = s.newAuthority(d.store, d.revisions); err != nil {
 		d.store.Close()
 		return nil, err
@@ -101,7 +102,7 @@ func (d *database) places() []string { return d.revisions.Places() }
 func (d *database) register(g grpc.ServiceRegistrar) {
 	d.admin.Register(g)
 	d.authority.Register(g)
-	tokens.NewService(d.callers, d.book, d.options.Log).Register(g)
+	tokens.NewService(d.callers, d.tokenCache, d.options.Log).Register(g)
 	secrets.NewService(d.store, d.options.Log).Register(g)
 	members.New(d.store, d.authority, d.options.Log).Register(g)
 	d.registry.Register(g)
@@ -109,7 +110,7 @@ func (d *database) register(g grpc.ServiceRegistrar) {
 	watchdog.NewService(d.store, d.options.Log).Register(g)
 }
 
-func (d *database) tokens() caller.Tokens { return d.book }
+func (d *database) tokens() caller.Tokens { return d.tokenCache }
 
 func (d *database) mesh() mesh { return d.authority }
 
@@ -119,7 +120,7 @@ func (d *database) drain() {
 	d.authority.Shutdown()
 }
 
-// run follows the database, and is the mesh's authority, also while that is away.
+// run follows the database, and serves as the mesh's authority, even while the database is away.
 func (d *database) run(ctx context.Context) error {
 	defer d.store.Close()
 	g, ctx := errgroup.WithContext(ctx)
@@ -128,7 +129,7 @@ func (d *database) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// openAndFollow opens the database, which may take until it is there, and follows it.
+// openAndFollow waits until the database can be opened, and follows it.
 func (d *database) openAndFollow(ctx context.Context) error {
 	if err := d.open(ctx); err != nil {
 		return err
@@ -143,14 +144,15 @@ func (d *database) openAndFollow(ctx context.Context) error {
 	g.Go(func() error { return d.watchdog.Run(ctx) })
 	g.Go(func() error { return d.examiner.Run(ctx) })
 	g.Go(func() error { return sinks.Follow(ctx, d.store, d.sinksOfTable()) })
-	g.Go(func() error { return d.book.Run(ctx) })
+	g.Go(func() error { return d.tokenCache.Run(ctx) })
 	g.Go(func() error { return d.followCallers(ctx) })
 	g.Go(func() error { return d.registry.Run(ctx) })
 	return g.Wait()
 }
 
-// open goes on trying for as long as the database may come back by itself, or there is something to serve meanwhile: a server that
-// serves what it saved must not end for a password that is wrong today.
+// open tries again as long as the database may come back without anybody's help, or there is
+// something saved to serve meanwhile: a server that serves what it saved must not end because a
+// password is wrong today.
 func (d *database) open(ctx context.Context) error {
 	retry := &backoff.ExponentialBackOff{
 		InitialInterval: 50 * time.Millisecond, MaxInterval: 2 * time.Second, Multiplier: 1.6, RandomizationFactor: 0.5,
@@ -167,7 +169,7 @@ func (d *database) open(ctx context.Context) error {
 		}
 		d.recall(ctx)
 		d.publisher.Lost(err)
-		if err.Error() != said { // the same failure over and over is said once
+		if err.Error() != said { // a repeated failure is logged once
 			said = err.Error()
 			d.options.Log.Warn("cannot open the database; the server goes on trying", "error", err)
 		}

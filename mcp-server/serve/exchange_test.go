@@ -61,7 +61,8 @@ type step struct {
 	line      int
 }
 
-// stepsOf reads the blocks of a page that are exchanges. A step begins with who it is, and goes on over lines with spaces in that place.
+// stepsOf reads the blocks of a page that are exchanges. A step begins with who it is, and goes on
+// over lines with spaces in that place.
 func stepsOf(page string) (steps []step) {
 	inside := false
 	for n, line := range strings.Split(page, "\n") {

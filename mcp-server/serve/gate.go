@@ -16,11 +16,12 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// apiPrefix begins the methods of APIs that need the database, or exist only at servers that have one.
+// apiPrefix begins the methods of APIs that need the database, or exist only at servers that have
+// one.
 const apiPrefix = "/pgmesh."
 
-// needsNoDatabase reports whether a method works without the database: the mesh's trust, and the server's
-// status, which people ask for most when something is wrong.
+// needsNoDatabase reports whether a method works without the database: the mesh's trust, and the
+// server's status, which people ask for most when something is wrong.
 func needsNoDatabase(method string) bool {
 	return strings.HasPrefix(method, "/pgmesh.identity.v1.TrustService/") || method == adminv1.AdminService_Status_FullMethodName
 }
@@ -33,8 +34,8 @@ type calls struct {
 	unknown func(ctx context.Context, method string) error
 }
 
-// newCalls returns interceptors that count calls, handle panics, refuse calls of APIs that cannot answer
-// now, and ask the callers of all others.
+// newCalls returns interceptors that count calls, handle panics, refuse calls of APIs that cannot
+// answer now, and ask the callers of all others.
 func newCalls(measured *grpcprom.ServerMetrics, why func(context.Context) error) calls {
 	closed := func(ctx context.Context, method string) error {
 		if !strings.HasPrefix(method, apiPrefix) || needsNoDatabase(method) {
@@ -86,8 +87,8 @@ func newMeasured(metrics prometheus.Registerer) *grpcprom.ServerMetrics {
 	return m
 }
 
-// closed refuses calls until the database was opened: before, its schema may be one that this program
-// must not write to. During the first attempt to open it, calls wait.
+// closed refuses calls until the database was opened: before, its schema may be one that this
+// program must not write to. During the first attempt to open it, calls wait.
 func (d *database) closed(ctx context.Context) error {
 	select {
 	case <-d.opened:

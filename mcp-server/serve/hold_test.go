@@ -46,7 +46,8 @@ func TestAServerWithoutItsDatabaseSendsIstiodAway(t *testing.T) {
 	require.Equal(t, []string{"add default/a"}, i.done)
 }
 
-// askLegacy asks as a sink of the first generation does, and returns the error that it gets in place of an answer.
+// askLegacy asks as a sink of the first generation does, and returns the error that it gets in
+// place of an answer.
 func askLegacy(t *testing.T, address string) error {
 	t.Helper()
 	conn, err := grpc.NewClient(address, plaintext...)

@@ -80,7 +80,8 @@ func newIstiodOf(t *testing.T, asks []string) *istiod {
 	return &istiod{t: t, asks: asks, config: map[string]map[string]*mcp.Metadata{}, bodies: map[string]*anypb.Any{}}
 }
 
-// dial opens a stream, and sends the same first requests on each: without names, without a version, and with a clock for a nonce.
+// dial opens a stream, and sends the same first requests on each: without names, without a version,
+// and with a clock for a nonce.
 func (i *istiod) dial(address string) {
 	i.t.Helper()
 	i.leave()
@@ -118,7 +119,8 @@ func (i *istiod) send(r *discoveryv3.DiscoveryRequest) {
 	}
 }
 
-// sync receives until each type was answered on this stream. Only then does istiod serve its proxies.
+// sync receives until each type was answered on this stream. Only then does istiod serve its
+// proxies.
 func (i *istiod) sync(address string) {
 	i.t.Helper()
 	i.dial(address)
@@ -153,7 +155,8 @@ func (i *istiod) receive() *discoveryv3.DiscoveryResponse {
 	return r
 }
 
-// apply makes of a response all that there is of a type: what it lacks is deleted, and so is what cannot be decoded.
+// apply makes of a response all that there is of a type: what it lacks is deleted, and so is what
+// cannot be decoded.
 func (i *istiod) apply(typeURL string, resources []*anypb.Any) {
 	now := map[string]*mcp.Metadata{}
 	for _, packed := range resources {

@@ -54,7 +54,8 @@ func TestIstiodDoesWhatTransactionsSay(t *testing.T) {
 	})
 }
 
-// What istiod makes of a resource: the version of the type that was asked for is not that of the message in it.
+// What istiod makes of a resource: the version of the type that was asked for is not that of the
+// message in it.
 func TestIstiodIsSentWhatItDecodes(t *testing.T) {
 	t.Parallel()
 	eachIstiod(t, func(t *testing.T, i *istiod) {
@@ -86,8 +87,8 @@ func isServiceEntry(typeURL string) bool {
 	return typeURL == "networking.istio.io/v1/ServiceEntry" || typeURL == "networking.istio.io/v1alpha3/ServiceEntry"
 }
 
-// Each new stream begins with the same requests. Whichever server answers, what istiod has stays as it
-// is.
+// Each new stream begins with the same requests. Whichever server answers, what istiod has stays as
+// it is.
 func TestIstiodComesBackAndNothingChanges(t *testing.T) {
 	t.Parallel()
 	eachIstiod(t, func(t *testing.T, i *istiod) {
@@ -118,8 +119,8 @@ func TestIstiodComesBackAndNothingChanges(t *testing.T) {
 const writeMeshConfig = `INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('MeshConfig', 'istio-system', 'meshconfig', '{"accessLogFile": "%s"}')
 	ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET spec = EXCLUDED.spec`
 
-// The MeshConfig comes without an envelope. Istiod does not say that it has it, so that it is not sent another one on that stream; the
-// other kinds do not wait for that.
+// The MeshConfig comes without an envelope. Istiod does not say that it has it, so that it is not
+// sent another one on that stream; the other kinds do not wait for that.
 func TestIstiodKeepsTheMeshConfigAside(t *testing.T) {
 	t.Parallel()
 	eachIstiod(t, func(t *testing.T, i *istiod) {
@@ -137,7 +138,8 @@ func TestIstiodKeepsTheMeshConfigAside(t *testing.T) {
 	})
 }
 
-// Istiod has been seen to answer about types that it does not know, and to ask for nothing else than its own.
+// Istiod has been seen to answer about types that it does not know, and to ask for nothing else
+// than its own.
 func TestIstiodIsOnlySentWhatItAskedFor(t *testing.T) {
 	t.Parallel()
 	database := pgtest.New(t)

@@ -18,8 +18,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 )
 
-// The istiod of 1.11 and before receives 4 MiB. It hangs up on more than that, comes back for it, and hangs up again: the operator has
-// to learn why. Those that are newer receive it.
+// The istiod of 1.11 and before receives 4 MiB. It hangs up on more than that, comes back for it,
+// and hangs up again: the operator has to learn why. Those that are newer receive it.
 func TestAResponseTooLargeForAnOldIstiodIsReported(t *testing.T) {
 	t.Parallel()
 	database, log := pgtest.New(t), &journal.Journal{}

@@ -32,8 +32,8 @@ type Legacy struct {
 	Sinks      []string // addresses to dial
 	SinkMeta   []string // name=value
 	SinkTLS    tlsfiles.Client
-	Plaintext  listen.Plaintext // whether sinks may be spoken to without TLS, and where
-	LetGo      time.Duration    // how long a sink of the table may not be reached before it is left to others; 30 s if 0
+	Plaintext  listen.Plaintext // whether sinks may be dialled without TLS, and where
+	LetGo      time.Duration    // after how long without a connection this server leaves a sink of the table to others; 30 s if 0
 }
 
 // Flags declares the flags of the first generation.
@@ -51,7 +51,7 @@ func (l *Legacy) Flags(f *pflag.FlagSet) {
 		"with --sink-insecure: without TLS to other addresses too; everyone on the way can read and change what is sent")
 }
 
-// leastMessage holds any resource of usual size.
+// leastMessage has room for any resource of usual size.
 const leastMessage = 64 << 10
 
 func (l *Legacy) check() error {
@@ -90,7 +90,7 @@ func (l *Legacy) sinks() ([]legacy.Sink, error) {
 	return sinks, nil
 }
 
-// credentials are what a sink is dialled with.
+// credentials are those to dial a sink with.
 func (l *Legacy) credentials(sink legacy.Sink) (credentials.TransportCredentials, error) {
 	secure := l.SinkTLS.Given() || !l.Plaintext.Allowed
 	if sink.TLS != nil {
@@ -104,7 +104,7 @@ func (l *Legacy) credentials(sink legacy.Sink) (credentials.TransportCredentials
 		if sink.ServerID != "" {
 			files.ServerID = sink.ServerID
 		}
-		loaded, err := files.Load(reload.Options{}) // anew for each connection
+		loaded, err := files.Load(reload.Options{}) // read again for each connection
 		if err != nil {
 			return nil, err
 		}
@@ -120,7 +120,7 @@ func (l *Legacy) credentials(sink legacy.Sink) (credentials.TransportCredentials
 	return insecure.NewCredentials(), nil
 }
 
-// dialSinks keeps a stream to each sink that the flags name, or the table.
+// dialSinks keeps a stream to each sink that the flags or the table name.
 func (s *server) dialSinks(ctx context.Context) error {
 	named, err := s.options.Legacy.sinks()
 	if err != nil {
@@ -130,12 +130,12 @@ func (s *server) dialSinks(ctx context.Context) error {
 	return s.sinks.Run(ctx)
 }
 
-// sinksOfTable says how the sinks of the table are shared with other servers.
+// sinksOfTable says how this server shares the sinks of the table with others.
 func (s *server) sinksOfTable() sinks.Options {
 	return sinks.Options{Server: s.nameAmongServers(), Poll: s.options.Poll, Dial: s.toDial, States: s.sinkStates, Seen: s.everySink.seen, LetGo: s.options.Legacy.LetGo}
 }
 
-// name is what this server is called in the mesh.
+// name is this server's name in the mesh.
 func (s *server) name() string {
 	if s.options.Name != "" {
 		return s.options.Name
@@ -147,10 +147,10 @@ func (s *server) name() string {
 	return host
 }
 
-// nameAmongServers tells this server from others of its name.
+// nameAmongServers tells this server apart from others with its name.
 func (s *server) nameAmongServers() string { return s.name() + " " + s.publisher.ID()[:4] }
 
-// sinkStates has what came of dialling, by address.
+// sinkStates are the states of the dialled sinks, by address.
 func (s *server) sinkStates() map[string]sinks.State {
 	states := map[string]sinks.State{}
 	for _, one := range s.sinks.States() {
@@ -159,7 +159,8 @@ func (s *server) sinkStates() map[string]sinks.State {
 	return states
 }
 
-// everySink is what all servers have told of the sinks of the table, when the database was read last.
+// everySink has what all servers reported of the table's sinks, as of the last read of the
+// database.
 type everySink struct {
 	mu  sync.Mutex
 	all []sinks.Status
@@ -177,7 +178,7 @@ func (e *everySink) list() []sinks.Status {
 	return append([]sinks.Status{}, e.all...)
 }
 
-// sinksTold reports the sinks of the table at all servers, and those of this server's flags.
+// sinksTold lists the sinks of the table at all servers, and those of this server's flags.
 func (s *server) sinksTold() (told []*adminv1.SinkStatus) {
 	for _, one := range s.everySink.list() {
 		status := &adminv1.SinkStatus{Address: one.Address, Server: one.Server, Dials: one.Dials, Connected: one.Connected, Error: one.Error}
@@ -190,7 +191,7 @@ func (s *server) sinksTold() (told []*adminv1.SinkStatus) {
 		told = append(told, status)
 	}
 	for _, one := range s.sinks.States() {
-		if slices.Contains(s.options.Legacy.Sinks, one.Address) { // also if the table names it: the flag counts
+		if slices.Contains(s.options.Legacy.Sinks, one.Address) { // a sink that both name counts as the flags'
 			told = append(told, &adminv1.SinkStatus{
 				Address: one.Address, Server: s.nameAmongServers(), OfFlags: true, Dials: true, Connected: one.Connected, Since: stamp.Of(one.Since), Error: one.Error,
 			})
@@ -220,7 +221,7 @@ func (s *server) newLegacy() *legacy.Source {
 	})
 }
 
-// sinksPage tells of the sinks that are dialled, and of all streams to sinks.
+// sinksPage shows the dialled sinks, and all streams to sinks.
 func (s *server) sinksPage() monitor.Page {
 	return monitor.Page{Path: "/sinks", About: "Lists the sinks that this server dials, those of mesh.sinks at all servers, and all streams to sinks.", Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		monitor.WriteJSON(w, struct {

@@ -26,7 +26,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/sinks"
 )
 
-// sink is a server that wants to be dialled: it asks for virtual services, and accepts what it gets.
+// sink is a server that wants to be dialled: it asks for virtual services, and accepts what it
+// gets.
 type sink struct {
 	legacyv1.UnimplementedResourceSinkServer
 
@@ -131,7 +132,8 @@ func TestSinksOfFlagsAndTableAreDialled(t *testing.T) {
 	require.Contains(t, states["sink.example:9901"], "false--sink-insecure alone is for sinks on loopback")
 }
 
-// A server that cannot reach a sink leaves it to one that can, and each shows what came of it at all.
+// A server that cannot reach a sink leaves it to one that can, and each shows what came of it at
+// all.
 func TestASinkIsDialledByTheServerThatReachesIt(t *testing.T) {
 	t.Parallel()
 	database, plain := pgtest.New(t), startSink(t)

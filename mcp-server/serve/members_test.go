@@ -292,7 +292,8 @@ func TestWhoMayWorkOnWhatTheMeshTrusts(t *testing.T) {
 	})
 }
 
-// What is made over the API counts with the authority that signs: a token lets a server join, and another root takes over.
+// What is made over the API counts with the authority that signs: a token lets a server join, and
+// another root takes over.
 func TestTheAPIAndTheAuthorityAreOne(t *testing.T) {
 	t.Parallel()
 	m := found(t, pgtest.New(t), nil)

@@ -49,10 +49,10 @@ func joinTexts(texts ...string) string {
 	return strings.Join(said, "; ")
 }
 
-// standing reports problems with a database that others block. Blocked changes do not make the server
-// unready, because clients are still served and all servers would be unready at once. Stale trust does,
-// because the server may trust somebody who was revoked; but not while the database is away, when nobody
-// can be revoked and no server knows better.
+// standing reports problems with a database that others block. Blocked changes do not make the
+// server unready, because clients are still served and all servers would be unready at once. Stale
+// trust does, because the server may trust somebody who was revoked; but not while the database is
+// away, when nobody can be revoked and no server knows better.
 func (d *database) standing() (about string, err error) {
 	age, why := d.authority.Stale()
 	if age >= d.options.Patience.trustStaleAfter() {

@@ -19,7 +19,8 @@ func relaying(stateDir string, upstreams ...string) serve.Options {
 	return serve.Options{Upstream: serve.Upstream{Addresses: upstreams}, StateDir: stateDir}
 }
 
-// A client goes from the server with the database to a relay, on to a relay of that, and back, and is sent only what is new.
+// A client goes from the server with the database to a relay, on to a relay of that, and back, and
+// is sent only what is new.
 func TestAClientMovesBetweenServersAndIsSentNothingAgain(t *testing.T) {
 	t.Parallel()
 	database := pgtest.New(t)
@@ -48,7 +49,8 @@ func TestAClientMovesBetweenServersAndIsSentNothingAgain(t *testing.T) {
 	require.Len(t, path, 3)
 }
 
-// A relay serves on when its upstream is gone, and after a restart, and goes on from there when the upstream is back.
+// A relay serves on when its upstream is gone, and after a restart, and goes on from there when the
+// upstream is back.
 func TestARelayOutlivesItsUpstream(t *testing.T) {
 	t.Parallel()
 	database, dir := pgtest.New(t), t.TempDir()

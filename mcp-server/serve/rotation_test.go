@@ -257,7 +257,8 @@ func (c *company) sign(template, parent *x509.Certificate, key any) *x509.Certif
 	return made
 }
 
-// issue puts an authority of a name into the files, which may have as many beneath it as the path length says.
+// issue puts an authority of a name into the files, which may have as many beneath it as the path
+// length says.
 func (c *company) issue(name string, pathLength int) {
 	c.t.Helper()
 	key, err := signing.NewKey()
@@ -307,7 +308,8 @@ func TestAnAuthorityOfFiles(t *testing.T) {
 	require.Eventually(t, func() bool { return delegate(member) != nil }, limit, 10*time.Millisecond, "the mesh's authority is another now")
 }
 
-// What a server must stand: 500 machines that join a second, and all that is recorded of them, beside everything else.
+// What a server must stand: 500 machines that join a second, and all that is recorded of them,
+// beside everything else.
 func TestManyMachinesJoinAtOnce(t *testing.T) {
 	t.Parallel()
 	m := found(t, pgtest.New(t), nil)

@@ -14,8 +14,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/secrets"
 )
 
-// Keys that have to be unlocked are stored in the database, and saved in the state folder for a server
-// that starts while the database is away. A relay has only that file.
+// Keys that have to be unlocked are stored in the database, and saved in the state folder for a
+// server that starts while the database is away. A relay has only that file.
 
 const sealingFile = "mcp-server.sealing"
 
@@ -75,8 +75,8 @@ func (s sealingState) replace(kept []seal.Wrapped) error {
 	return replace.File(s.path(), append(text, '\n'))
 }
 
-// recallKeys unlocks the keys saved in the state folder. If that fails, the saved secrets stay closed
-// until the database answers.
+// recallKeys unlocks the keys saved in the state folder. If that fails, the saved secrets stay
+// closed until the database answers.
 func (s *server) recallKeys(ctx context.Context) {
 	state := sealingState{s.options.StateDir}
 	kept, err := state.Keys(ctx)

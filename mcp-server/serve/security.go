@@ -24,11 +24,11 @@ import (
 	"github.com/pgmesh/pgmesh/internal/rpc"
 )
 
-// Security says who may call over TLS, and how much anybody may ask.
+// Security says who may call over TLS, and how much a caller may ask for.
 type Security struct {
 	TLS              tlsfiles.Server
 	Allow            []string // rules
-	AllowFile        string   // with more rules
+	AllowFile        string   // more rules, in a file
 	AnonymousReaders bool
 	Limits           limits.Options
 }
@@ -47,7 +47,7 @@ func (s *Security) Flags(f *pflag.FlagSet) {
 func (s *Security) check(ownAuthority bool) error {
 	listed := len(s.Allow) > 0 || s.AllowFile != ""
 	switch {
-	case ownAuthority: // which vouches for whoever is listed
+	case ownAuthority: // it vouches for those that the rules list
 		return nil
 	case !s.TLS.Given() && (listed || s.AnonymousReaders):
 		return errors.New("--allow, --allow-file and --anonymous-readers are about callers over TLS: give --tls-cert and --tls-key too")
@@ -60,17 +60,17 @@ func (s *Security) check(ownAuthority bool) error {
 	return nil
 }
 
-// door is where calls come in: over TLS or not, within limits, of callers that are known.
+// door is what calls pass first: TLS or plaintext, limits, and the identity of the caller.
 type door struct {
 	limits  *limits.Limits
 	guard   *caller.Guard
-	files   *tlsfiles.ServerFiles           // nil without TLS, or with the authority's
-	mesh    mesh                            // nil for a server that does not know whom the mesh trusts
-	own     bool                            // it is a certificate of the mesh that is shown
+	files   *tlsfiles.ServerFiles           // nil without TLS, or with the authority's certificate
+	mesh    mesh                            // nil if the server does not know whom the mesh trusts
+	own     bool                            // the certificate that it shows is one of the mesh
 	allowed *reload.Value[caller.AllowList] // nil without a file
 }
 
-// door opens the door to those that the options name, and the bearers of tokens.
+// door admits those that the options name, and the bearers of tokens.
 func (o Options) door(from source, metrics prometheus.Registerer) (*door, error) {
 	s, d := o.Security, &door{limits: limits.New(o.Security.Limits, metrics), mesh: from.mesh(), own: o.ownCertificate()}
 	rules, err := caller.ParseRules(s.Allow)
@@ -106,7 +106,7 @@ func (o Options) door(from source, metrics prometheus.Registerer) (*door, error)
 	return d, nil
 }
 
-// run keeps looking at the files, and whether who is in may stay.
+// run watches the files, and whether open streams may stay, until the context ends.
 func (d *door) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.guard.Run(ctx) })
@@ -119,7 +119,8 @@ func (d *door) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// options put a gRPC server behind the door. What clients have begun to send takes memory of a budget.
+// options put a gRPC server behind the door. What clients have sent in part takes memory of a
+// budget.
 func (d *door) options(unfinished *limits.Memory) []grpc.ServerOption {
 	options := append(d.limits.ServerOptions(), grpc.ChainUnaryInterceptor(d.guard.Unary), grpc.ChainStreamInterceptor(d.guard.Stream))
 	shown := insecure.NewCredentials()
@@ -134,7 +135,7 @@ func (d *door) options(unfinished *limits.Memory) []grpc.ServerOption {
 	return append(options, grpc.Creds(panics.Credentials(limits.BoundUnfinished(shown, unfinished))))
 }
 
-// web puts a socket and a handler of HTTP behind the door.
+// web puts a listener and a handler of HTTP behind the door.
 func (d *door) web(l net.Listener, h http.Handler) (net.Listener, http.Handler) {
 	switch {
 	case d.files != nil:

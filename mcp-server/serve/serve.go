@@ -1,4 +1,4 @@
-// Package serve puts mcp-server together: a source in, MCP and the admin API out.
+// Package serve puts mcp-server together: a source goes in, MCP and the admin API come out.
 package serve
 
 import (
@@ -36,25 +36,25 @@ import (
 type Options struct {
 	Database  string // connection URL
 	Replica   string // connection URL of a hot standby to read revisions from; empty for Database
-	Migrate   bool   // bring the schema up to date first
+	Migrate   bool   // update the schema before anything else
 	Poll      time.Duration
-	Upstream  Upstream       // in place of Database
-	StateDir  string         // folder to keep what is served in; empty keeps nothing
+	Upstream  Upstream       // instead of Database
+	StateDir  string         // folder to save what is served in; "" saves nothing
 	Listen    string         // MCP and the admin API
-	API       string         // the admin API as JSON over HTTP; empty: not at all
+	API       string         // the admin API as JSON over HTTP; "" means not at all
 	HTTP      string         // health, metrics and pages for people
-	Access    monitor.Access // who sees the pages
-	Profiles  bool           // profiles on HTTP too
+	Access    monitor.Access // who may see the pages
+	Profiles  bool           // serve profiles on HTTP, too
 	Plaintext listen.Plaintext
 	Security  Security
 	Legacy    Legacy
-	Readers   ads.Limits      // of those that read by MCP
-	Name      string          // of this server in the mesh; the host's if empty
-	Hosts     []string        // names and addresses by which it is dialed; the host's and those of loopback if there are none
-	Authority authority.Files // in place of the authority in the database
+	Readers   ads.Limits      // of clients that read over MCP
+	Name      string          // of this server in the mesh; the host's if ""
+	Hosts     []string        // names and addresses that clients dial; if none, the host's and those of loopback
+	Authority authority.Files // instead of the authority in the database
 	Patience  Patience
-	Sealing   seal.Options // the keys that secrets are encrypted with; without any they are not
-	// WorkloadGrace is how long the entry of a machine stays that is gone; registry.DefaultGrace if 0.
+	Sealing   seal.Options // the keys that encrypt secrets; without any, secrets are stored in plain text
+	// WorkloadGrace is how long the entry of a lost machine stays; registry.DefaultGrace if 0.
 	WorkloadGrace time.Duration
 	Log           *slog.Logger
 }
@@ -62,11 +62,12 @@ type Options struct {
 // Addresses are where a started program listens.
 type Addresses struct {
 	MCP, HTTP net.Addr
-	API       net.Addr // nil where it is not served
+	API       net.Addr // nil if it is not served
 }
 
-// Run serves until the context ends. Started is called once the sockets are open, if it is not nil. The database may be away, at
-// the start and at any time after it: clients that come before the first snapshot wait for it.
+// Run serves until the context ends. It calls started, which may be nil, once the sockets are open.
+// The database may be away at the start and at any time after it: clients that come before the
+// first snapshot wait for it.
 func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	if err := o.checkSource(); err != nil {
 		return err
@@ -100,7 +101,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	if err == nil {
 		s.door, err = o.door(from, s.metrics)
 	}
-	if ctx.Err() != nil { // told to stop while it waited for others
+	if ctx.Err() != nil { // it was told to stop while it waited for others
 		return on.close()
 	}
 	if err != nil {
@@ -136,7 +137,7 @@ func (s *server) pages() []monitor.Page {
 	return pages
 }
 
-// readerOf names the owner of a stream: its identity if it has shown one, else its address.
+// readerOf names the owner of a stream: its identity if it has shown one, and else its address.
 func readerOf(ctx context.Context) string {
 	if who := caller.From(ctx); who != nil && who.Identity() != caller.Local {
 		return who.Identity()
@@ -162,17 +163,19 @@ type server struct {
 
 // source is where the mesh comes from, with the APIs that it makes possible.
 type source interface {
-	// run keeps the publisher at the newest state, and the views at what readers are to be shown, until the context ends.
+	// run keeps the publisher at the newest state, and the views at what readers may see, until the
+	// context ends.
 	run(context.Context) error
 	tokens() caller.Tokens
-	// mesh tells who belongs to the mesh, nil if that is not known here.
+	// mesh knows who belongs to the mesh; nil if this server does not.
 	mesh() mesh
 	register(grpc.ServiceRegistrar)
-	// places name where it reads from.
+	// places are where it reads from.
 	places() []string
-	// closed tells why the registered APIs cannot be used now.
+	// closed returns why the registered APIs cannot be used now.
 	closed(context.Context) error
-	// standing tells, beside what is served, what is wrong with it, and fails if nobody should be sent here.
+	// standing says what is wrong with the source. It returns an error if clients should go to
+	// another server.
 	standing() (about string, err error)
 	// drain ends the streams of the registered APIs. It is called once.
 	drain()
@@ -185,7 +188,7 @@ func (s *server) source(ctx context.Context) (source, error) {
 	return s.database()
 }
 
-// follow runs the source, and keeps what it gives.
+// follow runs the source, and saves what it gives.
 func (s *server) follow(ctx context.Context, from source) error {
 	if s.options.StateDir == "" {
 		return from.run(ctx)
@@ -197,7 +200,7 @@ func (s *server) follow(ctx context.Context, from source) error {
 	return g.Wait()
 }
 
-// serve answers MCP, and the APIs of the source, over gRPC and over HTTP.
+// serve serves MCP, and the APIs of the source, over gRPC and over HTTP.
 func (s *server) serve(ctx context.Context, from source, on sockets) error {
 	within := publish.Within{Limits: s.options.Readers, Budgets: s.budgets, Reader: readerOf}
 	streams := publish.NewServer(s.views.Subscribe, within, s.observers, s.options.Log)

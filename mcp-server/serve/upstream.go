@@ -28,11 +28,13 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/relay"
 )
 
-// Upstream says which MCP servers a relay follows in place of a database, and how it speaks to them.
+// Upstream says which MCP servers a relay follows instead of a database, and how it connects to
+// them.
 type Upstream struct {
 	Addresses []string
-	Dial      dial.Options // but for Plaintext, which is the server's own
-	// JoinTokenFile has the token by which the relay becomes a member of its upstream's mesh, the first time. Empty: it is none.
+	Dial      dial.Options // without Plaintext, which is the server's own
+	// JoinTokenFile has the token with which the relay first joins its upstream's mesh. Without it,
+	// the relay does not join.
 	JoinTokenFile string
 }
 
@@ -45,7 +47,7 @@ func (u *Upstream) Flags(f *pflag.FlagSet) {
 		"mcp-server token create NAME --for mcp-server makes one")
 }
 
-// checkSource sees that there is one source.
+// checkSource returns an error unless there is exactly one source.
 func (o *Options) checkSource() error {
 	switch {
 	case o.Database == "" && len(o.Upstream.Addresses) == 0:
@@ -72,11 +74,11 @@ func (o *Options) checkSource() error {
 	return nil
 }
 
-// upstream is the source of a relay. It has no API but MCP, and its status.
+// upstream is the source of a relay. Its only APIs are MCP and its status.
 type upstream struct {
 	*server
 	relay  *relay.Relay
-	joined *authority.Joined // nil for one that is no member of the mesh
+	joined *authority.Joined // nil if it has not joined the mesh
 }
 
 func (s *server) upstream(ctx context.Context) (source, error) {
@@ -91,7 +93,7 @@ func (s *server) upstream(ctx context.Context) (source, error) {
 		how.Member = u.joined.Credentials(membership.IsProgram(identity.MCPServer))
 	}
 	if how.Plaintext = o.Plaintext; how.TLS.Given() || how.Member != nil {
-		how.Plaintext = listen.Plaintext{} // which is about those that this server serves
+		how.Plaintext = listen.Plaintext{} // that one is about connections to this server
 	}
 	connection, err := how.To(o.Log, o.Upstream.Addresses...)
 	if err != nil {
@@ -101,7 +103,7 @@ func (s *server) upstream(ctx context.Context) (source, error) {
 	return u, nil
 }
 
-// identityFolder is where in its state folder a relay keeps who it is.
+// identityFolder is where a relay keeps its membership, in its state folder.
 const identityFolder = "identity"
 
 // join makes the relay a member of its upstream's mesh.
@@ -135,7 +137,8 @@ func (u *upstream) places() (places []string) {
 	return places
 }
 
-// run shows each caller all that it may read: mesh.readers is in the database, which the upstream goes by for the relay.
+// run shows callers everything that their scopes let them read: mesh.readers is in the database,
+// and the upstream applies it to the relay.
 func (u *upstream) run(ctx context.Context) error {
 	if err := u.keys.Unlock(ctx, sealingState{u.options.StateDir}); err != nil {
 		return err
@@ -158,7 +161,7 @@ func (u *upstream) mesh() mesh {
 	return u.joined
 }
 
-// register offers how the relay fares. All else is its upstream's.
+// register registers the status of the relay. All other calls are for its upstream.
 func (u *upstream) register(g grpc.ServiceRegistrar) {
 	admin.New(admin.Config{
 		News: u.publisher.Subscribe, Ready: func() (string, error) { return u.ready(u) }, Source: u.publisher.Source, Clients: u.clients.List,
@@ -173,7 +176,7 @@ func (u *upstream) register(g grpc.ServiceRegistrar) {
 
 func (u *upstream) drain() {}
 
-// standing is that of what is relayed, which the publisher tells.
+// standing is empty: the publisher reports on what is relayed.
 func (u *upstream) standing() (about string, err error) { return "", nil }
 
 // closed refuses what only the server with the database can do.

@@ -17,8 +17,8 @@ func current(t *testing.T, open func(string) *xds, address string) map[string]st
 	return versions(t, x.next(serviceEntries))
 }
 
-// Istiod skips what has the version that it has: a version that stays while the content changes loses a change, and one that changes
-// while the content stays makes work for every proxy.
+// Istiod skips what has the version that it has: a version that stays while the content changes
+// loses a change, and one that changes while the content stays makes work for every proxy.
 func TestAVersionChangesIfAndOnlyIfTheContentDoes(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, open func(string) *xds) {

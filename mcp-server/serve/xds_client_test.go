@@ -134,8 +134,8 @@ func (x *xds) next(typeURL string) *heard {
 	return h
 }
 
-// quiet makes sure that all that was said was handled, and that there is nothing to say to it: types are answered in the order in
-// which they were first asked for.
+// quiet makes sure that all that was said was handled, and that there is nothing to say to it:
+// types are answered in the order in which they were first asked for.
 func (x *xds) quiet() {
 	x.t.Helper()
 	x.probes++

@@ -1,7 +1,7 @@
 package sharing
 
-// commonTables are the common table expressions of all checks: the owner of the mesh, and tenants, the
-// roles that may log in and have grants on namespaces only.
+// commonTables are the common table expressions of all checks: the owner of the mesh, and tenants,
+// the roles that may log in and have grants on namespaces only.
 const commonTables = `
 WITH lord AS (SELECT o.oid, o.rolname FROM pg_namespace n JOIN pg_roles o ON o.oid = n.nspowner WHERE n.nspname = 'mesh'),
 granted AS (

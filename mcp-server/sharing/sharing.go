@@ -1,6 +1,6 @@
-// Package sharing checks whether a database is set up to be shared with tenants: roles that the owner of
-// the mesh trusts only with their namespaces. Postgres lets whoever may connect do much that a schema
-// cannot forbid.
+// Package sharing checks whether a database is set up to be shared with tenants: roles that the
+// owner of the mesh trusts only with their namespaces. Postgres lets whoever may connect do much
+// that a schema cannot forbid.
 package sharing
 
 import (
@@ -13,8 +13,8 @@ import (
 // Severity is the severity of a finding.
 type Severity string
 
-// An error gives somebody the mesh who was not granted it; a warning lets somebody hold it up; a note is
-// worth knowing.
+// An error gives somebody the mesh who was not granted it; a warning lets somebody hold it up; a
+// note is worth knowing.
 const (
 	Error   Severity = "error"
 	Warning Severity = "warning"

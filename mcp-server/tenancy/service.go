@@ -1,5 +1,5 @@
-// Package tenancy is the API that separates namespaces in a shared mesh: their quotas, and the owners of
-// hosts.
+// Package tenancy is the API that separates namespaces in a shared mesh: their quotas, and the
+// owners of hosts.
 package tenancy
 
 import (

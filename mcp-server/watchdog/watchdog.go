@@ -1,9 +1,9 @@
-// Package watchdog looks for database sessions that block the mesh: by a lock, or by a transaction that
-// keeps the notification queue from emptying. It reports them in the log, in metrics and on /readyz, and
-// can end them.
+// Package watchdog looks for database sessions that block the mesh: by a lock, or by a transaction
+// that keeps the notification queue from emptying. It reports them in the log, in metrics and on
+// /readyz, and can end them.
 //
-// In a quiet mesh it polls every few seconds. Once a statement of the server waits, it polls at once and
-// then every second.
+// In a quiet mesh it polls every few seconds. Once a statement of the server waits, it polls at
+// once and then every second.
 package watchdog
 
 import (
@@ -29,14 +29,14 @@ type Source interface {
 
 // Options of a watchdog. The zero value is right for production.
 type Options struct {
-	// EndAfter is how long a session may block others before it is ended; 0 means for ever. Sessions of
-	// roles that may act as servers are never ended.
+	// EndAfter is how long a session may block others before it is ended; 0 means for ever.
+	// Sessions of roles that may act as servers are never ended.
 	EndAfter time.Duration
-	// SlowInterval is the polling interval while nobody waits, and FastInterval while somebody does; 10 s
-	// and 1 s if 0.
+	// SlowInterval is the polling interval while nobody waits, and FastInterval while somebody
+	// does; 10 s and 1 s if 0.
 	SlowInterval, FastInterval time.Duration
-	// ReportAfter is how long a session must block others before it is reported; 2 s if 0. Short waits
-	// are normal.
+	// ReportAfter is how long a session must block others before it is reported; 2 s if 0. Short
+	// waits are normal.
 	ReportAfter time.Duration
 }
 

@@ -1,11 +1,11 @@
-// Package authority is mcp-server's certificate authority of the mesh. It is made at the first start and
-// kept in the database, encrypted, or read from files. It gives servers their certificates, gives each
-// discovery an authority beneath it to sign machines' certificates with, and tells all of them what the
-// mesh trusts.
+// Package authority is mcp-server's certificate authority of the mesh. It is made at the first
+// start and kept in the database, encrypted, or read from files. It gives servers their
+// certificates, gives each discovery an authority beneath it to sign machines' certificates with,
+// and tells all of them what the mesh trusts.
 //
-// A [State] is everything known at one moment. It never changes: the next state replaces it when the
-// database has news. The state folder keeps a sealed copy for a server that starts while the database is
-// away.
+// A [State] is everything known at one moment. It never changes: the next state replaces it when
+// the database has news. The state folder keeps a sealed copy for a server that starts while the
+// database is away.
 package authority
 
 import (

@@ -51,8 +51,8 @@ func (s *streams) gone(l *watchStream) {
 	s.changed = make(chan struct{})
 }
 
-// behind lists the servers that were not sent the current state yet, and returns a channel that is closed
-// when that may have changed.
+// behind lists the servers that were not sent the current state yet, and returns a channel that is
+// closed when that may have changed.
 func (s *streams) behind(current *State) (names []string, news <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,8 +64,8 @@ func (s *streams) behind(current *State) (names []string, news <-chan struct{}) 
 	return names, s.changed
 }
 
-// record records the outcome of a read, and reports whether to publish it to the other servers: after a
-// change, and once in every store.TrustBeat.
+// record records the outcome of a read, and reports whether to publish it to the other servers:
+// after a change, and once in every store.TrustBeat.
 func (f *freshness) record(readAt time.Time, changed bool, err error) (tell bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -80,7 +80,8 @@ func (f *freshness) record(readAt time.Time, changed bool, err error) (tell bool
 	return tell
 }
 
-// Stale returns for how long the mesh's trust could not be read, and why; 0 if the last read succeeded.
+// Stale returns for how long the mesh's trust could not be read, and why; 0 if the last read
+// succeeded.
 func (a *Authority) Stale() (time.Duration, error) {
 	a.freshness.mu.Lock()
 	defer a.freshness.mu.Unlock()
@@ -90,10 +91,9 @@ func (a *Authority) Stale() (time.Duration, error) {
 	return time.Since(a.freshness.readLocal), a.freshness.failure
 }
 
-// StaleSince returns since when the trust could not be read from a database that is connected, once that
-// is longer than
-// StaleAfter; zero otherwise. A database that is away does not count: nobody can be revoked then, and no
-// server knows better.
+// StaleSince returns since when the trust could not be read from a database that is connected, once
+// that is longer than StaleAfter; zero otherwise. A database that is away does not count: nobody
+// can be revoked then, and no server knows better.
 func (a *Authority) StaleSince() time.Time {
 	age, _ := a.Stale()
 	if age == 0 || age < a.cfg.StaleAfter || !a.cfg.Connected() {
@@ -102,8 +102,8 @@ func (a *Authority) StaleSince() time.Time {
 	return time.Now().Add(-age)
 }
 
-// publishReadAt tells other servers as of when this one knows the trust. If that fails, a caller that
-// waits for a revocation is given this server's name as pending.
+// publishReadAt tells other servers as of when this one knows the trust. If that fails, a caller
+// that waits for a revocation is given this server's name as pending.
 func (a *Authority) publishReadAt(ctx context.Context, readAt time.Time) {
 	if err := a.cfg.Trust.NoteTrust(ctx, a.instanceID, a.cfg.Name, readAt); err != nil {
 		a.cfg.Log.Debug("cannot note as of when this server goes by what the mesh trusts", "error", err)
@@ -119,12 +119,12 @@ func (a *Authority) deregister(ctx context.Context) {
 	}
 }
 
-// pollInterval is how often InForce polls the database for the other servers, which publish their state
-// only there.
+// pollInterval is how often InForce polls the database for the other servers, which publish their
+// state only there.
 const pollInterval = 50 * time.Millisecond
 
-// InForce waits until all known servers know what was committed before the call, or until the context
-// ends. It returns the names of those that do not.
+// InForce waits until all known servers know what was committed before the call, or until the
+// context ends. It returns the names of those that do not.
 func (a *Authority) InForce(ctx context.Context) (pending []string) {
 	at, err := a.cfg.Trust.Now(ctx)
 	if err != nil {

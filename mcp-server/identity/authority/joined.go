@@ -26,8 +26,8 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// Joining says how a server joins a mesh whose authority is another server's: how a relay joins through
-// its upstream.
+// Joining says how a server joins a mesh whose authority is another server's: how a relay joins
+// through its upstream.
 type Joining struct {
 	Token  func() (jointoken.Token, error) // called only for the first certificate
 	Folder string                          // where the membership is kept
@@ -55,8 +55,8 @@ type cachedState struct {
 	made *State
 }
 
-// Join restores the membership in the folder, or joins with the token. It waits for an upstream that is
-// away.
+// Join restores the membership in the folder, or joins with the token. It waits for an upstream
+// that is away.
 func Join(ctx context.Context, how Joining) (*Joined, error) {
 	o := membership.Options{
 		Folder: how.Folder, Is: isServer, Spread: time.Second, Log: how.Log,
@@ -115,8 +115,8 @@ func (how Joining) first(ctx context.Context, o membership.Options) (*membership
 	}
 }
 
-// askWith returns a function that asks for a certificate: with a token for the first, and with "" to
-// renew.
+// askWith returns a function that asks for a certificate: with a token for the first, and with ""
+// to renew.
 func (how Joining) askWith(conn grpc.ClientConnInterface, token string) membership.Ask {
 	return func(ctx context.Context, csr []byte) (membership.Granted, error) {
 		ctx, cancel := context.WithTimeout(ctx, certificateTimeout)
@@ -135,7 +135,8 @@ func (j *Joined) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// followTrust watches the upstream's trust. While the upstream is away, what it sent last stays in force.
+// followTrust watches the upstream's trust. While the upstream is away, what it sent last stays in
+// force.
 func (j *Joined) followTrust(ctx context.Context) error {
 	pause, said := newPause(), ""
 	for {

@@ -19,9 +19,9 @@ import (
 	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
-// File is the name of the saved state in the state folder. The whole file is sealed, and the authority's
-// key within it once more. A server without keys has its authority in files, and saves nothing that
-// others must not read.
+// File is the name of the saved state in the state folder. The whole file is sealed, and the
+// authority's key within it once more. A server without keys has its authority in files, and saves
+// nothing that others must not read.
 const File = "mcp-server.authority"
 
 // savedFile is the content of the file.
@@ -75,7 +75,8 @@ func (a *Authority) encode(s *State) (string, error) {
 	return string(text), err
 }
 
-// Recall restores the saved state while the database does not answer, and reports whether there was one.
+// Recall restores the saved state while the database does not answer, and reports whether there was
+// one.
 func (a *Authority) Recall(ctx context.Context) (bool, error) {
 	if a.cfg.StateDir == "" || a.Current() != nil {
 		return false, nil

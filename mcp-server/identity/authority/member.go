@@ -25,9 +25,9 @@ var scopes = map[identity.Program][]caller.Scope{
 	identity.MCPServer: {{Verb: caller.Read}}, // as a relay
 }
 
-// Member returns what the bearer of a certificate may do as a server of the mesh; none for others. It
-// returns an error if the bearer was revoked, or if a server's certificate was signed by an authority
-// that may only sign for machines. It is for [caller.Config].
+// Member returns what the bearer of a certificate may do as a server of the mesh; none for others.
+// It returns an error if the bearer was revoked, or if a server's certificate was signed by an
+// authority that may only sign for machines. It is for [caller.Config].
 func (a *Authority) Member(id spiffeid.ID, chains [][]*x509.Certificate) ([]caller.Scope, error) {
 	s := a.Current()
 	switch {
@@ -75,8 +75,9 @@ func (s *State) checkServerChain(id spiffeid.ID, chains [][]*x509.Certificate) e
 	return nil
 }
 
-// signedByMesh reports whether one of the mesh's own authorities signed the first certificate of a chain.
-// An authority from files that was issued again is recognised by its name, for which the roots vouch.
+// signedByMesh reports whether one of the mesh's own authorities signed the first certificate of a
+// chain. An authority from files that was issued again is recognised by its name, for which the
+// roots vouch.
 func (s *State) signedByMesh(chain []*x509.Certificate) bool {
 	if len(chain) < 2 || !slices.ContainsFunc(s.roots, chain[len(chain)-1].Equal) {
 		return false
@@ -120,7 +121,8 @@ func refuseRevoked(r *identityv1.Revocation) error {
 	return refusal.New(identityv1.Refusal_REFUSAL_REVOKED, "%s was revoked at %s%s", who, r.GetAt().AsTime().UTC().Format(time.RFC3339), why)
 }
 
-// Server reports whether the caller is a server of the mesh, for limits that servers are exempt from.
+// Server reports whether the caller is a server of the mesh, for limits that servers are exempt
+// from.
 func (a *Authority) Server(ctx context.Context) bool { return isMember(ctx, a.Member) }
 
 func isMember(ctx context.Context, member func(spiffeid.ID, [][]*x509.Certificate) ([]caller.Scope, error)) bool {

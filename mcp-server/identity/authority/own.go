@@ -13,8 +13,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/identity/members"
 )
 
-// ownLifetime is the lifetime of this server's own certificate, which it signs itself and keeps in memory
-// only.
+// ownLifetime is the lifetime of this server's own certificate, which it signs itself and keeps in
+// memory only.
 const ownLifetime = 24 * time.Hour
 
 // own is this server's certificate, and the trust that comes with it.

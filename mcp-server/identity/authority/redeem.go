@@ -21,8 +21,8 @@ const (
 	hashSize = 32
 	// maxBatch is the most tokens that are redeemed in one transaction.
 	maxBatch = 256
-	// maxWaiting bounds the queue: at 500 a second, which the database does easily, it is a few seconds
-	// long.
+	// maxWaiting bounds the queue: at 500 a second, which the database does easily, it is a few
+	// seconds long.
 	maxWaiting = 4096
 	// maxIssues is the most rows that one call may record.
 	maxIssues = 2000
@@ -56,8 +56,8 @@ func (s *Service) redeem(ctx context.Context, server string, req *identityv1.Red
 	}, nil
 }
 
-// redemptionQueue gathers redemptions that arrive while a transaction is under way into the next one. So
-// however many arrive, there is one transaction at a time.
+// redemptionQueue gathers redemptions that arrive while a transaction is under way into the next
+// one. So however many arrive, there is one transaction at a time.
 type redemptionQueue struct {
 	members *members.Store
 

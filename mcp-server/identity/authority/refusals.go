@@ -9,9 +9,9 @@ import (
 	"github.com/pgmesh/pgmesh/store/identity/members"
 )
 
-// refusalQueue records refused requests. Anybody can cause any number of refusals, and similar ones share
-// a row. So one goroutine writes at a time, with one connection to the database, and what arrives
-// meanwhile goes into the next batch.
+// refusalQueue records refused requests. Anybody can cause any number of refusals, and similar ones
+// share a row. So one goroutine writes at a time, with one connection to the database, and what
+// arrives meanwhile goes into the next batch.
 type refusalQueue struct {
 	write func(context.Context, []members.Issue) error
 
@@ -28,8 +28,8 @@ func newRefusalQueue(write func(context.Context, []members.Issue) error) *refusa
 	return r
 }
 
-// add records a refusal, and waits until it is written or the context ends. If too many wait, it drops
-// the refusal.
+// add records a refusal, and waits until it is written or the context ends. If too many wait, it
+// drops the refusal.
 func (r *refusalQueue) add(ctx context.Context, issue members.Issue) {
 	if written := r.queue(issue); written != nil {
 		select {
@@ -39,7 +39,8 @@ func (r *refusalQueue) add(ctx context.Context, issue members.Issue) {
 	}
 }
 
-// queue adds a refusal and returns a channel that is closed when it was written; nil if it was dropped.
+// queue adds a refusal and returns a channel that is closed when it was written; nil if it was
+// dropped.
 func (r *refusalQueue) queue(issue members.Issue) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,8 +56,8 @@ func (r *refusalQueue) queue(issue members.Issue) <-chan struct{} {
 	return r.written
 }
 
-// work writes batches until nothing waits. What the database refuses is dropped from the record; the log
-// has it.
+// work writes batches until nothing waits. What the database refuses is dropped from the record;
+// the log has it.
 func (r *refusalQueue) work() {
 	for {
 		some, written := r.next()

@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	// serverLifetime is the lifetime of a server's certificate. The server renews at half of it, so it
-	// survives two weeks without this server.
+	// serverLifetime is the lifetime of a server's certificate. The server renews at half of it, so
+	// it survives two weeks without this server.
 	serverLifetime = 30 * 24 * time.Hour
 	// delegatedLifetime is the lifetime of a discovery's own authority.
 	delegatedLifetime = 30 * 24 * time.Hour
@@ -152,7 +152,8 @@ func (s *Service) byToken(ctx context.Context, req *identityv1.EnrollRequest, st
 	return identity.Server{Program: identity.Program(joined.Program), Name: req.GetName()}, nil
 }
 
-// byCertificate identifies a server by its current certificate, which the guard has verified already.
+// byCertificate identifies a server by its current certificate, which the guard has verified
+// already.
 func (s *Service) byCertificate(ctx context.Context, req *identityv1.EnrollRequest, who *applicant) (server identity.Server, err error) {
 	server, leaf, err := serverIn(ctx)
 	if err != nil {
@@ -216,8 +217,8 @@ func (s *Service) delegate(ctx context.Context, req *identityv1.DelegateRequest,
 	return state, given, err
 }
 
-// recordOutcome records and logs the outcome of a call, and returns its error. A certificate that cannot
-// be recorded is not given out.
+// recordOutcome records and logs the outcome of a call, and returns its error. A certificate that
+// cannot be recorded is not given out.
 func (s *Service) recordOutcome(ctx context.Context, call string, who *applicant, given signing.Issued, state *State, detail string, err error) error {
 	err = s.statusOf(err)
 	reason := refusal.Of(err)

@@ -91,8 +91,8 @@ func (a *Authority) stateOf(found *identityv1.Trust, rows []trust.Authority) (*S
 	return s, nil
 }
 
-// revokedIn indexes the revocations by identity or enrolment. The two cannot clash: an enrolment has no
-// slash.
+// revokedIn indexes the revocations by identity or enrolment. The two cannot clash: an enrolment
+// has no slash.
 func revokedIn(trust *identityv1.Trust) map[string]*identityv1.Revocation {
 	revoked := map[string]*identityv1.Revocation{}
 	for _, r := range trust.GetRevoked() {
@@ -157,8 +157,8 @@ func trustOf(t trust.Trust) *identityv1.Trust {
 	return message
 }
 
-// makeFirst creates the authority of a mesh that has none. If several servers try at once, one wins and
-// the others read its authority.
+// makeFirst creates the authority of a mesh that has none. If several servers try at once, one wins
+// and the others read its authority.
 func (a *Authority) makeFirst(ctx context.Context, trustDomain string) error {
 	if a.files != nil {
 		return ErrNone
@@ -198,8 +198,8 @@ func (a *Authority) Roots() []*x509.Certificate {
 	return nil
 }
 
-// Rotate creates the authority that is to sign next, in the name of by, and returns its id. It is trusted
-// at once, and signs once it is activated.
+// Rotate creates the authority that is to sign next, in the name of by, and returns its id. It is
+// trusted at once, and signs once it is activated.
 func (a *Authority) Rotate(ctx context.Context, by string) (int64, error) {
 	s := a.Current()
 	switch {

@@ -15,7 +15,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
-// Ensure returns the mesh's roots, the active one first, and creates the authority if there is none yet.
+// Ensure returns the mesh's roots, the active one first, and creates the authority if there is none
+// yet.
 func Ensure(ctx context.Context, cfg Config) ([]*x509.Certificate, error) {
 	cfg.Signs = true
 	a, err := New(cfg)
@@ -29,8 +30,8 @@ func Ensure(ctx context.Context, cfg Config) ([]*x509.Certificate, error) {
 	return state.roots, nil
 }
 
-// Reseal encrypts the authorities' keys that an older key sealed with the current one. It returns how
-// many it encrypted, and how many there are.
+// Reseal encrypts the authorities' keys that an older key sealed with the current one. It returns
+// how many it encrypted, and how many there are.
 func Reseal(ctx context.Context, s *trust.Store, keys *seal.Keys) (done, all int, err error) {
 	rows, err := s.AuthoritiesWithKeys(ctx)
 	if err != nil {

@@ -65,8 +65,8 @@ func (s *Service) WatchTrust(_ *identityv1.WatchTrustRequest, stream grpc.Server
 	}
 }
 
-// trustFor returns the trust that a caller is sent: revocations and the issuers of tokens are only for
-// servers.
+// trustFor returns the trust that a caller is sent: revocations and the issuers of tokens are only
+// for servers.
 func (s *State) trustFor(who *caller.Caller) *identityv1.Trust {
 	id, err := spiffeid.FromString(who.Identity())
 	if err == nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/identity/members"
 )
 
-// defaultTokenLifetime is the default lifetime of a join token, which is made when a machine is about to
-// join.
+// defaultTokenLifetime is the default lifetime of a join token, which is made when a machine is
+// about to join.
 const defaultTokenLifetime = time.Hour
 
 // CreateJoinToken creates a join token and returns its secret, once.
@@ -51,7 +51,8 @@ func (s *Service) CreateJoinToken(ctx context.Context, req *adminv1.CreateJoinTo
 	return &adminv1.CreateJoinTokenResponse{Secret: token.Text(), Token: tokenMessage(made)}, nil
 }
 
-// mayMake returns an error unless the caller may create and revoke tokens of a namespace, or of servers.
+// mayMake returns an error unless the caller may create and revoke tokens of a namespace, or of
+// servers.
 func mayMake(who *caller.Caller, program, namespace string) error {
 	if program != "" {
 		return who.RequireUnlimited(caller.Admin)

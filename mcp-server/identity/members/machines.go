@@ -95,8 +95,8 @@ func (s *Service) ListRevocations(ctx context.Context, req *adminv1.ListRevocati
 	return resp, nil
 }
 
-// memberOf returns the member that a revocation is about. Identities are ns/NAMESPACE/sa/SERVICE-ACCOUNT
-// or pgmesh/PROGRAM/NAME.
+// memberOf returns the member that a revocation is about. Identities are
+// ns/NAMESPACE/sa/SERVICE-ACCOUNT or pgmesh/PROGRAM/NAME.
 func memberOf(r trust.Revocation) *adminv1.Member {
 	parts := strings.Split(r.Identity, "/")
 	switch {
@@ -174,8 +174,8 @@ func (s *Service) RestoreMember(ctx context.Context, req *adminv1.RestoreMemberR
 	return &adminv1.RestoreMemberResponse{}, nil
 }
 
-// mayRevoke returns an error unless the caller may decide about a member. About a machine that it may not
-// see, it gets the same error as about one that never joined.
+// mayRevoke returns an error unless the caller may decide about a member. About a machine that it
+// may not see, it gets the same error as about one that never joined.
 func (s *Service) mayRevoke(ctx context.Context, who *caller.Caller, m *adminv1.Member) error {
 	const what = "revoke or restore machines"
 	enrolment, server, account := m.GetEnrolment() != "", m.GetProgram() != "" || m.GetName() != "", m.GetServiceAccount() != ""

@@ -1,6 +1,6 @@
 // Package members is the API that administers membership of the mesh: join tokens, machines, their
-// certificates and services, revocations, and trust. It changes the database; mcp-server/identity/authority and
-// the discoveries act on that.
+// certificates and services, revocations, and trust. It changes the database;
+// mcp-server/identity/authority and the discoveries act on that.
 package members
 
 import (
@@ -31,8 +31,8 @@ type Authority interface {
 	Roots() []*x509.Certificate
 	// Rotate creates the authority that is to sign next, in the name of by, and returns its id.
 	Rotate(ctx context.Context, by string) (int64, error)
-	// InForce waits until all servers know what was committed before the call. It returns those that do
-	// not when the context ends.
+	// InForce waits until all servers know what was committed before the call. It returns those
+	// that do not when the context ends.
 	InForce(ctx context.Context) (pending []string)
 }
 
@@ -50,7 +50,8 @@ type Service struct {
 	log       *slog.Logger
 }
 
-// New returns the API. Without an authority it uses only those in the database, and cannot create one.
+// New returns the API. Without an authority it uses only those in the database, and cannot create
+// one.
 func New(s *store.Store, a Authority, log *slog.Logger) *Service {
 	return &Service{joined: members.New(s), trust: trust.New(s), machines: machines.New(s), authority: a, log: log}
 }
@@ -63,8 +64,8 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	adminv1.RegisterRegisteredMachineServiceServer(r, s)
 }
 
-// roots returns the mesh's own roots. It reads the database, because this server may not know the newest
-// yet, and falls back to the roots in this server's files.
+// roots returns the mesh's own roots. It reads the database, because this server may not know the
+// newest yet, and falls back to the roots in this server's files.
 func (s *Service) roots(ctx context.Context) ([]*x509.Certificate, error) {
 	now, err := s.trust.Trust(ctx)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
-// requireSomeRead admits callers who may read anything, for what all members of the mesh can see anyway.
+// requireSomeRead admits callers who may read anything, for what all members of the mesh can see
+// anyway.
 func requireSomeRead(ctx context.Context) error {
 	who := caller.From(ctx)
 	if namespaces, all := who.Within(caller.Read); all || len(namespaces) > 0 {

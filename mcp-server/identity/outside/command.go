@@ -1,6 +1,6 @@
-// Package outside runs external programs that hold a key and use it for mcp-server: the command of a KMS,
-// or the tool of a PKCS #11 token. They read their input from standard input, and write their answer to
-// standard output.
+// Package outside runs external programs that hold a key and use it for mcp-server: the command of
+// a KMS, or the tool of a PKCS #11 token. They read their input from standard input, and write
+// their answer to standard output.
 package outside
 
 import (
@@ -26,8 +26,8 @@ const (
 	MaxOutput = 64 << 10
 	// maxComplaint bounds what an error quotes from standard error.
 	maxComplaint = 500
-	// maxStderr bounds what is read from standard error. It is more than maxComplaint, so that a secret
-	// is removed before the text is cut, and none is cut in two.
+	// maxStderr bounds what is read from standard error. It is more than maxComplaint, so that a
+	// secret is removed before the text is cut, and none is cut in two.
 	maxStderr = 64 << 10
 )
 
@@ -66,8 +66,8 @@ type Call struct {
 	Input []byte
 }
 
-// Run runs a command and returns its answer. The error quotes standard error, but never the input or the
-// answer.
+// Run runs a command and returns its answer. The error quotes standard error, but never the input
+// or the answer.
 func (c *Command) Run(ctx context.Context, call Call) ([]byte, error) {
 	cmd := exec.Command(c.words[0], slices.Concat(c.words[1:], call.Args)...)
 	output, complaint := &limited{left: MaxOutput + 1}, &limited{left: maxStderr}

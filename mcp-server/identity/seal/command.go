@@ -12,8 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/identity/outside"
 )
 
-// kms is the command of a KMS. It runs once for each stored key when a server starts, and to create a
-// key.
+// kms is the command of a KMS. It runs once for each stored key when a server starts, and to create
+// a key.
 type kms struct{ *outside.Command }
 
 // commandPrefix begins the stored form of a key that a KMS encrypted.
@@ -26,8 +26,8 @@ func newCommand(text string) (*kms, error) {
 
 func (c *kms) canSeal(keys []*key) bool { return len(keys) > 0 }
 
-// unlock skips keys that cannot be decrypted, unless none can. A key that the KMS has lost takes with it
-// only what it sealed.
+// unlock skips keys that cannot be decrypted, unless none can. A key that the KMS has lost takes
+// with it only what it sealed.
 func (c *kms) unlock(ctx context.Context, kept []Wrapped) (found []*key, err error) {
 	var failures []error
 	for _, w := range slices.Backward(kept) {
@@ -68,8 +68,8 @@ func (c *kms) open(ctx context.Context, w Wrapped, text string) (*key, error) {
 	return k, nil
 }
 
-// wrap creates a key and decrypts it again, because whatever is sealed by a key that cannot be recovered
-// is lost.
+// wrap creates a key and decrypts it again, because whatever is sealed by a key that cannot be
+// recovered is lost.
 func (c *kms) wrap(ctx context.Context) (Wrapped, error) {
 	secret := newSecret()
 	k, err := newKey(secret)

@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// Load reads a file of keys, one in base64 on each line. The first key seals; the others open what they
-// sealed. To change the key, add a line before the old one on every server, seal everything again, and
-// remove the old line. Only the file's owner may have access to it.
+// Load reads a file of keys, one in base64 on each line. The first key seals; the others open what
+// they sealed. To change the key, add a line before the old one on every server, seal everything
+// again, and remove the old line. Only the file's owner may have access to it.
 func Load(path string) (*Keys, error) {
 	content, err := readOwn(path)
 	if err != nil {

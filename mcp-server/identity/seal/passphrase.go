@@ -11,8 +11,8 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// passphrases are the lines of a file. The first makes the key that seals; the others make keys that only
-// open.
+// passphrases are the lines of a file. The first makes the key that seals; the others make keys
+// that only open.
 type passphrases []string
 
 // minPassphrase is the least length in characters, because whoever steals the database can try
@@ -37,8 +37,8 @@ func loadPassphrases(path string) (passphrases, error) {
 	return found, nil
 }
 
-// The parameters of Argon2id, which derives keys from passphrases: the second recommended option of RFC
-// 9106, section 4. The stored form has them, so they may change for new keys.
+// The parameters of Argon2id, which derives keys from passphrases: the second recommended option of
+// RFC 9106, section 4. The stored form has them, so they may change for new keys.
 const (
 	argonTime    = 3
 	argonMemory  = 64 << 10 // KiB
@@ -59,8 +59,8 @@ func (a argon) String() string {
 	return fmt.Sprintf("%st=%d,m=%d,p=%d:%s", argonPrefix, a.time, a.memory, a.threads, base64.StdEncoding.EncodeToString(a.salt))
 }
 
-// parseArgon parses the stored form. It refuses unreasonable parameters, which anybody with access to the
-// table may have written.
+// parseArgon parses the stored form. It refuses unreasonable parameters, which anybody with access
+// to the table may have written.
 func parseArgon(text string) (a argon, err error) {
 	numbers, salt, _ := strings.Cut(strings.TrimPrefix(text, argonPrefix), ":")
 	if _, err := fmt.Sscanf(numbers, "t=%d,m=%d,p=%d", &a.time, &a.memory, &a.threads); err != nil {

@@ -2,10 +2,10 @@
 // decrypts them for those who may see them.
 //
 // It uses AES-256-GCM with keys that the database never sees: they are in a file, derived from a
-// passphrase, or encrypted by a KMS. A sealed value names its key and is bound to its place: in another
-// secret, or as another value of its secret, it does not open. The nonce is a keyed hash of the place and
-// the value, so the same value in the same place seals to the same text, and applying it again changes
-// nothing. It reveals nothing else.
+// passphrase, or encrypted by a KMS. A sealed value names its key and is bound to its place: in
+// another secret, or as another value of its secret, it does not open. The nonce is a keyed hash of
+// the place and the value, so the same value in the same place seals to the same text, and applying
+// it again changes nothing. It reveals nothing else.
 package seal
 
 import (
@@ -26,7 +26,8 @@ import (
 // prefix begins sealed values of this version: prefix, key id, ":", base64 of nonce and ciphertext.
 const prefix = "pgmesh:v1:"
 
-// Keys seal with their first key, and open with any. Nil Keys have none. They may be used concurrently.
+// Keys seal with their first key, and open with any. Nil Keys have none. They may be used
+// concurrently.
 type Keys struct {
 	keys   atomic.Pointer[[]*key] // replaced as a whole
 	source source                 // of keys that have to be unlocked; nil for none
@@ -104,7 +105,8 @@ type Place struct{ Namespace, Name, Value string }
 
 func (p Place) bytes() []byte { return []byte(p.Namespace + "/" + p.Name + "/" + p.Value) } // no part contains a slash
 
-// Can reports whether there is a key to seal with. Keys that have to be unlocked cannot seal before that.
+// Can reports whether there is a key to seal with. Keys that have to be unlocked cannot seal before
+// that.
 func (k *Keys) Can() bool { return len(k.all()) > 0 }
 
 // Seal encrypts a value.

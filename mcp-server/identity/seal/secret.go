@@ -9,8 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/identity/credential"
 )
 
-// Store returns the stored form of a secret's values. Certificates stay readable, because they are public
-// and the database watches their expiry. All other values are sealed, if there is a key.
+// Store returns the stored form of a secret's values. Certificates stay readable, because they are
+// public and the database watches their expiry. All other values are sealed, if there is a key.
 func (k *Keys) Store(namespace, name string, data map[string][]byte) map[string]string {
 	stored := make(map[string]string, len(data))
 	for value, plain := range data {

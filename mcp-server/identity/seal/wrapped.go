@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// Wrapped is the stored form of a key: how to derive it from a passphrase, or the key as a KMS encrypted
-// it. It is not secret.
+// Wrapped is the stored form of a key: how to derive it from a passphrase, or the key as a KMS
+// encrypted it. It is not secret.
 type Wrapped struct {
 	ID   string // of the key
 	Text string
@@ -16,8 +16,8 @@ type Wrapped struct {
 
 // source unlocks and creates keys.
 type source interface {
-	// unlock returns the keys that it can unlock, the one that is to seal first, or an error if it should
-	// have unlocked one.
+	// unlock returns the keys that it can unlock, the one that is to seal first, or an error if it
+	// should have unlocked one.
 	unlock(ctx context.Context, kept []Wrapped) ([]*key, error)
 	// canSeal reports whether the first of the keys is to seal. If not, a key has to be created.
 	canSeal(keys []*key) bool
@@ -33,8 +33,8 @@ type KeyStore interface {
 	Add(ctx context.Context, w Wrapped, known int) (bool, error)
 }
 
-// Unlock unlocks the stored keys, and creates one if none can seal. Servers that do so at the same time
-// end with one key. It does nothing for keys from a file.
+// Unlock unlocks the stored keys, and creates one if none can seal. Servers that do so at the same
+// time end with one key. It does nothing for keys from a file.
 func (k *Keys) Unlock(ctx context.Context, in KeyStore) error {
 	if k == nil || k.source == nil {
 		return nil

@@ -129,7 +129,8 @@ func TestPassphrasesThatAreNone(t *testing.T) {
 	}
 }
 
-// kms is a KMS of tests: it turns bytes around, writes down each of its calls, and can be made to fail.
+// kms is a KMS of tests: it turns bytes around, writes down each of its calls, and can be made to
+// fail.
 func kms(t *testing.T, script string) (command, calls string) {
 	t.Helper()
 	dir := t.TempDir()

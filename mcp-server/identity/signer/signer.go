@@ -1,5 +1,5 @@
-// Package signer signs with external keys, which never enter mcp-server's memory: in a PKCS #11 token, or
-// with a KMS through a command.
+// Package signer signs with external keys, which never enter mcp-server's memory: in a PKCS #11
+// token, or with a KMS through a command.
 package signer
 
 import (
@@ -30,7 +30,8 @@ type Signer struct {
 // Public returns the public key.
 func (s *Signer) Public() crypto.PublicKey { return s.public }
 
-// Sign signs a digest. Certificates need SHA-2 and, for RSA, PKCS #1 v1.5; nothing else is supported.
+// Sign signs a digest. Certificates need SHA-2 and, for RSA, PKCS #1 v1.5; nothing else is
+// supported.
 func (s *Signer) Sign(_ io.Reader, digest []byte, o crypto.SignerOpts) ([]byte, error) {
 	if _, pss := o.(*rsa.PSSOptions); pss || o.HashFunc() == 0 {
 		return nil, errors.New("sign with a key elsewhere: it signs digests, of ECDSA and of RSA with PKCS #1 v1.5")

@@ -84,7 +84,8 @@ func (t *token) public(ctx context.Context) (crypto.PublicKey, error) {
 	return public, nil
 }
 
-// find returns the id of the key, because pkcs11-tool selects a key to sign with by id and not by label.
+// find returns the id of the key, because pkcs11-tool selects a key to sign with by id and not by
+// label.
 func (t *token) find(ctx context.Context) (string, error) {
 	if t.id != "" {
 		return t.id, nil

@@ -21,7 +21,8 @@ type token struct {
 	pinFile string
 }
 
-// parseURI reads pkcs11:token=mesh;object=root?module-path=/usr/lib/softhsm/libsofthsm2.so&pin-source=/etc/pgmesh/pin.
+// parseURI reads
+// pkcs11:token=mesh;object=root?module-path=/usr/lib/softhsm/libsofthsm2.so&pin-source=/etc/pgmesh/pin.
 func parseURI(text string) (*token, error) {
 	path, query, _ := strings.Cut(strings.TrimPrefix(text, scheme), "?")
 	t := &token{}

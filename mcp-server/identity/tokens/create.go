@@ -13,8 +13,8 @@ import (
 // errScopes says that scopes could not be parsed.
 var errScopes = errors.New("the scopes of the token")
 
-// Create creates a token in the name of by, and returns its secret, which is not stored. An empty name
-// means the database role.
+// Create creates a token in the name of by, and returns its secret, which is not stored. An empty
+// name means the database role.
 func Create(ctx context.Context, s *callers.Store, name string, scopes []string, expires time.Time, by string) (secret string, made callers.Token, err error) {
 	parsed, err := caller.ParseScopes(scopes)
 	if err != nil {

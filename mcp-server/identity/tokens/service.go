@@ -22,13 +22,13 @@ type Service struct {
 	adminv1.UnimplementedTokenServiceServer
 
 	callers *callers.Store
-	cache   *Book
+	cache   *Cache
 	log     *slog.Logger
 }
 
 // NewService returns the API of the callers of a store.
-func NewService(s *callers.Store, b *Book, log *slog.Logger) *Service {
-	return &Service{callers: s, cache: b, log: log}
+func NewService(s *callers.Store, c *Cache, log *slog.Logger) *Service {
+	return &Service{callers: s, cache: c, log: log}
 }
 
 // Register adds the API to a server.

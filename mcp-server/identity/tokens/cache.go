@@ -1,5 +1,5 @@
-// Package tokens caches the bearer tokens of a mesh, so that callers are known while the database is
-// away, and lets administrators create and revoke them.
+// Package tokens caches the bearer tokens of a mesh, so that callers are known while the database
+// is away, and lets administrators create and revoke them.
 package tokens
 
 import (
@@ -19,8 +19,8 @@ type Source interface {
 	NoteTokenUses(ctx context.Context, uses map[int64]time.Time) error
 }
 
-// Book caches the tokens of a database.
-type Book struct {
+// Cache holds the tokens of a database.
+type Cache struct {
 	source Source
 	log    *slog.Logger
 
@@ -30,8 +30,8 @@ type Book struct {
 	used    map[int64]time.Time        // the uses since the last note
 
 	nextRead *pendingRead // the scheduled read; nil for none
-	// readMu is held during a read for unknown tokens, and while it waits for earliestRead. It guards
-	// earliestRead.
+	// readMu is held during a read for unknown tokens, and while it waits for earliestRead. It
+	// guards earliestRead.
 	readMu       sync.Mutex
 	earliestRead time.Time
 }
@@ -44,28 +44,28 @@ type entry struct {
 // pendingRead is a scheduled read, shared by all callers that wait for it.
 type pendingRead struct{ done chan struct{} } // closed after the read
 
-var _ caller.Tokens = (*Book)(nil)
+var _ caller.Tokens = (*Cache)(nil)
 
-// New returns an empty book.
-func New(s Source, log *slog.Logger) *Book {
-	return &Book{source: s, log: log, used: map[int64]time.Time{}}
+// New returns an empty cache.
+func New(s Source, log *slog.Logger) *Cache {
+	return &Cache{source: s, log: log, used: map[int64]time.Time{}}
 }
 
 // Held returns the token with a hash, as of the last read.
-func (b *Book) Held(hash caller.TokenHash) (caller.Token, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.lookup(hash)
+func (c *Cache) Held(hash caller.TokenHash) (caller.Token, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lookup(hash)
 }
 
-func (b *Book) lookup(hash caller.TokenHash) (caller.Token, error) {
-	if b.tokens == nil {
-		if b.failure != nil {
-			return caller.Token{}, b.failure
+func (c *Cache) lookup(hash caller.TokenHash) (caller.Token, error) {
+	if c.tokens == nil {
+		if c.failure != nil {
+			return caller.Token{}, c.failure
 		}
 		return caller.Token{}, errors.New("they are not read yet")
 	}
-	found, known := b.tokens[hash]
+	found, known := c.tokens[hash]
 	if !known {
 		return caller.Token{}, caller.ErrUnknownToken
 	}
@@ -77,78 +77,78 @@ const minReadInterval = 100 * time.Millisecond
 
 // Find returns the token with a hash. An unknown token may be new, so Find waits for a read of the
 // database that begins after this call.
-func (b *Book) Find(ctx context.Context, hash caller.TokenHash) (caller.Token, error) {
-	b.mu.Lock()
-	token, err := b.lookup(hash)
+func (c *Cache) Find(ctx context.Context, hash caller.TokenHash) (caller.Token, error) {
+	c.mu.Lock()
+	token, err := c.lookup(hash)
 	if err == nil {
-		b.mu.Unlock()
+		c.mu.Unlock()
 		return token, nil
 	}
-	upcoming := b.schedule()
-	b.mu.Unlock()
+	upcoming := c.schedule()
+	c.mu.Unlock()
 	select {
 	case <-upcoming.done:
-		return b.Held(hash)
+		return c.Held(hash)
 	case <-ctx.Done():
 		return caller.Token{}, ctx.Err()
 	}
 }
 
-// schedule schedules a read as soon as one is allowed, shared by all callers until it begins. The read
-// does not end with its callers' contexts.
-func (b *Book) schedule() *pendingRead {
-	if b.nextRead != nil {
-		return b.nextRead
+// schedule schedules a read as soon as one is allowed, shared by all callers until it begins. The
+// read does not end with its callers' contexts.
+func (c *Cache) schedule() *pendingRead {
+	if c.nextRead != nil {
+		return c.nextRead
 	}
 	r := &pendingRead{make(chan struct{})}
-	b.nextRead = r
+	c.nextRead = r
 	go func() {
-		b.readMu.Lock()
-		defer b.readMu.Unlock()
-		<-time.After(time.Until(b.earliestRead))
-		b.mu.Lock()
-		b.nextRead = nil
-		b.mu.Unlock()
-		b.Read(context.Background()) // bounded by the store's own timeouts
-		b.earliestRead = time.Now().Add(minReadInterval)
+		c.readMu.Lock()
+		defer c.readMu.Unlock()
+		<-time.After(time.Until(c.earliestRead))
+		c.mu.Lock()
+		c.nextRead = nil
+		c.mu.Unlock()
+		c.Read(context.Background()) // bounded by the store's own timeouts
+		c.earliestRead = time.Now().Add(minReadInterval)
 		close(r.done)
 	}()
 	return r
 }
 
 // Read reads all tokens. If that fails, the tokens known so far stay.
-func (b *Book) Read(ctx context.Context) {
-	rows, err := b.source.Tokens(ctx)
+func (c *Cache) Read(ctx context.Context) {
+	rows, err := c.source.Tokens(ctx)
 	if err == nil {
-		b.Take(rows)
+		c.Take(rows)
 		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.failure = err
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failure = err
 }
 
 // Take replaces the cached tokens.
-func (b *Book) Take(rows []callers.Token) {
+func (c *Cache) Take(rows []callers.Token) {
 	tokens := make(map[caller.TokenHash]entry, len(rows))
 	for _, row := range rows {
 		if len(row.Hash) != len(caller.TokenHash{}) {
 			continue
 		}
-		tokens[caller.TokenHash(row.Hash)] = entry{row.ID, b.tokenOf(row)}
+		tokens[caller.TokenHash(row.Hash)] = entry{row.ID, c.tokenOf(row)}
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.tokens, b.failure = tokens, nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tokens, c.failure = tokens, nil
 }
 
 // tokenOf converts a row. It skips unknown scopes, which a newer program may have written.
-func (b *Book) tokenOf(row callers.Token) caller.Token {
+func (c *Cache) tokenOf(row callers.Token) caller.Token {
 	t := caller.Token{Name: row.Name, Expires: row.Expires, Revoked: row.Revoked}
 	for _, text := range row.Scopes {
 		scope, err := caller.ParseScope(text)
 		if err != nil {
-			b.log.Warn("left out a scope of a token", "token", row.Name, "error", err)
+			c.log.Warn("left out a scope of a token", "token", row.Name, "error", err)
 			continue
 		}
 		t.Scopes = append(t.Scopes, scope)
@@ -157,11 +157,11 @@ func (b *Book) tokenOf(row callers.Token) caller.Token {
 }
 
 // Used records that a token was used.
-func (b *Book) Used(hash caller.TokenHash) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if e, known := b.tokens[hash]; known {
-		b.used[e.id] = time.Now()
+func (c *Cache) Used(hash caller.TokenHash) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, known := c.tokens[hash]; known {
+		c.used[e.id] = time.Now()
 	}
 }
 
@@ -169,31 +169,31 @@ func (b *Book) Used(hash caller.TokenHash) {
 const noteInterval = 30 * time.Second
 
 // Run writes the uses of tokens to the database until the context ends.
-func (b *Book) Run(ctx context.Context) error {
+func (c *Cache) Run(ctx context.Context) error {
 	tick := time.NewTicker(noteInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			b.note(ctx)
+			c.note(ctx)
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			defer cancel()
-			b.note(last)
+			c.note(last)
 			return ctx.Err()
 		}
 	}
 }
 
-func (b *Book) note(ctx context.Context) {
-	b.mu.Lock()
-	used := b.used
-	b.used = map[int64]time.Time{}
-	b.mu.Unlock()
+func (c *Cache) note(ctx context.Context) {
+	c.mu.Lock()
+	used := c.used
+	c.used = map[int64]time.Time{}
+	c.mu.Unlock()
 	if len(used) == 0 {
 		return
 	}
-	if err := b.source.NoteTokenUses(ctx, used); err != nil {
-		b.log.Debug("cannot note which tokens were used", "error", err)
+	if err := c.source.NoteTokenUses(ctx, used); err != nil {
+		c.log.Debug("cannot note which tokens were used", "error", err)
 	}
 }

@@ -45,7 +45,7 @@ func (g *gate) shut(err error) {
 	g.err = err
 }
 
-func open(t *testing.T) (*tokens.Book, *gate) {
+func open(t *testing.T) (*tokens.Cache, *gate) {
 	t.Helper()
 	s, err := store.Open(t.Context(), pgtest.New(t), store.Options{})
 	require.NoError(t, err)
