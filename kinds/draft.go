@@ -44,8 +44,8 @@ var envelope = &schema.Type{Fields: []schema.Field{
 	{Name: "spec", Type: schema.Struct},
 }}
 
-// read reads as much of the document as it can, and returns nil if it found no kind or no name. The document
-// is valid if d has no violations.
+// read reads as much of the document as it can, and returns nil if it found no kind or no name. The
+// document is valid if d has no violations.
 func (d *draft) read() *Document {
 	tree, violations := treeOf(d.node)
 	d.violations = violations
@@ -125,8 +125,8 @@ func (d *draft) readSpec(r *Resource, tree any) []byte {
 	return spec
 }
 
-// validate checks the structure of the spec. It also checks the rules, unless something around the spec is
-// wrong: whoever mistyped "spec" need not be told that routes are missing.
+// validate checks the structure of the spec. It also checks the rules, unless something around the
+// spec is wrong: whoever mistyped "spec" need not be told that routes are missing.
 func (d *draft) validate(r *Resource, tree any) (normal any, problems []schema.Problem) {
 	root, tree := rootOf(r.Kind, tree)
 	if len(d.violations) > 0 {
@@ -144,7 +144,8 @@ var metadata = &schema.Type{Fields: []schema.Field{
 	{Name: "creationTimestamp", Type: schema.String},
 }}
 
-// ignoredMetadata lists further fields that Kubernetes or the admin API writes. They mean nothing here.
+// ignoredMetadata lists further fields that Kubernetes or the admin API writes. They mean nothing
+// here.
 var ignoredMetadata = []string{
 	"clusterName", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers", "generateName", "generation",
 	"managedFields", "ownerReferences", "resourceVersion", "selfLink", "uid", "updateTimestamp",

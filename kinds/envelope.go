@@ -12,8 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/wellformed"
 )
 
-// Envelope is a resource received over MCP whose body has not been decoded yet. A resource that travels
-// without an envelope has only a body.
+// Envelope is a resource received over MCP whose body has not been decoded yet. A resource that
+// travels without an envelope has only a body.
 type Envelope struct {
 	Name, Version       string
 	Labels, Annotations map[string]string
@@ -39,7 +39,8 @@ const envelopeName = "istio.mcp.v1alpha1.Resource"
 
 var envelopeShape = sync.OnceValue(func() *wellformed.Shape { return wellformed.Of((&mcp.Resource{}).ProtoReflect().Descriptor()) })
 
-// Open unwraps what a response carries for a resource. Without an envelope, the result has only a body.
+// Open unwraps what a response carries for a resource. Without an envelope, the result has only a
+// body.
 func Open(body Body) (Envelope, error) {
 	if !isOf(body.TypeURL, envelopeName) {
 		return Envelope{Body: body}, nil
@@ -47,8 +48,8 @@ func Open(body Body) (Envelope, error) {
 	return OpenEnvelope(body.Value)
 }
 
-// OpenEnvelope reads an encoded mcp.Resource. The body aliases these bytes. Everything else is copied, in one
-// allocation.
+// OpenEnvelope reads an encoded mcp.Resource. The body aliases these bytes. Everything else is
+// copied, in one allocation.
 func OpenEnvelope(encoded []byte) (e Envelope, err error) {
 	if !envelopeShape().Takes(encoded) {
 		m := &mcp.Resource{}
@@ -90,8 +91,8 @@ func (e *Envelope) Metadata() *mcp.Metadata {
 	return m
 }
 
-// The functions below follow protobuf's rules for a field that comes more than once: the last scalar wins,
-// and messages merge. A field of an unexpected wire type counts as an unknown field.
+// The functions below follow protobuf's rules for a field that comes more than once: the last
+// scalar wins, and messages merge. A field of an unexpected wire type counts as an unknown field.
 
 func (e *Envelope) readMetadata(encoded string) {
 	for f := range wellformed.Fields(encoded) {

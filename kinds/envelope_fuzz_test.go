@@ -29,7 +29,8 @@ func envelopes(t testing.TB) (all [][]byte) {
 		require.NoError(t, err)
 		all = append(all, b)
 	}
-	// The fields that are known, as numbers, groups and fixed numbers, which makes other fields of them.
+	// The fields that are known, as numbers, groups and fixed numbers, which makes other fields of
+	// them.
 	return append(all, []byte{0x08, 1, 0x10, 2}, []byte{0x0b, 0x0c}, []byte{0x0d, 1, 2, 3, 4}, []byte{0x0a, 2, 0x08, 1}, []byte{0x0a, 2, 0x13, 0x14},
 		[]byte{0x0a, 4, 0x22, 2, 0x08, 1}, []byte{0x0a, 6, 0x12, 4, 0x0a, 0, 0x10, 7}, []byte{0x12, 2, 0x08, 1}, []byte{0x0a, 5, 0x0a, 3, 'a'})
 }

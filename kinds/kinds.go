@@ -1,8 +1,9 @@
-// Package kinds is the registry of resource kinds: what pgmesh calls a VirtualService or an HTTPRoute, which API
-// versions name it, which message carries it on the wire, and how it is read, checked and written.
+// Package kinds is the registry of resource kinds: what pgmesh calls a VirtualService or an
+// HTTPRoute, which API versions name it, which message carries it on the wire, and how it is read,
+// checked and written.
 //
-// Each row of the table in registry.go describes one kind. Other packages ask the registry and keep no list
-// of their own.
+// Each row of the table in registry.go describes one kind. Other packages ask the registry and keep
+// no list of their own.
 package kinds
 
 import (
@@ -11,8 +12,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Kind describes one kind of resource. There is one *Kind per row of the registry for the life of the process, so
-// pointers compare equal exactly when the kinds are the same. Never key by Name alone: two groups have a Gateway.
+// Kind describes one kind of resource. There is one *Kind per row of the registry for the life of
+// the process, so pointers compare equal exactly when the kinds are the same. Never key by Name
+// alone: two groups have a Gateway.
 type Kind struct {
 	Name       string   // "VirtualService"
 	Plural     string   // "virtualservices"
@@ -22,17 +24,17 @@ type Kind struct {
 	Namespaced bool
 	Collection string // the legacy MCP collection, "" where there is none
 
-	// Message is the full protobuf name of the spec. It is "" for kinds that have no protobuf message; their
-	// specs travel as google.protobuf.Struct.
+	// Message is the full protobuf name of the spec. It is "" for kinds that have no protobuf
+	// message; their specs travel as google.protobuf.Struct.
 	Message protoreflect.FullName
 
-	// Bare kinds (MeshConfig, MeshNetworks) configure the mesh as a whole, and count only in MeshNamespace.
-	// They travel over MCP without the Resource envelope.
+	// Bare kinds (MeshConfig, MeshNetworks) configure the mesh as a whole, and count only in
+	// MeshNamespace. They travel over MCP without the Resource envelope.
 	Bare bool
 }
 
-// MeshNamespace is the namespace of the MeshConfig and the MeshNetworks, whatever root namespace they name. A
-// fixed one keeps the mesh's configuration out of namespaces that others may write to.
+// MeshNamespace is the namespace of the MeshConfig and the MeshNetworks, whatever root namespace
+// they name. A fixed one keeps the mesh's configuration out of namespaces that others may write to.
 const MeshNamespace = "istio-system"
 
 // Key names one resource.
@@ -57,8 +59,8 @@ func (r *Resource) Key() Key { return Key{r.Kind, r.Namespace, r.Name} }
 // String returns the key as people read it: "VirtualService default/reviews".
 func (k Key) String() string { return k.Kind.Name + " " + k.FullName() }
 
-// FullName is the resource's name over MCP: "namespace/name", or just the name of a resource without a
-// namespace.
+// FullName is the resource's name over MCP: "namespace/name", or just the name of a resource
+// without a namespace.
 func (k Key) FullName() string {
 	if k.Namespace == "" {
 		return k.Name

@@ -10,9 +10,9 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/wellformed"
 )
 
-// Spec is the spec of a resource. A received one keeps its encoded form until Message is first called:
-// decoding is nearly all the cost of receiving a large mesh, and a caller that only lists names needs no
-// message.
+// Spec is the spec of a resource. A received one keeps its encoded form until Message is first
+// called: decoding is nearly all the cost of receiving a large mesh, and a caller that only lists
+// names needs no message.
 //
 // Specs are shared between packages and safe for concurrent use.
 type Spec struct {
@@ -27,8 +27,8 @@ type Spec struct {
 // SpecOf wraps a message: the kind's own, or *structpb.Struct for a kind without one.
 func SpecOf(message proto.Message) *Spec { return &Spec{message: message} }
 
-// Message returns the kind's own message, or *structpb.Struct for a kind without one; nil if there is no
-// spec. It must not be changed.
+// Message returns the kind's own message, or *structpb.Struct for a kind without one; nil if there
+// is no spec. It must not be changed.
 func (s *Spec) Message() proto.Message {
 	if s == nil {
 		return nil
@@ -50,7 +50,8 @@ func (s *Spec) decode() {
 // Equal reports whether the two specs have equal messages.
 func (s *Spec) Equal(other *Spec) bool { return proto.Equal(s.Message(), other.Message()) }
 
-// setEncoded keeps a copy of an encoded spec for later decoding, or returns why it cannot be decoded.
+// setEncoded keeps a copy of an encoded spec for later decoding, or returns why it cannot be
+// decoded.
 func (s *Spec) setEncoded(kind *Kind, encoded []byte) error {
 	if shapes()[kind].Takes(encoded) {
 		s.kind, s.encoded = kind, bytes.Clone(encoded)

@@ -11,8 +11,8 @@ import (
 // lines maps each path of a document to its line.
 type lines map[string]int
 
-// linesOf does not follow aliases: a mistake behind one is reported at the alias, since the same node may be
-// right elsewhere.
+// linesOf does not follow aliases: a mistake behind one is reported at the alias, since the same
+// node may be right elsewhere.
 func linesOf(node *yaml.Node) lines {
 	l := lines{}
 	l.visit("", node)

@@ -53,8 +53,8 @@ func ByTypeURL(url string) (*Kind, bool) {
 }
 
 // ByName finds the kind for what a user types: "vs", "virtualservices", "VirtualService" or
-// "gateways.gateway.networking.k8s.io". Where two groups share a name, the earlier in the registry wins, so
-// "gateway" alone means Istio's.
+// "gateways.gateway.networking.k8s.io". Where two groups share a name, the earlier in the registry
+// wins, so "gateway" alone means Istio's.
 func ByName(word string) (*Kind, error) {
 	lower := strings.ToLower(word)
 	if k, ok := byAlias()[lower]; ok {
@@ -63,8 +63,8 @@ func ByName(word string) (*Kind, error) {
 	return nil, fmt.Errorf("unknown kind %q (%s)", word, nearest.Hint(lower, kindNames(), "known kinds: "))
 }
 
-// ByAPIVersion finds the kind for a document's apiVersion and kind. The error says which of the two is wrong
-// and suggests a right one.
+// ByAPIVersion finds the kind for a document's apiVersion and kind. The error says which of the two
+// is wrong and suggests a right one.
 func ByAPIVersion(apiVersion, kind string) (*Kind, error) {
 	if k, ok := byTypeURL()[apiVersion+"/"+kind]; ok {
 		return k, nil
@@ -73,8 +73,8 @@ func ByAPIVersion(apiVersion, kind string) (*Kind, error) {
 	return nil, fmt.Errorf("%s (%s)", reason, hint)
 }
 
-// explainUnknown says why this apiVersion and kind match no kind, suggests one that does, and reports whether
-// any kind has this name.
+// explainUnknown says why this apiVersion and kind match no kind, suggests one that does, and
+// reports whether any kind has this name.
 func explainUnknown(apiVersion, kind string) (reason, hint string, known bool) {
 	var same []string
 	group, version, _ := strings.Cut(apiVersion, "/")

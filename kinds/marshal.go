@@ -11,7 +11,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// MarshalYAML writes each resource as a YAML document. The result parses back to the same resources.
+// MarshalYAML writes each resource as a YAML document. The result parses back to the same
+// resources.
 func MarshalYAML(resources ...*Resource) ([]byte, error) {
 	if len(resources) == 0 {
 		return nil, nil // the encoder always writes at least one document
@@ -57,7 +58,8 @@ func MarshalJSON(resources ...*Resource) ([]byte, error) {
 	return indented(one)
 }
 
-// MarshalList writes any number of resources as a List, for programs that want one shape whatever the number.
+// MarshalList writes any number of resources as a List, for programs that want one shape whatever
+// the number.
 func MarshalList(resources ...*Resource) ([]byte, error) {
 	documents := make([]document, len(resources))
 	for i, r := range resources {
@@ -169,8 +171,8 @@ func blockNode(data []byte) (*yaml.Node, error) {
 	return node, nil
 }
 
-// ambiguous matches strings that older YAML readers, kubectl's among them, take for booleans or base-60
-// numbers.
+// ambiguous matches strings that older YAML readers, kubectl's among them, take for booleans or
+// base-60 numbers.
 var ambiguous = regexp.MustCompile(`^(?i:y|n|yes|no|on|off|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?)$`)
 
 func style(node *yaml.Node) {

@@ -19,8 +19,8 @@ const (
 )
 
 // MCP wraps the resource in the envelope of the Mesh Configuration Protocol. The body is encoded
-// deterministically, so equal resources have equal bytes. The version should change exactly when the content
-// does: istiod ignores an update whose version it already holds.
+// deterministically, so equal resources have equal bytes. The version should change exactly when
+// the content does: istiod ignores an update whose version it already holds.
 func (r *Resource) MCP(version string) (*mcp.Resource, error) {
 	body, err := packAny(r.Spec.Message())
 	if err != nil {
@@ -39,8 +39,8 @@ func (r *Resource) MCP(version string) (*mcp.Resource, error) {
 	return &mcp.Resource{Metadata: metadata, Body: body}, nil
 }
 
-// Any returns what a DiscoveryResponse carries for the resource: the packed envelope, or for a Bare kind the
-// spec alone, without name, labels and version.
+// Any returns what a DiscoveryResponse carries for the resource: the packed envelope, or for a Bare
+// kind the spec alone, without name, labels and version.
 func (r *Resource) Any(version string) (*anypb.Any, error) {
 	message := r.Spec.Message()
 	if !r.Kind.Bare {
@@ -57,18 +57,18 @@ func (r *Resource) Any(version string) (*anypb.Any, error) {
 	return wrapped, nil
 }
 
-// FromMCP unwraps a resource received over MCP. The envelope's own name wins over the given one, which delta
-// responses carry beside the envelope. It has the form "namespace/name", "/name" or "name". FromMCP tolerates
-// what other servers are known to leave out or add: create time, labels, unknown fields, and a Struct of JSON
-// in place of the message.
+// FromMCP unwraps a resource received over MCP. The envelope's own name wins over the given one,
+// which delta responses carry beside the envelope. It has the form "namespace/name", "/name" or
+// "name". FromMCP tolerates what other servers are known to leave out or add: create time, labels,
+// unknown fields, and a Struct of JSON in place of the message.
 func FromMCP(kind *Kind, name string, m *mcp.Resource) (*Resource, error) {
 	e := envelopeOf(m)
 	return e.Resource(kind, name)
 }
 
 // FromAny reverses Resource.Any. A Bare kind without a name gets the one that istiod uses for it,
-// "istio-system/meshconfig". FromAny also takes a Bare kind in an envelope, and another kind without one if a
-// name is given.
+// "istio-system/meshconfig". FromAny also takes a Bare kind in an envelope, and another kind
+// without one if a name is given.
 func FromAny(kind *Kind, name string, a *anypb.Any) (*Resource, error) {
 	if kind.Bare && name == "" {
 		name = MeshNamespace + "/" + strings.ToLower(kind.Name)

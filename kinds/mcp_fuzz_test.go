@@ -17,8 +17,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// FuzzFromAny holds that whatever decodes also encodes, and decodes to the same again. Anything else must
-// return an error.
+// FuzzFromAny holds that whatever decodes also encodes, and decodes to the same again. Anything
+// else must return an error.
 func FuzzFromAny(f *testing.F) {
 	add := func(name string, m *mcp.Resource, body proto.Message) {
 		if body != nil {

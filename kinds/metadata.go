@@ -10,9 +10,9 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// The syntax of namespaces and labels is that of Kubernetes, whose users' files we read: RFC 1123. Namespaces
-// are lower case because they are part of host names. Names may have upper-case letters and underscores:
-// files and servers other than Kubernetes' use them.
+// The syntax of namespaces and labels is that of Kubernetes, whose users' files we read: RFC 1123.
+// Namespaces are lower case because they are part of host names. Names may have upper-case letters
+// and underscores: files and servers other than Kubernetes' use them.
 var (
 	dnsLabel     = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 	dnsSubdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
@@ -33,8 +33,8 @@ func ValidNamespace(name string) bool { return len(name) <= 63 && dnsLabel.Match
 
 func validName(name string) bool { return len(name) <= 253 && qualified.MatchString(name) }
 
-// CheckMetadata returns what is wrong with the namespace, name, labels and annotations of a resource. It
-// ignores the spec.
+// CheckMetadata returns what is wrong with the namespace, name, labels and annotations of a
+// resource. It ignores the spec.
 func CheckMetadata(r *Resource) []Violation {
 	m := metadataCheck{r: r}
 	m.names()

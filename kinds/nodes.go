@@ -48,8 +48,8 @@ var (
 	encodingError = regexp.MustCompile(`UTF-|surrogate|Unicode|control characters`)
 )
 
-// explainSyntax parses the library's message. The library counts lines from 0 in errors of its parser and
-// from 1 in those of its scanner, and leaves out line 0.
+// explainSyntax parses the library's message. The library counts lines from 0 in errors of its
+// parser and from 1 in those of its scanner, and leaves out line 0.
 func explainSyntax(err error) *syntaxError {
 	text := err.Error()
 	found := yamlError.FindStringSubmatch(text)
@@ -64,8 +64,8 @@ func explainSyntax(err error) *syntaxError {
 	return &syntaxError{line, reason}
 }
 
-// readJSON reads a text of nothing but JSON values. YAML includes nearly all of JSON, but neither tabs
-// between tokens nor escaped surrogate pairs.
+// readJSON reads a text of nothing but JSON values. YAML includes nearly all of JSON, but neither
+// tabs between tokens nor escaped surrogate pairs.
 func readJSON(data []byte) ([]*yaml.Node, bool) {
 	if trimmed := bytes.TrimLeft(data, " \t\r\n"); !bytes.HasPrefix(trimmed, []byte("{")) {
 		return nil, false
@@ -85,7 +85,8 @@ func readJSON(data []byte) ([]*yaml.Node, bool) {
 	}
 }
 
-// jsonReader makes YAML nodes from JSON, so that one code path reads both and both have line numbers.
+// jsonReader makes YAML nodes from JSON, so that one code path reads both and both have line
+// numbers.
 type jsonReader struct {
 	data    []byte
 	decoder *json.Decoder

@@ -14,8 +14,9 @@ import (
 type Document struct {
 	Resource *Resource
 
-	// Spec is the spec in the normal form in which it is stored: JSON names, durations in seconds, keys
-	// sorted. Unlike the message in Resource it keeps explicit zero values, such as "weight": 0.
+	// Spec is the spec in the normal form in which it is stored: JSON names, durations in seconds,
+	// keys sorted. Unlike the message in Resource it keeps explicit zero values, such as "weight":
+	// 0.
 	Spec json.RawMessage
 
 	// ResourceVersion is the metadata's resourceVersion as written. Only the caller interprets it.
@@ -29,15 +30,15 @@ type Document struct {
 type Parser struct {
 	DefaultNamespace string // for a resource without one, if its kind has namespaces
 
-	// Foreign is called for documents of kinds that do not belong to a mesh, which are then skipped. If nil,
-	// they are violations.
+	// Foreign is called for documents of kinds that do not belong to a mesh, which are then
+	// skipped. If nil, they are violations.
 	Foreign func(apiVersion, kind string)
 
 	// Secrets allows documents of the kind Secret, which are violations otherwise.
 	Secrets bool
 
-	// Examine returns further problems of a resource that breaks no rule of its kind. If nil, no more is
-	// checked.
+	// Examine returns further problems of a resource that breaks no rule of its kind. If nil, no
+	// more is checked.
 	Examine func(*Resource) []schema.Problem
 }
 
@@ -49,8 +50,9 @@ func Parse(file string, data []byte) ([]*Document, error) {
 // maxViolations bounds the report for one file: more than this is usually one mistake repeated.
 const maxViolations = 100
 
-// Parse reads YAML or JSON: one document or several, resources or Lists of them. If anything is wrong with
-// any of them it returns no documents, and all violations as one Errors. The file name is used only in those.
+// Parse reads YAML or JSON: one document or several, resources or Lists of them. If anything is
+// wrong with any of them it returns no documents, and all violations as one Errors. The file name
+// is used only in those.
 func (p Parser) Parse(file string, data []byte) ([]*Document, error) {
 	f := &parsing{Parser: p, file: file, seen: map[Key]*Document{}}
 	nodes, broken := readNodes(data)
@@ -130,7 +132,8 @@ func (f *parsing) resource(index int, node *yaml.Node) {
 	}
 }
 
-// keep adds the document, unless it has violations or the file already has a resource of the same key.
+// keep adds the document, unless it has violations or the file already has a resource of the same
+// key.
 func (f *parsing) keep(d *draft, document *Document) {
 	key := document.Resource.Key()
 	if first, dup := f.seen[key]; dup {
@@ -143,8 +146,8 @@ func (f *parsing) keep(d *draft, document *Document) {
 	}
 }
 
-// sortedViolations returns the violations in the order of their lines, with what is known of the resource's
-// name.
+// sortedViolations returns the violations in the order of their lines, with what is known of the
+// resource's name.
 func (d *draft) sortedViolations() []Violation {
 	if len(d.violations) == 0 {
 		return nil

@@ -13,8 +13,8 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// Secret is the kind of certificates and keys. It is not in the registry, so code that loops over all kinds
-// never touches a key: code that handles secrets names this kind.
+// Secret is the kind of certificates and keys. It is not in the registry, so code that loops over
+// all kinds never touches a key: code that handles secrets names this kind.
 var Secret = &Kind{
 	Name: "Secret", Plural: "secrets", Group: core, Versions: versions("v1"), Namespaced: true, Message: "pgmesh.mcp.v1.Secret",
 }

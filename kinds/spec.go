@@ -17,8 +17,8 @@ import (
 	_ "istio.io/api/telemetry/v1alpha1"
 )
 
-// NewSpec returns an empty spec of the kind: its own message, or a Struct for a kind without one. It panics if the
-// registry names a message that is not linked in, which a test rules out.
+// NewSpec returns an empty spec of the kind: its own message, or a Struct for a kind without one.
+// It panics if the registry names a message that is not linked in, which a test rules out.
 func (k *Kind) NewSpec() proto.Message {
 	if k.Message == "" {
 		return &structpb.Struct{}
@@ -38,12 +38,13 @@ func (k *Kind) message() protoreflect.FullName {
 	return k.Message
 }
 
-// Decode reads a spec from JSON into the kind's message. Like Parse it takes more than the normal form: a row
-// written with SQL may have "1m" for a duration. If the spec breaks its structure the error is an Errors.
+// Decode reads a spec from JSON into the kind's message. Like Parse it takes more than the normal
+// form: a row written with SQL may have "1m" for a duration. If the spec breaks its structure the
+// error is an Errors.
 func (k *Kind) Decode(spec []byte) (proto.Message, error) {
 	message := k.NewSpec()
-	// Specs in normal form decode directly and skip the walk below. A Struct takes anything, so it must be
-	// walked.
+	// Specs in normal form decode directly and skip the walk below. A Struct takes anything, so it
+	// must be walked.
 	if k.Message != "" && protojson.Unmarshal(spec, message) == nil {
 		return message, nil
 	}

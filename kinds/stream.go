@@ -15,9 +15,9 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/nearest"
 )
 
-// Stream reads documents like Parse, but calls each for every document, or for its violations, as soon as it
-// is read. So a file may be larger than memory. Stream continues after violations, as far as the syntax
-// allows, and returns the first error of each or of reading.
+// Stream reads documents like Parse, but calls each for every document, or for its violations, as
+// soon as it is read. So a file may be larger than memory. Stream continues after violations, as
+// far as the syntax allows, and returns the first error of each or of reading.
 func (p Parser) Stream(file string, in io.Reader, each func(*Document, Errors) error) error {
 	f := &parsing{Parser: p, file: file, seen: map[Key]*Document{}}
 	buffered := bufio.NewReaderSize(in, 64<<10)
@@ -51,8 +51,8 @@ func startsJSON(in *bufio.Reader) bool {
 	}
 }
 
-// streamJSON reads the whole file at once: in JSON a set is a single List, and so one value. YAML can begin
-// like JSON, too.
+// streamJSON reads the whole file at once: in JSON a set is a single List, and so one value. YAML
+// can begin like JSON, too.
 func (f *parsing) streamJSON(in io.Reader, each func(*Document, Errors) error) error {
 	data, err := io.ReadAll(in)
 	if err != nil {
@@ -71,8 +71,8 @@ func (f *parsing) streamJSON(in io.Reader, each func(*Document, Errors) error) e
 	return each(nil, Errors{{File: f.file, Document: len(nodes) + 1, Line: broken.line, Reason: "not valid YAML: " + broken.reason}})
 }
 
-// flush passes on what was read since the last call. Of those documents it keeps only their places, to report
-// duplicates.
+// flush passes on what was read since the last call. Of those documents it keeps only their places,
+// to report duplicates.
 func (f *parsing) flush(each func(*Document, Errors) error) error {
 	documents, violations := f.documents, f.violations
 	f.documents, f.violations = nil, nil
@@ -88,8 +88,8 @@ func (f *parsing) flush(each func(*Document, Errors) error) error {
 	return nil
 }
 
-// isForeign reports whether a document's kind does not belong to a mesh. A near miss of one of our kinds is a
-// mistake, and not foreign.
+// isForeign reports whether a document's kind does not belong to a mesh. A near miss of one of our
+// kinds is a mistake, and not foreign.
 func isForeign(node *yaml.Node) (apiVersion, kind string, foreign bool) {
 	version, name := member(node, "apiVersion"), member(node, "kind")
 	if version == nil || name == nil || version.Value == "" || name.Value == "" {

@@ -12,8 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// treeOf turns nodes into a JSON tree whose numbers are json.Number. Scalars follow YAML 1.2, so "yes" and
-// "on" are strings.
+// treeOf turns nodes into a JSON tree whose numbers are json.Number. Scalars follow YAML 1.2, so
+// "yes" and "on" are strings.
 func treeOf(node *yaml.Node) (any, []Violation) {
 	t := &treeReader{following: map[*yaml.Node]bool{}}
 	return t.value("", node), t.violations
@@ -95,8 +95,8 @@ func (t *treeReader) object(path string, node *yaml.Node) any {
 	return members
 }
 
-// merge adds the values of "<<": an object, or a list of objects of which the earlier win. Members that the
-// object sets itself win over all of them.
+// merge adds the values of "<<": an object, or a list of objects of which the earlier win. Members
+// that the object sets itself win over all of them.
 func merge(members map[string]any, sources []any) {
 	for _, source := range sources {
 		switch source := source.(type) {
@@ -112,8 +112,8 @@ func merge(members map[string]any, sources []any) {
 	}
 }
 
-// key reads the name of a member. Numbers and booleans are taken as their text, as kubectl does: some maps
-// have ports as keys.
+// key reads the name of a member. Numbers and booleans are taken as their text, as kubectl does:
+// some maps have ports as keys.
 func (t *treeReader) key(path string, node *yaml.Node) (string, bool) {
 	node = resolve(node)
 	switch node.ShortTag() {

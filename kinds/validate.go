@@ -8,15 +8,17 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// Validate returns what is wrong with a spec, a JSON tree whose numbers are json.Number. Meta is the metadata
-// of its resource, nil if unknown. The paths start at "spec" and do not name the resource.
+// Validate returns what is wrong with a spec, a JSON tree whose numbers are json.Number. Meta is
+// the metadata of its resource, nil if unknown. The paths start at "spec" and do not name the
+// resource.
 func Validate(kind *Kind, spec any, meta *Meta) []Violation {
 	root, spec := rootOf(kind, spec)
 	_, problems := schema.Validate(root, "spec", spec, meta)
 	return violations(kind, problems)
 }
 
-// Check returns what is wrong with a stored resource: with its name, namespace, labels, annotations and spec.
+// Check returns what is wrong with a stored resource: with its name, namespace, labels, annotations
+// and spec.
 func (k *Kind) Check(spec []byte, meta Meta) []Violation {
 	found := CheckMetadata(&Resource{Kind: k, Namespace: meta.Namespace, Name: meta.Name, Labels: meta.Labels, Annotations: meta.Annotations})
 	tree, err := readTree(spec)
@@ -29,7 +31,8 @@ func (k *Kind) Check(spec []byte, meta Meta) []Violation {
 // Meta is the metadata that the rules of a kind can refer to.
 type Meta = schema.Meta
 
-// normalise checks the structure of a spec and returns its normal form. A nil spec counts as an empty one.
+// normalise checks the structure of a spec and returns its normal form. A nil spec counts as an
+// empty one.
 func normalise(kind *Kind, spec any) (any, []Violation) {
 	root, spec := rootOf(kind, spec)
 	normal, problems := schema.Check(root, "spec", spec)
@@ -65,8 +68,8 @@ func readTree(data []byte) (tree any, err error) {
 	return tree, nil
 }
 
-// Unsupported returns the fields of a stored spec that discovery does not act on. They are no mistakes: other
-// readers of the resource may act on them.
+// Unsupported returns the fields of a stored spec that discovery does not act on. They are no
+// mistakes: other readers of the resource may act on them.
 func (k *Kind) Unsupported(spec []byte) ([]Violation, error) {
 	tree, err := readTree(spec)
 	if err != nil {

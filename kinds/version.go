@@ -8,11 +8,12 @@ import (
 	"time"
 )
 
-// ContentVersion is a version of a resource that changes exactly when its content does, as MCP demands of
-// metadata.version: 128 bits of a hash, in hex. The order of keys and the spaces in the spec do not matter.
+// ContentVersion is a version of a resource that changes exactly when its content does, as MCP
+// demands of metadata.version: 128 bits of a hash, in hex. The order of keys and the spaces in the
+// spec do not matter.
 //
-// The create time counts because it is part of what is sent: a resource that is deleted and created again has
-// another age. It counts in whole seconds, since some stores and senders keep no more.
+// The create time counts because it is part of what is sent: a resource that is deleted and created
+// again has another age. It counts in whole seconds, since some stores and senders keep no more.
 func ContentVersion(labels, annotations map[string]string, spec json.RawMessage, createTime time.Time) (string, error) {
 	tree, err := readTree(spec)
 	if err != nil {

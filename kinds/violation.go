@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// Violation is one thing that is wrong with one document, told so that its author can find and fix it. Fields
-// that are not known are zero: a violation found by the database has neither File nor Line.
+// Violation is one thing that is wrong with one document, told so that its author can find and fix
+// it. Fields that are not known are zero: a violation found by the database has neither File nor
+// Line.
 type Violation struct {
 	File      string `json:"file,omitempty"`
 	Document  int    `json:"document,omitempty"` // counted from 1

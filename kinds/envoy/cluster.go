@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// cluster checks that the parts of a cluster go together. Patches meant for clusters with endpoints often
-// break this when they also match clusters without.
+// cluster checks that the parts of a cluster go together. Patches meant for clusters with endpoints
+// often break this when they also match clusters without.
 func (c *checker) cluster(p place, m *clusterv3.Cluster) {
 	if p.partial {
 		return

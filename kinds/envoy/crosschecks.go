@@ -20,8 +20,8 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// crossChecks checks what Envoy demands beyond the rules of single fields. It refuses a message for these,
-// too, and patches break them easily.
+// crossChecks checks what Envoy demands beyond the rules of single fields. It refuses a message for
+// these, too, and patches break them easily.
 func (c *checker) crossChecks(p place) {
 	switch m := p.message.Interface().(type) {
 	case *listenerv3.Listener:
@@ -103,8 +103,8 @@ func Terminal(f interface{ GetTypedConfig() *anypb.Any }) bool {
 	return slices.Contains(terminalHTTP, name) || slices.Contains(terminalNetwork, name)
 }
 
-// opaque reports whether a filter may be of any kind: its configuration is discovered later, or a dynamic
-// module.
+// opaque reports whether a filter may be of any kind: its configuration is discovered later, or a
+// dynamic module.
 func opaque(f interface{ GetTypedConfig() *anypb.Any }) bool {
 	name := f.GetTypedConfig().MessageName()
 	return name == "" || name == "envoy.extensions.filters.network.dynamic_modules.v3.DynamicModuleNetworkFilter" ||
@@ -145,8 +145,8 @@ func (c *checker) order(p place, field string, n int, filter func(int) named) {
 	}
 }
 
-// listener checks that a listener has an address and filter chains, and that the chains match different
-// connections.
+// listener checks that a listener has an address and filter chains, and that the chains match
+// different connections.
 func (c *checker) listener(p place, l *listenerv3.Listener) {
 	if p.partial || l.GetUdpListenerConfig() != nil || l.GetApiListener() != nil || l.GetInternalListener() != nil {
 		return

@@ -17,8 +17,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// decode reads a JSON object into a message and reports whether it could. It reports unknown fields and enum
-// names but skips them. Anything else that is wrong leaves the message unread.
+// decode reads a JSON object into a message and reports whether it could. It reports unknown fields
+// and enum names but skips them. Anything else that is wrong leaves the message unread.
 func (c *checker) decode(path string, tree map[string]any, into proto.Message) (sound bool) {
 	before := c.fatal
 	c.object(path, tree, into.ProtoReflect().Descriptor())
@@ -238,8 +238,8 @@ func (c *checker) resolve(path, url string) protoreflect.MessageType {
 	return nil
 }
 
-// stockTypes lists the types to suggest from. If none is near, the hint shows the first few, so these are in
-// the order of stock.txt.
+// stockTypes lists the types to suggest from. If none is near, the hint shows the first few, so
+// these are in the order of stock.txt.
 func stockTypes() []string {
 	var names []string
 	for line := range strings.Lines(stockList) {

@@ -1,9 +1,10 @@
-// Package envoy reads the parts of Envoy's configuration that EnvoyFilters contain, and checks them.
+// Package envoy reads the parts of Envoy's configuration that EnvoyFilters contain, and checks
+// them.
 //
-// An EnvoyFilter carries fragments of Envoy's configuration as free-form JSON, which our schema does not
-// describe. This package decodes them into Envoy's messages and reports mistakes with their paths, so that
-// the author sees them and not the first Envoy that receives them. stock.txt lists the extensions of a stock
-// Envoy, taken from one.
+// An EnvoyFilter carries fragments of Envoy's configuration as free-form JSON, which our schema
+// does not describe. This package decodes them into Envoy's messages and reports mistakes with
+// their paths, so that the author sees them and not the first Envoy that receives them. stock.txt
+// lists the extensions of a stock Envoy, taken from one.
 package envoy
 
 import (

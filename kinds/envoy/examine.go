@@ -7,8 +7,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// Examine is for kinds.Parser: it returns the problems for which a new EnvoyFilter is refused. These are what
-// Envoy would refuse or does not have.
+// Examine is for kinds.Parser: it returns the problems for which a new EnvoyFilter is refused.
+// These are what Envoy would refuse or does not have.
 func Examine(r *kinds.Resource) (wrong []schema.Problem) {
 	spec, isFilter := r.Spec.Message().(*networking.EnvoyFilter)
 	if !isFilter {

@@ -1,7 +1,8 @@
 package envoy
 
 import (
-	// All that a stock Envoy can be configured with: what is linked can be read. Written by the test of stock.txt with -update.
+	// All that a stock Envoy can be configured with: what is linked can be read. Written by the
+	// test of stock.txt with -update.
 	_ "github.com/cncf/xds/go/udpa/type/v1"
 	_ "github.com/cncf/xds/go/xds/type/matcher/v3"
 	_ "github.com/cncf/xds/go/xds/type/v3"

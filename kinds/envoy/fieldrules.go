@@ -13,11 +13,12 @@ import (
 
 const required = "value is required"
 
-// fieldRules checks a message and the messages in its fields by the validation rules of Envoy's API.
+// fieldRules checks a message and the messages in its fields by the validation rules of Envoy's
+// API.
 //
-// It reads the rules from the descriptors. The generated ValidateAll methods find the same, which a test
-// verifies, but calling them on arbitrary messages would link the methods of all messages: twelve megabytes
-// of the program.
+// It reads the rules from the descriptors. The generated ValidateAll methods find the same, which a
+// test verifies, but calling them on arbitrary messages would link the methods of all messages:
+// twelve megabytes of the program.
 func (c *checker) fieldRules(p place) {
 	d := p.message.Descriptor()
 	for i := range d.Fields().Len() {
@@ -65,8 +66,8 @@ func (c *checker) fieldRulesOf(p place, f protoreflect.FieldDescriptor) {
 	}
 }
 
-// report reports the reasons that are not empty. It asks for the place only then: finding it takes longer
-// than the check.
+// report reports the reasons that are not empty. It asks for the place only then: finding it takes
+// longer than the check.
 func (c *checker) report(p func() place, reasons ...string) {
 	for _, reason := range reasons {
 		if reason != "" {

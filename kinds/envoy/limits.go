@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// scalar returns the rules that a value breaks. It knows the rules that Envoy's API uses, which are not all
-// there can be.
+// scalar returns the rules that a value breaks. It knows the rules that Envoy's API uses, which are
+// not all there can be.
 func scalar(rules *validate.FieldRules, f protoreflect.FieldDescriptor, value protoreflect.Value) []string {
 	switch of := rules.GetType().(type) {
 	case *validate.FieldRules_String_:
@@ -168,8 +168,8 @@ func duration(rules *validate.DurationRules, d *durationpb.Duration) string {
 	return outside(limit(rules.GetGt()), limit(rules.GetGte()), limit(rules.GetLt()), limit(rules.GetLte()), d.AsDuration())
 }
 
-// outside explains why a value is out of range. If the upper limit is not above the lower one, the values between
-// them are excluded instead.
+// outside explains why a value is out of range. If the upper limit is not above the lower one, the
+// values between them are excluded instead.
 func outside[T int32 | uint32 | uint64 | float32 | float64 | time.Duration](gt, gte, lt, lte *T, value T) string {
 	low, high, opening, closing := gt, lt, "(", ")"
 	if gt == nil {
@@ -197,7 +197,8 @@ func outside[T int32 | uint32 | uint64 | float32 | float64 | time.Duration](gt, 
 	}
 }
 
-// opposite maps a bracket of the excluded range to that of the allowed one. orEqual says whether the limit is allowed.
+// opposite maps a bracket of the excluded range to that of the allowed one. orEqual says whether
+// the limit is allowed.
 var (
 	opposite = map[string]string{")": "[", "]": "(", "(": "]", "[": ")"}
 	orEqual  = map[string]string{"[": "or equal to ", "]": "or equal to "}

@@ -13,8 +13,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// Patch is one change that an EnvoyFilter makes to Envoy's configuration. It is read-only, and so is its
-// value.
+// Patch is one change that an EnvoyFilter makes to Envoy's configuration. It is read-only, and so
+// is its value.
 type Patch struct {
 	Index     int // in the EnvoyFilter, from 0
 	ApplyTo   networking.EnvoyFilter_ApplyTo
@@ -28,8 +28,8 @@ type Patch struct {
 	version *regexp.Regexp // nil matches any version
 }
 
-// Read returns the patches of an EnvoyFilter and what is wrong with them. It leaves out patches that are
-// invalid or have no effect.
+// Read returns the patches of an EnvoyFilter and what is wrong with them. It leaves out patches
+// that are invalid or have no effect.
 func Read(spec *networking.EnvoyFilter) (patches []*Patch, problems []Problem) {
 	c := &checker{}
 	if len(spec.GetTargetRefs()) > 0 {
@@ -60,8 +60,8 @@ func (c *checker) patch(path string, written *networking.EnvoyFilter_EnvoyConfig
 	return p
 }
 
-// maxVersionExpression is the longest proxyVersion. As in Istio, a longer one matches no proxy: it could take
-// long to compile.
+// maxVersionExpression is the longest proxyVersion. As in Istio, a longer one matches no proxy: it
+// could take long to compile.
 const maxVersionExpression = 1024
 
 // proxies reads which proxies the patch applies to.
@@ -146,8 +146,8 @@ var (
 	filters = append(slices.Clone(inOrder), networking.EnvoyFilter_Patch_REPLACE)
 )
 
-// operations lists the operations that have an effect on each object. Inserting an object that is in no
-// ordered list adds it.
+// operations lists the operations that have an effect on each object. Inserting an object that is
+// in no ordered list adds it.
 var operations = map[networking.EnvoyFilter_ApplyTo][]networking.EnvoyFilter_Patch_Operation{
 	networking.EnvoyFilter_LISTENER:            wholes,
 	networking.EnvoyFilter_FILTER_CHAIN:        wholes,
@@ -161,8 +161,8 @@ var operations = map[networking.EnvoyFilter_ApplyTo][]networking.EnvoyFilter_Pat
 	networking.EnvoyFilter_EXTENSION_CONFIG:    {networking.EnvoyFilter_Patch_ADD},
 }
 
-// effect reports a patch that has no effect, and turns insert operations into ADD where the order does not
-// matter.
+// effect reports a patch that has no effect, and turns insert operations into ADD where the order
+// does not matter.
 func (c *checker) effect(path string, p *Patch) {
 	switch {
 	case p.Context == networking.EnvoyFilter_WAYPOINT:

@@ -15,8 +15,8 @@ type Level int
 const (
 	// Invalid patches cannot be applied, or Envoy would refuse the result.
 	Invalid Level = iota
-	// Unknown fields or values do not exist in the Envoy that this package knows. Another version may have
-	// them, so discovery applies the patch without them; but validation refuses new ones.
+	// Unknown fields or values do not exist in the Envoy that this package knows. Another version
+	// may have them, so discovery applies the patch without them; but validation refuses new ones.
 	Unknown
 	// Idle patches have no effect.
 	Idle

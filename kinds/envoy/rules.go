@@ -67,8 +67,8 @@ func (p place) below(f protoreflect.FieldDescriptor, item string) place {
 	return sub
 }
 
-// rules checks a message by the field rules of its API and by the cross-checks. The field rules stop at
-// packed messages, which descend checks in turn.
+// rules checks a message by the field rules of its API and by the cross-checks. The field rules
+// stop at packed messages, which descend checks in turn.
 func (c *checker) rules(p place) {
 	c.fieldRules(p)
 	c.within(p)
@@ -121,7 +121,8 @@ func (c *checker) descend(p place) {
 	c.rules(p)
 }
 
-// Unpack returns the packed message. For a struct that names its type, it returns the message of that type.
+// Unpack returns the packed message. For a struct that names its type, it returns the message of
+// that type.
 func Unpack(packed *anypb.Any) (proto.Message, error) {
 	inner, err := packed.UnmarshalNew()
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// stockList has a line for each extension's configuration type in a stock Envoy: the category of the
-// extension and the type.
+// stockList has a line for each extension's configuration type in a stock Envoy: the category of
+// the extension and the type.
 //
 //go:embed stock.txt
 var stockList string
@@ -49,14 +49,15 @@ func packageOf(name string) string {
 	return name[:max(0, strings.LastIndexByte(name, '.'))]
 }
 
-// isStock reports whether a stock Envoy has the extension that a type belongs to. Types of other packages are
-// always there.
+// isStock reports whether a stock Envoy has the extension that a type belongs to. Types of other
+// packages are always there.
 func isStock(d protoreflect.MessageDescriptor) bool {
 	of := string(d.ParentFile().Package())
 	return !strings.HasPrefix(of, "envoy.extensions.") || stock().packages[of]
 }
 
-// Categories of filters and sockets. The configuration of a filter must be of the category of its place.
+// Categories of filters and sockets. The configuration of a filter must be of the category of its
+// place.
 const (
 	httpFilters     = "envoy.filters.http"
 	networkFilters  = "envoy.filters.network"

@@ -24,7 +24,8 @@ import (
 
 var update = flag.Bool("update", false, "write stock.txt and extensions.go by what the real Envoy has")
 
-// absent lists types that Envoy has but the Go packages of its API do not, so nobody can configure them here.
+// absent lists types that Envoy has but the Go packages of its API do not, so nobody can configure
+// them here.
 var absent = []string{}
 
 func TestStockListMatchesEnvoy(t *testing.T) {

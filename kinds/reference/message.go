@@ -7,8 +7,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Messages returns the messages of type M in a spec that name something, in document order: the destinations
-// of a VirtualService, for example.
+// Messages returns the messages of type M in a spec that name something, in document order: the
+// destinations of a VirtualService, for example.
 func Messages[M proto.Message](k *kinds.Kind, spec proto.Message) []M {
 	var all []M
 	eachValue(Places(k), spec.ProtoReflect(), func(_ *Named, v value) {
@@ -21,8 +21,8 @@ func Messages[M proto.Message](k *kinds.Kind, spec proto.Message) []M {
 	return all
 }
 
-// Complete replaces the short names of hosts and gateways in a spec by their full names, as resolved in a
-// namespace.
+// Complete replaces the short names of hosts and gateways in a spec by their full names, as
+// resolved in a namespace.
 func Complete(k *kinds.Kind, spec proto.Message, namespace string) {
 	eachValue(Places(k), spec.ProtoReflect(), func(n *Named, v value) {
 		switch n.Form {
@@ -64,8 +64,8 @@ func (v value) set(text string) {
 	}
 }
 
-// eachValue visits the fields that name something. It ignores maps: in no kind with a message does a map name
-// anything.
+// eachValue visits the fields that name something. It ignores maps: in no kind with a message does
+// a map name anything.
 func eachValue(places []*Place, m protoreflect.Message, visit func(n *Named, v value)) {
 	for _, p := range places {
 		f := m.Descriptor().Fields().ByJSONName(p.Field)

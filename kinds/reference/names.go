@@ -5,12 +5,13 @@ import "strings"
 // Mesh is the gateway name that stands for all sidecars.
 const Mesh = "mesh"
 
-// ClusterDomain completes short names: reviews in namespace default is reviews.default.svc.cluster.local.
-// Istio does the same for every VirtualService and DestinationRule.
+// ClusterDomain completes short names: reviews in namespace default is
+// reviews.default.svc.cluster.local. Istio does the same for every VirtualService and
+// DestinationRule.
 const ClusterDomain = "svc.cluster.local"
 
-// FullHost completes a short host name, one without dots, with its namespace. Addresses are already complete.
-// mesh.full_host does the same in SQL.
+// FullHost completes a short host name, one without dots, with its namespace. Addresses are already
+// complete. mesh.full_host does the same in SQL.
 func FullHost(host, namespace string) string {
 	if host != "" && host != "*" && namespace != "" && !strings.ContainsAny(host, ".:") {
 		host += "." + namespace + "." + ClusterDomain
@@ -18,8 +19,9 @@ func FullHost(host, namespace string) string {
 	return strings.ToLower(host)
 }
 
-// FullGateway returns the name of a gateway as namespace/name. Users also write the bare name, ./name, and
-// the older name.namespace or name.namespace.svc.cluster.local. mesh.full_gateway does the same in SQL.
+// FullGateway returns the name of a gateway as namespace/name. Users also write the bare name,
+// ./name, and the older name.namespace or name.namespace.svc.cluster.local. mesh.full_gateway does
+// the same in SQL.
 func FullGateway(name, namespace string) string {
 	if name == Mesh {
 		return name

@@ -8,8 +8,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// Place is a field on the path to names, or a field that is one. Paths with a common beginning share it, so a
-// walk of a spec visits each list once and finds all names of an item together.
+// Place is a field on the path to names, or a field that is one. Paths with a common beginning
+// share it, so a walk of a spec visits each list once and finds all names of an item together.
 type Place struct {
 	Field    string
 	Repeated bool   // a list

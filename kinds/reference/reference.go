@@ -1,7 +1,7 @@
-// Package reference is the table of the fields that name another resource, host or secret, and of how each
-// name is resolved: short names, hosts, names with namespaces. The table is data (references.yaml). The
-// database's queries for links between resources are generated from it, discovery completes names by it, and
-// the command line uses it to list related resources.
+// Package reference is the table of the fields that name another resource, host or secret, and of
+// how each name is resolved: short names, hosts, names with namespaces. The table is data
+// (references.yaml). The database's queries for links between resources are generated from it,
+// discovery completes names by it, and the command line uses it to list related resources.
 package reference
 
 import (
@@ -52,7 +52,8 @@ type entry struct {
 	Told  string // who reports dangling references, if mesh.problems does not
 }
 
-// other lists fields that look like references and are none. A test demands a reason for each such field.
+// other lists fields that look like references and are none. A test demands a reason for each such
+// field.
 type other struct {
 	Group  string
 	Kinds  []string

@@ -32,8 +32,8 @@ func eachText(k *kinds.Kind, visit func(path string)) {
 	}
 }
 
-// Paths that look like references: words for things that can be named, or the name in an object called a
-// reference.
+// Paths that look like references: words for things that can be named, or the name in an object
+// called a reference.
 var (
 	likeAName    = regexp.MustCompile(`(?i)(host|hosts|hostname|hostnames|gateway|gateways|refs?|delegate|service|subset|credential(name|names)?|secret(name)?|backend|parent|provider|namespaces?|exportTo|egressProxy|className|accounts?|principals?)$`)
 	ofAReference = regexp.MustCompile(`(?i)(refs?|delegate|destination|providers?|backend|target|secret|mirrors?|header|environment)\.name$`)
@@ -75,7 +75,8 @@ func TestEveryLikelyReferenceIsListed(t *testing.T) {
 
 func (o other) String() string { return fmt.Sprint(o.Group, o.Kinds) }
 
-// dismissed returns why a field that looks like a reference is none, "" if the table does not list it.
+// dismissed returns why a field that looks like a reference is none, "" if the table does not list
+// it.
 func dismissed(k *kinds.Kind, path string) string {
 	for _, o := range table().Others {
 		if o.of(k) && slices.ContainsFunc(o.Paths, func(pattern string) bool { return fits(pattern, path) }) {

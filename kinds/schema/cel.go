@@ -34,7 +34,8 @@ var celValues = []replacement{
 	replace(`x\?x:x`, `x`),                         // if, else
 }
 
-// isCEL reports whether a string has the form of a CEL expression. It does not check what the names mean.
+// isCEL reports whether a string has the form of a CEL expression. It does not check what the names
+// mean.
 func isCEL(s string) bool {
 	for _, step := range celTokens {
 		s = step.pattern.ReplaceAllString(s, step.by)

@@ -12,11 +12,11 @@ import (
 // Problem is one violation.
 type Problem struct{ Path, Reason, Hint string }
 
-// Check walks a JSON tree, whose numbers are json.Number and whose root is at the given path, and returns
-// what is wrong with it. It also returns the tree in its normal form, one spelling of the same meaning: JSON
-// names instead of aliases, enums by name, numbers without quotes, durations in seconds ("90s", "0.100s"),
-// absent instead of null. Explicit zero values stay. The normal form is only valid if there are no problems.
-// The given tree is not changed.
+// Check walks a JSON tree, whose numbers are json.Number and whose root is at the given path, and
+// returns what is wrong with it. It also returns the tree in its normal form, one spelling of the
+// same meaning: JSON names instead of aliases, enums by name, numbers without quotes, durations in
+// seconds ("90s", "0.100s"), absent instead of null. Explicit zero values stay. The normal form is
+// only valid if there are no problems. The given tree is not changed.
 func Check(root *Type, path string, tree any) (normal any, problems []Problem) {
 	w := &walk{}
 	normal = w.object(root, path, tree)

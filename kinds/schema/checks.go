@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// checks are the rules that no jsonpath can express. Each returns what is wrong with an object in its normal
-// form, with paths relative to the object. The database has the same checks in SQL.
+// checks are the rules that no jsonpath can express. Each returns what is wrong with an object in
+// its normal form, with paths relative to the object. The database has the same checks in SQL.
 var checks = map[string]func(object, meta map[string]any) []Problem{
 	"budget-interval":     budgetInterval,
 	"condition-addresses": conditionAddresses,
@@ -21,7 +21,8 @@ var checks = map[string]func(object, meta map[string]any) []Problem{
 	"timeouts":            timeouts,
 }
 
-// overlappingHosts reports the hosts of a virtual service that cover an earlier one, or are covered by it.
+// overlappingHosts reports the hosts of a virtual service that cover an earlier one, or are covered
+// by it.
 func overlappingHosts(object, _ map[string]any) (problems []Problem) {
 	hosts := stringList(object["hosts"])
 	for i, host := range hosts {
@@ -60,7 +61,8 @@ func coveredBy(hosts []string, name string) bool {
 	return false
 }
 
-// covers reports whether a host, which may begin with a wildcard, includes all that another host means.
+// covers reports whether a host, which may begin with a wildcard, includes all that another host
+// means.
 func covers(wide, narrow string) bool {
 	suffix, wildcard := strings.CutPrefix(wide, "*")
 	if !wildcard {
@@ -77,7 +79,8 @@ var clientTLS = [][]Step{
 	{{"subsets", "list"}, {"trafficPolicy", "single"}, {"portLevelSettings", "list"}, {"tls", "single"}},
 }
 
-// ownConfigMaps reports certificates that a destination rule takes from a ConfigMap of another namespace.
+// ownConfigMaps reports certificates that a destination rule takes from a ConfigMap of another
+// namespace.
 func ownConfigMaps(object, meta map[string]any) (problems []Problem) {
 	namespace, known := meta["namespace"].(string)
 	for _, steps := range clientTLS {

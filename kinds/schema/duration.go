@@ -65,8 +65,8 @@ func parseDuration(text string) (time.Duration, bool) {
 	return d, err == nil
 }
 
-// protoDuration formats seconds with no, three, six or nine digits of fraction, as protobuf's JSON does:
-// "90s", "0.100s".
+// protoDuration formats seconds with no, three, six or nine digits of fraction, as protobuf's JSON
+// does: "90s", "0.100s".
 func protoDuration(d time.Duration) string {
 	sign := ""
 	if d < 0 {

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// formatFunctions report whether a string has a syntax that no pattern can express. The database has the same
-// functions in SQL.
+// formatFunctions report whether a string has a syntax that no pattern can express. The database
+// has the same functions in SQL.
 var formatFunctions = map[string]func(string) bool{
 	"address": isAddress,
 	"cel":     isCEL,

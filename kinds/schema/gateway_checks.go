@@ -25,7 +25,8 @@ func timeouts(object, _ map[string]any) []Problem {
 // maxMatches bounds the matches of a route, over all of its rules.
 const maxMatches = 128
 
-// matchCount reports a route with more than maxMatches matches. Rules without matches count as none.
+// matchCount reports a route with more than maxMatches matches. Rules without matches count as
+// none.
 func matchCount(object, _ map[string]any) []Problem {
 	n := 0
 	rules, _ := object["rules"].([]any)
@@ -40,7 +41,8 @@ func matchCount(object, _ map[string]any) []Problem {
 	return []Problem{{"rules", fmt.Sprintf("must have at most %d matches in all, has %d", maxMatches, n), ""}}
 }
 
-// budgetInterval bounds the interval of a retry budget, and rateInterval that of a minimum retry rate.
+// budgetInterval bounds the interval of a retry budget, and rateInterval that of a minimum retry
+// rate.
 func budgetInterval(object, _ map[string]any) []Problem {
 	return intervalWithin(object, time.Second, "must be between 1s and 1h, got ")
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// localities checks the locality distribution of a load balancer: each name must be a locality, localities
-// must not overlap, and the weights of each source must add up to 100.
+// localities checks the locality distribution of a load balancer: each name must be a locality,
+// localities must not overlap, and the weights of each source must add up to 100.
 func localities(object, _ map[string]any) []Problem {
 	var found localityCheck
 	items, _ := object["distribute"].([]any)

@@ -39,8 +39,8 @@ var (
 	notHost  = regexp.MustCompile(`[^.]{64}|(^|\.)[0-9]+$`)
 )
 
-// isAddress reports whether a string is an address of a workload: an IP address, a host name, or the path of
-// a Unix socket, where "@" begins the name of an abstract one.
+// isAddress reports whether a string is an address of a workload: an IP address, a host name, or
+// the path of a Unix socket, where "@" begins the name of an abstract one.
 func isAddress(s string) bool {
 	if path, ok := strings.CutPrefix(s, "unix://"); ok {
 		return (strings.HasPrefix(path, "/") || strings.HasPrefix(path, "@")) && !strings.HasSuffix(path, "/")

@@ -2,8 +2,8 @@ package schema
 
 import "regexp/syntax"
 
-// isRE2 reports whether Envoy can compile a regular expression. Go's parser accepts the same syntax as RE2,
-// except that RE2 refuses two groups of one name.
+// isRE2 reports whether Envoy can compile a regular expression. Go's parser accepts the same syntax
+// as RE2, except that RE2 refuses two groups of one name.
 func isRE2(text string) bool {
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {

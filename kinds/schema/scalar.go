@@ -130,7 +130,8 @@ func quotedNumber(v any, form *regexp.Regexp) (string, bool) {
 	return "", false
 }
 
-// wholeNumber formats a whole number without fraction and exponent. Beyond 2^53 it takes only plain digits.
+// wholeNumber formats a whole number without fraction and exponent. Beyond 2^53 it takes only plain
+// digits.
 func wholeNumber(text string) (string, bool) {
 	if wholeText.MatchString(text) {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -183,7 +184,8 @@ func rangeReason(f *Field, value float64, got string) string {
 
 func plain(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
-// sizeReason reports that a list has too few or too many items, or a string too few or too many characters.
+// sizeReason reports that a list has too few or too many items, or a string too few or too many
+// characters.
 func sizeReason(least, most *int, n int, of string) string {
 	switch {
 	case least != nil && n < *least:

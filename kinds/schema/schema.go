@@ -1,13 +1,14 @@
-// Package schema is the table of the types and fields of all specs, and of the rules beyond them. It
-// validates specs in two walks, of the structure and of the rules. The table is data (schema.json, generated
-// from the protobuf descriptors and the CRDs, and rules/*.yaml, written by hand), so that other programs can
-// use it: the database validates in SQL.
+// Package schema is the table of the types and fields of all specs, and of the rules beyond them.
+// It validates specs in two walks, of the structure and of the rules. The table is data
+// (schema.json, generated from the protobuf descriptors and the CRDs, and rules/*.yaml, written by
+// hand), so that other programs can use it: the database validates in SQL.
 //
 // # The walk of the structure, which both must keep to the letter
 //
-// A spec is a JSON tree. The walk starts at the path "spec" with the kind's root type and visits each value once. A value
-// has at most one violation; the first check that fails ends the checks of that value and, if the value has the wrong
-// JSON type, of all below it. Violations come in the order of the walk.
+// A spec is a JSON tree. The walk starts at the path "spec" with the kind's root type and visits
+// each value once. A value has at most one violation; the first check that fails ends the checks of
+// that value and, if the value has the wrong JSON type, of all below it. Violations come in the
+// order of the walk.
 //
 // An object of a message type:
 //
@@ -51,28 +52,31 @@
 //     `did you mean "X"?` if one is near, else `one of A, B, C`.
 //   - bytes: a string of base64, standard or URL alphabet, padding optional: `"x" is not base64`.
 //
-// A wrong JSON type is `expected X, got Y`. X is one of an object, a list, a string, a number, an integer, a boolean, a
-// duration such as "5s"; Y is one of an object, a list, a string, a number, a boolean, null.
+// A wrong JSON type is `expected X, got Y`. X is one of an object, a list, a string, a number, an
+// integer, a boolean, a duration such as "5s"; Y is one of an object, a list, a string, a number, a
+// boolean, null.
 //
-// In a path a name that matches ^[A-Za-z_][A-Za-z0-9_-]*$ follows a dot, any other is written ["name"], and an index [0].
+// In a path a name that matches ^[A-Za-z_][A-Za-z0-9_-]*$ follows a dot, any other is written
+// ["name"], and an index [0].
 //
 // # Formats
 //
-// A string matches a Format if it has at most Max characters, matches Pattern (if there is one), does not match
-// Unlike, does not match Long (asked only of strings of more than 63 characters), and passes Function; or else if
-// it matches the format Or. In Reason and Hint {value} stands for the string. Patterns use only syntax that Go's
-// RE2 and the regular expressions of Postgres share, and that means the same in both.
+// A string matches a Format if it has at most Max characters, matches Pattern (if there is one),
+// does not match Unlike, does not match Long (asked only of strings of more than 63 characters),
+// and passes Function; or else if it matches the format Or. In Reason and Hint {value} stands for
+// the string. Patterns use only syntax that Go's RE2 and the regular expressions of Postgres share,
+// and that means the same in both.
 //
 // # The walk of the rules
 //
-// The rules are walked only if the structure has no problem. The spec is in its normal form: JSON names, enums by
-// name, plain numbers, durations in seconds, no nulls. Explicit zero values stay, so a rule treats them like absent
-// ones. For each object, first the rules of its type are evaluated, sorted by file name and in the order of the
-// file; then the fields that are messages are walked, in the order of the table. Every problem is reported, at most
-// once per rule and item.
+// The rules are walked only if the structure has no problem. The spec is in its normal form: JSON
+// names, enums by name, plain numbers, durations in seconds, no nulls. Explicit zero values stay,
+// so a rule treats them like absent ones. For each object, first the rules of its type are
+// evaluated, sorted by file name and in the order of the file; then the fields that are messages
+// are walked, in the order of the table. Every problem is reported, at most once per rule and item.
 //
-// Rules are written in the SQL/JSON path language of Postgres 13, in lax mode. A predicate that evaluates to null
-// does not hold. $ is the object with the rule. A rule is one of these:
+// Rules are written in the SQL/JSON path language of Postgres 13, in lax mode. A predicate that
+// evaluates to null does not hold. $ is the object with the rule. A rule is one of these:
 //
 //   - Wrong: a predicate that holds if the rule is broken.
 //   - Wrong and Each: the predicate is evaluated for each item that Each leads to: a field, or several joined by
@@ -84,16 +88,18 @@
 //     one by one.
 //   - Check: the name of a function (checks.go, and mesh.test_rule), for what no predicate can express.
 //
-// If When, a predicate on the object, does not hold, the rule is skipped. In the rules of the type of a whole spec
-// $meta has the name, namespace, labels and annotations of the resource. Elsewhere, and if they are unknown, it is
-// empty.
+// If When, a predicate on the object, does not hold, the rule is skipped. In the rules of the type
+// of a whole spec $meta has the name, namespace, labels and annotations of the resource. Elsewhere,
+// and if they are unknown, it is empty.
 //
-// At is the reported path, relative to the item (to the object, without Each; to the resource, if it begins with a
-// slash). At, Reason and Hint may have {x} and {x.y} for members of the object and {item}, {item.x}, {parent.x},
-// {key}, {i}, {meta.x} for the variables: strings, numbers and booleans, "" for anything else.
+// At is the reported path, relative to the item (to the object, without Each; to the resource, if
+// it begins with a slash). At, Reason and Hint may have {x} and {x.y} for members of the object and
+// {item}, {item.x}, {parent.x}, {key}, {i}, {meta.x} for the variables: strings, numbers and
+// booleans, "" for anything else.
 //
-// The database evaluates as many rules as it can in one predicate per type (see quickPredicate in package store):
-// those that need no variables except $meta, and $item outside of filters. Prefer such rules for common fields.
+// The database evaluates as many rules as it can in one predicate per type (see quickPredicate in
+// package store): those that need no variables except $meta, and $item outside of filters. Prefer
+// such rules for common fields.
 package schema
 
 import (
@@ -113,8 +119,8 @@ type Type struct {
 	Rules  []*Rule    `json:"-"`
 }
 
-// Field is a member of an object, with what its value must be. For a list or a map, Type and everything from Enum to
-// Pattern is about each item.
+// Field is a member of an object, with what its value must be. For a list or a map, Type and
+// everything from Enum to Pattern is about each item.
 type Field struct {
 	Name     string   `json:"name"`              // in JSON: "retryOn"
 	Aliases  []string `json:"aliases,omitempty"` // other names that are accepted: "retry_on"

@@ -55,11 +55,12 @@ func (u *Unsupported) Steps() []string {
 	return strings.Split(u.Path, ".")
 }
 
-// notActedOn begins each reason. It names discovery because other readers, such as an istiod, may act on the
-// field. The database uses the same words.
+// notActedOn begins each reason. It names discovery because other readers, such as an istiod, may
+// act on the field. The database uses the same words.
 const notActedOn = "pgmesh's discovery does not act on it: "
 
-// FindUnsupported returns what a spec, as a JSON tree in its normal form, has that discovery does not act on.
+// FindUnsupported returns what a spec, as a JSON tree in its normal form, has that discovery does
+// not act on.
 func FindUnsupported(group, kind string, spec any) []Problem {
 	var out []Problem
 	for _, u := range AllUnsupported() {

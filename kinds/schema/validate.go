@@ -37,8 +37,8 @@ func object(m map[string]string) map[string]any {
 	return members
 }
 
-// Validate does what Check does and, if that finds nothing wrong, evaluates the rules of the types. Meta is
-// nil if unknown.
+// Validate does what Check does and, if that finds nothing wrong, evaluates the rules of the types.
+// Meta is nil if unknown.
 func Validate(root *Type, path string, tree any, meta *Meta) (normal any, problems []Problem) {
 	normal, problems = Check(root, path, tree)
 	if len(problems) > 0 {
@@ -111,8 +111,8 @@ func (j *ruleWalk) item(r *Rule, p place, object, meta map[string]any) {
 	}
 }
 
-// holds evaluates a predicate. One that cannot be evaluated, such as a comparison of a string with a number,
-// does not hold. Postgres does the same.
+// holds evaluates a predicate. One that cannot be evaluated, such as a comparison of a string with
+// a number, does not hold. Postgres does the same.
 func holds(predicate *path.Path, object map[string]any, variables exec.Vars) bool {
 	yes, err := predicate.Match(context.Background(), object, exec.WithSilent(), exec.WithVars(variables))
 	return err == nil && yes
@@ -207,8 +207,8 @@ func (p *place) members(path string, parent map[string]any, value any) (found []
 	return found
 }
 
-// join appends a relative path to a path. A relative path that begins with a slash starts at the resource
-// instead.
+// join appends a relative path to a path. A relative path that begins with a slash starts at the
+// resource instead.
 func join(path, below string) string {
 	switch {
 	case strings.HasPrefix(below, "/"):

@@ -9,8 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// convert turns an object's schema into a type of this name, and nested objects into types named by their
-// path: "gateway.networking.k8s.io/HTTPRoute.rules.matches".
+// convert turns an object's schema into a type of this name, and nested objects into types named by
+// their path: "gateway.networking.k8s.io/HTTPRoute.rules.matches".
 func convert(types map[string]*schema.Type, name string, s *openAPI) error {
 	t := &schema.Type{Fields: []schema.Field{}, Oneofs: exclusives(s)}
 	types[name] = t

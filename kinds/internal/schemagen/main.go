@@ -1,9 +1,10 @@
-// Command schemagen writes the table of types and fields that specs are checked against (kinds/schema/schema.json).
+// Command schemagen writes the table of types and fields that specs are checked against
+// (kinds/schema/schema.json).
 //
-// The fields of Istio's specs come from the protobuf descriptors, which are linked in. Istio's CRDs add what
-// a descriptor cannot express: ranges, sizes, patterns. Kinds without protobuf messages are converted from
-// their CRDs. The CRDs are read from the modules that publish them, at the versions below. These are
-// downloaded if necessary, and are no dependencies of this module.
+// The fields of Istio's specs come from the protobuf descriptors, which are linked in. Istio's CRDs
+// add what a descriptor cannot express: ranges, sizes, patterns. Kinds without protobuf messages
+// are converted from their CRDs. The CRDs are read from the modules that publish them, at the
+// versions below. These are downloaded if necessary, and are no dependencies of this module.
 package main
 
 import (

@@ -13,8 +13,9 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// messages turns protobuf messages into types. The CRDs may use a message in several places with different
-// constraints. The table has one type for all, with the constraints that hold in each place.
+// messages turns protobuf messages into types. The CRDs may use a message in several places with
+// different constraints. The table has one type for all, with the constraints that hold in each
+// place.
 type messages struct {
 	types    map[string]*schema.Type
 	observed map[string]map[string]*schema.Field // by message and field
@@ -25,8 +26,8 @@ func newMessages(types map[string]*schema.Type) *messages {
 	return &messages{types, map[string]map[string]*schema.Field{}, map[string][][]string{}}
 }
 
-// add adds the message and all messages that it refers to, and observes the constraints of the CRD, if there
-// is one.
+// add adds the message and all messages that it refers to, and observes the constraints of the CRD,
+// if there is one.
 func (m *messages) add(name protoreflect.FullName, s *openAPI) error {
 	descriptor, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
 	if err != nil {

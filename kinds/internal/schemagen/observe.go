@@ -8,7 +8,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// observe walks a message and its CRD schema together and records the schema's constraints of each field.
+// observe walks a message and its CRD schema together and records the schema's constraints of each
+// field.
 func (m *messages) observe(message protoreflect.MessageDescriptor, s *openAPI) {
 	name := string(message.FullName())
 	m.observeOneofs(message, s)

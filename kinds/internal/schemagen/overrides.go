@@ -24,11 +24,12 @@ const (
 	mesh    = "istio.mesh.v1alpha1."
 )
 
-// rules lists every rule of our own. They are the rules of Istio's validation about single fields, and no
-// others.
+// rules lists every rule of our own. They are the rules of Istio's validation about single fields,
+// and no others.
 //
-// Istio documents some fields of networks as required that its validation does not demand: endpoints may name
-// their network themselves, and a network that is not reachable from outside has no gateways.
+// Istio documents some fields of networks as required that its validation does not demand:
+// endpoints may name their network themselves, and a network that is not reachable from outside has
+// no gateways.
 var rules = []rule{
 	{network + "HTTPRouteDestination", "weight", notNegative},
 	{network + "RouteDestination", "weight", notNegative},
@@ -50,7 +51,8 @@ var rules = []rule{
 	{mesh + "Network", "gateways", optional},
 }
 
-// template is the type of a WorkloadGroup's template: the fields of a WorkloadEntry, with rules of its own.
+// template is the type of a WorkloadGroup's template: the fields of a WorkloadEntry, with rules of
+// its own.
 const template = network + "WorkloadGroup.Template"
 
 func override(types map[string]*schema.Type) error {
