@@ -6,33 +6,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 )
 
-// patience bounds every wait; only something broken reaches it.
-const patience = 30 * time.Second
+// longestWait bounds every wait. Only something broken reaches it.
+const longestWait = 30 * time.Second
 
-// eventually asks until all is as wanted. The last complaint is what the test fails with.
+// eventually asks until the answer is nil.
 func eventually(t testing.TB, ask func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	ticker := time.NewTicker(2 * time.Millisecond)
-	defer ticker.Stop()
-	var complaint error
-	for {
-		err := ask(ctx)
-		if err == nil {
-			return
-		}
-		if ctx.Err() == nil || complaint == nil { // the end of the context itself explains nothing
-			complaint = err
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			t.Fatalf("not within %s: %v", patience, complaint)
-		}
-	}
+	poll.Within(t, longestWait, ask)
 }
 
 // says waits until a log has a text.

@@ -67,7 +67,7 @@ func allCalls() (calls []string) {
 // answerTo is what is answered to a call of which nothing but the headers has come.
 func answerTo(t *testing.T, conn *grpc.ClientConn, call string) codes.Code {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), longestWait)
 	defer cancel()
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, call)
 	if err == nil {
@@ -89,7 +89,7 @@ func TestARequestOfAStrangerIsTurnedAwayByItsHeaders(t *testing.T) {
 		start := time.Now()
 		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: mesh\r\nContent-Length: 60000000\r\n\r\n%s", path, strings.Repeat("a", 100))
 		require.NoError(t, err)
-		require.NoError(t, conn.SetReadDeadline(start.Add(patience)))
+		require.NoError(t, conn.SetReadDeadline(start.Add(longestWait)))
 		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		require.NoError(t, err, path)
 		require.Equal(t, http.StatusUnauthorized, answer.StatusCode, path)

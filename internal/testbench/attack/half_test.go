@@ -72,7 +72,7 @@ func TestHalfMessagesOfReadersTakeNoMemory(t *testing.T) {
 		}
 		require.Eventually(t, func() bool {
 			return strings.Contains(m.page(m.MCPServer.HTTP(), "/metrics"), `pgmesh_mcp_server_limit_refusals_total{limit="unfinished"} 5`)
-		}, patience, 50*time.Millisecond, "those that find no memory lose their connections") // 56 of 60
+		}, longestWait, 50*time.Millisecond, "those that find no memory lose their connections") // 56 of 60
 		return stop
 	})
 	t.Logf("%d MiB were sent", sent.Load()>>20)

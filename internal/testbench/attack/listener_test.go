@@ -74,7 +74,7 @@ func TestAMachineWithoutItsInboundListenerIsNotReady(t *testing.T) {
 		return nil
 	})
 	m.sql("UPDATE mesh.mesh_configs SET proxy_inbound_listen_port = $1", envoytest.Port(t))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), longestWait)
 	defer cancel()
 	require.NoError(t, p.Ready(ctx))
 }

@@ -117,7 +117,7 @@ func (m *mesh) member(identity, name string, flags ...string) *stack.Program {
 			m.t.Logf("the log of %s and its Envoy:\n%s", name, p.Log())
 		}
 	})
-	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(m.t.Context(), longestWait)
 	defer cancel()
 	require.NoError(m.t, p.Ready(ctx))
 	return p

@@ -92,7 +92,7 @@ func TestStrangersTakeNoMemory(t *testing.T) {
 func TestStrangersAreTurnedAwayByTheirHeaders(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), longestWait)
 	defer cancel()
 	conn := asStranger(t, m.MCP)
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, adminv1.AdminService_Apply_FullMethodName)
@@ -159,7 +159,7 @@ func TestSlowStrangersHoldNobodyUp(t *testing.T) {
 			open = append(open, conn)
 		}
 		return func() {
-			require.NoError(t, open[0].SetReadDeadline(time.Now().Add(patience)))
+			require.NoError(t, open[0].SetReadDeadline(time.Now().Add(longestWait)))
 			_, err := open[0].Read(make([]byte, 1))
 			require.Error(t, err)
 			require.NotContains(t, err.Error(), "timeout", "the server has not ended the connection")

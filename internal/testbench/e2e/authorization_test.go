@@ -65,7 +65,7 @@ func (g *guarded) becomes(status int, r request) {
 // is asks once.
 func (g *guarded) is(status int, r request) *answer {
 	g.t.Helper()
-	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(g.t.Context(), longestWait)
 	defer cancel()
 	a, err := send(ctx, g.client, address(g.web), r)
 	require.NoError(g.t, err)

@@ -68,7 +68,7 @@ func (c *changes) start() {
 }
 
 func (c *changes) write(ctx context.Context, n int64) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, longestWait)
 	defer cancel()
 	_, err := c.mesh.db.Exec(ctx, `
 		UPDATE mesh.resources SET spec = jsonb_set(spec, ARRAY['http', '0', 'headers', 'response', 'set', $1], to_jsonb($2::text))

@@ -4,49 +4,28 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 )
 
-// patience bounds every wait; only something broken reaches it.
-const patience = 20 * time.Second
+// longestWait bounds every wait. Only something broken reaches it.
+const longestWait = 20 * time.Second
 
-// tick is how often is asked what cannot be waited for.
-const tick = 2 * time.Millisecond
-
-// eventually asks until all is as wanted. The last complaint is what the test fails with.
+// eventually asks until the answer is nil.
 func eventually(t testing.TB, ask func(context.Context) error) {
 	t.Helper()
-	within(t, patience, ask)
+	within(t, longestWait, ask)
 }
+
+// oneAttempt bounds a single question. A connection to something that a change has since replaced may
+// stay without an answer.
+const oneAttempt = 3 * time.Second
 
 func within(t testing.TB, limit time.Duration, ask func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
-	var complaint error
-	for {
-		err := attempt(ctx, ask)
-		if err == nil {
-			return
-		}
-		if ctx.Err() == nil || complaint == nil { // the end of the context itself explains nothing
-			complaint = err
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			t.Fatalf("not within %s: %v", limit, complaint)
-		}
-	}
-}
-
-// oneAttempt bounds a single try: a connection that was accepted by what a change has since replaced may stay
-// without an answer.
-const oneAttempt = 3 * time.Second
-
-func attempt(ctx context.Context, ask func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, oneAttempt)
-	defer cancel()
-	return ask(ctx)
+	poll.Within(t, limit, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, oneAttempt)
+		defer cancel()
+		return ask(ctx)
+	})
 }

@@ -82,7 +82,7 @@ func (m *secureMesh) member(identity, name string, flags ...string) *stack.Progr
 			m.t.Logf("the log of %s and its Envoy:\n%s", name, p.Log())
 		}
 	})
-	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(m.t.Context(), longestWait)
 	defer cancel()
 	require.NoError(m.t, p.Ready(ctx))
 	return p
@@ -349,7 +349,7 @@ func (tb *table) asks(t *testing.T, rows []row) map[string]came {
 	var mu sync.Mutex
 	var clients sync.WaitGroup
 	all := map[string]came{}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), longestWait)
 	defer cancel()
 	for _, r := range rows {
 		for _, policy := range policies {

@@ -31,7 +31,7 @@ func TestProgramsStartInAnyOrder(t *testing.T) {
 	waits(t, control.Discovery, "no configuration has come from the MCP server")
 	server.Start()
 
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), longestWait)
 	defer cancel()
 	require.NoError(t, control.MCPServer.Ready(ctx))
 	require.NoError(t, control.Discovery.Ready(ctx))
@@ -95,7 +95,7 @@ func watchMesh(t testing.TB, m *mesh) *process.Process {
 	t.Cleanup(watch.Kill)
 	select {
 	case <-heard.some:
-	case <-time.After(patience):
+	case <-time.After(longestWait):
 		t.Fatal("mcp-client watch prints nothing")
 	}
 	return watch

@@ -3,14 +3,13 @@ package e2e
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/programs"
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 	"github.com/pgmesh/pgmesh/store/embedded"
 )
@@ -19,32 +18,7 @@ import (
 var bin string
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "pgmesh-e2e-")
-	if err != nil {
-		return fail(err)
-	}
-	defer os.RemoveAll(dir)
-	bin = dir
-	if err := os.Chmod(dir, 0o755); err != nil { // agents may run under an account of their own
-		return fail(err)
-	}
-	if err := stack.Build(context.Background(), dir, "mcp-server", "discovery", "mesh-agent", "mcp-client"); err != nil {
-		return fail(err)
-	}
-	code := pgtest.Main(m)
-	if err := common.stop(); err != nil {
-		return fail(err)
-	}
-	return code
-}
-
-func fail(err error) int {
-	fmt.Fprintln(os.Stderr, err)
-	return 1
+	os.Exit(programs.Main(m, &bin, common.stop, "mcp-server", "discovery", "mesh-agent", "mcp-client"))
 }
 
 // sharedStack is the control plane of all tests that kill nothing. It starts with the first of them.

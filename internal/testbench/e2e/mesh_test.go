@@ -82,7 +82,7 @@ func (m *mesh) startAgent(flags ...string) {
 			m.t.Logf("the agent's and Envoy's log:\n%s\ndiscovery's log:\n%s", m.agent.Log(), m.Discovery.Log())
 		}
 	})
-	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(m.t.Context(), longestWait)
 	defer cancel()
 	require.NoError(m.t, m.agent.Ready(ctx))
 }
@@ -215,7 +215,7 @@ func (m *mesh) listening() {
 // must sends one request, which must get an answer.
 func (m *mesh) must(r request) *answer {
 	m.t.Helper()
-	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(m.t.Context(), longestWait)
 	defer cancel()
 	a, err := m.ask(ctx, r)
 	require.NoError(m.t, err)

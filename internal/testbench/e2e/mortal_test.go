@@ -142,7 +142,7 @@ func (m *mortal) runs(name string, p *stack.Program) {
 			m.t.Logf("the log of %s:\n%s", name, p.Log())
 		}
 	})
-	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(m.t.Context(), longestWait)
 	defer cancel()
 	require.NoError(m.t, p.Ready(ctx))
 }

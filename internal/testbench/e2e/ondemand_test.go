@@ -224,7 +224,7 @@ func TestAProxyOnDemandWithoutDiscovery(t *testing.T) {
 
 	control.Discovery.Kill()
 	require.NoError(t, m.must(request{host: "used.mesh"}).from("used"), "what is used is there")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*longestWait)
 	defer cancel()
 	start := time.Now()
 	a, err := m.ask(ctx, request{host: "late.mesh"})

@@ -65,7 +65,7 @@ func TestMembersGoOnWhateverIsAway(t *testing.T) {
 
 	server.Start()
 	require.NoError(t, m.MCPServer.Start())
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), longestWait)
 	defer cancel()
 	require.NoError(t, m.MCPServer.Ready(ctx))
 	require.NoError(t, m.Discovery.Ready(ctx))

@@ -46,7 +46,7 @@ func (m *secureMesh) showing(members ...*stack.Program) map[string]string {
 
 func (m *secureMesh) page(address, path string) string {
 	m.t.Helper()
-	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(m.t.Context(), longestWait)
 	defer cancel()
 	a, err := sendURL(ctx, m.client, "http://"+address+path, request{})
 	require.NoError(m.t, err)

@@ -154,7 +154,7 @@ func (tm *testMesh) program(at *machines.Namespace, command ...string) *machineP
 	p := &machineProgram{t: tm.t, at: at, args: command}
 	tm.t.Cleanup(func() {
 		if p.run != nil {
-			p.run.Stop(patience)
+			p.run.Stop(longestWait)
 		}
 		if tm.t.Failed() {
 			tm.t.Logf("%s:\n%s", strings.Join(command, " "), p.said())

@@ -237,7 +237,7 @@ func TestAMachineIsThereWhileItsAgentIs(t *testing.T) {
 	}
 
 	// It leaves in good order.
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), longestWait)
 	defer cancel()
 	require.NoError(t, machine.Terminate(ctx))
 	all, err := f.entries(ctx)

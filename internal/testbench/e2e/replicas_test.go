@@ -43,7 +43,7 @@ func TestNoRequestFailsWhoeverIsKilled(t *testing.T) {
 	m.becomes(client, host("till"), http.StatusServiceUnavailable) // known, and nobody serves it
 
 	require.NoError(t, first.Start())
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), longestWait)
 	defer cancel()
 	require.NoError(t, first.Ready(ctx))
 	second.Kill()
@@ -88,7 +88,7 @@ func (m *secureMesh) anotherDiscovery(name string) (p *stack.Program, address st
 			m.t.Logf("the log of %s:\n%s", name, p.Log())
 		}
 	})
-	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(m.t.Context(), longestWait)
 	defer cancel()
 	require.NoError(m.t, p.Ready(ctx))
 	return p, address

@@ -47,7 +47,7 @@ func fetches(t testing.TB, client *http.Client, address, backend string) {
 // refuses asks once for an address, and wants this status.
 func refuses(t testing.TB, client *http.Client, address string, status int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), longestWait)
 	defer cancel()
 	a, err := send(ctx, client, address, request{})
 	require.NoError(t, err)

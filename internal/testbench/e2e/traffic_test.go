@@ -69,7 +69,7 @@ func (t *traffic) pace(ctx context.Context, perSecond int, due chan<- struct{}) 
 }
 
 func (t *traffic) ask() {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), longestWait)
 	defer cancel()
 	lenient := t.lenient.Load()
 	err := t.mesh.statusAt(ctx, t.at, t.host, http.StatusOK)

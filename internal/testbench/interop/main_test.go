@@ -1,14 +1,12 @@
 package interop
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
-	"github.com/pgmesh/pgmesh/internal/testbench/stack"
+	"github.com/pgmesh/pgmesh/internal/testbench/programs"
 )
 
 var (
@@ -26,22 +24,10 @@ func run(m *testing.M) int {
 	if istiod == "" {
 		return m.Run()
 	}
-	dir, err := os.MkdirTemp("", "pgmesh-interop-")
-	if err != nil {
-		return fail(err)
-	}
-	defer os.RemoveAll(dir)
-	bin = dir
+	var err error
 	if istiod, err = filepath.Abs(istiod); err != nil {
-		return fail(err)
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
-	if err := stack.Build(context.Background(), dir, "mcp-server", "discovery", "mcp-client"); err != nil {
-		return fail(err)
-	}
-	return pgtest.Main(m)
-}
-
-func fail(err error) int {
-	fmt.Fprintln(os.Stderr, err)
-	return 1
+	return programs.Main(m, &bin, nil, "mcp-server", "discovery", "mcp-client")
 }

@@ -1,0 +1,36 @@
+// Package poll waits for what a test can only ask for again and again.
+package poll
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// interval is the pause between two questions.
+const interval = 2 * time.Millisecond
+
+// Within asks until the answer is nil. After the limit it fails the test with the last error, except
+// that the end of the context itself explains nothing.
+func Within(t testing.TB, limit time.Duration, ask func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	var last error
+	for {
+		err := ask(ctx)
+		if err == nil {
+			return
+		}
+		if ctx.Err() == nil || last == nil {
+			last = err
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			t.Fatalf("not within %s: %v", limit, last)
+		}
+	}
+}
