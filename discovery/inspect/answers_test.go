@@ -73,7 +73,7 @@ func (c committing) Run(ctx context.Context, apply func(configstore.Batch) error
 	}
 }
 
-func TestTheCommitIsPartOfTheWay(t *testing.T) {
+func TestTheTimeSinceTheCommitIsMeasured(t *testing.T) {
 	t.Parallel()
 	source := committing{make(chan configstore.Batch)}
 	b := startWith(t, source, ads.Limits{})

@@ -110,7 +110,7 @@ func TestAProxyIsServedWithoutMetadataThatCannotBeRead(t *testing.T) {
 	require.Equal(t, []string{`IDLE_TIMEOUT: "soon" is not a duration, and is left out: write it as 5s or 1h`}, page[0].Warnings)
 }
 
-func TestProxiesThatAlikeAreOneClass(t *testing.T) {
+func TestProxiesThatAreAlikeAreOneClass(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	b.apply(web)

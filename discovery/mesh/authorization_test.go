@@ -22,7 +22,7 @@ func namesOf(policies []*mesh.AuthorizationPolicy) (names []string) {
 	return names
 }
 
-func TestWhomAPolicyConcerns(t *testing.T) {
+func TestWhichProxiesAPolicyIsFor(t *testing.T) {
 	t.Parallel()
 	const gateway = "targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: entry}]"
 	m := build(t, policy("all", "istio-system", "rules: [{}]")+

@@ -19,7 +19,7 @@ func hidden(name string) string {
 	return entry(name, "other", "hosts: ["+name+".example.com], exportTo: ['.'], "+port80)
 }
 
-func TestWhatIsSeenIsRememberedOverMeshesThatNobodyAsks(t *testing.T) {
+func TestScopesSurviveMeshesThatNobodyAsks(t *testing.T) {
 	t.Parallel()
 	store, p := configstore.New(), sidecar("default", nil)
 	first := mesh.Build(apply(t, store, shown("a", "10.0.0.1")+shown("b", "10.0.0.2")), nil)
@@ -38,7 +38,7 @@ func TestWhatIsSeenIsRememberedOverMeshesThatNobodyAsks(t *testing.T) {
 	require.Same(t, scope, first.Scope(p), "the older mesh says what it said")
 }
 
-func TestScopesThatShowTheSameHaveTheirListsInCommon(t *testing.T) {
+func TestScopesThatShowTheSameShareTheirLists(t *testing.T) {
 	t.Parallel()
 	store, one, two := configstore.New(), sidecar("one", nil), sidecar("two", nil)
 	m := mesh.Build(apply(t, store, shown("a", "10.0.0.1")+shown("b", "10.0.0.2")), nil)
@@ -49,7 +49,7 @@ func TestScopesThatShowTheSameHaveTheirListsInCommon(t *testing.T) {
 	}
 }
 
-func TestAServiceIsLimitedOrCompletedOnceForAllWhoSeeIt(t *testing.T) {
+func TestVariantsOfAServiceAreShared(t *testing.T) {
 	t.Parallel()
 	m := build(t, entry("a", "default", "hosts: [x.example.com], "+port80)+
 		entry("b", "default", "hosts: [x.example.com], ports: [{number: 81, name: more, protocol: TCP}]"))

@@ -85,7 +85,7 @@ func (s *steps) apply(text string) *mesh.Mesh {
 	return s.mesh
 }
 
-func TestRulesAboutTokensStayTheSameWhileNothingOfThemChanges(t *testing.T) {
+func TestTokenRulesStayWhileNothingInThemChanges(t *testing.T) {
 	t.Parallel()
 	s := &steps{t: t, store: configstore.New()}
 	web, cart := sidecar("shop", map[string]string{"app": "web"}, "10.0.0.1"), sidecar("shop", map[string]string{"app": "cart"}, "10.0.0.2")
@@ -120,7 +120,7 @@ func TestWhereKeysAreFetchedFrom(t *testing.T) {
 	}, m.KeySources())
 }
 
-func TestKeysThatAreNotToBeHad(t *testing.T) {
+func TestKeysThatCannotBeFetched(t *testing.T) {
 	t.Parallel()
 	s := &steps{t: t, store: configstore.New()}
 	at, p := mesh.KeySource{URL: "https://b.example.com"}, sidecar("shop", nil, "10.0.0.1")

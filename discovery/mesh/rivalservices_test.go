@@ -23,7 +23,7 @@ func TestGatewaysTakeTheOldestServiceOfAHost(t *testing.T) {
 	require.Equal(t, "edge", m.Scope(sidecar("edge", nil)).Service("x.example.com").Namespace)
 }
 
-func TestGatewaysHaveWhatTheyAreShownAlone(t *testing.T) {
+func TestGatewaysHaveOnlyTheServicesThatTheyAreShown(t *testing.T) {
 	t.Parallel()
 	m := build(t, entryAt("hidden", "edge", "1", "exportTo: [elsewhere], resolution: STATIC, "+port80)+`---
 apiVersion: networking.istio.io/v1
@@ -61,7 +61,7 @@ func TestAnotherEntrysEndpointMayBeWhereClientsConnectTo(t *testing.T) {
 	require.NotEqual(t, m.Class(sidecar("other", nil, "10.0.0.1")), m.Class(sidecar("other", nil, "10.0.0.7")))
 }
 
-func TestOneNameServesAPort(t *testing.T) {
+func TestOnlyOneNameServesAPort(t *testing.T) {
 	t.Parallel()
 	workloads := `---
 apiVersion: networking.istio.io/v1

@@ -95,7 +95,7 @@ func TestRulesForOneHostMerge(t *testing.T) {
 	require.NotNil(t, got.Spec.GetTrafficPolicy())
 }
 
-func TestARuleForWorkloadsIsForThemAlone(t *testing.T) {
+func TestARuleForWorkloadsIsOnlyForThem(t *testing.T) {
 	t.Parallel()
 	m := build(t, entry("x", "default", "hosts: [x.example.com], "+port80)+
 		rule("all", "default", "host: x.example.com")+

@@ -20,7 +20,7 @@ func afterEdit(t *testing.T, first, second string) (before, after *mesh.Mesh) {
 	return before, mesh.Build(apply(t, store, second), before)
 }
 
-func TestAServiceKeepsItsShapeForAsLongAsNothingButEndpointsChanges(t *testing.T) {
+func TestAServiceKeepsItsShapeWhileOnlyEndpointsChange(t *testing.T) {
 	t.Parallel()
 	const ports = "hosts: [x.example.com], ports: [{number: 80, name: http, protocol: HTTP}, {number: 81, name: more, protocol: TCP}], "
 	const one = "endpoints: [{address: 10.0.0.1, labels: {v: '1'}}]"
@@ -63,7 +63,7 @@ spec: {address: 10.0.1.2}
 	require.Same(t, before.Services()[0].Shape, after.Services()[0].Shape)
 }
 
-func TestServicesThatAreReachedAtTheirWorkloadsChangeTheirShapeWithThem(t *testing.T) {
+func TestServicesReachedByWorkloadChangeShapeWithTheirWorkloads(t *testing.T) {
 	t.Parallel()
 	passing := `---
 apiVersion: networking.istio.io/v1
@@ -88,7 +88,7 @@ spec: {address: 10.0.1.1, labels: {app: x}}
 	}
 }
 
-func TestServicesMadeOfOthersStayTheSameWithThem(t *testing.T) {
+func TestVariantsStayAsLongAsTheirServices(t *testing.T) {
 	t.Parallel()
 	two := entry("a", "default", "hosts: [x.example.com], "+port80+", endpoints: [{address: 10.0.0.1}]") +
 		entry("b", "default", "hosts: [x.example.com], ports: [{number: 81, name: more, protocol: TCP}], endpoints: [{address: 10.0.0.2}]")
@@ -102,7 +102,7 @@ func TestServicesMadeOfOthersStayTheSameWithThem(t *testing.T) {
 	require.Equal(t, "10.0.0.3", now.Endpoints[0].Address)
 }
 
-func TestRulesStayTheSameForAsLongAsWhatTheyAreMadeOf(t *testing.T) {
+func TestMergedRulesStayAsLongAsTheirParts(t *testing.T) {
 	t.Parallel()
 	p := sidecar("default", nil)
 	rules := entry("x", "default", "hosts: [x.default.svc.cluster.local], "+port80) +
@@ -138,7 +138,7 @@ spec: {networks: {one: {endpoints: [{fromCidr: 10.0.0.0/8}], gateways: [{registr
 	require.Equal(t, []mesh.NetworkGateway{{Address: "10.0.0.2", Port: 80}}, gateways("gw.example.com", service("edge", "gw.example.com", "10.0.0.2")))
 }
 
-func TestSurroundingsChangeWithWhatIsForTheWholeMeshAlone(t *testing.T) {
+func TestSurroundingsChangeOnlyWithSettingsOfTheWholeMesh(t *testing.T) {
 	t.Parallel()
 	networks := `---
 apiVersion: core/v1alpha1
@@ -168,7 +168,7 @@ spec: {networks: {one: {endpoints: [{fromCidr: 10.0.0.0/8}], gateways: [{registr
 	}
 }
 
-func TestAFrontendStaysForAsLongAsWhatItExposes(t *testing.T) {
+func TestAFrontendStaysAsLongAsWhatItExposes(t *testing.T) {
 	t.Parallel()
 	gateway := `---
 apiVersion: networking.istio.io/v1

@@ -20,10 +20,10 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// TestAMeshBuiltInStepsSaysWhatOneBuiltAtOnceSays makes random changes, one revision after the
+// TestAMeshBuiltInStepsEqualsOneBuiltAtOnce makes random changes, one revision after the
 // other, and holds what the mesh says that takes over from the one before against what one says
 // that is built from nothing. Proxies ask some of the meshes only.
-func TestAMeshBuiltInStepsSaysWhatOneBuiltAtOnceSays(t *testing.T) {
+func TestAMeshBuiltInStepsEqualsOneBuiltAtOnce(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

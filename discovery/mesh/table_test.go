@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTablesAreWhatMapsWouldBe makes random edits, and holds every table that there was against the
+// TestTablesHoldWhatMapsWouldHold makes random edits, and holds every table that there was against the
 // map that it stands for.
-func TestTablesAreWhatMapsWouldBe(t *testing.T) {
+func TestTablesHoldWhatMapsWouldHold(t *testing.T) {
 	t.Parallel()
 	dice := rand.New(rand.NewPCG(1, 2))
 	var now table[int, int]

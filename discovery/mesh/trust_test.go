@@ -31,7 +31,7 @@ spec:
   endpoints: [{address: 10.0.0.3, serviceAccount: web}]
 `
 
-func TestARevocationConcernsTheServicesOfTheIdentityAlone(t *testing.T) {
+func TestARevocationChangesOnlyTheServicesOfTheIdentity(t *testing.T) {
 	t.Parallel()
 	before := build(t, twoServices)
 	after := before.WithTrust(mesh.Trust{Revoked: []string{"ns/shop/sa/cart"}})

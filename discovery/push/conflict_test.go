@@ -27,7 +27,7 @@ metadata: {name: second, namespace: edge}
 spec: {servers: [{port: {number: 80, name: tcp, protocol: TCP}, hosts: ['*']}]}
 `
 
-func TestAConflictOfGatewaysIsToldOnce(t *testing.T) {
+func TestAConflictOfGatewaysIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	c := newReporters(slog.New(slog.NewTextHandler(&log, nil)), prometheus.NewRegistry()).conflicts

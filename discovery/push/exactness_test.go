@@ -95,7 +95,7 @@ func changed(t *testing.T, b *bench, kind, name string, document string) func() 
 	}
 }
 
-func TestWhatIsWrittenAgainSendsNothing(t *testing.T) {
+func TestAResourceWrittenAgainUnchangedSendsNothing(t *testing.T) {
 	t.Parallel()
 	for _, incremental := range []bool{true, false} {
 		b, e := stall(t, "shop", incremental)
@@ -223,7 +223,7 @@ func TestAScopeKeepsOutWhatItDoesNotShow(t *testing.T) {
 }
 
 // Versions are hashes of content: another replica knows them too.
-func TestWhoComesBackIsSentWhatDiffersAlsoByAnotherReplica(t *testing.T) {
+func TestAProxyThatReconnectsIsSentWhatDiffersEvenByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	b, e := stall(t, "shop", true)
 	require.Empty(t, e.gets(e.connect))

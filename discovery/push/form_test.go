@@ -76,7 +76,7 @@ func TestOneRouteAmongManyIsOneVirtualHost(t *testing.T) {
 	require.Same(t, before.Sets[push.RouteType], after.Sets[push.RouteType])
 }
 
-func TestWhoTakesVirtualHostsByThemselves(t *testing.T) {
+func TestOnlyNewEnvoysOfDeltaTakeVirtualHostsApart(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	b.apply(t, ruled("reviews", 0))

@@ -166,7 +166,7 @@ func foundByHost(s *served.Subscriber) (all []string) {
 	return all
 }
 
-func TestWhoTakesRoutesByHost(t *testing.T) {
+func TestWhichRoutersTakeRoutesByHost(t *testing.T) {
 	t.Parallel()
 	config := meshService(0, 1, 0) + "---" + gate("one", "80") + "---" + boundRule("r1", "h1.example.com", "one", "", 0) + "---" + boundRule("r2", "h2.example.com", "one", "", 0)
 	b := newBench()

@@ -46,7 +46,7 @@ func TestProxiesOnDemandBesideOthers(t *testing.T) {
 	require.Same(t, all.Sets[push.EndpointType], few.Sets[push.EndpointType])
 }
 
-func TestWhoCannotAskIsGivenAll(t *testing.T) {
+func TestAProxyThatCannotAskIsGivenEverything(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	b.apply(t, ruled("reviews", 0))

@@ -15,7 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-func TestAProblemIsToldOnceWhileItLasts(t *testing.T) {
+func TestAProblemIsLoggedOnceWhileItLasts(t *testing.T) {
 	t.Parallel()
 	documents, err := kinds.Parse("test.yaml", []byte(`
 apiVersion: networking.istio.io/v1

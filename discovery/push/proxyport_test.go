@@ -4,7 +4,7 @@ import "testing"
 
 // A Sidecar may open the port of an HTTP proxy, whose routes are those of all ports together: a
 // rule that changes, changes them too.
-func TestARuleChangesThatTheRoutesOfAnHTTPProxyHave(t *testing.T) {
+func TestTheRoutesOfAnHTTPProxyFollowARule(t *testing.T) {
 	t.Parallel()
 	for _, incremental := range []bool{true, false} {
 		b := newBench()

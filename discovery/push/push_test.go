@@ -187,7 +187,7 @@ func TestAProxyChangesItsClassWithTheMesh(t *testing.T) {
 	require.NotNil(t, second.Snapshot().Sets[push.ClusterType].Get("inbound|80||"))
 }
 
-func TestANodeThatSaysNothingIsRefusedWithTheReason(t *testing.T) {
+func TestANodeThatSaysNothingIsRefusedWithAReason(t *testing.T) {
 	t.Parallel()
 	_, err := newBench().Open(t.Context(), &corev3.Node{Id: "nonsense"}, true)
 

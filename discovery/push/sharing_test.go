@@ -11,9 +11,9 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// TestTheSameResourceIsInMemoryOnce has proxies of different sorts follow random histories: what
+// TestEqualResourcesShareMemory has proxies of different sorts follow random histories: what
 // two of them have with the same bytes under the same name, they have as one.
-func TestTheSameResourceIsInMemoryOnce(t *testing.T) {
+func TestEqualResourcesShareMemory(t *testing.T) {
 	t.Parallel()
 	template := randommesh.NewTemplate(t)
 	shared := 0

@@ -90,7 +90,7 @@ func (m *machine) EndsOK() codes.Code {
 	return codes.OK
 }
 
-func TestOfWhatChangesToAndFroTheLastIsReported(t *testing.T) {
+func TestOnlyTheLastStateOfAnInstanceIsReported(t *testing.T) {
 	t.Parallel()
 	d := start(t, false)
 	m := d.connect("", described("a", "cart"))
@@ -140,7 +140,7 @@ func TestManyMachinesAreReportedInFewBatches(t *testing.T) {
 	}
 }
 
-func TestWhileTheServerIsAwayMachinesAreToldAndAllIsReportedWhenItIsBack(t *testing.T) {
+func TestMachinesAreToldThatTheServerIsAwayAndReportedWhenItIsBack(t *testing.T) {
 	t.Parallel()
 	d := start(t, false)
 	before := d.connect("", described("before", "cart"))
@@ -175,7 +175,7 @@ func TestWhileTheServerIsAwayMachinesAreToldAndAllIsReportedWhenItIsBack(t *test
 	require.NotNil(t, before.told().GetLeft())
 }
 
-func TestOfTwoStreamsOfAMachineTheLaterCounts(t *testing.T) {
+func TestTheLaterOfTwoStreamsOfAMachineCounts(t *testing.T) {
 	t.Parallel()
 	d := start(t, true)
 	early, late := described("a", "cart"), described("a", "cart")
@@ -241,7 +241,7 @@ func TestWhatWasRefusedIsTriedAgainWhenTheGroupIsThere(t *testing.T) {
 	require.Equal(t, machinev1.Change_STATE_HERE, d.one().GetState())
 }
 
-func TestWhoGetsItsEntryLaterIsToldSo(t *testing.T) {
+func TestAMachineIsToldWhenItGetsItsEntryLater(t *testing.T) {
 	t.Parallel()
 	d := start(t, false)
 	d.decide(func(*machinev1.Change) *machinev1.Outcome {
@@ -290,7 +290,7 @@ func TestTheProbeOfTheGroupIsToldAndToldAgainWhenItChanges(t *testing.T) {
 
 // A discovery that has just started may have a machine, and its session with mcp-server, before it
 // has any configuration.
-func TestWhoHasNoConfigurationYetReportsNothing(t *testing.T) {
+func TestADiscoveryWithoutConfigurationReportsNothing(t *testing.T) {
 	t.Parallel()
 	d := startEmpty(t, false)
 	described := described("a", "cart")
@@ -325,7 +325,7 @@ func TestTheProbeIsToldWhenTheGroupIsThere(t *testing.T) {
 	require.EqualValues(t, 2, m.told().GetRegistered().GetProbe().GetTcp().GetPort())
 }
 
-func TestWhoIsShutOutHasLeft(t *testing.T) {
+func TestARevokedMachineHasLeft(t *testing.T) {
 	t.Parallel()
 	d := start(t, true)
 	m := d.connect("cart", described("a", "cart"))
@@ -336,7 +336,7 @@ func TestWhoIsShutOutHasLeft(t *testing.T) {
 	require.Equal(t, machinev1.Change_STATE_LEFT, d.one().GetState())
 }
 
-func TestWhatCannotBeTakenIsRefusedAndCostsNobodyElseAnything(t *testing.T) {
+func TestABadDescriptionIsRefusedAndAffectsNobodyElse(t *testing.T) {
 	t.Parallel()
 	d := start(t, true)
 	witness := d.connect("cart", described("witness", "cart"))

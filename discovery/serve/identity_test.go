@@ -160,7 +160,7 @@ func TestMachinesAreServedWhileTheServerIsAway(t *testing.T) {
 	}
 }
 
-func TestWhoIsRevokedIsOutAtOnce(t *testing.T) {
+func TestARevokedMachineIsOutAtOnce(t *testing.T) {
 	t.Parallel()
 	a := servetest.NewAuthority(t)
 	at, _ := servetest.Run(t, servetest.Member(t, a, t.TempDir()))
@@ -249,7 +249,7 @@ func TestADiscoveryWaitsForTheServerToJoin(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-func TestWhatIsMissingIsSaid(t *testing.T) {
+func TestMissingFlagsAreNamed(t *testing.T) {
 	t.Parallel()
 	a := servetest.NewAuthority(t)
 	for says, change := range map[string]func(*serve.Options){

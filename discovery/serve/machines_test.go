@@ -27,7 +27,7 @@ func registers(t *testing.T, conn *grpc.ClientConn, namespace string) machinev1.
 	return stream
 }
 
-func TestWhoRegistersIsAMachineThatIsNotShutOut(t *testing.T) {
+func TestOnlyTrustedMachinesRegister(t *testing.T) {
 	t.Parallel()
 	a := servetest.NewAuthority(t)
 	at, _ := servetest.Run(t, servetest.Member(t, a, t.TempDir()))

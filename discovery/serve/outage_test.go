@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOnlyAnOutageThatLastsIsToldOf(t *testing.T) {
+func TestOnlyALastingOutageIsLogged(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	s, begun := &outage{log: slog.New(slog.NewTextHandler(&log, nil))}, time.Now()

@@ -183,7 +183,7 @@ func TestAProxyIsWhoItsCertificateSays(t *testing.T) {
 	require.Equal(t, "outbound|80||cart.shop", clusters(t, e.connect(old, node(cartID, nil))), "by an alias of the trust domain")
 }
 
-func TestWhoIsNotWhatItClaimsIsRefused(t *testing.T) {
+func TestAProxyWithAFalseClaimIsRefused(t *testing.T) {
 	t.Parallel()
 	e := open(t)
 	foreign := certtest.NewAuthority(t)
@@ -292,7 +292,7 @@ pgmesh_discovery_proxies 0
 `), "pgmesh_discovery_proxies"))
 }
 
-func TestStreamsEndWithWhatLetThemIn(t *testing.T) {
+func TestAStreamEndsWhenItsClientIsNoLongerTrusted(t *testing.T) {
 	t.Parallel()
 	e := open(t)
 	connected := func(c *tls.Certificate) stream {
@@ -362,7 +362,7 @@ pgmesh_discovery_streams_renewed_total 1
 `), "pgmesh_discovery_streams_renewed_total", "pgmesh_discovery_proxies_refused_total"))
 }
 
-func TestNobodyIsLetInBeforeTheMeshIsKnown(t *testing.T) {
+func TestNobodyIsAdmittedBeforeTheTrustIsKnown(t *testing.T) {
 	t.Parallel()
 	e := open(t)
 	e.trusted.Store(nil)

@@ -136,7 +136,7 @@ func (f *fixture) refused(name string, err error, reason identityv1.Refusal, say
 	require.Equal(f.t, reason.String(), info.GetReason(), name)
 }
 
-func TestJoinTokensCountAsOftenAsTheyMay(t *testing.T) {
+func TestAJoinTokenWorksAsOftenAsItAllows(t *testing.T) {
 	t.Parallel()
 	f := start(t, nil)
 	token := f.Token(1, &identityv1.Grant{Namespace: "shop", ServiceAccount: "cart", Enrolment: "m1"})

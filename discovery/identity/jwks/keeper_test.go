@@ -233,7 +233,7 @@ func TestAnswersHaveToBeQuickAndSmall(t *testing.T) {
 	k.failsWith(t, mesh.KeySource{URL: large.URL}, "it has more than 1000 bytes, which is what --jwks-max-size allows")
 }
 
-func TestWhatNobodyWantsIsForgotten(t *testing.T) {
+func TestSourcesThatNobodyWantsAreForgotten(t *testing.T) {
 	t.Parallel()
 	i, k := newIssuer(t), run(t, impatient())
 	one, two := mesh.KeySource{URL: i.URL + "/1"}, mesh.KeySource{URL: i.URL + "/2"}

@@ -65,7 +65,7 @@ func knows(t *testing.T, k *trust.Keeper, is func(*trust.State) bool) {
 	}
 }
 
-func TestWhatWasToldOutlivesARestart(t *testing.T) {
+func TestTheTrustOutlivesARestart(t *testing.T) {
 	t.Parallel()
 	a, folder := servetest.NewAuthority(t), filepath.Join(t.TempDir(), "state")
 	k, stop := follow(t, a, folder, a.Root().RootsPEM())

@@ -213,7 +213,7 @@ func TestTheDirectoryItselfMayBeALink(t *testing.T) {
 	require.Len(t, w.next(), 2)
 }
 
-func TestAResourceThatStandsTwice(t *testing.T) {
+func TestAResourceInTwoFilesCountsOnce(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	write(t, filepath.Join(folder, "1.yaml"), service("a"))

@@ -12,7 +12,7 @@ import (
 
 // A service of evil's with endpoints on the machine of shop would have shop's Envoy ask its own admin API, its agent, and what the cloud tells
 // the machine.
-func TestATenantLeadsNobodyToTheirOwnMachine(t *testing.T) {
+func TestATenantCannotLeadOthersToTheirOwnMachine(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
 	b := newBystander(m)

@@ -133,7 +133,7 @@ func TestATenantThatWaitsForItselfHoldsNobodyUp(t *testing.T) {
 }
 
 // The operator is told who is in the way, and can end that session.
-func TestTheOperatorEndsWhoIsInTheWay(t *testing.T) {
+func TestTheOperatorEndsABlockingSession(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
 	evil, err := pgx.Connect(t.Context(), m.login("evil", "evil"))

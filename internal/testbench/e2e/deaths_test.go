@@ -80,7 +80,7 @@ var tellingOrders = []order{
 
 // Parts of a mesh die and come back, in whichever order, while requests flow through the Envoys of a
 // registered machine and its client: no request fails, and what is not known for a while makes nothing worse.
-func TestNobodyNoticesWhoDies(t *testing.T) {
+func TestNoRequestFailsWhicheverPartDies(t *testing.T) {
 	t.Parallel()
 	m := newMortal(t, false, false)
 	for _, o := range tellingOrders {

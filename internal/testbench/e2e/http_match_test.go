@@ -80,7 +80,7 @@ http:
 	}
 }
 
-func TestWithoutAMatchThereIsNothingToFind(t *testing.T) {
+func TestARequestWithoutAMatchIsNotFound(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
 	m.commit(m.service(reviews, backends(t, "v1")...), virtualService(reviews, `

@@ -368,7 +368,7 @@ func (tb *table) asks(t *testing.T, rows []row) map[string]came {
 	return all
 }
 
-func TestWhoGetsIn(t *testing.T) {
+func TestPoliciesDecideWhichClientsGetIn(t *testing.T) {
 	t.Parallel()
 	tb := newTable(t)
 	good := tb.signer.token(map[string]any{"aud": "shop"})

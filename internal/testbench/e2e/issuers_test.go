@@ -108,7 +108,7 @@ func TestMachinesJoinByTheTokensOfAnIssuer(t *testing.T) {
 }
 
 // A machine that was revoked does not become another by a token that it is given anew.
-func TestARevokedMachineStaysSoWhateverTokensItIsGiven(t *testing.T) {
+func TestARevokedMachineStaysRevokedWhateverTokensItGets(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
 	state := t.TempDir()

@@ -19,7 +19,7 @@ import (
 
 // A discovery is killed, then the other, then everything behind them, while requests flow; a machine starts
 // while all is away; and all comes back.
-func TestNoRequestFailsWhoeverIsKilled(t *testing.T) {
+func TestNoRequestFailsWhicheverServerIsKilled(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Server(t)
 	m := secureMeshOn(t, server.URL, nil)

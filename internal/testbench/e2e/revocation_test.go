@@ -70,7 +70,7 @@ spec: {hosts: [%[2]s], location: MESH_INTERNAL, resolution: STATIC, ports: [{num
 	m.becomes(client, host, 299)
 }
 
-func TestARevokedIdentityIsNobody(t *testing.T) {
+func TestARevokedIdentityLosesAccess(t *testing.T) {
 	t.Parallel()
 	m := newRefusing(t, "16s") // so that renewals come, and the member is restored long before its certificate ends
 	const client = "127.0.0.2"

@@ -77,7 +77,7 @@ func TestAGatewayWithManyHostsIsSentTheOneThatChanges(t *testing.T) {
 
 // What is sent host by host means what it meant before: a port is ignored, and case; what is narrower goes
 // first; a host without a route for the path has none; and nobody hears of how it is done.
-func TestHostsOfAGatewayMeanTheSameHowManyThereAre(t *testing.T) {
+func TestAGatewaysHostsMeanTheSameHoweverManyThereAre(t *testing.T) {
 	t.Parallel()
 	m := newGateway(t)
 	first, second := newPort(t), newPort(t)

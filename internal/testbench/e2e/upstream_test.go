@@ -11,7 +11,7 @@ import (
 )
 
 // One request is being answered, one waits, and a third is one too many.
-func TestACrowdIsTurnedAway(t *testing.T) {
+func TestExcessRequestsAreTurnedAway(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
 	inside, leave := make(chan struct{}, 3), make(chan struct{})
@@ -43,7 +43,7 @@ func TestACrowdIsTurnedAway(t *testing.T) {
 	require.Equal(t, http.StatusOK, <-statuses)
 }
 
-func TestConnectionsAreUsedUp(t *testing.T) {
+func TestAConnectionServesALimitedNumberOfRequests(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
 	seen := map[string]int{}
