@@ -20,6 +20,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
@@ -80,15 +81,12 @@ func (s *Service) AddTo(r grpc.ServiceRegistrar) { machinev1.RegisterMachineServ
 // Shutdown ends the streams. It must be called once.
 func (s *Service) Shutdown() { close(s.done) }
 
-const (
-	// The pauses before the next session grow from the first to the last, which is short beside the
-	// grace period.
-	firstPause = 250 * time.Millisecond
-	lastPause  = 5 * time.Second
-	// retryEvery is how often refused instances are tried again, beside whenever the reason may
-	// have gone.
-	retryEvery = 30 * time.Second
-)
+// pauses are those before the next session. The longest is short beside the grace period.
+var pauses = retry.Pauses{First: 250 * time.Millisecond, Longest: 5 * time.Second}
+
+// retryEvery is how often refused instances are tried again, beside whenever the reason may have
+// gone.
+const retryEvery = 30 * time.Second
 
 // Run reports to mcp-server until the context ends.
 func (s *Service) Run(ctx context.Context) error {

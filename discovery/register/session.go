@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
-	"github.com/pgmesh/pgmesh/internal/kit/wait"
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
@@ -27,28 +26,24 @@ const (
 
 // sessions keeps a session with mcp-server until the context ends.
 func (s *Service) sessions(ctx context.Context) error {
-	pause := backoff.NewExponentialBackOff()
-	pause.InitialInterval, pause.MaxInterval = firstPause, lastPause
-	said := ""
-	for {
+	return retry.Loop{
+		Pauses: pauses,
+		Reason: func(err error, _ time.Duration) {
+			s.cfg.Log.Warn("machines cannot be registered now; those that are stay, for the grace period at least", "reason", err)
+		},
+	}.Forever(ctx, func(func()) error {
 		answered, err := s.keep(ctx)
 		s.metrics.connected.Set(0)
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return err
 		}
 		why, passing := explain(err)
 		s.roster.lost(why, passing)
 		if answered { // a session that worked ends with a certificate, or with a server: nothing to log
-			pause.Reset()
-			said = ""
-		} else if why != said {
-			s.cfg.Log.Warn("machines cannot be registered now; those that are stay, for the grace period at least", "reason", why)
-			said = why
+			return nil
 		}
-		if !wait.For(ctx, pause.NextBackOff()) {
-			return ctx.Err()
-		}
-	}
+		return errors.New(why)
+	})
 }
 
 // explain says why there is no session, and whether that may end without anybody's help.

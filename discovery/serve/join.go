@@ -7,7 +7,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"google.golang.org/grpc"
@@ -19,6 +18,7 @@ import (
 	"github.com/pgmesh/pgmesh/identity/jointoken"
 	"github.com/pgmesh/pgmesh/identity/membership"
 	"github.com/pgmesh/pgmesh/internal/dial"
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
@@ -68,28 +68,26 @@ func (s *self) join(ctx context.Context, o membership.Options) (*membership.Memb
 		return nil, err
 	}
 	defer conn.Close()
-	pause := backoff.NewExponentialBackOff()
-	pause.MaxInterval = 15 * time.Second
-	for {
-		m, err := membership.Join(ctx, o, s.enroll(conn, token.Text()))
-		if err == nil {
-			s.log.Info("joined the mesh", "identity", m.Current().ID.String(), "until", m.Current().NotAfter())
-			return m, nil
+	var joined *membership.Membership
+	err = retry.Loop{
+		Pauses: retry.Pauses{First: 500 * time.Millisecond, Longest: 15 * time.Second}, Failed: s.waits,
+	}.Until(ctx, func() error {
+		var err error
+		joined, err = membership.Join(ctx, o, s.enroll(conn, token.Text()))
+		if code := status.Code(err); err != nil && code != codes.Unavailable && code != codes.DeadlineExceeded {
+			return retry.Stop(fmt.Errorf("join the mesh: %w", err))
 		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if code := status.Code(err); code != codes.Unavailable && code != codes.DeadlineExceeded {
-			return nil, fmt.Errorf("join the mesh: %w", err)
-		}
-		wait := pause.NextBackOff()
-		s.log.Warn("discovery waits for mcp-server, to become a member of the mesh; until then it serves nobody", "error", err, "again_in", wait.Round(time.Millisecond))
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
+	s.log.Info("joined the mesh", "identity", joined.Current().ID.String(), "until", joined.Current().NotAfter())
+	return joined, nil
+}
+
+func (s *self) waits(err error, again time.Duration) {
+	s.log.Warn("discovery waits for mcp-server, to become a member of the mesh; until then it serves nobody", "error", err, "again_in", again.Round(time.Millisecond))
 }
 
 // enrollWithin bounds an attempt.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pgmesh/pgmesh/identity/authority"
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 )
 
 const (
@@ -18,11 +19,6 @@ const (
 	// spread is the default of Options.Spread. A twentieth of a certificate's lifetime applies if that is
 	// less.
 	spread = 30 * time.Second
-
-	// The backoff between failed attempts grows from minBackoff to maxBackoff, or to a twentieth of the
-	// certificate's lifetime if that is less.
-	minBackoff = time.Second
-	maxBackoff = 5 * time.Minute
 
 	// attemptTimeout bounds one attempt.
 	attemptTimeout = 30 * time.Second
@@ -113,11 +109,11 @@ func (m *Membership) adopt() bool {
 
 // schedule plans the next renewal.
 type schedule struct {
-	serial     string    // of the certificate that the plan is for
-	halfLife   time.Time // half of its life, with jitter
-	outdated   time.Time // when to renew because the root is outdated; zero if it is not
-	retryAfter time.Time // the end of the current backoff
-	backoff    time.Duration
+	serial     string         // of the certificate that the plan is for
+	halfLife   time.Time      // half of its life, with jitter
+	outdated   time.Time      // when to renew because the root is outdated; zero if it is not
+	retryAfter time.Time      // the end of the current pause
+	backoff    *retry.Backoff // nil if the last attempt succeeded
 	spread     time.Duration
 }
 
@@ -165,10 +161,17 @@ func (p *schedule) due(s *State) time.Time {
 // has not got the new root yet.
 func (p *schedule) record(now *State, err error) {
 	if err == nil && !now.outdated() {
-		p.backoff, p.retryAfter = 0, time.Time{}
+		p.backoff, p.retryAfter = nil, time.Time{}
 		return
 	}
-	most := max(minBackoff, min(maxBackoff, life(now)/20))
-	p.backoff = min(most, max(minBackoff, 2*p.backoff))
-	p.retryAfter = time.Now().Add(p.backoff/2 + rand.N(p.backoff/2))
+	if p.backoff == nil {
+		p.backoff = pauses(life(now)).Backoff()
+	}
+	p.retryAfter = time.Now().Add(p.backoff.Next())
+}
+
+// pauses are those between attempts to renew a certificate. They grow to some minutes, or to a part of the
+// certificate's lifetime if that is less.
+func pauses(lifetime time.Duration) retry.Pauses {
+	return retry.Pauses{First: 750 * time.Millisecond, Longest: min(4*time.Minute, lifetime/27), Growth: 2, Jitter: 1. / 3}
 }

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	"github.com/pgmesh/pgmesh/internal/kit/wait"
 	"github.com/pgmesh/pgmesh/kinds"
 )
@@ -165,7 +166,7 @@ func (c *Client) Run(ctx context.Context, apply func(Batch) error) error {
 		}
 		pause := servers.pause(delivered && time.Since(began) >= stableAfter)
 		if len(c.cfg.Targets) == 1 { // with several servers, try the next one without waiting
-			pause = max(pause, RetryDelay(err))
+			pause = max(pause, retry.Asked(err))
 		}
 		if !wait.For(ctx, pause) {
 			return ctx.Err()

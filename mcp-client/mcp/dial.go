@@ -15,8 +15,8 @@ func dialDefaults() []grpc.DialOption {
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(newCodec()), grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           grpcbackoff.Config{BaseDelay: minRetryInterval, Multiplier: 1.6, Jitter: 0.5, MaxDelay: maxRetryInterval},
-			MinConnectTimeout: maxRetryInterval,
+			Backoff:           grpcbackoff.Config{BaseDelay: betweenRounds.First, Multiplier: 1.6, Jitter: 0.5, MaxDelay: betweenRounds.Longest},
+			MinConnectTimeout: betweenRounds.Longest,
 		}),
 	}
 }

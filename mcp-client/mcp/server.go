@@ -7,22 +7,21 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
 
-const (
-	minRetryInterval = 50 * time.Millisecond
-	maxRetryInterval = 5 * time.Second
-	// stableAfter is how long a stream must last before its loss resets the backoff: a server may send
-	// everything and fail, again and again.
-	stableAfter = maxRetryInterval
-)
+// betweenRounds are the pauses between rounds in which no server could be followed.
+var betweenRounds = retry.Pauses{First: 50 * time.Millisecond, Longest: 5 * time.Second}
+
+// stableAfter is how long a stream must last before its loss makes the pauses start over: a server may send
+// everything and fail, again and again.
+const stableAfter = 5 * time.Second
 
 // server is one address and what the client knows of the server there.
 type server struct {
@@ -34,19 +33,17 @@ type server struct {
 
 // servers are the addresses to follow in turn, one at a time.
 type servers struct {
-	all   []*server
-	at    int
-	tried int // consecutive failures in this round
-	retry *backoff.ExponentialBackOff
+	all    []*server
+	at     int
+	tried  int // consecutive failures in this round
+	pauses *retry.Backoff
 }
 
 func newServers(cfg Config) (*servers, error) {
 	if len(cfg.Targets) == 0 {
 		return nil, errors.New("follow a configuration server: no address is given")
 	}
-	s := &servers{retry: &backoff.ExponentialBackOff{
-		InitialInterval: minRetryInterval, MaxInterval: maxRetryInterval, Multiplier: 1.6, RandomizationFactor: 0.5,
-	}}
+	s := &servers{pauses: betweenRounds.Backoff()}
 	for _, target := range cfg.Targets {
 		conn, err := grpc.NewClient(target, append(append(dialDefaults(), grpc.WithDisableServiceConfig()), cfg.DialOptions...)...)
 		if err != nil {
@@ -65,15 +62,15 @@ func (s *servers) current() *server { return s.all[s.at] }
 // once.
 func (s *servers) pause(good bool) time.Duration {
 	if good {
-		s.retry.Reset()
+		s.pauses.Reset()
 		s.tried = 0
 	}
 	s.at = (s.at + 1) % len(s.all)
 	s.tried++
 	if s.tried%len(s.all) != 0 {
-		return rand.N(minRetryInterval)
+		return rand.N(betweenRounds.First)
 	}
-	return s.retry.NextBackOff()
+	return s.pauses.Next()
 }
 
 func (s *servers) close() {

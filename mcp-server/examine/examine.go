@@ -13,10 +13,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	"github.com/pgmesh/pgmesh/internal/re2"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/kinds/envoy"
@@ -69,28 +69,25 @@ func examinable(r *store.Resource) bool {
 // Run examines queued resources until the context ends. Findings that cannot be reported are
 // reported once the database is back.
 func (e *Examiner) Run(ctx context.Context) error {
-	retry := &backoff.ExponentialBackOff{
-		InitialInterval: 100 * time.Millisecond, MaxInterval: 30 * time.Second, Multiplier: 2, RandomizationFactor: 0.5,
+	reporting := retry.Loop{
+		Pauses: retry.Pauses{First: 100 * time.Millisecond, Longest: 30 * time.Second, Growth: 2}, Reason: e.unreported,
 	}
-	for lastError := ""; ; {
+	for {
 		select {
 		case <-e.wake:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 		seen := e.take()
-		for err := e.report(ctx, seen); err != nil; err = e.report(ctx, seen) {
-			if ctx.Err() == nil && !store.Temporary(err) && err.Error() != lastError { // the feed logs that the database is away
-				lastError = err.Error()
-				e.log.Error("cannot report what is wrong with resources; the server goes on trying", "error", err)
-			}
-			select {
-			case <-time.After(retry.NextBackOff()):
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+		if err := reporting.Until(ctx, func() error { return e.report(ctx, seen) }); err != nil {
+			return err
 		}
-		retry.Reset()
+	}
+}
+
+func (e *Examiner) unreported(err error, _ time.Duration) {
+	if !store.Temporary(err) { // the feed logs that the database is away
+		e.log.Error("cannot report what is wrong with resources; the server goes on trying", "error", err)
 	}
 }
 

@@ -8,10 +8,10 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pgmesh/pgmesh/internal/ads/served"
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
@@ -65,28 +65,22 @@ func New(revisions *feed.Feed, p *publish.Publisher, keys *seal.Keys, log *slog.
 // Run follows the store until the context ends. While the database is away it retries, and clients
 // keep what they have.
 func (f *Feed) Run(ctx context.Context) error {
-	retry := &backoff.ExponentialBackOff{
-		InitialInterval: 50 * time.Millisecond, MaxInterval: 5 * time.Second, Multiplier: 1.6, RandomizationFactor: 0.5,
+	return retry.Loop{
+		Pauses: retry.Pauses{First: 50 * time.Millisecond, Longest: 5 * time.Second}, Failed: f.failed,
+	}.Forever(ctx, func(works func()) error {
+		if err := f.load(ctx); err != nil {
+			return err
+		}
+		works()
+		return f.revisions.Follow(ctx, f.at, f.apply)
+	})
+}
+
+func (f *Feed) failed(err error, _ time.Duration) {
+	if !errors.Is(err, feed.ErrTooOld) { // the next snapshot mends that
+		f.publisher.Lost(err)
 	}
-	for ctx.Err() == nil {
-		err := f.load(ctx)
-		if err == nil {
-			retry.Reset()
-			err = f.revisions.Follow(ctx, f.at, f.apply)
-		}
-		if ctx.Err() != nil {
-			break
-		}
-		if !errors.Is(err, feed.ErrTooOld) { // the next snapshot mends that
-			f.publisher.Lost(err)
-		}
-		f.log.Error("cannot read the store; clients keep what they have, and the server goes on trying", "error", err)
-		select {
-		case <-time.After(retry.NextBackOff()):
-		case <-ctx.Done():
-		}
-	}
-	return ctx.Err()
+	f.log.Error("cannot read the store; clients keep what they have, and the server goes on trying", "error", err)
 }
 
 // Followed is called by the store when its connection is lost, with an error, or is back, with nil.

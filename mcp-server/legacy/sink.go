@@ -7,12 +7,12 @@ import (
 	"maps"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	"github.com/pgmesh/pgmesh/internal/program"
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
@@ -31,15 +31,12 @@ func (s Sink) equal(o Sink) bool {
 	return same && s.Address == o.Address && s.ServerName == o.ServerName && s.ServerID == o.ServerID && maps.Equal(s.Metadata, o.Metadata)
 }
 
-const (
-	// Galley redials after a second each time. This server backs off from a sink that is away for
-	// long.
-	minRedialInterval = 500 * time.Millisecond
-	maxRedialInterval = 30 * time.Second
-	// A stream that lasted this long was a success: the backoff starts anew, and its error is
-	// logged even if it is the same.
-	stableAfter = 10 * time.Second
-)
+// Galley redials after a second each time. This server backs off from a sink that is away for long.
+var redialling = retry.Pauses{First: 500 * time.Millisecond, Longest: 30 * time.Second}
+
+// stableAfter is how long a stream must last to count as a success. Its error is logged even if it
+// is the same as before.
+const stableAfter = 10 * time.Second
 
 // dialer keeps a stream to one sink.
 type dialer struct {
@@ -51,38 +48,27 @@ type dialer struct {
 
 // run dials until the context ends.
 func (c *dialer) run(ctx context.Context) {
-	retry := &backoff.ExponentialBackOff{InitialInterval: minRedialInterval, MaxInterval: maxRedialInterval, Multiplier: 1.6, RandomizationFactor: 0.5}
 	connected := c.source.metrics.connected.WithLabelValues(c.sink.Address)
 	failures := c.source.metrics.failures.WithLabelValues(c.sink.Address)
 	connected.Set(0)
-	for lastError := ""; ; {
-		began := time.Now()
-		err := panics.Try("sink", func() error {
+	_ = retry.Loop{
+		Pauses: redialling, Stable: stableAfter,
+		Failed: func(err error, _ time.Duration) {
+			failures.Inc()
+			c.report.failed(err)
+		},
+		Reason: func(err error, _ time.Duration) {
+			c.log.Warn("cannot serve a sink; it keeps what it has, and the server goes on trying", "error", err)
+		},
+	}.Forever(ctx, func(func()) error {
+		defer connected.Set(0)
+		return panics.Try("sink", func() error {
 			return c.call(ctx, func() {
 				connected.Set(1)
 				c.report.connected()
 			})
 		})
-		connected.Set(0)
-		if ctx.Err() != nil {
-			return
-		}
-		if time.Since(began) > stableAfter {
-			retry.Reset()
-			lastError = ""
-		}
-		failures.Inc()
-		c.report.failed(err)
-		if err.Error() != lastError { // log a repeated error once
-			lastError = err.Error()
-			c.log.Warn("cannot serve a sink; it keeps what it has, and the server goes on trying", "error", err)
-		}
-		select {
-		case <-time.After(retry.NextBackOff()):
-		case <-ctx.Done():
-			return
-		}
-	}
+	})
 }
 
 var errStreamEnded = errors.New("the sink has ended the stream")

@@ -3,23 +3,20 @@ package registry
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/pgmesh/pgmesh/internal/kit/wait"
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/machines"
 )
 
 const (
-	// A batch that conflicts with another transaction is tried this often, with longer pauses each
-	// time.
+	// maxAttempts is how often a batch that conflicts with another transaction is tried.
 	maxAttempts = 3
-	retryPause  = 50 * time.Millisecond
 
 	// maxDetailLength is the most characters kept of a probe's message: as much as people read. A
 	// longer text would make more revisions, since each difference is one.
@@ -83,22 +80,23 @@ func (r *Registry) register(ctx context.Context, s *session, changes []machines.
 
 // registerWithRetry registers changes, again if they conflict with another transaction.
 func (r *Registry) registerWithRetry(ctx context.Context, s *session, changes []machines.Change) (outcomes []machines.Outcome, err error) {
-	for i := range maxAttempts {
+	conflicts := retry.Loop{Pauses: retry.Pauses{First: 25 * time.Millisecond, Longest: 50 * time.Millisecond, Growth: 2, Jitter: 1}, Attempts: maxAttempts}
+	return outcomes, conflicts.Until(ctx, func() error {
 		s.number++
 		var rows int64
 		outcomes, rows, err = r.machines.Register(ctx, r.keeper, s.id, s.number, changes, s.author)
-		if err == nil {
-			s.mu.Lock()
-			s.committed = s.number
-			s.mu.Unlock()
-			r.metrics.rows.Add(float64(rows))
-			return outcomes, nil
+		switch {
+		case errors.Is(err, store.ErrConflict):
+			return err
+		case err != nil:
+			return retry.Stop(err)
 		}
-		if !errors.Is(err, store.ErrConflict) || !wait.For(ctx, time.Duration(i+1)*rand.N(retryPause)) {
-			return nil, err
-		}
-	}
-	return nil, err
+		s.mu.Lock()
+		s.committed = s.number
+		s.mu.Unlock()
+		r.metrics.rows.Add(float64(rows))
+		return nil
+	})
 }
 
 // causedByChange reports whether the database may have refused a transaction because of one of its

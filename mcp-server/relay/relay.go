@@ -19,11 +19,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
-	"github.com/pgmesh/pgmesh/internal/kit/wait"
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 )
 
@@ -97,9 +96,7 @@ func (r *Relay) follows(upstream string) {
 // Run follows one upstream after another until the context ends. While all are away, clients keep
 // what they have.
 func (r *Relay) Run(ctx context.Context) error {
-	retry := &backoff.ExponentialBackOff{
-		InitialInterval: 50 * time.Millisecond, MaxInterval: 5 * time.Second, Multiplier: 1.6, RandomizationFactor: 0.5,
-	}
+	pauses := retry.Pauses{First: 50 * time.Millisecond, Longest: 5 * time.Second}.Backoff() // between rounds
 	for failures := 0; ctx.Err() == nil; {
 		upstream := r.options.Upstreams[failures%len(r.options.Upstreams)]
 		delivered, err := r.follow(ctx, upstream)
@@ -110,12 +107,12 @@ func (r *Relay) Run(ctx context.Context) error {
 			continue
 		}
 		if delivered {
-			retry.Reset()
+			pauses.Reset()
 			delete(r.lastErrors, upstream)
 		}
 		r.failed(upstream, err)
 		if failures++; failures%len(r.options.Upstreams) == 0 || delivered {
-			wait.For(ctx, retry.NextBackOff())
+			pauses.Wait(ctx)
 		}
 	}
 	return ctx.Err()

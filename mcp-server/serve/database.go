@@ -5,12 +5,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
 	"github.com/pgmesh/pgmesh/internal/caller"
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mcp-server/admin"
 	"github.com/pgmesh/pgmesh/mcp-server/examine"
@@ -154,31 +154,24 @@ func (d *database) openAndFollow(ctx context.Context) error {
 // something saved to serve meanwhile: a server that serves what it saved must not end because a
 // password is wrong today.
 func (d *database) open(ctx context.Context) error {
-	retry := &backoff.ExponentialBackOff{
-		InitialInterval: 50 * time.Millisecond, MaxInterval: 2 * time.Second, Multiplier: 1.6, RandomizationFactor: 0.5,
-	}
 	silent := time.AfterFunc(recallAfter, func() { d.recall(ctx) })
 	defer silent.Stop()
-	for said := ""; ; {
-		err := d.tryToOpen(ctx)
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-		if !store.Temporary(err) && !d.publisher.Primed() {
-			return err
-		}
-		d.recall(ctx)
-		d.publisher.Lost(err)
-		if err.Error() != said { // a repeated failure is logged once
-			said = err.Error()
+	return retry.Loop{
+		Pauses: retry.Pauses{First: 50 * time.Millisecond, Longest: 2 * time.Second},
+		Failed: func(err error, _ time.Duration) {
+			d.recall(ctx)
+			d.publisher.Lost(err)
+		},
+		Reason: func(err error, _ time.Duration) {
 			d.options.Log.Warn("cannot open the database; the server goes on trying", "error", err)
+		},
+	}.Until(ctx, func() error {
+		err := d.tryToOpen(ctx)
+		if err != nil && !store.Temporary(err) && !d.publisher.Primed() {
+			return retry.Stop(err)
 		}
-		select {
-		case <-time.After(retry.NextBackOff()):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+		return err
+	})
 }
 
 func (d *database) tryToOpen(ctx context.Context) error {

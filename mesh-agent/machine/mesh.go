@@ -10,15 +10,15 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pgmesh/pgmesh/internal/kit/wait"
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/proxyconfig"
 	"github.com/pgmesh/pgmesh/mesh-agent/identity/member"
 	"github.com/pgmesh/pgmesh/mesh-agent/settings"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// retryInterval is how often to ask a discovery that has never answered.
-const retryInterval = time.Second
+// asking are the pauses between questions to a discovery that has never answered.
+var asking = retry.Pauses{First: time.Second, Longest: time.Second}
 
 // requestSettings asks discovery for its settings for this machine and its proxy.
 func (m *Machine) requestSettings(ctx context.Context, who *member.Member, discovery grpc.ClientConnInterface) (*machinev1.SettingsResponse, error) {
@@ -74,7 +74,7 @@ func (m *Machine) ApplyMeshSettings(ctx context.Context, who *member.Member, dis
 // AwaitMeshSettings waits until a discovery that has never answered does, and calls changed if its settings
 // affect how Envoy is started.
 func (m *Machine) AwaitMeshSettings(ctx context.Context, who *member.Member, discovery grpc.ClientConnInterface, changed func(), log *slog.Logger) error {
-	for m.mesh == nil && wait.For(ctx, retryInterval) {
+	for pauses := asking.Backoff(); m.mesh == nil && pauses.Wait(ctx); {
 		answer, err := m.requestSettings(ctx, who, discovery)
 		if err != nil {
 			continue

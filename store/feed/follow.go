@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	"github.com/pgmesh/pgmesh/internal/kit/wait"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/notifications"
@@ -30,27 +30,22 @@ type follower struct {
 func (f *Feed) Follow(ctx context.Context, after Position, each func(Batch) error) error {
 	following := &follower{feed: f, each: each, seen: after}
 	defer f.status.stopped()
-	retry := backoff.NewExponentialBackOff()
-	retry.InitialInterval, retry.MaxInterval = 20*time.Millisecond, 5*time.Second
-	for {
-		err := following.session(ctx, retry.Reset)
+	return retry.Loop{Pauses: notifications.Reconnecting, Failed: following.lost}.Forever(ctx, func(works func()) error {
+		err := following.session(ctx, works)
 		if theirs := store.FromCaller(err); theirs != nil {
-			return theirs
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
+			return retry.Stop(theirs)
 		}
 		if errors.Is(err, ErrTooOld) {
-			return err
+			return retry.Stop(err)
 		}
-		err = store.Explain("following the revisions", err)
-		pause := retry.NextBackOff()
-		f.status.lost(err)
-		f.db.Log().Warn("lost the database, connecting again", "error", err, "in", pause.Round(time.Millisecond), "seen", following.seen.Revision)
-		if !wait.For(ctx, pause) {
-			return ctx.Err()
-		}
-	}
+		return err
+	})
+}
+
+func (f *follower) lost(err error, again time.Duration) {
+	err = store.Explain("following the revisions", err)
+	f.feed.status.lost(err)
+	f.feed.db.Log().Warn("lost the database, connecting again", "error", err, "in", again.Round(time.Millisecond), "seen", f.seen.Revision)
 }
 
 // session follows on one connection until something fails. It calls healthy once the connection works.

@@ -5,35 +5,33 @@ import (
 	"math"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pgmesh/pgmesh/internal/kit/wait"
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	"github.com/pgmesh/pgmesh/store"
 )
+
+// Reconnecting are the pauses between connections of those who follow the database. The first is
+// short: a change may have come meanwhile.
+var Reconnecting = retry.Pauses{First: 20 * time.Millisecond, Longest: 5 * time.Second}
 
 // Awaken calls each when tables that servers use may have changed: mesh.readers, mesh.tokens, and others
 // that call mesh.wake_servers. It passes the name of the table, or "" for all. It does so at the start,
 // after each notification, and at an interval because notifications can be lost. It survives lost
 // connections, and returns when ctx ends.
 func Awaken(ctx context.Context, db *store.Store, every time.Duration, each func(table string)) error {
-	retry := backoff.NewExponentialBackOff()
-	retry.InitialInterval, retry.MaxInterval = 20*time.Millisecond, every
-	for {
-		err := awaken(ctx, db, every, func(table string) {
-			retry.Reset()
+	return retry.Loop{
+		Pauses: retry.Pauses{First: Reconnecting.First, Longest: every},
+		Failed: func(err error, again time.Duration) {
+			db.Log().Debug("cannot wait for changes of who may call", "error", err, "again_in", again)
+			each("") // the callee finds out whether the database answers
+		},
+	}.Forever(ctx, func(works func()) error {
+		return awaken(ctx, db, every, func(table string) {
+			works()
 			each(table)
 		})
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		pause := retry.NextBackOff()
-		db.Log().Debug("cannot wait for changes of who may call", "error", err, "again_in", pause)
-		each("") // the callee finds out whether the database answers
-		if !wait.For(ctx, pause) {
-			return ctx.Err()
-		}
-	}
+	})
 }
 
 // awaken waits on one connection until that fails.

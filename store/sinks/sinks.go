@@ -8,10 +8,9 @@ import (
 	"embed"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
-
-	"github.com/pgmesh/pgmesh/internal/kit/wait"
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/notifications"
 	"github.com/pgmesh/pgmesh/store/query"
 )
 
@@ -74,21 +73,13 @@ type Options struct {
 // away a program keeps its sinks. Follow returns when ctx ends.
 func Follow(ctx context.Context, db *store.Store, how Options) error {
 	how.LetGo, how.Rest, how.Poll = cmp.Or(how.LetGo, 30*time.Second), cmp.Or(how.Rest, 10*time.Second), cmp.Or(how.Poll, 5*time.Second)
-	retry := backoff.NewExponentialBackOff()
-	retry.InitialInterval, retry.MaxInterval = 20*time.Millisecond, 5*time.Second
 	resting := map[string]*rest{}
-	for lastError := ""; ; {
-		err := follow(ctx, db, how, resting, retry.Reset)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		err = store.Explain("following the sinks", err)
-		if !store.Temporary(err) && err.Error() != lastError { // the feed logs that the database is away
-			lastError = err.Error()
+	unread := func(err error, _ time.Duration) {
+		if err = store.Explain("following the sinks", err); !store.Temporary(err) { // the feed logs that the database is away
 			db.Log().Error("cannot read which sinks to dial; those that are known stay", "error", err)
 		}
-		if !wait.For(ctx, retry.NextBackOff()) {
-			return ctx.Err()
-		}
 	}
+	return retry.Loop{Pauses: notifications.Reconnecting, Reason: unread}.Forever(ctx, func(works func()) error {
+		return follow(ctx, db, how, resting, works)
+	})
 }

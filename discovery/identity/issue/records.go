@@ -7,11 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	"github.com/pgmesh/pgmesh/internal/rpc"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
@@ -24,9 +24,6 @@ const (
 	batch = 500
 	// sendWithin bounds an attempt, and the last one when discovery ends.
 	sendWithin = 5 * time.Second
-	// The pauses between failed attempts grow from the first to the last.
-	firstPause = 500 * time.Millisecond
-	lastPause  = 30 * time.Second
 )
 
 // records are those that mcp-server has not taken yet, the oldest first. Certificates are given
@@ -102,25 +99,19 @@ func (r *records) add(record *identityv1.Issue) {
 
 // run sends records until the context ends.
 func (r *records) run(ctx context.Context) error {
-	pause := backoff.NewExponentialBackOff()
-	pause.InitialInterval, pause.MaxInterval = firstPause, lastPause
-	for {
-		if err := r.send(ctx); err == nil {
-			pause.Reset()
-			select {
-			case <-r.wake:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-			continue
-		} else if ctx.Err() == nil {
+	sending := retry.Loop{
+		Pauses: retry.Pauses{First: 500 * time.Millisecond, Longest: 30 * time.Second},
+		Failed: func(err error, _ time.Duration) {
 			r.log.Warn("records of certificates wait for mcp-server", "waiting", r.len(), "error", err)
+		},
+	}
+	for {
+		if err := sending.Until(ctx, func() error { return r.send(ctx) }); err != nil {
+			return err
 		}
-		timer := time.NewTimer(pause.NextBackOff())
 		select {
-		case <-timer.C:
+		case <-r.wake:
 		case <-ctx.Done():
-			timer.Stop()
 			return ctx.Err()
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/identity/webkeys"
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
+	"github.com/pgmesh/pgmesh/internal/kit/wait"
 )
 
 // source is fetched again and again until it is not wanted any more.
@@ -21,27 +23,20 @@ type source struct {
 
 func newSource(at mesh.KeySource) *source { return &source{at: at, end: func() {}} }
 
-// longestRetry bounds the pause after a failure.
+// longestRetry bounds the pause after a failure, apart from jitter.
 const longestRetry = time.Minute
 
 // follow fetches until the context ends: after a success when it is time to refresh, after a
 // failure with growing pauses.
 func (k *Keeper) follow(ctx context.Context, s *source) {
-	patience := k.options.Retry
+	o := k.options
+	fetching := retry.Loop{Pauses: retry.Pauses{First: min(o.Retry, o.Refresh), Longest: min(longestRetry, o.Refresh), Growth: 2, Jitter: 0.1}}
 	for {
-		wait := k.options.Refresh
-		if k.attempt(ctx, s) {
-			patience = k.options.Retry
-		} else {
-			wait = min(patience, wait)
-			patience = min(2*patience, longestRetry)
-		}
-		timer := time.NewTimer(jittered(wait))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if err := fetching.Until(ctx, func() error { return k.attempt(ctx, s) }); err != nil {
 			return
-		case <-timer.C:
+		}
+		if !wait.For(ctx, jittered(o.Refresh)) {
+			return
 		}
 	}
 }
@@ -51,12 +46,12 @@ func jittered(d time.Duration) time.Duration {
 	return d - time.Duration(rand.Float64()*float64(d)/10)
 }
 
-// attempt fetches once, and reports whether it got keys.
-func (k *Keeper) attempt(ctx context.Context, s *source) (ok bool) {
+// attempt fetches once.
+func (k *Keeper) attempt(ctx context.Context, s *source) error {
 	select {
 	case k.turns <- struct{}{}:
 	case <-ctx.Done():
-		return false
+		return ctx.Err()
 	}
 	timeout := time.Duration(s.timeout.Load())
 	limited, cancel := context.WithTimeout(ctx, timeout)
@@ -64,18 +59,18 @@ func (k *Keeper) attempt(ctx context.Context, s *source) (ok bool) {
 	cancel()
 	<-k.turns
 	if ctx.Err() != nil {
-		return false
+		return ctx.Err()
 	}
 	if err != nil {
 		k.fetches.WithLabelValues("failed").Inc()
 		k.keep(s, mesh.Fetched{Keys: k.stillGood(s), Problem: reasonOf(err, timeout)})
-		return false
+		return err
 	}
 	k.fetches.WithLabelValues("succeeded").Inc()
 	s.had = time.Now()
 	k.keep(s, mesh.Fetched{Keys: set.Canonical()})
 	k.file.put(s.at, kept{Keys: set.Canonical(), Fetched: s.had})
-	return true
+	return nil
 }
 
 // stillGood returns the last keys, unless they are too old.

@@ -60,18 +60,18 @@ func (k *Keeper) held() (*authority.Authority, *State, error) {
 // keepAuthority asks for an authority, and for the next at half of its life, or at once if it does
 // not lead to the root that signs now.
 func (k *Keeper) keepAuthority(ctx context.Context) error {
-	pause := newPause()
+	backoff := pauses.Backoff()
 	for {
 		state, changed := k.Watch()
 		wait := time.Until(k.due(state))
 		if state == nil {
-			wait = lastPause // or until what the mesh trusts changes
+			wait = pauses.Longest // or until what the mesh trusts changes
 		} else if wait <= 0 {
-			if wait = k.renew(ctx, state); wait == 0 {
-				pause.Reset()
+			if k.renew(ctx, state) {
+				backoff.Reset()
 				continue
 			}
-			wait = pause.NextBackOff()
+			wait = backoff.Next()
 			changed = nil // a failed request is not repeated sooner because of it
 		}
 		timer := time.NewTimer(wait)
@@ -106,9 +106,8 @@ func outdated(a *authority.Authority, state *State) bool {
 // renewWithin bounds an attempt.
 const renewWithin = 30 * time.Second
 
-// renew asks for an authority. If the one that it gets is no use, it returns how long to wait
-// before the next attempt.
-func (k *Keeper) renew(ctx context.Context, state *State) time.Duration {
+// renew asks for an authority, and reports whether it got one that is of use.
+func (k *Keeper) renew(ctx context.Context, state *State) bool {
 	ctx, cancel := context.WithTimeout(ctx, renewWithin)
 	defer cancel()
 	a, err := k.ask(ctx, state)
@@ -119,7 +118,7 @@ func (k *Keeper) renew(ctx context.Context, state *State) time.Duration {
 			k.log.Error("the authority counts, and could not be kept for the next start", "error", err)
 		}
 		if !outdated(a, state) {
-			return 0
+			return true
 		}
 		err = errors.New("mcp-server still signs with a root that is to be replaced")
 	}
@@ -131,7 +130,7 @@ func (k *Keeper) renew(ctx context.Context, state *State) time.Duration {
 	if ctx.Err() == nil && (before == nil || before.Error() != err.Error()) {
 		k.log.Warn("mcp-server gives discovery no new authority to sign with; it is asked again", "error", err, "signs_with_the_one_before", has)
 	}
-	return firstPause
+	return false
 }
 
 // ask has mcp-server certify a new key as an authority's.

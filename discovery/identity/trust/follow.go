@@ -5,26 +5,16 @@ import (
 	"errors"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/pgmesh/pgmesh/internal/kit/wait"
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-const (
-	// The pauses between failed attempts grow from the first to the last.
-	firstPause = 500 * time.Millisecond
-	lastPause  = 30 * time.Second
-)
-
-func newPause() *backoff.ExponentialBackOff {
-	pause := backoff.NewExponentialBackOff()
-	pause.InitialInterval, pause.MaxInterval = firstPause, lastPause
-	return pause
-}
+// pauses are those between attempts to reach mcp-server.
+var pauses = retry.Pauses{First: 500 * time.Millisecond, Longest: 30 * time.Second}
 
 // Run follows what mcp-server tells, and renews the authority, until the context ends.
 func (k *Keeper) Run(ctx context.Context) error {
@@ -56,34 +46,30 @@ func (k *Keeper) followMembership(ctx context.Context) error {
 
 // follow receives what mcp-server tells. While it is away, what it told last stays in force.
 func (k *Keeper) follow(ctx context.Context) error {
-	client, pause, said := identityv1.NewTrustServiceClient(k.options.Server), newPause(), ""
-	for {
-		var heard time.Time // when the stream's first message came
+	client := identityv1.NewTrustServiceClient(k.options.Server)
+	return retry.Loop{
+		Pauses: pauses,
+		Reason: func(err error, _ time.Duration) {
+			k.log.Warn("mcp-server does not tell what the mesh trusts; what it told last stays in force", "error", status.Convert(err).Message())
+		},
+	}.Forever(ctx, func(func()) error {
+		var heard time.Time // of the first
 		err := k.watch(ctx, client, func() {
 			if heard.IsZero() {
 				heard = time.Now()
 			}
-			pause.Reset()
-			said = ""
 			k.metrics.connected.Set(1)
 		})
 		k.metrics.connected.Set(0)
 		k.stale.lost()
-		if ctx.Err() != nil {
-			return ctx.Err()
+		switch {
+		case heard.IsZero():
+			return err
+		case time.Since(heard) > pauses.First:
+			return retry.ErrAtOnce
 		}
-		// Each stream ends with discovery's certificate, which is nothing to log.
-		if !heard.IsZero() && time.Since(heard) > firstPause {
-			continue
-		}
-		if text := status.Convert(err).Message(); heard.IsZero() && text != said { // once for each reason
-			k.log.Warn("mcp-server does not tell what the mesh trusts; what it told last stays in force", "error", text)
-			said = text
-		}
-		if !wait.For(ctx, pause.NextBackOff()) {
-			return ctx.Err()
-		}
-	}
+		return nil // each stream ends with a certificate of discovery, which is nothing to tell of
+	})
 }
 
 func (k *Keeper) watch(ctx context.Context, client identityv1.TrustServiceClient, heard func()) error {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
@@ -89,7 +90,7 @@ func (b *firstSync) done() {
 
 // lost handles the end of a stream before the client has the state.
 func (b *firstSync) lost(err error) {
-	again := mcp.RetryDelay(err)
+	again := retry.Asked(err)
 	if again == 0 || again >= b.server.Timeout {
 		b.fail(b.server.Explain(err))
 		return

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"golang.org/x/sync/errgroup"
@@ -23,6 +22,7 @@ import (
 	"github.com/pgmesh/pgmesh/identity/jointoken"
 	"github.com/pgmesh/pgmesh/identity/membership"
 	"github.com/pgmesh/pgmesh/internal/caller"
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
@@ -98,21 +98,27 @@ func (how Joining) first(ctx context.Context, o membership.Options) (*membership
 		return nil, err
 	}
 	defer conn.Close()
-	pause := newPause()
-	for {
-		m, err := membership.Join(ctx, o, how.askWith(conn, token.Text()))
-		if err == nil {
-			how.Log.Info("joined the mesh", "identity", m.Current().ID, "until", m.Current().NotAfter().UTC().Format(time.RFC3339))
-			return m, nil
+	var joined *membership.Membership
+	err = retry.Loop{Pauses: pauses, Failed: how.waits}.Until(ctx, func() error {
+		var err error
+		joined, err = membership.Join(ctx, o, how.askWith(conn, token.Text()))
+		if code := status.Code(err); err != nil && code != codes.Unavailable && code != codes.DeadlineExceeded {
+			return retry.Stop(err)
 		}
-		if code := status.Code(err); ctx.Err() != nil || (code != codes.Unavailable && code != codes.DeadlineExceeded) {
-			return nil, err
-		}
-		how.Log.Warn("this server waits for its upstream, to become a member of the mesh", "error", status.Convert(err).Message())
-		if !pause.wait(ctx) {
-			return nil, ctx.Err()
-		}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
+	how.Log.Info("joined the mesh", "identity", joined.Current().ID, "until", joined.Current().NotAfter().UTC().Format(time.RFC3339))
+	return joined, nil
+}
+
+// pauses are those between attempts to reach the upstream.
+var pauses = retry.Pauses{First: 200 * time.Millisecond, Longest: 15 * time.Second}
+
+func (how Joining) waits(err error, _ time.Duration) {
+	how.Log.Warn("this server waits for its upstream, to become a member of the mesh", "error", status.Convert(err).Message())
 }
 
 // askWith returns a function that asks for a certificate: with a token for the first, and with ""
@@ -138,20 +144,12 @@ func (j *Joined) Run(ctx context.Context) error {
 // followTrust watches the upstream's trust. While the upstream is away, what it sent last stays in
 // force.
 func (j *Joined) followTrust(ctx context.Context) error {
-	pause, said := newPause(), ""
-	for {
-		err := j.watch(ctx, func() { pause.Reset(); said = "" })
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if text := status.Convert(err).Message(); text != said { // log each reason once
-			j.joining.Log.Warn("the upstream does not tell what the mesh trusts; what it told last stays in force", "error", text)
-			said = text
-		}
-		if !pause.wait(ctx) {
-			return ctx.Err()
-		}
-	}
+	return retry.Loop{
+		Pauses: pauses,
+		Reason: func(err error, _ time.Duration) {
+			j.joining.Log.Warn("the upstream does not tell what the mesh trusts; what it told last stays in force", "error", status.Convert(err).Message())
+		},
+	}.Forever(ctx, func(works func()) error { return j.watch(ctx, works) })
 }
 
 func (j *Joined) watch(ctx context.Context, heard func()) error {
@@ -194,23 +192,4 @@ func (j *Joined) state() *State {
 	made := &State{trust: now.Trust.Message(), roots: now.Trust.Roots, revoked: revokedIn(now.Trust.Message())}
 	j.cached.Store(&cachedState{now, made})
 	return made
-}
-
-// pause is the backoff between failed attempts.
-type pause struct{ *backoff.ExponentialBackOff }
-
-func newPause() pause {
-	b := backoff.NewExponentialBackOff()
-	b.InitialInterval, b.MaxInterval = 200*time.Millisecond, 15*time.Second
-	return pause{b}
-}
-
-// wait waits for the backoff, and reports false if the context ends first.
-func (p pause) wait(ctx context.Context) bool {
-	select {
-	case <-time.After(p.NextBackOff()):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

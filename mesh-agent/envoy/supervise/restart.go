@@ -3,42 +3,31 @@ package supervise
 import (
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 )
 
-const (
-	// minRestartDelay is short: applications on the machine have no network until Envoy is back.
-	minRestartDelay = 100 * time.Millisecond
-	maxRestartDelay = 30 * time.Second
+// restarting are the pauses before restarts. The first is short: applications on the machine have no
+// network until Envoy is back.
+var restarting = retry.Pauses{First: 100 * time.Millisecond, Longest: 30 * time.Second, Growth: 2}
 
-	// healthyAfter is how long Envoy must have run for the backoff to start over.
-	healthyAfter = time.Minute
-)
+// healthyAfter is how long Envoy must have run for the pauses to start over.
+const healthyAfter = time.Minute
 
-// restartBackoff computes the wait before a restart: longer after every death, with jitter, and short again
-// after a healthy run.
+// restartBackoff computes the wait before a restart: longer after every death, and short again after a
+// healthy run.
 type restartBackoff struct {
-	backoff *backoff.ExponentialBackOff
+	backoff *retry.Backoff
 	used    bool
 }
 
-func newRestartBackoff() *restartBackoff {
-	p := &restartBackoff{backoff: &backoff.ExponentialBackOff{
-		InitialInterval:     minRestartDelay,
-		MaxInterval:         maxRestartDelay,
-		Multiplier:          2,
-		RandomizationFactor: 0.5,
-	}}
-	p.backoff.Reset()
-	return p
-}
+func newRestartBackoff() *restartBackoff { return &restartBackoff{backoff: restarting.Backoff()} }
 
 func (p *restartBackoff) next(lived time.Duration) time.Duration {
 	p.used = true
 	if lived >= healthyAfter {
 		p.backoff.Reset()
 	}
-	return p.backoff.NextBackOff()
+	return p.backoff.Next()
 }
 
 func (p *restartBackoff) isFirst() bool { return !p.used }

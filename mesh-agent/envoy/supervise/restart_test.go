@@ -11,12 +11,12 @@ func TestDelayGrowsWhileEnvoyKeepsDying(t *testing.T) {
 	t.Parallel()
 	p := newRestartBackoff()
 	require.True(t, p.isFirst())
-	require.LessOrEqual(t, p.next(time.Second), 2*minRestartDelay, "the first restart is quick")
+	require.LessOrEqual(t, p.next(time.Second), 2*restarting.First, "the first restart is quick")
 	require.False(t, p.isFirst())
 	for range 20 {
-		require.LessOrEqual(t, p.next(time.Second), maxRestartDelay*3/2)
+		require.LessOrEqual(t, p.next(time.Second), restarting.Longest*3/2)
 	}
-	require.GreaterOrEqual(t, p.next(time.Second), maxRestartDelay/2)
+	require.GreaterOrEqual(t, p.next(time.Second), restarting.Longest/2)
 }
 
 func TestDelayIsShortAgainAfterAHealthyRun(t *testing.T) {
@@ -25,5 +25,5 @@ func TestDelayIsShortAgainAfterAHealthyRun(t *testing.T) {
 	for range 20 {
 		p.next(time.Second)
 	}
-	require.LessOrEqual(t, p.next(healthyAfter), 2*minRestartDelay)
+	require.LessOrEqual(t, p.next(healthyAfter), 2*restarting.First)
 }

@@ -5,44 +5,27 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
-
 	"github.com/pgmesh/pgmesh/identity/membership"
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/upstream"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
-)
-
-const (
-	// Backoff between attempts to reach discovery.
-	minRetryInterval = 500 * time.Millisecond
-	maxRetryInterval = 30 * time.Second
 )
 
 // Follow watches the mesh's trust and applies each change to m, until the context ends. It logs an error
 // once, until the next message arrives or the error changes.
 func Follow(ctx context.Context, u *upstream.Upstream, m *membership.Membership, log *slog.Logger) error {
-	pauses := backoff.NewExponentialBackOff()
-	pauses.InitialInterval, pauses.MaxInterval = minRetryInterval, maxRetryInterval
-	logged := ""
-	for {
+	return retry.Loop{
+		Pauses: retry.Pauses{First: 500 * time.Millisecond, Longest: 30 * time.Second},
+		Reason: func(err error, _ time.Duration) {
+			log.Warn("changes of what the mesh trusts do not get here", "error", err)
+		},
+	}.Forever(ctx, func(func()) error {
 		received, err := follow(ctx, u, m, log)
 		if received {
-			pauses.Reset()
-			logged = ""
+			return nil // the end of a working stream is normal
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if text := err.Error(); text != logged && !received { // the end of a working stream is normal
-			log.Warn("changes of what the mesh trusts do not get here", "error", err)
-			logged = text
-		}
-		select {
-		case <-time.After(pauses.NextBackOff()):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+		return err
+	})
 }
 
 // follow applies the messages of one stream; received reports whether there was any.

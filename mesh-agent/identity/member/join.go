@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pgmesh/pgmesh/identity/membership"
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	"github.com/pgmesh/pgmesh/mesh-agent/host/statedir"
 	"github.com/pgmesh/pgmesh/mesh-agent/identity/join"
 )
@@ -93,17 +93,21 @@ func (o *Options) joinFirst(ctx context.Context, servers []string, options membe
 	if err != nil {
 		return nil, err
 	}
-	joined, err := backoff.Retry(ctx, func() (*membership.Membership, error) {
+	var joined *membership.Membership
+	err = retry.Loop{
+		Pauses: retry.Pauses{First: 500 * time.Millisecond, Longest: time.Minute},
+		Failed: func(err error, in time.Duration) {
+			o.Log.Warn("this machine cannot join yet; it is tried again", "in", in.Round(time.Millisecond), "error", err)
+		},
+	}.Until(ctx, func() error {
 		ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 		defer cancel()
-		joined, err := membership.Join(ctx, options, ask)
-		if err != nil && !join.Passing(err) {
-			err = backoff.Permanent(err)
+		var err error
+		if joined, err = membership.Join(ctx, options, ask); err != nil && !join.Passing(err) {
+			return retry.Stop(err)
 		}
-		return joined, err
-	}, backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, in time.Duration) {
-		o.Log.Warn("this machine cannot join yet; it is tried again", "in", in.Round(time.Millisecond), "error", err)
-	}))
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,6 @@ import (
 
 // Hurried returns a Liveness with a short first interval.
 func Hurried(l Liveness, first time.Duration) Liveness {
-	l.minInterval, l.Log = first, slog.New(slog.DiscardHandler)
+	l.first, l.Log = first, slog.New(slog.DiscardHandler)
 	return l
 }

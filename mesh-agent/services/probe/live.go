@@ -1,26 +1,25 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strings"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
-
-	"github.com/pgmesh/pgmesh/internal/kit/wait"
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
 const (
 	// actionTimeout bounds an action; a restart may take a while.
 	actionTimeout = 2 * time.Minute
-	// Backoff between actions that do not help, like that of crashing containers.
-	minActionInterval = 10 * time.Second
-	maxActionInterval = 5 * time.Minute
-	// stableAfter is how long a service has to live for the backoff to start over.
+	// stableAfter is how long a service has to live for the pauses to start over.
 	stableAfter = 10 * time.Minute
 )
+
+// betweenActions are the pauses between actions that do not help, like those of crashing containers.
+var betweenActions = retry.Pauses{First: 10 * time.Second, Longest: 5 * time.Minute, Growth: 2, Jitter: 0.1}
 
 // Liveness runs an action when a service's liveness probe fails.
 type Liveness struct {
@@ -31,16 +30,14 @@ type Liveness struct {
 	// OnAction is called after each action, with the reason for it and its error. It may be nil.
 	OnAction func(why, failed error)
 
-	minInterval time.Duration // replaced by tests
+	first time.Duration // pause, if a test wants another
 }
 
 // Run watches the service until the context ends.
 func (l Liveness) Run(ctx context.Context) {
-	if l.minInterval == 0 {
-		l.minInterval = minActionInterval
-	}
-	pauses := backoff.NewExponentialBackOff()
-	pauses.InitialInterval, pauses.Multiplier, pauses.RandomizationFactor, pauses.MaxInterval = l.minInterval, 2, 0.1, max(l.minInterval, maxActionInterval)
+	pauses := betweenActions
+	pauses.First = cmp.Or(l.first, pauses.First)
+	backoff := pauses.Backoff()
 	for {
 		begun := time.Now()
 		why := l.awaitFailure(ctx)
@@ -48,10 +45,10 @@ func (l Liveness) Run(ctx context.Context) {
 			return
 		}
 		if time.Since(begun) > stableAfter {
-			pauses.Reset()
+			backoff.Reset()
 		}
 		l.act(ctx, why)
-		if !wait.For(ctx, pauses.NextBackOff()) {
+		if !backoff.Wait(ctx) {
 			return
 		}
 	}

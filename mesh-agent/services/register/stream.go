@@ -6,43 +6,35 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-const (
-	// Backoff between streams. Another discovery has to take over well within the grace period, after which
-	// entries are removed.
-	minRetryInterval = 200 * time.Millisecond
-	maxRetryInterval = 10 * time.Second
-	// Backoff while an operator has to act first.
-	minRefusedInterval = 15 * time.Second
-	maxRefusedInterval = 5 * time.Minute
-	// stableAfter is how long a stream has to last for the backoff to start over.
-	stableAfter = 10 * time.Second
+var (
+	// quickly are the pauses between streams. Another discovery has to take over well within the grace
+	// period, after which entries are removed.
+	quickly = retry.Pauses{First: 200 * time.Millisecond, Longest: 10 * time.Second, Jitter: 0.3}
+	// slowly are those while an operator has to act first.
+	slowly = retry.Pauses{First: 15 * time.Second, Longest: 5 * time.Minute, Jitter: 0.3}
 )
+
+// stableAfter is how long a stream has to last for the pauses to start over.
+const stableAfter = 10 * time.Second
 
 var (
 	errNotConnected = errors.New("the machine is not connected to discovery, and cannot leave in good order: its entries go when the grace period is over")
 	errLeft         = errors.New("the machine has left")
 )
 
-func newBackoff(first, last time.Duration) *backoff.ExponentialBackOff {
-	b := backoff.NewExponentialBackOff()
-	b.InitialInterval, b.MaxInterval, b.RandomizationFactor = first, last, 0.3
-	b.Reset()
-	return b
-}
-
 // streams opens one stream after the other, until the context ends or the machine has left.
 func (a *Agent) streams(ctx context.Context) error {
-	quick, slow := newBackoff(minRetryInterval, maxRetryInterval), newBackoff(minRefusedInterval, maxRefusedInterval)
+	quick, slow := quickly.Backoff(), slowly.Backoff()
 	logged := ""
 	for {
 		begun := time.Now()
@@ -59,9 +51,9 @@ func (a *Agent) streams(ctx context.Context) error {
 		}
 		why, needsAction := explain(err)
 		a.setDisconnected(why)
-		pause := quick.NextBackOff()
+		pause := quick.Next()
 		if needsAction {
-			pause = slow.NextBackOff()
+			pause = slow.Next()
 		}
 		if why != logged {
 			logged = why

@@ -6,11 +6,11 @@ import (
 	"io"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/lastgood"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/wire"
 )
@@ -84,7 +84,7 @@ var errUseLastGood = errors.New("no discovery answers")
 // awaitDiscovery waits for a discovery that answers, and returns the stream to it with the first response.
 // Without one, Envoy has gone, or the error says how to end the stream.
 func (st *stream) awaitDiscovery(ctx context.Context, envoyGone chan struct{}) (*discoveryStream, *message, error) {
-	pause, fallback := minRetryInterval, newFallbackTimer(st)
+	pauses, fallback := whileRefused.Backoff(), newFallbackTimer(st)
 	defer fallback.timer.Stop()
 	for {
 		p := st.openDiscovery(ctx)
@@ -99,7 +99,7 @@ func (st *stream) awaitDiscovery(ctx context.Context, envoyGone chan struct{}) (
 		if err == nil || !retryable(err) || !st.replay.complete() {
 			return nil, nil, streamStatus(err)
 		}
-		again := time.After(max(pause, retryAfter(err))) // another replica may do better
+		again := time.After(max(pauses.Next(), retry.Asked(err))) // another replica may do better
 		for again != nil {
 			select {
 			case <-again:
@@ -112,15 +112,11 @@ func (st *stream) awaitDiscovery(ctx context.Context, envoyGone chan struct{}) (
 				return nil, nil, nil
 			}
 		}
-		pause = min(2*pause, maxRetryInterval)
 	}
 }
 
-// Backoff between attempts while discovery refuses the stream.
-const (
-	minRetryInterval = 100 * time.Millisecond
-	maxRetryInterval = 5 * time.Second
-)
+// whileRefused are the pauses between attempts while discovery refuses the stream.
+var whileRefused = retry.Pauses{First: 100 * time.Millisecond, Longest: 5 * time.Second, Growth: 2}
 
 // firstAnswer buffers Envoy's requests until the first response. If it returns neither a response nor an
 // error, the stream is over: Envoy has gone, or has to reconnect because the replay buffer overflowed.
@@ -282,14 +278,4 @@ func streamStatus(err error) error {
 		return nil
 	}
 	return err
-}
-
-// retryAfter returns the delay that discovery asks for, at most a minute.
-func retryAfter(err error) time.Duration {
-	for _, detail := range status.Convert(err).Details() {
-		if info, ok := detail.(*errdetails.RetryInfo); ok {
-			return min(info.GetRetryDelay().AsDuration(), time.Minute)
-		}
-	}
-	return 0
 }

@@ -8,22 +8,19 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 )
 
 const (
-	// Backoff between rounds in which no replica answered. The longest bounds how late the mesh's proxies
-	// come back.
-	minRetryInterval = 100 * time.Millisecond
-	maxRetryInterval = 5 * time.Second
-
-	// stableAfter is how long a connection has to last for the backoff to start over.
+	// stableAfter is how long a connection has to last for the pauses to start over.
 	stableAfter = 5 * time.Second
 
 	// drainTime is how long calls may take to finish on a connection with an old certificate.
@@ -87,31 +84,30 @@ func (u *Upstream) Close() {
 
 // run keeps a connection until the context ends.
 func (u *Upstream) run(ctx context.Context) {
-	pauses := backoff.NewExponentialBackOff()
-	pauses.InitialInterval, pauses.MaxInterval, pauses.Multiplier = minRetryInterval, maxRetryInterval, 2
-	for {
+	defer u.closeAll()
+	_ = retry.Loop{Pauses: betweenRounds}.Forever(ctx, func(func()) error {
 		l, err := u.connect(ctx)
-		switch {
-		case err == nil:
-			u.use(l)
-			began := time.Now()
-			u.awaitReplacement(ctx, l)
-			if time.Since(began) < stableAfter {
-				break
+		if err != nil {
+			if ctx.Err() == nil {
+				u.connectFailed(err)
 			}
-			pauses.Reset()
-			continue
-		case ctx.Err() == nil:
-			u.connectFailed(err)
+			return err
 		}
-		select {
-		case <-time.After(pauses.NextBackOff()):
-		case <-ctx.Done():
-			u.closeAll()
-			return
+		u.use(l)
+		began := time.Now()
+		u.awaitReplacement(ctx, l)
+		if time.Since(began) < stableAfter {
+			return errUnstable
 		}
-	}
+		return retry.ErrAtOnce
+	})
 }
+
+// betweenRounds are the pauses between rounds in which no replica answered. The longest bounds how late the
+// mesh's proxies come back.
+var betweenRounds = retry.Pauses{First: 100 * time.Millisecond, Longest: 5 * time.Second, Growth: 2}
+
+var errUnstable = errors.New("the connection did not last")
 
 // awaitReplacement returns when a link needs a replacement.
 func (u *Upstream) awaitReplacement(ctx context.Context, l *link) {

@@ -13,6 +13,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	"github.com/pgmesh/pgmesh/mesh-agent/host/ownmark"
 )
 
@@ -20,46 +21,45 @@ import (
 // 2020).
 const UDPSize = 1232
 
-const (
-	// attemptTimeout bounds the wait for one upstream.
-	attemptTimeout   = 2500 * time.Millisecond
-	minRetryInterval = time.Second
-	maxRetryInterval = 30 * time.Second
-)
+// attemptTimeout bounds the wait for one upstream.
+const attemptTimeout = 2500 * time.Millisecond
+
+// whileDown are the pauses between questions to an upstream that does not answer.
+var whileDown = retry.Pauses{First: time.Second, Longest: 30 * time.Second, Growth: 2, Jitter: 0.1}
 
 // upstream is a resolver and its health. Forwarder.mu guards it.
 type upstream struct {
-	address  netip.AddrPort
-	failures int       // since its last answer
-	retryAt  time.Time // when to retry it
-	looping  bool      // it forwards to us
+	address netip.AddrPort
+	down    *retry.Backoff // since its last answer; nil while it answers
+	retryAt time.Time      // when to retry it
+	looping bool           // it forwards to us
 }
 
-func (u *upstream) healthy() bool { return u.failures == 0 && !u.looping }
+func (u *upstream) healthy() bool { return u.down == nil && !u.looping }
 
 // order sorts upstreams by health, and returns how many to ask at once: one, plus one that is due for a
 // retry.
 func (f *Forwarder) order(now time.Time) (order []*upstream, atOnce int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var retry, unhealthy []*upstream
+	var due, unhealthy []*upstream
 	for _, u := range f.upstreams {
 		switch {
 		case u.looping:
 		case u.healthy():
 			order = append(order, u)
-		case now.After(u.retryAt) && len(retry) == 0:
+		case now.After(u.retryAt) && len(due) == 0:
 			u.retryAt = now.Add(attemptTimeout) // only one query at a time retries it
-			retry = append(retry, u)
+			due = append(due, u)
 		default:
 			unhealthy = append(unhealthy, u)
 		}
 	}
 	if len(order) == 0 {
-		order = slices.Concat(retry, unhealthy)
+		order = slices.Concat(due, unhealthy)
 		return order, min(len(order), 2) // all are down, so try two at once
 	}
-	return slices.Concat(order[:1], retry, order[1:], unhealthy), 1 + len(retry)
+	return slices.Concat(order[:1], due, order[1:], unhealthy), 1 + len(due)
 }
 
 func (f *Forwarder) anyHealthy() bool {
@@ -75,10 +75,10 @@ func (f *Forwarder) anyHealthy() bool {
 
 func (f *Forwarder) answered(u *upstream) {
 	f.mu.Lock()
-	was := u.failures
-	u.failures, u.retryAt = 0, time.Time{}
+	was := u.down
+	u.down, u.retryAt = nil, time.Time{}
 	f.mu.Unlock()
-	if was > 0 {
+	if was != nil {
 		f.log.Info("a resolver answers again", "upstream", u.address)
 	}
 }
@@ -86,9 +86,11 @@ func (f *Forwarder) answered(u *upstream) {
 func (f *Forwarder) failed(u *upstream, err error) {
 	f.metrics.failed(u.address, err)
 	f.mu.Lock()
-	u.failures++
-	u.retryAt = time.Now().Add(min(minRetryInterval<<min(u.failures-1, 10), maxRetryInterval))
-	first := u.failures == 1
+	first := u.down == nil
+	if first {
+		u.down = whileDown.Backoff()
+	}
+	u.retryAt = time.Now().Add(u.down.Next())
 	f.mu.Unlock()
 	if first {
 		f.log.Warn("a resolver does not answer; others are asked before it", "upstream", u.address, "error", err)
