@@ -5,13 +5,11 @@ package main
 import (
 	"os"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/discovery/serve"
-	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/program"
 )
 
@@ -27,8 +25,7 @@ const ballastSize = 32 << 20
 
 func main() {
 	var ballast []byte
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(garbagePercent)
+	if program.CollectGarbage(garbagePercent) {
 		ballast = make([]byte, ballastSize)
 	}
 	root := program.New("discovery", "Serve Envoys from the configuration of an mcp-server")
@@ -54,9 +51,7 @@ func runCommand() *cobra.Command {
 	o.Sources.Flags(f)
 	o.Identity.Flags(f)
 	f.StringVar(&o.Listen, "listen", "", "address to serve xDS and machines' certificates on (default :15012, and with --insecure 127.0.0.1:15010)")
-	f.StringVar(&o.HTTP, "http", "127.0.0.1:15014", "address to serve /healthz, /readyz and /metrics on, and pages that /debug lists")
-	o.Access.Flags(f)
-	monitor.ProfilesFlag(f, &o.Profiles)
+	o.HTTP.Flags(f, "127.0.0.1:15014")
 	o.Plaintext.Flags(f)
 	o.Limits.Flags(f)
 	f.IntVar(&o.RequestMiB, "max-request-mib", serve.DefaultRequestMiB, "the largest request of a proxy that is taken, in MiB: one that comes back names what it has, with some 100 bytes for each resource")

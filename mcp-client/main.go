@@ -14,8 +14,8 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	program := cli.Program{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv}
+	context.AfterFunc(ctx, stop)                                                            // a second signal ends the program at once
+	program := cli.Program{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv} //nolint:forbidigo // contexts, editors and colours have variables, too
 	code := program.Run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)

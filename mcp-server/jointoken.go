@@ -12,6 +12,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/identity"
 	signing "github.com/pgmesh/pgmesh/identity/authority"
+	"github.com/pgmesh/pgmesh/identity/jointoken"
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/authority"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
@@ -20,9 +21,6 @@ import (
 	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
-// joinLifetime is the default lifetime of a server's join token.
-const joinLifetime = time.Hour
-
 // joinToken has the flags for creating a server's join token.
 type joinToken struct {
 	program string
@@ -30,7 +28,7 @@ type joinToken struct {
 }
 
 func (j *joinToken) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&j.program, "for", "", "make a join token for a server: discovery, or mcp-server, which is a relay")
+	jointoken.ServerFlag(cmd.Flags(), &j.program)
 	j.roots.flags(cmd)
 }
 

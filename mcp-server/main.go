@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mcp-server/registry"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
@@ -23,9 +21,7 @@ import (
 const garbagePercent = 25
 
 func main() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(garbagePercent)
-	}
+	program.CollectGarbage(garbagePercent)
 	root := program.New("mcp-server", "Serve a mesh's configuration from Postgres over MCP, Istio's Mesh Configuration Protocol")
 	root.AddCommand(runCommand(), migrateCommand(), tokenCommand(), secretsCommand(), authorityCommand(), blockersCommand(), checkDatabaseCommand())
 	os.Exit(program.Main(root))
@@ -50,12 +46,10 @@ func runCommand() *cobra.Command {
 	f.StringVar(&o.Replica, "replica", "", "URL of a hot standby of it to read revisions from, if it is not to be the database itself")
 	f.BoolVar(&o.Migrate, "migrate", false, "bring the database's schema up to date first")
 	f.DurationVar(&o.Poll, "poll", 5*time.Second, "how long a lost notification of Postgres may go unnoticed")
-	f.StringVar(&o.StateDir, "state-dir", defaultStateDir(), "folder to keep what is served in, for a start while the database or the upstream is away; \"\" keeps nothing")
+	f.StringVar(&o.StateDir, "state-dir", program.StateFolder("pgmesh"), "folder to keep what is served in, for a start while the database or the upstream is away; \"\" keeps nothing")
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:15020", "address to serve MCP and the admin API on")
 	f.StringVar(&o.API, "api", "127.0.0.1:15022", "address to serve the admin API on as JSON over HTTP; empty: not at all")
-	f.StringVar(&o.HTTP, "http", "127.0.0.1:15021", "address to serve /healthz, /readyz and /metrics on, and pages that /debug lists")
-	o.Access.Flags(f)
-	monitor.ProfilesFlag(f, &o.Profiles)
+	o.HTTP.Flags(f, "127.0.0.1:15021")
 	f.StringVar(&o.Name, "name", "", "what this server is called in the mesh: its identity is spiffe://TRUST-DOMAIN/pgmesh/mcp-server/NAME (default: the name of the host)")
 	f.StringSliceVar(&o.Hosts, "host", nil, "name or address that clients dial, for the server's certificate; can be repeated (default: the name of the host, localhost and the addresses of loopback)")
 	f.DurationVar(&o.WorkloadGrace, "workload-grace", registry.DefaultGrace, "how long the entry of a machine stays that is gone without a word")

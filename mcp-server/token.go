@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pgmesh/pgmesh/identity/jointoken"
+	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/tokens"
 	"github.com/pgmesh/pgmesh/store"
@@ -42,8 +44,7 @@ func withStore(cmd *cobra.Command, database string, do func(*store.Store) error)
 }
 
 func createTokenCommand(database *string) *cobra.Command {
-	var scopes []string
-	var lifetime time.Duration
+	var token caller.NewToken
 	var join joinToken
 	cmd := &cobra.Command{
 		Use:   "create NAME",
@@ -59,22 +60,22 @@ there is none yet, which takes the keys that the servers have too.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case lifetime < 0:
+			case token.Lifetime < 0:
 				return errors.New("--expires-in must not be negative")
-			case join.program != "" && len(scopes) > 0:
+			case join.program != "" && len(token.Scopes) > 0:
 				return errors.New("--scope is for bearer tokens and --for for join tokens: give one of them")
 			case join.program != "":
 				if !cmd.Flags().Changed("expires-in") {
-					lifetime = joinLifetime
+					token.Lifetime = jointoken.DefaultLifetime
 				}
-				return join.create(cmd, *database, args[0], lifetime)
+				return join.create(cmd, *database, args[0], token.Lifetime)
 			}
 			return withStore(cmd, *database, func(s *store.Store) error {
 				var expires time.Time
-				if lifetime > 0 {
-					expires = time.Now().Add(lifetime)
+				if token.Lifetime > 0 {
+					expires = time.Now().Add(token.Lifetime)
 				}
-				secret, made, err := tokens.Create(cmd.Context(), callers.New(s), args[0], scopes, expires, "")
+				secret, made, err := tokens.Create(cmd.Context(), callers.New(s), args[0], token.Scopes, expires, "")
 				if err != nil {
 					return err
 				}
@@ -84,9 +85,7 @@ there is none yet, which takes the keys that the servers have too.`,
 			})
 		},
 	}
-	cmd.Flags().StringArrayVar(&scopes, "scope", nil, "what its bearer may do: VERB, VERB:NAMESPACES or VERB:NAMESPACES:KINDS, "+
-		"such as read, write:shop,cart:virtualservices or admin; may be given more than once")
-	cmd.Flags().DurationVar(&lifetime, "expires-in", 90*24*time.Hour, "how long it is valid; 0 for ever. A join token is valid for an hour if nothing is said")
+	token.Flags(cmd.Flags())
 	join.flags(cmd)
 	return cmd
 }

@@ -4,7 +4,6 @@ package main
 
 import (
 	"os"
-	"runtime/debug"
 
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mesh-agent/commands"
@@ -15,8 +14,6 @@ import (
 const garbagePercent = 50
 
 func main() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(garbagePercent)
-	}
+	program.CollectGarbage(garbagePercent)
 	os.Exit(program.Main(commands.Root()))
 }

@@ -237,7 +237,7 @@ func TestADiscoveryWaitsForTheServerToJoin(t *testing.T) {
 	a, out := servetest.NewAuthority(t), &journal.Journal{}
 	a.Stop()
 	o := servetest.Member(t, a, t.TempDir())
-	o.Log, o.Listen, o.HTTP = slog.New(slog.NewTextHandler(out, nil)), "127.0.0.1:0", "127.0.0.1:0"
+	o.Log, o.Listen, o.HTTP.Address = slog.New(slog.NewTextHandler(out, nil)), "127.0.0.1:0", "127.0.0.1:0"
 	ctx, cancel := context.WithCancel(t.Context())
 	started, ended := make(chan serve.Addresses, 1), make(chan error, 1)
 	go func() { ended <- serve.Run(ctx, o, func(at serve.Addresses) { started <- at }) }()

@@ -18,6 +18,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/internal/listen"
+	"github.com/pgmesh/pgmesh/internal/monitor"
 )
 
 // wrong has a problem of each sort, once a gateway is connected that asks for a secret.
@@ -99,7 +100,7 @@ func withDirectory(t *testing.T, text string) (Addresses, string) {
 	started, ended := make(chan Addresses, 1), make(chan error, 1)
 	go func() {
 		ended <- Run(ctx, Options{
-			Sources: Sources{Directory: directory}, Listen: "127.0.0.1:0", HTTP: "127.0.0.1:0",
+			Sources: Sources{Directory: directory}, Listen: "127.0.0.1:0", HTTP: monitor.Options{Address: "127.0.0.1:0"},
 			Plaintext: listen.Plaintext{Allowed: true}, Log: slog.New(slog.DiscardHandler),
 		}, func(a Addresses) { started <- a })
 	}()

@@ -29,10 +29,8 @@ import (
 // Options are what the program's flags set.
 type Options struct {
 	Sources    Sources
-	Listen     string         // for xDS and certificates; "" means the default port, only on loopback without TLS
-	HTTP       string         // health, metrics and pages for people
-	Access     monitor.Access // who may see the pages
-	Profiles   bool           // serve profiles on HTTP, too
+	Listen     string          // for xDS and certificates; "" means the default port, only on loopback without TLS
+	HTTP       monitor.Options // health, metrics and pages for people
 	Plaintext  listen.Plaintext
 	Identity   Identity // used without --insecure
 	Limits     ads.Limits
@@ -104,7 +102,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 		return rpc.Serve(ctx, server, xds, func() { shutdown(streams, members, machines) })
 	})
 	ready := members.ready(config.Ready)
-	g.Go(func() error { return monitor.Serve(ctx, web, o.Access, metrics, ready, pages...) })
+	g.Go(func() error { return monitor.Serve(ctx, web, o.HTTP.Access, metrics, ready, pages...) })
 	g.Go(func() error { return notify.RunWhenReady(ctx, ready.Ask) })
 	defer members.flush()
 	return ended(g.Wait())
@@ -123,13 +121,13 @@ func (o *Options) server(engine *push.Engine, members *members, metrics promethe
 
 // listen opens the sockets.
 func (o *Options) listen(secure bool) (xds, web net.Listener, err error) {
-	if err := o.Access.Check(); err != nil {
+	if err := o.HTTP.Access.Check(); err != nil {
 		return nil, nil, err
 	}
 	if xds, err = o.listenXDS(secure); err != nil {
 		return nil, nil, err
 	}
-	if web, err = listen.TCP("http", o.HTTP); err != nil {
+	if web, err = listen.TCP("http", o.HTTP.Address); err != nil {
 		return nil, nil, errors.Join(err, xds.Close())
 	}
 	return xds, web, nil
@@ -140,7 +138,7 @@ func (o *Options) pages(engine *push.Engine, streams *ads.Server, metrics promet
 	look := inspect.Inspector{Engine: engine, Server: streams, Limits: o.Limits}
 	look.Register(metrics)
 	pages := append([]monitor.Page{problemsPage(engine)}, look.Pages()...)
-	if o.Profiles {
+	if o.HTTP.Profiles {
 		pages = append(pages, monitor.Profiles())
 	}
 	return pages

@@ -42,7 +42,7 @@ func Member(t testing.TB, a *Authority, folder string) serve.Options {
 // ends with the test, or when it is stopped.
 func Run(t testing.TB, o serve.Options) (at serve.Addresses, stop func()) {
 	t.Helper()
-	o.Listen, o.HTTP = "127.0.0.1:0", cmp.Or(o.HTTP, "127.0.0.1:0")
+	o.Listen, o.HTTP.Address = "127.0.0.1:0", cmp.Or(o.HTTP.Address, "127.0.0.1:0")
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

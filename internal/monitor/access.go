@@ -9,20 +9,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/pgmesh/pgmesh/internal/kit/localhost"
 )
 
 // Access says who may see the pages. On loopback everyone on this machine may. From elsewhere, everyone may
 // see the health pages and the metrics; the other pages need the token.
 type Access struct{ TokenFile string }
-
-// Flags declares --http-token-file.
-func (a *Access) Flags(f *pflag.FlagSet) {
-	f.StringVar(&a.TokenFile, "http-token-file", "",
-		"file with the token that lets in to the pages of --http from other machines; without it they are for this machine, but for /healthz, /readyz and /metrics")
-}
 
 // Check reports a token file that cannot be read or whose token is too short.
 func (a Access) Check() error {

@@ -3,15 +3,7 @@ package monitor
 import (
 	"net/http"
 	"net/http/pprof"
-
-	"github.com/spf13/pflag"
 )
-
-// ProfilesFlag declares --pprof. It is off by default: a profile costs processor time and reveals the names
-// of what it profiles.
-func ProfilesFlag(f *pflag.FlagSet, on *bool) {
-	f.BoolVar(on, "pprof", false, "serve "+profilesPath+" on --http, for go tool pprof: where the program's time and memory go")
-}
 
 const profilesPath = "/debug/pprof/"
 

@@ -6,22 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log" //nolint:depguard // redirects what libraries log to slog
-	"log/slog"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-	"google.golang.org/grpc/grpclog"
 
 	"github.com/pgmesh/pgmesh/internal/kit/coredump"
-	"github.com/pgmesh/pgmesh/internal/kit/panics"
 	"github.com/pgmesh/pgmesh/internal/kit/terminal"
-	"github.com/pgmesh/pgmesh/internal/kit/terse"
 	"github.com/pgmesh/pgmesh/internal/kit/version"
 	"github.com/pgmesh/pgmesh/internal/manual"
 )
@@ -38,8 +30,7 @@ func New(name, short string) *cobra.Command {
 	}
 	root.SetOut(terminal.NewWriter(os.Stdout, nil))
 	root.SetErr(terminal.NewWriter(os.Stderr, nil))
-	root.PersistentFlags().String("log-level", "info", "how much to log: debug, info, warn or error")
-	root.PersistentFlags().String("log-format", "text", "how to log: text or json")
+	logFlags(root.PersistentFlags())
 	coredump.Flag(root.PersistentFlags())
 	root.AddCommand(manual.Command(Version))
 	return root
@@ -62,63 +53,6 @@ func forbidCores(cmd *cobra.Command) {
 
 // Version returns the version of the running program.
 func Version() string { return version.Of() }
-
-// StateDirectory returns the state folder that systemd created for the service, or "".
-func StateDirectory() string {
-	first, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":")
-	return first
-}
-
-// From is the annotation of a flag that was not set on the command line. It says where the value came from.
-const From = "from"
-
-// FromEnvironment sets the flags that the command line did not set from their PGMESH_ variables.
-func FromEnvironment(flags *pflag.FlagSet) (err error) {
-	flags.VisitAll(func(f *pflag.Flag) {
-		name := "PGMESH_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		value, set := os.LookupEnv(name)
-		if !set || f.Changed || err != nil {
-			return
-		}
-		if e := flags.Set(f.Name, value); e != nil {
-			err = fmt.Errorf("%s=%q: %w", name, value, e)
-			return
-		}
-		_ = flags.SetAnnotation(f.Name, From, []string{name}) // the flag is there
-	})
-	return err
-}
-
-// Log returns the logger that the flags describe, to standard error. It also redirects panics and the logs of
-// libraries to it.
-func Log(cmd *cobra.Command) *slog.Logger {
-	to := LogTo(cmd, os.Stderr)
-	log.SetFlags(0)
-	log.SetOutput(terse.Writer{Log: to})
-	if os.Getenv("GRPC_GO_LOG_SEVERITY_LEVEL") == "" { // not set: log only errors of gRPC
-		grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, terse.Writer{Log: to}))
-	}
-	return to
-}
-
-// LogTo returns a logger to another writer. It bounds the length and the rate of what peers can make it
-// write.
-func LogTo(cmd *cobra.Command, out io.Writer) *slog.Logger {
-	level := slog.LevelInfo
-	if name, _ := cmd.Flags().GetString("log-level"); name != "" {
-		if err := level.UnmarshalText([]byte(name)); err != nil {
-			fmt.Fprintf(os.Stderr, "--log-level %s: choose debug, info, warn or error; logging at info\n", name)
-		}
-	}
-	opts := &slog.HandlerOptions{Level: level}
-	var lines slog.Handler = slog.NewTextHandler(out, opts)
-	if format, _ := cmd.Flags().GetString("log-format"); format == "json" {
-		lines = slog.NewJSONHandler(terminal.NewWriter(out, nil), opts) // slog's text handler escapes by itself
-	}
-	to := slog.New(terse.NewHandler(lines))
-	panics.LogTo(to)
-	return to
-}
 
 // Exit is the error of a command that has printed everything already and sets its own exit code.
 type Exit int

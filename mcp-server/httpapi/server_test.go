@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/listen"
+	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 )
@@ -38,7 +39,7 @@ func start(t *testing.T) *api {
 	ctx, cancel := context.WithCancel(context.Background())
 	started, ended := make(chan serve.Addresses, 1), make(chan error, 1)
 	o := serve.Options{
-		Database: pgtest.New(t), Poll: 5 * time.Second, Listen: "127.0.0.1:0", API: "127.0.0.1:0", HTTP: "127.0.0.1:0",
+		Database: pgtest.New(t), Poll: 5 * time.Second, Listen: "127.0.0.1:0", API: "127.0.0.1:0", HTTP: monitor.Options{Address: "127.0.0.1:0"},
 		Plaintext: listen.Plaintext{Allowed: true}, Log: slog.New(slog.DiscardHandler),
 	}
 	go func() { ended <- serve.Run(ctx, o, func(a serve.Addresses) { started <- a }) }()

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
@@ -178,7 +179,7 @@ func TestAServerThatHasSomethingToServeOutlivesAWrongSchema(t *testing.T) {
 	first.end()
 	execute(t, database, "UPDATE mesh.schema_version SET version_id = version_id + 1000 WHERE version_id = (SELECT max(version_id) FROM mesh.schema_version)")
 
-	nothing := serve.Options{Database: database, StateDir: t.TempDir(), Listen: "127.0.0.1:0", HTTP: "127.0.0.1:0"}
+	nothing := serve.Options{Database: database, StateDir: t.TempDir(), Listen: "127.0.0.1:0", HTTP: monitor.Options{Address: "127.0.0.1:0"}}
 	nothing.Plaintext.Allowed, nothing.Log = true, discard
 	require.ErrorContains(t, serve.Run(t.Context(), nothing, nil), "schema")
 	second := launch(t, serve.Options{Database: database, StateDir: dir})

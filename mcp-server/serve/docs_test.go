@@ -20,6 +20,7 @@ import (
 	"github.com/pgmesh/pgmesh/identity/membership"
 	"github.com/pgmesh/pgmesh/identity/tlsfiles"
 	"github.com/pgmesh/pgmesh/internal/dial"
+	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/authority"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
@@ -75,7 +76,7 @@ func TestOwnPKIThatTheDocsMake(t *testing.T) {
 		_, err := identityv1.NewAuthorityServiceClient(m.as(member)).Delegate(t.Context(), &identityv1.DelegateRequest{Csr: request(t)})
 		require.NoError(t, err)
 		err = serve.Run(t.Context(), serve.Options{
-			Database: database, Listen: "127.0.0.1:0", HTTP: "127.0.0.1:0", Log: discard,
+			Database: database, Listen: "127.0.0.1:0", HTTP: monitor.Options{Address: "127.0.0.1:0"}, Log: discard,
 			Authority: authority.Files{Cert: at("machines.pem"), Key: at("machines.key"), Roots: at("root.pem")},
 		}, nil)
 		require.ErrorContains(t, err, "path length")

@@ -79,7 +79,7 @@ func TestARelayThatCannotJoinSaysWhy(t *testing.T) {
 		if o.Database == "" {
 			o.Upstream.Addresses = []string{m.MCP.String()}
 		}
-		o.Listen, o.HTTP, o.Log = "127.0.0.1:0", "127.0.0.1:0", discard
+		o.Listen, o.HTTP.Address, o.Log = "127.0.0.1:0", "127.0.0.1:0", discard
 		err := serve.Run(t.Context(), o, nil)
 		require.ErrorContains(t, err, says)
 		require.NotContains(t, err.Error(), discovery[20:40])

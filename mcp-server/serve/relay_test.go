@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/internal/kit/freeport"
+	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 )
@@ -114,8 +115,8 @@ func TestAServerHasOneSource(t *testing.T) {
 		"--database and --upstream exclude each other":            {Database: "postgres://h/d", Upstream: serve.Upstream{Addresses: []string{"a:1"}}},
 		"--replica and --migrate are about a database":            {Migrate: true, Upstream: serve.Upstream{Addresses: []string{"a:1"}}},
 		"--upstream a: expected host:port":                        {Upstream: serve.Upstream{Addresses: []string{"b:1", "a"}}},
-		"reading the database URL":                                {Database: "postgres://h:port/d", Listen: "127.0.0.1:0", HTTP: "127.0.0.1:0"},
-		"--upstream: --insecure alone is for servers on loopback": {Upstream: serve.Upstream{Addresses: []string{"b.example:1"}}, Listen: "127.0.0.1:0", HTTP: "127.0.0.1:0"},
+		"reading the database URL":                                {Database: "postgres://h:port/d", Listen: "127.0.0.1:0", HTTP: monitor.Options{Address: "127.0.0.1:0"}},
+		"--upstream: --insecure alone is for servers on loopback": {Upstream: serve.Upstream{Addresses: []string{"b.example:1"}}, Listen: "127.0.0.1:0", HTTP: monitor.Options{Address: "127.0.0.1:0"}},
 	} {
 		o.Plaintext.Allowed, o.Log = true, discard
 		require.ErrorContains(t, serve.Run(t.Context(), o, nil), want)

@@ -30,6 +30,7 @@ import (
 	signing "github.com/pgmesh/pgmesh/identity/authority"
 	"github.com/pgmesh/pgmesh/identity/membership"
 	"github.com/pgmesh/pgmesh/identity/refusal"
+	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/authority"
@@ -218,7 +219,7 @@ func TestAServerThatCannotOpenItsAuthoritySaysSo(t *testing.T) {
 	m.end()
 	o := m.options
 	o.Sealing.KeyFile = keyFile(t)
-	o.Listen, o.HTTP, o.API = "127.0.0.1:0", "127.0.0.1:0", ""
+	o.Listen, o.HTTP.Address, o.API = "127.0.0.1:0", "127.0.0.1:0", ""
 	err := serve.Run(t.Context(), o, nil)
 	require.ErrorContains(t, err, "the key of authority 1: it is sealed with the key")
 	o.Sealing = seal.Options{}
@@ -277,7 +278,7 @@ func TestAnAuthorityOfFiles(t *testing.T) {
 	t.Parallel()
 	c := newCompany(t)
 	c.issue("mesh", 0)
-	o := serve.Options{Database: "postgres://127.0.0.1:1/x", Listen: "127.0.0.1:0", HTTP: "127.0.0.1:0", Authority: c.files, Log: discard}
+	o := serve.Options{Database: "postgres://127.0.0.1:1/x", Listen: "127.0.0.1:0", HTTP: monitor.Options{Address: "127.0.0.1:0"}, Authority: c.files, Log: discard}
 	require.ErrorContains(t, serve.Run(t.Context(), o, nil), "path length")
 	c.issue("mesh", 1)
 	o.Plaintext.Allowed = true

@@ -23,6 +23,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/dial"
 	"github.com/pgmesh/pgmesh/internal/limits"
 	"github.com/pgmesh/pgmesh/internal/listen"
+	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 	"github.com/pgmesh/pgmesh/internal/testbench/journal"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
@@ -393,7 +394,7 @@ func TestFlagsOfSecurityThatCannotWorkAreRefused(t *testing.T) {
 		"--tls-cert and --tls-key belong together":            {serve.Security{TLS: tlsfiles.Server{Cert: cert}}, false},
 	} {
 		err := serve.Run(t.Context(), serve.Options{
-			Database: "postgres://127.0.0.1:1/x", Listen: "127.0.0.1:0", HTTP: "127.0.0.1:0", Plaintext: listen.Plaintext{Allowed: tt.insecure}, Security: tt.security, Log: discard,
+			Database: "postgres://127.0.0.1:1/x", Listen: "127.0.0.1:0", HTTP: monitor.Options{Address: "127.0.0.1:0"}, Plaintext: listen.Plaintext{Allowed: tt.insecure}, Security: tt.security, Log: discard,
 		}, nil)
 		require.ErrorContains(t, err, says)
 	}

@@ -38,13 +38,11 @@ type Options struct {
 	Replica   string // connection URL of a hot standby to read revisions from; empty for Database
 	Migrate   bool   // update the schema before anything else
 	Poll      time.Duration
-	Upstream  Upstream       // instead of Database
-	StateDir  string         // folder to save what is served in; "" saves nothing
-	Listen    string         // MCP and the admin API
-	API       string         // the admin API as JSON over HTTP; "" means not at all
-	HTTP      string         // health, metrics and pages for people
-	Access    monitor.Access // who may see the pages
-	Profiles  bool           // serve profiles on HTTP, too
+	Upstream  Upstream        // instead of Database
+	StateDir  string          // folder to save what is served in; "" saves nothing
+	Listen    string          // MCP and the admin API
+	API       string          // the admin API as JSON over HTTP; "" means not at all
+	HTTP      monitor.Options // health, metrics and pages for people
 	Plaintext listen.Plaintext
 	Security  Security
 	Legacy    Legacy
@@ -78,7 +76,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	if err := o.checkAuthority(); err != nil {
 		return err
 	}
-	if err := errors.Join(o.Security.check(o.ownCertificate()), o.Access.Check()); err != nil {
+	if err := errors.Join(o.Security.check(o.ownCertificate()), o.HTTP.Access.Check()); err != nil {
 		return err
 	}
 	keys, err := o.Sealing.Load()
@@ -115,7 +113,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 
 	g, ctx := errgroup.WithContext(ctx)
 	ready := monitor.Ready(func() (string, error) { return s.ready(from) })
-	g.Go(func() error { return monitor.Serve(ctx, on.web, o.Access, s.metrics, ready, s.pages()...) })
+	g.Go(func() error { return monitor.Serve(ctx, on.web, o.HTTP.Access, s.metrics, ready, s.pages()...) })
 	g.Go(func() error { return notify.RunWhenReady(ctx, ready.Ask) })
 	g.Go(func() error { return s.serve(ctx, from, on) })
 	g.Go(func() error { return s.follow(ctx, from) })
@@ -131,7 +129,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 // pages are those for people.
 func (s *server) pages() []monitor.Page {
 	pages := []monitor.Page{s.sinksPage()}
-	if s.options.Profiles {
+	if s.options.HTTP.Profiles {
 		pages = append(pages, monitor.Profiles())
 	}
 	return pages

@@ -43,7 +43,7 @@ func launch(t *testing.T, o serve.Options) *running {
 // start is launch that leaves it to the options how clients are spoken to.
 func start(t *testing.T, o serve.Options) *running {
 	t.Helper()
-	o.Poll, o.Listen, o.HTTP = 5*time.Second, cmp.Or(o.Listen, "127.0.0.1:0"), "127.0.0.1:0"
+	o.Poll, o.Listen, o.HTTP.Address = 5*time.Second, cmp.Or(o.Listen, "127.0.0.1:0"), "127.0.0.1:0"
 	o.Log = cmp.Or(o.Log, discard)
 	ctx, stop := context.WithCancel(context.Background())
 	r := &running{t: t, stop: stop, ended: make(chan error, 1)}

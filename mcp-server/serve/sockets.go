@@ -26,7 +26,7 @@ func (o Options) open() (on sockets, err error) {
 			return on, err
 		}
 	}
-	on.web, err = listen.TCP("http", o.HTTP)
+	on.web, err = listen.TCP("http", o.HTTP.Address)
 	return on, err
 }
 

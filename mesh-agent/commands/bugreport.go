@@ -15,8 +15,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mesh-agent/bugreport"
-	"github.com/pgmesh/pgmesh/mesh-agent/identity/join"
 	"github.com/pgmesh/pgmesh/mesh-agent/inspect"
+	"github.com/pgmesh/pgmesh/mesh-agent/run"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 
@@ -92,20 +92,15 @@ func agentSources(agent *inspect.Agent) []bugreport.Source {
 
 // addSecrets adds the secrets that an agent with the same file and variables would have.
 func (l *clientFlags) addSecrets(o *bugreport.Options) error {
-	flags := runFlags()
+	var wouldRun run.Options
+	flags := runFlags(&wouldRun)
 	if err := program.FromEnvironment(flags); err != nil {
 		return err
 	}
 	if err := l.config.file.Apply(flags); err != nil {
 		return err
 	}
-	for _, name := range []string{"token-file", "jwt-file", "tls-key"} {
-		if path, _ := flags.GetString(name); path != "" {
-			o.Files = append(o.Files, path)
-		}
-	}
-	token, _ := flags.GetString("token")
-	o.Secrets = []string{token, os.Getenv(join.TokenVariable)}
+	o.Files, o.Secrets = wouldRun.Machine.Identity.Secrets()
 	return nil
 }
 

@@ -34,9 +34,6 @@ func checkCommand() *cobra.Command {
 		Use: "check", Short: "Look whether this machine has what it takes", Long: checkHelp, Args: cobra.NoArgs,
 		Example: "  mesh-agent check\n  mesh-agent check --redirect -o json | jq '.[] | select(.state != \"ok\")'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "table" && output != "json" {
-				return fmt.Errorf("-o %s: choose table or json", output)
-			}
 			found := check.Run(cmd.Context(), o.checks(cmd.Context())...)
 			if err := writeFindings(cmd, output, found); err != nil {
 				return err
@@ -48,7 +45,7 @@ func checkCommand() *cobra.Command {
 		},
 	}
 	o.declare(cmd)
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "how to print it: table or json")
+	outputFlag(cmd, &output, "table", "json")
 	return cmd
 }
 

@@ -18,17 +18,8 @@ type clientFlags struct {
 func (l *clientFlags) declare(cmd *cobra.Command, formats ...string) {
 	l.state.Flags(cmd.Flags())
 	l.config.declare(cmd)
-	if len(formats) == 0 {
-		return
-	}
-	cmd.Flags().StringVarP(&l.output, "output", "o", formats[0], "how to print it: "+orList(formats))
-	complete(cmd, "output", formats...)
-	read := cmd.PreRunE
-	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
-		if err := inspect.CheckFormat(l.output, formats); err != nil {
-			return err
-		}
-		return read(cmd, args)
+	if len(formats) > 0 {
+		outputFlag(cmd, &l.output, formats...)
 	}
 }
 

@@ -29,7 +29,7 @@ func (c *configFlag) declare(cmd *cobra.Command) {
 func (c *configFlag) read(flags *pflag.FlagSet) (err error) {
 	c.file = &settings.File{}
 	if c.path != "" {
-		if c.file, err = settings.Read(c.path, flags.Changed(settings.Flag), runFlags()); err != nil {
+		if c.file, err = settings.Read(c.path, flags.Changed(settings.Flag), runFlags(&run.Options{})); err != nil {
 			return err
 		}
 	}
@@ -52,9 +52,10 @@ func (o *runSettings) declare(cmd *cobra.Command) {
 	o.config.declare(cmd)
 }
 
-// runFlags returns new flags of mesh-agent run, to try values on.
-func runFlags() *pflag.FlagSet {
+// runFlags returns new flags of mesh-agent run, which set options.
+func runFlags(o *run.Options) *pflag.FlagSet {
 	flags := program.New("mesh-agent", "").PersistentFlags()
-	flags.AddFlagSet(runCommand().Flags())
+	cmd, _ := newRun(o)
+	flags.AddFlagSet(cmd.Flags())
 	return flags
 }

@@ -113,25 +113,21 @@ func (o *runSettings) askEnvoy(ctx context.Context, path string) (string, error)
 	return answer, err
 }
 
-// tableFlag declares --redirect-table alone, for commands that need no other flag.
-func tableFlag(cmd *cobra.Command) *string {
-	return cmd.Flags().String("redirect-table", "pgmesh", "name of the rules")
-}
-
 func redirectRemoveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "remove", Short: "Take the rules away, whoever has made them", Args: cobra.NoArgs,
 		Long: "Take the rules away, of nft and iptables alike. Connections that were redirected end with them. Those who have rules of other names keep them.\n" +
 			"An agent that runs with --redirect makes its rules again: end that first.",
 	}
-	table := tableFlag(cmd)
+	var table string
+	redirect.TableFlag(cmd.Flags(), &table)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		removed, err := redirect.RemoveAll(cmd.Context(), *table)
+		removed, err := redirect.RemoveAll(cmd.Context(), table)
 		for _, by := range removed {
-			fmt.Fprintf(cmd.OutOrStdout(), "removed the rules %s of %s\n", *table, by)
+			fmt.Fprintf(cmd.OutOrStdout(), "removed the rules %s of %s\n", table, by)
 		}
 		if err == nil && len(removed) == 0 {
-			fmt.Fprintf(cmd.OutOrStdout(), "there are no rules %s\n", *table)
+			fmt.Fprintf(cmd.OutOrStdout(), "there are no rules %s\n", table)
 		}
 		return err
 	}
@@ -142,23 +138,21 @@ func redirectStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "Print which rules there are, whether they count, and what they have redirected", Args: cobra.NoArgs,
 	}
-	table := tableFlag(cmd)
-	output := cmd.Flags().StringP("output", "o", "table", "how to print it: table or json")
+	var table, output string
+	redirect.TableFlag(cmd.Flags(), &table)
+	outputFlag(cmd, &output, "table", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		states, err := states(cmd.Context(), *table)
+		states, err := states(cmd.Context(), table)
 		if err != nil {
 			return err
 		}
-		switch *output {
-		case "json":
+		if output == "json" {
 			encoder := json.NewEncoder(cmd.OutOrStdout())
 			encoder.SetIndent("", "  ")
 			return encoder.Encode(states)
-		case "table":
-			writeStates(cmd.OutOrStdout(), *table, states)
-			return nil
 		}
-		return fmt.Errorf("-o %s: choose table or json", *output)
+		writeStates(cmd.OutOrStdout(), table, states)
+		return nil
 	}
 	return cmd
 }

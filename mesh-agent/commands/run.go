@@ -25,13 +25,13 @@ process, as the program is on disk then.
 Exit code 0: ended as asked. 1: wrong flags, Envoy could not start, or it had to be killed at the end.`
 
 func runCommand() *cobra.Command {
-	cmd, _ := newRun()
+	var o run.Options
+	cmd, _ := newRun(&o)
 	return cmd
 }
 
-// newRun returns the command and its configuration file.
-func newRun() (*cobra.Command, *configFlag) {
-	var o run.Options
+// newRun returns the command, which sets options, and its configuration file.
+func newRun(o *run.Options) (*cobra.Command, *configFlag) {
 	c := configFlag{machine: &o.Machine}
 	cmd := &cobra.Command{
 		Use:   "run",
@@ -42,7 +42,7 @@ func newRun() (*cobra.Command, *configFlag) {
 			server := status.New()
 			server.Settings = func() []settings.Setting { return settings.List(cmd.Flags()) }
 			server.Log = program.LogTo(cmd, io.MultiWriter(os.Stderr, server.Lines.Writer(status.FromAgent)))
-			return run.Run(cmd.Context(), &o, server)
+			return run.Run(cmd.Context(), o, server)
 		},
 	}
 	o.Flags(cmd.Flags())

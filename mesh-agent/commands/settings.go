@@ -1,11 +1,10 @@
 package commands
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"github.com/pgmesh/pgmesh/mesh-agent/inspect"
+	"github.com/pgmesh/pgmesh/mesh-agent/run"
 	"github.com/pgmesh/pgmesh/mesh-agent/settings"
 )
 
@@ -36,16 +35,17 @@ successThreshold and failureThreshold.`
 
 // settingsCommand takes the flags of mesh-agent run and prints the resulting settings.
 func settingsCommand() *cobra.Command {
-	cmd, c := newRun()
+	var o run.Options
+	var output string
+	cmd, c := newRun(&o)
 	cmd.Use, cmd.Short, cmd.Long = "settings", "Print the settings that count, and where each is from", settingsHelp
 	cmd.Example = "  mesh-agent settings\n  mesh-agent settings --config ./mesh-agent.yaml\n  mesh-agent settings --running\n  mesh-agent settings -o json | jq .settings"
 	running := cmd.Flags().Bool("running", false, "print those of the agent that runs with --state-dir, which also has what discovery says")
-	output := cmd.Flags().StringP("output", "o", "table", "how to print them: table or json")
-	complete(cmd, "output", "table", "json")
+	outputFlag(cmd, &output, "table", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		list := settings.List(cmd.Flags(), "output", "running")
 		if *running {
-			agent, err := inspect.Find(cmd.Flag("state-dir").Value.String())
+			agent, err := inspect.Find(o.Machine.State.Path)
 			if err == nil {
 				list, err = agent.Settings(cmd.Context())
 			}
@@ -53,13 +53,10 @@ func settingsCommand() *cobra.Command {
 				return err
 			}
 		}
-		switch *output {
-		case "table":
-			return c.file.WriteTable(cmd.OutOrStdout(), list)
-		case "json":
+		if output == "json" {
 			return c.file.WriteJSON(cmd.OutOrStdout(), list)
 		}
-		return fmt.Errorf("-o %s: choose table or json", *output)
+		return c.file.WriteTable(cmd.OutOrStdout(), list)
 	}
 	return cmd
 }

@@ -62,7 +62,7 @@ func handleServiceManager(ctx context.Context, r reloadSignals, s *supervise.Sup
 // while the supervisor responds. Until Envoy serves it asks for more time, because discovery may be away
 // for any time.
 func notifyServiceManager(ctx context.Context, s *supervise.Supervisor) error {
-	if os.Getenv("NOTIFY_SOCKET") == "" {
+	if !notify.Awaited() {
 		return nil
 	}
 	poll := time.NewTicker(100 * time.Millisecond) // Envoy does not say by itself that it is ready

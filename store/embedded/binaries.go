@@ -21,7 +21,7 @@ const Download = "download"
 // binaries finds the directory that holds initdb and postgres.
 func binaries(ctx context.Context, wanted string, who account, log *slog.Logger) (string, error) {
 	if wanted == "" {
-		wanted = os.Getenv(BinDirVariable)
+		wanted = os.Getenv(BinDirVariable) //nolint:forbidigo // tests of all packages run with it
 	}
 	major, versioned := strings.CutPrefix(wanted, Download+"-")
 	switch {

@@ -19,6 +19,11 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/wait"
 )
 
+// Awaited reports whether there is a service manager that waits for what this package tells.
+func Awaited() bool { return socket() != "" }
+
+func socket() string { return os.Getenv("NOTIFY_SOCKET") }
+
 // Status sets the sentence that `systemctl status` shows.
 func Status(sentence string) error {
 	return send("STATUS=" + oneLine(sentence))
@@ -51,7 +56,7 @@ const writeTimeout = time.Second
 
 // send sends lines to the service manager, if there is one.
 func send(lines ...string) error {
-	path := os.Getenv("NOTIFY_SOCKET")
+	path := socket()
 	if path == "" {
 		return nil
 	}
@@ -79,7 +84,7 @@ const statusInterval = 10 * time.Second
 //
 // Run ignores errors from the service manager: serving matters more.
 func Run(ctx context.Context, status func() string) error {
-	if os.Getenv("NOTIFY_SOCKET") == "" {
+	if !Awaited() {
 		return nil
 	}
 	last := status()
@@ -117,7 +122,7 @@ const readyInterval = 50 * time.Millisecond
 // RunWhenReady is Run for a program that is not ready from the start. Until it is, its status is what it
 // waits for.
 func RunWhenReady(ctx context.Context, status func() (about string, ready bool)) error {
-	if os.Getenv("NOTIFY_SOCKET") == "" {
+	if !Awaited() {
 		return nil
 	}
 	last := ""

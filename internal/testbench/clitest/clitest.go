@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/pgmesh/pgmesh/internal/listen"
+	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/mcp-client/cli"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
@@ -58,7 +59,7 @@ func (m *Mesh) Serve() {
 	started, ended := make(chan serve.Addresses, 1), make(chan error, 1)
 	go func() {
 		ended <- serve.Run(ctx, serve.Options{
-			Database: m.Database, Listen: m.Address, HTTP: "127.0.0.1:0", Plaintext: listen.Plaintext{Allowed: true},
+			Database: m.Database, Listen: m.Address, HTTP: monitor.Options{Address: "127.0.0.1:0"}, Plaintext: listen.Plaintext{Allowed: true},
 			Log: slog.New(slog.DiscardHandler),
 		}, func(a serve.Addresses) { started <- a })
 	}()

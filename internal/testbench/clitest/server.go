@@ -14,7 +14,7 @@ import (
 // Launch starts a server of any sort, and returns where it answers, and what ends it.
 func Launch(t *testing.T, o serve.Options) (address string, stop func()) {
 	t.Helper()
-	o.Listen, o.HTTP, o.Plaintext, o.Log = "127.0.0.1:0", "127.0.0.1:0", listen.Plaintext{Allowed: true}, slog.New(slog.DiscardHandler)
+	o.Listen, o.HTTP.Address, o.Plaintext, o.Log = "127.0.0.1:0", "127.0.0.1:0", listen.Plaintext{Allowed: true}, slog.New(slog.DiscardHandler)
 	ctx, cancel := context.WithCancel(context.Background())
 	started, ended := make(chan serve.Addresses, 1), make(chan error, 1)
 	go func() { ended <- serve.Run(ctx, o, func(a serve.Addresses) { started <- a }) }()

@@ -12,15 +12,13 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/pgmesh/pgmesh/identity/jointoken"
 	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/words"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
-
-// joinLifetime is the default lifetime of a join token.
-const joinLifetime = time.Hour
 
 // joinPort is the default port on which discovery lets machines join.
 const joinPort = "15012"
@@ -34,7 +32,7 @@ type joiner struct {
 func (j *joiner) declareFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&j.identity, "identity", "", "make a join token for machines of NAMESPACE/SERVICE-ACCOUNT")
 	cmd.Flags().StringVar(&j.group, "group", "", "make a join token for machines of NAMESPACE/WORKLOADGROUP, with the service account of its template")
-	cmd.Flags().StringVar(&j.program, "for", "", "make a join token for a server: discovery, or mcp-server, which is a relay")
+	jointoken.ServerFlag(cmd.Flags(), &j.program)
 	cmd.Flags().Int32Var(&j.uses, "uses", 1, "how many machines may join with it")
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/identity/authority"
+	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
@@ -31,7 +32,7 @@ func startSecure(t *testing.T) (m *clitest.Mesh, flags []string) {
 	started, ended := make(chan serve.Addresses, 1), make(chan error, 1)
 	go func() {
 		ended <- serve.Run(ctx, serve.Options{
-			Database: m.Database, Listen: "127.0.0.1:0", HTTP: "127.0.0.1:0", Name: "main", Sealing: seal.Options{KeyFile: key}, Log: slog.New(slog.DiscardHandler),
+			Database: m.Database, Listen: "127.0.0.1:0", HTTP: monitor.Options{Address: "127.0.0.1:0"}, Name: "main", Sealing: seal.Options{KeyFile: key}, Log: slog.New(slog.DiscardHandler),
 		}, func(a serve.Addresses) { started <- a })
 	}()
 	t.Cleanup(func() {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/pgmesh/pgmesh/identity/jointoken"
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/connect"
@@ -58,8 +59,7 @@ Who makes bearer tokens needs the scope admin. The first comes from mcp-server t
 }
 
 func (p program) createTokenCommand() *cobra.Command {
-	req := &adminv1.CreateTokenRequest{}
-	var lifetime time.Duration
+	var bearer caller.NewToken
 	var join joiner
 	cmd := &cobra.Command{
 		Use:   "create NAME (--scope SCOPE... | --identity NAMESPACE/SERVICE-ACCOUNT | --group NAMESPACE/WORKLOADGROUP | --for SERVER)",
@@ -79,46 +79,46 @@ but a discovery of this mesh.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if join.wanted() {
-				return p.makeJoinToken(cmd, &join, req.GetScopes(), args, lifetime)
+				return p.makeJoinToken(cmd, &join, bearer, args)
 			}
 			if err := cobra.ExactArgs(1)(cmd, args); err != nil {
 				return failure.Usage(cmd, err)
 			}
-			if _, err := caller.ParseScopes(req.GetScopes()); err != nil {
+			if _, err := caller.ParseScopes(bearer.Scopes); err != nil {
 				return failure.Usage(cmd, fmt.Errorf("--scope: %w", err))
 			}
-			if lifetime < 0 {
+			if bearer.Lifetime < 0 {
 				return failure.Usage(cmd, errors.New("--expires-in must not be negative"))
 			}
-			if req.Name = args[0]; lifetime > 0 {
-				req.ExpiresAt = timestamppb.New(time.Now().Add(lifetime))
+			req := &adminv1.CreateTokenRequest{Name: args[0], Scopes: bearer.Scopes}
+			if bearer.Lifetime > 0 {
+				req.ExpiresAt = timestamppb.New(time.Now().Add(bearer.Lifetime))
 			}
 			return p.createToken(cmd.Context(), req)
 		},
 	}
-	cmd.Flags().StringArrayVar(&req.Scopes, "scope", nil, "what its bearer may do; may be given more than once")
-	cmd.Flags().DurationVar(&lifetime, "expires-in", 90*24*time.Hour, "how long it is valid; 0 for ever, which a join token cannot be: that is valid for an hour if nothing is said")
+	bearer.Flags(cmd.Flags())
 	join.declareFlags(cmd)
 	return cmd
 }
 
 // makeJoinToken makes a join token from the command's flags.
-func (p program) makeJoinToken(cmd *cobra.Command, join *joiner, scopes, args []string, lifetime time.Duration) error {
+func (p program) makeJoinToken(cmd *cobra.Command, join *joiner, token caller.NewToken, args []string) error {
 	req, err := join.request()
 	switch {
 	case err != nil:
 		return failure.Usage(cmd, err)
-	case len(scopes) > 0:
+	case len(token.Scopes) > 0:
 		return failure.Usage(cmd, errors.New("--scope is for bearer tokens; leave it out"))
 	case !cmd.Flags().Changed("expires-in"):
-		lifetime = joinLifetime
-	case lifetime <= 0:
+		token.Lifetime = jointoken.DefaultLifetime
+	case token.Lifetime <= 0:
 		return failure.Usage(cmd, errors.New("--expires-in must be above 0: a join token has to expire"))
 	}
 	if len(args) > 0 {
 		req.Name = args[0]
 	}
-	return p.createJoinToken(cmd.Context(), req, lifetime)
+	return p.createJoinToken(cmd.Context(), req, token.Lifetime)
 }
 
 // token is the printed form of a bearer token.

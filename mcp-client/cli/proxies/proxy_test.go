@@ -172,7 +172,7 @@ func TestRemoteDiscoveryNeedsToken(t *testing.T) {
 	require.NoError(t, os.WriteFile(token, []byte("0123456789abcdef\n"), 0o600))
 	at, _ := servetest.Run(t, serve.Options{
 		Sources: serve.Sources{Directory: t.TempDir()}, Plaintext: listen.Plaintext{Allowed: true},
-		HTTP: net.JoinHostPort(outside(t), "0"), Access: monitor.Access{TokenFile: token},
+		HTTP: monitor.Options{Address: net.JoinHostPort(outside(t), "0"), Access: monitor.Access{TokenFile: token}},
 	})
 	ask := func(more ...string) clitest.Result {
 		return clitest.Run(t.Context(), "", nil, append([]string{"proxy-status", "--discovery", at.HTTP.String()}, more...)...)

@@ -7,30 +7,17 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/pgmesh/pgmesh/internal/program"
 )
 
 // A setting is a flag of all commands. Its value comes from the first of these that has one: the command
 // line, the environment variable, the context, the default.
 
-// environment maps flags to their environment variables.
-var environment = []struct{ flag, variable string }{
-	{"server", "PGMESH_SERVER"},
-	{"token", "PGMESH_TOKEN"},
-	{"token-file", "PGMESH_TOKEN_FILE"},
-	{"tls-ca", "PGMESH_TLS_CA"},
-	{"tls-cert", "PGMESH_TLS_CERT"},
-	{"tls-key", "PGMESH_TLS_KEY"},
-	{"tls-server-name", "PGMESH_TLS_SERVER_NAME"},
-	{"tls-server-id", "PGMESH_TLS_SERVER_ID"},
-	{"insecure", "PGMESH_INSECURE"},
-	{"insecure-any-address", "PGMESH_INSECURE_ANY_ADDRESS"},
-	{"namespace", "PGMESH_NAMESPACE"},
-	{"output", "PGMESH_OUTPUT"},
-	{"color", "PGMESH_COLOR"},
-	{"timeout", "PGMESH_TIMEOUT"},
-	{"protocol", "PGMESH_PROTOCOL"},
-	{"discovery", "PGMESH_DISCOVERY"},
-	{"context", "PGMESH_CONTEXT"},
+// environment lists the flags that can also be given as variables.
+var environment = []string{
+	"server", "token", "token-file", "tls-ca", "tls-cert", "tls-key", "tls-server-name", "tls-server-id", "insecure", "insecure-any-address",
+	"namespace", "output", "color", "timeout", "protocol", "discovery", "context",
 }
 
 var (
@@ -46,9 +33,9 @@ var insteadOf = map[string]string{"token": "token-file", "token-file": "token"}
 // contextSettings lists the settings that a context can have.
 func contextSettings(f *pflag.FlagSet) []string {
 	var names []string
-	for _, e := range environment {
-		if e.flag != "context" && f.Lookup(e.flag) != nil {
-			names = append(names, e.flag)
+	for _, flag := range environment {
+		if flag != "context" && f.Lookup(flag) != nil {
+			names = append(names, flag)
 		}
 	}
 	return names
@@ -76,15 +63,19 @@ func withoutServer(cmd *cobra.Command) bool {
 	return slices.Contains([]string{"completion", "context", "kinds", "version"}, cmd.Name())
 }
 
-// readEnvironment sets flags that were not given from their variables.
+// readEnvironment sets flags that were not given from their variables. An empty variable is none.
 func (s *Session) readEnvironment(f *pflag.FlagSet) error {
-	for _, e := range environment {
-		value := s.Getenv(e.variable)
-		if value == "" || f.Changed(e.flag) {
+	lookup := func(name string) (string, bool) {
+		value := s.Getenv(name)
+		return value, value != ""
+	}
+	for _, flag := range environment {
+		known := f.Lookup(flag)
+		if known == nil {
 			continue
 		}
-		if err := f.Set(e.flag, value); err != nil {
-			return fmt.Errorf("the environment variable %s: %w", e.variable, err)
+		if err := program.FromVariable(lookup, f, known); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -101,8 +92,8 @@ func EnvironmentHelp() string {
 // EnvironmentList lists the variables with their flags.
 func EnvironmentList() string {
 	var b strings.Builder
-	for _, e := range environment {
-		fmt.Fprintf(&b, "  %-28s --%s\n", e.variable, e.flag)
+	for _, flag := range environment {
+		fmt.Fprintf(&b, "  %-28s --%s\n", program.Variable(flag), flag)
 	}
 	return b.String()
 }

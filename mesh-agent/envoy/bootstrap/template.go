@@ -22,7 +22,7 @@ func Complete(data []byte, path string, o Options) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--bootstrap-template: %w", err)
 	}
-	t, err := template.New(path).Option("missingkey=error").Funcs(template.FuncMap{"env": os.Getenv}).Parse(string(content))
+	t, err := template.New(path).Option("missingkey=error").Funcs(template.FuncMap{"env": os.Getenv}).Parse(string(content)) //nolint:forbidigo // it is what templates ask for
 	if err != nil {
 		return nil, fmt.Errorf("--bootstrap-template: %w", err)
 	}

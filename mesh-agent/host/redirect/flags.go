@@ -10,7 +10,7 @@ import (
 func (o *Options) Flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.On, "redirect", false, "send connections of this machine's programs through Envoy, without their knowledge; see docs/redirection.md")
 	flags.StringVar(&o.By, "redirect-by", Auto, "program that changes the kernel's rules: nft, iptables, iptables-nft, iptables-legacy, or auto")
-	flags.StringVar(&o.Table, "redirect-table", "pgmesh", "name of the rules: of nft's table, and of the chains of iptables")
+	TableFlag(flags, &o.Table)
 	flags.DurationVar(&o.Timeout, "redirect-timeout", 30*time.Second, "how long the rules go on to count when the agent and Envoy are no longer known to be well")
 	flags.BoolVar(&o.DNS, "redirect-dns", false, "send questions to the machine's nameservers to the agent's resolver")
 	flags.BoolVar(&o.Unguarded, "redirect-unguarded", false, "redirect also SSH, discovery, nameservers and the cloud's metadata, where they are among what is chosen")
@@ -37,4 +37,9 @@ func (o *Options) Flags(flags *pflag.FlagSet) {
 	} {
 		flags.StringSliceVar(list.value, "redirect-"+list.name, list.standard, list.usage)
 	}
+}
+
+// TableFlag declares --redirect-table, which is all that commands on the rules of others need.
+func TableFlag(flags *pflag.FlagSet, table *string) {
+	flags.StringVar(table, "redirect-table", "pgmesh", "name of the rules: of nft's table, and of the chains of iptables")
 }

@@ -38,7 +38,7 @@ func (s *SSH) Ports() Ports {
 			ports = append(ports, configuredPorts(text)...)
 		}
 	}
-	if words := strings.Fields(os.Getenv("SSH_CONNECTION")); len(words) == 4 {
+	if words := strings.Fields(os.Getenv("SSH_CONNECTION")); len(words) == 4 { //nolint:forbidigo // sshd sets it
 		ports = appendPort(ports, words[3])
 	}
 	all, _ := sockets.TCP() // without the kernel's answer, the files have to do

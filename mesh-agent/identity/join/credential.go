@@ -15,8 +15,11 @@ import (
 	"github.com/pgmesh/pgmesh/identity/membership"
 )
 
-// TokenVariable is the environment variable that may hold the join token.
-const TokenVariable = "PGMESH_JOIN_TOKEN" //nolint:gosec // the name of one
+// tokenVariable is the environment variable that may hold the join token. It counts if no flag says what to
+// join with; so it is not the variable of a flag.
+const tokenVariable = "PGMESH_JOIN_TOKEN" //nolint:gosec // the name of one
+
+func tokenInVariable() string { return os.Getenv(tokenVariable) } //nolint:forbidigo // see there
 
 // Credential is what a machine joins with: a join token, or a JSON web token.
 type Credential struct {
@@ -31,14 +34,24 @@ type Credential struct {
 // Flags declares the flags of a credential.
 func (c *Credential) Flags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.tokenFile, "token-file", "", "file with the join token that makes this machine a member, \"-\" for standard input; mcp-client token create makes one")
-	flags.StringVar(&c.token, "token", "", "the join token itself; others on this machine, and the history of the shell, see it: better is a file, the variable "+TokenVariable+", or \"-\" for standard input")
+	flags.StringVar(&c.token, "token", "", "the join token itself; others on this machine, and the history of the shell, see it: better is a file, the variable "+tokenVariable+", or \"-\" for standard input")
 	flags.StringVar(&c.jwtFile, "jwt-file", "", "file with a JSON web token, of somebody whom the mesh trusts, to join with in place of a join token")
 	flags.StringVar(&c.roots, "roots", "", "PEM file with the mesh's roots, with --jwt-file: they tell whether it is the mesh that the token is shown to")
 }
 
 // Given reports whether there is a credential.
 func (c *Credential) Given() bool {
-	return c.token != "" || c.tokenFile != "" || c.jwtFile != "" || os.Getenv(TokenVariable) != ""
+	return c.token != "" || c.tokenFile != "" || c.jwtFile != "" || tokenInVariable() != ""
+}
+
+// Secrets returns the files that hold secrets, and the secrets that flags or variables hold themselves.
+func (c *Credential) Secrets() (files, secrets []string) {
+	for _, file := range []string{c.tokenFile, c.jwtFile} {
+		if file != "" {
+			files = append(files, file)
+		}
+	}
+	return files, []string{c.token, tokenInVariable()}
 }
 
 // Ask returns how to get the first certificate from any of the servers.
@@ -80,7 +93,7 @@ func (c *Credential) check() error {
 	switch {
 	case given > 1:
 		return errors.New("--token, --token-file and --jwt-file: give one of them")
-	case given == 0 && os.Getenv(TokenVariable) == "" && !c.FromInput:
+	case given == 0 && tokenInVariable() == "" && !c.FromInput:
 		return errors.New("what is this machine to join with? Give --token-file, with what mcp-client token create has printed, or --jwt-file and --roots")
 	case c.jwtFile != "" && c.roots == "":
 		return errors.New("--jwt-file needs --roots, a file with the mesh's roots: whoever is shown the token could use it, and has to be of the mesh")
@@ -104,8 +117,8 @@ func (c *Credential) joinToken(ctx context.Context, log *slog.Logger) (string, e
 	case c.token != "":
 		log.Warn("the join token was given as an argument, which others on this machine and the history of the shell see: leave --token out, and it is asked for, or give --token-file")
 		return c.token, nil
-	case os.Getenv(TokenVariable) != "":
-		return os.Getenv(TokenVariable), nil
+	case tokenInVariable() != "":
+		return tokenInVariable(), nil
 	default:
 		return readToken(ctx, os.Stdin, os.Stderr)
 	}

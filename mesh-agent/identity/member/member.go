@@ -41,6 +41,15 @@ func (o *Options) Flags(flags *pflag.FlagSet) {
 	o.Credential.Flags(flags)
 }
 
+// Secrets returns the files that hold secrets, and the secrets that flags or variables hold themselves.
+func (o *Options) Secrets() (files, secrets []string) {
+	files, secrets = o.Credential.Secrets()
+	if o.Files.key != "" {
+		files = append(files, o.Files.key)
+	}
+	return files, secrets
+}
+
 // Member is this machine's identity in the mesh. A nil Member has none.
 type Member struct {
 	identity.Workload
