@@ -10,8 +10,7 @@ import (
 
 // Get reads one resource; ErrNotFound if there is none.
 func (s *Store) Get(ctx context.Context, k kinds.Key) (*store.Resource, error) {
-	found, err := s.read(ctx, "reading "+k.String(), sql.Get,
-		k.Kind.Name, k.Kind.Group, k.Namespace, k.Name)
+	found, err := s.read(ctx, "reading "+k.String(), sql.Get, k.Kind.Name, k.Kind.Group, k.Namespace, k.Name)
 	if err != nil {
 		return nil, err
 	}

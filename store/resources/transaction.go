@@ -22,8 +22,7 @@ func (s *Store) Transact(ctx context.Context, a Apply, do func(pgx.Tx) error) (a
 		return Applied{}, err
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx))
-	_, err = tx.Exec(ctx, sql.Begin,
-		a.Author, a.Message, a.Application, onOff(a.Limited), a.Reading.Setting())
+	_, err = tx.Exec(ctx, sql.Begin, a.Author, a.Message, a.Application, onOff(a.Limited), a.Reading.Setting())
 	if err != nil {
 		return Applied{}, err
 	}
