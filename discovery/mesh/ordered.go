@@ -83,17 +83,29 @@ func sortedCopy[T any](list []T, compare order[T]) []T {
 }
 
 // Exchange says what went from a list and what came to it.
-type Exchange[T any] struct{ Gone, Come []T }
+type Exchange[T comparable] struct{ Gone, Come []T }
 
-// exchangeOf compares two lists. It quickly skips what both begin and end with.
-func exchangeOf[T comparable](before, now []T) Exchange[T] {
+// ExchangeOf compares two lists. It quickly skips what both begin and end with.
+func ExchangeOf[T comparable](before, now []T) Exchange[T] {
+	before, now = trimmed(before, now)
+	return Exchange[T]{onlyIn(before, now), onlyIn(now, before)}
+}
+
+// KeepsOrder reports whether what both lists of the exchange have is in the same order in both.
+func (x Exchange[T]) KeepsOrder(before, now []T) bool {
+	before, now = trimmed(before, now)
+	return slices.Equal(onlyIn(before, x.Gone), onlyIn(now, x.Come))
+}
+
+// trimmed leaves out what both lists begin and end with.
+func trimmed[T comparable](before, now []T) (from, to []T) {
 	for len(before) > 0 && len(now) > 0 && before[0] == now[0] {
 		before, now = before[1:], now[1:]
 	}
 	for len(before) > 0 && len(now) > 0 && before[len(before)-1] == now[len(now)-1] {
 		before, now = before[:len(before)-1], now[:len(now)-1]
 	}
-	return Exchange[T]{onlyIn(before, now), onlyIn(now, before)}
+	return before, now
 }
 
 // onlyIn lists what is in one list and not in the other. Both may be long.
@@ -111,7 +123,7 @@ func onlyIn[T comparable](list, other []T) (out []T) {
 }
 
 // exchangesBy groups changes by the keys of their elements.
-func exchangesBy[K comparable, T any](gone, come []T, keys func(T) []K) map[K]*Exchange[T] {
+func exchangesBy[K, T comparable](gone, come []T, keys func(T) []K) map[K]*Exchange[T] {
 	out := map[K]*Exchange[T]{}
 	at := func(key K) *Exchange[T] {
 		if out[key] == nil {

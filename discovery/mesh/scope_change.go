@@ -63,7 +63,7 @@ func compareScopes(before, now *Scope) *ScopeChange {
 		}
 	}
 	for i, e := range now.Egress {
-		c.Egress[i] = EgressChange{exchangeOf(before.Egress[i].Services, e.Services), exchangeOf(before.Egress[i].VirtualServices, e.VirtualServices)}
+		c.Egress[i] = EgressChange{ExchangeOf(before.Egress[i].Services, e.Services), ExchangeOf(before.Egress[i].VirtualServices, e.VirtualServices)}
 	}
 	return c
 }

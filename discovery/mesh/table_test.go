@@ -72,8 +72,25 @@ func TestListsArePatchedInTheirOrder(t *testing.T) {
 		require.Equal(t, before, list, "the list itself stays")
 		require.ElementsMatch(t, want, after)
 		require.True(t, slices.IsSortedFunc(after, inGroups))
-		x := exchangeOf(list, after)
+		x := ExchangeOf(list, after)
 		require.ElementsMatch(t, after, patched(list, x.Gone, x.Come, inGroups))
+		require.True(t, x.KeepsOrder(list, after))
 		list = after
+	}
+}
+
+func TestAnExchangeKeepsTheOrderOfWhatStays(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		before, after []int
+		want          bool
+	}{
+		{nil, nil, true},
+		{[]int{1, 2, 3}, []int{1, 4, 3}, true},
+		{[]int{1, 2, 3}, []int{3, 4}, true},
+		{[]int{1, 2, 3}, []int{2, 1, 3}, false},
+		{[]int{1, 2, 3, 4}, []int{1, 3, 5, 2, 4}, false},
+	} {
+		require.Equal(t, c.want, ExchangeOf(c.before, c.after).KeepsOrder(c.before, c.after), "%v, then %v", c.before, c.after)
 	}
 }

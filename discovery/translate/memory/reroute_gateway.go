@@ -108,12 +108,12 @@ func (b *boundRules) hostsAfter(before *boundRules) (hosts map[string]bool, ok b
 	}
 	hosts = map[string]bool{}
 	for i, s := range b.servers {
-		went, came, ok := exchangedRules(before.rules[i], b.rules[i])
-		if !ok {
+		rules := mesh.ExchangeOf(before.rules[i], b.rules[i])
+		if !rules.KeepsOrder(before.rules[i], b.rules[i]) {
 			return nil, false
 		}
-		b.went, b.came = append(b.went, boundTo(i, went)...), append(b.came, boundTo(i, came)...)
-		for _, rule := range slices.Concat(went, came) {
+		b.went, b.came = append(b.went, boundTo(i, rules.Gone)...), append(b.came, boundTo(i, rules.Come)...)
+		for _, rule := range slices.Concat(rules.Gone, rules.Come) {
 			for _, name := range s.HostsFor(rule) {
 				if before.byHost == nil || !scoped.IsExact(name) {
 					return nil, false
@@ -123,40 +123,6 @@ func (b *boundRules) hostsAfter(before *boundRules) (hosts map[string]bool, ok b
 		}
 	}
 	return hosts, true
-}
-
-// exchangedRules is what only one of two lists has, if what both have is in the same order.
-func exchangedRules(before, now []*mesh.VirtualService) (went, came []*mesh.VirtualService, ok bool) {
-	for len(before) > 0 && len(now) > 0 && before[0] == now[0] {
-		before, now = before[1:], now[1:]
-	}
-	for len(before) > 0 && len(now) > 0 && before[len(before)-1] == now[len(now)-1] {
-		before, now = before[:len(before)-1], now[:len(now)-1]
-	}
-	there := func(list []*mesh.VirtualService) map[*mesh.VirtualService]bool {
-		out := make(map[*mesh.VirtualService]bool, len(list))
-		for _, rule := range list {
-			out[rule] = true
-		}
-		return out
-	}
-	inBefore, inNow := there(before), there(now)
-	var stayed, stay []*mesh.VirtualService
-	for _, rule := range before {
-		if inNow[rule] {
-			stayed = append(stayed, rule)
-		} else {
-			went = append(went, rule)
-		}
-	}
-	for _, rule := range now {
-		if inBefore[rule] {
-			stay = append(stay, rule)
-		} else {
-			came = append(came, rule)
-		}
-	}
-	return went, came, slices.Equal(stayed, stay)
 }
 
 func boundTo(server int, rules []*mesh.VirtualService) (out []boundRule) {
