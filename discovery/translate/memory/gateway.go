@@ -12,7 +12,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
 
-// OnServers are the hosts that servers of a router and the rules of their Gateways have in common.
+// OnServers collects the virtual hosts that the rules of some Gateways make on their servers.
 func (m *Memory) OnServers(v view.View, servers []*mesh.Server) *GatewayHosts {
 	hosts := &GatewayHosts{recalling: recalling{v, m}, ByName: map[string]*virtualhost.Draft{}}
 	for _, s := range servers {
@@ -21,7 +21,8 @@ func (m *Memory) OnServers(v view.View, servers []*mesh.Server) *GatewayHosts {
 	return hosts
 }
 
-// GatewayHosts collects virtual hosts. Rules for the same host add their routes, the older ones first.
+// GatewayHosts collects virtual hosts. Rules for the same host add their routes, the older rules
+// first.
 type GatewayHosts struct {
 	recalling
 
@@ -54,8 +55,8 @@ func (h *GatewayHosts) bind(s *mesh.Server, vs *mesh.VirtualService, names []str
 	}
 }
 
-// host finds or makes the virtual host for a name. Where one of its servers redirects to https, all requests for the host
-// are redirected.
+// host finds or makes the virtual host for a name. If one of its servers redirects to https, all
+// requests for the host are redirected.
 func (h *GatewayHosts) host(name string, s *mesh.Server) *virtualhost.Draft {
 	host := h.ByName[name]
 	if host == nil {
@@ -66,19 +67,20 @@ func (h *GatewayHosts) host(name string, s *mesh.Server) *virtualhost.Draft {
 	return host
 }
 
-// routes are those of a rule on a server; servers that are alike share them.
+// routes returns those of a rule on a server. Servers that are alike share them.
 func (h *GatewayHosts) routes(s *mesh.Server, vs *mesh.VirtualService) *virtualhost.List {
 	return h.memory.ruled(onServer(h.View, s, vs))
 }
 
-// onServer is what the routes of a rule on a server are made in.
+// onServer is the context of a rule's routes on a server.
 func onServer(v view.View, s *mesh.Server, vs *mesh.VirtualService) route.Context {
 	return route.Context{
 		View: v, Rule: vs, Port: s.Spec.GetPort().GetNumber(), Gateways: []string{s.Gateway}, TLS: s.Spec.GetTls() != nil, Service: v.Scope.Service,
 	}
 }
 
-// List has the hosts in the order of their names. Where there are none, everything is answered by 404.
+// List returns the hosts in the order of their names. If there are none, it returns one that
+// answers 404 to everything.
 func (h *GatewayHosts) List(first *mesh.Server) []virtualhost.Draft {
 	if len(h.ByName) == 0 {
 		return []virtualhost.Draft{{Name: naming.HostPort("blackhole", first.Spec.GetPort().GetNumber()), Domains: []string{"*"}, Refuses: true}}
@@ -101,13 +103,15 @@ func (h *GatewayHosts) List(first *mesh.Server) []virtualhost.Draft {
 	return out
 }
 
-// alike is what hosts have in common that may have the very same routes: sent once, they cost Envoy once.
+// alike is what hosts with the very same routes have in common. Sent as one host, the routes cost
+// Envoy once.
 type alike struct {
 	first     *virtualhost.List
 	onlyByTLS bool
 }
 
-// narrowerFirst orders hosts as Istio does where one stands for several in a name: wildcards last, the longer first.
+// narrowerFirst orders hosts as Istio does, which names a host for several by its first: wildcards
+// last, and longer names first.
 func narrowerFirst(a, b string) int {
 	if mesh.IsWildcard(a) != mesh.IsWildcard(b) {
 		if mesh.IsWildcard(a) {

@@ -11,7 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
 
-// routeGroup is a list of routes and the hosts that they are for: services, and hosts that only a rule names.
+// routeGroup is a list of routes and what they are for: services, and hosts that only a rule names.
 type routeGroup struct {
 	services []*mesh.Service
 	hosts    []string
@@ -34,39 +34,41 @@ func (g *routeGroup) names(port uint32) iter.Seq[string] {
 	}
 }
 
-// alike tells whether two groups are for the same hosts.
+// alike reports whether two groups are for the same hosts.
 func (g *routeGroup) alike(other *routeGroup) bool {
 	return slices.EqualFunc(g.services, other.services, func(s, t *mesh.Service) bool { return s.Shape == t.Shape }) && slices.Equal(g.hosts, other.hosts)
 }
 
-// ruledGroup is the group that a rule makes on a port, if it does, with the hosts that this depends on.
+// ruledGroup is the group that a rule makes on a port, if it makes one, with the hosts that this
+// depends on.
 type ruledGroup struct {
 	routeGroup
 
-	there bool
-	hosts []string // nil: on more than can be listed
-	seen  int      // in which go it was of use
+	there  bool
+	hosts  []string // nil for more than can be listed
+	usedIn int      // the last round in which the rule was there
 }
 
-// knownGroup is a group of a rule, with marks of the hosts that it depends on: where none of a host's is among them it does not depend on that.
+// knownGroup is a remembered group, with a set of the hosts that it depends on. A host that is not
+// in the set does not matter to the group.
 type knownGroup struct {
 	*ruledGroup
 
 	marks hostMarks
 }
 
-// routeGroups lists the groups on a port: those of the VirtualServices in their order, then one for each service that no
-// VirtualService routes.
+// routeGroups lists the groups on a port: those of the VirtualServices in their order, then one for
+// each service that no VirtualService routes.
 func (p *portHosts) routeGroups(v recalling, changed func(host string) bool) []routeGroup {
 	out := slices.Grow(p.spare[:0], len(p.services.hosts))
 	p.forget()
 	for _, vs := range p.services.egress.VirtualServices {
 		group := p.ruled[vs].ruledGroup
-		if group == nil || group.seen != p.goes-1 || group.hosts == nil || slices.ContainsFunc(group.hosts, changed) {
+		if group == nil || group.usedIn != p.round-1 || group.hosts == nil || slices.ContainsFunc(group.hosts, changed) {
 			group = v.ruledGroup(vs, p.services)
 			p.ruled[vs] = group.known()
 		}
-		if group.seen = p.goes; !group.there {
+		if group.usedIn = p.round; !group.there {
 			continue
 		}
 		for _, s := range group.services {
@@ -83,14 +85,15 @@ func (p *portHosts) routeGroups(v recalling, changed func(host string) bool) []r
 	return out
 }
 
-// forget drops what was noted of the last groups, and rules that are there no more once they are as many as the others.
+// forget drops what was noted of the last groups. It drops rules that are gone once they outnumber
+// the others.
 func (p *portHosts) forget() {
 	if p.ruled == nil {
 		rules := len(p.services.egress.VirtualServices)
 		p.ruled, p.routed = make(map[*mesh.VirtualService]knownGroup, rules), make(map[string]bool, rules)
 	}
 	clear(p.routed)
-	p.goes++
+	p.round++
 	all := p.services.egress.VirtualServices
 	if len(p.ruled) <= 2*len(all) {
 		return
@@ -119,7 +122,8 @@ func (v recalling) ruledGroup(vs *mesh.VirtualService, services portServices) *r
 // DefaultHTTPPort is the port on which rules also apply to hosts that are no service.
 const DefaultHTTPPort = 80
 
-// virtualServiceGroup is what a rule contributes to a port; false if it has no route there for this proxy.
+// virtualServiceGroup is the group of a rule on a port; false if the rule has no route there for
+// this proxy.
 func (v recalling) virtualServiceGroup(vs *mesh.VirtualService, services portServices) (routeGroup, bool) {
 	onPort := func(host string) *mesh.Service { return services.byHost[host] }
 	c := route.Context{View: v.View, Rule: vs, Port: services.port, Gateways: view.OnSidecars, Service: onPort}

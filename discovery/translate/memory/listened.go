@@ -7,9 +7,10 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// Listened is what outbound listeners are made from beside traits and surroundings, to be compared: the same makes the same listeners.
-// Of services that share a listener by their routes it has the listener alone, so that one more of them changes nothing. What routers
-// listen for is in their Frontend.
+// Listened is what outbound listeners are made from beside traits and surroundings. The same makes
+// the same listeners, so it can be compared. Services that share a listener by their routes are in
+// it as the listener alone: one more of them changes nothing. What routers listen for is in their
+// Frontend.
 func Listened(v view.View) []any {
 	l := listened{View: v}
 	for _, egress := range v.Scope.Egress {
@@ -38,7 +39,7 @@ type byRequests struct {
 	explicit bool
 }
 
-// byAddress is one port of a service that is told apart by where clients connect to.
+// byAddress is a port of a service that is told apart by where clients connect to.
 type byAddress struct {
 	shape *mesh.Shape
 	port  *mesh.Port

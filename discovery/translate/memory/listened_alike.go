@@ -9,9 +9,10 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// ListensAlike reports whether a proxy listens as it did before what it sees has changed, and this was what it listened for. It does if services
-// have come whose requests are taken by listeners that were there. Changed are the hosts that have another service, or another policy. It may say
-// false though the proxy listens alike.
+// ListensAlike reports whether a proxy that listened for this still listens as it did, after what
+// it sees changed. It does if all services that came share listeners that were there. Changed are
+// the hosts that have another service, or another policy. It may report false of a proxy that
+// listens alike.
 func ListensAlike(v view.View, since *mesh.ScopeChange, listened []any, changed map[string]bool) bool {
 	if !v.Sidecar() || len(v.Scope.Egress) != 1 {
 		return false
@@ -52,8 +53,8 @@ func among(services []*mesh.Service, hosts map[string]bool) bool {
 	return found == len(hosts)
 }
 
-// sharesListener reports whether an existing listener for requests takes those of a service, and that nothing else may be in the
-// way of.
+// sharesListener reports whether an existing listener takes the requests of a service, and nothing
+// else can be in the way.
 func sharesListener(v view.View, o binding.Port, listened []any) bool {
 	if !o.Port.Protocol.IsHTTP() && o.Port.Protocol != mesh.ProtocolHTTPProxy {
 		return false

@@ -12,26 +12,27 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
 
-// Lists are the lists of routes that were made for proxies of the same traits in the same surroundings, and that one of their memories
-// has still. Those who see the same of what a list is made from share it: of thousands of rules there is one, however many see them.
+// Lists are the lists of routes that were made for proxies of the same traits in the same
+// surroundings, and that at least one memory still has. Proxies that see the same of what a list is
+// made from share it: of thousands of rules there is one list each, however many proxies see them.
 type Lists struct {
 	ruled  map[ruledKey][]weak.Pointer[ruledRoutes]
 	direct map[directKey]weak.Pointer[virtualhost.List]
-	sweep  int // how many there may be before those that nobody has any more are forgotten
+	sweep  int // how many lists start the next sweep
 }
 
-// NewLists returns none.
+// NewLists returns an empty set of lists.
 func NewLists() *Lists {
 	return &Lists{ruled: map[ruledKey][]weak.Pointer[ruledRoutes]{}, direct: map[directKey]weak.Pointer[virtualhost.List]{}}
 }
 
-// ruledKey is whose routes a rule makes where.
+// ruledKey says whose routes a rule makes, and where.
 type ruledKey struct {
 	vs      *mesh.VirtualService
 	port    uint32
 	gateway string
 	tls     bool
-	source  string // the namespace of the proxies, where the rule asks for it
+	source  string // the namespace of the proxies, if the rule asks for it
 }
 
 func keyOf(c route.Context) ruledKey {
@@ -46,14 +47,14 @@ func keyOf(c route.Context) ruledKey {
 	return key
 }
 
-// ruledRoutes are the routes of a rule with what they were made from.
+// ruledRoutes are the routes of a rule, with what they were made from.
 type ruledRoutes struct {
 	hosts []string // that it sends requests to
 	from  []destination
 	list  *virtualhost.List
 }
 
-// ofRule are the routes of a rule that sends requests to hosts.
+// ofRule returns the routes of a rule that sends requests to hosts.
 func (l *Lists) ofRule(c route.Context, key ruledKey, hosts []string, from []destination) *ruledRoutes {
 	for _, p := range l.ruled[key] {
 		if known := p.Value(); known != nil && slices.Equal(known.from, from) {
@@ -66,14 +67,14 @@ func (l *Lists) ofRule(c route.Context, key ruledKey, hosts []string, from []des
 	return made
 }
 
-// directKey is what the route to a service is made from that no rule routes.
+// directKey is what the route to a service that no rule routes is made from.
 type directKey struct {
 	shape *mesh.Shape
 	port  uint32
 	rule  *mesh.DestinationRule
 }
 
-// toService is the route to a service that no rule routes.
+// toService returns the route to a service that no rule routes.
 func (l *Lists) toService(v view.View, key directKey, s *mesh.Service) *virtualhost.List {
 	if known := l.direct[key].Value(); known != nil {
 		return known
@@ -84,10 +85,11 @@ func (l *Lists) toService(v view.View, key directKey, s *mesh.Service) *virtualh
 	return made
 }
 
-// leastSwept is how many lists a sweep is worth the while for.
+// leastSwept is how many lists make a sweep worth its time.
 const leastSwept = 1000
 
-// forget drops what nobody has any more, once there are twice as many lists as after the last time.
+// forget drops what no memory has any more, once there are twice as many lists as after the last
+// time.
 func (l *Lists) forget() {
 	if len(l.ruled)+len(l.direct) < max(l.sweep, leastSwept) {
 		return

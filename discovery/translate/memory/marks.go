@@ -2,8 +2,8 @@ package memory
 
 import "hash/maphash"
 
-// hostMarks is a set of hosts, as good as 64 bits can tell: hosts that have no bit in common are not the same. Of a thousand rules a glance at these
-// finds the few that a host may be of concern to.
+// hostMarks is a set of hosts in 64 bits. It may hold hosts that nobody put in, but never lacks
+// one. Among a thousand rules it finds quickly the few that may depend on a host.
 type hostMarks uint64
 
 const allMarks = ^hostMarks(0)

@@ -1,8 +1,10 @@
-// Package memory remembers what translation made for proxies before, so that the next translation makes only what has changed.
+// Package memory remembers what translation made for proxies before, so that the next translation
+// makes only what has changed.
 //
-// The rest of translation is functions of what there is now. Here is what depends on the last time: lists of routes and virtual hosts with what they
-// were made from, and what backends and listeners were made from, to be compared. What is remembered comes to the same as what is made anew; random
-// histories in discovery/push hold it to that.
+// The rest of translation are functions of what is there now. Only what is here depends on the last
+// time: lists of routes and virtual hosts with what they were made from, and what listeners were
+// made from, to be compared. What is remembered equals what would be made anew: random histories in
+// discovery/push hold it to that.
 package memory
 
 import (
@@ -15,8 +17,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
 
-// Memory remembers the routes that were made for proxies of one class, with what they were made from beside the proxies' traits and the
-// surroundings: those must have stayed the same.
+// Memory remembers the routes that were made for the proxies of one class, with what they were made
+// from. The proxies' traits and the surroundings must have stayed the same.
 type Memory struct {
 	lists       *Lists
 	now, before recollection
@@ -25,7 +27,8 @@ type Memory struct {
 	mixed       bool                   // a configuration was made that is not that of a port alone
 }
 
-// recollection is what was asked for in one go through all routes: what is not asked for in the next is forgotten.
+// recollection is what one round through all routes asked for. What the next round does not ask for
+// is forgotten.
 type recollection struct {
 	ruled   map[ruledKey]*ruledRoutes
 	direct  map[directKey]*virtualhost.List
@@ -33,7 +36,7 @@ type recollection struct {
 	ports   map[egressPort]*portHosts
 }
 
-// New returns a memory of nothing, for proxies that share lists with others.
+// New returns an empty memory for proxies that share lists with others.
 func New(lists *Lists) *Memory { return &Memory{lists: lists, now: newRecollection()} }
 
 func newRecollection() recollection {
@@ -42,22 +45,22 @@ func newRecollection() recollection {
 	}
 }
 
-// Recall begins another go through all routes of a proxy. Changed tells of hosts whose service, or the rule for it, is not known to be what it
-// was in the last go.
+// Recall begins another round through all routes of a proxy. Changed reports hosts whose service,
+// or policy, may have changed since the last round.
 func (m *Memory) Recall(v view.View, changed func(host string) bool) {
 	m.changed = changed
 	m.before, m.now, m.bound, m.mixed = m.now, newRecollection(), map[string]*boundRules{}, false
 	m.now.domains = make(map[*mesh.Shape]domains, len(v.Scope.Services))
 }
 
-// ForOnce is a memory for one go, which shares at least what that makes.
+// ForOnce returns a memory for a single round.
 func ForOnce(v view.View) *Memory {
 	m := New(NewLists())
 	m.Recall(v, func(string) bool { return true })
 	return m
 }
 
-// recalling is the view of who remembers.
+// recalling is a view together with what is remembered for it.
 type recalling struct {
 	view.View
 
@@ -70,7 +73,7 @@ type destination struct {
 	rule            *mesh.DestinationRule
 }
 
-// ruled are the routes of a rule.
+// ruled returns the routes of a rule.
 func (m *Memory) ruled(c route.Context) *virtualhost.List {
 	key := keyOf(c)
 	known := m.now.ruled[key]
@@ -87,7 +90,7 @@ func (m *Memory) ruled(c route.Context) *virtualhost.List {
 	return known.list
 }
 
-// destinationsOf are the hosts that a rule sends requests to, as the rule's routes depend on them.
+// destinationsOf are the hosts that a rule sends requests to, as its routes depend on them.
 func destinationsOf(c route.Context, hosts []string) []destination {
 	out := make([]destination, len(hosts))
 	for i, host := range hosts {
@@ -108,7 +111,7 @@ func (m *Memory) direct(v view.View, s *mesh.Service, port uint32) *virtualhost.
 	return recalled(m.now.direct, m.before.direct, key, func() *virtualhost.List { return m.lists.toService(v, key, s) })
 }
 
-// domains are those by which a service is meant, and which of them are short.
+// domains are the Host headers by which a service is meant, and which of them are short forms.
 type domains struct{ all, short []string }
 
 func (m *Memory) domains(v view.View, s *mesh.Service) domains {
@@ -140,8 +143,8 @@ func (m *Memory) Begin(v view.View, configuration string) {
 	}
 }
 
-// mixesPorts tells whether a configuration is not that of one port alone: of a socket, of one service, or of the port of an HTTP proxy, where
-// requests name the port.
+// mixesPorts reports whether a configuration is for anything else than one port: a socket, a single
+// service, or an HTTP proxy, whose requests name the port.
 func mixesPorts(v view.View, name naming.Route) bool {
 	return name.Full != naming.Number(name.Port) || name.AnyPort(route.EgressOf(v, name))
 }
@@ -151,7 +154,8 @@ type egressPort struct {
 	port   uint32
 }
 
-// OnPort lists the virtual hosts that are reached on a port, in the order of their names. It may be asked for several times in one go.
+// OnPort lists the virtual hosts that are reached on a port, in the order of their names. It may be
+// called several times in one round.
 func (m *Memory) OnPort(v view.View, egress *mesh.Egress, port uint32) []virtualhost.Draft {
 	at := egressPort{slices.Index(v.Scope.Egress, egress), port}
 	if known := m.now.ports[at]; known != nil {

@@ -9,29 +9,29 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
 
-// portHosts are the virtual hosts of a port, in the order of their names. Their names and domains are unique: Envoy refuses a configuration
-// where one is twice. The first to claim a domain keeps it.
+// portHosts are the virtual hosts of a port, in the order of their names. Envoy refuses a
+// configuration that has a name or a domain twice. So the first host to claim a domain keeps it.
 //
-// Where no claim was turned down the order of the claims does not matter, so that each host can come, go and change by itself. Otherwise
-// all are made anew.
+// As long as no claim was refused, the order of claims does not matter, and each host can come, go
+// and change by itself. Otherwise all are made anew.
 type portHosts struct {
-	port     uint32
-	services portServices
-	ruled    map[*mesh.VirtualService]knownGroup
-	routed   map[string]bool // services that rules route to
-	goes     int             // how often the groups were listed
-	groups   []routeGroup
-	spare    []routeGroup // memory for the next groups
-	hosts    []virtualhost.Draft
-	domains  map[string]bool // of all of them, in lower case; nil before they were made
-	rivalled bool            // a claim was turned down
-	unlisted bool            // hosts, rules and services were edited since the groups were listed
+	port      uint32
+	services  portServices
+	ruled     map[*mesh.VirtualService]knownGroup
+	routed    map[string]bool // services that rules route to
+	round     int             // how often the groups were listed
+	groups    []routeGroup
+	spare     []routeGroup // memory for the next groups
+	hosts     []virtualhost.Draft
+	domains   map[string]bool // of all of them, in lower case; nil before they were made
+	contested bool            // a claim was refused
+	edited    bool            // hosts, rules and services were edited since the groups were listed
 }
 
 // update brings the hosts to what an egress listener has now.
 func (p *portHosts) update(v recalling, egress *mesh.Egress) {
 	changed := v.memory.changed
-	if p.services.egress == nil || p.unlisted || !slices.Equal(p.services.egress.Services, egress.Services) {
+	if p.services.egress == nil || p.edited || !slices.Equal(p.services.egress.Services, egress.Services) {
 		before := p.services
 		p.services = servicesOnPort(egress, p.port)
 		changed = func(host string) bool {
@@ -40,16 +40,17 @@ func (p *portHosts) update(v recalling, egress *mesh.Egress) {
 	}
 	p.services.egress = egress
 	groups := p.routeGroups(v, changed)
-	if p.domains == nil || p.rivalled || p.unlisted || !p.patch(v, groups) {
+	if p.domains == nil || p.contested || p.edited || !p.patch(v, groups) {
 		p.rebuild(v, groups)
 	}
-	p.groups, p.spare, p.unlisted = groups, p.groups, false
+	p.groups, p.spare, p.edited = groups, p.groups, false
 }
 
 func (p *portHosts) rebuild(v recalling, groups []routeGroup) {
-	// Maps that grow leave as much behind as they become, and all views are made at once when proxies come back.
+	// A map that grows leaves as much garbage as it becomes large, and all views are made at once when
+	// proxies come back.
 	names := make(map[string]bool, len(groups))
-	p.domains, p.rivalled, p.hosts = make(map[string]bool, usualDomains*len(groups)), false, make([]virtualhost.Draft, 0, len(groups))
+	p.domains, p.contested, p.hosts = make(map[string]bool, usualDomains*len(groups)), false, make([]virtualhost.Draft, 0, len(groups))
 	c := claims{
 		portHosts: p, known: servicesOf(groups),
 		taken: func(name string) bool { was := names[name]; names[name] = true; return was },
@@ -61,14 +62,14 @@ func (p *portHosts) rebuild(v recalling, groups []routeGroup) {
 	slices.SortStableFunc(p.hosts, virtualhost.Draft.Compare)
 }
 
-// usualDomains is how many domains a host has mostly: its name, with a dot and shorter, and an address.
+// usualDomains is how many domains most hosts have: name, name with a dot, short form, address.
 const usualDomains = 4
 
-// mostPatched is how many groups may come and go before it is as well to make all anew.
+// mostPatched is how many groups may come and go before it is cheaper to make all anew.
 const mostPatched = 64
 
-// patch makes what changes between the groups that there were and those that there are. It reports false where order matters; then
-// nothing of what it did is of use.
+// patch makes what differs between the groups before and now. It reports false if the order of
+// claims matters: then nothing that it did is of use.
 func (p *portHosts) patch(v recalling, groups []routeGroup) bool {
 	before, now := p.groups, groups
 	for len(before) > 0 && len(now) > 0 && before[0].alike(&now[0]) {
@@ -92,25 +93,26 @@ func (p *portHosts) patch(v recalling, groups []routeGroup) bool {
 	for i := range now {
 		c.claim(v, &now[i])
 	}
-	return !p.rivalled
+	return !p.contested
 }
 
-// claims give hosts the names and domains that they ask for, as far as nobody has them.
+// claims give hosts the names and domains that they ask for, if they are free.
 type claims struct {
 	*portHosts
 
 	known map[string]bool        // the services that claim: no short form may claim their full names
-	taken func(name string) bool // tells of a name, and takes it
+	taken func(name string) bool // reports whether a name was taken, and takes it
 	put   func(virtualhost.Draft)
 }
 
-// latecomers claim what nobody has yet.
+// latecomers claim what is still free.
 func (p *portHosts) latecomers(groups []routeGroup) claims {
 	taken := func(name string) bool { _, found := p.find(name); return found }
 	return claims{portHosts: p, known: servicesOf(groups), put: p.insert, taken: taken}
 }
 
-// comeTooLate reports whether a short form of another service has claimed the full name of this one.
+// comeTooLate reports whether the full name of one of the services was claimed as the short form of
+// another.
 func (c claims) comeTooLate() bool {
 	for host := range c.known {
 		if c.domains[strings.ToLower(naming.AsHost(host))] {
@@ -144,21 +146,21 @@ func (c claims) claim(v recalling, g *routeGroup) {
 func (c claims) claimHost(host string, domains, short []string, routes *virtualhost.List) {
 	name := naming.HostPort(host, c.port)
 	if c.taken(name) {
-		c.rivalled = true
+		c.contested = true
 		return
 	}
 	free := make([]string, 0, len(domains))
 	for _, d := range domains {
 		key := strings.ToLower(d)
 		if c.domains[key] || c.known[d] && slices.Contains(short, d) {
-			c.rivalled = true
+			c.contested = true
 			continue
 		}
 		c.domains[key] = true
 		free = append(free, d)
 	}
 	if len(free) == len(domains) {
-		free = slices.Clip(domains) // which the memory keeps anyway
+		free = slices.Clip(domains) // which domains keeps anyway
 	}
 	if len(free) > 0 {
 		c.put(virtualhost.Draft{Name: name, Domains: free, Routes: []*virtualhost.List{routes}})
@@ -170,7 +172,7 @@ func (p *portHosts) insert(h virtualhost.Draft) {
 	p.hosts = slices.Insert(p.hosts, at, h)
 }
 
-// release forgets the hosts of a group, each of which has what it claimed.
+// release forgets the hosts of a group with their claims.
 func (p *portHosts) release(g *routeGroup) {
 	for name := range g.names(p.port) {
 		at, found := p.find(name)

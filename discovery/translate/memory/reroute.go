@@ -6,15 +6,17 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
 
-// Rerouting is what a change of rules and services comes to for the virtual hosts of a proxy's divisions.
+// Rerouting is what a change of rules and services does to the virtual hosts of a proxy.
 type Rerouting struct {
-	Hosts []virtualhost.Host // those that have come, or have other routes
+	Hosts []virtualhost.Host // that have come, or have other routes
 	Gone  []string           // the names of those that have gone
 }
 
-// Rerouted are the virtual hosts that differ, for a proxy whose divisions were made with the memory when it saw the scope before, and which listens
-// as it did: so the most frequent changes, of a rule and of a service, cost what they change. Changed are the hosts that have another service,
-// or another policy. It reports false where more may have changed; then all divisions have to be made.
+// Rerouted returns the virtual hosts that differ since the scope before. The memory must have made
+// the divisions for that scope, and the proxy must listen as it did then. So the most frequent
+// changes, those of a rule or of a service, cost only what they change. Changed are the hosts that
+// have another service, or another policy. It reports false if more may have changed: then all
+// divisions have to be made.
 func (m *Memory) Rerouted(v view.View, before *mesh.Scope, since *mesh.ScopeChange, changed map[string]bool) (out Rerouting, ok bool) {
 	if m.mixed || !v.Sidecar() {
 		return out, false
@@ -29,7 +31,7 @@ func (m *Memory) Rerouted(v view.View, before *mesh.Scope, since *mesh.ScopeChan
 				continue
 			}
 			if !p.edit(&edit, &out) {
-				*p = portHosts{port: p.port} // of which a part may be edited
+				*p = portHosts{port: p.port} // since a part of it may be edited
 				return Rerouting{}, false
 			}
 		}

@@ -16,8 +16,8 @@ type boundRules struct {
 	servers []*mesh.Server
 	rules   [][]*mesh.VirtualService // of each server
 	scoped  bool
-	// byHost has for each host the rules that are for it, of each server in their order, once they are sorted. It is nil where more than that decides
-	// what a host has.
+	// byHost has the rules for each host, server by server in their order, once they are sorted. It
+	// is nil if a host depends on more than its rules.
 	byHost map[string][]boundRule
 	sorted bool
 
@@ -38,7 +38,7 @@ func bound(v view.View, configuration string) *boundRules {
 	return b
 }
 
-// sort finds which rules are for which hosts.
+// sort finds the rules for each host.
 func (b *boundRules) sort() {
 	if b.sorted || !b.scoped {
 		return
@@ -58,16 +58,17 @@ func (b *boundRules) sort() {
 	}
 }
 
-// ByHost are the routes of some hosts, in both forms. The names are the same.
+// ByHost has the routes of some hosts, as scopes and as virtual hosts. The names are the same.
 type ByHost struct {
 	Scopes []scoped.Route
 	Hosts  []virtualhost.Host
 	Gone   []string
 }
 
-// ReroutedByHost are the routes of hosts that have others now, and the names of those that are gone, for a router whose divisions were made with the
-// memory when it had the same services and policies: the most frequent change of a gateway, that of rules for exact hosts, costs what it changes.
-// It reports false where more may have changed; then all divisions have to be made.
+// ReroutedByHost returns the hosts whose routes differ, and the names of those that are gone. It is
+// for a router that still has the services and policies of when the memory made its divisions. So
+// the most frequent change of a gateway, that of rules for exact hosts, costs only what it changes.
+// It reports false if more may have changed: then all divisions have to be made.
 func (m *Memory) ReroutedByHost(v view.View) (changed ByHost, ok bool) {
 	names := route.Names(v)
 	if v.Sidecar() || len(names) != len(m.bound) {
@@ -101,7 +102,8 @@ func (m *Memory) ReroutedByHost(v view.View) (changed ByHost, ok bool) {
 	return changed, true
 }
 
-// hostsAfter are the hosts for which there are other rules than before. It reports false where more than those may have changed.
+// hostsAfter returns the hosts that have other rules than before. It reports false if more may have
+// changed.
 func (b *boundRules) hostsAfter(before *boundRules) (hosts map[string]bool, ok bool) {
 	if b.scoped != before.scoped || !slices.Equal(b.servers, before.servers) {
 		return nil, false
@@ -132,7 +134,8 @@ func boundTo(server int, rules []*mesh.VirtualService) (out []boundRule) {
 	return out
 }
 
-// follow takes over which rules are for which hosts, with what has changed of that, and has the memory forget what no rule makes any more.
+// follow takes the rules for each host over from before, applies what has changed, and forgets the
+// routes of rules that are gone.
 func (b *boundRules) follow(v recalling, before *boundRules) {
 	b.byHost, b.sorted = before.byHost, before.sorted
 	for _, gone := range b.went {
@@ -156,10 +159,10 @@ func (b *boundRules) follow(v recalling, before *boundRules) {
 	b.came, b.went = nil, nil
 }
 
-// place tells which of its server's rules one is.
+// place is the position of a rule among those of its server.
 func (b *boundRules) place(r boundRule) int { return slices.Index(b.rules[r.server], r.rule) }
 
-// virtualHost is that of a host, false if no rule has routes for it.
+// virtualHost returns that of a host; false if no rule has routes for it.
 func (b *boundRules) virtualHost(v recalling, host string) (out virtualhost.Draft, there bool) {
 	one := &GatewayHosts{recalling: v, ByName: map[string]*virtualhost.Draft{}}
 	for _, bound := range b.byHost[host] {

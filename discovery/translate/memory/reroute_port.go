@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// portEdit is what becomes of the virtual hosts of one port.
+// portEdit is an edit of the virtual hosts of one port.
 type portEdit struct {
 	*portHosts
 
@@ -21,16 +21,17 @@ type portEdit struct {
 	names   map[string]bool // of virtual hosts that have changed, and false for those that have gone
 }
 
-// groupEdit is what becomes of the group of a rule, or of a service; nil for none.
+// groupEdit is what the group of a rule, or of a service, was and is; nil for none.
 type groupEdit struct{ was, is *routeGroup }
 
-// edit brings the hosts to what an egress listener has now, and tells what that comes to. It reports false where the order of claims matters, or
-// too much has changed; then nothing of what it did is of use.
+// edit brings the hosts to what an egress listener has now, and tells what has changed. It reports
+// false if the order of claims matters, or too much has changed: then nothing that it did is of
+// use.
 func (p *portHosts) edit(e *egressEdit, out *Rerouting) bool {
-	if p.rivalled || p.domains == nil {
+	if p.contested || p.domains == nil {
 		return false
 	}
-	p.services.egress, p.unlisted = e.egress, true
+	p.services.egress, p.edited = e.egress, true
 	edit := portEdit{portHosts: p, egressEdit: e, touched: map[string]bool{}, names: map[string]bool{}}
 	if !edit.exchangeServices() || !edit.exchangeRules() || !edit.touchRules() {
 		return false
@@ -42,7 +43,7 @@ func (p *portHosts) edit(e *egressEdit, out *Rerouting) bool {
 	return edit.tell(out)
 }
 
-// exchangeServices brings the services with the port up to date.
+// exchangeServices updates the services with the port.
 func (p *portEdit) exchangeServices() bool {
 	gone, come := onPort(p.egressEdit.services.Gone, p.port), onPort(p.egressEdit.services.Come, p.port)
 	if len(gone)+len(come)+len(p.changed) > mostPatched {
@@ -62,7 +63,8 @@ func (p *portEdit) exchangeServices() bool {
 	return true
 }
 
-// exchangeRules makes the groups of rules that have come, each in the place of one that has gone where there is one.
+// exchangeRules makes the groups of rules that have come, each in the place of one that has gone if
+// there is one.
 func (p *portEdit) exchangeRules() bool {
 	gone, come := p.rules.Gone, p.rules.Come
 	for i := range max(len(gone), len(come)) {
@@ -84,7 +86,7 @@ func (p *portEdit) exchangeRules() bool {
 
 func (p *portEdit) forgetRule(vs *mesh.VirtualService) (*ruledGroup, bool) {
 	known := p.ruled[vs].ruledGroup
-	if known == nil || known.seen != p.goes {
+	if known == nil || known.usedIn != p.round {
 		return nil, false
 	}
 	delete(p.ruled, vs)
@@ -95,11 +97,11 @@ func (p *portEdit) forgetRule(vs *mesh.VirtualService) (*ruledGroup, bool) {
 // rule makes the group of a rule.
 func (p *portEdit) rule(vs *mesh.VirtualService) *ruledGroup {
 	group := p.ruledGroup(vs, p.portHosts.services)
-	group.seen, p.ruled[vs] = p.goes, group.known()
+	group.usedIn, p.ruled[vs] = p.round, group.known()
 	return group
 }
 
-// group is the group that a rule makes, if it does.
+// group is the group that the rule makes, or nil.
 func (g *ruledGroup) group() *routeGroup {
 	if !g.there {
 		return nil
@@ -107,7 +109,8 @@ func (g *ruledGroup) group() *routeGroup {
 	return &g.routeGroup
 }
 
-// touchRules remakes the groups of the rules that are for hosts that have changed, and of those that are for more hosts than can be listed.
+// touchRules remakes the groups of rules that depend on hosts that have changed, or on more hosts
+// than can be listed.
 func (p *portEdit) touchRules() bool {
 	if len(p.touched) == 0 && !slices.ContainsFunc(p.groups, groupEdit.moves) {
 		return true
@@ -124,7 +127,7 @@ func (p *portEdit) touchRules() bool {
 		if known.marks != allMarks && known.marks&marks == 0 {
 			continue
 		}
-		if known.seen != p.goes || come[vs] || known.hosts != nil && !slices.ContainsFunc(known.hosts, p.isTouched) {
+		if known.usedIn != p.round || come[vs] || known.hosts != nil && !slices.ContainsFunc(known.hosts, p.isTouched) {
 			continue
 		}
 		if p.groups = append(p.groups, groupEdit{known.group(), p.rule(vs).group()}); len(p.groups) > mostPatched {
@@ -141,7 +144,8 @@ func (g groupEdit) moves() bool {
 	return (g.was == nil) != (g.is == nil) || g.was != nil && !g.was.alike(g.is)
 }
 
-// touchServices makes the groups of those services that no rule routes: of hosts that have changed, or that rules have come to or gone from.
+// touchServices remakes the groups of services that no rule routes: of hosts that have changed, and
+// of those that rules have come to or gone from.
 func (p *portEdit) touchServices() {
 	was, is := p.routedBy(func(g groupEdit) *routeGroup { return g.was }), p.routedBy(func(g groupEdit) *routeGroup { return g.is })
 	hosts := maps.Clone(p.touched)
@@ -173,7 +177,7 @@ func (p *portEdit) routedBy(side func(groupEdit) *routeGroup) map[string]bool {
 	return hosts
 }
 
-// directBefore is the group of a service that no rule routed, without its routes, which are forgotten.
+// directBefore is the group of a service that no rule routed, without its routes. It forgets those.
 func (p *portEdit) directBefore(host string) *routeGroup {
 	now := p.portHosts.services.byHost[host]
 	was, other := p.was[host]
@@ -202,7 +206,8 @@ func (p *portEdit) direct(host string) *routeGroup {
 	return &routeGroup{services: []*mesh.Service{s}, routes: p.memory.direct(p.View, s, p.port)}
 }
 
-// apply gives hosts that stay their routes, lets go of those that go, and has those claimed that come.
+// apply gives new routes to hosts that stay, releases those that go, and claims for those that
+// come.
 func (p *portEdit) apply() bool {
 	var come []routeGroup
 	for _, g := range p.groups {
@@ -227,7 +232,7 @@ func (p *portEdit) apply() bool {
 			p.names[name] = true
 		}
 	}
-	return !p.rivalled
+	return !p.contested
 }
 
 func (p *portEdit) rerouteNamed(g groupEdit) {
@@ -240,7 +245,8 @@ func (p *portEdit) rerouteNamed(g groupEdit) {
 	}
 }
 
-// releaseNamed reports false if one of the hosts takes all requests: where none does, another is made that does.
+// releaseNamed releases the hosts of a group. It reports false if one of them takes all requests:
+// without it another is made that does.
 func (p *portEdit) releaseNamed(g *routeGroup) bool {
 	for name := range g.names(p.port) {
 		if at, found := p.find(name); found && p.hosts[at].TakesAll() {
@@ -252,7 +258,7 @@ func (p *portEdit) releaseNamed(g *routeGroup) bool {
 	return true
 }
 
-// tell tells what has become of the virtual hosts. It reports false if one takes all requests now.
+// tell lists what has become of the virtual hosts. It reports false if one takes all requests now.
 func (p *portEdit) tell(out *Rerouting) bool {
 	configuration := naming.Number(p.port)
 	for name, stays := range p.names {

@@ -16,7 +16,7 @@ type portServices struct {
 	several   bool     // there are several for a host
 }
 
-// servicesOnPort finds the services with a port; of several for a host the last counts.
+// servicesOnPort finds the services with a port. Of several for a host the last counts.
 func servicesOnPort(egress *mesh.Egress, port uint32) portServices {
 	out := portServices{egress: egress, port: port, byHost: make(map[string]*mesh.Service, len(egress.Services))}
 	for _, s := range egress.Services {
@@ -36,8 +36,8 @@ func servicesOnPort(egress *mesh.Egress, port uint32) portServices {
 	return out
 }
 
-// exchange lets services go and takes in others, in no order, and returns what there was for their hosts. It reports false where the order counts,
-// or more hosts than theirs depend on them.
+// exchange replaces services, in any order, and returns what there was for their hosts. It reports
+// false if the order matters, or other hosts depend on them.
 func (p *portServices) exchange(gone, come []*mesh.Service) (was map[string]*mesh.Service, ok bool) {
 	was = make(map[string]*mesh.Service, len(gone)+len(come))
 	for _, s := range gone {
@@ -62,7 +62,7 @@ func (p *portServices) exchange(gone, come []*mesh.Service) (was map[string]*mes
 	return was, true
 }
 
-// onPort are those of some services that have a port.
+// onPort keeps the services that have a port.
 func onPort(services []*mesh.Service, port uint32) (out []*mesh.Service) {
 	for _, s := range services {
 		if s.Port(port) != nil {
@@ -92,8 +92,8 @@ func (p portServices) names(host string) bool {
 	return slices.ContainsFunc(p.hosts, func(service string) bool { return mesh.HostsOverlap(host, service) })
 }
 
-// routedBy lists the services that a host of a rule stands for: under a wildcard, those for which no other rule's host
-// is more specific.
+// routedBy lists the services that a host of a rule stands for. Of those under a wildcard, it has
+// those for which no other rule's host is more specific.
 func (p portServices) routedBy(vs *mesh.VirtualService, host string) []*mesh.Service {
 	if !mesh.IsWildcard(host) {
 		if s := p.byHost[host]; s != nil {

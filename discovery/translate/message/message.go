@@ -1,4 +1,5 @@
-// Package message makes the small messages of Envoy's of which the large ones are put together: numbers, addresses, sources, metadata, matches.
+// Package message makes the small messages of Envoy's that the large ones are put together from:
+// numbers, addresses, sources, metadata, matches.
 package message
 
 import (
@@ -16,7 +17,8 @@ var (
 	NoDuration = durationpb.New(0)
 )
 
-// Pack wraps a message, the same bytes each time. Messages made here always marshal; a failure is a broken program.
+// Pack wraps a message, into the same bytes each time. Messages made here always marshal: a failure
+// is a broken program.
 func Pack(m proto.Message) *anypb.Any {
 	out := &anypb.Any{}
 	if err := anypb.MarshalFrom(out, m, proto.MarshalOptions{Deterministic: true}); err != nil {

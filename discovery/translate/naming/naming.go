@@ -1,4 +1,5 @@
-// Package naming has the names that Istio gives to what Envoy is sent: people's EnvoyFilters, dashboards and logs know them.
+// Package naming has Istio's names for what Envoy is sent. People's EnvoyFilters, dashboards and
+// logs know them.
 package naming
 
 import (
@@ -15,7 +16,7 @@ const (
 	VirtualOutbound           = "virtualOutbound"
 	VirtualInbound            = "virtualInbound"
 
-	// UnknownHostsCluster is where requests to unknown hosts go that the proxy finds the address of itself.
+	// UnknownHostsCluster is for requests to unknown hosts whose address the proxy finds itself.
 	UnknownHostsCluster = "AllowAnyDynamicDNSCluster"
 )
 
@@ -26,12 +27,13 @@ const (
 	BlockAll        = "block_all"
 )
 
-// Cluster is outbound|9080|v1|reviews.default.svc.cluster.local; the subset may be empty.
+// Cluster is outbound|9080|v1|reviews.default.svc.cluster.local. The subset may be empty.
 func Cluster(port uint32, subset, host string) string {
 	return "outbound|" + Number(port) + "|" + subset + "|" + host
 }
 
-// Server is outbound_.9080_.v1_.reviews.default.svc.cluster.local: a cluster's name as clients of the mesh ask for it in TLS.
+// Server is outbound_.9080_.v1_.reviews.default.svc.cluster.local: a cluster's name as clients of
+// the mesh ask for it in TLS.
 func Server(port uint32, subset, host string) string {
 	return "outbound_." + Number(port) + "_." + subset + "_." + host
 }
@@ -59,8 +61,8 @@ func Stat(name string) string { return name + ";" }
 // Number writes a number.
 func Number(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
 
-// Host is the name by which a virtual host of a route configuration is sent. What comes before the last slash is the configuration's
-// name to Envoy, so there must be none after it.
+// Host is the name by which a virtual host of a route configuration is sent. Envoy takes what comes
+// before the last slash for the configuration's name, so there must be none after it.
 func Host(configuration, host string) string {
 	return configuration + "/" + strings.ReplaceAll(host, "/", "%2F")
 }

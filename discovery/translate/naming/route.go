@@ -10,8 +10,8 @@ import (
 // HTTPProxyRoute is the route of clients that use the proxy port of the mesh.
 const HTTPProxyRoute = "http_proxy"
 
-// Route is the name that a listener asks for its routes by: a port, host:port for the one service of a listener that detects its protocol, a socket as
-// unix:///path, or the route of the proxy port.
+// Route is the name that a listener asks for its routes by: a port, host:port for a listener of one
+// service that detects its protocol, a socket as unix:///path, or the route of the proxy port.
 type Route struct {
 	Full string
 	Host string
@@ -31,7 +31,7 @@ func ParseRoute(full string) Route {
 	return Route{Full: full, Host: host, Port: uint32(port)}
 }
 
-// AnyPort tells whether requests name the port that they are for.
+// AnyPort reports whether requests name the port that they are for.
 func (n Route) AnyPort(egress *mesh.Egress) bool {
 	return n.Port == 0 || egress != nil && egress.AnyPort()
 }

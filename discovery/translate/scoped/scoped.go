@@ -1,8 +1,9 @@
 // Package scoped divides route configurations by hosts.
 //
-// Envoy makes a whole route configuration anew for each virtual host that comes into it: of a gateway with thousands of hosts, a further one costs as
-// much as all. So there each exact host has a route configuration of its own, which Envoy finds by a key that names the routes and the request's host,
-// and those with wildcards have one together. The listeners of such a gateway find their routes by that key.
+// Envoy makes a whole route configuration anew for each virtual host that comes into it: on a
+// gateway with thousands of hosts, one more costs as much as all. So each exact host has a route
+// configuration of its own there, and those with wildcards have one together. Envoy finds them by a
+// key that names the routes and the request's host.
 package scoped
 
 import (
@@ -21,7 +22,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
 
-// Route is a route configuration for requests of one host, or of all hosts that have none, that is not made yet.
+// Route is a route configuration for requests of one host, or of all hosts that have none. It is
+// not made yet.
 type Route struct {
 	Base *routev3.RouteConfiguration // without hosts
 	Host string                      // or RestOfHosts
@@ -33,17 +35,18 @@ type Route struct {
 // RestOfHosts stands in a key for all hosts that have none of their own.
 const RestOfHosts = "*"
 
-// Name is that by which it is sent, and its key.
+// Name is the name by which it is sent, and its key.
 func (s Route) Name() string { return scopeKey(s.Base.GetName(), s.Host) }
 
 func scopeKey(configuration, host string) string { return configuration + "/" + host }
 
-// Same tells whether two come to the same, for proxies of the same traits in the same surroundings. It may say false of such.
+// Same reports whether two become the same message, for proxies of the same traits in the same
+// surroundings. It may report false of such.
 func (s Route) Same(other Route) bool {
 	return s.Host == other.Host && s.Base.GetName() == other.Base.GetName() && slices.EqualFunc(s.Hosts, other.Hosts, virtualhost.Draft.Same)
 }
 
-// Make makes it.
+// Make makes the message.
 func (s Route) Make() *routev3.ScopedRouteConfiguration {
 	hosts := make([]*routev3.VirtualHost, len(s.Hosts))
 	for i, h := range s.Hosts {
@@ -52,9 +55,10 @@ func (s Route) Make() *routev3.ScopedRouteConfiguration {
 	return scopedConfiguration(s.Base, s.Host, hosts)
 }
 
-// On tells whether a route configuration is divided by hosts: where so many rules are for exact hosts that this costs Envoy less than making
-// all anew. It counts rules, since the hosts of one rule share its routes where they are together. That depends on nothing that was before: so all
-// replicas say the same.
+// On reports whether listeners find the routes of a configuration by hosts. They do if so many
+// rules are for exact hosts that this costs Envoy less than making all anew. It counts rules, since
+// hosts of one rule share its routes while they are together. It does not depend on what was
+// before: so all replicas say the same.
 func On(v view.View, configuration string) bool {
 	if !Offered(v, configuration) {
 		return false
@@ -73,13 +77,15 @@ func On(v view.View, configuration string) bool {
 	return false
 }
 
-// Offered tells whether there are scopes of a route configuration, whether a listener finds its routes by them or not. There always are both forms:
-// when a listener comes to use the other, connections to the old one last for as long as Envoy drains them, and what changes meanwhile is for them, too.
+// Offered reports whether a route configuration is sent by hosts, too. Both forms are always there:
+// when a listener begins to use the other one, connections to the old listener last until Envoy has
+// drained them, and must see changes, too.
 func Offered(v view.View, configuration string) bool {
 	return !v.Sidecar() && v.Proxy.ScopedFrom > 0 && scopable(configuration)
 }
 
-// scopable tells whether a name can be in a key: the host is what follows the first slash, up to a colon.
+// scopable reports whether a name can be in a key. The host is what follows the first slash, up to
+// a colon.
 func scopable(configuration string) bool {
 	return !strings.ContainsFunc(configuration, func(c rune) bool {
 		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
@@ -87,18 +93,18 @@ func scopable(configuration string) bool {
 	})
 }
 
-// IsExact tells whether requests for a host, or for a domain of a virtual host, are found by its name.
+// IsExact reports whether a host, or a domain of a virtual host, is a plain name.
 func IsExact(host string) bool { return !mesh.IsWildcard(host) && !strings.ContainsAny(host, "*:") }
 
-// AsHost is the virtual host of an exact host, named by that alone.
+// AsHost is the virtual host of an exact host, named by the host alone.
 func (s Route) AsHost() virtualhost.Host {
 	h := s.Hosts[0]
 	h.Name = s.Host
 	return h.In(s.Base.GetName(), s.CountsAttempts)
 }
 
-// Divide divides a route configuration that was made whole, as patches want it. Of domains that differ in case alone, as a patch may have them,
-// the first has the requests.
+// Divide divides a route configuration that was made whole, since patches want it so. A patch may
+// write domains that differ only in case: the first has the requests.
 func Divide(whole *routev3.RouteConfiguration) (out []*routev3.ScopedRouteConfiguration) {
 	base, written := message.Copied(whole), map[string]bool{}
 	base.VirtualHosts = nil
@@ -127,7 +133,8 @@ func Divide(whole *routev3.RouteConfiguration) (out []*routev3.ScopedRouteConfig
 	return append(out, scopedConfiguration(base, RestOfHosts, others))
 }
 
-// scopedConfiguration is the part of a route configuration for one host, or all others. It may write to the hosts.
+// scopedConfiguration is the part of a route configuration for one host, or for all others. It may
+// change the hosts.
 func scopedConfiguration(base *routev3.RouteConfiguration, host string, hosts []*routev3.VirtualHost) *routev3.ScopedRouteConfiguration {
 	key := scopeKey(base.GetName(), host)
 	part := message.Copied(base)
@@ -148,7 +155,8 @@ func scopedConfiguration(base *routev3.RouteConfiguration, host string, hosts []
 	}
 }
 
-// withKnown adds what tells the filter that a request's host is known, and merely has no route for it.
+// withKnown adds a note for the filter: the request's host is known, and merely has no route for
+// it.
 func withKnown(m *corev3.Metadata) *corev3.Metadata {
 	if m == nil {
 		return knownHost

@@ -5,8 +5,9 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// Backend is a service with the rule that a proxy obeys for it, nil if there is none. Its clusters and endpoints are made from those two,
-// the traits of the proxy, and the surroundings: where these are the same, the clusters and endpoints are.
+// Backend is a service with the rule that a proxy follows for it, or nil. Its clusters and
+// endpoints are made from these, the traits of the proxy, and the surroundings, and from nothing
+// else.
 type Backend struct {
 	Service *mesh.Service
 	Rule    *mesh.DestinationRule
@@ -37,7 +38,8 @@ func BackendFor(v view.View, host string) Backend {
 	return BackendOf(v, service)
 }
 
-// PassesTLS reports whether the proxy is a gateway between networks, which has clusters for mutual TLS that it passes on as it came, too.
+// PassesTLS reports whether the proxy is a gateway between networks. Those have clusters for mutual
+// TLS that they pass on as it came, too.
 func PassesTLS(v view.View) bool {
 	return v.Proxy.Type == mesh.Router && v.Mesh.Frontend(v.Proxy).AutoPassthrough()
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// PortPolicy is the policy for a port: its own settings where it has any, which inherit nothing, else those for all.
+// PortPolicy is the policy for a port: the port's own settings, which inherit nothing, or else
+// those for all ports.
 func PortPolicy(policy *networking.TrafficPolicy, port *mesh.Port) *networking.TrafficPolicy {
 	own := PortSettings(policy, port)
 	if own == nil {
@@ -33,8 +34,8 @@ func PortSettings(policy *networking.TrafficPolicy, port *mesh.Port) *networking
 	return nil
 }
 
-// subsetPolicy lays a subset's policy over that of the service's port. What the subset leaves out it inherits, unless
-// it has settings for the port: those replace everything.
+// subsetPolicy puts a subset's policy over that of the service's port. What the subset leaves out
+// it inherits, unless it has settings for the port: those replace everything.
 func subsetPolicy(base, subset *networking.TrafficPolicy, port *mesh.Port) *networking.TrafficPolicy {
 	if subset == nil {
 		return base
@@ -54,7 +55,7 @@ func subsetPolicy(base, subset *networking.TrafficPolicy, port *mesh.Port) *netw
 	}
 }
 
-// WithDefaults fills in what the mesh says for every service that says nothing.
+// WithDefaults fills in what the mesh says for services whose policy says nothing.
 func WithDefaults(v view.View, policy *networking.TrafficPolicy) *networking.TrafficPolicy {
 	defaults := v.Config.GetDefaultTrafficPolicy()
 	if defaults.GetConnectionPool() == nil && defaults.GetOutlierDetection() == nil {

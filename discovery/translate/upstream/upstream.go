@@ -1,4 +1,5 @@
-// Package upstream lists what a proxy has clusters for: ports of services and of their subsets, with the traffic policy that holds there.
+// Package upstream lists what a proxy has clusters for: ports of services and of their subsets,
+// each with the traffic policy that holds for it.
 package upstream
 
 import (
@@ -13,7 +14,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// Upstream is one port of a service, or of a subset of it, with the traffic policy that applies there.
+// Upstream is one port of a service, or of a subset of it, with its traffic policy.
 type Upstream struct {
 	Service *mesh.Service
 	Port    *mesh.Port
@@ -21,11 +22,12 @@ type Upstream struct {
 	Subset  *networking.Subset
 	Policy  *networking.TrafficPolicy
 	Reach   mesh.Reach
-	// PassesTLS tells that connections come as mutual TLS for an endpoint, by their server name, and go on as they are.
+	// PassesTLS tells that connections come as mutual TLS for an endpoint, by their server name,
+	// and go on as they came.
 	PassesTLS bool
 }
 
-// Of returns one upstream for each cluster of a backend: each port of the service, and of each of its subsets.
+// Of returns an upstream for each port of the service of a backend, and of each of its subsets.
 func Of(v view.View, b Backend) []Upstream {
 	s, rule := b.Service, b.Rule
 	var out []Upstream
@@ -56,8 +58,8 @@ func All(v view.View, b Backend) []Upstream {
 	return out
 }
 
-// Passing are for a gateway between networks, which passes mutual TLS on by the server name that clients ask for: each
-// service of the mesh, and each subset, under that name.
+// Passing returns what a gateway between networks passes mutual TLS on to: each service of the
+// mesh, and each subset, under the server name that clients ask for.
 func Passing(v view.View, b Backend) []Upstream {
 	if b.Service.External {
 		return nil
@@ -77,8 +79,8 @@ func (u Upstream) Name() string {
 	return naming.Cluster(u.Port.Number, u.Subset.GetName(), u.Service.Hostname)
 }
 
-// ServerName is what clients ask for in the mesh's own TLS, so that a gateway can tell what they want. Where the host is found per
-// request, each request names its own.
+// ServerName is what clients ask for in the mesh's own TLS, so that a gateway can tell what they
+// want. It is empty if each request names its own host.
 func (u Upstream) ServerName() string {
 	if IsDynamic(u.Service) {
 		return ""
@@ -86,7 +88,8 @@ func (u Upstream) ServerName() string {
 	return naming.Server(u.Port.Number, u.Subset.GetName(), u.Service.Hostname)
 }
 
-// Endpoints are those that Envoy can take. Where it tries all addresses of a single name it refuses more names: the first counts.
+// Endpoints are those that Envoy can take. If it tries all addresses of a name it refuses a second
+// name: then the first counts.
 func (u Upstream) Endpoints() []*mesh.Endpoint {
 	unusable := func(e *mesh.Endpoint) bool { return e.Revoked || !usable(u.Service, e) || u.Reach.Excludes(e) }
 	out := slices.DeleteFunc(u.Service.Of(u.Port, u.Subset.GetLabels()), unusable)
@@ -96,8 +99,8 @@ func (u Upstream) Endpoints() []*mesh.Endpoint {
 	return out
 }
 
-// usable reports whether Envoy can take the endpoint: a name only where names are resolved, a socket's path only elsewhere. One without
-// an address may be behind a gateway.
+// usable reports whether Envoy can take the endpoint: a name only where names are resolved, a
+// socket's path only elsewhere. One without an address may be behind a gateway.
 func usable(s *mesh.Service, e *mesh.Endpoint) bool {
 	if s.ResolvedByDNS() {
 		return !e.Unix
@@ -111,7 +114,7 @@ func (u Upstream) OfAll() Upstream {
 	return u
 }
 
-// DiscoveryType is where Envoy has the endpoints from.
+// DiscoveryType says where Envoy gets the endpoints from.
 func DiscoveryType(v view.View, u Upstream) clusterv3.Cluster_DiscoveryType {
 	if u.passesThrough() {
 		return clusterv3.Cluster_ORIGINAL_DST
@@ -134,14 +137,16 @@ func DiscoveryType(v view.View, u Upstream) clusterv3.Cluster_DiscoveryType {
 	}
 }
 
-// passesThrough reports whether connections go where the client sent them since a rule says so. What is said for the whole port holds for
-// its subsets too, whatever they say of load balancing; what a subset says for all of its ports, for each.
+// passesThrough reports whether a rule sends connections where the client sent them. What it says
+// for the whole port holds for subsets, too, whatever they say of load balancing. What a subset
+// says for all of its ports holds for each.
 func (u Upstream) passesThrough() bool {
 	port := PortPolicy(SpecOf(u.Rule).GetTrafficPolicy(), u.Port)
 	return isPassthrough(port) || isPassthrough(u.Subset.GetTrafficPolicy()) || isPassthrough(u.Policy)
 }
 
-// AsksForPassthrough looks at the subset's own words, or at those for the whole service.
+// AsksForPassthrough reports what the subset says itself, or what the rule says for the whole
+// service.
 func (u Upstream) AsksForPassthrough() bool {
 	policy := SpecOf(u.Rule).GetTrafficPolicy()
 	if u.Subset != nil {
@@ -154,7 +159,8 @@ func isPassthrough(policy *networking.TrafficPolicy) bool {
 	return policy.GetLoadBalancer().GetSimple() == networking.LoadBalancerSettings_PASSTHROUGH
 }
 
-// TLSMode is what a rule says of TLS to an upstream's endpoints: the subset before the service, and the port before all ports.
+// TLSMode is what a rule says of TLS to an upstream's endpoints. The subset counts before the
+// service, and the port before all ports.
 func TLSMode(u Upstream) (networking.ClientTLSSettings_TLSmode, bool) {
 	policies := []*networking.TrafficPolicy{u.Subset.GetTrafficPolicy(), SpecOf(u.Rule).GetTrafficPolicy()}
 	for _, policy := range policies {

@@ -11,7 +11,8 @@ func (v View) ProxyConfig() *meshconfig.ProxyConfig {
 	return cmp.Or(v.Proxy.Config, v.Config.GetDefaultConfig())
 }
 
-// HTTPProxyPort is where applications find their sidecar as an ordinary HTTP proxy (HTTP_PROXY=127.0.0.1:PORT), 0 if nowhere.
+// HTTPProxyPort is where applications find their sidecar as an ordinary HTTP proxy
+// (HTTP_PROXY=127.0.0.1:PORT), or 0.
 func (v View) HTTPProxyPort() uint32 {
 	if v.Proxy.HTTPProxyPort != 0 {
 		return v.Proxy.HTTPProxyPort
@@ -19,12 +20,12 @@ func (v View) HTTPProxyPort() uint32 {
 	return uint32(v.Config.GetProxyHttpPort())
 }
 
-// CountsAttempts tells whether requests say which try they are.
+// CountsAttempts reports whether requests say which try they are.
 func (v View) CountsAttempts() bool {
 	return !v.ProxyConfig().GetProxyHeaders().GetAttemptCount().GetDisabled().GetValue()
 }
 
-// KeepsHost tells whether a request whose host is rewritten says what it was.
+// KeepsHost reports whether a request whose host is rewritten says what it was.
 func (v View) KeepsHost() bool {
 	return v.ProxyConfig().GetProxyHeaders().GetXForwardedHost().GetEnabled().GetValue()
 }

@@ -14,7 +14,7 @@ func (v View) IsSource(labels map[string]string, namespace string) bool {
 	return mesh.LabelsWithin(labels, v.Proxy.Labels) && (namespace == "" || namespace == v.Proxy.Namespace)
 }
 
-// L4Match is what matches of connections have in common: TCP's and TLS's.
+// L4Match is what matches of TCP and of TLS have in common.
 type L4Match interface {
 	GetGateways() []string
 	GetSourceLabels() map[string]string
@@ -22,7 +22,8 @@ type L4Match interface {
 	GetPort() uint32
 }
 
-// Connects reports whether a match is for connections to this port by the proxy, which rules mean by these gateways.
+// Connects reports whether a match is for connections by the proxy to this port. Rules mean the
+// proxy by these gateways.
 func (v View) Connects(m L4Match, gateways []string, port uint32) bool {
 	return (len(m.GetGateways()) == 0 || AnyOf(m.GetGateways(), gateways)) &&
 		v.IsSource(m.GetSourceLabels(), m.GetSourceNamespace()) && (m.GetPort() == 0 || m.GetPort() == port)

@@ -8,14 +8,14 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 )
 
-// ResolvesUnknown reports whether the proxy sends requests to unknown hosts to the address that it finds itself for the host that they name, and not
-// to the one that the client connected to. A Sidecar has no such mode of its own.
+// ResolvesUnknown reports whether the proxy finds the address of unknown hosts itself, and does not
+// send requests to where the client connected. A Sidecar has no such mode of its own.
 func (v View) ResolvesUnknown() bool {
 	return v.Sidecar() && int32(v.Scope.Unknown.GetMode()) == int32(meshconfig.MeshConfig_OutboundTrafficPolicy_ALLOW_ANY_DYNAMIC_DNS)
 }
 
-// UnknownCluster is where traffic to unknown destinations goes: where it was meant to, through the proxy that the Sidecar names, or
-// nowhere.
+// UnknownCluster is where traffic to unknown destinations goes: where it was meant to, through the
+// proxy that the Sidecar names, or nowhere.
 func (v View) UnknownCluster() string {
 	proxy := v.Scope.Unknown.GetEgressProxy()
 	switch {

@@ -1,4 +1,5 @@
-// Package view is what a proxy sees of a mesh, and what of itself decides how it is told: the input of every translation.
+// Package view is what a proxy sees of a mesh, together with what the proxy is: the input of every
+// translation.
 package view
 
 import (
@@ -24,13 +25,13 @@ func Of(m *mesh.Mesh, p *mesh.Proxy) View {
 	return View{Mesh: m, Config: m.Config, Proxy: p, Scope: m.Scope(p), IPv4: p.HasIPv4(), IPv6: p.HasIPv6()}
 }
 
-// Sidecar tells whether the proxy is one, and not a router.
+// Sidecar reports whether the proxy is one, and not a router.
 func (v View) Sidecar() bool { return v.Proxy.Type == mesh.Sidecar }
 
-// Intercepted tells whether connections of the machine are redirected to the proxy.
+// Intercepted reports whether connections of the machine are redirected to the proxy.
 func (v View) Intercepted() bool { return v.Proxy.Interception != mesh.InterceptionNone }
 
-// Families keeps, of an IPv4 and an IPv6 address, those that the proxy can use; IPv4 comes first.
+// Families keeps, of an IPv4 and an IPv6 address, those that the proxy can use. IPv4 comes first.
 func (v View) Families(ipv4, ipv6 string) []string {
 	switch {
 	case v.IPv4 && v.IPv6:

@@ -7,8 +7,9 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 )
 
-// Domains are the Host headers by which a service is meant: its name, short forms of it that the proxy's domain
-// makes unambiguous (also returned alone), and its addresses. Ports are ignored when hosts are matched.
+// Domains are the Host headers by which a service is meant: its name, short forms of it that the
+// proxy's domain makes unambiguous (also returned alone), and its addresses. Ports do not count
+// when hosts are matched.
 func Domains(s *mesh.Service, p *mesh.Proxy) (domains, short []string) {
 	short = shortForms(s.Hostname, p.Domain)
 	domains = append([]string{naming.AsHost(s.Hostname)}, short...)
@@ -20,9 +21,9 @@ func Domains(s *mesh.Service, p *mesh.Proxy) (domains, short []string) {
 	return domains, short
 }
 
-// shortForms are other names for a host: with the final dot of an absolute name, and without the end that it shares
-// with the proxy's domain. For reviews.default.svc.cluster.local and a proxy in default.svc.cluster.local these are
-// reviews, reviews.default and reviews.default.svc.
+// shortForms are other names for a host: with the final dot of an absolute name, and without the
+// end that it shares with the proxy's domain. For reviews.default.svc.cluster.local and a proxy in
+// default.svc.cluster.local these are reviews, reviews.default and reviews.default.svc.
 func shortForms(host, proxyDomain string) []string {
 	var out []string
 	if !mesh.IsAddress(host) {
@@ -37,7 +38,8 @@ func shortForms(host, proxyDomain string) []string {
 	return append(out, sharedForms(host, proxyDomain)...)
 }
 
-// clusterForms shorten a name of the form service.namespace.svc.domain; the bare service name is for its own namespace.
+// clusterForms shorten a name of the form service.namespace.svc.domain. The bare service name is
+// for its own namespace.
 func clusterForms(host, proxyDomain string) []string {
 	namespace, _, _ := strings.Cut(proxyDomain, ".svc.")
 	full, _, _ := strings.Cut(host, ".svc.")
@@ -68,7 +70,7 @@ func sharedForms(host, proxyDomain string) []string {
 	return []string{unique}
 }
 
-// sharedEnd finds where the labels begin at the end of a host that are also those at the end of a domain.
+// sharedEnd finds where the labels begin that a host and a domain both end in.
 func sharedEnd(host, domain string) (at int, found bool) {
 	i, j := len(host), len(domain)
 	for i > 0 && j > 0 && host[i-1] == domain[j-1] {

@@ -1,4 +1,5 @@
-// Package virtualhost holds drafts of virtual hosts. Comparing drafts tells whether two virtual hosts are the same, without making either.
+// Package virtualhost holds drafts of virtual hosts. Comparing drafts tells whether two virtual
+// hosts are the same, without making either.
 package virtualhost
 
 import (
@@ -20,13 +21,15 @@ type Draft struct {
 	Refuses   bool // it stands where no rule says anything: every request is answered by 404
 }
 
-// List is a list of routes that several virtual hosts may have. It is the same one for as long as what it was made from is.
+// List is a list of routes that several virtual hosts may have. As long as nothing that it was made
+// from changes, it is the same one.
 type List struct{ Routes []*routev3.Route }
 
 // Compare orders virtual hosts by their names.
 func (h Draft) Compare(other Draft) int { return cmp.Compare(h.Name, other.Name) }
 
-// Same tells whether two virtual hosts come to the same, for proxies of the same traits in the same surroundings.
+// Same reports whether two become the same message, for proxies of the same traits in the same
+// surroundings.
 func (h Draft) Same(other Draft) bool {
 	return h.Name == other.Name && h.OnlyByTLS == other.OnlyByTLS && h.Refuses == other.Refuses && slices.Equal(h.Routes, other.Routes) && slices.Equal(h.Domains, other.Domains)
 }
@@ -59,8 +62,8 @@ func (h Draft) First() *List {
 	return h.Routes[0]
 }
 
-// catchAllLast keeps the order of routes but for those that match any request: the routes of another rule after them are
-// to be reached.
+// catchAllLast puts routes that match any request last: otherwise nothing would reach the routes of
+// further rules.
 func catchAllLast(routes []*routev3.Route) []*routev3.Route {
 	var specific, all []*routev3.Route
 	for _, r := range routes {
@@ -73,10 +76,11 @@ func catchAllLast(routes []*routev3.Route) []*routev3.Route {
 	return append(specific, all...)
 }
 
-// Nobody is the host of a configuration that has none: a listener waits until the first comes.
+// Nobody is the host of a configuration that has none. A listener waits until the first host comes.
 var Nobody = Draft{Name: "none", Domains: []string{"*"}, Refuses: true}
 
-// Unmatched is the virtual host for requests to unknown hosts: it passes them on to where the client meant to connect, or refuses them.
+// Unmatched is the virtual host for requests to unknown hosts. It passes them on to where the
+// client meant to connect, or refuses them.
 func Unmatched(v view.View) Draft {
 	r := route.Unmatched(v)
 	return Draft{Name: r.GetName(), Domains: []string{"*"}, Routes: []*List{{Routes: []*routev3.Route{r}}}}
