@@ -14,7 +14,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// BenchmarkTranslation measures each stage on a mesh of 1,000 services of 5 endpoints, all of them routed.
+// BenchmarkTranslation measures each stage on a mesh of 1,000 services of 5 endpoints, all of them
+// routed.
 func BenchmarkTranslation(b *testing.B) {
 	store := configstore.New()
 	m := mesh.Build(store.Apply(largeMesh(1000)), nil)

@@ -12,7 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// translatedKinds are those whose every field must come to something, or be known to come to nothing.
+// translatedKinds are those whose every field must come to something, or be known to come to
+// nothing.
 func translatedKinds() map[string][]string {
 	return map[string][]string{
 		"networking.istio.io": {
@@ -23,8 +24,9 @@ func translatedKinds() map[string][]string {
 	}
 }
 
-// TestEveryFieldIsShown wants each field of the translated kinds in the input of some golden pair, or in the list of what is unsupported.
-// A message type that is in several places needs to be shown in one.
+// TestEveryFieldIsShown wants each field of the translated kinds in the input of some golden pair,
+// or in the list of what is unsupported. A message type that is in several places needs to be shown
+// in one.
 func TestEveryFieldIsShown(t *testing.T) {
 	t.Parallel()
 	c := coverage{unsupported: unsupportedFields(t), shown: shownFields(t), seen: map[string]bool{}}
@@ -41,8 +43,8 @@ func TestEveryFieldIsShown(t *testing.T) {
 	require.Greater(t, c.fields, 300, "the walk ended early")
 }
 
-// TestEveryKindIsTranslatedOrUnsupported wants each kind among those whose fields are to be shown, or in the list of what is unsupported: so a kind that
-// leaves the list has its fields shown.
+// TestEveryKindIsTranslatedOrUnsupported wants each kind among those whose fields are to be shown,
+// or in the list of what is unsupported: so a kind that leaves the list has its fields shown.
 func TestEveryKindIsTranslatedOrUnsupported(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}
@@ -104,7 +106,8 @@ func toldElsewhere() map[field]bool {
 		// A finding of package kinds/envoy: the patch can do nothing.
 		{networking + "EnvoyFilter", "targetRefs"}:                      true,
 		{networking + "EnvoyFilter.EnvoyConfigObjectMatch", "waypoint"}: true,
-		// They make the entries of machines, and say how those are probed: store/sql/90_workload_entries.sql, discovery/register.
+		// They make the entries of machines, and say how those are probed:
+		// store/sql/90_workload_entries.sql, discovery/register.
 		{networking + "WorkloadGroup", "metadata"}: true,
 		{networking + "WorkloadGroup", "template"}: true,
 		{networking + "WorkloadGroup", "probe"}:    true,

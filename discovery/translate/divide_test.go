@@ -19,7 +19,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// TestDividedRoutesSayWhatWholeOnesSay holds for each input what an Envoy puts together against the route configuration that others get.
+// TestDividedRoutesSayWhatWholeOnesSay holds for each input what an Envoy puts together against the
+// route configuration that others get.
 func TestDividedRoutesSayWhatWholeOnesSay(t *testing.T) {
 	t.Parallel()
 	for _, file := range inputs(t) {

@@ -18,7 +18,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
 )
 
-// TestEnvoyAccepts puts everything that the inputs become into bootstraps and has the real Envoy check them.
+// TestEnvoyAccepts puts everything that the inputs become into bootstraps and has the real Envoy
+// check them.
 func TestEnvoyAccepts(t *testing.T) {
 	t.Parallel()
 	for _, file := range inputs(t) {
@@ -30,7 +31,8 @@ func TestEnvoyAccepts(t *testing.T) {
 	}
 }
 
-// bootstrap makes the resources static, with the routes inside the listeners, since a check asks no server for them.
+// bootstrap makes the resources static, with the routes inside the listeners, since a check asks no
+// server for them.
 func bootstrap(t *testing.T, in input, out output) *bootstrapv3.Bootstrap {
 	t.Helper()
 	ads := &clusterv3.Cluster{Name: "ads", ConnectTimeout: durationpb.New(1), ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}}

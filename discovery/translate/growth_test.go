@@ -9,7 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A patch of a megabyte that matches each of 200 clusters is applied to as many as there is room for, and it is told where it was not.
+// A patch of a megabyte that matches each of 200 clusters is applied to as many as there is room
+// for, and it is told where it was not.
 func TestPatchesMakeAProxysConfigurationOnlySoMuchLarger(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder

@@ -11,8 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// hostile draws what somebody would write to have the Envoys of others refuse something: what is rare, what is written in two ways, what is
-// large, and what is the proxy's own.
+// hostile draws what somebody would write to have the Envoys of others refuse something: what is
+// rare, what is written in two ways, what is large, and what is the proxy's own.
 type hostile struct{ *rand.Rand }
 
 func (h hostile) pick(from ...string) string { return from[h.IntN(len(from))] }
@@ -84,8 +84,8 @@ spec: {host: '%s', trafficPolicy: {%s}}
 		"outlierDetection: {consecutive5xxErrors: 4294967295, interval: 1ms, baseEjectionTime: 999999h, maxEjectionPercent: 100}", "tls: {mode: SIMPLE, sni: '*'}", "loadBalancer: {simple: LEAST_REQUEST, warmup: {duration: 999999h}}"))
 }
 
-// TestHostileResources has Envoy check what a proxy is given of a mesh in which others write what they like. What is refused where it is
-// written is not there, as in a mesh.
+// TestHostileResources has Envoy check what a proxy is given of a mesh in which others write what
+// they like. What is refused where it is written is not there, as in a mesh.
 func TestHostileResources(t *testing.T) {
 	t.Parallel()
 	for seed := range 24 {

@@ -39,7 +39,8 @@ type input struct {
 		// ScopedFrom is by how many rules the routes of a router are given host by host.
 		ScopedFrom int `yaml:"scopedFrom"`
 	}
-	// Show has, for clusters, endpoints, listeners, routes, scopes, secrets and extensions, patterns of the names to show; unpatched shows all that is.
+	// Show has, for clusters, endpoints, listeners, routes, scopes, secrets and extensions,
+	// patterns of the names to show; unpatched shows all that is.
 	Show map[string][]string
 	// Trust is whom the mesh believes beside what its resources say.
 	Trust mesh.Trust
@@ -180,7 +181,8 @@ func name(m proto.Message) string {
 	return m.(interface{ GetName() string }).GetName()
 }
 
-// requireValid checks every message with the validators that Envoy's API generates, and that no name is there twice.
+// requireValid checks every message with the validators that Envoy's API generates, and that no
+// name is there twice.
 func (o output) requireValid(t *testing.T) {
 	t.Helper()
 	for kind, list := range o.byKind() {

@@ -1,13 +1,13 @@
-// Package translate turns a mesh into Envoy's messages for one proxy, named and shaped as Istio names
-// and shapes them, with only those filters that a stock Envoy has.
+// Package translate turns a mesh into Envoy's messages for one proxy, named and shaped as Istio
+// names and shapes them, with only those filters that a stock Envoy has.
 //
-// Its packages are pure functions: no I/O, no clocks, no locks, and the same input gives the same bytes.
-// Only memory remembers anything. Each message is made from its own inputs alone, so that one cluster,
-// load assignment or virtual host can be remade without the rest. Messages share parts that never
-// change: do not write to what is returned.
+// Its packages are pure functions: no I/O, no clocks, no locks, and the same input gives the same
+// bytes. Only memory remembers anything. Each message is made from its own inputs alone, so that
+// one cluster, load assignment or virtual host can be remade without the rest. Messages share parts
+// that never change: do not write to what is returned.
 //
-// view is what goes in. cluster, endpoint, outbound, inbound, gateway, division, secret and dns make
-// what comes out, of what the others make. This package puts the parts of one proxy together.
+// view is what goes in. cluster, endpoint, outbound, inbound, gateway, division, secret and dns
+// make what comes out, of what the others make. This package puts the parts of one proxy together.
 package translate
 
 import (
@@ -28,8 +28,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// Clusters returns every cluster of a proxy: one for each port of each service and subset that it may
-// see, the fixed ones, and those of the ports that its own workload serves.
+// Clusters returns every cluster of a proxy: one for each port of each service and subset that it
+// may see, the fixed ones, and those of the ports that its own workload serves.
 func Clusters(v view.View) []*clusterv3.Cluster {
 	var out []*clusterv3.Cluster
 	for _, b := range upstream.Backends(v) {

@@ -1,5 +1,5 @@
-// Package authorization makes the filters that requests and connections have to pass, as AuthorizationPolicies, RequestAuthentications and revocations
-// ask for them.
+// Package authorization makes the filters that requests and connections have to pass: by
+// AuthorizationPolicies, RequestAuthentications and revocations.
 package authorization
 
 import (
@@ -27,7 +27,8 @@ const (
 	rbacStats = "tcp."
 )
 
-// Guard is what requests and connections have to pass before others have them: the application, or what is behind a gateway.
+// Guard is what requests and connections have to pass to reach the application, or what is behind a
+// gateway.
 type Guard struct {
 	revoked filters             // refuses clients whose identity was revoked; of connections that a client's certificate is checked of
 	asking  filters             // those who are asked
@@ -61,7 +62,8 @@ func Of(v view.View) (out Guard) {
 	return out
 }
 
-// OnRequests puts what requests have to pass before the other filters. The certificates of clients may be checked before.
+// OnRequests puts what requests have to pass before the other filters. Certified tells that the
+// certificates of clients are checked.
 func (g Guard) OnRequests(m *hcmv3.HttpConnectionManager, certified bool) {
 	m.HttpFilters = slices.Concat(g.asking.http, g.tokens, g.judging.http, m.GetHttpFilters())
 	if certified {
@@ -84,8 +86,8 @@ var rbacActions = map[security.AuthorizationPolicy_Action]rbacv3.RBAC_Action{
 	security.AuthorizationPolicy_AUDIT: rbacv3.RBAC_LOG,
 }
 
-// triedPrefixes begin the names under which Envoy notes what policies would have decided that are tried. Where there are none Istio has the
-// first.
+// triedPrefixes begin the names under which Envoy notes what policies would have decided that are
+// tried. Where there are none Istio has the first.
 var triedPrefixes = map[rbacv3.RBAC_Action]string{
 	rbacv3.RBAC_ALLOW: "istio_dry_run_allow_",
 	rbacv3.RBAC_DENY:  "istio_dry_run_deny_",
@@ -103,8 +105,9 @@ func judgingTCP(v view.View, policies []*mesh.AuthorizationPolicy, action rbacv3
 	})
 }
 
-// rules are those of policies of one action: those that are enforced, and those that are tried; nil where there is no such policy. Where
-// there is one and no rule of it can match, all the same the action stands: without a rule that matches, ALLOW refuses.
+// rules are those of policies of one action: those that are enforced, and those that are tried; nil
+// where there is no such policy. Where there is one and no rule of it can match, all the same the
+// action stands: without a rule that matches, ALLOW refuses.
 func rules(v view.View, policies []*mesh.AuthorizationPolicy, action rbacv3.RBAC_Action, on traffic) (enforced, tried *rbacv3.RBAC) {
 	for _, a := range policies {
 		rules := &enforced

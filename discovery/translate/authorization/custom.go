@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// askedPrefix begins the names of rules by which an authorizer is asked, and matchedPrefix the names under which Envoy notes which
-	// of them has matched.
+	// askedPrefix begins the names of rules by which an authorizer is asked, and matchedPrefix the
+	// names under which Envoy notes which of them has matched.
 	askedPrefix   = "istio-ext-authz-"
 	matchedPrefix = "istio_ext_authz_"
 
@@ -26,8 +26,9 @@ const (
 	unaskable = "-deny-due-to-bad-CUSTOM-action"
 )
 
-// asking has an authorizer decide about what the rules of policies match. For each there are two filters: one judges by the rules, refuses
-// nothing and notes which matched; the next asks, if one of its own did. Policies that are tried are left out: to ask is to do something.
+// asking has an authorizer decide about what the rules of policies match. Each authorizer takes two
+// filters: one judges by the rules, refuses nothing and notes which matched; the next asks, if one
+// of its own did. Policies on trial are left out: to ask is to do something.
 func asking(v view.View, policies []*mesh.AuthorizationPolicy) (out filters) {
 	by := map[string][]*mesh.AuthorizationPolicy{}
 	for _, a := range policies {
@@ -43,7 +44,8 @@ func asking(v view.View, policies []*mesh.AuthorizationPolicy) (out filters) {
 	return out
 }
 
-// askingRules are those of an authorizer's policies. Where not all of a rule can be asked, it matches more: the authorizer may look itself.
+// askingRules are those of an authorizer's policies. If a part of a rule cannot be asked for, the
+// rule matches more: the authorizer may look itself.
 func askingRules(v view.View, name string, policies []*mesh.AuthorizationPolicy, on traffic) map[string]*rbacv3.Policy {
 	rules, prefix := map[string]*rbacv3.Policy{}, askedPrefix
 	if name != "" {
@@ -75,7 +77,7 @@ func (a authorizer) http(rules map[string]*rbacv3.Policy) []*hcmv3.HttpFilter {
 	}
 }
 
-// tcp is nothing for an authorizer that speaks HTTP: it knows of requests alone.
+// tcp is empty for an authorizer that speaks HTTP: it knows only of requests.
 func (a authorizer) tcp(rules map[string]*rbacv3.Policy) []*listenerv3.Filter {
 	if a.Wrong != "" {
 		return []*listenerv3.Filter{message.NetworkFilter(tcpRBAC, &tcprbacv3.RBAC{Rules: refusing(rules), StatPrefix: rbacStats})}
@@ -103,7 +105,8 @@ func refusing(rules map[string]*rbacv3.Policy) *rbacv3.RBAC {
 	return denying(renamed)
 }
 
-// matched tells, by what the filter before has noted, whether a rule of this authorizer matched. The name of one may begin that of another.
+// matched tells, by what the filter before has noted, whether a rule of this authorizer matched.
+// The name of one authorizer may begin that of another.
 func (a authorizer) matched(filter string) *matcherv3.MetadataMatcher {
 	prefix := askedPrefix + a.name
 	if !a.alone {

@@ -7,7 +7,7 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 )
 
-// ownDomain is what stands for the mesh's trust domain in policies, whatever that is.
+// ownDomain stands in policies for the mesh's trust domain, whatever that is.
 const ownDomain = "cluster.local"
 
 // domainsOf are the mesh's trust domain and its other names.
@@ -15,7 +15,7 @@ func domainsOf(config *meshconfig.MeshConfig) []string {
 	return append([]string{config.GetTrustDomain()}, config.GetTrustDomainAliases()...)
 }
 
-// inAllDomains adds identities as they read in the other trust domains that stand for the mesh's own.
+// inAllDomains adds identities of the mesh's own trust domain as they read in its other names.
 func (r reading) inAllDomains(list []string) (out []string) {
 	add := func(identity string) {
 		if !slices.Contains(out, identity) {
@@ -39,7 +39,8 @@ func (r reading) inAllDomains(list []string) (out []string) {
 	return out
 }
 
-// isOwn tells whether the trust domain in an identity, which may begin or end with "*", is one of the mesh's.
+// isOwn tells whether the trust domain in an identity, which may begin or end with "*", is one of
+// the mesh's.
 func (r reading) isOwn(domain string) bool {
 	return domain == ownDomain || slices.ContainsFunc(r.domains, func(own string) bool {
 		end, isEnd := strings.CutPrefix(domain, "*")
@@ -48,7 +49,7 @@ func (r reading) isOwn(domain string) bool {
 	})
 }
 
-// withAllNames adds to a trust domain of the mesh its other names.
+// withAllNames adds its other names to a trust domain of the mesh.
 func (r reading) withAllNames(list []string) (out []string) {
 	for _, domain := range list {
 		names := []string{domain}

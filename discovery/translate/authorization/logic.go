@@ -2,7 +2,7 @@ package authorization
 
 import rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
 
-// logic puts questions together, of those that Envoy asks about what somebody wants, or about who it is.
+// logic combines questions that Envoy asks, about what somebody wants or about who it is.
 type logic[M any] struct {
 	any      func() *M
 	all, one func([]*M) *M
@@ -37,8 +37,9 @@ var principals = logic[rbacv3.Principal]{
 	},
 }
 
-// question is one field of a rule: what it wants to be so, and what it wants not to be so. Match asks whether one of some values is
-// there; nil: that cannot be asked, and what is left of the values, if any, is.
+// question is one field of a rule: what it wants to be so, and what it wants not to be so. Match
+// asks whether one of some values is there; nil: that cannot be asked, and what is left of the
+// values, if any, is.
 type question[M any] struct {
 	is, isNot []string
 	match     func(values []string) (asked *M, whole bool)
@@ -68,7 +69,8 @@ func (l logic[M]) list(is, isNot []string, match func(values []string) *M) quest
 	}}
 }
 
-// ask puts questions together: the answer to all has to be yes. What cannot be asked is left out; not whole tells that something was.
+// ask combines questions: the answer to all has to be yes. It leaves out what cannot be asked;
+// whole is false if it did.
 func (l logic[M]) ask(questions []question[M]) (asked *M, whole bool) {
 	var list []*M
 	whole = true

@@ -14,8 +14,9 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 )
 
-// toHost asks for the host of a request, which is the same in capitals. With a port, or a dot at its end, it is still the same host: who is to
-// be refused may write it so, and who is to be let in has no need to.
+// toHost asks for the host of a request, in any capitals. With a port, or a dot at its end, it is
+// still the same host: who is to be refused may write it so, and who is to be let in has no need
+// to.
 func (r reading) toHost(inAnyForm bool) func(value string) *rbacv3.Permission {
 	return func(value string) *rbacv3.Permission {
 		switch {
@@ -32,8 +33,8 @@ func (r reading) toHost(inAnyForm bool) func(value string) *rbacv3.Permission {
 	}
 }
 
-// hostInAnyForm asks for a host, which may begin with "*", in all its forms. It takes no regular expressions for it, of which Envoys of older
-// agents refuse long ones.
+// hostInAnyForm asks for a host, which may begin with "*", in all its forms. It uses no regular
+// expressions: Envoys of older agents refuse long ones.
 func hostInAnyForm(value string) *rbacv3.Permission {
 	host, port, named := cutPort(value)
 	host = strings.TrimSuffix(host, ".")
@@ -71,7 +72,8 @@ func (r reading) byMethod(value string) *rbacv3.Permission {
 	return &rbacv3.Permission{Rule: &rbacv3.Permission_Header{Header: headerLike(":method", value)}}
 }
 
-// pathTemplate writes templates as Envoy does: {*} stands for one segment of a path, {**} for any number.
+// pathTemplate writes templates as Envoy does: {*} stands for one segment of a path, {**} for any
+// number.
 var pathTemplate = strings.NewReplacer("{*}", "*", "{**}", "**")
 
 func (r reading) toPath(value string) *rbacv3.Permission {
@@ -108,8 +110,8 @@ func toServerName(value string) *rbacv3.Permission {
 	return &rbacv3.Permission{Rule: &rbacv3.Permission_RequestedServerName{RequestedServerName: like(value)}}
 }
 
-// notedByFilter asks for what a filter of Envoy's has noted of a request or connection. The key is experimental.envoy.filters.a.b[name]; a
-// value in brackets is one of a list.
+// notedByFilter asks for what a filter of Envoy's has noted of a request or connection. The key is
+// experimental.envoy.filters.a.b[name]. A value in brackets is one of a list.
 func notedByFilter(key string, values []string) *rbacv3.Permission {
 	filter, name, found := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(key, "experimental."), "]"), "[")
 	if !found || name == "" {
@@ -127,7 +129,7 @@ func notedByFilter(key string, values []string) *rbacv3.Permission {
 	return &rbacv3.Permission{Rule: &rbacv3.Permission_Metadata{Metadata: noted(filter, []string{name}, oneValue(wanted))}}
 }
 
-// headerLike asks for a header: "*" is any value.
+// headerLike asks for a header. "*" is any value.
 func headerLike(name, value string) *routev3.HeaderMatcher {
 	if value == "*" {
 		return &routev3.HeaderMatcher{Name: name, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}}
@@ -135,7 +137,7 @@ func headerLike(name, value string) *routev3.HeaderMatcher {
 	return &routev3.HeaderMatcher{Name: name, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: like(value)}}
 }
 
-// like reads a value that may begin or end with "*"; "*" alone is anything but nothing.
+// like reads a value that may begin or end with "*". "*" alone is anything but nothing.
 func like(value string) *matcherv3.StringMatcher {
 	end, isEnd := strings.CutPrefix(value, "*")
 	begin, isBegin := strings.CutSuffix(value, "*")
@@ -151,7 +153,7 @@ func like(value string) *matcherv3.StringMatcher {
 	}
 }
 
-// cidr reads an address or a range of them; nil if it is neither.
+// cidr reads an address or a range of them. It is nil for anything else.
 func cidr(text string) *corev3.CidrRange {
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 
 const spiffe = "spiffe://"
 
-// proves asks for the identity in the certificate that a client has shown. Nobody has one without mutual TLS.
+// proves asks for the identity in the certificate that a client has shown. Nobody has one without
+// mutual TLS.
 func proves(m *matcherv3.StringMatcher) *rbacv3.Principal {
 	return &rbacv3.Principal{Identifier: &rbacv3.Principal_Authenticated_{Authenticated: &rbacv3.Principal_Authenticated{PrincipalName: m}}}
 }
@@ -40,7 +41,8 @@ func byNamespace(value string) *rbacv3.Principal {
 	return proves(message.Matching(".*/ns/" + strings.ReplaceAll(regexp.QuoteMeta(value), `\*`, ".*") + "/.*"))
 }
 
-// byServiceAccount asks for an account, which is in the policy's own namespace unless it names one. An identity may have more in it.
+// byServiceAccount asks for an account. It is in the policy's own namespace unless it names one. An
+// identity may have more in it.
 func (r reading) byServiceAccount(value string) *rbacv3.Principal {
 	namespace, name, named := strings.Cut(value, "/")
 	if !named {
@@ -71,7 +73,8 @@ func byPeerAddress(value string) *rbacv3.Principal {
 	return &rbacv3.Principal{Identifier: &rbacv3.Principal_DirectRemoteIp{DirectRemoteIp: block}}
 }
 
-// byRemoteAddress asks for the address of the client that is believed to be the first, as X-Forwarded-For or the PROXY protocol tell.
+// byRemoteAddress asks for the address of the first client, as far as X-Forwarded-For or the PROXY
+// protocol is believed.
 func byRemoteAddress(value string) *rbacv3.Principal {
 	block := cidr(value)
 	if block == nil {
@@ -90,7 +93,8 @@ func (r reading) byHeader(name, value string) *rbacv3.Principal {
 	return &rbacv3.Principal{Identifier: &rbacv3.Principal_Header{Header: headerLike(inside, value)}}
 }
 
-// byRequestPrincipals asks for one of several issuers and subjects of a token, written issuer/subject. Issuers may have slashes.
+// byRequestPrincipals asks for one of several issuers and subjects of a token, written
+// issuer/subject. Issuers may contain slashes.
 func (r reading) byRequestPrincipals(values []string) *rbacv3.Principal {
 	if r.on == onTCP {
 		return nil
@@ -128,7 +132,8 @@ func issuerAndSubject(value string) (issuer, subject *matcherv3.StringMatcher) {
 	}
 }
 
-// byClaim asks for a claim of a token, by the names that lead to it. It may be a list that has the value.
+// byClaim asks for a claim of a token, by the names that lead to it. It may be a list that has the
+// value.
 func (r reading) byClaim(path, values []string) *rbacv3.Principal {
 	if r.on == onTCP || len(path) == 0 {
 		return nil
@@ -146,7 +151,7 @@ func inToken(path []string, value *matcherv3.ValueMatcher) *rbacv3.Principal {
 	return &rbacv3.Principal{Identifier: &rbacv3.Principal_Metadata{Metadata: noted(jwt.Filter, slices.Concat([]string{jwt.Payload}, path), value)}}
 }
 
-// bracketed reads [a][b] as a and b. Where names have brackets themselves it is one name.
+// bracketed reads [a][b] as a and b. If names contain brackets themselves, it is one name.
 func bracketed(text string) []string {
 	inside, opened := strings.CutPrefix(text, "[")
 	inside, closed := strings.CutSuffix(inside, "]")

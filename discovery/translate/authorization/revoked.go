@@ -17,8 +17,8 @@ import (
 // revokedStats begins the names of statistics of whom revocations refuse.
 const revokedStats = "revoked."
 
-// refusingRevoked refuses clients whose identity was revoked, whatever policies say. The rule that refuses is called by the identity, and so tells
-// in access logs why.
+// refusingRevoked refuses clients whose identity was revoked, whatever policies say. The rule that
+// refuses bears the identity's name, and so tells in access logs why.
 func refusingRevoked(v view.View) (out filters) {
 	revoked := v.Mesh.Trust().Revoked
 	if len(revoked) == 0 {

@@ -18,14 +18,16 @@ const (
 // reading is how rules are read.
 type reading struct {
 	on traffic
-	// narrow rules never match where something of them cannot be asked. The others match more: they are left with what can be asked.
+	// narrow rules never match where something of them cannot be asked. The others match more: they
+	// are left with what can be asked.
 	narrow bool
 	// domains are the mesh's own trust domain and its other names, and namespace that of the policy.
 	domains   []string
 	namespace string
 }
 
-// rule is what Envoy asks: somebody of the principals wants something of the permissions. It is nil if the rule never matches.
+// rule is what Envoy asks: whether somebody of the principals wants something of the permissions.
+// It is nil if the rule never matches.
 func (r reading) rule(rule *security.Rule) *rbacv3.Policy {
 	out, whole := &rbacv3.Policy{}, true
 	to, from := rule.GetTo(), rule.GetFrom()
@@ -163,7 +165,8 @@ func (r reading) conditionBy(c *security.Condition) (q question[rbacv3.Principal
 	}
 }
 
-// knowsAll tells whether all conditions are ones that can be asked for. Others come from servers that do not check what they serve.
+// knowsAll reports whether all conditions can be asked for. Others come from servers that do not
+// check what they serve.
 func (r reading) knowsAll(when []*security.Condition) bool {
 	for _, c := range when {
 		_, on := r.conditionOn(c)

@@ -7,17 +7,18 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// Address is one address of a TCP service: what to bind to, and, for a range, which destinations it is for.
+// Address is one address of a TCP service: what to bind to and, for a range, which destinations it
+// is for.
 type Address struct {
 	Binds, Ranges []string
-	// Workload tells that the address is that of a single workload, which says what is wanted.
+	// Workload tells that the address is that of a single workload: it says what is wanted.
 	Workload bool
-	// Shared tells that all services are listened for there, so that it says nothing.
+	// Shared tells that all services are listened for there: the address says nothing.
 	Shared bool
 }
 
-// Addresses lists where a TCP service is listened for. Without redirection all services share loopback. Allocated
-// addresses share a listener, and those that people gave have one each.
+// Addresses lists where a TCP service is listened for. Without redirection all services share
+// loopback. Allocated addresses share a listener, and addresses that people gave have one each.
 func Addresses(v view.View, o Port) []Address {
 	if len(o.Binds) > 0 {
 		return []Address{{Binds: o.Binds, Shared: true}}
@@ -47,9 +48,9 @@ func addressAt(v view.View, address string) Address {
 	}
 }
 
-// workloadAddresses are those at which clients of a service connect to its workloads themselves; the proxy's own is left out.
-// They share a listener where its chains can tell them apart. They cannot where the protocol is detected: Envoy looks at
-// addresses before it looks at protocols.
+// workloadAddresses are those at which clients of a service connect to its workloads themselves,
+// without the proxy's own. They share a listener if its chains can tell them apart. They cannot if
+// the protocol is detected: Envoy looks at addresses before it looks at protocols.
 func workloadAddresses(v view.View, o Port) []Address {
 	var out []Address
 	for _, e := range o.Service.OnPort(o.Port.Number) {

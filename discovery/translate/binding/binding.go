@@ -12,14 +12,14 @@ import (
 
 // Binding is where a listener listens.
 type Binding struct {
-	// Binds has the main address first; without any, it is that of each service.
+	// Binds has the main address first. It is empty where each service has its own.
 	Binds []string
-	// Explicit listeners open their port. To others come connections that the machine redirects to virtualOutbound or
-	// virtualInbound, and that one hands on by where they were meant to go.
+	// Explicit listeners open their port. Others get connections that the machine redirects:
+	// virtualOutbound or virtualInbound hands them on by where they were meant to go.
 	Explicit bool
 }
 
-// OfEgress is where a Sidecar has the applications of its workload connect to.
+// OfEgress is where the applications of the workload connect to, by the Sidecar.
 func OfEgress(v view.View, e *mesh.Egress) Binding {
 	b := Binding{Explicit: e.Explicit || !v.Intercepted()}
 	switch {
@@ -31,7 +31,8 @@ func OfEgress(v view.View, e *mesh.Egress) Binding {
 	return b
 }
 
-// Shared is where a listener for the requests of any service listens: they are told apart by their hosts.
+// Shared is where a listener for the requests of any service listens. Hosts tell the requests
+// apart.
 func Shared(v view.View, b Binding) Binding {
 	if len(b.Binds) == 0 {
 		b.Binds = v.Wildcards()
@@ -39,8 +40,8 @@ func Shared(v view.View, b Binding) Binding {
 	return b
 }
 
-// CanBind reports whether an outbound listener for the port can exist: the proxy must be allowed to open it, and a listener for
-// every address must not take what the proxy itself listens on.
+// CanBind reports whether an outbound listener for the port can exist. The proxy must be allowed to
+// open it, and a listener for every address must not take what the proxy itself listens on.
 func CanBind(v view.View, b Binding, port *mesh.Port) bool {
 	switch {
 	case b.Explicit && Privileged(v, port.Number):
@@ -54,19 +55,21 @@ func CanBind(v view.View, b Binding, port *mesh.Port) bool {
 	}
 }
 
-// Privileged reports whether only root may open the port, and the proxy is not root's. Port 0 stands for a socket with a path.
+// Privileged reports whether only root may open the port, and the proxy is not root's. Port 0 means
+// a socket with a path.
 func Privileged(v view.View, port uint32) bool {
 	return v.Proxy.Unprivileged && 0 < port && port < 1024
 }
 
-// Reserved reports whether the proxy itself listens on a port: for what is redirected, or for its health and metrics.
+// Reserved reports whether the proxy itself listens on a port: for what is redirected, or for its
+// health and metrics.
 func Reserved(v view.View, port uint32) bool {
 	return slices.Contains(v.Proxy.ReservedPorts, port) ||
 		port == uint32(v.Config.GetProxyListenPort()) || port == uint32(v.Config.GetProxyInboundListenPort())
 }
 
-// occupied reports whether an address is somebody else's: the proxy port's, that of a listener that the Sidecar opens, or the
-// application's own, which the Sidecar says is there.
+// occupied reports whether an address is taken: by the proxy port, by a listener that the Sidecar
+// opens, or by the application, as the Sidecar says.
 func occupied(v view.View, bind string, port uint32) bool {
 	if port == v.HTTPProxyPort() && slices.Contains(v.Loopbacks(), bind) {
 		return true
@@ -81,7 +84,8 @@ func occupied(v view.View, bind string, port uint32) bool {
 	})
 }
 
-// OfIngress is where the Sidecar says, or at the machine's own address: the application may then have the port on loopback.
+// OfIngress is where the Sidecar says, or else the machine's own address, so that the application
+// may have the port on loopback.
 func OfIngress(v view.View, spec *networking.IstioIngressListener) Binding {
 	b := Binding{Binds: v.Wildcards()}
 	switch own := v.Proxy.GlobalAddress(); {

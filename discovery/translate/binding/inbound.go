@@ -30,8 +30,9 @@ func ByListeningPort(targets []mesh.Target) [][]mesh.Target {
 	return out
 }
 
-// DefaultEndpoint is where the application listens: a socket, loopback, the machine's own address (written as the unspecified one), or,
-// where nothing is said, what the client meant to connect to. Of a port that clients connect to explicitly that would be the sidecar.
+// DefaultEndpoint is where the application listens: a socket, loopback, or the machine's own
+// address (written as the unspecified one). If the Sidecar does not say, it is where the client
+// meant to connect, or loopback if that was the sidecar itself.
 func DefaultEndpoint(v view.View, spec *networking.IstioIngressListener) (address *corev3.Address, loopback bool) {
 	text := spec.GetDefaultEndpoint()
 	if mesh.IsSocket(text) {
@@ -48,7 +49,8 @@ func DefaultEndpoint(v view.View, spec *networking.IstioIngressListener) (addres
 	return message.SocketAddress(host.String(), uint32(at.Port())), host.IsLoopback()
 }
 
-// localAddress is the machine's own address, or loopback, in the family that is asked for, if the machine has it.
+// localAddress is the machine's own address, or loopback, in the family that is asked for if the
+// machine has it.
 func localAddress(v view.View, wanted netip.Addr) netip.Addr {
 	if wanted.IsUnspecified() {
 		for _, own := range v.Proxy.Addresses {
@@ -68,5 +70,5 @@ func localAddress(v view.View, wanted netip.Addr) netip.Addr {
 	return netip.MustParseAddr(loopbacks[0])
 }
 
-// SidecarName stands for a service where the Sidecar names a port that none has.
+// SidecarName stands for a service if the Sidecar names a port that no service has.
 func SidecarName(v view.View) string { return v.Scope.Sidecar.Name + "." + v.Scope.Namespace }

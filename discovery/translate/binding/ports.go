@@ -16,7 +16,8 @@ type Port struct {
 	Port    *mesh.Port
 }
 
-// Ports lists what an egress listener listens for: its services on its port, or on every port of theirs.
+// Ports lists what an egress listener listens for: its services, on its port or else on all of
+// theirs.
 func Ports(v view.View, egress *mesh.Egress) iter.Seq[Port] {
 	b := OfEgress(v, egress)
 	return func(yield func(Port) bool) {

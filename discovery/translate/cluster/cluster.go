@@ -13,7 +13,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// Of returns the clusters of a backend: one for each port of the service, and of each of its subsets.
+// Of returns the clusters of a backend: one for each port of the service, and of each of its
+// subsets.
 func Of(v view.View, b upstream.Backend) []*clusterv3.Cluster {
 	var out []*clusterv3.Cluster
 	for _, u := range upstream.All(v, b) {

@@ -47,8 +47,8 @@ func (d *draft) discoverByDNS(v view.View, u upstream.Upstream) bool {
 	}
 	d.LoadAssignment = &endpointv3.ClusterLoadAssignment{ClusterName: d.Name, Endpoints: localities}
 	if d.GetType() == clusterv3.Cluster_LOGICAL_DNS && count(localities) != 1 {
-		// Envoy wants exactly one name. Other ServiceEntries may add to it, gateways to other networks
-		// may stand for it, or none may be known.
+		// Envoy wants exactly one name. Other ServiceEntries may add to it, gateways to other
+		// networks may stand for it, or none may be known.
 		d.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STRICT_DNS}
 	}
 	dns.Resolve(v, d.Cluster)

@@ -19,8 +19,9 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// originalDestinationCleanup is how often Envoy forgets unused hosts of the local application: never,
-// since there is only the one. It is the longest duration that Envoy can count in nanoseconds.
+// originalDestinationCleanup is how often Envoy forgets unused hosts of the local application:
+// never, since there is only the one. It is the longest duration that Envoy can count in
+// nanoseconds.
 var originalDestinationCleanup = &durationpb.Duration{Seconds: 9223372035}
 
 // application is what is behind a port of the sidecar.
@@ -103,8 +104,8 @@ func (a application) cluster(v view.View) *clusterv3.Cluster {
 	return d.finish()
 }
 
-// inboundPool is what the Sidecar says of connections to the application, for the port or for all. It
-// replaces what rules say.
+// inboundPool is what the Sidecar says of connections to the application, for the port or for all.
+// It replaces what rules say.
 func inboundPool(v view.View, port uint32) *networking.ConnectionPoolSettings {
 	for _, ingress := range v.Scope.SidecarSpec.GetIngress() {
 		if ingress.GetPort().GetNumber() == port && ingress.GetConnectionPool() != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// applyLocality has Envoy use the weights of localities if a rule gives them a meaning, and choose by
-// zone itself if it is told to.
+// applyLocality has Envoy use the weights of localities if a rule gives them a meaning, and choose
+// by zone itself if it is told to.
 func (d *draft) applyLocality(v view.View, u upstream.Upstream) {
 	p := upstream.PreferenceOf(v, u)
 	failover := p.Always || d.GetOutlierDetection() != nil

@@ -61,8 +61,8 @@ func answeredWith(codes []uint32) *matcherv3.MatchPredicate {
 	return &matcherv3.MatchPredicate{Rule: &matcherv3.MatchPredicate_OrMatch{OrMatch: &matcherv3.MatchPredicate_MatchSet{Rules: rules}}}
 }
 
-// consecutive returns how many failures in a row eject, and in how many percent of cases. A threshold
-// of 0 switches the check off.
+// consecutive returns how many failures in a row eject, and in how many percent of cases. A
+// threshold of 0 switches the check off.
 func consecutive(failures *wrapperspb.UInt32Value) (threshold, enforcing *wrapperspb.UInt32Value) {
 	switch {
 	case failures == nil:

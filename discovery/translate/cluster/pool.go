@@ -15,8 +15,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// applyPool sets timeouts and limits of connections. What no rule limits is unlimited: by Envoy's own
-// defaults it would drop requests above 1,024 at once.
+// applyPool sets timeouts and limits of connections. What no rule limits is unlimited: by Envoy's
+// own defaults it would drop requests above 1,024 at once.
 func (d *draft) applyPool(v view.View, pool *networking.ConnectionPoolSettings) {
 	tcp, http := pool.GetTcp(), pool.GetHttp()
 	d.ConnectTimeout = cmp.Or(tcp.GetConnectTimeout(), v.Config.GetConnectTimeout())

@@ -9,8 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-// speak sets the protocol of upstream connections. A sidecar that had to detect the protocol forwards
-// requests in it.
+// speak sets the protocol of upstream connections. A sidecar that had to detect the protocol
+// forwards requests in it.
 func (d *draft) speak(p mesh.Protocol, sidecar bool) {
 	switch {
 	case p.IsHTTP2():

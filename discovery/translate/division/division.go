@@ -1,5 +1,5 @@
-// Package division makes the route configurations that listeners ask for: whole, or divided for proxies
-// that are sent each virtual host by itself.
+// Package division makes the route configurations that listeners ask for: whole, or divided for
+// proxies that are sent each virtual host by itself.
 package division
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
 
-// Division is a route configuration for proxies that are sent virtual hosts by themselves. A change of
-// one host among a thousand is then a message with one. The hosts are not made yet.
+// Division is a route configuration for proxies that are sent virtual hosts by themselves. A change
+// of one host among a thousand is then a message with one. The hosts are not made yet.
 type Division struct {
 	Configuration *routev3.RouteConfiguration
 	Hosts         []virtualhost.Host
@@ -36,7 +36,8 @@ func (d *Division) Make() Divided {
 
 // Divided is a division whose messages are made.
 type Divided struct {
-	// Configuration asks for the virtual hosts. It holds its host itself if it is for a single service.
+	// Configuration asks for the virtual hosts. It holds its host itself if it is for a single
+	// service.
 	Configuration *routev3.RouteConfiguration
 	// Hosts bear the names by which they are sent: Envoy removes them by those.
 	Hosts []*routev3.VirtualHost
@@ -57,8 +58,8 @@ func Whole(v view.View, m *memory.Memory) []*routev3.RouteConfiguration {
 	return out
 }
 
-// Of returns the route configurations that the listeners of a proxy ask for, divided. The memory has what
-// did not change since the last time.
+// Of returns the route configurations that the listeners of a proxy ask for, divided. The memory
+// has what did not change since the last time.
 func Of(v view.View, m *memory.Memory) []Division {
 	names := route.Names(v)
 	out := make([]Division, len(names))
@@ -91,9 +92,9 @@ func division(v view.View, m *memory.Memory, name string) Division {
 	return d
 }
 
-// holdsHosts reports whether a configuration holds its hosts itself. That must follow from its name: a
-// configuration that begins to ask for hosts would be without them until they arrive, and Envoy keeps
-// the hosts of one that ceases to ask.
+// holdsHosts reports whether a configuration holds its hosts itself. That must follow from its
+// name: a configuration that begins to ask for hosts would be without them until they arrive, and
+// Envoy keeps the hosts of one that ceases to ask.
 func holdsHosts(configuration string) bool { return naming.ParseRoute(configuration).Host != "" }
 
 func askForHosts(r *routev3.RouteConfiguration) {

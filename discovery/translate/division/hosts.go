@@ -38,7 +38,8 @@ func hosts(v view.View, m *memory.Memory, full string) []virtualhost.Draft {
 	}
 }
 
-// only keeps the virtual host of one service, whatever host requests name: the listener is for it alone.
+// only keeps the virtual host of one service, whatever host requests name: the listener is for it
+// alone.
 func only(hosts []virtualhost.Draft, host string) []virtualhost.Draft {
 	for _, h := range hosts {
 		if slices.Contains(h.Domains, host) {
@@ -73,8 +74,8 @@ func withPort(plain []string, port uint32) (out []string) {
 	return out
 }
 
-// httpPorts are the ports with requests, in ascending order. That which an unnamed port means is always
-// there.
+// httpPorts are the ports with requests, in ascending order. That which an unnamed port means is
+// always there.
 func httpPorts(egress *mesh.Egress) []uint32 {
 	ports := map[uint32]bool{memory.DefaultHTTPPort: true}
 	for _, s := range egress.Services {

@@ -11,9 +11,9 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
 
-// byScopes divides a route configuration into virtual hosts and, once more, into scopes: one for each
-// exact host, and one for all others, which is always there. If listeners find their routes by scopes,
-// virtual hosts are divided likewise, so that a change of one is a change of the other.
+// byScopes divides a route configuration into virtual hosts and, once more, into scopes: one for
+// each exact host, and one for all others, which is always there. If listeners find their routes by
+// scopes, virtual hosts are divided likewise, so that a change of one is a change of the other.
 func byScopes(v view.View, m *memory.Memory, full string) Division {
 	servers := v.Mesh.Frontend(v.Proxy).Routes[full]
 	all, counts := m.OnServers(v, servers), v.CountsAttempts()

@@ -17,8 +17,8 @@ import (
 // machinesResolver asks the servers that the machine asks.
 var machinesResolver = cares(&caresv3.CaresDnsResolverConfig{})
 
-// cares opens a new UDP socket after 100 queries: a long-lived one could keep asking a server that is
-// gone.
+// cares opens a new UDP socket after 100 queries: a long-lived one could keep asking a server that
+// is gone.
 func cares(c *caresv3.CaresDnsResolverConfig) *corev3.TypedExtensionConfig {
 	c.UdpMaxQueries = message.U32(100)
 	return &corev3.TypedExtensionConfig{Name: "envoy.network.dns_resolver.cares", TypedConfig: message.Pack(c)}

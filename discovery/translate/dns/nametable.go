@@ -11,9 +11,10 @@ import (
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
 )
 
-// NameTable has the names that the resolver beside a sidecar answers for: the hosts in its scope, with
-// their addresses. A host without addresses is left out, unless its connections go where the client
-// sends them: then it has those of its endpoints. A router has no resolver beside it, and no table.
+// NameTable has the names that the resolver beside a sidecar answers for: the hosts in its scope,
+// with their addresses. A host without addresses is left out, unless its connections go where the
+// client sends them: then it has those of its endpoints. A router has no resolver beside it, and no
+// table.
 func NameTable(v view.View) *ndsv1.NameTable {
 	if !v.Sidecar() {
 		return nil

@@ -1,5 +1,5 @@
-// Package endpoint lists the endpoints of a proxy's clusters: who serves an upstream, where, and whom
-// the proxy prefers.
+// Package endpoint lists the endpoints of a proxy's clusters: who serves an upstream, where, and
+// whom the proxy prefers.
 package endpoint
 
 import (

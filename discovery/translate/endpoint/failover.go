@@ -11,8 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// How many ranks there are: own subzone, own zone, own region, the region to fail over to, any other.
-// By region, there are not the first two.
+// How many ranks there are: own subzone, own zone, own region, the region to fail over to, any
+// other. By region, there are not the first two.
 const (
 	localityRanks = 5
 	regionRanks   = 3
@@ -41,8 +41,8 @@ func dense(groups []group) []group {
 	return groups
 }
 
-// localityRank ranks a locality by how much it has in common with the proxy's. Other regions it ranks
-// by the first failover from the proxy's region.
+// localityRank ranks a locality by how much it has in common with the proxy's. Other regions it
+// ranks by the first failover from the proxy's region.
 func localityRank(v view.View, failover []*networking.LocalityLoadBalancerSetting_Failover) func(string) uint32 {
 	own := locality(v.Mesh.LocalityOf(v.Proxy))
 	i := slices.IndexFunc(failover, func(f *networking.LocalityLoadBalancerSetting_Failover) bool { return f.GetFrom() == own.GetRegion() })
@@ -93,8 +93,9 @@ func preferLabels(v view.View, groups []group, labels []string) []group {
 	return dense(out)
 }
 
-// labelRank is 0 if all labels agree, and the higher, the earlier the first is that does not. If the
-// first label is the network, another network outweighs all that follow, which still count within it.
+// labelRank is 0 if all labels agree, and the higher, the earlier the first is that does not. If
+// the first label is the network, another network outweighs all that follow, which still count
+// within it.
 func labelRank(labels []string, own map[string]string, m member) uint32 {
 	lowest, away := uint32(len(labels)), uint32(0)
 	for i, label := range labels {

@@ -42,7 +42,8 @@ func memberOf(v view.View, u upstream.Upstream, e *mesh.Endpoint) member {
 	return m
 }
 
-// usesMutualTLS reports what the rule says. If it says nothing, the endpoint decides by what it takes.
+// usesMutualTLS reports what the rule says. If it says nothing, the endpoint decides by what it
+// takes.
 func usesMutualTLS(v view.View, u upstream.Upstream, e *mesh.Endpoint) bool {
 	if mode, said := upstream.TLSMode(u); said {
 		return mode == networking.ClientTLSSettings_ISTIO_MUTUAL
@@ -63,7 +64,8 @@ func (m member) endpoint() *endpointv3.LbEndpoint {
 	}
 }
 
-// workloadTag is what Istio's telemetry reads: workload;namespace;canonical name;canonical revision;cluster.
+// workloadTag is what Istio's telemetry reads: workload;namespace;canonical name;canonical
+// revision;cluster.
 func workloadTag(e *mesh.Endpoint) string {
 	name := e.Labels[mesh.LabelCanonicalName]
 	for _, label := range []string{"app.kubernetes.io/name", "app"} {

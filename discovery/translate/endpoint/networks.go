@@ -74,7 +74,8 @@ func reachesDirectly(v view.View, network string, gateways []mesh.NetworkGateway
 	return len(gateways) == 0 || network == "" || network == own
 }
 
-// usableGateways are those that the proxy can connect to. A name is one only where names are resolved.
+// usableGateways are those that the proxy can connect to. A name is one only where names are
+// resolved.
 func usableGateways(v view.View, gateways []mesh.NetworkGateway, u upstream.Upstream) []mesh.NetworkGateway {
 	return slices.DeleteFunc(slices.Clone(gateways), func(g mesh.NetworkGateway) bool {
 		ip, err := netip.ParseAddr(g.Address)

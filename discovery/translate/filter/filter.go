@@ -1,5 +1,5 @@
-// Package filter makes the network filters that filter chains end in: HTTP connection managers, which
-// read requests, and TCP proxies.
+// Package filter makes the network filters that filter chains end in: HTTP connection managers,
+// which read requests, and TCP proxies.
 package filter
 
 import (

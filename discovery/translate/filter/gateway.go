@@ -11,8 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// GatewayHTTP reads requests that come from outside. The topology says how far their word is taken for
-// where they come from, and what those behind are told of a client's certificate.
+// GatewayHTTP reads requests that come from outside. The topology says how far their word is taken
+// for where they come from, and what those behind are told of a client's certificate.
 func (c Context) GatewayHTTP(listener string, e *mesh.Entrance) *listenerv3.Filter {
 	m := c.connectionManager("outbound_"+listener, e.Server.Protocol)
 	if name := e.Server.Spec.GetName(); name != "" && !e.Server.Plain() {

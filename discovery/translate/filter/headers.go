@@ -39,8 +39,8 @@ func nameServer(m *hcmv3.HttpConnectionManager) {
 	}
 }
 
-// describeClients tells the local application of the certificates that clients showed. For routers the
-// topology says that.
+// describeClients tells the local application of the certificates that clients showed. For routers
+// the topology says that.
 func describeClients(v view.View, m *hcmv3.HttpConnectionManager) {
 	headers := v.ProxyConfig().GetProxyHeaders()
 	m.ForwardClientCertDetails = hcmv3.HttpConnectionManager_APPEND_FORWARD

@@ -47,7 +47,8 @@ func (c Context) InboundHTTP(statPrefix string, protocol mesh.Protocol, routes *
 	return message.NetworkFilter(managerName, m)
 }
 
-// UnknownHTTP reads requests on ports without a listener, and sends them to the hosts that they name.
+// UnknownHTTP reads requests on ports without a listener, and sends them to the hosts that they
+// name.
 func (c Context) UnknownHTTP() *listenerv3.Filter {
 	m := c.connectionManager("outbound_"+naming.VirtualOutbound+"_"+naming.AllowAnyDynamic, mesh.ProtocolHTTP)
 	m.HttpFilters = withResolvers(c.View, m.GetHttpFilters(), nil)

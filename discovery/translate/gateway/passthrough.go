@@ -11,9 +11,9 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 )
 
-// passthrough lets sidecars of other networks through to the services of this one. The server name that
-// they ask for is that of a cluster. What passes is not decrypted. Connections that are not the mesh's
-// do not pass.
+// passthrough lets sidecars of other networks through to the services of this one. The server name
+// that they ask for is that of a cluster. What passes is not decrypted. Connections that are not
+// the mesh's do not pass.
 func passthrough(c filter.Context, e *mesh.Entrance) []listener.Chain {
 	var out []listener.Chain
 	for _, b := range upstream.Backends(c.View) {

@@ -26,8 +26,8 @@ type match struct {
 }
 
 // The chains of a port, by what it accepts and what protocol is declared for it. TLS that does not
-// announce itself as the mesh's is the application's own, and passed on to it, unless the port accepts
-// only the mesh's.
+// announce itself as the mesh's is the application's own, and passed on to it, unless the port
+// accepts only the mesh's.
 var (
 	permissive = shapes{
 		http: []match{

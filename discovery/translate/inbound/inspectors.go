@@ -10,8 +10,9 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/listener"
 )
 
-// inspectors tell the chains of an inbound listener apart. They look only at ports with chains that need it: elsewhere the server may
-// speak first. TLS comes before HTTP, which looks at nothing that is TLS.
+// inspectors tell the chains of an inbound listener apart. They look only at ports with chains that
+// need it: elsewhere the server may speak first. TLS comes before HTTP, which looks at nothing that
+// is TLS.
 func inspectors(chains []*listenerv3.FilterChain) []*listenerv3.ListenerFilter {
 	tls, http := map[uint32]bool{}, map[uint32]bool{}
 	for _, c := range chains {
@@ -30,7 +31,8 @@ func inspectors(chains []*listenerv3.FilterChain) []*listenerv3.ListenerFilter {
 	return out
 }
 
-// tlsInspectorFor leaves out ports, or, where ports are not looked at unless they are named, names them.
+// tlsInspectorFor leaves out ports, or, where ports are not looked at unless they are named, names
+// them.
 func tlsInspectorFor(ports map[uint32]bool) *listenerv3.ListenerFilter {
 	unneeded, needed := split(ports)
 	if ports[0] {

@@ -26,8 +26,8 @@ func (in servedPort) statPrefix() string {
 	return "inbound_" + in.tcpName()
 }
 
-// tcpStat is what statistics call the TCP proxy of the port. The pattern of the mesh holds for unnamed
-// ports, too.
+// tcpStat is what statistics call the TCP proxy of the port. The pattern of the mesh holds for
+// unnamed ports, too.
 func (in servedPort) tcpStat() string {
 	pattern := in.Config.GetInboundClusterStatName()
 	if pattern == "" {

@@ -31,8 +31,9 @@ type servedPort struct {
 	tls  *networking.ServerTLSSettings // what the Sidecar says of its TLS
 }
 
-// portsOf lists the ports that the Sidecar names or, if it names none, those of the services that the
-// workload serves. Without redirection the latter would take the ports of the application itself.
+// portsOf lists the ports that the Sidecar names or, if it names none, those of the services that
+// the workload serves. Without redirection the latter would take the ports of the application
+// itself.
 func portsOf(c filter.Context) []servedPort {
 	if ingress := c.Scope.SidecarSpec.GetIngress(); len(ingress) > 0 {
 		return ingressPorts(c, ingress)
@@ -89,8 +90,8 @@ func insideTLS(p mesh.Protocol) mesh.Protocol {
 	}
 }
 
-// canAccept reports whether a listener for the port can exist. Wanted is the address that the Sidecar
-// names, or "".
+// canAccept reports whether a listener for the port can exist. Wanted is the address that the
+// Sidecar names, or "".
 func canAccept(v view.View, in servedPort, wanted string) bool {
 	if in.Explicit && binding.Privileged(v, in.port) {
 		return false

@@ -1,4 +1,5 @@
-// Package jwt makes the filter that checks the tokens of requests, as RequestAuthentications ask for it.
+// Package jwt makes the filter that checks the tokens of requests, as RequestAuthentications ask
+// for it.
 package jwt
 
 import (
@@ -24,7 +25,8 @@ const (
 	Payload = "payload"
 )
 
-// Checking is the filter that checks the tokens of requests by the RequestAuthentications for the proxy, if there are any.
+// Checking is the filter that checks the tokens of requests by the RequestAuthentications for the
+// proxy, if there are any.
 func Checking(v view.View) []*hcmv3.HttpFilter {
 	rules := v.Mesh.TokenRules(v.Proxy)
 	if rules == nil {
@@ -45,7 +47,8 @@ func Checking(v view.View) []*hcmv3.HttpFilter {
 
 func providerName(i int) string { return fmt.Sprintf("origins-%d", i) }
 
-// tokenProvider checks the tokens of one issuer. At a gateway, where routes may ask for claims, the route is chosen again once they are known.
+// tokenProvider checks the tokens of one issuer. Routes of a gateway may ask for claims, so there
+// the route is chosen again once they are known.
 func tokenProvider(v view.View, rule *mesh.TokenRule) *jwtv3.JwtProvider {
 	p := &jwtv3.JwtProvider{
 		Issuer:               rule.GetIssuer(),
@@ -64,7 +67,8 @@ func tokenProvider(v view.View, rule *mesh.TokenRule) *jwtv3.JwtProvider {
 		RequireExpiration: rule.Expire,
 	}
 	for _, from := range rule.GetFromHeaders() {
-		// A name that no header has is looked for in vain. Without any name Envoy would look into its own places.
+		// A name that no header has is looked for in vain. Without any name Envoy would look into
+		// its own places.
 		if from.GetName() != "" && isHeaderValue(from.GetName()) && isHeaderValue(from.GetPrefix()) {
 			p.FromHeaders = append(p.FromHeaders, &jwtv3.JwtHeader{Name: from.GetName(), ValuePrefix: from.GetPrefix()})
 		}
@@ -77,7 +81,8 @@ func tokenProvider(v view.View, rule *mesh.TokenRule) *jwtv3.JwtProvider {
 	return p
 }
 
-// spaceDelimited are the claims that are lists with spaces between the items, which access rules see as lists: two always are.
+// spaceDelimited are the claims whose text is a list with spaces between the items. Access rules
+// see them as lists. Two claims always are.
 func spaceDelimited(more []string) []string {
 	all := map[string]bool{"permission": true, "scope": true}
 	for _, claim := range more {
@@ -86,8 +91,9 @@ func spaceDelimited(more []string) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// demandedTokens are those that a request must have, and of the others what it has must be good. Two issuers may have their tokens in the
-// same place, where a token of one is a bad one of the other: so a good token of any is enough for all that need not be there.
+// demandedTokens are those that a request must have. Other tokens may be missing, and must be good
+// if they are there. Two issuers may have their tokens in the same place, where a token of one is a
+// bad one of the other. So a good token of any is enough for all that may be missing.
 func demandedTokens(rules []*mesh.TokenRule) *jwtv3.JwtRequirement {
 	var must, may []*jwtv3.JwtRequirement
 	for i, rule := range rules {
@@ -104,8 +110,8 @@ func demandedTokens(rules []*mesh.TokenRule) *jwtv3.JwtRequirement {
 	return allTokens(append(slices.Clone(must), validOrMissing(may, must)))
 }
 
-// validOrMissing lets a request in that has no token, or of each token that it has a good one, or a good one of any of these issuers, or of
-// others.
+// validOrMissing lets a request in that has no token, or a good one of each of these issuers, or of
+// any of them or of others.
 func validOrMissing(issuers, others []*jwtv3.JwtRequirement) *jwtv3.JwtRequirement {
 	each := make([]*jwtv3.JwtRequirement, len(issuers))
 	for i, issuer := range issuers {
@@ -129,7 +135,8 @@ func anyToken(of ...*jwtv3.JwtRequirement) *jwtv3.JwtRequirement {
 	return &jwtv3.JwtRequirement{RequiresType: &jwtv3.JwtRequirement_RequiresAny{RequiresAny: &jwtv3.JwtRequirementOrList{Requirements: of}}}
 }
 
-// headerOrNone is the name of a header if it is one. Envoy refuses a listener for some that are not, and would write others.
+// headerOrNone is the name of a header, if it is a valid one. Envoy refuses a listener for some
+// that are not, and rewrites others.
 func headerOrNone(name string) string {
 	if strings.ContainsFunc(name, func(c rune) bool {
 		return c <= ' ' || c >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c)

@@ -115,8 +115,8 @@ func (c Chain) conflicts(other Chain) bool {
 		len(names) > len(less(names, otherNames)) && len(ranges) > len(less(ranges, otherRanges))
 }
 
-// Without is what remains of a chain beside another: its other names, and the names that both have at
-// other ranges.
+// Without is what remains of a chain beside another: its other names, and the names that both have
+// at other ranges.
 func (c Chain) Without(other Chain) (out []Chain) {
 	if !c.conflicts(other) {
 		return []Chain{c}

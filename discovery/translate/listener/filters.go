@@ -16,7 +16,8 @@ const (
 	RawBuffer = "raw_buffer"
 )
 
-// PlaintextHTTP are the application protocols that the HTTP inspector reports of requests in clear text.
+// PlaintextHTTP are the application protocols that the HTTP inspector reports of requests in clear
+// text.
 var PlaintextHTTP = []string{"http/1.1", "h2c"}
 
 // MeshProtocols are the application protocols that sidecars offer to each other in mutual TLS.

@@ -33,8 +33,8 @@ func ExactBalance(wanted bool) *listenerv3.Listener_ConnectionBalanceConfig {
 // AcceptOneByOne gives other threads a chance at a burst of connections, as in Istio.
 var AcceptOneByOne = message.U32(1)
 
-// RefuseDirect is a chain that refuses connections to the listener's own port. It would forward them to
-// itself without end.
+// RefuseDirect is a chain that refuses connections to the listener's own port. It would forward
+// them to itself without end.
 func RefuseDirect(name string, port uint32) *listenerv3.FilterChain {
 	return &listenerv3.FilterChain{
 		Name:             name,

@@ -47,8 +47,8 @@ func (p *portHosts) update(v recalling, egress *mesh.Egress) {
 }
 
 func (p *portHosts) rebuild(v recalling, groups []routeGroup) {
-	// A map that grows leaves as much garbage as it becomes large, and all views are made at once when
-	// proxies come back.
+	// A map that grows leaves as much garbage as it becomes large, and all views are made at once
+	// when proxies come back.
 	names := make(map[string]bool, len(groups))
 	p.domains, p.contested, p.hosts = make(map[string]bool, usualDomains*len(groups)), false, make([]virtualhost.Draft, 0, len(groups))
 	c := claims{

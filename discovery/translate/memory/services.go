@@ -84,7 +84,8 @@ func (p portServices) includes(host string) bool {
 	return slices.ContainsFunc(candidates, func(service string) bool { return mesh.HostsOverlap(host, service) })
 }
 
-// names reports whether a host of a rule stands for services, so that it needs no virtual host of its own.
+// names reports whether a host of a rule stands for services, so that it needs no virtual host of
+// its own.
 func (p portServices) names(host string) bool {
 	if !mesh.IsWildcard(host) {
 		return p.byHost[host] != nil

@@ -1,10 +1,10 @@
 // Package ondemand has proxies ask for virtual hosts when a request first needs them.
 //
-// Such a proxy holds a request that no route is for, asks for the virtual host by the request's host,
-// and goes on when it is told. That alone would never find a host that a virtual host for many covers,
-// such as the one for unknown hosts: the request has a route there already. So the routes of a virtual
-// host for many match only requests that have been asked about, and a filter behind the one that asks
-// marks all of them.
+// Such a proxy holds a request that no route is for, asks for the virtual host by the request's
+// host, and goes on when it is told. That alone would never find a host that a virtual host for
+// many covers, such as the one for unknown hosts: the request has a route there already. So the
+// routes of a virtual host for many match only requests that have been asked about, and a filter
+// behind the one that asks marks all of them.
 package ondemand
 
 import (

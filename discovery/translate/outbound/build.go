@@ -44,8 +44,8 @@ func inspect(v view.View, l *listenerv3.Listener, chains []listener.Chain) {
 	}
 }
 
-// addChains gives the listener its chains. What none of them is for goes where connections to unknown
-// destinations go.
+// addChains gives the listener its chains. What none of them is for goes where connections to
+// unknown destinations go.
 func addChains(c filter.Context, l *listenerv3.Listener, chains []listener.Chain) {
 	for _, chain := range chains {
 		if chain.MatchesAll() {

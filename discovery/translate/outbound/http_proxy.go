@@ -12,8 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 )
 
-// httpProxy is an ordinary HTTP proxy to applications. It routes requests by the host and the port in
-// them.
+// httpProxy is an ordinary HTTP proxy to applications. It routes requests by the host and the port
+// in them.
 func httpProxy(c filter.Context) *listenerv3.Listener {
 	port := &mesh.Port{Number: c.HTTPProxyPort(), Protocol: mesh.ProtocolHTTPProxy}
 	b := binding.Binding{Binds: c.Loopbacks(), Explicit: true}

@@ -11,13 +11,14 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// places are the addresses and ports that listeners have. Envoy refuses a second listener at a place,
-// even if neither opens the port. So it is not sent one: what it refused might be the listener by which
-// everything comes in.
+// places are the addresses and ports that listeners have. Envoy refuses a second listener at a
+// place, even if neither opens the port. So it is not sent one: what it refused might be the
+// listener by which everything comes in.
 type places map[netip.AddrPort]bool
 
-// ownPlaces are those that no service may have: where redirected connections arrive, where the proxy
-// tells of its health, where it is an HTTP proxy, and where the Sidecar has it listen for what comes in.
+// ownPlaces are those that no service may have: where redirected connections arrive, where the
+// proxy tells of its health, where it is an HTTP proxy, and where the Sidecar has it listen for
+// what comes in.
 func ownPlaces(v view.View) places {
 	p := places{}
 	for _, port := range v.Proxy.ReservedPorts {

@@ -11,9 +11,9 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 )
 
-// plan collects the listeners that services ask for. Services that share an address and a port share a
-// listener: HTTP by their routes, TCP by chains for different destinations. Of services that cannot be
-// told apart, the first, which is the oldest, keeps the listener.
+// plan collects the listeners that services ask for. Services that share an address and a port
+// share a listener: HTTP by their routes, TCP by chains for different destinations. Of services
+// that cannot be told apart, the first, which is the oldest, keeps the listener.
 type plan struct {
 	filter.Context
 
@@ -53,8 +53,8 @@ func (p *plan) add(o binding.Port) {
 	}
 }
 
-// addProxy makes a listener for clients that know that they speak to a proxy. They name the port that
-// they want.
+// addProxy makes a listener for clients that know that they speak to a proxy. They name the port
+// that they want.
 func (p *plan) addProxy(o binding.Port) {
 	o.Binding = binding.Shared(p.View, o.Binding)
 	if p.byAddress[o.At(o.Port.Number)] == nil {

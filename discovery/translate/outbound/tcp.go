@@ -96,8 +96,8 @@ func (t tcpPort) byServerName() []listener.Chain {
 	return t.directTLS()
 }
 
-// directTLS goes to the service itself. If services share an address, which Istio gives to the oldest,
-// each is found by its name, and the oldest also without one.
+// directTLS goes to the service itself. If services share an address, which Istio gives to the
+// oldest, each is found by its name, and the oldest also without one.
 func (t tcpPort) directTLS() []listener.Chain {
 	direct := listener.Chain{Names: t.serverNames(), Ranges: t.address.Ranges, Filters: t.ToService(t.service, t.port)}
 	if !t.address.Shared || len(direct.Names) > 0 {

@@ -6,7 +6,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// Some conditions of a rule are known of a proxy and port before any request: those here. Envoy never sees them.
+// Some conditions of a rule are known of a proxy and port before any request: those here. Envoy
+// never sees them.
 
 // applies reports whether a match is for this proxy and port.
 func (c Context) applies(m *networking.HTTPMatchRequest) bool {

@@ -9,11 +9,11 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/jwt"
 )
 
-// claimHeader begins the name of a "header" that stands for a claim of the request's token: @request.auth.claims.group.id,
-// or @request.auth.claims[group][id] where names have dots.
+// claimHeader begins the name of a "header" that stands for a claim of the request's token:
+// @request.auth.claims.group.id, or @request.auth.claims[group][id] where names have dots.
 const claimHeader = "@request.auth.claims"
 
-// claimPath is the way to the claim that a header stands for, or nil for a real header.
+// claimPath is the path to the claim that a header stands for, or nil for a real header.
 func claimPath(header string) []string {
 	if !strings.HasPrefix(strings.ToLower(header), claimHeader) {
 		return nil
@@ -29,7 +29,8 @@ func claimPath(header string) []string {
 	}
 }
 
-// claimMatch looks at what the filter that checks tokens has noted of the request's. A claim may be a list: one element will do.
+// claimMatch looks at what the filter that checks tokens has noted. A claim may be a list: one
+// element is enough.
 func claimMatch(path []string, in *networking.StringMatch) *matcherv3.MetadataMatcher {
 	out := &matcherv3.MetadataMatcher{Filter: jwt.Filter}
 	for _, key := range append([]string{jwt.Payload}, path...) {

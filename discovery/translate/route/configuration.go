@@ -8,7 +8,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// MaxDirectResponse is the largest body that a direct response may have, as in Istio; Envoy's default is 4 KiB.
+// MaxDirectResponse is the largest body of a direct response, as in Istio. Envoy's default is 4
+// KiB.
 var MaxDirectResponse = message.U32(1 << 20)
 
 // Configuration is a route configuration without its virtual hosts.

@@ -12,7 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 )
 
-// cors answers preflight requests of browsers. Those of other origins go to the application unless it is not to see them.
+// cors answers preflight requests of browsers. Those of other origins go to the application unless
+// the policy keeps them from it.
 func cors(in *networking.CorsPolicy) *corsv3.CorsPolicy {
 	out := &corsv3.CorsPolicy{
 		AllowOriginStringMatch:       origins(in),

@@ -9,7 +9,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// fault delays or aborts requests on purpose; nil where nothing is asked for.
+// fault delays or aborts requests on purpose. It is nil if nothing is asked for.
 func fault(in *networking.HTTPFaultInjection) *faultv3.HTTPFault {
 	out := &faultv3.HTTPFault{Delay: delay(in.GetDelay()), Abort: abort(in.GetAbort())}
 	if out.GetDelay() == nil && out.GetAbort() == nil {
@@ -48,7 +48,7 @@ func abort(in *networking.HTTPFaultInjection_Abort) *faultv3.FaultAbort {
 	return out
 }
 
-// grpcStatus reads a status by its name, such as UNAVAILABLE; one that is unknown is UNKNOWN.
+// grpcStatus reads a status by its name, such as UNAVAILABLE. An unknown name is UNKNOWN.
 func grpcStatus(name string) uint32 {
 	var code codes.Code
 	if code.UnmarshalJSON([]byte(`"`+name+`"`)) != nil {

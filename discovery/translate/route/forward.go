@@ -12,7 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 )
 
-// forward is the action of a route that has destinations. Header operations of a single destination become the route's.
+// forward is the action of a route that has destinations. Header operations of a single destination
+// become the route's.
 func (c Context) forward(out *routev3.Route, in *networking.HTTPRoute, authority string) *routev3.RouteAction {
 	action := &routev3.RouteAction{AppendXForwardedHost: in.GetRewrite() != nil && c.KeepsHost()}
 	setTimeout(action, cmp.Or(in.GetTimeout(), message.NoDuration))
@@ -32,7 +33,7 @@ func (c Context) forward(out *routev3.Route, in *networking.HTTPRoute, authority
 	return action
 }
 
-// setTimeout bounds a request, and what a gRPC client may ask for; 0 is no bound.
+// setTimeout bounds a request, and what a gRPC client may ask for. 0 is no bound.
 func setTimeout(action *routev3.RouteAction, timeout *durationpb.Duration) {
 	action.Timeout = timeout
 	action.MaxGrpcTimeout = timeout //nolint:staticcheck // its successor, maxStreamDuration, also bounds streams without a gRPC timeout
@@ -108,8 +109,9 @@ func (c Context) weighted(to *networking.HTTPRouteDestination, among Shares) *ro
 	return out
 }
 
-// destinationCluster names the cluster of a destination, whether there is one or not: Envoy answers 503 for one that is
-// missing. Without a port it is the service's only one, else the one that the client connected to.
+// destinationCluster names the cluster of a destination, whether there is one or not: Envoy answers
+// 503 for one that is missing. Without a port it is the service's only one, else the one that the
+// client connected to.
 func (c Context) destinationCluster(d *networking.Destination, port uint32) string {
 	return naming.Destination(d, c.Service(d.GetHost()), port)
 }

@@ -43,7 +43,8 @@ func hashCookie(in *networking.LoadBalancerSettings_ConsistentHashLB_HTTPCookie)
 	return out
 }
 
-// serviceHash is the hash of requests to a service that no rule routes: the port's, else the service's.
+// serviceHash is the hash of requests to a service that no rule routes: the port's, or else the
+// service's.
 func serviceHash(v view.View, s *mesh.Service, port uint32) *consistentHash {
 	policy := upstream.SpecOf(v.Scope.DestinationRule(v.Proxy, s.Hostname)).GetTrafficPolicy()
 	return firstHash(portHash(policy, port), policy.GetLoadBalancer().GetConsistentHash())

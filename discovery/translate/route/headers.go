@@ -9,7 +9,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// headerOps are header operations as Envoy has them. Setting the host is not one of them; it rewrites the authority.
+// headerOps are header operations as Envoy has them. Setting the host is not one of them; it
+// rewrites the authority.
 type headerOps struct {
 	requestAdd, responseAdd       []*corev3.HeaderValueOption
 	requestRemove, responseRemove []string

@@ -14,7 +14,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 )
 
-// requestMatch is what a request must look like; nil matches any.
+// requestMatch is what a request must look like. Nil matches any.
 func requestMatch(in *networking.HTTPMatchRequest) *routev3.RouteMatch {
 	out := message.AnyRequest()
 	if in == nil {
@@ -81,7 +81,8 @@ func headerMatches(in *networking.HTTPMatchRequest) []*routev3.HeaderMatcher {
 	return out
 }
 
-// asksPresence reports whether any value will do: an empty match, or the regular expression "*", which Istio takes so.
+// asksPresence reports whether any value will do: an empty match, or the regular expression "*",
+// which Istio takes so.
 func asksPresence(in *networking.StringMatch) bool {
 	switch m := in.GetMatchType().(type) {
 	case nil:
@@ -113,7 +114,8 @@ func queryMatch(name string, in *networking.StringMatch) *routev3.QueryParameter
 	return out
 }
 
-// stringMatch translates a match that is not for presence. Envoy refuses an empty prefix; matching any value means the same.
+// stringMatch translates a match that is not for presence. Envoy refuses an empty prefix; matching
+// any value means the same.
 func stringMatch(in *networking.StringMatch) *matcherv3.StringMatcher {
 	switch m := in.GetMatchType().(type) {
 	case *networking.StringMatch_Exact:

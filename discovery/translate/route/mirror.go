@@ -31,7 +31,7 @@ func (c Context) appendMirror(out []*routev3.RouteAction_RequestMirrorPolicy, to
 	})
 }
 
-// mirrorShare is all of the requests where nothing is said.
+// mirrorShare is all of the requests unless the rule says less.
 func mirrorShare(p *networking.Percent) *typev3.FractionalPercent {
 	if p == nil {
 		return wholePercent(100)
@@ -39,7 +39,8 @@ func mirrorShare(p *networking.Percent) *typev3.FractionalPercent {
 	return fraction(p)
 }
 
-// oldMirrorShare reads the share of the single mirror, which an older field can give in whole percent.
+// oldMirrorShare reads the share of the single mirror, which an older field can give in whole
+// percent.
 func oldMirrorShare(in *networking.HTTPRoute) *typev3.FractionalPercent {
 	old := in.GetMirrorPercent() //nolint:staticcheck // people still write it
 	if in.GetMirrorPercentage() == nil && old != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// Names are those of a router's servers; for a sidecar the ports with HTTP, host:port for listeners that detect HTTP for a
-// single service, sockets, and the proxy port's.
+// Names are those of a router's servers. For a sidecar they are the ports with HTTP, host:port for
+// listeners that detect HTTP for a single service, sockets, and the proxy port's.
 func Names(v view.View) []string {
 	if !v.Sidecar() {
 		return slices.Sorted(maps.Keys(v.Mesh.Frontend(v.Proxy).Routes))
@@ -35,7 +35,8 @@ func Names(v view.View) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// SharedName names the route of a listener that several services share: by the port, or by the socket where there is none.
+// SharedName names the route of a listener that several services share: by the port, or by the
+// socket if there is none.
 func SharedName(b binding.Binding, port *mesh.Port) string {
 	if port.Number == 0 {
 		return b.Binds[0]
@@ -43,7 +44,8 @@ func SharedName(b binding.Binding, port *mesh.Port) string {
 	return naming.Number(port.Number)
 }
 
-// SniffedName names the route of a port whose protocol is detected: its own where the listener is for one service.
+// SniffedName names the route of a port whose protocol is detected. It is the port's own if the
+// listener is for one service.
 func SniffedName(v view.View, s *mesh.Service, port *mesh.Port, at binding.Address) string {
 	if port.Number == 0 || at.Binds[0] == v.Wildcards()[0] {
 		return SharedName(binding.Binding{Binds: at.Binds}, port)
@@ -51,7 +53,8 @@ func SniffedName(v view.View, s *mesh.Service, port *mesh.Port, at binding.Addre
 	return s.Hostname + ":" + naming.Number(port.Number)
 }
 
-// EgressOf finds the egress listener that a route is for: the one with its port or its socket, else the one for all ports.
+// EgressOf finds the egress listener that a route is for: the one with its port or its socket, or
+// else the one for all ports.
 func EgressOf(v view.View, name naming.Route) *mesh.Egress {
 	for _, egress := range v.Scope.Egress {
 		switch {

@@ -15,7 +15,8 @@ var redirectCodes = map[uint32]routev3.RedirectAction_RedirectResponseCode{
 	308: routev3.RedirectAction_PERMANENT_REDIRECT,
 }
 
-// redirect tells the client to ask elsewhere. A code of redirection that Envoy lacks, such as 304, becomes 301.
+// redirect tells the client to ask elsewhere. A code of redirection that Envoy lacks, such as 304,
+// becomes 301.
 func redirect(in *networking.HTTPRedirect, port uint32, tls bool) *routev3.Route_Redirect {
 	out := &routev3.RedirectAction{HostRedirect: in.GetAuthority(), ResponseCode: redirectCodes[in.GetRedirectCode()]}
 	if in.GetPrefixRewrite() != "" {
@@ -35,7 +36,7 @@ func redirect(in *networking.HTTPRedirect, port uint32, tls bool) *routev3.Route
 	return &routev3.Route_Redirect{Redirect: out}
 }
 
-// redirectPort is 0, which is to say not written, where it is the scheme's own.
+// redirectPort is 0, which means not written, if it is the scheme's own.
 func redirectPort(in *networking.HTTPRedirect, scheme string, requestPort uint32) uint32 {
 	var port uint32
 	switch p := in.GetRedirectPort().(type) {

@@ -37,8 +37,8 @@ var otherLocalities = &routev3.RetryPolicy_RetryPriority{
 	},
 }
 
-// retries translates a policy; nil asks for the default one, no attempts for none. Where requests are hashed to an
-// endpoint they stay with it.
+// retries translates a policy. Nil asks for the default one, no attempts for none. Requests that
+// are hashed to an endpoint stay with it.
 func retries(in *networking.HTTPRetry, hashed bool) *routev3.RetryPolicy {
 	out := &routev3.RetryPolicy{
 		NumRetries: message.U32(defaultAttempts), RetryOn: defaultRetryOn, HostSelectionRetryMaxAttempts: hostReselections,
@@ -66,8 +66,8 @@ func retries(in *networking.HTTPRetry, hashed bool) *routev3.RetryPolicy {
 	return out
 }
 
-// InboundRetries are those between the sidecar and its own application, of which there is one: there is nobody else to try. nil asks for the
-// default ones, no attempts for none.
+// InboundRetries are those between the sidecar and its own application: there is no other endpoint
+// to try. Nil asks for the default ones, no attempts for none.
 func InboundRetries(in *networking.HTTPRetry) *routev3.RetryPolicy {
 	out := &routev3.RetryPolicy{NumRetries: message.U32(defaultAttempts), RetryOn: "reset-before-request"}
 	if in == nil {
@@ -90,7 +90,8 @@ func setRetryConditions(out *routev3.RetryPolicy, in *networking.HTTPRetry) {
 	}
 }
 
-// retryConditions takes the HTTP status codes out of a list of conditions: "503,reset" has the condition to retry by code.
+// retryConditions takes the HTTP status codes out of a list of conditions: "503,reset" has the
+// condition to retry by code.
 func retryConditions(list string) (conditions string, codes []uint32) {
 	var words []string
 	for word := range strings.SplitSeq(list, ",") {

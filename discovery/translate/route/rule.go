@@ -1,5 +1,5 @@
-// Package route makes the routes of requests: those of a rule for a proxy and a port, and those to services that no rule routes. It has the names
-// of the configurations that the routes are in.
+// Package route makes the routes of requests: those of a rule for a proxy and a port, and those to
+// services that no rule routes. It names the configurations that the routes are in.
 package route
 
 import (
@@ -22,7 +22,8 @@ type Context struct {
 
 	Rule *mesh.VirtualService
 	Port uint32
-	// Gateways are the names by which rules mean the proxy here: view.OnSidecars, or the gateways that a router's port is of.
+	// Gateways are the names by which rules mean the proxy here: view.OnSidecars, or the gateways
+	// that a router's port belongs to.
 	Gateways []string
 	// TLS tells that the proxy ends TLS on the port, so that requests come by https.
 	TLS bool
@@ -30,8 +31,8 @@ type Context struct {
 	Service func(host string) *mesh.Service
 }
 
-// Routes are those of the rule that apply to this proxy and port: one for each match, in their order. A route for any
-// request ends them, since nothing after it can be reached.
+// Routes are those of the rule that apply to this proxy and port: one for each match, in their
+// order. They end with a route for any request, since nothing after it can be reached.
 func (c Context) Routes() []*routev3.Route {
 	var out []*routev3.Route
 	for _, in := range c.Rule.Spec.GetHttp() {

@@ -5,8 +5,9 @@ import (
 	"math/bits"
 )
 
-// Shares is how weights are written for Envoy, which divides by proportion, whatever they add up to. But it adds up those of requests in 32
-// bits, and refuses all routes where they are more: such weights are halved until they fit.
+// Shares are weights as Envoy takes them: it divides by proportion, whatever they add up to. But it
+// adds up those of requests in 32 bits, and refuses all routes if the sum does not fit. Such
+// weights are halved until they fit.
 type Shares struct{ halved int }
 
 // Divide finds out how the weights of destinations are written.

@@ -11,12 +11,14 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 )
 
-// Envoy finds a scoped route configuration by the exact bytes of a header. All of a proxy's come to all of its listeners, so the key begins with
-// the name of the routes; and the host in it is as the client wrote it. Where that finds no route, which is seldom, a filter looks for the host in
-// lower case, and then for that of all other hosts. It is not even made for requests that have a route.
+// Envoy finds a scoped route configuration by the exact bytes of a header. All of a proxy's come to
+// all of its listeners, so the key begins with the name of the routes; and the host in it is as the
+// client wrote it. Where that finds no route, which is seldom, a filter looks for the host in lower
+// case, and then for that of all other hosts. It is not even made for requests that have a route.
 
 const (
-	// scopeHeader has the key. Whatever a client says there is overwritten, and nobody behind the proxy sees it.
+	// scopeHeader has the key. Whatever a client says there is overwritten, and nobody behind the
+	// proxy sees it.
 	scopeHeader = "x-pgmesh-scope"
 
 	scopeFilterName = "pgmesh.scope"
@@ -24,7 +26,8 @@ const (
 )
 
 var (
-	// Metadata makes Envoy look for the route by the new key, which alone would not tell whether its virtual host is known.
+	// Metadata makes Envoy look for the route by the new key, which alone would not tell whether
+	// its virtual host is known.
 	scopeFilter = message.HTTPFilter(scopeFilterName, &luav3.Lua{DefaultSourceCode: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{
 		InlineString: `function envoy_on_request(handle)
   local headers = handle:headers()
@@ -59,7 +62,8 @@ func RouteBy(m *hcmv3.HttpConnectionManager, configuration string) {
 	m.HttpFilters = append([]*hcmv3.HttpFilter{scopeFilter}, m.GetHttpFilters()...)
 }
 
-// scopedRoutes are the same in all listeners: then Envoy has what comes by them once. A port is no part of a request's host.
+// scopedRoutes are the same in all listeners: then Envoy has what comes by them once. A port is no
+// part of a request's host.
 var scopedRoutes = &hcmv3.ScopedRoutes{
 	Name:            "hosts",
 	RdsConfigSource: message.OverADS(),

@@ -20,8 +20,8 @@ const (
 	externalPrefix   = "sds://"
 )
 
-// FromAgent asks the agent beside the proxy: for the proxy's own certificate and the mesh's roots, or
-// for files. Connections wait for the former as long as it takes.
+// FromAgent asks the agent beside the proxy: for the proxy's own certificate and the mesh's roots,
+// or for files. Connections wait for the former as long as it takes.
 func FromAgent(name string) *tlsv3.SdsSecretConfig {
 	if name == agentsecret.Certificate || name == agentsecret.Roots {
 		return agentsecret.Awaited(name)

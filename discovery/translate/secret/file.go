@@ -18,9 +18,9 @@ func CertificateName(certificate, key string) string { return "file-cert:" + cer
 // RootsName is Istio's name for roots in a file.
 func RootsName(path string) string { return "file-root:" + path }
 
-// ofFiles lists the secrets that name files of the proxy's machine: certificates with their keys, and
-// roots. They hold paths and nothing else. Envoy reads the files, and again when something is moved
-// into their folder. If a file is missing, only what needs it waits.
+// ofFiles lists the secrets that name files of the proxy's machine: certificates with their keys,
+// and roots. They hold paths and nothing else. Envoy reads the files, and again when something is
+// moved into their folder. If a file is missing, only what needs it waits.
 func ofFiles(v view.View) []*tlsv3.Secret {
 	found := map[string]*tlsv3.Secret{}
 	for _, settings := range servedTLS(v) {

@@ -17,7 +17,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// textLog is a line of the access log where the MeshConfig does not say otherwise. It is Istio's, which people's log pipelines parse.
+// textLog is a line of the access log where the MeshConfig does not say otherwise. It is Istio's,
+// which people's log pipelines parse.
 const textLog = `[%START_TIME%] "%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?:PATH)% %PROTOCOL%" %RESPONSE_CODE% %RESPONSE_FLAGS% ` +
 	`%RESPONSE_CODE_DETAILS% %CONNECTION_TERMINATION_DETAILS% "%UPSTREAM_TRANSPORT_FAILURE_REASON%" %BYTES_RECEIVED% %BYTES_SENT% ` +
 	`%DURATION% %RESP(X-ENVOY-UPSTREAM-SERVICE-TIME)% "%REQ(X-FORWARDED-FOR)%" "%REQ(USER-AGENT)%" "%REQ(X-REQUEST-ID)%" ` +
@@ -60,10 +61,11 @@ func textStruct(texts map[string]string) *structpb.Struct {
 	return out
 }
 
-// AccessLogs returns the logs of requests and connections; none if the MeshConfig names no file.
+// AccessLogs returns the logs of requests and connections, or none if the MeshConfig names no file.
 func AccessLogs(v view.View) []*accesslogv3.AccessLog { return fileLog(v, nil, logFormat) }
 
-// ListenerLogs are for connections of which no filter can write: those that no filter chain is for, and those whose handshake failed.
+// ListenerLogs are for connections that no filter can log: those that no filter chain is for, and
+// those whose handshake failed.
 func ListenerLogs(v view.View) []*accesslogv3.AccessLog {
 	if v.Config.GetDisableEnvoyListenerLog() {
 		return nil
@@ -75,7 +77,8 @@ var unmatched = &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.Acces
 	ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{"NR"}},
 }}
 
-// unshaken is why a member of the mesh cannot get in, which is nowhere else to be read. What was no TLS at all is unmatched, too.
+// unshaken is why a member of the mesh cannot get in, which is nowhere else to be read. What was no
+// TLS at all is unmatched, too.
 var unshaken = &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ExtensionFilter{
 	ExtensionFilter: &accesslogv3.ExtensionFilter{
 		Name: "envoy.access_loggers.extension_filters.cel",
@@ -104,8 +107,8 @@ const (
 	ownFailure   = "%DOWNSTREAM_TRANSPORT_FAILURE_REASON%"
 )
 
-// handshakeFormat gives the reason in the place where that of connections to upstreams is, of which there is none: so a line has the same
-// fields as every other.
+// handshakeFormat puts the reason where that of failed connections to upstreams would be: so a line
+// has the same fields as every other.
 func handshakeFormat(config *meshconfig.MeshConfig) *corev3.SubstitutionFormatString {
 	format := logFormat(config)
 	if text := format.GetTextFormatSource(); text != nil {
@@ -116,7 +119,7 @@ func handshakeFormat(config *meshconfig.MeshConfig) *corev3.SubstitutionFormatSt
 	return format
 }
 
-// replaced is a struct in whose texts something is replaced.
+// replaced is a struct with a text replaced in all of its texts.
 func replaced(s *structpb.Struct, old, by string) *structpb.Struct {
 	out := &structpb.Struct{Fields: make(map[string]*structpb.Value, len(s.GetFields()))}
 	for key, value := range s.GetFields() {
@@ -161,7 +164,8 @@ func textFormat(format string) string {
 	}
 }
 
-// jsonFormat is Istio's own where there is none, or one that is no object of JSON; the validation tells of that.
+// jsonFormat is Istio's own if none is given, or one that is not an object of JSON. The validation
+// tells of that.
 func jsonFormat(format string) *structpb.Struct {
 	var given structpb.Struct
 	if format == "" || protojson.Unmarshal([]byte(format), &given) != nil {

@@ -15,10 +15,11 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// defaultSampling is the percentage of requests that are traced where nobody says otherwise, as by Istio.
+// defaultSampling is the percentage of requests that are traced by default, as by Istio.
 const defaultSampling = 1
 
-// Tracing says which requests are traced, and with what tags. Where to is said in the bootstrap of the proxy; without that nothing is traced.
+// Tracing says which requests are traced, and with what tags. The proxy's bootstrap says where to;
+// without that nothing is traced.
 func Tracing(v view.View) *hcmv3.HttpConnectionManager_Tracing {
 	if !v.Config.GetEnableTracing() {
 		return nil
@@ -68,7 +69,8 @@ func workloadTags(v view.View) []*tracingv3.CustomTag {
 	}
 }
 
-// dryRunTags tell what policies would have done that are only tried. They are empty as long as none is.
+// dryRunTags tell what policies would have done that are only tried. They are empty as long as none
+// is.
 var dryRunTags = []*tracingv3.CustomTag{
 	dryRunTag("istio.authorization.dry_run.allow_policy.name", "istio_dry_run_allow_shadow_effective_policy_id"),
 	dryRunTag("istio.authorization.dry_run.allow_policy.result", "istio_dry_run_allow_shadow_engine_result"),
@@ -92,7 +94,7 @@ func literalTag(name, value string) *tracingv3.CustomTag {
 	return &tracingv3.CustomTag{Tag: name, Type: &tracingv3.CustomTag_Literal_{Literal: &tracingv3.CustomTag_Literal{Value: value}}}
 }
 
-// customTag is nil for one that says nothing.
+// customTag is nil for a tag that says nothing.
 func customTag(name string, in *meshconfig.Tracing_CustomTag) *tracingv3.CustomTag {
 	switch t := in.GetType().(type) {
 	case *meshconfig.Tracing_CustomTag_Literal:

@@ -6,8 +6,8 @@ import (
 )
 
 // knownCiphers leaves out what Envoy does not know: it would refuse the whole listener or cluster.
-// As in OpenSSL, "-" or "!" before a name takes it away again. [A|B], which says that A is as good as
-// B, becomes A and B.
+// As in OpenSSL, "-" or "!" before a name takes it away again. [A|B], which says that A is as good
+// as B, becomes A and B.
 func knownCiphers(suites []string) (out []string) {
 	for _, suite := range suites {
 		name, removed := strings.CutPrefix(strings.Replace(suite, "!", "-", 1), "-")

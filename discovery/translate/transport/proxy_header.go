@@ -8,8 +8,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 )
 
-// AnnouncingClient begins each connection of a socket with a PROXY header, which tells the server who
-// the client is. It goes before TLS. A nil socket is plaintext.
+// AnnouncingClient begins each connection of a socket with a PROXY header, which tells the server
+// who the client is. It goes before TLS. A nil socket is plaintext.
 func AnnouncingClient(settings *networking.TrafficPolicy_ProxyProtocol, inner *corev3.TransportSocket) *corev3.TransportSocket {
 	version := corev3.ProxyProtocolConfig_V1
 	if settings.GetVersion() == networking.TrafficPolicy_ProxyProtocol_V2 {

@@ -29,8 +29,8 @@ func Server(v view.View, settings *networking.ServerTLSSettings) *corev3.Transpo
 	return TLS(context)
 }
 
-// showCertificates names the server's certificates: credentials of the mesh, files of the machine, or
-// the proxy's own.
+// showCertificates names the server's certificates: credentials of the mesh, files of the machine,
+// or the proxy's own.
 func showCertificates(v view.View, context *tlsv3.CommonTlsContext, settings *networking.ServerTLSSettings) {
 	var out []*tlsv3.SdsSecretConfig
 	for _, name := range secret.CredentialNames(settings) {

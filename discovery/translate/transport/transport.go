@@ -1,5 +1,5 @@
-// Package transport makes transport sockets, by which Envoy secures connections: TLS as client and as
-// server, plaintext, and the PROXY header before either.
+// Package transport makes transport sockets, by which Envoy secures connections: TLS as client and
+// as server, plaintext, and the PROXY header before either.
 package transport
 
 import (

@@ -7,8 +7,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// Preference says to which endpoints of an upstream a proxy is sent first, by where both are. At most
-// one of the two settings is there.
+// Preference says to which endpoints of an upstream a proxy is sent first, by where both are. At
+// most one of the two settings is there.
 type Preference struct {
 	ByLocality *networking.LocalityLoadBalancerSetting
 	ByZone     *networking.ZoneAwareLoadBalancerSetting
@@ -49,7 +49,8 @@ func byLocality(setting *networking.LocalityLoadBalancerSetting) Preference {
 	return Preference{ByLocality: setting}
 }
 
-// ZoneDisabled reports whether endpoints are not to be chosen by zone, although Envoy would by itself.
+// ZoneDisabled reports whether endpoints are not to be chosen by zone, although Envoy would by
+// itself.
 func (p Preference) ZoneDisabled() bool { return p.ByZone != nil && !enabled(p.ByZone.GetEnabled()) }
 
 // enabled reads a switch that is on unless someone turned it off.
