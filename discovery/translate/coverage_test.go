@@ -12,8 +12,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// translatedKinds are those whose every field must come to something, or be known to come to
-// nothing.
+// translatedKinds are those of which every field must show in the output, or be known not to.
 func translatedKinds() map[string][]string {
 	return map[string][]string{
 		"networking.istio.io": {
@@ -24,9 +23,9 @@ func translatedKinds() map[string][]string {
 	}
 }
 
-// TestEveryFieldIsShown wants each field of the translated kinds in the input of some golden pair,
-// or in the list of what is unsupported. A message type that is in several places needs to be shown
-// in one.
+// TestEveryFieldIsShown wants each field of the translated kinds in the input of a golden pair, or
+// in the list of what is unsupported. A message type that is used in several places needs to be
+// shown in one.
 func TestEveryFieldIsShown(t *testing.T) {
 	t.Parallel()
 	c := coverage{unsupported: unsupportedFields(t), shown: shownFields(t), seen: map[string]bool{}}
@@ -43,8 +42,8 @@ func TestEveryFieldIsShown(t *testing.T) {
 	require.Greater(t, c.fields, 300, "the walk ended early")
 }
 
-// TestEveryKindIsTranslatedOrUnsupported wants each kind among those whose fields are to be shown,
-// or in the list of what is unsupported: so a kind that leaves the list has its fields shown.
+// TestEveryKindIsTranslatedOrUnsupported wants each kind in translatedKinds, or in the list of what
+// is unsupported. So a kind that leaves the list has its fields shown.
 func TestEveryKindIsTranslatedOrUnsupported(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}
@@ -95,7 +94,7 @@ func (c *coverage) walk(t *testing.T, of *schema.Type, path string) {
 	}
 }
 
-// toldElsewhere are fields that nobody can say without being told, though they are in neither place.
+// toldElsewhere are fields in neither place, of which users are told in another way.
 func toldElsewhere() map[field]bool {
 	const networking, proxy = "istio.networking.v1alpha3.", "istio.mesh.v1alpha1.ProxyConfig"
 	return map[field]bool{
@@ -129,7 +128,7 @@ func toldElsewhere() map[field]bool {
 	}
 }
 
-// shownFields are those that the inputs of golden pairs have.
+// shownFields are those in the inputs of golden pairs.
 func shownFields(t *testing.T) map[field]bool {
 	t.Helper()
 	shown := map[field]bool{}
@@ -152,7 +151,7 @@ func shownFields(t *testing.T) map[field]bool {
 	return shown
 }
 
-// unsupportedFields are those that come to nothing whatever their value is.
+// unsupportedFields are those that do nothing whatever their value is.
 func unsupportedFields(t *testing.T) map[field]bool {
 	t.Helper()
 	listed := map[field]bool{}
@@ -169,7 +168,7 @@ func unsupportedFields(t *testing.T) map[field]bool {
 	return listed
 }
 
-// lastField is where the steps lead to from a type; no step at all leads to the type as a whole.
+// lastField is the field that the steps lead to from a type. No step leads to the type as a whole.
 func lastField(of *schema.Type, steps []string) field {
 	at := field{of: of.Name}
 	for _, step := range steps {

@@ -8,8 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// TestOrderOfArrivalDoesNotMatter shuffles the resources of all inputs together: the bytes stay the
-// same.
+// TestOrderOfArrivalDoesNotMatter shuffles the resources of all inputs: the bytes stay the same.
 func TestOrderOfArrivalDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	var all input

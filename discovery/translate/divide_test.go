@@ -19,8 +19,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// TestDividedRoutesSayWhatWholeOnesSay holds for each input what an Envoy puts together against the
-// route configuration that others get.
+// TestDividedRoutesSayWhatWholeOnesSay compares, for each input, the parts that an Envoy puts
+// together with the whole route configuration.
 func TestDividedRoutesSayWhatWholeOnesSay(t *testing.T) {
 	t.Parallel()
 	for _, file := range inputs(t) {

@@ -18,8 +18,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
 )
 
-// TestEnvoyAccepts puts everything that the inputs become into bootstraps and has the real Envoy
-// check them.
+// TestEnvoyAccepts puts the output of all inputs into bootstraps, and has a real Envoy check them.
 func TestEnvoyAccepts(t *testing.T) {
 	t.Parallel()
 	for _, file := range inputs(t) {
@@ -31,8 +30,8 @@ func TestEnvoyAccepts(t *testing.T) {
 	}
 }
 
-// bootstrap makes the resources static, with the routes inside the listeners, since a check asks no
-// server for them.
+// bootstrap makes the resources static, with the routes inside the listeners: to check a bootstrap,
+// Envoy asks no server for them.
 func bootstrap(t *testing.T, in input, out output) *bootstrapv3.Bootstrap {
 	t.Helper()
 	ads := &clusterv3.Cluster{Name: "ads", ConnectTimeout: durationpb.New(1), ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}}

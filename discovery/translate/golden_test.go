@@ -18,9 +18,9 @@ import (
 
 var update = flag.Bool("update", false, "write what is translated to testdata/*/*.out.yaml")
 
-// TestGolden compares what each testdata/<kind>/<feature>.in.yaml becomes with the .out.yaml beside
-// it. An input's first document says for which proxy, and which messages to show; the others are
-// resources.
+// TestGolden compares the output of each testdata/<kind>/<feature>.in.yaml with the .out.yaml
+// beside it. The first document of an input names the proxy and the messages to show. The others
+// are resources.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	for _, file := range inputs(t) {
@@ -49,8 +49,7 @@ func inputs(t *testing.T) []string {
 	return files
 }
 
-// render writes the messages that the input asks to see, each under its kind, as YAML with sorted
-// keys.
+// render writes the messages that the input shows, each under its kind, as YAML with sorted keys.
 func render(t *testing.T, in input, out output) []byte {
 	t.Helper()
 	tree := map[string][]any{}
@@ -80,7 +79,7 @@ func render(t *testing.T, in input, out output) []byte {
 	return b.Bytes()
 }
 
-// leaveOutTracing takes it out of all connection managers below.
+// leaveOutTracing removes tracing from all connection managers in the tree.
 func leaveOutTracing(tree any) {
 	switch tree := tree.(type) {
 	case []any:

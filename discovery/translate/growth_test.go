@@ -10,7 +10,7 @@ import (
 )
 
 // A patch of a megabyte that matches each of 200 clusters is applied to as many as there is room
-// for, and it is told where it was not.
+// for. Where it was not applied, that is told.
 func TestPatchesMakeAProxysConfigurationOnlySoMuchLarger(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder

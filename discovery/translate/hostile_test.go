@@ -11,8 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// hostile draws what somebody would write to have the Envoys of others refuse something: what is
-// rare, what is written in two ways, what is large, and what is the proxy's own.
+// hostile draws what somebody could write to make the Envoys of others refuse something: what is
+// rare, what can be written in two ways, what is large, and what is the proxy's own.
 type hostile struct{ *rand.Rand }
 
 func (h hostile) pick(from ...string) string { return from[h.IntN(len(from))] }
@@ -85,7 +85,7 @@ spec: {host: '%s', trafficPolicy: {%s}}
 }
 
 // TestHostileResources has Envoy check what a proxy is given of a mesh in which others write what
-// they like. What is refused where it is written is not there, as in a mesh.
+// they like. Resources that are refused when they are written are left out.
 func TestHostileResources(t *testing.T) {
 	t.Parallel()
 	for seed := range 24 {

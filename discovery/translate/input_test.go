@@ -36,17 +36,17 @@ type input struct {
 		Node     string
 		Metadata map[string]any
 		Locality string // region/zone/subzone
-		// ScopedFrom is by how many rules the routes of a router are given host by host.
+		// ScopedFrom is how many rules it takes for the routes of a router to be sent host by host.
 		ScopedFrom int `yaml:"scopedFrom"`
 	}
-	// Show has, for clusters, endpoints, listeners, routes, scopes, secrets and extensions,
-	// patterns of the names to show; unpatched shows all that is.
+	// Show has patterns of the names to show, for clusters, endpoints, listeners, routes, scopes,
+	// secrets and extensions. Unpatched shows all failed patches.
 	Show map[string][]string
-	// Trust is whom the mesh believes beside what its resources say.
+	// Trust is whom the mesh trusts besides what its resources say.
 	Trust mesh.Trust
-	// Traces shows what connection managers say of tracing, which is the same nearly everywhere.
+	// Traces shows what connection managers say of tracing. It is the same nearly everywhere.
 	Traces bool
-	// Unchecked resources break rules of their kinds, as those of another config server may.
+	// Unchecked resources may break rules of their kinds, as those of another config server may.
 	Unchecked bool
 
 	resources []*kinds.Resource
@@ -181,8 +181,8 @@ func name(m proto.Message) string {
 	return m.(interface{ GetName() string }).GetName()
 }
 
-// requireValid checks every message with the validators that Envoy's API generates, and that no
-// name is there twice.
+// requireValid checks every message with the validators of Envoy's API, and that no name is there
+// twice.
 func (o output) requireValid(t *testing.T) {
 	t.Helper()
 	for kind, list := range o.byKind() {

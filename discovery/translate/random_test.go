@@ -16,7 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// meshes is how many are tried; PGMESH_MESHES tries more.
+// meshes is how many are tried. PGMESH_MESHES tries more.
 func meshes(t *testing.T) int {
 	t.Helper()
 	if text := os.Getenv("PGMESH_MESHES"); text != "" {
@@ -27,9 +27,9 @@ func meshes(t *testing.T) int {
 	return 2000
 }
 
-// TestRandomMeshes translates random but valid meshes: nothing panics, nothing comes out that
-// Envoy's own validators refuse, and the same resources give the same bytes in whatever order, and
-// in however many steps, they arrive. Some of them a real Envoy checks.
+// TestRandomMeshes translates random but valid meshes. Nothing panics, and nothing comes out that
+// Envoy's own validators refuse. The same resources give the same bytes in whatever order, and in
+// however many steps, they arrive. A real Envoy checks some of them.
 func TestRandomMeshes(t *testing.T) {
 	t.Parallel()
 	s, askers, n := randommesh.ReadGolden(t, inputs(t)), validInputs(t), meshes(t)
@@ -74,7 +74,7 @@ func tryMesh(t *testing.T, s *randommesh.Golden, askers []input, seed uint64, by
 	}
 }
 
-// inSteps builds a mesh in several revisions, each on top of the one before; one resource comes,
+// inSteps builds a mesh in several revisions, each on top of the one before. One resource comes,
 // goes and comes again.
 func inSteps(dice *rand.Rand, resources []*kinds.Resource) *mesh.Mesh {
 	store, revision := configstore.New(), int64(0)

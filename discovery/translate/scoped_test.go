@@ -21,8 +21,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// TestRoutesByHostSayWhatWholeOnesSay holds for each input of a router what there is for each
-// domain against the route configuration that others get.
+// TestRoutesByHostSayWhatWholeOnesSay compares, for each input of a router, what each domain gets
+// by hosts with the whole route configuration.
 func TestRoutesByHostSayWhatWholeOnesSay(t *testing.T) {
 	t.Parallel()
 	divided := 0

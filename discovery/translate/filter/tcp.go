@@ -13,7 +13,6 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 	"github.com/pgmesh/pgmesh/discovery/translate/route"
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
-	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
 // Refusal refuses connections. As by Istio, they are in no access log.
@@ -62,7 +61,7 @@ func (c Context) Routed(routes []*networking.RouteDestination, vs *mesh.VirtualS
 	first := routes[0].GetDestination()
 	rule := c.Scope.DestinationRule(c.Proxy, first.GetHost())
 	if len(routes) == 1 {
-		cluster := destinationCluster(c.View, first, port.Number)
+		cluster := c.clusterOf(first, port.Number)
 		stat := cluster
 		if c.Scope.Service(first.GetHost()) != nil {
 			stat = upstream.DestinationStat(c.View, cluster, first.GetHost(), first.GetSubset(), port)
@@ -72,7 +71,7 @@ func (c Context) Routed(routes []*networking.RouteDestination, vs *mesh.VirtualS
 		return forProtocol(port.Protocol, proxy)
 	}
 	weighted := slices.DeleteFunc(slices.Clone(routes), func(r *networking.RouteDestination) bool { return r.GetWeight() <= 0 })
-	proxy := split(c.View, vs.Resource.Name+"."+vs.Resource.Namespace, weighted, port.Number)
+	proxy := c.split(vs.Resource.Name+"."+vs.Resource.Namespace, weighted, port.Number)
 	c.applyRule(proxy, rule, "")
 	return forProtocol(port.Protocol, proxy)
 }
@@ -96,7 +95,7 @@ func refusing() *tcpproxyv3.TcpProxy { return to(naming.BlackHoleCluster, naming
 
 // split divides connections by weight. If no weight is above zero it refuses them: nobody is to have
 // them.
-func split(v view.View, stat string, routes []*networking.RouteDestination, port uint32) *tcpproxyv3.TcpProxy {
+func (c Context) split(stat string, routes []*networking.RouteDestination, port uint32) *tcpproxyv3.TcpProxy {
 	if len(routes) == 0 {
 		return refusing()
 	}
@@ -104,7 +103,7 @@ func split(v view.View, stat string, routes []*networking.RouteDestination, port
 	clusters := make([]*tcpproxyv3.TcpProxy_WeightedCluster_ClusterWeight, len(routes))
 	for i, r := range routes {
 		clusters[i] = &tcpproxyv3.TcpProxy_WeightedCluster_ClusterWeight{
-			Name: destinationCluster(v, r.GetDestination(), port), Weight: divided.Share(r.GetWeight()),
+			Name: c.clusterOf(r.GetDestination(), port), Weight: divided.Share(r.GetWeight()),
 		}
 	}
 	return &tcpproxyv3.TcpProxy{
@@ -115,8 +114,8 @@ func split(v view.View, stat string, routes []*networking.RouteDestination, port
 	}
 }
 
-func destinationCluster(v view.View, d *networking.Destination, port uint32) string {
-	return naming.Destination(d, v.Scope.Service(d.GetHost()), port)
+func (c Context) clusterOf(d *networking.Destination, port uint32) string {
+	return naming.Destination(d, c.Scope.Service(d.GetHost()), port)
 }
 
 // forProtocol has MongoDB's connections pass a filter that counts their operations and changes

@@ -54,7 +54,7 @@ type ruledGroup struct {
 type knownGroup struct {
 	*ruledGroup
 
-	marks hostMarks
+	bits hostBits
 }
 
 // routeGroups lists the groups on a port: those of the VirtualServices in their order, then one for

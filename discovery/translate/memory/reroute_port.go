@@ -119,12 +119,12 @@ func (p *portEdit) touchRules() bool {
 	for _, vs := range p.rules.Come {
 		come[vs] = true
 	}
-	var marks hostMarks
+	var bits hostBits
 	for host := range p.touched {
-		marks |= markOf(host)
+		bits |= bitOf(host)
 	}
 	for vs, known := range p.ruled {
-		if known.marks != allMarks && known.marks&marks == 0 {
+		if known.bits != allHosts && known.bits&bits == 0 {
 			continue
 		}
 		if known.usedIn != p.round || come[vs] || known.hosts != nil && !slices.ContainsFunc(known.hosts, p.isTouched) {

@@ -57,7 +57,7 @@ func setAuthority(action *routev3.RouteAction, authority string) {
 
 // destination forwards to a single cluster; it reports whether requests are hashed to an endpoint.
 func (c Context) destination(out *routev3.Route, action *routev3.RouteAction, to *networking.HTTPRouteDestination) bool {
-	action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: c.destinationCluster(to.GetDestination(), c.Port)}
+	action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: c.clusterOf(to.GetDestination())}
 	headers := headerOperations(to.GetHeaders())
 	out.RequestHeadersToAdd = append(out.RequestHeadersToAdd, headers.requestAdd...)
 	out.RequestHeadersToRemove = append(out.RequestHeadersToRemove, headers.requestRemove...)
@@ -96,7 +96,7 @@ func (c Context) split(action *routev3.RouteAction, destinations []*networking.H
 func (c Context) weighted(to *networking.HTTPRouteDestination, among Shares) *routev3.WeightedCluster_ClusterWeight {
 	headers := headerOperations(to.GetHeaders())
 	out := &routev3.WeightedCluster_ClusterWeight{
-		Name:                    c.destinationCluster(to.GetDestination(), c.Port),
+		Name:                    c.clusterOf(to.GetDestination()),
 		Weight:                  message.U32(among.Share(to.GetWeight())),
 		RequestHeadersToAdd:     headers.requestAdd,
 		RequestHeadersToRemove:  headers.requestRemove,
@@ -109,9 +109,9 @@ func (c Context) weighted(to *networking.HTTPRouteDestination, among Shares) *ro
 	return out
 }
 
-// destinationCluster names the cluster of a destination, whether there is one or not: Envoy answers
+// clusterOf names the cluster of a destination, whether there is one or not: Envoy answers
 // 503 for one that is missing. Without a port it is the service's only one, else the one that the
 // client connected to.
-func (c Context) destinationCluster(d *networking.Destination, port uint32) string {
-	return naming.Destination(d, c.Service(d.GetHost()), port)
+func (c Context) clusterOf(d *networking.Destination) string {
+	return naming.Destination(d, c.Service(d.GetHost()), c.Port)
 }

@@ -27,7 +27,7 @@ func (c Context) appendMirror(out []*routev3.RouteAction_RequestMirrorPolicy, to
 		return out
 	}
 	return append(out, &routev3.RouteAction_RequestMirrorPolicy{
-		Cluster: c.destinationCluster(to, c.Port), RuntimeFraction: runtimeFraction(share), TraceSampled: message.No,
+		Cluster: c.clusterOf(to), RuntimeFraction: runtimeFraction(share), TraceSampled: message.No,
 	})
 }
 
