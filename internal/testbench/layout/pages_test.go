@@ -18,7 +18,7 @@ import (
 func TestLinksOfPagesLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	links := 0
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "identity/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "identity/*.md", "discovery/translate/*.md"} {
 		pages, err := filepath.Glob("../../../" + pattern)
 		require.NoError(t, err)
 		for _, page := range pages {
@@ -56,13 +56,13 @@ var update = flag.Bool("update", false, "draw the pictures of pages anew")
 
 var picture = regexp.MustCompile("(?s)(```mermaid\ngraph TD\n)(.*?)(```)")
 
-// A picture in docs/architecture.md or identity/README.md has an arrow between two of its packages, or folders, exactly where the one imports
-// the other.
+// A picture on one of these pages has an arrow between two of its packages, or folders, exactly where
+// the one imports the other.
 func TestPicturesAreOfTheImports(t *testing.T) {
 	t.Parallel()
 	imports := list(t, "Imports")
 	pictures := 0
-	for _, page := range []string{"../../../docs/architecture.md", "../../../identity/README.md"} {
+	for _, page := range []string{"../../../docs/architecture.md", "../../../identity/README.md", "../../../discovery/translate/README.md"} {
 		text := read(t, page)
 		drawn := picture.ReplaceAllStringFunc(text, func(whole string) string {
 			pictures++
@@ -75,7 +75,7 @@ func TestPicturesAreOfTheImports(t *testing.T) {
 		}
 		require.Equal(t, drawn, text, "the imports are others than in %s: run go test ./internal/testbench/layout -run TestPictures -update", page)
 	}
-	require.Equal(t, 4, pictures, "the pictures are not found any more")
+	require.Equal(t, 5, pictures, "the pictures are not found any more")
 }
 
 // draw makes the arrows between all that a picture shows.
@@ -129,7 +129,7 @@ func read(t *testing.T, file string) string {
 func TestTestsThatPagesNameExist(t *testing.T) {
 	t.Parallel()
 	declared := declaredTests(t)
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "identity/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "identity/*.md", "discovery/translate/*.md"} {
 		pages, err := filepath.Glob("../../../" + pattern)
 		require.NoError(t, err)
 		for _, page := range pages {
