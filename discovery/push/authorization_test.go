@@ -17,15 +17,15 @@ func guarding(name, spec string) string {
 	return "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: " + name + ", namespace: shop}\nspec: {" + spec + "}\n"
 }
 
-// A policy is about what comes in: one listener, whatever else the proxy has, and nothing for those
-// whom it does not concern.
+// A policy is about incoming requests: it sends one listener to the proxies that it is for, and
+// nothing to others.
 func TestAPolicySendsTheListenersOfThoseWhomItConcerns(t *testing.T) {
 	t.Parallel()
 	for _, incremental := range []bool{true, false} {
-		b, e := stall(t, "shop", incremental)
+		b, e := openMarket(t, "shop", incremental)
 		abroad := simulate(t, b.listen(t), &envoy{node("10.9.9.8", "bank"), incremental})
 		abroad.connect()
-		abroad.settle()
+		abroad.answerAll()
 		listeners := map[string]int{push.ListenerType: e.listenersOfOne()}
 		for _, spec := range []string{"rules: [{}]", "action: DENY, rules: [{to: [{operation: {methods: [PUT]}}]}]", "action: CUSTOM, provider: {name: gate}, rules: [{}]"} {
 			require.Empty(t, abroad.gets(func() { b.apply(t, guarding("all", spec)) }))
@@ -37,7 +37,7 @@ func TestAPolicySendsTheListenersOfThoseWhomItConcerns(t *testing.T) {
 		}), "for others")
 		require.Empty(t, e.gets(func() { b.apply(t, guarding("all", "action: CUSTOM, provider: {name: gate}, rules: [{}]")) }), "written again")
 
-		// The provider comes to be, by the MeshConfig, which is everybody's, and then by its
+		// The provider appears: in the MeshConfig, which is for everybody, and then with its
 		// service.
 		b.apply(t, `
 apiVersion: core/v1alpha1
@@ -45,8 +45,8 @@ kind: MeshConfig
 metadata: {name: mesh, namespace: istio-system}
 spec: {extensionProviders: [{name: gate, envoyExtAuthzGrpc: {service: gate.shop, port: 80}}]}
 `)
-		e.settle()
-		abroad.settle()
+		e.answerAll()
+		abroad.answerAll()
 		gate := `
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
@@ -62,7 +62,8 @@ spec: {hosts: [gate.shop], exportTo: [.], resolution: STATIC, ports: [{number: 8
 	}
 }
 
-// listenersOfOne is how many listeners come when one changes: in the state of the world all do.
+// listenersOfOne is how many listeners are sent when one changes: in the state of the world, all of
+// them.
 func (e *simulated) listenersOfOne() int {
 	if e.proxy.incremental {
 		return 1
@@ -70,8 +71,8 @@ func (e *simulated) listenersOfOne() int {
 	return len(e.has[push.ListenerType])
 }
 
-// Proxies that see the same and have other policies are of two classes, and share what is for all
-// who see it.
+// Proxies that see the same, but have different policies, are of two classes, and share what they
+// see.
 func TestProxiesWithOtherPoliciesShareWhatTheySee(t *testing.T) {
 	t.Parallel()
 	b := newBench()

@@ -13,8 +13,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
 )
 
-// A proxy for which the translation panics is refused, and nothing stays of it on which the next
-// update would stumble.
+// A proxy whose translation panics is refused. Nothing of it stays that could break the next
+// update.
 func TestAProxyThatCannotBeTranslatedForIsForgotten(t *testing.T) {
 	t.Parallel()
 	e := New(slog.New(slog.DiscardHandler), prometheus.NewRegistry())

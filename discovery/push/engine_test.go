@@ -14,14 +14,14 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// newLoggingBench is a bench whose engine can be heard.
+// newLoggingBench is a bench whose engine logs to a writer.
 func newLoggingBench(to io.Writer) *bench {
 	b := &bench{Engine: push.New(slog.New(slog.NewTextHandler(to, nil)), prometheus.NewRegistry()), config: configstore.New()}
 	b.DivideByHostsFrom(fewRules)
 	return b
 }
 
-// fewRules are enough for what random meshes have to be divided by hosts, and not all of it.
+// fewRules is a number of rules that some random meshes reach, and others do not.
 const fewRules = 2
 
 // envoy is a proxy and the form in which it speaks.
@@ -31,7 +31,7 @@ type envoy struct {
 	incremental bool
 }
 
-// open connects a proxy that whoever asked for it closes.
+// open connects a proxy. The caller closes it.
 func (b *bench) open(t testing.TB, proxy *envoy) *served.Subscriber {
 	t.Helper()
 	s, err := b.Open(t.Context(), newest(proxy.Node), proxy.incremental)

@@ -68,8 +68,7 @@ func goldenInputs(t testing.TB) *randommesh.Golden {
 
 const shards = 8
 
-// seeds are those of one shard, of the usual number or as many as PGMESH_MESHES says, from
-// PGMESH_SEED.
+// seeds are those of one shard: the usual number, or PGMESH_MESHES, from PGMESH_SEED on.
 func seeds(t testing.TB, shard, usual int) func(yield func(uint64) bool) {
 	t.Helper()
 	first, n := knob(t, "PGMESH_SEED", 0), knob(t, "PGMESH_MESHES", usual)
@@ -93,8 +92,7 @@ func knob(t testing.TB, name string, usual int) int {
 	return n
 }
 
-// event is one thing that happens: a batch, something else that is trusted, or a proxy that comes
-// or goes.
+// event is one thing that happens: a batch, a change of the trust, or a proxy that comes or goes.
 type event struct {
 	changes []configstore.Change
 	trust   *mesh.Trust
@@ -105,8 +103,7 @@ type event struct {
 // events are what happens to an engine.
 type events []event
 
-// story spreads the comings and goings of a few proxies over a history, and now and then
-// revocations.
+// story spreads the coming and going of a few proxies, and some revocations, over a history.
 func story(dice *rand.Rand, history []configstore.Batch, nodes []*corev3.Node) (all events) {
 	for _, b := range history {
 		all = append(all, event{changes: b.Changes})
@@ -141,7 +138,7 @@ func drawTrust(dice *rand.Rand) *mesh.Trust {
 	return out
 }
 
-// differs runs the story and tells of the first difference between what a proxy has in the end and
+// differs runs the story and returns the first difference between what a proxy has in the end and
 // what it would have from scratch; "" if there is none.
 func (s events) differs(t testing.TB) string {
 	t.Helper()
@@ -180,14 +177,14 @@ func (s events) differs(t testing.TB) string {
 	return b.tellsOtherwise(t, slices.Collect(maps.Keys(proxies)))
 }
 
-// tellsOtherwise compares the problems that the engine tells of with those of a new engine that has
-// the same proxies.
+// tellsOtherwise compares the engine's problems with those of a new engine that has the same
+// proxies.
 func (b *bench) tellsOtherwise(t testing.TB, proxies []*envoy) string {
 	t.Helper()
 	if b.mesh == nil {
 		return ""
 	}
-	fresh := b.anew()
+	fresh := b.fresh()
 	for _, p := range proxies {
 		defer fresh.open(t, p).Close()
 	}
@@ -202,7 +199,7 @@ func (b *bench) tellsOtherwise(t testing.TB, proxies []*envoy) string {
 // differs compares what a proxy has with what a new engine gives it.
 func (b *bench) differs(t testing.TB, proxy *envoy, has *served.Subscriber) string {
 	t.Helper()
-	fresh := b.anew()
+	fresh := b.fresh()
 	wants := fresh.open(t, proxy)
 	defer wants.Close()
 	if has.Snapshot() == nil {
@@ -221,15 +218,15 @@ func (b *bench) differs(t testing.TB, proxy *envoy, has *served.Subscriber) stri
 	return ""
 }
 
-// anew is a bench of the same state that was in no other.
-func (b *bench) anew() *bench {
+// fresh is a new bench that was given the same state at once.
+func (b *bench) fresh() *bench {
 	fresh := newBench()
 	fresh.push(b.standing())
 	fresh.believe(*b.mesh.Trust())
 	return fresh
 }
 
-// standing is the whole configuration, as one change after another.
+// standing is the whole configuration, as changes.
 func (b *bench) standing() (all []configstore.Change) {
 	for _, k := range kinds.WithSecrets() {
 		for r := range b.config.Snapshot().Of(k) {
@@ -269,7 +266,7 @@ func shown(r *served.Resource) string {
 	return fmt.Sprint(m)
 }
 
-// shortened leaves out of a story that fails whatever it fails without.
+// shortened leaves out of a failing story what it also fails without.
 func (s events) shortened(t testing.TB) events {
 	t.Helper()
 	for again := true; again; {

@@ -12,8 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// market is a mesh in which a change of one resource is a change of one thing: two services and a
-// rule for each in the namespace shop, and one in the namespace bank that is seen there alone.
+// market is a mesh in which a change of one resource changes one thing: two services and a rule for
+// each in the namespace shop, and one in the namespace bank that only bank sees.
 const market = `
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
@@ -64,30 +64,30 @@ spec:
   endpoints: [{address: 10.1.2.1}]
 `
 
-// stall opens the market for a proxy of a namespace, and lets it have everything.
-func stall(t *testing.T, namespace string, incremental bool) (*bench, *simulated) {
+// openMarket serves the market to a proxy of a namespace, until it has everything.
+func openMarket(t *testing.T, namespace string, incremental bool) (*bench, *simulated) {
 	t.Helper()
 	b := newBench()
 	b.apply(t, market)
 	e := simulate(t, b.listen(t), &envoy{node("10.9.9.9", namespace), incremental})
 	e.connect()
-	e.settle()
+	e.answerAll()
 	require.NotEmpty(t, e.has[push.RouteType])
 	return b, e
 }
 
-// gets is how many resources, and removals, of each type an Envoy is sent from now on, as things
-// happen.
+// gets counts the resources, and removals, of each type that an Envoy is sent while something
+// happens.
 func (e *simulated) gets(happen func()) map[string]int {
 	e.t.Helper()
 	clear(e.received)
 	happen()
-	e.settle()
+	e.answerAll()
 	maps.DeleteFunc(e.received, func(_ string, n int) bool { return n == 0 })
 	return maps.Clone(e.received)
 }
 
-// changed is the market with something in it otherwise.
+// changed changes one resource of the market.
 func changed(t *testing.T, b *bench, kind, name string, document string) func() {
 	t.Helper()
 	return func() {
@@ -98,14 +98,14 @@ func changed(t *testing.T, b *bench, kind, name string, document string) func() 
 func TestAResourceWrittenAgainUnchangedSendsNothing(t *testing.T) {
 	t.Parallel()
 	for _, incremental := range []bool{true, false} {
-		b, e := stall(t, "shop", incremental)
+		b, e := openMarket(t, "shop", incremental)
 		require.Empty(t, e.gets(func() { b.apply(t, market) }))
 	}
 }
 
 func TestWhatChangesAndChangesBackBeforeAnyoneAsksSendsNothing(t *testing.T) {
 	t.Parallel()
-	b, e := stall(t, "shop", true)
+	b, e := openMarket(t, "shop", true)
 	clear(e.received)
 	e.close()
 	changed(t, b, "WorkloadEntry", "baker", "spec: {address: 10.1.1.9, labels: {app: bread}}")()
@@ -116,7 +116,7 @@ func TestWhatChangesAndChangesBackBeforeAnyoneAsksSendsNothing(t *testing.T) {
 func TestAnEndpointSendsOneLoadAssignment(t *testing.T) {
 	t.Parallel()
 	for _, incremental := range []bool{true, false} {
-		b, e := stall(t, "shop", incremental)
+		b, e := openMarket(t, "shop", incremental)
 		require.Equal(t, map[string]int{push.EndpointType: 1},
 			e.gets(changed(t, b, "WorkloadEntry", "baker", "spec: {address: 10.1.1.9, labels: {app: bread}}")), "it moves")
 		require.Equal(t, map[string]int{push.EndpointType: 1},
@@ -134,7 +134,7 @@ func TestAnEndpointSendsOneLoadAssignment(t *testing.T) {
 
 func TestAnEndpointSendsTheLoadAssignmentsOfTheSubsetsThatHaveIt(t *testing.T) {
 	t.Parallel()
-	b, e := stall(t, "shop", true)
+	b, e := openMarket(t, "shop", true)
 	require.Equal(t, map[string]int{push.EndpointType: 2}, e.gets(changed(t, b, "ServiceEntry", "fruit", `
 spec:
   hosts: [fruit.shop.svc.cluster.local]
@@ -148,7 +148,7 @@ spec:
 func TestAWeightSendsOneRoute(t *testing.T) {
 	t.Parallel()
 	for _, incremental := range []bool{true, false} {
-		b, e := stall(t, "shop", incremental)
+		b, e := openMarket(t, "shop", incremental)
 		require.Equal(t, map[string]int{routesOf(e): 1}, e.gets(changed(t, b, "VirtualService", "fruit", `
 spec:
   hosts: [fruit]
@@ -165,10 +165,10 @@ func routesOf(e *simulated) string {
 	return push.RouteType
 }
 
-// The cluster is made anew in Envoy, which then waits for its endpoints.
+// Envoy makes the cluster again, and then waits for its endpoints.
 func TestABalancerSendsOneClusterAndItsEndpoints(t *testing.T) {
 	t.Parallel()
-	b, e := stall(t, "shop", true)
+	b, e := openMarket(t, "shop", true)
 	require.Equal(t, map[string]int{push.ClusterType: 1, push.EndpointType: 1},
 		e.gets(changed(t, b, "DestinationRule", "bread", "spec: {host: bread, trafficPolicy: {loadBalancer: {simple: RANDOM}}}")))
 }
@@ -184,17 +184,17 @@ spec:
   ports: [{number: 80, name: http, protocol: HTTP}]
   endpoints: [{address: 10.1.0.7}]
 `
-	b, e := stall(t, "shop", true)
+	b, e := openMarket(t, "shop", true)
 	abroad := simulate(t, b.listen(t), &envoy{node("10.9.9.8", "bank"), true})
 	abroad.connect()
-	abroad.settle()
+	abroad.answerAll()
 	require.Empty(t, abroad.gets(changed(t, b, "ServiceEntry", "cheese", cheese)))
 	require.Equal(t, map[string]int{push.ClusterType: 1, push.EndpointType: 1, routesOf(e): 1}, e.gets(func() {}))
 }
 
 func TestAServiceThatNobodySeesSendsNothing(t *testing.T) {
 	t.Parallel()
-	b, e := stall(t, "shop", true)
+	b, e := openMarket(t, "shop", true)
 	require.Empty(t, e.gets(func() {
 		b.apply(t, `
 apiVersion: networking.istio.io/v1
@@ -212,7 +212,7 @@ spec:
 
 func TestAScopeKeepsOutWhatItDoesNotShow(t *testing.T) {
 	t.Parallel()
-	b, e := stall(t, "shop", true)
+	b, e := openMarket(t, "shop", true)
 	e.gets(changed(t, b, "Sidecar", "default", "spec: {egress: [{hosts: [./bread.shop.svc.cluster.local]}]}"))
 	require.Empty(t, e.gets(func() {
 		b.apply(t, market)
@@ -222,10 +222,10 @@ func TestAScopeKeepsOutWhatItDoesNotShow(t *testing.T) {
 	require.Equal(t, map[string]int{push.EndpointType: 1}, e.gets(changed(t, b, "WorkloadEntry", "baker", "spec: {address: 10.1.1.9, labels: {app: bread}}")))
 }
 
-// Versions are hashes of content: another replica knows them too.
+// Versions are hashes of content, so another replica has the same ones.
 func TestAProxyThatReconnectsIsSentWhatDiffersEvenByAnotherReplica(t *testing.T) {
 	t.Parallel()
-	b, e := stall(t, "shop", true)
+	b, e := openMarket(t, "shop", true)
 	require.Empty(t, e.gets(e.connect))
 
 	other := newBench()
@@ -240,10 +240,10 @@ func TestAProxyThatReconnectsIsSentWhatDiffersEvenByAnotherReplica(t *testing.T)
 
 func TestAPatchSendsWhatItPatchesToThoseItIsFor(t *testing.T) {
 	t.Parallel()
-	b, e := stall(t, "shop", true)
+	b, e := openMarket(t, "shop", true)
 	abroad := simulate(t, b.listen(t), &envoy{node("10.9.9.8", "bank"), true})
 	abroad.connect()
-	abroad.settle()
+	abroad.answerAll()
 	patch := func() {
 		b.apply(t, `
 apiVersion: networking.istio.io/v1alpha3

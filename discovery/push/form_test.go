@@ -15,8 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// newest is a node as the newest Envoy introduces itself, which takes virtual hosts by themselves
-// if it speaks the delta form.
+// newest is the node of the newest Envoy, which takes virtual hosts apart if it speaks delta.
 func newest(n *corev3.Node) *corev3.Node { return version(n, "envoy", 1, 40) }
 
 func version(n *corev3.Node, agent string, major, minor uint32) *corev3.Node {
@@ -35,7 +34,7 @@ func (b *bench) connect(t *testing.T, n *corev3.Node, incremental bool) *served.
 	return s
 }
 
-// ruled is a service with a rule that bears a number, and a port whose protocol is detected.
+// ruled is a service with a rule that has a number in it, and a port whose protocol is detected.
 func ruled(name string, number int) string {
 	return fmt.Sprintf(`
 apiVersion: networking.istio.io/v1
@@ -105,7 +104,7 @@ func TestOnlyNewEnvoysOfDeltaTakeVirtualHostsApart(t *testing.T) {
 		single := &routev3.RouteConfiguration{}
 		require.NoError(t, s.Snapshot().Sets[push.RouteType].Get("reviews.mesh:9000").Body.UnmarshalTo(single))
 		require.Len(t, single.GetVirtualHosts(), 1, name)
-		for r := range s.Snapshot().Sets[push.ClusterType].All() { // whoever it is for, it is in memory once
+		for r := range s.Snapshot().Sets[push.ClusterType].All() { // whoever has it, it is in memory once
 			require.Same(t, clusters.Get(r.Name), r, name)
 		}
 	}

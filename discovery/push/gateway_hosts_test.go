@@ -38,7 +38,7 @@ spec: {selector: {app: edge}, servers: [%s]}
 `, name, strings.Join(all, ", "))
 }
 
-// boundRule is a rule of some Gateways, with a number.
+// boundRule is a rule of some Gateways, with a number in it.
 func boundRule(name, hosts, gateways, more string, number int) string {
 	return fmt.Sprintf(`
 apiVersion: networking.istio.io/v1
@@ -51,9 +51,9 @@ spec:
 `, name, hosts, gateways, more, number)
 }
 
-// TestRulesOfGatewaysEqualATranslationFromScratch has rules of a few gateways come, change and go
-// at random, which often are for the same hosts, and seldom for hosts with wildcards or upper case;
-// and now and then something else.
+// TestRulesOfGatewaysEqualATranslationFromScratch has random rules of a few gateways come, change
+// and go, often for the same hosts, rarely for wildcards or upper case, and sometimes changes
+// something else.
 func TestRulesOfGatewaysEqualATranslationFromScratch(t *testing.T) {
 	t.Parallel()
 	for shard := range shards {
@@ -113,7 +113,7 @@ func gatewayStep(dice *rand.Rand) string {
 	return boundRule(name, hosts, one("one", "two", "three", "one, two", "one, two, three"), one("", "match: [{uri: {prefix: /a}}],", "match: [{port: 81}],"), dice.IntN(4))
 }
 
-// What one rule is for is all that is made anew.
+// Only what the rule is for is made again.
 func TestARuleOfAGatewayRemakesItsHosts(t *testing.T) {
 	t.Parallel()
 	b := newBench()
@@ -145,7 +145,7 @@ func TestARuleOfAGatewayRemakesItsHosts(t *testing.T) {
 	require.Equal(t, []string{"http.80/h9.example.com", "http.81/h9.example.com"}, s.Snapshot().Sets[push.VirtualHostType].Changed(hosts), "connections to a former listener may last")
 	require.Same(t, sets[push.RouteType], s.Snapshot().Sets[push.RouteType])
 
-	// So few that listeners find them as virtual hosts again, and so many that they do not.
+	// First few hosts, so that listeners have virtual hosts again, and then many.
 	for i := range 20 {
 		if i != 8 {
 			b.remove(ruleKey(t, fmt.Sprint("r", i)))

@@ -15,8 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
 )
 
-// A proxy that goes without the listener by which everything comes in is told of for as long as it
-// does.
+// The loss of a proxy's inbound listener is a problem as long as it lasts.
 func TestAListenerThatAProxyRefusesIsAProblem(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp4", "0.0.0.0:0") // Envoy cannot listen here

@@ -26,8 +26,8 @@ spec:
   ports: [{number: 80, name: http, protocol: HTTP}]
 `
 
-// An agent asks for the table as Istio's do: by its type, without names. It hears of each change of
-// names, and of nothing else.
+// An agent asks for the table as Istio's do: by its type, without names. It is sent each change of
+// names, and nothing else.
 func TestAnAgentIsSentTheNamesThatItResolves(t *testing.T) {
 	t.Parallel()
 	b := newBench()
@@ -48,7 +48,7 @@ func TestAnAgentIsSentTheNamesThatItResolves(t *testing.T) {
 		return out
 	}
 	require.Equal(t, map[string][]string{"api.example.com": {"10.0.5.1"}}, names())
-	b.apply(t, route("r", "x")) // of a host that has nothing to do with it
+	b.apply(t, route("r", "x")) // a host that is not in the table
 	b.apply(t, api+"  location: MESH_INTERNAL\n")
 	b.apply(t, `
 apiVersion: networking.istio.io/v1

@@ -42,7 +42,7 @@ func newCaller(t *testing.T, b *bench, d *doorway, own *certtest.Authority) *cal
 	return c
 }
 
-// serves says what the endpoint of the service says of itself.
+// serves declares what the endpoint of the service says of itself.
 func (c *caller) serves(b *bench, d *doorway, endpoint string) {
 	c.t.Helper()
 	b.apply(c.t, fmt.Sprintf(`
@@ -83,8 +83,8 @@ func (c *caller) becomes(want string) {
 	}, 30*time.Second, 20*time.Millisecond, "want %s, got %s", want, lazily(func() string { return got }))
 }
 
-// A client's Envoy connects with its certificate to whom it means, and both sides say in their logs
-// why they do not: docs/mutual-tls.md has the words.
+// A client's Envoy connects with its certificate to the right server only, and both sides log why a
+// connection fails: docs/mutual-tls.md quotes the texts.
 func TestEnvoysConnectToWhomTheyMean(t *testing.T) {
 	t.Parallel()
 	b := newBench()

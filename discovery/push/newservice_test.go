@@ -10,8 +10,9 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/push"
 )
 
-// Whoever sees them, a service that comes with its route costs its clusters, its endpoints and its
-// virtual host: no listener and no route configuration is remade, and nothing of another service.
+// A new service that comes with its route costs its clusters, its endpoints and its virtual host,
+// however many see it. No listener, no route configuration and nothing of another service is made
+// again.
 func TestANewServiceIsAllThatIsTranslated(t *testing.T) {
 	t.Parallel()
 	const services, proxies = 30, 6
@@ -35,8 +36,8 @@ func TestANewServiceIsAllThatIsTranslated(t *testing.T) {
 	require.Equal(t, map[string]int{push.VirtualHostType: 3}, b.translated(), "a rule that came later changes alone, too")
 }
 
-// translated counts the resources that the last push has made of each type, but for the table of
-// names, which is one resource.
+// translated counts the resources that the last push made of each type, without the table of names,
+// which is one resource.
 func (b *bench) translated() map[string]int {
 	_, pushes := b.Pushes()
 	work := map[string]int{}

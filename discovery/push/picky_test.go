@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// picky is how an Envoy chooses what to refuse: by what is in it, so that it refuses the same again
-// and again.
+// picky decides what an Envoy refuses. It decides by content, so that the Envoy refuses the same
+// again and again.
 type picky struct {
 	salt         uint32
 	takesTheRest bool // of a response in which it refuses something
-	tells        bool // what it refuses
+	tells        bool // names what it refuses
 }
 
 func newPicky(dice *rand.Rand) *picky {
 	return &picky{salt: dice.Uint32(), takesTheRest: dice.IntN(2) == 0, tells: dice.IntN(2) == 0}
 }
 
-// dislikes tells whether a resource is one of the few that it refuses.
+// dislikes reports whether a resource is one of the few that it refuses.
 func (p *picky) dislikes(body []byte) bool {
 	if p == nil {
 		return false
@@ -47,7 +47,7 @@ func (p *picky) reason(names []string) string {
 	return "no reason"
 }
 
-// without is a response with something as it was before, if it was there.
+// without is a response with some resources as they were before, or without them.
 func (a *answer) without(names []string, had map[string]held) *answer {
 	rest := *a
 	rest.resources = map[string]held{}

@@ -2,8 +2,8 @@ package push_test
 
 import "testing"
 
-// A Sidecar may open the port of an HTTP proxy, whose routes are those of all ports together: a
-// rule that changes, changes them too.
+// A Sidecar may open the port of an HTTP proxy, whose routes are those of all ports together. So a
+// changed rule changes them, too.
 func TestTheRoutesOfAnHTTPProxyFollowARule(t *testing.T) {
 	t.Parallel()
 	for _, incremental := range []bool{true, false} {

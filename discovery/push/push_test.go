@@ -32,7 +32,7 @@ func newBench() *bench {
 	return newLoggingBench(io.Discard)
 }
 
-// apply puts resources, given as YAML, into the mesh and pushes.
+// apply puts resources, given as YAML, into the mesh, and pushes.
 func (b *bench) apply(t testing.TB, yaml string) {
 	t.Helper()
 	documents, err := kinds.Parse("test.yaml", []byte(yaml))
@@ -53,7 +53,7 @@ func (b *bench) push(changes []configstore.Change) {
 	b.Update(b.mesh, step)
 }
 
-// believe pushes what follows from what is trusted.
+// believe pushes what follows from a trust.
 func (b *bench) believe(trust mesh.Trust) {
 	if now := b.mesh.WithTrust(trust); now != b.mesh {
 		b.mesh = now
@@ -166,7 +166,7 @@ func TestTheSameContentIsNoNews(t *testing.T) {
 }
 
 // A proxy whose workload joins a service gets inbound clusters that its neighbours do not have,
-// whichever of them was the first.
+// whichever of them came first.
 func TestAProxyChangesItsClassWithTheMesh(t *testing.T) {
 	t.Parallel()
 	b := newBench()
@@ -195,7 +195,7 @@ func TestANodeThatSaysNothingIsRefusedWithAReason(t *testing.T) {
 	require.ErrorContains(t, err, "nonsense")
 }
 
-// What incremental updates have built up equals a translation of the same mesh from nothing.
+// The result of incremental updates equals a translation of the same mesh from nothing.
 func TestUpdatesEqualATranslationFromScratch(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {

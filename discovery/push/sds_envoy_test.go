@@ -22,7 +22,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
 )
 
-// secretServer is somebody else's server of secrets. It has one, and notes what it is asked for.
+// secretServer is a foreign server of secrets. It has one secret, and records what it is asked for.
 type secretServer struct {
 	secretv3.UnimplementedSecretDiscoveryServiceServer
 
@@ -84,8 +84,8 @@ spec:
   - {port: {number: %[2]d, name: https, protocol: HTTPS}, bind: 127.0.0.1, hosts: ['*'], tls: {mode: SIMPLE, credentialName: 'sds://shop-cert'}}
 `
 
-// A real Envoy takes the certificate of a gateway from the service that the MeshConfig names, and
-// asks it by the name behind sds://.
+// A real Envoy gets a gateway's certificate from the service that the MeshConfig names, by the name
+// behind sds://.
 func TestEnvoyAsksTheExtensionProviderForSecrets(t *testing.T) {
 	t.Parallel()
 	b, authority := newBench(), certtest.NewAuthority(t)

@@ -20,7 +20,7 @@ import (
 )
 
 // applySecret puts a secret of the namespace shop into the mesh. A key that does not fit comes by
-// SQL, around what would refuse it.
+// SQL, around validation.
 func (b *bench) applySecret(t *testing.T, name string, pair certtest.Pair, authorities []byte) {
 	t.Helper()
 	text := fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: %s, namespace: shop}\ndata: {tls.crt: %s, tls.key: %s", name,
@@ -72,7 +72,7 @@ func TestSecretsAreForGatewaysOfTheirNamespace(t *testing.T) {
 	require.Empty(t, secretNames(gate))
 }
 
-// What Envoy would refuse is not sent, and the last good state stays, until it is mended.
+// What Envoy would refuse is not sent, and the last good state stays until the secret is corrected.
 func TestASecretWhoseKeyDoesNotFitIsNotSent(t *testing.T) {
 	t.Parallel()
 	b := newBench()
@@ -99,7 +99,7 @@ func TestASecretWhoseKeyDoesNotFitIsNotSent(t *testing.T) {
 	require.True(t, strings.HasPrefix(gate.Snapshot().Sets[push.SecretType].Get("kubernetes://gate").Body.GetTypeUrl(), "type.googleapis.com/envoy"))
 }
 
-// A secret may be for some gateways of its namespace alone, by their service accounts.
+// A secret may be limited to some gateways of its namespace, by their service accounts.
 func TestASecretIsForTheServiceAccountsThatItNames(t *testing.T) {
 	t.Parallel()
 	b := newBench()

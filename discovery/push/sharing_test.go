@@ -11,8 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// TestEqualResourcesShareMemory has proxies of different sorts follow random histories: what
-// two of them have with the same bytes under the same name, they have as one.
+// TestEqualResourcesShareMemory has different proxies follow random histories: two resources with
+// the same name and bytes are the same pointer.
 func TestEqualResourcesShareMemory(t *testing.T) {
 	t.Parallel()
 	template := randommesh.NewTemplate(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// take takes a response in.
+// take stores a response.
 func (e *simulated) take(a *answer) {
 	before := e.has[a.typeURL]
 	if before == nil {
@@ -39,7 +39,7 @@ func (e *simulated) take(a *answer) {
 		if a.typeURL == push.ScopedRouteType {
 			require.False(e.t, strings.HasSuffix(name, "/*") && e.uses(a.typeURL, name), "%s is taken from under a listener", name)
 		}
-		if a.typeURL != push.RouteType { // Envoy keeps a route configuration for as long as a listener asks for it
+		if a.typeURL != push.RouteType { // Envoy keeps a route configuration as long as a listener asks for it
 			delete(after, name)
 		}
 	}
@@ -47,8 +47,8 @@ func (e *simulated) take(a *answer) {
 	e.activate()
 }
 
-// activate finds which clusters can be used. One that has come again is used as it was until it can
-// be.
+// activate finds the clusters that can be used. One that has come again is used as it was until the
+// new one can be.
 func (e *simulated) activate() {
 	clusters := e.has[push.ClusterType]
 	maps.DeleteFunc(e.active, func(name string, _ bool) bool { _, ok := clusters[name]; return !ok })
@@ -59,7 +59,7 @@ func (e *simulated) activate() {
 	}
 }
 
-// astray lists the clusters that requests are sent to and that cannot be used.
+// astray lists the clusters that requests are sent to, but that cannot be used.
 func (e *simulated) astray() (names []string) {
 	for _, typeURL := range leading {
 		for name, h := range e.has[typeURL] {
@@ -79,8 +79,8 @@ func (e *simulated) astray() (names []string) {
 // leading are the types that lead to clusters.
 var leading = []string{push.ListenerType, push.RouteType, push.VirtualHostType, push.ScopedRouteType}
 
-// uses tells whether a resource that Envoy has leads requests anywhere: scoped routes do that a
-// listener finds, whatever else there is.
+// uses reports whether a resource leads requests anywhere. Scoped routes do if a listener looks for
+// them.
 func (e *simulated) uses(typeURL, name string) bool {
 	if typeURL != push.ScopedRouteType {
 		return true
@@ -93,7 +93,7 @@ func (e *simulated) uses(typeURL, name string) bool {
 	return false
 }
 
-// interested tells whether Envoy has a use for a resource.
+// interested reports whether Envoy has a use for a resource.
 func (e *simulated) interested(typeURL, name string) bool {
 	if typeURL == push.VirtualHostType {
 		_, ok := e.has[push.RouteType][ownerOf(name)]
@@ -105,11 +105,11 @@ func (e *simulated) interested(typeURL, name string) bool {
 	return !slices.Contains(byName, typeURL) || e.wants[typeURL][name]
 }
 
-// ownerOf is the route configuration that a virtual host is one of.
+// ownerOf is the route configuration of a virtual host.
 func ownerOf(host string) string { return host[:max(0, strings.LastIndexByte(host, '/'))] }
 
-// follow asks for what the clusters and listeners refer to now, and lets go of what they do not.
-// Listeners are asked for when there are clusters.
+// follow asks for what the clusters and listeners refer to now, and drops the rest. It asks for
+// listeners once there are clusters.
 func (e *simulated) follow() {
 	e.t.Helper()
 	wanted := map[string]map[string]bool{}

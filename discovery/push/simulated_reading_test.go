@@ -22,14 +22,14 @@ import (
 type held struct {
 	version string // "" in a state of the world
 	body    []byte
-	scopes  []string     // the routes of which a listener finds the part that is for a request
-	asks    []served.Ref // what Envoy asks for when it has taken the resource
-	leads   []string     // the clusters that requests are sent to by it
+	scopes  []string     // the routes among which a listener finds those for a request
+	asks    []served.Ref // what Envoy asks for once it has the resource
+	leads   []string     // the clusters that it sends requests to
 }
 
-// read finds the name of a resource, what Envoy asks for once it has it, and where it leads.
+// read returns the name of a resource, with what Envoy asks for once it has it, and where it leads.
 func read(body *anypb.Any) (name string, h held) {
-	if body == nil { // an answer that there is nothing
+	if body == nil { // the answer that a resource does not exist
 		return "", h
 	}
 	m, err := body.UnmarshalNew()
@@ -49,7 +49,7 @@ func read(body *anypb.Any) (name string, h held) {
 	return name, h
 }
 
-// see notes what a part of the resource asks for, and where it leads.
+// see records what a part of the resource asks for, and where it leads.
 func (h *held) see(m proto.Message) {
 	ask := func(typeURL, name string) { h.asks = append(h.asks, served.Ref{TypeURL: typeURL, Name: name}) }
 	switch m := m.(type) {
@@ -92,7 +92,7 @@ func (h *held) see(m proto.Message) {
 	}
 }
 
-// visit goes through a message, and what is packed in it.
+// visit goes through a message, and through messages packed in it.
 func visit(m protoreflect.Message, see func(proto.Message)) {
 	if packed, ok := m.Interface().(*anypb.Any); ok {
 		if inner, err := packed.UnmarshalNew(); err == nil {

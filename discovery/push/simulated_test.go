@@ -20,7 +20,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/rpc"
 )
 
-// patience is how long tests wait for what must come.
+// patience bounds every wait.
 const patience = 60 * time.Second
 
 // listen serves the bench's engine on loopback and returns a connection to it.
@@ -39,9 +39,9 @@ func (b *bench) listen(t testing.TB) *grpc.ClientConn {
 	return conn
 }
 
-// simulated is an Envoy as far as a server can tell: it asks for all clusters, then for all
-// listeners, and by their names for what those refer to; it keeps what it has over a reconnect, and
-// lets go of what nothing refers to. It takes a response when it answers it.
+// simulated is an Envoy, as far as a server can tell. It asks for all clusters, then for all
+// listeners, and for what those name. It keeps what it has when it reconnects, and drops what
+// nothing refers to. It stores a response when it answers it.
 type simulated struct {
 	t     testing.TB
 	conn  *grpc.ClientConn
@@ -55,15 +55,15 @@ type simulated struct {
 	wants   map[string]map[string]bool // by name
 	asked   map[string]bool            // on this stream
 	nonces  map[string]string
-	inbox   []*answer           // received, and neither taken nor refused yet
+	inbox   []*answer           // received, and neither stored nor refused yet
 	warming map[served.Ref]bool // what has to come, if only again, before what refers to it can be used
 	scoped  bool                // it asks for scoped routes
-	active  map[string]bool     // the clusters that have come with all that they need, and so can be used
-	refused bool                // a response, on this stream
+	active  map[string]bool     // the clusters that have all that they need, and can be used
+	refused bool                // it refused a response on this stream
 
 	received map[string]int // resources and removals, by type
-	taken    func()         // is called when it has taken a response; nil: nobody cares
-	picky    *picky         // nil: it takes everything
+	taken    func()         // called after it stored a response; may be nil
+	picky    *picky         // nil accepts everything
 }
 
 func simulate(t testing.TB, conn *grpc.ClientConn, proxy *envoy) *simulated {
@@ -71,10 +71,10 @@ func simulate(t testing.TB, conn *grpc.ClientConn, proxy *envoy) *simulated {
 	return &simulated{t: t, conn: conn, proxy: proxy, has: map[string]map[string]held{}, wants: map[string]map[string]bool{}, active: map[string]bool{}, received: map[string]int{}}
 }
 
-// byName are the types that Envoy asks for by the names that it finds in others.
+// byName are the types that Envoy asks for by names that it finds in others.
 var byName = []string{push.EndpointType, push.RouteType, push.SecretType, push.ExtensionType}
 
-// connect opens a stream, and asks on it for what Envoy has an interest in already.
+// connect opens a stream, and asks for what Envoy needs already.
 func (e *simulated) connect() {
 	e.t.Helper()
 	e.close()
@@ -107,7 +107,7 @@ func (e *simulated) close() {
 	}
 }
 
-// forget makes it a process that has just started.
+// forget turns it into a process that has just started.
 func (e *simulated) forget() {
 	clear(e.has)
 	clear(e.wants)
@@ -129,7 +129,7 @@ func (e *simulated) ask(typeURL string, added, dropped []string) {
 
 func (e *simulated) names(typeURL string) []string { return slices.Sorted(maps.Keys(e.wants[typeURL])) }
 
-// askForHosts asks, once, for the hosts of all route configurations that say that theirs come so.
+// askForHosts asks, once, for the hosts of all route configurations whose hosts are sent apart.
 func (e *simulated) askForHosts() {
 	for _, r := range e.has[push.RouteType] {
 		if len(r.asks) > 0 && !e.asked[push.VirtualHostType] {
@@ -138,8 +138,7 @@ func (e *simulated) askForHosts() {
 	}
 }
 
-// askForScopes asks for all scoped routes while a listener has some, and lets go of them when none
-// does.
+// askForScopes asks for all scoped routes while a listener uses some.
 func (e *simulated) askForScopes() {
 	scoped := false
 	for _, l := range e.has[push.ListenerType] {
@@ -158,10 +157,10 @@ func (e *simulated) askForScopes() {
 	}
 }
 
-// receive takes in everything that the server has to say now: it answers in order, so what it would
-// have said comes before the answer about a type that nobody has asked for. In a state of the world
-// that is the table of names, which is asked for as if anew each time, and never acknowledged: so
-// nothing else is said of it.
+// receive receives everything that the server has to say now. The server answers in order, so
+// everything else comes before the answer about a type that was not asked for yet. In the state of
+// the world that is the table of names, which is asked for again each time, and never acknowledged,
+// so that nothing else is said of it.
 func (e *simulated) receive() {
 	e.t.Helper()
 	e.marks++
@@ -184,7 +183,7 @@ func (e *simulated) receive() {
 	}
 }
 
-// answerNext takes the oldest response, or refuses it.
+// answerNext accepts the oldest response, or refuses it.
 func (e *simulated) answerNext(refuse bool) {
 	e.t.Helper()
 	a := e.inbox[0]
@@ -214,8 +213,8 @@ func (e *simulated) answerNext(refuse bool) {
 	}
 }
 
-// settle answers until the server has nothing more to say.
-func (e *simulated) settle() {
+// answerAll answers until the server has nothing more to say.
+func (e *simulated) answerAll() {
 	e.t.Helper()
 	for e.receive(); len(e.inbox) > 0; e.receive() {
 		for len(e.inbox) > 0 {

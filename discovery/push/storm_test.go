@@ -35,11 +35,11 @@ const (
 	usualCrowd    = 40
 	fullCrowd     = 500
 
-	// mostLag is for a loaded machine under the race detector. The log tells what it was.
+	// mostLag allows for a loaded machine under the race detector. The log has the real value.
 	mostLag = 30 * time.Second
 )
 
-// stormFor is how long a storm lasts and how many proxies are out in it.
+// stormFor returns how long a storm lasts, and how many proxies are in it.
 func stormFor(t *testing.T) (time.Duration, int) {
 	t.Helper()
 	text := os.Getenv("STORM")
@@ -51,23 +51,23 @@ func stormFor(t *testing.T) (time.Duration, int) {
 	return d, fullCrowd
 }
 
-// coast is a mesh out in a storm: services whose endpoints move all the time, and one, the beacon,
-// whose endpoint tells which change it is.
-type coast struct {
+// stormMesh is a mesh in a storm: services whose endpoints move all the time, and one, the beacon,
+// whose endpoint is the number of the newest change.
+type stormMesh struct {
 	*bench
 
 	address string
 
 	mu      sync.Mutex
-	waiting []configstore.Change // made while a push is under way: they go together into the next
+	waiting []configstore.Change // made during a push; they go together into the next
 	more    chan struct{}
 	number  atomic.Int64 // of the newest change of the beacon
 	pushes  atomic.Int64
 }
 
-func newCoast(t *testing.T) *coast {
+func newStormMesh(t *testing.T) *stormMesh {
 	t.Helper()
-	c := &coast{bench: newBench(), more: make(chan struct{}, 1)}
+	c := &stormMesh{bench: newBench(), more: make(chan struct{}, 1)}
 	c.address = c.listen(t).Target()
 	var all []configstore.Change
 	for i := range stormServices {
@@ -77,7 +77,7 @@ func newCoast(t *testing.T) *coast {
 	return c
 }
 
-// moved is a service with its endpoints somewhere else.
+// moved is a service with its endpoints elsewhere.
 func moved(i, to int) configstore.Change {
 	return storming(fmt.Sprintf("s%d", i), fmt.Sprintf("10.%d.%d.%d", to>>16&255, to>>8&255, to&255), "10.0.0.2", "10.0.0.3")
 }
@@ -102,8 +102,8 @@ func storming(name string, addresses ...string) configstore.Change {
 	return configstore.Change{Key: r.Key(), Resource: r}
 }
 
-// change adds to what the next push brings.
-func (c *coast) change(changes ...configstore.Change) {
+// change adds changes to the next push.
+func (c *stormMesh) change(changes ...configstore.Change) {
 	c.mu.Lock()
 	c.waiting = append(c.waiting, changes...)
 	c.mu.Unlock()
@@ -113,8 +113,8 @@ func (c *coast) change(changes ...configstore.Change) {
 	}
 }
 
-// pushAll pushes what there is to push, as a source does, until the context ends.
-func (c *coast) pushAll(ctx context.Context) {
+// pushAll pushes what waits, as a source does, until the context ends.
+func (c *stormMesh) pushAll(ctx context.Context) {
 	for {
 		select {
 		case <-c.more:
@@ -132,8 +132,8 @@ func (c *coast) pushAll(ctx context.Context) {
 	}
 }
 
-// blow makes the storm: every twentieth change is of the beacon, the last of all too.
-func (c *coast) blow(d time.Duration) (changes int) {
+// storm makes changes at the storm's rate. Every twentieth is of the beacon, and so is the last.
+func (c *stormMesh) storm(d time.Duration) (changes int) {
 	ticks := time.NewTicker(time.Millisecond)
 	defer ticks.Stop()
 	for start := time.Now(); time.Since(start) < d; <-ticks.C {
@@ -148,37 +148,37 @@ func (c *coast) blow(d time.Duration) (changes int) {
 	return changes
 }
 
-// ship is a healthy proxy, which takes everything at once.
-type ship struct {
+// healthyProxy accepts everything at once.
+type healthyProxy struct {
 	seen  atomic.Int64  // the number of the beacon
 	there chan struct{} // closed once it has everything
-	moved chan struct{} // whenever it sees the beacon
+	moved chan struct{} // receives whenever the beacon changes
 }
 
-func (c *coast) ships(ctx context.Context, t *testing.T, sailing *sync.WaitGroup, n int) (fleet []*ship) {
+func (c *stormMesh) healthyProxies(ctx context.Context, t *testing.T, running *sync.WaitGroup, n int) (proxies []*healthyProxy) {
 	t.Helper()
 	for i := range n {
-		s := &ship{there: make(chan struct{}), moved: make(chan struct{}, 1)}
-		fleet = append(fleet, s)
+		s := &healthyProxy{there: make(chan struct{}), moved: make(chan struct{}, 1)}
+		proxies = append(proxies, s)
 		o := proxy.Options{
-			Address: c.address, Node: sailor(i), Incremental: i%2 == 0, Expect: proxy.Expected{Endpoints: stormServices + 1},
+			Address: c.address, Node: stormNode(i), Incremental: i%2 == 0, Expect: proxy.Expected{Endpoints: stormServices + 1},
 			Heard: s.hear, Served: func(time.Time) { close(s.there) },
 		}
-		sailing.Go(func() {
+		running.Go(func() {
 			if err := proxy.Run(ctx, o); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	return fleet
+	return proxies
 }
 
-// sailor is one of ten sorts of proxies.
-func sailor(i int) *corev3.Node {
+// stormNode is one of ten different proxies.
+func stormNode(i int) *corev3.Node {
 	return &corev3.Node{Id: fmt.Sprintf("sidecar~172.16.%d.%d~vm-%d.ns-%d~ns-%d.svc.cluster.local", i/250, i%250, i, i%10, i%10)}
 }
 
-func (s *ship) hear(r proxy.Response) {
+func (s *healthyProxy) hear(r proxy.Response) {
 	if r.Type != proxy.Endpoints || !bytes.Contains(r.Bytes, []byte("beacon")) {
 		return
 	}
@@ -198,8 +198,8 @@ func (s *ship) hear(r proxy.Response) {
 	}
 }
 
-// wait waits until the ship has seen a number of the beacon.
-func (s *ship) wait(t *testing.T, number int64) {
+// wait waits until the proxy has seen a number of the beacon.
+func (s *healthyProxy) wait(t *testing.T, number int64) {
 	t.Helper()
 	for timeout := time.After(patience); s.seen.Load() < number; {
 		select {
@@ -210,9 +210,9 @@ func (s *ship) wait(t *testing.T, number int64) {
 	}
 }
 
-// wrecks are proxies that never acknowledge anything; every other one does not even read. Each has
-// a connection of its own.
-func (c *coast) wrecks(ctx context.Context, t *testing.T, n int) {
+// stuckProxies never acknowledge anything, and every other one does not even read. Each has its own
+// connection.
+func (c *stormMesh) stuckProxies(ctx context.Context, t *testing.T, n int) {
 	t.Helper()
 	for i := range n {
 		conn, err := grpc.NewClient(c.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -221,7 +221,7 @@ func (c *coast) wrecks(ctx context.Context, t *testing.T, n int) {
 		s, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx)
 		require.NoError(t, err)
 		for _, typeURL := range []string{push.ClusterType, push.EndpointType, push.ListenerType} {
-			require.NoError(t, s.Send(&discoveryv3.DeltaDiscoveryRequest{Node: sailor(i), TypeUrl: typeURL}))
+			require.NoError(t, s.Send(&discoveryv3.DeltaDiscoveryRequest{Node: stormNode(i), TypeUrl: typeURL}))
 		}
 		_, err = s.Recv()
 		require.NoError(t, err)
@@ -235,7 +235,7 @@ func (c *coast) wrecks(ctx context.Context, t *testing.T, n int) {
 	}
 }
 
-// heap is what is in use after the garbage is gone.
+// heap is what is in use after a garbage collection.
 func heap() uint64 {
 	runtime.GC()
 	runtime.GC()
@@ -244,35 +244,35 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// TestHealthyProxiesStayCurrentInAStorm has thousands of changes a second, and half of the proxies
-// never acknowledge or never read. The others stay near the newest change and reach it at the end,
-// and what the rest have not taken piles up nowhere.
+// TestHealthyProxiesStayCurrentInAStorm makes thousands of changes a second, while half of the
+// proxies never acknowledge, or never read. The others stay close to the newest change and reach it
+// in the end, and the unread responses do not pile up anywhere.
 func TestHealthyProxiesStayCurrentInAStorm(t *testing.T) {
 	duration, crowd := stormFor(t)
-	c := newCoast(t)
+	c := newStormMesh(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
 	running.Go(func() { c.pushAll(ctx) })
-	c.wrecks(ctx, t, crowd/2)
-	fleet := c.ships(ctx, t, &running, crowd/2)
-	for _, s := range fleet {
+	c.stuckProxies(ctx, t, crowd/2)
+	proxies := c.healthyProxies(ctx, t, &running, crowd/2)
+	for _, s := range proxies {
 		<-s.there
 	}
 	c.change(beacon(c.number.Add(1)))
-	c.blow(duration / 2) // so that what is kept of any storm is there before this one, which is to add nothing to it
-	for _, s := range fleet {
+	c.storm(duration / 2) // a first storm, so that what any storm leaves behind is there already
+	for _, s := range proxies {
 		s.wait(t, c.number.Load())
 	}
 
 	before := heap()
 	watched, ended := make(chan time.Duration), make(chan struct{})
-	go func() { watched <- c.worstLag(fleet, ended) }()
-	changes := c.blow(duration)
+	go func() { watched <- c.worstLag(proxies, ended) }()
+	changes := c.storm(duration)
 	close(ended)
 	lag, last := <-watched, time.Now()
-	for _, s := range fleet {
+	for _, s := range proxies {
 		s.wait(t, c.number.Load())
 	}
 	caughtUp, grown := time.Since(last), int64(heap())-int64(before)
@@ -282,14 +282,14 @@ func TestHealthyProxiesStayCurrentInAStorm(t *testing.T) {
 	require.Greater(t, changes, int(duration.Seconds()*stormRate*9/10), "there was no storm")
 	require.Less(t, lag, mostLag, "how far a healthy proxy was behind")
 	require.Less(t, caughtUp, mostLag, "how long after the last change a healthy proxy was current")
-	// Each proxy that takes nothing holds on to the mesh that it was last sent, which is a larger
-	// or a smaller one. A leak of a mesh a push is 13 MB a second.
+	// Each stuck proxy holds on to the mesh that it was last sent, which may be larger or smaller.
+	// A leak of a mesh for each push would be 13 MB a second.
 	require.Less(t, grown, int64(16<<20+crowd*100<<10), "bytes that the storm left behind: a hundred KB a proxy, and some meshes")
 }
 
-// worstLag is how long, at most, it took a proxy to see the number that was the newest at some
+// worstLag is the longest time that a proxy needed to see the number that was the newest at some
 // moment.
-func (c *coast) worstLag(fleet []*ship, ended <-chan struct{}) (worst time.Duration) {
+func (c *stormMesh) worstLag(proxies []*healthyProxy, ended <-chan struct{}) (worst time.Duration) {
 	ticks := time.NewTicker(10 * time.Millisecond)
 	defer ticks.Stop()
 	for {
@@ -301,7 +301,7 @@ func (c *coast) worstLag(fleet []*ship, ended <-chan struct{}) (worst time.Durat
 				return worst
 			}
 			behind = false
-			for _, s := range fleet {
+			for _, s := range proxies {
 				behind = behind || s.seen.Load() < newest
 			}
 			worst = max(worst, time.Since(since))
@@ -309,27 +309,27 @@ func (c *coast) worstLag(fleet []*ship, ended <-chan struct{}) (worst time.Durat
 	}
 }
 
-// TestProxiesThatComeBackTogetherAreServed cuts all proxies off at once, several times, while the
-// mesh changes. All are served again, and nothing of the ones that left stays.
+// TestProxiesThatComeBackTogetherAreServed disconnects all proxies at once, several times, while
+// the mesh changes. All are served again, and nothing of the old streams stays.
 func TestProxiesThatComeBackTogetherAreServed(t *testing.T) {
 	_, crowd := stormFor(t)
-	c := newCoast(t)
+	c := newStormMesh(t)
 	var left uint64
 	for round := range 4 {
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { c.pushAll(ctx) })
 		start := time.Now()
-		fleet := c.ships(ctx, t, &running, crowd)
+		proxies := c.healthyProxies(ctx, t, &running, crowd)
 		c.change(beacon(c.number.Add(1)))
-		for _, s := range fleet {
+		for _, s := range proxies {
 			<-s.there
 			s.wait(t, c.number.Load())
 		}
 		t.Logf("%d proxies were served and current after %v", crowd, time.Since(start))
 		cancel()
 		running.Wait()
-		c.settled(t)
+		c.waitUntilAllLeft(t)
 		if now := heap(); round == 0 {
 			left = now
 		} else {
@@ -338,8 +338,8 @@ func TestProxiesThatComeBackTogetherAreServed(t *testing.T) {
 	}
 }
 
-// settled waits until the engine has noticed that all proxies have left.
-func (c *coast) settled(t *testing.T) {
+// waitUntilAllLeft waits until the engine has noticed that all proxies have left.
+func (c *stormMesh) waitUntilAllLeft(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool { return len(c.Members()) == 0 }, patience, time.Millisecond)
 }

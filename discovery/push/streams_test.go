@@ -34,9 +34,9 @@ func TestStreamsEndUpWithATranslationFromScratch(t *testing.T) {
 				sailed := t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 					dice := rand.New(rand.NewPCG(seed, 3))
 					if dice.IntN(4) == 0 {
-						embark(t, dice, golden, golden.Nodes).sail()
+						newStreamRun(t, dice, golden, golden.Nodes).run()
 					} else {
-						embark(t, dice, template, template.Nodes(t)).sail()
+						newStreamRun(t, dice, template, template.Nodes(t)).run()
 					}
 				})
 				if !sailed {
@@ -47,105 +47,105 @@ func TestStreamsEndUpWithATranslationFromScratch(t *testing.T) {
 	}
 }
 
-// voyage is one history and the Envoys that follow it.
-type voyage struct {
+// streamRun is one history, with the Envoys that follow it.
+type streamRun struct {
 	t       *testing.T
 	dice    *rand.Rand
 	history []configstore.Batch
 	bench   *bench
-	aboard  []*traveller
+	envoys  []*runner
 }
 
-// temper is how an Envoy behaves on the way.
-type temper int
+// behaviour is how an Envoy answers during a run.
+type behaviour int
 
 const (
-	prompt   temper = iota // takes everything at once
-	slow                   // takes one response after another, now and then
-	stuck                  // takes nothing until the end
-	refusing               // refuses some
-	restless               // comes back with what it had
-	choosy                 // refuses some resources, whenever they come
-	tempers
+	prompt    behaviour = iota // accepts everything at once
+	slow                       // accepts one response after another, now and then
+	stuck                      // accepts nothing until the end
+	refusing                   // refuses some responses
+	restless                   // reconnects with what it had
+	selective                  // refuses some resources, whenever they come
+	behaviours
 )
 
-// traveller is an Envoy with a temper.
-type traveller struct {
+// runner is a simulated Envoy with a behaviour.
+type runner struct {
 	*simulated
 
-	temper temper
-	view   *served.Subscriber // of the same, from beside
+	behaviour behaviour
+	view      *served.Subscriber // of the same, from beside
 	// lost are clusters that something leads to, and that are not there, in some state of the mesh.
 	lost map[string]bool
 }
 
 // patience is how many of the responses that it has an Envoy takes now.
-func (e *traveller) patience(dice *rand.Rand) int {
-	if e.temper == prompt {
+func (e *runner) patience(dice *rand.Rand) int {
+	if e.behaviour == prompt {
 		return len(e.inbox)
 	}
 	return dice.IntN(len(e.inbox) + 1)
 }
 
-func embark(t *testing.T, dice *rand.Rand, variety randommesh.Variety, nodes []*corev3.Node) *voyage {
+func newStreamRun(t *testing.T, dice *rand.Rand, variety randommesh.Variety, nodes []*corev3.Node) *streamRun {
 	t.Helper()
-	v := &voyage{t: t, dice: dice, history: randommesh.History(t, dice, variety, 2+dice.IntN(8)), bench: newBench()}
+	v := &streamRun{t: t, dice: dice, history: randommesh.History(t, dice, variety, 2+dice.IntN(8)), bench: newBench()}
 	conn := v.bench.listen(t)
 	for _, chosen := range dice.Perm(len(nodes))[:1+dice.IntN(3)] {
 		proxy := &envoy{nodes[chosen], dice.IntN(2) == 0}
-		e := &traveller{
-			simulated: simulate(t, conn, proxy), temper: temper(dice.IntN(int(tempers))), view: v.bench.open(t, proxy), lost: map[string]bool{},
+		e := &runner{
+			simulated: simulate(t, conn, proxy), behaviour: behaviour(dice.IntN(int(behaviours))), view: v.bench.open(t, proxy), lost: map[string]bool{},
 		}
-		switch e.temper {
+		switch e.behaviour {
 		case prompt, slow, stuck:
 			e.taken = e.requireNothingAstray
 		case restless:
 			if proxy.incremental { // or else nobody knows what it has when it comes back
 				e.taken = e.requireNothingAstray
 			}
-		case choosy:
+		case selective:
 			e.picky = newPicky(dice)
-		case refusing, tempers: // what is refused is not there
+		case refusing, behaviours: // what is refused is not there
 		}
-		v.aboard = append(v.aboard, e)
+		v.envoys = append(v.envoys, e)
 	}
 	return v
 }
 
-func (v *voyage) sail() {
+func (v *streamRun) run() {
 	v.t.Helper()
 	for _, b := range v.history {
 		v.bench.push(b.Changes)
-		for _, e := range v.aboard {
+		for _, e := range v.envoys {
 			e.look()
 		}
-		v.stir()
+		v.advance()
 	}
-	v.arrive()
+	v.finish()
 }
 
-// stir has some of them do something.
-func (v *voyage) stir() {
+// advance has some of them do something.
+func (v *streamRun) advance() {
 	for range v.dice.IntN(6) {
-		e := v.aboard[v.dice.IntN(len(v.aboard))]
-		if e.cancel == nil || e.temper == restless && v.dice.IntN(4) == 0 {
+		e := v.envoys[v.dice.IntN(len(v.envoys))]
+		if e.cancel == nil || e.behaviour == restless && v.dice.IntN(4) == 0 {
 			if v.dice.IntN(4) == 0 {
 				e.forget()
 			}
 			e.connect()
 		}
-		if e.temper == stuck {
+		if e.behaviour == stuck {
 			continue
 		}
 		e.receive()
 		for n := e.patience(v.dice); n > 0; n-- {
-			e.answerNext(e.temper == refusing && v.dice.IntN(4) == 0)
+			e.answerNext(e.behaviour == refusing && v.dice.IntN(4) == 0)
 		}
 	}
 }
 
 // look notes what is amiss in the mesh itself.
-func (e *traveller) look() {
+func (e *runner) look() {
 	there := map[string]bool{}
 	for r := range e.view.Snapshot().Sets[push.ClusterType].All() {
 		there[r.Name] = true
@@ -164,23 +164,23 @@ func (e *traveller) look() {
 
 // requireNothingAstray wants each cluster to be there when something leads to it, and to stay for
 // as long.
-func (e *traveller) requireNothingAstray() {
+func (e *runner) requireNothingAstray() {
 	e.t.Helper()
 	for _, name := range e.astray() {
 		require.Contains(e.t, e.lost, name, "%s (incremental: %v) sends requests to a cluster that it cannot use", e.proxy.GetId(), e.proxy.incremental)
 	}
 }
 
-// arrive brings all of them to the end of the history. Who refused something at random comes back,
+// finish brings all of them to the end of the history. Who refused something at random comes back,
 // for nobody can tell what it would take.
-func (v *voyage) arrive() {
+func (v *streamRun) finish() {
 	v.t.Helper()
-	for _, e := range v.aboard {
+	for _, e := range v.envoys {
 		if e.cancel == nil || e.refused {
 			e.taken = nil // what it is sent first need not be in order
 			e.connect()
 		}
-		e.settle()
+		e.answerAll()
 		v.require(e.simulated)
 		e.close()
 		e.view.Close()
@@ -190,7 +190,7 @@ func (v *voyage) arrive() {
 // require wants an Envoy to have what a new engine would give it. What it refuses it may have as it
 // was, or not at all; and who refuses something keeps what is to go, and what is to be empty, for
 // it may be using that.
-func (v *voyage) require(e *simulated) {
+func (v *streamRun) require(e *simulated) {
 	v.t.Helper()
 	fresh := newBench()
 	fresh.push(v.bench.standing())

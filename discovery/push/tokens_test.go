@@ -54,7 +54,7 @@ func TestRulesAboutTokensSendTheListenersThatTheyAreFor(t *testing.T) {
 			one, other := simulate(t, address, &envoy{ofApp(t, kind, "10.9.9.1", "one"), incremental}), simulate(t, address, &envoy{ofApp(t, kind, "10.9.9.2", "other"), incremental})
 			for _, e := range []*simulated{one, other} {
 				e.connect()
-				e.settle()
+				e.answerAll()
 			}
 			sent := map[string]map[string]int{"sidecar": {push.ListenerType: 1}, "router": {push.ListenerType: 2}}[kind]
 			if !incremental && kind == "router" {

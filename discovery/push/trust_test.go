@@ -38,7 +38,7 @@ spec: {address: 10.1.1.2, serviceAccount: thief, labels: {app: bread}}
 		for name, n := range nodes {
 			proxies[name] = simulate(t, address, n)
 			proxies[name].connect()
-			proxies[name].settle()
+			proxies[name].answerAll()
 		}
 		gives := func(name, typeURL, resource string) string {
 			t.Helper()
@@ -59,7 +59,7 @@ spec: {address: 10.1.1.2, serviceAccount: thief, labels: {app: bread}}
 						sent[typeURL] = len(p.has[typeURL])
 					}
 				}
-				require.Equal(t, sent, p.gets(p.settle), name)
+				require.Equal(t, sent, p.gets(p.answerAll), name)
 			}
 		}
 		const bread, thief, refusal = "outbound|80||bread.shop.svc.cluster.local", "10.1.1.2", "spiffe://cluster.local/ns/shop/sa/thief"

@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
-// TestTheDatabaseAndDiscoveryFindTheSame makes random meshes, in which much is named by every way to write
-// it, and holds what mesh.problems says is not there against what discovery does not find.
+// TestTheDatabaseAndDiscoveryFindTheSame makes random meshes that name things in every notation. It
+// compares what mesh.problems reports as missing with what discovery does not find.
 func TestTheDatabaseAndDiscoveryFindTheSame(t *testing.T) {
 	t.Parallel()
 	conn, err := pgx.Connect(t.Context(), pgtest.New(t))
@@ -51,7 +51,7 @@ func TestTheDatabaseAndDiscoveryFindTheSame(t *testing.T) {
 	}
 }
 
-// problem is one place where something is named that is not there.
+// problem is a place that names something that does not exist.
 type problem struct{ code, resource, path string }
 
 func seenByDatabase(t *testing.T, conn *pgx.Conn, all []*kinds.Resource) map[problem]bool {
@@ -80,8 +80,9 @@ func seenByDatabase(t *testing.T, conn *pgx.Conn, all []*kinds.Resource) map[pro
 	return out
 }
 
-// verdicts are what discovery does not find, and how much it finds. Which of several rules over a host
-// clients obey the database does not judge: there it may find a subset that discovery does not.
+// verdicts are what discovery does not find, and how much it finds. The database does not judge
+// which of several rules for a host clients obey: there it may find a subset that discovery does
+// not.
 type verdicts struct {
 	missing, unjudged map[problem]bool
 	found             int
@@ -147,8 +148,8 @@ func bound(m *mesh.Mesh, all []*kinds.Resource, rule *kinds.Resource) bool {
 	return false
 }
 
-// destination judges where a route of a rule leads, for the clients that obey the rule: of one for everybody,
-// those of its own namespace.
+// destination judges where a route leads, for the clients that obey its rule. For a rule for
+// everybody, those are the clients of its own namespace.
 func (v *verdicts) destination(m *mesh.Mesh, all []*kinds.Resource, r *kinds.Resource, i int) {
 	path := fmt.Sprintf("spec.http[%d].route[0].destination", i)
 	host, subset := problem{"unknown-host", r.Key().FullName(), path + ".host"}, problem{"unknown-subset", r.Key().FullName(), path + ".subset"}
@@ -179,7 +180,7 @@ func (v *verdicts) destination(m *mesh.Mesh, all []*kinds.Resource, r *kinds.Res
 	}
 }
 
-// rules counts those that may be over a host.
+// rules counts the rules that may be for a host.
 func rules(all []*kinds.Resource, host string) (n int) {
 	for _, r := range all {
 		if rule, is := r.Spec.Message().(*networking.DestinationRule); is && mesh.HostWithin(host, completed(rule.GetHost(), r.Namespace)) {

@@ -17,7 +17,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// described are ways to describe a service. Of those of one field some are written otherwise and mean the same.
+// described are ways to describe a service. Some of one field are written differently and mean the
+// same.
 var described = [][]string{
 	{"resolution: STATIC", "resolution: STATIC", "resolution: STATIC", "resolution: STATIC", "resolution: NONE", ""},
 	{"", "workloadSelector: {labels: {app: a}}", "workloadSelector: {labels: {app: a}}", "workloadSelector: {labels: {app: b}}", "workloadSelector: {}"},
@@ -25,9 +26,10 @@ var described = [][]string{
 	{"ports: [{number: 80, name: http, protocol: HTTP}]", "ports: [{number: 90, name: more, protocol: HTTP}]", "ports: [{number: 80, name: http, protocol: HTTP}, {number: 90, name: more, protocol: HTTP}]"},
 }
 
-// TestTheDatabaseTellsOfServicesThatAreNotMerged makes random pairs of ServiceEntries for one host. The
-// database does not go by which is older; so it has to tell of those of which some proxy lacks a port in one
-// order of their ages or the other, and of no others that resolve alike.
+// TestTheDatabaseTellsOfServicesThatAreNotMerged makes random pairs of ServiceEntries for one host.
+// The database does not know which will count as older. So it must report exactly those pairs of
+// which, in one order of their ages or the other, some proxy lacks a port; among pairs that resolve
+// alike, no others.
 func TestTheDatabaseTellsOfServicesThatAreNotMerged(t *testing.T) {
 	t.Parallel()
 	conn, err := pgx.Connect(t.Context(), pgtest.New(t))
@@ -43,7 +45,7 @@ func TestTheDatabaseTellsOfServicesThatAreNotMerged(t *testing.T) {
 		require.NoError(t, err)
 		x, y := documents[0].Resource, documents[1].Resource
 		fields := conflictingFields(t, conn, x, y)
-		if fields == "" || !strings.Contains(fields, "resolution") { // which costs more than ports
+		if fields == "" || !strings.Contains(fields, "resolution") { // another resolution costs more than ports
 			require.Equalf(t, lacking(x, y) || lacking(y, x), fields != "", "seed %d: the database tells of %q\n%s", seed, fields, strings.Join(w.documents, "\n"))
 			if fields != "" {
 				told++
@@ -53,7 +55,7 @@ func TestTheDatabaseTellsOfServicesThatAreNotMerged(t *testing.T) {
 	require.Greater(t, told, 40, "the meshes say too little")
 }
 
-// service makes up a ServiceEntry of the one host.
+// service makes a random ServiceEntry of the one host.
 func (w *world) service(name string) {
 	labels := w.one([]string{"{}", "{}", "{}", "{team: a}", "{team: b}"})
 	spec := []string{"hosts: [a.example.com]"}
@@ -66,8 +68,8 @@ func (w *world) service(name string) {
 		name, labels, strings.Join(spec, ", ")))
 }
 
-// conflictingFields are those in which two entries differ, as the database says; both are told the same. The
-// second is labelled afterwards, as by somebody who changes nothing else.
+// conflictingFields are the fields in which two entries differ, as the database reports. It must
+// report the same for both. The second entry is labelled afterwards, a change that does not matter.
 func conflictingFields(t *testing.T, conn *pgx.Conn, x, y *kinds.Resource) string {
 	t.Helper()
 	ctx := t.Context()
@@ -89,7 +91,7 @@ func conflictingFields(t *testing.T, conn *pgx.Conn, x, y *kinds.Resource) strin
 	return strings.Join(fields, "")
 }
 
-// lacking reports whether some proxy that sees two entries of a host lacks a port of the later.
+// lacking reports whether some proxy that sees two entries of a host lacks a port of the later one.
 func lacking(older, later *kinds.Resource) bool {
 	return slices.ContainsFunc(namespaces, func(namespace string) bool {
 		first, second, both := serviceSeen(namespace, older), serviceSeen(namespace, later), serviceSeen(namespace, older, later)
@@ -97,7 +99,8 @@ func lacking(older, later *kinds.Resource) bool {
 	})
 }
 
-// serviceSeen is what sidecars of a namespace make of entries of a host, the oldest first, or nil.
+// serviceSeen is what sidecars of a namespace make of a host's entries, given the oldest first; nil
+// if nothing.
 func serviceSeen(namespace string, entries ...*kinds.Resource) *mesh.Service {
 	var batch configstore.Batch
 	for i, r := range entries {

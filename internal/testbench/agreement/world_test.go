@@ -16,7 +16,7 @@ var (
 	gateways = []string{"edge", "api", "shop/edge", "other/edge", "istio-system/api", "edge.shop", "edge.other.svc.cluster.local", "api.istio-system.svc.cluster.local", "gone", "Edge"}
 )
 
-// world is a mesh that is being made up.
+// world is a random mesh in the making.
 type world struct {
 	*rand.Rand
 

@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the other tests lean on: a bystander is served as usual by a mesh that nobody attacks, and one who holds everything up is noticed.
+// What the other tests rely on: a bystander of a mesh that nobody attacks is served as usual, and
+// an attack that holds everything up is noticed.
 func TestABystanderIsServedWhereNobodyAttacks(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)

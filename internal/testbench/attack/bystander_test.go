@@ -25,8 +25,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 )
 
-// bystander is the namespace shop, which wants nothing but to go on: a service, a machine that asks it, and somebody who changes rules
-// and revokes machines.
+// bystander is the namespace shop, which nobody may disturb: a service, a machine that calls it,
+// and an operator who changes rules and revokes machines.
 type bystander struct {
 	*mesh
 
@@ -69,7 +69,7 @@ spec:
 	return b
 }
 
-// apply changes what shop has, by the API and a token for shop alone.
+// apply changes resources of shop, over the API, with a token for shop alone.
 func (b *bystander) apply(yaml string) {
 	b.t.Helper()
 	out, err := b.clientOf(b.token, yaml, "apply", "-f", "-")
@@ -92,7 +92,7 @@ func (b *bystander) ask(ctx context.Context, host string) (status int, body stri
 	return resp.StatusCode, string(text), err
 }
 
-// answers waits until a host is answered for with a text.
+// answers waits until a host answers with a text.
 func (b *bystander) answers(host, text string) {
 	b.t.Helper()
 	eventually(b.t, func(ctx context.Context) error {
@@ -104,7 +104,7 @@ func (b *bystander) answers(host, text string) {
 	})
 }
 
-// request is how long an answer takes.
+// request measures the time of a request.
 func (b *bystander) request() time.Duration {
 	b.t.Helper()
 	start := time.Now()
@@ -114,7 +114,7 @@ func (b *bystander) request() time.Duration {
 	return time.Since(start)
 }
 
-// change is how long it takes from asking for a new rule until requests obey it.
+// change measures the time from a change of a rule until requests follow it.
 func (b *bystander) change() time.Duration {
 	b.t.Helper()
 	b.edits++
@@ -148,26 +148,28 @@ spec:
 	return time.Since(start)
 }
 
-// revocation is how long it takes from revoking a machine until discovery speaks with it no more.
+// revocation measures the time from the revocation of a machine until discovery no longer talks to
+// it.
 func (b *bystander) revocation(machine *thief) time.Duration {
 	b.t.Helper()
 	start := time.Now()
 	b.client("identity", "revoke", machine.identity, "--reason", "stolen")
 	_, err := machine.stream.Recv()
-	for err == nil { // what was on its way
+	for err == nil { // responses that were on their way
 		_, err = machine.stream.Recv()
 	}
 	return time.Since(start)
 }
 
-// thief is somebody with the certificate of a machine, who speaks with discovery.
+// thief has the stolen certificate of a machine, and talks to discovery with it.
 type thief struct {
 	identity string
 	conn     *grpc.ClientConn
 	stream   discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient
 }
 
-// newThief steals the certificate of a machine of an identity, namespace/service-account, and opens a stream of xDS with it.
+// newThief steals a certificate of an identity, namespace/service-account, and opens an xDS stream
+// with it.
 func newThief(m *mesh, identity string) *thief {
 	m.t.Helper()
 	th := &thief{identity: identity, conn: dial(m, m.join(identity))}
@@ -186,7 +188,7 @@ func newThief(m *mesh, identity string) *thief {
 	return th
 }
 
-// dial connects to discovery with the certificate that a file has.
+// dial connects to discovery with the certificate of an identity.
 func dial(m *mesh, identity string) *grpc.ClientConn {
 	m.t.Helper()
 	conn, err := grpc.NewClient(m.XDS, grpc.WithTransportCredentials(credentials.NewTLS(withCertificate(m.t, identity))))
@@ -195,8 +197,8 @@ func dial(m *mesh, identity string) *grpc.ClientConn {
 	return conn
 }
 
-// withCertificate is how whoever has a certificate and its key speaks to a server of the mesh. Whether the server is who it says is not the
-// attacker's worry.
+// withCertificate is the TLS configuration of whoever has a certificate and its key. An attacker
+// does not verify the server.
 func withCertificate(t testing.TB, identity string) *tls.Config {
 	t.Helper()
 	text, err := os.ReadFile(identity)

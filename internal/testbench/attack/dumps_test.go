@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever crashes a program, or lists the processes of its machine, looks for the keys and tokens that it has.
+// An attacker who crashes a program, or lists the processes of its machine, looks for its keys and
+// tokens.
 func TestNoKeyIsLeftByACrashOrSeenInAListOfProcesses(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
@@ -36,7 +37,7 @@ func TestNoKeyIsLeftByACrashOrSeenInAListOfProcesses(t *testing.T) {
 	}
 }
 
-// childrenOf are the processes that any thread of one has started.
+// childrenOf are the processes that any thread of a process has started.
 func childrenOf(t *testing.T, pid int) (children []int) {
 	t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))

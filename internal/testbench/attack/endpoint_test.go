@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A service of evil's with endpoints on the machine of shop would have shop's Envoy ask its own admin API, its agent, and what the cloud tells
-// the machine.
+// A service of evil has endpoints on the machine of shop: shop's Envoy would call its own admin
+// API, its agent, and the cloud's metadata service.
 func TestATenantCannotLeadOthersToTheirOwnMachine(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)

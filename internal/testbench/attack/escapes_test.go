@@ -12,10 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hostile is a text for whoever reads it on a terminal: it sets the title, hides what comes, goes a line up, and turns letters around.
+// hostile is a text that attacks terminals: it sets the title, hides what follows, goes up a line,
+// and reverses letters.
 const hostile = "planted\x1b]0;owned\a\x1b[8m\u009b1A\u202e\r\nforged\trow\x7f"
 
-// Whoever may write a text that others print says what their terminals do.
+// Whoever may write a text that others print could control their terminals.
 func TestATenantDoesNotDriveTheTerminalsOfOthers(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
@@ -29,7 +30,7 @@ func TestATenantDoesNotDriveTheTerminalsOfOthers(t *testing.T) {
 
 	tried := slices.Concat(reading, pgmeshAlone)
 	for _, command := range tried {
-		said, _ := m.Client(t.Context(), "", strings.Fields(command)...) // the exit code of some tells of problems
+		said, _ := m.Client(t.Context(), "", strings.Fields(command)...) // some commands report problems by their exit code
 		if !slices.Contains(exact, command) {
 			requireHarmless(t, command, said)
 		}
@@ -45,10 +46,11 @@ func TestATenantDoesNotDriveTheTerminalsOfOthers(t *testing.T) {
 	requireAllTried(t, m.client("reference"), tried)
 }
 
-// exact are commands whose output is read again, in files and pipes: mcp-client tests them on a terminal.
+// exact are commands whose output is read again, from files and pipes. mcp-client tests them on a
+// terminal.
 var exact = []string{"get vs -A -o yaml", "get vs -A -o jsonpath={.items[*].metadata.annotations.text}", "export", "snapshot save -"}
 
-// reading are commands that print what others wrote. What they refer to is what plant made.
+// reading are commands that print what others wrote, about the resources that plant made.
 var reading = []string{
 	"get vs -A", "get vs -A -o wide", "get vs -A -o json", "get vs -A -o yaml", "get vs -A -o name",
 	"get vs -A -o custom-columns=N:.metadata.name,T:.metadata.annotations.text", "get vs -A -o jsonpath={.items[*].metadata.annotations.text}",
@@ -60,7 +62,7 @@ var reading = []string{
 	"secret list -A", "issuer list", "trust list", "default-deny", "quota list", "quota list -o json", "hosts list", "hosts list -o json", "hosts owner a.evil.mesh", "authority show", "apply --dry-run -f /dev/null", "validate -f /dev/null", "delete vs planted -n evil --dry-run",
 }
 
-// pgmeshAlone print nothing that a tenant wrote, and are here so that a new command is missed.
+// pgmeshAlone print nothing that a tenant wrote. They are listed so that a new command is noticed.
 var pgmeshAlone = []string{
 	"authority activate 99", "authority retire 99", "authority roots", "authority rotate --help", "bench --help", "completion --help", "context list", "context show", "context set --help",
 	"context use none", "context delete none", "edit --help", "identity restore none", "identity revoke none", "import --dry-run /dev/null", "issuer create --help", "issuer delete none",
@@ -68,7 +70,7 @@ var pgmeshAlone = []string{
 	"trust add --help", "trust remove none", "version",
 }
 
-// plant writes the text wherever a tenant may, each time in a transaction that says it, too.
+// plant writes the text wherever a tenant may, and into the message of each transaction.
 func plant(t *testing.T, evil *pgx.Conn) {
 	t.Helper()
 	inTransaction(t, evil, "INSERT INTO mesh.resources (kind, namespace, name, spec, annotations) VALUES ('VirtualService', 'evil', 'planted', $1, $2)",
@@ -88,7 +90,7 @@ func plant(t *testing.T, evil *pgx.Conn) {
 	}
 }
 
-// inTransaction has one message for what is done.
+// inTransaction runs a statement in a transaction with the text as its message.
 func inTransaction(t *testing.T, evil *pgx.Conn, sql string, args ...any) {
 	t.Helper()
 	tx, err := evil.Begin(t.Context())
@@ -100,7 +102,7 @@ func inTransaction(t *testing.T, evil *pgx.Conn, sql string, args ...any) {
 	require.NoError(t, tx.Commit(t.Context()))
 }
 
-// holdUp leaves a transaction open with the text in its query, and one that waits for it.
+// holdUp leaves a transaction open with the text in its query, and another one that waits for it.
 func holdUp(t *testing.T, late, evil *pgx.Conn) {
 	t.Helper()
 	const update = "UPDATE mesh.virtual_services SET labels = '{}' WHERE name = 'planted'"
@@ -117,13 +119,14 @@ func holdUp(t *testing.T, late, evil *pgx.Conn) {
 	})
 }
 
-// saysAnyway is what a command says, whatever its exit code.
+// saysAnyway is what a command prints, whatever its exit code.
 func (m *mesh) saysAnyway(command string) string {
 	said, _ := m.Client(m.t.Context(), "", strings.Fields(command)...)
 	return said
 }
 
-// requireHarmless looks for characters that terminals obey, and for a line that the text has forged.
+// requireHarmless looks for characters that terminals obey, and for a line that the text has
+// forged.
 func requireHarmless(t *testing.T, what, said string) {
 	t.Helper()
 	for _, r := range said {
@@ -132,7 +135,7 @@ func requireHarmless(t *testing.T, what, said string) {
 	require.NotRegexp(t, `(?m)^forged`, said, what)
 }
 
-// requireAllTried finds commands in the reference that nobody has thought of here.
+// requireAllTried finds commands in the reference that this test does not know.
 func requireAllTried(t *testing.T, reference string, tried []string) {
 	t.Helper()
 	headings := regexp.MustCompile(`(?m)^## ([a-z][a-z -]+)$`).FindAllStringSubmatch(reference, -1)

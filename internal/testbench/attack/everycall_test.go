@@ -22,13 +22,15 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 )
 
-// open are the calls that take nothing but a token in the message, or nothing at all: by these one becomes a member. All of them have limits.
+// open are the calls that take only a token in the message, or nothing at all: new members use
+// them. All of them have limits.
 var open = map[string]bool{
 	"mcp-server /pgmesh.identity.v1.AuthorityService/Enroll":             true,
 	"discovery /istio.v1.auth.IstioCertificateService/CreateCertificate": true,
 }
 
-// Every call that some server may have is tried on each server by a stranger, whose message never comes. It is turned away at once, by its headers.
+// A stranger tries every call of every server, and never sends the message. The headers are enough
+// to refuse it.
 func TestEveryCallOfAStrangerIsTurnedAway(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
@@ -51,7 +53,7 @@ func TestEveryCallOfAStrangerIsTurnedAway(t *testing.T) {
 	}
 }
 
-// allCalls are the methods of all services that this program knows.
+// allCalls are the methods of all services that are linked into this program.
 func allCalls() (calls []string) {
 	protoregistry.GlobalFiles.RangeFiles(func(f protoreflect.FileDescriptor) bool {
 		for i := range f.Services().Len() {
@@ -64,7 +66,7 @@ func allCalls() (calls []string) {
 	return calls
 }
 
-// answerTo is what is answered to a call of which nothing but the headers has come.
+// answerTo is the answer to a call of which only the headers were sent.
 func answerTo(t *testing.T, conn *grpc.ClientConn, call string) codes.Code {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), longestWait)
@@ -76,7 +78,7 @@ func answerTo(t *testing.T, conn *grpc.ClientConn, call string) codes.Code {
 	return status.Code(err)
 }
 
-// A request over HTTP is turned away by its headers, too, though the rest of it never comes.
+// A request over HTTP is refused by its headers, too, though the rest of it never comes.
 func TestARequestOfAStrangerIsTurnedAwayByItsHeaders(t *testing.T) {
 	t.Parallel()
 	address, err := freeport.Address()

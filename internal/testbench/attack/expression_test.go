@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Envoy refuses all of a response for a regular expression that it cannot compile. The database takes some of those.
+// Envoy refuses a whole response for one regular expression that it cannot compile. The database
+// accepts some of those.
 func TestATenantsRegularExpressionsHurtNobody(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)

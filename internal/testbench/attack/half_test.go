@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// half is most of a message of 60 MiB, after which nothing comes.
+// half is most of a message of 60 MiB. The rest never comes.
 type half struct {
 	end  <-chan struct{}
 	at   int

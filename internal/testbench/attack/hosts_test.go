@@ -13,7 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
 )
 
-// captures are ways to take the requests for a host, as evil writes them.
+// captures are ways to take over the requests for a host.
 func captures(host, port string) map[string]string {
 	rule := func(kind, name, spec string) string {
 		return fmt.Sprintf("apiVersion: networking.istio.io/v1\nkind: %s\nmetadata: {name: %s, namespace: evil}\nspec: %s\n", kind, name, spec)
@@ -31,7 +31,7 @@ func captures(host, port string) map[string]string {
 	}
 }
 
-// Requests for a host that shop owns stay shop's, whatever evil writes, in SQL or by the API.
+// Requests for a host that shop owns stay with shop, whatever evil writes, in SQL or over the API.
 func TestATenantDoesNotCaptureHosts(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
@@ -47,7 +47,8 @@ func TestATenantDoesNotCaptureHosts(t *testing.T) {
 	b.change()
 }
 
-// As soon as hosts have owners a Gateway of evil opens no port on the gateway of shop, though it selects it; before, it does.
+// Once hosts have owners, a Gateway of evil opens no port on the gateway of shop, although it
+// selects it. Before that, it does.
 func TestATenantOpensNoPortOnAGatewayOfOthers(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
@@ -83,7 +84,7 @@ spec: {hosts: [edge.%[1]s.example], gateways: [edge], http: [{directResponse: {s
 	closes(t, ports["evil"])
 }
 
-// answersAt waits until a host is answered for at a port of this machine.
+// answersAt waits until a host answers with a text at a port of this machine.
 func answersAt(t *testing.T, port, host, text string) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
@@ -106,7 +107,7 @@ func answersAt(t *testing.T, port, host, text string) {
 	})
 }
 
-// closes waits until nobody listens at a port of this machine.
+// closes waits until nothing listens at a port of this machine.
 func closes(t *testing.T, port string) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {

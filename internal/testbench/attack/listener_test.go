@@ -15,8 +15,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
 )
 
-// A service of somebody else's on the port that sidecars listen on for what comes in would take that listener away: Envoy refuses the second of
-// two at one address, and with it mutual TLS and all policies are gone.
+// A foreign service on the port of sidecars' inbound listener would take that listener away: Envoy
+// refuses the second listener at an address, and with it mutual TLS and all policies would be gone.
 func TestATenantTakesNobodysInboundListener(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
@@ -43,7 +43,8 @@ func TestATenantTakesNobodysInboundListener(t *testing.T) {
 	require.Contains(t, m.page(m.Discovery.HTTP(), "/problems"), fmt.Sprintf("sidecars themselves listen on port %d", in))
 }
 
-// A machine whose Envoy has no such listener is not ready, and both the machine and discovery say so.
+// A machine whose Envoy has no inbound listener is not ready, and both the machine and discovery
+// say so.
 func TestAMachineWithoutItsInboundListenerIsNotReady(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
@@ -79,7 +80,7 @@ func TestAMachineWithoutItsInboundListenerIsNotReady(t *testing.T) {
 	require.NoError(t, p.Ready(ctx))
 }
 
-// page is what a program says at a path, whatever the status; nothing if it does not answer.
+// page is the answer of a program at a path, whatever its status; "" without an answer.
 func (m *mesh) page(address, path string) string {
 	m.t.Helper()
 	request, err := http.NewRequestWithContext(m.t.Context(), http.MethodGet, "http://"+address+path, http.NoBody)

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// attempt does something that may be refused, in the attacker's transaction: what it was before stays in force.
+// attempt runs a statement that may be refused, in the attacker's transaction. A refusal does not
+// end the transaction.
 func attempt(t testing.TB, conn *pgx.Conn, sql string) {
 	t.Helper()
 	_, err := conn.Exec(t.Context(), "SAVEPOINT attempt")
@@ -47,7 +48,7 @@ func everything(t testing.TB, conn *pgx.Conn) (end func()) {
 	}
 }
 
-// A tenant that locks all it can, and stays so, holds nobody up.
+// A tenant locks all that it can, for the whole test.
 func TestATenantsLocksHoldNobodyUp(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
@@ -57,7 +58,7 @@ func TestATenantsLocksHoldNobodyUp(t *testing.T) {
 	b.undisturbed(func() func() { return everything(t, evil) })
 }
 
-// Nor does a role that may connect and nothing else.
+// A role that may connect, and nothing else, does the same.
 func TestAStrangersLocksHoldNobodyUp(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
@@ -66,7 +67,8 @@ func TestAStrangersLocksHoldNobodyUp(t *testing.T) {
 	b.undisturbed(func() func() { return everything(t, stranger) })
 }
 
-// Where the queue of notifications is full none are sent, and all goes on. That it fills takes gigabytes, so the database is told that it has.
+// When the queue of notifications is full none can be sent, and everything must go on. To fill it
+// takes gigabytes, so the test tells the database that it is full.
 func TestAFullQueueOfNotificationsHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
@@ -81,7 +83,8 @@ func TestAFullQueueOfNotificationsHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// A flood of notifications on the mesh's own channels, which anybody may send, is looked at together.
+// Anybody may send notifications on the mesh's channels. A flood of them must be handled in few
+// rounds.
 func TestAFloodOfNotificationsHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
@@ -100,8 +103,8 @@ func TestAFloodOfNotificationsHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// Changes of a tenant that wait for a lock of its own are given up, with a word on who is in the way, and no connection that others need
-// waits with them.
+// Changes of a tenant that wait for a lock of its own are given up, with an error that names who
+// blocks them. No connection that others need waits with them.
 func TestATenantThatWaitsForItselfHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
@@ -132,7 +135,7 @@ func TestATenantThatWaitsForItselfHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// The operator is told who is in the way, and can end that session.
+// The operator is told which session blocks others, and can end it.
 func TestTheOperatorEndsABlockingSession(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)

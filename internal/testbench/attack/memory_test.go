@@ -15,7 +15,8 @@ type memory struct {
 	limit   int64
 }
 
-// keepsBelow begins to watch programs, and returns what fails the test unless each stayed below its limit.
+// keepsBelow starts to watch programs. The function that it returns fails the test unless each
+// stayed below its limit.
 func keepsBelow(t testing.TB, programs ...memory) (check func()) {
 	t.Helper()
 	for _, p := range programs {

@@ -15,7 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 )
 
-// mesh is a control plane whose parts speak mutual TLS, on a database that tenants share.
+// mesh is a control plane with mutual TLS, on a database that tenants share.
 type mesh struct {
 	*stack.Stack
 	t        testing.TB
@@ -42,13 +42,14 @@ func newMesh(t testing.TB, prepare ...func(*stack.Stack)) *mesh {
 	return &mesh{Stack: control, t: t, database: database, owner: connect(t, database)}
 }
 
-// tenant connects as a role that may write to namespaces: to none as a stranger, who has the right to connect and nothing else.
+// tenant connects as a role that may write to namespaces. Without namespaces it is a stranger, who
+// may connect and nothing else.
 func (m *mesh) tenant(name string, namespaces ...string) *pgx.Conn {
 	m.t.Helper()
 	return connect(m.t, m.login(name, namespaces...))
 }
 
-// login makes that role, and returns the URL that it connects with.
+// login creates that role, and returns the URL that it connects with.
 func (m *mesh) login(name string, namespaces ...string) string {
 	m.t.Helper()
 	c := m.owner.Config()
@@ -65,14 +66,14 @@ func (m *mesh) login(name string, namespaces ...string) string {
 	return login.URL()
 }
 
-// sql is what the owner does.
+// sql runs a statement as the owner.
 func (m *mesh) sql(query string, args ...any) {
 	m.t.Helper()
 	_, err := m.owner.Exec(m.t.Context(), query, args...)
 	require.NoError(m.t, err, query)
 }
 
-// token makes a bearer token with scopes, and returns the file that it is in.
+// token creates a bearer token with scopes, and returns its file.
 func (m *mesh) token(name string, scopes ...string) (file string) {
 	m.t.Helper()
 	var args []string
@@ -97,7 +98,7 @@ func (m *mesh) client(args ...string) string {
 	return out
 }
 
-// clientOf runs mcp-client with the token of somebody else, and returns what it says.
+// clientOf runs mcp-client with another token, and returns its output.
 func (m *mesh) clientOf(token, stdin string, args ...string) (string, error) {
 	m.t.Helper()
 	return m.Client(m.t.Context(), stdin, append([]string{"--token-file", token}, args...)...)
@@ -123,7 +124,8 @@ func (m *mesh) member(identity, name string, flags ...string) *stack.Program {
 	return p
 }
 
-// join makes a machine a member without starting it, and returns the file that has its certificate and its key.
+// join makes a machine a member without starting it, and returns the file with its certificate and
+// key.
 func (m *mesh) join(identity string) (file string) {
 	m.t.Helper()
 	dir := m.t.TempDir()
@@ -143,7 +145,7 @@ func connect(t testing.TB, url string) *pgx.Conn {
 	return conn
 }
 
-// refused is what a statement is refused with.
+// refused is the error of a statement that is refused.
 func refused(t testing.TB, conn *pgx.Conn, sql string, args ...any) string {
 	t.Helper()
 	_, err := conn.Exec(t.Context(), sql, args...)

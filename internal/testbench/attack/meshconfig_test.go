@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever has the MeshConfig has the mesh: the root namespace, whose EnvoyFilters are for all proxies, and the trust domain.
+// Whoever controls the MeshConfig controls the mesh: its root namespace, whose EnvoyFilters are for
+// all proxies, and its trust domain.
 func TestATenantDoesNotGetTheMeshConfig(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
@@ -32,7 +33,7 @@ func TestATenantDoesNotGetTheMeshConfig(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, said, "whole mesh")
 
-	// The owner makes it anew: there is no other that would count meanwhile.
+	// The owner creates it again. No other one counts meanwhile.
 	m.sql("DELETE FROM mesh.mesh_configs")
 	var root, domain string
 	require.NoError(t, m.owner.QueryRow(t.Context(), "SELECT mesh.root_namespace(), mesh.trust_domain()").Scan(&root, &domain))

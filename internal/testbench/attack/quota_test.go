@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A tenant tries to have every program hold what it stores. It is refused at commit, and nobody holds any of it.
+// A tenant tries to fill every program's memory with what it stores. The commit is refused, and no
+// program holds any of it.
 func TestATenantStoresNoMoreThanItMay(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
@@ -32,7 +33,7 @@ func TestATenantStoresNoMoreThanItMay(t *testing.T) {
 			SELECT 'evil', 'multiplied', ARRAY(SELECT 'm' || n || '.evil' FROM generate_series(1, 10000) n),
 			jsonb_build_array(jsonb_build_object('directResponse', jsonb_build_object('status', 200, 'body', jsonb_build_object('string', repeat('x', 500000)))))`),
 			"of resources, as proxies have them, and may have 64 MiB")
-		for i := range 3 { // what is within the limits is as welcome as anybody's
+		for i := range 3 { // what is within the limits is accepted
 			_, err := evil.Exec(t.Context(), fmt.Sprintf("INSERT INTO mesh.service_entries (namespace, name, hosts, resolution, ports) VALUES ('evil', 'ok-%d', '{ok-%[1]d.evil}', 'DNS', '[{\"number\": 80, \"name\": \"http\", \"protocol\": \"HTTP\"}]')", i))
 			require.NoError(t, err)
 		}

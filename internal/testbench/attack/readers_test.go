@@ -21,7 +21,7 @@ import (
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
 
-// reader connects to mcp-server as somebody who may read, and nothing else.
+// reader connects to mcp-server with a token that may only read.
 func (m *mesh) reader(name string) (context.Context, *grpc.ClientConn) {
 	m.t.Helper()
 	token, err := os.ReadFile(m.token(name, "read"))
@@ -31,7 +31,7 @@ func (m *mesh) reader(name string) (context.Context, *grpc.ClientConn) {
 
 const virtualServices = "networking.istio.io/v1/VirtualService"
 
-// Readers say that they have a million resources each, on many streams at once.
+// Readers claim to have a million resources each, on many streams at once.
 func TestReadersTakeNoMemory(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
@@ -40,7 +40,8 @@ func TestReadersTakeNoMemory(t *testing.T) {
 	for i := range 600_000 {
 		held[fmt.Sprintf("a-namespace/a-resource-%07d", i)] = "0123456789abcdef"
 	}
-	// What they send, 30 MB each, is in memory before it is weighed, and Go's collector lets twice of what is held come together on a busy machine.
+	// Each message of 30 MB is in memory before it is weighed, and Go's collector lets that double
+	// on a busy machine.
 	check := keepsBelow(t, memory{m.MCPServer, 1400})
 	var all sync.WaitGroup
 	var refused, answered atomic.Int64
@@ -146,7 +147,7 @@ func TestAReaderIsSentTheSameOnlySoOften(t *testing.T) {
 				}
 			}
 			if status.Code(err) == codes.ResourceExhausted && turnedAway.Add(1) == 20 {
-				stop() // those that are left wait, each for its turn
+				stop() // the remaining streams wait for their turn
 			}
 		})
 	}

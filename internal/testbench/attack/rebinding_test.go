@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A page in a browser, of a site whose name leads to 127.0.0.1 by now, reads nothing of the programs on the operator's machine.
+// A site whose name now leads to 127.0.0.1 cannot read the pages of programs on the operator's
+// machine.
 func TestASiteThatLeadsToLoopbackReadsNothing(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)

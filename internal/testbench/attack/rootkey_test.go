@@ -21,7 +21,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 )
 
-// Whoever reads the memory of an mcp-server has what is in it. A root's key that is elsewhere is not.
+// Whoever reads the memory of an mcp-server finds all that is in it. A root's key that is elsewhere
+// must not be.
 func TestARootsKeyElsewhereIsNotInTheMemoryOfServers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -67,14 +68,14 @@ func TestARootsKeyStaysInItsToken(t *testing.T) {
 
 	cert := filepath.Join(dir, "root.pem")
 	m := meshOf(t, stack.Files{Cert: cert, Key: uri, Roots: cert}, func(s *stack.Stack) { s.MCPServer.Via("/usr/bin/env", token.Variable) })
-	b := newBystander(m) // with a machine and an Envoy: all of the mesh is signed by it
+	b := newBystander(m) // with a machine and an Envoy: the root signs everything
 	b.change()
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", m.MCPServer.Pid()))
 	require.NoError(t, err)
 	require.NotContains(t, string(maps), "softhsm", "the library is in the server")
 }
 
-// meshOf is a mesh of an authority that is not in the database. The function may add flags before.
+// meshOf starts a mesh whose authority is not in the database. The function may add flags before.
 func meshOf(t *testing.T, files stack.Files, prepare func(*stack.Stack)) *mesh {
 	t.Helper()
 	database := pgtest.New(t)
@@ -91,7 +92,7 @@ func meshOf(t *testing.T, files stack.Files, prepare func(*stack.Stack)) *mesh {
 	return &mesh{Stack: control, t: t, database: database, owner: connect(t, database)}
 }
 
-// remembers looks for a key in the memory of a process: as it is written down, and as Go calculates with it.
+// remembers looks for a key in the memory of a process, as it is stored and as Go computes with it.
 func remembers(t *testing.T, pid int, key *ecdsa.PrivateKey) bool {
 	t.Helper()
 	secret, err := key.Bytes()

@@ -8,8 +8,9 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 )
 
-// Whoever keeps a server from reading what the mesh trusts, if only with the owner's rights, does so in nobody's silence: a revocation is not said to
-// be in force, and neither the server nor discovery is ready.
+// Somebody, with the owner's rights, keeps a server from reading what the mesh trusts. That must
+// not go unnoticed: a revocation is not reported as in force, and neither the server nor discovery
+// is ready.
 func TestARevocationThatAServerCannotReadIsNotSaidToBeInForce(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t, func(s *stack.Stack) { s.ServerFlags("--trust-stale-after", "1s") })

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A role that may connect and was granted nothing reaches nothing in the schema: no row, and no function.
+// A role that may connect, and nothing else, reaches no row and no function of the schema.
 func TestAStrangerToTheDatabaseReachesNothing(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)

@@ -23,7 +23,7 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// asStranger connects to a server as somebody who has nothing to show.
+// asStranger connects to a server without any credentials.
 func asStranger(t testing.TB, address string) *grpc.ClientConn {
 	t.Helper()
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true})),
@@ -33,7 +33,8 @@ func asStranger(t testing.TB, address string) *grpc.ClientConn {
 	return conn
 }
 
-// large are calls that strangers may try, with messages of a size. The first are for members alone, and the last for everybody.
+// large are calls that strangers may try, with messages of a size. The first are for members only,
+// and the last is for everybody.
 func large(conn *grpc.ClientConn, size int) []func(context.Context) error {
 	blob := make([]byte, size)
 	return []func(context.Context) error{
@@ -60,7 +61,8 @@ func large(conn *grpc.ClientConn, size int) []func(context.Context) error {
 	}
 }
 
-// Strangers send large messages, many at once, to every sort of call. The servers read none of them whole.
+// Strangers send large messages, many at once, to every type of call. The servers read none of them
+// whole.
 func TestStrangersTakeNoMemory(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
@@ -81,14 +83,14 @@ func TestStrangersTakeNoMemory(t *testing.T) {
 				}
 			}
 		}
-		calls.Wait() // what the attacker's own work takes of this machine is not what is timed
+		calls.Wait() // the work of the attacker itself on this machine is not timed
 		require.Zero(t, answered.Load())
 		return func() {}
 	})
 	check()
 }
 
-// Who is nobody is told so at once, whatever else it would send.
+// A stranger is refused at once, whatever else it would send.
 func TestStrangersAreTurnedAwayByTheirHeaders(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
@@ -100,7 +102,7 @@ func TestStrangersAreTurnedAwayByTheirHeaders(t *testing.T) {
 	require.Equal(t, codes.Unauthenticated, status.Code(stream.RecvMsg(&anypb.Any{})), "the message was never sent")
 }
 
-// One machine opens streams with as much as it can send in each.
+// One machine opens streams, and sends as much as it can in each.
 func TestOneMachineTakesNoMemory(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
@@ -120,7 +122,7 @@ func TestOneMachineTakesNoMemory(t *testing.T) {
 				}
 				size := 50 << 20
 				if i%2 == 0 {
-					size = 3 << 20 // which a request may have, and a node may not
+					size = 3 << 20 // allowed for a request, and not for a node
 				}
 				blob := structpb.NewStringValue(string(make([]byte, size)))
 				_ = stream.Send(&discoveryv3.DeltaDiscoveryRequest{
@@ -142,7 +144,7 @@ func TestOneMachineTakesNoMemory(t *testing.T) {
 	check()
 }
 
-// Connections that say nothing, or one byte a second, are not waited for.
+// Servers do not wait for connections that send nothing, or one byte a second.
 func TestSlowStrangersHoldNobodyUp(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)

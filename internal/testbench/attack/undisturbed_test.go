@@ -9,16 +9,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rounds is how often each thing is timed; the median counts.
+// rounds is how often each thing is timed. The median counts.
 const rounds = 5
 
-// slack is what a machine with two processors may take away from one timing by chance, beyond twice what is usual.
+// slack is what a machine with two processors may add to one timing by chance, beyond twice the
+// usual time.
 const slack = 150 * time.Millisecond
 
-// quiet is held by the one test that times what a bystander does.
+// quiet is held by the one test that takes times.
 var quiet sync.Mutex
 
-// usual is how long a bystander's doings take at the median.
+// usual has the median times of what a bystander does.
 type usual struct{ change, revocation, request time.Duration }
 
 func (u usual) String() string {
@@ -37,7 +38,7 @@ func (b *bystander) measure(thieves []*thief) usual {
 	return usual{median(change), median(revocation), median(request)}
 }
 
-// within tells whether all took at most twice the usual time.
+// within reports whether all took at most twice the usual time.
 func (u usual) within(before usual) bool {
 	return u.change <= 2*before.change+slack && u.revocation <= 2*before.revocation+slack && u.request <= 2*before.request+slack
 }
@@ -46,9 +47,11 @@ func (u usual) best(other usual) usual {
 	return usual{min(u.change, other.change), min(u.revocation, other.revocation), min(u.request, other.request)}
 }
 
-// undisturbed holds an attack to its promise: while it lasts, a change is applied, a revocation in force and a request answered within twice
-// the usual time. The attack returns when it is under way, with what ends it, and goes on meanwhile. What takes longer is timed again, while the
-// attack goes on: who is in the way stays there, and the tests of other packages, which share the processors, do not.
+// undisturbed holds an attack to its promise: while it lasts, a change is applied, a revocation in
+// force and a request answered within twice the usual time. The attack returns when it is under
+// way, with what ends it, and goes on meanwhile. What takes longer is timed again, while the attack
+// goes on: who is in the way stays there, and the tests of other packages, which share the
+// processors, do not.
 func (b *bystander) undisturbed(attack func() (end func())) {
 	b.t.Helper()
 	first, second := b.thieves("machine"), b.thieves("other")
@@ -68,7 +71,7 @@ func (b *bystander) undisturbed(attack func() (end func())) {
 	require.LessOrEqual(b.t, meanwhile.request, 2*before.request+slack, "a request of somebody else's")
 }
 
-// thieves are machines to be revoked, one a round.
+// thieves are machines to revoke, one for each round.
 func (b *bystander) thieves(name string) (machines []*thief) {
 	b.t.Helper()
 	for i := range rounds {

@@ -61,8 +61,8 @@ func (a *Authority) Pool() *x509.CertPool {
 // Pair is a certificate and its key in PEM.
 type Pair struct{ Cert, Key []byte }
 
-// Issue issues a certificate for 127.0.0.1, localhost and the given URIs. change, if not nil, edits the
-// template first.
+// Issue issues a certificate for 127.0.0.1, localhost and the given URIs. change, if not nil, edits
+// the template first.
 func (a *Authority) Issue(change func(*x509.Certificate), uris ...string) Pair {
 	a.t.Helper()
 	key := newKey(a.t)

@@ -1,4 +1,5 @@
-// Package clitest runs the command line of mcp-client against servers and discoveries, for its tests.
+// Package clitest runs the command line of mcp-client against servers and discoveries, for its
+// tests.
 package clitest
 
 import (

@@ -12,7 +12,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Stock is a server like Istio's: it speaks only the state of the world, has no revisions and no admin API.
+// Stock is a server like Istio's: it speaks only the state of the world, has no revisions and no
+// admin API.
 type Stock struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 }

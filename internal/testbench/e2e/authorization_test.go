@@ -22,12 +22,12 @@ func policy(name, rules string) string {
 	return "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: " + name + "}\nspec:\n" + indent(rules) + "\n"
 }
 
-// tried is one that is tried and not enforced.
+// tried is a policy that is tried, and not enforced.
 func tried(name, rules string) string {
 	return strings.Replace(policy(name, rules), "{name: "+name+"}", "{name: "+name+", annotations: {istio.io/dry-run: 'true'}}", 1)
 }
 
-// guarded is a mesh whose Envoy stands before an application and a greeter, on two ports of its own each.
+// guarded is a mesh whose Envoy stands in front of an application and a greeter, each on two ports.
 type guarded struct {
 	*mesh
 
@@ -50,7 +50,7 @@ ingress:
 	return g
 }
 
-// becomes waits until a request to the application is answered so.
+// becomes waits until a request to the application has this status.
 func (g *guarded) becomes(status int, r request) {
 	g.t.Helper()
 	eventually(g.t, func(ctx context.Context) error {
@@ -62,7 +62,7 @@ func (g *guarded) becomes(status int, r request) {
 	})
 }
 
-// is asks once.
+// is sends one request.
 func (g *guarded) is(status int, r request) *answer {
 	g.t.Helper()
 	ctx, cancel := context.WithTimeout(g.t.Context(), longestWait)
@@ -85,7 +85,7 @@ func (g *guarded) counted(pattern string) {
 	})
 }
 
-// closes waits until connections to a port come to nothing.
+// closes waits until connections to a port are refused.
 func closes(t testing.TB, port string) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
@@ -161,19 +161,20 @@ rules:
 	}
 	require.Equal(t, before, app.asked.Load(), "nothing of what is refused reaches the application")
 
-	// Of a rule that allows, what is about requests lets no connection through; of one that denies it is left
-	// out, and the ports stay.
+	// In a rule that allows, conditions on requests let no connection through. In one that denies
+	// they are left out, and the rest counts.
 	reaches(t, g.tcp, "ledger")
 	closes(t, g.otherTCP)
 
-	// What is tried refuses nobody. It comes with something that shows that it has come.
+	// A policy in dry run refuses nobody. Another change comes with it, to show that it has
+	// arrived.
 	g.commit(tried("nothing", "action: DENY\nrules: [{}]"), policy("more", "rules: [{to: [{operation: {paths: [/more]}}]}]"))
 	g.becomes(http.StatusOK, request{path: "/more"})
 	g.is(http.StatusOK, request{path: "/public/a"})
 	g.is(http.StatusForbidden, request{path: "/private"})
 	g.counted("rbac\\.istio_dry_run_deny_\\.shadow_denied: [1-9]")
 
-	// Once it is in earnest, nothing passes; and nothing passes by a policy that allows nothing.
+	// Once it is enforced, nothing passes; and nothing passes a policy that allows nothing.
 	g.commit(policy("nothing", "action: DENY\nrules: [{}]"))
 	g.becomes(http.StatusForbidden, request{path: "/public/a"})
 	closes(t, g.tcp)
@@ -193,7 +194,7 @@ rules:
 	g.becomes(http.StatusOK, request{path: "/private"})
 }
 
-// The extension providers are the whole mesh's, so this mesh is one of its own.
+// Extension providers are for the whole mesh, so this test has its own.
 func TestPoliciesAskAuthorizers(t *testing.T) {
 	t.Parallel()
 	database := pgtest.New(t)
@@ -206,7 +207,7 @@ func TestPoliciesAskAuthorizers(t *testing.T) {
 		ownHTTP = "{name: own, envoyExtAuthzHttp: {service: door.mesh, port: 9001, pathPrefix: /check, includeRequestHeadersInCheck: [x-tok*], " +
 			"includeAdditionalHeadersInCheck: {x-mesh: shop}, headersToUpstreamOnAllow: [x-user], headersToDownstreamOnDeny: [www-authenticate]}}"
 	)
-	// Nobody but its own namespace sees this one.
+	// Only its own namespace sees this one.
 	const hidden = "{name: hidden, envoyExtAuthzGrpc: {service: hidden.mesh, port: 9002}}"
 	m.commit(strings.Replace(entry("hidden.mesh", "GRPC", "grpc", "9002", []string{endpoint("v1", "grpc", overGRPC.port)}),
 		"{name: hidden}\nspec:\n", "{name: hidden, namespace: elsewhere}\nspec:\n  exportTo: [.]\n", 1))
@@ -233,8 +234,8 @@ func TestPoliciesAskAuthorizers(t *testing.T) {
 	require.Equal(t, "/check/http/a", overHTTP.last.Load().URI)
 	require.Equal(t, "shop", overHTTP.last.Load().Header.Get("X-Mesh"))
 
-	// Nobody is asked about what no rule matches, both about what the rules of both match, and a denial
-	// stands whatever they say.
+	// Requests that no rule matches go to no authorizer, those that two rules match go to both, and
+	// a denial wins.
 	requests, web := overGRPC.aboutRequests.Load(), overHTTP.asked.Load()
 	g.is(http.StatusOK, request{path: "/free"})
 	require.Equal(t, requests, overGRPC.aboutRequests.Load())
@@ -244,7 +245,7 @@ func TestPoliciesAskAuthorizers(t *testing.T) {
 	require.Equal(t, web+1, overHTTP.asked.Load())
 	g.is(http.StatusForbidden, request{path: "/grpc/never", header: good})
 
-	// Connections: of those to the other port nobody is asked.
+	// Connections: those to the other port go to no authorizer.
 	closes(t, g.tcp)
 	require.Positive(t, overGRPC.aboutConnections.Load())
 	overGRPC.lets.Store(true)
@@ -253,11 +254,11 @@ func TestPoliciesAskAuthorizers(t *testing.T) {
 	reaches(t, g.otherTCP, "ledger")
 	require.Equal(t, connections, overGRPC.aboutConnections.Load())
 
-	// The provider that was missing comes, and is the one over HTTP by another name.
+	// The missing provider appears. It is the one over HTTP, under another name.
 	g.commit(asking(ownGRPC, ownHTTP, hidden, strings.Replace(ownHTTP, "name: own,", "name: nobody,", 1)))
 	g.becomes(http.StatusOK, request{path: "/nobody", header: good})
 
-	// One that is away lets nobody through, or everybody, as it is told.
+	// If an authorizer is away, nobody passes, or everybody, as its settings say.
 	overGRPC.stop()
 	g.becomes(http.StatusForbidden, request{path: "/grpc/a", header: good})
 	g.commit(asking(strings.Replace(ownGRPC, "port: 9000", "port: 9000, statusOnError: '503'", 1), ownHTTP))

@@ -16,17 +16,17 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// authorizer is an application that decides about requests that Envoy asks it about over gRPC: those with the
-// token "good" may pass. Of connections it lets through as many as it is told to.
+// authorizer decides about requests that Envoy asks it about over gRPC: those with the token "good"
+// may pass. It lets through as many connections as it is told to.
 type authorizer struct {
 	authv3.UnimplementedAuthorizationServer
 
 	port string
-	// asked counts the questions, by what they were about.
+	// asked counts the questions by their subject.
 	aboutRequests, aboutConnections atomic.Int64
-	// lets tells whether connections may pass.
+	// lets says whether connections may pass.
 	lets atomic.Bool
-	// principal is whose requests may pass without a token, if it is not empty.
+	// principal is the client whose requests may pass without a token, if it is not "".
 	principal string
 	stop      func()
 }
@@ -46,7 +46,7 @@ func newAuthorizer(t testing.TB) *authorizer {
 	return a
 }
 
-// newPrincipalAuthorizer decides by who asks.
+// newPrincipalAuthorizer decides by the client.
 func newPrincipalAuthorizer(t testing.TB, principal string) *authorizer {
 	t.Helper()
 	a := newAuthorizer(t)
@@ -81,7 +81,7 @@ func (a *authorizer) Check(_ context.Context, in *authv3.CheckRequest) (*authv3.
 	}, nil
 }
 
-// httpAuthorizer does so over HTTP, and tells those who ask what it has made of it in headers.
+// httpAuthorizer decides over HTTP, and answers with headers that tell what it decided.
 func httpAuthorizer(t testing.TB) *backend {
 	t.Helper()
 	return newBackend(t, "authorizer", func(w http.ResponseWriter, r *http.Request, _ int) bool {

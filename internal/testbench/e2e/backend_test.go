@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// backend is an application behind the mesh: it answers who it is and what it was asked.
+// backend is an application behind the mesh. It answers with its name and the request.
 type backend struct {
 	name   string
 	port   string
@@ -27,8 +27,8 @@ type seen struct {
 	Header                     http.Header
 }
 
-// newBackend starts a backend on a port of loopback. Behave, if not nil, may answer a request by itself; it
-// is told how many there were before.
+// newBackend starts a backend on a loopback port. Behave may answer a request instead; it gets the
+// number of earlier ones. It may be nil.
 func newBackend(t testing.TB, name string, behave func(w http.ResponseWriter, r *http.Request, before int) (answered bool)) *backend {
 	t.Helper()
 	b := &backend{name: name, behave: behave}
@@ -65,7 +65,7 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Backend", b.name)
 	w.Header().Set("Secret", "of "+b.name)
 	if err := json.NewEncoder(w).Encode(request); err != nil {
-		return // the client has gone: it is the one to complain
+		return // the client has gone, and reports it
 	}
 }
 

@@ -31,7 +31,7 @@ func TestRequestsAreBalanced(t *testing.T) {
 
 	m.commit(balanced("{loadBalancer: {consistentHash: {httpHeaderName: user}}}"))
 
-	// Each user always has the same backend, and not all users have one.
+	// Each user always gets the same backend, and not all users get the same one.
 	eventually(t, func(ctx context.Context) error {
 		homes := map[string]bool{}
 		for user := range 20 {
@@ -80,7 +80,7 @@ func TestAFailingEndpointIsEjected(t *testing.T) {
 	m.listening()
 
 	failed, sound := 0, 0
-	for range 200 { // by turns, so that ten sound ones in a row are no chance
+	for range 200 { // they take turns, so ten good answers in a row are no chance
 		if m.must(request{host: reviews}).status != http.StatusOK {
 			failed, sound = failed+1, 0
 		} else if sound++; sound == 10 {

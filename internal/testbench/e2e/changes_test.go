@@ -25,7 +25,7 @@ type changes struct {
 	mesh    *mesh
 	backend *backend
 
-	newest atomic.Int64 // number that was surely committed
+	newest atomic.Int64 // surely committed
 	stop   context.CancelFunc
 	done   sync.WaitGroup
 }
@@ -34,7 +34,7 @@ func newChanges(m *mesh, b *backend) *changes { return &changes{mesh: m, backend
 
 func (c *changes) host(i int) string { return fmt.Sprintf("changed-%d.mesh", i) }
 
-// apply makes the hosts, with a number.
+// apply creates the hosts, with a number.
 func (c *changes) apply(n int) {
 	c.mesh.t.Helper()
 	c.mesh.transaction(func(tx pgx.Tx) {
@@ -45,7 +45,7 @@ func (c *changes) apply(n int) {
 	})
 }
 
-// start goes on writing numbers whatever becomes of the connection.
+// start writes numbers until end, whatever happens to the connection.
 func (c *changes) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	c.stop = stop
@@ -54,7 +54,7 @@ func (c *changes) start() {
 		pace := time.NewTicker(changeEvery)
 		defer pace.Stop()
 		for n := int64(1); ; n++ {
-			// A write that has begun is waited for: given up, it could be committed all the same, later.
+			// A write that has begun is awaited: given up, it could still be committed later.
 			if err := c.write(context.WithoutCancel(ctx), n); err == nil {
 				c.newest.Store(n)
 			}
@@ -93,7 +93,8 @@ func (c *changes) committed(n int64) {
 	})
 }
 
-// arrived waits until Envoy answers with what is committed now, or something newer, for every host.
+// arrived waits until Envoy answers for every host with a number that is committed now, or a newer
+// one.
 func (c *changes) arrived() {
 	c.mesh.t.Helper()
 	now := c.newest.Load()
@@ -111,7 +112,7 @@ func (c *changes) arrived() {
 	})
 }
 
-// agree waits until every stage has the newest revision, and Envoy the numbers that are in the database.
+// agree waits until every stage has the newest revision, and Envoy has the numbers in the database.
 func (c *changes) agree() {
 	m := c.mesh
 	m.t.Helper()

@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// order is a schedule: which parts die when, and when each of them comes back.
+// order is a schedule: which parts die when, and when each comes back.
 type order struct {
 	name  string
 	steps []step
 }
 
-// step is the death or the return of some parts, so long after the order has begun.
+// step is the death or the return of some parts, at a time after the start.
 type step struct {
 	at      time.Duration
 	returns bool
@@ -34,7 +34,7 @@ func (s step) await(begun time.Time) {
 	<-timer.C
 }
 
-// goes through an order while the client asks, and wants nobody to have noticed.
+// goes runs an order while the client sends requests, none of which may fail.
 func (m *mortal) goes(o order) {
 	m.t.Helper()
 	entries, before := m.standing(), m.newest()
@@ -67,7 +67,7 @@ func (m *mortal) goes(o order) {
 	require.Equal(m.t, entries, m.standing(), o.name)
 }
 
-// tellingOrders are those that every run of the tests goes through.
+// tellingOrders are those that every test run goes through.
 var tellingOrders = []order{
 	{"discovery is back before its configuration is", []step{dies(0, discovery, folder), comes(time.Second/2, discovery), comes(5*time.Second/2, folder)}},
 	{"the machine of the control plane crashes, and discovery is back first", []step{dies(0, server, discovery), comes(time.Second, discovery), comes(4*time.Second, server)}},
@@ -78,8 +78,9 @@ var tellingOrders = []order{
 	}},
 }
 
-// Parts of a mesh die and come back, in whichever order, while requests flow through the Envoys of a
-// registered machine and its client: no request fails, and what is not known for a while makes nothing worse.
+// Parts of a mesh die and come back in different orders, while requests flow through the Envoys of
+// a registered machine and its client. No request fails, and while something is not known, it does
+// no harm.
 func TestNoRequestFailsWhicheverPartDies(t *testing.T) {
 	t.Parallel()
 	m := newMortal(t, false, false)
@@ -89,7 +90,7 @@ func TestNoRequestFailsWhicheverPartDies(t *testing.T) {
 	m.probed()
 }
 
-// shortly and later are between two deaths, and between two returns.
+// Times between two deaths, and between two returns.
 const (
 	shortly = 300 * time.Millisecond
 	later   = 3 * time.Second
@@ -145,7 +146,7 @@ func permutations(parts ...string) (all []order) {
 	return all
 }
 
-// TestEveryOrderOfDeaths goes through all of them, which takes half an hour: make deaths.
+// TestEveryOrderOfDeaths goes through all of them, in half an hour: make deaths.
 func TestEveryOrderOfDeaths(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("DEATHS") == "" {

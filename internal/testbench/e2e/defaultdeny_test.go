@@ -13,7 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 )
 
-// The switch is the whole mesh's, so this mesh is one of its own.
+// The switch is for the whole mesh, so this test has its own.
 func TestDefaultDenyLetsInWhomAPolicyAllows(t *testing.T) {
 	t.Parallel()
 	database := pgtest.New(t)
@@ -30,7 +30,7 @@ func TestDefaultDenyLetsInWhomAPolicyAllows(t *testing.T) {
 		}
 		return nil
 	})
-	// One that may come without a certificate still needs somebody who allows it.
+	// A client that needs no certificate still needs a policy that allows it.
 	g.commit("apiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: plaintext}\nspec: {mtls: {mode: PERMISSIVE}}")
 	g.becomes(http.StatusForbidden, request{path: "/public/a"})
 	closes(t, g.tcp)

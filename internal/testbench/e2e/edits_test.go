@@ -14,12 +14,12 @@ import (
 const (
 	edits       = 100
 	requestRate = 500
-	// requestsPerEdit are sent at least between two edits, so that requests meet every stage of one: a
-	// machine that is too busy for the rate takes longer.
+	// requestsPerEdit is the least number of requests between two edits, so that requests meet
+	// every stage of one, even on a busy machine.
 	requestsPerEdit = 13
 )
 
-// These tests are not parallel: they are about a rate.
+// These tests are about a rate, so they are not parallel.
 
 func TestEditsLoseNoRequest(t *testing.T) { loseNoRequest(t, newMesh(t)) }
 
@@ -45,7 +45,7 @@ func loseNoRequest(t *testing.T, m *mesh) {
 	require.Empty(t, failure)
 }
 
-// editor changes the routes of one host, in all the ways that could lose a request.
+// editor changes the routes of one host, in every way that could lose a request.
 type editor struct {
 	*mesh
 	v1, v2, v3 *backend
@@ -75,7 +75,7 @@ http:
 		case 3: // a subset with endpoints of its own
 			e.put(tx, e.service(reviews, e.v1, e.v2, e.v3), subsets(reviews, "v1", "v2", "v3"))
 			e.route(tx, n, "[{destination: {host: reviews.mesh, subset: v3}}]")
-		case 4: // that goes again
+		case 4: // which goes again
 			e.put(tx, e.service(reviews, e.v1, e.v2), subsets(reviews, "v1", "v2"))
 			e.route(tx, n, "[{destination: {host: reviews.mesh, subset: v2}}]")
 		case 5: // a new service
@@ -87,19 +87,19 @@ http:
 
 func (e *editor) next(n int) string { return fmt.Sprintf("next-%d.mesh", n) }
 
-// route replaces the rules of the host by one, which tells the number of the edit with every answer.
+// route replaces the rules of the host by one that puts the number of the edit into every answer.
 func (e *editor) route(tx pgx.Tx, n int, destinations string) {
 	e.t.Helper()
 	e.put(tx, virtualService(reviews, fmt.Sprintf(`http: [{headers: {response: {set: {edit: "%d"}}}, route: %s}]`, n, destinations)))
 }
 
-// effective waits until Envoy answers by the n-th edit.
+// effective waits until Envoy answers with the n-th edit.
 func (e *editor) effective(n int) {
 	e.t.Helper()
 	eventually(e.t, func(ctx context.Context) error { return e.numbered(ctx, reviews, "edit", n) })
 }
 
-// numbered is a complaint unless a host is answered for with this number in a header.
+// numbered returns an error unless a host answers with this number in a header.
 func (m *mesh) numbered(ctx context.Context, host, header string, want int) error {
 	a, err := m.ask(ctx, request{host: host})
 	if err != nil {

@@ -42,7 +42,7 @@ const routeHeader = `
     patch: {operation: MERGE, value: {response_headers_to_add: [{header: {key: x-route, value: patched}}]}}
 `
 
-// header waits until answers for a host have a header.
+// header waits until a host answers with a header.
 func (m *mesh) header(host, name, value string) {
 	m.t.Helper()
 	eventually(m.t, func(ctx context.Context) error {
@@ -143,7 +143,7 @@ func TestPatchesAddClustersAndRoutesToThem(t *testing.T) {
 	require.NoError(t, m.must(request{host: reviews, header: http.Header{"X-Detour": {"yes"}}}).from("v2"))
 }
 
-// A filter that asks for its configuration by name is given it, and each change of it.
+// A filter that names its configuration gets it, and each change of it.
 func TestPatchesConfigureFiltersByName(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
@@ -174,8 +174,8 @@ func TestPatchesConfigureFiltersByName(t *testing.T) {
 	m.header(reviews, "x-says", "two")
 }
 
-// Whatever patches make that Envoy would refuse, it is never given: the suite fails if it refuses anything.
-// What is beside it works.
+// Envoy never gets what it would refuse, whatever patches make: the suite fails if it refuses
+// anything. Other patches work.
 func TestBrokenPatchesNeverReachEnvoy(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)

@@ -17,8 +17,8 @@ func eventually(t testing.TB, ask func(context.Context) error) {
 	within(t, longestWait, ask)
 }
 
-// oneAttempt bounds a single question. A connection to something that a change has since replaced may
-// stay without an answer.
+// oneAttempt bounds a single question. A connection to something that a change has since replaced
+// may stay without an answer.
 const oneAttempt = 3 * time.Second
 
 func within(t testing.TB, limit time.Duration, ask func(context.Context) error) {

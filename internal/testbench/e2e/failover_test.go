@@ -17,8 +17,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
-// Several mcp-servers serve one database. Its primary is killed and its standby promoted: what the standby
-// has is what every client ends up with, whole revisions at a time.
+// Several mcp-servers serve one database. Its primary is killed and its standby promoted. Every
+// client ends up with what the standby has, whole revisions at a time.
 func TestDatabaseFailsOver(t *testing.T) {
 	t.Parallel()
 	pair := pgtest.Replicated(t)
@@ -36,14 +36,14 @@ func TestDatabaseFailsOver(t *testing.T) {
 	pair.Primary.Kill()
 	pair.Promote()
 	expectAll(clients, "before-4")
-	commitPair(t, writing, "after") // under the number that was lost
+	commitPair(t, writing, "after") // with the number of the lost revision
 	expectAll(clients, "after")
 }
 
 // commitPair writes the same label into two resources, in one transaction.
 func commitPair(t *testing.T, url, label string) {
 	t.Helper()
-	eventually(t, func(ctx context.Context) error { // right after a promotion the server may not take writes yet
+	eventually(t, func(ctx context.Context) error { // right after a promotion the server may not accept writes
 		conn, err := pgx.Connect(ctx, url)
 		if err != nil {
 			return err
@@ -57,7 +57,8 @@ func commitPair(t *testing.T, url, label string) {
 	})
 }
 
-// reader is a client of one mcp-server, which checks that what belongs together arrives together.
+// reader is a client of one mcp-server. It checks that two resources of a transaction arrive
+// together.
 type reader struct {
 	t       *testing.T
 	labels  map[string]string

@@ -42,8 +42,8 @@ func TestNothingIsLostWhateverDies(t *testing.T) {
 	c.agree()
 }
 
-// restart kills a program, starts it again a few transactions later, and waits until what was committed
-// meanwhile is in force.
+// restart kills a program, starts it again a few transactions later, and waits until what was
+// committed meanwhile is in force.
 func restart(c *changes, p *stack.Program) {
 	c.mesh.t.Helper()
 	c.arrived()
@@ -53,7 +53,7 @@ func restart(c *changes, p *stack.Program) {
 	c.arrived()
 }
 
-// killEnvoy takes away what the traffic goes through, and leaves it to the agent to bring it back.
+// killEnvoy kills the Envoy that requests go through. Its agent starts it again.
 func killEnvoy(c *changes, traffic *traffic) {
 	m := c.mesh
 	m.t.Helper()
@@ -72,7 +72,7 @@ func killEnvoy(c *changes, traffic *traffic) {
 
 var envoyStarted = regexp.MustCompile(`Envoy started" pid=(\d+)`)
 
-// envoyPid is what the agent said last.
+// envoyPid is the last one that the agent logged.
 func envoyPid(m *mesh) int {
 	m.t.Helper()
 	all := envoyStarted.FindAllStringSubmatch(m.agent.Log(), -1)
@@ -82,7 +82,7 @@ func envoyPid(m *mesh) int {
 	return pid
 }
 
-// cutConnections ends all connections to Postgres but the one that says so.
+// cutConnections ends all connections to Postgres except its own.
 func cutConnections(c *changes) {
 	t := c.mesh.t
 	t.Helper()
@@ -97,7 +97,7 @@ func cutConnections(c *changes) {
 	c.arrived()
 }
 
-// outage stops Postgres. Envoy does not notice.
+// outage stops Postgres. Envoy goes on.
 func outage(c *changes, server *pgtest.OwnServer) {
 	m := c.mesh
 	m.t.Helper()

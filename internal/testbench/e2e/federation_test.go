@@ -14,7 +14,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 )
 
-// newMeshOf starts a mesh of a trust domain of its own.
+// newMeshOf starts a mesh with a trust domain of its own.
 func newMeshOf(t *testing.T, domain string) *secureMesh {
 	t.Helper()
 	database := pgtest.New(t)
@@ -27,14 +27,14 @@ func newMeshOf(t *testing.T, domain string) *secureMesh {
 	return secureMeshOn(t, database, nil)
 }
 
-// trust has a mesh trust another, or not any more.
+// trust adds or removes the trust in another mesh.
 func (m *secureMesh) trust(args ...string) {
 	m.t.Helper()
 	out, err := m.Client(m.t.Context(), "", append([]string{"trust"}, args...)...)
 	require.NoError(m.t, err, out)
 }
 
-// fails waits until no connection comes about, for a reason.
+// fails waits until connections fail for a reason.
 func (m *secureMesh) fails(client, host, why string) {
 	m.t.Helper()
 	reason := regexp.MustCompile(why)
@@ -47,8 +47,8 @@ func (m *secureMesh) fails(client, host, why string) {
 	})
 }
 
-// A machine of one mesh calls one of another. Each mesh has roots of its own, and trusts those of the other
-// for as long as it is told so.
+// A machine of one mesh calls one of another. Each mesh has its own roots, and trusts those of the
+// other as long as it is told to.
 func TestMembersOfTwoMeshes(t *testing.T) {
 	t.Parallel()
 	east, west := newMeshOf(t, "east.example"), newMeshOf(t, "west.example")
@@ -72,7 +72,7 @@ kind: AuthorizationPolicy
 metadata: {name: ledger, namespace: bank}
 spec: {rules: [{from: [{source: {principals: [east.example/ns/shop/sa/cart]}}]}]}
 `, port, newBackend(t, "ledger", nil).port))
-	const notKnown = "ALERT_UNKNOWN_CA|CERTIFICATE_UNKNOWN|connection termination" // by the other side, which may say so or just hang up
+	const notKnown = "ALERT_UNKNOWN_CA|CERTIFICATE_UNKNOWN|connection termination" // from the other side, which may say so or just close the connection
 	const cart, till, host = "127.0.0.2", "127.0.0.3", "ledger.partner"
 	east.commit(fmt.Sprintf(`
 apiVersion: networking.istio.io/v1
@@ -112,7 +112,7 @@ spec:
 	east.becomes(till, host, http.StatusForbidden)
 	east.stays(cart, host, http.StatusOK)
 
-	// One of the name that it wants, and of a mesh that it trusts for another name.
+	// A server with the right name, of a mesh that is trusted under another name.
 	east.commit(`
 apiVersion: networking.istio.io/v1
 kind: DestinationRule

@@ -16,8 +16,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 )
 
-// newGateway makes a namespace of the shared control plane, with an Envoy that serves the Gateways made by
-// exposing.
+// newGateway creates a namespace of the shared control plane, with an Envoy that serves the
+// Gateways made by exposing.
 func newGateway(t testing.TB) *mesh {
 	t.Helper()
 	control, database := common.get(t)
@@ -49,10 +49,10 @@ spec:
 `, name, hosts, indent(rules))
 }
 
-// to is where requests, or connections, go.
+// to is a route to a host.
 func to(host string) string { return "[{route: [{destination: {host: " + host + "}}]}]" }
 
-// customer asks a gateway over TLS, by the host that the request and the server name name.
+// customer calls a gateway over TLS. The host of its request is also the server name.
 type customer struct {
 	m    *mesh
 	tls  *tls.Config
@@ -90,7 +90,7 @@ func (c customer) answers(host, backend string) *answer {
 	return got
 }
 
-// certified writes a certificate for a host into a folder of its own.
+// certified writes a certificate for a host into a new folder.
 func certified(t testing.TB, a *certtest.Authority, host string) (folder, cert, key string) {
 	t.Helper()
 	folder = t.TempDir()
@@ -121,7 +121,7 @@ func TestAGatewayServesTheHostsThatARuleGivesIt(t *testing.T) {
 	require.Equal(t, "istio-envoy", a.header.Get("Server"))
 	require.Contains(t, a.seen.Header.Get("X-Forwarded-For"), "203.0.113.9,")
 
-	// A rule for sidecars alone is none for the gateway, and what nobody routes is not there.
+	// A rule for sidecars is none for the gateway, and a host without a rule is not found.
 	require.NoError(t, m.status(t.Context(), "other.example.com", http.StatusNotFound))
 	require.NoError(t, m.status(t.Context(), "shop.mesh", http.StatusNotFound))
 }
@@ -175,7 +175,7 @@ func TestAGatewayEndsTLSWithTheCertificateOfTheName(t *testing.T) {
 	_, err = c.ask(t.Context(), request{host: "nobody.example.com"})
 	require.Error(t, err, "no server is for this name")
 
-	// Files that are replaced are read anew.
+	// Files that are replaced are read again.
 	fresh := certtest.NewAuthority(t)
 	fresh.Issue(func(x *x509.Certificate) { x.DNSNames = []string{"shop.example.com"} }).Write(t, folder)
 	c.tls = &tls.Config{RootCAs: fresh.Pool(), MinVersion: tls.VersionTLS12}
@@ -236,7 +236,7 @@ func TestAGatewayPassesTLSByTheNameAskedFor(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Two Gateways want one port; the older has it, and SQL knows of it.
+// Two Gateways want one port. The older has it, and SQL lists the conflict.
 func TestAConflictOfGatewaysIsToldAndTheOlderServes(t *testing.T) {
 	t.Parallel()
 	m := newGateway(t)

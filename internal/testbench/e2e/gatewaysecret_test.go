@@ -13,8 +13,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 )
 
-// Two gateways of a namespace ask for the same secret, which is for one of them. Who they are their
-// certificates say.
+// Two gateways of a namespace ask for the same secret, which is for one of them. Their certificates
+// say who they are.
 func TestASecretIsForTheGatewayThatItNames(t *testing.T) {
 	t.Parallel()
 	m := newSecureMesh(t, nil)
@@ -57,7 +57,7 @@ spec: {hosts: [shop.example.com], gateways: [%[1]s], http: [{route: [{destinatio
 	require.Error(t, err)
 	require.NotContains(t, m.page(m.Discovery.HTTP(), "/problems"), `this one's is "gate"`)
 
-	// What is said of it may change while they run.
+	// The secret's accounts may change while they run.
 	_, err = m.db.Exec(t.Context(), "UPDATE mesh.secrets SET service_accounts = '{gate,other}' WHERE namespace = 'edge' AND name = 'shop'")
 	require.NoError(t, err)
 	customers["other"].answers("shop.example.com", "shop")

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// greeter is a TCP application: it says who it is, and then repeats what it hears.
+// greeter is a TCP application: it sends its name, and then echoes.
 type greeter struct{ name, port string }
 
 func newGreeter(t testing.TB, name string) *greeter {
@@ -50,8 +50,8 @@ func greet(l net.Listener, name string) {
 	}
 }
 
-// converse opens a connection, hears who is there, and has a line repeated. It returns what it has heard also
-// when it fails later.
+// converse opens a connection, reads the name, and checks the echo. It returns the name even if it
+// fails later.
 func converse(ctx context.Context, address string) (name string, err error) {
 	return converseBy(ctx, new(net.Dialer).DialContext, address)
 }

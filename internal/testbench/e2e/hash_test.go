@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hashed is a mesh whose requests go to four backends by a hash.
+// hashed is a mesh that sends requests to four backends by a hash.
 func hashed(t *testing.T, hash string) *mesh {
 	t.Helper()
 	m := newMesh(t)
@@ -47,7 +47,8 @@ func TestTheAddressOfTheClientDecides(t *testing.T) {
 	require.Len(t, m.spread(reviews, 20), 1, "all requests come from one address")
 }
 
-// oneHomeEach is a complaint unless all requests with one key go to one backend, and not all keys to one.
+// oneHomeEach returns an error unless all requests with one key go to one backend, and not all keys
+// to the same.
 func (m *mesh) oneHomeEach(ctx context.Context, ask func(key string) request) error {
 	homes := map[string]bool{}
 	for key := range 20 {

@@ -92,8 +92,8 @@ http: [{match: [{uri: {prefix: /api}}], route: [{destination: {host: reviews.mes
 	require.Equal(t, http.StatusNotFound, m.must(request{host: reviews, path: "/"}).status)
 }
 
-// Where nothing redirects traffic, Envoy cannot know where a client meant to go: also a mesh that lets
-// unknown hosts pass has nowhere to pass them to.
+// Without redirection, Envoy cannot know where a client meant to go, so even a mesh that lets
+// unknown hosts pass refuses them.
 func TestUnknownHostsAreRefused(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)

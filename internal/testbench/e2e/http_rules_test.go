@@ -52,8 +52,8 @@ func TestRetriesFollowTheirConditions(t *testing.T) {
 	require.EqualValues(t, 1, broken.asked.Load())
 	require.NoError(t, m.must(request{host: "hanging.mesh"}).from("v1"))
 	require.NoError(t, m.must(request{host: "cut.mesh"}).from("v1"))
-	// Envoy draws a host at random up to six times to find one that has not failed: one of 64 retries finds
-	// none, where without the condition every second would.
+	// Envoy draws a host at random up to six times to find one that has not failed. So one of 64
+	// retries finds none, where without the condition every second would.
 	again := 0
 	for range 40 {
 		if m.must(request{host: "elsewhere.mesh"}).from("v2") != nil {

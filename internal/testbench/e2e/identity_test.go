@@ -35,8 +35,8 @@ import (
 // secureMesh is a mesh whose members have identities.
 type secureMesh struct{ *mesh }
 
-// newSecureMesh starts a control plane with an authority of its own, or one that the test holds, which can
-// then make certificates that nobody would be given. The flags are for discovery.
+// newSecureMesh starts a control plane. Its authority is its own, or one that the test holds, which
+// can then make certificates that nobody would be given. The flags are for discovery.
 func newSecureMesh(t testing.TB, root *certtest.Authority, flags ...string) *secureMesh {
 	t.Helper()
 	return secureMeshOn(t, pgtest.New(t), root, flags...)
@@ -62,7 +62,7 @@ func secureMeshOn(t testing.TB, database string, root *certtest.Authority, flags
 	return &secureMesh{meshWithoutEnvoy(t, control, database)}
 }
 
-// joinToken makes a token for an identity: namespace/service-account.
+// joinToken creates a token for an identity: namespace/service-account.
 func (m *secureMesh) joinToken(identity string, flags ...string) string {
 	m.t.Helper()
 	token, err := m.JoinToken(m.t.Context(), identity, flags...)
@@ -100,7 +100,7 @@ func says(t testing.TB, log func() string, pattern string) {
 	})
 }
 
-// join tries to make a machine a member, by the command that people use, and returns what it says.
+// join tries to make a machine a member, with the command that people use, and returns its output.
 func (m *secureMesh) join(token, state string) (string, error) {
 	m.t.Helper()
 	file := filepath.Join(m.t.TempDir(), "token")
@@ -108,11 +108,11 @@ func (m *secureMesh) join(token, state string) (string, error) {
 	return m.Run(m.t.Context(), "mesh-agent", "join", "--server", m.XDS, "--token-file", file, "--state-dir", state)
 }
 
-// policies are the ports of the server, each with a policy of its own.
+// policies are the server's ports, each with a policy of its own.
 var policies = []string{"strict", "permissive", "disable", "allow", "deny", "custom"}
 
-// outcome is what a client comes to: a status, or none where it does not come as far as that, and what the
-// access log of the server says of it.
+// outcome is the status that a client gets, if it gets that far, and what the server's access log
+// says of it.
 type outcome struct {
 	status int
 	why    string
@@ -134,7 +134,7 @@ const (
 	ofOthers  = "jwt_authn_access_denied.*Audiences_in_Jwt_are_not_allowed"
 )
 
-// all is the same for every policy.
+// all is the same outcome for every policy.
 func all(o outcome) map[string]outcome {
 	m := map[string]outcome{}
 	for _, p := range policies {
@@ -143,14 +143,14 @@ func all(o outcome) map[string]outcome {
 	return m
 }
 
-// but is the outcomes with others in the place of some.
+// but returns the outcomes with some replaced.
 func but(m, others map[string]outcome) map[string]outcome {
 	all := maps.Clone(m)
 	maps.Copy(all, others)
 	return all
 }
 
-// table is a server with all policies, each on a port of its own, and clients of all sorts.
+// table is a server with all policies, each on its own port, and clients of all types.
 type table struct {
 	*secureMesh
 
@@ -172,7 +172,8 @@ func newTable(t *testing.T) *table {
 	}
 	tb.commit(append(tb.services(), tb.ingress(app.port), tb.access(), tb.settings(), entry("gate.mesh", "GRPC", "grpc", "9000", []string{endpoint("v1", "grpc", gate.port)}))...)
 	tb.server = tb.member("shop/server", "server", "--labels", "app=server")
-	// An endpoint at the address of a proxy of its namespace says what that serves, so these have others.
+	// An endpoint at a proxy's address, in its namespace, decides what the proxy serves, so these
+	// have other addresses.
 	tb.member("shop/cart", "cart", "--labels", "app=cart", "--node-ip", "127.0.0.2")
 	tb.member("bank/teller", "teller", "--labels", "app=teller", "--node-ip", "127.0.0.3")
 	return tb
@@ -207,7 +208,7 @@ spec:
 `, namespace, name, port)
 }
 
-// ingress has a port for each policy, all with the same application behind them.
+// ingress has a port for each policy. The same application is behind all of them.
 func (tb *table) ingress(app string) string {
 	var ports []string
 	for _, p := range policies {
@@ -224,7 +225,7 @@ spec:
 `, strings.Join(ports, ", "))
 }
 
-// settings are the mesh's: what is logged, and who is asked.
+// settings are the mesh's: what is logged, and which authorizers there are.
 func (tb *table) settings() string {
 	return `
 apiVersion: core/v1alpha1
@@ -262,7 +263,7 @@ rules:
 // client sends a request to the port of a policy.
 type client func(ctx context.Context, policy, path string) (*answer, error)
 
-// plainly speaks no TLS.
+// plainly uses no TLS.
 func (tb *table) plainly(ctx context.Context, policy, path string) (*answer, error) {
 	return send(ctx, tb.client, address(tb.ports[policy]), request{path: path})
 }
@@ -274,11 +275,11 @@ func (tb *table) through(port string, header http.Header) client {
 	}
 }
 
-// over shows a certificate as members do, and believes everybody.
+// over shows a certificate as members do, and verifies nothing.
 func (tb *table) over(pair certtest.Pair) client {
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"istio-http/1.1"}, Certificates: []tls.Certificate{pair.Certificate(tb.t)},
-		InsecureSkipVerify: true, // it is the client who is tried
+		InsecureSkipVerify: true, // only the client is tested
 	}
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 		return (&tls.Dialer{Config: config}).DialContext(ctx, network, address)
@@ -288,14 +289,14 @@ func (tb *table) over(pair certtest.Pair) client {
 	}
 }
 
-// row is a client, and what it comes to with each policy.
+// row is a client, with its outcome for each policy.
 type row struct {
 	name string
 	want map[string]outcome
 	ask  client
 }
 
-// rows are the clients that a table is about.
+// rows are the clients in the table.
 func (tb *table) rows(t *testing.T, good string) []row {
 	t.Helper()
 	const cart = "spiffe://cluster.local/ns/shop/sa/cart"
@@ -336,14 +337,14 @@ func (tb *table) rows(t *testing.T, good string) []row {
 	}
 }
 
-// came is what a client came to.
+// came is the outcome of a client's request.
 type came struct {
 	answer *answer
 	err    error
 }
 
-// asks has each client send a request for each policy, and returns when all of it is in the access log: what
-// is written last is read last.
+// asks has each client send a request for each policy, and returns when all of it is in the access
+// log. It waits for what is written last.
 func (tb *table) asks(t *testing.T, rows []row) map[string]came {
 	t.Helper()
 	var mu sync.Mutex
@@ -388,7 +389,7 @@ func TestPoliciesDecideWhichClientsGetIn(t *testing.T) {
 				want, got, path := r.want[policy], outcomes[r.name+"/"+policy], "/"+r.name+"/"+policy
 				if want.status == 0 {
 					require.Error(t, got.err, "%+v", got.answer)
-					path = "-" // it has not come as far as that
+					path = "-" // it did not get that far
 				} else {
 					require.NoError(t, got.err)
 					require.Equal(t, want.status, got.answer.status, got.answer.body)
@@ -399,7 +400,8 @@ func TestPoliciesDecideWhichClientsGetIn(t *testing.T) {
 	}
 }
 
-// reachable waits until the Envoys of clients know all services, and that of the server serves all ports.
+// reachable waits until the Envoys of clients know all services, and that of the server serves all
+// ports.
 func (tb *table) reachable(ports ...string) {
 	tb.t.Helper()
 	for _, port := range ports {
@@ -415,7 +417,7 @@ func (tb *table) reachable(ports ...string) {
 	}
 }
 
-// joined makes a machine a member and returns its certificate.
+// joined makes a machine a member, and returns its certificate.
 func (tb *table) joined(t *testing.T, identity string) certtest.Pair {
 	t.Helper()
 	state := t.TempDir()
@@ -425,8 +427,8 @@ func (tb *table) joined(t *testing.T, identity string) certtest.Pair {
 	return certtest.Pair{Cert: both, Key: both}
 }
 
-// turnedAway tries to join with a token that does not count any more. Who could not join is left to speak as
-// everybody can.
+// turnedAway tries to join with a token that is no longer valid. The machine is left without a
+// certificate.
 func (tb *table) turnedAway(t *testing.T, why, advice string, spent func() string) client {
 	t.Helper()
 	state, token := t.TempDir(), spent()
@@ -451,8 +453,8 @@ func (tb *table) turnedAway(t *testing.T, why, advice string, spent func() strin
 	return tb.plainly
 }
 
-// claiming opens a stream as an Envoy does that says to be somebody else than its certificate proves. To
-// other machines it is who that proves.
+// claiming opens a stream as an Envoy that claims to be somebody else than its certificate proves.
+// To other machines it is who that proves.
 func (tb *table) claiming(t *testing.T, pair certtest.Pair, namespace, account string) client {
 	t.Helper()
 	conn, err := grpc.NewClient(tb.XDS, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{

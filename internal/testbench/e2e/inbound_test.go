@@ -27,7 +27,8 @@ func TestRedirectedTraffic(t *testing.T) {
 	m.passes(t, n)
 }
 
-// meshOfMachine is a mesh whose agent runs in the namespace, on an Envoy that traffic is redirected to.
+// meshOfMachine is a mesh whose agent runs in the namespace, with an Envoy that gets the redirected
+// traffic.
 func meshOfMachine(t testing.TB, n *wired) *mesh {
 	t.Helper()
 	database := pgtest.New(t)
@@ -57,7 +58,8 @@ func meshOfMachine(t testing.TB, n *wired) *mesh {
 	return m
 }
 
-// commitServices defines two services of this machine for the namespace to call, and two of its own ports.
+// commitServices defines two services of this machine for the namespace to call, and two of its own
+// ports.
 func (m *mesh) commitServices(n *wired) {
 	m.t.Helper()
 	endpoints := func(version, portName, port string) string {
@@ -88,8 +90,8 @@ spec:
 `, nameOf(host), host, address, port, portName, protocol, strings.Join(endpoints, ", "))
 }
 
-// comesIn asks applications in the namespace from outside: on ports that a service names, and on one that
-// none does.
+// comesIn calls applications in the namespace from outside: on ports of a service, and on a port of
+// none.
 func (m *mesh) comesIn(t *testing.T, n *wired) {
 	serveBackend(t, "own", n.Listen("tcp", "0.0.0.0:8080"))
 	serveGreeter(t, "greeter", n.Listen("tcp", "0.0.0.0:8081"))
@@ -145,7 +147,7 @@ func (m *mesh) reached(t testing.TB, n *wired, version string) {
 	}
 }
 
-// passes connects from inside to where nobody has defined a service.
+// passes connects from inside to an address of no service.
 func (m *mesh) passes(t *testing.T, n *wired) {
 	unknown := serveGreeter(t, "unknown", listenOn(t, n.near))
 	target := net.JoinHostPort(n.near, unknown.port)
@@ -173,5 +175,5 @@ spec: {outboundTrafficPolicy: {mode: REGISTRY_ONLY}}
 		}
 		return err
 	})
-	m.reached(t, n, "v1") // what is defined is reached still
+	m.reached(t, n, "v1") // services are still reached
 }

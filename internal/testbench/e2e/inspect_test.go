@@ -39,7 +39,7 @@ func dumped(t *testing.T, text string) map[string]proto.Message {
 			for _, h := range m.GetVirtualHosts() {
 				all["host "+m.GetName()+" "+h.GetName()] = h
 			}
-			m.VirtualHosts = nil // which come in any order
+			m.VirtualHosts = nil // they come in any order
 		case *routev3.ScopedRouteConfiguration:
 			all["scope "+m.GetName()] = m
 		}
@@ -71,7 +71,7 @@ func dumped(t *testing.T, text string) map[string]proto.Message {
 	return all
 }
 
-// What discovery says that a proxy has is what its Envoy says that it has, message by message.
+// Discovery's dump of a proxy equals its Envoy's, message by message.
 func TestDiscoverysDumpIsEnvoysOwn(t *testing.T) {
 	t.Parallel()
 	for _, xds := range []string{"delta", "sotw"} {
@@ -149,7 +149,7 @@ func (m *mesh) accepted() {
 	})
 }
 
-// measured is how many times from a commit to the acceptance of routes have been measured.
+// measured is how often the time from a commit to the acceptance of routes was measured.
 func (m *mesh) measured(xds string) (n float64) {
 	m.t.Helper()
 	metrics, err := scrape(m.t.Context(), m.Discovery)

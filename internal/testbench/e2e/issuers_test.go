@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cloud gives machines JSON web tokens, which the mesh lets them join by.
+// cloud gives machines JSON web tokens, with which they join the mesh.
 type cloud struct {
 	*secureMesh
 	*signer
@@ -30,14 +30,14 @@ func newCloud(t *testing.T) *cloud {
 	return c
 }
 
-// instance is a token for a machine of the project, with other claims in the place of some.
+// instance is a token for a machine of the project, with some claims replaced.
 func (c *cloud) instance(subject string, others map[string]any) string {
 	claims := map[string]any{"sub": subject, "aud": "pgmesh", "instance": map[string]any{"project": "shop-1"}}
 	maps.Copy(claims, others)
 	return c.signer.token(claims)
 }
 
-// joins tries to make a machine a member by a token, and returns what the command says.
+// joins tries to make a machine a member with a token, and returns the command's output.
 func (c *cloud) joins(token, state string, flags ...string) (string, error) {
 	c.secureMesh.t.Helper()
 	file := filepath.Join(c.secureMesh.t.TempDir(), "token.jwt")
@@ -45,7 +45,7 @@ func (c *cloud) joins(token, state string, flags ...string) (string, error) {
 	return c.Run(c.secureMesh.t.Context(), "mesh-agent", append([]string{"join", "--server", c.XDS, "--jwt-file", file, "--roots", c.Roots(), "--state-dir", state}, flags...)...)
 }
 
-// member makes a machine a member as soon as discovery knows what is said of it.
+// member makes a machine a member as soon as discovery knows the issuer.
 func (c *cloud) member(t *testing.T, subject, state string, flags ...string) (enrolment string) {
 	t.Helper()
 	c.comesTo(t, subject, state, "spiffe://cluster.local/ns/shop/sa/cart", flags...)
@@ -55,7 +55,7 @@ func (c *cloud) member(t *testing.T, subject, state string, flags ...string) (en
 	return leaf.Subject.SerialNumber
 }
 
-// comesTo has a machine try to join until it is told something.
+// comesTo has a machine try to join until the answer contains a text.
 func (c *cloud) comesTo(t *testing.T, subject, state, told string, flags ...string) {
 	t.Helper()
 	token := c.instance(subject, nil)
@@ -75,7 +75,7 @@ func TestMachinesJoinByTheTokensOfAnIssuer(t *testing.T) {
 	enrolment := c.member(t, "i-1", machine)
 	require.NotEqual(t, enrolment, c.member(t, "i-2", another))
 
-	// The same machine with another token, and another key, is the same machine.
+	// The same machine with another token, and another key, is the same member.
 	key := leafOf(c.secureMesh, read(t, machine, "identity.pem")).PublicKey
 	require.Equal(t, enrolment, c.member(t, "i-1", machine, "--again"))
 	require.NotEqual(t, key, leafOf(c.secureMesh, read(t, machine, "identity.pem")).PublicKey)
@@ -107,7 +107,7 @@ func TestMachinesJoinByTheTokensOfAnIssuer(t *testing.T) {
 	}
 }
 
-// A machine that was revoked does not become another by a token that it is given anew.
+// A revoked machine does not become another one with a new token.
 func TestARevokedMachineStaysRevokedWhateverTokensItGets(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)

@@ -101,7 +101,7 @@ func watchMesh(t testing.TB, m *mesh) *process.Process {
 	return watch
 }
 
-// heard tells that a program has written something.
+// heard tells that a program has written a line.
 type heard struct {
 	some chan struct{}
 	told bool

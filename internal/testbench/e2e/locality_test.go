@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// placed is an HTTP service whose backends are in the places of the same index.
+// placed is an HTTP service with each backend in the place of the same index.
 func (m *mesh) placed(host string, places []string, backends ...*backend) string {
 	endpoints := make([]string, len(backends))
 	for i, b := range backends {

@@ -21,7 +21,8 @@ func TestMain(m *testing.M) {
 	os.Exit(programs.Main(m, &bin, common.stop, "mcp-server", "discovery", "mesh-agent", "mcp-client"))
 }
 
-// sharedStack is the control plane of all tests that kill nothing. It starts with the first of them.
+// sharedStack is the control plane of all tests that kill nothing. It starts with the first of
+// them.
 type sharedStack struct {
 	once     sync.Once
 	err      error
@@ -59,8 +60,8 @@ func (s *sharedStack) start() (err error) {
 	return keepNamespacesApart(ctx, s.postgres.URL())
 }
 
-// stop stops what was started. It fails if an Envoy refused any configuration, because no test causes that on
-// purpose.
+// stop stops what was started. It fails if an Envoy refused any configuration, because no test
+// causes that on purpose.
 func (s *sharedStack) stop() error {
 	if s.stack == nil {
 		return nil

@@ -202,8 +202,8 @@ func (m *mesh) answeredBy(host string, backends ...string) {
 	})
 }
 
-// listening waits until Envoy answers at all. The first commit of a test arrives whole, so all of it is then
-// in force.
+// listening waits until Envoy answers at all. The first commit of a test arrives whole, so all of
+// it is then in force.
 func (m *mesh) listening() {
 	m.t.Helper()
 	eventually(m.t, func(ctx context.Context) error {

@@ -20,7 +20,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 )
 
-// The parts of a mesh that can die. A mesh with replicas has a second mcp-server and a second discovery, too.
+// The parts of a mesh that can die. A mesh with replicas has a second mcp-server and a second
+// discovery.
 const (
 	postgres        = "Postgres"
 	server          = "mcp-server"
@@ -28,8 +29,8 @@ const (
 	agent           = "mesh-agent"
 	secondServer    = "second-mcp-server"
 	secondDiscovery = "second-discovery"
-	// A folder with configuration beside that of mcp-server: a discovery that starts without it has no
-	// configuration, although mcp-server is there.
+	// A folder with configuration beside that of mcp-server. A discovery that starts without it has
+	// no configuration, although mcp-server is there.
 	folder = "folder"
 )
 
@@ -39,8 +40,8 @@ type part struct {
 	start func() error
 }
 
-// mortal is a mesh whose parts die and come back. A machine is registered in it with two services, of which
-// one is probed as its group says and one by nobody, and a client asks both.
+// mortal is a mesh whose parts die and come back. A machine registers two services, one with a
+// probe and one without, and a client calls both.
 type mortal struct {
 	*mesh
 
@@ -84,7 +85,7 @@ func newMortal(t *testing.T, secure, replicas bool) *mortal {
 	return m
 }
 
-// fill adds as many services of others as make it take a while until a discovery has all of them.
+// fill adds so many services that it takes a while until a discovery has all of them.
 func (m *mortal) fill() {
 	m.t.Helper()
 	_, err := m.db.Exec(m.t.Context(), `INSERT INTO mesh.resources (kind, namespace, name, spec) SELECT 'ServiceEntry', 'others', 'other-' || n,
@@ -94,7 +95,7 @@ func (m *mortal) fill() {
 	require.NoError(m.t, err)
 }
 
-// folder is a source of discoveries that is empty, or not there.
+// folder is a source of discoveries. It is empty, or missing.
 func (m *mortal) folder() part {
 	path := filepath.Join(m.t.TempDir(), "config")
 	come := func() error { return os.Mkdir(path, 0o755) }
@@ -128,7 +129,7 @@ func (m *mortal) startControl(replicas bool) {
 	m.XDS += "," + xds
 }
 
-// runs makes a program of the control plane one that can die.
+// runs adds a program of the control plane to the parts that can die.
 func (m *mortal) runs(name string, p *stack.Program) {
 	m.t.Helper()
 	m.parts[name] = part{p.Kill, p.Start}
@@ -208,7 +209,7 @@ func (m *mortal) member(name, namespace, account string, flags ...string) *stack
 	require.NoError(m.t, err)
 	require.NoError(m.t, p.Start())
 	m.t.Cleanup(func() {
-		if m.dead[agent] && p == m.machine { // and its Envoy is not
+		if m.dead[agent] && p == m.machine { // its Envoy is still there
 			require.NoError(m.t, p.Start())
 		}
 		p.Stop()
@@ -230,10 +231,11 @@ func (m *mortal) prepare(name, namespace, account string, flags []string) (*stac
 	return m.Member(envoytest.Binary(m.t), name, token, flags...)
 }
 
-// settlesWithin is more than the longest pauses between the tries of agents and discoveries together.
+// settlesWithin is more than the longest pauses between the retries of agents and discoveries
+// together.
 const settlesWithin = 40 * time.Second
 
-// settled waits until all parts do their work: those of the control plane are ready, agents have their
+// settled waits until all parts work: those of the control plane are ready, agents have their
 // discovery, and the services are registered.
 func (m *mortal) settled() {
 	m.t.Helper()
@@ -252,7 +254,7 @@ func (m *mortal) settled() {
 	})
 }
 
-// attached is a complaint unless an agent is ready and has a discovery.
+// attached returns an error unless an agent is ready and has a discovery.
 func attached(ctx context.Context, p *stack.Program) error {
 	if err := p.Ask(ctx); err != nil {
 		return err
@@ -264,7 +266,8 @@ func attached(ctx context.Context, p *stack.Program) error {
 	return err
 }
 
-// registered is a complaint unless one discovery has the services of the machine, and the database knows so.
+// registered returns an error unless one discovery has the services of the machine, and the
+// database knows it.
 func (m *mortal) registered(ctx context.Context) error {
 	var there, known int
 	for _, p := range m.discoveries {
@@ -284,7 +287,7 @@ func (m *mortal) registered(ctx context.Context) error {
 	return err
 }
 
-// registeredAt counts the services of machines that a discovery has reported to an mcp-server that is there.
+// registeredAt counts the services of machines that a discovery has reported to a live mcp-server.
 func registeredAt(ctx context.Context, p *stack.Program) (n int, err error) {
 	metrics, err := scrape(ctx, p)
 	if err != nil || metrics["pgmesh_discovery_registry_connected"] != 1 {
@@ -308,7 +311,7 @@ func registeredAt(ctx context.Context, p *stack.Program) (n int, err error) {
 	return n, err
 }
 
-// standing is how the entries stand, with the revisions that they are of.
+// standing is the health of the entries, with their revisions.
 func (m *mortal) standing() (entries []string) {
 	m.t.Helper()
 	eventually(m.t, func(ctx context.Context) error {
@@ -345,7 +348,8 @@ func (m *mortal) newest() (revision int64) {
 	return revision
 }
 
-// lives shows that all works still: a change of the configuration comes to the client's Envoy.
+// lives shows that everything still works: a change of the configuration reaches the client's
+// Envoy.
 func (m *mortal) lives() {
 	m.t.Helper()
 	host := fmt.Sprintf("after-%d.mesh", m.newest())
@@ -359,11 +363,10 @@ spec:
   resolution: STATIC
   ports: [{number: %[2]s, name: http, protocol: HTTP}]
 `, host, m.port))
-	m.becomes("127.0.0.1", host, http.StatusServiceUnavailable) // known, and nobody serves it
+	m.becomes("127.0.0.1", host, http.StatusServiceUnavailable) // known, and without an endpoint
 }
 
-// rests waits until nothing is left of the sessions that mcp-servers have died with, and wants the entries to
-// stay.
+// rests waits until no session of a dead mcp-server is left. The entries must stay.
 func (m *mortal) rests() {
 	m.t.Helper()
 	before := m.newest()
@@ -379,7 +382,7 @@ func (m *mortal) rests() {
 	require.Empty(m.t, m.became(before))
 }
 
-// probed shows that the entry follows the probe still.
+// probed shows that the entry still follows the probe.
 func (m *mortal) probed() {
 	m.t.Helper()
 	m.ill.Store(true)

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// named is a mesh whose names the agent resolves, and who asks it for them.
+// named is a mesh whose names the agent resolves, and a client that asks it.
 type named struct {
 	*mesh
 
@@ -27,7 +27,7 @@ var resolvers atomic.Int32
 
 func newNamed(t *testing.T, flags ...string) *named {
 	t.Helper()
-	at := fmt.Sprintf("127.53.%d.%d:15053", os.Getpid()%250, resolvers.Add(1)) // an address of loopback that nobody else uses
+	at := fmt.Sprintf("127.53.%d.%d:15053", os.Getpid()%250, resolvers.Add(1)) // a loopback address that nobody else uses
 	m := newMesh(t, append([]string{"--dns", "serve", "--dns-listen", at, "--dns-proxy-listen", at[:len(at)-1] + "4", "--dns-upstream", "127.0.0.1:1"}, flags...)...)
 	names := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, at)
@@ -35,7 +35,7 @@ func newNamed(t *testing.T, flags ...string) *named {
 	return &named{m, names}
 }
 
-// resolves waits until a name has these addresses, of IPv4; none is a name that nobody knows.
+// resolves waits until a name has these IPv4 addresses; none means an unknown name.
 func (n *named) resolves(name string, want ...string) {
 	n.t.Helper()
 	eventually(n.t, func(ctx context.Context) error {
@@ -55,8 +55,8 @@ func (n *named) resolves(name string, want ...string) {
 	})
 }
 
-// An application that knows nothing of the mesh asks for a name, connects to where it leads, and is answered
-// by the service.
+// An application that knows nothing of the mesh resolves a name, connects to the address, and is
+// answered by the service.
 func TestNamesLeadToServices(t *testing.T) {
 	t.Parallel()
 	n := newNamed(t)
@@ -80,7 +80,7 @@ func TestNamesLeadToServices(t *testing.T) {
 	n.resolves("api.example.com", "127.0.0.1")
 }
 
-// Where traffic is redirected each service has an address of its own, though nobody gave it one.
+// With redirection each service has an address, even if nobody gave it one.
 func TestNamesHaveAllocatedAddresses(t *testing.T) {
 	t.Parallel()
 	n := newNamed(t, "--interception-mode", "REDIRECT")
@@ -99,8 +99,8 @@ func TestNamesHaveAllocatedAddresses(t *testing.T) {
 	require.Equal(t, []string{"cart.mesh."}, back)
 }
 
-// Envoy resolves the names of endpoints itself. Were it told the names of the mesh, it would be led to
-// itself, and a request would go round for ever.
+// Envoy resolves the names of endpoints itself. With the mesh's answers, it would call itself, and
+// a request would go round for ever.
 func TestAProxyIsNotLedToItself(t *testing.T) {
 	t.Parallel()
 	beyond := backends(t, "beyond")[0]
@@ -123,7 +123,7 @@ spec:
 	require.Positive(t, asked.Load(), "it asked whom the machine asks")
 }
 
-// publicName is a resolver that knows one name, whose address is where the test's backends are.
+// publicName is a resolver that knows one name, with the address of the test's backends.
 func publicName(t *testing.T, name string) (at string, asked *atomic.Int32) {
 	t.Helper()
 	packets, err := net.ListenPacket("udp", "127.0.0.1:0")

@@ -17,7 +17,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 )
 
-// onDemand is what has the proxies of a namespace ask for what they use.
+// onDemand makes the proxies of a namespace ask for what they use.
 const onDemand = `
 apiVersion: networking.istio.io/v1beta1
 kind: ProxyConfig
@@ -25,7 +25,7 @@ metadata: {name: default}
 spec: {environmentVariables: {ISTIO_META_ON_DEMAND: "true"}}
 `
 
-// given is what the Envoy of a mesh has: its virtual hosts, and its clusters of services.
+// given is what the Envoy of a mesh has: virtual hosts, and clusters of services.
 func (m *mesh) given() (hosts, clusters []string) {
 	m.t.Helper()
 	var routes struct {
@@ -55,7 +55,7 @@ func (m *mesh) given() (hosts, clusters []string) {
 	return hosts, clusters
 }
 
-// admin asks Envoy about itself.
+// admin asks Envoy's admin API.
 func (m *mesh) admin(path string, into any) {
 	m.t.Helper()
 	req, err := http.NewRequestWithContext(m.t.Context(), http.MethodGet, "http://"+m.agent.Admin+"/"+path, http.NoBody)
@@ -93,7 +93,7 @@ func (m *mesh) unused(n int) []string {
 
 func (m *mesh) cluster(host string) string { return "outbound|" + m.port + "||" + host }
 
-// onDemandMesh is a mesh of which the Envoy uses little.
+// onDemandMesh is a mesh whose Envoy uses little of it.
 func onDemandMesh(t *testing.T, resources func(m *mesh) []string) *mesh {
 	t.Helper()
 	control, database := common.get(t)
@@ -124,7 +124,7 @@ func TestAProxyOnDemandHasWhatItUses(t *testing.T) {
 	require.NoError(t, m.must(request{host: strings.ToUpper(reviews) + ":" + m.port}).from("first"))
 	require.Equal(t, http.StatusServiceUnavailable, m.must(request{host: "nobody.mesh"}).status, "as in a mesh that gives all it has")
 
-	// A change of what is used arrives, with what that needs.
+	// A change of a used service arrives, with what that needs.
 	m.commit(virtualService(reviews, split(reviews, weight{"second", 100})))
 	m.answeredBy(reviews, "second")
 	eventually(t, func(context.Context) error {
@@ -134,15 +134,15 @@ func TestAProxyOnDemandHasWhatItUses(t *testing.T) {
 		return nil
 	})
 
-	// What is not used may change as it likes. What is committed after it, and has arrived, tells that this
-	// is not still on its way.
+	// Changes of unused services do not arrive. A later change that does arrive shows that they are
+	// not still on their way.
 	before := m.stat(`http.*rds.vhds.*update_success`)
 	m.commit(virtualService("unused-3.mesh", "http: [{timeout: 3s, route: [{destination: {host: unused-3.mesh}}]}]"))
 	m.commit(virtualService(reviews, split(reviews, weight{"first", 100})))
 	m.answeredBy(reviews, "first")
 	require.Equal(t, before+1, m.stat(`http.*rds.vhds.*update_success`))
 
-	// What goes is gone, and is found again when it comes back.
+	// A host that is deleted is gone, and is found again when it comes back.
 	m.transaction(func(tx pgx.Tx) {
 		m.remove(tx, "ServiceEntry", "reviews")
 		m.remove(tx, "VirtualService", "reviews")
@@ -170,7 +170,7 @@ func TestAHostForManyOnDemandLeavesRoomForOne(t *testing.T) {
 	require.NoError(t, m.must(request{host: "two.many.mesh"}).from("many"))
 }
 
-// The body of the first request goes on when its route is known, however slowly it comes.
+// The body of the first request is sent on once its route is known, however slowly it comes.
 func TestABodyWaitsForItsRoute(t *testing.T) {
 	t.Parallel()
 	m := onDemandMesh(t, func(m *mesh) []string { return []string{m.service(reviews, backends(t, "v1")...)} })
@@ -185,7 +185,7 @@ func TestABodyWaitsForItsRoute(t *testing.T) {
 	}()
 	_, err := rest.Write([]byte("some"))
 	require.NoError(t, err)
-	eventually(t, func(context.Context) error { // the route is known before the body is whole
+	eventually(t, func(context.Context) error { // the route is known before the whole body came
 		if hosts, _ := m.given(); len(hosts) < 2 {
 			return fmt.Errorf("the virtual hosts are %v", hosts)
 		}
@@ -248,7 +248,8 @@ func TestAProxyOnDemandWithoutDiscovery(t *testing.T) {
 	require.Equal(t, []string{m.cluster("late.mesh"), m.cluster("used.mesh")}, clusters)
 }
 
-// What a proxy has when it is put on demand it may be using, and keeps. Newer things it asks for.
+// A proxy that is put on demand keeps what it has, because it may be using it. It asks for newer
+// things.
 func TestAProxyIsPutOnDemandWhileItRuns(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
@@ -259,7 +260,7 @@ func TestAProxyIsPutOnDemandWhileItRuns(t *testing.T) {
 	late := newBackend(t, "late", nil)
 	m.commit(m.service("late.mesh", late))
 	require.NoError(t, m.must(request{host: reviews}).from("v1"))
-	m.answers("late.mesh", "late") // on connections from before, Envoy may still be routing as it did
+	m.answers("late.mesh", "late") // on older connections Envoy may still use the older routes
 	require.NoError(t, m.must(request{host: reviews}).from("v1"))
 	hosts, clusters := m.given()
 	require.Len(t, hosts, 6)

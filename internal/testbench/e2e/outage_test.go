@@ -15,13 +15,13 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 )
 
-// seenCertificates are those that members were seen to have.
+// seenCertificates are those that members had so far.
 type seenCertificates struct {
 	mu      sync.Mutex
 	serials map[string]bool
 }
 
-// look adds those that members have at this moment.
+// look adds those that members have now.
 func (s *seenCertificates) look(m *secureMesh, names ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -30,8 +30,8 @@ func (s *seenCertificates) look(m *secureMesh, names ...string) {
 	}
 }
 
-// Everything goes away, one after the other: the database, mcp-server, and then discovery, which comes back
-// alone.
+// Everything goes away, one after the other: the database, mcp-server, and then discovery, which
+// comes back alone.
 func TestMembersGoOnWhateverIsAway(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Server(t)
@@ -53,10 +53,10 @@ func TestMembersGoOnWhateverIsAway(t *testing.T) {
 	says(t, m.Discovery.Log, "records of certificates wait for mcp-server")
 	m.Discovery.Kill()
 	require.NoError(t, m.Discovery.Start())
-	m.renews(ledger, cart) // by the certificate that they have
+	m.renews(ledger, cart) // with the certificate that they have
 	seen.look(m, "ledger", "cart")
 
-	// Somebody who comes now waits.
+	// A machine that comes now waits.
 	till, err := m.Member(envoytest.Binary(t), "till", late, "--concurrency", "1", "--drain-time", "0s", "--node-ip", "127.0.0.3")
 	require.NoError(t, err)
 	require.NoError(t, till.Start())

@@ -13,8 +13,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 )
 
-// showing is everything that a mesh shows to somebody: logs, errors, pages, metrics, dumps, what commands
-// print, and the rows of all tables.
+// showing is everything that a mesh shows anybody: logs, errors, pages, metrics, dumps, the output
+// of commands, and the rows of all tables.
 func (m *secureMesh) showing(members ...*stack.Program) map[string]string {
 	m.t.Helper()
 	shown := map[string]string{}
@@ -88,8 +88,7 @@ func (m *secureMesh) rows() map[string]string {
 	return all
 }
 
-// essence is the part of a secret that tells it: what is left of a file of PEM without its first and last
-// lines.
+// essence is the secret part of a secret: a PEM file without its first and last lines.
 func essence(secret string) string {
 	if lines := strings.Split(strings.TrimRight(secret, "\n"), "\n"); len(lines) > 2 {
 		return strings.TrimSpace(lines[1])
@@ -97,7 +96,7 @@ func essence(secret string) string {
 	return strings.TrimSpace(secret)
 }
 
-// hides holds everything that is shown against secrets that were used.
+// hides checks that nothing shown contains the secrets that were used.
 func (m *secureMesh) hides(secrets map[string]string, members ...*stack.Program) {
 	m.t.Helper()
 	shown := m.showing(members...)

@@ -55,7 +55,7 @@ http: [{match: [{uri: {prefix: /socket}}], timeout: 100ms, route: [{destination:
 	}
 }
 
-// echoUpgraded agrees to a WebSocket and repeats what it hears, frames or not.
+// echoUpgraded accepts a WebSocket, and echoes the bytes.
 func echoUpgraded(t testing.TB, w http.ResponseWriter) {
 	t.Helper()
 	conn, buffered, err := http.NewResponseController(w).Hijack()
@@ -132,8 +132,8 @@ http:
 	}
 }
 
-// TestTLSIsRoutedByServerName has services share an address and a port, with a rule for one; a name that
-// nobody has is the oldest's.
+// TestTLSIsRoutedByServerName has services that share an address and a port, with a rule for one.
+// An unknown name goes to the oldest.
 func TestTLSIsRoutedByServerName(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
@@ -162,7 +162,7 @@ spec:
 	}
 }
 
-// newTLSServer answers by HTTP inside TLS who it is; it returns its port.
+// newTLSServer answers HTTP inside TLS with its name. It returns its port.
 func newTLSServer(t testing.TB, name string) string {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, name) }))
@@ -170,9 +170,9 @@ func newTLSServer(t testing.TB, name string) string {
 	return portOf(t, server.Listener)
 }
 
-// tlsServer says who answers at an address when a connection asks for a server's name.
+// tlsServer is who answers at an address for a server name.
 func tlsServer(ctx context.Context, address, name string) (string, error) {
-	dialer := tls.Dialer{Config: &tls.Config{ServerName: name, InsecureSkipVerify: true}} // who answers is the question
+	dialer := tls.Dialer{Config: &tls.Config{ServerName: name, InsecureSkipVerify: true}} // the test asks who answers
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return "", err
@@ -188,7 +188,8 @@ func tlsServer(ctx context.Context, address, name string) (string, error) {
 	return string(body), err
 }
 
-// TestHostsAreResolvedAsTheyAreAskedFor has one entry for all names under localhost, which every machine knows.
+// TestHostsAreResolvedAsTheyAreAskedFor has one entry for all names under localhost, which every
+// machine knows.
 func TestHostsAreResolvedAsTheyAreAskedFor(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)

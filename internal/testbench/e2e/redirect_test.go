@@ -28,8 +28,8 @@ import (
 	machines "github.com/pgmesh/pgmesh/internal/testbench/netns"
 )
 
-// testMesh is two machines in network namespaces, whose agents redirect their traffic, and a discovery in a
-// third. The machine cart calls, reviews answers.
+// testMesh is two machines in network namespaces, whose agents redirect their traffic, and a
+// discovery in a third. The machine cart calls; reviews answers.
 type testMesh struct {
 	t                       *testing.T
 	authority               *certtest.Authority
@@ -95,7 +95,7 @@ func (p *machineProgram) start() {
 	require.NoError(p.t, err)
 }
 
-// end asks the program to end, and fails the test unless it does so in good order.
+// end ends the program, and fails the test unless it ends without an error.
 func (p *machineProgram) end() {
 	p.t.Helper()
 	p.run.Signal(syscall.SIGTERM)
@@ -131,7 +131,7 @@ func newTestMesh(t *testing.T, as []string, flags ...string) *testMesh {
 	return tm
 }
 
-// folder is one that agents may enter, whoever they are.
+// folder is a folder that agents may enter under any account.
 func (tm *testMesh) folder() string {
 	tm.t.Helper()
 	path, err := os.MkdirTemp(bin, "mesh-")
@@ -163,8 +163,8 @@ func (tm *testMesh) program(at *machines.Namespace, command ...string) *machineP
 	return p
 }
 
-// The accounts that agents run under: root with a group of its own, by which Envoy is known, and the account
-// of packages, which may do no more than it takes.
+// The accounts that agents run under: root, with a group of its own that marks Envoy's connections,
+// and the account of the packages, which may do no more than it must.
 var (
 	ownGroup = []string{"setpriv", "--regid", agentGroup, "--clear-groups", "--pdeathsig", "KILL"}
 	ownUser  = []string{
@@ -192,7 +192,7 @@ func (tm *testMesh) agent(at *machines.Namespace, account string, flags ...strin
 	return p
 }
 
-// config is a folder with the mesh: services with addresses that are allocated, and mutual TLS for all.
+// config is a folder with the mesh: services with allocated addresses, and mutual TLS for all.
 func (tm *testMesh) config() string {
 	tm.t.Helper()
 	folder := tm.folder()
@@ -222,12 +222,12 @@ spec: {mtls: {mode: STRICT}}
 	return folder
 }
 
-// addresses are those of a service, which the mesh has allocated: cart asks its nameserver, and is answered
-// by its agent.
+// addresses are those that the mesh allocated for a service: cart asks its nameserver, and its
+// agent answers.
 func (tm *testMesh) addresses(host string) (all []netip.Addr) {
 	tm.t.Helper()
 	resolver := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return tm.cart.Dial(ctx, network, at(tm.control.IPv4, 53)) // where nobody listens
+		return tm.cart.Dial(ctx, network, at(tm.control.IPv4, 53)) // nothing listens there
 	}}
 	eventually(tm.t, func(ctx context.Context) (err error) {
 		all, err = resolver.LookupNetIP(ctx, "ip", host+".")
@@ -252,7 +252,7 @@ func (tm *testMesh) callers() (all []string) {
 	return all
 }
 
-// callsByMutualTLS waits until reviews answers cart and knows who asks.
+// callsByMutualTLS waits until reviews answers cart, and knows who called.
 func (tm *testMesh) callsByMutualTLS(host, address string) *answer {
 	tm.t.Helper()
 	var got *answer
@@ -270,7 +270,7 @@ func (tm *testMesh) callsByMutualTLS(host, address string) *answer {
 	return got
 }
 
-// hears is a complaint unless this is who answers there.
+// hears returns an error unless the right application answers there.
 func hears(ctx context.Context, from *machines.Namespace, address, want string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -311,7 +311,7 @@ func TestAgentsRedirectTheirMachines(t *testing.T) {
 
 			require.ElementsMatch(t, c.sees(tm.cart), tm.callers())
 
-			// Who has no certificate gets nothing but what is guarded.
+			// A client without a certificate reaches nothing that is guarded.
 			for _, ip := range []netip.Addr{tm.reviews.IPv4, tm.reviews.IPv6} {
 				_, err := send(t.Context(), clientOn(tm.control), at(ip, 8080), request{host: "reviews.mesh"})
 				require.Error(t, err)
@@ -321,7 +321,8 @@ func TestAgentsRedirectTheirMachines(t *testing.T) {
 			require.NoError(t, hears(t.Context(), tm.cart, at(tm.control.IPv4, 22), "ssh of control"))
 			require.NoError(t, hears(t.Context(), tm.cart, at(tm.control.IPv4, 7000), "unknown to the mesh"))
 
-			// A machine calls its own service by the mesh, as any other would, and itself directly.
+			// A machine calls its own service through the mesh, as any other would, and itself
+			// directly.
 			eventually(t, func(ctx context.Context) error { return hears(ctx, tm.reviews, at(services[0], 9000), "ledger") })
 			require.NoError(t, hears(t.Context(), tm.reviews, at(tm.reviews.IPv4, 9000), "ledger"))
 
@@ -346,8 +347,8 @@ func (p *machineProgram) redirects() {
 	})
 }
 
-// endsWithItsAgents ends one agent in good order, which leaves nothing, and kills the other, whose rules
-// cease to count.
+// endsWithItsAgents ends one agent in an orderly way, which leaves nothing, and kills the other,
+// whose rules expire.
 func (tm *testMesh) endsWithItsAgents() {
 	tm.t.Helper()
 	tm.reviewsAgent.end()
@@ -362,15 +363,15 @@ func (tm *testMesh) endsWithItsAgents() {
 	eventually(tm.t, func(ctx context.Context) error {
 		return hears(ctx, tm.cart, at(tm.control.IPv4, 7000), "unknown to the mesh")
 	})
-	tm.cartAgent.start() // what the one before has left is repaired
+	tm.cartAgent.start() // what the last one left is repaired
 	tm.cartAgent.redirects()
 	require.NoError(tm.t, hears(tm.t.Context(), tm.cart, at(tm.control.IPv4, 7000), "unknown to the mesh"))
 	tm.cartAgent.end()
 	require.NotContains(tm.t, strings.ToLower(tm.cart.Run("nft", "list", "ruleset")), "pgmesh")
 }
 
-// Envoy goes on without its agent, and what is redirected to it too, for as long as the rules count: another
-// agent comes in time.
+// Envoy goes on without its agent, and so does redirected traffic as long as the rules are valid.
+// Another agent starts in time.
 func TestAgentsAreReplacedUnderRedirectedTraffic(t *testing.T) {
 	t.Parallel()
 	tm := newTestMesh(t, ownUser, "--redirect-timeout", "30s")
@@ -385,7 +386,7 @@ func TestAgentsAreReplacedUnderRedirectedTraffic(t *testing.T) {
 	calls := 0
 	go func() {
 		for ; ctx.Err() == nil; calls++ {
-			// The address is nobody's: whoever is not redirected fails.
+			// The address belongs to nobody: a connection that is not redirected fails.
 			if err := hears(t.Context(), tm.cart, ledger, "ledger"); err != nil {
 				failed <- fmt.Errorf("call %d: %w", calls, err)
 				return

@@ -17,7 +17,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 )
 
-// grace is how long the entry of a machine stays in these tests that is gone without a word.
+// grace is how long the entry of a lost machine stays in these tests.
 const grace = 3 * time.Second
 
 // fleet is a mesh with two discoveries, where machines register.
@@ -71,7 +71,7 @@ func newFleet(t *testing.T) *fleet {
 	return f
 }
 
-// cart is a service, of machines that its group describes.
+// cart is a service whose machines its group describes.
 func (f *fleet) cart() string {
 	return fmt.Sprintf(`
 apiVersion: networking.istio.io/v1
@@ -118,7 +118,7 @@ spec:
 `, f.outbound)
 }
 
-// machine joins with a token for the group, as people would, and prepares an agent that is told nothing of
+// machine joins with a token for the group, as people would, and prepares an agent that is not told
 // the group.
 func (f *fleet) machine() *stack.Program {
 	f.t.Helper()
@@ -138,7 +138,7 @@ func (f *fleet) machine() *stack.Program {
 	return p
 }
 
-// entries are the WorkloadEntries of the namespace shop: each name with how it is.
+// entries are the WorkloadEntries of the namespace shop, with the health of each.
 func (f *fleet) entries(ctx context.Context) (map[string]string, error) {
 	rows, err := f.db.Query(ctx, `SELECT name, coalesce(annotations ->> 'mesh.pgmesh.io/health', 'healthy') FROM mesh.resources WHERE kind = 'WorkloadEntry' AND namespace = 'shop'`)
 	if err != nil {
@@ -158,7 +158,7 @@ func (f *fleet) entries(ctx context.Context) (map[string]string, error) {
 
 const cartEntry = "cart-127.0.0.2"
 
-// entry waits until there is the one entry, and it is as it has to be.
+// entry waits until there is exactly one entry, with this health.
 func (f *fleet) entry(health string) {
 	f.t.Helper()
 	eventually(f.t, func(ctx context.Context) error {
@@ -170,7 +170,7 @@ func (f *fleet) entry(health string) {
 	})
 }
 
-// stays watches for a while that there is the one entry, all the time.
+// stays checks for a while that there is exactly one entry.
 func (f *fleet) stays(during time.Duration) {
 	f.t.Helper()
 	for until := time.Now().Add(during); time.Now().Before(until); {
@@ -181,7 +181,7 @@ func (f *fleet) stays(during time.Duration) {
 	}
 }
 
-// serves waits until requests of the client get there, or do so no more.
+// serves waits until requests of the client succeed, or no longer do.
 func (f *fleet) serves(wanted int) {
 	f.t.Helper()
 	eventually(f.t, func(ctx context.Context) error {
@@ -193,7 +193,7 @@ func (f *fleet) serves(wanted int) {
 	})
 }
 
-// keeper waits until the machine is at a discovery of this name, or of any but this with a minus before it.
+// keeper waits until the machine is at a discovery of this name, or, after a minus, at any other.
 func (f *fleet) keeper(name string) (found string) {
 	f.t.Helper()
 	eventually(f.t, func(ctx context.Context) error {
@@ -216,7 +216,7 @@ func TestAMachineIsThereWhileItsAgentIs(t *testing.T) {
 	f.entry("healthy")
 	f.serves(http.StatusOK)
 
-	// It is probed as its group says.
+	// The group's probe is used.
 	f.ill.Store(true)
 	f.entry("unhealthy: GET http://127.0.0.1:" + f.app.port + "/healthz: 500")
 	f.serves(http.StatusServiceUnavailable)
@@ -224,7 +224,7 @@ func TestAMachineIsThereWhileItsAgentIs(t *testing.T) {
 	f.entry("healthy")
 	f.serves(http.StatusOK)
 
-	// Its discovery is killed, and the other takes it over.
+	// Its discovery is killed, and the other takes over.
 	discoveries := map[string]*stack.Program{"first": f.Discovery, "second": f.second}
 	for range 2 {
 		at := f.keeper("")
@@ -236,7 +236,7 @@ func TestAMachineIsThereWhileItsAgentIs(t *testing.T) {
 		require.NoError(t, discoveries[at].Ready(t.Context()))
 	}
 
-	// It leaves in good order.
+	// It leaves in an orderly way.
 	ctx, cancel := context.WithTimeout(t.Context(), longestWait)
 	defer cancel()
 	require.NoError(t, machine.Terminate(ctx))
@@ -245,7 +245,7 @@ func TestAMachineIsThereWhileItsAgentIs(t *testing.T) {
 	require.Empty(t, all, "the entry has gone when the agent has")
 	f.serves(http.StatusServiceUnavailable)
 
-	// It is killed, and gone after the grace period alone.
+	// It is killed, and its entry goes after the grace period, not before.
 	require.NoError(t, machine.Start())
 	f.entry("healthy")
 	f.serves(http.StatusOK)

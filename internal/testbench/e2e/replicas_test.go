@@ -17,8 +17,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 )
 
-// A discovery is killed, then the other, then everything behind them, while requests flow; a machine starts
-// while all is away; and all comes back.
+// One discovery is killed, then the other, then everything behind them, while requests flow. A
+// machine starts while all is away. Then all comes back.
 func TestNoRequestFailsWhicheverServerIsKilled(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Server(t)
@@ -40,7 +40,7 @@ func TestNoRequestFailsWhicheverServerIsKilled(t *testing.T) {
 	m.connectedTo(ledger, "second")
 	t.Logf("all were with the other discovery after %s", time.Since(began).Round(time.Millisecond))
 	m.commit(m.workload("till", newPort(t), newBackend(t, "till", nil)))
-	m.becomes(client, host("till"), http.StatusServiceUnavailable) // known, and nobody serves it
+	m.becomes(client, host("till"), http.StatusServiceUnavailable) // known, and without an endpoint
 
 	require.NoError(t, first.Start())
 	ctx, cancel := context.WithTimeout(t.Context(), longestWait)
@@ -53,7 +53,7 @@ func TestNoRequestFailsWhicheverServerIsKilled(t *testing.T) {
 	first.Kill()
 	m.measures(cart, "pgmesh_mesh_agent_discovery_connected", 0)
 
-	// A machine starts anew while nobody is there who could tell it anything.
+	// A machine starts again while nothing is there that could tell it anything.
 	_, failure := traffic.end()
 	require.Empty(t, failure)
 	cart.Kill()
@@ -94,7 +94,8 @@ func (m *secureMesh) anotherDiscovery(name string) (p *stack.Program, address st
 	return p, address
 }
 
-// connectedTo waits until an agent is connected to one of the discoveries, by the names in their certificates.
+// connectedTo waits until an agent is connected to one of the discoveries, by the names in their
+// certificates.
 func (m *secureMesh) connectedTo(agent *stack.Program, names ...string) {
 	m.t.Helper()
 	eventually(m.t, func(ctx context.Context) error {
@@ -112,7 +113,7 @@ func (m *secureMesh) connectedTo(agent *stack.Program, names ...string) {
 	})
 }
 
-// measures waits until a series of an agent has a value.
+// measures waits until a metric of an agent has a value.
 func (m *secureMesh) measures(agent *stack.Program, series string, value int) {
 	m.t.Helper()
 	eventually(m.t, func(ctx context.Context) error {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// request is what a client asks. Method and Path may be left out.
+// request is a client's request. Method and Path may be left out.
 type request struct {
 	host, method, path string
 	header             http.Header
@@ -69,7 +69,7 @@ func sendURL(ctx context.Context, client *http.Client, url string, r request) (*
 	return a, nil
 }
 
-// from is a complaint unless the answer is a good one of this backend's.
+// from returns an error unless the answer is a good one of this backend.
 func (a *answer) from(name string) error {
 	if a.status != http.StatusOK || a.seen.Backend != name {
 		return fmt.Errorf("answered %d by backend %q, want %q; %q", a.status, a.seen.Backend, name, a.body)

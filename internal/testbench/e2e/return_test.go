@@ -11,8 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 )
 
-// While discovery is away a route moves to a service that is new, and the one that it led to goes. Envoy
-// learns of all that at once when discovery is back, and loses no request.
+// While discovery is away, a route moves to a new service, and the service that it led to is
+// deleted. Envoy learns of all that at once when discovery is back, and loses no request.
 func TestDiscoveryComesBackWithARouteThatHasMovedAway(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Server(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 )
 
-// refusing is a mesh whose ledger is asked by clients until they are revoked.
+// refusing is a mesh whose ledger clients call until they are revoked.
 type refusing struct {
 	*secureMesh
 
@@ -28,7 +28,7 @@ func newRefusing(t *testing.T, lifetime string) *refusing {
 	return m
 }
 
-// asking starts a machine that asks the ledger.
+// asking starts a machine that calls the ledger.
 func (m *refusing) asking(identity, name, ip string) *stack.Program {
 	m.t.Helper()
 	m.commit(m.egressOn("shop", name, ip, "shop"))
@@ -38,7 +38,7 @@ func (m *refusing) asking(identity, name, ip string) *stack.Program {
 	return p
 }
 
-// identity does something to a member, by the command that people use, and returns when it was done.
+// identity changes a membership, with the command that people use, and returns when it was done.
 func (m *secureMesh) identity(args ...string) time.Time {
 	m.t.Helper()
 	out, err := m.Client(m.t.Context(), "", append([]string{"identity"}, args...)...)
@@ -46,13 +46,13 @@ func (m *secureMesh) identity(args ...string) time.Time {
 	return time.Now()
 }
 
-// refusedTimes is how often discovery has turned proxies away because they were revoked.
+// refusedTimes is how often discovery refused proxies because they were revoked.
 func (m *secureMesh) refusedTimes(ctx context.Context) (float64, error) {
 	metrics, err := scrape(ctx, m.Discovery)
 	return metrics[`pgmesh_discovery_proxies_refused_total{reason="revoked"}`], err
 }
 
-// hears waits until what is committed from here on comes to the Envoy of a client.
+// hears waits until changes that are committed from now on reach the Envoy of a client.
 func (m *refusing) hears(name, client string) {
 	m.t.Helper()
 	host := "news-for-" + name + ".mesh"
@@ -87,7 +87,7 @@ func TestARevokedIdentityLosesAccess(t *testing.T) {
 	says(t, m.Discovery.Log, `revoked.*its key was in a backup`)
 	eventually(t, func(ctx context.Context) error {
 		times, err := m.refusedTimes(ctx)
-		if err == nil && times < 2 { // the stream that there was, and the next
+		if err == nil && times < 2 { // the open stream, and the next
 			err = fmt.Errorf("its proxy was turned away %v times", times)
 		}
 		return err
@@ -106,12 +106,13 @@ func TestARevokedIdentityLosesAccess(t *testing.T) {
 	m.hears("cart", client)
 	t.Logf("it is given configuration %s after it was restored", time.Since(done).Round(time.Millisecond))
 	require.Equal(t, pid, cart.Pid())
-	for _, host := range []string{`ledger`, `held\.ledger`} { // which Envoy has written by now: it keeps lines for up to ten seconds
+	for _, host := range []string{`ledger`, `held\.ledger`} { // Envoy has written these lines by now: it keeps them for up to ten seconds
 		says(t, m.ledger.Log, `host=`+host+`\.mesh 403 rbac_access_denied_matched_policy\[revoked-ns\[shop\]-sa\[cart\]\]`)
 	}
 }
 
-// One machine of two that share an identity: discovery knows it from the other, and other machines do not.
+// Two machines share an identity, and one is revoked. Discovery can tell them apart; other machines
+// cannot.
 func TestARevokedMachineLearnsNothingMore(t *testing.T) {
 	t.Parallel()
 	m := newRefusing(t, "12s")

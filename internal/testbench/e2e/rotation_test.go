@@ -16,11 +16,11 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 )
 
-// certificates are what an Envoy has.
+// certificates are those that an Envoy has.
 type certificates struct{ own, roots []string } // serial numbers
 
-// certificatesOf asks Envoy for the secrets that count at this moment. Its /certs has those of connections
-// that are still open, too.
+// certificatesOf asks Envoy for its present secrets. Its /certs also has those of connections that
+// are still open.
 func certificatesOf(ctx context.Context, m *mesh, p *stack.Program) (certificates, error) {
 	a, err := sendURL(ctx, m.client, "http://"+p.Admin+"/config_dump?resource=dynamic_active_secrets", request{})
 	if err != nil {
@@ -84,7 +84,7 @@ func (m *secureMesh) until(what string, wanted func(certificates) bool, members 
 	}
 }
 
-// renews waits until each member has a certificate of its own that it did not have before.
+// renews waits until each member has a new certificate.
 func (m *secureMesh) renews(members ...*stack.Program) {
 	m.t.Helper()
 	for _, p := range members {
@@ -94,8 +94,8 @@ func (m *secureMesh) renews(members ...*stack.Program) {
 	}
 }
 
-// Every certificate is replaced, again and again, and then the root that they all come from, while requests
-// go over connections that are made anew all the time.
+// Every certificate is replaced, again and again, and then their root, while requests go over new
+// connections all the time.
 func TestRotationLosesNoRequest(t *testing.T) {
 	t.Parallel()
 	m := newSecureMesh(t, nil, "--cert-lifetime", "10s")
@@ -146,7 +146,7 @@ spec: {mtls: {mode: STRICT}}
 	m.until("both roots", func(c certificates) bool { return len(c.roots) == 2 }, server, client)
 	m.authority("activate", "2", "--force")
 	m.descend("discovery", "ledger", "cart")
-	m.renews(server, client) // so that Envoy has what its agent has
+	m.renews(server, client) // Envoy must have what its agent has
 	m.authority("retire", "1", "--force")
 	m.until("the new root alone", func(c certificates) bool { return len(c.roots) == 1 && c.roots[0] != old.roots[0] }, server, client)
 	m.renews(server, client)
@@ -156,7 +156,7 @@ spec: {mtls: {mode: STRICT}}
 	require.Empty(t, failure)
 }
 
-// authority does something to the mesh's authority, by the command that people use.
+// authority changes the mesh's authority, with the command that people use.
 func (m *secureMesh) authority(args ...string) {
 	m.t.Helper()
 	out, err := m.Client(m.t.Context(), "", append([]string{"authority"}, args...)...)
@@ -164,8 +164,8 @@ func (m *secureMesh) authority(args ...string) {
 	m.t.Log(strings.TrimSpace(out))
 }
 
-// descend waits until the certificates that these members keep lead to the root that signs now, and to it
-// alone.
+// descend waits until the certificates of these members lead to the root that signs now, and to no
+// other.
 func (m *secureMesh) descend(members ...string) {
 	m.t.Helper()
 	var root string

@@ -51,8 +51,8 @@ func TestOneTransactionMovesAHostWithItsRulesAndEndpointsAndLosesNoRequest(t *te
 	require.Empty(t, <-failures)
 }
 
-// A subset that is left without endpoints by the transaction that takes the route away from it keeps them
-// until Envoy has the new route.
+// A transaction takes a route away from a subset, and the subset's endpoints too. The subset keeps
+// them until Envoy has the new route.
 func TestEndpointsThatGoWithTheirRouteLoseNoRequest(t *testing.T) {
 	t.Parallel()
 	for _, xds := range []string{"delta", "sotw"} {
@@ -77,7 +77,7 @@ spec:
   host: reviews.mesh
   trafficPolicy: {connectionPool: {tcp: {connectTimeout: %ds}}}
   subsets: [{name: v1, labels: {version: v1}}, {name: v2, labels: {version: v2}}]
-`, 10+moves/2%2)) // every other move changes the clusters too, which Envoy then makes anew
+`, 10+moves/2%2)) // every other move changes the clusters too, which Envoy then replaces
 		m.answers(reviews, to.name)
 	}
 	move(v1)
@@ -94,8 +94,8 @@ spec:
 	require.Empty(t, <-failures)
 }
 
-// failure asks without a pause and returns the first bad answer, or nothing when the context ends before
-// there is one.
+// failure sends requests without a pause, and returns the first bad answer, or "" if the context
+// ends before there is one.
 func (m *mesh) failure(ctx context.Context, host string) string {
 	for ctx.Err() == nil {
 		a, err := m.ask(context.WithoutCancel(ctx), request{host: host})
@@ -120,7 +120,7 @@ func TestARolledBackTransactionChangesNothing(t *testing.T) {
 	m.put(tx, virtualService(reviews, split(reviews, weight{"v2", 100})))
 	require.NoError(t, tx.Rollback(t.Context()))
 
-	// What is committed later has arrived, so the other would have too.
+	// A later commit has arrived, so the other one would have, too.
 	m.commit(m.service("later.mesh", backends(t, "later")...))
 	m.answers("later.mesh", "later")
 	require.Equal(t, map[string]int{"v1": 20}, m.spread(reviews, 20))

@@ -14,8 +14,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/push"
 )
 
-// manyHosts are rules for so many exact hosts that a gateway's routes are sent host by host, all to one
-// service.
+// manyHosts are rules for so many exact hosts that a gateway's routes are sent host by host, all to
+// one service.
 func manyHosts(service string) string {
 	rules := make([]string, push.ScopedFrom)
 	for i := range rules {
@@ -24,7 +24,7 @@ func manyHosts(service string) string {
 	return strings.Join(rules, "\n---\n")
 }
 
-// numberedAt is a rule of the gateway that tells a number with every answer.
+// numberedAt is a rule of the gateway that puts a number into every answer.
 func numberedAt(name, host, service string, number int) string {
 	return exposed(name, host, fmt.Sprintf(`http: [{headers: {response: {set: {%s: "%d"}}}, route: [{destination: {host: %s}}]}]`, numberHeader, number, service))
 }
@@ -34,8 +34,8 @@ func plain(port string) string {
 	return "{port: {number: " + port + ", name: http-" + port + ", protocol: HTTP}, hosts: ['*']}"
 }
 
-// sendsScopes does something that changes routes, and waits until Envoy has accepted exactly so many parts of
-// them for it.
+// sendsScopes makes a change of routes, and waits until Envoy has accepted exactly this many parts
+// of them for it.
 func (m *mesh) sendsScopes(do func(), changed, removed int) {
 	m.t.Helper()
 	before, err := m.told(m.t.Context(), "scopes")
@@ -75,8 +75,9 @@ func TestAGatewayWithManyHostsIsSentTheOneThatChanges(t *testing.T) {
 	require.Empty(t, failure)
 }
 
-// What is sent host by host means what it meant before: a port is ignored, and case; what is narrower goes
-// first; a host without a route for the path has none; and nobody hears of how it is done.
+// Routes that are sent host by host mean the same as before: ports and case are ignored; the
+// narrower host wins; a host without a route for the path answers "not found"; and nobody sees how
+// it is done.
 func TestAGatewaysHostsMeanTheSameHoweverManyThereAre(t *testing.T) {
 	t.Parallel()
 	m := newGateway(t)
@@ -119,7 +120,7 @@ func TestAGatewaysHostsMeanTheSameHoweverManyThereAre(t *testing.T) {
 	m.answers("exact.example.com", "shop")
 	requireAll(first)
 	m.commit(manyHosts("shop.mesh"))
-	eventually(t, func(ctx context.Context) error { // the listeners answer for the new hosts also while they do not find them by scopes yet
+	eventually(t, func(ctx context.Context) error { // listeners may answer for the new hosts before they find them by scopes
 		scopes, err := m.told(ctx, "scopes")
 		if err == nil && (scopes.Sent.Resources == 0 || scopes.Acked.Revision != scopes.Sent.Revision) {
 			err = fmt.Errorf("the scopes are at %+v", scopes)
@@ -135,8 +136,8 @@ func TestAGatewaysHostsMeanTheSameHoweverManyThereAre(t *testing.T) {
 	require.Empty(t, seen.Header.Get("X-Pgmesh-Scope"))
 }
 
-// The listener finds its routes in another way from one rule more on, and back. Connections of the old one go
-// on with what they had.
+// From one rule more on, the listener finds its routes in another way, and back. Open connections
+// keep the way that they had.
 func TestNoRequestFailsWhenAGatewayComesToHaveManyHosts(t *testing.T) {
 	t.Parallel()
 	control, database := common.get(t)

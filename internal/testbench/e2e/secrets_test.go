@@ -54,8 +54,8 @@ func tlsData(p certtest.Pair, authorities ...byte) map[string]string {
 	return data
 }
 
-// gatewayBootstrap is a gateway with a listener of its own, which takes its certificate from discovery. A
-// listener that has its name from a Gateway does so in the same way.
+// gatewayBootstrap is a gateway with a listener of its own, which gets its certificate from
+// discovery. A listener of a Gateway does so in the same way.
 const gatewayBootstrap = `
 node:
   id: router~127.0.0.1~gate.%[1]s~%[1]s.svc.cluster.local
@@ -95,7 +95,7 @@ static_resources:
           http_filters: [{name: router, typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}}]
 `
 
-// gateway starts an Envoy that serves HTTPS with a secret, and returns where.
+// gateway starts an Envoy that serves HTTPS with a secret, and returns its URL.
 func (m *mesh) gateway(secret string, mutual bool) (envoy *envoytest.Envoy, url string) {
 	m.t.Helper()
 	_, xds, _ := strings.Cut(m.XDS, ":")
@@ -109,8 +109,8 @@ func (m *mesh) gateway(secret string, mutual bool) (envoy *envoytest.Envoy, url 
 	return envoytest.Start(m.t, bootstrap), "https://127.0.0.1:" + port
 }
 
-// ask asks a gateway over TLS, and tells with which certificate it answered and whether over a connection
-// that there was.
+// ask calls a gateway over TLS, and returns the serial number of its certificate, and whether the
+// connection was reused.
 func ask(ctx context.Context, c *http.Client, url string) (serial *big.Int, reused bool, err error) {
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused = i.Reused }})
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
@@ -144,8 +144,8 @@ func serialOf(t *testing.T, p certtest.Pair) *big.Int {
 	return cert.SerialNumber
 }
 
-// A certificate that is replaced by SQL is what the next connection is shown. Connections that are open stay,
-// and requests on them are answered.
+// A certificate that is replaced by SQL is shown to the next connection. Open connections stay, and
+// requests on them are answered.
 func TestANewCertificateIsServedAndNoConnectionIsDropped(t *testing.T) {
 	t.Parallel()
 	control, database := common.get(t)
@@ -194,15 +194,15 @@ func TestClientsAreJudgedByTheAuthoritiesOfTheSecret(t *testing.T) {
 	_, _, err = ask(t.Context(), trusting(t, servers, false), url)
 	require.Error(t, err)
 
-	// Authorities in a secret of their own count more, and are live too.
+	// Authorities in a secret of their own take precedence, and can be changed too.
 	m.secret("gate-cacert", map[string]string{"cacert": string(others.PEM)})
 	eventually(t, func(ctx context.Context) error { _, _, err := ask(ctx, theirs, url); return err })
 	_, _, err = ask(t.Context(), mine, url)
 	require.Error(t, err)
 }
 
-// A listener whose secret is missing is up and refuses; the operator is told, and the secret counts when it
-// comes.
+// A listener whose secret is missing is up, and refuses. The operator is told, and the secret is
+// used when it comes.
 func TestASecretThatComesLater(t *testing.T) {
 	t.Parallel()
 	control, database := common.get(t)
@@ -212,7 +212,7 @@ func TestASecretThatComesLater(t *testing.T) {
 	client := trusting(t, authority, false)
 	_, _, err := ask(t.Context(), client, url)
 	require.Error(t, err)
-	eventually(t, func(ctx context.Context) error { // not in the log, which tells of no more than so many
+	eventually(t, func(ctx context.Context) error { // the log is not checked: it has a rate limit
 		if page := m.problemsPage(ctx); !strings.Contains(page, "kubernetes://late is unknown") {
 			return errors.New("discovery does not say that the secret is missing: " + page)
 		}
@@ -222,8 +222,8 @@ func TestASecretThatComesLater(t *testing.T) {
 	eventually(t, func(ctx context.Context) error { _, _, err := ask(ctx, client, url); return err })
 }
 
-// askFor asks discovery for secrets as a proxy would, and returns what it answers: the names that it gives,
-// and those that it does not have.
+// askFor asks discovery for secrets as a proxy would. It returns those that it is given, and the
+// names of the others.
 func askFor(t *testing.T, control *stack.Stack, node string, names ...string) (given []*tlsv3.Secret, without []string) {
 	t.Helper()
 	conn, err := grpc.NewClient(control.XDS, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -282,7 +282,7 @@ func TestOnlyGatewaysOfTheNamespaceAreGivenASecret(t *testing.T) {
 	require.Contains(t, control.Discovery.Log(), "secrets are for gateways alone")
 }
 
-// What is in a secret is in no log, metric, problem, history or file.
+// The contents of a secret are in no log, metric, problem, history or file.
 func TestNothingOfASecretIsToldElsewhere(t *testing.T) {
 	t.Parallel()
 	control, database := common.get(t)

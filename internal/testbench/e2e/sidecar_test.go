@@ -24,7 +24,7 @@ func limits(rules string) string {
 	return "apiVersion: networking.istio.io/v1\nkind: Sidecar\nmetadata: {name: default}\nspec:\n" + indent(rules) + "\n"
 }
 
-// throughProxy is a client that uses an HTTP proxy, as one does with HTTP_PROXY in its environment.
+// throughProxy is a client that uses an HTTP proxy, like one with HTTP_PROXY in its environment.
 func throughProxy(t testing.TB, address string) *http.Client {
 	t.Helper()
 	client := newClient(t)
@@ -32,7 +32,7 @@ func throughProxy(t testing.TB, address string) *http.Client {
 	return client
 }
 
-// fetches waits until an address is answered by a backend.
+// fetches waits until a backend answers for an address.
 func fetches(t testing.TB, client *http.Client, address, backend string) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
@@ -54,7 +54,7 @@ func refuses(t testing.TB, client *http.Client, address string, status int) {
 	require.Equal(t, status, a.status, a.body)
 }
 
-// The port is the whole mesh's, so this mesh is one of its own.
+// The port is for the whole mesh, so this test has its own.
 func TestTheProxyPortOfTheMesh(t *testing.T) {
 	t.Parallel()
 	database := pgtest.New(t)
@@ -85,7 +85,7 @@ func TestTheProxyPortOfTheMesh(t *testing.T) {
 	closed(t, address(first))
 }
 
-// closed waits until nobody listens at an address.
+// closed waits until nothing listens at an address.
 func closed(t testing.TB, address string) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
@@ -176,7 +176,7 @@ ingress:
 	fetches(t, m.client, address(socketPort), "behind a socket")
 	reaches(t, tcpPort, "tcp")
 
-	// The proxy has no certificate, so it can take no mutual TLS.
+	// The proxy has no certificate, so it cannot accept mutual TLS.
 	m.commit("apiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: default}\nspec: {mtls: {mode: STRICT}}\n")
 	eventually(t, func(ctx context.Context) error {
 		if a, err := send(ctx, newClient(t), address(httpPort), request{}); err == nil {

@@ -12,7 +12,7 @@ import (
 
 const ledger = "ledger.mesh"
 
-// reaches waits until a connection to Envoy's port gets to a greeter.
+// reaches waits until a connection to Envoy's port reaches a greeter.
 func reaches(t testing.TB, port, name string) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
@@ -158,7 +158,7 @@ spec: {host: ledger.mesh, trafficPolicy: {connectionPool: {tcp: {maxConnections:
 	reaches(t, port, "v1")
 }
 
-// hold opens a connection that is sure to have reached the backend.
+// hold opens a connection that has surely reached the backend.
 func hold(t testing.TB, port string) (held net.Conn) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {

@@ -46,7 +46,7 @@ func (s *signer) keys() string {
 		base64.RawURLEncoding.EncodeToString(s.key.N.Bytes()), base64.RawURLEncoding.EncodeToString(big.NewInt(int64(s.key.E)).Bytes()))
 }
 
-// token has these claims, and those that every token has but for the ones that are nil here.
+// token has these claims, and the usual ones except those that are nil here.
 func (s *signer) token(claims map[string]any) string {
 	s.t.Helper()
 	all := map[string]any{"iss": s.issuer, "sub": "ada", "exp": time.Now().Add(time.Hour).Unix()}
@@ -64,7 +64,7 @@ func (s *signer) token(claims map[string]any) string {
 	return text + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
 
-// tampered is a token that says something else than what was signed.
+// tampered changes a token without signing it again.
 func tampered(token string) string {
 	parts := strings.Split(token, ".")
 	claims, err := base64.RawURLEncoding.DecodeString(parts[1])
@@ -77,7 +77,7 @@ func tampered(token string) string {
 
 func bearer(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }
 
-// tokenControl is a control plane that may fetch keys on this machine, and does so again and again.
+// tokenControl is a control plane that may fetch keys from this machine, and does so often.
 func tokenControl(t testing.TB) (m *mesh) {
 	t.Helper()
 	database := pgtest.New(t)
@@ -101,7 +101,7 @@ func tokenRules(name, rules string) string {
 	return fmt.Sprintf("apiVersion: security.istio.io/v1\nkind: RequestAuthentication\nmetadata: {name: %s}\nspec:\n  jwtRules:\n%s\n", name, indent(rules))
 }
 
-// is waits until a request is answered with a status.
+// is waits until a request has this status.
 func (m *mesh) is(status int, r request) *answer {
 	m.t.Helper()
 	var last *answer
@@ -137,7 +137,7 @@ func TestTokensAreChecked(t *testing.T) {
   forwardOriginalToken: true
 `, one.keys(), other.keys()))
 	good := one.token(map[string]any{"aud": []string{"shop"}, "address": map[string]any{"city": "London"}})
-	m.is(http.StatusUnauthorized, request{header: bearer(tampered(good))}) // so that what follows is what the rules make of it
+	m.is(http.StatusUnauthorized, request{header: bearer(tampered(good))}) // what follows shows that the rules are in force
 	without := m.must(request{header: http.Header{"X-Sub": {"bob"}, "X-Payload": {"lies"}}})
 	require.NoError(t, without.from("app"), "a request without a token comes in")
 	require.Empty(t, without.seen.Header.Get("X-Sub"), "and claims nothing")
@@ -183,7 +183,7 @@ func TestTokensAreChecked(t *testing.T) {
 	}
 	require.NoError(t, m.must(request{header: http.Header{"X-Token": {elsewhere}}}).from("app"), "without the prefix it is no token")
 
-	// Rules about access know what tokens claim.
+	// AuthorizationPolicies can use claims of tokens.
 	m.commit("apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: web}\n" +
 		"spec: {rules: [{from: [{source: {requestPrincipals: ['https://one.example.com/ada']}}], when: [{key: 'request.auth.claims[address][city]', values: [London]}]}]}\n")
 	m.is(http.StatusForbidden, request{})
@@ -247,7 +247,7 @@ func TestKeysAreFetchedFromWhereIssuersPublishThem(t *testing.T) {
 - {issuer: https://written.example.com, jwks: '%s'}
 `, server.URL, server.URL, written.keys()))
 
-	// Keys that nobody has yet: their tokens are refused, and nothing else is.
+	// Keys that cannot be fetched yet: their tokens are refused, and nothing else is.
 	m.is(http.StatusUnauthorized, request{header: bearer(byURL.token(nil))})
 	require.Equal(t, http.StatusUnauthorized, m.must(request{header: bearer(discovered.token(nil))}).status)
 	require.NoError(t, m.must(request{}).from("app"))
@@ -259,7 +259,7 @@ func TestKeysAreFetchedFromWhereIssuersPublishThem(t *testing.T) {
 		return nil
 	})
 
-	// They come, and are in force without a change of the mesh; so are those that they are replaced by.
+	// They come, and are in force without a change of the mesh. So are the keys that replace them.
 	server.publish(byURL.keys())
 	m.is(http.StatusOK, request{header: bearer(byURL.token(nil))})
 	m.is(http.StatusOK, request{header: bearer(discovered.token(nil))})
@@ -274,7 +274,7 @@ func TestKeysAreFetchedFromWhereIssuersPublishThem(t *testing.T) {
 	m.is(http.StatusOK, request{header: bearer(next.token(nil))})
 	m.is(http.StatusUnauthorized, request{header: bearer(byURL.token(nil))})
 
-	// They go, and those from before stay in force; also for a rule that is written otherwise.
+	// They go, and the last ones stay in force, even for a rule that is written in another way.
 	server.keys.Store(nil)
 	eventually(t, func(ctx context.Context) error {
 		if page := m.problemsPage(ctx); !strings.Contains(page, "those from before are in force") {
@@ -285,7 +285,7 @@ func TestKeysAreFetchedFromWhereIssuersPublishThem(t *testing.T) {
 	require.NoError(t, m.must(request{header: bearer(next.token(nil))}).from("app"))
 }
 
-// problemsPage is what discovery finds wrong.
+// problemsPage is discovery's page of problems.
 func (m *mesh) problemsPage(ctx context.Context) string {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.Discovery.HTTP()+"/problems", http.NoBody)
 	require.NoError(m.t, err)
@@ -348,7 +348,7 @@ func TestTokensThatMustBeThere(t *testing.T) {
 	}
 	for _, forward := range []bool{false, true} {
 		m.guardedBackend(fmt.Sprintf(rules, forward, device.keys(), user.keys()))
-		m.is(http.StatusUnauthorized, request{}) // so that what follows is what the rules make of it
+		m.is(http.StatusUnauthorized, request{}) // what follows shows that the rules are in force
 		m.is(http.StatusUnauthorized, request{header: bearer(of(user, "ada"))})
 		m.is(http.StatusUnauthorized, request{header: bearer(tampered(device.token(nil)))})
 		alone := m.is(http.StatusOK, request{header: bearer(of(device, "phone"))})

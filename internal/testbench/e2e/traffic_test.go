@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// traffic is a stream of requests at a fixed rate that asks no matter how the answers come: one that waited
-// for them would ask less just when something is wrong.
+// traffic is a stream of requests at a fixed rate that asks no matter how the answers come: one
+// that waited for them would ask less just when something is wrong.
 type traffic struct {
 	mesh *mesh
 	at   string
@@ -81,7 +81,7 @@ func (t *traffic) ask() {
 	}
 }
 
-// await returns when so many more requests were answered or have failed.
+// await returns after this many more requests, answered or failed.
 func (t *traffic) await(requests int64) {
 	t.mesh.t.Helper()
 	before := t.sent.Load()
@@ -93,7 +93,7 @@ func (t *traffic) await(requests int64) {
 	})
 }
 
-// end stops the traffic and returns the rate that was reached and what went wrong first, if anything did.
+// end stops the traffic. It returns the rate, and the first failure, if there was one.
 func (t *traffic) end() (perSecond float64, failure string) {
 	t.stop()
 	perSecond = float64(t.sent.Load()) / time.Since(t.began).Seconds()

@@ -63,7 +63,7 @@ spec: {host: ledger.mesh, trafficPolicy: {proxyProtocol: {version: %s}}}
 	reaches(t, port, "127.0.0.1 in bytes")
 }
 
-// readPROXY reads a header of either version, and says who the client is and how that was written.
+// readPROXY reads a header of either version. It returns the client's address, and the version.
 func readPROXY(in *bufio.Reader) (string, error) {
 	start, err := in.Peek(5)
 	if err != nil {
@@ -73,7 +73,7 @@ func readPROXY(in *bufio.Reader) (string, error) {
 		line, err := in.ReadString('\n')
 		return strings.Fields(line + " - - -")[2] + " as text", err
 	}
-	header := make([]byte, 28) // of a connection by IPv4: signature and kind, then both addresses and both ports
+	header := make([]byte, 28) // of an IPv4 connection: signature and kind, then both addresses and both ports
 	if _, err := io.ReadFull(in, header); err != nil {
 		return "", err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// One request is being answered, one waits, and a third is one too many.
+// One request is being answered, one waits, and the third is too many.
 func TestExcessRequestsAreTurnedAway(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)

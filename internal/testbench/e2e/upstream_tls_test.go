@@ -19,7 +19,7 @@ import (
 type secured struct {
 	*backend
 	roots, cert, key string
-	// hello is what the newest connection said.
+	// hello is what the newest connection sent first.
 	hello chan tls.ConnectionState
 }
 

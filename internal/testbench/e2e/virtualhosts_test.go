@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// told is what discovery says of one type that a proxy was sent last.
+// told is what discovery last sent a proxy of one type.
 type told struct {
 	Type string
 	Sent struct {
@@ -21,7 +21,7 @@ type told struct {
 	Acked struct{ Revision string }
 }
 
-// told asks discovery what the mesh's Envoy was sent of a type.
+// told asks discovery what it last sent the mesh's Envoy of a type.
 func (m *mesh) told(ctx context.Context, typeName string) (told, error) {
 	code, text, err := fetch(ctx, "http://"+m.Discovery.HTTP()+"/debug/proxies?proxy=client."+m.namespace)
 	if err != nil || code != http.StatusOK {
@@ -39,8 +39,8 @@ func (m *mesh) told(ctx context.Context, typeName string) (told, error) {
 	return told{}, fmt.Errorf("the proxy does not ask for %s: %s", typeName, text)
 }
 
-// sends does something that changes virtual hosts, and waits until Envoy has accepted exactly so many for it,
-// and nothing of their route configurations.
+// sends makes a change of virtual hosts, and waits until Envoy has accepted exactly this many for
+// it, and no route configuration.
 func (m *mesh) sends(do func(), changed, removed int) {
 	m.t.Helper()
 	hosts, err := m.told(m.t.Context(), "hosts")
@@ -65,7 +65,7 @@ func (m *mesh) sends(do func(), changed, removed int) {
 	require.Equal(m.t, routes, after)
 }
 
-// numberedRule is a rule that tells a number with every answer.
+// numberedRule is a rule that puts a number into every answer.
 func numberedRule(host string, number int) string {
 	return virtualService(host, fmt.Sprintf(`http: [{headers: {response: {set: {%s: "%d"}}}, route: [{destination: {host: %s}}]}]`, numberHeader, number, host))
 }
@@ -100,7 +100,7 @@ func TestRoutesOfALaterPortGetTheirHosts(t *testing.T) {
 	m.commit(m.service(reviews, v1))
 	m.answers(reviews, "v1")
 	first := m.port
-	for i := range 3 { // the first goes, too, and comes back
+	for i := range 3 { // the first one goes, too, and comes back
 		m.port = newPort(t)
 		m.commit(m.service(fmt.Sprintf("later-%d.mesh", i), v2))
 		m.answers(fmt.Sprintf("later-%d.mesh", i), "v2")
@@ -119,8 +119,8 @@ func TestRoutesOfALaterPortGetTheirHosts(t *testing.T) {
 	}
 }
 
-// A short name is that of the service in its namespace, until a service has it for its own, and again when
-// that is gone.
+// A short name belongs to the service in its namespace, until a service declares the short name
+// itself, and again when that is gone.
 func TestADomainMovesBetweenHostsWithoutAFailedRequest(t *testing.T) {
 	t.Parallel()
 	m, v1, v2 := newMesh(t), newBackend(t, "v1", nil), newBackend(t, "v2", nil)
@@ -137,7 +137,7 @@ func TestADomainMovesBetweenHostsWithoutAFailedRequest(t *testing.T) {
 	require.Empty(t, failure)
 }
 
-// What takes every host is a virtual host like others, of which Envoy has one at most at any time.
+// The virtual host for unknown hosts is one like others. Envoy never has two of them.
 func TestTheHostForUnknownHostsIsExchanged(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)

@@ -27,8 +27,8 @@ const (
 	virtualServiceCount = 3
 )
 
-// Concurrent transactions each set one number in four resources of two kinds. Whoever sees two numbers has
-// seen half of one.
+// Concurrent transactions each set one number in four resources of two kinds. A client that sees
+// two numbers has seen half of one.
 func TestTransactionsArriveWhole(t *testing.T) {
 	t.Parallel()
 	control, database := common.get(t)
@@ -64,8 +64,8 @@ func TestTransactionsArriveWhole(t *testing.T) {
 	}
 }
 
-// setNumbers writes a number into three VirtualServices and a DestinationRule, always in this order: so
-// writers wait for each other and none for itself.
+// setNumbers writes a number into three VirtualServices and a DestinationRule, always in this
+// order, so that writers cannot deadlock.
 func (m *mesh) setNumbers(n int) {
 	m.t.Helper()
 	m.transaction(func(tx pgx.Tx) {
@@ -86,7 +86,7 @@ func (m *mesh) lastNumber() (n int) {
 	return n
 }
 
-// watcher holds what a client has seen of the numbers.
+// watcher has the numbers that a client has seen.
 type watcher struct {
 	mesh *mesh
 
@@ -102,7 +102,7 @@ func (w *watcher) ended(err error) {
 	w.end = err
 }
 
-// hasSeen is a complaint unless the newest number is this one.
+// hasSeen returns an error unless the newest number is this one.
 func (w *watcher) hasSeen(n int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,7 +114,7 @@ func (w *watcher) hasSeen(n int) error {
 	return fmt.Errorf("has seen %v, want %d (ended: %w)", w.numbers, n, w.end)
 }
 
-// note takes in the number of a resource; nil is a resource that is gone.
+// note records the number of a resource; nil means that the resource is gone.
 func (w *watcher) note(name string, spec proto.Message) {
 	if w.numbers == nil {
 		w.numbers = map[string]string{}
@@ -127,8 +127,8 @@ func (w *watcher) note(name string, spec proto.Message) {
 	}
 }
 
-// check is a complaint if there is more than one number, or not the number in all resources. A watcher may
-// come before they do.
+// check returns an error if there are two numbers, or if some resources lack the number. A watcher
+// may come before the resources.
 func (w *watcher) check(resources int) error {
 	if len(w.numbers) != resources && len(w.numbers) > 0 {
 		return fmt.Errorf("there are %d resources, want %d: %v", len(w.numbers), resources, w.numbers)
@@ -167,8 +167,8 @@ func (w *watcher) followLibrary(ctx context.Context, protocol mcp.Protocol) erro
 	})
 }
 
-// followStock watches one type as any ADS client does, which knows of no batches: within the type all must be
-// whole.
+// followStock watches one type as any ADS client does, which knows no batches. Within a type, too,
+// nothing may be half done.
 func (w *watcher) followStock(ctx context.Context) error {
 	conn, err := grpc.NewClient(w.mesh.MCP, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/netns"
 )
 
-// wired is a machine of its own as far as its network is concerned, one cable away from this one.
+// wired is a machine with its own network, one cable away from this one.
 type wired struct {
 	*netns.Namespace
 
@@ -24,10 +24,11 @@ type wired struct {
 	subnet    string
 }
 
-// agentGroup is whose connections are not redirected: those of Envoy itself.
+// agentGroup is the group whose connections are not redirected: Envoy's own.
 const agentGroup = "1337"
 
-// newWired makes a machine that is gone when the test ends, or skips the test if this one does not allow that.
+// newWired makes a machine that goes when the test ends. It skips the test if this machine does not
+// allow that.
 func newWired(t testing.TB) *wired {
 	t.Helper()
 	for _, tool := range []string{"iptables", "setpriv"} {
@@ -56,8 +57,8 @@ func (n *wired) connect(cable string) {
 	n.Run("ip", "link", "set", "eth0", "up")
 }
 
-// The hosts of the services' addresses. They are this machine's too, where nobody listens on the services'
-// ports: what Envoy does not route is refused at once.
+// The hosts of the services' addresses. They are on this machine, too, where nothing listens on the
+// services' ports: what Envoy does not route is refused at once.
 const (
 	reviewsAt = 10 + iota
 	ledgerAt
@@ -73,7 +74,7 @@ func (n *wired) run(command ...string) {
 	require.NoError(n.t, err, "%s: %s", strings.Join(command, " "), out)
 }
 
-// redirect sends traffic to Envoy as istio-iptables does: what comes in to port 15006, what goes out to port
+// redirect sends traffic to Envoy as istio-iptables does: inbound to port 15006, outbound to port
 // 15001.
 func (n *wired) redirect() {
 	n.t.Helper()
@@ -93,7 +94,7 @@ func (n *wired) redirect() {
 	}
 }
 
-// client asks from inside the namespace, each time on a new connection.
+// client sends requests from inside the namespace, each on a new connection.
 func (n *wired) client() *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: n.Dial, DisableKeepAlives: true}}
 }

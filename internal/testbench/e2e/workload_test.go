@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// workload is a service of the namespace shop with a proxy of its own, which listens on a port and takes
-// mutual TLS alone. Clients ask for NAME.mesh, each time over a new connection, and for held.NAME.mesh over
-// one that they keep. Both are on the mesh's port.
+// workload is a service of the namespace shop with its own proxy, which listens on a port and
+// accepts only mutual TLS. Clients call NAME.mesh over a new connection each time, and
+// held.NAME.mesh over one that they keep. Both are on the mesh's port.
 func (m *secureMesh) workload(name, port string, app *backend) string {
 	return fmt.Sprintf(`
 apiVersion: networking.istio.io/v1
@@ -49,8 +49,8 @@ spec: {mtls: {mode: STRICT}}
 `, name, m.port, port, app.port)
 }
 
-// egressOn has the Envoys of a namespace with this label take requests for the services of a namespace on an
-// address of the machine.
+// egressOn has the Envoys of a namespace with this label listen for the services of a namespace on
+// an address of the machine.
 func (m *mesh) egressOn(namespace, name, ip, services string) string {
 	return fmt.Sprintf(`
 apiVersion: networking.istio.io/v1
@@ -62,7 +62,7 @@ spec:
 `, namespace, name, m.port, ip, services)
 }
 
-// logging has Envoys log these of each request and connection.
+// logging makes Envoys log in this format.
 func logging(format string) string {
 	return fmt.Sprintf(`
 apiVersion: core/v1alpha1
@@ -81,7 +81,7 @@ func (m *mesh) asks(ctx context.Context, client, host string) (status int, err e
 	return a.status, nil
 }
 
-// becomes waits until the requests of a client are answered with a status.
+// becomes waits until a client's requests have a status.
 func (m *mesh) becomes(client, host string, status int) {
 	m.t.Helper()
 	eventually(m.t, func(ctx context.Context) error {
@@ -93,7 +93,7 @@ func (m *mesh) becomes(client, host string, status int) {
 	})
 }
 
-// stays asks again and again, and wants this status each time.
+// stays sends requests again and again, and wants this status each time.
 func (m *mesh) stays(client, host string, status int) {
 	m.t.Helper()
 	for range 20 {
@@ -122,7 +122,7 @@ func leafOf(m *secureMesh, text []byte) *x509.Certificate {
 	return nil
 }
 
-// recorded waits until so many rows of the record of certificates fit.
+// recorded waits until the record of certificates has this many rows that match.
 func (m *secureMesh) recorded(atLeast int, where string, args ...any) {
 	m.t.Helper()
 	eventually(m.t, func(ctx context.Context) error {

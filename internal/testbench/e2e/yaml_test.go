@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// service is a ServiceEntry for an HTTP host with one endpoint a backend, whose label "version" is the
-// backend's name.
+// service is a ServiceEntry for an HTTP host with one endpoint for each backend, whose label
+// "version" is the backend's name.
 func (m *mesh) service(host string, backends ...*backend) string {
 	endpoints := make([]string, len(backends))
 	for i, b := range backends {
@@ -28,7 +28,7 @@ func endpoint(version, portName, port string) string {
 	return fmt.Sprintf("{address: 127.0.0.1, ports: {%s: %s}, labels: {version: %s}}", portName, port, version)
 }
 
-// nameOf is the name of the resources of a host.
+// nameOf is the name of a host's resources.
 func nameOf(host string) string { return strings.TrimSuffix(host, ".mesh") }
 
 func entry(host, protocol, portName, port string, endpoints []string) string {
@@ -75,7 +75,7 @@ func indent(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ")
 }
 
-// split is the rules of a VirtualService that divide a host's requests between subsets.
+// split are the rules of a VirtualService that divide a host's requests between subsets.
 func split(host string, weights ...weight) string {
 	list := make([]string, len(weights))
 	for i, w := range weights {

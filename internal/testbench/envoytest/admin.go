@@ -37,8 +37,8 @@ func (e *Envoy) Get(t testing.TB, path string) string {
 	return string(body)
 }
 
-// ConfigDump returns Envoy's configuration, endpoints included. The Go package of every extension in it must
-// be linked into the test.
+// ConfigDump returns Envoy's configuration, endpoints included. The Go package of every extension
+// in it must be linked into the test.
 func (e *Envoy) ConfigDump(t testing.TB) *adminv3.ConfigDump {
 	t.Helper()
 	return decode(t, e.Get(t, "/config_dump?include_eds"), &adminv3.ConfigDump{})
@@ -50,7 +50,8 @@ func (e *Envoy) Clusters(t testing.TB) *adminv3.Clusters {
 	return decode(t, e.Get(t, "/clusters?format=json"), &adminv3.Clusters{})
 }
 
-// ListenerAddress returns the address of a listener, with the real port of one configured with port 0.
+// ListenerAddress returns the address of a listener, with the real port of one configured with port
+// 0.
 func (e *Envoy) ListenerAddress(t testing.TB, name string) netip.AddrPort {
 	t.Helper()
 	for _, l := range decode(t, e.Get(t, "/listeners?format=json"), &adminv3.Listeners{}).GetListenerStatuses() {

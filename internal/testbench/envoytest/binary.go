@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Binary returns the path of the Envoy that tests run: $ENVOY, or the one that `make tools` put into .tools
-// at the module's root.
+// Binary returns the path of the Envoy that tests run: $ENVOY, or the one that `make tools` put
+// into .tools at the module's root.
 func Binary(t testing.TB) string {
 	t.Helper()
 	if path := os.Getenv("ENVOY"); path != "" {

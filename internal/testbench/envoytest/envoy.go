@@ -1,6 +1,6 @@
-// Package envoytest runs a real Envoy for a test. It starts Envoy with the test's bootstrap, waits until it
-// is ready, gives access to its admin API, and stops it when the test ends. A failing test prints Envoy's
-// log.
+// Package envoytest runs a real Envoy for a test. It starts Envoy with the test's bootstrap, waits
+// until it is ready, gives access to its admin API, and stops it when the test ends. A failing test
+// prints Envoy's log.
 package envoytest
 
 import (
@@ -31,8 +31,8 @@ type Envoy struct {
 	log     *log
 }
 
-// Start runs Envoy and returns when its workers accept connections: then it has its static resources and the
-// initial resources from xDS. A free port replaces the bootstrap's admin address.
+// Start runs Envoy and returns when its workers accept connections: then it has its static
+// resources and the initial resources from xDS. A free port replaces the bootstrap's admin address.
 func Start(t testing.TB, bootstrap *bootstrapv3.Bootstrap) *Envoy {
 	t.Helper()
 	e := Launch(t, bootstrap)
@@ -70,9 +70,9 @@ func Launch(t testing.TB, bootstrap *bootstrapv3.Bootstrap) *Envoy {
 	return e
 }
 
-// WaitReady returns when Envoy accepts connections. Envoy logs "starting workers" just before it opens its
-// ports, on the thread that also serves the admin API. So once that API answers after the log line, the ports
-// are open.
+// WaitReady returns when Envoy accepts connections. Envoy logs "starting workers" just before it
+// opens its ports, on the thread that also serves the admin API. So once that API answers after the
+// log line, the ports are open.
 func (e *Envoy) WaitReady(t testing.TB) {
 	t.Helper()
 	e.await(t, e.log.ready, "start its workers")

@@ -6,14 +6,15 @@ import (
 	"sync"
 )
 
-// What Envoy logs (components main and config, level info) at the two points of its start that tests wait
-// for.
+// What Envoy logs (components main and config, level info) at the two points of its start that
+// tests wait for.
 var (
 	mainLoopRuns   = []byte("starting main dispatch loop")
 	workersStarted = []byte("starting workers")
 )
 
-// log records Envoy's output. It closes running and ready when Envoy reaches these points of its start.
+// log records Envoy's output. It closes running and ready when Envoy reaches these points of its
+// start.
 type log struct {
 	running, ready chan struct{}
 

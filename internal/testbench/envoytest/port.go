@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Port reserves a TCP port for an Envoy listener until the test ends. It binds the port with SO_REUSEPORT, as
-// Envoy's listeners do, and does not listen. Programs that do not set SO_REUSEPORT, such as a Go server,
-// cannot use the port; they should use port 0.
+// Port reserves a TCP port for an Envoy listener until the test ends. It binds the port with
+// SO_REUSEPORT, as Envoy's listeners do, and does not listen. Programs that do not set
+// SO_REUSEPORT, such as a Go server, cannot use the port; they should use port 0.
 func Port(t testing.TB) uint32 {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)

@@ -17,8 +17,8 @@ const jumps = `
 	CREATE TRIGGER zz_jump BEFORE INSERT OR UPDATE ON mesh.transactions FOR EACH ROW EXECUTE FUNCTION public.jump_transaction();
 	CREATE TRIGGER zz_jump BEFORE INSERT ON mesh.resources FOR EACH ROW EXECUTE FUNCTION public.jump_resource()`
 
-// Revisions are in the order of their numbers, whatever the time is said to be: also over connections that
-// break, and on two servers.
+// Revisions are in the order of their numbers, whatever the time is said to be: also over
+// connections that break, and on two servers.
 func TestTheClockJumps(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, protocol mcp.Protocol, whole bool) {

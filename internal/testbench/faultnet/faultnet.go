@@ -1,5 +1,5 @@
-// Package faultnet is a TCP proxy that breaks connections, for tests. It understands HTTP/2 frames, so a test
-// can break a gRPC stream after any of its messages, or in the middle of one.
+// Package faultnet is a TCP proxy that breaks connections, for tests. It understands HTTP/2 frames,
+// so a test can break a gRPC stream after any of its messages, or in the middle of one.
 package faultnet
 
 import (
@@ -13,9 +13,11 @@ import (
 
 // Fault says how to break one connection. The zero Fault does nothing.
 type Fault struct {
-	// Up and Down cut the connection after this many DATA frames from the client or the server; 0: never.
+	// Up and Down cut the connection after this many DATA frames from the client or the server; 0:
+	// never.
 	Up, Down int
-	// Bytes cuts the connection after this many bytes from the server, even inside a frame; 0: never.
+	// Bytes cuts the connection after this many bytes from the server, even inside a frame; 0:
+	// never.
 	Bytes int
 	// Delay returns how long to hold each frame back, in both directions; nil: not at all.
 	Delay func() time.Duration

@@ -19,8 +19,8 @@ func frame(kind byte, payload string) []byte {
 	return append([]byte{0, byte(len(payload) >> 8), byte(len(payload)), kind, 0, 0, 0, 0, 1}, payload...)
 }
 
-// exchange has a client say something, and a server answer with something else, through a proxy. It returns
-// what each hears.
+// exchange has a client say something, and a server answer with something else, through a proxy. It
+// returns what each hears.
 func exchange(t *testing.T, f faultnet.Fault, up, down []byte) (atServer, atClient []byte, cut int) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

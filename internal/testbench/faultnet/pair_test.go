@@ -31,8 +31,8 @@ func TestMain(m *testing.M) { os.Exit(pgtest.VerifyMain(m)) }
 // limit is how long a test waits for what must come.
 const limit = 30 * time.Second
 
-// mesh is a database and its servers. Its resources are service entries and workload entries, and a label is
-// all that changes.
+// mesh is a database and its servers. Its resources are service entries and workload entries, and a
+// label is all that changes.
 type mesh struct {
 	t        *testing.T
 	database string
@@ -82,8 +82,8 @@ var specs = map[string]string{
 	"WorkloadEntry": `{"address": "10.0.0.1"}`,
 }
 
-// commit is a transaction that numbers two resources of different kinds alike, and does something to a few
-// others.
+// commit is a transaction that numbers two resources of different kinds alike, and does something
+// to a few others.
 func (m *mesh) commit() {
 	m.t.Helper()
 	m.commits++
@@ -228,9 +228,9 @@ func eachForm(t *testing.T, test func(t *testing.T, protocol mcp.Protocol, whole
 	}
 }
 
-// A new client's connection is cut after the first message, the next one's after the second, and so on, until
-// an exchange ends before it is cut. In each, transactions are committed before the connection, on it, and
-// after.
+// A new client's connection is cut after the first message, the next one's after the second, and so
+// on, until an exchange ends before it is cut. In each, transactions are committed before the
+// connection, on it, and after.
 func TestCutAfterEveryMessage(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(n int) faultnet.Fault{
@@ -269,8 +269,8 @@ func firstOnly(f faultnet.Fault) func(int) faultnet.Fault {
 	}
 }
 
-// Connections are cut anywhere, in the middle of frames and of what is before them, one after another, while
-// transactions go on; and what does arrive is late.
+// Connections are cut anywhere, in the middle of frames and of what is before them, one after
+// another, while transactions go on; and what does arrive is late.
 func TestCutAnywhereAndLate(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, protocol mcp.Protocol, whole bool) {

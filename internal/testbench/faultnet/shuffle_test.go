@@ -18,8 +18,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
-// shuffler passes ADS streams on, but says responses more than once, some long after others of their type,
-// and lets those of one type overtake those of another.
+// shuffler passes ADS streams on, but says responses more than once, some long after others of
+// their type, and lets those of one type overtake those of another.
 type shuffler struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 	server discoveryv3.AggregatedDiscoveryServiceClient
@@ -131,8 +131,8 @@ type disorder[M any, R response[M]] struct {
 	past    map[string][]R // of each type, to be said again
 }
 
-// next is a response of any of the types that wait, the first of its type, and sometimes an old one of the
-// same type after it.
+// next is a response of any of the types that wait, the first of its type, and sometimes an old one
+// of the same type after it.
 func (d *disorder[M, R]) next() []R {
 	chosen := d.waiting[d.random.IntN(len(d.waiting))].GetTypeUrl()
 	i := slices.IndexFunc(d.waiting, func(r R) bool { return r.GetTypeUrl() == chosen })
@@ -152,8 +152,8 @@ func (d *disorder[M, R]) next() []R {
 	return said
 }
 
-// Messages that are said again, at once or late, and that overtake those of other types, change nothing: not
-// even are transactions torn.
+// Messages that are said again, at once or late, and that overtake those of other types, change
+// nothing: not even are transactions torn.
 func TestRepeatedAndOutOfOrder(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range []mcp.Protocol{mcp.Delta, mcp.XDS} {

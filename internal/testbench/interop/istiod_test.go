@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// timeout bounds every wait for istiod: it reconnects to a lost server after 13 s or more, with growing
-	// backoff.
+	// timeout bounds every wait for istiod: it reconnects to a lost server after 13 s or more, with
+	// growing backoff.
 	timeout      = 90 * time.Second
 	pollInterval = 500 * time.Millisecond
 )
@@ -86,8 +86,8 @@ func eventually(t *testing.T, ask func() error) {
 	require.NoError(t, complaint, "not within %s", timeout)
 }
 
-// equal waits until mcp-server and istiod serve the same resources. It leaves out the MeshConfig, because an
-// istiod adds its own defaults.
+// equal waits until mcp-server and istiod serve the same resources. It leaves out the MeshConfig,
+// because an istiod adds its own defaults.
 func (p *pair) equal() {
 	p.t.Helper()
 	eventually(p.t, func() error {
@@ -136,7 +136,8 @@ func (p *pair) transaction(dice *rand.Rand) {
 	require.NoError(p.t, tx.Commit(p.t.Context()))
 }
 
-// changes are the statements of transactions, each with a service's name and a number as parameters.
+// changes are the statements of transactions, each with a service's name and a number as
+// parameters.
 var changes = []string{
 	`INSERT INTO mesh.resources (kind, name, labels, spec) VALUES ('VirtualService', $1, jsonb_build_object('change', $2::int::text), jsonb_build_object('hosts', jsonb_build_array($1 || '.test'),
 		'http', jsonb_build_array(jsonb_build_object('name', 'r' || $2::int, 'route', jsonb_build_array(jsonb_build_object('destination', jsonb_build_object('host', $1 || '.test')))))))
@@ -172,8 +173,8 @@ func TestNoCrashLosesResources(t *testing.T) {
 	require.Equal(t, 8, p.counts(p.served))
 }
 
-// A discovery that reads from istiod must serve what a discovery that reads from mcp-server serves, and what
-// istiod itself serves.
+// A discovery that reads from istiod must serve what a discovery that reads from mcp-server serves,
+// and what istiod itself serves.
 func TestDiscoveryReadsFromIstiod(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)

@@ -20,8 +20,8 @@ const clusters = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
 // services is how many clusters there are for ten services, one of them with a subset.
 const services = 11
 
-// sameClusters complains unless several control planes give a sidecar the same clusters for the services of
-// the mesh.
+// sameClusters complains unless several control planes give a sidecar the same clusters for the
+// services of the mesh.
 func sameClusters(ctx context.Context, servers ...string) error {
 	var first []string
 	for i, server := range servers {
@@ -40,7 +40,8 @@ func sameClusters(ctx context.Context, servers ...string) error {
 	return nil
 }
 
-// outbound names the clusters that a control plane gives a sidecar for the services of the mesh, in order.
+// outbound names the clusters that a control plane gives a sidecar for the services of the mesh, in
+// order.
 func outbound(ctx context.Context, server string) (names []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

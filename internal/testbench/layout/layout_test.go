@@ -1,4 +1,5 @@
-// Package layout holds no code. Its test keeps the direction in which the stages of the pipeline depend on each other.
+// Package layout holds no code. Its test keeps the direction in which the stages of the pipeline
+// depend on each other.
 package layout
 
 import (
@@ -12,8 +13,9 @@ import (
 
 const module = "github.com/pgmesh/pgmesh/"
 
-// mayUse says which other stages a stage may be built from, directly or through anything in between. Everyone may use
-// what is in internal, so long as that keeps to the same rule. What runs everything (deploy, bench) may use all.
+// mayUse says which other stages a stage may be built from, directly or through anything in
+// between. Everyone may use what is in internal, so long as that keeps to the same rule. What runs
+// everything (deploy, bench) may use all.
 var mayUse = map[string][]string{
 	"proto":      {},
 	"identity":   {"proto"},
@@ -86,8 +88,8 @@ func TestNothingIsBuiltOnBenchmarks(t *testing.T) {
 
 func isIn(folder, room string) bool { return strings.HasPrefix(folder, room+"/") }
 
-// list lists for each package of this module and of bench, which is one of its own, what it imports ("Imports") or is built
-// from ("Deps") in them, tests left out.
+// list lists for each package of this module and of bench, which is one of its own, what it imports
+// ("Imports") or is built from ("Deps") in them, tests left out.
 func list(t *testing.T, what string) map[string][]string {
 	t.Helper()
 	of := map[string][]string{}

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Who greps for a metric of a page finds where it is made: its name is not put together from pieces.
+// Who greps for a metric of a page finds where it is made: its name is not put together from
+// pieces.
 func TestMetricsStandInFullWhereTheyAreMade(t *testing.T) {
 	t.Parallel()
 	var code strings.Builder

@@ -37,8 +37,8 @@ type Machine struct {
 	first int // the pid of its first process on the host
 }
 
-// Boot starts a machine in a network. It stops with the test. Boot skips the test if the host does not allow
-// this.
+// Boot starts a machine in a network. It stops with the test. Boot skips the test if the host does
+// not allow this.
 func Boot(t testing.TB, network *netns.Namespace, name string) *Machine {
 	t.Helper()
 	groups := controlGroups(t)
@@ -161,8 +161,8 @@ func removeGroup(t testing.TB, group string) {
 	}
 }
 
-// awaitEmpty returns when a control group has no processes. The kernel signals a change of cgroup.events with
-// POLLPRI.
+// awaitEmpty returns when a control group has no processes. The kernel signals a change of
+// cgroup.events with POLLPRI.
 func awaitEmpty(events string) error {
 	file, err := os.Open(events)
 	if err != nil {
@@ -220,8 +220,8 @@ func (m *Machine) Command(ctx context.Context, command ...string) *exec.Cmd {
 	return cmd
 }
 
-// Try runs a shell script on the machine, in /root, and returns its output. The script stops at the first
-// command that fails.
+// Try runs a shell script on the machine, in /root, and returns its output. The script stops at the
+// first command that fails.
 func (m *Machine) Try(script string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.t.Context()), 2*timeout)
 	defer cancel()

@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// Forward forwards an address in the namespace to one on the host, such as its Postgres, until the test ends.
+// Forward forwards an address in the namespace to one on the host, such as its Postgres, until the
+// test ends.
 func (n *Namespace) Forward(address, to string) {
 	n.t.Helper()
 	listener := n.Listen("tcp", address)

@@ -30,8 +30,8 @@ type Namespace struct {
 
 var made atomic.Int64
 
-// New creates a namespace with only a loopback interface. It removes it when the test ends, and skips the
-// test if the host does not allow namespaces.
+// New creates a namespace with only a loopback interface. It removes it when the test ends, and
+// skips the test if the host does not allow namespaces.
 func New(t testing.TB) *Namespace {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -75,11 +75,12 @@ func (n *Namespace) Command(ctx context.Context, command ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, via[0], via[1:]...)
 }
 
-// Via returns the words before a command that run it in the namespace. They exec the command, so its pid is
-// the started process's.
+// Via returns the words before a command that run it in the namespace. They exec the command, so
+// its pid is the started process's.
 func (n *Namespace) Via() []string { return []string{"ip", "netns", "exec", n.Name} }
 
-// Run runs a command in the namespace and returns its output. It fails the test if the command fails.
+// Run runs a command in the namespace and returns its output. It fails the test if the command
+// fails.
 func (n *Namespace) Run(command ...string) string {
 	n.t.Helper()
 	out, err := n.Command(context.WithoutCancel(n.t.Context()), command...).CombinedOutput()
@@ -89,8 +90,8 @@ func (n *Namespace) Run(command ...string) string {
 	return string(out)
 }
 
-// Do calls a function on a thread in the namespace. Sockets that the function opens stay in the namespace;
-// goroutines that it starts do not.
+// Do calls a function on a thread in the namespace. Sockets that the function opens stay in the
+// namespace; goroutines that it starts do not.
 func (n *Namespace) Do(do func() error) error {
 	done := make(chan error, 1)
 	go func() {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Switch connects namespaces. It is a namespace itself, and the default gateway of the others: packets to
-// unknown addresses end there.
+// Switch connects namespaces. It is a namespace itself, and the default gateway of the others:
+// packets to unknown addresses end there.
 type Switch struct {
 	*Namespace
 
@@ -20,7 +20,8 @@ const (
 	first  = 1
 )
 
-// NewSwitch creates a switch. All tests use the same addresses, because no test sees another's namespaces.
+// NewSwitch creates a switch. All tests use the same addresses, because no test sees another's
+// namespaces.
 func NewSwitch(t testing.TB) *Switch {
 	t.Helper()
 	s := &Switch{Namespace: New(t), taken: first}
@@ -30,7 +31,8 @@ func NewSwitch(t testing.TB) *Switch {
 	return s
 }
 
-// Machine creates a namespace on the switch. The first has the addresses 10.77.0.2 and fd77::2, and so on.
+// Machine creates a namespace on the switch. The first has the addresses 10.77.0.2 and fd77::2, and
+// so on.
 func (s *Switch) Machine(t testing.TB) *Namespace {
 	t.Helper()
 	n := New(t)
@@ -45,7 +47,8 @@ func (s *Switch) Machine(t testing.TB) *Namespace {
 	return n
 }
 
-// number sets the addresses of a namespace. With nodad the kernel does not wait to detect duplicates.
+// number sets the addresses of a namespace. With nodad the kernel does not wait to detect
+// duplicates.
 func (n *Namespace) number(host int, device string) {
 	n.IPv4 = netip.AddrFrom4([4]byte{10, 77, 0, byte(host)})
 	n.IPv6 = netip.AddrFrom16([16]byte{0: 0xfd, 1: 0x77, 15: byte(host)})

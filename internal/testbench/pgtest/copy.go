@@ -26,8 +26,8 @@ BEGIN
   EXECUTE (SELECT 'TRUNCATE ' || string_agg(c.oid::regclass::text, ', ') FROM pg_class c WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind = 'r');
 END $$`
 
-// Copied publishes the tables of a migrated database and subscribes another database to them, which has the
-// schema and no rows.
+// Copied publishes the tables of a migrated database and subscribes another database to them, which
+// has the schema and no rows.
 func Copied(t testing.TB) *Copy {
 	t.Helper()
 	c := &Copy{t: t, Server: ServerWith(t, map[string]string{"wal_level": "logical"})}
@@ -37,15 +37,16 @@ func Copied(t testing.TB) *Copy {
 	}
 	c.exec(c.To, EmptyTables)
 	c.exec(c.From, "CREATE PUBLICATION upgrade FOR "+c.published())
-	// Create the slot separately: within one server, CREATE SUBSCRIPTION would wait for its own transaction.
+	// Create the slot separately: within one server, CREATE SUBSCRIPTION would wait for its own
+	// transaction.
 	c.exec(c.From, "SELECT pg_create_logical_replication_slot('upgrade', 'pgoutput')")
 	c.exec(c.To, fmt.Sprintf("CREATE SUBSCRIPTION upgrade CONNECTION '%s' PUBLICATION upgrade WITH (create_slot = false)", c.From))
 	c.Server.await(c.To, "SELECT count(*) > 0 AND bool_and(srsubstate = 'r') FROM pg_subscription_rel")
 	return c
 }
 
-// published returns what to publish: the tables of the schema mesh, or all tables before Postgres 15, which
-// cannot publish a schema.
+// published returns what to publish: the tables of the schema mesh, or all tables before Postgres
+// 15, which cannot publish a schema.
 func (c *Copy) published() string {
 	var version int
 	c.query(c.From, "SELECT current_setting('server_version_num')::int", &version)

@@ -1,7 +1,7 @@
 // Package pgtest gives each test its own migrated, empty Postgres database in a few milliseconds.
 //
-// All tests of a test binary share one server. It starts with the first test that needs it, and ends with the
-// binary, even if that is killed. The binary's TestMain must call Main.
+// All tests of a test binary share one server. It starts with the first test that needs it, and
+// ends with the binary, even if that is killed. The binary's TestMain must call Main.
 package pgtest
 
 import (
@@ -21,7 +21,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/migration"
 )
 
-// URLVariable names a server to use instead of an embedded one. Its role must be allowed to create databases.
+// URLVariable names a server to use instead of an embedded one. Its role must be allowed to create
+// databases.
 const URLVariable = "PGMESH_TEST_DATABASE_URL"
 
 // Main runs the tests and then stops the server, if one was started.

@@ -11,7 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/migration"
 )
 
-// OwnServer is a server for one test, which may stop, kill and restart it. It keeps its URL and its data.
+// OwnServer is a server for one test, which may stop, kill and restart it. It keeps its URL and its
+// data.
 type OwnServer struct {
 	t        testing.TB
 	dir      string
@@ -46,8 +47,8 @@ func ServerWith(t testing.TB, settings map[string]string) *OwnServer {
 	return s
 }
 
-// killable disables autovacuum: in Postgres 13 its workers can outlive a killed server and then block a
-// restart.
+// killable disables autovacuum: in Postgres 13 its workers can outlive a killed server and then
+// block a restart.
 var killable = map[string]string{"autovacuum": "off"}
 
 func (s *OwnServer) start(port int) {
@@ -72,8 +73,9 @@ func (s *OwnServer) Stop() {
 	}
 }
 
-// Kill ends the server like a crash of its machine: it kills all sessions at once. It needs process.Children
-// for that; elsewhere than on Linux, a session might notice the server's end first and still commit.
+// Kill ends the server like a crash of its machine: it kills all sessions at once. It needs
+// process.Children for that; elsewhere than on Linux, a session might notice the server's end first
+// and still commit.
 func (s *OwnServer) Kill() {
 	s.t.Helper()
 	first := s.running.PID()

@@ -10,8 +10,8 @@ import (
 // interval is the pause between two questions.
 const interval = 2 * time.Millisecond
 
-// Within asks until the answer is nil. After the limit it fails the test with the last error, except
-// that the end of the context itself explains nothing.
+// Within asks until the answer is nil. After the limit it fails the test with the last error,
+// except that the end of the context itself explains nothing.
 func Within(t testing.TB, limit time.Duration, ask func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

@@ -11,8 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 )
 
-// Main builds programs into a new folder, whose path it stores in bin, runs the tests, and then calls
-// stop, which may be nil. It returns the exit code for TestMain.
+// Main builds programs into a new folder, whose path it stores in bin, runs the tests, and then
+// calls stop, which may be nil. It returns the exit code for TestMain.
 func Main(m *testing.M, bin *string, stop func() error, names ...string) int {
 	dir, err := os.MkdirTemp("", "pgmesh-test-")
 	if err != nil {

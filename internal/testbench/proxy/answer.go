@@ -2,8 +2,8 @@ package proxy
 
 import "hash/maphash"
 
-// answer processes a response and acknowledges it. Like Envoy, it first subscribes to what the response
-// refers to.
+// answer processes a response and acknowledges it. Like Envoy, it first subscribes to what the
+// response refers to.
 func (p *Proxy) answer(r *response) error {
 	s := &p.subscriptions[r.kind]
 	s.version, s.nonce, s.answered = r.version, r.nonce, true
@@ -41,8 +41,8 @@ func (p *Proxy) proceed() {
 	}
 }
 
-// lead subscribes to what the resources of a response refer to, and unsubscribes from what removed resources
-// referred to.
+// lead subscribes to what the resources of a response refer to, and unsubscribes from what removed
+// resources referred to.
 func (p *Proxy) lead(r *response, referring map[name][]name, refersTo func([]byte) ([]name, error), to Type) error {
 	s := &p.subscriptions[to]
 	var added, dropped []name
@@ -77,8 +77,8 @@ func (p *Proxy) lead(r *response, referring map[name][]name, refersTo func([]byt
 	return nil
 }
 
-// isOther reports whether a cluster changed, in the form of the protocol that repeats unchanged clusters.
-// Envoy requests the endpoints of a changed cluster again.
+// isOther reports whether a cluster changed, in the form of the protocol that repeats unchanged
+// clusters. Envoy requests the endpoints of a changed cluster again.
 func (p *Proxy) isOther(kind Type, r resource) bool {
 	if kind != Clusters || !p.form.whole() {
 		return false

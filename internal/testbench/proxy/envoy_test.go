@@ -148,9 +148,9 @@ func has(one, other, text string) condition {
 	}
 }
 
-// gone reports whether a cluster was removed and the client has dropped its endpoints. Incremental responses
-// name removed clusters; the others just lack them. Only incremental servers answer a client that drops
-// endpoints.
+// gone reports whether a cluster was removed and the client has dropped its endpoints. Incremental
+// responses name removed clusters; the others just lack them. Only incremental servers answer a
+// client that drops endpoints.
 func gone(name string, form bootstrap.XDS) condition {
 	if form == bootstrap.Delta {
 		return func(_, answered []message) bool {
@@ -182,8 +182,8 @@ func firsts(asked []message) (kinds []string) {
 	return kinds
 }
 
-// sameNode compares the nodes of two proxies. Their lists of extensions need only be equally large, since
-// servers must parse them but should not keep them.
+// sameNode compares the nodes of two proxies. Their lists of extensions need only be equally large,
+// since servers must parse them but should not keep them.
 func sameNode(t *testing.T, envoy, simulated *corev3.Node) {
 	t.Helper()
 	require.Len(t, simulated.GetExtensions(), len(envoy.GetExtensions()))

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// Envoy lists all its extensions at the beginning of each stream, which is 60 kB. These are the numbers of
-// 1.40.
+// Envoy lists all its extensions at the beginning of each stream, which is 60 kB. These are the
+// numbers of 1.40.
 const (
 	envoyMinor      = 40
 	envoyExtensions = 516

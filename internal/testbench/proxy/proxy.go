@@ -1,10 +1,10 @@
-// Package proxy simulates Envoys for an ADS server, cheaply, since they share a machine with what they
-// measure.
+// Package proxy simulates Envoys for an ADS server, cheaply, since they share a machine with what
+// they measure.
 //
-// A proxy makes the requests of a stock Envoy: for clusters, then for the endpoints of EDS clusters, then for
-// listeners, then for the routes that these name, and for virtual hosts once a route configuration uses VHDS.
-// It acknowledges everything, and keeps only names. Each has its own connection. It parses only the parts of
-// a resource that refer to others.
+// A proxy makes the requests of a stock Envoy: for clusters, then for the endpoints of EDS
+// clusters, then for listeners, then for the routes that these name, and for virtual hosts once a
+// route configuration uses VHDS. It acknowledges everything, and keeps only names. Each has its own
+// connection. It parses only the parts of a resource that refer to others.
 package proxy
 
 import (
@@ -27,15 +27,15 @@ type Options struct {
 
 	// Expect is what the proxy must have, at least, to count as served.
 	Expect Expected
-	// Heard is called with each response before it is acknowledged. The response is valid only during the
-	// call.
+	// Heard is called with each response before it is acknowledged. The response is valid only
+	// during the call.
 	Heard func(Response)
 	// Served is called once, when every request was answered and everything expected has arrived.
 	Served func(at time.Time)
 }
 
-// Expected has known numbers of resources. Virtual hosts arrive unrequested, so only their number shows that
-// all have arrived.
+// Expected has known numbers of resources. Virtual hosts arrive unrequested, so only their number
+// shows that all have arrived.
 type Expected struct{ Endpoints, VirtualHosts int }
 
 // Response is a response as received.
@@ -73,7 +73,8 @@ type Proxy struct {
 	requests chan []byte
 }
 
-// Run connects a proxy, and follows the server until it fails or the context ends, which is no error.
+// Run connects a proxy, and follows the server until it fails or the context ends, which is no
+// error.
 func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -7,7 +7,8 @@ const (
 	clusterByEDS          = 3 // Cluster.DiscoveryType
 )
 
-// endpointsOf returns the name under which a cluster requests its endpoints, if it is an EDS cluster.
+// endpointsOf returns the name under which a cluster requests its endpoints, if it is an EDS
+// cluster.
 func endpointsOf(cluster []byte) (refs []name, err error) {
 	var own, config []byte
 	var discovery uint64

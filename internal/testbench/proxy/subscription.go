@@ -19,7 +19,8 @@ type want struct {
 	heard bool
 }
 
-// refer replaces the names that something refers to, and appends the resulting changes to added and dropped.
+// refer replaces the names that something refers to, and appends the resulting changes to added and
+// dropped.
 func (s *subscription) refer(before, now []name, added, dropped *[]name) {
 	for _, n := range now {
 		w := s.wanted[n]

@@ -14,7 +14,8 @@ type name = unique.Handle[string]
 // nameOf does not copy the bytes of a known name.
 func nameOf(text []byte) name { return unique.Make(unsafe.String(unsafe.SliceData(text), len(text))) }
 
-// field is an encoded field of a message: bytes for a length-delimited one, number for a numeric one.
+// field is an encoded field of a message: bytes for a length-delimited one, number for a numeric
+// one.
 type field struct {
 	id     protowire.Number
 	bytes  []byte

@@ -16,7 +16,8 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
 )
 
-// Binary returns the path of Envoy: the given one, else $ENVOY, else the one that make tools installed.
+// Binary returns the path of Envoy: the given one, else $ENVOY, else the one that make tools
+// installed.
 func Binary(asked string) string {
 	for _, path := range []string{asked, os.Getenv("ENVOY")} {
 		if path != "" {

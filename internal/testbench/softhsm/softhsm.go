@@ -1,5 +1,5 @@
-// Package softhsm gives a test its own PKCS #11 token: SoftHSM's, which stores its contents in files and
-// behaves like a hardware token.
+// Package softhsm gives a test its own PKCS #11 token: SoftHSM's, which stores its contents in
+// files and behaves like a hardware token.
 package softhsm
 
 import (

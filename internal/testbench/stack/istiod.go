@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// Istiod prepares an istiod that reads its configuration from the stack's mcp-server, and returns its address
-// for proxies and readers.
+// Istiod prepares an istiod that reads its configuration from the stack's mcp-server, and returns
+// its address for proxies and readers.
 func (s *Stack) Istiod(binary string) (p *Program, address string, err error) {
 	ports, err := freeAddresses(2)
 	if err != nil {
@@ -23,8 +23,8 @@ func (s *Stack) Istiod(binary string) (p *Program, address string, err error) {
 	return p, ports[0], nil
 }
 
-// DiscoveryOf prepares a discovery that reads from another server than the stack's, and returns its xDS
-// address.
+// DiscoveryOf prepares a discovery that reads from another server than the stack's, and returns its
+// xDS address.
 func (s *Stack) DiscoveryOf(server string) (p *Program, xds string, err error) {
 	ports, err := freeAddresses(2)
 	if err != nil {

@@ -24,8 +24,8 @@ type secureSetup struct {
 	state    string // where the programs keep who they are
 }
 
-// NewSecure prepares, without starting it, a control plane with mutual TLS, whose authority is in the
-// database or in files.
+// NewSecure prepares, without starting it, a control plane with mutual TLS, whose authority is in
+// the database or in files.
 func NewSecure(bin, dir, database string, files *Files) (*Stack, error) {
 	ports, err := freeAddresses(4)
 	if err != nil {
@@ -117,7 +117,8 @@ func (s *Stack) AnotherServer(name string) (p *Program, mcp string, err error) {
 	return s.program("mcp-server", ports[1], args...), ports[0], nil
 }
 
-// KeepRoots writes the roots that the mesh trusts now to a file, with which mcp-client verifies mcp-server.
+// KeepRoots writes the roots that the mesh trusts now to a file, with which mcp-client verifies
+// mcp-server.
 func (s *Stack) KeepRoots(ctx context.Context) error {
 	return s.keep(ctx, s.secure.roots, "authority", "roots", "--database", s.secure.database, "--secrets-key-file", s.secure.key)
 }
@@ -125,8 +126,8 @@ func (s *Stack) KeepRoots(ctx context.Context) error {
 // Roots returns the file that KeepRoots last wrote.
 func (s *Stack) Roots() string { return s.secure.roots }
 
-// JoinToken creates a join token for a machine with this identity, namespace/service-account. args are
-// further arguments of mcp-client token create.
+// JoinToken creates a join token for a machine with this identity, namespace/service-account. args
+// are further arguments of mcp-client token create.
 func (s *Stack) JoinToken(ctx context.Context, identity string, args ...string) (string, error) {
 	return s.token(ctx, append([]string{"--identity", identity}, args...)...)
 }
@@ -136,7 +137,8 @@ func (s *Stack) GroupToken(ctx context.Context, group string) (string, error) {
 	return s.token(ctx, "--group", group)
 }
 
-// BearerToken creates a bearer token for mcp-server. args are further arguments of mcp-client token create.
+// BearerToken creates a bearer token for mcp-server. args are further arguments of mcp-client token
+// create.
 func (s *Stack) BearerToken(ctx context.Context, name string, args ...string) (string, error) {
 	return s.token(ctx, append([]string{name}, args...)...)
 }
@@ -146,7 +148,8 @@ func (s *Stack) token(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// Member prepares a mesh-agent that joins with a token and runs an Envoy without traffic redirection.
+// Member prepares a mesh-agent that joins with a token and runs an Envoy without traffic
+// redirection.
 func (s *Stack) Member(envoy, name, token string, flags ...string) (*Program, error) {
 	ports, err := freeAddresses(2)
 	if err != nil {

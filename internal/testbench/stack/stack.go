@@ -1,5 +1,5 @@
-// Package stack runs the whole pipeline from built programs on this machine, for end-to-end tests and
-// benchmarks. Each stage is its own process, which can be killed and restarted.
+// Package stack runs the whole pipeline from built programs on this machine, for end-to-end tests
+// and benchmarks. Each stage is its own process, which can be killed and restarted.
 package stack
 
 import (
@@ -26,8 +26,8 @@ func Build(ctx context.Context, into string, programs ...string) error {
 	return nil
 }
 
-// Stack is the control plane: mcp-server and discovery on free loopback ports. There is no mcp-server if
-// discovery serves a directory.
+// Stack is the control plane: mcp-server and discovery on free loopback ports. There is no
+// mcp-server if discovery serves a directory.
 type Stack struct {
 	bin string
 	dir string

@@ -1,4 +1,5 @@
-// Package storetest gives tests of the store what they share: sessions as of psql, databases with tenants, followers.
+// Package storetest gives tests of the store what they share: sessions as of psql, databases with
+// tenants, followers.
 package storetest
 
 import (

@@ -22,8 +22,8 @@ const tick = 10 * time.Millisecond
 // CPUOf is the processor time of a process, in hundredths of a second.
 func CPUOf(pid int) time.Duration { return cpuIn(strconv.Itoa(pid)) }
 
-// MainThreadCPUOf is the processor time of a process's first thread. Envoy's handles configuration and no
-// requests.
+// MainThreadCPUOf is the processor time of a process's first thread. Envoy's handles configuration
+// and no requests.
 func MainThreadCPUOf(pid int) time.Duration {
 	return cpuIn(fmt.Sprintf("%[1]d/task/%[1]d", pid))
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TreeCPUOf is the processor time of a process with its children: the live ones, and those it has waited for.
-// For Postgres this covers all sessions and workers.
+// TreeCPUOf is the processor time of a process with its children: the live ones, and those it has
+// waited for. For Postgres this covers all sessions and workers.
 func TreeCPUOf(pid int) time.Duration {
 	total := CPUOf(pid) + startedBy(pid)
 	for _, child := range childrenOf(pid) {
@@ -41,8 +41,8 @@ func childrenOf(parent int) (children []int) {
 	return children
 }
 
-// statOf returns the fields of /proc/PID/stat after the name, for a process or a thread: first its state,
-// then its parent.
+// statOf returns the fields of /proc/PID/stat after the name, for a process or a thread: first its
+// state, then its parent.
 func statOf(task string) []string {
 	text, err := os.ReadFile("/proc/" + task + "/stat")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package usage reads what measurements need from the kernel: how busy the machine was, and what a process
-// used. Without /proc everything is zero.
+// Package usage reads what measurements need from the kernel: how busy the machine was, and what a
+// process used. Without /proc everything is zero.
 package usage
 
 import (
