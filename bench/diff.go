@@ -53,7 +53,7 @@ func benchDiff(ctx context.Context, _ options) error {
 		if err != nil {
 			return err
 		}
-		_, floor, err := timed(ctx, conn, `SELECT count(*) FROM mesh.changes c JOIN mesh.transactions t ON t.id = c.transaction_id
+		_, floor, err := timed(ctx, conn, `SELECT count(*) FROM mesh_internal.changes c JOIN mesh_internal.transactions t ON t.id = c.transaction_id
 			WHERE t.revision = $1::bigint + 1 AND c.before_spec IS DISTINCT FROM c.after_spec`, what.from)
 		if err != nil {
 			return err

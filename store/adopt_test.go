@@ -85,7 +85,7 @@ func TestATableThatWasRestoredAloneBecomesARevision(t *testing.T) {
 	now, _ := storetest.Tables(t, storetest.Feed(t, s))
 	require.Equal(t, now, known, "the feed tells what the table has")
 	require.Equal(t, []string{"create", "create"}, collect[string](db, "SELECT operation FROM mesh.history WHERE revision = 1"))
-	require.NotZero(t, value[int64](db, "SELECT count(*) FROM mesh.links"), "what they say of each other is known")
+	require.NotZero(t, value[int64](db, "SELECT count(*) FROM mesh_internal.links"), "what they say of each other is known")
 	require.Zero(t, db.adopt())
 	require.Equal(t, int64(1), db.Newest())
 }

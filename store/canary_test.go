@@ -44,10 +44,10 @@ func newAviary(t *testing.T) tenancy {
 	y.owner.Exec(`INSERT INTO mesh.readers (identity) VALUES ('spiffe://mesh/canary');
 		SELECT mesh.create_token('canary', sha256('canary'), '{admin}')`)
 	y.owner.Exec(`INSERT INTO mesh.secrets (namespace, name, labels, data) VALUES ('b', 'canary', '{"canary": "canary"}', mesh.secret_data('{"canary": "canary"}'))`)
-	y.owner.Exec(`SELECT mesh.record_certificates('canary', ARRAY[gen_random_uuid()], ARRAY[now()], ARRAY[NULL], '{canary}', '{spiffe://mesh/ns/b/sa/canary}', '{canary}',
+	y.owner.Exec(`SELECT mesh_internal.record_certificates('canary', ARRAY[gen_random_uuid()], ARRAY[now()], ARRAY[NULL], '{canary}', '{spiffe://mesh/ns/b/sa/canary}', '{canary}',
 			'{canary}', ARRAY[now() + interval '1 hour'], '{canary}', '{canary}', '{canary}', ARRAY[sha256('canary')], ARRAY[interval '1 ms']);
 		SELECT mesh.revoke_identity('b', 'canary', 'canary'), mesh.create_join_token('canary', sha256('canary'), 'b', 'canary', NULL, NULL, 1, now() + interval '1 hour')`)
-	y.owner.Exec(`SELECT mesh.register_workloads('00000000-0000-0000-0000-000000000001', mesh.open_workload_session('00000000-0000-0000-0000-000000000001', 'canary', 'canary'), 1,
+	y.owner.Exec(`SELECT mesh_internal.register_workloads('00000000-0000-0000-0000-000000000001', mesh_internal.open_workload_session('00000000-0000-0000-0000-000000000001', 'canary', 'canary'), 1,
 		'[{"namespace": "b", "workload_group": "canary", "machine": "canary", "state": "here", "since": 1, "service_account": "canary", "enrolment": "canary", "address": "10.0.0.1", "network": "canary",
 		"locality": "canary", "labels": {"canary": "canary"}, "ports": {"canary": 80}, "service_labels": {}, "weight": 1, "health": "unhealthy", "detail": "canary"}]')`)
 	unconfirmed := func(label string) {
@@ -55,7 +55,7 @@ func newAviary(t *testing.T) tenancy {
 	}
 	unconfirmed("first")
 	unconfirmed("second")
-	y.owner.Exec("UPDATE mesh.deadlines SET deadline = now() WHERE revision = (SELECT min(revision) FROM mesh.deadlines)")
+	y.owner.Exec("UPDATE mesh_internal.deadlines SET deadline = now() WHERE revision = (SELECT min(revision) FROM mesh_internal.deadlines)")
 	require.Equal(t, "conflict", value[string](y.owner, "SELECT state FROM mesh.revert_overdue()"))
 	// Of the kinds that are left a spec that no rule would pass.
 	y.owner.Exec(`ALTER TABLE mesh.resources DISABLE TRIGGER USER;
@@ -152,7 +152,7 @@ func (y tenancy) state() map[string]string {
 	y.owner.T.Helper()
 	digests := map[string]string{}
 	for _, table := range collect[string](y.owner, `SELECT relname FROM pg_class WHERE relnamespace = 'mesh'::regnamespace AND relkind = 'r'
-			AND relname <> ALL (mesh.public_tables())`) {
+			AND relname <> ALL (mesh_internal.public_tables())`) {
 		digests[table] = value[string](y.owner, fmt.Sprintf(`SELECT coalesce(md5(string_agg(r::text, ' ' ORDER BY r::text)), '')
 			FROM mesh.%s r, LATERAL to_jsonb(r) AS row (content)
 			WHERE coalesce(content ->> 'namespace', '') <> 'a' AND coalesce(content ->> 'author', 'canary') LIKE '%%canary%%'`, table))

@@ -16,7 +16,7 @@ import (
 func TestSQLReadsCertificatesAsGoDoes(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
-	const reading = "SELECT mesh.is_authority($1), (SELECT not_after FROM mesh.validity($1)) IS NOT NULL"
+	const reading = "SELECT mesh_internal.is_authority($1), (SELECT not_after FROM mesh_internal.validity($1)) IS NOT NULL"
 	authority := certtest.NewAuthority(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	agreed := 0

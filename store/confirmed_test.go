@@ -26,7 +26,7 @@ func (s session) unconfirmed(sql string) (revision int64) {
 // expire lets the time of a revision be over and takes it back.
 func (s session) expire(revision int64) (state string) {
 	s.T.Helper()
-	s.Exec("UPDATE mesh.deadlines SET deadline = clock_timestamp() WHERE revision = $1", revision)
+	s.Exec("UPDATE mesh_internal.deadlines SET deadline = clock_timestamp() WHERE revision = $1", revision)
 	return value[string](s, "SELECT state FROM mesh.revert_overdue()")
 }
 
@@ -94,7 +94,7 @@ func TestNothingToConfirm(t *testing.T) {
 	require.Contains(t, err.Hint, "between BEGIN and COMMIT")
 	require.Equal(t, "22023", db.Refused("SELECT mesh.commit_confirmed('0')").Code)
 	require.Equal(t, "22023", db.Refused("SELECT mesh.commit_confirmed(NULL)").Code)
-	require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.transactions"))
+	require.Zero(t, value[int](db, "SELECT count(*) FROM mesh_internal.transactions"))
 }
 
 func TestConfirmationsThatAreRefused(t *testing.T) {
@@ -114,7 +114,7 @@ func TestConfirmationsThatAreRefused(t *testing.T) {
 	refused("SELECT mesh.confirm()", "2 revisions wait for a confirmation", "name the one you mean: 1, 2")
 	refused("SELECT mesh.confirm(7)", "revision 7 does not wait for a confirmation", "these do: 1, 2")
 
-	db.Exec("UPDATE mesh.deadlines SET deadline = clock_timestamp() WHERE revision = 1")
+	db.Exec("UPDATE mesh_internal.deadlines SET deadline = clock_timestamp() WHERE revision = 1")
 	refused("SELECT mesh.confirm(1)", "and is about to be reverted", "make the change again")
 	require.Equal(t, "reverted", value[string](db, "SELECT state FROM mesh.revert_overdue()"))
 	refused("SELECT mesh.confirm(1)", "revision 3 has reverted it", "SELECT * FROM mesh.revert(3)")
@@ -261,7 +261,7 @@ func TestRevertWaitsForWriters(t *testing.T) {
 	db.Exec(setHost("x", "one") + setHost("gone", "one"))
 	bad := db.unconfirmed(setHost("x", "two") + "DELETE FROM mesh.resources WHERE name = 'gone'")
 	writer.Exec("BEGIN;" + setHost("x", "three") + setHost("gone", "three"))
-	db.Exec("UPDATE mesh.deadlines SET deadline = clock_timestamp()")
+	db.Exec("UPDATE mesh_internal.deadlines SET deadline = clock_timestamp()")
 	state := make(chan string, 1)
 	go func() {
 		var s string
@@ -286,7 +286,7 @@ func TestConfirmAndRevertRace(t *testing.T) {
 	for i := range changes {
 		db.unconfirmed(setHost(fmt.Sprintf("x-%02d", i), "new"))
 	}
-	db.Exec("UPDATE mesh.deadlines SET deadline = clock_timestamp() + revision % 8 * interval '2 milliseconds'")
+	db.Exec("UPDATE mesh_internal.deadlines SET deadline = clock_timestamp() + revision % 8 * interval '2 milliseconds'")
 	var group errgroup.Group
 	for range 3 {
 		s := connect(t, url)
@@ -297,7 +297,7 @@ func TestConfirmAndRevertRace(t *testing.T) {
 					return err
 				}
 				var left int
-				if err := s.Conn.QueryRow(context.Background(), "SELECT count(*) FROM mesh.deadlines WHERE state = 'waiting'").Scan(&left); err != nil || left == 0 {
+				if err := s.Conn.QueryRow(context.Background(), "SELECT count(*) FROM mesh_internal.deadlines WHERE state = 'waiting'").Scan(&left); err != nil || left == 0 {
 					return err
 				}
 			}
@@ -323,7 +323,7 @@ func TestIntervalsInWords(t *testing.T) {
 		"5 minutes": "5 minutes", "90 minutes": "1 hour 30 minutes", "1 second": "1 second", "0.25 seconds": "250 milliseconds",
 		"2 days": "2 days", "36 hours 5 seconds": "1 day 12 hours 5 seconds", "1 month": "30 days",
 	} {
-		require.Equal(t, words, value[string](db, "SELECT mesh.in_words($1::text::interval)", interval))
+		require.Equal(t, words, value[string](db, "SELECT mesh_internal.in_words($1::text::interval)", interval))
 	}
 }
 
@@ -362,8 +362,8 @@ func TestServersKeepHouse(t *testing.T) {
 	y.owner.Exec("SELECT mesh.grant_server($1)", role)
 	server := y.as(role)
 	bad := y.owner.unconfirmed(setHost("z", "b"))
-	require.Equal(t, int64(1), value[int64](server, "SELECT waiting FROM mesh.chores()"))
-	y.owner.Exec("UPDATE mesh.deadlines SET deadline = clock_timestamp()")
+	require.Equal(t, int64(1), value[int64](server, "SELECT waiting FROM mesh_internal.chores()"))
+	y.owner.Exec("UPDATE mesh_internal.deadlines SET deadline = clock_timestamp()")
 	require.Equal(t, "reverted", value[string](server, "SELECT state FROM mesh.revert_overdue()"))
 	require.Equal(t, "mesh.commit_confirmed", value[string](server, "SELECT author FROM mesh.revisions WHERE revision = $1", bad+1))
 	y.owner.Exec("INSERT INTO mesh.settings (name, value) VALUES ('history_max_revisions', '1')")

@@ -35,7 +35,7 @@ func TestAMeshIsReplicatedLogicallyAndTheCopyPromoted(t *testing.T) {
 	from.Exec("DELETE FROM mesh.resources WHERE name = 'c'")
 	from.Exec("INSERT INTO mesh.secrets (name, data) VALUES ('s', mesh.secret_data('{\"password\": \"x\"}'))")
 	from.Exec("SELECT mesh.create_token('reader', sha256('reader'), '{read}')")
-	from.Exec("UPDATE mesh.installation SET registry_digest = ''")
+	from.Exec("UPDATE mesh_internal.installation SET registry_digest = ''")
 	require.NoError(t, migration.Up(t.Context(), copied.From), "which deletes the rows of every table of the registry")
 	copied.CaughtUp()
 	requireSame(t, tenancy{from, copied.From}, tenancy{to, copied.To}, "logical replication")
@@ -64,7 +64,7 @@ func TestASequenceThatIsBehindCostsNothing(t *testing.T) {
 	for _, host := range []string{"x", "y", "z"} {
 		db.Put("a", host)
 	}
-	db.Exec("ALTER SEQUENCE mesh.transactions_id_seq RESTART")
+	db.Exec("ALTER SEQUENCE mesh_internal.transactions_id_seq RESTART")
 
 	db.Put("b", "x")
 	require.Equal(t, []string{"1 a", "2 a", "3 a", "4 b"}, collect[string](db, "SELECT revision || ' ' || name FROM mesh.history ORDER BY 1"))

@@ -353,7 +353,7 @@ func TestBeginChange(t *testing.T) {
 
 	db.Exec("SELECT mesh.begin_change('nothing')")
 	require.Contains(t, *notices, `WARNING: the change "nothing" is none: this transaction changes no resource`)
-	require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.transactions WHERE revision IS NULL"))
+	require.Zero(t, value[int](db, "SELECT count(*) FROM mesh_internal.transactions WHERE revision IS NULL"))
 	require.Equal(t, "22023", db.Refused("SELECT mesh.begin_change(' ')").Code)
 	require.Equal(t, int64(2), db.Newest())
 }
@@ -368,7 +368,7 @@ func TestHistoryIsFoundByIndexes(t *testing.T) {
 	for n := range 60 {
 		db.Put("x", fmt.Sprint("h", n))
 	}
-	db.Exec("ANALYZE mesh.changes, mesh.transactions, mesh.resources")
+	db.Exec("ANALYZE mesh_internal.changes, mesh_internal.transactions, mesh.resources")
 	for _, query := range []string{
 		"SELECT * FROM mesh.history WHERE kind = 'VirtualService' AND namespace = 'ns-1' AND name = 'vs-1'",
 		"SELECT * FROM mesh.history WHERE namespace = 'ns-1' AND name = 'vs-1'",

@@ -120,11 +120,11 @@ func TestNamesOfTheControlPlaneAreNobodys(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
 	evil := y.tenant("evil", [2]string{"evil", "write"})
-	require.Equal(t, "42501", evil.Refused("SELECT mesh.note_control_plane('evil', '{shop.example}')").Code)
+	require.Equal(t, "42501", evil.Refused("SELECT mesh_internal.note_control_plane('evil', '{shop.example}')").Code)
 	storetest.Record(t, members.New(openURL(t, y.owner.Conn.Config().ConnString())), members.Issue{
 		ID: [16]byte{1}, At: time.Now(), Identity: "spiffe://mesh/pgmesh/discovery/one", NotAfter: time.Now().Add(time.Hour), Hosts: []string{"Discovery.corp.example", "localhost", "vm"},
 	})
-	require.Equal(t, []string{"discovery.corp.example"}, collect[string](y.owner, "SELECT host FROM mesh.control_plane_names"))
+	require.Equal(t, []string{"discovery.corp.example"}, collect[string](y.owner, "SELECT host FROM mesh_internal.control_plane_names"))
 	const found = "SELECT severity || ' ' || namespace || '/' || kind FROM mesh.problems WHERE code = 'control-plane-host' ORDER BY 1"
 	require.Contains(t, evil.warnings(entryFor("evil", "discovery.corp.example", ""))[0], "is a name of the control plane")
 	require.Equal(t, []string{"error evil/ServiceEntry"}, collect[string](y.owner, found))

@@ -33,7 +33,7 @@ func TestTheMeshConfigHasOnePlace(t *testing.T) {
 
 	y.owner.Exec(putMeshConfig("istio-system", "mesh", `{"rootNamespace": "roots", "trustDomain": "one.example", "trustDomainAliases": ["two.example"]}`))
 	require.Equal(t, []string{"one.example", "two.example"}, value[[]string](y.owner, "SELECT mesh.trust_domains()"))
-	require.Equal(t, "roots", value[string](y.owner, "SELECT mesh.root_namespace()"))
+	require.Equal(t, "roots", value[string](y.owner, "SELECT mesh_internal.root_namespace()"))
 	require.Contains(t, y.owner.Refused(putMeshConfig("istio-system", "other", "{}")).Message, "the mesh has its MeshConfig, which is istio-system/mesh")
 	for _, sql := range []string{
 		"UPDATE mesh.mesh_configs SET root_namespace = 'a'", "DELETE FROM mesh.mesh_configs", "UPDATE mesh.mesh_configs SET name = 'mine'",
@@ -42,7 +42,7 @@ func TestTheMeshConfigHasOnePlace(t *testing.T) {
 	} {
 		require.Equal(t, "42501", tenant.Refused(sql).Code, sql)
 	}
-	require.Equal(t, "roots", value[string](y.owner, "SELECT mesh.root_namespace()"))
+	require.Equal(t, "roots", value[string](y.owner, "SELECT mesh_internal.root_namespace()"))
 
 	y.owner.Exec("BEGIN; DELETE FROM mesh.mesh_configs; " + putMeshConfig("istio-system", "new", `{"trustDomain": "three.example"}`) + "; COMMIT")
 	require.Equal(t, []string{"three.example"}, value[[]string](y.owner, "SELECT mesh.trust_domains()"))

@@ -23,9 +23,9 @@ func TestNamesAreCompletedAsInGo(t *testing.T) {
 		"", "*", "mesh", "reviews", "Reviews", "reviews.shop", "a.b.c", "A.Example.com", "*.example.com", "*-old", "*Old", "10.0.0.1", "fd00::1", "fd00::1%eth0",
 		"./edge", "ingress/edge", "ingress/edge.b", "edge.ingress.svc.cluster.local", "edge.", ".edge", "/edge", "a/b/c", "edge./b",
 	} {
-		require.Equal(t, named.FullHost(name, "shop"), value[string](db, "SELECT mesh.full_host($1, 'shop')", name), name)
-		require.Equal(t, named.FullHost(name, ""), value[string](db, "SELECT mesh.full_host($1, '')", name), name)
-		require.Equal(t, named.FullGateway(name, "shop"), value[string](db, "SELECT mesh.full_gateway($1, 'shop')", name), name)
+		require.Equal(t, named.FullHost(name, "shop"), value[string](db, "SELECT mesh_internal.full_host($1, 'shop')", name), name)
+		require.Equal(t, named.FullHost(name, ""), value[string](db, "SELECT mesh_internal.full_host($1, '')", name), name)
+		require.Equal(t, named.FullGateway(name, "shop"), value[string](db, "SELECT mesh_internal.full_gateway($1, 'shop')", name), name)
 	}
 }
 
@@ -49,7 +49,7 @@ func TestTheDatabaseFindsWhatTheTableSays(t *testing.T) {
 					seen[d.Resource.Kind.Group+"/"+d.Resource.Kind.Name+" "+n.Path] = true
 				}
 			})
-			rows, err := db.Conn.Query(t.Context(), "SELECT role || ' ' || path FROM mesh.names_in($1, $2, $3, $4)", d.Resource.Kind.Name, d.Resource.Kind.Group, d.Resource.Namespace, d.Spec)
+			rows, err := db.Conn.Query(t.Context(), "SELECT role || ' ' || path FROM mesh_internal.names_in($1, $2, $3, $4)", d.Resource.Kind.Name, d.Resource.Kind.Group, d.Resource.Namespace, d.Spec)
 			require.NoError(t, err)
 			got, err := pgx.CollectRows(rows, pgx.RowTo[string])
 			require.NoError(t, err)
@@ -75,9 +75,9 @@ func TestManyChangesLeaveTheLinksOfEach(t *testing.T) {
 		db.Exec("INSERT INTO mesh.resources (api_group, kind, namespace, name, spec) VALUES ($1, $2, $3, $4, $5)", d.Resource.Kind.Group, d.Resource.Kind.Name, d.Resource.Namespace, d.Resource.Name, d.Spec)
 	}
 	db.Exec("COMMIT")
-	db.Exec("CREATE TABLE kept AS SELECT * FROM mesh.links; DELETE FROM mesh.links; SELECT mesh.rebuild_links()")
+	db.Exec("CREATE TABLE kept AS SELECT * FROM mesh_internal.links; DELETE FROM mesh_internal.links; SELECT mesh_internal.rebuild_links()")
 	require.Positive(t, value[int](db, "SELECT count(*) FROM kept"))
-	require.Zero(t, value[int](db, "SELECT count(*) FROM ((TABLE kept EXCEPT ALL TABLE mesh.links) UNION ALL (TABLE mesh.links EXCEPT ALL TABLE kept)) d"))
+	require.Zero(t, value[int](db, "SELECT count(*) FROM ((TABLE kept EXCEPT ALL TABLE mesh_internal.links) UNION ALL (TABLE mesh_internal.links EXCEPT ALL TABLE kept)) d"))
 }
 
 // eachDocument reads the documents of a file each by itself, for several have one name.

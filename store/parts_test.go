@@ -89,7 +89,7 @@ func TestAStatementWritesAResourceOnce(t *testing.T) {
 	db.Exec(`INSERT INTO mesh.virtual_services (name, hosts, spec) SELECT 'copy' || i, hosts, spec FROM mesh.virtual_services, generate_series(1, 50) i`)
 	require.Equal(t, "UPDATE 153", db.affected("UPDATE mesh.route_destinations SET weight = 1"))
 	require.Equal(t, "DELETE 51", db.affected("DELETE FROM mesh.route_destinations WHERE subset = 'v2' AND route IS NULL"))
-	require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.part_edits"))
+	require.Zero(t, value[int](db, "SELECT count(*) FROM mesh_internal.part_edits"))
 }
 
 func TestPartsComeGoAndMove(t *testing.T) {
@@ -149,7 +149,7 @@ func TestViewsOfPartsRefuseInvalidChanges(t *testing.T) {
 	db.Refused("UPDATE mesh.subsets SET name = 'x' || (1 / (2 - position - 1))")
 	db.Exec("ROLLBACK TO s; UPDATE mesh.route_destinations SET weight = weight; COMMIT")
 	require.Equal(t, before, value[string](db, "SELECT jsonb_agg(spec ORDER BY kind)::text FROM mesh.resources"))
-	require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.part_edits"))
+	require.Zero(t, value[int](db, "SELECT count(*) FROM mesh_internal.part_edits"))
 }
 
 func TestConcurrentWritersOfParts(t *testing.T) {

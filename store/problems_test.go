@@ -355,11 +355,11 @@ func TestProblems(t *testing.T) {
 			require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.problems WHERE hint IS NULL OR message IS NULL OR api_group IS NULL"))
 
 			// What the changes have left is what a reading of everything finds.
-			db.Exec("CREATE TABLE kept AS SELECT * FROM mesh.links; DELETE FROM mesh.links; SELECT mesh.rebuild_links()")
-			require.Zero(t, value[int](db, "SELECT count(*) FROM ((TABLE kept EXCEPT ALL TABLE mesh.links) UNION ALL (TABLE mesh.links EXCEPT ALL TABLE kept)) d"))
+			db.Exec("CREATE TABLE kept AS SELECT * FROM mesh_internal.links; DELETE FROM mesh_internal.links; SELECT mesh_internal.rebuild_links()")
+			require.Zero(t, value[int](db, "SELECT count(*) FROM ((TABLE kept EXCEPT ALL TABLE mesh_internal.links) UNION ALL (TABLE mesh_internal.links EXCEPT ALL TABLE kept)) d"))
 
 			db.Exec("DELETE FROM mesh.resources")
-			require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.links"))
+			require.Zero(t, value[int](db, "SELECT count(*) FROM mesh_internal.links"))
 		})
 	}
 }
@@ -546,7 +546,7 @@ func testStrictReferencesBetween(t *testing.T, examined string, deletesFirst boo
 	if !deletesFirst {
 		order = []session{two, one}
 	}
-	holder.Exec("BEGIN; LOCK TABLE mesh.numbering IN SHARE UPDATE EXCLUSIVE MODE")
+	holder.Exec("BEGIN; LOCK TABLE mesh_internal.numbering IN SHARE UPDATE EXCLUSIVE MODE")
 	var done []chan error
 	for i, s := range order {
 		committed := make(chan error, 1)
@@ -556,7 +556,7 @@ func testStrictReferencesBetween(t *testing.T, examined string, deletesFirst boo
 			committed <- err
 		}()
 		require.Eventually(t, func() bool {
-			return value[int64](holder, "SELECT count(*) FROM pg_locks WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND relation = 'mesh.numbering'::regclass AND NOT granted") == int64(i)+1
+			return value[int64](holder, "SELECT count(*) FROM pg_locks WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND relation = 'mesh_internal.numbering'::regclass AND NOT granted") == int64(i)+1
 		}, 10*time.Second, 5*time.Millisecond)
 	}
 	holder.Exec("COMMIT")

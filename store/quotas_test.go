@@ -144,7 +144,7 @@ func TestWhatIsWrittenInADayIsLimited(t *testing.T) {
 	require.Contains(t, refused.Hint, "namespace_max_daily_bytes")
 	require.Positive(t, value[int64](tenant, "SELECT written_today FROM mesh.quotas"))
 	y.owner.Exec(again(n)) // others are not limited, and count for nobody
-	y.owner.Exec("UPDATE mesh.written SET day = day - 1")
+	y.owner.Exec("UPDATE mesh_internal.written SET day = day - 1")
 	require.Zero(t, value[int64](tenant, "SELECT written_today FROM mesh.quotas"))
 	tenant.Exec(again(n + 1))
 

@@ -13,7 +13,7 @@ import (
 func (s session) kept() (oldest, newest int64) {
 	s.T.Helper()
 	require.Equal(s.T, value[int64](s, "SELECT min(revision) FROM mesh.revisions"), value[int64](s, "SELECT mesh.oldest_revision()"))
-	require.Zero(s.T, value[int](s, "SELECT count(*) FROM mesh.changes c WHERE NOT EXISTS (SELECT FROM mesh.transactions t WHERE t.id = c.transaction_id)"))
+	require.Zero(s.T, value[int](s, "SELECT count(*) FROM mesh_internal.changes c WHERE NOT EXISTS (SELECT FROM mesh_internal.transactions t WHERE t.id = c.transaction_id)"))
 	return value[int64](s, "SELECT mesh.oldest_revision()"), s.Newest()
 }
 
@@ -47,7 +47,7 @@ func TestRetentionByAge(t *testing.T) {
 	for i := range 10 {
 		db.Put("x", fmt.Sprint("h", i))
 	}
-	db.Exec("UPDATE mesh.transactions SET time = time - interval '100 days' + revision * interval '1 hour' WHERE revision <= 6")
+	db.Exec("UPDATE mesh_internal.transactions SET time = time - interval '100 days' + revision * interval '1 hour' WHERE revision <= 6")
 	require.Equal(t, int64(6), value[int64](db, "SELECT mesh.prune_expired()"))
 	require.Zero(t, value[int64](db, "SELECT mesh.prune_expired()"))
 	db.Exec("INSERT INTO mesh.settings (name, value) VALUES ('history_max_age', '1 microsecond')")
@@ -68,7 +68,7 @@ func TestBatchesAreCountedInChanges(t *testing.T) {
 	require.Equal(t, int64(1), value[int64](db, "SELECT mesh.prune(99, 1)"), "a revision goes whole")
 	require.Equal(t, int64(1), value[int64](db, "SELECT mesh.prune(99)"))
 	require.Zero(t, value[int64](db, "SELECT mesh.prune(99)"))
-	require.Equal(t, 1, value[int](db, "SELECT count(*) FROM mesh.changes"))
+	require.Equal(t, 1, value[int](db, "SELECT count(*) FROM mesh_internal.changes"))
 }
 
 func TestPruningKeepsRevisionsThatMayBeReverted(t *testing.T) {

@@ -68,7 +68,7 @@ func TestOnlyChangesMakeRevisions(t *testing.T) {
 			if test.want == nil {
 				require.Equal(t, int64(1), db.Newest())
 				require.Equal(t, 1, value[int](db, "SELECT count(*) FROM mesh.readable_resources WHERE revision = 1 AND generation = 1"), "the row stays as it was")
-				require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.transactions WHERE revision IS NULL"))
+				require.Zero(t, value[int](db, "SELECT count(*) FROM mesh_internal.transactions WHERE revision IS NULL"))
 				return
 			}
 			require.Equal(t, int64(2), db.Newest(), "one transaction is one revision")
@@ -158,7 +158,7 @@ func TestRoles(t *testing.T) {
 	writer := connect(t, as(role+"_writer", "writer"))
 	writer.Exec("SET mesh.author = 'alice'")
 	writer.Put("x", "b")
-	require.Equal(t, "42501", writer.Refused("DELETE FROM mesh.changes").Code)
+	require.Equal(t, "42501", writer.Refused("DELETE FROM mesh_internal.changes").Code)
 	require.Equal(t, "alice", value[string](owner, "SELECT author FROM mesh.revisions WHERE revision = 1"))
 	require.Equal(t, role+"_writer", value[string](owner, "SELECT author FROM mesh.revisions WHERE revision = 2"))
 	require.NoError(t, migration.Down(t.Context(), as(role, "owner"), 0, storetest.Quietly))

@@ -105,7 +105,7 @@ func TestAnUndoneChangeOfASecretIsNoRevision(t *testing.T) {
 	db.Exec("COMMIT")
 	db.putSecret("shop", "gate", credential.TLS, data)
 	require.Equal(t, int64(1), db.Newest())
-	require.Equal(t, 1, value[int](db, "SELECT count(*) FROM mesh.secret_changes"))
+	require.Equal(t, 1, value[int](db, "SELECT count(*) FROM mesh_internal.secret_changes"))
 }
 
 func TestBadSecretsAreRefusedWithoutAWordOfThem(t *testing.T) {
@@ -231,7 +231,7 @@ func TestSecretsAreGrantedByThemselves(t *testing.T) {
 			require.NotContains(t, row, strings.Split(string(pair.Key), "\n")[1], view)
 		}
 	}
-	require.Equal(t, "42501", writer.Refused("SELECT * FROM mesh.secret_changes").Code)
+	require.Equal(t, "42501", writer.Refused("SELECT * FROM mesh_internal.secret_changes").Code)
 
 	role := y.role("reader")
 	y.owner.Exec("SELECT mesh.grant_secrets($1, 'a', 'read')", role)

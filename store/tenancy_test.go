@@ -186,8 +186,8 @@ func TestServersRole(t *testing.T) {
 	_, err = resources.New(s).Export(t.Context(), resources.Selection{}, store.Moment{}, func(*store.Resource) error { seen++; return nil })
 	require.NoError(t, err)
 	require.Equal(t, 2, seen)
-	db.Exec("SELECT * FROM mesh.chores(), mesh.revert_overdue(), mesh.prune_expired()")
-	require.Equal(t, "42501", db.Refused("DELETE FROM mesh.changes").Code)
+	db.Exec("SELECT * FROM mesh_internal.chores(), mesh.revert_overdue(), mesh.prune_expired()")
+	require.Equal(t, "42501", db.Refused("DELETE FROM mesh_internal.changes").Code)
 	require.Equal(t, "42501", db.Refused("SELECT mesh.grant_namespace($1, 'a', 'read')", server).Code)
 
 	tenant := y.tenant("tenant", [2]string{"*", "write"})

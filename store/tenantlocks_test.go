@@ -78,7 +78,7 @@ func TestTenantsDoNothingWhileOthersWait(t *testing.T) {
 		require.Equal(t, "use two transactions", refused.Hint)
 	}
 	tenant.Exec("BEGIN; INSERT INTO plain VALUES (1); " + change + "; COMMIT")
-	for _, sql := range []string{"SELECT mesh.lock_numbering()", "DO 'BEGIN LOCK TABLE mesh.numbering; END'", "SELECT mesh.examine_references(1, false)"} {
+	for _, sql := range []string{"SELECT mesh_internal.lock_numbering()", "DO 'BEGIN LOCK TABLE mesh_internal.numbering; END'", "SELECT mesh_internal.examine_references(1, false)"} {
 		require.Equal(t, "42501", tenant.Refused(sql).Code, sql)
 	}
 
@@ -101,6 +101,6 @@ func TestAdvisoryLocksHoldNobodyUp(t *testing.T) {
 	stranger.Exec("SELECT pg_advisory_lock(hashtextextended('a/x', 1835365224)), pg_advisory_lock(hashtextextended('mesh.sinks sink:1', 0))")
 	y.owner.Exec("SET statement_timeout = '10s'")
 	y.owner.Put("z", "c")
-	y.owner.Exec("SELECT mesh.lock_workload_groups('{a}', '{x}')")
-	require.True(t, value[bool](y.owner, "SELECT mesh.take_sink('sink:1')"))
+	y.owner.Exec("SELECT mesh_internal.lock_workload_groups('{a}', '{x}')")
+	require.True(t, value[bool](y.owner, "SELECT mesh_internal.take_sink('sink:1')"))
 }

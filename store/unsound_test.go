@@ -59,7 +59,7 @@ func TestNewRulesAreAppliedToWhatIsStored(t *testing.T) {
 	db.Put("y", "a")
 	db.Exec(`UPDATE mesh.kinds SET rules = rules + 1;
 		UPDATE mesh.schema_fields SET max_items = 1 WHERE type = 'istio.networking.v1alpha3.VirtualService' AND name = 'hosts';
-		UPDATE mesh.schema_types SET own_values = '1 == 0' WHERE type = 'istio.networking.v1alpha3.VirtualService'`)
+		UPDATE mesh_internal.schema_types SET own_values = '1 == 0' WHERE type = 'istio.networking.v1alpha3.VirtualService'`)
 	require.ElementsMatch(t, []string{"x", "y"}, db.unchecked(s))
 	db.Put("y", "b")
 

@@ -18,14 +18,14 @@ func TestAnUpgradeReadsAgainWhatResourcesSayOfEachOther(t *testing.T) {
 	db.create("Gateway", "ingress", "edge", `{"selector": {"app": "gw"}, "servers": [{"port": {"number": 80, "name": "http", "protocol": "HTTP"}, "hosts": ["*"]}]}`)
 	db.create("VirtualService", "default", "a", `{"hosts": ["a.example.com"], "gateways": ["edge.ingress.svc.cluster.local", "gone.ingress.svc.cluster.local"],
 		"http": [{"redirect": {"uri": "/b"}}]}`)
-	db.Exec("UPDATE mesh.links SET target = 'default/edge.ingress.svc.cluster.local' WHERE role = 'gateway' AND target = 'ingress/edge'")
-	db.Exec("UPDATE mesh.links SET part = 'default/edge.ingress.svc.cluster.local' WHERE role = 'claim' AND part = 'ingress/edge'")
-	db.Exec("DELETE FROM mesh.links WHERE role = 'server'")
+	db.Exec("UPDATE mesh_internal.links SET target = 'default/edge.ingress.svc.cluster.local' WHERE role = 'gateway' AND target = 'ingress/edge'")
+	db.Exec("UPDATE mesh_internal.links SET part = 'default/edge.ingress.svc.cluster.local' WHERE role = 'claim' AND part = 'ingress/edge'")
+	db.Exec("DELETE FROM mesh_internal.links WHERE role = 'server'")
 	wrong, right := "error unknown-gateway VirtualService default/a spec.gateways[0]", "error unknown-gateway VirtualService default/a spec.gateways[1]"
 	ofRules := "WHERE kind = 'VirtualService'"
 	require.Equal(t, []string{wrong, right}, db.found(ofRules))
 
-	db.Exec("UPDATE mesh.installation SET code_digest = 'old', registry_digest = 'old'")
+	db.Exec("UPDATE mesh_internal.installation SET code_digest = 'old', registry_digest = 'old'")
 	require.NoError(t, migration.Up(t.Context(), url))
 	require.Equal(t, []string{right}, db.found(ofRules))
 }

@@ -146,7 +146,7 @@ func violationsOf(violations []kinds.Violation) []string {
 func (s session) problems(e exam) []string {
 	s.T.Helper()
 	rows, err := s.Conn.Query(s.T.Context(), `SELECT format('%s: %s (%s)', p.path, p.reason, p.hint)
-		FROM mesh.kinds k, mesh.check_spec(k.type, $3, $4) p WHERE k.api_group = $1 AND k.kind = $2`, e.kind.Group, e.kind.Name, e.spec, e.metadata())
+		FROM mesh.kinds k, mesh_internal.check_spec(k.type, $3, $4) p WHERE k.api_group = $1 AND k.kind = $2`, e.kind.Group, e.kind.Name, e.spec, e.metadata())
 	require.NoError(s.T, err)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(s.T, err, e)
@@ -165,7 +165,7 @@ func (s session) passes(e exam) bool {
 // passesAfter says whether it passes a spec that was another before.
 func (s session) passesAfter(before json.RawMessage, e exam) bool {
 	s.T.Helper()
-	return value[bool](s, `SELECT mesh.is_sound(ARRAY[jsonb_populate_record(NULL::mesh.changes, jsonb_build_object('api_group', $1::text, 'kind', $2::text,
+	return value[bool](s, `SELECT mesh_internal.is_sound(ARRAY[jsonb_populate_record(NULL::mesh_internal.changes, jsonb_build_object('api_group', $1::text, 'kind', $2::text,
 		'namespace', m -> 'namespace', 'name', m -> 'name', 'after_spec', $3::jsonb, 'after_labels', m -> 'labels', 'after_annotations', m -> 'annotations',
 		'before_spec', $5::jsonb))])
 		FROM (SELECT $4::jsonb) AS metadata (m)`, e.kind.Group, e.kind.Name, e.spec, e.metadata(), before)

@@ -60,7 +60,7 @@ func code(err error) string {
 func TestViewPerKind(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
-	names := collect[string](db, `SELECT mesh.view_name(k) FROM mesh.kinds k WHERE to_regclass('mesh.' || mesh.view_name(k)) IS NOT NULL ORDER BY 1`)
+	names := collect[string](db, `SELECT mesh_internal.view_name(k) FROM mesh.kinds k WHERE to_regclass('mesh.' || mesh_internal.view_name(k)) IS NOT NULL ORDER BY 1`)
 	require.Equal(t, []string{
 		"authorization_policies", "backend_tls_policies", "destination_rules", "envoy_filters", "gateway_classes", "gateways", "grpc_routes",
 		"http_routes", "inference_pools", "k8s_gateways", "listener_sets", "mesh_configs", "mesh_networks", "peer_authentications", "proxy_configs",
@@ -79,7 +79,7 @@ func TestViewPerKind(t *testing.T) {
 	}, columns("workload_entries"))
 	require.Subset(t, columns("virtual_services"), []string{"hosts ARRAY _text", "export_to ARRAY _text", "http jsonb"})
 	require.Subset(t, columns("mesh_configs"), []string{"proxy_listen_port integer", "connect_timeout text", "enable_tracing boolean", "mesh_mtls jsonb"})
-	require.Empty(t, collect[string](db, `SELECT attrelid::regclass || '.' || attname FROM pg_attribute a JOIN mesh.editable_views v ON attrelid = ('mesh.' || v.view)::regclass
+	require.Empty(t, collect[string](db, `SELECT attrelid::regclass || '.' || attname FROM pg_attribute a JOIN mesh_internal.editable_views v ON attrelid = ('mesh.' || v.view)::regclass
 		WHERE attnum > 0 AND col_description(attrelid, attnum) IS NULL OR obj_description(attrelid, 'pg_class') IS NULL`), "everything has a comment")
 }
 
@@ -94,10 +94,10 @@ func TestColumnsAreTheWholeSpec(t *testing.T) {
 	require.NoError(t, err)
 	for _, d := range documents {
 		r := d.Resource
-		view := value[string](db, "SELECT mesh.view_name(k) FROM mesh.kinds k WHERE kind = $1 AND api_group = $2", r.Kind.Name, r.Kind.Group)
+		view := value[string](db, "SELECT mesh_internal.view_name(k) FROM mesh.kinds k WHERE kind = $1 AND api_group = $2", r.Kind.Name, r.Kind.Group)
 		db.Exec(fmt.Sprintf("INSERT INTO mesh.%s (namespace, name, spec) VALUES ($1, $2, $3)", view), r.Namespace, r.Name, d.Spec)
 		revision := value[int64](db, "SELECT max(revision) FROM mesh.revisions")
-		fields := collect[string](db, "SELECT quote_ident(name) FROM mesh.editable_columns WHERE view = $1 AND path IS NOT NULL ORDER BY position", view)
+		fields := collect[string](db, "SELECT quote_ident(name) FROM mesh_internal.editable_columns WHERE view = $1 AND path IS NOT NULL ORDER BY position", view)
 		all := strings.Join(fields, ", ")
 		for _, f := range fields {
 			db.Exec(fmt.Sprintf("UPDATE mesh.%s SET %s = %s WHERE name = $1", view, f, f), r.Name)
@@ -200,7 +200,7 @@ func TestViewsShowWhatTheyCanOfAnything(t *testing.T) {
 				i, j, strings.ReplaceAll(lists, "%s", v))
 		}
 	}
-	for _, view := range collect[string](db, "SELECT view FROM mesh.editable_views") {
+	for _, view := range collect[string](db, "SELECT view FROM mesh_internal.editable_views") {
 		db.Exec("CREATE TEMP TABLE shown AS SELECT * FROM mesh." + view + "; DROP TABLE shown")
 	}
 	require.Equal(t, []string{"field10:", "field11:2147483648", "field4:5", "field5:5", "field6:", "field7:-1", "field8:", "field9:"},
@@ -243,8 +243,8 @@ func TestViewsUseThePrimaryKey(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
 	db.Exec("INSERT INTO mesh.destination_rules (name, host) SELECT 'x' || i, 'a' FROM generate_series(1, 500) i; ANALYZE mesh.resources")
-	for _, view := range collect[string](db, "SELECT view FROM mesh.editable_views") {
-		parent := value[string](db, "SELECT parent FROM mesh.editable_views WHERE view = $1", view)
+	for _, view := range collect[string](db, "SELECT view FROM mesh_internal.editable_views") {
+		parent := value[string](db, "SELECT parent FROM mesh_internal.editable_views WHERE view = $1", view)
 		plan := strings.Join(collect[string](db, fmt.Sprintf("EXPLAIN SELECT * FROM mesh.%s WHERE namespace = 'default' AND %s = 'x1'", view, parent)), "\n")
 		require.Regexp(t, `resources_pkey[^\n]*\n *Index Cond: [^\n]*kind = [^\n]*namespace = 'default'[^\n]*name = 'x1'`, plan, view)
 	}
@@ -265,18 +265,18 @@ func TestViewsFollowTheRegistry(t *testing.T) {
 	db.Exec("CREATE VIEW mine AS SELECT name, egress FROM mesh.sidecars")
 	db.Exec(`INSERT INTO mesh.schema_fields SELECT (jsonb_populate_record(f, '{"position": -1, "name": "newField", "names": ["newField", "new_field"]}')).*
 		FROM mesh.schema_fields f WHERE type = 'istio.networking.v1alpha3.Sidecar' AND name = 'ingress'`)
-	db.Exec("SELECT mesh.make_views()")
+	db.Exec("SELECT mesh_internal.make_views()")
 	require.Equal(t, append(slices.Clone(before), "new_field"), columns())
 
 	db.Exec("DELETE FROM mesh.schema_fields WHERE type = 'istio.networking.v1alpha3.Sidecar' AND name IN ('newField', 'ingress')")
-	refused := db.Refused("SELECT mesh.make_views()")
+	refused := db.Refused("SELECT mesh_internal.make_views()")
 	require.Equal(t, "2BP01 the view mesh.sidecars has to change, and something depends on it", refused.Code+" "+refused.Message)
 	require.Contains(t, refused.Detail, "mine depends on view mesh.sidecars")
-	db.Exec("DROP VIEW mine; SELECT mesh.make_views()")
+	db.Exec("DROP VIEW mine; SELECT mesh_internal.make_views()")
 	require.NotContains(t, columns(), "ingress")
 	require.True(t, value[bool](db, "SELECT has_table_privilege($1, 'mesh.sidecars', 'SELECT')", role))
 
-	db.Exec("DELETE FROM mesh.kinds WHERE kind = 'Sidecar'; SELECT mesh.make_views()")
+	db.Exec("DELETE FROM mesh.kinds WHERE kind = 'Sidecar'; SELECT mesh_internal.make_views()")
 	require.True(t, value[bool](db, "SELECT to_regclass('mesh.sidecars') IS NULL"))
 }
 

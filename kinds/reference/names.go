@@ -11,7 +11,7 @@ const Mesh = "mesh"
 const ClusterDomain = "svc.cluster.local"
 
 // FullHost completes a short host name, one without dots, with its namespace. Addresses are already
-// complete. mesh.full_host does the same in SQL.
+// complete. mesh_internal.full_host does the same in SQL.
 func FullHost(host, namespace string) string {
 	if host != "" && host != "*" && namespace != "" && !strings.ContainsAny(host, ".:") {
 		host += "." + namespace + "." + ClusterDomain
@@ -20,7 +20,7 @@ func FullHost(host, namespace string) string {
 }
 
 // FullGateway returns the name of a gateway as namespace/name. Users also write the bare name,
-// ./name, and the older name.namespace or name.namespace.svc.cluster.local. mesh.full_gateway does
+// ./name, and the older name.namespace or name.namespace.svc.cluster.local. mesh_internal.full_gateway does
 // the same in SQL.
 func FullGateway(name, namespace string) string {
 	if name == Mesh {

@@ -35,7 +35,7 @@ const (
 // Named is a field that names something.
 type Named struct {
 	Form Form
-	Role string // the role in mesh.links; "" if that table has none for it, or derives it otherwise
+	Role string // the role in mesh_internal.links; "" if that table has none for it, or derives it otherwise
 	Path string // from the spec on: "http.route.destination"
 }
 

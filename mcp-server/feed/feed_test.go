@@ -125,8 +125,8 @@ func TestUndecodableRowsDoNotStopTheFeed(t *testing.T) {
 	b.write("b", "b.example")
 	good := b.at(2).Sets[virtualServices].Get("default/a")
 
-	b.sql("CREATE OR REPLACE FUNCTION mesh.refuse_unsound(written mesh.changes[]) RETURNS void LANGUAGE plpgsql STABLE AS $$ BEGIN END $$")
-	b.sql("CREATE OR REPLACE FUNCTION mesh.check_changes(written mesh.changes[]) RETURNS void LANGUAGE plpgsql STABLE AS $$ BEGIN END $$")
+	b.sql("CREATE OR REPLACE FUNCTION mesh_internal.refuse_unsound(written mesh_internal.changes[]) RETURNS void LANGUAGE plpgsql STABLE AS $$ BEGIN END $$")
+	b.sql("CREATE OR REPLACE FUNCTION mesh_internal.check_changes(written mesh_internal.changes[]) RETURNS void LANGUAGE plpgsql STABLE AS $$ BEGIN END $$")
 	b.sql(`UPDATE mesh.resources SET spec = '{"hosts": 7}' WHERE name = 'a'`)
 	require.Same(t, good, b.at(3).Sets[virtualServices].Get("default/a"), "the last good state stays in force")
 
@@ -146,7 +146,7 @@ func TestRowsThatBreakRulesDoNotReplaceGoodOnes(t *testing.T) {
 	b.sql(`UPDATE mesh.resources SET rules = 0, spec = '{"hosts": ["*"], "http": [{"redirect": {"uri": "/"}}]}' WHERE name = 'a'`)
 	b.sql(`INSERT INTO mesh.resources (api_group, kind, name, spec) VALUES ('networking.istio.io', 'VirtualService', 'b', '{"hosts": ["*"], "http": [{"redirect": {"uri": "/"}}]}')`)
 	b.sql("ALTER TABLE mesh.resources ENABLE TRIGGER USER")
-	b.sql("UPDATE mesh.transactions SET revision = revision + 5") // no follower knows these, so all is read
+	b.sql("UPDATE mesh_internal.transactions SET revision = revision + 5") // no follower knows these, so all is read
 	b.write("c", "c.example")
 	now := b.at(7).Sets[virtualServices]
 	require.Same(t, good, now.Get("default/a"), "the last good state stays in force")

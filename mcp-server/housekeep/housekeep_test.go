@@ -210,7 +210,7 @@ func TestALateConfirmationThatIsRolledBack(t *testing.T) {
 	b.sql("SELECT mesh.confirm(1)")
 	b.keeper(10 * time.Millisecond)
 	b.sql("SELECT pg_sleep_until(deadline) FROM mesh.confirmations")
-	b.sql("SELECT mesh.chores()")
+	b.sql("SELECT mesh_internal.chores()")
 	b.sql("ROLLBACK")
 	b.next()
 	require.Equal(t, int64(2), b.next().Revision)
@@ -230,7 +230,7 @@ func TestHistoryIsPruned(t *testing.T) {
 	}, 10*time.Second, 10*time.Millisecond)
 	require.Eventually(t, func() bool { return gauge(t, metrics, "pgmesh_mcp_server_oldest_revision") == 31 }, 10*time.Second, 10*time.Millisecond)
 	require.Equal(t, 30, gauge(t, metrics, "pgmesh_mcp_server_pruned_revisions_total"))
-	require.Equal(t, 10, value[int](b, "SELECT count(*) FROM mesh.changes"))
+	require.Equal(t, 10, value[int](b, "SELECT count(*) FROM mesh_internal.changes"))
 }
 
 func TestTheRecordOfCertificatesIsPruned(t *testing.T) {

@@ -84,7 +84,7 @@ func one[T any](b *bundle, sql string, args ...any) T {
 }
 
 func (b *bundle) newest() int64 {
-	return one[int64](b, "SELECT coalesce(max(revision), 0) FROM mesh.transactions")
+	return one[int64](b, "SELECT coalesce(max(revision), 0) FROM mesh_internal.transactions")
 }
 
 // entries returns the names of all WorkloadEntries.

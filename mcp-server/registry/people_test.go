@@ -54,8 +54,8 @@ func TestPeopleAndMachinesAtOnce(t *testing.T) {
 		want = 3 * machines
 	}
 	require.Len(t, b.entries(), want)
-	require.Equal(t, want, one[int](b, `SELECT count(*)::int FROM mesh.workload_instances i
-		JOIN mesh.resources g ON g.kind = 'WorkloadGroup' AND g.name = i.workload_group CROSS JOIN LATERAL mesh.rendered_workload(i, g.spec) e
+	require.Equal(t, want, one[int](b, `SELECT count(*)::int FROM mesh_internal.workload_instances i
+		JOIN mesh.resources g ON g.kind = 'WorkloadGroup' AND g.name = i.workload_group CROSS JOIN LATERAL mesh_internal.rendered_workload(i, g.spec) e
 		JOIN mesh.resources r ON r.kind = 'WorkloadEntry' AND r.name = i.entry WHERE (r.spec, r.labels, r.annotations) = (e.spec, e.labels, e.annotations)`))
 }
 

@@ -200,7 +200,7 @@ func (f *fleet) settles(want, sql string) {
 // none has two.
 func (f *fleet) consistent() {
 	f.b.t.Helper()
-	require.Empty(f.b.t, list[string](f.b, `SELECT coalesce(i.machine, '-') || ' ' || coalesce(r.name, '-') FROM mesh.workload_instances i
+	require.Empty(f.b.t, list[string](f.b, `SELECT coalesce(i.machine, '-') || ' ' || coalesce(r.name, '-') FROM mesh_internal.workload_instances i
 		FULL JOIN (SELECT * FROM mesh.resources WHERE kind = 'WorkloadEntry') r ON r.namespace = i.namespace AND r.name = i.entry AND r.annotations ->> 'mesh.pgmesh.io/machine' = i.machine
 		WHERE i.machine IS NULL OR i.entry IS NOT NULL AND r.name IS NULL`))
 }
@@ -241,8 +241,8 @@ func TestTheTableIsRightAtTheEnd(t *testing.T) {
 				SELECT concat_ws(' ', name, annotations ->> 'mesh.pgmesh.io/machine', labels ->> 'version', coalesce(annotations ->> 'mesh.pgmesh.io/health', '')) AS line
 				FROM mesh.resources WHERE kind = 'WorkloadEntry') r`)
 			f.consistent()
-			f.settles(fmt.Sprintf("%d %[1]d t", len(f.machines)), `SELECT format('%s %s %s', (SELECT count(*) FROM mesh.workload_instances),
-				(SELECT count(*) FROM mesh.registered_machines WHERE state = 'here' AND refused IS NULL), (SELECT count(*) <= 3 AND count(ended) = 0 FROM mesh.workload_sessions))`)
+			f.settles(fmt.Sprintf("%d %[1]d t", len(f.machines)), `SELECT format('%s %s %s', (SELECT count(*) FROM mesh_internal.workload_instances),
+				(SELECT count(*) FROM mesh.registered_machines WHERE state = 'here' AND refused IS NULL), (SELECT count(*) <= 3 AND count(ended) = 0 FROM mesh_internal.workload_sessions))`)
 			ports := list[int](b, "SELECT DISTINCT (spec #>> '{ports,http}')::int FROM mesh.resources WHERE kind = 'WorkloadEntry'")
 			require.LessOrEqual(t, len(ports), 1, "all follow the group as it is")
 		})

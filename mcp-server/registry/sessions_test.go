@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	uptime   = "SELECT uptime FROM mesh.workload_clock"
-	live     = "SELECT count(*)::int FROM mesh.workload_sessions WHERE ended IS NULL"
-	services = "SELECT count(*)::int FROM mesh.workload_instances"
+	uptime   = "SELECT uptime FROM mesh_internal.workload_clock"
+	live     = "SELECT count(*)::int FROM mesh_internal.workload_sessions WHERE ended IS NULL"
+	services = "SELECT count(*)::int FROM mesh_internal.workload_instances"
 	present  = "SELECT count(*)::int FROM mesh.resources WHERE kind = 'WorkloadEntry'"
 	state    = "SELECT state FROM mesh.registered_machines"
 )
@@ -43,7 +43,7 @@ func TestASessionIsHandedOver(t *testing.T) {
 	require.Equal(t, "web-10.0.0.1", outcomes[0].GetEntry())
 	require.Equal(t, []string{"here", "here"}, list[string](b, state))
 	require.Equal(t, before, b.newest())
-	eventually(b, 1, "SELECT count(*)::int FROM mesh.workload_sessions") // nobody needs the first any more
+	eventually(b, 1, "SELECT count(*)::int FROM mesh_internal.workload_sessions") // nobody needs the first any more
 }
 
 // Unknown health does not replace known health, whoever reports it, and makes no revision.
@@ -116,7 +116,7 @@ func TestADiscoveryWithoutMachinesHasNoSession(t *testing.T) {
 	s.discovery("eu-1")
 	require.Eventually(t, func() bool { return strings.Contains(s.log.String(), "discovery=eu-1") }, limit, 10*time.Millisecond)
 	s.discovery("eu-2").told(here("m1", "10.0.0.1", 1))
-	require.Equal(t, []string{"eu-2"}, list[string](b, "SELECT discovery FROM mesh.workload_sessions"))
+	require.Equal(t, []string{"eu-2"}, list[string](b, "SELECT discovery FROM mesh_internal.workload_sessions"))
 }
 
 func TestLostMachinesAreRemovedAfterTheGracePeriod(t *testing.T) {
@@ -136,7 +136,7 @@ func TestLostMachinesAreRemovedAfterTheGracePeriod(t *testing.T) {
 	require.Equal(t, "pgmesh registry", one[string](b, "SELECT author FROM mesh.revisions ORDER BY revision DESC LIMIT 1"))
 	d.leave()
 	eventually(b, 0, services)
-	eventually(b, 0, "SELECT count(*)::int FROM mesh.workload_sessions")
+	eventually(b, 0, "SELECT count(*)::int FROM mesh_internal.workload_sessions")
 	require.Empty(t, b.entries())
 }
 
@@ -148,7 +148,7 @@ func TestTheSessionsOfADeadServerEnd(t *testing.T) {
 	dead, other := b.serve(quick), b.serve(quick)
 	dead.discovery("eu-1").told(here("m1", "10.0.0.1", 1))
 	other.discovery("eu-2").told(here("m2", "10.0.0.2", 1))
-	eventually(b, true, "SELECT uptime > 0 FROM mesh.workload_clock")
+	eventually(b, true, "SELECT uptime > 0 FROM mesh_internal.workload_clock")
 	at := time.Now()
 	dead.kill()
 	eventually(b, 1, live)
@@ -182,20 +182,20 @@ func TestTheClockRunsNoFasterThanTime(t *testing.T) {
 	servers[0].discovery("eu").told(here("m1", "10.0.0.1", 1))
 	for i := range 6 {
 		before := one[int64](b, uptime)
-		eventually(b, true, "SELECT uptime > $1 FROM mesh.workload_clock", before)
+		eventually(b, true, "SELECT uptime > $1 FROM mesh_internal.workload_clock", before)
 		if i%2 == 0 {
 			servers[i%3].kill()
 			servers[i%3] = b.serve(o)
 		}
 	}
-	eventually(b, true, "SELECT uptime > 500 FROM mesh.workload_clock")
+	eventually(b, true, "SELECT uptime > 500 FROM mesh_internal.workload_clock")
 	require.Less(t, one[int64](b, uptime), time.Since(begun).Milliseconds())
 	for _, s := range servers {
 		s.stop()
 	}
 	stood := one[int64](b, uptime)
 	b.serve(o)
-	eventually(b, true, "SELECT uptime > $1 FROM mesh.workload_clock", stood)
+	eventually(b, true, "SELECT uptime > $1 FROM mesh_internal.workload_clock", stood)
 	require.Less(t, one[int64](b, uptime)-stood, int64(1000), "whoever comes later does not know how long nobody was there")
 }
 
@@ -209,10 +209,10 @@ func TestClocksThatJumpRemoveNobody(t *testing.T) {
 	d.told(here("m2", "10.0.0.2", 1))
 	for _, jump := range []string{"- interval '10 years'", "+ interval '20 years'"} {
 		d.told(gone(here("m1", "10.0.0.1", 1)))
-		b.exec("UPDATE mesh.workload_instances SET registered_at = registered_at " + jump + ", gone_at = gone_at " + jump)
-		b.exec("UPDATE mesh.workload_sessions SET begun_at = begun_at " + jump)
+		b.exec("UPDATE mesh_internal.workload_instances SET registered_at = registered_at " + jump + ", gone_at = gone_at " + jump)
+		b.exec("UPDATE mesh_internal.workload_sessions SET begun_at = begun_at " + jump)
 		before := one[int64](b, uptime)
-		eventually(b, true, "SELECT uptime >= $1 FROM mesh.workload_clock", before+quick.Grace.Milliseconds()/3)
+		eventually(b, true, "SELECT uptime >= $1 FROM mesh_internal.workload_clock", before+quick.Grace.Milliseconds()/3)
 		require.Equal(t, 2, one[int](b, services))
 		d.told(here("m1", "10.0.0.1", 1))
 	}
@@ -233,7 +233,7 @@ func TestPostgresIsAwayForLongerThanTheGracePeriod(t *testing.T) {
 	talks.told(vanished)
 	talks.told(gone(vanished))
 	clock := one[int64](b, uptime)
-	before, session := b.newest(), one[int64](b, "SELECT id FROM mesh.workload_sessions WHERE discovery = 'eu-1'")
+	before, session := b.newest(), one[int64](b, "SELECT id FROM mesh_internal.workload_sessions WHERE discovery = 'eu-1'")
 	own.Kill()
 	stopped := time.Now()
 	_, err := talks.tell(here("m2", "10.0.0.2", 1, func(c *machinev1.Change) { c.Service.Health = machinev1.Health_HEALTH_UNHEALTHY }))
@@ -250,7 +250,7 @@ func TestPostgresIsAwayForLongerThanTheGracePeriod(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "web-10.0.0.2", outcomes[0].GetEntry())
 	require.Equal(t, "web-10.0.0.1", quiet.told(here("m1", "10.0.0.1", 1)).GetEntry(), "its stream and its session are still there")
-	require.Equal(t, session, one[int64](b, "SELECT id FROM mesh.workload_sessions WHERE discovery = 'eu-1' AND ended IS NULL"))
+	require.Equal(t, session, one[int64](b, "SELECT id FROM mesh_internal.workload_sessions WHERE discovery = 'eu-1' AND ended IS NULL"))
 	require.Equal(t, before, b.newest())
 	require.Less(t, one[int64](b, uptime)-clock, (quick.Grace + quick.Lease).Milliseconds(), "the time away did not pass")
 	eventually(b, 2, present) // who was gone before is, after the rest of its time

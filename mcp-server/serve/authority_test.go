@@ -203,7 +203,7 @@ func TestTheKeyOfTheAuthorityIsNeverInPlainText(t *testing.T) {
 	_, err = membership.Join(t.Context(), membership.Options{}, m.enroll(token, "eu"))
 	require.Error(t, err)
 	require.Len(t, m.rows(`SELECT 1::text FROM mesh.authorities`), 1)
-	sealed := m.rows(`SELECT sealed_key FROM mesh.authority_keys`)[0]
+	sealed := m.rows(`SELECT sealed_key FROM mesh_internal.authority_keys`)[0]
 	require.True(t, seal.IsSealed(sealed))
 	keys, err := m.options.Sealing.Load()
 	require.NoError(t, err)
@@ -242,7 +242,7 @@ func TestServersThatStartTogetherHaveOneRoot(t *testing.T) {
 		_, err := identityv1.NewAuthorityServiceClient(m.as(member)).Delegate(t.Context(), &identityv1.DelegateRequest{Csr: request(t)})
 		require.NoError(t, err)
 	}
-	require.Len(t, all[0].rows(`SELECT 1::text FROM mesh.authority_keys`), 1)
+	require.Len(t, all[0].rows(`SELECT 1::text FROM mesh_internal.authority_keys`), 1)
 }
 
 func TestInvalidRequestsGetNoCertificate(t *testing.T) {
@@ -271,7 +271,7 @@ func TestInvalidRequestsGetNoCertificate(t *testing.T) {
 	require.NoError(t, ask(&identityv1.EnrollRequest{Csr: csr, Token: good.Text(), Name: "eu", Hosts: []string{"xds.example", "localhost"}}))
 
 	expired, revoked := m.token(identity.Discovery, "expired"), m.token(identity.Discovery, "revoked")
-	execute(t, m.options.Database, `UPDATE mesh.join_token_hashes SET expires_at = now() - interval '1 minute' WHERE name = 'expired'`)
+	execute(t, m.options.Database, `UPDATE mesh_internal.join_token_hashes SET expires_at = now() - interval '1 minute' WHERE name = 'expired'`)
 	_, err = members.New(m.store).RevokeJoinToken(t.Context(), "revoked", "")
 	require.NoError(t, err)
 	refused(t, identityv1.Refusal_REFUSAL_TOKEN_EXPIRED, ask(&identityv1.EnrollRequest{Csr: csr, Token: expired.Text(), Name: "eu"}))

@@ -126,7 +126,7 @@ func TestADatabaseThatComesBackWithAnotherPastCounts(t *testing.T) {
 	first.end()
 	// As if revisions 2 and 3 had never been, and another one had come instead.
 	execute(t, postgres.URL, `ALTER TABLE mesh.resources DISABLE TRIGGER USER; DELETE FROM mesh.resources WHERE name <> 'a';
-		ALTER TABLE mesh.resources ENABLE TRIGGER USER; DELETE FROM mesh.transactions WHERE revision > 1`)
+		ALTER TABLE mesh.resources ENABLE TRIGGER USER; DELETE FROM mesh_internal.transactions WHERE revision > 1`)
 	write(t, postgres.URL, "d", "d.example")
 	postgres.Stop()
 

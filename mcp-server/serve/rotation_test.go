@@ -293,7 +293,7 @@ func TestAnAuthorityOfFiles(t *testing.T) {
 		return err
 	}
 	require.NoError(t, delegate(member))
-	require.Empty(t, m.rows(`SELECT 1::text FROM mesh.authority_keys`), "the database has none")
+	require.Empty(t, m.rows(`SELECT 1::text FROM mesh_internal.authority_keys`), "the database has none")
 
 	c.issue("mesh", 1) // anew: with another key, under its name
 	require.Eventually(t, func() bool { return strings.Contains(m.log.String(), "took over new files") }, limit, 10*time.Millisecond)

@@ -44,7 +44,7 @@ func Check(ctx context.Context, url string) ([]Finding, error) {
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	var may bool
-	if err := conn.QueryRow(ctx, "SELECT mesh.speaks_for_others()").Scan(&may); err != nil {
+	if err := conn.QueryRow(ctx, "SELECT mesh_internal.speaks_for_others()").Scan(&may); err != nil {
 		return nil, fmt.Errorf("looking at the schema mesh: %w (mcp-server migrate up makes it; then connect as its owner)", err)
 	}
 	if !may {

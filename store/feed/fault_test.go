@@ -51,8 +51,8 @@ func TestPollCoversLostNotifications(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	db := storetest.Connect(t, url)
-	db.Exec(`DO $$ BEGIN EXECUTE replace(pg_get_functiondef('mesh.number_transaction'::regproc), 'pg_notify(', 'concat('); END $$`)
-	require.NotContains(t, storetest.Value[string](db, "SELECT pg_get_functiondef('mesh.number_transaction'::regproc)"), "pg_notify", "nothing is told of")
+	db.Exec(`DO $$ BEGIN EXECUTE replace(pg_get_functiondef('mesh_internal.number_transaction'::regproc), 'pg_notify(', 'concat('); END $$`)
+	require.NotContains(t, storetest.Value[string](db, "SELECT pg_get_functiondef('mesh_internal.number_transaction'::regproc)"), "pg_notify", "nothing is told of")
 	batches := storetest.Follow(t, storetest.FeedWith(t, storetest.OpenURL(t, url), feed.Options{Poll: 20 * time.Millisecond}), 0)
 	for i := range int64(3) {
 		db.Put("x", string(rune('a'+i)))

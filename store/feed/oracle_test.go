@@ -39,8 +39,8 @@ type audited map[kinds.Key]*store.Resource
 func readAudit(t *testing.T, db storetest.Session) map[store.Revision]audited {
 	t.Helper()
 	rows, err := db.Conn.Query(t.Context(), `SELECT coalesce(t.revision, 0), a.gone, a.row || jsonb_build_object('revision', b.revision)
-		FROM audit a LEFT JOIN mesh.transactions t ON t.xid = a.xid
-			LEFT JOIN mesh.transactions b ON b.xid = (a.row ->> 'xid')::xid8 AND b.begun_at = (a.row ->> 'updated_at')::timestamptz ORDER BY a.seq`)
+		FROM audit a LEFT JOIN mesh_internal.transactions t ON t.xid = a.xid
+			LEFT JOIN mesh_internal.transactions b ON b.xid = (a.row ->> 'xid')::xid8 AND b.begun_at = (a.row ->> 'updated_at')::timestamptz ORDER BY a.seq`)
 	require.NoError(t, err)
 	all := map[store.Revision]audited{}
 	var revision store.Revision

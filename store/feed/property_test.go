@@ -76,7 +76,7 @@ func randomTransactions(t *testing.T, seed uint64, writers, transactions int) {
 	require.Len(t, follower.batches, int(last))
 	require.Equal(t, "idle", follower.batches[last-1].Message, "who commits last is last, and keeps nobody waiting")
 	require.Greater(t, last, store.Revision(writers*transactions/4))
-	require.Zero(t, storetest.Value[int](db, "SELECT count(*) FROM mesh.transactions WHERE revision IS NULL OR pending"))
+	require.Zero(t, storetest.Value[int](db, "SELECT count(*) FROM mesh_internal.transactions WHERE revision IS NULL OR pending"))
 	require.Zero(t, storetest.Value[int64](db, "SELECT adopted FROM mesh.adopt()"), "none came around the triggers")
 	t.Logf("%d transactions, %d revisions, %d followers, %d snapshots", writers*transactions, last, follower.lives, len(watch.taken))
 }

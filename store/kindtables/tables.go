@@ -258,6 +258,6 @@ func (r Tables) Write(ctx context.Context, tx pgx.Tx) error {
 		}
 	}
 	// The quick check is planned soon, and should not be planned for tables of unknown size.
-	_, err := tx.Exec(ctx, "ANALYZE mesh.kinds, mesh.schema_types, mesh.schema_fields, mesh.schema_parts, mesh.formats, mesh.rules")
+	_, err := tx.Exec(ctx, "ANALYZE mesh.kinds, mesh_internal.schema_types, mesh.schema_fields, mesh_internal.schema_parts, mesh.formats, mesh.rules")
 	return err
 }

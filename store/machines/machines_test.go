@@ -91,8 +91,8 @@ func TestMachinesAreOfTheirNamespace(t *testing.T) {
 	require.Empty(t, storetest.Collect[string](stranger, listed))
 	for _, s := range []storetest.Session{reader, stranger} {
 		require.Equal(t, "42501", s.Refused("SELECT mesh.remove_machine('a', 'm2')").Code)
-		require.Equal(t, "42501", s.Refused("SELECT mesh.open_workload_session(gen_random_uuid(), 'x', 'x')").Code)
-		require.Equal(t, "42501", s.Refused("TABLE mesh.workload_instances").Code)
+		require.Equal(t, "42501", s.Refused("SELECT mesh_internal.open_workload_session(gen_random_uuid(), 'x', 'x')").Code)
+		require.Equal(t, "42501", s.Refused("TABLE mesh_internal.workload_instances").Code)
 	}
 	require.Equal(t, "55006", writer.Refused("SELECT mesh.remove_machine('a', 'm1')").Code)
 	require.Equal(t, int64(1), storetest.Value[int64](writer, "SELECT mesh.remove_machine('a', 'm2')"))

@@ -61,7 +61,7 @@ func TestDependentsOfTheViewsAreKept(t *testing.T) {
 	url := pgtest.New(t)
 	db := storetest.Connect(t, url)
 	db.Exec("CREATE VIEW authors AS SELECT DISTINCT author FROM mesh.revisions")
-	db.Exec("UPDATE mesh.installation SET code_digest = ''")
+	db.Exec("UPDATE mesh_internal.installation SET code_digest = ''")
 	require.NoError(t, migration.Up(t.Context(), url))
 	db.Put("x", "a")
 	require.Equal(t, 1, storetest.Value[int](db, "SELECT count(*) FROM authors"))
@@ -96,7 +96,7 @@ func TestMigrationsWaitForNobodyWhoCouldNot(t *testing.T) {
 		}
 		require.NoError(t, group.Wait())
 		require.Contains(t, told.String(), "could not: going on without it")
-		owner.Exec("UPDATE mesh.installation SET code_digest = ''")
+		owner.Exec("UPDATE mesh_internal.installation SET code_digest = ''")
 	}
 	status, err := migration.ReadStatus(t.Context(), url)
 	require.NoError(t, err)
@@ -154,7 +154,7 @@ func TestNumbersGoOnAfterTheTablesWereCopied(t *testing.T) {
 	url := pgtest.New(t)
 	db := storetest.Connect(t, url)
 	db.Put("x", "a")
-	db.Exec("UPDATE mesh.transactions SET xid = pg_current_xact_id(), begun_at = '2000-01-01'")
+	db.Exec("UPDATE mesh_internal.transactions SET xid = pg_current_xact_id(), begun_at = '2000-01-01'")
 	db.Put("x", "b")
 	require.Equal(t, int64(2), db.Newest())
 }

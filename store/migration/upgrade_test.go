@@ -19,7 +19,7 @@ import (
 )
 
 // differ makes the database one of an older program, whose functions and kinds are others.
-const differ = "UPDATE mesh.installation SET code_digest = 'old', registry_digest = 'old'"
+const differ = "UPDATE mesh_internal.installation SET code_digest = 'old', registry_digest = 'old'"
 
 // A newer program migrates while older ones write, read and follow. They wait for moments; none of them fails.
 func TestMigratingBesideAMeshInUse(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 var Reconnecting = retry.Pauses{First: 20 * time.Millisecond, Longest: 5 * time.Second}
 
 // Awaken calls each when tables that servers use may have changed: mesh.readers, mesh.tokens, and others
-// that call mesh.wake_servers. It passes the name of the table, or "" for all. It does so at the start,
+// that call mesh_internal.wake_servers. It passes the name of the table, or "" for all. It does so at the start,
 // after each notification, and at an interval because notifications can be lost. It survives lost
 // connections, and returns when ctx ends.
 func Awaken(ctx context.Context, db *store.Store, every time.Duration, each func(table string)) error {

@@ -16,4 +16,4 @@ SELECT mesh.end_blocker($1, nullif($2, ''))
 
 -- name: QueueUsage
 -- How full the notification queue is, from 0 to 1.
-SELECT mesh.notification_queue_usage()
+SELECT mesh_internal.notification_queue_usage()

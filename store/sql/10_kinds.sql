@@ -2,7 +2,7 @@
 
 -- nearest finds what somebody meant who mistyped a word: the known word with the smallest Levenshtein distance, letter
 -- case aside, the first of equals, NULL if none is near. The programs use the same measure.
-CREATE OR REPLACE FUNCTION mesh.nearest(word text, known text[]) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.nearest(word text, known text[]) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   nearest   text;
@@ -12,7 +12,7 @@ DECLARE
 BEGIN
   FOREACH candidate IN ARRAY known LOOP
     CONTINUE WHEN abs(char_length(candidate) - char_length(word)) >= best;
-    apart := mesh.distance(lower(word), lower(candidate));
+    apart := mesh_internal.distance(lower(word), lower(candidate));
     IF apart < best THEN
       nearest := candidate;
       best := apart;
@@ -22,7 +22,7 @@ BEGIN
 END $$;
 
 -- distance is the Levenshtein distance of two words. What they begin and end with in common costs little: names of hosts share much.
-CREATE OR REPLACE FUNCTION mesh.distance(one text, other text) RETURNS int
+CREATE OR REPLACE FUNCTION mesh_internal.distance(one text, other text) RETURNS int
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   distances int[];
@@ -54,7 +54,7 @@ BEGIN
 END $$;
 
 -- hint says which of the known words is near, or else lists them all.
-CREATE OR REPLACE FUNCTION mesh.hint(word text, known text[], prefix text) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.hint(word text, known text[], prefix text) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT coalesce('did you mean "' || mesh.nearest(word, known) || '"?', prefix || array_to_string(known, ', '))
+  SELECT coalesce('did you mean "' || mesh_internal.nearest(word, known) || '"?', prefix || array_to_string(known, ', '))
 $$;

@@ -4,13 +4,13 @@
 --
 -- Views and functions that run as the owner are not filtered by row-level security, so each filters by itself:
 --
---   WHERE (SELECT mesh.sees_all()) OR namespace = ANY ((SELECT mesh.readable_namespaces())::text[])
+--   WHERE (SELECT mesh_internal.sees_all()) OR namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[])
 --
 -- Written so, with SELECT, each function is called at most once a query.
 
 -- acting_role is the role on whose behalf something is done: the one that connected, or the one that it has put on by SET
 -- ROLE. Unlike current_user it does not change inside the functions of this schema, which run as its owner.
-CREATE OR REPLACE FUNCTION mesh.acting_role() RETURNS name
+CREATE OR REPLACE FUNCTION mesh_internal.acting_role() RETURNS name
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN coalesce(nullif(current_setting('role'), 'none'), session_user);
@@ -18,7 +18,7 @@ END $$;
 
 -- holds says whether the acting role was granted one of the privileges on everything, or is an owner: which is told at once, for
 -- every statement asks.
-CREATE OR REPLACE FUNCTION mesh.holds(privileges text[]) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.holds(privileges text[]) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   acting name := coalesce(nullif(current_setting('role'), 'none'), session_user);
@@ -27,114 +27,114 @@ BEGIN
     RETURN true;
   END IF;
   RETURN EXISTS (
-    SELECT FROM mesh.namespace_grants g
+    SELECT FROM mesh_internal.namespace_grants g
     WHERE g.namespace = '*' AND g.privilege = ANY (privileges) AND pg_has_role(acting, to_regrole(quote_ident(g.role))::oid, 'USAGE'));
 END $$;
 
 -- granted lists the namespaces of which the acting role was granted one of the privileges.
-CREATE OR REPLACE FUNCTION mesh.granted(privileges text[]) RETURNS text[]
+CREATE OR REPLACE FUNCTION mesh_internal.granted(privileges text[]) RETURNS text[]
 LANGUAGE plpgsql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  acting name := mesh.acting_role();
+  acting name := mesh_internal.acting_role();
 BEGIN
   RETURN ARRAY(
-    SELECT DISTINCT g.namespace FROM mesh.namespace_grants g
+    SELECT DISTINCT g.namespace FROM mesh_internal.namespace_grants g
     WHERE g.namespace <> '*' AND g.privilege = ANY (privileges) AND pg_has_role(acting, to_regrole(quote_ident(g.role))::oid, 'USAGE'));
 END $$;
 
 -- sees_all says whether the acting role may read everything.
-CREATE OR REPLACE FUNCTION mesh.sees_all() RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.sees_all() RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RETURN mesh.holds('{read,write,server}');
+  RETURN mesh_internal.holds('{read,write,server}');
 END $$;
 
 -- readable_namespaces lists what a role may read that does not see all.
-CREATE OR REPLACE FUNCTION mesh.readable_namespaces() RETURNS text[]
+CREATE OR REPLACE FUNCTION mesh_internal.readable_namespaces() RETURNS text[]
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RETURN mesh.granted('{read,write}');
+  RETURN mesh_internal.granted('{read,write}');
 END $$;
 
 -- shows_all and shown_namespaces are of which namespaces whoever a statement is done for may be told. That is less than the acting role may read where a
 -- server acts for a caller that may read some namespaces alone, which it says in mesh.reading, with commas between them.
-CREATE OR REPLACE FUNCTION mesh.shows_all() RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.shows_all() RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RETURN coalesce(current_setting('mesh.reading', true), '') = '' AND mesh.sees_all();
+  RETURN coalesce(current_setting('mesh.reading', true), '') = '' AND mesh_internal.sees_all();
 END $$;
 
-CREATE OR REPLACE FUNCTION mesh.shown_namespaces() RETURNS text[]
+CREATE OR REPLACE FUNCTION mesh_internal.shown_namespaces() RETURNS text[]
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   reading text := coalesce(current_setting('mesh.reading', true), '');
 BEGIN
   IF reading = '' THEN
-    RETURN mesh.readable_namespaces();
-  ELSIF mesh.sees_all() THEN
+    RETURN mesh_internal.readable_namespaces();
+  ELSIF mesh_internal.sees_all() THEN
     RETURN string_to_array(reading, ',');
   END IF;
-  RETURN ARRAY(SELECT unnest(string_to_array(reading, ',')) INTERSECT SELECT unnest(mesh.readable_namespaces()));
+  RETURN ARRAY(SELECT unnest(string_to_array(reading, ',')) INTERSECT SELECT unnest(mesh_internal.readable_namespaces()));
 END $$;
 
-CREATE OR REPLACE FUNCTION mesh.writes_all() RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.writes_all() RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RETURN mesh.holds('{write,server}');
+  RETURN mesh_internal.holds('{write,server}');
 END $$;
 
-CREATE OR REPLACE FUNCTION mesh.writable_namespaces() RETURNS text[]
+CREATE OR REPLACE FUNCTION mesh_internal.writable_namespaces() RETURNS text[]
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RETURN mesh.granted('{write}');
+  RETURN mesh_internal.granted('{write}');
 END $$;
 
 -- speaks_for_others says whether the acting role may name whoever it likes as the author of a change: a server does.
-CREATE OR REPLACE FUNCTION mesh.speaks_for_others() RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.speaks_for_others() RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RETURN mesh.holds('{server}');
+  RETURN mesh_internal.holds('{server}');
 END $$;
 
 -- require_write refuses a write to the first of the namespaces that the acting role may not write to.
-CREATE OR REPLACE FUNCTION mesh.require_write(VARIADIC namespaces text[]) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.require_write(VARIADIC namespaces text[]) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   writable text[];
   missing  text;
 BEGIN
-  IF mesh.writes_all() THEN
+  IF mesh_internal.writes_all() THEN
     RETURN true;
   END IF;
-  writable := mesh.writable_namespaces();
+  writable := mesh_internal.writable_namespaces();
   SELECT n INTO missing FROM unnest(namespaces) n WHERE n <> ALL (writable) ORDER BY n LIMIT 1;
   IF FOUND THEN
     RAISE insufficient_privilege USING
-      MESSAGE = format('the role %s lacks the privilege to write to %s', quote_ident(mesh.acting_role()),
+      MESSAGE = format('the role %s lacks the privilege to write to %s', quote_ident(mesh_internal.acting_role()),
         CASE missing WHEN '' THEN 'what belongs to no namespace' ELSE format('the namespace "%s"', missing) END),
-      HINT    = format('have the owner of the mesh run: SELECT mesh.grant_namespace(%L, %L, ''write'')', mesh.acting_role(), missing);
+      HINT    = format('have the owner of the mesh run: SELECT mesh.grant_namespace(%L, %L, ''write'')', mesh_internal.acting_role(), missing);
   END IF;
   RETURN true;
 END $$;
 
 -- require_limits refuses to have those set or remove a limit whom it limits.
-CREATE OR REPLACE FUNCTION mesh.require_limits(setting text) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.require_limits(setting text) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF NOT mesh.writes_all() THEN
+  IF NOT mesh_internal.writes_all() THEN
     RAISE insufficient_privilege USING
-      MESSAGE = format('the role %s may not set "%s", which limits it', quote_ident(mesh.acting_role()), setting),
+      MESSAGE = format('the role %s may not set "%s", which limits it', quote_ident(mesh_internal.acting_role()), setting),
       HINT    = 'ask the owner of the mesh';
   END IF;
 END $$;
 
 -- require_owner is for what changes the mesh as a whole.
-CREATE OR REPLACE FUNCTION mesh.require_owner(doing text) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.require_owner(doing text) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF NOT pg_has_role(mesh.acting_role(), current_user, 'USAGE') THEN
+  IF NOT pg_has_role(mesh_internal.acting_role(), current_user, 'USAGE') THEN
     RAISE insufficient_privilege USING
-      MESSAGE = format('the role %s may not %s', quote_ident(mesh.acting_role()), doing),
-      HINT    = format('have %s do it, or make the role a member of it: GRANT %1$s TO %s', quote_ident(current_user), quote_ident(mesh.acting_role()));
+      MESSAGE = format('the role %s may not %s', quote_ident(mesh_internal.acting_role()), doing),
+      HINT    = format('have %s do it, or make the role a member of it: GRANT %1$s TO %s', quote_ident(current_user), quote_ident(mesh_internal.acting_role()));
   END IF;
 END $$;

@@ -48,7 +48,7 @@ BEGIN
   SELECT s.value INTO found FROM mesh.settings s
     WHERE s.name = setting.name AND s.namespace IN ('', setting.namespace) ORDER BY s.namespace DESC LIMIT 1;
   IF found IS NULL THEN
-    found := (mesh.known_setting(setting.name)).default_value;
+    found := (mesh_internal.known_setting(setting.name)).default_value;
   END IF;
   RETURN found;
 END $$;
@@ -56,19 +56,19 @@ END $$;
 COMMENT ON FUNCTION mesh.setting IS 'The value of a setting that is in force, in a namespace or for the mesh.';
 
 -- known_setting refuses names that nobody would ever read.
-CREATE OR REPLACE FUNCTION mesh.known_setting(name text, OUT type text, OUT default_value text, OUT per_namespace boolean, OUT limits boolean)
+CREATE OR REPLACE FUNCTION mesh_internal.known_setting(name text, OUT type text, OUT default_value text, OUT per_namespace boolean, OUT limits boolean)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   SELECT k.type, k.default_value, k.per_namespace, k.limits INTO type, default_value, per_namespace, limits
     FROM mesh.known_settings k WHERE k.name = known_setting.name;
   IF NOT FOUND THEN
     RAISE undefined_object USING MESSAGE = format('unknown setting "%s"', name),
-      HINT = mesh.hint(name, ARRAY(SELECT k.name FROM mesh.known_settings k ORDER BY 1), 'known settings: ');
+      HINT = mesh_internal.hint(name, ARRAY(SELECT k.name FROM mesh.known_settings k ORDER BY 1), 'known settings: ');
   END IF;
 END $$;
 
 -- setting_value is a value in its usual form, NULL if it is none of that type.
-CREATE OR REPLACE FUNCTION mesh.setting_value(type text, value text) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.setting_value(type text, value text) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN CASE type
@@ -79,11 +79,11 @@ EXCEPTION WHEN data_exception THEN
   RETURN NULL;
 END $$;
 
-CREATE OR REPLACE FUNCTION mesh.check_setting() RETURNS trigger
+CREATE OR REPLACE FUNCTION mesh_internal.check_setting() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  known record := mesh.known_setting(NEW.name);
-  value text := mesh.setting_value(known.type, NEW.value);
+  known record := mesh_internal.known_setting(NEW.name);
+  value text := mesh_internal.setting_value(known.type, NEW.value);
 BEGIN
   IF value IS NULL THEN
     RAISE invalid_parameter_value USING MESSAGE = format('setting "%s": "%s" is not a value of it', NEW.name, NEW.value),
@@ -102,25 +102,25 @@ BEGIN
       HINT = 'write a minute or more; an hour lets discovery be away for 24 minutes';
   END IF;
   IF known.limits THEN
-    PERFORM mesh.require_limits(NEW.name);
+    PERFORM mesh_internal.require_limits(NEW.name);
   END IF;
   NEW.value := value;
-  NEW.author := mesh.author();
+  NEW.author := mesh_internal.author();
   NEW.updated_at := now();
   RETURN NEW;
 END $$;
 
 DROP TRIGGER IF EXISTS check_setting ON mesh.settings;
 CREATE TRIGGER check_setting BEFORE INSERT OR UPDATE ON mesh.settings
-  FOR EACH ROW EXECUTE FUNCTION mesh.check_setting();
+  FOR EACH ROW EXECUTE FUNCTION mesh_internal.check_setting();
 
 -- keep_told keeps for servers what they are told of the settings: they never read mesh.settings, which tenants may lock.
-CREATE OR REPLACE FUNCTION mesh.keep_told() RETURNS trigger
+CREATE OR REPLACE FUNCTION mesh_internal.keep_told() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  UPDATE mesh.trust_names n SET lifetimes = now_set.lifetimes, own_gateways = now_set.own_gateways
+  UPDATE mesh_internal.trust_names n SET lifetimes = now_set.lifetimes, own_gateways = now_set.own_gateways
     FROM (SELECT coalesce(jsonb_object_agg(s.namespace, ceil(extract(epoch FROM s.value::interval))) FILTER (WHERE s.name = 'certificate_lifetime'), '{}') AS lifetimes,
-        coalesce(bool_or(s.value = 'on') FILTER (WHERE s.name = 'own_gateways'), EXISTS (SELECT FROM mesh.host_owners)) AS own_gateways
+        coalesce(bool_or(s.value = 'on') FILTER (WHERE s.name = 'own_gateways'), EXISTS (SELECT FROM mesh_internal.host_owners)) AS own_gateways
       FROM mesh.settings s WHERE s.name IN ('certificate_lifetime', 'own_gateways')) now_set
     WHERE (n.lifetimes, n.own_gateways) <> (now_set.lifetimes, now_set.own_gateways);
   RETURN NULL;
@@ -128,8 +128,8 @@ END $$;
 
 DROP TRIGGER IF EXISTS keep_told ON mesh.settings;
 CREATE TRIGGER keep_told AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON mesh.settings
-  FOR EACH STATEMENT EXECUTE FUNCTION mesh.keep_told();
+  FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.keep_told();
 
-DROP TRIGGER IF EXISTS keep_told ON mesh.host_owners;
-CREATE TRIGGER keep_told AFTER INSERT OR DELETE OR TRUNCATE ON mesh.host_owners
-  FOR EACH STATEMENT EXECUTE FUNCTION mesh.keep_told();
+DROP TRIGGER IF EXISTS keep_told ON mesh_internal.host_owners;
+CREATE TRIGGER keep_told AFTER INSERT OR DELETE OR TRUNCATE ON mesh_internal.host_owners
+  FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.keep_told();

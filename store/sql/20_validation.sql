@@ -4,10 +4,10 @@
 
 -- refuse raises what is wrong with one resource, in the form that all refusals have: the first problem and its hint for
 -- people in MESSAGE and HINT, all of them for programs in DETAIL, as JSON.
-CREATE OR REPLACE FUNCTION mesh.refuse(code text, kind text, namespace text, name text, problems mesh.problem[]) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.refuse(code text, kind text, namespace text, name text, problems mesh_internal.problem[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  first    mesh.problem := problems[1];
+  first    mesh_internal.problem := problems[1];
   resource text := concat_ws(' ', kind, nullif(concat_ws('/', nullif(namespace, ''), name), ''));
   summary  text := concat_ws(': ', nullif(resource, ''), nullif(first.path, ''), first.reason);
   all_json text := (SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object('kind', kind, 'namespace', nullif(namespace, ''), 'name', name,
@@ -19,26 +19,26 @@ BEGIN
   RAISE EXCEPTION USING ERRCODE = code, MESSAGE = summary, DETAIL = all_json, HINT = first.hint;
 END $$;
 
-CREATE OR REPLACE FUNCTION mesh.refuse(code text, kind text, namespace text, name text, path text, reason text, hint text) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.refuse(code text, kind text, namespace text, name text, path text, reason text, hint text) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-  SELECT mesh.refuse(code, kind, namespace, name, ARRAY[(path, reason, hint)::mesh.problem])
+  SELECT mesh_internal.refuse(code, kind, namespace, name, ARRAY[(path, reason, hint)::mesh_internal.problem])
 $$;
 
 -- is_name tells whether a resource may be called so. Kubernetes takes lower-case names alone, files and other servers any.
-CREATE OR REPLACE FUNCTION mesh.is_name(name text) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.is_name(name text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT char_length(name) <= 253 AND name ~ '^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$'
 $$;
 
-CREATE OR REPLACE FUNCTION mesh.name_hint() RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.name_hint() RETURNS text
 LANGUAGE sql IMMUTABLE AS $$ SELECT 'at most 253 letters, digits, "-", "_" and ".", the first and the last a letter or digit' $$;
 
-CREATE OR REPLACE FUNCTION mesh.member_path(path text, name text) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.member_path(path text, name text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN name !~ '^[A-Za-z_][A-Za-z0-9_-]*$' THEN path || '["' || name || '"]' WHEN path = '' THEN name ELSE path || '.' || name END
 $$;
 
-CREATE OR REPLACE FUNCTION mesh.wrong_type(expected text, got jsonb) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.wrong_type(expected text, got jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
   SELECT 'expected ' || expected || ', got ' || CASE jsonb_typeof(got)
     WHEN 'object' THEN 'an object' WHEN 'array' THEN 'a list' WHEN 'string' THEN 'a string'
@@ -46,14 +46,14 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- size_reason says that a list has too few items or a string too many characters.
-CREATE OR REPLACE FUNCTION mesh.size_reason(low int, high int, n int, unit text) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.size_reason(low int, high int, n int, unit text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE
     WHEN n < low THEN format('must have at least %s %s%s, has %s', low, unit, CASE WHEN low <> 1 THEN 's' END, n)
     WHEN n > high  THEN format('must have at most %s %s%s, has %s', high, unit, CASE WHEN high <> 1 THEN 's' END, n) END
 $$;
 
-CREATE OR REPLACE FUNCTION mesh.range_reason(low numeric, high numeric, n numeric, got text) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.range_reason(low numeric, high numeric, n numeric, got text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE
     WHEN n >= coalesce(low, n) AND n <= coalesce(high, n) THEN NULL
@@ -63,7 +63,7 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- check_number takes numbers and strings that have the form of one.
-CREATE OR REPLACE FUNCTION mesh.check_number(f mesh.schema_fields, v jsonb) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.check_number(f mesh.schema_fields, v jsonb) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   whole    boolean := f.value_type <> 'double';
@@ -71,29 +71,29 @@ DECLARE
   form     text := CASE WHEN whole THEN '^-?[0-9]+$' ELSE '^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$' END;
   written  text := v #>> '{}';
 BEGIN
-  IF jsonb_typeof(v) = 'number' AND (NOT whole OR mesh.is_whole(written))
+  IF jsonb_typeof(v) = 'number' AND (NOT whole OR mesh_internal.is_whole(written))
     OR jsonb_typeof(v) = 'string' AND written ~ form THEN
-    RETURN mesh.range_reason(f.min, f.max, written::numeric, written);
+    RETURN mesh_internal.range_reason(f.min, f.max, written::numeric, written);
   END IF;
-  RETURN mesh.wrong_type(expected, v);
+  RETURN mesh_internal.wrong_type(expected, v);
 END $$;
 
 -- is_whole says whether a number is one without fraction. Beyond 2^53 only what is written in plain digits is.
-CREATE OR REPLACE FUNCTION mesh.is_whole(written text) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.is_whole(written text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT written ~ '^-?[0-9]+$' OR written::numeric = trunc(written::numeric) AND abs(written::numeric) <= 9007199254740992
 $$;
 
-CREATE OR REPLACE FUNCTION mesh.check_string(f mesh.schema_fields, v text) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.check_string(f mesh.schema_fields, v text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE
     WHEN v = '' AND f.min_length > 0 THEN 'must not be empty'
-    ELSE coalesce(mesh.size_reason(f.min_length, f.max_length, char_length(v), 'character'),
+    ELSE coalesce(mesh_internal.size_reason(f.min_length, f.max_length, char_length(v), 'character'),
       CASE WHEN v !~ f.pattern THEN format('does not match the pattern %s, got "%s"', f.pattern, v) END) END
 $$;
 
 -- nanoseconds is a duration, NULL if the text is none.
-CREATE OR REPLACE FUNCTION mesh.nanoseconds(duration text) RETURNS numeric
+CREATE OR REPLACE FUNCTION mesh_internal.nanoseconds(duration text) RETURNS numeric
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   total numeric;
@@ -111,98 +111,98 @@ BEGIN
   RETURN CASE WHEN total BETWEEN -9223372036854775808 AND 9223372036854775807 THEN total END;
 END $$;
 
-CREATE OR REPLACE FUNCTION mesh.check_duration(f mesh.schema_fields, v jsonb) RETURNS mesh.problem
+CREATE OR REPLACE FUNCTION mesh_internal.check_duration(f mesh.schema_fields, v jsonb) RETURNS mesh_internal.problem
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   span    numeric;
   hint    text := 'write it as "5s", "100ms" or "1h30m"; a plain integer is taken as seconds';
   written text := v #>> '{}';
 BEGIN
-  IF jsonb_typeof(v) = 'number' AND mesh.is_whole(written) THEN
+  IF jsonb_typeof(v) = 'number' AND mesh_internal.is_whole(written) THEN
     written := trunc(written::numeric)::text;
   ELSIF jsonb_typeof(v) <> 'string' THEN
-    RETURN (NULL, mesh.wrong_type('a duration such as "5s"', v), hint)::mesh.problem;
+    RETURN (NULL, mesh_internal.wrong_type('a duration such as "5s"', v), hint)::mesh_internal.problem;
   END IF;
-  span := mesh.nanoseconds(written);
+  span := mesh_internal.nanoseconds(written);
   IF span IS NULL THEN
-    RETURN (NULL, format('"%s" is not a duration', written), hint)::mesh.problem;
-  ELSIF span < mesh.nanoseconds(f.min_duration) THEN
-    RETURN (NULL, format('must be at least %s, got %s', f.min_duration, written), NULL)::mesh.problem;
-  ELSIF span > mesh.nanoseconds(f.max_duration) THEN
-    RETURN (NULL, format('must be at most %s, got %s', f.max_duration, written), NULL)::mesh.problem;
-  ELSIF trunc(span) % mesh.nanoseconds(f.precision) <> 0 THEN
-    RETURN (NULL, format('must be a multiple of %s, got %s', f.precision, written), NULL)::mesh.problem;
+    RETURN (NULL, format('"%s" is not a duration', written), hint)::mesh_internal.problem;
+  ELSIF span < mesh_internal.nanoseconds(f.min_duration) THEN
+    RETURN (NULL, format('must be at least %s, got %s', f.min_duration, written), NULL)::mesh_internal.problem;
+  ELSIF span > mesh_internal.nanoseconds(f.max_duration) THEN
+    RETURN (NULL, format('must be at most %s, got %s', f.max_duration, written), NULL)::mesh_internal.problem;
+  ELSIF trunc(span) % mesh_internal.nanoseconds(f.precision) <> 0 THEN
+    RETURN (NULL, format('must be a multiple of %s, got %s', f.precision, written), NULL)::mesh_internal.problem;
   END IF;
   RETURN NULL;
 END $$;
 
-CREATE OR REPLACE FUNCTION mesh.check_enum(f mesh.schema_fields, v jsonb) RETURNS mesh.problem
+CREATE OR REPLACE FUNCTION mesh_internal.check_enum(f mesh.schema_fields, v jsonb) RETURNS mesh_internal.problem
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   name text := v #>> '{}';
 BEGIN
-  IF jsonb_typeof(v) = 'number' AND cardinality(f.numbers) > 0 AND mesh.is_whole(name) THEN
+  IF jsonb_typeof(v) = 'number' AND cardinality(f.numbers) > 0 AND mesh_internal.is_whole(name) THEN
     name := trunc(name::numeric)::text;
     IF name = ANY (f.numbers::text[]) THEN
       RETURN NULL;
     END IF;
   ELSIF jsonb_typeof(v) <> 'string' THEN
-    RETURN (NULL, mesh.wrong_type('a string', v), NULL)::mesh.problem;
+    RETURN (NULL, mesh_internal.wrong_type('a string', v), NULL)::mesh_internal.problem;
   END IF;
   IF name = ANY (f.enum) THEN
     RETURN NULL;
   END IF;
-  RETURN (NULL, format('unknown value "%s"', name), mesh.hint(name, f.enum, 'one of '))::mesh.problem;
+  RETURN (NULL, format('unknown value "%s"', name), mesh_internal.hint(name, f.enum, 'one of '))::mesh_internal.problem;
 END $$;
 
 -- is_base64 takes the standard and the URL alphabet, padding optional.
-CREATE OR REPLACE FUNCTION mesh.is_base64(v text) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.is_base64(v text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT rtrim(v, '=') ~ CASE WHEN v ~ '[-_]' THEN '^[-_A-Za-z0-9]*$' ELSE '^[A-Za-z0-9+/]*$' END AND length(rtrim(v, '=')) % 4 <> 1
 $$;
 
 -- check_scalar says what is wrong with a value that is no message.
-CREATE OR REPLACE FUNCTION mesh.check_scalar(f mesh.schema_fields, v jsonb) RETURNS mesh.problem
+CREATE OR REPLACE FUNCTION mesh_internal.check_scalar(f mesh.schema_fields, v jsonb) RETURNS mesh_internal.problem
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   reason text;
 BEGIN
   CASE f.value_type
   WHEN 'duration' THEN
-    RETURN mesh.check_duration(f, v);
+    RETURN mesh_internal.check_duration(f, v);
   WHEN 'enum' THEN
-    RETURN mesh.check_enum(f, v);
+    RETURN mesh_internal.check_enum(f, v);
   WHEN 'struct' THEN
-    reason := CASE WHEN jsonb_typeof(v) <> 'object' THEN mesh.wrong_type('an object', v) END;
+    reason := CASE WHEN jsonb_typeof(v) <> 'object' THEN mesh_internal.wrong_type('an object', v) END;
   WHEN 'bool' THEN
-    reason := CASE WHEN jsonb_typeof(v) <> 'boolean' THEN mesh.wrong_type('a boolean', v) END;
+    reason := CASE WHEN jsonb_typeof(v) <> 'boolean' THEN mesh_internal.wrong_type('a boolean', v) END;
   WHEN 'string', 'bytes' THEN
     reason := CASE
-      WHEN jsonb_typeof(v) <> 'string' THEN mesh.wrong_type('a string', v)
-      WHEN f.value_type = 'string' THEN mesh.check_string(f, v #>> '{}')
-      WHEN NOT mesh.is_base64(v #>> '{}') THEN format('"%s" is not base64', v #>> '{}') END;
+      WHEN jsonb_typeof(v) <> 'string' THEN mesh_internal.wrong_type('a string', v)
+      WHEN f.value_type = 'string' THEN mesh_internal.check_string(f, v #>> '{}')
+      WHEN NOT mesh_internal.is_base64(v #>> '{}') THEN format('"%s" is not base64', v #>> '{}') END;
   ELSE
-    reason := mesh.check_number(f, v);
+    reason := mesh_internal.check_number(f, v);
   END CASE;
   IF reason IS NULL AND f.format IS NOT NULL AND (f.shape <> 'single' OR v <> '""') THEN
-    RETURN mesh.check_format(f.format, v #>> '{}');
+    RETURN mesh_internal.check_format(f.format, v #>> '{}');
   ELSIF reason IS NULL THEN
     RETURN NULL;
   END IF;
-  RETURN (NULL, reason, NULL)::mesh.problem;
+  RETURN (NULL, reason, NULL)::mesh_internal.problem;
 END $$;
 
 -- check_single checks one value of a field.
-CREATE OR REPLACE FUNCTION mesh.check_single(f mesh.schema_fields, path text, v jsonb) RETURNS SETOF mesh.problem
+CREATE OR REPLACE FUNCTION mesh_internal.check_single(f mesh.schema_fields, path text, v jsonb) RETURNS SETOF mesh_internal.problem
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  found mesh.problem;
+  found mesh_internal.problem;
 BEGIN
   IF f.value_type = 'message' THEN
-    RETURN QUERY SELECT * FROM mesh.check_object(f.ref, path, v);
+    RETURN QUERY SELECT * FROM mesh_internal.check_object(f.ref, path, v);
     RETURN;
   END IF;
-  found := mesh.check_scalar(f, v);
+  found := mesh_internal.check_scalar(f, v);
   IF found.reason IS NOT NULL THEN
     found.path := path;
     RETURN NEXT found;
@@ -210,94 +210,94 @@ BEGIN
 END $$;
 
 -- check_items checks the values of a list or a map.
-CREATE OR REPLACE FUNCTION mesh.check_items(f mesh.schema_fields, path text, v jsonb) RETURNS SETOF mesh.problem
+CREATE OR REPLACE FUNCTION mesh_internal.check_items(f mesh.schema_fields, path text, v jsonb) RETURNS SETOF mesh_internal.problem
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   n      int;
   reason text;
 BEGIN
   IF f.shape = 'list' AND jsonb_typeof(v) <> 'array' OR f.shape = 'map' AND jsonb_typeof(v) <> 'object' THEN
-    RETURN QUERY SELECT path, mesh.wrong_type(CASE f.shape WHEN 'list' THEN 'a list' ELSE 'an object' END, v), NULL;
+    RETURN QUERY SELECT path, mesh_internal.wrong_type(CASE f.shape WHEN 'list' THEN 'a list' ELSE 'an object' END, v), NULL;
     RETURN;
   END IF;
   n := CASE f.shape WHEN 'list' THEN jsonb_array_length(v) ELSE (SELECT count(*) FROM jsonb_object_keys(v)) END;
-  reason := mesh.size_reason(f.min_items, f.max_items, n, 'item');
+  reason := mesh_internal.size_reason(f.min_items, f.max_items, n, 'item');
   IF reason IS NOT NULL THEN
     RETURN QUERY SELECT path, reason, NULL;
   END IF;
   IF f.shape = 'list' THEN
     RETURN QUERY SELECT p.* FROM jsonb_array_elements(v) WITH ORDINALITY AS item (value, i),
-      mesh.check_single(f, format('%s[%s]', path, i - 1), item.value) p;
+      mesh_internal.check_single(f, format('%s[%s]', path, i - 1), item.value) p;
     RETURN;
   END IF;
   RETURN QUERY SELECT p.* FROM (SELECT * FROM jsonb_each(v) ORDER BY key COLLATE "C") item,
     LATERAL (
-      SELECT mesh.member_path(path, key), format('key "%s" is not an integer', key), NULL
+      SELECT mesh_internal.member_path(path, key), format('key "%s" is not an integer', key), NULL
         WHERE f.key_type IS NOT NULL AND key !~ '^-?[0-9]+$'
       UNION ALL
-      SELECT mesh.member_path(check_items.path, key), k.reason, k.hint FROM mesh.check_format(f.key_format, key) k
+      SELECT mesh_internal.member_path(check_items.path, key), k.reason, k.hint FROM mesh_internal.check_format(f.key_format, key) k
         WHERE k.reason IS NOT NULL AND (f.key_type IS NULL OR key ~ '^-?[0-9]+$')
       UNION ALL
-      SELECT s.* FROM mesh.check_single(f, mesh.member_path(path, key), value) s
+      SELECT s.* FROM mesh_internal.check_single(f, mesh_internal.member_path(path, key), value) s
         WHERE f.key_type IS NULL OR key ~ '^-?[0-9]+$') p;
 END $$;
 
 -- check_object checks an object of a type: first its fields in their order, then the oneofs, then what is no field.
-CREATE OR REPLACE FUNCTION mesh.check_object(of text, path text, v jsonb) RETURNS SETOF mesh.problem
+CREATE OR REPLACE FUNCTION mesh_internal.check_object(of text, path text, v jsonb) RETURNS SETOF mesh_internal.problem
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  t     mesh.schema_types;
+  t     mesh_internal.schema_types;
   f     mesh.schema_fields;
   found text[];
   have  text[] := '{}';
 BEGIN
   IF jsonb_typeof(v) <> 'object' THEN
-    RETURN QUERY SELECT path, mesh.wrong_type('an object', v), NULL;
+    RETURN QUERY SELECT path, mesh_internal.wrong_type('an object', v), NULL;
     RETURN;
   END IF;
   FOR f IN SELECT * FROM mesh.schema_fields s WHERE s.type = of ORDER BY s.position LOOP
     found := ARRAY(SELECT n FROM unnest(f.names) WITH ORDINALITY AS u (n, i) WHERE jsonb_typeof(v -> n) <> 'null' ORDER BY i);
     IF cardinality(found) = 0 THEN
       IF f.required THEN
-        RETURN QUERY SELECT mesh.member_path(path, f.name), 'required field is missing', NULL;
+        RETURN QUERY SELECT mesh_internal.member_path(path, f.name), 'required field is missing', NULL;
       END IF;
       CONTINUE;
     END IF;
     have := have || f.name;
     RETURN QUERY SELECT path, format('only one of %s may be set', array_to_string(found, ', ')), NULL WHERE cardinality(found) > 1;
     IF f.shape = 'single' THEN
-      RETURN QUERY SELECT * FROM mesh.check_single(f, mesh.member_path(path, found[1]), v -> found[1]);
+      RETURN QUERY SELECT * FROM mesh_internal.check_single(f, mesh_internal.member_path(path, found[1]), v -> found[1]);
     ELSE
-      RETURN QUERY SELECT * FROM mesh.check_items(f, mesh.member_path(path, found[1]), v -> found[1]);
+      RETURN QUERY SELECT * FROM mesh_internal.check_items(f, mesh_internal.member_path(path, found[1]), v -> found[1]);
     END IF;
   END LOOP;
-  SELECT * INTO t FROM mesh.schema_types s WHERE s.type = of;
+  SELECT * INTO t FROM mesh_internal.schema_types s WHERE s.type = of;
   RETURN QUERY SELECT path, format('only one of %s may be set', array_to_string(s.names, ', ')), NULL
     FROM jsonb_array_elements(t.oneofs) WITH ORDINALITY AS o (oneof, i),
       LATERAL (SELECT ARRAY(SELECT n FROM jsonb_array_elements_text(oneof) WITH ORDINALITY AS u (n, j) WHERE n = ANY (have) ORDER BY j) AS names) s
     WHERE cardinality(s.names) > 1 ORDER BY i;
-  RETURN QUERY SELECT mesh.member_path(path, key), format('unknown field "%s"', key),
-      CASE WHEN t.fields = '{}' THEN 'it has no fields' ELSE mesh.hint(key, t.fields, 'known fields: ') END
+  RETURN QUERY SELECT mesh_internal.member_path(path, key), format('unknown field "%s"', key),
+      CASE WHEN t.fields = '{}' THEN 'it has no fields' ELSE mesh_internal.hint(key, t.fields, 'known fields: ') END
     FROM jsonb_object_keys(v) key
     WHERE NOT EXISTS (SELECT FROM mesh.schema_fields s WHERE s.type = of AND key = ANY (s.names))
     ORDER BY key COLLATE "C";
 END $$;
 
 -- check_text_map checks labels or annotations: an object of strings, with keys of the syntax of Kubernetes's.
-CREATE OR REPLACE FUNCTION mesh.check_text_map(path text, v jsonb, unit text) RETURNS SETOF mesh.problem
+CREATE OR REPLACE FUNCTION mesh_internal.check_text_map(path text, v jsonb, unit text) RETURNS SETOF mesh_internal.problem
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   word CONSTANT text := '^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$';
 BEGIN
   IF jsonb_typeof(v) <> 'object' THEN
-    RETURN QUERY SELECT path, mesh.wrong_type('an object', v), NULL;
+    RETURN QUERY SELECT path, mesh_internal.wrong_type('an object', v), NULL;
     RETURN;
   END IF;
-  RETURN QUERY SELECT mesh.member_path(path, key), r.reason, r.hint
+  RETURN QUERY SELECT mesh_internal.member_path(path, key), r.reason, r.hint
     FROM (SELECT key, value, coalesce(substr(key, 1, nullif(strpos(key, '/'), 0) - 1), 'none') AS prefix,
         substr(key, strpos(key, '/') + 1) AS name FROM jsonb_each(v)) m,
       LATERAL (VALUES
-        (1, jsonb_typeof(value) <> 'string', mesh.wrong_type('a string', value), NULL),
+        (1, jsonb_typeof(value) <> 'string', mesh_internal.wrong_type('a string', value), NULL),
         (2, char_length(prefix) > 253 OR prefix !~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$' OR char_length(name) > 63 OR name !~ word,
           format('"%s" is not a valid %s key', key, unit),
           'write it as "name" or "example.com/name"; the name has at most 63 letters, digits, "-", "_" and ".", the first and the last a letter or digit'),

@@ -1,7 +1,7 @@
 -- The syntaxes that are more than a pattern: where a workload listens, and keys.
 
 -- is_ipv6 counts groups of four digits: eight, or fewer and one "::". Two of them may be written as an IPv4 address at the end, and a zone may follow.
-CREATE OR REPLACE FUNCTION mesh.is_ipv6(v text) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.is_ipv6(v text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   address text := split_part(v, '%', 1);
@@ -12,7 +12,7 @@ BEGIN
     RETURN false;
   END IF;
   IF strpos(tail, '.') > 0 THEN
-    IF NOT mesh.is_ip(tail) THEN
+    IF NOT mesh_internal.is_ip(tail) THEN
       RETURN false;
     END IF;
     address := left(address, length(address) - length(tail)) || '0:0';
@@ -25,40 +25,40 @@ BEGIN
 END $$;
 
 -- is_ip says whether a string is an IP address, of either version, as the programs read one.
-CREATE OR REPLACE FUNCTION mesh.is_ip(v text) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.is_ip(v text) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT CASE WHEN strpos(v, ':') > 0 THEN mesh.is_ipv6(v)
+  SELECT CASE WHEN strpos(v, ':') > 0 THEN mesh_internal.is_ipv6(v)
     ELSE v ~ '^((25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])\.){3}(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])$' END
 $$;
 
 -- is_cidr says whether a string is an IP address, or a range of them.
-CREATE OR REPLACE FUNCTION mesh.is_cidr(v text) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.is_cidr(v text) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT CASE WHEN strpos(v, '/') = 0 THEN mesh.is_ip(v)
-    ELSE v ~ '^[^%/]+/(0|[1-9][0-9]{0,2})$' AND mesh.is_ip(split_part(v, '/', 1))
+  SELECT CASE WHEN strpos(v, '/') = 0 THEN mesh_internal.is_ip(v)
+    ELSE v ~ '^[^%/]+/(0|[1-9][0-9]{0,2})$' AND mesh_internal.is_ip(split_part(v, '/', 1))
       AND split_part(v, '/', 2)::int <= CASE WHEN strpos(v, ':') > 0 THEN 128 ELSE 32 END END
 $$;
 
 -- is_address says whether a string says where a workload listens: an IP address, a host name, or the path of a socket.
-CREATE OR REPLACE FUNCTION mesh.is_address(v text) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.is_address(v text) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT CASE WHEN v LIKE 'unix://%' THEN v ~ '^unix://[@/]' AND right(v, 1) <> '/'
-    ELSE mesh.is_ip(v) OR length(v) <= 255
+    ELSE mesh_internal.is_ip(v) OR length(v) <= 255
       AND v ~ '^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*\.?$' AND v !~ '[^.]{64}|(^|\.)[0-9]+$' END
 $$;
 
 -- test_condition_addresses: what a condition about addresses compares with are addresses.
-CREATE OR REPLACE FUNCTION mesh.test_condition_addresses(v jsonb) RETURNS SETOF mesh.problem
+CREATE OR REPLACE FUNCTION mesh_internal.test_condition_addresses(v jsonb) RETURNS SETOF mesh_internal.problem
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT format('%s[%s]', list, i - 1), format('"%s" is not an IP address or range', value), NULL
   FROM (VALUES (1, 'values'), (2, 'notValues')) AS l (n, list),
     jsonb_array_elements_text(CASE jsonb_typeof(v -> list) WHEN 'array' THEN v -> list ELSE '[]' END) WITH ORDINALITY AS e (value, i)
-  WHERE NOT mesh.is_cidr(value)
+  WHERE NOT mesh_internal.is_cidr(value)
   ORDER BY n, i
 $$;
 
 -- is_jwks says whether a string is a JSON Web Key Set, or a single key.
-CREATE OR REPLACE FUNCTION mesh.is_jwks(v text) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.is_jwks(v text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   found jsonb;
@@ -66,14 +66,14 @@ BEGIN
   found := v;
   RETURN CASE
     WHEN jsonb_typeof(found) <> 'object' THEN false
-    WHEN NOT found ? 'keys' THEN mesh.is_jwk(found)
-    WHEN jsonb_typeof(found -> 'keys') = 'array' THEN (SELECT coalesce(bool_and(mesh.is_jwk(key)), true) FROM jsonb_array_elements(found -> 'keys') key)
+    WHEN NOT found ? 'keys' THEN mesh_internal.is_jwk(found)
+    WHEN jsonb_typeof(found -> 'keys') = 'array' THEN (SELECT coalesce(bool_and(mesh_internal.is_jwk(key)), true) FROM jsonb_array_elements(found -> 'keys') key)
     ELSE jsonb_typeof(found -> 'keys') = 'null' END;
 EXCEPTION WHEN data_exception THEN -- it is no JSON
   RETURN false;
 END $$;
 
-CREATE OR REPLACE FUNCTION mesh.is_jwk(key jsonb) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.is_jwk(key jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce((SELECT bool_and(coalesce(jsonb_typeof(key -> member) = 'string' AND key ->> member <> '', false))
     FROM (VALUES ('RSA', 'n'), ('RSA', 'e'), ('EC', 'crv'), ('EC', 'x'), ('EC', 'y'), ('OKP', 'crv'), ('OKP', 'x'), ('oct', 'k')) AS needs (kty, member)

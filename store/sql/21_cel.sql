@@ -2,7 +2,7 @@
 -- programs take the same steps.
 
 -- cel_tokens leave of an expression its form alone: x is a value, o an operator between two.
-CREATE OR REPLACE FUNCTION mesh.cel_tokens(v text) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.cel_tokens(v text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   step record;
@@ -21,10 +21,10 @@ BEGIN
 END $$;
 
 -- is_cel says whether a string has the form of an expression in CEL. Whether its names mean something is not told.
-CREATE OR REPLACE FUNCTION mesh.is_cel(v text) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.is_cel(v text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  rest   text := mesh.cel_tokens(v);
+  rest   text := mesh_internal.cel_tokens(v);
   before text := '';
   step   record;
 BEGIN

@@ -3,7 +3,7 @@
 -- expressions that nest deeper than 1000 levels.
 
 -- re2_escape reads what begins with a backslash and means one character: its code and its length. NULL if it means none.
-CREATE OR REPLACE FUNCTION mesh.re2_escape(rest text) RETURNS int[]
+CREATE OR REPLACE FUNCTION mesh_internal.re2_escape(rest text) RETURNS int[]
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   digits text;
@@ -23,7 +23,7 @@ BEGIN
 END $$;
 
 -- re2_class reads a class in brackets and returns its length, NULL if it is none.
-CREATE OR REPLACE FUNCTION mesh.re2_class(class text) RETURNS int
+CREATE OR REPLACE FUNCTION mesh_internal.re2_class(class text) RETURNS int
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   rest  text := regexp_replace(class, '^\[\^?', '');
@@ -42,10 +42,10 @@ BEGIN
       RETURN NULL;
     END IF;
     IF token IS NULL THEN
-      low := CASE WHEN left(rest, 1) = '\' THEN mesh.re2_escape(rest) ELSE ARRAY[ascii(rest), 1] END;
+      low := CASE WHEN left(rest, 1) = '\' THEN mesh_internal.re2_escape(rest) ELSE ARRAY[ascii(rest), 1] END;
       token := left(rest, low[2]);
       IF substr(rest, low[2] + 1, 2) ~ '^-[^]]' THEN
-        high := CASE WHEN substr(rest, low[2] + 2, 1) = '\' THEN mesh.re2_escape(substr(rest, low[2] + 2)) ELSE ARRAY[ascii(substr(rest, low[2] + 2)), 1] END;
+        high := CASE WHEN substr(rest, low[2] + 2, 1) = '\' THEN mesh_internal.re2_escape(substr(rest, low[2] + 2)) ELSE ARRAY[ascii(substr(rest, low[2] + 2)), 1] END;
         token := CASE WHEN low[1] <= high[1] THEN left(rest, low[2] + 1 + high[2]) END;
       END IF;
     END IF;
@@ -58,26 +58,26 @@ BEGIN
 END $$;
 
 -- re2_group reads how a group begins, or a change of flags; NULL if it is neither.
-CREATE OR REPLACE FUNCTION mesh.re2_group(rest text) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.re2_group(rest text) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(substring(rest FROM '^\(\?P?<[A-Za-z0-9_]+>'), substring(rest FROM '^\(\?[imsU]*(?:-[imsU]+)?[:)]'), substring(rest FROM '^\((?!\?)'))
 $$;
 
 -- re2_atom reads something that can be repeated, '' if there is nothing that could be it, NULL if it is wrong.
-CREATE OR REPLACE FUNCTION mesh.re2_atom(rest text) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.re2_atom(rest text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   token text := substring(rest FROM '^(?:[^\\[(){*+?|]+|\\Q(?:[^\\]|\\(?!E))*(?:\\E|\\?$)|\\[AbBzdswDSW]|\\[pP](?:\{[^}]+\}|[A-Za-z]))');
 BEGIN
   RETURN CASE
     WHEN token IS NOT NULL THEN token
-    WHEN left(rest, 1) = '[' THEN left(rest, mesh.re2_class(rest))
-    WHEN left(rest, 1) = '\' THEN left(rest, (mesh.re2_escape(rest))[2])
+    WHEN left(rest, 1) = '[' THEN left(rest, mesh_internal.re2_class(rest))
+    WHEN left(rest, 1) = '\' THEN left(rest, (mesh_internal.re2_escape(rest))[2])
     WHEN left(rest, 1) = '{' AND rest !~ '^\{(0|[1-9][0-9]*)(,(0|[1-9][0-9]*)?)?\}' THEN '{'
     ELSE '' END;
 END $$;
 
-CREATE OR REPLACE FUNCTION mesh.is_re2(v text) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.is_re2(v text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   rest     text := v;
@@ -92,12 +92,12 @@ BEGIN
     RETURN true; -- as most are
   END IF;
   WHILE rest <> '' LOOP
-    token := mesh.re2_atom(rest);
+    token := mesh_internal.re2_atom(rest);
     IF token <> '' THEN
       anything := anything OR token NOT IN ('\Q\E', '\Q');
       repeated := false;
     ELSIF left(rest, 1) = '(' THEN
-      token := mesh.re2_group(rest);
+      token := mesh_internal.re2_group(rest);
       IF token LIKE '%>' THEN
         IF token ~ ('<(' || array_to_string(names || '-'::text, '|') || ')>$') THEN
           RETURN false;

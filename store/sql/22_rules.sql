@@ -2,16 +2,16 @@
 -- the words of the programs (package kinds/schema), to the letter.
 
 -- normal_value writes a value of a field in its normal form.
-CREATE OR REPLACE FUNCTION mesh.normal_value(f mesh.schema_fields, v jsonb) RETURNS jsonb
+CREATE OR REPLACE FUNCTION mesh_internal.normal_value(f mesh.schema_fields, v jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   written text := v #>> '{}';
 BEGIN
   CASE
   WHEN f.value_type = 'message' THEN
-    RETURN mesh.normal_object(f.ref, v);
+    RETURN mesh_internal.normal_object(f.ref, v);
   WHEN f.value_type = 'duration' THEN
-    RETURN to_jsonb(mesh.duration_text(mesh.nanoseconds(written)));
+    RETURN to_jsonb(mesh_internal.duration_text(mesh_internal.nanoseconds(written)));
   WHEN f.value_type = 'enum' AND jsonb_typeof(v) = 'number' THEN
     RETURN to_jsonb(f.enum[array_position(f.numbers, written::numeric::int)]);
   WHEN f.value_type IN ('struct', 'bool', 'string', 'enum', 'bytes') THEN
@@ -24,41 +24,41 @@ BEGIN
 END $$;
 
 -- duration_text writes seconds with no, three, six or nine digits of fraction.
-CREATE OR REPLACE FUNCTION mesh.duration_text(nanoseconds numeric) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.duration_text(nanoseconds numeric) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT regexp_replace(to_char(trunc(nanoseconds) / 1000000000, 'FM9999999990.000000000'), '\.?(000)*$', '') || 's'
 $$;
 
-CREATE OR REPLACE FUNCTION mesh.normal_items(f mesh.schema_fields, v jsonb) RETURNS jsonb
+CREATE OR REPLACE FUNCTION mesh_internal.normal_items(f mesh.schema_fields, v jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   CASE f.shape
   WHEN 'list' THEN
-    RETURN coalesce((SELECT jsonb_agg(mesh.normal_value(f, value) ORDER BY i) FROM jsonb_array_elements(v) WITH ORDINALITY AS item (value, i)), '[]');
+    RETURN coalesce((SELECT jsonb_agg(mesh_internal.normal_value(f, value) ORDER BY i) FROM jsonb_array_elements(v) WITH ORDINALITY AS item (value, i)), '[]');
   WHEN 'map' THEN
-    RETURN coalesce((SELECT jsonb_object_agg(key, mesh.normal_value(f, value)) FROM jsonb_each(v)), '{}');
+    RETURN coalesce((SELECT jsonb_object_agg(key, mesh_internal.normal_value(f, value)) FROM jsonb_each(v)), '{}');
   ELSE
-    RETURN mesh.normal_value(f, v);
+    RETURN mesh_internal.normal_value(f, v);
   END CASE;
 END $$;
 
 -- normal_object writes an object of a type in its normal form: the names and values as they should be, and no nulls.
-CREATE OR REPLACE FUNCTION mesh.normal_object(of text, v jsonb) RETURNS jsonb
+CREATE OR REPLACE FUNCTION mesh_internal.normal_object(of text, v jsonb) RETURNS jsonb
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT coalesce(jsonb_object_agg(f.name, mesh.normal_items(f, v -> spelling)), '{}')
+  SELECT coalesce(jsonb_object_agg(f.name, mesh_internal.normal_items(f, v -> spelling)), '{}')
   FROM mesh.schema_fields f,
     LATERAL (SELECT n FROM unnest(f.names) WITH ORDINALITY AS u (n, i) WHERE jsonb_typeof(v -> n) <> 'null' ORDER BY i LIMIT 1) AS s (spelling)
   WHERE f.type = of
 $$;
 
 -- rule_items finds what a rule with each is about, in the order of the walk: each item, and what the rule may know of it.
-CREATE OR REPLACE FUNCTION mesh.rule_items(steps jsonb, path text, v jsonb, parent jsonb DEFAULT '{}', key text DEFAULT '', i bigint DEFAULT 0)
+CREATE OR REPLACE FUNCTION mesh_internal.rule_items(steps jsonb, path text, v jsonb, parent jsonb DEFAULT '{}', key text DEFAULT '', i bigint DEFAULT 0)
 RETURNS TABLE (item_path text, item jsonb, item_parent jsonb, item_key text, item_i bigint)
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   field text  := steps -> 0 ->> 'field';
   value jsonb := CASE WHEN jsonb_typeof(v) = 'object' THEN v -> field END;
-  at    text  := mesh.member_path(path, field);
+  at    text  := mesh_internal.member_path(path, field);
   rest  jsonb := steps - 0;
 BEGIN
   CASE
@@ -68,19 +68,19 @@ BEGIN
     RETURN;
   WHEN steps -> 0 ->> 'shape' = 'list' THEN
     RETURN QUERY SELECT r.* FROM jsonb_array_elements(CASE jsonb_typeof(value) WHEN 'array' THEN value ELSE '[]' END) WITH ORDINALITY AS e (value, n),
-      mesh.rule_items(rest, format('%s[%s]', at, e.n - 1), e.value, v, key, e.n - 1) r ORDER BY e.n;
+      mesh_internal.rule_items(rest, format('%s[%s]', at, e.n - 1), e.value, v, key, e.n - 1) r ORDER BY e.n;
   WHEN steps -> 0 ->> 'shape' = 'map' THEN
     RETURN QUERY SELECT r.* FROM (
         SELECT m.key, m.value, row_number() OVER (ORDER BY m.key COLLATE "C") AS n
         FROM jsonb_each(CASE jsonb_typeof(value) WHEN 'object' THEN value ELSE '{}' END) m) e,
-      mesh.rule_items(rest, mesh.member_path(at, e.key), e.value, v, e.key, e.n - 1) r ORDER BY e.n;
+      mesh_internal.rule_items(rest, mesh_internal.member_path(at, e.key), e.value, v, e.key, e.n - 1) r ORDER BY e.n;
   ELSE
-    RETURN QUERY SELECT r.* FROM mesh.rule_items(rest, at, value, v, key, i) r;
+    RETURN QUERY SELECT r.* FROM mesh_internal.rule_items(rest, at, value, v, key, i) r;
   END CASE;
 END $$;
 
 -- fill puts values into a text: {x} is a member of the object, {item.x} one of a variable.
-CREATE OR REPLACE FUNCTION mesh.fill(template text, v jsonb, variables jsonb) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.fill(template text, v jsonb, variables jsonb) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   filled text := '';
@@ -103,19 +103,19 @@ BEGIN
   RETURN filled || rest;
 END $$;
 
-CREATE OR REPLACE FUNCTION mesh.join_path(path text, below text) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.join_path(path text, below text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN left(below, 1) = '/' THEN substr(below, 2) WHEN below = '' OR left(below, 1) = '[' THEN path || below WHEN path = '' THEN below ELSE path || '.' || below END
 $$;
 
 -- rule_wrongs finds the items of an object that break a rule.
-CREATE OR REPLACE FUNCTION mesh.rule_wrongs(r mesh.rules, path text, v jsonb, meta jsonb) RETURNS TABLE (item_path text, variables jsonb)
+CREATE OR REPLACE FUNCTION mesh_internal.rule_wrongs(r mesh.rules, path text, v jsonb, meta jsonb) RETURNS TABLE (item_path text, variables jsonb)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF r.differs IS NULL THEN
     RETURN QUERY SELECT e.item_path, e.variables
       FROM (SELECT i.item_path, jsonb_build_object('item', item, 'parent', item_parent, 'key', item_key, 'i', item_i, 'meta', meta) AS variables
-        FROM mesh.rule_items(r.steps, path, v) i) e
+        FROM mesh_internal.rule_items(r.steps, path, v) i) e
       WHERE jsonb_path_match(v, r.wrong, e.variables, true);
     RETURN;
   END IF;
@@ -126,50 +126,50 @@ BEGIN
           count(*) FILTER (WHERE i.item_i = 0) OVER (ORDER BY i.n) AS list,
           jsonb_build_object('item', item, 'parent', item_parent, 'key', item_key, 'i', item_i, 'meta', meta) AS variables,
           CASE r.differs WHEN '' THEN i.item ELSE i.item -> r.differs END AS value
-        FROM mesh.rule_items(r.steps, path, v) WITH ORDINALITY AS i (item_path, item, item_parent, item_key, item_i, n)) w
+        FROM mesh_internal.rule_items(r.steps, path, v) WITH ORDINALITY AS i (item_path, item, item_parent, item_key, item_i, n)) w
       WHERE jsonb_typeof(w.value) IN ('string', 'number', 'boolean')) e
     WHERE e.nth > 1 ORDER BY e.n;
 END $$;
 
 -- applies tells whether a rule is about an object.
-CREATE OR REPLACE FUNCTION mesh.applies(r mesh.rules, v jsonb, meta jsonb) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.applies(r mesh.rules, v jsonb, meta jsonb) RETURNS boolean
 LANGUAGE sql STABLE AS $$
   SELECT r.applies IS NULL OR coalesce(jsonb_path_match(v, r.applies, jsonb_build_object('meta', meta), true), false)
 $$;
 
 -- check_rules finds the rules that an object breaks, and what is below it.
-CREATE OR REPLACE FUNCTION mesh.check_rules(of text, path text, v jsonb, meta jsonb) RETURNS SETOF mesh.problem
+CREATE OR REPLACE FUNCTION mesh_internal.check_rules(of text, path text, v jsonb, meta jsonb) RETURNS SETOF mesh_internal.problem
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   r mesh.rules;
   f mesh.schema_fields;
 BEGIN
   FOR r IN SELECT * FROM mesh.rules x WHERE x.type = of ORDER BY x.position LOOP
-    CONTINUE WHEN NOT mesh.applies(r, v, meta);
+    CONTINUE WHEN NOT mesh_internal.applies(r, v, meta);
     IF r.test IS NOT NULL THEN
-      RETURN QUERY SELECT mesh.join_path(check_rules.path, p.path), p.reason, p.hint FROM mesh.test_rule(r.test, v, meta) p;
+      RETURN QUERY SELECT mesh_internal.join_path(check_rules.path, p.path), p.reason, p.hint FROM mesh_internal.test_rule(r.test, v, meta) p;
     ELSE
-      RETURN QUERY SELECT mesh.join_path(w.item_path, mesh.fill(r.at, v, w.variables)), mesh.fill(r.reason, v, w.variables), mesh.fill(r.hint, v, w.variables)
-        FROM mesh.rule_wrongs(r, path, v, meta) w;
+      RETURN QUERY SELECT mesh_internal.join_path(w.item_path, mesh_internal.fill(r.at, v, w.variables)), mesh_internal.fill(r.reason, v, w.variables), mesh_internal.fill(r.hint, v, w.variables)
+        FROM mesh_internal.rule_wrongs(r, path, v, meta) w;
     END IF;
   END LOOP;
   FOR f IN SELECT * FROM mesh.schema_fields s WHERE s.type = of AND s.value_type = 'message' AND v ? s.name ORDER BY s.position LOOP
-    RETURN QUERY SELECT p.* FROM mesh.rule_items(jsonb_build_array(jsonb_build_object('field', f.name, 'shape', f.shape)), path, v) WITH ORDINALITY AS i (item_path, item, item_parent, item_key, item_i, n),
-      mesh.check_rules(f.ref, i.item_path, i.item, '{}') p; -- what is below the root may be in resources of several kinds
+    RETURN QUERY SELECT p.* FROM mesh_internal.rule_items(jsonb_build_array(jsonb_build_object('field', f.name, 'shape', f.shape)), path, v) WITH ORDINALITY AS i (item_path, item, item_parent, item_key, item_i, n),
+      mesh_internal.check_rules(f.ref, i.item_path, i.item, '{}') p; -- what is below the root may be in resources of several kinds
   END LOOP;
 END $$;
 
 -- breaks_tested tells whether an object breaks one of the rules of its type that are not in its one predicate, or has faults of structure
 -- that they stumble over: the quick check asks before it has seen what is in the object.
-CREATE OR REPLACE FUNCTION mesh.breaks_tested(of text, v jsonb, meta jsonb) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.breaks_tested(of text, v jsonb, meta jsonb) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   r mesh.rules;
 BEGIN
   FOR r IN SELECT * FROM mesh.rules x WHERE x.type = of AND NOT x.quick LOOP
-    CONTINUE WHEN NOT mesh.applies(r, v, meta);
-    IF r.test IS NOT NULL AND EXISTS (SELECT FROM mesh.test_rule(r.test, v, meta))
-      OR r.test IS NULL AND EXISTS (SELECT FROM mesh.rule_wrongs(r, '', v, meta)) THEN
+    CONTINUE WHEN NOT mesh_internal.applies(r, v, meta);
+    IF r.test IS NOT NULL AND EXISTS (SELECT FROM mesh_internal.test_rule(r.test, v, meta))
+      OR r.test IS NULL AND EXISTS (SELECT FROM mesh_internal.rule_wrongs(r, '', v, meta)) THEN
       RETURN true;
     END IF;
   END LOOP;
@@ -179,11 +179,11 @@ EXCEPTION WHEN data_exception THEN
 END $$;
 
 -- check_spec finds everything that is wrong with a spec: faults of structure, or else rules that it breaks.
-CREATE OR REPLACE FUNCTION mesh.check_spec(of text, spec jsonb, meta jsonb) RETURNS SETOF mesh.problem
+CREATE OR REPLACE FUNCTION mesh_internal.check_spec(of text, spec jsonb, meta jsonb) RETURNS SETOF mesh_internal.problem
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RETURN QUERY SELECT * FROM mesh.check_object(of, 'spec', spec);
+  RETURN QUERY SELECT * FROM mesh_internal.check_object(of, 'spec', spec);
   IF NOT FOUND THEN
-    RETURN QUERY SELECT * FROM mesh.check_rules(of, 'spec', mesh.normal_object(of, spec), meta);
+    RETURN QUERY SELECT * FROM mesh_internal.check_rules(of, 'spec', mesh_internal.normal_object(of, spec), meta);
   END IF;
 END $$;

@@ -1,11 +1,11 @@
 -- is_sound passes resources that keep all the rules. It looks only where a spec differs from what it was before, and asks as few
 -- questions as it can: one predicate of all that is new. It may fail to pass a resource that is right: one that uses a rare form, such
 -- as an alias, a number in quotes or null.
-CREATE OR REPLACE FUNCTION mesh.is_sound(written mesh.changes[]) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.is_sound(written mesh_internal.changes[]) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  c    mesh.changes;
-  last mesh.changes;
+  c    mesh_internal.changes;
+  last mesh_internal.changes;
   of   text;
 BEGIN
   FOREACH c IN ARRAY coalesce(written, '{}') LOOP
@@ -16,11 +16,11 @@ BEGIN
       of := (SELECT k.type FROM mesh.kinds k WHERE k.kind = c.kind AND k.api_group = c.api_group);
     END IF;
     CONTINUE WHEN of IS NULL;
-    IF c.after_labels <> '{}' AND EXISTS (SELECT FROM mesh.check_text_map('metadata.labels', c.after_labels, 'label'))
-      OR c.after_annotations <> '{}' AND EXISTS (SELECT FROM mesh.check_text_map('metadata.annotations', c.after_annotations, 'annotation')) THEN
+    IF c.after_labels <> '{}' AND EXISTS (SELECT FROM mesh_internal.check_text_map('metadata.labels', c.after_labels, 'label'))
+      OR c.after_annotations <> '{}' AND EXISTS (SELECT FROM mesh_internal.check_text_map('metadata.annotations', c.after_annotations, 'annotation')) THEN
       RETURN false;
     END IF;
-    IF NOT mesh.is_sound_object(of, c.after_spec #> '{}', c.before_spec #> '{}', -- which unpacks them, once
+    IF NOT mesh_internal.is_sound_object(of, c.after_spec #> '{}', c.before_spec #> '{}', -- which unpacks them, once
       jsonb_build_object('meta', jsonb_build_object('namespace', c.namespace, 'name', c.name, 'labels', c.after_labels, 'annotations', c.after_annotations))) THEN
       RETURN false;
     END IF;
@@ -30,7 +30,7 @@ END $$;
 
 -- is_sound_object passes an object of a type, with all that is below it. Where it was another before, only what differs is looked at. That
 -- two values have the same bytes is told much faster than that they are equal.
-CREATE OR REPLACE FUNCTION mesh.is_sound_object(of text, v jsonb, before jsonb, about jsonb) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.is_sound_object(of text, v jsonb, before jsonb, about jsonb) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   known      text[];
@@ -47,21 +47,21 @@ DECLARE
   member     text;
 BEGIN
   SELECT t.fields, t.own_values, t.own_parts, t.tested, t.parts, t.part_types, t.part_shapes INTO known, own_values, own_parts, tested, parts, types, shapes
-    FROM mesh.schema_types t WHERE t.type = of;
+    FROM mesh_internal.schema_types t WHERE t.type = of;
   IF jsonb_typeof(before) <> 'object' THEN
     before := NULL;
   END IF;
   IF jsonb_typeof(v) <> 'object' OR v - known <> '{}' THEN
     RETURN false;
-  ELSIF tested IS NOT NULL AND jsonb_path_match(v, tested, about, true) AND mesh.breaks_tested(of, v, about -> 'meta') THEN
+  ELSIF tested IS NOT NULL AND jsonb_path_match(v, tested, about, true) AND mesh_internal.breaks_tested(of, v, about -> 'meta') THEN
     RETURN false;
   ELSIF (own_parts IS NOT NULL AND jsonb_path_match(v, own_parts, about, true) IS NOT TRUE
       OR own_values IS NOT NULL AND NOT record_image_eq(ROW (v - parts), ROW (before - parts)) AND jsonb_path_match(v, own_values, about, true) IS NOT TRUE)
-    AND NOT mesh.is_sound_level(of, v, about) THEN
+    AND NOT mesh_internal.is_sound_level(of, v, about) THEN
     RETURN false;
   END IF;
   IF before IS NULL THEN
-    RETURN parts = '{}' OR mesh.are_sound_parts(of, v);
+    RETURN parts = '{}' OR mesh_internal.are_sound_parts(of, v);
   END IF;
   FOR i IN 1 .. cardinality(parts) LOOP
     part := v -> parts[i];
@@ -69,7 +69,7 @@ BEGIN
     was := before -> parts[i];
     CASE shapes[i]
     WHEN 'single' THEN
-      IF NOT record_image_eq(ROW (part), ROW (was)) AND NOT mesh.is_sound_object(types[i], part, was, '{"meta": {}}') THEN
+      IF NOT record_image_eq(ROW (part), ROW (was)) AND NOT mesh_internal.is_sound_object(types[i], part, was, '{"meta": {}}') THEN
         RETURN false;
       END IF;
     WHEN 'list' THEN
@@ -77,13 +77,13 @@ BEGIN
       FOR j IN 0 .. jsonb_array_length(part) - 1 LOOP
         item := part -> j;
         CONTINUE WHEN record_image_eq(ROW (item), ROW (was -> j)) OR shift <> 0 AND item = was -> (j + shift); -- it may have moved
-        IF NOT mesh.is_sound_object(types[i], item, CASE shift WHEN 0 THEN was -> j END, '{"meta": {}}') THEN
+        IF NOT mesh_internal.is_sound_object(types[i], item, CASE shift WHEN 0 THEN was -> j END, '{"meta": {}}') THEN
           RETURN false;
         END IF;
       END LOOP;
     WHEN 'map' THEN
       FOR member, item IN SELECT key, value FROM jsonb_each(part) LOOP
-        IF NOT record_image_eq(ROW (item), ROW (was -> member)) AND NOT mesh.is_sound_object(types[i], item, was -> member, '{"meta": {}}') THEN
+        IF NOT record_image_eq(ROW (item), ROW (was -> member)) AND NOT mesh_internal.is_sound_object(types[i], item, was -> member, '{"meta": {}}') THEN
           RETURN false;
         END IF;
       END LOOP;
@@ -94,36 +94,36 @@ END $$;
 
 -- are_sound_parts passes all that is below an object, in one query. Planned by its generous estimates that would be compiled, for a thousand
 -- times its cost.
-CREATE OR REPLACE FUNCTION mesh.are_sound_parts(of text, v jsonb) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.are_sound_parts(of text, v jsonb) RETURNS boolean
 LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   RETURN NOT EXISTS (
-    SELECT FROM (SELECT p.part, jsonb_path_query(v, p.path) AS value FROM mesh.schema_parts p WHERE p.type = of OFFSET 0) x,
-      LATERAL (SELECT t.fields, t.own_values, t.own_parts, t.tested FROM mesh.schema_types t WHERE t.type = x.part OFFSET 0) t
+    SELECT FROM (SELECT p.part, jsonb_path_query(v, p.path) AS value FROM mesh_internal.schema_parts p WHERE p.type = of OFFSET 0) x,
+      LATERAL (SELECT t.fields, t.own_values, t.own_parts, t.tested FROM mesh_internal.schema_types t WHERE t.type = x.part OFFSET 0) t
     WHERE CASE
       WHEN jsonb_typeof(x.value) <> 'object' OR x.value - t.fields <> '{}' THEN true
-      WHEN t.tested IS NOT NULL AND jsonb_path_match(x.value, t.tested, '{"meta": {}}', true) AND mesh.breaks_tested(x.part, x.value, '{}') THEN true
+      WHEN t.tested IS NOT NULL AND jsonb_path_match(x.value, t.tested, '{"meta": {}}', true) AND mesh_internal.breaks_tested(x.part, x.value, '{}') THEN true
       ELSE (t.own_parts IS NOT NULL AND jsonb_path_match(x.value, t.own_parts, '{"meta": {}}', true) IS NOT TRUE
           OR t.own_values IS NOT NULL AND jsonb_path_match(x.value, t.own_values, '{"meta": {}}', true) IS NOT TRUE)
-        AND NOT mesh.is_sound_level(x.part, x.value, '{"meta": {}}') END);
+        AND NOT mesh_internal.is_sound_level(x.part, x.value, '{"meta": {}}') END);
 END $$;
 
 -- is_sound_level looks closer at an object, but not below it, where a predicate cannot tell: each field is judged as it is to the letter.
-CREATE OR REPLACE FUNCTION mesh.is_sound_level(of text, v jsonb, about jsonb) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.is_sound_level(of text, v jsonb, about jsonb) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   f mesh.schema_fields;
 BEGIN
-  IF (SELECT jsonb_path_match(v, t.broken, about, true) FROM mesh.schema_types t WHERE t.type = of) THEN
+  IF (SELECT jsonb_path_match(v, t.broken, about, true) FROM mesh_internal.schema_types t WHERE t.type = of) THEN
     RETURN false;
   END IF;
   FOR f IN SELECT * FROM mesh.schema_fields s WHERE s.type = of AND v ? s.name LOOP
     IF f.value_type = 'message' THEN
       f.value_type := 'struct'; -- an object, whatever is in it
     END IF;
-    IF NOT mesh.is_plain(f, v -> f.name)
-      OR f.shape = 'single' AND EXISTS (SELECT FROM mesh.check_single(f, '', v -> f.name))
-      OR f.shape <> 'single' AND EXISTS (SELECT FROM mesh.check_items(f, '', v -> f.name)) THEN
+    IF NOT mesh_internal.is_plain(f, v -> f.name)
+      OR f.shape = 'single' AND EXISTS (SELECT FROM mesh_internal.check_single(f, '', v -> f.name))
+      OR f.shape <> 'single' AND EXISTS (SELECT FROM mesh_internal.check_items(f, '', v -> f.name)) THEN
       RETURN false;
     END IF;
   END LOOP;
@@ -131,7 +131,7 @@ BEGIN
 END $$;
 
 -- is_plain tells whether the values of a field have such forms that rules can be asked about them without writing them in their normal ones.
-CREATE OR REPLACE FUNCTION mesh.is_plain(f mesh.schema_fields, v jsonb) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.is_plain(f mesh.schema_fields, v jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(bool_and(CASE
     WHEN f.value_type IN ('string', 'enum', 'bytes') THEN jsonb_typeof(value) = 'string'
@@ -149,13 +149,13 @@ DECLARE
 BEGIN
   r.kind := kind;
   r.api_group := api_group;
-  RETURN QUERY SELECT p.* FROM mesh.resolve_kind(r) k, mesh.check_spec(k.type, spec, '{}') p;
+  RETURN QUERY SELECT p.* FROM mesh_internal.resolve_kind(r) k, mesh_internal.check_spec(k.type, spec, '{}') p;
 END $$;
 
 COMMENT ON FUNCTION mesh.check(text, jsonb, text) IS 'What is wrong with a spec of a kind: nothing is written.';
 
 -- meta is what rules may know of a resource beside its spec. As immutable it would not be inlined.
-CREATE OR REPLACE FUNCTION mesh.meta(namespace text, name text, labels jsonb, annotations jsonb) RETURNS jsonb
+CREATE OR REPLACE FUNCTION mesh_internal.meta(namespace text, name text, labels jsonb, annotations jsonb) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
   SELECT jsonb_build_object('namespace', namespace, 'name', name, 'labels', labels, 'annotations', annotations)
 $$;

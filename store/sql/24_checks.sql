@@ -1,66 +1,66 @@
 -- The rules that no predicate can express. The programs have them by the same names.
 
 -- test_rule dispatches to them. Paths start at the object.
-CREATE OR REPLACE FUNCTION mesh.test_rule(test text, v jsonb, meta jsonb) RETURNS SETOF mesh.problem
+CREATE OR REPLACE FUNCTION mesh_internal.test_rule(test text, v jsonb, meta jsonb) RETURNS SETOF mesh_internal.problem
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   CASE test
   WHEN 'budget-interval' THEN
-    RETURN QUERY SELECT * FROM mesh.test_budget_interval(v);
+    RETURN QUERY SELECT * FROM mesh_internal.test_budget_interval(v);
   WHEN 'condition-addresses' THEN
-    RETURN QUERY SELECT * FROM mesh.test_condition_addresses(v);
+    RETURN QUERY SELECT * FROM mesh_internal.test_condition_addresses(v);
   WHEN 'match-count' THEN
-    RETURN QUERY SELECT * FROM mesh.test_match_count(v);
+    RETURN QUERY SELECT * FROM mesh_internal.test_match_count(v);
   WHEN 'rate-interval' THEN
-    RETURN QUERY SELECT * FROM mesh.test_rate_interval(v);
+    RETURN QUERY SELECT * FROM mesh_internal.test_rate_interval(v);
   WHEN 'timeouts' THEN
-    RETURN QUERY SELECT * FROM mesh.test_timeouts(v);
+    RETURN QUERY SELECT * FROM mesh_internal.test_timeouts(v);
   WHEN 'overlapping-hosts' THEN
-    RETURN QUERY SELECT * FROM mesh.test_overlapping_hosts(v);
+    RETURN QUERY SELECT * FROM mesh_internal.test_overlapping_hosts(v);
   WHEN 'sni-hosts' THEN
-    RETURN QUERY SELECT * FROM mesh.test_sni_hosts(v);
+    RETURN QUERY SELECT * FROM mesh_internal.test_sni_hosts(v);
   WHEN 'own-config-maps' THEN
-    RETURN QUERY SELECT * FROM mesh.test_own_config_maps(v, meta);
+    RETURN QUERY SELECT * FROM mesh_internal.test_own_config_maps(v, meta);
   WHEN 'prime-table-size' THEN
-    RETURN QUERY SELECT * FROM mesh.test_prime_table_size(v);
+    RETURN QUERY SELECT * FROM mesh_internal.test_prime_table_size(v);
   WHEN 'localities' THEN
-    RETURN QUERY SELECT * FROM mesh.test_localities(v);
+    RETURN QUERY SELECT * FROM mesh_internal.test_localities(v);
   END CASE;
 END $$;
 
 -- host_covers says whether a host, which may have a wildcard in front, means all that another means.
-CREATE OR REPLACE FUNCTION mesh.host_covers(wide text, narrow text) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.host_covers(wide text, narrow text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN left(wide, 1) <> '*' THEN wide = narrow
     ELSE right(narrow, length(wide) - 1) = substr(wide, 2) AND (length(narrow) >= length(wide) OR left(narrow, 1) <> '*') END
 $$;
 
 -- test_overlapping_hosts finds the hosts of a virtual service that another before them covers, or is covered by.
-CREATE OR REPLACE FUNCTION mesh.test_overlapping_hosts(v jsonb) RETURNS SETOF mesh.problem
+CREATE OR REPLACE FUNCTION mesh_internal.test_overlapping_hosts(v jsonb) RETURNS SETOF mesh_internal.problem
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT format('hosts[%s]', h.i - 1), format('"%s" overlaps with "%s"', h.host, before.host), 'leave out one of them'
   FROM jsonb_array_elements_text(v -> 'hosts') WITH ORDINALITY AS h (host, i),
     LATERAL (
       SELECT b.host FROM jsonb_array_elements_text(v -> 'hosts') WITH ORDINALITY AS b (host, i)
-      WHERE b.i < h.i AND (mesh.host_covers(b.host, h.host) OR mesh.host_covers(h.host, b.host))
+      WHERE b.i < h.i AND (mesh_internal.host_covers(b.host, h.host) OR mesh_internal.host_covers(h.host, b.host))
       ORDER BY b.i LIMIT 1) before
   ORDER BY h.i
 $$;
 
 -- test_sni_hosts finds the names by which connections are told apart that are none of the hosts of the virtual service.
-CREATE OR REPLACE FUNCTION mesh.test_sni_hosts(v jsonb) RETURNS SETOF mesh.problem
+CREATE OR REPLACE FUNCTION mesh_internal.test_sni_hosts(v jsonb) RETURNS SETOF mesh_internal.problem
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT i.item_path, format('"%s" is none of the hosts', name), 'add it to spec.hosts, or write one that is there'
-  FROM mesh.rule_items('[{"field": "tls", "shape": "list"}, {"field": "match", "shape": "list"}, {"field": "sniHosts", "shape": "list"}]', '', v)
+  FROM mesh_internal.rule_items('[{"field": "tls", "shape": "list"}, {"field": "match", "shape": "list"}, {"field": "sniHosts", "shape": "list"}]', '', v)
       WITH ORDINALITY AS i (item_path, item, item_parent, item_key, item_i, n),
     LATERAL (SELECT i.item #>> '{}' AS name) s
-  WHERE NOT mesh.is_ip(name)
-    AND NOT EXISTS (SELECT FROM jsonb_array_elements_text(CASE jsonb_typeof(v -> 'hosts') WHEN 'array' THEN v -> 'hosts' ELSE '[]' END) host WHERE mesh.host_covers(host, name))
+  WHERE NOT mesh_internal.is_ip(name)
+    AND NOT EXISTS (SELECT FROM jsonb_array_elements_text(CASE jsonb_typeof(v -> 'hosts') WHEN 'array' THEN v -> 'hosts' ELSE '[]' END) host WHERE mesh_internal.host_covers(host, name))
   ORDER BY i.n
 $$;
 
 -- test_own_config_maps finds certificates that a destination rule takes from a ConfigMap of another namespace.
-CREATE OR REPLACE FUNCTION mesh.test_own_config_maps(v jsonb, meta jsonb) RETURNS SETOF mesh.problem
+CREATE OR REPLACE FUNCTION mesh_internal.test_own_config_maps(v jsonb, meta jsonb) RETURNS SETOF mesh_internal.problem
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT i.item_path || '.credentialName', 'must name a ConfigMap of the own namespace', format('write it as configmap://%s/name', meta ->> 'namespace')
   FROM (VALUES
@@ -69,27 +69,27 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
       (3, '[{"field": "subsets", "shape": "list"}, {"field": "trafficPolicy", "shape": "single"}, {"field": "tls", "shape": "single"}]'),
       (4, '[{"field": "subsets", "shape": "list"}, {"field": "trafficPolicy", "shape": "single"}, {"field": "portLevelSettings", "shape": "list"}, {"field": "tls", "shape": "single"}]')
     ) AS way (place, steps),
-    mesh.rule_items(way.steps, '', v) WITH ORDINALITY AS i (item_path, item, item_parent, item_key, item_i, n),
+    mesh_internal.rule_items(way.steps, '', v) WITH ORDINALITY AS i (item_path, item, item_parent, item_key, item_i, n),
     LATERAL (SELECT i.item ->> 'credentialName' AS name) c
   WHERE meta ? 'namespace' AND name LIKE 'configmap://%' AND NOT starts_with(name, format('configmap://%s/', meta ->> 'namespace'))
   ORDER BY place, i.n
 $$;
 
 -- test_prime_table_size is as Envoy sees it, to which 1 is a prime number.
-CREATE OR REPLACE FUNCTION mesh.test_prime_table_size(v jsonb) RETURNS SETOF mesh.problem
+CREATE OR REPLACE FUNCTION mesh_internal.test_prime_table_size(v jsonb) RETURNS SETOF mesh_internal.problem
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT 'tableSize', 'must be a prime number, got ' || size, 'such as 65537'
   FROM (SELECT trunc((v ->> 'tableSize')::numeric) AS size WHERE jsonb_typeof(v -> 'tableSize') = 'number') s
   WHERE size < 5000011 AND EXISTS (SELECT FROM generate_series(2, sqrt(size)::int) factor WHERE factor * factor <= size AND size % factor = 0)
 $$;
 
-CREATE OR REPLACE FUNCTION mesh.is_locality(name text) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.is_locality(name text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT name <> '' AND name !~ '^/|^[^/]*/(/|$)|^[^/]*/[^/]*/$' AND name !~ '[*].'
 $$;
 
 -- locality_covers says whether a locality that is listed leaves no room for another after it.
-CREATE OR REPLACE FUNCTION mesh.locality_covers(listed text, next text) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.locality_covers(listed text, next text) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT a[1] = '*' OR a[1] = b[1] AND (b[2] = '' OR a[2] IN ('', '*') OR a[2] = b[2] AND (b[3] = '' OR a[3] IN ('', '*') OR a[3] = b[3]))
   FROM (SELECT
@@ -98,24 +98,24 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- localities_apart demands that none of the localities is part of one before it.
-CREATE OR REPLACE FUNCTION mesh.localities_apart(names text[], paths text[]) RETURNS SETOF mesh.problem
+CREATE OR REPLACE FUNCTION mesh_internal.localities_apart(names text[], paths text[]) RETURNS SETOF mesh_internal.problem
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT paths[i], reason, hint
   FROM unnest(names) WITH ORDINALITY AS l (name, i),
     LATERAL (
       SELECT format('"%s" is not a locality', l.name) AS reason, 'write it as region/zone/subzone, of which the last may be "*"' AS hint
-        WHERE NOT mesh.is_locality(l.name)
+        WHERE NOT mesh_internal.is_locality(l.name)
       UNION ALL
       (SELECT format('"%s" overlaps with "%s"', l.name, before.name), 'leave out one of them'
         FROM unnest(names) WITH ORDINALITY AS before (name, j)
-        WHERE mesh.is_locality(l.name) AND before.j < l.i AND mesh.is_locality(before.name) AND mesh.locality_covers(before.name, l.name)
+        WHERE mesh_internal.is_locality(l.name) AND before.j < l.i AND mesh_internal.is_locality(before.name) AND mesh_internal.locality_covers(before.name, l.name)
         ORDER BY before.j LIMIT 1)) wrong
   ORDER BY i
 $$;
 
 -- test_localities finds what is wrong with how a load balancer shall distribute requests: places that are none or overlap, and
 -- shares that are more or less than the whole.
-CREATE OR REPLACE FUNCTION mesh.test_localities(v jsonb) RETURNS SETOF mesh.problem
+CREATE OR REPLACE FUNCTION mesh_internal.test_localities(v jsonb) RETURNS SETOF mesh_internal.problem
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   part  record;
@@ -128,10 +128,10 @@ BEGIN
   LOOP
     SELECT coalesce(array_agg(key ORDER BY key COLLATE "C"), '{}'), coalesce(sum(CASE jsonb_typeof(value) WHEN 'number' THEN value::numeric END), 0) INTO names, total FROM jsonb_each(part.shares);
     RETURN QUERY SELECT part.at, format('the weights add up to %s, not to 100', total), NULL WHERE total <> 100;
-    RETURN QUERY SELECT * FROM mesh.localities_apart(names, ARRAY(SELECT mesh.member_path(part.at, name) FROM unnest(names) name));
+    RETURN QUERY SELECT * FROM mesh_internal.localities_apart(names, ARRAY(SELECT mesh_internal.member_path(part.at, name) FROM unnest(names) name));
   END LOOP;
   RETURN QUERY SELECT p.* FROM (
       SELECT array_agg(coalesce(item ->> 'from', '') ORDER BY i) AS origins, array_agg(format('distribute[%s].from', i - 1) ORDER BY i) AS paths
       FROM jsonb_array_elements(v -> 'distribute') WITH ORDINALITY AS d (item, i)) o,
-    mesh.localities_apart(o.origins, o.paths) p;
+    mesh_internal.localities_apart(o.origins, o.paths) p;
 END $$;

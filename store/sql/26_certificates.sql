@@ -2,7 +2,7 @@
 -- certificate is found out by mcp-server. No message here repeats anything of what was read.
 
 -- pem_blocks decodes the blocks of a label in a text of PEM, in their order.
-CREATE OR REPLACE FUNCTION mesh.pem_blocks(pem text, label text) RETURNS SETOF bytea
+CREATE OR REPLACE FUNCTION mesh_internal.pem_blocks(pem text, label text) RETURNS SETOF bytea
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN QUERY SELECT decode(regexp_replace(m[1], '\s', '', 'g'), 'base64')
@@ -12,7 +12,7 @@ EXCEPTION WHEN data_exception THEN
 END $$;
 
 -- der_at reads the head of the value that stands at a place of an encoding in DER: its tag, where its content begins, and where it has ended.
-CREATE OR REPLACE FUNCTION mesh.der_at(der bytea, place int, OUT tag int, OUT content int, OUT past int)
+CREATE OR REPLACE FUNCTION mesh_internal.der_at(der bytea, place int, OUT tag int, OUT content int, OUT past int)
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   size int := get_byte(der, place + 1);
@@ -30,10 +30,10 @@ BEGIN
 END $$;
 
 -- der_time reads a UTCTime, whose years end in 2049, or a GeneralizedTime.
-CREATE OR REPLACE FUNCTION mesh.der_time(der bytea, place int) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION mesh_internal.der_time(der bytea, place int) RETURNS timestamptz
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  head   record := mesh.der_at(der, place);
+  head   record := mesh_internal.der_at(der, place);
   digits text := encode(substring(der FROM head.content + 1 FOR head.past - head.content - 1), 'escape');
 BEGIN
   IF head.tag = 23 THEN
@@ -45,21 +45,21 @@ END $$;
 
 -- validity is from when to when a certificate is valid; NULL where the bytes are none. RFC 5280 has the order of the fields: within the
 -- sequence there is that of what is signed, and in it the version, which may be left out, the serial number, the algorithm, the issuer, and the times.
-CREATE OR REPLACE FUNCTION mesh.validity(der bytea, OUT not_before timestamptz, OUT not_after timestamptz)
+CREATE OR REPLACE FUNCTION mesh_internal.validity(der bytea, OUT not_before timestamptz, OUT not_after timestamptz)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   head record;
 BEGIN
-  head := mesh.der_at(der, (mesh.der_at(der, 0)).content);
-  head := mesh.der_at(der, head.content);
+  head := mesh_internal.der_at(der, (mesh_internal.der_at(der, 0)).content);
+  head := mesh_internal.der_at(der, head.content);
   IF head.tag = 160 THEN
-    head := mesh.der_at(der, head.past);
+    head := mesh_internal.der_at(der, head.past);
   END IF;
   FOR skipped IN 1..3 LOOP
-    head := mesh.der_at(der, head.past);
+    head := mesh_internal.der_at(der, head.past);
   END LOOP;
-  not_before := mesh.der_time(der, head.content);
-  not_after := mesh.der_time(der, (mesh.der_at(der, head.content)).past);
+  not_before := mesh_internal.der_time(der, head.content);
+  not_after := mesh_internal.der_time(der, (mesh_internal.der_at(der, head.content)).past);
 EXCEPTION WHEN data_exception OR array_subscript_error OR program_limit_exceeded THEN
   not_before := NULL;
   not_after := NULL;
@@ -67,7 +67,7 @@ END $$;
 
 -- is_authority tells whether a certificate says of itself that it is one of an authority: among its extensions, which are the last of the
 -- fields that are signed, are basic constraints (2.5.29.19), in which the first is whether it is.
-CREATE OR REPLACE FUNCTION mesh.is_authority(der bytea) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.is_authority(der bytea) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   signed record;
@@ -76,27 +76,27 @@ DECLARE
   oid    record;
   place  int;
 BEGIN
-  signed := mesh.der_at(der, (mesh.der_at(der, 0)).content); -- here, where an error is caught
-  field := mesh.der_at(der, signed.content);
+  signed := mesh_internal.der_at(der, (mesh_internal.der_at(der, 0)).content); -- here, where an error is caught
+  field := mesh_internal.der_at(der, signed.content);
   WHILE field.tag <> 163 LOOP
     IF field.past >= signed.past THEN
       RETURN false;
     END IF;
-    field := mesh.der_at(der, field.past);
+    field := mesh_internal.der_at(der, field.past);
   END LOOP;
-  list := mesh.der_at(der, field.content);
+  list := mesh_internal.der_at(der, field.content);
   place := list.content;
   WHILE place < list.past LOOP
-    oid := mesh.der_at(der, (mesh.der_at(der, place)).content);
+    oid := mesh_internal.der_at(der, (mesh_internal.der_at(der, place)).content);
     IF substring(der FROM oid.content + 1 FOR oid.past - oid.content) = '\x551d13' THEN
-      field := mesh.der_at(der, oid.past);
+      field := mesh_internal.der_at(der, oid.past);
       IF field.tag = 1 THEN -- whether it is critical, which may be left out
-        field := mesh.der_at(der, field.past);
+        field := mesh_internal.der_at(der, field.past);
       END IF;
-      list := mesh.der_at(der, field.content);
+      list := mesh_internal.der_at(der, field.content);
       RETURN list.past > list.content AND get_byte(der, list.content) = 1 AND get_byte(der, list.content + 2) <> 0;
     END IF;
-    place := (mesh.der_at(der, place)).past;
+    place := (mesh_internal.der_at(der, place)).past;
   END LOOP;
   RETURN false;
 EXCEPTION WHEN data_exception OR array_subscript_error OR program_limit_exceeded THEN
@@ -104,15 +104,15 @@ EXCEPTION WHEN data_exception OR array_subscript_error OR program_limit_exceeded
 END $$;
 
 -- authorities_in reads PEM that is to have the certificates of authorities and nothing else, and refuses what is not that.
-CREATE OR REPLACE FUNCTION mesh.authorities_in(what text, pem text) RETURNS SETOF bytea
+CREATE OR REPLACE FUNCTION mesh_internal.authorities_in(what text, pem text) RETURNS SETOF bytea
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  found bytea[] := ARRAY(SELECT b FROM mesh.pem_blocks(left(pem, 65537), 'CERTIFICATE') b);
+  found bytea[] := ARRAY(SELECT b FROM mesh_internal.pem_blocks(left(pem, 65537), 'CERTIFICATE') b);
   wrong text;
   hint  text := 'write the certificates of the authorities as PEM, which begins with -----BEGIN CERTIFICATE-----';
   place int;
 BEGIN
-  SELECT i INTO place FROM unnest(found) WITH ORDINALITY AS f (der, i) WHERE (mesh.validity(der)).not_after IS NULL OR NOT mesh.is_authority(der) ORDER BY i LIMIT 1;
+  SELECT i INTO place FROM unnest(found) WITH ORDINALITY AS f (der, i) WHERE (mesh_internal.validity(der)).not_after IS NULL OR NOT mesh_internal.is_authority(der) ORDER BY i LIMIT 1;
   IF length(pem) > 65536 THEN
     wrong := 'are larger than 64 KiB';
   ELSIF pem ~ 'PRIVATE KEY-----' THEN
@@ -122,7 +122,7 @@ BEGIN
     wrong := 'have no certificate';
   ELSIF (SELECT count(*) FROM regexp_matches(pem, '-----BEGIN ', 'g')) <> cardinality(found) THEN
     wrong := 'have something that cannot be read as a certificate';
-  ELSIF place > 0 AND (mesh.validity(found[place])).not_after IS NULL THEN
+  ELSIF place > 0 AND (mesh_internal.validity(found[place])).not_after IS NULL THEN
     wrong := format('have a certificate that cannot be read, number %s', place);
   ELSIF place > 0 THEN
     wrong := format('have a certificate that is none of an authority, number %s', place);

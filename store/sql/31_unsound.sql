@@ -2,27 +2,27 @@
 -- checked by the rules in force is found by an index: what is older than they are, or came around the triggers, as out of a dump.
 
 -- current_rules tells the rules in force from others.
-CREATE OR REPLACE FUNCTION mesh.current_rules() RETURNS int
+CREATE OR REPLACE FUNCTION mesh_internal.current_rules() RETURNS int
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN (SELECT coalesce(max(rules), 0) FROM mesh.kinds);
 END $$;
 
 -- resource_problems finds everything that is wrong with a resource, except for its key.
-CREATE OR REPLACE FUNCTION mesh.resource_problems(r mesh.resources) RETURNS SETOF mesh.problem
+CREATE OR REPLACE FUNCTION mesh_internal.resource_problems(r mesh.resources) RETURNS SETOF mesh_internal.problem
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RETURN QUERY SELECT * FROM mesh.check_text_map('metadata.labels', r.labels, 'label')
-    UNION ALL SELECT * FROM mesh.check_text_map('metadata.annotations', r.annotations, 'annotation');
-  RETURN QUERY SELECT p.* FROM mesh.kinds k, mesh.check_spec(k.type, r.spec, mesh.meta(r.namespace, r.name, r.labels, r.annotations)) p
+  RETURN QUERY SELECT * FROM mesh_internal.check_text_map('metadata.labels', r.labels, 'label')
+    UNION ALL SELECT * FROM mesh_internal.check_text_map('metadata.annotations', r.annotations, 'annotation');
+  RETURN QUERY SELECT p.* FROM mesh.kinds k, mesh_internal.check_spec(k.type, r.spec, mesh_internal.meta(r.namespace, r.name, r.labels, r.annotations)) p
     WHERE k.kind = r.kind AND k.api_group = r.api_group;
 END $$;
 
 CREATE OR REPLACE VIEW mesh.unsound WITH (security_barrier) AS
   SELECT r.api_group, r.kind, r.namespace, r.name, p.path, p.reason, p.hint
-  FROM mesh.resources r, mesh.resource_problems(r) p
-  WHERE (r.rules < (SELECT mesh.current_rules()) OR r.rules > (SELECT mesh.current_rules()))
-    AND ((SELECT mesh.sees_all()) OR r.namespace = ANY ((SELECT mesh.readable_namespaces())::text[]));
+  FROM mesh.resources r, mesh_internal.resource_problems(r) p
+  WHERE (r.rules < (SELECT mesh_internal.current_rules()) OR r.rules > (SELECT mesh_internal.current_rules()))
+    AND ((SELECT mesh_internal.sees_all()) OR r.namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[]));
 
 COMMENT ON VIEW mesh.unsound IS 'What is wrong with resources that were not checked by the rules in force. A server that has an earlier version of such a resource keeps it.';
 
@@ -30,10 +30,10 @@ COMMENT ON COLUMN mesh.unsound.path IS 'The field that is wrong.';
 
 -- recheck marks the next of the resources that were not checked by the rules in force, in a portion, and returns the last it has seen,
 -- NULL after the last: those that keep the rules by them, and the others by 0. What somebody is writing is waited for at the end.
-CREATE OR REPLACE FUNCTION mesh.recheck(INOUT kind text, INOUT api_group text, INOUT namespace text, INOUT name text, OUT wrong bigint)
+CREATE OR REPLACE FUNCTION mesh_internal.recheck(INOUT kind text, INOUT api_group text, INOUT namespace text, INOUT name text, OUT wrong bigint)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  in_force CONSTANT int := mesh.current_rules();
+  in_force CONSTANT int := mesh_internal.current_rules();
   portion  mesh.resources[];
   sound    mesh.resources[];
   last     mesh.resources;
@@ -48,16 +48,16 @@ BEGIN
   IF at_end THEN
     portion := ARRAY(SELECT r FROM mesh.resources r WHERE r.rules <> 0 AND (r.rules < in_force OR r.rules > in_force) LIMIT 1 FOR NO KEY UPDATE);
   END IF;
-  sound := CASE WHEN mesh.are_sound(portion) THEN portion
-    ELSE ARRAY(SELECT p FROM unnest(portion) p WHERE mesh.are_sound(ARRAY[p]) OR NOT EXISTS (SELECT FROM mesh.resource_problems(p))) END;
-  PERFORM mesh.begin_numbering();
+  sound := CASE WHEN mesh_internal.are_sound(portion) THEN portion
+    ELSE ARRAY(SELECT p FROM unnest(portion) p WHERE mesh_internal.are_sound(ARRAY[p]) OR NOT EXISTS (SELECT FROM mesh_internal.resource_problems(p))) END;
+  PERFORM mesh_internal.begin_numbering();
   IF cardinality(sound) < cardinality(portion) THEN
     UPDATE mesh.resources r SET rules = 0 FROM unnest(portion) p
       WHERE r.kind = p.kind AND r.api_group = p.api_group AND r.namespace = p.namespace AND r.name = p.name;
   END IF;
   UPDATE mesh.resources r SET rules = in_force FROM unnest(sound) s
     WHERE r.kind = s.kind AND r.api_group = s.api_group AND r.namespace = s.namespace AND r.name = s.name;
-  PERFORM mesh.end_numbering();
+  PERFORM mesh_internal.end_numbering();
   wrong := cardinality(portion) - cardinality(sound);
   IF NOT at_end OR portion = '{}' THEN -- else it comes back to the end, for there may be more
     kind := last.kind;
@@ -68,11 +68,11 @@ BEGIN
 END $$;
 
 -- are_sound is the quick check of resources as they stand.
-CREATE OR REPLACE FUNCTION mesh.are_sound(resources mesh.resources[]) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.are_sound(resources mesh.resources[]) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  c       mesh.changes;
-  written mesh.changes[];
+  c       mesh_internal.changes;
+  written mesh_internal.changes[];
   r       mesh.resources;
 BEGIN
   FOREACH r IN ARRAY resources LOOP
@@ -85,5 +85,5 @@ BEGIN
     c.after_annotations := r.annotations;
     written := written || c;
   END LOOP;
-  RETURN mesh.is_sound(written);
+  RETURN mesh_internal.is_sound(written);
 END $$;

@@ -4,17 +4,17 @@
 -- lock_numbering waits for the transactions that are being given their revisions, and then has others wait until this one has ended. It has
 -- the rights of who calls it: a tenant that does so by hand has none on the table. Of the modes that exclude themselves this is the one for which
 -- Postgres need not look through the locks of all sessions.
-CREATE OR REPLACE FUNCTION mesh.lock_numbering() RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.lock_numbering() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  LOCK TABLE mesh.numbering IN SHARE UPDATE EXCLUSIVE MODE;
+  LOCK TABLE mesh_internal.numbering IN SHARE UPDATE EXCLUSIVE MODE;
 END $$;
 
-COMMENT ON FUNCTION mesh.lock_numbering IS 'Internal.';
+COMMENT ON FUNCTION mesh_internal.lock_numbering IS 'Internal.';
 
 -- refuse_late_work refuses a commit in which something of a tenant's would run, or wait, after the transaction has been given its revision:
 -- deferred triggers and constraints of other tables, and cursors that outlive the transaction, whose queries are run at its end.
-CREATE OR REPLACE FUNCTION mesh.refuse_late_work() RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.refuse_late_work() RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   late text;
@@ -36,24 +36,24 @@ END $$;
 
 -- notification_queue_usage is how full the queue is of what listeners have not read yet, from 0 to 1. Every commit asks: in the language sql it would
 -- be planned each time.
-CREATE OR REPLACE FUNCTION mesh.notification_queue_usage() RETURNS double precision
+CREATE OR REPLACE FUNCTION mesh_internal.notification_queue_usage() RETURNS double precision
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN pg_catalog.pg_notification_queue_usage();
 END $$;
 
-COMMENT ON FUNCTION mesh.notification_queue_usage IS 'How full Postgres''s queue of notifications is, from 0 to 1. From 0.5 on none are sent, and servers find changes by asking.';
+COMMENT ON FUNCTION mesh_internal.notification_queue_usage IS 'How full Postgres''s queue of notifications is, from 0 to 1. From 0.5 on none are sent, and servers find changes by asking.';
 
 -- notify sends a notification, which fails the commit where the queue is full: anybody who may connect can fill it. So none is sent from a
 -- half on; who follows finds out by asking, more often then.
-CREATE OR REPLACE FUNCTION mesh.notify(channel text, payload text) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.notify(channel text, payload text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF mesh.notification_queue_usage() < 0.5 THEN
+  IF mesh_internal.notification_queue_usage() < 0.5 THEN
     PERFORM pg_notify(channel, payload);
   ELSIF current_setting('max_prepared_transactions')::int > 0 AND left(current_query(), 1000) ~* 'prepare' THEN -- a notification would have been refused
     RAISE feature_not_supported USING MESSAGE = 'a transaction that changes the mesh cannot be prepared', HINT = 'commit it';
   END IF;
 END $$;
 
-COMMENT ON FUNCTION mesh.notify IS 'Internal.';
+COMMENT ON FUNCTION mesh_internal.notify IS 'Internal.';

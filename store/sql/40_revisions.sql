@@ -4,10 +4,10 @@
 -- will never find a new one below it.
 
 -- running_transaction is the row of the running transaction, once it has changed something.
-CREATE OR REPLACE VIEW mesh.running_transaction AS
-  SELECT * FROM mesh.transactions WHERE xid = pg_current_xact_id_if_assigned() AND begun_at = now();
+CREATE OR REPLACE VIEW mesh_internal.running_transaction AS
+  SELECT * FROM mesh_internal.transactions WHERE xid = pg_current_xact_id_if_assigned() AND begun_at = now();
 
-COMMENT ON VIEW mesh.running_transaction IS 'Internal. Read mesh.revisions.';
+COMMENT ON VIEW mesh_internal.running_transaction IS 'Internal. Read mesh.revisions.';
 
 -- advance_sequences has the sequences of the schema go on after what is in their columns, and returns how many of them were behind. Neither logical
 -- replication nor a dump of single tables brings them along.
@@ -37,59 +37,59 @@ COMMENT ON FUNCTION mesh.advance_sequences IS 'Has the sequences of the schema g
 
 -- current_transaction finds the row of the running transaction, or else takes the id for it. An id that is taken shows a sequence that is behind: with it
 -- the transaction would be written into another.
-CREATE OR REPLACE FUNCTION mesh.current_transaction() RETURNS mesh.transactions LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION mesh_internal.current_transaction() RETURNS mesh_internal.transactions LANGUAGE plpgsql AS $$
 DECLARE
-  t mesh.transactions;
+  t mesh_internal.transactions;
 BEGIN
-  SELECT * INTO t FROM mesh.running_transaction;
+  SELECT * INTO t FROM mesh_internal.running_transaction;
   IF NOT FOUND THEN
-    t.id := nextval('mesh.transactions_id_seq');
-    IF EXISTS (SELECT FROM mesh.transactions x WHERE x.id = t.id) THEN
+    t.id := nextval('mesh_internal.transactions_id_seq');
+    IF EXISTS (SELECT FROM mesh_internal.transactions x WHERE x.id = t.id) THEN
       PERFORM mesh.advance_sequences();
-      t.id := nextval('mesh.transactions_id_seq');
+      t.id := nextval('mesh_internal.transactions_id_seq');
     END IF;
   END IF;
   RETURN t;
 END $$;
 
 -- begin_numbering is called before something that is set by itself is written into resources, which is no change of theirs.
-CREATE OR REPLACE FUNCTION mesh.begin_numbering() RETURNS text LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION mesh_internal.begin_numbering() RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
-  RETURN set_config('mesh.numbering', (SELECT secret FROM mesh.installation)::text, true);
+  RETURN set_config('mesh.numbering', (SELECT secret FROM mesh_internal.installation)::text, true);
 END $$;
 
-CREATE OR REPLACE FUNCTION mesh.end_numbering() RETURNS text LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION mesh_internal.end_numbering() RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
   RETURN set_config('mesh.numbering', '', true);
 END $$;
 
 -- is_numbering tells whether it was called, and refuses those who would have it so.
-CREATE OR REPLACE FUNCTION mesh.is_numbering() RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION mesh_internal.is_numbering() RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   told text := coalesce(current_setting('mesh.numbering', true), '');
 BEGIN
   IF told = '' THEN
     RETURN false;
-  ELSIF told = (SELECT secret FROM mesh.installation)::text THEN
+  ELSIF told = (SELECT secret FROM mesh_internal.installation)::text THEN
     RETURN true;
   END IF;
-  PERFORM mesh.refuse('MS003', NULL, NULL, NULL, '', 'the setting mesh.numbering is not for people', 'write RESET mesh.numbering');
+  PERFORM mesh_internal.refuse('MS003', NULL, NULL, NULL, '', 'the setting mesh.numbering is not for people', 'write RESET mesh.numbering');
 END $$;
 
 -- expect_number sees to it that the deferred trigger fires, once the changes are recorded: in a session that checks its
 -- constraints early it fires here and now. Where it has fired before the end of the transaction it fires again; the
 -- transaction keeps its number.
-CREATE OR REPLACE FUNCTION mesh.expect_number(of bigint) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION mesh_internal.expect_number(of bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  INSERT INTO mesh.transactions AS t (id) VALUES (of) ON CONFLICT (id) DO UPDATE SET pending = true WHERE NOT t.pending;
+  INSERT INTO mesh_internal.transactions AS t (id) VALUES (of) ON CONFLICT (id) DO UPDATE SET pending = true WHERE NOT t.pending;
 END $$;
 
 -- refuse_unsound raises everything that is wrong with the first of the resources that is not sound, up to 20 problems.
-CREATE OR REPLACE FUNCTION mesh.refuse_unsound(written mesh.changes[]) RETURNS void LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION mesh_internal.refuse_unsound(written mesh_internal.changes[]) RETURNS void LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  c        mesh.changes;
+  c        mesh_internal.changes;
   r        mesh.resources;
-  problems mesh.problem[];
+  problems mesh_internal.problem[];
 BEGIN
   FOREACH c IN ARRAY written LOOP
     CONTINUE WHEN c.after_spec IS NULL;
@@ -100,36 +100,36 @@ BEGIN
     r.spec := c.after_spec;
     r.labels := c.after_labels;
     r.annotations := c.after_annotations;
-    problems := ARRAY(SELECT p FROM mesh.resource_problems(r) p LIMIT 20);
+    problems := ARRAY(SELECT p FROM mesh_internal.resource_problems(r) p LIMIT 20);
     IF problems <> '{}' THEN
-      PERFORM mesh.refuse('MS001', c.kind, c.namespace, c.name, problems);
+      PERFORM mesh_internal.refuse('MS001', c.kind, c.namespace, c.name, problems);
     END IF;
   END LOOP;
 END $$;
 
 -- check_changes refuses resources that break the rules.
-CREATE OR REPLACE FUNCTION mesh.check_changes(written mesh.changes[]) RETURNS void LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION mesh_internal.check_changes(written mesh_internal.changes[]) RETURNS void LANGUAGE plpgsql STABLE AS $$
 BEGIN
   IF pg_column_size(written) > 8192 THEN
-    PERFORM mesh.refuse_large(written);
+    PERFORM mesh_internal.refuse_large(written);
   END IF;
-  IF NOT mesh.is_sound(written) THEN
-    PERFORM mesh.refuse_unsound(written);
+  IF NOT mesh_internal.is_sound(written) THEN
+    PERFORM mesh_internal.refuse_unsound(written);
   END IF;
 END $$;
 
 -- What a statement wrote is checked in portions, for it may be much.
-CREATE OR REPLACE FUNCTION mesh.record_insert() RETURNS trigger
+CREATE OR REPLACE FUNCTION mesh_internal.record_insert() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
-  portion mesh.changes[];
+  portion mesh_internal.changes[];
   done    text;
 BEGIN
   FOR portion IN
     WITH written AS (
-      INSERT INTO mesh.changes AS c (transaction_id, kind, api_group, namespace, name, after_spec, after_labels, after_annotations)
-      SELECT (SELECT (mesh.current_transaction()).id), n.kind, n.api_group, n.namespace, n.name, n.spec, n.labels, n.annotations
+      INSERT INTO mesh_internal.changes AS c (transaction_id, kind, api_group, namespace, name, after_spec, after_labels, after_annotations)
+      SELECT (SELECT (mesh_internal.current_transaction()).id), n.kind, n.api_group, n.namespace, n.name, n.spec, n.labels, n.annotations
       FROM new_rows n
       ON CONFLICT (transaction_id, kind, api_group, namespace, name) DO UPDATE SET
         merged = true, after_spec = EXCLUDED.after_spec, after_labels = EXCLUDED.after_labels, after_annotations = EXCLUDED.after_annotations
@@ -137,34 +137,34 @@ BEGIN
     )
     SELECT array_agg(change) FROM (SELECT change, row_number() OVER () / 200 AS n FROM written) w GROUP BY n
   LOOP
-    done := mesh.check_changes(portion);
+    done := mesh_internal.check_changes(portion);
   END LOOP;
   IF FOUND THEN
-    done := mesh.expect_number(portion[1].transaction_id);
+    done := mesh_internal.expect_number(portion[1].transaction_id);
   END IF;
   RETURN NULL;
 END $$;
 
 -- A row that was given another key is one resource less and one more.
-CREATE OR REPLACE FUNCTION mesh.record_update() RETURNS trigger
+CREATE OR REPLACE FUNCTION mesh_internal.record_update() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
-  portion mesh.changes[];
+  portion mesh_internal.changes[];
   done    text;
 BEGIN
-  IF current_setting('mesh.numbering', true) <> '' AND mesh.is_numbering() THEN
+  IF current_setting('mesh.numbering', true) <> '' AND mesh_internal.is_numbering() THEN
     RETURN NULL;
   END IF;
   FOR portion IN
     WITH written AS (
-      INSERT INTO mesh.changes AS c (transaction_id, kind, api_group, namespace, name,
+      INSERT INTO mesh_internal.changes AS c (transaction_id, kind, api_group, namespace, name,
         before_spec, before_labels, before_annotations, before_revision, before_generation, before_created_at, before_updated_at,
         after_spec, after_labels, after_annotations)
-      SELECT (SELECT (mesh.current_transaction()).id),
+      SELECT (SELECT (mesh_internal.current_transaction()).id),
         coalesce(n.kind, o.kind), coalesce(n.api_group, o.api_group), coalesce(n.namespace, o.namespace), coalesce(n.name, o.name),
         o.spec, o.labels, o.annotations,
-        (SELECT x.revision FROM mesh.transactions x WHERE x.xid = o.xid AND x.begun_at = o.updated_at), o.generation, o.created_at, o.updated_at,
+        (SELECT x.revision FROM mesh_internal.transactions x WHERE x.xid = o.xid AND x.begun_at = o.updated_at), o.generation, o.created_at, o.updated_at,
         n.spec, n.labels, n.annotations
       FROM old_rows o FULL JOIN new_rows n
         ON n.kind = o.kind AND n.api_group = o.api_group AND n.namespace = o.namespace AND n.name = o.name
@@ -175,15 +175,15 @@ BEGIN
     )
     SELECT array_agg(change) FROM (SELECT change, row_number() OVER () / 200 AS n FROM written) w GROUP BY n
   LOOP
-    done := mesh.check_changes(portion);
+    done := mesh_internal.check_changes(portion);
   END LOOP;
   IF FOUND THEN
-    done := mesh.expect_number(portion[1].transaction_id);
+    done := mesh_internal.expect_number(portion[1].transaction_id);
   END IF;
   RETURN NULL;
 END $$;
 
-CREATE OR REPLACE FUNCTION mesh.record_delete() RETURNS trigger
+CREATE OR REPLACE FUNCTION mesh_internal.record_delete() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
@@ -191,11 +191,11 @@ DECLARE
   done text;
 BEGIN
   WITH written AS (
-    INSERT INTO mesh.changes AS c (transaction_id, kind, api_group, namespace, name,
+    INSERT INTO mesh_internal.changes AS c (transaction_id, kind, api_group, namespace, name,
       before_spec, before_labels, before_annotations, before_revision, before_generation, before_created_at, before_updated_at)
-    SELECT (SELECT (mesh.current_transaction()).id), o.kind, o.api_group, o.namespace, o.name,
+    SELECT (SELECT (mesh_internal.current_transaction()).id), o.kind, o.api_group, o.namespace, o.name,
       o.spec, o.labels, o.annotations,
-        (SELECT x.revision FROM mesh.transactions x WHERE x.xid = o.xid AND x.begun_at = o.updated_at), o.generation, o.created_at, o.updated_at
+        (SELECT x.revision FROM mesh_internal.transactions x WHERE x.xid = o.xid AND x.begun_at = o.updated_at), o.generation, o.created_at, o.updated_at
     FROM old_rows o
     ON CONFLICT (transaction_id, kind, api_group, namespace, name) DO UPDATE SET
       merged = true, after_spec = NULL, after_labels = NULL, after_annotations = NULL
@@ -203,30 +203,30 @@ BEGIN
   )
   SELECT max(transaction_id) INTO id FROM written;
   IF id > 0 THEN
-    done := mesh.expect_number(id);
+    done := mesh_internal.expect_number(id);
   END IF;
   RETURN NULL;
 END $$;
 
 DROP TRIGGER IF EXISTS record_insert ON mesh.resources;
 CREATE TRIGGER record_insert AFTER INSERT ON mesh.resources
-  REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh.record_insert();
+  REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.record_insert();
 
 DROP TRIGGER IF EXISTS record_update ON mesh.resources;
 CREATE TRIGGER record_update AFTER UPDATE ON mesh.resources
-  REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh.record_update();
+  REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.record_update();
 
 DROP TRIGGER IF EXISTS record_delete ON mesh.resources;
 CREATE TRIGGER record_delete AFTER DELETE ON mesh.resources
-  REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh.record_delete();
+  REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.record_delete();
 
 -- author is the role that connected. A program that writes for others names them in mesh.author; it must belong to the owner of
 -- this schema, or be one that mesh.grant_server was called for.
-CREATE OR REPLACE FUNCTION mesh.author() RETURNS text LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION mesh_internal.author() RETURNS text LANGUAGE plpgsql STABLE AS $$
 DECLARE
   named text := current_setting('mesh.author', true);
 BEGIN
-  IF named <> '' AND mesh.speaks_for_others() THEN
+  IF named <> '' AND mesh_internal.speaks_for_others() THEN
     RETURN named;
   END IF;
   RETURN session_user;
@@ -234,27 +234,27 @@ END $$;
 
 -- settle_repeated is for transactions that have changed some resource more than once: what is set by itself is what it would be had
 -- they changed it at once.
-CREATE OR REPLACE FUNCTION mesh.settle_repeated(of bigint) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION mesh_internal.settle_repeated(of bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM mesh.begin_numbering();
+  PERFORM mesh_internal.begin_numbering();
   UPDATE mesh.resources r SET
     generation = coalesce(c.before_generation, 0) + (c.after_spec IS DISTINCT FROM c.before_spec)::int, created_at = coalesce(c.before_created_at, now())
-  FROM mesh.changes c
+  FROM mesh_internal.changes c
   WHERE c.transaction_id = of AND c.merged AND c.after_spec IS NOT NULL
     AND (r.generation, r.created_at) IS DISTINCT FROM (coalesce(c.before_generation, 0) + (c.after_spec IS DISTINCT FROM c.before_spec)::int, coalesce(c.before_created_at, now()))
     AND r.kind = c.kind AND r.api_group = c.api_group AND r.namespace = c.namespace AND r.name = c.name;
-  PERFORM mesh.end_numbering();
+  PERFORM mesh_internal.end_numbering();
 END $$;
 
 -- forget_undone drops the changes that cancelled each other out, counts them, and has their resources bear again what they bore before.
-CREATE OR REPLACE FUNCTION mesh.forget_undone(of bigint) RETURNS int LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION mesh_internal.forget_undone(of bigint) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
-  undone    mesh.changes;
+  undone    mesh_internal.changes;
   forgotten int := 0;
 BEGIN
-  PERFORM mesh.begin_numbering();
+  PERFORM mesh_internal.begin_numbering();
   FOR undone IN
-    DELETE FROM mesh.changes WHERE transaction_id = of AND merged
+    DELETE FROM mesh_internal.changes WHERE transaction_id = of AND merged
       AND after_spec IS NOT DISTINCT FROM before_spec
       AND after_labels IS NOT DISTINCT FROM before_labels
       AND after_annotations IS NOT DISTINCT FROM before_annotations
@@ -263,17 +263,17 @@ BEGIN
     forgotten := forgotten + 1;
     UPDATE mesh.resources r SET
       generation = undone.before_generation, created_at = undone.before_created_at, updated_at = undone.before_updated_at,
-      xid = (SELECT t.xid FROM mesh.transactions t WHERE t.revision = undone.before_revision)
+      xid = (SELECT t.xid FROM mesh_internal.transactions t WHERE t.revision = undone.before_revision)
     WHERE r.kind = undone.kind AND r.api_group = undone.api_group AND r.namespace = undone.namespace AND r.name = undone.name;
   END LOOP;
-  PERFORM mesh.end_numbering();
+  PERFORM mesh_internal.end_numbering();
   RETURN forgotten;
 END $$;
 
 -- postpone_number puts the numbering off to the end of a transaction that has its constraints checked before, for the lock would
 -- keep everybody else from committing until then. It tells whether it has: at most once a message of the client, for that may
 -- hold the COMMIT as well.
-CREATE OR REPLACE FUNCTION mesh.postpone_number(t mesh.transactions) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION mesh_internal.postpone_number(t mesh_internal.transactions) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   message text := statement_timestamp()::text;
 BEGIN
@@ -281,8 +281,8 @@ BEGIN
     RETURN false;
   END IF;
   PERFORM set_config('mesh.postponed_in', message, true);
-  SET CONSTRAINTS mesh.number_transaction DEFERRED;
-  UPDATE mesh.transactions SET pending = true WHERE id = t.id;
+  SET CONSTRAINTS mesh_internal.number_transaction DEFERRED;
+  UPDATE mesh_internal.transactions SET pending = true WHERE id = t.id;
   RETURN true;
 END $$;
 
@@ -291,100 +291,100 @@ END $$;
 --
 -- The statistics of the tables say nothing of the transaction at hand: after a bulk load they would have the planner read
 -- everything for the change of one row, and compile the query for it. So the plan goes from the changes to their resources.
-CREATE OR REPLACE FUNCTION mesh.number_transaction() RETURNS trigger
+CREATE OR REPLACE FUNCTION mesh_internal.number_transaction() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
-  t       mesh.transactions;
+  t       mesh_internal.transactions;
   own     record;
   goes_on boolean := false; -- the transaction, after this
-  limited boolean := coalesce(current_setting('mesh.limited', true), '') = 'on'; -- see mesh.is_limited
+  limited boolean := coalesce(current_setting('mesh.limited', true), '') = 'on'; -- see mesh_internal.is_limited
   done    text; -- A call that is assigned costs less than one that is performed, which is a query.
 BEGIN
   SELECT x AS transaction, c.size, c.repeated, c.of_mesh, c.of_groups, c.of_workloads INTO own
-    FROM mesh.transactions x,
+    FROM mesh_internal.transactions x,
       LATERAL (SELECT count(*) AS size, bool_or(merged) AS repeated, bool_or(api_group = 'core') AS of_mesh,
           bool_or(kind = 'WorkloadGroup' AND after_spec IS NULL) AS of_groups, bool_or(kind IN ('WorkloadGroup', 'WorkloadEntry')) AS of_workloads
-        FROM mesh.changes WHERE transaction_id = x.id) c
+        FROM mesh_internal.changes WHERE transaction_id = x.id) c
     WHERE x.id = NEW.id AND x.pending;
   IF NOT FOUND THEN
     RETURN NULL;
   END IF;
   t := own.transaction;
-  IF own.of_workloads AND mesh.follow_workloads(t.id) THEN
-    SELECT count(*), bool_or(merged) INTO own.size, own.repeated FROM mesh.changes WHERE transaction_id = t.id;
+  IF own.of_workloads AND mesh_internal.follow_workloads(t.id) THEN
+    SELECT count(*), bool_or(merged) INTO own.size, own.repeated FROM mesh_internal.changes WHERE transaction_id = t.id;
   END IF;
   t.size := own.size;
   IF own.repeated THEN
     IF t.revision IS NULL THEN
-      t.size := t.size - mesh.forget_undone(t.id);
+      t.size := t.size - mesh_internal.forget_undone(t.id);
     END IF;
-    done := mesh.settle_repeated(t.id);
+    done := mesh_internal.settle_repeated(t.id);
   END IF;
   IF t.secrets THEN
-    t.size := t.size + mesh.count_secrets(t);
+    t.size := t.size + mesh_internal.count_secrets(t);
   END IF;
   IF t.size = 0 THEN
-    DELETE FROM mesh.transactions WHERE id = t.id;
-    PERFORM mesh.tell_of_no_change(t);
+    DELETE FROM mesh_internal.transactions WHERE id = t.id;
+    PERFORM mesh_internal.tell_of_no_change(t);
     RETURN NULL;
   END IF;
   IF pg_trigger_depth() > 1 OR left(current_query(), 1000) ~* 'constraints' THEN
-    goes_on := mesh.postpone_number(t);
+    goes_on := mesh_internal.postpone_number(t);
   END IF;
-  IF NOT mesh.writes_all() THEN
+  IF NOT mesh_internal.writes_all() THEN
     limited := true;
     IF NOT goes_on THEN
-      done := mesh.refuse_late_work();
+      done := mesh_internal.refuse_late_work();
     END IF;
   END IF;
   IF limited THEN
-    done := mesh.check_quotas(t.id);
-    done := mesh.refuse_foreign(t.id);
+    done := mesh_internal.check_quotas(t.id);
+    done := mesh_internal.refuse_foreign(t.id);
     IF NOT goes_on THEN
-      done := mesh.count_written(t.id);
+      done := mesh_internal.count_written(t.id);
     END IF;
   END IF;
-  done := mesh.examine_references(t.id, goes_on);
+  done := mesh_internal.examine_references(t.id, goes_on);
   IF own.of_groups THEN
-    PERFORM mesh.tell_problems(mesh.tokens_orphaned(t.id));
+    PERFORM mesh_internal.tell_problems(mesh_internal.tokens_orphaned(t.id));
   END IF;
   IF goes_on THEN
     RETURN NULL;
   END IF;
   IF t.revision IS NULL THEN
-    LOCK TABLE mesh.numbering IN SHARE UPDATE EXCLUSIVE MODE; -- see mesh.lock_numbering
+    LOCK TABLE mesh_internal.numbering IN SHARE UPDATE EXCLUSIVE MODE; -- see mesh_internal.lock_numbering
   END IF;
   IF own.of_mesh THEN
-    done := mesh.settle_mesh_config(t.id);
+    done := mesh_internal.settle_mesh_config(t.id);
   END IF;
   IF current_setting('transaction_isolation') = 'read committed' THEN
-    t := mesh.write_number(t);
+    t := mesh_internal.write_number(t);
   ELSE
-    t := mesh.write_number_isolated(t);
+    t := mesh_internal.write_number_isolated(t);
   END IF;
   IF t.confirm_within IS NOT NULL THEN
-    PERFORM mesh.await_confirmation(t);
+    PERFORM mesh_internal.await_confirmation(t);
   END IF;
-  IF mesh.notification_queue_usage() < 0.5 THEN
+  IF mesh_internal.notification_queue_usage() < 0.5 THEN
     done := pg_notify('mesh', t.revision::text);
   ELSE
-    done := mesh.notify('mesh', t.revision::text);
+    done := mesh_internal.notify('mesh', t.revision::text);
   END IF;
   IF own.of_mesh THEN -- which has the trust domain
-    done := mesh.notify('mesh_servers', 'mesh_configs');
+    done := mesh_internal.notify('mesh_servers', 'mesh_configs');
   END IF;
   RETURN NULL;
 END $$;
 
 -- write_number gives the transaction the number after the newest, unless it has one, and a time that is not before that one's.
-CREATE OR REPLACE FUNCTION mesh.write_number(t mesh.transactions) RETURNS mesh.transactions LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION mesh_internal.write_number(t mesh_internal.transactions) RETURNS mesh_internal.transactions LANGUAGE plpgsql AS $$
 BEGIN
-  UPDATE mesh.transactions x SET
-    revision    = coalesce(x.revision, (SELECT coalesce(max(n.revision), 0) + 1 FROM mesh.transactions n)),
-    time        = coalesce(x.time, greatest(clock_timestamp(), (SELECT n.time FROM mesh.transactions n WHERE n.revision IS NOT NULL ORDER BY n.revision DESC LIMIT 1))),
+  UPDATE mesh_internal.transactions x SET
+    revision    = coalesce(x.revision, (SELECT coalesce(max(n.revision), 0) + 1 FROM mesh_internal.transactions n)),
+    time        = coalesce(x.time, greatest(clock_timestamp(), (SELECT n.time FROM mesh_internal.transactions n WHERE n.revision IS NOT NULL ORDER BY n.revision DESC LIMIT 1))),
     pending     = false,
-    author      = mesh.author(),
+    author      = mesh_internal.author(),
     application = current_setting('application_name'),
     message     = coalesce(current_setting('mesh.message', true), ''),
     size        = t.size
@@ -395,15 +395,15 @@ END $$;
 
 -- write_number_isolated is for transactions above READ COMMITTED. They do not see what was committed since they began, and so
 -- try to take a number that is taken. They have to be run again, as their authors expect at that level.
-CREATE OR REPLACE FUNCTION mesh.write_number_isolated(t mesh.transactions) RETURNS mesh.transactions LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION mesh_internal.write_number_isolated(t mesh_internal.transactions) RETURNS mesh_internal.transactions LANGUAGE plpgsql AS $$
 BEGIN
-  RETURN mesh.write_number(t);
+  RETURN mesh_internal.write_number(t);
 EXCEPTION WHEN unique_violation THEN
   RAISE serialization_failure USING
     MESSAGE = 'could not serialize access: another transaction has changed resources since this one began',
     HINT    = 'run the transaction again';
 END $$;
 
-DROP TRIGGER IF EXISTS number_transaction ON mesh.transactions;
-CREATE CONSTRAINT TRIGGER number_transaction AFTER INSERT OR UPDATE OF pending ON mesh.transactions
-  DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.pending) EXECUTE FUNCTION mesh.number_transaction();
+DROP TRIGGER IF EXISTS number_transaction ON mesh_internal.transactions;
+CREATE CONSTRAINT TRIGGER number_transaction AFTER INSERT OR UPDATE OF pending ON mesh_internal.transactions
+  DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.pending) EXECUTE FUNCTION mesh_internal.number_transaction();

@@ -1,81 +1,81 @@
 -- A change of secrets is part of its transaction's revision like any other. What is noted of it has no value in it.
 
 -- secret_note is what is noted of a secret; NULL where there is none.
-CREATE OR REPLACE FUNCTION mesh.secret_note(type text, labels jsonb, digests jsonb) RETURNS jsonb
+CREATE OR REPLACE FUNCTION mesh_internal.secret_note(type text, labels jsonb, digests jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT CASE WHEN digests IS NOT NULL THEN jsonb_build_object('type', type, 'labels', labels, 'digests', digests) END
 $$;
 
 -- accounts_note is what is noted besides of one that is for some gateways alone.
-CREATE OR REPLACE FUNCTION mesh.accounts_note(service_accounts text[]) RETURNS jsonb
+CREATE OR REPLACE FUNCTION mesh_internal.accounts_note(service_accounts text[]) RETURNS jsonb
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT CASE WHEN cardinality(service_accounts) > 0 THEN jsonb_build_object('serviceAccounts', service_accounts) ELSE '{}' END
 $$;
 
 -- expect_number_of_secrets is expect_number for a transaction that has changed secrets.
-CREATE OR REPLACE FUNCTION mesh.expect_number_of_secrets(of bigint) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.expect_number_of_secrets(of bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  INSERT INTO mesh.transactions AS t (id, secrets) VALUES (of, true)
+  INSERT INTO mesh_internal.transactions AS t (id, secrets) VALUES (of, true)
     ON CONFLICT (id) DO UPDATE SET pending = true, secrets = true WHERE NOT (t.pending AND t.secrets);
 END $$;
 
-CREATE OR REPLACE FUNCTION mesh.record_secrets() RETURNS trigger
+CREATE OR REPLACE FUNCTION mesh_internal.record_secrets() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  id bigint := (mesh.current_transaction()).id;
+  id bigint := (mesh_internal.current_transaction()).id;
 BEGIN
   IF TG_OP = 'INSERT' THEN
-    INSERT INTO mesh.secret_changes AS c (transaction_id, namespace, name, after)
-      SELECT id, n.namespace, n.name, mesh.secret_note(n.type, n.labels, n.digests) || mesh.accounts_note(n.service_accounts) FROM new_rows n
+    INSERT INTO mesh_internal.secret_changes AS c (transaction_id, namespace, name, after)
+      SELECT id, n.namespace, n.name, mesh_internal.secret_note(n.type, n.labels, n.digests) || mesh_internal.accounts_note(n.service_accounts) FROM new_rows n
       ON CONFLICT (transaction_id, namespace, name) DO UPDATE SET after = EXCLUDED.after;
   ELSIF TG_OP = 'DELETE' THEN
-    INSERT INTO mesh.secret_changes AS c (transaction_id, namespace, name, before)
-      SELECT id, o.namespace, o.name, mesh.secret_note(o.type, o.labels, o.digests) || mesh.accounts_note(o.service_accounts) FROM old_rows o
+    INSERT INTO mesh_internal.secret_changes AS c (transaction_id, namespace, name, before)
+      SELECT id, o.namespace, o.name, mesh_internal.secret_note(o.type, o.labels, o.digests) || mesh_internal.accounts_note(o.service_accounts) FROM old_rows o
       ON CONFLICT (transaction_id, namespace, name) DO UPDATE SET after = NULL;
   ELSE -- A row that was given another name is one secret less and one more.
-    INSERT INTO mesh.secret_changes AS c (transaction_id, namespace, name, before, after)
+    INSERT INTO mesh_internal.secret_changes AS c (transaction_id, namespace, name, before, after)
       SELECT id, coalesce(n.namespace, o.namespace), coalesce(n.name, o.name),
-        mesh.secret_note(o.type, o.labels, o.digests) || mesh.accounts_note(o.service_accounts),
-        mesh.secret_note(n.type, n.labels, n.digests) || mesh.accounts_note(n.service_accounts)
+        mesh_internal.secret_note(o.type, o.labels, o.digests) || mesh_internal.accounts_note(o.service_accounts),
+        mesh_internal.secret_note(n.type, n.labels, n.digests) || mesh_internal.accounts_note(n.service_accounts)
       FROM old_rows o FULL JOIN new_rows n ON n.namespace = o.namespace AND n.name = o.name
-      WHERE mesh.secret_note(o.type, o.labels, o.digests) || mesh.accounts_note(o.service_accounts)
-        IS DISTINCT FROM mesh.secret_note(n.type, n.labels, n.digests) || mesh.accounts_note(n.service_accounts)
+      WHERE mesh_internal.secret_note(o.type, o.labels, o.digests) || mesh_internal.accounts_note(o.service_accounts)
+        IS DISTINCT FROM mesh_internal.secret_note(n.type, n.labels, n.digests) || mesh_internal.accounts_note(n.service_accounts)
       ON CONFLICT (transaction_id, namespace, name) DO UPDATE SET after = EXCLUDED.after;
   END IF;
   IF FOUND THEN
-    PERFORM mesh.expect_number_of_secrets(id);
+    PERFORM mesh_internal.expect_number_of_secrets(id);
   END IF;
   RETURN NULL;
 END $$;
 
 DROP TRIGGER IF EXISTS record_insert ON mesh.secrets;
 CREATE TRIGGER record_insert AFTER INSERT ON mesh.secrets
-  REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh.record_secrets();
+  REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.record_secrets();
 
 DROP TRIGGER IF EXISTS record_update ON mesh.secrets;
 CREATE TRIGGER record_update AFTER UPDATE ON mesh.secrets
-  REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh.record_secrets();
+  REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.record_secrets();
 
 DROP TRIGGER IF EXISTS record_delete ON mesh.secrets;
 CREATE TRIGGER record_delete AFTER DELETE ON mesh.secrets
-  REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh.record_secrets();
+  REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.record_secrets();
 
 -- count_secrets runs at commit: it forgets the changes that cancelled each other out, unless they have a number already, and counts the others.
 -- A revision with secrets cannot be one that reverts by itself, for what they were is not kept.
-CREATE OR REPLACE FUNCTION mesh.count_secrets(t mesh.transactions) RETURNS int
+CREATE OR REPLACE FUNCTION mesh_internal.count_secrets(t mesh_internal.transactions) RETURNS int
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   changed int;
 BEGIN
   IF t.revision IS NULL THEN
-    DELETE FROM mesh.secret_changes c WHERE c.transaction_id = t.id AND c.after IS NOT DISTINCT FROM c.before;
+    DELETE FROM mesh_internal.secret_changes c WHERE c.transaction_id = t.id AND c.after IS NOT DISTINCT FROM c.before;
   END IF;
-  SELECT count(*) INTO changed FROM mesh.secret_changes c WHERE c.transaction_id = t.id;
+  SELECT count(*) INTO changed FROM mesh_internal.secret_changes c WHERE c.transaction_id = t.id;
   IF changed > 0 AND t.confirm_within IS NOT NULL THEN
-    PERFORM mesh.refuse('MS006', NULL, NULL, NULL, '', 'a change of secrets cannot revert by itself: what they were is not kept',
+    PERFORM mesh_internal.refuse('MS006', NULL, NULL, NULL, '', 'a change of secrets cannot revert by itself: what they were is not kept',
       'commit the secrets by themselves, without mesh.commit_confirmed');
   END IF;
-  UPDATE mesh.transactions x SET secrets = changed > 0 WHERE x.id = t.id AND x.secrets <> (changed > 0);
+  UPDATE mesh_internal.transactions x SET secrets = changed > 0 WHERE x.id = t.id AND x.secrets <> (changed > 0);
   RETURN changed;
 END $$;

@@ -3,31 +3,31 @@
 -- namespace could decide about all.
 
 -- mesh_namespace is where they are, whatever root namespace the MeshConfig names.
-CREATE OR REPLACE FUNCTION mesh.mesh_namespace() RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.mesh_namespace() RETURNS text
 LANGUAGE sql IMMUTABLE AS $$ SELECT 'istio-system' $$;
 
-COMMENT ON FUNCTION mesh.mesh_namespace IS 'The namespace in which the MeshConfig and the MeshNetworks count.';
+COMMENT ON FUNCTION mesh_internal.mesh_namespace IS 'The namespace in which the MeshConfig and the MeshNetworks count.';
 
 -- mesh_config is what the MeshConfig says; NULL if there is none. Of several, which only a database can have that is older than the rule, the oldest counts.
 CREATE OR REPLACE FUNCTION mesh.mesh_config() RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN (SELECT r.spec FROM mesh.resources r
-    WHERE r.kind = 'MeshConfig' AND r.api_group = 'core' AND r.namespace = mesh.mesh_namespace() ORDER BY r.created_at, r.name LIMIT 1);
+    WHERE r.kind = 'MeshConfig' AND r.api_group = 'core' AND r.namespace = mesh_internal.mesh_namespace() ORDER BY r.created_at, r.name LIMIT 1);
 END $$;
 
 COMMENT ON FUNCTION mesh.mesh_config IS 'The spec of the MeshConfig that is in force, NULL if there is none that the acting role may read.';
 
 -- root_namespace is the one whose rules hold for the whole mesh.
-CREATE OR REPLACE FUNCTION mesh.root_namespace() RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.root_namespace() RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RETURN coalesce(nullif(mesh.field_of(mesh.mesh_config(), '{rootNamespace}', 'root_namespace') #>> '{}', ''), 'istio-system');
+  RETURN coalesce(nullif(mesh_internal.field_of(mesh.mesh_config(), '{rootNamespace}', 'root_namespace') #>> '{}', ''), 'istio-system');
 END $$;
 
 -- settle_mesh_config runs at commit of a transaction that has changed either, once others have to wait: it refuses a second one, and
 -- keeps the trust domains, which servers read from there.
-CREATE OR REPLACE FUNCTION mesh.settle_mesh_config(of bigint) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.settle_mesh_config(of bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   second record;
@@ -35,33 +35,33 @@ DECLARE
   names  text[];
 BEGIN
   SELECT c.kind, c.namespace, c.name, o.name AS first INTO second
-    FROM mesh.changes c JOIN mesh.resources o ON o.kind = c.kind AND o.api_group = 'core' AND o.namespace = c.namespace AND o.name <> c.name
+    FROM mesh_internal.changes c JOIN mesh.resources o ON o.kind = c.kind AND o.api_group = 'core' AND o.namespace = c.namespace AND o.name <> c.name
     WHERE c.transaction_id = of AND c.api_group = 'core' AND c.before_spec IS NULL AND c.after_spec IS NOT NULL LIMIT 1;
-  IF FOUND AND NOT mesh.is_adopting() THEN
-    PERFORM mesh.refuse('MS001', second.kind, second.namespace, second.name, 'metadata.name',
+  IF FOUND AND NOT mesh_internal.is_adopting() THEN
+    PERFORM mesh_internal.refuse('MS001', second.kind, second.namespace, second.name, 'metadata.name',
       format('the mesh has its %s, which is %s/%s', second.kind, second.namespace, second.first), 'change that one');
   END IF;
   config := mesh.mesh_config();
-  names := ARRAY[coalesce(nullif(mesh.field_of(config, '{trustDomain}', 'trust_domain') #>> '{}', ''), 'cluster.local')]
-    || ARRAY(SELECT a #>> '{}' FROM jsonb_path_query(mesh.field_of(config, '{trustDomainAliases}', 'trust_domain_aliases'), '$[*] ? (@.type() == "string")') a);
-  UPDATE mesh.trust_names SET domains = names WHERE domains <> names;
+  names := ARRAY[coalesce(nullif(mesh_internal.field_of(config, '{trustDomain}', 'trust_domain') #>> '{}', ''), 'cluster.local')]
+    || ARRAY(SELECT a #>> '{}' FROM jsonb_path_query(mesh_internal.field_of(config, '{trustDomainAliases}', 'trust_domain_aliases'), '$[*] ? (@.type() == "string")') a);
+  UPDATE mesh_internal.trust_names SET domains = names WHERE domains <> names;
 END $$;
 
 -- require_mesh refuses a change of what configures the whole mesh to those who may not write to every namespace.
-CREATE OR REPLACE FUNCTION mesh.require_mesh(kind text) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.require_mesh(kind text) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RAISE insufficient_privilege USING
-    MESSAGE = format('the role %s may not write the %s, which configures the whole mesh', quote_ident(mesh.acting_role()), kind),
-    HINT    = format('have the owner of the mesh change it, or run: SELECT mesh.grant_namespace(%L, %L, ''write'')', mesh.acting_role(), '*');
+    MESSAGE = format('the role %s may not write the %s, which configures the whole mesh', quote_ident(mesh_internal.acting_role()), kind),
+    HINT    = format('have the owner of the mesh change it, or run: SELECT mesh.grant_namespace(%L, %L, ''write'')', mesh_internal.acting_role(), '*');
 END $$;
 
 -- Those that came to other namespaces before there was the rule.
-CREATE OR REPLACE VIEW mesh.misplaced_mesh_configs AS
+CREATE OR REPLACE VIEW mesh_internal.misplaced_mesh_configs AS
   SELECT 'error' AS severity, 'misplaced' AS code, r.kind, r.api_group, r.namespace, r.name, 'metadata.namespace' AS path,
-    format('a %s configures the whole mesh, and counts in the namespace "%s" alone', r.kind, mesh.mesh_namespace()) AS message,
+    format('a %s configures the whole mesh, and counts in the namespace "%s" alone', r.kind, mesh_internal.mesh_namespace()) AS message,
     'delete it' AS hint
   FROM mesh.resources r
-  WHERE r.api_group = 'core' AND r.kind IN ('MeshConfig', 'MeshNetworks') AND r.namespace <> mesh.mesh_namespace();
+  WHERE r.api_group = 'core' AND r.kind IN ('MeshConfig', 'MeshNetworks') AND r.namespace <> mesh_internal.mesh_namespace();
 
-COMMENT ON VIEW mesh.misplaced_mesh_configs IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh_internal.misplaced_mesh_configs IS 'Internal. Read mesh.problems.';

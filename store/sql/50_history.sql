@@ -2,24 +2,24 @@
 
 -- recorded_changes is everything that is known of each change that the acting role may see. What the running transaction
 -- has changed so far is in it too, with no revision.
-CREATE OR REPLACE VIEW mesh.recorded_changes WITH (security_barrier) AS
+CREATE OR REPLACE VIEW mesh_internal.recorded_changes WITH (security_barrier) AS
   SELECT t.revision, t.time, t.author, t.application, t.message,
     c.api_group, c.kind, c.namespace, c.name,
     c.before_spec, c.before_labels, c.before_annotations,
     c.before_revision, c.before_generation, c.before_created_at, c.before_updated_at,
     c.after_spec, c.after_labels, c.after_annotations
-  FROM mesh.transactions t JOIN mesh.changes c ON c.transaction_id = t.id
-  WHERE (SELECT mesh.sees_all()) OR c.namespace = ANY ((SELECT mesh.readable_namespaces())::text[]);
+  FROM mesh_internal.transactions t JOIN mesh_internal.changes c ON c.transaction_id = t.id
+  WHERE (SELECT mesh_internal.sees_all()) OR c.namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[]);
 
-COMMENT ON VIEW mesh.recorded_changes IS 'Internal. Read mesh.history.';
+COMMENT ON VIEW mesh_internal.recorded_changes IS 'Internal. Read mesh.history.';
 
 CREATE OR REPLACE VIEW mesh.revisions WITH (security_barrier) AS
   SELECT revision, author, application, message, time, size
-  FROM mesh.transactions t
-  WHERE revision > (SELECT pruned_through FROM mesh.installation) AND ((SELECT mesh.sees_all()) OR EXISTS (
-    SELECT FROM mesh.changes c WHERE c.transaction_id = t.id AND c.namespace = ANY ((SELECT mesh.readable_namespaces())::text[]))
+  FROM mesh_internal.transactions t
+  WHERE revision > (SELECT pruned_through FROM mesh_internal.installation) AND ((SELECT mesh_internal.sees_all()) OR EXISTS (
+    SELECT FROM mesh_internal.changes c WHERE c.transaction_id = t.id AND c.namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[]))
     OR t.secrets AND EXISTS (
-    SELECT FROM mesh.secret_changes c WHERE c.transaction_id = t.id AND c.namespace = ANY ((SELECT mesh.readable_namespaces())::text[])));
+    SELECT FROM mesh_internal.secret_changes c WHERE c.transaction_id = t.id AND c.namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[])));
 
 COMMENT ON VIEW mesh.revisions IS 'One row a transaction that changed resources, in the order of their commits.';
 
@@ -34,31 +34,31 @@ COMMENT ON COLUMN mesh.revisions.message IS 'What mesh.begin_change was told, or
 COMMENT ON COLUMN mesh.revisions.size IS 'How many resources were changed, in all namespaces.';
 
 -- as_document is a resource in the form in which the history shows it; NULL if there was none.
-CREATE OR REPLACE FUNCTION mesh.as_document(labels jsonb, annotations jsonb, spec jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION mesh_internal.as_document(labels jsonb, annotations jsonb, spec jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN spec IS NOT NULL THEN jsonb_build_object('labels', labels, 'annotations', annotations, 'spec', spec) END
 $$;
 
 -- secret_as_document is what is noted of a secret in that form: of its values, what tells each from another.
-CREATE OR REPLACE FUNCTION mesh.secret_as_document(note jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION mesh_internal.secret_as_document(note jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN note IS NOT NULL THEN jsonb_build_object('labels', note -> 'labels', 'annotations', '{}'::jsonb, 'spec', note - 'labels') END
 $$;
 
-CREATE OR REPLACE FUNCTION mesh.operation(before_spec jsonb, after_spec jsonb) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION mesh_internal.operation(before_spec jsonb, after_spec jsonb) RETURNS text LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN before_spec IS NULL THEN 'create' WHEN after_spec IS NULL THEN 'delete' ELSE 'update' END
 $$;
 
 CREATE OR REPLACE VIEW mesh.history WITH (security_barrier) AS
   SELECT revision, time, author, application, message, api_group, kind, namespace, name,
-    mesh.operation(before_spec, after_spec) AS operation,
-    mesh.as_document(before_labels, before_annotations, before_spec) AS before,
-    mesh.as_document(after_labels, after_annotations, after_spec) AS after
-  FROM mesh.recorded_changes
+    mesh_internal.operation(before_spec, after_spec) AS operation,
+    mesh_internal.as_document(before_labels, before_annotations, before_spec) AS before,
+    mesh_internal.as_document(after_labels, after_annotations, after_spec) AS after
+  FROM mesh_internal.recorded_changes
   WHERE revision IS NOT NULL
   UNION ALL
   SELECT t.revision, t.time, t.author, t.application, t.message, 'core', 'Secret', c.namespace, c.name,
-    mesh.operation(c.before, c.after), mesh.secret_as_document(c.before), mesh.secret_as_document(c.after)
-  FROM mesh.transactions t JOIN mesh.secret_changes c ON c.transaction_id = t.id
-  WHERE t.revision IS NOT NULL AND ((SELECT mesh.sees_all()) OR c.namespace = ANY ((SELECT mesh.readable_namespaces())::text[]));
+    mesh_internal.operation(c.before, c.after), mesh_internal.secret_as_document(c.before), mesh_internal.secret_as_document(c.after)
+  FROM mesh_internal.transactions t JOIN mesh_internal.secret_changes c ON c.transaction_id = t.id
+  WHERE t.revision IS NOT NULL AND ((SELECT mesh_internal.sees_all()) OR c.namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[]));
 
 COMMENT ON VIEW mesh.history IS 'Each resource that a revision changed, before and after it, and each secret, without its values. Older revisions are pruned.';
 

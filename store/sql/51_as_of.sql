@@ -4,7 +4,7 @@
 CREATE OR REPLACE FUNCTION mesh.newest_revision() RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RETURN (SELECT coalesce(max(revision), 0) FROM mesh.transactions);
+  RETURN (SELECT coalesce(max(revision), 0) FROM mesh_internal.transactions);
 END $$;
 
 COMMENT ON FUNCTION mesh.newest_revision IS 'The number of the newest revision; 0 if there is none.';
@@ -12,17 +12,17 @@ COMMENT ON FUNCTION mesh.newest_revision IS 'The number of the newest revision; 
 CREATE OR REPLACE FUNCTION mesh.oldest_revision() RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RETURN (SELECT pruned_through + 1 FROM mesh.installation);
+  RETURN (SELECT pruned_through + 1 FROM mesh_internal.installation);
 END $$;
 
 COMMENT ON FUNCTION mesh.oldest_revision IS 'The number of the oldest revision that the history has.';
 
 -- known_revision returns the revision if the state at it can be told, and refuses it else.
-CREATE OR REPLACE FUNCTION mesh.known_revision(at bigint) RETURNS bigint
+CREATE OR REPLACE FUNCTION mesh_internal.known_revision(at bigint) RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  newest bigint := (SELECT coalesce(max(revision), 0) FROM mesh.transactions);
-  kept   mesh.installation := (SELECT i FROM mesh.installation i);
+  newest bigint := (SELECT coalesce(max(revision), 0) FROM mesh_internal.transactions);
+  kept   mesh_internal.installation := (SELECT i FROM mesh_internal.installation i);
 BEGIN
   IF at > newest THEN
     RAISE EXCEPTION USING ERRCODE = 'MS004', MESSAGE = format('there is no revision %s yet', at),
@@ -39,7 +39,7 @@ END $$;
 
 -- newest_revision_by finds the newest revision of a time or before it, or else the last that was pruned. Times rise with the numbers,
 -- which have no gaps, so halving the numbers finds it, and no index has to be kept for it.
-CREATE OR REPLACE FUNCTION mesh.newest_revision_by(at timestamptz) RETURNS bigint
+CREATE OR REPLACE FUNCTION mesh_internal.newest_revision_by(at timestamptz) RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   low    bigint := mesh.oldest_revision() - 1;
@@ -48,7 +48,7 @@ DECLARE
 BEGIN
   WHILE low < high LOOP
     middle := (low + high + 1) / 2;
-    IF (SELECT time <= at FROM mesh.transactions WHERE revision = middle) THEN
+    IF (SELECT time <= at FROM mesh_internal.transactions WHERE revision = middle) THEN
       low := middle;
     ELSE
       high := middle - 1;
@@ -60,64 +60,64 @@ END $$;
 CREATE OR REPLACE FUNCTION mesh.revision_at(at timestamptz) RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  kept mesh.installation := (SELECT i FROM mesh.installation i);
+  kept mesh_internal.installation := (SELECT i FROM mesh_internal.installation i);
 BEGIN
   IF at < kept.pruned_time THEN
     RAISE EXCEPTION USING ERRCODE = 'MS004', MESSAGE = format('the history of %s is gone: it was pruned', at),
       HINT = format('the oldest revision whose state is known is %s, of %s', kept.pruned_through, kept.pruned_time);
-  ELSIF at > clock_timestamp() AND NOT EXISTS (SELECT FROM mesh.transactions WHERE revision = mesh.newest_revision() AND time >= at) THEN
+  ELSIF at > clock_timestamp() AND NOT EXISTS (SELECT FROM mesh_internal.transactions WHERE revision = mesh.newest_revision() AND time >= at) THEN
     RAISE EXCEPTION USING ERRCODE = 'MS004', MESSAGE = format('%s is in the future', at),
       HINT = format('the newest revision is %s', mesh.newest_revision());
   END IF;
-  RETURN CASE WHEN at IS NOT NULL THEN mesh.newest_revision_by(at) END;
+  RETURN CASE WHEN at IS NOT NULL THEN mesh_internal.newest_revision_by(at) END;
 END $$;
 
 COMMENT ON FUNCTION mesh.revision_at IS 'The revision that was the newest at a time.';
 
 -- require_kinds refuses names that are no kinds, for they would quietly choose nothing.
-CREATE OR REPLACE FUNCTION mesh.require_kinds(kinds text[]) RETURNS void LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+CREATE OR REPLACE FUNCTION mesh_internal.require_kinds(kinds text[]) RETURNS void LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   known   text[] := ARRAY(SELECT k.kind FROM mesh.kinds k GROUP BY k.kind ORDER BY k.kind COLLATE "C");
   unknown text := (SELECT k FROM unnest(kinds) k WHERE k <> ALL (known) LIMIT 1);
 BEGIN
   IF unknown IS NOT NULL THEN
-    PERFORM mesh.refuse('MS002', NULL, NULL, NULL, '', format('unknown kind "%s"', unknown), mesh.hint(unknown, known, 'known kinds: '));
+    PERFORM mesh_internal.refuse('MS002', NULL, NULL, NULL, '', format('unknown kind "%s"', unknown), mesh_internal.hint(unknown, known, 'known kinds: '));
   END IF;
 END $$;
 
 -- readable_among narrows a choice of namespaces to those that the acting role may read. NULL stands for all. The functions below run
 -- as the owner and filter by it: they may join the tables as is cheapest, for they call nothing that somebody else wrote.
-CREATE OR REPLACE FUNCTION mesh.readable_among(namespaces text[]) RETURNS text[]
+CREATE OR REPLACE FUNCTION mesh_internal.readable_among(namespaces text[]) RETURNS text[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF mesh.sees_all() THEN
+  IF mesh_internal.sees_all() THEN
     RETURN namespaces;
   END IF;
-  RETURN ARRAY(SELECT n FROM unnest(mesh.readable_namespaces()) n WHERE namespaces IS NULL OR n = ANY (namespaces));
+  RETURN ARRAY(SELECT n FROM unnest(mesh_internal.readable_namespaces()) n WHERE namespaces IS NULL OR n = ANY (namespaces));
 END $$;
 
 -- changed_since has each resource that was changed after a revision, as it was at that revision: all NULL if it was not there.
 -- What the running transaction has changed counts. It is planned anew each time, for much depends on how long ago that was.
-CREATE OR REPLACE FUNCTION mesh.changed_since(at bigint, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
+CREATE OR REPLACE FUNCTION mesh_internal.changed_since(at bigint, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
 RETURNS TABLE (
   api_group text, kind text, namespace text, name text, spec jsonb, labels jsonb, annotations jsonb,
   revision bigint, generation bigint, created_at timestamptz, updated_at timestamptz)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 DECLARE
-  among text[] := mesh.readable_among(namespaces);
+  among text[] := mesh_internal.readable_among(namespaces);
 BEGIN
   RETURN QUERY
     SELECT DISTINCT ON (c.kind, c.api_group, c.namespace, c.name)
       c.api_group, c.kind, c.namespace, c.name, c.before_spec, c.before_labels, c.before_annotations,
       c.before_revision, c.before_generation, c.before_created_at, c.before_updated_at
-    FROM mesh.transactions t JOIN mesh.changes c ON c.transaction_id = t.id
+    FROM mesh_internal.transactions t JOIN mesh_internal.changes c ON c.transaction_id = t.id
     WHERE (t.revision > at OR t.revision IS NULL)
       AND (kinds IS NULL OR c.kind = ANY (kinds)) AND (among IS NULL OR c.namespace = ANY (among)) AND (names IS NULL OR c.name = ANY (names))
     ORDER BY c.kind, c.api_group, c.namespace, c.name, t.revision NULLS LAST;
 END $$;
 
-COMMENT ON FUNCTION mesh.changed_since IS 'Each resource that was changed after a revision, as it was at that revision.';
+COMMENT ON FUNCTION mesh_internal.changed_since IS 'Each resource that was changed after a revision, as it was at that revision.';
 
 CREATE OR REPLACE FUNCTION mesh.as_of(at bigint, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
 RETURNS TABLE (
@@ -126,18 +126,18 @@ RETURNS TABLE (
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 DECLARE
-  among text[] := mesh.readable_among(namespaces);
+  among text[] := mesh_internal.readable_among(namespaces);
 BEGIN
-  PERFORM mesh.known_revision(at), mesh.require_kinds(kinds);
+  PERFORM mesh_internal.known_revision(at), mesh_internal.require_kinds(kinds);
   RETURN QUERY
     SELECT r.api_group, r.kind, r.namespace, r.name, r.spec, r.labels, r.annotations, b.revision, r.generation, r.created_at, r.updated_at
-    FROM mesh.resources r LEFT JOIN mesh.transactions b ON b.xid = r.xid AND b.begun_at = r.updated_at
+    FROM mesh.resources r LEFT JOIN mesh_internal.transactions b ON b.xid = r.xid AND b.begun_at = r.updated_at
     WHERE (kinds IS NULL OR r.kind = ANY (kinds)) AND (among IS NULL OR r.namespace = ANY (among)) AND (names IS NULL OR r.name = ANY (names))
       AND NOT EXISTS (
-        SELECT FROM mesh.transactions t JOIN mesh.changes c ON c.transaction_id = t.id
+        SELECT FROM mesh_internal.transactions t JOIN mesh_internal.changes c ON c.transaction_id = t.id
         WHERE (t.revision > at OR t.revision IS NULL) AND c.kind = r.kind AND c.api_group = r.api_group AND c.namespace = r.namespace AND c.name = r.name)
     UNION ALL
-    SELECT * FROM mesh.changed_since(at, kinds, namespaces, names) c WHERE c.spec IS NOT NULL;
+    SELECT * FROM mesh_internal.changed_since(at, kinds, namespaces, names) c WHERE c.spec IS NOT NULL;
 END $$;
 
 COMMENT ON FUNCTION mesh.as_of(bigint, text[], text[], text[]) IS 'The resources, or those of some kinds, namespaces and names, as they were when a revision was the newest.';

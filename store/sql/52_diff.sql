@@ -4,7 +4,7 @@
 -- out moves nothing else, and what is between is paired in order. One of the two is NULL where an item has no counterpart. This
 -- and the functions below are plain SQL, which becomes part of the query that calls them: a call for each value would cost more
 -- than comparing it.
-CREATE OR REPLACE FUNCTION mesh.aligned(before jsonb, after jsonb) RETURNS TABLE (before_at int, after_at int)
+CREATE OR REPLACE FUNCTION mesh_internal.aligned(before jsonb, after jsonb) RETURNS TABLE (before_at int, after_at int)
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN i < n - tail THEN i WHEN i >= middle THEN i - middle + n - tail END,
     CASE WHEN i < m - tail THEN i WHEN i >= middle THEN i - middle + m - tail END
@@ -18,51 +18,51 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- have_parts says whether two values are compared part by part, and not as a whole.
-CREATE OR REPLACE FUNCTION mesh.have_parts(before jsonb, after jsonb) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION mesh_internal.have_parts(before jsonb, after jsonb) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
   SELECT coalesce(jsonb_typeof(before) = jsonb_typeof(after) AND jsonb_typeof(after) IN ('object', 'array'), false)
 $$;
 
 -- differing_members has what differs of two objects, and nothing of other values. The place is what the members are ordered by.
-CREATE OR REPLACE FUNCTION mesh.differing_members(at text, was jsonb, became jsonb) RETURNS TABLE (place text, path text, before jsonb, after jsonb)
+CREATE OR REPLACE FUNCTION mesh_internal.differing_members(at text, was jsonb, became jsonb) RETURNS TABLE (place text, path text, before jsonb, after jsonb)
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT key, mesh.member_path(at, key), was -> key, became -> key FROM jsonb_object_keys(became) key
+  SELECT key, mesh_internal.member_path(at, key), was -> key, became -> key FROM jsonb_object_keys(became) key
   WHERE jsonb_typeof(was) = 'object' AND jsonb_typeof(became) = 'object' AND was -> key IS DISTINCT FROM became -> key
   UNION ALL
-  SELECT key, mesh.member_path(at, key), was -> key, NULL FROM jsonb_object_keys(was) key
+  SELECT key, mesh_internal.member_path(at, key), was -> key, NULL FROM jsonb_object_keys(was) key
   WHERE jsonb_typeof(was) = 'object' AND jsonb_typeof(became) = 'object' AND NOT became ? key
 $$;
 
 -- differing_items has what differs of two lists, and nothing of other values. A path has the place of an item in the later list, or in
 -- the earlier one if the item is gone, after the one that has come in its place.
-CREATE OR REPLACE FUNCTION mesh.differing_items(at text, was jsonb, became jsonb) RETURNS TABLE (place text, path text, before jsonb, after jsonb)
+CREATE OR REPLACE FUNCTION mesh_internal.differing_items(at text, was jsonb, became jsonb) RETURNS TABLE (place text, path text, before jsonb, after jsonb)
 LANGUAGE sql IMMUTABLE AS $$
   SELECT to_char(coalesce(after_at, before_at), 'FM0000000000') || CASE WHEN after_at IS NULL THEN '-' ELSE '' END,
     format('%s[%s]', at, coalesce(after_at, before_at)), was -> before_at, became -> after_at
-  FROM mesh.aligned(was, became)
+  FROM mesh_internal.aligned(was, became)
   WHERE jsonb_typeof(was) = 'array' AND jsonb_typeof(became) = 'array' AND was -> before_at IS DISTINCT FROM became -> after_at
 $$;
 
 -- differing_resources has what was changed between two revisions, the earlier first: from the first and the last change of each resource.
 -- What was changed back is among it, to be told apart where the fields are compared anyway. The places of rows hold for a query.
-CREATE OR REPLACE FUNCTION mesh.differing_resources(low bigint, high bigint, kinds text[], namespaces text[], names text[]) RETURNS TABLE (
+CREATE OR REPLACE FUNCTION mesh_internal.differing_resources(low bigint, high bigint, kinds text[], namespaces text[], names text[]) RETURNS TABLE (
   api_group text, kind text, namespace text, name text,
   before_spec jsonb, before_labels jsonb, before_annotations jsonb, after_spec jsonb, after_labels jsonb, after_annotations jsonb)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 DECLARE
-  among text[] := mesh.readable_among(namespaces);
+  among text[] := mesh_internal.readable_among(namespaces);
 BEGIN
   RETURN QUERY
     SELECT f.api_group, f.kind, f.namespace, f.name,
       f.before_spec, f.before_labels, f.before_annotations, l.after_spec, l.after_labels, l.after_annotations
     FROM (
         SELECT (array_agg(c.ctid ORDER BY t.revision))[1] AS first, (array_agg(c.ctid ORDER BY t.revision DESC))[1] AS last
-        FROM mesh.transactions t JOIN mesh.changes c ON c.transaction_id = t.id
+        FROM mesh_internal.transactions t JOIN mesh_internal.changes c ON c.transaction_id = t.id
         WHERE t.revision > low AND t.revision <= high
           AND (kinds IS NULL OR c.kind = ANY (kinds)) AND (among IS NULL OR c.namespace = ANY (among)) AND (names IS NULL OR c.name = ANY (names))
         GROUP BY c.kind, c.api_group, c.namespace, c.name) e
-      JOIN mesh.changes f ON f.ctid = e.first
-      JOIN mesh.changes l ON l.ctid = e.last
+      JOIN mesh_internal.changes f ON f.ctid = e.first
+      JOIN mesh_internal.changes l ON l.ctid = e.last
     WHERE f.before_spec IS NOT NULL OR l.after_spec IS NOT NULL;
 END $$;
 
@@ -73,10 +73,10 @@ RETURNS TABLE (api_group text, kind text, namespace text, name text, operation t
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-  low  bigint := mesh.known_revision(a);
-  high bigint := mesh.known_revision(coalesce(b, mesh.newest_revision()));
+  low  bigint := mesh_internal.known_revision(a);
+  high bigint := mesh_internal.known_revision(coalesce(b, mesh.newest_revision()));
 BEGIN
-  PERFORM mesh.require_kinds(kinds);
+  PERFORM mesh_internal.require_kinds(kinds);
   IF low > high THEN
     RETURN QUERY
       SELECT d.api_group, d.kind, d.namespace, d.name, CASE d.operation WHEN 'create' THEN 'delete' WHEN 'delete' THEN 'create' ELSE d.operation END,
@@ -85,25 +85,25 @@ BEGIN
     RETURN;
   END IF;
   RETURN QUERY
-    WITH RECURSIVE changed AS MATERIALIZED (SELECT * FROM mesh.differing_resources(low, high, kinds, namespaces, names)),
+    WITH RECURSIVE changed AS MATERIALIZED (SELECT * FROM mesh_internal.differing_resources(low, high, kinds, namespaces, names)),
     walked AS (
       SELECT c.api_group, c.kind, c.namespace, c.name, ARRAY[part.n] AS place, part.path, part.before #> '{}' AS before, part.after #> '{}' AS after,
-        mesh.have_parts(part.before, part.after) AS has_parts
+        mesh_internal.have_parts(part.before, part.after) AS has_parts
       FROM changed c, LATERAL (VALUES ('1', 'metadata.labels', c.before_labels, c.after_labels),
         ('2', 'metadata.annotations', c.before_annotations, c.after_annotations), ('3', 'spec', c.before_spec, c.after_spec)) part (n, path, before, after)
       WHERE c.before_spec IS NOT NULL AND c.after_spec IS NOT NULL AND part.before IS DISTINCT FROM part.after
       UNION ALL
       SELECT w.api_group, w.kind, w.namespace, w.name, w.place || part.place, part.path, part.before, part.after,
-        mesh.have_parts(part.before, part.after)
+        mesh_internal.have_parts(part.before, part.after)
       FROM walked w, LATERAL (
-        SELECT * FROM mesh.differing_members(w.path, w.before, w.after)
-        UNION ALL SELECT * FROM mesh.differing_items(w.path, w.before, w.after)) part
+        SELECT * FROM mesh_internal.differing_members(w.path, w.before, w.after)
+        UNION ALL SELECT * FROM mesh_internal.differing_items(w.path, w.before, w.after)) part
       WHERE w.has_parts)
     SELECT d.api_group, d.kind, d.namespace, d.name, d.operation, d.path, d.before, d.after FROM (
       SELECT w.api_group, w.kind, w.namespace, w.name, w.place, 'update' AS operation, w.path, w.before, w.after FROM walked w WHERE NOT w.has_parts
       UNION ALL
-      SELECT c.api_group, c.kind, c.namespace, c.name, '{}', mesh.operation(c.before_spec, c.after_spec), '',
-        mesh.as_document(c.before_labels, c.before_annotations, c.before_spec), mesh.as_document(c.after_labels, c.after_annotations, c.after_spec)
+      SELECT c.api_group, c.kind, c.namespace, c.name, '{}', mesh_internal.operation(c.before_spec, c.after_spec), '',
+        mesh_internal.as_document(c.before_labels, c.before_annotations, c.before_spec), mesh_internal.as_document(c.after_labels, c.after_annotations, c.after_spec)
       FROM changed c WHERE c.before_spec IS NULL OR c.after_spec IS NULL) d
     ORDER BY d.kind COLLATE "C", d.api_group COLLATE "C", d.namespace COLLATE "C", d.name COLLATE "C", d.place COLLATE "C";
 END $$;

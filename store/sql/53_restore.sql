@@ -1,7 +1,7 @@
 -- Going back, as a new revision. Nothing of the history goes.
 
 -- name_unnamed gives the running change a message, unless somebody has named it.
-CREATE OR REPLACE FUNCTION mesh.name_unnamed(message text) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+CREATE OR REPLACE FUNCTION mesh_internal.name_unnamed(message text) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF coalesce(current_setting('mesh.message', true), '') = '' THEN
     PERFORM set_config('mesh.message', message, true);
@@ -15,12 +15,12 @@ RETURNS TABLE (operation text, api_group text, kind text, namespace text, name t
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-  PERFORM mesh.known_revision(at), mesh.require_kinds(kinds), mesh.name_unnamed(format('restore to revision %s', at));
+  PERFORM mesh_internal.known_revision(at), mesh_internal.require_kinds(kinds), mesh_internal.name_unnamed(format('restore to revision %s', at));
   RETURN QUERY
     WITH target AS MATERIALIZED (
-      SELECT t.* FROM mesh.changed_since(at, kinds, namespaces, names) t
-      WHERE NOT mesh.is_of_machine(t.kind, t.annotations) AND (t.kind <> 'WorkloadEntry' OR NOT EXISTS (SELECT FROM mesh.resources r
-        WHERE r.kind = t.kind AND r.api_group = t.api_group AND r.namespace = t.namespace AND r.name = t.name AND mesh.is_of_machine(r.kind, r.annotations)))
+      SELECT t.* FROM mesh_internal.changed_since(at, kinds, namespaces, names) t
+      WHERE NOT mesh_internal.is_of_machine(t.kind, t.annotations) AND (t.kind <> 'WorkloadEntry' OR NOT EXISTS (SELECT FROM mesh.resources r
+        WHERE r.kind = t.kind AND r.api_group = t.api_group AND r.namespace = t.namespace AND r.name = t.name AND mesh_internal.is_of_machine(r.kind, r.annotations)))
     ), removed AS (
       DELETE FROM mesh.resources r USING target t
       WHERE t.spec IS NULL AND r.kind = t.kind AND r.api_group = t.api_group AND r.namespace = t.namespace AND r.name = t.name
@@ -44,7 +44,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   revision bigint := mesh.revision_at(at);
 BEGIN
-  PERFORM mesh.name_unnamed(format('restore to revision %s, of %s', revision, at));
+  PERFORM mesh_internal.name_unnamed(format('restore to revision %s, of %s', revision, at));
   RETURN QUERY SELECT * FROM mesh.restore(revision, kinds, namespaces, names);
 END $$;
 

@@ -2,16 +2,16 @@
 -- has, for each field, the revision that set it: a number stands for all that is below it, 0 for what is older than the history.
 
 -- member_blame is what a blame says of a member of the value that it is about.
-CREATE OR REPLACE FUNCTION mesh.member_blame(blame jsonb, key text) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION mesh_internal.member_blame(blame jsonb, key text) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN jsonb_typeof(blame) = 'object' THEN blame -> key ELSE blame END
 $$;
 
-CREATE OR REPLACE FUNCTION mesh.item_blame(blame jsonb, i int) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION mesh_internal.item_blame(blame jsonb, i int) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN jsonb_typeof(blame) = 'array' THEN blame -> i ELSE blame END
 $$;
 
 -- blame_change is the blame after a change, from that before it.
-CREATE OR REPLACE FUNCTION mesh.blame_change(before jsonb, after jsonb, blame jsonb, revision bigint) RETURNS jsonb
+CREATE OR REPLACE FUNCTION mesh_internal.blame_change(before jsonb, after jsonb, blame jsonb, revision bigint) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   result jsonb;
@@ -19,26 +19,26 @@ BEGIN
   IF before = after THEN
     RETURN blame;
   ELSIF jsonb_typeof(before) = 'object' AND jsonb_typeof(after) = 'object' THEN
-    SELECT jsonb_object_agg(key, mesh.blame_change(before -> key, value, mesh.member_blame(blame, key), revision)) INTO result
+    SELECT jsonb_object_agg(key, mesh_internal.blame_change(before -> key, value, mesh_internal.member_blame(blame, key), revision)) INTO result
       FROM jsonb_each(after);
   ELSIF jsonb_typeof(before) = 'array' AND jsonb_typeof(after) = 'array' THEN
-    SELECT jsonb_agg(mesh.blame_change(before -> before_at, after -> after_at, mesh.item_blame(blame, before_at), revision) ORDER BY after_at) INTO result
-      FROM mesh.aligned(before, after) WHERE after_at IS NOT NULL;
+    SELECT jsonb_agg(mesh_internal.blame_change(before -> before_at, after -> after_at, mesh_internal.item_blame(blame, before_at), revision) ORDER BY after_at) INTO result
+      FROM mesh_internal.aligned(before, after) WHERE after_at IS NOT NULL;
   END IF;
   RETURN coalesce(result, to_jsonb(revision)); -- a value of another sort, or an empty one
 END $$;
 
 -- blamed_fields lists the fields of a value, down to those that have no more below them.
-CREATE OR REPLACE FUNCTION mesh.blamed_fields(at text, field jsonb, blame jsonb) RETURNS TABLE (path text, value jsonb, revision bigint)
+CREATE OR REPLACE FUNCTION mesh_internal.blamed_fields(at text, field jsonb, blame jsonb) RETURNS TABLE (path text, value jsonb, revision bigint)
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF jsonb_typeof(field) = 'object' AND field <> '{}' THEN
     RETURN QUERY SELECT f.path, f.value, f.revision FROM jsonb_each(field) m (key, member),
-      mesh.blamed_fields(mesh.member_path(at, key), member, mesh.member_blame(blame, key)) WITH ORDINALITY f (path, value, revision, i)
+      mesh_internal.blamed_fields(mesh_internal.member_path(at, key), member, mesh_internal.member_blame(blame, key)) WITH ORDINALITY f (path, value, revision, i)
       ORDER BY key COLLATE "C", f.i;
   ELSIF jsonb_typeof(field) = 'array' AND field <> '[]' THEN
     RETURN QUERY SELECT f.path, f.value, f.revision FROM jsonb_array_elements(field) WITH ORDINALITY m (item, n),
-      mesh.blamed_fields(format('%s[%s]', at, n - 1), item, mesh.item_blame(blame, n::int - 1)) WITH ORDINALITY f (path, value, revision, i)
+      mesh_internal.blamed_fields(format('%s[%s]', at, n - 1), item, mesh_internal.item_blame(blame, n::int - 1)) WITH ORDINALITY f (path, value, revision, i)
       ORDER BY n, f.i;
   ELSE
     RETURN QUERY SELECT at, field, blame::bigint;
@@ -55,21 +55,21 @@ DECLARE
   document jsonb;
   blame    jsonb := '0';
 BEGIN
-  known := mesh.resolve_kind(jsonb_populate_record(NULL::mesh.resources, jsonb_build_object('kind', blame.kind, 'api_group', blame.api_group)));
-  SELECT mesh.as_document(r.labels, r.annotations, r.spec) INTO document FROM mesh.resources r
+  known := mesh_internal.resolve_kind(jsonb_populate_record(NULL::mesh.resources, jsonb_build_object('kind', blame.kind, 'api_group', blame.api_group)));
+  SELECT mesh_internal.as_document(r.labels, r.annotations, r.spec) INTO document FROM mesh.resources r
     WHERE r.kind = known.kind AND r.api_group = known.api_group AND r.namespace = blame.namespace AND r.name = blame.name;
   FOR change IN
     SELECT h.revision, h.before, h.after FROM mesh.history h
     WHERE h.kind = known.kind AND h.api_group = known.api_group AND h.namespace = blame.namespace AND h.name = blame.name ORDER BY h.revision
   LOOP
     document := change.after;
-    blame := mesh.blame_change(change.before, change.after, blame, change.revision);
+    blame := mesh_internal.blame_change(change.before, change.after, blame, change.revision);
   END LOOP;
   RETURN QUERY
     SELECT f.path, f.value, nullif(f.revision, 0), t.time, t.author, t.application,
       CASE f.revision WHEN 0 THEN format('before revision %s, where the history begins', mesh.oldest_revision()) ELSE t.message END
     FROM (VALUES (1, 'metadata.labels', 'labels'), (2, 'metadata.annotations', 'annotations'), (3, 'spec', 'spec')) part (n, path, key),
-      mesh.blamed_fields(part.path, document -> part.key, mesh.member_blame(blame, part.key)) WITH ORDINALITY AS f (path, value, revision, i)
+      mesh_internal.blamed_fields(part.path, document -> part.key, mesh_internal.member_blame(blame, part.key)) WITH ORDINALITY AS f (path, value, revision, i)
       LEFT JOIN mesh.history t ON t.revision = f.revision
         AND t.kind = known.kind AND t.api_group = known.api_group AND t.namespace = blame.namespace AND t.name = blame.name
     WHERE document IS NOT NULL AND (part.key = 'spec' OR document -> part.key <> '{}')

@@ -3,14 +3,14 @@
 CREATE OR REPLACE FUNCTION mesh.begin_change(message text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  t mesh.transactions := mesh.current_transaction();
+  t mesh_internal.transactions := mesh_internal.current_transaction();
 BEGIN
   IF coalesce(btrim(message), '') = '' THEN
     RAISE invalid_parameter_value USING MESSAGE = 'a change cannot be named nothing', HINT = 'say in the message what the change is for';
   END IF;
   PERFORM set_config('mesh.message', message, true);
   IF t.xid IS NULL THEN
-    INSERT INTO mesh.transactions (id, message) VALUES (t.id, message);
+    INSERT INTO mesh_internal.transactions (id, message) VALUES (t.id, message);
   END IF;
   RETURN mesh.newest_revision();
 END $$;
@@ -19,7 +19,7 @@ COMMENT ON FUNCTION mesh.begin_change IS 'Names the change that the running tran
 
 -- tell_of_no_change runs where a transaction was announced that has changed nothing. Most likely each statement was a
 -- transaction of its own.
-CREATE OR REPLACE FUNCTION mesh.tell_of_no_change(t mesh.transactions) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.tell_of_no_change(t mesh_internal.transactions) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF t.confirm_within IS NOT NULL THEN

@@ -1,7 +1,7 @@
 -- A change that reverts by itself unless it is confirmed in time.
 
 -- in_words writes an interval as people do: 1 hour 30 minutes.
-CREATE OR REPLACE FUNCTION mesh.in_words(span interval) RETURNS text LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+CREATE OR REPLACE FUNCTION mesh_internal.in_words(span interval) RETURNS text LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT string_agg(format('%s %s%s', n, unit, CASE WHEN n <> 1 THEN 's' END), ' ' ORDER BY i)
   FROM (SELECT extract(epoch FROM span)::numeric) AS length (seconds), LATERAL (VALUES
       (1, 'day', floor(seconds / 86400)), (2, 'hour', floor(seconds / 3600) % 24), (3, 'minute', floor(seconds / 60) % 60),
@@ -12,7 +12,7 @@ $$;
 CREATE OR REPLACE FUNCTION mesh.commit_confirmed(within interval) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  t mesh.transactions := mesh.current_transaction();
+  t mesh_internal.transactions := mesh_internal.current_transaction();
 BEGIN
   IF within IS NULL OR within <= interval '0' THEN
     RAISE invalid_parameter_value USING MESSAGE = 'the time in which a change is to be confirmed must be longer than nothing',
@@ -23,12 +23,12 @@ BEGIN
       HINT = 'what waits keeps the history from being pruned; the owner of the mesh may set confirmation_max_age';
   END IF;
   IF t.xid IS NULL THEN
-    INSERT INTO mesh.transactions (id, confirm_within) VALUES (t.id, within);
+    INSERT INTO mesh_internal.transactions (id, confirm_within) VALUES (t.id, within);
   ELSE
-    UPDATE mesh.transactions SET confirm_within = within WHERE id = t.id;
+    UPDATE mesh_internal.transactions SET confirm_within = within WHERE id = t.id;
     IF t.revision IS NOT NULL THEN -- in a session that checks its constraints early
       t.confirm_within := within;
-      PERFORM mesh.await_confirmation(t);
+      PERFORM mesh_internal.await_confirmation(t);
     END IF;
   END IF;
 END $$;
@@ -36,37 +36,37 @@ END $$;
 COMMENT ON FUNCTION mesh.commit_confirmed IS 'Has the change of the running transaction revert by itself, unless mesh.confirm is called in that time after the commit. May be called before or after the change; the last call counts.';
 
 -- await_confirmation runs at commit, once the transaction has its number.
-CREATE OR REPLACE FUNCTION mesh.await_confirmation(t mesh.transactions) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.await_confirmation(t mesh_internal.transactions) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   deadline timestamptz := t.time + t.confirm_within;
 BEGIN
-  INSERT INTO mesh.deadlines AS d (revision, within, deadline) VALUES (t.revision, t.confirm_within, deadline)
+  INSERT INTO mesh_internal.deadlines AS d (revision, within, deadline) VALUES (t.revision, t.confirm_within, deadline)
     ON CONFLICT (revision) DO UPDATE SET within = EXCLUDED.within, deadline = EXCLUDED.deadline;
   RAISE NOTICE 'revision % will be reverted at % unless it is confirmed', t.revision, date_trunc('second', deadline)
     USING HINT = format('SELECT mesh.confirm(%s)', t.revision);
 END $$;
 
 -- namespaces_of lists the namespaces in which a revision has changed something.
-CREATE OR REPLACE FUNCTION mesh.namespaces_of(revision bigint) RETURNS text[]
+CREATE OR REPLACE FUNCTION mesh_internal.namespaces_of(revision bigint) RETURNS text[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RETURN ARRAY(SELECT DISTINCT c.namespace FROM mesh.transactions t JOIN mesh.changes c ON c.transaction_id = t.id WHERE t.revision = namespaces_of.revision);
+  RETURN ARRAY(SELECT DISTINCT c.namespace FROM mesh_internal.transactions t JOIN mesh_internal.changes c ON c.transaction_id = t.id WHERE t.revision = namespaces_of.revision);
 END $$;
 
 -- waiting lists the revisions that wait for a confirmation and that the acting role may confirm.
-CREATE OR REPLACE FUNCTION mesh.waiting() RETURNS bigint[]
+CREATE OR REPLACE FUNCTION mesh_internal.waiting() RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RETURN ARRAY(SELECT d.revision FROM mesh.deadlines d WHERE d.state = 'waiting'
-    AND (mesh.writes_all() OR mesh.namespaces_of(d.revision) <@ mesh.writable_namespaces()) ORDER BY d.revision);
+  RETURN ARRAY(SELECT d.revision FROM mesh_internal.deadlines d WHERE d.state = 'waiting'
+    AND (mesh_internal.writes_all() OR mesh_internal.namespaces_of(d.revision) <@ mesh_internal.writable_namespaces()) ORDER BY d.revision);
 END $$;
 
 CREATE OR REPLACE FUNCTION mesh.confirm(revision bigint DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  waiting bigint[] := mesh.waiting();
-  d       mesh.deadlines;
+  waiting bigint[] := mesh_internal.waiting();
+  d       mesh_internal.deadlines;
 BEGIN
   IF revision IS NULL THEN
     IF cardinality(waiting) <> 1 THEN
@@ -76,12 +76,12 @@ BEGIN
     END IF;
     revision := waiting[1];
   END IF;
-  PERFORM mesh.require_write(VARIADIC mesh.namespaces_of(revision));
-  UPDATE mesh.deadlines SET state = 'confirmed', ended_at = clock_timestamp(), ended_by = mesh.author()
+  PERFORM mesh_internal.require_write(VARIADIC mesh_internal.namespaces_of(revision));
+  UPDATE mesh_internal.deadlines SET state = 'confirmed', ended_at = clock_timestamp(), ended_by = mesh_internal.author()
     WHERE deadlines.revision = confirm.revision AND state = 'waiting' AND deadline > clock_timestamp();
   IF NOT FOUND THEN
-    SELECT * INTO d FROM mesh.deadlines WHERE deadlines.revision = confirm.revision;
-    PERFORM mesh.refuse_confirmation(confirm.revision, d, waiting);
+    SELECT * INTO d FROM mesh_internal.deadlines WHERE deadlines.revision = confirm.revision;
+    PERFORM mesh_internal.refuse_confirmation(confirm.revision, d, waiting);
   END IF;
   RETURN revision;
 END $$;
@@ -89,10 +89,10 @@ END $$;
 COMMENT ON FUNCTION mesh.confirm IS 'Makes a change stay that was committed with mesh.commit_confirmed. Without a revision it confirms the one that waits, if it is the only one.';
 
 -- refuse_confirmation says why a revision cannot be confirmed. Confirming twice is fine.
-CREATE OR REPLACE FUNCTION mesh.refuse_confirmation(revision bigint, d mesh.deadlines, waiting bigint[]) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.refuse_confirmation(revision bigint, d mesh_internal.deadlines, waiting bigint[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  reverted_by bigint := (SELECT t.revision FROM mesh.transactions t WHERE t.id = d.reverted_in);
+  reverted_by bigint := (SELECT t.revision FROM mesh_internal.transactions t WHERE t.id = d.reverted_in);
 BEGIN
   IF d.state = 'confirmed' THEN
     RETURN;
@@ -114,10 +114,10 @@ END $$;
 -- A conflict is over once somebody has changed the resource again.
 CREATE OR REPLACE VIEW mesh.conflicts WITH (security_barrier) AS
   SELECT u.api_group, u.kind, u.namespace, u.name, u.revision, u.changed_by, u.reason
-  FROM mesh.unreverted u
-  WHERE ((SELECT mesh.sees_all()) OR u.namespace = ANY ((SELECT mesh.readable_namespaces())::text[]))
+  FROM mesh_internal.unreverted u
+  WHERE ((SELECT mesh_internal.sees_all()) OR u.namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[]))
     AND NOT EXISTS (
-      SELECT FROM mesh.changes c JOIN mesh.transactions t ON t.id = c.transaction_id
+      SELECT FROM mesh_internal.changes c JOIN mesh_internal.transactions t ON t.id = c.transaction_id
       WHERE c.kind = u.kind AND c.api_group = u.api_group AND c.namespace = u.namespace AND c.name = u.name AND t.revision > u.changed_by);
 
 COMMENT ON VIEW mesh.conflicts IS 'Resources that were to be reverted and were left as they are. A row goes when somebody changes the resource.';
@@ -130,13 +130,13 @@ CREATE OR REPLACE VIEW mesh.confirmations WITH (security_barrier) AS
   SELECT d.revision, t.author, t.message, d.state, d.deadline, d.within, d.ended_at, d.ended_by, r.revision AS reverted_by,
     (SELECT jsonb_agg(jsonb_build_object('kind', u.kind, 'namespace', u.namespace, 'name', u.name, 'changed_by', u.changed_by, 'reason', u.reason)
         ORDER BY u.kind, u.api_group, u.namespace, u.name)
-      FROM mesh.unreverted u
-      WHERE u.revision = d.revision AND ((SELECT mesh.sees_all()) OR u.namespace = ANY ((SELECT mesh.readable_namespaces())::text[]))) AS conflicts
-  FROM mesh.deadlines d
-    JOIN mesh.transactions t ON t.revision = d.revision
-    LEFT JOIN mesh.transactions r ON r.id = d.reverted_in
-  WHERE (SELECT mesh.sees_all()) OR EXISTS (
-    SELECT FROM mesh.changes c WHERE c.transaction_id = t.id AND c.namespace = ANY ((SELECT mesh.readable_namespaces())::text[]));
+      FROM mesh_internal.unreverted u
+      WHERE u.revision = d.revision AND ((SELECT mesh_internal.sees_all()) OR u.namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[]))) AS conflicts
+  FROM mesh_internal.deadlines d
+    JOIN mesh_internal.transactions t ON t.revision = d.revision
+    LEFT JOIN mesh_internal.transactions r ON r.id = d.reverted_in
+  WHERE (SELECT mesh_internal.sees_all()) OR EXISTS (
+    SELECT FROM mesh_internal.changes c WHERE c.transaction_id = t.id AND c.namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[]));
 
 COMMENT ON VIEW mesh.confirmations IS 'The changes that were committed with mesh.commit_confirmed, and what became of them.';
 

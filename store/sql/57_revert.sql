@@ -2,13 +2,13 @@
 
 -- change_before_unconfirmed looks past changes that were not confirmed in time and could not be reverted then, because this one was
 -- made on top of them: reverting it must not bring them back.
-CREATE OR REPLACE FUNCTION mesh.change_before_unconfirmed(c mesh.changes) RETURNS mesh.changes
+CREATE OR REPLACE FUNCTION mesh_internal.change_before_unconfirmed(c mesh_internal.changes) RETURNS mesh_internal.changes
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  earlier mesh.changes;
+  earlier mesh_internal.changes;
 BEGIN
   LOOP
-    SELECT e.* INTO earlier FROM mesh.deadlines d JOIN mesh.transactions t ON t.revision = d.revision JOIN mesh.changes e ON e.transaction_id = t.id
+    SELECT e.* INTO earlier FROM mesh_internal.deadlines d JOIN mesh_internal.transactions t ON t.revision = d.revision JOIN mesh_internal.changes e ON e.transaction_id = t.id
       WHERE d.revision = c.before_revision AND d.state = 'conflict'
         AND e.kind = c.kind AND e.api_group = c.api_group AND e.namespace = c.namespace AND e.name = c.name;
     IF NOT FOUND THEN
@@ -20,31 +20,31 @@ END $$;
 
 -- last_change_after finds who has changed a resource after a revision, last. What was changed and reverted again is nobody's
 -- change; the running transaction's own has no revision, and comes last.
-CREATE OR REPLACE FUNCTION mesh.last_change_after(c mesh.changes, revision bigint, OUT changed boolean, OUT changed_by bigint)
+CREATE OR REPLACE FUNCTION mesh_internal.last_change_after(c mesh_internal.changes, revision bigint, OUT changed boolean, OUT changed_by bigint)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   last record;
 BEGIN
-  SELECT t.revision, l.* INTO last FROM mesh.changes l JOIN mesh.transactions t ON t.id = l.transaction_id
+  SELECT t.revision, l.* INTO last FROM mesh_internal.changes l JOIN mesh_internal.transactions t ON t.id = l.transaction_id
     WHERE l.kind = c.kind AND l.api_group = c.api_group AND l.namespace = c.namespace AND l.name = c.name
       AND (t.revision > last_change_after.revision OR t.revision IS NULL)
     ORDER BY t.revision DESC NULLS FIRST LIMIT 1;
   changed := FOUND AND NOT (
-    EXISTS (SELECT FROM mesh.deadlines d WHERE d.reverted_in = last.transaction_id)
+    EXISTS (SELECT FROM mesh_internal.deadlines d WHERE d.reverted_in = last.transaction_id)
     AND (last.after_spec, last.after_labels, last.after_annotations) IS NOT DISTINCT FROM (c.after_spec, c.after_labels, c.after_annotations));
   changed_by := last.revision;
 END $$;
 
 -- undo takes a revision back and tells for each resource what came of it: reverted, unchanged, as it is again what it was before, or
 -- conflict. The rows are locked before they are looked at. The entries of machines follow by themselves.
-CREATE OR REPLACE FUNCTION mesh.undo(revision bigint) RETURNS TABLE (
+CREATE OR REPLACE FUNCTION mesh_internal.undo(revision bigint) RETURNS TABLE (
   outcome text, api_group text, kind text, namespace text, name text, changed_by bigint)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-  undone bigint := (SELECT t.id FROM mesh.transactions t WHERE t.revision = undo.revision);
+  undone bigint := (SELECT t.id FROM mesh_internal.transactions t WHERE t.revision = undo.revision);
 BEGIN
-  PERFORM FROM mesh.changes c JOIN mesh.resources r ON r.kind = c.kind AND r.api_group = c.api_group AND r.namespace = c.namespace AND r.name = c.name
+  PERFORM FROM mesh_internal.changes c JOIN mesh.resources r ON r.kind = c.kind AND r.api_group = c.api_group AND r.namespace = c.namespace AND r.name = c.name
     WHERE c.transaction_id = undone ORDER BY r.kind, r.api_group, r.namespace, r.name FOR UPDATE OF r;
   RETURN QUERY
     WITH plan AS MATERIALIZED (
@@ -52,9 +52,9 @@ BEGIN
         CASE
           WHEN (r.spec, r.labels, r.annotations) IS NOT DISTINCT FROM (b.before_spec, b.before_labels, b.before_annotations) THEN 'unchanged'
           WHEN l.changed THEN 'conflict' ELSE 'reverted' END AS outcome
-      FROM mesh.changes c CROSS JOIN mesh.change_before_unconfirmed(c) b CROSS JOIN mesh.last_change_after(c, undo.revision) l
+      FROM mesh_internal.changes c CROSS JOIN mesh_internal.change_before_unconfirmed(c) b CROSS JOIN mesh_internal.last_change_after(c, undo.revision) l
         LEFT JOIN mesh.resources r ON r.kind = c.kind AND r.api_group = c.api_group AND r.namespace = c.namespace AND r.name = c.name
-      WHERE c.transaction_id = undone AND NOT (mesh.is_of_machine(c.kind, c.before_annotations) OR mesh.is_of_machine(c.kind, c.after_annotations))
+      WHERE c.transaction_id = undone AND NOT (mesh_internal.is_of_machine(c.kind, c.before_annotations) OR mesh_internal.is_of_machine(c.kind, c.after_annotations))
     ), removed AS (
       DELETE FROM mesh.resources r USING plan p
       WHERE p.outcome = 'reverted' AND p.before_spec IS NULL AND r.kind = p.kind AND r.api_group = p.api_group AND r.namespace = p.namespace AND r.name = p.name
@@ -80,24 +80,24 @@ BEGIN
 END $$;
 
 -- take_back undoes a revision and, where that waits for a confirmation, notes what came of it.
-CREATE OR REPLACE FUNCTION mesh.take_back(revision bigint) RETURNS TABLE (
+CREATE OR REPLACE FUNCTION mesh_internal.take_back(revision bigint) RETURNS TABLE (
   outcome text, api_group text, kind text, namespace text, name text, changed_by bigint)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-  waits     boolean := EXISTS (SELECT FROM mesh.deadlines d WHERE d.revision = take_back.revision AND d.state = 'waiting');
+  waits     boolean := EXISTS (SELECT FROM mesh_internal.deadlines d WHERE d.revision = take_back.revision AND d.state = 'waiting');
   conflicts int := 0;
 BEGIN
-  FOR outcome, api_group, kind, namespace, name, changed_by IN SELECT * FROM mesh.undo(take_back.revision) LOOP
+  FOR outcome, api_group, kind, namespace, name, changed_by IN SELECT * FROM mesh_internal.undo(take_back.revision) LOOP
     IF waits AND outcome = 'conflict' THEN
-      INSERT INTO mesh.unreverted VALUES (take_back.revision, take_back.kind, take_back.api_group, take_back.namespace, take_back.name, take_back.changed_by,
+      INSERT INTO mesh_internal.unreverted VALUES (take_back.revision, take_back.kind, take_back.api_group, take_back.namespace, take_back.name, take_back.changed_by,
         coalesce(format('revision %s has changed it since', take_back.changed_by), 'it was being changed'));
       conflicts := conflicts + 1;
     END IF;
     RETURN NEXT;
   END LOOP;
-  UPDATE mesh.deadlines d SET state = CASE conflicts WHEN 0 THEN 'reverted' ELSE 'conflict' END, ended_at = clock_timestamp(), ended_by = mesh.author(),
-      reverted_in = (SELECT t.id FROM mesh.running_transaction t)
+  UPDATE mesh_internal.deadlines d SET state = CASE conflicts WHEN 0 THEN 'reverted' ELSE 'conflict' END, ended_at = clock_timestamp(), ended_by = mesh_internal.author(),
+      reverted_in = (SELECT t.id FROM mesh_internal.running_transaction t)
     WHERE d.revision = take_back.revision AND waits;
 END $$;
 
@@ -106,36 +106,36 @@ CREATE OR REPLACE FUNCTION mesh.revert(revision bigint) RETURNS TABLE (
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-  d mesh.deadlines;
+  d mesh_internal.deadlines;
 BEGIN
-  PERFORM mesh.known_revision(revert.revision);
+  PERFORM mesh_internal.known_revision(revert.revision);
   IF revert.revision < mesh.oldest_revision() THEN
     RAISE EXCEPTION USING ERRCODE = 'MS004', MESSAGE = format('the history of revision %s is gone', revert.revision),
       HINT = format('the oldest revision that can be reverted is %s', mesh.oldest_revision());
   END IF;
-  PERFORM mesh.require_write(VARIADIC mesh.namespaces_of(revert.revision));
-  SELECT * INTO d FROM mesh.deadlines WHERE deadlines.revision = revert.revision FOR UPDATE;
+  PERFORM mesh_internal.require_write(VARIADIC mesh_internal.namespaces_of(revert.revision));
+  SELECT * INTO d FROM mesh_internal.deadlines WHERE deadlines.revision = revert.revision FOR UPDATE;
   IF d.state IN ('reverted', 'conflict') THEN
     RAISE EXCEPTION USING ERRCODE = 'MS006', MESSAGE = format('revision %s was reverted already', revert.revision),
       HINT = 'mesh.confirmations says by which revision, and mesh.conflicts what was left as it is';
   END IF;
-  PERFORM mesh.name_unnamed(format('revert of revision %s', revert.revision));
-  IF (SELECT t.secrets FROM mesh.transactions t WHERE t.revision = revert.revision) THEN
+  PERFORM mesh_internal.name_unnamed(format('revert of revision %s', revert.revision));
+  IF (SELECT t.secrets FROM mesh_internal.transactions t WHERE t.revision = revert.revision) THEN
     RAISE NOTICE 'the secrets that revision % has changed stay as they are, for what they were is not kept', revert.revision;
   END IF;
-  RETURN QUERY SELECT * FROM mesh.take_back(revert.revision);
+  RETURN QUERY SELECT * FROM mesh_internal.take_back(revert.revision);
 END $$;
 
 COMMENT ON FUNCTION mesh.revert IS 'Takes one revision back, as a new revision, and returns what came of each of its resources: reverted; unchanged, for it is again what it was; or conflict: changed_by has changed it since, and it is left as it is.';
 
 -- leave_unreverted notes that a revision cannot be taken back under the rules of today.
-CREATE OR REPLACE FUNCTION mesh.leave_unreverted(revision bigint, reason text) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.leave_unreverted(revision bigint, reason text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  INSERT INTO mesh.unreverted
-    SELECT leave_unreverted.revision, c.kind, c.api_group, c.namespace, c.name, coalesce((mesh.last_change_after(c, t.revision)).changed_by, t.revision), reason
-    FROM mesh.transactions t JOIN mesh.changes c ON c.transaction_id = t.id WHERE t.revision = leave_unreverted.revision;
-  UPDATE mesh.deadlines d SET state = 'conflict', ended_at = clock_timestamp(), ended_by = mesh.author() WHERE d.revision = leave_unreverted.revision;
+  INSERT INTO mesh_internal.unreverted
+    SELECT leave_unreverted.revision, c.kind, c.api_group, c.namespace, c.name, coalesce((mesh_internal.last_change_after(c, t.revision)).changed_by, t.revision), reason
+    FROM mesh_internal.transactions t JOIN mesh_internal.changes c ON c.transaction_id = t.id WHERE t.revision = leave_unreverted.revision;
+  UPDATE mesh_internal.deadlines d SET state = 'conflict', ended_at = clock_timestamp(), ended_by = mesh_internal.author() WHERE d.revision = leave_unreverted.revision;
 END $$;
 
 -- revert_overdue takes back one revision that was not confirmed in time, if there is one, and is to be called until there is none. Any
@@ -143,26 +143,26 @@ END $$;
 CREATE OR REPLACE FUNCTION mesh.revert_overdue(OUT revision bigint, OUT state text, OUT reverted_by bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  d mesh.deadlines;
+  d mesh_internal.deadlines;
 BEGIN
-  SELECT * INTO d FROM mesh.deadlines w WHERE w.state = 'waiting' AND w.deadline <= clock_timestamp()
+  SELECT * INTO d FROM mesh_internal.deadlines w WHERE w.state = 'waiting' AND w.deadline <= clock_timestamp()
     ORDER BY w.deadline LIMIT 1 FOR UPDATE SKIP LOCKED;
   IF NOT FOUND THEN
     RETURN;
   END IF;
   PERFORM set_config('mesh.author', 'mesh.commit_confirmed', true),
-    set_config('mesh.message', format('revert of revision %s: not confirmed within %s', d.revision, mesh.in_words(d.within)), true);
+    set_config('mesh.message', format('revert of revision %s: not confirmed within %s', d.revision, mesh_internal.in_words(d.within)), true);
   BEGIN
-    PERFORM mesh.take_back(d.revision);
-    SET CONSTRAINTS mesh.number_transaction IMMEDIATE; -- what is refused at commit is refused here
+    PERFORM mesh_internal.take_back(d.revision);
+    SET CONSTRAINTS mesh_internal.number_transaction IMMEDIATE; -- what is refused at commit is refused here
   EXCEPTION WHEN OTHERS THEN
     IF SQLSTATE NOT LIKE 'MS%' THEN
       RAISE;
     END IF;
-    PERFORM mesh.leave_unreverted(d.revision, SQLERRM);
+    PERFORM mesh_internal.leave_unreverted(d.revision, SQLERRM);
   END;
   SELECT e.revision, e.state, t.revision INTO revert_overdue.revision, revert_overdue.state, reverted_by
-    FROM mesh.deadlines e LEFT JOIN mesh.transactions t ON t.id = e.reverted_in WHERE e.revision = d.revision;
+    FROM mesh_internal.deadlines e LEFT JOIN mesh_internal.transactions t ON t.id = e.reverted_in WHERE e.revision = d.revision;
 END $$;
 
 COMMENT ON FUNCTION mesh.revert_overdue IS 'Reverts one change that was not confirmed in time. Every mcp-server calls it when one is due.';

@@ -9,31 +9,31 @@ DECLARE
   batch  record;
   borne  bigint[]; -- the transactions that a resource bears still: they stay, for their number
 BEGIN
-  IF NOT mesh.speaks_for_others() THEN
-    PERFORM mesh.require_owner('prune the history');
+  IF NOT mesh_internal.speaks_for_others() THEN
+    PERFORM mesh_internal.require_owner('prune the history');
   END IF;
-  SELECT pruned_through INTO before FROM mesh.installation FOR UPDATE; -- one at a time
-  through := least(through, mesh.newest_revision() - 1, (SELECT min(revision) - 1 FROM mesh.deadlines WHERE state = 'waiting'));
+  SELECT pruned_through INTO before FROM mesh_internal.installation FOR UPDATE; -- one at a time
+  through := least(through, mesh.newest_revision() - 1, (SELECT min(revision) - 1 FROM mesh_internal.deadlines WHERE state = 'waiting'));
   SELECT array_agg(id) AS ids, max(revision) AS last, max(time) AS time INTO batch FROM (
       SELECT t.id, t.revision, t.time, sum(t.size) OVER (ORDER BY t.revision) - t.size AS changes_before
-      FROM (SELECT * FROM mesh.transactions WHERE revision > before AND revision <= through ORDER BY revision LIMIT at_most) t) oldest
+      FROM (SELECT * FROM mesh_internal.transactions WHERE revision > before AND revision <= through ORDER BY revision LIMIT at_most) t) oldest
     WHERE at_most IS NULL OR changes_before < at_most;
   IF batch.ids IS NULL THEN
     RETURN 0;
   END IF;
-  borne := ARRAY(SELECT t.id FROM mesh.transactions t WHERE t.id = ANY (batch.ids) AND EXISTS (
-    SELECT FROM mesh.changes c JOIN mesh.resources r ON r.kind = c.kind AND r.api_group = c.api_group AND r.namespace = c.namespace AND r.name = c.name
+  borne := ARRAY(SELECT t.id FROM mesh_internal.transactions t WHERE t.id = ANY (batch.ids) AND EXISTS (
+    SELECT FROM mesh_internal.changes c JOIN mesh.resources r ON r.kind = c.kind AND r.api_group = c.api_group AND r.namespace = c.namespace AND r.name = c.name
     WHERE c.transaction_id = t.id AND r.xid = t.xid AND r.updated_at = t.begun_at));
-  DELETE FROM mesh.changes WHERE transaction_id = ANY (batch.ids);
-  DELETE FROM mesh.secret_changes WHERE transaction_id = ANY (batch.ids);
-  UPDATE mesh.transactions SET secrets = false WHERE id = ANY (borne) AND secrets;
-  DELETE FROM mesh.deadlines WHERE revision <= batch.last;
-  DELETE FROM mesh.transactions WHERE id = ANY (batch.ids) AND id <> ALL (borne);
+  DELETE FROM mesh_internal.changes WHERE transaction_id = ANY (batch.ids);
+  DELETE FROM mesh_internal.secret_changes WHERE transaction_id = ANY (batch.ids);
+  UPDATE mesh_internal.transactions SET secrets = false WHERE id = ANY (borne) AND secrets;
+  DELETE FROM mesh_internal.deadlines WHERE revision <= batch.last;
+  DELETE FROM mesh_internal.transactions WHERE id = ANY (batch.ids) AND id <> ALL (borne);
   IF batch.last = through THEN -- once a round, those go that were left earlier and are borne no more
-    DELETE FROM mesh.transactions t WHERE t.revision <= before
+    DELETE FROM mesh_internal.transactions t WHERE t.revision <= before
       AND NOT EXISTS (SELECT FROM mesh.resources r WHERE r.xid = t.xid AND r.updated_at = t.begun_at);
   END IF;
-  UPDATE mesh.installation SET pruned_through = batch.last, pruned_time = batch.time;
+  UPDATE mesh_internal.installation SET pruned_through = batch.last, pruned_time = batch.time;
   RETURN batch.last - before;
 END $$;
 
@@ -45,7 +45,7 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp A
 BEGIN
   RETURN greatest(
     mesh.newest_revision() - mesh.setting('history_max_revisions')::bigint,
-    mesh.newest_revision_by(clock_timestamp() - mesh.setting('history_max_age')::interval));
+    mesh_internal.newest_revision_by(clock_timestamp() - mesh.setting('history_max_age')::interval));
 END $$;
 
 COMMENT ON FUNCTION mesh.expired_revision IS 'The last revision whose history need not be kept any longer, by the settings history_max_age and history_max_revisions.';
@@ -59,14 +59,14 @@ END $$;
 COMMENT ON FUNCTION mesh.prune_expired IS 'Forgets a batch of what the settings do not keep, and returns how many revisions went. Every mcp-server calls it now and then, until there is none.';
 
 -- chores tells a server what is to be done, and until when. Times are told as they are left, for clocks differ.
-CREATE OR REPLACE FUNCTION mesh.chores(
+CREATE OR REPLACE FUNCTION mesh_internal.chores(
   OUT standby boolean, OUT oldest_revision bigint, OUT waiting bigint, OUT seconds_to_deadline double precision)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   standby := pg_is_in_recovery();
   oldest_revision := mesh.oldest_revision();
   SELECT count(*), extract(epoch FROM min(deadline) - clock_timestamp()) INTO waiting, seconds_to_deadline
-    FROM mesh.deadlines WHERE state = 'waiting';
+    FROM mesh_internal.deadlines WHERE state = 'waiting';
 END $$;
 
-COMMENT ON FUNCTION mesh.chores IS 'What a server needs to know to revert in time and to prune.';
+COMMENT ON FUNCTION mesh_internal.chores IS 'What a server needs to know to revert in time and to prune.';

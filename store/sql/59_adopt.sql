@@ -3,51 +3,51 @@
 
 -- lock_unknown locks the resources whose transaction is not known, and returns where they are. Those that somebody is writing are left out: they
 -- are known in a moment.
-CREATE OR REPLACE FUNCTION mesh.lock_unknown() RETURNS tid[]
+CREATE OR REPLACE FUNCTION mesh_internal.lock_unknown() RETURNS tid[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN ARRAY(SELECT r.ctid FROM mesh.resources r
-    WHERE NOT EXISTS (SELECT FROM mesh.transactions t WHERE t.xid = r.xid AND t.begun_at = r.updated_at)
+    WHERE NOT EXISTS (SELECT FROM mesh_internal.transactions t WHERE t.xid = r.xid AND t.begun_at = r.updated_at)
     FOR NO KEY UPDATE OF r SKIP LOCKED);
 END $$;
 
 -- lock_superseded does the same for rows that were put back over a later change. What triggers wrote was written by the transaction that it bears:
 -- only rows of others are looked at, and of those the ones that are newer than a transaction that was seen.
-CREATE OR REPLACE FUNCTION mesh.lock_superseded(seen xid8) RETURNS tid[]
+CREATE OR REPLACE FUNCTION mesh_internal.lock_superseded(seen xid8) RETURNS tid[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 BEGIN
   RETURN ARRAY(SELECT r.ctid FROM mesh.resources r
     WHERE r.xmin <> r.xid::xid AND (seen IS NULL OR age(r.xmin) <= age(seen::xid)) AND EXISTS (
-      SELECT FROM mesh.transactions t, mesh.changes c JOIN mesh.transactions l ON l.id = c.transaction_id
+      SELECT FROM mesh_internal.transactions t, mesh_internal.changes c JOIN mesh_internal.transactions l ON l.id = c.transaction_id
       WHERE t.xid = r.xid AND t.begun_at = r.updated_at AND l.revision > t.revision
         AND c.kind = r.kind AND c.api_group = r.api_group AND c.namespace = r.namespace AND c.name = r.name OFFSET 0)
     FOR NO KEY UPDATE OF r SKIP LOCKED);
 END $$;
 
 -- is_adopting tells whether the running transaction adopts. What stands already is refused nothing then.
-CREATE OR REPLACE FUNCTION mesh.is_adopting() RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.is_adopting() RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RETURN coalesce(current_setting('mesh.adopting', true), '') = (SELECT secret FROM mesh.installation)::text;
+  RETURN coalesce(current_setting('mesh.adopting', true), '') = (SELECT secret FROM mesh_internal.installation)::text;
 END $$;
 
 -- note_adopted notes the strays as changes: from what the history has last, or else as new, with the generation and the age that they came with. They were
 -- locked before this statement began; so those of which a transaction is known by now have become known meanwhile.
-CREATE OR REPLACE FUNCTION mesh.note_adopted(of bigint, places tid[]) RETURNS bigint
+CREATE OR REPLACE FUNCTION mesh_internal.note_adopted(of bigint, places tid[]) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
   noted bigint;
 BEGIN
-  INSERT INTO mesh.changes (transaction_id, kind, api_group, namespace, name,
+  INSERT INTO mesh_internal.changes (transaction_id, kind, api_group, namespace, name,
     before_spec, before_labels, before_annotations, before_revision, before_generation, before_created_at, before_updated_at,
     after_spec, after_labels, after_annotations)
   SELECT of, r.kind, r.api_group, r.namespace, r.name, l.after_spec, l.after_labels, l.after_annotations, l.revision,
     coalesce(l.generation, greatest(r.generation, 1) - 1), coalesce(l.created_at, r.created_at), l.begun_at,
     r.spec, r.labels, r.annotations
-  FROM mesh.resources r LEFT JOIN mesh.transactions own ON own.xid = r.xid AND own.begun_at = r.updated_at LEFT JOIN LATERAL (
+  FROM mesh.resources r LEFT JOIN mesh_internal.transactions own ON own.xid = r.xid AND own.begun_at = r.updated_at LEFT JOIN LATERAL (
       SELECT c.after_spec, c.after_labels, c.after_annotations, t.revision, t.begun_at, coalesce(c.before_created_at, t.begun_at) AS created_at,
         coalesce(c.before_generation, 0) + (c.after_spec IS DISTINCT FROM c.before_spec)::int AS generation
-      FROM mesh.changes c JOIN mesh.transactions t ON t.id = c.transaction_id
+      FROM mesh_internal.changes c JOIN mesh_internal.transactions t ON t.id = c.transaction_id
       WHERE c.kind = r.kind AND c.api_group = r.api_group AND c.namespace = r.namespace AND c.name = r.name
       ORDER BY t.revision DESC LIMIT 1) last ON true
     LEFT JOIN LATERAL (SELECT last.*) l ON last.after_spec IS NOT NULL
@@ -64,26 +64,26 @@ DECLARE
   places tid[];
   id     bigint;
 BEGIN
-  IF NOT mesh.speaks_for_others() THEN
-    PERFORM mesh.require_owner('adopt resources');
+  IF NOT mesh_internal.speaks_for_others() THEN
+    PERFORM mesh_internal.require_owner('adopt resources');
   END IF;
   seen := pg_snapshot_xmin(pg_current_snapshot());
-  places := mesh.lock_unknown() || mesh.lock_superseded(before);
+  places := mesh_internal.lock_unknown() || mesh_internal.lock_superseded(before);
   adopted := 0;
   IF places <> '{}' THEN
-    id := (mesh.current_transaction()).id;
-    adopted := mesh.note_adopted(id, places);
+    id := (mesh_internal.current_transaction()).id;
+    adopted := mesh_internal.note_adopted(id, places);
   END IF;
   IF adopted > 0 THEN
-    PERFORM mesh.begin_numbering();
+    PERFORM mesh_internal.begin_numbering();
     UPDATE mesh.resources r SET xid = pg_current_xact_id(), updated_at = now(), created_at = c.before_created_at,
       generation = c.before_generation + (c.after_spec IS DISTINCT FROM c.before_spec)::int
-    FROM mesh.changes c
+    FROM mesh_internal.changes c
     WHERE c.transaction_id = id AND r.ctid = ANY (places) AND r.kind = c.kind AND r.api_group = c.api_group AND r.namespace = c.namespace AND r.name = c.name;
-    PERFORM mesh.end_numbering(),
-      set_config('mesh.author', 'mesh.adopt', true), set_config('mesh.adopting', (SELECT secret FROM mesh.installation)::text, true),
+    PERFORM mesh_internal.end_numbering(),
+      set_config('mesh.author', 'mesh.adopt', true), set_config('mesh.adopting', (SELECT secret FROM mesh_internal.installation)::text, true),
       set_config('mesh.message', format('adopted %s resources that came around the triggers, as out of a dump of their table', adopted), true),
-      mesh.expect_number(id);
+      mesh_internal.expect_number(id);
   END IF;
 END $$;
 

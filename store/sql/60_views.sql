@@ -5,40 +5,40 @@
 CREATE OR REPLACE VIEW mesh.readable_resources WITH (security_barrier) AS
   SELECT api_group, kind, namespace, name, spec, labels, annotations,
     t.revision, generation, created_at, updated_at
-  FROM mesh.resources r LEFT JOIN mesh.transactions t ON t.xid = r.xid AND t.begun_at = r.updated_at
-  WHERE (SELECT mesh.sees_all()) OR namespace = ANY ((SELECT mesh.readable_namespaces())::text[]);
+  FROM mesh.resources r LEFT JOIN mesh_internal.transactions t ON t.xid = r.xid AND t.begun_at = r.updated_at
+  WHERE (SELECT mesh_internal.sees_all()) OR namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[]);
 
 -- visible_resources is the same for views that can be written to. LOCK TABLE goes through a view to all that its query reads, with the rights of
 -- the view's owner, and whoever may delete from the view may lock it: a table behind it would be locked for everybody. It does not go through
 -- a function, which Postgres puts into the query as if it had been written there, as long as it is neither SECURITY DEFINER nor has settings.
 -- So it is row-level security that keeps rows of others from what a query compares them with.
-CREATE OR REPLACE FUNCTION mesh.visible_resources()
+CREATE OR REPLACE FUNCTION mesh_internal.visible_resources()
 RETURNS TABLE (api_group text, kind text, namespace text, name text, spec jsonb, labels jsonb, annotations jsonb, revision bigint, generation bigint,
   created_at timestamptz, updated_at timestamptz)
 LANGUAGE sql STABLE AS $$
   SELECT r.api_group, r.kind, r.namespace, r.name, r.spec, r.labels, r.annotations,
     t.revision, r.generation, r.created_at, r.updated_at
-  FROM mesh.resources r LEFT JOIN mesh.transactions t ON t.xid = r.xid AND t.begun_at = r.updated_at
-  WHERE (SELECT mesh.sees_all()) OR r.namespace = ANY ((SELECT mesh.readable_namespaces())::text[])
+  FROM mesh.resources r LEFT JOIN mesh_internal.transactions t ON t.xid = r.xid AND t.begun_at = r.updated_at
+  WHERE (SELECT mesh_internal.sees_all()) OR r.namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[])
 $$;
 
 COMMENT ON VIEW mesh.readable_resources IS 'The resources that the acting role may see, each with the revision that changed it last. What other views of resources show.';
 
 -- snake_case turns a name of JSON or of a kind into one of SQL: exportTo into export_to, HTTPRoute into http_route.
-CREATE OR REPLACE FUNCTION mesh.snake_case(name text) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.snake_case(name text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
   SELECT lower(regexp_replace(regexp_replace(name, '([a-z0-9])([A-Z])', '\1_\2', 'g'), '([A-Z])([A-Z][a-z])', '\1_\2', 'g'))
 $$;
 
 -- view_name is the plural of a kind in snake case. Where two groups have a kind of that name, Istio's has it.
-CREATE OR REPLACE FUNCTION mesh.view_name(k mesh.kinds) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.view_name(k mesh.kinds) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT CASE WHEN k.api_group NOT LIKE '%istio.io' AND EXISTS (SELECT FROM mesh.kinds other WHERE other.kind = k.kind AND other.api_group LIKE '%istio.io')
       THEN 'k8s_' ELSE '' END || left(singular, length(singular) - tail) || substr(k.plural, length(k.kind) - tail + 1)
-  FROM (SELECT mesh.snake_case(k.kind) AS singular, (k.plural NOT LIKE lower(k.kind) || '%')::int AS tail) form -- y becomes ies
+  FROM (SELECT mesh_internal.snake_case(k.kind) AS singular, (k.plural NOT LIKE lower(k.kind) || '%')::int AS tail) form -- y becomes ies
 $$;
 
-CREATE OR REPLACE FUNCTION mesh.column_type(f mesh.schema_fields) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.column_type(f mesh.schema_fields) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE
     WHEN f.shape = 'list' AND f.value_type IN ('string', 'enum', 'duration') THEN 'text[]'
@@ -54,7 +54,7 @@ $$;
 
 -- read_field is an expression for a field of an object, NULL where it is not set. It never fails: what cannot be shown as the
 -- type of the column is shown as NULL there, and in the column spec as it is.
-CREATE OR REPLACE FUNCTION mesh.read_field(object text, path text[], alias text, type text) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.read_field(object text, path text[], alias text, type text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   holder  text := object || array_to_string(ARRAY(SELECT format(' -> %L', key) FROM unnest(path[:cardinality(path) - 1]) key), '');
@@ -78,14 +78,14 @@ BEGIN
 END $$;
 
 -- field_summary says in words what a field takes.
-CREATE OR REPLACE FUNCTION mesh.field_summary(f mesh.schema_fields) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.field_summary(f mesh.schema_fields) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT concat_ws(', ', CASE f.shape WHEN 'list' THEN 'a list' WHEN 'map' THEN 'an object' END,
     CASE
       WHEN f.enum IS NOT NULL AND f.shape = 'single' THEN 'one of ' || array_to_string(f.enum, ', ')
       WHEN f.enum IS NOT NULL THEN 'each one of ' || array_to_string(f.enum, ', ')
       WHEN f.ref IS NOT NULL THEN (SELECT CASE f.shape WHEN 'single' THEN '' ELSE 'each ' END || 'an object of ' || array_to_string(t.fields, ', ')
-        FROM mesh.schema_types t WHERE t.type = f.ref AND t.fields <> '{}')
+        FROM mesh_internal.schema_types t WHERE t.type = f.ref AND t.fields <> '{}')
       WHEN f.value_type = 'duration' THEN 'such as 5s or 100ms'
       WHEN f.shape = 'list' THEN 'of ' || f.value_type || 's' END,
     CASE WHEN f.required THEN 'required' END)
@@ -93,61 +93,61 @@ $$;
 
 -- describe_view writes down the columns of a view: first those that say which row it is, then the fields of the type, then those
 -- that all have. The fields left out have columns of their own among the first.
-CREATE OR REPLACE FUNCTION mesh.describe_view(v mesh.editable_views, type text, object text, first mesh.editable_columns[], last mesh.editable_columns[], left_out text[])
+CREATE OR REPLACE FUNCTION mesh_internal.describe_view(v mesh_internal.editable_views, type text, object text, first mesh_internal.editable_columns[], last mesh_internal.editable_columns[], left_out text[])
 RETURNS void LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
   WITH fields AS (
-    SELECT f.position, f.name, f.names[2] AS alias, mesh.column_type(f) AS shown, mesh.snake_case(f.name) AS plain, mesh.field_summary(f) AS summary
+    SELECT f.position, f.name, f.names[2] AS alias, mesh_internal.column_type(f) AS shown, mesh_internal.snake_case(f.name) AS plain, mesh_internal.field_summary(f) AS summary
     FROM mesh.schema_fields f WHERE f.type = describe_view.type AND NOT f.name = ANY (left_out)
   ), columns AS (
     SELECT 1 AS place, i, c.name, c.type, c.expression, c.path, c.alias, c.summary FROM unnest(first) WITH ORDINALITY AS c (view, position, name, type, expression, path, alias, summary, i)
     UNION ALL
     SELECT 2, position, CASE WHEN plain IN (SELECT name FROM unnest(first || last)) THEN 'spec_' ELSE '' END || plain, shown,
-      mesh.read_field(object, ARRAY[name], alias, shown), ARRAY[name], alias, concat_ws(': ', 'The field ' || name, nullif(summary, ''))
+      mesh_internal.read_field(object, ARRAY[name], alias, shown), ARRAY[name], alias, concat_ws(': ', 'The field ' || name, nullif(summary, ''))
     FROM fields
     UNION ALL
     SELECT 3, i, c.name, c.type, c.expression, c.path, c.alias, c.summary FROM unnest(last) WITH ORDINALITY AS c (view, position, name, type, expression, path, alias, summary, i)
   ), described AS (
-    INSERT INTO mesh.editable_views SELECT v.*
+    INSERT INTO mesh_internal.editable_views SELECT v.*
   )
-  INSERT INTO mesh.editable_columns
+  INSERT INTO mesh_internal.editable_columns
   SELECT v.view, row_number() OVER (ORDER BY place, i), name, type, expression, path, alias, summary FROM columns
 $$;
 
 -- describe_kinds describes the views of whole resources.
-CREATE OR REPLACE FUNCTION mesh.describe_kinds() RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.describe_kinds() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   k     mesh.kinds;
-  v     mesh.editable_views;
-  first mesh.editable_columns[] := ARRAY[
+  v     mesh_internal.editable_views;
+  first mesh_internal.editable_columns[] := ARRAY[
     (NULL, 0, 'namespace', 'text', 'r.namespace', NULL, NULL, 'The namespace; default if left out.'),
-    (NULL, 0, 'name', 'text', 'r.name', NULL, NULL, 'The name, one of its kind in the namespace.')]::mesh.editable_columns[];
-  last  mesh.editable_columns[] := ARRAY[
+    (NULL, 0, 'name', 'text', 'r.name', NULL, NULL, 'The name, one of its kind in the namespace.')]::mesh_internal.editable_columns[];
+  last  mesh_internal.editable_columns[] := ARRAY[
     (NULL, 0, 'labels', 'jsonb', 'r.labels', NULL, NULL, 'The labels of the resource, an object of strings.'),
     (NULL, 0, 'annotations', 'jsonb', 'r.annotations', NULL, NULL, 'The annotations of the resource, an object of strings.'),
     (NULL, 0, 'spec', 'jsonb', 'r.spec', NULL, NULL, 'The whole spec, of which the other columns show the fields.'),
     (NULL, 0, 'revision', 'bigint', 'r.revision', NULL, NULL, 'The revision that changed the resource last; NULL where that is the running transaction, which has none before its commit.'),
     (NULL, 0, 'generation', 'bigint', 'r.generation', NULL, NULL, 'How often the spec has changed. Set by itself.'),
     (NULL, 0, 'created_at', 'timestamptz', 'r.created_at', NULL, NULL, 'When the transaction began that made the resource. Set by itself.'),
-    (NULL, 0, 'updated_at', 'timestamptz', 'r.updated_at', NULL, NULL, 'When the transaction began that changed the resource last. Set by itself.')]::mesh.editable_columns[];
+    (NULL, 0, 'updated_at', 'timestamptz', 'r.updated_at', NULL, NULL, 'When the transaction began that changed the resource last. Set by itself.')]::mesh_internal.editable_columns[];
 BEGIN
   FOR k IN SELECT * FROM mesh.kinds WHERE type IS NOT NULL LOOP
-    v := (mesh.view_name(k), k.api_group, k.kind, 'name', '{}', '{}', 'mesh.visible_resources() r',
+    v := (mesh_internal.view_name(k), k.api_group, k.kind, 'name', '{}', '{}', 'mesh_internal.visible_resources() r',
       format('The resources of kind %s (%s), one a row. Can be written to like a table.', k.kind, k.api_group));
-    PERFORM mesh.describe_view(v, k.type, 'r.spec', first, last, '{}');
+    PERFORM mesh_internal.describe_view(v, k.type, 'r.spec', first, last, '{}');
   END LOOP;
 END $$;
 
 -- view_query is the query of a view. The columns that it has already stay where they are, for Postgres takes new ones at the end only.
-CREATE OR REPLACE FUNCTION mesh.view_query(v mesh.editable_views) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.view_query(v mesh_internal.editable_views) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT format('SELECT %s FROM %s WHERE r.kind = %L AND r.api_group = %L', string_agg(format('%s AS %I', c.expression, c.name), ', ' ORDER BY a.attnum, c.position), v.source, v.kind, v.api_group)
-  FROM mesh.editable_columns c LEFT JOIN pg_attribute a ON a.attrelid = to_regclass(format('mesh.%I', v.view)) AND a.attname = c.name
+  FROM mesh_internal.editable_columns c LEFT JOIN pg_attribute a ON a.attrelid = to_regclass(format('mesh.%I', v.view)) AND a.attname = c.name
   WHERE c.view = v.view
 $$;
 
 -- privileges_on lists the statements that grant what is granted on a relation.
-CREATE OR REPLACE FUNCTION mesh.privileges_on(relation regclass) RETURNS SETOF text
+CREATE OR REPLACE FUNCTION mesh_internal.privileges_on(relation regclass) RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT format('GRANT %s ON %s TO %s%s', a.privilege_type, relation, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END,
     CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)
@@ -155,10 +155,10 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- replace_view makes a view anew that has lost a column or the type of one, unless something depends on it.
-CREATE OR REPLACE FUNCTION mesh.replace_view(v mesh.editable_views) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.replace_view(v mesh_internal.editable_views) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  privileges text[] := ARRAY(SELECT mesh.privileges_on(format('mesh.%I', v.view)::regclass));
+  privileges text[] := ARRAY(SELECT mesh_internal.privileges_on(format('mesh.%I', v.view)::regclass));
   privilege  text;
   dependents text;
 BEGIN
@@ -171,71 +171,71 @@ BEGIN
       DETAIL  = dependents,
       HINT    = 'drop what depends on it, migrate, and make it anew';
   END;
-  EXECUTE format('CREATE VIEW mesh.%I AS %s', v.view, mesh.view_query(v));
+  EXECUTE format('CREATE VIEW mesh.%I AS %s', v.view, mesh_internal.view_query(v));
   FOREACH privilege IN ARRAY privileges LOOP
     EXECUTE privilege;
   END LOOP;
 END $$;
 
 -- make_view makes a view, with its defaults, comments and triggers.
-CREATE OR REPLACE FUNCTION mesh.make_view(v mesh.editable_views) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.make_view(v mesh_internal.editable_views) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  c mesh.editable_columns;
+  c mesh_internal.editable_columns;
 BEGIN
   BEGIN
-    EXECUTE format('CREATE OR REPLACE VIEW mesh.%I AS %s', v.view, mesh.view_query(v));
+    EXECUTE format('CREATE OR REPLACE VIEW mesh.%I AS %s', v.view, mesh_internal.view_query(v));
   EXCEPTION WHEN invalid_table_definition THEN
-    PERFORM mesh.replace_view(v);
+    PERFORM mesh_internal.replace_view(v);
   END;
   EXECUTE format('COMMENT ON VIEW mesh.%I IS %L', v.view, v.summary);
-  FOR c IN SELECT * FROM mesh.editable_columns WHERE view = v.view LOOP
+  FOR c IN SELECT * FROM mesh_internal.editable_columns WHERE view = v.view LOOP
     EXECUTE format('COMMENT ON COLUMN mesh.%I.%I IS %L', v.view, c.name, c.summary);
   END LOOP;
-  EXECUTE format('ALTER VIEW mesh.%I ALTER COLUMN namespace SET DEFAULT %L', v.view, CASE v.api_group WHEN 'core' THEN mesh.mesh_namespace() ELSE 'default' END);
+  EXECUTE format('ALTER VIEW mesh.%I ALTER COLUMN namespace SET DEFAULT %L', v.view, CASE v.api_group WHEN 'core' THEN mesh_internal.mesh_namespace() ELSE 'default' END);
   EXECUTE format('DROP TRIGGER IF EXISTS write_row ON mesh.%I', v.view);
   EXECUTE format('CREATE TRIGGER write_row INSTEAD OF INSERT OR UPDATE OR DELETE ON mesh.%I FOR EACH ROW EXECUTE FUNCTION mesh.%I(%L, %L)',
     v.view, CASE v.list WHEN '{}' THEN 'write_resource' ELSE 'note_part' END, v.api_group, v.kind);
   IF v.list <> '{}' THEN
     EXECUTE format('DROP TRIGGER IF EXISTS write_parts ON mesh.%I', v.view);
-    EXECUTE format('CREATE TRIGGER write_parts AFTER INSERT OR UPDATE OR DELETE ON mesh.%I FOR EACH STATEMENT EXECUTE FUNCTION mesh.write_parts()', v.view);
+    EXECUTE format('CREATE TRIGGER write_parts AFTER INSERT OR UPDATE OR DELETE ON mesh.%I FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.write_parts()', v.view);
   END IF;
 END $$;
 
 -- make_views makes the views of all kinds that the tables know.
-CREATE OR REPLACE FUNCTION mesh.make_views() RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.make_views() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  v      mesh.editable_views;
-  former text[] := ARRAY(SELECT view FROM mesh.editable_views);
+  v      mesh_internal.editable_views;
+  former text[] := ARRAY(SELECT view FROM mesh_internal.editable_views);
   gone   text;
 BEGIN
-  DELETE FROM mesh.editable_views;
-  DELETE FROM mesh.editable_columns;
-  PERFORM mesh.describe_kinds();
-  PERFORM mesh.describe_parts();
-  FOR v IN SELECT * FROM mesh.editable_views ORDER BY view LOOP
-    PERFORM mesh.make_view(v);
+  DELETE FROM mesh_internal.editable_views;
+  DELETE FROM mesh_internal.editable_columns;
+  PERFORM mesh_internal.describe_kinds();
+  PERFORM mesh_internal.describe_parts();
+  FOR v IN SELECT * FROM mesh_internal.editable_views ORDER BY view LOOP
+    PERFORM mesh_internal.make_view(v);
   END LOOP;
-  FOR gone IN SELECT view FROM unnest(former) view EXCEPT SELECT view FROM mesh.editable_views LOOP
+  FOR gone IN SELECT view FROM unnest(former) view EXCEPT SELECT view FROM mesh_internal.editable_views LOOP
     EXECUTE format('DROP VIEW IF EXISTS mesh.%I', gone);
   END LOOP;
-  ANALYZE mesh.editable_views, mesh.editable_columns;
+  ANALYZE mesh_internal.editable_views, mesh_internal.editable_columns;
 END $$;
 
 -- views_fit says whether the views were made from the code and the registry that the database has now, and are there.
-CREATE OR REPLACE FUNCTION mesh.views_fit() RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.views_fit() RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT i.views_digest = i.code_digest || i.registry_digest AND NOT EXISTS (SELECT FROM mesh.editable_views v WHERE to_regclass(format('mesh.%I', v.view)) IS NULL)
-  FROM mesh.installation i
+  SELECT i.views_digest = i.code_digest || i.registry_digest AND NOT EXISTS (SELECT FROM mesh_internal.editable_views v WHERE to_regclass(format('mesh.%I', v.view)) IS NULL)
+  FROM mesh_internal.installation i
 $$;
 
 -- install_views makes them if they do not fit.
-CREATE OR REPLACE FUNCTION mesh.install_views() RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.install_views() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF NOT mesh.views_fit() THEN
-    PERFORM mesh.make_views();
-    UPDATE mesh.installation SET views_digest = code_digest || registry_digest;
+  IF NOT mesh_internal.views_fit() THEN
+    PERFORM mesh_internal.make_views();
+    UPDATE mesh_internal.installation SET views_digest = code_digest || registry_digest;
   END IF;
 END $$;

@@ -2,12 +2,12 @@
 -- what others changed meanwhile, and all that has no column, stays as it is.
 
 -- refuse_stale refuses to overwrite what the statement has not seen.
-CREATE OR REPLACE FUNCTION mesh.refuse_stale(view text, was jsonb, what text) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.refuse_stale(view text, was jsonb, what text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  v mesh.editable_views;
+  v mesh_internal.editable_views;
 BEGIN
-  SELECT * INTO v FROM mesh.editable_views e WHERE e.view = refuse_stale.view;
+  SELECT * INTO v FROM mesh_internal.editable_views e WHERE e.view = refuse_stale.view;
   RAISE serialization_failure USING
     MESSAGE = format('could not serialize access: another transaction has changed %s since this statement began', what),
     DETAIL  = format('It is about %s %s/%s, through mesh.%I.', v.kind, was ->> 'namespace', was ->> v.parent, view),
@@ -15,78 +15,78 @@ BEGIN
 END $$;
 
 -- holder_of is a value as an object: whatever else stands there has no fields to keep.
-CREATE OR REPLACE FUNCTION mesh.holder_of(value jsonb) RETURNS jsonb
+CREATE OR REPLACE FUNCTION mesh_internal.holder_of(value jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE jsonb_typeof(value) WHEN 'object' THEN value ELSE '{}' END
 $$;
 
 -- spelling is the last name of the path, in the form that the object uses.
-CREATE OR REPLACE FUNCTION mesh.spelling(object jsonb, name text, alias text) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.spelling(object jsonb, name text, alias text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN nullif(object -> name, 'null') IS NULL AND object -> alias <> 'null' THEN alias ELSE name END
 $$;
 
 -- with_field sets a field, or removes it if the value is NULL, and with it the objects on the way that are left empty.
-CREATE OR REPLACE FUNCTION mesh.with_field(object jsonb, path text[], alias text, value jsonb) RETURNS jsonb
+CREATE OR REPLACE FUNCTION mesh_internal.with_field(object jsonb, path text[], alias text, value jsonb) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  whole jsonb := mesh.holder_of(object);
+  whole jsonb := mesh_internal.holder_of(object);
   key   text  := path[1];
 BEGIN
   IF cardinality(path) > 1 THEN
-    value := nullif(mesh.with_field(whole -> key, path[2:], alias, value), '{}');
+    value := nullif(mesh_internal.with_field(whole -> key, path[2:], alias, value), '{}');
   ELSE
-    key := mesh.spelling(whole, key, alias);
+    key := mesh_internal.spelling(whole, key, alias);
   END IF;
   RETURN CASE WHEN value IS NULL THEN whole - key ELSE whole || jsonb_build_object(key, value) END;
 END $$;
 
-CREATE OR REPLACE FUNCTION mesh.field_of(object jsonb, path text[], alias text) RETURNS jsonb
+CREATE OR REPLACE FUNCTION mesh_internal.field_of(object jsonb, path text[], alias text) RETURNS jsonb
 LANGUAGE sql IMMUTABLE AS $$
   SELECT coalesce(nullif(object #> path, 'null'), nullif(object #> (path[:cardinality(path) - 1] || alias), 'null'))
 $$;
 
 -- edited is what becomes of a spec when a row of a view changes: first the column spec is taken over, then each field whose column
 -- changed. The spec may be newer than the row that the statement saw; then what it changes must not have changed meanwhile.
-CREATE OR REPLACE FUNCTION mesh.edited(view text, stored jsonb, was jsonb, wanted jsonb) RETURNS jsonb
+CREATE OR REPLACE FUNCTION mesh_internal.edited(view text, stored jsonb, was jsonb, wanted jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   seen jsonb := nullif(was -> 'spec', 'null');
   spec jsonb := stored;
-  c    mesh.editable_columns;
+  c    mesh_internal.editable_columns;
 BEGIN
   IF nullif(wanted -> 'spec', 'null') IS DISTINCT FROM seen THEN
     IF stored IS DISTINCT FROM seen THEN
-      PERFORM mesh.refuse_stale(view, was, 'the spec');
+      PERFORM mesh_internal.refuse_stale(view, was, 'the spec');
     END IF;
     spec := wanted -> 'spec';
   END IF;
   FOR c IN
-    SELECT * FROM mesh.editable_columns e
+    SELECT * FROM mesh_internal.editable_columns e
     WHERE e.view = edited.view AND e.path IS NOT NULL AND nullif(wanted -> e.name, 'null') IS DISTINCT FROM nullif(was -> e.name, 'null')
   LOOP
-    IF stored IS DISTINCT FROM seen AND mesh.field_of(stored, c.path, c.alias) IS DISTINCT FROM mesh.field_of(seen, c.path, c.alias) THEN
-      PERFORM mesh.refuse_stale(view, was, 'the column ' || c.name);
+    IF stored IS DISTINCT FROM seen AND mesh_internal.field_of(stored, c.path, c.alias) IS DISTINCT FROM mesh_internal.field_of(seen, c.path, c.alias) THEN
+      PERFORM mesh_internal.refuse_stale(view, was, 'the column ' || c.name);
     END IF;
-    spec := mesh.with_field(spec, c.path, c.alias, nullif(wanted -> c.name, 'null'));
+    spec := mesh_internal.with_field(spec, c.path, c.alias, nullif(wanted -> c.name, 'null'));
   END LOOP;
   RETURN coalesce(nullif(spec, 'null'), '{}');
 END $$;
 
 -- edited_map is the same for labels and annotations, which change as a whole.
-CREATE OR REPLACE FUNCTION mesh.edited_map(view text, stored jsonb, was jsonb, wanted jsonb, name text) RETURNS jsonb
+CREATE OR REPLACE FUNCTION mesh_internal.edited_map(view text, stored jsonb, was jsonb, wanted jsonb, name text) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF wanted -> name = was -> name THEN
     RETURN stored;
   ELSIF stored IS DISTINCT FROM was -> name THEN
-    PERFORM mesh.refuse_stale(view, was, 'the ' || name);
+    PERFORM mesh_internal.refuse_stale(view, was, 'the ' || name);
   END IF;
   RETURN coalesce(nullif(wanted -> name, 'null'), '{}');
 END $$;
 
 -- locked_resource is the resource behind a row of a view, as it stands now and until the end of the transaction.
-CREATE OR REPLACE FUNCTION mesh.locked_resource(api_group text, kind text, namespace text, name text) RETURNS mesh.resources
+CREATE OR REPLACE FUNCTION mesh_internal.locked_resource(api_group text, kind text, namespace text, name text) RETURNS mesh.resources
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   locked mesh.resources;
@@ -96,69 +96,69 @@ BEGIN
 END $$;
 
 -- refuse_hands says what the trigger stamp_row says of the table.
-CREATE OR REPLACE FUNCTION mesh.refuse_hands(r mesh.resources) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.refuse_hands(r mesh.resources) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.refuse('MS003', r.kind, r.namespace, r.name, '', 'revision, generation, created_at and updated_at are set by themselves', 'leave them out of the UPDATE');
+  PERFORM mesh_internal.refuse('MS003', r.kind, r.namespace, r.name, '', 'revision, generation, created_at and updated_at are set by themselves', 'leave them out of the UPDATE');
 END $$;
 
 -- insert_row writes a new row of a view of whole resources.
-CREATE OR REPLACE FUNCTION mesh.insert_row(view text, group_of_kind text, kind text, wanted jsonb) RETURNS mesh.resources
+CREATE OR REPLACE FUNCTION mesh_internal.insert_row(view text, group_of_kind text, kind text, wanted jsonb) RETURNS mesh.resources
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   into_namespace text := coalesce(wanted ->> 'namespace', 'default');
   inserted       mesh.resources;
 BEGIN
-  IF NOT mesh.writes_all() THEN -- who may not write must not learn either what there is
-    PERFORM mesh.require_write(CASE WHEN k.namespaced THEN into_namespace ELSE '' END)
+  IF NOT mesh_internal.writes_all() THEN -- who may not write must not learn either what there is
+    PERFORM mesh_internal.require_write(CASE WHEN k.namespaced THEN into_namespace ELSE '' END)
       FROM mesh.kinds k WHERE k.api_group = group_of_kind AND k.kind = insert_row.kind;
   END IF;
   INSERT INTO mesh.resources (api_group, kind, namespace, name, spec, labels, annotations)
-  VALUES (group_of_kind, insert_row.kind, into_namespace, wanted ->> 'name', mesh.edited(view, NULL, '{}', wanted),
+  VALUES (group_of_kind, insert_row.kind, into_namespace, wanted ->> 'name', mesh_internal.edited(view, NULL, '{}', wanted),
     coalesce(nullif(wanted -> 'labels', 'null'), '{}'), coalesce(nullif(wanted -> 'annotations', 'null'), '{}'))
   RETURNING * INTO inserted;
   RETURN inserted;
 END $$;
 
 -- update_row writes what changed in a row of a view of whole resources.
-CREATE OR REPLACE FUNCTION mesh.update_row(view text, r mesh.resources, was jsonb, wanted jsonb) RETURNS mesh.resources
+CREATE OR REPLACE FUNCTION mesh_internal.update_row(view text, r mesh.resources, was jsonb, wanted jsonb) RETURNS mesh.resources
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   updated mesh.resources;
 BEGIN
   IF (wanted -> 'revision', wanted -> 'generation', wanted -> 'created_at', wanted -> 'updated_at') IS DISTINCT FROM
     (was -> 'revision', was -> 'generation', was -> 'created_at', was -> 'updated_at') THEN
-    PERFORM mesh.refuse_hands(r);
+    PERFORM mesh_internal.refuse_hands(r);
   END IF;
-  UPDATE mesh.resources u SET namespace = wanted ->> 'namespace', name = wanted ->> 'name', spec = mesh.edited(view, r.spec, was, wanted),
-    labels = mesh.edited_map(view, r.labels, was, wanted, 'labels'), annotations = mesh.edited_map(view, r.annotations, was, wanted, 'annotations')
+  UPDATE mesh.resources u SET namespace = wanted ->> 'namespace', name = wanted ->> 'name', spec = mesh_internal.edited(view, r.spec, was, wanted),
+    labels = mesh_internal.edited_map(view, r.labels, was, wanted, 'labels'), annotations = mesh_internal.edited_map(view, r.annotations, was, wanted, 'annotations')
   WHERE u.kind = r.kind AND u.api_group = r.api_group AND u.namespace = r.namespace AND u.name = r.name
   RETURNING * INTO updated;
   RETURN updated;
 END $$;
 
 -- write_resource writes a row of a view of whole resources. What it returns, and RETURNING shows, is read from the view again.
-CREATE OR REPLACE FUNCTION mesh.write_resource() RETURNS trigger
+CREATE OR REPLACE FUNCTION mesh_internal.write_resource() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   r mesh.resources;
 BEGIN
   IF TG_OP = 'INSERT' THEN
-    r := mesh.insert_row(TG_TABLE_NAME, TG_ARGV[0], TG_ARGV[1], to_jsonb(NEW));
+    r := mesh_internal.insert_row(TG_TABLE_NAME, TG_ARGV[0], TG_ARGV[1], to_jsonb(NEW));
   ELSE
-    r := mesh.locked_resource(TG_ARGV[0], TG_ARGV[1], OLD.namespace, OLD.name);
+    r := mesh_internal.locked_resource(TG_ARGV[0], TG_ARGV[1], OLD.namespace, OLD.name);
     IF r.name IS NULL THEN
       RETURN NULL; -- somebody else has deleted it, as may happen to a row of a table
     END IF;
   END IF;
   IF TG_OP = 'DELETE' THEN
     IF (r.spec, r.labels, r.annotations) IS DISTINCT FROM (OLD.spec, OLD.labels, OLD.annotations) THEN
-      PERFORM mesh.refuse_stale(TG_TABLE_NAME, to_jsonb(OLD), 'what is to be deleted');
+      PERFORM mesh_internal.refuse_stale(TG_TABLE_NAME, to_jsonb(OLD), 'what is to be deleted');
     END IF;
     DELETE FROM mesh.resources d WHERE d.kind = r.kind AND d.api_group = r.api_group AND d.namespace = r.namespace AND d.name = r.name;
     RETURN OLD;
   ELSIF TG_OP = 'UPDATE' THEN
-    r := mesh.update_row(TG_TABLE_NAME, r, to_jsonb(OLD), to_jsonb(NEW));
+    r := mesh_internal.update_row(TG_TABLE_NAME, r, to_jsonb(OLD), to_jsonb(NEW));
   END IF;
   EXECUTE format('SELECT * FROM mesh.%I WHERE namespace = $1 AND name = $2', TG_TABLE_NAME) INTO NEW USING r.namespace, r.name;
   RETURN NEW;

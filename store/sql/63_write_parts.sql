@@ -2,7 +2,7 @@
 -- is locked and written once. So a resource is judged by what the whole statement makes of it, whatever lies between.
 
 -- list_of says in which list of the spec a row of a view is.
-CREATE OR REPLACE FUNCTION mesh.list_of(v mesh.editable_views, row_of_view jsonb) RETURNS text[]
+CREATE OR REPLACE FUNCTION mesh_internal.list_of(v mesh_internal.editable_views, row_of_view jsonb) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   list text[] := v.list;
@@ -17,7 +17,7 @@ END $$;
 
 -- completed_key fills in what the row to be inserted leaves open of where it belongs. The route of a destination may be named, and
 -- where there is but one it need not be.
-CREATE OR REPLACE FUNCTION mesh.completed_key(v mesh.editable_views, wanted jsonb) RETURNS jsonb
+CREATE OR REPLACE FUNCTION mesh_internal.completed_key(v mesh_internal.editable_views, wanted jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   given jsonb := (SELECT jsonb_object_agg(key, value) FROM jsonb_each(wanted) WHERE value <> 'null');
@@ -27,55 +27,55 @@ BEGIN
   wanted := wanted || '{"namespace": "default", "revision": 0}' || CASE WHEN '{protocol}' = ANY (v.list) THEN '{"protocol": "http"}' ELSE '{}' END::jsonb || given;
   SELECT * INTO owner FROM mesh.resources r WHERE r.kind = v.kind AND r.api_group = v.api_group AND r.namespace = wanted ->> 'namespace' AND r.name = wanted ->> v.parent;
   IF NOT FOUND AND given ? v.parent THEN
-    PERFORM mesh.refuse_orphan(v.kind, wanted ->> 'namespace', wanted ->> v.parent, true);
+    PERFORM mesh_internal.refuse_orphan(v.kind, wanted ->> 'namespace', wanted ->> v.parent, true);
   END IF;
   IF v.view = 'route_destinations' AND NOT given ? 'route_position' THEN
-    fits := ARRAY(SELECT i - 1 FROM jsonb_array_elements(mesh.items_of(owner.spec -> (wanted ->> 'protocol'))) WITH ORDINALITY AS u (route, i)
+    fits := ARRAY(SELECT i - 1 FROM jsonb_array_elements(mesh_internal.items_of(owner.spec -> (wanted ->> 'protocol'))) WITH ORDINALITY AS u (route, i)
       WHERE NOT given ? 'route' OR route -> 'name' = given -> 'route');
     wanted := wanted || jsonb_build_object('route_position', CASE cardinality(fits) WHEN 1 THEN fits[1] END);
   END IF;
-  RETURN wanted || jsonb_build_object('position', mesh.place_in(v, owner, wanted));
+  RETURN wanted || jsonb_build_object('position', mesh_internal.place_in(v, owner, wanted));
 END $$;
 
 -- items_of is a value as a list: whatever else stands there has no items.
-CREATE OR REPLACE FUNCTION mesh.items_of(value jsonb) RETURNS jsonb
+CREATE OR REPLACE FUNCTION mesh_internal.items_of(value jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE jsonb_typeof(value) WHEN 'array' THEN value ELSE '[]' END
 $$;
 
 -- place_in is the position that a new part gets: the one given, or the end.
-CREATE OR REPLACE FUNCTION mesh.place_in(v mesh.editable_views, r mesh.resources, wanted jsonb) RETURNS bigint
+CREATE OR REPLACE FUNCTION mesh_internal.place_in(v mesh_internal.editable_views, r mesh.resources, wanted jsonb) RETURNS bigint
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT greatest(least((wanted ->> 'position')::bigint, jsonb_array_length(mesh.items_of(r.spec #> mesh.list_of(v, wanted))) + (
-    SELECT count(*) FROM mesh.part_edits e
-    WHERE e.xid = pg_current_xact_id() AND e.operation = 'insert' AND e.view = v.view AND e.namespace = r.namespace AND e.parent = r.name AND e.list = mesh.list_of(v, wanted))), 0)
+  SELECT greatest(least((wanted ->> 'position')::bigint, jsonb_array_length(mesh_internal.items_of(r.spec #> mesh_internal.list_of(v, wanted))) + (
+    SELECT count(*) FROM mesh_internal.part_edits e
+    WHERE e.xid = pg_current_xact_id() AND e.operation = 'insert' AND e.view = v.view AND e.namespace = r.namespace AND e.parent = r.name AND e.list = mesh_internal.list_of(v, wanted))), 0)
 $$;
 
 -- check_key refuses a row that does not say where it belongs, or that is to change what is shown of another view's.
-CREATE OR REPLACE FUNCTION mesh.check_key(v mesh.editable_views, was jsonb, wanted jsonb) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.check_key(v mesh_internal.editable_views, was jsonb, wanted jsonb) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   fixed text;
 BEGIN
   IF wanted ->> v.parent IS NULL THEN
     RAISE not_null_violation USING MESSAGE = format('the column %s of mesh.%I must not be null', v.parent, v.view);
-  ELSIF array_position(mesh.list_of(v, wanted), NULL) IS NOT NULL THEN
+  ELSIF array_position(mesh_internal.list_of(v, wanted), NULL) IS NOT NULL THEN
     RAISE not_null_violation USING MESSAGE = format('it is not clear which route of %s %s/%s the destination belongs to', v.kind, wanted ->> 'namespace', wanted ->> v.parent),
       HINT = 'set route_position, or route to the name of one';
   END IF;
-  FOR fixed IN SELECT c.name FROM mesh.editable_columns c
+  FOR fixed IN SELECT c.name FROM mesh_internal.editable_columns c
     WHERE c.view = v.view AND c.path IS NULL AND c.name IN ('route', 'match', 'revision') AND was ? c.name AND was -> c.name IS DISTINCT FROM wanted -> c.name
   LOOP
-    PERFORM mesh.refuse('MS003', v.kind, was ->> 'namespace', was ->> v.parent, '', format('the column %s of mesh.%I cannot be changed', fixed, v.view),
+    PERFORM mesh_internal.refuse('MS003', v.kind, was ->> 'namespace', was ->> v.parent, '', format('the column %s of mesh.%I cannot be changed', fixed, v.view),
       CASE fixed WHEN 'revision' THEN 'it is set by itself: leave it out of the UPDATE' ELSE 'change it in mesh.routes' END);
   END LOOP;
 END $$;
 
 -- shown_part is a part as its view would show it.
-CREATE OR REPLACE FUNCTION mesh.shown_part(view text, part jsonb) RETURNS jsonb
+CREATE OR REPLACE FUNCTION mesh_internal.shown_part(view text, part jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  columns text := (SELECT string_agg(format('%s AS %I', expression, name), ', ') FROM mesh.editable_columns c WHERE c.view = shown_part.view AND path IS NOT NULL);
+  columns text := (SELECT string_agg(format('%s AS %I', expression, name), ', ') FROM mesh_internal.editable_columns c WHERE c.view = shown_part.view AND path IS NOT NULL);
   shown   jsonb;
 BEGIN
   EXECUTE format('SELECT to_jsonb(c) FROM (SELECT part.value AS spec, %s FROM (VALUES ($1)) part (value)) c', columns) INTO shown USING part;
@@ -84,59 +84,59 @@ END $$;
 
 -- note_part notes what a statement does to one part. A part that goes to another list is removed here and inserted there. The row returned,
 -- which RETURNING shows, has the place that the part gets if nobody else edits the list meanwhile.
-CREATE OR REPLACE FUNCTION mesh.note_part() RETURNS trigger
+CREATE OR REPLACE FUNCTION mesh_internal.note_part() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-  v      mesh.editable_views;
+  v      mesh_internal.editable_views;
   was    jsonb;
   wanted jsonb;
   part   jsonb;
 BEGIN
-  SELECT * INTO v FROM mesh.editable_views WHERE view = TG_TABLE_NAME;
+  SELECT * INTO v FROM mesh_internal.editable_views WHERE view = TG_TABLE_NAME;
   IF TG_OP <> 'INSERT' THEN
     was := to_jsonb(OLD);
-    PERFORM mesh.require_write(OLD.namespace);
+    PERFORM mesh_internal.require_write(OLD.namespace);
   ELSE -- who may not write must not learn either what there is
-    PERFORM mesh.require_write(coalesce(NEW.namespace, 'default'));
+    PERFORM mesh_internal.require_write(coalesce(NEW.namespace, 'default'));
   END IF;
   IF TG_OP = 'DELETE' THEN
-    PERFORM mesh.note_edit(v, 'remove', was, NULL);
+    PERFORM mesh_internal.note_edit(v, 'remove', was, NULL);
     RETURN OLD;
   END IF;
-  wanted := CASE TG_OP WHEN 'INSERT' THEN mesh.completed_key(v, to_jsonb(NEW)) ELSE to_jsonb(NEW) END;
-  PERFORM mesh.check_key(v, was, wanted);
+  wanted := CASE TG_OP WHEN 'INSERT' THEN mesh_internal.completed_key(v, to_jsonb(NEW)) ELSE to_jsonb(NEW) END;
+  PERFORM mesh_internal.check_key(v, was, wanted);
   IF TG_OP = 'INSERT' THEN
-    PERFORM mesh.note_edit(v, 'insert', NULL, wanted || jsonb_build_object('position', NEW.position));
-  ELSIF (was -> 'namespace', was -> v.parent, mesh.list_of(v, was)) IS DISTINCT FROM (wanted -> 'namespace', wanted -> v.parent, mesh.list_of(v, wanted)) THEN
-    PERFORM mesh.note_edit(v, 'remove', was, NULL);
-    PERFORM mesh.note_edit(v, 'insert', was, wanted);
+    PERFORM mesh_internal.note_edit(v, 'insert', NULL, wanted || jsonb_build_object('position', NEW.position));
+  ELSIF (was -> 'namespace', was -> v.parent, mesh_internal.list_of(v, was)) IS DISTINCT FROM (wanted -> 'namespace', wanted -> v.parent, mesh_internal.list_of(v, wanted)) THEN
+    PERFORM mesh_internal.note_edit(v, 'remove', was, NULL);
+    PERFORM mesh_internal.note_edit(v, 'insert', was, wanted);
   ELSE
-    PERFORM mesh.note_edit(v, CASE WHEN wanted -> 'position' = was -> 'position' THEN 'change' ELSE 'move' END, was, wanted);
+    PERFORM mesh_internal.note_edit(v, CASE WHEN wanted -> 'position' = was -> 'position' THEN 'change' ELSE 'move' END, was, wanted);
   END IF;
-  part := mesh.edited(v.view, was -> 'spec', coalesce(was, '{}'), wanted);
+  part := mesh_internal.edited(v.view, was -> 'spec', coalesce(was, '{}'), wanted);
   IF wanted -> 'spec' IS DISTINCT FROM was -> 'spec' THEN
-    wanted := wanted || mesh.shown_part(v.view, part);
+    wanted := wanted || mesh_internal.shown_part(v.view, part);
   END IF;
   RETURN jsonb_populate_record(NEW, wanted || jsonb_build_object('spec', part));
 END $$;
 
-CREATE OR REPLACE FUNCTION mesh.note_edit(v mesh.editable_views, operation text, was jsonb, wanted jsonb) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.note_edit(v mesh_internal.editable_views, operation text, was jsonb, wanted jsonb) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   place jsonb := CASE operation WHEN 'insert' THEN wanted ELSE was END;
 BEGIN
-  INSERT INTO mesh.part_edits (view, namespace, parent, list, position, operation, was, wanted)
-  VALUES (v.view, place ->> 'namespace', place ->> v.parent, mesh.list_of(v, place), (place ->> 'position')::int, operation, was, wanted);
+  INSERT INTO mesh_internal.part_edits (view, namespace, parent, list, position, operation, was, wanted)
+  VALUES (v.view, place ->> 'namespace', place ->> v.parent, mesh_internal.list_of(v, place), (place ->> 'position')::int, operation, was, wanted);
 END $$;
 
 -- identity_of is what makes a part that part: what has another one is another part.
-CREATE OR REPLACE FUNCTION mesh.identity_of(v mesh.editable_views, part jsonb) RETURNS jsonb
+CREATE OR REPLACE FUNCTION mesh_internal.identity_of(v mesh_internal.editable_views, part jsonb) RETURNS jsonb
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT jsonb_object_agg(c.name, mesh.field_of(part, c.path, c.alias)) FROM mesh.editable_columns c WHERE c.view = v.view AND c.name = ANY (v.identity)
+  SELECT jsonb_object_agg(c.name, mesh_internal.field_of(part, c.path, c.alias)) FROM mesh_internal.editable_columns c WHERE c.view = v.view AND c.name = ANY (v.identity)
 $$;
 
 -- located finds the part of a row: where the row says, or else the nearest like it. NULL if there is none.
-CREATE OR REPLACE FUNCTION mesh.located(v mesh.editable_views, parts jsonb[], e mesh.part_edits) RETURNS int
+CREATE OR REPLACE FUNCTION mesh_internal.located(v mesh_internal.editable_views, parts jsonb[], e mesh_internal.part_edits) RETURNS int
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   part jsonb := e.was -> 'spec';
@@ -145,42 +145,42 @@ BEGIN
     RETURN e.position + 1;
   END IF;
   RETURN (SELECT i FROM unnest(parts) WITH ORDINALITY AS u (other, i)
-    WHERE other IS NOT NULL AND mesh.identity_of(v, other) = mesh.identity_of(v, part)
+    WHERE other IS NOT NULL AND mesh_internal.identity_of(v, other) = mesh_internal.identity_of(v, part)
     ORDER BY other = part DESC, abs(i - 1 - e.position) LIMIT 1);
 END $$;
 
 -- edited_list is a list after the edits: first parts change and go, then parts come, so that positions mean those before and after
 -- the statement.
-CREATE OR REPLACE FUNCTION mesh.edited_list(v mesh.editable_views, list jsonb, edits mesh.part_edits[]) RETURNS jsonb
+CREATE OR REPLACE FUNCTION mesh_internal.edited_list(v mesh_internal.editable_views, list jsonb, edits mesh_internal.part_edits[]) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   parts  jsonb[] := ARRAY(SELECT value FROM jsonb_array_elements(list) WITH ORDINALITY AS u (value, i) ORDER BY i);
   coming jsonb[] := '{}';
   places int[]   := '{}'; -- of what is coming
-  e      mesh.part_edits;
+  e      mesh_internal.part_edits;
   at     int;
 BEGIN
   FOREACH e IN ARRAY edits LOOP
     IF e.operation = 'insert' THEN
-      coming := coming || mesh.edited(v.view, e.was -> 'spec', coalesce(e.was, '{}'), e.wanted);
+      coming := coming || mesh_internal.edited(v.view, e.was -> 'spec', coalesce(e.was, '{}'), e.wanted);
       places := places || e.position;
       CONTINUE;
     END IF;
-    at := mesh.located(v, parts, e);
+    at := mesh_internal.located(v, parts, e);
     IF at IS NULL OR e.operation = 'remove' AND parts[at] <> e.was -> 'spec' THEN
-      PERFORM mesh.refuse_stale(v.view, e.was, 'a part of it');
+      PERFORM mesh_internal.refuse_stale(v.view, e.was, 'a part of it');
     END IF;
     IF e.operation = 'move' THEN
-      coming := coming || mesh.edited(v.view, parts[at], e.was, e.wanted);
+      coming := coming || mesh_internal.edited(v.view, parts[at], e.was, e.wanted);
       places := places || (e.wanted ->> 'position')::int;
     END IF;
-    parts[at] := CASE e.operation WHEN 'change' THEN mesh.edited(v.view, parts[at], e.was, e.wanted) END;
+    parts[at] := CASE e.operation WHEN 'change' THEN mesh_internal.edited(v.view, parts[at], e.was, e.wanted) END;
   END LOOP;
-  RETURN mesh.joined_list(array_remove(parts, NULL), coming, places);
+  RETURN mesh_internal.joined_list(array_remove(parts, NULL), coming, places);
 END $$;
 
 -- joined_list puts parts into a list, each at its place or else at the end.
-CREATE OR REPLACE FUNCTION mesh.joined_list(parts jsonb[], coming jsonb[], places int[]) RETURNS jsonb
+CREATE OR REPLACE FUNCTION mesh_internal.joined_list(parts jsonb[], coming jsonb[], places int[]) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   part  jsonb;
@@ -194,12 +194,12 @@ BEGIN
 END $$;
 
 -- located_list is where the list of an edit is now. Other transactions may have moved the route that has it.
-CREATE OR REPLACE FUNCTION mesh.located_list(v mesh.editable_views, r mesh.resources, e mesh.part_edits) RETURNS text[]
+CREATE OR REPLACE FUNCTION mesh_internal.located_list(v mesh_internal.editable_views, r mesh.resources, e mesh_internal.part_edits) RETURNS text[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   at int;
 BEGIN
-  IF cardinality(e.list) = 1 OR e.was IS NULL OR (e.was ->> 'revision')::bigint IS NOT DISTINCT FROM mesh.revision_of(r) THEN
+  IF cardinality(e.list) = 1 OR e.was IS NULL OR (e.was ->> 'revision')::bigint IS NOT DISTINCT FROM mesh_internal.revision_of(r) THEN
     RETURN e.list;
   END IF;
   SELECT i - 1 INTO at FROM jsonb_array_elements(r.spec -> e.list[1]) WITH ORDINALITY AS u (route, i)
@@ -207,60 +207,60 @@ BEGIN
       AND nullif(route -> 'match', 'null') IS NOT DISTINCT FROM nullif(e.was -> 'match', 'null')
     ORDER BY abs(i - 1 - e.list[2]::int) LIMIT 1;
   IF NOT FOUND THEN
-    PERFORM mesh.refuse_stale(v.view, e.was, 'the route');
+    PERFORM mesh_internal.refuse_stale(v.view, e.was, 'the route');
   END IF;
   RETURN ARRAY[e.list[1], at::text, e.list[3]];
 END $$;
 
 -- edited_parent is the spec of a resource after the edits of its parts; those of routes come last, for they move the others.
-CREATE OR REPLACE FUNCTION mesh.edited_parent(r mesh.resources, edits mesh.part_edits[]) RETURNS jsonb
+CREATE OR REPLACE FUNCTION mesh_internal.edited_parent(r mesh.resources, edits mesh_internal.part_edits[]) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   l    record;
   list jsonb;
 BEGIN
   FOR l IN
-    SELECT v, mesh.located_list(v, r, e) AS path, array_agg(e ORDER BY e.id) AS edits
-    FROM unnest(edits) e JOIN mesh.editable_views v ON v.view = e.view GROUP BY v.view, path ORDER BY cardinality(v.list) DESC
+    SELECT v, mesh_internal.located_list(v, r, e) AS path, array_agg(e ORDER BY e.id) AS edits
+    FROM unnest(edits) e JOIN mesh_internal.editable_views v ON v.view = e.view GROUP BY v.view, path ORDER BY cardinality(v.list) DESC
   LOOP
     IF cardinality(l.path) > 1 AND r.spec #> l.path[:cardinality(l.path) - 1] IS NULL THEN
       RAISE foreign_key_violation USING MESSAGE = format('%s %s/%s has no route at spec.%s[%s]', r.kind, r.namespace, r.name, l.path[1], l.path[2]);
     END IF;
-    list := mesh.edited_list(l.v, mesh.items_of(r.spec #> l.path), l.edits);
+    list := mesh_internal.edited_list(l.v, mesh_internal.items_of(r.spec #> l.path), l.edits);
     r.spec := CASE list WHEN '[]' THEN r.spec #- l.path ELSE jsonb_set(r.spec, l.path, list) END;
   END LOOP;
   RETURN r.spec;
 END $$;
 
 -- noted_edits takes what was noted. The table is empty as far as Postgres knows, and yet never to be read from end to end.
-CREATE OR REPLACE FUNCTION mesh.noted_edits() RETURNS mesh.part_edits[]
+CREATE OR REPLACE FUNCTION mesh_internal.noted_edits() RETURNS mesh_internal.part_edits[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
-  edits mesh.part_edits[];
+  edits mesh_internal.part_edits[];
 BEGIN
-  WITH noted AS (DELETE FROM mesh.part_edits p WHERE xid = pg_current_xact_id() RETURNING p)
+  WITH noted AS (DELETE FROM mesh_internal.part_edits p WHERE xid = pg_current_xact_id() RETURNING p)
   SELECT array_agg(p ORDER BY (p).id) INTO edits FROM noted;
   RETURN edits;
 END $$;
 
 -- write_parts carries out what was noted, in the order of the keys, so that two transactions do not wait for each other in a circle.
-CREATE OR REPLACE FUNCTION mesh.write_parts() RETURNS trigger
+CREATE OR REPLACE FUNCTION mesh_internal.write_parts() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-  edits   mesh.part_edits[] := mesh.noted_edits();
+  edits   mesh_internal.part_edits[] := mesh_internal.noted_edits();
   edited  mesh.resources[]  := '{}';
   parent  record;
   locked  mesh.resources;
 BEGIN
   FOR parent IN
     SELECT v.api_group, v.kind, e.namespace, e.parent AS name, array_agg(e) AS edits, bool_and(e.operation = 'insert') AS new
-    FROM unnest(edits) e JOIN mesh.editable_views v ON v.view = e.view GROUP BY 1, 2, 3, 4 ORDER BY 2, 1, 3, 4
+    FROM unnest(edits) e JOIN mesh_internal.editable_views v ON v.view = e.view GROUP BY 1, 2, 3, 4 ORDER BY 2, 1, 3, 4
   LOOP
-    locked := mesh.locked_resource(parent.api_group, parent.kind, parent.namespace, parent.name);
+    locked := mesh_internal.locked_resource(parent.api_group, parent.kind, parent.namespace, parent.name);
     IF locked.name IS NULL THEN
-      PERFORM mesh.refuse_orphan(parent.kind, parent.namespace, parent.name, parent.new);
+      PERFORM mesh_internal.refuse_orphan(parent.kind, parent.namespace, parent.name, parent.new);
     END IF;
-    locked.spec := mesh.edited_parent(locked, parent.edits);
+    locked.spec := mesh_internal.edited_parent(locked, parent.edits);
     edited := edited || locked;
   END LOOP;
   UPDATE mesh.resources r SET spec = e.spec FROM unnest(edited) e
@@ -269,7 +269,7 @@ BEGIN
 END $$;
 
 -- refuse_orphan refuses a part of a resource that there is not, or no longer.
-CREATE OR REPLACE FUNCTION mesh.refuse_orphan(kind text, namespace text, name text, new boolean) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.refuse_orphan(kind text, namespace text, name text, new boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF new THEN

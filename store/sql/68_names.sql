@@ -2,13 +2,13 @@
 -- is named where is in 69_references.sql.
 
 -- full_host completes a short name, one without dots, as every reader of routes and rules does. Addresses are complete.
-CREATE OR REPLACE FUNCTION mesh.full_host(host text, namespace text) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.full_host(host text, namespace text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
   SELECT lower(CASE WHEN host ~ '[.:]' OR host IN ('', '*') OR namespace = '' THEN host ELSE host || '.' || namespace || '.svc.cluster.local' END)
 $$;
 
 -- full_gateway is namespace/name of a gateway that may be written as name, ./name, namespace/name, or name.namespace with anything after it.
-CREATE OR REPLACE FUNCTION mesh.full_gateway(name text, namespace text) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.full_gateway(name text, namespace text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN name = 'mesh' THEN name
     WHEN name LIKE './%' THEN namespace || substr(name, 2)
@@ -19,31 +19,31 @@ $$;
 
 -- sight is for whom services must be there that a resource names: for the namespaces that obey it. Of one for everybody only its own is known, and
 -- what is public (*) is there for all.
-CREATE OR REPLACE FUNCTION mesh.sight(exported text[], namespace text) RETURNS text[]
+CREATE OR REPLACE FUNCTION mesh_internal.sight(exported text[], namespace text) RETURNS text[]
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN '*' = ANY (exported) THEN ARRAY['*', namespace] || array_remove(exported, '*') ELSE ARRAY['*'] || exported END
 $$;
 
-CREATE OR REPLACE FUNCTION mesh.gateway_named(role text, namespace text, value jsonb, at text)
+CREATE OR REPLACE FUNCTION mesh_internal.gateway_named(role text, namespace text, value jsonb, at text)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT role, mesh.full_gateway(value #>> '{}', namespace), '', NULL::int, NULL::text[], NULL::jsonb, at WHERE value <> '"mesh"'
+  SELECT role, mesh_internal.full_gateway(value #>> '{}', namespace), '', NULL::int, NULL::text[], NULL::jsonb, at WHERE value <> '"mesh"'
 $$;
 
-CREATE OR REPLACE FUNCTION mesh.destination_named(role text, namespace text, value jsonb, sight text[], at text)
+CREATE OR REPLACE FUNCTION mesh_internal.destination_named(role text, namespace text, value jsonb, sight text[], at text)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT role, mesh.full_host(value ->> 'host', namespace), coalesce(value ->> 'subset', ''), (value #>> '{port,number}')::int, sight, NULL::jsonb, at
+  SELECT role, mesh_internal.full_host(value ->> 'host', namespace), coalesce(value ->> 'subset', ''), (value #>> '{port,number}')::int, sight, NULL::jsonb, at
   WHERE value ->> 'host' <> ''
 $$;
 
-CREATE OR REPLACE FUNCTION mesh.full_host_named(role text, namespace text, value jsonb, sight text[], at text)
+CREATE OR REPLACE FUNCTION mesh_internal.full_host_named(role text, namespace text, value jsonb, sight text[], at text)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
   SELECT role, lower(value ->> 'host'), coalesce(value ->> 'subset', ''), (value #>> '{port,number}')::int, sight, NULL::jsonb, at WHERE value ->> 'host' <> ''
 $$;
 
-CREATE OR REPLACE FUNCTION mesh.delegate_named(role text, namespace text, value jsonb, at text)
+CREATE OR REPLACE FUNCTION mesh_internal.delegate_named(role text, namespace text, value jsonb, at text)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
   SELECT role, coalesce(nullif(value ->> 'namespace', ''), namespace) || '/' || (value ->> 'name'), '', NULL::int, NULL::text[], NULL::jsonb, at
@@ -51,7 +51,7 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- A credential is a secret and, if it says so, its namespace. What is no secret gives no row.
-CREATE OR REPLACE FUNCTION mesh.credential_named(role text, namespace text, value jsonb, at text)
+CREATE OR REPLACE FUNCTION mesh_internal.credential_named(role text, namespace text, value jsonb, at text)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
   SELECT role, coalesce(m[3], m[4]), coalesce(m[2], ''), NULL::int, NULL::text[], NULL::jsonb, at
@@ -59,14 +59,14 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- What follows is of the Gateway API's manner. A secret is in its own namespace, where none is named.
-CREATE OR REPLACE FUNCTION mesh.secret_named(role text, namespace text, value jsonb, at text)
+CREATE OR REPLACE FUNCTION mesh_internal.secret_named(role text, namespace text, value jsonb, at text)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
   SELECT role, value ->> 'name', coalesce(nullif(value ->> 'namespace', ''), namespace), NULL::int, NULL::text[], NULL::jsonb, at
   WHERE coalesce(value ->> 'kind', 'Secret') = 'Secret' AND value ->> 'name' <> ''
 $$;
 
-CREATE OR REPLACE FUNCTION mesh.attachment_named(role text, namespace text, value jsonb, at text)
+CREATE OR REPLACE FUNCTION mesh_internal.attachment_named(role text, namespace text, value jsonb, at text)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
   SELECT role, coalesce(nullif(value ->> 'namespace', ''), namespace) || '/' || (value ->> 'name'), coalesce(value ->> 'kind', 'Gateway'), (value ->> 'port')::int, NULL::text[],
@@ -75,7 +75,7 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- A Service is its host.
-CREATE OR REPLACE FUNCTION mesh.backend_named(role text, namespace text, value jsonb, at text)
+CREATE OR REPLACE FUNCTION mesh_internal.backend_named(role text, namespace text, value jsonb, at text)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
   SELECT role, CASE k.kind WHEN 'Service' THEN lower((value ->> 'name') || '.' || k.namespace || '.svc.cluster.local')

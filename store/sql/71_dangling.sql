@@ -1,78 +1,78 @@
--- What is wrong between resources, found in mesh.links alone: so it can be asked before and after a change of those rows. Each
+-- What is wrong between resources, found in mesh_internal.links alone: so it can be asked before and after a change of those rows. Each
 -- part of the view looks at the rows of one role; with a resource given, each is a few lookups by index.
 
 -- may_name says whether somebody may learn of a resource that a hint or a message would name: he may read it, or it is for all.
-CREATE OR REPLACE FUNCTION mesh.may_name(namespace text, scope text[]) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.may_name(namespace text, scope text[]) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-  SELECT '*' = ANY (scope) OR (SELECT mesh.shows_all()) OR namespace = ANY ((SELECT mesh.shown_namespaces())::text[])
+  SELECT '*' = ANY (scope) OR (SELECT mesh_internal.shows_all()) OR namespace = ANY ((SELECT mesh_internal.shown_namespaces())::text[])
 $$;
 
 -- known_host_like finds the host that was meant: one of the same first name elsewhere, or one nearly like it.
-CREATE OR REPLACE FUNCTION mesh.known_host_like(host text) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.known_host_like(host text) RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   first text := split_part(host, '.', 1);
   rest  text := substr(host, length(first) + 1);
   meant text;
 BEGIN
-  SELECT l.target INTO meant FROM mesh.links l
-    WHERE l.role = 'service' AND l.target >= first AND l.target < first || '/' AND l.target <> host AND split_part(l.target, '.', 1) = first AND mesh.may_name(l.namespace, l.scope)
+  SELECT l.target INTO meant FROM mesh_internal.links l
+    WHERE l.role = 'service' AND l.target >= first AND l.target < first || '/' AND l.target <> host AND split_part(l.target, '.', 1) = first AND mesh_internal.may_name(l.namespace, l.scope)
     ORDER BY l.target LIMIT 1;
   IF meant IS NULL THEN
-    meant := mesh.nearest(first, ARRAY(SELECT split_part(l.target, '.', 1) FROM mesh.links l
-      WHERE l.role = 'service' AND l.target >= left(first, 1) AND l.target < chr(ascii(first) + 1) AND substr(l.target, length(split_part(l.target, '.', 1)) + 1) = rest AND mesh.may_name(l.namespace, l.scope)
+    meant := mesh_internal.nearest(first, ARRAY(SELECT split_part(l.target, '.', 1) FROM mesh_internal.links l
+      WHERE l.role = 'service' AND l.target >= left(first, 1) AND l.target < chr(ascii(first) + 1) AND substr(l.target, length(split_part(l.target, '.', 1)) + 1) = rest AND mesh_internal.may_name(l.namespace, l.scope)
       ORDER BY l.target LIMIT 50)) || rest;
   END IF;
   RETURN meant;
 END $$;
 
 -- host_hint says what to do about a host that no ServiceEntry has for a namespace.
-CREATE OR REPLACE FUNCTION mesh.host_hint(host text, namespace text) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.host_hint(host text, namespace text) RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   hidden record;
   near   text;
 BEGIN
-  SELECT l.namespace, l.name INTO hidden FROM mesh.links l WHERE l.role = 'service' AND l.target = host AND mesh.may_name(l.namespace, l.scope) LIMIT 1;
+  SELECT l.namespace, l.name INTO hidden FROM mesh_internal.links l WHERE l.role = 'service' AND l.target = host AND mesh_internal.may_name(l.namespace, l.scope) LIMIT 1;
   IF FOUND THEN
     RETURN format('add "%s" to exportTo of ServiceEntry %s/%s, which has it', host_hint.namespace, hidden.namespace, hidden.name);
   END IF;
-  SELECT l.target INTO near FROM mesh.links l
-    WHERE l.role = 'service' AND l.target LIKE '*%' AND mesh.is_within(host, l.target) AND mesh.may_name(l.namespace, l.scope) ORDER BY length(l.target) DESC LIMIT 1;
+  SELECT l.target INTO near FROM mesh_internal.links l
+    WHERE l.role = 'service' AND l.target LIKE '*%' AND mesh_internal.is_within(host, l.target) AND mesh_internal.may_name(l.namespace, l.scope) ORDER BY length(l.target) DESC LIMIT 1;
   IF FOUND THEN
     RETURN format('"%s" lets applications ask for it, but a route needs a ServiceEntry with this host: create one', near);
   END IF;
-  near := mesh.known_host_like(host);
+  near := mesh_internal.known_host_like(host);
   RETURN CASE WHEN near IS NOT NULL THEN format('did you mean "%s"?', near) ELSE 'create a ServiceEntry with this host' END;
 END $$;
 
 -- subset_hint says what to do about a subset that clients in a namespace do not find.
-CREATE OR REPLACE FUNCTION mesh.subset_hint(host text, subset text, namespace text) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.subset_hint(host text, subset text, namespace text) RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   elsewhere record;
   known     text[];
 BEGIN
-  SELECT l.namespace, l.name INTO elsewhere FROM mesh.links l WHERE l.role = 'rule' AND l.target = host AND l.part = subset AND mesh.may_name(l.namespace, l.scope) LIMIT 1;
+  SELECT l.namespace, l.name INTO elsewhere FROM mesh_internal.links l WHERE l.role = 'rule' AND l.target = host AND l.part = subset AND mesh_internal.may_name(l.namespace, l.scope) LIMIT 1;
   IF FOUND THEN
     RETURN format('DestinationRule %s/%s declares it, but clients in namespace "%s" do not obey that one: declare it in their namespace or in that of the ServiceEntry, and see its exportTo',
       elsewhere.namespace, elsewhere.name, subset_hint.namespace);
   END IF;
-  known := ARRAY(SELECT DISTINCT l.part FROM mesh.links l WHERE l.role = 'rule' AND l.target = host AND l.part <> '' AND mesh.may_name(l.namespace, l.scope) ORDER BY 1);
-  RETURN CASE known WHEN '{}' THEN 'add it to a DestinationRule for this host' ELSE mesh.hint(subset, known, 'its subsets: ') END;
+  known := ARRAY(SELECT DISTINCT l.part FROM mesh_internal.links l WHERE l.role = 'rule' AND l.target = host AND l.part <> '' AND mesh_internal.may_name(l.namespace, l.scope) ORDER BY 1);
+  RETURN CASE known WHEN '{}' THEN 'add it to a DestinationRule for this host' ELSE mesh_internal.hint(subset, known, 'its subsets: ') END;
 END $$;
 
 -- key_hint finds the resource that was meant: one of the same name in another namespace, or one nearly like it.
-CREATE OR REPLACE FUNCTION mesh.key_hint(kind text, key text, otherwise text) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.key_hint(kind text, key text, otherwise text) RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   near text;
 BEGIN
-  SELECT l.target INTO near FROM mesh.links l
-    WHERE l.name = split_part(key, '/', 2) AND l.kind = key_hint.kind AND l.role = 'is' AND mesh.may_name(l.namespace, NULL) ORDER BY l.target LIMIT 1;
+  SELECT l.target INTO near FROM mesh_internal.links l
+    WHERE l.name = split_part(key, '/', 2) AND l.kind = key_hint.kind AND l.role = 'is' AND mesh_internal.may_name(l.namespace, NULL) ORDER BY l.target LIMIT 1;
   IF near IS NULL THEN
-    near := split_part(key, '/', 1) || '/' || mesh.nearest(split_part(key, '/', 2), ARRAY(SELECT l.name FROM mesh.links l
-      WHERE l.role = 'is' AND l.part = key_hint.kind AND l.target >= split_part(key, '/', 1) || '/' AND l.target < split_part(key, '/', 1) || '0' AND mesh.may_name(l.namespace, NULL)
+    near := split_part(key, '/', 1) || '/' || mesh_internal.nearest(split_part(key, '/', 2), ARRAY(SELECT l.name FROM mesh_internal.links l
+      WHERE l.role = 'is' AND l.part = key_hint.kind AND l.target >= split_part(key, '/', 1) || '/' AND l.target < split_part(key, '/', 1) || '0' AND mesh_internal.may_name(l.namespace, NULL)
       ORDER BY l.target LIMIT 50));
   END IF;
   RETURN CASE WHEN near IS NOT NULL THEN format('did you mean "%s"?', near) ELSE otherwise END;
@@ -80,81 +80,81 @@ END $$;
 
 -- Proxies know no cluster for a host that only a wildcard has: requests that are sent to it fail. A namespace may name its own services, whomever they are
 -- exported to.
-CREATE OR REPLACE VIEW mesh.dangling_hosts AS
+CREATE OR REPLACE VIEW mesh_internal.dangling_hosts AS
   SELECT CASE l.role WHEN 'rule' THEN 'warning' ELSE 'error' END AS severity, 'unknown-host' AS code, l.kind, l.api_group, l.namespace, l.name,
     l.path || CASE l.role WHEN 'route' THEN '.host' WHEN 'backend' THEN '.name' ELSE '' END AS path,
     format('no ServiceEntry that namespace "%s" can see has the host "%s"', l.namespace, l.target) AS message,
-    mesh.host_hint(l.target, l.namespace) AS hint
-  FROM mesh.links l
+    mesh_internal.host_hint(l.target, l.namespace) AS hint
+  FROM mesh_internal.links l
   WHERE (l.role = 'route' OR l.role = 'backend' AND l.part IN ('Service', 'Hostname') OR l.role = 'rule' AND l.part = '' AND l.target NOT LIKE '*%')
-    AND NOT EXISTS (SELECT FROM mesh.links s
+    AND NOT EXISTS (SELECT FROM mesh_internal.links s
       WHERE s.role = 'service' AND s.target = l.target
         AND (s.namespace = ANY (l.scope) OR s.scope && CASE l.role WHEN 'rule' THEN l.scope || ARRAY['*', l.namespace] ELSE l.scope END));
 
 -- Where several entries make one host, each may have some of its ports.
-CREATE OR REPLACE VIEW mesh.dangling_ports AS
+CREATE OR REPLACE VIEW mesh_internal.dangling_ports AS
   SELECT 'error' AS severity, 'unknown-port' AS code, l.kind, l.api_group, l.namespace, l.name,
     l.path || CASE l.role WHEN 'route' THEN '.port.number' ELSE '.port' END AS path,
     format('the host "%s" has no port %s', l.target, l.port) AS message,
-    'its ports: ' || (SELECT string_agg(DISTINCT p, ', ') FROM mesh.links s, jsonb_object_keys(s.detail -> 'ports') p WHERE s.role = 'service' AND s.target = l.target) AS hint
-  FROM mesh.links l
+    'its ports: ' || (SELECT string_agg(DISTINCT p, ', ') FROM mesh_internal.links s, jsonb_object_keys(s.detail -> 'ports') p WHERE s.role = 'service' AND s.target = l.target) AS hint
+  FROM mesh_internal.links l
   WHERE (l.role = 'route' OR l.role = 'backend' AND l.part IN ('Service', 'Hostname')) AND l.port IS NOT NULL
-    AND EXISTS (SELECT FROM mesh.links s
+    AND EXISTS (SELECT FROM mesh_internal.links s
       WHERE s.role = 'service' AND s.target = l.target AND (s.scope && l.scope OR s.namespace = ANY (l.scope)) AND s.detail -> 'ports' <> '{}')
-    AND NOT EXISTS (SELECT FROM mesh.links s
+    AND NOT EXISTS (SELECT FROM mesh_internal.links s
       WHERE s.role = 'service' AND s.target = l.target AND (s.scope && l.scope OR s.namespace = ANY (l.scope)) AND (s.detail -> 'ports' = '{}' OR s.detail -> 'ports' ? l.port::text))
   UNION ALL
   SELECT 'error', 'ambiguous-port', l.kind, l.api_group, l.namespace, l.name, l.path,
     format('the host "%s" has several ports, and the destination names none', l.target),
-    'set port.number to one of ' || (SELECT string_agg(DISTINCT p, ', ') FROM mesh.links s, jsonb_object_keys(s.detail -> 'ports') p WHERE s.role = 'service' AND s.target = l.target)
-  FROM mesh.links l
+    'set port.number to one of ' || (SELECT string_agg(DISTINCT p, ', ') FROM mesh_internal.links s, jsonb_object_keys(s.detail -> 'ports') p WHERE s.role = 'service' AND s.target = l.target)
+  FROM mesh_internal.links l
   WHERE l.role = 'route' AND l.port IS NULL
-    AND EXISTS (SELECT FROM mesh.links s
+    AND EXISTS (SELECT FROM mesh_internal.links s
       WHERE s.role = 'service' AND s.target = l.target AND (s.scope && l.scope OR s.namespace = ANY (l.scope)) AND (SELECT count(*) FROM jsonb_object_keys(s.detail -> 'ports')) > 1);
 
 -- Clients obey the rules of their own namespace, of the service's and of the root namespace.
-CREATE OR REPLACE VIEW mesh.dangling_subsets AS
+CREATE OR REPLACE VIEW mesh_internal.dangling_subsets AS
   SELECT 'error' AS severity, 'unknown-subset' AS code, l.kind, l.api_group, l.namespace, l.name,
     l.path || '.subset' AS path,
     format('no DestinationRule declares subset "%s" of the host "%s" for namespace "%s"', l.part, l.target, l.namespace) AS message,
-    mesh.subset_hint(l.target, l.part, l.namespace) AS hint
-  FROM mesh.links l
+    mesh_internal.subset_hint(l.target, l.part, l.namespace) AS hint
+  FROM mesh_internal.links l
   WHERE l.role = 'route' AND l.part <> ''
-    AND NOT EXISTS (SELECT FROM mesh.links d
+    AND NOT EXISTS (SELECT FROM mesh_internal.links d
       WHERE d.role = 'rule' AND d.target = l.target AND d.part = l.part AND d.scope && l.scope
-        AND (d.namespace = ANY (l.scope) OR d.namespace = (SELECT mesh.root_namespace())
-          OR EXISTS (SELECT FROM mesh.links s WHERE s.role = 'service' AND s.target = l.target AND s.namespace = d.namespace)))
-    AND NOT EXISTS (SELECT FROM mesh.links d
-      WHERE d.role = 'rule' AND d.target LIKE '*%' AND mesh.is_within(l.target, d.target) AND d.part = l.part AND d.scope && l.scope
-        AND (d.namespace = ANY (l.scope) OR d.namespace = (SELECT mesh.root_namespace())
-          OR EXISTS (SELECT FROM mesh.links s WHERE s.role = 'service' AND s.target = l.target AND s.namespace = d.namespace)));
+        AND (d.namespace = ANY (l.scope) OR d.namespace = (SELECT mesh_internal.root_namespace())
+          OR EXISTS (SELECT FROM mesh_internal.links s WHERE s.role = 'service' AND s.target = l.target AND s.namespace = d.namespace)))
+    AND NOT EXISTS (SELECT FROM mesh_internal.links d
+      WHERE d.role = 'rule' AND d.target LIKE '*%' AND mesh_internal.is_within(l.target, d.target) AND d.part = l.part AND d.scope && l.scope
+        AND (d.namespace = ANY (l.scope) OR d.namespace = (SELECT mesh_internal.root_namespace())
+          OR EXISTS (SELECT FROM mesh_internal.links s WHERE s.role = 'service' AND s.target = l.target AND s.namespace = d.namespace)));
 
-CREATE OR REPLACE VIEW mesh.dangling_gateways AS
+CREATE OR REPLACE VIEW mesh_internal.dangling_gateways AS
   SELECT 'error' AS severity, 'unknown-gateway' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
     format('there is no Gateway %s', l.target) AS message,
-    mesh.key_hint('Gateway', l.target, 'create it, or correct the name; "mesh" stands for all sidecars') AS hint
-  FROM mesh.links l
+    mesh_internal.key_hint('Gateway', l.target, 'create it, or correct the name; "mesh" stands for all sidecars') AS hint
+  FROM mesh_internal.links l
   WHERE l.role IN ('gateway', 'match')
-    AND NOT EXISTS (SELECT FROM mesh.links g WHERE g.role = 'is' AND g.target = l.target AND g.part = 'Gateway' AND g.api_group = 'networking.istio.io')
+    AND NOT EXISTS (SELECT FROM mesh_internal.links g WHERE g.role = 'is' AND g.target = l.target AND g.part = 'Gateway' AND g.api_group = 'networking.istio.io')
   UNION ALL
   SELECT 'warning', 'host-not-in-gateway', l.kind, l.api_group, l.namespace, l.name, l.path,
     format('Gateway %s serves none of the hosts', l.target), 'add one of the hosts to a server of the Gateway'
-  FROM mesh.links l
+  FROM mesh_internal.links l
   WHERE l.role = 'gateway'
-    AND EXISTS (SELECT FROM mesh.links g WHERE g.role = 'is' AND g.target = l.target AND g.part = 'Gateway' AND g.api_group = 'networking.istio.io')
-    AND NOT EXISTS (SELECT FROM mesh.links c, mesh.links s
+    AND EXISTS (SELECT FROM mesh_internal.links g WHERE g.role = 'is' AND g.target = l.target AND g.part = 'Gateway' AND g.api_group = 'networking.istio.io')
+    AND NOT EXISTS (SELECT FROM mesh_internal.links c, mesh_internal.links s
       WHERE c.kind = l.kind AND c.namespace = l.namespace AND c.name = l.name AND c.role = 'claim' AND c.part = l.target
         AND s.kind = 'Gateway' AND s.namespace = split_part(l.target, '/', 1) AND s.name = split_part(l.target, '/', 2) AND s.role = 'server'
-        AND s.scope && ARRAY['*', l.namespace] AND (s.target = c.target OR mesh.is_within(c.target, s.target) OR mesh.is_within(s.target, c.target)))
-    AND EXISTS (SELECT FROM mesh.links c WHERE c.kind = l.kind AND c.namespace = l.namespace AND c.name = l.name AND c.role = 'claim')
+        AND s.scope && ARRAY['*', l.namespace] AND (s.target = c.target OR mesh_internal.is_within(c.target, s.target) OR mesh_internal.is_within(s.target, c.target)))
+    AND EXISTS (SELECT FROM mesh_internal.links c WHERE c.kind = l.kind AND c.namespace = l.namespace AND c.name = l.name AND c.role = 'claim')
   UNION ALL
   SELECT 'error', 'unknown-delegate', l.kind, l.api_group, l.namespace, l.name, l.path,
-    format('there is no VirtualService %s without hosts that namespace "%s" can see', l.target, l.namespace), mesh.key_hint('VirtualService', l.target, 'create it, or correct the name')
-  FROM mesh.links l
+    format('there is no VirtualService %s without hosts that namespace "%s" can see', l.target, l.namespace), mesh_internal.key_hint('VirtualService', l.target, 'create it, or correct the name')
+  FROM mesh_internal.links l
   WHERE l.role = 'delegate'
-    AND NOT EXISTS (SELECT FROM mesh.links d WHERE d.role = 'is' AND d.target = l.target AND d.part = 'VirtualService' AND d.scope && ARRAY['*', l.namespace]);
+    AND NOT EXISTS (SELECT FROM mesh_internal.links d WHERE d.role = 'is' AND d.target = l.target AND d.part = 'VirtualService' AND d.scope && ARRAY['*', l.namespace]);
 
-COMMENT ON VIEW mesh.dangling_hosts IS 'Internal. Read mesh.problems.';
-COMMENT ON VIEW mesh.dangling_ports IS 'Internal. Read mesh.problems.';
-COMMENT ON VIEW mesh.dangling_subsets IS 'Internal. Read mesh.problems.';
-COMMENT ON VIEW mesh.dangling_gateways IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh_internal.dangling_hosts IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh_internal.dangling_ports IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh_internal.dangling_subsets IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh_internal.dangling_gateways IS 'Internal. Read mesh.problems.';

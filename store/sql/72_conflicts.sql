@@ -1,57 +1,57 @@
--- Where resources claim the same, found in mesh.links alone. Each of those that claim it has the problem, as far as whoever asks may know of the other:
+-- Where resources claim the same, found in mesh_internal.links alone. Each of those that claim it has the problem, as far as whoever asks may know of the other:
 -- what is hidden from a tenant is not to be found by claiming it.
 
 -- other_owner names a resource that has the same target in the same role, as far as the reader may know of it: the first of its
 -- namespace, or else of all. Each search ends with the first row of the index that fits, for there may be thousands.
-CREATE OR REPLACE FUNCTION mesh.other_owner(l mesh.links) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.other_owner(l mesh_internal.links) RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off AS $$
 DECLARE
   other record;
 BEGIN
-  SELECT o.kind, o.namespace, o.name INTO other FROM mesh.links o
+  SELECT o.kind, o.namespace, o.name INTO other FROM mesh_internal.links o
   WHERE o.role = l.role AND o.target = l.target AND o.part = l.part AND o.namespace = l.namespace AND o.name <> l.name
-    AND mesh.overlap(o.scope, l.scope) AND mesh.may_name(o.namespace, o.scope)
+    AND mesh_internal.overlap(o.scope, l.scope) AND mesh_internal.may_name(o.namespace, o.scope)
   ORDER BY o.name LIMIT 1;
   IF NOT FOUND THEN
-    SELECT o.kind, o.namespace, o.name INTO other FROM mesh.links o
+    SELECT o.kind, o.namespace, o.name INTO other FROM mesh_internal.links o
     WHERE o.role = l.role AND o.target = l.target AND o.part = l.part AND o.namespace <> l.namespace
-      AND mesh.overlap(o.scope, l.scope) AND mesh.may_name(o.namespace, o.scope)
+      AND mesh_internal.overlap(o.scope, l.scope) AND mesh_internal.may_name(o.namespace, o.scope)
     ORDER BY o.namespace, o.name LIMIT 1;
   END IF;
   RETURN CASE WHEN FOUND THEN format('%s %s/%s', other.kind, other.namespace, other.name) ELSE 'a resource of another namespace' END;
 END $$;
 
-CREATE OR REPLACE VIEW mesh.conflicting_claims AS
+CREATE OR REPLACE VIEW mesh_internal.conflicting_claims AS
   SELECT 'error' AS severity, 'host-conflict' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
-    format('the host "%s" has another owner for the mesh: %s', l.target, mesh.other_owner(l)) AS message,
+    format('the host "%s" has another owner for the mesh: %s', l.target, mesh_internal.other_owner(l)) AS message,
     'merge the two, or let exportTo keep them apart' AS hint
-  FROM mesh.links l
+  FROM mesh_internal.links l
   WHERE l.role = 'claim' AND l.part = 'mesh'
-    AND EXISTS (SELECT FROM mesh.links o
-      WHERE o.role = 'claim' AND o.part = 'mesh' AND o.target = l.target AND (o.namespace <> l.namespace OR o.name <> l.name) AND mesh.overlap(o.scope, l.scope)
-        AND mesh.may_name(o.namespace, o.scope))
+    AND EXISTS (SELECT FROM mesh_internal.links o
+      WHERE o.role = 'claim' AND o.part = 'mesh' AND o.target = l.target AND (o.namespace <> l.namespace OR o.name <> l.name) AND mesh_internal.overlap(o.scope, l.scope)
+        AND mesh_internal.may_name(o.namespace, o.scope))
   UNION ALL
   SELECT 'error', 'captured-host', l.kind, l.api_group, l.namespace, l.name, l.path,
     format('the host "%s" is that of a ServiceEntry of another namespace, whose requests this takes from others', l.target),
     'write exportTo: ["."] to route those of your own namespace alone, or put the rule into the namespace of the ServiceEntry'
-  FROM mesh.links l
-  WHERE l.role = 'claim' AND l.part = 'mesh' AND NOT l.scope <@ ARRAY[l.namespace] AND l.namespace <> (SELECT mesh.root_namespace())
-    AND EXISTS (SELECT FROM mesh.links s WHERE s.role = 'service' AND s.target = l.target AND s.namespace <> l.namespace AND mesh.overlap(s.scope, l.scope)
-      AND mesh.may_name(s.namespace, s.scope))
-    AND NOT EXISTS (SELECT FROM mesh.links s WHERE s.role = 'service' AND s.target = l.target AND s.namespace = l.namespace)
+  FROM mesh_internal.links l
+  WHERE l.role = 'claim' AND l.part = 'mesh' AND NOT l.scope <@ ARRAY[l.namespace] AND l.namespace <> (SELECT mesh_internal.root_namespace())
+    AND EXISTS (SELECT FROM mesh_internal.links s WHERE s.role = 'service' AND s.target = l.target AND s.namespace <> l.namespace AND mesh_internal.overlap(s.scope, l.scope)
+      AND mesh_internal.may_name(s.namespace, s.scope))
+    AND NOT EXISTS (SELECT FROM mesh_internal.links s WHERE s.role = 'service' AND s.target = l.target AND s.namespace = l.namespace)
   UNION ALL
   SELECT 'info', 'shared-host', l.kind, l.api_group, l.namespace, l.name, l.path,
-    format('the host "%s" on Gateway %s is shared with %s', l.target, l.part, mesh.other_owner(l)),
+    format('the host "%s" on Gateway %s is shared with %s', l.target, l.part, mesh_internal.other_owner(l)),
     'their routes are merged, and which come first is not defined'
-  FROM mesh.links l
+  FROM mesh_internal.links l
   WHERE l.role = 'claim' AND l.part <> 'mesh'
-    AND EXISTS (SELECT FROM mesh.links o
+    AND EXISTS (SELECT FROM mesh_internal.links o
       WHERE o.role = 'claim' AND o.part = l.part AND o.target = l.target AND (o.namespace <> l.namespace OR o.name <> l.name)
-        AND mesh.may_name(o.namespace, o.scope));
+        AND mesh_internal.may_name(o.namespace, o.scope));
 
 -- may_add_ports reports whether a service has ports that another of its host lacks, and a proxy may come to it after that: those that are exported to a
 -- namespace by name come first, and then the older. It and the next become part of a query, for it may be asked of very many pairs.
-CREATE OR REPLACE FUNCTION mesh.may_add_ports(a mesh.links, b mesh.links) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.may_add_ports(a mesh_internal.links, b mesh_internal.links) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT ('*' = ANY (a.scope) OR '*' <> ALL (b.scope))
     AND NOT jsonb_path_query_array(a.detail -> 'ports', '$.keyvalue().key') <@ jsonb_path_query_array(b.detail -> 'ports', '$.keyvalue().key')
@@ -59,134 +59,134 @@ $$;
 
 -- described_otherwise reports whether two ServiceEntries of a namespace describe a host of both otherwise, as far as that costs something. Resolution and
 -- location of one count for nothing. On the rest it depends whether a proxy that sees both gives the host the ports that one adds to the other's.
-CREATE OR REPLACE FUNCTION mesh.described_otherwise(l mesh.links, o mesh.links) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.described_otherwise(l mesh_internal.links, o mesh_internal.links) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT o.detail - 'ports' <> l.detail - 'ports'
     AND (o.detail -> 'resolution' <> l.detail -> 'resolution' OR o.detail -> 'location' <> l.detail -> 'location'
-      OR mesh.overlap(o.scope, l.scope) AND (mesh.may_add_ports(l, o) OR mesh.may_add_ports(o, l)))
+      OR mesh_internal.overlap(o.scope, l.scope) AND (mesh_internal.may_add_ports(l, o) OR mesh_internal.may_add_ports(o, l)))
 $$;
 
 -- other_description names the first ServiceEntry that describes a host otherwise, and the fields, to those who may read both.
-CREATE OR REPLACE FUNCTION mesh.other_description(l mesh.links) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.other_description(l mesh_internal.links) RETURNS text
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off AS $$
   SELECT format('%s %s/%s: %s', o.kind, o.namespace, o.name, (SELECT string_agg(field, ', ')
     FROM unnest('{resolution,location,metadata.labels,workloadSelector,exportTo}'::text[]) AS field WHERE o.detail -> field IS DISTINCT FROM l.detail -> field))
-  FROM mesh.links o
+  FROM mesh_internal.links o
   WHERE o.role = l.role AND o.target = l.target AND o.part = l.part AND o.namespace = l.namespace AND o.name <> l.name
-    AND mesh.described_otherwise(l, o) AND mesh.may_name(o.namespace, '{}')
+    AND mesh_internal.described_otherwise(l, o) AND mesh_internal.may_name(o.namespace, '{}')
   ORDER BY o.name LIMIT 1
 $$;
 
-CREATE OR REPLACE VIEW mesh.conflicting_services AS
+CREATE OR REPLACE VIEW mesh_internal.conflicting_services AS
   SELECT 'warning' AS severity, 'conflicting-protocols' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
-    format('the host "%s" has a port of another protocol in %s', l.target, mesh.other_owner(l)) AS message,
+    format('the host "%s" has a port of another protocol in %s', l.target, mesh_internal.other_owner(l)) AS message,
     'give each port one protocol' AS hint
-  FROM mesh.links l
+  FROM mesh_internal.links l
   WHERE l.role = 'service'
-    AND EXISTS (SELECT FROM mesh.links o
-      WHERE o.role = 'service' AND o.target = l.target AND (o.namespace <> l.namespace OR o.name <> l.name) AND mesh.overlap(o.scope, l.scope)
-        AND EXISTS (SELECT FROM jsonb_each(l.detail -> 'ports') p WHERE o.detail -> 'ports' -> p.key <> p.value) AND mesh.may_name(o.namespace, o.scope))
+    AND EXISTS (SELECT FROM mesh_internal.links o
+      WHERE o.role = 'service' AND o.target = l.target AND (o.namespace <> l.namespace OR o.name <> l.name) AND mesh_internal.overlap(o.scope, l.scope)
+        AND EXISTS (SELECT FROM jsonb_each(l.detail -> 'ports') p WHERE o.detail -> 'ports' -> p.key <> p.value) AND mesh_internal.may_name(o.namespace, o.scope))
   UNION ALL
   SELECT 'warning', 'conflicting-services', l.kind, l.api_group, l.namespace, l.name, l.path,
-    format('the host "%s" is described otherwise in %s', l.target, mesh.other_description(l)),
+    format('the host "%s" is described otherwise in %s', l.target, mesh_internal.other_description(l)),
     'give both the same: the location is that of the older, and ports that the later adds have no clusters where anything else differs'
-  FROM mesh.links l
+  FROM mesh_internal.links l
   WHERE l.role = 'service'
-    AND EXISTS (SELECT FROM mesh.links o
-      WHERE o.role = 'service' AND o.target = l.target AND o.namespace = l.namespace AND o.name <> l.name AND mesh.described_otherwise(l, o))
+    AND EXISTS (SELECT FROM mesh_internal.links o
+      WHERE o.role = 'service' AND o.target = l.target AND o.namespace = l.namespace AND o.name <> l.name AND mesh_internal.described_otherwise(l, o))
   UNION ALL
   SELECT 'warning', 'duplicate-service', l.kind, l.api_group, l.namespace, l.name, l.path,
-    format('the host "%s" has another owner: %s', l.target, mesh.other_owner(l)),
+    format('the host "%s" has another owner: %s', l.target, mesh_internal.other_owner(l)),
     'sidecars use the one of their own namespace, else the older, and gateways the older: keep one, or let exportTo keep them apart'
-  FROM mesh.links l
+  FROM mesh_internal.links l
   WHERE l.role = 'service'
-    AND EXISTS (SELECT FROM mesh.links o
-      WHERE o.role = 'service' AND o.target = l.target AND o.namespace <> l.namespace AND mesh.overlap(o.scope, l.scope)
-        AND mesh.may_name(o.namespace, o.scope));
+    AND EXISTS (SELECT FROM mesh_internal.links o
+      WHERE o.role = 'service' AND o.target = l.target AND o.namespace <> l.namespace AND mesh_internal.overlap(o.scope, l.scope)
+        AND mesh_internal.may_name(o.namespace, o.scope));
 
 -- rivals_of is with which parts, a port and a class each, one cannot share an address: proxies listen there for the one or the other.
-CREATE OR REPLACE FUNCTION mesh.rivals_of(part text) RETURNS text[]
+CREATE OR REPLACE FUNCTION mesh_internal.rivals_of(part text) RETURNS text[]
 LANGUAGE sql IMMUTABLE AS $$
   SELECT ARRAY(SELECT split_part(part, ' ', 1) || ' ' || rival FROM unnest(CASE split_part(part, ' ', 2)
     WHEN 'http' THEN '{tls,tcp,greeting}' WHEN 'tls' THEN '{http,greeting}' WHEN 'tcp' THEN '{http,tcp,greeting}' ELSE '{http,tls,tcp,greeting}' END::text[]) AS rival)
 $$;
 
-CREATE OR REPLACE VIEW mesh.conflicting_addresses AS
+CREATE OR REPLACE VIEW mesh_internal.conflicting_addresses AS
   SELECT 'warning' AS severity, 'address-conflict' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
     format('port %s of the address %s cannot be shared with another ServiceEntry: %s', split_part(l.part, ' ', 1), l.target,
-      mesh.other_owner(ROW(l.kind, l.api_group, l.namespace, l.name, l.role, l.target, (SELECT min(o.part) FROM mesh.links o
-        WHERE o.role = 'address' AND o.target = l.target AND o.part = ANY (mesh.rivals_of(l.part)) AND (o.namespace <> l.namespace OR o.name <> l.name)
-          AND mesh.overlap(o.scope, l.scope) AND o.detail <> l.detail), l.port, l.scope, l.detail, l.path)::mesh.links)) AS message,
+      mesh_internal.other_owner(ROW(l.kind, l.api_group, l.namespace, l.name, l.role, l.target, (SELECT min(o.part) FROM mesh_internal.links o
+        WHERE o.role = 'address' AND o.target = l.target AND o.part = ANY (mesh_internal.rivals_of(l.part)) AND (o.namespace <> l.namespace OR o.name <> l.name)
+          AND mesh_internal.overlap(o.scope, l.scope) AND o.detail <> l.detail), l.port, l.scope, l.detail, l.path)::mesh_internal.links)) AS message,
     'give each an address of its own, or declare both as HTTP or as TLS, which are told apart by hosts' AS hint
-  FROM mesh.links l
+  FROM mesh_internal.links l
   WHERE l.role = 'address'
-    AND EXISTS (SELECT FROM mesh.links o
-      WHERE o.role = 'address' AND o.target = l.target AND o.part = ANY (mesh.rivals_of(l.part)) AND (o.namespace <> l.namespace OR o.name <> l.name)
-        AND mesh.overlap(o.scope, l.scope) AND o.detail <> l.detail AND mesh.may_name(o.namespace, o.scope)); -- those of the same hosts are one service
+    AND EXISTS (SELECT FROM mesh_internal.links o
+      WHERE o.role = 'address' AND o.target = l.target AND o.part = ANY (mesh_internal.rivals_of(l.part)) AND (o.namespace <> l.namespace OR o.name <> l.name)
+        AND mesh_internal.overlap(o.scope, l.scope) AND o.detail <> l.detail AND mesh_internal.may_name(o.namespace, o.scope)); -- those of the same hosts are one service
 
-CREATE OR REPLACE VIEW mesh.conflicting_rules AS
+CREATE OR REPLACE VIEW mesh_internal.conflicting_rules AS
   SELECT 'warning' AS severity, 'duplicate-subset' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
-    format('subset "%s" of the host "%s" is declared in %s too', l.part, l.target, mesh.other_owner(l)) AS message,
+    format('subset "%s" of the host "%s" is declared in %s too', l.part, l.target, mesh_internal.other_owner(l)) AS message,
     'keep one: only the older counts' AS hint
-  FROM mesh.links l
+  FROM mesh_internal.links l
   WHERE l.role = 'rule' AND l.part <> ''
-    AND EXISTS (SELECT FROM mesh.links o
+    AND EXISTS (SELECT FROM mesh_internal.links o
       WHERE o.role = 'rule' AND o.target = l.target AND o.part = l.part AND o.namespace = l.namespace AND o.name <> l.name
-        AND o.detail -> 'selector' = l.detail -> 'selector' AND mesh.overlap(o.scope, l.scope))
+        AND o.detail -> 'selector' = l.detail -> 'selector' AND mesh_internal.overlap(o.scope, l.scope))
   UNION ALL
   SELECT 'warning', 'duplicate-rule', l.kind, l.api_group, l.namespace, l.name, l.path,
-    format('the host "%s" has a traffic policy in %s too', l.target, mesh.other_owner(l)), 'keep one: only the older counts'
-  FROM mesh.links l
+    format('the host "%s" has a traffic policy in %s too', l.target, mesh_internal.other_owner(l)), 'keep one: only the older counts'
+  FROM mesh_internal.links l
   WHERE l.role = 'rule' AND l.part = '' AND (l.detail -> 'policy')::boolean
-    AND EXISTS (SELECT FROM mesh.links o
+    AND EXISTS (SELECT FROM mesh_internal.links o
       WHERE o.role = 'rule' AND o.target = l.target AND o.part = '' AND o.namespace = l.namespace AND o.name <> l.name
-        AND o.detail = l.detail AND mesh.overlap(o.scope, l.scope));
+        AND o.detail = l.detail AND mesh_internal.overlap(o.scope, l.scope));
 
 -- Two selectors may select the same proxy if one holds the other. Servers of HTTP that have a host in common are merged. Where TLS ends
 -- the server name is all there is to tell two apart, whichever namespaces they are open to. Plain TCP shares a port with nothing.
-CREATE OR REPLACE VIEW mesh.conflicting_gateways AS
+CREATE OR REPLACE VIEW mesh_internal.conflicting_gateways AS
   SELECT CASE l.detail ->> 'class' WHEN 'http' THEN 'info' ELSE 'error' END AS severity, 'gateway-conflict' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
-    format('port %s serves the host "%s" for another Gateway: %s', l.part, l.target, mesh.other_owner(l)) AS message,
+    format('port %s serves the host "%s" for another Gateway: %s', l.part, l.target, mesh_internal.other_owner(l)) AS message,
     CASE l.detail ->> 'class' WHEN 'http' THEN 'their routes are merged' ELSE 'keep the host in one Gateway, or give the two different selectors' END AS hint
-  FROM mesh.links l
+  FROM mesh_internal.links l
   WHERE l.role = 'server'
-    AND EXISTS (SELECT FROM mesh.links o
+    AND EXISTS (SELECT FROM mesh_internal.links o
       WHERE o.role = 'server' AND o.target = l.target AND o.part = l.part AND (o.namespace <> l.namespace OR o.name <> l.name)
         AND o.detail -> 'bind' = l.detail -> 'bind' AND o.detail -> 'class' = l.detail -> 'class' AND l.detail ->> 'class' <> 'tcp'
-        AND (mesh.overlap(o.scope, l.scope) OR l.detail ->> 'class' = 'tls' AND NOT (o.detail -> 'passes')::boolean AND NOT (l.detail -> 'passes')::boolean)
-        AND (o.detail -> 'selector' @> (l.detail -> 'selector') OR o.detail -> 'selector' <@ (l.detail -> 'selector')) AND mesh.may_name(o.namespace, o.scope))
+        AND (mesh_internal.overlap(o.scope, l.scope) OR l.detail ->> 'class' = 'tls' AND NOT (o.detail -> 'passes')::boolean AND NOT (l.detail -> 'passes')::boolean)
+        AND (o.detail -> 'selector' @> (l.detail -> 'selector') OR o.detail -> 'selector' <@ (l.detail -> 'selector')) AND mesh_internal.may_name(o.namespace, o.scope))
   UNION ALL
   SELECT 'error', 'port-conflict', l.kind, l.api_group, l.namespace, l.name, l.path || '.protocol',
     format('port %s has a protocol that does not go together with that of another Gateway on the same proxies', l.target),
     'use another port, or give the two different selectors'
-  FROM mesh.links l
+  FROM mesh_internal.links l
   WHERE l.role = 'port' -- whoever reaches the gateway sees its ports, so that one is taken is told to all
-    AND EXISTS (SELECT FROM mesh.links o
+    AND EXISTS (SELECT FROM mesh_internal.links o
       WHERE o.role = 'port' AND o.target = l.target AND o.part = ANY (CASE l.part WHEN 'tcp' THEN '{http,tls,tcp}' ELSE array_remove('{http,tls,tcp}', l.part) END) AND (o.namespace <> l.namespace OR o.name <> l.name)
         AND o.detail -> 'bind' = l.detail -> 'bind'
         AND (o.detail -> 'selector' @> (l.detail -> 'selector') OR o.detail -> 'selector' <@ (l.detail -> 'selector')));
 
-CREATE OR REPLACE VIEW mesh.conflicting_defaults AS
+CREATE OR REPLACE VIEW mesh_internal.conflicting_defaults AS
   SELECT 'error' AS severity, 'duplicate-default' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
     format('namespace "%s" has more than one %s without a selector', l.namespace, l.kind) AS message,
     'keep one, or select workloads' AS hint
-  FROM mesh.links l
+  FROM mesh_internal.links l
   WHERE l.role = 'default'
-    AND EXISTS (SELECT FROM mesh.links o WHERE o.role = 'default' AND o.target = l.target AND o.kind = l.kind AND o.name <> l.name);
+    AND EXISTS (SELECT FROM mesh_internal.links o WHERE o.role = 'default' AND o.target = l.target AND o.kind = l.kind AND o.name <> l.name);
 
 -- Before hosts have owners, who takes a name of the control plane is told, and so is everybody who looks.
-CREATE OR REPLACE VIEW mesh.control_plane_claims AS
+CREATE OR REPLACE VIEW mesh_internal.control_plane_claims AS
   SELECT 'error' AS severity, 'control-plane-host' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
     format('the host "%s" is a name of the control plane: machines that believe this ask somebody else in its place', l.target) AS message,
     'take another name; once hosts have owners, nobody can claim it (mesh.grant_hosts)' AS hint
-  FROM mesh.control_plane_names n JOIN mesh.links l ON l.target = n.host
-  WHERE l.role IN ('service', 'claim') AND l.namespace <> (SELECT mesh.root_namespace()) AND NOT EXISTS (SELECT FROM mesh.host_owners);
+  FROM mesh_internal.control_plane_names n JOIN mesh_internal.links l ON l.target = n.host
+  WHERE l.role IN ('service', 'claim') AND l.namespace <> (SELECT mesh_internal.root_namespace()) AND NOT EXISTS (SELECT FROM mesh_internal.host_owners);
 
-COMMENT ON VIEW mesh.control_plane_claims IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh_internal.control_plane_claims IS 'Internal. Read mesh.problems.';
 
-COMMENT ON VIEW mesh.conflicting_claims IS 'Internal. Read mesh.problems.';
-COMMENT ON VIEW mesh.conflicting_services IS 'Internal. Read mesh.problems.';
-COMMENT ON VIEW mesh.conflicting_addresses IS 'Internal. Read mesh.problems.';
-COMMENT ON VIEW mesh.conflicting_rules IS 'Internal. Read mesh.problems.';
-COMMENT ON VIEW mesh.conflicting_gateways IS 'Internal. Read mesh.problems.';
-COMMENT ON VIEW mesh.conflicting_defaults IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh_internal.conflicting_claims IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh_internal.conflicting_services IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh_internal.conflicting_addresses IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh_internal.conflicting_rules IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh_internal.conflicting_gateways IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh_internal.conflicting_defaults IS 'Internal. Read mesh.problems.';

@@ -1,27 +1,27 @@
 -- Gateways and rules name secrets, which are to be there and whose certificates are to be valid. Proxies look for them in their own namespace,
 -- which is not known here: so a secret of that name will do, wherever it is, unless the reference names a namespace.
 
-CREATE OR REPLACE VIEW mesh.dangling_credentials AS
+CREATE OR REPLACE VIEW mesh_internal.dangling_credentials AS
   SELECT 'error' AS severity, 'unknown-credential' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
     format('there is no secret %s', concat_ws('/', nullif(l.part, ''), l.target)) AS message,
     'put it into mesh.secrets, in the namespace of the gateway''s proxies, or correct the name' AS hint
-  FROM mesh.links l
+  FROM mesh_internal.links l
   WHERE l.role = 'credential' AND NOT EXISTS (SELECT FROM mesh.secrets s WHERE s.name = l.target AND (l.part = '' OR s.namespace = l.part));
 
-COMMENT ON VIEW mesh.dangling_credentials IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh_internal.dangling_credentials IS 'Internal. Read mesh.problems.';
 
 -- credentials_broken are the references to secrets that a transaction has deleted.
-CREATE OR REPLACE FUNCTION mesh.credentials_broken(of bigint) RETURNS mesh.link_problem[]
+CREATE OR REPLACE FUNCTION mesh_internal.credentials_broken(of bigint) RETURNS mesh_internal.link_problem[]
 LANGUAGE sql STABLE AS $$
-  SELECT coalesce(array_agg((p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, p.hint)::mesh.link_problem), '{}')
-  FROM mesh.secret_changes c
-    JOIN mesh.links l ON l.role = 'credential' AND l.target = c.name AND (l.part = '' OR l.part = c.namespace)
-    JOIN mesh.dangling_credentials p ON (p.kind, p.api_group, p.namespace, p.name, p.path) = (l.kind, l.api_group, l.namespace, l.name, l.path)
+  SELECT coalesce(array_agg((p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, p.hint)::mesh_internal.link_problem), '{}')
+  FROM mesh_internal.secret_changes c
+    JOIN mesh_internal.links l ON l.role = 'credential' AND l.target = c.name AND (l.part = '' OR l.part = c.namespace)
+    JOIN mesh_internal.dangling_credentials p ON (p.kind, p.api_group, p.namespace, p.name, p.path) = (l.kind, l.api_group, l.namespace, l.name, l.path)
   WHERE c.transaction_id = of AND c.after IS NULL
 $$;
 
 -- A certificate is to be renewed two weeks before its end; one that was made for less than six, in the last third of its time.
-CREATE OR REPLACE VIEW mesh.ending_certificates AS
+CREATE OR REPLACE VIEW mesh_internal.ending_certificates AS
   SELECT CASE WHEN s.not_after <= now() THEN 'error' ELSE 'warning' END AS severity,
     CASE WHEN s.not_after <= now() THEN 'certificate-expired' ELSE 'certificate-expires' END AS code,
     'Secret' AS kind, 'core' AS api_group, s.namespace, s.name, '' AS path,
@@ -41,4 +41,4 @@ CREATE OR REPLACE VIEW mesh.ending_certificates AS
   FROM mesh.secrets s
   WHERE s.service_accounts = '{}' AND s.data ?| '{tls.key,key}';
 
-COMMENT ON VIEW mesh.ending_certificates IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh_internal.ending_certificates IS 'Internal. Read mesh.problems.';

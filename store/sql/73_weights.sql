@@ -1,6 +1,6 @@
 -- Weights may have any sum: they share by proportion. Those that look like a slip, 900 for 90, are worth a look.
 
-CREATE OR REPLACE VIEW mesh.uneven_weights AS
+CREATE OR REPLACE VIEW mesh_internal.uneven_weights AS
   SELECT 'info' AS severity, 'uneven-weights' AS code, r.kind, r.api_group, r.namespace, r.name, format('spec.%s[%s].route', p.protocol, route.i - 1) AS path,
     format('the weights add up to %s, so that %s is a share of %s %%', w.total, w.most, round(100 * w.most / w.total, 1)) AS message,
     'let them add up to 100, unless that is the share that is meant' AS hint
@@ -11,4 +11,4 @@ CREATE OR REPLACE VIEW mesh.uneven_weights AS
   WHERE r.kind = 'VirtualService' AND r.spec @? '$.*.route[*].weight ? (@ > 100)'
     AND w.n > 1 AND w.most > 100 AND w.total::text !~ '^10+$'; -- a thousand is as good as a hundred
 
-COMMENT ON VIEW mesh.uneven_weights IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh_internal.uneven_weights IS 'Internal. Read mesh.problems.';

@@ -1,68 +1,68 @@
--- Each transaction hears of the problems between resources that it makes: at commit its changes are put into mesh.links, and
+-- Each transaction hears of the problems between resources that it makes: at commit its changes are put into mesh_internal.links, and
 -- what is wrong there after that and was not before is told, or refused where a namespace is strict.
 
-CREATE OR REPLACE VIEW mesh.link_problems AS
-  SELECT * FROM mesh.dangling_hosts
-  UNION ALL SELECT * FROM mesh.dangling_ports
-  UNION ALL SELECT * FROM mesh.dangling_subsets
-  UNION ALL SELECT * FROM mesh.dangling_gateways
-  UNION ALL SELECT * FROM mesh.dangling_attachments
-  UNION ALL SELECT * FROM mesh.dangling_backends
-  UNION ALL SELECT * FROM mesh.dangling_credentials
-  UNION ALL SELECT * FROM mesh.conflicting_claims
-  UNION ALL SELECT * FROM mesh.conflicting_services
-  UNION ALL SELECT * FROM mesh.conflicting_addresses
-  UNION ALL SELECT * FROM mesh.conflicting_rules
-  UNION ALL SELECT * FROM mesh.conflicting_gateways
-  UNION ALL SELECT * FROM mesh.conflicting_defaults
-  UNION ALL SELECT * FROM mesh.control_plane_claims;
+CREATE OR REPLACE VIEW mesh_internal.link_problems AS
+  SELECT * FROM mesh_internal.dangling_hosts
+  UNION ALL SELECT * FROM mesh_internal.dangling_ports
+  UNION ALL SELECT * FROM mesh_internal.dangling_subsets
+  UNION ALL SELECT * FROM mesh_internal.dangling_gateways
+  UNION ALL SELECT * FROM mesh_internal.dangling_attachments
+  UNION ALL SELECT * FROM mesh_internal.dangling_backends
+  UNION ALL SELECT * FROM mesh_internal.dangling_credentials
+  UNION ALL SELECT * FROM mesh_internal.conflicting_claims
+  UNION ALL SELECT * FROM mesh_internal.conflicting_services
+  UNION ALL SELECT * FROM mesh_internal.conflicting_addresses
+  UNION ALL SELECT * FROM mesh_internal.conflicting_rules
+  UNION ALL SELECT * FROM mesh_internal.conflicting_gateways
+  UNION ALL SELECT * FROM mesh_internal.conflicting_defaults
+  UNION ALL SELECT * FROM mesh_internal.control_plane_claims;
 
-COMMENT ON VIEW mesh.link_problems IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh_internal.link_problems IS 'Internal. Read mesh.problems.';
 
 -- link_problems_of is the view for one resource, without what is merely worth knowing. It asks only what can be wrong with its kind.
-CREATE OR REPLACE FUNCTION mesh.link_problems_of(of_kind text, of_namespace text, of_name text) RETURNS SETOF mesh.link_problem
+CREATE OR REPLACE FUNCTION mesh_internal.link_problems_of(of_kind text, of_namespace text, of_name text) RETURNS SETOF mesh_internal.link_problem
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
   CASE
   WHEN of_kind = 'VirtualService' THEN
     RETURN QUERY SELECT * FROM (
-        SELECT * FROM mesh.dangling_hosts UNION ALL SELECT * FROM mesh.dangling_ports UNION ALL SELECT * FROM mesh.dangling_subsets
-        UNION ALL SELECT * FROM mesh.dangling_gateways UNION ALL SELECT * FROM mesh.conflicting_claims) p
+        SELECT * FROM mesh_internal.dangling_hosts UNION ALL SELECT * FROM mesh_internal.dangling_ports UNION ALL SELECT * FROM mesh_internal.dangling_subsets
+        UNION ALL SELECT * FROM mesh_internal.dangling_gateways UNION ALL SELECT * FROM mesh_internal.conflicting_claims) p
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name AND p.severity <> 'info';
   WHEN of_kind = 'DestinationRule' THEN
-    RETURN QUERY SELECT * FROM (SELECT * FROM mesh.dangling_hosts UNION ALL SELECT * FROM mesh.dangling_credentials UNION ALL SELECT * FROM mesh.conflicting_rules) p
+    RETURN QUERY SELECT * FROM (SELECT * FROM mesh_internal.dangling_hosts UNION ALL SELECT * FROM mesh_internal.dangling_credentials UNION ALL SELECT * FROM mesh_internal.conflicting_rules) p
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
   WHEN of_kind = 'ServiceEntry' THEN
-    RETURN QUERY SELECT * FROM (SELECT * FROM mesh.conflicting_services UNION ALL SELECT * FROM mesh.conflicting_addresses UNION ALL SELECT * FROM mesh.control_plane_claims) p
+    RETURN QUERY SELECT * FROM (SELECT * FROM mesh_internal.conflicting_services UNION ALL SELECT * FROM mesh_internal.conflicting_addresses UNION ALL SELECT * FROM mesh_internal.control_plane_claims) p
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
   WHEN of_kind = 'Gateway' THEN
-    RETURN QUERY SELECT * FROM (SELECT * FROM mesh.conflicting_gateways UNION ALL SELECT * FROM mesh.dangling_credentials) p
+    RETURN QUERY SELECT * FROM (SELECT * FROM mesh_internal.conflicting_gateways UNION ALL SELECT * FROM mesh_internal.dangling_credentials) p
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name AND p.severity <> 'info';
   ELSE
     RETURN QUERY SELECT * FROM (
-        SELECT * FROM mesh.dangling_hosts UNION ALL SELECT * FROM mesh.dangling_ports UNION ALL SELECT * FROM mesh.dangling_subsets
-        UNION ALL SELECT * FROM mesh.dangling_attachments UNION ALL SELECT * FROM mesh.dangling_backends UNION ALL SELECT * FROM mesh.dangling_credentials
-        UNION ALL SELECT * FROM mesh.conflicting_defaults) p
+        SELECT * FROM mesh_internal.dangling_hosts UNION ALL SELECT * FROM mesh_internal.dangling_ports UNION ALL SELECT * FROM mesh_internal.dangling_subsets
+        UNION ALL SELECT * FROM mesh_internal.dangling_attachments UNION ALL SELECT * FROM mesh_internal.dangling_backends UNION ALL SELECT * FROM mesh_internal.dangling_credentials
+        UNION ALL SELECT * FROM mesh_internal.conflicting_defaults) p
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
   END CASE;
 END $$;
 
 -- changed_links lists the changes of a transaction that may have changed what a resource names or makes, and passes over those
 -- that only shift weights, say. Once the transaction has a number, its links may be those of a state in between.
-CREATE OR REPLACE FUNCTION mesh.changed_links(of bigint) RETURNS SETOF mesh.changes
+CREATE OR REPLACE FUNCTION mesh_internal.changed_links(of bigint) RETURNS SETOF mesh_internal.changes
 LANGUAGE sql STABLE AS $$
-  SELECT c.* FROM mesh.changes c,
+  SELECT c.* FROM mesh_internal.changes c,
     LATERAL (SELECT c.before_spec || '{}', c.after_spec || '{}' OFFSET 0) AS spec (before, after) -- unpacked once
   WHERE c.transaction_id = of
     AND (CASE
         WHEN c.kind <> 'VirtualService' OR c.before_spec IS NULL OR c.after_spec IS NULL THEN spec.after IS DISTINCT FROM spec.before
-        ELSE spec.before - 'http' <> spec.after - 'http' OR mesh.leads_elsewhere(spec.before -> 'http', spec.after -> 'http') END
+        ELSE spec.before - 'http' <> spec.after - 'http' OR mesh_internal.leads_elsewhere(spec.before -> 'http', spec.after -> 'http') END
       OR c.kind = 'ServiceEntry' AND c.after_labels IS DISTINCT FROM c.before_labels -- as entries of one host are told apart by them
-      OR (SELECT t.revision FROM mesh.transactions t WHERE t.id = of) > 0) -- EXISTS would be planned as a hash of all transactions
+      OR (SELECT t.revision FROM mesh_internal.transactions t WHERE t.id = of) > 0) -- EXISTS would be planned as a hash of all transactions
 $$;
 
 -- leads_elsewhere tells whether one of the HTTP routes names something else than the one that was in its place.
-CREATE OR REPLACE FUNCTION mesh.leads_elsewhere(was jsonb, became jsonb) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.leads_elsewhere(was jsonb, became jsonb) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   before jsonb;
@@ -72,7 +72,7 @@ BEGIN
     before := was -> i;
     after := became -> i;
     CONTINUE WHEN before IS NOT DISTINCT FROM after;
-    IF before IS NULL OR after IS NULL OR mesh.names_others(before, after) THEN
+    IF before IS NULL OR after IS NULL OR mesh_internal.names_others(before, after) THEN
       RETURN true;
     END IF;
   END LOOP;
@@ -80,50 +80,50 @@ BEGIN
 END $$;
 
 -- referrers lists who names what these links make.
-CREATE OR REPLACE FUNCTION mesh.referrers(made mesh.links[]) RETURNS SETOF mesh.links
+CREATE OR REPLACE FUNCTION mesh_internal.referrers(made mesh_internal.links[]) RETURNS SETOF mesh_internal.links
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-  RETURN QUERY SELECT l.* FROM unnest(made) m JOIN mesh.links l ON l.target = m.target AND l.role = ANY (CASE m.role
+  RETURN QUERY SELECT l.* FROM unnest(made) m JOIN mesh_internal.links l ON l.target = m.target AND l.role = ANY (CASE m.role
       WHEN 'service' THEN '{route,backend,rule}'::text[] WHEN 'rule' THEN '{route}' WHEN 'listener' THEN '{parent}'
       WHEN 'is' THEN '{gateway,match,delegate,parent,attachment,backend}' END)
     WHERE m.role <> 'rule' OR l.part = m.part;
   IF EXISTS (SELECT FROM unnest(made) m WHERE m.role = 'server') THEN
     RETURN QUERY SELECT l.* FROM (SELECT DISTINCT m.namespace || '/' || m.name AS key FROM unnest(made) m WHERE m.role = 'server') g
-      JOIN mesh.links l ON l.target = g.key AND l.role = 'gateway';
+      JOIN mesh_internal.links l ON l.target = g.key AND l.role = 'gateway';
   END IF;
   IF EXISTS (SELECT FROM unnest(made) m WHERE m.role = 'grant' OR m.role = 'rule' AND m.target LIKE '*%') THEN
-    RETURN QUERY SELECT l.* FROM unnest(made) m JOIN mesh.links l ON
+    RETURN QUERY SELECT l.* FROM unnest(made) m JOIN mesh_internal.links l ON
       m.role = 'grant' AND l.role = 'backend' AND l.detail ->> 'namespace' = m.namespace
-      OR m.role = 'rule' AND l.role = 'route' AND l.part = m.part AND mesh.is_within(l.target, m.target);
+      OR m.role = 'rule' AND l.role = 'route' AND l.part = m.part AND mesh_internal.is_within(l.target, m.target);
   END IF;
 END $$;
 
 -- problems_among are those of the resources that have these links, without hints. Of very many, it is quicker to ask for those of all.
-CREATE OR REPLACE FUNCTION mesh.problems_among(suspects mesh.links[]) RETURNS mesh.link_problem[]
+CREATE OR REPLACE FUNCTION mesh_internal.problems_among(suspects mesh_internal.links[]) RETURNS mesh_internal.link_problem[]
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
   IF cardinality(suspects) > 500 THEN
-    RETURN mesh.all_problems();
+    RETURN mesh_internal.all_problems();
   END IF;
-  RETURN ARRAY(SELECT (p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, NULL)::mesh.link_problem
-    FROM unnest(suspects) s, mesh.link_problems_of(s.kind, s.namespace, s.name) p WHERE p.api_group = s.api_group);
+  RETURN ARRAY(SELECT (p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, NULL)::mesh_internal.link_problem
+    FROM unnest(suspects) s, mesh_internal.link_problems_of(s.kind, s.namespace, s.name) p WHERE p.api_group = s.api_group);
 END $$;
 
--- all_problems are those of the whole mesh. They are planned each time, for what mesh.links holds at the moment; its statistics may be
+-- all_problems are those of the whole mesh. They are planned each time, for what mesh_internal.links holds at the moment; its statistics may be
 -- from before a bulk load, and a nested loop, which they would speak for, would never end.
-CREATE OR REPLACE FUNCTION mesh.all_problems() RETURNS mesh.link_problem[]
+CREATE OR REPLACE FUNCTION mesh_internal.all_problems() RETURNS mesh_internal.link_problem[]
 LANGUAGE plpgsql STABLE SET enable_nestloop = off SET enable_hashjoin = on SET enable_mergejoin = on SET enable_seqscan = on AS $$
 DECLARE
-  problems mesh.link_problem[];
+  problems mesh_internal.link_problem[];
 BEGIN
   EXECUTE $query$
-    SELECT array_agg((p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, NULL)::mesh.link_problem)
-    FROM mesh.link_problems p WHERE p.severity <> 'info'$query$ INTO problems;
+    SELECT array_agg((p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, NULL)::mesh_internal.link_problem)
+    FROM mesh_internal.link_problems p WHERE p.severity <> 'info'$query$ INTO problems;
   RETURN coalesce(problems, '{}');
 END $$;
 
 -- new_problems are those that were not there before. Where a problem sits may have changed: that does not make it new.
-CREATE OR REPLACE FUNCTION mesh.new_problems(before mesh.link_problem[], now mesh.link_problem[]) RETURNS mesh.link_problem[]
+CREATE OR REPLACE FUNCTION mesh_internal.new_problems(before mesh_internal.link_problem[], now mesh_internal.link_problem[]) RETURNS mesh_internal.link_problem[]
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   RETURN ARRAY(SELECT n FROM unnest(now) n
@@ -132,111 +132,111 @@ BEGIN
 END $$;
 
 -- keys_of is one of the links of each resource, for its key.
-CREATE OR REPLACE FUNCTION mesh.keys_of(links mesh.links[]) RETURNS mesh.links[]
+CREATE OR REPLACE FUNCTION mesh_internal.keys_of(links mesh_internal.links[]) RETURNS mesh_internal.links[]
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   RETURN ARRAY(SELECT DISTINCT ON (l.kind, l.api_group, l.namespace, l.name) l FROM unnest(links) l);
 END $$;
 
--- replace_links takes rows out of mesh.links and puts others in.
-CREATE OR REPLACE FUNCTION mesh.replace_links(gone mesh.links[], come mesh.links[]) RETURNS void
+-- replace_links takes rows out of mesh_internal.links and puts others in.
+CREATE OR REPLACE FUNCTION mesh_internal.replace_links(gone mesh_internal.links[], come mesh_internal.links[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-  DELETE FROM mesh.links l USING unnest(gone) g
+  DELETE FROM mesh_internal.links l USING unnest(gone) g
     WHERE (l.name, l.namespace, l.kind, l.api_group, l.role, l.target, l.part, l.path) = (g.name, g.namespace, g.kind, g.api_group, g.role, g.target, g.part, g.path);
-  INSERT INTO mesh.links SELECT * FROM unnest(come);
+  INSERT INTO mesh_internal.links SELECT * FROM unnest(come);
 END $$;
 
--- relink_few puts changes into mesh.links and returns the problems that this makes. Most changes leave none: only if there are some
+-- relink_few puts changes into mesh_internal.links and returns the problems that this makes. Most changes leave none: only if there are some
 -- is it worth to look how it was before.
-CREATE OR REPLACE FUNCTION mesh.relink_few(changed mesh.changes[]) RETURNS mesh.link_problem[]
+CREATE OR REPLACE FUNCTION mesh_internal.relink_few(changed mesh_internal.changes[]) RETURNS mesh_internal.link_problem[]
 LANGUAGE plpgsql AS $$
 DECLARE
-  stored   mesh.links[] := ARRAY(SELECT l FROM unnest(changed) c JOIN mesh.links l USING (name, namespace, kind, api_group));
-  fresh    mesh.links[] := ARRAY(SELECT (c.kind, c.api_group, c.namespace, c.name, l.role, l.target, l.part, l.port, l.scope, l.detail, l.path)::mesh.links
-    FROM unnest(changed) c, mesh.links_of(c.kind, c.api_group, c.namespace, c.name, c.after_spec, c.after_labels) l WHERE l.target IS NOT NULL); -- null names nothing
-  gone     mesh.links[] := ARRAY(SELECT s FROM unnest(stored) s EXCEPT SELECT f FROM unnest(fresh) f);
-  come     mesh.links[] := ARRAY(SELECT f FROM unnest(fresh) f EXCEPT SELECT s FROM unnest(stored) s);
-  suspects mesh.links[];
-  before   mesh.link_problem[];
-  now      mesh.link_problem[];
+  stored   mesh_internal.links[] := ARRAY(SELECT l FROM unnest(changed) c JOIN mesh_internal.links l USING (name, namespace, kind, api_group));
+  fresh    mesh_internal.links[] := ARRAY(SELECT (c.kind, c.api_group, c.namespace, c.name, l.role, l.target, l.part, l.port, l.scope, l.detail, l.path)::mesh_internal.links
+    FROM unnest(changed) c, mesh_internal.links_of(c.kind, c.api_group, c.namespace, c.name, c.after_spec, c.after_labels) l WHERE l.target IS NOT NULL); -- null names nothing
+  gone     mesh_internal.links[] := ARRAY(SELECT s FROM unnest(stored) s EXCEPT SELECT f FROM unnest(fresh) f);
+  come     mesh_internal.links[] := ARRAY(SELECT f FROM unnest(fresh) f EXCEPT SELECT s FROM unnest(stored) s);
+  suspects mesh_internal.links[];
+  before   mesh_internal.link_problem[];
+  now      mesh_internal.link_problem[];
 BEGIN
   IF gone = '{}' AND come = '{}' THEN
     RETURN NULL;
   END IF;
-  suspects := mesh.keys_of(fresh || ARRAY(SELECT r FROM mesh.referrers(gone) r));
-  PERFORM mesh.replace_links(gone, come);
-  now := mesh.problems_among(suspects);
+  suspects := mesh_internal.keys_of(fresh || ARRAY(SELECT r FROM mesh_internal.referrers(gone) r));
+  PERFORM mesh_internal.replace_links(gone, come);
+  now := mesh_internal.problems_among(suspects);
   IF now = '{}' OR stored = '{}' THEN
     RETURN now;
   END IF;
-  PERFORM mesh.replace_links(come, gone);
-  before := mesh.problems_among(suspects);
-  PERFORM mesh.replace_links(gone, come);
-  RETURN mesh.new_problems(before, now);
+  PERFORM mesh_internal.replace_links(come, gone);
+  before := mesh_internal.problems_among(suspects);
+  PERFORM mesh_internal.replace_links(gone, come);
+  RETURN mesh_internal.new_problems(before, now);
 END $$;
 
 -- relink_many does the same for a transaction that changed much, all at once. Kinds that come in great numbers are read without a
 -- call of links_of for each.
-CREATE OR REPLACE FUNCTION mesh.relink_many(of bigint) RETURNS mesh.link_problem[]
+CREATE OR REPLACE FUNCTION mesh_internal.relink_many(of bigint) RETURNS mesh_internal.link_problem[]
 LANGUAGE plpgsql SET enable_hashjoin = on SET enable_mergejoin = on SET enable_seqscan = on AS $$
 DECLARE
-  before mesh.link_problem[] := mesh.all_problems();
+  before mesh_internal.link_problem[] := mesh_internal.all_problems();
 BEGIN
-  DELETE FROM mesh.links l USING mesh.changes c
+  DELETE FROM mesh_internal.links l USING mesh_internal.changes c
     WHERE c.transaction_id = of AND l.name = c.name AND l.namespace = c.namespace AND l.kind = c.kind AND l.api_group = c.api_group;
-  INSERT INTO mesh.links SELECT * FROM (
-    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.links_of_virtual_service(c.namespace, c.after_spec) l
+  INSERT INTO mesh_internal.links SELECT * FROM (
+    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh_internal.changes c, mesh_internal.links_of_virtual_service(c.namespace, c.after_spec) l
       WHERE c.transaction_id = of AND c.after_spec IS NOT NULL AND c.kind = 'VirtualService'
     UNION ALL
-    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.names_in_virtual_service(c.namespace, c.after_spec) l
+    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh_internal.changes c, mesh_internal.names_in_virtual_service(c.namespace, c.after_spec) l
       WHERE c.transaction_id = of AND c.after_spec IS NOT NULL AND c.kind = 'VirtualService'
     UNION ALL
-    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.links_of_destination_rule(c.namespace, c.after_spec) l
+    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh_internal.changes c, mesh_internal.links_of_destination_rule(c.namespace, c.after_spec) l
       WHERE c.transaction_id = of AND c.after_spec IS NOT NULL AND c.kind = 'DestinationRule'
     UNION ALL
-    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.names_in_destination_rule(c.namespace, c.after_spec) l
+    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh_internal.changes c, mesh_internal.names_in_destination_rule(c.namespace, c.after_spec) l
       WHERE c.transaction_id = of AND c.after_spec IS NOT NULL AND c.kind = 'DestinationRule'
     UNION ALL
-    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.links_of_service_entry(c.namespace, c.after_spec, c.after_labels) l
+    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh_internal.changes c, mesh_internal.links_of_service_entry(c.namespace, c.after_spec, c.after_labels) l
       WHERE c.transaction_id = of AND c.after_spec IS NOT NULL AND c.kind = 'ServiceEntry'
     UNION ALL
-    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.links_of_key(c.kind, c.namespace, c.name, c.after_spec) l
+    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh_internal.changes c, mesh_internal.links_of_key(c.kind, c.namespace, c.name, c.after_spec) l
       WHERE c.transaction_id = of AND c.after_spec IS NOT NULL AND c.kind IN ('VirtualService', 'ServiceEntry')
     UNION ALL
-    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.links_of(c.kind, c.api_group, c.namespace, c.name, c.after_spec, c.after_labels) l
+    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh_internal.changes c, mesh_internal.links_of(c.kind, c.api_group, c.namespace, c.name, c.after_spec, c.after_labels) l
       WHERE c.transaction_id = of AND c.kind NOT IN ('VirtualService', 'DestinationRule', 'ServiceEntry', 'WorkloadEntry')) AS named WHERE target IS NOT NULL;
-  RETURN mesh.new_problems(before, mesh.all_problems());
+  RETURN mesh_internal.new_problems(before, mesh_internal.all_problems());
 END $$;
 
--- rebuild_links makes mesh.links anew from the resources, where it differs from what they say: a migration may read more in them.
-CREATE OR REPLACE FUNCTION mesh.rebuild_links() RETURNS void
+-- rebuild_links makes mesh_internal.links anew from the resources, where it differs from what they say: a migration may read more in them.
+CREATE OR REPLACE FUNCTION mesh_internal.rebuild_links() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   WITH wanted AS MATERIALIZED (
-    SELECT r.kind, r.api_group, r.namespace, r.name, l.* FROM mesh.resources r, mesh.links_of(r.kind, r.api_group, r.namespace, r.name, r.spec, r.labels) l WHERE l.target IS NOT NULL
+    SELECT r.kind, r.api_group, r.namespace, r.name, l.* FROM mesh.resources r, mesh_internal.links_of(r.kind, r.api_group, r.namespace, r.name, r.spec, r.labels) l WHERE l.target IS NOT NULL
   ), gone AS (
-    DELETE FROM mesh.links l USING (SELECT * FROM mesh.links EXCEPT SELECT * FROM wanted) g WHERE l IS NOT DISTINCT FROM g::mesh.links
+    DELETE FROM mesh_internal.links l USING (SELECT * FROM mesh_internal.links EXCEPT SELECT * FROM wanted) g WHERE l IS NOT DISTINCT FROM g::mesh_internal.links
   )
-  INSERT INTO mesh.links SELECT * FROM wanted EXCEPT SELECT * FROM mesh.links;
+  INSERT INTO mesh_internal.links SELECT * FROM wanted EXCEPT SELECT * FROM mesh_internal.links;
 END $$;
 
 -- tell_problems warns of problems, of the first ten in full; or refuses them all if one is of a strict namespace.
-CREATE OR REPLACE FUNCTION mesh.tell_problems(problems mesh.link_problem[]) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.tell_problems(problems mesh_internal.link_problem[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-  p       mesh.link_problem;
-  refused mesh.link_problem[] := ARRAY(SELECT f FROM unnest(problems) f
+  p       mesh_internal.link_problem;
+  refused mesh_internal.link_problem[] := ARRAY(SELECT f FROM unnest(problems) f
     WHERE f.namespace IN (SELECT n FROM (SELECT DISTINCT namespace FROM unnest(problems)) AS names (n) WHERE mesh.setting('strict_references', n) = 'on')
     AND f.code NOT IN ('unsupported', 'put-back')); -- which are no references
-  shown   mesh.link_problem[] := ARRAY(SELECT f FROM unnest(problems) f
-    WHERE (SELECT mesh.shows_all()) OR f.namespace = ANY ((SELECT mesh.shown_namespaces())::text[]) ORDER BY f.severity, f.kind, f.namespace, f.name, f.path);
+  shown   mesh_internal.link_problem[] := ARRAY(SELECT f FROM unnest(problems) f
+    WHERE (SELECT mesh_internal.shows_all()) OR f.namespace = ANY ((SELECT mesh_internal.shown_namespaces())::text[]) ORDER BY f.severity, f.kind, f.namespace, f.name, f.path);
 BEGIN
-  IF refused <> '{}' AND NOT mesh.is_adopting() THEN
-    PERFORM mesh.refuse_problems(refused);
+  IF refused <> '{}' AND NOT mesh_internal.is_adopting() THEN
+    PERFORM mesh_internal.refuse_problems(refused);
   END IF;
   FOREACH p IN ARRAY shown[:10] LOOP
-    p := mesh.with_hint(p);
+    p := mesh_internal.with_hint(p);
     -- The fields from SCHEMA on are for programs; psql does not show them.
     RAISE WARNING USING ERRCODE = 'MS005', MESSAGE = concat_ws(': ', format('%s %s/%s', p.kind, p.namespace, p.name), nullif(p.path, ''), p.message),
       HINT = coalesce(p.hint, 'see mesh.problems'), SCHEMA = p.namespace, TABLE = p.name, COLUMN = p.path,
@@ -248,29 +248,29 @@ BEGIN
 END $$;
 
 -- with_hint asks again for a problem, this time with what to do about it.
-CREATE OR REPLACE FUNCTION mesh.with_hint(p mesh.link_problem) RETURNS mesh.link_problem
+CREATE OR REPLACE FUNCTION mesh_internal.with_hint(p mesh_internal.link_problem) RETURNS mesh_internal.link_problem
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
   IF p.hint IS NOT NULL THEN
     RETURN p;
   END IF;
-  p.hint := (SELECT f.hint FROM mesh.link_problems_of(p.kind, p.namespace, p.name) f WHERE f.api_group = p.api_group AND f.code = p.code AND f.path = p.path LIMIT 1);
+  p.hint := (SELECT f.hint FROM mesh_internal.link_problems_of(p.kind, p.namespace, p.name) f WHERE f.api_group = p.api_group AND f.code = p.code AND f.path = p.path LIMIT 1);
   RETURN p;
 END $$;
 
 -- refuse_problems names resources only to those who may read them.
-CREATE OR REPLACE FUNCTION mesh.refuse_problems(refused mesh.link_problem[]) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.refuse_problems(refused mesh_internal.link_problem[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   readable boolean;
-  p        mesh.link_problem;
+  p        mesh_internal.link_problem;
   list     jsonb := '[]';
   first    text;
 BEGIN
   FOREACH p IN ARRAY refused[:20] LOOP
-    readable := mesh.shows_all() OR p.namespace = ANY (mesh.shown_namespaces());
-    p := CASE WHEN readable THEN mesh.with_hint(p) ELSE (NULL, NULL, NULL, NULL, NULL, NULL, '',
-      'a resource of a namespace that you cannot read depends on what this changes', 'ask the owner of the mesh')::mesh.link_problem END;
+    readable := mesh_internal.shows_all() OR p.namespace = ANY (mesh_internal.shown_namespaces());
+    p := CASE WHEN readable THEN mesh_internal.with_hint(p) ELSE (NULL, NULL, NULL, NULL, NULL, NULL, '',
+      'a resource of a namespace that you cannot read depends on what this changes', 'ask the owner of the mesh')::mesh_internal.link_problem END;
     first := coalesce(first, concat_ws(': ', p.kind || ' ' || p.namespace || '/' || p.name, nullif(p.path, ''), p.message));
     list := list || jsonb_strip_nulls(jsonb_build_object('kind', p.kind, 'namespace', p.namespace, 'name', p.name,
       'path', nullif(p.path, ''), 'reason', p.message, 'hint', p.hint));
@@ -279,14 +279,14 @@ BEGIN
     HINT = coalesce(list #>> '{0,hint}', 'correct it in the same transaction') || ' (strict_references is on)';
 END $$;
 
--- put_links_back undoes in mesh.links what the transaction has put there, for it to be examined once more.
-CREATE OR REPLACE FUNCTION mesh.put_links_back(of bigint) RETURNS void
+-- put_links_back undoes in mesh_internal.links what the transaction has put there, for it to be examined once more.
+CREATE OR REPLACE FUNCTION mesh_internal.put_links_back(of bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-  DELETE FROM mesh.links l USING mesh.changes c
+  DELETE FROM mesh_internal.links l USING mesh_internal.changes c
     WHERE c.transaction_id = of AND l.name = c.name AND l.namespace = c.namespace AND l.kind = c.kind AND l.api_group = c.api_group;
-  INSERT INTO mesh.links
-    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh.changes c, mesh.links_of(c.kind, c.api_group, c.namespace, c.name, c.before_spec, c.before_labels) l
+  INSERT INTO mesh_internal.links
+    SELECT c.kind, c.api_group, c.namespace, c.name, l.* FROM mesh_internal.changes c, mesh_internal.links_of(c.kind, c.api_group, c.namespace, c.name, c.before_spec, c.before_labels) l
     WHERE c.transaction_id = of AND c.before_spec IS NOT NULL;
 END $$;
 
@@ -294,47 +294,47 @@ END $$;
 -- links waits here for those that commit before it, so that no two can break together what each alone would leave whole: unless the
 -- transaction goes on, for then others would wait until it ends. Such a one is examined again at its end, for others have committed since;
 -- its size tells.
-CREATE OR REPLACE FUNCTION mesh.examine_references(of bigint, goes_on boolean) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.examine_references(of bigint, goes_on boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-  changed  mesh.changes[] := ARRAY(SELECT c FROM mesh.running_transaction t, mesh.changed_links(t.id) c
+  changed  mesh_internal.changes[] := ARRAY(SELECT c FROM mesh_internal.running_transaction t, mesh_internal.changed_links(t.id) c
     WHERE t.id = of LIMIT 101); -- the running transaction's, whatever is asked for
-  t        mesh.running_transaction := (SELECT t FROM mesh.running_transaction t WHERE t.id = of);
-  problems mesh.link_problem[] := '{}';
+  t        mesh_internal.running_transaction := (SELECT t FROM mesh_internal.running_transaction t WHERE t.id = of);
+  problems mesh_internal.link_problem[] := '{}';
 BEGIN
   IF changed = '{}' AND t.secrets IS NOT true THEN
     RETURN;
   END IF;
   IF goes_on THEN
-    UPDATE mesh.transactions SET size = 1 WHERE id = t.id;
+    UPDATE mesh_internal.transactions SET size = 1 WHERE id = t.id;
   ELSIF EXISTS (SELECT FROM mesh.settings s WHERE s.name = 'strict_references' AND s.value = 'on') THEN
-    PERFORM mesh.lock_numbering();
+    PERFORM mesh_internal.lock_numbering();
     IF t.size > 0 THEN
-      PERFORM mesh.put_links_back(of);
+      PERFORM mesh_internal.put_links_back(of);
     END IF;
   END IF;
   IF changed <> '{}' THEN
-    problems := coalesce(CASE WHEN cardinality(changed) > 100 THEN mesh.relink_many(of) ELSE mesh.relink_few(changed) END, '{}') || mesh.new_unsupported(of);
+    problems := coalesce(CASE WHEN cardinality(changed) > 100 THEN mesh_internal.relink_many(of) ELSE mesh_internal.relink_few(changed) END, '{}') || mesh_internal.new_unsupported(of);
   END IF;
   IF t.secrets THEN
-    problems := problems || mesh.new_problems(problems, mesh.credentials_broken(of));
+    problems := problems || mesh_internal.new_problems(problems, mesh_internal.credentials_broken(of));
   END IF;
   IF problems <> '{}' THEN
-    PERFORM mesh.tell_problems(problems);
+    PERFORM mesh_internal.tell_problems(problems);
   END IF;
 END $$;
 
 -- examine_change tells what a commit of the running transaction would be told, for those who do not mean to commit it.
-CREATE OR REPLACE FUNCTION mesh.examine_change(of bigint) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.examine_change(of bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF mesh.is_limited() THEN
-    PERFORM mesh.check_quotas(t.id), mesh.refuse_foreign(t.id), mesh.count_written(t.id) FROM mesh.running_transaction t WHERE t.id = of;
+  IF mesh_internal.is_limited() THEN
+    PERFORM mesh_internal.check_quotas(t.id), mesh_internal.refuse_foreign(t.id), mesh_internal.count_written(t.id) FROM mesh_internal.running_transaction t WHERE t.id = of;
   END IF;
-  PERFORM mesh.examine_references(of, goes_on => true);
+  PERFORM mesh_internal.examine_references(of, goes_on => true);
 END $$;
 
-COMMENT ON FUNCTION mesh.examine_change IS 'Internal.';
+COMMENT ON FUNCTION mesh_internal.examine_change IS 'Internal.';
 
 -- This code may read more in the specs than that which it replaces.
-DO $$ BEGIN PERFORM mesh.rebuild_links(); END $$;
+DO $$ BEGIN PERFORM mesh_internal.rebuild_links(); END $$;

@@ -1,17 +1,17 @@
 -- What selects nothing. Most of it is as it should be while a mesh is being set up, so transactions do not hear of it.
 
 -- known_workloads are those that the resources tell of, with the labels by which they are selected. A proxy may join that is none of them.
-CREATE OR REPLACE VIEW mesh.known_workloads AS
+CREATE OR REPLACE VIEW mesh_internal.known_workloads AS
   SELECT r.namespace, coalesce(r.spec -> 'labels', '{}') || r.labels AS labels
   FROM mesh.resources r WHERE r.kind = 'WorkloadEntry' AND r.api_group = 'networking.istio.io'
   UNION ALL
   SELECT r.namespace, coalesce(e -> 'labels', '{}')
   FROM mesh.resources r, jsonb_path_query(r.spec -> 'endpoints', '$[*]') e WHERE r.kind = 'ServiceEntry' AND r.api_group = 'networking.istio.io';
 
-COMMENT ON VIEW mesh.known_workloads IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh_internal.known_workloads IS 'Internal. Read mesh.problems.';
 
-CREATE OR REPLACE VIEW mesh.selects_nothing AS
-  WITH workloads AS MATERIALIZED (SELECT DISTINCT namespace, labels FROM mesh.known_workloads)
+CREATE OR REPLACE VIEW mesh_internal.selects_nothing AS
+  WITH workloads AS MATERIALIZED (SELECT DISTINCT namespace, labels FROM mesh_internal.known_workloads)
   SELECT 'info' AS severity, 'selects-nothing' AS code, r.kind, r.api_group, r.namespace, r.name, s.path,
     'no WorkloadEntry or endpoint that is known has the labels ' || s.labels::text AS message, 'correct the labels, or wait for the workloads' AS hint
   FROM mesh.resources r, LATERAL (
@@ -23,13 +23,13 @@ CREATE OR REPLACE VIEW mesh.selects_nothing AS
       'Sidecar', 'EnvoyFilter', 'DestinationRule', 'ServiceEntry', 'Gateway') AND r.api_group LIKE '%istio.io'
     AND jsonb_typeof(s.labels) = 'object' AND s.labels <> '{}'
     AND NOT EXISTS (SELECT FROM workloads w
-      WHERE w.labels @> s.labels AND (w.namespace = r.namespace OR r.kind = 'Gateway' OR r.namespace = (SELECT mesh.root_namespace())));
+      WHERE w.labels @> s.labels AND (w.namespace = r.namespace OR r.kind = 'Gateway' OR r.namespace = (SELECT mesh_internal.root_namespace())));
 
-COMMENT ON VIEW mesh.selects_nothing IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh_internal.selects_nothing IS 'Internal. Read mesh.problems.';
 
 -- Of the hosts whose endpoints are known, the subsets that none of these is in. A list of labels holds another if one of its items
 -- holds the other's.
-CREATE OR REPLACE VIEW mesh.empty_subsets AS
+CREATE OR REPLACE VIEW mesh_internal.empty_subsets AS
   WITH endpoints AS MATERIALIZED (
     SELECT lower(h #>> '{}') AS host, jsonb_path_query_array(r.spec, '$.endpoints[*].labels') AS labels
     FROM mesh.resources r, jsonb_path_query(r.spec -> 'hosts', '$[*]') h
@@ -42,7 +42,7 @@ CREATE OR REPLACE VIEW mesh.empty_subsets AS
       jsonb_path_query(r.spec -> 'hosts', '$[*]') h
     WHERE r.kind = 'ServiceEntry' AND r.api_group = 'networking.istio.io' AND r.spec ? 'workloadSelector'
   ), rules AS MATERIALIZED (
-    SELECT r.kind, r.api_group, r.namespace, r.name, mesh.full_host(r.spec ->> 'host', r.namespace) AS host, s.v ->> 'name' AS subset, s.v -> 'labels' AS labels, s.i
+    SELECT r.kind, r.api_group, r.namespace, r.name, mesh_internal.full_host(r.spec ->> 'host', r.namespace) AS host, s.v ->> 'name' AS subset, s.v -> 'labels' AS labels, s.i
     FROM mesh.resources r, jsonb_path_query(r.spec -> 'subsets', '$[*]') WITH ORDINALITY AS s (v, i)
     WHERE r.kind = 'DestinationRule' AND r.api_group = 'networking.istio.io' AND s.v -> 'labels' <> '{}'
   )
@@ -52,4 +52,4 @@ CREATE OR REPLACE VIEW mesh.empty_subsets AS
   WHERE d.host IN (SELECT e.host FROM endpoints e)
     AND NOT EXISTS (SELECT FROM endpoints e WHERE e.host = d.host AND e.labels @> jsonb_build_array(d.labels));
 
-COMMENT ON VIEW mesh.empty_subsets IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh_internal.empty_subsets IS 'Internal. Read mesh.problems.';

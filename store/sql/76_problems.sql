@@ -2,32 +2,32 @@
 
 -- find_problems finds what the acting role may read. Estimates for a mesh of many resources would have the query compiled, which
 -- takes longer than to run it, and statistics from before a bulk load would have it run in nested loops.
-CREATE OR REPLACE FUNCTION mesh.find_problems() RETURNS SETOF mesh.link_problem
+CREATE OR REPLACE FUNCTION mesh_internal.find_problems() RETURNS SETOF mesh_internal.link_problem
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_nestloop = off SET plan_cache_mode = force_custom_plan AS $$
 BEGIN
   RETURN QUERY EXECUTE $query$
     SELECT p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, p.hint
     FROM (
-      SELECT * FROM mesh.link_problems
-      UNION ALL SELECT * FROM mesh.selects_nothing
-      UNION ALL SELECT * FROM mesh.empty_subsets
-      UNION ALL SELECT * FROM mesh.unsupported_uses
-      UNION ALL SELECT * FROM mesh.uneven_weights
-      UNION ALL SELECT * FROM mesh.misplaced_mesh_configs
-      UNION ALL SELECT * FROM mesh.foreign_hosts
-      UNION ALL SELECT * FROM mesh.ending_certificates
-      UNION ALL SELECT * FROM mesh.current_findings
-      UNION ALL SELECT * FROM mesh.identity_problems
-      UNION ALL SELECT * FROM mesh.machine_problems
+      SELECT * FROM mesh_internal.link_problems
+      UNION ALL SELECT * FROM mesh_internal.selects_nothing
+      UNION ALL SELECT * FROM mesh_internal.empty_subsets
+      UNION ALL SELECT * FROM mesh_internal.unsupported_uses
+      UNION ALL SELECT * FROM mesh_internal.uneven_weights
+      UNION ALL SELECT * FROM mesh_internal.misplaced_mesh_configs
+      UNION ALL SELECT * FROM mesh_internal.foreign_hosts
+      UNION ALL SELECT * FROM mesh_internal.ending_certificates
+      UNION ALL SELECT * FROM mesh_internal.current_findings
+      UNION ALL SELECT * FROM mesh_internal.identity_problems
+      UNION ALL SELECT * FROM mesh_internal.machine_problems
       UNION ALL SELECT 'error', 'invalid', u.kind, u.api_group, u.namespace, u.name, u.path, u.reason, u.hint FROM mesh.unsound u
       UNION ALL SELECT 'warning', 'revert-conflict', c.kind, c.api_group, c.namespace, c.name, '',
         format('revision %s was not confirmed, and this could not be reverted: %s', c.revision, c.reason), 'put it as it should be'
         FROM mesh.conflicts c) p
-    WHERE (SELECT mesh.shows_all()) OR p.namespace = ANY ((SELECT mesh.shown_namespaces())::text[])$query$;
+    WHERE (SELECT mesh_internal.shows_all()) OR p.namespace = ANY ((SELECT mesh_internal.shown_namespaces())::text[])$query$;
 END $$;
 
 CREATE OR REPLACE VIEW mesh.problems WITH (security_barrier) AS
-  SELECT severity, code, api_group, kind, namespace, name, path, message, hint FROM mesh.find_problems();
+  SELECT severity, code, api_group, kind, namespace, name, path, message, hint FROM mesh_internal.find_problems();
 
 COMMENT ON VIEW mesh.problems IS 'What is wrong with the resources as they stand, or may be: routes that lead nowhere, hosts and ports with two owners, selectors that select nothing, certificates and authorities that expire, resources that break today''s rules, machines that cannot be registered.';
 

@@ -3,12 +3,12 @@
 
 CREATE OR REPLACE VIEW mesh.grants WITH (security_barrier) AS
   SELECT role, namespace, privilege, granted_by, granted_at
-  FROM mesh.namespace_grants
-  WHERE (SELECT mesh.speaks_for_others()) OR pg_has_role((SELECT mesh.acting_role()), to_regrole(quote_ident(role))::oid, 'USAGE')
+  FROM mesh_internal.namespace_grants
+  WHERE (SELECT mesh_internal.speaks_for_others()) OR pg_has_role((SELECT mesh_internal.acting_role()), to_regrole(quote_ident(role))::oid, 'USAGE')
   UNION ALL
   SELECT role, namespace, privilege || ' secrets', granted_by, granted_at
-  FROM mesh.secret_grants
-  WHERE (SELECT mesh.speaks_for_others()) OR pg_has_role((SELECT mesh.acting_role()), to_regrole(quote_ident(role))::oid, 'USAGE');
+  FROM mesh_internal.secret_grants
+  WHERE (SELECT mesh_internal.speaks_for_others()) OR pg_has_role((SELECT mesh_internal.acting_role()), to_regrole(quote_ident(role))::oid, 'USAGE');
 
 COMMENT ON VIEW mesh.grants IS 'Which role may read or write which namespace. Change it by mesh.grant_namespace and mesh.revoke_namespace. Others than the owner see their own.';
 
@@ -22,16 +22,16 @@ COMMENT ON COLUMN mesh.grants.privilege IS 'read; write, which includes read; se
 --
 -- Who may delete from a table, or change it as a whole, may also lock it, and everybody with it. So tenants have a table's columns to write to,
 -- one by one, which does not count for that, and delete through views and functions.
-CREATE OR REPLACE FUNCTION mesh.privileges_of_tenants(server boolean) RETURNS SETOF text
+CREATE OR REPLACE FUNCTION mesh_internal.privileges_of_tenants(server boolean) RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT 'USAGE ON SCHEMA mesh'
   UNION ALL
   SELECT 'EXECUTE ON ALL ROUTINES IN SCHEMA mesh'
   UNION ALL
-  SELECT 'SELECT (revision, xid, begun_at) ON mesh.transactions' WHERE NOT server -- by which mesh.visible_resources finds the revision
+  SELECT 'SELECT (revision, xid, begun_at) ON mesh_internal.transactions' WHERE NOT server -- by which mesh_internal.visible_resources finds the revision
   UNION ALL
   SELECT format('%s ON mesh.%I', concat_ws(', ',
-      CASE WHEN server OR c.relkind = 'v' OR c.relrowsecurity OR c.relname = ANY (mesh.public_tables()) THEN 'SELECT' END,
+      CASE WHEN server OR c.relkind = 'v' OR c.relrowsecurity OR c.relname = ANY (mesh_internal.public_tables()) THEN 'SELECT' END,
       CASE WHEN w.written THEN 'INSERT' || w.columns WHEN bool_or(t.tgtype & 4 > 0) THEN 'INSERT' END,
       CASE WHEN w.written THEN 'UPDATE' || w.columns WHEN bool_or(t.tgtype & 16 > 0) THEN 'UPDATE' END,
       CASE WHEN w.written AND server OR bool_or(t.tgtype & 8 > 0) THEN 'DELETE' END), c.relname)
@@ -41,53 +41,53 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
         FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) END AS columns) w
   WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'v')
     AND (server OR c.relkind = 'v' AND (obj_description(c.oid, 'pg_class') IN ('Internal. Read mesh.problems.', 'Internal. Read mesh.machines.')) IS NOT TRUE
-      OR c.relrowsecurity OR c.relname = ANY (mesh.public_tables()))
+      OR c.relrowsecurity OR c.relname = ANY (mesh_internal.public_tables()))
   GROUP BY c.oid, c.relkind, c.relrowsecurity, c.relname, w.written, w.columns
 $$;
 
 -- public_tables lists the tables that say nothing of anybody's resources.
-CREATE OR REPLACE FUNCTION mesh.public_tables() RETURNS text[]
+CREATE OR REPLACE FUNCTION mesh_internal.public_tables() RETURNS text[]
 LANGUAGE sql IMMUTABLE AS $$
   SELECT '{kinds,schema_version,schema_types,schema_fields,schema_parts,formats,rules,editable_views,editable_columns}'::text[]
 $$;
 
 -- set_privileges gives a role the plain privileges that its grants call for, and takes from it all others.
-CREATE OR REPLACE FUNCTION mesh.set_privileges(role text) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.set_privileges(role text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   server boolean := (SELECT bool_or(privilege = 'server') FROM (
-    SELECT g.role, g.privilege FROM mesh.namespace_grants g UNION ALL SELECT g.role, g.privilege FROM mesh.secret_grants g) g WHERE g.role = set_privileges.role);
+    SELECT g.role, g.privilege FROM mesh_internal.namespace_grants g UNION ALL SELECT g.role, g.privilege FROM mesh_internal.secret_grants g) g WHERE g.role = set_privileges.role);
   line   text;
 BEGIN
   EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA mesh FROM %1$I; REVOKE ALL ON ALL ROUTINES IN SCHEMA mesh FROM %1$I; REVOKE ALL ON SCHEMA mesh FROM %1$I', role);
   IF server IS NULL THEN
     RETURN;
   END IF;
-  FOR line IN SELECT * FROM mesh.privileges_of_tenants(server) LOOP
+  FOR line IN SELECT * FROM mesh_internal.privileges_of_tenants(server) LOOP
     EXECUTE format('GRANT %s TO %I', line, role);
   END LOOP;
 END $$;
 
 -- refresh_privileges is run by migrations. What they have made anew has the privileges that Postgres gives by itself, and so has
 -- all that was restored from a dump without privileges.
-CREATE OR REPLACE FUNCTION mesh.refresh_privileges() RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.refresh_privileges() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  roles text[] := ARRAY(SELECT role FROM mesh.namespace_grants WHERE to_regrole(quote_ident(role)) IS NOT NULL
-    UNION SELECT role FROM mesh.secret_grants WHERE to_regrole(quote_ident(role)) IS NOT NULL);
+  roles text[] := ARRAY(SELECT role FROM mesh_internal.namespace_grants WHERE to_regrole(quote_ident(role)) IS NOT NULL
+    UNION SELECT role FROM mesh_internal.secret_grants WHERE to_regrole(quote_ident(role)) IS NOT NULL);
 BEGIN
   IF EXISTS (SELECT FROM pg_proc WHERE pronamespace = 'mesh'::regnamespace AND proacl IS NULL)
     OR EXISTS (SELECT FROM pg_class WHERE relnamespace = 'mesh'::regnamespace AND relkind IN ('r', 'v') AND relacl IS NULL)
     OR EXISTS (SELECT FROM unnest(roles) role WHERE NOT has_schema_privilege(role, 'mesh', 'USAGE'))
-    OR EXISTS (SELECT FROM mesh.namespace_grants g WHERE g.role = ANY (roles) AND g.privilege <> 'server' AND has_table_privilege(g.role, 'mesh.resources', 'DELETE')) THEN
+    OR EXISTS (SELECT FROM mesh_internal.namespace_grants g WHERE g.role = ANY (roles) AND g.privilege <> 'server' AND has_table_privilege(g.role, 'mesh.resources', 'DELETE')) THEN
     REVOKE ALL ON ALL TABLES IN SCHEMA mesh FROM PUBLIC;
     REVOKE ALL ON ALL ROUTINES IN SCHEMA mesh FROM PUBLIC;
-    PERFORM mesh.set_privileges(role) FROM unnest(roles) role;
+    PERFORM mesh_internal.set_privileges(role) FROM unnest(roles) role;
   END IF;
 END $$;
 
 -- check_grant refuses a grant that would do nothing, or not what was meant.
-CREATE OR REPLACE FUNCTION mesh.check_grant(role text, namespace text) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.check_grant(role text, namespace text) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF to_regrole(quote_ident(role)) IS NULL THEN
@@ -100,16 +100,16 @@ BEGIN
 END $$;
 
 -- add_grant adds to what a role has: a lesser privilege than it has changes nothing.
-CREATE OR REPLACE FUNCTION mesh.add_grant(role text, namespace text, privilege text) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.add_grant(role text, namespace text, privilege text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.check_grant(role, namespace);
-  INSERT INTO mesh.namespace_grants AS g (role, namespace, privilege, granted_by)
-  VALUES (role, namespace, privilege, mesh.acting_role())
+  PERFORM mesh_internal.check_grant(role, namespace);
+  INSERT INTO mesh_internal.namespace_grants AS g (role, namespace, privilege, granted_by)
+  VALUES (role, namespace, privilege, mesh_internal.acting_role())
   ON CONFLICT ON CONSTRAINT namespace_grants_pkey DO UPDATE
     SET privilege = EXCLUDED.privilege, granted_by = EXCLUDED.granted_by, granted_at = now()
     WHERE array_position('{read,write,server}', g.privilege) < array_position('{read,write,server}', EXCLUDED.privilege);
-  PERFORM mesh.set_privileges(role);
+  PERFORM mesh_internal.set_privileges(role);
 END $$;
 
 -- grant_namespace lets a role, and the members of it, read or write the resources of a namespace, of all namespaces ('*'), or
@@ -117,11 +117,11 @@ END $$;
 CREATE OR REPLACE FUNCTION mesh.grant_namespace(role text, namespace text, privilege text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.require_owner('grant namespaces');
+  PERFORM mesh_internal.require_owner('grant namespaces');
   IF (privilege IN ('read', 'write')) IS NOT TRUE THEN
     RAISE invalid_parameter_value USING MESSAGE = format('%L is not a privilege on a namespace', privilege), HINT = 'write read or write';
   END IF;
-  PERFORM mesh.add_grant(role, namespace, privilege);
+  PERFORM mesh_internal.add_grant(role, namespace, privilege);
 END $$;
 
 -- revoke_namespace takes back what was granted, and says whether there was anything to take.
@@ -130,13 +130,13 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   revoked boolean;
 BEGIN
-  PERFORM mesh.require_owner('revoke namespaces');
-  DELETE FROM mesh.namespace_grants g WHERE g.role = revoke_namespace.role AND g.namespace = revoke_namespace.namespace;
+  PERFORM mesh_internal.require_owner('revoke namespaces');
+  DELETE FROM mesh_internal.namespace_grants g WHERE g.role = revoke_namespace.role AND g.namespace = revoke_namespace.namespace;
   revoked := FOUND;
   IF to_regrole(quote_ident(role)) IS NOT NULL THEN
-    PERFORM mesh.set_privileges(role);
+    PERFORM mesh_internal.set_privileges(role);
   END IF;
-  IF EXISTS (SELECT FROM mesh.namespace_grants g WHERE g.role = revoke_namespace.role AND g.namespace = '*') THEN
+  IF EXISTS (SELECT FROM mesh_internal.namespace_grants g WHERE g.role = revoke_namespace.role AND g.namespace = '*') THEN
     RAISE NOTICE 'the role % still has what was granted to it on all namespaces (*)', quote_ident(role);
   END IF;
   RETURN revoked;
@@ -147,102 +147,102 @@ END $$;
 CREATE OR REPLACE FUNCTION mesh.grant_server(role text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.require_owner('appoint servers');
-  PERFORM mesh.add_grant(role, '*', 'server');
+  PERFORM mesh_internal.require_owner('appoint servers');
+  PERFORM mesh_internal.add_grant(role, '*', 'server');
 END $$;
 
 -- What may only be read cannot be locked either, as SELECT … FOR UPDATE would. An UPDATE of the table leaves it out; the views refuse it.
 DROP POLICY IF EXISTS read_granted ON mesh.resources;
 CREATE POLICY read_granted ON mesh.resources FOR SELECT
-  USING ((SELECT mesh.sees_all()) OR namespace = ANY ((SELECT mesh.readable_namespaces())::text[]));
+  USING ((SELECT mesh_internal.sees_all()) OR namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[]));
 
 DROP POLICY IF EXISTS insert_granted ON mesh.resources;
 CREATE POLICY insert_granted ON mesh.resources FOR INSERT
-  WITH CHECK ((SELECT mesh.writes_all()) OR namespace = ANY ((SELECT mesh.writable_namespaces())::text[]) OR mesh.require_write(namespace));
+  WITH CHECK ((SELECT mesh_internal.writes_all()) OR namespace = ANY ((SELECT mesh_internal.writable_namespaces())::text[]) OR mesh_internal.require_write(namespace));
 
 DROP POLICY IF EXISTS update_granted ON mesh.resources;
 CREATE POLICY update_granted ON mesh.resources FOR UPDATE
-  USING ((SELECT mesh.writes_all()) OR namespace = ANY ((SELECT mesh.writable_namespaces())::text[]))
-  WITH CHECK ((SELECT mesh.writes_all()) OR namespace = ANY ((SELECT mesh.writable_namespaces())::text[]) OR mesh.require_write(namespace));
+  USING ((SELECT mesh_internal.writes_all()) OR namespace = ANY ((SELECT mesh_internal.writable_namespaces())::text[]))
+  WITH CHECK ((SELECT mesh_internal.writes_all()) OR namespace = ANY ((SELECT mesh_internal.writable_namespaces())::text[]) OR mesh_internal.require_write(namespace));
 
 DROP POLICY IF EXISTS delete_granted ON mesh.resources;
 CREATE POLICY delete_granted ON mesh.resources FOR DELETE
-  USING ((SELECT mesh.writes_all()) OR namespace = ANY ((SELECT mesh.writable_namespaces())::text[]));
+  USING ((SELECT mesh_internal.writes_all()) OR namespace = ANY ((SELECT mesh_internal.writable_namespaces())::text[]));
 
 -- check_access refuses what a statement wrote to namespaces that are not the acting role's. Row-level security would not ask where
 -- a row comes from that is deleted or renamed, and does not ask at all in functions that run as the owner.
-CREATE OR REPLACE FUNCTION mesh.check_access() RETURNS trigger
+CREATE OR REPLACE FUNCTION mesh_internal.check_access() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF TG_OP <> 'INSERT' THEN
-    PERFORM mesh.require_write(VARIADIC ARRAY(SELECT DISTINCT namespace FROM old_rows));
+    PERFORM mesh_internal.require_write(VARIADIC ARRAY(SELECT DISTINCT namespace FROM old_rows));
   END IF;
   IF TG_OP <> 'DELETE' THEN
-    PERFORM mesh.require_write(VARIADIC ARRAY(SELECT DISTINCT namespace FROM new_rows));
+    PERFORM mesh_internal.require_write(VARIADIC ARRAY(SELECT DISTINCT namespace FROM new_rows));
   END IF;
   RETURN NULL;
 END $$;
 
 -- check_mesh_access refuses what somebody wrote who may not write to every namespace to what configures the whole mesh. What lies elsewhere
 -- counts for nothing, and may be deleted.
-CREATE OR REPLACE FUNCTION mesh.check_mesh_access() RETURNS trigger
+CREATE OR REPLACE FUNCTION mesh_internal.check_mesh_access() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF TG_OP <> 'INSERT' AND OLD.namespace = mesh.mesh_namespace() OR TG_OP <> 'DELETE' AND NEW.namespace = mesh.mesh_namespace() THEN
-    PERFORM mesh.require_mesh(coalesce(NEW.kind, OLD.kind));
+  IF TG_OP <> 'INSERT' AND OLD.namespace = mesh_internal.mesh_namespace() OR TG_OP <> 'DELETE' AND NEW.namespace = mesh_internal.mesh_namespace() THEN
+    PERFORM mesh_internal.require_mesh(coalesce(NEW.kind, OLD.kind));
   END IF;
   RETURN NULL;
 END $$;
 
 DROP TRIGGER IF EXISTS check_mesh_access_to_inserted ON mesh.resources;
 CREATE TRIGGER check_mesh_access_to_inserted AFTER INSERT ON mesh.resources
-  FOR EACH ROW WHEN (NEW.api_group = 'core' AND NOT mesh.writes_all()) EXECUTE FUNCTION mesh.check_mesh_access();
+  FOR EACH ROW WHEN (NEW.api_group = 'core' AND NOT mesh_internal.writes_all()) EXECUTE FUNCTION mesh_internal.check_mesh_access();
 
 DROP TRIGGER IF EXISTS check_mesh_access_to_updated ON mesh.resources;
 CREATE TRIGGER check_mesh_access_to_updated AFTER UPDATE ON mesh.resources
-  FOR EACH ROW WHEN ((NEW.api_group = 'core' OR OLD.api_group = 'core') AND NOT mesh.writes_all()) EXECUTE FUNCTION mesh.check_mesh_access();
+  FOR EACH ROW WHEN ((NEW.api_group = 'core' OR OLD.api_group = 'core') AND NOT mesh_internal.writes_all()) EXECUTE FUNCTION mesh_internal.check_mesh_access();
 
 DROP TRIGGER IF EXISTS check_mesh_access_to_deleted ON mesh.resources;
 CREATE TRIGGER check_mesh_access_to_deleted AFTER DELETE ON mesh.resources
-  FOR EACH ROW WHEN (OLD.api_group = 'core' AND NOT mesh.writes_all()) EXECUTE FUNCTION mesh.check_mesh_access();
+  FOR EACH ROW WHEN (OLD.api_group = 'core' AND NOT mesh_internal.writes_all()) EXECUTE FUNCTION mesh_internal.check_mesh_access();
 
 DROP TRIGGER IF EXISTS check_access_to_inserted ON mesh.resources;
 CREATE TRIGGER check_access_to_inserted AFTER INSERT ON mesh.resources
-  REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT WHEN (NOT mesh.writes_all()) EXECUTE FUNCTION mesh.check_access();
+  REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT WHEN (NOT mesh_internal.writes_all()) EXECUTE FUNCTION mesh_internal.check_access();
 
 DROP TRIGGER IF EXISTS check_access_to_updated ON mesh.resources;
 CREATE TRIGGER check_access_to_updated AFTER UPDATE ON mesh.resources
-  REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT WHEN (NOT mesh.writes_all()) EXECUTE FUNCTION mesh.check_access();
+  REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT WHEN (NOT mesh_internal.writes_all()) EXECUTE FUNCTION mesh_internal.check_access();
 
 DROP TRIGGER IF EXISTS check_access_to_deleted ON mesh.resources;
 CREATE TRIGGER check_access_to_deleted AFTER DELETE ON mesh.resources
-  REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT WHEN (NOT mesh.writes_all()) EXECUTE FUNCTION mesh.check_access();
+  REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT WHEN (NOT mesh_internal.writes_all()) EXECUTE FUNCTION mesh_internal.check_access();
 
 -- What is set for the mesh as a whole holds for everybody, who may therefore read it.
 DROP POLICY IF EXISTS read_granted ON mesh.settings;
 CREATE POLICY read_granted ON mesh.settings FOR SELECT
-  USING (namespace = '' OR (SELECT mesh.sees_all()) OR namespace = ANY ((SELECT mesh.readable_namespaces())::text[]));
+  USING (namespace = '' OR (SELECT mesh_internal.sees_all()) OR namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[]));
 
 DROP POLICY IF EXISTS insert_granted ON mesh.settings;
 CREATE POLICY insert_granted ON mesh.settings FOR INSERT
-  WITH CHECK ((SELECT mesh.writes_all()) OR namespace = ANY ((SELECT mesh.writable_namespaces())::text[]) OR mesh.require_write(namespace));
+  WITH CHECK ((SELECT mesh_internal.writes_all()) OR namespace = ANY ((SELECT mesh_internal.writable_namespaces())::text[]) OR mesh_internal.require_write(namespace));
 
 DROP POLICY IF EXISTS update_granted ON mesh.settings;
 CREATE POLICY update_granted ON mesh.settings FOR UPDATE
-  USING ((SELECT mesh.writes_all()) OR namespace = ANY ((SELECT mesh.writable_namespaces())::text[]))
-  WITH CHECK ((SELECT mesh.writes_all()) OR namespace = ANY ((SELECT mesh.writable_namespaces())::text[]) OR mesh.require_write(namespace));
+  USING ((SELECT mesh_internal.writes_all()) OR namespace = ANY ((SELECT mesh_internal.writable_namespaces())::text[]))
+  WITH CHECK ((SELECT mesh_internal.writes_all()) OR namespace = ANY ((SELECT mesh_internal.writable_namespaces())::text[]) OR mesh_internal.require_write(namespace));
 
 DROP POLICY IF EXISTS delete_granted ON mesh.settings;
 CREATE POLICY delete_granted ON mesh.settings FOR DELETE
-  USING ((SELECT mesh.writes_all()) OR namespace = ANY ((SELECT mesh.writable_namespaces())::text[]));
+  USING ((SELECT mesh_internal.writes_all()) OR namespace = ANY ((SELECT mesh_internal.writable_namespaces())::text[]));
 
 -- reset_setting removes what was set, and says whether anything was: that of the mesh or the default holds again.
 CREATE OR REPLACE FUNCTION mesh.reset_setting(name text, namespace text DEFAULT '') RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.require_write(namespace);
-  IF (mesh.known_setting(name)).limits THEN
-    PERFORM mesh.require_limits(name);
+  PERFORM mesh_internal.require_write(namespace);
+  IF (mesh_internal.known_setting(name)).limits THEN
+    PERFORM mesh_internal.require_limits(name);
   END IF;
   DELETE FROM mesh.settings s WHERE s.name = reset_setting.name AND s.namespace = reset_setting.namespace;
   RETURN FOUND;
@@ -252,12 +252,12 @@ COMMENT ON FUNCTION mesh.reset_setting IS 'Removes what is set for a namespace, 
 
 DROP TRIGGER IF EXISTS check_access_to_inserted ON mesh.settings;
 CREATE TRIGGER check_access_to_inserted AFTER INSERT ON mesh.settings
-  REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT WHEN (NOT mesh.writes_all()) EXECUTE FUNCTION mesh.check_access();
+  REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT WHEN (NOT mesh_internal.writes_all()) EXECUTE FUNCTION mesh_internal.check_access();
 
 DROP TRIGGER IF EXISTS check_access_to_updated ON mesh.settings;
 CREATE TRIGGER check_access_to_updated AFTER UPDATE ON mesh.settings
-  REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT WHEN (NOT mesh.writes_all()) EXECUTE FUNCTION mesh.check_access();
+  REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT WHEN (NOT mesh_internal.writes_all()) EXECUTE FUNCTION mesh_internal.check_access();
 
 DROP TRIGGER IF EXISTS check_access_to_deleted ON mesh.settings;
 CREATE TRIGGER check_access_to_deleted AFTER DELETE ON mesh.settings
-  REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT WHEN (NOT mesh.writes_all()) EXECUTE FUNCTION mesh.check_access();
+  REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT WHEN (NOT mesh_internal.writes_all()) EXECUTE FUNCTION mesh_internal.check_access();

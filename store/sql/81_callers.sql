@@ -1,11 +1,11 @@
 -- Who may call the servers, and what they are shown: see internal/caller and mcp-server/readers, which go by these tables.
 
 -- require_server is for what servers do for their callers, and owners by themselves.
-CREATE OR REPLACE FUNCTION mesh.require_server(doing text) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.require_server(doing text) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF NOT mesh.speaks_for_others() THEN
-    PERFORM mesh.require_owner(doing);
+  IF NOT mesh_internal.speaks_for_others() THEN
+    PERFORM mesh_internal.require_owner(doing);
   END IF;
 END $$;
 
@@ -15,7 +15,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   wrong text;
 BEGIN
-  PERFORM mesh.require_server('make tokens');
+  PERFORM mesh_internal.require_server('make tokens');
   wrong := (SELECT s FROM unnest(scopes) s WHERE (s ~ '^(admin|sign|register|(read|write)(:[-a-z0-9,*]+(:[A-Za-z0-9.,*]+)?)?|secrets(:[-a-z0-9,*]+)?)$') IS NOT TRUE LIMIT 1);
   IF (name ~ '^[a-z0-9]([-._a-z0-9]*[a-z0-9])?$' AND char_length(name) <= 63) IS NOT TRUE THEN
     RAISE invalid_parameter_value USING MESSAGE = format('%L is not a name for a token', name),
@@ -28,7 +28,7 @@ BEGIN
   ELSIF EXISTS (SELECT FROM mesh.tokens t WHERE t.name = create_token.name AND t.revoked_at IS NULL) THEN
     RAISE unique_violation USING MESSAGE = format('there is a token "%s" already', name), HINT = 'choose another name, or revoke that one first';
   END IF;
-  INSERT INTO mesh.tokens (name, hash, scopes, expires_at, created_by) VALUES (name, hash, scopes, expires_at, mesh.author());
+  INSERT INTO mesh.tokens (name, hash, scopes, expires_at, created_by) VALUES (name, hash, scopes, expires_at, mesh_internal.author());
 END $$;
 
 COMMENT ON FUNCTION mesh.create_token IS 'Takes in the hash of a token that mcp-client token create, or mcp-server token create, has made up.';
@@ -37,34 +37,34 @@ COMMENT ON FUNCTION mesh.create_token IS 'Takes in the hash of a token that mcp-
 CREATE OR REPLACE FUNCTION mesh.revoke_token(name text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.require_server('revoke tokens');
-  UPDATE mesh.tokens t SET revoked_at = now(), revoked_by = mesh.author() WHERE t.name = revoke_token.name AND t.revoked_at IS NULL;
+  PERFORM mesh_internal.require_server('revoke tokens');
+  UPDATE mesh.tokens t SET revoked_at = now(), revoked_by = mesh_internal.author() WHERE t.name = revoke_token.name AND t.revoked_at IS NULL;
   RETURN FOUND;
 END $$;
 
 COMMENT ON FUNCTION mesh.revoke_token IS 'Takes a token back, and says whether there was one of that name in force. Servers let nobody in with it from the next second on, and end the streams that are open.';
 
 -- note_token_uses keeps when tokens were presented last.
-CREATE OR REPLACE FUNCTION mesh.note_token_uses(tokens bigint[], times timestamptz[]) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.note_token_uses(tokens bigint[], times timestamptz[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.require_server('note the use of tokens');
+  PERFORM mesh_internal.require_server('note the use of tokens');
   UPDATE mesh.tokens t SET used_at = date_trunc('minute', u.time) FROM unnest(tokens, times) AS u (id, time)
     WHERE t.id = u.id AND date_trunc('minute', u.time) > coalesce(t.used_at, '-infinity');
 END $$;
 
 -- kind_word is how a kind is written in mesh.readers and in scopes: its name, with its group if that is needed to tell it from another.
-CREATE OR REPLACE FUNCTION mesh.kind_word(word text) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.kind_word(word text) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   found text[] := ARRAY(SELECT k.kind || '.' || k.api_group FROM mesh.kinds k
     WHERE k.kind = word OR k.kind || '.' || k.api_group = word ORDER BY 1);
 BEGIN
   IF cardinality(found) = 0 THEN
-    PERFORM mesh.refuse('MS002', NULL, NULL, NULL, 'kinds', format('unknown kind "%s"', word),
-      mesh.hint(word, ARRAY(SELECT k.kind FROM mesh.kinds k GROUP BY k.kind ORDER BY k.kind COLLATE "C"), 'known kinds: '));
+    PERFORM mesh_internal.refuse('MS002', NULL, NULL, NULL, 'kinds', format('unknown kind "%s"', word),
+      mesh_internal.hint(word, ARRAY(SELECT k.kind FROM mesh.kinds k GROUP BY k.kind ORDER BY k.kind COLLATE "C"), 'known kinds: '));
   ELSIF cardinality(found) > 1 THEN
-    PERFORM mesh.refuse('MS002', word, NULL, NULL, 'kinds', format('%s is a kind of more than one group', word), 'write ' || array_to_string(found, ' or '));
+    PERFORM mesh_internal.refuse('MS002', word, NULL, NULL, 'kinds', format('%s is a kind of more than one group', word), 'write ' || array_to_string(found, ' or '));
   ELSIF (SELECT count(*) FROM mesh.kinds k WHERE k.kind = split_part(word, '.', 1)) = 1 THEN
     RETURN split_part(word, '.', 1);
   END IF;
@@ -72,7 +72,7 @@ BEGIN
 END $$;
 
 -- is_selector says whether a text selects by labels.
-CREATE OR REPLACE FUNCTION mesh.is_selector(text) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.is_selector(text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   key    text := '[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?';
@@ -82,7 +82,7 @@ BEGIN
   RETURN $1 ~ format('^\s*(?:%1$s\s*(?:,\s*%1$s\s*)*)?$', clause);
 END $$;
 
-CREATE OR REPLACE FUNCTION mesh.check_reader() RETURNS trigger
+CREATE OR REPLACE FUNCTION mesh_internal.check_reader() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   wrong text := (SELECT coalesce(n, 'NULL') FROM unnest(NEW.namespaces) n
@@ -97,32 +97,32 @@ BEGIN
       HINT = 'name some, or write {*} for all; delete the row to show nothing';
   ELSIF cardinality(NEW.kinds) = 0 OR array_position(NEW.kinds, NULL) IS NOT NULL THEN
     RAISE invalid_parameter_value USING MESSAGE = 'there is no kind', HINT = 'name some, or write {*} for all; delete the row to show nothing';
-  ELSIF NOT mesh.is_selector(NEW.labels) THEN
+  ELSIF NOT mesh_internal.is_selector(NEW.labels) THEN
     RAISE invalid_parameter_value USING MESSAGE = format('%L does not select by labels', NEW.labels),
       HINT = 'write requirements with commas between them: key=value, key!=value, key in (a, b), key notin (a, b), key or !key';
   END IF;
   NEW.namespaces := CASE WHEN '*' = ANY (NEW.namespaces) THEN '{*}' ELSE ARRAY(SELECT DISTINCT n FROM unnest(NEW.namespaces) n ORDER BY n) END;
-  NEW.kinds := CASE WHEN '*' = ANY (NEW.kinds) THEN '{*}' ELSE ARRAY(SELECT DISTINCT mesh.kind_word(k) AS word FROM unnest(NEW.kinds) k ORDER BY word) END;
-  NEW.author := mesh.author();
+  NEW.kinds := CASE WHEN '*' = ANY (NEW.kinds) THEN '{*}' ELSE ARRAY(SELECT DISTINCT mesh_internal.kind_word(k) AS word FROM unnest(NEW.kinds) k ORDER BY word) END;
+  NEW.author := mesh_internal.author();
   NEW.updated_at := now();
   RETURN NEW;
 END $$;
 
 DROP TRIGGER IF EXISTS check_reader ON mesh.readers;
-CREATE TRIGGER check_reader BEFORE INSERT OR UPDATE ON mesh.readers FOR EACH ROW EXECUTE FUNCTION mesh.check_reader();
+CREATE TRIGGER check_reader BEFORE INSERT OR UPDATE ON mesh.readers FOR EACH ROW EXECUTE FUNCTION mesh_internal.check_reader();
 
 -- wake_servers tells servers which table they have to read again.
-CREATE OR REPLACE FUNCTION mesh.wake_servers() RETURNS trigger
+CREATE OR REPLACE FUNCTION mesh_internal.wake_servers() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.notify('mesh_servers', TG_TABLE_NAME);
+  PERFORM mesh_internal.notify('mesh_servers', TG_TABLE_NAME);
   RETURN NULL;
 END $$;
 
 DROP TRIGGER IF EXISTS wake_servers ON mesh.readers;
 CREATE TRIGGER wake_servers AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON mesh.readers
-  FOR EACH STATEMENT EXECUTE FUNCTION mesh.wake_servers();
+  FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.wake_servers();
 
 DROP TRIGGER IF EXISTS wake_servers ON mesh.tokens;
 CREATE TRIGGER wake_servers AFTER INSERT OR UPDATE OF name, hash, scopes, expires_at, revoked_at OR DELETE OR TRUNCATE ON mesh.tokens
-  FOR EACH STATEMENT EXECUTE FUNCTION mesh.wake_servers();
+  FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.wake_servers();

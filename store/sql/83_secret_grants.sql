@@ -1,61 +1,61 @@
 -- Secrets are granted by themselves: who may read a namespace does not see them, and who may write to it does not change them.
 
 -- holds_secrets says whether the acting role was granted one of the privileges on the secrets of all namespaces, is an owner, or a server.
-CREATE OR REPLACE FUNCTION mesh.holds_secrets(privileges text[]) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.holds_secrets(privileges text[]) RETURNS boolean
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RETURN mesh.speaks_for_others() OR '*' = ANY (mesh.granted_secrets(privileges));
+  RETURN mesh_internal.speaks_for_others() OR '*' = ANY (mesh_internal.granted_secrets(privileges));
 END $$;
 
 -- granted_secrets lists the namespaces of whose secrets the acting role was granted one of the privileges.
-CREATE OR REPLACE FUNCTION mesh.granted_secrets(privileges text[]) RETURNS text[]
+CREATE OR REPLACE FUNCTION mesh_internal.granted_secrets(privileges text[]) RETURNS text[]
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  acting name := mesh.acting_role();
+  acting name := mesh_internal.acting_role();
 BEGIN
-  RETURN ARRAY(SELECT DISTINCT g.namespace FROM mesh.secret_grants g
+  RETURN ARRAY(SELECT DISTINCT g.namespace FROM mesh_internal.secret_grants g
     WHERE g.privilege = ANY (privileges) AND pg_has_role(acting, to_regrole(quote_ident(g.role))::oid, 'USAGE'));
 END $$;
 
 -- require_secrets refuses a write to the secrets of a namespace that the acting role may not write to.
-CREATE OR REPLACE FUNCTION mesh.require_secrets(VARIADIC namespaces text[]) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.require_secrets(VARIADIC namespaces text[]) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   missing text;
 BEGIN
-  IF mesh.holds_secrets('{write}') THEN
+  IF mesh_internal.holds_secrets('{write}') THEN
     RETURN true;
   END IF;
-  SELECT n INTO missing FROM unnest(namespaces) n WHERE n <> ALL (mesh.granted_secrets('{write}')) ORDER BY n LIMIT 1;
+  SELECT n INTO missing FROM unnest(namespaces) n WHERE n <> ALL (mesh_internal.granted_secrets('{write}')) ORDER BY n LIMIT 1;
   IF FOUND THEN
     RAISE insufficient_privilege USING
-      MESSAGE = format('the role %s lacks the privilege to write secrets of the namespace "%s"', quote_ident(mesh.acting_role()), missing),
-      HINT    = format('have the owner of the mesh run: SELECT mesh.grant_secrets(%L, %L, ''write'')', mesh.acting_role(), missing);
+      MESSAGE = format('the role %s lacks the privilege to write secrets of the namespace "%s"', quote_ident(mesh_internal.acting_role()), missing),
+      HINT    = format('have the owner of the mesh run: SELECT mesh.grant_secrets(%L, %L, ''write'')', mesh_internal.acting_role(), missing);
   END IF;
   RETURN true;
 END $$;
 
 DROP POLICY IF EXISTS read_granted ON mesh.secrets;
 CREATE POLICY read_granted ON mesh.secrets FOR SELECT
-  USING ((SELECT mesh.holds_secrets('{read,write}')) OR namespace = ANY ((SELECT mesh.granted_secrets('{read,write}'))::text[]));
+  USING ((SELECT mesh_internal.holds_secrets('{read,write}')) OR namespace = ANY ((SELECT mesh_internal.granted_secrets('{read,write}'))::text[]));
 
 DROP POLICY IF EXISTS insert_granted ON mesh.secrets;
-CREATE POLICY insert_granted ON mesh.secrets FOR INSERT WITH CHECK (mesh.require_secrets(namespace));
+CREATE POLICY insert_granted ON mesh.secrets FOR INSERT WITH CHECK (mesh_internal.require_secrets(namespace));
 
 DROP POLICY IF EXISTS update_granted ON mesh.secrets;
 CREATE POLICY update_granted ON mesh.secrets FOR UPDATE
-  USING ((SELECT mesh.holds_secrets('{write}')) OR namespace = ANY ((SELECT mesh.granted_secrets('{write}'))::text[]))
-  WITH CHECK (mesh.require_secrets(namespace));
+  USING ((SELECT mesh_internal.holds_secrets('{write}')) OR namespace = ANY ((SELECT mesh_internal.granted_secrets('{write}'))::text[]))
+  WITH CHECK (mesh_internal.require_secrets(namespace));
 
 DROP POLICY IF EXISTS delete_granted ON mesh.secrets;
 CREATE POLICY delete_granted ON mesh.secrets FOR DELETE
-  USING ((SELECT mesh.holds_secrets('{write}')) OR namespace = ANY ((SELECT mesh.granted_secrets('{write}'))::text[]));
+  USING ((SELECT mesh_internal.holds_secrets('{write}')) OR namespace = ANY ((SELECT mesh_internal.granted_secrets('{write}'))::text[]));
 
 -- delete_secret is how tenants delete what owners delete with DELETE: who may delete from a table may lock it.
 CREATE OR REPLACE FUNCTION mesh.delete_secret(namespace text, name text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.require_secrets(namespace);
+  PERFORM mesh_internal.require_secrets(namespace);
   DELETE FROM mesh.secrets s WHERE s.namespace = delete_secret.namespace AND s.name = delete_secret.name;
   RETURN FOUND;
 END $$;
@@ -63,36 +63,36 @@ END $$;
 COMMENT ON FUNCTION mesh.delete_secret IS 'Deletes a secret, and says whether there was one.';
 
 -- check_access_to_secrets refuses to change or delete what may only be read. Row-level security asks where rows go, not where they come from.
-CREATE OR REPLACE FUNCTION mesh.check_access_to_secrets() RETURNS trigger
+CREATE OR REPLACE FUNCTION mesh_internal.check_access_to_secrets() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.require_secrets(VARIADIC ARRAY(SELECT DISTINCT namespace FROM old_rows));
+  PERFORM mesh_internal.require_secrets(VARIADIC ARRAY(SELECT DISTINCT namespace FROM old_rows));
   RETURN NULL;
 END $$;
 
 DROP TRIGGER IF EXISTS check_access_to_updated ON mesh.secrets;
 CREATE TRIGGER check_access_to_updated AFTER UPDATE ON mesh.secrets
-  REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh.check_access_to_secrets();
+  REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.check_access_to_secrets();
 
 DROP TRIGGER IF EXISTS check_access_to_deleted ON mesh.secrets;
 CREATE TRIGGER check_access_to_deleted AFTER DELETE ON mesh.secrets
-  REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh.check_access_to_secrets();
+  REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.check_access_to_secrets();
 
 -- grant_secrets lets a role, and the members of it, read or write the secrets of a namespace, or of all ('*'). To write includes to read.
 CREATE OR REPLACE FUNCTION mesh.grant_secrets(role text, namespace text, privilege text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.require_owner('grant secrets');
-  PERFORM mesh.check_grant(role, nullif(namespace, ''));
+  PERFORM mesh_internal.require_owner('grant secrets');
+  PERFORM mesh_internal.check_grant(role, nullif(namespace, ''));
   IF (privilege IN ('read', 'write')) IS NOT TRUE THEN
     RAISE invalid_parameter_value USING MESSAGE = format('%L is not a privilege on secrets', privilege), HINT = 'write read or write';
   END IF;
-  INSERT INTO mesh.secret_grants AS g (role, namespace, privilege, granted_by)
-  VALUES (role, namespace, privilege, mesh.acting_role())
+  INSERT INTO mesh_internal.secret_grants AS g (role, namespace, privilege, granted_by)
+  VALUES (role, namespace, privilege, mesh_internal.acting_role())
   ON CONFLICT ON CONSTRAINT secret_grants_pkey DO UPDATE
     SET privilege = EXCLUDED.privilege, granted_by = EXCLUDED.granted_by, granted_at = now()
     WHERE g.privilege = 'read' AND EXCLUDED.privilege = 'write';
-  PERFORM mesh.set_privileges(role);
+  PERFORM mesh_internal.set_privileges(role);
 END $$;
 
 COMMENT ON FUNCTION mesh.grant_secrets IS 'Lets a role read, or read and write, the secrets of a namespace, or of all (*).';
@@ -103,11 +103,11 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   revoked boolean;
 BEGIN
-  PERFORM mesh.require_owner('revoke secrets');
-  DELETE FROM mesh.secret_grants g WHERE g.role = revoke_secrets.role AND g.namespace = revoke_secrets.namespace;
+  PERFORM mesh_internal.require_owner('revoke secrets');
+  DELETE FROM mesh_internal.secret_grants g WHERE g.role = revoke_secrets.role AND g.namespace = revoke_secrets.namespace;
   revoked := FOUND;
   IF to_regrole(quote_ident(role)) IS NOT NULL THEN
-    PERFORM mesh.set_privileges(role);
+    PERFORM mesh_internal.set_privileges(role);
   END IF;
   RETURN revoked;
 END $$;

@@ -1,11 +1,11 @@
 -- What the mesh trusts: its trust domain, other meshes, and the issuers of tokens that machines may join with.
 
 -- trust_domains are that of the MeshConfig and then its aliases, which stand for the same mesh. They are read from where no tenant can hold
--- a lock (see mesh.settle_mesh_config).
+-- a lock (see mesh_internal.settle_mesh_config).
 CREATE OR REPLACE FUNCTION mesh.trust_domains() RETURNS text[]
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RETURN (SELECT n.domains FROM mesh.trust_names n);
+  RETURN (SELECT n.domains FROM mesh_internal.trust_names n);
 END $$;
 
 COMMENT ON FUNCTION mesh.trust_domains IS 'The trust domain of the mesh, which the MeshConfig says, and after it its aliases.';
@@ -16,31 +16,31 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$ SELECT (mesh.tru
 COMMENT ON FUNCTION mesh.trust_domain IS 'The trust domain of the mesh, which the MeshConfig says: cluster.local where it says none.';
 
 -- is_path_segment tells whether a text can be a part of a SPIFFE id.
-CREATE OR REPLACE FUNCTION mesh.is_path_segment(text) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.is_path_segment(text) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce($1 ~ '^[-._A-Za-z0-9]{1,253}$' AND $1 NOT IN ('.', '..'), false)
 $$;
 
 -- is_namespace tells whether a text can be the name of a namespace.
-CREATE OR REPLACE FUNCTION mesh.is_namespace(text) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.is_namespace(text) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(char_length($1) <= 63 AND $1 ~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$', false)
 $$;
 
 -- check_workload refuses what can be nobody's identity.
-CREATE OR REPLACE FUNCTION mesh.check_workload(namespace text, service_account text) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.check_workload(namespace text, service_account text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF NOT mesh.is_namespace(namespace) THEN
+  IF NOT mesh_internal.is_namespace(namespace) THEN
     RAISE invalid_parameter_value USING MESSAGE = format('%L is not a valid namespace', namespace),
       HINT = 'at most 63 lower-case letters, digits and "-", the first and the last a letter or digit';
-  ELSIF NOT mesh.is_path_segment(service_account) THEN
+  ELSIF NOT mesh_internal.is_path_segment(service_account) THEN
     RAISE invalid_parameter_value USING MESSAGE = format('%L is not a valid service account', service_account),
       HINT = 'at most 253 letters, digits, "-", "." and "_"';
   END IF;
 END $$;
 
-CREATE OR REPLACE FUNCTION mesh.check_federated_trust() RETURNS trigger
+CREATE OR REPLACE FUNCTION mesh_internal.check_federated_trust() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF (char_length(NEW.trust_domain) <= 255 AND NEW.trust_domain ~ '^[-._a-z0-9]+$') IS NOT TRUE THEN
@@ -50,21 +50,21 @@ BEGIN
     RAISE invalid_parameter_value USING MESSAGE = format('%s is a trust domain of this mesh itself', NEW.trust_domain),
       HINT = 'name that of the other mesh; mesh.authorities has what this one trusts for its own';
   END IF;
-  SELECT max((mesh.validity(r)).not_after) INTO NEW.not_after FROM mesh.authorities_in(format('the roots of %s', NEW.trust_domain), NEW.roots) r;
-  NEW.author := mesh.author();
+  SELECT max((mesh_internal.validity(r)).not_after) INTO NEW.not_after FROM mesh_internal.authorities_in(format('the roots of %s', NEW.trust_domain), NEW.roots) r;
+  NEW.author := mesh_internal.author();
   NEW.updated_at := now();
   RETURN NEW;
 END $$;
 
 DROP TRIGGER IF EXISTS check_federated_trust ON mesh.federated_trust;
 CREATE TRIGGER check_federated_trust BEFORE INSERT OR UPDATE ON mesh.federated_trust
-  FOR EACH ROW EXECUTE FUNCTION mesh.check_federated_trust();
+  FOR EACH ROW EXECUTE FUNCTION mesh_internal.check_federated_trust();
 
 -- trust_federated is how servers write what owners write with INSERT.
 CREATE OR REPLACE FUNCTION mesh.trust_federated(trust_domain text, roots text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.require_server('trust other meshes');
+  PERFORM mesh_internal.require_server('trust other meshes');
   INSERT INTO mesh.federated_trust AS f (trust_domain, roots, not_after) VALUES (trust_domain, roots, 'infinity')
     ON CONFLICT ON CONSTRAINT federated_trust_pkey DO UPDATE SET roots = EXCLUDED.roots WHERE f.roots <> EXCLUDED.roots;
 END $$;
@@ -75,7 +75,7 @@ COMMENT ON FUNCTION mesh.trust_federated IS 'Trusts the authorities of another m
 CREATE OR REPLACE FUNCTION mesh.distrust_federated(trust_domain text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.require_server('end the trust in other meshes');
+  PERFORM mesh_internal.require_server('end the trust in other meshes');
   DELETE FROM mesh.federated_trust f WHERE f.trust_domain = distrust_federated.trust_domain;
   RETURN FOUND;
 END $$;
@@ -83,7 +83,7 @@ END $$;
 COMMENT ON FUNCTION mesh.distrust_federated IS 'Trusts another mesh no more, and says whether it was trusted.';
 
 -- jwks_problem is what is wrong with a document of keys, and what would be right; NULLs if nothing is. Whether a key is sound is found out by who uses it.
-CREATE OR REPLACE FUNCTION mesh.jwks_problem(jwks jsonb, OUT reason text, OUT hint text)
+CREATE OR REPLACE FUNCTION mesh_internal.jwks_problem(jwks jsonb, OUT reason text, OUT hint text)
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   hint := 'write {"keys": [{"kty": "RSA", …}]}, as the issuer publishes it';
@@ -101,7 +101,7 @@ BEGIN
   END IF;
 END $$;
 
-CREATE OR REPLACE FUNCTION mesh.check_join_issuer() RETURNS trigger
+CREATE OR REPLACE FUNCTION mesh_internal.check_join_issuer() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   reason text;
@@ -120,34 +120,34 @@ BEGIN
   ELSIF num_nonnulls(NEW.jwks, NEW.jwks_uri) = 0 AND NEW.issuer !~ '^https://[^/\s@?#]+(/[^\s?#]*)?$' THEN
     reason := 'there are neither jwks nor jwks_uri, and the issuer is no https URL under which it could say where its keys are'; hint := 'write the keys of the issuer, or where it publishes them';
   ELSIF NEW.jwks IS NOT NULL THEN
-    SELECT 'jwks ' || p.reason, p.hint INTO reason, hint FROM mesh.jwks_problem(NEW.jwks) p;
+    SELECT 'jwks ' || p.reason, p.hint INTO reason, hint FROM mesh_internal.jwks_problem(NEW.jwks) p;
   ELSIF NEW.jwks_uri !~ '^https://[^/\s@?#]+(/[^\s#]*)?$' OR char_length(NEW.jwks_uri) > 2048 THEN
     reason := 'jwks_uri is not where keys can be fetched safely'; hint := 'write https://host/path';
   END IF;
   IF reason IS NULL AND (jsonb_typeof(NEW.claims) <> 'object' OR jsonb_path_exists(NEW.claims, '$.* ? (@.type() != "string")') OR NEW.claims ? '') THEN
     reason := 'the claims are no object of strings'; hint := 'write {"path.to.claim": "its value"}';
-  ELSIF reason IS NULL AND NEW.workload_group <> '' AND NOT mesh.is_path_segment(NEW.workload_group) THEN
+  ELSIF reason IS NULL AND NEW.workload_group <> '' AND NOT mesh_internal.is_path_segment(NEW.workload_group) THEN
     reason := format('%L is not the name of a WorkloadGroup', NEW.workload_group); hint := 'name one of the namespace, or leave it empty';
   END IF;
   IF reason IS NOT NULL THEN
     RAISE invalid_parameter_value USING MESSAGE = format('issuer "%s": %s', NEW.name, reason), HINT = hint;
   END IF;
-  PERFORM mesh.check_workload(NEW.namespace, NEW.service_account);
-  NEW.author := mesh.author();
+  PERFORM mesh_internal.check_workload(NEW.namespace, NEW.service_account);
+  NEW.author := mesh_internal.author();
   NEW.updated_at := now();
   RETURN NEW;
 END $$;
 
 DROP TRIGGER IF EXISTS check_join_issuer ON mesh.join_issuers;
 CREATE TRIGGER check_join_issuer BEFORE INSERT OR UPDATE ON mesh.join_issuers
-  FOR EACH ROW EXECUTE FUNCTION mesh.check_join_issuer();
+  FOR EACH ROW EXECUTE FUNCTION mesh_internal.check_join_issuer();
 
 -- put_join_issuer is how servers write what owners write with INSERT.
 CREATE OR REPLACE FUNCTION mesh.put_join_issuer(name text, issuer text, audiences text[], jwks jsonb, jwks_uri text, claims jsonb,
   namespace text, service_account text, workload_group text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.require_server('trust issuers of tokens');
+  PERFORM mesh_internal.require_server('trust issuers of tokens');
   INSERT INTO mesh.join_issuers (name, issuer, audiences, jwks, jwks_uri, claims, namespace, service_account, workload_group)
     VALUES (name, issuer, audiences, jwks, jwks_uri, claims, namespace, service_account, workload_group)
     ON CONFLICT ON CONSTRAINT join_issuers_pkey DO UPDATE SET issuer = EXCLUDED.issuer, audiences = EXCLUDED.audiences, jwks = EXCLUDED.jwks,
@@ -161,7 +161,7 @@ COMMENT ON FUNCTION mesh.put_join_issuer IS 'Writes a row of mesh.join_issuers.'
 CREATE OR REPLACE FUNCTION mesh.remove_join_issuer(name text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.require_server('end the trust in issuers of tokens');
+  PERFORM mesh_internal.require_server('end the trust in issuers of tokens');
   DELETE FROM mesh.join_issuers i WHERE i.name = remove_join_issuer.name;
   RETURN FOUND;
 END $$;
@@ -170,12 +170,12 @@ COMMENT ON FUNCTION mesh.remove_join_issuer IS 'Removes a row of mesh.join_issue
 
 DROP TRIGGER IF EXISTS wake_servers ON mesh.federated_trust;
 CREATE TRIGGER wake_servers AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON mesh.federated_trust
-  FOR EACH STATEMENT EXECUTE FUNCTION mesh.wake_servers();
+  FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.wake_servers();
 
-DROP TRIGGER IF EXISTS wake_servers ON mesh.trust_names;
-CREATE TRIGGER wake_servers AFTER UPDATE OF lifetimes, own_gateways ON mesh.trust_names
-  FOR EACH STATEMENT EXECUTE FUNCTION mesh.wake_servers();
+DROP TRIGGER IF EXISTS wake_servers ON mesh_internal.trust_names;
+CREATE TRIGGER wake_servers AFTER UPDATE OF lifetimes, own_gateways ON mesh_internal.trust_names
+  FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.wake_servers();
 
 DROP TRIGGER IF EXISTS wake_servers ON mesh.join_issuers;
 CREATE TRIGGER wake_servers AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON mesh.join_issuers
-  FOR EACH STATEMENT EXECUTE FUNCTION mesh.wake_servers();
+  FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.wake_servers();

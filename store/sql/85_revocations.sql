@@ -2,26 +2,26 @@
 
 DROP POLICY IF EXISTS read_granted ON mesh.revocations;
 CREATE POLICY read_granted ON mesh.revocations FOR SELECT
-  USING ((SELECT mesh.sees_all()) OR namespace <> '' AND namespace = ANY ((SELECT mesh.readable_namespaces())::text[]));
+  USING ((SELECT mesh_internal.sees_all()) OR namespace <> '' AND namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[]));
 
 -- path_of is a SPIFFE id without its trust domain, as revocations have it.
-CREATE OR REPLACE FUNCTION mesh.path_of(identity text) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.path_of(identity text) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$ SELECT substring(identity FROM '^spiffe://[^/]+/(.+)$') $$;
 
 -- revoke adds a revocation, and says whether there was none in force.
-CREATE OR REPLACE FUNCTION mesh.revoke(namespace text, identity text, enrolment text, reason text) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.revoke(namespace text, identity text, enrolment text, reason text) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   INSERT INTO mesh.revocations (namespace, identity, enrolment, reason, revoked_by)
-    VALUES (namespace, identity, enrolment, left(coalesce(reason, ''), 1000), mesh.author()) ON CONFLICT DO NOTHING;
+    VALUES (namespace, identity, enrolment, left(coalesce(reason, ''), 1000), mesh_internal.author()) ON CONFLICT DO NOTHING;
   RETURN FOUND;
 END $$;
 
 -- restore_revoked lifts a revocation, and says whether there was one in force.
-CREATE OR REPLACE FUNCTION mesh.restore_revoked(identity text, enrolment text) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.restore_revoked(identity text, enrolment text) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  UPDATE mesh.revocations r SET lifted_by = mesh.author(), lifted_at = now()
+  UPDATE mesh.revocations r SET lifted_by = mesh_internal.author(), lifted_at = now()
     WHERE r.lifted_at IS NULL AND (r.identity = restore_revoked.identity OR r.enrolment = restore_revoked.enrolment);
   RETURN FOUND;
 END $$;
@@ -29,9 +29,9 @@ END $$;
 CREATE OR REPLACE FUNCTION mesh.revoke_identity(namespace text, service_account text, reason text DEFAULT '') RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.check_workload(namespace, service_account);
-  PERFORM mesh.require_write(namespace);
-  RETURN mesh.revoke(namespace, format('ns/%s/sa/%s', namespace, service_account), NULL, reason);
+  PERFORM mesh_internal.check_workload(namespace, service_account);
+  PERFORM mesh_internal.require_write(namespace);
+  RETURN mesh_internal.revoke(namespace, format('ns/%s/sa/%s', namespace, service_account), NULL, reason);
 END $$;
 
 COMMENT ON FUNCTION mesh.revoke_identity IS 'Ends what the machines of a service account may do, those that join later included: they are given no certificates and no configuration, and the members of the mesh refuse them. It returns whether that is new.';
@@ -39,15 +39,15 @@ COMMENT ON FUNCTION mesh.revoke_identity IS 'Ends what the machines of a service
 CREATE OR REPLACE FUNCTION mesh.restore_identity(namespace text, service_account text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.check_workload(namespace, service_account);
-  PERFORM mesh.require_write(namespace);
-  RETURN mesh.restore_revoked(format('ns/%s/sa/%s', namespace, service_account), NULL);
+  PERFORM mesh_internal.check_workload(namespace, service_account);
+  PERFORM mesh_internal.require_write(namespace);
+  RETURN mesh_internal.restore_revoked(format('ns/%s/sa/%s', namespace, service_account), NULL);
 END $$;
 
 COMMENT ON FUNCTION mesh.restore_identity IS 'Takes back what mesh.revoke_identity did, and says whether there was anything to take.';
 
 -- namespace_of_enrolment is where a machine belongs; a server belongs to none, which is ''. It refuses what is neither.
-CREATE OR REPLACE FUNCTION mesh.namespace_of_enrolment(enrolment text) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.namespace_of_enrolment(enrolment text) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   belongs text;
@@ -55,10 +55,10 @@ BEGIN
   SELECT n.namespace INTO belongs FROM (
     SELECT c.namespace FROM mesh.certificates c WHERE c.enrolment = namespace_of_enrolment.enrolment AND c.refusal IS NULL
     UNION ALL
-    SELECT t.namespace FROM mesh.join_redemptions r JOIN mesh.join_token_hashes t ON t.id = r.token_id WHERE r.enrolment = namespace_of_enrolment.enrolment
+    SELECT t.namespace FROM mesh_internal.join_redemptions r JOIN mesh_internal.join_token_hashes t ON t.id = r.token_id WHERE r.enrolment = namespace_of_enrolment.enrolment
     UNION ALL
     SELECT v.namespace FROM mesh.revocations v WHERE v.enrolment = namespace_of_enrolment.enrolment) n LIMIT 1;
-  IF enrolment = '' OR NOT FOUND OR NOT (mesh.sees_all() OR belongs = ANY (mesh.readable_namespaces())) THEN
+  IF enrolment = '' OR NOT FOUND OR NOT (mesh_internal.sees_all() OR belongs = ANY (mesh_internal.readable_namespaces())) THEN
     RAISE invalid_parameter_value USING MESSAGE = format('no machine %L has ever joined', enrolment), HINT = 'mesh.machines has those that have a certificate, in the column enrolment';
   END IF;
   RETURN belongs;
@@ -67,10 +67,10 @@ END $$;
 CREATE OR REPLACE FUNCTION mesh.revoke_machine(enrolment text, reason text DEFAULT '') RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  namespace text := mesh.namespace_of_enrolment(enrolment);
+  namespace text := mesh_internal.namespace_of_enrolment(enrolment);
 BEGIN
-  PERFORM mesh.require_write(namespace);
-  RETURN mesh.revoke(namespace, NULL, enrolment, reason);
+  PERFORM mesh_internal.require_write(namespace);
+  RETURN mesh_internal.revoke(namespace, NULL, enrolment, reason);
 END $$;
 
 COMMENT ON FUNCTION mesh.revoke_machine IS 'Ends what one machine may do, by its enrolment: it is given no certificates and no configuration. It returns whether that is new.';
@@ -78,19 +78,19 @@ COMMENT ON FUNCTION mesh.revoke_machine IS 'Ends what one machine may do, by its
 CREATE OR REPLACE FUNCTION mesh.restore_machine(enrolment text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.require_write(mesh.namespace_of_enrolment(enrolment));
-  RETURN mesh.restore_revoked(NULL, enrolment);
+  PERFORM mesh_internal.require_write(mesh_internal.namespace_of_enrolment(enrolment));
+  RETURN mesh_internal.restore_revoked(NULL, enrolment);
 END $$;
 
 COMMENT ON FUNCTION mesh.restore_machine IS 'Takes back what mesh.revoke_machine did, and says whether there was anything to take.';
 
 -- server_path is what the identity of a server has after its trust domain.
-CREATE OR REPLACE FUNCTION mesh.server_path(program text, name text) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.server_path(program text, name text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF (program IN ('mcp-server', 'discovery')) IS NOT TRUE THEN
     RAISE invalid_parameter_value USING MESSAGE = format('%L is no server that has an identity', program), HINT = 'write mcp-server or discovery';
-  ELSIF NOT mesh.is_path_segment(name) THEN
+  ELSIF NOT mesh_internal.is_path_segment(name) THEN
     RAISE invalid_parameter_value USING MESSAGE = format('%L cannot be the name of a server', name), HINT = 'at most 253 letters, digits, "-", "." and "_"';
   END IF;
   RETURN format('pgmesh/%s/%s', program, name);
@@ -99,8 +99,8 @@ END $$;
 CREATE OR REPLACE FUNCTION mesh.revoke_server(program text, name text, reason text DEFAULT '') RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.require_server('revoke servers');
-  RETURN mesh.revoke('', mesh.server_path(program, name), NULL, reason);
+  PERFORM mesh_internal.require_server('revoke servers');
+  RETURN mesh_internal.revoke('', mesh_internal.server_path(program, name), NULL, reason);
 END $$;
 
 COMMENT ON FUNCTION mesh.revoke_server IS 'Ends what a server may do: a program, which is mcp-server or discovery, and its name. It returns whether that is new.';
@@ -108,12 +108,12 @@ COMMENT ON FUNCTION mesh.revoke_server IS 'Ends what a server may do: a program,
 CREATE OR REPLACE FUNCTION mesh.restore_server(program text, name text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.require_server('restore servers');
-  RETURN mesh.restore_revoked(mesh.server_path(program, name), NULL);
+  PERFORM mesh_internal.require_server('restore servers');
+  RETURN mesh_internal.restore_revoked(mesh_internal.server_path(program, name), NULL);
 END $$;
 
 COMMENT ON FUNCTION mesh.restore_server IS 'Takes back what mesh.revoke_server did, and says whether there was anything to take.';
 
 DROP TRIGGER IF EXISTS wake_servers ON mesh.revocations;
 CREATE TRIGGER wake_servers AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON mesh.revocations
-  FOR EACH STATEMENT EXECUTE FUNCTION mesh.wake_servers();
+  FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.wake_servers();

@@ -2,10 +2,10 @@
 
 DROP POLICY IF EXISTS read_granted ON mesh.certificates;
 CREATE POLICY read_granted ON mesh.certificates FOR SELECT
-  USING ((SELECT mesh.sees_all()) OR namespace <> '' AND namespace = ANY ((SELECT mesh.readable_namespaces())::text[]));
+  USING ((SELECT mesh_internal.sees_all()) OR namespace <> '' AND namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[]));
 
 -- neighbourhood_of is what counts as one address of callers: without the port, and of IPv6 the network of 64 bits, which is one customer's.
-CREATE OR REPLACE FUNCTION mesh.neighbourhood_of(peer text) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.neighbourhood_of(peer text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   host text := regexp_replace(peer, '^\[?([^]%]*?)(%[^]]*)?\]?(:[0-9]+)?$', '\1');
@@ -16,24 +16,24 @@ EXCEPTION WHEN data_exception THEN
 END $$;
 
 -- alike is what refusals have in common that are counted in one row. A server counts by itself, for what it tells again counts once.
-CREATE OR REPLACE FUNCTION mesh.alike(server text, refusal text, identity text, enrolment text, credential text, peer text, at timestamptz) RETURNS bytea
+CREATE OR REPLACE FUNCTION mesh_internal.alike(server text, refusal text, identity text, enrolment text, credential text, peer text, at timestamptz) RETURNS bytea
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT sha256(convert_to(jsonb_build_array(server, refusal, identity, enrolment, credential, mesh.neighbourhood_of(peer),
+  SELECT sha256(convert_to(jsonb_build_array(server, refusal, identity, enrolment, credential, mesh_internal.neighbourhood_of(peer),
     floor(extract(epoch FROM at) / 3600)::bigint)::text, 'UTF8'))
 $$;
 
 -- is_strangers_refusal tells whether anybody can bring it about. The others take a token or a certificate that the mesh has made.
-CREATE OR REPLACE FUNCTION mesh.is_strangers_refusal(refusal text) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.is_strangers_refusal(refusal text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$ SELECT refusal NOT IN ('token_expired', 'token_revoked', 'token_used', 'revoked') $$;
 
 -- record_certificates keeps a batch. What is recorded again counts once. It returns how many rows are new, or were counted on.
-CREATE OR REPLACE FUNCTION mesh.record_certificates(server text, ids uuid[], times timestamptz[], refusals text[], details text[], identities text[], enrolments text[],
+CREATE OR REPLACE FUNCTION mesh_internal.record_certificates(server text, ids uuid[], times timestamptz[], refusals text[], details text[], identities text[], enrolments text[],
   serials text[], ends timestamptz[], authorities text[], credentials text[], peers text[], key_hashes bytea[], took interval[]) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   recorded bigint;
 BEGIN
-  PERFORM mesh.require_server('record certificates');
+  PERFORM mesh_internal.require_server('record certificates');
   INSERT INTO mesh.certificates (id, at, server, detail, identity, enrolment, serial, not_after, authority, credential, peer, key_hash, took)
     SELECT u.id, u.at, record_certificates.server, left(u.detail, 1000), left(u.identity, 2048), left(u.enrolment, 200), left(u.serial, 200), u.not_after,
       left(u.authority, 200), left(u.credential, 40), left(u.peer, 200), substring(u.key_hash FROM 1 FOR 64), u.took
@@ -43,17 +43,17 @@ BEGIN
     ON CONFLICT (id) DO NOTHING;
   GET DIAGNOSTICS recorded = ROW_COUNT;
   IF num_nonnulls(VARIADIC refusals) > 0 THEN
-    recorded := recorded + mesh.record_refusals(server, ids, times, refusals, details, identities, enrolments, credentials, peers, key_hashes, took);
+    recorded := recorded + mesh_internal.record_refusals(server, ids, times, refusals, details, identities, enrolments, credentials, peers, key_hashes, took);
   END IF;
   RETURN recorded;
 END $$;
 
-COMMENT ON FUNCTION mesh.record_certificates IS 'Internal. Servers record by it who was given a certificate, and who was refused one.';
+COMMENT ON FUNCTION mesh_internal.record_certificates IS 'Internal. Servers record by it who was given a certificate, and who was refused one.';
 
 -- record_refusals counts the refusals of a batch, each on those that are alike: a row has the newest, and the details of all as far as there is
 -- room. A server tells in the order of time, so what is not newer than the row was counted already. Rows are written in one order, so that no two
 -- batches wait for each other.
-CREATE OR REPLACE FUNCTION mesh.record_refusals(server text, ids uuid[], times timestamptz[], refusals text[], details text[], identities text[], enrolments text[],
+CREATE OR REPLACE FUNCTION mesh_internal.record_refusals(server text, ids uuid[], times timestamptz[], refusals text[], details text[], identities text[], enrolments text[],
   credentials text[], peers text[], key_hashes bytea[], took interval[]) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -62,7 +62,7 @@ DECLARE
   kind     boolean;
 BEGIN
   WITH told AS (
-    SELECT u.*, mesh.alike(record_refusals.server, left(u.refusal, 40), left(u.identity, 2048), left(u.enrolment, 200), left(u.credential, 40), u.peer, u.at) AS alike
+    SELECT u.*, mesh_internal.alike(record_refusals.server, left(u.refusal, 40), left(u.identity, 2048), left(u.enrolment, 200), left(u.credential, 40), u.peer, u.at) AS alike
     FROM unnest(ids, times, refusals, details, identities, enrolments, credentials, peers, key_hashes, record_refusals.took)
       AS u (id, at, refusal, detail, identity, enrolment, credential, peer, key_hash, took)
     WHERE u.refusal IS NOT NULL
@@ -74,7 +74,7 @@ BEGIN
     ORDER BY t.alike, t.at DESC
   ), written AS (
     INSERT INTO mesh.certificates AS c (id, at, first_at, times, alike, strangers, server, refusal, detail, identity, enrolment, credential, peer, key_hash, took)
-      SELECT n.id, n.at, CASE WHEN n.times > 1 THEN n.first_at END, n.times, n.alike, mesh.is_strangers_refusal(n.refusal), record_refusals.server, left(n.refusal, 40),
+      SELECT n.id, n.at, CASE WHEN n.times > 1 THEN n.first_at END, n.times, n.alike, mesh_internal.is_strangers_refusal(n.refusal), record_refusals.server, left(n.refusal, 40),
         left((SELECT string_agg(DISTINCT d, '; also: ') FROM unnest(n.all_details) d), 1000), left(n.identity, 2048), left(n.enrolment, 200), left(n.credential, 40), left(n.peer, 200), substring(n.key_hash FROM 1 FOR 64), n.took
       FROM news n ORDER BY n.alike
       ON CONFLICT (alike) WHERE alike IS NOT NULL DO UPDATE SET at = greatest(c.at, EXCLUDED.at), first_at = least(c.first_at, c.at, EXCLUDED.first_at, EXCLUDED.at),
@@ -84,15 +84,15 @@ BEGIN
   )
   SELECT count(*), array_agg(DISTINCT w.strangers) FILTER (WHERE w.fresh) INTO recorded, fresh FROM written w;
   FOREACH kind IN ARRAY coalesce(fresh, '{}') LOOP
-    PERFORM mesh.forget_refusals(kind);
+    PERFORM mesh_internal.forget_refusals(kind);
   END LOOP;
   RETURN recorded;
 END $$;
 
-COMMENT ON FUNCTION mesh.record_refusals IS 'Internal.';
+COMMENT ON FUNCTION mesh_internal.record_refusals IS 'Internal.';
 
 -- forget_refusals keeps the newest rows of those that strangers have brought about, or of the others. What somebody else forgets is not waited for.
-CREATE OR REPLACE FUNCTION mesh.forget_refusals(of_strangers boolean) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.forget_refusals(of_strangers boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   oldest timestamptz;
@@ -105,21 +105,21 @@ BEGIN
   END IF;
 END $$;
 
-COMMENT ON FUNCTION mesh.forget_refusals IS 'Internal.';
+COMMENT ON FUNCTION mesh_internal.forget_refusals IS 'Internal.';
 
 -- last_certificates has the newest certificate of each member whose certificates are in force.
-CREATE OR REPLACE VIEW mesh.last_certificates AS
+CREATE OR REPLACE VIEW mesh_internal.last_certificates AS
   SELECT DISTINCT ON (identity, enrolment) namespace, identity, enrolment, at, not_after, serial, authority, server, peer
   FROM mesh.certificates WHERE refusal IS NULL AND not_after > now()
   ORDER BY identity, enrolment, at DESC;
 
-COMMENT ON VIEW mesh.last_certificates IS 'Internal. Read mesh.machines.';
+COMMENT ON VIEW mesh_internal.last_certificates IS 'Internal. Read mesh.machines.';
 
 CREATE OR REPLACE VIEW mesh.machines WITH (security_barrier) AS
   SELECT c.namespace, c.identity, c.enrolment, c.at AS issued_at, c.not_after, c.serial, c.authority, c.server, c.peer,
-    EXISTS (SELECT FROM mesh.revocations r WHERE r.lifted_at IS NULL AND (r.enrolment = c.enrolment OR r.identity = mesh.path_of(c.identity))) AS revoked
-  FROM mesh.last_certificates c
-  WHERE (SELECT mesh.sees_all()) OR c.namespace <> '' AND c.namespace = ANY ((SELECT mesh.readable_namespaces())::text[]);
+    EXISTS (SELECT FROM mesh.revocations r WHERE r.lifted_at IS NULL AND (r.enrolment = c.enrolment OR r.identity = mesh_internal.path_of(c.identity))) AS revoked
+  FROM mesh_internal.last_certificates c
+  WHERE (SELECT mesh_internal.sees_all()) OR c.namespace <> '' AND c.namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[]);
 
 COMMENT ON VIEW mesh.machines IS 'Who has a certificate in force: machines, and servers, which have no namespace.';
 
@@ -129,7 +129,7 @@ COMMENT ON COLUMN mesh.machines.authority IS 'The fingerprint of the root in mes
 COMMENT ON COLUMN mesh.machines.peer IS 'Where it called from.';
 
 -- excess_certificates is how many rows there are beyond the setting. Their exact number costs a look at all, and is found where it may matter alone.
-CREATE OR REPLACE FUNCTION mesh.excess_certificates() RETURNS bigint
+CREATE OR REPLACE FUNCTION mesh_internal.excess_certificates() RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   most bigint := mesh.setting('certificates_max')::bigint;
@@ -141,15 +141,15 @@ BEGIN
 END $$;
 
 -- prune_certificates forgets a batch of what is too old, and of join tokens that have ended as long ago.
-CREATE OR REPLACE FUNCTION mesh.prune_certificates(at_most bigint DEFAULT 1000) RETURNS bigint
+CREATE OR REPLACE FUNCTION mesh_internal.prune_certificates(at_most bigint DEFAULT 1000) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   before timestamptz := clock_timestamp() - mesh.setting('certificates_max_age')::interval;
-  excess bigint := mesh.excess_certificates();
+  excess bigint := mesh_internal.excess_certificates();
   pruned bigint;
   tokens bigint;
 BEGIN
-  PERFORM mesh.require_server('forget certificates');
+  PERFORM mesh_internal.require_server('forget certificates');
   DELETE FROM mesh.certificates c WHERE c.id IN (
     SELECT o.id FROM mesh.certificates o WHERE o.at < before AND (o.not_after < now()) IS NOT FALSE ORDER BY o.at LIMIT at_most);
   GET DIAGNOSTICS pruned = ROW_COUNT;
@@ -163,10 +163,10 @@ BEGIN
       SELECT o.id FROM mesh.certificates o WHERE (o.not_after < now()) IS NOT FALSE ORDER BY o.at LIMIT least(at_most, excess));
     GET DIAGNOSTICS pruned = ROW_COUNT;
   END IF;
-  DELETE FROM mesh.join_token_hashes t WHERE t.id IN (
-    SELECT o.id FROM mesh.join_token_hashes o WHERE o.expires_at < before ORDER BY o.expires_at LIMIT greatest(at_most - pruned, 0));
+  DELETE FROM mesh_internal.join_token_hashes t WHERE t.id IN (
+    SELECT o.id FROM mesh_internal.join_token_hashes o WHERE o.expires_at < before ORDER BY o.expires_at LIMIT greatest(at_most - pruned, 0));
   GET DIAGNOSTICS tokens = ROW_COUNT;
   RETURN pruned + tokens;
 END $$;
 
-COMMENT ON FUNCTION mesh.prune_certificates IS 'Forgets a batch of certificates that are older than the setting certificates_max_age and have ended, or more than certificates_max, and of join tokens that ended as long ago. It returns how many went. Every mcp-server calls it now and then, until there is none.';
+COMMENT ON FUNCTION mesh_internal.prune_certificates IS 'Forgets a batch of certificates that are older than the setting certificates_max_age and have ended, or more than certificates_max, and of join tokens that ended as long ago. It returns how many went. Every mcp-server calls it now and then, until there is none.';

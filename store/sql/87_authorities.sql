@@ -3,7 +3,7 @@
 
 CREATE OR REPLACE VIEW mesh.authorities AS
   SELECT id, state, fingerprint, not_before, not_after, chain, created_by, created_at, activated_by, activated_at, replaced_at, retired_by, retired_at
-  FROM mesh.authority_keys;
+  FROM mesh_internal.authority_keys;
 
 COMMENT ON VIEW mesh.authorities IS 'The authorities that sign for this mesh, that will, and that have. All but the retired ones are trusted. mcp-client authority changes them.';
 
@@ -14,7 +14,7 @@ COMMENT ON COLUMN mesh.authorities.fingerprint IS 'The SHA-256 of its certificat
 COMMENT ON COLUMN mesh.authorities.chain IS 'Its certificate as PEM.';
 
 -- insert_authority keeps a new authority, after those who change the others at the moment.
-CREATE OR REPLACE FUNCTION mesh.insert_authority(state text, chain text, sealed_key text) RETURNS bigint
+CREATE OR REPLACE FUNCTION mesh_internal.insert_authority(state text, chain text, sealed_key text) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   made bigint;
@@ -22,60 +22,60 @@ BEGIN
   IF (sealed_key <> '') IS NOT TRUE OR sealed_key ~ 'PRIVATE KEY' THEN
     RAISE invalid_parameter_value USING MESSAGE = 'the key of the authority is not encrypted', HINT = 'have mcp-server make it, with --secrets-key-file';
   END IF;
-  INSERT INTO mesh.authority_keys (state, fingerprint, chain, sealed_key, not_before, not_after, created_by, activated_by, activated_at)
+  INSERT INTO mesh_internal.authority_keys (state, fingerprint, chain, sealed_key, not_before, not_after, created_by, activated_by, activated_at)
     SELECT insert_authority.state, encode(sha256(c.der), 'hex'), insert_authority.chain, insert_authority.sealed_key,
-      (mesh.validity(c.der)).not_before, (mesh.validity(c.der)).not_after, mesh.author(),
-      CASE WHEN insert_authority.state = 'active' THEN mesh.author() END, CASE WHEN insert_authority.state = 'active' THEN now() END
-    FROM mesh.authorities_in('the certificates of the authority', insert_authority.chain) WITH ORDINALITY AS c (der, i) WHERE c.i = 1
+      (mesh_internal.validity(c.der)).not_before, (mesh_internal.validity(c.der)).not_after, mesh_internal.author(),
+      CASE WHEN insert_authority.state = 'active' THEN mesh_internal.author() END, CASE WHEN insert_authority.state = 'active' THEN now() END
+    FROM mesh_internal.authorities_in('the certificates of the authority', insert_authority.chain) WITH ORDINALITY AS c (der, i) WHERE c.i = 1
     RETURNING id INTO made;
   RETURN made;
 END $$;
 
 -- change_authorities lets one transaction at a time change them.
-CREATE OR REPLACE FUNCTION mesh.change_authorities(doing text) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.change_authorities(doing text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.require_server(doing);
-  LOCK TABLE mesh.authority_keys IN SHARE ROW EXCLUSIVE MODE;
+  PERFORM mesh_internal.require_server(doing);
+  LOCK TABLE mesh_internal.authority_keys IN SHARE ROW EXCLUSIVE MODE;
 END $$;
 
 -- first_authority takes in the first, which signs at once. Who comes second is told of the one there is.
-CREATE OR REPLACE FUNCTION mesh.first_authority(chain text, sealed_key text, OUT id bigint, OUT won boolean)
+CREATE OR REPLACE FUNCTION mesh_internal.first_authority(chain text, sealed_key text, OUT id bigint, OUT won boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.change_authorities('make the authority of the mesh');
-  SELECT a.id INTO id FROM mesh.authority_keys a WHERE a.state = 'active';
+  PERFORM mesh_internal.change_authorities('make the authority of the mesh');
+  SELECT a.id INTO id FROM mesh_internal.authority_keys a WHERE a.state = 'active';
   won := NOT FOUND;
   IF won THEN
-    id := mesh.insert_authority('active', chain, sealed_key);
+    id := mesh_internal.insert_authority('active', chain, sealed_key);
   END IF;
 END $$;
 
-COMMENT ON FUNCTION mesh.first_authority IS 'Internal. mcp-server keeps by it the authority that it makes at its first start.';
+COMMENT ON FUNCTION mesh_internal.first_authority IS 'Internal. mcp-server keeps by it the authority that it makes at its first start.';
 
-CREATE OR REPLACE FUNCTION mesh.add_authority(chain text, sealed_key text) RETURNS bigint
+CREATE OR REPLACE FUNCTION mesh_internal.add_authority(chain text, sealed_key text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   waiting bigint;
 BEGIN
-  PERFORM mesh.change_authorities('add an authority to the mesh');
-  SELECT a.id INTO waiting FROM mesh.authority_keys a WHERE a.state = 'next';
+  PERFORM mesh_internal.change_authorities('add an authority to the mesh');
+  SELECT a.id INTO waiting FROM mesh_internal.authority_keys a WHERE a.state = 'next';
   IF FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'MS003', MESSAGE = format('there is an authority already that is to sign next: %s', waiting),
       HINT = 'activate it, or retire it first';
   END IF;
-  RETURN mesh.insert_authority('next', chain, sealed_key);
+  RETURN mesh_internal.insert_authority('next', chain, sealed_key);
 END $$;
 
-COMMENT ON FUNCTION mesh.add_authority IS 'Internal. mcp-server keeps by it an authority that is to sign next.';
+COMMENT ON FUNCTION mesh_internal.add_authority IS 'Internal. mcp-server keeps by it an authority that is to sign next.';
 
 -- authority_in is the one of an id, which has to be in a state.
-CREATE OR REPLACE FUNCTION mesh.authority_in(id bigint, states text[], doing text) RETURNS mesh.authority_keys
+CREATE OR REPLACE FUNCTION mesh_internal.authority_in(id bigint, states text[], doing text) RETURNS mesh_internal.authority_keys
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  named mesh.authority_keys;
+  named mesh_internal.authority_keys;
 BEGIN
-  SELECT * INTO named FROM mesh.authority_keys a WHERE a.id = authority_in.id;
+  SELECT * INTO named FROM mesh_internal.authority_keys a WHERE a.id = authority_in.id;
   IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'MS003', MESSAGE = format('there is no authority %s', coalesce(id::text, 'NULL')), HINT = 'mesh.authorities lists them';
   ELSIF named.state <> ALL (states) THEN
@@ -92,28 +92,28 @@ END $$;
 CREATE OR REPLACE FUNCTION mesh.activate_authority(id bigint, forced boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  coming mesh.authority_keys;
+  coming mesh_internal.authority_keys;
   ready  timestamptz;
 BEGIN
-  PERFORM mesh.change_authorities('change which authority signs');
-  coming := mesh.authority_in(id, '{next}', 'activated');
+  PERFORM mesh_internal.change_authorities('change which authority signs');
+  coming := mesh_internal.authority_in(id, '{next}', 'activated');
   ready := coming.created_at + interval '5 minutes';
   IF ready > clock_timestamp() AND NOT forced THEN
     RAISE EXCEPTION USING ERRCODE = 'MS003',
       MESSAGE = format('not every member of the mesh may have heard of authority %s, which is %s old', id, date_trunc('second', clock_timestamp() - coming.created_at)),
       HINT = format('wait until %s, or force it: then those that have not heard refuse the others until they have', to_char(ready AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'));
   END IF;
-  UPDATE mesh.authority_keys SET state = 'previous', replaced_at = now() WHERE state = 'active';
-  UPDATE mesh.authority_keys a SET state = 'active', activated_by = mesh.author(), activated_at = now() WHERE a.id = activate_authority.id;
+  UPDATE mesh_internal.authority_keys SET state = 'previous', replaced_at = now() WHERE state = 'active';
+  UPDATE mesh_internal.authority_keys a SET state = 'active', activated_by = mesh_internal.author(), activated_at = now() WHERE a.id = activate_authority.id;
 END $$;
 
 COMMENT ON FUNCTION mesh.activate_authority IS 'Has the authority sign that is next, and the one that signed so far be trusted only. Refused within five minutes of its making, unless it is forced.';
 
 -- holders_of are the members whose newest certificate may lead to an authority. Of those that were given one by somebody who did not say,
 -- it is the authority that signed at the time.
-CREATE OR REPLACE FUNCTION mesh.holders_of(held mesh.authority_keys) RETURNS TABLE (identity text, not_after timestamptz)
+CREATE OR REPLACE FUNCTION mesh_internal.holders_of(held mesh_internal.authority_keys) RETURNS TABLE (identity text, not_after timestamptz)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT c.identity, c.not_after FROM mesh.last_certificates c
+  SELECT c.identity, c.not_after FROM mesh_internal.last_certificates c
   WHERE c.authority = (held).fingerprint OR c.authority = '' AND c.at < (held).replaced_at
 $$;
 
@@ -121,13 +121,13 @@ $$;
 CREATE OR REPLACE FUNCTION mesh.retire_authority(id bigint, forced boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  old     mesh.authority_keys;
+  old     mesh_internal.authority_keys;
   holders record;
 BEGIN
-  PERFORM mesh.change_authorities('retire an authority');
-  old := mesh.authority_in(id, '{next,previous}', 'retired');
+  PERFORM mesh_internal.change_authorities('retire an authority');
+  old := mesh_internal.authority_in(id, '{next,previous}', 'retired');
   IF old.state = 'previous' AND NOT forced THEN
-    SELECT count(*) AS n, max(h.not_after) AS until, min(h.identity) AS one INTO holders FROM mesh.holders_of(old) h;
+    SELECT count(*) AS n, max(h.not_after) AS until, min(h.identity) AS one INTO holders FROM mesh_internal.holders_of(old) h;
     IF holders.n > 0 THEN
       RAISE EXCEPTION USING ERRCODE = 'MS003',
         MESSAGE = format('%s of the mesh %s a certificate that authority %s signed, such as %s', CASE holders.n WHEN 1 THEN 'one member' ELSE holders.n || ' members' END,
@@ -139,25 +139,25 @@ BEGIN
         HINT = 'wait ten minutes from then on, or force it';
     END IF;
   END IF;
-  UPDATE mesh.authority_keys a SET state = 'retired', sealed_key = '', retired_by = mesh.author(), retired_at = now() WHERE a.id = retire_authority.id;
+  UPDATE mesh_internal.authority_keys a SET state = 'retired', sealed_key = '', retired_by = mesh_internal.author(), retired_at = now() WHERE a.id = retire_authority.id;
 END $$;
 
 COMMENT ON FUNCTION mesh.retire_authority IS 'Ends the trust in an authority that signs no more, or was to sign next, and forgets its key. Refused while members of the mesh have certificates of it, unless it is forced.';
 
 -- reseal_authority keeps the same key encrypted with another, unless somebody else has changed it.
-CREATE OR REPLACE FUNCTION mesh.reseal_authority(id bigint, old text, new text) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.reseal_authority(id bigint, old text, new text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.require_server('encrypt the keys of authorities');
+  PERFORM mesh_internal.require_server('encrypt the keys of authorities');
   IF (new <> '') IS NOT TRUE OR new ~ 'PRIVATE KEY' THEN
     RAISE invalid_parameter_value USING MESSAGE = 'the key of the authority is not encrypted', HINT = 'run mcp-server secrets seal';
   END IF;
-  UPDATE mesh.authority_keys a SET sealed_key = new WHERE a.id = reseal_authority.id AND a.sealed_key = old;
+  UPDATE mesh_internal.authority_keys a SET sealed_key = new WHERE a.id = reseal_authority.id AND a.sealed_key = old;
   RETURN FOUND;
 END $$;
 
-COMMENT ON FUNCTION mesh.reseal_authority IS 'Internal. mcp-server secrets seal calls it.';
+COMMENT ON FUNCTION mesh_internal.reseal_authority IS 'Internal. mcp-server secrets seal calls it.';
 
-DROP TRIGGER IF EXISTS wake_servers ON mesh.authority_keys;
-CREATE TRIGGER wake_servers AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON mesh.authority_keys
-  FOR EACH STATEMENT EXECUTE FUNCTION mesh.wake_servers();
+DROP TRIGGER IF EXISTS wake_servers ON mesh_internal.authority_keys;
+CREATE TRIGGER wake_servers AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON mesh_internal.authority_keys
+  FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.wake_servers();

@@ -3,15 +3,15 @@
 
 -- blocking lists the sessions that others wait for, and those that may be why notifications are not sent. The queue of notifications is one for the
 -- whole server, and its end is held by the oldest transaction of whoever listens, in whatever database. Which sessions listen nobody can ask.
-CREATE OR REPLACE FUNCTION mesh.blocking()
+CREATE OR REPLACE FUNCTION mesh_internal.blocking()
 RETURNS TABLE (reason text, pid int, role text, database text, application text, client text, state text, since timestamptz, waiting_since timestamptz,
   blocks int[], query text, server boolean, transaction text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-  full_queue boolean := mesh.notification_queue_usage() >= 0.25;
+  full_queue boolean := mesh_internal.notification_queue_usage() >= 0.25;
 BEGIN
-  IF NOT mesh.speaks_for_others() THEN
+  IF NOT mesh_internal.speaks_for_others() THEN
     RETURN;
   END IF;
   RETURN QUERY
@@ -40,21 +40,21 @@ BEGIN
   worst AS (SELECT DISTINCT ON (r.pid) r.* FROM roots r ORDER BY r.pid, array_position('{lock,queue,idle}', r.reason))
   SELECT w.reason, w.pid, a.usename::text, a.datname::text, CASE WHEN w.pid = 0 THEN 'a prepared transaction' ELSE a.application_name END,
     host(a.client_addr), a.state, a.xact_start, w.waiting_since, w.blocks,
-    nullif(left(regexp_replace(a.query, '[[:cntrl:]]+', ' ', 'g'), 200), '<insufficient privilege>'), mesh.is_server(a.usename),
+    nullif(left(regexp_replace(a.query, '[[:cntrl:]]+', ' ', 'g'), 200), '<insufficient privilege>'), mesh_internal.is_server(a.usename),
     (SELECT l.virtualtransaction FROM locks l WHERE l.pid = w.pid AND l.locktype = 'virtualxid' AND l.granted AND l.virtualxid = l.virtualtransaction LIMIT 1)
   FROM worst w LEFT JOIN pg_stat_activity a USING (pid)
   ORDER BY array_position('{lock,queue,idle}', w.reason), a.xact_start, w.pid;
 END $$;
 
 -- is_server says whether a role may act as a server: it owns the mesh, or was appointed.
-CREATE OR REPLACE FUNCTION mesh.is_server(login name) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.is_server(login name) RETURNS boolean
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN to_regrole(quote_ident(login)) IS NOT NULL AND (pg_has_role(login, current_user, 'USAGE') OR EXISTS (
-    SELECT FROM mesh.namespace_grants g WHERE g.privilege = 'server' AND pg_has_role(login, to_regrole(quote_ident(g.role))::oid, 'USAGE')));
+    SELECT FROM mesh_internal.namespace_grants g WHERE g.privilege = 'server' AND pg_has_role(login, to_regrole(quote_ident(g.role))::oid, 'USAGE')));
 END $$;
 
-CREATE OR REPLACE VIEW mesh.blockers WITH (security_barrier) AS SELECT * FROM mesh.blocking();
+CREATE OR REPLACE VIEW mesh.blockers WITH (security_barrier) AS SELECT * FROM mesh_internal.blocking();
 
 COMMENT ON VIEW mesh.blockers IS 'The sessions that others wait for in the mesh, for owners and servers. SELECT mesh.end_blocker(pid) ends one.';
 COMMENT ON COLUMN mesh.blockers.reason IS 'lock: others wait for what it has locked; queue: notifications pile up, and its transaction may be why; idle: its transaction has done nothing for a quarter of an hour, and holds back vacuum.';
@@ -71,8 +71,8 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   who record;
 BEGIN
-  PERFORM mesh.require_server('end sessions of others');
-  SELECT b.* INTO who FROM mesh.blocking() b
+  PERFORM mesh_internal.require_server('end sessions of others');
+  SELECT b.* INTO who FROM mesh_internal.blocking() b
     WHERE b.pid = end_blocker.pid AND (end_blocker.transaction IS NULL OR b.transaction = end_blocker.transaction);
   IF NOT FOUND THEN
     RAISE invalid_parameter_value USING MESSAGE = format('nobody waits for the session %s', end_blocker.pid), HINT = 'mesh.blockers has those that do';

@@ -2,14 +2,14 @@
 
 -- An authority is to be replaced, and the roots of another mesh are to be asked for again, a month before their end; those that were made
 -- for less than three, in the last third of their time.
-CREATE OR REPLACE VIEW mesh.identity_problems AS
+CREATE OR REPLACE VIEW mesh_internal.identity_problems AS
   SELECT CASE WHEN e.not_after <= now() THEN 'error' ELSE 'warning' END AS severity,
     e.code || CASE WHEN e.not_after <= now() THEN '-expired' ELSE '-expires' END AS code, e.kind, 'identity.pgmesh.io' AS api_group, '' AS namespace, e.name, '' AS path,
     format('%s %s at %s', e.what, CASE WHEN e.not_after <= now() THEN 'has expired' ELSE e.verb END, to_char(e.not_after AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')) AS message, e.hint
   FROM (
     SELECT 'authority' AS code, 'Authority' AS kind, a.id::text AS name, a.not_after, 'the authority that signs certificates' AS what, 'expires' AS verb,
       'make another and let it sign: mcp-client authority rotate' AS hint, (a.not_after - a.not_before) / 3 AS third
-      FROM mesh.authority_keys a WHERE a.state = 'active'
+      FROM mesh_internal.authority_keys a WHERE a.state = 'active'
     UNION ALL
     SELECT 'federated-trust', 'FederatedTrust', f.trust_domain, f.not_after, 'the roots of the other mesh', 'expire',
       'ask its operators for the new ones, and write them: mcp-client trust add', interval '30 days'
@@ -18,22 +18,22 @@ CREATE OR REPLACE VIEW mesh.identity_problems AS
   UNION ALL
   SELECT 'warning', 'unknown-workload-group', 'JoinToken', 'identity.pgmesh.io', t.namespace, t.name, '',
     format('the WorkloadGroup %s/%s that it is for is gone, and nobody can join with it', t.namespace, t.workload_group), 'write the group again, or revoke the token'
-  FROM mesh.join_token_hashes t
-  WHERE t.workload_group IS NOT NULL AND t.revoked_at IS NULL AND t.expires_at > now() AND t.uses < t.max_uses AND mesh.account_of_group(t.namespace, t.workload_group) IS NULL
+  FROM mesh_internal.join_token_hashes t
+  WHERE t.workload_group IS NOT NULL AND t.revoked_at IS NULL AND t.expires_at > now() AND t.uses < t.max_uses AND mesh_internal.account_of_group(t.namespace, t.workload_group) IS NULL
   UNION ALL
   SELECT 'warning', 'unknown-workload-group', 'JoinIssuer', 'identity.pgmesh.io', '', i.name, '',
     format('there is no WorkloadGroup %s/%s', i.namespace, i.workload_group), 'write it, or leave the group out'
   FROM mesh.join_issuers i
-  WHERE i.workload_group <> '' AND mesh.account_of_group(i.namespace, i.workload_group) IS NULL;
+  WHERE i.workload_group <> '' AND mesh_internal.account_of_group(i.namespace, i.workload_group) IS NULL;
 
-COMMENT ON VIEW mesh.identity_problems IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh_internal.identity_problems IS 'Internal. Read mesh.problems.';
 
 -- tokens_orphaned are the join tokens for WorkloadGroups that a transaction has deleted.
-CREATE OR REPLACE FUNCTION mesh.tokens_orphaned(of bigint) RETURNS mesh.link_problem[]
+CREATE OR REPLACE FUNCTION mesh_internal.tokens_orphaned(of bigint) RETURNS mesh_internal.link_problem[]
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT coalesce(array_agg((p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, p.hint)::mesh.link_problem), '{}')
-  FROM mesh.identity_problems p
+  SELECT coalesce(array_agg((p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, p.hint)::mesh_internal.link_problem), '{}')
+  FROM mesh_internal.identity_problems p
   WHERE p.kind = 'JoinToken' AND EXISTS (
-    SELECT FROM mesh.join_token_hashes t JOIN mesh.changes c ON c.transaction_id = of AND c.kind = 'WorkloadGroup' AND c.namespace = t.namespace AND c.name = t.workload_group
+    SELECT FROM mesh_internal.join_token_hashes t JOIN mesh_internal.changes c ON c.transaction_id = of AND c.kind = 'WorkloadGroup' AND c.namespace = t.namespace AND c.name = t.workload_group
     WHERE t.namespace = p.namespace AND t.name = p.name AND c.after_spec IS NULL)
 $$;

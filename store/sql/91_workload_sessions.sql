@@ -2,61 +2,61 @@
 -- machine began to register, whichever session comes first; of one such time the later session counts. A machine that is gone, or whose session
 -- has ended, keeps its entry for a grace period, in which another session may take it over.
 --
--- Those who are gone are measured by mesh.workload_clock, which moves only while a server watches: what the database or all servers miss, and what
+-- Those who are gone are measured by mesh_internal.workload_clock, which moves only while a server watches: what the database or all servers miss, and what
 -- clocks do when somebody sets them, takes nobody's entry away.
 
 -- open_workload_session begins a session for a stream that a server has.
-CREATE OR REPLACE FUNCTION mesh.open_workload_session(keeper uuid, server text, discovery text) RETURNS bigint
+CREATE OR REPLACE FUNCTION mesh_internal.open_workload_session(keeper uuid, server text, discovery text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   opened bigint;
 BEGIN
-  PERFORM mesh.require_server('register machines');
-  INSERT INTO mesh.workload_sessions (keeper, server, discovery, refreshed)
-    SELECT open_workload_session.keeper, left(open_workload_session.server, 253), left(open_workload_session.discovery, 253), c.uptime FROM mesh.workload_clock c WHERE c.one
+  PERFORM mesh_internal.require_server('register machines');
+  INSERT INTO mesh_internal.workload_sessions (keeper, server, discovery, refreshed)
+    SELECT open_workload_session.keeper, left(open_workload_session.server, 253), left(open_workload_session.discovery, 253), c.uptime FROM mesh_internal.workload_clock c WHERE c.one
     RETURNING id INTO opened;
   RETURN opened;
 END $$;
 
-COMMENT ON FUNCTION mesh.open_workload_session IS 'Internal. Servers register machines by it.';
+COMMENT ON FUNCTION mesh_internal.open_workload_session IS 'Internal. Servers register machines by it.';
 
 -- end_workload_sessions ends sessions whose streams have ended. The grace period of their machines begins.
-CREATE OR REPLACE FUNCTION mesh.end_workload_sessions(keeper uuid, sessions bigint[]) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.end_workload_sessions(keeper uuid, sessions bigint[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM mesh.require_server('register machines');
-  UPDATE mesh.workload_sessions s SET ended = c.uptime, ended_at = now() FROM mesh.workload_clock c
+  PERFORM mesh_internal.require_server('register machines');
+  UPDATE mesh_internal.workload_sessions s SET ended = c.uptime, ended_at = now() FROM mesh_internal.workload_clock c
     WHERE c.one AND s.id = ANY (sessions) AND s.keeper = end_workload_sessions.keeper AND s.ended IS NULL;
 END $$;
 
-COMMENT ON FUNCTION mesh.end_workload_sessions IS 'Internal. Servers register machines by it.';
+COMMENT ON FUNCTION mesh_internal.end_workload_sessions IS 'Internal. Servers register machines by it.';
 
 -- refresh_workload_sessions says that a server still has the streams of some sessions. It returns those that count, with the last message of each
 -- that was taken. A session with a message at work is not waited for: that says as much.
-CREATE OR REPLACE FUNCTION mesh.refresh_workload_sessions(keeper uuid, sessions bigint[]) RETURNS TABLE (session bigint, number bigint)
+CREATE OR REPLACE FUNCTION mesh_internal.refresh_workload_sessions(keeper uuid, sessions bigint[]) RETURNS TABLE (session bigint, number bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  clock bigint := (SELECT c.uptime FROM mesh.workload_clock c WHERE c.one);
+  clock bigint := (SELECT c.uptime FROM mesh_internal.workload_clock c WHERE c.one);
 BEGIN
-  PERFORM mesh.require_server('register machines');
-  UPDATE mesh.workload_sessions s SET refreshed = clock
-    WHERE s.id = ANY (ARRAY(SELECT o.id FROM mesh.workload_sessions o
+  PERFORM mesh_internal.require_server('register machines');
+  UPDATE mesh_internal.workload_sessions s SET refreshed = clock
+    WHERE s.id = ANY (ARRAY(SELECT o.id FROM mesh_internal.workload_sessions o
       WHERE o.id = ANY (sessions) AND o.keeper = refresh_workload_sessions.keeper AND o.ended IS NULL AND o.refreshed < clock FOR UPDATE OF o SKIP LOCKED));
-  RETURN QUERY SELECT s.id, s.number FROM mesh.workload_sessions s
+  RETURN QUERY SELECT s.id, s.number FROM mesh_internal.workload_sessions s
     WHERE s.id = ANY (sessions) AND s.keeper = refresh_workload_sessions.keeper AND s.ended IS NULL;
 END $$;
 
-COMMENT ON FUNCTION mesh.refresh_workload_sessions IS 'Internal. Servers register machines by it.';
+COMMENT ON FUNCTION mesh_internal.refresh_workload_sessions IS 'Internal. Servers register machines by it.';
 
 -- workload_mistake is what is wrong with what is said of a machine, whatever else there is; NULL if nothing.
-CREATE OR REPLACE FUNCTION mesh.workload_mistake(w mesh.workload_instances, state text) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.workload_mistake(w mesh_internal.workload_instances, state text) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  wrong mesh.problem;
+  wrong mesh_internal.problem;
 BEGIN
   IF (w.namespace ~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$' AND char_length(w.namespace) <= 63) IS NOT TRUE THEN
     RETURN format('"%s" is not a valid namespace: at most 63 lower-case letters, digits and "-"', left(w.namespace, 100));
-  ELSIF mesh.is_name(w.workload_group) IS NOT TRUE THEN
+  ELSIF mesh_internal.is_name(w.workload_group) IS NOT TRUE THEN
     RETURN format('"%s" is not the name of a WorkloadGroup: name one of the machine''s namespace', left(w.workload_group, 300));
   ELSIF (w.machine !~ '[[:space:][:cntrl:]]' AND octet_length(w.machine) BETWEEN 1 AND 253) IS NOT TRUE THEN
     RETURN format('"%s" is not the id of a machine: at most 253 bytes without spaces', left(w.machine, 300));
@@ -66,7 +66,7 @@ BEGIN
     RETURN 'the service account or the enrolment of the machine is longer than 253 characters';
   ELSIF state <> 'here' THEN
     RETURN NULL;
-  ELSIF NOT mesh.is_ip(w.address) OR strpos(w.address, '%') > 0 THEN
+  ELSIF NOT mesh_internal.is_ip(w.address) OR strpos(w.address, '%') > 0 THEN
     RETURN format('"%s" is not an IP address by which others reach the machine: give the agent one with --address', left(w.address, 100));
   ELSIF w.address::inet <<= '0.0.0.0/32' OR w.address::inet <<= '::/128' OR w.address::inet <<= '224.0.0.0/3' OR w.address::inet <<= 'ff00::/8' THEN
     RETURN format('%s is an address that nobody can connect to: give the agent another with --address', w.address);
@@ -81,7 +81,7 @@ BEGIN
   ELSIF (SELECT count(*) FROM jsonb_object_keys(w.ports)) > 100 THEN
     RETURN 'the service has more than 100 ports: leave some out';
   END IF;
-  SELECT p.* INTO wrong FROM mesh.check_text_map('labels', w.labels || w.service_labels, 'label') p LIMIT 1;
+  SELECT p.* INTO wrong FROM mesh_internal.check_text_map('labels', w.labels || w.service_labels, 'label') p LIMIT 1;
   IF FOUND THEN
     RETURN format('%s: %s (%s)', wrong.path, wrong.reason, wrong.hint);
   END IF;
@@ -90,46 +90,46 @@ BEGIN
 END $$;
 
 -- is_full tells whether a namespace has as many machines as it may have.
-CREATE OR REPLACE FUNCTION mesh.is_full(namespace text) RETURNS boolean
+CREATE OR REPLACE FUNCTION mesh_internal.is_full(namespace text) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   most bigint := mesh.setting('registered_machines_max', namespace)::bigint;
 BEGIN
-  RETURN most IS NOT NULL AND (SELECT count(*) FROM mesh.workload_instances i WHERE i.namespace = is_full.namespace AND NOT i.has_left) >= most;
+  RETURN most IS NOT NULL AND (SELECT count(*) FROM mesh_internal.workload_instances i WHERE i.namespace = is_full.namespace AND NOT i.has_left) >= most;
 END $$;
 
 -- take_change takes in what has become of one service of one machine, or says why not; and which names of entries that touches. The group is locked.
-CREATE OR REPLACE FUNCTION mesh.take_change(w mesh.workload_instances, state text, OUT refused text, OUT superseded boolean, OUT touched text[])
+CREATE OR REPLACE FUNCTION mesh_internal.take_change(w mesh_internal.workload_instances, state text, OUT refused text, OUT superseded boolean, OUT touched text[])
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-  was     mesh.workload_instances;
+  was     mesh_internal.workload_instances;
   spec    jsonb;
   account text;
   known   boolean;
 BEGIN
   superseded := false;
   touched := '{}';
-  refused := mesh.workload_mistake(w, state);
+  refused := mesh_internal.workload_mistake(w, state);
   IF refused IS NOT NULL THEN
     RETURN;
   END IF;
-  SELECT * INTO was FROM mesh.workload_instances i WHERE i.namespace = w.namespace AND i.workload_group = w.workload_group AND i.machine = w.machine;
+  SELECT * INTO was FROM mesh_internal.workload_instances i WHERE i.namespace = w.namespace AND i.workload_group = w.workload_group AND i.machine = w.machine;
   known := FOUND;
-  spec := mesh.workload_group(w.namespace, w.workload_group);
-  account := mesh.account_in(spec);
+  spec := mesh_internal.workload_group(w.namespace, w.workload_group);
+  account := mesh_internal.account_in(spec);
   IF account <> w.service_account AND (NOT known OR was.service_account <> w.service_account) THEN
     -- Who is not entitled to the group takes nothing from somebody who may be.
-    refused := mesh.wrong_account(w.namespace, w.workload_group, w.service_account, account);
+    refused := mesh_internal.wrong_account(w.namespace, w.workload_group, w.service_account, account);
   ELSIF known AND was.service_account <> w.service_account AND account IS NULL THEN
-    refused := mesh.no_group(w.namespace, w.workload_group);
+    refused := mesh_internal.no_group(w.namespace, w.workload_group);
   ELSIF known AND was.service_account = w.service_account AND (was.since, was.session) > (w.since, w.session) THEN
     superseded := true;
-  ELSIF NOT known AND state = 'here' AND mesh.is_full(w.namespace) THEN
+  ELSIF NOT known AND state = 'here' AND mesh_internal.is_full(w.namespace) THEN
     refused := format('the namespace %s has as many services of machines as it may have: remove some, or raise the setting registered_machines_max', w.namespace);
   ELSIF state = 'here' THEN
     w.address := host(w.address::inet);
-    w.slot := mesh.slot_in(spec, w);
-    w.refused := CASE WHEN spec IS NULL THEN mesh.no_group(w.namespace, w.workload_group) ELSE was.refused END;
+    w.slot := mesh_internal.slot_in(spec, w);
+    w.refused := CASE WHEN spec IS NULL THEN mesh_internal.no_group(w.namespace, w.workload_group) ELSE was.refused END;
     w.entry := CASE WHEN was.slot = w.slot THEN was.entry END;
     IF w.health = 'unknown' AND was.service_account = w.service_account AND NOT was.has_left THEN -- who does not know changes nothing
       w.health := was.health;
@@ -138,7 +138,7 @@ BEGIN
     w.has_left := false;
     w.registered_at := CASE WHEN was.has_left THEN now() ELSE coalesce(was.registered_at, now()) END;
     IF was IS DISTINCT FROM w THEN
-      PERFORM mesh.write_instance(w, known);
+      PERFORM mesh_internal.write_instance(w, known);
     END IF;
     touched := ARRAY[was.slot, w.slot];
   ELSIF known OR account = w.service_account THEN
@@ -151,7 +151,7 @@ BEGIN
     was.since := w.since;
     was.session := w.session;
     was.has_left := coalesce(was.has_left, false) OR NOT known OR state = 'left';
-    was.gone := coalesce(was.gone, (SELECT c.uptime FROM mesh.workload_clock c WHERE c.one));
+    was.gone := coalesce(was.gone, (SELECT c.uptime FROM mesh_internal.workload_clock c WHERE c.one));
     was.gone_at := coalesce(was.gone_at, now());
     IF was.has_left THEN
       was.slot := NULL;
@@ -159,55 +159,55 @@ BEGIN
       was.refused := NULL;
     END IF;
     was.registered_at := coalesce(was.registered_at, now());
-    PERFORM mesh.write_instance(was, known);
+    PERFORM mesh_internal.write_instance(was, known);
   END IF;
 END $$;
 
-CREATE OR REPLACE FUNCTION mesh.write_instance(w mesh.workload_instances, known boolean) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.write_instance(w mesh_internal.workload_instances, known boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF NOT known THEN
-    INSERT INTO mesh.workload_instances SELECT w.*;
+    INSERT INTO mesh_internal.workload_instances SELECT w.*;
     RETURN;
   END IF;
-  UPDATE mesh.workload_instances i SET
+  UPDATE mesh_internal.workload_instances i SET
     since = w.since, session = w.session, service_account = w.service_account, enrolment = w.enrolment, address = w.address, network = w.network, locality = w.locality,
     labels = w.labels, ports = w.ports, service_labels = w.service_labels, weight = w.weight, health = w.health, detail = w.detail,
     has_left = w.has_left, gone = w.gone, gone_at = w.gone_at, slot = w.slot, entry = w.entry, refused = w.refused, registered_at = w.registered_at
   WHERE i.namespace = w.namespace AND i.workload_group = w.workload_group AND i.machine = w.machine;
 END $$;
 
--- register_workloads takes in one message of a session, as one transaction: a list of objects with the columns of mesh.workload_instances that
+-- register_workloads takes in one message of a session, as one transaction: a list of objects with the columns of mesh_internal.workload_instances that
 -- machines know of, and state, which is here, gone or left. It answers each in its place.
-CREATE OR REPLACE FUNCTION mesh.register_workloads(keeper uuid, session bigint, number bigint, changes jsonb)
+CREATE OR REPLACE FUNCTION mesh_internal.register_workloads(keeper uuid, session bigint, number bigint, changes jsonb)
 RETURNS TABLE (place bigint, entry text, refused text, superseded boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   change     record;
   answer     record;
-  w          mesh.workload_instances;
+  w          mesh_internal.workload_instances;
   namespaces text[] := '{}';
   slots      text[] := '{}';
   refusals   jsonb := '{}';
   late       bigint[] := '{}';
 BEGIN
-  PERFORM mesh.require_server('register machines');
-  UPDATE mesh.workload_sessions s SET number = register_workloads.number, refreshed = (SELECT c.uptime FROM mesh.workload_clock c WHERE c.one)
+  PERFORM mesh_internal.require_server('register machines');
+  UPDATE mesh_internal.workload_sessions s SET number = register_workloads.number, refreshed = (SELECT c.uptime FROM mesh_internal.workload_clock c WHERE c.one)
     WHERE s.id = session AND s.keeper = register_workloads.keeper AND s.ended IS NULL AND s.number < register_workloads.number;
   IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'MS007', MESSAGE = 'the session has ended', HINT = 'open another, and tell of all machines again';
   END IF;
-  PERFORM set_config('mesh.registering', (SELECT secret FROM mesh.installation)::text, true);
+  PERFORM set_config('mesh.registering', (SELECT secret FROM mesh_internal.installation)::text, true);
   PERFORM set_config('lock_timeout', '15s', true); -- others may have much to tell of the same group
-  PERFORM mesh.lock_workload_groups(array_agg(c.value ->> 'namespace'), array_agg(c.value ->> 'workload_group')) FROM jsonb_array_elements(changes) c;
+  PERFORM mesh_internal.lock_workload_groups(array_agg(c.value ->> 'namespace'), array_agg(c.value ->> 'workload_group')) FROM jsonb_array_elements(changes) c;
   PERFORM set_config('lock_timeout', '1s', true); -- somebody who has a name in hand is not waited for
   FOR change IN
     SELECT c.value, c.ordinality, c.value ->> 'state' AS state FROM jsonb_array_elements(changes) WITH ORDINALITY c
     ORDER BY c.value ->> 'namespace', c.value ->> 'workload_group', c.value ->> 'machine', c.ordinality
   LOOP
-    w := jsonb_populate_record(NULL::mesh.workload_instances, change.value);
+    w := jsonb_populate_record(NULL::mesh_internal.workload_instances, change.value);
     w.session := session;
-    SELECT * INTO answer FROM mesh.take_change(w, change.state);
+    SELECT * INTO answer FROM mesh_internal.take_change(w, change.state);
     IF answer.refused IS NOT NULL THEN
       refusals := refusals || jsonb_build_object(change.ordinality::text, answer.refused);
     ELSIF answer.superseded THEN
@@ -217,13 +217,13 @@ BEGIN
       slots := slots || answer.touched;
     END IF;
   END LOOP;
-  PERFORM mesh.settle_workloads(namespaces, slots);
+  PERFORM mesh_internal.settle_workloads(namespaces, slots);
   RETURN QUERY
     SELECT c.ordinality, i.entry, coalesce(refusals ->> c.ordinality::text, i.refused), c.ordinality = ANY (late)
     FROM jsonb_array_elements(changes) WITH ORDINALITY c
-      LEFT JOIN mesh.workload_instances i ON NOT c.ordinality = ANY (late) AND NOT refusals ? c.ordinality::text AND i.namespace = c.value ->> 'namespace'
+      LEFT JOIN mesh_internal.workload_instances i ON NOT c.ordinality = ANY (late) AND NOT refusals ? c.ordinality::text AND i.namespace = c.value ->> 'namespace'
         AND i.workload_group = c.value ->> 'workload_group' AND i.machine = c.value ->> 'machine'
     ORDER BY c.ordinality;
 END $$;
 
-COMMENT ON FUNCTION mesh.register_workloads IS 'Internal. Servers register machines by it.';
+COMMENT ON FUNCTION mesh_internal.register_workloads IS 'Internal. Servers register machines by it.';

@@ -5,8 +5,8 @@ CREATE OR REPLACE VIEW mesh.registered_machines WITH (security_barrier) AS
     i.entry, i.refused, i.address, i.network, i.locality, i.health, i.detail, i.service_account, i.enrolment,
     i.labels || i.service_labels AS labels, i.ports, i.weight, s.discovery, s.server,
     to_timestamp(i.since / 1e9) AS since, i.registered_at, coalesce(i.gone_at, s.ended_at) AS gone_at
-  FROM mesh.workload_instances i JOIN mesh.workload_sessions s ON s.id = i.session
-  WHERE NOT i.has_left AND ((SELECT mesh.sees_all()) OR i.namespace = ANY ((SELECT mesh.readable_namespaces())::text[]));
+  FROM mesh_internal.workload_instances i JOIN mesh_internal.workload_sessions s ON s.id = i.session
+  WHERE NOT i.has_left AND ((SELECT mesh_internal.sees_all()) OR i.namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[]));
 
 COMMENT ON VIEW mesh.registered_machines IS 'The services that machines have registered, a row a service of a machine: those that are connected, and those that are gone for less than the grace period.';
 
@@ -21,38 +21,38 @@ COMMENT ON COLUMN mesh.registered_machines.discovery IS 'Which it is connected t
 COMMENT ON COLUMN mesh.registered_machines.since IS 'When its stream to discovery began, by its own clock.';
 COMMENT ON COLUMN mesh.registered_machines.registered_at IS 'When it was first told of here.';
 
-CREATE OR REPLACE VIEW mesh.machine_problems AS
+CREATE OR REPLACE VIEW mesh_internal.machine_problems AS
   SELECT 'warning' AS severity, 'machine-refused' AS code, 'Machine' AS kind, 'identity.pgmesh.io' AS api_group, i.namespace, i.machine AS name, '' AS path,
     format('it is not registered for the WorkloadGroup %s: %s', i.workload_group, i.refused) AS message, 'mcp-client machines show tells more' AS hint
-  FROM mesh.workload_instances i JOIN mesh.workload_sessions s ON s.id = i.session
+  FROM mesh_internal.workload_instances i JOIN mesh_internal.workload_sessions s ON s.id = i.session
   WHERE i.refused IS NOT NULL AND i.gone IS NULL AND s.ended IS NULL;
 
-COMMENT ON VIEW mesh.machine_problems IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh_internal.machine_problems IS 'Internal. Read mesh.problems.';
 
 -- remove_machine takes out a machine at once that is gone, or one of its services, and with force one that is not, which comes back if it is told of
 -- again. It returns how many services went.
 CREATE OR REPLACE FUNCTION mesh.remove_machine(namespace text, machine text, workload_group text DEFAULT NULL, force boolean DEFAULT false) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  due   mesh.workload_instances[];
+  due   mesh_internal.workload_instances[];
   alive text;
 BEGIN
-  PERFORM mesh.require_write(remove_machine.namespace);
-  PERFORM mesh.lock_workload_groups(array_agg(i.namespace), array_agg(i.workload_group)) FROM mesh.workload_instances i
+  PERFORM mesh_internal.require_write(remove_machine.namespace);
+  PERFORM mesh_internal.lock_workload_groups(array_agg(i.namespace), array_agg(i.workload_group)) FROM mesh_internal.workload_instances i
     WHERE i.namespace = remove_machine.namespace AND i.machine = remove_machine.machine AND i.workload_group = coalesce(remove_machine.workload_group, i.workload_group);
-  due := ARRAY(SELECT i FROM mesh.workload_instances i
+  due := ARRAY(SELECT i FROM mesh_internal.workload_instances i
     WHERE i.namespace = remove_machine.namespace AND i.machine = remove_machine.machine AND i.workload_group = coalesce(remove_machine.workload_group, i.workload_group)
       AND NOT i.has_left);
   IF due = '{}' THEN
     RAISE no_data_found USING MESSAGE = format('there is no machine %s in the namespace %s%s', machine, namespace, coalesce(' with the WorkloadGroup ' || workload_group, '')),
       HINT = 'mesh.registered_machines has those there are';
   END IF;
-  SELECT s.discovery INTO alive FROM unnest(due) d JOIN mesh.workload_sessions s ON s.id = d.session WHERE d.gone IS NULL AND s.ended IS NULL LIMIT 1;
+  SELECT s.discovery INTO alive FROM unnest(due) d JOIN mesh_internal.workload_sessions s ON s.id = d.session WHERE d.gone IS NULL AND s.ended IS NULL LIMIT 1;
   IF FOUND AND NOT force THEN
     RAISE object_in_use USING MESSAGE = format('the machine %s is connected to the discovery %s', machine, alive),
       HINT = 'stop its agent, or revoke it: mcp-client identity revoke; by force it goes, and comes back if it is told of again';
   END IF;
-  PERFORM mesh.remove_workloads(due);
+  PERFORM mesh_internal.remove_workloads(due);
   PERFORM set_config('mesh.registering', '', true); -- for what else there is in the transaction
   RETURN cardinality(due);
 END $$;

@@ -37,7 +37,7 @@ func everything(t testing.TB, conn *pgx.Conn) (end func()) {
 		attempt(t, conn, fmt.Sprintf("SELECT FROM %s FOR UPDATE NOWAIT", relation))
 	}
 	attempt(t, conn, "SELECT pg_advisory_lock(1835365224, n) FROM generate_series(0, 9) n")
-	attempt(t, conn, "SELECT mesh.lock_numbering()")
+	attempt(t, conn, "SELECT mesh_internal.lock_numbering()")
 	attempt(t, conn, "SET CONSTRAINTS ALL IMMEDIATE")
 	attempt(t, conn, "INSERT INTO mesh.settings (namespace, name, value) VALUES ('evil', 'strict_references', 'on')")
 	attempt(t, conn, `INSERT INTO mesh.service_entries (namespace, name, hosts, ports) VALUES ('evil', 'e', '{e.evil}', '[{"number": 80, "name": "http", "protocol": "HTTP"}]')`)
@@ -74,10 +74,10 @@ func TestAFullQueueOfNotificationsHoldsNobodyUp(t *testing.T) {
 	m := newMesh(t)
 	b := newBystander(m)
 	b.undisturbed(func() func() {
-		m.sql("CREATE OR REPLACE FUNCTION mesh.notification_queue_usage() RETURNS double precision LANGUAGE sql STABLE AS 'SELECT 0.9::double precision'")
+		m.sql("CREATE OR REPLACE FUNCTION mesh_internal.notification_queue_usage() RETURNS double precision LANGUAGE sql STABLE AS 'SELECT 0.9::double precision'")
 		says(t, m.MCPServer.Log, "queue of notifications fills")
 		return func() {
-			m.sql("CREATE OR REPLACE FUNCTION mesh.notification_queue_usage() RETURNS double precision LANGUAGE sql STABLE AS 'SELECT 0.0::double precision'")
+			m.sql("CREATE OR REPLACE FUNCTION mesh_internal.notification_queue_usage() RETURNS double precision LANGUAGE sql STABLE AS 'SELECT 0.0::double precision'")
 			says(t, m.MCPServer.Log, "queue of notifications has emptied")
 		}
 	})

@@ -36,7 +36,7 @@ func TestATenantDoesNotGetTheMeshConfig(t *testing.T) {
 	// The owner creates it again. No other one counts meanwhile.
 	m.sql("DELETE FROM mesh.mesh_configs")
 	var root, domain string
-	require.NoError(t, m.owner.QueryRow(t.Context(), "SELECT mesh.root_namespace(), mesh.trust_domain()").Scan(&root, &domain))
+	require.NoError(t, m.owner.QueryRow(t.Context(), "SELECT mesh_internal.root_namespace(), mesh.trust_domain()").Scan(&root, &domain))
 	require.Equal(t, []string{"istio-system", "cluster.local"}, []string{root, domain})
 	b.change()
 }

@@ -16,7 +16,7 @@ func TestARevocationThatAServerCannotReadIsNotSaidToBeInForce(t *testing.T) {
 	m := newMesh(t, func(s *stack.Stack) { s.ServerFlags("--trust-stale-after", "1s") })
 	require.Contains(t, m.client("identity", "revoke", "shop/first"), "revoked shop/first")
 	m.sql("BEGIN")
-	m.sql("LOCK TABLE mesh.authority_keys IN ACCESS EXCLUSIVE MODE")
+	m.sql("LOCK TABLE mesh_internal.authority_keys IN ACCESS EXCLUSIVE MODE")
 	said, err := m.Client(t.Context(), "", "identity", "revoke", "shop/second")
 	require.Error(t, err)
 	require.Contains(t, said, "recorded, but not yet in force at: spiffe://")

@@ -46,7 +46,7 @@ func (m *Mesh) GiveMembers() *store.Store {
 	require.NoError(m.t, err)
 	_, err = trust.New(s).AddAuthority(m.t.Context(), certtest.NewAuthority(m.t).PEM, "sealed", "ada")
 	require.NoError(m.t, err)
-	m.Execute("UPDATE mesh.authority_keys SET created_at = now() - interval '1 hour'")
+	m.Execute("UPDATE mesh_internal.authority_keys SET created_at = now() - interval '1 hour'")
 	m.Issue(s, members.Issue{Identity: "spiffe://cluster.local/ns/default/sa/reviews", Enrolment: "m-abcdefgh234567ab", Serial: "0a1b", Credential: "token", Peer: "10.0.0.1:4711"})
 	return s
 }

@@ -372,7 +372,7 @@ func (m *mortal) rests() {
 	before := m.newest()
 	within(m.t, time.Minute, func(ctx context.Context) (err error) {
 		var dead int
-		err = m.db.QueryRow(ctx, "SELECT count(*) FROM mesh.workload_sessions s, mesh.workload_clock c WHERE s.ended IS NOT NULL OR s.refreshed < c.uptime - 10000").Scan(&dead)
+		err = m.db.QueryRow(ctx, "SELECT count(*) FROM mesh_internal.workload_sessions s, mesh_internal.workload_clock c WHERE s.ended IS NOT NULL OR s.refreshed < c.uptime - 10000").Scan(&dead)
 		if err == nil && dead > 0 {
 			err = fmt.Errorf("%d dead sessions are there still", dead)
 		}

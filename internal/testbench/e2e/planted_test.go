@@ -76,7 +76,7 @@ func (m *secureMesh) rows() map[string]string {
 	require.NoError(m.t, err)
 	tables, err := pgx.CollectRows(found, pgx.RowTo[string])
 	require.NoError(m.t, err)
-	require.Contains(m.t, tables, "mesh.join_token_hashes")
+	require.Contains(m.t, tables, "mesh_internal.join_token_hashes")
 	all := map[string]string{}
 	for _, table := range tables {
 		var text *string

@@ -197,7 +197,7 @@ func (f *fleet) serves(wanted int) {
 func (f *fleet) keeper(name string) (found string) {
 	f.t.Helper()
 	eventually(f.t, func(ctx context.Context) error {
-		err := f.db.QueryRow(ctx, `SELECT s.discovery FROM mesh.workload_instances i JOIN mesh.workload_sessions s ON s.id = i.session
+		err := f.db.QueryRow(ctx, `SELECT s.discovery FROM mesh_internal.workload_instances i JOIN mesh_internal.workload_sessions s ON s.id = i.session
 			WHERE i.machine = 'cart-1' AND i.gone IS NULL AND s.ended IS NULL AND NOT i.has_left`).Scan(&found)
 		if other, not := strings.CutPrefix(name, "-"); err == nil && not && found == other {
 			return errors.New("the machine is at " + found + " still")

@@ -14,7 +14,7 @@ const jumps = `
 	CREATE FUNCTION public.jump() RETURNS interval LANGUAGE sql AS $$ SELECT (random() * 20 - 10) * interval '1 year' $$;
 	CREATE FUNCTION public.jump_transaction() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.time := NEW.time + public.jump(); RETURN NEW; END $$;
 	CREATE FUNCTION public.jump_resource() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.created_at := NEW.created_at + public.jump(); RETURN NEW; END $$;
-	CREATE TRIGGER zz_jump BEFORE INSERT OR UPDATE ON mesh.transactions FOR EACH ROW EXECUTE FUNCTION public.jump_transaction();
+	CREATE TRIGGER zz_jump BEFORE INSERT OR UPDATE ON mesh_internal.transactions FOR EACH ROW EXECUTE FUNCTION public.jump_transaction();
 	CREATE TRIGGER zz_jump BEFORE INSERT ON mesh.resources FOR EACH ROW EXECUTE FUNCTION public.jump_resource()`
 
 // Revisions are in the order of their numbers, whatever the time is said to be: also over
@@ -37,7 +37,7 @@ func TestTheClockJumps(t *testing.T) {
 		}
 		r.await(m.state())
 		var backward int
-		require.NoError(t, m.conn.QueryRow(t.Context(), `SELECT count(*) FROM mesh.transactions one JOIN mesh.transactions two
+		require.NoError(t, m.conn.QueryRow(t.Context(), `SELECT count(*) FROM mesh_internal.transactions one JOIN mesh_internal.transactions two
 			ON one.revision + 1 = two.revision WHERE one.time > two.time`).Scan(&backward))
 		require.Positive(t, backward, "time has gone back")
 	})

@@ -45,7 +45,7 @@ func TestMachines(t *testing.T) {
 	require.Equal(t, "removed shop/cart-2, with 2 services\n", m.OK("machines", "remove", "-n", "shop", "cart-2", "--force"))
 	require.NotContains(t, m.OK("machines", "list", "-A"), "cart-")
 	var newest int64
-	m.Query("SELECT max(revision) FROM mesh.transactions", &newest)
+	m.Query("SELECT max(revision) FROM mesh_internal.transactions", &newest)
 	m.Await(newest)
 	require.Empty(t, m.OK("get", "workloadentries", "-A", "-o", "name"))
 }

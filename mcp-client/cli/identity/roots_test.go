@@ -72,7 +72,7 @@ func TestRootFilesMustBeUpdatedBeforeActivation(t *testing.T) {
 	require.Contains(t, rotated.Err, "the files by which people and programs trust the mesh (--tls-ca, and mesh-agent join --roots) need it too: mcp-client authority roots > roots.pem\n")
 	require.Contains(t, rotated.Err, file+", by which this command knows the server, does not have it yet: mcp-client authority roots > roots.pem && mv roots.pem "+file+"\n")
 
-	m.Execute("UPDATE mesh.authority_keys SET created_at = now() - interval '1 hour'")
+	m.Execute("UPDATE mesh_internal.authority_keys SET created_at = now() - interval '1 hour'")
 	early := ask("activate", "2")
 	require.Equal(t, 1, early.Code, "it would shut itself out")
 	require.Contains(t, early.Err, file+", by which this command knows the server, does not have the root of authority 2")

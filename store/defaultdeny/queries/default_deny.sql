@@ -1,6 +1,6 @@
 -- name: State
 -- Whether default deny is on, and by which resources.
-SELECT enabled, policy, mutual_tls, peer_authentication, mesh.root_namespace() FROM mesh.default_deny
+SELECT enabled, policy, mutual_tls, peer_authentication, mesh_internal.root_namespace() FROM mesh.default_deny
 
 -- name: Exceptions
 -- The resources that allow more than named members.

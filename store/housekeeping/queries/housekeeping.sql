@@ -1,6 +1,6 @@
 -- name: Chores
 -- What there is to do, and how many rows Postgres counts that were ever inserted into mesh.resources.
-SELECT standby, oldest_revision, waiting, seconds_to_deadline, coalesce(pg_stat_get_tuples_inserted('mesh.resources'::regclass), 0) FROM mesh.chores()
+SELECT standby, oldest_revision, waiting, seconds_to_deadline, coalesce(pg_stat_get_tuples_inserted('mesh.resources'::regclass), 0) FROM mesh_internal.chores()
 
 -- name: RevertOverdue
 -- Takes back one revision that was not confirmed in time.

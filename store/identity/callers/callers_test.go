@@ -171,7 +171,7 @@ func TestServersAreWokenByTheirTables(t *testing.T) {
 	require.Equal(t, "readers", <-heard)
 	db.Exec("SELECT mesh.create_token('a', sha256('a'), '{read}')")
 	require.Equal(t, "tokens", <-heard)
-	db.Exec("SELECT mesh.note_token_uses(ARRAY[(SELECT id FROM mesh.tokens)], ARRAY[now()]); TRUNCATE mesh.readers")
+	db.Exec("SELECT mesh_internal.note_token_uses(ARRAY[(SELECT id FROM mesh.tokens)], ARRAY[now()]); TRUNCATE mesh.readers")
 	require.Equal(t, "readers", <-heard, "that a token was used wakes nobody")
 	db.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN mesh_servers%'")
 	require.Empty(t, <-heard)
@@ -201,7 +201,7 @@ func TestWhoMayDecideWhoCalls(t *testing.T) {
 	y.Grant(tenant, "*", "write")
 	y.Owner.Exec("SELECT mesh.grant_server('" + server + "')")
 	for _, sql := range []string{
-		"SELECT mesh.create_token('a', sha256('a'), '{admin}')", "SELECT mesh.revoke_token('a')", "SELECT mesh.note_token_uses('{1}', '{now}')",
+		"SELECT mesh.create_token('a', sha256('a'), '{admin}')", "SELECT mesh.revoke_token('a')", "SELECT mesh_internal.note_token_uses('{1}', '{now}')",
 		"SELECT * FROM mesh.tokens", "SELECT * FROM mesh.readers", "INSERT INTO mesh.readers (identity) VALUES ('*')", "DELETE FROM mesh.readers",
 	} {
 		require.Equal(t, "42501", y.As(tenant).Refused(sql).Code, sql)

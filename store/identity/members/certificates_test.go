@@ -102,7 +102,7 @@ func TestTheRecordIsKeptForATime(t *testing.T) {
 	require.NoError(t, s.CreateJoinToken(t.Context(), storetest.JoinToken("old")))
 	require.NoError(t, s.CreateJoinToken(t.Context(), storetest.JoinToken("new")))
 	redeem(t, s, storetest.Joining("old", "key"))
-	db.Exec("UPDATE mesh.join_token_hashes SET expires_at = now() - interval '8 days' WHERE name = 'old'")
+	db.Exec("UPDATE mesh_internal.join_token_hashes SET expires_at = now() - interval '8 days' WHERE name = 'old'")
 	prune := func(rows int) int64 {
 		pruned, err := s.PruneCertificates(t.Context(), rows)
 		require.NoError(t, err)
@@ -160,8 +160,8 @@ func TestWhoSeesTheRecord(t *testing.T) {
 	require.Equal(t, []string{"m-1"}, storetest.Collect[string](tenant, "SELECT enrolment FROM mesh.machines"))
 	for _, sql := range []string{
 		"DELETE FROM mesh.certificates", "UPDATE mesh.certificates SET refusal = 'x'", "INSERT INTO mesh.certificates (id, at, server) VALUES (gen_random_uuid(), now(), 'x')",
-		"SELECT mesh.record_certificates('x', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')", "SELECT mesh.prune_certificates()",
-		"SELECT * FROM mesh.last_certificates", "DELETE FROM mesh.revocations",
+		"SELECT mesh_internal.record_certificates('x', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')", "SELECT mesh_internal.prune_certificates()",
+		"SELECT * FROM mesh_internal.last_certificates", "DELETE FROM mesh.revocations",
 	} {
 		require.Equal(t, "42501", tenant.Refused(sql).Code, sql)
 	}

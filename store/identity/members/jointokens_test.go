@@ -45,7 +45,7 @@ func TestATokenIsUsedOnceAndAgainByTheSameKey(t *testing.T) {
 	require.Len(t, list, 1)
 	require.Equal(t, []any{"web", 1, 1, "used", "ada"}, []any{list[0].Name, list[0].Uses, list[0].MaxUses, list[0].State, list[0].By})
 	require.False(t, list[0].Used.IsZero())
-	require.Equal(t, "10.0.0.1:4711 spiffe://mesh/pgmesh/discovery/eu-1", storetest.Value[string](db, "SELECT peer || ' ' || server FROM mesh.join_redemptions"))
+	require.Equal(t, "10.0.0.1:4711 spiffe://mesh/pgmesh/discovery/eu-1", storetest.Value[string](db, "SELECT peer || ' ' || server FROM mesh_internal.join_redemptions"))
 }
 
 func TestRefusalsOfTokensSayWhy(t *testing.T) {
@@ -65,7 +65,7 @@ func TestRefusalsOfTokensSayWhy(t *testing.T) {
 	revoked, err = s.RevokeJoinToken(t.Context(), "revoked", "grace")
 	require.NoError(t, err)
 	require.False(t, revoked)
-	db.Exec("UPDATE mesh.join_token_hashes SET expires_at = now() WHERE name = 'expired'")
+	db.Exec("UPDATE mesh_internal.join_token_hashes SET expires_at = now() WHERE name = 'expired'")
 
 	answers, err := s.RedeemMachines(t.Context(), "discovery", []members.Joining{
 		storetest.Joining("nobody's", "a"), storetest.Joining("revoked", "b"), storetest.Joining("expired", "c"), storetest.Joining("server", "d"), storetest.Joining("machine", "e"), storetest.Joining("machine", "f"), storetest.Joining("later", "key"),
@@ -92,7 +92,7 @@ func TestRefusalsOfTokensSayWhy(t *testing.T) {
 	require.Equal(t, members.Joined{Token: "server", Program: "discovery", Enrolment: one.Enrolment}, one)
 	require.Regexp(t, `^s-[a-z2-7]{16}$`, one.Enrolment)
 
-	db.Exec("UPDATE mesh.join_token_hashes SET expires_at = now() WHERE name = 'later'")
+	db.Exec("UPDATE mesh_internal.join_token_hashes SET expires_at = now() WHERE name = 'later'")
 	require.Equal(t, "token_expired", redeem(t, s, storetest.Joining("later", "key")).Refusal, "the same key comes too late as well")
 }
 
@@ -185,7 +185,7 @@ func TestTokensAreUsedUpBesideOthers(t *testing.T) {
 	require.NoError(t, group.Wait())
 	require.Equal(t, int64(tokens*uses), joined.Load())
 	require.Equal(t, int64(tokens*(servers*machines-uses)), refused.Load())
-	require.Equal(t, int64(tokens*uses), storetest.Value[int64](storetest.Connect(t, url), "SELECT count(DISTINCT enrolment) FROM mesh.join_redemptions"))
+	require.Equal(t, int64(tokens*uses), storetest.Value[int64](storetest.Connect(t, url), "SELECT count(DISTINCT enrolment) FROM mesh_internal.join_redemptions"))
 }
 
 func TestJoinTokensThatNobodyCouldUseAreRefused(t *testing.T) {
@@ -241,8 +241,8 @@ func TestWhoMayMakeJoinTokens(t *testing.T) {
 	}
 	tenant.Exec(create("mine", "a", ""))
 	for _, sql := range []string{
-		create("theirs", "b", ""), create("everybodys", "c", ""), create("server", "", "discovery"), "SELECT * FROM mesh.join_token_hashes",
-		"SELECT * FROM mesh.join_redemptions", "SELECT * FROM mesh.redeem_join_tokens('{}', '{}', '{}', 'x')",
+		create("theirs", "b", ""), create("everybodys", "c", ""), create("server", "", "discovery"), "SELECT * FROM mesh_internal.join_token_hashes",
+		"SELECT * FROM mesh_internal.join_redemptions", "SELECT * FROM mesh_internal.redeem_join_tokens('{}', '{}', '{}', 'x')",
 	} {
 		require.Equal(t, "42501", tenant.Refused(sql).Code, sql)
 	}

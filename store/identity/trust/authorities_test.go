@@ -75,7 +75,7 @@ func TestAnAuthorityGoesThroughItsStates(t *testing.T) {
 	list, err := s.AuthoritiesWithKeys(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{sealed, sealed + "AAAA"}, []string{list[0].SealedKey, list[1].SealedKey})
-	require.Equal(t, storetest.Value[string](db, "SELECT encode(sha256(mesh.pem_blocks($1, 'CERTIFICATE')), 'hex')", string(first.PEM)), list[0].Fingerprint)
+	require.Equal(t, storetest.Value[string](db, "SELECT encode(sha256(mesh_internal.pem_blocks($1, 'CERTIFICATE')), 'hex')", string(first.PEM)), list[0].Fingerprint)
 	require.Equal(t, string(first.PEM), string(list[0].Chain))
 	require.Equal(t, []string{"mcp-server", "mcp-server", "ada", ""}, []string{list[0].By, list[0].Activator, list[1].By, list[1].Activator})
 	require.True(t, list[0].NotAfter.After(list[0].NotBefore) && !list[0].Activated.IsZero() && list[1].Activated.IsZero())
@@ -85,7 +85,7 @@ func TestAnAuthorityGoesThroughItsStates(t *testing.T) {
 	refusedFor(t, s.ActivateAuthority(t.Context(), 9, true, "ada"), "there is no authority 9 (mesh.authorities lists them)")
 	refusedFor(t, s.RetireAuthority(t.Context(), 1, true, "ada"), "authority 1 cannot be retired: it is active (activate another before it")
 	require.Equal(t, "active next", states(t, s))
-	db.Exec("UPDATE mesh.authority_keys SET created_at = now() - interval '5 minutes' WHERE state = 'next'")
+	db.Exec("UPDATE mesh_internal.authority_keys SET created_at = now() - interval '5 minutes' WHERE state = 'next'")
 	require.NoError(t, s.ActivateAuthority(t.Context(), next, false, "ada"))
 	require.Equal(t, "previous active", states(t, s))
 	trust, err := s.Trust(t.Context())
@@ -94,7 +94,7 @@ func TestAnAuthorityGoesThroughItsStates(t *testing.T) {
 	require.Equal(t, [][]byte{second.PEM, first.PEM}, [][]byte{trust.Roots[0].Chain, trust.Roots[1].Chain})
 
 	refusedFor(t, s.RetireAuthority(t.Context(), 1, false, "ada"), "authority 1 was replaced only 00:00:00 ago")
-	db.Exec("UPDATE mesh.authority_keys SET replaced_at = now() - interval '10 minutes' WHERE state = 'previous'")
+	db.Exec("UPDATE mesh_internal.authority_keys SET replaced_at = now() - interval '10 minutes' WHERE state = 'previous'")
 	require.NoError(t, s.RetireAuthority(t.Context(), 1, false, "grace"))
 	require.Equal(t, "retired active", states(t, s))
 	list, err = s.AuthoritiesWithKeys(t.Context())
@@ -121,7 +121,7 @@ func TestAnAuthorityStaysTrustedWhileItsCertificatesAreInUse(t *testing.T) {
 	next, err := s.AddAuthority(t.Context(), certtest.NewAuthority(t).PEM, sealed, "ada")
 	require.NoError(t, err)
 	require.NoError(t, s.ActivateAuthority(t.Context(), next, true, "ada"))
-	db.Exec("UPDATE mesh.authority_keys SET replaced_at = now() - interval '10 minutes' WHERE state = 'previous'")
+	db.Exec("UPDATE mesh_internal.authority_keys SET replaced_at = now() - interval '10 minutes' WHERE state = 'previous'")
 	db.Exec("UPDATE mesh.certificates SET at = now() - interval '11 minutes'")
 
 	refusedFor(t, s.RetireAuthority(t.Context(), old[0].ID, false, "ada"), "2 members of the mesh have a certificate that authority 1 signed, such as spiffe://mesh/ns/shop/sa/cart")
@@ -199,8 +199,8 @@ func TestWhoMaySeeAndChangeAuthorities(t *testing.T) {
 	other := y.As(tenant)
 	require.Equal(t, "active", storetest.Value[string](other, "SELECT state FROM mesh.authorities"))
 	for _, sql := range []string{
-		"SELECT * FROM mesh.authority_keys", "SELECT mesh.first_authority('', 'x')", "SELECT mesh.add_authority('', 'x')", "SELECT mesh.activate_authority(1, true)",
-		"SELECT mesh.retire_authority(1, true)", "SELECT mesh.reseal_authority(1, '', 'x')",
+		"SELECT * FROM mesh_internal.authority_keys", "SELECT mesh_internal.first_authority('', 'x')", "SELECT mesh_internal.add_authority('', 'x')", "SELECT mesh.activate_authority(1, true)",
+		"SELECT mesh.retire_authority(1, true)", "SELECT mesh_internal.reseal_authority(1, '', 'x')",
 	} {
 		require.Equal(t, "42501", other.Refused(sql).Code, sql)
 	}

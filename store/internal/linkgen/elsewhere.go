@@ -19,7 +19,7 @@ func elsewhere() string {
 		differs = append(differs, differsIn(p))
 	}
 	return "-- names_others tells whether one of two HTTP routes names something else than the other.\n" +
-		"CREATE OR REPLACE FUNCTION mesh.names_others(was jsonb, became jsonb) RETURNS boolean\nLANGUAGE sql IMMUTABLE AS $$\n  SELECT " +
+		"CREATE OR REPLACE FUNCTION mesh_internal.names_others(was jsonb, became jsonb) RETURNS boolean\nLANGUAGE sql IMMUTABLE AS $$\n  SELECT " +
 		strings.Join(differs, "\n    OR ") + "\n$$;\n"
 }
 

@@ -21,7 +21,7 @@ func main() {
 }
 
 const head = `-- Made by go generate from kinds/reference/references.yaml, which says what each kind names and how; do not edit it.
--- A row is what a resource names in one place, as mesh.links has it.
+-- A row is what a resource names in one place, as mesh_internal.links has it.
 
 `
 
@@ -40,7 +40,7 @@ func script() string {
 		cases = append(cases, "  WHEN kind = '"+k.Name+"' AND api_group = '"+k.Group+"' THEN RETURN QUERY SELECT * FROM mesh."+nameOf(k)+"(namespace, spec);\n")
 	}
 	b.WriteString("-- names_in is every name that a resource has in its spec.\n" +
-		"CREATE OR REPLACE FUNCTION mesh.names_in(kind text, api_group text, namespace text, spec jsonb)\nRETURNS TABLE (" + columns + ")\n" +
+		"CREATE OR REPLACE FUNCTION mesh_internal.names_in(kind text, api_group text, namespace text, spec jsonb)\nRETURNS TABLE (" + columns + ")\n" +
 		"LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$\nBEGIN\n  CASE\n" +
 		strings.Join(cases, "") + "  ELSE\n  END CASE;\nEND $$;\n\n")
 	b.WriteString(elsewhere())
@@ -50,8 +50,8 @@ func script() string {
 func function(k *kinds.Kind, selects []query) string {
 	body := union(selects, "  ")
 	if strings.Contains(body, "sight.scope") {
-		body = "  SELECT x.* FROM (SELECT mesh.exported(spec -> 'exportTo', namespace) OFFSET 0) AS e (scope),\n" +
-			"    LATERAL (SELECT mesh.sight(e.scope, namespace) OFFSET 0) AS sight (scope), LATERAL (\n" +
+		body = "  SELECT x.* FROM (SELECT mesh_internal.exported(spec -> 'exportTo', namespace) OFFSET 0) AS e (scope),\n" +
+			"    LATERAL (SELECT mesh_internal.sight(e.scope, namespace) OFFSET 0) AS sight (scope), LATERAL (\n" +
 			union(selects, "    ") + "  ) AS x\n"
 	}
 	return "CREATE OR REPLACE FUNCTION mesh." + nameOf(k) + "(namespace text, spec jsonb)\nRETURNS TABLE (" + columns + ")\nLANGUAGE sql IMMUTABLE AS $$\n" + body + "$$;\n\n"

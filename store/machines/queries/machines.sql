@@ -11,11 +11,11 @@ SELECT mesh.remove_machine($1, $2, nullif($3, ''), $4)
 
 -- name: OpenSession
 -- Opens a session of a discovery, at a server.
-SELECT mesh.open_workload_session($1, $2, $3)
+SELECT mesh_internal.open_workload_session($1, $2, $3)
 
 -- name: Register
 -- Registers the changes of one message of a session, and says what came of each.
-SELECT coalesce(entry, ''), coalesce(refused, ''), superseded FROM mesh.register_workloads($1, $2, $3, $4) ORDER BY place
+SELECT coalesce(entry, ''), coalesce(refused, ''), superseded FROM mesh_internal.register_workloads($1, $2, $3, $4) ORDER BY place
 
 -- name: RowsWritten
 -- How many rows the running transaction has written.
@@ -27,20 +27,20 @@ SELECT set_config('mesh.author', $1, true), set_config('lock_timeout', '2s', tru
 
 -- name: RefreshSessions
 -- Refreshes sessions, and says which are in force, with the number of the last message of each.
-SELECT session, number FROM mesh.refresh_workload_sessions($1, $2)
+SELECT session, number FROM mesh_internal.refresh_workload_sessions($1, $2)
 
 -- name: EndSessions
 -- Ends sessions whose streams have ended.
-SELECT mesh.end_workload_sessions($1, $2)
+SELECT mesh_internal.end_workload_sessions($1, $2)
 
 -- name: Watch
 -- Advances the clock that measures how long machines are gone.
-SELECT beat, moved, idle FROM mesh.watch_workloads($1, $2, $3)
+SELECT beat, moved, idle FROM mesh_internal.watch_workloads($1, $2, $3)
 
 -- name: RemoveGone
 -- Removes services that were gone for too long, so many at most.
-SELECT mesh.remove_gone_workloads($1, $2)
+SELECT mesh_internal.remove_gone_workloads($1, $2)
 
 -- name: RemoveOrphaned
 -- Removes entries of machines that nobody knows.
-SELECT mesh.remove_orphaned_workloads()
+SELECT mesh_internal.remove_orphaned_workloads()

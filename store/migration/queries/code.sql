@@ -1,14 +1,14 @@
 -- name: SetCodeDigest
 -- Notes which functions, views and triggers the schema has, unless it has them.
-UPDATE mesh.installation SET code_digest = $1 WHERE code_digest <> $1
+UPDATE mesh_internal.installation SET code_digest = $1 WHERE code_digest <> $1
 
 -- name: SetRegistryDigest
 -- Notes which kinds the schema knows, unless it knows them.
-UPDATE mesh.installation SET registry_digest = $1 WHERE registry_digest <> $1
+UPDATE mesh_internal.installation SET registry_digest = $1 WHERE registry_digest <> $1
 
 -- name: SetDigests
 -- Notes both, for a script.
-UPDATE mesh.installation SET code_digest = $1, registry_digest = $2
+UPDATE mesh_internal.installation SET code_digest = $1, registry_digest = $2
 
 -- name: DropCode
 -- Drops what was installed, but nothing that others built on it: then Postgres refuses and names that. It
@@ -39,7 +39,7 @@ BEGIN
     EXECUTE format('DROP ROUTINE %s', old.routine);
   END LOOP;
   IF EXISTS (SELECT FROM information_schema.columns WHERE table_schema = 'mesh' AND table_name = 'installation' AND column_name = 'code_digest') THEN
-    UPDATE mesh.installation SET code_digest = '', registry_digest = '';
+    UPDATE mesh_internal.installation SET code_digest = '', registry_digest = '';
   END IF;
 END $$;
 
@@ -70,19 +70,19 @@ DROP FUNCTION IF EXISTS mesh.refuse_between_versions CASCADE;
 
 -- name: ViewsFit
 -- Whether the views of the kinds fit the code and the registry.
-SELECT mesh.views_fit()
+SELECT mesh_internal.views_fit()
 
 -- name: InstallViews
 -- Makes the views of the kinds.
-SELECT mesh.install_views()
+SELECT mesh_internal.install_views()
 
 -- name: Recheck
 -- Checks some of the resources by the current rules, and says where to go on.
-SELECT * FROM mesh.recheck($1, $2, $3, $4)
+SELECT * FROM mesh_internal.recheck($1, $2, $3, $4)
 
 -- name: RefreshPrivileges
 -- Grants to roles what is new in the schema.
-SELECT mesh.refresh_privileges()
+SELECT mesh_internal.refresh_privileges()
 
 -- name: AdvanceSequences
 -- Has sequences go on after what their tables have, and says how many were behind.

@@ -22,7 +22,7 @@ SELECT version_id, tstamp FROM mesh.schema_version WHERE is_applied AND version_
 -- Which parts of the schema are of some digests. The first versions have none of code.
 SELECT coalesce(bool_or(to_jsonb(i) ->> 'code_digest' = $1
     AND to_jsonb(i) ->> 'views_digest' = concat(to_jsonb(i) ->> 'code_digest', i.registry_digest)), false), coalesce(bool_or(i.registry_digest = $2), false)
-FROM mesh.installation i
+FROM mesh_internal.installation i
 
 -- name: EmptySchema
 -- What programs find before the first migration, with goose's table.

@@ -12,4 +12,4 @@ LISTEN mesh_servers
 
 -- name: QueueIsFilling
 -- Whether notifications may be left out now or soon.
-SELECT mesh.notification_queue_usage() >= 0.25
+SELECT mesh_internal.notification_queue_usage() >= 0.25

@@ -10,4 +10,4 @@ ORDER BY array_position('{error,warning,info}', severity), namespace, kind, name
 
 -- name: ReportFindings
 -- Stores what a program found, unless the database is a hot standby.
-SELECT CASE WHEN NOT pg_is_in_recovery() THEN mesh.report_findings($1, $2) END
+SELECT CASE WHEN NOT pg_is_in_recovery() THEN mesh_internal.report_findings($1, $2) END

@@ -5,11 +5,11 @@ SELECT set_config('mesh.author', $1, true), set_config('mesh.message', $2, true)
 
 -- name: RunningTransaction
 -- The id that the transaction's changes are recorded under; NULL if there are none.
-SELECT max(id) FROM mesh.running_transaction
+SELECT max(id) FROM mesh_internal.running_transaction
 
 -- name: ExamineChange
 -- Examines the change, as a commit would.
-SELECT mesh.examine_change($1)
+SELECT mesh_internal.examine_change($1)
 
 -- name: CommitConfirmed
 -- Has the change reverted unless it is confirmed in time.
@@ -17,7 +17,7 @@ SELECT mesh.commit_confirmed($1)
 
 -- name: CommittedRevision
 -- The revision of a transaction; 0 if its changes cancelled each other out.
-SELECT coalesce(max(revision), 0) FROM mesh.transactions WHERE id = $1
+SELECT coalesce(max(revision), 0) FROM mesh_internal.transactions WHERE id = $1
 
 -- name: Deadline
 -- When a revision is reverted unless it is confirmed.

@@ -7,7 +7,7 @@ SELECT {{ExpectedRows}} ORDER BY r.kind, r.api_group, r.namespace, r.name FOR UP
 
 -- name: ExpectedRevisions
 -- The revisions that changed resources last.
-SELECT r.api_group, r.kind, r.namespace, r.name, coalesce(mesh.revision_of(r), 0) {{ExpectedRows}}
+SELECT r.api_group, r.kind, r.namespace, r.name, coalesce(mesh_internal.revision_of(r), 0) {{ExpectedRows}}
 
 -- name: LastChange
 -- The revision that last changed or deleted a resource.

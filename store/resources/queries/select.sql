@@ -22,7 +22,7 @@ SELECT {{ResourceColumns}} FROM {{ResourceRows}} r WHERE true AND {{OnPage}}
 -- from history, so the cost depends on the page and the changes, not on the size of the mesh. NOT IN becomes
 -- a hashed filter, which keeps the order of the index and does not compare everything with everything.
 WITH changed AS MATERIALIZED (
-    SELECT * FROM mesh.changed_since(mesh.known_revision($1), (SELECT array_agg(DISTINCT k) FROM unnest($3::text[]) k), $4, $5)),
+    SELECT * FROM mesh_internal.changed_since(mesh_internal.known_revision($1), (SELECT array_agg(DISTINCT k) FROM unnest($3::text[]) k), $4, $5)),
   untouched AS MATERIALIZED (SELECT {{ResourceColumns}} FROM {{ResourceRows}} r
     WHERE (kind, api_group, namespace, name) NOT IN (SELECT kind, api_group, namespace, name FROM changed) AND {{OnPage}}),
   touched AS MATERIALIZED (SELECT {{ResourceColumns}} FROM changed r WHERE spec IS NOT NULL AND {{OnPage}})

@@ -4,4 +4,4 @@ SELECT id, wrapped FROM mesh.sealing_keys ORDER BY created_at, id COLLATE "C"
 
 -- name: AddSealingKey
 -- Stores a key if there still are as many as known, and says whether it did.
-SELECT mesh.add_sealing_key($1, $2, $3)
+SELECT mesh_internal.add_sealing_key($1, $2, $3)

@@ -13,10 +13,10 @@ SELECT {{SecretColumns}} FROM mesh.secrets s
 -- name: ChangedSecrets
 -- The current state of the secrets that some revisions changed.
 SELECT t.revision, c.namespace, c.name, (
-    SELECT max(x.revision) FROM mesh.secret_changes y JOIN mesh.transactions x ON x.id = y.transaction_id
+    SELECT max(x.revision) FROM mesh_internal.secret_changes y JOIN mesh_internal.transactions x ON x.id = y.transaction_id
     WHERE y.namespace = c.namespace AND y.name = c.name),
   {{SecretColumns}}
-FROM mesh.transactions t JOIN mesh.secret_changes c ON c.transaction_id = t.id
+FROM mesh_internal.transactions t JOIN mesh_internal.secret_changes c ON c.transaction_id = t.id
   LEFT JOIN mesh.secrets s ON s.namespace = c.namespace AND s.name = c.name
 WHERE t.revision = ANY ($1)
 ORDER BY t.revision, c.namespace COLLATE "C", c.name COLLATE "C"

@@ -10,12 +10,12 @@ FROM mesh.sink_status WHERE enabled ORDER BY address, server
 
 -- name: Take
 -- Takes a sink, unless another session has it, and says whether it did.
-SELECT mesh.take_sink($1, $2)
+SELECT mesh_internal.take_sink($1, $2)
 
 -- name: Release
 -- Leaves a sink to others.
-SELECT mesh.release_sink($1)
+SELECT mesh_internal.release_sink($1)
 
 -- name: ReportState
 -- Reports how a sink is seen from a server, which may leave it to others.
-SELECT mesh.tell_sink($1, $2, $3, $4, $5, $6)
+SELECT mesh_internal.tell_sink($1, $2, $3, $4, $5, $6)

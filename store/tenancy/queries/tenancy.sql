@@ -23,7 +23,7 @@ SELECT mesh.grant_hosts($1, p) FROM unnest($2::text[]) p
 
 -- name: ForeignClaims
 -- How many resources claim hosts that others own.
-SELECT mesh.foreign_claims()
+SELECT mesh_internal.foreign_claims()
 
 -- name: RevokeHosts
 -- Takes a pattern of hosts back, and says whether it was granted.

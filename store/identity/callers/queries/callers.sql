@@ -14,7 +14,7 @@ SELECT mesh.revoke_token($1)
 
 -- name: NoteTokenUses
 -- Keeps when tokens were used last.
-SELECT mesh.note_token_uses($1, $2)
+SELECT mesh_internal.note_token_uses($1, $2)
 
 -- name: Readers
 -- What clients with an identity are shown.

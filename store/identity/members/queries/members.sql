@@ -8,7 +8,7 @@ SELECT mesh.revoke_join_token($1)
 
 -- name: RevokeJoinTokenAmong
 -- The same, for those who may take back only the tokens of some namespaces, or of servers.
-SELECT mesh.revoke_join_token_among($1, $2, $3)
+SELECT mesh_internal.revoke_join_token_among($1, $2, $3)
 
 -- name: JoinTokens
 -- The join tokens, also those that are no longer in force.
@@ -20,15 +20,15 @@ FROM mesh.join_tokens WHERE $1::text[] IS NULL OR namespace = ANY ($1) ORDER BY 
 -- Uses join tokens, and says what came of each.
 SELECT coalesce(refusal, ''), coalesce(detail, ''), coalesce(token, ''), coalesce(namespace, ''), coalesce(service_account, ''),
   coalesce(workload_group, ''), coalesce(program, ''), coalesce(enrolment, '')
-FROM mesh.redeem_join_tokens($1, $2, $3, $4, $5) ORDER BY place
+FROM mesh_internal.redeem_join_tokens($1, $2, $3, $4, $5) ORDER BY place
 
 -- name: RecordCertificates
 -- Records which certificates a server gave, and what it refused.
-SELECT mesh.record_certificates($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+SELECT mesh_internal.record_certificates($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 
 -- name: NoteControlPlane
 -- Keeps the host names of a server, which nobody may claim.
-SELECT mesh.note_control_plane($1, $2)
+SELECT mesh_internal.note_control_plane($1, $2)
 
 -- name: Issues
 -- The record of certificates and refusals, the newest first.
@@ -45,4 +45,4 @@ WHERE $1::text[] IS NULL OR namespace = ANY ($1) ORDER BY namespace, identity, e
 
 -- name: PruneCertificates
 -- Deletes records that are over, so many at most.
-SELECT mesh.prune_certificates($1)
+SELECT mesh_internal.prune_certificates($1)

@@ -12,15 +12,15 @@ FROM mesh.authorities a ORDER BY id
 
 -- name: AuthoritiesWithKeys
 -- The same, with their encrypted keys, which only servers may read.
-{{StartOfAuthority}}, (SELECT k.sealed_key FROM mesh.authority_keys k WHERE k.id = a.id), {{RestOfAuthority}}
+{{StartOfAuthority}}, (SELECT k.sealed_key FROM mesh_internal.authority_keys k WHERE k.id = a.id), {{RestOfAuthority}}
 
 -- name: FirstAuthority
 -- Keeps the first authority of a mesh, and says whether this was it.
-SELECT won FROM mesh.first_authority($1, $2)
+SELECT won FROM mesh_internal.first_authority($1, $2)
 
 -- name: AddAuthority
 -- Keeps an authority that is to sign next.
-SELECT mesh.add_authority($1, $2)
+SELECT mesh_internal.add_authority($1, $2)
 
 -- name: ActivateAuthority
 -- Has the next authority sign.
@@ -32,4 +32,4 @@ SELECT mesh.retire_authority($1, $2)
 
 -- name: ResealAuthority
 -- Replaces the encrypted key of an authority, and says whether it still was the one known.
-SELECT mesh.reseal_authority($1, $2, $3)
+SELECT mesh_internal.reseal_authority($1, $2, $3)

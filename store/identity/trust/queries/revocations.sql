@@ -5,7 +5,7 @@ FROM mesh.revocations WHERE $1::text[] IS NULL OR namespace = ANY ($1) ORDER BY 
 
 -- name: NamespaceOf
 -- The namespace of a machine, by its enrolment.
-SELECT mesh.namespace_of_enrolment($1)
+SELECT mesh_internal.namespace_of_enrolment($1)
 
 -- name: RevokeIdentity
 -- Revokes all machines of a service account, and says whether that changed anything.

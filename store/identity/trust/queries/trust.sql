@@ -13,7 +13,7 @@ SELECT now(), mesh.trust_domains(),
       'Claims', claims, 'Namespace', namespace, 'ServiceAccount', service_account, 'WorkloadGroup', workload_group, 'Author', author, 'Updated', updated_at)
       ORDER BY name COLLATE "C"), '[]') FROM mesh.join_issuers),
   n.lifetimes, n.own_gateways
-FROM mesh.trust_names n
+FROM mesh_internal.trust_names n
 
 -- name: TrustFederated
 -- Trusts another mesh, by its roots.
@@ -33,7 +33,7 @@ SELECT mesh.remove_join_issuer($1)
 
 -- name: NoteTrust
 -- Keeps when a server has read the trust.
-SELECT mesh.note_trust($1, $2, $3)
+SELECT mesh_internal.note_trust($1, $2, $3)
 
 -- name: Now
 -- The time by the database's clock.
@@ -41,5 +41,5 @@ SELECT clock_timestamp()
 
 -- name: TrustLags
 -- Which running servers, but for one, have not read the trust since a time.
-SELECT DISTINCT name FROM mesh.trust_readings
+SELECT DISTINCT name FROM mesh_internal.trust_readings
 WHERE read_at < $1 AND noted_at > clock_timestamp() - $2::interval AND server <> $3 ORDER BY name
