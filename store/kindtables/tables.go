@@ -245,15 +245,18 @@ func (r Tables) Write(ctx context.Context, tx pgx.Tx) error {
 	for _, table := range []struct {
 		name string
 		rows any
-	}{{"kinds", r.Kinds}, {"schema_types", r.Types}, {"schema_fields", r.Fields}, {"schema_parts", r.Parts}, {"formats", r.Formats}, {"rules", r.Rules}, {"unsupported", r.Unsupported}} {
+	}{
+		{"mesh.kinds", r.Kinds}, {"mesh_internal.schema_types", r.Types}, {"mesh.schema_fields", r.Fields}, {"mesh_internal.schema_parts", r.Parts},
+		{"mesh.formats", r.Formats}, {"mesh.rules", r.Rules}, {"mesh_internal.unsupported", r.Unsupported},
+	} {
 		rows, err := json.Marshal(table.rows)
 		if err != nil {
 			return fmt.Errorf("encoding %s: %w", table.name, err)
 		}
-		if _, err := tx.Exec(ctx, "DELETE FROM mesh."+table.name); err != nil {
+		if _, err := tx.Exec(ctx, "DELETE FROM "+table.name); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, "INSERT INTO mesh."+table.name+" SELECT * FROM jsonb_populate_recordset(NULL::mesh."+table.name+", $1)", rows); err != nil {
+		if _, err := tx.Exec(ctx, "INSERT INTO "+table.name+" SELECT * FROM jsonb_populate_recordset(NULL::"+table.name+", $1)", rows); err != nil {
 			return err
 		}
 	}

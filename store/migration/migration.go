@@ -23,7 +23,8 @@ var files embed.FS
 var sql = query.Read[struct {
 	SetCodeDigest, SetRegistryDigest, SetDigests, DropCode, BlockWrites, UnblockWrites string
 	ViewsFit, InstallViews, Recheck, RefreshPrivileges, AdvanceSequences               string
-	HasSchema, CreateSchema, DropSchema, HasVersions, Versions, Installed, EmptySchema string
+	HasSchema, CreateSchema, DropSchema, HasVersions, Versions                         string
+	HasInternal, Installed, EmptySchema                                                string
 	TryMigrationLock, MigrationHolders, MigratesBefore, ScriptsTurn                    string
 	Relations, RelationHolders                                                         string
 }](files)

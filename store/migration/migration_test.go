@@ -164,7 +164,7 @@ func TestMigrateKeepsToItsSchema(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Empty(t)
 	db := storetest.Connect(t, url)
-	count := "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname NOT IN ('mesh', 'pg_toast')"
+	count := "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname NOT IN ('mesh', 'mesh_internal', 'pg_toast')"
 	before := storetest.Value[int](db, count)
 	require.NoError(t, migration.Up(t.Context(), url))
 	require.Equal(t, before, storetest.Value[int](db, count), fmt.Sprint("also on ", os.Getenv(pgtest.URLVariable)))

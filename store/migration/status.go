@@ -106,7 +106,7 @@ func knownMigrations() (s Status, err error) {
 	return s, nil
 }
 
-// installedIn compares digests.
+// installedIn compares digests. A schema before version 39 has neither code nor kinds of this program.
 func installedIn(ctx context.Context, conn *pgx.Conn) (i Installed, err error) {
 	script, err := code.Script()
 	if err != nil {
@@ -114,6 +114,10 @@ func installedIn(ctx context.Context, conn *pgx.Conn) (i Installed, err error) {
 	}
 	registry, err := kindtables.Known().Digest()
 	if err != nil {
+		return i, err
+	}
+	var internal bool
+	if err := conn.QueryRow(ctx, sql.HasInternal).Scan(&internal); err != nil || !internal {
 		return i, err
 	}
 	err = conn.QueryRow(ctx, sql.Installed, digestOf(script), registry).Scan(&i.Code, &i.Registry)

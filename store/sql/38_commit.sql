@@ -22,7 +22,7 @@ BEGIN
   SELECT format('the table %s, which has a deferrable trigger or constraint', c.oid::regclass) INTO late
     FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
     WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation' AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
-      AND l.mode <> 'AccessShareLock' AND c.relnamespace <> 'mesh'::regnamespace
+      AND l.mode <> 'AccessShareLock' AND c.relnamespace <> ALL ('{mesh,mesh_internal}'::regnamespace[])
       AND EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgdeferrable)
     LIMIT 1;
   IF late IS NULL THEN

@@ -22,7 +22,7 @@ BEGIN
   FOR own IN
     SELECT a.attrelid::regclass AS relation, a.attname AS name, pg_get_serial_sequence(a.attrelid::regclass::text, a.attname) AS sequence
     FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
-    WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind = 'r' AND a.attidentity <> ''
+    WHERE c.relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND c.relkind = 'r' AND a.attidentity <> ''
   LOOP
     EXECUTE format('SELECT (SELECT max(%I) FROM %s), last_value + is_called::int FROM %s', own.name, own.relation, own.sequence) INTO newest, next;
     IF newest >= next THEN

@@ -194,7 +194,7 @@ BEGIN
   END LOOP;
   EXECUTE format('ALTER VIEW mesh.%I ALTER COLUMN namespace SET DEFAULT %L', v.view, CASE v.api_group WHEN 'core' THEN mesh_internal.mesh_namespace() ELSE 'default' END);
   EXECUTE format('DROP TRIGGER IF EXISTS write_row ON mesh.%I', v.view);
-  EXECUTE format('CREATE TRIGGER write_row INSTEAD OF INSERT OR UPDATE OR DELETE ON mesh.%I FOR EACH ROW EXECUTE FUNCTION mesh.%I(%L, %L)',
+  EXECUTE format('CREATE TRIGGER write_row INSTEAD OF INSERT OR UPDATE OR DELETE ON mesh.%I FOR EACH ROW EXECUTE FUNCTION mesh_internal.%I(%L, %L)',
     v.view, CASE v.list WHEN '{}' THEN 'write_resource' ELSE 'note_part' END, v.api_group, v.kind);
   IF v.list <> '{}' THEN
     EXECUTE format('DROP TRIGGER IF EXISTS write_parts ON mesh.%I', v.view);

@@ -24,24 +24,25 @@ COMMENT ON COLUMN mesh.grants.privilege IS 'read; write, which includes read; se
 -- one by one, which does not count for that, and delete through views and functions.
 CREATE OR REPLACE FUNCTION mesh_internal.privileges_of_tenants(server boolean) RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT 'USAGE ON SCHEMA mesh'
+  SELECT 'USAGE ON SCHEMA mesh, mesh_internal'
   UNION ALL
-  SELECT 'EXECUTE ON ALL ROUTINES IN SCHEMA mesh'
+  SELECT 'EXECUTE ON ALL ROUTINES IN SCHEMA mesh' || CASE WHEN server THEN ', mesh_internal' ELSE '' END
+  UNION ALL
+  SELECT 'EXECUTE ON ROUTINE ' || array_to_string(mesh_internal.run_by_callers(), ', ') WHERE NOT server
   UNION ALL
   SELECT 'SELECT (revision, xid, begun_at) ON mesh_internal.transactions' WHERE NOT server -- by which mesh_internal.visible_resources finds the revision
   UNION ALL
-  SELECT format('%s ON mesh.%I', concat_ws(', ',
+  SELECT format('%s ON %s', concat_ws(', ',
       CASE WHEN server OR c.relkind = 'v' OR c.relrowsecurity OR c.relname = ANY (mesh_internal.public_tables()) THEN 'SELECT' END,
       CASE WHEN w.written THEN 'INSERT' || w.columns WHEN bool_or(t.tgtype & 4 > 0) THEN 'INSERT' END,
       CASE WHEN w.written THEN 'UPDATE' || w.columns WHEN bool_or(t.tgtype & 16 > 0) THEN 'UPDATE' END,
-      CASE WHEN w.written AND server OR bool_or(t.tgtype & 8 > 0) THEN 'DELETE' END), c.relname)
+      CASE WHEN w.written AND server OR bool_or(t.tgtype & 8 > 0) THEN 'DELETE' END), c.oid::regclass)
   FROM pg_class c LEFT JOIN pg_trigger t ON t.tgrelid = c.oid AND c.relkind = 'v',
     LATERAL (SELECT c.relkind = 'r' AND EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid AND p.polcmd <> 'r') AS written,
       CASE WHEN server THEN '' ELSE (SELECT format(' (%s)', string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum))
         FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) END AS columns) w
-  WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'v')
-    AND (server OR c.relkind = 'v' AND (obj_description(c.oid, 'pg_class') IN ('Internal. Read mesh.problems.', 'Internal. Read mesh.machines.')) IS NOT TRUE
-      OR c.relrowsecurity OR c.relname = ANY (mesh_internal.public_tables()))
+  WHERE c.relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND c.relkind IN ('r', 'v')
+    AND (server OR c.oid = ANY (mesh_internal.views_of_users()) OR c.relrowsecurity OR c.relname = ANY (mesh_internal.public_tables()))
   GROUP BY c.oid, c.relkind, c.relrowsecurity, c.relname, w.written, w.columns
 $$;
 
@@ -49,6 +50,47 @@ $$;
 CREATE OR REPLACE FUNCTION mesh_internal.public_tables() RETURNS text[]
 LANGUAGE sql IMMUTABLE AS $$
   SELECT '{kinds,schema_version,schema_types,schema_fields,schema_parts,formats,rules,editable_views,editable_columns}'::text[]
+$$;
+
+-- views_of_users lists the views that are for users: those in mesh, but for what stays there for servers of the release before.
+CREATE OR REPLACE FUNCTION mesh_internal.views_of_users() RETURNS regclass[]
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT ARRAY(SELECT c.oid FROM pg_class c WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind = 'v' AND (obj_description(c.oid, 'pg_class') LIKE 'Deprecated%') IS NOT TRUE)
+$$;
+
+-- run_by_callers lists the functions of mesh_internal that tenants must be able to execute. Postgres asks for the rights of whoever runs a
+-- statement where a view, a policy, a trigger's condition or a default calls a function, and again for what that function calls, unless it is
+-- SECURITY DEFINER. Calls are found in the catalog, and in functions by their text.
+CREATE OR REPLACE FUNCTION mesh_internal.run_by_callers() RETURNS regprocedure[]
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  WITH RECURSIVE ours AS MATERIALIZED (
+    SELECT p.oid, p.proname AS name FROM pg_proc p WHERE p.pronamespace = ANY ('{mesh,mesh_internal}'::regnamespace[])
+    UNION ALL
+    SELECT c.oid, c.relname FROM pg_class c WHERE c.relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND c.relkind = 'v'
+  ), run (oid) AS (
+    SELECT v::oid FROM unnest(mesh_internal.views_of_users()) v
+    UNION
+    SELECT p.oid FROM pg_proc p WHERE p.pronamespace = 'mesh'::regnamespace AND (obj_description(p.oid, 'pg_proc') LIKE 'Deprecated%') IS NOT TRUE
+    UNION
+    SELECT d.refobjid FROM pg_class c, LATERAL (
+        SELECT 'pg_policy'::regclass, p.oid FROM pg_policy p WHERE p.polrelid = c.oid
+        UNION ALL SELECT 'pg_trigger'::regclass, t.oid FROM pg_trigger t WHERE t.tgrelid = c.oid
+        UNION ALL SELECT 'pg_attrdef'::regclass, a.oid FROM pg_attrdef a WHERE a.adrelid = c.oid
+        UNION ALL SELECT 'pg_constraint'::regclass, o.oid FROM pg_constraint o WHERE o.conrelid = c.oid
+        UNION ALL SELECT 'pg_class'::regclass, i.indexrelid FROM pg_index i WHERE i.indrelid = c.oid) part (class, oid),
+      pg_depend d
+    WHERE c.relnamespace = 'mesh'::regnamespace AND d.classid = part.class AND d.objid = part.oid AND d.refclassid = 'pg_proc'::regclass
+    UNION
+    SELECT called.oid FROM run, LATERAL (
+      SELECT d.refobjid FROM pg_rewrite r JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+        WHERE r.ev_class = run.oid AND d.refclassid IN ('pg_proc'::regclass, 'pg_class'::regclass) AND d.refobjid <> run.oid
+      UNION ALL
+      SELECT o.oid FROM pg_proc p, regexp_matches(p.prosrc, '\mmesh(?:_internal)?\.(\w+)', 'g') named (it) JOIN ours o ON o.name = named.it[1]
+        WHERE p.oid = run.oid AND NOT p.prosecdef) called (oid)
+      JOIN ours ON ours.oid = called.oid
+  )
+  SELECT ARRAY(SELECT p.oid FROM pg_proc p WHERE p.oid IN (SELECT oid FROM run) AND p.pronamespace = 'mesh_internal'::regnamespace
+    AND p.prorettype <> 'trigger'::regtype ORDER BY p.proname)
 $$;
 
 -- set_privileges gives a role the plain privileges that its grants call for, and takes from it all others.
@@ -59,7 +101,8 @@ DECLARE
     SELECT g.role, g.privilege FROM mesh_internal.namespace_grants g UNION ALL SELECT g.role, g.privilege FROM mesh_internal.secret_grants g) g WHERE g.role = set_privileges.role);
   line   text;
 BEGIN
-  EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA mesh FROM %1$I; REVOKE ALL ON ALL ROUTINES IN SCHEMA mesh FROM %1$I; REVOKE ALL ON SCHEMA mesh FROM %1$I', role);
+  EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA mesh, mesh_internal FROM %1$I; REVOKE ALL ON ALL ROUTINES IN SCHEMA mesh, mesh_internal FROM %1$I;
+    REVOKE ALL ON SCHEMA mesh, mesh_internal FROM %1$I', role);
   IF server IS NULL THEN
     RETURN;
   END IF;
@@ -76,12 +119,12 @@ DECLARE
   roles text[] := ARRAY(SELECT role FROM mesh_internal.namespace_grants WHERE to_regrole(quote_ident(role)) IS NOT NULL
     UNION SELECT role FROM mesh_internal.secret_grants WHERE to_regrole(quote_ident(role)) IS NOT NULL);
 BEGIN
-  IF EXISTS (SELECT FROM pg_proc WHERE pronamespace = 'mesh'::regnamespace AND proacl IS NULL)
-    OR EXISTS (SELECT FROM pg_class WHERE relnamespace = 'mesh'::regnamespace AND relkind IN ('r', 'v') AND relacl IS NULL)
-    OR EXISTS (SELECT FROM unnest(roles) role WHERE NOT has_schema_privilege(role, 'mesh', 'USAGE'))
+  IF EXISTS (SELECT FROM pg_proc WHERE pronamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND proacl IS NULL)
+    OR EXISTS (SELECT FROM pg_class WHERE relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND relkind IN ('r', 'v') AND relacl IS NULL)
+    OR EXISTS (SELECT FROM unnest(roles) role WHERE NOT (has_schema_privilege(role, 'mesh', 'USAGE') AND has_schema_privilege(role, 'mesh_internal', 'USAGE')))
     OR EXISTS (SELECT FROM mesh_internal.namespace_grants g WHERE g.role = ANY (roles) AND g.privilege <> 'server' AND has_table_privilege(g.role, 'mesh.resources', 'DELETE')) THEN
-    REVOKE ALL ON ALL TABLES IN SCHEMA mesh FROM PUBLIC;
-    REVOKE ALL ON ALL ROUTINES IN SCHEMA mesh FROM PUBLIC;
+    REVOKE ALL ON ALL TABLES IN SCHEMA mesh, mesh_internal FROM PUBLIC;
+    REVOKE ALL ON ALL ROUTINES IN SCHEMA mesh, mesh_internal FROM PUBLIC;
     PERFORM mesh_internal.set_privileges(role) FROM unnest(roles) role;
   END IF;
 END $$;

@@ -19,7 +19,7 @@ BEGIN
   stuck AS MATERIALIZED (
     SELECT l.pid, min(l.waits_since) AS since, EXISTS (
         SELECT FROM locks m JOIN pg_class c ON c.oid = m.relation
-        WHERE m.pid = l.pid AND m.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()) AND c.relnamespace = 'mesh'::regnamespace) AS ours
+        WHERE m.pid = l.pid AND m.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()) AND c.relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[])) AS ours
     FROM locks l WHERE NOT l.granted GROUP BY l.pid),
   edges AS MATERIALIZED (SELECT s.pid AS waiter, b AS blocker FROM stuck s, unnest(pg_blocking_pids(s.pid)) b),
   chains AS (

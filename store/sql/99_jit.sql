@@ -7,7 +7,7 @@ DECLARE
 BEGIN
   FOR routine IN
     -- Those without settings are called by those with, or become part of the query that calls them, which settings would prevent.
-    SELECT p.oid FROM pg_proc p WHERE p.pronamespace = 'mesh'::regnamespace AND p.prokind = 'f' AND p.proconfig IS NOT NULL
+    SELECT p.oid FROM pg_proc p WHERE p.pronamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND p.prokind = 'f' AND p.proconfig IS NOT NULL
   LOOP
     EXECUTE format('ALTER FUNCTION %s SET jit = off', routine);
   END LOOP;

@@ -37,7 +37,7 @@ func script() string {
 			continue
 		}
 		b.WriteString(function(k, selects))
-		cases = append(cases, "  WHEN kind = '"+k.Name+"' AND api_group = '"+k.Group+"' THEN RETURN QUERY SELECT * FROM mesh."+nameOf(k)+"(namespace, spec);\n")
+		cases = append(cases, "  WHEN kind = '"+k.Name+"' AND api_group = '"+k.Group+"' THEN RETURN QUERY SELECT * FROM mesh_internal."+nameOf(k)+"(namespace, spec);\n")
 	}
 	b.WriteString("-- names_in is every name that a resource has in its spec.\n" +
 		"CREATE OR REPLACE FUNCTION mesh_internal.names_in(kind text, api_group text, namespace text, spec jsonb)\nRETURNS TABLE (" + columns + ")\n" +
@@ -54,7 +54,7 @@ func function(k *kinds.Kind, selects []query) string {
 			"    LATERAL (SELECT mesh_internal.sight(e.scope, namespace) OFFSET 0) AS sight (scope), LATERAL (\n" +
 			union(selects, "    ") + "  ) AS x\n"
 	}
-	return "CREATE OR REPLACE FUNCTION mesh." + nameOf(k) + "(namespace text, spec jsonb)\nRETURNS TABLE (" + columns + ")\nLANGUAGE sql IMMUTABLE AS $$\n" + body + "$$;\n\n"
+	return "CREATE OR REPLACE FUNCTION mesh_internal." + nameOf(k) + "(namespace text, spec jsonb)\nRETURNS TABLE (" + columns + ")\nLANGUAGE sql IMMUTABLE AS $$\n" + body + "$$;\n\n"
 }
 
 // nameOf is the function for a kind. Two kinds are called Gateway.

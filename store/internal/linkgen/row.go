@@ -22,5 +22,5 @@ func row(n *reference.Named, value string, at path) query {
 	if n.Form == reference.DestinationForm || n.Form == reference.FullHostForm {
 		sight = ", sight.scope"
 	}
-	return query{"n.*", []string{fmt.Sprintf("mesh.%s('%s', namespace, %s%s, %s) n", reader, n.Role, value, sight, at)}}
+	return query{"n.*", []string{fmt.Sprintf("mesh_internal.%s('%s', namespace, %s%s, %s) n", reader, n.Role, value, sight, at)}}
 }

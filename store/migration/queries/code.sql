@@ -15,31 +15,32 @@ UPDATE mesh_internal.installation SET code_digest = $1, registry_digest = $2
 -- also clears the digest of the registry, whose tables may go.
 DO $$
 DECLARE
-  old record;
+  old       record;
+  installed regclass := coalesce(to_regclass('mesh_internal.installation'), to_regclass('mesh.installation'));
 BEGIN
   FOR old IN
     SELECT tgname, tgrelid::regclass AS relation FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
-    WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'p') AND NOT t.tgisinternal AND tgname <> 'refuse_between_versions'
+    WHERE c.relnamespace IN ({{Schemas}}) AND c.relkind IN ('r', 'p') AND NOT t.tgisinternal AND tgname <> 'refuse_between_versions'
   LOOP
     EXECUTE format('DROP TRIGGER %I ON %s', old.tgname, old.relation);
   END LOOP;
   FOR old IN
-    SELECT c.oid::regclass AS relation FROM pg_class c WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind = 'v' ORDER BY c.oid DESC
+    SELECT c.oid::regclass AS relation FROM pg_class c WHERE c.relnamespace IN ({{Schemas}}) AND c.relkind = 'v' ORDER BY c.oid DESC
   LOOP
     EXECUTE format('DROP VIEW %s', old.relation);
   END LOOP;
   FOR old IN
-    SELECT polname, polrelid::regclass AS relation FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid WHERE c.relnamespace = 'mesh'::regnamespace
+    SELECT polname, polrelid::regclass AS relation FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid WHERE c.relnamespace IN ({{Schemas}})
   LOOP
     EXECUTE format('DROP POLICY %I ON %s', old.polname, old.relation);
   END LOOP;
   FOR old IN
-    SELECT p.oid::regprocedure AS routine FROM pg_proc p WHERE p.pronamespace = 'mesh'::regnamespace AND proname <> 'refuse_between_versions' ORDER BY p.oid DESC
+    SELECT p.oid::regprocedure AS routine FROM pg_proc p WHERE p.pronamespace IN ({{Schemas}}) AND proname <> 'refuse_between_versions' ORDER BY p.oid DESC
   LOOP
     EXECUTE format('DROP ROUTINE %s', old.routine);
   END LOOP;
-  IF EXISTS (SELECT FROM information_schema.columns WHERE table_schema = 'mesh' AND table_name = 'installation' AND column_name = 'code_digest') THEN
-    UPDATE mesh_internal.installation SET code_digest = '', registry_digest = '';
+  IF EXISTS (SELECT FROM pg_attribute WHERE attrelid = installed AND attname = 'code_digest') THEN
+    EXECUTE format('UPDATE %s SET code_digest = '''', registry_digest = ''''', installed);
   END IF;
 END $$;
 

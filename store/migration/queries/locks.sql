@@ -33,16 +33,20 @@ SELECT coalesce((SELECT format('session %s of the role %s', a.pid, quote_ident(a
 DO $$ BEGIN IF NOT pg_try_advisory_xact_lock({{MigrationLock}}) AND (SELECT h.could <> '' FROM ({{LockHolders}}) AS h (could)) THEN
   RAISE object_in_use USING MESSAGE = 'a program migrates this database', HINT = 'run the script when it is done'; END IF; END $$;
 
+-- fragment: Schemas
+-- The schemas of the mesh. The second one is not there before version 39.
+SELECT oid FROM pg_catalog.pg_namespace WHERE nspname IN ('mesh', 'mesh_internal')
+
 -- name: Relations
--- The tables and views of the schema, as a list for LOCK. Its order is one of two for resources and views.
-SELECT string_agg(format('mesh.%I', relname), ', ' ORDER BY (relname = 'resources') = $1, (relkind = 'v') = $1, oid)
-FROM pg_catalog.pg_class WHERE relnamespace = 'mesh'::regnamespace AND relkind IN ('r', 'v')
+-- The tables and views of the mesh, as a list for LOCK. Its order is one of two for resources and views.
+SELECT string_agg(format('%s.%I', relnamespace::regnamespace, relname), ', ' ORDER BY (relname = 'resources') = $1, (relkind = 'v') = $1, oid)
+FROM pg_catalog.pg_class WHERE relnamespace IN ({{Schemas}}) AND relkind IN ('r', 'v')
 
 -- name: RelationHolders
 -- The sessions that hold locks on the tables, the oldest first.
 SELECT coalesce(string_agg(format('%s (pid %s, for %s s)', coalesce(nullif(application_name, ''), 'a session'), pid,
   round(extract(epoch FROM clock_timestamp() - xact_start))), ', ' ORDER BY xact_start), 'nobody now')
 FROM (SELECT DISTINCT a.* FROM pg_catalog.pg_stat_activity a JOIN pg_catalog.pg_locks l USING (pid)
-  JOIN pg_catalog.pg_class c ON c.oid = l.relation AND c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'v')
+  JOIN pg_catalog.pg_class c ON c.oid = l.relation AND c.relnamespace IN ({{Schemas}}) AND c.relkind IN ('r', 'v')
   WHERE l.granted AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
     AND pid <> pg_backend_pid() ORDER BY a.xact_start LIMIT 5) a

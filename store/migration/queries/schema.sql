@@ -18,10 +18,13 @@ SELECT to_regclass('mesh.schema_version') IS NOT NULL
 -- The steps that the schema has made.
 SELECT version_id, tstamp FROM mesh.schema_version WHERE is_applied AND version_id > 0
 
+-- name: HasInternal
+-- Whether the schema has version 39 or later.
+SELECT to_regclass('mesh_internal.installation') IS NOT NULL
+
 -- name: Installed
--- Which parts of the schema are of some digests. The first versions have none of code.
-SELECT coalesce(bool_or(to_jsonb(i) ->> 'code_digest' = $1
-    AND to_jsonb(i) ->> 'views_digest' = concat(to_jsonb(i) ->> 'code_digest', i.registry_digest)), false), coalesce(bool_or(i.registry_digest = $2), false)
+-- Which parts of the schema are of some digests.
+SELECT coalesce(bool_or(i.code_digest = $1 AND i.views_digest = i.code_digest || i.registry_digest), false), coalesce(bool_or(i.registry_digest = $2), false)
 FROM mesh_internal.installation i
 
 -- name: EmptySchema

@@ -1,0 +1,110 @@
+-- Tables that are not for users move to a schema of their own, mesh_internal. The functions and views that an older
+-- program installed stay where they are, and go on working, until this program installs its own (store/sql).
+
+-- +goose Up
+-- +goose StatementBegin
+DO $$
+DECLARE
+  owner name := (SELECT nspowner::regrole FROM pg_namespace WHERE nspname = 'mesh');
+  other name := (SELECT nspowner::regrole FROM pg_namespace WHERE nspname = 'mesh_internal');
+BEGIN
+  IF other <> owner THEN
+    RAISE insufficient_privilege USING MESSAGE = format('the schema mesh_internal belongs to %s, and the mesh to %s', quote_ident(other), quote_ident(owner)),
+      HINT = format('ALTER SCHEMA mesh_internal OWNER TO %I, or have it dropped, and migrate again', owner);
+  ELSIF other IS NULL AND NOT has_database_privilege(current_database(), 'CREATE') THEN
+    RAISE insufficient_privilege USING MESSAGE = format('this migration creates the schema mesh_internal, which the role %s may not', quote_ident(current_user)),
+      HINT = format('have the owner of the database run CREATE SCHEMA mesh_internal AUTHORIZATION %I, and migrate again', owner);
+  ELSIF other IS NULL THEN
+    EXECUTE format('CREATE SCHEMA mesh_internal AUTHORIZATION %I', owner);
+  END IF;
+END $$;
+-- +goose StatementEnd
+
+-- All locks are taken at once, in another order at each try: see store/lockretry.go. Programs try again; people who run
+-- the script have set no lock_timeout, and wait.
+-- +goose StatementBegin
+DO $$ BEGIN
+  PERFORM set_config('statement_timeout', CASE current_setting('lock_timeout') WHEN '0' THEN '0' ELSE '500ms' END, true);
+END $$;
+-- +goose StatementEnd
+-- +goose StatementBegin
+DO $$ BEGIN
+  EXECUTE (SELECT 'LOCK TABLE ' || string_agg(format('mesh.%I', c.relname), ', ' ORDER BY (c.relname = 'resources') = o.first, (c.relkind = 'v') = o.first, c.oid)
+      || ' IN ACCESS EXCLUSIVE MODE'
+    FROM pg_class c, (SELECT random() < 0.5 OFFSET 0) o (first) WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'v'));
+END $$;
+-- +goose StatementEnd
+SET LOCAL statement_timeout TO DEFAULT;
+
+-- +goose StatementBegin
+DO $$
+DECLARE
+  moved text;
+BEGIN
+  FOREACH moved IN ARRAY '{authority_keys,changes,control_plane_names,deadlines,editable_columns,editable_views,findings,host_owners,installation,
+    join_redemptions,join_token_hashes,links,namespace_grants,numbering,part_edits,schema_parts,schema_types,secret_changes,secret_grants,sink_attempts,
+    sink_holders,transactions,trust_names,trust_readings,unreverted,unsupported,workload_clock,workload_group_locks,workload_instances,workload_sessions,
+    written}'::text[] LOOP
+    EXECUTE format('ALTER TABLE mesh.%I SET SCHEMA mesh_internal', moved);
+  END LOOP;
+  ALTER TYPE mesh.problem SET SCHEMA mesh_internal;
+  ALTER TYPE mesh.link_problem SET SCHEMA mesh_internal;
+END $$;
+-- +goose StatementEnd
+
+-- Functions name tables in their text, which has to say where these are now. A setting is called mesh.numbering like a table.
+-- +goose StatementBegin
+DO $$
+DECLARE
+  moved text := (SELECT '\mmesh\.(' || string_agg(name, '|') || ')\M' FROM (
+    SELECT relname FROM pg_class WHERE relnamespace = 'mesh_internal'::regnamespace AND relkind IN ('r', 'S', 'c') AND relname <> 'numbering'
+    UNION ALL SELECT conname FROM pg_constraint WHERE connamespace = 'mesh_internal'::regnamespace AND contype = 't') n (name));
+  f     regprocedure;
+  text  text;
+BEGIN
+  PERFORM set_config('check_function_bodies', 'off', true);
+  FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = 'mesh'::regnamespace AND prokind = 'f' AND (prosrc ~ moved OR prosrc ~ 'TABLE mesh\.numbering|<> ''mesh''::regnamespace') LOOP
+    text := replace(pg_get_functiondef(f), 'TABLE mesh.numbering', 'TABLE mesh_internal.numbering');
+    text := replace(text, '<> ''mesh''::regnamespace', '<> ALL (''{mesh,mesh_internal}''::regnamespace[])');
+    EXECUTE regexp_replace(text, moved, 'mesh_internal.\1', 'g');
+  END LOOP;
+END $$;
+-- +goose StatementEnd
+
+-- Servers of the release before read these tables by their old names, as long as they run beside this one. Who may use
+-- the mesh may use both schemas, until grants are made anew (mesh_internal.refresh_privileges).
+-- +goose StatementBegin
+DO $$
+DECLARE
+  read  text[] := '{authority_keys,changes,findings,installation,namespace_grants,secret_changes,transactions,trust_names,trust_readings}';
+  moved text;
+  role  record;
+BEGIN
+  FOREACH moved IN ARRAY read LOOP
+    EXECUTE format('CREATE VIEW mesh.%I AS SELECT * FROM mesh_internal.%1$I', moved);
+  END LOOP;
+  FOR role IN SELECT a.grantee::regrole AS name FROM pg_namespace n, aclexplode(n.nspacl) a WHERE n.nspname = 'mesh' AND a.privilege_type = 'USAGE' AND a.grantee NOT IN (0, n.nspowner) LOOP
+    EXECUTE format('GRANT USAGE ON SCHEMA mesh_internal TO %s', role.name);
+  END LOOP;
+  FOR role IN SELECT a.grantee::regrole AS name, c.relname FROM pg_class c, aclexplode(c.relacl) a
+    WHERE c.relnamespace = 'mesh_internal'::regnamespace AND c.relname = ANY (read) AND a.privilege_type = 'SELECT' AND a.grantee NOT IN (0, c.relowner)
+  LOOP
+    EXECUTE format('GRANT SELECT ON mesh.%I TO %s', role.relname, role.name);
+  END LOOP;
+END $$;
+-- +goose StatementEnd
+
+-- +goose Down
+-- +goose StatementBegin
+DO $$
+DECLARE
+  moved text;
+BEGIN
+  FOR moved IN SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'mesh_internal'::regnamespace AND c.relkind = 'r' LOOP
+    EXECUTE format('ALTER TABLE mesh_internal.%I SET SCHEMA mesh', moved);
+  END LOOP;
+  ALTER TYPE mesh_internal.problem SET SCHEMA mesh;
+  ALTER TYPE mesh_internal.link_problem SET SCHEMA mesh;
+END $$;
+-- +goose StatementEnd
+DROP SCHEMA mesh_internal;
