@@ -52,21 +52,26 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
--- Functions name tables in their text, which has to say where these are now. A setting is called mesh.numbering like a table.
+-- Functions name tables in their text, which has to say where these are now. A setting is called mesh.numbering like a
+-- table, and a trigger like a function.
 -- +goose StatementBegin
 DO $$
 DECLARE
-  moved text := (SELECT '\mmesh\.(' || string_agg(name, '|') || ')\M' FROM (
-    SELECT relname FROM pg_class WHERE relnamespace = 'mesh_internal'::regnamespace AND relkind IN ('r', 'S', 'c') AND relname <> 'numbering'
-    UNION ALL SELECT conname FROM pg_constraint WHERE connamespace = 'mesh_internal'::regnamespace AND contype = 't') n (name));
+  moved text := (SELECT '\mmesh\.(' || string_agg(relname, '|') || ')\M' FROM pg_class
+    WHERE relnamespace = 'mesh_internal'::regnamespace AND relkind IN ('r', 'S', 'c') AND relname <> 'numbering');
   f     regprocedure;
+  was   text;
   text  text;
 BEGIN
   PERFORM set_config('check_function_bodies', 'off', true);
-  FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = 'mesh'::regnamespace AND prokind = 'f' AND (prosrc ~ moved OR prosrc ~ 'TABLE mesh\.numbering|<> ''mesh''::regnamespace') LOOP
-    text := replace(pg_get_functiondef(f), 'TABLE mesh.numbering', 'TABLE mesh_internal.numbering');
+  FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = 'mesh'::regnamespace AND prokind = 'f' LOOP
+    was := pg_get_functiondef(f);
+    text := regexp_replace(was, moved, 'mesh_internal.\1', 'g');
+    text := regexp_replace(text, '(LOCK TABLE|SET CONSTRAINTS) mesh\.(numbering|number_transaction)\M', '\1 mesh_internal.\2', 'g');
     text := replace(text, '<> ''mesh''::regnamespace', '<> ALL (''{mesh,mesh_internal}''::regnamespace[])');
-    EXECUTE regexp_replace(text, moved, 'mesh_internal.\1', 'g');
+    IF text <> was THEN
+      EXECUTE text;
+    END IF;
   END LOOP;
 END $$;
 -- +goose StatementEnd
