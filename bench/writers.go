@@ -67,7 +67,7 @@ func benchWriters(ctx context.Context, o options) error {
 	fmt.Fprintf(os.Stdout, "lag p99 is %s (aim: under %s, %s); nothing is lost: %s\n\n", millis(timing.Percentile(l.lag, 99)), millis(aimLag),
 		met(timing.Percentile(l.lag, 99) < aimLag), met(followed == l.done))
 	for i := range after {
-		fmt.Fprintf(os.Stdout, "%-20s table %8s -> %8s   indexes %8s -> %8s   rows %d\n", after[i].name, mb(before[i].table), mb(after[i].table),
+		fmt.Fprintf(os.Stdout, "%-26s table %8s -> %8s   indexes %8s -> %8s   rows %d\n", after[i].name, mb(before[i].table), mb(after[i].table),
 			mb(before[i].indexes), mb(after[i].indexes), after[i].rows)
 	}
 	meanwhile(start)
@@ -232,9 +232,9 @@ func sizes(ctx context.Context, url string) ([]size, error) {
 	}
 	defer conn.Close(ctx)
 	var all []size
-	for _, name := range []string{"resources", "transactions", "changes"} {
+	for _, name := range []string{"mesh.resources", "mesh_internal.transactions", "mesh_internal.changes"} {
 		s := size{name: name}
-		err := conn.QueryRow(ctx, fmt.Sprintf("SELECT pg_table_size('mesh.%[1]s'), pg_indexes_size('mesh.%[1]s'), (SELECT count(*) FROM mesh.%[1]s)", name)).
+		err := conn.QueryRow(ctx, fmt.Sprintf("SELECT pg_table_size('%[1]s'), pg_indexes_size('%[1]s'), (SELECT count(*) FROM %[1]s)", name)).
 			Scan(&s.table, &s.indexes, &s.rows)
 		if err != nil {
 			return nil, err

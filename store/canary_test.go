@@ -84,12 +84,13 @@ func TestNobodySeesWhatBelongsToOthers(t *testing.T) {
 	tenant := y.tenant("tenant")
 	tenant.Exec(leak)
 	for _, relation := range relations(y.owner, "rvmpf") {
-		if !value[bool](tenant, "SELECT has_table_privilege('mesh.' || quote_ident($1), 'SELECT')", relation) {
+		if !value[bool](tenant, "SELECT has_table_privilege($1, 'SELECT')", relation) {
 			continue
 		}
-		singing := value[bool](y.owner, fmt.Sprintf("SELECT coalesce(bool_or(r::text LIKE '%%canary%%'), false) FROM mesh.%s r", relation))
-		require.Equal(t, !silent[relation], singing, "mesh.%s: let the owner see the canary in it, or say that there can be none", relation)
-		tenant.Exec(fmt.Sprintf("SELECT r::text FROM mesh.%s r WHERE pg_temp.leak(r::text)", relation))
+		singing := value[bool](y.owner, fmt.Sprintf("SELECT coalesce(bool_or(r::text LIKE '%%canary%%'), false) FROM %s r", relation))
+		_, name, _ := strings.Cut(relation, ".")
+		require.Equal(t, !silent[name], singing, "%s: let the owner see the canary in it, or say that there can be none", relation)
+		tenant.Exec(fmt.Sprintf("SELECT r::text FROM %s r WHERE pg_temp.leak(r::text)", relation))
 	}
 }
 
@@ -121,40 +122,40 @@ func (y tenancy) attempts(relation string) []string {
 	for _, column := range columns {
 		all = append(all, column+" = "+column)
 	}
-	sql = append(sql, fmt.Sprintf("UPDATE mesh.%s SET %s", relation, strings.Join(all, ", ")))
+	sql = append(sql, fmt.Sprintf("UPDATE %s SET %s", relation, strings.Join(all, ", ")))
 	for column, value := range map[string]string{"namespace": "'b'", "name": "'mine'", "labels": "'{}'", "spec": "'{}'", "value": "'on'", "weight": "1"} {
 		if slices.Contains(columns, column) {
-			sql = append(sql, fmt.Sprintf("UPDATE mesh.%s SET %s = %s", relation, column, value))
+			sql = append(sql, fmt.Sprintf("UPDATE %s SET %s = %s", relation, column, value))
 		}
 	}
 	if slices.Contains(columns, "namespace") {
-		sql = append(sql, fmt.Sprintf("UPDATE mesh.%s SET namespace = 'a' WHERE namespace = 'b'", relation))
+		sql = append(sql, fmt.Sprintf("UPDATE %s SET namespace = 'a' WHERE namespace = 'b'", relation))
 	}
-	sql = append(sql, "DELETE FROM mesh."+relation, "TRUNCATE mesh."+relation, fmt.Sprintf("INSERT INTO mesh.%s SELECT * FROM mesh.%[1]s", relation))
+	sql = append(sql, "DELETE FROM "+relation, "TRUNCATE "+relation, fmt.Sprintf("INSERT INTO %s SELECT * FROM %[1]s", relation))
 	for _, row := range y.singing(relation) {
 		row = strings.ReplaceAll(strings.ReplaceAll(row, "hidden", "found"), "'", "''")
-		sql = append(sql, fmt.Sprintf("INSERT INTO mesh.%s SELECT * FROM jsonb_populate_record(NULL::mesh.%[1]s, '%s')", relation, row))
+		sql = append(sql, fmt.Sprintf("INSERT INTO %s SELECT * FROM jsonb_populate_record(NULL::%[1]s, '%s')", relation, row))
 	}
 	return sql
 }
 
 func (y tenancy) columns(relation string) []string {
-	return collect[string](y.owner, "SELECT quote_ident(attname) FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped", "mesh."+relation)
+	return collect[string](y.owner, "SELECT quote_ident(attname) FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped", relation)
 }
 
 // singing are rows of b, as JSON.
 func (y tenancy) singing(relation string) []string {
-	return collect[string](y.owner, fmt.Sprintf("SELECT to_jsonb(r)::text FROM mesh.%s r WHERE r::text LIKE '%%canary%%' LIMIT 3", relation))
+	return collect[string](y.owner, fmt.Sprintf("SELECT to_jsonb(r)::text FROM %s r WHERE r::text LIKE '%%canary%%' LIMIT 3", relation))
 }
 
 // state is a digest, a table, of all that does not belong to a. Registries are left out, which nobody may write.
 func (y tenancy) state() map[string]string {
 	y.owner.T.Helper()
 	digests := map[string]string{}
-	for _, table := range collect[string](y.owner, `SELECT relname FROM pg_class WHERE relnamespace = 'mesh'::regnamespace AND relkind = 'r'
+	for _, table := range collect[string](y.owner, `SELECT oid::regclass::text FROM pg_class WHERE relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND relkind = 'r'
 			AND relname <> ALL (mesh_internal.public_tables())`) {
 		digests[table] = value[string](y.owner, fmt.Sprintf(`SELECT coalesce(md5(string_agg(r::text, ' ' ORDER BY r::text)), '')
-			FROM mesh.%s r, LATERAL to_jsonb(r) AS row (content)
+			FROM %s r, LATERAL to_jsonb(r) AS row (content)
 			WHERE coalesce(content ->> 'namespace', '') <> 'a' AND coalesce(content ->> 'author', 'canary') LIKE '%%canary%%'`, table))
 	}
 	return digests
@@ -179,7 +180,7 @@ func TestFunctionsTellNobodyWhatBelongsToOthers(t *testing.T) {
 // calls are queries that call each function.
 func (y tenancy) calls() []string {
 	return collect[string](y.owner, `
-		SELECT format('SELECT r::text FROM mesh.%I(%s) r', p.proname, (
+		SELECT format('SELECT r::text FROM %s.%I(%s) r', p.pronamespace::regnamespace, p.proname, (
 			SELECT coalesce(string_agg(CASE WHEN p.provariadic <> 0 AND t.i = p.pronargs THEN 'VARIADIC ' ELSE '' END || CASE t.name
 					WHEN 'kind' THEN quote_literal('VirtualService') WHEN 'namespace' THEN quote_literal('b') WHEN 'name' THEN quote_literal('hidden')
 					WHEN 'kinds' THEN 'NULL::text[]' WHEN 'names' THEN 'NULL::text[]'
@@ -192,7 +193,7 @@ func (y tenancy) calls() []string {
 						ELSE 'NULL' END || '::' || format_type(t.type, NULL) END, ', ' ORDER BY t.i), '')
 			FROM unnest(p.proargtypes::oid[], p.proargnames[1:p.pronargs]) WITH ORDINALITY t (type, name, i)))
 		FROM pg_proc p, (VALUES (1), (2), (9)) v (n)
-		WHERE p.pronamespace = 'mesh'::regnamespace AND p.prorettype <> 'trigger'::regtype
+		WHERE p.pronamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND p.prorettype <> 'trigger'::regtype
 			AND (v.n = 1 OR p.proargtypes::oid[] && '{int4,int8,timestamptz}'::regtype[]::oid[]) ORDER BY p.oid, v.n`)
 }
 

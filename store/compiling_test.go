@@ -13,7 +13,7 @@ func TestNoFunctionIsCompiled(t *testing.T) {
 	t.Parallel()
 	_, url := open(t)
 	s := connect(t, url)
-	require.Empty(t, collect[string](s, `SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'mesh'::regnamespace AND p.prokind = 'f'
+	require.Empty(t, collect[string](s, `SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND p.prokind = 'f'
 		AND (p.proconfig IS NOT NULL OR p.oid IN (SELECT tgfoid FROM pg_trigger)) AND NOT 'jit=off' = ANY (coalesce(p.proconfig, '{}'))`))
 }
 

@@ -15,11 +15,11 @@ func TestEveryTableHasAReplicaIdentity(t *testing.T) {
 	_, url := open(t)
 	db := connect(t, url)
 	require.Empty(t, collect[string](db, `SELECT c.relname FROM pg_class c
-		WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'p') AND c.relreplident <> 'f'
+		WHERE c.relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND c.relkind IN ('r', 'p') AND c.relreplident <> 'f'
 			AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND (c.relreplident = 'd' AND i.indisprimary OR c.relreplident = 'i' AND i.indisreplident))
 		ORDER BY 1`), "give it a primary key, or REPLICA IDENTITY FULL")
 	require.Empty(t, collect[string](db, `SELECT c.relname || '.' || a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-		WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'p') AND c.relreplident = 'f' AND a.atttypid = 'jsonpath'::regtype`),
+		WHERE c.relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND c.relkind IN ('r', 'p') AND c.relreplident = 'f' AND a.atttypid = 'jsonpath'::regtype`),
 		"a subscriber cannot compare rows by such a column: give the table a key")
 }
 

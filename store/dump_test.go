@@ -36,7 +36,7 @@ func TestDumpAndRestore(t *testing.T) {
 			require.NoError(t, migration.Up(t.Context(), url)) // which grants again what the grants call for
 		}},
 	} {
-		dumped := storetest.Run(t, nil, dump, append(c.format, "--schema=mesh", "-d", y.url)...)
+		dumped := storetest.Run(t, nil, dump, append(c.format, "--schema=mesh", "--schema=mesh_internal", "-d", y.url)...)
 		restored := tenancy{url: pgtest.Empty(t)}
 		c.restoring(restored.url, dumped)
 		restored.owner = connect(t, restored.url)
@@ -53,8 +53,8 @@ func TestDumpAndRestore(t *testing.T) {
 func requireSame(t *testing.T, a, b tenancy, how string) {
 	t.Helper()
 	for _, table := range relations(a.owner, "r") {
-		all := fmt.Sprintf("SELECT coalesce(string_agg(r::text, E'\\n' ORDER BY r::text), '') FROM mesh.%s r", table)
-		require.Equal(t, value[string](a.owner, all), value[string](b.owner, all), "%s: mesh.%s", how, table)
+		all := fmt.Sprintf("SELECT coalesce(string_agg(r::text, E'\\n' ORDER BY r::text), '') FROM %s r", table)
+		require.Equal(t, value[string](a.owner, all), value[string](b.owner, all), "%s: %s", how, table)
 	}
 }
 

@@ -231,9 +231,9 @@ func TestPublicIsGrantedNothing(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
 	require.Empty(t, value[[]string](y.owner, `SELECT coalesce(array_agg(p.oid::regprocedure::text), '{}') FROM pg_proc p,
-		LATERAL aclexplode(coalesce(proacl, acldefault('f', proowner))) WHERE pronamespace = 'mesh'::regnamespace AND grantee = 0`))
+		LATERAL aclexplode(coalesce(proacl, acldefault('f', proowner))) WHERE pronamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND grantee = 0`))
 	require.Empty(t, value[[]string](y.owner, `SELECT coalesce(array_agg(c.oid::regclass::text), '{}') FROM pg_class c,
-		LATERAL aclexplode(relacl) WHERE relnamespace = 'mesh'::regnamespace AND grantee = 0`))
+		LATERAL aclexplode(relacl) WHERE relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND grantee = 0`))
 }
 
 // reviewed lists the functions that run as the owner and that a tenant can call, each with the reason why that shows nobody
@@ -288,17 +288,18 @@ func TestFunctionsThatRunAsTheOwnerWereReviewed(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
 	found := value[[]string](y.owner, `SELECT array_agg(DISTINCT proname::text ORDER BY proname::text) FROM pg_proc
-		WHERE pronamespace = 'mesh'::regnamespace AND prosecdef AND prorettype <> 'trigger'::regtype`)
+		WHERE pronamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND prosecdef AND prorettype <> 'trigger'::regtype`)
 	for _, name := range found {
 		require.Contains(t, reviewed, name)
 	}
 	require.Len(t, found, len(reviewed))
 	unsafe := value[[]string](y.owner, `SELECT coalesce(array_agg(proname::text), '{}') FROM pg_proc
-		WHERE pronamespace = 'mesh'::regnamespace AND prosecdef AND NOT coalesce(proconfig::text LIKE '%search_path=pg_catalog, pg_temp%', false)`)
+		WHERE pronamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND prosecdef AND NOT coalesce(proconfig::text LIKE '%search_path=pg_catalog, pg_temp%', false)`)
 	require.Empty(t, unsafe, "they could be made to call functions of the caller")
 }
 
+// relations lists the tables and views of the mesh, of some kinds, by their full names.
 func relations(s session, kinds string) []string {
-	return collect[string](s, `SELECT relname FROM pg_class WHERE relnamespace = 'mesh'::regnamespace
-		AND relkind::text = ANY (string_to_array($1, NULL)) ORDER BY relname`, kinds)
+	return collect[string](s, `SELECT oid::regclass::text FROM pg_class WHERE relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[])
+		AND relkind::text = ANY (string_to_array($1, NULL)) ORDER BY 1`, kinds)
 }

@@ -8,11 +8,11 @@ import (
 )
 
 // lockable lists the tables and views of the schema.
-const lockable = `SELECT format('mesh.%I', relname) FROM pg_class WHERE relnamespace = 'mesh'::regnamespace AND relkind IN ('r', 'v') ORDER BY 1`
+const lockable = `SELECT oid::regclass::text FROM pg_class WHERE relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND relkind IN ('r', 'v') ORDER BY 1`
 
 // tableLocksOf lists which tables a session has locks on that conflict with what servers do.
 const tableLocksOf = `SELECT format('%s %s', l.relation::regclass, l.mode) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
-	WHERE l.pid = $1 AND c.relnamespace = 'mesh'::regnamespace AND c.relkind = 'r' AND l.mode <> 'AccessShareLock' ORDER BY 1`
+	WHERE l.pid = $1 AND c.relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND c.relkind = 'r' AND l.mode <> 'AccessShareLock' ORDER BY 1`
 
 // Whatever a tenant locks, it locks no table: not even through the views that it may write to.
 func TestTenantsCannotLockTables(t *testing.T) {

@@ -25,19 +25,19 @@ SELECT format('the tenant %I %s', t.rolname, CASE WHEN t.rolsuper THEN 'is a sup
     ELSE format('REVOKE %I FROM %I', l.rolname, t.rolname) END
 FROM tenants t, lord l WHERE t.rolsuper OR t.rolbypassrls OR pg_has_role(t.oid, l.oid, 'MEMBER') ORDER BY t.rolname`},
 	{Error, "Who may create functions and tables in the schema can have the mesh's own statements call them, and who owns one changes it.", `
-SELECT format('%s may create in the schema mesh', coalesce(quote_ident(r.rolname), 'everybody')), format('REVOKE CREATE ON SCHEMA mesh FROM %s', coalesce(quote_ident(r.rolname), 'PUBLIC'))
+SELECT format('%s may create in the schema %s', coalesce(quote_ident(r.rolname), 'everybody'), n.nspname), format('REVOKE CREATE ON SCHEMA %s FROM %s', n.nspname, coalesce(quote_ident(r.rolname), 'PUBLIC'))
 FROM pg_namespace n, aclexplode(n.nspacl) a LEFT JOIN pg_roles r ON r.oid = a.grantee
-WHERE n.nspname = 'mesh' AND a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner
+WHERE n.nspname IN ('mesh', 'mesh_internal') AND a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner
 UNION ALL
 SELECT format('%s belongs to %I, who does not own the schema', c.oid::regclass, r.rolname), format('ALTER TABLE %s OWNER TO %I', c.oid::regclass, l.rolname)
-FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner, lord l WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'v') AND c.relowner <> l.oid
+FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner, lord l WHERE c.relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND c.relkind IN ('r', 'v') AND c.relowner <> l.oid
 UNION ALL
 SELECT format('%s belongs to %I, who does not own the schema', p.oid::regprocedure, r.rolname), format('ALTER FUNCTION %s OWNER TO %I', p.oid::regprocedure, l.rolname)
-FROM pg_proc p JOIN pg_roles r ON r.oid = p.proowner, lord l WHERE p.pronamespace = 'mesh'::regnamespace AND p.proowner <> l.oid
+FROM pg_proc p JOIN pg_roles r ON r.oid = p.proowner, lord l WHERE p.pronamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND p.proowner <> l.oid
 ORDER BY 1`},
 	{Error, "Privileges of everybody are those of strangers, too. Grants are made by mesh.grant_namespace alone.", `
-SELECT 'everybody may use the schema mesh', 'REVOKE ALL ON SCHEMA mesh FROM PUBLIC'
-FROM pg_namespace n, aclexplode(n.nspacl) a WHERE n.nspname = 'mesh' AND a.grantee = 0 AND a.privilege_type = 'USAGE'`},
+SELECT format('everybody may use the schema %s', n.nspname), format('REVOKE ALL ON SCHEMA %s FROM PUBLIC', n.nspname)
+FROM pg_namespace n, aclexplode(n.nspacl) a WHERE n.nspname IN ('mesh', 'mesh_internal') AND a.grantee = 0 AND a.privilege_type = 'USAGE'`},
 	{Warning, "Whoever may connect can listen in a transaction that does not end, and fill the queue of notifications; can use up the connections; and can send notifications on the mesh's channels. Nothing of that takes a privilege that could be revoked.", `
 SELECT 'everybody may connect to the database', format('REVOKE CONNECT ON DATABASE %1$I FROM PUBLIC; GRANT CONNECT ON DATABASE %1$I TO %2$s', d.datname,
   concat_ws(', ', (SELECT quote_ident(rolname) FROM lord), (SELECT string_agg(quote_ident(g.rolname), ', ' ORDER BY g.rolname) FROM (

@@ -154,13 +154,13 @@ func TestMigrationScript(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, status.Fits())
 		migrated := storetest.Connect(t, pgtest.New(t))
-		for _, table := range []string{"kinds", "schema_types", "schema_fields", "schema_parts", "rules", "formats", "editable_columns"} {
-			all := fmt.Sprintf("SELECT md5(string_agg(r::text, ' ' ORDER BY r::text)) FROM mesh.%s r", table)
+		for _, table := range []string{"mesh.kinds", "mesh_internal.schema_types", "mesh.schema_fields", "mesh_internal.schema_parts", "mesh.rules", "mesh.formats", "mesh_internal.editable_columns"} {
+			all := fmt.Sprintf("SELECT md5(string_agg(r::text, ' ' ORDER BY r::text)) FROM %s r", table)
 			require.Equal(t, storetest.Value[string](migrated, all), storetest.Value[string](db, all), table)
 		}
 		objects := `SELECT string_agg(pg_describe_object(classid, objid, 0), E'\n' ORDER BY pg_describe_object(classid, objid, 0)) FROM (
-			SELECT 'pg_proc'::regclass AS classid, oid AS objid FROM pg_proc WHERE pronamespace = 'mesh'::regnamespace
-			UNION ALL SELECT 'pg_class'::regclass, oid FROM pg_class WHERE relnamespace = 'mesh'::regnamespace AND relkind IN ('r', 'v', 'i')) o`
+			SELECT 'pg_proc'::regclass AS classid, oid AS objid FROM pg_proc WHERE pronamespace = ANY ('{mesh,mesh_internal}'::regnamespace[])
+			UNION ALL SELECT 'pg_class'::regclass, oid FROM pg_class WHERE relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND relkind IN ('r', 'v', 'i')) o`
 		require.Equal(t, storetest.Value[string](migrated, objects), storetest.Value[string](db, objects))
 		db.Put("x", "a")
 	}

@@ -26,7 +26,7 @@ func everything(t testing.TB, conn *pgx.Conn) (end func()) {
 	t.Helper()
 	_, err := conn.Exec(t.Context(), "BEGIN")
 	require.NoError(t, err)
-	rows, err := conn.Query(t.Context(), "SELECT format('%I.%I', n.nspname, relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE nspname = 'mesh' AND relkind IN ('r', 'v')")
+	rows, err := conn.Query(t.Context(), "SELECT format('%I.%I', n.nspname, relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE nspname IN ('mesh', 'mesh_internal') AND relkind IN ('r', 'v')")
 	require.NoError(t, err)
 	relations, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)

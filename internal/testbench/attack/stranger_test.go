@@ -13,10 +13,10 @@ func TestAStrangerToTheDatabaseReachesNothing(t *testing.T) {
 	m := newMesh(t)
 	stranger := m.tenant("stranger")
 	rows, err := m.owner.Query(t.Context(), `
-		SELECT format('SELECT * FROM mesh.%I', relname) FROM pg_class WHERE relnamespace = 'mesh'::regnamespace AND relkind IN ('r', 'v')
+		SELECT format('SELECT * FROM %s', oid::regclass) FROM pg_class WHERE relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND relkind IN ('r', 'v')
 		UNION ALL
-		SELECT format('SELECT mesh.%I(%s)', proname, (SELECT string_agg('NULL::' || format_type(t, NULL), ', ' ORDER BY i) FROM unnest(proargtypes) WITH ORDINALITY a (t, i)))
-		FROM pg_proc WHERE pronamespace = 'mesh'::regnamespace AND prorettype <> 'trigger'::regtype AND prokind = 'f'`)
+		SELECT format('SELECT %s.%I(%s)', pronamespace::regnamespace, proname, (SELECT string_agg('NULL::' || format_type(t, NULL), ', ' ORDER BY i) FROM unnest(proargtypes) WITH ORDINALITY a (t, i)))
+		FROM pg_proc WHERE pronamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND prorettype <> 'trigger'::regtype AND prokind = 'f'`)
 	require.NoError(t, err)
 	statements, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)

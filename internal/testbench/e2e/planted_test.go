@@ -72,7 +72,7 @@ func (m *secureMesh) pages(p *stack.Program) (paths []string) {
 func (m *secureMesh) rows() map[string]string {
 	m.t.Helper()
 	ctx := m.t.Context()
-	found, err := m.db.Query(ctx, `SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname = 'mesh'`)
+	found, err := m.db.Query(ctx, `SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname IN ('mesh', 'mesh_internal')`)
 	require.NoError(m.t, err)
 	tables, err := pgx.CollectRows(found, pgx.RowTo[string])
 	require.NoError(m.t, err)

@@ -23,7 +23,7 @@ type Copy struct {
 const EmptyTables = `DO $$
 BEGIN
   SET LOCAL session_replication_role = replica; -- mesh.resources refuses to be emptied
-  EXECUTE (SELECT 'TRUNCATE ' || string_agg(c.oid::regclass::text, ', ') FROM pg_class c WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind = 'r');
+  EXECUTE (SELECT 'TRUNCATE ' || string_agg(c.oid::regclass::text, ', ') FROM pg_class c WHERE c.relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND c.relkind = 'r');
 END $$`
 
 // Copied publishes the tables of a migrated database and subscribes another database to them, which
@@ -45,15 +45,15 @@ func Copied(t testing.TB) *Copy {
 	return c
 }
 
-// published returns what to publish: the tables of the schema mesh, or all tables before Postgres
-// 15, which cannot publish a schema.
+// published returns what to publish: the tables of the mesh, or all tables before Postgres 15, which
+// cannot publish a schema.
 func (c *Copy) published() string {
 	var version int
 	c.query(c.From, "SELECT current_setting('server_version_num')::int", &version)
 	if version < 150000 {
 		return "ALL TABLES"
 	}
-	return "TABLES IN SCHEMA mesh"
+	return "TABLES IN SCHEMA mesh, mesh_internal"
 }
 
 // CaughtUp returns when the replica has everything that was committed.

@@ -204,9 +204,9 @@ func TestWhoMaySeeAndChangeAuthorities(t *testing.T) {
 	} {
 		require.Equal(t, "42501", other.Refused(sql).Code, sql)
 	}
-	for _, view := range storetest.Collect[string](y.Owner, `SELECT c.relname::text FROM pg_class c WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind IN ('r', 'v')
+	for _, view := range storetest.Collect[string](y.Owner, `SELECT c.oid::regclass::text FROM pg_class c WHERE c.relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND c.relkind IN ('r', 'v')
 		AND has_table_privilege($1, c.oid, 'SELECT')`, tenant) {
-		for _, row := range storetest.Collect[string](other, "SELECT coalesce(t::text, '') FROM mesh."+view+" t") {
+		for _, row := range storetest.Collect[string](other, "SELECT coalesce(t::text, '') FROM "+view+" t") {
 			require.NotContains(t, row, sealed, view)
 		}
 	}

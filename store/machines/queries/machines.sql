@@ -19,7 +19,7 @@ SELECT coalesce(entry, ''), coalesce(refused, ''), superseded FROM mesh_internal
 
 -- name: RowsWritten
 -- How many rows the running transaction has written.
-SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::bigint FROM pg_stat_xact_user_tables WHERE schemaname = 'mesh'
+SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::bigint FROM pg_stat_xact_user_tables WHERE schemaname IN ('mesh', 'mesh_internal')
 
 -- name: BeginRegistration
 -- Sets the author, and has the transaction give up rather than wait.
