@@ -1,7 +1,7 @@
 -- There are two schemas: mesh is for users, and mesh_internal for what it is made of.
 
-COMMENT ON SCHEMA mesh IS 'The mesh, as users, tools and other programs see it: its tables, views and functions are described by their comments, and in docs/sql.md.';
-COMMENT ON SCHEMA mesh_internal IS 'What the schema mesh is made of. It is for the owner and for servers of the mesh alone, and changes with every release without notice.';
+COMMENT ON SCHEMA mesh IS 'The mesh, for users, tools and other programs. Each table, view, column and function has a comment, which \d+ and \df+ show.';
+COMMENT ON SCHEMA mesh_internal IS 'What the schema mesh is made of. It is not for users, and changes without notice.';
 
 -- Programs before version 39 of the schema installed everything in mesh. What is not for users moves, so that whatever uses it stays.
 DO $$

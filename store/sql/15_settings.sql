@@ -35,9 +35,13 @@ CREATE OR REPLACE VIEW mesh.known_settings (name, type, default_value, per_names
     ('namespace_max_daily_bytes', 'count', '1073741824', true,
       'How much the changes of a namespace may add to the history in a day, of UTC. It holds for those who may not write to every namespace.', true);
 
-COMMENT ON VIEW mesh.known_settings IS 'What can be set in mesh.settings, with the value that holds where nothing is set.';
-
-COMMENT ON COLUMN mesh.known_settings.limits IS 'Whether it limits a namespace, and is so not for those to set who may write to that alone.';
+COMMENT ON VIEW mesh.known_settings IS 'What can be set in mesh.settings, and the default of each setting.';
+COMMENT ON COLUMN mesh.known_settings.name IS 'The name of the setting.';
+COMMENT ON COLUMN mesh.known_settings.type IS 'What a value looks like: switch (on or off), count or interval.';
+COMMENT ON COLUMN mesh.known_settings.default_value IS 'The value where nothing is set; NULL for none.';
+COMMENT ON COLUMN mesh.known_settings.per_namespace IS 'Whether a namespace can have a value of its own.';
+COMMENT ON COLUMN mesh.known_settings.meaning IS 'What the setting does.';
+COMMENT ON COLUMN mesh.known_settings.limits IS 'Whether the setting limits a namespace. Who may write only to that namespace cannot change it.';
 
 -- setting is the value in force: the namespace's own, or that of the mesh, or the default.
 CREATE OR REPLACE FUNCTION mesh.setting(name text, namespace text DEFAULT '') RETURNS text
@@ -53,7 +57,7 @@ BEGIN
   RETURN found;
 END $$;
 
-COMMENT ON FUNCTION mesh.setting IS 'The value of a setting that is in force, in a namespace or for the mesh.';
+COMMENT ON FUNCTION mesh.setting IS 'Returns the current value of a setting, for a namespace or for the mesh.';
 
 -- known_setting refuses names that nobody would ever read.
 CREATE OR REPLACE FUNCTION mesh_internal.known_setting(name text, OUT type text, OUT default_value text, OUT per_namespace boolean, OUT limits boolean)

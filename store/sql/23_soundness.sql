@@ -152,7 +152,7 @@ BEGIN
   RETURN QUERY SELECT p.* FROM mesh_internal.resolve_kind(r) k, mesh_internal.check_spec(k.type, spec, '{}') p;
 END $$;
 
-COMMENT ON FUNCTION mesh.check(text, jsonb, text) IS 'What is wrong with a spec of a kind: nothing is written.';
+COMMENT ON FUNCTION mesh.check(text, jsonb, text) IS 'Returns what is wrong with a spec of a kind. Writes nothing.';
 
 -- meta is what rules may know of a resource beside its spec. As immutable it would not be inlined.
 CREATE OR REPLACE FUNCTION mesh_internal.meta(namespace text, name text, labels jsonb, annotations jsonb) RETURNS jsonb

@@ -24,9 +24,14 @@ CREATE OR REPLACE VIEW mesh.unsound WITH (security_barrier) AS
   WHERE (r.rules < (SELECT mesh_internal.current_rules()) OR r.rules > (SELECT mesh_internal.current_rules()))
     AND ((SELECT mesh_internal.sees_all()) OR r.namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[]));
 
-COMMENT ON VIEW mesh.unsound IS 'What is wrong with resources that were not checked by the rules in force. A server that has an earlier version of such a resource keeps it.';
-
+COMMENT ON VIEW mesh.unsound IS 'What is wrong with stored resources that the current rules have not passed. A server keeps the earlier version of such a resource, if it has one.';
+COMMENT ON COLUMN mesh.unsound.api_group IS 'The API group of the resource.';
+COMMENT ON COLUMN mesh.unsound.kind IS 'The kind of the resource.';
+COMMENT ON COLUMN mesh.unsound.namespace IS 'The namespace of the resource; empty for kinds without one.';
+COMMENT ON COLUMN mesh.unsound.name IS 'The name of the resource.';
 COMMENT ON COLUMN mesh.unsound.path IS 'The field that is wrong.';
+COMMENT ON COLUMN mesh.unsound.reason IS 'What is wrong.';
+COMMENT ON COLUMN mesh.unsound.hint IS 'What to do about it.';
 
 -- recheck marks the next of the resources that were not checked by the rules in force, in a portion, and returns the last it has seen,
 -- NULL after the last: those that keep the rules by them, and the others by 0. What somebody is writing is waited for at the end.

@@ -6,7 +6,7 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(jsonb_object_agg(key, replace(encode(convert_to(value, 'UTF8'), 'base64'), E'\n', '')), '{}') FROM jsonb_each_text(plain)
 $$;
 
-COMMENT ON FUNCTION mesh.secret_data IS 'Makes the data of a secret out of an object of plain texts, such as {"tls.crt": "-----BEGIN CERTIFICATE-----…"}.';
+COMMENT ON FUNCTION mesh.secret_data IS 'Makes the data of a secret from an object of plain texts, such as {"tls.crt": "-----BEGIN CERTIFICATE-----…"}.';
 
 -- is_sealed tells whether a value is one that mcp-server has encrypted.
 CREATE OR REPLACE FUNCTION mesh_internal.is_sealed(value text) RETURNS boolean

@@ -72,7 +72,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     ELSE 0 END) / 4096 * 4096
 $$;
 
-COMMENT ON FUNCTION mesh.written_out IS 'How large a resource is as proxies have it, in blocks of 4 KiB: what quotas count.';
+COMMENT ON FUNCTION mesh.written_out IS 'Returns how large a resource is as proxies hold it, in bytes, rounded up to blocks of 4 KiB. Quotas count this.';
 
 -- namespace_usage is what a namespace has. How much Postgres takes to store it says nothing: it compresses.
 CREATE OR REPLACE FUNCTION mesh_internal.namespace_usage(namespace text, OUT resources bigint, OUT bytes bigint)
@@ -225,4 +225,14 @@ CREATE OR REPLACE VIEW mesh.quotas AS
     written_today, max_written, round(100.0 * written_today / max_written, 1) AS written_percent
   FROM mesh_internal.find_quotas();
 
-COMMENT ON VIEW mesh.quotas IS 'What each namespace has, and what those may make of it who may not write to every namespace. mesh.settings has the limits.';
+COMMENT ON VIEW mesh.quotas IS 'What each namespace has, and how much those may make of it who may not write to every namespace. mesh.settings has the limits.';
+COMMENT ON COLUMN mesh.quotas.namespace IS 'The namespace.';
+COMMENT ON COLUMN mesh.quotas.resources IS 'How many resources it has.';
+COMMENT ON COLUMN mesh.quotas.max_resources IS 'How many it may have.';
+COMMENT ON COLUMN mesh.quotas.resources_percent IS 'How much of that it has used.';
+COMMENT ON COLUMN mesh.quotas.bytes IS 'How large its resources are together, as proxies hold them (mesh.written_out).';
+COMMENT ON COLUMN mesh.quotas.max_bytes IS 'How large they may be.';
+COMMENT ON COLUMN mesh.quotas.bytes_percent IS 'How much of that it has used.';
+COMMENT ON COLUMN mesh.quotas.written_today IS 'How many bytes its changes have added to the history since midnight, UTC.';
+COMMENT ON COLUMN mesh.quotas.max_written IS 'How many they may add in a day.';
+COMMENT ON COLUMN mesh.quotas.written_percent IS 'How much of that it has used.';

@@ -33,7 +33,7 @@ BEGIN
   RETURN behind;
 END $$;
 
-COMMENT ON FUNCTION mesh.advance_sequences IS 'Has the sequences of the schema go on after what is in their columns, as after logical replication, and returns how many were behind. Every migration does so.';
+COMMENT ON FUNCTION mesh.advance_sequences IS 'Advances the sequences of the mesh past the values in their columns, as is needed after logical replication, and returns how many were behind. Every migration calls it.';
 
 -- current_transaction finds the row of the running transaction, or else takes the id for it. An id that is taken shows a sequence that is behind: with it
 -- the transaction would be written into another.

@@ -16,7 +16,7 @@ BEGIN
     WHERE r.kind = 'MeshConfig' AND r.api_group = 'core' AND r.namespace = mesh_internal.mesh_namespace() ORDER BY r.created_at, r.name LIMIT 1);
 END $$;
 
-COMMENT ON FUNCTION mesh.mesh_config IS 'The spec of the MeshConfig that is in force, NULL if there is none that the acting role may read.';
+COMMENT ON FUNCTION mesh.mesh_config IS 'Returns the spec of the MeshConfig in force; NULL if there is none that the acting role may read.';
 
 -- root_namespace is the one whose rules hold for the whole mesh.
 CREATE OR REPLACE FUNCTION mesh_internal.root_namespace() RETURNS text

@@ -21,17 +21,13 @@ CREATE OR REPLACE VIEW mesh.revisions WITH (security_barrier) AS
     OR t.secrets AND EXISTS (
     SELECT FROM mesh_internal.secret_changes c WHERE c.transaction_id = t.id AND c.namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[])));
 
-COMMENT ON VIEW mesh.revisions IS 'One row a transaction that changed resources, in the order of their commits.';
-
-COMMENT ON COLUMN mesh.revisions.revision IS 'Counts from 1, without gaps, in the order of the commits.';
-
-COMMENT ON COLUMN mesh.revisions.author IS 'The role that connected, or the person on whose behalf a server wrote.';
-
-COMMENT ON COLUMN mesh.revisions.application IS 'application_name of the session.';
-
-COMMENT ON COLUMN mesh.revisions.message IS 'What mesh.begin_change was told, or mesh.message was set to.';
-
-COMMENT ON COLUMN mesh.revisions.size IS 'How many resources were changed, in all namespaces.';
+COMMENT ON VIEW mesh.revisions IS 'A row for each transaction that changed resources, in the order of their commits.';
+COMMENT ON COLUMN mesh.revisions.revision IS 'The number of the revision. Numbers are in the order of commits, without gaps.';
+COMMENT ON COLUMN mesh.revisions.author IS 'Who made the change: the role that connected, or whom a server named in mesh.author.';
+COMMENT ON COLUMN mesh.revisions.application IS 'The application_name of the session.';
+COMMENT ON COLUMN mesh.revisions.message IS 'What the session set in mesh.message.';
+COMMENT ON COLUMN mesh.revisions.time IS 'When the transaction was numbered, just before its commit was visible.';
+COMMENT ON COLUMN mesh.revisions.size IS 'How many resources and secrets the revision changed.';
 
 -- as_document is a resource in the form in which the history shows it; NULL if there was none.
 CREATE OR REPLACE FUNCTION mesh_internal.as_document(labels jsonb, annotations jsonb, spec jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
@@ -60,10 +56,16 @@ CREATE OR REPLACE VIEW mesh.history WITH (security_barrier) AS
   FROM mesh_internal.transactions t JOIN mesh_internal.secret_changes c ON c.transaction_id = t.id
   WHERE t.revision IS NOT NULL AND ((SELECT mesh_internal.sees_all()) OR c.namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[]));
 
-COMMENT ON VIEW mesh.history IS 'Each resource that a revision changed, before and after it, and each secret, without its values. Older revisions are pruned.';
-
+COMMENT ON VIEW mesh.history IS 'Each resource that a revision changed, before and after, and each secret, without its values. Old revisions are pruned.';
+COMMENT ON COLUMN mesh.history.revision IS 'The revision that made the change.';
+COMMENT ON COLUMN mesh.history.time IS 'When that revision was committed.';
+COMMENT ON COLUMN mesh.history.author IS 'Who made the change.';
+COMMENT ON COLUMN mesh.history.application IS 'The application_name of the session.';
+COMMENT ON COLUMN mesh.history.message IS 'What the session set in mesh.message.';
+COMMENT ON COLUMN mesh.history.api_group IS 'The API group of the resource.';
+COMMENT ON COLUMN mesh.history.kind IS 'The kind of the resource.';
+COMMENT ON COLUMN mesh.history.namespace IS 'The namespace of the resource; empty for kinds without one.';
+COMMENT ON COLUMN mesh.history.name IS 'The name of the resource.';
 COMMENT ON COLUMN mesh.history.operation IS 'create, update or delete.';
-
 COMMENT ON COLUMN mesh.history.before IS 'The labels, annotations and spec before the revision, as one object; NULL for a resource that it created.';
-
 COMMENT ON COLUMN mesh.history.after IS 'The labels, annotations and spec after the revision, as one object; NULL for a resource that it deleted.';

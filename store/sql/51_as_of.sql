@@ -7,7 +7,7 @@ BEGIN
   RETURN (SELECT coalesce(max(revision), 0) FROM mesh_internal.transactions);
 END $$;
 
-COMMENT ON FUNCTION mesh.newest_revision IS 'The number of the newest revision; 0 if there is none.';
+COMMENT ON FUNCTION mesh.newest_revision IS 'Returns the number of the newest revision; 0 if there is none.';
 
 CREATE OR REPLACE FUNCTION mesh.oldest_revision() RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -15,7 +15,7 @@ BEGIN
   RETURN (SELECT pruned_through + 1 FROM mesh_internal.installation);
 END $$;
 
-COMMENT ON FUNCTION mesh.oldest_revision IS 'The number of the oldest revision that the history has.';
+COMMENT ON FUNCTION mesh.oldest_revision IS 'Returns the number of the oldest revision in the history.';
 
 -- known_revision returns the revision if the state at it can be told, and refuses it else.
 CREATE OR REPLACE FUNCTION mesh_internal.known_revision(at bigint) RETURNS bigint
@@ -72,7 +72,7 @@ BEGIN
   RETURN CASE WHEN at IS NOT NULL THEN mesh_internal.newest_revision_by(at) END;
 END $$;
 
-COMMENT ON FUNCTION mesh.revision_at IS 'The revision that was the newest at a time.';
+COMMENT ON FUNCTION mesh.revision_at IS 'Returns the revision that was the newest at a time.';
 
 -- require_kinds refuses names that are no kinds, for they would quietly choose nothing.
 CREATE OR REPLACE FUNCTION mesh_internal.require_kinds(kinds text[]) RETURNS void LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -140,7 +140,7 @@ BEGIN
     SELECT * FROM mesh_internal.changed_since(at, kinds, namespaces, names) c WHERE c.spec IS NOT NULL;
 END $$;
 
-COMMENT ON FUNCTION mesh.as_of(bigint, text[], text[], text[]) IS 'The resources, or those of some kinds, namespaces and names, as they were when a revision was the newest.';
+COMMENT ON FUNCTION mesh.as_of(bigint, text[], text[], text[]) IS 'Returns the resources, or those of some kinds, namespaces and names, as they were when a revision was the newest.';
 
 CREATE OR REPLACE FUNCTION mesh.as_of(at timestamptz, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
 RETURNS TABLE (
@@ -150,4 +150,4 @@ LANGUAGE sql STABLE AS $$
   SELECT * FROM mesh.as_of(mesh.revision_at(at), kinds, namespaces, names)
 $$;
 
-COMMENT ON FUNCTION mesh.as_of(timestamptz, text[], text[], text[]) IS 'The resources, or those of some kinds, namespaces and names, as they were at a time.';
+COMMENT ON FUNCTION mesh.as_of(timestamptz, text[], text[], text[]) IS 'Returns the resources, or those of some kinds, namespaces and names, as they were at a time.';

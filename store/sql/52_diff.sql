@@ -108,7 +108,7 @@ BEGIN
     ORDER BY d.kind COLLATE "C", d.api_group COLLATE "C", d.namespace COLLATE "C", d.name COLLATE "C", d.place COLLATE "C";
 END $$;
 
-COMMENT ON FUNCTION mesh.diff(bigint, bigint, text[], text[], text[]) IS 'What differs at revision b, or the newest, from how it was at revision a: a row a field. A resource that came or went has one row, with an empty path.';
+COMMENT ON FUNCTION mesh.diff(bigint, bigint, text[], text[], text[]) IS 'Returns what differs between revision a and revision b, or the newest: a row for each field. A resource that came or went has one row, with an empty path.';
 
 CREATE OR REPLACE FUNCTION mesh.diff(a timestamptz, b timestamptz DEFAULT NULL, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
 RETURNS TABLE (api_group text, kind text, namespace text, name text, operation text, path text, before jsonb, after jsonb)
@@ -116,7 +116,7 @@ LANGUAGE sql STABLE AS $$
   SELECT * FROM mesh.diff(mesh.revision_at(a), mesh.revision_at(b), kinds, namespaces, names)
 $$;
 
-COMMENT ON FUNCTION mesh.diff(timestamptz, timestamptz, text[], text[], text[]) IS 'What differs at time b, or now, from how it was at time a.';
+COMMENT ON FUNCTION mesh.diff(timestamptz, timestamptz, text[], text[], text[]) IS 'Returns what differs between time a and time b, or now: a row for each field.';
 
 CREATE OR REPLACE FUNCTION mesh.diff_text(a bigint, b bigint DEFAULT NULL, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
 RETURNS TABLE (diff text)
@@ -131,4 +131,4 @@ LANGUAGE sql STABLE AS $$
   WHERE line IS NOT NULL ORDER BY n, i
 $$;
 
-COMMENT ON FUNCTION mesh.diff_text IS 'What mesh.diff tells, as lines for people.';
+COMMENT ON FUNCTION mesh.diff_text IS 'Returns what mesh.diff returns, as lines for people.';

@@ -48,4 +48,4 @@ BEGIN
   RETURN QUERY SELECT * FROM mesh.restore(revision, kinds, namespaces, names);
 END $$;
 
-COMMENT ON FUNCTION mesh.restore(timestamptz, text[], text[], text[]) IS 'Makes the resources, or those of some kinds, namespaces and names, what they were at a time.';
+COMMENT ON FUNCTION mesh.restore(timestamptz, text[], text[], text[]) IS 'Makes the resources, or those of some kinds, namespaces and names, what they were at a time. Returns what it changed.';

@@ -76,4 +76,4 @@ BEGIN
     ORDER BY part.n, f.i;
 END $$;
 
-COMMENT ON FUNCTION mesh.blame IS 'For each field of a resource: the revision that set it to what it is, and whose that was. What is older than the history has no revision.';
+COMMENT ON FUNCTION mesh.blame IS 'Returns, for each field of a resource, the revision that set it to its value, and whose that was. A field older than the history has no revision.';

@@ -33,7 +33,7 @@ BEGIN
   END IF;
 END $$;
 
-COMMENT ON FUNCTION mesh.commit_confirmed IS 'Has the change of the running transaction revert by itself, unless mesh.confirm is called in that time after the commit. May be called before or after the change; the last call counts.';
+COMMENT ON FUNCTION mesh.commit_confirmed IS 'Makes the change of the running transaction revert by itself unless mesh.confirm is called within that time after the commit. Can be called before or after the change; the last call counts.';
 
 -- await_confirmation runs at commit, once the transaction has its number.
 CREATE OR REPLACE FUNCTION mesh_internal.await_confirmation(t mesh_internal.transactions) RETURNS void
@@ -86,7 +86,7 @@ BEGIN
   RETURN revision;
 END $$;
 
-COMMENT ON FUNCTION mesh.confirm IS 'Makes a change stay that was committed with mesh.commit_confirmed. Without a revision it confirms the one that waits, if it is the only one.';
+COMMENT ON FUNCTION mesh.confirm IS 'Confirms a change that was committed with mesh.commit_confirmed. Without a revision it confirms the one that waits, if there is only one.';
 
 -- refuse_confirmation says why a revision cannot be confirmed. Confirming twice is fine.
 CREATE OR REPLACE FUNCTION mesh_internal.refuse_confirmation(revision bigint, d mesh_internal.deadlines, waiting bigint[]) RETURNS void
@@ -120,11 +120,14 @@ CREATE OR REPLACE VIEW mesh.conflicts WITH (security_barrier) AS
       SELECT FROM mesh_internal.changes c JOIN mesh_internal.transactions t ON t.id = c.transaction_id
       WHERE c.kind = u.kind AND c.api_group = u.api_group AND c.namespace = u.namespace AND c.name = u.name AND t.revision > u.changed_by);
 
-COMMENT ON VIEW mesh.conflicts IS 'Resources that were to be reverted and were left as they are. A row goes when somebody changes the resource.';
-
+COMMENT ON VIEW mesh.conflicts IS 'Resources that a revert left as they were, because somebody had changed them since. A row goes when somebody changes the resource again.';
+COMMENT ON COLUMN mesh.conflicts.api_group IS 'The API group of the resource.';
+COMMENT ON COLUMN mesh.conflicts.kind IS 'The kind of the resource.';
+COMMENT ON COLUMN mesh.conflicts.namespace IS 'The namespace of the resource; empty for kinds without one.';
+COMMENT ON COLUMN mesh.conflicts.name IS 'The name of the resource.';
 COMMENT ON COLUMN mesh.conflicts.revision IS 'The revision that was not confirmed.';
-
 COMMENT ON COLUMN mesh.conflicts.changed_by IS 'The revision that has changed the resource last.';
+COMMENT ON COLUMN mesh.conflicts.reason IS 'Why the resource was left as it was.';
 
 CREATE OR REPLACE VIEW mesh.confirmations WITH (security_barrier) AS
   SELECT d.revision, t.author, t.message, d.state, d.deadline, d.within, d.ended_at, d.ended_by, r.revision AS reverted_by,
@@ -138,12 +141,14 @@ CREATE OR REPLACE VIEW mesh.confirmations WITH (security_barrier) AS
   WHERE (SELECT mesh_internal.sees_all()) OR EXISTS (
     SELECT FROM mesh_internal.changes c WHERE c.transaction_id = t.id AND c.namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[]));
 
-COMMENT ON VIEW mesh.confirmations IS 'The changes that were committed with mesh.commit_confirmed, and what became of them.';
-
+COMMENT ON VIEW mesh.confirmations IS 'The changes that were committed with mesh.commit_confirmed, and what became of each.';
+COMMENT ON COLUMN mesh.confirmations.revision IS 'The revision that waits for its confirmation, or waited.';
+COMMENT ON COLUMN mesh.confirmations.author IS 'Who made the change.';
+COMMENT ON COLUMN mesh.confirmations.message IS 'The message of the change.';
 COMMENT ON COLUMN mesh.confirmations.state IS 'waiting, confirmed, reverted, or conflict: not all of it could be reverted.';
-
+COMMENT ON COLUMN mesh.confirmations.deadline IS 'When the change reverts unless somebody confirms it.';
+COMMENT ON COLUMN mesh.confirmations.within IS 'How long the change was to wait.';
+COMMENT ON COLUMN mesh.confirmations.ended_at IS 'When the change was confirmed or reverted; NULL while it waits.';
 COMMENT ON COLUMN mesh.confirmations.ended_by IS 'Who confirmed or reverted it.';
-
 COMMENT ON COLUMN mesh.confirmations.reverted_by IS 'The revision that reverted it.';
-
 COMMENT ON COLUMN mesh.confirmations.conflicts IS 'What was left as it is, and why, when it was reverted. mesh.conflicts has those that are left.';

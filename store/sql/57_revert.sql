@@ -126,7 +126,7 @@ BEGIN
   RETURN QUERY SELECT * FROM mesh_internal.take_back(revert.revision);
 END $$;
 
-COMMENT ON FUNCTION mesh.revert IS 'Takes one revision back, as a new revision, and returns what came of each of its resources: reverted; unchanged, for it is again what it was; or conflict: changed_by has changed it since, and it is left as it is.';
+COMMENT ON FUNCTION mesh.revert IS 'Takes one revision back, as a new revision, and returns what became of each of its resources: reverted; unchanged, because it is already as it was; or conflict, because changed_by has changed it since.';
 
 -- leave_unreverted notes that a revision cannot be taken back under the rules of today.
 CREATE OR REPLACE FUNCTION mesh_internal.leave_unreverted(revision bigint, reason text) RETURNS void

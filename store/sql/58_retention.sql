@@ -37,7 +37,7 @@ BEGIN
   RETURN batch.last - before;
 END $$;
 
-COMMENT ON FUNCTION mesh.prune IS 'Forgets the history up to a revision, the oldest first, and returns how many revisions went. The resources stay. With at_most it ends once so many changes have gone: call it until it returns 0.';
+COMMENT ON FUNCTION mesh.prune IS 'Deletes the history up to a revision, the oldest first, and returns how many revisions went. Resources stay. With at_most it ends after that many changes: call it until it returns 0.';
 
 -- expired_revision is the last revision that the settings history_max_age and history_max_revisions let go.
 CREATE OR REPLACE FUNCTION mesh.expired_revision() RETURNS bigint
@@ -48,7 +48,7 @@ BEGIN
     mesh_internal.newest_revision_by(clock_timestamp() - mesh.setting('history_max_age')::interval));
 END $$;
 
-COMMENT ON FUNCTION mesh.expired_revision IS 'The last revision whose history need not be kept any longer, by the settings history_max_age and history_max_revisions.';
+COMMENT ON FUNCTION mesh.expired_revision IS 'Returns the last revision whose history no longer has to be kept, by the settings history_max_age and history_max_revisions.';
 
 CREATE OR REPLACE FUNCTION mesh.prune_expired(at_most bigint DEFAULT 1000) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -56,7 +56,7 @@ BEGIN
   RETURN mesh.prune(mesh.expired_revision(), at_most);
 END $$;
 
-COMMENT ON FUNCTION mesh.prune_expired IS 'Forgets a batch of what the settings do not keep, and returns how many revisions went. Every mcp-server calls it now and then, until there is none.';
+COMMENT ON FUNCTION mesh.prune_expired IS 'Deletes a batch of the history that the settings do not keep, and returns how many revisions went. Every mcp-server calls it now and then.';
 
 -- chores tells a server what is to be done, and until when. Times are told as they are left, for clocks differ.
 CREATE OR REPLACE FUNCTION mesh_internal.chores(

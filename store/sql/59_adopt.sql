@@ -87,4 +87,4 @@ BEGIN
   END IF;
 END $$;
 
-COMMENT ON FUNCTION mesh.adopt IS 'Makes a revision of the resources that came around the triggers, as out of a dump of their table alone, and returns how many there were. Every mcp-server calls it at its start and now and then.';
+COMMENT ON FUNCTION mesh.adopt IS 'Makes a revision of the resources that came around the triggers, from a dump of the table alone for instance, and returns how many there were. Every mcp-server calls it at its start and now and then.';

@@ -22,7 +22,18 @@ LANGUAGE sql STABLE AS $$
   WHERE (SELECT mesh_internal.sees_all()) OR r.namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[])
 $$;
 
-COMMENT ON VIEW mesh.readable_resources IS 'The resources that the acting role may see, each with the revision that changed it last. What other views of resources show.';
+COMMENT ON VIEW mesh.readable_resources IS 'The resources that the acting role may read, each with the revision that last changed it. The views of kinds show these.';
+COMMENT ON COLUMN mesh.readable_resources.api_group IS 'The API group of the resource.';
+COMMENT ON COLUMN mesh.readable_resources.kind IS 'The kind of the resource.';
+COMMENT ON COLUMN mesh.readable_resources.namespace IS 'The namespace of the resource; empty for kinds without one.';
+COMMENT ON COLUMN mesh.readable_resources.name IS 'The name of the resource.';
+COMMENT ON COLUMN mesh.readable_resources.spec IS 'The spec.';
+COMMENT ON COLUMN mesh.readable_resources.labels IS 'The labels, an object of strings.';
+COMMENT ON COLUMN mesh.readable_resources.annotations IS 'The annotations, an object of strings.';
+COMMENT ON COLUMN mesh.readable_resources.revision IS 'The revision that last changed the resource; NULL while the running transaction changes it.';
+COMMENT ON COLUMN mesh.readable_resources.generation IS 'How many times the spec has changed.';
+COMMENT ON COLUMN mesh.readable_resources.created_at IS 'When the transaction that created the resource began.';
+COMMENT ON COLUMN mesh.readable_resources.updated_at IS 'When the transaction that last changed the resource began.';
 
 -- snake_case turns a name of JSON or of a kind into one of SQL: exportTo into export_to, HTTPRoute into http_route.
 CREATE OR REPLACE FUNCTION mesh_internal.snake_case(name text) RETURNS text

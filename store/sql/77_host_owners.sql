@@ -40,7 +40,7 @@ BEGIN
   RETURN o.namespace;
 END $$;
 
-COMMENT ON FUNCTION mesh.owner_of_host IS 'The namespace that alone may claim a host, or an address, for others; empty if nobody may, NULL if everybody may.';
+COMMENT ON FUNCTION mesh.owner_of_host IS 'Returns the namespace that alone may claim a host or an address for others; empty if nobody may, NULL if everybody may.';
 
 -- check_host_pattern refuses what no host is like, and no range of addresses.
 CREATE OR REPLACE FUNCTION mesh_internal.check_host_pattern(pattern text) RETURNS text
@@ -73,7 +73,7 @@ BEGIN
   END IF;
 END $$;
 
-COMMENT ON FUNCTION mesh.grant_hosts IS 'Makes a namespace the owner of the hosts of a pattern, which it alone may claim for others from then on. An empty namespace stands for nobody.';
+COMMENT ON FUNCTION mesh.grant_hosts IS 'Makes a namespace the owner of the hosts that match a pattern: from then on only it may claim them for others. An empty namespace stands for nobody.';
 
 -- revoke_hosts takes that back, and says whether there was anything to take.
 CREATE OR REPLACE FUNCTION mesh.revoke_hosts(pattern text) RETURNS boolean
@@ -84,7 +84,7 @@ BEGIN
   RETURN FOUND;
 END $$;
 
-COMMENT ON FUNCTION mesh.revoke_hosts IS 'Takes back what mesh.grant_hosts granted, by its pattern, and says whether there was anything.';
+COMMENT ON FUNCTION mesh.revoke_hosts IS 'Takes back a grant of mesh.grant_hosts, by its pattern, and returns whether there was one.';
 
 -- find_host_grants lists the owners of hosts, to those who may read the namespace.
 CREATE OR REPLACE FUNCTION mesh_internal.find_host_grants() RETURNS SETOF mesh_internal.host_owners
@@ -95,7 +95,11 @@ END $$;
 
 CREATE OR REPLACE VIEW mesh.host_grants AS SELECT namespace, pattern, granted_by, granted_at FROM mesh_internal.find_host_grants();
 
-COMMENT ON VIEW mesh.host_grants IS 'Which namespaces own which hosts. Change it by mesh.grant_hosts and mesh.revoke_hosts. Others than the owner see those of their namespaces.';
+COMMENT ON VIEW mesh.host_grants IS 'Which namespaces own which hosts. mesh.grant_hosts and mesh.revoke_hosts change it. Roles other than the owner see the hosts of their namespaces.';
+COMMENT ON COLUMN mesh.host_grants.namespace IS 'Who owns the hosts; empty if nobody may claim them.';
+COMMENT ON COLUMN mesh.host_grants.pattern IS 'A host, a wildcard such as *.example.com, an address or a range of addresses.';
+COMMENT ON COLUMN mesh.host_grants.granted_by IS 'Which role granted it.';
+COMMENT ON COLUMN mesh.host_grants.granted_at IS 'When.';
 
 -- is_foreign tells whether a namespace claims a host that is another's. A wildcard claims what is below it, too, and a range the addresses in it; a
 -- server of a gateway is asked for what routes name, and claims nothing more. The addresses that are given out to services without one are nobody's.

@@ -46,11 +46,11 @@ END $$;
 
 CREATE OR REPLACE VIEW mesh.default_deny AS SELECT * FROM mesh_internal.find_default_deny();
 
-COMMENT ON VIEW mesh.default_deny IS 'Whether nobody is let in but whom some AuthorizationPolicy allows, and which mutual TLS sidecars demand where nothing else is said. Change it by mesh.set_default_deny.';
+COMMENT ON VIEW mesh.default_deny IS 'Whether only those are let in whom an AuthorizationPolicy allows, and which mutual TLS sidecars demand by default. mesh.set_default_deny changes it.';
+COMMENT ON COLUMN mesh.default_deny.enabled IS 'Whether default deny is on.';
 COMMENT ON COLUMN mesh.default_deny.policy IS 'The AuthorizationPolicy of the root namespace that makes it so.';
 COMMENT ON COLUMN mesh.default_deny.mutual_tls IS 'STRICT, PERMISSIVE or DISABLE.';
 COMMENT ON COLUMN mesh.default_deny.peer_authentication IS 'The PeerAuthentication of the root namespace that says so.';
-
 CREATE OR REPLACE VIEW mesh.default_deny_exceptions AS
   SELECT r.kind, r.namespace, r.name, 'its rule ' || (n - 1) || ' allows ' || CASE WHEN jsonb_typeof(rule -> 'to') = 'array' AND rule -> 'to' <> '[]'
       THEN 'some requests to everybody' ELSE 'everything to everybody' END AS exception
@@ -64,7 +64,11 @@ CREATE OR REPLACE VIEW mesh.default_deny_exceptions AS
     WHERE r.kind = 'PeerAuthentication' AND r.api_group = 'security.istio.io' AND (mesh_internal.tls_mode(r.spec) IN ('PERMISSIVE', 'DISABLE')
       OR jsonb_path_exists(coalesce(mesh_internal.field_of(r.spec, '{portLevelMtls}', 'port_level_mtls'), '{}'), '$.*.mode ? (@ == "PERMISSIVE" || @ == "DISABLE" || @ == 1 || @ == 2)'));
 
-COMMENT ON VIEW mesh.default_deny_exceptions IS 'What lets in more than members that are named: AuthorizationPolicies that allow something to everybody, and PeerAuthentications by which plaintext is taken.';
+COMMENT ON VIEW mesh.default_deny_exceptions IS 'What lets in others than named members: AuthorizationPolicies that allow something to everybody, and PeerAuthentications that accept plaintext.';
+COMMENT ON COLUMN mesh.default_deny_exceptions.kind IS 'The kind of the policy.';
+COMMENT ON COLUMN mesh.default_deny_exceptions.namespace IS 'The namespace of the policy.';
+COMMENT ON COLUMN mesh.default_deny_exceptions.name IS 'The name of the policy.';
+COMMENT ON COLUMN mesh.default_deny_exceptions.exception IS 'What it allows, and to whom.';
 
 -- set_default_deny has the rights of who calls it, who needs to write to the root namespace.
 CREATE OR REPLACE FUNCTION mesh.set_default_deny(enabled boolean)
@@ -95,7 +99,7 @@ BEGIN
   END IF;
 END $$;
 
-COMMENT ON FUNCTION mesh.set_default_deny IS 'Turns default deny on, for the whole mesh: nobody is let in but whom some AuthorizationPolicy allows, and sidecars take mutual TLS alone. Or off, which leaves mutual TLS as it is. Returns what it changed.';
+COMMENT ON FUNCTION mesh.set_default_deny IS 'Turns default deny on for the whole mesh: only those are let in whom an AuthorizationPolicy allows, and sidecars accept only mutual TLS. Or turns it off, which leaves mutual TLS as it is. Returns what it changed.';
 
 -- add_default creates a resource of the root namespace, unless there is another of its name.
 CREATE OR REPLACE FUNCTION mesh_internal.add_default(of_kind text, of_name text, of_spec jsonb)

@@ -10,11 +10,12 @@ CREATE OR REPLACE VIEW mesh.grants WITH (security_barrier) AS
   FROM mesh_internal.secret_grants
   WHERE (SELECT mesh_internal.speaks_for_others()) OR pg_has_role((SELECT mesh_internal.acting_role()), to_regrole(quote_ident(role))::oid, 'USAGE');
 
-COMMENT ON VIEW mesh.grants IS 'Which role may read or write which namespace. Change it by mesh.grant_namespace and mesh.revoke_namespace. Others than the owner see their own.';
-
-COMMENT ON COLUMN mesh.grants.namespace IS '* stands for all, and the empty one for what belongs to no namespace.';
-
-COMMENT ON COLUMN mesh.grants.privilege IS 'read; write, which includes read; server, which mcp-server needs and which includes both; and read secrets and write secrets, which only server includes.';
+COMMENT ON VIEW mesh.grants IS 'Which role may read or write which namespace. mesh.grant_namespace and mesh.revoke_namespace change it. Roles other than the owner see their own grants.';
+COMMENT ON COLUMN mesh.grants.role IS 'The role, whose members have the grant too.';
+COMMENT ON COLUMN mesh.grants.namespace IS 'A namespace; * for all, and empty for what belongs to no namespace.';
+COMMENT ON COLUMN mesh.grants.privilege IS 'read; write, which includes read; read secrets; write secrets, which includes those; or server, which mcp-server needs and which includes all others.';
+COMMENT ON COLUMN mesh.grants.granted_by IS 'Which role granted it.';
+COMMENT ON COLUMN mesh.grants.granted_at IS 'When.';
 
 -- privileges_of_tenants lists what one needs to be granted, a line an object. Rows of tables with row-level security are for
 -- everyone, as far as that lets them, and to be written where there is a policy for that; of the other tables only those are that tell of
@@ -155,8 +156,6 @@ BEGIN
   PERFORM mesh_internal.set_privileges(role);
 END $$;
 
--- grant_namespace lets a role, and the members of it, read or write the resources of a namespace, of all namespaces ('*'), or
--- of those kinds that have none ('').
 CREATE OR REPLACE FUNCTION mesh.grant_namespace(role text, namespace text, privilege text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -167,7 +166,8 @@ BEGIN
   PERFORM mesh_internal.add_grant(role, namespace, privilege);
 END $$;
 
--- revoke_namespace takes back what was granted, and says whether there was anything to take.
+COMMENT ON FUNCTION mesh.grant_namespace IS 'Lets a role and its members read or write the resources of a namespace, of all namespaces (*), or of kinds without a namespace (an empty string).';
+
 CREATE OR REPLACE FUNCTION mesh.revoke_namespace(role text, namespace text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -185,14 +185,16 @@ BEGIN
   RETURN revoked;
 END $$;
 
--- grant_server gives a role what mcp-server needs that does not connect as the owner: everything can be read and written, on
--- behalf of others. mesh.revoke_namespace(role, '*') takes it back.
+COMMENT ON FUNCTION mesh.revoke_namespace IS 'Takes back a grant of mesh.grant_namespace, and returns whether there was one.';
+
 CREATE OR REPLACE FUNCTION mesh.grant_server(role text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM mesh_internal.require_owner('appoint servers');
   PERFORM mesh_internal.add_grant(role, '*', 'server');
 END $$;
+
+COMMENT ON FUNCTION mesh.grant_server IS 'Lets a role do what mcp-server needs if it does not connect as the owner: read and write everything, on behalf of others. mesh.revoke_namespace(role, ''*'') takes it back.';
 
 -- What may only be read cannot be locked either, as SELECT … FOR UPDATE would. An UPDATE of the table leaves it out; the views refuse it.
 DROP POLICY IF EXISTS read_granted ON mesh.resources;
@@ -291,7 +293,7 @@ BEGIN
   RETURN FOUND;
 END $$;
 
-COMMENT ON FUNCTION mesh.reset_setting IS 'Removes what is set for a namespace, or for the whole mesh, and says whether anything was. What is set for the mesh, or the default, then holds.';
+COMMENT ON FUNCTION mesh.reset_setting IS 'Removes the value of a setting for a namespace, or for the whole mesh, and returns whether there was one. The value of the mesh, or the default, then counts.';
 
 DROP TRIGGER IF EXISTS check_access_to_inserted ON mesh.settings;
 CREATE TRIGGER check_access_to_inserted AFTER INSERT ON mesh.settings

@@ -31,7 +31,7 @@ BEGIN
   INSERT INTO mesh.tokens (name, hash, scopes, expires_at, created_by) VALUES (name, hash, scopes, expires_at, mesh_internal.author());
 END $$;
 
-COMMENT ON FUNCTION mesh.create_token IS 'Takes in the hash of a token that mcp-client token create, or mcp-server token create, has made up.';
+COMMENT ON FUNCTION mesh.create_token IS 'Stores the hash of a token that mcp-client token create or mcp-server token create has made.';
 
 -- revoke_token takes a token back, and says whether there was one in force.
 CREATE OR REPLACE FUNCTION mesh.revoke_token(name text) RETURNS boolean
@@ -42,7 +42,7 @@ BEGIN
   RETURN FOUND;
 END $$;
 
-COMMENT ON FUNCTION mesh.revoke_token IS 'Takes a token back, and says whether there was one of that name in force. Servers let nobody in with it from the next second on, and end the streams that are open.';
+COMMENT ON FUNCTION mesh.revoke_token IS 'Revokes a token, and returns whether there was one of that name in force. Within a second servers refuse it and end its open streams.';
 
 -- note_token_uses keeps when tokens were presented last.
 CREATE OR REPLACE FUNCTION mesh_internal.note_token_uses(tokens bigint[], times timestamptz[]) RETURNS void

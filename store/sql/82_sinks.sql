@@ -89,8 +89,9 @@ CREATE OR REPLACE VIEW mesh.sink_status WITH (security_barrier) AS
       AND EXISTS (SELECT FROM pg_stat_get_activity(h.pid) p WHERE coalesce(p.backend_start, h.session) = h.session)
   WHERE (SELECT mesh_internal.speaks_for_others());
 
-COMMENT ON VIEW mesh.sink_status IS 'What came of dialling the sinks: a row for each sink and server that has tried, and one without a server for a sink that none has. It is for owners and servers.';
-
+COMMENT ON VIEW mesh.sink_status IS 'What came of dialling the sinks: a row for each sink and server that has tried, and one without a server for a sink that none has tried. For owners and servers.';
+COMMENT ON COLUMN mesh.sink_status.address IS 'The address of the sink, as host:port.';
+COMMENT ON COLUMN mesh.sink_status.enabled IS 'Whether the sink is to be dialled.';
 COMMENT ON COLUMN mesh.sink_status.server IS 'The name of a server that dials the sink, or has tried.';
 COMMENT ON COLUMN mesh.sink_status.dials IS 'Whether it is this server that dials the sink now.';
 COMMENT ON COLUMN mesh.sink_status.connected IS 'Whether it has a stream to the sink.';

@@ -60,7 +60,7 @@ BEGIN
   RETURN FOUND;
 END $$;
 
-COMMENT ON FUNCTION mesh.delete_secret IS 'Deletes a secret, and says whether there was one.';
+COMMENT ON FUNCTION mesh.delete_secret IS 'Deletes a secret, and returns whether there was one.';
 
 -- check_access_to_secrets refuses to change or delete what may only be read. Row-level security asks where rows go, not where they come from.
 CREATE OR REPLACE FUNCTION mesh_internal.check_access_to_secrets() RETURNS trigger
@@ -95,7 +95,7 @@ BEGIN
   PERFORM mesh_internal.set_privileges(role);
 END $$;
 
-COMMENT ON FUNCTION mesh.grant_secrets IS 'Lets a role read, or read and write, the secrets of a namespace, or of all (*).';
+COMMENT ON FUNCTION mesh.grant_secrets IS 'Lets a role read, or read and write, the secrets of a namespace, or of all namespaces (*).';
 
 -- revoke_secrets takes back what was granted, and says whether there was anything to take.
 CREATE OR REPLACE FUNCTION mesh.revoke_secrets(role text, namespace text) RETURNS boolean
@@ -112,4 +112,4 @@ BEGIN
   RETURN revoked;
 END $$;
 
-COMMENT ON FUNCTION mesh.revoke_secrets IS 'Takes back what mesh.grant_secrets has granted, and says whether there was anything to take.';
+COMMENT ON FUNCTION mesh.revoke_secrets IS 'Takes back a grant of mesh.grant_secrets, and returns whether there was one.';

@@ -8,12 +8,12 @@ BEGIN
   RETURN (SELECT n.domains FROM mesh_internal.trust_names n);
 END $$;
 
-COMMENT ON FUNCTION mesh.trust_domains IS 'The trust domain of the mesh, which the MeshConfig says, and after it its aliases.';
+COMMENT ON FUNCTION mesh.trust_domains IS 'Returns the trust domain of the mesh, and after it its aliases, from the MeshConfig.';
 
 CREATE OR REPLACE FUNCTION mesh.trust_domain() RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$ SELECT (mesh.trust_domains())[1] $$;
 
-COMMENT ON FUNCTION mesh.trust_domain IS 'The trust domain of the mesh, which the MeshConfig says: cluster.local where it says none.';
+COMMENT ON FUNCTION mesh.trust_domain IS 'Returns the trust domain of the mesh, from the MeshConfig; cluster.local by default.';
 
 -- is_path_segment tells whether a text can be a part of a SPIFFE id.
 CREATE OR REPLACE FUNCTION mesh_internal.is_path_segment(text) RETURNS boolean
@@ -69,7 +69,7 @@ BEGIN
     ON CONFLICT ON CONSTRAINT federated_trust_pkey DO UPDATE SET roots = EXCLUDED.roots WHERE f.roots <> EXCLUDED.roots;
 END $$;
 
-COMMENT ON FUNCTION mesh.trust_federated IS 'Trusts the authorities of another mesh, for its own trust domain alone, in the place of those that were trusted for it before.';
+COMMENT ON FUNCTION mesh.trust_federated IS 'Trusts the authorities of another mesh, for its own trust domain only. They replace those that were trusted for that domain before.';
 
 -- distrust_federated takes that back, and says whether there was anything to take.
 CREATE OR REPLACE FUNCTION mesh.distrust_federated(trust_domain text) RETURNS boolean
@@ -80,7 +80,7 @@ BEGIN
   RETURN FOUND;
 END $$;
 
-COMMENT ON FUNCTION mesh.distrust_federated IS 'Trusts another mesh no more, and says whether it was trusted.';
+COMMENT ON FUNCTION mesh.distrust_federated IS 'Ends the trust in another mesh, and returns whether it was trusted.';
 
 -- jwks_problem is what is wrong with a document of keys, and what would be right; NULLs if nothing is. Whether a key is sound is found out by who uses it.
 CREATE OR REPLACE FUNCTION mesh_internal.jwks_problem(jwks jsonb, OUT reason text, OUT hint text)
@@ -166,7 +166,7 @@ BEGIN
   RETURN FOUND;
 END $$;
 
-COMMENT ON FUNCTION mesh.remove_join_issuer IS 'Removes a row of mesh.join_issuers, and says whether there was one.';
+COMMENT ON FUNCTION mesh.remove_join_issuer IS 'Removes a row of mesh.join_issuers, and returns whether there was one.';
 
 DROP TRIGGER IF EXISTS wake_servers ON mesh.federated_trust;
 CREATE TRIGGER wake_servers AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON mesh.federated_trust

@@ -34,7 +34,7 @@ BEGIN
   RETURN mesh_internal.revoke(namespace, format('ns/%s/sa/%s', namespace, service_account), NULL, reason);
 END $$;
 
-COMMENT ON FUNCTION mesh.revoke_identity IS 'Ends what the machines of a service account may do, those that join later included: they are given no certificates and no configuration, and the members of the mesh refuse them. It returns whether that is new.';
+COMMENT ON FUNCTION mesh.revoke_identity IS 'Revokes all machines of a service account, including those that join later: they get no certificates and no configuration, and members refuse them. Returns whether that is new.';
 
 CREATE OR REPLACE FUNCTION mesh.restore_identity(namespace text, service_account text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -44,7 +44,7 @@ BEGIN
   RETURN mesh_internal.restore_revoked(format('ns/%s/sa/%s', namespace, service_account), NULL);
 END $$;
 
-COMMENT ON FUNCTION mesh.restore_identity IS 'Takes back what mesh.revoke_identity did, and says whether there was anything to take.';
+COMMENT ON FUNCTION mesh.restore_identity IS 'Takes back mesh.revoke_identity, and returns whether there was anything to take back.';
 
 -- namespace_of_enrolment is where a machine belongs; a server belongs to none, which is ''. It refuses what is neither.
 CREATE OR REPLACE FUNCTION mesh_internal.namespace_of_enrolment(enrolment text) RETURNS text
@@ -73,7 +73,7 @@ BEGIN
   RETURN mesh_internal.revoke(namespace, NULL, enrolment, reason);
 END $$;
 
-COMMENT ON FUNCTION mesh.revoke_machine IS 'Ends what one machine may do, by its enrolment: it is given no certificates and no configuration. It returns whether that is new.';
+COMMENT ON FUNCTION mesh.revoke_machine IS 'Revokes one machine, by its enrolment: it gets no certificates and no configuration. Returns whether that is new.';
 
 CREATE OR REPLACE FUNCTION mesh.restore_machine(enrolment text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -82,7 +82,7 @@ BEGIN
   RETURN mesh_internal.restore_revoked(NULL, enrolment);
 END $$;
 
-COMMENT ON FUNCTION mesh.restore_machine IS 'Takes back what mesh.revoke_machine did, and says whether there was anything to take.';
+COMMENT ON FUNCTION mesh.restore_machine IS 'Takes back mesh.revoke_machine, and returns whether there was anything to take back.';
 
 -- server_path is what the identity of a server has after its trust domain.
 CREATE OR REPLACE FUNCTION mesh_internal.server_path(program text, name text) RETURNS text
@@ -103,7 +103,7 @@ BEGIN
   RETURN mesh_internal.revoke('', mesh_internal.server_path(program, name), NULL, reason);
 END $$;
 
-COMMENT ON FUNCTION mesh.revoke_server IS 'Ends what a server may do: a program, which is mcp-server or discovery, and its name. It returns whether that is new.';
+COMMENT ON FUNCTION mesh.revoke_server IS 'Revokes a server, by its program, which is mcp-server or discovery, and its name. Returns whether that is new.';
 
 CREATE OR REPLACE FUNCTION mesh.restore_server(program text, name text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -112,7 +112,7 @@ BEGIN
   RETURN mesh_internal.restore_revoked(mesh_internal.server_path(program, name), NULL);
 END $$;
 
-COMMENT ON FUNCTION mesh.restore_server IS 'Takes back what mesh.revoke_server did, and says whether there was anything to take.';
+COMMENT ON FUNCTION mesh.restore_server IS 'Takes back mesh.revoke_server, and returns whether there was anything to take back.';
 
 DROP TRIGGER IF EXISTS wake_servers ON mesh.revocations;
 CREATE TRIGGER wake_servers AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON mesh.revocations

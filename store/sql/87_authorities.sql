@@ -5,13 +5,20 @@ CREATE OR REPLACE VIEW mesh.authorities AS
   SELECT id, state, fingerprint, not_before, not_after, chain, created_by, created_at, activated_by, activated_at, replaced_at, retired_by, retired_at
   FROM mesh_internal.authority_keys;
 
-COMMENT ON VIEW mesh.authorities IS 'The authorities that sign for this mesh, that will, and that have. All but the retired ones are trusted. mcp-client authority changes them.';
-
+COMMENT ON VIEW mesh.authorities IS 'The authorities that sign for this mesh, will sign, or have signed. All but the retired ones are trusted. mcp-client authority changes them.';
+COMMENT ON COLUMN mesh.authorities.id IS 'The number of the authority.';
 COMMENT ON COLUMN mesh.authorities.state IS 'next: trusted, and signs nothing yet; active: signs; previous: trusted, for certificates that it signed are in use; retired: not trusted.';
-
 COMMENT ON COLUMN mesh.authorities.fingerprint IS 'The SHA-256 of its certificate, in hexadecimal.';
-
+COMMENT ON COLUMN mesh.authorities.not_before IS 'When its certificate begins to be valid.';
+COMMENT ON COLUMN mesh.authorities.not_after IS 'When its certificate expires.';
 COMMENT ON COLUMN mesh.authorities.chain IS 'Its certificate as PEM.';
+COMMENT ON COLUMN mesh.authorities.created_by IS 'Who made it.';
+COMMENT ON COLUMN mesh.authorities.created_at IS 'When.';
+COMMENT ON COLUMN mesh.authorities.activated_by IS 'Who made it sign.';
+COMMENT ON COLUMN mesh.authorities.activated_at IS 'When it began to sign.';
+COMMENT ON COLUMN mesh.authorities.replaced_at IS 'When another began to sign in its place.';
+COMMENT ON COLUMN mesh.authorities.retired_by IS 'Who ended the trust in it.';
+COMMENT ON COLUMN mesh.authorities.retired_at IS 'When.';
 
 -- insert_authority keeps a new authority, after those who change the others at the moment.
 CREATE OR REPLACE FUNCTION mesh_internal.insert_authority(state text, chain text, sealed_key text) RETURNS bigint
@@ -107,7 +114,7 @@ BEGIN
   UPDATE mesh_internal.authority_keys a SET state = 'active', activated_by = mesh_internal.author(), activated_at = now() WHERE a.id = activate_authority.id;
 END $$;
 
-COMMENT ON FUNCTION mesh.activate_authority IS 'Has the authority sign that is next, and the one that signed so far be trusted only. Refused within five minutes of its making, unless it is forced.';
+COMMENT ON FUNCTION mesh.activate_authority IS 'Makes the next authority sign; the one that signed so far is still trusted. Refused within five minutes of its creation, unless forced.';
 
 -- holders_of are the members whose newest certificate may lead to an authority. Of those that were given one by somebody who did not say,
 -- it is the authority that signed at the time.
@@ -142,7 +149,7 @@ BEGIN
   UPDATE mesh_internal.authority_keys a SET state = 'retired', sealed_key = '', retired_by = mesh_internal.author(), retired_at = now() WHERE a.id = retire_authority.id;
 END $$;
 
-COMMENT ON FUNCTION mesh.retire_authority IS 'Ends the trust in an authority that signs no more, or was to sign next, and forgets its key. Refused while members of the mesh have certificates of it, unless it is forced.';
+COMMENT ON FUNCTION mesh.retire_authority IS 'Ends the trust in an authority that no longer signs, or was to sign next, and forgets its key. Refused while members have certificates from it, unless forced.';
 
 -- reseal_authority keeps the same key encrypted with another, unless somebody else has changed it.
 CREATE OR REPLACE FUNCTION mesh_internal.reseal_authority(id bigint, old text, new text) RETURNS boolean

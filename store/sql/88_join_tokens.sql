@@ -6,10 +6,21 @@ CREATE OR REPLACE VIEW mesh.join_tokens WITH (security_barrier) AS
   FROM mesh_internal.join_token_hashes
   WHERE (SELECT mesh_internal.sees_all()) OR namespace <> '' AND namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[]);
 
-COMMENT ON VIEW mesh.join_tokens IS 'The tokens that machines and servers join with, also those that do not count any more. mcp-client token makes them and takes them back.';
-
+COMMENT ON VIEW mesh.join_tokens IS 'The tokens that machines and servers join with, including those that no longer count. mcp-client token makes and revokes them.';
+COMMENT ON COLUMN mesh.join_tokens.id IS 'The number of the token.';
+COMMENT ON COLUMN mesh.join_tokens.name IS 'The name of the token.';
+COMMENT ON COLUMN mesh.join_tokens.namespace IS 'The namespace of the identity that the bearer gets; empty for a server.';
 COMMENT ON COLUMN mesh.join_tokens.service_account IS 'Who joins with it becomes this, in the namespace; or a machine of workload_group, with the service account of its template; or a server, which is the program.';
+COMMENT ON COLUMN mesh.join_tokens.workload_group IS 'The WorkloadGroup that the machine joins; NULL for any.';
+COMMENT ON COLUMN mesh.join_tokens.program IS 'For a server, its program; NULL for machines.';
+COMMENT ON COLUMN mesh.join_tokens.max_uses IS 'How often it may be used.';
 COMMENT ON COLUMN mesh.join_tokens.uses IS 'How many have joined with it, of max_uses.';
+COMMENT ON COLUMN mesh.join_tokens.created_by IS 'Who made it.';
+COMMENT ON COLUMN mesh.join_tokens.created_at IS 'When.';
+COMMENT ON COLUMN mesh.join_tokens.expires_at IS 'When it expires.';
+COMMENT ON COLUMN mesh.join_tokens.revoked_by IS 'Who revoked it.';
+COMMENT ON COLUMN mesh.join_tokens.revoked_at IS 'When.';
+COMMENT ON COLUMN mesh.join_tokens.used_at IS 'When it was last used.';
 COMMENT ON COLUMN mesh.join_tokens.state IS 'valid, used, expired or revoked.';
 
 -- account_of_group is the service account of a WorkloadGroup's machines; NULL if there is no such group.
@@ -72,7 +83,7 @@ EXCEPTION WHEN unique_violation THEN
   RAISE unique_violation USING MESSAGE = format('there is a join token "%s" already', name), HINT = 'choose another name, or revoke that one first';
 END $$;
 
-COMMENT ON FUNCTION mesh.create_join_token IS 'Takes in the hash of a join token that mcp-client token create, or mcp-server token create, has made up.';
+COMMENT ON FUNCTION mesh.create_join_token IS 'Stores the hash of a join token that mcp-client token create or mcp-server token create has made.';
 
 -- revoke_join_token takes a token back, and says whether there was one that counted. Who has joined with it stays.
 CREATE OR REPLACE FUNCTION mesh.revoke_join_token(name text) RETURNS boolean
@@ -93,7 +104,7 @@ BEGIN
   RETURN true;
 END $$;
 
-COMMENT ON FUNCTION mesh.revoke_join_token IS 'Takes a join token back, and says whether there was one of that name. Machines that have joined with it stay: mesh.revoke_machine is for those.';
+COMMENT ON FUNCTION mesh.revoke_join_token IS 'Revokes a join token, and returns whether there was one of that name. Machines that joined with it stay; mesh.revoke_machine revokes those.';
 
 -- revoke_join_token_among is that for a server whose caller may revoke the tokens of some namespaces alone, of all if there is no list, and
 -- perhaps those of servers.

@@ -8,18 +8,28 @@ CREATE OR REPLACE VIEW mesh.registered_machines WITH (security_barrier) AS
   FROM mesh_internal.workload_instances i JOIN mesh_internal.workload_sessions s ON s.id = i.session
   WHERE NOT i.has_left AND ((SELECT mesh_internal.sees_all()) OR i.namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[]));
 
-COMMENT ON VIEW mesh.registered_machines IS 'The services that machines have registered, a row a service of a machine: those that are connected, and those that are gone for less than the grace period.';
-
+COMMENT ON VIEW mesh.registered_machines IS 'The services that machines have registered, a row for each service of a machine: connected machines, and those gone for less than the grace period.';
+COMMENT ON COLUMN mesh.registered_machines.namespace IS 'The namespace of the machine.';
 COMMENT ON COLUMN mesh.registered_machines.workload_group IS 'The WorkloadGroup whose template its WorkloadEntry is made of.';
 COMMENT ON COLUMN mesh.registered_machines.machine IS 'The id of its proxy.';
 COMMENT ON COLUMN mesh.registered_machines.state IS 'here; or gone, and about to be removed unless it comes back.';
 COMMENT ON COLUMN mesh.registered_machines.entry IS 'The WorkloadEntry, of the same namespace. Where it has none, refused says why.';
+COMMENT ON COLUMN mesh.registered_machines.refused IS 'Why the service has no WorkloadEntry; NULL if it has one.';
+COMMENT ON COLUMN mesh.registered_machines.address IS 'The address at which the service is reached.';
+COMMENT ON COLUMN mesh.registered_machines.network IS 'The network of that address.';
+COMMENT ON COLUMN mesh.registered_machines.locality IS 'The locality, as REGION/ZONE/SUBZONE.';
 COMMENT ON COLUMN mesh.registered_machines.health IS 'healthy, unhealthy or unknown, by its probe; detail says what is wrong. Only what is healthy is sent requests.';
+COMMENT ON COLUMN mesh.registered_machines.detail IS 'What the probe found wrong.';
+COMMENT ON COLUMN mesh.registered_machines.service_account IS 'The service account of the machine.';
 COMMENT ON COLUMN mesh.registered_machines.enrolment IS 'As in mesh.machines; empty without certificates.';
 COMMENT ON COLUMN mesh.registered_machines.labels IS 'Those of its own, as are the columns after it, over the group''s.';
+COMMENT ON COLUMN mesh.registered_machines.ports IS 'The ports by name, an object of numbers.';
+COMMENT ON COLUMN mesh.registered_machines.weight IS 'The weight in load balancing.';
 COMMENT ON COLUMN mesh.registered_machines.discovery IS 'Which it is connected to, or was last, and through which mcp-server that tells of it.';
+COMMENT ON COLUMN mesh.registered_machines.server IS 'The mcp-server that told of it.';
 COMMENT ON COLUMN mesh.registered_machines.since IS 'When its stream to discovery began, by its own clock.';
 COMMENT ON COLUMN mesh.registered_machines.registered_at IS 'When it was first told of here.';
+COMMENT ON COLUMN mesh.registered_machines.gone_at IS 'When the machine went; NULL while it is connected.';
 
 CREATE OR REPLACE VIEW mesh_internal.machine_problems AS
   SELECT 'warning' AS severity, 'machine-refused' AS code, 'Machine' AS kind, 'identity.pgmesh.io' AS api_group, i.namespace, i.machine AS name, '' AS path,
@@ -57,4 +67,4 @@ BEGIN
   RETURN cardinality(due);
 END $$;
 
-COMMENT ON FUNCTION mesh.remove_machine IS 'Takes out a machine that is gone before its grace period is over, or one of its services: its WorkloadEntries go. With force also one that is connected, which comes back if it is told of again. Returns how many services went.';
+COMMENT ON FUNCTION mesh.remove_machine IS 'Removes a machine that is gone before its grace period ends, or one of its services, with its WorkloadEntries. With force it also removes a connected machine, which comes back if it registers again. Returns how many services went.';
