@@ -227,6 +227,29 @@ func TestTenantsUseEverythingInTheirNamespace(t *testing.T) {
 	require.Equal(t, "1 day", value[string](tenant, "SELECT mesh.setting('history_max_age')"), "what holds for all can be read by all")
 }
 
+// Tenants reach of what is internal what their statements need, and no more: the functions that views, policies and
+// functions for users call with the rights of whoever asks.
+func TestTenantsReachLittleOfWhatIsInternal(t *testing.T) {
+	t.Parallel()
+	y := newTenancy(t)
+	tenant := y.tenant("tenant")
+	require.False(t, value[bool](tenant, "SELECT has_schema_privilege('mesh_internal', 'CREATE')"))
+	require.Equal(t, []string{"editable_columns", "editable_views", "schema_parts", "schema_types"}, collect[string](tenant, `SELECT relname::text FROM pg_class
+		WHERE relnamespace = 'mesh_internal'::regnamespace AND relkind IN ('r', 'v') AND has_table_privilege(oid, 'SELECT, INSERT, UPDATE, DELETE') ORDER BY 1`))
+	require.Equal(t, []string{"transactions.begun_at", "transactions.revision", "transactions.xid"}, collect[string](tenant, `SELECT relname || '.' || attname FROM pg_class c
+		JOIN pg_attribute a ON a.attrelid = c.oid AND attnum > 0 WHERE relnamespace = 'mesh_internal'::regnamespace AND relkind IN ('r', 'v')
+			AND NOT has_table_privilege(c.oid, 'SELECT') AND has_column_privilege(c.oid, attnum, 'SELECT, INSERT, UPDATE') ORDER BY 1`))
+	const executable = "SELECT count(*) FILTER (WHERE has_function_privilege(oid, 'EXECUTE')) * 3 < count(*) FROM pg_proc WHERE pronamespace = 'mesh_internal'::regnamespace"
+	require.True(t, value[bool](tenant, executable), "most functions are none of theirs")
+	for _, sql := range []string{"SELECT mesh_internal.chores()", "SELECT mesh_internal.set_privileges('x')", "TABLE mesh.transactions"} {
+		require.Equal(t, "42501", tenant.Refused(sql).Code, sql)
+	}
+	// A role that was granted something on all of the schema by hand, or by an older program, has it taken away.
+	y.owner.Exec("GRANT EXECUTE ON ALL ROUTINES IN SCHEMA mesh_internal TO " + tenant.Conn.Config().User)
+	y.grant(tenant.Conn.Config().User, "b", "read")
+	require.True(t, value[bool](tenant, executable))
+}
+
 func TestPublicIsGrantedNothing(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)

@@ -9,10 +9,10 @@ DECLARE
   other name := (SELECT nspowner::regrole FROM pg_namespace WHERE nspname = 'mesh_internal');
 BEGIN
   IF other <> owner THEN
-    RAISE insufficient_privilege USING MESSAGE = format('the schema mesh_internal belongs to %s, and the mesh to %s', quote_ident(other), quote_ident(owner)),
+    RAISE EXCEPTION USING ERRCODE = 'MS003', MESSAGE = format('the schema mesh_internal belongs to %s, and the mesh to %s', quote_ident(other), quote_ident(owner)),
       HINT = format('ALTER SCHEMA mesh_internal OWNER TO %I, or have it dropped, and migrate again', owner);
   ELSIF other IS NULL AND NOT has_database_privilege(current_database(), 'CREATE') THEN
-    RAISE insufficient_privilege USING MESSAGE = format('this migration creates the schema mesh_internal, which the role %s may not', quote_ident(current_user)),
+    RAISE EXCEPTION USING ERRCODE = 'MS003', MESSAGE = format('this migration creates the schema mesh_internal, which the role %s may not', quote_ident(current_user)),
       HINT = format('have the owner of the database run CREATE SCHEMA mesh_internal AUTHORIZATION %I, and migrate again', owner);
   ELSIF other IS NULL THEN
     EXECUTE format('CREATE SCHEMA mesh_internal AUTHORIZATION %I', owner);
