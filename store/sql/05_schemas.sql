@@ -3,7 +3,8 @@
 COMMENT ON SCHEMA mesh IS 'The mesh, for users, tools and other programs. Each table, view, column and function has a comment, which \d+ and \df+ show.';
 COMMENT ON SCHEMA mesh_internal IS 'What the schema mesh is made of. It is not for users, and changes without notice.';
 
--- Programs before version 39 of the schema installed everything in mesh. What is not for users moves, so that whatever uses it stays.
+-- Programs before version 39 of the schema installed everything in mesh. What is not for users
+-- moves, so that whatever uses it stays.
 DO $$
 DECLARE
   old record;

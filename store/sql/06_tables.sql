@@ -1,4 +1,5 @@
--- What the tables for users and their columns mean. The migrations that made them have no words for some, or older ones.
+-- What the tables for users and their columns mean. The migrations that made them have no words for
+-- some, or older ones.
 
 COMMENT ON TABLE mesh.kinds IS 'The kinds of resources that can be stored. Migrations maintain it.';
 COMMENT ON COLUMN mesh.kinds.api_group IS 'The API group.';

@@ -1,7 +1,7 @@
--- What the programs know about kinds, as data: filled from their registry at the end of a migration.
+-- What the programs know about kinds, as data. A migration fills the tables at its end.
 
--- nearest finds what somebody meant who mistyped a word: the known word with the smallest Levenshtein distance, letter
--- case aside, the first of equals, NULL if none is near. The programs use the same measure.
+-- nearest returns the known word that is most like a mistyped one: the first with the smallest
+-- Levenshtein distance, ignoring case, or NULL if none is near. The programs use the same measure.
 CREATE OR REPLACE FUNCTION mesh_internal.nearest(word text, known text[]) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -21,7 +21,8 @@ BEGIN
   RETURN nearest;
 END $$;
 
--- distance is the Levenshtein distance of two words. What they begin and end with in common costs little: names of hosts share much.
+-- distance returns the Levenshtein distance of two words. A common beginning and end cost little,
+-- because names of hosts share much.
 CREATE OR REPLACE FUNCTION mesh_internal.distance(one text, other text) RETURNS int
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -53,7 +54,7 @@ BEGIN
   RETURN distances[char_length(other) + 1];
 END $$;
 
--- hint says which of the known words is near, or else lists them all.
+-- hint names the known word that is near, or else lists all of them.
 CREATE OR REPLACE FUNCTION mesh_internal.hint(word text, known text[], prefix text) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce('did you mean "' || mesh_internal.nearest(word, known) || '"?', prefix || array_to_string(known, ', '))

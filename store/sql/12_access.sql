@@ -1,23 +1,25 @@
--- Who may see and change what. The role that owns the schema may do everything, and so may its members. Every other role has
--- what it was granted a namespace at a time (see 80_tenancy.sql). The namespace '' is that of what has none, and the
--- grant '*' is for all namespaces, '' included.
+-- Who may see and change what. The role that owns the schema, and its members, may do everything.
+-- Every other role has what it was granted, namespace by namespace (see 80_tenancy.sql). The
+-- namespace '' holds what has no namespace, and the grant '*' is for all namespaces, including ''.
 --
--- Views and functions that run as the owner are not filtered by row-level security, so each filters by itself:
+-- Row-level security does not filter views and functions that run as the owner, so each of them
+-- filters by itself:
 --
 --   WHERE (SELECT mesh_internal.sees_all()) OR namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[])
 --
--- Written so, with SELECT, each function is called at most once a query.
+-- Written like this, with SELECT, each function is called at most once per query.
 
--- acting_role is the role on whose behalf something is done: the one that connected, or the one that it has put on by SET
--- ROLE. Unlike current_user it does not change inside the functions of this schema, which run as its owner.
+-- acting_role returns the role on whose behalf a statement runs: the one that connected, or the one
+-- that it took on with SET ROLE. Unlike current_user it stays the same inside functions that run as
+-- the owner.
 CREATE OR REPLACE FUNCTION mesh_internal.acting_role() RETURNS name
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN coalesce(nullif(current_setting('role'), 'none'), session_user);
 END $$;
 
--- holds says whether the acting role was granted one of the privileges on everything, or is an owner: which is told at once, for
--- every statement asks.
+-- holds reports whether the acting role was granted one of the privileges on everything, or is an
+-- owner. Every statement asks, so owners are answered first.
 CREATE OR REPLACE FUNCTION mesh_internal.holds(privileges text[]) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -31,7 +33,7 @@ BEGIN
     WHERE g.namespace = '*' AND g.privilege = ANY (privileges) AND pg_has_role(acting, to_regrole(quote_ident(g.role))::oid, 'USAGE'));
 END $$;
 
--- granted lists the namespaces of which the acting role was granted one of the privileges.
+-- granted lists the namespaces on which the acting role has one of the privileges.
 CREATE OR REPLACE FUNCTION mesh_internal.granted(privileges text[]) RETURNS text[]
 LANGUAGE plpgsql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -42,22 +44,23 @@ BEGIN
     WHERE g.namespace <> '*' AND g.privilege = ANY (privileges) AND pg_has_role(acting, to_regrole(quote_ident(g.role))::oid, 'USAGE'));
 END $$;
 
--- sees_all says whether the acting role may read everything.
+-- sees_all reports whether the acting role may read everything.
 CREATE OR REPLACE FUNCTION mesh_internal.sees_all() RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN mesh_internal.holds('{read,write,server}');
 END $$;
 
--- readable_namespaces lists what a role may read that does not see all.
+-- readable_namespaces lists the namespaces that a role may read if it does not see all.
 CREATE OR REPLACE FUNCTION mesh_internal.readable_namespaces() RETURNS text[]
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN mesh_internal.granted('{read,write}');
 END $$;
 
--- shows_all and shown_namespaces are of which namespaces whoever a statement is done for may be told. That is less than the acting role may read where a
--- server acts for a caller that may read some namespaces alone, which it says in mesh.reading, with commas between them.
+-- shows_all and shown_namespaces say which namespaces the acting role may be told of. They are
+-- fewer than it may read if a server acts for a caller that may read only some: the server lists
+-- those in mesh.reading, separated by commas.
 CREATE OR REPLACE FUNCTION mesh_internal.shows_all() RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -89,14 +92,16 @@ BEGIN
   RETURN mesh_internal.granted('{write}');
 END $$;
 
--- speaks_for_others says whether the acting role may name whoever it likes as the author of a change: a server does.
+-- speaks_for_others reports whether the acting role may name anybody as the author of a change, as
+-- a server does.
 CREATE OR REPLACE FUNCTION mesh_internal.speaks_for_others() RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN mesh_internal.holds('{server}');
 END $$;
 
--- require_write refuses a write to the first of the namespaces that the acting role may not write to.
+-- require_write raises an error for the first of the namespaces that the acting role may not write
+-- to.
 CREATE OR REPLACE FUNCTION mesh_internal.require_write(VARIADIC namespaces text[]) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -117,7 +122,7 @@ BEGIN
   RETURN true;
 END $$;
 
--- require_limits refuses to have those set or remove a limit whom it limits.
+-- require_limits keeps a role from changing the limits that apply to it.
 CREATE OR REPLACE FUNCTION mesh_internal.require_limits(setting text) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -128,7 +133,7 @@ BEGIN
   END IF;
 END $$;
 
--- require_owner is for what changes the mesh as a whole.
+-- require_owner guards what changes the whole mesh.
 CREATE OR REPLACE FUNCTION mesh_internal.require_owner(doing text) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

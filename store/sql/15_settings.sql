@@ -1,4 +1,4 @@
--- What operators set, for the whole mesh or a namespace.
+-- What operators set, for the whole mesh or for a namespace.
 
 CREATE OR REPLACE VIEW mesh.known_settings (name, type, default_value, per_namespace, meaning, limits) AS
   VALUES
@@ -43,7 +43,8 @@ COMMENT ON COLUMN mesh.known_settings.per_namespace IS 'Whether a namespace can 
 COMMENT ON COLUMN mesh.known_settings.meaning IS 'What the setting does.';
 COMMENT ON COLUMN mesh.known_settings.limits IS 'Whether the setting limits a namespace. Who may write only to that namespace cannot change it.';
 
--- setting is the value in force: the namespace's own, or that of the mesh, or the default.
+-- setting returns the current value: that of the namespace, else that of the mesh, else the
+-- default.
 CREATE OR REPLACE FUNCTION mesh.setting(name text, namespace text DEFAULT '') RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -59,7 +60,7 @@ END $$;
 
 COMMENT ON FUNCTION mesh.setting IS 'Returns the current value of a setting, for a namespace or for the mesh.';
 
--- known_setting refuses names that nobody would ever read.
+-- known_setting refuses names that no program reads.
 CREATE OR REPLACE FUNCTION mesh_internal.known_setting(name text, OUT type text, OUT default_value text, OUT per_namespace boolean, OUT limits boolean)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -71,7 +72,7 @@ BEGIN
   END IF;
 END $$;
 
--- setting_value is a value in its usual form, NULL if it is none of that type.
+-- setting_value returns a value in its usual form, or NULL if it does not fit the type.
 CREATE OR REPLACE FUNCTION mesh_internal.setting_value(type text, value text) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -118,7 +119,8 @@ DROP TRIGGER IF EXISTS check_setting ON mesh.settings;
 CREATE TRIGGER check_setting BEFORE INSERT OR UPDATE ON mesh.settings
   FOR EACH ROW EXECUTE FUNCTION mesh_internal.check_setting();
 
--- keep_told keeps for servers what they are told of the settings: they never read mesh.settings, which tenants may lock.
+-- keep_told copies the settings that servers need. Servers never read mesh.settings, because
+-- tenants may lock it.
 CREATE OR REPLACE FUNCTION mesh_internal.keep_told() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

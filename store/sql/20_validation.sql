@@ -1,9 +1,9 @@
--- The structure of specs is checked when they are written. A quick check passes what is sound; what it does not pass is
--- walked again by the rules of the programs (package kinds/schema), to the letter, which find the words for what is wrong, or
--- nothing after all.
+-- The structure of a spec is checked when it is written. A quick check passes what is sound. What
+-- it does not pass is checked again by the rules of the programs (package kinds/schema), exactly,
+-- which say what is wrong, or find nothing after all.
 
--- refuse raises what is wrong with one resource, in the form that all refusals have: the first problem and its hint for
--- people in MESSAGE and HINT, all of them for programs in DETAIL, as JSON.
+-- refuse raises what is wrong with a resource in the form of all refusals: MESSAGE and HINT have
+-- the first problem for people, and DETAIL has all of them as JSON for programs.
 CREATE OR REPLACE FUNCTION mesh_internal.refuse(code text, kind text, namespace text, name text, problems mesh_internal.problem[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -24,7 +24,8 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
   SELECT mesh_internal.refuse(code, kind, namespace, name, ARRAY[(path, reason, hint)::mesh_internal.problem])
 $$;
 
--- is_name tells whether a resource may be called so. Kubernetes takes lower-case names alone, files and other servers any.
+-- is_name reports whether a resource may have this name. Kubernetes takes only lower-case names;
+-- files and other servers take any.
 CREATE OR REPLACE FUNCTION mesh_internal.is_name(name text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT char_length(name) <= 253 AND name ~ '^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$'
@@ -78,7 +79,7 @@ BEGIN
   RETURN mesh_internal.wrong_type(expected, v);
 END $$;
 
--- is_whole says whether a number is one without fraction. Beyond 2^53 only what is written in plain digits is.
+-- is_whole reports whether a number has no fraction. Above 2^53 only plain digits count.
 CREATE OR REPLACE FUNCTION mesh_internal.is_whole(written text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT written ~ '^-?[0-9]+$' OR written::numeric = trunc(written::numeric) AND abs(written::numeric) <= 9007199254740992
@@ -92,7 +93,7 @@ LANGUAGE sql IMMUTABLE AS $$
       CASE WHEN v !~ f.pattern THEN format('does not match the pattern %s, got "%s"', f.pattern, v) END) END
 $$;
 
--- nanoseconds is a duration, NULL if the text is none.
+-- nanoseconds returns a duration, or NULL if the text is none.
 CREATE OR REPLACE FUNCTION mesh_internal.nanoseconds(duration text) RETURNS numeric
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -161,7 +162,7 @@ LANGUAGE sql IMMUTABLE AS $$
   SELECT rtrim(v, '=') ~ CASE WHEN v ~ '[-_]' THEN '^[-_A-Za-z0-9]*$' ELSE '^[A-Za-z0-9+/]*$' END AND length(rtrim(v, '=')) % 4 <> 1
 $$;
 
--- check_scalar says what is wrong with a value that is no message.
+-- check_scalar returns what is wrong with a value that is not a message.
 CREATE OR REPLACE FUNCTION mesh_internal.check_scalar(f mesh.schema_fields, v jsonb) RETURNS mesh_internal.problem
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -242,7 +243,8 @@ BEGIN
         WHERE f.key_type IS NULL OR key ~ '^-?[0-9]+$') p;
 END $$;
 
--- check_object checks an object of a type: first its fields in their order, then the oneofs, then what is no field.
+-- check_object checks an object of a type: its fields in order, then the oneofs, then unknown
+-- fields.
 CREATE OR REPLACE FUNCTION mesh_internal.check_object(of text, path text, v jsonb) RETURNS SETOF mesh_internal.problem
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -283,7 +285,8 @@ BEGIN
     ORDER BY key COLLATE "C";
 END $$;
 
--- check_text_map checks labels or annotations: an object of strings, with keys of the syntax of Kubernetes's.
+-- check_text_map checks labels or annotations: an object of strings, with keys of the syntax of
+-- Kubernetes's.
 CREATE OR REPLACE FUNCTION mesh_internal.check_text_map(path text, v jsonb, unit text) RETURNS SETOF mesh_internal.problem
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

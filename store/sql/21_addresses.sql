@@ -1,6 +1,7 @@
--- The syntaxes that are more than a pattern: where a workload listens, and keys.
+-- Syntaxes that no pattern can express: addresses, and keys.
 
--- is_ipv6 counts groups of four digits: eight, or fewer and one "::". Two of them may be written as an IPv4 address at the end, and a zone may follow.
+-- is_ipv6 counts groups of four digits: eight, or fewer with one "::". The last two may be written
+-- as an IPv4 address, and a zone may follow.
 CREATE OR REPLACE FUNCTION mesh_internal.is_ipv6(v text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -24,14 +25,14 @@ BEGIN
   RETURN CASE WHEN strpos(address, '::') > 0 THEN groups < 8 ELSE groups = 8 END;
 END $$;
 
--- is_ip says whether a string is an IP address, of either version, as the programs read one.
+-- is_ip reports whether a string is an IP address, v4 or v6, as the programs read it.
 CREATE OR REPLACE FUNCTION mesh_internal.is_ip(v text) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT CASE WHEN strpos(v, ':') > 0 THEN mesh_internal.is_ipv6(v)
     ELSE v ~ '^((25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])\.){3}(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])$' END
 $$;
 
--- is_cidr says whether a string is an IP address, or a range of them.
+-- is_cidr reports whether a string is an IP address or a range of addresses.
 CREATE OR REPLACE FUNCTION mesh_internal.is_cidr(v text) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT CASE WHEN strpos(v, '/') = 0 THEN mesh_internal.is_ip(v)
@@ -39,7 +40,8 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
       AND split_part(v, '/', 2)::int <= CASE WHEN strpos(v, ':') > 0 THEN 128 ELSE 32 END END
 $$;
 
--- is_address says whether a string says where a workload listens: an IP address, a host name, or the path of a socket.
+-- is_address reports whether a workload can listen there: an IP address, a host name, or the path
+-- of a socket.
 CREATE OR REPLACE FUNCTION mesh_internal.is_address(v text) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT CASE WHEN v LIKE 'unix://%' THEN v ~ '^unix://[@/]' AND right(v, 1) <> '/'
@@ -47,7 +49,7 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
       AND v ~ '^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*\.?$' AND v !~ '[^.]{64}|(^|\.)[0-9]+$' END
 $$;
 
--- test_condition_addresses: what a condition about addresses compares with are addresses.
+-- test_condition_addresses requires that conditions about addresses compare with addresses.
 CREATE OR REPLACE FUNCTION mesh_internal.test_condition_addresses(v jsonb) RETURNS SETOF mesh_internal.problem
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT format('%s[%s]', list, i - 1), format('"%s" is not an IP address or range', value), NULL
@@ -57,7 +59,7 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   ORDER BY n, i
 $$;
 
--- is_jwks says whether a string is a JSON Web Key Set, or a single key.
+-- is_jwks reports whether a string is a JSON Web Key Set, or a single key.
 CREATE OR REPLACE FUNCTION mesh_internal.is_jwks(v text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,7 +1,7 @@
--- Expressions in CEL, of which the form is checked: an expression is reduced, part by part, until one value is left. The
--- programs take the same steps.
+-- CEL expressions, of which only the form is checked: an expression is reduced part by part until
+-- one value is left. The programs take the same steps.
 
--- cel_tokens leave of an expression its form alone: x is a value, o an operator between two.
+-- cel_tokens reduces an expression to its form: x is a value, o is an operator between two.
 CREATE OR REPLACE FUNCTION mesh_internal.cel_tokens(v text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -20,7 +20,8 @@ BEGIN
   RETURN v;
 END $$;
 
--- is_cel says whether a string has the form of an expression in CEL. Whether its names mean something is not told.
+-- is_cel reports whether a string has the form of a CEL expression. It does not check what the
+-- names mean.
 CREATE OR REPLACE FUNCTION mesh_internal.is_cel(v text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

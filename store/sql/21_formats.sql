@@ -1,6 +1,7 @@
--- The formats of strings: mesh.formats has their patterns, and the functions here what no pattern can express.
+-- The formats of strings. mesh.formats has their patterns; the functions here test what no pattern
+-- can.
 
--- has_function_format dispatches to the functions of the formats, which the programs have by the same names.
+-- has_function_format calls the function of a format. The programs have them by the same names.
 CREATE OR REPLACE FUNCTION mesh_internal.has_function_format(function text, v text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -20,7 +21,7 @@ BEGIN
   END CASE;
 END $$;
 
--- has_format tells whether a string is of a format.
+-- has_format reports whether a string has a format.
 CREATE OR REPLACE FUNCTION mesh_internal.has_format(format text, v text) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT NOT (coalesce(char_length(v) > x.max, false) OR coalesce(v !~ x.pattern, false) OR coalesce(v ~ x.unlike, false)
@@ -30,7 +31,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   FROM mesh.formats x WHERE x.name = format
 $$;
 
--- check_format says that a string is not of a format; nothing is wrong without one.
+-- check_format returns a problem if a string does not have a format.
 CREATE OR REPLACE FUNCTION mesh_internal.check_format(format text, v text) RETURNS mesh_internal.problem
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT (NULL, replace(x.reason, '{value}', v), replace(x.hint, '{value}', v))::mesh_internal.problem

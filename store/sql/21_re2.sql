@@ -1,8 +1,8 @@
--- Whether a text is a regular expression in the syntax of RE2, as Go's regexp/syntax reads it. What is refused here Go refuses, too. What it refuses
--- beyond that: names of Unicode's classes that are none (\p{Klingon}), repetitions in repetitions that come to more than 1000, and
--- expressions that nest deeper than 1000 levels.
+-- Whether a text is a regular expression in RE2 syntax, as Go's regexp/syntax reads it. What is
+-- refused here, Go refuses too. Go also refuses unknown names of Unicode classes (\p{Klingon}),
+-- nested repetitions of more than 1000 in all, and expressions nested deeper than 1000 levels.
 
--- re2_escape reads what begins with a backslash and means one character: its code and its length. NULL if it means none.
+-- re2_escape reads an escape that means one character, and returns its code and length, or NULL.
 CREATE OR REPLACE FUNCTION mesh_internal.re2_escape(rest text) RETURNS int[]
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -22,7 +22,7 @@ BEGIN
     WHEN rest ~ '^\\[^A-Za-z0-9]' AND ascii(substr(rest, 2, 1)) < 128 THEN ARRAY[ascii(substr(rest, 2, 1)), 2] END;
 END $$;
 
--- re2_class reads a class in brackets and returns its length, NULL if it is none.
+-- re2_class reads a class in brackets and returns its length, or NULL.
 CREATE OR REPLACE FUNCTION mesh_internal.re2_class(class text) RETURNS int
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -57,13 +57,13 @@ BEGIN
   RETURN length(class) - length(rest) + 1;
 END $$;
 
--- re2_group reads how a group begins, or a change of flags; NULL if it is neither.
+-- re2_group reads the beginning of a group, or a change of flags; NULL if it is neither.
 CREATE OR REPLACE FUNCTION mesh_internal.re2_group(rest text) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(substring(rest FROM '^\(\?P?<[A-Za-z0-9_]+>'), substring(rest FROM '^\(\?[imsU]*(?:-[imsU]+)?[:)]'), substring(rest FROM '^\((?!\?)'))
 $$;
 
--- re2_atom reads something that can be repeated, '' if there is nothing that could be it, NULL if it is wrong.
+-- re2_atom reads what can be repeated; '' if there is nothing, NULL if it is wrong.
 CREATE OR REPLACE FUNCTION mesh_internal.re2_atom(rest text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,7 +1,7 @@
--- The rules that go beyond types and fields. They are judged on the normal form of a spec that has no fault of structure, by
--- the words of the programs (package kinds/schema), to the letter.
+-- The rules beyond types and fields. They judge the normal form of a spec that is structurally
+-- right, with the same words as the programs (package kinds/schema).
 
--- normal_value writes a value of a field in its normal form.
+-- normal_value returns a value of a field in its normal form.
 CREATE OR REPLACE FUNCTION mesh_internal.normal_value(f mesh.schema_fields, v jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -23,7 +23,7 @@ BEGIN
   END CASE;
 END $$;
 
--- duration_text writes seconds with no, three, six or nine digits of fraction.
+-- duration_text writes seconds with zero, three, six or nine decimals.
 CREATE OR REPLACE FUNCTION mesh_internal.duration_text(nanoseconds numeric) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT regexp_replace(to_char(trunc(nanoseconds) / 1000000000, 'FM9999999990.000000000'), '\.?(000)*$', '') || 's'
@@ -42,7 +42,8 @@ BEGIN
   END CASE;
 END $$;
 
--- normal_object writes an object of a type in its normal form: the names and values as they should be, and no nulls.
+-- normal_object returns an object of a type in its normal form: proper names and values, and no
+-- nulls.
 CREATE OR REPLACE FUNCTION mesh_internal.normal_object(of text, v jsonb) RETURNS jsonb
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(jsonb_object_agg(f.name, mesh_internal.normal_items(f, v -> spelling)), '{}')
@@ -51,7 +52,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   WHERE f.type = of
 $$;
 
--- rule_items finds what a rule with each is about, in the order of the walk: each item, and what the rule may know of it.
+-- rule_items returns what a rule with each is about, in order: each item, and what the rule may
+-- know of it.
 CREATE OR REPLACE FUNCTION mesh_internal.rule_items(steps jsonb, path text, v jsonb, parent jsonb DEFAULT '{}', key text DEFAULT '', i bigint DEFAULT 0)
 RETURNS TABLE (item_path text, item jsonb, item_parent jsonb, item_key text, item_i bigint)
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -79,7 +81,7 @@ BEGIN
   END CASE;
 END $$;
 
--- fill puts values into a text: {x} is a member of the object, {item.x} one of a variable.
+-- fill inserts values into a text: {x} is a member of the object, {item.x} is one of a variable.
 CREATE OR REPLACE FUNCTION mesh_internal.fill(template text, v jsonb, variables jsonb) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -108,7 +110,7 @@ LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN left(below, 1) = '/' THEN substr(below, 2) WHEN below = '' OR left(below, 1) = '[' THEN path || below WHEN path = '' THEN below ELSE path || '.' || below END
 $$;
 
--- rule_wrongs finds the items of an object that break a rule.
+-- rule_wrongs returns the items of an object that break a rule.
 CREATE OR REPLACE FUNCTION mesh_internal.rule_wrongs(r mesh.rules, path text, v jsonb, meta jsonb) RETURNS TABLE (item_path text, variables jsonb)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -131,13 +133,13 @@ BEGIN
     WHERE e.nth > 1 ORDER BY e.n;
 END $$;
 
--- applies tells whether a rule is about an object.
+-- applies reports whether a rule is about an object.
 CREATE OR REPLACE FUNCTION mesh_internal.applies(r mesh.rules, v jsonb, meta jsonb) RETURNS boolean
 LANGUAGE sql STABLE AS $$
   SELECT r.applies IS NULL OR coalesce(jsonb_path_match(v, r.applies, jsonb_build_object('meta', meta), true), false)
 $$;
 
--- check_rules finds the rules that an object breaks, and what is below it.
+-- check_rules returns the rules that an object, or anything below it, breaks.
 CREATE OR REPLACE FUNCTION mesh_internal.check_rules(of text, path text, v jsonb, meta jsonb) RETURNS SETOF mesh_internal.problem
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -159,8 +161,9 @@ BEGIN
   END LOOP;
 END $$;
 
--- breaks_tested tells whether an object breaks one of the rules of its type that are not in its one predicate, or has faults of structure
--- that they stumble over: the quick check asks before it has seen what is in the object.
+-- breaks_tested reports whether an object breaks a rule of its type that is not in the one
+-- predicate, or has structural faults that such rules stumble over. The quick check asks before it
+-- has looked into the object.
 CREATE OR REPLACE FUNCTION mesh_internal.breaks_tested(of text, v jsonb, meta jsonb) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -178,7 +181,7 @@ EXCEPTION WHEN data_exception THEN
   RETURN true;
 END $$;
 
--- check_spec finds everything that is wrong with a spec: faults of structure, or else rules that it breaks.
+-- check_spec returns everything that is wrong with a spec: structural faults, or else broken rules.
 CREATE OR REPLACE FUNCTION mesh_internal.check_spec(of text, spec jsonb, meta jsonb) RETURNS SETOF mesh_internal.problem
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

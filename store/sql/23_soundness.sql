@@ -1,6 +1,6 @@
--- is_sound passes resources that keep all the rules. It looks only where a spec differs from what it was before, and asks as few
--- questions as it can: one predicate of all that is new. It may fail to pass a resource that is right: one that uses a rare form, such
--- as an alias, a number in quotes or null.
+-- is_sound passes resources that keep all rules. It looks only where a spec differs from before,
+-- and asks as little as it can: one predicate about everything new. It may fail to pass a right
+-- resource that uses a rare form, such as an alias, a number in quotes or null.
 CREATE OR REPLACE FUNCTION mesh_internal.is_sound(written mesh_internal.changes[]) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -28,8 +28,9 @@ BEGIN
   RETURN true;
 END $$;
 
--- is_sound_object passes an object of a type, with all that is below it. Where it was another before, only what differs is looked at. That
--- two values have the same bytes is told much faster than that they are equal.
+-- is_sound_object passes an object of a type with everything below it. If there was another before,
+-- it looks only at the differences. To see that two values have the same bytes is much faster than
+-- to see that they are equal.
 CREATE OR REPLACE FUNCTION mesh_internal.is_sound_object(of text, v jsonb, before jsonb, about jsonb) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -92,8 +93,8 @@ BEGIN
   RETURN true;
 END $$;
 
--- are_sound_parts passes all that is below an object, in one query. Planned by its generous estimates that would be compiled, for a thousand
--- times its cost.
+-- are_sound_parts passes everything below an object, in one query. By its generous estimates
+-- Postgres would compile that query, at a thousand times its cost.
 CREATE OR REPLACE FUNCTION mesh_internal.are_sound_parts(of text, v jsonb) RETURNS boolean
 LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
@@ -108,7 +109,8 @@ BEGIN
         AND NOT mesh_internal.is_sound_level(x.part, x.value, '{"meta": {}}') END);
 END $$;
 
--- is_sound_level looks closer at an object, but not below it, where a predicate cannot tell: each field is judged as it is to the letter.
+-- is_sound_level looks closer at an object, but not below it, where a predicate cannot tell: it
+-- judges each field exactly.
 CREATE OR REPLACE FUNCTION mesh_internal.is_sound_level(of text, v jsonb, about jsonb) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -130,7 +132,8 @@ BEGIN
   RETURN true;
 END $$;
 
--- is_plain tells whether the values of a field have such forms that rules can be asked about them without writing them in their normal ones.
+-- is_plain reports whether rules can judge the values of a field as they are, without their normal
+-- form.
 CREATE OR REPLACE FUNCTION mesh_internal.is_plain(f mesh.schema_fields, v jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(bool_and(CASE
@@ -141,7 +144,7 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   FROM jsonb_path_query(v, CASE f.shape WHEN 'list' THEN '$[*]'::jsonpath WHEN 'map' THEN '$.*' ELSE '$' END) value
 $$;
 
--- check finds what is wrong with a spec, without writing it.
+-- check returns what is wrong with a spec, and writes nothing.
 CREATE OR REPLACE FUNCTION mesh.check(kind text, spec jsonb, api_group text DEFAULT NULL) RETURNS TABLE (path text, reason text, hint text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -154,7 +157,8 @@ END $$;
 
 COMMENT ON FUNCTION mesh.check(text, jsonb, text) IS 'Returns what is wrong with a spec of a kind. Writes nothing.';
 
--- meta is what rules may know of a resource beside its spec. As immutable it would not be inlined.
+-- meta returns what rules may know of a resource besides its spec. If it were immutable, Postgres
+-- would not inline it.
 CREATE OR REPLACE FUNCTION mesh_internal.meta(namespace text, name text, labels jsonb, annotations jsonb) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
   SELECT jsonb_build_object('namespace', namespace, 'name', name, 'labels', labels, 'annotations', annotations)

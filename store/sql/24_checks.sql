@@ -1,6 +1,6 @@
 -- The rules that no predicate can express. The programs have them by the same names.
 
--- test_rule dispatches to them. Paths start at the object.
+-- test_rule calls them by name. Paths start at the object.
 CREATE OR REPLACE FUNCTION mesh_internal.test_rule(test text, v jsonb, meta jsonb) RETURNS SETOF mesh_internal.problem
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -28,14 +28,16 @@ BEGIN
   END CASE;
 END $$;
 
--- host_covers says whether a host, which may have a wildcard in front, means all that another means.
+-- host_covers reports whether a host, perhaps with a wildcard in front, means everything that
+-- another means.
 CREATE OR REPLACE FUNCTION mesh_internal.host_covers(wide text, narrow text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN left(wide, 1) <> '*' THEN wide = narrow
     ELSE right(narrow, length(wide) - 1) = substr(wide, 2) AND (length(narrow) >= length(wide) OR left(narrow, 1) <> '*') END
 $$;
 
--- test_overlapping_hosts finds the hosts of a virtual service that another before them covers, or is covered by.
+-- test_overlapping_hosts returns the hosts of a virtual service that an earlier one covers, or that
+-- cover an earlier one.
 CREATE OR REPLACE FUNCTION mesh_internal.test_overlapping_hosts(v jsonb) RETURNS SETOF mesh_internal.problem
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT format('hosts[%s]', h.i - 1), format('"%s" overlaps with "%s"', h.host, before.host), 'leave out one of them'
@@ -47,7 +49,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   ORDER BY h.i
 $$;
 
--- test_sni_hosts finds the names by which connections are told apart that are none of the hosts of the virtual service.
+-- test_sni_hosts returns the server names in matches that are not among the hosts of the virtual
+-- service.
 CREATE OR REPLACE FUNCTION mesh_internal.test_sni_hosts(v jsonb) RETURNS SETOF mesh_internal.problem
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT i.item_path, format('"%s" is none of the hosts', name), 'add it to spec.hosts, or write one that is there'
@@ -59,7 +62,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   ORDER BY i.n
 $$;
 
--- test_own_config_maps finds certificates that a destination rule takes from a ConfigMap of another namespace.
+-- test_own_config_maps returns certificates that a destination rule takes from a ConfigMap in
+-- another namespace.
 CREATE OR REPLACE FUNCTION mesh_internal.test_own_config_maps(v jsonb, meta jsonb) RETURNS SETOF mesh_internal.problem
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT i.item_path || '.credentialName', 'must name a ConfigMap of the own namespace', format('write it as configmap://%s/name', meta ->> 'namespace')
@@ -75,7 +79,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   ORDER BY place, i.n
 $$;
 
--- test_prime_table_size is as Envoy sees it, to which 1 is a prime number.
+-- test_prime_table_size follows Envoy, for which 1 is a prime number.
 CREATE OR REPLACE FUNCTION mesh_internal.test_prime_table_size(v jsonb) RETURNS SETOF mesh_internal.problem
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT 'tableSize', 'must be a prime number, got ' || size, 'such as 65537'
@@ -88,7 +92,7 @@ LANGUAGE sql IMMUTABLE AS $$
   SELECT name <> '' AND name !~ '^/|^[^/]*/(/|$)|^[^/]*/[^/]*/$' AND name !~ '[*].'
 $$;
 
--- locality_covers says whether a locality that is listed leaves no room for another after it.
+-- locality_covers reports whether a listed locality leaves no room for another after it.
 CREATE OR REPLACE FUNCTION mesh_internal.locality_covers(listed text, next text) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT a[1] = '*' OR a[1] = b[1] AND (b[2] = '' OR a[2] IN ('', '*') OR a[2] = b[2] AND (b[3] = '' OR a[3] IN ('', '*') OR a[3] = b[3]))
@@ -97,7 +101,7 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     ARRAY[split_part(next, '/', 1), split_part(next, '/', 2), substr(next, length(split_part(next, '/', 1) || split_part(next, '/', 2)) + 3)] AS b) parts
 $$;
 
--- localities_apart demands that none of the localities is part of one before it.
+-- localities_apart requires that no locality is part of an earlier one.
 CREATE OR REPLACE FUNCTION mesh_internal.localities_apart(names text[], paths text[]) RETURNS SETOF mesh_internal.problem
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT paths[i], reason, hint
@@ -113,8 +117,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   ORDER BY i
 $$;
 
--- test_localities finds what is wrong with how a load balancer shall distribute requests: places that are none or overlap, and
--- shares that are more or less than the whole.
+-- test_localities returns what is wrong with how a load balancer distributes requests: places that
+-- do not exist or overlap, and shares that do not add up.
 CREATE OR REPLACE FUNCTION mesh_internal.test_localities(v jsonb) RETURNS SETOF mesh_internal.problem
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

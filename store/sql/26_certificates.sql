@@ -1,7 +1,8 @@
--- What can be told of certificates in SQL: whether a text is PEM, and from when to when a certificate is valid. Whether a key belongs to a
--- certificate is found out by mcp-server. No message here repeats anything of what was read.
+-- What SQL can tell of certificates: whether a text is PEM, and when a certificate is valid.
+-- mcp-server checks whether a key fits a certificate. No message here repeats anything that was
+-- read.
 
--- pem_blocks decodes the blocks of a label in a text of PEM, in their order.
+-- pem_blocks decodes the blocks with a label in a PEM text, in order.
 CREATE OR REPLACE FUNCTION mesh_internal.pem_blocks(pem text, label text) RETURNS SETOF bytea
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -11,7 +12,8 @@ EXCEPTION WHEN data_exception THEN
   RETURN;
 END $$;
 
--- der_at reads the head of the value that stands at a place of an encoding in DER: its tag, where its content begins, and where it has ended.
+-- der_at reads the head of the DER value at a position: its tag, where its content begins, and
+-- where it ends.
 CREATE OR REPLACE FUNCTION mesh_internal.der_at(der bytea, place int, OUT tag int, OUT content int, OUT past int)
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -43,8 +45,8 @@ BEGIN
     substr(digits, 9, 2)::int, substr(digits, 11, 2)::int, substr(digits, 13, 2)::int, 'UTC');
 END $$;
 
--- validity is from when to when a certificate is valid; NULL where the bytes are none. RFC 5280 has the order of the fields: within the
--- sequence there is that of what is signed, and in it the version, which may be left out, the serial number, the algorithm, the issuer, and the times.
+-- validity returns when a certificate is valid; NULL if the bytes are no certificate. RFC 5280 has
+-- the order of the fields: version (optional), serial number, algorithm, issuer, times.
 CREATE OR REPLACE FUNCTION mesh_internal.validity(der bytea, OUT not_before timestamptz, OUT not_after timestamptz)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -65,8 +67,8 @@ EXCEPTION WHEN data_exception OR array_subscript_error OR program_limit_exceeded
   not_after := NULL;
 END $$;
 
--- is_authority tells whether a certificate says of itself that it is one of an authority: among its extensions, which are the last of the
--- fields that are signed, are basic constraints (2.5.29.19), in which the first is whether it is.
+-- is_authority reports whether a certificate says that it belongs to an authority, in its basic
+-- constraints (2.5.29.19), which are among the extensions, the last of the signed fields.
 CREATE OR REPLACE FUNCTION mesh_internal.is_authority(der bytea) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -103,7 +105,7 @@ EXCEPTION WHEN data_exception OR array_subscript_error OR program_limit_exceeded
   RETURN false;
 END $$;
 
--- authorities_in reads PEM that is to have the certificates of authorities and nothing else, and refuses what is not that.
+-- authorities_in reads PEM that must have certificates of authorities and nothing else.
 CREATE OR REPLACE FUNCTION mesh_internal.authorities_in(what text, pem text) RETURNS SETOF bytea
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,6 +1,7 @@
--- The resources as they stand. Everything that people and programs write goes through the triggers of this table.
+-- The resources as they stand. Everything that people and programs write goes through the triggers
+-- of this table.
 
--- resolve_kind finds the kind, whose group may be left out where the name says it all.
+-- resolve_kind returns the kind. The group may be left out where the name is enough.
 CREATE OR REPLACE FUNCTION mesh_internal.resolve_kind(r mesh.resources) RETURNS mesh.kinds
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -28,7 +29,7 @@ BEGIN
   RETURN known;
 END $$;
 
--- complete_key fills in what the key leaves open and checks its parts.
+-- complete_key fills in the missing parts of the key, and checks it.
 CREATE OR REPLACE FUNCTION mesh_internal.complete_key() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -71,9 +72,10 @@ CREATE TRIGGER complete_key_of_renamed BEFORE UPDATE OF api_group, kind, namespa
   FOR EACH ROW WHEN ((OLD.api_group, OLD.kind, OLD.namespace, OLD.name) IS DISTINCT FROM (NEW.api_group, NEW.kind, NEW.namespace, NEW.name))
   EXECUTE FUNCTION mesh_internal.complete_key();
 
--- stamp_row sets what is set by itself, and refuses to have it set by hand. Writing back what was read is fine: many an ORM does. A
--- transaction that changes a resource more than once is set right at commit (see settle_repeated). A resource that was not checked, or
--- broke the rules, bears the rules 0: of that it is not enough to check what changes.
+-- stamp_row sets the columns that nobody sets by hand, and refuses attempts to. Writing back what
+-- was read is fine, as many an ORM does. settle_repeated corrects a transaction that changes a
+-- resource more than once. A resource that was not checked, or broke the rules, has the rules 0:
+-- for it, checking the changes is not enough.
 CREATE OR REPLACE FUNCTION mesh_internal.stamp_row() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -98,7 +100,7 @@ BEGIN
   RETURN NEW;
 END $$;
 
--- rules_kept are the rules in force, if a resource keeps them, which is refused else.
+-- rules_kept returns the current rules if a resource keeps them, and raises an error otherwise.
 CREATE OR REPLACE FUNCTION mesh_internal.rules_kept(r mesh.resources) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -113,7 +115,8 @@ END $$;
 DROP TRIGGER IF EXISTS stamp_row ON mesh.resources;
 CREATE TRIGGER stamp_row BEFORE UPDATE ON mesh.resources FOR EACH ROW EXECUTE FUNCTION mesh_internal.stamp_row();
 
--- revision_of is the revision that changed a resource last; NULL if that is the running transaction.
+-- revision_of returns the revision that last changed a resource; NULL if that is the running
+-- transaction.
 CREATE OR REPLACE FUNCTION mesh_internal.revision_of(r mesh.resources) RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,14 +1,15 @@
--- What is stored was checked when it was written, by the rules of that time. Each resource remembers which those were, so that what was not
--- checked by the rules in force is found by an index: what is older than they are, or came around the triggers, as out of a dump.
+-- A stored resource was checked when it was written, by the rules of that time. It remembers which
+-- those were. So an index finds what the current rules have not passed: resources older than the
+-- rules, or that came around the triggers, from a dump for instance.
 
--- current_rules tells the rules in force from others.
+-- current_rules identifies the current rules.
 CREATE OR REPLACE FUNCTION mesh_internal.current_rules() RETURNS int
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN (SELECT coalesce(max(rules), 0) FROM mesh.kinds);
 END $$;
 
--- resource_problems finds everything that is wrong with a resource, except for its key.
+-- resource_problems returns everything that is wrong with a resource, except for its key.
 CREATE OR REPLACE FUNCTION mesh_internal.resource_problems(r mesh.resources) RETURNS SETOF mesh_internal.problem
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -33,8 +34,9 @@ COMMENT ON COLUMN mesh.unsound.path IS 'The field that is wrong.';
 COMMENT ON COLUMN mesh.unsound.reason IS 'What is wrong.';
 COMMENT ON COLUMN mesh.unsound.hint IS 'What to do about it.';
 
--- recheck marks the next of the resources that were not checked by the rules in force, in a portion, and returns the last it has seen,
--- NULL after the last: those that keep the rules by them, and the others by 0. What somebody is writing is waited for at the end.
+-- recheck checks a batch of resources that the current rules have not passed, and marks those that
+-- keep the rules with them, and others with 0. It returns the last one it saw; NULL at the end.
+-- Resources that somebody is writing come last.
 CREATE OR REPLACE FUNCTION mesh_internal.recheck(INOUT kind text, INOUT api_group text, INOUT namespace text, INOUT name text, OUT wrong bigint)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -72,7 +74,7 @@ BEGIN
   END IF;
 END $$;
 
--- are_sound is the quick check of resources as they stand.
+-- are_sound is the quick check for stored resources.
 CREATE OR REPLACE FUNCTION mesh_internal.are_sound(resources mesh.resources[]) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

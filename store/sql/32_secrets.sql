@@ -1,6 +1,7 @@
--- Secrets are checked and stamped as they are written. No message repeats anything of a value: messages reach logs.
+-- Secrets are checked and stamped as they are written. No message repeats a value, because messages
+-- reach logs.
 
--- secret_data makes base64 of plain values, as a secret has it.
+-- secret_data encodes plain values as base64.
 CREATE OR REPLACE FUNCTION mesh.secret_data(plain jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(jsonb_object_agg(key, replace(encode(convert_to(value, 'UTF8'), 'base64'), E'\n', '')), '{}') FROM jsonb_each_text(plain)
@@ -8,13 +9,13 @@ $$;
 
 COMMENT ON FUNCTION mesh.secret_data IS 'Makes the data of a secret from an object of plain texts, such as {"tls.crt": "-----BEGIN CERTIFICATE-----…"}.';
 
--- is_sealed tells whether a value is one that mcp-server has encrypted.
+-- is_sealed reports whether mcp-server has encrypted a value.
 CREATE OR REPLACE FUNCTION mesh_internal.is_sealed(value text) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT value ~ '^pgmesh:v1:[0-9a-f]{16}:[A-Za-z0-9+/]+={0,2}$'
 $$;
 
--- secret_text decodes a value; NULL if it is no base64. Bytes that are no text become escapes.
+-- secret_text decodes a value; NULL if it is not base64. Bytes that are not text become escapes.
 CREATE OR REPLACE FUNCTION mesh_internal.secret_text(value text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -29,7 +30,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT b FROM unnest(names) n, mesh_internal.pem_blocks(mesh_internal.secret_text(data ->> n), 'CERTIFICATE') b
 $$;
 
--- value_problems is what is wrong with one value of a secret. What is public is not encrypted, for its end is watched.
+-- value_problems returns what is wrong with one value of a secret. Public values are not encrypted,
+-- because their expiry is watched.
 CREATE OR REPLACE FUNCTION mesh_internal.value_problems(name text, value jsonb) RETURNS SETOF mesh_internal.problem
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -64,7 +66,7 @@ BEGIN
   END IF;
 END $$;
 
--- secret_problems is what is wrong with a secret.
+-- secret_problems returns what is wrong with a secret.
 CREATE OR REPLACE FUNCTION mesh_internal.secret_problems(type text, data jsonb) RETURNS SETOF mesh_internal.problem
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -91,7 +93,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- name_problems is what is wrong with how a secret is called.
+-- name_problems returns what is wrong with the name of a secret.
 CREATE OR REPLACE FUNCTION mesh_internal.name_problems(namespace text, name text) RETURNS SETOF mesh_internal.problem
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -104,14 +106,15 @@ BEGIN
   END IF;
 END $$;
 
--- digests_of tells values apart. The salt is the installation's own, so that nobody can try out what a value may be.
+-- digests_of tells values apart. The salt belongs to the installation, so nobody can guess a value
+-- and try it.
 CREATE OR REPLACE FUNCTION mesh_internal.digests_of(data jsonb) RETURNS jsonb
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(jsonb_object_agg(key, substr(encode(sha256(convert_to((SELECT secret FROM mesh_internal.installation)::text || key || ' ' || value, 'UTF8')), 'hex'), 1, 24)), '{}')
   FROM jsonb_each_text(data)
 $$;
 
--- check_secret refuses what is wrong before Postgres looks, whose own message would show the row.
+-- check_secret runs before Postgres's own checks, whose messages would show the row.
 CREATE OR REPLACE FUNCTION mesh_internal.check_secret() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,9 +1,11 @@
--- What keeps one role from holding up the commits of all others. While a transaction is given its revision it holds a lock that every other
--- commit needs; so nothing of its author's may run from then until it has ended, and the lock is one that nobody else can take.
+-- This keeps one role from holding up everybody's commits. A transaction that gets its revision
+-- holds a lock that all other commits need. So nothing of its author's may run from then until its
+-- end, and nobody else can take the lock.
 
--- lock_numbering waits for the transactions that are being given their revisions, and then has others wait until this one has ended. It has
--- the rights of who calls it: a tenant that does so by hand has none on the table. Of the modes that exclude themselves this is the one for which
--- Postgres need not look through the locks of all sessions.
+-- lock_numbering waits for transactions that are getting their revisions, and makes others wait
+-- until this one ends. It runs with the caller's rights: a tenant has none on the table. Of the
+-- modes that exclude themselves, only for this one Postgres need not search the locks of all
+-- sessions.
 CREATE OR REPLACE FUNCTION mesh_internal.lock_numbering() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -12,8 +14,9 @@ END $$;
 
 COMMENT ON FUNCTION mesh_internal.lock_numbering IS 'Internal.';
 
--- refuse_late_work refuses a commit in which something of a tenant's would run, or wait, after the transaction has been given its revision:
--- deferred triggers and constraints of other tables, and cursors that outlive the transaction, whose queries are run at its end.
+-- refuse_late_work refuses a commit in which work of a tenant's would run or wait after the
+-- transaction got its revision: deferred triggers and constraints of other tables, and cursors WITH
+-- HOLD, whose queries run at the end of the transaction.
 CREATE OR REPLACE FUNCTION mesh_internal.refuse_late_work() RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -34,8 +37,8 @@ BEGIN
   END IF;
 END $$;
 
--- notification_queue_usage is how full the queue is of what listeners have not read yet, from 0 to 1. Every commit asks: in the language sql it would
--- be planned each time.
+-- notification_queue_usage returns how full the queue of unread notifications is, from 0 to 1.
+-- Every commit asks; a function in the language sql would be planned each time.
 CREATE OR REPLACE FUNCTION mesh_internal.notification_queue_usage() RETURNS double precision
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -44,8 +47,8 @@ END $$;
 
 COMMENT ON FUNCTION mesh_internal.notification_queue_usage IS 'How full Postgres''s queue of notifications is, from 0 to 1. From 0.5 on none are sent, and servers find changes by asking.';
 
--- notify sends a notification, which fails the commit where the queue is full: anybody who may connect can fill it. So none is sent from a
--- half on; who follows finds out by asking, more often then.
+-- notify sends a notification. A full queue would fail the commit, and anybody who may connect can
+-- fill it. So from half full on none is sent, and followers poll, more often then.
 CREATE OR REPLACE FUNCTION mesh_internal.notify(channel text, payload text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,13 +1,14 @@
--- How much may be stored: the size of a resource, which is the same for all; and for those who write to some namespaces alone, the number and size of
--- a namespace's resources, and what its changes add to the history in a day. Whoever may write everywhere decides about the limits.
+-- How much may be stored. The size of a resource is limited for everybody. For those who may write
+-- only to some namespaces, so are the number and size of a namespace's resources, and what its
+-- changes add to the history in a day. Who may write everywhere sets the limits.
 
--- size_of is how large a resource is as JSON.
+-- size_of returns the size of a resource as JSON.
 CREATE OR REPLACE FUNCTION mesh_internal.size_of(spec jsonb, labels jsonb, annotations jsonb) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT octet_length(spec::text)::bigint + octet_length(labels::text) + octet_length(annotations::text)
 $$;
 
--- in_words is a number of bytes for people.
+-- in_words formats a number of bytes for people.
 CREATE OR REPLACE FUNCTION mesh_internal.in_words(bytes numeric) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN bytes < 10240 THEN bytes || ' bytes' WHEN bytes < 10485760 THEN round(bytes / 1024) || ' KiB' ELSE round(bytes / 1048576) || ' MiB' END
@@ -18,8 +19,8 @@ LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN in_bytes THEN mesh_internal.in_words(number) ELSE number::text END
 $$;
 
--- refuse_large refuses resources that are larger than one may be. What is larger already may be written smaller. Only what takes more than 8 kB
--- in memory is measured.
+-- refuse_large refuses resources above the limit. A larger one may shrink. Only those of more than
+-- 8 kB in memory are measured.
 CREATE OR REPLACE FUNCTION mesh_internal.refuse_large(written mesh_internal.changes[]) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -38,28 +39,31 @@ BEGIN
   END LOOP;
 END $$;
 
--- is_limited tells whether quotas hold for who writes: a role that may not write everywhere, or a caller of whom a server says so.
+-- is_limited reports whether quotas apply to the writer: a role that may not write everywhere, or a
+-- caller that a server marks so.
 CREATE OR REPLACE FUNCTION mesh_internal.is_limited() RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN coalesce(current_setting('mesh.limited', true), '') = 'on' OR NOT mesh_internal.writes_all();
 END $$;
 
--- items is how many items a list has: none where it is no list.
+-- items returns the number of items in a list; 0 if it is no list.
 CREATE OR REPLACE FUNCTION mesh_internal.items(list jsonb) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT CASE WHEN jsonb_typeof(list) = 'array' THEN jsonb_array_length(list)::bigint ELSE 0 END
 $$;
 
--- ports_of is how many clusters proxies make of a ServiceEntry: one for each port of each host.
+-- ports_of returns how many clusters proxies make of a ServiceEntry: one for each port of each
+-- host.
 CREATE OR REPLACE FUNCTION mesh_internal.ports_of(spec jsonb) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT greatest(mesh_internal.items(spec -> 'hosts'), 1) * greatest(mesh_internal.items(spec -> 'ports'), 1)
 $$;
 
--- written_out is how large a resource is as proxies have it, in blocks of 4 KiB. They have each port of each host of a ServiceEntry as a cluster of
--- its own, which counts 8 KiB and its endpoints; the routes of a VirtualService once for each of its hosts; and the policy of a DestinationRule
--- once for each of its subsets.
+-- written_out returns the size of a resource as proxies hold it, in blocks of 4 KiB. For a
+-- ServiceEntry that is a cluster for each port of each host, which counts as 8 KiB and its
+-- endpoints; for a VirtualService, its routes for each of its hosts; for a DestinationRule, its
+-- policy for each of its subsets.
 CREATE OR REPLACE FUNCTION mesh.written_out(kind text, spec jsonb, labels jsonb, annotations jsonb) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT (4095 + mesh_internal.size_of(spec, labels, annotations) + CASE kind
@@ -74,7 +78,8 @@ $$;
 
 COMMENT ON FUNCTION mesh.written_out IS 'Returns how large a resource is as proxies hold it, in bytes, rounded up to blocks of 4 KiB. Quotas count this.';
 
--- namespace_usage is what a namespace has. How much Postgres takes to store it says nothing: it compresses.
+-- namespace_usage returns what a namespace has. Its size in Postgres says nothing, because Postgres
+-- compresses.
 CREATE OR REPLACE FUNCTION mesh_internal.namespace_usage(namespace text, OUT resources bigint, OUT bytes bigint)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_hashjoin = on SET enable_seqscan = on AS $$
 BEGIN
@@ -83,7 +88,8 @@ BEGIN
   bytes := bytes + mesh_internal.subsets_written_out(namespace) + mesh_internal.workloads_written_out(namespace);
 END $$;
 
--- subsets_written_out is the size of the clusters that proxies make of subsets: one for each port of each host that their DestinationRule is about.
+-- subsets_written_out returns the size of the clusters that proxies make of subsets: one for each
+-- port of each host that the DestinationRule is about.
 CREATE OR REPLACE FUNCTION mesh_internal.subsets_written_out(namespace text) RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_hashjoin = on SET enable_seqscan = on AS $$
 BEGIN
@@ -101,7 +107,8 @@ BEGIN
       UNION ALL SELECT r.subsets * s.ports FROM rules r JOIN services s ON right(s.host, length(r.host) - 1) = substr(r.host, 2) WHERE r.host LIKE '*%') c);
 END $$;
 
--- workloads_written_out is the size of the endpoints that proxies make of WorkloadEntries: one for each port of each host that selects them.
+-- workloads_written_out returns the size of the endpoints that proxies make of WorkloadEntries: one
+-- for each port of each host that selects them.
 CREATE OR REPLACE FUNCTION mesh_internal.workloads_written_out(namespace text) RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_hashjoin = on SET enable_seqscan = on AS $$
 BEGIN
@@ -117,7 +124,7 @@ BEGIN
     SELECT coalesce(sum(s.ports * w.alike), 0)::bigint * 256 FROM selectors s JOIN workloads w ON w.labels @> s.labels);
 END $$;
 
--- may_grow tells whether a change can leave its namespace with more than it had.
+-- may_grow reports whether a change can leave its namespace larger than before.
 CREATE OR REPLACE FUNCTION mesh_internal.may_grow(c mesh_internal.changes) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -133,7 +140,8 @@ BEGIN
     ELSE false END;
 END $$;
 
--- check_quotas refuses a transaction that leaves a namespace with more than it may have, and more than it had.
+-- check_quotas refuses a transaction that leaves a namespace above its limits, and larger than
+-- before.
 CREATE OR REPLACE FUNCTION mesh_internal.check_quotas(of bigint) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -151,7 +159,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- refuse_beyond says which limit is passed, how far, and who may raise it; or warns of one that is near.
+-- refuse_beyond raises which limit is exceeded, by how much, and who can raise it; or warns if the
+-- limit is near.
 CREATE OR REPLACE FUNCTION mesh_internal.refuse_beyond(namespace text, setting text, used bigint, grows boolean, what text, in_bytes boolean) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -170,14 +179,16 @@ BEGIN
       namespace, setting);
 END $$;
 
--- written_today is what the changes of a namespace have added to the history since midnight, UTC.
+-- written_today returns how many bytes the changes of a namespace have added to the history since
+-- midnight, UTC.
 CREATE OR REPLACE FUNCTION mesh_internal.written_today(namespace text) RETURNS bigint
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce((SELECT w.bytes FROM mesh_internal.written w WHERE w.namespace = written_today.namespace AND w.day = (now() AT TIME ZONE 'UTC')::date), 0)
 $$;
 
--- count_written adds what a transaction writes into the history to what its namespaces have written today, and refuses it where that is more than they
--- may. It runs last before the transaction is numbered: others of these namespaces wait for it from here on.
+-- count_written adds what a transaction writes into the history to today's count of its namespaces,
+-- and refuses it above their limits. It runs last before the numbering, because other transactions
+-- of these namespaces wait from here on.
 CREATE OR REPLACE FUNCTION mesh_internal.count_written(of bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -206,7 +217,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- find_quotas lists what the namespaces have that the acting role may read, and what they may have.
+-- find_quotas lists what the namespaces that the acting role may read have, and their limits.
 CREATE OR REPLACE FUNCTION mesh_internal.find_quotas() RETURNS TABLE (namespace text, resources bigint, max_resources bigint, bytes bigint, max_bytes bigint, written_today bigint, max_written bigint)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column

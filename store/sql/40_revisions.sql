@@ -1,16 +1,16 @@
--- A transaction that changes resources becomes one revision. Statement triggers note the net change of each resource
--- while the transaction runs, and the resources bear its xid; a deferred trigger gives the transaction its number at commit, under a lock that goes
--- when the commit is visible. So the order of numbers is the order of commits, and a reader that has seen revision N
--- will never find a new one below it.
+-- A transaction that changes resources becomes one revision. Statement triggers record the net
+-- change of each resource while it runs, and the resources get its xid. A deferred trigger numbers
+-- the transaction at commit, under a lock that is released when the commit is visible. So numbers
+-- are in the order of commits: a reader that has seen revision N never finds a new one below it.
 
--- running_transaction is the row of the running transaction, once it has changed something.
+-- running_transaction is the row of the running transaction, if it has changed something.
 CREATE OR REPLACE VIEW mesh_internal.running_transaction AS
   SELECT * FROM mesh_internal.transactions WHERE xid = pg_current_xact_id_if_assigned() AND begun_at = now();
 
 COMMENT ON VIEW mesh_internal.running_transaction IS 'Internal. Read mesh.revisions.';
 
--- advance_sequences has the sequences of the schema go on after what is in their columns, and returns how many of them were behind. Neither logical
--- replication nor a dump of single tables brings them along.
+-- advance_sequences advances the sequences past the values in their columns, and returns how many
+-- were behind. Neither logical replication nor a dump of single tables copies sequences.
 CREATE OR REPLACE FUNCTION mesh.advance_sequences() RETURNS int
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -35,8 +35,9 @@ END $$;
 
 COMMENT ON FUNCTION mesh.advance_sequences IS 'Advances the sequences of the mesh past the values in their columns, as is needed after logical replication, and returns how many were behind. Every migration calls it.';
 
--- current_transaction finds the row of the running transaction, or else takes the id for it. An id that is taken shows a sequence that is behind: with it
--- the transaction would be written into another.
+-- current_transaction returns the row of the running transaction, or takes an id for it. An id that
+-- is already used means that a sequence is behind: the transaction would be recorded as part of
+-- another.
 CREATE OR REPLACE FUNCTION mesh_internal.current_transaction() RETURNS mesh_internal.transactions LANGUAGE plpgsql AS $$
 DECLARE
   t mesh_internal.transactions;
@@ -52,7 +53,8 @@ BEGIN
   RETURN t;
 END $$;
 
--- begin_numbering is called before something that is set by itself is written into resources, which is no change of theirs.
+-- begin_numbering is called before the columns that nobody sets by hand are written, because that
+-- is no change of the resource.
 CREATE OR REPLACE FUNCTION mesh_internal.begin_numbering() RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
   RETURN set_config('mesh.numbering', (SELECT secret FROM mesh_internal.installation)::text, true);
@@ -63,7 +65,7 @@ BEGIN
   RETURN set_config('mesh.numbering', '', true);
 END $$;
 
--- is_numbering tells whether it was called, and refuses those who would have it so.
+-- is_numbering reports whether it was called, and refuses people who set it by hand.
 CREATE OR REPLACE FUNCTION mesh_internal.is_numbering() RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   told text := coalesce(current_setting('mesh.numbering', true), '');
@@ -76,15 +78,16 @@ BEGIN
   PERFORM mesh_internal.refuse('MS003', NULL, NULL, NULL, '', 'the setting mesh.numbering is not for people', 'write RESET mesh.numbering');
 END $$;
 
--- expect_number sees to it that the deferred trigger fires, once the changes are recorded: in a session that checks its
--- constraints early it fires here and now. Where it has fired before the end of the transaction it fires again; the
--- transaction keeps its number.
+-- expect_number makes the deferred trigger fire after the changes are recorded; in a session that
+-- checks constraints early it fires at once. If it fired before the end of the transaction it fires
+-- again, and the transaction keeps its number.
 CREATE OR REPLACE FUNCTION mesh_internal.expect_number(of bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO mesh_internal.transactions AS t (id) VALUES (of) ON CONFLICT (id) DO UPDATE SET pending = true WHERE NOT t.pending;
 END $$;
 
--- refuse_unsound raises everything that is wrong with the first of the resources that is not sound, up to 20 problems.
+-- refuse_unsound raises everything that is wrong with the first unsound resource, up to 20
+-- problems.
 CREATE OR REPLACE FUNCTION mesh_internal.refuse_unsound(written mesh_internal.changes[]) RETURNS void LANGUAGE plpgsql STABLE AS $$
 DECLARE
   c        mesh_internal.changes;
@@ -118,7 +121,7 @@ BEGIN
   END IF;
 END $$;
 
--- What a statement wrote is checked in portions, for it may be much.
+-- The changes of a statement are checked in batches, because there may be many.
 CREATE OR REPLACE FUNCTION mesh_internal.record_insert() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
@@ -145,7 +148,7 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- A row that was given another key is one resource less and one more.
+-- A row with a new key counts as one resource deleted and one added.
 CREATE OR REPLACE FUNCTION mesh_internal.record_update() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
@@ -220,8 +223,8 @@ DROP TRIGGER IF EXISTS record_delete ON mesh.resources;
 CREATE TRIGGER record_delete AFTER DELETE ON mesh.resources
   REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.record_delete();
 
--- author is the role that connected. A program that writes for others names them in mesh.author; it must belong to the owner of
--- this schema, or be one that mesh.grant_server was called for.
+-- author returns the role that connected. A program that writes for others names them in
+-- mesh.author; its role must be the owner's, or one that mesh.grant_server was called for.
 CREATE OR REPLACE FUNCTION mesh_internal.author() RETURNS text LANGUAGE plpgsql STABLE AS $$
 DECLARE
   named text := current_setting('mesh.author', true);
@@ -232,8 +235,8 @@ BEGIN
   RETURN session_user;
 END $$;
 
--- settle_repeated is for transactions that have changed some resource more than once: what is set by itself is what it would be had
--- they changed it at once.
+-- settle_repeated corrects a transaction that changed a resource more than once: generation and
+-- times become what one change would have set.
 CREATE OR REPLACE FUNCTION mesh_internal.settle_repeated(of bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM mesh_internal.begin_numbering();
@@ -246,7 +249,8 @@ BEGIN
   PERFORM mesh_internal.end_numbering();
 END $$;
 
--- forget_undone drops the changes that cancelled each other out, counts them, and has their resources bear again what they bore before.
+-- forget_undone deletes changes that cancelled each other out, counts them, and restores generation
+-- and times of their resources.
 CREATE OR REPLACE FUNCTION mesh_internal.forget_undone(of bigint) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
   undone    mesh_internal.changes;
@@ -270,9 +274,9 @@ BEGIN
   RETURN forgotten;
 END $$;
 
--- postpone_number puts the numbering off to the end of a transaction that has its constraints checked before, for the lock would
--- keep everybody else from committing until then. It tells whether it has: at most once a message of the client, for that may
--- hold the COMMIT as well.
+-- postpone_number moves the numbering to the end of a transaction that has its constraints checked
+-- early, because the lock would keep everybody else from committing until then. It reports whether
+-- it did: at most once per message of the client, which may include the COMMIT.
 CREATE OR REPLACE FUNCTION mesh_internal.postpone_number(t mesh_internal.transactions) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   message text := statement_timestamp()::text;
@@ -286,11 +290,12 @@ BEGIN
   RETURN true;
 END $$;
 
--- number_transaction runs at commit. What a transaction did and undid makes no revision. It takes the next number under a
--- lock that is held until the transaction has ended and its rows are visible.
+-- number_transaction runs at commit. Changes that were undone make no revision. It takes the next
+-- number under a lock that lasts until the transaction has ended and its rows are visible.
 --
--- The statistics of the tables say nothing of the transaction at hand: after a bulk load they would have the planner read
--- everything for the change of one row, and compile the query for it. So the plan goes from the changes to their resources.
+-- Statistics say nothing about the running transaction: after a bulk load they would make Postgres
+-- read everything for a change of one row, and compile the query. So the plan goes from the changes
+-- to their resources.
 CREATE OR REPLACE FUNCTION mesh_internal.number_transaction() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -377,7 +382,8 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- write_number gives the transaction the number after the newest, unless it has one, and a time that is not before that one's.
+-- write_number gives the transaction the next number, unless it has one, and a time no earlier than
+-- that of the last.
 CREATE OR REPLACE FUNCTION mesh_internal.write_number(t mesh_internal.transactions) RETURNS mesh_internal.transactions LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE mesh_internal.transactions x SET
@@ -393,8 +399,8 @@ BEGIN
   RETURN t;
 END $$;
 
--- write_number_isolated is for transactions above READ COMMITTED. They do not see what was committed since they began, and so
--- try to take a number that is taken. They have to be run again, as their authors expect at that level.
+-- write_number_isolated is for transactions above READ COMMITTED. They do not see newer commits, so
+-- they try a number that is taken, and have to be retried, as is usual at that level.
 CREATE OR REPLACE FUNCTION mesh_internal.write_number_isolated(t mesh_internal.transactions) RETURNS mesh_internal.transactions LANGUAGE plpgsql AS $$
 BEGIN
   RETURN mesh_internal.write_number(t);

@@ -1,12 +1,13 @@
--- A change of secrets is part of its transaction's revision like any other. What is noted of it has no value in it.
+-- A change of secrets is part of its transaction's revision like any other. Its record has no
+-- values.
 
--- secret_note is what is noted of a secret; NULL where there is none.
+-- secret_note returns what is recorded of a secret; NULL if there is none.
 CREATE OR REPLACE FUNCTION mesh_internal.secret_note(type text, labels jsonb, digests jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT CASE WHEN digests IS NOT NULL THEN jsonb_build_object('type', type, 'labels', labels, 'digests', digests) END
 $$;
 
--- accounts_note is what is noted besides of one that is for some gateways alone.
+-- accounts_note returns what is also recorded of a secret that only some gateways get.
 CREATE OR REPLACE FUNCTION mesh_internal.accounts_note(service_accounts text[]) RETURNS jsonb
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT CASE WHEN cardinality(service_accounts) > 0 THEN jsonb_build_object('serviceAccounts', service_accounts) ELSE '{}' END
@@ -61,8 +62,9 @@ DROP TRIGGER IF EXISTS record_delete ON mesh.secrets;
 CREATE TRIGGER record_delete AFTER DELETE ON mesh.secrets
   REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.record_secrets();
 
--- count_secrets runs at commit: it forgets the changes that cancelled each other out, unless they have a number already, and counts the others.
--- A revision with secrets cannot be one that reverts by itself, for what they were is not kept.
+-- count_secrets runs at commit: it deletes changes that cancelled each other out, unless they have
+-- a number already, and counts the others. A revision with secrets cannot revert by itself, because
+-- the old values are not kept.
 CREATE OR REPLACE FUNCTION mesh_internal.count_secrets(t mesh_internal.transactions) RETURNS int
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

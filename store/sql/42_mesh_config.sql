@@ -1,14 +1,15 @@
--- The MeshConfig and the MeshNetworks, the kinds of the group core, configure the mesh as a whole. They count in one namespace alone,
--- and are changed by those alone who may write to every namespace: were it the oldest that counts, wherever it is, who writes to one
--- namespace could decide about all.
+-- The MeshConfig and the MeshNetworks, the kinds of the group core, configure the whole mesh. They
+-- count in one namespace only, and only who may write to every namespace changes them. If the
+-- oldest counted anywhere, who may write to one namespace could decide about all.
 
--- mesh_namespace is where they are, whatever root namespace the MeshConfig names.
+-- mesh_namespace returns that namespace, whichever root namespace the MeshConfig names.
 CREATE OR REPLACE FUNCTION mesh_internal.mesh_namespace() RETURNS text
 LANGUAGE sql IMMUTABLE AS $$ SELECT 'istio-system' $$;
 
 COMMENT ON FUNCTION mesh_internal.mesh_namespace IS 'The namespace in which the MeshConfig and the MeshNetworks count.';
 
--- mesh_config is what the MeshConfig says; NULL if there is none. Of several, which only a database can have that is older than the rule, the oldest counts.
+-- mesh_config returns the spec of the MeshConfig; NULL if there is none. Only a database older than
+-- this rule can have several; then the oldest counts.
 CREATE OR REPLACE FUNCTION mesh.mesh_config() RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -18,15 +19,15 @@ END $$;
 
 COMMENT ON FUNCTION mesh.mesh_config IS 'Returns the spec of the MeshConfig in force; NULL if there is none that the acting role may read.';
 
--- root_namespace is the one whose rules hold for the whole mesh.
+-- root_namespace returns the namespace whose rules apply to the whole mesh.
 CREATE OR REPLACE FUNCTION mesh_internal.root_namespace() RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN coalesce(nullif(mesh_internal.field_of(mesh.mesh_config(), '{rootNamespace}', 'root_namespace') #>> '{}', ''), 'istio-system');
 END $$;
 
--- settle_mesh_config runs at commit of a transaction that has changed either, once others have to wait: it refuses a second one, and
--- keeps the trust domains, which servers read from there.
+-- settle_mesh_config runs at the commit of a transaction that changed either kind, once others have
+-- to wait. It refuses a second one, and stores the trust domains where servers read them.
 CREATE OR REPLACE FUNCTION mesh_internal.settle_mesh_config(of bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -47,7 +48,7 @@ BEGIN
   UPDATE mesh_internal.trust_names SET domains = names WHERE domains <> names;
 END $$;
 
--- require_mesh refuses a change of what configures the whole mesh to those who may not write to every namespace.
+-- require_mesh lets only who may write to every namespace change what configures the whole mesh.
 CREATE OR REPLACE FUNCTION mesh_internal.require_mesh(kind text) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -56,7 +57,7 @@ BEGIN
     HINT    = format('have the owner of the mesh change it, or run: SELECT mesh.grant_namespace(%L, %L, ''write'')', mesh_internal.acting_role(), '*');
 END $$;
 
--- Those that came to other namespaces before there was the rule.
+-- Resources that came to other namespaces before there was this rule.
 CREATE OR REPLACE VIEW mesh_internal.misplaced_mesh_configs AS
   SELECT 'error' AS severity, 'misplaced' AS code, r.kind, r.api_group, r.namespace, r.name, 'metadata.namespace' AS path,
     format('a %s configures the whole mesh, and counts in the namespace "%s" alone', r.kind, mesh_internal.mesh_namespace()) AS message,

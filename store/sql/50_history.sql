@@ -1,7 +1,7 @@
 -- What was committed, for people to read.
 
--- recorded_changes is everything that is known of each change that the acting role may see. What the running transaction
--- has changed so far is in it too, with no revision.
+-- recorded_changes has everything known of each change that the acting role may see, including
+-- those of the running transaction, without a revision.
 CREATE OR REPLACE VIEW mesh_internal.recorded_changes WITH (security_barrier) AS
   SELECT t.revision, t.time, t.author, t.application, t.message,
     c.api_group, c.kind, c.namespace, c.name,
@@ -29,12 +29,12 @@ COMMENT ON COLUMN mesh.revisions.message IS 'What the session set in mesh.messag
 COMMENT ON COLUMN mesh.revisions.time IS 'When the transaction was numbered, just before its commit was visible.';
 COMMENT ON COLUMN mesh.revisions.size IS 'How many resources and secrets the revision changed.';
 
--- as_document is a resource in the form in which the history shows it; NULL if there was none.
+-- as_document returns a resource as the history shows it; NULL if there was none.
 CREATE OR REPLACE FUNCTION mesh_internal.as_document(labels jsonb, annotations jsonb, spec jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN spec IS NOT NULL THEN jsonb_build_object('labels', labels, 'annotations', annotations, 'spec', spec) END
 $$;
 
--- secret_as_document is what is noted of a secret in that form: of its values, what tells each from another.
+-- secret_as_document returns a secret in that form: of its values only what tells them apart.
 CREATE OR REPLACE FUNCTION mesh_internal.secret_as_document(note jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN note IS NOT NULL THEN jsonb_build_object('labels', note -> 'labels', 'annotations', '{}'::jsonb, 'spec', note - 'labels') END
 $$;

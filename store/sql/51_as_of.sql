@@ -1,6 +1,7 @@
--- The resources as they were, computed backwards from those that stand: the cost is that of what has changed since.
+-- The resources as they were, computed backwards from the current ones: the cost depends on what
+-- has changed since.
 
--- newest_revision and oldest_revision tell the number alone, to everybody.
+-- newest_revision and oldest_revision return only a number, to everybody.
 CREATE OR REPLACE FUNCTION mesh.newest_revision() RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -17,7 +18,8 @@ END $$;
 
 COMMENT ON FUNCTION mesh.oldest_revision IS 'Returns the number of the oldest revision in the history.';
 
--- known_revision returns the revision if the state at it can be told, and refuses it else.
+-- known_revision returns the revision if the history reaches back to it, and raises an error
+-- otherwise.
 CREATE OR REPLACE FUNCTION mesh_internal.known_revision(at bigint) RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -37,8 +39,8 @@ BEGIN
   RETURN at;
 END $$;
 
--- newest_revision_by finds the newest revision of a time or before it, or else the last that was pruned. Times rise with the numbers,
--- which have no gaps, so halving the numbers finds it, and no index has to be kept for it.
+-- newest_revision_by returns the newest revision at a time or before it, or the last that was
+-- pruned. Times rise with the numbers, which have no gaps, so a binary search needs no index.
 CREATE OR REPLACE FUNCTION mesh_internal.newest_revision_by(at timestamptz) RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -74,7 +76,7 @@ END $$;
 
 COMMENT ON FUNCTION mesh.revision_at IS 'Returns the revision that was the newest at a time.';
 
--- require_kinds refuses names that are no kinds, for they would quietly choose nothing.
+-- require_kinds refuses unknown kinds, which would silently select nothing.
 CREATE OR REPLACE FUNCTION mesh_internal.require_kinds(kinds text[]) RETURNS void LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   known   text[] := ARRAY(SELECT k.kind FROM mesh.kinds k GROUP BY k.kind ORDER BY k.kind COLLATE "C");
@@ -85,8 +87,9 @@ BEGIN
   END IF;
 END $$;
 
--- readable_among narrows a choice of namespaces to those that the acting role may read. NULL stands for all. The functions below run
--- as the owner and filter by it: they may join the tables as is cheapest, for they call nothing that somebody else wrote.
+-- readable_among reduces a selection of namespaces to those that the acting role may read. NULL
+-- means all. The functions below run as the owner and filter by it. They can join tables in the
+-- cheapest way, because they call nothing that others wrote.
 CREATE OR REPLACE FUNCTION mesh_internal.readable_among(namespaces text[]) RETURNS text[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -96,8 +99,9 @@ BEGIN
   RETURN ARRAY(SELECT n FROM unnest(mesh_internal.readable_namespaces()) n WHERE namespaces IS NULL OR n = ANY (namespaces));
 END $$;
 
--- changed_since has each resource that was changed after a revision, as it was at that revision: all NULL if it was not there.
--- What the running transaction has changed counts. It is planned anew each time, for much depends on how long ago that was.
+-- changed_since returns each resource that was changed after a revision, as it was then: all NULL
+-- if it did not exist. Changes of the running transaction count. Postgres plans it each time,
+-- because much depends on how long ago that was.
 CREATE OR REPLACE FUNCTION mesh_internal.changed_since(at bigint, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
 RETURNS TABLE (
   api_group text, kind text, namespace text, name text, spec jsonb, labels jsonb, annotations jsonb,

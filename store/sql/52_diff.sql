@@ -1,9 +1,9 @@
--- What differs between two revisions, a row a field.
+-- What differs between two revisions, one row per field.
 
--- aligned pairs the places of two lists: what both begin and end with stays together, so that an item that was put in or taken
--- out moves nothing else, and what is between is paired in order. One of the two is NULL where an item has no counterpart. This
--- and the functions below are plain SQL, which becomes part of the query that calls them: a call for each value would cost more
--- than comparing it.
+-- aligned pairs the positions of two lists. A common beginning and end stay paired, so that an
+-- inserted or removed item moves nothing else; what lies between is paired in order. An item
+-- without a counterpart has NULL. This function and those below are plain SQL that Postgres
+-- inlines: a call for each value would cost more than comparing it.
 CREATE OR REPLACE FUNCTION mesh_internal.aligned(before jsonb, after jsonb) RETURNS TABLE (before_at int, after_at int)
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN i < n - tail THEN i WHEN i >= middle THEN i - middle + n - tail END,
@@ -17,12 +17,13 @@ LANGUAGE sql IMMUTABLE AS $$
     LATERAL generate_series(0, middle + tail - 1) i
 $$;
 
--- have_parts says whether two values are compared part by part, and not as a whole.
+-- have_parts reports whether two values are compared part by part, and not as a whole.
 CREATE OR REPLACE FUNCTION mesh_internal.have_parts(before jsonb, after jsonb) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
   SELECT coalesce(jsonb_typeof(before) = jsonb_typeof(after) AND jsonb_typeof(after) IN ('object', 'array'), false)
 $$;
 
--- differing_members has what differs of two objects, and nothing of other values. The place is what the members are ordered by.
+-- differing_members returns the differences of two objects, and nothing for other values. Place
+-- orders the members.
 CREATE OR REPLACE FUNCTION mesh_internal.differing_members(at text, was jsonb, became jsonb) RETURNS TABLE (place text, path text, before jsonb, after jsonb)
 LANGUAGE sql IMMUTABLE AS $$
   SELECT key, mesh_internal.member_path(at, key), was -> key, became -> key FROM jsonb_object_keys(became) key
@@ -32,8 +33,9 @@ LANGUAGE sql IMMUTABLE AS $$
   WHERE jsonb_typeof(was) = 'object' AND jsonb_typeof(became) = 'object' AND NOT became ? key
 $$;
 
--- differing_items has what differs of two lists, and nothing of other values. A path has the place of an item in the later list, or in
--- the earlier one if the item is gone, after the one that has come in its place.
+-- differing_items returns the differences of two lists, and nothing for other values. A path has
+-- the position in the later list, or, if the item is gone, in the earlier list, after the item that
+-- replaced it.
 CREATE OR REPLACE FUNCTION mesh_internal.differing_items(at text, was jsonb, became jsonb) RETURNS TABLE (place text, path text, before jsonb, after jsonb)
 LANGUAGE sql IMMUTABLE AS $$
   SELECT to_char(coalesce(after_at, before_at), 'FM0000000000') || CASE WHEN after_at IS NULL THEN '-' ELSE '' END,
@@ -42,8 +44,9 @@ LANGUAGE sql IMMUTABLE AS $$
   WHERE jsonb_typeof(was) = 'array' AND jsonb_typeof(became) = 'array' AND was -> before_at IS DISTINCT FROM became -> after_at
 $$;
 
--- differing_resources has what was changed between two revisions, the earlier first: from the first and the last change of each resource.
--- What was changed back is among it, to be told apart where the fields are compared anyway. The places of rows hold for a query.
+-- differing_resources returns what changed between two revisions, from the first and the last
+-- change of each resource. It includes what was changed back; the comparison of fields sorts that
+-- out. Positions of rows are stable within a query.
 CREATE OR REPLACE FUNCTION mesh_internal.differing_resources(low bigint, high bigint, kinds text[], namespaces text[], names text[]) RETURNS TABLE (
   api_group text, kind text, namespace text, name text,
   before_spec jsonb, before_labels jsonb, before_annotations jsonb, after_spec jsonb, after_labels jsonb, after_annotations jsonb)
@@ -66,8 +69,8 @@ BEGIN
     WHERE f.before_spec IS NOT NULL OR l.after_spec IS NOT NULL;
 END $$;
 
--- diff walks all resources at once, a level of their values a step: what does not differ is not looked into. A value is taken out of
--- what it is stored as (#> '{}') before its members are looked up one by one.
+-- diff walks all resources at once, one level of their values per step, and does not look into
+-- equal values. It unpacks a value (#> '{}') before it looks up its members one by one.
 CREATE OR REPLACE FUNCTION mesh.diff(a bigint, b bigint DEFAULT NULL, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
 RETURNS TABLE (api_group text, kind text, namespace text, name text, operation text, path text, before jsonb, after jsonb)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

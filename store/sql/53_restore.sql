@@ -1,6 +1,6 @@
--- Going back, as a new revision. Nothing of the history goes.
+-- Going back, as a new revision. The history keeps everything.
 
--- name_unnamed gives the running change a message, unless somebody has named it.
+-- name_unnamed sets the message of the running change, unless there is one.
 CREATE OR REPLACE FUNCTION mesh_internal.name_unnamed(message text) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF coalesce(current_setting('mesh.message', true), '') = '' THEN
@@ -8,8 +8,9 @@ BEGIN
   END IF;
 END $$;
 
--- restore locks each row that it writes, and so takes turns with others that write the same resources. What is at its place already
--- is not written; nor are the entries of machines, which are there for as long as those are.
+-- restore locks each row that it writes, so it takes turns with others that write the same
+-- resources. It does not write what is already as wanted, nor the entries of machines, which exist
+-- as long as the machines.
 CREATE OR REPLACE FUNCTION mesh.restore(at bigint, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
 RETURNS TABLE (operation text, api_group text, kind text, namespace text, name text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -1,7 +1,8 @@
--- Who set each field as it is. A resource's history is walked from its first kept change on, with a second document beside it that
--- has, for each field, the revision that set it: a number stands for all that is below it, 0 for what is older than the history.
+-- Who set each field to its value. The history of a resource is walked from its first kept change
+-- on, beside a second document that has, for each field, the revision that set it. A number counts
+-- for everything below it; 0 means older than the history.
 
--- member_blame is what a blame says of a member of the value that it is about.
+-- member_blame returns the blame of a member of a value.
 CREATE OR REPLACE FUNCTION mesh_internal.member_blame(blame jsonb, key text) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN jsonb_typeof(blame) = 'object' THEN blame -> key ELSE blame END
 $$;
@@ -10,7 +11,7 @@ CREATE OR REPLACE FUNCTION mesh_internal.item_blame(blame jsonb, i int) RETURNS 
   SELECT CASE WHEN jsonb_typeof(blame) = 'array' THEN blame -> i ELSE blame END
 $$;
 
--- blame_change is the blame after a change, from that before it.
+-- blame_change returns the blame after a change, from the one before it.
 CREATE OR REPLACE FUNCTION mesh_internal.blame_change(before jsonb, after jsonb, blame jsonb, revision bigint) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -28,7 +29,7 @@ BEGIN
   RETURN coalesce(result, to_jsonb(revision)); -- a value of another sort, or an empty one
 END $$;
 
--- blamed_fields lists the fields of a value, down to those that have no more below them.
+-- blamed_fields lists the fields of a value, down to those with nothing below them.
 CREATE OR REPLACE FUNCTION mesh_internal.blamed_fields(at text, field jsonb, blame jsonb) RETURNS TABLE (path text, value jsonb, revision bigint)
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,4 +1,4 @@
--- What people say about the change that the running transaction makes.
+-- What people say about the change of the running transaction.
 
 CREATE OR REPLACE FUNCTION mesh.begin_change(message text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -17,8 +17,8 @@ END $$;
 
 COMMENT ON FUNCTION mesh.begin_change IS 'Names the change that the running transaction makes; a later call renames it. Returns the newest revision, to which mesh.restore can go back.';
 
--- tell_of_no_change runs where a transaction was announced that has changed nothing. Most likely each statement was a
--- transaction of its own.
+-- tell_of_no_change runs if a transaction was announced and changed nothing. Most likely each
+-- statement was its own transaction.
 CREATE OR REPLACE FUNCTION mesh_internal.tell_of_no_change(t mesh_internal.transactions) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

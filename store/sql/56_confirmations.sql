@@ -1,6 +1,6 @@
--- A change that reverts by itself unless it is confirmed in time.
+-- A change reverts by itself unless somebody confirms it in time.
 
--- in_words writes an interval as people do: 1 hour 30 minutes.
+-- in_words formats an interval for people: 1 hour 30 minutes.
 CREATE OR REPLACE FUNCTION mesh_internal.in_words(span interval) RETURNS text LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT string_agg(format('%s %s%s', n, unit, CASE WHEN n <> 1 THEN 's' END), ' ' ORDER BY i)
   FROM (SELECT extract(epoch FROM span)::numeric) AS length (seconds), LATERAL (VALUES
@@ -47,14 +47,14 @@ BEGIN
     USING HINT = format('SELECT mesh.confirm(%s)', t.revision);
 END $$;
 
--- namespaces_of lists the namespaces in which a revision has changed something.
+-- namespaces_of lists the namespaces that a revision changed.
 CREATE OR REPLACE FUNCTION mesh_internal.namespaces_of(revision bigint) RETURNS text[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN ARRAY(SELECT DISTINCT c.namespace FROM mesh_internal.transactions t JOIN mesh_internal.changes c ON c.transaction_id = t.id WHERE t.revision = namespaces_of.revision);
 END $$;
 
--- waiting lists the revisions that wait for a confirmation and that the acting role may confirm.
+-- waiting lists the unconfirmed revisions that the acting role may confirm.
 CREATE OR REPLACE FUNCTION mesh_internal.waiting() RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -88,7 +88,7 @@ END $$;
 
 COMMENT ON FUNCTION mesh.confirm IS 'Confirms a change that was committed with mesh.commit_confirmed. Without a revision it confirms the one that waits, if there is only one.';
 
--- refuse_confirmation says why a revision cannot be confirmed. Confirming twice is fine.
+-- refuse_confirmation raises why a revision cannot be confirmed. Confirming twice is fine.
 CREATE OR REPLACE FUNCTION mesh_internal.refuse_confirmation(revision bigint, d mesh_internal.deadlines, waiting bigint[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -111,7 +111,7 @@ BEGIN
   END IF;
 END $$;
 
--- A conflict is over once somebody has changed the resource again.
+-- A conflict ends when somebody changes the resource again.
 CREATE OR REPLACE VIEW mesh.conflicts WITH (security_barrier) AS
   SELECT u.api_group, u.kind, u.namespace, u.name, u.revision, u.changed_by, u.reason
   FROM mesh_internal.unreverted u

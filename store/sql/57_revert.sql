@@ -1,7 +1,8 @@
--- Taking one revision back, as a new revision. A resource that another revision has changed since is left as it is.
+-- Taking one revision back, as a new revision. A resource that another revision has changed since
+-- stays as it is.
 
--- change_before_unconfirmed looks past changes that were not confirmed in time and could not be reverted then, because this one was
--- made on top of them: reverting it must not bring them back.
+-- change_before_unconfirmed skips changes that were not confirmed in time and could not be reverted
+-- then, because this one was made on top of them. Reverting it must not bring them back.
 CREATE OR REPLACE FUNCTION mesh_internal.change_before_unconfirmed(c mesh_internal.changes) RETURNS mesh_internal.changes
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -18,8 +19,9 @@ BEGIN
   END LOOP;
 END $$;
 
--- last_change_after finds who has changed a resource after a revision, last. What was changed and reverted again is nobody's
--- change; the running transaction's own has no revision, and comes last.
+-- last_change_after returns who last changed a resource after a revision. A change that was
+-- reverted again counts for nobody; that of the running transaction has no revision, and comes
+-- last.
 CREATE OR REPLACE FUNCTION mesh_internal.last_change_after(c mesh_internal.changes, revision bigint, OUT changed boolean, OUT changed_by bigint)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -35,8 +37,9 @@ BEGIN
   changed_by := last.revision;
 END $$;
 
--- undo takes a revision back and tells for each resource what came of it: reverted, unchanged, as it is again what it was before, or
--- conflict. The rows are locked before they are looked at. The entries of machines follow by themselves.
+-- undo takes a revision back and returns what became of each resource: reverted, unchanged because
+-- it is already as it was, or conflict. Rows are locked before they are read. The entries of
+-- machines follow by themselves.
 CREATE OR REPLACE FUNCTION mesh_internal.undo(revision bigint) RETURNS TABLE (
   outcome text, api_group text, kind text, namespace text, name text, changed_by bigint)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -79,7 +82,7 @@ BEGIN
     FROM plan p ORDER BY p.kind, p.api_group, p.namespace, p.name;
 END $$;
 
--- take_back undoes a revision and, where that waits for a confirmation, notes what came of it.
+-- take_back undoes a revision and, if that waits for a confirmation, records the result.
 CREATE OR REPLACE FUNCTION mesh_internal.take_back(revision bigint) RETURNS TABLE (
   outcome text, api_group text, kind text, namespace text, name text, changed_by bigint)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -128,7 +131,7 @@ END $$;
 
 COMMENT ON FUNCTION mesh.revert IS 'Takes one revision back, as a new revision, and returns what became of each of its resources: reverted; unchanged, because it is already as it was; or conflict, because changed_by has changed it since.';
 
--- leave_unreverted notes that a revision cannot be taken back under the rules of today.
+-- leave_unreverted records that the current rules do not let a revision be taken back.
 CREATE OR REPLACE FUNCTION mesh_internal.leave_unreverted(revision bigint, reason text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -138,8 +141,9 @@ BEGIN
   UPDATE mesh_internal.deadlines d SET state = 'conflict', ended_at = clock_timestamp(), ended_by = mesh_internal.author() WHERE d.revision = leave_unreverted.revision;
 END $$;
 
--- revert_overdue takes back one revision that was not confirmed in time, if there is one, and is to be called until there is none. Any
--- number of servers may call it at once: the lock on the row decides who does it, and what it does is one transaction.
+-- revert_overdue takes back one revision that was not confirmed in time, if there is one; call it
+-- until there is none. Any number of servers may call it at once: a lock on the row decides which
+-- of them reverts it, in one transaction.
 CREATE OR REPLACE FUNCTION mesh.revert_overdue(OUT revision bigint, OUT state text, OUT reverted_by bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,7 +1,9 @@
--- The history is kept for a time, or so many revisions of it. What is older is pruned, a small batch a transaction.
+-- The history is kept for some time, or for so many revisions. What is older is pruned in small
+-- batches, one per transaction.
 
--- prune forgets the oldest revisions up to one, except for the newest, from which the next number is counted, and those that may yet
--- have to be reverted. Batches end with the revision that brings them to so many changes.
+-- prune deletes the oldest revisions up to one, but keeps the newest, from which the next number
+-- follows, and those that may yet have to be reverted. A batch ends with the revision that exceeds
+-- its number of changes.
 CREATE OR REPLACE FUNCTION mesh.prune(through bigint, at_most bigint DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -39,7 +41,8 @@ END $$;
 
 COMMENT ON FUNCTION mesh.prune IS 'Deletes the history up to a revision, the oldest first, and returns how many revisions went. Resources stay. With at_most it ends after that many changes: call it until it returns 0.';
 
--- expired_revision is the last revision that the settings history_max_age and history_max_revisions let go.
+-- expired_revision returns the last revision that the settings history_max_age and
+-- history_max_revisions no longer keep.
 CREATE OR REPLACE FUNCTION mesh.expired_revision() RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -58,7 +61,7 @@ END $$;
 
 COMMENT ON FUNCTION mesh.prune_expired IS 'Deletes a batch of the history that the settings do not keep, and returns how many revisions went. Every mcp-server calls it now and then.';
 
--- chores tells a server what is to be done, and until when. Times are told as they are left, for clocks differ.
+-- chores returns what a server has to do, and when. Times are durations, because clocks differ.
 CREATE OR REPLACE FUNCTION mesh_internal.chores(
   OUT standby boolean, OUT oldest_revision bigint, OUT waiting bigint, OUT seconds_to_deadline double precision)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -1,8 +1,9 @@
--- A row of mesh.resources can come around the triggers: out of a dump of that table alone, or written with the triggers off. Then the history
--- does not know it, or knows better. Such a stray is adopted into a revision of its own, so that everybody is told of it as of any change.
+-- Rows of mesh.resources can come around the triggers: from a dump of that table alone, or written
+-- with triggers off. Then the history does not know them, or knows better. Such strays are adopted
+-- into a revision of their own, so that everybody learns of them as of any change.
 
--- lock_unknown locks the resources whose transaction is not known, and returns where they are. Those that somebody is writing are left out: they
--- are known in a moment.
+-- lock_unknown locks the resources whose transaction is unknown, and returns their positions. It
+-- skips those that somebody is writing, which will be known in a moment.
 CREATE OR REPLACE FUNCTION mesh_internal.lock_unknown() RETURNS tid[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -11,8 +12,9 @@ BEGIN
     FOR NO KEY UPDATE OF r SKIP LOCKED);
 END $$;
 
--- lock_superseded does the same for rows that were put back over a later change. What triggers wrote was written by the transaction that it bears:
--- only rows of others are looked at, and of those the ones that are newer than a transaction that was seen.
+-- lock_superseded does the same for rows that were put back over a later change. A row that
+-- triggers wrote was written by the transaction that it names. So only rows of other transactions
+-- are checked, and of those the ones newer than a transaction that was seen.
 CREATE OR REPLACE FUNCTION mesh_internal.lock_superseded(seen xid8) RETURNS tid[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 BEGIN
@@ -24,15 +26,17 @@ BEGIN
     FOR NO KEY UPDATE OF r SKIP LOCKED);
 END $$;
 
--- is_adopting tells whether the running transaction adopts. What stands already is refused nothing then.
+-- is_adopting reports whether the running transaction adopts strays. Then nothing that is stored
+-- already is refused.
 CREATE OR REPLACE FUNCTION mesh_internal.is_adopting() RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN coalesce(current_setting('mesh.adopting', true), '') = (SELECT secret FROM mesh_internal.installation)::text;
 END $$;
 
--- note_adopted notes the strays as changes: from what the history has last, or else as new, with the generation and the age that they came with. They were
--- locked before this statement began; so those of which a transaction is known by now have become known meanwhile.
+-- note_adopted records the strays as changes: from the last state in the history, or as new, with
+-- the generation and age that they have. They were locked before this statement began, so those
+-- whose transaction is known by now became known meanwhile.
 CREATE OR REPLACE FUNCTION mesh_internal.note_adopted(of bigint, places tid[]) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
@@ -56,7 +60,8 @@ BEGIN
   RETURN noted;
 END $$;
 
--- adopt makes a revision of the strays, if there are any, and returns how many there were, and what to call it with the next time.
+-- adopt makes a revision of the strays, if there are any, and returns how many there were, and the
+-- argument for the next call.
 CREATE OR REPLACE FUNCTION mesh.adopt(INOUT seen xid8 DEFAULT NULL, OUT adopted bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,17 +1,19 @@
--- A view for each kind, with a column for each field of its spec. They are made from the table of types and fields at the end
--- of a migration, and so are the views of parts (61_parts.sql); the triggers that write through them are in files 62 and 63.
+-- A view for each kind, with a column for each field of its spec. A migration makes them at its end
+-- from the table of types and fields, and also the views of parts (61_parts.sql). The triggers that
+-- write through them are in files 62 and 63.
 
--- readable_resources are those that the acting role may see.
+-- readable_resources has the resources that the acting role may see.
 CREATE OR REPLACE VIEW mesh.readable_resources WITH (security_barrier) AS
   SELECT api_group, kind, namespace, name, spec, labels, annotations,
     t.revision, generation, created_at, updated_at
   FROM mesh.resources r LEFT JOIN mesh_internal.transactions t ON t.xid = r.xid AND t.begun_at = r.updated_at
   WHERE (SELECT mesh_internal.sees_all()) OR namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[]);
 
--- visible_resources is the same for views that can be written to. LOCK TABLE goes through a view to all that its query reads, with the rights of
--- the view's owner, and whoever may delete from the view may lock it: a table behind it would be locked for everybody. It does not go through
--- a function, which Postgres puts into the query as if it had been written there, as long as it is neither SECURITY DEFINER nor has settings.
--- So it is row-level security that keeps rows of others from what a query compares them with.
+-- visible_resources is the same for views that can be written to. LOCK TABLE on a view also locks
+-- what its query reads, with the rights of the view's owner, and whoever may delete from a view may
+-- lock it: a table behind it would be locked for everybody. A function stops that. Postgres still
+-- inlines it, if it is neither SECURITY DEFINER nor has settings. So here row-level security keeps
+-- rows of others out of the query.
 CREATE OR REPLACE FUNCTION mesh_internal.visible_resources()
 RETURNS TABLE (api_group text, kind text, namespace text, name text, spec jsonb, labels jsonb, annotations jsonb, revision bigint, generation bigint,
   created_at timestamptz, updated_at timestamptz)
@@ -35,13 +37,15 @@ COMMENT ON COLUMN mesh.readable_resources.generation IS 'How many times the spec
 COMMENT ON COLUMN mesh.readable_resources.created_at IS 'When the transaction that created the resource began.';
 COMMENT ON COLUMN mesh.readable_resources.updated_at IS 'When the transaction that last changed the resource began.';
 
--- snake_case turns a name of JSON or of a kind into one of SQL: exportTo into export_to, HTTPRoute into http_route.
+-- snake_case turns a name of JSON or of a kind into one of SQL: exportTo into export_to, HTTPRoute
+-- into http_route.
 CREATE OR REPLACE FUNCTION mesh_internal.snake_case(name text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
   SELECT lower(regexp_replace(regexp_replace(name, '([a-z0-9])([A-Z])', '\1_\2', 'g'), '([A-Z])([A-Z][a-z])', '\1_\2', 'g'))
 $$;
 
--- view_name is the plural of a kind in snake case. Where two groups have a kind of that name, Istio's has it.
+-- view_name returns the plural of a kind in snake case. If two groups have a kind of that name, the
+-- view of Istio's has it.
 CREATE OR REPLACE FUNCTION mesh_internal.view_name(k mesh.kinds) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT CASE WHEN k.api_group NOT LIKE '%istio.io' AND EXISTS (SELECT FROM mesh.kinds other WHERE other.kind = k.kind AND other.api_group LIKE '%istio.io')
@@ -63,8 +67,9 @@ LANGUAGE sql IMMUTABLE AS $$
     ELSE 'jsonb' END
 $$;
 
--- read_field is an expression for a field of an object, NULL where it is not set. It never fails: what cannot be shown as the
--- type of the column is shown as NULL there, and in the column spec as it is.
+-- read_field returns an expression for a field of an object; NULL if the field is not set. The
+-- expression never fails: a value that does not fit the type of the column is NULL there, and is in
+-- the column spec.
 CREATE OR REPLACE FUNCTION mesh_internal.read_field(object text, path text[], alias text, type text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -88,7 +93,7 @@ BEGIN
   END;
 END $$;
 
--- field_summary says in words what a field takes.
+-- field_summary describes in words what a field takes.
 CREATE OR REPLACE FUNCTION mesh_internal.field_summary(f mesh.schema_fields) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT concat_ws(', ', CASE f.shape WHEN 'list' THEN 'a list' WHEN 'map' THEN 'an object' END,
@@ -102,8 +107,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     CASE WHEN f.required THEN 'required' END)
 $$;
 
--- describe_view writes down the columns of a view: first those that say which row it is, then the fields of the type, then those
--- that all have. The fields left out have columns of their own among the first.
+-- describe_view records the columns of a view: first those that identify the row, then the fields
+-- of the type, then those that all views have. Fields in left_out have columns among the first.
 CREATE OR REPLACE FUNCTION mesh_internal.describe_view(v mesh_internal.editable_views, type text, object text, first mesh_internal.editable_columns[], last mesh_internal.editable_columns[], left_out text[])
 RETURNS void LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
   WITH fields AS (
@@ -149,7 +154,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- view_query is the query of a view. The columns that it has already stay where they are, for Postgres takes new ones at the end only.
+-- view_query returns the query of a view. Existing columns keep their place, because Postgres adds
+-- new ones only at the end.
 CREATE OR REPLACE FUNCTION mesh_internal.view_query(v mesh_internal.editable_views) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT format('SELECT %s FROM %s WHERE r.kind = %L AND r.api_group = %L', string_agg(format('%s AS %I', c.expression, c.name), ', ' ORDER BY a.attnum, c.position), v.source, v.kind, v.api_group)
@@ -157,7 +163,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   WHERE c.view = v.view
 $$;
 
--- privileges_on lists the statements that grant what is granted on a relation.
+-- privileges_on lists statements that grant again what is granted on a relation.
 CREATE OR REPLACE FUNCTION mesh_internal.privileges_on(relation regclass) RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT format('GRANT %s ON %s TO %s%s', a.privilege_type, relation, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END,
@@ -165,7 +171,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = relation AND a.grantee <> c.relowner
 $$;
 
--- replace_view makes a view anew that has lost a column or the type of one, unless something depends on it.
+-- replace_view recreates a view that lost a column, or the type of one, unless something depends on
+-- it.
 CREATE OR REPLACE FUNCTION mesh_internal.replace_view(v mesh_internal.editable_views) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -188,7 +195,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- make_view makes a view, with its defaults, comments and triggers.
+-- make_view creates a view, with its defaults, comments and triggers.
 CREATE OR REPLACE FUNCTION mesh_internal.make_view(v mesh_internal.editable_views) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -213,7 +220,7 @@ BEGIN
   END IF;
 END $$;
 
--- make_views makes the views of all kinds that the tables know.
+-- make_views creates the views of all known kinds.
 CREATE OR REPLACE FUNCTION mesh_internal.make_views() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -234,14 +241,14 @@ BEGIN
   ANALYZE mesh_internal.editable_views, mesh_internal.editable_columns;
 END $$;
 
--- views_fit says whether the views were made from the code and the registry that the database has now, and are there.
+-- views_fit reports whether all views exist and were made from the current code and registry.
 CREATE OR REPLACE FUNCTION mesh_internal.views_fit() RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT i.views_digest = i.code_digest || i.registry_digest AND NOT EXISTS (SELECT FROM mesh_internal.editable_views v WHERE to_regclass(format('mesh.%I', v.view)) IS NULL)
   FROM mesh_internal.installation i
 $$;
 
--- install_views makes them if they do not fit.
+-- install_views creates the views if they do not fit.
 CREATE OR REPLACE FUNCTION mesh_internal.install_views() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,17 +1,18 @@
--- Views of parts of resources, a row a part. Their columns are made from the table of types and fields, like those of 60_views.sql.
--- Positions count from 0, as the paths in messages do.
+-- Views of parts of resources, one row per part. Their columns come from the table of types and
+-- fields, like those of 60_views.sql. Positions count from 0, like the paths in messages.
 
--- list_source joins the items of a list, none if it is no list. All positions are in that range. Postgres cannot know it: it guesses that a list has
--- 100 items, and that such a range keeps one in 200 of them. One item is near the truth; 100 in each of several lists were estimates of millions of rows, for
--- which it compiled each query.
+-- list_source joins the items of a list; none if it is no list. All positions are within the range,
+-- but Postgres cannot know that: it guesses that a list has 100 items, and that the range keeps one
+-- in 200. One item is near the truth. Estimates of 100 for each of several nested lists came to
+-- millions of rows, and Postgres compiled each query.
 CREATE OR REPLACE FUNCTION mesh_internal.list_source(list text, name text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
   SELECT format(' JOIN LATERAL jsonb_array_elements(CASE jsonb_typeof(%s) WHEN ''array'' THEN %1$s END) WITH ORDINALITY %s (value, i) ON %2$s.i BETWEEN 1 AND 1000000000',
     list, name)
 $$;
 
--- describe_part describes the view of the items of a list. The columns before are those that tell in which list of the resource
--- the item is; the columns after it has instead of the fields left out.
+-- describe_part describes the view of the items of a list. The columns before tell in which list of
+-- the resource the item is; the columns after replace the fields in left_out.
 CREATE OR REPLACE FUNCTION mesh_internal.describe_part(v mesh_internal.editable_views, type text, before mesh_internal.editable_columns[], after mesh_internal.editable_columns[], left_out text[])
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -28,7 +29,8 @@ BEGIN
     left_out);
 END $$;
 
--- describe_routes describes what a VirtualService does with requests and connections, and where it sends them.
+-- describe_routes describes what a VirtualService does with requests and connections, and where it
+-- sends them.
 CREATE OR REPLACE FUNCTION mesh_internal.describe_routes() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,5 +1,5 @@
--- How a row of a view becomes a change of a spec. Only the columns that changed are written into the spec as it stands by then, so
--- what others changed meanwhile, and all that has no column, stays as it is.
+-- How a row of a view becomes a change of a spec. Only changed columns are written, into the spec
+-- as it is by then. So what others changed meanwhile, and what has no column, stays.
 
 -- refuse_stale refuses to overwrite what the statement has not seen.
 CREATE OR REPLACE FUNCTION mesh_internal.refuse_stale(view text, was jsonb, what text) RETURNS void
@@ -14,19 +14,19 @@ BEGIN
     HINT    = 'run the transaction again';
 END $$;
 
--- holder_of is a value as an object: whatever else stands there has no fields to keep.
+-- holder_of returns a value as an object; anything else has no fields to keep.
 CREATE OR REPLACE FUNCTION mesh_internal.holder_of(value jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE jsonb_typeof(value) WHEN 'object' THEN value ELSE '{}' END
 $$;
 
--- spelling is the last name of the path, in the form that the object uses.
+-- spelling returns the last name of the path as the object spells it.
 CREATE OR REPLACE FUNCTION mesh_internal.spelling(object jsonb, name text, alias text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN nullif(object -> name, 'null') IS NULL AND object -> alias <> 'null' THEN alias ELSE name END
 $$;
 
--- with_field sets a field, or removes it if the value is NULL, and with it the objects on the way that are left empty.
+-- with_field sets a field; NULL removes it, and with it the objects on the way that become empty.
 CREATE OR REPLACE FUNCTION mesh_internal.with_field(object jsonb, path text[], alias text, value jsonb) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -46,8 +46,9 @@ LANGUAGE sql IMMUTABLE AS $$
   SELECT coalesce(nullif(object #> path, 'null'), nullif(object #> (path[:cardinality(path) - 1] || alias), 'null'))
 $$;
 
--- edited is what becomes of a spec when a row of a view changes: first the column spec is taken over, then each field whose column
--- changed. The spec may be newer than the row that the statement saw; then what it changes must not have changed meanwhile.
+-- edited returns the spec after a change of a row of a view: the column spec first, then each field
+-- whose column changed. The spec may be newer than the row that the statement saw; then nobody else
+-- may have changed what the statement changes.
 CREATE OR REPLACE FUNCTION mesh_internal.edited(view text, stored jsonb, was jsonb, wanted jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -73,7 +74,7 @@ BEGIN
   RETURN coalesce(nullif(spec, 'null'), '{}');
 END $$;
 
--- edited_map is the same for labels and annotations, which change as a whole.
+-- edited_map does the same for labels and annotations, which change as a whole.
 CREATE OR REPLACE FUNCTION mesh_internal.edited_map(view text, stored jsonb, was jsonb, wanted jsonb, name text) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -85,7 +86,8 @@ BEGIN
   RETURN coalesce(nullif(wanted -> name, 'null'), '{}');
 END $$;
 
--- locked_resource is the resource behind a row of a view, as it stands now and until the end of the transaction.
+-- locked_resource returns the resource behind a row of a view, and locks it until the end of the
+-- transaction.
 CREATE OR REPLACE FUNCTION mesh_internal.locked_resource(api_group text, kind text, namespace text, name text) RETURNS mesh.resources
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -95,7 +97,7 @@ BEGIN
   RETURN locked;
 END $$;
 
--- refuse_hands says what the trigger stamp_row says of the table.
+-- refuse_hands refuses for views what stamp_row refuses for the table.
 CREATE OR REPLACE FUNCTION mesh_internal.refuse_hands(r mesh.resources) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -137,7 +139,8 @@ BEGIN
   RETURN updated;
 END $$;
 
--- write_resource writes a row of a view of whole resources. What it returns, and RETURNING shows, is read from the view again.
+-- write_resource writes a row of a view of whole resources. It reads what it returns, which
+-- RETURNING shows, from the view again.
 CREATE OR REPLACE FUNCTION mesh_internal.write_resource() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE

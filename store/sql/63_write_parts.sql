@@ -1,7 +1,8 @@
--- How rows of views of parts are written: while a statement runs its edits are noted, at its end each resource that they belong to
--- is locked and written once. So a resource is judged by what the whole statement makes of it, whatever lies between.
+-- How rows of views of parts are written. A statement's edits are noted while it runs; at its end
+-- each affected resource is locked and written once. So a resource is judged by the result of the
+-- whole statement.
 
--- list_of says in which list of the spec a row of a view is.
+-- list_of returns the list of the spec that a row of a view belongs to.
 CREATE OR REPLACE FUNCTION mesh_internal.list_of(v mesh_internal.editable_views, row_of_view jsonb) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -15,8 +16,8 @@ BEGIN
   RETURN list;
 END $$;
 
--- completed_key fills in what the row to be inserted leaves open of where it belongs. The route of a destination may be named, and
--- where there is but one it need not be.
+-- completed_key fills in the missing parts of where a new row belongs. The route of a destination
+-- can be given by name, or left out if there is only one.
 CREATE OR REPLACE FUNCTION mesh_internal.completed_key(v mesh_internal.editable_views, wanted jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -37,13 +38,13 @@ BEGIN
   RETURN wanted || jsonb_build_object('position', mesh_internal.place_in(v, owner, wanted));
 END $$;
 
--- items_of is a value as a list: whatever else stands there has no items.
+-- items_of returns a value as a list; anything else has no items.
 CREATE OR REPLACE FUNCTION mesh_internal.items_of(value jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE jsonb_typeof(value) WHEN 'array' THEN value ELSE '[]' END
 $$;
 
--- place_in is the position that a new part gets: the one given, or the end.
+-- place_in returns the position of a new part: the given one, or the end.
 CREATE OR REPLACE FUNCTION mesh_internal.place_in(v mesh_internal.editable_views, r mesh.resources, wanted jsonb) RETURNS bigint
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT greatest(least((wanted ->> 'position')::bigint, jsonb_array_length(mesh_internal.items_of(r.spec #> mesh_internal.list_of(v, wanted))) + (
@@ -51,7 +52,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WHERE e.xid = pg_current_xact_id() AND e.operation = 'insert' AND e.view = v.view AND e.namespace = r.namespace AND e.parent = r.name AND e.list = mesh_internal.list_of(v, wanted))), 0)
 $$;
 
--- check_key refuses a row that does not say where it belongs, or that is to change what is shown of another view's.
+-- check_key refuses a row that does not say where it belongs, or that changes a column which
+-- another view owns.
 CREATE OR REPLACE FUNCTION mesh_internal.check_key(v mesh_internal.editable_views, was jsonb, wanted jsonb) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -71,7 +73,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- shown_part is a part as its view would show it.
+-- shown_part returns a part as its view shows it.
 CREATE OR REPLACE FUNCTION mesh_internal.shown_part(view text, part jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -82,8 +84,9 @@ BEGIN
   RETURN shown;
 END $$;
 
--- note_part notes what a statement does to one part. A part that goes to another list is removed here and inserted there. The row returned,
--- which RETURNING shows, has the place that the part gets if nobody else edits the list meanwhile.
+-- note_part notes what a statement does to a part. A part that moves to another list is deleted
+-- here and inserted there. The returned row, which RETURNING shows, has the position that the part
+-- gets if nobody else edits the list meanwhile.
 CREATE OR REPLACE FUNCTION mesh_internal.note_part() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -129,13 +132,14 @@ BEGIN
   VALUES (v.view, place ->> 'namespace', place ->> v.parent, mesh_internal.list_of(v, place), (place ->> 'position')::int, operation, was, wanted);
 END $$;
 
--- identity_of is what makes a part that part: what has another one is another part.
+-- identity_of returns what identifies a part; another identity means another part.
 CREATE OR REPLACE FUNCTION mesh_internal.identity_of(v mesh_internal.editable_views, part jsonb) RETURNS jsonb
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT jsonb_object_agg(c.name, mesh_internal.field_of(part, c.path, c.alias)) FROM mesh_internal.editable_columns c WHERE c.view = v.view AND c.name = ANY (v.identity)
 $$;
 
--- located finds the part of a row: where the row says, or else the nearest like it. NULL if there is none.
+-- located returns the position of a part: where the row says, or the nearest like it; NULL if there
+-- is none.
 CREATE OR REPLACE FUNCTION mesh_internal.located(v mesh_internal.editable_views, parts jsonb[], e mesh_internal.part_edits) RETURNS int
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -149,8 +153,8 @@ BEGIN
     ORDER BY other = part DESC, abs(i - 1 - e.position) LIMIT 1);
 END $$;
 
--- edited_list is a list after the edits: first parts change and go, then parts come, so that positions mean those before and after
--- the statement.
+-- edited_list returns a list after the edits. Parts change and go first, and come last, so that
+-- positions are those before and after the statement.
 CREATE OR REPLACE FUNCTION mesh_internal.edited_list(v mesh_internal.editable_views, list jsonb, edits mesh_internal.part_edits[]) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -179,7 +183,7 @@ BEGIN
   RETURN mesh_internal.joined_list(array_remove(parts, NULL), coming, places);
 END $$;
 
--- joined_list puts parts into a list, each at its place or else at the end.
+-- joined_list inserts parts into a list, each at its position, or at the end.
 CREATE OR REPLACE FUNCTION mesh_internal.joined_list(parts jsonb[], coming jsonb[], places int[]) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -193,7 +197,8 @@ BEGIN
   RETURN to_jsonb(parts);
 END $$;
 
--- located_list is where the list of an edit is now. Other transactions may have moved the route that has it.
+-- located_list returns where the list of an edit is now. Other transactions may have moved the
+-- route that contains it.
 CREATE OR REPLACE FUNCTION mesh_internal.located_list(v mesh_internal.editable_views, r mesh.resources, e mesh_internal.part_edits) RETURNS text[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -212,7 +217,8 @@ BEGIN
   RETURN ARRAY[e.list[1], at::text, e.list[3]];
 END $$;
 
--- edited_parent is the spec of a resource after the edits of its parts; those of routes come last, for they move the others.
+-- edited_parent returns the spec of a resource after the edits of its parts. Edits of routes come
+-- last, because they move the others.
 CREATE OR REPLACE FUNCTION mesh_internal.edited_parent(r mesh.resources, edits mesh_internal.part_edits[]) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -232,7 +238,8 @@ BEGIN
   RETURN r.spec;
 END $$;
 
--- noted_edits takes what was noted. The table is empty as far as Postgres knows, and yet never to be read from end to end.
+-- noted_edits takes the noted edits. To Postgres the table looks empty, and yet it must never be
+-- read from end to end.
 CREATE OR REPLACE FUNCTION mesh_internal.noted_edits() RETURNS mesh_internal.part_edits[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -243,7 +250,8 @@ BEGIN
   RETURN edits;
 END $$;
 
--- write_parts carries out what was noted, in the order of the keys, so that two transactions do not wait for each other in a circle.
+-- write_parts writes the noted edits, in the order of the keys, so that two transactions never wait
+-- for each other.
 CREATE OR REPLACE FUNCTION mesh_internal.write_parts() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -268,7 +276,7 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- refuse_orphan refuses a part of a resource that there is not, or no longer.
+-- refuse_orphan refuses a part of a resource that does not exist, or no longer.
 CREATE OR REPLACE FUNCTION mesh_internal.refuse_orphan(kind text, namespace text, name text, new boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

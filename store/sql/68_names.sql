@@ -1,13 +1,15 @@
--- How names in specs are read, by what stands there. kinds/reference reads them the same way in Go, and says what each form is like. What
--- is named where is in 69_references.sql.
+-- How names in specs are read. kinds/reference reads them the same way in Go, and describes each
+-- form. 69_references.sql says what is named where.
 
--- full_host completes a short name, one without dots, as every reader of routes and rules does. Addresses are complete.
+-- full_host completes a short name, one without dots, as all readers of routes and rules do.
+-- Addresses are complete.
 CREATE OR REPLACE FUNCTION mesh_internal.full_host(host text, namespace text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
   SELECT lower(CASE WHEN host ~ '[.:]' OR host IN ('', '*') OR namespace = '' THEN host ELSE host || '.' || namespace || '.svc.cluster.local' END)
 $$;
 
--- full_gateway is namespace/name of a gateway that may be written as name, ./name, namespace/name, or name.namespace with anything after it.
+-- full_gateway returns NAMESPACE/NAME of a gateway, which may be written as NAME, ./NAME,
+-- NAMESPACE/NAME, or NAME.NAMESPACE with anything after it.
 CREATE OR REPLACE FUNCTION mesh_internal.full_gateway(name text, namespace text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN name = 'mesh' THEN name
@@ -17,8 +19,9 @@ LANGUAGE sql IMMUTABLE AS $$
     ELSE namespace || '/' || name END
 $$;
 
--- sight is for whom services must be there that a resource names: for the namespaces that obey it. Of one for everybody only its own is known, and
--- what is public (*) is there for all.
+-- sight returns the namespaces that must see the services that a resource names: those that obey
+-- it. Of a resource for everybody only its own namespace is known, and public services (*), which
+-- everybody sees.
 CREATE OR REPLACE FUNCTION mesh_internal.sight(exported text[], namespace text) RETURNS text[]
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN '*' = ANY (exported) THEN ARRAY['*', namespace] || array_remove(exported, '*') ELSE ARRAY['*'] || exported END
@@ -50,7 +53,7 @@ LANGUAGE sql IMMUTABLE AS $$
   WHERE value ->> 'name' <> ''
 $$;
 
--- A credential is a secret and, if it says so, its namespace. What is no secret gives no row.
+-- A credential is a secret and, perhaps, its namespace. Anything else makes no row.
 CREATE OR REPLACE FUNCTION mesh_internal.credential_named(role text, namespace text, value jsonb, at text)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
@@ -58,7 +61,8 @@ LANGUAGE sql IMMUTABLE AS $$
   FROM regexp_matches(value #>> '{}', '^(?:(?:kubernetes|kubernetes-gateway)://)?(([^/:]+)/([^/:]+)|([^/:]+))$') m
 $$;
 
--- What follows is of the Gateway API's manner. A secret is in its own namespace, where none is named.
+-- What follows is for the Gateway API. A secret without a namespace is in the namespace of the
+-- resource.
 CREATE OR REPLACE FUNCTION mesh_internal.secret_named(role text, namespace text, value jsonb, at text)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$

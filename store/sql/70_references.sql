@@ -1,8 +1,9 @@
--- What resources say of each other, as rows. The functions read the specs; mesh_internal.links keeps what they found. What resources name is read by
--- 69_references.sql; here is what they make, for others to name, and what they claim.
+-- What resources say of each other, as rows. The functions read the specs; mesh_internal.links
+-- keeps the result. 69_references.sql reads what resources name. The functions here read what
+-- resources make, for others to name, and what they claim.
 
--- exported is the list of namespaces that may see a resource, everybody where it does not say. It becomes part of the query that calls it, so
--- that most resources, which do not say, cost no call.
+-- exported returns the namespaces that may see a resource; everybody if it does not say. Postgres
+-- inlines it, so most resources, which do not say, cost no call.
 CREATE OR REPLACE FUNCTION mesh_internal.exported(export_to jsonb, namespace text) RETURNS text[]
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN jsonb_typeof(export_to) = 'array' AND export_to <> '[]' THEN mesh_internal.export_list(export_to, namespace) ELSE '{*}' END
@@ -13,7 +14,7 @@ LANGUAGE sql IMMUTABLE AS $$
   SELECT ARRAY(SELECT CASE item WHEN '.' THEN namespace ELSE item END FROM jsonb_array_elements_text(export_to) item)
 $$;
 
--- is_within reports whether every name that a host stands for is one of a wildcard.
+-- is_within reports whether a wildcard covers every name that a host stands for.
 CREATE OR REPLACE FUNCTION mesh_internal.is_within(host text, wildcard text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT left(wildcard, 1) = '*' AND right(ltrim(host, '*'), length(wildcard) - 1) = substr(wildcard, 2)
@@ -33,7 +34,7 @@ LANGUAGE sql IMMUTABLE AS $$
     jsonb_path_query(coalesce(nullif(nullif(spec -> 'gateways', 'null'), '[]'), '["mesh"]'), '$[*]') AS gateways (g)
 $$;
 
--- A rule makes its subsets, and rules over its host: the row without a part.
+-- A DestinationRule makes its subsets, and has one more row, without a part, for its host.
 CREATE OR REPLACE FUNCTION mesh_internal.links_of_destination_rule(namespace text, spec jsonb)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
@@ -46,15 +47,17 @@ LANGUAGE sql IMMUTABLE AS $$
   WHERE spec ->> 'host' <> '' AND p.part IS NOT NULL
 $$;
 
--- listener_class is what decides whether services can share an address and a port: HTTP is told apart by hosts, TLS by server names, and
--- nothing can be read from connections in which the server speaks first. What has none of them shares with all.
+-- listener_class decides whether services can share an address and a port. HTTP is told apart by
+-- hosts, and TLS by server names; where the server speaks first, nothing tells connections apart.
+-- What has no class shares with all.
 CREATE OR REPLACE FUNCTION mesh_internal.listener_class(protocol text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN upper(protocol) IN ('HTTP', 'HTTP2', 'GRPC', 'GRPC-WEB') THEN 'http' WHEN upper(protocol) IN ('HTTPS', 'TLS') THEN 'tls'
     WHEN upper(protocol) IN ('TCP', 'REDIS') THEN 'tcp' WHEN upper(protocol) IN ('MONGO', 'MYSQL') THEN 'greeting' END
 $$;
 
--- The details are what proxies go by where entries share a host: empty labels and lists count as none, and exportTo as it is written, in any order.
+-- The details are what proxies compare where entries share a host. Empty labels and lists count as
+-- none, and exportTo counts as written, in any order.
 DROP FUNCTION IF EXISTS mesh_internal.links_of_service_entry(text, jsonb);
 CREATE OR REPLACE FUNCTION mesh_internal.links_of_service_entry(namespace text, spec jsonb, labels jsonb)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
@@ -73,7 +76,7 @@ LANGUAGE sql IMMUTABLE AS $$
   WHERE p ->> 'number' IS NOT NULL AND mesh_internal.listener_class(p ->> 'protocol') IS NOT NULL
 $$;
 
--- port_class is what two protocols must have in common to share a port of a gateway.
+-- port_class returns what two protocols must have in common to share a port of a gateway.
 CREATE OR REPLACE FUNCTION mesh_internal.port_class(protocol text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN upper(protocol) IN ('HTTP', 'HTTP2', 'GRPC', 'GRPC-WEB', 'HTTP_PROXY') THEN 'http'
@@ -98,7 +101,7 @@ LANGUAGE sql IMMUTABLE AS $$
   WHERE s.v #>> '{port,number}' IS NOT NULL
 $$;
 
--- Of some kinds a namespace has one without a selector, for all its workloads.
+-- A namespace has one resource without a selector of some kinds, for all its workloads.
 CREATE OR REPLACE FUNCTION mesh_internal.links_of_default(namespace text, spec jsonb)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
@@ -106,8 +109,8 @@ LANGUAGE sql IMMUTABLE AS $$
   WHERE coalesce(spec #> '{selector,matchLabels}', spec #> '{workloadSelector,labels}', '{}') = '{}' AND NOT spec ?| '{targetRef,targetRefs}'
 $$;
 
--- The listeners of a gateway of the Gateway API, and from where routes may attach to each. What a selector of namespaces selects
--- cannot be told here.
+-- The listeners of a Gateway of the Gateway API, and from where routes may attach to each. What a
+-- selector of namespaces selects is not known here.
 CREATE OR REPLACE FUNCTION mesh_internal.links_of_listeners(namespace text, name text, spec jsonb)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
@@ -117,7 +120,7 @@ LANGUAGE sql IMMUTABLE AS $$
   FROM jsonb_path_query(spec -> 'listeners', '$[*]') WITH ORDINALITY AS l (v, i)
 $$;
 
--- A grant has a row for each pair of who may refer and what may be referred to, * for any name.
+-- A grant has a row for each pair of who may refer and what they may refer to; * is any name.
 CREATE OR REPLACE FUNCTION mesh_internal.links_of_reference_grant(namespace text, spec jsonb)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
@@ -126,7 +129,8 @@ LANGUAGE sql IMMUTABLE AS $$
   FROM jsonb_path_query(spec -> 'from', '$[*]') AS f (v), jsonb_path_query(spec -> 'to', '$[*]') WITH ORDINALITY AS t (v, i)
 $$;
 
--- What others name by its key has a row for itself. Delegates are for those that they are exported to.
+-- What others name by its key has a row for itself. Delegates are for those that they are exported
+-- to.
 CREATE OR REPLACE FUNCTION mesh_internal.links_of_key(kind text, namespace text, name text, spec jsonb)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
@@ -135,7 +139,7 @@ LANGUAGE sql IMMUTABLE AS $$
     OR kind = 'VirtualService' AND coalesce(spec -> 'hosts', '[]') = '[]'
 $$;
 
--- links_of is every row for one resource.
+-- links_of returns all rows of one resource.
 DROP FUNCTION IF EXISTS mesh_internal.links_of(text, text, text, text, jsonb);
 CREATE OR REPLACE FUNCTION mesh_internal.links_of(kind text, api_group text, namespace text, name text, spec jsonb, labels jsonb)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)

@@ -1,13 +1,16 @@
--- What is wrong between resources, found in mesh_internal.links alone: so it can be asked before and after a change of those rows. Each
--- part of the view looks at the rows of one role; with a resource given, each is a few lookups by index.
+-- What is wrong between resources, found from mesh_internal.links alone, so that it can be asked
+-- before and after a change of those rows. Each part of the view looks at the rows of one role; for
+-- one resource, each is a few index lookups.
 
--- may_name says whether somebody may learn of a resource that a hint or a message would name: he may read it, or it is for all.
+-- may_name reports whether a hint or message may name a resource to somebody: they may read it, or
+-- it is for all.
 CREATE OR REPLACE FUNCTION mesh_internal.may_name(namespace text, scope text[]) RETURNS boolean
 LANGUAGE sql STABLE AS $$
   SELECT '*' = ANY (scope) OR (SELECT mesh_internal.shows_all()) OR namespace = ANY ((SELECT mesh_internal.shown_namespaces())::text[])
 $$;
 
--- known_host_like finds the host that was meant: one of the same first name elsewhere, or one nearly like it.
+-- known_host_like returns the host that was probably meant: one with the same first name elsewhere,
+-- or a similar one.
 CREATE OR REPLACE FUNCTION mesh_internal.known_host_like(host text) RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -26,7 +29,7 @@ BEGIN
   RETURN meant;
 END $$;
 
--- host_hint says what to do about a host that no ServiceEntry has for a namespace.
+-- host_hint suggests what to do about a host that has no ServiceEntry for a namespace.
 CREATE OR REPLACE FUNCTION mesh_internal.host_hint(host text, namespace text) RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -46,7 +49,7 @@ BEGIN
   RETURN CASE WHEN near IS NOT NULL THEN format('did you mean "%s"?', near) ELSE 'create a ServiceEntry with this host' END;
 END $$;
 
--- subset_hint says what to do about a subset that clients in a namespace do not find.
+-- subset_hint suggests what to do about a subset that clients in a namespace do not find.
 CREATE OR REPLACE FUNCTION mesh_internal.subset_hint(host text, subset text, namespace text) RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -62,7 +65,8 @@ BEGIN
   RETURN CASE known WHEN '{}' THEN 'add it to a DestinationRule for this host' ELSE mesh_internal.hint(subset, known, 'its subsets: ') END;
 END $$;
 
--- key_hint finds the resource that was meant: one of the same name in another namespace, or one nearly like it.
+-- key_hint returns the resource that was probably meant: one of the same name in another namespace,
+-- or a similar one.
 CREATE OR REPLACE FUNCTION mesh_internal.key_hint(kind text, key text, otherwise text) RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -78,8 +82,8 @@ BEGIN
   RETURN CASE WHEN near IS NOT NULL THEN format('did you mean "%s"?', near) ELSE otherwise END;
 END $$;
 
--- Proxies know no cluster for a host that only a wildcard has: requests that are sent to it fail. A namespace may name its own services, whomever they are
--- exported to.
+-- Proxies have no cluster for a host that only a wildcard covers: requests sent to it fail. A
+-- namespace may name its own services, whomever they are exported to.
 CREATE OR REPLACE VIEW mesh_internal.dangling_hosts AS
   SELECT CASE l.role WHEN 'rule' THEN 'warning' ELSE 'error' END AS severity, 'unknown-host' AS code, l.kind, l.api_group, l.namespace, l.name,
     l.path || CASE l.role WHEN 'route' THEN '.host' WHEN 'backend' THEN '.name' ELSE '' END AS path,

@@ -1,8 +1,10 @@
--- Where resources claim the same, found in mesh_internal.links alone. Each of those that claim it has the problem, as far as whoever asks may know of the other:
--- what is hidden from a tenant is not to be found by claiming it.
+-- Where resources claim the same, found from mesh_internal.links alone. Each of them has the
+-- problem, as far as the reader may know of the other: a tenant must not find what is hidden by
+-- claiming it.
 
--- other_owner names a resource that has the same target in the same role, as far as the reader may know of it: the first of its
--- namespace, or else of all. Each search ends with the first row of the index that fits, for there may be thousands.
+-- other_owner returns a resource with the same target in the same role, as far as the reader may
+-- know of it: the first of its namespace, or of all. Each search ends with the first index row that
+-- fits, because there may be thousands.
 CREATE OR REPLACE FUNCTION mesh_internal.other_owner(l mesh_internal.links) RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off AS $$
 DECLARE
@@ -49,16 +51,18 @@ CREATE OR REPLACE VIEW mesh_internal.conflicting_claims AS
       WHERE o.role = 'claim' AND o.part = l.part AND o.target = l.target AND (o.namespace <> l.namespace OR o.name <> l.name)
         AND mesh_internal.may_name(o.namespace, o.scope));
 
--- may_add_ports reports whether a service has ports that another of its host lacks, and a proxy may come to it after that: those that are exported to a
--- namespace by name come first, and then the older. It and the next become part of a query, for it may be asked of very many pairs.
+-- may_add_ports reports whether a service has ports that another of its host lacks, and a proxy may
+-- read it later: those exported to a namespace by name come first, then the older. Postgres inlines
+-- it and the next one, because very many pairs may be asked about.
 CREATE OR REPLACE FUNCTION mesh_internal.may_add_ports(a mesh_internal.links, b mesh_internal.links) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT ('*' = ANY (a.scope) OR '*' <> ALL (b.scope))
     AND NOT jsonb_path_query_array(a.detail -> 'ports', '$.keyvalue().key') <@ jsonb_path_query_array(b.detail -> 'ports', '$.keyvalue().key')
 $$;
 
--- described_otherwise reports whether two ServiceEntries of a namespace describe a host of both otherwise, as far as that costs something. Resolution and
--- location of one count for nothing. On the rest it depends whether a proxy that sees both gives the host the ports that one adds to the other's.
+-- described_otherwise reports whether two ServiceEntries of a namespace describe a common host
+-- differently in a way that matters. Resolution and location alone do not. The rest decides whether
+-- a proxy that sees both gives the host the ports that one adds to the other's.
 CREATE OR REPLACE FUNCTION mesh_internal.described_otherwise(l mesh_internal.links, o mesh_internal.links) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT o.detail - 'ports' <> l.detail - 'ports'
@@ -66,7 +70,8 @@ LANGUAGE sql IMMUTABLE AS $$
       OR mesh_internal.overlap(o.scope, l.scope) AND (mesh_internal.may_add_ports(l, o) OR mesh_internal.may_add_ports(o, l)))
 $$;
 
--- other_description names the first ServiceEntry that describes a host otherwise, and the fields, to those who may read both.
+-- other_description returns, to those who may read both, the first ServiceEntry that describes a
+-- host differently, and the fields.
 CREATE OR REPLACE FUNCTION mesh_internal.other_description(l mesh_internal.links) RETURNS text
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off AS $$
   SELECT format('%s %s/%s: %s', o.kind, o.namespace, o.name, (SELECT string_agg(field, ', ')
@@ -104,7 +109,8 @@ CREATE OR REPLACE VIEW mesh_internal.conflicting_services AS
       WHERE o.role = 'service' AND o.target = l.target AND o.namespace <> l.namespace AND mesh_internal.overlap(o.scope, l.scope)
         AND mesh_internal.may_name(o.namespace, o.scope));
 
--- rivals_of is with which parts, a port and a class each, one cannot share an address: proxies listen there for the one or the other.
+-- rivals_of returns the parts, each a port and a class, with which a part cannot share an address:
+-- proxies listen there for only one of them.
 CREATE OR REPLACE FUNCTION mesh_internal.rivals_of(part text) RETURNS text[]
 LANGUAGE sql IMMUTABLE AS $$
   SELECT ARRAY(SELECT split_part(part, ' ', 1) || ' ' || rival FROM unnest(CASE split_part(part, ' ', 2)
@@ -142,8 +148,9 @@ CREATE OR REPLACE VIEW mesh_internal.conflicting_rules AS
       WHERE o.role = 'rule' AND o.target = l.target AND o.part = '' AND o.namespace = l.namespace AND o.name <> l.name
         AND o.detail = l.detail AND mesh_internal.overlap(o.scope, l.scope));
 
--- Two selectors may select the same proxy if one holds the other. Servers of HTTP that have a host in common are merged. Where TLS ends
--- the server name is all there is to tell two apart, whichever namespaces they are open to. Plain TCP shares a port with nothing.
+-- Two selectors may select the same proxy if one contains the other. Servers of HTTP that share a
+-- host are merged. Where TLS ends, only the server name tells two apart, whichever namespaces they
+-- are open to. Plain TCP shares a port with nothing.
 CREATE OR REPLACE VIEW mesh_internal.conflicting_gateways AS
   SELECT CASE l.detail ->> 'class' WHEN 'http' THEN 'info' ELSE 'error' END AS severity, 'gateway-conflict' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
     format('port %s serves the host "%s" for another Gateway: %s', l.part, l.target, mesh_internal.other_owner(l)) AS message,
@@ -174,7 +181,8 @@ CREATE OR REPLACE VIEW mesh_internal.conflicting_defaults AS
   WHERE l.role = 'default'
     AND EXISTS (SELECT FROM mesh_internal.links o WHERE o.role = 'default' AND o.target = l.target AND o.kind = l.kind AND o.name <> l.name);
 
--- Before hosts have owners, who takes a name of the control plane is told, and so is everybody who looks.
+-- Before hosts have owners, who takes a name of the control plane is told so, and so is everybody
+-- who looks.
 CREATE OR REPLACE VIEW mesh_internal.control_plane_claims AS
   SELECT 'error' AS severity, 'control-plane-host' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
     format('the host "%s" is a name of the control plane: machines that believe this ask somebody else in its place', l.target) AS message,

@@ -1,4 +1,5 @@
--- What routes and policies of the Gateway API's manner are attached to, found in mesh_internal.links alone.
+-- What routes and policies of the Gateway API are attached to, found from mesh_internal.links
+-- alone.
 
 CREATE OR REPLACE VIEW mesh_internal.dangling_attachments AS
   SELECT CASE l.role WHEN 'parent' THEN 'error' ELSE 'warning' END AS severity, CASE l.role WHEN 'parent' THEN 'unknown-parent' ELSE 'unknown-target' END AS code,

@@ -1,5 +1,6 @@
--- Gateways and rules name secrets, which are to be there and whose certificates are to be valid. Proxies look for them in their own namespace,
--- which is not known here: so a secret of that name will do, wherever it is, unless the reference names a namespace.
+-- Gateways and rules name secrets, which must exist and have valid certificates. Proxies look in
+-- their own namespace, which is not known here. So a secret of that name in any namespace will do,
+-- unless the reference names one.
 
 CREATE OR REPLACE VIEW mesh_internal.dangling_credentials AS
   SELECT 'error' AS severity, 'unknown-credential' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
@@ -10,7 +11,7 @@ CREATE OR REPLACE VIEW mesh_internal.dangling_credentials AS
 
 COMMENT ON VIEW mesh_internal.dangling_credentials IS 'Internal. Read mesh.problems.';
 
--- credentials_broken are the references to secrets that a transaction has deleted.
+-- credentials_broken returns the references to secrets that a transaction has deleted.
 CREATE OR REPLACE FUNCTION mesh_internal.credentials_broken(of bigint) RETURNS mesh_internal.link_problem[]
 LANGUAGE sql STABLE AS $$
   SELECT coalesce(array_agg((p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, p.hint)::mesh_internal.link_problem), '{}')
@@ -20,7 +21,8 @@ LANGUAGE sql STABLE AS $$
   WHERE c.transaction_id = of AND c.after IS NULL
 $$;
 
--- A certificate is to be renewed two weeks before its end; one that was made for less than six, in the last third of its time.
+-- A certificate should be renewed two weeks before it expires, or, if it is valid for less than six
+-- weeks, in the last third of its time.
 CREATE OR REPLACE VIEW mesh_internal.ending_certificates AS
   SELECT CASE WHEN s.not_after <= now() THEN 'error' ELSE 'warning' END AS severity,
     CASE WHEN s.not_after <= now() THEN 'certificate-expired' ELSE 'certificate-expires' END AS code,

@@ -1,6 +1,6 @@
 -- What resources say and discovery does not act on.
 
--- places follows steps through lists, and through maps by *, to each value they lead to.
+-- places follows steps through lists, and through maps with *, to each value that they lead to.
 CREATE OR REPLACE FUNCTION mesh_internal.places(value jsonb, steps text[], at text) RETURNS TABLE (place text, found jsonb)
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -14,7 +14,8 @@ BEGIN
   END IF;
 END $$;
 
--- unsupported_message says who does not act on something: others may read it as well, such as an istiod, and act. Programs have the same words.
+-- unsupported_message says who does not act on something: other readers, such as an istiod, may
+-- act. The programs use the same words.
 CREATE OR REPLACE FUNCTION mesh_internal.unsupported_message(reason text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$ SELECT 'pgmesh''s discovery does not act on it: ' || reason $$;
 
@@ -30,7 +31,7 @@ CREATE OR REPLACE VIEW mesh_internal.unsupported_uses AS
 
 COMMENT ON VIEW mesh_internal.unsupported_uses IS 'Internal. Read mesh.problems.';
 
--- new_unsupported lists what a transaction says of that sort and what was not said before.
+-- new_unsupported lists what a transaction newly says that discovery does not act on.
 CREATE OR REPLACE FUNCTION mesh_internal.new_unsupported(of bigint) RETURNS mesh_internal.link_problem[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,4 +1,5 @@
--- Weights may have any sum: they share by proportion. Those that look like a slip, 900 for 90, are worth a look.
+-- Weights may have any sum, because they share by proportion. Weights that look like a slip, 900
+-- for 90, are worth a look.
 
 CREATE OR REPLACE VIEW mesh_internal.uneven_weights AS
   SELECT 'info' AS severity, 'uneven-weights' AS code, r.kind, r.api_group, r.namespace, r.name, format('spec.%s[%s].route', p.protocol, route.i - 1) AS path,

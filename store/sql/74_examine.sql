@@ -1,5 +1,6 @@
--- Each transaction hears of the problems between resources that it makes: at commit its changes are put into mesh_internal.links, and
--- what is wrong there after that and was not before is told, or refused where a namespace is strict.
+-- Each transaction is told of the problems between resources that it makes. At commit its changes
+-- go into mesh_internal.links; what is wrong there now and was not before is told, or refused if a
+-- namespace is strict.
 
 CREATE OR REPLACE VIEW mesh_internal.link_problems AS
   SELECT * FROM mesh_internal.dangling_hosts
@@ -19,7 +20,8 @@ CREATE OR REPLACE VIEW mesh_internal.link_problems AS
 
 COMMENT ON VIEW mesh_internal.link_problems IS 'Internal. Read mesh.problems.';
 
--- link_problems_of is the view for one resource, without what is merely worth knowing. It asks only what can be wrong with its kind.
+-- link_problems_of is the view for one resource, without mere infos. It asks only about what can be
+-- wrong with the kind.
 CREATE OR REPLACE FUNCTION mesh_internal.link_problems_of(of_kind text, of_namespace text, of_name text) RETURNS SETOF mesh_internal.link_problem
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -47,8 +49,9 @@ BEGIN
   END CASE;
 END $$;
 
--- changed_links lists the changes of a transaction that may have changed what a resource names or makes, and passes over those
--- that only shift weights, say. Once the transaction has a number, its links may be those of a state in between.
+-- changed_links lists the changes of a transaction that may change what a resource names or makes;
+-- a change of weights, for instance, does not. Once the transaction has a number, its links may be
+-- those of a state in between.
 CREATE OR REPLACE FUNCTION mesh_internal.changed_links(of bigint) RETURNS SETOF mesh_internal.changes
 LANGUAGE sql STABLE AS $$
   SELECT c.* FROM mesh_internal.changes c,
@@ -61,7 +64,7 @@ LANGUAGE sql STABLE AS $$
       OR (SELECT t.revision FROM mesh_internal.transactions t WHERE t.id = of) > 0) -- EXISTS would be planned as a hash of all transactions
 $$;
 
--- leads_elsewhere tells whether one of the HTTP routes names something else than the one that was in its place.
+-- leads_elsewhere reports whether one of the HTTP routes names something else than its predecessor.
 CREATE OR REPLACE FUNCTION mesh_internal.leads_elsewhere(was jsonb, became jsonb) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -79,7 +82,7 @@ BEGIN
   RETURN false;
 END $$;
 
--- referrers lists who names what these links make.
+-- referrers lists the resources that name what these links make.
 CREATE OR REPLACE FUNCTION mesh_internal.referrers(made mesh_internal.links[]) RETURNS SETOF mesh_internal.links
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -98,7 +101,8 @@ BEGIN
   END IF;
 END $$;
 
--- problems_among are those of the resources that have these links, without hints. Of very many, it is quicker to ask for those of all.
+-- problems_among returns the problems of the resources with these links, without hints. If they are
+-- very many, it is quicker to ask for all.
 CREATE OR REPLACE FUNCTION mesh_internal.problems_among(suspects mesh_internal.links[]) RETURNS mesh_internal.link_problem[]
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -109,8 +113,9 @@ BEGIN
     FROM unnest(suspects) s, mesh_internal.link_problems_of(s.kind, s.namespace, s.name) p WHERE p.api_group = s.api_group);
 END $$;
 
--- all_problems are those of the whole mesh. They are planned each time, for what mesh_internal.links holds at the moment; its statistics may be
--- from before a bulk load, and a nested loop, which they would speak for, would never end.
+-- all_problems returns the problems of the whole mesh. Postgres plans it each time, for the current
+-- mesh_internal.links. Statistics from before a bulk load would suggest a nested loop that never
+-- ends.
 CREATE OR REPLACE FUNCTION mesh_internal.all_problems() RETURNS mesh_internal.link_problem[]
 LANGUAGE plpgsql STABLE SET enable_nestloop = off SET enable_hashjoin = on SET enable_mergejoin = on SET enable_seqscan = on AS $$
 DECLARE
@@ -122,7 +127,7 @@ BEGIN
   RETURN coalesce(problems, '{}');
 END $$;
 
--- new_problems are those that were not there before. Where a problem sits may have changed: that does not make it new.
+-- new_problems returns problems that were not there before. A problem that only moved is not new.
 CREATE OR REPLACE FUNCTION mesh_internal.new_problems(before mesh_internal.link_problem[], now mesh_internal.link_problem[]) RETURNS mesh_internal.link_problem[]
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -131,14 +136,14 @@ BEGIN
       WHERE b.code = n.code AND b.kind = n.kind AND b.api_group = n.api_group AND b.namespace = n.namespace AND b.name = n.name AND b.message = n.message));
 END $$;
 
--- keys_of is one of the links of each resource, for its key.
+-- keys_of returns one link of each resource, for its key.
 CREATE OR REPLACE FUNCTION mesh_internal.keys_of(links mesh_internal.links[]) RETURNS mesh_internal.links[]
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   RETURN ARRAY(SELECT DISTINCT ON (l.kind, l.api_group, l.namespace, l.name) l FROM unnest(links) l);
 END $$;
 
--- replace_links takes rows out of mesh_internal.links and puts others in.
+-- replace_links replaces rows of mesh_internal.links.
 CREATE OR REPLACE FUNCTION mesh_internal.replace_links(gone mesh_internal.links[], come mesh_internal.links[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -147,8 +152,8 @@ BEGIN
   INSERT INTO mesh_internal.links SELECT * FROM unnest(come);
 END $$;
 
--- relink_few puts changes into mesh_internal.links and returns the problems that this makes. Most changes leave none: only if there are some
--- is it worth to look how it was before.
+-- relink_few puts changes into mesh_internal.links and returns the problems that they make. Most
+-- changes make none; only if there are some is it worth looking at the state before.
 CREATE OR REPLACE FUNCTION mesh_internal.relink_few(changed mesh_internal.changes[]) RETURNS mesh_internal.link_problem[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -176,8 +181,8 @@ BEGIN
   RETURN mesh_internal.new_problems(before, now);
 END $$;
 
--- relink_many does the same for a transaction that changed much, all at once. Kinds that come in great numbers are read without a
--- call of links_of for each.
+-- relink_many does the same for a transaction with many changes, at once. Kinds with very many
+-- resources are read without a call of links_of for each.
 CREATE OR REPLACE FUNCTION mesh_internal.relink_many(of bigint) RETURNS mesh_internal.link_problem[]
 LANGUAGE plpgsql SET enable_hashjoin = on SET enable_mergejoin = on SET enable_seqscan = on AS $$
 DECLARE
@@ -209,7 +214,8 @@ BEGIN
   RETURN mesh_internal.new_problems(before, mesh_internal.all_problems());
 END $$;
 
--- rebuild_links makes mesh_internal.links anew from the resources, where it differs from what they say: a migration may read more in them.
+-- rebuild_links corrects mesh_internal.links where it differs from what the resources say: a newer
+-- program may read more in them.
 CREATE OR REPLACE FUNCTION mesh_internal.rebuild_links() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -221,7 +227,8 @@ BEGIN
   INSERT INTO mesh_internal.links SELECT * FROM wanted EXCEPT SELECT * FROM mesh_internal.links;
 END $$;
 
--- tell_problems warns of problems, of the first ten in full; or refuses them all if one is of a strict namespace.
+-- tell_problems warns of problems, the first ten in full; or refuses them all if one is in a strict
+-- namespace.
 CREATE OR REPLACE FUNCTION mesh_internal.tell_problems(problems mesh_internal.link_problem[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -247,7 +254,7 @@ BEGIN
   END IF;
 END $$;
 
--- with_hint asks again for a problem, this time with what to do about it.
+-- with_hint finds a problem again, with its hint.
 CREATE OR REPLACE FUNCTION mesh_internal.with_hint(p mesh_internal.link_problem) RETURNS mesh_internal.link_problem
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -279,7 +286,8 @@ BEGIN
     HINT = coalesce(list #>> '{0,hint}', 'correct it in the same transaction') || ' (strict_references is on)';
 END $$;
 
--- put_links_back undoes in mesh_internal.links what the transaction has put there, for it to be examined once more.
+-- put_links_back undoes what the transaction did to mesh_internal.links, so that it can be examined
+-- again.
 CREATE OR REPLACE FUNCTION mesh_internal.put_links_back(of bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -290,10 +298,11 @@ BEGIN
     WHERE c.transaction_id = of AND c.before_spec IS NOT NULL;
 END $$;
 
--- examine_references is called at commit, before the transaction takes its number. Where some namespace is strict, a change of
--- links waits here for those that commit before it, so that no two can break together what each alone would leave whole: unless the
--- transaction goes on, for then others would wait until it ends. Such a one is examined again at its end, for others have committed since;
--- its size tells.
+-- examine_references is called at commit, before the transaction gets its number. If a namespace is
+-- strict, a change of links waits here for earlier commits, so that two transactions cannot
+-- together break what each alone would leave whole. If the transaction goes on it does not wait,
+-- because others would then wait until its end; it is examined again at its end, because others
+-- have committed since. Its size tells.
 CREATE OR REPLACE FUNCTION mesh_internal.examine_references(of bigint, goes_on boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -324,7 +333,8 @@ BEGIN
   END IF;
 END $$;
 
--- examine_change tells what a commit of the running transaction would be told, for those who do not mean to commit it.
+-- examine_change returns what a commit of the running transaction would be told, for those who do
+-- not mean to commit.
 CREATE OR REPLACE FUNCTION mesh_internal.examine_change(of bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -336,5 +346,5 @@ END $$;
 
 COMMENT ON FUNCTION mesh_internal.examine_change IS 'Internal.';
 
--- This code may read more in the specs than that which it replaces.
+-- This code may read more in specs than the code that it replaces.
 DO $$ BEGIN PERFORM mesh_internal.rebuild_links(); END $$;

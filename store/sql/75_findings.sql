@@ -1,8 +1,10 @@
--- What mcp-server, and later others, find wrong with resources in ways that SQL cannot. Any server may report: each examines the same
--- revisions of the same resources by the same rules, and who comes second changes nothing.
+-- What mcp-server, and perhaps others, find wrong with resources and SQL cannot. Any server may
+-- report: all examine the same revisions of the same resources by the same rules, so a second
+-- report changes nothing.
 
--- report_findings replaces what an examination has found: of each resource in the list that still is at the revision which was examined.
--- [{"api_group", "kind", "namespace", "name", "revision", "findings": [{"severity", "code", "path", "message", "hint"}]}]
+-- report_findings replaces what an examination has found: of each resource in the list that still
+-- is at the revision which was examined. [{"api_group", "kind", "namespace", "name", "revision",
+-- "findings": [{"severity", "code", "path", "message", "hint"}]}]
 CREATE OR REPLACE FUNCTION mesh_internal.report_findings(source text, examined jsonb) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -24,7 +26,7 @@ END $$;
 
 COMMENT ON FUNCTION mesh_internal.report_findings IS 'Internal. Servers report by it what they find wrong with resources.';
 
--- current_findings are those of resources that still are as they were examined.
+-- current_findings are those of resources that are still as they were examined.
 CREATE OR REPLACE VIEW mesh_internal.current_findings AS
   SELECT f.severity, f.code, f.kind, f.api_group, f.namespace, f.name, f.path, f.message, f.hint
   FROM mesh_internal.findings f

@@ -1,6 +1,8 @@
--- What selects nothing. Most of it is as it should be while a mesh is being set up, so transactions do not hear of it.
+-- What selects nothing. Most of it is normal while a mesh is being set up, so transactions are not
+-- told of it.
 
--- known_workloads are those that the resources tell of, with the labels by which they are selected. A proxy may join that is none of them.
+-- known_workloads are the workloads in resources, with the labels that select them. Other proxies
+-- may join.
 CREATE OR REPLACE VIEW mesh_internal.known_workloads AS
   SELECT r.namespace, coalesce(r.spec -> 'labels', '{}') || r.labels AS labels
   FROM mesh.resources r WHERE r.kind = 'WorkloadEntry' AND r.api_group = 'networking.istio.io'
@@ -27,8 +29,8 @@ CREATE OR REPLACE VIEW mesh_internal.selects_nothing AS
 
 COMMENT ON VIEW mesh_internal.selects_nothing IS 'Internal. Read mesh.problems.';
 
--- Of the hosts whose endpoints are known, the subsets that none of these is in. A list of labels holds another if one of its items
--- holds the other's.
+-- For hosts with known endpoints, the subsets that none of these is in. A list of labels contains
+-- another if one of its items contains the other's.
 CREATE OR REPLACE VIEW mesh_internal.empty_subsets AS
   WITH endpoints AS MATERIALIZED (
     SELECT lower(h #>> '{}') AS host, jsonb_path_query_array(r.spec, '$.endpoints[*].labels') AS labels

@@ -1,7 +1,8 @@
--- All that is wrong, or may be, with the mesh as it stands.
+-- Everything that is or may be wrong with the current mesh.
 
--- find_problems finds what the acting role may read. Estimates for a mesh of many resources would have the query compiled, which
--- takes longer than to run it, and statistics from before a bulk load would have it run in nested loops.
+-- find_problems returns the problems that the acting role may read. By its estimates for a mesh of
+-- many resources Postgres would compile the query, which takes longer than to run it, and by
+-- statistics from before a bulk load it would use nested loops.
 CREATE OR REPLACE FUNCTION mesh_internal.find_problems() RETURNS SETOF mesh_internal.link_problem
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_nestloop = off SET plan_cache_mode = force_custom_plan AS $$
 BEGIN

@@ -1,7 +1,8 @@
--- Hosts and addresses have owners, as soon as the owner of the mesh says so: namespaces, which alone claim them for others. Of several patterns that fit a host the
--- narrowest counts. What stays within its namespace claims nothing from others, unless the host is reserved: that is nobody's.
+-- Hosts and addresses have owners, once the owner of the mesh grants them to namespaces, which
+-- alone claim them for others. If several patterns fit a host, the narrowest counts. What stays
+-- within its namespace claims nothing from others, unless the host is reserved and nobody's.
 
--- covers tells whether a host, or an address or range of them, is of a pattern.
+-- covers reports whether a pattern fits a host, an address or a range of addresses.
 CREATE OR REPLACE FUNCTION mesh_internal.covers(pattern text, host text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -11,8 +12,9 @@ BEGIN
   RETURN pattern = host OR mesh_internal.is_within(host, pattern);
 END $$;
 
--- note_control_plane keeps the names that the certificate of a server is for: whoever took them would be asked in its place. A name without a dot is that of
--- the machine alone. What no certificate was given for in 45 days is forgotten.
+-- note_control_plane records the names in the certificate of a server: whoever took them would be
+-- asked in its place. A name without a dot belongs to the machine alone. A name is forgotten if no
+-- certificate was given for it in 45 days.
 CREATE OR REPLACE FUNCTION mesh_internal.note_control_plane(member text, hosts text[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -25,8 +27,8 @@ END $$;
 
 COMMENT ON FUNCTION mesh_internal.note_control_plane IS 'Internal. Servers tell by it the names that they are dialled by.';
 
--- owner_of_host is the namespace that has a host; empty if nobody may have it, and NULL if everybody may. A name of the control plane is nobody's, unless it
--- was granted by itself.
+-- owner_of_host returns the namespace that has a host; empty if nobody may have it, and NULL if
+-- everybody may. A name of the control plane is nobody's, unless it was granted explicitly.
 CREATE OR REPLACE FUNCTION mesh.owner_of_host(host text) RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -42,7 +44,7 @@ END $$;
 
 COMMENT ON FUNCTION mesh.owner_of_host IS 'Returns the namespace that alone may claim a host or an address for others; empty if nobody may, NULL if everybody may.';
 
--- check_host_pattern refuses what no host is like, and no range of addresses.
+-- check_host_pattern refuses patterns that fit no host and are no range of addresses.
 CREATE OR REPLACE FUNCTION mesh_internal.check_host_pattern(pattern text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -55,7 +57,7 @@ BEGIN
   RETURN lower(pattern);
 END $$;
 
--- grant_hosts makes a namespace the owner of hosts; an empty one stands for nobody.
+-- grant_hosts makes a namespace the owner of hosts; an empty namespace stands for nobody.
 CREATE OR REPLACE FUNCTION mesh.grant_hosts(namespace text, pattern text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -101,8 +103,10 @@ COMMENT ON COLUMN mesh.host_grants.pattern IS 'A host, a wildcard such as *.exam
 COMMENT ON COLUMN mesh.host_grants.granted_by IS 'Which role granted it.';
 COMMENT ON COLUMN mesh.host_grants.granted_at IS 'When.';
 
--- is_foreign tells whether a namespace claims a host that is another's. A wildcard claims what is below it, too, and a range the addresses in it; a
--- server of a gateway is asked for what routes name, and claims nothing more. The addresses that are given out to services without one are nobody's.
+-- is_foreign reports whether a namespace claims a host that belongs to another. A wildcard also
+-- claims what is below it, and a range the addresses in it. A server of a gateway gets only
+-- requests for what routes name, so it claims nothing more. Addresses that services without one are
+-- given automatically are nobody's.
 CREATE OR REPLACE FUNCTION mesh_internal.is_foreign(namespace text, role text, host text, scope text[]) RETURNS boolean
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -117,7 +121,8 @@ BEGIN
     AND EXISTS (SELECT FROM mesh_internal.host_owners o WHERE o.namespace <> is_foreign.namespace AND mesh_internal.covers(host, o.pattern));
 END $$;
 
--- default_scope is whom a resource is for that does not say: of the MeshConfig, or everybody.
+-- default_scope returns whom a resource is for that does not say: as the MeshConfig says, or
+-- everybody.
 CREATE OR REPLACE FUNCTION mesh_internal.default_scope(kind text, namespace text) RETURNS text[]
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -129,8 +134,8 @@ BEGIN
     ELSE mesh_internal.field_of(config, '{defaultServiceExportTo}', 'default_service_export_to') END, namespace);
 END $$;
 
--- claims_of lists what a resource claims for others than its namespace. A port of which nothing tells the host is opened on the addresses of its service,
--- and on all if that has none.
+-- claims_of lists what a resource claims for others than its namespace. A port whose protocol does
+-- not tell the host is opened on the addresses of its service, or on all if it has none.
 CREATE OR REPLACE FUNCTION mesh_internal.claims_of(kind text, api_group text, namespace text, name text, spec jsonb)
 RETURNS TABLE (role text, host text, scope text[], path text)
 LANGUAGE sql STABLE AS $$
@@ -146,7 +151,8 @@ LANGUAGE sql STABLE AS $$
     AND EXISTS (SELECT FROM jsonb_path_query(spec -> 'ports', '$[*]') p WHERE coalesce(mesh_internal.listener_class(p ->> 'protocol'), 'tcp') IN ('tcp', 'greeting'))
 $$;
 
--- refuse_foreign refuses a transaction in which somebody who may not write everywhere claims a host that is another's.
+-- refuse_foreign refuses a transaction that claims a host of another namespace, unless its role may
+-- write everywhere.
 CREATE OR REPLACE FUNCTION mesh_internal.refuse_foreign(of bigint) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -171,7 +177,7 @@ BEGIN
   END IF;
 END $$;
 
--- What was there before its hosts had an owner, and what those wrote who may write everywhere.
+-- Claims from before the hosts had an owner, and those by roles that may write everywhere.
 CREATE OR REPLACE VIEW mesh_internal.foreign_hosts AS
   SELECT 'error' AS severity, 'foreign-host' AS code, r.kind, r.api_group, r.namespace, r.name, h.path,
     format('the %s "%s" is not the namespace''s to claim for others', CASE h.role WHEN 'address' THEN 'address' ELSE 'host' END, h.host) AS message,
@@ -182,7 +188,7 @@ CREATE OR REPLACE VIEW mesh_internal.foreign_hosts AS
 
 COMMENT ON VIEW mesh_internal.foreign_hosts IS 'Internal. Read mesh.problems.';
 
--- foreign_claims is how many resources claim what others own.
+-- foreign_claims returns how many resources claim what others own.
 CREATE OR REPLACE FUNCTION mesh_internal.foreign_claims() RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,14 +1,16 @@
--- Default deny: nobody is let in but whom some AuthorizationPolicy allows, and sidecars take mutual TLS alone. It is made of two resources of the root
--- namespace, such as Istio's users write. This is the one switch for both.
+-- Default deny: only those are let in whom an AuthorizationPolicy allows, and sidecars accept only
+-- mutual TLS. Two resources of the root namespace make it so, such as Istio's users write. This is
+-- the one switch for both.
 
--- allows_nothing tells whether an AuthorizationPolicy of the root namespace allows nothing to nobody, for the whole mesh.
+-- allows_nothing reports whether an AuthorizationPolicy of the root namespace allows nothing, for
+-- the whole mesh.
 CREATE OR REPLACE FUNCTION mesh_internal.allows_nothing(spec jsonb, annotations jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT coalesce(spec ->> 'action', 'ALLOW') IN ('ALLOW', '0') AND coalesce(nullif(spec -> 'rules', 'null'), '[]') = '[]' AND mesh_internal.is_for_all(spec)
     AND lower(coalesce(annotations ->> 'istio.io/dry-run', 'false')) NOT IN ('true', 't', '1')
 $$;
 
--- is_for_all tells whether a policy of the root namespace selects no workloads.
+-- is_for_all reports whether a policy of the root namespace selects no particular workloads.
 CREATE OR REPLACE FUNCTION mesh_internal.is_for_all(spec jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT coalesce(nullif(mesh_internal.field_of(spec, '{selector,matchLabels}', 'match_labels'), 'null'), '{}') = '{}'
@@ -16,13 +18,14 @@ LANGUAGE sql IMMUTABLE AS $$
     AND coalesce(nullif(mesh_internal.field_of(spec, '{targetRefs}', 'target_refs'), 'null'), '[]') = '[]'
 $$;
 
--- tls_mode is what a PeerAuthentication says of all ports; UNSET if it inherits.
+-- tls_mode returns the mode of a PeerAuthentication for all ports; UNSET if it inherits.
 CREATE OR REPLACE FUNCTION mesh_internal.tls_mode(spec jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
   SELECT coalesce((ARRAY['UNSET', 'DISABLE', 'PERMISSIVE', 'STRICT'])[(substring(spec #>> '{mtls,mode}' FROM '^[0-3]$'))::int + 1], spec #>> '{mtls,mode}', 'UNSET')
 $$;
 
--- find_default_deny tells everybody whether it is on, and which resources make it so to those who may read the root namespace.
+-- find_default_deny tells everybody whether default deny is on, and tells those who may read the
+-- root namespace which resources make it so.
 CREATE OR REPLACE FUNCTION mesh_internal.find_default_deny() RETURNS TABLE (enabled boolean, policy text, mutual_tls text, peer_authentication text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -70,7 +73,7 @@ COMMENT ON COLUMN mesh.default_deny_exceptions.namespace IS 'The namespace of th
 COMMENT ON COLUMN mesh.default_deny_exceptions.name IS 'The name of the policy.';
 COMMENT ON COLUMN mesh.default_deny_exceptions.exception IS 'What it allows, and to whom.';
 
--- set_default_deny has the rights of who calls it, who needs to write to the root namespace.
+-- set_default_deny runs with the rights of its caller, who needs to write to the root namespace.
 CREATE OR REPLACE FUNCTION mesh.set_default_deny(enabled boolean)
 RETURNS TABLE (operation text, api_group text, kind text, namespace text, name text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

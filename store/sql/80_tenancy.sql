@@ -1,5 +1,5 @@
--- Roles are granted namespaces. A grant is a row that the functions of 12_access.sql look at, and plain privileges on the
--- schema, so that a new role needs nothing else.
+-- Roles are granted namespaces. A grant is a row that the functions of 12_access.sql read, and
+-- plain privileges on both schemas, so a new role needs nothing else.
 
 CREATE OR REPLACE VIEW mesh.grants WITH (security_barrier) AS
   SELECT role, namespace, privilege, granted_by, granted_at
@@ -17,12 +17,14 @@ COMMENT ON COLUMN mesh.grants.privilege IS 'read; write, which includes read; re
 COMMENT ON COLUMN mesh.grants.granted_by IS 'Which role granted it.';
 COMMENT ON COLUMN mesh.grants.granted_at IS 'When.';
 
--- privileges_of_tenants lists what one needs to be granted, a line an object. Rows of tables with row-level security are for
--- everyone, as far as that lets them, and to be written where there is a policy for that; of the other tables only those are that tell of
--- kinds. Functions guard themselves.
+-- privileges_of_tenants lists the privileges that a tenant needs, one line per object. Tables with
+-- row-level security are open to everybody, as far as it lets them, and writable if they have a
+-- policy for that. Of the other tables only those are open that describe kinds. Functions guard
+-- themselves.
 --
--- Who may delete from a table, or change it as a whole, may also lock it, and everybody with it. So tenants have a table's columns to write to,
--- one by one, which does not count for that, and delete through views and functions.
+-- Whoever may delete from a table, or change it as a whole, may also lock it, and with it
+-- everybody. So tenants get privileges on single columns, which do not count for that, and delete
+-- through views and functions.
 CREATE OR REPLACE FUNCTION mesh_internal.privileges_of_tenants(server boolean) RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT 'USAGE ON SCHEMA mesh, mesh_internal'
@@ -47,21 +49,23 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   GROUP BY c.oid, c.relkind, c.relrowsecurity, c.relname, w.written, w.columns
 $$;
 
--- public_tables lists the tables that say nothing of anybody's resources.
+-- public_tables lists the tables that say nothing about anybody's resources.
 CREATE OR REPLACE FUNCTION mesh_internal.public_tables() RETURNS text[]
 LANGUAGE sql IMMUTABLE AS $$
   SELECT '{kinds,schema_version,schema_types,schema_fields,schema_parts,formats,rules,editable_views,editable_columns}'::text[]
 $$;
 
--- views_of_users lists the views that are for users: those in mesh, but for what stays there for servers of the release before.
+-- views_of_users lists the views for users: those in mesh that are not deprecated.
 CREATE OR REPLACE FUNCTION mesh_internal.views_of_users() RETURNS regclass[]
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT ARRAY(SELECT c.oid FROM pg_class c WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind = 'v' AND (obj_description(c.oid, 'pg_class') LIKE 'Deprecated%') IS NOT TRUE)
 $$;
 
--- run_by_callers lists the functions of mesh_internal that tenants must be able to execute. Postgres asks for the rights of whoever runs a
--- statement where a view, a policy, a trigger's condition or a default calls a function, and again for what that function calls, unless it is
--- SECURITY DEFINER. Calls are found in the catalog, and in functions by their text.
+-- run_by_callers lists the functions of mesh_internal that tenants must be able to execute. If a
+-- view, a policy, a condition of a trigger or a default calls a function, Postgres checks the
+-- rights of whoever runs the statement, and again for what that function calls, unless it is
+-- SECURITY DEFINER. The catalog has the calls of views and the like; those of functions are found
+-- in their text.
 CREATE OR REPLACE FUNCTION mesh_internal.run_by_callers() RETURNS regprocedure[]
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   WITH RECURSIVE ours AS MATERIALIZED (
@@ -94,7 +98,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     AND p.prorettype <> 'trigger'::regtype ORDER BY p.proname)
 $$;
 
--- set_privileges gives a role the plain privileges that its grants call for, and takes from it all others.
+-- set_privileges grants a role the plain privileges that its grants need, and revokes all others.
 CREATE OR REPLACE FUNCTION mesh_internal.set_privileges(role text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -112,8 +116,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- refresh_privileges is run by migrations. What they have made anew has the privileges that Postgres gives by itself, and so has
--- all that was restored from a dump without privileges.
+-- refresh_privileges runs at the end of a migration. New objects have Postgres's default
+-- privileges, and so has everything that was restored from a dump without privileges.
 CREATE OR REPLACE FUNCTION mesh_internal.refresh_privileges() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -143,7 +147,7 @@ BEGIN
   END IF;
 END $$;
 
--- add_grant adds to what a role has: a lesser privilege than it has changes nothing.
+-- add_grant adds to the grants of a role. A lesser privilege than it has changes nothing.
 CREATE OR REPLACE FUNCTION mesh_internal.add_grant(role text, namespace text, privilege text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -196,7 +200,8 @@ END $$;
 
 COMMENT ON FUNCTION mesh.grant_server IS 'Lets a role do what mcp-server needs if it does not connect as the owner: read and write everything, on behalf of others. mesh.revoke_namespace(role, ''*'') takes it back.';
 
--- What may only be read cannot be locked either, as SELECT … FOR UPDATE would. An UPDATE of the table leaves it out; the views refuse it.
+-- What a role may only read it cannot lock either, with SELECT … FOR UPDATE for instance. An UPDATE
+-- of the table skips it; the views refuse it.
 DROP POLICY IF EXISTS read_granted ON mesh.resources;
 CREATE POLICY read_granted ON mesh.resources FOR SELECT
   USING ((SELECT mesh_internal.sees_all()) OR namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[]));
@@ -214,8 +219,9 @@ DROP POLICY IF EXISTS delete_granted ON mesh.resources;
 CREATE POLICY delete_granted ON mesh.resources FOR DELETE
   USING ((SELECT mesh_internal.writes_all()) OR namespace = ANY ((SELECT mesh_internal.writable_namespaces())::text[]));
 
--- check_access refuses what a statement wrote to namespaces that are not the acting role's. Row-level security would not ask where
--- a row comes from that is deleted or renamed, and does not ask at all in functions that run as the owner.
+-- check_access refuses writes to namespaces that are not the acting role's. Row-level security does
+-- not check where a deleted or renamed row comes from, and checks nothing in functions that run as
+-- the owner.
 CREATE OR REPLACE FUNCTION mesh_internal.check_access() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -228,8 +234,8 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- check_mesh_access refuses what somebody wrote who may not write to every namespace to what configures the whole mesh. What lies elsewhere
--- counts for nothing, and may be deleted.
+-- check_mesh_access lets only roles that may write to every namespace change what configures the
+-- whole mesh. Such resources in other namespaces do not count, and may be deleted.
 CREATE OR REPLACE FUNCTION mesh_internal.check_mesh_access() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -263,7 +269,7 @@ DROP TRIGGER IF EXISTS check_access_to_deleted ON mesh.resources;
 CREATE TRIGGER check_access_to_deleted AFTER DELETE ON mesh.resources
   REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT WHEN (NOT mesh_internal.writes_all()) EXECUTE FUNCTION mesh_internal.check_access();
 
--- What is set for the mesh as a whole holds for everybody, who may therefore read it.
+-- The settings of the whole mesh apply to everybody, so everybody may read them.
 DROP POLICY IF EXISTS read_granted ON mesh.settings;
 CREATE POLICY read_granted ON mesh.settings FOR SELECT
   USING (namespace = '' OR (SELECT mesh_internal.sees_all()) OR namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[]));
@@ -281,7 +287,8 @@ DROP POLICY IF EXISTS delete_granted ON mesh.settings;
 CREATE POLICY delete_granted ON mesh.settings FOR DELETE
   USING ((SELECT mesh_internal.writes_all()) OR namespace = ANY ((SELECT mesh_internal.writable_namespaces())::text[]));
 
--- reset_setting removes what was set, and says whether anything was: that of the mesh or the default holds again.
+-- reset_setting removes a value, and reports whether there was one. The value of the mesh, or the
+-- default, counts again.
 CREATE OR REPLACE FUNCTION mesh.reset_setting(name text, namespace text DEFAULT '') RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,6 +1,7 @@
--- Who may call the servers, and what they are shown: see internal/caller and mcp-server/readers, which go by these tables.
+-- Who may call the servers, and what they are shown. internal/caller and mcp-server/readers use
+-- these tables.
 
--- require_server is for what servers do for their callers, and owners by themselves.
+-- require_server guards what servers do for their callers, and owners do directly.
 CREATE OR REPLACE FUNCTION mesh_internal.require_server(doing text) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -9,7 +10,7 @@ BEGIN
   END IF;
 END $$;
 
--- create_token keeps the hash of a token that was just made up.
+-- create_token stores the hash of a new token.
 CREATE OR REPLACE FUNCTION mesh.create_token(name text, hash bytea, scopes text[], expires_at timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -33,7 +34,7 @@ END $$;
 
 COMMENT ON FUNCTION mesh.create_token IS 'Stores the hash of a token that mcp-client token create or mcp-server token create has made.';
 
--- revoke_token takes a token back, and says whether there was one in force.
+-- revoke_token revokes a token, and reports whether there was one in force.
 CREATE OR REPLACE FUNCTION mesh.revoke_token(name text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -44,7 +45,7 @@ END $$;
 
 COMMENT ON FUNCTION mesh.revoke_token IS 'Revokes a token, and returns whether there was one of that name in force. Within a second servers refuse it and end its open streams.';
 
--- note_token_uses keeps when tokens were presented last.
+-- note_token_uses records when tokens were last used.
 CREATE OR REPLACE FUNCTION mesh_internal.note_token_uses(tokens bigint[], times timestamptz[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -53,7 +54,8 @@ BEGIN
     WHERE t.id = u.id AND date_trunc('minute', u.time) > coalesce(t.used_at, '-infinity');
 END $$;
 
--- kind_word is how a kind is written in mesh.readers and in scopes: its name, with its group if that is needed to tell it from another.
+-- kind_word returns the name of a kind in mesh.readers and in scopes: with its group if two kinds
+-- share the name.
 CREATE OR REPLACE FUNCTION mesh_internal.kind_word(word text) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -71,7 +73,7 @@ BEGIN
   RETURN found[1];
 END $$;
 
--- is_selector says whether a text selects by labels.
+-- is_selector reports whether a text is a selector of labels.
 CREATE OR REPLACE FUNCTION mesh_internal.is_selector(text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -111,7 +113,7 @@ END $$;
 DROP TRIGGER IF EXISTS check_reader ON mesh.readers;
 CREATE TRIGGER check_reader BEFORE INSERT OR UPDATE ON mesh.readers FOR EACH ROW EXECUTE FUNCTION mesh_internal.check_reader();
 
--- wake_servers tells servers which table they have to read again.
+-- wake_servers tells servers which table to read again.
 CREATE OR REPLACE FUNCTION mesh_internal.wake_servers() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

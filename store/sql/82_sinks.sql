@@ -1,6 +1,7 @@
--- Sinks are dialled by mcp-server, which is told when they change (see mesh_internal.wake_servers). The table is for owners; servers read it.
+-- mcp-server dials sinks, and is told when they change (see mesh_internal.wake_servers). The table
+-- is for owners; servers read it.
 
--- check_sink refuses what could never be dialled.
+-- check_sink refuses addresses that could never be dialled.
 CREATE OR REPLACE FUNCTION mesh_internal.check_sink() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -37,7 +38,8 @@ DROP TRIGGER IF EXISTS wake_servers ON mesh.sinks;
 CREATE TRIGGER wake_servers AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON mesh.sinks
   FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.wake_servers();
 
--- take_sink says whether this session dials a sink from now on, or does already: nobody else does whose session goes on.
+-- take_sink reports whether this session dials a sink from now on, or already does. No other
+-- session does while it lasts.
 DROP FUNCTION IF EXISTS mesh_internal.take_sink(text);
 CREATE OR REPLACE FUNCTION mesh_internal.take_sink(address text, server text DEFAULT '') RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -53,7 +55,7 @@ END $$;
 
 COMMENT ON FUNCTION mesh_internal.take_sink IS 'Internal. A server asks by it whether it is the one to dial a sink.';
 
--- release_sink lets another server have it, and tells them.
+-- release_sink lets another server dial it, and tells the servers.
 CREATE OR REPLACE FUNCTION mesh_internal.release_sink(address text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -64,7 +66,7 @@ END $$;
 
 COMMENT ON FUNCTION mesh_internal.release_sink IS 'Internal.';
 
--- tell_sink notes what came of dialling a sink at a server, and forgets what is told of no more.
+-- tell_sink records the result of dialling a sink at a server, and deletes stale results.
 CREATE OR REPLACE FUNCTION mesh_internal.tell_sink(address text, server text, connected boolean, since timestamptz, error text, let_go boolean) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

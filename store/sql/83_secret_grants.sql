@@ -1,13 +1,15 @@
--- Secrets are granted by themselves: who may read a namespace does not see them, and who may write to it does not change them.
+-- Secrets have grants of their own: who may read a namespace does not see them, and who may write
+-- to it does not change them.
 
--- holds_secrets says whether the acting role was granted one of the privileges on the secrets of all namespaces, is an owner, or a server.
+-- holds_secrets reports whether the acting role has one of the privileges on the secrets of all
+-- namespaces, is an owner, or is a server.
 CREATE OR REPLACE FUNCTION mesh_internal.holds_secrets(privileges text[]) RETURNS boolean
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN mesh_internal.speaks_for_others() OR '*' = ANY (mesh_internal.granted_secrets(privileges));
 END $$;
 
--- granted_secrets lists the namespaces of whose secrets the acting role was granted one of the privileges.
+-- granted_secrets lists the namespaces on whose secrets the acting role has one of the privileges.
 CREATE OR REPLACE FUNCTION mesh_internal.granted_secrets(privileges text[]) RETURNS text[]
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -17,7 +19,8 @@ BEGIN
     WHERE g.privilege = ANY (privileges) AND pg_has_role(acting, to_regrole(quote_ident(g.role))::oid, 'USAGE'));
 END $$;
 
--- require_secrets refuses a write to the secrets of a namespace that the acting role may not write to.
+-- require_secrets refuses a write to the secrets of a namespace that the acting role may not write
+-- to.
 CREATE OR REPLACE FUNCTION mesh_internal.require_secrets(VARIADIC namespaces text[]) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -51,7 +54,8 @@ DROP POLICY IF EXISTS delete_granted ON mesh.secrets;
 CREATE POLICY delete_granted ON mesh.secrets FOR DELETE
   USING ((SELECT mesh_internal.holds_secrets('{write}')) OR namespace = ANY ((SELECT mesh_internal.granted_secrets('{write}'))::text[]));
 
--- delete_secret is how tenants delete what owners delete with DELETE: who may delete from a table may lock it.
+-- delete_secret lets tenants delete secrets. They have no DELETE, because who may delete from a
+-- table may lock it.
 CREATE OR REPLACE FUNCTION mesh.delete_secret(namespace text, name text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -62,7 +66,8 @@ END $$;
 
 COMMENT ON FUNCTION mesh.delete_secret IS 'Deletes a secret, and returns whether there was one.';
 
--- check_access_to_secrets refuses to change or delete what may only be read. Row-level security asks where rows go, not where they come from.
+-- check_access_to_secrets keeps roles from changing or deleting what they may only read. Row-level
+-- security checks where rows go, not where they come from.
 CREATE OR REPLACE FUNCTION mesh_internal.check_access_to_secrets() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -78,7 +83,8 @@ DROP TRIGGER IF EXISTS check_access_to_deleted ON mesh.secrets;
 CREATE TRIGGER check_access_to_deleted AFTER DELETE ON mesh.secrets
   REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.check_access_to_secrets();
 
--- grant_secrets lets a role, and the members of it, read or write the secrets of a namespace, or of all ('*'). To write includes to read.
+-- grant_secrets lets a role and its members read or write the secrets of a namespace, or of all
+-- ('*'). Write includes read.
 CREATE OR REPLACE FUNCTION mesh.grant_secrets(role text, namespace text, privilege text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -97,7 +103,7 @@ END $$;
 
 COMMENT ON FUNCTION mesh.grant_secrets IS 'Lets a role read, or read and write, the secrets of a namespace, or of all namespaces (*).';
 
--- revoke_secrets takes back what was granted, and says whether there was anything to take.
+-- revoke_secrets takes a grant back, and reports whether there was one.
 CREATE OR REPLACE FUNCTION mesh.revoke_secrets(role text, namespace text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

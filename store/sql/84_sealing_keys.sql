@@ -1,5 +1,5 @@
--- add_sealing_key keeps how servers come to a key, if there still are as many as the caller has seen, and says whether it did: of two servers
--- that find no key one makes it.
+-- add_sealing_key stores how servers get a key, if there are still as many as the caller has seen,
+-- and reports whether it did. So of two servers that find no key, one makes it.
 CREATE OR REPLACE FUNCTION mesh_internal.add_sealing_key(id text, wrapped text, known integer) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,7 +1,9 @@
--- What the mesh trusts: its trust domain, other meshes, and the issuers of tokens that machines may join with.
+-- What the mesh trusts: its trust domain, other meshes, and the issuers of tokens that machines may
+-- join with.
 
--- trust_domains are that of the MeshConfig and then its aliases, which stand for the same mesh. They are read from where no tenant can hold
--- a lock (see mesh_internal.settle_mesh_config).
+-- trust_domains returns the trust domain of the MeshConfig and then its aliases, which stand for
+-- the same mesh. They are stored where no tenant can hold a lock (see
+-- mesh_internal.settle_mesh_config).
 CREATE OR REPLACE FUNCTION mesh.trust_domains() RETURNS text[]
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -15,19 +17,19 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$ SELECT (mesh.tru
 
 COMMENT ON FUNCTION mesh.trust_domain IS 'Returns the trust domain of the mesh, from the MeshConfig; cluster.local by default.';
 
--- is_path_segment tells whether a text can be a part of a SPIFFE id.
+-- is_path_segment reports whether a text can be a part of a SPIFFE id.
 CREATE OR REPLACE FUNCTION mesh_internal.is_path_segment(text) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce($1 ~ '^[-._A-Za-z0-9]{1,253}$' AND $1 NOT IN ('.', '..'), false)
 $$;
 
--- is_namespace tells whether a text can be the name of a namespace.
+-- is_namespace reports whether a text can be the name of a namespace.
 CREATE OR REPLACE FUNCTION mesh_internal.is_namespace(text) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(char_length($1) <= 63 AND $1 ~ '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$', false)
 $$;
 
--- check_workload refuses what can be nobody's identity.
+-- check_workload refuses what cannot be an identity.
 CREATE OR REPLACE FUNCTION mesh_internal.check_workload(namespace text, service_account text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -60,7 +62,7 @@ DROP TRIGGER IF EXISTS check_federated_trust ON mesh.federated_trust;
 CREATE TRIGGER check_federated_trust BEFORE INSERT OR UPDATE ON mesh.federated_trust
   FOR EACH ROW EXECUTE FUNCTION mesh_internal.check_federated_trust();
 
--- trust_federated is how servers write what owners write with INSERT.
+-- trust_federated lets servers write what owners write with INSERT.
 CREATE OR REPLACE FUNCTION mesh.trust_federated(trust_domain text, roots text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -71,7 +73,7 @@ END $$;
 
 COMMENT ON FUNCTION mesh.trust_federated IS 'Trusts the authorities of another mesh, for its own trust domain only. They replace those that were trusted for that domain before.';
 
--- distrust_federated takes that back, and says whether there was anything to take.
+-- distrust_federated takes that back, and reports whether there was anything to take back.
 CREATE OR REPLACE FUNCTION mesh.distrust_federated(trust_domain text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -82,7 +84,8 @@ END $$;
 
 COMMENT ON FUNCTION mesh.distrust_federated IS 'Ends the trust in another mesh, and returns whether it was trusted.';
 
--- jwks_problem is what is wrong with a document of keys, and what would be right; NULLs if nothing is. Whether a key is sound is found out by who uses it.
+-- jwks_problem returns what is wrong with a key document, and what would be right; NULLs if nothing
+-- is. Whoever uses a key finds out whether it is sound.
 CREATE OR REPLACE FUNCTION mesh_internal.jwks_problem(jwks jsonb, OUT reason text, OUT hint text)
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -142,7 +145,7 @@ DROP TRIGGER IF EXISTS check_join_issuer ON mesh.join_issuers;
 CREATE TRIGGER check_join_issuer BEFORE INSERT OR UPDATE ON mesh.join_issuers
   FOR EACH ROW EXECUTE FUNCTION mesh_internal.check_join_issuer();
 
--- put_join_issuer is how servers write what owners write with INSERT.
+-- put_join_issuer lets servers write what owners write with INSERT.
 CREATE OR REPLACE FUNCTION mesh.put_join_issuer(name text, issuer text, audiences text[], jwks jsonb, jwks_uri text, claims jsonb,
   namespace text, service_account text, workload_group text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -157,7 +160,7 @@ END $$;
 
 COMMENT ON FUNCTION mesh.put_join_issuer IS 'Writes a row of mesh.join_issuers.';
 
--- remove_join_issuer says whether there was one.
+-- remove_join_issuer reports whether there was one.
 CREATE OR REPLACE FUNCTION mesh.remove_join_issuer(name text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

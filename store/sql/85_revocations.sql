@@ -1,14 +1,15 @@
--- Of whom nothing counts any more, though their certificates are good: all machines of an identity, or one of them.
+-- Who has been revoked, although their certificates are valid: all machines of an identity, or one
+-- of them.
 
 DROP POLICY IF EXISTS read_granted ON mesh.revocations;
 CREATE POLICY read_granted ON mesh.revocations FOR SELECT
   USING ((SELECT mesh_internal.sees_all()) OR namespace <> '' AND namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[]));
 
--- path_of is a SPIFFE id without its trust domain, as revocations have it.
+-- path_of returns a SPIFFE id without its trust domain, as revocations have it.
 CREATE OR REPLACE FUNCTION mesh_internal.path_of(identity text) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$ SELECT substring(identity FROM '^spiffe://[^/]+/(.+)$') $$;
 
--- revoke adds a revocation, and says whether there was none in force.
+-- revoke adds a revocation, and reports whether it is new.
 CREATE OR REPLACE FUNCTION mesh_internal.revoke(namespace text, identity text, enrolment text, reason text) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -17,7 +18,7 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- restore_revoked lifts a revocation, and says whether there was one in force.
+-- restore_revoked lifts a revocation, and reports whether there was one in force.
 CREATE OR REPLACE FUNCTION mesh_internal.restore_revoked(identity text, enrolment text) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -46,7 +47,8 @@ END $$;
 
 COMMENT ON FUNCTION mesh.restore_identity IS 'Takes back mesh.revoke_identity, and returns whether there was anything to take back.';
 
--- namespace_of_enrolment is where a machine belongs; a server belongs to none, which is ''. It refuses what is neither.
+-- namespace_of_enrolment returns the namespace of a machine; '' for a server. It refuses anything
+-- else.
 CREATE OR REPLACE FUNCTION mesh_internal.namespace_of_enrolment(enrolment text) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -84,7 +86,7 @@ END $$;
 
 COMMENT ON FUNCTION mesh.restore_machine IS 'Takes back mesh.revoke_machine, and returns whether there was anything to take back.';
 
--- server_path is what the identity of a server has after its trust domain.
+-- server_path returns the identity of a server after its trust domain.
 CREATE OR REPLACE FUNCTION mesh_internal.server_path(program text, name text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,7 +1,9 @@
--- Servers note as of when they go by what the mesh trusts. By that, whoever revokes knows where it is in force: times are the database's, and what was
--- committed before a reading began is in it.
+-- Servers record the time of the state of trust that they use. So whoever revokes knows where that
+-- is in force. Times are the database's, and a reading includes everything committed before it
+-- began.
 
--- note_trust notes as of when a server goes by what is trusted, and forgets servers that are gone. Without a time the server goes.
+-- note_trust records the time of the state of trust that a server uses, and deletes servers that
+-- are gone. Without a time it deletes the server.
 CREATE OR REPLACE FUNCTION mesh_internal.note_trust(server text, name text, read_at timestamptz) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

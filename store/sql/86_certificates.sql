@@ -1,10 +1,12 @@
--- Every certificate that is given or refused is a row, written in batches by those who give them.
+-- Every certificate that is given or refused is a row. Those who give them write the rows in
+-- batches.
 
 DROP POLICY IF EXISTS read_granted ON mesh.certificates;
 CREATE POLICY read_granted ON mesh.certificates FOR SELECT
   USING ((SELECT mesh_internal.sees_all()) OR namespace <> '' AND namespace = ANY ((SELECT mesh_internal.readable_namespaces())::text[]));
 
--- neighbourhood_of is what counts as one address of callers: without the port, and of IPv6 the network of 64 bits, which is one customer's.
+-- neighbourhood_of returns what counts as one address of callers: without the port, and for IPv6
+-- the network of 64 bits, which is one customer's.
 CREATE OR REPLACE FUNCTION mesh_internal.neighbourhood_of(peer text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -15,18 +17,21 @@ EXCEPTION WHEN data_exception THEN
   RETURN host;
 END $$;
 
--- alike is what refusals have in common that are counted in one row. A server counts by itself, for what it tells again counts once.
+-- alike returns what refusals have in common that share a row. Each server counts separately, so
+-- that what it reports again counts once.
 CREATE OR REPLACE FUNCTION mesh_internal.alike(server text, refusal text, identity text, enrolment text, credential text, peer text, at timestamptz) RETURNS bytea
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT sha256(convert_to(jsonb_build_array(server, refusal, identity, enrolment, credential, mesh_internal.neighbourhood_of(peer),
     floor(extract(epoch FROM at) / 3600)::bigint)::text, 'UTF8'))
 $$;
 
--- is_strangers_refusal tells whether anybody can bring it about. The others take a token or a certificate that the mesh has made.
+-- is_strangers_refusal reports whether a stranger can bring about such a refusal. The others need a
+-- token or a certificate of the mesh.
 CREATE OR REPLACE FUNCTION mesh_internal.is_strangers_refusal(refusal text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$ SELECT refusal NOT IN ('token_expired', 'token_revoked', 'token_used', 'revoked') $$;
 
--- record_certificates keeps a batch. What is recorded again counts once. It returns how many rows are new, or were counted on.
+-- record_certificates stores a batch. What is reported again counts once. It returns how many rows
+-- are new or were counted up.
 CREATE OR REPLACE FUNCTION mesh_internal.record_certificates(server text, ids uuid[], times timestamptz[], refusals text[], details text[], identities text[], enrolments text[],
   serials text[], ends timestamptz[], authorities text[], credentials text[], peers text[], key_hashes bytea[], took interval[]) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -50,9 +55,10 @@ END $$;
 
 COMMENT ON FUNCTION mesh_internal.record_certificates IS 'Internal. Servers record by it who was given a certificate, and who was refused one.';
 
--- record_refusals counts the refusals of a batch, each on those that are alike: a row has the newest, and the details of all as far as there is
--- room. A server tells in the order of time, so what is not newer than the row was counted already. Rows are written in one order, so that no two
--- batches wait for each other.
+-- record_refusals counts the refusals of a batch, each in the row of those like it. A row has the
+-- newest, and all details, as far as there is room. A server reports in the order of time, so what
+-- is not newer than the row was counted already. Rows are written in a fixed order, so that batches
+-- never wait for each other in a circle.
 CREATE OR REPLACE FUNCTION mesh_internal.record_refusals(server text, ids uuid[], times timestamptz[], refusals text[], details text[], identities text[], enrolments text[],
   credentials text[], peers text[], key_hashes bytea[], took interval[]) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -91,7 +97,8 @@ END $$;
 
 COMMENT ON FUNCTION mesh_internal.record_refusals IS 'Internal.';
 
--- forget_refusals keeps the newest rows of those that strangers have brought about, or of the others. What somebody else forgets is not waited for.
+-- forget_refusals keeps the newest rows of refusals by strangers, or of the others. It does not
+-- wait for rows that somebody else deletes.
 CREATE OR REPLACE FUNCTION mesh_internal.forget_refusals(of_strangers boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -107,7 +114,7 @@ END $$;
 
 COMMENT ON FUNCTION mesh_internal.forget_refusals IS 'Internal.';
 
--- last_certificates has the newest certificate of each member whose certificates are in force.
+-- last_certificates has the newest certificate of each member with a certificate in force.
 CREATE OR REPLACE VIEW mesh_internal.last_certificates AS
   SELECT DISTINCT ON (identity, enrolment) namespace, identity, enrolment, at, not_after, serial, authority, server, peer
   FROM mesh.certificates WHERE refusal IS NULL AND not_after > now()
@@ -133,7 +140,8 @@ COMMENT ON COLUMN mesh.machines.server IS 'Who issued the certificate.';
 COMMENT ON COLUMN mesh.machines.peer IS 'Where it called from.';
 COMMENT ON COLUMN mesh.machines.revoked IS 'Whether the member has been revoked.';
 
--- excess_certificates is how many rows there are beyond the setting. Their exact number costs a look at all, and is found where it may matter alone.
+-- excess_certificates returns by how many rows the table exceeds the setting. Counting costs a full
+-- scan, so it counts only if that may matter.
 CREATE OR REPLACE FUNCTION mesh_internal.excess_certificates() RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -145,7 +153,8 @@ BEGIN
   RETURN greatest((SELECT count(*) FROM mesh.certificates) - most, 0);
 END $$;
 
--- prune_certificates forgets a batch of what is too old, and of join tokens that have ended as long ago.
+-- prune_certificates deletes a batch of certificates that are too old, and of join tokens that
+-- ended as long ago.
 CREATE OR REPLACE FUNCTION mesh_internal.prune_certificates(at_most bigint DEFAULT 1000) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

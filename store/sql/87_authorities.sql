@@ -1,5 +1,6 @@
--- The authorities of the mesh. mcp-server makes them and encrypts their keys before they come here; whoever can read the database alone
--- cannot sign. One signs at a time; the one that follows it is trusted before it signs, and the one before it afterwards.
+-- The authorities of the mesh. mcp-server makes them and encrypts their keys before they come here,
+-- so whoever can only read the database cannot sign. One signs at a time. Its successor is trusted
+-- before it signs, and its predecessor afterwards.
 
 CREATE OR REPLACE VIEW mesh.authorities AS
   SELECT id, state, fingerprint, not_before, not_after, chain, created_by, created_at, activated_by, activated_at, replaced_at, retired_by, retired_at
@@ -20,7 +21,7 @@ COMMENT ON COLUMN mesh.authorities.replaced_at IS 'When another began to sign in
 COMMENT ON COLUMN mesh.authorities.retired_by IS 'Who ended the trust in it.';
 COMMENT ON COLUMN mesh.authorities.retired_at IS 'When.';
 
--- insert_authority keeps a new authority, after those who change the others at the moment.
+-- insert_authority stores a new authority, after other changes of authorities have ended.
 CREATE OR REPLACE FUNCTION mesh_internal.insert_authority(state text, chain text, sealed_key text) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -38,7 +39,7 @@ BEGIN
   RETURN made;
 END $$;
 
--- change_authorities lets one transaction at a time change them.
+-- change_authorities makes transactions that change authorities take turns.
 CREATE OR REPLACE FUNCTION mesh_internal.change_authorities(doing text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -46,7 +47,8 @@ BEGIN
   LOCK TABLE mesh_internal.authority_keys IN SHARE ROW EXCLUSIVE MODE;
 END $$;
 
--- first_authority takes in the first, which signs at once. Who comes second is told of the one there is.
+-- first_authority stores the first authority, which signs at once. A second caller gets the
+-- existing one.
 CREATE OR REPLACE FUNCTION mesh_internal.first_authority(chain text, sealed_key text, OUT id bigint, OUT won boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -76,7 +78,7 @@ END $$;
 
 COMMENT ON FUNCTION mesh_internal.add_authority IS 'Internal. mcp-server keeps by it an authority that is to sign next.';
 
--- authority_in is the one of an id, which has to be in a state.
+-- authority_in returns the authority with an id, which must be in a state.
 CREATE OR REPLACE FUNCTION mesh_internal.authority_in(id bigint, states text[], doing text) RETURNS mesh_internal.authority_keys
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -95,7 +97,8 @@ BEGIN
   RETURN named;
 END $$;
 
--- activate_authority has the next one sign. Members of the mesh that have not heard of it would refuse those that it signs for.
+-- activate_authority makes the next authority sign. Members that have not heard of it would refuse
+-- those that it signs for.
 CREATE OR REPLACE FUNCTION mesh.activate_authority(id bigint, forced boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -116,8 +119,8 @@ END $$;
 
 COMMENT ON FUNCTION mesh.activate_authority IS 'Makes the next authority sign; the one that signed so far is still trusted. Refused within five minutes of its creation, unless forced.';
 
--- holders_of are the members whose newest certificate may lead to an authority. Of those that were given one by somebody who did not say,
--- it is the authority that signed at the time.
+-- holders_of returns the members whose newest certificate may lead to an authority. If the issuer
+-- did not say which, it is the authority that signed at the time.
 CREATE OR REPLACE FUNCTION mesh_internal.holders_of(held mesh_internal.authority_keys) RETURNS TABLE (identity text, not_after timestamptz)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT c.identity, c.not_after FROM mesh_internal.last_certificates c
@@ -151,7 +154,7 @@ END $$;
 
 COMMENT ON FUNCTION mesh.retire_authority IS 'Ends the trust in an authority that no longer signs, or was to sign next, and forgets its key. Refused while members have certificates from it, unless forced.';
 
--- reseal_authority keeps the same key encrypted with another, unless somebody else has changed it.
+-- reseal_authority stores the same key encrypted with another, unless somebody else has changed it.
 CREATE OR REPLACE FUNCTION mesh_internal.reseal_authority(id bigint, old text, new text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,8 +1,10 @@
--- Who keeps others waiting in the mesh, and how to end that. Locks and who waits for whom are told to everybody by Postgres; what a session of
--- another role does, and since when, is told to members of pg_read_all_stats alone: without it those columns are NULL.
+-- Who keeps others waiting in the mesh, and how to end that. Postgres tells everybody about locks
+-- and who waits for whom. What a session of another role does, and since when, only members of
+-- pg_read_all_stats learn; for others those columns are NULL.
 
--- blocking lists the sessions that others wait for, and those that may be why notifications are not sent. The queue of notifications is one for the
--- whole server, and its end is held by the oldest transaction of whoever listens, in whatever database. Which sessions listen nobody can ask.
+-- blocking lists the sessions that others wait for, and those that may keep notifications from
+-- being sent. The whole server has one queue of notifications, and the oldest transaction of any
+-- listener, in any database, holds its end. Nobody can ask which sessions listen.
 CREATE OR REPLACE FUNCTION mesh_internal.blocking()
 RETURNS TABLE (reason text, pid int, role text, database text, application text, client text, state text, since timestamptz, waiting_since timestamptz,
   blocks int[], query text, server boolean, transaction text)
@@ -46,7 +48,7 @@ BEGIN
   ORDER BY array_position('{lock,queue,idle}', w.reason), a.xact_start, w.pid;
 END $$;
 
--- is_server says whether a role may act as a server: it owns the mesh, or was appointed.
+-- is_server reports whether a role may act as a server: it owns the mesh, or was made one.
 CREATE OR REPLACE FUNCTION mesh_internal.is_server(login name) RETURNS boolean
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -70,8 +72,8 @@ COMMENT ON COLUMN mesh.blockers.blocks IS 'Who waits for it, themselves or throu
 COMMENT ON COLUMN mesh.blockers.query IS 'The beginning of its last query.';
 COMMENT ON COLUMN mesh.blockers.server IS 'Whether its role may act as a server of the mesh.';
 COMMENT ON COLUMN mesh.blockers.transaction IS 'Tells its transaction from the next one of the same session.';
--- end_blocker ends a session, as long as mesh.blockers has it: of the transaction that was seen, if that is said. What a server does is left to end by
--- itself, unless it has stopped in the middle.
+-- end_blocker ends a session while mesh.blockers has it, and, if a transaction is given, only in
+-- that one. It leaves a server at work alone, unless it stopped in the middle of a transaction.
 CREATE OR REPLACE FUNCTION mesh.end_blocker(pid int, transaction text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

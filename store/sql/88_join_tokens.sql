@@ -1,4 +1,4 @@
--- Tokens that machines and servers join the mesh with. What is kept of one is the hash of its secret.
+-- Tokens that machines and servers join the mesh with. Only the hash of the secret is stored.
 
 CREATE OR REPLACE VIEW mesh.join_tokens WITH (security_barrier) AS
   SELECT id, name, namespace, service_account, workload_group, program, max_uses, uses, created_by, created_at, expires_at, revoked_by, revoked_at, used_at,
@@ -23,14 +23,16 @@ COMMENT ON COLUMN mesh.join_tokens.revoked_at IS 'When.';
 COMMENT ON COLUMN mesh.join_tokens.used_at IS 'When it was last used.';
 COMMENT ON COLUMN mesh.join_tokens.state IS 'valid, used, expired or revoked.';
 
--- account_of_group is the service account of a WorkloadGroup's machines; NULL if there is no such group.
+-- account_of_group returns the service account of a WorkloadGroup's machines; NULL if there is no
+-- such group.
 CREATE OR REPLACE FUNCTION mesh_internal.account_of_group(namespace text, name text) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(nullif(mesh_internal.field_of(r.spec, '{template,serviceAccount}', 'service_account') #>> '{}', ''), 'default') FROM mesh.resources r
   WHERE r.kind = 'WorkloadGroup' AND r.api_group = 'networking.istio.io' AND r.namespace = account_of_group.namespace AND r.name = account_of_group.name
 $$;
 
--- check_join_token refuses a token that nobody could join with, and asks whether the acting role may make it.
+-- check_join_token refuses a token that nobody could join with, or that the acting role may not
+-- make.
 CREATE OR REPLACE FUNCTION mesh_internal.check_join_token(t mesh_internal.join_token_hashes) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -60,7 +62,7 @@ BEGIN
   END IF;
 END $$;
 
--- create_join_token keeps the hash of a token that was just made up. The name of one that is spent is free again.
+-- create_join_token stores the hash of a new token. The name of a used-up token is free again.
 CREATE OR REPLACE FUNCTION mesh.create_join_token(name text, hash bytea, namespace text, service_account text, workload_group text, program text,
   max_uses int, expires_at timestamptz) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -85,7 +87,8 @@ END $$;
 
 COMMENT ON FUNCTION mesh.create_join_token IS 'Stores the hash of a join token that mcp-client token create or mcp-server token create has made.';
 
--- revoke_join_token takes a token back, and says whether there was one that counted. Who has joined with it stays.
+-- revoke_join_token revokes a token, and reports whether there was one that counted. Who has joined
+-- with it stays.
 CREATE OR REPLACE FUNCTION mesh.revoke_join_token(name text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -106,8 +109,8 @@ END $$;
 
 COMMENT ON FUNCTION mesh.revoke_join_token IS 'Revokes a join token, and returns whether there was one of that name. Machines that joined with it stay; mesh.revoke_machine revokes those.';
 
--- revoke_join_token_among is that for a server whose caller may revoke the tokens of some namespaces alone, of all if there is no list, and
--- perhaps those of servers.
+-- revoke_join_token_among does that for a server whose caller may revoke the tokens of some
+-- namespaces, of all if there is no list, and perhaps those of servers.
 CREATE OR REPLACE FUNCTION mesh_internal.revoke_join_token_among(name text, namespaces text[], servers boolean) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -120,14 +123,14 @@ END $$;
 
 COMMENT ON FUNCTION mesh_internal.revoke_join_token_among IS 'Internal. Servers revoke by it what their callers may revoke.';
 
--- new_enrolment makes up the name of a machine or a server: 80 random bits.
+-- new_enrolment returns a new name for a machine or a server: 80 random bits.
 CREATE OR REPLACE FUNCTION mesh_internal.new_enrolment(prefix text) RETURNS text
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
   SELECT prefix || string_agg(substr('abcdefghijklmnopqrstuvwxyz234567', (get_byte(random.bytes, i) & 31) + 1, 1), '')
   FROM (SELECT sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())) AS bytes OFFSET 0) random, generate_series(0, 15) i
 $$;
 
--- is_revoked tells whether an identity, without its trust domain, or an enrolment is revoked.
+-- is_revoked reports whether an identity, without its trust domain, or an enrolment is revoked.
 CREATE OR REPLACE FUNCTION mesh_internal.is_revoked(path text, enrolment text) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT EXISTS (SELECT FROM mesh.revocations r WHERE r.lifted_at IS NULL AND r.identity = path)
@@ -149,7 +152,7 @@ BEGIN
   END IF;
 END $$;
 
--- redeem_join_token lets one join, or says why not. The row of the token is locked.
+-- redeem_join_token lets one member join, or says why not. The row of the token is locked.
 CREATE OR REPLACE FUNCTION mesh_internal.redeem_join_token(token_hash bytea, new_key bytea, from_peer text, by_server text, for_server boolean,
   OUT refusal text, OUT detail text, OUT token text, OUT namespace text, OUT service_account text, OUT workload_group text, OUT program text, OUT enrolment text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -187,7 +190,8 @@ BEGIN
   END IF;
 END $$;
 
--- redeem_join_tokens answers many at once, each in its place. Tokens are locked in one order, so that no two batches wait for each other.
+-- redeem_join_tokens answers many at once, each in its place. Tokens are locked in a fixed order,
+-- so that batches never wait for each other in a circle.
 CREATE OR REPLACE FUNCTION mesh_internal.redeem_join_tokens(hashes bytea[], keys bytea[], peers text[], server text, for_server boolean DEFAULT false)
 RETURNS TABLE (place bigint, refusal text, detail text, token text, namespace text, service_account text, workload_group text, program text, enrolment text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -1,7 +1,8 @@
--- What is wrong with who belongs to the mesh, or is about to be. These are no resources, so they have names of their own in mesh.problems.
+-- What is wrong with members, or those about to join. They are not resources, so they have kinds of
+-- their own in mesh.problems.
 
--- An authority is to be replaced, and the roots of another mesh are to be asked for again, a month before their end; those that were made
--- for less than three, in the last third of their time.
+-- An authority should be replaced, and the roots of another mesh fetched again, a month before they
+-- expire, or, if they are valid for less than three months, in the last third of their time.
 CREATE OR REPLACE VIEW mesh_internal.identity_problems AS
   SELECT CASE WHEN e.not_after <= now() THEN 'error' ELSE 'warning' END AS severity,
     e.code || CASE WHEN e.not_after <= now() THEN '-expired' ELSE '-expires' END AS code, e.kind, 'identity.pgmesh.io' AS api_group, '' AS namespace, e.name, '' AS path,
@@ -28,7 +29,7 @@ CREATE OR REPLACE VIEW mesh_internal.identity_problems AS
 
 COMMENT ON VIEW mesh_internal.identity_problems IS 'Internal. Read mesh.problems.';
 
--- tokens_orphaned are the join tokens for WorkloadGroups that a transaction has deleted.
+-- tokens_orphaned returns the join tokens for WorkloadGroups that a transaction has deleted.
 CREATE OR REPLACE FUNCTION mesh_internal.tokens_orphaned(of bigint) RETURNS mesh_internal.link_problem[]
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(array_agg((p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, p.hint)::mesh_internal.link_problem), '{}')

@@ -1,14 +1,15 @@
--- Machines register the services that they have: a WorkloadGroup's template, and what the machine says of itself, make a WorkloadEntry. What the
--- machines are is in mesh_internal.workload_instances; the entries follow from that and from the groups, whoever changes which. All who do so hold the
--- lock of the group, so that nobody goes by what another is about to change.
+-- Machines register their services. The template of a WorkloadGroup and what the machine says of
+-- itself make a WorkloadEntry. mesh_internal.workload_instances has the machines; the entries
+-- follow from these and the groups, whoever changes which. Everybody who changes them holds the
+-- lock of the group, so that nobody relies on what another is about to change.
 
--- is_of_machine tells by its annotations whether a resource is the entry of a machine.
+-- is_of_machine reports whether a resource is the entry of a machine, by its annotations.
 CREATE OR REPLACE FUNCTION mesh_internal.is_of_machine(kind text, annotations jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT kind = 'WorkloadEntry' AND coalesce(annotations ? 'mesh.pgmesh.io/machine', false)
 $$;
 
--- lock_workload_groups takes the locks of some groups until the transaction ends, in one order.
+-- lock_workload_groups locks some groups until the transaction ends, in a fixed order.
 CREATE OR REPLACE FUNCTION mesh_internal.lock_workload_groups(namespaces text[], names text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -17,21 +18,22 @@ BEGIN
   PERFORM FROM mesh_internal.workload_group_locks l WHERE l.slot = ANY (slots) ORDER BY l.slot FOR UPDATE;
 END $$;
 
--- workload_group is the spec of a group; NULL if there is no such group.
+-- workload_group returns the spec of a group; NULL if there is no such group.
 CREATE OR REPLACE FUNCTION mesh_internal.workload_group(namespace text, name text) RETURNS jsonb
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT r.spec FROM mesh.resources r
   WHERE r.kind = 'WorkloadGroup' AND r.api_group = 'networking.istio.io' AND r.namespace = workload_group.namespace AND r.name = workload_group.name
 $$;
 
--- account_in is the service account of a group's machines.
+-- account_in returns the service account of a group's machines.
 CREATE OR REPLACE FUNCTION mesh_internal.account_in(spec jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT CASE WHEN spec IS NOT NULL THEN coalesce(nullif(mesh_internal.field_of(spec, '{template,serviceAccount}', 'service_account') #>> '{}', ''), 'default') END
 $$;
 
--- slot_of is what the entry of a machine is called: GROUP-ADDRESS, and -NETWORK if there is one. What a name cannot have is left out, and
--- what was left out or is too long is told apart by a hash.
+-- slot_of returns the name of a machine's entry: GROUP-ADDRESS, and -NETWORK if there is one.
+-- Characters that a name cannot have are left out; if so, or if the name is too long, a hash tells
+-- it apart.
 CREATE OR REPLACE FUNCTION mesh_internal.slot_of(workload_group text, address text, network text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -50,7 +52,8 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT CASE WHEN spec IS NOT NULL THEN mesh_internal.slot_of(i.workload_group, i.address, coalesce(nullif(i.network, ''), spec #>> '{template,network}', '')) END
 $$;
 
--- rendered_workload is the WorkloadEntry of a machine: what it says of itself stands before what the group says of all its machines.
+-- rendered_workload returns the WorkloadEntry of a machine. What the machine says of itself counts
+-- before what the group says of all.
 CREATE OR REPLACE FUNCTION mesh_internal.rendered_workload(i mesh_internal.workload_instances, workload_group jsonb, OUT spec jsonb, OUT labels jsonb, OUT annotations jsonb)
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -77,9 +80,10 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     namespace, name, wanted, CASE account WHEN '' THEN 'none' ELSE account END)
 $$;
 
--- settle_workloads brings the entries of some names to what they have to be, and tells each machine that wants one of them whether it has it.
--- Of several machines with one address, which is what one name means, one that is there comes before one that is gone, and who has the entry
--- already before who comes now. The groups are locked.
+-- settle_workloads makes the entries of some names what they have to be, and tells each machine
+-- that wants one whether it has it. If several machines have one address, which makes one name, a
+-- connected one comes before one that is gone, and the one with the entry before a new one. The
+-- groups are locked.
 CREATE OR REPLACE FUNCTION mesh_internal.settle_workloads(namespaces text[], slots text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
@@ -135,7 +139,7 @@ BEGIN
   PERFORM mesh_internal.write_workloads(due);
 END $$;
 
--- tell_instance notes whether a machine has its entry, or why not.
+-- tell_instance records whether a machine has its entry, or why not.
 CREATE OR REPLACE FUNCTION mesh_internal.tell_instance(i mesh_internal.workload_instances, refusal text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -147,7 +151,8 @@ BEGIN
   END IF;
 END $$;
 
--- write_workloads writes entries that have changed. One that breaks the rules is left out, and costs its machine alone.
+-- write_workloads writes changed entries. One that breaks the rules is left out, at the expense of
+-- its machine alone.
 CREATE OR REPLACE FUNCTION mesh_internal.write_workloads(due mesh.resources[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -181,7 +186,8 @@ BEGIN
   PERFORM mesh_internal.upsert_workloads(sound);
 END $$;
 
--- without_busy leaves out entries that somebody is changing: machines do not wait for people. They stay as they are until they are told of again.
+-- without_busy leaves out entries that somebody is changing, because machines do not wait for
+-- people. They stay as they are until they are reported again.
 CREATE OR REPLACE FUNCTION mesh_internal.without_busy(due mesh.resources[]) RETURNS mesh.resources[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -199,7 +205,7 @@ BEGIN
   RETURN ARRAY(SELECT d FROM unnest(due) d WHERE d.namespace || '/' || d.name <> ALL (busy));
 END $$;
 
--- upsert_workloads overwrites nothing that people have written, not even since it was looked.
+-- upsert_workloads overwrites nothing that people have written, not even since the last look.
 CREATE OR REPLACE FUNCTION mesh_internal.upsert_workloads(due mesh.resources[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -215,7 +221,8 @@ BEGIN
   END IF;
 END $$;
 
--- place_group gives the machines of a group the names that its template makes, and settles all that this touches. The group is locked.
+-- place_group gives the machines of a group the names that its template makes, and settles
+-- everything that this touches. The group is locked.
 CREATE OR REPLACE FUNCTION mesh_internal.place_group(namespace text, name text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -229,8 +236,9 @@ BEGIN
   PERFORM mesh_internal.settle_workloads(array_fill(namespace, ARRAY[cardinality(touched)]), touched);
 END $$;
 
--- follow_workloads is called at commit, before the transaction takes its number: the entries of machines follow their groups, and an entry that
--- somebody has changed or deleted is put back. It tells whether it had anything to do.
+-- follow_workloads is called at commit, before the transaction gets its number. The entries of
+-- machines follow their groups, and an entry that somebody changed or deleted is put back. It
+-- reports whether it had anything to do.
 CREATE OR REPLACE FUNCTION mesh_internal.follow_workloads(of bigint) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -267,7 +275,7 @@ BEGIN
   RETURN true;
 END $$;
 
--- put_back are those that are not as they were written.
+-- put_back returns the entries that are not as they were written.
 CREATE OR REPLACE FUNCTION mesh_internal.put_back(written mesh_internal.changes[]) RETURNS mesh_internal.link_problem[]
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(array_agg(('warning', 'put-back', w.kind, w.api_group, w.namespace, w.name, '',
@@ -281,7 +289,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   WHERE (r.spec, r.labels, r.annotations) IS DISTINCT FROM (w.after_spec, w.after_labels, w.after_annotations)
 $$;
 
--- Who is revoked is no endpoint any more, and who is restored is one again.
+-- A revoked machine is no longer an endpoint, and a restored one is again.
 CREATE OR REPLACE FUNCTION mesh_internal.settle_revoked() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,11 +1,13 @@
--- Each discovery tells, in a session, of the machines that are connected to it. What it tells of a machine counts from the time on at which the
--- machine began to register, whichever session comes first; of one such time the later session counts. A machine that is gone, or whose session
--- has ended, keeps its entry for a grace period, in which another session may take it over.
+-- Each discovery reports, in a session, the machines that are connected to it. A report counts from
+-- the time at which the machine began to register, whichever session comes first; for the same time
+-- the later session counts. A machine that is gone, or whose session has ended, keeps its entry for
+-- a grace period, in which another session may take it over.
 --
--- Those who are gone are measured by mesh_internal.workload_clock, which moves only while a server watches: what the database or all servers miss, and what
--- clocks do when somebody sets them, takes nobody's entry away.
+-- mesh_internal.workload_clock measures how long machines are gone. It moves only while a server
+-- watches. So an outage of the database or of all servers, or a clock that somebody sets, takes
+-- nobody's entry away.
 
--- open_workload_session begins a session for a stream that a server has.
+-- open_workload_session begins a session for a stream of a server.
 CREATE OR REPLACE FUNCTION mesh_internal.open_workload_session(keeper uuid, server text, discovery text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -20,7 +22,8 @@ END $$;
 
 COMMENT ON FUNCTION mesh_internal.open_workload_session IS 'Internal. Servers register machines by it.';
 
--- end_workload_sessions ends sessions whose streams have ended. The grace period of their machines begins.
+-- end_workload_sessions ends the sessions of closed streams. The grace period of their machines
+-- begins.
 CREATE OR REPLACE FUNCTION mesh_internal.end_workload_sessions(keeper uuid, sessions bigint[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -31,8 +34,9 @@ END $$;
 
 COMMENT ON FUNCTION mesh_internal.end_workload_sessions IS 'Internal. Servers register machines by it.';
 
--- refresh_workload_sessions says that a server still has the streams of some sessions. It returns those that count, with the last message of each
--- that was taken. A session with a message at work is not waited for: that says as much.
+-- refresh_workload_sessions records that a server still has the streams of some sessions. It
+-- returns those that count, with the last message of each that was taken. It does not wait for a
+-- session that is taking a message, which says as much.
 CREATE OR REPLACE FUNCTION mesh_internal.refresh_workload_sessions(keeper uuid, sessions bigint[]) RETURNS TABLE (session bigint, number bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -48,7 +52,7 @@ END $$;
 
 COMMENT ON FUNCTION mesh_internal.refresh_workload_sessions IS 'Internal. Servers register machines by it.';
 
--- workload_mistake is what is wrong with what is said of a machine, whatever else there is; NULL if nothing.
+-- workload_mistake returns what is wrong with a report of a machine by itself; NULL if nothing.
 CREATE OR REPLACE FUNCTION mesh_internal.workload_mistake(w mesh_internal.workload_instances, state text) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -89,7 +93,7 @@ BEGIN
     WHERE (jsonb_typeof(p.value) = 'number' AND (p.value #>> '{}')::numeric BETWEEN 1 AND 65535) IS NOT TRUE LIMIT 1);
 END $$;
 
--- is_full tells whether a namespace has as many machines as it may have.
+-- is_full reports whether a namespace has as many machines as it may have.
 CREATE OR REPLACE FUNCTION mesh_internal.is_full(namespace text) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -98,7 +102,8 @@ BEGIN
   RETURN most IS NOT NULL AND (SELECT count(*) FROM mesh_internal.workload_instances i WHERE i.namespace = is_full.namespace AND NOT i.has_left) >= most;
 END $$;
 
--- take_change takes in what has become of one service of one machine, or says why not; and which names of entries that touches. The group is locked.
+-- take_change records what became of one service of one machine, or says why not, and which names
+-- of entries that touches. The group is locked.
 CREATE OR REPLACE FUNCTION mesh_internal.take_change(w mesh_internal.workload_instances, state text, OUT refused text, OUT superseded boolean, OUT touched text[])
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -177,8 +182,9 @@ BEGIN
   WHERE i.namespace = w.namespace AND i.workload_group = w.workload_group AND i.machine = w.machine;
 END $$;
 
--- register_workloads takes in one message of a session, as one transaction: a list of objects with the columns of mesh_internal.workload_instances that
--- machines know of, and state, which is here, gone or left. It answers each in its place.
+-- register_workloads takes one message of a session, as one transaction: a list of objects with the
+-- columns of mesh_internal.workload_instances that machines know, and state, which is here, gone or
+-- left. It answers each in its place.
 CREATE OR REPLACE FUNCTION mesh_internal.register_workloads(keeper uuid, session bigint, number bigint, changes jsonb)
 RETURNS TABLE (place bigint, entry text, refused text, superseded boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$

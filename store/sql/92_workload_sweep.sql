@@ -1,8 +1,9 @@
--- Machines that are gone for longer than a grace period have no entry any more.
+-- Machines that are gone for longer than a grace period lose their entries.
 
--- watch_workloads moves the clock on by which that is measured: by step milliseconds, which is how long the server that calls has seen it stand as it
--- stands, by a clock that nobody sets. So it runs no faster than time, however many servers watch. Without a step, or where another
--- server has moved it, it only tells how it stands. Sessions end here that were not refreshed for the time of a lease.
+-- watch_workloads moves the clock by step milliseconds, which is how long the calling server has
+-- seen it stand, by a clock that nobody sets. So it never runs faster than time, however many
+-- servers watch. Without a step, or if another server has moved the clock, it only returns it. It
+-- also ends sessions that were not refreshed for the time of a lease.
 CREATE OR REPLACE FUNCTION mesh_internal.watch_workloads(seen bigint, step bigint, lease bigint, OUT beat bigint, OUT moved boolean, OUT idle boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -25,7 +26,7 @@ END $$;
 
 COMMENT ON FUNCTION mesh_internal.watch_workloads IS 'Internal. Servers watch over machines by it.';
 
--- gone_workloads are the instances that were gone for the time of grace, or longer.
+-- gone_workloads returns the instances that have been gone for the grace period or longer.
 CREATE OR REPLACE FUNCTION mesh_internal.gone_workloads(grace bigint) RETURNS SETOF mesh_internal.workload_instances
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT i.* FROM mesh_internal.workload_instances i WHERE i.gone <= (SELECT c.uptime FROM mesh_internal.workload_clock c WHERE c.one) - grace
@@ -34,7 +35,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WHERE s.ended <= (SELECT c.uptime FROM mesh_internal.workload_clock c WHERE c.one) - grace
 $$;
 
--- remove_gone_workloads removes some of them, with their entries, and returns how many.
+-- remove_gone_workloads removes a batch of them, with their entries, and returns how many.
 CREATE OR REPLACE FUNCTION mesh_internal.remove_gone_workloads(grace bigint, at_most int) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -54,7 +55,7 @@ END $$;
 
 COMMENT ON FUNCTION mesh_internal.remove_gone_workloads IS 'Internal. Servers watch over machines by it.';
 
--- remove_workloads removes instances, and their entries. The groups are locked.
+-- remove_workloads removes instances and their entries. The groups are locked.
 CREATE OR REPLACE FUNCTION mesh_internal.remove_workloads(due mesh_internal.workload_instances[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -63,7 +64,8 @@ BEGIN
   PERFORM mesh_internal.settle_workloads(array_agg(d.namespace), array_agg(d.slot)) FROM unnest(due) d;
 END $$;
 
--- remove_orphaned_workloads removes entries of machines that nobody knows of: they came around the triggers. It returns how many.
+-- remove_orphaned_workloads removes entries of unknown machines, which came around the triggers,
+-- and returns how many.
 CREATE OR REPLACE FUNCTION mesh_internal.remove_orphaned_workloads() RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

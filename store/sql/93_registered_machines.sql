@@ -1,4 +1,4 @@
--- What people see of all that, and how they take a machine out.
+-- What people see of machines, and how they remove one.
 
 CREATE OR REPLACE VIEW mesh.registered_machines WITH (security_barrier) AS
   SELECT i.namespace, i.workload_group, i.machine, CASE WHEN i.gone IS NULL AND s.ended IS NULL THEN 'here' ELSE 'gone' END AS state,
@@ -39,8 +39,8 @@ CREATE OR REPLACE VIEW mesh_internal.machine_problems AS
 
 COMMENT ON VIEW mesh_internal.machine_problems IS 'Internal. Read mesh.problems.';
 
--- remove_machine takes out a machine at once that is gone, or one of its services, and with force one that is not, which comes back if it is told of
--- again. It returns how many services went.
+-- remove_machine removes a machine that is gone, or one of its services, at once; with force also a
+-- connected one, which comes back if it is reported again. It returns how many services went.
 CREATE OR REPLACE FUNCTION mesh.remove_machine(namespace text, machine text, workload_group text DEFAULT NULL, force boolean DEFAULT false) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,4 +1,5 @@
--- What servers of the release before call or read by its old name, as long as they run beside this one. The next release drops it.
+-- What servers of the release before call or read by its old name, while they run beside this one.
+-- The next release drops it.
 
 DO $$
 DECLARE

@@ -1,6 +1,7 @@
--- No function of the schema has its queries compiled. Postgres compiles those that it estimates to be costly, which takes a processor 50 ms and more, and each
--- connection anew. Queries here take a few milliseconds, and their estimates are high only where a table is new or nearly empty. That holds in sessions of users,
--- too, whose settings are not ours.
+-- No function of the schema has its queries compiled. Postgres compiles those that it estimates to
+-- be costly, which takes a processor 50 ms and more, and each connection anew. Queries here take a
+-- few milliseconds, and their estimates are high only where a table is new or nearly empty. That
+-- holds in sessions of users, too, whose settings are not ours.
 DO $$
 DECLARE
   routine regprocedure;
