@@ -52,6 +52,14 @@ COMMENT ON COLUMN mesh.rules.position IS 'The place of the rule among those of i
 COMMENT ON COLUMN mesh.rules.steps IS 'The lists in each, as fields and their shapes.';
 COMMENT ON COLUMN mesh.rules.reason IS 'What is wrong with an object that breaks the rule.';
 COMMENT ON COLUMN mesh.rules.hint IS 'What to do about it.';
+COMMENT ON COLUMN mesh.rules.type IS 'The type of object, as in mesh.kinds and mesh.schema_fields.';
+COMMENT ON COLUMN mesh.rules.each IS 'The list, or lists within lists, whose items the rule is about; empty if it is about the object.';
+COMMENT ON COLUMN mesh.rules.applies IS 'The rule is only about objects for which this holds.';
+COMMENT ON COLUMN mesh.rules.wrong IS 'This holds for an object that breaks the rule.';
+COMMENT ON COLUMN mesh.rules.differs IS 'The member that must differ from item to item; empty for the items themselves.';
+COMMENT ON COLUMN mesh.rules.test IS 'The function that finds what breaks the rule.';
+COMMENT ON COLUMN mesh.rules.quick IS 'Whether the quick check asks this rule in one predicate with others.';
+COMMENT ON COLUMN mesh.rules.at IS 'The path that is reported, starting at the object or the item.';
 
 COMMENT ON TABLE mesh.resources IS 'Each resource as it stands. INSERT, UPDATE, DELETE and COPY all work; a transaction becomes one revision.';
 COMMENT ON COLUMN mesh.resources.api_group IS 'The API group. Filled in where the kind alone says it.';
@@ -82,6 +90,11 @@ COMMENT ON COLUMN mesh.secrets.not_before IS 'When the certificates in the chain
 COMMENT ON COLUMN mesh.secrets.author IS 'Who last wrote the row.';
 COMMENT ON COLUMN mesh.secrets.created_at IS 'When the secret was created.';
 COMMENT ON COLUMN mesh.secrets.updated_at IS 'When the secret was last changed.';
+COMMENT ON COLUMN mesh.secrets.type IS 'kubernetes.io/tls or Opaque.';
+COMMENT ON COLUMN mesh.secrets.data IS 'An object of base64 values, as in Kubernetes, such as tls.crt and tls.key; mesh.secret_data makes it from plain text. Values that mcp-server has encrypted begin with pgmesh:';
+COMMENT ON COLUMN mesh.secrets.digests IS 'Tells the values apart and says nothing about them. Set by a trigger, like the columns after it.';
+COMMENT ON COLUMN mesh.secrets.not_after IS 'When the first certificate of the chain expires or, without a chain, the last of the authorities.';
+COMMENT ON COLUMN mesh.secrets.service_accounts IS 'Only gateways with these service accounts get the secret; all gateways of the namespace if it is {*} or empty.';
 
 COMMENT ON TABLE mesh.tokens IS 'The bearer tokens. mcp-client token makes, lists and revokes them. Only a SHA-256 hash of each is kept, from which nobody can find the token.';
 COMMENT ON COLUMN mesh.tokens.id IS 'The number of the token.';
@@ -92,10 +105,17 @@ COMMENT ON COLUMN mesh.tokens.created_at IS 'When.';
 COMMENT ON COLUMN mesh.tokens.expires_at IS 'When it expires; NULL if it does not.';
 COMMENT ON COLUMN mesh.tokens.revoked_by IS 'Who revoked it.';
 COMMENT ON COLUMN mesh.tokens.revoked_at IS 'When.';
+COMMENT ON COLUMN mesh.tokens.scopes IS 'What its bearer may do: VERB, VERB:NAMESPACES or VERB:NAMESPACES:KINDS, such as write:shop.';
+COMMENT ON COLUMN mesh.tokens.used_at IS 'When it was last used, to the minute.';
 
 COMMENT ON TABLE mesh.readers IS 'What clients of mcp-server are shown. With no row in the table, all that they may read; otherwise what the rows of their identity name together, or nothing.';
 COMMENT ON COLUMN mesh.readers.id IS 'The number of the row.';
 COMMENT ON COLUMN mesh.readers.updated_at IS 'When the row was last written. Set by a trigger.';
+COMMENT ON COLUMN mesh.readers.identity IS 'A SPIFFE id, in which * stands for one segment of the path, or at its end for all that follow; anonymous; or * for everybody.';
+COMMENT ON COLUMN mesh.readers.namespaces IS 'The namespaces whose resources are shown; {*} for all. Resources without a namespace, and the MeshConfig, are shown to all who see their kinds.';
+COMMENT ON COLUMN mesh.readers.kinds IS 'The kinds that are shown, such as VirtualService or Gateway.gateway.networking.k8s.io; {*} for all.';
+COMMENT ON COLUMN mesh.readers.labels IS 'The labels that resources must have, in the syntax of kubectl and mcp-client: region=eu, tier in (web, api). Empty for all.';
+COMMENT ON COLUMN mesh.readers.author IS 'Who last wrote the row. Set by a trigger.';
 
 COMMENT ON TABLE mesh.revocations IS 'Who has been revoked, and whose revocation was lifted. mesh.revoke_identity, mesh.revoke_machine, mesh.revoke_server and the functions that restore write it.';
 COMMENT ON COLUMN mesh.revocations.id IS 'The number of the row.';
@@ -104,11 +124,15 @@ COMMENT ON COLUMN mesh.revocations.reason IS 'Why, as whoever revoked it said.';
 COMMENT ON COLUMN mesh.revocations.revoked_by IS 'Who revoked it.';
 COMMENT ON COLUMN mesh.revocations.revoked_at IS 'When.';
 COMMENT ON COLUMN mesh.revocations.lifted_by IS 'Who lifted the revocation; NULL while it counts.';
+COMMENT ON COLUMN mesh.revocations.identity IS 'ns/NAMESPACE/sa/SERVICE-ACCOUNT for all machines of a service account; pgmesh/PROGRAM/NAME for a server.';
+COMMENT ON COLUMN mesh.revocations.lifted_at IS 'When the revocation was lifted; NULL while it counts.';
 
 COMMENT ON TABLE mesh.federated_trust IS 'Other meshes whose members are trusted here, each for its own trust domain. mesh.trust_federated writes it.';
 COMMENT ON COLUMN mesh.federated_trust.trust_domain IS 'The trust domain of the other mesh.';
 COMMENT ON COLUMN mesh.federated_trust.author IS 'Who last wrote the row.';
 COMMENT ON COLUMN mesh.federated_trust.updated_at IS 'When the row was last written.';
+COMMENT ON COLUMN mesh.federated_trust.roots IS 'The certificates of its authorities, as PEM.';
+COMMENT ON COLUMN mesh.federated_trust.not_after IS 'When the last of them expires. Set by a trigger, like the columns after it.';
 
 COMMENT ON TABLE mesh.join_issuers IS 'Whose JSON web tokens machines may join with, and as whom. Of the rows that fit a token, the first by name counts.';
 COMMENT ON COLUMN mesh.join_issuers.name IS 'The name of the row.';
@@ -117,25 +141,48 @@ COMMENT ON COLUMN mesh.join_issuers.service_account IS 'With namespace, who the 
 COMMENT ON COLUMN mesh.join_issuers.workload_group IS 'The WorkloadGroup that the machine joins; NULL for any.';
 COMMENT ON COLUMN mesh.join_issuers.author IS 'Who last wrote the row.';
 COMMENT ON COLUMN mesh.join_issuers.updated_at IS 'When the row was last written.';
+COMMENT ON COLUMN mesh.join_issuers.issuer IS 'The issuer of the token (iss).';
+COMMENT ON COLUMN mesh.join_issuers.audiences IS 'The token must be for one of these audiences (aud).';
+COMMENT ON COLUMN mesh.join_issuers.jwks IS 'The public keys of the issuer, as a JWKS document. Without it they are fetched from jwks_uri, or as OpenID says from the issuer.';
+COMMENT ON COLUMN mesh.join_issuers.claims IS 'The claims that the token must have: an object of paths with dots, and the value of each. A list must contain the value.';
 
 COMMENT ON TABLE mesh.sinks IS 'Servers that take configuration by the first generation of MCP, and want to be dialled. One mcp-server dials each.';
 COMMENT ON COLUMN mesh.sinks.enabled IS 'Whether to dial it.';
 COMMENT ON COLUMN mesh.sinks.updated_at IS 'When the row was last written. Set by a trigger.';
+COMMENT ON COLUMN mesh.sinks.address IS 'The address, as host:port.';
+COMMENT ON COLUMN mesh.sinks.metadata IS 'Headers to send, an object of strings. Owners and servers see them.';
+COMMENT ON COLUMN mesh.sinks.tls IS 'Whether to use TLS. NULL: as the flags of mcp-server say, which must allow false.';
+COMMENT ON COLUMN mesh.sinks.server_name IS 'The name that its certificate must have, if it is not the one in the address.';
+COMMENT ON COLUMN mesh.sinks.server_id IS 'The SPIFFE id that its certificate must have; names then do not count.';
+COMMENT ON COLUMN mesh.sinks.author IS 'Who last wrote the row. Set by a trigger.';
 
 COMMENT ON TABLE mesh.sealing_keys IS 'How mcp-server gets the keys that it encrypts secrets with, from a passphrase or a KMS. Nothing in it is secret; without it, encrypted secrets are lost.';
 COMMENT ON COLUMN mesh.sealing_keys.id IS 'The id of the key.';
 COMMENT ON COLUMN mesh.sealing_keys.author IS 'Who wrote the row.';
 COMMENT ON COLUMN mesh.sealing_keys.created_at IS 'When.';
+COMMENT ON COLUMN mesh.sealing_keys.wrapped IS 'argon2id: with the parameters and salt that derive the key from a passphrase, or kms: with the key as the KMS encrypted it.';
 
 COMMENT ON TABLE mesh.certificates IS 'Each certificate that a machine or a server was given, and refusals; alike refusals of an hour share a row. The settings certificates_max_age and refusals_max say how long rows are kept.';
 COMMENT ON COLUMN mesh.certificates.id IS 'The id of the row.';
 COMMENT ON COLUMN mesh.certificates.recorded_at IS 'When the row was written here.';
 COMMENT ON COLUMN mesh.certificates.serial IS 'The serial number of the certificate.';
 COMMENT ON COLUMN mesh.certificates.not_after IS 'When the certificate expires.';
-COMMENT ON COLUMN mesh.certificates.peer IS 'From which address it was asked for.';
+COMMENT ON COLUMN mesh.certificates.peer IS 'The address of the caller.';
 COMMENT ON COLUMN mesh.certificates.took IS 'How long the issuer took.';
 COMMENT ON COLUMN mesh.certificates.alike IS 'For the programs: a hash of what alike refusals have in common.';
 COMMENT ON COLUMN mesh.certificates.strangers IS 'For the programs: whether a stranger can bring about such a refusal. These push out only each other.';
+COMMENT ON COLUMN mesh.certificates.at IS 'When it was given or refused; for refusals that share a row, when the last one was.';
+COMMENT ON COLUMN mesh.certificates.server IS 'Who gave or refused it.';
+COMMENT ON COLUMN mesh.certificates.refusal IS 'Why it was refused, such as token_used; NULL for a certificate.';
+COMMENT ON COLUMN mesh.certificates.detail IS 'The reason in words.';
+COMMENT ON COLUMN mesh.certificates.identity IS 'The SPIFFE id; for a refusal, as far as it is known.';
+COMMENT ON COLUMN mesh.certificates.namespace IS 'The namespace of the identity; empty for servers, and if it is not known. Who may read the namespace sees the row.';
+COMMENT ON COLUMN mesh.certificates.enrolment IS 'The machine, from its joining on, however often it has renewed since.';
+COMMENT ON COLUMN mesh.certificates.authority IS 'The fingerprint of the root in mesh.authorities that signed it; empty if it is not known or not one of them.';
+COMMENT ON COLUMN mesh.certificates.credential IS 'What the caller showed: token, certificate or jwt.';
+COMMENT ON COLUMN mesh.certificates.key_hash IS 'The SHA-256 hash of the public key.';
+COMMENT ON COLUMN mesh.certificates.first_at IS 'When the first of the refusals in the row was; NULL if there was only one.';
+COMMENT ON COLUMN mesh.certificates.times IS 'How many refusals the row counts: for the same reason, from the same address or IPv6 network of 64 bits, in the same hour.';
 
 COMMENT ON TABLE mesh.schema_version IS 'The migrations that have been applied. mcp-server migrate status reads it.';
 COMMENT ON COLUMN mesh.schema_version.id IS 'The number of the row.';

@@ -30,7 +30,7 @@ COMMENT ON COLUMN mesh.unsound.api_group IS 'The API group of the resource.';
 COMMENT ON COLUMN mesh.unsound.kind IS 'The kind of the resource.';
 COMMENT ON COLUMN mesh.unsound.namespace IS 'The namespace of the resource; empty for kinds without one.';
 COMMENT ON COLUMN mesh.unsound.name IS 'The name of the resource.';
-COMMENT ON COLUMN mesh.unsound.path IS 'The field that is wrong.';
+COMMENT ON COLUMN mesh.unsound.path IS 'The field with the problem; empty for the whole resource.';
 COMMENT ON COLUMN mesh.unsound.reason IS 'What is wrong.';
 COMMENT ON COLUMN mesh.unsound.hint IS 'What to do about it.';
 

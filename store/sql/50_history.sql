@@ -67,5 +67,5 @@ COMMENT ON COLUMN mesh.history.kind IS 'The kind of the resource.';
 COMMENT ON COLUMN mesh.history.namespace IS 'The namespace of the resource; empty for kinds without one.';
 COMMENT ON COLUMN mesh.history.name IS 'The name of the resource.';
 COMMENT ON COLUMN mesh.history.operation IS 'create, update or delete.';
-COMMENT ON COLUMN mesh.history.before IS 'The labels, annotations and spec before the revision, as one object; NULL for a resource that it created.';
-COMMENT ON COLUMN mesh.history.after IS 'The labels, annotations and spec after the revision, as one object; NULL for a resource that it deleted.';
+COMMENT ON COLUMN mesh.history.before IS 'The labels, annotations and spec before the revision, as one object; NULL if the revision created the resource.';
+COMMENT ON COLUMN mesh.history.after IS 'The labels, annotations and spec after the revision, as one object; NULL if the revision deleted the resource.';

@@ -126,7 +126,7 @@ COMMENT ON COLUMN mesh.conflicts.kind IS 'The kind of the resource.';
 COMMENT ON COLUMN mesh.conflicts.namespace IS 'The namespace of the resource; empty for kinds without one.';
 COMMENT ON COLUMN mesh.conflicts.name IS 'The name of the resource.';
 COMMENT ON COLUMN mesh.conflicts.revision IS 'The revision that was not confirmed.';
-COMMENT ON COLUMN mesh.conflicts.changed_by IS 'The revision that has changed the resource last.';
+COMMENT ON COLUMN mesh.conflicts.changed_by IS 'The revision that last changed the resource.';
 COMMENT ON COLUMN mesh.conflicts.reason IS 'Why the resource was left as it was.';
 
 CREATE OR REPLACE VIEW mesh.confirmations WITH (security_barrier) AS
@@ -151,4 +151,4 @@ COMMENT ON COLUMN mesh.confirmations.within IS 'How long the change was to wait.
 COMMENT ON COLUMN mesh.confirmations.ended_at IS 'When the change was confirmed or reverted; NULL while it waits.';
 COMMENT ON COLUMN mesh.confirmations.ended_by IS 'Who confirmed or reverted it.';
 COMMENT ON COLUMN mesh.confirmations.reverted_by IS 'The revision that reverted it.';
-COMMENT ON COLUMN mesh.confirmations.conflicts IS 'What was left as it is, and why, when it was reverted. mesh.conflicts has those that are left.';
+COMMENT ON COLUMN mesh.confirmations.conflicts IS 'What the revert left as it was, and why. mesh.conflicts has what is still so.';

@@ -31,12 +31,12 @@ CREATE OR REPLACE VIEW mesh.problems WITH (security_barrier) AS
   SELECT severity, code, api_group, kind, namespace, name, path, message, hint FROM mesh_internal.find_problems();
 
 COMMENT ON VIEW mesh.problems IS 'What is or may be wrong with the resources as they stand: routes that lead nowhere, hosts and ports with two owners, selectors that select nothing, certificates and authorities that expire, resources that break the current rules, machines that cannot be registered.';
-COMMENT ON COLUMN mesh.problems.severity IS 'error: it will not work as written; warning: it probably does not what was meant; info: it may be as it should be.';
-COMMENT ON COLUMN mesh.problems.code IS 'A short name for this sort of problem. It stays the same.';
+COMMENT ON COLUMN mesh.problems.severity IS 'error: it will not work as written; warning: it probably does not do what was meant; info: it may be as intended.';
+COMMENT ON COLUMN mesh.problems.code IS 'A short name for this sort of problem, which never changes.';
 COMMENT ON COLUMN mesh.problems.api_group IS 'The API group of the resource.';
 COMMENT ON COLUMN mesh.problems.kind IS 'The kind of the resource.';
 COMMENT ON COLUMN mesh.problems.namespace IS 'The namespace of the resource; empty for kinds without one.';
 COMMENT ON COLUMN mesh.problems.name IS 'The name of the resource.';
-COMMENT ON COLUMN mesh.problems.path IS 'The field that has the problem; empty for the resource as a whole.';
+COMMENT ON COLUMN mesh.problems.path IS 'The field with the problem; empty for the whole resource.';
 COMMENT ON COLUMN mesh.problems.message IS 'What is wrong, in words.';
 COMMENT ON COLUMN mesh.problems.hint IS 'What to do about it.';

@@ -51,7 +51,7 @@ CREATE OR REPLACE VIEW mesh.default_deny AS SELECT * FROM mesh_internal.find_def
 
 COMMENT ON VIEW mesh.default_deny IS 'Whether only those are let in whom an AuthorizationPolicy allows, and which mutual TLS sidecars demand by default. mesh.set_default_deny changes it.';
 COMMENT ON COLUMN mesh.default_deny.enabled IS 'Whether default deny is on.';
-COMMENT ON COLUMN mesh.default_deny.policy IS 'The AuthorizationPolicy of the root namespace that makes it so.';
+COMMENT ON COLUMN mesh.default_deny.policy IS 'The AuthorizationPolicy of the root namespace that turns it on.';
 COMMENT ON COLUMN mesh.default_deny.mutual_tls IS 'STRICT, PERMISSIVE or DISABLE.';
 COMMENT ON COLUMN mesh.default_deny.peer_authentication IS 'The PeerAuthentication of the root namespace that says so.';
 CREATE OR REPLACE VIEW mesh.default_deny_exceptions AS

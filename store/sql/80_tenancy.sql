@@ -12,7 +12,7 @@ CREATE OR REPLACE VIEW mesh.grants WITH (security_barrier) AS
 
 COMMENT ON VIEW mesh.grants IS 'Which role may read or write which namespace. mesh.grant_namespace and mesh.revoke_namespace change it. Roles other than the owner see their own grants.';
 COMMENT ON COLUMN mesh.grants.role IS 'The role, whose members have the grant too.';
-COMMENT ON COLUMN mesh.grants.namespace IS 'A namespace; * for all, and empty for what belongs to no namespace.';
+COMMENT ON COLUMN mesh.grants.namespace IS 'A namespace; * for all, or empty for what belongs to no namespace.';
 COMMENT ON COLUMN mesh.grants.privilege IS 'read; write, which includes read; read secrets; write secrets, which includes those; or server, which mcp-server needs and which includes all others.';
 COMMENT ON COLUMN mesh.grants.granted_by IS 'Which role granted it.';
 COMMENT ON COLUMN mesh.grants.granted_at IS 'When.';

@@ -94,9 +94,9 @@ CREATE OR REPLACE VIEW mesh.sink_status WITH (security_barrier) AS
 COMMENT ON VIEW mesh.sink_status IS 'What came of dialling the sinks: a row for each sink and server that has tried, and one without a server for a sink that none has tried. For owners and servers.';
 COMMENT ON COLUMN mesh.sink_status.address IS 'The address of the sink, as host:port.';
 COMMENT ON COLUMN mesh.sink_status.enabled IS 'Whether the sink is to be dialled.';
-COMMENT ON COLUMN mesh.sink_status.server IS 'The name of a server that dials the sink, or has tried.';
-COMMENT ON COLUMN mesh.sink_status.dials IS 'Whether it is this server that dials the sink now.';
+COMMENT ON COLUMN mesh.sink_status.server IS 'The server that dials the sink, or has tried; NULL if none has.';
+COMMENT ON COLUMN mesh.sink_status.dials IS 'Whether this server dials the sink now.';
 COMMENT ON COLUMN mesh.sink_status.connected IS 'Whether it has a stream to the sink.';
-COMMENT ON COLUMN mesh.sink_status.since IS 'Since when the server is connected, or is not.';
-COMMENT ON COLUMN mesh.sink_status.error IS 'Why it could not be reached last.';
-COMMENT ON COLUMN mesh.sink_status.let_go_at IS 'When this server let go of the sink, so that another might reach it; NULL unless it has.';
+COMMENT ON COLUMN mesh.sink_status.since IS 'Since when it is connected, or not.';
+COMMENT ON COLUMN mesh.sink_status.error IS 'Why the last attempt failed.';
+COMMENT ON COLUMN mesh.sink_status.let_go_at IS 'When this server let go of the sink for another to try; NULL if it has not.';

@@ -131,13 +131,13 @@ CREATE OR REPLACE VIEW mesh.machines WITH (security_barrier) AS
 COMMENT ON VIEW mesh.machines IS 'Who has a certificate that is in force: machines, and servers, which have no namespace.';
 COMMENT ON COLUMN mesh.machines.namespace IS 'The namespace of the identity; empty for servers.';
 COMMENT ON COLUMN mesh.machines.identity IS 'The SPIFFE id.';
-COMMENT ON COLUMN mesh.machines.enrolment IS 'The machine, from when it joined on. mesh.revoke_machine takes it.';
-COMMENT ON COLUMN mesh.machines.issued_at IS 'When it was given the newest, and by not_after when that ends.';
+COMMENT ON COLUMN mesh.machines.enrolment IS 'The machine, from its joining on. mesh.revoke_machine takes it.';
+COMMENT ON COLUMN mesh.machines.issued_at IS 'When its newest certificate was issued.';
 COMMENT ON COLUMN mesh.machines.not_after IS 'When the certificate expires.';
 COMMENT ON COLUMN mesh.machines.serial IS 'The serial number of the certificate.';
-COMMENT ON COLUMN mesh.machines.authority IS 'The fingerprint of the root in mesh.authorities that it leads to.';
+COMMENT ON COLUMN mesh.machines.authority IS 'The fingerprint of the root in mesh.authorities that signed it.';
 COMMENT ON COLUMN mesh.machines.server IS 'Who issued the certificate.';
-COMMENT ON COLUMN mesh.machines.peer IS 'Where it called from.';
+COMMENT ON COLUMN mesh.machines.peer IS 'The address from which it asked.';
 COMMENT ON COLUMN mesh.machines.revoked IS 'Whether the member has been revoked.';
 
 -- excess_certificates returns by how many rows the table exceeds the setting. Counting costs a full

@@ -8,8 +8,8 @@ CREATE OR REPLACE VIEW mesh.authorities AS
 
 COMMENT ON VIEW mesh.authorities IS 'The authorities that sign for this mesh, will sign, or have signed. All but the retired ones are trusted. mcp-client authority changes them.';
 COMMENT ON COLUMN mesh.authorities.id IS 'The number of the authority.';
-COMMENT ON COLUMN mesh.authorities.state IS 'next: trusted, and signs nothing yet; active: signs; previous: trusted, for certificates that it signed are in use; retired: not trusted.';
-COMMENT ON COLUMN mesh.authorities.fingerprint IS 'The SHA-256 of its certificate, in hexadecimal.';
+COMMENT ON COLUMN mesh.authorities.state IS 'next: trusted, but not signing yet; active: signs; previous: still trusted, because certificates from it are in use; retired: no longer trusted.';
+COMMENT ON COLUMN mesh.authorities.fingerprint IS 'The SHA-256 hash of its certificate, in hexadecimal.';
 COMMENT ON COLUMN mesh.authorities.not_before IS 'When its certificate begins to be valid.';
 COMMENT ON COLUMN mesh.authorities.not_after IS 'When its certificate expires.';
 COMMENT ON COLUMN mesh.authorities.chain IS 'Its certificate as PEM.';

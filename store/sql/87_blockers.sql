@@ -59,19 +59,19 @@ END $$;
 CREATE OR REPLACE VIEW mesh.blockers WITH (security_barrier) AS SELECT * FROM mesh_internal.blocking();
 
 COMMENT ON VIEW mesh.blockers IS 'The sessions that others wait for in the mesh. For owners and servers; SELECT mesh.end_blocker(pid) ends one.';
-COMMENT ON COLUMN mesh.blockers.reason IS 'lock: others wait for what it has locked; queue: notifications pile up, and its transaction may be why; idle: its transaction has done nothing for a quarter of an hour, and holds back vacuum.';
+COMMENT ON COLUMN mesh.blockers.reason IS 'lock: others wait for what it has locked; queue: notifications pile up, perhaps because of its transaction; idle: its transaction has done nothing for a quarter of an hour, and holds back vacuum.';
 COMMENT ON COLUMN mesh.blockers.pid IS 'The process of the session; 0 for a prepared transaction.';
 COMMENT ON COLUMN mesh.blockers.role IS 'The role that connected.';
 COMMENT ON COLUMN mesh.blockers.database IS 'The database it is connected to.';
 COMMENT ON COLUMN mesh.blockers.application IS 'Its application_name.';
 COMMENT ON COLUMN mesh.blockers.client IS 'The address of the client.';
 COMMENT ON COLUMN mesh.blockers.state IS 'What it is doing, as in pg_stat_activity.';
-COMMENT ON COLUMN mesh.blockers.since IS 'When its transaction began. Of other roles this, the state, the client and the query are told to members of pg_read_all_stats alone.';
-COMMENT ON COLUMN mesh.blockers.waiting_since IS 'Since when somebody has waited for it.';
-COMMENT ON COLUMN mesh.blockers.blocks IS 'Who waits for it, themselves or through others, by their pids.';
+COMMENT ON COLUMN mesh.blockers.since IS 'When its transaction began. For other roles, only members of pg_read_all_stats learn this, the state, the client and the query.';
+COMMENT ON COLUMN mesh.blockers.waiting_since IS 'Since when somebody has been waiting for it.';
+COMMENT ON COLUMN mesh.blockers.blocks IS 'The pids of those that wait for it, directly or through others.';
 COMMENT ON COLUMN mesh.blockers.query IS 'The beginning of its last query.';
 COMMENT ON COLUMN mesh.blockers.server IS 'Whether its role may act as a server of the mesh.';
-COMMENT ON COLUMN mesh.blockers.transaction IS 'Tells its transaction from the next one of the same session.';
+COMMENT ON COLUMN mesh.blockers.transaction IS 'Identifies its transaction among those of the same session.';
 -- end_blocker ends a session while mesh.blockers has it, and, if a transaction is given, only in
 -- that one. It leaves a server at work alone, unless it stopped in the middle of a transaction.
 CREATE OR REPLACE FUNCTION mesh.end_blocker(pid int, transaction text DEFAULT NULL) RETURNS void

@@ -10,11 +10,11 @@ COMMENT ON VIEW mesh.join_tokens IS 'The tokens that machines and servers join w
 COMMENT ON COLUMN mesh.join_tokens.id IS 'The number of the token.';
 COMMENT ON COLUMN mesh.join_tokens.name IS 'The name of the token.';
 COMMENT ON COLUMN mesh.join_tokens.namespace IS 'The namespace of the identity that the bearer gets; empty for a server.';
-COMMENT ON COLUMN mesh.join_tokens.service_account IS 'Who joins with it becomes this, in the namespace; or a machine of workload_group, with the service account of its template; or a server, which is the program.';
+COMMENT ON COLUMN mesh.join_tokens.service_account IS 'The service account that the bearer gets in the namespace. NULL for a machine of workload_group, which gets that of its template, and for a server.';
 COMMENT ON COLUMN mesh.join_tokens.workload_group IS 'The WorkloadGroup that the machine joins; NULL for any.';
 COMMENT ON COLUMN mesh.join_tokens.program IS 'For a server, its program; NULL for machines.';
 COMMENT ON COLUMN mesh.join_tokens.max_uses IS 'How often it may be used.';
-COMMENT ON COLUMN mesh.join_tokens.uses IS 'How many have joined with it, of max_uses.';
+COMMENT ON COLUMN mesh.join_tokens.uses IS 'How many have joined with it.';
 COMMENT ON COLUMN mesh.join_tokens.created_by IS 'Who made it.';
 COMMENT ON COLUMN mesh.join_tokens.created_at IS 'When.';
 COMMENT ON COLUMN mesh.join_tokens.expires_at IS 'When it expires.';

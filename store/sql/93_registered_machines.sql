@@ -10,25 +10,25 @@ CREATE OR REPLACE VIEW mesh.registered_machines WITH (security_barrier) AS
 
 COMMENT ON VIEW mesh.registered_machines IS 'The services that machines have registered, a row for each service of a machine: connected machines, and those gone for less than the grace period.';
 COMMENT ON COLUMN mesh.registered_machines.namespace IS 'The namespace of the machine.';
-COMMENT ON COLUMN mesh.registered_machines.workload_group IS 'The WorkloadGroup whose template its WorkloadEntry is made of.';
+COMMENT ON COLUMN mesh.registered_machines.workload_group IS 'The WorkloadGroup whose template makes its WorkloadEntry.';
 COMMENT ON COLUMN mesh.registered_machines.machine IS 'The id of its proxy.';
-COMMENT ON COLUMN mesh.registered_machines.state IS 'here; or gone, and about to be removed unless it comes back.';
-COMMENT ON COLUMN mesh.registered_machines.entry IS 'The WorkloadEntry, of the same namespace. Where it has none, refused says why.';
+COMMENT ON COLUMN mesh.registered_machines.state IS 'here: connected; gone: about to be removed unless it comes back.';
+COMMENT ON COLUMN mesh.registered_machines.entry IS 'The WorkloadEntry, in the same namespace. If there is none, refused says why.';
 COMMENT ON COLUMN mesh.registered_machines.refused IS 'Why the service has no WorkloadEntry; NULL if it has one.';
 COMMENT ON COLUMN mesh.registered_machines.address IS 'The address at which the service is reached.';
 COMMENT ON COLUMN mesh.registered_machines.network IS 'The network of that address.';
 COMMENT ON COLUMN mesh.registered_machines.locality IS 'The locality, as REGION/ZONE/SUBZONE.';
-COMMENT ON COLUMN mesh.registered_machines.health IS 'healthy, unhealthy or unknown, by its probe; detail says what is wrong. Only what is healthy is sent requests.';
+COMMENT ON COLUMN mesh.registered_machines.health IS 'healthy, unhealthy or unknown, by its probe; detail says what is wrong. Only healthy services get requests.';
 COMMENT ON COLUMN mesh.registered_machines.detail IS 'What the probe found wrong.';
 COMMENT ON COLUMN mesh.registered_machines.service_account IS 'The service account of the machine.';
-COMMENT ON COLUMN mesh.registered_machines.enrolment IS 'As in mesh.machines; empty without certificates.';
-COMMENT ON COLUMN mesh.registered_machines.labels IS 'Those of its own, as are the columns after it, over the group''s.';
+COMMENT ON COLUMN mesh.registered_machines.enrolment IS 'The machine, as in mesh.machines; empty without certificates.';
+COMMENT ON COLUMN mesh.registered_machines.labels IS 'The labels of the service, over those of the group.';
 COMMENT ON COLUMN mesh.registered_machines.ports IS 'The ports by name, an object of numbers.';
 COMMENT ON COLUMN mesh.registered_machines.weight IS 'The weight in load balancing.';
-COMMENT ON COLUMN mesh.registered_machines.discovery IS 'Which it is connected to, or was last, and through which mcp-server that tells of it.';
+COMMENT ON COLUMN mesh.registered_machines.discovery IS 'The discovery that it is connected to, or last was.';
 COMMENT ON COLUMN mesh.registered_machines.server IS 'The mcp-server that told of it.';
 COMMENT ON COLUMN mesh.registered_machines.since IS 'When its stream to discovery began, by its own clock.';
-COMMENT ON COLUMN mesh.registered_machines.registered_at IS 'When it was first told of here.';
+COMMENT ON COLUMN mesh.registered_machines.registered_at IS 'When it first registered.';
 COMMENT ON COLUMN mesh.registered_machines.gone_at IS 'When the machine went; NULL while it is connected.';
 
 CREATE OR REPLACE VIEW mesh_internal.machine_problems AS
