@@ -30,10 +30,10 @@ const (
 // Guard is what requests and connections have to pass to reach the application, or what is behind a
 // gateway.
 type Guard struct {
-	revoked filters             // refuses clients whose identity was revoked; of connections that a client's certificate is checked of
-	asking  filters             // those who are asked
-	tokens  []*hcmv3.HttpFilter // what checks them, for rules to know what they claim
-	judging filters             // rules
+	revoked filters             // refuse clients whose identity was revoked, if their certificates are checked
+	asking  filters             // ask authorizers
+	tokens  []*hcmv3.HttpFilter // check tokens, so that rules know what they claim
+	judging filters             // judge by rules
 }
 
 // filters are those of requests, and those of connections that nobody reads.
@@ -86,8 +86,8 @@ var rbacActions = map[security.AuthorizationPolicy_Action]rbacv3.RBAC_Action{
 	security.AuthorizationPolicy_AUDIT: rbacv3.RBAC_LOG,
 }
 
-// triedPrefixes begin the names under which Envoy notes what policies would have decided that are
-// tried. Where there are none Istio has the first.
+// triedPrefixes begin the names under which Envoy notes what policies on trial would have decided.
+// If there are none, Istio uses the first.
 var triedPrefixes = map[rbacv3.RBAC_Action]string{
 	rbacv3.RBAC_ALLOW: "istio_dry_run_allow_",
 	rbacv3.RBAC_DENY:  "istio_dry_run_deny_",
@@ -105,9 +105,9 @@ func judgingTCP(v view.View, policies []*mesh.AuthorizationPolicy, action rbacv3
 	})
 }
 
-// rules are those of policies of one action: those that are enforced, and those that are tried; nil
-// where there is no such policy. Where there is one and no rule of it can match, all the same the
-// action stands: without a rule that matches, ALLOW refuses.
+// rules are those of policies of one action: the enforced ones, and those on trial; nil if there is
+// no such policy. If no rule of a policy can match, the action still stands: ALLOW refuses what no
+// rule matches.
 func rules(v view.View, policies []*mesh.AuthorizationPolicy, action rbacv3.RBAC_Action, on traffic) (enforced, tried *rbacv3.RBAC) {
 	for _, a := range policies {
 		rules := &enforced
@@ -122,7 +122,7 @@ func rules(v view.View, policies []*mesh.AuthorizationPolicy, action rbacv3.RBAC
 	return enforced, tried
 }
 
-// addRules adds the rules of a policy under their names, as they are found in logs and statistics.
+// addRules adds the rules of a policy under the names that logs and statistics have for them.
 func addRules(v view.View, to map[string]*rbacv3.Policy, a *mesh.AuthorizationPolicy, prefix string, how reading) {
 	name := func(i int) string {
 		return fmt.Sprintf("%sns[%s]-policy[%s]-rule[%d]", prefix, a.Resource.Namespace, a.Resource.Name, i)

@@ -45,7 +45,7 @@ type question[M any] struct {
 	match     func(values []string) (asked *M, whole bool)
 }
 
-// each asks for values one by one. Match gives nil for a value that cannot be asked for.
+// each asks for values one by one. Match returns nil for a value that cannot be asked for.
 func (l logic[M]) each(is, isNot []string, match func(value string) *M) question[M] {
 	return question[M]{is, isNot, func(values []string) (*M, bool) {
 		var list []*M
@@ -61,7 +61,7 @@ func (l logic[M]) each(is, isNot []string, match func(value string) *M) question
 	}}
 }
 
-// list asks for all values at once. Match gives nil where that cannot be done.
+// list asks for all values at once. Match returns nil if that cannot be done.
 func (l logic[M]) list(is, isNot []string, match func(values []string) *M) question[M] {
 	return question[M]{is, isNot, func(values []string) (*M, bool) {
 		m := match(values)

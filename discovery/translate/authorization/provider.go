@@ -20,7 +20,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 )
 
-// askingTimeout is how long an authorizer may take where its provider does not say.
+// askingTimeout is how long an authorizer may take unless its provider says otherwise.
 var askingTimeout = durationpb.New(10 * time.Minute)
 
 func (a authorizer) cluster() string { return naming.Cluster(a.Port, "", a.Host) }
@@ -95,7 +95,8 @@ func (a authorizer) overHTTP(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyExt
 	}
 }
 
-// headersNamed asks for headers by names that may begin or end with "*"; nil if there are none.
+// headersNamed asks for headers by names that may begin or end with "*". It is nil if there are
+// none.
 func headersNamed(names []string) *matcherv3.ListStringMatcher {
 	if len(names) == 0 {
 		return nil
@@ -114,7 +115,7 @@ func headersNamed(names []string) *matcherv3.ListStringMatcher {
 	return out
 }
 
-// statusOf is what clients are answered when the authorizer does not answer; nil: 403.
+// statusOf is what clients are answered when the authorizer does not answer. Nil means 403.
 func statusOf(text string) *typev3.HttpStatus {
 	code, err := strconv.ParseInt(text, 10, 32)
 	if err != nil {

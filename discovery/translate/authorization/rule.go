@@ -7,7 +7,7 @@ import (
 	security "istio.io/api/security/v1beta1"
 )
 
-// traffic is where a rule is asked.
+// traffic says about what a rule is asked.
 type traffic int
 
 const (
@@ -15,7 +15,7 @@ const (
 	onTCP                 // about each connection, of which no requests are known
 )
 
-// reading is how rules are read.
+// reading says how rules are read.
 type reading struct {
 	on traffic
 	// narrow rules never match where something of them cannot be asked. The others match more: they

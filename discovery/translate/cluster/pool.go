@@ -73,7 +73,7 @@ func (d *draft) applyLifetimes(pool *networking.ConnectionPoolSettings) {
 	}
 }
 
-// applyHTTP2Limits has an effect only where connections are HTTP/2.
+// applyHTTP2Limits sets limits that only HTTP/2 connections have.
 func (d *draft) applyHTTP2Limits(http *networking.ConnectionPoolSettings_HTTPSettings) {
 	http2 := d.http.GetExplicitHttpConfig().GetHttp2ProtocolOptions()
 	if http2 == nil {

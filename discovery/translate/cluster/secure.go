@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// secure makes a cluster's connections TLS where a rule, or the mesh, asks for it.
+// secure makes a cluster's connections TLS if a rule, or the mesh, asks for it.
 func (d *draft) secure(v view.View, u upstream.Upstream) {
 	tls := transport.ClientOf(v, u)
 	context := d.context(v, u, tls.Settings)

@@ -24,7 +24,7 @@ type Memory struct {
 	now, before recollection
 	changed     func(host string) bool
 	bound       map[string]*boundRules // by route configuration of a router
-	mixed       bool                   // a configuration was made that is not that of a port alone
+	mixed       bool                   // some configuration is not for one port alone
 }
 
 // recollection is what one round through all routes asked for. What the next round does not ask for

@@ -16,7 +16,7 @@ func NetworkFilter(name string, config proto.Message) *listenerv3.Filter {
 	return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: Pack(config)}}
 }
 
-// ListenerFilter is a filter of connections that no filter chain was found for yet.
+// ListenerFilter is a filter of connections for which no filter chain has been chosen yet.
 func ListenerFilter(name string, config proto.Message) *listenerv3.ListenerFilter {
 	return &listenerv3.ListenerFilter{Name: name, ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: Pack(config)}}
 }

@@ -30,7 +30,7 @@ func Pack(m proto.Message) *anypb.Any {
 // U32 wraps a number.
 func U32(n uint32) *wrapperspb.UInt32Value { return wrapperspb.UInt32(n) }
 
-// Positive wraps a number that means nothing when it is not positive.
+// Positive wraps a number that means nothing unless it is positive.
 func Positive[N int32 | uint32](n N) *wrapperspb.UInt32Value {
 	if n <= 0 {
 		return nil
@@ -38,7 +38,7 @@ func Positive[N int32 | uint32](n N) *wrapperspb.UInt32Value {
 	return U32(uint32(n))
 }
 
-// Natural is a number as Envoy has it; a negative one is no number.
+// Natural wraps a number unless it is negative.
 func Natural(n *wrapperspb.Int32Value) *wrapperspb.UInt32Value {
 	if n == nil || n.GetValue() < 0 {
 		return nil
@@ -46,7 +46,7 @@ func Natural(n *wrapperspb.Int32Value) *wrapperspb.UInt32Value {
 	return U32(uint32(n.GetValue()))
 }
 
-// Copied is a copy that shares with the original all that its fields point to.
+// Copied is a shallow copy: it shares with the original all that its fields point to.
 func Copied[M proto.Message](m M) M {
 	out := m.ProtoReflect().New()
 	m.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {

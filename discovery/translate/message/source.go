@@ -4,7 +4,8 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 )
 
-// OverADS asks for a resource on the stream that everything else comes by, for as long as it takes.
+// OverADS asks for a resource on the stream that everything else comes by, and waits for as long as
+// it takes.
 func OverADS() *corev3.ConfigSource {
 	return &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
@@ -13,12 +14,12 @@ func OverADS() *corev3.ConfigSource {
 	}
 }
 
-// File is what a file of the proxy's machine has in it.
+// File reads a file of the proxy's machine.
 func File(path string) *corev3.DataSource {
 	return &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: path}}
 }
 
-// Bytes are nil for nothing.
+// Bytes is the content itself, or nil if there is none.
 func Bytes(content []byte) *corev3.DataSource {
 	if len(content) == 0 {
 		return nil

@@ -18,7 +18,7 @@ type Route struct {
 	Port uint32 // 0: requests name the port themselves
 }
 
-// ParseRoute reads a name that a listener asks by.
+// ParseRoute reads the name that a listener asks for its routes by.
 func ParseRoute(full string) Route {
 	if full == HTTPProxyRoute || mesh.IsSocket(full) {
 		return Route{Full: full}

@@ -55,7 +55,7 @@ func setAuthority(action *routev3.RouteAction, authority string) {
 	}
 }
 
-// destination forwards to a single cluster; it reports whether requests are hashed to an endpoint.
+// destination forwards to a single cluster, and reports whether requests are hashed to an endpoint.
 func (c Context) destination(out *routev3.Route, action *routev3.RouteAction, to *networking.HTTPRouteDestination) bool {
 	action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: c.clusterOf(to.GetDestination())}
 	headers := headerOperations(to.GetHeaders())

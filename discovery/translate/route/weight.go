@@ -10,7 +10,7 @@ import (
 // weights are halved until they fit.
 type Shares struct{ halved int }
 
-// Divide finds out how the weights of destinations are written.
+// Divide decides how the weights of destinations are written.
 func Divide[D interface{ GetWeight() int32 }](destinations []D) Shares {
 	var sum uint64
 	for _, d := range destinations {
@@ -19,8 +19,8 @@ func Divide[D interface{ GetWeight() int32 }](destinations []D) Shares {
 	if sum <= math.MaxUint32 {
 		return Shares{}
 	}
-	return Shares{halved: bits.Len64(sum >> 31)} // one bit less, for those that would be nothing are 1
+	return Shares{halved: bits.Len64(sum >> 31)} // one bit more than needed, since weights that would be 0 become 1
 }
 
-// Share is the weight of a destination that is to have something.
+// Share is the weight of a destination. It is never 0.
 func (d Shares) Share(weight int32) uint32 { return max(uint32(weight)>>d.halved, 1) }

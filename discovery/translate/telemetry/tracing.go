@@ -43,7 +43,7 @@ func sampling(settings *meshconfig.Tracing) float64 {
 	}
 }
 
-// traceTags are sorted by their names.
+// traceTags are sorted by name.
 func traceTags(v view.View, settings *meshconfig.Tracing) []*tracingv3.CustomTag {
 	var tags []*tracingv3.CustomTag
 	if settings.GetEnableIstioTags() == nil || settings.GetEnableIstioTags().GetValue() {

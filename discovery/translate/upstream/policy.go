@@ -24,7 +24,7 @@ func PortPolicy(policy *networking.TrafficPolicy, port *mesh.Port) *networking.T
 	}
 }
 
-// PortSettings are what a policy says of a port alone, or nil.
+// PortSettings are what a policy says of a single port, or nil.
 func PortSettings(policy *networking.TrafficPolicy, port *mesh.Port) *networking.TrafficPolicy_PortTrafficPolicy {
 	for _, settings := range policy.GetPortLevelSettings() {
 		if settings.GetPort().GetNumber() == port.Number {

@@ -71,7 +71,7 @@ func Passing(v view.View, b Backend) []Upstream {
 	return out
 }
 
-// Name is that of its cluster.
+// Name is the name of its cluster.
 func (u Upstream) Name() string {
 	if u.PassesTLS {
 		return naming.Server(u.Port.Number, u.Subset.GetName(), u.Service.Hostname)
@@ -108,7 +108,7 @@ func usable(s *mesh.Service, e *mesh.Endpoint) bool {
 	return e.Address == "" || !e.Named()
 }
 
-// OfAll is the upstream of which this is a subset, or it is itself.
+// OfAll is the upstream that this one is a subset of, or itself.
 func (u Upstream) OfAll() Upstream {
 	u.Subset = nil
 	return u

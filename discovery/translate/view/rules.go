@@ -6,7 +6,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-// OnSidecars is the name by which rules mean sidecars.
+// OnSidecars are the gateways by which rules mean sidecars.
 var OnSidecars = []string{mesh.MeshGateway}
 
 // IsSource reports whether a rule that names where connections come from means this proxy.

@@ -18,7 +18,7 @@ type Draft struct {
 	Domains   []string
 	Routes    []*List // one after the other
 	OnlyByTLS bool
-	Refuses   bool // it stands where no rule says anything: every request is answered by 404
+	Refuses   bool // no rule is for it: every request is answered by 404
 }
 
 // List is a list of routes that several virtual hosts may have. As long as nothing that it was made
