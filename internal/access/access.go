@@ -1,7 +1,8 @@
-// Package access holds RPCs to what their .proto files say of who may call them.
+// Package access checks RPCs against what their .proto files say of who may call them.
 //
-// The table of declared.go is generated from the option (pgmesh.access.v1.access) of each RPC; foreign.go has
-// the RPCs of others, which cannot have the option. Interceptors ask the caller before a handler runs.
+// The table in declared.go is generated from the option (pgmesh.access.v1.access) of each RPC.
+// foreign.go has the RPCs that others have defined, which cannot have the option. Interceptors
+// check the caller before a handler runs.
 package access
 
 import (
@@ -20,16 +21,18 @@ import (
 
 // rule says who may call an RPC.
 type rule interface {
-	// allows returns the error for a caller that may not make the call; who is nil if no guard let it in.
+	// allows returns the error for a caller that may not make the call; who is nil if no guard let
+	// it in.
 	allows(who *caller.Caller) error
 }
 
-// unlimited is the rule for RPCs that take the right to do something everywhere.
+// unlimited is the rule for RPCs that need a right over the whole mesh.
 type unlimited caller.Verb
 
 func (u unlimited) allows(who *caller.Caller) error { return who.RequireUnlimited(caller.Verb(u)) }
 
-// narrowed is the rule for RPCs that ask the caller themselves: what it needs depends on the request.
+// narrowed is the rule for RPCs that check the caller themselves, because what it needs depends on
+// the request.
 type narrowed caller.Verb
 
 func (n narrowed) allows(who *caller.Caller) error {
@@ -39,12 +42,12 @@ func (n narrowed) allows(who *caller.Caller) error {
 	return nil
 }
 
-// openTo is the rule for RPCs that do not ask for scopes.
+// openTo is the rule for RPCs that need no scopes.
 type openTo int
 
 const (
 	known     openTo = iota // callers that a guard let in
-	machines                // which have no scopes: where this package is asked, there are none
+	machines                // they have no scopes, and no guard admits them here
 	strangers               // everybody
 )
 
@@ -58,7 +61,7 @@ func (o openTo) allows(who *caller.Caller) error {
 	return status.Error(codes.PermissionDenied, "machines call this at a discovery")
 }
 
-// ruleOf finds the rule of an RPC by its full name, such as "/pgmesh.admin.v1.AdminService/Get".
+// ruleOf returns the rule of an RPC by its full name, such as "/pgmesh.admin.v1.AdminService/Get".
 func ruleOf(fullMethod string) (rule, bool) {
 	if r, ok := declared[fullMethod]; ok {
 		return r, true
@@ -67,11 +70,12 @@ func ruleOf(fullMethod string) (rule, bool) {
 	return r, ok
 }
 
-// OpenToStrangers reports whether an RPC is for callers without credentials. It is for [caller.Config].
+// OpenToStrangers reports whether an RPC is for callers without credentials. It is for
+// [caller.Config].
 func OpenToStrangers(fullMethod string) bool { return declared[fullMethod] == strangers }
 
-// Check returns an error that names the RPCs of a server for which there is no rule. A server with such RPCs
-// must not serve.
+// Check returns an error that names the RPCs of a server for which there is no rule. A server with
+// such RPCs must not serve.
 func Check(services map[string]grpc.ServiceInfo) error {
 	var err error
 	for _, service := range slices.Sorted(maps.Keys(services)) {
@@ -85,7 +89,7 @@ func Check(services map[string]grpc.ServiceInfo) error {
 	return err
 }
 
-// Unary asks the callers of unary RPCs. A guard has to have identified them.
+// Unary checks the callers of unary RPCs. A guard must have authenticated them.
 func Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	if err := ask(ctx, info.FullMethod); err != nil {
 		return nil, err
@@ -93,7 +97,7 @@ func Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc
 	return handle(ctx, req)
 }
 
-// Stream asks the callers of streams. A guard has to have identified them.
+// Stream checks the callers of streams. A guard must have authenticated them.
 func Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	if err := ask(stream.Context(), info.FullMethod); err != nil {
 		return err
@@ -103,7 +107,7 @@ func Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, hand
 
 func ask(ctx context.Context, fullMethod string) error {
 	r, ok := ruleOf(fullMethod)
-	if !ok { // Check has found a rule for all that are registered
+	if !ok { // Check has found a rule for every registered RPC
 		return status.Errorf(codes.Unimplemented, "unknown method %s", fullMethod)
 	}
 	return caller.StatusOf(r.allows(caller.From(ctx)))

@@ -8,15 +8,16 @@ import (
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
 
-// elsewhere is the rule for RPCs of others, whose servers decide by themselves who may make them. It says where.
+// elsewhere is the rule for RPCs of others, whose servers decide themselves who may call. It says
+// where they do.
 type elsewhere string
 
 func (elsewhere) allows(*caller.Caller) error { return nil }
 
 const (
-	// mcp-server shows a client what its scopes let it read, and discovery lets machines in.
+	// mcp-server shows a client what its scopes let it read, and discovery admits machines.
 	byView elsewhere = "mcp-server/readers, discovery/identity/admit"
-	// A machine shows with the request what proves who it is.
+	// A machine proves who it is within the request.
 	byCredential elsewhere = "discovery/identity/issue"
 )
 

@@ -1,16 +1,19 @@
-// Package ads serves the xDS protocol, state of the world and delta, over one aggregated stream per client.
+// Package ads serves the xDS protocol, state of the world and delta, over one aggregated stream per
+// client.
 //
-// It implements the protocol and knows nothing of meshes: subscriptions, nonces, ACK and NACK, flow control,
-// and the order in which the parts of a change travel. mcp-server serves configuration with it, discovery
-// serves Envoy.
+// It implements the protocol and knows nothing of meshes: subscriptions, nonces, ACK and NACK, flow
+// control, and the order in which the parts of a change travel. mcp-server serves configuration
+// with it, discovery serves Envoy.
 //
-// A stream moves its client from one [served.Snapshot] to the next. At most one response per type is
-// unanswered. While a change is under way, newer snapshots wait; then the stream goes to the newest one.
+// A stream moves its client from one [served.Snapshot] to the next. At most one response per type
+// is unanswered. While a change is under way, newer snapshots wait; then the stream goes to the
+// newest one.
 //
-// A [Stream] reads requests (requests.go), walks through the stages of a change (stages.go) and sends what may
-// be sent now (flush.go). For each type it has a subscription, which knows what the client asks for
-// (asking.go, names.go) and has, and works out the next step to the target (advance.go). What a client makes
-// of it is in answer.go; what it refuses goes through a quarantine (quarantined.go).
+// A [Stream] reads requests (requests.go), walks through the stages of a change (stages.go) and
+// sends what may be sent now (flush.go). For each type it has a subscription, which knows what the
+// client asks for (asking.go, names.go) and has, and works out the next step to the target
+// (advance.go). What a client makes of it is in answer.go; what it refuses goes through a
+// quarantine (quarantined.go).
 package ads
 
 import (
@@ -47,8 +50,8 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(r, s)
 }
 
-// Shutdown ends every stream, so that a graceful stop of the gRPC server does not wait for clients that never
-// leave. It must be called only once.
+// Shutdown ends every stream, so that a graceful stop of the gRPC server does not wait for clients
+// that never leave. It must be called only once.
 func (s *Server) Shutdown() { close(s.done) }
 
 // StreamAggregatedResources serves a state-of-the-world client.
@@ -97,7 +100,8 @@ func (s *Server) serve(ctx context.Context, form wire.Form) error {
 	return st.run(ctx, first, requests, failed, s.done)
 }
 
-// maxNodeSize is far above the size of any real node. The server keeps the node for the life of the stream.
+// maxNodeSize is far above the size of any real node. The server keeps the node for the life of the
+// stream.
 const maxNodeSize = 64 << 10
 
 func (s *Server) tooFast(ctx context.Context) {

@@ -48,8 +48,8 @@ func (s *subscription) advance(e extent) step {
 	return st
 }
 
-// beginsByName reports whether a client that has nothing asks by name for a large part of the set: then
-// iterating over the set is faster than looking up each name.
+// beginsByName reports whether a client that has nothing asks by name for a large part of the set:
+// then iterating over the set is faster than looking up each name.
 func (s *subscription) beginsByName(goal *served.Set) bool {
 	return !s.wildcard && s.have.Len() == 0 && s.quarantine == nil && s.retained == nil && len(s.repeated) == 0 && !s.belongs.reviews() &&
 		len(s.asked) == len(s.more) && len(s.asked) > goal.Len()/8
@@ -110,8 +110,8 @@ func (s *subscription) compare(st *step, goal *served.Set, name string, e extent
 	}
 }
 
-// due returns a function that reports whether a resource may be updated on the client. It is fastest in the
-// order of names.
+// due returns a function that reports whether a resource may be updated on the client. It is
+// fastest in the order of names.
 func (s *subscription) due() func(name string) bool {
 	if !s.outlives {
 		return s.belongs.due()
@@ -120,9 +120,9 @@ func (s *subscription) due() func(name string) bool {
 	return func(name string) bool { return s.have.Get(name) == nil || hasOwned(name) }
 }
 
-// given returns what the client should have of a name: the goal's resource, with two exceptions. One that
-// became empty is repeated as it was until removals are allowed, and of one that it refuses the client keeps
-// what it has.
+// given returns what the client should have of a name: the goal's resource, with two exceptions.
+// One that became empty is repeated as it was until removals are allowed, and of one that it
+// refuses the client keeps what it has.
 func (s *subscription) given(goal *served.Set, name string, e extent) *served.Resource {
 	r, before := s.standIn(goal.Get(name)), s.repeated[name]
 	if r != nil && r.Empty && (e != everything || s.retained.Get(name) != nil) && before != nil && before.Body != nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// Asked may offer a snapshot that has what the client asks for, and the client is answered from that.
+// Asked may offer a snapshot that has what the client asks for, and the client is answered from
+// that.
 func TestWhatIsAskedForMayBeOfferedBeforeItIsAnswered(t *testing.T) {
 	t.Parallel()
 	var s *server

@@ -4,8 +4,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// want adds names. As the protocol demands, names that the client already has are sent again, unless their
-// versions came with the first request.
+// want adds names. As the protocol demands, names that the client already has are sent again,
+// unless their versions came with the first request.
 func (s *subscription) want(names []string, again bool) {
 	s.explicit = s.explicit || len(names) > 0
 	s.makeRoom(names)
@@ -32,8 +32,8 @@ func (s *subscription) want(names []string, again bool) {
 	}
 }
 
-// makeRoom allocates maps of the final size for a first request with many names: growing maps leave as much
-// garbage as they end up with, and a thousand clients may come at once.
+// makeRoom allocates maps of the final size for a first request with many names: growing maps leave
+// as much garbage as they end up with, and a thousand clients may come at once.
 func (s *subscription) makeRoom(names []string) {
 	if s.more == nil && s.asked == nil && s.have.Len() == 0 && len(names) > 1 {
 		s.more, s.asked = make(map[string]bool, len(names)), make(map[string]bool, len(names))
@@ -46,8 +46,8 @@ func (s *subscription) ask(name string) {
 	s.change(nil, []string{name})
 }
 
-// repeat sends a resource again if the client has it. A resource known only by its version that has become
-// empty cannot be repeated as it was; it is sent in its turn.
+// repeat sends a resource again if the client has it. A resource known only by its version that has
+// become empty cannot be repeated as it was; it is sent in its turn.
 func (s *subscription) repeat(name string) {
 	if r := s.have.Get(name); r != nil && !emptied(r, s.target.Get(name)) {
 		add(&s.repeated, name, r)
@@ -60,8 +60,8 @@ func emptied(r, now *served.Resource) bool {
 	return r.Body == nil && now != nil && now.Empty && now.Version != r.Version
 }
 
-// drop removes names. The client forgets the resources by itself, except those that the wildcard still
-// covers.
+// drop removes names. The client forgets the resources by itself, except those that the wildcard
+// still covers.
 func (s *subscription) drop(names []string) {
 	for _, n := range names {
 		if n == "*" {
@@ -82,8 +82,8 @@ func (s *subscription) drop(names []string) {
 	s.forgetUnwanted()
 }
 
-// confirm answers for names that a client unsubscribed from while the wildcard still covers them: it cannot
-// know by itself whether to keep them.
+// confirm answers for names that a client unsubscribed from while the wildcard still covers them:
+// it cannot know by itself whether to keep them.
 func (s *subscription) confirm(names []string) {
 	for _, n := range names {
 		if s.wildcard && n != "*" {

@@ -19,20 +19,22 @@ type ownerState struct {
 // ownedState is what a stream knows of a type whose resources belong to owners.
 type ownedState struct {
 	to *subscription // the owners' subscription; nil while the client has not asked for them
-	// lost are resources that the client has forgotten. It is told of their removal before it is sent their
-	// owner again. So the versions that it names on its next stream are only of what it really has.
+	// lost are resources that the client has forgotten. It is told of their removal before it is
+	// sent their owner again. So the versions that it names on its next stream are only of what it
+	// really has.
 	lost []string
 	// reviewed are owners whose resources must all be compared again.
 	reviewed map[string]bool
 }
 
-// ownerless reports whether nothing can be sent, because the client has not asked for the owners' type.
+// ownerless reports whether nothing can be sent, because the client has not asked for the owners'
+// type.
 func (b *ownedState) ownerless() bool { return b != nil && b.to == nil }
 
 func (b *ownedState) reviews() bool { return b != nil && len(b.reviewed) > 0 }
 
-// relate links a new subscription with the stream's subscriptions to owners or owned types. It does nothing
-// for state of the world, which cannot say that a single resource was added.
+// relate links a new subscription with the stream's subscriptions to owners or owned types. It does
+// nothing for state of the world, which cannot say that a single resource was added.
 func (s *Stream) relate(sub *subscription) {
 	if !s.form.Incremental() {
 		return
@@ -54,8 +56,8 @@ func (s *Stream) relate(sub *subscription) {
 	}
 }
 
-// link makes s the owners' subscription of another, if it is. Resources that the client names from an earlier
-// stream whose owner it does not name are marked as lost.
+// link makes s the owners' subscription of another, if it is. Resources that the client names from
+// an earlier stream whose owner it does not name are marked as lost.
 func (s *subscription) link(other *subscription, belongs map[string]string) {
 	if s.owns == nil || other.belongs == nil || other.belongs.to != nil || belongs[other.canonical] != s.canonical {
 		return
@@ -69,8 +71,8 @@ func (s *subscription) link(other *subscription, belongs map[string]string) {
 	}
 }
 
-// heldBack reports whether a type must wait for another: an owned type until the client has answered for the
-// owners, and the owners until the client has been told what it has lost.
+// heldBack reports whether a type must wait for another: an owned type until the client has
+// answered for the owners, and the owners until the client has been told what it has lost.
 func (s *Stream) heldBack(sub *subscription) bool {
 	if b := sub.belongs; b != nil && (b.to.pending != "" || !b.to.settled(s.allowed(b.to))) {
 		return true
@@ -78,8 +80,8 @@ func (s *Stream) heldBack(sub *subscription) bool {
 	return sub.owns != nil && slices.ContainsFunc(sub.owns.belongings, func(other *subscription) bool { return len(other.belongs.lost) > 0 })
 }
 
-// handleRequest notes which owners the client asks for again or drops: in both cases it has forgotten what
-// belonged to them.
+// handleRequest notes which owners the client asks for again or drops: in both cases it has
+// forgotten what belonged to them.
 func (h *ownerState) handleRequest(sub *subscription, r *wire.Request) {
 	if h == nil {
 		return
@@ -138,8 +140,8 @@ func (h *ownerState) sends(resources []*served.Resource) {
 	}
 }
 
-// accepted notes that the client has accepted the owners it was sent, so that what belongs to them can
-// follow.
+// accepted notes that the client has accepted the owners it was sent, so that what belongs to them
+// can follow.
 func (h *ownerState) accepted() {
 	if h == nil {
 		return
@@ -153,9 +155,9 @@ func (h *ownerState) accepted() {
 	h.sent = nil
 }
 
-// due returns a function that reports whether a resource may be updated on the client; it is fastest in the
-// order of names. Without an accepted, existing owner nothing changes: Envoy uses a route configuration that
-// is gone until its listener is gone, too.
+// due returns a function that reports whether a resource may be updated on the client; it is
+// fastest in the order of names. Without an accepted, existing owner nothing changes: Envoy uses a
+// route configuration that is gone until its listener is gone, too.
 func (b *ownedState) due() func(name string) bool {
 	if b == nil {
 		return func(string) bool { return true }
@@ -173,7 +175,8 @@ func (b *ownedState) isDue(owner string) bool {
 	return b.to.owns.taken[owner] && b.to.target.Get(owner) != nil
 }
 
-// underReview lists the names, from both sets, that belong to owners under review and that the client wants.
+// underReview lists the names, from both sets, that belong to owners under review and that the
+// client wants.
 func (s *subscription) underReview(goal *served.Set) (names []string) {
 	if s.belongs == nil {
 		return nil

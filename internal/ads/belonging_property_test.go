@@ -14,9 +14,9 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// In each run, routes and their hosts change at random. A client that treats them as Envoy does asks, drops,
-// asks again, accepts, refuses and reconnects at random. At the end it has the hosts of each route that it
-// asks for, and names no others.
+// In each run, routes and their hosts change at random. A client that treats them as Envoy does
+// asks, drops, asks again, accepts, refuses and reconnects at random. At the end it has the hosts
+// of each route that it asks for, and names no others.
 func TestAClientHasWhatBelongsToWhatItAccepted(t *testing.T) {
 	t.Parallel()
 	plans := map[string]func(*ads.Config){"no plan": withHosts, "make before break": func(cfg *ads.Config) {
@@ -54,7 +54,7 @@ type hostsWalk struct {
 
 	asks     map[string]string            // the routes it asks for, and the version that it has of each
 	watches  map[string]map[string]string // the hosts, of each route that it has
-	versions map[string]string            // of the hosts, as it would name them: also of those that it has no use for
+	versions map[string]string            // of the hosts, as the client would name them, useless ones too
 }
 
 func (w *hostsWalk) run() {
@@ -83,9 +83,9 @@ func (w *hostsWalk) run() {
 
 // end lets the client accept the last state, and checks what it has then.
 func (w *hostsWalk) end() {
-	w.settle()
+	w.answerAll()
 	w.connect() // what it has refused counts as had on the stream where it did
-	w.settle()
+	w.answerAll()
 	var named []string
 	for name := range w.asks {
 		if w.routes.Get(name) == nil {
@@ -95,7 +95,7 @@ func (w *hostsWalk) end() {
 		named = slices.AppendSeq(named, maps.Keys(w.watches[name]))
 	}
 	if len(w.asks) == 0 {
-		return // a client that asks for no route is told nothing of hosts
+		return // a client that asks for no route is sent nothing about hosts
 	}
 	for name := range w.versions {
 		if _, asked := w.asks[owner(name)]; !asked || w.routes.Get(owner(name)) != nil {
@@ -133,7 +133,7 @@ func (w *hostsWalk) publish() {
 		w.routes = w.routes.With(nil, []string{name})
 	case 1, 2:
 		w.routes = w.routes.With([]*served.Resource{res(name, w.letter())}, nil)
-	case 3: // a line that begins anew
+	case 3: // a new line of sets
 		w.hosts = served.NewSet(slices.Collect(w.hosts.All())...)
 	}
 	for _, name := range []string{"a", "a/b", "c"} {
@@ -173,8 +173,8 @@ func (w *hostsWalk) connect() {
 	}
 }
 
-// askOrDrop asks for a route, or drops it, or drops it and asks again at once. The last is told only by
-// asking.
+// askOrDrop asks for a route, or drops it, or drops it and asks again at once. The server learns of
+// the last only by the new request.
 func (w *hostsWalk) askOrDrop() {
 	name := w.route()
 	_, asked := w.asks[name]
@@ -202,9 +202,9 @@ func (w *hostsWalk) receive() {
 	}
 }
 
-// apply applies and answers a few responses. It may refuse the first. The client may have applied some routes
-// of a refused response, whose versions it does not name then. Of refused hosts it applies none: Envoy cannot
-// name those, and nobody could take them away.
+// apply applies and answers a few responses. It may refuse the first. The client may have applied
+// some routes of a refused response, whose versions it does not name then. Of refused hosts it
+// applies none: Envoy cannot name those, and nobody could take them away.
 func (w *hostsWalk) apply(n int, refuse bool) {
 	for _, a := range w.inbox[:n] {
 		all := slices.Concat(a.removed, namesIn(a.resources))
@@ -270,8 +270,8 @@ func (w *hostsWalk) applyHosts(a *answer) {
 	}
 }
 
-// settle answers until the server has nothing more to say.
-func (w *hostsWalk) settle() {
+// answerAll answers until the server has nothing more to say.
+func (w *hostsWalk) answerAll() {
 	for {
 		w.receive()
 		if len(w.inbox) == 0 {

@@ -30,7 +30,7 @@ func TestOwnedResourcesFollowTheirOwner(t *testing.T) {
 	s.publish("r1", sets{routes: set("80=1", "81=1"), hosts: set("80/a=1", "80/b=1", "81/a=1")})
 	c := s.delta()
 	c.ask(hosts)
-	c.quiet() // nobody knows yet to what they would belong
+	c.quiet() // their owners are not known yet
 	c.ask(routes, "80")
 	rds := c.expect(routes, "r1", "80=1")
 	c.quiet() // nor whether the client takes it
@@ -84,8 +84,8 @@ func TestOwnedResourcesAreForgottenWithTheirOwner(t *testing.T) {
 	c.quiet()
 }
 
-// Envoy asks again for a route configuration if one change removes its listener and adds another that needs
-// it.
+// Envoy asks again for a route configuration if one change removes its listener and adds another
+// that needs it.
 func TestAClientThatAsksForAnOwnerAgainIsSentEverythingAgain(t *testing.T) {
 	t.Parallel()
 	s, c := serveHosts(t)
@@ -128,9 +128,10 @@ func TestAReturningClientIsSentTheOwnedResourcesThatDiffer(t *testing.T) {
 	})
 	c := s.delta()
 	c.send(ask{typeURL: hosts, held: map[string]string{"80/a": "1", "80/b": "1", "80/c": "1", "81/a": "1", "81/b": "1", "82/a": "1"}})
-	c.quiet() // it may not be told that all is gone before it has said what it asks for
+	c.quiet() // it must not be told that all is gone before it has said what it asks for
 	c.send(ask{typeURL: routes, subscribe: []string{"80", "81"}, held: map[string]string{"80": "1"}})
-	// The client names hosts of 81, which it does not have, and of 82, which it does not ask for. Both are lost.
+	// The client names hosts of 81, which it does not have, and of 82, which it does not ask for.
+	// Both are lost.
 	gone := c.expect(hosts, "r1").without(t, "81/a", "81/b", "82/a")
 	rds := c.expect(routes, "r1", "81=1")
 	c.ack(gone)

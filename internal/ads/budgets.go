@@ -7,13 +7,13 @@ import (
 	"github.com/pgmesh/pgmesh/internal/limits"
 )
 
-// Budgets are what all clients together may take.
+// Budgets are what all clients together may use.
 type Budgets struct {
-	Memory *limits.Memory // of their large requests
-	Again  *limits.Shares // of whole states that they are sent once more
+	Memory *limits.Memory // for their large requests
+	Again  *limits.Shares // for whole states that they ask for again
 }
 
-// Budgets returns those of the limits. An observer hears when they are used up.
+// Budgets returns the budgets of these limits. An observer is told when they are used up.
 func (l Limits) Budgets(o Observer) *Budgets {
 	memory := limits.NewMemory(l.Memory<<20, func(holder string, used, total int) string {
 		return fmt.Sprintf("large requests take as much memory as they may, %s, and %s of it those of %s: ask for fewer names, name fewer versions, "+
@@ -30,14 +30,15 @@ func (l Limits) Budgets(o Observer) *Budgets {
 	return &Budgets{memory, again}
 }
 
-// Unfinished is the budget for requests that have begun to come: as much as for those that have come.
+// Unfinished is the budget for requests that are still being received. It is as large as that for
+// received ones.
 func (l Limits) Unfinished(o Observer) *limits.Memory {
 	memory := limits.NewUnfinished(l.Memory << 20)
 	memory.Waited, memory.Refused = hears(o, UnfinishedLimit)
 	return memory
 }
 
-// hears has an observer hear of a limit.
+// hears tells an observer when a limit is reached.
 func hears(o Observer, limit string) (waited func(time.Duration), refused func()) {
 	return func(d time.Duration) { o.Limited(limit, d, false) }, func() { o.Limited(limit, 0, true) }
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
 
-// A client that asks for the state of the world without a nonce is sent it again: it may have lost what it
-// had. A client that keeps asking waits, and delays nobody else.
+// A client that asks for the state of the world without a nonce is sent it again: it may have lost
+// what it had. A client that keeps asking waits, and delays nobody else.
 func TestWholeStatesAreSentAgainOnlySoOften(t *testing.T) {
 	t.Parallel()
 	s := serve(t, limited(ads.Limits{Again: 0.004, AgainBurst: 40}))
@@ -72,7 +72,8 @@ func versionsOf(n int) map[string]string {
 	return held
 }
 
-// Large requests take memory until they are answered. Those of one client leave half of it to others.
+// Large requests take memory until they are answered. Those of one client leave half of it to
+// others.
 func TestLargeRequestsShareABudgetOfMemory(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(cfg *ads.Config) {

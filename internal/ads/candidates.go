@@ -6,7 +6,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// candidates lists, without duplicates, the names whose resource may differ between the client and a goal.
+// candidates lists, without duplicates, the names whose resource may differ between the client and
+// a goal.
 func (s *subscription) candidates(goal *served.Set) []string {
 	names, exact := goal.ChangedSince(s.base)
 	if !exact {

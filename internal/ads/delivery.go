@@ -28,8 +28,8 @@ func (d *delivery) endPart(p wire.Part) {
 	d.ends = append(d.ends, end)
 }
 
-// suspect adds the content of refused part i to the suspects. A response in one part may contain unchanged
-// resources, too; only changed ones are suspects.
+// suspect adds the content of refused part i to the suspects. A response in one part may contain
+// unchanged resources, too; only changed ones are suspects.
 func (d *delivery) suspect(i uint64) {
 	from, to := contents{}, contents{len(d.changed), len(d.removed)}
 	if len(d.ends) > 1 {

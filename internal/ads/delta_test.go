@@ -111,7 +111,7 @@ func TestDeltaWildcardAndNames(t *testing.T) {
 	c.ask(clusters, "b", "missing")
 	c.ack(c.expect(clusters, "r1", "b=1").without(t, "missing"))
 
-	// The wildcard still covers a name that is dropped, which the client is told.
+	// The wildcard still covers a dropped name, and the client is told so.
 	c.send(ask{typeURL: clusters, unsubscribe: []string{"b", "missing"}})
 	c.ack(c.expect(clusters, "r1", "b=1").without(t, "missing"))
 

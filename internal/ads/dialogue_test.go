@@ -14,8 +14,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
 
-// dialogue is a delta stream without a connection. Its client makes the given requests and accepts everything,
-// so nearly all memory and time that it takes are of this package.
+// dialogue is a delta stream without a connection. Its client makes the given requests and accepts
+// everything, so nearly all memory and time that it takes are of this package.
 type dialogue struct {
 	ctx      context.Context //nolint:containedctx // a stream has a context
 	said     chan []byte     // requests, as they come over the wire

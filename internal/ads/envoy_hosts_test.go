@@ -42,8 +42,8 @@ func newHostsMesh(t *testing.T, planned bool) *hostsMesh {
 	}
 }
 
-// listening returns a mesh of one listener, and an Envoy that has these hosts of it. Each is given with its
-// domain.
+// listening returns a mesh of one listener, and an Envoy that has these hosts of it. Each is given
+// with its domain.
 func listening(t *testing.T, hosts ...string) (*hostsMesh, *envoytest.Envoy) {
 	t.Helper()
 	m := newHostsMesh(t, true)
@@ -87,7 +87,8 @@ func (m *hostsMesh) publish(revision string) {
 	m.s.publish(revision, all)
 }
 
-// hostsIn lists the virtual hosts, with their domains, of the route configuration that an Envoy has.
+// hostsIn lists the virtual hosts, with their domains, of the route configuration that an Envoy
+// has.
 func hostsIn(t *testing.T, e *envoytest.Envoy, configuration string) (hosts []string) {
 	t.Helper()
 	for _, dumped := range e.ConfigDump(t).GetConfigs() {
@@ -127,9 +128,9 @@ func (m *hostsMesh) refusesNothing() {
 	}
 }
 
-// Listeners that need the same route configuration come and go. One is removed while it still waits for
-// another configuration. Then Envoy forgets the hosts of the first. If a new listener comes in the same
-// response, Envoy only asks for that configuration again.
+// Listeners that need the same route configuration come and go. One is removed while it still waits
+// for another configuration. Then Envoy forgets the hosts of the first. If a new listener comes in
+// the same response, Envoy only asks for that configuration again.
 func TestAnEnvoyThatAsksForARouteAgainGetsItsHosts(t *testing.T) {
 	t.Parallel()
 	for name, planned := range map[string]bool{"in its turn": true, "at once": false} {
@@ -172,7 +173,8 @@ func asksAgain(t *testing.T, m *hostsMesh) {
 	m.refusesNothing()
 }
 
-// A domain moves from one host to another, two hosts swap theirs, and one gets the domain of a removed one.
+// A domain moves from one host to another, two hosts swap theirs, and one gets the domain of a
+// removed one.
 func TestAnEnvoyTakesADomainThatMoves(t *testing.T) {
 	t.Parallel()
 	m, e := listening(t, "80/a one", "80/b two")
@@ -192,8 +194,8 @@ func TestAnEnvoyTakesADomainThatMoves(t *testing.T) {
 	m.refusesNothing()
 }
 
-// Envoy refuses a response because of one host. Of the others, sent alone, it refuses the one that gets a
-// domain before the other has dropped it.
+// Envoy refuses a response because of one host. Of the others, sent alone, it refuses the one that
+// gets a domain before the other has dropped it.
 func TestARefusedHostStopsNoDomainFromMoving(t *testing.T) {
 	t.Parallel()
 	m, e := listening(t, "80/a one", "80/b two", "80/c three")
@@ -209,8 +211,8 @@ func TestARefusedHostStopsNoDomainFromMoving(t *testing.T) {
 	m.has(e, "80", "80/a two", "80/b four", "80/c five")
 }
 
-// Envoy accepts two hosts that swap their domains together or not at all. A wrong host beside them makes it
-// refuse all at first.
+// Envoy accepts two hosts that swap their domains together or not at all. A wrong host beside them
+// makes it refuse all at first.
 func TestARefusedHostStopsNoSwapOfDomains(t *testing.T) {
 	t.Parallel()
 	m := newHostsMesh(t, true)

@@ -25,8 +25,9 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/faultnet"
 )
 
-// While an Envoy's stream is cut, its route moves to a new cluster, and the old cluster is removed. No request
-// fails when the Envoy comes back. The network is slow, so that requests meet every step.
+// While an Envoy's stream is cut, its route moves to a new cluster, and the old cluster is removed.
+// No request fails when the Envoy comes back. The network is slow, so that requests meet every
+// step.
 func TestAnEnvoyThatComesBackLosesNoRequest(t *testing.T) {
 	t.Parallel()
 	for name, split := range map[string]bool{"whole routes": false, "virtual hosts": true} {
@@ -55,8 +56,8 @@ func comesBack(t *testing.T, split bool) {
 	require.Empty(t, traffic.failure(), "%v", m.s.heard.all())
 }
 
-// A changed cluster warms until its endpoints come again. If the stream ends before that, the Envoy says on
-// the next one that it has them, and asks for no clusters until this one is warm.
+// A changed cluster warms until its endpoints come again. If the stream ends before that, the Envoy
+// says on the next one that it has them, and asks for no clusters until this one is warm.
 func TestAnEnvoyThatComesBackWhileAClusterWarmsGoesOn(t *testing.T) {
 	t.Parallel()
 	entrance := &door{}

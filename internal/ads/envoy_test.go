@@ -38,7 +38,8 @@ const (
 	rds = types + "route.v3.RouteConfiguration"
 )
 
-// envoyMesh is four clusters with endpoints, and four listeners with routes. One of each may be wrong.
+// envoyMesh is four clusters with endpoints, and four listeners with routes. One of each may be
+// wrong.
 type envoyMesh struct {
 	t       *testing.T
 	version string
@@ -150,10 +151,10 @@ func (m *envoyMesh) route(name, wrong string) *routev3.RouteConfiguration {
 // versions gives each version a number, for messages that have no place for a text.
 var versions = map[uint32]string{140: "v1", 150: "version2", 160: "version3"}
 
-// A real Envoy that refuses one resource of four has the three others, and of that one the old version. It may
-// name the resource, as it does of clusters and listeners that it cannot apply, or not. Of the refused
-// response it may have applied the others (of clusters and listeners), those before the wrong one (of
-// endpoints and routes), or none, as when it cannot read one.
+// A real Envoy that refuses one resource of four has the three others, and of that one the old
+// version. It may name the resource, as it does of clusters and listeners that it cannot apply, or
+// not. Of the refused response it may have applied the others (of clusters and listeners), those
+// before the wrong one (of endpoints and routes), or none, as when it cannot read one.
 func TestAnEnvoyThatRefusesOneResourceHasAllOthers(t *testing.T) {
 	t.Parallel()
 	for name, wrong := range map[string]map[string]string{
@@ -186,8 +187,8 @@ func forEnvoy(patience time.Duration) func(*ads.Config) {
 	}
 }
 
-// Envoy 1.40 that refuses a cluster when it is already warming answers no more for clusters until that one is
-// replaced.
+// If Envoy 1.40 refuses a cluster that is already warming, it answers for no clusters until that
+// one is replaced.
 func TestAnEnvoyThatStopsAnsweringIsSentTheCorrection(t *testing.T) {
 	t.Parallel()
 	for _, api := range []corev3.ApiConfigSource_ApiType{corev3.ApiConfigSource_DELTA_GRPC, corev3.ApiConfigSource_GRPC} {

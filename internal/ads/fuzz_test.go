@@ -16,8 +16,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// conversation is a stream whose client has made all its requests before it begins. It ends when they are
-// answered.
+// conversation is a stream whose client has made all its requests before it begins. It ends when
+// they are answered.
 type conversation[Q any, P message[Q]] struct {
 	ctx   context.Context //nolint:containedctx // a stream has a context
 	said  []P
@@ -99,7 +99,8 @@ func fuzzed(plan func(*ads.Config)) *ads.Server {
 	return ads.NewServer(cfg)
 }
 
-// Whatever a client requests, the server does not crash, and responds only about types that were asked for.
+// Whatever a client requests, the server does not crash, and responds only about types that were
+// asked for.
 func FuzzRequests(f *testing.F) {
 	for _, seed := range requests(f) {
 		f.Add(seed)

@@ -25,10 +25,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// limit is how long a test waits for what must come. No test waits to see that something does not come.
+// limit is how long a test waits for what must come. No test waits to see that something does not
+// come.
 const limit = 20 * time.Second
 
-// The types that tests use. Endpoints and routes are the ones that a state-of-the-world client has to name.
+// The types that tests use. Endpoints and routes are the ones that a state-of-the-world client has
+// to name.
 const (
 	clusters  = "test/Cluster"
 	endpoints = "test/Endpoints"
@@ -198,9 +200,9 @@ func (c *client) nack(a *answer, reason string, names ...string) {
 	c.send(ask{typeURL: a.typeURL, nonce: a.nonce, refusal: reason, names: names})
 }
 
-// quiet proves that the server has processed all requests and has nothing to send. It asks for a new type. The
-// server answers requests in order, and types in the order in which they were first asked for, so anything
-// else would come before this answer.
+// quiet proves that the server has processed all requests and has nothing to send. It asks for a
+// new type. The server answers requests in order, and types in the order in which they were first
+// asked for, so anything else would come before this answer.
 func (c *client) quiet() {
 	c.t.Helper()
 	c.marks++

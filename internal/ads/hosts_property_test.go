@@ -14,9 +14,9 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// In each run, hosts come, go and swap their domains at random, and some are wrong. As Envoy does, the client
-// applies a response as a whole, or refuses it if a domain would be in two hosts or a host is wrong. Once the
-// wrong hosts are corrected or removed, it has all.
+// In each run, hosts come, go and swap their domains at random, and some are wrong. As Envoy does,
+// the client applies a response as a whole, or refuses it if a domain would be in two hosts or a
+// host is wrong. Once the wrong hosts are corrected or removed, it has all.
 func TestRefusedHostsComeWhenNothingIsInTheirWay(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(cfg *ads.Config) {
@@ -52,14 +52,14 @@ func (w *domainsWalk) run() {
 	w.client = w.s.delta()
 	w.client.ask(routes, "80")
 	w.client.ask(hosts)
-	w.settle()
+	w.answerAll()
 	for range 1 + w.rng.IntN(4) {
 		w.change()
 		w.publish()
-		w.settle()
+		w.answerAll()
 	}
 	w.correct()
-	w.settle()
+	w.answerAll()
 	require.Equal(w.t, w.want, w.has, "seed %d: after %v", w.seed, w.log)
 	w.client.cancel()
 }
@@ -112,9 +112,9 @@ func (w *domainsWalk) publish() {
 	w.s.publish(fmt.Sprintf("r%d", w.revision), sets{routes: set("80=1"), hosts: served.NewSet(all...)})
 }
 
-// settle answers until the server has nothing more to send. It asks twice, because the first answer may come
-// before the hosts' turn in the plan.
-func (w *domainsWalk) settle() {
+// answerAll answers until the server has nothing more to send. It asks twice, because the first answer
+// may come before the hosts' turn in the plan.
+func (w *domainsWalk) answerAll() {
 	for quiet := 0; quiet < 2; quiet++ {
 		w.client.marks++
 		last := fmt.Sprintf("test/Quiet%d", w.client.marks)

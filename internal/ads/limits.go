@@ -14,10 +14,10 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// Limits keep one client from taking what the others need, and all of them together from taking more than the machine has. A zero is no
-// limit.
+// Limits keep one client from taking what the others need, and all of them together from taking
+// more than the machine has. Zero means no limit.
 type Limits struct {
-	Pushes       int     // streams that work something out, or send it, at the same time
+	Pushes       int     // streams that compute or send something at the same time
 	Arrivals     float64 // new streams a second, on average
 	ArrivalBurst int
 	Waiting      int     // new streams that may wait for their turn
@@ -25,15 +25,15 @@ type Limits struct {
 	RequestBurst int
 	Names        int // names that a stream may ask for
 
-	Memory     int     // MiB that all requests take that are being read, with what is made of them
-	Again      float64 // whole states a second, on average, that all clients are sent only because they ask for them once more
+	Memory     int     // MiB for all requests that are being processed
+	Again      float64 // whole states a second, on average, that clients ask for again; for all of them together
 	AgainBurst int
-	NamesAgain int // so many names count as a whole state, when an incremental client asks for them once more; 0 counts none
+	NamesAgain int // how many names count as a whole state when an incremental client asks for them again; 0 means that none count
 
 	of clientFlags
 }
 
-// clientFlags are what the flags call the clients.
+// clientFlags are what the flags call clients.
 type clientFlags struct{ rate, waiting, names string }
 
 var (
@@ -41,7 +41,7 @@ var (
 	readerFlags = clientFlags{"max-reader-rate", "max-waiting-readers", "max-reader-names"}
 )
 
-// named are the flags that messages name.
+// named are the flags that messages refer to.
 func (l *Limits) named() clientFlags {
 	if l.of == (clientFlags{}) {
 		return proxyFlags
@@ -62,7 +62,8 @@ func (l *Limits) ReaderFlags(f *pflag.FlagSet) {
 	l.NamesAgain = namesOfState
 }
 
-// namesOfState is how many names count as a state: an answer about so many costs about as much as one of a whole small kind.
+// namesOfState is how many names count as a state: an answer about so many costs about as much as a
+// whole small kind.
 const namesOfState = 1000
 
 func (l *Limits) budgetFlags(f *pflag.FlagSet, clients string, memory int) {
@@ -86,7 +87,7 @@ func (l *Limits) Flags(f *pflag.FlagSet) {
 	f.IntVar(&l.Names, "max-proxy-names", 200_000, "how many resources a proxy may ask for by name; 0 for any number")
 }
 
-// The limits, as observers are told of them.
+// The names of the limits, for observers.
 const (
 	PushLimit       = "pushes"
 	ArrivalLimit    = "arrivals"
@@ -97,14 +98,14 @@ const (
 	RepeatLimit     = "repeats"
 )
 
-// bounds hold the streams of a server to its limits.
+// bounds applies the limits to the streams of a server.
 type bounds struct {
 	Limits
 
 	observer Observer
 	arrivals *rate.Limiter // nil for no limit
 	waiting  atomic.Int64
-	pushes   chan struct{} // a place in it is a push; nil for no limit
+	pushes   chan struct{} // one slot for each push; nil for no limit
 }
 
 func newBounds(l Limits, o Observer) *bounds {
@@ -161,18 +162,19 @@ func comeBack(after time.Duration, format string, args ...any) error {
 	return s.Err()
 }
 
-// pace slows a client down that makes requests too fast. It is used where requests are received: what the stream is sent is not held up.
+// pace slows down a client that sends requests too fast. It delays receiving, and not what the
+// stream is sent.
 type pace struct {
 	limits  *bounds
 	limiter *rate.Limiter
-	slowed  func() // is called the first time
+	slowed  func() // called the first time
 }
 
 func (l *bounds) pace(slowed func()) *pace {
 	return &pace{limits: l, limiter: limiter(l.Requests, l.RequestBurst), slowed: slowed}
 }
 
-// keep waits until a request may be taken in.
+// keep waits until a request may be processed.
 func (p *pace) keep(ctx context.Context) {
 	if p.limiter == nil || p.limiter.Allow() {
 		return

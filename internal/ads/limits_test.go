@@ -51,7 +51,7 @@ func TestClientsBeyondTheWaitingOnesAreToldToComeBack(t *testing.T) {
 		late := connect(s)
 		late.ask(clusters) // which may yet have come before one of the two
 		s.heard.await(t, "turned away by "+ads.ArrivalLimit)
-		s.ads.Shutdown() // which those that wait hear too
+		s.ads.Shutdown() // those that wait hear of it, too
 	})
 }
 
@@ -94,7 +94,7 @@ func TestAStreamMayAskForOnlySoManyNames(t *testing.T) {
 	})
 }
 
-// Of a client's reason, however long, only the beginning is kept and told.
+// Of a client's reason, only the beginning is kept and logged.
 func TestARefusalIsKeptShort(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
@@ -130,12 +130,12 @@ func large(version int) *served.Set {
 	return served.NewSet(all...)
 }
 
-// unreadWindow is how much a client's gRPC buffers of what the client does not read. Without it gRPC may
-// buffer up to 16 MB a stream, which would be counted here with what the server keeps.
+// unreadWindow is how much a client's gRPC buffers of what the client does not read. Without it
+// gRPC may buffer up to 16 MB a stream, which would be counted here with what the server keeps.
 var unreadWindow = grpc.WithStaticStreamWindowSize(64 << 10)
 
-// A client that reads nothing, and one that reads and never answers, delay nobody, although only one stream
-// may push at a time. The server keeps nothing for them.
+// A client that reads nothing, and one that reads and never answers, delay nobody, although only
+// one stream may push at a time. The server keeps nothing for them.
 func TestStuckClientsDelayNobodyAndKeepNothing(t *testing.T) { //nolint:paralleltest // all memory is weighed
 	for name, connect := range map[string]func(*server) *client{"delta": (*server).delta, "sotw": (*server).sotw} {
 		t.Run(name, func(t *testing.T) { //nolint:paralleltest // likewise

@@ -2,8 +2,8 @@ package ads
 
 import "github.com/pgmesh/pgmesh/internal/ads/wire"
 
-// A request, and what is made of it, counts against a memory budget until the client is answered: once it has
-// been updated to the target, what it said it has is forgotten.
+// A request, and what is made of it, counts against a memory budget until the client is answered:
+// once it has been updated to the target, what it said it has is forgotten.
 
 // holdMemory keeps the memory of a processed request reserved.
 func (s *Stream) holdMemory(r *wire.Request) {

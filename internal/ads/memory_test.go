@@ -41,8 +41,8 @@ func inUse() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
-// mostOfAStream is how much memory a stream may take with a thousand services. Its connection takes about 40
-// kB more.
+// mostOfAStream is how much memory a stream may take with a thousand services. Its connection takes
+// about 40 kB more.
 const mostOfAStream = 25_000
 
 func TestAStreamTakesLittleMemory(t *testing.T) { //nolint:paralleltest // all memory is weighed
@@ -63,7 +63,8 @@ func TestAStreamTakesLittleMemory(t *testing.T) { //nolint:paralleltest // all m
 	require.Less(t, taken, uint64(mostOfAStream))
 }
 
-// BenchmarkOneChangeToManyClients sends one changed resource to many clients that ask for a thousand by name.
+// BenchmarkOneChangeToManyClients sends one changed resource to many clients that ask for a
+// thousand by name.
 func BenchmarkOneChangeToManyClients(b *testing.B) {
 	topic := &served.Topic{}
 	all, requests := largeMesh(1000)

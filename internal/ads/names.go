@@ -7,9 +7,9 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// A client that asks for a thousand names usually has nearly all of these resources, and shares the set of
-// what it has with similar clients. To avoid a copy of the names per client, the names it asks for are those
-// of the resources it has (if namesHave), plus `more`, those it does not have.
+// A client that asks for a thousand names usually has nearly all of these resources, and shares the
+// set of what it has with similar clients. To avoid a copy of the names per client, the names it
+// asks for are those of the resources it has (if namesHave), plus `more`, those it does not have.
 
 // asksFor reports whether the client asks for a resource by name.
 func (s *subscription) asksFor(name string) bool {
@@ -69,8 +69,8 @@ func (s *subscription) become(next *served.Set, upserts []*served.Resource, remo
 	s.tidy()
 }
 
-// nameHave drops the names of what the client has from more, and sets namesHave. It is for a client without a
-// wildcard, which has only what it asks for by name.
+// nameHave drops the names of what the client has from more, and sets namesHave. It is for a client
+// without a wildcard, which has only what it asks for by name.
 func (s *subscription) nameHave() {
 	if s.wildcard || s.namesHave {
 		return

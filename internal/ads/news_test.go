@@ -36,7 +36,7 @@ func (l *listener) Acked(s *ads.Stream, v ads.Verdict) {
 	l.recorder.Acked(s, v)
 }
 
-// told lists what was heard by name; "" for no news.
+// told lists the news of each response by name; "" for none.
 func reported(l *listener, names map[*served.News]string, of *[]*served.News) (all []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,8 +46,8 @@ func reported(l *listener, names map[*served.News]string, of *[]*served.News) (a
 	return all
 }
 
-// The first snapshot for a client is no news. Of several that come while the client is busy, the oldest
-// counts.
+// The first snapshot for a client is no news. Of several that come while the client is busy, the
+// oldest counts.
 func TestAnAnswerIsAboutTheOldestNewsThatWaited(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {

@@ -6,8 +6,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// Observer is notified of events on the streams. Its methods are called from many goroutines and must not
-// block.
+// Observer is notified of events on the streams. Its methods are called from many goroutines and
+// must not block.
 type Observer interface {
 	Opened(*Stream)
 	Closed(*Stream)
@@ -15,14 +15,14 @@ type Observer interface {
 	Sent(*Stream, Message)
 	Acked(*Stream, Verdict)
 	Nacked(*Stream, Verdict)
-	// Refusing is called when the number of resources that the client refuses changes by `more`, which may be
-	// negative. It needs Config.Quarantine.
+	// Refusing is called when the number of resources that the client refuses changes by `more`,
+	// which may be negative. It needs Config.Quarantine.
 	Refusing(s *Stream, typeURL string, more int)
-	// Limited is called when a limit was reached: with how long a client had to wait for it, or with
-	// turnedAway if it was refused.
+	// Limited is called when a limit was reached: with how long a client had to wait for it, or
+	// with turnedAway if it was refused.
 	Limited(limit string, waited time.Duration, turnedAway bool)
-	// Unreceived is called when a client leaves without answering a response larger than gRPC clients receive
-	// by default.
+	// Unreceived is called when a client leaves without answering a response larger than gRPC
+	// clients receive by default.
 	Unreceived(s *Stream, typeURL string, bytes int)
 }
 

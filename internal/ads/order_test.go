@@ -104,7 +104,8 @@ func TestWithoutTheMarkThereIsNoPlan(t *testing.T) {
 	})
 }
 
-// makeBeforeBreak is the plan for clients whose listeners and routes lead to clusters and endpoints.
+// makeBeforeBreak is the plan for clients whose listeners and routes lead to clusters and
+// endpoints.
 func makeBeforeBreak(patience time.Duration) func(*ads.Config) {
 	return func(cfg *ads.Config) {
 		cfg.Plan = ads.Plan{Stages: []ads.Stage{
@@ -301,7 +302,8 @@ func TestAClientThatNeverAnswersIsNotWaitedForLong(t *testing.T) {
 		start(s, well)
 		s.publish("r2", routedTo("new"))
 
-		// The client answers for no clusters and asks for no endpoints, and the route changes all the same.
+		// The client answers for no clusters and asks for no endpoints, and the route changes all
+		// the same.
 		require.Equal(t, clusters, stuck.next().typeURL)
 		require.Equal(t, listeners, stuck.next().typeURL)
 		stuck.expect(routes, "r2", "r=new")

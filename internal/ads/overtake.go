@@ -2,17 +2,17 @@ package ads
 
 import "time"
 
-// A client may not answer a response for longer than newer changes should wait. Envoy answers for clusters
-// when none is warming, which can take as long as a health check, or, for a cluster that it refuses late,
-// forever: until a better one replaces it. So after a while the stream sends the newer state, together with
-// everything unanswered.
+// A client may not answer a response for longer than newer changes should wait. Envoy answers for
+// clusters when none is warming, which can take as long as a health check, or, for a cluster that
+// it refuses late, forever: until a better one replaces it. So after a while the stream sends the
+// newer state, together with everything unanswered.
 
-// Sending more does not help a client that is merely slow. So the stream waits five times Config.Patience,
-// and twice as long after each attempt without an answer, up to eight times that.
+// Sending more does not help a client that is merely slow. So the stream waits five times
+// Config.Patience, and twice as long after each attempt without an answer, up to eight times that.
 const overtakePatience, maxDoublings = 5, 3
 
-// overtake reports whether to stop waiting for the answer to a type's response. If so, it takes the response
-// back.
+// overtake reports whether to stop waiting for the answer to a type's response. If so, it takes the
+// response back.
 func (s *Stream) overtake(sub *subscription) bool {
 	if sub.delivery == nil || !sub.regular(s.allowed(sub)) {
 		return false

@@ -28,8 +28,8 @@ func TestAChangeThatIsTakenBackIsSentIfNobodyAnsweredForIt(t *testing.T) {
 	})
 }
 
-// A client refuses a resource. Before that it was sent another version, for which it did not answer, and which
-// it may have applied.
+// A client refuses a resource. Before that it was sent another version, for which it did not
+// answer, and which it may have applied.
 func TestAClientThatMayHaveTakenAnOvertakenVersionIsSentWhatItAccepted(t *testing.T) {
 	t.Parallel()
 	for _, typeURL := range []string{clusters, endpoints} {

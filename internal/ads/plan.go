@@ -4,20 +4,22 @@ import "slices"
 
 // Plan is the order in which the parts of a change travel to a client.
 type Plan struct {
-	// When is a canonical type URL: the plan applies to streams subscribed to it, or to all if it is "". A
-	// client that asks for a plan in this way gets it strictly: the stream waits for it without a time limit.
+	// When is a canonical type URL: the plan applies to streams subscribed to it, or to all if it
+	// is "". A client that asks for a plan in this way gets it strictly: the stream waits for it
+	// without a time limit.
 	When string
 	// Stages run in order. A type that no stage is about travels as soon as it can.
 	Stages []Stage
 }
 
-// Stage is one step of a plan. The next stage begins when the client has answered everything in this one.
+// Stage is one step of a plan. The next stage begins when the client has answered everything in
+// this one.
 type Stage struct {
 	// Types lists canonical type URLs; nil stands for every type that no other stage lists.
 	Types []string
 	Part  Part
-	// Overlap lets the next stage begin before the client has answered, because the stream's own order is
-	// enough.
+	// Overlap lets the next stage begin before the client has answered, because the stream's own
+	// order is enough.
 	Overlap bool
 }
 
@@ -53,7 +55,8 @@ func (p *Plan) has(i int, typeURL string) bool {
 	return true
 }
 
-// allowed returns how much of a type's change may be sent at a stage: nothing, the additions, or everything.
+// allowed returns how much of a type's change may be sent at a stage: nothing, the additions, or
+// everything.
 func (p *Plan) allowed(stage int, typeURL string) extent {
 	e, listed := nothing, false
 	for i := range p.Stages {

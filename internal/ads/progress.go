@@ -36,8 +36,8 @@ func (p *Plan) start(patience time.Duration, over *progress) *progress {
 	return over
 }
 
-// overdue returns a channel that fires when the client has taken too long over a stage. It may be called on
-// nil.
+// overdue returns a channel that fires when the client has taken too long over a stage. It may be
+// called on nil.
 func (p *progress) overdue() <-chan time.Time {
 	if p == nil || p.timer == nil {
 		return nil

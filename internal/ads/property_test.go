@@ -14,8 +14,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// In each run, a mesh changes at random while a client asks, drops, accepts, refuses and reconnects at random.
-// At the end the client has everything that it wants of the last snapshot.
+// In each run, a mesh changes at random while a client asks, drops, accepts, refuses and reconnects
+// at random. At the end the client has everything that it wants of the last snapshot.
 func TestClientsEndUpWithTheLastSnapshot(t *testing.T) {
 	t.Parallel()
 	plans := map[string]func(*ads.Config){
@@ -89,8 +89,8 @@ func (w *walk) run(seed uint64) {
 	w.client.cancel()
 }
 
-// publish changes a few resources of some types. The clusters refer to endpoints that the client may or may
-// not want.
+// publish changes a few resources of some types. The clusters refer to endpoints that the client
+// may or may not want.
 func (w *walk) publish() {
 	w.revision++
 	w.sets = maps.Clone(w.sets)
@@ -103,7 +103,7 @@ func (w *walk) publish() {
 			upserts = append(upserts, res(w.name(), fmt.Sprint(w.rng.IntN(4))))
 		}
 		w.sets[typeURL] = w.sets[typeURL].With(upserts, []string{w.name()})
-		if w.rng.IntN(8) == 0 { // a line that begins anew, as after a restart of the server
+		if w.rng.IntN(8) == 0 { // a new line of sets, as after a restart of the server
 			w.sets[typeURL] = served.NewSet(slices.Collect(w.sets[typeURL].All())...)
 		}
 	}
@@ -189,8 +189,8 @@ func (w *walk) apply(a *answer) {
 	}
 }
 
-// answer accepts or refuses a few responses. The client applies what it refuses, too: this test is only about
-// the protocol.
+// answer accepts or refuses a few responses. The client applies what it refuses, too: this test is
+// only about the protocol.
 func (w *walk) answer(n int) {
 	for _, a := range w.inbox[:n] {
 		w.nonce[a.typeURL] = a.nonce
@@ -222,7 +222,7 @@ func (w *walk) expected(typeURL string) map[string]string {
 			all[r.Name] = r.Version
 		}
 	}
-	if !incremental && named(typeURL) { // in this form nobody says that these are gone
+	if !incremental && named(typeURL) { // in this form nothing says that these are gone
 		for name, version := range w.has[typeURL] {
 			if w.sets[typeURL].Get(name) == nil {
 				all[name] = version

@@ -16,10 +16,10 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// In each run, a mesh changes at random while a client refuses certain versions of resources. Of a refused
-// response it applies everything else, some of it, or nothing. At the end it has the newest version of each
-// resource that it does not refuse, and of each other the version that it accepted last. When the mesh is
-// corrected it has exactly the mesh.
+// In each run, a mesh changes at random while a client refuses certain versions of resources. Of a
+// refused response it applies everything else, some of it, or nothing. At the end it has the newest
+// version of each resource that it does not refuse, and of each other the version that it accepted
+// last. When the mesh is corrected it has exactly the mesh.
 func TestAClientThatRefusesSomeResourcesHasAllOthers(t *testing.T) {
 	t.Parallel()
 	for name, configure := range map[string]func(*ads.Config){
@@ -40,7 +40,8 @@ func TestAClientThatRefusesSomeResourcesHasAllOthers(t *testing.T) {
 	}
 }
 
-// picky is one run: a model of what is published, and of a client that refuses versions that begin with "bad".
+// picky is one run: a model of what is published, and of a client that refuses versions that begin
+// with "bad".
 type picky struct {
 	t    *testing.T
 	s    *server
@@ -49,13 +50,13 @@ type picky struct {
 
 	client   *client
 	whole    bool // a response says everything that there is
-	unheard  bool // answers may come too late: who is told of everything has to do without what only they told of
+	unheard  bool // answers may come too late: observers may miss what only those told
 	names    bool // the client names what it refuses
 	revision int
 	sets     sets
 	has      map[string]map[string]string
-	// accepted is the revision at which the client accepted a name last, and missing the last that did not
-	// have it.
+	// accepted is the revision at which the client accepted a name last, and missing the last that
+	// did not have it.
 	accepted, missing map[string]map[string]int
 	inbox             []*answer
 }
@@ -84,10 +85,10 @@ func (p *picky) run(seed uint64) {
 		p.receive()
 		p.answer(p.rng.IntN(len(p.inbox) + 1))
 	}
-	p.settle()
+	p.answerAll()
 	p.checkPicked(seed)
 	p.publish(false)
-	p.settle()
+	p.answerAll()
 	for _, typeURL := range tasted {
 		require.Equal(p.t, p.mesh(typeURL), p.has[typeURL], "seed %d: %s, all good", seed, typeURL)
 		require.Empty(p.t, stateOf(p.t, p.s)[typeURL].Refused, "seed %d: %s", seed, typeURL)
@@ -123,7 +124,7 @@ func (p *picky) publish(bad bool) {
 		if !bad {
 			next = next.With(mended(next), nil)
 		}
-		if p.rng.IntN(8) == 0 { // a line that begins anew
+		if p.rng.IntN(8) == 0 { // a new line of sets
 			next = served.NewSet(slices.Collect(next.All())...)
 		}
 		p.sets[typeURL] = next
@@ -241,8 +242,8 @@ func (p *picky) reason(bad []string) string {
 	}
 }
 
-// settle answers until the server has nothing more to send, and nothing is in doubt.
-func (p *picky) settle() {
+// answerAll answers until the server has nothing more to send, and nothing is in doubt.
+func (p *picky) answerAll() {
 	for {
 		p.receive()
 		if len(p.inbox) == 0 && !slices.ContainsFunc(p.s.ads.Streams()[0].Types(), func(t ads.TypeState) bool { return t.InDoubt > 0 }) {

@@ -50,7 +50,8 @@ func TestARefusalCostsOneResource(t *testing.T) {
 	})
 }
 
-// others expects an answer with the changed clusters, and in the state of the world also with the others.
+// others expects an answer with the changed clusters, and in the state of the world also with the
+// others.
 func (c *client) others(revision string, changed []string, unchanged ...string) *answer {
 	c.t.Helper()
 	if _, incremental := c.form.(deltaForm); !incremental {
@@ -146,8 +147,8 @@ func TestOnlyARefusedPartIsInDoubt(t *testing.T) {
 	require.Equal(t, "b", refused[0].Name)
 }
 
-// The server does not know which clusters a listener uses. So it removes none that the accepted version may
-// use, but those that came after the refusal.
+// The server does not know which clusters a listener uses. So it removes none that the accepted
+// version may use, but those that came after the refusal.
 func TestARefusedListenerKeepsTheClustersThatItMayUse(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, connect func(*server) *client) {
@@ -232,8 +233,8 @@ func TestAClientThatAsksForWhatItRefusesGetsWhatItAcceptedLast(t *testing.T) {
 	require.Empty(t, stateOf(t, s)[endpoints].Refused)
 }
 
-// A response had two resources, and the client dropped one before it refused. So the other was not refused
-// alone.
+// A response had two resources, and the client dropped one before it refused. So the other was not
+// refused alone.
 func TestTheRestOfARefusedResponseIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	s := serve(t, quarantining)

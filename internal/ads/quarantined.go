@@ -9,9 +9,10 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// Here a subscription speaks with its quarantine: it says what became of responses, and keeps account of what
-// the client then has. Of a resource in doubt, a delta client is known to have something, in no version. A
-// state-of-the-world client is sent everything each time, so it has what the next response says.
+// Here a subscription speaks with its quarantine: it says what became of responses, and keeps
+// account of what the client then has. Of a resource in doubt, a delta client is known to have
+// something, in no version. A state-of-the-world client is sent everything each time, so it has
+// what the next response says.
 
 // resolve evaluates the answers to all parts of a response.
 func (s *Stream) resolve(sub *subscription, d *delivery, reason string) {
@@ -89,7 +90,8 @@ type belief struct {
 	has  *served.Resource
 }
 
-// believe updates what the client has. Of something unknown, a state-of-the-world client has nothing.
+// believe updates what the client has. Of something unknown, a state-of-the-world client has
+// nothing.
 func (s *subscription) believe(all []belief, whole bool) {
 	var upserts []*served.Resource
 	var removed []string
@@ -125,8 +127,8 @@ func (s *subscription) removeAgain(names []string, whole bool) {
 	s.reconsider()
 }
 
-// restate sends everything again to a state-of-the-world client. What it has is uncertain until it accepts
-// that.
+// restate sends everything again to a state-of-the-world client. What it has is uncertain until it
+// accepts that.
 func (s *subscription) restate() { s.unanswered, s.outOfSync = true, true }
 
 // conclude ends the quarantine when nothing is in doubt or refused.
@@ -163,8 +165,8 @@ func (s *subscription) clearDoubts(names []string) {
 // untried reports whether there are doubts to try.
 func (s *subscription) untried(e extent) bool { return s.quarantine.Pending() && s.open(e) }
 
-// try computes the step that sends what the quarantine wants to be tried next, and records it as sent.
-// Resources that have changed since are sent as they are now.
+// try computes the step that sends what the quarantine wants to be tried next, and records it as
+// sent. Resources that have changed since are sent as they are now.
 func (s *subscription) try(e extent, whole bool) step {
 	var st step
 	q, isDue := s.quarantine, s.due()
@@ -197,8 +199,9 @@ func (s *subscription) try(e extent, whole bool) step {
 	return st
 }
 
-// takenBack returns the references of the doubts that are not tried now. A state-of-the-world response has
-// their previous versions; if the client had applied the refused ones, that is a change.
+// takenBack returns the references of the doubts that are not tried now. A state-of-the-world
+// response has their previous versions; if the client had applied the refused ones, that is a
+// change.
 func (s *subscription) takenBack(tried []string) (again []served.Ref) {
 	in := make(map[string]bool, len(tried))
 	for _, name := range tried {
@@ -212,8 +215,9 @@ func (s *subscription) takenBack(tried []string) (again []served.Ref) {
 	return again
 }
 
-// standIn returns what the client should have in place of a resource that it refuses, or the resource itself.
-// A client that asks for a refused resource by name is sent it again if there is nothing else to send.
+// standIn returns what the client should have in place of a resource that it refuses, or the
+// resource itself. A client that asks for a refused resource by name is sent it again if there is
+// nothing else to send.
 func (s *subscription) standIn(r *served.Resource) *served.Resource {
 	if s.quarantine == nil || r == nil {
 		return r

@@ -9,8 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
 )
 
-// receive reads requests until the stream ends. The requests channel is unbuffered, so that gRPC's flow
-// control slows down a client that asks faster than it is answered.
+// receive reads requests until the stream ends. The requests channel is unbuffered, so that gRPC's
+// flow control slows down a client that asks faster than it is answered.
 func receive(ctx context.Context, form wire.Form, pace *pace) (<-chan *wire.Request, <-chan error) {
 	requests, failed := make(chan *wire.Request), make(chan error, 1)
 	go func() {

@@ -13,9 +13,10 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// In each run, routes move between clusters that come, change and go. A client that treats them as Envoy does
-// applies one response after the other, and reconnects at random to one of two servers with what it has. No
-// route of its listeners ever leads to a cluster that cannot be used. At the end it has the last snapshot.
+// In each run, routes move between clusters that come, change and go. A client that treats them as
+// Envoy does applies one response after the other, and reconnects at random to one of two servers
+// with what it has. No route of its listeners ever leads to a cluster that cannot be used. At the
+// end it has the last snapshot.
 func TestTheRoutesOfAReturningClientAlwaysLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	for _, refuses := range []bool{false, true} {
@@ -29,8 +30,8 @@ func TestTheRoutesOfAReturningClientAlwaysLeadSomewhere(t *testing.T) {
 	}
 }
 
-// routeWalk is one run: a model of what is published, and of an Envoy. A route has the name of its listener,
-// and the name of the cluster that it leads to for a version.
+// routeWalk is one run: a model of what is published, and of an Envoy. A route has the name of its
+// listener, and the name of the cluster that it leads to for a version.
 type routeWalk struct {
 	t       *testing.T
 	servers [2]*server
@@ -49,7 +50,7 @@ type routeWalk struct {
 	has     map[string]map[string]string
 	names   map[string]map[string]bool // of endpoints and of routes, that it asks for
 	warming map[string]bool            // clusters whose endpoints have to come, if only again
-	active  map[string]bool            // those that can be used
+	active  map[string]bool            // that can be used
 	leads   map[string]string          // the cluster of each listener's route
 	log     []string
 }
@@ -126,8 +127,8 @@ func (w *routeWalk) publish() {
 	}
 }
 
-// connect opens a stream to one of the servers, and asks as Envoy does: for all types at once, except for
-// clusters while one is warming.
+// connect opens a stream to one of the servers, and asks as Envoy does: for all types at once,
+// except for clusters while one is warming.
 func (w *routeWalk) connect() {
 	if w.client != nil {
 		w.client.cancel()
@@ -249,8 +250,8 @@ func (w *routeWalk) unwant(typeURL, name string) {
 	}
 }
 
-// warmed sends what there is to send about clusters, if none is warming. The client asks for listeners once it
-// has clusters.
+// warmed sends what there is to send about clusters, if none is warming. The client asks for
+// listeners once it has clusters.
 func (w *routeWalk) warmed() {
 	if len(w.warming) > 0 {
 		return

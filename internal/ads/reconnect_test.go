@@ -93,8 +93,8 @@ func TestAReturningClientKeepsItsEndpointsUntilTheRouteHasChanged(t *testing.T) 
 	c.quiet()
 }
 
-// A changed cluster needs its endpoints again. Of those that a client has from an earlier stream only the
-// version is known, so they cannot be sent again as they were.
+// A changed cluster needs its endpoints again. Of those that a client has from an earlier stream
+// only the version is known, so they cannot be sent again as they were.
 func TestAReturningClientKeepsTheEndpointsOfAChangedClusterUntilTheRouteHasChanged(t *testing.T) {
 	t.Parallel()
 	s := serve(t, makeBeforeBreak(limit))
@@ -123,7 +123,8 @@ func TestAReturningClientKeepsTheEndpointsOfAChangedClusterUntilTheRouteHasChang
 	}
 }
 
-// What a client is offered may depend on what it names. Nothing that it has not named yet is removed.
+// What a client is offered may depend on the names that it sends. Nothing that it has not named yet
+// is removed.
 func TestAReturningClientIsBroughtToTheNewestSnapshot(t *testing.T) {
 	t.Parallel()
 	s := serve(t, makeBeforeBreak(limit))
@@ -142,8 +143,8 @@ func TestAReturningClientIsBroughtToTheNewestSnapshot(t *testing.T) {
 	c.quiet()
 }
 
-// A client that has only clusters, as an Envoy whose stream ended while it started, has nothing that leads to
-// them.
+// A client that has only clusters, as an Envoy whose stream ended while it started, has nothing
+// that leads to them.
 func TestThePlanDoesNotWaitForWhatAReturningClientNeverHad(t *testing.T) {
 	t.Parallel()
 	s := serve(t, makeBeforeBreak(limit))

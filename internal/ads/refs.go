@@ -7,8 +7,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// refer handles a step's references. The plan waits for those that the client will ask for; those that it
-// already has are sent again.
+// refer handles a step's references. The plan waits for those that the client will ask for; those
+// that it already has are sent again.
 func (s *Stream) refer(from *subscription, st step) {
 	if s.progress != nil {
 		for ref := range st.toAskFor() {
@@ -37,8 +37,9 @@ func (st *step) toAskFor() iter.Seq[served.Ref] {
 	}
 }
 
-// renew sends a reference of a changed resource again, if the client wants it: Envoy warms a changed cluster
-// until its endpoints come, does not ask for them, and takes no notice of those that it was sent before.
+// renew sends a reference of a changed resource again, if the client wants it: Envoy warms a
+// changed cluster until its endpoints come, does not ask for them, and takes no notice of those
+// that it was sent before.
 func (s *Stream) renew(ref served.Ref) {
 	known := false
 	for _, sub := range s.subs {
@@ -53,8 +54,8 @@ func (s *Stream) renew(ref served.Ref) {
 	}
 }
 
-// unheld returns the versions that a client has from an earlier stream, without those that must, and can, be
-// sent again.
+// unheld returns the versions that a client has from an earlier stream, without those that must,
+// and can, be sent again.
 func (s *Stream) unheld(canonical string, held map[string]string) map[string]string {
 	s.renewed = slices.DeleteFunc(s.renewed, func(ref served.Ref) bool {
 		if ref.TypeURL != canonical {
@@ -69,7 +70,8 @@ func (s *Stream) unheld(canonical string, held map[string]string) map[string]str
 	return held
 }
 
-// arrived reports whether the client has a referenced resource, or cannot have it because it does not exist.
+// arrived reports whether the client has a referenced resource, or cannot have it because it does
+// not exist.
 func (s *Stream) arrived(ref served.Ref) bool {
 	if s.target.Sets[ref.TypeURL].Get(ref.Name) == nil {
 		return true
@@ -79,8 +81,8 @@ func (s *Stream) arrived(ref served.Ref) bool {
 	})
 }
 
-// complete reports whether the client has asked for, and received, everything that it needs to use what it
-// was sent. A later stage waits for what belongs to that stage.
+// complete reports whether the client has asked for, and received, everything that it needs to use
+// what it was sent. A later stage waits for what belongs to that stage.
 func (s *Stream) complete() bool {
 	p := s.progress
 	p.expected = slices.DeleteFunc(p.expected, func(x expectation) bool { return s.arrived(x.ref) })

@@ -7,12 +7,12 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/wire"
 )
 
-// maxTypes is far above the number of real types and aliases. Without it a client could make the server keep
-// any number of names.
+// maxTypes is far above the number of real types and aliases. Without it a client could make the
+// server keep any number of names.
 const maxTypes = 1000
 
-// maxTypeLength is far above the length of any real type URL. The server keeps the URL for the life of the
-// stream.
+// maxTypeLength is far above the length of any real type URL. The server keeps the URL for the life
+// of the stream.
 const maxTypeLength = 1 << 10
 
 // handle processes a request. advance sends what it calls for.
@@ -42,8 +42,8 @@ func (s *Stream) process(r *wire.Request) error {
 	case len(s.subs) == maxTypes:
 		return status.Errorf(codes.ResourceExhausted, "a stream may ask for %d types, and this one asks for more: open another", maxTypes)
 	default:
-		// The first request for a type on this stream is a first request, whatever its nonce. Stock istiod
-		// sends a timestamp there.
+		// The first request for a type on this stream is a first request, whatever its nonce. Stock
+		// istiod sends a timestamp there.
 		s.subscribe(r)
 	}
 	return nil
@@ -110,8 +110,8 @@ func (s *Stream) subscribe(r *wire.Request) {
 	s.status.enter(sub)
 	s.noteReconnect(sub)
 	if s.cfg.Plan.When != "" && s.cfg.Plan.When == sub.canonical && s.progress == nil {
-		// A client that opts into the plan starts with its first stage, because part of the target may still
-		// be unanswered.
+		// A client that opts into the plan starts with its first stage, because part of the target
+		// may still be unanswered.
 		s.begin()
 	}
 }

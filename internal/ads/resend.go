@@ -2,10 +2,10 @@ package ads
 
 import "github.com/pgmesh/pgmesh/internal/ads/wire"
 
-// The protocol demands that a state-of-the-world client that asks without a nonce gets everything it wants of
-// the type again, and that a delta client gets each resource again that it names although it has it: it may
-// have lost them. A client that does this all the time would be sent as much as the network takes.
-// Budgets.Again bounds it for all clients together.
+// The protocol demands that a state-of-the-world client that asks without a nonce gets everything
+// it wants of the type again, and that a delta client gets each resource again that it names
+// although it has it: it may have lost them. A client that does this all the time would be sent as
+// much as the network takes. Budgets.Again bounds it for all clients together.
 
 // repeats waits until the budget admits a request for what was sent already.
 func (s *Stream) repeats(sub *subscription, r *wire.Request) error {

@@ -24,9 +24,9 @@ func (s *Stream) send(sub *subscription, st step, due bool) error {
 	return s.sendParts(sub, resources, removed)
 }
 
-// sendParts sends a response, in several messages if it is large and the form allows it. The messages follow
-// one another without waiting: gRPC's flow control holds back what the client does not read, and nothing is
-// copied.
+// sendParts sends a response, in several messages if it is large and the form allows it. The
+// messages follow one another without waiting: gRPC's flow control holds back what the client does
+// not read, and nothing is copied.
 func (s *Stream) sendParts(sub *subscription, resources []*served.Resource, removed []string) error {
 	most := 0
 	if s.form.Incremental() {
@@ -58,11 +58,12 @@ func (s *Stream) sendParts(sub *subscription, resources []*served.Resource, remo
 	return nil
 }
 
-// whole reports whether a response lists everything the client has, so that what is absent is removed.
+// whole reports whether a response lists everything the client has, so that what is absent is
+// removed.
 func (s *Stream) whole(sub *subscription) bool { return !s.form.Incremental() && !s.piecemeal(sub) }
 
-// piecemeal reports whether a state-of-the-world response covers only the resources in it. In all other
-// types, absent resources are removed.
+// piecemeal reports whether a state-of-the-world response covers only the resources in it. In all
+// other types, absent resources are removed.
 func (s *Stream) piecemeal(sub *subscription) bool {
 	return !s.form.Incremental() && !sub.wildcard && s.cfg.Named(sub.canonical)
 }

@@ -4,7 +4,8 @@ import (
 	"cmp"
 )
 
-// advance sends what may be sent now. When a change is complete it continues with the newest snapshot.
+// advance sends what may be sent now. When a change is complete it continues with the newest
+// snapshot.
 func (s *Stream) advance() error {
 	if s.view.Snapshot() == nil {
 		return nil // hold requests until there is a snapshot
@@ -27,9 +28,9 @@ func (s *Stream) advance() error {
 	}
 }
 
-// aim makes the newest snapshot the target, unless a change is under way. While a client is still naming what
-// it has from an earlier stream, the target may still be replaced. The first snapshot for a client that has
-// nothing needs no order, and is no news.
+// aim makes the newest snapshot the target, unless a change is under way. While a client is still
+// naming what it has from an earlier stream, the target may still be replaced. The first snapshot
+// for a client that has nothing needs no order, and is no news.
 func (s *Stream) aim() {
 	if s.target != nil && (s.progress != nil && !s.reconnecting() || s.target == s.view.Snapshot()) {
 		return

@@ -14,8 +14,8 @@ type TypeState struct {
 	Wildcard bool
 	Names    int // how many resources it asks for by name
 
-	// Has is what the client has once it has applied everything that was sent. Of resources from an earlier
-	// stream, only names and versions are known.
+	// Has is what the client has once it has applied everything that was sent. Of resources from an
+	// earlier stream, only names and versions are known.
 	Has *served.Set
 
 	Sent     Sent   // the last response
@@ -23,12 +23,13 @@ type TypeState struct {
 	Rejected Answer // the last refusal
 	// Refused are the resources that the client refuses. The caller must not change the list.
 	Refused []quarantine.Refused
-	// InDoubt is the number of resources that were refused together with others and are still being tried.
+	// InDoubt is the number of resources that were refused together with others and are still being
+	// tried.
 	InDoubt int
 	// Unanswered says that the client has not answered the last response.
 	Unanswered bool
-	// Behind says that there is something newer than what was sent, which waits for an answer or for its
-	// stage in the plan.
+	// Behind says that there is something newer than what was sent, which waits for an answer or
+	// for its stage in the plan.
 	Behind bool
 }
 
@@ -56,8 +57,8 @@ type StreamState struct {
 	Since    time.Time // when it came to this stage, or to this revision
 }
 
-// streamStatus is what a stream publishes about itself. It is written whenever something is sent or answered;
-// mu is held only long enough to copy.
+// streamStatus is what a stream publishes about itself. It is written whenever something is sent or
+// answered; mu is held only long enough to copy.
 type streamStatus struct {
 	mu    sync.Mutex
 	state StreamState
@@ -88,8 +89,8 @@ func (a *streamStatus) enter(sub *subscription) {
 	a.types = append(a.types, sub)
 }
 
-// updateStatus publishes the current state of a subscription. It returns by how much the number of refused
-// resources has grown.
+// updateStatus publishes the current state of a subscription. It returns by how much the number of
+// refused resources has grown.
 func (a *streamStatus) updateStatus(sub *subscription) (more int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -145,8 +146,8 @@ func (a *streamStatus) move(revision string, stage, stages int) {
 	a.state = StreamState{Revision: revision, Stage: stage, Stages: stages, Since: time.Now()}
 }
 
-// Types returns the state of each type that the client asks for, in the order of its first requests. It is
-// safe for concurrent use.
+// Types returns the state of each type that the client asks for, in the order of its first
+// requests. It is safe for concurrent use.
 func (s *Stream) Types() []TypeState {
 	newest := s.view.Snapshot()
 	s.status.mu.Lock()

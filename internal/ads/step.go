@@ -10,11 +10,12 @@ import (
 type step struct {
 	changed []*served.Resource
 	removed []string
-	// fresh are references that the client will ask for; again are references that must be sent to it once
-	// more.
+	// fresh are references that the client will ask for; again are references that must be sent to
+	// it once more.
 	fresh, again []served.Ref
-	// begins says that the client had nothing of this type before. Then everything that the changed resources
-	// refer to is fresh, and is not listed: most clients connect while no plan is under way, and nobody reads the list.
+	// begins says that the client had nothing of this type before. Then everything that the changed
+	// resources refer to is fresh, and is not listed: most clients connect while no plan is under
+	// way, and nobody reads the list.
 	begins bool
 	// absent are requested names that do not exist.
 	absent []string

@@ -98,16 +98,16 @@ func (s *Stream) run(ctx context.Context, first *wire.Request, requests <-chan *
 	}
 }
 
-// hurry continues without the answers of a client that takes too long. It is separate from run to keep run's
-// stack small, of which there are a thousand.
+// hurry continues without the answers of a client that takes too long. It is separate from run to
+// keep run's stack small, of which there are a thousand.
 func (s *Stream) hurry() {
 	s.progress.impatient = true
 	s.cfg.Log.Warn("a client does not answer, or ask for what it must have: sending it the rest of a change without waiting",
 		"node", s.node.GetId(), "revision", s.target.Revision, "waiting_for", s.waitingFor())
 }
 
-// subscription returns the subscription to a type, or nil. It searches a slice: types are few, and a map per
-// stream would cost more.
+// subscription returns the subscription to a type, or nil. It searches a slice: types are few, and
+// a map per stream would cost more.
 func (s *Stream) subscription(typeURL string) *subscription {
 	for _, sub := range s.subs {
 		if sub.typeURL == typeURL {

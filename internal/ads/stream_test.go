@@ -24,7 +24,8 @@ func TestRequestsAreHeldUntilTheFirstSnapshot(t *testing.T) {
 		c.ask("test/Unknown")
 		s.heard.await(t, "opened "+nodeID)
 		s.publish("r1", sets{clusters: set("a=1")})
-		// The stream answers the requests in order, whether it reads them before or after it finds the snapshot.
+		// The stream answers the requests in order, whether it reads them before or after it finds
+		// the snapshot.
 		require.Equal(t, "test", c.expect(clusters, "r1", "a=1").identifier)
 		c.expect(listeners, "r1")
 		c.expect("test/Unknown", "r1")

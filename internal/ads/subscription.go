@@ -7,8 +7,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// subscription is what one stream wants, has and must still be sent of one type. There may be a thousand
-// clients with thirty types each, so small fields are at the end to save padding.
+// subscription is what one stream wants, has and must still be sent of one type. There may be a
+// thousand clients with thirty types each, so small fields are at the end to save padding.
 type subscription struct {
 	typeURL   string // as the client wrote it
 	canonical string
@@ -22,7 +22,8 @@ type subscription struct {
 
 	// have is what the client has once it has applied everything that was sent.
 	have *served.Set
-	// base is the last set that was sent completely; nil if the next one must be compared with all of have.
+	// base is the last set that was sent completely; nil if the next one must be compared with all
+	// of have.
 	base *served.Set
 	// goal is the last set that was sent, and reach is how much of it.
 	goal *served.Set

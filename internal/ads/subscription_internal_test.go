@@ -8,7 +8,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// Otherwise the stage of removals would seem to have more to send, and the first response would be overtaken.
+// Otherwise the stage of removals would seem to have more to send, and the first response would be
+// overtaken.
 func TestANewClientIsBroughtAllTheWayAtOnce(t *testing.T) {
 	t.Parallel()
 	sub := newSubscription("test/Cluster", "test/Cluster")

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// turn is a stream's slot among those that push at once. A stream whose client does not read may block
-// forever while sending, so it must give the slot back.
+// turn is a stream's slot among those that push at once. A stream whose client does not read may
+// block forever while sending, so it must give the slot back.
 type turn struct {
 	limits *bounds
 	has    atomic.Bool
 	giving *time.Timer // gives the slot back while a send blocks
 }
 
-// maxSendTime is how long a stream may keep its slot while it sends. A send to a client that reads is done by
-// then.
+// maxSendTime is how long a stream may keep its slot while it sends. A send to a client that reads
+// is done by then.
 const maxSendTime = 50 * time.Millisecond
 
 // take waits for a slot. It returns false if the context ends first.

@@ -1,7 +1,7 @@
 package ads
 
-// typePlan is what a plan says of one type. It is computed once, because every stream consults it for every
-// type at every event.
+// typePlan is what a plan says of one type. It is computed once, because every stream consults it
+// for every type at every event.
 type typePlan struct {
 	extents []extent // by stage: how much of a change may be sent
 	in      []bool   // by stage: whether it is about the type
@@ -43,6 +43,6 @@ func (p *Plan) typePlan(typeURL string) *typePlan {
 	return l
 }
 
-// usedBy reports whether resources of this type may be used by those of another: whether the plan makes them
-// no later.
+// usedBy reports whether resources of this type may be used by those of another: whether the plan
+// makes them no later.
 func (l *typePlan) usedBy(other *typePlan) bool { return l.begins <= other.begins }

@@ -2,12 +2,12 @@ package ads
 
 import "context"
 
-// defaultReceiveLimit is the largest message that a gRPC client receives by default. Istio's clients raise it
-// since 1.12.
+// defaultReceiveLimit is the largest message that a gRPC client receives by default. Istio's
+// clients raise it since 1.12.
 const defaultReceiveLimit = 4 << 20
 
-// left reports what may have made a client leave: a response larger than it receives ends its stream, each
-// time it reconnects, and neither side would log why.
+// left reports what may have made a client leave: a response larger than it receives ends its
+// stream, each time it reconnects, and neither side would log why.
 func (s *Stream) left(ctx context.Context) {
 	if ctx.Err() == nil {
 		return // the server ended the stream

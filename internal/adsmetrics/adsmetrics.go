@@ -1,4 +1,5 @@
-// Package adsmetrics counts what happens on xDS streams, under the same names in every program that serves them.
+// Package adsmetrics counts what happens on xDS streams, under the same names in every program that
+// serves them.
 package adsmetrics
 
 import (
@@ -24,24 +25,25 @@ type Metrics struct {
 	unheard   *prometheus.CounterVec
 	label     func(typeURL string) string
 
-	// What is counted most often is found by the label of the type alone: to find it by all of its labels takes longer than to count.
+	// The most frequent counters are found by the type's label alone: a lookup by all labels takes
+	// longer than counting.
 	sent  sync.Map // of *sent
 	acked sync.Map // of *acked
 }
 
-// sent are the counters for messages of one type.
+// sent has the counters for messages of one type.
 type sent struct {
 	responses, resources, removed prometheus.Counter
 	bytes                         prometheus.Observer
 }
 
-// acked are those for the acceptances of one type.
+// acked has the counters for acceptances of one type.
 type acked struct {
 	answers prometheus.Counter
 	waits   prometheus.Observer
 }
 
-// found is what a map has of a label. The first time that is made.
+// found returns the value of a label in a map. It makes the value the first time.
 func found[V any](among *sync.Map, label string, first func(label string) *V) *V {
 	known, ok := among.Load(label)
 	if !ok {
@@ -50,8 +52,8 @@ func found[V any](among *sync.Map, label string, first func(label string) *V) *V
 	return known.(*V) //nolint:forcetypeassert // there is nothing else in it
 }
 
-// New registers the metrics of one program, under its names. Label names a type in the metrics; clients may ask for any type they
-// like, so it must have few results.
+// New registers the metrics of one program, under its names. Label names a type in the metrics;
+// clients may ask for any type they like, so it must have few results.
 func New(r prometheus.Registerer, names Names, label func(typeURL string) string) *Metrics {
 	opts := func(name, help string) prometheus.Opts { return prometheus.Opts{Name: name, Help: help} }
 	m := &Metrics{
@@ -76,7 +78,7 @@ func New(r prometheus.Registerer, names Names, label func(typeURL string) string
 			"Clients that left without an answer to a response that is larger than gRPC receives by default, by type.")), []string{"type"}),
 	}
 	r.MustRegister(m.streams, m.responses, m.resources, m.bytes, m.answers, m.waits, m.refused, m.held, m.turned, m.unheard)
-	for _, limit := range []string{ads.PushLimit, ads.ArrivalLimit, ads.RequestLimit, ads.MemoryLimit, ads.UnfinishedLimit, ads.RepeatLimit} { // which show before they are reached
+	for _, limit := range []string{ads.PushLimit, ads.ArrivalLimit, ads.RequestLimit, ads.MemoryLimit, ads.UnfinishedLimit, ads.RepeatLimit} { // so that they show before they are reached
 		m.held.WithLabelValues(limit)
 	}
 	for _, limit := range []string{ads.ArrivalLimit, ads.NameLimit, ads.MemoryLimit, ads.UnfinishedLimit, ads.RepeatLimit} {

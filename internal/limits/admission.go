@@ -2,35 +2,36 @@ package limits
 
 import "context"
 
-// decodedCosts is how many bytes a request takes for each byte that it has on the wire: itself, the names and versions in it as they are decoded, and what is
-// made of those.
+// decodedCosts is the memory that a request takes for each byte on the wire: for the message
+// itself, for the names and versions decoded from it, and for what is made from those.
 const decodedCosts = 4
 
 // Reader is a stream whose requests take memory of a budget.
 type Reader struct {
-	Context context.Context //nolint:containedctx // it is the stream's
+	Context context.Context //nolint:containedctx // the stream's own
 	Memory  *Memory
-	Holder  string // whose stream it is
+	Holder  string // who the memory is counted against
 }
 
 // Admit returns the admission for the next request.
 func (r *Reader) Admit() *Admission { return &Admission{of: r} }
 
-// Admission is what a request needs before it is decoded. gRPC calls what decodes, and takes no status from there.
+// Admission reserves memory for one request before it is decoded. gRPC calls the decoder, and
+// cannot pass on a status from there, so Result returns it.
 type Admission struct {
 	of      *Reader
 	release func()
 	err     error
 }
 
-// Decoded takes the memory for a message, and decodes it if there is some.
+// Decoded reserves memory for a message, and decodes it if there is some.
 func (a *Admission) Decoded(message []byte, decode func() error) error {
 	if a.release, a.err = a.of.Memory.Take(a.of.Context, a.of.Holder, decodedCosts*len(message)); a.err != nil {
-		return nil // Result has it
+		return nil // Result returns the error
 	}
 	done := false
 	defer func() {
-		if !done { // it panics, and nobody asks for the result
+		if !done { // it panicked, and nobody will ask for the result
 			a.release()
 		}
 	}()
@@ -39,7 +40,8 @@ func (a *Admission) Decoded(message []byte, decode func() error) error {
 	return err
 }
 
-// Result returns what gives the memory back, once the message was received, or why there was none. It is given the error of that.
+// Result returns the function that releases the memory, or why there was none. Call it once the
+// message was received, with the error of that.
 func (a *Admission) Result(received error) (release func(), err error) {
 	switch {
 	case a.err != nil:

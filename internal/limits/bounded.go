@@ -9,13 +9,14 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// How much is taken from somebody whom nobody vouches for: what a request for a certificate takes is a few kilobytes. gRPC puts a message together
-// before anything here may look at it.
+// How many bytes are read from a stranger. A request for a certificate takes a few kilobytes. The
+// limit is on the connection, because gRPC assembles a whole message before any handler sees it.
 const (
 	strangersBytes  = 256 << 10
 	strangersSecond = 1 << 10 // more for each second
 
-	// strangersStay is how long one may stay that has not said who it is, and strangersAtOnce how many there may be.
+	// strangersStay is how long a connection may stay without credentials, and strangersAtOnce how
+	// many such connections there may be.
 	strangersStay   = 2 * time.Minute
 	strangersAtOnce = 1000
 )
@@ -25,7 +26,7 @@ var (
 	errTooMany = errors.New("there are as many clients that nobody vouches for as may be")
 )
 
-// Bounded is the connection of a stranger, until somebody vouches for it.
+// Bounded is a stranger's connection, until somebody vouches for it. Then its limits are gone.
 type Bounded struct {
 	net.Conn
 
@@ -37,7 +38,7 @@ type Bounded struct {
 	leave   *time.Timer
 }
 
-// bound takes a connection among strangers, of whom a server has only so many.
+// bound adds a connection to those of strangers. A server has only so many.
 func bound(conn net.Conn, among *atomic.Int64) (*Bounded, error) {
 	if among.Add(1) > strangersAtOnce {
 		among.Add(-1)
@@ -52,7 +53,7 @@ func bound(conn net.Conn, among *atomic.Int64) (*Bounded, error) {
 	return b, nil
 }
 
-// Read reads until it has been too much.
+// Read returns an error once the connection has read too much, or stayed too long.
 func (b *Bounded) Read(p []byte) (int, error) {
 	if b.vouched.Load() {
 		return b.Conn.Read(p)
@@ -78,7 +79,8 @@ func (b *Bounded) forget() {
 	b.among.Add(-1)
 }
 
-// RemoteAddr is where the client is, by which those who find out who it is find the connection.
+// RemoteAddr is the client's address. With it, whoever authenticates the client finds the
+// connection.
 func (b *Bounded) RemoteAddr() net.Addr { return addressOfBounded{b.Conn.RemoteAddr(), b} }
 
 type addressOfBounded struct {
@@ -87,32 +89,33 @@ type addressOfBounded struct {
 	of *Bounded
 }
 
-// Vouch says of the connection from an address, as gRPC knows it, that its client is no stranger any more.
+// Vouch lifts the limits of the connection with this address, as gRPC reports it: its client is no
+// stranger any more.
 func Vouch(a net.Addr) {
 	if b, is := a.(addressOfBounded); is && b.of.vouched.CompareAndSwap(false, true) && !b.of.closed.Load() {
 		b.of.forget()
 	}
 }
 
-// isStranger reports whether nobody has vouched for the client at an address, where somebody could have.
+// isStranger reports whether the connection of an address has limits that nobody has lifted.
 func isStranger(a net.Addr) bool {
 	b, is := a.(addressOfBounded)
 	return is && !b.of.vouched.Load()
 }
 
-// Credentials are those of a server to whose connections clients are strangers at first.
+// Credentials are those of a server that treats clients as strangers at first.
 type Credentials struct {
 	credentials.TransportCredentials
 
 	among *atomic.Int64
 }
 
-// BoundStrangers bounds what a server takes from clients until [Vouch] is called for them.
+// BoundStrangers limits what a server reads from clients until [Vouch] is called for them.
 func BoundStrangers(of credentials.TransportCredentials) *Credentials {
 	return &Credentials{of, &atomic.Int64{}}
 }
 
-// ServerHandshake does it, and bounds the connection.
+// ServerHandshake performs the handshake, within the limits for strangers.
 func (c *Credentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := c.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
@@ -125,7 +128,7 @@ func (c *Credentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthI
 	return b, info, nil
 }
 
-// Clone is for gRPC.
+// Clone implements gRPC's interface.
 func (c *Credentials) Clone() credentials.TransportCredentials {
 	return &Credentials{c.TransportCredentials.Clone(), c.among}
 }

@@ -5,9 +5,9 @@ import (
 	"errors"
 )
 
-// What is read here of HTTP/2 (RFC 9113, sections 3.4, 4.1 and 6).
+// The parts of HTTP/2 that are read here (RFC 9113, sections 3.4, 4.1 and 6).
 const (
-	prefaceLength = 24 // what a client says first
+	prefaceLength = 24 // what a client sends first
 	frameHeader   = 9
 
 	dataFrame, headersFrame, resetFrame = 0x0, 0x1, 0x3
@@ -18,10 +18,11 @@ const (
 const messagePrefix = 5
 
 const (
-	// mostUnfinished is how many streams of a connection may be within a message. Streams that the server has ended count until the client ends them.
+	// mostUnfinished bounds the streams of a connection that are in the middle of a message.
+	// Streams that the server has ended count until the client ends them.
 	mostUnfinished = 4096
-	// gRPC keeps each frame in buffers of its own, so a message may take several times its size. One sent in tiny pieces would take hundreds
-	// of times its size.
+	// gRPC keeps each frame in buffers of its own, so a message may take several times its size.
+	// One sent in tiny pieces would take hundreds of times its size.
 	buffersOf   = 4
 	buffersFree = 64 << 10
 )
@@ -32,40 +33,43 @@ var (
 	errNoStream = errors.New("a message belongs to no stream")
 )
 
-// frames parses what a client sends over HTTP/2, just enough to find where gRPC's messages begin and end. gRPC itself refuses what is invalid.
+// frames parses what a client sends over HTTP/2, just enough to find where gRPC's messages begin
+// and end. gRPC itself refuses what is invalid.
 type frames struct {
-	// large is called once more of a message has come than gRPC's window allows for an unread stream, before anything further is read. Unless
-	// it reports that it is done, it is called again.
+	// large is called once more of a message has come than gRPC's window allows for an unread
+	// stream, before anything further is read. Unless it reports that it is done, it is called
+	// again.
 	large func(stream uint32, size int) (done bool, err error)
-	// ends is called when no more comes of what was begun on a stream, also if nothing was.
+	// ends is called when nothing more comes of the message on a stream, even if no message was
+	// begun.
 	ends func(stream uint32)
 
-	preface int // bytes of it that are to come
+	preface int // bytes of it that are still to come
 	header  [frameHeader]byte
-	have    int  // bytes of the header that have come
-	left    int  // bytes of the frame that are to come
-	padding int  // how many of its last bytes are padding
-	padded  bool // its next byte says that
+	have    int  // bytes of the header so far
+	left    int  // bytes of the frame that are still to come
+	padding int  // how many of the last bytes are padding
+	padded  bool // the next byte is the padding's length
 
-	now        unfinished            // of the frame's stream
-	unfinished map[uint32]unfinished // by stream; those between messages are not here
+	now        unfinished            // the message on the frame's stream
+	unfinished map[uint32]unfinished // by stream, without streams that are between messages
 }
 
-// unfinished is a message of which something has come.
+// unfinished is a message that has come in part.
 type unfinished struct {
 	prefix [messagePrefix]byte
-	have   int // bytes of the prefix
-	left   int // bytes of the message that are to come
+	have   int // bytes of the prefix so far
+	left   int // bytes of the message that are still to come
 	got    int
-	weight int  // what gRPC keeps for what has come
-	told   bool // of its size
+	weight int  // the memory that gRPC keeps for it so far
+	told   bool // large was called, and is done
 }
 
 func newFrames(large func(uint32, int) (bool, error), ends func(uint32)) *frames {
 	return &frames{large: large, ends: ends, preface: prefaceLength, unfinished: map[uint32]unfinished{}}
 }
 
-// follow parses the bytes that come next, in pieces of any size.
+// follow parses the next bytes, however they are cut.
 func (f *frames) follow(b []byte) error {
 	n := min(len(b), f.preface)
 	f.preface -= n
@@ -112,7 +116,8 @@ func (f *frames) begin() error {
 	return nil
 }
 
-// bufferOf is what gRPC keeps for a frame: small ones as they are, with what leads to them, and others in buffers of two sizes.
+// bufferOf is the memory that gRPC keeps for a frame. A small frame has a buffer of its own size,
+// others one of two sizes.
 func bufferOf(length int) int {
 	switch {
 	case length <= 1<<10:
@@ -124,7 +129,7 @@ func bufferOf(length int) int {
 	}
 }
 
-// payload reads some of a frame.
+// payload parses a part of a frame's payload.
 func (f *frames) payload(b []byte) error {
 	f.left -= len(b)
 	if f.kind() != dataFrame {
@@ -136,7 +141,7 @@ func (f *frames) payload(b []byte) error {
 	return f.messages(b[:len(b)-min(len(b), max(0, f.padding-f.left))])
 }
 
-// messages reads some of the messages of a stream.
+// messages parses a part of a stream's messages.
 func (f *frames) messages(b []byte) error {
 	m := &f.now
 	for len(b) > 0 {
@@ -164,7 +169,7 @@ func (f *frames) messages(b []byte) error {
 	return nil
 }
 
-// end is after the last byte of a frame.
+// end is called after the last byte of a frame.
 func (f *frames) end() error {
 	f.have = 0
 	kind := f.kind()

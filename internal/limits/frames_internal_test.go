@@ -12,7 +12,8 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// heard follows what comes in pieces, and lists what it is told of, of endings only those of what was large.
+// heard follows bytes in pieces, and lists the calls that it gets: for ends, only those of large
+// messages.
 func heard(pieces ...[]byte) (told []string, f *frames, err error) {
 	held := map[uint32]bool{}
 	f = newFrames(func(stream uint32, size int) (bool, error) {
@@ -50,7 +51,8 @@ func message(size int) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(size)), make([]byte, size)...)
 }
 
-// Messages of all sizes come on several streams at once, cut in frames and in pieces anywhere, with padding or without.
+// Messages of all sizes come on several streams at once, cut into frames and pieces anywhere, with
+// or without padding.
 func TestLargeMessagesAreFoundHoweverTheyAreCut(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(30) {
@@ -132,7 +134,7 @@ func TestCrumbsAndCountlessMessagesEndAConnection(t *testing.T) {
 	require.ErrorIs(t, err, errUnended)
 }
 
-// Whatever comes, in whatever pieces, is followed without a panic, and told of alike.
+// Any bytes, however they are cut, are followed without a panic, and lead to the same calls.
 func FuzzFrames(f *testing.F) {
 	c := newClient()
 	for _, err := range []error{c.WriteDataPadded(1, false, message(200_000)[:20], make([]byte, 9)), c.WriteRSTStream(1, 0), c.WriteData(3, true, message(1))} {

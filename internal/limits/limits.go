@@ -1,5 +1,6 @@
-// Package limits keeps one client from taking from a server what the others need: how large a message is, how many streams are open,
-// and how fast calls come. Who goes over a limit is told so, with RESOURCE_EXHAUSTED and when to come back.
+// Package limits keeps one client from taking what the others need of a server: it limits the size
+// of messages, the number of open streams, and the rate of calls. A client that exceeds a limit
+// gets RESOURCE_EXHAUSTED, with the time when to come back.
 package limits
 
 import (
@@ -21,7 +22,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// Options are the limits. A zero is no limit, but for the size of messages.
+// Options are the limits. Zero means no limit, except for the size of messages.
 type Options struct {
 	MessageMiB           int
 	Streams              int
@@ -39,14 +40,14 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 	f.IntVar(&o.Burst, "max-call-burst", 2000, "how many it may begin at once: many clients come back together when a server has restarted")
 }
 
-// Limits holds the clients of a server to its limits.
+// Limits applies the limits of a server to its clients.
 type Limits struct {
 	options  Options
 	open     atomic.Int64
 	rates    *rates
 	exceeded *prometheus.CounterVec
 
-	// Exempt tells which calls may come as fast as they like. Nil is none.
+	// Exempt reports which calls have no rate limit. Nil means none.
 	Exempt func(context.Context) bool
 }
 
@@ -62,10 +63,11 @@ func New(o Options, metrics prometheus.Registerer) *Limits {
 	return l
 }
 
-// handshakeWithin bounds how long a connection may take to say what it wants.
+// handshakeWithin bounds the time of a connection before its first request.
 const handshakeWithin = 15 * time.Second
 
-// ServerOptions hold a gRPC server to the limits. They come before those that find out who calls, which costs more.
+// ServerOptions apply the limits to a gRPC server. Put them before those that authenticate callers,
+// which costs more.
 func (l *Limits) ServerOptions() []grpc.ServerOption {
 	options := []grpc.ServerOption{
 		grpc.ConnectionTimeout(handshakeWithin), grpc.ChainUnaryInterceptor(l.unary), grpc.ChainStreamInterceptor(l.stream),
@@ -118,7 +120,7 @@ func (l *Limits) refuse(limit string, retry time.Duration, message string) *stat
 	return s
 }
 
-// Handler holds HTTP requests to the limits.
+// Handler applies the limits to HTTP requests.
 func (l *Limits) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.RemoteAddr)
@@ -140,7 +142,7 @@ func (l *Limits) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// Origin is where a call comes from, as far as clients are told apart by that.
+// Origin is the part of a caller's address that tells clients apart.
 func Origin(ctx context.Context) string { return neighbourhood(addressOf(ctx)) }
 
 func addressOf(ctx context.Context) string {

@@ -13,17 +13,18 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// Memory is how much all clients of a server together may have it keep of something at one time. Nobody has more than half of it while
-// others want some.
+// Memory is a budget of memory that all clients of a server share. No client gets more than half of
+// it while others want some.
 type Memory struct {
 	total   int
-	free    int           // bytes that need no reservation
-	within  time.Duration // how long memory is waited for
-	outside bool          // what waits takes none
+	free    int           // how many bytes need no reservation
+	within  time.Duration // how long to wait for memory
+	outside bool          // waiting takes no memory
 
-	full func(holder string, used, total int) string // what to say when there is none left
+	full func(holder string, used, total int) string // says what to do when nothing is left
 
-	// Waited hears for how long somebody had to wait, and Refused that somebody was turned away. They may be nil.
+	// Waited is called with how long a client had to wait, and Refused when a client was refused.
+	// Either may be nil.
 	Waited  func(time.Duration)
 	Refused func()
 
@@ -33,7 +34,7 @@ type Memory struct {
 	waiting []*waiter // in the order in which they came
 }
 
-// waiter waits for memory.
+// waiter is a client that waits for memory.
 type waiter struct {
 	holder string
 	size   int
@@ -41,23 +42,26 @@ type waiter struct {
 }
 
 const (
-	// memoryFree is what nobody has to ask for: a request of a proxy that comes back in a mesh of a thousand services.
+	// memoryFree needs no reservation. It is the size of a request of a proxy that reconnects in a
+	// mesh of a thousand services.
 	memoryFree = 512 << 10
-	// memoryWithin is how long memory is waited for.
+	// memoryWithin is how long a client waits for memory.
 	memoryWithin = 5 * time.Second
 )
 
-// NewMemory returns a budget of so many bytes; 0 is no limit. The function says what to do about it when there is none left.
+// NewMemory returns a budget of this many bytes; 0 means no limit. The function says what to do
+// when nothing is left.
 func NewMemory(total int, full func(holder string, used, total int) string) *Memory {
 	return &Memory{total: total, free: memoryFree, within: memoryWithin, full: full, holders: map[string]int{}}
 }
 
-// Take takes memory for a holder, and returns what gives it back. It waits for a while, and then fails with a status.
+// Take reserves memory for a holder, and returns the function that releases it. It waits for a
+// while, and then fails with a status.
 func (m *Memory) Take(ctx context.Context, holder string, size int) (release func(), err error) {
 	if m == nil || m.total <= 0 || size <= m.free {
 		return func() {}, nil
 	}
-	size = min(size, m.total) // what is larger than all is taken alone
+	size = min(size, m.total) // what is larger than the budget takes all of it
 	w, crowded := m.enter(holder, size)
 	switch {
 	case crowded:
@@ -70,8 +74,8 @@ func (m *Memory) Take(ctx context.Context, holder string, size int) (release fun
 	return sync.OnceFunc(func() { m.give(holder, size) }), nil
 }
 
-// enter takes memory, or a place among those that wait for it. What waits is in memory, too, if not as much as it will be: so no more waits than
-// would fill it twice, and of one holder once.
+// enter reserves memory, or queues for it. A waiting message is in memory, too, if not at its full
+// size. So the queue holds at most twice the budget, and each holder once.
 func (m *Memory) enter(holder string, size int) (w *waiter, crowded bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,11 +94,11 @@ func (m *Memory) enter(holder string, size int) (w *waiter, crowded bool) {
 	}
 	w = &waiter{holder, size, make(chan struct{})}
 	m.waiting = append(m.waiting, w)
-	m.serve() // who waits may wait for its own share alone
+	m.serve() // one that waits for its own share holds nobody up
 	return w, false
 }
 
-// refuse turns somebody away.
+// refuse refuses a client.
 func (m *Memory) refuse(holder string) error {
 	if m.Refused != nil {
 		m.Refused()
@@ -124,7 +128,7 @@ func (m *Memory) await(ctx context.Context, w *waiter) error {
 	}
 	m.mu.Unlock()
 	switch {
-	case i < 0: // it came at the last moment
+	case i < 0: // its turn came at the last moment
 		return nil
 	case ctx.Err() != nil:
 		return status.FromContextError(ctx.Err()).Err()
@@ -132,7 +136,8 @@ func (m *Memory) await(ctx context.Context, w *waiter) error {
 	return m.refuse(w.holder)
 }
 
-// fits reports whether a holder may have more. Each holder may have half of all, and a holder that has nothing yet may take all of it.
+// fits reports whether a holder may have more. Each may have half of the budget, and a holder that
+// has nothing may have all of it.
 func (m *Memory) fits(holder string, size int) bool {
 	mine := m.holders[holder]
 	return m.used+size <= m.total && (mine == 0 || mine+size <= m.total/2)
@@ -153,8 +158,8 @@ func (m *Memory) give(holder string, size int) {
 	m.serve()
 }
 
-// serve gives those that wait what there is, in their order. Who waits for more than there is at all keeps those behind waiting, and who waits for its own
-// share keeps nobody.
+// serve gives what is free to those that wait, in order. One for which not enough is free holds up
+// those behind it; one that has its share already does not.
 func (m *Memory) serve() {
 	for i := 0; i < len(m.waiting); {
 		w := m.waiting[i]
@@ -171,14 +176,14 @@ func (m *Memory) serve() {
 	}
 }
 
-// Used is how much is taken.
+// Used returns how much is reserved.
 func (m *Memory) Used() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.used
 }
 
-// exhausted refuses somebody for now.
+// exhausted is the status of a client that is refused for now.
 func exhausted(retry time.Duration, message string) error {
 	s := status.New(codes.ResourceExhausted, message)
 	if detailed, err := s.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(retry)}); err == nil {
@@ -187,5 +192,5 @@ func exhausted(retry time.Duration, message string) error {
 	return s.Err()
 }
 
-// MiB is a number of bytes as people read it.
+// MiB formats a number of bytes for people.
 func MiB(bytes int) string { return fmt.Sprintf("%d MiB", bytes>>20) }

@@ -15,13 +15,13 @@ type rates struct {
 
 	mu    sync.Mutex
 	of    map[string]*rate.Limiter
-	sweep int // how many there may be before those are forgotten that are idle
+	sweep int // how many there may be before idle ones are dropped
 }
 
-// fewest is how many addresses are never looked through.
+// fewest is the number of addresses below which idle ones are not searched for.
 const fewest = 1000
 
-// newRates returns nil for no limit.
+// newRates returns nil if there is no limit.
 func newRates(limit float64, burst int) *rates {
 	if limit <= 0 {
 		return nil
@@ -29,7 +29,8 @@ func newRates(limit float64, burst int) *rates {
 	return &rates{limit: rate.Limit(limit), burst: max(burst, 1), of: map[string]*rate.Limiter{}, sweep: fewest}
 }
 
-// neighbourhood is what counts as one address: of IPv6 what one customer is given, for each has more addresses than could be counted.
+// neighbourhood is what counts as one address. For IPv6 it is the prefix that one customer is
+// given: each customer has more addresses than could be counted.
 func neighbourhood(address string) string {
 	ip, err := netip.ParseAddr(address)
 	if err != nil || ip.Unmap().Is4() {
@@ -42,7 +43,7 @@ func neighbourhood(address string) string {
 	return prefix.String()
 }
 
-// take counts a call, or tells how long to wait before the next.
+// take counts a call, or returns how long to wait before the next one.
 func (r *rates) take(address string) time.Duration {
 	if r == nil {
 		return 0
@@ -57,7 +58,7 @@ func (r *rates) take(address string) time.Duration {
 	return max(time.Millisecond, time.Duration(missing/float64(r.limit)*float64(time.Second)))
 }
 
-// limiter is that of an address. It must be called under the lock.
+// limiter returns that of an address. The caller holds the lock.
 func (r *rates) limiter(address string) *rate.Limiter {
 	l := r.of[address]
 	if l == nil {
@@ -68,14 +69,14 @@ func (r *rates) limiter(address string) *rate.Limiter {
 	return l
 }
 
-// limiterOf is that of an address, or of whatever else tells clients apart.
+// limiterOf returns that of an address, or of another key that tells clients apart.
 func (r *rates) limiterOf(address string) *rate.Limiter {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.limiter(address)
 }
 
-// forgetIdle forgets those whose limiters are full again, which are as good as new.
+// forgetIdle drops limiters that are full again. A new one would be the same.
 func (r *rates) forgetIdle() {
 	if len(r.of) < r.sweep {
 		return

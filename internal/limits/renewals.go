@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// RenewalOptions are the limits of machines that renew their certificates. A zero is no limit.
+// RenewalOptions are the limits for machines that renew their certificates. Zero means no limit.
 type RenewalOptions struct {
-	Rate  float64 // renewals a second of a machine
+	Rate  float64 // renewals a second of one machine
 	Burst int
 }
 
@@ -19,7 +19,8 @@ func (o *RenewalOptions) Flags(f *pflag.FlagSet) {
 	f.IntVar(&o.Burst, "max-renew-burst", 30, "how many times it may do so at once: an agent that is started again and again asks each time")
 }
 
-// Renewals holds machines to their limit. Each renewal is signed, and recorded for months.
+// Renewals limits the renewals of each machine, because each one is signed, and recorded for
+// months.
 type Renewals struct {
 	limits  Limits
 	options RenewalOptions
@@ -37,7 +38,7 @@ func NewRenewals(o RenewalOptions, metrics prometheus.Registerer) *Renewals {
 	return r
 }
 
-// Take counts a renewal of a machine, by its enrolment, and refuses it if the machine makes too many.
+// Take counts a renewal of a machine, by its enrolment. It refuses it if there were too many.
 func (r *Renewals) Take(enrolment string) error {
 	wait := r.limits.rates.take(enrolment)
 	if wait <= 0 {

@@ -9,25 +9,27 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/wait"
 )
 
-// Shares is how often all clients of a server together may have it do something. Of that each has a quarter at most, so that one that
-// wants too much waits for itself.
+// Shares limits how often all clients of a server together may have it do something. Each client
+// gets at most a quarter of that, so that one that wants too much only delays itself.
 type Shares struct {
 	all     *rate.Limiter
 	each    *rates
 	message func() string
 
-	// Waited hears for how long somebody had to wait, and Refused that somebody was turned away. They may be nil.
+	// Waited is called with how long a client had to wait, and Refused when a client was refused.
+	// Either may be nil.
 	Waited  func(time.Duration)
 	Refused func()
 }
 
 const (
 	shareOfEach = 4
-	// shareWithin is how long somebody waits for its turn.
+	// shareWithin is how long a client waits for its turn.
 	shareWithin = 5 * time.Second
 )
 
-// NewShares returns a budget of so many a second, on average, and so many at once; nil, which is no limit, for 0. The message says what to do about it.
+// NewShares returns a budget of an average rate and a burst; nil, which means no limit, for a rate
+// of 0. The message says what to do when it is used up.
 func NewShares(perSecond float64, burst int, message func() string) *Shares {
 	if perSecond <= 0 {
 		return nil
@@ -37,13 +39,14 @@ func NewShares(perSecond float64, burst int, message func() string) *Shares {
 	}
 }
 
-// Take waits for the turn of a client to have something done that counts so much. If that would take too long it fails with a status.
+// Take waits for a client's turn to have something done. Weight is how much it counts. If the wait
+// would be too long, it fails with a status.
 func (s *Shares) Take(ctx context.Context, who string, weight int) error {
 	if s == nil || weight == 0 {
 		return nil
 	}
 	began := time.Now()
-	for _, l := range []*rate.Limiter{s.each.limiterOf(who), s.all} { // first its own, so that it is in nobody's way
+	for _, l := range []*rate.Limiter{s.each.limiterOf(who), s.all} { // first its own, so that it delays nobody else
 		if err := s.await(ctx, l, min(weight, l.Burst())); err != nil {
 			return err
 		}

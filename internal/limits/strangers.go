@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// StrangerOptions are the limits of callers that nobody vouches for yet. A zero is no limit.
+// StrangerOptions are the limits for callers without credentials. Zero means no limit.
 type StrangerOptions struct {
-	Rate  float64 // calls a second of an address
+	Rate  float64 // calls a second from one address
 	Burst int
 }
 
@@ -21,7 +21,7 @@ func (o *StrangerOptions) Flags(f *pflag.FlagSet) {
 	f.IntVar(&o.Burst, "max-join-burst", 200, "how many of these it may ask for at once: machines behind one address may be set up together")
 }
 
-// Strangers holds callers that nobody vouches for to their limit, so that guessing costs nobody else anything.
+// Strangers limits callers without credentials, so that guessing costs nobody else anything.
 type Strangers struct {
 	limits  Limits
 	options StrangerOptions
@@ -39,7 +39,7 @@ func NewStrangers(o StrangerOptions, metrics prometheus.Registerer) *Strangers {
 	return s
 }
 
-// Take counts a call, and refuses it if its address makes too many.
+// Take counts a call. It refuses it if there were too many from its address.
 func (s *Strangers) Take(ctx context.Context) error {
 	address := addressOf(ctx)
 	wait := s.limits.rates.take(neighbourhood(address))

@@ -11,18 +11,20 @@ import (
 )
 
 const (
-	// unfinishedFree is how much of a message may come without a reservation: gRPC lets clients send that much on each stream even if nobody reads it
-	// (the streamWindow of internal/rpc).
+	// unfinishedFree is how much of a message may come without a reservation. gRPC lets clients
+	// send that much on each stream even if nobody reads it (the streamWindow of internal/rpc).
 	unfinishedFree = 128 << 10
-	// unfinishedWithin is how long a connection waits for memory. It is not read meanwhile, and pings are not answered.
+	// unfinishedWithin is how long a connection waits for memory. Meanwhile it is not read, so
+	// pings are not answered.
 	unfinishedWithin = 10 * time.Second
-	// A large message has to be there after this time, and after that of its bytes at this rate.
+	// A large message must be complete within this time, plus the time for its bytes at this rate.
 	unfinishedStay = 30 * time.Second
 	unfinishedRate = 1 << 20 // a second
 )
 
-// NewUnfinished returns the budget for what clients have begun to send: each message of more than 128 KiB has its place there, for all that it
-// will have. What waits for one is at the client still. 0 is no limit.
+// NewUnfinished returns the budget for messages that clients are sending. Each message of more than
+// 128 KiB reserves its whole size before the rest of it is read; until then the rest stays at the
+// client. 0 means no limit.
 func NewUnfinished(total int) *Memory {
 	m := NewMemory(total, func(holder string, used, total int) string {
 		return fmt.Sprintf("large messages that are on their way take as much memory as they may, %s, and %s of it those from %s", MiB(total), MiB(used), holder)
@@ -31,8 +33,10 @@ func NewUnfinished(total int) *Memory {
 	return m
 }
 
-// BoundUnfinished makes the connections of a server reserve memory for large messages before they are read. gRPC shows nobody a message before it is
-// complete, and lets a client send all of it once its length is known. A client that gets no memory in time, or stops sending, loses its connection.
+// BoundUnfinished makes the connections of a server reserve memory for large messages before they
+// are read. gRPC shows nobody a message before it is complete, and lets a client send all of it
+// once its length is known. A client that gets no memory in time, or stops sending, loses its
+// connection.
 func BoundUnfinished(of credentials.TransportCredentials, memory *Memory) credentials.TransportCredentials {
 	if memory == nil || memory.total <= 0 {
 		return of
@@ -55,23 +59,23 @@ func (u *unfinishedBounds) ServerHandshake(raw net.Conn) (net.Conn, credentials.
 	return newArriving(conn, u.memory), info, nil
 }
 
-// Clone is for gRPC.
+// Clone implements gRPC's interface.
 func (u *unfinishedBounds) Clone() credentials.TransportCredentials {
 	return &unfinishedBounds{u.TransportCredentials.Clone(), u.memory}
 }
 
-// arriving is a connection whose large messages have their places in a budget.
+// arriving is a connection whose large messages reserve memory of a budget.
 type arriving struct {
 	net.Conn
 
 	memory *Memory
 	holder string
-	frames *frames         // is used by who reads
+	frames *frames         // used by the reading goroutine only
 	open   context.Context //nolint:containedctx // it ends with the connection
 	end    context.CancelFunc
 
 	mu     sync.Mutex
-	places map[uint32]func() // what gives them back, by stream; nil once the connection is closed
+	places map[uint32]func() // the functions that release reservations, by stream; nil once the connection is closed
 }
 
 func newArriving(conn net.Conn, memory *Memory) *arriving {
@@ -90,7 +94,7 @@ func (a *arriving) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the connection, and gives back what it has.
+// Close closes the connection, and releases what it has reserved.
 func (a *arriving) Close() error {
 	a.end()
 	a.mu.Lock()
@@ -103,7 +107,8 @@ func (a *arriving) Close() error {
 	return a.Conn.Close()
 }
 
-// take waits for a place for a message. A stranger has none: so little is read of one that it would cost nothing to have others find none ([Bounded]).
+// take reserves memory for a message. A stranger gets none: so little is read from one that a
+// reservation is pointless, and it could keep others from theirs ([Bounded]).
 func (a *arriving) take(stream uint32, size int) (done bool, err error) {
 	if isStranger(a.RemoteAddr()) {
 		return false, nil
@@ -124,7 +129,7 @@ func (a *arriving) take(stream uint32, size int) (done bool, err error) {
 	return true, nil
 }
 
-// give gives back the place of the message of a stream, if it has one.
+// give releases the reservation for the message of a stream, if there is one.
 func (a *arriving) give(stream uint32) {
 	a.mu.Lock()
 	give := a.places[stream]

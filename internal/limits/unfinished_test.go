@@ -19,7 +19,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/rpc"
 )
 
-// unhurried is a message of which the rest comes when it is told to.
+// unhurried is a message whose rest comes when it is told to.
 type unhurried struct {
 	end  <-chan struct{}
 	at   []byte   // what is left of the prefix
@@ -28,7 +28,7 @@ type unhurried struct {
 }
 
 func newUnhurried(end <-chan struct{}, size, first int) *unhurried {
-	// A field that nobody knows, so that any message takes it.
+	// An unknown field, so that any message type accepts it.
 	field := binary.AppendUvarint(binary.AppendUvarint(nil, 1000<<3|2), uint64(size))
 	prefix := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(size+len(field))), field...)
 	return &unhurried{end, prefix, first, make(chan int, 1)}
@@ -80,7 +80,8 @@ func (c countedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// call sends a message over a connection of its own, from an address of this machine, and tells whether it was answered.
+// call sends a message over a connection of its own, from an address of this machine, and tells
+// whether it was answered.
 func call(t *testing.T, ctx context.Context, address, from string, body io.Reader) <-chan bool { //nolint:revive // the test comes first
 	t.Helper()
 	protocols := &http.Protocols{}
@@ -105,7 +106,7 @@ func call(t *testing.T, ctx context.Context, address, from string, body io.Reade
 	return answered
 }
 
-// Of messages that do not come to their end no more is read than the budget allows, and small ones pass them by.
+// Of unfinished messages no more is read than the budget allows, and small messages pass them.
 func TestHalfMessagesTakeWhatThereIsForThem(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20

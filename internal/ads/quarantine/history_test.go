@@ -14,14 +14,15 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// history is a random history of a client and its quarantine: resources change, and the client refuses
-// responses.
+// history is a random history of a client and its quarantine: resources change, and the client
+// refuses responses.
 type history struct {
 	q    *quarantine.Quarantine
 	rng  *rand.Rand
 	mesh map[string]*served.Resource // what is to be served
 	has  map[string]*served.Resource // what the client has
-	// refuses says why a client refuses a response that would leave it with these resources; "" if it does not.
+	// refuses says why a client refuses a response that would leave it with these resources; "" if
+	// it does not.
 	refuses func(would map[string]*served.Resource) string
 	whole   bool // of a refused response the client applies nothing
 
@@ -35,8 +36,8 @@ func newHistory(seed uint64, owned bool) *history {
 	}
 }
 
-// bring sends what has changed, as a stream would, until nothing is left to send. Between the responses, change
-// may change the mesh.
+// bring sends what has changed, as a stream would, until nothing is left to send. Between the
+// responses, change may change the mesh.
 func (h *history) bring(change func()) {
 	for tried := false; ; change() {
 		h.review()
@@ -56,7 +57,7 @@ func (h *history) bring(change func()) {
 	}
 }
 
-// review looks at what is withheld, of which something may be gone.
+// review reviews what is withheld. Some of it may be gone.
 func (h *history) review() {
 	for _, name := range withheld(h.q) {
 		h.q.Review(name, h.mesh[name])
@@ -125,7 +126,8 @@ func (h *history) answer(names, removed []string) bool {
 	return v.Reason == ""
 }
 
-// applySome applies what the client likes of a response that it refuses: all of that, or some, or nothing.
+// applySome applies what the client likes of a response that it refuses: all of that, or some, or
+// nothing.
 func (h *history) applySome(names []string) {
 	greed := h.rng.IntN(3)
 	for _, name := range names {
@@ -195,9 +197,9 @@ func (h *history) change(step int) (bad []string) {
 	return bad
 }
 
-// Virtual hosts depend on each other: no domain may be in two of one route configuration, and Envoy takes a
-// response whole or not at all. A client has all hosts but those that are wrong, and those whose domain the
-// old version of a withheld one still has.
+// Virtual hosts depend on each other: no domain may be in two of one route configuration, and Envoy
+// accepts a response whole or not at all. In the end a client has all hosts except wrong ones, and
+// except hosts with a domain that the old version of a withheld host still has.
 func TestAClientHasAllHostsThatNoneIsInTheWayOf(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(2000) {
@@ -222,8 +224,8 @@ func TestAClientHasAllHostsThatNoneIsInTheWayOf(t *testing.T) {
 
 const wrong = "!"
 
-// move gives some hosts of an owner other domains, which are nowhere twice, and removes some. It makes some of
-// the others wrong, or corrects all that are.
+// move gives some hosts of an owner other domains, which are nowhere twice, and removes some. It
+// makes some of the others wrong, or corrects all that are.
 func (h *history) move(owner string, makesWrong bool) {
 	free := map[string]bool{}
 	for i := range 6 {
@@ -265,8 +267,8 @@ func complaint(all map[string]*served.Resource) string {
 	return ""
 }
 
-// blocked lists the hosts that a client cannot have: those that are wrong, and those whose domain one of them
-// still has.
+// blocked lists the hosts that a client cannot have: wrong ones, and those with a domain that a
+// wrong one still has.
 func (h *history) blocked() (names []string) {
 	blocked := map[string]bool{}
 	for name, r := range h.mesh {

@@ -7,15 +7,16 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// Resources of one owner can be in each other's way: when a domain moves from one virtual host to another,
-// Envoy refuses the new one until the old one has dropped it, and of two that swap their domains it accepts
-// both or none. So once nothing is in doubt, what is refused of an owner is tried again, in one response, if
-// something has happened to that owner's resources. Such a response is taken as a whole, or not at all. If it
-// is refused for a reason that some of them gave alone, these are the cause, and the others are tried without
-// them.
+// Resources of one owner can be in each other's way: when a domain moves from one virtual host to
+// another, Envoy refuses the new one until the old one has dropped it, and of two that swap their
+// domains it accepts both or none. So once nothing is in doubt, what is refused of an owner is
+// tried again, in one response, if something has happened to that owner's resources. Such a
+// response is taken as a whole, or not at all. If it is refused for a reason that some of them gave
+// alone, these are the cause, and the others are tried without them.
 
-// events are what has happened to an owner's resources. They are kept from when one of them was refused alone
-// until one of them was accepted or removed after that, and what is refused was tried again.
+// events are what has happened to an owner's resources. They are kept from when one of them was
+// refused alone until one of them was accepted or removed after that, and what is refused was tried
+// again.
 type events struct {
 	refused bool // something was refused alone since what is refused was tried together
 	eased   bool // something was accepted or removed since then, and is in the way no more
@@ -34,8 +35,8 @@ func (q *Quarantine) noteEased(name string) {
 	}
 }
 
-// noteAccepted notes that something was accepted that was neither in doubt nor refused. It counts once after a
-// refusal, or what is refused would be tried with every change of another.
+// noteAccepted notes that something was accepted that was neither in doubt nor refused. It counts
+// once after a refusal, or what is refused would be tried with every change of another.
 func (q *Quarantine) noteAccepted(name string) {
 	if len(q.events) == 0 { // as mostly: then it costs nothing
 		return
@@ -45,8 +46,8 @@ func (q *Quarantine) noteAccepted(name string) {
 	}
 }
 
-// tryTogether has what is refused of each owner tried again if that is worth it: several may be accepted
-// together, and one when another has gone out of its way.
+// tryTogether has what is refused of each owner tried again if that is worth it: several may be
+// accepted together, and one when another has gone out of its way.
 func (q *Quarantine) tryTogether() {
 	if len(q.events) == 0 {
 		return
@@ -90,7 +91,8 @@ func (q *Quarantine) triedTogether(sent []Sent) bool {
 	})
 }
 
-// withoutCause tries the rest of what was refused together, without those that gave the same reason alone.
+// withoutCause tries the rest of what was refused together, without those that gave the same reason
+// alone.
 func (q *Quarantine) withoutCause(sent []Sent, reason string) {
 	var rest []string
 	for _, one := range sent {

@@ -1,12 +1,12 @@
 // Package quarantine finds out which resources a client refuses, and keeps those from it.
 //
-// A client refuses a response, not a resource, and may have applied all, some or nothing of it. So everything
-// in a refused response is in doubt. It is sent again in smaller responses, until each resource was accepted
-// or was refused alone. What was refused alone is withheld until it changes: the client keeps the version that
-// it accepted last.
+// A client refuses a response, not a resource, and may have applied all, some or nothing of it. So
+// everything in a refused response is in doubt. It is sent again in smaller responses, until each
+// resource was accepted or was refused alone. What was refused alone is withheld until it changes:
+// the client keeps the version that it accepted last.
 //
-// A Quarantine knows of no stream and no time. It is told what became of a response, and says what to send
-// next, and what to withhold.
+// A Quarantine knows of no stream and no time. It is told what became of a response, and says what
+// to send next, and what to withhold.
 package quarantine
 
 import (
@@ -29,8 +29,8 @@ type Quarantine struct {
 	changed bool
 }
 
-// Suspect is a resource that is in doubt or that was refused alone, or both: of what was refused, a newer
-// version may be in doubt.
+// Suspect is a resource that is in doubt or that was refused alone, or both: of what was refused, a
+// newer version may be in doubt.
 type Suspect struct {
 	// Accepted is the version that the client accepted last; nil for none.
 	Accepted *served.Resource
@@ -42,8 +42,8 @@ type Suspect struct {
 	owed bool   // the client needs the accepted version again
 }
 
-// Refused is a resource that a client refuses. The client keeps the version that it accepted last, if any,
-// and receives everything else.
+// Refused is a resource that a client refuses. The client keeps the version that it accepted last,
+// if any, and receives everything else.
 type Refused struct {
 	Name, Version string
 	Reason        string
@@ -53,8 +53,8 @@ type Refused struct {
 // MaxReason bounds how much of a refusal's reason is kept, because a client may send any text.
 const MaxReason = 1024
 
-// New returns an empty quarantine. Resources that have owners may need each other: two of one owner may be
-// refused one by one, and accepted together.
+// New returns an empty quarantine. Resources that have owners may need each other: two of one owner
+// may be refused one by one, and accepted together.
 func New(owned bool) *Quarantine {
 	return &Quarantine{suspects: map[string]*Suspect{}, owned: owned, events: map[string]events{}}
 }
@@ -63,7 +63,7 @@ func New(owned bool) *Quarantine {
 type Sent struct {
 	*served.Resource
 
-	Before *served.Resource // what the client had of it; nil for nothing
+	Before *served.Resource // what the client had of it; nil if nothing
 	Needed bool             // the client needs it again, even if it did not change
 }
 
@@ -83,7 +83,8 @@ type Kept struct {
 	Unsure   bool             // it was sent several others, and may have applied one of them
 }
 
-// Answered says what became of a response. If a resource was refused alone, it returns what is kept of it.
+// Answered records what became of a response. If a resource was refused alone, it returns what the
+// client keeps of it.
 func (q *Quarantine) Answered(v Verdict, now time.Time) (kept Kept) {
 	q.accept(v.Accepted)
 	for _, name := range v.Removed {
@@ -101,7 +102,8 @@ func (q *Quarantine) Answered(v Verdict, now time.Time) (kept Kept) {
 	return Kept{}
 }
 
-// accept releases what a client accepted. If that is the version from before a refusal, the refusal stands.
+// accept releases what a client accepted. If that is the version from before a refusal, the refusal
+// stands.
 func (q *Quarantine) accept(resources []*served.Resource) {
 	for _, r := range resources {
 		s := q.suspects[r.Name]
@@ -209,8 +211,8 @@ func (q *Quarantine) Overtaken(resources []*served.Resource) {
 	}
 }
 
-// Review says what is served under a name now, nil for nothing. The refusal of what is gone, or is again as
-// the client has it, ends.
+// Review records what is served under a name now; nil if nothing. A refusal ends if its resource is
+// gone, or is again as the client has it.
 func (q *Quarantine) Review(name string, now *served.Resource) {
 	s := q.suspects[name]
 	if s == nil || s.Refused == nil || now != nil && (s.Accepted == nil || s.Accepted.Version != now.Version) {
@@ -222,7 +224,8 @@ func (q *Quarantine) Review(name string, now *served.Resource) {
 	}
 }
 
-// Settle ends the doubt about a resource that the client is not to try: it is gone, or will be sent otherwise.
+// Settle ends the doubt about a resource that the client need not try: it is gone, or will be sent
+// in another way.
 func (q *Quarantine) Settle(name string) {
 	if s := q.suspects[name]; s != nil {
 		if q.settle(s); s.Refused == nil {
@@ -240,8 +243,8 @@ func (q *Quarantine) Forget(unwanted func(name string) bool) {
 	}
 }
 
-// Conclude is called when all is said that is known so far. It reports whether nothing is in doubt or refused
-// any more.
+// Conclude is called when everything known was recorded. It reports whether nothing is in doubt or
+// refused any more.
 func (q *Quarantine) Conclude() (over bool) {
 	if q.doubts == 0 {
 		q.next = nil // what is left of it is settled
@@ -262,8 +265,8 @@ func (q *Quarantine) Next() (names []string) {
 	return names
 }
 
-// Withholds reports whether a client refuses a resource in this version, and returns what it keeps of it, nil
-// for nothing.
+// Withholds reports whether a client refuses a resource in this version, and returns what it keeps
+// of it, nil for nothing.
 func (q *Quarantine) Withholds(r *served.Resource) (kept *served.Resource, withheld bool) {
 	s := q.suspects[r.Name]
 	if s == nil || s.Refused == nil || s.Refused.Version != r.Version {

@@ -40,8 +40,9 @@ func second(name string) quarantine.Sent {
 	return quarantine.Sent{Resource: res(name, "2"), Before: res(name, "1")}
 }
 
-// heal refuses a response with some resources, and answers what the quarantine sends next, until that is
-// nothing. A refusal gives a reason for the resources that are refused. It returns the responses.
+// heal refuses a response with some resources, and answers what the quarantine sends next, until
+// that is nothing. A refusal gives a reason for the resources that are refused. It returns the
+// responses.
 func heal(q *quarantine.Quarantine, names []string, bad func(name string) bool, reason func(bad []string) string) (responses []string) {
 	for response := names; len(response) > 0; response = q.Next() {
 		responses = append(responses, strings.Join(response, " "))
@@ -146,7 +147,8 @@ func TestOneOfManyIsFoundInFewResponses(t *testing.T) {
 	require.Len(t, heal(quarantine.New(false), all, bad, named), 1+2)
 }
 
-// What was refused alone is withheld in this version, and in its place the client has what it accepted last.
+// What was refused alone is withheld in this version, and in its place the client has what it
+// accepted last.
 func TestWhatWasRefusedIsWithheldUntilItChanges(t *testing.T) {
 	t.Parallel()
 	q := quarantine.New(false)
@@ -231,7 +233,8 @@ func TestWhatIsRefusedAfterItWasAcceptedIsWithheld(t *testing.T) {
 	require.True(t, is, "what was refused first stays so")
 }
 
-// A response that was given up may have been applied, so what was tried in it is tried again, and first.
+// A response that was given up may have been applied, so what was tried in it is tried again, and
+// first.
 func TestWhatWasTriedWithoutAnAnswerIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	q := quarantine.New(false)
@@ -264,8 +267,9 @@ func TestAReasonIsKeptShort(t *testing.T) {
 	require.Less(t, len(q.Refused()[0].Reason), 2*quarantine.MaxReason)
 }
 
-// A host is refused because another still has its domain, which another change takes from that one. What was
-// accepted tells so, but with every change of another a wrong host would be tried again.
+// A host is refused because another one still has its domain, and then a change takes the domain
+// from the other. The refused host must be tried again after that, but not with every change of
+// another host.
 func TestARefusedHostIsTriedOnceWhenAnotherIsAccepted(t *testing.T) {
 	t.Parallel()
 	q := quarantine.New(true)

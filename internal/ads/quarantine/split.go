@@ -5,12 +5,14 @@ import "strings"
 // maxGuessed bounds how many names are taken from one refusal.
 const maxGuessed = 100
 
-// maxSearched bounds how much of a refusal is searched, because each name in a response is searched for.
+// maxSearched bounds how much of a refusal is searched, because each name in a response is searched
+// for.
 const maxSearched = 64 << 10
 
-// split divides the names in a refused response into lists, each to be sent in a response of its own: in halves,
-// unless the reason mentions some of the names. Those are probably the cause, so each is tried alone after all
-// others together. Of one name there is one list: it was not alone when it was refused.
+// split divides the names in a refused response into lists, each to be sent in a response of its
+// own: in halves, unless the reason mentions some of the names. Those are probably the cause, so
+// each is tried alone after all others together. Of one name there is one list: it was not alone
+// when it was refused.
 func split(names []string, reason string) [][]string {
 	if len(names) == 1 {
 		return [][]string{names}
@@ -58,8 +60,8 @@ func ofName(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.IndexByte("_-.|/~:%*", c) >= 0
 }
 
-// endsName reports whether a name ends where this text begins. A full stop or colon ends a sentence unless
-// the name continues after it.
+// endsName reports whether a name ends where this text begins. A full stop or colon ends a sentence
+// unless the name continues after it.
 func endsName(after string) bool {
 	switch {
 	case after == "":

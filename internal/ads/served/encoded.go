@@ -8,24 +8,25 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// Field numbers of a delta resource, and of the body in it. Both forms of a response have their resources
-// under the same number as a delta resource has its body, so one encoding of a body serves both.
+// Field numbers of a delta resource, and of the body in it. Both forms of a response have their
+// resources under the same number as a delta resource has its body, so one encoding of a body
+// serves both.
 const (
 	resourcesField                                                                 = 2 // of both forms of a response
 	resourceVersionField, resourceBodyField, resourceNameField, resourceAliasField = 1, resourcesField, 3, 4
 	anyTypeField, anyValueField                                                    = 1, 2
 )
 
-// Encoded is a resource in its wire format. The body's value is in memory only once, however many clients are
-// sent it.
+// Encoded is a resource in its wire format. The body's value is in memory only once, however many
+// clients are sent it.
 type Encoded struct {
 	Delta []byte // an element of a delta response, without the body's value unless Whole
 	SotW  int    // where in Delta the element of a state-of-the-world response begins
 	Whole bool   // Delta includes the body's value
 }
 
-// NewResource returns a resource that takes the least memory: it is encoded at once, and its name, version
-// and body value are slices of that encoding.
+// NewResource returns a resource that takes the least memory: it is encoded at once, and its name,
+// version and body value are slices of that encoding.
 func NewResource(name, version string, body *anypb.Any) *Resource {
 	r := &struct {
 		Resource
@@ -44,8 +45,9 @@ func NewResource(name, version string, body *anypb.Any) *Resource {
 	return &r.Resource
 }
 
-// NewAnswer returns a resource for a client that asked for it by aliases, and lists the aliases. The version
-// must also stand for the aliases. Without a body it says that there is nothing of these names.
+// NewAnswer returns a resource for a client that asked for it by aliases, and lists the aliases.
+// The version must also stand for the aliases. Without a body it says that there is nothing of
+// these names.
 func NewAnswer(name, version string, body *anypb.Any, aliases []string) *Resource {
 	r := &Resource{Name: name, Version: version, Body: body}
 	e := encode(r, false, aliases)
@@ -53,11 +55,12 @@ func NewAnswer(name, version string, body *anypb.Any, aliases []string) *Resourc
 	return r
 }
 
-// last returns the last n bytes as a string without copying: served bytes are never changed, and copies of
-// names and versions would add a tenth to them.
+// last returns the last n bytes as a string without copying: served bytes are never changed, and
+// copies of names and versions would add a tenth to them.
 func last(b []byte, n int) string { return unsafe.String(unsafe.SliceData(b[len(b)-n:]), n) }
 
-// Encoding returns the encoded form of a resource. The first stream that is sent the resource creates it.
+// Encoding returns the encoded form of a resource. The first stream that is sent the resource
+// creates it.
 func (r *Resource) Encoding() *Encoded {
 	if e := r.encodes.Load(); e != nil {
 		return e

@@ -1,8 +1,8 @@
 package served
 
-// Filter updates a filtered set: kept has the resources of older that pass keep, and the result has those of
-// newer. It costs what has changed between older and newer. The result shares its change log with kept, as if
-// made by With.
+// Filter updates a filtered set: kept has the resources of older that pass keep, and the result has
+// those of newer. It costs what has changed between older and newer. The result shares its change
+// log with kept, as if made by With.
 func Filter(kept, older, newer *Set, keep func(*Resource) bool) *Set {
 	if kept != nil && older == newer {
 		return kept

@@ -27,7 +27,7 @@ func TestFilteredSetsFollowTheirSource(t *testing.T) {
 	kept := served.Filter(nil, nil, source, even)
 	for range 2000 {
 		older := source
-		if rules.IntN(50) == 0 { // another line, which has to be compared whole
+		if rules.IntN(50) == 0 { // a new line, which must be compared completely
 			source = served.NewSet()
 			for r := range older.All() {
 				source = source.With([]*served.Resource{r}, nil)

@@ -13,12 +13,12 @@ type changeLog struct {
 	names   int
 }
 
-// maxLoggedNames bounds a log's memory. For a reader further behind, comparing whole sets costs about the
-// same.
+// maxLoggedNames bounds a log's memory. For a reader further behind, comparing whole sets costs
+// about the same.
 const maxLoggedNames = 4096
 
-// record logs the change from a set to its successor. For a set that already has a successor it starts a new
-// log.
+// record logs the change from a set to its successor. For a set that already has a successor it
+// starts a new log.
 func (l *changeLog) record(from uint64, touched []string) (*changeLog, uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// OwnerOf returns the name of the resource that owns another: what comes before the last slash of its name.
+// OwnerOf returns the name of the resource that owns another: what comes before the last slash of
+// its name.
 func OwnerOf(name string) string { return name[:max(0, strings.LastIndexByte(name, '/'))] }
 
 // OwnedBy iterates over what one owner owns, in the order of names.

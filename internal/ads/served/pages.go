@@ -6,12 +6,13 @@ import (
 	"sort"
 )
 
-// pages are resources sorted by name, in immutable pages. A change copies the affected pages and the list of
-// pages, and shares the rest. A tree would copy less of a very large set, but take ten times the memory per
-// resource.
+// pages are resources sorted by name, in immutable pages. A change copies the affected pages and
+// the list of pages, and shares the rest. A tree would copy less of a very large set, but take ten
+// times the memory per resource.
 type pages [][]*Resource
 
-// With this size, a change in a set of a hundred thousand copies about as much of the list as of a page.
+// With this size, a change in a set of a hundred thousand copies about as much of the list as of a
+// page.
 const maxPageSize = 512
 
 // edit is a change of a name: to another resource, or to nil for removal.
@@ -50,8 +51,8 @@ func (p pages) index(name string) (int, bool) {
 	return before + i, found
 }
 
-// with applies edits, which must be sorted by name and unique. Where a resulting page equals one of others,
-// it shares that one.
+// with applies edits, which must be sorted by name and unique. Where a resulting page equals one of
+// others, it shares that one.
 func (p pages) with(edits []edit, others pages) pages {
 	next := make(pages, 0, len(p)+1+2*len(edits)/maxPageSize)
 	for len(edits) > 0 {
@@ -134,7 +135,8 @@ func merged(page []*Resource, edits []edit) []*Resource {
 	return append(all, page...)
 }
 
-// add appends a page. It splits one that is too large, and merges a small one with a small last page.
+// add appends a page. It splits one that is too large, and merges a small one with a small last
+// page.
 func (p pages) add(page []*Resource) pages {
 	last := len(p) - 1
 	switch {

@@ -89,7 +89,8 @@ func BenchmarkOneChangeOf100000(b *testing.B) {
 	}
 }
 
-// A branch with a few resources of its own goes on sharing pages with its trunk, however both change.
+// A branch with a few resources of its own goes on sharing pages with its trunk, however both
+// change.
 func TestABranchSharesThePagesOfItsTrunk(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {

@@ -6,10 +6,11 @@ import (
 	"slices"
 )
 
-// Set is an immutable set of resources of one type, in the order of their names. A nil Set is empty.
+// Set is an immutable set of resources of one type, in the order of their names. A nil Set is
+// empty.
 //
-// Sets made from one another by With share their pages, and a log of the names that recent changes touched:
-// updating a client from one to the next costs what changed, not what there is.
+// Sets made from one another by With share their pages, and a log of the names that recent changes
+// touched: updating a client from one to the next costs what changed, not what there is.
 type Set struct {
 	pages pages
 	size  int
@@ -26,14 +27,14 @@ func NewSet(resources ...*Resource) *Set {
 	return (&Set{log: &changeLog{}, bare: None}).With(resources, nil)
 }
 
-// With returns the set with resources added or replaced and others removed. It ignores a resource whose
-// version the set has already, and returns the set itself if nothing changes.
+// With returns the set with resources added or replaced and others removed. It ignores a resource
+// whose version the set has already, and returns the set itself if nothing changes.
 func (s *Set) With(upserts []*Resource, removed []string) *Set {
 	return s.WithAsIn(nil, upserts, removed)
 }
 
-// WithAsIn is With for a set that was branched from an earlier state of other. It shares equal pages with
-// other.
+// WithAsIn is With for a set that was branched from an earlier state of other. It shares equal
+// pages with other.
 func (s *Set) WithAsIn(other *Set, upserts []*Resource, removed []string) *Set {
 	if s == nil {
 		s = NewSet()
@@ -58,8 +59,8 @@ func (s *Set) WithAsIn(other *Set, upserts []*Resource, removed []string) *Set {
 	return next
 }
 
-// Branch returns a set with the same resources and a change log of its own. Sets made from it do not end the
-// log of s.
+// Branch returns a set with the same resources and a change log of its own. Sets made from it do
+// not end the log of s.
 func (s *Set) Branch() *Set {
 	if s == nil {
 		return NewSet()
@@ -67,8 +68,8 @@ func (s *Set) Branch() *Set {
 	return &Set{pages: s.pages, size: s.size, log: &changeLog{}, bare: s.Unlogged()}
 }
 
-// edits returns the edits for upserts and then removals, sorted and unique, and by how much the set grows.
-// The last of several upserts to a name wins.
+// edits returns the edits for upserts and then removals, sorted and unique, and by how much the set
+// grows. The last of several upserts to a name wins.
 func (s *Set) edits(upserts []*Resource, removed []string) (edits []edit, grows int) {
 	all := make([]edit, 0, len(upserts)+len(removed))
 	for _, r := range upserts {
@@ -97,8 +98,8 @@ func (s *Set) edits(upserts []*Resource, removed []string) (edits []edit, grows 
 	return edits, grows
 }
 
-// Unlogged returns the set without a change log. What a client has is such a set: there are many, nobody
-// follows them, and their changes must not end the log of the set they came from.
+// Unlogged returns the set without a change log. What a client has is such a set: there are many,
+// nobody follows them, and their changes must not end the log of the set they came from.
 func (s *Set) Unlogged() *Set {
 	switch {
 	case s == nil:
@@ -182,8 +183,8 @@ func (s *Set) Known() []*Resource {
 	return all
 }
 
-// Changed lists, sorted and unique, the names that may differ between other and s: the logged ones if other
-// is a recent ancestor, otherwise all names of both.
+// Changed lists, sorted and unique, the names that may differ between other and s: the logged ones
+// if other is a recent ancestor, otherwise all names of both.
 func (s *Set) Changed(other *Set) []string {
 	names, exact := s.ChangedSince(other)
 	if !exact {
@@ -193,8 +194,8 @@ func (s *Set) Changed(other *Set) []string {
 	return slices.Compact(names)
 }
 
-// ChangedSince lists the names that may differ between an older set and s, with repetitions. It returns false
-// if old is not a recent ancestor; then everything must be compared.
+// ChangedSince lists the names that may differ between an older set and s, with repetitions. It
+// returns false if old is not a recent ancestor; then everything must be compared.
 func (s *Set) ChangedSince(old *Set) ([]string, bool) {
 	if s == nil || old == nil || s.log == nil || s.log != old.log || s.seq < old.seq {
 		return nil, false

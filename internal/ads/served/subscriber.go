@@ -2,8 +2,8 @@ package served
 
 import "sync"
 
-// Subscriber holds the newest snapshot for one stream. If snapshots come faster than the stream sends them,
-// the newest replaces the others.
+// Subscriber holds the newest snapshot for one stream. If snapshots come faster than the stream
+// sends them, the newest replaces the others.
 type Subscriber struct {
 	mu      sync.Mutex
 	latest  *Snapshot
@@ -12,8 +12,8 @@ type Subscriber struct {
 	onClose func()
 }
 
-// NewSubscriber returns a subscriber without a snapshot. Its stream holds every request until the first
-// Offer.
+// NewSubscriber returns a subscriber without a snapshot. Its stream holds every request until the
+// first Offer.
 func NewSubscriber(onClose func()) *Subscriber {
 	return &Subscriber{changed: make(chan struct{}, 1), onClose: onClose}
 }
@@ -51,7 +51,8 @@ func (s *Subscriber) Take() (*Snapshot, *News) {
 	return s.latest, news
 }
 
-// Changed returns a channel that receives when there may be a newer snapshot. Only one goroutine may read it.
+// Changed returns a channel that receives when there may be a newer snapshot. Only one goroutine
+// may read it.
 func (s *Subscriber) Changed() <-chan struct{} { return s.changed }
 
 // Close ends the subscription.

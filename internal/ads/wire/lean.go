@@ -8,8 +8,9 @@ import (
 	"github.com/pgmesh/pgmesh/internal/limits"
 )
 
-// An Envoy sends 60 KB about itself, of which all but 2 KB describe its extensions, which nobody here uses.
-// The server skips them before decoding, because hundreds of Envoys come at once after a restart.
+// An Envoy sends 60 KB about itself, of which all but 2 KB describe its extensions, which nobody
+// here uses. The server skips them before decoding, because hundreds of Envoys come at once after a
+// restart.
 
 // Field numbers of the node in requests, and of the extensions in a node.
 const (
@@ -47,8 +48,8 @@ func withoutExtensions(request []byte, node protowire.Number) []byte {
 	})
 }
 
-// withField returns an encoded message with the content of a field changed, or without the field if change
-// returns nil. It returns malformed input unchanged, for the decoder to refuse.
+// withField returns an encoded message with the content of a field changed, or without the field if
+// change returns nil. It returns malformed input unchanged, for the decoder to refuse.
 func withField(message []byte, number protowire.Number, change func(content []byte) []byte) []byte {
 	var out []byte
 	same := 0 // the end of what out already covers

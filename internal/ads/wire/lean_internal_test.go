@@ -13,8 +13,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/limits"
 )
 
-// anEnvoy returns a node with extensions between its other fields, because encoders may write fields in any
-// order.
+// anEnvoy returns a node with extensions between its other fields, because encoders may write
+// fields in any order.
 func anEnvoy() *corev3.Node {
 	return &corev3.Node{
 		Id: "sidecar~10.0.0.1~vm.shop~shop.svc", Cluster: "web", UserAgentName: "envoy",
@@ -61,7 +61,7 @@ func FuzzLeanRequests(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		want, got := &discoveryv3.DeltaDiscoveryRequest{}, leanDelta{&discoveryv3.DeltaDiscoveryRequest{}, (&limits.Reader{}).Admit()}
 		if proto.Unmarshal(data, want) != nil {
-			return // it may be wrong in an extension alone, which nobody reads
+			return // only an extension may be wrong, which the server skips
 		}
 		if want.GetNode() != nil {
 			want.Node.Extensions = nil

@@ -26,9 +26,9 @@ type Response struct {
 	Removed                  []string
 }
 
-// Message is an encoded response. It refers to the resources' encodings without copying them, so that a
-// stream with a slow client holds no copies. The codec of package rpc sends it as it is (Encoded); any other
-// codec sees an ordinary proto.Message.
+// Message is an encoded response. It refers to the resources' encodings without copying them, so
+// that a stream with a slow client holds no copies. The codec of package rpc sends it as it is
+// (Encoded); any other codec sees an ordinary proto.Message.
 type Message struct {
 	pieces mem.BufferSlice
 	boxes  []mem.SliceBuffer // backing for the pieces that belong to no resource

@@ -20,7 +20,8 @@ func resource(t *testing.T, name, version, text string) *served.Resource {
 	return &served.Resource{Name: name, Version: version, Body: body}
 }
 
-// many returns resources of both sorts, of length 0 and of lengths around those at which a varint grows.
+// many returns resources of both sorts, of length 0 and of lengths around those at which a varint
+// grows.
 func many(t *testing.T) (all []*served.Resource) {
 	t.Helper()
 	for _, n := range []int{0, 1, 60, 80, 100, 127, 128, 129, 200, 16_000, 16_383, 16_384, 100_000} {
@@ -106,7 +107,8 @@ func TestAnEmptyResponseHasOnePart(t *testing.T) {
 	require.Equal(t, 1, n)
 }
 
-// A client asks for a host by other names. The answer lists these as aliases, also if there is no such host.
+// A client asks for a host by other names. The answer lists these as aliases, even if there is no
+// such host.
 func TestAnAnswerListsTheAliasesThatItIsFor(t *testing.T) {
 	t.Parallel()
 	for _, one := range many(t) {

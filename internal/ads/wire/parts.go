@@ -12,8 +12,8 @@ type Part struct {
 	Removed   []string
 }
 
-// Parts splits a response into messages of at most `most` bytes, except for a resource that is larger by
-// itself. It yields at least one, even if that is empty. 0 means no bound.
+// Parts splits a response into messages of at most `most` bytes, except for a resource that is
+// larger by itself. It yields at least one, even if that is empty. 0 means no bound.
 func Parts(resources []*served.Resource, removed []string, most int) iter.Seq[Part] {
 	return func(yield func(Part) bool) {
 		for first := true; first || len(resources)+len(removed) > 0; first = false {
@@ -28,8 +28,8 @@ func Parts(resources []*served.Resource, removed []string, most int) iter.Seq[Pa
 	}
 }
 
-// fitting returns how many elements fit into the rest of a message. An empty message takes at least one,
-// however large.
+// fitting returns how many elements fit into the rest of a message. An empty message takes at least
+// one, however large.
 func fitting[E any](all []E, size func(E) int, left *int, most int) int {
 	if most == 0 {
 		return len(all)

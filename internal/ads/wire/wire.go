@@ -1,5 +1,5 @@
-// Package wire has the two forms of xDS, delta and state of the world, as they are on the wire: it decodes
-// requests and encodes responses.
+// Package wire has the two forms of xDS, delta and state of the world, as they are on the wire: it
+// decodes requests and encodes responses.
 package wire
 
 import (

@@ -39,7 +39,7 @@ func Start(t *testing.T) *Mesh {
 	return m
 }
 
-// New is a mesh on a database of its own, without a server.
+// New returns a mesh with its own database, without a server.
 func New(t *testing.T) *Mesh {
 	t.Helper()
 	return &Mesh{t: t, Database: pgtest.New(t), Address: "127.0.0.1:0"}

@@ -14,7 +14,7 @@ type Configured struct {
 	Env map[string]string
 }
 
-// NewConfigured begins with a file that is not there.
+// NewConfigured starts without a file.
 func NewConfigured(t *testing.T) *Configured {
 	t.Helper()
 	return &Configured{t, map[string]string{"PGMESH_CONFIG": filepath.Join(t.TempDir(), "pgmesh", "config.yaml")}}
@@ -26,7 +26,7 @@ func (c *Configured) Run(args ...string) Result {
 	return Run(c.t.Context(), "", c.Env, args...)
 }
 
-// OK runs a command that must succeed without a word, and returns its output.
+// OK runs a command that must succeed without warnings, and returns its output.
 func (c *Configured) OK(args ...string) string {
 	c.t.Helper()
 	r := c.Run(args...)

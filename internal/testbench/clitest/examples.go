@@ -68,7 +68,7 @@ spec:
 `, name, namespace, name, name, to)
 }
 
-// Separator parts documents.
+// Separator separates documents.
 const Separator = "---\n"
 
 // Eventful is a mesh with the revisions 1 to 4.

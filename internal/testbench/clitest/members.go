@@ -13,8 +13,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/machines"
 )
 
-// Register registers the machine cart-1 of the group shop/cart, which is gone, and cart-2, which is
-// connected and refused for another group.
+// Register registers two machines of the group shop/cart: cart-1, which is gone, and cart-2, which
+// is connected, and refused for another group.
 func (m *Mesh) Register(s *store.Store) {
 	m.t.Helper()
 	registered := machines.New(s)
@@ -37,7 +37,7 @@ func (m *Mesh) Register(s *store.Store) {
 	}
 }
 
-// GiveMembers gives a mesh an authority, another that may sign by now, and a machine with the
+// GiveMembers gives a mesh an authority, a second one that may sign by now, and a machine with the
 // enrolment of the examples.
 func (m *Mesh) GiveMembers() *store.Store {
 	m.t.Helper()

@@ -11,7 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 )
 
-// Launch starts a server of any sort, and returns where it answers, and what ends it.
+// Launch starts any server. It returns its address, and the function that ends it.
 func Launch(t *testing.T, o serve.Options) (address string, stop func()) {
 	t.Helper()
 	o.Listen, o.HTTP.Address, o.Plaintext, o.Log = "127.0.0.1:0", "127.0.0.1:0", listen.Plaintext{Allowed: true}, slog.New(slog.DiscardHandler)

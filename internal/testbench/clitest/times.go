@@ -9,5 +9,5 @@ func WithoutClocks(text string) string { return clock.ReplaceAllString(text, "<t
 
 var times = regexp.MustCompile(`(?m)^\s*"?creationTimestamp.*\n|,\s*"creationTimestamp": "[^"]*"`)
 
-// WithoutTimes removes the times at which resources were made.
+// WithoutTimes removes the creation times of resources.
 func WithoutTimes(text string) string { return times.ReplaceAllString(text, "") }

@@ -8,7 +8,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
-// jumps has the times that the database writes jump by up to ten years, forth and back, with each
+// jumps makes the times that the database writes jump by up to ten years, back and forth, with each
 // transaction, as if its clock did.
 const jumps = `
 	CREATE FUNCTION public.jump() RETURNS interval LANGUAGE sql AS $$ SELECT (random() * 20 - 10) * interval '1 year' $$;
@@ -17,8 +17,8 @@ const jumps = `
 	CREATE TRIGGER zz_jump BEFORE INSERT OR UPDATE ON mesh_internal.transactions FOR EACH ROW EXECUTE FUNCTION public.jump_transaction();
 	CREATE TRIGGER zz_jump BEFORE INSERT ON mesh.resources FOR EACH ROW EXECUTE FUNCTION public.jump_resource()`
 
-// Revisions are in the order of their numbers, whatever the time is said to be: also over
-// connections that break, and on two servers.
+// Revisions are in the order of their numbers, whatever their times are, even over connections that
+// break, and on two servers.
 func TestTheClockJumps(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, protocol mcp.Protocol, whole bool) {

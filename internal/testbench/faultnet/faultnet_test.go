@@ -14,13 +14,13 @@ import (
 
 const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-// frame is one of HTTP/2: its length, its type, no flags, stream 1.
+// frame is an HTTP/2 frame: its length, its type, no flags, stream 1.
 func frame(kind byte, payload string) []byte {
 	return append([]byte{0, byte(len(payload) >> 8), byte(len(payload)), kind, 0, 0, 0, 0, 1}, payload...)
 }
 
-// exchange has a client say something, and a server answer with something else, through a proxy. It
-// returns what each hears.
+// exchange sends something from a client and something else from a server through a proxy, and
+// returns what each receives.
 func exchange(t *testing.T, f faultnet.Fault, up, down []byte) (atServer, atClient []byte, cut int) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -45,7 +45,7 @@ func exchange(t *testing.T, f faultnet.Fault, up, down []byte) (atServer, atClie
 		p.Close()
 		return heard[:n], nil, p.Cut()
 	}
-	_, _ = server.Write(down) // which the client may not be there to hear any more
+	_, _ = server.Write(down) // the client may be gone already
 	atClient = make([]byte, len(down))
 	m, _ := io.ReadFull(client, atClient)
 	p.Close()

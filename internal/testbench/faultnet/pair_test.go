@@ -28,11 +28,11 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pgtest.VerifyMain(m)) }
 
-// limit is how long a test waits for what must come.
+// limit bounds every wait.
 const limit = 30 * time.Second
 
-// mesh is a database and its servers. Its resources are service entries and workload entries, and a
-// label is all that changes.
+// mesh is a database with servers. Its resources are service entries and workload entries, of which
+// only a label changes.
 type mesh struct {
 	t        *testing.T
 	database string
@@ -82,8 +82,8 @@ var specs = map[string]string{
 	"WorkloadEntry": `{"address": "10.0.0.1"}`,
 }
 
-// commit is a transaction that numbers two resources of different kinds alike, and does something
-// to a few others.
+// commit is a transaction that writes the same number into two resources of different kinds, and
+// changes a few others.
 func (m *mesh) commit() {
 	m.t.Helper()
 	m.commits++
@@ -129,7 +129,7 @@ func (m *mesh) state() map[string]string {
 // reader is a client, with what it was given.
 type reader struct {
 	t     *testing.T
-	whole bool // every batch must be
+	whole bool // every batch must be a whole transaction
 	stop  func()
 	news  chan struct{}
 
@@ -215,7 +215,7 @@ func proxy(t *testing.T, server string) *faultnet.Proxy {
 	return p
 }
 
-// forms are the protocols of the pair, and whether each of them brings transactions whole.
+// forms are the protocols of the pair, and whether each delivers whole transactions.
 var forms = map[mcp.Protocol]bool{mcp.Delta: true, mcp.XDS: true, mcp.Legacy: false}
 
 func eachForm(t *testing.T, test func(t *testing.T, protocol mcp.Protocol, whole bool)) {
@@ -229,8 +229,8 @@ func eachForm(t *testing.T, test func(t *testing.T, protocol mcp.Protocol, whole
 }
 
 // A new client's connection is cut after the first message, the next one's after the second, and so
-// on, until an exchange ends before it is cut. In each, transactions are committed before the
-// connection, on it, and after.
+// on, until an exchange ends uncut. In each, transactions are committed before, during and after
+// the connection.
 func TestCutAfterEveryMessage(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(n int) faultnet.Fault{
@@ -269,8 +269,8 @@ func firstOnly(f faultnet.Fault) func(int) faultnet.Fault {
 	}
 }
 
-// Connections are cut anywhere, in the middle of frames and of what is before them, one after
-// another, while transactions go on; and what does arrive is late.
+// Connections are cut anywhere, in the middle of frames and of the preface, one after another,
+// while transactions go on. What does arrive is late.
 func TestCutAnywhereAndLate(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, protocol mcp.Protocol, whole bool) {
@@ -301,7 +301,7 @@ func anywhere(seed uint64, last int) func(int) faultnet.Fault {
 		f := faultnet.Fault{Delay: func() time.Duration {
 			mu.Lock()
 			defer mu.Unlock()
-			return time.Duration(random.Int64N(int64(3 * time.Millisecond))) // so that what comes from elsewhere is now before it, now after
+			return time.Duration(random.Int64N(int64(3 * time.Millisecond))) // so that messages from the other server come sometimes before, sometimes after
 		}}
 		if n < last {
 			f.Bytes = 1 + random.IntN(3000)

@@ -18,8 +18,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
-// shuffler passes ADS streams on, but says responses more than once, some long after others of
-// their type, and lets those of one type overtake those of another.
+// shuffler forwards ADS streams, but repeats responses, some long after others of their type, and
+// lets those of one type overtake those of another.
 type shuffler struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 	server discoveryv3.AggregatedDiscoveryServiceClient
@@ -74,7 +74,7 @@ type response[M any] interface {
 	GetTypeUrl() string
 }
 
-// pass carries a stream: requests as they are, responses in disorder.
+// pass forwards a stream: requests as they are, responses out of order.
 func pass[Q, M any, R response[M]](ctx context.Context, s *shuffler, client grpc.BidiStreamingServer[Q, M], server grpc.BidiStreamingClient[Q, M]) error {
 	go func() {
 		for {
@@ -128,11 +128,11 @@ type disorder[M any, R response[M]] struct {
 	s       *shuffler
 	random  *rand.Rand
 	waiting []R
-	past    map[string][]R // of each type, to be said again
+	past    map[string][]R // by type, for repetition
 }
 
-// next is a response of any of the types that wait, the first of its type, and sometimes an old one
-// of the same type after it.
+// next is the first response of a random waiting type, sometimes followed by an old one of the same
+// type.
 func (d *disorder[M, R]) next() []R {
 	chosen := d.waiting[d.random.IntN(len(d.waiting))].GetTypeUrl()
 	i := slices.IndexFunc(d.waiting, func(r R) bool { return r.GetTypeUrl() == chosen })
@@ -152,8 +152,7 @@ func (d *disorder[M, R]) next() []R {
 	return said
 }
 
-// Messages that are said again, at once or late, and that overtake those of other types, change
-// nothing: not even are transactions torn.
+// Repeated and reordered messages change nothing. They do not even tear transactions.
 func TestRepeatedAndOutOfOrder(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range []mcp.Protocol{mcp.Delta, mcp.XDS} {

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// edge is where a program answers others, and what keeps a panic there from ending it.
+// edge is a place where a program answers others, with what keeps a panic there from ending the
+// program.
 type edge struct{ opens, guard string }
 
 var edges = []edge{{"grpc.NewServer(", "panics.ServerOptions()"}, {"&http.Server{", "panics.Handler("}}
@@ -19,7 +20,7 @@ var edges = []edge{{"grpc.NewServer(", "panics.ServerOptions()"}, {"&http.Server
 // programs are the folders of what runs in production.
 var programs = []string{"internal", "identity", "mcp-server", "mcp-client", "discovery", "mesh-agent"}
 
-// helpers of tests open servers too.
+// helpers of tests open servers, too
 var ofTests = []string{"internal/testbench/clitest", "internal/testbench/e2e", "discovery/servetest", "mesh-agent/identity/jointest"}
 
 func TestNoPanicEndsAProgramAtItsEdges(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 
 const module = "github.com/pgmesh/pgmesh/"
 
-// mayUse says which other stages a stage may be built from, directly or through anything in
-// between. Everyone may use what is in internal, so long as that keeps to the same rule. What runs
-// everything (deploy, bench) may use all.
+// mayUse says which other stages a stage may depend on, directly or not. Everybody may use packages
+// in internal, as long as those keep the same rule. What runs everything (deploy, bench) may use
+// everything.
 var mayUse = map[string][]string{
 	"proto":      {},
 	"identity":   {"proto"},
@@ -44,7 +44,7 @@ func TestStagesDependInOneDirection(t *testing.T) {
 	}
 }
 
-// What is in internal/kit would serve any program, so it knows nothing of a mesh.
+// Packages in internal/kit would serve any program, so they know nothing of a mesh.
 func TestKitKnowsNothingOfAMesh(t *testing.T) {
 	t.Parallel()
 	for folder, dependencies := range list(t, "Deps") {
@@ -59,7 +59,7 @@ func TestKitKnowsNothingOfAMesh(t *testing.T) {
 	}
 }
 
-// No program that users run has a part of the test bench in it.
+// No program for users contains a part of the test bench.
 func TestNoProgramHasTheTestBenchInIt(t *testing.T) {
 	t.Parallel()
 	all := list(t, "Deps")
@@ -72,7 +72,7 @@ func TestNoProgramHasTheTestBenchInIt(t *testing.T) {
 	}
 }
 
-// Benchmarks are built on everything, and nothing on them, be it a test.
+// Benchmarks use everything, and nothing uses them, not even a test.
 func TestNothingIsBuiltOnBenchmarks(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"Imports", "TestImports", "XTestImports"} {
@@ -88,8 +88,8 @@ func TestNothingIsBuiltOnBenchmarks(t *testing.T) {
 
 func isIn(folder, room string) bool { return strings.HasPrefix(folder, room+"/") }
 
-// list lists for each package of this module and of bench, which is one of its own, what it imports
-// ("Imports") or is built from ("Deps") in them, tests left out.
+// list lists, for each package of this module and of bench, what it imports ("Imports") or is built
+// from ("Deps") in these two modules, without tests.
 func list(t *testing.T, what string) map[string][]string {
 	t.Helper()
 	of := map[string][]string{}

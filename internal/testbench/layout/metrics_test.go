@@ -10,8 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Who greps for a metric of a page finds where it is made: its name is not put together from
-// pieces.
+// A metric's name is written in full where it is made, so that grep finds it.
 func TestMetricsStandInFullWhereTheyAreMade(t *testing.T) {
 	t.Parallel()
 	var code strings.Builder
@@ -39,7 +38,7 @@ func TestMetricsStandInFullWhereTheyAreMade(t *testing.T) {
 	require.Greater(t, found, 100, "the metrics are not found any more")
 }
 
-// pagesOfDocs are what people read, without the changelog, which tells of names that are gone.
+// pagesOfDocs are the pages for people, without the changelog, which has names that are gone.
 func pagesOfDocs(t *testing.T) (pages []string) {
 	t.Helper()
 	for _, pattern := range []string{"README.md", "docs/*.md", "docs/decisions/*.md", "identity/*.md"} {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Pages link to pages, and to headings of them, that there are.
+// Links between pages lead to pages, and to headings, that exist.
 func TestLinksOfPagesLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	links := 0
@@ -43,7 +43,7 @@ func TestLinksOfPagesLeadSomewhere(t *testing.T) {
 	require.Greater(t, links, 200, "the links are not found any more")
 }
 
-// headings are those of a page as links name them.
+// headings are those of a page, as links write them.
 func headings(text string) (out []string) {
 	for _, line := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
 		plain := regexp.MustCompile(`[^\pL\pN _-]`).ReplaceAllString(strings.ToLower(line[1]), "")
@@ -56,8 +56,8 @@ var update = flag.Bool("update", false, "draw the pictures of pages anew")
 
 var picture = regexp.MustCompile("(?s)(```mermaid\ngraph TD\n)(.*?)(```)")
 
-// A picture on one of these pages has an arrow between two of its packages, or folders, exactly where
-// the one imports the other.
+// A picture in one of these pages has an arrow between two packages, or folders, exactly if one
+// imports the other.
 func TestPicturesAreOfTheImports(t *testing.T) {
 	t.Parallel()
 	imports := list(t, "Imports")
@@ -78,7 +78,7 @@ func TestPicturesAreOfTheImports(t *testing.T) {
 	require.Equal(t, 5, pictures, "the pictures are not found any more")
 }
 
-// draw makes the arrows between all that a picture shows.
+// draw draws the arrows between everything that a picture shows.
 func draw(arrows string, imports map[string][]string) string {
 	shown, drawn := map[string]bool{}, map[string]bool{}
 	for _, arrow := range regexp.MustCompile(`(\S+) --> (\S+)`).FindAllStringSubmatch(arrows, -1) {
@@ -94,7 +94,7 @@ func draw(arrows string, imports map[string][]string) string {
 	return strings.Join(slices.Sorted(maps.Keys(drawn)), "")
 }
 
-// The map in CONTRIBUTING.md has a row for each package, and no other.
+// The map in CONTRIBUTING.md has a row for each package, and no others.
 func TestEveryPackageIsOnTheMap(t *testing.T) {
 	t.Parallel()
 	mapped := map[string]bool{}
@@ -108,7 +108,7 @@ func TestEveryPackageIsOnTheMap(t *testing.T) {
 	require.Empty(t, mapped, "the map of CONTRIBUTING.md has packages that are gone")
 }
 
-// nodeOf is the package or folder of a picture that a package is shown as.
+// nodeOf is the package or folder of a picture that stands for a package.
 func nodeOf(folder string, shown map[string]bool) string {
 	for ; folder != "."; folder = filepath.Dir(folder) {
 		if shown[folder] {
@@ -125,7 +125,7 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// A page that names a test promises something by it, so the test has to exist under that name.
+// A page that names a test makes a promise by it, so the test must exist under that name.
 func TestTestsThatPagesNameExist(t *testing.T) {
 	t.Parallel()
 	declared := declaredTests(t)

@@ -1,4 +1,4 @@
-// Package storetest gives tests of the store what they share: sessions as of psql, databases with
+// Package storetest has what tests of the store share: SQL sessions like psql's, databases with
 // tenants, followers.
 package storetest
 
@@ -16,7 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Open gives a test a Store on a database of its own, and the URL of that.
+// Open opens a Store on a new database, and returns the database's URL, too.
 func Open(t testing.TB) (*store.Store, string) {
 	t.Helper()
 	url := pgtest.New(t)
@@ -32,7 +32,7 @@ func OpenURL(t testing.TB, url string) *store.Store {
 	return s
 }
 
-// Session is a plain SQL session, as of psql.
+// Session is a plain SQL session, like psql's.
 type Session struct {
 	T    testing.TB
 	Conn *pgx.Conn
@@ -44,7 +44,7 @@ func Connect(t testing.TB, url string) Session {
 	return ConnectHearing(t, url, nil)
 }
 
-// ConnectHearing is Connect that passes on what the server tells beside its answers.
+// ConnectHearing is Connect that also passes on notices of the server.
 func ConnectHearing(t testing.TB, url string, hear func(*pgconn.Notice)) Session {
 	t.Helper()
 	config, err := pgx.ParseConfig(url)
@@ -58,20 +58,20 @@ func ConnectHearing(t testing.TB, url string, hear func(*pgconn.Notice)) Session
 	return Session{t, conn}
 }
 
-// Exec runs a statement, which the database must take.
+// Exec runs a statement that must succeed.
 func (s Session) Exec(sql string, args ...any) {
 	s.T.Helper()
 	_, err := s.Conn.Exec(context.Background(), sql, args...)
 	require.NoError(s.T, err, sql)
 }
 
-// Tries tells whether the database takes a statement.
+// Tries reports whether a statement succeeds.
 func (s Session) Tries(sql string, args ...any) bool {
 	_, err := s.Conn.Exec(context.Background(), sql, args...)
 	return err == nil
 }
 
-// Refused runs a statement, which the database must refuse.
+// Refused runs a statement that must fail.
 func (s Session) Refused(sql string, args ...any) *pgconn.PgError {
 	s.T.Helper()
 	_, err := s.Conn.Exec(context.Background(), sql, args...)
@@ -80,27 +80,27 @@ func (s Session) Refused(sql string, args ...any) *pgconn.PgError {
 	return pg
 }
 
-// Notices runs a statement in a session of its own, and returns what that was told.
+// Notices runs a statement in a new session, and returns the server's notices.
 func (s Session) Notices(sql string) (told []string) {
 	s.T.Helper()
 	ConnectHearing(s.T, s.Conn.Config().ConnString(), func(n *pgconn.Notice) { told = append(told, n.Message) }).Exec(sql)
 	return told
 }
 
-// Put writes a virtual service whose only route goes to the host.
+// Put writes a virtual service whose only route leads to the host.
 func (s Session) Put(name, host string) {
 	s.T.Helper()
 	s.Exec(`INSERT INTO mesh.resources (kind, name, spec) VALUES ('VirtualService', $1, $2)
 		ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET spec = EXCLUDED.spec`, name, VirtualService(host))
 }
 
-// Newest is the last revision there is.
+// Newest is the newest revision.
 func (s Session) Newest() int64 {
 	s.T.Helper()
 	return Value[int64](s, "SELECT coalesce(max(revision), 0) FROM mesh.revisions")
 }
 
-// Value is the one value that a query returns.
+// Value is the only value that a query returns.
 func Value[T any](s Session, sql string, args ...any) T {
 	s.T.Helper()
 	rows, err := s.Conn.Query(context.Background(), sql, args...)
@@ -110,7 +110,7 @@ func Value[T any](s Session, sql string, args ...any) T {
 	return v
 }
 
-// Collect has the first column of what a query returns.
+// Collect returns the first column of a query.
 func Collect[T any](s Session, sql string, args ...any) []T {
 	s.T.Helper()
 	rows, err := s.Conn.Query(context.Background(), sql, args...)
@@ -120,7 +120,7 @@ func Collect[T any](s Session, sql string, args ...any) []T {
 	return all
 }
 
-// VirtualService is the spec of a virtual service whose only route goes to the host.
+// VirtualService is the spec of a virtual service whose only route leads to the host.
 func VirtualService(host string) json.RawMessage {
 	return json.RawMessage(`{"hosts": ["` + host + `"], "http": [{"route": [{"destination": {"host": "` + host + `"}}]}]}`)
 }

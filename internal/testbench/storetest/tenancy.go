@@ -7,13 +7,13 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 )
 
-// Tenancy is a database with the virtual service x in the namespace a, of which tests make roles.
+// Tenancy is a database with the virtual service x in the namespace a, in which tests create roles.
 type Tenancy struct {
 	Owner Session
 	URL   string
 }
 
-// NewTenancy gives a test such a database.
+// NewTenancy creates such a database.
 func NewTenancy(t testing.TB) Tenancy {
 	t.Helper()
 	url := pgtest.New(t)
@@ -23,7 +23,7 @@ func NewTenancy(t testing.TB) Tenancy {
 	return Tenancy{owner, url}
 }
 
-// Role makes a role that lives as long as the database, and returns its name.
+// Role creates a role that lives as long as the database, and returns its name.
 func (y Tenancy) Role(suffix string, options ...string) string {
 	t := y.Owner.T
 	name := Value[string](y.Owner, "SELECT current_database()") + "_" + suffix
@@ -35,14 +35,14 @@ func (y Tenancy) Role(suffix string, options ...string) string {
 // As connects as a role.
 func (y Tenancy) As(role string) Session { return Connect(y.Owner.T, y.Login(role)) }
 
-// Login is the URL by which a role connects.
+// Login is the URL with which a role connects.
 func (y Tenancy) Login(role string) string {
 	c := y.Owner.Conn.Config()
 	login := pgtest.Login{Host: c.Host, Port: c.Port, Database: c.Database, User: role, Password: "secret"}
 	return login.URL()
 }
 
-// Tenant makes a role that may write to a, with further grants, and connects as it.
+// Tenant creates a role that may write to a, with further grants, and connects as it.
 func (y Tenancy) Tenant(suffix string, grants ...[2]string) Session {
 	role := y.Role(suffix)
 	for _, g := range append(grants, [2]string{"a", "write"}) {

@@ -1,5 +1,6 @@
 // Command accessgen is a plugin of protoc. It writes the table of who may call which RPC
-// (internal/access/declared.go), and fails for an RPC that does not say so: buf then generates nothing at all.
+// (internal/access/declared.go), and fails for an RPC that does not say so: buf then generates
+// nothing at all.
 package main
 
 import (
