@@ -1,4 +1,5 @@
-// Mcp-client reads, watches and changes the configuration of a mesh over MCP, Istio's Mesh Configuration Protocol.
+// Mcp-client reads, watches and changes the configuration of a mesh over MCP, Istio's Mesh
+// Configuration Protocol.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// The mesh-agent makes a machine a member of the mesh: it gets its certificates, and bootstraps, runs and
-// drains its Envoy.
+// The mesh-agent makes a machine a member of the mesh: it gets its certificates, and bootstraps,
+// runs and drains its Envoy.
 package main
 
 import (
@@ -10,7 +10,8 @@ import (
 )
 
 // garbagePercent replaces Go's default for GOGC of 100. Messages that pass become garbage at once;
-// collecting earlier costs a few milliseconds for a whole mesh's configuration, and keeps the agent small.
+// collecting earlier costs a few milliseconds for a whole mesh's configuration, and keeps the agent
+// small.
 const garbagePercent = 50
 
 func main() {

@@ -1,9 +1,9 @@
 // Package caller authenticates the callers of a server and authorizes what they do.
 //
-// A caller is identified by its client certificate (a SPIFFE id on an allow list) or its bearer token. For
-// each call, over gRPC or HTTP, a [Guard] identifies the [Caller] and puts it into the context. Package access
-// asks the Caller for what a method always takes. Only handlers know which resources a call touches, so they
-// ask for these.
+// A caller is identified by its client certificate (a SPIFFE id on an allow list) or its bearer
+// token. For each call, over gRPC or HTTP, a [Guard] identifies the [Caller] and puts it into the
+// context. Package access asks the Caller for what a method always takes. Only handlers know which
+// resources a call touches, so they ask for these.
 package caller
 
 import (
@@ -42,8 +42,8 @@ func (c *Caller) Identity() string {
 	return c.identity
 }
 
-// Author returns the author to record in revisions. It is empty for an unauthenticated caller, which may name
-// an author itself.
+// Author returns the author to record in revisions. It is empty for an unauthenticated caller,
+// which may name an author itself.
 func (c *Caller) Author() string {
 	if c == nil {
 		return ""
@@ -74,14 +74,14 @@ func (c *Caller) Unlimited(v Verb) bool {
 	})
 }
 
-// MaySecrets reports whether the caller may read the secrets of a namespace. With write permission there, it
-// may also change them.
+// MaySecrets reports whether the caller may read the secrets of a namespace. With write permission
+// there, it may also change them.
 func (c *Caller) MaySecrets(namespace string) bool {
 	return slices.ContainsFunc(c.SecretScopes(), func(s Scope) bool { return s.Namespaces == nil || slices.Contains(s.Namespaces, namespace) })
 }
 
-// SecretScopes returns the scopes that allow reading secrets. There are none for a caller from another
-// machine without TLS.
+// SecretScopes returns the scopes that allow reading secrets. There are none for a caller from
+// another machine without TLS.
 func (c *Caller) SecretScopes() (scopes []Scope) {
 	if c == nil || c.exposed {
 		return nil
@@ -164,7 +164,8 @@ func nameOf(identity string) string {
 // errNoSession is returned for a Caller that no Guard let in.
 var errNoSession = errors.New("the call has no session")
 
-// End ends the caller's stream with an error, which should carry a gRPC status. Unary calls are not ended.
+// End ends the caller's stream with an error, which should carry a gRPC status. Unary calls are not
+// ended.
 func (c *Caller) End(err error) error {
 	if c == nil || c.session == nil {
 		return errNoSession
@@ -180,7 +181,8 @@ func With(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, contextKey{}, c)
 }
 
-// From returns the caller of a context, or nil if no guard let the call in. A nil Caller may do nothing.
+// From returns the caller of a context, or nil if no guard let the call in. A nil Caller may do
+// nothing.
 func From(ctx context.Context) *Caller {
 	c, _ := ctx.Value(contextKey{}).(*Caller)
 	return c

@@ -9,8 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// A rule that parses must mean the same when it is written down and parsed again, and must not match the
-// empty identity.
+// A rule that parses must mean the same when it is written down and parsed again, and must not
+// match the empty identity.
 func FuzzParseAllowFile(f *testing.F) {
 	f.Add([]byte("spiffe://mesh/discovery\n# nobody else\nspiffe://mesh/ops/*=write:shop;read # but these\n"))
 	f.Add([]byte("*=admin\r\n\nspiffe://mesh/ns/*/sa/a=read:a,b/vs,dr;write:*/gateways"))

@@ -31,8 +31,8 @@ func (g *Guard) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	return answer, StatusOf(err)
 }
 
-// Stream authenticates streams. A stream may stay open for days; it ends once its caller would no longer be
-// let in.
+// Stream authenticates streams. A stream may stay open for days; it ends once its caller would no
+// longer be let in.
 func (g *Guard) Stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	ctx, s, err := g.enter(stream.Context())
 	if err != nil {
@@ -42,8 +42,8 @@ func (g *Guard) Stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerIn
 	return StatusOf(rpc.Handle(ctx, srv, stream, handle))
 }
 
-// enter lets a stream in. It is a function of its own so that its variables do not stay on the stack for the
-// life of the stream.
+// enter lets a stream in. It is a function of its own so that its variables do not stay on the
+// stack for the life of the stream.
 func (g *Guard) enter(ctx context.Context) (context.Context, *session, error) {
 	c, err := presented(ctx)
 	if err != nil {

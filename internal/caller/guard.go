@@ -20,19 +20,21 @@ import (
 
 // Config says whom a Guard lets in. Without TLS, only Insecure lets callers without a token in.
 type Config struct {
-	// Insecure lets everyone who comes without TLS do everything. The server must then listen only where all
-	// who can reach it may do so.
+	// Insecure lets everyone who comes without TLS do everything. The server must then listen only
+	// where all who can reach it may do so.
 	Insecure bool
-	// AnonymousReaders lets callers over TLS without certificate and token read, as stock istiod does.
+	// AnonymousReaders lets callers over TLS without certificate and token read, as stock istiod
+	// does.
 	AnonymousReaders bool
 	// Allowed returns the SPIFFE ids that may call. Nil allows none.
 	Allowed func() AllowList
 	// Tokens looks up bearer tokens. Nil knows none.
 	Tokens Tokens
-	// Member returns the scopes of a member of the mesh, in addition to those of Allowed, or a gRPC status
-	// that refuses it. chains are those that TLS verified. Nil knows no members.
+	// Member returns the scopes of a member of the mesh, in addition to those of Allowed, or a gRPC
+	// status that refuses it. chains are those that TLS verified. Nil knows no members.
 	Member func(id spiffeid.ID, chains [][]*x509.Certificate) ([]Scope, error)
-	// Public reports whether a method may be called over TLS without authentication. Nil means none.
+	// Public reports whether a method may be called over TLS without authentication. Nil means
+	// none.
 	Public func(method string) bool
 
 	Metrics prometheus.Registerer
@@ -108,7 +110,8 @@ func (c *credentials) certify(state *tls.ConnectionState) {
 // findFunc looks a token up by its hash.
 type findFunc func(context.Context, TokenHash) (Token, error)
 
-// exposed reports whether others could read the answers: the call came without TLS and not from this machine.
+// exposed reports whether others could read the answers: the call came without TLS and not from
+// this machine.
 func (c *credentials) exposed() bool {
 	ip, err := netip.ParseAddr(c.address)
 	return !c.secure && (err != nil || !ip.Unmap().IsLoopback())
@@ -123,8 +126,8 @@ func (g *Guard) identify(ctx context.Context, c credentials, find findFunc) (*Ca
 	return who, err
 }
 
-// known authenticates a caller. A token takes precedence over a certificate: a program with a certificate may
-// act for a person with a token.
+// known authenticates a caller. A token takes precedence over a certificate: a program with a
+// certificate may act for a person with a token.
 func (g *Guard) known(ctx context.Context, c credentials, find findFunc) (*Caller, error) {
 	switch {
 	case c.bearer:

@@ -9,8 +9,9 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// Handler authenticates HTTP requests and passes them to next with the Caller in the context, which ends once
-// the caller would no longer be let in. It answers refused requests with a google.rpc.Status in JSON.
+// Handler authenticates HTTP requests and passes them to next with the Caller in the context, which
+// ends once the caller would no longer be let in. It answers refused requests with a
+// google.rpc.Status in JSON.
 func (g *Guard) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := presentedOver(r)

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Within lists the namespaces in which the caller may do v to resources of every kind. If all is true it may
-// do so everywhere, also to what belongs to no namespace. This permission also covers what is in a namespace
-// but is not a resource, such as its machines.
+// Within lists the namespaces in which the caller may do v to resources of every kind. If all is
+// true it may do so everywhere, also to what belongs to no namespace. This permission also covers
+// what is in a namespace but is not a resource, such as its machines.
 func (c *Caller) Within(v Verb) (namespaces []string, all bool) {
 	if c.Unlimited(v) {
 		return nil, true
@@ -21,8 +21,8 @@ func (c *Caller) Within(v Verb) (namespaces []string, all bool) {
 	return slices.Compact(namespaces), false
 }
 
-// RequireWithin returns a [DeniedError] unless the caller may do v to resources of every kind in a namespace.
-// The error names the denied action with what.
+// RequireWithin returns a [DeniedError] unless the caller may do v to resources of every kind in a
+// namespace. The error names the denied action with what.
 func (c *Caller) RequireWithin(v Verb, namespace, what string) error {
 	namespaces, all := c.Within(v)
 	if all || namespace != "" && slices.Contains(namespaces, namespace) {
@@ -34,8 +34,8 @@ func (c *Caller) RequireWithin(v Verb, namespace, what string) error {
 	return c.denied(fmt.Sprintf("%s of the namespace %q", what, namespace))
 }
 
-// Readable returns the namespaces that a request covers: those it names, or else all that the caller may
-// read. Nil means all, including what belongs to no namespace.
+// Readable returns the namespaces that a request covers: those it names, or else all that the
+// caller may read. Nil means all, including what belongs to no namespace.
 func (c *Caller) Readable(named []string, what string) ([]string, error) {
 	for _, n := range named {
 		if err := c.RequireWithin(Read, n, what); err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 )
 
-// Pattern matches identities. It is a SPIFFE id in which a path segment * matches one segment, or all that
-// follow if it is the last; or "anonymous"; or "*" for every identity.
+// Pattern matches identities. It is a SPIFFE id in which a path segment * matches one segment, or
+// all that follow if it is the last; or "anonymous"; or "*" for every identity.
 type Pattern struct {
 	text     string
 	segments []string

@@ -23,7 +23,8 @@ const (
 const (
 	// Secrets allows reading secrets and, together with Write, changing them.
 	Secrets Verb = "secrets"
-	// Sign lets a caller, usually a discovery, request an authority's certificate from the mesh's root.
+	// Sign lets a caller, usually a discovery, request an authority's certificate from the mesh's
+	// root.
 	Sign Verb = "sign"
 	// Register lets a caller, usually a discovery, report which machines there are.
 	Register Verb = "register"
@@ -32,7 +33,8 @@ const (
 // noNamespace is how people write "no namespace", which is "" in the database.
 const noNamespace = "-"
 
-// Scope allows a verb on a part of the mesh. It is written as VERB, VERB:NAMESPACES or VERB:NAMESPACES:KINDS.
+// Scope allows a verb on a part of the mesh. It is written as VERB, VERB:NAMESPACES or
+// VERB:NAMESPACES:KINDS.
 type Scope struct {
 	Verb       Verb
 	Namespaces []string      // empty means all; "" is no namespace
@@ -42,8 +44,8 @@ type Scope struct {
 // Everything allows everything.
 var Everything = Scope{Verb: Admin}
 
-// ParseScope parses a scope: "read", "write:shop,cart", "write:shop:vs,dr", "read:*:gateways", "write:-" or
-// "admin".
+// ParseScope parses a scope: "read", "write:shop,cart", "write:shop:vs,dr", "read:*:gateways",
+// "write:-" or "admin".
 func ParseScope(text string) (Scope, error) {
 	s, err := parseScope(text)
 	if err != nil {
@@ -160,9 +162,9 @@ func orAll(list []string) string {
 	return strings.Join(list, ",")
 }
 
-// Allows reports whether the scope allows doing v to resources of a kind in a namespace. What belongs to no
-// namespace and what configures the whole mesh concerns everyone: whoever may read its kind may read it. Only
-// a scope for all namespaces may change the MeshConfig.
+// Allows reports whether the scope allows doing v to resources of a kind in a namespace. What
+// belongs to no namespace and what configures the whole mesh concerns everyone: whoever may read
+// its kind may read it. Only a scope for all namespaces may change the MeshConfig.
 func (s Scope) Allows(v Verb, namespace string, k *kinds.Kind) bool {
 	if !s.Verb.includes(v) || s.Kinds != nil && !slices.Contains(s.Kinds, k) {
 		return false

@@ -38,8 +38,8 @@ func (g *Guard) finish(s *session) {
 	delete(g.open, s)
 }
 
-// recheckEvery bounds how long a stream outlives its permission: a token that expired or was revoked, or a
-// rule that was removed.
+// recheckEvery bounds how long a stream outlives its permission: a token that expired or was
+// revoked, or a rule that was removed.
 const recheckEvery = time.Second
 
 // Run rechecks all sessions periodically until ctx ends.
@@ -56,8 +56,8 @@ func (g *Guard) Run(ctx context.Context) error {
 	}
 }
 
-// Recheck ends the streams of callers that would no longer be let in, or with other scopes. The callers may
-// come back.
+// Recheck ends the streams of callers that would no longer be let in, or with other scopes. The
+// callers may come back.
 func (g *Guard) Recheck() {
 	held := func(_ context.Context, hash TokenHash) (Token, error) { return g.cfg.Tokens.Held(hash) }
 	for _, s := range g.sessions() {

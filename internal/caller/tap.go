@@ -12,9 +12,9 @@ import (
 	"github.com/pgmesh/pgmesh/internal/limits"
 )
 
-// Tap refuses calls by their headers, before gRPC receives the whole message. It blocks the connection, so it
-// does not wait for a token lookup: an unknown token passes, and its bearer stays unauthenticated until the
-// call begins.
+// Tap refuses calls by their headers, before gRPC receives the whole message. It blocks the
+// connection, so it does not wait for a token lookup: an unknown token passes, and its bearer stays
+// unauthenticated until the call begins.
 func (g *Guard) Tap(ctx context.Context, info *tap.Info) (_ context.Context, err error) {
 	defer panics.Catch("call", &err)
 	c, err := presentedIn(ctx, info.Header)

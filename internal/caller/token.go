@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TokenHash is what the server stores of a token. The token cannot be computed from it, because a token is
-// 256 random bits.
+// TokenHash is what the server stores of a token. The token cannot be computed from it, because a
+// token is 256 random bits.
 type TokenHash [sha256.Size]byte
 
 // secretPrefix lets secret scanners find leaked tokens.
@@ -36,8 +36,8 @@ type Token struct {
 
 // Tokens looks up tokens.
 type Tokens interface {
-	// Find returns the token with a hash, or [ErrUnknownToken]. Any other error means that tokens cannot be
-	// checked now.
+	// Find returns the token with a hash, or [ErrUnknownToken]. Any other error means that tokens
+	// cannot be checked now.
 	Find(ctx context.Context, hash TokenHash) (Token, error)
 	// Held is Find without asking anyone: it answers from memory and does not block.
 	Held(hash TokenHash) (Token, error)

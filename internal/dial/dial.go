@@ -1,5 +1,5 @@
-// Package dial connects to servers as flags say: over TLS, with a certificate or a token, or in plaintext
-// where that is allowed.
+// Package dial connects to servers as flags say: over TLS, with a certificate or a token, or in
+// plaintext where that is allowed.
 package dial
 
 import (
@@ -25,13 +25,13 @@ type Options struct {
 	Token     string
 	TokenFile string
 	Plaintext listen.Plaintext // where plaintext is allowed
-	// Member has the credentials of a member of the mesh, used unless TLS flags are set. Nil for a program
-	// that is no member.
+	// Member has the credentials of a member of the mesh, used unless TLS flags are set. Nil for a
+	// program that is no member.
 	Member credentials.TransportCredentials
 }
 
-// Flags declares the flags with a prefix. It leaves out the flags of Plaintext, which programs that listen
-// declare anyway.
+// Flags declares the flags with a prefix. It leaves out the flags of Plaintext, which programs that
+// listen declare anyway.
 func (o *Options) Flags(f *pflag.FlagSet, prefix string) {
 	o.TLS.Flags(f, prefix)
 	f.StringVar(&o.TokenFile, prefix+"token-file", "", "file with the bearer token to show to the server; it is read again when it changes")
@@ -122,6 +122,6 @@ func (b *bearer) GetRequestMetadata(context.Context, ...string) (map[string]stri
 	return map[string]string{"authorization": "Bearer " + b.token()}, nil
 }
 
-// RequireTransportSecurity keeps gRPC from sending the token in plaintext, unless the connection may be
-// plaintext.
+// RequireTransportSecurity keeps gRPC from sending the token in plaintext, unless the connection
+// may be plaintext.
 func (b *bearer) RequireTransportSecurity() bool { return b.secure }

@@ -1,4 +1,5 @@
-// Package listen opens the sockets that programs serve on, and allows plaintext only where flags ask for it.
+// Package listen opens the sockets that programs serve on, and allows plaintext only where flags
+// ask for it.
 package listen
 
 import (
@@ -59,8 +60,8 @@ func (p Plaintext) Server(flag, address string, secure bool) (net.Listener, erro
 	return p.TCP(flag, address)
 }
 
-// CheckPeer refuses to connect to an address in plaintext unless that is allowed there. secure says that TLS
-// flags are set; the combination with --insecure is refused.
+// CheckPeer refuses to connect to an address in plaintext unless that is allowed there. secure says
+// that TLS flags are set; the combination with --insecure is refused.
 func (p Plaintext) CheckPeer(address string, secure bool) error {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return fmt.Errorf("%w; write it as host:port", err)

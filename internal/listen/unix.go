@@ -13,8 +13,8 @@ import (
 // maxUnixPath is the longest socket path that both macOS (103 bytes) and Linux (107) accept.
 const maxUnixPath = 103
 
-// UnixPath returns the absolute path of a socket in a folder, or an error if it is too long for a socket.
-// flag names the folder's flag.
+// UnixPath returns the absolute path of a socket in a folder, or an error if it is too long for a
+// socket. flag names the folder's flag.
 func UnixPath(flag, folder, name string) (string, error) {
 	path, err := filepath.Abs(filepath.Join(folder, name))
 	if err != nil {
@@ -27,13 +27,14 @@ func UnixPath(flag, folder, name string) (string, error) {
 	return path, nil
 }
 
-// Unix listens on a socket that only this account and root can connect to. It replaces a socket that a killed
-// program left behind.
+// Unix listens on a socket that only this account and root can connect to. It replaces a socket
+// that a killed program left behind.
 func Unix(path string) (net.Listener, error) {
 	if err := removeDead(path); err != nil {
 		return nil, err
 	}
-	// The umask sets the rights at creation: a chmod afterwards would leave others a moment to connect.
+	// The umask sets the rights at creation: a chmod afterwards would leave others a moment to
+	// connect.
 	before := syscall.Umask(0o077)
 	listener, err := net.Listen("unix", path)
 	syscall.Umask(before)

@@ -1,7 +1,7 @@
 // Package manual writes the manual pages of a program, one for each command, from its help texts.
 //
-// It writes roff directly. cobra's own generator goes through Markdown: it would take the asterisks and angle
-// brackets of our texts for markup, and would link a Markdown parser into every program.
+// It writes roff directly. cobra's own generator goes through Markdown: it would take the asterisks
+// and angle brackets of our texts for markup, and would link a Markdown parser into every program.
 package manual
 
 import (
@@ -80,8 +80,8 @@ func described(cmd *cobra.Command) string {
 	return cmd.Short + "."
 }
 
-// lowered makes the first letter lower case, as in the lines of apropos(1), unless the sentence begins with a
-// name.
+// lowered makes the first letter lower case, as in the lines of apropos(1), unless the sentence
+// begins with a name.
 func lowered(sentence string) string {
 	if len(sentence) > 1 && sentence[1] >= 'a' && sentence[1] <= 'z' || strings.HasPrefix(sentence, "A ") {
 		return strings.ToLower(sentence[:1]) + sentence[1:]

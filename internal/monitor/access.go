@@ -12,8 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/localhost"
 )
 
-// Access says who may see the pages. On loopback everyone on this machine may. From elsewhere, everyone may
-// see the health pages and the metrics; the other pages need the token.
+// Access says who may see the pages. On loopback everyone on this machine may. From elsewhere,
+// everyone may see the health pages and the metrics; the other pages need the token.
 type Access struct{ TokenFile string }
 
 // Check reports a token file that cannot be read or whose token is too short.
@@ -43,8 +43,8 @@ func (a Access) token() (string, error) {
 // open lists the pages that need no token.
 var open = []string{"/healthz", "/readyz", "/metrics"}
 
-// guard refuses requests that Access does not allow. It reads the token file for each request, so a new token
-// counts at once.
+// guard refuses requests that Access does not allow. It reads the token file for each request, so a
+// new token counts at once.
 func (a Access) guard(next http.Handler) http.Handler {
 	fromElsewhere := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !localhost.Reached(r) && !slices.Contains(open, r.URL.Path) {

@@ -1,5 +1,5 @@
-// Package monitor serves a program's pages for people and monitoring: /healthz, /readyz, /metrics, and pages
-// of the program's own.
+// Package monitor serves a program's pages for people and monitoring: /healthz, /readyz, /metrics,
+// and pages of the program's own.
 package monitor
 
 import (
@@ -17,16 +17,16 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
 )
 
-// NewRegistry returns a metrics registry with the metrics of the Go runtime, the process and recovered
-// panics.
+// NewRegistry returns a metrics registry with the metrics of the Go runtime, the process and
+// recovered panics.
 func NewRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), panics.Collector())
 	return r
 }
 
-// Ready returns an error that says what is missing while the program is not ready; otherwise about may
-// describe its state.
+// Ready returns an error that says what is missing while the program is not ready; otherwise about
+// may describe its state.
 type Ready func() (about string, err error)
 
 // Ask returns the text of /readyz and whether the program is ready.
@@ -42,8 +42,9 @@ func (r Ready) Ask() (said string, ready bool) {
 	}
 }
 
-// Serve serves the pages until ctx ends. /healthz answers 200 while the process can answer. /readyz answers
-// 200 once ready returns no error, before that 503 with what is missing. /debug lists all pages.
+// Serve serves the pages until ctx ends. /healthz answers 200 while the process can answer. /readyz
+// answers 200 once ready returns no error, before that 503 with what is missing. /debug lists all
+// pages.
 func Serve(ctx context.Context, l net.Listener, access Access, metrics prometheus.Gatherer, ready Ready, pages ...Page) error {
 	server := &http.Server{Handler: panics.Handler(access.guard(withIndex(append(own(metrics, ready), pages...)))), ReadHeaderTimeout: 5 * time.Second}
 	stopped := context.AfterFunc(ctx, func() { server.Close() })

@@ -7,7 +7,8 @@ import (
 
 const profilesPath = "/debug/pprof/"
 
-// Profiles is the page for `go tool pprof`. It leaves out /cmdline, because flags may contain passwords.
+// Profiles is the page for `go tool pprof`. It leaves out /cmdline, because flags may contain
+// passwords.
 func Profiles() Page {
 	mux := http.NewServeMux()
 	mux.HandleFunc(profilesPath, pprof.Index)

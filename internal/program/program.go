@@ -1,5 +1,5 @@
-// Package program has what all programs share: flags that are also PGMESH_ variables, logging, signals and
-// exit codes.
+// Package program has what all programs share: flags that are also PGMESH_ variables, logging,
+// signals and exit codes.
 package program
 
 import (
@@ -36,8 +36,8 @@ func New(name, short string) *cobra.Command {
 	return root
 }
 
-// forbidCores makes a command forbid core dumps before it does anything else. It waits until the command's
-// flags are final, because a file that sets them may allow core dumps.
+// forbidCores makes a command forbid core dumps before it does anything else. It waits until the
+// command's flags are final, because a file that sets them may allow core dumps.
 func forbidCores(cmd *cobra.Command) {
 	do := cmd.RunE
 	if do == nil {
@@ -59,8 +59,8 @@ type Exit int
 
 func (e Exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// Main runs a program until it is done, or until SIGINT or SIGTERM. It prints the error, if any, and returns
-// the exit code. A second signal ends the program at once.
+// Main runs a program until it is done, or until SIGINT or SIGTERM. It prints the error, if any,
+// and returns the exit code. A second signal ends the program at once.
 func Main(root *cobra.Command) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

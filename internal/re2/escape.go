@@ -11,8 +11,8 @@ var (
 	token = regexp.MustCompile(`\\Q(?s:.*?)(?:\\E|$)|\\x\{([0-9A-Fa-f]+)\}|\\[pP]\{\^?([^}]*)\}|\\[pP](\w)|(?s:\\.)`)
 	// goOnly matches the Unicode classes that Go knows and Envoy does not.
 	goOnly = regexp.MustCompile(`^(?:LC|Cn|ASCII|Assigned|[a-z].*|.*[ -].*)$`)
-	// categories matches the long names of general categories, which only Go knows. Envoy knows the short
-	// names (Lu) and scripts (Han).
+	// categories matches the long names of general categories, which only Go knows. Envoy knows the
+	// short names (Lu) and scripts (Han).
 	categories = regexp.MustCompile(`^(?:Letter|Cased_?Letter|Uppercase_?Letter|Lowercase_?Letter|Titlecase_?Letter|Modifier_?Letter|Other_?Letter|` +
 		`(?:Combining_)?Mark|Nonspacing_?Mark|Spacing_?Mark|Enclosing_?Mark|Number|Decimal_?Number|Letter_?Number|Other_?Number|digit|punct|Punctuation|` +
 		`Connector_?Punctuation|Dash_?Punctuation|Open_?Punctuation|Close_?Punctuation|Initial_?Punctuation|Final_?Punctuation|Other_?Punctuation|` +

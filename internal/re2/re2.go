@@ -1,5 +1,5 @@
-// Package re2 reports whether Envoy accepts a regular expression. One bad expression makes Envoy refuse the
-// whole response with it, so one user's mistake must not reach the proxies of others.
+// Package re2 reports whether Envoy accepts a regular expression. One bad expression makes Envoy
+// refuse the whole response with it, so one user's mistake must not reach the proxies of others.
 package re2
 
 import (
@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// maxLength is the limit of an expression's length in bytes: what takes long to compile takes long in
-	// every Envoy.
+	// maxLength is the limit of an expression's length in bytes: what takes long to compile takes
+	// long in every Envoy.
 	maxLength = 8 << 10
-	// maxInstructions is the limit of the compiled size. Agents set this limit in their Envoys, as Istio's
-	// agents do; Envoy's own default is 100.
+	// maxInstructions is the limit of the compiled size. Agents set this limit in their Envoys, as
+	// Istio's agents do; Envoy's own default is 100.
 	maxInstructions = 32768
 	// lastByte is the highest character for Envoy, which matches bytes and not Unicode characters.
 	lastByte = 0xFF
 )
 
-// cache has the results of Check, because a mesh checks the same few expressions in many resources again and
-// again.
+// cache has the results of Check, because a mesh checks the same few expressions in many resources
+// again and again.
 var cache struct {
 	mu  sync.Mutex
 	all map[string]error
@@ -82,7 +82,8 @@ func inBytes(text string) string {
 	return string(out)
 }
 
-// size estimates the compiled size as Envoy counts it, with one instruction for each range of bytes.
+// size estimates the compiled size as Envoy counts it, with one instruction for each range of
+// bytes.
 func size(p *syntax.Prog) (n int) {
 	for i := range p.Inst {
 		n++

@@ -47,7 +47,8 @@ func TestCheckAgreesWithEnvoy(t *testing.T) {
 	}
 }
 
-// TestEnvoyAcceptsRandomGoodExpressions builds random expressions: Envoy must accept all that Check accepts.
+// TestEnvoyAcceptsRandomGoodExpressions builds random expressions: Envoy must accept all that Check
+// accepts.
 func TestEnvoyAcceptsRandomGoodExpressions(t *testing.T) {
 	t.Parallel()
 	dice := rand.New(rand.NewPCG(18, 8))

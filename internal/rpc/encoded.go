@@ -9,8 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
 )
 
-// Encoded is a message that is encoded already: what many streams are sent need not be encoded for each of them. It is a message like
-// any other to whoever does not know that.
+// Encoded is a message that is encoded already: what many streams are sent need not be encoded for
+// each of them. It is a message like any other to whoever does not know that.
 type Encoded interface {
 	protobuf.Message
 	// Encoded returns the message in pieces, which nobody may change.
@@ -29,7 +29,8 @@ type Decoder interface {
 	Decode(data []byte) error
 }
 
-// Unmarshal lets messages decode themselves that can. Of a call with one request gRPC decodes that before any interceptor sees it.
+// Unmarshal lets messages decode themselves that can. Of a call with one request gRPC decodes that
+// before any interceptor sees it.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) (err error) {
 	defer panics.Catch("message", &err)
 	m, ok := v.(Decoder)

@@ -13,10 +13,12 @@ type endedError struct{ err error }
 func (e *endedError) Error() string { return e.err.Error() }
 func (e *endedError) Unwrap() error { return e.err }
 
-// End ends what [Handle] is doing for a stream, by the cancel function of its context. The error is what the client is told.
+// End ends what [Handle] is doing for a stream, by the cancel function of its context. The error is
+// what the client is told.
 func End(cancel context.CancelCauseFunc, err error) { cancel(&endedError{err}) }
 
-// Handle handles a stream until [End], after which nothing gets through, whether the handler listens to the context or not.
+// Handle handles a stream until [End], after which nothing gets through, whether the handler
+// listens to the context or not.
 func Handle(ctx context.Context, srv any, stream grpc.ServerStream, handle grpc.StreamHandler) error {
 	err := handle(srv, &endingStream{stream, ctx})
 	if ended, ok := errors.AsType[*endedError](context.Cause(ctx)); ok {

@@ -1,4 +1,5 @@
-// Package rpc sets gRPC servers up as every program here needs them: for streams that stay open for days.
+// Package rpc sets gRPC servers up as every program here needs them: for streams that stay open for
+// days.
 package rpc
 
 import (
@@ -14,19 +15,24 @@ import (
 )
 
 const (
-	// Istiod pings after 30 s of silence, and gRPC's own minimum of five minutes would cut it off for that.
+	// Istiod pings after 30 s of silence, and gRPC's own minimum of five minutes would cut it off
+	// for that.
 	clientsMayPingEvery = 10 * time.Second
 	// pingAfter finds machines that vanished without a word.
 	pingAfter   = 30 * time.Second
 	pingTimeout = 10 * time.Second
-	// readBuffer is small: clients mostly acknowledge, and over TLS each connection has a buffer of its own for as long as it lives.
+	// readBuffer is small: clients mostly acknowledge, and over TLS each connection has a buffer of
+	// its own for as long as it lives.
 	readBuffer = 4 << 10
-	// What a client may send before it is read. Windows that gRPC adapts cost a ping, to be written and answered, for nearly every message that
-	// comes alone, as all acknowledgements do. A stream's is less than a stranger may send in all (internal/limits): a message that is too large is
-	// refused with a reason, before the connection is cut. More comes only to who reads a message, for which a place is sought then (limits.BoundUnfinished).
+	// What a client may send before it is read. Windows that gRPC adapts cost a ping, to be written
+	// and answered, for nearly every message that comes alone, as all acknowledgements do. A
+	// stream's is less than a stranger may send in all (internal/limits): a message that is too
+	// large is refused with a reason, before the connection is cut. More comes only to who reads a
+	// message, for which a place is sought then (limits.BoundUnfinished).
 	streamWindow     = 128 << 10
 	connectionWindow = 1 << 20
-	// stopWithin bounds a graceful stop. Streams have been told to end by then; what remains are calls that hang.
+	// stopWithin bounds a graceful stop. Streams have been told to end by then; what remains are
+	// calls that hang.
 	stopWithin = 5 * time.Second
 )
 
@@ -42,15 +48,18 @@ func NewServer(opts ...grpc.ServerOption) *grpc.Server {
 	}, opts)...)
 }
 
-// renewWithin is how long a connection is used for new calls whose client shows a certificate that it renews.
+// renewWithin is how long a connection is used for new calls whose client shows a certificate that
+// it renews.
 const renewWithin = 10 * time.Minute
 
-// Renewing has clients connect anew now and then, with the certificate that they have by then. Streams stay where they are.
+// Renewing has clients connect anew now and then, with the certificate that they have by then.
+// Streams stay where they are.
 func Renewing() grpc.ServerOption {
 	return grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout, MaxConnectionAge: renewWithin})
 }
 
-// Serve answers until the context ends, then calls drain, which ends streams that would stay for ever, and lets calls finish.
+// Serve answers until the context ends, then calls drain, which ends streams that would stay for
+// ever, and lets calls finish.
 func Serve(ctx context.Context, s *grpc.Server, l net.Listener, drain func()) error {
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

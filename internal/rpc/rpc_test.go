@@ -33,7 +33,8 @@ func (r recorded) Read(b []byte) (int, error) {
 	return n, err //nolint:wrapcheck // it is the connection's
 }
 
-// A client that says something now and then is not pinged for it, to find out how large the windows should be.
+// A client that says something now and then is not pinged for it, to find out how large the windows
+// should be.
 func TestMessagesThatComeAloneCauseNoPings(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What can be read means something: there are labels that meet each requirement of it, and labels that do not.
+// What can be read means something: there are labels that meet each requirement of it, and labels
+// that do not.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		"app=reviews,tier!=front,version in (v1, v2),env notin (test),canary,!legacy", "a==b", "a=", "a in ()", "a in (b,,c)", "a in (b", ",", "ä=b", "a=b,",

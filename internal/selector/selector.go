@@ -13,16 +13,16 @@ import (
 // Selector matches labels that meet all of its requirements. The zero value matches everything.
 type Selector []Requirement
 
-// Requirement is met if the value of the key is, or with Absent is not, one of Values. Nil Values match any
-// value.
+// Requirement is met if the value of the key is, or with Absent is not, one of Values. Nil Values
+// match any value.
 type Requirement struct {
 	Key    string   `json:"key"`
 	Values []string `json:"values"`
 	Absent bool     `json:"absent"`
 }
 
-// Matches reports whether the labels meet every requirement. As in Kubernetes, labels without the key meet
-// "key != value".
+// Matches reports whether the labels meet every requirement. As in Kubernetes, labels without the
+// key meet "key != value".
 func (s Selector) Matches(labels map[string]string) bool {
 	return !slices.ContainsFunc(s, func(r Requirement) bool { return !r.met(labels) })
 }

@@ -1,6 +1,8 @@
-// Package cli is the command line of mcp-client: it reads, watches and changes the configuration of a mesh.
+// Package cli is the command line of mcp-client: it reads, watches and changes the configuration of
+// a mesh.
 //
-// Reading uses MCP, so it works with any server that speaks it. Changing uses the admin API of mcp-server.
+// Reading uses MCP, so it works with any server that speaks it. Changing uses the admin API of
+// mcp-server.
 package cli
 
 import (

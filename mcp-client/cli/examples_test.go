@@ -81,8 +81,8 @@ func TestExamplesWork(t *testing.T) {
 	}
 }
 
-// shell runs lines as a user would type them: in a folder with example files, and with contexts for a server
-// whose mesh has a history.
+// shell runs lines as a user would type them: in a folder with example files, and with contexts for
+// a server whose mesh has a history.
 type shell struct {
 	t    *testing.T
 	mesh *clitest.Mesh

@@ -9,7 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/cli"
 )
 
-// actAsProgram is the variable that makes the test binary act as mcp-client, so that a shell can run it.
+// actAsProgram is the variable that makes the test binary act as mcp-client, so that a shell can
+// run it.
 const actAsProgram = "PGMESH_TEST_ACT_AS_MCP_CLIENT"
 
 func TestMain(m *testing.M) {

@@ -35,8 +35,8 @@ func (o oneToken) Find(_ context.Context, hash caller.TokenHash) (caller.Token, 
 	return o.token, nil
 }
 
-// serveSecurely serves like stock, over TLS, to the bearers of a token and to clients whose certificate is
-// for spiffe://mesh/ops.
+// serveSecurely serves like stock, over TLS, to the bearers of a token and to clients whose
+// certificate is for spiffe://mesh/ops.
 func serveSecurely(t *testing.T, a *certtest.Authority, secret string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -1,7 +1,7 @@
 // Package contexts stores, in a file, the settings that the command line needs for each server.
 //
-// A context is a set of settings named after flags, so any flag can be stored without this package knowing
-// it:
+// A context is a set of settings named after flags, so any flag can be stored without this package
+// knowing it:
 //
 //	current: prod
 //	contexts:
@@ -39,7 +39,8 @@ type File struct {
 // Names lists the names of the contexts, sorted.
 func (f *File) Names() []string { return slices.Sorted(maps.Keys(f.Contexts)) }
 
-// Path returns the path of the file from the environment, or "" if the environment does not give one.
+// Path returns the path of the file from the environment, or "" if the environment does not give
+// one.
 func Path(getenv func(string) string) string {
 	if path := getenv("PGMESH_CONFIG"); path != "" {
 		return path
@@ -58,8 +59,8 @@ func Path(getenv func(string) string) string {
 // othersMayRead has the permission bits of group and others.
 const othersMayRead fs.FileMode = 0o077
 
-// Load reads a file. A missing file counts as empty. It is an error if the file has a secret, which is a
-// setting of one of the given names, and others than its owner have access.
+// Load reads a file. A missing file counts as empty. It is an error if the file has a secret, which
+// is a setting of one of the given names, and others than its owner have access.
 func Load(path string, secrets []string) (*File, error) {
 	f := &File{Contexts: map[string]Context{}}
 	if path == "" {

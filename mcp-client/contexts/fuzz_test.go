@@ -10,8 +10,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/contexts"
 )
 
-// FuzzLoad saves each file that loads, loads it again and expects the same content. It also expects every
-// secret to be found.
+// FuzzLoad saves each file that loads, loads it again and expects the same content. It also expects
+// every secret to be found.
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte("current: prod\ncontexts:\n  prod:\n    server: mesh.example.com:15020\n    namespace: shop\n"))
 	f.Add([]byte("contexts: {a: {token: x, insecure: 'true'}, b: null, 1: {2: 3}}\n"))

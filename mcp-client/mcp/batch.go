@@ -31,8 +31,9 @@ func (s *state) batch(end batchEnd) Batch {
 			b.Changes = append(b.Changes, Change{Key: m.key()})
 		case before != nil && before.same(now):
 		case now.resource == nil:
-			// The resource has two names, and what counts now is a version that did not count when it was
-			// delivered, so its content is gone. The last good state stays until the server sends it again.
+			// The resource has two names, and what counts now is a version that did not count when
+			// it was delivered, so its content is gone. The last good state stays until the server
+			// sends it again.
 			l.pending[m.name] = &version{}
 		default:
 			if before == nil {
@@ -84,7 +85,8 @@ func (s *state) discard() {
 	s.touched = nil
 }
 
-// size returns how many resources of a kind were delivered, and how many there will be after the next batch.
+// size returns how many resources of a kind were delivered, and how many there will be after the
+// next batch.
 func (s *state) size(kind *kinds.Kind) (now, next int) {
 	if h := s.kinds[kind]; h != nil {
 		return h.size, h.next

@@ -2,13 +2,13 @@ package mcp
 
 import "sync"
 
-// buffers is a pool of the buffers in which messages are assembled that arrive in parts. gRPC's own pool uses
-// a buffer of a megabyte for each such message and clears it every time, which took a tenth of the time to
-// receive a large mesh.
+// buffers is a pool of the buffers in which messages are assembled that arrive in parts. gRPC's own
+// pool uses a buffer of a megabyte for each such message and clears it every time, which took a
+// tenth of the time to receive a large mesh.
 type buffers struct{ pool sync.Pool }
 
-// maxPooledBuffer is the size of the largest buffer to keep. Messages of pgmesh servers are a quarter of
-// that.
+// maxPooledBuffer is the size of the largest buffer to keep. Messages of pgmesh servers are a
+// quarter of that.
 const maxPooledBuffer = 1 << 20
 
 var messages = &buffers{}

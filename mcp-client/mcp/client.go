@@ -1,12 +1,13 @@
 // Package mcp is a client of MCP, Istio's Mesh Configuration Protocol, in all of its forms.
 //
-// A [Client] follows a server until its context ends. It reconnects when a stream breaks, names the versions
-// that it has so that the server sends only the difference, and delivers changes in batches. A batch from a
-// pgmesh server is one transaction or several, never part of one. The first batch is the whole state.
+// A [Client] follows a server until its context ends. It reconnects when a stream breaks, names the
+// versions that it has so that the server sends only the difference, and delivers changes in
+// batches. A batch from a pgmesh server is one transaction or several, never part of one. The first
+// batch is the whole state.
 //
-// The client also follows servers that know no batches, and those that only speak the state of the world or
-// the first generation of the protocol. It compares what they send with what it has, so its user sees the
-// same changes whatever the server.
+// The client also follows servers that know no batches, and those that only speak the state of the
+// world or the first generation of the protocol. It compares what they send with what it has, so
+// its user sees the same changes whatever the server.
 package mcp
 
 import (
@@ -30,7 +31,8 @@ type Change struct {
 	Key kinds.Key
 	// Resource is the new state, nil if the resource is gone.
 	Resource *kinds.Resource
-	// Version is the server's version of the resource, or a hash of its content if the server gives none.
+	// Version is the server's version of the resource, or a hash of its content if the server gives
+	// none.
 	Version string
 	// Body is what the server sent, if Config.Bodies asks for it.
 	Body *anypb.Any
@@ -42,8 +44,8 @@ type Batch struct {
 	Revision int64
 	// Mark is the version of the mark that ended the batch, "" if the server sends no marks.
 	Mark string
-	// Committed is the time of that state by the clock of the server's database, zero if the server does not
-	// send it.
+	// Committed is the time of that state by the clock of the server's database, zero if the server
+	// does not send it.
 	Committed time.Time
 	Changes   []Change
 }
@@ -59,8 +61,8 @@ func (b Batch) Decode() {
 
 // Config says which server a Client follows, and how.
 type Config struct {
-	// Targets are the addresses of servers, in the form that grpc.NewClient takes. The client follows one of
-	// them. If it loses that one, it tries the next.
+	// Targets are the addresses of servers, in the form that grpc.NewClient takes. The client
+	// follows one of them. If it loses that one, it tries the next.
 	Targets []string
 	// Protocol is the form of the protocol to speak; empty means Auto.
 	Protocol Protocol
@@ -68,38 +70,38 @@ type Config struct {
 	Kinds []*kinds.Kind
 	// Name is the name of the program, as the server sees it.
 	Name string
-	// Namespace is the namespace in which the program claims to run. Istiod compares it with the caller's
-	// identity.
+	// Namespace is the namespace in which the program claims to run. Istiod compares it with the
+	// caller's identity.
 	Namespace string
-	// DialOptions must have the transport credentials, and those for each call if there are any. Package
-	// internal/dial makes them.
+	// DialOptions must have the transport credentials, and those for each call if there are any.
+	// Package internal/dial makes them.
 	DialOptions []grpc.DialOption
 	// Once makes Run return the reason when a stream breaks or cannot be opened.
 	Once bool
-	// Held has the versions of resources that the user has from an earlier run. Batches then begin with the
-	// difference.
+	// Held has the versions of resources that the user has from an earlier run. Batches then begin
+	// with the difference.
 	Held map[kinds.Key]string
 	// Bodies keeps with each change the bytes that the server sent.
 	Bodies bool
-	// HoldEmpty is how long a kind must stay empty before the client believes it of a server that had
-	// resources of that kind. 0 believes at once.
+	// HoldEmpty is how long a kind must stay empty before the client believes it of a server that
+	// had resources of that kind. 0 believes at once.
 	HoldEmpty time.Duration
-	// AnswerTimeout is how long the client waits for a silent server before it tries something else or logs a
-	// warning; 0 means five seconds.
+	// AnswerTimeout is how long the client waits for a silent server before it tries something else
+	// or logs a warning; 0 means five seconds.
 	AnswerTimeout time.Duration
-	// OptionalTimeout is how long the first batch waits for kinds that a server may leave unanswered, such as
-	// the MeshConfig, once all others are there. It is for programs that read once: others get such a kind in
-	// a later batch. 0 does not wait.
+	// OptionalTimeout is how long the first batch waits for kinds that a server may leave
+	// unanswered, such as the MeshConfig, once all others are there. It is for programs that read
+	// once: others get such a kind in a later batch. 0 does not wait.
 	OptionalTimeout time.Duration
 	// OnUnanswered is called with the kinds for which OptionalTimeout was too short. It may be nil.
 	OnUnanswered func([]*kinds.Kind)
-	// Up is called when a server has answered on a new stream, and Down when a stream is lost or could not be
-	// opened, but neither when the client changes to another form of the protocol. Either may be nil. They
-	// are called one at a time, and not while a batch is being applied.
+	// Up is called when a server has answered on a new stream, and Down when a stream is lost or
+	// could not be opened, but neither when the client changes to another form of the protocol.
+	// Either may be nil. They are called one at a time, and not while a batch is being applied.
 	Up   func(Status)
 	Down func(error)
-	// Standing is called with the server's standing before the first batch and whenever it changes, if the
-	// server sends it. An error ends Run.
+	// Standing is called with the server's standing before the first batch and whenever it changes,
+	// if the server sends it. An error ends Run.
 	Standing func(Standing) error
 	Log      *slog.Logger
 }
@@ -136,8 +138,8 @@ func New(cfg Config) *Client {
 	return &Client{cfg: cfg, node: newNode(cfg.Name, cfg.Namespace), state: newState(cfg.Held), holds: newHolds(cfg.HoldEmpty)}
 }
 
-// Run follows a server until the context ends or apply fails, and returns the reason. It calls apply with one
-// batch at a time, and acknowledges the batch when apply returns.
+// Run follows a server until the context ends or apply fails, and returns the reason. It calls
+// apply with one batch at a time, and acknowledges the batch when apply returns.
 func (c *Client) Run(ctx context.Context, apply func(Batch) error) error {
 	servers, err := newServers(c.cfg)
 	if err != nil {

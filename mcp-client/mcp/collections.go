@@ -14,11 +14,13 @@ import (
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
 
-// errUnknownCollection ends a legacy stream that asked for a collection the source is too old to know.
+// errUnknownCollection ends a legacy stream that asked for a collection the source is too old to
+// know.
 var errUnknownCollection = errors.New("the source does not know a collection")
 
-// unknownCollections are the collections for which a legacy source has ended a stream: Galley does that for
-// each one it does not serve. The client does not ask for them again until the version of the source changes.
+// unknownCollections are the collections for which a legacy source has ended a stream: Galley does
+// that for each one it does not serve. The client does not ask for them again until the version of
+// the source changes.
 type unknownCollections struct {
 	version string
 	names   map[string]bool
@@ -56,7 +58,8 @@ func (u *unknownCollections) notice(stream grpc.ClientStream, err error) error {
 	return fmt.Errorf("%w: %w", errUnknownCollection, err)
 }
 
-// versionOf returns the source's version from the header of a stream on which something was received.
+// versionOf returns the source's version from the header of a stream on which something was
+// received.
 func versionOf(stream grpc.ClientStream) string {
 	header, err := stream.Header()
 	if err != nil {

@@ -16,16 +16,16 @@ type decoded struct {
 	err error
 }
 
-// decodeChunk is how many resources of a response are decoded at a time. It bounds memory: a response may be
-// very large, and a decoded item is as large as a small resource.
+// decodeChunk is how many resources of a response are decoded at a time. It bounds memory: a
+// response may be very large, and a decoded item is as large as a small resource.
 const decodeChunk = 1024
 
 // minPerWorker is the least number of resources per goroutine.
 const minPerWorker = 64
 
-// decodeAll unwraps resources, and decodes those that changed, which is nearly all the work of receiving a
-// large mesh. So it uses all processors. The list must not change meanwhile. The result is valid until the
-// next call.
+// decodeAll unwraps resources, and decodes those that changed, which is nearly all the work of
+// receiving a large mesh. So it uses all processors. The list must not change meanwhile. The result
+// is valid until the next call.
 func (s *session) decodeAll(kind *kinds.Kind, l *list, items []item) []decoded {
 	s.decoded = slices.Grow(s.decoded[:0], len(items))
 	results := s.decoded[:len(items)]

@@ -10,8 +10,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
-// A large response is decoded concurrently, with the same result: in order, and the undecodable resources
-// refused.
+// A large response is decoded concurrently, with the same result: in order, and the undecodable
+// resources refused.
 func TestLargeResponse(t *testing.T) {
 	t.Parallel()
 	const many = 3000 // more than are looked at at once
@@ -37,7 +37,8 @@ func TestLargeResponse(t *testing.T) {
 	require.Contains(t, g.refused().GetErrorDetail().GetMessage(), "ServiceEntry default/n1500")
 }
 
-// If a response has a resource twice, the last one counts, although both are compared with the state before.
+// If a response has a resource twice, the last one counts, although both are compared with the
+// state before.
 func TestResourceTwiceInResponse(t *testing.T) {
 	t.Parallel()
 	s := newForeign(t)

@@ -9,7 +9,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 )
 
-// dialDefaults reconnects quickly after a restart of the server, and detects a dead one within a minute.
+// dialDefaults reconnects quickly after a restart of the server, and detects a dead one within a
+// minute.
 func dialDefaults() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(newCodec()), grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32)),

@@ -76,8 +76,8 @@ const envelopeType = "type.googleapis.com/istio.mcp.v1alpha1.Resource"
 // digest is a hash of everything in a resource except its name and version.
 type digest [16]byte
 
-// digest tells content apart for servers whose versions do not: some send none, some count from the same
-// number after a restart, and some change the content without changing the version.
+// digest tells content apart for servers whose versions do not: some send none, some count from the
+// same number after a restart, and some change the content without changing the version.
 func (o *unwrapped) digest() digest {
 	m := o.envelope.Metadata()
 	m.Name, m.Version = "", ""

@@ -115,8 +115,8 @@ func (s *foreignStream) refused() *discoveryv3.DiscoveryRequest {
 	return r
 }
 
-// envelope wraps a resource for MCP. The test's entries have no create time, and a version only if they are
-// given one.
+// envelope wraps a resource for MCP. The test's entries have no create time, and a version only if
+// they are given one.
 func envelope(t *testing.T, r *kinds.Resource, version string) *anypb.Any {
 	t.Helper()
 	body, err := r.Any(version)
@@ -163,7 +163,8 @@ func TestStateOfTheWorldServer(t *testing.T) {
 	g.say(serviceEntry.TypeURL(), "push-3", envelope(t, entry("a", "2"), ""), envelope(t, entry("c", "1"), ""))
 	g.acked("push-3")
 
-	// When the stream breaks nothing is removed. Changes are delivered once the new stream is complete.
+	// When the stream breaks nothing is removed. Changes are delivered once the new stream is
+	// complete.
 	g.end <- status.Error(codes.Unavailable, "gone for lunch")
 	g = s.accept(both...)
 	g.say(serviceEntry.TypeURL(), "push-9", envelope(t, entry("a", "2"), ""))

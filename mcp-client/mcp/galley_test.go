@@ -21,8 +21,8 @@ import (
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
 
-// galley is a source of the first generation, played by the test. Like Galley, it ends a stream that asks for
-// a collection it does not know.
+// galley is a source of the first generation, played by the test. Like Galley, it ends a stream
+// that asks for a collection it does not know.
 type galley struct {
 	legacyv1.UnimplementedResourceSourceServer
 	*endpoint
@@ -156,8 +156,8 @@ func TestGalley(t *testing.T) {
 	g.acked()
 }
 
-// Galley answers in any order. A client that reads once wants the MeshConfig too, and learns if there is
-// none.
+// Galley answers in any order. A client that reads once wants the MeshConfig too, and learns if
+// there is none.
 func TestOptionalTimeoutWaitsForMeshConfig(t *testing.T) {
 	t.Parallel()
 	meshConfig := kind("MeshConfig")
@@ -223,7 +223,8 @@ func TestGalleyIncrements(t *testing.T) {
 	g.acked()
 }
 
-// Galley 1.4 ignores the versions of the sink and sends everything first, perhaps marked as incremental.
+// Galley 1.4 ignores the versions of the sink and sends everything first, perhaps marked as
+// incremental.
 func TestFirstLegacyAnswerIsComplete(t *testing.T) {
 	t.Parallel()
 	s := newGalley(t, both...)
@@ -257,7 +258,7 @@ func TestUnknownCollectionEndsStream(t *testing.T) {
 	g.say(entries, false, legacyResources(t, "v1", entry("a", "1")))
 	g.say(gateway.Collection, false, nil)
 
-	// It asks another version, once that has shown to be another.
+	// It asks another version, once that has proved to be another.
 	s.version, s.knows[routes] = "1.5.0", true
 	g.end <- status.Error(codes.Unavailable, "upgraded")
 	g = s.accept(entries, gateway.Collection)

@@ -64,8 +64,8 @@ func host(r *kinds.Resource) string {
 	return fmt.Sprint(r.Spec.Message())
 }
 
-// endpoint is the address of a test's gRPC server. The server can be stopped, and started again on the same
-// port.
+// endpoint is the address of a test's gRPC server. The server can be stopped, and started again on
+// the same port.
 type endpoint struct {
 	t        *testing.T
 	register func(*grpc.Server)

@@ -19,8 +19,8 @@ func likeHigress() manners {
 	return m
 }
 
-// extended is a resource as Higress sends it: with a name, a time, no version, and an extra field with number
-// 100.
+// extended is a resource as Higress sends it: with a name, a time, no version, and an extra field
+// with number 100.
 func extended(t *testing.T, name, host, extra string) *anypb.Any {
 	t.Helper()
 	spec, err := anypb.New(entry("", host).Spec.Message())
@@ -40,7 +40,7 @@ func TestHigress(t *testing.T) {
 	f.expect(0, "ServiceEntry higress-system/a=1")
 	require.Equal(t, mcp.XDS, f.client.Status().Protocol)
 
-	p.serve(serviceEntry.TypeURL(), extended(t, "higress-system/a", "1", `{"k":2}`)) // in what is nobody else's
+	p.serve(serviceEntry.TypeURL(), extended(t, "higress-system/a", "1", `{"k":2}`)) // the envelope of this fork
 	p.serve(serviceEntry.TypeURL(), extended(t, "higress-system/a", "2", `{"k":2}`))
 	f.expect(0, "ServiceEntry higress-system/a=2")
 	p.replace(map[string][]*anypb.Any{virtualService.TypeURL(): bodies(t, route("r", "1"))})
@@ -49,8 +49,9 @@ func TestHigress(t *testing.T) {
 	require.Equal(t, 1, delta, "what is not there is not asked for at every reconnect")
 }
 
-// Slime's private form sends only changes, and a deletion as a resource without a body. Both ends must enable
-// it. Here they do not: the client refuses such a resource and keeps its last good state.
+// Slime's private form sends only changes, and a deletion as a resource without a body. Both ends
+// must enable it. Here they do not: the client refuses such a resource and keeps its last good
+// state.
 func TestSlimeIncrementsAreRefused(t *testing.T) {
 	t.Parallel()
 	p := newPeer(t, likeHigress())

@@ -10,9 +10,9 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// holds keeps the resources of kinds that a server suddenly has none of: a server that lost its own source
-// answers like one that was emptied. After a while the client believes the server if it still has none, on
-// whichever stream. A holds is immutable.
+// holds keeps the resources of kinds that a server suddenly has none of: a server that lost its own
+// source answers like one that was emptied. After a while the client believes the server if it
+// still has none, on whichever stream. A holds is immutable.
 type holds struct {
 	after time.Duration // 0: nothing is held
 	kinds map[*kinds.Kind]hold
@@ -65,8 +65,8 @@ func (h *holds) hold(key kinds.Key, s *state) bool {
 	return true
 }
 
-// nextRelease returns how long until the first kind can be released, of those for which the server has
-// answered.
+// nextRelease returns how long until the first kind can be released, of those for which the server
+// has answered.
 func (h *holds) nextRelease(confirmed func(*kinds.Kind) bool) (left time.Duration, some bool) {
 	for k, held := range h.kinds {
 		if d := h.after - time.Since(held.since); confirmed(k) && (!some || d < left) {

@@ -23,8 +23,8 @@ func held(f *follower) map[string]int {
 	return counts
 }
 
-// holds waits until the client holds these numbers of resources by kind. It reports that after a batch was
-// applied.
+// holds waits until the client holds these numbers of resources by kind. It reports that after a
+// batch was applied.
 func (f *follower) holds(want map[string]int) {
 	f.t.Helper()
 	require.Eventually(f.t, func() bool { return maps.Equal(want, held(f)) }, limit, time.Millisecond)
@@ -89,8 +89,8 @@ func TestHoldOutlastsLostServer(t *testing.T) {
 	f.expect(0, "ServiceEntry default/a gone", "ServiceEntry default/b=1")
 }
 
-// A transaction of a pgmesh server that empties a kind is deliberate. A different state after a reconnect
-// need not be.
+// A transaction of a pgmesh server that empties a kind is deliberate. A different state after a
+// reconnect need not be.
 func TestRevisionThatEmptiesKindIsBelieved(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, form func(*mcp.Config)) {

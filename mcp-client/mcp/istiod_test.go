@@ -28,8 +28,8 @@ import (
 
 const istiodCallsItself = `{"Component":"istiod","ID":"istiod-6b7f","Info":{"version":"1.31.0"}}`
 
-// likeIstiod numbers its pushes and appends a UUID for nonces. It speaks the incremental form too, without
-// versions.
+// likeIstiod numbers its pushes and appends a UUID for nonces. It speaks the incremental form too,
+// without versions.
 func likeIstiod() manners {
 	return manners{
 		identifier: istiodCallsItself, admit: istiodNode, delta: istiodDelta,
@@ -91,7 +91,8 @@ func TestIstiodGetsStateOfTheWorld(t *testing.T) {
 	require.JSONEq(t, istiodCallsItself, st.Server)
 	require.Equal(t, p.addr, st.Target)
 
-	// It ends each stream after half an hour. The client does not try the other form again for that.
+	// It ends each stream after half an hour. The client does not try the other form again for
+	// that.
 	for range 3 {
 		p.replace(map[string][]*anypb.Any{serviceEntry.TypeURL(): bodies(t, entry("a", "1"), entry("again", "1"))})
 		f.expect(0, "ServiceEntry default/again=1")
@@ -195,8 +196,8 @@ func TestIstiodIsNotReady(t *testing.T) {
 	require.Equal(t, 3, f.client.Status().Reconnects)
 }
 
-// identity checks callers like istiod since 2026: the namespace in the caller's token must be the root
-// namespace of the mesh, and the one in the node.
+// identity checks callers like istiod since 2026: the namespace in the caller's token must be the
+// root namespace of the mesh, and the one in the node.
 func identity(root string) func(context.Context, *corev3.Node) error {
 	return func(ctx context.Context, node *corev3.Node) error {
 		md, _ := metadata.FromIncomingContext(ctx)

@@ -7,9 +7,9 @@ import (
 
 // legacy is the first generation of the protocol, with the client as the sink of a ResourceSource.
 //
-// The first request for a collection on a stream asks for all of it, and the answer replaces what the client
-// has. Only acknowledgements ask for increments. A source may or may not honour versions in the first request
-// (Galley does not), and its answer does not tell which.
+// The first request for a collection on a stream asks for all of it, and the answer replaces what
+// the client has. Only acknowledgements ask for increments. A source may or may not honour versions
+// in the first request (Galley does not), and its answer does not tell which.
 type legacy struct {
 	stream  legacyv1.ResourceSource_EstablishResourceStreamClient
 	sink    *legacyv1.SinkNode

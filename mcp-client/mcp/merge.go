@@ -11,8 +11,8 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// merge adds one response to the state. It returns a refusal that names the resources that cannot be decoded.
-// Of these the last good state stays; the others count.
+// merge adds one response to the state. It returns a refusal that names the resources that cannot
+// be decoded. Of these the last good state stays; the others count.
 func (s *session) merge(kind *kinds.Kind, r *response) *refusal {
 	l, absent := s.state.list(kind, r.typeURL), map[string]bool{}
 	if r.full {
@@ -45,8 +45,8 @@ func (s *session) merge(kind *kinds.Kind, r *response) *refusal {
 	return nil
 }
 
-// mergeOne adds one resource, if it changed. It checks again because a response may have a resource twice:
-// since the first check, an earlier copy may have been added.
+// mergeOne adds one resource, if it changed. It checks again because a response may have a resource
+// twice: since the first check, an earlier copy may have been added.
 func (s *session) mergeOne(kind *kinds.Kind, l *list, k *decoded) error {
 	if k.err != nil || !k.changed(l) {
 		return k.err
@@ -64,8 +64,8 @@ func (s *session) mergeOne(kind *kinds.Kind, l *list, k *decoded) error {
 	return nil
 }
 
-// deliverUnmarked delivers what a server sent that does not mark the ends of batches: the first batch once
-// all required subscriptions are answered, then one batch per response.
+// deliverUnmarked delivers what a server sent that does not mark the ends of batches: the first
+// batch once all required subscriptions are answered, then one batch per response.
 func (s *session) deliverUnmarked() error {
 	if s.batching || s.unanswered > 0 || s.waitsForOptional() {
 		return nil

@@ -18,8 +18,8 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// FuzzResponses sends arbitrary responses in arbitrary order. The client must not panic, and the batches must
-// add up to the client's state.
+// FuzzResponses sends arbitrary responses in arbitrary order. The client must not panic, and the
+// batches must add up to the client's state.
 func FuzzResponses(f *testing.F) {
 	for _, seed := range conversations(f) {
 		f.Add(seed)

@@ -17,8 +17,8 @@ import (
 // nacosEntries is the only type of which Nacos has resources.
 const nacosEntries = "networking.istio.io/v1alpha3/ServiceEntry"
 
-// likeNacos makes nonces of 32 hex digits, never answers for the mesh configuration, and accepts incremental
-// streams without sending anything on them.
+// likeNacos makes nonces of 32 hex digits, never answers for the mesh configuration, and accepts
+// incremental streams without sending anything on them.
 func likeNacos() manners {
 	return manners{
 		ignores: []string{meshConfig.TypeURL()},
@@ -95,7 +95,8 @@ func TestNacosDeltaIsAbandoned(t *testing.T) {
 	require.Equal(t, mcp.XDS, f.client.Status().Protocol)
 }
 
-// Nacos has one version per service, which changes of weights and labels do not change (nacos#8742).
+// Nacos has one version per service, which changes of weights and labels do not change
+// (nacos#8742).
 func TestContentChangesWithoutVersion(t *testing.T) {
 	t.Parallel()
 	p := newPeer(t, likeNacos())

@@ -7,9 +7,9 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// newNode describes the client in the form that istiod demands: type~address~id~domain. Istiod compares the
-// namespace at the beginning of the domain with the caller's identity. The id ends with the namespace, too,
-// as that of Istio's own clients does.
+// newNode describes the client in the form that istiod demands: type~address~id~domain. Istiod
+// compares the namespace at the beginning of the domain with the caller's identity. The id ends
+// with the namespace, too, as that of Istio's own clients does.
 func newNode(name, namespace string) *corev3.Node {
 	host, err := os.Hostname()
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// unansweredOptional returns the kinds without an envelope that the server has not answered for yet. Galley,
-// for one, answers in any order.
+// unansweredOptional returns the kinds without an envelope that the server has not answered for
+// yet. Galley, for one, answers in any order.
 func (s *session) unansweredOptional() (left []*kinds.Kind) {
 	for _, q := range s.subscriptions {
 		if q.kind.Bare && !q.answered && !s.confirmed(q.kind) {

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// maxReordered bounds the responses that are kept for later. A server has at most one unanswered response of
-// each type.
+// maxReordered bounds the responses that are kept for later. A server has at most one unanswered
+// response of each type.
 const maxReordered = 512
 
 var (
@@ -14,8 +14,9 @@ var (
 	errMissing   = errors.New("a response of the server is missing, and others that came after it wait for it")
 )
 
-// handleInOrder processes the responses of a pgmesh server in the order in which it sent them. Its nonces
-// count over all types of a stream, so a proxy that repeats or swaps messages cannot break a batch.
+// handleInOrder processes the responses of a pgmesh server in the order in which it sent them. Its
+// nonces count over all types of a stream, so a proxy that repeats or swaps messages cannot break a
+// batch.
 //
 // Each response of another server is a whole state, and may come any number of times.
 func (s *session) handleInOrder(r *response) error {

@@ -11,8 +11,8 @@ const maxUnsent = 512
 
 var errTooManyUnsent = errors.New("the server goes on sending, of more types than there are, and does not read the answers")
 
-// outbox is the queue of requests to send. put never blocks, because a server may not read before the client
-// has read from it. A new acknowledgement replaces an unsent one of the same type.
+// outbox is the queue of requests to send. put never blocks, because a server may not read before
+// the client has read from it. A new acknowledgement replaces an unsent one of the same type.
 type outbox struct {
 	mu     sync.Mutex
 	unsent []*request

@@ -29,8 +29,8 @@ type manners struct {
 	delta func(*peer, discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error
 }
 
-// peer is a foreign ADS server. It knows types by their exact names, answers all others with nothing, and on
-// any change sends all of every type that a client has asked for.
+// peer is a foreign ADS server. It knows types by their exact names, answers all others with
+// nothing, and on any change sends all of every type that a client has asked for.
 type peer struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 	*endpoint

@@ -81,7 +81,7 @@ func TestBatchesAreAtomic(t *testing.T) {
 		f.expect(7, "ServiceEntry default/a=1", "ServiceEntry default/b=1", "VirtualService default/r=1")
 		s.commit(8, resources{entry("a", "2"), route("r", "2")}, entry("b", "").Key())
 		f.expect(8, "ServiceEntry default/a=2", "ServiceEntry default/b gone", "VirtualService default/r=2")
-		s.commit(9, nil) // concerns nobody here, and is a revision all the same
+		s.commit(9, nil) // no change for this client, but a revision
 		f.expect(9)
 		require.True(t, f.client.Status().Synced)
 		require.True(t, f.client.Status().Connected)

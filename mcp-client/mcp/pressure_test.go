@@ -15,8 +15,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
-// A response is acknowledged only after it was applied. So a server that waits for the acknowledgement, as
-// the protocol demands, never has more than one response of a type in flight.
+// A response is acknowledged only after it was applied. So a server that waits for the
+// acknowledgement, as the protocol demands, never has more than one response of a type in flight.
 func TestAcknowledgedAfterApply(t *testing.T) {
 	t.Parallel()
 	s := newForeign(t)
@@ -49,7 +49,8 @@ func TestAcknowledgedAfterApply(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
-// A server that sends unrequested types without end and reads nothing must not use up the client's memory.
+// A server that sends unrequested types without end and reads nothing must not use up the client's
+// memory.
 func TestServerThatNeverReads(t *testing.T) {
 	t.Parallel()
 	s := newForeign(t)
@@ -58,7 +59,8 @@ func TestServerThatNeverReads(t *testing.T) {
 		cfg.Protocol, cfg.Down = mcp.XDS, func(err error) { lost <- err }
 	})
 	g := <-s.streams
-	// Acknowledging a type takes as many bytes as its name, so the answers soon fill gRPC's send window.
+	// Acknowledging a type takes as many bytes as its name, so the answers soon fill gRPC's send
+	// window.
 	for n := 0; ; n++ {
 		if err := g.Send(&discoveryv3.DiscoveryResponse{TypeUrl: fmt.Sprint(n, strings.Repeat("x", 16<<10)), Nonce: "1"}); err != nil {
 			break

@@ -14,14 +14,16 @@ import (
 type Protocol string
 
 const (
-	// Auto speaks the best form that the server knows: Delta with a pgmesh server, otherwise XDS, otherwise
-	// Legacy.
+	// Auto speaks the best form that the server knows: Delta with a pgmesh server, otherwise XDS,
+	// otherwise Legacy.
 	Auto Protocol = "auto"
-	// Delta is the incremental form over xDS. Of the known servers, only pgmesh speaks it well enough.
+	// Delta is the incremental form over xDS. Of the known servers, only pgmesh speaks it well
+	// enough.
 	Delta Protocol = "delta"
 	// XDS is the state of the world over xDS, spoken by istiod, Nacos and Higress.
 	XDS Protocol = "xds"
-	// Legacy is the first generation, of Istio 1.1 to 1.8, in which the client is the sink of a ResourceSource.
+	// Legacy is the first generation, of Istio 1.1 to 1.8, in which the client is the sink of a
+	// ResourceSource.
 	Legacy Protocol = "legacy"
 )
 
@@ -53,10 +55,10 @@ var (
 	errBetter  = errors.New("the server is one of pgmesh, and so should speak the incremental protocol")
 )
 
-// choice is the form of the protocol to speak with one server. It steps down from the best form to the first
-// that works, and keeps that over reconnects, so as not to probe the server again and again. It steps up for
-// two reasons: a state of the world from a pgmesh server, and the loss of a legacy stream, since the server
-// may have been replaced.
+// choice is the form of the protocol to speak with one server. It steps down from the best form to
+// the first that works, and keeps that over reconnects, so as not to probe the server again and
+// again. It steps up for two reasons: a state of the world from a pgmesh server, and the loss of a
+// legacy stream, since the server may have been replaced.
 type choice struct {
 	wanted Protocol
 	next   Protocol
@@ -81,8 +83,8 @@ func newChoice(wanted Protocol) choice {
 // probing reports whether the form of the current stream is still to be confirmed.
 func (c *choice) probing() bool { return c.wanted == Auto && !c.final }
 
-// checkServer is called with the first response of a stream. It returns the reason to leave the stream if
-// another form is better.
+// checkServer is called with the first response of a stream. It returns the reason to leave the
+// stream if another form is better.
 func (c *choice) checkServer(pgmesh bool) error {
 	switch {
 	case !c.probing():
@@ -95,8 +97,8 @@ func (c *choice) checkServer(pgmesh bool) error {
 	return nil
 }
 
-// retryNow updates the choice after a stream ended with err, and reports whether to retry at once in another
-// form.
+// retryNow updates the choice after a stream ended with err, and reports whether to retry at once
+// in another form.
 func (c *choice) retryNow(err error) bool {
 	if c.wanted != Auto {
 		return false

@@ -44,8 +44,8 @@ func TestProtocolAfterStreamEnd(t *testing.T) {
 	}
 }
 
-// A server with pgmesh's identifier that answers Unimplemented for delta, as behind a proxy, must not make
-// the client alternate.
+// A server with pgmesh's identifier that answers Unimplemented for delta, as behind a proxy, must
+// not make the client alternate.
 func TestProtocolDoesNotAlternate(t *testing.T) {
 	t.Parallel()
 	c := newChoice(Auto)

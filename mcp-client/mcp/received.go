@@ -17,9 +17,9 @@ import (
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
 
-// received is a message as it arrived. What is read from it aliases its buffer, which returns to the pool on
-// release: most of a message is copied only if it is kept, and what the client already has is not copied at
-// all.
+// received is a message as it arrived. What is read from it aliases its buffer, which returns to
+// the pool on release: most of a message is copied only if it is kept, and what the client already
+// has is not copied at all.
 type received struct {
 	form *form
 	data mem.Buffer

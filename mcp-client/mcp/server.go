@@ -57,9 +57,9 @@ func newServers(cfg Config) (*servers, error) {
 
 func (s *servers) current() *server { return s.all[s.at] }
 
-// pause moves on to the next server and returns how long to wait first. The pauses grow from round to round,
-// unless a stream was stable. Within a round they are short, and random so that many clients do not move at
-// once.
+// pause moves on to the next server and returns how long to wait first. The pauses grow from round
+// to round, unless a stream was stable. Within a round they are short, and random so that many
+// clients do not move at once.
 func (s *servers) pause(good bool) time.Duration {
 	if good {
 		s.pauses.Reset()
@@ -79,7 +79,8 @@ func (s *servers) close() {
 	}
 }
 
-// retryNow handles the end of a stream, and reports whether to retry the same server at once in another way.
+// retryNow handles the end of a stream, and reports whether to retry the same server at once in
+// another way.
 func (s *server) retryNow(err error) bool {
 	if s.choice.next == Legacy && errors.Is(err, errUnknownCollection) {
 		return true

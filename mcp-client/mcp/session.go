@@ -15,7 +15,8 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// session is one stream: its subscriptions, their answers, and the responses of an unfinished batch.
+// session is one stream: its subscriptions, their answers, and the responses of an unfinished
+// batch.
 type session struct {
 	client *Client
 	at     *server
@@ -57,8 +58,8 @@ func newSession(c *Client, at *server, w wire, apply func(Batch) error) *session
 	}
 }
 
-// run sends and receives in goroutines of their own and waits for both. At most one response waits while
-// another is processed; gRPC's flow control holds back the rest.
+// run sends and receives in goroutines of their own and waits for both. At most one response waits
+// while another is processed; gRPC's flow control holds back the rest.
 func (s *session) run(ctx context.Context, cancel context.CancelFunc) error {
 	responses, failed, sent := make(chan *response), make(chan error, 1), make(chan struct{})
 	go func() {
@@ -118,8 +119,8 @@ func (s *session) receiveAll(ctx context.Context, responses chan<- *response, fa
 	failed <- err
 }
 
-// sendAll keeps emptying the outbox when the stream is broken: recv returns the reason, after all that was
-// received before it.
+// sendAll keeps emptying the outbox when the stream is broken: recv returns the reason, after all
+// that was received before it.
 func (s *session) sendAll(ctx context.Context) {
 	broken := false
 	for {
@@ -173,8 +174,8 @@ func (s *session) process(r *response) error {
 	return s.answer(r, undecodable)
 }
 
-// unrequested returns how to answer a response that nobody asked for. Over xDS it is acknowledged, so as not
-// to hold up the server. A legacy source expects a refusal.
+// unrequested returns how to answer a response that nobody asked for. Over xDS it is acknowledged,
+// so as not to hold up the server. A legacy source expects a refusal.
 func (s *session) unrequested(r *response) *refusal {
 	if s.wire.protocol() == Legacy {
 		return refuse(codes.Unimplemented, errors.New("unsupported collection "+strconv.Quote(r.typeURL)))

@@ -14,8 +14,8 @@ import (
 type Standing struct {
 	// Mesh is the same for all servers of one database and for their relays, "" if unknown.
 	Mesh string
-	// Stale is zero while the server has its source. Otherwise it has lost its database, or the server that
-	// it relays, and serves the state of this time.
+	// Stale is zero while the server has its source. Otherwise it has lost its database, or the
+	// server that it relays, and serves the state of this time.
 	Stale time.Time
 	// Saved is set if it serves what it saved to a file before it was restarted.
 	Saved bool
@@ -46,13 +46,13 @@ func (s *session) standing(r *response) error {
 	return s.answer(r, nil)
 }
 
-// errBehind means that the server would take back what another server, or itself before a restart, has
-// delivered.
+// errBehind means that the server would take back what another server, or itself before a restart,
+// has delivered.
 var errBehind = errors.New("the server has lost what it serves, and is behind what was delivered already")
 
-// checkBehind returns an error if a batch comes from a server that has lost its source and has an older
-// revision than was delivered. A server with its source may go back: its database was restored, or failed
-// over.
+// checkBehind returns an error if a batch comes from a server that has lost its source and has an
+// older revision than was delivered. A server with its source may go back: its database was
+// restored, or failed over.
 func (s *session) checkBehind(end batchEnd) error {
 	standing, last := s.client.Status().Standing, s.client.lastEnd
 	if standing == nil || standing.Stale.IsZero() || standing.Mesh == "" || standing.Mesh != s.client.mesh || end.revision >= last.revision {

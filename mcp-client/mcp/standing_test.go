@@ -103,8 +103,8 @@ func TestBodiesAreExact(t *testing.T) {
 	require.Equal(t, sent.GetValue(), got.GetValue())
 }
 
-// A server restarted without its database may have an older state. Only a server with its database may go
-// back.
+// A server restarted without its database may have an older state. Only a server with its database
+// may go back.
 func TestStaleServerCannotGoBack(t *testing.T) {
 	t.Parallel()
 	s := newSource(t)

@@ -9,9 +9,9 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// state is what the server has, as far as the client knows: what was delivered, and on top of that what is
-// pending. It does not keep delivered resources, only their versions, to recognize changes. It outlives
-// streams.
+// state is what the server has, as far as the client knows: what was delivered, and on top of that
+// what is pending. It does not keep delivered resources, only their versions, to recognize changes.
+// It outlives streams.
 type state struct {
 	kinds map[*kinds.Kind]*kindState
 	// touched lists the resources pending in any list, once each and in order of arrival.
@@ -24,7 +24,8 @@ type resourceID struct {
 	name string
 }
 
-// kindState has the lists of one kind, since a server may be asked for a kind by more than one name.
+// kindState has the lists of one kind, since a server may be asked for a kind by more than one
+// name.
 type kindState struct {
 	lists []*list // in order of precedence
 	size  int     // how many resources were delivered
@@ -155,7 +156,8 @@ func (s *state) remove(kind *kinds.Kind, l *list, name string) {
 	s.set(kind, l, name, nil)
 }
 
-// set makes a version pending, and adds the resource to touched unless it is already pending in some list.
+// set makes a version pending, and adds the resource to touched unless it is already pending in
+// some list.
 func (s *state) set(kind *kinds.Kind, l *list, name string, v *version) {
 	before := len(l.pending)
 	l.pending[name] = v

@@ -21,7 +21,8 @@ type Status struct {
 	Target string
 	// Protocol is the current or last form of the protocol.
 	Protocol Protocol
-	// Server is the server's identifier: "pgmesh/mcp-server", or istiod's JSON. Not every server sends one.
+	// Server is the server's identifier: "pgmesh/mcp-server", or istiod's JSON. Not every server
+	// sends one.
 	Server string
 	// Standing is the server's last standing, nil if it does not send any.
 	Standing *Standing
@@ -36,7 +37,8 @@ type Status struct {
 type Held struct {
 	Kind      *kinds.Kind
 	Resources int
-	// Until is when the client will believe the server, if it is connected and the kind is still empty.
+	// Until is when the client will believe the server, if it is connected and the kind is still
+	// empty.
 	Until time.Time
 }
 

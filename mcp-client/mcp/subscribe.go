@@ -12,8 +12,8 @@ import (
 // errNothingToAsk means that the protocol has no name for any of the wanted kinds.
 var errNothingToAsk = errors.New("the server's form of the protocol carries none of the kinds that are asked for")
 
-// subscribe subscribes to every kind, and to what only a pgmesh server sends: its standing, and the ends of
-// batches.
+// subscribe subscribes to every kind, and to what only a pgmesh server sends: its standing, and the
+// ends of batches.
 func (s *session) subscribe() error {
 	var left []string
 	for _, k := range s.client.cfg.Kinds {
@@ -42,9 +42,10 @@ func (s *session) subscribe() error {
 	return s.outbox.put(&request{typeURL: mcpv1.BatchTypeURL})
 }
 
-// subscribeTo subscribes to a kind by one of its names. The client does not wait for answers about kinds
-// without an envelope: Nacos never answers for them, and istiod does not wait for them either. Nor does it
-// wait for secrets: only a pgmesh server has any, and one that may not tell leaves the request unanswered.
+// subscribeTo subscribes to a kind by one of its names. The client does not wait for answers about
+// kinds without an envelope: Nacos never answers for them, and istiod does not wait for them
+// either. Nor does it wait for secrets: only a pgmesh server has any, and one that may not tell
+// leaves the request unanswered.
 func (s *session) subscribeTo(k *kinds.Kind, name string) error {
 	r := &request{typeURL: name, versions: s.state.versions(k, name)}
 	s.state.rank(k, s.wire.names(k))
@@ -59,8 +60,9 @@ func (s *session) subscribeTo(k *kinds.Kind, name string) error {
 	return s.outbox.put(r)
 }
 
-// markAnswered notes that a subscription was answered, and subscribes by the kind's other names if it is
-// empty. Istiod up to 1.23 and Nacos know only the older version of each kind, and do not say so.
+// markAnswered notes that a subscription was answered, and subscribes by the kind's other names if
+// it is empty. Istiod up to 1.23 and Nacos know only the older version of each kind, and do not say
+// so.
 func (s *session) markAnswered(q *subscription) error {
 	if !q.answered {
 		q.answered = true
@@ -99,8 +101,8 @@ func (s *session) confirmed(k *kinds.Kind) bool {
 	return false
 }
 
-// removeUnsubscribed removes resources known only by names that this stream does not subscribe to. They come
-// from another server or another version of it.
+// removeUnsubscribed removes resources known only by names that this stream does not subscribe to.
+// They come from another server or another version of it.
 func (s *session) removeUnsubscribed() {
 	for _, k := range s.client.cfg.Kinds {
 		if !s.confirmed(k) {
@@ -117,8 +119,8 @@ func (s *session) removeUnsubscribed() {
 	}
 }
 
-// answerTimeout handles a server that does not answer: it leaves the protocol, gives up optional names, or
-// reports the others.
+// answerTimeout handles a server that does not answer: it leaves the protocol, gives up optional
+// names, or reports the others.
 func (s *session) answerTimeout() error {
 	if !s.responded && s.at.choice.probing() && s.wire.protocol() == Delta {
 		return errSilent

@@ -32,8 +32,8 @@ type response struct {
 	free func() // releases the buffer that the resources alias; nil if it needs no release
 }
 
-// item is one resource of a response. It aliases the response's buffer, so it is valid until the response is
-// released. Its name and version may only be in the envelope.
+// item is one resource of a response. It aliases the response's buffer, so it is valid until the
+// response is released. Its name and version may only be in the envelope.
 type item struct {
 	name, version []byte
 	body          kinds.Body
@@ -53,7 +53,8 @@ func (r *response) release() {
 type wire interface {
 	send(*request) error
 	recv() (*response, error)
-	// names lists the names of a kind, the preferred one first; none if this form has no name for it.
+	// names lists the names of a kind, the preferred one first; none if this form has no name for
+	// it.
 	names(*kinds.Kind) []string
 	protocol() Protocol
 }

@@ -1,8 +1,8 @@
-// Package references finds the references between resources: which routes lead to a service, which gateways a
-// route is on.
+// Package references finds the references between resources: which routes lead to a service, which
+// gateways a route is on.
 //
-// It needs nothing but the resources, so it works for any server. It ignores permissions; those of a pgmesh
-// server show in its list of problems.
+// It needs nothing but the resources, so it works for any server. It ignores permissions; those of
+// a pgmesh server show in its list of problems.
 package references
 
 import (
@@ -114,8 +114,8 @@ func (b *builder) index() *Index {
 	return ix
 }
 
-// resolve returns the owners of the mentioned name. If it has none and a wildcard may match, it returns the
-// owners of the longest wildcard that covers it.
+// resolve returns the owners of the mentioned name. If it has none and a wildcard may match, it
+// returns the owners of the longest wildcard that covers it.
 func (b *builder) resolve(m mention) []kinds.Key {
 	owners := b.owners[name{kind: m.name.kind, value: m.name.value}]
 	if len(owners) == 0 && m.name.wide {

@@ -49,7 +49,8 @@ func Is(path string) bool {
 // beginning is how snapshots of every version begin.
 const beginning = `{"format":"pgmesh.io/snapshot/`
 
-// Read reads a snapshot, compressed or not. It returns ErrDamaged if the snapshot is incomplete or changed.
+// Read reads a snapshot, compressed or not. It returns ErrDamaged if the snapshot is incomplete or
+// changed.
 func Read(in io.Reader) (Header, []Entry, error) {
 	plain, err := decompressed(in)
 	if err != nil {

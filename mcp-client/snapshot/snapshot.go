@@ -1,5 +1,5 @@
-// Package snapshot stores the whole state of a server in a file, to inspect it later, compare it with
-// another, or restore it. The server can be any that speaks MCP.
+// Package snapshot stores the whole state of a server in a file, to inspect it later, compare it
+// with another, or restore it. The server can be any that speaks MCP.
 //
 // The file is text, one JSON value per line, compressed if its name ends in .gz:
 //
@@ -7,7 +7,8 @@
 //	{"version":"c1…","resource":{"apiVersion":"networking.istio.io/v1","kind":"VirtualService","metadata":{…},"spec":{…}}}
 //	{"resources":1,"sha256":"…"}
 //
-// The last line has the hash of all bytes before it, so that a truncated or damaged file is recognized.
+// The last line has the hash of all bytes before it, so that a truncated or damaged file is
+// recognized.
 package snapshot
 
 import (

@@ -123,8 +123,8 @@ func TestUnusableFiles(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// FuzzRead holds that a file that can be read is the same when written and read again. Each input is tried as
-// is, and with a correct trailer, which chance would never find.
+// FuzzRead holds that a file that can be read is the same when written and read again. Each input
+// is tried as is, and with a correct trailer, which chance would never find.
 func FuzzRead(f *testing.F) {
 	whole := written(f, everyKind(f)[:2])
 	f.Add(whole)

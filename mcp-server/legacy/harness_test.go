@@ -184,7 +184,7 @@ func (m *mesh) metric(name string, labels ...string) float64 {
 	return 0
 }
 
-// exchange is a stream as the sink has it, whoever has dialled.
+// exchange is a stream as the sink has it, whichever side dialled.
 type exchange interface {
 	Send(*legacyv1.RequestResources) error
 	Recv() (*legacyv1.Resources, error)

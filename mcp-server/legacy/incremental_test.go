@@ -266,8 +266,8 @@ func TestASinkEndsWithWhatTheMeshHas(t *testing.T) {
 
 // answer applies everything that has come, and answers some of it.
 func answer(s *sink, sink *model, dice *rand.Rand, probes *int) {
-	// The answer to a probe tells that all that is to come has come. Each collection can be a probe
-	// once a stream.
+	// The answer to a probe shows that nothing more will come. Each collection can be a probe once
+	// for each stream.
 	probe := append(slices.Clone(pilots[1:]), others...)[*probes]
 	*probes++
 	s.ask(probe)

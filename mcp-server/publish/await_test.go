@@ -15,7 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 )
 
-// waiting has somebody wait for something to be served, and returns how that ends.
+// waiting waits, in the background, until something is served, and returns how that ends.
 func waiting(ctx context.Context, p *publish.Publisher) func() (err error, ended bool) {
 	end := make(chan error, 1)
 	go func() { end <- p.Await(ctx) }()

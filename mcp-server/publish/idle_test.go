@@ -69,7 +69,7 @@ func TestIstiodMayBeIdleForHours(t *testing.T) {
 	})
 }
 
-// What gRPC does unless it is told otherwise, which the test above would not survive.
+// gRPC's default, with which the test above would fail.
 func TestWithoutOurRulesAnIdleIstiodIsHungUpOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -204,7 +204,7 @@ func TestReadersWithoutARowAreRefused(t *testing.T) {
 	require.Equal(t, codes.PermissionDenied, status.Code(err))
 	_, err = m.views.Subscribe(t.Context())
 	require.Equal(t, codes.PermissionDenied, status.Code(err), "whom no guard let in")
-	// A row that nobody here understands is a row all the same.
+	// A row that this server cannot parse still counts as a row.
 	m.views.Show([]callers.Reader{{Identity: "spiffe://mesh/b", Namespaces: []string{"*"}, Kinds: []string{"FutureKind"}}})
 	_, err = m.views.Subscribe(m.calling("spiffe://mesh/b"))
 	require.Equal(t, codes.PermissionDenied, status.Code(err))

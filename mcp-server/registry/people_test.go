@@ -47,8 +47,8 @@ func TestPeopleAndMachinesAtOnce(t *testing.T) {
 		at.Go(func() error { return meddle(t.Context(), conn, i, rounds) })
 	}
 	require.NoError(t, at.Wait())
-	// Nobody writes anything more: what is there has to follow from the machines and the group, if
-	// there is one.
+	// Nobody writes any more: what is left must follow from the machines and the group, if there is
+	// one.
 	var want int
 	if len(list[string](b, "SELECT name FROM mesh.workload_groups")) > 0 {
 		want = 3 * machines

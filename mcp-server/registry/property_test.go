@@ -22,7 +22,7 @@ type fleet struct {
 	b           *bundle
 	random      *rand.Rand
 	since       int64
-	machines    map[string]*machinev1.Change // those that are there, as they are on their latest streams
+	machines    map[string]*machinev1.Change // the connected ones, as on their latest streams
 	discoveries []*replica
 	servers     []*server
 }
@@ -64,8 +64,8 @@ func (f *fleet) connect(machine string) {
 	f.any().learn(c)
 }
 
-// freeAddress is one that no machine has that is there: who had it before may not be known to be
-// gone.
+// freeAddress is an address that no connected machine has. The one that had it before may still
+// count as connected.
 func (f *fleet) freeAddress(machine string) string {
 	used := map[string]bool{}
 	for m, c := range f.machines {
@@ -150,7 +150,7 @@ func (r *replica) lose() {
 	}
 }
 
-// tell sends what is pending, over a new session if there is none, in which everything is told.
+// tell sends what is pending. Without a session it begins one, which starts with everything.
 func (r *replica) tell(server *server) bool {
 	if r.session != nil && r.session.dead() {
 		r.lose()
@@ -216,8 +216,8 @@ func (f *fleet) want() string {
 	return strings.Join(lines, "\n")
 }
 
-// Whatever happens, in whatever order it is reported, and whoever dies: at the end the entries are
-// those of the connected machines.
+// Whatever happens, in whatever order it is reported, and whichever server dies: in the end the
+// entries are those of the connected machines.
 func TestTheTableIsRightAtTheEnd(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3) {

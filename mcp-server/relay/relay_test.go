@@ -48,7 +48,7 @@ func TestARelayOfARelayServesWhatTheOriginDoes(t *testing.T) {
 
 	first.change(8, "a", "other.example")
 	first.publisher.Apply(publish.Changes{Removed: map[*kinds.Kind][]string{serviceEntry: {"default/b"}}}, position(9))
-	first.publisher.Apply(publish.Changes{Committed: time.Unix(1, 2)}, position(10)) // of a kind that nobody here knows
+	first.publisher.Apply(publish.Changes{Committed: time.Unix(1, 2)}, position(10)) // a kind that this program does not know
 	same(t, first.news.Snapshot(), third.at(10, true))
 	told := third.standing(third.news.Snapshot())
 	require.Equal(t, []string{third.publisher.ID(), second.publisher.ID(), first.publisher.ID()}, told.GetPath())
@@ -192,7 +192,7 @@ func TestAnUpstreamOfAnotherMeshIsNotFollowed(t *testing.T) {
 	require.Eventually(t, func() bool { return second.failures(other) > 1 }, limit, time.Millisecond)
 	require.Equal(t, []string{"default/a@a.example"}, second.names())
 
-	first.renew() // the database was made anew, and all agree
+	first.renew() // the database was created again, and all upstreams agree
 	first.start()
 	first.load("foreign", 100, "x")
 	second.at(100, true)

@@ -17,8 +17,7 @@ const (
 	workloadEntries = "networking.istio.io/v1/WorkloadEntry"
 )
 
-// revised waits until a server serves a revision, as a client of its own is told. Other clients may
-// be told of it later.
+// revised waits until a server serves a revision to one client. Other clients may get it later.
 func revised(t *testing.T, address string, revision string) {
 	t.Helper()
 	x := openDelta(t, address)
@@ -32,9 +31,9 @@ func revised(t *testing.T, address string, revision string) {
 	}
 }
 
-// While a response is unanswered, states come and go. Then the newest is sent, and no other. That a
-// stream has come to the newest, it says itself, by a type that is answered: another stream may be
-// told of it earlier.
+// While a response is unanswered, states come and go. Then the newest one is sent, and no other.
+// Another type of the same stream shows that it has reached the newest state; another stream may
+// get there earlier.
 func TestOneResponseATypeIsUnansweredAndTheNewestStateWins(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, open func(string) *xds) {

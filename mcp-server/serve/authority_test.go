@@ -297,7 +297,7 @@ func TestGuessesTakeFewRows(t *testing.T) {
 	conn, csr, roots := m.dial(membership.ByToken(good, identity.MCPServer)), request(t), m.join(identity.Discovery, "first").Current().Trust.Roots
 	var guessing errgroup.Group
 	for range 20 {
-		conn := m.dial(membership.ByToken(good, identity.MCPServer)) // from a stranger's no more than some kilobytes are read
+		conn := m.dial(membership.ByToken(good, identity.MCPServer)) // no more than a few kilobytes are read from a stranger
 		guessing.Go(func() error {
 			for range 50 {
 				guess, err := jointoken.New(roots...)

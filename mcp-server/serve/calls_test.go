@@ -44,8 +44,8 @@ var (
 		"spec": {"hosts": ["till.shop"], "resolution": "STATIC", "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}]}}`, "\n", ""))}}
 )
 
-// A caller that may do nothing with anything of shop is told so by every call that takes the right
-// to do something, whether the server asks for it (unlimited) or the call itself (narrowed).
+// A caller that may do nothing in shop is refused by every call that needs a right, whether the
+// server checks it (unlimited) or the call itself (narrowed).
 func TestEveryCallAsksWhoCalls(t *testing.T) {
 	t.Parallel()
 	f := startSecure(t, nil)

@@ -155,8 +155,8 @@ func (i *istiod) receive() *discoveryv3.DiscoveryResponse {
 	return r
 }
 
-// apply makes of a response all that there is of a type: what it lacks is deleted, and so is what
-// cannot be decoded.
+// apply replaces everything of a type by a response: what is absent, or cannot be decoded, is
+// deleted.
 func (i *istiod) apply(typeURL string, resources []*anypb.Any) {
 	now := map[string]*mcp.Metadata{}
 	for _, packed := range resources {

@@ -297,7 +297,7 @@ func TestWhoMayWorkOnWhatTheMeshTrusts(t *testing.T) {
 func TestTheAPIAndTheAuthorityAreOne(t *testing.T) {
 	t.Parallel()
 	m := found(t, pgtest.New(t), nil)
-	m.token(identity.Discovery, "first") // for which there has to be an authority
+	m.token(identity.Discovery, "first") // this requires an authority
 	now, err := trust.New(m.store).Trust(t.Context())
 	require.NoError(t, err)
 	secret, _, err := tokens.Create(t.Context(), callers.New(m.store), "admin", []string{"admin"}, time.Time{}, "")

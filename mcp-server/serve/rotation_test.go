@@ -295,7 +295,7 @@ func TestAnAuthorityOfFiles(t *testing.T) {
 	require.NoError(t, delegate(member))
 	require.Empty(t, m.rows(`SELECT 1::text FROM mesh_internal.authority_keys`), "the database has none")
 
-	c.issue("mesh", 1) // anew: with another key, under its name
+	c.issue("mesh", 1) // again, with another key and the same name
 	require.Eventually(t, func() bool { return strings.Contains(m.log.String(), "took over new files") }, limit, 10*time.Millisecond)
 	require.NoError(t, delegate(member), "who has one of the old is known on")
 	require.NoError(t, delegate(m.join(identity.Discovery, "us")))

@@ -170,8 +170,8 @@ func kms(t *testing.T) string {
 	return path
 }
 
-// A server that starts without its database serves the secrets that it kept if it has the key, and
-// else leaves its clients those that they have.
+// A server that starts without its database serves the saved secrets if it has the key. Otherwise
+// its clients keep those that they have.
 func TestSecretsWhileTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
 	for name, sealing := range map[string]seal.Options{

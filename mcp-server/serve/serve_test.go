@@ -81,7 +81,7 @@ func (r *running) get(path string) (status int, text string) {
 	return answer.StatusCode, string(body)
 }
 
-// Of several servers one takes back what nobody confirmed, as soon as the time is over.
+// One of several servers reverts an unconfirmed change, as soon as its time is over.
 func TestServersRevertUnconfirmedRevisions(t *testing.T) {
 	t.Parallel()
 	database := pgtest.New(t)

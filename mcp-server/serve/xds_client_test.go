@@ -125,7 +125,7 @@ func (x *xds) say(s said) {
 
 func (x *xds) ack(h *heard) { x.say(said{typeURL: h.typeURL, nonce: h.nonce}) }
 
-// next is the next response, which has to be of this type.
+// next returns the next response, which must be of this type.
 func (x *xds) next(typeURL string) *heard {
 	x.t.Helper()
 	h, err := x.recv()

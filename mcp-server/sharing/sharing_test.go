@@ -49,7 +49,7 @@ func errorsAmong(found []sharing.Finding) (what []string) {
 	return what
 }
 
-// Whoever runs what is said has nothing left to be told.
+// After the statements of all findings were run, there are no findings.
 func TestEachFindingIsGoneWhenItsStatementWasRun(t *testing.T) {
 	t.Parallel()
 	url, tenant, owner := shared(t)

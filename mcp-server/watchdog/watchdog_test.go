@@ -119,7 +119,7 @@ func (s *scene) gauge(name string) float64 {
 	return 0
 }
 
-// often looks as often as a test needs.
+// often has short intervals, for tests.
 var often = watchdog.Options{SlowInterval: 20 * time.Millisecond, FastInterval: 20 * time.Millisecond, ReportAfter: 100 * time.Millisecond}
 
 func TestABlockerIsReportedOnce(t *testing.T) {

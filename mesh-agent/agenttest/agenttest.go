@@ -1,5 +1,5 @@
-// Package agenttest gives a test a real agent: the test's own binary, which is mesh-agent in a process of
-// its own. A package that uses it has Main as its TestMain.
+// Package agenttest gives a test a real agent: the test's own binary, which is mesh-agent in a
+// process of its own. A package that uses it has Main as its TestMain.
 package agenttest
 
 import (
@@ -36,7 +36,8 @@ func Command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Run runs mesh-agent to its end, and returns what it wrote. The variables are added to its environment.
+// Run runs mesh-agent to its end, and returns what it wrote. The variables are added to its
+// environment.
 func Run(t testing.TB, variables []string, args ...string) (string, error) {
 	t.Helper()
 	cmd := Command(args...)
@@ -75,7 +76,8 @@ func StartInsecure(t testing.TB, args ...string) *Proc {
 	}, args...)...)
 }
 
-// StartSecure starts mesh-agent run, which has to be told who the machine is and where discovery is.
+// StartSecure starts mesh-agent run, which has to be told who the machine is and where discovery
+// is.
 func StartSecure(t testing.TB, args ...string) *Proc {
 	t.Helper()
 	return Start(t, append([]string{"run", "--tie-envoy", "--admin", "127.0.0.1:0", "--envoy", envoytest.Binary(t)}, args...)...)

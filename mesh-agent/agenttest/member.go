@@ -11,8 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/identity/jointest"
 )
 
-// StartMember starts an agent that is a member of a mesh without anything in it, and waits until its Envoy
-// takes connections.
+// StartMember starts an agent that is a member of a mesh without anything in it, and waits until
+// its Envoy takes connections.
 func StartMember(t testing.TB, args ...string) (a *Proc, state string) {
 	t.Helper()
 	d := jointest.New(t, "mesh.example", time.Hour, func(r grpc.ServiceRegistrar) {

@@ -78,8 +78,8 @@ type Options struct {
 // sourceTimeout bounds the reading of a source.
 const sourceTimeout = 20 * time.Second
 
-// Write writes a report as a .tar.gz, and returns what could not be collected. Only a failure to write it
-// is an error.
+// Write writes a report as a .tar.gz, and returns what could not be collected. Only a failure to
+// write it is an error.
 func Write(ctx context.Context, out io.Writer, now time.Time, o Options) (missing string, err error) {
 	packed := gzip.NewWriter(out)
 	a := &archive{out: tar.NewWriter(packed), redact: &Redactor{}, folder: "mesh-agent-" + now.UTC().Format("20060102-150405"), at: now}

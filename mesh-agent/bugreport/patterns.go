@@ -17,8 +17,8 @@ const (
 	headerValue      = `"(?:value|raw_value|exact|exact_match|prefix_match|default_value)"\s*:\s*"`
 )
 
-// patterns are applied in this order: first secrets that have a shape of their own, then those named by
-// what precedes them.
+// patterns are applied in this order: first secrets that have a shape of their own, then those
+// named by what precedes them.
 var patterns = []pattern{
 	shape("a private key", `-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`),
 	// The encoding of "-----BEGIN" always begins with these letters.
@@ -62,8 +62,8 @@ var patterns = []pattern{
 // shape is a secret with a recognizable form.
 func shape(of, expression string) pattern { return pattern{of, regexp.MustCompile(expression), hidden} }
 
-// after is a secret recognized by what precedes it, the first group, and optionally by what follows, the
-// second.
+// after is a secret recognized by what precedes it, the first group, and optionally by what
+// follows, the second.
 func after(of, expression string) pattern {
 	compiled := regexp.MustCompile(expression)
 	if compiled.NumSubexp() > 1 {

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// examples has texts for each pattern, and the redacted results. Secrets contain "planted", so that leaks
-// show.
+// examples has texts for each pattern, and the redacted results. Secrets contain "planted", so that
+// leaks show.
 var examples = map[string]map[string]string{
 	"a private key": {
 		"a -----BEGIN OPENSSH PRIVATE KEY-----\nplanted\n-----END OPENSSH PRIVATE KEY----- b":              "a (redacted) b",

@@ -12,8 +12,8 @@ import (
 // hidden replaces secrets.
 const hidden = "(redacted)"
 
-// Redactor removes secrets: those it was given, wherever they are, and whatever looks like one. When in
-// doubt, it removes too much.
+// Redactor removes secrets: those it was given, wherever they are, and whatever looks like one.
+// When in doubt, it removes too much.
 type Redactor struct{ secrets []string }
 
 // minSecretLength keeps common words from being taken for secrets.
@@ -35,8 +35,8 @@ func (r *Redactor) AddSecret(secret string) {
 	slices.SortFunc(r.secrets, func(a, b string) int { return len(b) - len(a) })
 }
 
-// encoded returns a secret as it appears within longer base64 text. It depends on the offset in a group of
-// three bytes.
+// encoded returns a secret as it appears within longer base64 text. It depends on the offset in a
+// group of three bytes.
 func encoded(secret string) (all []string) {
 	for offset := range 3 {
 		text := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", offset) + secret))

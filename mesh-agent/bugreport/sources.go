@@ -85,8 +85,8 @@ func Machine() (all []Source) {
 	return all
 }
 
-// agentLine matches lines of the agent, of Envoy's own log, and of systemd about them. All others in the
-// unit's journal are access logs.
+// agentLine matches lines of the agent, of Envoy's own log, and of systemd about them. All others
+// in the unit's journal are access logs.
 var agentLine = regexp.MustCompile(`: (?:time=\S+ level=|\{"time":"[^"]*","level":|\[[^\]]*\]\[\d+\]\[\w+\]\[\w+\])| systemd\[\d+\]: |^-- `)
 
 // WithoutAccessLog removes access logs from the agent's journal.
@@ -157,8 +157,8 @@ func run(name, program string, args ...string) Source {
 // maxSecretFile is larger than any file with a secret in the state folder.
 const maxSecretFile = 1 << 20
 
-// addSecretFiles adds the secrets to redact: private keys in the state folder, and the content of files
-// with secrets.
+// addSecretFiles adds the secrets to redact: private keys in the state folder, and the content of
+// files with secrets.
 func (a *archive) addSecretFiles(o Options) {
 	_ = filesOf(o.StateDir, func(root *os.Root, path string, info fs.FileInfo) {
 		if !info.Mode().IsRegular() || info.Size() > maxSecretFile {

@@ -153,8 +153,8 @@ func (o *runSettings) reach(ctx context.Context, server string) (name string, er
 	}
 }
 
-// checkReachable is for a machine without an identity, which discovery need not answer: it checks only that
-// something listens.
+// checkReachable is for a machine without an identity, which discovery need not answer: it checks
+// only that something listens.
 func checkReachable(ctx context.Context, server string, none error) error {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", server)
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/identity/jointest"
 )
 
-// joinAtATerminal starts join with a terminal, and returns what is read from that after the question.
+// joinAtATerminal starts join with a terminal, and returns what is read from that after the
+// question.
 func joinAtATerminal(t *testing.T, server, state string) (cmd *exec.Cmd, screen, terminal *os.File, said *bufio.Reader) {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)

@@ -1,5 +1,5 @@
-// Package inspect is a client of a running agent: it calls the socket in the state folder and prints the
-// answers.
+// Package inspect is a client of a running agent: it calls the socket in the state folder and
+// prints the answers.
 package inspect
 
 import (
@@ -90,8 +90,8 @@ func (a *Agent) Raw(ctx context.Context, path string) ([]byte, error) {
 	return io.ReadAll(body)
 }
 
-// Drain makes the agent leave the mesh and drain Envoy, and returns the progress; with statusOnly, it only
-// returns the progress.
+// Drain makes the agent leave the mesh and drain Envoy, and returns the progress; with statusOnly,
+// it only returns the progress.
 func (a *Agent) Drain(ctx context.Context, statusOnly bool) (d status.DrainStatus, err error) {
 	method := http.MethodPost
 	if statusOnly {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// addressTowards returns this machine's address on the route to any of others, without sending anything. If
-// names cannot be resolved, as at boot before DNS works, it uses the default route.
+// addressTowards returns this machine's address on the route to any of others, without sending
+// anything. If names cannot be resolved, as at boot before DNS works, it uses the default route.
 func addressTowards(addresses []string) (string, error) {
 	var failed []error
 	for _, address := range append(slices.Clone(addresses), "192.0.2.1:9") { // reserved by RFC 5737
@@ -53,8 +53,8 @@ func otherFamily(ip string) []string {
 	return nil
 }
 
-// resolveTimeout bounds the lookup of discovery's addresses. If it fails, the agent's own connections still
-// are not redirected, by their mark.
+// resolveTimeout bounds the lookup of discovery's addresses. If it fails, the agent's own
+// connections still are not redirected, by their mark.
 const resolveTimeout = 2 * time.Second
 
 func resolve(ctx context.Context, server string) (all []netip.AddrPort) {

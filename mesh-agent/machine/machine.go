@@ -1,5 +1,6 @@
-// Package machine is what one machine of the mesh is: what its flags and its file say, what discovery adds
-// to that, and what follows for its proxy, its services and its traffic. It runs nothing.
+// Package machine is what one machine of the mesh is: what its flags and its file say, what
+// discovery adds to that, and what follows for its proxy, its services and its traffic. It runs
+// nothing.
 package machine
 
 import (
@@ -96,8 +97,8 @@ func (m *Machine) ServerHosts() (out []string) {
 	return out
 }
 
-// Member returns this machine's identity, nil with --insecure. A machine that is no member yet joins if
-// there is a credential.
+// Member returns this machine's identity, nil with --insecure. A machine that is no member yet
+// joins if there is a credential.
 func (m *Machine) Member(ctx context.Context, log *slog.Logger, metrics prometheus.Registerer) (*member.Member, error) {
 	if !m.Identity.Insecure {
 		if _, err := m.EnvoySocket(); err != nil {

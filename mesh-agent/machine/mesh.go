@@ -33,8 +33,8 @@ func (m *Machine) requestSettings(ctx context.Context, who *member.Member, disco
 	return proxyconfig.Ask(ctx, discovery, request, m.State.File("settings.json"))
 }
 
-// ApplyMeshSettings asks discovery how the mesh wants proxies to be started, and sets the flags that nothing
-// on this machine has set.
+// ApplyMeshSettings asks discovery how the mesh wants proxies to be started, and sets the flags
+// that nothing on this machine has set.
 func (m *Machine) ApplyMeshSettings(ctx context.Context, who *member.Member, discovery grpc.ClientConnInterface, log *slog.Logger) error {
 	if _, err := m.Proxy(who); err != nil {
 		return err
@@ -71,8 +71,8 @@ func (m *Machine) ApplyMeshSettings(ctx context.Context, who *member.Member, dis
 	return nil
 }
 
-// AwaitMeshSettings waits until a discovery that has never answered does, and calls changed if its settings
-// affect how Envoy is started.
+// AwaitMeshSettings waits until a discovery that has never answered does, and calls changed if its
+// settings affect how Envoy is started.
 func (m *Machine) AwaitMeshSettings(ctx context.Context, who *member.Member, discovery grpc.ClientConnInterface, changed func(), log *slog.Logger) error {
 	for pauses := asking.Backoff(); m.mesh == nil && pauses.Wait(ctx); {
 		answer, err := m.requestSettings(ctx, who, discovery)

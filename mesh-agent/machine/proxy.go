@@ -26,8 +26,8 @@ func (m *Machine) Bootstrap(who *member.Member) ([]byte, error) {
 	return bootstrap.Complete(data, m.Template, o)
 }
 
-// Proxy returns who the machine's proxy is. What flags leave open comes from the identity, discovery and
-// the machine itself.
+// Proxy returns who the machine's proxy is. What flags leave open comes from the identity,
+// discovery and the machine itself.
 func (m *Machine) Proxy(who *member.Member) (bootstrap.Options, error) {
 	o := m.Given
 	o.XDS, o.Role, o.Interception = bootstrap.XDS(m.xds), bootstrap.Role(m.role), m.Mode()
@@ -63,7 +63,8 @@ func (m *Machine) Proxy(who *member.Member) (bootstrap.Options, error) {
 	return o, err
 }
 
-// setIdentity takes namespace and service account from the machine's certificate, which discovery enforces.
+// setIdentity takes namespace and service account from the machine's certificate, which discovery
+// enforces.
 func setIdentity(o *bootstrap.Options, who *member.Member) error {
 	if who == nil {
 		return nil

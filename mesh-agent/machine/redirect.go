@@ -34,8 +34,8 @@ func (m *Machine) CheckRedirect() error {
 	return nil
 }
 
-// RedirectPlanner returns the function that plans the redirection of this machine, as it is at each call,
-// to an Envoy with these listeners. The status address is the agent's.
+// RedirectPlanner returns the function that plans the redirection of this machine, as it is at each
+// call, to an Envoy with these listeners. The status address is the agent's.
 func (m *Machine) RedirectPlanner(statusAddress string) func(context.Context, redirect.Listeners) (redirect.Plan, error) {
 	o := m.redirectOptions()
 	return func(ctx context.Context, l redirect.Listeners) (redirect.Plan, error) {

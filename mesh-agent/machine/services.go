@@ -36,8 +36,8 @@ func (m *Machine) placementFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&p.allowExec, "allow-exec-probes", false, "run commands that a WorkloadGroup asks for to probe a service; those of this machine's own file run always")
 }
 
-// Services returns those in the file, then those of the groups in flags, or else that of the group the
-// machine joined for.
+// Services returns those in the file, then those of the groups in flags, or else that of the group
+// the machine joined for.
 func (m *Machine) Services() []register.Service {
 	var all []register.Service
 	if m.File != nil {

@@ -104,8 +104,8 @@ func (a *agent) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// serveStatus serves the agent's socket and the status port. It runs until after the drain, so that those
-// who follow the log see its end.
+// serveStatus serves the agent's socket and the status port. It runs until after the drain, so that
+// those who follow the log see its end.
 func serveStatus(serving context.Context, group *errgroup.Group, server *status.Server, port net.Listener) error {
 	socket, err := server.Open()
 	if err != nil {

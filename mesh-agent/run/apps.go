@@ -13,8 +13,8 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/identity/sts"
 )
 
-// appServices is what the agent serves to applications itself: names and tokens. It also has the status
-// port.
+// appServices is what the agent serves to applications itself: names and tokens. It also has the
+// status port.
 type appServices struct {
 	log    *slog.Logger
 	names  *resolver.Resolver // nil if disabled, as the others
@@ -76,8 +76,8 @@ func listenStatus(address string, log *slog.Logger) (net.Listener, error) {
 	return listener, nil
 }
 
-// run serves until serving ends. When ctx ends, the machine asks for names as it did without the agent. A
-// failure here is logged only, because the proxy has connections to keep.
+// run serves until serving ends. When ctx ends, the machine asks for names as it did without the
+// agent. A failure here is logged only, because the proxy has connections to keep.
 func (s *appServices) run(ctx, serving context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() {

@@ -15,8 +15,8 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 
-// prepareEnvoy returns the supervisor of an Envoy as the flags want it and, where those are not set, the
-// mesh.
+// prepareEnvoy returns the supervisor of an Envoy as the flags want it and, where those are not
+// set, the mesh.
 func (a *agent) prepareEnvoy(ctx context.Context) (*supervise.Supervisor, error) {
 	m := &a.Machine
 	if err := m.ApplyMeshSettings(ctx, a.who, a.discovery, a.log); err != nil {
@@ -60,7 +60,8 @@ func (a *agent) supervise(data []byte, again func() error) (*supervise.Superviso
 	return supervise.New(o)
 }
 
-// endInherited ends the Envoy of an earlier agent, if this one was asked to end before it could adopt it.
+// endInherited ends the Envoy of an earlier agent, if this one was asked to end before it could
+// adopt it.
 func (a *agent) endInherited(asked context.Context) {
 	if asked.Err() == nil {
 		return

@@ -25,7 +25,7 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// doorman is a discovery that looks at who comes and tells them nothing.
+// doorman is a discovery that records the callers, and answers nothing.
 type doorman struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 
@@ -241,7 +241,7 @@ func TestWebTokenRenewsAnExpiredMembership(t *testing.T) {
 	a.End(t)
 }
 
-// TestOutputHasNoSecrets looks for secrets in all that an agent says.
+// TestOutputHasNoSecrets searches everything that an agent prints.
 func TestOutputHasNoSecrets(t *testing.T) {
 	t.Parallel()
 	door := newDoorman()

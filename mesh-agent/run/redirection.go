@@ -18,8 +18,8 @@ type redirection struct {
 	log        *slog.Logger
 }
 
-// openRedirection checks that the machine can redirect as the flags want it; run starts to when Envoy is
-// ready. Without --redirect it removes an earlier agent's rules.
+// openRedirection checks that the machine can redirect as the flags want it; run starts to when
+// Envoy is ready. Without --redirect it removes an earlier agent's rules.
 func (a *agent) openRedirection(ctx context.Context) (*redirection, error) {
 	m := &a.Machine
 	r := &redirection{markerFile: m.State.File("redirect"), log: a.log}
@@ -58,7 +58,8 @@ func (a *agent) openRedirection(ctx context.Context) (*redirection, error) {
 	return r, nil
 }
 
-// run redirects until ctx ends. The returned context ends when new connections are no longer redirected.
+// run redirects until ctx ends. The returned context ends when new connections are no longer
+// redirected.
 func (r *redirection) run(ctx context.Context, group *errgroup.Group) context.Context {
 	if r.keeper == nil {
 		return ctx

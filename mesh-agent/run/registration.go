@@ -26,12 +26,12 @@ func (a *agent) openRegistration() (*register.Agent, error) {
 	return registered, nil
 }
 
-// leaveTimeout is how long Envoy waits to drain until the machine has left; until then others still send
-// requests.
+// leaveTimeout is how long Envoy waits to drain until the machine has left; until then others still
+// send requests.
 const leaveTimeout = 5 * time.Second
 
-// keepRegistered keeps the machine registered. The returned context is Envoy's: it ends when the machine
-// has left after ctx ends.
+// keepRegistered keeps the machine registered. The returned context is Envoy's: it ends when the
+// machine has left after ctx ends.
 func keepRegistered(ctx, serving context.Context, group *errgroup.Group, agent *register.Agent, log *slog.Logger) context.Context {
 	if agent == nil {
 		return ctx

@@ -1,5 +1,5 @@
-// Package run puts the parts of an agent together and runs them: the machine's identity, the connection to
-// discovery, Envoy, and what the machine's applications and people ask.
+// Package run puts the parts of an agent together and runs them: the machine's identity, the
+// connection to discovery, Envoy, and what the machine's applications and people ask.
 package run
 
 import (
@@ -40,8 +40,8 @@ func (o *Options) Flags(flags *pflag.FlagSet) {
 	o.Exchange.Flags(flags)
 }
 
-// Run runs an agent until the context ends and Envoy has drained. The server, which has a log, tells how
-// the agent is.
+// Run runs an agent until the context ends and Envoy has drained. The server, which has a log,
+// tells how the agent is.
 func Run(ctx context.Context, o *Options, server *status.Server) error {
 	reload := newReloadSignals()
 	m := &o.Machine

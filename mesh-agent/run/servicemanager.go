@@ -58,9 +58,9 @@ func handleServiceManager(ctx context.Context, r reloadSignals, s *supervise.Sup
 	return group.Wait()
 }
 
-// notifyServiceManager tells systemd when Envoy first serves, then how it is, and that the agent is alive
-// while the supervisor responds. Until Envoy serves it asks for more time, because discovery may be away
-// for any time.
+// notifyServiceManager tells systemd when Envoy first serves, then how it is, and that the agent is
+// alive while the supervisor responds. Until Envoy serves it asks for more time, because discovery
+// may be away for any time.
 func notifyServiceManager(ctx context.Context, s *supervise.Supervisor) error {
 	if !notify.Awaited() {
 		return nil

@@ -41,8 +41,8 @@ func (a *agent) openEnvoySocket() (net.Listener, error) {
 	return socket, nil
 }
 
-// lastGood opens the last good configuration. The owner has everything that configuration depends on, so a
-// proxy that changed does not use an old one.
+// lastGood opens the last good configuration. The owner has everything that configuration depends
+// on, so a proxy that changed does not use an old one.
 func (a *agent) lastGood() (*lastgood.Store, error) {
 	o, err := a.Machine.Proxy(a.who)
 	if err != nil {
@@ -62,8 +62,8 @@ func (a *agent) lastGood() (*lastgood.Store, error) {
 	})
 }
 
-// serveEnvoy prepares to serve Envoy its configuration and secrets. The returned function runs until the
-// context ends.
+// serveEnvoy prepares to serve Envoy its configuration and secrets. The returned function runs
+// until the context ends.
 func (a *agent) serveEnvoy(ctx context.Context, o relay.Options) (run func() error, err error) {
 	secrets := sds.New(a.log)
 	current, err := a.who.Keep(ctx, secrets, a.discovery, a.log)

@@ -16,8 +16,8 @@ import (
 // Flag is the flag that names the file.
 const Flag = "config"
 
-// set sets a flag to the value of a key: a list or a map if the flag takes one, or a text as on the command
-// line.
+// set sets a flag to the value of a key: a list or a map if the flag takes one, or a text as on the
+// command line.
 func set(flags *pflag.FlagSet, flag *pflag.Flag, n *yaml.Node) error {
 	n = dealias(n)
 	slice, isSlice := flag.Value.(pflag.SliceValue)
@@ -110,7 +110,8 @@ func explain(flag *pflag.Flag, value string, err error) error {
 	return err
 }
 
-// Origin returns where a flag's value comes from: "flag", "default", a variable, or a line of the file.
+// Origin returns where a flag's value comes from: "flag", "default", a variable, or a line of the
+// file.
 func Origin(flag *pflag.Flag) string {
 	from := flag.Annotations[program.From]
 	switch {

@@ -16,8 +16,8 @@ import (
 // handlers are the kinds of probe, of which each probe has one.
 var handlers = []string{"httpGet", "tcpSocket", "exec", "grpc"}
 
-// probe reads a probe as a WorkloadGroup has it, plus further fields. Absent fields stay 0; package probe
-// has the defaults.
+// probe reads a probe as a WorkloadGroup has it, plus further fields. Absent fields stay 0; package
+// probe has the defaults.
 func (r *reader) probe(n *yaml.Node, further map[string]func(key, value *yaml.Node)) *machinev1.Probe {
 	p := &machinev1.Probe{}
 	fields := map[string]func(key, value *yaml.Node){

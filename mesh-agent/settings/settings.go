@@ -1,5 +1,5 @@
-// Package settings reads the configuration file of an agent: values for flags, by the flags' names, and the
-// services of the machine.
+// Package settings reads the configuration file of an agent: values for flags, by the flags' names,
+// and the services of the machine.
 //
 //	discovery: discovery.example:15012
 //	labels: {app: cart}
@@ -10,8 +10,8 @@
 //	  readiness:
 //	    httpGet: {port: 8080, path: /ready}
 //
-// A flag wins over an environment variable, a variable over the file, the file over discovery's settings, and
-// those over the default.
+// A flag wins over an environment variable, a variable over the file, the file over discovery's
+// settings, and those over the default.
 package settings
 
 import (
@@ -54,8 +54,8 @@ type setting struct {
 	value *yaml.Node
 }
 
-// Read reads a file. A missing file is an error only if it is required. It tries every value on the trial
-// flags, which must not be used for anything else.
+// Read reads a file. A missing file is an error only if it is required. It tries every value on the
+// trial flags, which must not be used for anything else.
 func Read(path string, required bool, trial *pflag.FlagSet) (*File, error) {
 	text, err := load(path)
 	if errors.Is(err, fs.ErrNotExist) && !required {

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// inboundListener receives all traffic that is redirected to the workload. It applies mutual TLS and the
-// mesh's policies.
+// inboundListener receives all traffic that is redirected to the workload. It applies mutual TLS
+// and the mesh's policies.
 const inboundListener = "virtualInbound"
 
 // errNoInbound means that Envoy says it is ready, but refused that listener or never got it.

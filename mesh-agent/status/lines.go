@@ -32,7 +32,8 @@ const (
 var Levels = []string{"trace", "debug", "info", "warning", "error", "critical"}
 
 const (
-	// maxWriterBytes bounds what is kept of each writer, so that a noisy one does not displace the others.
+	// maxWriterBytes bounds what is kept of each writer, so that a noisy one does not displace the
+	// others.
 	maxWriterBytes = 256 << 10
 	// maxLineBytes is how much of a line is kept.
 	maxLineBytes = 4 << 10
@@ -40,7 +41,8 @@ const (
 	lineOverhead = 128
 )
 
-// Lines keeps the last lines in memory. The zero value is ready to use, and safe for concurrent use.
+// Lines keeps the last lines in memory. The zero value is ready to use, and safe for concurrent
+// use.
 type Lines struct {
 	mu      sync.Mutex
 	writers map[string]*writer
@@ -162,8 +164,8 @@ func (l *Lines) Last(n int, f Filter) (all []Line) {
 	return all
 }
 
-// Follow yields the last n lines and then each new one, until the context ends. A slow consumer misses
-// some.
+// Follow yields the last n lines and then each new one, until the context ends. A slow consumer
+// misses some.
 func (l *Lines) Follow(ctx context.Context, n int, f Filter) iter.Seq[Line] {
 	return func(yield func(Line) bool) {
 		lines, next, changed := l.from(0, f)
@@ -184,8 +186,8 @@ func (l *Lines) Follow(ctx context.Context, n int, f Filter) iter.Seq[Line] {
 	}
 }
 
-// from returns the lines from a number on, the next number, and a channel that is closed when there are
-// more.
+// from returns the lines from a number on, the next number, and a channel that is closed when there
+// are more.
 func (l *Lines) from(number uint64, f Filter) (all []numbered, next uint64, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -40,8 +40,8 @@ func (s *Server) handleOrders(mux *http.ServeMux) {
 	})
 }
 
-// drain removes this machine from the mesh first, and then sends connected clients away. It may be repeated
-// if it failed.
+// drain removes this machine from the mesh first, and then sends connected clients away. It may be
+// repeated if it failed.
 func (s *Server) drain(ctx context.Context) error {
 	s.draining.Lock()
 	defer s.draining.Unlock()

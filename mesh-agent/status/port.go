@@ -12,8 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/localhost"
 )
 
-// ServePort serves load balancers, Prometheus and scripts until the context ends. Only this machine may
-// give orders.
+// ServePort serves load balancers, Prometheus and scripts until the context ends. Only this machine
+// may give orders.
 func (s *Server) ServePort(ctx context.Context, port net.Listener) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{}))

@@ -1,8 +1,9 @@
-// Package status reports the state of an agent: to people over a socket in the state folder (mesh-agent
-// status), and to other programs over the status port.
+// Package status reports the state of an agent: to people over a socket in the state folder
+// (mesh-agent status), and to other programs over the status port.
 //
-// The parts of the agent hold their state; this package asks them on demand. What a part finds wrong is its
-// Trouble, a sentence that ends with what to do about it. A part that this machine does not use is nil.
+// The parts of the agent hold their state; this package asks them on demand. What a part finds
+// wrong is its Trouble, a sentence that ends with what to do about it. A part that this machine
+// does not use is nil.
 package status
 
 import "time"
@@ -32,7 +33,8 @@ type Agent struct {
 // Identity is the machine's identity.
 type Identity struct {
 	ID string `json:"id,omitempty"` // empty for plaintext, as in a demo
-	// Source is "mesh" for a certificate from discovery, "files" for one from another issuer, or "none".
+	// Source is "mesh" for a certificate from discovery, "files" for one from another issuer, or
+	// "none".
 	Source  string    `json:"source"`
 	Until   time.Time `json:"until,omitzero"`
 	Trouble string    `json:"trouble,omitempty"`
@@ -51,8 +53,8 @@ type Discovery struct {
 
 // XDS says where Envoy's configuration comes from.
 type XDS struct {
-	// State is "synced", "last-good" (discovery is away, and Envoy runs with the stored configuration) or
-	// "waiting" (Envoy has none yet).
+	// State is "synced", "last-good" (discovery is away, and Envoy runs with the stored
+	// configuration) or "waiting" (Envoy has none yet).
 	State string    `json:"state"`
 	Since time.Time `json:"since,omitzero"`
 	// Resources counts what Envoy has accepted, by type: clusters, endpoints, listeners, routes, …
@@ -113,8 +115,8 @@ type Redirection struct {
 	Trouble   string    `json:"trouble,omitempty"`
 }
 
-// Parts are functions that report each part's state. They are called at any time from any goroutine, and
-// must return within a moment. A nil function means that the part is not used.
+// Parts are functions that report each part's state. They are called at any time from any
+// goroutine, and must return within a moment. A nil function means that the part is not used.
 type Parts struct {
 	Identity     func() Identity
 	Discovery    func() Discovery

@@ -37,8 +37,8 @@ type Server struct {
 
 	// Ready returns nil while Envoy accepts connections.
 	Ready func(context.Context) error
-	// Redirected means that traffic to this machine is redirected to Envoy, which then needs a listener for
-	// it.
+	// Redirected means that traffic to this machine is redirected to Envoy, which then needs a
+	// listener for it.
 	Redirected bool
 	// Leave removes this machine from the mesh. It is nil for a machine that is not registered.
 	Leave func(context.Context) error
@@ -132,7 +132,8 @@ func (s *Server) Open() (net.Listener, error) {
 	return listen.Unix(path)
 }
 
-// Serve serves the socket until the context ends. Whoever may connect to it may use everything here.
+// Serve serves the socket until the context ends. Whoever may connect to it may use everything
+// here.
 func (s *Server) Serve(ctx context.Context, socket net.Listener) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) { writeJSON(w, s.Report(r.Context())) })

@@ -1,5 +1,5 @@
-// Package coredump keeps a program's memory, and the keys in it, out of core dumps and away from other
-// processes of the same account.
+// Package coredump keeps a program's memory, and the keys in it, out of core dumps and away from
+// other processes of the same account.
 package coredump
 
 import "github.com/spf13/pflag"

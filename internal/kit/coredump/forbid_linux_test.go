@@ -16,8 +16,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/coredump"
 )
 
-// beProgram makes this test binary a program that applies its flags, prints its state and runs until its
-// input ends.
+// beProgram makes this test binary a program that applies its flags, prints its state and runs
+// until its input ends.
 const beProgram = "COREDUMP_TEST_BE_PROGRAM"
 
 func TestMain(m *testing.M) {

@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// The range is below Linux's ephemeral ports, so no other program gets one of these by chance between New and
-// the caller's listen. It is above the usual ports of pgmesh's programs.
+// The range is below Linux's ephemeral ports, so no other program gets one of these by chance
+// between New and the caller's listen. It is above the usual ports of pgmesh's programs.
 const (
 	first = 20000
 	last  = 32767
@@ -25,15 +25,15 @@ var reserved struct {
 	locks []io.Closer
 }
 
-// New returns a free port on 127.0.0.1. No caller of New, in this or another process, gets the same port
-// while this process lives.
+// New returns a free port on 127.0.0.1. No caller of New, in this or another process, gets the same
+// port while this process lives.
 func New() (int, error) {
 	reserved.Lock()
 	defer reserved.Unlock()
 	for range tries {
 		port := first + rand.IntN(last-first+1)
-		// An abstract Unix socket serves as the lock: it has no file, and the kernel drops it when the
-		// process ends.
+		// An abstract Unix socket serves as the lock: it has no file, and the kernel drops it when
+		// the process ends.
 		lock, err := net.Listen("unix", fmt.Sprintf("@pgmesh-port-%d", port))
 		if err != nil {
 			continue

@@ -12,8 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/freeport"
 )
 
-// beAnother makes this test binary a second process that takes ports and holds them until its standard input
-// ends.
+// beAnother makes this test binary a second process that takes ports and holds them until its
+// standard input ends.
 const beAnother = "FREEPORT_TEST_BE_ANOTHER"
 
 const many = 300 // of 12,768: without reservations, all but one of a million runs would give some port twice

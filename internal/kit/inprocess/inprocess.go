@@ -1,8 +1,9 @@
-// Package inprocess calls the services of a gRPC server within the process, without a socket. The service
-// runs in the caller's context, so it knows what the caller's context says about the caller.
+// Package inprocess calls the services of a gRPC server within the process, without a socket. The
+// service runs in the caller's context, so it knows what the caller's context says about the
+// caller.
 //
-// It is for gateways that translate other protocols into gRPC calls. It supports unary calls and server
-// streams.
+// It is for gateways that translate other protocols into gRPC calls. It supports unary calls and
+// server streams.
 package inprocess
 
 import (
@@ -19,10 +20,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Server is both ends: services are registered with it and called through it. Register all services before
-// the first call.
+// Server is both ends: services are registered with it and called through it. Register all services
+// before the first call.
 type Server struct {
-	// Unknown returns the error for a call to an unknown service. Nil, or a nil error, means Unimplemented.
+	// Unknown returns the error for a call to an unknown service. Nil, or a nil error, means
+	// Unimplemented.
 	Unknown func(ctx context.Context, fullMethod string) error
 
 	unary    grpc.UnaryServerInterceptor
@@ -102,7 +104,8 @@ func (s *Server) NewStream(ctx context.Context, _ *grpc.StreamDesc, fullMethod s
 	return nil, status.Errorf(codes.Unimplemented, "unknown method %s", fullMethod)
 }
 
-// Address is the peer address that services see for calls in process, unless the caller's context has a peer.
+// Address is the peer address that services see for calls in process, unless the caller's context
+// has a peer.
 type Address struct{}
 
 // Network implements net.Addr.

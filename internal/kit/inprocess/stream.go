@@ -16,8 +16,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
 )
 
-// open runs the handler of a stream in a goroutine, which Server.Wait waits for. The handler should return
-// when the context ends.
+// open runs the handler of a stream in a goroutine, which Server.Wait waits for. The handler should
+// return when the context ends.
 func (s *Server) open(ctx context.Context, of *service, desc *grpc.StreamDesc, fullMethod string) grpc.ClientStream {
 	st := &stream{request: make(chan proto.Message, 1), answers: make(chan proto.Message), ended: make(chan struct{}), client: ctx}
 	server := &serverStream{stream: st, ctx: grpc.NewContextWithServerTransportStream(incoming(ctx), &st.headers)}

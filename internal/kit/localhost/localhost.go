@@ -1,6 +1,7 @@
-// Package localhost protects servers on loopback from DNS rebinding: a web site can point its own name to
-// 127.0.0.1, and a page of it in a browser can then call, and read, what is served there. Such requests have
-// the site's name in their Host header, so requests with foreign names are refused.
+// Package localhost protects servers on loopback from DNS rebinding: a web site can point its own
+// name to 127.0.0.1, and a page of it in a browser can then call, and read, what is served there.
+// Such requests have the site's name in their Host header, so requests with foreign names are
+// refused.
 package localhost
 
 import (
@@ -13,8 +14,8 @@ import (
 	"strings"
 )
 
-// Named reports whether a request's Host is an address, localhost or this machine's name. A web site cannot
-// have any of these as its name.
+// Named reports whether a request's Host is an address, localhost or this machine's name. A web
+// site cannot have any of these as its name.
 func Named(r *http.Request) bool {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -34,8 +35,8 @@ func Reached(r *http.Request) bool {
 	return ok && at.IP.IsLoopback()
 }
 
-// Handler refuses requests that arrive on loopback with a foreign Host. Requests for the health paths may
-// have any Host; a health path that ends in a slash covers all paths below it.
+// Handler refuses requests that arrive on loopback with a foreign Host. Requests for the health
+// paths may have any Host; a health path that ends in a slash covers all paths below it.
 func Handler(next http.Handler, health ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asksForHealth := func(path string) bool {

@@ -14,9 +14,9 @@ func Hint(word string, known []string, prefix string) string {
 	return prefix + strings.Join(known, ", ")
 }
 
-// Word returns the known word with the smallest edit distance (Levenshtein) from word, letter case aside; the first of
-// equals; "" if none is near. Near is one edit in a word shorter than five characters, else the larger of two edits and
-// a third of the word's length, rounded down.
+// Word returns the known word with the smallest edit distance (Levenshtein) from word, letter case
+// aside; the first of equals; "" if none is near. Near is one edit in a word shorter than five
+// characters, else the larger of two edits and a third of the word's length, rounded down.
 func Word(word string, known []string) string {
 	wanted := []rune(strings.ToLower(word))
 	best, bestDistance := "", bound(len(wanted))+1

@@ -1,8 +1,9 @@
-// Package notify reports a program's state to the service manager: ready, reloading, stopping, and alive at
-// the watchdog interval. The service manager is systemd when the unit has Type=notify. Without NOTIFY_SOCKET
-// in the environment every function does nothing.
+// Package notify reports a program's state to the service manager: ready, reloading, stopping, and
+// alive at the watchdog interval. The service manager is systemd when the unit has Type=notify.
+// Without NOTIFY_SOCKET in the environment every function does nothing.
 //
-// Each message is one datagram of NAME=VALUE lines to the socket that NOTIFY_SOCKET names; see sd_notify(3).
+// Each message is one datagram of NAME=VALUE lines to the socket that NOTIFY_SOCKET names; see
+// sd_notify(3).
 package notify
 
 import (
@@ -32,14 +33,14 @@ func Status(sentence string) error {
 // Ready reports that the program serves, for the first time or again after Reloading.
 func Ready() error { return send("READY=1") }
 
-// ExtendTimeout reports what the program waits for while it starts or stops, and asks for that much more
-// time.
+// ExtendTimeout reports what the program waits for while it starts or stops, and asks for that much
+// more time.
 func ExtendTimeout(sentence string, longer time.Duration) error {
 	return send("STATUS="+oneLine(sentence), fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", longer.Microseconds()))
 }
 
-// Reloading reports that the program restarts within its process; Ready reports that it is done. systemd
-// needs the time to match the two messages.
+// Reloading reports that the program restarts within its process; Ready reports that it is done.
+// systemd needs the time to match the two messages.
 func Reloading() error {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
@@ -77,10 +78,11 @@ func send(lines ...string) error {
 // statusInterval is how often Run updates the status where there is no watchdog.
 const statusInterval = 10 * time.Second
 
-// Run reports that the program is ready, then that it is alive until ctx ends, then that it is stopping.
-// status returns the sentence for `systemctl status`. It should take the same locks as the program's work:
-// while it blocks, Run sends no keep-alive, and the watchdog restarts the program. The sentence itself does
-// not matter to the watchdog, because a restart does not help a program whose database is away.
+// Run reports that the program is ready, then that it is alive until ctx ends, then that it is
+// stopping. status returns the sentence for `systemctl status`. It should take the same locks as
+// the program's work: while it blocks, Run sends no keep-alive, and the watchdog restarts the
+// program. The sentence itself does not matter to the watchdog, because a restart does not help a
+// program whose database is away.
 //
 // Run ignores errors from the service manager: serving matters more.
 func Run(ctx context.Context, status func() string) error {
@@ -119,8 +121,8 @@ func Run(ctx context.Context, status func() string) error {
 // readyInterval is how often RunWhenReady checks whether the program is ready.
 const readyInterval = 50 * time.Millisecond
 
-// RunWhenReady is Run for a program that is not ready from the start. Until it is, its status is what it
-// waits for.
+// RunWhenReady is Run for a program that is not ready from the start. Until it is, its status is
+// what it waits for.
 func RunWhenReady(ctx context.Context, status func() (about string, ready bool)) error {
 	if !Awaited() {
 		return nil
@@ -142,8 +144,8 @@ func RunWhenReady(ctx context.Context, status func() (about string, ready bool))
 
 func oneLine(sentence string) string { return strings.ReplaceAll(sentence, "\n", " ") }
 
-// watchdogTimeout returns how long the service manager waits for a keep-alive from this process, or 0 if it
-// does not.
+// watchdogTimeout returns how long the service manager waits for a keep-alive from this process, or
+// 0 if it does not.
 func watchdogTimeout(getenv func(string) string) time.Duration {
 	if pid := getenv("WATCHDOG_PID"); pid != "" && pid != strconv.Itoa(os.Getpid()) {
 		return 0 // the watchdog watches another process

@@ -16,8 +16,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/notify"
 )
 
-// manager listens on a socket as systemd does and returns a function that reads the next message. It changes
-// the environment, so its tests cannot run in parallel.
+// manager listens on a socket as systemd does and returns a function that reads the next message.
+// It changes the environment, so its tests cannot run in parallel.
 func manager(t *testing.T, watchdog time.Duration) func() string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "notify")
@@ -112,7 +112,7 @@ func TestNoKeepAliveWhileStuck(t *testing.T) {
 		require.Contains(t, next(), "STATUS="+strconv.Itoa(n+1))
 	}
 	<-stuck
-	require.NoError(t, notify.Status("a sentence of somebody else")) // what comes next would have come before this
+	require.NoError(t, notify.Status("a sentence of somebody else")) // a foreign text: what follows would have come before it
 	require.Equal(t, "STATUS=a sentence of somebody else\n", next())
 	close(free)
 	require.Equal(t, "STATUS=4\nWATCHDOG=1\n", next())

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// ServerOptions returns the interceptors that recover panics of gRPC handlers. They come first, so that they
-// wrap all other interceptors.
+// ServerOptions returns the interceptors that recover panics of gRPC handlers. They come first, so
+// that they wrap all other interceptors.
 func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(Unary), grpc.ChainStreamInterceptor(Stream)}
 }
@@ -47,8 +47,8 @@ func (h *handshakes) Clone() credentials.TransportCredentials {
 	return &handshakes{h.TransportCredentials.Clone()}
 }
 
-// Handler answers 500 if next panics. If the response has begun, Handler aborts it, so that the client sees
-// it is incomplete.
+// Handler answers 500 if next panics. If the response has begun, Handler aborts it, so that the
+// client sees it is incomplete.
 func Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		response := &response{ResponseWriter: w}

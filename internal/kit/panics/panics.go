@@ -1,8 +1,9 @@
-// Package panics recovers panics where they leave nothing half done: while the program answers one call, one
-// page or one message of a peer. The caller gets an error, the log has the place and the stack, and a metric
-// counts it.
+// Package panics recovers panics where they leave nothing half done: while the program answers one
+// call, one page or one message of a peer. The caller gets an error, the log has the place and the
+// stack, and a metric counts it.
 //
-// Do not use it where shared state changes: after a panic there, the process must end and start again.
+// Do not use it where shared state changes: after a panic there, the process must end and start
+// again.
 package panics
 
 import (
@@ -19,8 +20,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/terse"
 )
 
-// Error is a recovered panic as its caller sees it. It leaves out the panic's message, which may be about
-// other callers.
+// Error is a recovered panic as its caller sees it. It leaves out the panic's message, which may be
+// about other callers.
 type Error struct {
 	ID string // identifies the place in the program; the log has the same id
 }
@@ -46,8 +47,8 @@ func Collector() prometheus.Collector { return total }
 // LogTo sets the logger for panics. The default is slog.Default().
 func LogTo(log *slog.Logger) { logger.Store(log) }
 
-// Catch must be deferred. It turns a panic of the deferring function into its error. doing is a label of the
-// metric, so it must be one of few words.
+// Catch must be deferred. It turns a panic of the deferring function into its error. doing is a
+// label of the metric, so it must be one of few words.
 func Catch(doing string, err *error) {
 	if v := recover(); v != nil {
 		*err = caught(doing, v)
@@ -66,7 +67,8 @@ func Receive[T any](receive func() (T, error)) (message T, err error) {
 	return receive()
 }
 
-// Forward passes on what receive reads from a peer, until that fails or the context ends. It returns why it ended.
+// Forward passes on what receive reads from a peer, until that fails or the context ends. It
+// returns why it ended.
 func Forward[T any](ctx context.Context, receive func() (T, error), to chan<- T) error {
 	for {
 		message, err := Receive(receive)
@@ -92,8 +94,8 @@ const (
 	longestStack   = 8 << 10
 )
 
-// caught counts and logs a panic. It must run inside a deferred call, while the stack is still that of the
-// panic.
+// caught counts and logs a panic. It must run inside a deferred call, while the stack is still that
+// of the panic.
 func caught(doing string, v any) *Error {
 	total.WithLabelValues(doing).Inc()
 	id := place()

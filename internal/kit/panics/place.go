@@ -25,7 +25,8 @@ func place() string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// lastLogged has the time each place was last logged, so that a peer that found a defect cannot fill the log.
+// lastLogged has the time each place was last logged, so that a peer that found a defect cannot
+// fill the log.
 var lastLogged = struct {
 	sync.Mutex
 

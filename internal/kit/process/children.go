@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Children returns the live child processes that the main thread of a process has started. It works on Linux
-// only; elsewhere it returns none.
+// Children returns the live child processes that the main thread of a process has started. It works
+// on Linux only; elsewhere it returns none.
 func Children(pid int) (children []int) {
 	content, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	for field := range strings.FieldsSeq(string(content)) {

@@ -1,5 +1,5 @@
-// Package process runs child programs that cannot outlive their parent: however the parent dies, the kernel
-// kills the children (on Linux).
+// Package process runs child programs that cannot outlive their parent: however the parent dies,
+// the kernel kills the children (on Linux).
 package process
 
 import (
@@ -18,9 +18,9 @@ type Process struct {
 	err  error
 }
 
-// Start runs cmd in its own process group, so that Ctrl-C in a terminal reaches only the parent, which then
-// stops its children in its own order. Start keeps the other settings of cmd.SysProcAttr. The caller must not
-// use cmd afterwards.
+// Start runs cmd in its own process group, so that Ctrl-C in a terminal reaches only the parent,
+// which then stops its children in its own order. Start keeps the other settings of
+// cmd.SysProcAttr. The caller must not use cmd afterwards.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	cmd.SysProcAttr = attributes(cmd.SysProcAttr)
 	p := &Process{cmd: cmd, done: make(chan struct{})}
@@ -32,8 +32,8 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// run keeps its thread until the child ends: the kernel sends the parent-death signal when the thread that
-// forked ends, and Go may end an idle thread at any time.
+// run keeps its thread until the child ends: the kernel sends the parent-death signal when the
+// thread that forked ends, and Go may end an idle thread at any time.
 func (p *Process) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -53,13 +53,15 @@ func (p *Process) Pid() int { return p.cmd.Process.Pid }
 // Done returns a channel that is closed when the child has ended and its output has been read.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err waits for the child to end. It returns nil for exit code 0, otherwise usually an *exec.ExitError.
+// Err waits for the child to end. It returns nil for exit code 0, otherwise usually an
+// *exec.ExitError.
 func (p *Process) Err() error {
 	<-p.done
 	return p.err
 }
 
-// ExitStatus waits for the child to end and describes how it did: "exit status 1", "signal: killed".
+// ExitStatus waits for the child to end and describes how it did: "exit status 1", "signal:
+// killed".
 func (p *Process) ExitStatus() string {
 	<-p.done
 	return p.cmd.ProcessState.String()
@@ -77,7 +79,8 @@ func (p *Process) Signal(signal os.Signal) {
 	_ = p.cmd.Process.Signal(signal)
 }
 
-// Stop sends SIGTERM, kills the child if it has not ended within grace, and returns when it is gone.
+// Stop sends SIGTERM, kills the child if it has not ended within grace, and returns when it is
+// gone.
 func (p *Process) Stop(grace time.Duration) {
 	p.Signal(syscall.SIGTERM)
 	deadline := time.NewTimer(grace)

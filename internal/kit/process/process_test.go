@@ -14,7 +14,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/process"
 )
 
-// beParent makes this test binary the parent in TestChildDiesWithKilledParent: it starts a child and waits.
+// beParent makes this test binary the parent in TestChildDiesWithKilledParent: it starts a child
+// and waits.
 const beParent = "PROCESS_TEST_BE_PARENT"
 
 func TestMain(m *testing.M) {

@@ -1,6 +1,6 @@
-// Package reload keeps a value up to date with the files it is made from: certificates, lists, tokens. If new
-// files are unusable, the value made from the last good ones stays in force, and a log line and a metric
-// report it.
+// Package reload keeps a value up to date with the files it is made from: certificates, lists,
+// tokens. If new files are unusable, the value made from the last good ones stays in force, and a
+// log line and a metric report it.
 package reload
 
 import (
@@ -22,7 +22,8 @@ type Options struct {
 	Log     *slog.Logger
 	Metrics *Metrics
 
-	// Changed, if not nil, is called after the value has changed. It is called with the Value's lock held.
+	// Changed, if not nil, is called after the value has changed. It is called with the Value's
+	// lock held.
 	Changed func()
 }
 
@@ -79,8 +80,8 @@ func Load[T any](o Options, read func(contents [][]byte) (T, error), paths ...st
 // Get returns the value made from the last good files.
 func (v *Value[T]) Get() T { return *v.current.Load() }
 
-// checkInterval bounds how long a changed file goes unnoticed. Files are read and compared: modification
-// times are coarse, and folders of symbolic links are swapped.
+// checkInterval bounds how long a changed file goes unnoticed. Files are read and compared:
+// modification times are coarse, and folders of symbolic links are swapped.
 const checkInterval = time.Second
 
 // Run checks the files periodically until ctx ends.
@@ -148,8 +149,8 @@ func (v *Value[T]) look() error {
 
 func same(a, b error) bool { return a != nil && b != nil && a.Error() == b.Error() }
 
-// contents reads the files. If one is unreadable the stamp is zero, so whatever is readable next counts as
-// new.
+// contents reads the files. If one is unreadable the stamp is zero, so whatever is readable next
+// counts as new.
 func (v *Value[T]) contents() (contents [][]byte, stamp [sha256.Size]byte, err error) {
 	digest := sha256.New()
 	for _, path := range v.paths {

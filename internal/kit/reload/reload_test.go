@@ -22,7 +22,7 @@ import (
 
 const (
 	limit = 20 * time.Second
-	step  = 10 * time.Millisecond // Fresh looks when it is asked: there is no event
+	step  = 10 * time.Millisecond // Fresh checks when it is called: there is no event
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,4 +1,5 @@
-// Package replace writes files atomically: a reader sees the old content or the new, also after a crash.
+// Package replace writes files atomically: a reader sees the old content or the new, also after a
+// crash.
 package replace
 
 import (
@@ -28,8 +29,8 @@ func File(path string, content []byte) error {
 	return nil
 }
 
-// syncFolder syncs the folder's new entry to disk. Where folders cannot be synced, a power loss may bring the
-// old file back.
+// syncFolder syncs the folder's new entry to disk. Where folders cannot be synced, a power loss may
+// bring the old file back.
 func syncFolder(folder string) {
 	if opened, err := os.Open(folder); err == nil {
 		_ = errors.Join(opened.Sync(), opened.Close())

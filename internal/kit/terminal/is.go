@@ -18,8 +18,8 @@ func Is(out io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// Exact returns what a Writer writes to. Use it for output that is not text for people: programs that take
-// over the terminal, and files that are read back.
+// Exact returns what a Writer writes to. Use it for output that is not text for people: programs
+// that take over the terminal, and files that are read back.
 func Exact(out io.Writer) io.Writer {
 	if w, is := out.(*Writer); is {
 		return w.out
@@ -27,8 +27,8 @@ func Exact(out io.Writer) io.Writer {
 	return out
 }
 
-// Exactly returns out unchanged if it is a terminal, otherwise Exact(out). Use it for output that must arrive
-// byte for byte, such as YAML.
+// Exactly returns out unchanged if it is a terminal, otherwise Exact(out). Use it for output that
+// must arrive byte for byte, such as YAML.
 func Exactly(out io.Writer) io.Writer {
 	if Is(out) {
 		return out

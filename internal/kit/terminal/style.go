@@ -13,8 +13,8 @@ const (
 	Cyan   Style = "36"
 )
 
-// Paint wraps text in a style. It marks the style with bytes that never occur in UTF-8, so that no user text
-// can contain them; a Writer turns them into escape sequences.
+// Paint wraps text in a style. It marks the style with bytes that never occur in UTF-8, so that no
+// user text can contain them; a Writer turns them into escape sequences.
 func (s Style) Paint(text string) string {
 	for b, style := range styleBytes {
 		if style == s && text != "" {

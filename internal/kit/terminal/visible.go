@@ -1,7 +1,8 @@
-// Package terminal makes untrusted text safe to print: names, labels, messages, reasons, errors of other
-// programs. Terminals obey escape sequences, which can change the title, the colours and what is already on
-// the screen, and bidirectional controls, which reorder letters; an attacker could use them to forge what a
-// user reads. This package writes such characters as \u and four digits, which in JSON means the same text.
+// Package terminal makes untrusted text safe to print: names, labels, messages, reasons, errors of
+// other programs. Terminals obey escape sequences, which can change the title, the colours and what
+// is already on the screen, and bidirectional controls, which reorder letters; an attacker could
+// use them to forge what a user reads. This package writes such characters as \u and four digits,
+// which in JSON means the same text.
 package terminal
 
 import (
@@ -12,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// Line escapes a text for one line or one table cell. It also escapes line breaks and tabs, so that no text
-// can forge a row.
+// Line escapes a text for one line or one table cell. It also escapes line breaks and tabs, so that
+// no text can forge a row.
 func Line(text string) string {
 	if isPlain(text) {
 		return text

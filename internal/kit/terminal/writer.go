@@ -16,7 +16,8 @@ type Writer struct {
 	rest string // an incomplete character at the end of the last write
 }
 
-// NewWriter returns a Writer to out. It shows styles while styles returns true; a nil styles means never.
+// NewWriter returns a Writer to out. It shows styles while styles returns true; a nil styles means
+// never.
 func NewWriter(out io.Writer, styles func() bool) *Writer { return &Writer{out: out, styles: styles} }
 
 // Write writes content, but keeps an incomplete character at its end for the next call.

@@ -15,8 +15,8 @@ const (
 // stackKey is the attribute for a goroutine's stack.
 const stackKey = "stack"
 
-// Handler passes records on to another handler. It shortens long texts and drops warnings that repeat too
-// often.
+// Handler passes records on to another handler. It shortens long texts and drops warnings that
+// repeat too often.
 type Handler struct {
 	next    slog.Handler
 	repeats *repeats

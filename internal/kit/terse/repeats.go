@@ -9,7 +9,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// peerKeys are the attributes that name the peer that caused a line. A peer may choose that name itself.
+// peerKeys are the attributes that name the peer that caused a line. A peer may choose that name
+// itself.
 var peerKeys = map[string]bool{"node": true, "client": true, "sink": true, "peer": true, "caller": true, "address": true, "identity": true}
 
 func peerIn(a slog.Attr) string {
@@ -31,7 +32,8 @@ var (
 const (
 	// summaryDelay is how long after the first dropped line the number of dropped lines is logged.
 	summaryDelay = 10 * time.Second
-	// maxPeers bounds how many peers are counted separately, because a peer may use a thousand names.
+	// maxPeers bounds how many peers are counted separately, because a peer may use a thousand
+	// names.
 	maxPeers = 1000
 	// maxLines is more than the messages of any program.
 	maxLines = 1000

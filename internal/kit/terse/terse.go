@@ -1,8 +1,8 @@
-// Package terse bounds what peers can make a program log and keep: the length of each text, and how often
-// similar lines are logged.
+// Package terse bounds what peers can make a program log and keep: the length of each text, and how
+// often similar lines are logged.
 //
-// Lines and pages quote clients, servers and Envoys, which may send forty megabytes, a thousand times a
-// second.
+// Lines and pages quote clients, servers and Envoys, which may send forty megabytes, a thousand
+// times a second.
 package terse
 
 import (
@@ -11,7 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns at most `most` bytes of a text, cut between runes, and says how many bytes are missing.
+// Text returns at most `most` bytes of a text, cut between runes, and says how many bytes are
+// missing.
 func Text(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -23,8 +24,8 @@ func Text(text string, most int) string {
 	return fmt.Sprintf("%s… (%d bytes more)", text[:end], len(text)-end)
 }
 
-// Kept is [Text] for texts that are kept for long: the result shares no memory with what it was cut from,
-// such as a request.
+// Kept is [Text] for texts that are kept for long: the result shares no memory with what it was cut
+// from, such as a request.
 func Kept(text string, most int) string {
 	if len(text) > most {
 		return Text(text, most)

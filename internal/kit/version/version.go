@@ -3,12 +3,12 @@ package version
 
 import "runtime/debug"
 
-// packaged is the version of the package the program was installed from. The package build sets it with
-// -ldflags -X.
+// packaged is the version of the package the program was installed from. The package build sets it
+// with -ldflags -X.
 var packaged string
 
-// Of returns the program's version and the version of Go that compiled it. Without a package version it
-// returns what the Go toolchain recorded: the module's version or the commit.
+// Of returns the program's version and the version of Go that compiled it. Without a package
+// version it returns what the Go toolchain recorded: the module's version or the commit.
 func Of() string {
 	build, ok := debug.ReadBuildInfo()
 	switch {

@@ -6,7 +6,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Field is one field of an encoded message: bytes or a varint. Other types have only Number and Type.
+// Field is one field of an encoded message: bytes or a varint. Other types have only Number and
+// Type.
 type Field[T ~string | ~[]byte] struct {
 	Number protowire.Number
 	Type   protowire.Type
@@ -20,8 +21,8 @@ func (f *Field[T]) IsBytes() bool { return f.Type == protowire.BytesType }
 // IsVarint reports whether the field is a varint.
 func (f *Field[T]) IsVarint() bool { return f.Type == protowire.VarintType }
 
-// Fields iterates over the fields of an encoded message, without copying. The message must be well formed and
-// must not have groups of known numbers.
+// Fields iterates over the fields of an encoded message, without copying. The message must be well
+// formed and must not have groups of known numbers.
 func Fields[T ~string | ~[]byte](b T) iter.Seq[Field[T]] {
 	return func(yield func(Field[T]) bool) {
 		for len(b) > 0 {

@@ -1,7 +1,7 @@
 // Package wellformed reports whether bytes can be decoded as a message, without decoding them.
 //
-// A client must refuse an undecodable message at once, but needs most messages decoded only later, or never.
-// Checking costs a small part of decoding, and no memory.
+// A client must refuse an undecodable message at once, but needs most messages decoded only later,
+// or never. Checking costs a small part of decoding, and no memory.
 package wellformed
 
 import (
@@ -21,8 +21,8 @@ type Shape struct {
 // lowNumbers bounds the field numbers that low covers, which are nearly all.
 const lowNumbers = 32
 
-// field is a field whose content must be checked. All others are skipped like unknown fields: it is enough
-// that a number is complete, or that all bytes are there.
+// field is a field whose content must be checked. All others are skipped like unknown fields: it is
+// enough that a number is complete, or that all bytes are there.
 type field struct {
 	content content
 	message *Shape
@@ -120,8 +120,8 @@ var shapes = struct {
 	of map[protoreflect.FullName]*Shape
 }{of: map[protoreflect.FullName]*Shape{}}
 
-// Of returns the shape of a message. It panics if the message, or one within it, uses features of proto2:
-// groups, required fields or extensions.
+// Of returns the shape of a message. It panics if the message, or one within it, uses features of
+// proto2: groups, required fields or extensions.
 func Of(descriptor protoreflect.MessageDescriptor) *Shape {
 	shapes.Lock()
 	defer shapes.Unlock()

@@ -24,8 +24,8 @@ func messages() []proto.Message {
 			list = append(list, k.NewSpec())
 		}
 	}
-	// The Struct is what all other kinds have; the last has a list of numbers of a fixed size, which no kind
-	// has.
+	// The Struct is what all other kinds have; the last has a list of numbers of a fixed size,
+	// which no kind has.
 	return append(list, &structpb.Struct{}, &metricsv3.HistogramBucketSettings{})
 }
 
@@ -55,8 +55,8 @@ func agree(t *testing.T, m proto.Message, b []byte) {
 	require.Equal(t, err == nil, takes, "%s: %x: %v", m.ProtoReflect().Descriptor().FullName(), b, err)
 }
 
-// Bytes of whatever message, cut, changed and put together at random, are taken for each message exactly if
-// they can be decoded.
+// Bytes of whatever message, cut, changed and put together at random, are taken for each message
+// exactly if they can be decoded.
 func TestTakesWhatCanBeDecoded(t *testing.T) {
 	t.Parallel()
 	all := examples(t)
@@ -99,8 +99,8 @@ func mutated(dice *rand.Rand, all [][]byte) []byte {
 	return b
 }
 
-// The decoder's limit of nesting is met to the level, in messages, in maps, and in what is no map but has the
-// number of one.
+// The decoder's limit of nesting is met to the level, in messages, in maps, and in what is no map
+// but has the number of one.
 func TestNestingEndsWhereTheDecoderEndsIt(t *testing.T) {
 	t.Parallel()
 	const (

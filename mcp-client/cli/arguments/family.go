@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Family makes a command with subcommands. Without arguments it prints its help; an unknown subcommand is an
-// error.
+// Family makes a command with subcommands. Without arguments it prints its help; an unknown
+// subcommand is an error.
 func Family(cmd *cobra.Command, members ...*cobra.Command) *cobra.Command {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {

@@ -7,7 +7,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
 )
 
-// Scope restricts a command about the whole mesh to some kinds. The flag -n restricts it to a namespace.
+// Scope restricts a command about the whole mesh to some kinds. The flag -n restricts it to a
+// namespace.
 type Scope struct{ words []string }
 
 // DeclareFlags declares --kind.

@@ -1,4 +1,5 @@
-// Package arguments reads what the words of a command line ask for: kinds, resources, namespaces, moments.
+// Package arguments reads what the words of a command line ask for: kinds, resources, namespaces,
+// moments.
 package arguments
 
 import (

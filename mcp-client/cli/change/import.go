@@ -24,7 +24,8 @@ const (
 	portionBytes     = 1 << 20
 )
 
-// Import sends the documents that read produces, and returns what the import did. If read fails, nothing is changed.
+// Import sends the documents that read produces, and returns what the import did. If read fails,
+// nothing is changed.
 func Import(ctx context.Context, s *connect.Server, start *adminv1.ImportStart, shown *files.Progress, read func(send func(*kinds.Document) error) error) (*Imported, error) {
 	done := &Imported{}
 	err := s.Stream(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) error {

@@ -45,7 +45,8 @@ func confirmHint(by *timestamppb.Timestamp, revision int64) string {
 	return fmt.Sprintf("it goes away at %s unless it is confirmed: mcp-client confirm %d\n", by.AsTime().Local().Format(time.TimeOnly), revision) //nolint:gosmopolitan // for people
 }
 
-// Author is who made the change, for a server that does not know the caller: the user's name on this machine.
+// Author is who made the change, for a server that does not know the caller: the user's name on
+// this machine.
 func Author() string {
 	u, err := user.Current()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// Apply applies documents as one revision, and prints what came of it. It fails if a resource in expected has another
-// revision by now.
+// Apply applies documents as one revision, and prints what came of it. It fails if a resource in
+// expected has another revision by now.
 func Apply(ctx context.Context, s *session.Session, documents []*kinds.Document, o Options, expected ...*adminv1.ExpectedRevision) error {
 	req := &adminv1.ApplyRequest{Message: o.Message, DryRun: o.DryRun, Author: Author(), Expected: expected, ConfirmWithin: o.Confirmation()}
 	for _, d := range documents {
@@ -35,8 +35,8 @@ type metadata struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// sentDocument encodes the parsed document on one line. So the server sees the default namespace, and reports
-// problems at the document's first line.
+// sentDocument encodes the parsed document on one line. So the server sees the default namespace,
+// and reports problems at the document's first line.
 func sentDocument(d *kinds.Document) (*adminv1.Document, error) {
 	r := d.Resource
 	if r.Kind == kinds.Secret {

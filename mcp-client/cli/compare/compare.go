@@ -1,4 +1,5 @@
-// Package compare has the commands that tell what differs: between files, servers, snapshots and revisions.
+// Package compare has the commands that tell what differs: between files, servers, snapshots and
+// revisions.
 package compare
 
 import (

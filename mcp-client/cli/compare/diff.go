@@ -94,7 +94,8 @@ func differ(from, to string, before, after *kinds.Resource) (Difference, bool, e
 	return d, true, nil
 }
 
-// same compares resources without formatting them, which saves most of the work for two large meshes.
+// same compares resources without formatting them, which saves most of the work for two large
+// meshes.
 func same(a, b *kinds.Resource) bool {
 	return a != nil && b != nil && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) && a.Spec.Equal(b.Spec)
 }

@@ -36,8 +36,8 @@ func Call[Client, Req, Resp any](
 	return answer, nil
 }
 
-// Each makes a streaming call of the admin API and passes each part to take. The timeout applies to the first
-// part only.
+// Each makes a streaming call of the admin API and passes each part to take. The timeout applies to
+// the first part only.
 func Each[Req, Resp any](ctx context.Context, s *Server, m streamed[Req, Resp], req *Req, take func(*Resp) error) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)

@@ -37,15 +37,16 @@ func (s *Server) Read(ctx context.Context, ks []*kinds.Kind, on *Events) (*State
 // optionalTimeout is how long a reader waits for kinds that a server may leave unanswered.
 const optionalTimeout = 2 * time.Second
 
-// Events has callbacks for what happens on the connection, which the client library repairs by itself. Each may be nil.
+// Events has callbacks for what happens on the connection, which the client library repairs by
+// itself. Each may be nil.
 type Events struct {
 	Answered    func(mcp.Status) // a stream has its first answer
 	Reconnected func()           // the client has the server again, after it had the state once
 	Lost        func(error)
 	Unanswered  func([]*kinds.Kind) // kinds that the server does not answer for
 	Message     func(bytes int)     // a message was received
-	// Patient waits for an overloaded server for as long as it asks: other clients of this program may be
-	// what it is busy with.
+	// Patient waits for an overloaded server for as long as it asks: other clients of this program
+	// may be what it is busy with.
 	Patient bool
 }
 
@@ -101,9 +102,9 @@ func (b *firstSync) lost(err error) {
 	}
 }
 
-// Follow passes the state of some kinds, and then each change, to apply, until that returns an error or the
-// context ends. Losing the server before it has sent the state, or waiting too long for it, is an error. Of later
-// losses it tells on.lost, and the client reconnects.
+// Follow passes the state of some kinds, and then each change, to apply, until that returns an
+// error or the context ends. Losing the server before it has sent the state, or waiting too long
+// for it, is an error. Of later losses it tells on.lost, and the client reconnects.
 func (s *Server) Follow(ctx context.Context, ks []*kinds.Kind, on *Events, apply func(mcp.Batch) error) error {
 	credentials, err := s.credentials()
 	if err != nil {

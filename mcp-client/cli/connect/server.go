@@ -1,4 +1,5 @@
-// Package connect speaks to one server: it calls its admin API, and reads and follows its resources over MCP.
+// Package connect speaks to one server: it calls its admin API, and reads and follows its resources
+// over MCP.
 package connect
 
 import (
@@ -26,8 +27,8 @@ type Server struct {
 	Protocol mcp.Protocol // for reading
 }
 
-// credentials returns the dial options for the connection. Plaintext must be enabled explicitly, here and on
-// the server.
+// credentials returns the dial options for the connection. Plaintext must be enabled explicitly,
+// here and on the server.
 func (s *Server) credentials() ([]grpc.DialOption, error) {
 	c, err := s.Dial.To(nil, s.Address)
 	if err != nil {

@@ -89,8 +89,8 @@ type Relay struct{ Text string }
 
 func (e *Relay) Error() string { return e.Text }
 
-// IsRelay reports whether an error comes from a relay of an older release. Relays of this release report
-// their status.
+// IsRelay reports whether an error comes from a relay of an older release. Relays of this release
+// report their status.
 func IsRelay(err error) bool {
 	_, is := errors.AsType[*Relay](err)
 	return is

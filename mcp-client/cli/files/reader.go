@@ -82,7 +82,8 @@ func list(files []string) string {
 	return fmt.Sprintf("%d files", len(files))
 }
 
-// RefuseDuplicate reports resources that are in two files. The parser reports those that are twice in one.
+// RefuseDuplicate reports resources that are in two files. The parser reports those that are twice
+// in one.
 func (r *Reader) RefuseDuplicate(seen map[kinds.Key]*kinds.Document, d *kinds.Document) {
 	key := d.Resource.Key()
 	first, dup := seen[key]

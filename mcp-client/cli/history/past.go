@@ -13,8 +13,8 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// scoped is what arguments, --kind and -n restrict a command about the past to. Requests have it as sets of
-// kinds, namespaces and names, each of which may be empty.
+// scoped is what arguments, --kind and -n restrict a command about the past to. Requests have it as
+// sets of kinds, namespaces and names, each of which may be empty.
 type scoped struct {
 	query      []arguments.Wanted
 	kinds      []string
@@ -22,7 +22,8 @@ type scoped struct {
 	names      []string
 }
 
-// scoped parses arguments like get. Without any it covers all kinds, in all namespaces unless -n names one.
+// scoped parses arguments like get. Without any it covers all kinds, in all namespaces unless -n
+// names one.
 func (p program) scoped(args []string, only arguments.Scope) (scoped, error) {
 	s := scoped{namespaces: p.Namespace.Requested()}
 	var err error
@@ -54,7 +55,8 @@ func requestedNamespace(namespace string) string {
 	return namespace
 }
 
-// holds reports whether a resource matches. Requests name sets, so the answer may have more than the query.
+// holds reports whether a resource matches. Requests name sets, so the answer may have more than
+// the query.
 func (s scoped) holds(p program, r *adminv1.ResourceRef) bool {
 	if len(s.query) == 0 {
 		return true
@@ -77,8 +79,8 @@ func DocumentText(sent *adminv1.Resource) (string, error) {
 	return string(text), err
 }
 
-// documentOf returns a resource as the server stored it, including zero values. It does not decode the spec's
-// message: an old resource may be invalid today.
+// documentOf returns a resource as the server stored it, including zero values. It does not decode
+// the spec's message: an old resource may be invalid today.
 func documentOf(sent *adminv1.Resource) (*kinds.Document, error) {
 	m := sent.GetMetadata()
 	kind, err := kinds.ByAPIVersion(sent.GetApiVersion(), sent.GetKind())

@@ -16,8 +16,8 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// propagationTime is how long the members of a mesh have to learn of an authority before it can sign. The
-// database enforces it.
+// propagationTime is how long the members of a mesh have to learn of an authority before it can
+// sign. The database enforces it.
 const propagationTime = 5 * time.Minute
 
 // Authority returns the command authority.

@@ -1,4 +1,5 @@
-// Package identity has the commands that say who belongs to a mesh: tokens, members, machines, authorities, other meshes.
+// Package identity has the commands that say who belongs to a mesh: tokens, members, machines,
+// authorities, other meshes.
 package identity
 
 import (

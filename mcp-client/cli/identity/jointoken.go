@@ -108,8 +108,8 @@ func (t joinToken) bearer() string {
 	return t.Namespace + "/" + t.ServiceAccount
 }
 
-// createJoinToken makes a join token, and prints the command for the machine. The command does not contain
-// the token, since other users could see it.
+// createJoinToken makes a join token, and prints the command for the machine. The command does not
+// contain the token, since other users could see it.
 func (p program) createJoinToken(ctx context.Context, req *adminv1.CreateJoinTokenRequest, lifetime time.Duration) error {
 	req.ExpiresAt = timestamppb.New(time.Now().Add(lifetime))
 	resp, err := session.Call(ctx, p.Session, adminv1.NewJoinTokenServiceClient, adminv1.JoinTokenServiceClient.CreateJoinToken, req)
@@ -149,8 +149,8 @@ func (t joinToken) admits() string {
 	return fmt.Sprintf("for %d machines of %s", t.MaxUses, t.bearer())
 }
 
-// joinLine returns the command for a machine that joins. Machines use another port of discovery than its
-// debug pages, on the same host.
+// joinLine returns the command for a machine that joins. Machines use another port of discovery
+// than its debug pages, on the same host.
 func (p program) joinLine() string {
 	host := "DISCOVERY"
 	if p.Discovery != session.DefaultDiscovery {

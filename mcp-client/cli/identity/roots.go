@@ -59,7 +59,8 @@ func (p program) printFilesToUpdate(ctx context.Context, id int64) error {
 	return nil
 }
 
-// lacksRoot reports whether the CA file of this command has roots of the mesh, but not that of the authority.
+// lacksRoot reports whether the CA file of this command has roots of the mesh, but not that of the
+// authority.
 func (p program) lacksRoot(ctx context.Context, id int64) (bool, error) {
 	if p.Server.Dial.TLS.CA == "" {
 		return false, nil

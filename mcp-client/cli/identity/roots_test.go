@@ -21,8 +21,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/identity/trust"
 )
 
-// startSecure starts a TLS server with its own authority, and returns the flags with which an administrator
-// calls it.
+// startSecure starts a TLS server with its own authority, and returns the flags with which an
+// administrator calls it.
 func startSecure(t *testing.T) (m *clitest.Mesh, flags []string) {
 	t.Helper()
 	m = clitest.New(t)

@@ -117,7 +117,8 @@ func (p program) removeTrustCommand() *cobra.Command {
 	})
 }
 
-// removal makes a command that removes the named things, prints said for each, and completes their names.
+// removal makes a command that removes the named things, prints said for each, and completes their
+// names.
 func (p program) removal(cmd *cobra.Command, said string, remove func(ctx context.Context, name string) error, list func(context.Context) ([]string, error)) *cobra.Command {
 	cmd.Args = cobra.MinimumNArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -38,8 +38,8 @@ func (c *colors) Type() string { return "when" }
 // CompleteColors completes the flag --color.
 var CompleteColors = cobra.FixedCompletions(colorChoices, cobra.ShellCompDirectiveNoFileComp)
 
-// colored reports whether to print colours: when writing to a terminal, unless the user does not want them
-// (https://no-color.org).
+// colored reports whether to print colours: when writing to a terminal, unless the user does not
+// want them (https://no-color.org).
 func (p *Printer) colored() bool {
 	switch p.colors {
 	case colorAlways:

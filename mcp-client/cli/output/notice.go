@@ -9,8 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 )
 
-// Notice is a line on the terminal that says what a command is doing, if that takes longer than a second. Without a
-// terminal it prints nothing.
+// Notice is a line on the terminal that says what a command is doing, if that takes longer than a
+// second. Without a terminal it prints nothing.
 type Notice struct {
 	out  io.Writer // nil without a terminal
 	what string

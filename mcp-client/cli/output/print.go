@@ -37,8 +37,8 @@ func (p *Printer) DeclareFlags(f *pflag.FlagSet) {
 	f.Var(&p.colors, "color", "when to use colours: "+strings.Join(colorChoices, ", ")+" (auto: on a terminal, unless NO_COLOR is set)")
 }
 
-// PrintResources prints resources in the chosen format. In JSON and for templates, a resource requested by name is an
-// object; otherwise the result is a List, even of one.
+// PrintResources prints resources in the chosen format. In JSON and for templates, a resource
+// requested by name is an object; otherwise the result is a List, even of one.
 func (p *Printer) PrintResources(resources []*kinds.Resource, named bool) error {
 	switch p.Output.Format {
 	case YAML:
@@ -86,8 +86,8 @@ func (p *Printer) Printf(format string, values ...any) error {
 	return p.Print(fmt.Sprintf(format, values...))
 }
 
-// PrintExactly prints what programs read, such as YAML, without a change; only a terminal is shown control characters
-// as escapes. It passes on the error of making the text.
+// PrintExactly prints what programs read, such as YAML, without a change; only a terminal is shown
+// control characters as escapes. It passes on the error of making the text.
 func (p *Printer) PrintExactly(text []byte, err error) error {
 	if err != nil {
 		return err

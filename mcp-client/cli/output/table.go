@@ -13,8 +13,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/cli/words"
 )
 
-// printTables prints one table per kind, in order of first occurrence. If there are several, names include
-// the kind.
+// printTables prints one table per kind, in order of first occurrence. If there are several, names
+// include the kind.
 func (p *Printer) printTables(resources []*kinds.Resource) error {
 	ofKind := map[*kinds.Kind][]*kinds.Resource{}
 	var order []*kinds.Kind
@@ -64,8 +64,8 @@ func printTable(out io.Writer, kind *kinds.Kind, resources []*kinds.Resource, qu
 	return w.Flush()
 }
 
-// column shows part of a kind's spec in tables: the values at a path of JSON names. A list stands for all its
-// items.
+// column shows part of a kind's spec in tables: the values at a path of JSON names. A list stands
+// for all its items.
 type column struct {
 	title, path string
 	otherwise   string // shown if the field is not set

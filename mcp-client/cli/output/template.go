@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 )
 
-// Templates are those of kubectl, parsed by the same library, so existing scripts and knowledge apply. It is
-// one package of the Kubernetes client, without the rest.
+// Templates are those of kubectl, parsed by the same library, so existing scripts and knowledge
+// apply. It is one package of the Kubernetes client, without the rest.
 
 // bare matches a path without braces.
 var bare = regexp.MustCompile(`^\.?[^{}]+$`)

@@ -10,8 +10,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// TextOf formats a resource for comparison, without the fields that users do not write. A nil resource has no
-// text.
+// TextOf formats a resource for comparison, without the fields that users do not write. A nil
+// resource has no text.
 func TextOf(r *kinds.Resource) (string, error) {
 	if r == nil {
 		return "", nil

@@ -39,7 +39,8 @@ func listenerRows(ctx context.Context, p program, query url.Values) (rows [][]st
 	return rows, nil
 }
 
-// routeRows lists the routes of route configurations, including the scoped ones of a gateway with many hosts.
+// routeRows lists the routes of route configurations, including the scoped ones of a gateway with
+// many hosts.
 func routeRows(ctx context.Context, p program, query url.Values) (rows [][]string, err error) {
 	query.Set("type", "routes")
 	all, scopes := &adminv3.RoutesConfigDump{}, &adminv3.ScopedRoutesConfigDump{}

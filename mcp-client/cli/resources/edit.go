@@ -125,7 +125,8 @@ func (e *editor) read(ctx context.Context) (string, error) {
 	return strings.Join(parts, "---\n"), nil
 }
 
-// reasonPrefix begins the comment lines that say why an edit was refused. They are removed before parsing.
+// reasonPrefix begins the comment lines that say why an edit was refused. They are removed before
+// parsing.
 const reasonPrefix = "#! "
 
 func withReason(reason, text string) string {
@@ -192,7 +193,8 @@ func (e *editor) apply(ctx context.Context, text string) error {
 	return change.Apply(ctx, p.Session, documents, e.why, e.expected...)
 }
 
-// foreign reports a resource that was not opened. Renaming a resource would leave the old one behind.
+// foreign reports a resource that was not opened. Renaming a resource would leave the old one
+// behind.
 func (e *editor) foreign(d *kinds.Document) (kinds.Violation, bool) {
 	for _, k := range e.keys {
 		if d.Resource.Key() == k {
@@ -206,7 +208,8 @@ func (e *editor) foreign(d *kinds.Document) (kinds.Violation, bool) {
 	}, true
 }
 
-// keepFile removes the file, unless it has changes that were not applied. Then the error names the file.
+// keepFile removes the file, unless it has changes that were not applied. Then the error names the
+// file.
 func (e *editor) keepFile(err error, text, original string) error {
 	if err == nil || text == original {
 		return errors.Join(err, os.Remove(e.path))

@@ -13,7 +13,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
 )
 
-// edit runs edit with an editor, a shell script that edits the file $1. The file $n counts its runs.
+// edit runs edit with an editor, a shell script that edits the file $1. The file $n counts its
+// runs.
 func edit(t *testing.T, m *clitest.Mesh, script string, args ...string) clitest.Result {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "editor")
@@ -112,7 +113,7 @@ func TestEditDetectsConflicts(t *testing.T) {
 	m := clitest.Bookinfo(t)
 	opened, goOn := fifo(t), fifo(t)
 	theirs := make(chan clitest.Result, 1)
-	go func() { // somebody else, while the editor is open
+	go func() { // somebody else edits while the editor is open
 		_, _ = os.ReadFile(opened)
 		theirs <- m.Pipe(clitest.VirtualService("default", "reviews", "theirs"), "apply", "-f", "-", "-m", "faster")
 		_ = os.WriteFile(goOn, nil, 0o600)

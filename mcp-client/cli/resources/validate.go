@@ -63,8 +63,8 @@ func (p program) validate(from files.Sources, strict bool) error {
 	return p.printValidated(reading, reading.Conclusion(paths))
 }
 
-// printValidated prints the result. In formats for programs, mistakes are part of the output and not an error
-// message.
+// printValidated prints the result. In formats for programs, mistakes are part of the output and
+// not an error message.
 func (p program) printValidated(r *files.Reader, err error) error {
 	var refused *failure.Refused
 	if err != nil && !errors.As(err, &refused) {

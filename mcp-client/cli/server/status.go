@@ -1,4 +1,5 @@
-// Package server has the commands on the server itself: how it fares, how fast it is, and who keeps it waiting.
+// Package server has the commands on the server itself: how it fares, how fast it is, and who keeps
+// it waiting.
 package server
 
 import (

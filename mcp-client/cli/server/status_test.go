@@ -52,7 +52,7 @@ func TestStatusOfForeignServer(t *testing.T) {
 	require.Equal(t, 4, clitest.Run(t.Context(), "", nil, "status", "--server", "127.0.0.1:1", "--insecure").Code)
 }
 
-// A relay tells how it fares, also when its upstream is gone.
+// A relay reports its state, even when its upstream is gone.
 func TestTheStatusOfARelay(t *testing.T) {
 	t.Parallel()
 	origin, stop := clitest.Launch(t, serve.Options{Database: pgtest.New(t)})
@@ -92,7 +92,7 @@ func TestTheStatusOfAServerThatServesItsFile(t *testing.T) {
 	require.NotContains(t, r.Out, "\nmesh ")
 }
 
-// Of sinks is told what came of them, at all servers that have tried.
+// The state of each sink is shown, from all servers that have dialled it.
 func TestTheStatusOfSinks(t *testing.T) {
 	t.Parallel()
 	database := pgtest.New(t)

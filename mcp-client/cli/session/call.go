@@ -30,8 +30,8 @@ func Change[Req, Resp any](ctx context.Context, s *Session, m connect.Method[adm
 	})
 }
 
-// Call makes a call of another API than that of the mesh's configuration. Why it cannot be done as things stand, the
-// server says.
+// Call makes a call of another API than that of the mesh's configuration. Why it cannot be done as
+// things stand, the server says.
 func Call[Client, Req, Resp any](ctx context.Context, s *Session, api func(grpc.ClientConnInterface) Client, m connect.Method[Client, Req, Resp], req *Req) (*Resp, error) {
 	return connect.Call(ctx, &s.Server, api, m, req, func(err error) error {
 		if code := status.Code(err); code == codes.AlreadyExists || code == codes.FailedPrecondition {

@@ -15,7 +15,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/contexts"
 )
 
-// Contexts reads the file of contexts. If change is not nil it applies the change and saves the file.
+// Contexts reads the file of contexts. If change is not nil it applies the change and saves the
+// file.
 func (s *Session) Contexts(change func(*contexts.File) error) (*contexts.File, error) {
 	path := contexts.Path(s.Getenv)
 	file, err := contexts.Load(path, secretSettings)
@@ -28,8 +29,8 @@ func (s *Session) Contexts(change func(*contexts.File) error) (*contexts.File, e
 	return file, file.Save(path)
 }
 
-// readContext sets the remaining flags from the context. The current context belongs to its own server: if
-// another server is named, it is ignored, so that none of its secrets is sent there.
+// readContext sets the remaining flags from the context. The current context belongs to its own
+// server: if another server is named, it is ignored, so that none of its secrets is sent there.
 func (s *Session) readContext(f *pflag.FlagSet) error {
 	if s.Context == "" && f.Changed("server") {
 		return nil
@@ -92,8 +93,8 @@ func (s settings) apply(f *pflag.FlagSet, path, name string) error {
 	return nil
 }
 
-// Other returns a session with another server: a context, with only that context's settings, or an address, with the
-// settings of this command.
+// Other returns a session with another server: a context, with only that context's settings, or an
+// address, with the settings of this command.
 func (s *Session) Other(cmd *cobra.Command, word string) (*Session, error) {
 	path := contexts.Path(s.Getenv)
 	file, err := contexts.Load(path, secretSettings)

@@ -1,5 +1,5 @@
-// Package session holds one run of a command: its flags, completed by the environment and the context, and what
-// commands of all topics do with them: ask, read, complete.
+// Package session holds one run of a command: its flags, completed by the environment and the
+// context, and what commands of all topics do with them: ask, read, complete.
 package session
 
 import (

@@ -11,8 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/program"
 )
 
-// A setting is a flag of all commands. Its value comes from the first of these that has one: the command
-// line, the environment variable, the context, the default.
+// A setting is a flag of all commands. Its value comes from the first of these that has one: the
+// command line, the environment variable, the context, the default.
 
 // environment lists the flags that can also be given as variables.
 var environment = []string{
@@ -55,7 +55,8 @@ func (s *Session) ApplySettings(cmd *cobra.Command) error {
 	return s.readContext(f)
 }
 
-// withoutServer reports whether a command needs no server, and so works even if the contexts are damaged.
+// withoutServer reports whether a command needs no server, and so works even if the contexts are
+// damaged.
 func withoutServer(cmd *cobra.Command) bool {
 	for cmd.HasParent() && cmd.Parent().HasParent() {
 		cmd = cmd.Parent()

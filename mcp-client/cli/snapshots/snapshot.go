@@ -235,7 +235,8 @@ func (p program) loadSnapshot(ctx context.Context, path string, l loadOptions, o
 	return done.Print(p.Printer, nil, l.DryRun)
 }
 
-// pruneOf lists every namespace of the snapshot or the server, unless the command is restricted to one.
+// pruneOf lists every namespace of the snapshot or the server, unless the command is restricted to
+// one.
 func (p program) pruneOf(ctx context.Context, s *connect.State, ks []*kinds.Kind) (*adminv1.Prune, error) {
 	prune := &adminv1.Prune{Namespaces: p.Namespace.Requested()}
 	if len(ks) < len(kinds.All()) {

@@ -1,4 +1,5 @@
-// Package tenancy has the commands that share a mesh: quotas, owners of hosts, and whether everything is denied by default.
+// Package tenancy has the commands that share a mesh: quotas, owners of hosts, and whether
+// everything is denied by default.
 package tenancy
 
 import (

@@ -6,8 +6,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Kind returns the short name of a kind: "virtualservice". If the name alone means another kind it includes
-// the group: "gateway.gateway.networking.k8s.io".
+// Kind returns the short name of a kind: "virtualservice". If the name alone means another kind it
+// includes the group: "gateway.gateway.networking.k8s.io".
 func Kind(k *kinds.Kind) string {
 	short := strings.ToLower(k.Name)
 	if meant, err := kinds.ByName(short); err == nil && meant == k {

@@ -9,7 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 )
 
-// Escaped escapes control characters in text from elsewhere, so that it cannot control the terminal.
+// Escaped escapes control characters in text from elsewhere, so that it cannot control the
+// terminal.
 func Escaped(text string) string {
 	q := strconv.Quote(text)
 	return q[1 : len(q)-1]

@@ -17,8 +17,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/identity/signer"
 )
 
-// certified makes a root of a key elsewhere, and has it sign beneath it as a server does that has
-// started anew.
+// certified makes a root with an external key, and lets it sign a certificate, as a restarted
+// server does.
 func certified(t *testing.T, from signer.Source) *x509.Certificate {
 	t.Helper()
 	key, err := from.New(t.Context())

@@ -56,8 +56,8 @@ func JSON(b *bootstrapv3.Bootstrap) ([]byte, error) {
 	return protojson.MarshalOptions{Multiline: true, UseProtoNames: true}.Marshal(b)
 }
 
-// overADS waits for the first response without limit: an Envoy that stopped waiting would listen with half
-// a configuration.
+// overADS waits for the first response without limit: an Envoy that stopped waiting would listen
+// with half a configuration.
 func overADS() *corev3.ConfigSource {
 	return &corev3.ConfigSource{
 		ResourceApiVersion:    corev3.ApiVersion_V3,

@@ -12,16 +12,16 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// discoveryName is the cluster of the agent's xDS server. Istio's bootstraps use the same name, which
-// EnvoyFilters and dashboards rely on.
+// discoveryName is the cluster of the agent's xDS server. Istio's bootstraps use the same name,
+// which EnvoyFilters and dashboards rely on.
 const discoveryName = "xds-grpc"
 
 // httpOptions is the key of a cluster's HTTP options.
 const httpOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 
-// Envoy reconnects a lost stream with full jitter: within the minimum at first, then with backoff up to the
-// maximum. Its defaults (0.5 s and 30 s) would leave a restarted discovery without its proxies for too
-// long.
+// Envoy reconnects a lost stream with full jitter: within the minimum at first, then with backoff
+// up to the maximum. Its defaults (0.5 s and 30 s) would leave a restarted discovery without its
+// proxies for too long.
 const (
 	minReconnectInterval = 200 * time.Millisecond
 	maxReconnectInterval = 5 * time.Second

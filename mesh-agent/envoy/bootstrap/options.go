@@ -1,5 +1,5 @@
-// Package bootstrap makes the configuration that Envoy starts with: who the proxy is and where its agent
-// is. Everything else comes over xDS. It is pure: options in, message out.
+// Package bootstrap makes the configuration that Envoy starts with: who the proxy is and where its
+// agent is. Everything else comes over xDS. It is pure: options in, message out.
 package bootstrap
 
 import (
@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// Options says who the proxy is and where its agent is. Templates use its fields by name (Complete).
+// Options says who the proxy is and where its agent is. Templates use its fields by name
+// (Complete).
 type Options struct {
 	Socket string // the agent's, for configuration and secrets
 	XDS    XDS
@@ -33,8 +34,8 @@ type Options struct {
 
 	Admin string // host:port on loopback; port 0 lets Envoy choose
 
-	// Identity means that the agent serves the machine's certificate and the trust bundle. Without it,
-	// proxies speak plaintext.
+	// Identity means that the agent serves the machine's certificate and the trust bundle. Without
+	// it, proxies speak plaintext.
 	Identity bool
 
 	Tuning Tuning
@@ -52,8 +53,8 @@ const (
 // Role is what the proxy does for the mesh.
 type Role string
 
-// A sidecar serves the applications on its machine. A gateway serves clients outside the mesh, on the ports
-// of the Gateways that select it.
+// A sidecar serves the applications on its machine. A gateway serves clients outside the mesh, on
+// the ports of the Gateways that select it.
 const (
 	Sidecar Role = "sidecar"
 	Gateway Role = "gateway"
@@ -70,8 +71,8 @@ func (r Role) nodeType() string {
 // Interception is how traffic reaches Envoy.
 type Interception string
 
-// With None, applications connect to Envoy's ports; with the others, the machine's firewall redirects
-// traffic.
+// With None, applications connect to Envoy's ports; with the others, the machine's firewall
+// redirects traffic.
 const (
 	None     Interception = "NONE"
 	Redirect Interception = "REDIRECT"
@@ -138,7 +139,8 @@ func checkNodePart(what, value string) error {
 	return nil
 }
 
-// checkAdmin requires loopback for the admin API: whoever reaches it can stop the proxy and read its keys.
+// checkAdmin requires loopback for the admin API: whoever reaches it can stop the proxy and read
+// its keys.
 func checkAdmin(address string) error {
 	if err := checkAddress("admin", address); err != nil {
 		return err

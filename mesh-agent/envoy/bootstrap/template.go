@@ -13,10 +13,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Complete merges a user's file over a bootstrap. The file is Envoy's Bootstrap in YAML or JSON, and a Go
-// template over the fields of Options, with the function env for environment variables. Objects are merged
-// field by field. List elements are merged with an existing one of the same name, and otherwise appended.
-// Everything else is replaced.
+// Complete merges a user's file over a bootstrap. The file is Envoy's Bootstrap in YAML or JSON,
+// and a Go template over the fields of Options, with the function env for environment variables.
+// Objects are merged field by field. List elements are merged with an existing one of the same
+// name, and otherwise appended. Everything else is replaced.
 func Complete(data []byte, path string, o Options) ([]byte, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {

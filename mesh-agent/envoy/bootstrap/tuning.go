@@ -55,8 +55,8 @@ func (t Tuning) check() error {
 // apply adds the settings to a bootstrap.
 func (t Tuning) apply(b *bootstrapv3.Bootstrap) {
 	b.StatsConfig = &metricsv3.StatsConfig{StatsMatcher: t.statsMatcher()}
-	// Create a cluster's statistics at its first request: in a large mesh, most clusters never get one from
-	// this machine.
+	// Create a cluster's statistics at its first request: in a large mesh, most clusters never get
+	// one from this machine.
 	b.DeferredStatOptions = &bootstrapv3.Bootstrap_DeferredStatOptions{EnableDeferredCreationStats: true}
 	if t.Statsd != "" {
 		b.StatsSinks = []*metricsv3.StatsSink{{
@@ -74,8 +74,8 @@ func (t Tuning) apply(b *bootstrapv3.Bootstrap) {
 }
 
 var (
-	// nonClusterStats matches everything but cluster statistics. RE2 has no negative lookahead, so the
-	// prefix is excluded letter by letter.
+	// nonClusterStats matches everything but cluster statistics. RE2 has no negative lookahead, so
+	// the prefix is excluded letter by letter.
 	nonClusterStats = `^(?:[^c]|c(?:$|[^l])|cl(?:$|[^u])|clu(?:$|[^s])|clus(?:$|[^t])|clust(?:$|[^e])|cluste(?:$|[^r])|cluster(?:$|[^.])).*$`
 
 	// clusterStats matches the cluster statistics that show a service's traffic, errors and health.
@@ -87,8 +87,8 @@ var (
 // discoveryStats is the prefix of the statistics of Envoy's connection to the agent.
 const discoveryStats = "cluster." + discoveryName + "."
 
-// statsMatcher limits Envoy to statistics that people look at. In a mesh of 4,000 services, all of them are
-// 428,000: 140 MB, and a second of each start.
+// statsMatcher limits Envoy to statistics that people look at. In a mesh of 4,000 services, all of
+// them are 428,000: 140 MB, and a second of each start.
 func (t Tuning) statsMatcher() *metricsv3.StatsMatcher {
 	list := &matcherv3.ListStringMatcher{Patterns: []*matcherv3.StringMatcher{
 		expression(nonClusterStats), expression(clusterStats), {MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: discoveryStats}},
@@ -143,15 +143,16 @@ func action(name, resource string, at float64) *overloadv3.OverloadAction {
 	}}}
 }
 
-// Envoy rejects regular expressions with more instructions than this. Its default is 100, which a path of
-// fifty letters exceeds. Discovery sends none above our limit (package re2), and Istio's agents set the
-// same.
+// Envoy rejects regular expressions with more instructions than this. Its default is 100, which a
+// path of fifty letters exceeds. Discovery sends none above our limit (package re2), and Istio's
+// agents set the same.
 const (
 	programSizeKey = "re2.max_program_size.error_level"
 	maxProgramSize = 32768
 )
 
-// runtime returns the runtime layers. The admin layer comes last and so wins, as it does by default.
+// runtime returns the runtime layers. The admin layer comes last and so wins, as it does by
+// default.
 func (t Tuning) runtime() *bootstrapv3.LayeredRuntime {
 	fields := map[string]*structpb.Value{programSizeKey: structpb.NewNumberValue(maxProgramSize)}
 	for name, value := range t.Runtime {

@@ -16,12 +16,12 @@ import (
 	"time"
 )
 
-// headerTimeout is how long Envoy may take to begin an answer. Its main thread answers between other work,
-// and a large configuration keeps it busy for a while.
+// headerTimeout is how long Envoy may take to begin an answer. Its main thread answers between
+// other work, and a large configuration keeps it busy for a while.
 const headerTimeout = 10 * time.Second
 
-// client keeps no idle connections: requests are rare, and by the next one another Envoy may have the
-// address.
+// client keeps no idle connections: requests are rare, and by the next one another Envoy may have
+// the address.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: headerTimeout}}
 
 // Admin calls the admin API of the current Envoy, looking up its address for each request.
@@ -30,8 +30,8 @@ type Admin struct{ address func() (string, error) }
 // At returns an Admin that calls address before each request.
 func At(address func() (string, error)) *Admin { return &Admin{address} }
 
-// OfStateDir returns the Admin for the Envoy of the agent that uses this state folder. It reads the address
-// from a file in it, so it works from another process.
+// OfStateDir returns the Admin for the Envoy of the agent that uses this state folder. It reads the
+// address from a file in it, so it works from another process.
 func OfStateDir(folder string) *Admin {
 	path := filepath.Join(folder, "envoy", "run", "admin")
 	return At(func() (string, error) {

@@ -1,10 +1,10 @@
 // Package envoylog passes on what Envoy writes, also when another agent started that Envoy.
 //
-// Envoy outlives its agent, so it writes to two files in the state folder, which the next agent continues
-// to read. A pipe would not do, because its reader may be away. A full pipe blocks Envoy's threads; if it
-// is set not to block, Envoy stops logging for good at the first line that does not fit (1.40: its stream
-// goes bad). A punched hole frees the room of what was read, and the first byte that is not zero is where
-// the next agent begins.
+// Envoy outlives its agent, so it writes to two files in the state folder, which the next agent
+// continues to read. A pipe would not do, because its reader may be away. A full pipe blocks
+// Envoy's threads; if it is set not to block, Envoy stops logging for good at the first line that
+// does not fit (1.40: its stream goes bad). A punched hole frees the room of what was read, and the
+// first byte that is not zero is where the next agent begins.
 package envoylog
 
 import (
@@ -64,7 +64,8 @@ func (l *Log) Close() error {
 // Files returns the files for Envoy to write to.
 func (l *Log) Files() (stdout, stderr *os.File) { return l.files[0].File, l.files[1].File }
 
-// Own gives the files to another account, which may then reopen them as /dev/stdout and /dev/stderr.
+// Own gives the files to another account, which may then reopen them as /dev/stdout and
+// /dev/stderr.
 func (l *Log) Own(uid, gid int) error {
 	return errors.Join(l.files[0].Chown(uid, gid), l.files[1].Chown(uid, gid))
 }
@@ -90,8 +91,8 @@ func (l *Log) Run(ctx context.Context) error {
 	}
 }
 
-// watch reports writes on a channel. The channel is nil if the kernel refuses another watch; then Run
-// polls.
+// watch reports writes on a channel. The channel is nil if the kernel refuses another watch; then
+// Run polls.
 func (l *Log) watch() (<-chan fsnotify.Event, func()) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {

@@ -121,8 +121,8 @@ func (f *file) forget(before int64) {
 	if punch(f.File, from, before) {
 		return
 	}
-	// Without holes, truncate the file once it is large and fully read. A line that Envoy writes between
-	// the check and the truncation is lost.
+	// Without holes, truncate the file once it is large and fully read. A line that Envoy writes
+	// between the check and the truncation is lost.
 	if size, err := f.size(); err == nil && size == f.at && size > maxBacklog {
 		f.at = 0
 		_ = f.Truncate(0)

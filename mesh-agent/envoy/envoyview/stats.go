@@ -11,8 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 )
 
-// StatsPath returns the admin API's path for statistics that match a name, as text, json or prometheus.
-// With all it includes those never updated.
+// StatsPath returns the admin API's path for statistics that match a name, as text, json or
+// prometheus. With all it includes those never updated.
 func StatsPath(name, format string, all bool) string {
 	query := url.Values{}
 	if name != "" {

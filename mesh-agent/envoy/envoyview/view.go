@@ -1,5 +1,5 @@
-// Package envoyview prints the state of an Envoy as tables, from its admin API. What the tables leave out
-// is in Envoy's JSON.
+// Package envoyview prints the state of an Envoy as tables, from its admin API. What the tables
+// leave out is in Envoy's JSON.
 package envoyview
 
 import (
@@ -26,7 +26,8 @@ type View struct {
 	// NameParam is the query parameter that filters by regular expression, if Envoy supports that.
 	NameParam string
 	Header    []string
-	// Rows makes a table of an answer. It filters by name again, which is harmless if Envoy has done so.
+	// Rows makes a table of an answer. It filters by name again, which is harmless if Envoy has
+	// done so.
 	Rows func(answer io.Reader, wanted *regexp.Regexp) ([][]string, error)
 
 	lists []string // lists of the configuration dump to show

@@ -1,5 +1,5 @@
-// Package proxyconfig turns what MeshConfig and ProxyConfigs say of starting proxies into settings of the
-// agent.
+// Package proxyconfig turns what MeshConfig and ProxyConfigs say of starting proxies into settings
+// of the agent.
 package proxyconfig
 
 import (
@@ -26,8 +26,8 @@ import (
 // askTimeout bounds the wait for discovery, which delays the start of a machine while none answers.
 const askTimeout = time.Second
 
-// Ask asks discovery for settings and saves the answer in a file. While discovery cannot be asked it
-// returns the saved answer together with the error; the answer is nil if none was ever saved.
+// Ask asks discovery for settings and saves the answer in a file. While discovery cannot be asked
+// it returns the saved answer together with the error; the answer is nil if none was ever saved.
 func Ask(ctx context.Context, discovery grpc.ClientConnInterface, request *machinev1.SettingsRequest, file string) (*machinev1.SettingsResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -47,15 +47,16 @@ func Ask(ctx context.Context, discovery grpc.ClientConnInterface, request *machi
 	return answer, errors.Join(err, unread, protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(kept, answer))
 }
 
-// Setting is a flag of mesh-agent run with the mesh's value, which applies unless the machine sets its own.
+// Setting is a flag of mesh-agent run with the mesh's value, which applies unless the machine sets
+// its own.
 type Setting struct {
 	Field string // the field of ProxyConfig it comes from
 	Flag  string
 	Value string
 }
 
-// byDiscovery lists the fields that discovery applies in what it sends, so that they are not reported as
-// ignored.
+// byDiscovery lists the fields that discovery applies in what it sends, so that they are not
+// reported as ignored.
 var byDiscovery = []string{"tracing", "gatewayTopology", "proxyHeaders"}
 
 // Read parses a ProxyConfig in JSON. It returns the names of the fields that neither the agent nor
@@ -169,8 +170,8 @@ func statsMatcher(raw json.RawMessage) (some []Setting, err error) {
 	return some, nil
 }
 
-// connectionLimit reads the only connection setting that applies to a whole proxy; discovery applies the
-// others.
+// connectionLimit reads the only connection setting that applies to a whole proxy; discovery
+// applies the others.
 func connectionLimit(raw json.RawMessage) ([]Setting, error) {
 	var m struct {
 		Limit json.RawMessage `json:"globalDownstreamConnectionLimit"`

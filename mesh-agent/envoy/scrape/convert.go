@@ -12,8 +12,8 @@ type family struct {
 	head       []byte // its HELP, TYPE and UNIT lines
 }
 
-// converter converts the lines of one target to the output format, family by family. It drops what that
-// format cannot express.
+// converter converts the lines of one target to the output format, family by family. It drops what
+// that format cannot express.
 type converter struct {
 	from, to Format
 	label    string // a label to add to every sample, unless ""
@@ -166,8 +166,8 @@ func (f *family) toText() {
 	}
 }
 
-// rewrite converts a sample's labels, value and timestamp. OpenMetrics has timestamps in seconds and Text
-// in milliseconds; Text has no exemplars.
+// rewrite converts a sample's labels, value and timestamp. OpenMetrics has timestamps in seconds
+// and Text in milliseconds; Text has no exemplars.
 func (c *converter) rewrite(rest []byte) []byte {
 	inside, _ := labelsLength(rest)
 	fields := strings.Fields(string(rest[inside:]))

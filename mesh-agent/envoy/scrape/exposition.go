@@ -34,8 +34,8 @@ func (f Format) accept() string {
 	return "text/plain;version=0.0.4;q=0.9,application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1"
 }
 
-// Negotiate returns the format that an Accept header prefers: OpenMetrics if it is named and nothing else
-// ranks higher.
+// Negotiate returns the format that an Accept header prefers: OpenMetrics if it is named and
+// nothing else ranks higher.
 func Negotiate(accept string) Format {
 	best, format := 0.0, Text
 	for each := range strings.SplitSeq(accept, ",") {
@@ -80,7 +80,8 @@ func formatOf(contentType string) (Format, error) {
 
 // line is a parsed line of metrics.
 type line struct {
-	// word is HELP, TYPE, UNIT or EOF, and name its family. For a sample, word is "" and name the sample's.
+	// word is HELP, TYPE, UNIT or EOF, and name its family. For a sample, word is "" and name the
+	// sample's.
 	word, name string
 	// rest is what follows the name.
 	rest []byte
@@ -132,8 +133,8 @@ func (f Format) parseSample(text []byte) (line, error) {
 	return line{name: string(text[:n]), rest: text[n:]}, nil
 }
 
-// isValue reports whether text is a value, with an optional timestamp, and in OpenMetrics an optional
-// exemplar.
+// isValue reports whether text is a value, with an optional timestamp, and in OpenMetrics an
+// optional exemplar.
 func (f Format) isValue(text []byte) bool {
 	if f == OpenMetrics {
 		text, _, _ = bytes.Cut(text, []byte(" # "))
@@ -200,8 +201,8 @@ func labelsLength(text []byte) (length int, ok bool) {
 	}
 }
 
-// label returns the name of the label at the beginning, and the length of name and value: 0 if there is
-// none.
+// label returns the name of the label at the beginning, and the length of name and value: 0 if
+// there is none.
 func label(text []byte) (name string, length int) {
 	n := nameLength(text)
 	at := n + spaces(text[n:])

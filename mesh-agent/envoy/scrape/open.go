@@ -26,7 +26,8 @@ func (o *Options) Flags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.Within, "scrape-timeout", 5*time.Second, "how long Envoy or an application may take to tell its metrics")
 }
 
-// Open returns the page of an Envoy, the applications and the agent itself. It registers metrics about them.
+// Open returns the page of an Envoy, the applications and the agent itself. It registers metrics
+// about them.
 func Open(o Options, envoy *envoyadmin.Admin, own prometheus.Gatherer, log *slog.Logger, metrics prometheus.Registerer) (*Page, error) {
 	p := &Page{Targets: []Target{Envoy(envoy)}, Own: own, Within: o.Within, Log: log}
 	for _, a := range o.Applications {

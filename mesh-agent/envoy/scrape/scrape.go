@@ -1,7 +1,8 @@
-// Package scrape merges the metrics of Envoy, the agent, and the machine's applications into one page.
+// Package scrape merges the metrics of Envoy, the agent, and the machine's applications into one
+// page.
 //
-// Pages may be large, so they are converted line by line and never held as a whole. A target that fails, is
-// slow, or answers with something else costs only its own metrics.
+// Pages may be large, so they are converted line by line and never held as a whole. A target that
+// fails, is slow, or answers with something else costs only its own metrics.
 package scrape
 
 import (
@@ -40,7 +41,8 @@ type Target struct {
 	Open func(ctx context.Context, like Format, query url.Values) (io.ReadCloser, Format, error)
 }
 
-// client keeps no idle connections: by the next scrape, half a minute later, the target may have restarted.
+// client keeps no idle connections: by the next scrape, half a minute later, the target may have
+// restarted.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}
 
 // Application returns a target for a setting, URL or NAME=URL; with a name, samples are labelled.
@@ -232,7 +234,8 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	return long, err
 }
 
-// ownPrefixes are metrics of any Go program, which applications may have too. /metrics has the agent's.
+// ownPrefixes are metrics of any Go program, which applications may have too. /metrics has the
+// agent's.
 var ownPrefixes = []string{"go_", "process_", "promhttp_"}
 
 func (p *Page) writeOwn(s *sink, format Format) {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// targetTimer limits how long a target may keep the page waiting. Only time spent waiting for the target
-// counts, not time spent on other targets or on a slow client.
+// targetTimer limits how long a target may keep the page waiting. Only time spent waiting for the
+// target counts, not time spent on other targets or on a slow client.
 type targetTimer struct {
 	within  time.Duration
 	left    time.Duration

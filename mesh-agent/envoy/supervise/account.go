@@ -16,8 +16,8 @@ type Account struct {
 	UID, GID uint32
 }
 
-// FindAccount returns the account that --envoy-user names, nil for "": Envoy then runs under the account of
-// its agent.
+// FindAccount returns the account that --envoy-user names, nil for "": Envoy then runs under the
+// account of its agent.
 func FindAccount(name string) (*Account, error) {
 	if name == "" {
 		return nil, nil
@@ -61,8 +61,8 @@ func (a *Account) apply(attributes *syscall.SysProcAttr, transparent bool) {
 	grantCapabilities(attributes, transparent)
 }
 
-// chownFiles gives the account the files that Envoy needs, and no others: it can pass through the folders
-// above, but not read them.
+// chownFiles gives the account the files that Envoy needs, and no others: it can pass through the
+// folders above, but not read them.
 func (s *Supervisor) chownFiles(bootstrap string) error {
 	if err := os.MkdirAll(s.ownFolder(), 0o700); err != nil || s.Account == nil {
 		return err

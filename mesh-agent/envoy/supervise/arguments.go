@@ -26,8 +26,8 @@ type Arguments struct {
 func (a *Arguments) Flags(flags *pflag.FlagSet) {
 	flags.IntVar(&a.concurrency, "concurrency", 2, "number of Envoy's worker threads, 0: one a CPU")
 	flags.StringVar(&a.logLevel, "envoy-log-level", "warning", "Envoy's log level: trace, debug, info, warning, error, critical or off")
-	// Envoy's "misc" logger warns of deprecated fields at every update, and nobody on the machine can
-	// change those.
+	// Envoy's "misc" logger warns of deprecated fields at every update, and nobody on the machine
+	// can change those.
 	flags.StringVar(&a.componentLogLevels, "envoy-component-log-level", "misc:error", "log levels of Envoy's components: upstream:debug,config:trace")
 	flags.StringVar(&a.logFormat, "envoy-log-format", "", "format of Envoy's log, as spdlog has it (default: Envoy's own)")
 	flags.DurationVar(&a.listenerDrain, "listener-drain-time", 45*time.Second,

@@ -24,8 +24,8 @@ func portsOf(pid int, except string) map[uint16]bool {
 	return ports
 }
 
-// connectionsTo returns the open connections that others made to a process's ports, as in "10.0.0.9:50812
-// to 10.0.0.7:80".
+// connectionsTo returns the open connections that others made to a process's ports, as in
+// "10.0.0.9:50812 to 10.0.0.7:80".
 func connectionsTo(pid int, ports map[uint16]bool) []string {
 	var open []string
 	for _, s := range socketsOf(pid) {

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startDetached starts a child that outlives its parent. An Envoy with hot restart asks the kernel to kill
-// it with its parent (1.40: prctl(PR_SET_PDEATHSIG) in HotRestartImpl). So it is started on a thread with a
-// seccomp filter that answers this call with success and does nothing. A filter is inherited and cannot be
-// removed, so the thread is not reused.
+// startDetached starts a child that outlives its parent. An Envoy with hot restart asks the kernel
+// to kill it with its parent (1.40: prctl(PR_SET_PDEATHSIG) in HotRestartImpl). So it is started on
+// a thread with a seccomp filter that answers this call with success and does nothing. A filter is
+// inherited and cannot be removed, so the thread is not reused.
 func startDetached(cmd *exec.Cmd) error {
 	result := make(chan error, 1)
 	go func() {
@@ -42,7 +42,8 @@ func ignoreParentDeathSignal() error {
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
 	}
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	// Root may install a filter as it is. Others must first give up that programs they run gain privileges.
+	// Root may install a filter as it is. Others must first give up that programs they run gain
+	// privileges.
 	err := setFilter(&program)
 	if err != nil {
 		if err = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err == nil {
@@ -64,8 +65,8 @@ func setFilter(program *unix.SockFprog) error {
 	return nil
 }
 
-// checkDetachable returns an error if program cannot be detached, or would lose its file capabilities by
-// that.
+// checkDetachable returns an error if program cannot be detached, or would lose its file
+// capabilities by that.
 func checkDetachable(program string) error {
 	if os.Geteuid() == 0 {
 		return nil

@@ -16,21 +16,21 @@ const (
 	// pollInterval is how often a draining Envoy is polled, if polling is quick.
 	pollInterval = 100 * time.Millisecond
 
-	// idleTimeout ends a drain early: for so long there was no request on any remaining connection. Each
-	// client that got an answer during the drain was told to close, so these connections belong to clients
-	// with nothing to ask; they reconnect when they need to.
+	// idleTimeout ends a drain early: for so long there was no request on any remaining connection.
+	// Each client that got an answer during the drain was told to close, so these connections
+	// belong to clients with nothing to ask; they reconnect when they need to.
 	idleTimeout = time.Second
 )
 
-// Drain tells clients to leave, but does not end Envoy, which still accepts connections. Only a new Envoy
-// undoes it.
+// Drain tells clients to leave, but does not end Envoy, which still accepts connections. Only a new
+// Envoy undoes it.
 func (s *Supervisor) Drain(ctx context.Context) error {
 	l := s.newest()
 	if l == nil {
 		return errNotStarted
 	}
-	// A failed health check makes Envoy ask every client to leave with its next answer. Draining alone
-	// would spread that over the drain time of replaced listeners.
+	// A failed health check makes Envoy ask every client to leave with its next answer. Draining
+	// alone would spread that over the drain time of replaced listeners.
 	for _, order := range []string{"/healthcheck/fail", "/drain_listeners?graceful"} {
 		if err := l.admin.post(ctx, order); err != nil {
 			return err
@@ -39,8 +39,8 @@ func (s *Supervisor) Drain(ctx context.Context) error {
 	return nil
 }
 
-// drain waits until no connection is left, at most for the drain time. Envoy accepts connections meanwhile:
-// applications on this machine may be ending too, and still need their network.
+// drain waits until no connection is left, at most for the drain time. Envoy accepts connections
+// meanwhile: applications on this machine may be ending too, and still need their network.
 func (s *Supervisor) drain(l *instance) {
 	ports := s.portsOf(l)
 	if err := s.Drain(context.Background()); err != nil {
@@ -77,9 +77,9 @@ func (s *Supervisor) drain(l *instance) {
 	}
 }
 
-// nextPoll returns the pause until the next poll: at least four times as long as the last poll took,
-// because one takes a tenth of a second with ten thousand connections; at most a second, so that the end is
-// noticed soon.
+// nextPoll returns the pause until the next poll: at least four times as long as the last poll
+// took, because one takes a tenth of a second with ten thousand connections; at most a second, so
+// that the end is noticed soon.
 func nextPoll(started time.Time) time.Duration {
 	return min(max(pollInterval, 4*time.Since(started)), time.Second)
 }
@@ -106,16 +106,16 @@ func (q *idleTimer) drained(o remaining) bool {
 	return o.Connections == 0 || time.Since(q.since) >= idleTimeout
 }
 
-// remainingOf combines Envoy's counts with the kernel's. Envoy's statistics may be configured to leave
-// connections out; the kernel sees all.
+// remainingOf combines Envoy's counts with the kernel's. Envoy's statistics may be configured to
+// leave connections out; the kernel sees all.
 func (s *Supervisor) remainingOf(ctx context.Context, l *instance, ports map[uint16]bool) remaining {
 	counted, err := l.admin.downstream(ctx)
 	counted.Connections = max(counted.Connections, len(connectionsTo(l.Pid, ports)))
 	return remaining{counted, err != nil}
 }
 
-// portsOf returns the ports that clients connect to. With transparent redirection it returns none, as
-// clients then connect to other addresses.
+// portsOf returns the ports that clients connect to. With transparent redirection it returns none,
+// as clients then connect to other addresses.
 func (s *Supervisor) portsOf(l *instance) map[uint16]bool {
 	if s.Transparent {
 		return nil

@@ -14,18 +14,19 @@ import (
 	"time"
 )
 
-// Envoy's hot restart: a new Envoy, of the next epoch, takes over the open ports from its parent, which
-// keeps its connections. The two find each other by a base ID, which is part of the names of abstract
-// sockets and of a shared memory segment.
+// Envoy's hot restart: a new Envoy, of the next epoch, takes over the open ports from its parent,
+// which keeps its connections. The two find each other by a base ID, which is part of the names of
+// abstract sockets and of a shared memory segment.
 
 const (
 	sharedMemory = "/dev/shm"
 
-	// baseIDs bounds base IDs. Envoy multiplies one by ten to distinguish the sockets of different epochs.
+	// baseIDs bounds base IDs. Envoy multiplies one by ten to distinguish the sockets of different
+	// epochs.
 	baseIDs = 1 << 28
 
-	// sharedSize and sharedVersion are the first fields of Envoy's struct SharedMemory, and sharedFlags is
-	// the offset of its flags. The values hold for Envoy 1.12 to 1.40.
+	// sharedSize and sharedVersion are the first fields of Envoy's struct SharedMemory, and
+	// sharedFlags is the offset of its flags. The values hold for Envoy 1.12 to 1.40.
 	sharedSize, sharedVersion, sharedFlags = 104, 11, 96
 
 	// versionTimeout bounds a run of envoy --hot-restart-version.
@@ -65,9 +66,9 @@ func removeSharedMemory(id uint32) {
 	}
 }
 
-// clearStartingFlag lets an Envoy start beside its parent after the last child died while starting. Only
-// that child would have cleared its flag in the shared memory, and while the flag is set any further child
-// exits at once.
+// clearStartingFlag lets an Envoy start beside its parent after the last child died while starting.
+// Only that child would have cleared its flag in the shared memory, and while the flag is set any
+// further child exits at once.
 func clearStartingFlag(baseID uint32) error {
 	file, err := os.OpenFile(sharedFile(baseID), os.O_RDWR, 0)
 	if err != nil {
@@ -102,8 +103,8 @@ func hotRestartArgs(r record, parentShutdown time.Duration) []string {
 	return []string{
 		"--base-id", strconv.FormatUint(uint64(r.BaseID), 10), "--restart-epoch", strconv.Itoa(r.Epoch),
 		"--parent-shutdown-time-s", strconv.Itoa(int(parentShutdown.Seconds())),
-		// The parent's statistics would be added to the child's, gauges of open connections too, and a
-		// drain would wait for those to close.
+		// The parent's statistics would be added to the child's, gauges of open connections too,
+		// and a drain would wait for those to close.
 		"--skip-hot-restart-parent-stats",
 	}
 }

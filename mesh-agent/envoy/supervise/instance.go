@@ -11,8 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/host/statedir"
 )
 
-// terminateTimeout is how long Envoy may take to end after SIGTERM. It needs milliseconds; one that needs
-// this long hangs.
+// terminateTimeout is how long Envoy may take to end after SIGTERM. It needs milliseconds; one that
+// needs this long hangs.
 const terminateTimeout = 5 * time.Second
 
 // unknownExit describes the end of a process that another process started.
@@ -72,8 +72,8 @@ func reattach(r record, a admin) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The handle pins the process: if the ID had been reused before the handle was opened, start time or
-	// image would differ, and if it is reused later, hasEnded reports true.
+	// The handle pins the process: if the ID had been reused before the handle was opened, start
+	// time or image would differ, and if it is reused later, hasEnded reports true.
 	start, err := startOf(r.Pid)
 	image, _ := imageOnDisk(imageOf(r.Pid))
 	if err == nil && h.hasEnded() {

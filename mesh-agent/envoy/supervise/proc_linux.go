@@ -94,8 +94,8 @@ func tied() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// grantCapabilities lets an account other than root listen on all ports and, if transparent is set, use
-// foreign addresses.
+// grantCapabilities lets an account other than root listen on all ports and, if transparent is set,
+// use foreign addresses.
 func grantCapabilities(attributes *syscall.SysProcAttr, transparent bool) {
 	attributes.AmbientCaps = []uintptr{unix.CAP_NET_BIND_SERVICE}
 	if transparent {

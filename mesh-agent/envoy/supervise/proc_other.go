@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// Other kernels do not report the end of a process that another process started, so each agent has its own
-// Envoy.
+// Other kernels do not report the end of a process that another process started, so each agent has
+// its own Envoy.
 const canAdopt = false
 
 type handle struct {

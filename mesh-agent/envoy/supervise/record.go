@@ -14,8 +14,8 @@ import (
 // recordFile lists the running Envoys, the newest last.
 const recordFile = "running.json"
 
-// writeRecords records which Envoys run. Failing is an error, because the next agent would start another
-// Envoy beside them.
+// writeRecords records which Envoys run. Failing is an error, because the next agent would start
+// another Envoy beside them.
 func (s *Supervisor) writeRecords(records ...record) error {
 	content, err := json.MarshalIndent(records, "", "  ")
 	if err != nil {
@@ -25,8 +25,8 @@ func (s *Supervisor) writeRecords(records ...record) error {
 	return replace.File(filepath.Join(s.Folder, recordFile), append(content, '\n'))
 }
 
-// removeBootstraps removes the bootstrap files of all but these records, whose Envoys may have to be
-// started again.
+// removeBootstraps removes the bootstrap files of all but these records, whose Envoys may have to
+// be started again.
 func (s *Supervisor) removeBootstraps(except []record) {
 	files, _ := filepath.Glob(s.bootstrapFile(record{ConfigHash: "????????????"})) // the pattern is valid
 	for _, file := range files {

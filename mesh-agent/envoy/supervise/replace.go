@@ -79,8 +79,8 @@ func (s *Supervisor) checkHandover(ctx context.Context, parent *instance, want r
 	return nil
 }
 
-// maxEpochs is how many Envoys of one base ID can live at the same time: the names of their sockets contain
-// the epoch modulo 3.
+// maxEpochs is how many Envoys of one base ID can live at the same time: the names of their sockets
+// contain the epoch modulo 3.
 const maxEpochs = 3
 
 // startHot starts the Envoy that replaces another by hot restart.
@@ -115,8 +115,9 @@ func (s *Supervisor) retireAll() {
 	}
 }
 
-// retire waits for the end of a replaced Envoy, and logs the connections that ended with it. Its successor
-// ends it: the two communicate until then, and a successor whose parent is gone too early crashes (1.40).
+// retire waits for the end of a replaced Envoy, and logs the connections that ended with it. Its
+// successor ends it: the two communicate until then, and a successor whose parent is gone too early
+// crashes (1.40).
 func (s *Supervisor) retire(old *instance) {
 	poll := time.NewTimer(pollInterval)
 	defer poll.Stop()
@@ -156,8 +157,8 @@ func (s *Supervisor) retire(old *instance) {
 	s.running()
 }
 
-// lastConnections are the connections at the last poll that found any. An Envoy that ends closes them
-// first, so one more poll may find none.
+// lastConnections are the connections at the last poll that found any. An Envoy that ends closes
+// them first, so one more poll may find none.
 type lastConnections struct {
 	connections []string
 	at          time.Time
@@ -177,8 +178,8 @@ func (s *lastConnections) recent() []string {
 	return s.connections
 }
 
-// successor returns the Envoy that has replaced another, or nil. The timeout matters: once the old Envoy
-// gives up its admin API, a request that still reached it is never answered.
+// successor returns the Envoy that has replaced another, or nil. The timeout matters: once the old
+// Envoy gives up its admin API, a request that still reached it is never answered.
 func (s *Supervisor) successor(old *instance) *instance {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

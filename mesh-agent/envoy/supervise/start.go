@@ -27,7 +27,8 @@ const (
 	logTailLines = 20
 )
 
-// desired returns the record of the Envoy that the options ask for, without process and hot restart fields.
+// desired returns the record of the Envoy that the options ask for, without process and hot restart
+// fields.
 func (s *Supervisor) desired() (record, error) {
 	program, err := exec.LookPath(s.Envoy)
 	if err == nil {
@@ -49,7 +50,8 @@ func (s *Supervisor) desired() (record, error) {
 	return record{Program: program, Image: image, Account: s.Account.name(), ConfigHash: hex.EncodeToString(hash.Sum(nil)), Boot: statedir.Boot()}, nil
 }
 
-// imageOnDisk identifies a file by its metadata: an Envoy binary has a hundred megabytes, too much to hash.
+// imageOnDisk identifies a file by its metadata: an Envoy binary has a hundred megabytes, too much
+// to hash.
 func imageOnDisk(program string) (string, error) {
 	info, err := os.Stat(program)
 	if err != nil {
@@ -71,8 +73,9 @@ func compact(text []byte) []byte {
 	return short.Bytes()
 }
 
-// launch starts an Envoy beside the running ones. It writes the records before and after: if the agent is
-// killed in between, the next one finds the process by its ID, or releases the shared memory.
+// launch starts an Envoy beside the running ones. It writes the records before and after: if the
+// agent is killed in between, the next one finds the process by its ID, or releases the shared
+// memory.
 func (s *Supervisor) launch(r record, beside []*instance) (*instance, error) {
 	if err := errors.Join(s.writeBootstrap(r), s.chownFiles(s.bootstrapFile(r)), s.writeRecords(append(recordsOf(beside), r)...)); err != nil {
 		return nil, err
@@ -122,8 +125,8 @@ func (s *Supervisor) spawn(cmd *exec.Cmd, hot bool) error {
 	}
 }
 
-// bootstrapFile is named after the configuration: an Envoy that is still starting reads its own file, even
-// if another is written meanwhile.
+// bootstrapFile is named after the configuration: an Envoy that is still starting reads its own
+// file, even if another is written meanwhile.
 func (s *Supervisor) bootstrapFile(r record) string {
 	return filepath.Join(s.Folder, "bootstrap-"+r.ConfigHash[:12]+".json")
 }
@@ -141,7 +144,8 @@ func (s *Supervisor) Validate(ctx context.Context) error {
 	return errors.Join(s.writeBootstrap(want), s.validate(ctx, want))
 }
 
-// validate runs Envoy in validate mode, so that a running Envoy is not replaced for a bad bootstrap.
+// validate runs Envoy in validate mode, so that a running Envoy is not replaced for a bad
+// bootstrap.
 func (s *Supervisor) validate(ctx context.Context, want record) error {
 	output, err := exec.CommandContext(ctx, want.Program, append([]string{
 		"--mode", "validate", "--disable-hot-restart", "--config-path", s.bootstrapFile(want),
@@ -157,7 +161,8 @@ func lastLines(text string) string {
 	return strings.Join(lines[max(0, len(lines)-logTailLines):], "\n")
 }
 
-// readConfiguration reports whether Envoy accepted its bootstrap: it opens the admin API after that.
+// readConfiguration reports whether Envoy accepted its bootstrap: it opens the admin API after
+// that.
 func (l *instance) readConfiguration() bool {
 	_, err := l.admin.address()
 	return err == nil

@@ -1,6 +1,6 @@
-// Package supervise keeps an Envoy running. It starts Envoy or adopts one from an earlier agent, restarts
-// it when it dies, replaces it without a pause when another is desired, and drains it at the end. Envoy
-// outlives its supervisor, if that is killed.
+// Package supervise keeps an Envoy running. It starts Envoy or adopts one from an earlier agent,
+// restarts it when it dies, replaces it without a pause when another is desired, and drains it at
+// the end. Envoy outlives its supervisor, if that is killed.
 package supervise
 
 import (
@@ -38,17 +38,19 @@ type Options struct {
 	// Tied makes Envoy die with its agent, however that ends.
 	Tied bool
 
-	// DrainTime is how long open connections may take to finish at the end. DrainMin is how long a drain
-	// lasts even without connections, for those who need time to notice it.
+	// DrainTime is how long open connections may take to finish at the end. DrainMin is how long a
+	// drain lasts even without connections, for those who need time to notice it.
 	DrainTime, DrainMin time.Duration
 	// ParentShutdown is how long connections may continue on a replaced Envoy; 0 means a minute.
 	ParentShutdown time.Duration
 	// Transparent means that connections reach Envoy under addresses that are not its own.
 	Transparent bool
 
-	// Reexec replaces this process by the program as it is on disk now. It returns only if that fails.
+	// Reexec replaces this process by the program as it is on disk now. It returns only if that
+	// fails.
 	Reexec func() error
-	// BeforeDrain, if not nil, is called before the last drain. A signal from EndNow ends that drain.
+	// BeforeDrain, if not nil, is called before the last drain. A signal from EndNow ends that
+	// drain.
 	BeforeDrain func()
 	EndNow      <-chan os.Signal
 
@@ -102,9 +104,9 @@ func New(o Options) (*Supervisor, error) {
 	}, nil
 }
 
-// Run keeps Envoy running until ctx ends, then drains and ends it. It returns early only when the first
-// start fails: then the options are wrong, and trying again would not help. A later death is answered with
-// a restart.
+// Run keeps Envoy running until ctx ends, then drains and ends it. It returns early only when the
+// first start fails: then the options are wrong, and trying again would not help. A later death is
+// answered with a restart.
 func (s *Supervisor) Run(ctx context.Context) error {
 	s.thread = newThread()
 	defer s.thread.end()
@@ -120,8 +122,8 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	return errors.Join(err, s.output.Close())
 }
 
-// EndInherited ends what an earlier agent left running. Call it in place of Run, in an agent that is asked
-// to end before it started.
+// EndInherited ends what an earlier agent left running. Call it in place of Run, in an agent that
+// is asked to end before it started.
 func (s *Supervisor) EndInherited() error {
 	s.instances = s.reattachAll()
 	return errors.Join(s.shutdown(), s.output.Close())
@@ -155,7 +157,8 @@ func (s *Supervisor) run(ctx context.Context) error {
 	}
 }
 
-// startOrAdopt adopts a running Envoy that is as desired, replaces one that is not, or starts a new one.
+// startOrAdopt adopts a running Envoy that is as desired, replaces one that is not, or starts a new
+// one.
 func (s *Supervisor) startOrAdopt(ctx context.Context) error {
 	want, err := s.desired()
 	if err != nil {
@@ -233,7 +236,8 @@ func (s *Supervisor) startCold(r record) error {
 	return nil
 }
 
-// restart starts Envoy again after a delay, as often as it takes. It returns false when ctx ends first.
+// restart starts Envoy again after a delay, as often as it takes. It returns false when ctx ends
+// first.
 func (s *Supervisor) restart(ctx context.Context, dead *instance, pause *restartBackoff) bool {
 	lived := time.Since(dead.Started)
 	s.Log.Error("Envoy died", "how", dead.exit, "lived", lived.Round(time.Millisecond), "last words", s.logTail())
@@ -276,8 +280,8 @@ func (s *Supervisor) sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// startAgain replaces an Envoy that died. If it died before it replaced its parent, the new one is a child
-// of the same parent.
+// startAgain replaces an Envoy that died. If it died before it replaced its parent, the new one is
+// a child of the same parent.
 func (s *Supervisor) startAgain(ctx context.Context, dead *instance) error {
 	want, err := s.desired()
 	if err != nil {
@@ -310,8 +314,8 @@ func (s *Supervisor) Reload() {
 	}
 }
 
-// Ready returns nil when Envoy has its first configuration and accepts traffic, and otherwise says what is
-// missing. While an Envoy starts to replace another, the old one counts.
+// Ready returns nil when Envoy has its first configuration and accepts traffic, and otherwise says
+// what is missing. While an Envoy starts to replace another, the old one counts.
 func (s *Supervisor) Ready(ctx context.Context) error {
 	l := s.newest()
 	if l == nil {
@@ -335,7 +339,8 @@ func (s *Supervisor) Alive(ctx context.Context) error {
 	}
 }
 
-// slowStartAfter is how long Envoy may wait for its first configuration before Status reports trouble.
+// slowStartAfter is how long Envoy may wait for its first configuration before Status reports
+// trouble.
 const slowStartAfter = 10 * time.Second
 
 // Status describes the running Envoy.

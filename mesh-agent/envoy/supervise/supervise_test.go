@@ -125,8 +125,8 @@ func (s *supervised) await(t *testing.T, message string) event {
 	}
 }
 
-// awaitReady waits until Envoy accepts connections: it logs that a moment before, and answers its admin API
-// only after.
+// awaitReady waits until Envoy accepts connections: it logs that a moment before, and answers its
+// admin API only after.
 func (s *supervised) awaitReady(t *testing.T) {
 	t.Helper()
 	<-s.envoy.ready

@@ -29,8 +29,8 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/supervise"
 )
 
-// beAgent is the environment variable that makes this test binary an agent, with the options in it, which
-// can be killed.
+// beAgent is the environment variable that makes this test binary an agent, with the options in it,
+// which can be killed.
 const beAgent = "SUPERVISE_TEST_BE_AGENT"
 
 func agentMain() {
@@ -58,8 +58,8 @@ func agentMain() {
 	}
 }
 
-// web is a bootstrap for an Envoy that answers HTTP requests on one port with a fixed text and logs each on
-// its standard output, and that echoes TCP on another port.
+// web is a bootstrap for an Envoy that answers HTTP requests on one port with a fixed text and logs
+// each on its standard output, and that echoes TCP on another port.
 const web = `{
   "admin": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": %d}}},
   "static_resources": {"listeners": [{
@@ -511,7 +511,7 @@ func TestParentServesAfterItsChildIsKilled(t *testing.T) {
 	first.kill(t)
 	clients := m.clients(t)
 
-	// An Envoy that waits forever for discovery replaces nobody.
+	// An Envoy that waits for discovery forever replaces no other.
 	m.options.Bootstrap = []byte(strings.Replace(string(m.options.Bootstrap), `"static_resources": {`, `"node": {"id": "n", "cluster": "c"},
   "dynamic_resources": {
     "ads_config": {"api_type": "GRPC", "grpc_services": [{"envoy_grpc": {"cluster_name": "xds"}}]},

@@ -2,8 +2,8 @@ package supervise
 
 import "runtime"
 
-// thread is an OS thread that lives as long as the supervisor. Tied Envoys are started on it, because the
-// kernel sends the parent-death signal when the thread that started a child ends.
+// thread is an OS thread that lives as long as the supervisor. Tied Envoys are started on it,
+// because the kernel sends the parent-death signal when the thread that started a child ends.
 type thread struct{ work chan func() }
 
 func newThread() *thread {

@@ -1,5 +1,5 @@
-// Package check examines a machine before it joins the mesh: whether the agent and Envoy have what they
-// need, and what to do if not.
+// Package check examines a machine before it joins the mesh: whether the agent and Envoy have what
+// they need, and what to do if not.
 package check
 
 import (

@@ -10,8 +10,8 @@ import (
 // Peer is the validity of a server's certificate.
 type Peer struct{ NotBefore, NotAfter time.Time }
 
-// FetchCertificate connects to a server and returns its certificate's validity. It does not verify the
-// certificate and sends nothing.
+// FetchCertificate connects to a server and returns its certificate's validity. It does not verify
+// the certificate and sends nothing.
 func FetchCertificate(ctx context.Context, address string) (Peer, error) {
 	dialer := tls.Dialer{Config: &tls.Config{
 		InsecureSkipVerify: true, //nolint:gosec // verified elsewhere; here a wrong clock would make verification fail
@@ -31,7 +31,8 @@ const (
 	fetchTimeout = 3 * time.Second
 )
 
-// Clock checks this machine's time against discovery's certificates and the kernel's synchronization state.
+// Clock checks this machine's time against discovery's certificates and the kernel's
+// synchronization state.
 func Clock(now func() time.Time, synchronized func() (bool, error), servers []string) Check {
 	return func(ctx context.Context) []Finding {
 		for _, server := range servers {
@@ -55,8 +56,8 @@ func Clock(now func() time.Time, synchronized func() (bool, error), servers []st
 	}
 }
 
-// checkTime reports whether the certificate is outside its validity now. As discovery uses it, the clock
-// must be wrong.
+// checkTime reports whether the certificate is outside its validity now. As discovery uses it, the
+// clock must be wrong.
 func (p Peer) checkTime(now time.Time, server string) (Finding, bool) {
 	switch {
 	case now.Before(p.NotBefore):

@@ -35,7 +35,8 @@ func (s System) read(path string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// State checks that the agent can write its state folder, and that nobody else can read the key in it.
+// State checks that the agent can write its state folder, and that nobody else can read the key in
+// it.
 func (s System) State(context.Context) []Finding {
 	const part = "state"
 	info, err := os.Stat(s.StateDir)
@@ -207,8 +208,8 @@ func (s System) Resolver(context.Context) []Finding {
 	return []Finding{ok("resolver", "%s names %s", s.ResolvConf, strings.Join(words, ", "))}
 }
 
-// Routes checks that connections to the addresses that the mesh allocates reach the rules that redirect
-// them. The machine has the address ip, "" if that is not known.
+// Routes checks that connections to the addresses that the mesh allocates reach the rules that
+// redirect them. The machine has the address ip, "" if that is not known.
 func Routes(ip string) Check {
 	return func(context.Context) []Finding {
 		conn, err := net.Dial("udp", "240.240.0.1:9") // sends nothing

@@ -26,7 +26,8 @@ const (
 )
 
 const (
-	// negativeTTL bounds how long clients may cache that a name does not exist: it may join the mesh.
+	// negativeTTL bounds how long clients may cache that a name does not exist: it may join the
+	// mesh.
 	negativeTTL = 30
 	// meshNegativeTTL is the same for names of the mesh.
 	meshNegativeTTL = 5
@@ -83,7 +84,8 @@ func answerLocalhost(r *reply, q dns.Question) bool {
 	return true
 }
 
-// answerFromMesh answers for a name of the mesh. It leaves to upstreams the types by which nobody connects.
+// answerFromMesh answers for a name of the mesh. It leaves to upstreams the types by which nobody
+// connects.
 func (s *Server) answerFromMesh(r *reply, q dns.Question) bool {
 	x := s.current.Load().names
 	if q.Qtype == dns.TypePTR {
@@ -112,8 +114,8 @@ func (s *Server) answerFromMesh(r *reply, q dns.Question) bool {
 	return true
 }
 
-// isForeignType reports whether others answer for a type even for names of the mesh: nobody connects by it,
-// such as MX and TXT, and a host of the mesh may exist on the Internet too.
+// isForeignType reports whether others answer for a type even for names of the mesh: nobody
+// connects by it, such as MX and TXT, and a host of the mesh may exist on the Internet too.
 func isForeignType(t uint16) bool {
 	switch t {
 	case dns.TypeA, dns.TypeAAAA, dns.TypeANY, dns.TypeCNAME, dns.TypeSRV, dns.TypeHTTPS, dns.TypeSVCB, dns.TypeNS, dns.TypeSOA, dns.TypeDS, dns.TypeDNSKEY:
@@ -171,8 +173,8 @@ func (r *reply) setNegativeTTL() {
 	}}
 }
 
-// answerSRV answers for _NAME._tcp.HOST. Unknown ports are left to upstreams: the service may be none of
-// the mesh.
+// answerSRV answers for _NAME._tcp.HOST. Unknown ports are left to upstreams: the service may be
+// none of the mesh.
 func (s *Server) answerSRV(r *reply, q dns.Question, x *names.Index, port, transport, host string) bool {
 	found, ok := x.Find(host)
 	if !ok {
@@ -197,8 +199,8 @@ func (s *Server) answerSRV(r *reply, q dns.Question, x *names.Index, port, trans
 	return true
 }
 
-// answerPTR answers for addresses that the mesh allocated. Nobody else knows these, so nobody else is
-// asked.
+// answerPTR answers for addresses that the mesh allocated. Nobody else knows these, so nobody else
+// is asked.
 func (s *Server) answerPTR(r *reply, q dns.Question, x *names.Index) bool {
 	ip, ok := names.Address(q.Name)
 	if !ok || !names.Allocated(ip) {
@@ -231,8 +233,8 @@ func (s *Server) answerFromUpstream(ctx context.Context, r *reply, m *dns.Msg, q
 	r.CheckingDisabled = m.CheckingDisabled
 }
 
-// copyAnswer copies an upstream's answer, restores the client's spelling of the name, and bounds negative
-// TTLs.
+// copyAnswer copies an upstream's answer, restores the client's spelling of the name, and bounds
+// negative TTLs.
 func (s *Server) copyAnswer(r *reply, from *dns.Msg, q dns.Question) {
 	r.Rcode, r.Answer, r.Ns, r.Extra = from.Rcode, from.Answer, from.Ns, from.Extra
 	r.Truncated = from.Truncated
@@ -254,8 +256,8 @@ func (s *Server) copyAnswer(r *reply, from *dns.Msg, q dns.Question) {
 	}
 }
 
-// correctNXDOMAIN makes a name of the mesh exist, with no records of this type, where upstreams do not know
-// it.
+// correctNXDOMAIN makes a name of the mesh exist, with no records of this type, where upstreams do
+// not know it.
 func (s *Server) correctNXDOMAIN(r *reply, q dns.Question) {
 	if r.Rcode != dns.RcodeNameError {
 		return

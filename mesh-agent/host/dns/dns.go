@@ -1,9 +1,9 @@
-// Package dns is the resolver beside a proxy. It answers for the names of the mesh and forwards everything
-// else.
+// Package dns is the resolver beside a proxy. It answers for the names of the mesh and forwards
+// everything else.
 //
-// A host of the mesh has the addresses that discovery gave it and no others. Queries for what it lacks get
-// an empty answer and are not forwarded, because a public record of another type would lead around the
-// mesh.
+// A host of the mesh has the addresses that discovery gave it and no others. Queries for what it
+// lacks get an empty answer and are not forwarded, because a public record of another type would
+// lead around the mesh.
 package dns
 
 import (
@@ -28,11 +28,11 @@ import (
 type Options struct {
 	// Listen lists addresses of this machine, with ports.
 	Listen []string
-	// Proxy is the address that the machine's own proxy asks. There, names of the mesh are not answered:
-	// the proxy looks for what is behind a service, and would find itself.
+	// Proxy is the address that the machine's own proxy asks. There, names of the mesh are not
+	// answered: the proxy looks for what is behind a service, and would find itself.
 	Proxy string
-	// Except lists names that are never the mesh's, such as discovery's: it must be found before it can
-	// send any names.
+	// Except lists names that are never the mesh's, such as discovery's: it must be found before it
+	// can send any names.
 	Except []string
 	// Port53 also listens on port 53 of a loopback address, because resolv.conf has no ports.
 	Port53 bool
@@ -42,20 +42,22 @@ type Options struct {
 	TTL time.Duration
 	// Upstreams answer for other names. If empty, those of ResolvConf do.
 	Upstreams []string
-	// ResolvConf is the file with the machine's resolvers and search domains; it is reread when it changes.
+	// ResolvConf is the file with the machine's resolvers and search domains; it is reread when it
+	// changes.
 	ResolvConf string
-	// BypassStub reports whether systemd-resolved asks this resolver; then its upstreams are asked instead
-	// of its stub. It may be nil.
+	// BypassStub reports whether systemd-resolved asks this resolver; then its upstreams are asked
+	// instead of its stub. It may be nil.
 	BypassStub func() bool
-	// NamesFile stores the names, so that the next start knows them before discovery answers. It may be
-	// empty.
+	// NamesFile stores the names, so that the next start knows them before discovery answers. It
+	// may be empty.
 	NamesFile string
 
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 }
 
-// Table receives the mesh's names. Server implements it; who has the names needs to know no more of it.
+// Table receives the mesh's names. Server implements it; who has the names needs to know no more of
+// it.
 type Table interface {
 	Names(table *ndsv1.NameTable)
 }
@@ -289,8 +291,8 @@ func (s *Server) setTable(table *ndsv1.NameTable) {
 	}
 }
 
-// isAllowed reports whether a client may ask: from this machine, or from a private network. Otherwise the
-// agent could be an open resolver.
+// isAllowed reports whether a client may ask: from this machine, or from a private network.
+// Otherwise the agent could be an open resolver.
 func isAllowed(from net.Addr, at netip.AddrPort) bool {
 	var ip netip.Addr
 	switch a := from.(type) {

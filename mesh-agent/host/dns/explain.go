@@ -9,8 +9,9 @@ import (
 	"github.com/miekg/dns"
 )
 
-// explain answers a query of class CHAOS, which nobody sends by accident, with text: what the answer for
-// the name would be, and why. So dig is all that a person needs: dig CH TXT api.example.com.
+// explain answers a query of class CHAOS, which nobody sends by accident, with text: what the
+// answer for the name would be, and why. So dig is all that a person needs: dig CH TXT
+// api.example.com.
 func (s *Server) explain(ctx context.Context, r *reply, q dns.Question) {
 	r.origin, r.Authoritative = fromMachine, true
 	say := func(format string, args ...any) {

@@ -21,8 +21,8 @@ type writer struct {
 
 func (w writer) RemoteAddr() net.Addr { return w.from }
 
-// FuzzMessages holds that a resolver without upstreams answers anything: each answer can be packed, fits,
-// and is for the question.
+// FuzzMessages holds that a resolver without upstreams answers anything: each answer can be packed,
+// fits, and is for the question.
 func FuzzMessages(f *testing.F) {
 	s, err := Open(Options{ResolvConf: f.TempDir() + "/none", Domain: "shop.svc.cluster.local", TTL: time.Second, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -34,7 +34,8 @@ func newMetrics(r prometheus.Registerer, s *Server) *metrics {
 	return m
 }
 
-// count counts a query. Only common types get a label of their own: there are 65,536, and clients choose.
+// count counts a query. Only common types get a label of their own: there are 65,536, and clients
+// choose.
 func (m *metrics) count(asked uint16, from origin, code int, took time.Duration) {
 	name := "other"
 	switch asked {

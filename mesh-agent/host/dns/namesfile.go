@@ -46,8 +46,8 @@ func decodeNames(content []byte, into *ndsv1.NameTable) error {
 	return proto.Unmarshal(content[sha256.Size:], into)
 }
 
-// saveNames saves the names for the next start. It is called at intervals, so that quick changes cost few
-// writes.
+// saveNames saves the names for the next start. It is called at intervals, so that quick changes
+// cost few writes.
 func (s *Server) saveNames() {
 	now := s.current.Load()
 	if s.NamesFile == "" || !now.known || s.savedTable == now.table {

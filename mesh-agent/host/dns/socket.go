@@ -110,7 +110,8 @@ const (
 	idleTimeout       = 8 * time.Second
 )
 
-// servers returns the DNS servers of a socket. With proxy set, they answer for no names of the mesh.
+// servers returns the DNS servers of a socket. With proxy set, they answer for no names of the
+// mesh.
 func (s socket) servers(by *Server, proxy bool) []*dns.Server {
 	handler := dns.HandlerFunc(func(w dns.ResponseWriter, m *dns.Msg) {
 		if err := panics.Try("question", func() error { by.handle(w, m, endpoint{s.address, proxy}); return nil }); err != nil {
@@ -123,8 +124,8 @@ func (s socket) servers(by *Server, proxy bool) []*dns.Server {
 	}
 }
 
-// accept checks a message's header. Responses are dropped, or two resolvers could talk to each other
-// forever.
+// accept checks a message's header. Responses are dropped, or two resolvers could talk to each
+// other forever.
 func accept(h dns.Header) dns.MsgAcceptAction {
 	const response = 1 << 15
 	switch {

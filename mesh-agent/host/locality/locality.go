@@ -15,8 +15,8 @@ import (
 // CloudInit is where cloud-init stores its instance metadata.
 const CloudInit = "/run/cloud-init/instance-data.json"
 
-// Of returns the locality in a file as region/zone. With an empty path it reads CloudInit, and returns ""
-// if that does not exist, may not be read, or names no region.
+// Of returns the locality in a file as region/zone. With an empty path it reads CloudInit, and
+// returns "" if that does not exist, may not be read, or names no region.
 func Of(file string) (string, error) {
 	asked := file != ""
 	if !asked {

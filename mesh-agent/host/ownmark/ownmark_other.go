@@ -1,7 +1,7 @@
 //go:build !linux
 
-// Package ownmark sets a firewall mark on the agent's own connections, so that redirection recognizes them.
-// Only Linux has such marks.
+// Package ownmark sets a firewall mark on the agent's own connections, so that redirection
+// recognizes them. Only Linux has such marks.
 package ownmark
 
 import "syscall"

@@ -65,8 +65,8 @@ func has(accounts []Account, id uint32) bool {
 	return slices.ContainsFunc(accounts, func(a Account) bool { return a.ID == id })
 }
 
-// own returns the accounts that identify Envoy's own connections, or an error if they cannot be told from
-// the machine's.
+// own returns the accounts that identify Envoy's own connections, or an error if they cannot be
+// told from the machine's.
 func (o Outbound) own(user, group Account) (Own, error) {
 	const root = 0
 	switch {

@@ -90,8 +90,8 @@ func readListeners(answer []byte) (Listeners, error) {
 	return found, nil
 }
 
-// readServices reads the service ports from the listener's configuration: it has a filter chain named after
-// each service port, and some with the listener's own name for other ports.
+// readServices reads the service ports from the listener's configuration: it has a filter chain
+// named after each service port, and some with the listener's own name for other ports.
 func readServices(answer []byte) (Ports, error) {
 	var all struct {
 		Configs []struct {

@@ -17,15 +17,17 @@ type Environment struct {
 	Resolver4, Resolver6 bool
 }
 
-// metadata lists the addresses of cloud metadata services, some of whose answers are secret: AWS, Google,
-// Azure and OpenStack, AWS over IPv6, AWS for containers and its clock, Azure's agent, Alibaba.
+// metadata lists the addresses of cloud metadata services, some of whose answers are secret: AWS,
+// Google, Azure and OpenStack, AWS over IPv6, AWS for containers and its clock, Azure's agent,
+// Alibaba.
 var metadata = []netip.Prefix{
 	netip.MustParsePrefix("169.254.169.254/32"), netip.MustParsePrefix("fd00:ec2::254/128"),
 	netip.MustParsePrefix("169.254.170.2/32"), netip.MustParsePrefix("169.254.169.123/32"),
 	netip.MustParsePrefix("168.63.129.16/32"), netip.MustParsePrefix("100.100.100.200/32"),
 }
 
-// ntsKeyExchange is the port where clocks get keys (NTS). NTP and DHCP use UDP, which is not redirected.
+// ntsKeyExchange is the port where clocks get keys (NTS). NTP and DHCP use UDP, which is not
+// redirected.
 const ntsKeyExchange = 4460
 
 // redirectable returns the nameservers whose queries the agent's resolver can take.
@@ -44,8 +46,8 @@ func (s Environment) guards(unguarded bool) []Guard {
 	}
 	out = append(out, Guard{Why: "SSH: people get on this machine by it", In: true, Out: true, Ports: s.SSH})
 	for _, at := range s.Discovery {
-		// Outbound connections to a discovery on this machine need no guard: traffic within the machine is
-		// not redirected.
+		// Outbound connections to a discovery on this machine need no guard: traffic within the
+		// machine is not redirected.
 		out = append(out, Guard{
 			Why: "discovery", Out: true, In: slices.Contains(s.Addresses, at.Addr()), Ports: PortsOf(at.Port()), To: []netip.Prefix{hostPrefix(at.Addr())},
 		})
@@ -62,8 +64,8 @@ func (s Environment) guards(unguarded bool) []Guard {
 		Guard{Why: "the cloud's metadata", Out: true, To: metadata})
 }
 
-// checkGuards returns an error if guarded ports were chosen explicitly. A choice of all ports leaves them
-// out silently.
+// checkGuards returns an error if guarded ports were chosen explicitly. A choice of all ports
+// leaves them out silently.
 func (p Plan) checkGuards() error {
 	for _, g := range p.Guards {
 		if !p.Outbound.Ports.isAll() && g.Out && len(g.To) == 0 {

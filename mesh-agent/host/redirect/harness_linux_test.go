@@ -90,7 +90,8 @@ func (s *site) apply() {
 	s.inside(func(ctx context.Context) error { return s.kernel.Apply(ctx, s.plan) })
 }
 
-// serve answers connections with the server's name and the client's intended destination, and then echoes.
+// serve answers connections with the server's name and the client's intended destination, and then
+// echoes.
 func (s *site) serve(at *netns.Namespace, ip string, port int) {
 	s.t.Helper()
 	name := map[*netns.Namespace]string{s.machine: "machine", s.beside: "beside"}[at]
@@ -121,7 +122,8 @@ func (s *site) serve(at *netns.Namespace, ip string, port int) {
 	}()
 }
 
-// originalDestination returns the destination before redirection: SO_ORIGINAL_DST, as Envoy asks for it.
+// originalDestination returns the destination before redirection: SO_ORIGINAL_DST, as Envoy asks
+// for it.
 const originalDestination = 80
 
 func meantFor(conn net.Conn) string {
@@ -165,8 +167,8 @@ func (c client) dial(ctx context.Context, network, to string) (conn net.Conn, er
 		d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(c.from)}
 	}
 	err = c.at.Do(func() error {
-		// The user applies to this thread alone, which ends with the function. The kernel takes it as the
-		// socket's owner.
+		// The user applies to this thread alone, which ends with the function. The kernel takes it
+		// as the socket's owner.
 		if _, err := unix.SetfsgidRetGid(c.group); err != nil {
 			return err
 		}
@@ -247,7 +249,7 @@ func talks(t *testing.T, conn net.Conn) {
 
 func at(ip netip.Addr, port uint16) string { return netip.AddrPortFrom(ip, port).String() }
 
-// varying matches what changes in a listing of rules by itself.
+// varying matches the parts of a rule listing that change on their own.
 var varying = regexp.MustCompile(`(?m)packets \d+ bytes \d+|expires [0-9a-z]+|\[\d+:\d+\]|^#.*$`)
 
 // rules lists all rules of the machine, whoever made them.

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// iptables manages rules with a program of the iptables family: x_tables, or nf_tables behind the same
-// interface. The names for IPv6, saving and restoring derive from the program's.
+// iptables manages rules with a program of the iptables family: x_tables, or nf_tables behind the
+// same interface. The names for IPv6, saving and restoring derive from the program's.
 type iptables struct{ program string }
 
 func (i iptables) String() string { return i.program }
@@ -77,8 +77,8 @@ func (i iptables) Apply(ctx context.Context, p Plan) error {
 	return p.writeLists("+")
 }
 
-// recentLists is where the kernel exposes its xt_recent lists. The path is the thread's, as a thread may be
-// in another network namespace than its process.
+// recentLists is where the kernel exposes its xt_recent lists. The path is the thread's, as a
+// thread may be in another network namespace than its process.
 const recentLists = "/proc/thread-self/net/xt_recent"
 
 // Confirm fails if others have removed the jumps to our chains.
@@ -115,8 +115,8 @@ func (i iptables) Remove(ctx context.Context, p Plan) error {
 	return errors.Join(i.restore(ctx, none), removeRoutes(ctx))
 }
 
-// loaded reports whether the kernel has loaded legacy tables. Without this check, reading them would load
-// them.
+// loaded reports whether the kernel has loaded legacy tables. Without this check, reading them
+// would load them.
 func (i iptables) loaded(f family) bool {
 	if i.program != ByIPTablesOnly {
 		return true

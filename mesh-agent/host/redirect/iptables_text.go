@@ -10,8 +10,8 @@ import (
 // Saved is the output of iptables-save or ip6tables-save.
 type Saved string
 
-// confirmedList names the xt_recent list that records the confirmation for a family. With an empty mask,
-// all addresses match its single entry.
+// confirmedList names the xt_recent list that records the confirmation for a family. With an empty
+// mask, all addresses match its single entry.
 func (p Plan) confirmedList(f family) string { return fmt.Sprintf("%s%d", p.Table, f) }
 
 func (f family) unspecified() string {
@@ -31,8 +31,9 @@ func (p Plan) jump(h hook) string {
 	return fmt.Sprintf("-A %s -j %s", strings.ToUpper(h.name), p.chainName(h))
 }
 
-// IPTables renders the plan for iptables-restore --noflush (or ip6tables-restore), which changes each table
-// atomically. It rebuilds our chains, and inserts jumps to them first in the kernel's chains.
+// IPTables renders the plan for iptables-restore --noflush (or ip6tables-restore), which changes
+// each table atomically. It rebuilds our chains, and inserts jumps to them first in the kernel's
+// chains.
 func (p Plan) IPTables(six bool, saved Saved) string {
 	f := ipv4
 	if six {
@@ -54,8 +55,8 @@ func (p Plan) IPTables(six bool, saved Saved) string {
 	return b.String()
 }
 
-// iptablesTable renders one table: first declarations, which empty existing chains; then rules; then
-// removals.
+// iptablesTable renders one table: first declarations, which empty existing chains; then rules;
+// then removals.
 func (p Plan) iptablesTable(table string, f family, wanted map[hook][]rule, saved Saved) string {
 	var declared, rules, gone strings.Builder
 	for _, h := range builtIn {
@@ -84,7 +85,8 @@ func (p Plan) iptablesTable(table string, f family, wanted map[hook][]rule, save
 	return declared.String() + rules.String() + gone.String()
 }
 
-// has reports whether the table has this line, or, if line ends in a space, one that begins with it.
+// has reports whether the table has this line, or, if line ends in a space, one that begins with
+// it.
 func (s Saved) has(table, line string) bool {
 	in := ""
 	for l := range strings.Lines(string(s)) {

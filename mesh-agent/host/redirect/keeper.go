@@ -58,15 +58,15 @@ func (k *Keeper) setStatus(err error) {
 const (
 	// retryInterval is how often to retry while Envoy is not healthy.
 	retryInterval = 200 * time.Millisecond
-	// maxPlanAge is how long a change of the machine, such as a new port of sshd, may take to reach the
-	// rules.
+	// maxPlanAge is how long a change of the machine, such as a new port of sshd, may take to reach
+	// the rules.
 	maxPlanAge = time.Minute
 	// closeTimeout bounds the final release and removal.
 	closeTimeout = 5 * time.Second
 )
 
-// Run applies the rules when Envoy is ready, and keeps confirming them while it is. When ctx ends, new
-// connections are no longer redirected, and open ones continue; Close then removes the rules.
+// Run applies the rules when Envoy is ready, and keeps confirming them while it is. When ctx ends,
+// new connections are no longer redirected, and open ones continue; Close then removes the rules.
 func (k *Keeper) Run(ctx context.Context) {
 	for interval := time.Duration(0); wait.For(ctx, interval); {
 		err := k.update(ctx)
@@ -145,8 +145,8 @@ func (k *Keeper) release(ctx context.Context) {
 	k.Log.Info("nothing new is redirected")
 }
 
-// Close removes the rules. Call it after Envoy's connections have ended, as the kernel forgets their
-// original destinations.
+// Close removes the rules. Call it after Envoy's connections have ended, as the kernel forgets
+// their original destinations.
 func (k *Keeper) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Kernel applies plans to the kernel. Apply atomically replaces earlier rules and confirms the new ones, or
-// changes nothing.
+// Kernel applies plans to the kernel. Apply atomically replaces earlier rules and confirms the new
+// ones, or changes nothing.
 type Kernel interface {
 	// Check asks whether the kernel would accept the plan.
 	Check(ctx context.Context, p Plan) error
@@ -21,8 +21,8 @@ type Kernel interface {
 	Confirm(ctx context.Context, p Plan) error
 	// Release makes the rules ineffective for new connections. Open ones continue.
 	Release(ctx context.Context, p Plan) error
-	// Remove removes the rules, and cuts connections that are still open. It does nothing if there are no
-	// rules.
+	// Remove removes the rules, and cuts connections that are still open. It does nothing if there
+	// are no rules.
 	Remove(ctx context.Context, p Plan) error
 	State(ctx context.Context, p Plan) (State, error)
 	// String returns the name of the program used.

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// confirmedSet has an element for each protocol while the rules are confirmed. The kernel removes elements
-// when they time out.
+// confirmedSet has an element for each protocol while the rules are confirmed. The kernel removes
+// elements when they time out.
 const confirmedSet = "confirmed"
 
 // NFT renders the plan as one nft transaction, which replaces the whole table atomically.
@@ -37,8 +37,8 @@ func (p Plan) NFT() string {
 	return b.String()
 }
 
-// nftConfirm flushes and refills the set in a transaction: adding an existing element would not extend its
-// timeout.
+// nftConfirm flushes and refills the set in a transaction: adding an existing element would not
+// extend its timeout.
 func (p Plan) nftConfirm() string {
 	return p.nftRelease() + fmt.Sprintf("add element inet %s %s { %s }\n", p.Table, confirmedSet, nftConfirmed(p.Timeout))
 }

@@ -1,10 +1,10 @@
-// Package redirect makes the kernel send a machine's connections through Envoy, transparently to its
-// programs.
+// Package redirect makes the kernel send a machine's connections through Envoy, transparently to
+// its programs.
 //
-// A Plan says what is redirected. It consists of rules in the order in which they match, which are rendered
-// as a text for nft or iptables-restore and applied as one transaction. The rules match nothing unless they
-// were confirmed recently. The kernel measures that time, so redirection ends by itself when the agent or
-// Envoy is gone.
+// A Plan says what is redirected. It consists of rules in the order in which they match, which are
+// rendered as a text for nft or iptables-restore and applied as one transaction. The rules match
+// nothing unless they were confirmed recently. The kernel measures that time, so redirection ends
+// by itself when the agent or Envoy is gone.
 package redirect
 
 import (
@@ -15,8 +15,8 @@ import (
 // Mode is how inbound connections are handed to Envoy. Outbound ones always use Redirect.
 type Mode string
 
-// Redirect changes the destination to Envoy's port, and Envoy asks the kernel for the original one. TProxy
-// leaves packets unchanged, so that applications see their clients' addresses.
+// Redirect changes the destination to Envoy's port, and Envoy asks the kernel for the original one.
+// TProxy leaves packets unchanged, so that applications see their clients' addresses.
 const (
 	Redirect Mode = "REDIRECT"
 	TProxy   Mode = "TPROXY"
@@ -34,7 +34,8 @@ type Plan struct {
 	Own      Own
 	Outbound Outbound
 	Inbound  Inbound
-	// Nameservers are those whose queries go to the agent's resolver. If empty, DNS is not redirected.
+	// Nameservers are those whose queries go to the agent's resolver. If empty, DNS is not
+	// redirected.
 	Nameservers []netip.Addr
 	Guards      []Guard
 
@@ -51,8 +52,8 @@ type Account struct {
 	Name string
 }
 
-// Outbound selects connections of the machine's programs. Each list selects, an empty one everything, and
-// its Except list excludes. Connections to the machine itself are never selected.
+// Outbound selects connections of the machine's programs. Each list selects, an empty one
+// everything, and its Except list excludes. Connections to the machine itself are never selected.
 type Outbound struct {
 	Ports, ExceptPorts           Ports
 	To, ExceptTo                 []netip.Prefix
@@ -61,8 +62,8 @@ type Outbound struct {
 	Interfaces, ExceptInterfaces []string
 }
 
-// Inbound selects connections to the machine's programs like Outbound, but empty Ports select none. Traffic
-// that the machine forwards, such as to containers, is never selected.
+// Inbound selects connections to the machine's programs like Outbound, but empty Ports select none.
+// Traffic that the machine forwards, such as to containers, is never selected.
 type Inbound struct {
 	Ports, ExceptPorts           Ports
 	From, ExceptFrom             []netip.Prefix

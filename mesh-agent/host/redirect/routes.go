@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// routingTable routes packets with Envoy's mark to this machine, whatever their destination. The number is
-// Istio's.
+// routingTable routes packets with Envoy's mark to this machine, whatever their destination. The
+// number is Istio's.
 const routingTable = "133"
 
 func (p Plan) transparentInbound() bool { return p.Mode == TProxy && len(p.Inbound.Ports) > 0 }
 
-// needsSourceAddress reports whether the machine needs the IPv6 address that Envoy connects to its programs
-// from. IPv4's is in 127.0.0.0/8, all of which every machine has.
+// needsSourceAddress reports whether the machine needs the IPv6 address that Envoy connects to its
+// programs from. IPv4's is in 127.0.0.0/8, all of which every machine has.
 func (p Plan) needsSourceAddress() bool { return p.IPv6 && len(p.Inbound.Ports) > 0 }
 
 func (p Plan) checkRoutes() error {

@@ -69,14 +69,14 @@ var (
 	tcp       = []string{"tcp"}
 	tcpAndUDP = []string{"tcp", "udp"}
 
-	// envoySource are the addresses that Envoy connects to the machine's own programs from. Discovery
-	// configures them.
+	// envoySource are the addresses that Envoy connects to the machine's own programs from.
+	// Discovery configures them.
 	envoySource = []netip.Prefix{netip.MustParsePrefix("127.0.0.6/32"), netip.MustParsePrefix("::6/128")}
 	loopback    = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 )
 
-// envoyMark is the mark of connections that Envoy makes with its clients' addresses. Discovery configures
-// it.
+// envoyMark is the mark of connections that Envoy makes with its clients' addresses. Discovery
+// configures it.
 const envoyMark = 1337
 
 // passUnconfirmed ends a chain while the rules are not confirmed.
@@ -127,8 +127,8 @@ func (p Plan) output() []rule {
 	})
 }
 
-// ownRules keeps the connections of Envoy and the agent from being redirected to Envoy. But when Envoy
-// calls a service of this machine, the connection comes in as from another machine.
+// ownRules keeps the connections of Envoy and the agent from being redirected to Envoy. But when
+// Envoy calls a service of this machine, the connection comes in as from another machine.
 func (p Plan) ownRules() []rule {
 	out := []rule{{match{mark: ownmark.Mark}, pass, "the agent's own"}}
 	if p.Mode == TProxy {
@@ -188,8 +188,8 @@ func (p Plan) exceptBySender() []rule {
 	return out
 }
 
-// dns redirects queries to the machine's nameservers only. Others stay, because a nameserver may run on
-// this machine and has to query further.
+// dns redirects queries to the machine's nameservers only. Others stay, because a nameserver may
+// run on this machine and has to query further.
 func (p Plan) dns() []rule {
 	if len(p.Nameservers) == 0 {
 		return nil
@@ -228,8 +228,8 @@ func (p Plan) inbound(verdict verdict) []rule {
 	})
 }
 
-// transparent is inbound for TPROXY. Envoy connects to applications with its clients' addresses, and the
-// replies have to find back to Envoy, so these connections are marked.
+// transparent is inbound for TPROXY. Envoy connects to applications with its clients' addresses,
+// and the replies have to find back to Envoy, so these connections are marked.
 func (p Plan) transparent() []rule {
 	out := []rule{
 		{match{protocols: tcp, in: []string{lo}, mark: envoyMark}, markConnection, "Envoy connects under its client's address: remembered for the answers"},

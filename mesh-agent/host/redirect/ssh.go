@@ -23,9 +23,9 @@ type SSH struct {
 	known map[sockets.Inode]bool // whether a socket of root's speaks SSH
 }
 
-// Ports returns 22, the ports in the configuration of sshd, those it listens on, and those of its open
-// connections. An agent that is not root can read neither sshd's files nor the owners of sockets, so it
-// connects once to each of root's listening sockets: an SSH server speaks first.
+// Ports returns 22, the ports in the configuration of sshd, those it listens on, and those of its
+// open connections. An agent that is not root can read neither sshd's files nor the owners of
+// sockets, so it connects once to each of root's listening sockets: an SSH server speaks first.
 func (s *SSH) Ports() Ports {
 	ports := []uint16{22}
 	for _, pattern := range []string{

@@ -15,7 +15,8 @@ import (
 // ErrNoAddress is returned where --dns-listen is empty.
 var ErrNoAddress = errors.New("where is the resolver? Say it with --dns-listen host:port")
 
-// Apply has the machine ask the resolver of a running agent that may not do so itself. It says what it did.
+// Apply has the machine ask the resolver of a running agent that may not do so itself. It says what
+// it did.
 func (o *Options) Apply(ctx context.Context, folder string, log *slog.Logger) (did string, err error) {
 	on := o.Machine(folder, log)
 	mode, err := o.choose(on)
@@ -44,7 +45,8 @@ func (o *Options) Apply(ctx context.Context, folder string, log *slog.Logger) (d
 	}
 }
 
-// running returns the address of a resolver that answers. The machine must not ask one that does not.
+// running returns the address of a resolver that answers. The machine must not ask one that does
+// not.
 func (o *Options) running(ctx context.Context, mode claim.Mode) (netip.AddrPort, error) {
 	var failed error
 	candidates := o.Listen

@@ -67,7 +67,8 @@ func resolvedPackage(t *testing.T) string {
 	return found[0]
 }
 
-// resolvedMachine is one whose programs ask systemd-resolved, and that asks the office, with an agent's unit.
+// resolvedMachine is one whose programs ask systemd-resolved, and that asks the office, with an
+// agent's unit.
 func resolvedMachine(t *testing.T, unit string) *booted.Machine {
 	t.Helper()
 	deb := resolvedPackage(t)

@@ -50,8 +50,8 @@ func (o *Options) ProxyAddress() string {
 	return o.Proxy
 }
 
-// Loopbacks returns the resolver's loopback addresses to which the kernel can redirect queries: those with
-// the first one's port.
+// Loopbacks returns the resolver's loopback addresses to which the kernel can redirect queries:
+// those with the first one's port.
 func (o *Options) Loopbacks() (all []netip.AddrPort) {
 	if !o.On() {
 		return nil
@@ -66,7 +66,8 @@ func (o *Options) Loopbacks() (all []netip.AddrPort) {
 	return all
 }
 
-// Machine returns the handle that changes which resolver this machine asks. The state folder keeps what was changed.
+// Machine returns the handle that changes which resolver this machine asks. The state folder keeps
+// what was changed.
 func (o *Options) Machine(folder string, log *slog.Logger) *claim.Machine {
 	m := claim.On(folder, log)
 	m.ResolvConf = o.ResolvConf

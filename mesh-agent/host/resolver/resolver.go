@@ -1,5 +1,5 @@
-// Package resolver has the agent answer for names on this machine: it runs the resolver (package dns), and
-// has the machine ask it for as long as that answers (package claim).
+// Package resolver has the agent answer for names on this machine: it runs the resolver (package
+// dns), and has the machine ask it for as long as that answers (package claim).
 package resolver
 
 import (
@@ -42,8 +42,8 @@ type Resolver struct {
 	domains []string // from the flag
 }
 
-// Open opens the resolver, and returns nil if there is to be none. It takes back what an earlier agent has
-// changed on the machine, if that is not wanted any more.
+// Open opens the resolver, and returns nil if there is to be none. It takes back what an earlier
+// agent has changed on the machine, if that is not wanted any more.
 func Open(o Options, s Surroundings) (*Resolver, error) {
 	on := o.Machine(s.Folder, s.Log)
 	mode, err := o.choose(on)
@@ -79,8 +79,8 @@ func Open(o Options, s Surroundings) (*Resolver, error) {
 	return &Resolver{Server: server, machine: on, claim: o.claim(mode, server), domains: o.Domains}, nil
 }
 
-// restoreLeftover takes back what an earlier agent has changed. What root changed for an agent of another
-// account, root alone takes back.
+// restoreLeftover takes back what an earlier agent has changed. What root changed for an agent of
+// another account, root alone takes back.
 func restoreLeftover(on *claim.Machine, log *slog.Logger) error {
 	did, err := on.Restore()
 	if errors.Is(err, fs.ErrPermission) {
@@ -110,8 +110,8 @@ func (r *Resolver) Sink() func(*ndsv1.NameTable) {
 	return r.Names
 }
 
-// firstTableTimeout is how long to wait for discovery's first table before the machine asks for the names
-// that are known.
+// firstTableTimeout is how long to wait for discovery's first table before the machine asks for the
+// names that are known.
 const firstTableTimeout = 5 * time.Second
 
 // Run serves until serving ends. The machine asks this resolver until ctx ends.
@@ -160,7 +160,8 @@ func (r *Resolver) routedDomains() func() []string {
 	}
 }
 
-// Status returns the function that describes the resolver for the status of the agent, nil if there is none.
+// Status returns the function that describes the resolver for the status of the agent, nil if there
+// is none.
 func (r *Resolver) Status() func() status.DNS {
 	if r == nil {
 		return nil

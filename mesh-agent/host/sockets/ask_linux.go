@@ -15,17 +15,18 @@ const (
 	listening   = 10
 )
 
-// The message type and the sizes of struct inet_diag_req_v2 and struct inet_diag_msg, which x/sys does not
-// define.
+// The message type and the sizes of struct inet_diag_req_v2 and struct inet_diag_msg, which x/sys
+// does not define.
 const (
 	byFamily    = 20
 	requestSize = 56
 	answerSize  = 72
 )
 
-// TCP lists the listening and connected sockets of this thread's network namespace. It asks the kernel by
-// netlink for these states alone: the table in /proc includes sockets in TIME_WAIT, tens of thousands on a
-// busy machine, and takes a second to write. The table is the fallback for kernels built without inet_diag.
+// TCP lists the listening and connected sockets of this thread's network namespace. It asks the
+// kernel by netlink for these states alone: the table in /proc includes sockets in TIME_WAIT, tens
+// of thousands on a busy machine, and takes a second to write. The table is the fallback for
+// kernels built without inet_diag.
 func TCP() ([]Socket, error) {
 	found, err := ask()
 	if err == nil {

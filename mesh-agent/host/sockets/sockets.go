@@ -20,7 +20,8 @@ type Socket struct {
 // Inode identifies a socket. It is 0 for one that no process has open any more.
 type Inode uint32
 
-// Of returns the sockets that a process has open: none if the process is gone or may not be inspected.
+// Of returns the sockets that a process has open: none if the process is gone or may not be
+// inspected.
 func Of(pid int) map[Inode]bool {
 	inodes := map[Inode]bool{}
 	folder := fmt.Sprintf("/proc/%d/fd", pid)

@@ -43,8 +43,8 @@ func readTable(text string) (all []Socket) {
 	return all
 }
 
-// readAddress parses an address such as 0100007F:1F90. The address is in words of the machine's byte order,
-// and all supported machines are little-endian.
+// readAddress parses an address such as 0100007F:1F90. The address is in words of the machine's
+// byte order, and all supported machines are little-endian.
 func readAddress(word string) (at netip.AddrPort, ok bool) {
 	address, port, found := strings.Cut(word, ":")
 	raw, err := hex.DecodeString(address)

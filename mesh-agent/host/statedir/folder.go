@@ -67,7 +67,8 @@ func (f *Folder) Servers() []string {
 // groupFile has the WorkloadGroup that the machine joined for.
 func (f *Folder) groupFile() string { return f.File("group") }
 
-// SaveGroup saves the WorkloadGroup that the machine joined for. "" means none, and removes the file.
+// SaveGroup saves the WorkloadGroup that the machine joined for. "" means none, and removes the
+// file.
 func (f *Folder) SaveGroup(group string) error {
 	if group != "" {
 		return replace.File(f.groupFile(), []byte(group+"\n"))

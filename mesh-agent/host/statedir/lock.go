@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Lock ensures that one agent at a time uses a folder. It is an flock, so the kernel releases it however
-// the agent ends.
+// Lock ensures that one agent at a time uses a folder. It is an flock, so the kernel releases it
+// however the agent ends.
 type Lock struct{ file *os.File }
 
 // Take creates the folder if necessary and locks it.
@@ -42,7 +42,8 @@ func Take(folder string) (*Lock, error) {
 // Release unlocks the folder.
 func (l *Lock) Release() error { return l.file.Close() }
 
-// lockTimeout covers an agent that was killed a moment ago: its lock stays until the kernel has cleaned up.
+// lockTimeout covers an agent that was killed a moment ago: its lock stays until the kernel has
+// cleaned up.
 const lockTimeout = time.Second
 
 func lock(file *os.File) error {

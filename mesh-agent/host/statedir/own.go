@@ -8,8 +8,9 @@ import (
 	"syscall"
 )
 
-// Own gives the content of a folder to the folder's owner; it does something only for root. A package
-// creates the folder for the agent's account, and then root joins the mesh and writes into it.
+// Own gives the content of a folder to the folder's owner; it does something only for root. A
+// package creates the folder for the agent's account, and then root joins the mesh and writes into
+// it.
 func Own(folder string) error {
 	if os.Geteuid() != 0 {
 		return nil

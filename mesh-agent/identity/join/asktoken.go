@@ -15,8 +15,8 @@ import (
 // standardInput names standard input in place of a file.
 const standardInput = "-"
 
-// readToken reads the join token, the first line of standard input. On a terminal it prompts and does not
-// echo.
+// readToken reads the join token, the first line of standard input. On a terminal it prompts and
+// does not echo.
 func readToken(ctx context.Context, in io.Reader, out io.Writer) (string, error) {
 	if file, is := in.(*os.File); is && term.IsTerminal(int(file.Fd())) {
 		fmt.Fprint(out, "join token, of mcp-client token create: ")

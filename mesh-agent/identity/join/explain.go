@@ -49,8 +49,8 @@ func (e *RefusedError) Error() string {
 // ErrUnreachable means that nobody answers at discovery's address.
 var ErrUnreachable = upstream.ErrUnreachable
 
-// Passing reports whether the same call may succeed later without a change on this machine: discovery is
-// away, cannot check join tokens, or has nothing to sign with yet.
+// Passing reports whether the same call may succeed later without a change on this machine:
+// discovery is away, cannot check join tokens, or has nothing to sign with yet.
 func Passing(err error) bool {
 	refused, _ := errors.AsType[*RefusedError](err)
 	return errors.Is(err, ErrUnreachable) || refused != nil && refused.Reason == identityv1.Refusal_REFUSAL_UNAVAILABLE
@@ -62,8 +62,8 @@ const (
 	tellsNoTrust       = "does not tell what the mesh trusts"
 )
 
-// explain turns a failed call into an error that names the server, what it did not do, and what to do about
-// it.
+// explain turns a failed call into an error that names the server, what it did not do, and what to
+// do about it.
 func explain(err error, u *upstream.Upstream, failure string) error {
 	if none, ok := errors.AsType[*upstream.UnavailableError](err); ok {
 		return none.Reason

@@ -1,9 +1,10 @@
 // Package join obtains a machine's certificates from discovery, by Istio's
-// istio.v1.auth.IstioCertificateService: the first with a join token or a JSON web token from an issuer
-// that the mesh trusts, each later one with the certificate before it. It also watches the mesh's trust.
+// istio.v1.auth.IstioCertificateService: the first with a join token or a JSON web token from an
+// issuer that the mesh trusts, each later one with the certificate before it. It also watches the
+// mesh's trust.
 //
-// A token is sent only to a server that has proved to be a discovery of the mesh, by a root that the token
-// names or that the machine was given.
+// A token is sent only to a server that has proved to be a discovery of the mesh, by a root that
+// the token names or that the machine was given.
 package join
 
 import (
@@ -30,8 +31,8 @@ import (
 // groupHeader names the WorkloadGroup that a certificate was issued for.
 const groupHeader = "pgmesh-workload-group"
 
-// ByToken asks for the first certificate with a join token, at any of the servers' addresses. Each group is
-// called with the WorkloadGroup that the certificate was issued for, "" for none.
+// ByToken asks for the first certificate with a join token, at any of the servers' addresses. Each
+// group is called with the WorkloadGroup that the certificate was issued for, "" for none.
 func ByToken(servers []string, token jointoken.Token, group ...func(string)) membership.Ask {
 	return first(servers, membership.ByToken(token, identity.Discovery), func() (string, error) { return token.Text(), nil }, group...)
 }
@@ -42,7 +43,8 @@ func ByWebToken(servers []string, roots []*x509.Certificate, token func() (strin
 	return first(servers, membership.ByRoots(roots, identity.Discovery), token, group...)
 }
 
-// first takes the mesh's roots from the answer: TLS has proved by then that it comes from a discovery.
+// first takes the mesh's roots from the answer: TLS has proved by then that it comes from a
+// discovery.
 func first(servers []string, config *tls.Config, bearer func() (string, error), group ...func(string)) membership.Ask {
 	return func(ctx context.Context, csr []byte) (membership.Granted, error) {
 		token, err := bearer()
@@ -79,8 +81,8 @@ func ByCertificate(u *upstream.Upstream) membership.Ask {
 	}
 }
 
-// create may ask twice, when a discovery goes away before its answer arrives. Both answers are usable,
-// because the key is the same.
+// create may ask twice, when a discovery goes away before its answer arrives. Both answers are
+// usable, because the key is the same.
 func create(ctx context.Context, u *upstream.Upstream, csr []byte, options ...grpc.CallOption) (chain, roots []byte, err error) {
 	answer, err := rpc.Again(func() (*istio.IstioCertificateResponse, error) {
 		return istio.NewIstioCertificateServiceClient(u).CreateCertificate(ctx, &istio.IstioCertificateRequest{Csr: string(csr)}, options...)

@@ -116,7 +116,7 @@ func TestRefusalSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// eavesdropper is a stranger's server; told is set when it receives a call, and with it a token.
+// eavesdropper is a stranger's server. told is set when it receives a call, and so a token.
 type eavesdropper struct {
 	mu   sync.Mutex
 	told bool

@@ -60,8 +60,8 @@ type grant struct {
 	refusal identityv1.Refusal
 }
 
-// New starts a discovery that issues certificates with the given lifetime. The register functions add more
-// services before it serves.
+// New starts a discovery that issues certificates with the given lifetime. The register functions
+// add more services before it serves.
 func New(t testing.TB, domain string, lifetime time.Duration, register ...func(grpc.ServiceRegistrar)) *Discovery {
 	t.Helper()
 	d := &Discovery{Domain: domain, t: t, lifetime: lifetime, tokens: map[jointoken.Hash]*grant{}, changed: make(chan struct{})}
@@ -154,7 +154,8 @@ func (d *Discovery) Created() int {
 	return d.created
 }
 
-// Token makes a join token with a number of uses. If refusal is set, the token is always refused with it.
+// Token makes a join token with a number of uses. If refusal is set, the token is always refused
+// with it.
 func (d *Discovery) Token(namespace, account string, uses int, refusal identityv1.Refusal) jointoken.Token {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -171,8 +172,8 @@ func (d *Discovery) trust() *identityv1.Trust {
 	}
 }
 
-// CreateCertificate issues a certificate as Istio's authorities do: the last element of the chain has the
-// roots.
+// CreateCertificate issues a certificate as Istio's authorities do: the last element of the chain
+// has the roots.
 func (d *Discovery) CreateCertificate(ctx context.Context, r *istio.IstioCertificateRequest) (*istio.IstioCertificateResponse, error) {
 	csr, err := authority.ParseRequest([]byte(r.GetCsr()))
 	if err != nil {

@@ -45,7 +45,8 @@ func (f *Files) workload() (w identity.Workload, err error) {
 	return w, nil
 }
 
-// certificate returns a function that returns what the files hold now. What names its use in the log.
+// certificate returns a function that returns what the files hold now. What names its use in the
+// log.
 func (f *Files) certificate(what string, log *slog.Logger) (func() *tls.Certificate, error) {
 	pair, err := reload.Load(reload.Options{What: what, Log: log}, func(contents [][]byte) (*tls.Certificate, error) {
 		pair, err := tls.X509KeyPair(contents[0], contents[1])

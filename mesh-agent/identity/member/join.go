@@ -26,8 +26,8 @@ func membershipIn(folder *statedir.Folder, log *slog.Logger, metrics prometheus.
 	}}
 }
 
-// Join makes this machine a member, in one attempt. A machine that is a member already stays what it is,
-// unless it is to join again.
+// Join makes this machine a member, in one attempt. A machine that is a member already stays what
+// it is, unless it is to join again.
 func Join(ctx context.Context, folder *statedir.Folder, servers []string, c *join.Credential, again bool, log *slog.Logger) (*membership.State, error) {
 	o := membershipIn(folder, log, nil)
 	if !again {
@@ -86,8 +86,8 @@ func (o *Options) enroll(ctx context.Context) (*Member, error) {
 	return o.enrolled(opened, servers), nil
 }
 
-// joinFirst joins. It tries again while discovery cannot be reached or gives no certificates, as the
-// machine may start before discovery.
+// joinFirst joins. It tries again while discovery cannot be reached or gives no certificates, as
+// the machine may start before discovery.
 func (o *Options) joinFirst(ctx context.Context, servers []string, options membership.Options) (*membership.Membership, error) {
 	ask, err := o.Credential.Ask(ctx, servers, o.Log)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package member is this machine as a member of the mesh. It is one by a certificate of the mesh, which it
-// joins for and has renewed, or by files of its own that somebody else renews.
+// Package member is this machine as a member of the mesh. It is one by a certificate of the mesh,
+// which it joins for and has renewed, or by files of its own that somebody else renews.
 package member
 
 import (
@@ -63,8 +63,8 @@ type Member struct {
 	renew      func(*upstream.Upstream) membership.Ask
 }
 
-// Open returns this machine's identity, nil with --insecure. A machine that is no member yet joins if there
-// is a credential. It keeps the options.
+// Open returns this machine's identity, nil with --insecure. A machine that is no member yet joins
+// if there is a credential. It keeps the options.
 func Open(ctx context.Context, o *Options) (*Member, error) {
 	switch {
 	case o.Insecure && (o.Files.given() || o.Credential.Given()):
@@ -84,8 +84,8 @@ func (o *Options) enrolled(m *membership.Membership, servers []string) *Member {
 	return &Member{Workload: w, until: state.NotAfter(), membership: m, servers: servers, renew: o.renewal(m, servers)}
 }
 
-// renewal returns how to renew: with the present certificate, or with the token if that has expired and
-// there is a token.
+// renewal returns how to renew: with the present certificate, or with the token if that has expired
+// and there is a token.
 func (o *Options) renewal(m *membership.Membership, servers []string) func(*upstream.Upstream) membership.Ask {
 	return func(u *upstream.Upstream) membership.Ask {
 		return func(ctx context.Context, csr []byte) (membership.Granted, error) {
@@ -101,8 +101,8 @@ func (o *Options) renewal(m *membership.Membership, servers []string) func(*upst
 	}
 }
 
-// Keep renews the identity and passes it to Envoy until the context ends. The function that it returns waits
-// for the end.
+// Keep renews the identity and passes it to Envoy until the context ends. The function that it
+// returns waits for the end.
 func (m *Member) Keep(ctx context.Context, secrets *sds.Server, u *upstream.Upstream, log *slog.Logger) (wait func() error, err error) {
 	if m == nil {
 		return func() error { return nil }, nil
@@ -136,7 +136,8 @@ func (m *Member) logIdentity(log *slog.Logger) {
 	log.Info("this machine is a member of the mesh", "identity", m.Workload.String(), "until", m.until.UTC().Format(time.RFC3339), "discovery", strings.Join(m.servers, ","))
 }
 
-// Credentials returns what this machine and discovery prove themselves by to each other, nil for plaintext.
+// Credentials returns what this machine and discovery prove themselves by to each other, nil for
+// plaintext.
 func (m *Member) Credentials(log *slog.Logger) (*upstream.Credentials, error) {
 	switch {
 	case m == nil:
@@ -147,8 +148,8 @@ func (m *Member) Credentials(log *slog.Logger) (*upstream.Credentials, error) {
 	return upstream.Files(m.files.cert, m.files.key, m.files.roots, log)
 }
 
-// Certificate returns a function that returns the machine's present certificate. What names its use in the
-// log.
+// Certificate returns a function that returns the machine's present certificate. What names its use
+// in the log.
 func (m *Member) Certificate(what string, log *slog.Logger) (func() *tls.Certificate, error) {
 	if m.membership != nil {
 		return func() *tls.Certificate { return &m.membership.Current().Certificate }, nil

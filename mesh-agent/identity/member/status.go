@@ -27,6 +27,6 @@ func (m *Member) Status() status.Identity {
 	return i
 }
 
-// lateRenewal is the fraction (1/5) of a certificate's life that is left when its renewal is overdue: it
-// normally is renewed at about half.
+// lateRenewal is the fraction (1/5) of a certificate's life that is left when its renewal is
+// overdue: it normally is renewed at about half.
 const lateRenewal = 5

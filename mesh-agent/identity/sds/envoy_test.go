@@ -73,8 +73,8 @@ func member(t *testing.T, d *jointest.Discovery) *membership.Membership {
 	return m
 }
 
-// envoy listens with mutual TLS as discovery configures it: with SDS names, and the identities that may
-// connect.
+// envoy listens with mutual TLS as discovery configures it: with SDS names, and the identities that
+// may connect.
 const envoy = `{
   "node": {"id": "a", "cluster": "a"},
   "static_resources": {
@@ -152,7 +152,8 @@ func (c *client) request(address string) error {
 	return response.Body.Close()
 }
 
-// signed returns a certificate for an identity from an authority, whether or not that should sign it.
+// signed returns a certificate for an identity from an authority, whether or not that should sign
+// it.
 func signed(t *testing.T, a *authority.Authority, id string) *tls.Certificate {
 	t.Helper()
 	key, csr := certtest.Request(t)

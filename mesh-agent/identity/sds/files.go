@@ -22,8 +22,8 @@ const (
 	certificatePrefix = "file-cert:"
 	rootsPrefix       = "file-root:"
 
-	// pollInterval is how often files are checked. Their content is compared, because modification times
-	// are coarse and files may be replaced by swapping a symbolic link to their folder.
+	// pollInterval is how often files are checked. Their content is compared, because modification
+	// times are coarse and files may be replaced by swapping a symbolic link to their folder.
 	pollInterval = time.Second
 
 	// maxFiles bounds the watched files, as their names come from outside.
@@ -43,8 +43,8 @@ func parseName(name string) (file, bool) {
 	return file{path: path}, ok && path != ""
 }
 
-// files watches the files that were asked for. One that is missing or broken stays watched: Envoy keeps the
-// previous content.
+// files watches the files that were asked for. One that is missing or broken stays watched: Envoy
+// keeps the previous content.
 type files struct {
 	put func(...*tlsv3.Secret)
 	log *slog.Logger

@@ -1,8 +1,9 @@
-// Package sds serves secrets to Envoy: the machine's certificate, the mesh's trust bundle, and certificates
-// in files. So keys never leave the machine, and a renewed secret takes effect without a restart.
+// Package sds serves secrets to Envoy: the machine's certificate, the mesh's trust bundle, and
+// certificates in files. So keys never leave the machine, and a renewed secret takes effect without
+// a restart.
 //
-// The names are Istio's: "default" is the machine's certificate with its key and "ROOTCA" the trust bundle;
-// file-cert:CERTIFICATE~KEY and file-root:ROOTS are files.
+// The names are Istio's: "default" is the machine's certificate with its key and "ROOTCA" the trust
+// bundle; file-cert:CERTIFICATE~KEY and file-root:ROOTS are files.
 package sds
 
 import (
@@ -109,7 +110,8 @@ func (s *Server) put(made ...*tlsv3.Secret) {
 	}
 }
 
-// get returns those of the named secrets that exist, and a channel that is closed when any secret changes.
+// get returns those of the named secrets that exist, and a channel that is closed when any secret
+// changes.
 func (s *Server) get(names map[string]bool) (map[string]secret, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

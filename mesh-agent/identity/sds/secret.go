@@ -30,8 +30,9 @@ func inline(content []byte) *corev3.DataSource {
 	return &corev3.DataSource{Specifier: &corev3.DataSource_InlineBytes{InlineBytes: content}}
 }
 
-// trustBundle returns whom the mesh trusts. With federated meshes Envoy has to choose the roots by the
-// trust domain of the peer's identity; otherwise each mesh could vouch for the members of all others.
+// trustBundle returns whom the mesh trusts. With federated meshes Envoy has to choose the roots by
+// the trust domain of the peer's identity; otherwise each mesh could vouch for the members of all
+// others.
 func trustBundle(name string, t *membership.Trust) *tlsv3.Secret {
 	own := authority.EncodeCertificates(t.Roots...)
 	if len(t.Federated) == 0 {

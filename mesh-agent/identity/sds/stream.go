@@ -59,8 +59,8 @@ func sorted(names map[string]bool) []string {
 	return out
 }
 
-// receive sends requests on a channel until the stream ends. It closes ended then, unless the context ends
-// first.
+// receive sends requests on a channel until the stream ends. It closes ended then, unless the
+// context ends first.
 func receive[T any](ctx context.Context, recv func() (T, error)) (requests chan T, ended chan struct{}) {
 	requests, ended = make(chan T), make(chan struct{})
 	go func() {

@@ -48,8 +48,8 @@ func (c *cache) get(key string, now time.Time) *answer {
 	return k.answer
 }
 
-// put caches a token with a known lifetime. One with a refresh token belongs to its requester alone, and is
-// not cached.
+// put caches a token with a known lifetime. One with a refresh token belongs to its requester
+// alone, and is not cached.
 func (c *cache) put(key string, a *answer, now time.Time) {
 	left := a.expires.Sub(now)
 	if _, renewable := a.fields["refresh_token"]; renewable || a.expires.IsZero() || left <= 0 {

@@ -19,8 +19,8 @@ func (o *Options) Flags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.RootsFile, "sts-roots", "", "PEM file with the authorities that vouch for the token endpoint (default: those of this machine)")
 }
 
-// Wanted reports whether there is a token endpoint, and reads the file with its roots. Other flags without
-// an endpoint are an error.
+// Wanted reports whether there is a token endpoint, and reads the file with its roots. Other flags
+// without an endpoint are an error.
 func (o *Options) Wanted() (bool, error) {
 	if o.Upstream == "" {
 		if o.SubjectTokenFile != "" || o.RootsFile != "" || o.ClientID != "" {

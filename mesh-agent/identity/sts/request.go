@@ -57,8 +57,8 @@ var (
 // exchange is a request for the token endpoint.
 type exchange struct{ form url.Values }
 
-// parseForm validates a form as a token endpoint would, so that errors are reported here, where they are
-// easy to find.
+// parseForm validates a form as a token endpoint would, so that errors are reported here, where
+// they are easy to find.
 func (s *Server) parseForm(form url.Values) (*exchange, error) {
 	if grant := form["grant_type"]; len(grant) != 1 {
 		return nil, invalid("grant_type is missing, or given more than once: it has to be %s", grantType)
@@ -132,8 +132,8 @@ func checkTypes(form url.Values) error {
 	return nil
 }
 
-// key identifies exchanges with the same answer: the same form and client certificate, because a token may
-// be bound to that.
+// key identifies exchanges with the same answer: the same form and client certificate, because a
+// token may be bound to that.
 func (e *exchange) key(certificate [][]byte) string {
 	h := sha256.New()
 	h.Write([]byte(e.form.Encode()))
@@ -143,8 +143,8 @@ func (e *exchange) key(certificate [][]byte) string {
 	return string(h.Sum(nil))
 }
 
-// sanitize removes the request's tokens from a server's text, and characters that a description must not
-// have (RFC 6749, 5.2).
+// sanitize removes the request's tokens from a server's text, and characters that a description
+// must not have (RFC 6749, 5.2).
 func (e *exchange) sanitize(text string) string {
 	for _, name := range []string{"subject_token", "actor_token"} {
 		if token := e.form.Get(name); token != "" {

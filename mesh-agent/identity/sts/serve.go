@@ -52,9 +52,9 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	respond(w, http.StatusOK, a.fieldsAt(time.Now()))
 }
 
-// fromProgram rejects requests from browsers, so that web pages cannot use the machine's identity. A page
-// can send a form to any address, but the browser adds its origin, and the host is checked against DNS
-// rebinding.
+// fromProgram rejects requests from browsers, so that web pages cannot use the machine's identity.
+// A page can send a form to any address, but the browser adds its origin, and the host is checked
+// against DNS rebinding.
 func fromProgram(r *http.Request) error {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch {

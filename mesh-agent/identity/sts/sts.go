@@ -1,6 +1,6 @@
-// Package sts exchanges tokens for the machine's applications and proxies (RFC 8693). They post a form to a
-// loopback port; the agent forwards it to a token endpoint, authenticated by the machine's certificate (RFC
-// 8705), and caches the answer while it is valid.
+// Package sts exchanges tokens for the machine's applications and proxies (RFC 8693). They post a
+// form to a loopback port; the agent forwards it to a token endpoint, authenticated by the
+// machine's certificate (RFC 8705), and caches the answer while it is valid.
 //
 // Tokens are secret: they appear in no log, error or metric, and are never written to disk.
 package sts
@@ -29,8 +29,8 @@ import (
 type Options struct {
 	Listen   string // host:port on loopback
 	Upstream string // URL of the token endpoint, https
-	// SubjectTokenFile has the token for requests without one, and SubjectTokenType its type. The file is
-	// read each time.
+	// SubjectTokenFile has the token for requests without one, and SubjectTokenType its type. The
+	// file is read each time.
 	SubjectTokenFile, SubjectTokenType string
 	// ClientID identifies this machine to the endpoint, if it needs that beside the certificate.
 	ClientID string

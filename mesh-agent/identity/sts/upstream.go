@@ -70,8 +70,8 @@ func (s *Server) unusable(err error) error {
 // errorCode matches the codes that RFC 6749 allows.
 var errorCode = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,60}$`)
 
-// explainRefusal passes on the endpoint's error if it concerns the request. If it concerns the machine, the
-// caller is not at fault.
+// explainRefusal passes on the endpoint's error if it concerns the request. If it concerns the
+// machine, the caller is not at fault.
 func (s *Server) explainRefusal(e *exchange, response *http.Response, body []byte) error {
 	r := &refusal{status: http.StatusBadGateway, Code: serverError, Description: fmt.Sprintf("the server of tokens answered %d", response.StatusCode)}
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))

@@ -53,8 +53,8 @@ func target(p *machinev1.HTTPProbe) *url.URL {
 	return &url.URL{Scheme: strings.ToLower(cmp.Or(p.GetScheme(), "http")), Host: at(p.GetHost(), p.GetPort()), Path: path, RawQuery: query}
 }
 
-// askHTTP accepts every status below 400. Certificates are not verified: the target is this machine, and it
-// is sent no secrets.
+// askHTTP accepts every status below 400. Certificates are not verified: the target is this
+// machine, and it is sent no secrets.
 func askHTTP(ctx context.Context, p *machinev1.HTTPProbe) error {
 	to := target(p)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, to.String(), http.NoBody)

@@ -1,5 +1,5 @@
-// Package probe runs health probes of this machine's services like Kubernetes': over HTTP, TCP, gRPC's
-// health service, or with a command.
+// Package probe runs health probes of this machine's services like Kubernetes': over HTTP, TCP,
+// gRPC's health service, or with a command.
 package probe
 
 import (

@@ -8,8 +8,8 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// Watch runs a probe until the context ends. It calls tell when enough results in a row agree, and again
-// each time that changes: with nil, or the last error.
+// Watch runs a probe until the context ends. It calls tell when enough results in a row agree, and
+// again each time that changes: with nil, or the last error.
 func Watch(ctx context.Context, p *machinev1.Probe, tell func(wrong error)) {
 	t := TimingOf(p)
 	if !wait.For(ctx, t.Delay) {

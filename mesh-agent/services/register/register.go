@@ -1,8 +1,8 @@
 // Package register keeps a machine's services registered with discovery, and reports their health.
 //
-// The stream to discovery is the registration: while it lives, the machine is in the mesh. Whenever it
-// ends, another is opened with a full description. Each stream has a later time than all before it, those
-// of earlier agents too, so discovery replicas agree on which one counts.
+// The stream to discovery is the registration: while it lives, the machine is in the mesh. Whenever
+// it ends, another is opened with a full description. Each stream has a later time than all before
+// it, those of earlier agents too, so discovery replicas agree on which one counts.
 package register
 
 import (
@@ -25,14 +25,14 @@ import (
 type Options struct {
 	// Discovery is the connection to discovery.
 	Discovery grpc.ClientConnInterface
-	// Folder keeps, over restarts, when the last stream began and which services are healthy; "" keeps
-	// nothing.
+	// Folder keeps, over restarts, when the last stream began and which services are healthy; ""
+	// keeps nothing.
 	Folder string
 	// Machine describes the machine, without Since and Services.
 	Machine  *machinev1.Machine
 	Services []Service
-	// AllowExec permits exec probes from WorkloadGroups: whoever writes a group then runs commands on this
-	// machine.
+	// AllowExec permits exec probes from WorkloadGroups: whoever writes a group then runs commands
+	// on this machine.
 	AllowExec bool
 	Log       *slog.Logger
 	Metrics   prometheus.Registerer
@@ -115,8 +115,8 @@ func (a *Agent) keepAlive(ctx context.Context, s *service) {
 	}}.Run(ctx)
 }
 
-// Leave removes the machine's entries at once, waits until they are gone, and ends Run. It does nothing for
-// a machine that has left.
+// Leave removes the machine's entries at once, waits until they are gone, and ends Run. It does
+// nothing for a machine that has left.
 func (a *Agent) Leave(ctx context.Context) error {
 	left := make(chan error, 1)
 	select {

@@ -22,9 +22,10 @@ const (
 	maxAge       = time.Minute
 )
 
-// savedHealth names the services that were healthy, for the next agent. They stay healthy until its own
-// probes say otherwise, so that a restart of the agent goes unnoticed. After a reboot they count as
-// unhealthy, although their entries may still say otherwise. An older file counts for nothing.
+// savedHealth names the services that were healthy, for the next agent. They stay healthy until its
+// own probes say otherwise, so that a restart of the agent goes unnoticed. After a reboot they
+// count as unhealthy, although their entries may still say otherwise. An older file counts for
+// nothing.
 type savedHealth struct {
 	Boot string    `json:"boot"`
 	At   time.Time `json:"at"`
@@ -91,7 +92,8 @@ func (a *Agent) writeHealthFile() error {
 	return replace.File(a.healthPath(), content)
 }
 
-// removeHealthFile is for a machine that has left: when it returns, its services have to be probed first.
+// removeHealthFile is for a machine that has left: when it returns, its services have to be probed
+// first.
 func (a *Agent) removeHealthFile() error {
 	if err := os.Remove(a.healthPath()); !errors.Is(err, os.ErrNotExist) {
 		return err

@@ -25,8 +25,8 @@ type service struct {
 	health machinev1.Health
 	detail string
 	since  time.Time // time of the last change of health
-	// inherited reports whether the health comes from the agent before, and the service's group is not
-	// known yet.
+	// inherited reports whether the health comes from the agent before, and the service's group is
+	// not known yet.
 	inherited       bool
 	restarts        int
 	livenessFailure string
@@ -55,7 +55,8 @@ func (s *service) report() *machinev1.HealthReport {
 const noExec = "its WorkloadGroup has it asked by a command, and this machine runs those of its own file alone: " +
 	"allow it (--allow-exec-probes), or give the service a readiness probe in the agent's file"
 
-// watch runs the active probe of a service until the context ends, and restarts it when the probe changes.
+// watch runs the active probe of a service until the context ends, and restarts it when the probe
+// changes.
 func (a *Agent) watch(ctx context.Context, s *service) {
 	for ctx.Err() == nil {
 		p, changed := a.probeOf(s)

@@ -7,14 +7,15 @@ import (
 )
 
 const (
-	// The files are compacted when they have this much waste, and at least as much waste as live data.
+	// The files are compacted when they have this much waste, and at least as much waste as live
+	// data.
 	minWaste = 1 << 20
 	// copyBatchSize is how many resources are copied while the lock is held.
 	copyBatchSize = 32
 )
 
-// afterWrite schedules a sync, removes foreign files, and starts compaction if it is due. The caller holds
-// s.mu.
+// afterWrite schedules a sync, removes foreign files, and starts compaction if it is due. The
+// caller holds s.mu.
 func (s *Store) afterWrite() {
 	if s.syncTimer == nil {
 		s.syncTimer = time.AfterFunc(syncAfter, s.syncCurrent)

@@ -105,7 +105,8 @@ type damage struct {
 	torn    bool  // the end of the file is incomplete, as after a crash
 }
 
-// load calls take with each intact record in order, and truncates the file after the last, ready to append.
+// load calls take with each intact record in order, and truncates the file after the last, ready to
+// append.
 func (f *file) load(take func(*record, location)) (lost damage, err error) {
 	info, err := f.Stat()
 	if err != nil {

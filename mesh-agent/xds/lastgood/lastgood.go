@@ -1,9 +1,9 @@
-// Package lastgood stores on disk the configuration that Envoy has accepted, for an Envoy that starts while
-// no discovery answers.
+// Package lastgood stores on disk the configuration that Envoy has accepted, for an Envoy that
+// starts while no discovery answers.
 //
-// The files are a log. A response is appended as it is sent to Envoy, and counts once Envoy's ACK is
-// appended too, so the store writes no more than what changed. Each record has a checksum, and unreadable
-// ones are left out. When most of the log is waste, the rest is copied to a new file.
+// The files are a log. A response is appended as it is sent to Envoy, and counts once Envoy's ACK
+// is appended too, so the store writes no more than what changed. Each record has a checksum, and
+// unreadable ones are left out. When most of the log is waste, the rest is copied to a new file.
 package lastgood
 
 import (
@@ -66,8 +66,8 @@ type entry struct {
 // syncAfter bounds how long accepted data may be in the page cache alone.
 const syncAfter = time.Second
 
-// Open reads the store. It returns an error only for the folder: damaged files are logged, and their
-// unreadable records left out.
+// Open reads the store. It returns an error only for the folder: damaged files are logged, and
+// their unreadable records left out.
 func Open(o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -133,7 +133,8 @@ type pendingEntry struct {
 	entry         *entry
 }
 
-// apply applies a record. It skips the files of another owner, and files that do not begin with a header.
+// apply applies a record. It skips the files of another owner, and files that do not begin with a
+// header.
 func (l *loader) apply(r *record, at location) {
 	s := l.store
 	if !l.headerRead {

@@ -352,8 +352,8 @@ func TestFlippedBitCostsOneRecord(t *testing.T) {
 	}
 }
 
-// The files stay proportional to the live data under any number of changes, and a crash at any moment loses
-// nothing that was accepted.
+// The files stay proportional to the live data under any number of changes, and a crash at any
+// moment loses nothing that was accepted.
 func TestCompactionBoundsTheFiles(t *testing.T) {
 	t.Parallel()
 	for _, form := range []wire.Form{wire.Delta, wire.SotW} {

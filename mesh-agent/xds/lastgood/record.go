@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// A record is a fixed-size head and a payload, each with its own checksum. By the head's magic, intact
-// records are found again after broken ones.
+// A record is a fixed-size head and a payload, each with its own checksum. By the head's magic,
+// intact records are found again after broken ones.
 const (
 	headSize   = 16
 	maxPayload = 1 << 30

@@ -129,7 +129,8 @@ func (st *Stream) drop(c *subscription, nonce string) {
 	}
 }
 
-// Missing returns the names that Envoy has from an earlier stream, with a version that is not stored here.
+// Missing returns the names that Envoy has from an earlier stream, with a version that is not
+// stored here.
 func (st *Stream) Missing(r *wire.Request) map[string]bool {
 	if st == nil || r.Held == 0 {
 		return nil
@@ -199,8 +200,8 @@ func (st *Stream) firstRequest(c *subscription, r *wire.Request) {
 	}
 }
 
-// virtualHosts are subscribed to by the names of their route configurations, so those names say nothing
-// about stored ones.
+// virtualHosts are subscribed to by the names of their route configurations, so those names say
+// nothing about stored ones.
 const virtualHosts = "type.googleapis.com/envoy.config.route.v3.VirtualHost"
 
 func (k *typeState) without(names map[string]bool) (gone []string) {
@@ -252,7 +253,8 @@ func (st *Stream) forget(typeURL string, names []string) {
 	s.afterWrite()
 }
 
-// listsAll reports whether a SotW response lists every resource of the type, so that a missing one is gone.
+// listsAll reports whether a SotW response lists every resource of the type, so that a missing one
+// is gone.
 func listsAll(typeURL string) bool {
 	switch typeName(typeURL) {
 	case "clusters", "listeners", "scoped routes", "name tables":

@@ -15,8 +15,8 @@ type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
 
-// ServerOption sets the codec of the gRPC server that the relay is registered on. Other services may share
-// that server.
+// ServerOption sets the codec of the gRPC server that the relay is registered on. Other services
+// may share that server.
 func ServerOption() grpc.ServerOption { return grpc.ForceServerCodecV2(newCodec()) }
 
 // Unmarshal copies the bytes of a message.

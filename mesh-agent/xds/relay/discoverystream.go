@@ -66,7 +66,8 @@ func (p *discoveryStream) receive(ctx context.Context, up grpc.ClientStream) err
 	}
 }
 
-// send sends Envoy's requests and the agent's own. It ignores send errors: receive returns the reason.
+// send sends Envoy's requests and the agent's own. It ignores send errors: receive returns the
+// reason.
 func (st *stream) send(ctx context.Context, p *discoveryStream, up grpc.ClientStream) {
 	passed, last := 0, false
 	for !last {
@@ -108,8 +109,8 @@ func (st *stream) send(ctx context.Context, p *discoveryStream, up grpc.ClientSt
 	}
 }
 
-// replayBuffer holds what Envoy sends before the first response, to replay it to another discovery if the
-// first does not answer.
+// replayBuffer holds what Envoy sends before the first response, to replay it to another discovery
+// if the first does not answer.
 type replayBuffer struct {
 	more     chan struct{} // has an element when a message was added
 	answered chan struct{} // closed after the first response
@@ -127,8 +128,8 @@ func newReplayBuffer() *replayBuffer {
 	return &replayBuffer{more: make(chan struct{}, 1), answered: make(chan struct{})}
 }
 
-// add appends a message. When the buffer is full, messages are kept only for the discovery that is already
-// connected.
+// add appends a message. When the buffer is full, messages are kept only for the discovery that is
+// already connected.
 func (e *replayBuffer) add(m *message, connected bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -22,8 +22,8 @@ const (
 	virtualHosts = typePrefix + "envoy.config.route.v3.VirtualHost"
 )
 
-// fallback answers Envoy from the last good configuration. It sends what Envoy lacks and never changes what
-// Envoy has.
+// fallback answers Envoy from the last good configuration. It sends what Envoy lacks and never
+// changes what Envoy has.
 type fallback struct {
 	form  wire.Form
 	kept  *lastgood.Store
@@ -60,7 +60,8 @@ func (k *fallback) lacks(requests []*message) bool {
 	return false
 }
 
-// wanted returns what a request adds to the subscription, without what Envoy has: the whole type, or names.
+// wanted returns what a request adds to the subscription, without what Envoy has: the whole type,
+// or names.
 func wanted(form wire.Form, r *wire.Request) (names []string, all bool) {
 	names = r.Names
 	if form == wire.Delta {
@@ -77,8 +78,8 @@ func wanted(form wire.Form, r *wire.Request) (names []string, all bool) {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return held[name] }), false
 }
 
-// answer returns the response to a request, nil for none. If Envoy has refused the last response, refused
-// is its reason.
+// answer returns the response to a request, nil for none. If Envoy has refused the last response,
+// refused is its reason.
 func (k *fallback) answer(m *message) (out *message, refused string) {
 	r, err := wire.ParseRequest(k.form, m.bytes)
 	if err != nil {
@@ -143,8 +144,8 @@ func (k *fallback) response(typeURL string, names []string, all bool) *wire.Resp
 	return out
 }
 
-// empty replaces a resource that could not be read, as Envoy would wait for it forever. Discovery uses no
-// such version, so it will send the resource again.
+// empty replaces a resource that could not be read, as Envoy would wait for it forever. Discovery
+// uses no such version, so it will send the resource again.
 func empty(typeURL, name string) wire.Resource {
 	body := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), name)
 	packed := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), typeURL)
@@ -152,8 +153,8 @@ func empty(typeURL, name string) wire.Resource {
 	return wire.Resource{Name: name, Version: "lost", Body: packed}
 }
 
-// serveLastGood answers Envoy from the store until a discovery answers. Then it ends the stream, and Envoy
-// reconnects with what it has.
+// serveLastGood answers Envoy from the store until a discovery answers. Then it ends the stream,
+// and Envoy reconnects with what it has.
 func (st *stream) serveLastGood(ctx context.Context, envoyGone chan struct{}) error {
 	s := st.server
 	status, changed := s.Discovery.Status()
@@ -191,8 +192,8 @@ func (st *stream) serveLastGood(ctx context.Context, envoyGone chan struct{}) er
 	}
 }
 
-// quietPeriod is how long Envoy has to be quiet before it is handed back to a discovery that is connected
-// but did not answer.
+// quietPeriod is how long Envoy has to be quiet before it is handed back to a discovery that is
+// connected but did not answer.
 const quietPeriod = 3 * time.Second
 
 func (st *stream) answerLastGood(k *fallback, m *message) error {

@@ -53,8 +53,8 @@ const (
 	nds = "type.googleapis.com/istio.networking.nds.v1.NameTable"
 )
 
-// world is a discovery's configuration: clusters c0, c1, … with one backend each, and a route to one of
-// them.
+// world is a discovery's configuration: clusters c0, c1, … with one backend each, and a route to
+// one of them.
 type world struct {
 	clusters int
 	port     int

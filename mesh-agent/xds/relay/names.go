@@ -11,9 +11,9 @@ import (
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
 )
 
-// nameTable is the type with the mesh's DNS names, which the machine's resolver answers from. Envoy does
-// not know it: the agent subscribes on Envoy's stream, so that discovery sends the table of this very
-// proxy, and keeps the responses to itself.
+// nameTable is the type with the mesh's DNS names, which the machine's resolver answers from. Envoy
+// does not know it: the agent subscribes on Envoy's stream, so that discovery sends the table of
+// this very proxy, and keeps the responses to itself.
 const nameTable = wire.NameTable
 
 // nameSubscription is the agent's subscription to nameTable on one stream.

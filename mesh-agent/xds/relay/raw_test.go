@@ -96,8 +96,8 @@ func TestSlowEnvoyBlocksDiscovery(t *testing.T) {
 	}
 }
 
-// The agent backs off from a discovery that refuses, however often Envoy reconnects, and passes the reason
-// on if it concerns Envoy.
+// The agent backs off from a discovery that refuses, however often Envoy reconnects, and passes the
+// reason on if it concerns Envoy.
 func TestBackoffFromARefusingDiscovery(t *testing.T) {
 	t.Parallel()
 	came := make(chan time.Time, 100)
@@ -133,8 +133,8 @@ func TestBackoffFromARefusingDiscovery(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 }
 
-// Requests from before the first response are replayed in order to the next discovery, before any later
-// ones.
+// Requests from before the first response are replayed in order to the next discovery, before any
+// later ones.
 func TestRequestsAreReplayed(t *testing.T) {
 	t.Parallel()
 	heard := make(chan []string, 10)

@@ -1,9 +1,9 @@
-// Package relay is Envoy's xDS server on the machine. It passes Envoy's streams on to discovery and back,
-// message by message and unchanged. So Envoy needs only a local socket, while the agent owns the
-// connection: it shows the certificate and fails over to another replica.
+// Package relay is Envoy's xDS server on the machine. It passes Envoy's streams on to discovery and
+// back, message by message and unchanged. So Envoy needs only a local socket, while the agent owns
+// the connection: it shows the certificate and fails over to another replica.
 //
-// The configuration that Envoy accepts is stored (package lastgood), and served to an Envoy that starts
-// while no discovery answers.
+// The configuration that Envoy accepts is stored (package lastgood), and served to an Envoy that
+// starts while no discovery answers.
 package relay
 
 import (
@@ -23,13 +23,13 @@ import (
 // Options configure a Server.
 type Options struct {
 	Discovery *upstream.Upstream
-	// Names receives each name table that discovery sends. If it is nil, the agent does not subscribe to
-	// them.
+	// Names receives each name table that discovery sends. If it is nil, the agent does not
+	// subscribe to them.
 	Names func(*ndsv1.NameTable)
 	// Kept stores what Envoy accepts. If it is nil, nothing is stored.
 	Kept *lastgood.Store
-	// FallbackAfter is how long an Envoy without configuration waits for discovery before it is served the
-	// last good one; 0 means 1.5 s.
+	// FallbackAfter is how long an Envoy without configuration waits for discovery before it is
+	// served the last good one; 0 means 1.5 s.
 	FallbackAfter time.Duration
 	Log           *slog.Logger
 	// Metrics registers the metrics, unless it is nil.
@@ -49,8 +49,8 @@ type Server struct {
 
 const (
 	defaultFallbackAfter = 1500 * time.Millisecond
-	// firstAnswerTimeout is how long a connected discovery may take for its first response: it may have
-	// many proxies to answer.
+	// firstAnswerTimeout is how long a connected discovery may take for its first response: it may
+	// have many proxies to answer.
 	firstAnswerTimeout = 5 * time.Second
 )
 

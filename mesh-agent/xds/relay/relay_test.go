@@ -226,8 +226,8 @@ func indexOfEndpoints(t *testing.T, content []byte, cluster string) int {
 	return 0
 }
 
-// An agent that lost its folder gets the configuration again from discovery, while Envoy keeps running with
-// it.
+// An agent that lost its folder gets the configuration again from discovery, while Envoy keeps
+// running with it.
 func TestMissingResourcesAreRequestedAgain(t *testing.T) {
 	t.Parallel()
 	mesh, w := &served.Topic{}, world{clusters: 20, port: backend(t), route: "c0"}

@@ -12,8 +12,8 @@ import (
 // State says where Envoy's configuration comes from.
 type State string
 
-// Waiting: Envoy has nothing yet. Synced: discovery answers. LastGood: no discovery answers, and Envoy is
-// served what was stored.
+// Waiting: Envoy has nothing yet. Synced: discovery answers. LastGood: no discovery answers, and
+// Envoy is served what was stored.
 const (
 	Waiting  State = "waiting"
 	Synced   State = "synced"

@@ -15,8 +15,8 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/wire"
 )
 
-// stream is one of Envoy's. It waits for a discovery that answers and then relays both ways, or serves the
-// last good configuration.
+// stream is one of Envoy's. It waits for a discovery that answers and then relays both ways, or
+// serves the last good configuration.
 type stream struct {
 	server   *Server
 	form     wire.Form
@@ -81,8 +81,8 @@ func (st *stream) receive(ctx context.Context, envoyGone chan struct{}) {
 // errUseLastGood ends the wait for discovery in favor of the last good configuration.
 var errUseLastGood = errors.New("no discovery answers")
 
-// awaitDiscovery waits for a discovery that answers, and returns the stream to it with the first response.
-// Without one, Envoy has gone, or the error says how to end the stream.
+// awaitDiscovery waits for a discovery that answers, and returns the stream to it with the first
+// response. Without one, Envoy has gone, or the error says how to end the stream.
 func (st *stream) awaitDiscovery(ctx context.Context, envoyGone chan struct{}) (*discoveryStream, *message, error) {
 	pauses, fallback := whileRefused.Backoff(), newFallbackTimer(st)
 	defer fallback.timer.Stop()
@@ -118,8 +118,9 @@ func (st *stream) awaitDiscovery(ctx context.Context, envoyGone chan struct{}) (
 // whileRefused are the pauses between attempts while discovery refuses the stream.
 var whileRefused = retry.Pauses{First: 100 * time.Millisecond, Longest: 5 * time.Second, Growth: 2}
 
-// firstAnswer buffers Envoy's requests until the first response. If it returns neither a response nor an
-// error, the stream is over: Envoy has gone, or has to reconnect because the replay buffer overflowed.
+// firstAnswer buffers Envoy's requests until the first response. If it returns neither a response
+// nor an error, the stream is over: Envoy has gone, or has to reconnect because the replay buffer
+// overflowed.
 func (st *stream) firstAnswer(ctx context.Context, p *discoveryStream, fallback *fallbackTimer, envoyGone chan struct{}) (*message, error) {
 	opened, connected := p.opened, false
 	for {
@@ -159,8 +160,8 @@ func newFallbackTimer(st *stream) *fallbackTimer {
 	return p
 }
 
-// left returns how much longer to wait. The time that discovery was away before the stream began counts
-// too.
+// left returns how much longer to wait. The time that discovery was away before the stream began
+// counts too.
 func (p *fallbackTimer) left() time.Duration {
 	s := p.stream.server
 	status, _ := s.Discovery.Status()
@@ -223,9 +224,9 @@ func (st *stream) deliver(ctx context.Context, p *discoveryStream, m *message) e
 	return st.down.SendMsg(m)
 }
 
-// requestMissing makes discovery resend what Envoy has and the store lacks, as a last good configuration
-// with holes would be useless. It clears the versions of those resources, and is the only change to Envoy's
-// requests.
+// requestMissing makes discovery resend what Envoy has and the store lacks, as a last good
+// configuration with holes would be useless. It clears the versions of those resources, and is the
+// only change to Envoy's requests.
 func (st *stream) requestMissing(m *message) *message {
 	if st.form == wire.SotW || st.kept == nil { // SotW sends everything again anyway
 		return m
@@ -271,8 +272,8 @@ func retryable(err error) bool {
 	return false
 }
 
-// streamStatus returns how Envoy's stream ends. Envoy reconnects by itself with growing backoff, and logs
-// an error.
+// streamStatus returns how Envoy's stream ends. Envoy reconnects by itself with growing backoff,
+// and logs an error.
 func streamStatus(err error) error {
 	if err == nil || errors.Is(err, io.EOF) || retryable(err) {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Invoke makes a call on the current connection. It repeats the call on the next one if the connection took
-// no new calls any more.
+// Invoke makes a call on the current connection. It repeats the call on the next one if the
+// connection took no new calls any more.
 func (u *Upstream) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
 	for {
 		l, err := u.link(ctx, waitsForReady(options))
@@ -25,8 +25,8 @@ func (u *Upstream) Invoke(ctx context.Context, method string, args, reply any, o
 	}
 }
 
-// NewStream opens a stream on the current connection and ends with it. A connection may end while discovery
-// is well, for example when the machine's certificate is renewed.
+// NewStream opens a stream on the current connection and ends with it. A connection may end while
+// discovery is well, for example when the machine's certificate is renewed.
 func (u *Upstream) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	for {
 		l, err := u.link(ctx, waitsForReady(options))
@@ -43,8 +43,8 @@ func (u *Upstream) NewStream(ctx context.Context, d *grpc.StreamDesc, method str
 	}
 }
 
-// link returns the current connection, or waits for one. Unless wait is set, it fails as soon as every
-// replica was tried in vain.
+// link returns the current connection, or waits for one. Unless wait is set, it fails as soon as
+// every replica was tried in vain.
 func (u *Upstream) link(ctx context.Context, wait bool) (*link, error) {
 	for {
 		u.mu.Lock()
@@ -109,7 +109,8 @@ func notSent(err error) bool {
 // closingText is gRPC's message for a call on a closed connection.
 var closingText = status.Convert(grpc.ErrClientConnClosing).Message() //nolint:staticcheck // there is no other name for it
 
-// UnavailableError means that there is no connection for a call. Its reason needs no further context.
+// UnavailableError means that there is no connection for a call. Its reason needs no further
+// context.
 type UnavailableError struct{ Reason error }
 
 func (e *UnavailableError) Error() string { return e.Reason.Error() }

@@ -20,13 +20,13 @@ import (
 type Credentials struct {
 	// TLS shows the newest certificate on each connection, and must have VerifyConnection.
 	TLS *tls.Config
-	// Outdated notes the present certificate. The function it returns blocks until a newer one would be
-	// shown or the context ends. A nil Outdated means that certificates never change.
+	// Outdated notes the present certificate. The function it returns blocks until a newer one
+	// would be shown or the context ends. A nil Outdated means that certificates never change.
 	Outdated func(ctx context.Context) (wait func())
 }
 
-// outdated returns a channel that is closed when a connection made now shows an old certificate. It is nil
-// if that never happens.
+// outdated returns a channel that is closed when a connection made now shows an old certificate. It
+// is nil if that never happens.
 func (c *Credentials) outdated(ctx context.Context) <-chan struct{} {
 	if c == nil || c.Outdated == nil {
 		return nil

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// Keepalive notices a replica that vanished without closing the connection. Discovery accepts a ping
-	// every 10 s and counts those that come a little earlier, so 12 s is safe.
+	// Keepalive notices a replica that vanished without closing the connection. Discovery accepts a
+	// ping every 10 s and counts those that come a little earlier, so 12 s is safe.
 	keepaliveInterval = 12 * time.Second
 	keepaliveTimeout  = 5 * time.Second
 
@@ -30,8 +30,8 @@ const (
 // errGone refuses to dial again. The call was not sent.
 var errGone = errors.New("this connection to discovery takes no new calls")
 
-// link is one connection to one replica. It is dialed once, because gRPC would only ever redial the same
-// replica.
+// link is one connection to one replica. It is dialed once, because gRPC would only ever redial the
+// same replica.
 type link struct {
 	target target
 	name   string // the discovery's name in its certificate
@@ -91,8 +91,8 @@ func open(ctx context.Context, to target, c *Credentials) (*link, error) {
 	return l, nil
 }
 
-// watch closes lost when the connection takes no new calls, and closes the connection when its socket is
-// gone.
+// watch closes lost when the connection takes no new calls, and closes the connection when its
+// socket is gone.
 func (l *link) watch() {
 	l.conn.WaitForStateChange(context.Background(), connectivity.Ready)
 	close(l.lost)

@@ -49,8 +49,8 @@ func newReplicas(addresses []string) *replicas {
 // failed puts a replica behind the others.
 func (r *replicas) failed(t target) { r.lastFailed = t }
 
-// order returns the replicas in the order to try, shuffled but for the one that failed last. The errors are
-// of names with no address, now or before.
+// order returns the replicas in the order to try, shuffled but for the one that failed last. The
+// errors are of names with no address, now or before.
 func (r *replicas) order(ctx context.Context) ([]target, []error) {
 	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
@@ -108,8 +108,8 @@ func explainLookup(err error) string {
 	return "the name could not be looked up: " + err.Error()
 }
 
-// connect tries all replicas. It starts the next attempt when one is slow or fails, and returns the first
-// that succeeds.
+// connect tries all replicas. It starts the next attempt when one is slow or fails, and returns the
+// first that succeeds.
 func (u *Upstream) connect(ctx context.Context) (*link, error) {
 	order, failed := u.replicas.order(ctx)
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout+time.Duration(len(order))*attemptDelay)

@@ -10,8 +10,8 @@ import (
 
 // Status describes the connection.
 type Status struct {
-	// Connected reports whether there is a connection. Address is then the replica's, and Discovery its
-	// name in its certificate.
+	// Connected reports whether there is a connection. Address is then the replica's, and Discovery
+	// its name in its certificate.
 	Connected          bool
 	Address, Discovery string
 	// Since is when Connected last changed.

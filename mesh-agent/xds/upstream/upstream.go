@@ -1,9 +1,9 @@
-// Package upstream keeps the agent's one connection to discovery, at whichever replica answers. All calls
-// share it: the proxy's configuration, certificates, and the mesh's trust.
+// Package upstream keeps the agent's one connection to discovery, at whichever replica answers. All
+// calls share it: the proxy's configuration, certificates, and the mesh's trust.
 //
-// Replicas are tried in random order. A broken connection is replaced at once; while no replica answers,
-// attempts back off. When the certificate is renewed, a connection that shows the new one is made before
-// the old connection ends.
+// Replicas are tried in random order. A broken connection is replaced at once; while no replica
+// answers, attempts back off. When the certificate is renewed, a connection that shows the new one
+// is made before the old connection ends.
 package upstream
 
 import (
@@ -121,8 +121,9 @@ func (u *Upstream) awaitReplacement(ctx context.Context, l *link) {
 	}
 }
 
-// awaitNeed waits until another connection is needed. A discovery that asks its clients to reconnect from
-// time to time lets open streams continue; while only those exist, nothing needs a new connection.
+// awaitNeed waits until another connection is needed. A discovery that asks its clients to
+// reconnect from time to time lets open streams continue; while only those exist, nothing needs a
+// new connection.
 func (u *Upstream) awaitNeed(ctx context.Context) {
 	for {
 		u.mu.Lock()
@@ -180,7 +181,8 @@ func (u *Upstream) replace(l *link) {
 	u.stopUsing(l)
 }
 
-// resume directs new calls to a stale link again when it could not be replaced. The caller holds u.mu.
+// resume directs new calls to a stale link again when it could not be replaced. The caller holds
+// u.mu.
 func (u *Upstream) resume() {
 	for l := range u.links {
 		if l.stale && !l.retired && !l.isLost() {

@@ -179,7 +179,8 @@ func TestCallsFailFastUnlessTheyWait(t *testing.T) {
 	served.Wait()
 }
 
-// A discovery that shuts down gracefully, or asks its clients to reconnect, lets open streams continue.
+// A discovery that shuts down gracefully, or asks its clients to reconnect, lets open streams
+// continue.
 func TestGracefulShutdownKeepsStreams(t *testing.T) {
 	t.Parallel()
 	aging := keepalive.ServerParameters{MaxConnectionAge: 300 * time.Millisecond}
@@ -304,7 +305,8 @@ func member(t *testing.T, d *jointest.Discovery) *membership.Membership {
 	return m
 }
 
-// A stream ends with the connection that shows the old certificate, but there is always a connection.
+// A stream ends with the connection that shows the old certificate, but there is always a
+// connection.
 func TestNewCertificateNeedsANewConnection(t *testing.T) {
 	t.Parallel()
 	r := &replica{Server: health.NewServer(), came: make(chan *x509.Certificate, 100)}

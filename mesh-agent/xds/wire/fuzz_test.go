@@ -85,8 +85,8 @@ func TestParseAndEncodeResponse(t *testing.T) {
 	}, asked, protocmp.Transform()))
 }
 
-// FuzzMessages holds that whatever protobuf can decode is parsed to the same values, and anything else is
-// at most an error.
+// FuzzMessages holds that whatever protobuf can decode is parsed to the same values, and anything
+// else is at most an error.
 func FuzzMessages(f *testing.F) {
 	f.Add(encode(f, &discoveryv3.DeltaDiscoveryRequest{TypeUrl: "t", ResourceNamesSubscribe: []string{"a"}, InitialResourceVersions: map[string]string{"d": "1"}}))
 	f.Add(encode(f, &discoveryv3.DiscoveryRequest{TypeUrl: "t", ResourceNames: []string{"a"}, ErrorDetail: &statuspb.Status{Message: "no"}}))

@@ -2,8 +2,8 @@ package wire
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// WithVersions returns the delta request with each initial resource version replaced by what version
-// returns. Everything else stays byte for byte.
+// WithVersions returns the delta request with each initial resource version replaced by what
+// version returns. Everything else stays byte for byte.
 func (r *Request) WithVersions(version func(name, version string) string) []byte {
 	message := r.held
 	out := make([]byte, 0, len(message))

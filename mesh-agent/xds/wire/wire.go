@@ -1,6 +1,6 @@
-// Package wire reads the xDS messages between Envoy and discovery as far as the agent between them needs:
-// subscriptions, responses, and whether they were accepted. It does not decode resources; they stay the
-// bytes they arrived as.
+// Package wire reads the xDS messages between Envoy and discovery as far as the agent between them
+// needs: subscriptions, responses, and whether they were accepted. It does not decode resources;
+// they stay the bytes they arrived as.
 package wire
 
 import (
@@ -50,8 +50,8 @@ type Response struct {
 	Removed   []string // names (Delta)
 }
 
-// Resource is one resource of a response. Body is the encoded google.protobuf.Any and shares the response's
-// memory.
+// Resource is one resource of a response. Body is the encoded google.protobuf.Any and shares the
+// response's memory.
 type Resource struct {
 	Name, Version string
 	Aliases       []string
@@ -185,8 +185,8 @@ func parseResource(form Form, message []byte) (r Resource, err error) {
 	return r, err
 }
 
-// NameTable is the type of the mesh's DNS names. There is one resource of it, without a name, and Envoy
-// does not know the type.
+// NameTable is the type of the mesh's DNS names. There is one resource of it, without a name, and
+// Envoy does not know the type.
 const NameTable = "type.googleapis.com/istio.networking.nds.v1.NameTable"
 
 // nameOf returns the name within a resource. In every resource type of Envoy it is the first field.

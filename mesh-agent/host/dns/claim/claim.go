@@ -1,9 +1,9 @@
-// Package claim makes the machine use the agent's resolver, and reverts that at the agent's end, at its
-// next start after a crash, or on request.
+// Package claim makes the machine use the agent's resolver, and reverts that at the agent's end, at
+// its next start after a crash, or on request.
 //
-// It must never break name resolution: the previous resolvers stay configured behind the agent's, and take
-// over when that is gone. If someone else changes the file meanwhile, their version stays; only our lines
-// are removed.
+// It must never break name resolution: the previous resolvers stay configured behind the agent's,
+// and take over when that is gone. If someone else changes the file meanwhile, their version stays;
+// only our lines are removed.
 package claim
 
 import (
@@ -185,8 +185,8 @@ func (m *Machine) restoreUnknown() (string, error) {
 	return m.restoreFile(&record{Path: m.ResolvConf})
 }
 
-// Permitted reports whether this process may configure the machine. If not, root has to: mesh-agent dns
-// apply.
+// Permitted reports whether this process may configure the machine. If not, root has to: mesh-agent
+// dns apply.
 func (m *Machine) Permitted(mode Mode) bool {
 	path := m.ResolvConf
 	if mode == Resolved {

@@ -19,8 +19,8 @@ const marker = "# mesh-agent:"
 
 const markerLine = marker + " the line below asks for the names of the mesh; it is taken out by `mesh-agent dns restore`."
 
-// linkOwners are the programs that may keep resolv.conf as a link, with a part of its target and advice for
-// the user.
+// linkOwners are the programs that may keep resolv.conf as a link, with a part of its target and
+// advice for the user.
 var linkOwners = []struct{ path, name, advice string }{
 	{"systemd/resolve", "systemd-resolved", "--dns resolved is for that"},
 	{"NetworkManager", "NetworkManager", "let NetworkManager leave it alone (dns=none in its configuration) and make it a file, or have it use systemd-resolved " +
@@ -92,8 +92,8 @@ func (m *Machine) original(current string, before *record) string {
 	return removeServer(current)
 }
 
-// addServer puts our server before the others. It removes the option to rotate servers, as the others do
-// not know the mesh's names.
+// addServer puts our server before the others. It removes the option to rotate servers, as the
+// others do not know the mesh's names.
 func addServer(original string, c Claim) string {
 	var out strings.Builder
 	out.WriteString(markerLine + "\nnameserver " + c.Server.Addr().String() + "\n")
@@ -128,8 +128,8 @@ func removeServer(content string) string {
 	return out.String()
 }
 
-// write replaces a file, keeping its mode and owner. A file that is a mount point, as in containers, cannot
-// be replaced; that is written in place.
+// write replaces a file, keeping its mode and owner. A file that is a mount point, as in
+// containers, cannot be replaced; that is written in place.
 func write(path, content string) error {
 	next := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".mesh-agent")
 	mode := fs.FileMode(0o644)

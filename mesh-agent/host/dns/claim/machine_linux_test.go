@@ -26,8 +26,8 @@ import (
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
 )
 
-// beResolver is the environment variable that makes this test binary a resolver which claims its machine.
-// Its value is the folder for the record.
+// beResolver is the environment variable that makes this test binary a resolver which claims its
+// machine. Its value is the folder for the record.
 const beResolver = "CLAIM_TEST_BE_RESOLVER"
 
 func TestMain(m *testing.M) {

@@ -29,7 +29,8 @@ const Everything = "~."
 // maxDomains bounds the names that are routed one by one; systemd-resolved accepts 256.
 const maxDomains = 200
 
-// dropIn returns the path of our configuration, which is in /run so that it does not survive a reboot.
+// dropIn returns the path of our configuration, which is in /run so that it does not survive a
+// reboot.
 func (m *Machine) dropIn() string {
 	return filepath.Join(m.Run, "resolved.conf.d", "90-mesh-agent.conf")
 }
@@ -46,8 +47,8 @@ func (m *Machine) hasResolved() bool {
 	return err == nil && slices.ContainsFunc(resolvconf.Parse(content).Servers, resolvconf.Stub)
 }
 
-// Domains returns the domains to route to this resolver: those that complete short names, and hosts of the
-// mesh. With too many hosts it routes everything.
+// Domains returns the domains to route to this resolver: those that complete short names, and hosts
+// of the mesh. With too many hosts it routes everything.
 func Domains(completions, hosts []string) []string {
 	out := slices.Clone(completions)
 	known := map[string]bool{}
@@ -105,8 +106,8 @@ func render(c Claim, configured []string) string {
 		"DNS=" + strings.Join(servers, " ") + "\nDomains=" + strings.Join(c.Domains, " ") + "\n"
 }
 
-// configured returns the servers that the administrator configured globally. Drop-ins are read in the order
-// of their file names, whatever their folder.
+// configured returns the servers that the administrator configured globally. Drop-ins are read in
+// the order of their file names, whatever their folder.
 func (m *Machine) configured() (out []string) {
 	files := []string{filepath.Join(m.etc(), "resolved.conf")}
 	var dropIns []string
@@ -160,8 +161,8 @@ func (m *Machine) applyResolved(c Claim, before *record) (bool, error) {
 	if err := write(path, next); err != nil {
 		return false, err
 	}
-	// A restart makes it ask the first server again, which it may have given up on. For a change of domains
-	// a reload is enough.
+	// A restart makes it ask the first server again, which it may have given up on. For a change of
+	// domains a reload is enough.
 	if before == nil {
 		return true, systemctl("restart")
 	}

@@ -10,17 +10,18 @@ import (
 const (
 	// pollInterval is how often the configuration is checked.
 	pollInterval = 2 * time.Second
-	// domainsDelay is how long domains have to differ before systemd-resolved is told, because it drops its
-	// cache then.
+	// domainsDelay is how long domains have to differ before systemd-resolved is told, because it
+	// drops its cache then.
 	domainsDelay = 10 * time.Second
 	// A file that another program rewrites more often than this is left to it.
 	maxConflicts   = 5
 	conflictWindow = 10 * time.Minute
 )
 
-// Keep applies a claim until the context ends, and then reverts it. Domains, which may be nil, returns the
-// domains to route as the mesh changes. If another program rewrites the file, such as one that follows the
-// network, our server is put before its content again; if that keeps happening, Keep gives up.
+// Keep applies a claim until the context ends, and then reverts it. Domains, which may be nil,
+// returns the domains to route as the mesh changes. If another program rewrites the file, such as
+// one that follows the network, our server is put before its content again; if that keeps
+// happening, Keep gives up.
 func (m *Machine) Keep(ctx context.Context, c Claim, domains func() []string) error {
 	k := keeper{Machine: m, claim: c, domains: domains}
 	poll := time.NewTicker(pollInterval)
@@ -78,8 +79,8 @@ func (k *keeper) apply() bool {
 	return true
 }
 
-// justWritten reports whether a file changed within the last second. Its writer may not be done, and
-// reading half of it would lose the rest.
+// justWritten reports whether a file changed within the last second. Its writer may not be done,
+// and reading half of it would lose the rest.
 func justWritten(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && time.Since(info.ModTime()).Abs() < time.Second

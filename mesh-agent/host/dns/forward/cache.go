@@ -46,8 +46,8 @@ func withoutOPT(extra []dns.RR) (out []dns.RR) {
 	return out
 }
 
-// lifetime returns how long to cache an answer: as long as its shortest record lives, or as the zone says
-// for a negative one.
+// lifetime returns how long to cache an answer: as long as its shortest record lives, or as the
+// zone says for a negative one.
 func lifetime(m *dns.Msg) time.Duration {
 	switch {
 	case m.Truncated:

@@ -1,8 +1,9 @@
 // Package forward asks upstream resolvers and caches their answers.
 //
-// The first healthy upstream is asked. When it is slow or fails the next joins in, and the first answer
-// counts. A failed upstream is retried beside a healthy one, so that nobody waits for it. While no upstream
-// answers, stale answers are served (RFC 8767). Equal concurrent questions are asked once.
+// The first healthy upstream is asked. When it is slow or fails the next joins in, and the first
+// answer counts. A failed upstream is retried beside a healthy one, so that nobody waits for it.
+// While no upstream answers, stale answers are served (RFC 8767). Equal concurrent questions are
+// asked once.
 package forward
 
 import (

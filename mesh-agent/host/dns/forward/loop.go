@@ -14,8 +14,8 @@ import (
 // loopDomain does not exist. A query for a name below it can only be one of our own that came back.
 const loopDomain = ".loop-check.mesh-agent."
 
-// FindLoops asks the upstreams on this machine for unique names, and stops using those that ask us in turn.
-// Others need no check: a resolver on loopback can only be reached from its machine.
+// FindLoops asks the upstreams on this machine for unique names, and stops using those that ask us
+// in turn. Others need no check: a resolver on loopback can only be reached from its machine.
 func (f *Forwarder) FindLoops(ctx context.Context) {
 	f.mu.Lock()
 	upstreams := append([]*upstream(nil), f.upstreams...)
@@ -34,8 +34,8 @@ func (f *Forwarder) FindLoops(ctx context.Context) {
 	}
 }
 
-// Looped reports whether a query is one of our own that came back, and marks the upstream that sent it. It
-// is called for every query.
+// Looped reports whether a query is one of our own that came back, and marks the upstream that sent
+// it. It is called for every query.
 func (f *Forwarder) Looped(name string) bool {
 	if !strings.HasSuffix(name, loopDomain) {
 		return false

@@ -17,8 +17,8 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/host/ownmark"
 )
 
-// UDPSize bounds datagrams in both directions; larger ones get fragmented on some paths (DNS flag day
-// 2020).
+// UDPSize bounds datagrams in both directions; larger ones get fragmented on some paths (DNS flag
+// day 2020).
 const UDPSize = 1232
 
 // attemptTimeout bounds the wait for one upstream.
@@ -37,8 +37,8 @@ type upstream struct {
 
 func (u *upstream) healthy() bool { return u.down == nil && !u.looping }
 
-// order sorts upstreams by health, and returns how many to ask at once: one, plus one that is due for a
-// retry.
+// order sorts upstreams by health, and returns how many to ask at once: one, plus one that is due
+// for a retry.
 func (f *Forwarder) order(now time.Time) (order []*upstream, atOnce int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,7 +104,8 @@ type attemptResult struct {
 	err     error
 }
 
-// exchange asks one upstream after the other until one has an answer. If all refuse, it returns a refusal.
+// exchange asks one upstream after the other until one has an answer. If all refuse, it returns a
+// refusal.
 func (f *Forwarder) exchange(ctx context.Context, q Question) (*dns.Msg, netip.AddrPort, error) {
 	order, atOnce := f.order(time.Now())
 	if len(order) == 0 {

@@ -1,4 +1,5 @@
-// Package names resolves DNS names to hosts of the mesh. An Index is immutable, so lookups need no lock.
+// Package names resolves DNS names to hosts of the mesh. An Index is immutable, so lookups need no
+// lock.
 package names
 
 import (
@@ -16,8 +17,8 @@ type Options struct {
 	// Domain completes short names: with shop.svc.cluster.local, both reviews and reviews.shop mean
 	// reviews.shop.svc.cluster.local.
 	Domain string
-	// Search is the search line of the machine's resolv.conf: the domains that resolvers append to short
-	// names.
+	// Search is the search line of the machine's resolv.conf: the domains that resolvers append to
+	// short names.
 	Search []string
 	// Except lists names that the mesh never answers for.
 	Except []string
@@ -52,8 +53,8 @@ type Port struct {
 // Found is the result of a lookup.
 type Found struct {
 	*Host
-	// Target is the mesh's own name for the host where the name asked for has a search domain appended;
-	// otherwise it is empty.
+	// Target is the mesh's own name for the host where the name asked for has a search domain
+	// appended; otherwise it is empty.
 	Target string
 	// Why explains the match in words.
 	Why string
@@ -62,8 +63,8 @@ type Found struct {
 // The ranges from which the mesh allocates addresses; no other DNS server knows their names.
 var allocated = []netip.Prefix{netip.MustParsePrefix("240.240.0.0/16"), netip.MustParsePrefix("2001:2::/48")}
 
-// New builds an index from a table, which may be nil. It leaves out hosts with an invalid name or without
-// an address.
+// New builds an index from a table, which may be nil. It leaves out hosts with an invalid name or
+// without an address.
 func New(table *ndsv1.NameTable, o Options) *Index {
 	x := &Index{hosts: map[string]*Host{}, wildcards: map[string]*Host{}, reverse: map[netip.Addr]string{}, short: completions(clean(o.Domain))}
 	for _, domain := range append(slices.Clone(x.short), o.Search...) {
@@ -85,8 +86,8 @@ func New(table *ndsv1.NameTable, o Options) *Index {
 
 func clean(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
-// completions returns the suffixes that a short name may lack. NAMESPACE.svc.DOMAIN, Kubernetes' form, has
-// three: the whole, svc.DOMAIN and DOMAIN.
+// completions returns the suffixes that a short name may lack. NAMESPACE.svc.DOMAIN, Kubernetes'
+// form, has three: the whole, svc.DOMAIN and DOMAIN.
 func completions(domain string) []string {
 	if domain == "" {
 		return nil
@@ -163,8 +164,8 @@ func (x *Index) Hosts() []string {
 	return out
 }
 
-// Find looks a name up in any spelling. An exact match wins over a completed name, that over a name with a
-// search domain appended, and that over a wildcard.
+// Find looks a name up in any spelling. An exact match wins over a completed name, that over a name
+// with a search domain appended, and that over a wildcard.
 func (x *Index) Find(name string) (Found, bool) {
 	name = clean(name)
 	if x.except[name] {
@@ -187,8 +188,8 @@ func (x *Index) Find(name string) (Found, bool) {
 	return Found{}, false
 }
 
-// searched finds a name to which a resolver has appended a search domain. A single label is left out: it is
-// more likely a machine in that domain than a host of the mesh.
+// searched finds a name to which a resolver has appended a search domain. A single label is left
+// out: it is more likely a machine in that domain than a host of the mesh.
 func (x *Index) searched(name string) (Found, bool) {
 	for _, domain := range x.search {
 		meant, ok := strings.CutSuffix(name, "."+domain)

@@ -109,7 +109,7 @@ func TestReverse(t *testing.T) {
 	for asked, want := range map[string]string{
 		"9.0.240.240.in-addr.arpa.": "a.example",
 		"9.0.0.0.0.f.0.f.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.2.0.0.0.1.0.0.2.ip6.arpa.": "six.example",
-		"1.2.0.192.in-addr.arpa": "", // somebody else's to say
+		"1.2.0.192.in-addr.arpa": "", // not a name of the mesh
 		"9.240.240.in-addr.arpa": "",
 		"x.ip6.arpa":             "",
 		"a.example":              "",

@@ -13,7 +13,8 @@ const Path = "/etc/resolv.conf"
 // StubPath is where systemd-resolved lists its upstream servers when Path names only its stub.
 const StubPath = "/run/systemd/resolve/resolv.conf"
 
-// Config is the content of such a file. Lines that make no sense are skipped, as every resolver does.
+// Config is the content of such a file. Lines that make no sense are skipped, as every resolver
+// does.
 type Config struct {
 	Servers []netip.Addr
 	Search  []string
