@@ -20,6 +20,10 @@ import (
 // the node to believe, or a [RefusalError].
 type Admission func(ctx context.Context, node *corev3.Node) (*corev3.Node, error)
 
+// Anyone is the Admission of an engine that asks for no certificates: proxies are who their nodes
+// say.
+func Anyone(_ context.Context, node *corev3.Node) (*corev3.Node, error) { return node, nil }
+
 // RefusalError says why a proxy is refused.
 type RefusalError struct {
 	// Reason is a label of metrics: one of a few words.
@@ -36,7 +40,7 @@ func (e *RefusalError) GRPCStatus() *status.Status { return status.New(e.Code, e
 // malformed is the Reason for a node that cannot be read.
 const malformed = "node"
 
-// AdmitBy sets who judges proxies that connect. Call it before the first one does.
+// AdmitBy sets who judges proxies that connect, instead of Anyone. Call it before the first one does.
 func (e *Engine) AdmitBy(a Admission) { e.admit = a }
 
 // Refuse counts and logs that a proxy is refused, and returns r as the error for its stream.
@@ -57,15 +61,13 @@ func (e *Engine) Refuse(ctx context.Context, node string, r *RefusalError) error
 
 // introduced reads the proxy that a node describes, after the admission has checked that node.
 func (e *Engine) introduced(ctx context.Context, node *corev3.Node) (*mesh.Proxy, *corev3.Node, error) {
-	if e.admit != nil {
-		admitted, err := e.admit(ctx, node)
-		if refusal, ok := errors.AsType[*RefusalError](err); ok {
-			return nil, nil, e.Refuse(ctx, node.GetId(), refusal)
-		} else if err != nil {
-			return nil, nil, err
-		}
-		node = admitted
+	admitted, err := e.admit(ctx, node)
+	if refusal, ok := errors.AsType[*RefusalError](err); ok {
+		return nil, nil, e.Refuse(ctx, node.GetId(), refusal)
+	} else if err != nil {
+		return nil, nil, err
 	}
+	node = admitted
 	proxy, err := mesh.ParseProxy(node)
 	if err != nil {
 		return nil, nil, e.Refuse(ctx, node.GetId(), &RefusalError{malformed, codes.InvalidArgument, err.Error()})

@@ -48,7 +48,7 @@ type Engine struct {
 	invalid    prometheus.Counter
 	denials    *denials
 	refusals   *refusals
-	admit      Admission // nil admits everybody
+	admit      Admission
 	reporters  reporters
 }
 
@@ -73,7 +73,7 @@ type member struct {
 // New returns an engine that has no mesh yet.
 func New(log *slog.Logger, metrics prometheus.Registerer) *Engine {
 	e := &Engine{
-		log: log, sharedViews: map[sharedViewKey]*sharedView{}, classes: map[classKey]*class{}, members: map[*served.Subscriber]*member{},
+		log: log, admit: Anyone, sharedViews: map[sharedViewKey]*sharedView{}, classes: map[classKey]*class{}, members: map[*served.Subscriber]*member{},
 		caches: configCaches{in: map[conditions]*configCache{}}, scopedFrom: ScopedFrom,
 		journal: newJournal(metrics), denials: newDenials(metrics), refusals: newRefusals(log, metrics), reporters: newReporters(log, metrics),
 	}

@@ -45,12 +45,12 @@ func checkSize(r *machinev1.RegisterRequest) error {
 
 // judged returns a machine with its identity, if it may have that and can be registered.
 func (s *Service) judged(ctx context.Context, m *machinev1.Machine) (*machinev1.Machine, error) {
-	caller, err := s.who(ctx)
+	caller, err := s.cfg.Who(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out := proto.CloneOf(m)
-	if caller != nil {
+	if caller.proven() {
 		if err := contradiction(caller, m.GetNamespace(), m.GetServiceAccount()); err != nil {
 			return nil, err
 		}

@@ -205,7 +205,7 @@ func startEmpty(t *testing.T, secure bool) *discovery {
 	d := &discovery{registry: newRegistry(t), config: configstore.New(), now: time.Unix(1, 0)}
 	toRegistry, err := grpc.NewClient(d.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
-	cfg := register.Config{Server: machinev1.NewRegistryServiceClient(toRegistry), Name: "eu-1", Metrics: prometheus.NewRegistry()}
+	cfg := register.Config{Server: machinev1.NewRegistryServiceClient(toRegistry), Name: "eu-1", Who: register.AsItSays, Metrics: prometheus.NewRegistry()}
 	if secure {
 		cfg.Who = d.named
 	}

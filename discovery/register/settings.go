@@ -14,12 +14,12 @@ import (
 
 // Settings says how the proxy of a machine is to be started.
 func (s *Service) Settings(ctx context.Context, r *machinev1.SettingsRequest) (*machinev1.SettingsResponse, error) {
-	caller, err := s.who(ctx)
+	caller, err := s.cfg.Who(ctx)
 	if err != nil {
 		return nil, err
 	}
 	namespace := r.GetNamespace()
-	if caller != nil {
+	if caller.proven() {
 		if err := contradiction(caller, namespace, ""); err != nil {
 			return nil, err
 		}

@@ -85,7 +85,7 @@ var errEnding = status.Error(codes.Unavailable, "discovery ends: register at ano
 
 // Register keeps the services of a machine registered while its stream is open.
 func (s *Service) Register(stream machinev1.MachineService_RegisterServer) error {
-	caller, err := s.who(stream.Context())
+	caller, err := s.cfg.Who(stream.Context())
 	if err != nil {
 		return err
 	}
@@ -110,16 +110,8 @@ func (s *Service) Register(stream machinev1.MachineService_RegisterServer) error
 	return s.attend(stream, x, requests, ended)
 }
 
-// who returns the machine that calls, by its certificate; nil if none is needed.
-func (s *Service) who(ctx context.Context) (*Caller, error) {
-	if s.cfg.Who == nil {
-		return nil, nil //nolint:nilnil // it says itself who it is
-	}
-	return s.cfg.Who(ctx)
-}
-
 func newStream(caller *Caller, m *machinev1.Machine) *stream {
-	if caller == nil {
+	if !caller.proven() {
 		caller = &Caller{Namespace: m.GetNamespace(), ServiceAccount: m.GetServiceAccount()}
 	}
 	return &stream{

@@ -10,7 +10,6 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/identity/jwks"
-	"github.com/pgmesh/pgmesh/discovery/identity/trust"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/kinds"
@@ -28,8 +27,8 @@ type follower struct {
 	revision prometheus.Gauge
 	// keys fetches the keys for tokens; nil if none are fetched.
 	keys *jwks.Keeper
-	// trust knows who was revoked; nil if there are no certificates.
-	trust *trust.Keeper
+	// trust knows who was revoked.
+	trust trusted
 
 	mu      sync.Mutex
 	waits   bool // a batch may wait that has no changes
@@ -40,7 +39,7 @@ type follower struct {
 
 func newFollower(update func(*mesh.Mesh, configstore.Step), metrics prometheus.Registerer) *follower {
 	f := &follower{
-		push: update, config: configstore.New(), place: map[kinds.Key]int{}, wake: make(chan struct{}, 1),
+		push: update, config: configstore.New(), trust: nobodyTrusted{}, place: map[kinds.Key]int{}, wake: make(chan struct{}, 1),
 		revision: prometheus.NewGauge(prometheus.GaugeOpts{Name: "pgmesh_discovery_revision", Help: "The revision that proxies are served."}),
 	}
 	metrics.MustRegister(f.revision)
@@ -118,9 +117,7 @@ func (f *follower) apply(ctx context.Context, b configstore.Batch) {
 	b.Decode()
 	step := f.config.Apply(b)
 	built := mesh.Build(step, cmp.Or(f.mesh, f.first))
-	if f.trust != nil {
-		f.trust.ConfigureDomain(built.Config.GetTrustDomain(), built.Config.GetTrustDomainAliases())
-	}
+	f.trust.ConfigureDomain(built.Config.GetTrustDomain(), built.Config.GetTrustDomainAliases())
 	f.mesh = f.withTrust(f.withKeys(ctx, built))
 	f.push(f.mesh, step)
 	f.revision.Set(float64(b.Revision))
@@ -146,10 +143,7 @@ func (f *follower) withKeys(ctx context.Context, m *mesh.Mesh) *mesh.Mesh {
 
 // withTrust adds who was revoked, and which other meshes are trusted.
 func (f *follower) withTrust(m *mesh.Mesh) *mesh.Mesh {
-	if f.trust == nil {
-		return m
-	}
-	state := f.trust.State()
+	state, _ := f.trust.Watch()
 	if state == nil {
 		return m
 	}
@@ -158,9 +152,6 @@ func (f *follower) withTrust(m *mesh.Mesh) *mesh.Mesh {
 
 // trusted returns a channel that is closed when what is trusted changes.
 func (f *follower) trusted() <-chan struct{} {
-	if f.trust == nil {
-		return nil
-	}
 	state, changed := f.trust.Watch()
 	if state != nil && f.mesh != nil && f.withTrust(f.mesh) != f.mesh { // it changed during a push
 		f.pushNews()

@@ -122,15 +122,8 @@ type self struct {
 	log        *slog.Logger
 }
 
-// identify finds out who discovery is, and joins the mesh if it has not yet. It returns nil without
-// TLS.
+// identify finds out who discovery is, and joins the mesh if it has not yet.
 func (o *Options) identify(ctx context.Context, metrics prometheus.Registerer) (*self, error) {
-	if o.Plaintext.Allowed {
-		if o.Identity.Given() {
-			return nil, listen.ErrSecure
-		}
-		return nil, nil
-	}
 	servers := o.Sources.MCP.Addresses
 	if err := o.Identity.check(servers); err != nil {
 		return nil, err
@@ -144,15 +137,19 @@ func (o *Options) identify(ctx context.Context, metrics prometheus.Registerer) (
 	if err := s.load(metrics); err != nil || len(servers) == 0 {
 		return s, err
 	}
-	connection, err := o.Sources.MCP.connection(listen.Plaintext{}, s.client(), o.Log)
+	connection, err := o.Sources.MCP.connection(listen.Plaintext{}, s.proves(), o.Log)
 	if err == nil {
 		s.conn, err = dialServers(servers, connection.DialOptions()...)
 	}
 	return s, err
 }
 
+func (*self) listens() listen.Transport { return listen.Secure }
+
+func (s *self) server() *grpc.ClientConn { return s.conn }
+
 func (s *self) close() {
-	if s != nil && s.conn != nil {
+	if s.conn != nil {
 		_ = s.conn.Close() // nobody uses it any more
 	}
 }
@@ -257,11 +254,11 @@ func (s *self) run(ctx context.Context, g *errgroup.Group) {
 }
 
 // listenOn is the address to serve on if none is given.
-func listenOn(given string, plaintext bool) string {
+func listenOn(given string, t listen.Transport) string {
 	switch {
 	case given != "":
 		return given
-	case plaintext:
+	case t == listen.Insecure:
 		return "127.0.0.1:15010"
 	default:
 		return ":15012"
@@ -269,6 +266,6 @@ func listenOn(given string, plaintext bool) string {
 }
 
 // listenXDS opens the socket for xDS.
-func (o *Options) listenXDS(secure bool) (net.Listener, error) {
-	return o.Plaintext.Server("listen", listenOn(o.Listen, o.Plaintext.Allowed), secure)
+func (o *Options) listenXDS(t listen.Transport) (net.Listener, error) {
+	return o.Plaintext.Server("listen", listenOn(o.Listen, t), t)
 }

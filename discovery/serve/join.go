@@ -107,12 +107,12 @@ func (s *self) enroll(conn grpc.ClientConnInterface, token string) membership.As
 	}
 }
 
-// client returns the credentials for mcp-server; nil if discovery is no member.
-func (s *self) client() credentials.TransportCredentials {
-	if s == nil || s.membership == nil {
-		return nil
+// proves says who discovery is to mcp-server: nobody, if its certificates come from files.
+func (s *self) proves() dial.Identity {
+	if s.membership == nil {
+		return dial.Nobody
 	}
-	return s.membership.Credentials(membership.IsProgram(identity.MCPServer))
+	return dial.Member(s.membership.Credentials(membership.IsProgram(identity.MCPServer)))
 }
 
 // dialServers connects to the first of several servers that answers.

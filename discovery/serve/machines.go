@@ -18,47 +18,22 @@ import (
 var alive = grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second})
 
 // machines registers machines at mcp-server.
-type machines struct {
-	*register.Service
+type machines struct{ *register.Service }
 
-	own *grpc.ClientConn // nil if the connection is shared
-}
-
-func (o *Options) machines(who *self, m *members, metrics prometheus.Registerer) (*machines, error) {
+func (o *Options) machines(who mode, g guests, metrics prometheus.Registerer) machines {
 	name, _ := o.Identity.names()
-	config := register.Config{Name: name, Log: o.Log, Metrics: metrics}
-	out := &machines{}
-	switch servers := o.Sources.MCP.Addresses; {
-	case m != nil:
-		config.Who = m.machine
-		if who.conn != nil {
-			config.Server = machinev1.NewRegistryServiceClient(who.conn)
-		}
-	case len(servers) > 0:
-		connection, err := o.Sources.MCP.connection(o.Plaintext, nil, o.Log)
-		if err != nil {
-			return nil, err
-		}
-		if out.own, err = dialServers(servers, append(connection.DialOptions(), alive)...); err != nil {
-			return nil, err
-		}
-		config.Server = machinev1.NewRegistryServiceClient(out.own)
+	config := register.Config{Name: name, Who: g.machine, Log: o.Log, Metrics: metrics}
+	if conn := who.server(); conn != nil {
+		config.Server = machinev1.NewRegistryServiceClient(conn)
 	}
-	out.Service = register.New(config)
-	return out, nil
+	return machines{register.New(config)}
 }
 
 // following also tells machines of each mesh that proxies are brought to.
-func (m *machines) following(update func(*mesh.Mesh, configstore.Step)) func(*mesh.Mesh, configstore.Step) {
+func (m machines) following(update func(*mesh.Mesh, configstore.Step)) func(*mesh.Mesh, configstore.Step) {
 	return func(built *mesh.Mesh, step configstore.Step) {
 		update(built, step)
 		m.Follow(built, step)
-	}
-}
-
-func (m *machines) close() {
-	if m.own != nil {
-		_ = m.own.Close() // nobody uses it any more
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
-	"google.golang.org/grpc/credentials"
 
 	"github.com/pgmesh/pgmesh/internal/dial"
 	"github.com/pgmesh/pgmesh/internal/listen"
@@ -40,8 +39,8 @@ func (s *MCP) Flags(f *pflag.FlagSet) {
 }
 
 // client speaks plaintext if the program itself does, unless there are flags for TLS.
-func (s *MCP) client(plaintext listen.Plaintext, member credentials.TransportCredentials, log *slog.Logger) (*mcp.Client, error) {
-	connection, err := s.connection(plaintext, member, log)
+func (s *MCP) client(plaintext listen.Plaintext, who dial.Identity, log *slog.Logger) (*mcp.Client, error) {
+	connection, err := s.connection(plaintext, who, log)
 	if err != nil {
 		return nil, err
 	}
@@ -51,11 +50,11 @@ func (s *MCP) client(plaintext listen.Plaintext, member credentials.TransportCre
 	}), nil
 }
 
-// connection says how to connect to the servers: by the flags, or, without any, as a member of the
-// mesh.
-func (s *MCP) connection(plaintext listen.Plaintext, member credentials.TransportCredentials, log *slog.Logger) (*dial.Connection, error) {
+// connection says how to connect to the servers: by the flags, or, without any, as who discovery
+// is.
+func (s *MCP) connection(plaintext listen.Plaintext, who dial.Identity, log *slog.Logger) (*dial.Connection, error) {
 	how := s.Dial
-	if how.Plaintext, how.Member = plaintext, member; how.TLS.Given() {
+	if how.Plaintext, how.Identity = plaintext, who; how.TLS.Given() {
 		how.Plaintext = listen.Plaintext{}
 	}
 	connection, err := how.To(log, s.Addresses...)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/ads/served"
+	"github.com/pgmesh/pgmesh/internal/dial"
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
@@ -63,7 +64,7 @@ func TestASourceFromFlags(t *testing.T) {
 	require.NoError(t, f.Parse([]string{"--mcp", "127.0.0.1:1," + address, "--hold-empty", "1h", "--mcp-namespace", "istio-system", "--protocol", "xds"}))
 	require.ErrorContains(t, f.Parse([]string{"--protocol", "rest"}), "expected one of auto")
 
-	client, err := s.client(listen.Plaintext{Allowed: true}, nil, nil)
+	client, err := s.client(listen.Plaintext{Allowed: true}, dial.Nobody, nil)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	batches, ended := make(chan mcp.Batch), make(chan error, 1)
@@ -95,14 +96,14 @@ pgmesh_discovery_mcp_unanswered_types 0
 func TestServersElsewhereAreSpokenToOverTLS(t *testing.T) {
 	t.Parallel()
 	s := MCP{Addresses: []string{"192.0.2.1:15020"}}
-	_, err := s.client(listen.Plaintext{Allowed: true}, nil, nil)
+	_, err := s.client(listen.Plaintext{Allowed: true}, dial.Nobody, nil)
 	require.ErrorContains(t, err, "--mcp 192.0.2.1:15020: --insecure alone is for servers on loopback")
 	f := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	s.Flags(f)
 	require.NoError(t, f.Parse([]string{"--mcp", "192.0.2.1:15020", "--mcp-tls-server-name", "mesh.example.com"}))
-	_, err = s.client(listen.Plaintext{Allowed: true}, nil, nil)
+	_, err = s.client(listen.Plaintext{Allowed: true}, dial.Nobody, nil)
 	require.NoError(t, err, "what this program serves without TLS is another matter")
 	require.NoError(t, f.Parse([]string{"--mcp-tls-ca", "/nowhere"}))
-	_, err = s.client(listen.Plaintext{}, nil, nil)
+	_, err = s.client(listen.Plaintext{}, dial.Nobody, nil)
 	require.ErrorContains(t, err, "open /nowhere")
 }

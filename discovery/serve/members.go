@@ -11,21 +11,19 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/pgmesh/pgmesh/discovery/identity/admit"
 	"github.com/pgmesh/pgmesh/discovery/identity/issue"
 	"github.com/pgmesh/pgmesh/discovery/identity/jwks"
 	"github.com/pgmesh/pgmesh/discovery/identity/trust"
 	"github.com/pgmesh/pgmesh/discovery/push"
-	"github.com/pgmesh/pgmesh/internal/kit/panics"
 	"github.com/pgmesh/pgmesh/internal/limits"
 	"github.com/pgmesh/pgmesh/internal/monitor"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
 // members is what a discovery with TLS does for members of the mesh: it admits them by their
-// certificates, and gives machines theirs. A nil one admits everybody, and gives none.
+// certificates, and gives machines theirs.
 type members struct {
 	who    *self
 	keeper *trust.Keeper
@@ -36,10 +34,8 @@ type members struct {
 	log    *slog.Logger
 }
 
-func newMembers(who *self, engine *push.Engine, keys *jwks.Keeper, log *slog.Logger, metrics prometheus.Registerer) *members {
-	if who == nil {
-		return nil
-	}
+func (s *self) guests(engine *push.Engine, keys *jwks.Keeper, metrics prometheus.Registerer) guests {
+	who, log := s, s.log
 	m := &members{who: who, keeper: who.keeper(metrics), keys: keys, log: log}
 	m.tells = trust.NewService(m.keeper)
 	m.door = admit.NewDoor(m.keeper.State, engine.Refuse, log, metrics)
@@ -56,12 +52,7 @@ func newMembers(who *self, engine *push.Engine, keys *jwks.Keeper, log *slog.Log
 	return m
 }
 
-func (m *members) trust() *trust.Keeper {
-	if m == nil {
-		return nil
-	}
-	return m.keeper
-}
+func (m *members) trust() trusted { return m.keeper }
 
 const (
 	// handshakeWithin bounds the time of a connection before its first request.
@@ -70,53 +61,29 @@ const (
 	streamsPerConnection = 1024
 )
 
-// serverOptions are those of discovery's server, with or without members. What clients have sent in
-// part takes memory of a budget.
 func (m *members) serverOptions(unfinished *limits.Memory) []grpc.ServerOption {
-	bounded := grpc.Creds(panics.Credentials(limits.BoundUnfinished(m.credentials(), unfinished)))
-	if m == nil {
-		return []grpc.ServerOption{bounded}
-	}
 	return []grpc.ServerOption{
-		bounded, grpc.ChainStreamInterceptor(m.door.Stream),
+		bounded(m, unfinished), grpc.ChainStreamInterceptor(m.door.Stream),
 		grpc.ConnectionTimeout(handshakeWithin), grpc.MaxConcurrentStreams(streamsPerConnection),
 	}
 }
 
 // credentials are what discovery shows to clients.
 func (m *members) credentials() credentials.TransportCredentials {
-	if m == nil {
-		return insecure.NewCredentials()
-	}
 	return m.door.Credentials(m.who.certificate())
 }
 
 func (m *members) register(server *grpc.Server) {
-	if m != nil {
-		m.issue.Register(server)
-		m.tells.Register(server)
-	}
+	m.issue.Register(server)
+	m.tells.Register(server)
 }
 
-// Shutdown ends the streams of its services.
-func (m *members) Shutdown() {
-	if m != nil {
-		m.tells.Shutdown()
-	}
-}
+// Shutdown ends the streams that members have of it.
+func (m *members) Shutdown() { m.tells.Shutdown() }
 
-// flush finishes up when nobody calls any more.
-func (m *members) flush() {
-	if m != nil {
-		m.issue.Flush()
-	}
-}
+func (m *members) flush() { m.issue.Flush() }
 
-// run does the background work until the context ends.
 func (m *members) run(ctx context.Context, g *errgroup.Group) {
-	if m == nil {
-		return
-	}
 	m.who.run(ctx, g)
 	g.Go(func() error { return m.keeper.Run(ctx) })
 	g.Go(func() error { return m.issue.Run(ctx) })
@@ -165,9 +132,6 @@ func (m *members) followTrust(ctx context.Context) error {
 // ready also says whether discovery can sign. It fails if discovery may still trust somebody who
 // was revoked.
 func (m *members) ready(config monitor.Ready) monitor.Ready {
-	if m == nil {
-		return config
-	}
 	return func() (string, error) {
 		about, err := config()
 		if err != nil {

@@ -53,12 +53,12 @@ type Addresses struct{ XDS, HTTP net.Addr }
 // Run serves until the context ends. It calls started, which may be nil, once the sockets are open.
 func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	metrics := monitor.NewRegistry()
-	who, err := o.identify(ctx, metrics)
+	who, err := o.mode(ctx, metrics)
 	if err != nil {
 		return ended(err)
 	}
 	defer who.close()
-	config, pages, err := o.Sources.open(o.Plaintext, who.client(), o.Log, metrics)
+	config, pages, err := o.Sources.open(o.Plaintext, who.proves(), o.Log, metrics)
 	if err != nil {
 		return err
 	}
@@ -66,22 +66,18 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	if err != nil {
 		return err
 	}
-	xds, web, err := o.listen(who != nil)
+	xds, web, err := o.listen(who.listens())
 	if err != nil {
 		return err
 	}
 	engine := push.New(o.Log, metrics)
 	engine.DivideByHostsFrom(o.RoutesByHost)
-	members := newMembers(who, engine, keys, o.Log, metrics)
-	machines, err := o.machines(who, members, metrics)
-	if err != nil {
-		return errors.Join(err, xds.Close(), web.Close())
-	}
-	defer machines.close()
+	guests := who.guests(engine, keys, metrics)
+	machines := o.machines(who, guests, metrics)
 	follower := newFollower(machines.following(engine.Update), metrics)
 	follower.keys, follower.first = keys, mesh.First(o.OwnGateways)
-	follower.trust = members.trust()
-	streams, server := o.server(engine, members, metrics)
+	follower.trust = guests.trust()
+	streams, server := o.server(engine, guests, metrics)
 	pages = append(append(pages, o.pages(engine, streams, metrics)...), machines.Page())
 	machines.AddTo(server)
 	if err := access.Check(server.GetServiceInfo()); err != nil {
@@ -97,34 +93,34 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	g.Go(func() error { return follower.run(ctx) })
 	g.Go(func() error { return keys.Run(ctx) })
 	g.Go(func() error { return machines.Run(ctx) })
-	members.run(ctx, g)
+	guests.run(ctx, g)
 	g.Go(func() error {
-		return rpc.Serve(ctx, server, xds, func() { shutdown(streams, members, machines) })
+		return rpc.Serve(ctx, server, xds, func() { shutdown(streams, guests, machines) })
 	})
-	ready := members.ready(config.Ready)
+	ready := guests.ready(config.Ready)
 	g.Go(func() error { return monitor.Serve(ctx, web, o.HTTP.Access, metrics, ready, pages...) })
 	g.Go(func() error { return notify.RunWhenReady(ctx, ready.Ask) })
-	defer members.flush()
+	defer guests.flush()
 	return ended(g.Wait())
 }
 
 // server serves xDS, and the calls of members.
-func (o *Options) server(engine *push.Engine, members *members, metrics prometheus.Registerer) (*ads.Server, *grpc.Server) {
+func (o *Options) server(engine *push.Engine, g guests, metrics prometheus.Registerer) (*ads.Server, *grpc.Server) {
 	observer := adsmetrics.New(metrics, adsmetrics.Discovery, push.Label)
 	largest := grpc.MaxRecvMsgSize(cmp.Or(o.RequestMiB, DefaultRequestMiB) << 20)
-	server := rpc.NewServer(append(members.serverOptions(o.Limits.Unfinished(observer)), largest)...)
+	server := rpc.NewServer(append(g.serverOptions(o.Limits.Unfinished(observer)), largest)...)
 	streams := push.NewServer(engine, o.Limits, observer, o.Log)
 	streams.Register(server)
-	members.register(server)
+	g.register(server)
 	return streams, server
 }
 
 // listen opens the sockets.
-func (o *Options) listen(secure bool) (xds, web net.Listener, err error) {
+func (o *Options) listen(t listen.Transport) (xds, web net.Listener, err error) {
 	if err := o.HTTP.Access.Check(); err != nil {
 		return nil, nil, err
 	}
-	if xds, err = o.listenXDS(secure); err != nil {
+	if xds, err = o.listenXDS(t); err != nil {
 		return nil, nil, err
 	}
 	if web, err = listen.TCP("http", o.HTTP.Address); err != nil {

@@ -7,10 +7,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
-	"google.golang.org/grpc/credentials"
 
 	"github.com/pgmesh/pgmesh/discovery/source"
 	"github.com/pgmesh/pgmesh/discovery/source/files"
+	"github.com/pgmesh/pgmesh/internal/dial"
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/monitor"
 )
@@ -39,11 +39,11 @@ func (s *Sources) Given(f *pflag.FlagSet) {
 }
 
 // open merges the sources, and returns the pages that show them.
-func (s *Sources) open(plaintext listen.Plaintext, member credentials.TransportCredentials, log *slog.Logger, metrics prometheus.Registerer) (source.Source, []monitor.Page, error) {
+func (s *Sources) open(plaintext listen.Plaintext, who dial.Identity, log *slog.Logger, metrics prometheus.Registerer) (source.Source, []monitor.Page, error) {
 	var all []source.Source
 	var pages []monitor.Page
 	if len(s.MCP.Addresses) > 0 {
-		client, err := s.MCP.client(plaintext, member, log)
+		client, err := s.MCP.client(plaintext, who, log)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -25,13 +25,23 @@ type Options struct {
 	Token     string
 	TokenFile string
 	Plaintext listen.Plaintext // where plaintext is allowed
-	// Member has the credentials of a member of the mesh, used unless TLS flags are set. Nil for a
-	// program that is no member.
-	Member credentials.TransportCredentials
+	// Identity is shown unless TLS flags say otherwise.
+	Identity Identity
 }
 
-// Flags declares the flags with a prefix. It leaves out the flags of Plaintext, which programs that
-// listen declare anyway.
+// Identity is who a program is in the mesh.
+type Identity struct {
+	credentials credentials.TransportCredentials
+}
+
+// Nobody is the identity of a program that is no member of the mesh.
+var Nobody Identity
+
+// Member is the identity of a member, which has these credentials.
+func Member(c credentials.TransportCredentials) Identity { return Identity{c} }
+
+// Flags declares the flags with a prefix. It leaves out the flags of Plaintext, which programs that listen
+// declare anyway.
 func (o *Options) Flags(f *pflag.FlagSet, prefix string) {
 	o.TLS.Flags(f, prefix)
 	f.StringVar(&o.TokenFile, prefix+"token-file", "", "file with the bearer token to show to the server; it is read again when it changes")
@@ -41,7 +51,6 @@ func (o *Options) Flags(f *pflag.FlagSet, prefix string) {
 // Connection has the credentials for connections to a server.
 type Connection struct {
 	options []grpc.DialOption
-	secure  bool
 	bearer  *bearer
 }
 
@@ -50,21 +59,11 @@ func (o *Options) To(log *slog.Logger, addresses ...string) (*Connection, error)
 	if err := o.check(addresses); err != nil {
 		return nil, err
 	}
-	c := &Connection{}
-	switch {
-	case o.Plaintext.Allowed && !o.TLS.Given():
-		c.options = append(c.options, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	case o.Member != nil && !o.TLS.Given():
-		c.secure = true
-		c.options = append(c.options, grpc.WithTransportCredentials(o.Member))
-	default:
-		files, err := o.TLS.Load(reload.Options{Log: log})
-		if err != nil {
-			return nil, err
-		}
-		c.secure = true
-		c.options = append(c.options, grpc.WithTransportCredentials(files.Credentials()))
+	shown, transport, err := o.shown(log)
+	if err != nil {
+		return nil, err
 	}
+	c := &Connection{options: []grpc.DialOption{grpc.WithTransportCredentials(shown)}}
 	if o.Token == "" && o.TokenFile == "" {
 		return c, nil
 	}
@@ -72,9 +71,25 @@ func (o *Options) To(log *slog.Logger, addresses ...string) (*Connection, error)
 	if err != nil {
 		return nil, err
 	}
-	c.bearer = &bearer{token, c.secure}
+	c.bearer = &bearer{token, transport}
 	c.options = append(c.options, grpc.WithPerRPCCredentials(c.bearer))
 	return c, nil
+}
+
+// shown returns what the program shows to the server, and how they speak.
+func (o *Options) shown(log *slog.Logger) (credentials.TransportCredentials, listen.Transport, error) {
+	switch {
+	case o.TLS.Given():
+	case o.Plaintext.Allowed:
+		return insecure.NewCredentials(), listen.Insecure, nil
+	case o.Identity != Nobody:
+		return o.Identity.credentials, listen.Secure, nil
+	}
+	files, err := o.TLS.Load(reload.Options{Log: log})
+	if err != nil {
+		return nil, listen.Secure, err
+	}
+	return files.Credentials(), listen.Secure, nil
 }
 
 // DialOptions returns the credentials as gRPC options.
@@ -82,9 +97,12 @@ func (c *Connection) DialOptions() []grpc.DialOption { return c.options }
 
 func (o *Options) check(addresses []string) error {
 	for _, address := range addresses {
-		if err := o.Plaintext.CheckPeer(address, o.TLS.Given()); err != nil {
+		if err := o.Plaintext.CheckPeer(address); err != nil {
 			return err
 		}
+	}
+	if o.Plaintext.Allowed && o.TLS.Given() {
+		return listen.ErrSecure
 	}
 	if o.Token != "" && o.TokenFile != "" {
 		return errors.New("--token and --token-file: give one of them")
@@ -111,8 +129,8 @@ func (o *Options) token(log *slog.Logger) (func() string, error) {
 
 // bearer sends a token with each call.
 type bearer struct {
-	token  func() string
-	secure bool
+	token     func() string
+	transport listen.Transport
 }
 
 var _ credentials.PerRPCCredentials = (*bearer)(nil)
@@ -122,6 +140,6 @@ func (b *bearer) GetRequestMetadata(context.Context, ...string) (map[string]stri
 	return map[string]string{"authorization": "Bearer " + b.token()}, nil
 }
 
-// RequireTransportSecurity keeps gRPC from sending the token in plaintext, unless the connection
-// may be plaintext.
-func (b *bearer) RequireTransportSecurity() bool { return b.secure }
+// RequireTransportSecurity keeps gRPC from sending the token in plaintext, unless the connection may be
+// plaintext.
+func (b *bearer) RequireTransportSecurity() bool { return b.transport == listen.Secure }

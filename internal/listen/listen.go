@@ -12,6 +12,22 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// Transport is how two programs speak with each other.
+type Transport string
+
+const (
+	Secure   Transport = "secure"   // over TLS
+	Insecure Transport = "insecure" // in plaintext
+)
+
+// SecureIf returns Secure if TLS was asked for, and else Insecure.
+func SecureIf(asked bool) Transport {
+	if asked {
+		return Secure
+	}
+	return Insecure
+}
+
 // Plaintext says whether, and on which addresses, a program may speak without TLS.
 type Plaintext struct {
 	Allowed    bool
@@ -47,12 +63,12 @@ func (p Plaintext) TCP(flag, address string) (net.Listener, error) {
 	return TCP(flag, address)
 }
 
-// Server listens for a server that may have TLS (secure); with TLS, --insecure is refused.
-func (p Plaintext) Server(flag, address string, secure bool) (net.Listener, error) {
+// Server listens for a server that speaks by t. --insecure is refused for one that has TLS.
+func (p Plaintext) Server(flag, address string, t Transport) (net.Listener, error) {
 	switch {
-	case secure && p.Allowed:
+	case t == Secure && p.Allowed:
 		return nil, ErrSecure
-	case secure:
+	case t == Secure:
 		return TCP(flag, address)
 	case !p.Allowed:
 		return nil, fmt.Errorf("--%s %s: give --tls-cert and --tls-key; or add --insecure to serve without TLS, on loopback", flag, address)
@@ -60,14 +76,10 @@ func (p Plaintext) Server(flag, address string, secure bool) (net.Listener, erro
 	return p.TCP(flag, address)
 }
 
-// CheckPeer refuses to connect to an address in plaintext unless that is allowed there. secure says
-// that TLS flags are set; the combination with --insecure is refused.
-func (p Plaintext) CheckPeer(address string, secure bool) error {
+// CheckPeer refuses to connect to an address in plaintext unless that is allowed there.
+func (p Plaintext) CheckPeer(address string) error {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return fmt.Errorf("%w; write it as host:port", err)
-	}
-	if p.Allowed && secure {
-		return ErrSecure
 	}
 	if p.Allowed && !p.AnyAddress && !Loopback(address) {
 		return errors.New("--insecure alone is for servers on loopback; " +

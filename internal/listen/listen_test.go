@@ -49,18 +49,18 @@ func TestPortInUseErrorNamesTheFlag(t *testing.T) {
 
 func TestServerNeedsTLSOrInsecure(t *testing.T) {
 	t.Parallel()
-	_, err := Plaintext{}.Server("listen", "127.0.0.1:0", false)
+	_, err := Plaintext{}.Server("listen", "127.0.0.1:0", Insecure)
 	require.ErrorContains(t, err, "--listen 127.0.0.1:0: give --tls-cert and --tls-key; or add --insecure")
-	_, err = Plaintext{Allowed: true}.Server("listen", "127.0.0.1:0", true)
+	_, err = Plaintext{Allowed: true}.Server("listen", "127.0.0.1:0", Secure)
 	require.ErrorIs(t, err, ErrSecure)
-	_, err = Plaintext{Allowed: true}.Server("listen", ":0", false)
+	_, err = Plaintext{Allowed: true}.Server("listen", ":0", Insecure)
 	require.ErrorContains(t, err, "--insecure-any-address")
 	for _, secure := range []bool{true, false} {
-		l, err := Plaintext{Allowed: !secure}.Server("listen", "127.0.0.1:0", secure)
+		l, err := Plaintext{Allowed: !secure}.Server("listen", "127.0.0.1:0", SecureIf(secure))
 		require.NoError(t, err)
 		require.NoError(t, l.Close())
 	}
-	l, err := Plaintext{}.Server("listen", ":0", true)
+	l, err := Plaintext{}.Server("listen", ":0", Secure)
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 }
@@ -70,21 +70,18 @@ func TestCheckPeer(t *testing.T) {
 	for name, tt := range map[string]struct {
 		plaintext Plaintext
 		address   string
-		secure    bool
 		refusal   string
 	}{
-		"loopback":           {Plaintext{Allowed: true}, "127.0.0.1:1", false, ""},
-		"elsewhere":          {Plaintext{Allowed: true}, "mesh.example.com:1", false, "--insecure alone is for servers on loopback"},
-		"elsewhere, wanted":  {Plaintext{Allowed: true, AnyAddress: true}, "mesh.example.com:1", false, ""},
-		"both ways at once":  {Plaintext{Allowed: true}, "127.0.0.1:1", true, "exclude each other"},
-		"TLS":                {Plaintext{}, "mesh.example.com:1", true, ""},
-		"TLS by default":     {Plaintext{}, "mesh.example.com:1", false, ""},
-		"without a port":     {Plaintext{}, "mesh.example.com", false, "write it as host:port"},
-		"without any server": {Plaintext{}, "", false, "write it as host:port"},
+		"loopback":           {Plaintext{Allowed: true}, "127.0.0.1:1", ""},
+		"elsewhere":          {Plaintext{Allowed: true}, "mesh.example.com:1", "--insecure alone is for servers on loopback"},
+		"elsewhere, wanted":  {Plaintext{Allowed: true, AnyAddress: true}, "mesh.example.com:1", ""},
+		"TLS":                {Plaintext{}, "mesh.example.com:1", ""},
+		"without a port":     {Plaintext{}, "mesh.example.com", "write it as host:port"},
+		"without any server": {Plaintext{}, "", "write it as host:port"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := tt.plaintext.CheckPeer(tt.address, tt.secure)
+			err := tt.plaintext.CheckPeer(tt.address)
 			if tt.refusal == "" {
 				require.NoError(t, err)
 				return

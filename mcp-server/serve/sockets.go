@@ -17,12 +17,12 @@ func (o Options) open() (on sockets, err error) {
 			err = errors.Join(err, on.close())
 		}
 	}()
-	secure := o.Security.TLS.Given() || o.ownCertificate()
-	if on.mcp, err = o.Plaintext.Server("listen", o.Listen, secure); err != nil {
+	transport := listen.SecureIf(o.Security.TLS.Given() || o.ownCertificate())
+	if on.mcp, err = o.Plaintext.Server("listen", o.Listen, transport); err != nil {
 		return on, err
 	}
 	if o.API != "" {
-		if on.api, err = o.Plaintext.Server("api", o.API, secure); err != nil {
+		if on.api, err = o.Plaintext.Server("api", o.API, transport); err != nil {
 			return on, err
 		}
 	}

@@ -90,9 +90,9 @@ func (s *server) upstream(ctx context.Context) (source, error) {
 		if u.joined, err = s.join(ctx); err != nil {
 			return nil, err
 		}
-		how.Member = u.joined.Credentials(membership.IsProgram(identity.MCPServer))
+		how.Identity = dial.Member(u.joined.Credentials(membership.IsProgram(identity.MCPServer)))
 	}
-	if how.Plaintext = o.Plaintext; how.TLS.Given() || how.Member != nil {
+	if how.Plaintext = o.Plaintext; how.TLS.Given() || how.Identity != dial.Nobody {
 		how.Plaintext = listen.Plaintext{} // that one is about connections to this server
 	}
 	connection, err := how.To(o.Log, o.Upstream.Addresses...)

@@ -1,0 +1,142 @@
+package serve
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/pgmesh/pgmesh/discovery/identity/jwks"
+	"github.com/pgmesh/pgmesh/discovery/identity/trust"
+	"github.com/pgmesh/pgmesh/discovery/push"
+	"github.com/pgmesh/pgmesh/discovery/register"
+	"github.com/pgmesh/pgmesh/internal/dial"
+	"github.com/pgmesh/pgmesh/internal/kit/panics"
+	"github.com/pgmesh/pgmesh/internal/limits"
+	"github.com/pgmesh/pgmesh/internal/listen"
+	"github.com/pgmesh/pgmesh/internal/monitor"
+)
+
+// A discovery is somebody, and speaks TLS with members of the mesh; or it is insecure, and speaks plaintext
+// with anybody. What depends on that asks a mode, and the guests that it lets in.
+
+// mode is who discovery is.
+type mode interface {
+	// listens says how it speaks with those who connect to it.
+	listens() listen.Transport
+	// proves says by which identity it speaks with mcp-server.
+	proves() dial.Identity
+	// server is the connection to mcp-server; nil where there is none.
+	server() *grpc.ClientConn
+	// guests are those who may connect.
+	guests(*push.Engine, *jwks.Keeper, prometheus.Registerer) guests
+	close()
+}
+
+var (
+	_ mode = (*self)(nil)
+	_ mode = (*nobody)(nil)
+)
+
+// guests are those who connect to discovery: members of the mesh, or anybody.
+type guests interface {
+	credentials() credentials.TransportCredentials
+	// serverOptions are those of discovery's server. What clients have begun to send takes memory of a budget.
+	serverOptions(unfinished *limits.Memory) []grpc.ServerOption
+	// register adds what only they are served.
+	register(*grpc.Server)
+	// machine is the machine that calls.
+	machine(context.Context) (*register.Caller, error)
+	// trust knows who of them was revoked.
+	trust() trusted
+	// ready adds to what the configuration says of whether discovery is ready.
+	ready(monitor.Ready) monitor.Ready
+	// run does what has to be done all the time, until the context ends.
+	run(context.Context, *errgroup.Group)
+	Shutdown()
+	// flush is for when nobody calls any more.
+	flush()
+}
+
+var (
+	_ guests = (*members)(nil)
+	_ guests = anybody{}
+)
+
+// trusted is what is trusted at the moment.
+type trusted interface {
+	ConfigureDomain(domain string, aliases []string)
+	Watch() (*trust.State, <-chan struct{})
+}
+
+// mode finds out who discovery is to be.
+func (o *Options) mode(ctx context.Context, metrics prometheus.Registerer) (mode, error) {
+	if !o.Plaintext.Allowed {
+		return o.identify(ctx, metrics)
+	}
+	if o.Identity.Given() {
+		return nil, listen.ErrSecure
+	}
+	return o.nobody()
+}
+
+// nobody is the mode of an insecure discovery.
+type nobody struct{ conn *grpc.ClientConn }
+
+func (o *Options) nobody() (*nobody, error) {
+	servers := o.Sources.MCP.Addresses
+	if len(servers) == 0 {
+		return &nobody{}, nil
+	}
+	connection, err := o.Sources.MCP.connection(o.Plaintext, dial.Nobody, o.Log)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := dialServers(servers, append(connection.DialOptions(), alive)...)
+	return &nobody{conn}, err
+}
+
+func (*nobody) listens() listen.Transport  { return listen.Insecure }
+func (*nobody) proves() dial.Identity      { return dial.Nobody }
+func (n *nobody) server() *grpc.ClientConn { return n.conn }
+
+func (*nobody) guests(*push.Engine, *jwks.Keeper, prometheus.Registerer) guests { return anybody{} }
+
+func (n *nobody) close() {
+	if n.conn != nil {
+		_ = n.conn.Close() // nobody uses it any more
+	}
+}
+
+// anybody are the guests of an insecure discovery. They are believed, and given no certificates.
+type anybody struct{}
+
+func (anybody) credentials() credentials.TransportCredentials { return insecure.NewCredentials() }
+
+func (anybody) serverOptions(unfinished *limits.Memory) []grpc.ServerOption {
+	return []grpc.ServerOption{bounded(anybody{}, unfinished)}
+}
+
+func (anybody) register(*grpc.Server) {}
+
+func (anybody) machine(ctx context.Context) (*register.Caller, error) { return register.AsItSays(ctx) }
+
+func (anybody) trust() trusted                           { return nobodyTrusted{} }
+func (anybody) ready(config monitor.Ready) monitor.Ready { return config }
+func (anybody) run(context.Context, *errgroup.Group)     {}
+func (anybody) Shutdown()                                {}
+func (anybody) flush()                                   {}
+
+// bounded are the credentials of guests, with bounds on what they can do to a server.
+func bounded(g guests, unfinished *limits.Memory) grpc.ServerOption {
+	return grpc.Creds(panics.Credentials(limits.BoundUnfinished(g.credentials(), unfinished)))
+}
+
+// nobodyTrusted is what is trusted where there are no certificates.
+type nobodyTrusted struct{}
+
+func (nobodyTrusted) ConfigureDomain(string, []string)       {}
+func (nobodyTrusted) Watch() (*trust.State, <-chan struct{}) { return nil, nil }
