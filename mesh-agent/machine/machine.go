@@ -97,8 +97,8 @@ func (m *Machine) ServerHosts() (out []string) {
 	return out
 }
 
-// Member returns this machine's identity, nil with --insecure. A machine that is no member yet
-// joins if there is a credential.
+// Member returns this machine's identity. A machine that is no member yet joins if there is a
+// credential.
 func (m *Machine) Member(ctx context.Context, log *slog.Logger, metrics prometheus.Registerer) (*member.Member, error) {
 	if !m.Identity.Insecure {
 		if _, err := m.EnvoySocket(); err != nil {

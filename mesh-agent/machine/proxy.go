@@ -32,7 +32,7 @@ func (m *Machine) Proxy(who *member.Member) (bootstrap.Options, error) {
 	o := m.Given
 	o.XDS, o.Role, o.Interception = bootstrap.XDS(m.xds), bootstrap.Role(m.role), m.Mode()
 	o.Tuning = m.tuning.envoy()
-	o.Identity, o.Resolver = who != nil, m.DNS.ProxyAddress()
+	o.Identity, o.Resolver = who.Source != member.Insecure, m.DNS.ProxyAddress()
 	var err error
 	if o.Socket, err = m.EnvoySocket(); err != nil {
 		return o, err
@@ -66,7 +66,7 @@ func (m *Machine) Proxy(who *member.Member) (bootstrap.Options, error) {
 // setIdentity takes namespace and service account from the machine's certificate, which discovery
 // enforces.
 func setIdentity(o *bootstrap.Options, who *member.Member) error {
-	if who == nil {
+	if who.Source == member.Insecure {
 		return nil
 	}
 	for _, each := range []struct {

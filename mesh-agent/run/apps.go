@@ -10,6 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
 	"github.com/pgmesh/pgmesh/mesh-agent/host/resolver"
+	"github.com/pgmesh/pgmesh/mesh-agent/identity/member"
 	"github.com/pgmesh/pgmesh/mesh-agent/identity/sts"
 )
 
@@ -46,7 +47,7 @@ func (a *agent) openExchange() (*sts.Server, error) {
 		return nil, err
 	}
 	o.Log, o.Metrics = a.log, a.metrics
-	if a.who != nil {
+	if a.who.Source != member.Insecure {
 		var err error
 		if o.Certificate, err = a.who.Certificate("certificate for the token endpoint", a.log); err != nil {
 			return nil, err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
 	"github.com/pgmesh/pgmesh/internal/listen"
+	"github.com/pgmesh/pgmesh/mesh-agent/identity/member"
 	"github.com/pgmesh/pgmesh/mesh-agent/identity/sds"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/lastgood"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/relay"
@@ -49,10 +50,10 @@ func (a *agent) lastGood() (*lastgood.Store, error) {
 		return nil, err
 	}
 	owner := []string{"id=" + o.ID, "ip=" + o.IP, "domain=" + o.Domain, "role=" + string(o.Role), "interception=" + string(o.Interception), "xds=" + string(o.XDS)}
-	if a.who != nil {
-		owner = append(owner, "identity="+a.who.Workload.String())
-	} else {
+	if a.who.Source == member.Insecure {
 		owner = append(owner, "namespace="+o.Namespace, "service-account="+o.ServiceAccount)
+	} else {
+		owner = append(owner, "identity="+a.who.Workload.String())
 	}
 	for _, label := range slices.Sorted(maps.Keys(o.Labels)) {
 		owner = append(owner, "label "+label+"="+o.Labels[label])

@@ -50,30 +50,41 @@ func (o *Options) Secrets() (files, secrets []string) {
 	return files, secrets
 }
 
-// Member is this machine's identity in the mesh. A nil Member has none.
+// Source is where a machine has its identity from.
+type Source string
+
+const (
+	Insecure  Source = "none"  // it has none, and speaks plaintext
+	FromFiles Source = "files" // another issuer than the mesh certifies it
+	FromMesh  Source = "mesh"  // it has joined
+)
+
+// Member is this machine as a member of the mesh, or as nobody if its Source is Insecure.
 type Member struct {
 	identity.Workload
 
-	files Files
+	Source Source
 
-	// These are set if the certificate is one of the mesh.
+	files Files // if the source is FromFiles
+
+	// These are set if the source is FromMesh.
 	membership *membership.Membership
 	until      time.Time
 	servers    []string
 	renew      func(*upstream.Upstream) membership.Ask
 }
 
-// Open returns this machine's identity, nil with --insecure. A machine that is no member yet joins
-// if there is a credential. It keeps the options.
+// Open returns this machine's identity. A machine that is no member yet joins if there is a
+// credential. It keeps the options.
 func Open(ctx context.Context, o *Options) (*Member, error) {
 	switch {
 	case o.Insecure && (o.Files.given() || o.Credential.Given()):
 		return nil, errors.New("--insecure and the flags of a certificate or a token exclude each other: choose one way to speak with discovery")
 	case o.Insecure:
-		return nil, nil
+		return &Member{Source: Insecure}, nil
 	case o.Files.given():
 		w, err := o.Files.workload()
-		return &Member{Workload: w, files: o.Files}, err
+		return &Member{Workload: w, Source: FromFiles, files: o.Files}, err
 	}
 	return o.enroll(ctx)
 }
@@ -81,7 +92,7 @@ func Open(ctx context.Context, o *Options) (*Member, error) {
 func (o *Options) enrolled(m *membership.Membership, servers []string) *Member {
 	state := m.Current()
 	w, _ := identity.WorkloadOf(state.ID)
-	return &Member{Workload: w, until: state.NotAfter(), membership: m, servers: servers, renew: o.renewal(m, servers)}
+	return &Member{Workload: w, Source: FromMesh, until: state.NotAfter(), membership: m, servers: servers, renew: o.renewal(m, servers)}
 }
 
 // renewal returns how to renew: with the present certificate, or with the token if that has expired
@@ -104,10 +115,10 @@ func (o *Options) renewal(m *membership.Membership, servers []string) func(*upst
 // Keep renews the identity and passes it to Envoy until the context ends. The function that it
 // returns waits for the end.
 func (m *Member) Keep(ctx context.Context, secrets *sds.Server, u *upstream.Upstream, log *slog.Logger) (wait func() error, err error) {
-	if m == nil {
+	if m.Source == Insecure {
 		return func() error { return nil }, nil
 	}
-	if m.files.given() {
+	if m.Source == FromFiles {
 		if err := secrets.ServeFiles(m.files.cert, m.files.key, m.files.roots); err != nil {
 			return nil, err
 		}
@@ -115,7 +126,7 @@ func (m *Member) Keep(ctx context.Context, secrets *sds.Server, u *upstream.Upst
 	m.logIdentity(log)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return secrets.Run(ctx) })
-	if m.membership != nil {
+	if m.Source == FromMesh {
 		group.Go(func() error { return secrets.Member(ctx, m.membership) })
 		group.Go(func() error { return m.membership.Run(ctx, m.renew(u)) })
 		group.Go(func() error { return join.Follow(ctx, u, m.membership, log) })
@@ -129,29 +140,28 @@ func (m *Member) Keep(ctx context.Context, secrets *sds.Server, u *upstream.Upst
 }
 
 func (m *Member) logIdentity(log *slog.Logger) {
-	if m.membership == nil {
+	if m.Source == FromFiles {
 		log.Info("this machine is a member of the mesh by its own files", "identity", m.Workload.String())
 		return
 	}
 	log.Info("this machine is a member of the mesh", "identity", m.Workload.String(), "until", m.until.UTC().Format(time.RFC3339), "discovery", strings.Join(m.servers, ","))
 }
 
-// Credentials returns what this machine and discovery prove themselves by to each other, nil for
-// plaintext.
+// Credentials returns what this machine and discovery prove themselves by to each other.
 func (m *Member) Credentials(log *slog.Logger) (*upstream.Credentials, error) {
-	switch {
-	case m == nil:
-		return nil, nil
-	case m.membership != nil:
+	switch m.Source {
+	case Insecure:
+		return upstream.Insecure, nil
+	case FromMesh:
 		return upstream.Member(m.membership), nil
 	}
 	return upstream.Files(m.files.cert, m.files.key, m.files.roots, log)
 }
 
-// Certificate returns a function that returns the machine's present certificate. What names its use
-// in the log.
+// Certificate returns a function that returns the present certificate of a machine that has one.
+// What names its use in the log.
 func (m *Member) Certificate(what string, log *slog.Logger) (func() *tls.Certificate, error) {
-	if m.membership != nil {
+	if m.Source == FromMesh {
 		return func() *tls.Certificate { return &m.membership.Current().Certificate }, nil
 	}
 	return m.files.certificate(what, log)

@@ -9,14 +9,14 @@ import (
 
 // Status describes the identity for the status of the agent.
 func (m *Member) Status() status.Identity {
-	switch {
-	case m == nil:
-		return status.Identity{Source: "none"}
-	case m.membership == nil:
-		return status.Identity{ID: m.Workload.String(), Source: "files"}
+	switch m.Source {
+	case Insecure:
+		return status.Identity{Source: string(m.Source)}
+	case FromFiles:
+		return status.Identity{ID: m.Workload.String(), Source: string(m.Source)}
 	}
 	now := m.membership.Current()
-	i := status.Identity{ID: now.ID.String(), Source: "mesh", Until: now.NotAfter()}
+	i := status.Identity{ID: now.ID.String(), Source: string(m.Source), Until: now.NotAfter()}
 	life := i.Until.Sub(now.Certificate.Leaf.NotBefore)
 	switch left := time.Until(i.Until); {
 	case left < 0:

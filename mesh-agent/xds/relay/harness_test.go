@@ -225,7 +225,7 @@ func run(t testing.TB, folder string, o relay.Options, discoveries ...string) *a
 	var err error
 	a.store, err = lastgood.Open(lastgood.Options{Folder: filepath.Join(folder, "config"), Owner: "me", Log: log})
 	require.NoError(t, err)
-	up, err := upstream.Dial(upstream.Options{Addresses: discoveries, Log: log})
+	up, err := upstream.Dial(upstream.Options{Addresses: discoveries, Credentials: upstream.Insecure, Log: log})
 	require.NoError(t, err)
 	o.Discovery, o.Kept, o.Log = up, a.store, log
 	if o.Metrics == nil {

@@ -25,10 +25,14 @@ type Credentials struct {
 	Outdated func(ctx context.Context) (wait func())
 }
 
+// Insecure are the credentials of a machine that speaks plaintext with discovery: neither proves
+// anything.
+var Insecure = &Credentials{}
+
 // outdated returns a channel that is closed when a connection made now shows an old certificate. It
 // is nil if that never happens.
 func (c *Credentials) outdated(ctx context.Context) <-chan struct{} {
-	if c == nil || c.Outdated == nil {
+	if c.Outdated == nil {
 		return nil
 	}
 	outdated, wait := make(chan struct{}), c.Outdated(ctx)

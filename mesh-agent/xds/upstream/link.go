@@ -206,7 +206,7 @@ func (o *observedConn) Close() error {
 
 // transport returns gRPC credentials that report each verification.
 func (c *Credentials) transport(judge func(error)) credentials.TransportCredentials {
-	if c == nil {
+	if c == Insecure {
 		return insecure.NewCredentials()
 	}
 	config := c.TLS.Clone()

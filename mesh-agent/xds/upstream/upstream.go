@@ -31,7 +31,7 @@ const (
 type Options struct {
 	// Addresses are those of discovery's replicas, as host:port. A name may resolve to several.
 	Addresses []string
-	// Credentials may be nil, for plaintext.
+	// Credentials are those of this machine; Insecure are some, too.
 	Credentials *Credentials
 	Log         *slog.Logger
 	// Metrics registers the metrics, unless it is nil.

@@ -114,7 +114,7 @@ func TestAnotherReplicaTakesOverAtOnce(t *testing.T) {
 		addresses = append(addresses, r.address)
 	}
 	metrics := prometheus.NewRegistry()
-	u := dial(t, upstream.Options{Addresses: addresses, Metrics: metrics})
+	u := dial(t, upstream.Options{Addresses: addresses, Credentials: upstream.Insecure, Metrics: metrics})
 	stream := watch(t, u)
 	first, _ := u.Status()
 	require.True(t, first.Connected)
@@ -150,7 +150,7 @@ func TestCallsFailFastUnlessTheyWait(t *testing.T) {
 	require.NoError(t, err)
 	address := listener.Addr().String()
 	require.NoError(t, listener.Close())
-	u := dial(t, upstream.Options{Addresses: []string{address, "no-such-name.invalid:15012"}})
+	u := dial(t, upstream.Options{Addresses: []string{address, "no-such-name.invalid:15012"}, Credentials: upstream.Insecure})
 	_, err = healthv1.NewHealthClient(u).Check(t.Context(), &healthv1.HealthCheckRequest{})
 	require.ErrorIs(t, err, upstream.ErrUnreachable)
 	require.Equal(t, codes.Unavailable, status.Code(err))
@@ -185,7 +185,7 @@ func TestGracefulShutdownKeepsStreams(t *testing.T) {
 	t.Parallel()
 	aging := keepalive.ServerParameters{MaxConnectionAge: 300 * time.Millisecond}
 	r := serve(t, grpc.KeepaliveParams(aging))
-	u := dial(t, upstream.Options{Addresses: []string{r.address}})
+	u := dial(t, upstream.Options{Addresses: []string{r.address}, Credentials: upstream.Insecure})
 	stream := watch(t, u)
 	first, _ := u.Status()
 	client := healthv1.NewHealthClient(u)
@@ -285,7 +285,7 @@ func TestKeepaliveNoticesAVanishedReplica(t *testing.T) {
 	t.Parallel()
 	p := silent(t, serve(t).address)
 	log := &lockedBuffer{}
-	u := dial(t, upstream.Options{Addresses: []string{p.Addr().String()}, Log: slog.New(slog.NewTextHandler(log, nil))})
+	u := dial(t, upstream.Options{Addresses: []string{p.Addr().String()}, Credentials: upstream.Insecure, Log: slog.New(slog.NewTextHandler(log, nil))})
 	stream := watch(t, u)
 	p.Close() // new connections are refused
 	p.hush()
@@ -418,14 +418,14 @@ func TestCredentialsFromFiles(t *testing.T) {
 		require.ErrorContains(t, s.Error, want)
 		require.Empty(t, other.came)
 	}
-	s := awaitStatus(t, dial(t, upstream.Options{Addresses: []string{good.address}}), away)
+	s := awaitStatus(t, dial(t, upstream.Options{Addresses: []string{good.address}, Credentials: upstream.Insecure}), away)
 	require.ErrorContains(t, s.Error, "do both speak TLS, or both --insecure?")
 }
 
 func TestInvalidAddresses(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range [][]string{nil, {"discovery"}, {"a:1", ":15012"}, {"a:"}} {
-		_, err := upstream.Dial(upstream.Options{Addresses: wrong})
+		_, err := upstream.Dial(upstream.Options{Addresses: wrong, Credentials: upstream.Insecure})
 		require.Error(t, err)
 	}
 }
