@@ -18,6 +18,8 @@ type Transport string
 const (
 	Secure   Transport = "secure"   // over TLS
 	Insecure Transport = "insecure" // in plaintext
+	// Default is what flags say, for a setting of one peer that says neither.
+	Default Transport = ""
 )
 
 // SecureIf returns Secure if TLS was asked for, and else Insecure.

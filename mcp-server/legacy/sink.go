@@ -13,6 +13,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
 	"github.com/pgmesh/pgmesh/internal/kit/retry"
+	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/program"
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
 )
@@ -21,14 +22,13 @@ import (
 type Sink struct {
 	Address    string
 	Metadata   map[string]string // headers
-	TLS        *bool             // nil means what the flags say
-	ServerName string            // the name in its certificate, if not the address's
-	ServerID   string            // its SPIFFE id
+	Transport  listen.Transport
+	ServerName string // the name in its certificate, if not the address's
+	ServerID   string // its SPIFFE id
 }
 
 func (s Sink) equal(o Sink) bool {
-	same := (s.TLS == nil) == (o.TLS == nil) && (s.TLS == nil || *s.TLS == *o.TLS)
-	return same && s.Address == o.Address && s.ServerName == o.ServerName && s.ServerID == o.ServerID && maps.Equal(s.Metadata, o.Metadata)
+	return s.Transport == o.Transport && s.Address == o.Address && s.ServerName == o.ServerName && s.ServerID == o.ServerID && maps.Equal(s.Metadata, o.Metadata)
 }
 
 // Galley redials after a second each time. This server backs off from a sink that is away for long.

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,11 +93,8 @@ func (l *Legacy) sinks() ([]legacy.Sink, error) {
 
 // credentials are those to dial a sink with.
 func (l *Legacy) credentials(sink legacy.Sink) (credentials.TransportCredentials, error) {
-	secure := l.SinkTLS.Given() || !l.Plaintext.Allowed
-	if sink.TLS != nil {
-		secure = *sink.TLS
-	}
-	if secure {
+	transport := cmp.Or(sink.Transport, listen.SecureIf(l.SinkTLS.Given() || !l.Plaintext.Allowed))
+	if transport == listen.Secure {
 		files := l.SinkTLS
 		if sink.ServerName != "" {
 			files.ServerName = sink.ServerName

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -12,8 +11,6 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/pgmesh/pgmesh/identity/tlsfiles"
 	"github.com/pgmesh/pgmesh/internal/access"
@@ -21,7 +18,6 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
 	"github.com/pgmesh/pgmesh/internal/kit/reload"
 	"github.com/pgmesh/pgmesh/internal/limits"
-	"github.com/pgmesh/pgmesh/internal/rpc"
 )
 
 // Security says who may call over TLS, and how much a caller may ask for.
@@ -64,24 +60,20 @@ func (s *Security) check(ownAuthority bool) error {
 type door struct {
 	limits  *limits.Limits
 	guard   *caller.Guard
-	files   *tlsfiles.ServerFiles           // nil without TLS, or with the authority's certificate
-	mesh    mesh                            // nil if the server does not know whom the mesh trusts
-	own     bool                            // the certificate that it shows is one of the mesh
+	shown   certificate
 	allowed *reload.Value[caller.AllowList] // nil without a file
 }
 
 // door admits those that the options name, and the bearers of tokens.
 func (o Options) door(from source, metrics prometheus.Registerer) (*door, error) {
-	s, d := o.Security, &door{limits: limits.New(o.Security.Limits, metrics), mesh: from.mesh(), own: o.ownCertificate()}
+	s, d := o.Security, &door{limits: limits.New(o.Security.Limits, metrics)}
 	rules, err := caller.ParseRules(s.Allow)
 	if err != nil {
 		return nil, errors.Join(errors.New("--allow"), err)
 	}
 	files := reload.Options{Log: o.Log, Metrics: reload.NewMetrics(metrics, reload.Names{Unusable: "pgmesh_mcp_server_files_unusable", Loaded: "pgmesh_mcp_server_files_loaded_total"})}
-	if s.TLS.Given() {
-		if d.files, err = s.TLS.Load(files, metrics, "pgmesh_mcp_server_tls_not_after_seconds"); err != nil {
-			return nil, err
-		}
+	if d.shown, err = o.shown(from, files, metrics); err != nil {
+		return nil, err
 	}
 	if s.AllowFile != "" {
 		files.What, files.Changed = "allow list", func() { d.guard.Recheck() }
@@ -99,20 +91,30 @@ func (o Options) door(from source, metrics prometheus.Registerer) (*door, error)
 			return slices.Concat(rules, d.allowed.Get())
 		},
 	}
-	if d.mesh != nil {
-		cfg.Member, cfg.Public, d.limits.Exempt = d.mesh.Member, access.OpenToStrangers, d.mesh.Server
+	if m := from.mesh(); m != nil {
+		cfg.Member, cfg.Public, d.limits.Exempt = m.Member, access.OpenToStrangers, m.Server
 	}
 	d.guard = caller.NewGuard(cfg)
 	return d, nil
+}
+
+// shown returns the certificate that the options name.
+func (o Options) shown(from source, how reload.Options, metrics prometheus.Registerer) (certificate, error) {
+	switch {
+	case o.Security.TLS.Given():
+		files, err := o.Security.TLS.Load(how, metrics, "pgmesh_mcp_server_tls_not_after_seconds")
+		return fileCertificate{files}, err
+	case o.ownCertificate():
+		return meshCertificate{from.mesh()}, nil
+	}
+	return noCertificate{}, nil
 }
 
 // run watches the files, and whether open streams may stay, until the context ends.
 func (d *door) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.guard.Run(ctx) })
-	if d.files != nil {
-		g.Go(func() error { return d.files.Run(ctx) })
-	}
+	g.Go(func() error { return d.shown.run(ctx) })
 	if d.allowed != nil {
 		g.Go(func() error { return d.allowed.Run(ctx) })
 	}
@@ -123,25 +125,11 @@ func (d *door) run(ctx context.Context) error {
 // budget.
 func (d *door) options(unfinished *limits.Memory) []grpc.ServerOption {
 	options := append(d.limits.ServerOptions(), grpc.ChainUnaryInterceptor(d.guard.Unary), grpc.ChainStreamInterceptor(d.guard.Stream))
-	shown := insecure.NewCredentials()
-	switch {
-	case d.files != nil:
-		shown = limits.BoundStrangers(credentials.NewTLS(d.files.Config("h2")))
-		options = append(options, grpc.InTapHandle(d.guard.Tap))
-	case d.own:
-		shown = limits.BoundStrangers(credentials.NewTLS(d.mesh.TLS("h2")))
-		options = append(options, grpc.InTapHandle(d.guard.Tap), rpc.Renewing())
-	}
-	return append(options, grpc.Creds(panics.Credentials(limits.BoundUnfinished(shown, unfinished))))
+	shown, more := d.shown.grpc(d.guard)
+	return append(append(options, more...), grpc.Creds(panics.Credentials(limits.BoundUnfinished(shown, unfinished))))
 }
 
 // web puts a listener and a handler of HTTP behind the door.
 func (d *door) web(l net.Listener, h http.Handler) (net.Listener, http.Handler) {
-	switch {
-	case d.files != nil:
-		l = tls.NewListener(l, d.files.Config("h2", "http/1.1"))
-	case d.own:
-		l = tls.NewListener(l, d.mesh.TLS("h2", "http/1.1"))
-	}
-	return l, d.limits.Handler(d.guard.Handler(h))
+	return d.shown.http(l), d.limits.Handler(d.guard.Handler(h))
 }

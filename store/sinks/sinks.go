@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pgmesh/pgmesh/internal/kit/retry"
+	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/notifications"
 	"github.com/pgmesh/pgmesh/store/query"
@@ -25,9 +26,9 @@ var sql = query.Read[struct {
 type Sink struct {
 	Address    string
 	Metadata   map[string]string // headers
-	TLS        *bool             // nil means what the program's flags say
-	ServerName string            // the name in its certificate, if not the address's
-	ServerID   string            // its SPIFFE id
+	Transport  listen.Transport
+	ServerName string // the name in its certificate, if not the address's
+	ServerID   string // its SPIFFE id
 }
 
 // State is the state of dialling a sink.

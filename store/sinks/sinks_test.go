@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/store"
@@ -81,10 +82,9 @@ func TestSinksAreFollowed(t *testing.T) {
 	f.until()
 	db.Exec(`INSERT INTO mesh.sinks (address, metadata, tls, server_name, server_id)
 		VALUES ('b.example:15010', '{"x-team": "shop"}', true, 'pilot', 'spiffe://td/pilot'), ('a.example:9901', '{}', NULL, NULL, NULL)`)
-	yes := true
 	require.Equal(t, []sinks.Sink{
 		{Address: "a.example:9901", Metadata: map[string]string{}},
-		{Address: "b.example:15010", Metadata: map[string]string{"x-team": "shop"}, TLS: &yes, ServerName: "pilot", ServerID: "spiffe://td/pilot"},
+		{Address: "b.example:15010", Metadata: map[string]string{"x-team": "shop"}, Transport: listen.Secure, ServerName: "pilot", ServerID: "spiffe://td/pilot"},
 	}, f.until("a.example:9901", "b.example:15010"))
 	require.True(t, storetest.Value[bool](db, "SELECT bool_and(author = session_user) FROM mesh.sinks"), "who has written it is kept")
 	db.Exec("UPDATE mesh.sinks SET enabled = false WHERE address LIKE 'a%'")

@@ -1,6 +1,6 @@
 -- name: Sinks
 -- The sinks that are to be dialled.
-SELECT address, metadata, tls, coalesce(server_name, ''), coalesce(server_id, '')
+SELECT address, metadata, CASE WHEN tls THEN 'secure' WHEN NOT tls THEN 'insecure' ELSE '' END, coalesce(server_name, ''), coalesce(server_id, '')
 FROM mesh.sinks WHERE enabled ORDER BY address
 
 -- name: Statuses
