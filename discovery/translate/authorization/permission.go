@@ -10,6 +10,7 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	uritemplatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/path/match/uri_template/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 )
@@ -163,7 +164,7 @@ func cidr(text string) *corev3.CidrRange {
 		}
 		prefix = netip.PrefixFrom(address, address.BitLen())
 	}
-	return &corev3.CidrRange{AddressPrefix: prefix.Addr().String(), PrefixLen: message.U32(uint32(prefix.Bits()))}
+	return &corev3.CidrRange{AddressPrefix: prefix.Addr().String(), PrefixLen: wrapperspb.UInt32(uint32(prefix.Bits()))}
 }
 
 // noted asks for something in the metadata that a filter has left.

@@ -3,6 +3,7 @@ package cluster
 import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/dns"
@@ -30,7 +31,7 @@ func (d *draft) discover(v view.View, u upstream.Upstream) bool {
 		}
 		if u.Service.Resolution == mesh.ResolutionNone && u.Port.Target > 0 {
 			d.LbConfig = &clusterv3.Cluster_OriginalDstLbConfig_{
-				OriginalDstLbConfig: &clusterv3.Cluster_OriginalDstLbConfig{UpstreamPortOverride: message.U32(u.Port.Target)},
+				OriginalDstLbConfig: &clusterv3.Cluster_OriginalDstLbConfig{UpstreamPortOverride: wrapperspb.UInt32(u.Port.Target)},
 			}
 		}
 	default:

@@ -24,7 +24,7 @@ func (d *draft) applyOutlier(o *networking.OutlierDetection) {
 		return
 	}
 	out := &clusterv3.OutlierDetection{
-		EnforcingSuccessRate: message.U32(0),
+		EnforcingSuccessRate: wrapperspb.UInt32(0),
 		Interval:             o.GetInterval(),
 		BaseEjectionTime:     o.GetBaseEjectionTime(),
 		MaxEjectionPercent:   message.Positive(o.GetMaxEjectionPercent()),
@@ -33,7 +33,7 @@ func (d *draft) applyOutlier(o *networking.OutlierDetection) {
 	out.ConsecutiveGatewayFailure, out.EnforcingConsecutiveGatewayFailure = consecutive(o.GetConsecutiveGatewayErrors())
 	if o.GetSplitExternalLocalOriginErrors() {
 		out.SplitExternalLocalOriginErrors = true
-		out.EnforcingLocalOriginSuccessRate = message.U32(0)
+		out.EnforcingLocalOriginSuccessRate = wrapperspb.UInt32(0)
 		if o.GetConsecutiveLocalOriginFailures().GetValue() > 0 {
 			out.ConsecutiveLocalOriginFailure, out.EnforcingConsecutiveLocalOriginFailure = consecutive(o.GetConsecutiveLocalOriginFailures())
 		}
@@ -68,8 +68,8 @@ func consecutive(failures *wrapperspb.UInt32Value) (threshold, enforcing *wrappe
 	case failures == nil:
 		return nil, nil
 	case failures.GetValue() == 0:
-		return message.U32(0), message.U32(0)
+		return wrapperspb.UInt32(0), wrapperspb.UInt32(0)
 	default:
-		return message.U32(failures.GetValue()), message.U32(100)
+		return wrapperspb.UInt32(failures.GetValue()), wrapperspb.UInt32(100)
 	}
 }

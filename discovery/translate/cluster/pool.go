@@ -43,7 +43,7 @@ func (d *draft) limitRetries(budget *networking.TrafficPolicy_RetryBudget) {
 	d.GetCircuitBreakers().GetThresholds()[0].RetryBudget = &clusterv3.CircuitBreakers_Thresholds_RetryBudget{
 		BudgetPercent:       &typev3.Percent{Value: valueOr(budget.GetPercent(), defaultRetryPercent)},
 		BudgetInterval:      budget.GetBudgetInterval(),
-		MinRetryConcurrency: cmp.Or(message.Positive(budget.GetMinRetryConcurrency()), message.U32(defaultRetryConcurrency)),
+		MinRetryConcurrency: cmp.Or(message.Positive(budget.GetMinRetryConcurrency()), wrapperspb.UInt32(defaultRetryConcurrency)),
 	}
 }
 
@@ -55,9 +55,9 @@ const (
 
 func limit(n int32) *wrapperspb.UInt32Value {
 	if n <= 0 {
-		return message.U32(math.MaxUint32)
+		return wrapperspb.UInt32(math.MaxUint32)
 	}
-	return message.U32(uint32(n))
+	return wrapperspb.UInt32(uint32(n))
 }
 
 // applyLifetimes limits how long a connection lives, and for how many requests.
@@ -105,5 +105,5 @@ func wholeSeconds(d *durationpb.Duration) *wrapperspb.UInt32Value {
 	if d == nil {
 		return nil
 	}
-	return message.U32(uint32(d.GetSeconds()))
+	return wrapperspb.UInt32(uint32(d.GetSeconds()))
 }

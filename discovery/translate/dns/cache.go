@@ -2,9 +2,9 @@ package dns
 
 import (
 	dnscachev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/dynamic_forward_proxy/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
-	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
@@ -20,6 +20,6 @@ func ServiceCache(v view.View, s *mesh.Service) *dnscachev3.DnsCacheConfig {
 // is ALLOW_ANY_DYNAMIC_DNS. How many it keeps is Envoy's own default.
 func UnknownCache(v view.View) *dnscachev3.DnsCacheConfig {
 	return &dnscachev3.DnsCacheConfig{
-		Name: "allow_any_dfp_dns_cache", DnsLookupFamily: lookupFamily(v), MaxHosts: message.U32(1024), TypedDnsResolverConfig: ownResolver(v),
+		Name: "allow_any_dfp_dns_cache", DnsLookupFamily: lookupFamily(v), MaxHosts: wrapperspb.UInt32(1024), TypedDnsResolverConfig: ownResolver(v),
 	}
 }

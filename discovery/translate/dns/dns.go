@@ -9,6 +9,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	caresv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/network/dns_resolver/cares/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
@@ -20,7 +21,7 @@ var machinesResolver = cares(&caresv3.CaresDnsResolverConfig{})
 // cares opens a new UDP socket after 100 queries: a long-lived one could keep asking a server that
 // is gone.
 func cares(c *caresv3.CaresDnsResolverConfig) *corev3.TypedExtensionConfig {
-	c.UdpMaxQueries = message.U32(100)
+	c.UdpMaxQueries = wrapperspb.UInt32(100)
 	return &corev3.TypedExtensionConfig{Name: "envoy.network.dns_resolver.cares", TypedConfig: message.Pack(c)}
 }
 

@@ -6,6 +6,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
@@ -59,7 +60,7 @@ func (m member) endpoint() *endpointv3.LbEndpoint {
 	return &endpointv3.LbEndpoint{
 		HostIdentifier:      &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: m.address}},
 		HealthStatus:        m.health,
-		LoadBalancingWeight: message.U32(m.weight),
+		LoadBalancingWeight: wrapperspb.UInt32(m.weight),
 		Metadata:            metadata,
 	}
 }

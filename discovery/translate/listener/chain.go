@@ -8,6 +8,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
@@ -54,7 +55,7 @@ func (c Chain) match() *listenerv3.FilterChainMatch {
 	}
 	for _, prefix := range c.prefixes() {
 		m.PrefixRanges = append(m.PrefixRanges, &corev3.CidrRange{
-			AddressPrefix: prefix.Addr().String(), PrefixLen: message.U32(uint32(prefix.Bits())),
+			AddressPrefix: prefix.Addr().String(), PrefixLen: wrapperspb.UInt32(uint32(prefix.Bits())),
 		})
 	}
 	return m

@@ -6,6 +6,7 @@ import (
 	originalsrcv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/original_src/v3"
 	proxyprotocolv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/proxy_protocol/v3"
 	tlsinspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/tls_inspector/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 )
@@ -26,7 +27,7 @@ var MeshProtocols = []string{"istio", "istio-peer-exchange", "istio-http/1.0", "
 // The listener filters.
 var (
 	// TLSInspector starts with a small buffer: a client hello is short.
-	TLSInspector  = message.ListenerFilter("envoy.filters.listener.tls_inspector", &tlsinspectorv3.TlsInspector{InitialReadBufferSize: message.U32(512)})
+	TLSInspector  = message.ListenerFilter("envoy.filters.listener.tls_inspector", &tlsinspectorv3.TlsInspector{InitialReadBufferSize: wrapperspb.UInt32(512)})
 	HTTPInspector = message.ListenerFilter("envoy.filters.listener.http_inspector", &httpinspectorv3.HttpInspector{})
 	// ProxyProtocol reads whose connection a load balancer passes on.
 	ProxyProtocol       = message.ListenerFilter("envoy.filters.listener.proxy_protocol", &proxyprotocolv3.ProxyProtocol{})

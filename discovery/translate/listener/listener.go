@@ -4,6 +4,7 @@ package listener
 
 import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/pgmesh/pgmesh/discovery/translate/filter"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
@@ -31,14 +32,14 @@ func ExactBalance(wanted bool) *listenerv3.Listener_ConnectionBalanceConfig {
 }
 
 // AcceptOneByOne gives other threads a chance at a burst of connections, as in Istio.
-var AcceptOneByOne = message.U32(1)
+var AcceptOneByOne = wrapperspb.UInt32(1)
 
 // RefuseDirect is a chain that refuses connections to the listener's own port. It would forward
 // them to itself without end.
 func RefuseDirect(name string, port uint32) *listenerv3.FilterChain {
 	return &listenerv3.FilterChain{
 		Name:             name,
-		FilterChainMatch: &listenerv3.FilterChainMatch{DestinationPort: message.U32(port)},
+		FilterChainMatch: &listenerv3.FilterChainMatch{DestinationPort: wrapperspb.UInt32(port)},
 		Filters:          []*listenerv3.Filter{filter.Refusal()},
 	}
 }

@@ -27,15 +27,12 @@ func Pack(m proto.Message) *anypb.Any {
 	return out
 }
 
-// U32 wraps a number.
-func U32(n uint32) *wrapperspb.UInt32Value { return wrapperspb.UInt32(n) }
-
 // Positive wraps a number that means nothing unless it is positive.
 func Positive[N int32 | uint32](n N) *wrapperspb.UInt32Value {
 	if n <= 0 {
 		return nil
 	}
-	return U32(uint32(n))
+	return wrapperspb.UInt32(uint32(n))
 }
 
 // Natural wraps a number unless it is negative.
@@ -43,7 +40,7 @@ func Natural(n *wrapperspb.Int32Value) *wrapperspb.UInt32Value {
 	if n == nil || n.GetValue() < 0 {
 		return nil
 	}
-	return U32(uint32(n.GetValue()))
+	return wrapperspb.UInt32(uint32(n.GetValue()))
 }
 
 // Copied is a shallow copy: it shares with the original all that its fields point to.

@@ -6,6 +6,7 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
@@ -97,7 +98,7 @@ func (c Context) weighted(to *networking.HTTPRouteDestination, among Shares) *ro
 	headers := headerOperations(to.GetHeaders())
 	out := &routev3.WeightedCluster_ClusterWeight{
 		Name:                    c.clusterOf(to.GetDestination()),
-		Weight:                  message.U32(among.Share(to.GetWeight())),
+		Weight:                  wrapperspb.UInt32(among.Share(to.GetWeight())),
 		RequestHeadersToAdd:     headers.requestAdd,
 		RequestHeadersToRemove:  headers.requestRemove,
 		ResponseHeadersToAdd:    headers.responseAdd,

@@ -8,6 +8,7 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	previoushostsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/retry/host/previous_hosts/v3"
 	previousprioritiesv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/retry/priority/previous_priorities/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
@@ -41,7 +42,7 @@ var otherLocalities = &routev3.RetryPolicy_RetryPriority{
 // are hashed to an endpoint stay with it.
 func retries(in *networking.HTTPRetry, hashed bool) *routev3.RetryPolicy {
 	out := &routev3.RetryPolicy{
-		NumRetries: message.U32(defaultAttempts), RetryOn: defaultRetryOn, HostSelectionRetryMaxAttempts: hostReselections,
+		NumRetries: wrapperspb.UInt32(defaultAttempts), RetryOn: defaultRetryOn, HostSelectionRetryMaxAttempts: hostReselections,
 	}
 	if !hashed {
 		out.RetryHostPredicate = otherHosts
@@ -69,7 +70,7 @@ func retries(in *networking.HTTPRetry, hashed bool) *routev3.RetryPolicy {
 // InboundRetries are those between the sidecar and its own application: there is no other endpoint
 // to try. Nil asks for the default ones, no attempts for none.
 func InboundRetries(in *networking.HTTPRetry) *routev3.RetryPolicy {
-	out := &routev3.RetryPolicy{NumRetries: message.U32(defaultAttempts), RetryOn: "reset-before-request"}
+	out := &routev3.RetryPolicy{NumRetries: wrapperspb.UInt32(defaultAttempts), RetryOn: "reset-before-request"}
 	if in == nil {
 		return out
 	}
@@ -81,7 +82,7 @@ func InboundRetries(in *networking.HTTPRetry) *routev3.RetryPolicy {
 }
 
 func setRetryConditions(out *routev3.RetryPolicy, in *networking.HTTPRetry) {
-	out.NumRetries = message.U32(uint32(in.GetAttempts()))
+	out.NumRetries = wrapperspb.UInt32(uint32(in.GetAttempts()))
 	if in.GetRetryOn() != "" {
 		out.RetryOn, out.RetriableStatusCodes = retryConditions(in.GetRetryOn())
 	}
