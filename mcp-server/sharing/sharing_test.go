@@ -53,10 +53,10 @@ func errorsAmong(found []sharing.Finding) (what []string) {
 func TestEachFindingIsGoneWhenItsStatementWasRun(t *testing.T) {
 	t.Parallel()
 	url, tenant, owner := shared(t)
-	_, err := owner.Exec(t.Context(), "GRANT CREATE ON SCHEMA mesh TO "+tenant+"; GRANT USAGE ON SCHEMA mesh TO PUBLIC; CREATE TABLE mesh.theirs (); ALTER TABLE mesh.theirs OWNER TO "+tenant)
+	_, err := owner.Exec(t.Context(), "GRANT CREATE ON SCHEMA mesh, mesh_internal TO "+tenant+"; GRANT USAGE ON SCHEMA mesh, mesh_internal TO PUBLIC; CREATE TABLE mesh.theirs (); ALTER TABLE mesh.theirs OWNER TO "+tenant)
 	require.NoError(t, err)
 	found := check(t, url)
-	require.Len(t, errorsAmong(found), 3)
+	require.Len(t, errorsAmong(found), 5)
 	for _, name := range []string{"everybody may connect", "everybody may make temporary", "as many connections", "idle_in_transaction_session_timeout", "lock_timeout", "statement_timeout"} {
 		require.True(t, slices.ContainsFunc(found, func(f sharing.Finding) bool { return strings.Contains(f.What, name) }), name)
 	}

@@ -45,7 +45,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
       CASE WHEN server THEN '' ELSE (SELECT format(' (%s)', string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum))
         FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) END AS columns) w
   WHERE c.relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND c.relkind IN ('r', 'v')
-    AND (server OR c.oid = ANY (mesh_internal.views_of_users()) OR c.relrowsecurity OR c.relname = ANY (mesh_internal.public_tables()))
+    AND (server OR c.oid = ANY ((SELECT mesh_internal.views_of_users())::regclass[]) OR c.relrowsecurity OR c.relname = ANY (mesh_internal.public_tables()))
   GROUP BY c.oid, c.relkind, c.relrowsecurity, c.relname, w.written, w.columns
 $$;
 
@@ -69,9 +69,15 @@ $$;
 CREATE OR REPLACE FUNCTION mesh_internal.run_by_callers() RETURNS regprocedure[]
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   WITH RECURSIVE ours AS MATERIALIZED (
-    SELECT p.oid, p.proname AS name FROM pg_proc p WHERE p.pronamespace = ANY ('{mesh,mesh_internal}'::regnamespace[])
+    SELECT p.oid, p.proname AS name, CASE WHEN p.prosecdef THEN '' ELSE p.prosrc END AS text FROM pg_proc p WHERE p.pronamespace = ANY ('{mesh,mesh_internal}'::regnamespace[])
     UNION ALL
-    SELECT c.oid, c.relname FROM pg_class c WHERE c.relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND c.relkind = 'v'
+    SELECT c.oid, c.relname, '' FROM pg_class c WHERE c.relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND c.relkind = 'v'
+  ), calls AS MATERIALIZED (
+    SELECT o.oid AS caller, called.oid AS called
+    FROM ours o, unnest((string_to_array(o.text, 'mesh_internal.'))[2:]) piece JOIN ours called ON called.name = substring(piece FROM '^\w+')
+    UNION
+    SELECT r.ev_class, d.refobjid FROM ours o JOIN pg_rewrite r ON r.ev_class = o.oid JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+    WHERE d.refclassid IN ('pg_proc'::regclass, 'pg_class'::regclass)
   ), run (oid) AS (
     SELECT v::oid FROM unnest(mesh_internal.views_of_users()) v
     UNION
@@ -86,16 +92,10 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
       pg_depend d
     WHERE c.relnamespace = 'mesh'::regnamespace AND d.classid = part.class AND d.objid = part.oid AND d.refclassid = 'pg_proc'::regclass
     UNION
-    SELECT called.oid FROM run, LATERAL (
-      SELECT d.refobjid FROM pg_rewrite r JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
-        WHERE r.ev_class = run.oid AND d.refclassid IN ('pg_proc'::regclass, 'pg_class'::regclass) AND d.refobjid <> run.oid
-      UNION ALL
-      SELECT o.oid FROM pg_proc p, regexp_matches(p.prosrc, '\mmesh(?:_internal)?\.(\w+)', 'g') named (it) JOIN ours o ON o.name = named.it[1]
-        WHERE p.oid = run.oid AND NOT p.prosecdef) called (oid)
-      JOIN ours ON ours.oid = called.oid
+    SELECT c.called FROM run JOIN calls c ON c.caller = run.oid
   )
-  SELECT ARRAY(SELECT p.oid FROM pg_proc p WHERE p.oid IN (SELECT oid FROM run) AND p.pronamespace = 'mesh_internal'::regnamespace
-    AND p.prorettype <> 'trigger'::regtype ORDER BY p.proname)
+  SELECT ARRAY(SELECT p.oid FROM run JOIN pg_proc p ON p.oid = run.oid
+    WHERE p.pronamespace = 'mesh_internal'::regnamespace AND p.prorettype <> 'trigger'::regtype ORDER BY p.proname)
 $$;
 
 -- set_privileges grants a role the plain privileges that its grants need, and revokes all others.
