@@ -246,8 +246,13 @@ func (r Tables) Write(ctx context.Context, tx pgx.Tx) error {
 		name string
 		rows any
 	}{
-		{"mesh.kinds", r.Kinds}, {"mesh_internal.schema_types", r.Types}, {"mesh.schema_fields", r.Fields}, {"mesh_internal.schema_parts", r.Parts},
-		{"mesh.formats", r.Formats}, {"mesh.rules", r.Rules}, {"mesh_internal.unsupported", r.Unsupported},
+		{"mesh.kinds", r.Kinds},
+		{"mesh_internal.schema_types", r.Types},
+		{"mesh.schema_fields", r.Fields},
+		{"mesh_internal.schema_parts", r.Parts},
+		{"mesh.formats", r.Formats},
+		{"mesh.rules", r.Rules},
+		{"mesh_internal.unsupported", r.Unsupported},
 	} {
 		rows, err := json.Marshal(table.rows)
 		if err != nil {
