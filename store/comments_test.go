@@ -52,18 +52,20 @@ const introduction = "# What the schema mesh has\n\n" +
 	"too. [sql.md](sql.md) says how it is used. `go test ./store -run TestSQLObjects -update` writes the\npage.\n"
 
 func pageOfObjects(db session) string {
-	page := introduction + "\n" + list(db, `SELECT format('**%s**: %s', nspname, obj_description(oid, 'pg_namespace'))
-		FROM pg_namespace WHERE nspname IN ('mesh', 'mesh_internal') ORDER BY nspname`)
-	page += "\n## Views of resources and of their parts\n\n" + list(db, `SELECT format('`+"`mesh.%s`"+`: %s', c.relname, obj_description(c.oid, 'pg_class'))
-		FROM mesh_internal.editable_views v, `+ofUsers+` AND c.relname = v.view ORDER BY v.list <> '{}', c.relname`)
-	page += "\n## Other tables and views\n"
-	for _, relation := range collect[string](db, "SELECT c.relname::text FROM "+ofUsers+" AND c.relname NOT IN (SELECT view FROM mesh_internal.editable_views) ORDER BY c.relname") {
-		page += "\n### mesh." + relation + "\n\n" + wrapped(value[string](db, "SELECT obj_description($1::regclass, 'pg_class')", "mesh."+relation), "") + "\n" +
-			list(db, `SELECT format('`+"`%s` (%s)"+`: %s', attname, format_type(atttypid, atttypmod), col_description(attrelid, attnum))
-				FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum`, "mesh."+relation)
+	var page strings.Builder
+	page.WriteString(introduction + "\n" + list(db, `SELECT format('**%s**: %s', nspname, obj_description(oid, 'pg_namespace'))
+		FROM pg_namespace WHERE nspname IN ('mesh', 'mesh_internal') ORDER BY nspname`))
+	page.WriteString("\n## Views of resources and of their parts\n\n" + list(db, `SELECT format('`+"`mesh.%s`"+`: %s', c.relname, obj_description(c.oid, 'pg_class'))
+		FROM mesh_internal.editable_views v, `+ofUsers+` AND c.relname = v.view ORDER BY v.list <> '{}', c.relname`))
+	page.WriteString("\n## Other tables and views\n")
+	for _, relation := range collect[string](db, "SELECT c.oid::regclass::text FROM "+ofUsers+" AND c.relname NOT IN (SELECT view FROM mesh_internal.editable_views) ORDER BY c.relname") {
+		page.WriteString("\n### " + relation + "\n\n" + wrapped(value[string](db, "SELECT obj_description($1::regclass, 'pg_class')", relation), "") + "\n")
+		page.WriteString(list(db, `SELECT format('`+"`%s` (%s)"+`: %s', attname, format_type(atttypid, atttypmod), col_description(attrelid, attnum))
+			FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum`, relation))
 	}
-	return page + "\n## Functions\n\n" + list(db, `SELECT format('`+"`mesh.%s(%s)` returns `%s`"+`. %s', proname, pg_get_function_arguments(oid), pg_get_function_result(oid), obj_description(oid, 'pg_proc'))
-		FROM pg_proc WHERE pronamespace = 'mesh'::regnamespace AND obj_description(oid, 'pg_proc') NOT LIKE 'Deprecated%' ORDER BY proname, oid::regprocedure::text`)
+	page.WriteString("\n## Functions\n\n" + list(db, `SELECT format('`+"`mesh.%s(%s)` returns `%s`"+`. %s', proname, pg_get_function_arguments(oid), pg_get_function_result(oid), obj_description(oid, 'pg_proc'))
+		FROM pg_proc WHERE pronamespace = 'mesh'::regnamespace AND obj_description(oid, 'pg_proc') NOT LIKE 'Deprecated%' ORDER BY proname, oid::regprocedure::text`))
+	return page.String()
 }
 
 // list writes a list of Markdown from the rows of a query.
@@ -79,7 +81,7 @@ func list(db session, query string, args ...any) string {
 func wrapped(text, indent string) string {
 	var lines strings.Builder
 	line := ""
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		switch {
 		case line == "":
 			line = word

@@ -13,7 +13,9 @@ BEGIN
     RETURN;
   END IF;
   FOR old IN
-    SELECT oid::regprocedure AS routine FROM pg_proc WHERE pronamespace = 'mesh'::regnamespace AND proname <> ALL ('{refuse_between_versions,
+    SELECT oid::regprocedure AS routine FROM pg_proc p WHERE pronamespace = 'mesh'::regnamespace
+      AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e') -- of an extension
+      AND proname <> ALL ('{refuse_between_versions,
       activate_authority,adopt,advance_sequences,as_of,begin_change,blame,check,commit_confirmed,confirm,create_join_token,create_token,delete_secret,diff,diff_text,
       distrust_federated,end_blocker,expired_revision,grant_hosts,grant_namespace,grant_secrets,grant_server,mesh_config,newest_revision,oldest_revision,
       owner_of_host,prune,prune_expired,put_join_issuer,remove_join_issuer,remove_machine,reset_setting,restore,restore_identity,restore_machine,restore_server,
