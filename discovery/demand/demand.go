@@ -98,6 +98,8 @@ func (w *Whole) Update(sets map[string]*served.Set, hosts *Hosts) {
 	}
 }
 
+// updateClusters records which clusters changed. If one came or went, proxies may have to be given
+// other parts.
 func (w *Whole) updateClusters(before *served.Set) {
 	now := w.sets[clusterType]
 	w.news.clusters = now.Changed(before)

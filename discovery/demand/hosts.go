@@ -25,6 +25,8 @@ func NewHosts() *Hosts {
 	return &Hosts{routes: map[string]*domains{}, asked: map[*served.Resource]*host{}, named: newNamed()}
 }
 
+// update brings the index up to date with route configurations and virtual hosts. Classes that
+// share the hosts all call it; only the first call after a change does anything.
 func (h *Hosts) update(configurations, set *served.Set) {
 	if h.shape != nil && configurations == h.configurations && set == h.set {
 		return

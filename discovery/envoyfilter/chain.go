@@ -52,6 +52,8 @@ func (e *edit) mergedChain(chain, value *listenerv3.FilterChain, patch mesh.Patc
 	return altered(out, func(to *listenerv3.FilterChain) { to.TransportSocket = socket })
 }
 
+// networkFilters first inserts and removes filters, then merges into them, and then patches the
+// HTTP filters inside.
 func (e *edit) networkFilters(l *listenerv3.Listener, chain *listenerv3.FilterChain) *listenerv3.FilterChain {
 	filters, changed := chain.GetFilters(), false
 	placing := newPlacing[*listenerv3.Filter]()

@@ -43,6 +43,8 @@ func removedOrMerged[M proto.Message](patches []mesh.Patch, m M, matches func(me
 	return m, true
 }
 
+// mergedMessage does not copy what it does not merge: messages within dst and src are shared with
+// the result.
 func mergedMessage(dst, src protoreflect.Message, replaceLists bool) protoreflect.Message {
 	out := shallow(dst)
 	src.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {

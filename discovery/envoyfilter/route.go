@@ -82,6 +82,8 @@ func (e *edit) managedRoutes(m *hcmv3.HttpConnectionManager) *hcmv3.HttpConnecti
 	})
 }
 
+// routes patches a route configuration from the outside in: itself, its virtual hosts, their
+// routes. Hosts that a patch adds come last, and are not patched.
 func (e *edit) routes(r *routev3.RouteConfiguration) *routev3.RouteConfiguration {
 	for _, patch := range e.patches[networking.EnvoyFilter_ROUTE_CONFIGURATION] {
 		if value, _ := patch.Value.(*routev3.RouteConfiguration); patch.Merges() && e.matchesRoutes(patch, r) {
@@ -100,6 +102,7 @@ func (e *edit) routes(r *routev3.RouteConfiguration) *routev3.RouteConfiguration
 	return altered(r, func(to *routev3.RouteConfiguration) { to.VirtualHosts = hosts })
 }
 
+// virtualHost patches a virtual host and its routes. It reports whether the host is still there.
 func (e *edit) virtualHost(r *routev3.RouteConfiguration, h *routev3.VirtualHost) (*routev3.VirtualHost, bool) {
 	for _, patch := range e.patches[networking.EnvoyFilter_VIRTUAL_HOST] {
 		if !e.matchesRoutes(patch, r) || !matchesHost(patch, h) {

@@ -34,16 +34,18 @@ type AuthorizationPolicy struct {
 
 // authorizationIndex holds the policies by their namespace, the oldest first.
 type authorizationIndex struct {
-	root      string
-	all       map[*kinds.Resource]*AuthorizationPolicy
-	in        map[string][]*AuthorizationPolicy
-	selectors labelNames
+	root      string                                   // the root namespace
+	all       map[*kinds.Resource]*AuthorizationPolicy // by resource, to reuse what was read
+	in        map[string][]*AuthorizationPolicy        // by namespace
+	selectors labelNames                               // names of the labels that policies select by
 	// doubtful are the policies that may have problems.
 	doubtful []*AuthorizationPolicy
 
 	found once[string, []*AuthorizationPolicy] // by namespace and labels of proxies
 }
 
+// buildAuthorization indexes the policies that a step leads to. If none changed, it returns the
+// index of prev; otherwise it reads only those that did.
 func buildAuthorization(now configstore.Step, prev *Mesh, root string) *authorizationIndex {
 	before := prev.policies
 	if before == nil {

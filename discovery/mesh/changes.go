@@ -39,6 +39,7 @@ type changes struct {
 	addresses func() map[string]bool // addresses that serve other services than before; found when first asked for
 }
 
+// newChanges returns the changes that a step makes.
 func newChanges(s step) *changes {
 	return &changes{step: s, addresses: sync.OnceValue(func() map[string]bool {
 		at := map[string]bool{}
@@ -95,6 +96,7 @@ func newJoin[T comparable](first Exchange[T]) *join[T] {
 	return j
 }
 
+// add appends the exchange of a later step.
 func (j *join[T]) add(x Exchange[T]) {
 	for _, v := range x.Gone {
 		if j.come[v] {

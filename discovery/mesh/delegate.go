@@ -147,6 +147,7 @@ func narrowedMatches(root, delegate []*networking.HTTPMatchRequest) (out []*netw
 	return out, true
 }
 
+// bothMatch returns the match that requests meet if they meet both.
 func bothMatch(root, delegate *networking.HTTPMatchRequest) *networking.HTTPMatchRequest {
 	out := proto.CloneOf(delegate)
 	out.Name = joined(root.GetName(), delegate.GetName())

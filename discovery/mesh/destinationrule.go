@@ -171,6 +171,7 @@ func (g *ruleGroup) merged(of mergedRules, before *ruleGroup) *DestinationRule {
 	return out
 }
 
+// readRule reads a rule. It returns it before merging: with one resource in From.
 func readRule(r *kinds.Resource, exportDefault []string) *DestinationRule {
 	spec := specOf[*networking.DestinationRule](r)
 	exportTo := spec.GetExportTo()

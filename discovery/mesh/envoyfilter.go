@@ -37,6 +37,8 @@ type envoyFilterIndex struct {
 	in   map[string][]*EnvoyFilter
 }
 
+// buildEnvoyFilters indexes the EnvoyFilters that a step leads to. It reads only those that
+// changed.
 func buildEnvoyFilters(now configstore.Step, prev *Mesh, root string) envoyFilterIndex {
 	if root == prev.filters.root && prev.unchanged(now, kindEnvoyFilter) {
 		return prev.filters

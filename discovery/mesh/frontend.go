@@ -22,7 +22,7 @@ type Frontend struct {
 	// Routes has the servers behind each route configuration, the oldest first.
 	Routes map[string][]*Server
 
-	from    exposed
+	from    exposed // its inputs, to tell whether the next mesh can reuse it
 	sockets map[socketKey]*Socket
 }
 

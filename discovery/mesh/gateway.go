@@ -35,6 +35,8 @@ type gatewayIndex struct {
 	names     labelNames // of selectors
 }
 
+// buildGateways indexes the Gateways that a step leads to. It reads only those that changed, and
+// keeps the index of prev if none did.
 func buildGateways(now configstore.Step, prev *Mesh) gatewayIndex {
 	if prev.unchanged(now, kindGateway) {
 		return prev.gateways

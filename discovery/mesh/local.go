@@ -71,6 +71,8 @@ func nearnessOf(address string) nearness {
 	}
 }
 
+// nearnessOfName judges a host name. The machine itself has some names, and its cloud others; and
+// some resolvers read a name that ends in a number as an address.
 func nearnessOfName(name string) nearness {
 	name = strings.ToLower(strings.TrimRight(name, "."))
 	last := name[strings.LastIndexByte(name, '.')+1:]

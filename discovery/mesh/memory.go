@@ -10,7 +10,7 @@ type memory struct {
 	builds    int // how many meshes there were
 	scopes    latest[scopeKey, rememberedScope]
 	frontends latest[string, *Frontend]
-	tokens    latest[string, *TokenRules]
+	tokens    latest[string, *TokenRules] // by the policies for a proxy
 }
 
 // rememberedScope is a scope with the catalog and the build of the mesh that was asked for it last.
@@ -87,6 +87,7 @@ type once[K comparable, V any] struct {
 	cells map[K]func() V
 }
 
+// get returns the value for a key, which build makes at the first call.
 func (o *once[K, V]) get(key K, build func() V) V {
 	o.mu.Lock()
 	cell := o.cells[key]

@@ -24,7 +24,7 @@ type Mesh struct {
 	// Config is the mesh-wide configuration with every default filled in.
 	Config *meshconfig.MeshConfig
 
-	from *configstore.Snapshot
+	from *configstore.Snapshot // the snapshot that it was built from
 	catalog
 	networks *networkIndex
 	peers    *peerAuthenticationIndex
@@ -45,9 +45,9 @@ type Mesh struct {
 	selected     labelNames // names of the labels that tell sidecars apart
 	routerLabels labelNames // names of the labels that tell routers apart
 
-	memory     *memory // shared with the meshes before
-	build      int
-	scopes     once[scopeKey, *Scope]
+	memory     *memory                // shared with the meshes before
+	build      int                    // its number among the meshes that share memory
+	scopes     once[scopeKey, *Scope] // those that this mesh was asked for
 	frontends  once[string, *Frontend]
 	tokenRules once[string, *TokenRules]
 	recent     []*step             // the latest steps, the last one to this mesh
@@ -81,6 +81,8 @@ func Build(now configstore.Step, prev *Mesh) *Mesh {
 // own namespace; others could open ports on them.
 func First(ownGateways bool) *Mesh { return &Mesh{memory: newMemory(), ownGateways: ownGateways} }
 
+// build builds every index of a mesh from the one in prev. The order matters: services come first,
+// because networks, authorizers and the secret server look hosts up in them.
 func build(now configstore.Step, prev *Mesh, beside given) *Mesh {
 	m := &Mesh{Revision: now.Revision, from: now.Snapshot, trust: beside.trust, ownGateways: prev.ownGateways}
 	m.memory, m.build = prev.memory, prev.memory.next()

@@ -62,6 +62,7 @@ func readNetworks(snapshot *configstore.Snapshot, services *serviceIndex) *netwo
 	return index
 }
 
+// add adds a network of the MeshNetworks, with its address ranges and its gateways.
 func (x *networkIndex) add(name string, network *meshconfig.Network, services *serviceIndex) {
 	for _, e := range network.GetEndpoints() {
 		if prefix, err := netip.ParsePrefix(e.GetFromCidr()); err == nil {

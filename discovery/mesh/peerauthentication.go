@@ -40,6 +40,8 @@ type peerAuthentications struct {
 	selected []*security.PeerAuthentication
 }
 
+// buildPeerAuthentications returns the index of prev if no PeerAuthentication changed. Surroundings
+// rely on that.
 func buildPeerAuthentications(now configstore.Step, prev *Mesh, root string) *peerAuthenticationIndex {
 	if prev.peers != nil && prev.peers.root == root && prev.unchanged(now, kindPeerAuthentication) {
 		return prev.peers

@@ -144,6 +144,7 @@ func ParseProxy(node *corev3.Node) (*Proxy, error) {
 	return p, nil
 }
 
+// setAddresses sets the proxy's addresses: the one in its id first, then those in its metadata.
 func (p *Proxy) setAddresses(main, more string) error {
 	if main != "" {
 		if _, err := netip.ParseAddr(main); err != nil {
@@ -162,6 +163,8 @@ func (p *Proxy) setAddresses(main, more string) error {
 	return nil
 }
 
+// setMetadata reads the node's metadata. It fails only for what the proxy cannot be served without;
+// other values that cannot be read are left out, with a warning.
 func (p *Proxy) setMetadata(meta metadata) (err error) {
 	p.Namespace = meta.text("NAMESPACE")
 	if first, _, dotted := strings.Cut(p.Domain, "."); p.Namespace == "" && dotted {

@@ -48,15 +48,17 @@ type tokenPolicy struct {
 // tokenIndex holds the RequestAuthentications by namespace, the oldest first, without those that
 // have no rules.
 type tokenIndex struct {
-	root        string
+	root        string      // the root namespace
 	keys        FetchedKeys // nil if no keys are fetched
 	byNamespace map[string][]*tokenPolicy
 	byKey       map[kinds.Key]*tokenPolicy
-	sources     map[KeySource]time.Duration
+	sources     map[KeySource]time.Duration // those of all rules, with the longest time for an attempt
 	// chooses encodes which policies there are and which proxies they choose.
 	chooses []string
 }
 
+// buildTokens indexes the policies about tokens. A policy whose rules and keys did not change stays
+// the same pointer, so that proxies' TokenRules do, too.
 func buildTokens(now configstore.Step, prev *Mesh, root string, keys FetchedKeys) *tokenIndex {
 	before := prev.tokens
 	if before != nil && before.root == root && prev.unchanged(now, kindRequestAuthentication) && before.sameKeys(keys) {
@@ -76,6 +78,8 @@ func buildTokens(now configstore.Step, prev *Mesh, root string, keys FetchedKeys
 	return x
 }
 
+// add adds a policy. Before is what the index before had under its key; it is kept if nothing
+// changed.
 func (x *tokenIndex) add(r *kinds.Resource, before *tokenPolicy) {
 	p := x.read(r, before)
 	if before != nil && before.resource == r && slices.EqualFunc(p.rules, before.rules, (*TokenRule).same) && slices.Equal(p.problems, before.problems) {

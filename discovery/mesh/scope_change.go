@@ -77,6 +77,8 @@ func (m *Mesh) scopeOf(key scopeKey) *Scope {
 	return after
 }
 
+// scopeAfter tries the cheap ways first: the scope before as it is, then with a patch, and only
+// then one built from nothing.
 func (m *Mesh) scopeAfter(key scopeKey, before rememberedScope) *Scope {
 	if before.scope == nil {
 		return m.newScope(key)
@@ -95,6 +97,7 @@ func (m *Mesh) scopeAfter(key scopeKey, before rememberedScope) *Scope {
 	return before.scope
 }
 
+// newScope builds a scope from nothing.
 func (m *Mesh) newScope(key scopeKey) *Scope {
 	s := m.catalog.buildScope(key)
 	s.build = m.build

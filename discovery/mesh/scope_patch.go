@@ -8,17 +8,17 @@ type scopePatch struct {
 	*catalog
 
 	changed *changes
-	before  rememberedScope
-	scope   Scope
-	egress  Egress
+	before  rememberedScope // not changed
+	scope   Scope           // a copy, which the patch changes
+	egress  Egress          // a copy of its only listener
 
-	hosts  []string // whose services may have changed
-	listed Exchange[*Service]
+	hosts  []string           // whose services may have changed
+	listed Exchange[*Service] // of the services that the listener has
 	head   Exchange[*Service] // of those services of the scope that the listener has
 	tail   []*Service         // services that went, of those that only rules led to
 	byHost *tableEdit[string, *Service]
 	rules  *tableEdit[string, []*DestinationRule]
-	differ bool
+	differ bool // the result is not the scope before
 
 	virtual Exchange[*VirtualService] // of the rules that the listener obeys
 	touched []string                  // hosts with another service, or other rules for it
@@ -53,6 +53,7 @@ func (m *Mesh) patchScope(before rememberedScope, changed *changes) (*Scope, boo
 	return p.done(m.build), true
 }
 
+// done returns the patched scope, or the one before if nothing in it differs.
 func (p *scopePatch) done(build int) *Scope {
 	if !p.differ {
 		return p.before.scope
@@ -74,6 +75,8 @@ func (p *scopePatch) done(build int) *Scope {
 	return &scope
 }
 
+// replaceVirtualServices applies the changes of rules that the listener obeys. The hosts that these
+// rules send to have to be looked at, too.
 func (p *scopePatch) replaceVirtualServices() {
 	gone, come := those(p.changed.virtual.Gone, p.egress.obeys), those(p.changed.virtual.Come, p.egress.obeys)
 	if len(gone) == 0 && len(come) == 0 {

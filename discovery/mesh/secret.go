@@ -33,6 +33,8 @@ type madeSecret struct {
 	problem string
 }
 
+// buildSecrets indexes the secrets that a step leads to. Of a secret that cannot be used, the last
+// good state counts, for the service accounts that the new one names.
 func buildSecrets(now configstore.Step, prev *Mesh) secretIndex {
 	if prev.secrets.byNamespace != nil && prev.unchanged(now, kinds.Secret) {
 		return prev.secrets

@@ -15,14 +15,14 @@ type serviceIndex struct {
 	all         []*Service // the oldest first
 	byNamespace table[string, []*Service]
 	byHost      table[string, []*Service]
-	byAddress   table[string, []Target]
-	rivals      table[string, []Problem] // by address
-	faulty      table[*kinds.Resource, []Problem]
+	byAddress   table[string, []Target]           // what is served at an address
+	rivals      table[string, []Problem]          // by address
+	faulty      table[*kinds.Resource, []Problem] // entries that proxies leave a part out of
 
 	workloads  *workloadIndex
 	entries    table[*kinds.Resource, entry]
 	selecting  table[labelAt, []*kinds.Resource] // the entries that select workloads, by a label that those must have
-	hosts      table[hostKey, hostServices]
+	hosts      table[hostKey, hostServices]      // by host and namespace
 	allocation allocation
 }
 
@@ -130,8 +130,8 @@ type serviceUpdate struct {
 	workloads  *workloadIndex
 	entries    *tableEdit[*kinds.Resource, entry]
 	faulty     *tableEdit[*kinds.Resource, []Problem]
-	gone, come []*kinds.Resource // entries that select workloads
-	hosts      map[hostKey]ownChange
+	gone, come []*kinds.Resource     // entries that select workloads
+	hosts      map[hostKey]ownChange // those whose services change
 }
 
 // ownChange has the services of a host as their entries declare them, before and after.
@@ -150,6 +150,8 @@ func (u *serviceUpdate) replace(before, after *kinds.Resource) {
 	u.convert(before, after, selected)
 }
 
+// convert replaces an entry by its new version, and records for each of its hosts which services go
+// and come. Selected are the workloads that the new version selects.
 func (u *serviceUpdate) convert(before, after *kinds.Resource, selected []*workload) {
 	var was, is entry
 	if before != nil {
@@ -185,6 +187,7 @@ func (u *serviceUpdate) convertRest(now configstore.Step) {
 	}
 }
 
+// change records that services for a host go and come.
 func (u *serviceUpdate) change(key hostKey, gone, come []*Service) {
 	c, known := u.hosts[key]
 	if !known {
@@ -211,6 +214,8 @@ func (u *serviceUpdate) all() iter.Seq2[hostKey, []*Service] {
 	}
 }
 
+// done makes the next index. It allocates addresses first, because that may move hosts that no
+// entry changed, and then makes the services of each changed host again.
 func (u *serviceUpdate) done() (*serviceIndex, Exchange[*Service]) {
 	x := *u.before
 	x.workloads, x.entries, x.faulty = u.workloads, u.entries.done(), u.faulty.done()

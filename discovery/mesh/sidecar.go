@@ -17,6 +17,7 @@ type sidecarIndex struct {
 	selectorLabels labelKeys
 }
 
+// buildSidecars indexes the Sidecars that a step leads to, those with a workload selector first.
 func buildSidecars(now configstore.Step, prev *Mesh, root string, sameConfig bool) sidecarIndex {
 	if sameConfig && prev.unchanged(now, kindSidecar) {
 		return prev.sidecars

@@ -54,6 +54,8 @@ func (s *Service) variant(how derivation, with *Service, change func(*Service)) 
 	return out
 }
 
+// variant returns the shape of a variant. It is the same as long as both shapes that it is made
+// from are.
 func (s *Shape) variant(how derivation, with *Shape) *Shape {
 	s.variants.mu.Lock()
 	defer s.variants.mu.Unlock()

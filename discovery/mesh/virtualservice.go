@@ -25,9 +25,9 @@ type VirtualService struct {
 	visibility visibility
 	delegates  []*kinds.Resource // those that its routes name; nil for one that does not exist
 	problems   []Problem
-	sources    []string // the labels by which its matches choose proxies
-	sendsTo    []destinationHost
-	requestsTo []string
+	sources    []string          // the labels by which its matches choose proxies
+	sendsTo    []destinationHost // where its routes lead, with ports
+	requestsTo []string          // the hosts of HTTP destinations and mirrors
 	// matchesNamespace says that some matches are only for clients of one namespace.
 	matchesNamespace bool
 }
@@ -104,6 +104,8 @@ func (u *virtualServiceUpdate) note(was, is *kinds.Resource) {
 	}
 }
 
+// done makes the next index. It also returns which rules for sidecars went and came; routers find
+// theirs by Gateway.
 func (u *virtualServiceUpdate) done() (*virtualServiceIndex, Exchange[*VirtualService]) {
 	x := u.virtualServiceIndex
 	resolved := x.resolved.edit()

@@ -63,6 +63,8 @@ type ingredients struct {
 	trust       *mesh.Trust
 }
 
+// ingredients collects the present inputs of the class's own parts. It must stay cheap: every class
+// does so at every push.
 func (c *class) ingredients(m *mesh.Mesh) ingredients {
 	now := ingredients{
 		sharedView: c.sharedView, generations: c.sharedView.generations, targets: m.Targets(c.of.configured), secrets: m.SecretsFor(c.of.configured),
@@ -124,6 +126,7 @@ func (c *class) put(typeURL string, set *served.Set) {
 	}
 }
 
+// fail records the patches of a type that failed.
 func (c *class) fail(typeURL string, failures []*envoyfilter.Failure) {
 	if delete(c.unpatched, typeURL); len(failures) > 0 {
 		c.unpatched[typeURL] = failures

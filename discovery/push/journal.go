@@ -171,6 +171,7 @@ func (e *Engine) Heard(revision int64, committed time.Time, changes int) {
 // Pushes returns what the engine has to do, and the last pushes, the newest first.
 func (e *Engine) Pushes() (Queue, []Push) { return e.journal.tell() }
 
+// tell copies what the journal has, for the caller to keep.
 func (j *journal) tell() (q Queue, last []Push) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

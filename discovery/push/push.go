@@ -32,12 +32,12 @@ type Engine struct {
 
 	mu          sync.Mutex
 	mesh        *mesh.Mesh // nil before the first state: proxies wait for it
-	revision    string
+	revision    string     // that of the mesh
 	sharedViews map[sharedViewKey]*sharedView
 	classes     map[classKey]*class
-	members     map[*served.Subscriber]*member
+	members     map[*served.Subscriber]*member // connected proxies
 	caches      configCaches
-	once        onlyOnce
+	once        onlyOnce // equal resources share memory
 	journal     *journal
 	answers     *answers
 	// scopedFrom is the number of rules from which a router's routes are sent host by host.
@@ -126,6 +126,7 @@ func (e *Engine) Open(ctx context.Context, node *corev3.Node, incremental bool) 
 	return s, nil
 }
 
+// leave forgets a proxy whose stream has ended.
 func (e *Engine) leave(s *served.Subscriber) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -140,6 +141,8 @@ func (e *Engine) Update(m *mesh.Mesh, step configstore.Step) {
 	e.reporters.between.report(revision, between(m)) // last, so that no proxy waits for it
 }
 
+// update holds the lock for the whole push. A proxy that connects meanwhile waits, and then gets
+// the new mesh.
 func (e *Engine) update(m *mesh.Mesh, revision string, step configstore.Step) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -113,6 +113,7 @@ func (o *onlyOnce) encode(m proto.Message, name string) (r *served.Resource, kno
 	return served.NewResource(name, version, &anypb.Any{TypeUrl: typeOf(m), Value: value}), false
 }
 
+// keep remembers a new resource. Now and then it drops those that nobody holds any more.
 func (o *onlyOnce) keep(r *served.Resource) {
 	if o.known == nil {
 		o.known = map[identity]weak.Pointer[served.Resource]{}

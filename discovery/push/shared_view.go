@@ -18,7 +18,7 @@ import (
 // traits, whatever they serve themselves: the clusters and endpoints of the services that they see,
 // and the routes to them.
 type sharedView struct {
-	classes     map[*class]bool
+	classes     map[*class]bool // those that use it; it goes with the last one
 	key         sharedViewKey
 	configCache *configCache
 
@@ -27,7 +27,7 @@ type sharedView struct {
 	frontend *mesh.Frontend // of routers
 	patches  []mesh.Patch
 	backends map[string]seen // by host
-	listened []any
+	listened []any           // what its listeners are made from, compared by pointer
 
 	clusters, endpoints, names *served.Set
 	clusterChange              *setChange // the last one that classes asked for
@@ -35,7 +35,7 @@ type sharedView struct {
 	outbound                   map[outboundKey]made // outbound listeners
 	asked                      *demand.Hosts        // what proxies on demand ask for; nil if none is
 
-	generations generations
+	generations generations // tell classes which of these inputs changed
 }
 
 // sharedViewKey tells the shared views apart.
@@ -208,6 +208,7 @@ func (x *sharedView) replace(e *Engine, v view.View, hosts []string) (changed ch
 	return changed
 }
 
+// add records that a host's backend was replaced, and whether more than its endpoints changed.
 func (c *changedBackends) add(host string, was, is upstream.Backend) {
 	c.any = true
 	if is.Service != nil && was.Service != nil && was.Service.Shape == is.Service.Shape && was.Rule == is.Rule {

@@ -60,8 +60,8 @@ type Service struct {
 	begun   chan struct{}             // closed when there is one
 	roster  *roster
 	metrics *metrics
-	done    chan struct{}
-	inside  *streamCounts
+	done    chan struct{} // closed by Shutdown
+	inside  *streamCounts // streams by enrolment
 }
 
 // unconfigured is why there is no session before there is a configuration.

@@ -104,6 +104,7 @@ func (b *roster) changed(i *instance) {
 	b.enqueue(i)
 }
 
+// enqueue queues an instance, once, and wakes the session.
 func (b *roster) enqueue(i *instance) {
 	if !i.queued {
 		i.queued = true
@@ -182,6 +183,7 @@ func (b *roster) retire(s *stream) {
 	}
 }
 
+// end changes an instance to one that has left or is gone, and has that reported.
 func (b *roster) end(i *instance, state machinev1.Change_State) {
 	i.state = state
 	b.changed(i)
@@ -205,6 +207,7 @@ func (b *roster) forget(i *instance) {
 	}
 }
 
+// unname takes the instance out of the indexes of entries and refusals.
 func (b *roster) unname(i *instance) {
 	if b.refused[i.key.ofEntry()] == i {
 		delete(b.refused, i.key.ofEntry())
@@ -331,6 +334,8 @@ func (b *roster) applyOutcomes(batch []reported, outcomes []*machinev1.Outcome) 
 	}
 }
 
+// applyOutcome applies the outcome of one report. The outcome of a report that is out of date
+// counts only if it says that another stream of the machine has its place.
 func (b *roster) applyOutcome(r reported, outcome *machinev1.Outcome) {
 	i := r.of
 	if r.version != i.version { // it has changed since: the next report counts, unless another machine has its place

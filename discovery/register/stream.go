@@ -25,14 +25,14 @@ type stream struct {
 	begun  time.Time
 	poked  chan struct{} // receives when there is something to do
 
-	since     int64
-	instances map[string]*instance // by group
-	told      map[string]*machinev1.RegisterResponse
-	untold    map[string]*machinev1.RegisterResponse
-	leaving   bool
-	left      int   // instances that have not gone yet
-	over      bool  // another stream is in its place, or it has ended
-	failed    error // the error to end with
+	since     int64                                  // the time that the machine gives for this stream; of two streams the later counts
+	instances map[string]*instance                   // by group
+	told      map[string]*machinev1.RegisterResponse // the last answer, by group
+	untold    map[string]*machinev1.RegisterResponse // answers that were not sent yet, by group
+	leaving   bool                                   // the machine has said so
+	left      int                                    // instances that have not gone yet
+	over      bool                                   // another stream is in its place, or it has ended
+	failed    error                                  // the error to end with
 }
 
 func (s *stream) poke() {

@@ -20,7 +20,7 @@ import (
 // So there is no delay to configure, which would be too short in a storm or too long for a single
 // change, and no resource waits more than once.
 type follower struct {
-	push     func(*mesh.Mesh, configstore.Step)
+	push     func(*mesh.Mesh, configstore.Step) // brings proxies, and machines, to a mesh
 	config   *configstore.Store
 	mesh     *mesh.Mesh
 	first    *mesh.Mesh // what the first mesh follows; nil for nothing in particular
@@ -34,7 +34,7 @@ type follower struct {
 	waits   bool // a batch may wait that has no changes
 	waiting configstore.Batch
 	place   map[kinds.Key]int // the index of each resource in the waiting batch
-	wake    chan struct{}
+	wake    chan struct{}     // has room for one signal
 }
 
 func newFollower(update func(*mesh.Mesh, configstore.Step), metrics prometheus.Registerer) *follower {

@@ -25,19 +25,19 @@ import (
 // members is what a discovery with TLS does for members of the mesh: it admits them by their
 // certificates, and gives machines theirs.
 type members struct {
-	who    *self
-	keeper *trust.Keeper
-	door   *admit.Door
-	issue  *issue.Service
-	tells  *trust.Service
-	keys   *jwks.Keeper
-	log    *slog.Logger
+	who          *self
+	keeper       *trust.Keeper
+	door         *admit.Door
+	issue        *issue.Service
+	trustService *trust.Service
+	keys         *jwks.Keeper
+	log          *slog.Logger
 }
 
 func (s *self) guests(engine *push.Engine, keys *jwks.Keeper, metrics prometheus.Registerer) guests {
 	who, log := s, s.log
 	m := &members{who: who, keeper: who.keeper(metrics), keys: keys, log: log}
-	m.tells = trust.NewService(m.keeper)
+	m.trustService = trust.NewService(m.keeper)
 	m.door = admit.NewDoor(m.keeper.State, engine.Refuse, log, metrics)
 	engine.AdmitBy(m.door.Node)
 	var server identityv1.AuthorityServiceClient
@@ -75,11 +75,11 @@ func (m *members) credentials() credentials.TransportCredentials {
 
 func (m *members) register(server *grpc.Server) {
 	m.issue.Register(server)
-	m.tells.Register(server)
+	m.trustService.Register(server)
 }
 
 // Shutdown ends the streams that members have of it.
-func (m *members) Shutdown() { m.tells.Shutdown() }
+func (m *members) Shutdown() { m.trustService.Shutdown() }
 
 func (m *members) flush() { m.issue.Flush() }
 

@@ -13,11 +13,11 @@ import (
 // first Apply or Replace it has nothing to give, and proxies wait. It is safe for concurrent use.
 type Memory struct {
 	mu       sync.Mutex
-	given    bool
-	revision int64
+	given    bool  // there was an Apply or Replace
+	revision int64 // counts changes
 	held     map[kinds.Key]*kinds.Resource
 	apply    func(configstore.Batch) error // of the current Run
-	failed   chan error
+	failed   chan error                    // the error of the current Run
 }
 
 // NewMemory returns a source without configuration.

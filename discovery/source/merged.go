@@ -25,10 +25,10 @@ type Merged struct {
 
 	mu        sync.Mutex
 	held      []map[kinds.Key]*kinds.Resource // by source; nil before its first batch
-	revision  int64
-	committed time.Time // the oldest commit that still waits for the other sources; zero if unknown
-	begun     bool
-	shadowed  map[kinds.Key]int // how many further sources have it
+	revision  int64                           // that of the first source
+	committed time.Time                       // the oldest commit that still waits for the other sources; zero if unknown
+	begun     bool                            // a first batch was handed on
+	shadowed  map[kinds.Key]int               // how many further sources have it
 
 	shadowedCount prometheus.GaugeFunc
 }

@@ -36,7 +36,7 @@ type Server struct {
 	typePlans typePlans
 	roster    roster
 	limits    *bounds
-	done      chan struct{}
+	done      chan struct{} // closed by Shutdown
 }
 
 // NewServer returns a server; Register adds it to gRPC.
@@ -68,6 +68,8 @@ func (s *Server) reader(ctx context.Context) *limits.Reader {
 	return &limits.Reader{Context: ctx, Memory: s.cfg.Budgets.Memory, Holder: s.cfg.Reader(ctx)}
 }
 
+// serve admits a stream, opens the source of its snapshots with the first request, and runs it
+// until it ends.
 func (s *Server) serve(ctx context.Context, form wire.Form) error {
 	if err := s.limits.arrive(ctx, s.done); err != nil {
 		return err

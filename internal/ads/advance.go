@@ -131,6 +131,8 @@ func (s *subscription) given(goal *served.Set, name string, e extent) *served.Re
 	return r
 }
 
+// reached records that a step towards a goal was sent: what the client now has, and from which set
+// the next step is computed.
 func (s *subscription) reached(goal *served.Set, e extent, st step) {
 	if e == additions && !st.held {
 		e = everything // nothing was held back

@@ -22,6 +22,8 @@ func (s *Stream) handle(r *wire.Request) error {
 	return err
 }
 
+// process checks a request against the stream's limits, and passes it to its subscription, which
+// the first request for a type creates.
 func (s *Stream) process(r *wire.Request) error {
 	if len(r.TypeURL) > maxTypeLength {
 		return status.Errorf(codes.InvalidArgument, "a type has %d characters, and may have %d", len(r.TypeURL), maxTypeLength)
@@ -86,6 +88,8 @@ func (s *Stream) handleUpdate(sub *subscription, r *wire.Request) {
 	s.tellDropped(sub, sub.replace(r.Names))
 }
 
+// subscribe handles the first request for a type on this stream. A delta client may name what it
+// has from an earlier one.
 func (s *Stream) subscribe(r *wire.Request) {
 	sub := newSubscription(r.TypeURL, s.cfg.Canonical(r.TypeURL))
 	sub.typePlan, sub.outlives = s.typePlans.of(sub.canonical), s.form.Incremental() && s.cfg.Outlive(sub.canonical)

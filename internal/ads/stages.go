@@ -104,6 +104,8 @@ func (s *Stream) nextStage() bool {
 	return true
 }
 
+// stageDone reports whether everything of the present stage was sent and answered, and whether the
+// client has asked for what it refers to.
 func (s *Stream) stageDone() bool {
 	if s.progress.impatient {
 		return true

@@ -73,7 +73,7 @@ type record struct {
 	rejected   *Answer // nil for never, as nearly always
 
 	refused      []quarantine.Refused
-	have, goal   *served.Set
+	have, goal   *served.Set // as in the subscription
 	names, asked int32
 	doubts       int32
 	reach        extent

@@ -70,6 +70,7 @@ func (s *Stream) Subscriber() *served.Subscriber { return s.view }
 // Incremental reports whether the client speaks delta.
 func (s *Stream) Incremental() bool { return s.form.Incremental() }
 
+// run is the stream's goroutine. It handles one event at a time, and then sends what may be sent.
 func (s *Stream) run(ctx context.Context, first *wire.Request, requests <-chan *wire.Request, failed <-chan error, done <-chan struct{}) error {
 	if err := s.handle(first); err != nil {
 		return err

@@ -19,10 +19,10 @@ import (
 // Caller is who makes a call. A nil Caller may do nothing.
 type Caller struct {
 	identity string
-	author   string
+	author   string // to record in revisions
 	scopes   []Scope
-	session  *session
-	exposed  bool // answers to it could be read by others: no TLS, not from this machine
+	session  *session // nil for a unary call
+	exposed  bool     // answers to it could be read by others: no TLS, not from this machine
 }
 
 // The identities of callers with neither a certificate nor a token.

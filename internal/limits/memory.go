@@ -108,6 +108,7 @@ func (m *Memory) refuse(holder string) error {
 	return exhausted(m.within, m.full(holder, m.holders[holder], m.total))
 }
 
+// await waits until serve has reserved the memory, or for the longest time allowed.
 func (m *Memory) await(ctx context.Context, w *waiter) error {
 	began, timer := time.Now(), time.NewTimer(m.within)
 	defer timer.Stop()
@@ -143,6 +144,7 @@ func (m *Memory) fits(holder string, size int) bool {
 	return m.used+size <= m.total && (mine == 0 || mine+size <= m.total/2)
 }
 
+// hold counts memory as reserved. The caller holds the lock.
 func (m *Memory) hold(holder string, size int) {
 	m.used += size
 	m.holders[holder] += size

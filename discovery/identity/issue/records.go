@@ -32,13 +32,13 @@ const (
 type records struct {
 	server identityv1.AuthorityServiceClient // nil keeps none
 	log    *slog.Logger
-	lost   prometheus.Counter
-	wake   chan struct{}
+	lost   prometheus.Counter // counts dropped records: too many waited, or mcp-server refused them
+	wake   chan struct{}      // wakes run; has room for one signal
 
 	mu      sync.Mutex
-	journal *journal
-	waiting []*identityv1.Issue
-	first   uint64 // how many went before the first that waits
+	journal *journal            // nil if they are kept in memory only
+	waiting []*identityv1.Issue // the oldest first
+	first   uint64              // how many went before the first that waits
 }
 
 func newRecords(server identityv1.AuthorityServiceClient, folder string, log *slog.Logger, metrics prometheus.Registerer) *records {

@@ -76,16 +76,16 @@ type Keeper struct {
 	fetches *prometheus.CounterVec
 
 	turns chan struct{} // has room for as many as may fetch at once
-	news  chan struct{}
-	file  *file
+	news  chan struct{} // has room for one signal: the keys changed
+	file  *file         // nil for none
 
 	mu      sync.Mutex
-	sources map[mesh.KeySource]*source
+	sources map[mesh.KeySource]*source                  // all wanted sources
 	wanted  map[string]map[mesh.KeySource]time.Duration // by who needs them
 	keys    mesh.FetchedKeys                            // replaced, never changed
 	begun   context.Context                             //nolint:containedctx // of Run, for fetching; nil before Run
-	waiting sync.WaitGroup
-	tried   chan struct{} // closed and replaced whenever a source was tried for the first time
+	waiting sync.WaitGroup                              // for the goroutines that fetch
+	tried   chan struct{}                               // closed and replaced whenever a source was tried for the first time
 }
 
 // mostAtOnce is how many sources are asked at a time. Others wait for their turn, at most as long

@@ -72,6 +72,8 @@ func (k *Keeper) follow(ctx context.Context) error {
 	})
 }
 
+// watch follows one stream of mcp-server, and calls heard for each message. A message that cannot
+// be used changes nothing.
 func (k *Keeper) watch(ctx context.Context, client identityv1.TrustServiceClient, heard func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

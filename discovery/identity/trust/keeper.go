@@ -36,7 +36,7 @@ type Keeper struct {
 	stale   staleness
 
 	mu       sync.Mutex
-	state    *State
+	state    *State            // nil before anything is known
 	told     *identityv1.Trust // last told by mcp-server; nil with a membership, which keeps it itself
 	domain   string            // from the configuration, if no mcp-server tells
 	aliases  []string

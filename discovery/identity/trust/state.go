@@ -26,8 +26,8 @@ import (
 type State struct {
 	*membership.Trust
 
-	identities map[string]*identityv1.Revocation
-	enrolments map[string]*identityv1.Revocation
+	identities map[string]*identityv1.Revocation // revoked, by identity without trust domain
+	enrolments map[string]*identityv1.Revocation // revoked, by enrolment
 }
 
 // Read reads what a mesh trusts.

@@ -29,13 +29,13 @@ type Directory struct {
 	log  *slog.Logger
 
 	mu       sync.Mutex
-	files    map[string]*file // by path
-	held     map[kinds.Key]*kinds.Resource
-	twice    map[kinds.Key]string // where a resource is found a second time
-	unread   error                // why the directory itself cannot be read
-	begun    bool
-	revision int64
-	version  string
+	files    map[string]*file              // by path
+	held     map[kinds.Key]*kinds.Resource // what was handed on
+	twice    map[kinds.Key]string          // where a resource is found a second time
+	unread   error                         // why the directory itself cannot be read
+	begun    bool                          // a first batch was handed on
+	revision int64                         // counts batches
+	version  string                        // a hash of the files in force
 }
 
 // New returns the source. The directory may be created later; nothing is served before.

@@ -6,10 +6,10 @@ import "sync"
 // sends them, the newest replaces the others.
 type Subscriber struct {
 	mu      sync.Mutex
-	latest  *Snapshot
-	news    *News // the oldest that the stream has not taken
-	changed chan struct{}
-	onClose func()
+	latest  *Snapshot     // nil before the first
+	news    *News         // the oldest that the stream has not taken
+	changed chan struct{} // has room for one signal
+	onClose func()        // called by Close
 }
 
 // NewSubscriber returns a subscriber without a snapshot. Its stream holds every request until the
