@@ -204,7 +204,7 @@ func (e *Engine) translated(typeURL string, since time.Time, m made) {
 	e.journal.translated(typeURL, since, m)
 	for _, r := range m.refused {
 		e.invalid.Inc()
-		e.log.Error("what a resource of the mesh asks for is something that Envoy would refuse; proxies keep the last good state of it. "+
+		e.log.Error("Envoy would refuse what a resource of the mesh asks for, so proxies keep the last good state of it. "+
 			"Correct the resource", "revision", e.revision, "error", r.err)
 	}
 }

@@ -40,7 +40,7 @@ func (s *self) become(ctx context.Context, metrics prometheus.Registerer) error 
 	case s.options.JoinTokenFile == "":
 		return fmt.Errorf("--state-dir %s: %w; give a token with --join-token-file: mcp-server token create NAME --for discovery makes one", s.options.StateDir, err)
 	case !errors.Is(err, membership.ErrNone):
-		s.log.Warn("discovery cannot be who it was, and joins the mesh again", "folder", s.options.StateDir, "error", err)
+		s.log.Warn("discovery cannot use its former identity, and joins the mesh again", "folder", s.options.StateDir, "error", err)
 	}
 	s.membership, err = s.join(ctx, o)
 	return err

@@ -46,7 +46,7 @@ type Guard struct {
 	cfg Config
 
 	mu   sync.Mutex
-	open map[*session]struct{}
+	open map[*session]struct{} // the open streams
 
 	refused  *prometheus.CounterVec
 	ended    prometheus.Counter
@@ -81,14 +81,14 @@ func NewGuard(cfg Config) *Guard {
 
 // credentials are what a call presented. They hold only the hash of a token.
 type credentials struct {
-	secure    bool
+	secure    bool // over TLS
 	id        spiffeid.ID
-	idErr     error // why the certificate has no usable id
-	certified bool
-	chains    [][]*x509.Certificate
-	public    bool // the method is public
+	idErr     error                 // why the certificate has no usable id
+	certified bool                  // the client has shown a certificate
+	chains    [][]*x509.Certificate // those that TLS verified
+	public    bool                  // the method is public
 	token     TokenHash
-	bearer    bool
+	bearer    bool // there is a token
 	address   string
 }
 

@@ -22,8 +22,8 @@ const (
 )
 
 var (
-	errTooMuch = errors.New("a client that nobody vouches for sends too much")
-	errTooMany = errors.New("there are as many clients that nobody vouches for as may be")
+	errTooMuch = errors.New("a client without credentials sends too much")
+	errTooMany = errors.New("too many clients are connected without credentials")
 )
 
 // Bounded is a stranger's connection, until somebody vouches for it. Then its limits are gone.

@@ -17,8 +17,8 @@ import (
 // token is a cursor: it says where the next page begins. It holds a digest of the request, because
 // another request has other pages.
 type token struct {
-	Asked    string         `json:"q"`
-	Revision store.Revision `json:"r"`
+	Asked    string         `json:"q"`           // the digest of the request
+	Revision store.Revision `json:"r"`           // all pages show the state at this revision
 	Group    string         `json:"g,omitempty"` // this and the next three are the last resource's
 	Kind     string         `json:"k,omitempty"`
 	In       string         `json:"s,omitempty"`

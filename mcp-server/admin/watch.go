@@ -95,9 +95,9 @@ type watcher struct {
 	send      func(*adminv1.WatchResponse) error
 	selection resources.Selection
 	labels    selector.Selector
-	at        feed.Position
-	limited   bool      // the caller may not read everything
-	lastSent  time.Time // when a message was sent last
+	at        feed.Position // everything up to here was sent
+	limited   bool          // the caller may not read everything
+	lastSent  time.Time     // when a message was sent last
 }
 
 const (

@@ -34,8 +34,8 @@ type Examiner struct {
 	log      *slog.Logger
 
 	mu      sync.Mutex
-	waiting map[kinds.Key]*store.Resource
-	wake    chan struct{} // wakes Run; has room for one signal
+	waiting map[kinds.Key]*store.Resource // the newest version of each
+	wake    chan struct{}                 // wakes Run; has room for one signal
 }
 
 // New returns an examiner that has nothing to examine yet.

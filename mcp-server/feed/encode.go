@@ -57,7 +57,7 @@ func (f *Feed) keepLast(r *store.Resource) bool {
 		return false
 	}
 	kept := f.publisher.Last(r.Key.Kind, r.Key.FullName()) != nil
-	f.log.Error("a stored resource breaks rules and was checked by nobody: see mesh.unsound. Correct or delete it",
+	f.log.Error("a stored resource breaks rules, and was not checked when it was written: see mesh.unsound. Correct or delete it",
 		"resource", r.Key.String(), "revision", r.Revision, "error", err, "kept", kept)
 	return kept
 }

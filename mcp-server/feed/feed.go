@@ -29,8 +29,8 @@ type Feed struct {
 	publisher *publish.Publisher
 	log       *slog.Logger
 	source    publish.Source
-	at        feed.Position
-	keys      *seal.Keys // nil for none
+	at        feed.Position // everything up to here was read
+	keys      *seal.Keys    // nil for none
 	// pending is what was read and not published yet. It is complete at the revision through: of a
 	// secret only the newest value is stored, which must not be published before the rest of its
 	// revision.

@@ -59,10 +59,10 @@ type Source struct {
 
 	cfg      Config
 	metrics  *metrics
-	contents contentCache
-	reports  openStreams
-	arrivals *rate.Limiter
-	done     chan struct{}
+	contents contentCache  // shared by all streams
+	reports  openStreams   // of the open streams
+	arrivals *rate.Limiter // limits new streams
+	done     chan struct{} // closed by Shutdown
 }
 
 // Sinks whose server has died reconnect all at once. Streams beyond this rate wait.

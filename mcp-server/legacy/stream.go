@@ -32,8 +32,8 @@ type stream struct {
 
 	watches        []*watch // in the order in which the sink first asked
 	byName         map[string]*watch
-	nonce          uint64
-	requestLimiter *rate.Limiter
+	nonce          uint64        // of the last response
+	requestLimiter *rate.Limiter // not for answers
 	report         *streamReport
 	reader         string          // whose budget its requests use
 	releases       []func()        // release the memory of requests once they are answered
@@ -130,7 +130,7 @@ func (s *stream) watch(name string) (*watch, error) {
 	case len(s.watches) == maxWatches:
 		return nil, status.Errorf(codes.ResourceExhausted, "a stream may ask for %d collections, and this one asks for more: open another", maxWatches)
 	case !known:
-		s.log.Warn("a sink asks for a collection that nobody here knows, and is told that there is nothing in it", "collection", name)
+		s.log.Warn("a sink asks for an unknown collection, and is answered that it is empty", "collection", name)
 	}
 	w := &watch{collection: c, name: name}
 	s.byName[name] = w

@@ -30,18 +30,18 @@ type Publisher struct {
 	id string
 
 	mu          sync.Mutex
-	sets        map[*kinds.Kind]*served.Set
+	sets        map[*kinds.Kind]*served.Set // what is served
 	at          Position
 	source      Source      // the source as clients are told
 	next        Source      // the source of the content to come
 	primed      *State      // the saved state, until something is served
 	standingSet *served.Set // the standing resource as published last
-	loaded      bool
-	lost        error
+	loaded      bool        // something is served
+	lost        error       // why the source cannot be read; nil if it can
 
 	started         time.Time
 	lastSign        atomic.Int64
-	firstResult     chan struct{}
+	firstResult     chan struct{} // closed once the source has delivered something or is lost
 	firstResultOnce sync.Once
 }
 

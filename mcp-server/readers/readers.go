@@ -35,10 +35,10 @@ type Views struct {
 	mu       sync.Mutex
 	rowsRead bool // whether the rows were read; nobody is shown anything before
 	rows     []row
-	hasRows  bool // whether there are rows, even if none could be parsed
-	newest   *served.Snapshot
-	views    map[string]*view
-	members  map[*member]struct{}
+	hasRows  bool                 // whether there are rows, even if none could be parsed
+	newest   *served.Snapshot     // nil before the first
+	views    map[string]*view     // by the key of their filter
+	members  map[*member]struct{} // all open streams
 
 	denied        prometheus.Counter
 	open          prometheus.Gauge

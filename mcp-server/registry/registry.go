@@ -54,12 +54,12 @@ type Registry struct {
 	options  Options
 	metrics  *metrics
 	log      *slog.Logger
-	slots    chan struct{} // a semaphore of maxConcurrentBatches
-	done     chan struct{} // closed by Shutdown
-	streams  sync.WaitGroup
+	slots    chan struct{}  // a semaphore of maxConcurrentBatches
+	done     chan struct{}  // closed by Shutdown
+	streams  sync.WaitGroup // Run waits for them
 
 	mu       sync.Mutex
-	closed   bool
+	closed   bool               // Shutdown was called
 	sessions map[int64]*session // open sessions in the database, by id
 	ending   map[int64]struct{} // ended sessions that the database still has open
 }

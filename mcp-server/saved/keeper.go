@@ -36,8 +36,8 @@ type Keeper struct {
 	publisher *publish.Publisher
 	log       *slog.Logger
 	options   Options
-	written   fileState
-	failure   string // the last error; "" after a success
+	written   fileState // what the file has
+	failure   string    // the last error; "" after a success
 	metrics   metrics
 }
 

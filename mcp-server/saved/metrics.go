@@ -42,7 +42,7 @@ func (k *Keeper) logUnusable(err error) {
 	const nothing = "there is nothing to serve while the source is away"
 	if _, broken := errors.AsType[*DamagedError](err); broken {
 		k.metrics.damaged.Inc()
-		k.log.Error("what was saved is damaged, or of another version of this program: "+nothing, "error", err)
+		k.log.Error("the saved state is damaged, or of another version of this program: "+nothing, "error", err)
 		return
 	}
 	if errors.Is(err, ErrElsewhere) {

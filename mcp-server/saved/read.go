@@ -39,12 +39,12 @@ func Read(from io.Reader, size int64) (*publish.State, []string, error) {
 type reader struct {
 	in     *bufio.Reader
 	sum    hash.Hash
-	left   int64
+	left   int64 // bytes of the file
 	failed error // an error of reading, not of the content
 
 	header    *savedv1.Header
 	resources map[*kinds.Kind][]*served.Resource
-	count     int64
+	count     int64 // of the resources so far
 }
 
 // Read and ReadByte are for protodelim.

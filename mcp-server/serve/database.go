@@ -44,11 +44,11 @@ type database struct {
 	authority  *authority.Authority
 	registry   *registry.Registry
 	watchdog   *watchdog.Watchdog
-	opened     chan struct{}
+	opened     chan struct{} // closed once the database is open
 
 	known    knownCallers // as last read
 	kept     []byte       // the content of the file
-	recalled sync.Once
+	recalled sync.Once    // the saved state is restored once
 }
 
 func (s *server) database() (source, error) {

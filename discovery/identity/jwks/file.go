@@ -43,7 +43,7 @@ func openFile(path string, log *slog.Logger) *file {
 		err = json.Unmarshal(text, &f.keys)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		log.Warn("the file of fetched keys cannot be read, and is begun anew", "file", path, "error", err)
+		log.Warn("the file of fetched keys cannot be read, and is started again", "file", path, "error", err)
 		f.keys = map[string]kept{}
 	}
 	return f

@@ -67,7 +67,7 @@ func Join(ctx context.Context, how Joining) (*Joined, error) {
 	m, err := membership.Open(o)
 	if err != nil {
 		if !errors.Is(err, membership.ErrNone) {
-			how.Log.Warn("this server cannot be who it was, and joins the mesh again", "folder", how.Folder, "error", err)
+			how.Log.Warn("this server cannot use its former identity, and joins the mesh again", "folder", how.Folder, "error", err)
 		}
 		if m, err = how.first(ctx, o); err != nil {
 			return nil, fmt.Errorf("join the mesh: %w", err)

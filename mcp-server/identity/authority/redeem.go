@@ -63,16 +63,16 @@ type redemptionQueue struct {
 
 	mu      sync.Mutex
 	waiting []*redemption
-	busy    bool
+	busy    bool       // a goroutine redeems batches
 	idle    *sync.Cond // signalled when busy becomes false
 }
 
 type redemption struct {
-	server  string
+	server  string // through which the token came
 	joining members.Joining
 	answer  members.Joined
 	err     error
-	done    chan struct{}
+	done    chan struct{} // closed once it has an answer or an error
 }
 
 func newRedemptionQueue(s *members.Store) *redemptionQueue {

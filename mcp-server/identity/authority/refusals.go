@@ -18,8 +18,8 @@ type refusalQueue struct {
 	mu      sync.Mutex
 	waiting []members.Issue
 	written chan struct{} // closed when those waiting have been written
-	busy    bool
-	idle    *sync.Cond // signalled when busy becomes false
+	busy    bool          // a goroutine writes batches
+	idle    *sync.Cond    // signalled when busy becomes false
 }
 
 func newRefusalQueue(write func(context.Context, []members.Issue) error) *refusalQueue {

@@ -56,11 +56,11 @@ func (a *Authority) Register(r grpc.ServiceRegistrar) {
 // applicant is what is known of who asks for a certificate, for the record.
 type applicant struct {
 	began      time.Time
-	credential string
+	credential string // how it proved who it is
 	identity   string
 	enrolment  string
 	peer       string
-	key        []byte
+	key        []byte // the hash of the key to be certified
 }
 
 // Enroll gives a server its certificate.

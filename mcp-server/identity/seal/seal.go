@@ -149,7 +149,7 @@ func (k *Keys) Open(at Place, stored string) ([]byte, error) {
 	}
 	value, err := with.aead.Open(nil, sealed[:with.aead.NonceSize()], sealed[with.aead.NonceSize():], at.bytes())
 	if err != nil {
-		return nil, errors.New("it was changed, or moved here from another secret: write it anew")
+		return nil, errors.New("it was changed, or moved here from another secret: write it again")
 	}
 	return value, nil
 }

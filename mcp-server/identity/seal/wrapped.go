@@ -82,7 +82,7 @@ func (k *Keys) unlockedAll(kept []Wrapped) bool {
 	return true
 }
 
-var errWrapped = errors.New("what is kept of a key is damaged: restore the table mesh.sealing_keys from a backup, or delete the row and write the secrets anew")
+var errWrapped = errors.New("a stored key is damaged: restore the table mesh.sealing_keys from a backup, or delete the row and write the secrets again")
 
 func newSecret() []byte {
 	secret := make([]byte, KeySize)
