@@ -121,7 +121,7 @@ func TestRandomBatchesGiveWhatAMapWouldHold(t *testing.T) {
 	}
 }
 
-// requireEdits holds what a step says that it changes against what is in the snapshots.
+// requireEdits compares the edits of a step with the snapshots before and after it.
 func requireEdits(t *testing.T, before *configstore.Snapshot, after configstore.Step, k *kinds.Kind) {
 	t.Helper()
 	edited := map[kinds.Key]bool{}

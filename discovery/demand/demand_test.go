@@ -50,7 +50,7 @@ func configuration(t *testing.T, name string) *served.Resource {
 }
 
 // class is what a class has: a listener for TCP, the routes of two ports with a virtual host for
-// what nobody knows, and clusters for each virtual host.
+// unknown hosts, and clusters for each virtual host.
 func class(t *testing.T, virtualHosts ...*served.Resource) map[string]*served.Set {
 	t.Helper()
 	tcp, err := anypb.New(&tcpproxyv3.TcpProxy{ClusterSpecifier: &tcpproxyv3.TcpProxy_Cluster{Cluster: "outbound|3306||db"}})
@@ -68,7 +68,7 @@ func class(t *testing.T, virtualHosts ...*served.Resource) map[string]*served.Se
 	return sets
 }
 
-// whole is that of a class which alone sees what it sees.
+// whole is the Whole of a class that shares its hosts with no other.
 type whole struct {
 	*demand.Whole
 
@@ -152,7 +152,7 @@ func TestAChangeReachesWhoHasAsked(t *testing.T) {
 	change(host(t, "80/late:80", "outbound|80||c", "late"))
 	require.Equal(t, []string{"80/a:80", "80/all", "80/late:80", "no 8080/"}, names(all.Part(asked)[hosts]))
 
-	change(host(t, "80/other:80", "outbound|80||c", "late"), "80/late:80") // whose domain goes over to another
+	change(host(t, "80/other:80", "outbound|80||c", "late"), "80/late:80") // its domain goes to another host
 	require.Equal(t, []string{"80/a:80", "80/all", "80/other:80", "no 8080/"}, names(all.Part(asked)[hosts]))
 
 	change(host(t, "80/x:80", "outbound|80||c", "x"), "80/a:80", "80/other:80")
@@ -163,7 +163,7 @@ func TestAChangeReachesWhoHasAsked(t *testing.T) {
 	require.Equal(t, []string{"PassthroughCluster", "outbound|3306||db"}, names(all.Part(asked)[clusters]))
 }
 
-// Who has a virtual host keeps it: it may be using it.
+// A proxy keeps the virtual hosts that it has: it may be using them.
 func TestWhatAProxyHasFromBefore(t *testing.T) {
 	t.Parallel()
 	all, back, changed := newWhole(), demand.NewAsked(), demand.NewAsked()
@@ -181,7 +181,7 @@ func TestWhatAProxyHasFromBefore(t *testing.T) {
 	require.Equal(t, []string{"PassthroughCluster", "outbound|3306||db", "outbound|80||a", "outbound|80||b"}, names(part[clusters]))
 }
 
-// A proxy that comes back names its clusters before its hosts, and may be using them.
+// A proxy that reconnects names its clusters before its hosts, and may be using them.
 func TestClustersStayUntilAProxyThatComesBackHasSaidWhatItUses(t *testing.T) {
 	t.Parallel()
 	all, asked := newWhole(), demand.NewAsked()

@@ -14,7 +14,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
-// world changes at random, and proxies that ask for something in it.
+// world changes at random, and proxies ask for hosts in it.
 type world struct {
 	t      *testing.T
 	random *rand.Rand
@@ -22,8 +22,8 @@ type world struct {
 	whole  *whole
 	asked  []*demand.Asked
 	names  []map[string]bool // that each has asked for
-	// late is a class that sees the same, and is brought to it now and then; its one proxy asks for
-	// what the first one asks for.
+	// late is a class that sees the same, and is updated only now and then. Its one proxy asks for
+	// the same as the first one.
 	late      *whole
 	lateAsked *demand.Asked
 	step      int
@@ -31,7 +31,7 @@ type world struct {
 
 func (w *world) one(of int) int { return w.random.IntN(of) }
 
-// change does one thing to the world, of which a proxy may notice nothing.
+// change makes one change. A proxy may not be concerned.
 func (w *world) change() {
 	w.step++
 	w.sets = maps.Clone(w.sets)
@@ -81,7 +81,7 @@ func (w *world) taken(routesName, name, domain string) bool {
 	return false
 }
 
-// ask has a proxy ask for a host, or no longer.
+// ask makes a proxy ask for a host, or stop asking.
 func (w *world) ask() {
 	i := w.one(len(w.asked))
 	name := fmt.Sprintf("%d/%s", 80+w.one(3), []string{"a", "b", "c.example", "d.example", "0.own", "other"}[w.one(6)])
@@ -102,7 +102,7 @@ func (w *world) ask() {
 	w.names[i][name] = true
 }
 
-// Whatever has come to be step by step is what it would be at once.
+// The result of many steps is the same as that of one.
 func TestPartsAreWhatTheyWouldBeFromScratch(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(60) {
@@ -127,7 +127,7 @@ func TestPartsAreWhatTheyWouldBeFromScratch(t *testing.T) {
 	}
 }
 
-// holds compares what a proxy is given with what one would be given that comes now.
+// holds compares what a proxy is given with what a new proxy would be given.
 func (w *world) holds(of *whole, asked *demand.Asked, names map[string]bool, seed uint64) {
 	fresh, again := newWhole(), demand.NewAsked()
 	fresh.Update(w.sets)

@@ -15,7 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// metric is one line of /metrics, 0 if there is none.
+// metric is the value of a line of /metrics; 0 if there is none.
 func (b *bench) metric(line string) float64 {
 	b.t.Helper()
 	_, text := b.get("/metrics")

@@ -12,7 +12,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/push"
 )
 
-// classes is /debug/classes, read by the names that are documented.
+// classes is /debug/classes, with its documented names.
 type classes struct {
 	Total struct {
 		Classes, Proxies, Resources, Bytes int
@@ -38,7 +38,7 @@ func TestClassesTellWhatTheyShare(t *testing.T) {
 	b.apply(web)
 	b.connect(node("sidecar", "10.0.0.1", "vm-1"), push.ClusterType).accept(1)
 	b.connect(node("sidecar", "10.0.0.2", "vm-2"), push.ClusterType).accept(1)
-	b.connect(node("sidecar", "10.1.0.1", "web-1"), push.ClusterType).accept(1) // which serves web, and so has an inbound cluster
+	b.connect(node("sidecar", "10.1.0.1", "web-1"), push.ClusterType).accept(1) // it serves web, and so has an inbound cluster
 	page := shown[classes](b, "/debug/classes")
 	require.Equal(t, 2, page.Total.Classes)
 	require.Equal(t, 3, page.Total.Proxies)
@@ -60,7 +60,7 @@ func TestClassesTellWhatTheyShare(t *testing.T) {
 	require.Contains(t, text, "there is no class 0000: there are ")
 }
 
-// Proxies on demand are of one class and have each what they have asked for: the class has all of
+// Proxies on demand are of one class, and each has what it has asked for: the class has all of
 // that.
 func TestAClassOnDemandHasWhatItsProxiesHave(t *testing.T) {
 	t.Parallel()

@@ -12,8 +12,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/push"
 )
 
-// The names on the pages and those of the metrics are an interface: each is explained where people
-// look for it.
+// The names on the pages, and those of metrics, are an interface. Each is explained in the docs.
 func TestEveryNameIsDocumented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/debugging.md")
@@ -46,8 +45,8 @@ func TestEveryNameIsDocumented(t *testing.T) {
 	}
 }
 
-// elsewhere are metrics of sources and of an identity that the test does not have, and of what did
-// not happen in it.
+// elsewhere are metrics of sources and of an identity that the test does not have, and of events
+// that do not happen in it.
 var elsewhere = []string{
 	"pgmesh_discovery_renewals_exceeded_total",
 	"pgmesh_discovery_mcp_connected", "pgmesh_discovery_mcp_server_info", "pgmesh_discovery_mcp_losses_total", "pgmesh_discovery_mcp_unanswered_types",

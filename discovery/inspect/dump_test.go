@@ -57,7 +57,7 @@ func TestADumpIsInTheFormOfEnvoysOwn(t *testing.T) {
 	require.Equal(t, adminv3.ClientResourceStatus_UNKNOWN, endpoints.GetDynamicEndpointConfigs()[0].GetClientStatus(), "it has not asked for any")
 }
 
-// Whether virtual hosts travel by themselves or not, a dump has them where Envoy's own has them.
+// A dump has virtual hosts where Envoy's own has them, whether they are sent apart or not.
 func TestARouteConfigurationIsShownWithItsHosts(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -117,8 +117,8 @@ func TestADumpTellsOfWhatIsRefused(t *testing.T) {
 	require.NotEqual(t, one.GetVersionInfo(), one.GetErrorState().GetVersionInfo())
 }
 
-// plantedSecrets are where secrets come from: a gateway's key, of which certificate and key are to
-// be filled in, and filters that have some in plain text.
+// plantedSecrets are sources of secrets: a gateway's key, whose certificate and key are filled in,
+// and filters with secrets in plain text.
 const plantedSecrets = `
 apiVersion: v1
 kind: Secret
@@ -155,14 +155,14 @@ spec:
           value: {users: {inline_string: "alice:{SHA}planted-in-a-struct"}}
 `
 
-// What is planted here must be on no page, in no encoding that a reader could undo.
+// What is planted must be on no page, in no encoding that a reader could undo.
 func TestSecretsAreOnNoPage(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	pair := certtest.NewAuthority(t).Issue(nil)
 	b.apply(fmt.Sprintf(plantedSecrets, base64.StdEncoding.EncodeToString(pair.Cert), base64.StdEncoding.EncodeToString(pair.Key)))
 	gate := b.connect(node("router", "10.0.0.1", "gate"), push.ClusterType, push.SecretType)
-	for range 2 { // of which Envoy quotes all that it refuses
+	for range 2 { // Envoy quotes all that it refuses
 		if r := gate.receive(); r.GetTypeUrl() == push.SecretType {
 			gate.nack(r, fmt.Sprintf("constraint validation failed: tls_certificate { private_key { inline_bytes: %q } }", pair.Key))
 		} else {
@@ -192,7 +192,7 @@ func TestSecretsAreOnNoPage(t *testing.T) {
 	}
 }
 
-// pages lists all pages, for a proxy where they want one.
+// pages lists all pages, for a proxy if they need one.
 func (b *bench) pages(proxy string) (paths []string) {
 	for _, p := range shown[[]struct{ Path string }](b, "/debug") {
 		paths = append(paths, p.Path, p.Path+"?proxy="+proxy)

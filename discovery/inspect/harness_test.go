@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bench is a running discovery, which is asked over HTTP as people do.
+// bench is a running discovery, which is asked over HTTP, as people do.
 type bench struct {
 	t      *testing.T
 	memory *source.Memory
@@ -48,8 +48,8 @@ func startWith(t *testing.T, from source.Source, limits ads.Limits) *bench {
 	return &bench{t: t, at: servetest.Start(t, serve.Sources{Embedded: []source.Source{from}}, limits)}
 }
 
-// startWithProxy starts a discovery that has the service web, and a proxy vm-1 that has taken its
-// clusters.
+// startWithProxy starts a discovery that has the service web, and a proxy vm-1 that has accepted
+// its clusters.
 func startWithProxy(t *testing.T) (*bench, *proxy) {
 	t.Helper()
 	b := start(t)
@@ -72,7 +72,7 @@ func (b *bench) apply(yaml string) {
 	b.memory.Apply(changes...)
 }
 
-// remove takes a resource of the namespace shop out of the mesh.
+// remove deletes a resource of the namespace shop.
 func (b *bench) remove(kind, name string) {
 	b.t.Helper()
 	k, known := kinds.Lookup("networking.istio.io", kind)
@@ -93,7 +93,7 @@ func (b *bench) get(path string) (code int, text string) {
 	return response.StatusCode, string(body)
 }
 
-// refuses asks for pages that there are not, and wants to be told why in these words.
+// refuses asks for pages that do not exist, and wants these words in the error.
 func (b *bench) refuses(code int, words map[string]string) {
 	b.t.Helper()
 	for path, want := range words {
@@ -103,7 +103,7 @@ func (b *bench) refuses(code int, words map[string]string) {
 	}
 }
 
-// shown is a page, read as what it is to be.
+// shown is a page, decoded.
 func shown[T any](b *bench, path string) (page T) {
 	b.t.Helper()
 	code, text := b.get(path)
@@ -112,7 +112,7 @@ func shown[T any](b *bench, path string) (page T) {
 	return page
 }
 
-// eventually asks for a page until it is as wanted: what a client has sent is taken in a little
+// eventually asks for a page until it is as wanted: what a client sends is processed a little
 // later.
 func eventually[T any](b *bench, path string, is func(T) bool) T {
 	b.t.Helper()
@@ -131,7 +131,7 @@ type proxy struct {
 	leave  func()
 }
 
-// node is what a machine of the namespace shop says of itself.
+// node is the node of a machine of the namespace shop.
 func node(role, ip, name string) *corev3.Node {
 	return &corev3.Node{
 		Id: role + "~" + ip + "~" + name + ".shop~shop.svc.cluster.local",
@@ -141,13 +141,13 @@ func node(role, ip, name string) *corev3.Node {
 	}
 }
 
-// envoy says of a node that it is a real one, to which virtual hosts are sent by themselves.
+// envoy turns a node into that of a real Envoy, which takes virtual hosts apart.
 func envoy(n *corev3.Node) *corev3.Node {
 	n.UserAgentName = "envoy"
 	return n
 }
 
-// connect opens a stream and asks for these types, and has nothing yet.
+// connect opens a stream and asks for these types. It has nothing yet.
 func (b *bench) connect(n *corev3.Node, types ...string) *proxy {
 	b.t.Helper()
 	connection, err := grpc.NewClient(b.at.XDS.String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -185,7 +185,7 @@ func (p *proxy) nack(r *discoveryv3.DeltaDiscoveryResponse, reason string) {
 	p.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: r.GetTypeUrl(), ResponseNonce: r.GetNonce(), ErrorDetail: &statuspb.Status{Code: 3, Message: reason}})
 }
 
-// accept takes in so many responses.
+// accept accepts this many responses.
 func (p *proxy) accept(responses int) {
 	p.t.Helper()
 	for range responses {

@@ -11,7 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/push"
 )
 
-// proxies is /debug/proxies, read by the names that are documented.
+// proxies is /debug/proxies, with its documented names.
 type proxies []struct {
 	Proxy, Node, Role, Namespace, Address, Form, Envoy, Class string
 

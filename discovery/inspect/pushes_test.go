@@ -12,7 +12,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
 
-// queue is /debug/push, read by the names that are documented.
+// queue is /debug/push, with its documented names.
 type queue struct {
 	Known, Pushed    string
 	Waiting, Proxies int

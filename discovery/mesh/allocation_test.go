@@ -18,7 +18,7 @@ func nameless(i int) string {
 	return entry(fmt.Sprintf("s%d", i), "default", fmt.Sprintf("hosts: [s%d.example.com], %s", i, port80))
 }
 
-// allocated is the address of every service that has one.
+// allocated has the address of every service that has one.
 func allocated(m *mesh.Mesh) map[string]string {
 	out := map[string]string{}
 	for _, s := range m.Services() {
@@ -49,7 +49,7 @@ func TestAllocatedAddressesAreUniqueAndValid(t *testing.T) {
 	}
 }
 
-// TestAllocatedAddressesStay adds services to older ones, whose addresses do not change.
+// TestAllocatedAddressesStay adds services to older ones, whose addresses must not change.
 func TestAllocatedAddressesStay(t *testing.T) {
 	t.Parallel()
 	store := configstore.New()

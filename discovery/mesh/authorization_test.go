@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// policy is one of a name and namespace, with the rest of its spec.
+// policy is an AuthorizationPolicy.
 func policy(name, namespace, spec string) string {
 	return "---\napiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: " + name + ", namespace: " + namespace + "}\nspec: {" + spec + "}\n"
 }

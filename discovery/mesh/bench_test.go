@@ -15,15 +15,15 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// perNamespace is how many services each namespace of a measured mesh has.
+// perNamespace is the number of services in each namespace of a measured mesh.
 const perNamespace = 50
 
 // measured is a mesh of services with 5 endpoints, a rule and a VirtualService each.
 type measured struct {
 	services int
-	// sidecars tells that every namespace has a Sidecar that shows its own services alone.
+	// sidecars says that every namespace has a Sidecar that shows only its own services.
 	sidecars bool
-	// asking are the namespaces that have proxies.
+	// asking is the number of namespaces with proxies.
 	asking int
 }
 
@@ -52,7 +52,7 @@ func BenchmarkOneChange(b *testing.B) {
 	}
 }
 
-// BenchmarkProblems measures what it takes to tell what is wrong after one change.
+// BenchmarkProblems measures how long it takes to list the problems after one change.
 func BenchmarkProblems(b *testing.B) {
 	for _, services := range []int{1000, 10000} {
 		b.Run(fmt.Sprint("services=", services), func(b *testing.B) {
@@ -67,7 +67,7 @@ func BenchmarkProblems(b *testing.B) {
 	}
 }
 
-// measure goes to and fro between two states, a change apart.
+// measure switches back and forth between two states that differ by a change.
 func (c measured) measure(b *testing.B, change []configstore.Change) {
 	b.Helper()
 	store := configstore.New()
@@ -87,8 +87,8 @@ func (c measured) measure(b *testing.B, change []configstore.Change) {
 	b.ReportMetric(float64(processorTime(b)-start)/float64(b.N), "cpu-ns/op")
 }
 
-// processorTime is what the program has used so far: the time that passes tells little on a machine
-// that does other things too.
+// processorTime is what the program has used so far. On a machine that does other things too,
+// elapsed time says little.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage syscall.Rusage
@@ -98,8 +98,8 @@ func processorTime(b *testing.B) time.Duration {
 
 func namespace(i int) string { return fmt.Sprint("namespace-", i) }
 
-// changes are, by what they are of, two that undo each other. Those of the kinds that every service
-// has are of the i-th.
+// changes has, for each kind, two changes that undo each other. Those of kinds that every service
+// has are for the i-th service.
 func changes(i int) map[string][]configstore.Change {
 	more := entryOf(i)
 	spec := proto.CloneOf(more.Spec.Message().(*networking.ServiceEntry))
@@ -163,7 +163,7 @@ func ruleOf(i int, balancing networking.LoadBalancerSettings_SimpleLB) *kinds.Re
 	}})
 }
 
-// BenchmarkFromNothing measures what a discovery that starts takes for its first mesh.
+// BenchmarkFromNothing measures the first mesh of a discovery that starts.
 func BenchmarkFromNothing(b *testing.B) {
 	for _, services := range []int{1000, 10000} {
 		b.Run(fmt.Sprint("services=", services), func(b *testing.B) {

@@ -150,9 +150,9 @@ spec: {exportTo: [` + exportTo + `], http: [{route: [{destination: {host: short}
 	}
 }
 
-// What a route that delegates says counts for the delegate's, field by field: none that Istio adds
-// is to be forgotten. The other fields are each one's own, or none of a route that delegates, or
-// have to be alike in both.
+// The root's value counts for what the delegate's route leaves out, field by field, so that no
+// field that Istio adds is forgotten. The fields excepted belong to one of the two routes alone, or
+// must be alike in both.
 func TestADelegateInheritsWhatItLeavesOut(t *testing.T) {
 	t.Parallel()
 	route := func(r *networking.HTTPRoute) proto.Message { return r }

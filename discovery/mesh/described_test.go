@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-// shownBy are the identities of what a scope shows.
+// shownBy are the pointers to what a scope shows.
 func shownBy(s *mesh.Scope) (out []any) {
 	for _, e := range s.Egress {
 		for _, service := range e.Services {
@@ -29,7 +29,7 @@ func shownBy(s *mesh.Scope) (out []any) {
 	return out
 }
 
-// scopeText writes down what a proxy may see.
+// scopeText describes everything that a proxy may see.
 func scopeText(m *mesh.Mesh, p *mesh.Proxy) string {
 	var b strings.Builder
 	s := m.Scope(m.Known(p))
@@ -56,7 +56,7 @@ func scopeText(m *mesh.Mesh, p *mesh.Proxy) string {
 	return b.String()
 }
 
-// panicking ends a test from where there is none at hand.
+// panicking fails a test where there is no *testing.T.
 type panicking struct{}
 
 func (panicking) Errorf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }

@@ -38,7 +38,7 @@ spec: {proxyInboundListenPort: 16006}
 	require.Equal(t, []string{"inbound spec.ports[0].number", "unspecified spec.ports[0].number"}, problemPlaces(m), "the mesh says where proxies listen")
 }
 
-// problemPlaces are the names of the resources that have problems, and where.
+// problemPlaces are the names of the resources with problems, and the paths.
 func problemPlaces(m *mesh.Mesh) (out []string) {
 	for _, p := range m.Problems() {
 		out = append(out, p.Of.Name+" "+p.Path)

@@ -44,7 +44,7 @@ const (
 	anyTCP   = "tcp: [{route: [{destination: {host: db}}]}]"
 )
 
-// sockets writes what a router exposes: "*:80 http.80 <names>; …".
+// sockets describes what a router exposes: "*:80 http.80 <names>; …".
 func sockets(f *mesh.Frontend) string {
 	var out []string
 	for _, x := range f.Sockets {
@@ -136,7 +136,7 @@ func TestAGatewayIsForTheRoutersThatItSelects(t *testing.T) {
 	require.Empty(t, m.Frontend(router(nil)).Sockets)
 	require.Equal(t, ":80 >http.80", sockets(m.Frontend(router(edge))))
 
-	// An endpoint with the router's labels is the router, and a port of its service means the one
+	// An endpoint with the router's labels is the router, and a port of its service means the port
 	// behind it.
 	known := router(map[string]string{"app": "edge", "rack": "7"})
 	known.Addresses = []string{"10.0.0.7"}
@@ -188,7 +188,7 @@ func TestRulesOfAGatewayAreThoseExportedToTheRouter(t *testing.T) {
 	require.Len(t, m.Scope(sidecar("edge", nil)).Egress[0].VirtualServices, 3)
 }
 
-// Envoy refuses the second listener at an address, and with it, where there is one listener for all
+// Envoy refuses a second listener at an address, and with it, if there is one listener for all
 // addresses, what everybody else has there.
 func TestServersDoNotListenAtOneAddressTwice(t *testing.T) {
 	t.Parallel()
@@ -207,7 +207,7 @@ func TestServersDoNotListenAtOneAddressTwice(t *testing.T) {
 	require.Empty(t, m.Frontend(p).Problems, "there is one family: the addresses differ")
 }
 
-// A router is its namespace's where discovery is told so: nobody else opens ports on it.
+// With this setting, a router belongs to its namespace, and nobody else opens ports on it.
 func TestRoutersServeTheGatewaysOfTheirNamespaceAlone(t *testing.T) {
 	t.Parallel()
 	text := gateway("edge/own", fmt.Sprintf(http80, "a.com")) + gateway("evil/other", fmt.Sprintf(tcp, 9000)) +

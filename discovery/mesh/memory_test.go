@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-// shown is an entry that the scope of namespace default has, hidden one that it has not.
+// shown is an entry that namespace default sees, hidden one that it does not.
 func shown(name, address string) string {
 	return entry(name, "default", "hosts: ["+name+".example.com], "+port80+", endpoints: [{address: "+address+"}]")
 }

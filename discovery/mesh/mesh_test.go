@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// apply brings YAML documents into a store.
+// apply applies YAML documents to a store.
 func apply(t *testing.T, store *configstore.Store, text string) configstore.Step {
 	t.Helper()
 	documents, err := kinds.Parse("test.yaml", []byte(text))

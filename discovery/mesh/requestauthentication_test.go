@@ -25,7 +25,7 @@ func written(issuer string) string {
 	return fmt.Sprintf("{issuer: %s, jwks: '%s'}", issuer, symmetricKeys)
 }
 
-// issuers are those of the rules for a proxy, in their order.
+// issuers are those of a proxy's rules, in their order.
 func issuers(m *mesh.Mesh, p *mesh.Proxy) string {
 	rules := m.TokenRules(p)
 	if rules == nil {
@@ -66,7 +66,7 @@ func TestWhichRequestAuthenticationsAreForAProxy(t *testing.T) {
 	require.Equal(t, m.Class(sidecar("shop", cart, "10.0.0.1")), m.Class(sidecar("shop", map[string]string{"app": "other"}, "10.0.0.1")))
 }
 
-// steps builds a mesh again and again.
+// steps builds one mesh after the other.
 type steps struct {
 	t     *testing.T
 	store *configstore.Store
@@ -139,8 +139,8 @@ func TestKeysThatCannotBeFetched(t *testing.T) {
 	require.JSONEq(t, symmetricKeys, keySet(m))
 	require.Contains(t, m.KeyProblems()[0].Reason, "those from before are in force")
 
-	// A rule that says where else its keys are has those from before until that was tried; one for
-	// other tokens does not.
+	// A rule that moves its keys keeps the old ones until the new source was tried. One for other
+	// tokens does not.
 	s.mesh = m
 	m = s.apply(tokens("shop", "web", "jwtRules: [{issuer: b, jwksUri: 'https://new.example.com'}]"))
 	require.JSONEq(t, symmetricKeys, keySet(m))

@@ -8,7 +8,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-// entryAt is a ServiceEntry of some minute.
+// entryAt is a ServiceEntry created in some minute.
 func entryAt(name, namespace, minute, rest string) string {
 	return "---\napiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: " + name + ", namespace: " + namespace +
 		", creationTimestamp: '2026-01-01T00:0" + minute + ":00Z'}\nspec: {hosts: [x.example.com], " + rest + "}\n"

@@ -10,13 +10,13 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-// afterEdit builds a mesh of the first text, and then one in which the second has come.
+// afterEdit builds a mesh of the first text, and then one with the second added.
 func afterEdit(t *testing.T, first, second string) (before, after *mesh.Mesh) {
 	t.Helper()
 	store := configstore.New()
 	before = mesh.Build(apply(t, store, first), nil)
 	sidecar := sidecar("default", nil)
-	before.Scope(sidecar) // the next one takes over what was asked for
+	before.Scope(sidecar) // the next mesh takes over what was asked for
 	return before, mesh.Build(apply(t, store, second), before)
 }
 
@@ -117,7 +117,7 @@ func TestMergedRulesStayAsLongAsTheirParts(t *testing.T) {
 	require.Equal(t, "v3", ruleFor(after).Spec.GetSubsets()[1].GetName())
 }
 
-// Whoever is first to have a service of that name is not whom traffic to another network goes to.
+// Traffic to another network must not go to whoever is first to have a service of that name.
 func TestGatewaysOfANetworkAreNotTheOldestService(t *testing.T) {
 	t.Parallel()
 	gateways := func(host string, entries ...string) []mesh.NetworkGateway {

@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
-// limiting is a Sidecar; those with higher ages are older.
+// limiting is a Sidecar. One with a higher age is older.
 func limiting(name, namespace string, age int, rest string) string {
 	return fmt.Sprintf(`---
 apiVersion: networking.istio.io/v1

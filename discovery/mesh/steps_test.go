@@ -20,9 +20,9 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// TestAMeshBuiltInStepsEqualsOneBuiltAtOnce makes random changes, one revision after the
-// other, and holds what the mesh says that takes over from the one before against what one says
-// that is built from nothing. Proxies ask some of the meshes only.
+// TestAMeshBuiltInStepsEqualsOneBuiltAtOnce makes random changes, one revision after the other. It
+// compares what a mesh built from the one before says with what one built from nothing says.
+// Proxies ask only some of the meshes.
 func TestAMeshBuiltInStepsEqualsOneBuiltAtOnce(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
@@ -59,7 +59,7 @@ func TestAMeshBuiltInStepsEqualsOneBuiltAtOnce(t *testing.T) {
 	}
 }
 
-// requireShapes checks that services with the shape that they had differ in endpoints alone.
+// requireShapes checks that services whose shape stayed differ only in endpoints.
 func requireShapes(t *testing.T, before, after *mesh.Mesh) {
 	t.Helper()
 	if before == nil {
@@ -78,8 +78,8 @@ func requireShapes(t *testing.T, before, after *mesh.Mesh) {
 	}
 }
 
-// requireKept checks that what did not change is the same: services whose entries are, and a scope
-// that shows the same.
+// requireKept checks that what did not change is the same pointer: services whose entries did not,
+// and a scope that shows the same.
 func requireKept(t *testing.T, before, after *mesh.Mesh, p *mesh.Proxy, batch configstore.Batch) {
 	t.Helper()
 	if before == nil {
@@ -90,14 +90,14 @@ func requireKept(t *testing.T, before, after *mesh.Mesh, p *mesh.Proxy, batch co
 		require.Same(t, before.TokenRules(p), after.TokenRules(p))
 	}
 	old, now := before.Scope(before.Known(p)), after.Scope(after.Known(p))
-	ofRules := func(c configstore.Change) bool { return c.Key.Kind.Name == "DestinationRule" } // of which some may be in the shadow of others
+	ofRules := func(c configstore.Change) bool { return c.Key.Kind.Name == "DestinationRule" } // rules may hide others
 	if slices.Equal(shownBy(old), shownBy(now)) && before.Config == after.Config && old.Sidecar == now.Sidecar && !slices.ContainsFunc(batch.Changes, ofRules) {
 		require.Same(t, old, now)
 	}
 	if slices.ContainsFunc(batch.Changes, func(c configstore.Change) bool {
 		return c.Key.Kind.Name == "WorkloadEntry" || c.Key.Kind.Name == "MeshConfig"
 	}) {
-		return // which may change any service
+		return // this may change any service
 	}
 	if before.Class(p).Policies == after.Class(p).Policies && !slices.ContainsFunc(batch.Changes, func(c configstore.Change) bool { return c.Key.Kind.Name == "AuthorizationPolicy" }) {
 		require.True(t, slices.Equal(before.AuthorizationPolicies(p), after.AuthorizationPolicies(p)))
@@ -120,7 +120,7 @@ func byHost(m *mesh.Mesh) map[string][]*mesh.Service {
 	return out
 }
 
-// saidTo writes down all that a mesh says to a proxy.
+// saidTo describes everything that a mesh says to a proxy.
 func saidTo(m *mesh.Mesh, p *mesh.Proxy) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\nclass %+v\nknown %+v\n", scopeText(m, p), m.Class(p), m.Known(p).Labels)
@@ -158,7 +158,7 @@ func saidTo(m *mesh.Mesh, p *mesh.Proxy) string {
 
 var namespacesDrawn = []string{"istio-system", "one", "two", "three"}
 
-// everyProxy has one of each sort that the drawn rules tell apart.
+// everyProxy has a proxy for each case that the random rules tell apart.
 func everyProxy() []*mesh.Proxy {
 	var out []*mesh.Proxy
 	for _, namespace := range namespacesDrawn {
@@ -170,7 +170,7 @@ func everyProxy() []*mesh.Proxy {
 	return out
 }
 
-// draw makes random resources that get in each other's way.
+// draw makes random resources that conflict with one another.
 type draw struct{ *rand.Rand }
 
 func (d draw) oneIn(n int) bool { return d.IntN(n) == 0 }
@@ -220,7 +220,7 @@ func (d draw) changes(t *testing.T, now *configstore.Snapshot) (out []configstor
 		r := d.resource(t)
 		c := configstore.Change{Key: r.Key(), Resource: r}
 		if old := now.Get(c.Key); old != nil {
-			if !d.oneIn(5) { // most edits leave the age as it is
+			if !d.oneIn(5) { // most edits keep the age
 				r.CreateTime = old.CreateTime
 			}
 			if d.oneIn(4) {
@@ -267,7 +267,7 @@ func (d draw) resource(t *testing.T) *kinds.Resource {
 	return r
 }
 
-// identity may be that of a server, in the names of rules and services too.
+// identity may be that of a server, and appears in rules and services, too.
 func (d draw) identity() string {
 	return "ns/" + pick(d, namespacesDrawn...) + "/sa/account"
 }

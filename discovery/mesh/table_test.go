@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTablesHoldWhatMapsWouldHold makes random edits, and holds every table that there was against the
-// map that it stands for.
+// TestTablesHoldWhatMapsWouldHold makes random edits, and compares every table so far with a map.
 func TestTablesHoldWhatMapsWouldHold(t *testing.T) {
 	t.Parallel()
 	dice := rand.New(rand.NewPCG(1, 2))
@@ -51,7 +50,7 @@ func TestTablesHoldWhatMapsWouldHold(t *testing.T) {
 func TestListsArePatchedInTheirOrder(t *testing.T) {
 	t.Parallel()
 	dice := rand.New(rand.NewPCG(3, 4))
-	const groups, apart = 100, 1_000_000 // numbers that are equal in order, and each of them once
+	const groups, apart = 100, 1_000_000 // numbers that are equal in order, and how far apart the groups are
 	inGroups := func(a, b int) int { return a/apart - b/apart }
 	list, next := []int{}, 0
 	for range 300 {

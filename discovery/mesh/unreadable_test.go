@@ -11,7 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// What proxies leave out because of its expression is a problem for as long as it stands.
+// An expression that proxies leave out is a problem as long as it is there.
 func TestAnExpressionThatEnvoyRefusesIsAProblem(t *testing.T) {
 	t.Parallel()
 	kind, ok := kinds.Lookup("networking.istio.io", "VirtualService")

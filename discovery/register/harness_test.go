@@ -29,15 +29,14 @@ import (
 
 const limit = 10 * time.Second
 
-// batch is a message with changes that a registry was sent.
+// batch is a message of changes that the registry received.
 type batch struct {
 	at      time.Time
 	session int
 	changes []*machinev1.Change
 }
 
-// registry is an mcp-server as far as a discovery's sessions go. What changes come to is decided by
-// tests.
+// registry is an mcp-server, as far as sessions of discoveries go. Tests decide the outcomes.
 type registry struct {
 	machinev1.UnimplementedRegistryServiceServer
 
@@ -48,7 +47,7 @@ type registry struct {
 	mu       sync.Mutex
 	sessions int
 	outcome  func(*machinev1.Change) *machinev1.Outcome
-	hold     chan struct{} // answers wait until it is closed; nil for not at all
+	hold     chan struct{} // answers wait until it is closed; nil for no wait
 	stop     func()
 }
 
@@ -88,14 +87,14 @@ func (r *registry) start() {
 	r.serve(l)
 }
 
-// decide has changes come to something else from now on.
+// decide sets the outcomes of changes from now on.
 func (r *registry) decide(outcome func(*machinev1.Change) *machinev1.Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.outcome = outcome
 }
 
-// holds has answers wait until release.
+// holds makes answers wait until release is called.
 func (r *registry) holds() (release func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -147,7 +146,7 @@ func (r *registry) Keep(stream machinev1.RegistryService_KeepServer) error {
 	}
 }
 
-// next is the next batch.
+// next returns the next batch.
 func (r *registry) next() batch {
 	r.t.Helper()
 	select {
@@ -159,7 +158,7 @@ func (r *registry) next() batch {
 	}
 }
 
-// one is the next batch, which has a single change.
+// one returns the next batch, which has a single change.
 func (r *registry) one() *machinev1.Change {
 	r.t.Helper()
 	b := r.next()
@@ -167,7 +166,7 @@ func (r *registry) one() *machinev1.Change {
 	return b.changes[0]
 }
 
-// discovery has a service with its machines.
+// discovery is a register.Service with its configuration.
 type discovery struct {
 	*registry
 
@@ -180,7 +179,7 @@ type discovery struct {
 	shutOut atomic.Bool
 }
 
-// named are the certificates of callers of a discovery that wants them: their headers.
+// named stands for the certificates of callers: their headers.
 func (d *discovery) named(ctx context.Context) (*register.Caller, error) {
 	m, _ := metadata.FromIncomingContext(ctx)
 	if len(m.Get("account")) == 0 {
@@ -191,7 +190,7 @@ func (d *discovery) named(ctx context.Context) (*register.Caller, error) {
 	}, nil
 }
 
-// start starts a discovery with the groups cart and ads, whose machines nobody asks how they are.
+// start starts a discovery with the groups cart and ads, which have no probes.
 func start(t *testing.T, secure bool) *discovery {
 	t.Helper()
 	d := startEmpty(t, secure)
@@ -232,8 +231,7 @@ func startEmpty(t *testing.T, secure bool) *discovery {
 	return d
 }
 
-// apply brings discovery to a configuration with some documents more, and without those that are
-// named.
+// apply adds documents to the configuration, and removes those that are named.
 func (d *discovery) apply(documents string, without ...kinds.Key) {
 	d.t.Helper()
 	parsed, err := kinds.Parse("test.yaml", []byte(documents))
@@ -263,7 +261,7 @@ func (d *discovery) shown() string {
 	return w.Body.String()
 }
 
-// machine is a stream of one.
+// machine is the stream of a machine.
 type machine struct {
 	machinev1.MachineService_RegisterClient
 
@@ -282,7 +280,7 @@ func described(id string, groups ...string) *machinev1.Machine {
 	return m
 }
 
-// connect opens a stream as somebody, and describes a machine.
+// connect opens a stream under an account, and describes a machine.
 func (d *discovery) connect(account string, m *machinev1.Machine) *machine {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(d.t.Context(), "account", account), limit)
@@ -307,7 +305,7 @@ func (m *machine) leave() {
 	require.NoError(m.t, m.Send(&machinev1.RegisterRequest{Message: &machinev1.RegisterRequest_Leaving{Leaving: &machinev1.Leaving{}}}))
 }
 
-// told is the next answer.
+// told returns the next answer.
 func (m *machine) told() *machinev1.RegisterResponse {
 	m.t.Helper()
 	answer, err := m.Recv()
@@ -315,7 +313,7 @@ func (m *machine) told() *machinev1.RegisterResponse {
 	return answer
 }
 
-// registered is the entry of the next answer.
+// registered returns the entry in the next answer.
 func (m *machine) registered() string {
 	m.t.Helper()
 	answer := m.told()
@@ -323,7 +321,7 @@ func (m *machine) registered() string {
 	return answer.GetRegistered().GetEntry()
 }
 
-// ends is how the stream ends, whatever comes before.
+// ends returns how the stream ends, whatever comes before.
 func (m *machine) ends() *status.Status {
 	m.t.Helper()
 	for {

@@ -103,7 +103,7 @@ func TestOnlyTheLastStateOfAnInstanceIsReported(t *testing.T) {
 		m.report("cart", unhealthy, fmt.Sprint(i))
 	}
 	m.report("cart", healthy, "")
-	m.report("cart", healthy, "") // which is no change
+	m.report("cart", healthy, "") // not a change
 	require.Eventually(t, func() bool { return strings.Contains(d.shown(), `"health": "healthy"`) }, limit, time.Millisecond)
 	release()
 	require.Equal(t, healthy, d.one().GetService().GetHealth())
@@ -115,7 +115,7 @@ func TestManyMachinesAreReportedInFewBatches(t *testing.T) {
 	t.Parallel()
 	d := start(t, false)
 	const machines = 1200
-	begun := time.Now() // the first batch, of which the others keep their distance, may arrive late
+	begun := time.Now() // the first batch may arrive late, and the others keep their distance from it
 	streams := make([]*machine, machines)
 	for i := range streams {
 		streams[i] = d.connect("", described(fmt.Sprintf("m-%d", i), "cart"))
@@ -170,7 +170,7 @@ func TestMachinesAreToldThatTheServerIsAwayAndReportedWhenItIsBack(t *testing.T)
 	}
 	require.Equal(t, map[string]string{"before": "STATE_HEREmeanwhile", "meanwhile": "STATE_HERE", "vanishes": "STATE_GONE"}, said)
 
-	// Who was registered all the time was told nothing.
+	// A machine that stayed registered was told nothing.
 	before.leave()
 	require.NotNil(t, before.told().GetLeft())
 }
@@ -190,8 +190,8 @@ func TestTheLaterOfTwoStreamsOfAMachineCounts(t *testing.T) {
 	require.Equal(t, late.GetSince(), d.one().GetSince())
 	require.Equal(t, codes.Aborted, d.connect("cart", early).ends().Code(), "one that comes late is not the later")
 
-	// Somebody else of the same name is nobody's business here: mcp-server knows for whom the group
-	// is.
+	// Another client with the same name does not matter here: mcp-server knows whom the group is
+	// for.
 	d.decide(func(c *machinev1.Change) *machinev1.Outcome {
 		if c.GetServiceAccount() != "cart" {
 			return &machinev1.Outcome{Refused: "the group is for cart"}
@@ -204,7 +204,7 @@ func TestTheLaterOfTwoStreamsOfAMachineCounts(t *testing.T) {
 	second.leave()
 	require.NotNil(t, second.told().GetLeft(), "it is there as ever")
 
-	// Of what another discovery has by now this one hears from mcp-server.
+	// mcp-server tells that another discovery has the machine by now.
 	d.decide(func(*machinev1.Change) *machinev1.Outcome { return &machinev1.Outcome{Superseded: true} })
 	require.Equal(t, codes.Aborted, d.connect("cart", described("b", "cart")).ends().Code())
 }
@@ -235,7 +235,7 @@ func TestWhatWasRefusedIsTriedAgainWhenTheGroupIsThere(t *testing.T) {
 	require.Equal(t, "cart-a", m.registered())
 	d.one()
 
-	// An entry that somebody removes is made again, as long as the machine is there.
+	// An entry that somebody deletes is made again, as long as the machine is there.
 	d.apply("apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {name: cart-a, namespace: shop}\nspec: {address: 10.0.0.7}\n")
 	d.apply("", kinds.Key{Kind: mesh.WorkloadEntry, Namespace: "shop", Name: "cart-a"})
 	require.Equal(t, machinev1.Change_STATE_HERE, d.one().GetState())
@@ -288,7 +288,7 @@ func TestTheProbeOfTheGroupIsToldAndToldAgainWhenItChanges(t *testing.T) {
 	require.Equal(t, healthy, d.one().GetService().GetHealth(), "who is probed by nobody is well")
 }
 
-// A discovery that has just started may have a machine, and its session with mcp-server, before it
+// A discovery that has just started may have a machine, and a session with mcp-server, before it
 // has any configuration.
 func TestADiscoveryWithoutConfigurationReportsNothing(t *testing.T) {
 	t.Parallel()
@@ -318,7 +318,7 @@ func TestTheProbeIsToldWhenTheGroupIsThere(t *testing.T) {
 	require.EqualValues(t, 1, m.told().GetRegistered().GetProbe().GetTcp().GetPort(), "and nothing was told before that would end the agent's own probe")
 	require.Equal(t, "cart", d.one().GetServiceAccount())
 
-	// Nor is it that when the group goes, and comes back.
+	// Nor does it lose the probe when the group goes, and comes back.
 	d.apply("", kinds.Key{Kind: mesh.WorkloadGroup, Namespace: "shop", Name: "cart"})
 	require.Equal(t, "cart", d.one().GetServiceAccount(), "as it was")
 	d.apply(group + "  probe: {tcpSocket: {port: 2}}\n")

@@ -58,7 +58,7 @@ func (p *pki) write(name string, content []byte) {
 	certtest.WriteFile(p.t, p.path(name), content)
 }
 
-// sign makes a certificate and its key, by the root.
+// sign issues a certificate with its key, by the root.
 func (p *pki) sign(id string, hosts ...string) (chain, key []byte) {
 	p.t.Helper()
 	made, csr := p.request()
@@ -75,7 +75,7 @@ func (p *pki) request() ([]byte, *authority.CSR) {
 	return key, csr
 }
 
-// delegate makes a new authority beneath the root the one that is to sign.
+// delegate makes a new authority beneath the root the one that signs.
 func (p *pki) delegate() {
 	p.t.Helper()
 	key, csr := p.request()
@@ -105,8 +105,8 @@ func (p *pki) machine(at serve.Addresses, id string) *servetest.Machine {
 	return m
 }
 
-// With a PKI of one's own, and a folder of configuration, there need be no mcp-server: machines
-// come with certificates, and renew them here.
+// With an operator's PKI, and a folder of configuration, no mcp-server is needed: machines come
+// with certificates, and renew them here.
 func TestAnOperatorsOwnPKI(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
@@ -136,7 +136,7 @@ func TestAnOperatorsOwnPKI(t *testing.T) {
 	_, err = connect(t, p.machine(at, "spiffe://elsewhere.example/ns/shop/sa/cart")).Recv()
 	require.Equal(t, codes.PermissionDenied, status.Code(err), "%v", err)
 
-	p.write("roots.pem", certtest.NewAuthority(t).PEM) // for which the server's own certificate need not be good
+	p.write("roots.pem", certtest.NewAuthority(t).PEM) // the server's own certificate need not be valid for these
 	_, err = stream.Recv()
 	require.Equal(t, codes.PermissionDenied, status.Code(err), "%v", err)
 	require.ErrorContains(t, err, "was signed by no authority that the mesh trusts")
@@ -148,7 +148,7 @@ func tokenOf(t *testing.T) string {
 	return servetest.NewAuthority(t).Token(1, cart)
 }
 
-// Without an authority machines have to bring their certificates, and are told so.
+// Without an authority machines must bring their certificates, and are told so.
 func TestADiscoveryThatOnlyServes(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)

@@ -56,8 +56,8 @@ func TestABatchIsPushedAtOnceAndThoseThatComeMeanwhileTogether(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
-// Each batch wakes the follower, and one may come between its being woken and its taking what
-// waits: then it is woken for nothing.
+// Each batch wakes the follower. One may come after it was woken and before it takes what waits:
+// then the next wake-up is for nothing.
 func TestNothingIsPushedWhereNothingWaits(t *testing.T) {
 	t.Parallel()
 	begun := make(chan int64, 1000)
@@ -95,8 +95,8 @@ func address(r *kinds.Resource) string {
 	return r.Spec.Message().(interface{ GetAddress() string }).GetAddress()
 }
 
-// TestKeysThatComeArePushed has keys come after the mesh, and wait for those that come at once
-// before the first push.
+// TestKeysThatComeArePushed has keys that come after the mesh. The first push waits for those that
+// come at once.
 func TestKeysThatComeArePushed(t *testing.T) {
 	t.Parallel()
 	open := make(chan struct{})
@@ -125,7 +125,7 @@ func TestKeysThatComeArePushed(t *testing.T) {
 	f.take(batchOfTokens(t, 1, issuer.URL+"/early"))
 	has(`{"keys":[{"k":"b25l","kty":"oct"}]}`)
 	f.take(batchOfTokens(t, 2, issuer.URL+"/late", "audiences: [other], "))
-	for m := range meshes { // it may be told once more of what it has already
+	for m := range meshes { // it may be told again what it has already
 		if m.Revision == 2 {
 			require.JSONEq(t, webkeys.Nobodys, m.TokenRules(proxy).Rules[0].KeySet, "nobody waits for it")
 			break

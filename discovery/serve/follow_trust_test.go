@@ -20,7 +20,7 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// teller tells what it is told to.
+// teller is a TrustService that sends what the test gives it.
 type teller struct {
 	identityv1.UnimplementedTrustServiceServer
 
@@ -40,8 +40,8 @@ func (s *teller) WatchTrust(_ *identityv1.WatchTrustRequest, stream identityv1.T
 	}
 }
 
-// Who is revoked is refused at every proxy as soon as discovery hears of it, without any change of
-// the configuration.
+// A revoked identity is refused at every proxy as soon as discovery knows of it, without a change
+// of the configuration.
 func TestProxiesHearOfRevocations(t *testing.T) {
 	t.Parallel()
 	root, err := authority.NewRoot("mesh.example", time.Hour)

@@ -33,7 +33,7 @@ var cart = &identityv1.Grant{Namespace: "shop", ServiceAccount: "cart", Enrolmen
 
 const limit = 20 * time.Second
 
-// joins waits until a discovery can sign, and has a machine join.
+// joins waits until a discovery can sign, and lets a machine join.
 func joins(t *testing.T, a *servetest.Authority, at serve.Addresses, grant *identityv1.Grant) *servetest.Machine {
 	t.Helper()
 	m := servetest.NewMachine(t, at.XDS.String(), a.Root().Root())
@@ -48,7 +48,7 @@ func joins(t *testing.T, a *servetest.Authority, at serve.Addresses, grant *iden
 	return m
 }
 
-// connect opens a stream of configuration.
+// connect opens an xDS stream.
 func connect(t *testing.T, m *servetest.Machine) discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesClient {
 	t.Helper()
 	s, err := discoveryv3.NewAggregatedDiscoveryServiceClient(m.Dial()).StreamAggregatedResources(t.Context())
@@ -112,7 +112,7 @@ func TestAMachineJoinsRenewsAndIsServed(t *testing.T) {
 	require.Len(t, by["certificate"].GetKeyHash(), 32)
 }
 
-// verified holds a certificate to what others hold it to.
+// verified verifies a certificate as others do.
 func verified(t *testing.T, m *servetest.Machine) {
 	t.Helper()
 	between := x509.NewCertPool()
@@ -127,7 +127,7 @@ func verified(t *testing.T, m *servetest.Machine) {
 	}
 }
 
-// What a discovery has is enough for its machines while mcp-server is away, also for a discovery
+// What a discovery has is enough for its machines while mcp-server is away, even for a discovery
 // that starts then.
 func TestMachinesAreServedWhileTheServerIsAway(t *testing.T) {
 	t.Parallel()
@@ -274,7 +274,7 @@ func TestMissingFlagsAreNamed(t *testing.T) {
 	}
 }
 
-// The metrics of a discovery that has members are explained where people look for them.
+// The metrics of a discovery with members are explained in the docs.
 func TestEveryMetricOfMembersIsDocumented(t *testing.T) {
 	t.Parallel()
 	a := servetest.NewAuthority(t)

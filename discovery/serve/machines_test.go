@@ -23,7 +23,7 @@ func registers(t *testing.T, conn *grpc.ClientConn, namespace string) machinev1.
 	require.NoError(t, err)
 	_ = stream.Send(&machinev1.RegisterRequest{Message: &machinev1.RegisterRequest_Machine{Machine: &machinev1.Machine{
 		Id: "vm-1", Namespace: namespace, Since: 1, Address: "10.0.0.1", Services: []*machinev1.Service{{Group: "cart"}},
-	}}}) // an error is told by receiving
+	}}}) // receiving tells the error
 	return stream
 }
 

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// foreign serves snapshots over xDS as somebody else's server, which numbers nothing.
+// foreign serves snapshots over xDS as another vendor's server, without revisions.
 func foreign(t *testing.T) (topic *served.Topic, address string) {
 	t.Helper()
 	topic = &served.Topic{}
@@ -45,7 +45,7 @@ func foreign(t *testing.T) (topic *served.Topic, address string) {
 	return topic, l.Addr().String()
 }
 
-// The flags reach the client, and the metrics tell how it stands.
+// The flags reach the client, and the metrics show its state.
 func TestASourceFromFlags(t *testing.T) {
 	t.Parallel()
 	topic, address := foreign(t)

@@ -21,7 +21,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/monitor"
 )
 
-// wrong has a problem of each sort, once a gateway is connected that asks for a secret.
+// wrong has a problem of each type, once a gateway is connected that asks for a secret.
 const wrong = `
 apiVersion: networking.istio.io/v1
 kind: VirtualService
@@ -129,7 +129,7 @@ func gateway(t *testing.T, at Addresses) discoveryv3.AggregatedDiscoveryService_
 	return stream
 }
 
-// pageOf is what /problems has; "" while there is no configuration.
+// pageOf is the content of /problems; "" while there is no configuration.
 func pageOf(t *testing.T, at Addresses) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+at.HTTP.String()+"/problems", http.NoBody)
@@ -168,7 +168,7 @@ func TestThePageHasEachProblemWhileItStands(t *testing.T) {
 	require.NoError(t, stream.Send(ask("kubernetes://late", "kubernetes://shop/theirs")))
 	shows(all)
 
-	// What a proxy no longer asks for is denied to nobody, and what is put right is gone.
+	// A secret that no proxy asks for any more is not denied, and a corrected problem is gone.
 	require.NoError(t, stream.Send(ask()))
 	require.NoError(t, os.WriteFile(file, []byte("# nothing"), 0o600))
 	shows("[]\n")

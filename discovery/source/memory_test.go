@@ -92,7 +92,7 @@ func TestMemoryEndsWithTheErrorOfItsUser(t *testing.T) {
 	m, broken := source.NewMemory(), errors.New("broken")
 	m.Apply()
 	require.ErrorIs(t, m.Run(t.Context(), func(configstore.Batch) error { return broken }), broken)
-	m.Apply(change(entry(t, "a", "a.example"))) // hands nothing to whom has ended
+	m.Apply(change(entry(t, "a", "a.example"))) // hands nothing to a follower that has ended
 }
 
 func TestMergedSources(t *testing.T) {
@@ -130,8 +130,7 @@ func TestMergedSources(t *testing.T) {
 	require.Equal(t, map[kinds.Key]*kinds.Resource{more.Key(): more}, f.state)
 }
 
-// scripted hands on what it is given, as it is given: a source that tells when a batch was
-// committed.
+// scripted hands on batches as they are, like a source that knows commit times.
 type scripted chan configstore.Batch
 
 func (scripted) Name() string           { return "scripted" }

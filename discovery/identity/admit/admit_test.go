@@ -41,7 +41,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const domain = "mesh.example"
 
-// entrance is a server of xDS behind a door.
+// entrance is an xDS server behind a door.
 type entrance struct {
 	t         *testing.T
 	authority *certtest.Authority
@@ -90,7 +90,7 @@ func open(t *testing.T) *entrance {
 	return e
 }
 
-// resources are two services that their own namespaces alone see.
+// resources are two services that only their own namespaces see.
 const resources = `
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
@@ -117,7 +117,7 @@ func (e *entrance) trust(change func(*identityv1.Trust)) {
 
 const cart = "spiffe://mesh.example/ns/shop/sa/cart"
 
-// machine is a certificate for the machine m1.
+// machine returns a certificate for the machine m1.
 func (e *entrance) machine(id string) *tls.Certificate {
 	c := e.authority.Issue(func(c *x509.Certificate) { c.Subject.SerialNumber = "m1" }, id).Certificate(e.t)
 	return &c
@@ -125,8 +125,7 @@ func (e *entrance) machine(id string) *tls.Certificate {
 
 type stream = discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesClient
 
-// connect opens a stream with a certificate, which may be nil, and introduces a node that asks for
-// clusters.
+// connect opens a stream with a certificate, which may be nil, and asks for clusters with a node.
 func (e *entrance) connect(c *tls.Certificate, node *corev3.Node) stream {
 	e.t.Helper()
 	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: e.authority.Pool()}
@@ -138,7 +137,7 @@ func (e *entrance) connect(c *tls.Certificate, node *corev3.Node) stream {
 	e.t.Cleanup(func() { require.NoError(e.t, conn.Close()) })
 	s, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).StreamAggregatedResources(e.t.Context())
 	require.NoError(e.t, err)
-	_ = s.Send(&discoveryv3.DiscoveryRequest{Node: node, TypeUrl: push.ClusterType}) // one that was refused already tells by Recv
+	_ = s.Send(&discoveryv3.DiscoveryRequest{Node: node, TypeUrl: push.ClusterType}) // a stream that was refused already says so in Recv
 	return s
 }
 
@@ -150,7 +149,7 @@ func node(id string, metadata map[string]any) *corev3.Node {
 	return &corev3.Node{Id: id, Metadata: m}
 }
 
-// clusters are the names of what a stream is given first.
+// clusters are the names in the first response of a stream.
 func clusters(t *testing.T, s stream) string {
 	t.Helper()
 	response, err := s.Recv()
@@ -259,7 +258,7 @@ func TestAProxyWithAFalseClaimIsRefused(t *testing.T) {
 	}
 }
 
-// refused is how many were, for a reason.
+// refused is how many were refused for a reason.
 func (e *entrance) refused(reason string) (count float64) {
 	e.t.Helper()
 	families, err := e.metrics.Gather()
@@ -274,7 +273,7 @@ func (e *entrance) refused(reason string) (count float64) {
 	return count
 }
 
-// What one is refused for is logged only so often, however often it tries.
+// However often a client tries, its refusals are logged at a limited rate.
 func TestRefusalsDoNotFloodTheLog(t *testing.T) {
 	t.Parallel()
 	e := open(t)
@@ -324,8 +323,8 @@ func TestAStreamEndsWhenItsClientIsNoLongerTrusted(t *testing.T) {
 	ends(again, codes.PermissionDenied, "was signed by no authority that the mesh trusts")
 }
 
-// Each proxy outlives a certificate once a day. It is told to come back, on a connection that shows
-// the next, and refused nothing.
+// Every proxy outlives a certificate once a day. It is told to reconnect, on a connection that
+// shows the next certificate, and is not refused.
 func TestAStreamEndsWithItsCertificate(t *testing.T) {
 	t.Parallel()
 	e := open(t)

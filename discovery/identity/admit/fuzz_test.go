@@ -12,8 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/identity"
 )
 
-// FuzzNode has strangers describe themselves: whatever a node says, the proxy that it is taken for
-// is of the namespace and the service account that its certificate proves, or is refused.
+// FuzzNode has strangers describe themselves. Whatever a node says, the proxy has the namespace and
+// the service account that its certificate proves, or is refused.
 func FuzzNode(f *testing.F) {
 	proved := identity.Workload{TrustDomain: "mesh.example", Namespace: "shop", ServiceAccount: "cart"}
 	seed := func(id string, metadata map[string]any) {

@@ -23,9 +23,8 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// FuzzBearing shows what strangers may write into the header authorization. Only what was really
-// signed, or is a whole join token, gets anywhere; and nothing that is refused is repeated, but for
-// what is of no use to anybody.
+// FuzzBearing shows whatever strangers may write into the header authorization. Only a signed
+// token, or a whole join token, gets anywhere. No refusal repeats a secret.
 func FuzzBearing(f *testing.F) {
 	root, err := authority.NewRoot("mesh.example", time.Hour)
 	require.NoError(f, err)

@@ -62,7 +62,7 @@ func start(t *testing.T, allowed []string, change ...func(*serve.Options)) *fixt
 	return f
 }
 
-// waits until something is in the log.
+// waits waits until the log has a text.
 func (f *fixture) waits(text string) {
 	f.t.Helper()
 	require.Eventually(f.t, func() bool { return strings.Contains(f.log.String(), text) }, limit, 5*time.Millisecond, text)
@@ -73,8 +73,8 @@ func (f *fixture) machine() *servetest.Machine {
 	return servetest.NewMachine(f.t, f.at.XDS.String(), f.Root().Root())
 }
 
-// tell changes what is trusted, and waits until discovery tells machines of another name of the
-// mesh, which comes with it.
+// tell changes what is trusted. It waits until discovery tells machines another name of the mesh,
+// which is part of the change.
 func (f *fixture) tell(change func(*identityv1.Trust)) {
 	f.t.Helper()
 	m := f.machine()
@@ -91,7 +91,7 @@ func (f *fixture) tell(change func(*identityv1.Trust)) {
 	require.NoError(f.t, err)
 }
 
-// refuses checks how a machine is refused, and that what it has shown is told to nobody.
+// refuses checks how a machine is refused, and that nobody is told what it has shown.
 func (f *fixture) refuses(name string, m *servetest.Machine, bearer string, reason identityv1.Refusal, says string) {
 	f.t.Helper()
 	err := m.Join(f.t.Context(), bearer)
@@ -102,7 +102,7 @@ func (f *fixture) refuses(name string, m *servetest.Machine, bearer string, reas
 		select {
 		case record := <-f.Records:
 			if record.GetRefusal() != reason || !strings.Contains(record.GetDetail(), says) {
-				continue // of what was refused before
+				continue // an earlier refusal
 			}
 			require.NotContains(f.t, record.String(), secretOf(bearer), name)
 			if reason == identityv1.Refusal_REFUSAL_TOKEN_USED {
@@ -115,7 +115,7 @@ func (f *fixture) refuses(name string, m *servetest.Machine, bearer string, reas
 	}
 }
 
-// secretOf is a part of what is shown that nobody may repeat.
+// secretOf is the part of a credential that nobody may repeat.
 func secretOf(bearer string) string {
 	if len(bearer) < 40 {
 		return "\x00 nothing"
@@ -243,8 +243,8 @@ func TestStrangersAreHeldToALimit(t *testing.T) {
 	}
 }
 
-// What a stranger sends is not taken in without end, for gRPC puts whole messages together before
-// anybody may look at them.
+// What a stranger sends is bounded, because gRPC assembles whole messages before a handler sees
+// them.
 func TestAStrangerMayNotSendMuch(t *testing.T) {
 	t.Parallel()
 	f := start(t, nil)
@@ -284,8 +284,8 @@ func TestRecordsWaitForTheServer(t *testing.T) {
 	require.Empty(t, f.Records)
 }
 
-// What mcp-server has not taken yet is there when discovery starts again, whatever was torn by its
-// end.
+// What mcp-server has not taken yet is there when discovery starts again, even if the last record
+// was torn.
 func TestRecordsOutliveDiscovery(t *testing.T) {
 	t.Parallel()
 	f := start(t, nil)
@@ -325,9 +325,8 @@ func TestRecordsOutliveDiscovery(t *testing.T) {
 	require.Empty(t, f.Records)
 }
 
-// When discovery's certificate is replaced, its connections to mcp-server end, with the calls that
-// are under way: they are made again, and nobody notices, neither the machine nor who reads the
-// log.
+// When discovery's certificate is replaced, its connections to mcp-server end, with the calls on
+// them. The calls are repeated, and neither the machine nor the log shows anything.
 func TestACertificateIsReplacedUnderCalls(t *testing.T) {
 	t.Parallel()
 	f := start(t, nil)
@@ -377,8 +376,8 @@ func TestAMachineIsToldForWhichGroupItsTokenWas(t *testing.T) {
 	require.Empty(t, ask(f.Token(1, &identityv1.Grant{Namespace: "shop", ServiceAccount: "cart", Enrolment: "m2"})))
 }
 
-// A machine renews as often as an honest one ever would, and no more: each renewal is signed, and
-// recorded for months.
+// A machine may renew as often as an honest one ever would: each renewal is signed, and recorded
+// for months.
 func TestRenewalsAreHeldToALimit(t *testing.T) {
 	t.Parallel()
 	f := start(t, nil, func(o *serve.Options) { o.Identity.Renewals = limits.RenewalOptions{Rate: 0.001, Burst: 3} })

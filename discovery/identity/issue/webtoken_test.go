@@ -61,7 +61,7 @@ func document(t testing.TB, keys ...jose.JSONWebKey) string {
 
 type claims map[string]any
 
-// good are claims that the rule of these tests takes.
+// good are claims that the rule of these tests accepts.
 func good() claims {
 	return claims{
 		"iss": issuer, "sub": "instance-7", "aud": []string{"pgmesh", "other"}, "exp": time.Now().Add(time.Hour).Unix(),
@@ -88,7 +88,7 @@ func (s *signer) token(t testing.TB, c claims) string {
 	return compact
 }
 
-// by makes a token that is signed with a secret, or not at all.
+// by makes a token that is signed with a secret, or not signed.
 func by(t testing.TB, alg string, secret []byte, c claims) string {
 	t.Helper()
 	if alg != "none" {
@@ -101,7 +101,7 @@ func by(t testing.TB, alg string, secret []byte, c claims) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`)) + "." + base64.RawURLEncoding.EncodeToString(text) + "."
 }
 
-// rule is whose tokens are taken in these tests.
+// rule says whose tokens are accepted in these tests.
 func rule(keys string) *identityv1.Issuer {
 	return &identityv1.Issuer{
 		Name: "cloud", Issuer: issuer, Audiences: []string{"pgmesh"}, Jwks: keys,
@@ -110,7 +110,7 @@ func rule(keys string) *identityv1.Issuer {
 	}
 }
 
-// symmetric is a key that proves nothing, since it is published.
+// symmetric is a key that proves nothing, because it is published.
 const symmetric = `{"kty":"oct","k":"c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0MTI","alg":"HS256","kid":"hmac"}`
 
 func TestMachinesJoinWithWebTokens(t *testing.T) {
@@ -175,7 +175,7 @@ func TestMachinesJoinWithWebTokens(t *testing.T) {
 	}
 }
 
-// Of several rules about an issuer the first that a token fits counts, in the order of their names.
+// Of several rules for an issuer, the first that a token meets counts, sorted by name.
 func TestTheFirstRuleThatFitsCounts(t *testing.T) {
 	t.Parallel()
 	key := newSigner(t, jose.ES256, "k")
@@ -197,7 +197,7 @@ func TestTheFirstRuleThatFitsCounts(t *testing.T) {
 	}
 }
 
-// Who was revoked is not let in again by another token of the same subject.
+// A revoked machine cannot join again with another token of the same subject.
 func TestARevokedMachineDoesNotJoinAgainWithAWebToken(t *testing.T) {
 	t.Parallel()
 	key := newSigner(t, jose.ES256, "k")
@@ -210,7 +210,7 @@ func TestARevokedMachineDoesNotJoinAgainWithAWebToken(t *testing.T) {
 	f.refuses("revoked", f.machine(), key.token(t, with("jti", "another")), identityv1.Refusal_REFUSAL_REVOKED, "the machine "+enrolment+" was revoked")
 }
 
-// Keys are fetched from where the rule, or the issuer, says, as far as discovery may go there.
+// Keys are fetched from where the rule, or the issuer, says, if discovery may connect there.
 func TestKeysOfIssuersAreFetched(t *testing.T) {
 	t.Parallel()
 	key := newSigner(t, jose.ES256, "k")

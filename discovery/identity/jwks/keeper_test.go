@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func keySet(secret string) string { return `{"keys":[{"k":"` + secret + `","kty":"oct"}]}` }
 
-// issuer is a server of keys, which answers as it is told to.
+// issuer is a key server whose answers tests decide.
 type issuer struct {
 	*httptest.Server
 
@@ -69,12 +69,12 @@ func (i *issuer) fails(status int) {
 	i.answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 }
 
-// impatient options are for issuers on loopback, and for tests.
+// impatient options are for issuers on loopback, with short times for tests.
 func impatient() jwks.Options {
 	return jwks.Options{Refresh: 20 * time.Millisecond, Retry: 5 * time.Millisecond, Allowed: []string{"127.0.0.0/8"}}
 }
 
-// keeper runs until the test ends, or it is stopped.
+// keeper runs until the test ends, or until it is stopped.
 type keeper struct {
 	*jwks.Keeper
 
@@ -107,7 +107,7 @@ func (k *keeper) want(sources ...mesh.KeySource) {
 	k.Want(wanted)
 }
 
-// has waits until a source has come to something.
+// has waits until the result for a source is good.
 func (k *keeper) has(t *testing.T, at mesh.KeySource, good func(mesh.Fetched) bool) mesh.Fetched {
 	t.Helper()
 	for deadline := time.After(20 * time.Second); ; {
@@ -267,7 +267,7 @@ func TestAwaitWaitsForTheFirstAttempts(t *testing.T) {
 	require.Equal(t, mesh.FetchedKeys{at: {Keys: keySet("b25l")}}, k.Keys())
 }
 
-// TestKeysOutliveARestart has an issuer that is away as discovery starts again.
+// TestKeysOutliveARestart has an issuer that is away when discovery starts again.
 func TestKeysOutliveARestart(t *testing.T) {
 	t.Parallel()
 	o, i := impatient(), newIssuer(t)

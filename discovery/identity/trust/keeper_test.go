@@ -26,8 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var cart = identity.Workload{TrustDomain: servetest.Domain, Namespace: "shop", ServiceAccount: "cart"}
 
-// follow runs a keeper whose operator brings the roots, and that hears from mcp-server who was
-// revoked.
+// follow runs a keeper whose operator brings the roots. mcp-server tells it who was revoked.
 func follow(t *testing.T, a *servetest.Authority, folder string, roots []byte) (*trust.Keeper, func()) {
 	t.Helper()
 	own := a.Leaf("spiffe://mesh.example/pgmesh/discovery/test", servetest.NewMachine(t, "").Key)
@@ -48,7 +47,7 @@ func follow(t *testing.T, a *servetest.Authority, folder string, roots []byte) (
 	}
 }
 
-// knows waits until a keeper's state is as it has to be.
+// knows waits until a keeper's state is as wanted.
 func knows(t *testing.T, k *trust.Keeper, is func(*trust.State) bool) {
 	t.Helper()
 	deadline := time.After(20 * time.Second)
@@ -95,7 +94,7 @@ func TestTheTrustOutlivesARestart(t *testing.T) {
 	require.Len(t, files, 2, "nothing is left lying about")
 }
 
-// An authority that leads to a root that the operator does not trust is of no use to anybody.
+// An authority of a root that the operator does not trust is no use to anybody.
 func TestAnAuthorityOfAnotherRootDoesNotSign(t *testing.T) {
 	t.Parallel()
 	a, other := servetest.NewAuthority(t), servetest.NewAuthority(t)
@@ -111,7 +110,7 @@ func TestAnAuthorityOfAnotherRootDoesNotSign(t *testing.T) {
 	require.ErrorContains(t, err, "it does not lead to any of the roots")
 }
 
-// What cannot be read of before costs a question, and not the start.
+// An unreadable folder costs a request to mcp-server, and not the start.
 func TestABrokenFolderIsBegunAnew(t *testing.T) {
 	t.Parallel()
 	a, folder := servetest.NewAuthority(t), t.TempDir()

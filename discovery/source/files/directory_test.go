@@ -28,8 +28,8 @@ type watched struct {
 	path    string
 	log     *journal.Journal
 	batches chan configstore.Batch
-	changes int             // in the batch that came last
-	hosts   map[string]bool // names of what is there
+	changes int             // in the last batch
+	hosts   map[string]bool // names of the present services
 }
 
 func watch(t *testing.T, path string) *watched {
@@ -46,7 +46,7 @@ func watch(t *testing.T, path string) *watched {
 	return w
 }
 
-// next waits for a batch and returns the names of all resources after it.
+// next waits for a batch, and returns the names of all resources after it.
 func (w *watched) next() []string {
 	w.t.Helper()
 	b := <-w.batches
@@ -64,7 +64,7 @@ func (w *watched) next() []string {
 	return names
 }
 
-// pending are the batches that came and were not looked at.
+// pending returns the batches that came and were not read.
 func (w *watched) pending() []configstore.Batch {
 	var out []configstore.Batch
 	for {
@@ -101,7 +101,7 @@ func write(t *testing.T, path, text string) {
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
-// Not all files are made for Kubernetes, which takes lower-case names alone.
+// Files may be made for others than Kubernetes, which allows only lower-case names.
 func TestNamesMayBeInUpperCase(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
