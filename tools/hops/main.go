@@ -76,15 +76,15 @@ func count(root string, changes int) (map[string]int, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(counters)
-	args := []string{"run", "./bench"}
-	if _, err := os.Stat(filepath.Join(root, "bench", "go.mod")); err == nil {
-		args = []string{"run", "-C", "bench", "."}
+	bench := filepath.Join(counters, "bench")
+	if err := build(root, bench); err != nil {
+		return nil, err
 	}
 	var packages []string
 	for _, folder := range []string{"identity", "internal", "kinds", "mcp-client", "mcp-server", "discovery", "store"} {
 		packages = append(packages, module+folder+"/...")
 	}
-	run := exec.Command("go", append(args, "--only", "change", "--changes", strconv.Itoa(changes))...)
+	run := exec.Command(bench, "--only", "change", "--changes", strconv.Itoa(changes))
 	run.Dir, run.Stderr = root, os.Stderr
 	run.Env = append(os.Environ(), "GOCOVERDIR="+counters, "GOFLAGS=-cover -covermode=atomic -coverpkg="+strings.Join(packages, ","))
 	if err := run.Run(); err != nil {
@@ -95,6 +95,21 @@ func count(root string, changes int) (map[string]int, error) {
 		return nil, fmt.Errorf("read the counters: %w\n%s", err, out)
 	}
 	return functions(root, profile)
+}
+
+// build builds the benchmark, which may be a module of its own. It runs at the root all the same: it
+// builds the programs from there.
+func build(root, bench string) error {
+	args := []string{"build", "-o", bench, "./bench"}
+	if _, err := os.Stat(filepath.Join(root, "bench", "go.mod")); err == nil {
+		args = []string{"-C", "bench", "build", "-o", bench, "."}
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the benchmark: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // block is the first statements of a function, as far as the profile was read.
