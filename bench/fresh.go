@@ -19,6 +19,7 @@ import (
 	"github.com/pgmesh/pgmesh/bench/child"
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 	"github.com/pgmesh/pgmesh/internal/testbench/usage"
+	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
@@ -236,7 +237,7 @@ func receiveLibrary(ctx context.Context, args []string, r *received) error {
 	counted := &counter{}
 	options := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()), withCounter(counted)}
 	client := mcp.New(mcp.Config{Targets: []string{args[0]}, Name: "bench", DialOptions: options, Once: true})
-	err := client.Run(ctx, func(b mcp.Batch) error {
+	err := client.Run(ctx, func(b kinds.Batch) error {
 		r.Resources = int64(len(b.Changes))
 		return errEnough
 	})

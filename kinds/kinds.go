@@ -2,6 +2,8 @@
 // HTTPRoute, which API versions name it, which message carries it on the wire, and how it is read,
 // checked and written.
 //
+// A Batch is what one revision changed, as it travels from a source through all stages.
+//
 // Each row of the table in registry.go describes one kind. Other packages ask the registry and keep
 // no list of their own.
 package kinds

@@ -13,14 +13,14 @@ import (
 func BenchmarkOneChangeAmong10000(b *testing.B) {
 	k, _ := kinds.Lookup("networking.istio.io", "VirtualService")
 	store := configstore.New()
-	all := configstore.Batch{}
+	all := kinds.Batch{}
 	for i := range 10000 {
 		r := &kinds.Resource{Kind: k, Namespace: "default", Name: fmt.Sprint("vs-", i), CreateTime: time.Unix(int64(i), 0)}
-		all.Changes = append(all.Changes, configstore.Change{Key: r.Key(), Resource: r})
+		all.Changes = append(all.Changes, kinds.Change{Key: r.Key(), Resource: r})
 	}
 	store.Apply(all)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		store.Apply(configstore.Batch{Revision: int64(i), Changes: all.Changes[i%10000 : i%10000+1]})
+		store.Apply(kinds.Batch{Revision: int64(i), Changes: all.Changes[i%10000 : i%10000+1]})
 	}
 }

@@ -36,7 +36,7 @@ func (s *Snapshot) Get(key kinds.Key) *kinds.Resource { return s.sets[key.Kind].
 // Len counts the resources of a kind.
 func (s *Snapshot) Len(kind *kinds.Kind) int { return len(s.sets[kind].ordered()) }
 
-func (s *Snapshot) step(batch Batch) Step {
+func (s *Snapshot) step(batch kinds.Batch) Step {
 	next := &Snapshot{Revision: batch.Revision, sets: maps.Clone(s.sets)}
 	edits := s.changed(batch.Changes)
 	for kind, ofKind := range edits {
@@ -47,7 +47,7 @@ func (s *Snapshot) step(batch Batch) Step {
 
 // changed returns the edits that changes amount to, by kind. The last change of a key counts, and a
 // change that leaves the resource as it is, is no edit.
-func (s *Snapshot) changed(changes []Change) map[*kinds.Kind][]Edit {
+func (s *Snapshot) changed(changes []kinds.Change) map[*kinds.Kind][]Edit {
 	last := make(map[kinds.Key]int, len(changes))
 	for i, c := range changes {
 		last[c.Key] = i

@@ -7,15 +7,7 @@ import (
 	"sync"
 
 	"github.com/pgmesh/pgmesh/kinds"
-	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
-
-// Change is a resource after a change. A nil Resource removes the key.
-type Change = mcp.Change
-
-// Batch is what one revision changed. The first batch of a store has the whole state; each later
-// one has what differs.
-type Batch = mcp.Batch
 
 // Store has the current snapshot, and makes the next one from it. It is safe for concurrent use.
 type Store struct {
@@ -38,7 +30,7 @@ func (s *Store) Snapshot() *Snapshot {
 // Apply applies a batch, and returns the new snapshot as a step. Of several changes to one key the
 // last one counts. Kinds that the batch does not change share their memory with the snapshot
 // before.
-func (s *Store) Apply(batch Batch) Step {
+func (s *Store) Apply(batch kinds.Batch) Step {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	step := s.current.step(batch)

@@ -21,13 +21,13 @@ func kind(t *testing.T, name string) *kinds.Kind {
 	return k
 }
 
-func put(k *kinds.Kind, namespace, name string, created int64) configstore.Change {
+func put(k *kinds.Kind, namespace, name string, created int64) kinds.Change {
 	r := &kinds.Resource{Kind: k, Namespace: namespace, Name: name, CreateTime: time.Unix(created, 0)}
-	return configstore.Change{Key: r.Key(), Resource: r}
+	return kinds.Change{Key: r.Key(), Resource: r}
 }
 
-func remove(k *kinds.Kind, namespace, name string) configstore.Change {
-	return configstore.Change{Key: kinds.Key{Kind: k, Namespace: namespace, Name: name}}
+func remove(k *kinds.Kind, namespace, name string) kinds.Change {
+	return kinds.Change{Key: kinds.Key{Kind: k, Namespace: namespace, Name: name}}
 }
 
 func names(s *configstore.Snapshot, k *kinds.Kind) []string {
@@ -41,7 +41,7 @@ func names(s *configstore.Snapshot, k *kinds.Kind) []string {
 func TestResourcesComeOldestFirstThenByNameThenByNamespace(t *testing.T) {
 	t.Parallel()
 	k := kind(t, "VirtualService")
-	s := configstore.New().Apply(configstore.Batch{Revision: 7, Changes: []configstore.Change{
+	s := configstore.New().Apply(kinds.Batch{Revision: 7, Changes: []kinds.Change{
 		put(k, "b", "same", 2), put(k, "a", "same", 2), put(k, "z", "early", 1), put(k, "a", "before", 2),
 	}})
 	require.Equal(t, int64(7), s.Revision)
@@ -53,8 +53,8 @@ func TestASnapshotKeepsWhatItWas(t *testing.T) {
 	t.Parallel()
 	k := kind(t, "VirtualService")
 	store := configstore.New()
-	before := store.Apply(configstore.Batch{Revision: 1, Changes: []configstore.Change{put(k, "a", "one", 1), put(k, "a", "two", 2)}})
-	after := store.Apply(configstore.Batch{Revision: 2, Changes: []configstore.Change{remove(k, "a", "one"), put(k, "a", "three", 0)}})
+	before := store.Apply(kinds.Batch{Revision: 1, Changes: []kinds.Change{put(k, "a", "one", 1), put(k, "a", "two", 2)}})
+	after := store.Apply(kinds.Batch{Revision: 2, Changes: []kinds.Change{remove(k, "a", "one"), put(k, "a", "three", 0)}})
 	require.Equal(t, []string{"a/one", "a/two"}, names(before.Snapshot, k))
 	require.Equal(t, []string{"a/three", "a/two"}, names(after.Snapshot, k))
 	require.NotNil(t, before.Get(kinds.Key{Kind: k, Namespace: "a", Name: "one"}))
@@ -65,7 +65,7 @@ func TestASnapshotKeepsWhatItWas(t *testing.T) {
 func TestTheLastOfSeveralChangesToAKeyCounts(t *testing.T) {
 	t.Parallel()
 	k := kind(t, "VirtualService")
-	s := configstore.New().Apply(configstore.Batch{Changes: []configstore.Change{
+	s := configstore.New().Apply(kinds.Batch{Changes: []kinds.Change{
 		put(k, "a", "one", 1), remove(k, "a", "one"), put(k, "a", "two", 2), put(k, "a", "two", 3),
 	}})
 	require.Equal(t, []string{"a/two"}, names(s.Snapshot, k))
@@ -76,11 +76,11 @@ func TestUntouchedKindsAreTheSame(t *testing.T) {
 	t.Parallel()
 	touched, other := kind(t, "VirtualService"), kind(t, "ServiceEntry")
 	store := configstore.New()
-	before := store.Apply(configstore.Batch{Changes: []configstore.Change{put(touched, "a", "one", 1), put(other, "a", "one", 1)}})
-	after := store.Apply(configstore.Batch{Changes: []configstore.Change{remove(touched, "a", "absent")}})
+	before := store.Apply(kinds.Batch{Changes: []kinds.Change{put(touched, "a", "one", 1), put(other, "a", "one", 1)}})
+	after := store.Apply(kinds.Batch{Changes: []kinds.Change{remove(touched, "a", "absent")}})
 	require.False(t, after.Touches(other, touched), "what is not there cannot go")
 	require.True(t, after.Follows(before.Snapshot))
-	after = store.Apply(configstore.Batch{Changes: []configstore.Change{remove(touched, "a", "one")}})
+	after = store.Apply(kinds.Batch{Changes: []kinds.Change{remove(touched, "a", "one")}})
 	require.False(t, after.Touches(other))
 	require.True(t, after.Touches(other, touched))
 	require.False(t, after.Follows(before.Snapshot))
@@ -102,7 +102,7 @@ func TestRandomBatchesGiveWhatAMapWouldHold(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	store, model := configstore.New(), map[kinds.Key]*kinds.Resource{}
 	for revision := range int64(500) {
-		batch := configstore.Batch{Revision: revision}
+		batch := kinds.Batch{Revision: revision}
 		for range random.IntN(6) {
 			name, namespace := strconv.Itoa(random.IntN(20)), strconv.Itoa(random.IntN(3))
 			change := remove(k, namespace, name)
@@ -144,7 +144,7 @@ func requireEdits(t *testing.T, before *configstore.Snapshot, after configstore.
 func TestEverythingHasComeSinceNothing(t *testing.T) {
 	t.Parallel()
 	k := kind(t, "VirtualService")
-	s := configstore.New().Apply(configstore.Batch{Changes: []configstore.Change{put(k, "a", "one", 1), put(k, "a", "two", 0)}})
+	s := configstore.New().Apply(kinds.Batch{Changes: []kinds.Change{put(k, "a", "one", 1), put(k, "a", "two", 0)}})
 	var come []string
 	for _, e := range s.FromNothing().Edits(k) {
 		require.Nil(t, e.Before)

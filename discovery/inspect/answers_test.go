@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/kinds"
@@ -54,13 +53,13 @@ func TestAnAnswerIsMeasuredFromTheBeginningOfItsChange(t *testing.T) {
 }
 
 // committing is a source that tells when its batches were committed.
-type committing struct{ batches chan configstore.Batch }
+type committing struct{ batches chan kinds.Batch }
 
 func (committing) Name() string { return "committing" }
 
 func (committing) Ready() (string, error) { return "", nil }
 
-func (c committing) Run(ctx context.Context, apply func(configstore.Batch) error) error {
+func (c committing) Run(ctx context.Context, apply func(kinds.Batch) error) error {
 	for {
 		select {
 		case b := <-c.batches:
@@ -75,12 +74,12 @@ func (c committing) Run(ctx context.Context, apply func(configstore.Batch) error
 
 func TestTheTimeSinceTheCommitIsMeasured(t *testing.T) {
 	t.Parallel()
-	source := committing{make(chan configstore.Batch)}
+	source := committing{make(chan kinds.Batch)}
 	b := startWith(t, source, ads.Limits{})
 	documents, err := kinds.Parser{DefaultNamespace: "shop"}.Parse("test.yaml", []byte(web+"---\n"+timeout))
 	require.NoError(t, err)
 	batch := func(revision int64, committed time.Time, d *kinds.Document) {
-		source.batches <- configstore.Batch{Revision: revision, Committed: committed, Changes: []configstore.Change{{Key: d.Resource.Key(), Resource: d.Resource}}}
+		source.batches <- kinds.Batch{Revision: revision, Committed: committed, Changes: []kinds.Change{{Key: d.Resource.Key(), Resource: d.Resource}}}
 	}
 	batch(1, time.Time{}, documents[0])
 	p := b.connect(node("sidecar", "10.0.0.1", "vm-1"), push.ClusterType)

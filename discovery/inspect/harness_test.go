@@ -17,7 +17,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/discovery/serve"
 	"github.com/pgmesh/pgmesh/discovery/servetest"
@@ -65,9 +64,9 @@ func (b *bench) apply(yaml string) {
 	b.t.Helper()
 	documents, err := kinds.Parser{DefaultNamespace: "shop", Secrets: true}.Parse("test.yaml", []byte(yaml))
 	require.NoError(b.t, err)
-	var changes []configstore.Change
+	var changes []kinds.Change
 	for _, d := range documents {
-		changes = append(changes, configstore.Change{Key: d.Resource.Key(), Resource: d.Resource})
+		changes = append(changes, kinds.Change{Key: d.Resource.Key(), Resource: d.Resource})
 	}
 	b.memory.Apply(changes...)
 }
@@ -77,7 +76,7 @@ func (b *bench) remove(kind, name string) {
 	b.t.Helper()
 	k, known := kinds.Lookup("networking.istio.io", kind)
 	require.True(b.t, known)
-	b.memory.Apply(configstore.Change{Key: kinds.Key{Kind: k, Namespace: "shop", Name: name}})
+	b.memory.Apply(kinds.Change{Key: kinds.Key{Kind: k, Namespace: "shop", Name: name}})
 }
 
 // get asks for a page.

@@ -66,13 +66,13 @@ func TestAllocatedAddressesStay(t *testing.T) {
 // applyAt creates services without addresses at one time.
 func applyAt(t *testing.T, store *configstore.Store, seconds int64, from, to int) configstore.Step {
 	t.Helper()
-	batch := configstore.Batch{Revision: seconds}
+	batch := kinds.Batch{Revision: seconds}
 	for i := from; i < to; i++ {
 		documents, err := kinds.Parse("test.yaml", []byte(nameless(i)))
 		require.NoError(t, err)
 		r := documents[0].Resource
 		r.CreateTime = time.Unix(seconds, 0)
-		batch.Changes = append(batch.Changes, configstore.Change{Key: r.Key(), Resource: r})
+		batch.Changes = append(batch.Changes, kinds.Change{Key: r.Key(), Resource: r})
 	}
 	return store.Apply(batch)
 }

@@ -140,7 +140,7 @@ func TestAnAuthorizerThatCannotBeAskedIsAProblem(t *testing.T) {
 	require.Contains(t, problems["AuthorizationPolicy shop/wrong spec.provider.name"], "Until then whatever its rules match is refused")
 
 	entry, _ := kinds.Lookup("networking.istio.io", "ServiceEntry")
-	next := mesh.Build(store.Apply(configstore.Batch{Revision: 2, Changes: []configstore.Change{
+	next := mesh.Build(store.Apply(kinds.Batch{Revision: 2, Changes: []kinds.Change{
 		{Key: kinds.Key{Kind: entry, Namespace: "shop", Name: "gate"}},
 	}}), m)
 	require.NotSame(t, m.Authorizers(), next.Authorizers())
@@ -153,7 +153,7 @@ func TestAnnotationsThatMeanNothingAreProblems(t *testing.T) {
 	documents, err := kinds.Parse("test.yaml", []byte(authorizers+policy("odd", "shop", "rules: [{}]")+
 		policy("ask", "shop", "action: CUSTOM, provider: {name: grpc}, rules: [{}]")))
 	require.NoError(t, err)
-	batch := configstore.Batch{Revision: 1}
+	batch := kinds.Batch{Revision: 1}
 	for _, d := range documents {
 		if d.Resource.Name == "odd" {
 			d.Resource.Annotations = map[string]string{"istio.io/dry-run": "perhaps"}
@@ -161,7 +161,7 @@ func TestAnnotationsThatMeanNothingAreProblems(t *testing.T) {
 		if d.Resource.Name == "ask" {
 			d.Resource.Annotations = map[string]string{"istio.io/dry-run": "true"}
 		}
-		batch.Changes = append(batch.Changes, configstore.Change{Key: d.Resource.Key(), Resource: d.Resource})
+		batch.Changes = append(batch.Changes, kinds.Change{Key: d.Resource.Key(), Resource: d.Resource})
 	}
 	m := mesh.Build(configstore.New().Apply(batch), nil)
 	for _, a := range m.AuthorizationPolicies(sidecar("shop", nil)) {

@@ -58,7 +58,7 @@ func BenchmarkProblems(b *testing.B) {
 		b.Run(fmt.Sprint("services=", services), func(b *testing.B) {
 			store := configstore.New()
 			m := mesh.Build(store.Apply(measured{services: services}.batch()), nil)
-			m = mesh.Build(store.Apply(configstore.Batch{Changes: changes(services / 2)["endpoint"][:1]}), m)
+			m = mesh.Build(store.Apply(kinds.Batch{Changes: changes(services / 2)["endpoint"][:1]}), m)
 			b.ReportAllocs()
 			for b.Loop() {
 				m.Problems()
@@ -68,7 +68,7 @@ func BenchmarkProblems(b *testing.B) {
 }
 
 // measure switches back and forth between two states that differ by a change.
-func (c measured) measure(b *testing.B, change []configstore.Change) {
+func (c measured) measure(b *testing.B, change []kinds.Change) {
 	b.Helper()
 	store := configstore.New()
 	m := mesh.Build(store.Apply(c.batch()), nil)
@@ -81,7 +81,7 @@ func (c measured) measure(b *testing.B, change []configstore.Change) {
 	b.ReportAllocs()
 	start := processorTime(b)
 	for i := 0; b.Loop(); i++ {
-		m = mesh.Build(store.Apply(configstore.Batch{Changes: change[i%2 : i%2+1]}), m)
+		m = mesh.Build(store.Apply(kinds.Batch{Changes: change[i%2 : i%2+1]}), m)
 		ask()
 	}
 	b.ReportMetric(float64(processorTime(b)-start)/float64(b.N), "cpu-ns/op")
@@ -100,13 +100,13 @@ func namespace(i int) string { return fmt.Sprint("namespace-", i) }
 
 // changes has, for each kind, two changes that undo each other. Those of kinds that every service
 // has are for the i-th service.
-func changes(i int) map[string][]configstore.Change {
+func changes(i int) map[string][]kinds.Change {
 	more := entryOf(i)
 	spec := proto.CloneOf(more.Spec.Message().(*networking.ServiceEntry))
 	spec.Endpoints[0].Address = "10.200.0.1"
 	more.Spec = kinds.SpecOf(spec)
 	added := entryOf(1 << 20)
-	return map[string][]configstore.Change{
+	return map[string][]kinds.Change{
 		"endpoint":       {put(more), put(entryOf(i))},
 		"virtualservice": {put(routesOf(i, "v2")), put(routesOf(i, "v1"))},
 		"rule":           {put(ruleOf(i, networking.LoadBalancerSettings_RANDOM)), put(ruleOf(i, networking.LoadBalancerSettings_ROUND_ROBIN))},
@@ -114,10 +114,10 @@ func changes(i int) map[string][]configstore.Change {
 	}
 }
 
-func put(r *kinds.Resource) configstore.Change { return configstore.Change{Key: r.Key(), Resource: r} }
+func put(r *kinds.Resource) kinds.Change { return kinds.Change{Key: r.Key(), Resource: r} }
 
-func (c measured) batch() configstore.Batch {
-	batch := configstore.Batch{Revision: 1}
+func (c measured) batch() kinds.Batch {
+	batch := kinds.Batch{Revision: 1}
 	for i := range c.services {
 		batch.Changes = append(batch.Changes, put(entryOf(i)), put(routesOf(i, "v1")), put(ruleOf(i, networking.LoadBalancerSettings_ROUND_ROBIN)))
 	}

@@ -172,7 +172,7 @@ func TestADelegateInheritsWhatItLeavesOut(t *testing.T) {
 			root := &networking.HTTPRoute{Delegate: &networking.Delegate{Name: "part"}, Match: []*networking.HTTPMatchRequest{{}}}
 			fill(part.of(root).ProtoReflect(), f)
 			delegate := &networking.HTTPRoute{Match: []*networking.HTTPMatchRequest{{}}}
-			m := mesh.Build(configstore.New().Apply(configstore.Batch{Revision: 1, Changes: []configstore.Change{
+			m := mesh.Build(configstore.New().Apply(kinds.Batch{Revision: 1, Changes: []kinds.Change{
 				put(virtualService(t, "root", &networking.VirtualService{Hosts: []string{"x.example.com"}, Http: []*networking.HTTPRoute{root}})),
 				put(virtualService(t, "part", &networking.VirtualService{Http: []*networking.HTTPRoute{delegate}})),
 			}}), nil)

@@ -15,9 +15,9 @@ func apply(t *testing.T, store *configstore.Store, text string) configstore.Step
 	t.Helper()
 	documents, err := kinds.Parse("test.yaml", []byte(text))
 	require.NoError(t, err)
-	batch := configstore.Batch{Revision: store.Snapshot().Revision + 1}
+	batch := kinds.Batch{Revision: store.Snapshot().Revision + 1}
 	for _, d := range documents {
-		batch.Changes = append(batch.Changes, configstore.Change{Key: d.Resource.Key(), Resource: d.Resource})
+		batch.Changes = append(batch.Changes, kinds.Change{Key: d.Resource.Key(), Resource: d.Resource})
 	}
 	return store.Apply(batch)
 }

@@ -77,9 +77,9 @@ func (s *steps) apply(text string) *mesh.Mesh {
 	s.t.Helper()
 	documents, err := kinds.Parse("test.yaml", []byte(strings.TrimSuffix(text, "---\n")))
 	require.NoError(s.t, err)
-	var batch configstore.Batch
+	var batch kinds.Batch
 	for _, d := range documents {
-		batch.Changes = append(batch.Changes, configstore.Change{Key: d.Resource.Key(), Resource: d.Resource})
+		batch.Changes = append(batch.Changes, kinds.Change{Key: d.Resource.Key(), Resource: d.Resource})
 	}
 	s.mesh = mesh.Build(s.store.Apply(batch), s.mesh)
 	return s.mesh

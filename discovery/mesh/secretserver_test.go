@@ -35,7 +35,7 @@ func TestTheFirstProviderOfSecretsIsAsked(t *testing.T) {
 	before := m.Surroundings()
 
 	entry, _ := kinds.Lookup("networking.istio.io", "ServiceEntry")
-	m = mesh.Build(store.Apply(configstore.Batch{Revision: 2, Changes: []configstore.Change{
+	m = mesh.Build(store.Apply(kinds.Batch{Revision: 2, Changes: []kinds.Change{
 		{Key: kinds.Key{Kind: entry, Namespace: "shop", Name: "vault"}},
 	}}), m)
 	require.Empty(t, m.SecretServer().Host)

@@ -37,7 +37,7 @@ func TestAMeshBuiltInStepsEqualsOneBuiltAtOnce(t *testing.T) {
 					trust = draw.trust()
 					stepwise = stepwise.WithTrust(trust)
 				}
-				batch := configstore.Batch{Revision: revision, Changes: draw.changes(t, store.Snapshot())}
+				batch := kinds.Batch{Revision: revision, Changes: draw.changes(t, store.Snapshot())}
 				before, stepwise = stepwise, mesh.Build(store.Apply(batch), stepwise)
 				if draw.oneIn(4) {
 					continue
@@ -80,26 +80,26 @@ func requireShapes(t *testing.T, before, after *mesh.Mesh) {
 
 // requireKept checks that what did not change is the same pointer: services whose entries did not,
 // and a scope that shows the same.
-func requireKept(t *testing.T, before, after *mesh.Mesh, p *mesh.Proxy, batch configstore.Batch) {
+func requireKept(t *testing.T, before, after *mesh.Mesh, p *mesh.Proxy, batch kinds.Batch) {
 	t.Helper()
 	if before == nil {
 		return
 	}
-	if !slices.ContainsFunc(batch.Changes, func(c configstore.Change) bool { return c.Key.Kind.Name == "RequestAuthentication" }) && before.Config == after.Config &&
+	if !slices.ContainsFunc(batch.Changes, func(c kinds.Change) bool { return c.Key.Kind.Name == "RequestAuthentication" }) && before.Config == after.Config &&
 		before.Class(p).Tokens == after.Class(p).Tokens {
 		require.Same(t, before.TokenRules(p), after.TokenRules(p))
 	}
 	old, now := before.Scope(before.Known(p)), after.Scope(after.Known(p))
-	ofRules := func(c configstore.Change) bool { return c.Key.Kind.Name == "DestinationRule" } // rules may hide others
+	ofRules := func(c kinds.Change) bool { return c.Key.Kind.Name == "DestinationRule" } // rules may hide others
 	if slices.Equal(shownBy(old), shownBy(now)) && before.Config == after.Config && old.Sidecar == now.Sidecar && !slices.ContainsFunc(batch.Changes, ofRules) {
 		require.Same(t, old, now)
 	}
-	if slices.ContainsFunc(batch.Changes, func(c configstore.Change) bool {
+	if slices.ContainsFunc(batch.Changes, func(c kinds.Change) bool {
 		return c.Key.Kind.Name == "WorkloadEntry" || c.Key.Kind.Name == "MeshConfig"
 	}) {
 		return // this may change any service
 	}
-	if before.Class(p).Policies == after.Class(p).Policies && !slices.ContainsFunc(batch.Changes, func(c configstore.Change) bool { return c.Key.Kind.Name == "AuthorizationPolicy" }) {
+	if before.Class(p).Policies == after.Class(p).Policies && !slices.ContainsFunc(batch.Changes, func(c kinds.Change) bool { return c.Key.Kind.Name == "AuthorizationPolicy" }) {
 		require.True(t, slices.Equal(before.AuthorizationPolicies(p), after.AuthorizationPolicies(p)))
 	}
 	were := byHost(before)
@@ -214,11 +214,11 @@ func (d draw) labels() map[string]string {
 	return out
 }
 
-func (d draw) changes(t *testing.T, now *configstore.Snapshot) (out []configstore.Change) {
+func (d draw) changes(t *testing.T, now *configstore.Snapshot) (out []kinds.Change) {
 	t.Helper()
 	for range 1 + d.IntN(1+d.IntN(1+d.IntN(30))) {
 		r := d.resource(t)
-		c := configstore.Change{Key: r.Key(), Resource: r}
+		c := kinds.Change{Key: r.Key(), Resource: r}
 		if old := now.Get(c.Key); old != nil {
 			if !d.oneIn(5) { // most edits keep the age
 				r.CreateTime = old.CreateTime

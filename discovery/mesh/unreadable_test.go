@@ -23,7 +23,7 @@ func TestAnExpressionThatEnvoyRefusesIsAProblem(t *testing.T) {
 			DirectResponse: &networking.HTTPDirectResponse{Status: 200},
 		}}}
 		r := &kinds.Resource{Kind: kind, Namespace: "evil", Name: "x", Spec: kinds.SpecOf(spec)}
-		return mesh.Build(s.Apply(configstore.Batch{Changes: []configstore.Change{{Key: r.Key(), Resource: r}}}), prev)
+		return mesh.Build(s.Apply(kinds.Batch{Changes: []kinds.Change{{Key: r.Key(), Resource: r}}}), prev)
 	}
 	m := route(`\p{Foo}`, nil)
 	require.Equal(t, []string{"x spec.http[0].match[0].uri.regex"}, problemPlaces(m))

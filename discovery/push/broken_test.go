@@ -11,6 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
+	"github.com/pgmesh/pgmesh/kinds"
 )
 
 // A proxy whose translation panics is refused. Nothing of it stays that could break the next
@@ -18,7 +19,7 @@ import (
 func TestAProxyThatCannotBeTranslatedForIsForgotten(t *testing.T) {
 	t.Parallel()
 	e := New(slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-	e.Update(mesh.Build(configstore.New().Apply(configstore.Batch{}), nil), configstore.Step{})
+	e.Update(mesh.Build(configstore.New().Apply(kinds.Batch{}), nil), configstore.Step{})
 	node := &corev3.Node{Id: "sidecar~10.0.0.1~a.default~default.svc.cluster.local"}
 	whole := e.caches.in
 	e.caches.in = nil // without a cache nothing can be made

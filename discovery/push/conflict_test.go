@@ -35,9 +35,9 @@ func TestAConflictOfGatewaysIsLoggedOnce(t *testing.T) {
 	require.NoError(t, err)
 	store := configstore.New()
 	change := func(documents ...*kinds.Document) *mesh.Mesh {
-		batch := configstore.Batch{Revision: 1}
+		batch := kinds.Batch{Revision: 1}
 		for _, d := range documents {
-			batch.Changes = append(batch.Changes, configstore.Change{Key: d.Resource.Key(), Resource: d.Resource})
+			batch.Changes = append(batch.Changes, kinds.Change{Key: d.Resource.Key(), Resource: d.Resource})
 		}
 		return mesh.Build(store.Apply(batch), nil)
 	}
@@ -53,7 +53,7 @@ func TestAConflictOfGatewaysIsLoggedOnce(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), `resource="Gateway edge/second" path=spec.servers[0]`), log.String())
 	require.InDelta(t, 1, testutil.ToFloat64(c.count), 0)
 
-	tell(mesh.Build(store.Apply(configstore.Batch{Revision: 2, Changes: []configstore.Change{{Key: documents[0].Resource.Key()}}}), nil))
+	tell(mesh.Build(store.Apply(kinds.Batch{Revision: 2, Changes: []kinds.Change{{Key: documents[0].Resource.Key()}}}), nil))
 	require.Zero(t, testutil.ToFloat64(c.count))
 	tell(both)
 	require.Equal(t, 2, strings.Count(log.String(), "edge/second"))

@@ -15,7 +15,6 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/randommesh"
 	"github.com/pgmesh/pgmesh/internal/ads/served"
@@ -94,7 +93,7 @@ func knob(t testing.TB, name string, usual int) int {
 
 // event is one thing that happens: a batch, a change of the trust, or a proxy that comes or goes.
 type event struct {
-	changes []configstore.Change
+	changes []kinds.Change
 	trust   *mesh.Trust
 	comes   *envoy
 	goes    *envoy
@@ -104,7 +103,7 @@ type event struct {
 type events []event
 
 // story spreads the coming and going of a few proxies, and some revocations, over a history.
-func story(dice *rand.Rand, history []configstore.Batch, nodes []*corev3.Node) (all events) {
+func story(dice *rand.Rand, history []kinds.Batch, nodes []*corev3.Node) (all events) {
 	for _, b := range history {
 		all = append(all, event{changes: b.Changes})
 	}
@@ -227,10 +226,10 @@ func (b *bench) fresh() *bench {
 }
 
 // standing is the whole configuration, as changes.
-func (b *bench) standing() (all []configstore.Change) {
+func (b *bench) standing() (all []kinds.Change) {
 	for _, k := range kinds.WithSecrets() {
 		for r := range b.config.Snapshot().Of(k) {
-			all = append(all, configstore.Change{Key: r.Key(), Resource: r})
+			all = append(all, kinds.Change{Key: r.Key(), Resource: r})
 		}
 	}
 	return all

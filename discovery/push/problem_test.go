@@ -27,7 +27,7 @@ spec: {hosts: [x.example.com], http: [{delegate: {name: missing}}]}
 	root := documents[0].Resource
 	store := configstore.New()
 	change := func(r *kinds.Resource) *mesh.Mesh {
-		return mesh.Build(store.Apply(configstore.Batch{Changes: []configstore.Change{{Key: root.Key(), Resource: r}}}), nil)
+		return mesh.Build(store.Apply(kinds.Batch{Changes: []kinds.Change{{Key: root.Key(), Resource: r}}}), nil)
 	}
 	var log bytes.Buffer
 	p := newReporters(slog.New(slog.NewTextHandler(&log, nil)), prometheus.NewRegistry()).between

@@ -37,18 +37,18 @@ func (b *bench) apply(t testing.TB, yaml string) {
 	t.Helper()
 	documents, err := kinds.Parse("test.yaml", []byte(yaml))
 	require.NoError(t, err)
-	var changes []configstore.Change
+	var changes []kinds.Change
 	for _, d := range documents {
-		changes = append(changes, configstore.Change{Key: d.Resource.Key(), Resource: d.Resource})
+		changes = append(changes, kinds.Change{Key: d.Resource.Key(), Resource: d.Resource})
 	}
 	b.push(changes)
 }
 
-func (b *bench) remove(k kinds.Key) { b.push([]configstore.Change{{Key: k}}) }
+func (b *bench) remove(k kinds.Key) { b.push([]kinds.Change{{Key: k}}) }
 
-func (b *bench) push(changes []configstore.Change) {
+func (b *bench) push(changes []kinds.Change) {
 	b.revision++
-	step := b.config.Apply(configstore.Batch{Revision: b.revision, Changes: changes})
+	step := b.config.Apply(kinds.Batch{Revision: b.revision, Changes: changes})
 	b.mesh = mesh.Build(step, b.mesh)
 	b.Update(b.mesh, step)
 }
@@ -209,10 +209,10 @@ func TestUpdatesEqualATranslationFromScratch(t *testing.T) {
 
 		fresh := newBench()
 		q := fresh.proxy(t, "10.0.0.1", "shop")
-		var all []configstore.Change
+		var all []kinds.Change
 		for _, k := range kinds.All() {
 			for r := range b.config.Snapshot().Of(k) {
-				all = append(all, configstore.Change{Key: r.Key(), Resource: r})
+				all = append(all, kinds.Change{Key: r.Key(), Resource: r})
 			}
 		}
 		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/internal/ads/served"
@@ -30,7 +29,7 @@ func (b *bench) applySecret(t *testing.T, name string, pair certtest.Pair, autho
 	}
 	documents, err := kinds.Parser{DefaultNamespace: "default", Secrets: true}.Parse("test.yaml", []byte(text+"}"))
 	require.NoError(t, err)
-	b.push([]configstore.Change{{Key: documents[0].Resource.Key(), Resource: documents[0].Resource}})
+	b.push([]kinds.Change{{Key: documents[0].Resource.Key(), Resource: documents[0].Resource}})
 }
 
 func (b *bench) router(t *testing.T, namespace string) *served.Subscriber {
@@ -85,7 +84,7 @@ func TestASecretWhoseKeyDoesNotFitIsNotSent(t *testing.T) {
 	snapshot := b.config.Snapshot()
 	broken := *snapshot.Get(kinds.Key{Kind: kinds.Secret, Namespace: "shop", Name: "gate"})
 	spec := &kinds.Resource{Kind: broken.Kind, Namespace: broken.Namespace, Name: broken.Name, Spec: kinds.SpecOf(mismatched(t, authority))}
-	b.push([]configstore.Change{{Key: spec.Key(), Resource: spec}})
+	b.push([]kinds.Change{{Key: spec.Key(), Resource: spec}})
 	require.Same(t, good, gate.Snapshot().Sets[push.SecretType].Get("kubernetes://gate"))
 	problems := b.mesh.Problems()
 	require.Len(t, problems, 1)
@@ -116,7 +115,7 @@ func TestASecretIsForTheServiceAccountsThatItNames(t *testing.T) {
 	}
 	put := func(secret *mcpv1.Secret) {
 		r := &kinds.Resource{Kind: kinds.Secret, Namespace: "shop", Name: "gate", Spec: kinds.SpecOf(secret)}
-		b.push([]configstore.Change{{Key: r.Key(), Resource: r}})
+		b.push([]kinds.Change{{Key: r.Key(), Resource: r}})
 	}
 	front, back, unknown := gate("front"), gate("back"), gate("")
 	put(&mcpv1.Secret{Type: "kubernetes.io/tls", Data: map[string][]byte{"tls.crt": pair.Cert, "tls.key": pair.Key}})

@@ -20,7 +20,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/internal/testbench/proxy"
 	"github.com/pgmesh/pgmesh/kinds"
@@ -59,7 +58,7 @@ type stormMesh struct {
 	address string
 
 	mu      sync.Mutex
-	waiting []configstore.Change // made during a push; they go together into the next
+	waiting []kinds.Change // made during a push; they go together into the next
 	more    chan struct{}
 	number  atomic.Int64 // of the newest change of the beacon
 	pushes  atomic.Int64
@@ -69,7 +68,7 @@ func newStormMesh(t *testing.T) *stormMesh {
 	t.Helper()
 	c := &stormMesh{bench: newBench(), more: make(chan struct{}, 1)}
 	c.address = c.listen(t).Target()
-	var all []configstore.Change
+	var all []kinds.Change
 	for i := range stormServices {
 		all = append(all, moved(i, 0))
 	}
@@ -78,18 +77,18 @@ func newStormMesh(t *testing.T) *stormMesh {
 }
 
 // moved is a service with its endpoints elsewhere.
-func moved(i, to int) configstore.Change {
+func moved(i, to int) kinds.Change {
 	return storming(fmt.Sprintf("s%d", i), fmt.Sprintf("10.%d.%d.%d", to>>16&255, to>>8&255, to&255), "10.0.0.2", "10.0.0.3")
 }
 
 // beacon is the service whose first endpoint is the number of a change.
-func beacon(n int64) configstore.Change {
+func beacon(n int64) kinds.Change {
 	return storming("beacon", fmt.Sprintf("11.%d.%d.%d", n>>16&255, n>>8&255, n&255))
 }
 
 var beaconEndpoint = regexp.MustCompile(`\b11\.(\d+)\.(\d+)\.(\d+)\b`)
 
-func storming(name string, addresses ...string) configstore.Change {
+func storming(name string, addresses ...string) kinds.Change {
 	entry, _ := kinds.Lookup("networking.istio.io", "ServiceEntry")
 	spec := &networking.ServiceEntry{
 		Hosts: []string{name + ".shop.svc.cluster.local"}, Location: networking.ServiceEntry_MESH_INTERNAL, Resolution: networking.ServiceEntry_STATIC,
@@ -99,11 +98,11 @@ func storming(name string, addresses ...string) configstore.Change {
 		spec.Endpoints = append(spec.Endpoints, &networking.WorkloadEntry{Address: a})
 	}
 	r := &kinds.Resource{Kind: entry, Namespace: "shop", Name: name, Spec: kinds.SpecOf(spec)}
-	return configstore.Change{Key: r.Key(), Resource: r}
+	return kinds.Change{Key: r.Key(), Resource: r}
 }
 
 // change adds changes to the next push.
-func (c *stormMesh) change(changes ...configstore.Change) {
+func (c *stormMesh) change(changes ...kinds.Change) {
 	c.mu.Lock()
 	c.waiting = append(c.waiting, changes...)
 	c.mu.Unlock()

@@ -10,10 +10,10 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/discovery/randommesh"
 	"github.com/pgmesh/pgmesh/internal/ads/served"
+	"github.com/pgmesh/pgmesh/kinds"
 )
 
 // TestStreamsEndUpWithATranslationFromScratch has simulated Envoys follow a random history over
@@ -51,7 +51,7 @@ func TestStreamsEndUpWithATranslationFromScratch(t *testing.T) {
 type streamRun struct {
 	t       *testing.T
 	dice    *rand.Rand
-	history []configstore.Batch
+	history []kinds.Batch
 	bench   *bench
 	envoys  []*runner
 }

@@ -5,27 +5,26 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
 // History draws a mesh, and then changes to it: a batch for each revision, from 1. Resources are
 // varied, removed, created again, put back as they were, and written again unchanged. Most batches
 // have one change, some a few, and some of those have several changes of one resource.
-func History(t testing.TB, dice *rand.Rand, v Variety, changes int) []configstore.Batch {
+func History(t testing.TB, dice *rand.Rand, v Variety, changes int) []kinds.Batch {
 	t.Helper()
 	h := &history{dice: dice, variety: v, standing: v.Begin(t, dice)}
-	first := make([]configstore.Change, len(h.standing))
+	first := make([]kinds.Change, len(h.standing))
 	for i, d := range h.standing {
-		first[i] = configstore.Change{Key: d.Key(), Resource: d.Resource}
+		first[i] = kinds.Change{Key: d.Key(), Resource: d.Resource}
 	}
-	batches := []configstore.Batch{{Revision: 1, Changes: first}}
+	batches := []kinds.Batch{{Revision: 1, Changes: first}}
 	for range changes {
 		n := 1
 		if dice.IntN(4) == 0 {
 			n += dice.IntN(4)
 		}
-		b := configstore.Batch{Revision: int64(len(batches)) + 1}
+		b := kinds.Batch{Revision: int64(len(batches)) + 1}
 		for range n {
 			b.Changes = append(b.Changes, h.change(t))
 		}
@@ -41,7 +40,7 @@ type history struct {
 	standing, gone []*Draft
 }
 
-func (h *history) change(t testing.TB) configstore.Change {
+func (h *history) change(t testing.TB) kinds.Change {
 	t.Helper()
 	switch what := h.dice.IntN(20); {
 	case len(h.standing) == 0 || what < 3:
@@ -64,7 +63,7 @@ func (h *history) change(t testing.TB) configstore.Change {
 func (h *history) any() *Draft { return h.standing[h.dice.IntN(len(h.standing))] }
 
 // put creates a resource, or replaces the one with its key, whose age it keeps.
-func (h *history) put(d *Draft) configstore.Change {
+func (h *history) put(d *Draft) kinds.Change {
 	same := func(o *Draft) bool { return o.Key() == d.Key() }
 	h.gone = slices.DeleteFunc(h.gone, same)
 	if i := slices.IndexFunc(h.standing, same); i >= 0 {
@@ -76,14 +75,14 @@ func (h *history) put(d *Draft) configstore.Change {
 	} else {
 		h.standing = append(h.standing, d)
 	}
-	return configstore.Change{Key: d.Key(), Resource: d.Resource}
+	return kinds.Change{Key: d.Key(), Resource: d.Resource}
 }
 
-func (h *history) remove(i int) configstore.Change {
+func (h *history) remove(i int) kinds.Change {
 	d := h.standing[i]
 	h.standing = slices.Delete(h.standing, i, i+1)
 	h.gone = append(h.gone, d)
-	return configstore.Change{Key: d.Key()}
+	return kinds.Change{Key: d.Key()}
 }
 
 // Written prints resources for whoever has to find out what is wrong with them.

@@ -236,9 +236,9 @@ func (d *discovery) apply(documents string, without ...kinds.Key) {
 	d.t.Helper()
 	parsed, err := kinds.Parse("test.yaml", []byte(documents))
 	require.NoError(d.t, err)
-	var b configstore.Batch
+	var b kinds.Batch
 	add := func(key kinds.Key, r *kinds.Resource) {
-		b.Changes = append(b.Changes, configstore.Change{Key: key, Resource: r})
+		b.Changes = append(b.Changes, kinds.Change{Key: key, Resource: r})
 	}
 	for _, p := range parsed {
 		d.now = d.now.Add(time.Second)

@@ -12,6 +12,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/identity/jwks"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/push"
+	"github.com/pgmesh/pgmesh/internal/kit/parallel"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -32,7 +33,7 @@ type follower struct {
 
 	mu      sync.Mutex
 	waits   bool // a batch may wait that has no changes
-	waiting configstore.Batch
+	waiting kinds.Batch
 	place   map[kinds.Key]int // the index of each resource in the waiting batch
 	wake    chan struct{}     // has room for one signal
 }
@@ -47,7 +48,7 @@ func newFollower(update func(*mesh.Mesh, configstore.Step), metrics prometheus.R
 }
 
 // take adds a batch to the waiting one. Of several changes to a resource the last counts.
-func (f *follower) take(b configstore.Batch) {
+func (f *follower) take(b kinds.Batch) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, c := range b.Changes {
@@ -67,8 +68,8 @@ func (f *follower) take(b configstore.Batch) {
 
 // hears returns the function that takes batches of a source. It also tells the engine of their
 // arrival.
-func (f *follower) hears(engine *push.Engine) func(configstore.Batch) error {
-	return func(b configstore.Batch) error {
+func (f *follower) hears(engine *push.Engine) func(kinds.Batch) error {
+	return func(b kinds.Batch) error {
 		engine.Heard(b.Revision, b.Committed, len(b.Changes))
 		f.take(b)
 		return nil
@@ -77,11 +78,11 @@ func (f *follower) hears(engine *push.Engine) func(configstore.Batch) error {
 
 // all takes the waiting batch, if there is one. There may be none: an earlier call may have taken
 // more than it was woken for.
-func (f *follower) all() (b configstore.Batch, some bool) {
+func (f *follower) all() (b kinds.Batch, some bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b, some = f.waiting, f.waits
-	f.waits, f.waiting = false, configstore.Batch{}
+	f.waits, f.waiting = false, kinds.Batch{}
 	clear(f.place)
 	return b, some
 }
@@ -113,14 +114,23 @@ func (f *follower) run(ctx context.Context) error {
 	}
 }
 
-func (f *follower) apply(ctx context.Context, b configstore.Batch) {
-	b.Decode()
+func (f *follower) apply(ctx context.Context, b kinds.Batch) {
+	decode(b)
 	step := f.config.Apply(b)
 	built := mesh.Build(step, cmp.Or(f.mesh, f.first))
 	f.trust.ConfigureDomain(built.Config.GetTrustDomain(), built.Config.GetTrustDomainAliases())
 	f.mesh = f.withTrust(f.withKeys(ctx, built))
 	f.push(f.mesh, step)
 	f.revision.Set(float64(b.Revision))
+}
+
+// decode decodes all specs on all processors, as translation needs most of them.
+func decode(b kinds.Batch) {
+	parallel.Each(len(b.Changes), func(i int) {
+		if r := b.Changes[i].Resource; r != nil {
+			r.Spec.Message()
+		}
+	})
 }
 
 // firstKeys is how long the first push after a start waits for keys that were never fetched.

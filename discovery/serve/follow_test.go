@@ -75,20 +75,20 @@ func TestNothingIsPushedWhereNothingWaits(t *testing.T) {
 		last = next
 	}
 	f.wake <- struct{}{}
-	f.take(configstore.Batch{Revision: 501})
+	f.take(kinds.Batch{Revision: 501})
 	require.Equal(t, int64(501), <-begun, "which changes nothing, and is a revision all the same")
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 	require.Empty(t, begun)
 }
 
-func batchOf(t *testing.T, revision int64, name, address string) configstore.Batch {
+func batchOf(t *testing.T, revision int64, name, address string) kinds.Batch {
 	t.Helper()
 	documents, err := kinds.Parse("test.yaml", fmt.Appendf(nil,
 		"apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {name: %s, namespace: shop}\nspec: {address: %s}\n", name, address))
 	require.NoError(t, err)
 	r := documents[0].Resource
-	return configstore.Batch{Revision: revision, Changes: []configstore.Change{{Key: r.Key(), Resource: r}}}
+	return kinds.Batch{Revision: revision, Changes: []kinds.Change{{Key: r.Key(), Resource: r}}}
 }
 
 func address(r *kinds.Resource) string {
@@ -137,11 +137,11 @@ func TestKeysThatComeArePushed(t *testing.T) {
 	require.ErrorIs(t, g.Wait(), context.Canceled)
 }
 
-func batchOfTokens(t *testing.T, revision int64, url string, more ...string) configstore.Batch {
+func batchOfTokens(t *testing.T, revision int64, url string, more ...string) kinds.Batch {
 	t.Helper()
 	documents, err := kinds.Parse("test.yaml", fmt.Appendf(nil, "apiVersion: security.istio.io/v1\nkind: RequestAuthentication\n"+
 		"metadata: {name: all, namespace: shop}\nspec: {jwtRules: [{%sissuer: a, jwksUri: %q}]}\n", strings.Join(more, ""), url))
 	require.NoError(t, err)
 	r := documents[0].Resource
-	return configstore.Batch{Revision: revision, Changes: []configstore.Change{{Key: r.Key(), Resource: r}}}
+	return kinds.Batch{Revision: revision, Changes: []kinds.Change{{Key: r.Key(), Resource: r}}}
 }

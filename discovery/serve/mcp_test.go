@@ -21,7 +21,6 @@ import (
 	"github.com/pgmesh/pgmesh/internal/dial"
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/kinds"
-	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -67,8 +66,8 @@ func TestASourceFromFlags(t *testing.T) {
 	client, err := s.client(listen.Plaintext{Allowed: true}, dial.Nobody, nil)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
-	batches, ended := make(chan mcp.Batch), make(chan error, 1)
-	go func() { ended <- client.Run(ctx, func(b mcp.Batch) error { batches <- b; return nil }) }()
+	batches, ended := make(chan kinds.Batch), make(chan error, 1)
+	go func() { ended <- client.Run(ctx, func(b kinds.Batch) error { batches <- b; return nil }) }()
 	require.Len(t, (<-batches).Changes, 1)
 	topic.Publish(&served.Snapshot{Revision: "2", Sets: map[string]*served.Set{}})
 	require.Eventually(t, func() bool { return len(client.Status().Held) == 1 }, 20*time.Second, time.Millisecond)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -16,8 +15,8 @@ type Memory struct {
 	given    bool  // there was an Apply or Replace
 	revision int64 // counts changes
 	held     map[kinds.Key]*kinds.Resource
-	apply    func(configstore.Batch) error // of the current Run
-	failed   chan error                    // the error of the current Run
+	apply    func(kinds.Batch) error // of the current Run
+	failed   chan error              // the error of the current Run
 }
 
 // NewMemory returns a source without configuration.
@@ -38,7 +37,7 @@ func (m *Memory) Ready() (string, error) {
 
 // Apply makes changes, all at once. A change without a resource removes its key. When it returns, a
 // running discovery has translated them and is sending them to its proxies.
-func (m *Memory) Apply(changes ...configstore.Change) {
+func (m *Memory) Apply(changes ...kinds.Change) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.change(changes)
@@ -55,7 +54,7 @@ func (m *Memory) Replace(resources ...*kinds.Resource) {
 	m.change(Difference(m.held, next))
 }
 
-func (m *Memory) change(changes []configstore.Change) {
+func (m *Memory) change(changes []kinds.Change) {
 	m.given = true
 	m.revision++
 	for _, c := range changes {
@@ -71,7 +70,7 @@ func (m *Memory) change(changes []configstore.Change) {
 }
 
 // Run hands on what is there, and then each change. Only one Run may be active.
-func (m *Memory) Run(ctx context.Context, apply func(configstore.Batch) error) error {
+func (m *Memory) Run(ctx context.Context, apply func(kinds.Batch) error) error {
 	m.mu.Lock()
 	m.apply, m.failed = apply, make(chan error, 1)
 	failed := m.failed
@@ -92,8 +91,8 @@ func (m *Memory) Run(ctx context.Context, apply func(configstore.Batch) error) e
 	}
 }
 
-func (m *Memory) hand(changes []configstore.Change) {
-	if err := m.apply(configstore.Batch{Revision: m.revision, Changes: changes}); err != nil {
+func (m *Memory) hand(changes []kinds.Change) {
+	if err := m.apply(kinds.Batch{Revision: m.revision, Changes: changes}); err != nil {
 		m.apply = nil
 		m.failed <- err
 	}

@@ -12,7 +12,6 @@ import (
 	"go.uber.org/goleak"
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/source"
 	"github.com/pgmesh/pgmesh/kinds"
 )
@@ -22,17 +21,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // follower keeps what a source hands on.
 type follower struct {
 	t       *testing.T
-	batches chan configstore.Batch
+	batches chan kinds.Batch
 	state   map[kinds.Key]*kinds.Resource
 }
 
 // follow runs a source until the test ends.
 func follow(t *testing.T, s source.Source) *follower {
 	t.Helper()
-	f := &follower{t: t, batches: make(chan configstore.Batch, 100), state: map[kinds.Key]*kinds.Resource{}}
+	f := &follower{t: t, batches: make(chan kinds.Batch, 100), state: map[kinds.Key]*kinds.Resource{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx, func(b configstore.Batch) error { f.batches <- b; return nil }) }()
+	go func() { ended <- s.Run(ctx, func(b kinds.Batch) error { f.batches <- b; return nil }) }()
 	t.Cleanup(func() {
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
@@ -41,7 +40,7 @@ func follow(t *testing.T, s source.Source) *follower {
 }
 
 // next waits for a batch and applies it.
-func (f *follower) next() configstore.Batch {
+func (f *follower) next() kinds.Batch {
 	f.t.Helper()
 	b := <-f.batches
 	for _, c := range b.Changes {
@@ -62,8 +61,8 @@ func entry(t *testing.T, name, host string) *kinds.Resource {
 	return &kinds.Resource{Kind: kind, Namespace: "default", Name: name, Spec: kinds.SpecOf(&networking.ServiceEntry{Hosts: []string{host}})}
 }
 
-func change(r *kinds.Resource) configstore.Change {
-	return configstore.Change{Key: r.Key(), Resource: r}
+func change(r *kinds.Resource) kinds.Change {
+	return kinds.Change{Key: r.Key(), Resource: r}
 }
 
 func TestMemoryHandsOnWhatAProgramGives(t *testing.T) {
@@ -77,7 +76,7 @@ func TestMemoryHandsOnWhatAProgramGives(t *testing.T) {
 	require.Equal(t, int64(1), f.next().Revision)
 	require.Equal(t, map[kinds.Key]*kinds.Resource{a.Key(): a}, f.state)
 
-	m.Apply(change(b), configstore.Change{Key: a.Key()})
+	m.Apply(change(b), kinds.Change{Key: a.Key()})
 	require.Len(t, f.next().Changes, 2)
 	require.Equal(t, map[kinds.Key]*kinds.Resource{b.Key(): b}, f.state)
 	m.Replace(a)
@@ -91,7 +90,7 @@ func TestMemoryEndsWithTheErrorOfItsUser(t *testing.T) {
 	t.Parallel()
 	m, broken := source.NewMemory(), errors.New("broken")
 	m.Apply()
-	require.ErrorIs(t, m.Run(t.Context(), func(configstore.Batch) error { return broken }), broken)
+	require.ErrorIs(t, m.Run(t.Context(), func(kinds.Batch) error { return broken }), broken)
 	m.Apply(change(entry(t, "a", "a.example"))) // hands nothing to a follower that has ended
 }
 
@@ -121,22 +120,22 @@ func TestMergedSources(t *testing.T) {
 
 	second.Apply(change(entry(t, "a", "changed.example")))
 	require.Empty(t, f.next().Changes, "a change of what is not in force")
-	first.Apply(configstore.Change{Key: ours.Key()})
+	first.Apply(kinds.Change{Key: ours.Key()})
 	f.next()
 	require.Equal(t, []string{"changed.example"}, f.state[ours.Key()].Spec.Message().(*networking.ServiceEntry).GetHosts())
 	require.Empty(t, merged.Shadowed())
-	second.Apply(configstore.Change{Key: ours.Key()})
+	second.Apply(kinds.Change{Key: ours.Key()})
 	f.next()
 	require.Equal(t, map[kinds.Key]*kinds.Resource{more.Key(): more}, f.state)
 }
 
 // scripted hands on batches as they are, like a source that knows commit times.
-type scripted chan configstore.Batch
+type scripted chan kinds.Batch
 
 func (scripted) Name() string           { return "scripted" }
 func (scripted) Ready() (string, error) { return "", nil }
 
-func (s scripted) Run(ctx context.Context, apply func(configstore.Batch) error) error {
+func (s scripted) Run(ctx context.Context, apply func(kinds.Batch) error) error {
 	for {
 		select {
 		case b := <-s:
@@ -155,19 +154,19 @@ func TestMergedSourcesKeepTheTimeOfCommit(t *testing.T) {
 	f := follow(t, source.Merge(slog.New(slog.DiscardHandler), prometheus.NewRegistry(), first, second, third))
 	at := func(second int64) time.Time { return time.Unix(second, 0) }
 
-	second <- configstore.Batch{Committed: at(20), Changes: []configstore.Change{change(entry(t, "b", "b.example"))}}
-	second <- configstore.Batch{Committed: at(30)}
-	first <- configstore.Batch{Revision: 7, Committed: at(40)}
-	third <- configstore.Batch{} // files do not tell
+	second <- kinds.Batch{Committed: at(20), Changes: []kinds.Change{change(entry(t, "b", "b.example"))}}
+	second <- kinds.Batch{Committed: at(30)}
+	first <- kinds.Batch{Revision: 7, Committed: at(40)}
+	third <- kinds.Batch{} // files do not tell
 	require.Equal(t, at(20), f.next().Committed, "the oldest of what has waited")
 
-	second <- configstore.Batch{Committed: at(50), Changes: []configstore.Change{change(entry(t, "c", "c.example"))}}
+	second <- kinds.Batch{Committed: at(50), Changes: []kinds.Change{change(entry(t, "c", "c.example"))}}
 	b := f.next()
 	require.Equal(t, at(50), b.Committed, "whichever source it is of")
 	require.Equal(t, int64(7), b.Revision)
-	first <- configstore.Batch{Revision: 8, Committed: at(60)}
+	first <- kinds.Batch{Revision: 8, Committed: at(60)}
 	require.Equal(t, at(60), f.next().Committed)
-	third <- configstore.Batch{}
+	third <- kinds.Batch{}
 	require.Zero(t, f.next().Committed, "where the source does not tell there is none")
 }
 

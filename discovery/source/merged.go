@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -81,18 +80,18 @@ func (m *Merged) Shadowed() []kinds.Key {
 }
 
 // Run follows all sources until the context ends or one fails.
-func (m *Merged) Run(ctx context.Context, apply func(configstore.Batch) error) error {
+func (m *Merged) Run(ctx context.Context, apply func(kinds.Batch) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for i, s := range m.sources {
 		g.Go(func() error {
-			return s.Run(ctx, func(b configstore.Batch) error { return m.take(i, b, apply) })
+			return s.Run(ctx, func(b kinds.Batch) error { return m.take(i, b, apply) })
 		})
 	}
 	return g.Wait()
 }
 
 // take applies a batch of one source.
-func (m *Merged) take(from int, b configstore.Batch, apply func(configstore.Batch) error) error {
+func (m *Merged) take(from int, b kinds.Batch, apply func(kinds.Batch) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	changed := m.hold(from, b.Changes)
@@ -101,10 +100,10 @@ func (m *Merged) take(from int, b configstore.Batch, apply func(configstore.Batc
 	}
 	switch {
 	case m.begun:
-		return apply(configstore.Batch{Revision: m.revision, Mark: b.Mark, Committed: b.Committed, Changes: changed})
+		return apply(kinds.Batch{Revision: m.revision, Mark: b.Mark, Committed: b.Committed, Changes: changed})
 	case m.complete():
 		m.begun = true
-		return apply(configstore.Batch{Revision: m.revision, Mark: b.Mark, Committed: earlier(m.committed, b.Committed), Changes: m.everything()})
+		return apply(kinds.Batch{Revision: m.revision, Mark: b.Mark, Committed: earlier(m.committed, b.Committed), Changes: m.everything()})
 	default:
 		m.committed = earlier(m.committed, b.Committed)
 		return nil
@@ -129,11 +128,11 @@ func (m *Merged) complete() bool {
 }
 
 // hold keeps the changes of a source, and returns those that take effect.
-func (m *Merged) hold(from int, changes []configstore.Change) []configstore.Change {
+func (m *Merged) hold(from int, changes []kinds.Change) []kinds.Change {
 	if m.held[from] == nil {
 		m.held[from] = map[kinds.Key]*kinds.Resource{}
 	}
-	var inForce []configstore.Change
+	var inForce []kinds.Change
 	for _, c := range changes {
 		before := m.get(c.Key)
 		if c.Resource == nil {
@@ -179,7 +178,7 @@ func (m *Merged) note(key kinds.Key) {
 	m.shadowed[key] = len(owners)
 }
 
-func (m *Merged) everything() []configstore.Change {
+func (m *Merged) everything() []kinds.Change {
 	all := map[kinds.Key]*kinds.Resource{}
 	for _, held := range m.held {
 		for key, r := range held {

@@ -5,7 +5,7 @@ package source
 import (
 	"context"
 
-	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/kinds"
 )
 
 // Source gives configuration, in batches.
@@ -14,7 +14,7 @@ type Source interface {
 	Name() string
 	// Run hands on batches, one at a time, until the context ends. The first has everything, each
 	// later one what differs. An error of apply ends it.
-	Run(ctx context.Context, apply func(configstore.Batch) error) error
+	Run(ctx context.Context, apply func(kinds.Batch) error) error
 	// Ready returns an error, with what is missing, before the first batch. After that, about says
 	// what people should know of its state.
 	Ready() (about string, err error)

@@ -36,12 +36,12 @@ func BenchmarkTranslation(b *testing.B) {
 	}
 }
 
-func largeMesh(services int) configstore.Batch {
+func largeMesh(services int) kinds.Batch {
 	entries, _ := kinds.Lookup("networking.istio.io", "ServiceEntry")
 	rules, _ := kinds.Lookup("networking.istio.io", "VirtualService")
-	batch := configstore.Batch{Revision: 1}
+	batch := kinds.Batch{Revision: 1}
 	add := func(r *kinds.Resource) {
-		batch.Changes = append(batch.Changes, configstore.Change{Key: r.Key(), Resource: r})
+		batch.Changes = append(batch.Changes, kinds.Change{Key: r.Key(), Resource: r})
 	}
 	for i := range services {
 		host := fmt.Sprintf("service-%d.default.svc.cluster.local", i)

@@ -10,15 +10,16 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/kinds"
 )
 
 // TestOneClassOneTranslation draws random proxies: those of one class must be given the same bytes.
 func TestOneClassOneTranslation(t *testing.T) {
 	t.Parallel()
-	batch := configstore.Batch{Revision: 1}
+	batch := kinds.Batch{Revision: 1}
 	for _, file := range inputs(t) {
 		for _, r := range readInput(t, file).resources {
-			batch.Changes = append(batch.Changes, configstore.Change{Key: r.Key(), Resource: r})
+			batch.Changes = append(batch.Changes, kinds.Change{Key: r.Key(), Resource: r})
 		}
 	}
 	m := mesh.Build(configstore.New().Apply(batch), nil)

@@ -17,6 +17,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/division"
 	"github.com/pgmesh/pgmesh/discovery/translate/memory"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
+	"github.com/pgmesh/pgmesh/kinds"
 )
 
 // TestDividedRoutesSayWhatWholeOnesSay compares, for each input, the parts that an Envoy puts
@@ -27,9 +28,9 @@ func TestDividedRoutesSayWhatWholeOnesSay(t *testing.T) {
 		t.Run(strings.TrimSuffix(strings.TrimPrefix(file, "testdata/"), ".in.yaml"), func(t *testing.T) {
 			t.Parallel()
 			in := readInput(t, file)
-			batch := configstore.Batch{Revision: 1}
+			batch := kinds.Batch{Revision: 1}
 			for _, r := range in.resources {
-				batch.Changes = append(batch.Changes, configstore.Change{Key: r.Key(), Resource: r})
+				batch.Changes = append(batch.Changes, kinds.Change{Key: r.Key(), Resource: r})
 			}
 			m := mesh.Build(configstore.New().Apply(batch), nil)
 			taken := *m.Configured(in.proxy(t))

@@ -133,9 +133,9 @@ type output struct {
 
 func (in input) translate(t *testing.T, resources []*kinds.Resource) output {
 	t.Helper()
-	batch := configstore.Batch{Revision: 1}
+	batch := kinds.Batch{Revision: 1}
 	for _, r := range resources {
-		batch.Changes = append(batch.Changes, configstore.Change{Key: r.Key(), Resource: r})
+		batch.Changes = append(batch.Changes, kinds.Change{Key: r.Key(), Resource: r})
 	}
 	m := mesh.Build(configstore.New().Apply(batch), nil).WithTrust(in.Trust)
 	return translated(m, m.Configured(in.proxy(t)))

@@ -79,22 +79,22 @@ func tryMesh(t *testing.T, s *randommesh.Golden, askers []input, seed uint64, by
 func inSteps(dice *rand.Rand, resources []*kinds.Resource) *mesh.Mesh {
 	store, revision := configstore.New(), int64(0)
 	var m *mesh.Mesh
-	step := func(b configstore.Batch) { m = mesh.Build(store.Apply(b), m) }
+	step := func(b kinds.Batch) { m = mesh.Build(store.Apply(b), m) }
 	for rest := resources; len(rest) > 0; {
 		revision++
 		n := 1 + dice.IntN(len(rest))
 		step(batchOf(revision, rest[:n]))
 		rest = rest[n:]
 	}
-	step(configstore.Batch{Revision: revision + 1, Changes: []configstore.Change{{Key: resources[0].Key()}}})
+	step(kinds.Batch{Revision: revision + 1, Changes: []kinds.Change{{Key: resources[0].Key()}}})
 	step(batchOf(revision+2, resources[:1]))
 	return m
 }
 
-func batchOf(revision int64, resources []*kinds.Resource) configstore.Batch {
-	b := configstore.Batch{Revision: revision}
+func batchOf(revision int64, resources []*kinds.Resource) kinds.Batch {
+	b := kinds.Batch{Revision: revision}
 	for _, r := range resources {
-		b.Changes = append(b.Changes, configstore.Change{Key: r.Key(), Resource: r})
+		b.Changes = append(b.Changes, kinds.Change{Key: r.Key(), Resource: r})
 	}
 	return b
 }

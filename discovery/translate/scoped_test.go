@@ -19,6 +19,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/division"
 	"github.com/pgmesh/pgmesh/discovery/translate/memory"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
+	"github.com/pgmesh/pgmesh/kinds"
 )
 
 // TestRoutesByHostSayWhatWholeOnesSay compares, for each input of a router, what each domain gets
@@ -28,9 +29,9 @@ func TestRoutesByHostSayWhatWholeOnesSay(t *testing.T) {
 	divided := 0
 	for _, file := range inputs(t) {
 		in := readInput(t, file)
-		batch := configstore.Batch{Revision: 1}
+		batch := kinds.Batch{Revision: 1}
 		for _, r := range in.resources {
-			batch.Changes = append(batch.Changes, configstore.Change{Key: r.Key(), Resource: r})
+			batch.Changes = append(batch.Changes, kinds.Change{Key: r.Key(), Resource: r})
 		}
 		m := mesh.Build(configstore.New().Apply(batch), nil)
 		p := *m.Configured(in.proxy(t))

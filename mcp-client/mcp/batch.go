@@ -15,8 +15,8 @@ func (h *kindState) effective(name string, in func(*list, string) *version) (*ve
 func delivered(l *list, name string) *version { return l.delivered[name] }
 
 // batch lists the changes that are pending, in the order in which they arrived.
-func (s *state) batch(end batchEnd) Batch {
-	b := Batch{Revision: end.revision, Mark: end.version, Changes: make([]Change, 0, len(s.touched))}
+func (s *state) batch(end batchEnd) kinds.Batch {
+	b := kinds.Batch{Revision: end.revision, Mark: end.version, Changes: make([]kinds.Change, 0, len(s.touched))}
 	for _, h := range s.kinds {
 		h.next = h.size
 	}
@@ -28,7 +28,7 @@ func (s *state) batch(end batchEnd) Batch {
 		case now == nil && before == nil: // added and removed since the last batch
 		case now == nil:
 			h.next--
-			b.Changes = append(b.Changes, Change{Key: m.key()})
+			b.Changes = append(b.Changes, kinds.Change{Key: m.key()})
 		case before != nil && before.same(now):
 		case now.resource == nil:
 			// The resource has two names, and what counts now is a version that did not count when
@@ -39,7 +39,7 @@ func (s *state) batch(end batchEnd) Batch {
 			if before == nil {
 				h.next++
 			}
-			b.Changes = append(b.Changes, Change{Key: now.resource.Key(), Resource: now.resource, Version: now.String(), Body: now.body})
+			b.Changes = append(b.Changes, kinds.Change{Key: now.resource.Key(), Resource: now.resource, Version: now.String(), Body: now.body})
 		}
 	}
 	return b

@@ -19,45 +19,11 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	"github.com/pgmesh/pgmesh/internal/kit/wait"
 	"github.com/pgmesh/pgmesh/kinds"
 )
-
-// Change is one resource that is new, changed, or gone.
-type Change struct {
-	Key kinds.Key
-	// Resource is the new state, nil if the resource is gone.
-	Resource *kinds.Resource
-	// Version is the server's version of the resource, or a hash of its content if the server gives
-	// none.
-	Version string
-	// Body is what the server sent, if Config.Bodies asks for it.
-	Body *anypb.Any
-}
-
-// Batch is a set of changes that belong together. It applies on top of all batches before it.
-type Batch struct {
-	// Revision is the server's number of the state after the batch, 0 if the server has none.
-	Revision int64
-	// Mark is the version of the mark that ended the batch, "" if the server sends no marks.
-	Mark string
-	// Committed is the time of that state by the clock of the server's database, zero if the server
-	// does not send it.
-	Committed time.Time
-	Changes   []Change
-}
-
-// Decode decodes all specs on all processors, for users that need most of them.
-func (b Batch) Decode() {
-	parallel(len(b.Changes), func(i int) {
-		if r := b.Changes[i].Resource; r != nil {
-			r.Spec.Message()
-		}
-	})
-}
 
 // Config says which server a Client follows, and how.
 type Config struct {
@@ -140,7 +106,7 @@ func New(cfg Config) *Client {
 
 // Run follows a server until the context ends or apply fails, and returns the reason. It calls
 // apply with one batch at a time, and acknowledges the batch when apply returns.
-func (c *Client) Run(ctx context.Context, apply func(Batch) error) error {
+func (c *Client) Run(ctx context.Context, apply func(kinds.Batch) error) error {
 	servers, err := newServers(c.cfg)
 	if err != nil {
 		return err
@@ -177,7 +143,7 @@ func (c *Client) Run(ctx context.Context, apply func(Batch) error) error {
 }
 
 // stream follows a server over one stream, and reports whether any batch was delivered.
-func (c *Client) stream(ctx context.Context, at *server, apply func(Batch) error) (bool, error) {
+func (c *Client) stream(ctx context.Context, at *server, apply func(kinds.Batch) error) (bool, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w, err := c.open(ctx, at)

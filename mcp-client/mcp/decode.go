@@ -1,10 +1,9 @@
 package mcp
 
 import (
-	"runtime"
 	"slices"
-	"sync"
 
+	"github.com/pgmesh/pgmesh/internal/kit/parallel"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -20,32 +19,14 @@ type decoded struct {
 // response may be very large, and a decoded item is as large as a small resource.
 const decodeChunk = 1024
 
-// minPerWorker is the least number of resources per goroutine.
-const minPerWorker = 64
-
 // decodeAll unwraps resources, and decodes those that changed, which is nearly all the work of
 // receiving a large mesh. So it uses all processors. The list must not change meanwhile. The result
 // is valid until the next call.
 func (s *session) decodeAll(kind *kinds.Kind, l *list, items []item) []decoded {
 	s.decoded = slices.Grow(s.decoded[:0], len(items))
 	results := s.decoded[:len(items)]
-	parallel(len(items), func(i int) { s.decode(kind, l, items[i], &results[i]) })
+	parallel.Each(len(items), func(i int) { s.decode(kind, l, items[i], &results[i]) })
 	return results
-}
-
-// parallel calls do for each index, on all processors if there are enough resources.
-func parallel(resources int, do func(int)) {
-	workers := max(1, min(runtime.GOMAXPROCS(0), resources/minPerWorker))
-	var working sync.WaitGroup
-	for w := range workers {
-		from, to := resources*w/workers, resources*(w+1)/workers
-		working.Go(func() {
-			for i := from; i < to; i++ {
-				do(i)
-			}
-		})
-	}
-	working.Wait()
 }
 
 func (s *session) decode(kind *kinds.Kind, l *list, it item, k *decoded) {

@@ -146,7 +146,7 @@ func handOver[S any](ctx context.Context, streams chan<- S, stream S, end <-chan
 type follower struct {
 	t       *testing.T
 	client  *mcp.Client
-	batches chan mcp.Batch
+	batches chan kinds.Batch
 	stop    context.CancelFunc
 	ended   chan error
 }
@@ -160,9 +160,9 @@ func follow(t *testing.T, addr string, change ...func(*mcp.Config)) *follower {
 		c(&cfg)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	f := &follower{t: t, client: mcp.New(cfg), batches: make(chan mcp.Batch), stop: cancel, ended: make(chan error, 1)}
+	f := &follower{t: t, client: mcp.New(cfg), batches: make(chan kinds.Batch), stop: cancel, ended: make(chan error, 1)}
 	go func() {
-		f.ended <- f.client.Run(ctx, func(b mcp.Batch) error {
+		f.ended <- f.client.Run(ctx, func(b kinds.Batch) error {
 			select {
 			case f.batches <- b:
 			case <-ctx.Done():
@@ -179,7 +179,7 @@ func follow(t *testing.T, addr string, change ...func(*mcp.Config)) *follower {
 }
 
 // expect takes the next batch, which must have these changes: "entry a=host", or "entry a gone".
-func (f *follower) expect(revision int64, changes ...string) mcp.Batch {
+func (f *follower) expect(revision int64, changes ...string) kinds.Batch {
 	f.t.Helper()
 	select {
 	case b := <-f.batches:
@@ -202,7 +202,7 @@ func (f *follower) expect(revision int64, changes ...string) mcp.Batch {
 	case <-time.After(limit):
 		require.FailNow(f.t, "no batch came")
 	}
-	return mcp.Batch{}
+	return kinds.Batch{}
 }
 
 func eachForm(t *testing.T, test func(t *testing.T, form func(*mcp.Config))) {

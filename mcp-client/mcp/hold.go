@@ -26,7 +26,7 @@ type hold struct {
 func newHolds(after time.Duration) *holds { return &holds{after: after} }
 
 // filter removes from a batch the deletions to hold, and adds the deletions to release.
-func (h *holds) filter(b Batch, s *state, unexpected bool, confirmed func(*kinds.Kind) bool) (Batch, *holds) {
+func (h *holds) filter(b kinds.Batch, s *state, unexpected bool, confirmed func(*kinds.Kind) bool) (kinds.Batch, *holds) {
 	if h.after == 0 {
 		return b, h
 	}
@@ -42,11 +42,11 @@ func (h *holds) filter(b Batch, s *state, unexpected bool, confirmed func(*kinds
 			continue
 		}
 		for key := range keys {
-			b.Changes = append(b.Changes, Change{Key: key})
+			b.Changes = append(b.Changes, kinds.Change{Key: key})
 		}
 	}
 	if unexpected {
-		b.Changes = slices.DeleteFunc(b.Changes, func(c Change) bool { return c.Resource == nil && next.hold(c.Key, s) })
+		b.Changes = slices.DeleteFunc(b.Changes, func(c kinds.Change) bool { return c.Resource == nil && next.hold(c.Key, s) })
 	}
 	return b, next
 }

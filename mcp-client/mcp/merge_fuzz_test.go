@@ -29,7 +29,7 @@ func FuzzResponses(f *testing.F) {
 		require.NoError(t, err)
 		c := New(Config{Kinds: []*kinds.Kind{kind}, Name: "fuzz", Protocol: Delta, Log: slog.New(slog.DiscardHandler)})
 		given := map[kinds.Key]*kinds.Resource{}
-		s := newSession(c, &server{choice: newChoice(Delta)}, &delta{}, func(b Batch) error {
+		s := newSession(c, &server{choice: newChoice(Delta)}, &delta{}, func(b kinds.Batch) error {
 			for _, change := range b.Changes {
 				if change.Resource != nil {
 					require.Equal(t, change.Key, change.Resource.Key())

@@ -130,7 +130,7 @@ func TestBatchesMergeDuringApply(t *testing.T) {
 		for revision := int64(3); revision <= 50; revision++ {
 			s.commit(revision, resources{entry("a", strconv.FormatInt(revision, 10)), route("r", strconv.FormatInt(revision, 10))})
 		}
-		for b := (mcp.Batch{}); b.Revision < 50; { // whatever is merged, no batch has half of a revision
+		for b := (kinds.Batch{}); b.Revision < 50; { // whatever is merged, no batch has half of a revision
 			b = <-f.batches
 			require.Len(t, b.Changes, 2)
 			require.Equal(t, strconv.FormatInt(b.Revision, 10), host(b.Changes[0].Resource))
@@ -198,7 +198,7 @@ func TestApplyErrorEndsRun(t *testing.T) {
 	defer cancel()
 	for range 2 { // what was refused is not taken as delivered: it comes again
 		calls := 0
-		err := client.Run(ctx, func(b mcp.Batch) error {
+		err := client.Run(ctx, func(b kinds.Batch) error {
 			calls++
 			require.Len(t, b.Changes, 1)
 			return refusal

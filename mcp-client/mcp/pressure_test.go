@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
@@ -29,7 +30,7 @@ func TestAcknowledgedAfterApply(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- client.Run(ctx, func(mcp.Batch) error {
+		ended <- client.Run(ctx, func(kinds.Batch) error {
 			begun <- struct{}{}
 			<-goOn
 			applied.Add(1)

@@ -22,7 +22,7 @@ type session struct {
 	at     *server
 	wire   wire
 	state  *state
-	apply  func(Batch) error
+	apply  func(kinds.Batch) error
 	outbox *outbox
 
 	responded bool // the server has sent something
@@ -50,7 +50,7 @@ type subscription struct {
 	optional bool // given up if it is not answered in time
 }
 
-func newSession(c *Client, at *server, w wire, apply func(Batch) error) *session {
+func newSession(c *Client, at *server, w wire, apply func(kinds.Batch) error) *session {
 	c.state.discard() // the unfinished batch of the previous stream
 	return &session{
 		client: c, at: at, wire: w, state: c.state, apply: apply, outbox: newOutbox(),

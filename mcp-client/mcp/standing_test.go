@@ -59,7 +59,7 @@ func run(t *testing.T, s *source, change func(*mcp.Config)) error {
 	change(&cfg)
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	return mcp.New(cfg).Run(ctx, func(mcp.Batch) error { t.Error("a batch was delivered"); return nil })
+	return mcp.New(cfg).Run(ctx, func(kinds.Batch) error { t.Error("a batch was delivered"); return nil })
 }
 
 func TestStandingErrorEndsRun(t *testing.T) {

@@ -124,7 +124,7 @@ func (s *session) watchStale(stale time.Time) {
 }
 
 // apply publishes one batch.
-func (s *session) apply(b mcp.Batch) error {
+func (s *session) apply(b kinds.Batch) error {
 	if !s.standingSeen { // an upstream that sends no standing
 		if err := s.handleStanding(mcp.Standing{}); err != nil {
 			return err
@@ -155,7 +155,7 @@ func (s *session) apply(b mcp.Batch) error {
 }
 
 // position returns the position of a batch: the upstream's own, if it has one.
-func (s *session) position(b mcp.Batch) (publish.Position, error) {
+func (s *session) position(b kinds.Batch) (publish.Position, error) {
 	before := s.publisher.At()
 	if b.Mark == "" {
 		return publish.Position{Revision: before.Revision + 1, Mark: s.publisher.ID()}, nil
@@ -169,7 +169,7 @@ func (s *session) position(b mcp.Batch) (publish.Position, error) {
 }
 
 // changes converts a batch into changes to publish.
-func changes(b mcp.Batch) (publish.Changes, error) {
+func changes(b kinds.Batch) (publish.Changes, error) {
 	c := publish.Changes{Upserts: map[*kinds.Kind][]*served.Resource{}, Removed: map[*kinds.Kind][]string{}, Committed: b.Committed}
 	for _, change := range b.Changes {
 		kind := change.Key.Kind

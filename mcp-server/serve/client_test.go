@@ -19,7 +19,7 @@ var plaintext = []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCred
 // client follows a server, and records what it was sent.
 type client struct {
 	t         *testing.T
-	batches   chan mcp.Batch
+	batches   chan kinds.Batch
 	standings chan mcp.Standing
 	held      map[kinds.Key]string
 	stop      func()
@@ -43,7 +43,7 @@ func connectWithSecrets(t *testing.T, address string, held map[kinds.Key]string,
 
 func connectFor(t *testing.T, address string, held map[kinds.Key]string, dial []grpc.DialOption, of []*kinds.Kind) *client {
 	t.Helper()
-	c := &client{t: t, batches: make(chan mcp.Batch), standings: make(chan mcp.Standing, 100), held: map[kinds.Key]string{}}
+	c := &client{t: t, batches: make(chan kinds.Batch), standings: make(chan mcp.Standing, 100), held: map[kinds.Key]string{}}
 	maps.Copy(c.held, held)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -52,7 +52,7 @@ func connectFor(t *testing.T, address string, held map[kinds.Key]string, dial []
 		_ = mcp.New(mcp.Config{
 			Targets: []string{address}, Name: "test", Kinds: of, DialOptions: dial, Held: held, Bodies: true,
 			Standing: func(s mcp.Standing) error { c.standings <- s; return nil },
-		}).Run(ctx, func(b mcp.Batch) error {
+		}).Run(ctx, func(b kinds.Batch) error {
 			select {
 			case c.batches <- b:
 			case <-ctx.Done():
@@ -68,7 +68,7 @@ func connectFor(t *testing.T, address string, held map[kinds.Key]string, dial []
 const limit = 30 * time.Second
 
 // next returns the next batch.
-func (c *client) next() mcp.Batch {
+func (c *client) next() kinds.Batch {
 	c.t.Helper()
 	select {
 	case b := <-c.batches:
@@ -82,7 +82,7 @@ func (c *client) next() mcp.Batch {
 		return b
 	case <-time.After(limit):
 		require.FailNow(c.t, "no batch came")
-		return mcp.Batch{}
+		return kinds.Batch{}
 	}
 }
 
@@ -96,7 +96,7 @@ func (c *client) until(revision int64) (names []string) {
 	}
 }
 
-func namesOf(b mcp.Batch) (names []string) {
+func namesOf(b kinds.Batch) (names []string) {
 	for _, change := range b.Changes {
 		name := change.Key.Name
 		if change.Resource == nil {

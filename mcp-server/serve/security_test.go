@@ -27,7 +27,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 	"github.com/pgmesh/pgmesh/internal/testbench/journal"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
-	"github.com/pgmesh/pgmesh/mcp-client/mcp"
+	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/tokens"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
@@ -155,7 +155,7 @@ func TestStockIstiodsMayRead(t *testing.T) {
 }
 
 // mark names what changed, with a - before what is gone.
-func mark(b mcp.Batch) (names []string) {
+func mark(b kinds.Batch) (names []string) {
 	for _, c := range b.Changes {
 		name := c.Key.FullName()
 		if c.Resource == nil {

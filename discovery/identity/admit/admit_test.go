@@ -65,11 +65,11 @@ func open(t *testing.T) *entrance {
 	config := configstore.New()
 	documents, err := kinds.Parse("mesh.yaml", []byte(resources))
 	require.NoError(t, err)
-	var changes []configstore.Change
+	var changes []kinds.Change
 	for _, d := range documents {
-		changes = append(changes, configstore.Change{Key: d.Resource.Key(), Resource: d.Resource})
+		changes = append(changes, kinds.Change{Key: d.Resource.Key(), Resource: d.Resource})
 	}
-	step := config.Apply(configstore.Batch{Revision: 1, Changes: changes})
+	step := config.Apply(kinds.Batch{Revision: 1, Changes: changes})
 	engine.Update(mesh.Build(step, nil), step)
 	streams := push.NewServer(engine, ads.Limits{}, nil, log)
 	own := e.authority.Issue(nil).Certificate(t)

@@ -17,7 +17,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/source"
 	"github.com/pgmesh/pgmesh/kinds"
 )
@@ -73,12 +72,12 @@ func (d *Directory) Ready() (string, error) {
 }
 
 // Run follows the directory until the context ends.
-func (d *Directory) Run(ctx context.Context, apply func(configstore.Batch) error) error {
+func (d *Directory) Run(ctx context.Context, apply func(kinds.Batch) error) error {
 	return watch(ctx, d.path, d.log, func() error { return d.look(apply) })
 }
 
 // look reads what changed since the last time, and hands on the result.
-func (d *Directory) look(apply func(configstore.Batch) error) error {
+func (d *Directory) look(apply func(kinds.Batch) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	version, err := d.read()
@@ -95,7 +94,7 @@ func (d *Directory) look(apply func(configstore.Batch) error) error {
 	if len(changes) > 0 || !d.begun {
 		d.revision++
 		d.held, d.begun = resources, true
-		if err := apply(configstore.Batch{Revision: d.revision, Changes: changes}); err != nil {
+		if err := apply(kinds.Batch{Revision: d.revision, Changes: changes}); err != nil {
 			return err
 		}
 		d.log.Info("took over configuration", "directory", d.path, "changes", len(changes), "resources", len(resources))

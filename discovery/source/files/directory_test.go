@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/source/files"
 	"github.com/pgmesh/pgmesh/internal/testbench/journal"
+	"github.com/pgmesh/pgmesh/kinds"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,18 +27,18 @@ type watched struct {
 	t       *testing.T
 	path    string
 	log     *journal.Journal
-	batches chan configstore.Batch
+	batches chan kinds.Batch
 	changes int             // in the last batch
 	hosts   map[string]bool // names of the present services
 }
 
 func watch(t *testing.T, path string) *watched {
 	t.Helper()
-	w := &watched{t: t, path: path, log: &journal.Journal{}, batches: make(chan configstore.Batch, 100), hosts: map[string]bool{}}
+	w := &watched{t: t, path: path, log: &journal.Journal{}, batches: make(chan kinds.Batch, 100), hosts: map[string]bool{}}
 	w.Directory = files.New(path, slog.New(slog.NewTextHandler(w.log, nil)), prometheus.NewRegistry())
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- w.Run(ctx, func(b configstore.Batch) error { w.batches <- b; return nil }) }()
+	go func() { ended <- w.Run(ctx, func(b kinds.Batch) error { w.batches <- b; return nil }) }()
 	t.Cleanup(func() {
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
@@ -65,8 +65,8 @@ func (w *watched) next() []string {
 }
 
 // pending returns the batches that came and were not read.
-func (w *watched) pending() []configstore.Batch {
-	var out []configstore.Batch
+func (w *watched) pending() []kinds.Batch {
+	var out []kinds.Batch
 	for {
 		select {
 		case b := <-w.batches:

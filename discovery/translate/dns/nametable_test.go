@@ -64,9 +64,9 @@ func tableOf(t *testing.T, resources, node string, metadata map[string]any) *nds
 	t.Helper()
 	documents, err := kinds.Parse("names.yaml", []byte(resources))
 	require.NoError(t, err)
-	batch := configstore.Batch{Revision: 1}
+	batch := kinds.Batch{Revision: 1}
 	for _, d := range documents {
-		batch.Changes = append(batch.Changes, configstore.Change{Key: d.Resource.Key(), Resource: d.Resource})
+		batch.Changes = append(batch.Changes, kinds.Change{Key: d.Resource.Key(), Resource: d.Resource})
 	}
 	given, err := structpb.NewStruct(metadata)
 	require.NoError(t, err)

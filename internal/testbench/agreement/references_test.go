@@ -98,9 +98,9 @@ func (v *verdicts) judge(p problem, there bool) {
 
 func seenByDiscovery(all []*kinds.Resource) *verdicts {
 	store := configstore.New()
-	var batch configstore.Batch
+	var batch kinds.Batch
 	for _, r := range all {
-		batch.Changes = append(batch.Changes, configstore.Change{Key: r.Key(), Resource: r})
+		batch.Changes = append(batch.Changes, kinds.Change{Key: r.Key(), Resource: r})
 	}
 	m := mesh.Build(store.Apply(batch), nil)
 	v := &verdicts{missing: map[problem]bool{}, unjudged: map[problem]bool{}}

@@ -102,11 +102,11 @@ func lacking(older, later *kinds.Resource) bool {
 // serviceSeen is what sidecars of a namespace make of a host's entries, given the oldest first; nil
 // if nothing.
 func serviceSeen(namespace string, entries ...*kinds.Resource) *mesh.Service {
-	var batch configstore.Batch
+	var batch kinds.Batch
 	for i, r := range entries {
 		aged := *r
 		aged.CreateTime = time.Unix(int64(i), 0)
-		batch.Changes = append(batch.Changes, configstore.Change{Key: r.Key(), Resource: &aged})
+		batch.Changes = append(batch.Changes, kinds.Change{Key: r.Key(), Resource: &aged})
 	}
 	m := mesh.Build(configstore.New().Apply(batch), nil)
 	return m.Scope(&mesh.Proxy{Type: mesh.Sidecar, Namespace: namespace, Addresses: []string{"10.0.0.1"}}).Service("a.example.com")

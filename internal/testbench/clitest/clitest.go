@@ -18,6 +18,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/cli"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
@@ -138,7 +139,7 @@ func (m *Mesh) Await(revision int64) {
 	client := mcp.New(mcp.Config{
 		Targets: []string{m.Address}, Name: "test", DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
 	})
-	err := client.Run(ctx, func(b mcp.Batch) error {
+	err := client.Run(ctx, func(b kinds.Batch) error {
 		if b.Revision >= revision {
 			reached()
 		}

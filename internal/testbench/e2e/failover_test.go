@@ -86,7 +86,7 @@ func readFrom(t *testing.T, control *stack.Stack) *reader {
 	return w
 }
 
-func (w *reader) apply(b mcp.Batch) error {
+func (w *reader) apply(b kinds.Batch) error {
 	for _, c := range b.Changes {
 		w.labels[c.Key.Name] = c.Resource.Labels["change"]
 	}

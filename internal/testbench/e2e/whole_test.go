@@ -18,6 +18,7 @@ import (
 	mcpv1 "istio.io/api/mcp/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
@@ -151,7 +152,7 @@ func (w *watcher) followLibrary(ctx context.Context, protocol mcp.Protocol) erro
 		Targets: []string{w.mesh.MCP}, Name: "watcher", Protocol: protocol,
 		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())},
 	})
-	return client.Run(ctx, func(b mcp.Batch) error {
+	return client.Run(ctx, func(b kinds.Batch) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if b.Revision <= w.revision {

@@ -165,7 +165,7 @@ func followed(t *testing.T) (ks []*kinds.Kind) {
 	return ks
 }
 
-func (r *reader) apply(b mcp.Batch) error {
+func (r *reader) apply(b kinds.Batch) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range b.Changes {

@@ -17,7 +17,7 @@ var ErrEnough = errors.New("enough")
 // Read reads the current resources of some kinds.
 func (s *Server) Read(ctx context.Context, ks []*kinds.Kind, on *Events) (*State, error) {
 	read := &State{Versions: map[kinds.Key]string{}}
-	err := s.Follow(ctx, ks, on, func(b mcp.Batch) error {
+	err := s.Follow(ctx, ks, on, func(b kinds.Batch) error {
 		read.Revision = b.Revision
 		for _, c := range b.Changes {
 			if c.Resource != nil {
@@ -105,7 +105,7 @@ func (b *firstSync) lost(err error) {
 // Follow passes the state of some kinds, and then each change, to apply, until that returns an
 // error or the context ends. Losing the server before it has sent the state, or waiting too long
 // for it, is an error. Of later losses it tells on.lost, and the client reconnects.
-func (s *Server) Follow(ctx context.Context, ks []*kinds.Kind, on *Events, apply func(mcp.Batch) error) error {
+func (s *Server) Follow(ctx context.Context, ks []*kinds.Kind, on *Events, apply func(kinds.Batch) error) error {
 	credentials, err := s.credentials()
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ func (s *Server) Follow(ctx context.Context, ks []*kinds.Kind, on *Events, apply
 			}
 		},
 	})
-	err = client.Run(ctx, func(b mcp.Batch) error {
+	err = client.Run(ctx, func(b kinds.Batch) error {
 		first.done()
 		return apply(b)
 	})

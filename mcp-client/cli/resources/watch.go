@@ -20,7 +20,6 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/words"
-	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
 // Watch returns the command watch.
@@ -122,7 +121,7 @@ type watched struct {
 	before, after *kinds.Resource
 }
 
-func (w *watcher) batch(b mcp.Batch) error {
+func (w *watcher) batch(b kinds.Batch) error {
 	changes := w.changes(b.Changes)
 	if len(changes) == 0 && w.printed > 0 {
 		return nil // all were in other namespaces
@@ -151,7 +150,7 @@ func (w *watcher) print(revision int64, now time.Time, changes []watched) error 
 }
 
 // changes selects the matching changes and their actions, in print order.
-func (w *watcher) changes(of []mcp.Change) []watched {
+func (w *watcher) changes(of []kinds.Change) []watched {
 	var seen []watched
 	for _, c := range of {
 		before := w.known[c.Key]

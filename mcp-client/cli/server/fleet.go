@@ -13,7 +13,6 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/cli/change"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/connect"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
-	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
@@ -63,7 +62,7 @@ func (f *fleet) connect(ctx context.Context, received func(int)) error {
 				Lost:    func(err error) { f.fail(f.program.Server.Explain(err)) },
 			}
 			first := true
-			f.fail(f.program.Server.Follow(ctx, f.kinds, on, func(b mcp.Batch) error {
+			f.fail(f.program.Server.Follow(ctx, f.kinds, on, func(b kinds.Batch) error {
 				now := time.Now()
 				if first {
 					first = false

@@ -1,0 +1,32 @@
+package kinds
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+// Change is one resource that is new, changed, or gone.
+type Change struct {
+	Key Key
+	// Resource is the new state, nil if the resource is gone.
+	Resource *Resource
+	// Version is the server's version of the resource, or a hash of its content if the server gives
+	// none; "" if the change comes from elsewhere.
+	Version string
+	// Body is what the server sent, if its client was asked for it.
+	Body *anypb.Any
+}
+
+// Batch is a set of changes that belong together: what one revision changed, or several. It applies
+// on top of all batches before it, whole or not at all. The first one has the whole state.
+type Batch struct {
+	// Revision is the source's number of the state after the batch, 0 if the source has none.
+	Revision int64
+	// Mark is the version of the mark that ended the batch, "" if the source sends no marks.
+	Mark string
+	// Committed is the time of that state by the clock of the server's database, zero if the source
+	// does not know it.
+	Committed time.Time
+	Changes   []Change
+}
