@@ -112,8 +112,8 @@ func (w *domainsWalk) publish() {
 	w.s.publish(fmt.Sprintf("r%d", w.revision), sets{routes: set("80=1"), hosts: served.NewSet(all...)})
 }
 
-// answerAll answers until the server has nothing more to send. It asks twice, because the first answer
-// may come before the hosts' turn in the plan.
+// answerAll answers until the server has nothing more to send. It asks twice, because the first
+// answer may come before the hosts' turn in the plan.
 func (w *domainsWalk) answerAll() {
 	for quiet := 0; quiet < 2; quiet++ {
 		w.client.marks++

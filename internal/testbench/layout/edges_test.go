@@ -20,7 +20,7 @@ var edges = []edge{{"grpc.NewServer(", "panics.ServerOptions()"}, {"&http.Server
 // programs are the folders of what runs in production.
 var programs = []string{"internal", "identity", "mcp-server", "mcp-client", "discovery", "mesh-agent"}
 
-// helpers of tests open servers, too
+// Helpers of tests open servers, too.
 var ofTests = []string{"internal/testbench/clitest", "internal/testbench/e2e", "discovery/servetest", "mesh-agent/identity/jointest"}
 
 func TestNoPanicEndsAProgramAtItsEdges(t *testing.T) {
