@@ -107,14 +107,14 @@ func (i *Inspector) proxiesPage(r *http.Request) (any, error) {
 }
 
 func (c client) show() shownProxy {
-	course := c.stream.State()
+	state := c.stream.State()
 	p := shownProxy{
 		Proxy: c.id(), Node: c.stream.Node().GetId(), Role: string(c.Proxy.Type), Namespace: c.Proxy.Namespace, Address: c.stream.Peer(),
 		Form: formOf(c.stream), Envoy: versionOf(c.stream.Node()), Connected: c.stream.Since(), Class: c.Class, OnDemand: c.OnDemand, Warnings: c.Proxy.Warnings,
-		Current: c.snapshot != nil, Revision: course.Revision, Newest: course.Newest, Types: []shownType{},
+		Current: c.snapshot != nil, Revision: state.Revision, Newest: state.Newest, Types: []shownType{},
 	}
-	if course.Stage > 0 {
-		p.Stage = &shownStage{course.Stage, course.Stages, course.Since}
+	if state.Stage > 0 {
+		p.Stage = &shownStage{state.Stage, state.Stages, state.Since}
 	}
 	for _, t := range c.stream.Types() {
 		one := showType(t)

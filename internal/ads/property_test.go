@@ -82,7 +82,7 @@ func (w *walk) run(seed uint64) {
 		w.refuses = false
 		w.reconnect()
 	}
-	w.settle()
+	w.answerAll()
 	for _, typeURL := range walked {
 		require.Equal(w.t, w.expected(typeURL), w.has[typeURL], "seed %d: %s", seed, typeURL)
 	}
@@ -203,8 +203,8 @@ func (w *walk) answer(n int) {
 	w.inbox = w.inbox[n:]
 }
 
-// settle answers until the server has nothing more to send. It may have waited for an answer.
-func (w *walk) settle() {
+// answerAll answers until the server has nothing more to send. It may have waited for an answer.
+func (w *walk) answerAll() {
 	for {
 		w.receive()
 		if len(w.inbox) == 0 {

@@ -157,7 +157,7 @@ func (s *subscription) clearDoubts(names []string) {
 		return
 	}
 	for _, name := range names {
-		s.quarantine.Settle(name)
+		s.quarantine.EndDoubt(name)
 	}
 	s.conclude()
 }
@@ -176,7 +176,7 @@ func (s *subscription) try(e extent, whole bool) step {
 		now, had := s.target.Get(name), q.Get(name).Accepted
 		switch {
 		case now == nil || now.Empty && had != nil && e != everything || !isDue(name):
-			q.Settle(name) // it was removed or emptied meanwhile, which a regular step sends
+			q.EndDoubt(name) // it was removed or emptied meanwhile, which a regular step sends
 			s.reconsider()
 			if whole {
 				s.restate()

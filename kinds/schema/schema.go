@@ -12,45 +12,52 @@
 //
 // An object of a message type:
 //
-// 1. It must be an object: `expected an object, got a list`.
-// 2. Its fields are visited in the order of the table. A field is looked up by its JSON name, then by its aliases
-//    (the snake_case name). A member whose value is null is absent, as in protobuf's JSON. If a field is there under
-//    two names, the object has the violation `only one of jwksUri, jwks_uri may be set` and the first counts.
-//    A required field that is absent: `required field is missing`, at the path of the field.
-// 3. Of each oneof at most one field may be there: `only one of a, b may be set`, which names those that are, in the
-//    order of the oneof, at the path of the object.
-// 4. Members that are no field, in the order of their names: `unknown field "wieght"`, at the path of the member, with
-//    the hint `did you mean "weight"?` if a name is near (see package nearest: Levenshtein distance, letter case aside,
-//    at most 1 for names under 5 characters, else at most max(2, length/3); the first of equals in table order), else
-//    `known fields: a, b, c` in table order, or `it has no fields`.
+//  1. It must be an object: `expected an object, got a list`.
+//  2. Its fields are visited in the order of the table. A field is looked up by its JSON name, then
+//     by its aliases (the snake_case name). A member whose value is null is absent, as in
+//     protobuf's JSON. If a field is there under two names, the object has the violation `only one
+//     of jwksUri, jwks_uri may be set` and the first counts. A required field that is absent:
+//     `required field is missing`, at the path of the field.
+//  3. Of each oneof at most one field may be there: `only one of a, b may be set`, which names
+//     those that are, in the order of the oneof, at the path of the object.
+//  4. Members that are no field, in the order of their names: `unknown field "wieght"`, at the path
+//     of the member, with the hint `did you mean "weight"?` if a name is near (see package nearest:
+//     Levenshtein distance, letter case aside, at most 1 for names under 5 characters, else at most
+//     max(2, length/3); the first of equals in table order), else `known fields: a, b, c` in table
+//     order, or `it has no fields`.
 //
 // A field that is there is a list (Repeated), a map (Map) or a single value:
 //
-//  - A list must be a list. Too few or too many items: `must have at least 1 item, has 0`. Each item is then checked as
-//    a single value at `path[0]`; null is a wrong type there.
-//  - A map must be an object. Its size is checked in the same words. Each value is checked as a single value, in the order of
-//    the keys; null is a wrong type. Keys of an integer type (KeyType) must be of the form ^[0-9]+$: `key "x" is not an integer`,
-//    at the path of the value, which is then not checked. A key that does not match the KeyFormat is reported with the
-//    format's reason, at the path of the value, which is checked, too.
+//   - A list must be a list. Too few or too many items: `must have at least 1 item, has 0`. Each
+//     item is then checked as a single value at `path[0]`; null is a wrong type there.
+//   - A map must be an object. Its size is checked in the same words. Each value is checked as a
+//     single value, in the order of the keys; null is a wrong type. Keys of an integer type
+//     (KeyType) must be of the form ^[0-9]+$: `key "x" is not an integer`, at the path of the
+//     value, which is then not checked. A key that does not match the KeyFormat is reported with
+//     the format's reason, at the path of the value, which is checked, too.
 //
 // A single value, by Type:
 //
-//  - message: as above. struct: any object, nothing below it is checked.
-//  - bool: true or false.
-//  - string: a string; then MinLength and MaxLength in characters (`must not be empty` for an empty one, otherwise
-//    `must have at least 2 characters, has 1`), then Pattern (searched, not anchored): `does not match the pattern p, got "x"`;
-//    then Format, with its reason. An empty string as a single field matches every format, since it means unset.
-//  - int32, int64, uint32, uint64: a whole number; 1.0 and 1e2 are whole; or a string of the form ^-?[0-9]+$.
-//    A fraction: `expected an integer, got a number`. Then Min and Max: `must be between 0 and 100, got 150`,
-//    `must be at least 1, got 0`, `must be at most 5, got 9`; "got" repeats the number as written.
-//  - double: a number or a string of the form ^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$; then Min and Max.
-//  - duration: a whole number (seconds), or a string: ^[-+]?[0-9]+$ (seconds), or
-//    ^[-+]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$; otherwise `"x" is not a duration`. More than 292 years is out of range.
-//    Then MinDuration, MaxDuration and Precision: `must be at least 1ms, got 0s`, `must be at most 1h, got 2h`,
-//    `must be a multiple of 1ms, got 1us`, where the bound is repeated as it stands in the table.
-//  - enum: a string that is one of Enum, or a whole number that is one of Numbers: `unknown value "FOO"`, with the hint
-//    `did you mean "X"?` if one is near, else `one of A, B, C`.
-//  - bytes: a string of base64, standard or URL alphabet, padding optional: `"x" is not base64`.
+//   - message: as above. struct: any object, nothing below it is checked.
+//   - bool: true or false.
+//   - string: a string; then MinLength and MaxLength in characters (`must not be empty` for an
+//     empty one, otherwise `must have at least 2 characters, has 1`), then Pattern (searched, not
+//     anchored): `does not match the pattern p, got "x"`; then Format, with its reason. An empty
+//     string as a single field matches every format, since it means unset.
+//   - int32, int64, uint32, uint64: a whole number; 1.0 and 1e2 are whole; or a string of the form
+//     ^-?[0-9]+$. A fraction: `expected an integer, got a number`. Then Min and Max: `must be
+//     between 0 and 100, got 150`, `must be at least 1, got 0`, `must be at most 5, got 9`; "got"
+//     repeats the number as written.
+//   - double: a number or a string of the form ^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$; then Min
+//     and Max.
+//   - duration: a whole number (seconds), or a string: ^[-+]?[0-9]+$ (seconds), or
+//     ^[-+]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$; otherwise `"x" is not a
+//     duration`. More than 292 years is out of range. Then MinDuration, MaxDuration and Precision:
+//     `must be at least 1ms, got 0s`, `must be at most 1h, got 2h`, `must be a multiple of 1ms, got
+//     1us`, where the bound is repeated as it stands in the table.
+//   - enum: a string that is one of Enum, or a whole number that is one of Numbers: `unknown value
+//     "FOO"`, with the hint `did you mean "X"?` if one is near, else `one of A, B, C`.
+//   - bytes: a string of base64, standard or URL alphabet, padding optional: `"x" is not base64`.
 //
 // A wrong JSON type is `expected X, got Y`. X is one of an object, a list, a string, a number, an
 // integer, a boolean, a duration such as "5s"; Y is one of an object, a list, a string, a number, a
@@ -78,15 +85,17 @@
 // Rules are written in the SQL/JSON path language of Postgres 13, in lax mode. A predicate that
 // evaluates to null does not hold. $ is the object with the rule. A rule is one of these:
 //
-//  - Wrong: a predicate that holds if the rule is broken.
-//  - Wrong and Each: the predicate is evaluated for each item that Each leads to: a field, or several joined by
-//    dots, each of which steps into all items of a list, all values of a map (in the order of the keys) or the one
-//    value. It has the variables $item, $i (the index in the innermost list or map, from 0), $key (of the innermost
-//    map) and $parent (the message that has the item's list, map or field).
-//  - Unique and Each: the strings, numbers or booleans that are the member Unique of the items of a list (or the
-//    items themselves, for "") must differ; each but the first of equals breaks the rule. Nested lists are compared
-//    one by one.
-//  - Check: the name of a function (checks.go, and mesh.test_rule), for what no predicate can express.
+//   - Wrong: a predicate that holds if the rule is broken.
+//   - Wrong and Each: the predicate is evaluated for each item that Each leads to: a field, or
+//     several joined by dots, each of which steps into all items of a list, all values of a map (in
+//     the order of the keys) or the one value. It has the variables $item, $i (the index in the
+//     innermost list or map, from 0), $key (of the innermost map) and $parent (the message that has
+//     the item's list, map or field).
+//   - Unique and Each: the strings, numbers or booleans that are the member Unique of the items of
+//     a list (or the items themselves, for "") must differ; each but the first of equals breaks the
+//     rule. Nested lists are compared one by one.
+//   - Check: the name of a function (checks.go, and mesh.test_rule), for what no predicate can
+//     express.
 //
 // If When, a predicate on the object, does not hold, the rule is skipped. In the rules of the type
 // of a whole spec $meta has the name, namespace, labels and annotations of the resource. Elsewhere,

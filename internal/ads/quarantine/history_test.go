@@ -86,7 +86,7 @@ func (h *history) try() {
 	var names []string
 	for _, name := range h.q.Next() {
 		if h.mesh[name] == nil {
-			h.q.Settle(name)
+			h.q.EndDoubt(name)
 		} else {
 			names = append(names, name)
 		}

@@ -97,7 +97,7 @@ func (q *Quarantine) withoutCause(sent []Sent, reason string) {
 	var rest []string
 	for _, one := range sent {
 		s := q.suspects[one.Name]
-		if q.settle(s); s.Refused.Reason != reason {
+		if q.endDoubt(s); s.Refused.Reason != reason {
 			rest = append(rest, one.Name)
 		}
 	}

@@ -112,7 +112,7 @@ func (q *Quarantine) accept(resources []*served.Resource) {
 			continue
 		}
 		again := s.Refused != nil && s.Accepted != nil && s.Accepted.Version == r.Version
-		if q.settle(s); again {
+		if q.endDoubt(s); again {
 			s.owed = false
 			continue
 		}
@@ -134,7 +134,7 @@ func (q *Quarantine) divide(refused []Sent, reason string) {
 // refuse withholds what was refused alone.
 func (q *Quarantine) refuse(one Sent, reason string, now time.Time) Kept {
 	s := q.doubt(one)
-	q.settle(s)
+	q.endDoubt(s)
 	if s.Refused == nil || s.Refused.Version != one.Version {
 		q.noteRefused(one.Name)
 	}
@@ -175,7 +175,7 @@ func (q *Quarantine) doubt(one Sent) *Suspect {
 	return s
 }
 
-func (q *Quarantine) settle(s *Suspect) {
+func (q *Quarantine) endDoubt(s *Suspect) {
 	if s.InDoubt {
 		s.InDoubt = false
 		q.doubts--
@@ -185,7 +185,7 @@ func (q *Quarantine) settle(s *Suspect) {
 // release ends the quarantine of one resource.
 func (q *Quarantine) release(name string) {
 	s := q.suspects[name]
-	q.settle(s)
+	q.endDoubt(s)
 	q.changed = q.changed || s.Refused != nil
 	delete(q.suspects, name)
 }
@@ -224,11 +224,11 @@ func (q *Quarantine) Review(name string, now *served.Resource) {
 	}
 }
 
-// Settle ends the doubt about a resource that the client need not try: it is gone, or will be sent
+// EndDoubt ends the doubt about a resource that the client need not try: it is gone, or will be sent
 // in another way.
-func (q *Quarantine) Settle(name string) {
+func (q *Quarantine) EndDoubt(name string) {
 	if s := q.suspects[name]; s != nil {
-		if q.settle(s); s.Refused == nil {
+		if q.endDoubt(s); s.Refused == nil {
 			delete(q.suspects, name)
 		}
 	}

@@ -187,7 +187,7 @@ func TestARefusalEndsWithItsResource(t *testing.T) {
 			q.Answered(refused("no", second("a")), now)
 			q.Review("a", res("a", "2"))
 			q.Forget(func(string) bool { return false })
-			q.Settle("a")
+			q.EndDoubt("a")
 			q.Answered(accepted(res("a", "1")), now) // which it has
 			require.False(t, q.Conclude())
 			end(q)
@@ -251,7 +251,7 @@ func TestNobodyTriesWhatIsGone(t *testing.T) {
 	t.Parallel()
 	q := quarantine.New(false)
 	q.Answered(refused("no", first("a", "1"), first("b", "1"), first("c", "1"), first("d", "1")), now)
-	q.Settle("a")
+	q.EndDoubt("a")
 	q.Forget(func(name string) bool { return name == "b" })
 	require.Equal(t, 2, q.Doubts())
 	require.True(t, q.Pending())
