@@ -301,9 +301,9 @@ func TestNothingOfASecretIsToldElsewhere(t *testing.T) {
 			require.NotContains(t, body, planted, page)
 		}
 	}
-	for _, view := range []string{"history", "revisions", "problems", "resources", "secret_changes", "transactions", "links"} {
+	for _, view := range []string{"mesh.history", "mesh.revisions", "mesh.problems", "mesh.resources", "mesh_internal.secret_changes", "mesh_internal.transactions", "mesh_internal.links"} {
 		var rows *string
-		require.NoError(t, m.db.QueryRow(t.Context(), "SELECT string_agg(t::text, '') FROM mesh."+view+" t").Scan(&rows))
+		require.NoError(t, m.db.QueryRow(t.Context(), "SELECT string_agg(t::text, '') FROM "+view+" t").Scan(&rows))
 		if rows != nil {
 			require.NotContains(t, *rows, planted, view)
 			require.NotContains(t, *rows, strconv.Quote(planted)[1:20], view)
