@@ -19,15 +19,17 @@ import (
 const (
 	aimReach = 100 * time.Millisecond
 	aimIdle  = 60 << 10 // bytes of the server's memory per client
-	// crowdResources is the size of the mesh: it is sent to a thousand clients before anything is measured.
+	// crowdResources is the size of the mesh: it is sent to a thousand clients before anything is
+	// measured.
 	crowdResources = 2000
-	// A change is two messages of about these sizes to each client: the resource, and the mark that ends its
-	// batch.
+	// A change is two messages of about these sizes to each client: the resource, and the mark that
+	// ends its batch.
 	changeFrame, markFrame = 900, 220
 )
 
-// benchClients connects many clients to one server, measures their memory while they are idle, and how long
-// one change takes to reach all. It alternates with a bare server that sends as many bytes.
+// benchClients connects many clients to one server, measures their memory while they are idle, and
+// how long one change takes to reach all. It alternates with a bare server that sends as many
+// bytes.
 func benchClients(ctx context.Context, o options) error {
 	s, err := startServer(ctx, meshRows(min(o.resources, crowdResources)))
 	if err != nil {

@@ -23,8 +23,8 @@ type member interface {
 	batch() (string, error)
 }
 
-// runCrowd connects many clients, and writes a line of JSON for each change that all of them have, beginning
-// with the initial state. It ends when its standard input is closed.
+// runCrowd connects many clients, and writes a line of JSON for each change that all of them have,
+// beginning with the initial state. It ends when its standard input is closed.
 func runCrowd(ctx context.Context, join func(context.Context, int) (member, error), clients int) error {
 	arrived, failed := make(chan arrival, clients), make(chan error, clients)
 	joined := make(chan struct{}, connectAtOnce)

@@ -9,8 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 )
 
-// Postgres' processor time is counted in hundredths of a second, so the cost of a change is measured over
-// many.
+// Postgres' processor time is counted in hundredths of a second, so the cost of a change is
+// measured over many.
 const (
 	idleFor     = 10 * time.Second
 	changesCost = 200
@@ -22,8 +22,8 @@ type databaseCost struct {
 	Change, Floor time.Duration // more than while idle
 }
 
-// costOf measures a server's processor time: while idle, for changes of the product, and for those of the
-// floor.
+// costOf measures a server's processor time: while idle, for changes of the product, and for those
+// of the floor.
 func costOf(ctx context.Context, pid int, product, floor func(context.Context, int) (sample, error)) (c databaseCost, err error) {
 	before := usage.TreeCPUOf(pid)
 	select {

@@ -16,8 +16,8 @@ import (
 // changedResources is how many resources change between the compared revisions.
 const changedResources = 10_000
 
-// benchDiff compares revisions that differ in many resources. The floor reads each pair of documents and
-// compares them.
+// benchDiff compares revisions that differ in many resources. The floor reads each pair of
+// documents and compares them.
 func benchDiff(ctx context.Context, _ options) error {
 	server, err := startDatabase(ctx, nil)
 	if err != nil {

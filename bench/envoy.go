@@ -35,8 +35,8 @@ func envoyNode() (*corev3.Node, error) {
 	return b.GetNode(), err
 }
 
-// startEnvoy starts one Envoy for product and floor: with the agent's bootstrap, but connected directly to
-// discovery, and with a listener whose routes come from the floor's server.
+// startEnvoy starts one Envoy for product and floor: with the agent's bootstrap, but connected
+// directly to discovery, and with a listener whose routes come from the floor's server.
 func startEnvoy(binary, dir, xds string, f *floor, routeName string) (*process.Process, error) {
 	b, err := bootstrap.New(agentOptions())
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/realenvoy"
 )
 
-// floor is the minimum between a commit and Envoy: a bare table, a NOTIFY, a read, and a server that pushes
-// one prepared route configuration with a new number, without waiting for any answer.
+// floor is the minimum between a commit and Envoy: a bare table, a NOTIFY, a read, and a server
+// that pushes one prepared route configuration with a new number, without waiting for any answer.
 type floor struct {
 	routeservicev3.UnimplementedRouteDiscoveryServiceServer
 	writer, listener *pgx.Conn

@@ -23,7 +23,8 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
-// The aims for a fresh client of a large mesh: the lesser of the two rates, and the memory of each side.
+// The aims for a fresh client of a large mesh: the lesser of the two rates, and the memory of each
+// side.
 const (
 	aimBytes     = 200 << 20 // a second
 	aimResources = 300_000   // a second
@@ -38,8 +39,9 @@ type received struct {
 	CPU              time.Duration // on all processors
 }
 
-// benchFresh serves a large mesh to clients that have nothing: to one that only reads, so as to measure the
-// server, and to the client library. They alternate with the same number of bytes over a bare stream.
+// benchFresh serves a large mesh to clients that have nothing: to one that only reads, so as to
+// measure the server, and to the client library. They alternate with the same number of bytes over
+// a bare stream.
 func benchFresh(ctx context.Context, o options) error {
 	s, err := startServer(ctx, mixedRows(o.resources))
 	if err != nil {

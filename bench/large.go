@@ -20,8 +20,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/feed"
 )
 
-// benchLarge loads a large mesh in one transaction, reads it, and compares a change in it with a change in a
-// small one.
+// benchLarge loads a large mesh in one transaction, reads it, and compares a change in it with a
+// change in a small one.
 func benchLarge(ctx context.Context, o options) error {
 	server, err := startDatabase(ctx, nil)
 	if err != nil {
@@ -144,8 +144,8 @@ func peakRSS() int64 {
 	return 0
 }
 
-// compareSizes measures one change from COMMIT to a follower, alternating between a small mesh and a large
-// one.
+// compareSizes measures one change from COMMIT to a follower, alternating between a small mesh and
+// a large one.
 func compareSizes(ctx context.Context, o options, small, large string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

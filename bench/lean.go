@@ -26,8 +26,8 @@ const (
 	leanEndpoints = 5
 )
 
-// benchLean measures the memory of an Envoy that uses a few of many services, for each way to keep the others
-// from it.
+// benchLean measures the memory of an Envoy that uses a few of many services, for each way to keep
+// the others from it.
 func benchLean(ctx context.Context, o options) error {
 	dir, remove, err := built(ctx, "discovery", "mesh-agent")
 	if err != nil {

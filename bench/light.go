@@ -13,8 +13,8 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// light is a client that subscribes to everything and to the ends of batches, acknowledges responses and
-// keeps nothing, so that the server is what is measured.
+// light is a client that subscribes to everything and to the ends of batches, acknowledges
+// responses and keeps nothing, so that the server is what is measured.
 type light struct {
 	conn   *grpc.ClientConn
 	stream grpc.ClientStream

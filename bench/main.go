@@ -1,9 +1,9 @@
-// Bench measures what the product promises about speed, each against a floor or a peer in the same run: the
-// minimum that the same machine needs for the same effect.
+// Bench measures what the product promises about speed, each against a floor or a peer in the same
+// run: the minimum that the same machine needs for the same effect.
 //
-// The path of a change is from the COMMIT of a transaction in Postgres to the first HTTP answer by the new
-// rule, through mcp-server, discovery and a real Envoy, each in its own process. The store's parts measure
-// only Postgres and the feed.
+// The path of a change is from the COMMIT of a transaction in Postgres to the first HTTP answer by
+// the new rule, through mcp-server, discovery and a real Envoy, each in its own process. The
+// store's parts measure only Postgres and the feed.
 package main
 
 import (
@@ -134,7 +134,8 @@ func built(ctx context.Context, programs ...string) (dir string, remove func(), 
 	return dir, remove, nil
 }
 
-// compare alternates changes of the product and of the floor, so that other load affects both alike.
+// compare alternates changes of the product and of the floor, so that other load affects both
+// alike.
 func compare(ctx context.Context, o options, mesh *stack.Stack, postgres *embedded.Server, dir string) (*times, error) {
 	floor, err := newFloor(ctx, postgres.URL())
 	if err != nil {

@@ -11,20 +11,22 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ruleHeader is the header that the changed rule adds to every answer, with the number of the change.
+// ruleHeader is the header that the changed rule adds to every answer, with the number of the
+// change.
 const ruleHeader = "x-rule"
 
 // sample is one measured change.
 type sample struct {
-	// Committed is when COMMIT returned, Answered when the first answer by the new rule arrived. Both count
-	// from the call of COMMIT.
+	// Committed is when COMMIT returned, Answered when the first answer by the new rule arrived.
+	// Both count from the call of COMMIT.
 	Committed, Answered time.Duration
 }
 
 // changeTimeout is when a change without effect counts as lost.
 const changeTimeout = 10 * time.Second
 
-// measure commits an open transaction, and sends requests through Envoy until an answer has the number.
+// measure commits an open transaction, and sends requests through Envoy until an answer has the
+// number.
 func measure(ctx context.Context, tx pgx.Tx, client *http.Client, host, address string, number int) (sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()

@@ -30,8 +30,8 @@ func (t *times) write(file string) error {
 	return os.WriteFile(file, data, 0o644)
 }
 
-// The aims: the median within twice the floor's, the 99th percentile within three times the floor's, and a
-// Postgres that is idle while nothing changes.
+// The aims: the median within twice the floor's, the 99th percentile within three times the
+// floor's, and a Postgres that is idle while nothing changes.
 const (
 	aimRatio        = 2.0
 	aimTailRatio    = 3.0
@@ -91,7 +91,8 @@ func sorted(s []sample, of func(sample) time.Duration) []time.Duration {
 	return d
 }
 
-// histogram shows the distribution. A polling interval or a fixed delay would appear as a separate hump.
+// histogram shows the distribution. A polling interval or a fixed delay would appear as a separate
+// hump.
 func histogram(w io.Writer, sorted []time.Duration) {
 	const bins, width = 16, 50
 	low, high := sorted[0], timing.Percentile(sorted, 99)

@@ -15,8 +15,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 )
 
-// benchUpdates measures one UPDATE of a VirtualService with ten routes, validated and recorded. It alternates
-// with the same UPDATE of a bare table and a NOTIFY.
+// benchUpdates measures one UPDATE of a VirtualService with ten routes, validated and recorded. It
+// alternates with the same UPDATE of a bare table and a NOTIFY.
 func benchUpdates(ctx context.Context, o options) error {
 	for _, fsync := range []string{"on", "off"} {
 		if err := benchUpdate(ctx, o, fsync); err != nil {

@@ -74,9 +74,9 @@ func benchWriters(ctx context.Context, o options) error {
 	return nil
 }
 
-// bareRate is how many transactions per second as many writers reach on a bare table with the same index,
-// without a rate limit. A NOTIFY makes each commit wait until the one before it is on the disk, as revision
-// numbers do.
+// bareRate is how many transactions per second as many writers reach on a bare table with the same
+// index, without a rate limit. A NOTIFY makes each commit wait until the one before it is on the
+// disk, as revision numbers do.
 func bareRate(ctx context.Context, url string, lasting time.Duration) (float64, error) {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -126,7 +126,8 @@ type writing struct {
 	early map[string]time.Time // those that the follower saw before COMMIT returned
 }
 
-// write makes transactions at the wanted rate. Each writer has fixed due times, and makes up for late ones.
+// write makes transactions at the wanted rate. Each writer has fixed due times, and makes up for
+// late ones.
 func (l *writing) write(ctx context.Context, url string, lasting time.Duration) error {
 	var group errgroup.Group
 	begin := time.Now().Add(200 * time.Millisecond)
@@ -168,7 +169,8 @@ func (l *writing) transaction(ctx context.Context, conn *pgx.Conn, number int, d
 	return err
 }
 
-// follow attaches a follower while the writers write, and returns how many of their transactions it saw.
+// follow attaches a follower while the writers write, and returns how many of their transactions it
+// saw.
 func (l *writing) follow(ctx context.Context, url string, write func() error) (seen int, err error) {
 	l.ended, l.early = map[string]time.Time{}, map[string]time.Time{}
 	s, err := store.Open(ctx, url, store.Options{})

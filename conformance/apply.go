@@ -75,7 +75,8 @@ func put(folder, to string) error {
 	return os.RemoveAll(before)
 }
 
-// withoutEarlier leaves the last of the documents with one name: some cases give a resource twice, and mean that the second replaces the first.
+// withoutEarlier leaves the last of the documents with one name: some cases give a resource twice,
+// and mean that the second replaces the first.
 func withoutEarlier(config []byte) ([]byte, error) {
 	type name struct {
 		APIVersion, Kind string

@@ -35,7 +35,8 @@ func readOutcomes(report string) (outcomes []*outcome, err error) {
 	return outcomes, nil
 }
 
-// judge prints the result of each case, with its explanations. It returns an error for anything unexplained.
+// judge prints the result of each case, with its explanations. It returns an error for anything
+// unexplained.
 func (o options) judge(outcomes []*outcome, served string) error {
 	explanations, err := explain.Load()
 	if err != nil {
@@ -71,7 +72,8 @@ func (one *outcome) failures() []string {
 	return one.Fail
 }
 
-// compare adds the unexplained differences between the recording of a case and discovery's answer, if both exist.
+// compare adds the unexplained differences between the recording of a case and discovery's answer,
+// if both exist.
 func (one *outcome) compare(explanations explain.Explanations, c *explain.Case, istiod, discovery string) error {
 	recorded, err := recording.Read(filepath.Join(istiod, one.ID+".xds.gz"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -94,7 +96,8 @@ func (one *outcome) compare(explanations explain.Explanations, c *explain.Case, 
 	return nil
 }
 
-// verdict returns an error for an unexplained case and, if all cases ran, for an explanation that no case needed.
+// verdict returns an error for an unexplained case and, if all cases ran, for an explanation that
+// no case needed.
 func (o options) verdict(outcomes []*outcome, explanations explain.Explanations) error {
 	bad := slices.DeleteFunc(slices.Clone(outcomes), func(one *outcome) bool { return len(one.unexplained) == 0 })
 	var unneeded error

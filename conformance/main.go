@@ -1,5 +1,6 @@
-// Conformance puts discovery to an exam: cases of configuration, proxy, and what each call of that proxy must lead to. The corpus and its runner
-// are beside the project; this program builds the runner, starts discovery with a directory of files, and gives it each case.
+// Conformance puts discovery to an exam: cases of configuration, proxy, and what each call of that
+// proxy must lead to. The corpus and its runner are beside the project; this program builds the
+// runner, starts discovery with a directory of files, and gives it each case.
 package main
 
 import (

@@ -55,7 +55,8 @@ func listReasons(to io.Writer, explanations explain.Explanations) {
 	}
 }
 
-// add counts a case as passed if it is met, and, where recordings are compared, if nothing had to be explained.
+// add counts a case as passed if it is met, and, where recordings are compared, if nothing had to
+// be explained.
 func (t *tally) add(one *outcome) {
 	t.cases++
 	switch {

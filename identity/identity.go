@@ -1,5 +1,6 @@
-// Package identity parses and formats the SPIFFE ids of a mesh's members. A certificate has its id as its
-// only URI. Machines use Istio's form, spiffe://TRUST-DOMAIN/ns/NAMESPACE/sa/SERVICE-ACCOUNT; servers use
+// Package identity parses and formats the SPIFFE ids of a mesh's members. A certificate has its id
+// as its only URI. Machines use Istio's form,
+// spiffe://TRUST-DOMAIN/ns/NAMESPACE/sa/SERVICE-ACCOUNT; servers use
 // spiffe://TRUST-DOMAIN/pgmesh/PROGRAM/NAME.
 package identity
 
@@ -96,6 +97,6 @@ func Of(c *x509.Certificate) (spiffeid.ID, error) {
 	return spiffeid.FromURI(c.URIs[0])
 }
 
-// EnrolmentOf returns the id of the machine that a certificate was issued to: the serial number of its
-// subject. It is empty in certificates that another authority signed.
+// EnrolmentOf returns the id of the machine that a certificate was issued to: the serial number of
+// its subject. It is empty in certificates that another authority signed.
 func EnrolmentOf(c *x509.Certificate) string { return c.Subject.SerialNumber }

@@ -31,7 +31,8 @@ func (s session) adopt() int64 {
 	return value[int64](s, "SELECT adopted FROM mesh.adopt()")
 }
 
-// restoredAlone is a database into which nothing but the table of resources of another was restored, with its triggers off.
+// restoredAlone is a database into which nothing but the table of resources of another was
+// restored, with its triggers off.
 func restoredAlone(t *testing.T, from session, url string) (session, string) {
 	t.Helper()
 	dump, psql := from.Program("pg_dump"), from.Program("psql")
@@ -179,7 +180,8 @@ func TestRowsOfRunningTransactionsAreNotAdopted(t *testing.T) {
 	require.Equal(t, []string{"nobodys 1", "theirs 2"}, collect[string](db, "SELECT name || ' ' || revision FROM mesh.history ORDER BY 1"))
 }
 
-// It was in force before anybody looked, and refusing it would change nothing but that nobody is told of it.
+// It was in force before anybody looked, and refusing it would change nothing but that nobody is
+// told of it.
 func TestInvalidRowsAreAdoptedToo(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)
@@ -233,7 +235,8 @@ func TestAnAdopterGoesOnWhereItHasLooked(t *testing.T) {
 	}
 }
 
-// Strays come and are adopted while others write the same resources: whoever follows ends with what the table has.
+// Strays come and are adopted while others write the same resources: whoever follows ends with what
+// the table has.
 func TestAdoptingWhileOthersWrite(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)

@@ -11,7 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Blocker is a session that blocks others: a row of mesh.blockers. What Postgres does not show is empty.
+// Blocker is a session that blocks others: a row of mesh.blockers. What Postgres does not show is
+// empty.
 type Blocker struct {
 	Reason       string // lock, queue or idle
 	PID          int32

@@ -13,7 +13,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/resources"
 )
 
-// holding has a tenant lock a row of its own in a transaction that it leaves open, and returns the tenant.
+// holding has a tenant lock a row of its own in a transaction that it leaves open, and returns the
+// tenant.
 func (y tenancy) holding(t *testing.T) session {
 	t.Helper()
 	tenant := y.tenant("evil")

@@ -14,8 +14,9 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 )
 
-// What belongs to the namespace b has a canary in it, wherever people can write one. Each table, view and function of the schema
-// is found in the catalog, so one that is new and forgets to look at who asks fails here.
+// What belongs to the namespace b has a canary in it, wherever people can write one. Each table,
+// view and function of the schema is found in the catalog, so one that is new and forgets to look
+// at who asks fails here.
 const canary = "canary"
 
 // newAviary adds resources of all kinds to b, and something for every view to show.
@@ -67,14 +68,16 @@ func newAviary(t *testing.T) tenancy {
 	return y
 }
 
-// silent are the views and tables that tenants may read and that have nothing of b, for they are about the mesh.
+// silent are the views and tables that tenants may read and that have nothing of b, for they are
+// about the mesh.
 var silent = map[string]bool{
 	"grants": true, "known_settings": true, "kinds": true, "schema_version": true, "schema_types": true, "schema_fields": true, "schema_parts": true,
 	"running_transaction": true, "formats": true, "rules": true, "unsupported": true, "authorities": true, "editable_views": true, "editable_columns": true,
 	"quotas": true, "blockers": true, "default_deny": true, "sink_status": true,
 }
 
-// leak is a function that costs nothing, so the planner calls it first where it may, and that tells what it was given.
+// leak is a function that costs nothing, so the planner calls it first where it may, and that tells
+// what it was given.
 const leak = `CREATE FUNCTION pg_temp.leak(t text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE COST 0.0000001 AS $$
 	BEGIN IF t LIKE '%canary%' THEN RAISE EXCEPTION 'leaked %', t; END IF; RETURN true; END $$`
 
@@ -148,7 +151,8 @@ func (y tenancy) singing(relation string) []string {
 	return collect[string](y.owner, fmt.Sprintf("SELECT to_jsonb(r)::text FROM %s r WHERE r::text LIKE '%%canary%%' LIMIT 3", relation))
 }
 
-// state is a digest, a table, of all that does not belong to a. Registries are left out, which nobody may write.
+// state is a digest, a table, of all that does not belong to a. Registries are left out, which
+// nobody may write.
 func (y tenancy) state() map[string]string {
 	y.owner.T.Helper()
 	digests := map[string]string{}
@@ -161,7 +165,8 @@ func (y tenancy) state() map[string]string {
 	return digests
 }
 
-// Every function that can be called with words and numbers is called with those that would find what belongs to b.
+// Every function that can be called with words and numbers is called with those that would find
+// what belongs to b.
 func TestFunctionsTellNobodyWhatBelongsToOthers(t *testing.T) {
 	t.Parallel()
 	y := newAviary(t)

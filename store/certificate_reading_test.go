@@ -12,7 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 )
 
-// What SQL says of a certificate is what Go says, and bytes that are none are read without an error, whatever is wrong with them.
+// What SQL says of a certificate is what Go says, and bytes that are none are read without an
+// error, whatever is wrong with them.
 func TestSQLReadsCertificatesAsGoDoes(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))

@@ -77,7 +77,8 @@ func list(db session, query string, args ...any) string {
 	return items.String()
 }
 
-// wrapped breaks a text into lines of 100 columns at most, the second and later ones after an indent.
+// wrapped breaks a text into lines of 100 columns at most, the second and later ones after an
+// indent.
 func wrapped(text, indent string) string {
 	var lines strings.Builder
 	line := ""

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Compiling a query takes a processor 50 ms and more. Every function with settings forbids it, triggers among them; those without settings run in the queries
-// of others.
+// Compiling a query takes a processor 50 ms and more. Every function with settings forbids it,
+// triggers among them; those without settings run in the queries of others.
 func TestNoFunctionIsCompiled(t *testing.T) {
 	t.Parallel()
 	_, url := open(t)
@@ -17,8 +17,9 @@ func TestNoFunctionIsCompiled(t *testing.T) {
 		AND (p.proconfig IS NOT NULL OR p.oid IN (SELECT tgfoid FROM pg_trigger)) AND NOT 'jit=off' = ANY (coalesce(p.proconfig, '{}'))`))
 }
 
-// The settings of users' sessions are not ours. So what they read and write by views has to be estimated well below what Postgres compiles, in a mesh of 2,000
-// services, before and after its tables are analyzed.
+// The settings of users' sessions are not ours. So what they read and write by views has to be
+// estimated well below what Postgres compiles, in a mesh of 2,000 services, before and after its
+// tables are analyzed.
 func TestNoQueryOfUsersIsCompiled(t *testing.T) {
 	t.Parallel()
 	_, url := open(t)

@@ -182,7 +182,8 @@ func TestLaterChangesAreRespected(t *testing.T) {
 	require.Equal(t, 4, value[int](db, "SELECT jsonb_array_length(conflicts) FROM mesh.confirmations"), "and is remembered")
 }
 
-// Changes that nobody confirms on top of others that nobody confirms end where it all began, whichever is over first.
+// Changes that nobody confirms on top of others that nobody confirms end where it all began,
+// whichever is over first.
 func TestUnconfirmedOnTopOfUnconfirmed(t *testing.T) {
 	t.Parallel()
 	for name, later := range map[string]string{"changed": setHost("x", "three"), "deleted": "DELETE FROM mesh.resources"} {

@@ -31,8 +31,8 @@ func (s *Store) connectPools(config *pgxpool.Config) (err error) {
 	return err
 }
 
-// ConnConfig returns the configuration for connections of a part of the program, such as "feed", beside the
-// pools; to the store's own database if the URL is empty.
+// ConnConfig returns the configuration for connections of a part of the program, such as "feed",
+// beside the pools; to the store's own database if the URL is empty.
 func (s *Store) ConnConfig(url, part string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(cmp.Or(url, s.pool.Config().ConnString()))
 	if err != nil {
@@ -42,6 +42,7 @@ func (s *Store) ConnConfig(url, part string) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// NoCompiling turns off JIT compilation, which takes 50 ms of processor time or more: more than any query
-// of the programs gains. The schema's functions turn it off themselves, for sessions of users.
+// NoCompiling turns off JIT compilation, which takes 50 ms of processor time or more: more than any
+// query of the programs gains. The schema's functions turn it off themselves, for sessions of
+// users.
 const NoCompiling = "SET jit = off"

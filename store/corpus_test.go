@@ -124,8 +124,9 @@ func TestGoodDocumentsAreAccepted(t *testing.T) {
 	t.Logf("%d of them are not passed by the quick check", slow)
 }
 
-// What another validation says of documents can be compared with what ours do: PGMESH_VALIDATION_CORPUS names a file with a JSON
-// object a line, which has id, object and whether it is valid.
+// What another validation says of documents can be compared with what ours do:
+// PGMESH_VALIDATION_CORPUS names a file with a JSON object a line, which has id, object and whether
+// it is valid.
 func TestValidatorsAgreeWithACorpus(t *testing.T) {
 	t.Parallel()
 	path := os.Getenv("PGMESH_VALIDATION_CORPUS")

@@ -24,11 +24,12 @@ const reference = "../docs/sql.md"
 
 var update = flag.Bool("update", false, "write what the examples answer to "+reference)
 
-// example is a block of SQL, and the block of text after it, if there is one, with what it answers. A block whose text begins with an
-// error is to fail, and so is the rest of it not run.
+// example is a block of SQL, and the block of text after it, if there is one, with what it answers.
+// A block whose text begins with an error is to fail, and so is the rest of it not run.
 var example = regexp.MustCompile("(?ms)^```sql\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?")
 
-// The examples of the reference do what it says. They run one after the other in one session, as a person would type them.
+// The examples of the reference do what it says. They run one after the other in one session, as a
+// person would type them.
 func TestReference(t *testing.T) {
 	t.Parallel()
 	doc, err := os.ReadFile(reference)

@@ -65,7 +65,8 @@ type InvalidError struct{ Reason, Advice string }
 
 func (e *InvalidError) Error() string { return e.Reason + " (" + e.Advice + ")" }
 
-// ExplainInput is [Explain] for what people have entered, where the database says what would be right.
+// ExplainInput is [Explain] for what people have entered, where the database says what would be
+// right.
 func ExplainInput(doing string, err error) error {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "22023" {
 		return &InvalidError{pg.Message, pg.Hint}
@@ -73,7 +74,8 @@ func ExplainInput(doing string, err error) error {
 	return Explain(doing, err)
 }
 
-// Explain turns a database error into one of this package's, or else adds what was being done and advice.
+// Explain turns a database error into one of this package's, or else adds what was being done and
+// advice.
 func Explain(doing string, err error) error {
 	if err == nil {
 		return nil

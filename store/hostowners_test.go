@@ -103,7 +103,8 @@ func TestAddressesHaveOwners(t *testing.T) {
 	require.True(t, value[bool](y.owner, "SELECT mesh.revoke_hosts('10.1.0.0/16')"))
 }
 
-// Where nobody owns hosts, who takes requests from another namespace's service is told, and so is everybody who looks.
+// Where nobody owns hosts, who takes requests from another namespace's service is told, and so is
+// everybody who looks.
 func TestCapturedHostsAreToldOf(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
@@ -115,7 +116,8 @@ func TestCapturedHostsAreToldOf(t *testing.T) {
 	require.Equal(t, []string{"error evil/all"}, collect[string](y.owner, "SELECT severity || ' ' || namespace || '/' || name FROM mesh.problems WHERE code = 'captured-host'"))
 }
 
-// The names of servers are nobody's: before hosts have owners it is told who claims one, and then it is refused.
+// The names of servers are nobody's: before hosts have owners it is told who claims one, and then
+// it is refused.
 func TestNamesOfTheControlPlaneAreNobodys(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
@@ -139,8 +141,8 @@ func TestNamesOfTheControlPlaneAreNobodys(t *testing.T) {
 	evil.Exec(entryFor("evil", "discovery.corp.example", ""))
 }
 
-// What a namespace shows to some others is not to be found by those who claim the same: they are told what they would be told if there were none. The
-// others are, for they see both.
+// What a namespace shows to some others is not to be found by those who claim the same: they are
+// told what they would be told if there were none. The others are, for they see both.
 func TestClaimsDoNotFindHiddenHosts(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)

@@ -20,7 +20,8 @@ func routing(routes ...string) string {
 	return fmt.Sprintf(`{"hosts": ["a"], "http": [%s]}`, strings.Join(routes, ", "))
 }
 
-// What the quick check does not pass costs a walk to the letter, so it has to pass what people write.
+// What the quick check does not pass costs a walk to the letter, so it has to pass what people
+// write.
 func TestQuickCheckPassesWhatPeopleWrite(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))

@@ -15,7 +15,8 @@ func putMeshConfig(namespace, name, spec string) string {
 	return fmt.Sprintf("INSERT INTO mesh.mesh_configs (namespace, name, spec) VALUES ('%s', '%s', '%s')", namespace, name, spec)
 }
 
-// There is one MeshConfig, in one place, and it is the affair of those alone who write to every namespace.
+// There is one MeshConfig, in one place, and it is the affair of those alone who write to every
+// namespace.
 func TestTheMeshConfigHasOnePlace(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)

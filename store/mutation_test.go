@@ -29,7 +29,8 @@ func seeds(t *testing.T) int {
 	return n
 }
 
-// Whatever is wrong with a document, both validators say the same of it, and the quick check passes none that they refuse.
+// Whatever is wrong with a document, both validators say the same of it, and the quick check passes
+// none that they refuse.
 func TestValidatorsAgreeOnRandomDocuments(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
@@ -104,7 +105,8 @@ func (m *mutator) collect(v any) {
 	m.parts = append(m.parts, v)
 }
 
-// change changes one thing in a value, or puts another in its place. The value given is not to be used any more.
+// change changes one thing in a value, or puts another in its place. The value given is not to be
+// used any more.
 func (m *mutator) change(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

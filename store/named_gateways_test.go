@@ -10,7 +10,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/migration"
 )
 
-// A private key goes to no gateway that nobody has named, unless the setting is off; then mesh.problems names the secret.
+// A private key goes to no gateway that nobody has named, unless the setting is off; then
+// mesh.problems names the secret.
 func TestASecretHasToNameItsGatewaysWhereThatIsSet(t *testing.T) {
 	t.Parallel()
 	_, url := open(t)

@@ -8,8 +8,8 @@ import (
 // hearing is the key under which the custom data of a connection has who hears its notices.
 const hearing = "notices"
 
-// HearNotices calls hear with each notice of a connection of the pools, until stop is called. Notices are
-// dropped while nobody hears them.
+// HearNotices calls hear with each notice of a connection of the pools, until stop is called.
+// Notices are dropped while nobody hears them.
 func HearNotices(conn *pgx.Conn, hear func(*pgconn.Notice)) (stop func()) {
 	custom := conn.PgConn().CustomData()
 	custom[hearing] = hear

@@ -69,7 +69,8 @@ func TestEachPartHasARow(t *testing.T) {
 	require.JSONEq(t, `{"servers": [{"port": {"name": "http", "number": 8080, "protocol": "HTTP"}, "hosts": ["a.example.com"]}]}`, db.spec("gateways", "edge"))
 }
 
-// However many parts a statement changes, a resource is written and judged once, by what becomes of it in the end.
+// However many parts a statement changes, a resource is written and judged once, by what becomes of
+// it in the end.
 func TestAStatementWritesAResourceOnce(t *testing.T) {
 	t.Parallel()
 	db, _ := newShop(t)

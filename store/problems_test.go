@@ -18,7 +18,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/resources"
 )
 
-// create writes a resource, "Kind namespace/name". Of two kinds of one name it is Istio's, unless the group is given: "Gateway.gateway.networking.k8s.io".
+// create writes a resource, "Kind namespace/name". Of two kinds of one name it is Istio's, unless
+// the group is given: "Gateway.gateway.networking.k8s.io".
 func (s session) create(kind, namespace, name, spec string) {
 	s.T.Helper()
 	s.Exec(`INSERT INTO mesh.resources (api_group, kind, namespace, name, spec) SELECT api_group, kind, $2, $3, $4 FROM mesh.kinds WHERE $1 IN (kind, kind || '.' || api_group)
@@ -423,7 +424,8 @@ func TestATransactionIsWarnedOfDanglingReferences(t *testing.T) {
 	require.Equal(t, "and 290 more problems", told()[10])
 }
 
-// What discovery does not act on is told when it is written, stands in mesh.problems as long as it is there, and is not refused: others may read it.
+// What discovery does not act on is told when it is written, stands in mesh.problems as long as it
+// is there, and is not refused: others may read it.
 func TestUnsupportedFieldsAreReported(t *testing.T) {
 	t.Parallel()
 	db, warnings := warned(t, pgtest.New(t))
@@ -439,7 +441,8 @@ func TestUnsupportedFieldsAreReported(t *testing.T) {
 	require.Empty(t, db.found(""))
 }
 
-// What is accepted as by Istio, and does not do what it seems to, is told: by the programs and the database alike.
+// What is accepted as by Istio, and does not do what it seems to, is told: by the programs and the
+// database alike.
 func TestMisleadingResourcesAreProblems(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
@@ -513,7 +516,8 @@ func TestStrictReferences(t *testing.T) {
 	}
 }
 
-// Two transactions, of which each alone would leave all well, meet: whoever is first, also where one was examined before its end.
+// Two transactions, of which each alone would leave all well, meet: whoever is first, also where
+// one was examined before its end.
 func TestStrictReferencesHoldBetweenTransactions(t *testing.T) {
 	t.Parallel()
 	for _, examined := range []string{"nobody", "who deletes", "who names"} {

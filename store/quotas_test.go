@@ -22,7 +22,8 @@ func limit(y tenancy, namespace, setting string, value int) {
 	y.owner.Exec("INSERT INTO mesh.settings (namespace, name, value) VALUES ($1, $2, $3) ON CONFLICT (name, namespace) DO UPDATE SET value = EXCLUDED.value", namespace, setting, fmt.Sprint(value))
 }
 
-// A resource has a size that it may have at most, for everybody; one that is larger from before may shrink.
+// A resource has a size that it may have at most, for everybody; one that is larger from before may
+// shrink.
 func TestResourcesAreOfLimitedSize(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
@@ -41,7 +42,8 @@ func TestResourcesAreOfLimitedSize(t *testing.T) {
 	require.Contains(t, y.tenant("tenant").Refused(put(21_000)).Message, "and may be 20 KiB at most")
 }
 
-// What a namespace has is limited for those who may not write everywhere: in number and in size, however well it compresses.
+// What a namespace has is limited for those who may not write everywhere: in number and in size,
+// however well it compresses.
 func TestNamespacesHaveQuotas(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
@@ -74,7 +76,8 @@ func TestNamespacesHaveQuotas(t *testing.T) {
 	require.True(t, value[bool](tenant, "SELECT mesh.reset_setting('strict_references', 'a')"))
 }
 
-// What a few bytes make proxies hold counts as what proxies hold, whichever way it is multiplied, and however little a change grows by.
+// What a few bytes make proxies hold counts as what proxies hold, whichever way it is multiplied,
+// and however little a change grows by.
 func TestQuotasCountWhatProxiesMakeOfResources(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)

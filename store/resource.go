@@ -8,7 +8,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Revision numbers a committed transaction that changed resources. The first is 1; 0 is the empty mesh before it.
+// Revision numbers a committed transaction that changed resources. The first is 1; 0 is the empty
+// mesh before it.
 type Revision = int64
 
 // Resource is a resource at a revision.
@@ -23,7 +24,8 @@ type Resource struct {
 	Updated     time.Time
 
 	// Unchecked is set, only in snapshots, if the current rules did not check the resource: it came
-	// around the triggers, or is older than the rules and breaks them. mesh.unsound says what is wrong.
+	// around the triggers, or is older than the rules and breaks them. mesh.unsound says what is
+	// wrong.
 	Unchecked bool
 }
 

@@ -133,7 +133,8 @@ func TestRepeatableReadLosesToWhatCameMeanwhile(t *testing.T) {
 	require.Equal(t, []string{"create x"}, quick.history(2))
 }
 
-// A role that owns nothing but its database can do everything; a role that it lets write cannot pose as another.
+// A role that owns nothing but its database can do everything; a role that it lets write cannot
+// pose as another.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Empty(t)
@@ -164,8 +165,8 @@ func TestRoles(t *testing.T) {
 	require.NoError(t, migration.Down(t.Context(), as(role, "owner"), 0, storetest.Quietly))
 }
 
-// A row takes its generation along when it is renamed. Where it comes to be what another one was, of the same revision, nothing else
-// tells that it is not.
+// A row takes its generation along when it is renamed. Where it comes to be what another one was,
+// of the same revision, nothing else tells that it is not.
 func TestARowRenamedToWhatWasThereIsAsThatWas(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))

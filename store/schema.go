@@ -7,8 +7,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/migrations"
 )
 
-// Fits returns an error unless a program that knows the schema up to newest can use version have, which
-// must be at least least.
+// Fits returns an error unless a program that knows the schema up to newest can use version have,
+// which must be at least least.
 func Fits(have, least, newest int64) error {
 	switch {
 	case have > newest:

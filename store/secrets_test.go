@@ -78,7 +78,8 @@ func TestASecretIsPartOfItsTransactionsRevision(t *testing.T) {
 	require.Equal(t, "2,1,1", value[string](db, "SELECT string_agg(size::text, ',' ORDER BY revision) FROM mesh.revisions"))
 }
 
-// Earlier values are gone: whoever is behind is told of the newest, and of the revision with which it is whole.
+// Earlier values are gone: whoever is behind is told of the newest, and of the revision with which
+// it is whole.
 func TestAReaderThatIsBehindGetsTheNewestSecret(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)

@@ -1,11 +1,13 @@
-// Package store opens the database of a mesh: connections, transactions, errors that say what helps.
+// Package store opens the database of a mesh: connections, transactions, errors that say what
+// helps.
 //
 // Everything is in the schema mesh, whose tables and views are an interface for people and programs
-// alike: changes made with psql count as much as those made with this package. A transaction that changes
-// resources is one revision, numbered at commit in the order of commits and without gaps.
+// alike: changes made with psql count as much as those made with this package. A transaction that
+// changes resources is one revision, numbered at commit in the order of commits and without gaps.
 //
-// What is asked of the database is in rooms beside it, each of one idea and with its queries in .sql files:
-// resources reads and changes what is configured, feed follows the revisions, history tells of earlier ones.
+// What is asked of the database is in rooms beside it, each of one idea and with its queries in
+// .sql files: resources reads and changes what is configured, feed follows the revisions, history
+// tells of earlier ones.
 package store
 
 import (
@@ -24,11 +26,12 @@ type Options struct {
 	LockTimeout time.Duration
 	Log         *slog.Logger // nil discards
 
-	// Blocked is called when a statement waits for a session that Blockers lists. It must not block.
+	// Blocked is called when a statement waits for a session that Blockers lists. It must not
+	// block.
 	Blocked func()
 
-	// Skipped is called for resources of kinds that this program does not know, which a newer one has
-	// written. They are left out of what is read. If nil, each such kind is logged once.
+	// Skipped is called for resources of kinds that this program does not know, which a newer one
+	// has written. They are left out of what is read. If nil, each such kind is logged once.
 	Skipped func(Skipped)
 }
 

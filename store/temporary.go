@@ -9,8 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Temporary reports whether an operation may succeed later by itself: the database is away, starting,
-// stopping or full. A wrong password, a missing database or an old schema is not temporary.
+// Temporary reports whether an operation may succeed later by itself: the database is away,
+// starting, stopping or full. A wrong password, a missing database or an old schema is not
+// temporary.
 func Temporary(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch pg.Code[:2] {

@@ -12,7 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/resources"
 )
 
-// tenancy is a database with resources in the namespaces a and b. Whatever belongs to b has the word canary in it.
+// tenancy is a database with resources in the namespaces a and b. Whatever belongs to b has the
+// word canary in it.
 type tenancy struct {
 	owner session
 	url   string
@@ -105,7 +106,8 @@ func TestWritesToOthersNamespacesAreRefused(t *testing.T) {
 	require.Equal(t, "a/renamed b/y", value[string](y.owner, names))
 }
 
-// Write includes read, a lesser grant takes nothing away, and the line that a refusal gives is all that it takes.
+// Write includes read, a lesser grant takes nothing away, and the line that a refusal gives is all
+// that it takes.
 func TestGrantsAddUp(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
@@ -163,7 +165,8 @@ func TestGrantsReachMembersAndRolesPutOn(t *testing.T) {
 	require.Equal(t, member, value[string](y.owner, "SELECT granted_by FROM mesh.grants WHERE namespace = 'b'"))
 }
 
-// A server need not be the owner. It reads everything, follows, and writes in the names of others, which no tenant can.
+// A server need not be the owner. It reads everything, follows, and writes in the names of others,
+// which no tenant can.
 func TestServersRole(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
@@ -227,8 +230,8 @@ func TestTenantsUseEverythingInTheirNamespace(t *testing.T) {
 	require.Equal(t, "1 day", value[string](tenant, "SELECT mesh.setting('history_max_age')"), "what holds for all can be read by all")
 }
 
-// Tenants reach of what is internal what their statements need, and no more: the functions that views, policies and
-// functions for users call with the rights of whoever asks.
+// Tenants reach of what is internal what their statements need, and no more: the functions that
+// views, policies and functions for users call with the rights of whoever asks.
 func TestTenantsReachLittleOfWhatIsInternal(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)
@@ -244,7 +247,8 @@ func TestTenantsReachLittleOfWhatIsInternal(t *testing.T) {
 	for _, sql := range []string{"SELECT mesh_internal.chores()", "SELECT mesh_internal.set_privileges('x')", "TABLE mesh.transactions"} {
 		require.Equal(t, "42501", tenant.Refused(sql).Code, sql)
 	}
-	// A role that was granted something on all of the schema by hand, or by an older program, has it taken away.
+	// A role that was granted something on all of the schema by hand, or by an older program, has
+	// it taken away.
 	y.owner.Exec("GRANT EXECUTE ON ALL ROUTINES IN SCHEMA mesh_internal TO " + tenant.Conn.Config().User)
 	y.grant(tenant.Conn.Config().User, "b", "read")
 	require.True(t, value[bool](tenant, executable))
@@ -259,8 +263,8 @@ func TestPublicIsGrantedNothing(t *testing.T) {
 		LATERAL aclexplode(relacl) WHERE relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND grantee = 0`))
 }
 
-// reviewed lists the functions that run as the owner and that a tenant can call, each with the reason why that shows nobody
-// anything and changes nothing. Whoever adds one tells here.
+// reviewed lists the functions that run as the owner and that a tenant can call, each with the
+// reason why that shows nobody anything and changes nothing. Whoever adds one tells here.
 var reviewed = map[string]string{
 	"note_control_plane": "asks require_server",
 	"granted":            "tells of the caller's own grants", "holds": "likewise", "require_owner": "raises or does nothing",

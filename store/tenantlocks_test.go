@@ -54,7 +54,8 @@ func TestTenantsCannotLockRowsOfOthers(t *testing.T) {
 	}
 }
 
-// Nothing of a tenant's runs, or waits, once its transaction holds the lock that all other commits need.
+// Nothing of a tenant's runs, or waits, once its transaction holds the lock that all other commits
+// need.
 func TestTenantsDoNothingWhileOthersWait(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)

@@ -36,7 +36,8 @@ func InTheNameOf(ctx context.Context, pool *pgxpool.Pool, author string, do func
 	})
 }
 
-// CallInTheNameOf calls a function of the schema with an author. The function reports whether it changed anything.
+// CallInTheNameOf calls a function of the schema with an author. The function reports whether it
+// changed anything.
 func CallInTheNameOf(ctx context.Context, pool *pgxpool.Pool, doing, author, query string, args ...any) (changed bool, err error) {
 	err = InTheNameOf(ctx, pool, author, func(tx pgx.Tx) error { return tx.QueryRow(ctx, query, args...).Scan(&changed) })
 	return changed, ExplainInput(doing, err)

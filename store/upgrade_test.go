@@ -9,8 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/migration"
 )
 
-// What an older program read in specs, a newer one reads again: here the older took a Gateway's full host for a name of the rule's own namespace, and knew
-// nothing of what Gateways make.
+// What an older program read in specs, a newer one reads again: here the older took a Gateway's
+// full host for a name of the rule's own namespace, and knew nothing of what Gateways make.
 func TestAnUpgradeReadsAgainWhatResourcesSayOfEachOther(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)

@@ -52,8 +52,9 @@ func TestRefusalsInSQL(t *testing.T) {
 	}
 }
 
-// badSpecs are specs that are wrong, or look it, by kind. Both validators must say the same of each. Numbers with an exponent
-// are not among them: jsonb writes them out, so the database cannot repeat them as they were written.
+// badSpecs are specs that are wrong, or look it, by kind. Both validators must say the same of
+// each. Numbers with an exponent are not among them: jsonb writes them out, so the database cannot
+// repeat them as they were written.
 var badSpecs = map[string][]string{
 	"VirtualService": {
 		`{}`, `[]`, `"x"`, `null`, `{"hosts": []}`, `{"hosts": null}`, `{"hosts": "a"}`, `{"hosts": [1]}`, `{"hosts": [null]}`, `{"hosts": [""]}`,
@@ -121,7 +122,8 @@ func TestBothValidatorsAgree(t *testing.T) {
 	require.Greater(t, n, 90)
 }
 
-// requireAgreement has both validators say the same of a spec, and returns it. What the quick check passes nobody looks at again.
+// requireAgreement has both validators say the same of a spec, and returns it. What the quick check
+// passes nobody looks at again.
 func (s session) requireAgreement(e exam) []string {
 	s.T.Helper()
 	want := violationsOf(kinds.Validate(e.kind, e.tree(s.T), &e.meta))

@@ -31,7 +31,8 @@ func (s session) spec(view, name string) string {
 	return value[string](s, fmt.Sprintf("SELECT spec::text FROM mesh.%s WHERE name = $1", view), name)
 }
 
-// blocked runs SQL in the background and returns when it waits for a lock. Its error comes from the channel.
+// blocked runs SQL in the background and returns when it waits for a lock. Its error comes from the
+// channel.
 func (s session) blocked(observer session, sql string) <-chan error {
 	s.T.Helper()
 	done := make(chan error, 1)
@@ -83,8 +84,8 @@ func TestViewPerKind(t *testing.T) {
 		WHERE attnum > 0 AND col_description(attrelid, attnum) IS NULL OR obj_description(attrelid, 'pg_class') IS NULL`), "everything has a comment")
 }
 
-// The columns together are the whole spec, of every kind: written back as they are they change nothing, and a resource made from them
-// alone equals the one they were read from.
+// The columns together are the whole spec, of every kind: written back as they are they change
+// nothing, and a resource made from them alone equals the one they were read from.
 func TestColumnsAreTheWholeSpec(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))
@@ -174,7 +175,8 @@ func TestViewsRefuseWhatTheTableRefuses(t *testing.T) {
 		{"UPDATE mesh.destination_rules SET revision = 7", "MS003", "set by themselves"},
 		{"INSERT INTO mesh.destination_rules (host) VALUES ('a')", "23502", "name"},
 		{"INSERT INTO mesh.destination_rules (name, host) VALUES ('x', 'b')", "23505", "resources_pkey"},
-		// What Postgres does not offer on views like these. The reference says what to write instead.
+		// What Postgres does not offer on views like these. The reference says what to write
+		// instead.
 		{"INSERT INTO mesh.destination_rules (name, host) VALUES ('x', 'b') ON CONFLICT DO NOTHING", "23505", "resources_pkey"},
 		{"INSERT INTO mesh.destination_rules (name, host) VALUES ('x', 'b') ON CONFLICT (namespace, name) DO UPDATE SET host = 'b'", "42P10", "ON CONFLICT"},
 	} {
@@ -250,7 +252,8 @@ func TestViewsUseThePrimaryKey(t *testing.T) {
 	}
 }
 
-// A field that a newer program knows becomes a column at the end; what is built on a view, or granted on it, stays.
+// A field that a newer program knows becomes a column at the end; what is built on a view, or
+// granted on it, stays.
 func TestViewsFollowTheRegistry(t *testing.T) {
 	t.Parallel()
 	db := connect(t, pgtest.New(t))

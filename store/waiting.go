@@ -13,16 +13,17 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Any session that may lock what a statement needs can make it wait without end. So a statement waits no
-// longer than Options.LockTimeout, and its error names who held the lock. What decides on trust has its
-// own connections, which waiting statements cannot use up.
+// Any session that may lock what a statement needs can make it wait without end. So a statement
+// waits no longer than Options.LockTimeout, and its error names who held the lock. What decides on
+// trust has its own connections, which waiting statements cannot use up.
 
 const (
-	// defaultLockTimeout is shorter than mcp-client's timeout, so that the answer can name the blocker.
+	// defaultLockTimeout is shorter than mcp-client's timeout, so that the answer can name the
+	// blocker.
 	defaultLockTimeout = 6 * time.Second
 
-	// A statement that runs this long may wait for a lock. The tracer then looks for blockers, and again
-	// at each interval.
+	// A statement that runs this long may wait for a lock. The tracer then looks for blockers, and
+	// again at each interval.
 	lockCheckInterval = time.Second
 
 	// trustConns bounds the connections for statements about trust.

@@ -33,8 +33,8 @@ const (
 	fillFrame  = 256 << 10
 )
 
-// Serve serves until orders end, and writes its address to the first line of out. An order is a line of
-// sizes: each waiting stream is sent frames of these sizes.
+// Serve serves until orders end, and writes its address to the first line of out. An order is a
+// line of sizes: each waiting stream is sent frames of these sizes.
 func Serve(ctx context.Context, orders io.Reader, out io.Writer) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

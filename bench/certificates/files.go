@@ -12,8 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/identity/authority"
 )
 
-// files are the files of a discovery with its own authority: a root, an intermediate authority that signs,
-// and a server certificate.
+// files are the files of a discovery with its own authority: a root, an intermediate authority that
+// signs, and a server certificate.
 type files struct {
 	folder  string
 	root    *authority.Authority

@@ -1,6 +1,7 @@
-// Certificates measures how many certificates per second one discovery issues to machines that renew theirs,
-// each on its own connection with mutual TLS. The floor, measured in the same run with the same clients, is a
-// program that does only the necessary cryptography: handshake, check of the request, signature.
+// Certificates measures how many certificates per second one discovery issues to machines that
+// renew theirs, each on its own connection with mutual TLS. The floor, measured in the same run
+// with the same clients, is a program that does only the necessary cryptography: handshake, check
+// of the request, signature.
 //
 //	make bench-certificates
 package main

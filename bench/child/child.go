@@ -1,5 +1,5 @@
-// Package child runs the current program again in another process, so that its memory and time are those of
-// one part only.
+// Package child runs the current program again in another process, so that its memory and time are
+// those of one part only.
 package child
 
 import (
@@ -15,7 +15,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/process"
 )
 
-// Process is the other process. It communicates in lines, and ends when its standard input is closed.
+// Process is the other process. It communicates in lines, and ends when its standard input is
+// closed.
 type Process struct {
 	*process.Process
 

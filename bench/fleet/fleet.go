@@ -83,7 +83,8 @@ func (f *fleet) joined(begun time.Time) {
 	f.joins = append(f.joins, join{begun, time.Since(begun)})
 }
 
-// wanted returns the entries that Postgres must have: of each connected machine, its address and health.
+// wanted returns the entries that Postgres must have: of each connected machine, its address and
+// health.
 func (f *fleet) wanted() map[string]string {
 	all := map[string]string{}
 	for _, m := range f.machines {

@@ -15,8 +15,8 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// machine is a machine of the fleet. live decides what it should be, and a stream, which reconnects,
-// registers it.
+// machine is a machine of the fleet. live decides what it should be, and a stream, which
+// reconnects, registers it.
 type machine struct {
 	id, address string
 	fleet       *fleet
@@ -41,7 +41,8 @@ type line struct {
 	begun   time.Time // zero after the first answer
 }
 
-// description returns the present state of the machine, for a stream that is newer than all before it.
+// description returns the present state of the machine, for a stream that is newer than all before
+// it.
 func (m *machine) description() *machinev1.Machine {
 	m.since = max(time.Now().UnixNano(), m.since+1)
 	return &machinev1.Machine{

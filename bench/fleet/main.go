@@ -1,9 +1,10 @@
-// Fleet lets many machines join a mesh, leave it, die, change their health, and move between discoveries,
-// while parts of the control plane are killed. At the end it compares Postgres with the expected state,
-// machine by machine. It also prints how much was written, and how long machines waited for their entries.
+// Fleet lets many machines join a mesh, leave it, die, change their health, and move between
+// discoveries, while parts of the control plane are killed. At the end it compares Postgres with
+// the expected state, machine by machine. It also prints how much was written, and how long
+// machines waited for their entries.
 //
-// The programs are pgmesh's own, with a real Postgres; the machines use the agents' protocol, each over its
-// own gRPC connection.
+// The programs are pgmesh's own, with a real Postgres; the machines use the agents' protocol, each
+// over its own gRPC connection.
 //
 //	make bench-fleet FLAGS='--machines 2000 --for 10m'
 package main

@@ -53,8 +53,8 @@ func (m *meter) run(ctx context.Context) {
 	}
 }
 
-// read reads the server's counters. Postgres adds a session's work about once a second, or when the session
-// is idle.
+// read reads the server's counters. Postgres adds a session's work about once a second, or when the
+// session is idle.
 func (m *meter) read(ctx context.Context) (c count, err error) {
 	err = m.control.db.QueryRow(ctx, `SELECT
 		(SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) FROM pg_stat_user_tables)::float8,

@@ -97,7 +97,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// waits returns how long machines waited for their entries: all, and those that came outside outages.
+// waits returns how long machines waited for their entries: all, and those that came outside
+// outages.
 func (f *fleet) waits(outages []outage) (all, calm []time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// measureLarge measures a machine that joins when the mesh has many more services. A first, unmeasured
-// machine gives discovery time to process them.
+// measureLarge measures a machine that joins when the mesh has many more services. A first,
+// unmeasured machine gives discovery time to process them.
 func (m *mesh) measureLarge(ctx context.Context) (*member, error) {
 	if err := m.grow(ctx, m.options.services); err != nil {
 		return nil, err
@@ -25,8 +25,8 @@ func (m *mesh) measureLarge(ctx context.Context) (*member, error) {
 	return j, err
 }
 
-// grow adds services to the mesh, on a port that clients have open already: all HTTP services of a port share
-// a listener.
+// grow adds services to the mesh, on a port that clients have open already: all HTTP services of a
+// port share a listener.
 func (m *mesh) grow(ctx context.Context, services int) error {
 	conn, err := pgx.Connect(ctx, m.postgres.URL())
 	if err != nil {

@@ -1,9 +1,9 @@
-// Join measures how long a machine takes to become a member of a mesh: from the start of mesh-agent join to
-// the first answer through its Envoy and that of a server, with mutual TLS. It also measures the agent's
-// memory, and how soon a killed Envoy serves again.
+// Join measures how long a machine takes to become a member of a mesh: from the start of mesh-agent
+// join to the first answer through its Envoy and that of a server, with mutual TLS. It also
+// measures the agent's memory, and how soon a killed Envoy serves again.
 //
-// The programs are pgmesh's own, with a real Postgres and real Envoys. The server stays. The clients come one
-// after the other, and leave nothing behind.
+// The programs are pgmesh's own, with a real Postgres and real Envoys. The server stays. The
+// clients come one after the other, and leave nothing behind.
 //
 //	make bench-join FLAGS='--machines 20 --services 1000'
 package main

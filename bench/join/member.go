@@ -99,8 +99,8 @@ func (m *mesh) answered(ctx context.Context) (string, error) {
 	}
 }
 
-// restart kills a machine's Envoy and waits for the next. It does so only once per machine: an Envoy that
-// dies repeatedly is restarted later each time.
+// restart kills a machine's Envoy and waits for the next. It does so only once per machine: an
+// Envoy that dies repeatedly is restarted later each time.
 func (m *mesh) restart(ctx context.Context, name string, j *member) error {
 	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()

@@ -17,7 +17,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/embedded"
 )
 
-// mesh is everything that exists before a machine joins: the control plane, and a machine that serves.
+// mesh is everything that exists before a machine joins: the control plane, and a machine that
+// serves.
 type mesh struct {
 	options  *options
 	dir      string
@@ -84,7 +85,8 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, r.Header.Get("X-Forwarded-Client-Cert"))
 }
 
-// resources returns the resources of docs/machines.md, with addresses on one machine instead of two.
+// resources returns the resources of docs/machines.md, with addresses on one machine instead of
+// two.
 func (m *mesh) resources() string {
 	return fmt.Sprintf(`
 apiVersion: networking.istio.io/v1
@@ -156,8 +158,8 @@ func (m *mesh) agent(ctx context.Context, name, token string, flags ...string) (
 	return m.stack.Member(m.options.envoy, name, token, append([]string{"--drain-time", "0s"}, flags...)...)
 }
 
-// refusesPlaintext checks that a client without a certificate gets no answer, to be sure that mutual TLS is
-// measured.
+// refusesPlaintext checks that a client without a certificate gets no answer, to be sure that
+// mutual TLS is measured.
 func (m *mesh) refusesPlaintext(ctx context.Context) error {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", m.at(serverIP))
 	if err != nil {
@@ -189,7 +191,8 @@ func (m *mesh) stop() {
 	os.RemoveAll(m.dir)
 }
 
-// ask sends one request to the service's port, and returns the client's identity as the application sees it.
+// ask sends one request to the service's port, and returns the client's identity as the application
+// sees it.
 func (m *mesh) ask(ctx context.Context, ip string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.at(ip)+"/", nil)
 	if err != nil {

@@ -1,9 +1,10 @@
-// Renewals measures whether a mesh can keep certificates short-lived: machines join with the agent's own
-// packages, keep one connection to discovery each, and renew at half of their certificate's life, which is
-// the mesh's setting certificate_lifetime. With certificates of minutes they renew as often in minutes as
-// with hourly ones in hours.
+// Renewals measures whether a mesh can keep certificates short-lived: machines join with the
+// agent's own packages, keep one connection to discovery each, and renew at half of their
+// certificate's life, which is the mesh's setting certificate_lifetime. With certificates of
+// minutes they renew as often in minutes as with hourly ones in hours.
 //
-// The programs are pgmesh's own, with a real Postgres. The machines run in this process, without Envoys.
+// The programs are pgmesh's own, with a real Postgres. The machines run in this process, without
+// Envoys.
 //
 //	make bench-renewals FLAGS='--machines 2000 --lifetime 10m --for 20m'
 package main

@@ -62,8 +62,8 @@ func busiest(at []time.Time) (most int) {
 	return most
 }
 
-// print prints all measurements, and reports whether the aims were met: no certificate has expired, and none
-// was refused.
+// print prints all measurements, and reports whether the aims were met: no certificate has expired,
+// and none was refused.
 func (r *report) print(out io.Writer) bool {
 	rate := float64(len(r.took)) / r.lasted.Seconds()
 	ms := func(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1e3) }

@@ -14,8 +14,8 @@ type bulk struct {
 	Write    float64 `json:"write_ms"` // COMMIT only, if there is one
 	Messages int64   `json:"messages"`
 	MB       float64 `json:"mb"`
-	// Pushes is the largest number of messages of one type to a proxy: 1 means that no intermediate state was
-	// pushed.
+	// Pushes is the largest number of messages of one type to a proxy: 1 means that no intermediate
+	// state was pushed.
 	Pushes int64     `json:"pushes_a_proxy_and_type"`
 	CPU    float64   `json:"server_cpu_s"`
 	Peak   float64   `json:"server_peak_mb"`

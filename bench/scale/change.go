@@ -59,14 +59,15 @@ func newService(w *world, number int) change {
 	}}
 }
 
-// markAddress returns an address that is no substring of another: each number in it has three digits.
+// markAddress returns an address that is no substring of another: each number in it has three
+// digits.
 func markAddress(network, number int) string {
 	const different = 150
 	return fmt.Sprintf("198.%d.%d.%d", network, 100+number/different%different, 100+number%different)
 }
 
-// manyRows changes the routes and endpoints of services, half of the rows each. If there are not enough
-// services, the remaining rows are services of another team, which no proxy sees.
+// manyRows changes the routes and endpoints of services, half of the rows each. If there are not
+// enough services, the remaining rows are services of another team, which no proxy sees.
 func manyRows(w *world, p who, rows, number int) change {
 	mark, at := fmt.Sprintf("bulk-%06d", number), markAddress(19, number)
 	touched := min(w.Services, rows/2)

@@ -14,8 +14,8 @@ type changes struct {
 	Scenario string `json:"scenario"`
 	Count    int    `json:"count"`
 
-	// Last and Median are the times from just before the change took effect until the last proxy, or half of
-	// them, had it.
+	// Last and Median are the times from just before the change took effect until the last proxy,
+	// or half of them, had it.
 	Last   spread `json:"last_proxy"`
 	Median spread `json:"median_proxy"`
 	Write  spread `json:"write"` // COMMIT only, if there is one

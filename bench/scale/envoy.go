@@ -34,8 +34,8 @@ type envoyRun struct {
 	Times    []float64 `json:"times_ms"`
 }
 
-// withEnvoy measures, for each route, the time from just before it took effect to the first answer other than
-// 404.
+// withEnvoy measures, for each route, the time from just before it took effect to the first answer
+// other than 404.
 func (r *run) withEnvoy(ctx context.Context) (err error) {
 	if r.server, err = openServer(ctx, r.options); err != nil {
 		return err
@@ -157,8 +157,8 @@ func (e *realEnvoy) add(ctx context.Context, w writer, number int) (took, wrote 
 	return 0, 0, fmt.Errorf("envoy does not answer for %s", host)
 }
 
-// route returns another route to the backend. A sidecar routes only hosts of services, so there the host
-// becomes a service.
+// route returns another route to the backend. A sidecar routes only hosts of services, so there the
+// host becomes a service.
 func (e *realEnvoy) route(name, host string) []resource {
 	spec := routeSpec(host, hostOf("backend", envoyNamespace), name)
 	if e.role == "gateway" {

@@ -29,8 +29,8 @@ type arrival struct {
 	Load   float64          `json:"proxies_cpu_s"`
 	Before float64          `json:"server_mb_before"` // with the mesh and no proxy
 	Peak   float64          `json:"server_peak_mb"`
-	// Floor and FloorCPU are the time and processor time of a bare server that sends as many bytes to as many
-	// clients.
+	// Floor and FloorCPU are the time and processor time of a bare server that sends as many bytes
+	// to as many clients.
 	Floor    float64 `json:"floor_last_ms,omitempty"`
 	FloorCPU float64 `json:"floor_cpu_s,omitempty"`
 }
@@ -41,8 +41,8 @@ type share struct {
 	MB       float64 `json:"mb"`
 }
 
-// firstSync connects all proxies to a server that has just started. The proxies of the last round stay. If
-// the server was not started here, there is only one round.
+// firstSync connects all proxies to a server that has just started. The proxies of the last round
+// stay. If the server was not started here, there is only one round.
 func (r *run) firstSync(ctx context.Context) error {
 	times := r.Syncs
 	if r.server.restart == nil {

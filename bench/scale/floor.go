@@ -11,8 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/bench/child"
 )
 
-// floor is a server that sends prepared messages to as many streams as there are proxies: the minimum that
-// the same machine needs for the same bytes.
+// floor is a server that sends prepared messages to as many streams as there are proxies: the
+// minimum that the same machine needs for the same bytes.
 type floor struct {
 	server  *child.Process
 	clients []*bare.Waiting

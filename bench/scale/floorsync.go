@@ -11,9 +11,9 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 )
 
-// syncFloor connects as many clients at the same time to a bare server that has just started, which sends
-// each as many bytes as a proxy received. It returns the time of the last client and the processor time of
-// the server.
+// syncFloor connects as many clients at the same time to a bare server that has just started, which
+// sends each as many bytes as a proxy received. It returns the time of the last client and the
+// processor time of the server.
 func syncFloor(ctx context.Context, clients int, bytes int64) (last, cpu time.Duration, err error) {
 	server, err := child.Start(floorCommand)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Scale measures how changes spread in a mesh of many services and proxies: how long until the last proxy has
-// a change, and what it costs the server. The proxies are simulated and make the requests of Envoys. The
-// server is pgmesh's own, started with its Postgres, or any other ADS server, so that peers can be measured
-// in the same way on the same machine.
+// Scale measures how changes spread in a mesh of many services and proxies: how long until the last
+// proxy has a change, and what it costs the server. The proxies are simulated and make the requests
+// of Envoys. The server is pgmesh's own, started with its Postgres, or any other ADS server, so
+// that peers can be measured in the same way on the same machine.
 //
 //	make bench-scale FLAGS='--services 1000 --proxies 500'
 package main

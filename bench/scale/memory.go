@@ -24,8 +24,8 @@ type weight struct {
 // few is the divisor for the number of the first proxies.
 const few = 10
 
-// memory measures the server's memory with a tenth of the proxies and with all, each time after they were
-// idle for a while.
+// memory measures the server's memory with a tenth of the proxies and with all, each time after
+// they were idle for a while.
 func (r *run) memory(ctx context.Context) error {
 	if r.server.pid() == 0 {
 		return errors.New("nothing is known of the server's process: give --pid")

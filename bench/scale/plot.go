@@ -53,7 +53,8 @@ func spreadLane(scenario, what string, s spread) lane {
 	return lane{scenario, what, s.P50, s.P95, s.Max}
 }
 
-// draw shows the latencies of each scenario, and below how they grow with the routes of a real Envoy.
+// draw shows the latencies of each scenario, and below how they grow with the routes of a real
+// Envoy.
 func (r *result) draw() string {
 	lanes := lanesOf(r)
 	height := float64(footHeight)

@@ -70,7 +70,8 @@ func (r *result) reportChanges(out io.Writer) {
 	r.reportAim(out)
 }
 
-// maxServiceRatio is how many times as long as a change of a route a new service with its route may take.
+// maxServiceRatio is how many times as long as a change of a route a new service with its route may
+// take.
 const maxServiceRatio = 2.5
 
 // reportAim compares a new service with a change of a route.

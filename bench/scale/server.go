@@ -16,8 +16,8 @@ type server struct {
 	address string
 	pid     func() int // returns 0 if unknown
 	writer  writer
-	// restart restarts the server with its present configuration. It is nil if the server was not started
-	// here.
+	// restart restarts the server with its present configuration. It is nil if the server was not
+	// started here.
 	restart func(context.Context) error
 	stop    func()
 }

@@ -18,8 +18,8 @@ type world struct {
 
 const (
 	commonNamespace = "common"
-	// The divisor for how many of the services that a proxy sees are seen by all proxies: changes of these
-	// concern every proxy, whatever the number of services.
+	// The divisor for how many of the services that a proxy sees are seen by all proxies: changes
+	// of these concern every proxy, whatever the number of services.
 	commonPart = 10
 	port       = 8080
 	markHeader = "x-mark"

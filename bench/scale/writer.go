@@ -85,8 +85,8 @@ func newDirectory(path string) *directory {
 	return &directory{path: path, files: map[string][]resource{}, of: map[string]string{}}
 }
 
-// write replaces the files that have the resources. Each file is replaced atomically, but one after the
-// other.
+// write replaces the files that have the resources. Each file is replaced atomically, but one after
+// the other.
 func (d *directory) write(_ context.Context, c change) (time.Time, error) {
 	changed := map[string]bool{}
 	for _, r := range c.resources {

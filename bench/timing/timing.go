@@ -1,4 +1,5 @@
-// Package timing has what all time measurements share: the pause before them, and their percentiles.
+// Package timing has what all time measurements share: the pause before them, and their
+// percentiles.
 package timing
 
 import (
@@ -7,8 +8,8 @@ import (
 	"time"
 )
 
-// Settle lets the system become quiet before a change. Its random length keeps it from synchronizing with any
-// timer.
+// Settle lets the system become quiet before a change. Its random length keeps it from
+// synchronizing with any timer.
 func Settle() { time.Sleep(5*time.Millisecond + rand.N(20*time.Millisecond)) }
 
 // Percentile is the nearest rank: the smallest time that p percent do not exceed, 0 of none.

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// change makes an answer more like the other. It does one thing at a path: remove what is there, rewrite a text, or put in its place a part of it.
+// change makes an answer more like the other. It does one thing at a path: remove what is there,
+// rewrite a text, or put in its place a part of it.
 type change struct {
 	At     path
 	Of     side
@@ -65,8 +66,9 @@ func (c change) replacement(value any) any {
 	}
 }
 
-// path leads to values in a tree: names of members and numbers of items, "*" for any one, "**" for any number of them, and
-// member.member=value for the items of a list that have such a member; the value may end in "*".
+// path leads to values in a tree: names of members and numbers of items, "*" for any one, "**" for
+// any number of them, and member.member=value for the items of a list that have such a member; the
+// value may end in "*".
 type path []string
 
 // UnmarshalText makes a path of how it is written.
@@ -77,7 +79,8 @@ func (p *path) UnmarshalText(text []byte) error {
 
 func (p path) String() string { return strings.Join(p, "/") }
 
-// replace puts what a function makes of each value that the path leads to in its place. It reports whether anything is left of the tree.
+// replace puts what a function makes of each value that the path leads to in its place. It reports
+// whether anything is left of the tree.
 func (p path) replace(tree any, by func(any) any) (any, bool) {
 	if len(p) == 0 {
 		made := by(tree)
@@ -109,7 +112,8 @@ func replaceMember(t map[string]any, name string, rest path, by func(any) any) {
 	}
 }
 
-// replaceItems leaves nothing of a list that loses its last item: Envoy's messages do not tell an empty list from none.
+// replaceItems leaves nothing of a list that loses its last item: Envoy's messages do not tell an
+// empty list from none.
 func (p path) replaceItems(items []any, by func(any) any) (any, bool) {
 	var kept []any
 	for i, item := range items {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Difference is one place at which what istiod sent and what discovery serves are not the same. An absent value is nil.
+// Difference is one place at which what istiod sent and what discovery serves are not the same. An
+// absent value is nil.
 type Difference struct {
 	Path             string
 	Recorded, Served any
@@ -59,7 +60,8 @@ func ofMembers(path string, recorded, served map[string]any) (all []Difference) 
 	return all
 }
 
-// ofItems compares item by item. Lists of two lengths are one difference: behind the first item that one of them lacks, all others would differ.
+// ofItems compares item by item. Lists of two lengths are one difference: behind the first item
+// that one of them lacks, all others would differ.
 func ofItems(path string, recorded, served []any) (all []Difference) {
 	if len(recorded) != len(served) {
 		return []Difference{{strings.TrimPrefix(path, "/"), listed(recorded), listed(served)}}

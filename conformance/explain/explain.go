@@ -9,7 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/conformance/recording"
 )
 
-// Compare lists the unexplained differences between the answers to a case. It modifies both answers.
+// Compare lists the unexplained differences between the answers to a case. It modifies both
+// answers.
 func (all Explanations) Compare(c *Case, istiod, discovery *recording.Recording) (unexplained []string) {
 	applicable := all.of(c)
 	names := maps.Clone(istiod.Resources)

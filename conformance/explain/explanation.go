@@ -1,5 +1,6 @@
-// Package explain records why discovery's answers to some exam cases differ from istiod's. An explanation is narrow: it says in which cases
-// and resources it applies, and which change there makes both answers the same. A difference that remains is unexplained.
+// Package explain records why discovery's answers to some exam cases differ from istiod's. An
+// explanation is narrow: it says in which cases and resources it applies, and which change there
+// makes both answers the same. A difference that remains is unexplained.
 package explain
 
 import (

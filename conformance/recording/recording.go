@@ -1,4 +1,5 @@
-// Package recording reads what a control plane sent to a proxy, as the runner of the exam writes it down, into trees that can be compared.
+// Package recording reads what a control plane sent to a proxy, as the runner of the exam writes it
+// down, into trees that can be compared.
 package recording
 
 import (
@@ -26,7 +27,8 @@ type Resource struct {
 
 func (r Resource) String() string { return r.Kind + " " + r.Name }
 
-// Recording is what one proxy was sent. Kinds has those that it was asked for and answered, be it with nothing.
+// Recording is what one proxy was sent. Kinds has those that it was asked for and answered, be it
+// with nothing.
 type Recording struct {
 	Kinds     map[string]bool
 	Resources map[Resource]map[string]any

@@ -26,7 +26,8 @@ func packed(t *testing.T, m proto.Message) *anypb.Any {
 	return body
 }
 
-// written puts responses into a file as the exam's runner does; behind is what follows the last of them.
+// written puts responses into a file as the exam's runner does; behind is what follows the last of
+// them.
 func written(t *testing.T, behind []byte, responses ...*discoveryv3.DiscoveryResponse) string {
 	t.Helper()
 	var text bytes.Buffer

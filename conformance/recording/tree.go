@@ -13,8 +13,9 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// tree is a message as maps, lists and plain values, under the names that the fields have in Envoy's documentation.
-// protojson alone would not do: it refuses a message in which there is a type that nobody here knows.
+// tree is a message as maps, lists and plain values, under the names that the fields have in
+// Envoy's documentation. protojson alone would not do: it refuses a message in which there is a
+// type that nobody here knows.
 func tree(m protoreflect.Message) (map[string]any, error) {
 	out := map[string]any{}
 	var failed error

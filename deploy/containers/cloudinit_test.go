@@ -67,8 +67,8 @@ func cloud(t *testing.T, name string) *cloudConfig {
 	return config
 }
 
-// settings has the agent parse the settings in the example, and checks that the example writes the files they
-// name.
+// settings has the agent parse the settings in the example, and checks that the example writes the
+// files they name.
 func settings(t *testing.T, files map[string]written) {
 	t.Helper()
 	own := files["/etc/mesh-agent/mesh-agent.yaml"]

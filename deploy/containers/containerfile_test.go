@@ -160,8 +160,8 @@ const version = "1.2.3~rc1"
 
 var building sync.Once
 
-// build compiles the programs with the very line of the Containerfile, from the files that .dockerignore
-// admits.
+// build compiles the programs with the very line of the Containerfile, from the files that
+// .dockerignore admits.
 func build(t *testing.T) {
 	t.Helper()
 	building.Do(func() {

@@ -18,8 +18,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 )
 
-// played runs compose.yaml on this machine: with processes for containers, folders for volumes, and ports on
-// loopback for names.
+// played runs compose.yaml on this machine: with processes for containers, folders for volumes, and
+// ports on loopback for names.
 type played struct {
 	*file
 
@@ -51,8 +51,8 @@ func play(t *testing.T) *played {
 	return p.also("discovery", "--listen="+xds)
 }
 
-// also adds flags to a discovery, turns off the HTTP API, and gives each server a free port for its health:
-// containers have all ports to themselves.
+// also adds flags to a discovery, turns off the HTTP API, and gives each server a free port for its
+// health: containers have all ports to themselves.
 func (p *played) also(discovery string, words ...string) *played {
 	p.Services[discovery].Command = append(p.Services[discovery].Command, words...)
 	p.Services["mcp-server"].Command = append(p.Services["mcp-server"].Command, "--api=")
@@ -69,7 +69,8 @@ func free(t *testing.T) string {
 	return address
 }
 
-// here replaces in a text of a service the volumes by folders, and the names of other services by addresses.
+// here replaces in a text of a service the volumes by folders, and the names of other services by
+// addresses.
 func (p *played) here(s *service, text string) string {
 	var pairs []string
 	for _, volume := range s.Volumes {

@@ -23,8 +23,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 )
 
-// beDemo makes this test binary act as the demo. All children of the demo inherit its value, by which the
-// test finds them.
+// beDemo makes this test binary act as the demo. All children of the demo inherit its value, by
+// which the test finds them.
 const beDemo = "DEMO_TEST_BE_DEMO"
 
 // bin has the programs, built once for all tests.
@@ -72,8 +72,8 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// reachableFolder returns a folder that all accounts may enter: as root, the demo runs Postgres under another
-// account.
+// reachableFolder returns a folder that all accounts may enter: as root, the demo runs Postgres
+// under another account.
 func reachableFolder(t *testing.T) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "pgmesh-demo-")
@@ -124,7 +124,8 @@ func (r *running) awaitEnd() {
 	}
 }
 
-// interrupt sends SIGINT, like Ctrl-C. The demo must end without an error and leave no processes behind.
+// interrupt sends SIGINT, like Ctrl-C. The demo must end without an error and leave no processes
+// behind.
 func (s *scene) interrupt(t *testing.T, r *running) {
 	t.Helper()
 	require.NoError(t, r.Process.Signal(syscall.SIGINT))

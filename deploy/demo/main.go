@@ -1,6 +1,6 @@
-// Demo runs a whole mesh on this machine: Postgres, mcp-server, discovery, an Envoy under mesh-agent, and two
-// versions of a small service. It shifts traffic from one version to the other once, and then leaves the mesh
-// to the user.
+// Demo runs a whole mesh on this machine: Postgres, mcp-server, discovery, an Envoy under
+// mesh-agent, and two versions of a small service. It shifts traffic from one version to the other
+// once, and then leaves the mesh to the user.
 package main
 
 import (

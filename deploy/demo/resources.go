@@ -21,8 +21,8 @@ var (
 	canaryYAML string
 )
 
-// applyResources applies the service. It applies the canary only if there is none: weights set after an
-// earlier start belong to the user.
+// applyResources applies the service. It applies the canary only if there is none: weights set
+// after an earlier start belong to the user.
 func applyResources(ctx context.Context, o *options, db *pgx.Conn) error {
 	mesh, err := render(meshYAML, map[string]int{"Service": o.ports.service, "V1": o.ports.v1, "V2": o.ports.v2})
 	if err != nil {
@@ -39,7 +39,8 @@ func applyResources(ctx context.Context, o *options, db *pgx.Conn) error {
 	return apply(ctx, o, "canary.yaml", []byte(canaryYAML))
 }
 
-// apply writes a file and runs mcp-client apply, like a user would. The file stays, for the user to edit.
+// apply writes a file and runs mcp-client apply, like a user would. The file stays, for the user to
+// edit.
 func apply(ctx context.Context, o *options, name string, content []byte) error {
 	file := filepath.Join(o.data, name)
 	if err := os.WriteFile(file, content, 0o600); err != nil {

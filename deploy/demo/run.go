@@ -32,7 +32,8 @@ type demo struct {
 // errPostgresDied reports the death of Postgres, the one child that keeps its own log.
 var errPostgresDied = errors.New("Postgres ended")
 
-// run starts everything, shows it, and waits for Ctrl-C, which is no error, or for the death of a child.
+// run starts everything, shows it, and waits for Ctrl-C, which is no error, or for the death of a
+// child.
 func run(ctx context.Context, o *options, out io.Writer, log *slog.Logger) error {
 	d := &demo{options: o, out: out, log: log, dead: make(chan *child, 8)}
 	defer d.stop()
@@ -120,7 +121,8 @@ func (d *demo) startPostgres(ctx context.Context) (err error) {
 	return os.WriteFile(d.databaseFile(), []byte(d.postgres.URL()+"\n"), 0o600)
 }
 
-// databaseFile has the database's URL with its password, which keeps the password off command lines.
+// databaseFile has the database's URL with its password, which keeps the password off command
+// lines.
 func (d *demo) databaseFile() string { return filepath.Join(d.data, "database-url") }
 
 func (d *demo) startServer(ctx context.Context) error {
@@ -156,8 +158,8 @@ func (d *demo) startDiscovery(ctx context.Context) error {
 	return discovery.awaitReady(ctx, "http://"+local(d.ports.discoveryHTTP)+"/readyz")
 }
 
-// startAgent returns when the service answers through Envoy. Envoy drains no connections at the end, since
-// nobody depends on them.
+// startAgent returns when the service answers through Envoy. Envoy drains no connections at the
+// end, since nobody depends on them.
 func (d *demo) startAgent(ctx context.Context) error {
 	agent, err := d.startChild("mesh-agent", "run", "--insecure", "--tie-envoy", "--discovery", local(d.ports.xds),
 		"--envoy", d.envoy, "--admin", local(d.ports.admin), "--status", "", "--concurrency", "1",

@@ -74,9 +74,9 @@ func (s *service) ask(ctx context.Context) string {
 	return strings.TrimSpace(string(body))
 }
 
-// shift commits new weights, and returns the time from the call of COMMIT to the first answer from the
-// version that now gets all requests. It sends requests without a pause, since the first such answer is what
-// it measures.
+// shift commits new weights, and returns the time from the call of COMMIT to the first answer from
+// the version that now gets all requests. It sends requests without a pause, since the first such
+// answer is what it measures.
 func (s *service) shift(ctx context.Context, db *pgx.Conn, to weights) (time.Duration, error) {
 	tx, err := db.Begin(ctx)
 	if err != nil {

@@ -30,8 +30,8 @@ func (d *demo) showParts() {
 	fmt.Fprintf(d.out, "  Logs are in %s.\n\n", filepath.Join(d.data, "logs"))
 }
 
-// showShift shifts all requests to the other version and back. It leaves weights that divide the requests
-// alone: then an answer from a version proves nothing.
+// showShift shifts all requests to the other version and back. It leaves weights that divide the
+// requests alone: then an answer from a version proves nothing.
 func (d *demo) showShift(ctx context.Context, found weights) error {
 	if found.only() == "" {
 		fmt.Fprintf(d.out, "The canary stands as an earlier start left it: %s. Set one of them to 0 to see the shift measured.\n\n", found)
@@ -55,7 +55,8 @@ func (d *demo) showShift(ctx context.Context, found weights) error {
 	return nil
 }
 
-// firstAnswer waits until the service answers through Envoy, which takes a moment after Envoy is ready.
+// firstAnswer waits until the service answers through Envoy, which takes a moment after Envoy is
+// ready.
 func (d *demo) firstAnswer(ctx context.Context, version string) error {
 	ask := time.NewTicker(readyInterval)
 	defer ask.Stop()
@@ -89,7 +90,8 @@ Ctrl-C ends everything.
 `, d.shiftLine(client), client, local(d.ports.service))
 }
 
-// shiftLine returns a command that shifts traffic: with psql if that is installed, otherwise with mcp-client.
+// shiftLine returns a command that shifts traffic: with psql if that is installed, otherwise with
+// mcp-client.
 func (d *demo) shiftLine(client string) string {
 	if _, err := exec.LookPath("psql"); err == nil {
 		return fmt.Sprintf(`psql "$(cat %s)" -c "`+shiftSQL+`"`, d.databaseFile(), 67, 33)

@@ -122,8 +122,8 @@ func (p *place) database(network *netns.Switch) {
 	network.Forward(net.JoinHostPort(network.IPv4.String(), "5432"), u.Host)
 }
 
-// typed returns a block as a user types it: with the database's password, and with the token when join asks
-// for it.
+// typed returns a block as a user types it: with the database's password, and with the token when
+// join asks for it.
 func (p *place) typed(lines string) string {
 	lines = strings.ReplaceAll(lines, "PASSWORD", p.password)
 	return regexp.MustCompile(`(?m)^mesh-agent join --server [^ ]+$`).ReplaceAllStringFunc(lines, func(command string) string {
@@ -156,7 +156,8 @@ func (p *place) follow(b block) string {
 
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// TestPage follows the page, and checks at the end of each section that the result is as the page says.
+// TestPage follows the page, and checks at the end of each section that the result is as the page
+// says.
 func TestPage(t *testing.T) {
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		t.Skip("this machine has no apt-get")
@@ -226,7 +227,8 @@ func (p *place) eventually(query string, want int) {
 	require.Equal(p.t, want, got, query)
 }
 
-// requests sends requests from web to api, one after the other on one connection, until it is stopped.
+// requests sends requests from web to api, one after the other on one connection, until it is
+// stopped.
 type requests struct {
 	t    *testing.T
 	quit chan struct{}

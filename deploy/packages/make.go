@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Make builds the packages of a version for this machine's architecture in a folder. The script's output goes
-// to about, which may be nil.
+// Make builds the packages of a version for this machine's architecture in a folder. The script's
+// output goes to about, which may be nil.
 func Make(ctx context.Context, version, into string, about io.Writer, formats ...string) error {
 	root, err := rootOfModule(ctx)
 	if err != nil {

@@ -178,7 +178,8 @@ func traces(m *machine.Machine) string {
 		getent group | grep -E 'mesh|discovery' || true`)
 }
 
-// running checks that a service runs the program of a version under its own account, and returns its pid.
+// running checks that a service runs the program of a version under its own account, and returns
+// its pid.
 func running(t *testing.T, m *machine.Machine, service, version string) string {
 	t.Helper()
 	require.Equal(t, "active\n", m.Type("systemctl is-active "+service))

@@ -40,7 +40,8 @@ func (e *RefusalError) GRPCStatus() *status.Status { return status.New(e.Code, e
 // malformed is the Reason for a node that cannot be read.
 const malformed = "node"
 
-// AdmitBy sets who judges proxies that connect, instead of Anyone. Call it before the first one does.
+// AdmitBy sets who judges proxies that connect, instead of Anyone. Call it before the first one
+// does.
 func (e *Engine) AdmitBy(a Admission) { e.admit = a }
 
 // Refuse counts and logs that a proxy is refused, and returns r as the error for its stream.

@@ -21,7 +21,8 @@ func changeOf(from, to *served.Set) *setChange {
 	return c
 }
 
-// clustersSince returns what changed in the clusters since an earlier set. The last answer is kept: hundreds of classes ask for the same one.
+// clustersSince returns what changed in the clusters since an earlier set. The last answer is kept:
+// hundreds of classes ask for the same one.
 func (x *sharedView) clustersSince(before *served.Set) *setChange {
 	if c := x.clusterChange; c == nil || c.from != before || c.to != x.clusters {
 		x.clusterChange = changeOf(before, x.clusters)

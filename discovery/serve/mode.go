@@ -20,8 +20,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/monitor"
 )
 
-// A discovery is somebody, and speaks TLS with members of the mesh; or it is insecure, and speaks plaintext
-// with anybody. What depends on that asks a mode, and the guests that it lets in.
+// A discovery is somebody, and speaks TLS with members of the mesh; or it is insecure, and speaks
+// plaintext with anybody. What depends on that asks a mode, and the guests that it lets in.
 
 // mode is who discovery is.
 type mode interface {
@@ -44,7 +44,8 @@ var (
 // guests are those who connect to discovery: members of the mesh, or anybody.
 type guests interface {
 	credentials() credentials.TransportCredentials
-	// serverOptions are those of discovery's server. What clients have begun to send takes memory of a budget.
+	// serverOptions are those of discovery's server. What clients have begun to send takes memory
+	// of a budget.
 	serverOptions(unfinished *limits.Memory) []grpc.ServerOption
 	// register adds what only they are served.
 	register(*grpc.Server)

@@ -1,5 +1,6 @@
-// Package agentsecret defines how Envoy asks the agent beside it for secrets. Discovery, mesh-agent and the
-// bootstrap that mesh-agent writes share it: where their configurations are equal, Envoy asks only once.
+// Package agentsecret defines how Envoy asks the agent beside it for secrets. Discovery, mesh-agent
+// and the bootstrap that mesh-agent writes share it: where their configurations are equal, Envoy
+// asks only once.
 package agentsecret
 
 import (

@@ -1,5 +1,5 @@
-// Package authority signs the certificates of a mesh: for machines, servers and subordinate authorities. It
-// does no I/O: certificates and keys come in and go out as PEM.
+// Package authority signs the certificates of a mesh: for machines, servers and subordinate
+// authorities. It does no I/O: certificates and keys come in and go out as PEM.
 package authority
 
 import (
@@ -24,8 +24,8 @@ const (
 	rootPathLength = 1
 )
 
-// machinesOnly marks the certificates of authorities made by Delegate. It is part of the subject, which the
-// bearer cannot change, so a thief of such an authority's key cannot vouch for servers.
+// machinesOnly marks the certificates of authorities made by Delegate. It is part of the subject,
+// which the bearer cannot change, so a thief of such an authority's key cannot vouch for servers.
 const machinesOnly = "signs machines alone"
 
 // Authority signs certificates.
@@ -76,9 +76,9 @@ func NewRootOf(key crypto.Signer, trustDomain string, lifetime time.Duration) (*
 	return of([]*x509.Certificate{c}, key, []*x509.Certificate{c})
 }
 
-// Load reads an authority from PEM: its certificate and the intermediates up to its root, its key, and the
-// trusted roots. roots may be empty if the authority is a root itself. Load refuses an authority that cannot
-// sign usable certificates.
+// Load reads an authority from PEM: its certificate and the intermediates up to its root, its key,
+// and the trusted roots. roots may be empty if the authority is a root itself. Load refuses an
+// authority that cannot sign usable certificates.
 func Load(chain, key, roots []byte) (*Authority, error) {
 	return LoadWith(chain, func(*x509.Certificate) (crypto.Signer, error) { return ParseKey(key) }, roots)
 }
@@ -104,8 +104,8 @@ func LoadWith(chain []byte, key func(*x509.Certificate) (crypto.Signer, error), 
 	return of(certificates, signer, trusted)
 }
 
-// of creates an authority. It checks everything up front, so that no member gets a certificate that nobody
-// accepts.
+// of creates an authority. It checks everything up front, so that no member gets a certificate that
+// nobody accepts.
 func of(chain []*x509.Certificate, key crypto.Signer, roots []*x509.Certificate) (*Authority, error) {
 	c := chain[0]
 	if !c.BasicConstraintsValid || !c.IsCA || (c.KeyUsage != 0 && c.KeyUsage&x509.KeyUsageCertSign == 0) {
@@ -139,8 +139,8 @@ func of(chain []*x509.Certificate, key crypto.Signer, roots []*x509.Certificate)
 	return a, nil
 }
 
-// pathToRoot verifies the chain up to a root, once for TLS servers and once for clients: the usages in an
-// authority's certificate limit those it signs for.
+// pathToRoot verifies the chain up to a root, once for TLS servers and once for clients: the usages
+// in an authority's certificate limit those it signs for.
 func pathToRoot(chain, roots []*x509.Certificate) ([]*x509.Certificate, error) {
 	var path []*x509.Certificate
 	for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
@@ -173,8 +173,8 @@ func explainVerify(c *x509.Certificate, err error) error {
 	}
 }
 
-// pathLength returns how many levels of authorities may be below the first certificate: the smallest limit
-// that any certificate on the path sets.
+// pathLength returns how many levels of authorities may be below the first certificate: the
+// smallest limit that any certificate on the path sets.
 func pathLength(path []*x509.Certificate) int {
 	least := 1 << 10 // no limit
 	for beneath, c := range path {
@@ -197,7 +197,8 @@ func (a *Authority) Roots() []*x509.Certificate { return a.roots }
 // RootsPEM returns Roots in PEM.
 func (a *Authority) RootsPEM() []byte { return EncodeCertificates(a.roots...) }
 
-// ChainPEM returns the authority's certificate and the intermediates up to its root, as Load reads them.
+// ChainPEM returns the authority's certificate and the intermediates up to its root, as Load reads
+// them.
 func (a *Authority) ChainPEM() []byte {
 	return append(EncodeCertificates(a.certificate), a.intermediates...)
 }
@@ -217,8 +218,8 @@ func (a *Authority) MayDelegate() error {
 	return nil
 }
 
-// Delegated reports whether a certificate is that of an authority made by Delegate, which may vouch for
-// machines only.
+// Delegated reports whether a certificate is that of an authority made by Delegate, which may vouch
+// for machines only.
 func Delegated(c *x509.Certificate) bool {
 	for _, unit := range c.Subject.OrganizationalUnit {
 		if c.IsCA && unit == machinesOnly {
@@ -228,11 +229,12 @@ func Delegated(c *x509.Certificate) bool {
 	return false
 }
 
-// NewKey generates a key of the mesh's default type: ECDSA P-256, which signs fast and which Envoy supports.
+// NewKey generates a key of the mesh's default type: ECDSA P-256, which signs fast and which Envoy
+// supports.
 func NewKey() (crypto.Signer, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
 
-// serial returns a random, unguessable serial number. The second highest bit is set, so the number is never
-// short.
+// serial returns a random, unguessable serial number. The second highest bit is set, so the number
+// is never short.
 func serial() *big.Int {
 	var bits [16]byte
 	_, _ = rand.Read(bits[:]) // never fails
@@ -240,7 +242,8 @@ func serial() *big.Int {
 	return new(big.Int).SetBytes(bits[:])
 }
 
-// maxBackdate is how far a certificate's NotBefore lies in the past, for peers whose clocks are slow.
+// maxBackdate is how far a certificate's NotBefore lies in the past, for peers whose clocks are
+// slow.
 const maxBackdate = 5 * time.Minute
 
 // backdate returns maxBackdate, or a tenth of the lifetime if that is less.

@@ -14,8 +14,8 @@ const (
 	keyBlock         = "PRIVATE KEY"
 )
 
-// ParseCertificates reads all certificates in a PEM text. It fails if one of them is unreadable: skipping
-// that one would silently turn away everyone it vouches for.
+// ParseCertificates reads all certificates in a PEM text. It fails if one of them is unreadable:
+// skipping that one would silently turn away everyone it vouches for.
 func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
 	var found []*x509.Certificate
 	for {
@@ -48,8 +48,8 @@ func EncodeCertificates(certificates ...*x509.Certificate) []byte {
 	return out
 }
 
-// ParseKey reads the first private key in a PEM text: PKCS #8, or the older RSA and EC forms. Its errors do
-// not quote the text.
+// ParseKey reads the first private key in a PEM text: PKCS #8, or the older RSA and EC forms. Its
+// errors do not quote the text.
 func ParseKey(text []byte) (crypto.Signer, error) {
 	for {
 		block, rest := pem.Decode(text)

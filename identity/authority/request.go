@@ -35,8 +35,8 @@ func refused(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrRequest, fmt.Errorf(format, args...))
 }
 
-// NewRequest creates a certificate request, in PEM, for a key. It has no name: the signer knows the sender by
-// other means.
+// NewRequest creates a certificate request, in PEM, for a key. It has no name: the signer knows the
+// sender by other means.
 func NewRequest(key crypto.Signer) ([]byte, error) { return NewRequestFor(key, "") }
 
 // NewRequestFor is NewRequest with a common name, for the person who signs it.
@@ -48,8 +48,8 @@ func NewRequestFor(key crypto.Signer, name string) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: requestBlock, Bytes: der}), nil
 }
 
-// ParseRequest parses a PKCS #10 request in PEM, and checks that its sender has the key and that the key is
-// strong enough.
+// ParseRequest parses a PKCS #10 request in PEM, and checks that its sender has the key and that
+// the key is strong enough.
 func ParseRequest(text []byte) (*CSR, error) {
 	if len(text) > maxRequest {
 		return nil, refused("it has %d bytes, of which %d are enough for any", len(text), maxRequest)

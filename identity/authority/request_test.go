@@ -56,7 +56,8 @@ func TestOnlyTheKeyOfARequestCounts(t *testing.T) {
 	isExactly(t, issued.Certificate)
 }
 
-// isExactly checks that a certificate has what was granted to cart, on the machine e-1, and nothing else.
+// isExactly checks that a certificate has what was granted to cart, on the machine e-1, and nothing
+// else.
 func isExactly(t *testing.T, c *x509.Certificate) {
 	t.Helper()
 	require.Len(t, c.URIs, 1)
@@ -134,8 +135,8 @@ func TestInvalidHostsAreRefused(t *testing.T) {
 
 var fuzzed = sync.OnceValues(func() (*authority.Authority, error) { return authority.NewRoot("mesh.example", time.Hour) })
 
-// FuzzParseRequest parses what any stranger may send. If it is accepted, the certificate must have only what
-// was granted.
+// FuzzParseRequest parses what any stranger may send. If it is accepted, the certificate must have
+// only what was granted.
 func FuzzParseRequest(f *testing.F) {
 	key := newKey(f)
 	f.Add([]byte("-----BEGIN CERTIFICATE REQUEST-----\n-----END CERTIFICATE REQUEST-----\n"))
@@ -164,8 +165,8 @@ func signs(t *testing.T, csr *authority.CSR) {
 	verify(t, issued.ChainPEM, root.Roots())
 }
 
-// FuzzSign signs valid requests with arbitrary content, because random bytes hardly ever have a valid
-// signature.
+// FuzzSign signs valid requests with arbitrary content, because random bytes hardly ever have a
+// valid signature.
 func FuzzSign(f *testing.F) {
 	key := newKey(f)
 	f.Add("cn", "serial", "dns.example", "spiffe://mesh.example/ns/shop/sa/cart", []byte{1, 2, 3}, 19)

@@ -30,12 +30,13 @@ type Issued struct {
 	ChainPEM    []byte // the certificate and the intermediates up to the root
 }
 
-// minLifetime is the shortest lifetime worth issuing: below it, the authority itself is about to end.
+// minLifetime is the shortest lifetime worth issuing: below it, the authority itself is about to
+// end.
 const minLifetime = time.Second
 
-// Sign issues a certificate for an identity. Of the CSR it uses only the key. If the CSR asks for another
-// identity, Sign refuses it, because its sender is mistaken about who it is; it ignores everything else in
-// the CSR.
+// Sign issues a certificate for an identity. Of the CSR it uses only the key. If the CSR asks for
+// another identity, Sign refuses it, because its sender is mistaken about who it is; it ignores
+// everything else in the CSR.
 func (a *Authority) Sign(r Request) (Issued, error) {
 	if r.ID.IsZero() {
 		return Issued{}, errors.New("sign a certificate: there is no identity to certify")
@@ -48,7 +49,8 @@ func (a *Authority) Sign(r Request) (Issued, error) {
 		URIs:        []*url.URL{r.ID.URL()},
 		KeyUsage:    keyUsage(r.CSR),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		// Write "not a CA" explicitly: an old library may take a certificate without it for an authority.
+		// Write "not a CA" explicitly: an old library may take a certificate without it for an
+		// authority.
 		BasicConstraintsValid: true,
 	}
 	if err := setHosts(template, r.Hosts); err != nil {
@@ -57,8 +59,8 @@ func (a *Authority) Sign(r Request) (Issued, error) {
 	return a.issue(template, r.CSR, r.Lifetime)
 }
 
-// Delegate issues a certificate for a subordinate authority, which may sign for machines but may have no
-// authority below it.
+// Delegate issues a certificate for a subordinate authority, which may sign for machines but may
+// have no authority below it.
 func (a *Authority) Delegate(csr *CSR, name string, lifetime time.Duration) (Issued, error) {
 	if err := a.MayDelegate(); err != nil {
 		return Issued{}, err
@@ -69,8 +71,9 @@ func (a *Authority) Delegate(csr *CSR, name string, lifetime time.Duration) (Iss
 		BasicConstraintsValid: true,
 		MaxPathLenZero:        true,
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-		// Machines are verified by SPIFFE id alone. Forbid all DNS names and addresses, so that no client
-		// that trusts the roots and verifies servers by name can be deceived by this authority.
+		// Machines are verified by SPIFFE id alone. Forbid all DNS names and addresses, so that no
+		// client that trusts the roots and verifies servers by name can be deceived by this
+		// authority.
 		PermittedDNSDomainsCritical: true,
 		ExcludedDNSDomains:          []string{""},
 		ExcludedIPRanges:            everyAddress,

@@ -88,8 +88,8 @@ func (c *check) privateKey(name string) {
 	c.add(name, "has no private key", "write PEM, which begins with -----BEGIN PRIVATE KEY-----")
 }
 
-// pair checks that a certificate and its key are both there and match. needed says that the secret must have
-// this pair.
+// pair checks that a certificate and its key are both there and match. needed says that the secret
+// must have this pair.
 func (c *check) pair(chain, key string, needed bool) {
 	_, hasChain := c.data[chain]
 	_, hasKey := c.data[key]

@@ -1,5 +1,5 @@
-// Package credential reads the TLS values of a secret: a certificate with its key, and trusted authorities.
-// The keys of the values are those that Istio and Kubernetes use.
+// Package credential reads the TLS values of a secret: a certificate with its key, and trusted
+// authorities. The keys of the values are those that Istio and Kubernetes use.
 //
 // Errors never quote a value.
 package credential
@@ -54,8 +54,8 @@ func TrustIn(data map[string][]byte) (Trust, bool) {
 	return Trust{}, false
 }
 
-// IsPublic reports whether the value with this key is no secret: a server shows certificates to whoever
-// connects.
+// IsPublic reports whether the value with this key is no secret: a server shows certificates to
+// whoever connects.
 func IsPublic(name string) bool {
 	return name == "tls.crt" || name == "cert" || name == "ca.crt" || name == "cacert"
 }

@@ -1,8 +1,8 @@
 // Package jointoken encodes and parses the tokens with which machines and servers join a mesh.
 //
-// A token holds a secret and the fingerprints (pins) of the mesh's roots; the database keeps the secret's
-// hash. The pins tell the joiner whom to trust with the secret before it trusts anyone else: a server whose
-// certificate leads to one of those roots.
+// A token holds a secret and the fingerprints (pins) of the mesh's roots; the database keeps the
+// secret's hash. The pins tell the joiner whom to trust with the secret before it trusts anyone
+// else: a server whose certificate leads to one of those roots.
 package jointoken
 
 import (

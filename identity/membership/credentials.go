@@ -9,9 +9,9 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// Credentials is Client for gRPC. A connection is closed when its certificate is replaced; otherwise gRPC
-// would keep using it after the server starts to refuse its calls because that certificate has ended or is no
-// longer trusted.
+// Credentials is Client for gRPC. A connection is closed when its certificate is replaced;
+// otherwise gRPC would keep using it after the server starts to refuse its calls because that
+// certificate has ended or is no longer trusted.
 func (m *Membership) Credentials(accept Accept) credentials.TransportCredentials {
 	return &current{credentials.NewTLS(m.Client(accept)), m}
 }
@@ -53,8 +53,8 @@ func (d *boundConn) Close() error {
 	return d.Conn.Close()
 }
 
-// watch closes the connection once the membership has another certificate than s. It returns when the
-// connection is closed.
+// watch closes the connection once the membership has another certificate than s. It returns when
+// the connection is closed.
 func (d *boundConn) watch(m *Membership, s *State) {
 	shown := s.Certificate.Leaf
 	for sameCertificate(s.Certificate.Leaf, shown) {

@@ -13,19 +13,20 @@ import (
 // ErrWrongServer is returned for a server of another program or mesh.
 var ErrWrongServer = errors.New("this is not the server that was meant")
 
-// ErrNotPinned is returned for a server whose certificate leads to none of the token's pinned roots.
+// ErrNotPinned is returned for a server whose certificate leads to none of the token's pinned
+// roots.
 var ErrNotPinned = errors.New("the server's certificate leads to none of the roots that the join token names: " +
 	"it is not a server of the mesh that the token is for, or the mesh's root has changed since the token was made")
 
-// ByToken returns the TLS configuration of a joiner's first connection, when it has only a join token. It
-// accepts only servers of the program whose certificate leads to a pinned root, so the token is sent to
-// nobody else.
+// ByToken returns the TLS configuration of a joiner's first connection, when it has only a join
+// token. It accepts only servers of the program whose certificate leads to a pinned root, so the
+// token is sent to nobody else.
 func ByToken(token jointoken.Token, program identity.Program) *tls.Config {
 	return first(program, func(shown []*x509.Certificate) ([]*x509.Certificate, error) {
 		var roots []*x509.Certificate
 		for _, c := range shown[1:] {
-			// Require a self-signed root: in a certificate that someone else made for the root's key, the
-			// validity and usage would be theirs.
+			// Require a self-signed root: in a certificate that someone else made for the root's
+			// key, the validity and usage would be theirs.
 			if token.Trusts(c) && c.CheckSignatureFrom(c) == nil {
 				roots = append(roots, c)
 			}

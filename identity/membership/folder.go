@@ -86,8 +86,8 @@ func (f folder) private(file string) ([]byte, error) {
 	return os.ReadFile(f.path(file))
 }
 
-// write stores a state. It writes the trust first: after a crash in between, the member has the new trust and
-// its old certificate.
+// write stores a state. It writes the trust first: after a crash in between, the member has the new
+// trust and its old certificate.
 func (f folder) write(s *State) error {
 	if f == "" {
 		return nil

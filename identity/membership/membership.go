@@ -1,9 +1,10 @@
-// Package membership manages a program's membership in a mesh: its certificate, its key and the roots it
-// trusts. It keeps all three in a folder, so that a restarted program has the same identity. It renews the
-// certificate long before it ends, and new connections use a new certificate or new roots at once, without a
-// restart.
+// Package membership manages a program's membership in a mesh: its certificate, its key and the
+// roots it trusts. It keeps all three in a folder, so that a restarted program has the same
+// identity. It renews the certificate long before it ends, and new connections use a new
+// certificate or new roots at once, without a restart.
 //
-// [Join] makes a program a member, [Open] loads an existing membership, and [Membership.Run] keeps it valid.
+// [Join] makes a program a member, [Open] loads an existing membership, and [Membership.Run] keeps
+// it valid.
 package membership
 
 import (
@@ -24,13 +25,13 @@ import (
 
 // Options are the settings of a membership.
 type Options struct {
-	// Folder stores the membership; no other program may use it. If empty, everything is in memory, for a
-	// program that can issue itself a new certificate.
+	// Folder stores the membership; no other program may use it. If empty, everything is in memory,
+	// for a program that can issue itself a new certificate.
 	Folder string
 	// Is returns an error for an identity that is not for this program. Nil accepts any.
 	Is func(spiffeid.ID) error
-	// Spread is the time over which members spread their renewals when the root changes, so that they do not
-	// all come at once. The default is half a minute.
+	// Spread is the time over which members spread their renewals when the root changes, so that
+	// they do not all come at once. The default is half a minute.
 	Spread  time.Duration
 	Log     *slog.Logger
 	Metrics Metrics // only one membership may use a registry
@@ -76,8 +77,9 @@ func Open(o Options) (*Membership, error) {
 	return m, nil
 }
 
-// Join makes a program a member, whatever it was before. It stores the key before it asks, and a retry uses
-// the same key: so a join token still works if an earlier attempt used it up but its answer was lost.
+// Join makes a program a member, whatever it was before. It stores the key before it asks, and a
+// retry uses the same key: so a join token still works if an earlier attempt used it up but its
+// answer was lost.
 func Join(ctx context.Context, o Options, ask Ask) (*Membership, error) {
 	m, err := open(o)
 	if err != nil {
@@ -99,8 +101,8 @@ func Join(ctx context.Context, o Options, ask Ask) (*Membership, error) {
 	return m, nil
 }
 
-// begin publishes the first state and registers the metrics. Registering earlier would fail when Join follows
-// a failed Open.
+// begin publishes the first state and registers the metrics. Registering earlier would fail when
+// Join follows a failed Open.
 func (m *Membership) begin(s *State) {
 	m.metrics = newMetrics(m.options.Metrics)
 	m.replace(s)

@@ -6,13 +6,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics say where the metrics of a membership are registered, and what they are called in one program. The zero value registers none.
+// Metrics say where the metrics of a membership are registered, and what they are called in one
+// program. The zero value registers none.
 type Metrics struct {
 	Registerer         prometheus.Registerer
 	NotAfter, Renewals string // the names
 }
 
-// metrics report when the certificate ends and whether renewals succeed. A nil *metrics does nothing.
+// metrics report when the certificate ends and whether renewals succeed. A nil *metrics does
+// nothing.
 type metrics struct {
 	ends     prometheus.Gauge
 	renewals *prometheus.CounterVec

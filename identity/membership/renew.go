@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// jitter is how far, as a share of its lifetime, a certificate's renewal may be from half of its life. It
-	// separates members that joined together.
+	// jitter is how far, as a share of its lifetime, a certificate's renewal may be from half of
+	// its life. It separates members that joined together.
 	jitter = 0.1
 
-	// spread is the default of Options.Spread. A twentieth of a certificate's lifetime applies if that is
-	// less.
+	// spread is the default of Options.Spread. A twentieth of a certificate's lifetime applies if
+	// that is less.
 	spread = 30 * time.Second
 
 	// attemptTimeout bounds one attempt.
 	attemptTimeout = 30 * time.Second
 )
 
-// Run renews the certificate until ctx ends: at half of its life, and soon after the mesh's active root
-// changes. It retries failures, even after the certificate has expired. When a renewal is due it first adopts
-// a newer certificate that another process put into the folder.
+// Run renews the certificate until ctx ends: at half of its life, and soon after the mesh's active
+// root changes. It retries failures, even after the certificate has expired. When a renewal is due
+// it first adopts a newer certificate that another process put into the folder.
 func (m *Membership) Run(ctx context.Context, ask Ask) error {
 	plan := newSchedule(m.Current(), cmp.Or(m.options.Spread, spread))
 	for {
@@ -157,8 +157,8 @@ func (p *schedule) due(s *State) time.Time {
 	return due
 }
 
-// record notes the outcome of an attempt. A new certificate from the old root counts as a failure: the signer
-// has not got the new root yet.
+// record notes the outcome of an attempt. A new certificate from the old root counts as a failure:
+// the signer has not got the new root yet.
 func (p *schedule) record(now *State, err error) {
 	if err == nil && !now.outdated() {
 		p.backoff, p.retryAfter = nil, time.Time{}
@@ -170,8 +170,8 @@ func (p *schedule) record(now *State, err error) {
 	p.retryAfter = time.Now().Add(p.backoff.Next())
 }
 
-// pauses are those between attempts to renew a certificate. They grow to some minutes, or to a part of the
-// certificate's lifetime if that is less.
+// pauses are those between attempts to renew a certificate. They grow to some minutes, or to a part
+// of the certificate's lifetime if that is less.
 func pauses(lifetime time.Duration) retry.Pauses {
 	return retry.Pauses{First: 750 * time.Millisecond, Longest: min(4*time.Minute, lifetime/27), Growth: 2, Jitter: 1. / 3}
 }

@@ -26,8 +26,8 @@ type State struct {
 	replaced chan struct{}
 }
 
-// Replaced returns a channel that is closed when there is a newer State, with another certificate or another
-// trust.
+// Replaced returns a channel that is closed when there is a newer State, with another certificate
+// or another trust.
 func (s *State) Replaced() <-chan struct{} { return s.replaced }
 
 // NotAfter returns when the certificate ends.
@@ -98,8 +98,8 @@ func (s *State) outdated() bool {
 	return len(s.Trust.active) > 0 && string(s.Trust.active) != string(pin[:])
 }
 
-// certificateWithRoot returns the certificate as servers present it: with the root, because a joiner knows
-// only the root's fingerprint.
+// certificateWithRoot returns the certificate as servers present it: with the root, because a
+// joiner knows only the root's fingerprint.
 func (s *State) certificateWithRoot() tls.Certificate {
 	c := s.Certificate
 	c.Certificate = append(append([][]byte(nil), c.Certificate...), s.root.Raw)

@@ -9,9 +9,10 @@ import (
 	"github.com/pgmesh/pgmesh/identity/authority"
 )
 
-// Server returns the configuration of a listener, which uses the current state for each connection. clients
-// says whether clients may (tls.VerifyClientCertIfGiven) or must (tls.RequireAndVerifyClientCert) present a
-// certificate, which the trust then verifies. protocols are for ALPN, the preferred first: "h2", "http/1.1".
+// Server returns the configuration of a listener, which uses the current state for each connection.
+// clients says whether clients may (tls.VerifyClientCertIfGiven) or must
+// (tls.RequireAndVerifyClientCert) present a certificate, which the trust then verifies. protocols
+// are for ALPN, the preferred first: "h2", "http/1.1".
 func (m *Membership) Server(clients tls.ClientAuthType, protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -24,8 +25,8 @@ func (m *Membership) Server(clients tls.ClientAuthType, protocols ...string) *tl
 				Certificates: []tls.Certificate{s.certificateWithRoot()},
 				ClientAuth:   clients,
 				ClientCAs:    authority.Pool(s.Trust.all()...),
-				// A resumed session would not verify the client's certificate again, which may no longer be
-				// trusted.
+				// A resumed session would not verify the client's certificate again, which may no
+				// longer be trusted.
 				SessionTicketsDisabled: true,
 				VerifyConnection: func(c tls.ConnectionState) error {
 					if len(c.PeerCertificates) == 0 {
@@ -42,8 +43,8 @@ func (m *Membership) Server(clients tls.ClientAuthType, protocols ...string) *tl
 // Accept returns an error for a verified peer that is not wanted.
 type Accept func(Peer) error
 
-// Client returns the configuration of outgoing connections. It verifies servers by SPIFFE id, never by the
-// dialed name, and presents the current certificate.
+// Client returns the configuration of outgoing connections. It verifies servers by SPIFFE id, never
+// by the dialed name, and presents the current certificate.
 func (m *Membership) Client(accept Accept) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,

@@ -33,7 +33,8 @@ func rootOf(t *testing.T, m *membership.Membership) *x509.Certificate {
 	return peer.Root()
 }
 
-// handshake connects a client with a server and returns their errors or what each learned of the other.
+// handshake connects a client with a server and returns their errors or what each learned of the
+// other.
 func handshake(t *testing.T, server, client *tls.Config) (seen tls.ConnectionState, ofClient, ofServer error) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -95,7 +96,8 @@ func TestClientsRefuseOtherServers(t *testing.T) {
 	require.ErrorIs(t, ofServer, membership.ErrUntrusted)
 }
 
-// TestMachineAuthorityCannotVouchForServers signs a server's certificate with a discovery's stolen key.
+// TestMachineAuthorityCannotVouchForServers signs a server's certificate with a discovery's stolen
+// key.
 func TestMachineAuthorityCannotVouchForServers(t *testing.T) {
 	t.Parallel()
 	mesh := newMesh(t, "mesh.example")

@@ -16,8 +16,8 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// Trust has the roots that a member trusts: those of its own mesh, and those of other meshes, each for its
-// own trust domain only.
+// Trust has the roots that a member trusts: those of its own mesh, and those of other meshes, each
+// for its own trust domain only.
 type Trust struct {
 	Domain  string
 	Aliases []string
@@ -25,15 +25,16 @@ type Trust struct {
 	Roots []*x509.Certificate
 	// Federated has the roots of other meshes, by trust domain.
 	Federated map[string][]*x509.Certificate
-	// Unusable has an error for each other mesh that cannot be trusted because its entry is invalid.
+	// Unusable has an error for each other mesh that cannot be trusted because its entry is
+	// invalid.
 	Unusable []error
 
 	active  []byte
 	message *identityv1.Trust
 }
 
-// ParseTrust parses a trust. It fails without a root of the mesh itself; an invalid entry for another mesh
-// only makes that mesh untrusted.
+// ParseTrust parses a trust. It fails without a root of the mesh itself; an invalid entry for
+// another mesh only makes that mesh untrusted.
 func ParseTrust(m *identityv1.Trust) (*Trust, error) {
 	domain, err := spiffeid.TrustDomainFromString(m.GetTrustDomain())
 	if err != nil {
@@ -117,8 +118,8 @@ func (p Peer) Certificate() *x509.Certificate { return p.Chain[0] }
 // Root returns the root that vouches for the peer.
 func (p Peer) Root() *x509.Certificate { return p.Chain[len(p.Chain)-1] }
 
-// Verify verifies a certificate chain against the roots of its own trust domain. An authority that signs for
-// machines only (see authority.Delegated) does not vouch for a server.
+// Verify verifies a certificate chain against the roots of its own trust domain. An authority that
+// signs for machines only (see authority.Delegated) does not vouch for a server.
 func (t *Trust) Verify(chain []*x509.Certificate, usage x509.ExtKeyUsage) (Peer, error) {
 	if len(chain) == 0 {
 		return Peer{}, errors.New("no certificate was shown")

@@ -1,5 +1,5 @@
-// Package refusal represents why an authority refuses a certificate: a gRPC status with a machine-readable
-// reason and a text for people.
+// Package refusal represents why an authority refuses a certificate: a gRPC status with a
+// machine-readable reason and a text for people.
 package refusal
 
 import (
@@ -35,8 +35,8 @@ func New(reason identityv1.Refusal, format string, args ...any) error {
 	return NewFor("", "", reason, format, args...)
 }
 
-// NewFor is New with the identity that the applicant would have got. Servers record it; the applicant must
-// not see it.
+// NewFor is New with the identity that the applicant would have got. Servers record it; the
+// applicant must not see it.
 func NewFor(namespace, serviceAccount string, reason identityv1.Refusal, format string, args ...any) error {
 	return &Error{reason, Short(fmt.Sprintf(format, args...), maxText), namespace, serviceAccount}
 }
@@ -113,7 +113,8 @@ func Word(reason identityv1.Refusal) string {
 	return strings.ToLower(strings.TrimPrefix(reason.String(), prefix))
 }
 
-// Parse is the inverse of Word. It reads a word that this program does not know as REFUSAL_NO_CREDENTIAL.
+// Parse is the inverse of Word. It reads a word that this program does not know as
+// REFUSAL_NO_CREDENTIAL.
 func Parse(word string) identityv1.Refusal {
 	if word == "" {
 		return identityv1.Refusal_REFUSAL_UNSPECIFIED

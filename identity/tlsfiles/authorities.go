@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// parseAuthorities reads all certificates of a bundle. It fails if one is unreadable: skipping that one would
-// silently turn away everyone it vouches for.
+// parseAuthorities reads all certificates of a bundle. It fails if one is unreadable: skipping that
+// one would silently turn away everyone it vouches for.
 func parseAuthorities(content []byte, file string) ([]*x509.Certificate, error) {
 	var found []*x509.Certificate
 	for {

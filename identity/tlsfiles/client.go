@@ -35,7 +35,8 @@ func (c *Client) Flags(f *pflag.FlagSet, prefix string) {
 // Given reports whether any setting for TLS is given.
 func (c *Client) Given() bool { return *c != Client{} }
 
-// ClientFiles are a client's loaded files. They are checked for changes whenever a connection is made.
+// ClientFiles are a client's loaded files. They are checked for changes whenever a connection is
+// made.
 type ClientFiles struct{ files *reload.Value[*tls.Config] }
 
 // Load reads the files.
@@ -95,8 +96,8 @@ func vouched(chains [][]*x509.Certificate) bool {
 	return slices.ContainsFunc(chains, func(chain []*x509.Certificate) bool { return !slices.ContainsFunc(chain, authority.Delegated) })
 }
 
-// verifySort refuses a server with the right name but a certificate that was issued to another kind of mesh
-// member.
+// verifySort refuses a server with the right name but a certificate that was issued to another kind
+// of mesh member.
 func verifySort(s tls.ConnectionState) error {
 	if !vouched(s.VerifiedChains) {
 		return errMachine

@@ -1,5 +1,5 @@
-// Package tlsfiles makes TLS configurations from PEM files, for servers and clients, and reloads changed
-// files: new connections use a renewed certificate about a second later, without a restart.
+// Package tlsfiles makes TLS configurations from PEM files, for servers and clients, and reloads
+// changed files: new connections use a renewed certificate about a second later, without a restart.
 package tlsfiles
 
 import (
@@ -35,7 +35,8 @@ func (s *Server) Given() bool { return s.Cert != "" || s.Key != "" || s.ClientCA
 // ServerFiles are a server's loaded files.
 type ServerFiles struct{ files *reload.Value[*tls.Config] }
 
-// Load reads the files. The metric of the program that is called notAfter says when certificates end.
+// Load reads the files. The metric of the program that is called notAfter says when certificates
+// end.
 func (s *Server) Load(o reload.Options, metrics prometheus.Registerer, notAfter string) (*ServerFiles, error) {
 	if s.Cert == "" || s.Key == "" {
 		return nil, errors.New("--tls-cert and --tls-key belong together: give both")
@@ -72,8 +73,8 @@ func (s *Server) configure(contents [][]byte, e *expiry) (*tls.Config, error) {
 	return c, nil
 }
 
-// Config returns the configuration of a listener, which uses the newest files for each connection. protocols
-// are for ALPN, the preferred first: "h2", "http/1.1".
+// Config returns the configuration of a listener, which uses the newest files for each connection.
+// protocols are for ALPN, the preferred first: "h2", "http/1.1".
 func (f *ServerFiles) Config(protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -81,7 +82,8 @@ func (f *ServerFiles) Config(protocols ...string) *tls.Config {
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			c := f.files.Get().Clone()
 			c.NextProtos = protocols
-			// A resumed session would not verify the client's certificate again, whose authority may be gone.
+			// A resumed session would not verify the client's certificate again, whose authority
+			// may be gone.
 			c.SessionTicketsDisabled = true
 			return c, nil
 		},

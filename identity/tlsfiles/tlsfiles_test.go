@@ -27,7 +27,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// server answers each connection with the URIs of the client's certificate, over what its files say.
+// server answers each connection with the URIs of the client's certificate, over what its files
+// say.
 type server struct {
 	t       *testing.T
 	dir     string

@@ -12,10 +12,11 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
 )
 
-// FuzzRead holds what is read to what it promises: it can be read again, comes out the same, has nothing
-// private, and has a key.
+// FuzzRead holds what is read to what it promises: it can be read again, comes out the same, has
+// nothing private, and has a key.
 //
-// With PGMESH_ENVOY=1 each document that is taken is shown to a real Envoy, which has to take it as well:
+// With PGMESH_ENVOY=1 each document that is taken is shown to a real Envoy, which has to take it as
+// well:
 //
 //	PGMESH_ENVOY=1 go test ./identity/webkeys -run - -fuzz FuzzRead -parallel 2
 func FuzzRead(f *testing.F) {

@@ -40,8 +40,8 @@ func readKey(in members) (key, error) {
 	return out, nil
 }
 
-// The sizes of RSA moduli that are taken, in bits. Smaller ones are no protection, and larger ones Envoy does
-// not take.
+// The sizes of RSA moduli that are taken, in bits. Smaller ones are no protection, and larger ones
+// Envoy does not take.
 const (
 	leastModulus = 1024
 	mostModulus  = 16384

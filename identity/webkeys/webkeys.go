@@ -1,8 +1,9 @@
 // Package webkeys reads JSON Web Key Sets (RFC 7517) as Envoy does.
 //
-// Envoy refuses a whole listener for a key set without a usable key, and skips single keys that it cannot
-// use. So this package returns either a document that Envoy accepts or an error. Where Envoy is more lenient
-// than it should be (numbers with spaces, duplicate members), it rewrites the document.
+// Envoy refuses a whole listener for a key set without a usable key, and skips single keys that it
+// cannot use. So this package returns either a document that Envoy accepts or an error. Where Envoy
+// is more lenient than it should be (numbers with spaces, duplicate members), it rewrites the
+// document.
 package webkeys
 
 import (
@@ -16,17 +17,17 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// Nobodys is a set of one key of which nobody has the private half, so that no token is signed with it: what
-// Envoy is given in the place of keys that are not to be had, for it has to be given some. It is the point of
-// the curve P-256 of which x is the first SHA-256 hash of "pgmesh: nobody has the private half of this key
-// N", for N from 0 on, that is the x of a point, and of which y is even. Whoever knew its private half could
-// take discrete logarithms on that curve.
+// Nobodys is a set of one key of which nobody has the private half, so that no token is signed with
+// it: what Envoy is given in the place of keys that are not to be had, for it has to be given some.
+// It is the point of the curve P-256 of which x is the first SHA-256 hash of "pgmesh: nobody has
+// the private half of this key N", for N from 0 on, that is the x of a point, and of which y is
+// even. Whoever knew its private half could take discrete logarithms on that curve.
 const Nobodys = `{"keys":[{"alg":"ES256","crv":"P-256","kty":"EC","x":"ZRA-JMJh7IHAuRT6miMupZieckuojKi038JG3sySvGU","y":"xZbkXEdOuvf5WZgpFAICjYywl-gPPCItL9KerJdhjGA"}]}`
 
 // Set is a document that Envoy accepts.
 type Set struct {
-	// Text is the document as it was written, if Envoy can use every key in it and nothing in it is private.
-	// Otherwise it has only the public parts of the usable keys.
+	// Text is the document as it was written, if Envoy can use every key in it and nothing in it is
+	// private. Otherwise it has only the public parts of the usable keys.
 	Text string
 	// Unusable has a reason for each key that was left out.
 	Unusable []string
@@ -37,14 +38,15 @@ type Set struct {
 // Keys returns the number of different keys.
 func (s *Set) Keys() int { return len(s.keys) }
 
-// Canonical returns the document in a form that depends only on the keys, not on their order or on other
-// members.
+// Canonical returns the document in a form that depends only on the keys, not on their order or on
+// other members.
 func (s *Set) Canonical() string { return `{"keys":[` + strings.Join(s.keys, ",") + `]}` }
 
 // maxKeys bounds how many keys Envoy may have to try for one token.
 const maxKeys = 1000
 
-// maxDepth is the deepest nesting of a document that is passed on unchanged. Envoy's own limit is 100.
+// maxDepth is the deepest nesting of a document that is passed on unchanged. Envoy's own limit is
+// 100.
 const maxDepth = 20
 
 // Read reads a set of keys or a single key. It fails if Envoy can use none of them.

@@ -195,8 +195,8 @@ func TestNobodyHasTheKey(t *testing.T) {
 	require.JSONEq(t, webkeys.Nobodys, s.Text)
 }
 
-// TestEnvoyTakesWhatIsRead has the real Envoy check sets at the edges of what is taken here, each alone, so
-// that each has to be usable: as they are written, and in the canonical form.
+// TestEnvoyTakesWhatIsRead has the real Envoy check sets at the edges of what is taken here, each
+// alone, so that each has to be usable: as they are written, and in the canonical form.
 func TestEnvoyTakesWhatIsRead(t *testing.T) {
 	t.Parallel()
 	documents := []string{

@@ -40,8 +40,8 @@ var Nobody Identity
 // Member is the identity of a member, which has these credentials.
 func Member(c credentials.TransportCredentials) Identity { return Identity{c} }
 
-// Flags declares the flags with a prefix. It leaves out the flags of Plaintext, which programs that listen
-// declare anyway.
+// Flags declares the flags with a prefix. It leaves out the flags of Plaintext, which programs that
+// listen declare anyway.
 func (o *Options) Flags(f *pflag.FlagSet, prefix string) {
 	o.TLS.Flags(f, prefix)
 	f.StringVar(&o.TokenFile, prefix+"token-file", "", "file with the bearer token to show to the server; it is read again when it changes")
@@ -140,6 +140,6 @@ func (b *bearer) GetRequestMetadata(context.Context, ...string) (map[string]stri
 	return map[string]string{"authorization": "Bearer " + b.token()}, nil
 }
 
-// RequireTransportSecurity keeps gRPC from sending the token in plaintext, unless the connection may be
-// plaintext.
+// RequireTransportSecurity keeps gRPC from sending the token in plaintext, unless the connection
+// may be plaintext.
 func (b *bearer) RequireTransportSecurity() bool { return b.transport == listen.Secure }

@@ -9,8 +9,8 @@ type Options struct {
 	Profiles bool // Profiles is among the pages
 }
 
-// Flags declares the flags, with the address that the program has if none is given. Profiles are off by
-// default: they cost processor time, and reveal the names of what they show.
+// Flags declares the flags, with the address that the program has if none is given. Profiles are
+// off by default: they cost processor time, and reveal the names of what they show.
 func (o *Options) Flags(f *pflag.FlagSet, address string) {
 	f.StringVar(&o.Address, "http", address, "address to serve /healthz, /readyz and /metrics on, and pages that /debug lists")
 	f.StringVar(&o.Access.TokenFile, "http-token-file", "",

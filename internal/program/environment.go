@@ -10,15 +10,16 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// This file is where programs look at their environment. The rest of them has flags, and what systemd says
-// is in package notify.
+// This file is where programs look at their environment. The rest of them has flags, and what
+// systemd says is in package notify.
 
 // Variable returns the name of the variable that a flag can also be given as.
 func Variable(flag string) string {
 	return "PGMESH_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// From is the annotation of a flag that was not set on the command line. It says where the value came from.
+// From is the annotation of a flag that was not set on the command line. It says where the value
+// came from.
 const From = "from"
 
 // FromEnvironment sets the flags that the command line did not set from their variables.
@@ -44,8 +45,8 @@ func FromVariable(lookup func(string) (string, bool), flags *pflag.FlagSet, f *p
 	return flags.SetAnnotation(f.Name, From, []string{name})
 }
 
-// CollectGarbage sets how much garbage may accumulate, as a percentage of the memory that stays in use,
-// before it is collected. It reports whether it did: not if the operator has set GOGC.
+// CollectGarbage sets how much garbage may accumulate, as a percentage of the memory that stays in
+// use, before it is collected. It reports whether it did: not if the operator has set GOGC.
 func CollectGarbage(percent int) bool {
 	if os.Getenv("GOGC") != "" {
 		return false
@@ -60,8 +61,8 @@ func StateDirectory() string {
 	return first
 }
 
-// StateFolder returns the folder that systemd created for the service, the system's folder of that name for
-// root, or one in the user's home. It returns "" if there is none.
+// StateFolder returns the folder that systemd created for the service, the system's folder of that
+// name for root, or one in the user's home. It returns "" if there is none.
 func StateFolder(name string) string {
 	if dir := StateDirectory(); dir != "" {
 		return dir

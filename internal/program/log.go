@@ -26,8 +26,8 @@ func logFlags(flags *pflag.FlagSet) {
 	flags.String(formatFlag, "text", "how to log: text or json")
 }
 
-// Log returns the logger that the flags describe, to standard error. It also redirects panics and the logs of
-// libraries to it.
+// Log returns the logger that the flags describe, to standard error. It also redirects panics and
+// the logs of libraries to it.
 func Log(cmd *cobra.Command) *slog.Logger {
 	to := LogTo(cmd, os.Stderr)
 	log.SetFlags(0)
@@ -38,8 +38,8 @@ func Log(cmd *cobra.Command) *slog.Logger {
 	return to
 }
 
-// LogTo returns a logger to another writer. It bounds the length and the rate of what peers can make it
-// write.
+// LogTo returns a logger to another writer. It bounds the length and the rate of what peers can
+// make it write.
 func LogTo(cmd *cobra.Command, out io.Writer) *slog.Logger {
 	level := slog.LevelInfo
 	if name, _ := cmd.Flags().GetString(levelFlag); name != "" {

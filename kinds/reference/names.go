@@ -20,8 +20,8 @@ func FullHost(host, namespace string) string {
 }
 
 // FullGateway returns the name of a gateway as namespace/name. Users also write the bare name,
-// ./name, and the older name.namespace or name.namespace.svc.cluster.local. mesh_internal.full_gateway does
-// the same in SQL.
+// ./name, and the older name.namespace or name.namespace.svc.cluster.local.
+// mesh_internal.full_gateway does the same in SQL.
 func FullGateway(name, namespace string) string {
 	if name == Mesh {
 		return name

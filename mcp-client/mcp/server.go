@@ -19,8 +19,8 @@ import (
 // betweenRounds are the pauses between rounds in which no server could be followed.
 var betweenRounds = retry.Pauses{First: 50 * time.Millisecond, Longest: 5 * time.Second}
 
-// stableAfter is how long a stream must last before its loss makes the pauses start over: a server may send
-// everything and fail, again and again.
+// stableAfter is how long a stream must last before its loss makes the pauses start over: a server
+// may send everything and fail, again and again.
 const stableAfter = 5 * time.Second
 
 // server is one address and what the client knows of the server there.

@@ -6,8 +6,8 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/inspect"
 )
 
-// outputFlag declares -o, with the first format as the default. A command refuses other formats before it
-// does anything.
+// outputFlag declares -o, with the first format as the default. A command refuses other formats
+// before it does anything.
 func outputFlag(cmd *cobra.Command, into *string, formats ...string) {
 	cmd.Flags().StringVarP(into, "output", "o", formats[0], "how to print it: "+orList(formats))
 	complete(cmd, "output", formats...)

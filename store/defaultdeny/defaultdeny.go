@@ -1,4 +1,5 @@
-// Package defaultdeny turns on and off that requests are denied unless an AuthorizationPolicy allows them.
+// Package defaultdeny turns on and off that requests are denied unless an AuthorizationPolicy
+// allows them.
 package defaultdeny
 
 import (

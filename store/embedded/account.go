@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// account is the account that the server runs as: this process's own or, if that is root, an unprivileged
-// one.
+// account is the account that the server runs as: this process's own or, if that is root, an
+// unprivileged one.
 type account struct {
 	uid, gid uint32
 	switched bool
@@ -77,7 +77,8 @@ func (a account) enters(dir os.FileInfo) bool {
 	return dir.Mode()&0o001 != 0
 }
 
-// cacheDir holds downloaded builds. The account must be able to run them, and nobody else to replace them.
+// cacheDir holds downloaded builds. The account must be able to run them, and nobody else to
+// replace them.
 func (a account) cacheDir() (string, error) {
 	dir := "/var/tmp/pgmesh-postgres"
 	if !a.switched {
@@ -93,7 +94,8 @@ func (a account) cacheDir() (string, error) {
 	return dir, ownedByUs(dir)
 }
 
-// ownedByUs refuses a directory that another user prepared below a directory that everyone may write to.
+// ownedByUs refuses a directory that another user prepared below a directory that everyone may
+// write to.
 func ownedByUs(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {

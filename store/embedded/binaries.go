@@ -12,10 +12,12 @@ import (
 	"strings"
 )
 
-// BinDirVariable names a directory of Postgres binaries for every program and test that leaves Options.BinDir empty.
+// BinDirVariable names a directory of Postgres binaries for every program and test that leaves
+// Options.BinDir empty.
 const BinDirVariable = "PGMESH_POSTGRES_BIN"
 
-// Download as a binary directory stands for the downloaded build, "download-13" for that of a major version.
+// Download as a binary directory stands for the downloaded build, "download-13" for that of a major
+// version.
 const Download = "download"
 
 // binaries finds the directory that holds initdb and postgres.

@@ -22,8 +22,8 @@ var builds = map[string]embeddedpostgres.PostgresVersion{
 	"15": embeddedpostgres.V15, "14": embeddedpostgres.V14, "13": "13.23.0", // The library's own is no longer published.
 }
 
-// download fetches a build that embedded-postgres publishes, once for each machine, and returns its bin
-// directory.
+// download fetches a build that embedded-postgres publishes, once for each machine, and returns its
+// bin directory.
 func download(ctx context.Context, major string, who account, log *slog.Logger) (string, error) {
 	build, ok := builds[major]
 	if !ok {
@@ -71,9 +71,10 @@ func awaitDownload(ctx context.Context, fetched <-chan error, log *slog.Logger) 
 	}
 }
 
-// fetch unpacks the build below root. The library can only start a server, which for root it cannot; but before that
-// it downloads, checks and unpacks. So it is given a data directory that no server starts from, and judged by what it
-// has unpacked. It downloads through a server of ours, since by itself it believes the digests of the repository.
+// fetch unpacks the build below root. The library can only start a server, which for root it
+// cannot; but before that it downloads, checks and unpacks. So it is given a data directory that no
+// server starts from, and judged by what it has unpacked. It downloads through a server of ours,
+// since by itself it believes the digests of the repository.
 func fetch(repository, home, root string, build embeddedpostgres.PostgresVersion) error {
 	work, err := os.MkdirTemp(home, "unpack-")
 	if err != nil {

@@ -1,8 +1,10 @@
-// Package embedded runs a private Postgres server as a child of this process, for the demo and for tests.
+// Package embedded runs a private Postgres server as a child of this process, for the demo and for
+// tests.
 //
-// It uses the machine's own binaries where there are any and downloads a build otherwise. Postgres refuses to run as
-// root, so a process of root's starts it under an unprivileged account. On Linux the server ends with its parent,
-// however the parent dies. Production runs its own Postgres; nothing here is meant for it.
+// It uses the machine's own binaries where there are any and downloads a build otherwise. Postgres
+// refuses to run as root, so a process of root's starts it under an unprivileged account. On Linux
+// the server ends with its parent, however the parent dies. Production runs its own Postgres;
+// nothing here is meant for it.
 package embedded
 
 import (
@@ -27,15 +29,16 @@ const User = "postgres"
 
 // Options describe the server to start. The zero value is a throwaway server on a free port.
 type Options struct {
-	// DataDir keeps the data between starts. Empty means a private directory that Stop removes. Where the server's
-	// account cannot reach it, a directory below /var/tmp that is derived from the name serves instead.
+	// DataDir keeps the data between starts. Empty means a private directory that Stop removes.
+	// Where the server's account cannot reach it, a directory below /var/tmp that is derived from
+	// the name serves instead.
 	DataDir string
 
 	// Port on 127.0.0.1; 0 takes any free one.
 	Port int
 
-	// BinDir holds initdb and postgres. Empty searches the machine and then downloads; the word "download" skips the
-	// search.
+	// BinDir holds initdb and postgres. Empty searches the machine and then downloads; the word
+	// "download" skips the search.
 	BinDir string
 
 	// Fast risks committed data if the machine crashes, though not if the server does: for tests.
@@ -58,7 +61,8 @@ type Server struct {
 	remove   bool
 }
 
-// Start returns when the server accepts connections. Ending ctx cancels the start and has no effect afterwards.
+// Start returns when the server accepts connections. Ending ctx cancels the start and has no effect
+// afterwards.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -96,7 +100,8 @@ func (s *Server) launch(ctx context.Context, bin string, o Options) (err error) 
 	return s.run(ctx, bin, o)
 }
 
-// run starts the server, and retries while sessions of a killed server still hold its shared memory.
+// run starts the server, and retries while sessions of a killed server still hold its shared
+// memory.
 func (s *Server) run(ctx context.Context, bin string, o Options) (err error) {
 	for deadline := time.Now().Add(predecessorTimeout); ; {
 		if s.process, err = spawn(bin, s.arguments(o), s.account, s.layout.log(), o.Fast); err != nil {
@@ -135,13 +140,15 @@ func (s *Server) PID() int { return s.process.Pid() }
 // DataDir is where the data lies, which is not always where it was asked to lie.
 func (s *Server) DataDir() string { return s.layout.base }
 
-// SocketDir holds the server's Unix socket. Only its account and root can enter it, and need no password there.
+// SocketDir holds the server's Unix socket. Only its account and root can enter it, and need no
+// password there.
 func (s *Server) SocketDir() string { return s.layout.socket }
 
 // Done is closed when the server has ended, whoever ended it.
 func (s *Server) Done() <-chan struct{} { return s.process.Done() }
 
-// Stop ends open sessions and the server, and waits until it is gone. Calling it again does nothing.
+// Stop ends open sessions and the server, and waits until it is gone. Calling it again does
+// nothing.
 func (s *Server) Stop() {
 	end(s.process)
 	s.clear()

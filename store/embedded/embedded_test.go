@@ -36,7 +36,8 @@ func query[T any](t *testing.T, url, sql string) T {
 	return result
 }
 
-// dataDir is reachable for the server's account, which the test's own directory below a private home may not be.
+// dataDir is reachable for the server's account, which the test's own directory below a private
+// home may not be.
 func dataDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "pgmesh-embedded-test-")

@@ -75,8 +75,8 @@ func ownedBy(dir string, who account) error {
 const predecessorTimeout = 20 * time.Second
 
 // awaitPredecessor waits for an earlier server that is still ending, perhaps because its parent was
-// killed, and removes a stale PID file: the process id may belong to another process by now, and Postgres
-// would refuse to start.
+// killed, and removes a stale PID file: the process id may belong to another process by now, and
+// Postgres would refuse to start.
 func (l layout) awaitPredecessor(ctx context.Context) error {
 	path := filepath.Join(l.data(), "postmaster.pid")
 	ctx, cancel := context.WithTimeout(ctx, predecessorTimeout)

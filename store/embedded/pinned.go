@@ -16,8 +16,8 @@ import (
 // repository is where the builds are published.
 const repository = "https://repo1.maven.org/maven2"
 
-// digests are the SHA-256 of the published files, by platform and version. The repository's own digests
-// prove nothing about the repository. A file cannot be replaced there once it is published.
+// digests are the SHA-256 of the published files, by platform and version. The repository's own
+// digests prove nothing about the repository. A file cannot be replaced there once it is published.
 var digests = map[string]string{
 	"darwin-amd64-14.18.0":       "0e4764346ad227223e7ea0d679e508067e5809cf640a5146c1d3d701db90941c",
 	"darwin-amd64-15.13.0":       "1befcdf1f4ef59aaac5efbff997de798984f7a03ab1fb6b32771fbfb21178dc5",
@@ -46,8 +46,8 @@ var digests = map[string]string{
 // maxBuildBytes bounds the size of a build.
 const maxBuildBytes = 256 << 20
 
-// pinned serves builds to this program on loopback if their digests are known. The library that unpacks
-// them cannot be given a digest.
+// pinned serves builds to this program on loopback if their digests are known. The library that
+// unpacks them cannot be given a digest.
 type pinned struct {
 	repository string
 	server     *http.Server

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A repository that hands out something else, with a digest of its own beside it, has nothing unpacked.
+// A repository that hands out something else, with a digest of its own beside it, has nothing
+// unpacked.
 func TestABuildThatWasReplacedIsNotUnpacked(t *testing.T) {
 	t.Parallel()
 	var asked []string

@@ -10,7 +10,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/process"
 )
 
-// spawn starts the server itself rather than pg_ctl, so that it stays our child and its end is seen.
+// spawn starts the server itself rather than pg_ctl, so that it stays our child and its end is
+// seen.
 func spawn(bin string, args []string, who account, logFile string, fast bool) (*process.Process, error) {
 	out, err := os.OpenFile(logFile, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o640)
 	if err != nil {
@@ -24,7 +25,8 @@ func spawn(bin string, args []string, who account, logFile string, fast bool) (*
 	return process.Start(cmd)
 }
 
-// end asks for a fast shutdown, which ends the sessions and writes out what is committed, and waits for it.
+// end asks for a fast shutdown, which ends the sessions and writes out what is committed, and waits
+// for it.
 func end(p *process.Process) {
 	if p == nil {
 		return

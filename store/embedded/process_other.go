@@ -4,7 +4,8 @@ package embedded
 
 import "syscall"
 
-// attributes are whom the server runs as. There is no parent-death signal here: after a kill -9 of the parent the server stays and the next start names it.
+// attributes are whom the server runs as. There is no parent-death signal here: after a kill -9 of
+// the parent the server stays and the next start names it.
 func attributes(who account, _ bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: who.credential()}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ready returns when the server answers. Postgres offers no signal for that which works on every platform, so it is
-// asked again and again, closely.
+// ready returns when the server answers. Postgres offers no signal for that which works on every
+// platform, so it is asked again and again, closely.
 func (s *Server) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -22,7 +22,8 @@ type Batch struct {
 	secret bool // the revision changed secrets
 }
 
-// Change is what one revision did to one resource. Before is nil for a new resource, After for a deleted one.
+// Change is what one revision did to one resource. Before is nil for a new resource, After for a
+// deleted one.
 type Change struct {
 	Key           kinds.Key
 	Before, After *store.Resource

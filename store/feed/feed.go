@@ -1,5 +1,5 @@
-// Package feed reads the revisions of a database: a Snapshot of all resources at a revision first, and then,
-// by Follow, the batches after it, each once, whole and in order.
+// Package feed reads the revisions of a database: a Snapshot of all resources at a revision first,
+// and then, by Follow, the batches after it, each once, whole and in order.
 package feed
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/query"
 )
 
-// ErrTooOld says that the batches after a revision are gone: they were pruned, or the database was set back
-// to before it. Take a new Snapshot.
+// ErrTooOld says that the batches after a revision are gone: they were pruned, or the database was
+// set back to before it. Take a new Snapshot.
 var ErrTooOld = errors.New("the batches after this revision are gone")
 
 // Feed reads revisions. Its methods may be called concurrently.
@@ -35,8 +35,8 @@ type Options struct {
 	Poll        time.Duration // how often to poll, in case a notification is lost; 5 s if 0
 	StandbyPoll time.Duration // how often to poll a hot standby, which cannot notify; 200 ms if 0
 
-	// Followed is called with nil when Follow connects, and with the error when it loses its connection. It
-	// must not block.
+	// Followed is called with nil when Follow connects, and with the error when it loses its
+	// connection. It must not block.
 	Followed func(error)
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// The statistics that Postgres plans by are those of the last load, and a plan that fits that load reads everything for the change of
-// one row. What is read is counted, for time would not tell.
+// The statistics that Postgres plans by are those of the last load, and a plan that fits that load
+// reads everything for the change of one row. What is read is counted, for time would not tell.
 func TestAChangeReadsWhatItChanges(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
@@ -62,7 +62,8 @@ func TestOpenTransactionsKeepNobodyWaiting(t *testing.T) {
 	}
 }
 
-// A revision larger than a page comes alone and whole, and the small ones around it come by the page.
+// A revision larger than a page comes alone and whole, and the small ones around it come by the
+// page.
 func TestPagesAreOfWholeRevisions(t *testing.T) {
 	t.Parallel()
 	s, url := open(t)

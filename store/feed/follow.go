@@ -25,8 +25,8 @@ type follower struct {
 }
 
 // Follow calls each with every batch after a position, in order and once, as they are committed. It
-// survives lost connections and failovers. It returns the error of ctx when that ends, the error of each
-// when that fails, or ErrTooOld.
+// survives lost connections and failovers. It returns the error of ctx when that ends, the error of
+// each when that fails, or ErrTooOld.
 func (f *Feed) Follow(ctx context.Context, after Position, each func(Batch) error) error {
 	following := &follower{feed: f, each: each, seen: after}
 	defer f.status.stopped()
@@ -48,7 +48,8 @@ func (f *follower) lost(err error, again time.Duration) {
 	f.feed.db.Log().Warn("lost the database, connecting again", "error", err, "in", again.Round(time.Millisecond), "seen", f.seen.Revision)
 }
 
-// session follows on one connection until something fails. It calls healthy once the connection works.
+// session follows on one connection until something fails. It calls healthy once the connection
+// works.
 func (f *follower) session(ctx context.Context, healthy func()) error {
 	conn, err := f.feed.connect(ctx)
 	if err != nil {
@@ -81,7 +82,8 @@ func (f *follower) session(ctx context.Context, healthy func()) error {
 	}
 }
 
-// wait waits until there may be a new revision. On a standby it also checks whether that was promoted.
+// wait waits until there may be a new revision. On a standby it also checks whether that was
+// promoted.
 func (f *follower) wait(ctx context.Context, conn *pgx.Conn, standby bool) (stillStandby bool, err error) {
 	if standby {
 		if !wait.For(ctx, f.feed.options.StandbyPoll) {
@@ -107,11 +109,12 @@ func (f *follower) wait(ctx context.Context, conn *pgx.Conn, standby bool) (stil
 	}
 }
 
-// lagTimeout is how long a standby may lag behind the last seen revision before that counts as lost.
+// lagTimeout is how long a standby may lag behind the last seen revision before that counts as
+// lost.
 const lagTimeout = 30 * time.Second
 
-// resume checks that the database has the last seen revision. It does not if it was restored, or was
-// promoted too early. A database that still is a standby may just lag, and is waited for.
+// resume checks that the database has the last seen revision. It does not if it was restored, or
+// was promoted too early. A database that still is a standby may just lag, and is waited for.
 func (f *follower) resume(ctx context.Context, conn *pgx.Conn, standby bool) error {
 	for deadline := time.Now().Add(lagTimeout); ; {
 		newest, mark, err := readPosition(ctx, conn, f.seen.Revision)

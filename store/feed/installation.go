@@ -9,8 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Installation returns the id of the feed's mesh. It is the same on standbys, after a failover, and in a
-// copy or restored dump, and different for databases that were created separately.
+// Installation returns the id of the feed's mesh. It is the same on standbys, after a failover, and
+// in a copy or restored dump, and different for databases that were created separately.
 func (f *Feed) Installation(ctx context.Context) (id string, err error) {
 	conn, err := f.connect(ctx)
 	if err == nil {
@@ -22,7 +22,8 @@ func (f *Feed) Installation(ctx context.Context) (id string, err error) {
 	return id, store.Explain("reading which mesh the database holds", err)
 }
 
-// Places lists where the feed is read from, one for each host of the URL, without users and passwords.
+// Places lists where the feed is read from, one for each host of the URL, without users and
+// passwords.
 func (f *Feed) Places() []string {
 	place := func(host string, port uint16) string {
 		return "postgres://" + net.JoinHostPort(host, strconv.Itoa(int(port))) + "/" + f.config.Database

@@ -17,7 +17,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/feed"
 )
 
-// auditing makes the database note each row that is written, by means that have nothing to do with how the store notes it.
+// auditing makes the database note each row that is written, by means that have nothing to do with
+// how the store notes it.
 const auditing = `
 CREATE TABLE audit (seq bigint GENERATED ALWAYS AS IDENTITY, xid xid8 DEFAULT pg_current_xact_id(), gone text[], row jsonb);
 CREATE FUNCTION audit() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -32,10 +33,12 @@ BEGIN
 END $$;
 CREATE TRIGGER audit AFTER INSERT OR UPDATE OR DELETE ON mesh.resources FOR EACH ROW EXECUTE FUNCTION audit();`
 
-// audited is what one transaction left behind of each resource that it wrote: nil for one that it deleted.
+// audited is what one transaction left behind of each resource that it wrote: nil for one that it
+// deleted.
 type audited map[kinds.Key]*store.Resource
 
-// readAudit returns what each revision did, and how many transactions wrote something without becoming a revision.
+// readAudit returns what each revision did, and how many transactions wrote something without
+// becoming a revision.
 func readAudit(t *testing.T, db storetest.Session) map[store.Revision]audited {
 	t.Helper()
 	rows, err := db.Conn.Query(t.Context(), `SELECT coalesce(t.revision, 0), a.gone, a.row || jsonb_build_object('revision', b.revision)
@@ -105,8 +108,9 @@ func compared(r *store.Resource) any {
 	return []any{r.Key.String(), spec, labels, annotations, r.Revision, r.Generation, r.Created.UnixMicro(), r.Updated.UnixMicro()}
 }
 
-// agree checks that after each batch the follower had what the tables had at that revision. Where a batch touched nothing the two
-// states are what they were, so comparing what either touched compares all.
+// agree checks that after each batch the follower had what the tables had at that revision. Where a
+// batch touched nothing the two states are what they were, so comparing what either touched
+// compares all.
 func agree(t *testing.T, batches []feed.Batch, audit map[store.Revision]audited) {
 	t.Helper()
 	followed, truth := storetest.State{}, storetest.State{}

@@ -19,9 +19,9 @@ const (
 	pageChanges   = 4096
 )
 
-// catchUp passes on everything that is committed. It reads pages, so neither memory nor the snapshot of a
-// query grows with the backlog. The connection is free while the caller works, and a batch is released
-// once passed on.
+// catchUp passes on everything that is committed. It reads pages, so neither memory nor the
+// snapshot of a query grows with the backlog. The connection is free while the caller works, and a
+// batch is released once passed on.
 func (f *follower) catchUp(ctx context.Context, conn *pgx.Conn) error {
 	for more := true; more; {
 		page, cut, err := f.feed.page(ctx, conn, f.seen.Revision)
@@ -44,8 +44,8 @@ func (f *follower) catchUp(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// page reads the next batches after a revision, and reports whether there were too many for a page. Later
-// commits wake the follower.
+// page reads the next batches after a revision, and reports whether there were too many for a page.
+// Later commits wake the follower.
 func (f *Feed) page(ctx context.Context, conn *pgx.Conn, after store.Revision) (page []Batch, cut bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

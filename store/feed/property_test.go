@@ -22,8 +22,9 @@ import (
 	"github.com/pgmesh/pgmesh/store/feed"
 )
 
-// TestFeedUnderRandomTransactions has writers do everything that SQL lets them do, at once, while sessions are killed, and a
-// follower that is killed and resumed. PGMESH_SEED replays the dice, if not the timing. SOAK=10m goes on for that long.
+// TestFeedUnderRandomTransactions has writers do everything that SQL lets them do, at once, while
+// sessions are killed, and a follower that is killed and resumed. PGMESH_SEED replays the dice, if
+// not the timing. SOAK=10m goes on for that long.
 func TestFeedUnderRandomTransactions(t *testing.T) { //nolint:tparallel // the rounds of a soak are one after the other
 	t.Parallel()
 	seed := storetest.Seed(t)
@@ -98,7 +99,8 @@ func write(t *testing.T, url string, seed uint64, writers, transactions int, wat
 	return done
 }
 
-// inOrderOfCommit checks that of two transactions, one of which began after the other had ended, the later has the higher number.
+// inOrderOfCommit checks that of two transactions, one of which began after the other had ended,
+// the later has the higher number.
 func inOrderOfCommit(t *testing.T, batches []feed.Batch, done []committed) {
 	t.Helper()
 	known := map[string]committed{}
@@ -146,7 +148,8 @@ func (f *mortalFollower) run(ctx context.Context) error {
 	return nil
 }
 
-// live follows for a while. What it took before it died it has; what it was given as it died comes again.
+// live follows for a while. What it took before it died it has; what it was given as it died comes
+// again.
 func (f *mortalFollower) live(ctx context.Context, s *store.Store) error {
 	left := 1 + f.dice.IntN(60)
 	revisions, err := feed.New(s, feed.Options{})

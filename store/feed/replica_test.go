@@ -73,7 +73,8 @@ func TestStandbyThatLagsIsWaitedFor(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
-// With synchronous replication nothing that was acknowledged is lost, and nothing that was seen is taken back.
+// With synchronous replication nothing that was acknowledged is lost, and nothing that was seen is
+// taken back.
 func TestFailoverUnderLoad(t *testing.T) {
 	t.Parallel()
 	pair := pgtest.Replicated(t)
@@ -119,7 +120,8 @@ func TestFailoverUnderLoad(t *testing.T) {
 	require.GreaterOrEqual(t, s.Status().Losses, int64(1))
 }
 
-// keepWriting commits one transaction after the other, each of two resources, on whichever server takes them.
+// keepWriting commits one transaction after the other, each of two resources, on whichever server
+// takes them.
 func keepWriting(ctx context.Context, url string, acknowledged func(message string)) error {
 	var conn *pgx.Conn
 	for i := 0; ctx.Err() == nil; i++ {
@@ -142,8 +144,8 @@ func keepWriting(ctx context.Context, url string, acknowledged func(message stri
 	return nil
 }
 
-// With asynchronous replication the newest revisions may be lost with the primary. Whoever has seen them is told, also when the
-// database has got as far again by other changes.
+// With asynchronous replication the newest revisions may be lost with the primary. Whoever has seen
+// them is told, also when the database has got as far again by other changes.
 func TestLostRevisionsAreReported(t *testing.T) {
 	t.Parallel()
 	pair := pgtest.Replicated(t)

@@ -11,9 +11,9 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Since reads the next batches after a position, and reports whether there are more. It is for callers
-// that learn of commits elsewhere: Follow waits by itself, on its own connection. Like Follow it may
-// return ErrTooOld.
+// Since reads the next batches after a position, and reports whether there are more. It is for
+// callers that learn of commits elsewhere: Follow waits by itself, on its own connection. Like
+// Follow it may return ErrTooOld.
 func (f *Feed) Since(ctx context.Context, after Position) (batches []Batch, more bool, err error) {
 	err = f.db.Reading(ctx, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, strings.ReplaceAll(sql.PageSettings, "SET ", "SET LOCAL ")); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/secrets"
 )
 
-// Snapshot calls each with every resource as of one revision, in no particular order, and returns the
-// position to Follow from. It streams the resources. It returns the first error of each.
+// Snapshot calls each with every resource as of one revision, in no particular order, and returns
+// the position to Follow from. It streams the resources. It returns the first error of each.
 func (f *Feed) Snapshot(ctx context.Context, each func(*store.Resource) error) (Position, error) {
 	return f.SnapshotWithSecrets(ctx, each, nil)
 }

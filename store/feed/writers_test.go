@@ -26,7 +26,8 @@ type writer struct {
 	observer *observer
 }
 
-// committed is a transaction whose COMMIT was answered: it began and ended at these moments of a clock that all writers share.
+// committed is a transaction whose COMMIT was answered: it began and ended at these moments of a
+// clock that all writers share.
 type committed struct {
 	message    string
 	begun, end int64
@@ -55,7 +56,8 @@ func (w *writer) run(ctx context.Context, transactions int) error {
 	return nil
 }
 
-// mischief now and then ends the storetest.Session of another writer or of a follower, and now and then looks at the tables meanwhile.
+// mischief now and then ends the storetest.Session of another writer or of a follower, and now and
+// then looks at the tables meanwhile.
 func (w *writer) mischief(ctx context.Context) {
 	switch w.dice.IntN(25) {
 	case 0:

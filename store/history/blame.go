@@ -11,8 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// BlamedField says which revision set a field. For a field older than history, Revision is 0 and Message
-// says why.
+// BlamedField says which revision set a field. For a field older than history, Revision is 0 and
+// Message says why.
 type BlamedField struct {
 	Path                         string
 	Value                        json.RawMessage

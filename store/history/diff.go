@@ -18,8 +18,8 @@ type Difference struct {
 	From, To            store.Moment
 }
 
-// ResourceDiff is the difference of one resource. A created or deleted resource has one field without a
-// path, whose value is the whole.
+// ResourceDiff is the difference of one resource. A created or deleted resource has one field
+// without a path, whose value is the whole.
 type ResourceDiff struct {
 	Key       kinds.Key
 	Operation store.Operation
@@ -32,8 +32,8 @@ type FieldDiff struct {
 	Before, After json.RawMessage
 }
 
-// Diff first calls begins with the revisions that it compares, and then each with every resource that
-// differs, in the order of their keys. It returns the first error of these calls.
+// Diff first calls begins with the revisions that it compares, and then each with every resource
+// that differs, in the order of their keys. It returns the first error of these calls.
 func (s *Store) Diff(ctx context.Context, d Difference, begins func(from, to store.Revision) error, each func(*ResourceDiff) error) error {
 	err := s.db.Reading(ctx, func(tx pgx.Tx) error {
 		from, _, err := d.From.Resolve(ctx, tx)

@@ -1,4 +1,5 @@
-// Package history tells what the resources of a database were and who changed them, and sets them back.
+// Package history tells what the resources of a database were and who changed them, and sets them
+// back.
 package history
 
 import (
@@ -59,8 +60,8 @@ type PastRevision struct {
 	Omitted                      int          // how many more of these there are
 }
 
-// PastChange is what a revision did to one resource. Before and After are set only if documents were
-// asked for.
+// PastChange is what a revision did to one resource. Before and After are set only if documents
+// were asked for.
 type PastChange struct {
 	Key           kinds.Key
 	Operation     store.Operation
@@ -70,8 +71,9 @@ type PastChange struct {
 // maxScanned bounds how many revisions one call searches.
 const maxScanned = 100_000
 
-// Revisions returns revisions, the newest first. Next is the revision to continue before; 0 if the search
-// reached the oldest. There may be fewer revisions than asked for, or none, and still a next.
+// Revisions returns revisions, the newest first. Next is the revision to continue before; 0 if the
+// search reached the oldest. There may be fewer revisions than asked for, or none, and still a
+// next.
 func (s *Store) Revisions(ctx context.Context, q Query) (found []PastRevision, next store.Revision, err error) {
 	err = s.db.Reading(ctx, func(tx pgx.Tx) error {
 		low, high, err := q.bounds(ctx, tx)

@@ -35,8 +35,8 @@ func (s *Store) Restore(ctx context.Context, r Restoring) (resources.Called, err
 	return done, store.Explain("restoring resources", err)
 }
 
-// namesake returns an error for a resource that was not selected: the database selects by the names of
-// kinds alone, which several groups may have.
+// namesake returns an error for a resource that was not selected: the database selects by the names
+// of kinds alone, which several groups may have.
 func namesake(k rows.Key) error {
 	return &store.RefusedError{
 		Reason: fmt.Sprintf("this would also restore %s.%s %s/%s, for a kind is chosen by its name and two groups have a %[1]s", k.Kind, k.Group, k.Namespace, k.Name),
@@ -44,8 +44,8 @@ func namesake(k rows.Key) error {
 	}
 }
 
-// RevertOutcome is what happened to a resource when a revision was reverted: it was reverted, already was
-// as before, or was left in a conflict because ChangedBy has changed it.
+// RevertOutcome is what happened to a resource when a revision was reverted: it was reverted,
+// already was as before, or was left in a conflict because ChangedBy has changed it.
 type RevertOutcome struct {
 	Key       kinds.Key
 	Outcome   string

@@ -8,9 +8,9 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Adopter finds resources that came around the triggers, for example from a dump of their table alone. It
-// remembers how far it has looked, so looking again is cheap. The zero value has not looked yet. It is
-// not safe for concurrent use.
+// Adopter finds resources that came around the triggers, for example from a dump of their table
+// alone. It remembers how far it has looked, so looking again is cheap. The zero value has not
+// looked yet. It is not safe for concurrent use.
 type Adopter struct {
 	Store *Store
 

@@ -15,7 +15,8 @@ type Chores struct {
 	Oldest   store.Revision // in history
 	Waiting  int64          // revisions that wait for a confirmation
 	Deadline time.Duration  // until the first of them is reverted, by the database's clock; 0 or less if overdue
-	// Inserted is how many rows Postgres has counted that were inserted into mesh.resources: a hint, and 0 where it counts none.
+	// Inserted is how many rows Postgres has counted that were inserted into mesh.resources: a
+	// hint, and 0 where it counts none.
 	Inserted int64
 }
 
@@ -40,8 +41,8 @@ type Reverted struct {
 	Conflict bool           // part of it could not be reverted: see mesh.conflicts
 }
 
-// RevertOverdue reverts one revision that was not confirmed in time, in a transaction of its own. It
-// returns nil if there is none, or if others are working on them.
+// RevertOverdue reverts one revision that was not confirmed in time, in a transaction of its own.
+// It returns nil if there is none, or if others are working on them.
 func (s *Store) RevertOverdue(ctx context.Context) (*Reverted, error) {
 	var revision, by *int64
 	var state *string

@@ -1,5 +1,5 @@
-// Package housekeeping does what servers have to do in a database now and then: it takes back what was not confirmed, prunes
-// history, and adopts what came around the triggers.
+// Package housekeeping does what servers have to do in a database now and then: it takes back what
+// was not confirmed, prunes history, and adopts what came around the triggers.
 package housekeeping
 
 import (

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Building blocks for predicates in the SQL/JSON path language. "" is a predicate that always holds and
-// need not be tested.
+// Building blocks for predicates in the SQL/JSON path language. "" is a predicate that always holds
+// and need not be tested.
 
 // alwaysFalse never holds.
 const alwaysFalse = "1 == 0"
@@ -39,8 +39,8 @@ func parenthesised(predicate string) string {
 	return "(" + predicate + ")"
 }
 
-// matches holds if the current item matches a pattern as with the operator ~: flag "s" lets a dot match
-// any character.
+// matches holds if the current item matches a pattern as with the operator ~: flag "s" lets a dot
+// match any character.
 func matches(pattern string) string {
 	return fmt.Sprintf(`@ like_regex %s flag "s"`, literal(pattern))
 }
@@ -54,7 +54,8 @@ func isOneOf(texts []string) string {
 	return anyOf(predicates...)
 }
 
-// onlyOfType holds if everything at a path, if anything, is of a JSON type. It does not look into lists.
+// onlyOfType holds if everything at a path, if anything, is of a JSON type. It does not look into
+// lists.
 func onlyOfType(path, jsonType string) string {
 	return fmt.Sprintf(`!(%s.type() != "%s")`, path, jsonType)
 }

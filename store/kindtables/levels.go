@@ -6,20 +6,20 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// The quick check evaluates a few large predicates. They hold only for valid objects; an object for which
-// they do not hold is checked in detail, so they may be stricter than the rules. Unknown fields are
-// checked elsewhere.
+// The quick check evaluates a few large predicates. They hold only for valid objects; an object for
+// which they do not hold is checked in detail, so they may be stricter than the rules. Unknown
+// fields are checked elsewhere.
 //
-// A predicate about a value of the wrong JSON type would be unknown, or apply to the items of a list. So
-// the type is always tested first.
+// A predicate about a value of the wrong JSON type would be unknown, or apply to the items of a
+// list. So the type is always tested first.
 
 // ownValues holds for an object if its fields that are no objects have valid values.
 func ownValues(t *schema.Type) string {
 	return allOf(members(t, false)...)
 }
 
-// ownParts holds for an object if its fields that are objects have the right form, whatever is in them,
-// and if it has none of the faults that concern several fields.
+// ownParts holds for an object if its fields that are objects have the right form, whatever is in
+// them, and if it has none of the faults that concern several fields.
 func ownParts(t *schema.Type, faults string) string {
 	return allOf(append(members(t, true), not(faults))...)
 }
@@ -34,8 +34,8 @@ func members(t *schema.Type, areObjects bool) []string {
 	return predicates
 }
 
-// member is the predicate about a field, given the predicate about its value, or about each value in its
-// list or map.
+// member is the predicate about a field, given the predicate about its value, or about each value
+// in its list or map.
 func member(f *schema.Field, predicate string) string {
 	path := "$." + literal(f.Name)
 	switch {
@@ -68,8 +68,8 @@ func list(path string, f *schema.Field) string {
 	return allOf(onlyOfType(path, "array"), low, high)
 }
 
-// keyed is the predicate about a map. A path cannot count members, so a map with a limited number of them
-// is checked in detail.
+// keyed is the predicate about a map. A path cannot count members, so a map with a limited number
+// of them is checked in detail.
 func keyed(path string, f *schema.Field) string {
 	var keys, low, high string
 	if f.KeyType != "" {

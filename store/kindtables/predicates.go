@@ -9,9 +9,9 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// quickPredicate writes a rule as a predicate on the object that needs no variable except $meta, so that
-// all such rules of a type can be combined. For a rule about each item it asks for an item that breaks
-// it, which is @ instead of $item.
+// quickPredicate writes a rule as a predicate on the object that needs no variable except $meta, so
+// that all such rules of a type can be combined. For a rule about each item it asks for an item
+// that breaks it, which is @ instead of $item.
 func quickPredicate(r *schema.Rule) (string, bool) {
 	plain := withoutStrings(r.Wrong)
 	if r.Wrong == "" || otherVariable.MatchString(plain) || r.Each == "" && itemVariable.MatchString(plain) {
@@ -68,8 +68,8 @@ func repetition(r *schema.Rule) (string, bool) {
 	return whenever(r, strings.Join(pairs, " || ")), true
 }
 
-// missing holds if a required field is absent, and clashing if more than one of mutually exclusive fields
-// is present.
+// missing holds if a required field is absent, and clashing if more than one of mutually exclusive
+// fields is present.
 func missing(t *schema.Type) string {
 	var predicates []string
 	for _, f := range t.Fields {
@@ -112,7 +112,8 @@ var (
 
 func withoutStrings(predicate string) string { return stringLiteral.ReplaceAllString(predicate, `""`) }
 
-// aboutCurrent replaces $item by @. Within a filter @ means something else, so there it reports false.
+// aboutCurrent replaces $item by @. Within a filter @ means something else, so there it reports
+// false.
 func aboutCurrent(predicate string) (string, bool) {
 	var out strings.Builder
 	depth, filters := 0, []int(nil) // how many parentheses are open, and which of them are filters

@@ -1,5 +1,5 @@
-// Package kindtables writes what this program knows of kinds as rows of the database's tables: kinds, types, fields and
-// rules, and predicates by which the database checks a document quickly.
+// Package kindtables writes what this program knows of kinds as rows of the database's tables:
+// kinds, types, fields and rules, and predicates by which the database checks a document quickly.
 package kindtables
 
 import (
@@ -18,7 +18,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
-// Tables are what the database stores about kinds, as rows of the tables that the fields are named after.
+// Tables are what the database stores about kinds, as rows of the tables that the fields are named
+// after.
 type Tables struct {
 	Kinds   []kindRow   `json:"kinds"`
 	Types   []typeRow   `json:"types"`
@@ -145,8 +146,8 @@ func Known() Tables {
 	return r
 }
 
-// addRules adds the rows of a type's rules. It returns a predicate that holds if a rule that fits into it
-// is broken, and one that holds if another rule has to be checked.
+// addRules adds the rows of a type's rules. It returns a predicate that holds if a rule that fits
+// into it is broken, and one that holds if another rule has to be checked.
 func (r *Tables) addRules(t *schema.Type) (broken, tested *string) {
 	var quick, others []string
 	for i, rule := range t.Rules {
@@ -215,9 +216,9 @@ func (r Tables) Digest() (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// NumberRules gives the rules a number that identifies them, which is stored with each resource that
-// passed them. 0 is for resources that were not checked. Unsupported fields and the order of parts are
-// left out, because they change no verdict.
+// NumberRules gives the rules a number that identifies them, which is stored with each resource
+// that passed them. 0 is for resources that were not checked. Unsupported fields and the order of
+// parts are left out, because they change no verdict.
 func (r Tables) NumberRules() error {
 	rules := r
 	rules.Unsupported = nil
@@ -239,8 +240,8 @@ func (r Tables) NumberRules() error {
 	return nil
 }
 
-// Write replaces what the database has. The names of the tables are those of the fields, so its statements are not in
-// a file of queries.
+// Write replaces what the database has. The names of the tables are those of the fields, so its
+// statements are not in a file of queries.
 func (r Tables) Write(ctx context.Context, tx pgx.Tx) error {
 	for _, table := range []struct {
 		name string

@@ -18,8 +18,8 @@ var jsonTypes = map[string]string{
 	schema.Int32: "number", schema.Int64: "number", schema.Uint32: "number", schema.Uint64: "number", schema.Double: "number",
 }
 
-// value is the predicate about a value of a field, or about each in its list or map, after its JSON type
-// was tested.
+// value is the predicate about a value of a field, or about each in its list or map, after its JSON
+// type was tested.
 func value(f *schema.Field) string {
 	switch f.Type {
 	case schema.String:
@@ -102,8 +102,8 @@ func syntax(f *schema.Format) string {
 	return parenthesised(anyOf(parenthesised(allOf(pattern, unlike, most)), other))
 }
 
-// durations is a pattern of the durations that a field may have. They have one unit, and zero has one
-// form, so that rules can recognise it.
+// durations is a pattern of the durations that a field may have. They have one unit, and zero has
+// one form, so that rules can recognise it.
 func durations(f *schema.Field) string {
 	low, high, precision := span(f.MinDuration, 0), span(f.MaxDuration, maxDuration), span(f.Precision, 1)
 	var forms []string

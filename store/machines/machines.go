@@ -1,5 +1,5 @@
-// Package machines keeps what machines register: their services, and the sessions of the discoveries that they are
-// connected to.
+// Package machines keeps what machines register: their services, and the sessions of the
+// discoveries that they are connected to.
 package machines
 
 import (

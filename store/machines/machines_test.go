@@ -42,8 +42,8 @@ func (r *registrar) tell(state machines.State, machine, address string) machines
 
 const webGroup = `INSERT INTO mesh.workload_groups (namespace, name, template) VALUES ('a', 'web', '{"ports": {"http": 80}}')`
 
-// A schema that was one of an older program meanwhile has forgotten the machines. Those that are there are told again, and keep their entries; the others'
-// belong to nobody.
+// A schema that was one of an older program meanwhile has forgotten the machines. Those that are
+// there are told again, and keep their entries; the others' belong to nobody.
 func TestMachinesThroughAnOlderSchema(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
@@ -69,7 +69,8 @@ func TestMachinesThroughAnOlderSchema(t *testing.T) {
 	require.Zero(t, removed)
 }
 
-// What machines there are is for who may read the namespace, and who may write it takes them out. Nobody but servers registers any.
+// What machines there are is for who may read the namespace, and who may write it takes them out.
+// Nobody but servers registers any.
 func TestMachinesAreOfTheirNamespace(t *testing.T) {
 	t.Parallel()
 	y := storetest.NewTenancy(t)

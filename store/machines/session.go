@@ -12,13 +12,14 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// ErrSessionEnded says that a session is not in force any more: everything has to be registered again in
-// another.
+// ErrSessionEnded says that a session is not in force any more: everything has to be registered
+// again in another.
 var ErrSessionEnded = errors.New("the session has ended")
 
 const codeSessionEnded = "MS007"
 
-// Keeper identifies one run of a server that holds sessions. It is random, so that no two are the same.
+// Keeper identifies one run of a server that holds sessions. It is random, so that no two are the
+// same.
 type Keeper [16]byte
 
 // State is the state of a machine's service.
@@ -99,8 +100,8 @@ func (s *Store) Register(ctx context.Context, by Keeper, session, number int64, 
 	return outcomes, written, store.Explain("registering machines", err)
 }
 
-// inRegistration runs a transaction in which each statement sees what was committed before it. It gives
-// up rather than wait.
+// inRegistration runs a transaction in which each statement sees what was committed before it. It
+// gives up rather than wait.
 func (s *Store) inRegistration(ctx context.Context, author string, do func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, s.db.Pool(), pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, sql.BeginRegistration, author); err != nil {

@@ -37,8 +37,8 @@ func syncCode(ctx context.Context, conn *pgx.Conn) error {
 	return store.Explain("installing the functions and views of the schema", err)
 }
 
-// dropCode removes the code before the tables become those of an older program. Nobody can write until
-// that program has installed its own.
+// dropCode removes the code before the tables become those of an older program. Nobody can write
+// until that program has installed its own.
 func dropCode(ctx context.Context, conn *pgx.Conn) error {
 	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if err := lockEverything(ctx, tx); err != nil {

@@ -21,7 +21,8 @@ import (
 // allInOneSchema is the last version of the schema in which everything was in the schema mesh.
 const allInOneSchema = 38
 
-// older makes a database that of a program of that version. Its functions are those of today, by the names of then.
+// older makes a database that of a program of that version. Its functions are those of today, by
+// the names of then.
 func older(t testing.TB, url string) storetest.Session {
 	t.Helper()
 	require.NoError(t, migration.Down(t.Context(), url, allInOneSchema, storetest.Quietly))
@@ -46,7 +47,8 @@ func older(t testing.TB, url string) storetest.Session {
 	return db
 }
 
-// What an older server and a tenant do goes on while a newer program moves what is internal, and afterwards.
+// What an older server and a tenant do goes on while a newer program moves what is internal, and
+// afterwards.
 func TestNobodyNoticesThatWhatIsInternalMoves(t *testing.T) {
 	t.Parallel()
 	y := storetest.NewTenancy(t)

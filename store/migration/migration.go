@@ -33,8 +33,8 @@ var sql = query.Read[struct {
 const versionTable = "mesh.schema_version"
 
 // Up brings the schema to the newest version, and stores this program's kinds in it. The role needs
-// the right to create a schema in the database, and no more. Several programs may call it at once, and
-// others may use the mesh meanwhile: they wait for short moments.
+// the right to create a schema in the database, and no more. Several programs may call it at once,
+// and others may use the mesh meanwhile: they wait for short moments.
 func Up(ctx context.Context, url string) error {
 	return UpTelling(ctx, url, func(string) {})
 }
@@ -57,8 +57,8 @@ func UpTelling(ctx context.Context, url string, tell func(string)) error {
 	})
 }
 
-// advanceSequences is for a copy of a mesh: logical replication and dumps of single tables do not copy
-// sequences.
+// advanceSequences is for a copy of a mesh: logical replication and dumps of single tables do not
+// copy sequences.
 func advanceSequences(ctx context.Context, conn *pgx.Conn, tell func(string)) error {
 	var behind int
 	if err := conn.QueryRow(ctx, sql.AdvanceSequences).Scan(&behind); err != nil {
@@ -109,8 +109,8 @@ func installRegistry(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, tel
 	return nil
 }
 
-// Down brings the schema back to a version, for an older program. Nothing can be written until
-// that program has migrated. 0 removes the schema with everything in it. It reports, a line at a time,
+// Down brings the schema back to a version, for an older program. Nothing can be written until that
+// program has migrated. 0 removes the schema with everything in it. It reports, a line at a time,
 // what it does and whom it waits for.
 func Down(ctx context.Context, url string, version int64, tell func(string)) error {
 	return withMigrationLock(ctx, url, tell, func(ctx context.Context, conn *pgx.Conn, provider *goose.Provider) error {

@@ -55,7 +55,8 @@ func TestNothingIsWrittenBetweenVersions(t *testing.T) {
 	require.Equal(t, int64(2), db.Newest())
 }
 
-// What people build on the views and functions survives a newer program, and is never dropped by one that goes back.
+// What people build on the views and functions survives a newer program, and is never dropped by
+// one that goes back.
 func TestDependentsOfTheViewsAreKept(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
@@ -80,7 +81,8 @@ func TestMigratingAtOnce(t *testing.T) {
 	storetest.Connect(t, url).Put("x", "a")
 }
 
-// Who could not migrate holds up nobody who does, at the first time or later; who could is waited for.
+// Who could not migrate holds up nobody who does, at the first time or later; who could is waited
+// for.
 func TestMigrationsWaitForNobodyWhoCouldNot(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Empty(t)

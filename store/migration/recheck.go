@@ -10,9 +10,9 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// recheckResources checks stored resources by the current rules unless that was done already, in portions
-// so that others can write meanwhile. It makes no revision. Resources that break the rules stay, because
-// they may have long been in force, and are reported.
+// recheckResources checks stored resources by the current rules unless that was done already, in
+// portions so that others can write meanwhile. It makes no revision. Resources that break the rules
+// stay, because they may have long been in force, and are reported.
 func recheckResources(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, tell func(string)) error {
 	var kind, group, namespace, name *string
 	start := ""

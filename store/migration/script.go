@@ -17,8 +17,8 @@ import (
 )
 
 // WriteScript writes a script for psql that does what Up does to a schema of a version, for
-// databases that programs may not change. Version 0 is a database without the schema. The script is one
-// transaction.
+// databases that programs may not change. Version 0 is a database without the schema. The script is
+// one transaction.
 func WriteScript(out io.Writer, from int64) error {
 	known, err := knownMigrations()
 	if err != nil {

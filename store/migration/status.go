@@ -106,7 +106,8 @@ func knownMigrations() (s Status, err error) {
 	return s, nil
 }
 
-// installedIn compares digests. A schema before version 39 has neither code nor kinds of this program.
+// installedIn compares digests. A schema before version 39 has neither code nor kinds of this
+// program.
 func installedIn(ctx context.Context, conn *pgx.Conn) (i Installed, err error) {
 	script, err := code.Script()
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/wait"
 )
 
-// Programs that migrate take turns with an advisory lock, because there may be no table yet. Whoever may
-// connect can take that lock and keep it. So a program waits for it only while its holder could migrate;
-// otherwise programs take turns in the order in which they connected.
+// Programs that migrate take turns with an advisory lock, because there may be no table yet.
+// Whoever may connect can take that lock and keep it. So a program waits for it only while its
+// holder could migrate; otherwise programs take turns in the order in which they connected.
 
 // turnPollInterval is how often a waiting program checks whether it is its turn.
 const turnPollInterval = 50 * time.Millisecond

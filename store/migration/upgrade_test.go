@@ -21,7 +21,8 @@ import (
 // differ makes the database one of an older program, whose functions and kinds are others.
 const differ = "UPDATE mesh_internal.installation SET code_digest = 'old', registry_digest = 'old'"
 
-// A newer program migrates while older ones write, read and follow. They wait for moments; none of them fails.
+// A newer program migrates while older ones write, read and follow. They wait for moments; none of
+// them fails.
 func TestMigratingBesideAMeshInUse(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
@@ -57,8 +58,9 @@ func TestMigratingBesideAMeshInUse(t *testing.T) {
 	}
 }
 
-// use reads views and writes, in one transaction, over and over. One storetest.Session reads first and another last, so they take their locks
-// in different orders. Production looks for deadlocks after a second, the servers of tests sooner.
+// use reads views and writes, in one transaction, over and over. One storetest.Session reads first
+// and another last, so they take their locks in different orders. Production looks for deadlocks
+// after a second, the servers of tests sooner.
 func use(ctx context.Context, url string, i int, commits *atomic.Int64) error {
 	conn, err := pgx.Connect(context.WithoutCancel(ctx), url)
 	if err != nil {
@@ -70,7 +72,8 @@ func use(ctx context.Context, url string, i int, commits *atomic.Int64) error {
 	}
 	for n := 0; ctx.Err() == nil; n++ {
 		statements := []string{
-			// Some of the history: were it all, they would take longer the longer the migration waits for a moment without them.
+			// Some of the history: were it all, they would take longer the longer the migration
+			// waits for a moment without them.
 			"SELECT count(*) FROM (SELECT FROM mesh.revisions LIMIT 5) r", "SELECT count(*) FROM (SELECT FROM mesh.history LIMIT 5) h",
 			fmt.Sprintf(`INSERT INTO mesh.resources (kind, name, labels, spec) VALUES ('VirtualService', 'used-%d', '{"n": "%d"}', '%s')
 				ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET labels = EXCLUDED.labels`, i, n, storetest.VirtualService("a")),

@@ -9,8 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// installViews creates the views whose columns are fields of kinds, unless they fit the database's code
-// and registry.
+// installViews creates the views whose columns are fields of kinds, unless they fit the database's
+// code and registry.
 func installViews(ctx context.Context, conn *pgx.Conn, _ *goose.Provider, tell func(string)) error {
 	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		var fit bool

@@ -1,4 +1,5 @@
-// Package migrations has the steps by which the tables came to be as they are: a file each, with its way back.
+// Package migrations has the steps by which the tables came to be as they are: a file each, with
+// its way back.
 package migrations
 
 import (

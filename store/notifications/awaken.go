@@ -15,10 +15,10 @@ import (
 // short: a change may have come meanwhile.
 var Reconnecting = retry.Pauses{First: 20 * time.Millisecond, Longest: 5 * time.Second}
 
-// Awaken calls each when tables that servers use may have changed: mesh.readers, mesh.tokens, and others
-// that call mesh_internal.wake_servers. It passes the name of the table, or "" for all. It does so at the start,
-// after each notification, and at an interval because notifications can be lost. It survives lost
-// connections, and returns when ctx ends.
+// Awaken calls each when tables that servers use may have changed: mesh.readers, mesh.tokens, and
+// others that call mesh_internal.wake_servers. It passes the name of the table, or "" for all. It
+// does so at the start, after each notification, and at an interval because notifications can be
+// lost. It survives lost connections, and returns when ctx ends.
 func Awaken(ctx context.Context, db *store.Store, every time.Duration, each func(table string)) error {
 	return retry.Loop{
 		Pauses: retry.Pauses{First: Reconnecting.First, Longest: every},
@@ -56,7 +56,8 @@ func awaken(ctx context.Context, db *store.Store, every time.Duration, each func
 	}
 }
 
-// notified passes on notifications for one interval: the first at once, and those soon after it together.
+// notified passes on notifications for one interval: the first at once, and those soon after it
+// together.
 func notified(ctx context.Context, conn *pgx.Conn, every time.Duration, each func(table string)) error {
 	over := time.Now().Add(every)
 	for {
@@ -73,7 +74,8 @@ func notified(ctx context.Context, conn *pgx.Conn, every time.Duration, each fun
 	}
 }
 
-// tablesUntil collects the tables that notifications name, until a time or a number of notifications.
+// tablesUntil collects the tables that notifications name, until a time or a number of
+// notifications.
 func tablesUntil(ctx context.Context, conn *pgx.Conn, until time.Time, enough int) (map[string]bool, error) {
 	within, cancel := context.WithDeadline(ctx, until)
 	defer cancel()

@@ -11,9 +11,9 @@ import (
 )
 
 // Postgres keeps notifications until each listening session has read them. Whoever may connect can
-// listen, stay in a transaction and send, until the queue is full and every commit that notifies fails.
-// So the database stops notifying when the queue is half full (mesh_internal.notify), and programs poll fast from
-// a quarter on.
+// listen, stay in a transaction and send, until the queue is full and every commit that notifies
+// fails. So the database stops notifying when the queue is half full (mesh_internal.notify), and
+// programs poll fast from a quarter on.
 
 // fastPollInterval is that faster polling interval.
 const fastPollInterval = 50 * time.Millisecond

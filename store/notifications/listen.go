@@ -1,5 +1,5 @@
-// Package notifications hears of what the database notifies programs of. Notifications can be lost or left
-// out, so it says how often to ask as well.
+// Package notifications hears of what the database notifies programs of. Notifications can be lost
+// or left out, so it says how often to ask as well.
 package notifications
 
 import (
@@ -20,7 +20,8 @@ var sql = query.Read[struct {
 	IsStandby, ListenForRevisions, ListenForServers, QueueIsFilling string
 }](files)
 
-// ListenForRevisions subscribes to new revisions, unless the database is a hot standby, which would refuse.
+// ListenForRevisions subscribes to new revisions, unless the database is a hot standby, which would
+// refuse.
 func ListenForRevisions(ctx context.Context, conn *pgx.Conn) (standby bool, err error) {
 	return listen(ctx, conn, sql.ListenForRevisions)
 }
@@ -40,6 +41,6 @@ func listen(ctx context.Context, conn *pgx.Conn, subscribe string) (standby bool
 	return false, err
 }
 
-// SpuriousPause is how long to wait after a notification that led to nothing new before the next check, so
-// that whoever sends many does not cause a query each.
+// SpuriousPause is how long to wait after a notification that led to nothing new before the next
+// check, so that whoever sends many does not cause a query each.
 const SpuriousPause = 10 * time.Millisecond

@@ -41,8 +41,8 @@ func (p Problem) String() string {
 
 func (p Problem) resource() string { return fmt.Sprintf("%s %s/%s", p.Kind, p.Namespace, p.Name) }
 
-// Reading has the namespaces that a server's caller may read. A nil Reading means everything that the
-// server may read.
+// Reading has the namespaces that a server's caller may read. A nil Reading means everything that
+// the server may read.
 type Reading struct{ Namespaces []string }
 
 // Setting is the value of mesh.reading. A namespace's name is never empty.
@@ -53,8 +53,8 @@ func (r *Reading) Setting() string {
 	return strings.Join(append([]string{""}, r.Namespaces...), ",")
 }
 
-// List lists the problems of committed resources in some namespaces, or in all if none are given, the
-// worst first. Other resources are named only as far as the reader may know them.
+// List lists the problems of committed resources in some namespaces, or in all if none are given,
+// the worst first. Other resources are named only as far as the reader may know them.
 func (s *Store) List(ctx context.Context, reading *Reading, namespaces ...string) (list []Problem, err error) {
 	err = pgx.BeginFunc(ctx, s.db.Pool(), func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, sql.ReadFor, reading.Setting()); err != nil {

@@ -18,7 +18,8 @@ type found struct {
 	used, inserted     map[string]bool
 }
 
-// Read finds the names that are wrong as a program starts. This finds queries that nobody asks any more.
+// Read finds the names that are wrong as a program starts. This finds queries that nobody asks any
+// more.
 func TestEveryQueryOfTheStoreIsAskedAndSaysWhatItIsFor(t *testing.T) {
 	t.Parallel()
 	packages, inserted := 0, map[string]bool{}

@@ -6,7 +6,8 @@
 //	-- Removes one service of a machine, or all of them, and returns how many.
 //	SELECT mesh.remove_machine($1, $2, nullif($3, ''), $4)
 //
-// What several queries share is a fragment, which begins with "-- fragment: Name". A query has it in place of {{Name}}.
+// What several queries share is a fragment, which begins with "-- fragment: Name". A query has it
+// in place of {{Name}}.
 package query
 
 import (
@@ -18,8 +19,9 @@ import (
 	"strings"
 )
 
-// Read fills a struct with the queries of files: each of its fields is a string, and is named after a query. It panics
-// unless every query has one field, and every field a query. So a program with a wrong name does not start.
+// Read fills a struct with the queries of files: each of its fields is a string, and is named after
+// a query. It panics unless every query has one field, and every field a query. So a program with a
+// wrong name does not start.
 func Read[T any](files ...fs.FS) (into T) {
 	all, err := Parse(files...)
 	if err != nil {
@@ -93,7 +95,8 @@ func (p *parser) file(text string) error {
 	return nil
 }
 
-// parsed splits the lines below a heading into the comment and the query. Postgres is not sent the comment.
+// parsed splits the lines below a heading into the comment and the query. Postgres is not sent the
+// comment.
 func parsed(text string) Query {
 	var comment []string
 	lines := strings.Split(strings.TrimSpace(text), "\n")

@@ -54,9 +54,9 @@ const (
 	Deleted    Outcome = "deleted"
 )
 
-// Apply does everything in one transaction, or nothing. It returns what the database finds wrong with
-// resources as kinds.Errors, ErrNotFound for deleting a missing resource, and ErrChanged for an unmet
-// expectation.
+// Apply does everything in one transaction, or nothing. It returns what the database finds wrong
+// with resources as kinds.Errors, ErrNotFound for deleting a missing resource, and ErrChanged for
+// an unmet expectation.
 func (s *Store) Apply(ctx context.Context, a Apply) (Applied, error) {
 	if err := a.refuseDuplicates(); err != nil {
 		return Applied{}, err
@@ -89,7 +89,8 @@ func (s *Store) apply(ctx context.Context, a Apply) (Applied, error) {
 	return applied, err
 }
 
-// refuseDuplicates refuses keys that are named twice, because the outcome would depend on their order.
+// refuseDuplicates refuses keys that are named twice, because the outcome would depend on their
+// order.
 func (a Apply) refuseDuplicates() error {
 	var twice kinds.Errors
 	seen := map[kinds.Key]bool{}

@@ -16,9 +16,9 @@ type Called struct {
 	Keys []kinds.Key
 }
 
-// Call runs a function of the database that changes resources and returns which: operation and key. If
-// refuse, unless nil, returns an error for one of these, all is rolled back. Only the Apply's origin and
-// options count.
+// Call runs a function of the database that changes resources and returns which: operation and key.
+// If refuse, unless nil, returns an error for one of these, all is rolled back. Only the Apply's
+// origin and options count.
 func (s *Store) Call(ctx context.Context, a Apply, refuse func(rows.Key) error, function string, args ...any) (done Called, err error) {
 	outcomes := []Outcome{}
 	done.Applied, err = s.Transact(ctx, a, func(tx pgx.Tx) error {

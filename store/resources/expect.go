@@ -21,8 +21,8 @@ type Expected struct {
 	Revision store.Revision // that changed it last; 0 means that it must not exist
 }
 
-// ChangedError says that a resource is not at the expected revision, and who changed it. Fields that
-// history does not have are empty.
+// ChangedError says that a resource is not at the expected revision, and who changed it. Fields
+// that history does not have are empty.
 type ChangedError struct {
 	Expected                     Expected
 	Absent                       bool           // it does not exist
@@ -60,8 +60,8 @@ func (e *ChangedError) Error() string {
 }
 
 // expect returns an error unless all conditions are met. It locks the existing resources until the
-// transaction ends. A resource that must not exist may be created concurrently, so expectCreated checks
-// again after the upsert.
+// transaction ends. A resource that must not exist may be created concurrently, so expectCreated
+// checks again after the upsert.
 func expect(ctx context.Context, tx pgx.Tx, expected []Expected) error {
 	if len(expected) == 0 {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/internal/rows"
 )
 
-// Export calls each with every selected resource, as of one revision and in the order of their keys, and
-// returns the revision. It streams the resources. It returns the first error of each.
+// Export calls each with every selected resource, as of one revision and in the order of their
+// keys, and returns the revision. It streams the resources. It returns the first error of each.
 func (s *Store) Export(ctx context.Context, sel Selection, at store.Moment, each func(*store.Resource) error) (store.Revision, error) {
 	var revision store.Revision
 	err := s.db.Reading(ctx, func(tx pgx.Tx) error {

@@ -11,8 +11,8 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Near suggests an existing resource for a missing one: one with a similar name, or the same name in
-// another namespace. It is empty if there is none.
+// Near suggests an existing resource for a missing one: one with a similar name, or the same name
+// in another namespace. It is empty if there is none.
 func (s *Store) Near(ctx context.Context, missing kinds.Key) (string, error) {
 	rows, err := s.db.Pool().Query(ctx, sql.Near, missing.Kind.Name, missing.Kind.Group, missing.Namespace, missing.Name)
 	if err != nil {

@@ -20,8 +20,8 @@ func (s *Store) Get(ctx context.Context, k kinds.Key) (*store.Resource, error) {
 	return found[0], nil
 }
 
-// List reads the resources of a kind, sorted by name, in one namespace or, if that is empty, in all. A
-// nil kind stands for all kinds.
+// List reads the resources of a kind, sorted by name, in one namespace or, if that is empty, in
+// all. A nil kind stands for all kinds.
 func (s *Store) List(ctx context.Context, kind *kinds.Kind, namespace string) ([]*store.Resource, error) {
 	var name, group string
 	if kind != nil {

@@ -1,5 +1,5 @@
-// Package resources reads and changes the resources of a database. A change is one transaction, and is done
-// as a whole or not at all.
+// Package resources reads and changes the resources of a database. A change is one transaction, and
+// is done as a whole or not at all.
 package resources
 
 import (

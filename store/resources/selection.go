@@ -46,8 +46,8 @@ func (s Selection) arguments(at store.Revision) []any {
 	return []any{at, of.Groups, of.Kinds, s.Namespaces, s.Names, s.requirements(), s.Where}
 }
 
-// known returns the kinds by name. Without names it lists all that this program knows: others would be
-// counted and then left out.
+// known returns the kinds by name. Without names it lists all that this program knows: others would
+// be counted and then left out.
 func (s Selection) known() []*kinds.Kind {
 	if len(s.Kinds) == 0 {
 		return kinds.All()

@@ -8,7 +8,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/problems"
 )
 
-// Transact runs do in a transaction that records its origin. It returns the result without outcomes.
+// Transact runs do in a transaction that records its origin. It returns the result without
+// outcomes.
 func (s *Store) Transact(ctx context.Context, a Apply, do func(pgx.Tx) error) (applied Applied, err error) {
 	conn, err := s.db.Pool().Acquire(ctx)
 	if err != nil {

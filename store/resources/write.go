@@ -15,8 +15,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/internal/rows"
 )
 
-// upsert upserts in the order of the keys, so that concurrent Applies cannot deadlock. A row that needs
-// no change is locked and not written.
+// upsert upserts in the order of the keys, so that concurrent Applies cannot deadlock. A row that
+// needs no change is locked and not written.
 func upsert(ctx context.Context, tx pgx.Tx, upserts []Upsert) ([]Outcome, error) {
 	resources, secrets := partition(upserts, func(u Upsert) bool { return isSecret(u.Key) })
 	written, err := upsertResources(ctx, tx, resources)

@@ -13,12 +13,14 @@ import (
 type Change struct {
 	Key kinds.Key
 	Now *Secret // nil if it is gone
-	// Through is the last revision that changed the secret. Earlier values are not kept: a reader that is
-	// behind gets the newest value, and has a consistent state again once it has read that revision.
+	// Through is the last revision that changed the secret. Earlier values are not kept: a reader
+	// that is behind gets the newest value, and has a consistent state again once it has read that
+	// revision.
 	Through store.Revision
 }
 
-// EachChange calls each with the secrets that some revisions changed, in the order of revisions and names.
+// EachChange calls each with the secrets that some revisions changed, in the order of revisions and
+// names.
 func EachChange(ctx context.Context, conn *pgx.Conn, revisions []store.Revision, each func(store.Revision, Change)) error {
 	rows, err := conn.Query(ctx, sql.ChangedSecrets, revisions)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package secrets keeps secrets, which are no resources, and the keys that servers encrypt them with.
+// Package secrets keeps secrets, which are no resources, and the keys that servers encrypt them
+// with.
 package secrets
 
 import (

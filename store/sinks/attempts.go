@@ -18,8 +18,8 @@ func (r *rest) active() bool { return r != nil && time.Now().Before(r.until) }
 // maxPatienceFactor bounds how much longer a sink is tried if no other program takes it.
 const maxPatienceFactor = 16
 
-// patience returns how long a sink is tried before it is let go. It doubles while nobody else takes the
-// sink, because then the sink is away.
+// patience returns how long a sink is tried before it is let go. It doubles while nobody else takes
+// the sink, because then the sink is away.
 func (s *session) patience(address string) time.Duration {
 	times := uint(0)
 	if r := s.backoffs[address]; r != nil {

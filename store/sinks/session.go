@@ -49,7 +49,8 @@ func follow(ctx context.Context, db *store.Store, options Options, resting map[s
 	}
 }
 
-// read subscribes to changes, and returns the sinks that this program now has. A hot standby gives none.
+// read subscribes to changes, and returns the sinks that this program now has. A hot standby gives
+// none.
 func (s *session) read(ctx context.Context) ([]Sink, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.QueryTimeout)
 	defer cancel()

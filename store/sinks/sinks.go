@@ -1,5 +1,5 @@
-// Package sinks shares among servers the sinks that are to be dialled: who take configuration by the first
-// generation of MCP.
+// Package sinks shares among servers the sinks that are to be dialled: who take configuration by
+// the first generation of MCP.
 package sinks
 
 import (
@@ -62,16 +62,16 @@ type Options struct {
 	States func() map[string]State
 	// Seen, unless nil, is called with the states of all sinks at all servers.
 	Seen func([]Status)
-	// LetGo is how long a sink may be unreachable before it is left to others; 30 s if 0. If nobody takes
-	// it, it is dialled again.
+	// LetGo is how long a sink may be unreachable before it is left to others; 30 s if 0. If nobody
+	// takes it, it is dialled again.
 	LetGo time.Duration
 	// Rest is how long a sink is left to others; 10 s if 0.
 	Rest time.Duration
 }
 
-// Follow calls Dial with the sinks that this program should dial. A sink belongs to one program at a
-// time, and moves to another when that loses the database or cannot reach the sink. While the database is
-// away a program keeps its sinks. Follow returns when ctx ends.
+// Follow calls Dial with the sinks that this program should dial. A sink belongs to one program at
+// a time, and moves to another when that loses the database or cannot reach the sink. While the
+// database is away a program keeps its sinks. Follow returns when ctx ends.
 func Follow(ctx context.Context, db *store.Store, how Options) error {
 	how.LetGo, how.Rest, how.Poll = cmp.Or(how.LetGo, 30*time.Second), cmp.Or(how.Rest, 10*time.Second), cmp.Or(how.Poll, 5*time.Second)
 	resting := map[string]*rest{}

@@ -120,7 +120,8 @@ func TestASinkIsDialledByOneProgram(t *testing.T) {
 	second.until("a:1")
 }
 
-// A program that cannot reach a sink leaves it to one that can, and everybody sees which. Without another it goes on trying.
+// A program that cannot reach a sink leaves it to one that can, and everybody sees which. Without
+// another it goes on trying.
 func TestASinkIsLeftToAProgramThatCanReachIt(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)

@@ -28,8 +28,8 @@ func (s *Store) HostGrants(ctx context.Context, namespaces []string) ([]HostGran
 	return list, store.Explain("reading the owners of hosts", err)
 }
 
-// GrantHosts makes a namespace the owner of hosts, in the name of by. It returns how many resources claim
-// hosts that others now own.
+// GrantHosts makes a namespace the owner of hosts, in the name of by. It returns how many resources
+// claim hosts that others now own.
 func (s *Store) GrantHosts(ctx context.Context, namespace string, patterns []string, by string) (foreign int64, err error) {
 	err = store.InTheNameOf(ctx, s.db.TrustPool(), by, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, sql.GrantHosts, namespace, patterns); err != nil {
@@ -40,7 +40,8 @@ func (s *Store) GrantHosts(ctx context.Context, namespace string, patterns []str
 	return foreign, store.ExplainInput("granting hosts", err)
 }
 
-// RevokeHosts revokes grants. If a pattern was not granted, it returns that pattern and revokes none.
+// RevokeHosts revokes grants. If a pattern was not granted, it returns that pattern and revokes
+// none.
 func (s *Store) RevokeHosts(ctx context.Context, patterns []string, by string) (missing string, err error) {
 	err = store.InTheNameOf(ctx, s.db.TrustPool(), by, func(tx pgx.Tx) error {
 		for _, pattern := range patterns {
@@ -63,8 +64,8 @@ func (s *Store) RevokeHosts(ctx context.Context, patterns []string, by string) (
 
 var errUngranted = errors.New("it was not granted") // rolls the transaction back
 
-// HostOwner returns the namespace that alone may claim a host for others; "" if nobody may. The host is
-// not owned if everybody may claim it.
+// HostOwner returns the namespace that alone may claim a host for others; "" if nobody may. The
+// host is not owned if everybody may claim it.
 func (s *Store) HostOwner(ctx context.Context, host string) (namespace string, owned bool, err error) {
 	var owner *string
 	if err := s.db.Pool().QueryRow(ctx, sql.HostOwner, host).Scan(&owner); err != nil || owner == nil {

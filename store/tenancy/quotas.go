@@ -26,7 +26,8 @@ var sql = query.Read[struct {
 	HostGrants, GrantHosts, ForeignClaims, RevokeHosts, HostOwner string
 }](files)
 
-// Quota is a namespace's use and limits. The limits apply to whoever may not write to every namespace.
+// Quota is a namespace's use and limits. The limits apply to whoever may not write to every
+// namespace.
 type Quota struct {
 	Namespace        string
 	Resources        int64
@@ -48,8 +49,8 @@ func (s *Store) Quotas(ctx context.Context, namespaces []string) ([]Quota, error
 	return list, store.Explain("reading quotas", err)
 }
 
-// QuotaSettings are limits of one namespace, or the defaults for all. Nil leaves a limit as it is, and 0
-// means the default.
+// QuotaSettings are limits of one namespace, or the defaults for all. Nil leaves a limit as it is,
+// and 0 means the default.
 type QuotaSettings struct{ MaxResources, MaxBytes, ResourceMaxBytes, MaxDailyBytes *int64 }
 
 // SetQuota sets the limits of a namespace; "" sets the defaults.

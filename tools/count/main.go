@@ -1,4 +1,5 @@
-// Command count measures how a Go tree is written: how long its files and functions are, how deep they nest, how much of them is comments.
+// Command count measures how a Go tree is written: how long its files and functions are, how deep
+// they nest, how much of them is comments.
 //
 //	make count                       # this tree, folder by folder
 //	make count TREE=/src/contour     # another, to hold beside it

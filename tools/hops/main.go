@@ -1,11 +1,13 @@
-// Command hops counts the functions that a change passes between the row and Envoy: every function of this project that each change of a
-// route calls, in mcp-server and in discovery. It also counts those that a change calls exactly once.
+// Command hops counts the functions that a change passes between the row and Envoy: every function
+// of this project that each change of a route calls, in mcp-server and in discovery. It also counts
+// those that a change calls exactly once.
 //
 //	make hops                       # this tree
 //	make hops TREE=/src/older       # another one
 //	make hops FLAGS=--list          # each function, with how often a change calls it
 //
-// It builds the programs with counters, has the benchmark make few changes and then many, and takes the difference.
+// It builds the programs with counters, has the benchmark make few changes and then many, and takes
+// the difference.
 package main
 
 import (
@@ -31,7 +33,8 @@ const module = "github.com/pgmesh/pgmesh/"
 // Changes of the two runs.
 const few, many = 50, 250
 
-// often is how many times a change has to call a function, at least, for the function to be on its way: pushes may take two changes at once.
+// often is how many times a change has to call a function, at least, for the function to be on its
+// way: pushes may take two changes at once.
 const often = 0.9
 
 func main() {
@@ -97,8 +100,8 @@ func count(root string, changes int) (map[string]int, error) {
 	return functions(root, profile)
 }
 
-// build builds the benchmark, which may be a module of its own. It runs at the root all the same: it
-// builds the programs from there.
+// build builds the benchmark, which may be a module of its own. It runs at the root all the same:
+// it builds the programs from there.
 func build(root, bench string) error {
 	args := []string{"build", "-o", bench, "./bench"}
 	if _, err := os.Stat(filepath.Join(root, "bench", "go.mod")); err == nil {
@@ -219,7 +222,8 @@ func print(calls map[string]float64, list bool) {
 	fmt.Printf("%-40s %10d %10d\n", "a change passes", len(calls), onceInAll)
 }
 
-// packageOf is the folder of a function, whose name begins after the first dot behind the last slash.
+// packageOf is the folder of a function, whose name begins after the first dot behind the last
+// slash.
 func packageOf(name string) string {
 	folder, last := path.Split(name)
 	last, _, _ = strings.Cut(last, ".")

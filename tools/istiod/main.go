@@ -1,5 +1,6 @@
-// Command istiod is Istio's control plane as its modules have it, with one source of configuration: an MCP server. Istio's own program needs a Kubernetes to
-// start; this one is given the empty one of Istio's tests. Tests of ours run it as a peer.
+// Command istiod is Istio's control plane as its modules have it, with one source of configuration:
+// an MCP server. Istio's own program needs a Kubernetes to start; this one is given the empty one
+// of Istio's tests. Tests of ours run it as a peer.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Ready asks a server whether it is ready. It is the health check of images that have neither a shell nor
-// curl. Its argument is the URL of the server's /readyz. The answer goes to standard output, where container
-// engines look for it.
+// Ready asks a server whether it is ready. It is the health check of images that have neither a
+// shell nor curl. Its argument is the URL of the server's /readyz. The answer goes to standard
+// output, where container engines look for it.
 package main
 
 import (

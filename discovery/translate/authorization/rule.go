@@ -21,7 +21,8 @@ type reading struct {
 	// narrow rules never match where something of them cannot be asked. The others match more: they
 	// are left with what can be asked.
 	narrow bool
-	// domains are the mesh's own trust domain and its other names, and namespace that of the policy.
+	// domains are the mesh's own trust domain and its other names, and namespace that of the
+	// policy.
 	domains   []string
 	namespace string
 }

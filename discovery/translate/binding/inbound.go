@@ -12,7 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// ByListeningPort groups targets by the port that the workload listens on, in ascending order of it.
+// ByListeningPort groups targets by the port that the workload listens on, in ascending order of
+// it.
 func ByListeningPort(targets []mesh.Target) [][]mesh.Target {
 	groups := map[uint32][]mesh.Target{}
 	var ports []uint32

@@ -62,8 +62,8 @@ func slowStart(lb *networking.LoadBalancerSettings) *clusterv3.Cluster_SlowStart
 	return nil
 }
 
-// noRuntimeKey fills a field in which Envoy requires the name of a runtime setting. Istio writes the
-// same.
+// noRuntimeKey fills a field in which Envoy requires the name of a runtime setting. Istio writes
+// the same.
 const noRuntimeKey = "("
 
 func valueOr(v *wrapperspb.DoubleValue, fallback float64) float64 {

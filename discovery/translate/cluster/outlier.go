@@ -14,8 +14,8 @@ import (
 )
 
 // applyOutlier ejects endpoints that fail. As in Istio, ejection by success rate, which is Envoy's
-// default, stays off; and if few endpoints are healthy, those get all requests unless the user asked
-// otherwise.
+// default, stays off; and if few endpoints are healthy, those get all requests unless the user
+// asked otherwise.
 func (d *draft) applyOutlier(o *networking.OutlierDetection) {
 	if d.dynamic == nil {
 		d.CommonLbConfig.HealthyPanicThreshold = &typev3.Percent{Value: float64(o.GetMinHealthPercent())}

@@ -45,7 +45,8 @@ type Divided struct {
 	Scopes []*routev3.ScopedRouteConfiguration
 }
 
-// Whole returns the route configurations that the listeners of a proxy ask for, each with its hosts.
+// Whole returns the route configurations that the listeners of a proxy ask for, each with its
+// hosts.
 func Whole(v view.View, m *memory.Memory) []*routev3.RouteConfiguration {
 	names := route.Names(v)
 	out := make([]*routev3.RouteConfiguration, len(names))

@@ -1,5 +1,5 @@
-// Package dns says how names become addresses: how Envoy resolves them, and what the resolver beside
-// a sidecar answers.
+// Package dns says how names become addresses: how Envoy resolves them, and what the resolver
+// beside a sidecar answers.
 package dns
 
 import (

@@ -74,8 +74,8 @@ func depth(of string) (n int) {
 	return n
 }
 
-// localityWithin reports whether a pattern includes a locality. Parts that are * or left out include
-// any.
+// localityWithin reports whether a pattern includes a locality. Parts that are * or left out
+// include any.
 func localityWithin(of, pattern string) bool {
 	l, p := locality(of), locality(pattern)
 	fits := func(pattern, part string) bool { return pattern == "*" || pattern == "" || pattern == part }

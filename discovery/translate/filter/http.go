@@ -33,8 +33,8 @@ func (c Context) OutboundHTTP(bind string, port *mesh.Port, routes string, servi
 	return message.NetworkFilter(managerName, m)
 }
 
-// InboundHTTP reads requests for the local application, and describes the certificates of clients to
-// it.
+// InboundHTTP reads requests for the local application, and describes the certificates of clients
+// to it.
 func (c Context) InboundHTTP(statPrefix string, protocol mesh.Protocol, routes *routev3.RouteConfiguration) *listenerv3.Filter {
 	m := c.connectionManager(statPrefix, protocol)
 	m.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: routes}

@@ -34,8 +34,8 @@ func resolveConnections(v view.View, s *mesh.Service, port uint32) *listenerv3.F
 	})
 }
 
-// withResolvers adds, before the router, the filters that resolve hosts of services and, if the mesh
-// says so, hosts that nobody declared.
+// withResolvers adds, before the router, the filters that resolve hosts of services and, if the
+// mesh says so, hosts that nobody declared.
 func withResolvers(v view.View, filters []*hcmv3.HttpFilter, services []*mesh.Service) []*hcmv3.HttpFilter {
 	last := len(filters) - 1
 	out := slices.Clone(filters[:last])

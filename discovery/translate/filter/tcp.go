@@ -93,8 +93,8 @@ func to(stat, cluster string) *tcpproxyv3.TcpProxy {
 
 func refusing() *tcpproxyv3.TcpProxy { return to(naming.BlackHoleCluster, naming.BlackHoleCluster) }
 
-// split divides connections by weight. If no weight is above zero it refuses them: nobody is to have
-// them.
+// split divides connections by weight. If no weight is above zero it refuses them: nobody is to
+// have them.
 func (c Context) split(stat string, routes []*networking.RouteDestination, port uint32) *tcpproxyv3.TcpProxy {
 	if len(routes) == 0 {
 		return refusing()

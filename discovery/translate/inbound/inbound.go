@@ -33,8 +33,8 @@ func Listeners(v view.View) []*listenerv3.Listener {
 	return out
 }
 
-// virtualInbound receives everything that is redirected to the workload. It has chains for each port
-// that a service or the Sidecar names, and some that pass the rest on to the application.
+// virtualInbound receives everything that is redirected to the workload. It has chains for each
+// port that a service or the Sidecar names, and some that pass the rest on to the application.
 func virtualInbound(c filter.Context, named []*listenerv3.FilterChain) *listenerv3.Listener {
 	port := uint32(c.Config.GetProxyInboundListenPort())
 	chains := []*listenerv3.FilterChain{listener.RefuseDirect(naming.VirtualInbound+"-blackhole", port)}

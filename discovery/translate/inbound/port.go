@@ -55,8 +55,8 @@ func portsOf(c filter.Context) []servedPort {
 	return out
 }
 
-// ingressPorts lists the ports that the Sidecar names, in ascending order. Of several for a port the
-// first counts.
+// ingressPorts lists the ports that the Sidecar names, in ascending order. Of several for a port
+// the first counts.
 func ingressPorts(c filter.Context, ingress []*networking.IstioIngressListener) []servedPort {
 	var out []servedPort
 	for _, spec := range ingress {

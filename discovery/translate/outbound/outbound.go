@@ -28,8 +28,8 @@ func Listeners(v view.View) []*listenerv3.Listener {
 	return out
 }
 
-// ofServices are the listeners that the services in the proxy's scope ask for, in the order of their
-// names.
+// ofServices are the listeners that the services in the proxy's scope ask for, in the order of
+// their names.
 func ofServices(c filter.Context) []*listenerv3.Listener {
 	p := plan{Context: c, byAddress: map[binding.Place]*planned{}}
 	for _, egress := range c.Scope.Egress {

@@ -57,8 +57,8 @@ func (p places) take(binds []string, port uint32) (free []string) {
 	return free
 }
 
-// besides leaves out listeners without a free place, and of the others the addresses that are taken.
-// Who comes first is preferred.
+// besides leaves out listeners without a free place, and of the others the addresses that are
+// taken. Who comes first is preferred.
 func besides(c filter.Context, p places, order []*planned) []*listenerv3.Listener {
 	out := make([]*listenerv3.Listener, 0, len(order))
 	for _, l := range order {

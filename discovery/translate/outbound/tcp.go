@@ -52,8 +52,8 @@ func (t tcpPort) byAddress() []listener.Chain {
 	return append(out, listener.Chain{Ranges: t.address.Ranges, Filters: t.ToService(t.service, t.port)})
 }
 
-// matches returns the destinations that the matches for this proxy and port name. All tells that one
-// of them is for any.
+// matches returns the destinations that the matches for this proxy and port name. All tells that
+// one of them is for any.
 func (t tcpPort) matches(list []*networking.L4MatchAttributes) (subnets []string, all bool) {
 	if len(list) == 0 {
 		return nil, true

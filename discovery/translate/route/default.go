@@ -30,7 +30,8 @@ func Default(v view.View, s *mesh.Service, port uint32) *routev3.Route {
 	}
 }
 
-// Unmatched routes requests to unknown hosts: to where the client meant to connect, or to a refusal.
+// Unmatched routes requests to unknown hosts: to where the client meant to connect, or to a
+// refusal.
 func Unmatched(v view.View) *routev3.Route {
 	name := naming.BlockAll
 	out := &routev3.Route{Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: 502}}}

@@ -13,9 +13,9 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// Of lists the secrets that a proxy may ask discovery for, in the order of their names: those of the
-// mesh that it may see, with their content, and those that name files of its machine, with paths
-// alone.
+// Of lists the secrets that a proxy may ask discovery for, in the order of their names: those of
+// the mesh that it may see, with their content, and those that name files of its machine, with
+// paths alone.
 func Of(v view.View) []*tlsv3.Secret {
 	out := append(ofMesh(v.Mesh, v.Proxy), ofFiles(v)...)
 	slices.SortFunc(out, func(a, b *tlsv3.Secret) int { return strings.Compare(a.GetName(), b.GetName()) })
@@ -24,8 +24,8 @@ func Of(v view.View) []*tlsv3.Secret {
 
 // ofMesh lists the mesh's secrets under each name that a proxy may use: kubernetes://NAME for those
 // in its own namespace, kubernetes://NAMESPACE/NAME, and kubernetes-gateway://NAMESPACE/NAME as the
-// Gateway API has it. NAME-cacert means authorities: those of a secret with that name, or else those
-// in the secret NAME.
+// Gateway API has it. NAME-cacert means authorities: those of a secret with that name, or else
+// those in the secret NAME.
 func ofMesh(m *mesh.Mesh, p *mesh.Proxy) []*tlsv3.Secret {
 	var out []*tlsv3.Secret
 	secrets := m.SecretsFor(p)

@@ -73,9 +73,9 @@ func mutualTLS(v view.View, u upstream.Upstream, names []string, server string, 
 	return tls
 }
 
-// takesMutualTLS reports whether some endpoint of an upstream may take mutual TLS: those of the mesh
-// may, unless a PeerAuthentication of the service's namespace says otherwise. If the client chooses
-// the endpoint, all must take it.
+// takesMutualTLS reports whether some endpoint of an upstream may take mutual TLS: those of the
+// mesh may, unless a PeerAuthentication of the service's namespace says otherwise. If the client
+// chooses the endpoint, all must take it.
 func takesMutualTLS(v view.View, u upstream.Upstream) bool {
 	if u.Service.External || !v.Config.GetEnableAutoMtls().GetValue() {
 		return false

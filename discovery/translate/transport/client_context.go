@@ -24,9 +24,9 @@ func ClientContext(v view.View, u upstream.Upstream, tls *networking.ClientTLSSe
 	}
 }
 
-// mayUseCredential reports whether the proxy may show a rule's credential. That is for gateways, and
-// for the workloads that the rule selects; without a selector every client of the service would be
-// given it. Anybody may have roots.
+// mayUseCredential reports whether the proxy may show a rule's credential. That is for gateways,
+// and for the workloads that the rule selects; without a selector every client of the service would
+// be given it. Anybody may have roots.
 func mayUseCredential(v view.View, tls *networking.ClientTLSSettings, u upstream.Upstream) bool {
 	return tls.GetCredentialName() == "" || secret.HasNoKey(tls.GetCredentialName()) || !v.Sidecar() || upstream.SpecOf(u.Rule).GetWorkloadSelector() != nil
 }

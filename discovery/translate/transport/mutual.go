@@ -19,8 +19,8 @@ var strongCiphers = []string{
 	"ECDHE-RSA-AES128-GCM-SHA256", "AES256-GCM-SHA384", "AES128-GCM-SHA256",
 }
 
-// MutualServer accepts connections of other workloads of the mesh: they show a certificate of one of
-// the mesh's trust domains.
+// MutualServer accepts connections of other workloads of the mesh: they show a certificate of one
+// of the mesh's trust domains.
 func MutualServer(v view.View) *corev3.TransportSocket {
 	context := &tlsv3.DownstreamTlsContext{
 		CommonTlsContext: &tlsv3.CommonTlsContext{

@@ -47,8 +47,8 @@ func showCertificates(v view.View, context *tlsv3.CommonTlsContext, settings *ne
 	context.TlsCertificateSdsSecretConfigs = out
 }
 
-// checkClients says by what the certificates of clients are checked, if they may show one. Otherwise
-// it leaves out the names, too: Envoy refuses them without authorities.
+// checkClients says by what the certificates of clients are checked, if they may show one.
+// Otherwise it leaves out the names, too: Envoy refuses them without authorities.
 func checkClients(v view.View, context *tlsv3.CommonTlsContext, settings *networking.ServerTLSSettings) {
 	if !secret.ChecksClients(settings) {
 		return
@@ -87,8 +87,8 @@ func clientRoots(v view.View, settings *networking.ServerTLSSettings) *tlsv3.Sds
 	}
 }
 
-// serverParameters are the versions and ciphers of a server, or else of the mesh. Nil leaves them to
-// Envoy.
+// serverParameters are the versions and ciphers of a server, or else of the mesh. Nil leaves them
+// to Envoy.
 func serverParameters(v view.View, settings *networking.ServerTLSSettings) *tlsv3.TlsParameters {
 	defaults := v.Config.GetTlsDefaults()
 	out := &tlsv3.TlsParameters{

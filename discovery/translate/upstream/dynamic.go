@@ -34,8 +34,8 @@ func DynamicIn(e *mesh.Egress) (out DynamicServices) {
 	return out
 }
 
-// On keeps those that take requests on the port. Requests to an HTTP proxy name the port themselves:
-// there they may be for any.
+// On keeps those that take requests on the port. Requests to an HTTP proxy name the port
+// themselves: there they may be for any.
 func (d DynamicServices) On(port *mesh.Port) []*mesh.Service {
 	return slices.DeleteFunc(slices.Clone(d), func(s *mesh.Service) bool {
 		own := s.Port(port.Number)

@@ -48,8 +48,8 @@ func Of(v view.View, b Backend) []Upstream {
 	return out
 }
 
-// All returns the upstreams of all clusters of a backend: with those that a gateway between networks
-// passes TLS on to.
+// All returns the upstreams of all clusters of a backend: with those that a gateway between
+// networks passes TLS on to.
 func All(v view.View, b Backend) []Upstream {
 	out := Of(v, b)
 	if PassesTLS(v) {

@@ -224,8 +224,8 @@ func (q *Quarantine) Review(name string, now *served.Resource) {
 	}
 }
 
-// EndDoubt ends the doubt about a resource that the client need not try: it is gone, or will be sent
-// in another way.
+// EndDoubt ends the doubt about a resource that the client need not try: it is gone, or will be
+// sent in another way.
 func (q *Quarantine) EndDoubt(name string) {
 	if s := q.suspects[name]; s != nil {
 		if q.endDoubt(s); s.Refused == nil {

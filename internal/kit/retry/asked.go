@@ -10,7 +10,8 @@ import (
 // maxAsked bounds the pause that a server can ask for.
 const maxAsked = time.Minute
 
-// Asked returns how long a gRPC server that is overloaded asks its client to wait; 0 if it does not.
+// Asked returns how long a gRPC server that is overloaded asks its client to wait; 0 if it does
+// not.
 func Asked(err error) time.Duration {
 	for _, detail := range status.Convert(err).Details() {
 		if info, is := detail.(*errdetails.RetryInfo); is {

@@ -10,8 +10,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/wait"
 )
 
-// Pauses are those between attempts. They grow from the first to the longest, and differ by chance, so that
-// many who failed together do not try again together.
+// Pauses are those between attempts. They grow from the first to the longest, and differ by chance,
+// so that many who failed together do not try again together.
 type Pauses struct {
 	First, Longest time.Duration
 	// Growth is how much longer each pause is than the one before; 1.5 times if 0.

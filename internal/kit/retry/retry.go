@@ -1,7 +1,9 @@
-// Package retry tries again what has failed, after pauses that grow. Whatever waits and tries again says
-// with it how long the pauses are, what ends them, what makes them short again, and what is logged.
+// Package retry tries again what has failed, after pauses that grow. Whatever waits and tries again
+// says with it how long the pauses are, what ends them, what makes them short again, and what is
+// logged.
 //
-// To look at something again and again that does not fail is to poll: package wait is enough for that.
+// To look at something again and again that does not fail is to poll: package wait is enough for
+// that.
 package retry
 
 import (
@@ -15,19 +17,20 @@ import (
 // Loop says how something is tried again.
 type Loop struct {
 	Pauses Pauses
-	// Stable is how long an attempt must last to count as one that worked, whatever ends it; 0 if its
-	// length says nothing.
+	// Stable is how long an attempt must last to count as one that worked, whatever ends it; 0 if
+	// its length says nothing.
 	Stable time.Duration
 	// Attempts is how many attempts may fail in a row; any number if 0.
 	Attempts int
 	// Failed is told each failure, and in which time the next attempt follows. It may be nil.
 	Failed func(err error, again time.Duration)
-	// Reason is told a failure unless the one before it was the same and nothing worked since: for logs
-	// that say each reason once. It may be nil.
+	// Reason is told a failure unless the one before it was the same and nothing worked since: for
+	// logs that say each reason once. It may be nil.
 	Reason func(err error, again time.Duration)
 }
 
-// ErrAtOnce is returned by an attempt that worked and is to be followed by another one without a pause.
+// ErrAtOnce is returned by an attempt that worked and is to be followed by another one without a
+// pause.
 var ErrAtOnce = errors.New("the next attempt is to follow at once")
 
 // stop is an error that ends a loop.
@@ -35,8 +38,8 @@ type stop struct{ err error }
 
 func (s *stop) Error() string { return "no further attempt: " + s.err.Error() }
 
-// Stop is returned by an attempt after which there must be no other. The loop then returns err, which may
-// be nil.
+// Stop is returned by an attempt after which there must be no other. The loop then returns err,
+// which may be nil.
 func Stop(err error) error { return &stop{err} }
 
 // Until makes attempts until one succeeds. It returns the error of ctx when that ends.
@@ -49,9 +52,9 @@ func (l Loop) Until(ctx context.Context, attempt func() error) error {
 	})
 }
 
-// Forever makes one attempt after the other until the context ends, whose error it returns, or an attempt
-// returns Stop. An attempt calls works when it has got somewhere, or returns nil: the pauses then begin
-// with the first again.
+// Forever makes one attempt after the other until the context ends, whose error it returns, or an
+// attempt returns Stop. An attempt calls works when it has got somewhere, or returns nil: the
+// pauses then begin with the first again.
 func (l Loop) Forever(ctx context.Context, attempt func(works func()) error) error {
 	at := &progress{Loop: l, backoff: l.Pauses.Backoff()}
 	for {

@@ -45,8 +45,8 @@ func Copied(t testing.TB) *Copy {
 	return c
 }
 
-// published returns what to publish: the tables of the mesh, or all tables before Postgres 15, which
-// cannot publish a schema.
+// published returns what to publish: the tables of the mesh, or all tables before Postgres 15,
+// which cannot publish a schema.
 func (c *Copy) published() string {
 	var version int
 	c.query(c.From, "SELECT current_setting('server_version_num')::int", &version)

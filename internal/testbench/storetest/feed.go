@@ -26,7 +26,8 @@ func FeedWith(t testing.TB, db *store.Store, o feed.Options) *feed.Feed {
 	return f
 }
 
-// Follow runs a follower in the background until the test ends. The channel is closed if it ends before.
+// Follow runs a follower in the background until the test ends. The channel is closed if it ends
+// before.
 func Follow(t testing.TB, f *feed.Feed, after store.Revision) <-chan feed.Batch {
 	t.Helper()
 	batches := make(chan feed.Batch)

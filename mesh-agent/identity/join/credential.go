@@ -15,8 +15,8 @@ import (
 	"github.com/pgmesh/pgmesh/identity/membership"
 )
 
-// tokenVariable is the environment variable that may hold the join token. It counts if no flag says what to
-// join with; so it is not the variable of a flag.
+// tokenVariable is the environment variable that may hold the join token. It counts if no flag says
+// what to join with; so it is not the variable of a flag.
 const tokenVariable = "PGMESH_JOIN_TOKEN" //nolint:gosec // the name of one
 
 func tokenInVariable() string { return os.Getenv(tokenVariable) } //nolint:forbidigo // see there
@@ -44,7 +44,8 @@ func (c *Credential) Given() bool {
 	return c.token != "" || c.tokenFile != "" || c.jwtFile != "" || tokenInVariable() != ""
 }
 
-// Secrets returns the files that hold secrets, and the secrets that flags or variables hold themselves.
+// Secrets returns the files that hold secrets, and the secrets that flags or variables hold
+// themselves.
 func (c *Credential) Secrets() (files, secrets []string) {
 	for _, file := range []string{c.tokenFile, c.jwtFile} {
 		if file != "" {

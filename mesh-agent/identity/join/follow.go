@@ -11,8 +11,8 @@ import (
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
 
-// Follow watches the mesh's trust and applies each change to m, until the context ends. It logs an error
-// once, until the next message arrives or the error changes.
+// Follow watches the mesh's trust and applies each change to m, until the context ends. It logs an
+// error once, until the next message arrives or the error changes.
 func Follow(ctx context.Context, u *upstream.Upstream, m *membership.Membership, log *slog.Logger) error {
 	return retry.Loop{
 		Pauses: retry.Pauses{First: 500 * time.Millisecond, Longest: 30 * time.Second},

@@ -41,7 +41,8 @@ func (o *Options) Flags(flags *pflag.FlagSet) {
 	o.Credential.Flags(flags)
 }
 
-// Secrets returns the files that hold secrets, and the secrets that flags or variables hold themselves.
+// Secrets returns the files that hold secrets, and the secrets that flags or variables hold
+// themselves.
 func (o *Options) Secrets() (files, secrets []string) {
 	files, secrets = o.Credential.Secrets()
 	if o.Files.key != "" {

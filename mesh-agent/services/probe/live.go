@@ -18,7 +18,8 @@ const (
 	stableAfter = 10 * time.Minute
 )
 
-// betweenActions are the pauses between actions that do not help, like those of crashing containers.
+// betweenActions are the pauses between actions that do not help, like those of crashing
+// containers.
 var betweenActions = retry.Pauses{First: 10 * time.Second, Longest: 5 * time.Minute, Growth: 2, Jitter: 0.1}
 
 // Liveness runs an action when a service's liveness probe fails.

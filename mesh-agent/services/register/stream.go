@@ -17,8 +17,8 @@ import (
 )
 
 var (
-	// quickly are the pauses between streams. Another discovery has to take over well within the grace
-	// period, after which entries are removed.
+	// quickly are the pauses between streams. Another discovery has to take over well within the
+	// grace period, after which entries are removed.
 	quickly = retry.Pauses{First: 200 * time.Millisecond, Longest: 10 * time.Second, Jitter: 0.3}
 	// slowly are those while an operator has to act first.
 	slowly = retry.Pauses{First: 15 * time.Second, Longest: 5 * time.Minute, Jitter: 0.3}

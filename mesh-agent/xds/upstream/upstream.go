@@ -103,8 +103,8 @@ func (u *Upstream) run(ctx context.Context) {
 	})
 }
 
-// betweenRounds are the pauses between rounds in which no replica answered. The longest bounds how late the
-// mesh's proxies come back.
+// betweenRounds are the pauses between rounds in which no replica answered. The longest bounds how
+// late the mesh's proxies come back.
 var betweenRounds = retry.Pauses{First: 100 * time.Millisecond, Longest: 5 * time.Second, Growth: 2}
 
 var errUnstable = errors.New("the connection did not last")

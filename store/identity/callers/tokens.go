@@ -50,7 +50,8 @@ func (s *Store) CreateToken(ctx context.Context, t Token) error {
 	return store.Explain("keeping a token", err)
 }
 
-// RevokeToken revokes a token, in the name of by, and reports whether one of that name was in force.
+// RevokeToken revokes a token, in the name of by, and reports whether one of that name was in
+// force.
 func (s *Store) RevokeToken(ctx context.Context, name, by string) (revoked bool, err error) {
 	err = store.InTheNameOf(ctx, s.db.TrustPool(), by, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, sql.RevokeToken, name).Scan(&revoked)

@@ -32,7 +32,8 @@ type Issue struct {
 	Times int64     // how many there were
 }
 
-// RecordIssues records what a server gave and refused, in one statement. Similar refusals are counted.
+// RecordIssues records what a server gave and refused, in one statement. Similar refusals are
+// counted.
 func (s *Store) RecordIssues(ctx context.Context, server string, issues []Issue) error {
 	ctx, cancel := context.WithTimeout(ctx, store.QueryTimeout)
 	defer cancel()
@@ -125,8 +126,8 @@ func (s *Store) Machines(ctx context.Context, namespaces []string) ([]Machine, e
 	return list, store.Explain("reading who has certificates", err)
 }
 
-// PruneCertificates deletes a batch of expired records, in a transaction of its own, and returns how
-// many.
+// PruneCertificates deletes a batch of expired records, in a transaction of its own, and returns
+// how many.
 func (s *Store) PruneCertificates(ctx context.Context, rows int) (pruned int64, err error) {
 	err = s.db.Chore(ctx, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, sql.PruneCertificates, rows).Scan(&pruned)

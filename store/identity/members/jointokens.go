@@ -12,8 +12,8 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// JoinToken is the record of a token by which machines or servers join the mesh. It is for a service
-// account, a WorkloadGroup or a program.
+// JoinToken is the record of a token by which machines or servers join the mesh. It is for a
+// service account, a WorkloadGroup or a program.
 type JoinToken struct {
 	ID             int64
 	Name           string
@@ -52,20 +52,21 @@ func (s *Store) CreateJoinToken(ctx context.Context, t JoinToken) error {
 	return store.ExplainInput("keeping a join token", err)
 }
 
-// RevokeJoinToken revokes a join token, in the name of by, and reports whether one of that name was in
-// force.
+// RevokeJoinToken revokes a join token, in the name of by, and reports whether one of that name was
+// in force.
 func (s *Store) RevokeJoinToken(ctx context.Context, name, by string) (bool, error) {
 	return store.CallInTheNameOf(ctx, s.db.TrustPool(), "revoking a join token", by, sql.RevokeJoinToken, name)
 }
 
-// RevokeJoinTokenAmong is RevokeJoinToken for a caller who may revoke only the tokens of some namespaces
-// (nil means all) and, if servers is set, those of servers. Other tokens seem not to exist.
+// RevokeJoinTokenAmong is RevokeJoinToken for a caller who may revoke only the tokens of some
+// namespaces (nil means all) and, if servers is set, those of servers. Other tokens seem not to
+// exist.
 func (s *Store) RevokeJoinTokenAmong(ctx context.Context, name string, namespaces []string, servers bool, by string) (bool, error) {
 	return store.CallInTheNameOf(ctx, s.db.TrustPool(), "revoking a join token", by, sql.RevokeJoinTokenAmong, name, namespaces, servers)
 }
 
-// JoinTokens lists the join tokens of some namespaces; all, and those of programs, if none are given. It
-// includes tokens that are no longer valid.
+// JoinTokens lists the join tokens of some namespaces; all, and those of programs, if none are
+// given. It includes tokens that are no longer valid.
 func (s *Store) JoinTokens(ctx context.Context, namespaces []string) ([]JoinToken, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.QueryTimeout)
 	defer cancel()

@@ -146,8 +146,8 @@ func TestARevokedIdentityOrMachineJoinsNoMore(t *testing.T) {
 	require.Equal(t, machine, redeem(t, s, storetest.Joining("web", "key")))
 }
 
-// Many servers use up the same tokens at once, in batches that name them in different orders: no token is used more often than it may be,
-// no batch fails, and no two machines are called the same.
+// Many servers use up the same tokens at once, in batches that name them in different orders: no
+// token is used more often than it may be, no batch fails, and no two machines are called the same.
 func TestTokensAreUsedUpBesideOthers(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)

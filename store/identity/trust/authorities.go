@@ -65,8 +65,8 @@ func (s *Store) authorities(ctx context.Context, query string) ([]Authority, err
 	return list, store.Explain("reading the authorities", err)
 }
 
-// FirstAuthority stores the first authority of a mesh, in the name of by. If several servers try at once,
-// one wins; the others change nothing and read Authorities again.
+// FirstAuthority stores the first authority of a mesh, in the name of by. If several servers try at
+// once, one wins; the others change nothing and read Authorities again.
 func (s *Store) FirstAuthority(ctx context.Context, chain []byte, sealedKey, by string) (won bool, err error) {
 	err = store.InTheNameOf(ctx, s.db.TrustPool(), by, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, sql.FirstAuthority, string(chain), sealedKey).Scan(&won)
@@ -101,8 +101,8 @@ func (s *Store) changeAuthority(ctx context.Context, doing, query string, id int
 	}))
 }
 
-// ResealAuthority replaces the encrypted key of an authority, and reports whether it still was the one
-// given as was.
+// ResealAuthority replaces the encrypted key of an authority, and reports whether it still was the
+// one given as was.
 func (s *Store) ResealAuthority(ctx context.Context, id int64, was, is string) (done bool, err error) {
 	err = s.db.TrustPool().QueryRow(ctx, sql.ResealAuthority, id, was, is).Scan(&done)
 	return done, store.ExplainInput("keeping the key of an authority", err)

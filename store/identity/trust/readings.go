@@ -9,8 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// trustServerTimeout is how long a server that reads the trust may be silent before it counts as gone: a
-// few times [Beat].
+// trustServerTimeout is how long a server that reads the trust may be silent before it counts as
+// gone: a few times [Beat].
 const trustServerTimeout = 15 * time.Second
 
 // Beat is how often a server publishes when it last read the trust, if nothing changes.

@@ -21,8 +21,8 @@ type Revocation struct {
 	Lifter    string
 }
 
-// Revocations lists the revocations of some namespaces; all, and those of servers, if none are given. It
-// includes lifted ones. The newest come first.
+// Revocations lists the revocations of some namespaces; all, and those of servers, if none are
+// given. It includes lifted ones. The newest come first.
 func (s *Store) Revocations(ctx context.Context, namespaces []string) ([]Revocation, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.QueryTimeout)
 	defer cancel()
@@ -34,14 +34,15 @@ func (s *Store) Revocations(ctx context.Context, namespaces []string) ([]Revocat
 	return list, store.Explain("reading the revocations", err)
 }
 
-// NamespaceOf returns the namespace of a machine, given its enrolment; "" for a server's. It returns an
-// InvalidError if nobody has joined as that.
+// NamespaceOf returns the namespace of a machine, given its enrolment; "" for a server's. It
+// returns an InvalidError if nobody has joined as that.
 func (s *Store) NamespaceOf(ctx context.Context, enrolment string) (namespace string, err error) {
 	err = s.db.TrustPool().QueryRow(ctx, sql.NamespaceOf, enrolment).Scan(&namespace)
 	return namespace, store.ExplainInput("looking for a machine", err)
 }
 
-// RevokeIdentity revokes all machines of a service account, and reports whether that changed anything.
+// RevokeIdentity revokes all machines of a service account, and reports whether that changed
+// anything.
 func (s *Store) RevokeIdentity(ctx context.Context, namespace, serviceAccount, reason, by string) (bool, error) {
 	return s.revocation(ctx, by, sql.RevokeIdentity, namespace, serviceAccount, reason)
 }

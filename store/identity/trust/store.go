@@ -1,4 +1,5 @@
-// Package trust stores whom the mesh trusts: its authorities, other meshes and issuers of tokens. It also stores who was revoked.
+// Package trust stores whom the mesh trusts: its authorities, other meshes and issuers of tokens.
+// It also stores who was revoked.
 //
 // Its statements use connections of their own, so that no change of resources delays a revocation.
 package trust

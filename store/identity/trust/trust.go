@@ -21,8 +21,8 @@ type Trust struct {
 	Federated   []Federated
 	Revoked     []Revocation // oldest first
 	Issuers     []JoinIssuer // sorted by name
-	// Lifetimes are the configured lifetimes of machines' certificates, in seconds by namespace; "" is
-	// the mesh's.
+	// Lifetimes are the configured lifetimes of machines' certificates, in seconds by namespace; ""
+	// is the mesh's.
 	Lifetimes map[string]int64
 	// OwnGateways says that gateways serve only Gateways of their own namespace.
 	OwnGateways bool
@@ -37,8 +37,8 @@ type Federated struct {
 	Updated     time.Time
 }
 
-// JoinIssuer is a rule about an issuer of JSON web tokens by which machines may join, and about their
-// identity.
+// JoinIssuer is a rule about an issuer of JSON web tokens by which machines may join, and about
+// their identity.
 type JoinIssuer struct {
 	Name           string
 	Issuer         string
@@ -53,8 +53,8 @@ type JoinIssuer struct {
 	Updated        time.Time
 }
 
-// trustTables are the names that Awaken passes on when the trust may have changed. The MeshConfig has the
-// trust domain.
+// trustTables are the names that Awaken passes on when the trust may have changed. The MeshConfig
+// has the trust domain.
 var trustTables = []string{"", "authority_keys", "federated_trust", "join_issuers", "mesh_configs", "revocations", "trust_names"}
 
 // Concerns reports whether a table that Awaken names may have changed the Trust.

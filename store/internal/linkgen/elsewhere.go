@@ -9,7 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/reference"
 )
 
-// elsewhere writes the question whether an HTTP route has come to name something else, which most changes of routes do not: they shift weights.
+// elsewhere writes the question whether an HTTP route has come to name something else, which most
+// changes of routes do not: they shift weights.
 func elsewhere() string {
 	k, _ := kinds.Lookup("networking.istio.io", "VirtualService")
 	places := reference.Places(k)

@@ -8,8 +8,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds/reference"
 )
 
-// field is a place, or several lists whose items are alike, such as the routes of all protocols: a query starts in fewer steps if it goes
-// through them as one.
+// field is a place, or several lists whose items are alike, such as the routes of all protocols: a
+// query starts in fewer steps if it goes through them as one.
 type field struct {
 	place *reference.Place
 	names []string
@@ -43,7 +43,8 @@ func same(a, b *reference.Place) bool {
 		(a.Named == nil || a.Named.Form == b.Named.Form && a.Named.Role == b.Named.Role) && slices.EqualFunc(a.Below, b.Below, same)
 }
 
-// read is the expression for the value, its path, and what goes through the list if it is an item of one.
+// read is the expression for the value, its path, and what goes through the list if it is an item
+// of one.
 func (f *field) read(object string, at path, depth int) (value string, here path, list string) {
 	name := "'" + f.names[0] + "'"
 	here = at.then("." + f.names[0])

@@ -1,4 +1,5 @@
-// Linkgen writes the functions by which the database reads names out of specs, made from the table of kinds/reference.
+// Linkgen writes the functions by which the database reads names out of specs, made from the table
+// of kinds/reference.
 package main
 
 import (

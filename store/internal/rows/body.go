@@ -9,8 +9,8 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Body is a row's content of a resource. Everything is NULL where a change has no resource before or
-// after it. The revision is also NULL for a row that came around the triggers.
+// Body is a row's content of a resource. Everything is NULL where a change has no resource before
+// or after it. The revision is also NULL for a row that came around the triggers.
 type Body struct {
 	spec, labels, annotations []byte
 	revision, generation      *int64

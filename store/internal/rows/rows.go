@@ -15,8 +15,8 @@ import (
 //go:embed queries
 var Fragments embed.FS
 
-// EachResource calls each with the resources of rows, whose columns are the fragment ResourceColumns. Kinds
-// that this program does not know are left out.
+// EachResource calls each with the resources of rows, whose columns are the fragment
+// ResourceColumns. Kinds that this program does not know are left out.
 func EachResource(db *store.Store, rows pgx.Rows, each func(*store.Resource) error) error {
 	defer rows.Close()
 	for rows.Next() {
