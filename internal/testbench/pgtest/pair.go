@@ -98,10 +98,12 @@ func (p *Pair) CaughtUp() {
 	p.await(p.Primary, "SELECT bool_and(replay_lsn >= pg_current_wal_lsn()) FROM pg_stat_replication")
 }
 
-// Promote makes the standby a primary.
+// Promote makes the standby a primary. It does not let pg_promote wait: the snapshot of a query that
+// waits can be in the way of what the standby has yet to replay, and is canceled after 30 s.
 func (p *Pair) Promote() {
 	p.Primary.t.Helper()
-	p.Standby.Exec("SELECT pg_promote()")
+	p.Standby.Exec("SELECT pg_promote(wait => false)")
+	p.await(p.Standby, "SELECT NOT pg_is_in_recovery()")
 }
 
 // Exec runs SQL on a server.
