@@ -267,7 +267,7 @@ func TestTooManyReorderedResponses(t *testing.T) {
 	f.expect(0, "ServiceEntry default/a=2")
 }
 
-// Retries begin at 50 ms and grow by 1.6, each randomized by half.
+// Retries begin at 50 ms and grow by half each time, each randomized by half.
 func TestBackoffWhenServerEndsStreams(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(*foreignStream){
@@ -288,7 +288,7 @@ func TestBackoffWhenServerEndsStreams(t *testing.T) {
 			}
 			s.accept(both...)
 			least := time.Duration(0)
-			for i, wait := 0, 25*time.Millisecond; i < attempts; i, wait = i+1, wait*16/10 {
+			for i, wait := 0, 25*time.Millisecond; i < attempts; i, wait = i+1, wait*3/2 {
 				least += wait
 			}
 			require.GreaterOrEqual(t, time.Since(began), least)
