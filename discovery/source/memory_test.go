@@ -13,6 +13,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/source"
+	"github.com/pgmesh/pgmesh/discovery/source/sourcetest"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -29,13 +30,7 @@ type follower struct {
 func follow(t *testing.T, s source.Source) *follower {
 	t.Helper()
 	f := &follower{t: t, batches: make(chan kinds.Batch, 100), state: map[kinds.Key]*kinds.Resource{}}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx, func(b kinds.Batch) error { f.batches <- b; return nil }) }()
-	t.Cleanup(func() {
-		cancel()
-		require.ErrorIs(t, <-ended, context.Canceled)
-	})
+	sourcetest.Run(t, s, func(b kinds.Batch) error { f.batches <- b; return nil })
 	return f
 }
 

@@ -1,7 +1,6 @@
 package files_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pgmesh/pgmesh/discovery/source/files"
+	"github.com/pgmesh/pgmesh/discovery/source/sourcetest"
 	"github.com/pgmesh/pgmesh/internal/testbench/journal"
 	"github.com/pgmesh/pgmesh/kinds"
 )
@@ -36,13 +36,7 @@ func watch(t *testing.T, path string) *watched {
 	t.Helper()
 	w := &watched{t: t, path: path, log: &journal.Journal{}, batches: make(chan kinds.Batch, 100), hosts: map[string]bool{}}
 	w.Directory = files.New(path, slog.New(slog.NewTextHandler(w.log, nil)), prometheus.NewRegistry())
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- w.Run(ctx, func(b kinds.Batch) error { w.batches <- b; return nil }) }()
-	t.Cleanup(func() {
-		cancel()
-		require.ErrorIs(t, <-ended, context.Canceled)
-	})
+	sourcetest.Run(t, w, func(b kinds.Batch) error { w.batches <- b; return nil })
 	return w
 }
 

@@ -106,14 +106,20 @@ type follower struct {
 func follow(t *testing.T, s source.Source) *follower {
 	t.Helper()
 	f := &follower{t: t, batches: make(chan kinds.Batch, 100), names: map[string]bool{}}
+	Run(t, s, f.apply)
+	return f
+}
+
+// Run runs a source until the test ends, and requires it to end then.
+func Run(t *testing.T, s source.Source, apply func(kinds.Batch) error) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx, f.apply) }()
+	go func() { ended <- s.Run(ctx, apply) }()
 	t.Cleanup(func() {
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
 	})
-	return f
 }
 
 func (f *follower) apply(b kinds.Batch) error {
