@@ -33,8 +33,8 @@ func k8s(name, plural, group string, vs []string, shortNames ...string) *Kind {
 	return &Kind{Name: name, Plural: plural, ShortNames: shortNames, Group: group, Versions: vs, Namespaced: true}
 }
 
-// registry has one row per kind. The first version is the one that istiod asks for since 1.24, the
-// second the one it asked for before; the others are what its CRDs accept besides.
+// registry has one row per kind. istiod asks for the first version since 1.24, and asked for the
+// second before. Its CRDs also accept the others.
 var registry = []*Kind{
 	istio("AuthorizationPolicy", "authorizationpolicies", short("ap"), security, versions("v1", "v1beta1"), "istio.security.v1beta1.AuthorizationPolicy", "istio/security/v1beta1/authorizationpolicies"),
 	istio("DestinationRule", "destinationrules", short("dr"), networking, versions("v1", "v1alpha3", "v1beta1"), "istio.networking.v1alpha3.DestinationRule", "istio/networking/v1alpha3/destinationrules"),

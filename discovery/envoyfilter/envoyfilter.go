@@ -85,7 +85,7 @@ func (p *Patcher) context(inbound bool) networking.EnvoyFilter_PatchContext {
 	}
 }
 
-// contexts are those that the proxy's resources have.
+// contexts returns the contexts in which patches match resources of the proxy.
 func (p *Patcher) contexts() []networking.EnvoyFilter_PatchContext {
 	if p.proxy.Type == mesh.Router {
 		return []networking.EnvoyFilter_PatchContext{networking.EnvoyFilter_GATEWAY}

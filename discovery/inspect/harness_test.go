@@ -111,8 +111,8 @@ func shown[T any](b *bench, path string) (page T) {
 	return page
 }
 
-// eventually asks for a page until it is as wanted: what a client sends is processed a little
-// later.
+// eventually asks for a page until it meets a condition: discovery processes what a client sends a
+// little later.
 func eventually[T any](b *bench, path string, is func(T) bool) T {
 	b.t.Helper()
 	var page T

@@ -150,7 +150,7 @@ func behind(all []client, now time.Time) []shownBehind {
 	return list
 }
 
-// waits is since when a proxy is behind, as far as that is known.
+// waits returns since when a proxy is behind, if that is known.
 func (p *shownProxy) waits() time.Time {
 	since := p.Connected
 	if p.Stage != nil {

@@ -14,8 +14,8 @@ import (
 // Gateway. Istio writes it for the gateways of the Gateway API.
 const annotationService = "internal.istio.io/gateway-service"
 
-// labelAsIs on a ServiceEntry says that Gateways do not name its ports, but those that a router
-// listens on.
+// labelAsIs on a router's ServiceEntry says that ports of Gateways are the ports that the router
+// listens on, not the ServiceEntry's.
 const labelAsIs = "experimental.istio.io/disable-gateway-port-translation"
 
 // gateway is a Gateway and its servers.

@@ -19,7 +19,8 @@ func ofMesh(snapshot *configstore.Snapshot, kind *kinds.Kind) *kinds.Resource {
 	return nil
 }
 
-// besideOfMesh lists the other resources of such a kind, which have no effect.
+// besideOfMesh lists the resources of the kind that have no effect. One alone counts: the oldest in
+// the namespace of the mesh.
 func besideOfMesh(snapshot *configstore.Snapshot, kind *kinds.Kind) (out []Problem) {
 	counts := ofMesh(snapshot, kind)
 	for r := range snapshot.Of(kind) {

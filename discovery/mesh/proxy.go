@@ -41,8 +41,7 @@ type Proxy struct {
 	Domain    string // the DNS domain that short names are completed with
 
 	Namespace string
-	// ServiceAccount is the one that its certificate names. Without certificates it is what the
-	// proxy says of itself.
+	// ServiceAccount comes from the proxy's certificate. Without certificates, the proxy names it.
 	ServiceAccount string
 	Labels         map[string]string
 	// StaticLabels are those of Labels that come from the machine's own configuration.

@@ -2,7 +2,7 @@ package push
 
 import "github.com/pgmesh/pgmesh/discovery/mesh"
 
-// join puts a proxy into its class. The first proxy of a class has it made.
+// join puts a proxy into its class, and creates the class for its first proxy.
 func (e *Engine) join(m *member) {
 	e.configure(m)
 	c := e.classes[m.key]

@@ -85,7 +85,7 @@ func (h *history) remove(i int) kinds.Change {
 	return kinds.Change{Key: d.Key()}
 }
 
-// Written prints resources for whoever has to find out what is wrong with them.
+// Written prints resources, so that people can see why a history fails.
 func Written(resources []*kinds.Resource) string {
 	text, err := kinds.MarshalYAML(resources...)
 	if err != nil {

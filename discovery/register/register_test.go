@@ -235,7 +235,7 @@ func TestWhatWasRefusedIsTriedAgainWhenTheGroupIsThere(t *testing.T) {
 	require.Equal(t, "cart-a", m.registered())
 	d.one()
 
-	// An entry that somebody deletes is made again, as long as the machine is there.
+	// If an entry is deleted while its machine is there, it comes back.
 	d.apply("apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {name: cart-a, namespace: shop}\nspec: {address: 10.0.0.7}\n")
 	d.apply("", kinds.Key{Kind: mesh.WorkloadEntry, Namespace: "shop", Name: "cart-a"})
 	require.Equal(t, machinev1.Change_STATE_HERE, d.one().GetState())

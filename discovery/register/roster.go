@@ -10,8 +10,8 @@ import (
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 )
 
-// roster has all instances, and knows which of them mcp-server must be told about. A lock guards it
-// and the streams in it.
+// roster holds all instances, and knows which of them it must still report to mcp-server. A lock
+// guards it and the streams in it.
 type roster struct {
 	// group finds what is needed of a WorkloadGroup; nil if there is none, or not yet.
 	group func(namespace, name string) *group
@@ -219,7 +219,7 @@ func (b *roster) unname(i *instance) {
 
 func entryName(i *instance) string { return i.key.namespace + "/" + i.outcome.GetEntry() }
 
-// groupChanged has all instances of a group reported again, because their entries are made from it.
+// groupChanged reports all instances of a group again, because their entries are made from it.
 func (b *roster) groupChanged(namespace, name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

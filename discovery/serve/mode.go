@@ -20,16 +20,16 @@ import (
 	"github.com/pgmesh/pgmesh/internal/monitor"
 )
 
-// A discovery is somebody, and speaks TLS with members of the mesh; or it is insecure, and speaks
-// plaintext with anybody. What depends on that asks a mode, and the guests that it lets in.
+// A discovery either has an identity and speaks TLS with members of the mesh, or is insecure and
+// speaks plaintext with anybody. The two differ in their mode, and in the guests that they let in.
 
 // mode is who discovery is.
 type mode interface {
-	// listens says how it speaks with those who connect to it.
+	// listens returns how discovery speaks with guests.
 	listens() listen.Transport
-	// proves says by which identity it speaks with mcp-server.
+	// proves returns the identity that discovery shows to mcp-server.
 	proves() dial.Identity
-	// server is the connection to mcp-server; nil where there is none.
+	// server returns the connection to mcp-server; nil if there is none.
 	server() *grpc.ClientConn
 	// guests are those who may connect.
 	guests(*push.Engine, *jwks.Keeper, prometheus.Registerer) guests
@@ -44,21 +44,21 @@ var (
 // guests are those who connect to discovery: members of the mesh, or anybody.
 type guests interface {
 	credentials() credentials.TransportCredentials
-	// serverOptions are those of discovery's server. What clients have begun to send takes memory
-	// of a budget.
+	// serverOptions returns the options of discovery's gRPC server. Unfinished messages of clients
+	// take memory from a budget.
 	serverOptions(unfinished *limits.Memory) []grpc.ServerOption
-	// register adds what only they are served.
+	// register adds the services for these guests alone.
 	register(*grpc.Server)
-	// machine is the machine that calls.
+	// machine returns the machine that calls.
 	machine(context.Context) (*register.Caller, error)
-	// trust knows who of them was revoked.
+	// trust knows which guests were revoked.
 	trust() trusted
-	// ready adds to what the configuration says of whether discovery is ready.
-	ready(monitor.Ready) monitor.Ready
-	// run does what has to be done all the time, until the context ends.
+	// ready returns whether discovery is ready; config says whether its configuration is.
+	ready(config monitor.Ready) monitor.Ready
+	// run does background work until the context ends.
 	run(context.Context, *errgroup.Group)
 	Shutdown()
-	// flush is for when nobody calls any more.
+	// flush finishes up after the last call.
 	flush()
 }
 
@@ -67,13 +67,13 @@ var (
 	_ guests = anybody{}
 )
 
-// trusted is what is trusted at the moment.
+// trusted tells whom the mesh trusts now.
 type trusted interface {
 	ConfigureDomain(domain string, aliases []string)
 	Watch() (*trust.State, <-chan struct{})
 }
 
-// mode finds out who discovery is to be.
+// mode chooses the mode that the flags ask for.
 func (o *Options) mode(ctx context.Context, metrics prometheus.Registerer) (mode, error) {
 	if !o.Plaintext.Allowed {
 		return o.identify(ctx, metrics)
@@ -131,12 +131,12 @@ func (anybody) run(context.Context, *errgroup.Group)     {}
 func (anybody) Shutdown()                                {}
 func (anybody) flush()                                   {}
 
-// bounded are the credentials of guests, with bounds on what they can do to a server.
+// bounded returns the credentials for guests, which bound what a client can do to the server.
 func bounded(g guests, unfinished *limits.Memory) grpc.ServerOption {
 	return grpc.Creds(panics.Credentials(limits.BoundUnfinished(g.credentials(), unfinished)))
 }
 
-// nobodyTrusted is what is trusted where there are no certificates.
+// nobodyTrusted is for a discovery without certificates: there is nothing to trust.
 type nobodyTrusted struct{}
 
 func (nobodyTrusted) ConfigureDomain(string, []string)       {}

@@ -13,8 +13,8 @@ const (
 	lasts = 2 * time.Second
 )
 
-// outage is a time in which discovery cannot sign. It logs each reason once, if it lasts, and the
-// end.
+// outage tracks how long discovery cannot sign. If that lasts, it logs each reason once, and then
+// the end.
 type outage struct {
 	log   *slog.Logger
 	since time.Time // zero while it can sign

@@ -17,15 +17,15 @@ import (
 
 // certificate is what a server shows to those who connect: one of the mesh, one of files, or none.
 type certificate interface {
-	// grpc returns what a gRPC server shows, and what else such a server needs.
+	// grpc returns the credentials of a gRPC server, and the other options that go with them.
 	grpc(*caller.Guard) (credentials.TransportCredentials, []grpc.ServerOption)
-	// http has a socket speak as a server of HTTP does.
+	// http wraps a socket for an HTTP server.
 	http(net.Listener) net.Listener
-	// run keeps the certificate new until the context ends.
+	// run renews the certificate until the context ends.
 	run(context.Context) error
 }
 
-// noCertificate is that of an insecure server, which speaks plaintext.
+// noCertificate is for an insecure server, which speaks plaintext.
 type noCertificate struct{}
 
 func (noCertificate) grpc(*caller.Guard) (credentials.TransportCredentials, []grpc.ServerOption) {
@@ -35,7 +35,7 @@ func (noCertificate) grpc(*caller.Guard) (credentials.TransportCredentials, []gr
 func (noCertificate) http(l net.Listener) net.Listener { return l }
 func (noCertificate) run(context.Context) error        { return nil }
 
-// fileCertificate is one that the operator brings.
+// fileCertificate comes from files of the operator.
 type fileCertificate struct{ *tlsfiles.ServerFiles }
 
 func (c fileCertificate) grpc(g *caller.Guard) (credentials.TransportCredentials, []grpc.ServerOption) {
@@ -48,7 +48,7 @@ func (c fileCertificate) http(l net.Listener) net.Listener {
 
 func (c fileCertificate) run(ctx context.Context) error { return c.Run(ctx) }
 
-// meshCertificate is the one that the server has as a member of the mesh, which keeps it new.
+// meshCertificate is the server's as a member of the mesh, which renews it.
 type meshCertificate struct{ mesh }
 
 func (c meshCertificate) grpc(g *caller.Guard) (credentials.TransportCredentials, []grpc.ServerOption) {

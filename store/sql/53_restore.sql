@@ -9,7 +9,7 @@ BEGIN
 END $$;
 
 -- restore locks each row that it writes, so it takes turns with others that write the same
--- resources. It does not write what is already as wanted, nor the entries of machines, which exist
+-- resources. It writes neither what is the same already, nor the entries of machines, which exist
 -- as long as the machines.
 CREATE OR REPLACE FUNCTION mesh.restore(at bigint, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
 RETURNS TABLE (operation text, api_group text, kind text, namespace text, name text)

@@ -47,7 +47,7 @@ func follow(t *testing.T, a *servetest.Authority, folder string, roots []byte) (
 	}
 }
 
-// knows waits until a keeper's state is as wanted.
+// knows waits until the state of a keeper meets a condition.
 func knows(t *testing.T, k *trust.Keeper, is func(*trust.State) bool) {
 	t.Helper()
 	deadline := time.After(20 * time.Second)

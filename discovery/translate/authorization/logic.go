@@ -2,7 +2,7 @@ package authorization
 
 import rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
 
-// logic combines questions that Envoy asks, about what somebody wants or about who it is.
+// logic combines Envoy's conditions: on permissions, or on principals.
 type logic[M any] struct {
 	any      func() *M
 	all, one func([]*M) *M

@@ -22,7 +22,7 @@ var (
 	steady  = retry.Pauses{First: time.Second, Longest: 8 * time.Second, Growth: 2, Jitter: 1e-9}
 )
 
-// within says that a time is what was wanted, but for what jitter there is.
+// within requires a time to be as expected, apart from jitter.
 func within(t *testing.T, want, got time.Duration) {
 	t.Helper()
 	require.InDelta(t, want.Seconds(), got.Seconds(), 0.001)
