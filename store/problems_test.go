@@ -5,14 +5,11 @@ import (
 	"maps"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
-	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/store/problems"
 	"github.com/pgmesh/pgmesh/store/resources"
@@ -365,65 +362,6 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// warned is a session that keeps its notices.
-func warned(t *testing.T, url string) (session, func() []*pgconn.Notice) {
-	t.Helper()
-	var heard []*pgconn.Notice
-	db := session{storetest.ConnectHearing(t, url, func(n *pgconn.Notice) { heard = append(heard, n) })}
-	return db, func() []*pgconn.Notice {
-		taken := heard
-		heard = nil
-		return taken
-	}
-}
-
-func TestATransactionIsWarnedOfDanglingReferences(t *testing.T) {
-	t.Parallel()
-	db, warnings := warned(t, pgtest.New(t))
-	told := func() (messages []string) {
-		for _, w := range warnings() {
-			require.Equal(t, []string{"WARNING", "MS005"}, []string{w.Severity, w.Code})
-			require.Empty(t, w.Detail)
-			messages = append(messages, w.Message)
-		}
-		return messages
-	}
-	const noSubset = `VirtualService default/a: spec.http[0].route[0].destination.subset: no DestinationRule declares subset "v1" of the host "reviews.default.svc.cluster.local" for namespace "default"`
-
-	db.create("ServiceEntry", "default", "reviews", reviews)
-	db.create("DestinationRule", "default", "reviews", subsets)
-	db.create("VirtualService", "default", "a", route("reviews", `{"host": "reviews", "subset": "v1"}`))
-	require.Empty(t, told())
-
-	// What another resource takes away is said, and only once.
-	db.Exec(`UPDATE mesh.resources SET spec = spec - 'subsets' WHERE kind = 'DestinationRule'`)
-	require.Equal(t, []string{noSubset}, told())
-	db.Exec(`UPDATE mesh.resources SET spec = jsonb_set(spec, '{http,0,timeout}', '"5s"') WHERE kind = 'VirtualService'`)
-	db.Exec(`UPDATE mesh.resources SET labels = '{"a": "b"}'`)
-	require.Empty(t, told())
-
-	// An old problem that moves is no new one.
-	db.Exec(`UPDATE mesh.resources SET spec = jsonb_set(spec, '{http}', '[{"match": [{"uri": {"prefix": "/x"}}], "route": [{"destination": {"host": "reviews"}}]}]' || (spec -> 'http')) WHERE kind = 'VirtualService'`)
-	require.Empty(t, told())
-
-	// What is put right in the same transaction is not said.
-	db.Exec(`BEGIN; DELETE FROM mesh.resources WHERE kind = 'ServiceEntry'`)
-	db.create("ServiceEntry", "default", "again", reviews)
-	db.Exec("COMMIT")
-	require.Empty(t, told())
-
-	// What comes at once from many is cut short.
-	db.Exec(`INSERT INTO mesh.resources (kind, name, spec) SELECT 'VirtualService', 'v' || i, jsonb_build_object('hosts', jsonb_build_array('h' || i || '.example.com'),
-		'http', '[{"route": [{"destination": {"host": "nobody"}}]}]'::jsonb) FROM generate_series(1, 14) i`)
-	messages := told()
-	require.Len(t, messages, 11)
-	require.Equal(t, "and 4 more problems", messages[10])
-	db.Exec(`DELETE FROM mesh.resources WHERE name LIKE 'v%'`)
-	db.Exec(`INSERT INTO mesh.resources (kind, name, spec) SELECT 'VirtualService', 'v' || i, jsonb_build_object('hosts', jsonb_build_array('h' || i || '.example.com'),
-		'http', '[{"route": [{"destination": {"host": "nobody"}}]}]'::jsonb) FROM generate_series(1, 300) i`)
-	require.Equal(t, "and 290 more problems", told()[10])
-}
-
 // What discovery does not act on is told when it is written, stands in mesh.problems as long as it
 // is there, and is not refused: others may read it.
 func TestUnsupportedFieldsAreReported(t *testing.T) {
@@ -485,87 +423,6 @@ func problemsByPath(s session) map[string]string {
 	_, err = pgx.ForEachRow(rows, []any{&path, &message}, func() error { messages[path] = message; return nil })
 	require.NoError(s.T, err)
 	return messages
-}
-
-func TestStrictReferences(t *testing.T) {
-	t.Parallel()
-	s, url := open(t)
-	db := connect(t, url)
-	db.create("ServiceEntry", "other", "b", `{"hosts": ["b.example.com"], "resolution": "DNS", "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}]}`)
-	db.create("VirtualService", "default", "old", route("old.example.com", `{"host": "gone.example.com"}`))
-	db.create("VirtualService", "default", "good", route("good.example.com", `{"host": "b.example.com"}`))
-	db.Exec("INSERT INTO mesh.settings (namespace, name, value) VALUES ('default', 'strict_references', 'on')")
-
-	refused := db.Refused("DELETE FROM mesh.resources WHERE kind = 'ServiceEntry'")
-	require.Equal(t, "MS005", refused.Code)
-	require.Equal(t, `VirtualService default/good: spec.http[0].route[0].destination.host: no ServiceEntry that namespace "default" can see has the host "b.example.com"`, refused.Message)
-
-	// An old problem is no reason to refuse a change, and other namespaces are as they were.
-	db.Exec(`UPDATE mesh.resources SET spec = jsonb_set(spec, '{hosts}', '["new.example.com"]') WHERE name = 'old'`)
-	db.create("VirtualService", "other", "free", route("free.example.com", `{"host": "gone.example.com"}`))
-
-	spec := []byte(route("new2.example.com", `{"host": "b.example.com", "subset": "v1"}`))
-	for _, dryRun := range []bool{true, false} {
-		_, err := resources.New(s).Apply(t.Context(), resources.Apply{Upserts: []resources.Upsert{{Key: vs(t, "new"), Spec: spec}}, DryRun: dryRun})
-		var violations kinds.Errors
-		require.ErrorAs(t, err, &violations)
-		require.Equal(t, kinds.Errors{{
-			Kind: "VirtualService", Namespace: "default", Name: "new", Path: "spec.http[0].route[0].destination.subset",
-			Reason: `no DestinationRule declares subset "v1" of the host "b.example.com" for namespace "default"`, Hint: "add it to a DestinationRule for this host",
-		}}, violations)
-	}
-}
-
-// Two transactions, of which each alone would leave all well, meet: whoever is first, also where
-// one was examined before its end.
-func TestStrictReferencesHoldBetweenTransactions(t *testing.T) {
-	t.Parallel()
-	for _, examined := range []string{"nobody", "who deletes", "who names"} {
-		for _, deletesFirst := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s is examined before, deletes first %t", examined, deletesFirst), func(t *testing.T) {
-				t.Parallel()
-				testStrictReferencesBetween(t, examined, deletesFirst)
-			})
-		}
-	}
-}
-
-func testStrictReferencesBetween(t *testing.T, examined string, deletesFirst bool) {
-	t.Helper()
-	url := pgtest.New(t)
-	one, two, holder := connect(t, url), connect(t, url), connect(t, url)
-	one.create("ServiceEntry", "default", "b", `{"hosts": ["b.example.com"], "resolution": "DNS", "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}]}`)
-	one.Exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')")
-
-	one.Exec("BEGIN; DELETE FROM mesh.resources WHERE kind = 'ServiceEntry'")
-	two.Exec("BEGIN")
-	two.create("VirtualService", "default", "a", route("a.example.com", `{"host": "b.example.com"}`))
-	switch examined {
-	case "who deletes":
-		one.Exec("SET CONSTRAINTS ALL IMMEDIATE")
-	case "who names":
-		two.Exec("SET CONSTRAINTS ALL IMMEDIATE")
-	}
-	order := []session{one, two}
-	if !deletesFirst {
-		order = []session{two, one}
-	}
-	holder.Exec("BEGIN; LOCK TABLE mesh_internal.numbering IN SHARE UPDATE EXCLUSIVE MODE")
-	var done []chan error
-	for i, s := range order {
-		committed := make(chan error, 1)
-		done = append(done, committed)
-		go func() {
-			_, err := s.Conn.Exec(t.Context(), "COMMIT")
-			committed <- err
-		}()
-		require.Eventually(t, func() bool {
-			return value[int64](holder, "SELECT count(*) FROM pg_locks WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND relation = 'mesh_internal.numbering'::regclass AND NOT granted") == int64(i)+1
-		}, 10*time.Second, 5*time.Millisecond)
-	}
-	holder.Exec("COMMIT")
-	require.NoError(t, <-done[0])
-	require.ErrorContains(t, <-done[1], "MS005")
 }
 
 func TestProblemsOfTheStore(t *testing.T) {
