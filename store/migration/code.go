@@ -16,18 +16,17 @@ func digestOf(script string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// syncCode installs the code of this program, unless the database has it.
+// syncCode installs the code of this program.
 func syncCode(ctx context.Context, conn *pgx.Conn) error {
 	script, err := code.Script()
 	if err != nil {
 		return err
 	}
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		changed, err := tx.Exec(ctx, sql.SetCodeDigest, digestOf(script))
-		if err != nil || changed.RowsAffected() == 0 {
+		if err := lockEverything(ctx, tx); err != nil {
 			return err
 		}
-		if err := lockEverything(ctx, tx); err != nil {
+		if _, err := tx.Exec(ctx, sql.SetCodeDigest, digestOf(script)); err != nil {
 			return err
 		}
 		// The files are in order for views. Bodies of functions may use what comes later.

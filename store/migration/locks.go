@@ -14,35 +14,26 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// A migration needs the tables for itself for a moment while a mesh uses them. It may have to wait
-// for a transaction that holds one, and everybody else then waits behind it. So it asks for all
-// tables at once, waits for less time than Postgres takes to look for deadlocks, lets the others go
-// on for a while, and tries again.
+// A migration needs the tables for itself for a moment while a mesh uses them. lockEverything in
+// queries/locks.sql does that without anybody's harm. What else needs a lock is tried again.
 
-// lockEverything locks the tables and views of the schema until the transaction ends. Some
-// transactions lock resources first and others a view, and may deadlock with this one; so its order
-// is random each time.
+// lockEverything locks the tables and views of the mesh until the transaction ends. It must be the
+// first statement of the transaction: while it waits, it must hold nothing that others wait for.
 func lockEverything(ctx context.Context, tx pgx.Tx) error {
-	var list string
-	err := tx.QueryRow(ctx, sql.Relations, rand.N(2) == 0).Scan(&list)
-	if err != nil {
-		return err
-	}
-	// A long wait succeeds against long transactions, and a short one ends deadlocks early; so the
-	// length is random.
-	wait := minLockWait + rand.N(maxLockWait-minLockWait)
-	if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = "+store.Milliseconds(wait)); err != nil {
-		return err
-	}
-	if _, err := tx.Exec(ctx, "LOCK TABLE "+list+" IN ACCESS EXCLUSIVE MODE"); err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, "SET LOCAL statement_timeout TO DEFAULT")
+	_, err := tx.Exec(ctx, sql.LockEverything)
 	return err
 }
 
+// reportWaiting reports for whom lockEverything waits.
+func reportWaiting(tell func(string)) pgconn.NoticeHandler {
+	return func(_ *pgconn.PgConn, n *pgconn.Notice) {
+		if n.Code == store.CodeNoLock {
+			tell(n.Message)
+		}
+	}
+}
+
 const (
-	minLockWait = 50 * time.Millisecond
 	maxLockWait = 700 * time.Millisecond // Postgres looks for deadlocks after a second, and may then abort another's transaction
 
 	minRetryPause = 50 * time.Millisecond

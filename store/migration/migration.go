@@ -26,7 +26,7 @@ var sql = query.Read[struct {
 	HasSchema, CreateSchema, DropSchema, HasVersions, Versions                         string
 	HasInternal, Installed, EmptySchema                                                string
 	TryMigrationLock, MigrationHolders, MigratesBefore, ScriptsTurn                    string
-	Relations, RelationHolders                                                         string
+	LockEverything, RelationHolders                                                    string
 }](files)
 
 // versionTable is where goose keeps which steps were made.
@@ -148,7 +148,7 @@ func migrateDown(ctx context.Context, conn *pgx.Conn, provider *goose.Provider, 
 
 // withMigrationLock runs do while other programs that migrate the same database wait.
 func withMigrationLock(ctx context.Context, url string, tell func(string), do func(context.Context, *pgx.Conn, *goose.Provider) error) error {
-	conn, err := connectToMigrate(ctx, url)
+	conn, err := connectToMigrate(ctx, url, tell)
 	if err != nil {
 		return err
 	}
@@ -168,12 +168,13 @@ func withMigrationLock(ctx context.Context, url string, tell func(string), do fu
 	return do(ctx, conn, provider)
 }
 
-func connectToMigrate(ctx context.Context, url string) (*pgx.Conn, error) {
+func connectToMigrate(ctx context.Context, url string, tell func(string)) (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("reading the database URL: %w", err)
 	}
 	config.RuntimeParams["application_name"] = "pgmesh migrate"
+	config.OnNotice = reportWaiting(tell)
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return nil, store.Explain("connecting to the database", err)

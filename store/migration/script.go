@@ -32,6 +32,8 @@ func WriteScript(out io.Writer, from int64) error {
 	s.add(sql.ScriptsTurn + "\n")
 	if from == 0 {
 		s.add(sql.EmptySchema + "\n")
+	} else {
+		s.add(sql.LockEverything + ";\n") // before it holds anything that others wait for
 	}
 	for _, m := range known.Migrations {
 		if m.Version <= from {

@@ -50,7 +50,7 @@ func (s Status) known() (version int64) {
 
 // ReadStatus compares a database with this program. It changes nothing.
 func ReadStatus(ctx context.Context, url string) (Status, error) {
-	conn, err := connectToMigrate(ctx, url)
+	conn, err := connectToMigrate(ctx, url, func(string) {})
 	if err != nil {
 		return Status{}, err
 	}

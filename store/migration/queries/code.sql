@@ -1,6 +1,6 @@
 -- name: SetCodeDigest
--- Notes which functions, views and triggers the schema has, unless it has them.
-UPDATE mesh_internal.installation SET code_digest = $1 WHERE code_digest <> $1
+-- Notes which functions, views and triggers the schema has.
+UPDATE mesh_internal.installation SET code_digest = $1
 
 -- name: SetRegistryDigest
 -- Notes which kinds the schema knows, unless it knows them.
