@@ -103,6 +103,7 @@ func referToEndpoints(c *clusterv3.Cluster, r *served.Resource) {
 		name = c.GetName()
 	}
 	r.Refs = []served.Ref{{TypeURL: EndpointType, Name: name}}
+	r.Warms = warms(c)
 }
 
 // noteEmpty marks a cluster without endpoints: routes that lead there have to change first.

@@ -38,8 +38,12 @@ func NewServer(e *Engine, limits ads.Limits, observer ads.Observer, log *slog.Lo
 // makeBeforeBreak is the order that loses no request. What a route will lead to is there, with its
 // endpoints, before the route changes. What it led to goes only after Envoy has accepted the
 // change.
+//
+// Envoy applies endpoints before it reads on, and then uses the cluster, whose answer has come by
+// then. So the route need not wait for the answer about endpoints too: each wait costs every proxy
+// a turn, a third of what a new service takes.
 var makeBeforeBreak = ads.Plan{Stages: []ads.Stage{
-	{Types: []string{ClusterType, EndpointType}, Part: ads.Make},
+	{Types: []string{ClusterType, EndpointType}, Part: ads.Make, AtOnce: []string{EndpointType}},
 	{Types: []string{ScopedRouteType}, Part: ads.Make},
 	{Types: []string{ExtensionType, ListenerType}, Part: ads.Make, Overlap: true},
 	{Types: []string{RouteType, VirtualHostType}, Part: ads.Whole},

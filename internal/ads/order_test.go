@@ -171,6 +171,41 @@ func TestMakeBeforeBreakDelta(t *testing.T) {
 	c.quiet()
 }
 
+// A route need not wait for the answer about endpoints if the client applies them before it reads
+// on, except while a cluster waits for more than them.
+func TestARouteFollowsTheEndpointsThatItsClusterAwaits(t *testing.T) {
+	t.Parallel()
+	for name, warms := range map[string]bool{"at once": false, "once they are answered": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, func(cfg *ads.Config) {
+				makeBeforeBreak(limit)(cfg)
+				cfg.Plan.Stages[0].AtOnce = []string{endpoints}
+			})
+			c := s.delta()
+			start(s, c)
+			moved := routedTo("new")
+			cluster := res("new", "1", served.Ref{TypeURL: endpoints, Name: "new"})
+			cluster.Warms = warms
+			moved[clusters] = served.NewSet(cluster)
+			s.publish("r2", moved)
+
+			cds := c.expect(clusters, "r2", "new=1").without(t)
+			c.ask(endpoints, "new")
+			eds := c.expect(endpoints, "r2", "new=1").without(t)
+			c.quiet() // the client has not said that it can use the cluster
+			c.ack(cds)
+			if warms {
+				c.quiet()
+				c.ack(eds)
+			}
+			c.expect(listeners, "r2", "l-new=1").without(t)
+			c.expect(routes, "r2", "r=new")
+			c.quiet() // nothing breaks before the route has changed
+		})
+	}
+}
+
 func TestMakeBeforeBreakSotW(t *testing.T) {
 	t.Parallel()
 	s := serve(t, makeBeforeBreak(limit))

@@ -21,6 +21,10 @@ type Stage struct {
 	// Overlap lets the next stage begin before the client has answered, because the stream's own
 	// order is enough.
 	Overlap bool
+	// AtOnce lists those of the types that a client applies at once, and before it reads what
+	// follows. The next stage does not wait for the answers about them, unless a resource that was
+	// sent warms up (served.Resource.Warms).
+	AtOnce []string
 }
 
 // Part says how much of a change a stage sends.

@@ -15,6 +15,7 @@ type progress struct {
 	impatient    bool        // the client took too long: do not wait for it in this stage
 	reconnecting bool        // the client has reconnected and may still be naming what it has
 	repeats      bool        // repeatForMissing has run
+	warming      bool        // the client warms up something that it was sent in this stage
 }
 
 // expectation is a resource that the client will ask for because of another that it was sent.
@@ -48,7 +49,7 @@ func (p *progress) overdue() <-chan time.Time {
 // next starts the next stage and drops the expectations that keep refuses.
 func (p *progress) next(patience time.Duration, keep func(expectation) bool) {
 	p.stage++
-	p.impatient, p.reconnecting = false, false
+	p.impatient, p.reconnecting, p.warming = false, false, false
 	p.expected = slices.DeleteFunc(p.expected, func(x expectation) bool { return !keep(x) })
 	if p.timer != nil {
 		p.timer.Reset(patience)

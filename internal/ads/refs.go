@@ -11,6 +11,7 @@ import (
 // that it already has are sent again.
 func (s *Stream) refer(from *subscription, st step) {
 	if s.progress != nil {
+		s.progress.warming = s.progress.warming || slices.ContainsFunc(st.changed, func(r *served.Resource) bool { return r.Warms })
 		for ref := range st.toAskFor() {
 			s.progress.expected = append(s.progress.expected, expectation{ref, from})
 		}
@@ -77,7 +78,7 @@ func (s *Stream) arrived(ref served.Ref) bool {
 		return true
 	}
 	return slices.ContainsFunc(s.subs, func(sub *subscription) bool {
-		return sub.canonical == ref.TypeURL && sub.pending == "" && sub.have.Get(ref.Name) != nil
+		return sub.canonical == ref.TypeURL && !s.awaits(sub) && sub.have.Get(ref.Name) != nil
 	})
 }
 

@@ -118,11 +118,16 @@ func (s *Stream) stageDone() bool {
 		if !sub.settled(s.allowed(sub)) {
 			return false
 		}
-		if sub.pending != "" && !s.cfg.Plan.Stages[stage].Overlap {
+		if s.awaits(sub) && !s.cfg.Plan.Stages[stage].Overlap {
 			return false
 		}
 	}
 	return s.complete() && len(s.missing()) == 0
+}
+
+// awaits reports whether the present stage needs the client's answer about a type.
+func (s *Stream) awaits(sub *subscription) bool {
+	return sub.pending != "" && (s.progress.warming || !sub.typePlan.atOnce[s.progress.stage])
 }
 
 func (s *Stream) waitingFor() []string {

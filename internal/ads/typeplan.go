@@ -1,10 +1,13 @@
 package ads
 
+import "slices"
+
 // typePlan is what a plan says of one type. It is computed once, because every stream consults it
 // for every type at every event.
 type typePlan struct {
 	extents []extent // by stage: how much of a change may be sent
 	in      []bool   // by stage: whether it is about the type
+	atOnce  []bool   // by stage: whether a client applies the type at once
 	breaks  bool     // its removals have a stage of their own
 	begins  int      // the first stage that is about the type, or the number of stages if none is
 }
@@ -39,6 +42,7 @@ func (p *Plan) typePlan(typeURL string) *typePlan {
 			l.begins = min(l.begins, i)
 		}
 		l.extents, l.in = append(l.extents, p.allowed(i, typeURL)), append(l.in, p.has(i, typeURL))
+		l.atOnce = append(l.atOnce, slices.Contains(p.Stages[i].AtOnce, typeURL))
 	}
 	return l
 }

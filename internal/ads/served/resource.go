@@ -25,6 +25,9 @@ type Resource struct {
 	// stage, which then waits. When this resource changes they are sent again.
 	Refs []Ref
 
+	// Warms says that a client may still not use this resource when it has it and its Refs.
+	Warms bool
+
 	encodes atomic.Pointer[Encoded]
 }
 
