@@ -29,4 +29,14 @@ type Batch struct {
 	// does not know it.
 	Committed time.Time
 	Changes   []Change
+	// InForce are called in their order, by whoever took the batch, once nothing older than the state
+	// after it is served. Taking a batch is not enough: its push may have to wait.
+	InForce []func()
+}
+
+// TellInForce calls InForce.
+func (b Batch) TellInForce() {
+	for _, tell := range b.InForce {
+		tell()
+	}
 }

@@ -60,6 +60,7 @@ func (f *follower) take(b kinds.Batch) {
 		f.waiting.Changes = append(f.waiting.Changes, c)
 	}
 	f.waits, f.waiting.Revision = true, b.Revision
+	f.waiting.InForce = append(f.waiting.InForce, b.InForce...)
 	select {
 	case f.wake <- struct{}{}:
 	default: // whoever is woken takes everything
@@ -122,6 +123,7 @@ func (f *follower) apply(ctx context.Context, b kinds.Batch) {
 	f.mesh = f.withTrust(f.withKeys(ctx, built))
 	f.push(f.mesh, step)
 	f.revision.Set(float64(b.Revision))
+	b.TellInForce()
 }
 
 // decode decodes all specs on all processors, as translation needs most of them.

@@ -37,14 +37,23 @@ func TestABatchIsPushedAtOnceAndThoseThatComeMeanwhileTogether(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- f.run(ctx) }()
 
-	f.take(batchOf(t, 1, "a", "10.0.0.1"))
+	inForce := make(chan int64, 10)
+	take := func(revision int64, name, address string) {
+		b := batchOf(t, revision, name, address)
+		b.InForce = []func(){func() { inForce <- revision }}
+		f.take(b)
+	}
+	take(1, "a", "10.0.0.1")
 	require.Equal(t, int64(1), (<-begun).revision, "nothing was under way")
 
-	f.take(batchOf(t, 2, "a", "10.0.0.2"))
-	f.take(batchOf(t, 3, "b", "10.0.0.3"))
-	f.take(batchOf(t, 4, "a", "10.0.0.4"))
+	take(2, "a", "10.0.0.2")
+	take(3, "b", "10.0.0.3")
+	take(4, "a", "10.0.0.4")
+	require.Empty(t, inForce)
 	goOn <- struct{}{}
+	require.Equal(t, int64(1), <-inForce)
 	together := <-begun
+	require.Empty(t, inForce)
 	require.Equal(t, int64(4), together.revision)
 	require.Len(t, together.changes, 2, "each resource once")
 	require.Equal(t, "10.0.0.1", address(together.changes[0].Before), "as proxies have it")
@@ -52,6 +61,9 @@ func TestABatchIsPushedAtOnceAndThoseThatComeMeanwhileTogether(t *testing.T) {
 	require.Nil(t, together.changes[1].Before)
 
 	goOn <- struct{}{}
+	for _, revision := range []int64{2, 3, 4} {
+		require.Equal(t, revision, <-inForce)
+	}
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 }

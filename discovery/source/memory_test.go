@@ -165,6 +165,27 @@ func TestMergedSourcesKeepTheTimeOfCommit(t *testing.T) {
 	require.Zero(t, f.next().Committed, "where the source does not tell there is none")
 }
 
+// A batch is in force once it is pushed. While nothing is served that is older, it need not wait for
+// sources that have given nothing.
+func TestMergedSourcesTellWhatIsInForce(t *testing.T) {
+	t.Parallel()
+	first, second := make(scripted), make(scripted)
+	f := follow(t, source.Merge(slog.New(slog.DiscardHandler), prometheus.NewRegistry(), first, second))
+	told := make(chan string, 10)
+	tells := func(what string, r *kinds.Resource) kinds.Batch {
+		return kinds.Batch{Changes: []kinds.Change{change(r)}, InForce: []func(){func() { told <- what }}}
+	}
+	second <- tells("the one that comes first", entry(t, "a", "a.example"))
+	require.Equal(t, "the one that comes first", <-told)
+	for _, from := range []scripted{first, second} {
+		from <- tells("a later one", entry(t, "b", "b.example"))
+		b := f.next()
+		require.Empty(t, told)
+		b.TellInForce()
+		require.Equal(t, "a later one", <-told)
+	}
+}
+
 func gauge(t *testing.T, from prometheus.Gatherer, name string) int {
 	t.Helper()
 	families, err := from.Gather()

@@ -100,12 +100,13 @@ func (m *Merged) take(from int, b kinds.Batch, apply func(kinds.Batch) error) er
 	}
 	switch {
 	case m.begun:
-		return apply(kinds.Batch{Revision: m.revision, Mark: b.Mark, Committed: b.Committed, Changes: changed})
+		return apply(kinds.Batch{Revision: m.revision, Mark: b.Mark, Committed: b.Committed, Changes: changed, InForce: b.InForce})
 	case m.complete():
 		m.begun = true
-		return apply(kinds.Batch{Revision: m.revision, Mark: b.Mark, Committed: earlier(m.committed, b.Committed), Changes: m.everything()})
+		return apply(kinds.Batch{Revision: m.revision, Mark: b.Mark, Committed: earlier(m.committed, b.Committed), Changes: m.everything(), InForce: b.InForce})
 	default:
 		m.committed = earlier(m.committed, b.Committed)
+		b.TellInForce() // nothing is served that is older, nor will be
 		return nil
 	}
 }

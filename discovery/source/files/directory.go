@@ -34,7 +34,8 @@ type Directory struct {
 	unread   error                         // why the directory itself cannot be read
 	begun    bool                          // a first batch was handed on
 	revision int64                         // counts batches
-	version  string                        // a hash of the files in force
+	version  string                        // a hash of the files that were read last
+	progress progress
 }
 
 // New returns the source. The directory may be created later; nothing is served before.
@@ -90,16 +91,22 @@ func (d *Directory) look(apply func(kinds.Batch) error) error {
 		return nil
 	}
 	resources := d.merge()
-	changes := source.Difference(d.held, resources)
-	if len(changes) > 0 || !d.begun {
-		d.revision++
-		d.held, d.begun = resources, true
-		if err := apply(kinds.Batch{Revision: d.revision, Changes: changes}); err != nil {
-			return err
-		}
-		d.log.Info("took over configuration", "directory", d.path, "changes", len(changes), "resources", len(resources))
-	}
 	d.version = version
+	if changes := source.Difference(d.held, resources); len(changes) > 0 || !d.begun {
+		return d.hand(resources, changes, apply)
+	}
+	d.progress.same(version)
+	return nil
+}
+
+// hand hands on what the files say now.
+func (d *Directory) hand(resources map[kinds.Key]*kinds.Resource, changes []kinds.Change, apply func(kinds.Batch) error) error {
+	d.revision++
+	d.held, d.begun = resources, true
+	if err := apply(kinds.Batch{Revision: d.revision, Changes: changes, InForce: []func(){d.progress.hand(d.version)}}); err != nil {
+		return err
+	}
+	d.log.Info("took over configuration", "directory", d.path, "changes", len(changes), "resources", len(resources))
 	return nil
 }
 
@@ -195,7 +202,7 @@ func (d *Directory) paths() []string {
 // Status describes the directory.
 type Status struct {
 	Begun     bool   `json:"begun"`   // a first batch was handed on
-	Version   string `json:"version"` // a hash of the files in force
+	Version   string `json:"version"` // a hash of the files in force: proxies are served nothing older
 	Resources int    `json:"resources"`
 	Error     string `json:"error,omitempty"` // why the directory cannot be read
 	Files     []File `json:"files"`
@@ -211,7 +218,7 @@ type File struct {
 func (d *Directory) Status() Status {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := Status{Begun: d.begun, Version: d.version, Resources: len(d.held), Files: []File{}}
+	s := Status{Begun: d.begun, Version: d.progress.version(), Resources: len(d.held), Files: []File{}}
 	if d.unread != nil {
 		s.Error = d.unread.Error()
 	}

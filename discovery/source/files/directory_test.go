@@ -36,7 +36,11 @@ func watch(t *testing.T, path string) *watched {
 	t.Helper()
 	w := &watched{t: t, path: path, log: &journal.Journal{}, batches: make(chan kinds.Batch, 100), hosts: map[string]bool{}}
 	w.Directory = files.New(path, slog.New(slog.NewTextHandler(w.log, nil)), prometheus.NewRegistry())
-	sourcetest.Run(t, w, func(b kinds.Batch) error { w.batches <- b; return nil })
+	sourcetest.Run(t, w, func(b kinds.Batch) error {
+		w.batches <- b
+		b.TellInForce()
+		return nil
+	})
 	return w
 }
 
