@@ -150,7 +150,9 @@ func TestMergedSourcesKeepTheTimeOfCommit(t *testing.T) {
 	at := func(second int64) time.Time { return time.Unix(second, 0) }
 
 	second <- kinds.Batch{Committed: at(20), Changes: []kinds.Change{change(entry(t, "b", "b.example"))}}
-	second <- kinds.Batch{Committed: at(30)}
+	waits := make(chan struct{})
+	second <- kinds.Batch{Committed: at(30), InForce: []func(){func() { close(waits) }}}
+	<-waits // or it would come after the batches of the others
 	first <- kinds.Batch{Revision: 7, Committed: at(40)}
 	third <- kinds.Batch{} // files do not tell
 	require.Equal(t, at(20), f.next().Committed, "the oldest of what has waited")
