@@ -17,6 +17,7 @@ type Memory struct {
 	held     map[kinds.Key]*kinds.Resource
 	apply    func(kinds.Batch) error // of the current Run
 	failed   chan error              // the error of the current Run
+	ended    chan struct{}           // closed when the current Run ends
 }
 
 // NewMemory returns a source without configuration.
@@ -39,22 +40,24 @@ func (m *Memory) Ready() (string, error) {
 // running discovery has translated them and is sending them to its proxies.
 func (m *Memory) Apply(changes ...kinds.Change) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.change(changes)
+	handed := m.change(changes)
+	m.mu.Unlock()
+	handed.await()
 }
 
-// Replace makes these resources the only ones.
+// Replace makes these resources the only ones. It returns when Apply would.
 func (m *Memory) Replace(resources ...*kinds.Resource) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	next := make(map[kinds.Key]*kinds.Resource, len(resources))
 	for _, r := range resources {
 		next[r.Key()] = r
 	}
-	m.change(Difference(m.held, next))
+	m.mu.Lock()
+	handed := m.change(Difference(m.held, next))
+	m.mu.Unlock()
+	handed.await()
 }
 
-func (m *Memory) change(changes []kinds.Change) {
+func (m *Memory) change(changes []kinds.Change) handed {
 	m.given = true
 	m.revision++
 	for _, c := range changes {
@@ -64,16 +67,17 @@ func (m *Memory) change(changes []kinds.Change) {
 			m.held[c.Key] = c.Resource
 		}
 	}
-	if m.apply != nil {
-		m.hand(changes)
+	if m.apply == nil {
+		return handed{}
 	}
+	return m.hand(changes)
 }
 
 // Run hands on what is there, and then each change. Only one Run may be active.
 func (m *Memory) Run(ctx context.Context, apply func(kinds.Batch) error) error {
 	m.mu.Lock()
-	m.apply, m.failed = apply, make(chan error, 1)
-	failed := m.failed
+	m.apply, m.failed, m.ended = apply, make(chan error, 1), make(chan struct{})
+	failed, ended := m.failed, m.ended
 	if m.given {
 		m.hand(changesOf(m.held))
 	}
@@ -82,6 +86,7 @@ func (m *Memory) Run(ctx context.Context, apply func(kinds.Batch) error) error {
 		m.mu.Lock()
 		m.apply = nil
 		m.mu.Unlock()
+		close(ended)
 	}()
 	select {
 	case <-ctx.Done():
@@ -91,9 +96,25 @@ func (m *Memory) Run(ctx context.Context, apply func(kinds.Batch) error) error {
 	}
 }
 
-func (m *Memory) hand(changes []kinds.Change) {
-	if err := m.apply(kinds.Batch{Revision: m.revision, Changes: changes}); err != nil {
+func (m *Memory) hand(changes []kinds.Change) handed {
+	inForce := make(chan struct{})
+	if err := m.apply(kinds.Batch{Revision: m.revision, Changes: changes, InForce: []func(){func() { close(inForce) }}}); err != nil {
 		m.apply = nil
 		m.failed <- err
+	}
+	return handed{inForce, m.ended}
+}
+
+// handed is a batch that was handed on. The zero value was handed to nobody.
+type handed struct{ inForce, ended chan struct{} }
+
+// await waits until the batch is in force, or never will be.
+func (h handed) await() {
+	if h.ended == nil {
+		return
+	}
+	select {
+	case <-h.inForce:
+	case <-h.ended:
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,7 +31,11 @@ type follower struct {
 func follow(t *testing.T, s source.Source) *follower {
 	t.Helper()
 	f := &follower{t: t, batches: make(chan kinds.Batch, 100), state: map[kinds.Key]*kinds.Resource{}}
-	sourcetest.Run(t, s, func(b kinds.Batch) error { f.batches <- b; return nil })
+	sourcetest.Run(t, s, func(b kinds.Batch) error {
+		f.batches <- b
+		b.TellInForce()
+		return nil
+	})
 	return f
 }
 
@@ -87,6 +92,32 @@ func TestMemoryEndsWithTheErrorOfItsUser(t *testing.T) {
 	m.Apply()
 	require.ErrorIs(t, m.Run(t.Context(), func(kinds.Batch) error { return broken }), broken)
 	m.Apply(change(entry(t, "a", "a.example"))) // hands nothing to a follower that has ended
+}
+
+// A program that has made a change may connect a proxy, which must not be served what was there
+// before.
+func TestMemoryReturnsOnceAChangeIsInForce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m, batches := source.NewMemory(), make(chan kinds.Batch, 10)
+		m.Apply(change(entry(t, "a", "a.example"))) // for nobody yet
+		sourcetest.Run(t, m, func(b kinds.Batch) error { batches <- b; return nil })
+		(<-batches).TellInForce()
+		for _, act := range []func(){
+			func() { m.Apply(change(entry(t, "b", "b.example"))) },
+			func() { m.Replace(entry(t, "c", "c.example")) },
+		} {
+			returned := false
+			go func() { act(); returned = true }()
+			synctest.Wait()
+			require.False(t, returned, "the batch waits for its push")
+			(<-batches).TellInForce()
+			synctest.Wait()
+			require.True(t, returned)
+		}
+		go m.Apply() // returns when the source ends
+		synctest.Wait()
+	})
 }
 
 func TestMergedSources(t *testing.T) {
@@ -172,7 +203,8 @@ func TestMergedSourcesKeepTheTimeOfCommit(t *testing.T) {
 func TestMergedSourcesTellWhatIsInForce(t *testing.T) {
 	t.Parallel()
 	first, second := make(scripted), make(scripted)
-	f := follow(t, source.Merge(slog.New(slog.DiscardHandler), prometheus.NewRegistry(), first, second))
+	merged, batches := source.Merge(slog.New(slog.DiscardHandler), prometheus.NewRegistry(), first, second), make(chan kinds.Batch, 10)
+	sourcetest.Run(t, merged, func(b kinds.Batch) error { batches <- b; return nil })
 	told := make(chan string, 10)
 	tells := func(what string, r *kinds.Resource) kinds.Batch {
 		return kinds.Batch{Changes: []kinds.Change{change(r)}, InForce: []func(){func() { told <- what }}}
@@ -181,7 +213,7 @@ func TestMergedSourcesTellWhatIsInForce(t *testing.T) {
 	require.Equal(t, "the one that comes first", <-told)
 	for _, from := range []scripted{first, second} {
 		from <- tells("a later one", entry(t, "b", "b.example"))
-		b := f.next()
+		b := <-batches
 		require.Empty(t, told)
 		b.TellInForce()
 		require.Equal(t, "a later one", <-told)

@@ -128,6 +128,7 @@ func (f *follower) apply(b kinds.Batch) error {
 	}
 	defer f.applying.Store(false)
 	f.batches <- b
+	b.TellInForce()
 	return nil
 }
 
