@@ -67,7 +67,7 @@ func loadKeys(cmd *cobra.Command, s *store.Store, from seal.Options) (*seal.Keys
 	if err != nil {
 		return nil, err
 	}
-	if keys == nil {
+	if keys == seal.None {
 		return nil, seal.ErrNone
 	}
 	return keys, keys.Unlock(cmd.Context(), serve.SealingKeys{Store: s})

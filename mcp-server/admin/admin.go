@@ -52,7 +52,7 @@ type Config struct {
 	Clients func() []*adminv1.ClientStatus
 	// Sinks returns the state of each sink that is dialled; nil for a server that dials none.
 	Sinks func() []*adminv1.SinkStatus
-	// Keys encrypt secrets before they are stored; nil stores them in plain text.
+	// Keys encrypt secrets before they are stored; None stores them in plain text.
 	Keys *seal.Keys
 	// Version is the program's.
 	Version string

@@ -29,6 +29,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/admin"
 	"github.com/pgmesh/pgmesh/mcp-server/clients"
 	"github.com/pgmesh/pgmesh/mcp-server/feed"
+	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/tokens"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
@@ -58,7 +59,7 @@ func startAPI(t *testing.T, database string) *bundle {
 	log, metrics, roll := slog.New(slog.DiscardHandler), prometheus.NewRegistry(), clients.NewRoll()
 	p := publish.New(metrics)
 	revisions := storetest.Feed(t, s)
-	source := feed.New(revisions, p, nil, log, metrics)
+	source := feed.New(revisions, p, seal.None, log, metrics)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
 	go func() { ended <- source.Run(ctx) }()
@@ -66,7 +67,7 @@ func startAPI(t *testing.T, database string) *bundle {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	api := admin.New(admin.Config{
-		Store: s, Feed: revisions, News: p.Subscribe, Served: p.Served, Ready: p.Ready, Source: p.Source, Clients: roll.List, Version: "1.2.3", Log: log,
+		Store: s, Feed: revisions, News: p.Subscribe, Served: p.Served, Ready: p.Ready, Source: p.Source, Clients: roll.List, Keys: seal.None, Version: "1.2.3", Log: log,
 	})
 	guard := caller.NewGuard(caller.Config{Insecure: true, Tokens: tokens.New(callers.New(s), log)})
 	server := rpc.NewServer(grpc.ChainUnaryInterceptor(guard.Unary, access.Unary), grpc.ChainStreamInterceptor(guard.Stream, access.Stream))

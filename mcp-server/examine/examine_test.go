@@ -17,6 +17,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/mcp-server/examine"
 	"github.com/pgmesh/pgmesh/mcp-server/feed"
+	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -36,7 +37,7 @@ func start(t *testing.T, servers int) *pgx.Conn {
 		require.NoError(t, err)
 		metrics := prometheus.NewRegistry()
 		e := examine.New(s, slog.New(slog.DiscardHandler))
-		f := feed.New(storetest.Feed(t, s), publish.New(metrics), nil, slog.New(slog.DiscardHandler), metrics)
+		f := feed.New(storetest.Feed(t, s), publish.New(metrics), seal.None, slog.New(slog.DiscardHandler), metrics)
 		f.See = e.See
 		g.Go(func() error { return f.Run(ctx) })
 		g.Go(func() error { return e.Run(ctx) })

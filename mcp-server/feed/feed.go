@@ -30,7 +30,7 @@ type Feed struct {
 	log       *slog.Logger
 	source    publish.Source
 	at        feed.Position // everything up to here was read
-	keys      *seal.Keys    // nil for none
+	keys      *seal.Keys    // open sealed secrets
 	// pending is what was read and not published yet. It is complete at the revision through: of a
 	// secret only the newest value is stored, which must not be published before the rest of its
 	// revision.
@@ -42,8 +42,7 @@ type Feed struct {
 	publishDelay prometheus.Histogram
 }
 
-// New returns a feed from a database to a publisher. The keys open sealed secrets; nil if there are
-// none.
+// New returns a feed from a database to a publisher.
 func New(revisions *feed.Feed, p *publish.Publisher, keys *seal.Keys, log *slog.Logger, metrics prometheus.Registerer) *Feed {
 	f := &Feed{
 		See: func(*store.Resource) {}, revisions: revisions, publisher: p, keys: keys, log: log,

@@ -16,6 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/mcp-server/feed"
+	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 	"github.com/pgmesh/pgmesh/store"
@@ -45,7 +46,7 @@ func start(t *testing.T) *bundle {
 	require.NoError(t, err)
 	metrics := prometheus.NewRegistry()
 	p := publish.New(metrics)
-	f := feed.New(storetest.Feed(t, s), p, nil, slog.New(slog.DiscardHandler), metrics)
+	f := feed.New(storetest.Feed(t, s), p, seal.None, slog.New(slog.DiscardHandler), metrics)
 	b := &bundle{t: t, publisher: p, news: p.Subscribe(), conn: conn}
 
 	ctx, stop := context.WithCancel(context.Background())

@@ -26,6 +26,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/mcp-server/clients"
 	"github.com/pgmesh/pgmesh/mcp-server/feed"
+	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/mcp-server/legacy"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	legacyv1 "github.com/pgmesh/pgmesh/proto/istio/mcp/v1alpha1"
@@ -102,7 +103,7 @@ func prepare(t *testing.T, database string, configure ...func(*legacy.Config)) *
 func (m *mesh) load() {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	source := feed.New(storetest.Feed(m.t, m.store), m.publisher, nil, slog.New(slog.DiscardHandler), m.metrics)
+	source := feed.New(storetest.Feed(m.t, m.store), m.publisher, seal.None, slog.New(slog.DiscardHandler), m.metrics)
 	go func() { ended <- source.Run(ctx) }()
 	m.t.Cleanup(func() {
 		stop()

@@ -12,12 +12,12 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 )
 
-// Options of a Keeper. For the fields after Folder and Places, zero is right for production.
+// Options of a Keeper. For the fields after Keys, zero is right for production.
 type Options struct {
 	Folder string
 	// Places are where the source reads from. A file from none of these is not served.
 	Places []string
-	// Keys seal the secrets in the file. Without keys, secrets are not saved.
+	// Keys seal the secrets in the file. With seal.None, secrets are not saved.
 	Keys *seal.Keys
 	// SilenceTimeout is how long a starting source may make no progress before the saved state is
 	// served; 3 s if 0.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	"github.com/pgmesh/pgmesh/mcp-server/saved"
 )
@@ -41,7 +42,7 @@ func start(t *testing.T, dir string, change ...func(*saved.Options)) *server {
 	s := &server{t: t, metrics: prometheus.NewRegistry(), ended: make(chan error, 1)}
 	s.publisher = publish.New(s.metrics)
 	s.news = s.publisher.Subscribe()
-	o := saved.Options{Folder: dir, Places: places[:1], SilenceTimeout: time.Hour, WriteDelay: time.Millisecond, MinInterval: time.Millisecond}
+	o := saved.Options{Folder: dir, Places: places[:1], Keys: seal.None, SilenceTimeout: time.Hour, WriteDelay: time.Millisecond, MinInterval: time.Millisecond}
 	for _, c := range change {
 		c(&o)
 	}

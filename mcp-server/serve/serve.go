@@ -154,7 +154,7 @@ type server struct {
 	clients   *clients.Roll
 	views     *readers.Views
 	door      *door
-	keys      *seal.Keys // nil for none
+	keys      *seal.Keys
 	observers ads.Observers
 	budgets   *ads.Budgets // of readers of both generations
 }

@@ -32,7 +32,7 @@ type Config struct {
 	// Connected tells whether the database is being followed.
 	Connected func() bool
 
-	Keys  *seal.Keys // encrypt the authority's keys; nil where the database holds no authority
+	Keys  *seal.Keys // encrypt the authority's keys; may be None where the database holds no authority
 	Files Files      // an authority in files, in place of the database's
 	// Signs is false for a server that runs without TLS, or with certificates from files: it signs
 	// nothing.
@@ -92,7 +92,7 @@ func New(cfg Config) (*Authority, error) {
 		if a.files, err = cfg.Files.load(cfg.Log, a.reread); err != nil {
 			return nil, err
 		}
-	} else if cfg.Signs && cfg.Keys == nil {
+	} else if cfg.Signs && cfg.Keys == seal.None {
 		return nil, seal.ErrNone
 	}
 	return a, nil

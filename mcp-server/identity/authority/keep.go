@@ -89,7 +89,7 @@ func (a *Authority) Recall(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	text := bytes.TrimSpace(content)
-	if a.cfg.Keys != nil {
+	if a.cfg.Keys != seal.None {
 		if text, err = a.cfg.Keys.Open(filePlace, string(text)); err != nil {
 			return false, err
 		}

@@ -35,7 +35,7 @@ func (o *Options) Unlocked() bool { return o.PassphraseFile != "" || o.Command !
 var ErrNone = errors.New("there is no key to encrypt with: make one, " +
 	"(umask 077; mcp-server secrets key > secrets.key), and give --secrets-key-file secrets.key to all servers of the mesh; or give --secrets-passphrase-file or --secrets-kms-command")
 
-// Load reads the keys; nil if the options name no source. Keys of a passphrase or a KMS then need
+// Load reads the keys; None if the options name no source. Keys of a passphrase or a KMS then need
 // Unlock.
 func (o *Options) Load() (*Keys, error) {
 	if err := o.check(); err != nil {
@@ -58,7 +58,7 @@ func (o *Options) Load() (*Keys, error) {
 		}
 		return o.unlockable(source)
 	}
-	return nil, nil
+	return None, nil
 }
 
 func (o *Options) check() error {

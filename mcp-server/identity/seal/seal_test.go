@@ -70,8 +70,7 @@ func TestKeysAreChangedOneAfterTheOther(t *testing.T) {
 	require.False(t, fresh.Stale(both.Store("shop", "gate", again)))
 	_, err = fresh.Open(here, sealed)
 	require.ErrorContains(t, err, "which this server does not have")
-	var none *seal.Keys
-	_, err = none.Open(here, sealed)
+	_, err = seal.None.Open(here, sealed)
 	require.ErrorContains(t, err, "--secrets-key-file")
 	_, err = old.Open(here, "pgmesh:v9:x")
 	require.ErrorContains(t, err, "upgrade")
@@ -88,14 +87,13 @@ func TestCertificatesStayReadable(t *testing.T) {
 	read, err := k.Read("shop", "gate", stored)
 	require.NoError(t, err)
 	require.Equal(t, data, read)
-	var none *seal.Keys
-	read, err = none.Read("shop", "gate", none.Store("shop", "gate", data))
+	read, err = seal.None.Read("shop", "gate", seal.None.Store("shop", "gate", data))
 	require.NoError(t, err)
 	require.Equal(t, data, read)
-	read, err = none.Read("shop", "gate", map[string]string{"a": "cHVi\n bGlj"})
+	read, err = seal.None.Read("shop", "gate", map[string]string{"a": "cHVi\n bGlj"})
 	require.NoError(t, err, "Postgres breaks the lines of base64")
 	require.Equal(t, []byte("public"), read["a"])
-	_, err = none.Read("shop", "gate", map[string]string{"a": "planted!"})
+	_, err = seal.None.Read("shop", "gate", map[string]string{"a": "planted!"})
 	require.EqualError(t, err, "the value a: it is not base64")
 }
 

@@ -36,7 +36,7 @@ type KeyStore interface {
 // Unlock unlocks the stored keys, and creates one if none can seal. Servers that do so at the same
 // time end with one key. It does nothing for keys from a file.
 func (k *Keys) Unlock(ctx context.Context, in KeyStore) error {
-	if k == nil || k.source == nil {
+	if k.source == nil {
 		return nil
 	}
 	for {
@@ -59,7 +59,7 @@ func (k *Keys) Unlock(ctx context.Context, in KeyStore) error {
 
 // Take unlocks stored keys, given the oldest first.
 func (k *Keys) Take(ctx context.Context, kept []Wrapped) error {
-	if k == nil || k.source == nil || k.unlockedAll(kept) {
+	if k.source == nil || k.unlockedAll(kept) {
 		return nil
 	}
 	found, err := k.source.unlock(ctx, kept)

@@ -249,6 +249,6 @@ func TestFromAFileToAPassphrase(t *testing.T) {
 	none := seal.Options{}
 	k, err := none.Load()
 	require.NoError(t, err)
-	require.Nil(t, k)
+	require.Same(t, seal.None, k)
 	require.NoError(t, k.Unlock(t.Context(), nil))
 }

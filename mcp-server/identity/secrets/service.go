@@ -101,8 +101,7 @@ func infoOf(s *secrets.Secret) *adminv1.SecretInfo {
 			info.Encrypted = info.Encrypted && seal.IsSealed(value)
 		}
 	}
-	var none *seal.Keys
-	if data, err := none.Read(s.Namespace, s.Name, public); err == nil {
+	if data, err := seal.None.Read(s.Namespace, s.Name, public); err == nil {
 		info.Names = credential.Names(data)
 	}
 	return info
