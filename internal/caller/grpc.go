@@ -22,7 +22,7 @@ func (g *Guard) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	if err != nil {
 		return nil, err
 	}
-	c.public = g.cfg.Public != nil && g.cfg.Public(info.FullMethod)
+	c.public = g.cfg.Public(info.FullMethod)
 	who, err := g.admit(ctx, c)
 	if err != nil {
 		return nil, err

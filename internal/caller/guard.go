@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,8 +34,7 @@ type Config struct {
 	// Member returns the scopes of a member of the mesh, in addition to those of Allowed, or a gRPC
 	// status that refuses it. chains are those that TLS verified. Nil knows no members.
 	Member func(id spiffeid.ID, chains [][]*x509.Certificate) ([]Scope, error)
-	// Public reports whether a method may be called over TLS without authentication. Nil means
-	// none.
+	// Public reports whether a method may be called over TLS without authentication. Nil lets none.
 	Public func(method string) bool
 
 	Metrics prometheus.Registerer
@@ -60,6 +60,12 @@ func NewGuard(cfg Config) *Guard {
 	}
 	if cfg.Tokens == nil {
 		cfg.Tokens = NoTokens{}
+	}
+	if cfg.Member == nil {
+		cfg.Member = func(spiffeid.ID, [][]*x509.Certificate) ([]Scope, error) { return nil, nil }
+	}
+	if cfg.Public == nil {
+		cfg.Public = func(string) bool { return false }
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -164,15 +170,12 @@ func (g *Guard) certified(c credentials) (*Caller, error) {
 	if c.idErr != nil {
 		return nil, g.refuse("certificate", codes.Unauthenticated, fmt.Sprintf("the client certificate does not say who calls: %v", c.idErr))
 	}
-	scopes := g.cfg.Allowed().scopesOf(c.id)
-	if g.cfg.Member != nil {
-		own, err := g.cfg.Member(c.id, c.chains)
-		if err != nil {
-			g.refused.WithLabelValues("certificate").Inc()
-			return nil, err
-		}
-		scopes = append(own, scopes...)
+	scopes, err := g.cfg.Member(c.id, c.chains)
+	if err != nil {
+		g.refused.WithLabelValues("certificate").Inc()
+		return nil, err
 	}
+	scopes = slices.Concat(scopes, g.cfg.Allowed().scopesOf(c.id))
 	if len(scopes) == 0 && c.public {
 		return New(c.id.String()), nil
 	}

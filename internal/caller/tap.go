@@ -21,7 +21,7 @@ func (g *Guard) Tap(ctx context.Context, info *tap.Info) (_ context.Context, err
 	if err != nil {
 		return nil, err
 	}
-	c.public = g.cfg.Public != nil && g.cfg.Public(info.FullMethodName)
+	c.public = g.cfg.Public(info.FullMethodName)
 	if c.bearer {
 		if _, err := g.cfg.Tokens.Held(c.token); err != nil {
 			return ctx, nil // Unary or Stream looks it up

@@ -112,7 +112,7 @@ func (d *database) register(g grpc.ServiceRegistrar) {
 
 func (d *database) tokens() caller.Tokens { return d.tokenCache }
 
-func (d *database) mesh() mesh { return d.authority }
+func (d *database) mesh() (mesh, bool) { return d.authority, true }
 
 func (d *database) drain() {
 	d.admin.Shutdown()

@@ -91,7 +91,7 @@ func (o Options) door(from source, metrics prometheus.Registerer) (*door, error)
 			return slices.Concat(rules, d.allowed.Get())
 		},
 	}
-	if m := from.mesh(); m != nil {
+	if m, known := from.mesh(); known {
 		cfg.Member, cfg.Public, d.limits.Exempt = m.Member, access.OpenToStrangers, m.Server
 	}
 	d.guard = caller.NewGuard(cfg)
@@ -105,7 +105,8 @@ func (o Options) shown(from source, how reload.Options, metrics prometheus.Regis
 		files, err := o.Security.TLS.Load(how, metrics, "pgmesh_mcp_server_tls_not_after_seconds")
 		return fileCertificate{files}, err
 	case o.ownCertificate():
-		return meshCertificate{from.mesh()}, nil
+		m, _ := from.mesh() // which has given it
+		return meshCertificate{m}, nil
 	}
 	return noCertificate{}, nil
 }

@@ -165,8 +165,8 @@ type source interface {
 	// context ends.
 	run(context.Context) error
 	tokens() caller.Tokens
-	// mesh knows who belongs to the mesh; nil if this server does not.
-	mesh() mesh
+	// mesh knows who belongs to the mesh, if this server does.
+	mesh() (_ mesh, known bool)
 	register(grpc.ServiceRegistrar)
 	// places are where it reads from.
 	places() []string

@@ -154,12 +154,7 @@ func (u *upstream) run(ctx context.Context) error {
 
 func (u *upstream) tokens() caller.Tokens { return caller.NoTokens{} }
 
-func (u *upstream) mesh() mesh {
-	if u.joined == nil {
-		return nil
-	}
-	return u.joined
-}
+func (u *upstream) mesh() (mesh, bool) { return u.joined, u.joined != nil }
 
 // register registers the status of the relay. All other calls are for its upstream.
 func (u *upstream) register(g grpc.ServiceRegistrar) {
