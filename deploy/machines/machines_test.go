@@ -23,6 +23,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
 	"github.com/pgmesh/pgmesh/internal/testbench/machine"
 	"github.com/pgmesh/pgmesh/internal/testbench/netns"
+	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 	"github.com/pgmesh/pgmesh/store/embedded"
 )
 
@@ -217,14 +218,14 @@ func TestPage(t *testing.T) {
 // eventually waits until a query returns this count.
 func (p *place) eventually(query string, want int) {
 	p.t.Helper()
-	var got int
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
-		require.NoError(p.t, p.db.QueryRow(p.t.Context(), query).Scan(&got))
-		if got == want {
-			return
+	poll.Eventually(p.t, func(ctx context.Context) error {
+		var got int
+		err := p.db.QueryRow(ctx, query).Scan(&got)
+		if err == nil && got != want {
+			err = fmt.Errorf("%s is %d, not %d", query, got, want)
 		}
-	}
-	require.Equal(p.t, want, got, query)
+		return err
+	})
 }
 
 // requests sends requests from web to api, one after the other on one connection, until it is

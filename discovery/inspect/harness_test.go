@@ -3,10 +3,10 @@ package inspect_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"testing"
-	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -22,6 +22,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/servetest"
 	"github.com/pgmesh/pgmesh/discovery/source"
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -116,10 +117,12 @@ func shown[T any](b *bench, path string) (page T) {
 func eventually[T any](b *bench, path string, is func(T) bool) T {
 	b.t.Helper()
 	var page T
-	require.Eventually(b.t, func() bool {
-		page = shown[T](b, path)
-		return is(page)
-	}, 20*time.Second, time.Millisecond, path)
+	poll.Eventually(b.t, func(context.Context) error {
+		if page = shown[T](b, path); !is(page) {
+			return fmt.Errorf("%s is %+v", path, page)
+		}
+		return nil
+	})
 	return page
 }
 

@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/rpc"
 	"github.com/pgmesh/pgmesh/internal/testbench/journal"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 	"github.com/pgmesh/pgmesh/mcp-server/registry"
 	machinev1 "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
 	"github.com/pgmesh/pgmesh/store"
@@ -95,11 +97,12 @@ func (b *bundle) entries() []string {
 // eventually waits until a query returns a value.
 func eventually[T any](b *bundle, want T, sql string, args ...any) {
 	b.t.Helper()
-	var last []T
-	require.Eventually(b.t, func() bool {
-		last = list[T](b, sql, args...)
-		return len(last) == 1 && any(last[0]) == any(want)
-	}, limit, 10*time.Millisecond, "%s is %v, not %v", sql, last, want)
+	poll.Eventually(b.t, func(context.Context) error {
+		if is := list[T](b, sql, args...); len(is) != 1 || any(is[0]) != any(want) {
+			return fmt.Errorf("%s is %v, not %v", sql, is, want)
+		}
+		return nil
+	})
 }
 
 // server is the service on a socket of its own.

@@ -3,6 +3,7 @@ package watchdog_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 	"github.com/pgmesh/pgmesh/mcp-server/watchdog"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -102,7 +104,12 @@ func exec(t *testing.T, conn *pgx.Conn, sql string) {
 
 func (s *scene) eventually(is func() bool, what string) {
 	s.t.Helper()
-	require.Eventually(s.t, is, 20*time.Second, 5*time.Millisecond, what)
+	poll.Eventually(s.t, func(context.Context) error {
+		if !is() {
+			return errors.New(what)
+		}
+		return nil
+	})
 }
 
 // gauge is the value of a metric without labels.

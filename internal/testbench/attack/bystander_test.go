@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
+	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 )
 
@@ -95,7 +96,7 @@ func (b *bystander) ask(ctx context.Context, host string) (status int, body stri
 // answers waits until a host answers with a text.
 func (b *bystander) answers(host, text string) {
 	b.t.Helper()
-	eventually(b.t, func(ctx context.Context) error {
+	poll.Eventually(b.t, func(ctx context.Context) error {
 		status, body, err := b.ask(ctx, host)
 		if err == nil && !strings.Contains(body, text) {
 			err = fmt.Errorf("%s answers %d %q, want %q", host, status, body, text)
@@ -129,7 +130,7 @@ spec:
   http:
   - {match: [{uri: {exact: /}}], route: [{destination: {host: app.shop.mesh}}], headers: {response: {set: {edit: %s}}}}
 `, text))
-	eventually(b.t, func(ctx context.Context) error {
+	poll.Eventually(b.t, func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort("127.0.0.1", b.port)+"/", http.NoBody)
 		if err != nil {
 			return err

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 )
 
 // A service of evil has endpoints on the machine of shop: shop's Envoy would call its own admin
@@ -35,7 +37,7 @@ func TestATenantCannotLeadOthersToTheirOwnMachine(t *testing.T) {
 		'{"hosts": ["socket.evil"], "resolution": "STATIC", "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}], "endpoints": [{"address": "unix:///run/agent.sock"}]}')`)
 	require.NoError(t, err)
 	entry("last", "STATIC", "10.98.0.2")
-	eventually(t, func(context.Context) error {
+	poll.Eventually(t, func(context.Context) error {
 		if page := m.page(victim.Admin, "/clusters"); !strings.Contains(page, "10.98.0.2:"+admin) {
 			return fmt.Errorf("the last entry of evil has not come: %s", page)
 		}

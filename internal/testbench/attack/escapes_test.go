@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 )
 
 // hostile is a text that attacks terminals: it sets the title, hides what follows, goes up a line,
@@ -23,7 +25,7 @@ func TestATenantDoesNotDriveTheTerminalsOfOthers(t *testing.T) {
 	evil := m.tenant("evil", "evil")
 	plant(t, evil)
 	holdUp(t, m.tenant("late", "evil"), evil)
-	eventually(t, func(ctx context.Context) error {
+	poll.Eventually(t, func(ctx context.Context) error {
 		var pid int
 		return m.owner.QueryRow(ctx, "SELECT pid FROM mesh.blockers LIMIT 1").Scan(&pid)
 	})

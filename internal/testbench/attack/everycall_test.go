@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/pgmesh/pgmesh/internal/kit/freeport"
+	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 )
 
@@ -69,7 +70,7 @@ func allCalls() (calls []string) {
 // answerTo is the answer to a call of which only the headers were sent.
 func answerTo(t *testing.T, conn *grpc.ClientConn, call string) codes.Code {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), longestWait)
+	ctx, cancel := context.WithTimeout(t.Context(), poll.Longest)
 	defer cancel()
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, call)
 	if err == nil {
@@ -91,7 +92,7 @@ func TestARequestOfAStrangerIsTurnedAwayByItsHeaders(t *testing.T) {
 		start := time.Now()
 		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: mesh\r\nContent-Length: 60000000\r\n\r\n%s", path, strings.Repeat("a", 100))
 		require.NoError(t, err)
-		require.NoError(t, conn.SetReadDeadline(start.Add(longestWait)))
+		require.NoError(t, conn.SetReadDeadline(start.Add(poll.Longest)))
 		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		require.NoError(t, err, path)
 		require.Equal(t, http.StatusUnauthorized, answer.StatusCode, path)

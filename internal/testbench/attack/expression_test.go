@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 )
 
 // Envoy refuses a whole response for one regular expression that it cannot compile. The database
@@ -32,7 +34,7 @@ func TestATenantsRegularExpressionsHurtNobody(t *testing.T) {
 	fresh := m.member("shop/fresh", "fresh", "--labels", "app=client")
 	require.NotContains(t, m.page(m.Discovery.HTTP(), "/debug/proxies"), `"refused"`)
 	require.NotContains(t, fresh.Log(), "rejected")
-	eventually(t, func(context.Context) error {
+	poll.Eventually(t, func(context.Context) error {
 		var n int
 		if err := m.owner.QueryRow(t.Context(), "SELECT count(*) FROM mesh.problems WHERE code = 'invalid-regex' AND namespace = 'evil'").Scan(&n); err != nil {
 			return err

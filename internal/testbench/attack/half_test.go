@@ -14,6 +14,8 @@ import (
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 )
 
 // half is most of a message of 60 MiB. The rest never comes.
@@ -72,7 +74,7 @@ func TestHalfMessagesOfReadersTakeNoMemory(t *testing.T) {
 		}
 		require.Eventually(t, func() bool {
 			return strings.Contains(m.page(m.MCPServer.HTTP(), "/metrics"), `pgmesh_mcp_server_limit_refusals_total{limit="unfinished"} 5`)
-		}, longestWait, 50*time.Millisecond, "those that find no memory lose their connections") // 56 of 60
+		}, poll.Longest, 50*time.Millisecond, "those that find no memory lose their connections") // 56 of 60
 		return stop
 	})
 	t.Logf("%d MiB were sent", sent.Load()>>20)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
+	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 )
 
 // captures are ways to take over the requests for a host.
@@ -87,7 +88,7 @@ spec: {hosts: [edge.%[1]s.example], gateways: [edge], http: [{directResponse: {s
 // answersAt waits until a host answers with a text at a port of this machine.
 func answersAt(t *testing.T, port, host, text string) {
 	t.Helper()
-	eventually(t, func(ctx context.Context) error {
+	poll.Eventually(t, func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+port+"/", http.NoBody)
 		if err != nil {
 			return err
@@ -110,7 +111,7 @@ func answersAt(t *testing.T, port, host, text string) {
 // closes waits until nothing listens at a port of this machine.
 func closes(t *testing.T, port string) {
 	t.Helper()
-	eventually(t, func(ctx context.Context) error {
+	poll.Eventually(t, func(ctx context.Context) error {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", "127.0.0.1:"+port)
 		if err == nil {
 			conn.Close()

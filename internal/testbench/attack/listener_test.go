@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
+	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 )
 
 // A foreign service on the port of sidecars' inbound listener would take that listener away: Envoy
@@ -59,7 +60,7 @@ func TestAMachineWithoutItsInboundListenerIsNotReady(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, p.Start())
 	t.Cleanup(p.Stop)
-	eventually(t, func(context.Context) error {
+	poll.Eventually(t, func(context.Context) error {
 		if said := m.page(p.HTTP(), "/healthz/ready"); !strings.Contains(said, "no listener virtualInbound") {
 			return errors.New(said)
 		}
@@ -68,14 +69,14 @@ func TestAMachineWithoutItsInboundListenerIsNotReady(t *testing.T) {
 	said, err := m.Run(t.Context(), "mesh-agent", "status", "--state-dir", m.State("web"))
 	require.Error(t, err)
 	require.Contains(t, said, "envoy: Envoy has no listener virtualInbound")
-	eventually(t, func(context.Context) error {
+	poll.Eventually(t, func(context.Context) error {
 		if said := m.page(m.Discovery.HTTP(), "/problems"); !strings.Contains(said, "it refuses the listener virtualInbound") {
 			return errors.New(said)
 		}
 		return nil
 	})
 	m.sql("UPDATE mesh.mesh_configs SET proxy_inbound_listen_port = $1", envoytest.Port(t))
-	ctx, cancel := context.WithTimeout(t.Context(), longestWait)
+	ctx, cancel := context.WithTimeout(t.Context(), poll.Longest)
 	defer cancel()
 	require.NoError(t, p.Ready(ctx))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 )
 
@@ -118,7 +119,7 @@ func (m *mesh) member(identity, name string, flags ...string) *stack.Program {
 			m.t.Logf("the log of %s and its Envoy:\n%s", name, p.Log())
 		}
 	})
-	ctx, cancel := context.WithTimeout(m.t.Context(), longestWait)
+	ctx, cancel := context.WithTimeout(m.t.Context(), poll.Longest)
 	defer cancel()
 	require.NoError(m.t, p.Ready(ctx))
 	return p

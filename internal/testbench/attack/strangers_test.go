@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
@@ -94,7 +95,7 @@ func TestStrangersTakeNoMemory(t *testing.T) {
 func TestStrangersAreTurnedAwayByTheirHeaders(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)
-	ctx, cancel := context.WithTimeout(t.Context(), longestWait)
+	ctx, cancel := context.WithTimeout(t.Context(), poll.Longest)
 	defer cancel()
 	conn := asStranger(t, m.MCP)
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, adminv1.AdminService_Apply_FullMethodName)
@@ -161,7 +162,7 @@ func TestSlowStrangersHoldNobodyUp(t *testing.T) {
 			open = append(open, conn)
 		}
 		return func() {
-			require.NoError(t, open[0].SetReadDeadline(time.Now().Add(longestWait)))
+			require.NoError(t, open[0].SetReadDeadline(time.Now().Add(poll.Longest)))
 			_, err := open[0].Read(make([]byte, 1))
 			require.Error(t, err)
 			require.NotContains(t, err.Error(), "timeout", "the server has not ended the connection")

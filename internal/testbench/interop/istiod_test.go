@@ -11,17 +11,14 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pgmesh/pgmesh/internal/kit/wait"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 )
 
-const (
-	// timeout bounds every wait for istiod: it reconnects to a lost server after 13 s or more, with
-	// growing backoff.
-	timeout      = 90 * time.Second
-	pollInterval = 500 * time.Millisecond
-)
+// timeout bounds every wait for istiod: it reconnects to a lost server after 13 s or more, with
+// growing backoff.
+const timeout = 90 * time.Second
 
 // pair is a mesh in Postgres, pgmesh's control plane, and an istiod that reads from it.
 type pair struct {
@@ -74,24 +71,12 @@ func (p *pair) exec(sql string, args ...any) {
 	require.NoError(p.t, err, sql)
 }
 
-// eventually polls until ask returns nil, and fails with its last error.
-func eventually(t *testing.T, ask func() error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
-	defer cancel()
-	complaint := ask()
-	for complaint != nil && wait.For(ctx, pollInterval) { // only the answer itself shows the change
-		complaint = ask()
-	}
-	require.NoError(t, complaint, "not within %s", timeout)
-}
-
 // equal waits until mcp-server and istiod serve the same resources. It leaves out the MeshConfig,
 // because an istiod adds its own defaults.
 func (p *pair) equal() {
 	p.t.Helper()
-	eventually(p.t, func() error {
-		out, err := p.Client(p.t.Context(), "", "compare", p.MCP, p.served, "--kind", "ServiceEntry,VirtualService,DestinationRule")
+	poll.Within(p.t, timeout, func(ctx context.Context) error {
+		out, err := p.Client(ctx, "", "compare", p.MCP, p.served, "--kind", "ServiceEntry,VirtualService,DestinationRule")
 		if err != nil {
 			return fmt.Errorf("%w:\n%s", err, out)
 		}
@@ -187,5 +172,5 @@ func TestDiscoveryReadsFromIstiod(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	require.NoError(t, reader.Ready(ctx))
-	eventually(t, func() error { return sameClusters(t.Context(), p.XDS, xds, p.served) })
+	poll.Within(t, timeout, func(ctx context.Context) error { return sameClusters(ctx, p.XDS, xds, p.served) })
 }

@@ -10,6 +10,15 @@ import (
 // interval is the pause between two questions.
 const interval = 2 * time.Millisecond
 
+// Longest bounds a wait that nothing says more of. Only something broken reaches it.
+const Longest = 30 * time.Second
+
+// Eventually asks until the answer is nil, for as long as Longest.
+func Eventually(t testing.TB, ask func(context.Context) error) {
+	t.Helper()
+	Within(t, Longest, ask)
+}
+
 // Within asks until the answer is nil. After the limit it fails the test with the last error,
 // except that the end of the context itself explains nothing.
 func Within(t testing.TB, limit time.Duration, ask func(context.Context) error) {
