@@ -114,6 +114,11 @@ func TestAnOperatorsOwnPKI(t *testing.T) {
 	m := p.machine(at, "spiffe://mesh.example/ns/shop/sa/cart")
 	require.Eventually(t, func() bool { return m.Join(t.Context(), "") == nil }, limit, 10*time.Millisecond, "the trust domain comes with the configuration")
 	require.Len(t, m.Chain, 3)
+	for _, prefix := range []string{"pgmesh_discovery_", ""} { // without, as up to the release before
+		metrics := page(t, at, "/metrics")
+		require.Contains(t, metrics, "\n"+prefix+`files_unusable{what="roots"} 0`)
+		require.Contains(t, metrics, "\n"+prefix+`tls_not_after_seconds{what="server certificate"} `)
+	}
 	require.NoError(t, m.Certificate.Leaf.CheckSignatureFrom(parse(t, m.Chain[1])))
 	verified(t, m)
 	stream := connect(t, m)

@@ -177,7 +177,7 @@ func (s *self) certificate() *tls.Config {
 // load reads the operator's files.
 func (s *self) load(metrics prometheus.Registerer) error {
 	s.changed = make(chan struct{}, 1)
-	i, how := s.options, reload.Options{Log: s.log, Metrics: reload.NewMetrics(metrics, reload.Names{Unusable: "files_unusable", Loaded: "files_loaded_total"}), Changed: func() {
+	i, how := s.options, reload.Options{Log: s.log, Metrics: reload.NewMetrics(metrics, reload.Names{Unusable: "pgmesh_discovery_files_unusable", Loaded: "pgmesh_discovery_files_loaded_total"}), Changed: func() {
 		select {
 		case s.changed <- struct{}{}:
 		default: // whoever is woken looks at all
@@ -185,7 +185,7 @@ func (s *self) load(metrics prometheus.Registerer) error {
 	}}
 	var err error
 	if i.Server.Given() {
-		if s.files, err = i.Server.Load(how, metrics, "tls_not_after_seconds"); err != nil {
+		if s.files, err = i.Server.Load(how, metrics, "pgmesh_discovery_tls_not_after_seconds"); err != nil {
 			return err
 		}
 		how.What = "roots"

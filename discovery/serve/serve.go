@@ -98,7 +98,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 		return rpc.Serve(ctx, server, xds, func() { shutdown(streams, guests, machines) })
 	})
 	ready := guests.ready(config.Ready)
-	g.Go(func() error { return monitor.Serve(ctx, web, o.HTTP.Access, metrics, ready, pages...) })
+	g.Go(func() error { return monitor.Serve(ctx, web, o.HTTP.Access, withOldNames(metrics), ready, pages...) })
 	g.Go(func() error { return notify.RunWhenReady(ctx, ready.Ask) })
 	defer guests.flush()
 	return ended(g.Wait())

@@ -32,7 +32,7 @@ func NewStrangers(o StrangerOptions, metrics prometheus.Registerer) *Strangers {
 	s := &Strangers{options: o, limits: Limits{
 		rates: newRates(o.Rate, o.Burst),
 		exceeded: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "limits_exceeded_total", Help: "Calls that were turned away, by the limit that they went over.",
+			Name: "pgmesh_discovery_limits_exceeded_total", Help: "Calls that were turned away, by the limit that they went over.",
 		}, []string{"limit"}),
 	}}
 	metrics.MustRegister(s.limits.exceeded)
