@@ -33,8 +33,8 @@ func impatient(t *testing.T, url string, o store.Options) *store.Store {
 	return s
 }
 
-// waits returns when a change was seen to wait for somebody.
-func lockTracer(t *testing.T, told <-chan struct{}, done <-chan error) {
+// seenWaiting returns when a change was seen to wait for somebody.
+func seenWaiting(t *testing.T, told <-chan struct{}, done <-chan error) {
 	t.Helper()
 	select {
 	case <-told:
@@ -63,7 +63,7 @@ func TestAChangeSaysWhoIsInItsWay(t *testing.T) {
 		_, err := resources.New(s).Apply(context.WithoutCancel(t.Context()), change)
 		failed <- err
 	}()
-	lockTracer(t, told, failed)
+	seenWaiting(t, told, failed)
 	list, err := s.Blockers(t.Context())
 	require.NoError(t, err)
 	require.Len(t, list, 1)
@@ -94,7 +94,7 @@ func TestABlockerIsEnded(t *testing.T) {
 		_, err := resources.New(s).Apply(context.WithoutCancel(t.Context()), change)
 		done <- err
 	}()
-	lockTracer(t, told, done)
+	seenWaiting(t, told, done)
 	require.ErrorContains(t, s.EndBlocker(t.Context(), pid, "99/99"), "nobody waits for the session", "it may have gone on to another transaction")
 	require.NoError(t, s.EndBlocker(t.Context(), pid, ""))
 	require.NoError(t, <-done)

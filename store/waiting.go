@@ -84,7 +84,7 @@ func (w *lockTracer) TraceQueryStart(ctx context.Context, conn *pgx.Conn, _ pgx.
 	}
 	looking, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	it, pid := &tracedStatement{cancel: cancel}, conn.PgConn().PID()
-	it.mu.Lock()
+	it.mu.Lock() // until the timer is set, which its own function sets again
 	defer it.mu.Unlock()
 	it.timer = time.AfterFunc(lockCheckInterval, func() { it.findBlockers(looking, w.store, pid) })
 	return context.WithValue(ctx, tracedKey{}, it)
@@ -106,7 +106,7 @@ func (it *tracedStatement) findBlockers(ctx context.Context, s *Store, pid uint3
 	}
 	it.mu.Lock()
 	defer it.mu.Unlock()
-	it.timer.Reset(lockCheckInterval)
+	it.timer.Reset(lockCheckInterval) // harmless at the end: the context ends the next look
 }
 
 // TraceQueryEnd adds the blockers to the error of a statement that got no lock.

@@ -101,6 +101,8 @@ func committed(end *mcpv1.Batch) time.Time {
 	return time.Time{}
 }
 
+// noBatches goes on with a server as with one of somebody else: it is asked for the kinds' other
+// names, too, and each response is a batch.
 func (s *session) noBatches(r *response) error {
 	s.pgmesh, s.batching = false, false
 	for _, k := range s.client.cfg.Kinds {
@@ -123,6 +125,8 @@ type batchEnd struct {
 	version  string
 }
 
+// deliver passes on what was received as a batch. It leaves out an empty one, unless that is the
+// first or moves the end on.
 func (s *session) deliver(end batchEnd, committed time.Time) error {
 	s.removeUnsubscribed()
 	unexpected := !s.batching || !s.delivered // after that, a revision that empties a kind is a deliberate change

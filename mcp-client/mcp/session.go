@@ -111,7 +111,7 @@ func (s *session) follow(ctx context.Context, responses <-chan *response, failed
 }
 
 func (s *session) receiveAll(ctx context.Context, responses chan<- *response, failed chan<- error) {
-	defer close(responses)
+	defer close(responses) // after the reason is in failed, where follow looks for it
 	err := panics.Forward(ctx, s.wire.recv, responses)
 	if errors.Is(err, io.EOF) {
 		err = errors.New("the server ended the stream")

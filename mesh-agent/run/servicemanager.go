@@ -72,7 +72,7 @@ func notifyServiceManager(ctx context.Context, s *supervise.Supervisor) error {
 		if err == nil {
 			break
 		}
-		if n%50 == 0 && s.Alive(ctx) == nil {
+		if n%50 == 0 && s.Alive(ctx) == nil { // each five seconds
 			_ = notify.ExtendTimeout("waiting for Envoy: "+err.Error(), time.Minute)
 		}
 		select {

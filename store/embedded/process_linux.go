@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// attributes let a server go down in good order with its parent. A server of a test has nothing to
-// save.
+// attributes let a server go down in good order with its parent, by Postgres' fast shutdown. A
+// server of a test has nothing to save, and shuts down immediately.
 func attributes(who account, fast bool) *syscall.SysProcAttr {
 	death := syscall.SIGINT
 	if fast {

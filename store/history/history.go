@@ -100,7 +100,8 @@ func (q Query) bounds(ctx context.Context, tx pgx.Tx) (low, high store.Revision,
 	return low, high, err
 }
 
-// scan searches ranges of revisions, each larger than the one before, until it has found enough.
+// scan searches ranges of revisions, from the newest down, until it has found enough. Where no
+// index helps they are short, since most searches end among the newest.
 func (q Query) scan(ctx context.Context, tx pgx.Tx, low, high store.Revision) (found []PastRevision, next store.Revision, err error) {
 	query, stretch := sql.PastRevisions, store.Revision(1000)
 	if len(q.Names) > 0 && len(q.Namespaces) > 0 { // there is an index for that

@@ -110,6 +110,7 @@ var (
 	filterStart   = regexp.MustCompile(`^\?\s*\(`)
 )
 
+// withoutStrings empties the strings of a predicate, which may have a $ that begins no variable.
 func withoutStrings(predicate string) string { return stringLiteral.ReplaceAllString(predicate, `""`) }
 
 // aboutCurrent replaces $item by @. Within a filter @ means something else, so there it reports

@@ -77,6 +77,8 @@ func outcomeOf(written map[rows.Key]bool, k kinds.Key) Outcome {
 	return Unchanged
 }
 
+// remove deletes resources and secrets. Its error names all that are missing, so that a caller who
+// allows that can leave them out and try once more.
 func remove(ctx context.Context, tx pgx.Tx, deletes []kinds.Key) ([]Outcome, error) {
 	resources, secrets := partition(deletes, isSecret)
 	gone, err := removeResources(ctx, tx, resources)

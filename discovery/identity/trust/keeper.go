@@ -16,8 +16,9 @@ import (
 type Options struct {
 	// Server is mcp-server; nil if there is none.
 	Server grpc.ClientConnInterface
-	// Membership is discovery's own; nil if the operator brings certificates. Then Roots are those
-	// that machines are verified with.
+	// Membership is discovery's own, which knows the roots that machines are verified with. If the
+	// operator brings certificates there is none, and Roots returns those roots. One of the two is
+	// set.
 	Membership *membership.Membership
 	Roots      func() []byte
 	// Own is the operator's authority, which then signs; nil if mcp-server gives one.

@@ -18,7 +18,8 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// A portion of an import is sent when it reaches one of these sizes.
+// A portion of an import is sent when it reaches one of these sizes: a message has a largest size,
+// and the server tells portion by portion how far it is.
 const (
 	portionDocuments = 500
 	portionBytes     = 1 << 20

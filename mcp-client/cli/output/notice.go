@@ -17,13 +17,13 @@ type Notice struct {
 
 	mu       sync.Mutex
 	messages int
-	stop     chan struct{}
+	stop     chan struct{} // closed by End
 	once     sync.Once
-	stopped  chan struct{}
+	stopped  chan struct{} // closed when nothing of the notice is left on the terminal
 }
 
 const (
-	shownAfter   = time.Second
+	shownAfter   = time.Second // what is faster leaves the terminal alone
 	rewriteEvery = 200 * time.Millisecond
 )
 
@@ -39,7 +39,7 @@ func (p *Printer) Notice(what string) *Notice {
 	return n
 }
 
-// Count counts received messages.
+// Count counts a received message, whose size does not matter here.
 func (n *Notice) Count(int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

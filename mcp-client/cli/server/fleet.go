@@ -22,7 +22,7 @@ type fleet struct {
 	kinds   []*kinds.Kind
 	clients []*benchClient
 
-	fail    context.CancelCauseFunc
+	fail    context.CancelCauseFunc // ends all clients; the first reason counts
 	running sync.WaitGroup
 	arrived chan arrival
 }
@@ -57,7 +57,7 @@ func (f *fleet) connect(ctx context.Context, received func(int)) error {
 	for i, c := range f.clients {
 		f.running.Go(func() {
 			on := &connect.Events{
-				Patient: true,
+				Patient: true, // it is these clients that the server is busy with
 				Message: func(bytes int) { c.bytes.Add(int64(bytes)); received(bytes) },
 				Lost:    func(err error) { f.fail(f.program.Server.Explain(err)) },
 			}

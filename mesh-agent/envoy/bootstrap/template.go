@@ -104,6 +104,7 @@ func mergeObjects(under, over map[string]any, place string) (any, error) {
 	return under, errors.Join(wrong...)
 }
 
+// mergeLists merges elements of the same name, and appends the others.
 func mergeLists(under, over []any, place string) (any, error) {
 	for _, each := range over {
 		i := indexOfSameName(under, each)

@@ -27,6 +27,7 @@ import (
 )
 
 const (
+	// maxLine bounds a line, which is held in memory.
 	maxLine = 1 << 20
 	// maxBytes bounds a target's page, for one that never ends.
 	maxBytes = 512 << 20
@@ -121,6 +122,7 @@ func (p *Page) Register(r prometheus.Registerer) {
 // timeoutHeader is how Prometheus states its timeout.
 const timeoutHeader = "X-Prometheus-Scrape-Timeout-Seconds"
 
+// ServeHTTP answers with the metrics of all targets, and then with its own about them.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	format := Negotiate(r.Header.Get("Accept"))
 	w.Header().Set("Content-Type", format.ContentType())
@@ -134,7 +136,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := &sink{out: out, kinds: map[string]string{}}
 	within := p.Within
 	if limit, err := strconv.ParseFloat(r.Header.Get(timeoutHeader), 64); err == nil && limit > 0 {
-		within = min(within, time.Duration(limit*float64(time.Second))*9/10)
+		within = min(within, time.Duration(limit*float64(time.Second))*9/10) // Prometheus still has to read it
 	}
 	var all sync.WaitGroup
 	for _, t := range p.Targets {

@@ -22,7 +22,7 @@ func newTargetTimer(ctx context.Context, within time.Duration) (context.Context,
 	ctx, cancel := context.WithCancel(ctx)
 	p := &targetTimer{within: within, left: within}
 	p.timer = time.AfterFunc(within, func() { p.expired.Store(true); cancel() })
-	p.timer.Stop()
+	p.timer.Stop() // measure lets it run
 	context.AfterFunc(ctx, func() { p.timer.Stop() })
 	return ctx, p
 }

@@ -12,7 +12,9 @@ import (
 
 const (
 	// machineInterval is how often the machine's configuration is checked.
-	machineInterval   = 2 * time.Second
+	machineInterval = 2 * time.Second
+	// loopCheckInterval is how often loops are looked for: another resolver may be pointed at this
+	// one at any time.
 	loopCheckInterval = time.Minute
 )
 

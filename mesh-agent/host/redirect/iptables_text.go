@@ -198,7 +198,8 @@ func iptablesPrefixes(prefixes []netip.Prefix) []string {
 	return out
 }
 
-// iptablesPorts renders matches of up to fifteen ports, of which a range counts as two.
+// iptablesPorts renders matches of up to fifteen ports, of which a range counts as two: multiport
+// takes no more.
 func iptablesPorts(ports Ports) []string {
 	var out []string
 	var words []string

@@ -84,6 +84,7 @@ func (o Options) Plan(s Environment, l Listeners) (Plan, error) {
 	return p, p.checkGuards()
 }
 
+// outbound reads what the flags say of connections from this machine. Its error has every mistake.
 func (o Options) outbound(out *Outbound) error {
 	var errs []error
 	read := func(flag string, err error) { errs = append(errs, wrap(flag, err)) }
@@ -112,6 +113,7 @@ func (o Options) outbound(out *Outbound) error {
 	return errors.Join(errs...)
 }
 
+// inbound reads what they say of connections to it; services are the ports of its services.
 func (o Options) inbound(in *Inbound, services Ports) error {
 	var errs []error
 	read := func(flag string, err error) { errs = append(errs, wrap(flag, err)) }

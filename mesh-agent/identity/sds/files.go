@@ -115,6 +115,7 @@ func (f *files) reloadAll() {
 	}
 }
 
+// reload passes on a file that has changed and can be used. The caller holds f.mu.
 func (f *files) reload(name string) {
 	l := f.watched[name]
 	made, stamp, err := l.read(name)

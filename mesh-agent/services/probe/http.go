@@ -20,7 +20,7 @@ import (
 const defaultHost = "localhost"
 
 const (
-	maxRedirects = 10
+	maxRedirects = 10 // as with Kubernetes
 	// maxBody is how much of an answer is read, so that its connection closes cleanly.
 	maxBody = 10 << 10
 )

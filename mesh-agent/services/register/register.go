@@ -55,10 +55,10 @@ type Service struct {
 type Agent struct {
 	o         Options
 	since     sinceClock
-	reportDue chan struct{} // has an element when the health of a service changed, for the stream
-	saveDue   chan struct{} // likewise, for the health file
-	leaving   chan chan error
-	done      chan struct{} // closed when Run returns
+	reportDue chan struct{}   // has an element when the health of a service changed, for the stream
+	saveDue   chan struct{}   // likewise, for the health file
+	leaving   chan chan error // Leave sends where it waits for its result
+	done      chan struct{}   // closed when Run returns
 
 	mu           sync.Mutex
 	services     map[string]*service // by group; each service's changing fields are guarded by mu

@@ -17,7 +17,8 @@ import (
 const (
 	// healthFile is the name of the file in the state folder.
 	healthFile = "well"
-	// saveInterval is how often the file is written, and maxAge how old it may be to count.
+	// saveInterval is how often the file is written at least, and maxAge how old it may be to count:
+	// it bridges a restart of the agent, and not an agent that was off for long.
 	saveInterval = 15 * time.Second
 	maxAge       = time.Minute
 )

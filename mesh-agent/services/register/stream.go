@@ -117,7 +117,7 @@ func (a *Agent) stream(ctx context.Context) error {
 	}
 	m := a.description(begun)
 	if err := stream.Send(&machinev1.RegisterRequest{Message: &machinev1.RegisterRequest_Machine{Machine: m}}); err != nil {
-		_, err = stream.Recv()
+		_, err = stream.Recv() // which says why the stream has ended
 		return err
 	}
 	answers, ended := make(chan *machinev1.RegisterResponse), make(chan error, 1)
@@ -130,7 +130,8 @@ func (a *Agent) stream(ctx context.Context) error {
 	return t.run(ctx, answers, ended)
 }
 
-// open opens a stream, waiting for discovery. A machine that leaves meanwhile was never registered.
+// open opens a stream, waiting for discovery. A machine that leaves meanwhile has no stream to say
+// so on.
 func (a *Agent) open(ctx context.Context) (machinev1.MachineService_RegisterClient, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	opened, done := make(chan struct{}), make(chan struct{})
@@ -153,7 +154,7 @@ func (a *Agent) open(ctx context.Context) (machinev1.MachineService_RegisterClie
 		cancel(nil)
 		return nil, err
 	}
-	context.AfterFunc(stream.Context(), func() { cancel(nil) })
+	context.AfterFunc(stream.Context(), func() { cancel(nil) }) // ctx is of no use after the stream
 	return stream, nil
 }
 
@@ -170,7 +171,7 @@ func (t *session) run(ctx context.Context, answers <-chan *machinev1.RegisterRes
 		var err error
 		leaving := t.a.leaving
 		if t.left != nil {
-			leaving = nil
+			leaving = nil // one Leave at a time: this one has the stream's answer
 		}
 		select {
 		case answer := <-answers:

@@ -180,7 +180,7 @@ func (f *file) nextHead(from, size int64) (int64, error) {
 			}
 			i++
 		}
-		from += int64(max(n-headSize+1, 1))
+		from += int64(max(n-headSize+1, 1)) // a head may begin in this window and end in the next
 	}
 	return -1, nil
 }

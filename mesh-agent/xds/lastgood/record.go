@@ -14,7 +14,7 @@ import (
 // intact records are found again after broken ones.
 const (
 	headSize   = 16
-	maxPayload = 1 << 30
+	maxPayload = 1 << 30 // as large as a message of discovery may be
 )
 
 var (

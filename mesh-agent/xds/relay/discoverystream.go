@@ -147,7 +147,8 @@ func (e *replayBuffer) add(m *message, connected bool) {
 	}
 }
 
-// from returns all messages but the first n.
+// from returns all messages but the first n, which were sent. An incomplete buffer forgets these:
+// it is not replayed.
 func (e *replayBuffer) from(n int) []*message {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -114,6 +114,8 @@ func (k *fallback) answer(m *message) (out *message, refused string) {
 	return &message{response.Encode(k.form)}, refused
 }
 
+// response returns what is kept of a type: all of it, or what has one of these names. Endpoints and
+// routes that are not kept are sent empty, as Envoy waits until it has every name.
 func (k *fallback) response(typeURL string, names []string, all bool) *wire.Response {
 	k.nonce++
 	out := &wire.Response{TypeURL: typeURL, Nonce: "kept-" + strconv.Itoa(k.nonce)}

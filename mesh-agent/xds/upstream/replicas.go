@@ -109,7 +109,8 @@ func explainLookup(err error) string {
 }
 
 // connect tries all replicas. It starts the next attempt when one is slow or fails, and returns the
-// first that succeeds.
+// first that succeeds. That one cancels the others, which are waited for: one may have succeeded
+// all the same, and has to be closed.
 func (u *Upstream) connect(ctx context.Context) (*link, error) {
 	order, failed := u.replicas.order(ctx)
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout+time.Duration(len(order))*attemptDelay)
@@ -127,7 +128,7 @@ func (u *Upstream) connect(ctx context.Context) (*link, error) {
 		select {
 		case <-next.C:
 			if len(order) == 0 || won != nil {
-				break
+				break // out of the select
 			}
 			at := order[0]
 			order = order[1:]
@@ -142,7 +143,7 @@ func (u *Upstream) connect(ctx context.Context) (*link, error) {
 			switch {
 			case o.err != nil:
 				failed = append(failed, o.err)
-				next.Reset(0)
+				next.Reset(0) // a failure need not be waited for
 			case won == nil:
 				won = o.link
 				cancel() // give up the other attempts

@@ -24,6 +24,8 @@ func elsewhere() string {
 		strings.Join(differs, "\n    OR ") + "\n$$;\n"
 }
 
+// differsIn asks whether two routes differ in the names of a field. Usually the whole field is the
+// same, which Postgres can tell without looking for names in it.
 func differsIn(p *reference.Place) string {
 	whole := fmt.Sprintf("was -> '%s' IS DISTINCT FROM became -> '%[1]s'", p.Field)
 	if p.Named != nil {

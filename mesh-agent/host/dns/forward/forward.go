@@ -191,7 +191,7 @@ func (f *Forwarder) wait(ctx context.Context, q Question, known *entry) (*entry,
 func (f *Forwarder) staleTimer(known *entry) *time.Timer {
 	switch {
 	case known == nil:
-		return time.NewTimer(2 * totalTimeout)
+		return time.NewTimer(2 * totalTimeout) // never: the question ends before
 	case f.anyHealthy():
 		return time.NewTimer(staleAfter)
 	default:
