@@ -170,25 +170,30 @@ func importDocuments(ctx context.Context, t *testing.T, b *bundle, prune *adminv
 func TestCallersAreNotToldOfWhatIsHiddenFromThem(t *testing.T) {
 	t.Parallel()
 	b := startWithShops(t)
-	mine := b.withToken("mine", "write:mine")
 	claim := func(namespace, name, exportTo string) *adminv1.ApplyRequest {
 		return &adminv1.ApplyRequest{Documents: []*adminv1.Document{doc("", 0, 0, `{"apiVersion": "networking.istio.io/v1", "kind": "ServiceEntry", "metadata": {"namespace": "`+namespace+`", "name": "`+name+`"},
 			"spec": {"hosts": ["hidden.example.com"], "exportTo": [`+exportTo+`], "resolution": "DNS", "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}]}}`)}}
 	}
 	_, err := b.admin.Apply(t.Context(), claim("theirs", "canary", `"theirs", "others"`))
 	require.NoError(t, err)
-	applied, err := b.admin.Apply(mine, claim("mine", "one", `"*"`))
+	for name, scope := range map[string]string{"whole": "write:mine", "kinds": "write:mine:se"} {
+		mine := b.withToken(name, scope)
+		applied, err := b.admin.Apply(mine, claim("mine", name, `"*"`))
+		require.NoError(t, err)
+		require.Empty(t, applied.GetWarnings(), scope)
+		seen, err := b.admin.Problems(mine, &adminv1.ProblemsRequest{})
+		require.NoError(t, err)
+		require.NotContains(t, seen.String(), "canary", scope)
+		require.NotContains(t, seen.String(), "duplicate-service", scope)
+		_, err = b.admin.Delete(t.Context(), &adminv1.DeleteRequest{Resource: &adminv1.ResourceRef{Kind: "ServiceEntry", Namespace: "mine", Name: name}})
+		require.NoError(t, err)
+	}
+	_, err = b.admin.Apply(t.Context(), claim("mine", "one", `"*"`))
 	require.NoError(t, err)
-	require.Empty(t, applied.GetWarnings())
-	seen, err := b.admin.Problems(mine, &adminv1.ProblemsRequest{})
-	require.NoError(t, err)
-	require.NotContains(t, seen.String(), "canary")
-	require.NotContains(t, seen.String(), "duplicate-service")
-
-	seen, err = b.admin.Problems(t.Context(), &adminv1.ProblemsRequest{})
+	seen, err := b.admin.Problems(t.Context(), &adminv1.ProblemsRequest{})
 	require.NoError(t, err)
 	require.Contains(t, seen.String(), "has another owner: ServiceEntry theirs/canary")
-	applied, err = b.admin.Apply(t.Context(), claim("more", "two", `"*"`))
+	applied, err := b.admin.Apply(t.Context(), claim("more", "two", `"*"`))
 	require.NoError(t, err)
 	require.Contains(t, applied.String(), "has another owner")
 }

@@ -45,12 +45,13 @@ func (p Problem) resource() string { return fmt.Sprintf("%s %s/%s", p.Kind, p.Na
 // the server may read.
 type Reading struct{ Namespaces []string }
 
-// Setting is the value of mesh.reading. A namespace's name is never empty.
+// Setting is the value of mesh.reading, whose empty value means everything. So a list begins with
+// a comma, also an empty one: a namespace's name is never empty.
 func (r *Reading) Setting() string {
 	if r == nil {
 		return ""
 	}
-	return strings.Join(append([]string{""}, r.Namespaces...), ",")
+	return "," + strings.Join(r.Namespaces, ",")
 }
 
 // List lists the problems of committed resources in some namespaces, or in all if none are given,
