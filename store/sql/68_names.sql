@@ -19,10 +19,16 @@ LANGUAGE sql IMMUTABLE AS $$
     ELSE namespace || '/' || name END
 $$;
 
--- sight returns the namespaces that must see the services that a resource names: those that obey
--- it. Of a resource for everybody only its own namespace is known, and public services (*), which
--- everybody sees.
-CREATE OR REPLACE FUNCTION mesh_internal.sight(exported text[], namespace text) RETURNS text[]
+-- Earlier programs called obeyed_by, and a parameter of the two others, by another name, which a
+-- replacement cannot change.
+DROP FUNCTION IF EXISTS mesh_internal.sight(text[], text);
+DROP FUNCTION IF EXISTS mesh_internal.destination_named(text, text, jsonb, text[], text);
+DROP FUNCTION IF EXISTS mesh_internal.full_host_named(text, text, jsonb, text[], text);
+
+-- obeyed_by returns the namespaces that obey a resource, and so must see the services that it
+-- names. Of a resource for everybody only its own namespace is known, and public services (*),
+-- which everybody sees.
+CREATE OR REPLACE FUNCTION mesh_internal.obeyed_by(exported text[], namespace text) RETURNS text[]
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN '*' = ANY (exported) THEN ARRAY['*', namespace] || array_remove(exported, '*') ELSE ARRAY['*'] || exported END
 $$;
@@ -33,17 +39,17 @@ LANGUAGE sql IMMUTABLE AS $$
   SELECT role, mesh_internal.full_gateway(value #>> '{}', namespace), '', NULL::int, NULL::text[], NULL::jsonb, at WHERE value <> '"mesh"'
 $$;
 
-CREATE OR REPLACE FUNCTION mesh_internal.destination_named(role text, namespace text, value jsonb, sight text[], at text)
+CREATE OR REPLACE FUNCTION mesh_internal.destination_named(role text, namespace text, value jsonb, obeyed_by text[], at text)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT role, mesh_internal.full_host(value ->> 'host', namespace), coalesce(value ->> 'subset', ''), (value #>> '{port,number}')::int, sight, NULL::jsonb, at
+  SELECT role, mesh_internal.full_host(value ->> 'host', namespace), coalesce(value ->> 'subset', ''), (value #>> '{port,number}')::int, obeyed_by, NULL::jsonb, at
   WHERE value ->> 'host' <> ''
 $$;
 
-CREATE OR REPLACE FUNCTION mesh_internal.full_host_named(role text, namespace text, value jsonb, sight text[], at text)
+CREATE OR REPLACE FUNCTION mesh_internal.full_host_named(role text, namespace text, value jsonb, obeyed_by text[], at text)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT role, lower(value ->> 'host'), coalesce(value ->> 'subset', ''), (value #>> '{port,number}')::int, sight, NULL::jsonb, at WHERE value ->> 'host' <> ''
+  SELECT role, lower(value ->> 'host'), coalesce(value ->> 'subset', ''), (value #>> '{port,number}')::int, obeyed_by, NULL::jsonb, at WHERE value ->> 'host' <> ''
 $$;
 
 CREATE OR REPLACE FUNCTION mesh_internal.delegate_named(role text, namespace text, value jsonb, at text)

@@ -46,8 +46,8 @@ CREATE OR REPLACE FUNCTION mesh_internal.names_in_sidecar(namespace text, spec j
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
   SELECT x.* FROM (SELECT mesh_internal.exported(spec -> 'exportTo', namespace) OFFSET 0) AS e (scope),
-    LATERAL (SELECT mesh_internal.sight(e.scope, namespace) OFFSET 0) AS sight (scope), LATERAL (
-    SELECT n.* FROM mesh_internal.full_host_named('route', namespace, spec -> 'outboundTrafficPolicy' -> 'egressProxy', sight.scope, 'spec.outboundTrafficPolicy.egressProxy') n
+    LATERAL (SELECT mesh_internal.obeyed_by(e.scope, namespace) OFFSET 0) AS obeyed_by (scope), LATERAL (
+    SELECT n.* FROM mesh_internal.full_host_named('route', namespace, spec -> 'outboundTrafficPolicy' -> 'egressProxy', obeyed_by.scope, 'spec.outboundTrafficPolicy.egressProxy') n
   ) AS x
 $$;
 
@@ -68,12 +68,12 @@ CREATE OR REPLACE FUNCTION mesh_internal.names_in_virtual_service(namespace text
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
   SELECT x.* FROM (SELECT mesh_internal.exported(spec -> 'exportTo', namespace) OFFSET 0) AS e (scope),
-    LATERAL (SELECT mesh_internal.sight(e.scope, namespace) OFFSET 0) AS sight (scope), LATERAL (
+    LATERAL (SELECT mesh_internal.obeyed_by(e.scope, namespace) OFFSET 0) AS obeyed_by (scope), LATERAL (
     SELECT n.* FROM jsonb_path_query(spec -> 'gateways', '$[*]') WITH ORDINALITY AS l1 (v, i), mesh_internal.gateway_named('gateway', namespace, l1.v, 'spec.gateways[' || l1.i - 1 || ']') n
     UNION ALL SELECT x1.* FROM unnest('{http,tls,tcp}'::text[]) AS f1, jsonb_path_query(spec -> f1, '$[*]') WITH ORDINALITY AS l1 (v, i), LATERAL (
       SELECT n.* FROM jsonb_path_query(l1.v -> 'match', '$[*]') WITH ORDINALITY AS l2 (v, i), jsonb_path_query(l2.v -> 'gateways', '$[*]') WITH ORDINALITY AS l3 (v, i), mesh_internal.gateway_named('match', namespace, l3.v, 'spec.' || f1 || '[' || l1.i - 1 || '].match[' || l2.i - 1 || '].gateways[' || l3.i - 1 || ']') n
-      UNION ALL SELECT n.* FROM unnest('{route,mirrors}'::text[]) AS f2, jsonb_path_query(l1.v -> f2, '$[*]') WITH ORDINALITY AS l2 (v, i), mesh_internal.destination_named('route', namespace, l2.v -> 'destination', sight.scope, 'spec.' || f1 || '[' || l1.i - 1 || '].' || f2 || '[' || l2.i - 1 || '].destination') n
-      UNION ALL SELECT n.* FROM mesh_internal.destination_named('route', namespace, l1.v -> 'mirror', sight.scope, 'spec.' || f1 || '[' || l1.i - 1 || '].mirror') n
+      UNION ALL SELECT n.* FROM unnest('{route,mirrors}'::text[]) AS f2, jsonb_path_query(l1.v -> f2, '$[*]') WITH ORDINALITY AS l2 (v, i), mesh_internal.destination_named('route', namespace, l2.v -> 'destination', obeyed_by.scope, 'spec.' || f1 || '[' || l1.i - 1 || '].' || f2 || '[' || l2.i - 1 || '].destination') n
+      UNION ALL SELECT n.* FROM mesh_internal.destination_named('route', namespace, l1.v -> 'mirror', obeyed_by.scope, 'spec.' || f1 || '[' || l1.i - 1 || '].mirror') n
       UNION ALL SELECT n.* FROM mesh_internal.delegate_named('delegate', namespace, l1.v -> 'delegate', 'spec.' || f1 || '[' || l1.i - 1 || '].delegate') n
     ) AS x1
   ) AS x

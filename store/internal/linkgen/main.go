@@ -50,9 +50,9 @@ func script() string {
 
 func function(k *kinds.Kind, selects []query) string {
 	body := union(selects, "  ")
-	if strings.Contains(body, "sight.scope") {
+	if strings.Contains(body, "obeyed_by.scope") {
 		body = "  SELECT x.* FROM (SELECT mesh_internal.exported(spec -> 'exportTo', namespace) OFFSET 0) AS e (scope),\n" +
-			"    LATERAL (SELECT mesh_internal.sight(e.scope, namespace) OFFSET 0) AS sight (scope), LATERAL (\n" +
+			"    LATERAL (SELECT mesh_internal.obeyed_by(e.scope, namespace) OFFSET 0) AS obeyed_by (scope), LATERAL (\n" +
 			union(selects, "    ") + "  ) AS x\n"
 	}
 	return "CREATE OR REPLACE FUNCTION mesh_internal." + nameOf(k) + "(namespace text, spec jsonb)\nRETURNS TABLE (" + columns + ")\nLANGUAGE sql IMMUTABLE AS $$\n" + body + "$$;\n\n"

@@ -18,9 +18,9 @@ func row(n *reference.Named, value string, at path) query {
 	if !known {
 		panic("the database does not read names of the form " + n.Form)
 	}
-	sight := ""
+	scope := ""
 	if n.Form == reference.DestinationForm || n.Form == reference.FullHostForm {
-		sight = ", sight.scope"
+		scope = ", obeyed_by.scope"
 	}
-	return query{"n.*", []string{fmt.Sprintf("mesh_internal.%s('%s', namespace, %s%s, %s) n", reader, n.Role, value, sight, at)}}
+	return query{"n.*", []string{fmt.Sprintf("mesh_internal.%s('%s', namespace, %s%s, %s) n", reader, n.Role, value, scope, at)}}
 }
