@@ -63,8 +63,8 @@ func benchLarge(ctx context.Context, o options) error {
 		fmt.Fprintf(os.Stdout, "%-28s %6.1f s, process at most %d MB (aim: %s)\n", what.name+" by the Go API", r.Took.Seconds(), r.PeakRSS>>20, what.aim)
 	}
 	meanwhile(start)
-	for _, settle := range []string{"VACUUM ANALYZE", "CHECKPOINT"} { // finish the work that the load left, which is not part of the comparison
-		if err := execute(ctx, server.URL(), settle); err != nil {
+	for _, statement := range []string{"VACUUM ANALYZE", "CHECKPOINT"} { // finish the work that the load left, which is not part of the comparison
+		if err := execute(ctx, server.URL(), statement); err != nil {
 			return err
 		}
 	}

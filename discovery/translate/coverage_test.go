@@ -110,7 +110,7 @@ func toldElsewhere() map[field]bool {
 		{networking + "WorkloadGroup", "metadata"}: true,
 		{networking + "WorkloadGroup", "template"}: true,
 		{networking + "WorkloadGroup", "probe"}:    true,
-		// Agents heed them when they start their proxies: mesh-agent/envoy/proxyconfig.
+		// Agents act on them when they start their proxies: mesh-agent/envoy/proxyconfig.
 		{"istio.networking.v1beta1.ProxyConfig", "concurrency"}: true,
 		{proxy, "binaryPath"}:               true,
 		{proxy, "concurrency"}:              true,

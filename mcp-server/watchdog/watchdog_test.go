@@ -126,12 +126,12 @@ func (s *scene) gauge(name string) float64 {
 	return 0
 }
 
-// often has short intervals, for tests.
-var often = watchdog.Options{SlowInterval: 20 * time.Millisecond, FastInterval: 20 * time.Millisecond, ReportAfter: 100 * time.Millisecond}
+// quick has short intervals, for tests.
+var quick = watchdog.Options{SlowInterval: 20 * time.Millisecond, FastInterval: 20 * time.Millisecond, ReportAfter: 100 * time.Millisecond}
 
 func TestABlockerIsReportedOnce(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, often, false)
+	s := newScene(t, quick, false)
 	s.eventually(func() bool { return s.dog.About() != "" }, "it says nothing")
 	require.Contains(t, s.dog.About(), "is in the way: 1 sessions wait for it")
 	s.eventually(func() bool { return s.gauge("pgmesh_mcp_server_blocked_seconds") > 0.3 }, "it looks no more")
@@ -152,7 +152,7 @@ pgmesh_mcp_server_blockers{reason="queue"} 0
 
 func TestABlockerIsEndedAfterAWhile(t *testing.T) {
 	t.Parallel()
-	o := often
+	o := quick
 	o.EndAfter = 300 * time.Millisecond
 	s := newScene(t, o, false)
 	require.NoError(t, <-s.released)
@@ -163,7 +163,7 @@ func TestABlockerIsEndedAfterAWhile(t *testing.T) {
 
 func TestServersAreNeverEnded(t *testing.T) {
 	t.Parallel()
-	o := often
+	o := quick
 	o.EndAfter = time.Nanosecond
 	s := newScene(t, o, true)
 	s.eventually(func() bool { return s.gauge("pgmesh_mcp_server_blocked_seconds") > 0.3 }, "it does not look")

@@ -33,9 +33,9 @@ const module = "github.com/pgmesh/pgmesh/"
 // Changes of the two runs.
 const few, many = 50, 250
 
-// often is how many times a change has to call a function, at least, for the function to be on its
+// leastCalls is how many times a change has to call a function, at least, for the function to be on its
 // way: pushes may take two changes at once.
-const often = 0.9
+const leastCalls = 0.9
 
 func main() {
 	log.SetFlags(0)
@@ -65,7 +65,7 @@ func measure(root string) (map[string]float64, error) {
 	}
 	calls := map[string]float64{}
 	for name, n := range after {
-		if per := float64(n-before[name]) / (many - few); per >= often {
+		if per := float64(n-before[name]) / (many - few); per >= leastCalls {
 			calls[name] = per
 		}
 	}
@@ -202,7 +202,7 @@ func print(calls map[string]float64, list bool) {
 	for name, per := range calls {
 		p := packageOf(name)
 		all[p]++
-		if per < 2-often {
+		if per < 2-leastCalls {
 			once[p]++
 			onceInAll++
 		}

@@ -95,17 +95,17 @@ func TestRunWhenReadyWaitsUntilReady(t *testing.T) {
 func TestNoKeepAliveWhileStuck(t *testing.T) {
 	next := manager(t, 30*time.Millisecond)
 	stuck, free := make(chan struct{}), make(chan struct{})
-	looks := 0
+	calls := 0
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
 		done <- notify.Run(ctx, func() string {
-			if looks++; looks == 4 {
+			if calls++; calls == 4 {
 				close(stuck)
 				<-free
 			}
-			return strconv.Itoa(looks)
+			return strconv.Itoa(calls)
 		})
 	}()
 	for n := range 3 {

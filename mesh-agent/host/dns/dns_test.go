@@ -102,11 +102,11 @@ func mesh(t *testing.T, change func(*meshdns.Options)) (*asker, *elsewhere) {
 			change(o)
 		}
 	})
-	a.take(t, stock())
+	a.take(t, shopNames())
 	return a, e
 }
 
-func stock() *ndsv1.NameTable {
+func shopNames() *ndsv1.NameTable {
 	many := &ndsv1.NameTable_NameInfo{}
 	for n := range 100 {
 		many.Ips = append(many.Ips, fmt.Sprintf("10.9.0.%d", n), fmt.Sprintf("fd00::%x", n))
@@ -264,7 +264,7 @@ func TestShortNegativeTTLBeforeTheFirstTable(t *testing.T) {
 	require.Equal(t, dns.RcodeNameError, answer.Rcode)
 	require.EqualValues(t, 1, answer.Ns[0].(*dns.SOA).Minttl)
 	require.Equal(t, []string{"www.test. A 192.0.2.80"}, records(a.ask(t, "www.test", dns.TypeA).Answer))
-	a.take(t, stock())
+	a.take(t, shopNames())
 	require.Len(t, a.ask(t, "reviews.shop.svc.cluster.local", dns.TypeA).Answer, 1)
 	a.take(t, &ndsv1.NameTable{})
 	require.Equal(t, dns.RcodeNameError, a.ask(t, "reviews.shop.svc.cluster.local", dns.TypeA).Rcode, "what left the mesh is gone")
