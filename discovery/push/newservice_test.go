@@ -30,7 +30,7 @@ func TestANewServiceIsAllThatIsTranslated(t *testing.T) {
 	for i := range 3 {
 		b.apply(t, meshService(services+i, 2, 0)+"---\n"+meshRoute(services+i, 0))
 		want := map[string]int{push.ClusterType: 1, push.EndpointType: 1, push.VirtualHostType: 3}
-		require.Equal(t, want, b.translated(), "there are three sights, each with virtual hosts of its own")
+		require.Equal(t, want, b.translated(), "three shared views, each with virtual hosts of its own")
 	}
 	b.apply(t, meshRoute(services, 1))
 	require.Equal(t, map[string]int{push.VirtualHostType: 3}, b.translated(), "a rule that came later changes alone, too")
