@@ -33,8 +33,9 @@ type child struct {
 	words         *process.Tail
 }
 
-// startChild runs a program whose output goes to a file in the log folder.
-func startChild(o *options, name string, args ...string) (*child, error) {
+// startChild runs a program whose output goes to a file in the log folder, with further environment
+// variables.
+func startChild(o *options, name string, variables []string, args ...string) (*child, error) {
 	logFile := filepath.Join(o.data, "logs", name+".log")
 	log, err := os.Create(logFile)
 	if err != nil {
@@ -42,6 +43,7 @@ func startChild(o *options, name string, args ...string) (*child, error) {
 	}
 	c := &child{name: name, logFile: logFile, log: log, words: process.NewTail(tailLines)}
 	cmd := exec.Command(filepath.Join(o.bin, name), args...)
+	cmd.Env = append(os.Environ(), variables...)
 	output := io.MultiWriter(log, c.words)
 	cmd.Stdout, cmd.Stderr = output, output
 	if c.Process, err = process.Start(cmd); err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -151,9 +152,9 @@ func (s *scene) processes(words string) map[int]string {
 
 func (s *scene) execute(t *testing.T, sql string) {
 	t.Helper()
-	url, err := os.ReadFile(filepath.Join(s.data, "database-url"))
+	text, err := os.ReadFile(filepath.Join(s.data, "database-url"))
 	require.NoError(t, err)
-	db, err := pgx.Connect(t.Context(), strings.TrimSpace(string(url)))
+	db, err := pgx.Connect(t.Context(), strings.TrimSpace(string(text)))
 	require.NoError(t, err)
 	defer db.Close(context.Background())
 	_, err = db.Exec(t.Context(), sql)
@@ -211,15 +212,45 @@ func TestDeadChildIsNamed(t *testing.T) {
 	require.Empty(t, s.processes(""), "processes left behind")
 }
 
+// Everybody on a machine can read the command lines of all.
+func TestThePasswordIsOnNoCommandLine(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	r := s.start(t)
+	r.await(t, "Ctrl-C ends everything.")
+	text, err := os.ReadFile(filepath.Join(s.data, "database-url"))
+	require.NoError(t, err)
+	at, err := url.Parse(strings.TrimSpace(string(text)))
+	require.NoError(t, err)
+	password, given := at.User.Password()
+	require.True(t, given)
+	require.NotEmpty(t, password)
+	for _, command := range s.processes("") {
+		require.NotContains(t, command, password)
+	}
+	s.interrupt(t, r)
+}
+
 func TestPortInUseIsNamed(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	taken, err := net.Listen("tcp", local(s.ports.xds))
-	require.NoError(t, err)
-	defer taken.Close()
+	for _, port := range []int{s.ports.xds, s.ports.admin} {
+		taken, err := net.Listen("tcp", local(port))
+		require.NoError(t, err)
+		defer taken.Close()
+	}
 
 	r := s.start(t)
 	require.Error(t, r.Wait())
-	require.Contains(t, r.wrong.String(), fmt.Sprintf("port %d is needed for discovery: xDS and is in use", s.ports.xds))
-	require.Contains(t, r.wrong.String(), "--xds-port")
+	require.Contains(t, r.wrong.String(), fmt.Sprintf("port %d is needed for discovery: xDS and is in use, port %d is needed for Envoy's admin API", s.ports.xds, s.ports.admin))
+	require.Regexp(t, `FLAGS='--xds-port=\d+ --admin-port=\d+'`, r.wrong.String())
+}
+
+func TestWhatIsNoPortIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.args = append(s.args, "--xds-port=99999")
+	r := s.start(t)
+	require.Error(t, r.Wait())
+	require.Contains(t, r.wrong.String(), "--xds-port 99999: a port is a number from 1 to 65535")
 }

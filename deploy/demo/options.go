@@ -1,14 +1,19 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"syscall"
 
 	"github.com/spf13/pflag"
 )
+
+const maxPort = 65535
 
 // options are the values of the flags.
 type options struct {
@@ -61,15 +66,44 @@ func (o *options) complete() error {
 	if o.envoy == "" {
 		o.envoy = filepath.Join(".tools", "envoy", "envoy")
 	}
+	var taken, others []string
 	for _, p := range o.ports.flags() {
-		listener, err := net.Listen("tcp", local(*p.value))
-		if err != nil {
-			return fmt.Errorf("port %d is needed for %s and is in use (%w): end what listens there, or choose another with --%s "+
-				"(make demo FLAGS=--%s=%d)", *p.value, p.use, err, p.flag, p.flag, *p.value+1)
+		switch err := try(*p.value); {
+		case errors.Is(err, syscall.EADDRINUSE):
+			taken = append(taken, fmt.Sprintf("port %d is needed for %s and is in use", *p.value, p.use))
+			others = append(others, fmt.Sprintf("--%s=%d", p.flag, elsewhere(*p.value)))
+		case err != nil:
+			return fmt.Errorf("--%s %d: %w", p.flag, *p.value, err)
 		}
-		listener.Close()
+	}
+	if len(taken) > 0 {
+		return fmt.Errorf("%s: end what listens there, or choose other ports (make demo FLAGS='%s')", strings.Join(taken, ", "), strings.Join(others, " "))
 	}
 	return nil
+}
+
+var errNoPort = errors.New("a port is a number from 1 to 65535")
+
+// try returns why nobody can listen on a port.
+func try(port int) error {
+	if port < 1 || port > maxPort {
+		return errNoPort
+	}
+	listener, err := net.Listen("tcp", local(port))
+	if err != nil {
+		return err
+	}
+	return listener.Close()
+}
+
+// elsewhere returns a free port with the same last three digits, which no two defaults share.
+func elsewhere(port int) int {
+	for other := port + 1000; other <= maxPort; other += 1000 {
+		if try(other) == nil {
+			return other
+		}
+	}
+	return port
 }
 
 func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

@@ -121,12 +121,12 @@ func (d *demo) startPostgres(ctx context.Context) (err error) {
 	return os.WriteFile(d.databaseFile(), []byte(d.postgres.URL()+"\n"), 0o600)
 }
 
-// databaseFile has the database's URL with its password, which keeps the password off command
-// lines.
+// databaseFile has the database's URL with its password, which is in nothing that the demo prints.
 func (d *demo) databaseFile() string { return filepath.Join(d.data, "database-url") }
 
+// startServer passes the database's password in the environment, which others cannot read.
 func (d *demo) startServer(ctx context.Context) error {
-	server, err := d.startChild("mcp-server", "run", "--insecure", "--migrate", "--database", d.postgres.URL(),
+	server, err := d.startChild("mcp-server", []string{"PGMESH_DATABASE=" + d.postgres.URL()}, "run", "--insecure", "--migrate",
 		"--listen", local(d.ports.mcp), "--http", local(d.ports.mcpHTTP), "--api", local(d.ports.mcpAPI),
 		"--state-dir", filepath.Join(d.data, "mcp-server"))
 	if err != nil {
@@ -150,7 +150,7 @@ func (d *demo) startHellos(context.Context) error {
 }
 
 func (d *demo) startDiscovery(ctx context.Context) error {
-	discovery, err := d.startChild("discovery", "run", "--insecure", "--mcp", local(d.ports.mcp),
+	discovery, err := d.startChild("discovery", nil, "run", "--insecure", "--mcp", local(d.ports.mcp),
 		"--listen", local(d.ports.xds), "--http", local(d.ports.discoveryHTTP))
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func (d *demo) startDiscovery(ctx context.Context) error {
 // startAgent returns when the service answers through Envoy. Envoy drains no connections at the
 // end, since nobody depends on them.
 func (d *demo) startAgent(ctx context.Context) error {
-	agent, err := d.startChild("mesh-agent", "run", "--insecure", "--tie-envoy", "--discovery", local(d.ports.xds),
+	agent, err := d.startChild("mesh-agent", nil, "run", "--insecure", "--tie-envoy", "--discovery", local(d.ports.xds),
 		"--envoy", d.envoy, "--admin", local(d.ports.admin), "--status", "", "--concurrency", "1",
 		"--node-ip", "127.0.0.1", "--id", "client.default", "--labels", "app=client",
 		"--interception-mode", "NONE", "--drain-time", "0s")
@@ -176,8 +176,8 @@ func (d *demo) startAgent(ctx context.Context) error {
 	return nil
 }
 
-func (d *demo) startChild(name string, args ...string) (*child, error) {
-	c, err := startChild(d.options, name, args...)
+func (d *demo) startChild(name string, variables []string, args ...string) (*child, error) {
+	c, err := startChild(d.options, name, variables, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -86,7 +86,7 @@ func (d *demo) showTries() {
   see who answers
     for i in $(seq 9); do curl -s -H 'Host: hello.demo' http://%s/; done
 
-Ctrl-C ends everything.
+Ctrl-C ends everything. If one part ends, so do the others.
 `, d.shiftLine(client), client, local(d.ports.service))
 }
 
