@@ -13,6 +13,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/kit/version"
 	"github.com/pgmesh/pgmesh/internal/manual"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/compare"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/history"
@@ -70,7 +71,7 @@ one. Asking about the past and changing needs pgmesh's own mcp-server.
 	p.DeclareFlags(root.PersistentFlags())
 	p.CompleteFlags(root)
 	addCommands(root, p)
-	return root
+	return arguments.Family(root)
 }
 
 // addCommands adds the commands, in groups by what they need.

@@ -106,6 +106,8 @@ func (s *Server) advice(message string) string {
 		return "Name the authority that vouches for it with --tls-ca"
 	case strings.Contains(message, "x509: certificate is "), strings.Contains(message, "doesn't contain any IP SANs"):
 		return "Name it as its certificate does, with --tls-server-name or --tls-server-id"
+	case strings.Contains(message, "looked like an HTTP/1.1 header"):
+		return "What listens there speaks HTTP: name the port for MCP, which is 15020 unless the server was told otherwise"
 	case s.Dial.Plaintext.Allowed && strings.Contains(message, "server preface"):
 		return "It may speak TLS alone: leave --insecure out"
 	}

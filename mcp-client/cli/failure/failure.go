@@ -4,6 +4,8 @@ package failure
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +25,24 @@ func (e *usageError) Error() string {
 	if e.command == nil {
 		return e.err.Error()
 	}
-	return fmt.Sprintf("%v (see %s --help)", e.err, e.command.CommandPath())
+	return fmt.Sprintf("%s (see %s --help)", e.text(), e.command.CommandPath())
+}
+
+// text says of wrong arguments how the command is written, where cobra only counts them, or takes
+// one for a command.
+func (e *usageError) text() string {
+	text, path := e.err.Error(), e.command.CommandPath()
+	word, of, found := strings.Cut(strings.TrimPrefix(text, "unknown command "), " for ")
+	switch {
+	case found && of == strconv.Quote(path):
+		text = word + " is not expected"
+	case !strings.Contains(text, " arg(s)"):
+		return text
+	}
+	if e.command.HasParent() {
+		path = e.command.Parent().CommandPath() + " " + e.command.Use
+	}
+	return text + ": write " + path
 }
 
 func (e *usageError) Unwrap() error { return e.err }

@@ -1,0 +1,36 @@
+package cli_test
+
+import (
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
+)
+
+func TestWrongArgumentsAreAnsweredWithHowACommandIsWritten(t *testing.T) {
+	t.Parallel()
+	for says, args := range map[string][]string{
+		`unknown command "gett" (did you mean "get"?) (see mcp-client --help)`:                                            {"gett", "vs"},
+		`unknown command "nonsense" (see mcp-client --help)`:                                                              {"nonsense"},
+		`"a.yaml" is not expected: write mcp-client apply -f (FILE | FOLDER | -) (see mcp-client apply --help)`:           {"apply", "a.yaml"},
+		`accepts 1 arg(s), received 0: write mcp-client revert REVISION (see mcp-client revert --help)`:                   {"revert"},
+		`accepts 1 arg(s), received 0: write mcp-client trust add TRUST-DOMAIN --roots FILE`:                              {"trust", "add"},
+		`requires at least 1 arg(s), only received 0: write mcp-client validate PATH... (see mcp-client validate --help)`: {"validate"},
+		`unknown flag: --form (see mcp-client get --help)`:                                                                {"get", "vs", "--form", "yaml"},
+	} {
+		r := clitest.Run(t.Context(), "", nil, args...)
+		require.Equal(t, 2, r.Code, args)
+		require.Contains(t, r.Err, "error: "+says)
+	}
+}
+
+func TestAPortForHTTPIsNamed(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(nil)
+	defer s.Close()
+	r := clitest.Run(t.Context(), "", nil, "get", "vs", "--insecure", "--server", s.Listener.Addr().String())
+	require.Equal(t, 4, r.Code)
+	require.Contains(t, r.Err, "What listens there speaks HTTP: name the port for MCP")
+}
