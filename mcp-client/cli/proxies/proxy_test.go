@@ -198,3 +198,13 @@ func outside(t *testing.T) string {
 	t.Skip("this machine has no address but loopback")
 	return ""
 }
+
+// A discovery answers for resources as a server without any does.
+func TestReadingFromADiscoveryIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	d := shop(t)
+	r := clitest.At(t, d.At.XDS.String(), "get", "vs", "-A")
+	require.Zero(t, r.Code, r.Err)
+	require.Equal(t, "warning: what listens at "+d.At.XDS.String()+" is a discovery, which has no resources to read: name mcp-server, "+
+		"which listens on 15020 unless it was told otherwise\nnothing found in any namespace\n", r.Err)
+}
