@@ -73,7 +73,7 @@ CREATE TRIGGER complete_key_of_renamed BEFORE UPDATE OF api_group, kind, namespa
   EXECUTE FUNCTION mesh_internal.complete_key();
 
 -- stamp_row sets the columns that nobody sets by hand, and refuses attempts to. Writing back what
--- was read is fine, as many an ORM does. settle_repeated corrects a transaction that changes a
+-- was read is fine, as many an ORM does. correct_repeated corrects a transaction that changes a
 -- resource more than once. A resource that was not checked, or broke the rules, has the rules 0:
 -- for it, checking the changes is not enough.
 CREATE OR REPLACE FUNCTION mesh_internal.stamp_row() RETURNS trigger

@@ -235,9 +235,9 @@ BEGIN
   RETURN session_user;
 END $$;
 
--- settle_repeated corrects a transaction that changed a resource more than once: generation and
+-- correct_repeated corrects a transaction that changed a resource more than once: generation and
 -- times become what one change would have set.
-CREATE OR REPLACE FUNCTION mesh_internal.settle_repeated(of bigint) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION mesh_internal.correct_repeated(of bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM mesh_internal.begin_numbering();
   UPDATE mesh.resources r SET
@@ -248,6 +248,8 @@ BEGIN
     AND r.kind = c.kind AND r.api_group = c.api_group AND r.namespace = c.namespace AND r.name = c.name;
   PERFORM mesh_internal.end_numbering();
 END $$;
+
+DROP FUNCTION IF EXISTS mesh_internal.settle_repeated(bigint); -- its name in earlier programs
 
 -- forget_undone deletes changes that cancelled each other out, counts them, and restores generation
 -- and times of their resources.
@@ -324,7 +326,7 @@ BEGIN
     IF t.revision IS NULL THEN
       t.size := t.size - mesh_internal.forget_undone(t.id);
     END IF;
-    done := mesh_internal.settle_repeated(t.id);
+    done := mesh_internal.correct_repeated(t.id);
   END IF;
   IF t.secrets THEN
     t.size := t.size + mesh_internal.count_secrets(t);
@@ -361,7 +363,7 @@ BEGIN
     LOCK TABLE mesh_internal.numbering IN SHARE UPDATE EXCLUSIVE MODE; -- see mesh_internal.lock_numbering
   END IF;
   IF own.of_mesh THEN
-    done := mesh_internal.settle_mesh_config(t.id);
+    done := mesh_internal.commit_mesh_config(t.id);
   END IF;
   IF current_setting('transaction_isolation') = 'read committed' THEN
     t := mesh_internal.write_number(t);

@@ -26,9 +26,9 @@ BEGIN
   RETURN coalesce(nullif(mesh_internal.field_of(mesh.mesh_config(), '{rootNamespace}', 'root_namespace') #>> '{}', ''), 'istio-system');
 END $$;
 
--- settle_mesh_config runs at the commit of a transaction that changed either kind, once others have
+-- commit_mesh_config runs at the commit of a transaction that changed either kind, once others have
 -- to wait. It refuses a second one, and stores the trust domains where servers read them.
-CREATE OR REPLACE FUNCTION mesh_internal.settle_mesh_config(of bigint) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.commit_mesh_config(of bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   second record;
@@ -47,6 +47,8 @@ BEGIN
     || ARRAY(SELECT a #>> '{}' FROM jsonb_path_query(mesh_internal.field_of(config, '{trustDomainAliases}', 'trust_domain_aliases'), '$[*] ? (@.type() == "string")') a);
   UPDATE mesh_internal.trust_names SET domains = names WHERE domains <> names;
 END $$;
+
+DROP FUNCTION IF EXISTS mesh_internal.settle_mesh_config(bigint); -- its name in earlier programs
 
 -- require_mesh lets only who may write to every namespace change what configures the whole mesh.
 CREATE OR REPLACE FUNCTION mesh_internal.require_mesh(kind text) RETURNS void

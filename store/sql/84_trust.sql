@@ -3,7 +3,7 @@
 
 -- trust_domains returns the trust domain of the MeshConfig and then its aliases, which stand for
 -- the same mesh. They are stored where no tenant can hold a lock (see
--- mesh_internal.settle_mesh_config).
+-- mesh_internal.commit_mesh_config).
 CREATE OR REPLACE FUNCTION mesh.trust_domains() RETURNS text[]
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

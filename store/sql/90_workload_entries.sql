@@ -80,11 +80,11 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     namespace, name, wanted, CASE account WHEN '' THEN 'none' ELSE account END)
 $$;
 
--- settle_workloads makes the entries of some names what they have to be, and tells each machine
+-- write_workload_entries makes the entries of some names what they have to be, and tells each machine
 -- that wants one whether it has it. If several machines have one address, which makes one name, a
 -- connected one comes before one that is gone, and the one with the entry before a new one. The
 -- groups are locked.
-CREATE OR REPLACE FUNCTION mesh_internal.settle_workloads(namespaces text[], slots text[]) RETURNS void
+CREATE OR REPLACE FUNCTION mesh_internal.write_workload_entries(namespaces text[], slots text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
   wanted  record;
@@ -221,7 +221,7 @@ BEGIN
   END IF;
 END $$;
 
--- place_group gives the machines of a group the names that its template makes, and settles
+-- place_group gives the machines of a group the names that its template makes, and writes
 -- everything that this touches. The group is locked.
 CREATE OR REPLACE FUNCTION mesh_internal.place_group(namespace text, name text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -233,7 +233,7 @@ BEGIN
       entry = CASE WHEN spec IS NOT NULL AND i.slot = mesh_internal.slot_in(spec, i) THEN i.entry END, refused = CASE WHEN spec IS NULL THEN mesh_internal.no_group(place_group.namespace, place_group.name) END
     WHERE i.namespace = place_group.namespace AND i.workload_group = name AND NOT i.has_left AND i.slot IS DISTINCT FROM mesh_internal.slot_in(spec, i);
   touched := touched || ARRAY(SELECT DISTINCT i.slot FROM mesh_internal.workload_instances i WHERE i.namespace = place_group.namespace AND i.workload_group = name AND i.slot <> ALL (touched));
-  PERFORM mesh_internal.settle_workloads(array_fill(namespace, ARRAY[cardinality(touched)]), touched);
+  PERFORM mesh_internal.write_workload_entries(array_fill(namespace, ARRAY[cardinality(touched)]), touched);
 END $$;
 
 -- follow_workloads is called at commit, before the transaction gets its number. The entries of
@@ -269,7 +269,7 @@ BEGIN
     DELETE FROM mesh.resources r USING unnest(of_entries, entries) AS u (namespace, name), mesh_internal.workload_instances i -- written over, and made anew below
       WHERE r.kind = 'WorkloadEntry' AND r.api_group = 'networking.istio.io' AND r.namespace = u.namespace AND r.name = u.name
         AND NOT r.annotations ? 'mesh.pgmesh.io/machine' AND i.namespace = u.namespace AND i.entry = u.name;
-    PERFORM mesh_internal.settle_workloads(of_entries, entries);
+    PERFORM mesh_internal.write_workload_entries(of_entries, entries);
   END IF;
   PERFORM mesh_internal.tell_problems(mesh_internal.put_back(written));
   RETURN true;
@@ -290,7 +290,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- A revoked machine is no longer an endpoint, and a restored one is again.
-CREATE OR REPLACE FUNCTION mesh_internal.settle_revoked() RETURNS trigger
+CREATE OR REPLACE FUNCTION mesh_internal.write_entries_of_revoked() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   concerned mesh_internal.workload_instances[] := ARRAY(
@@ -299,16 +299,22 @@ BEGIN
   IF concerned <> '{}' THEN
     PERFORM set_config('mesh.registering', (SELECT secret FROM mesh_internal.installation)::text, true);
     PERFORM mesh_internal.lock_workload_groups(array_agg(c.namespace), array_agg(c.workload_group)) FROM unnest(concerned) c;
-    PERFORM mesh_internal.settle_workloads(array_agg(c.namespace), array_agg(c.slot)) FROM unnest(concerned) c;
+    PERFORM mesh_internal.write_workload_entries(array_agg(c.namespace), array_agg(c.slot)) FROM unnest(concerned) c;
     PERFORM set_config('mesh.registering', '', true);
   END IF;
   RETURN NULL;
 END $$;
 
-DROP TRIGGER IF EXISTS settle_revoked ON mesh.revocations;
-CREATE TRIGGER settle_revoked AFTER INSERT ON mesh.revocations
-  REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.settle_revoked();
+DROP TRIGGER IF EXISTS entries_of_revoked ON mesh.revocations;
+CREATE TRIGGER entries_of_revoked AFTER INSERT ON mesh.revocations
+  REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.write_entries_of_revoked();
 
+DROP TRIGGER IF EXISTS entries_of_restored ON mesh.revocations;
+CREATE TRIGGER entries_of_restored AFTER UPDATE ON mesh.revocations
+  REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.write_entries_of_revoked();
+
+-- These were their names in earlier programs.
+DROP TRIGGER IF EXISTS settle_revoked ON mesh.revocations;
 DROP TRIGGER IF EXISTS settle_restored ON mesh.revocations;
-CREATE TRIGGER settle_restored AFTER UPDATE ON mesh.revocations
-  REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION mesh_internal.settle_revoked();
+DROP FUNCTION IF EXISTS mesh_internal.settle_revoked();
+DROP FUNCTION IF EXISTS mesh_internal.settle_workloads(text[], text[]);

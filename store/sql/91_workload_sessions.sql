@@ -223,7 +223,7 @@ BEGIN
       slots := slots || answer.touched;
     END IF;
   END LOOP;
-  PERFORM mesh_internal.settle_workloads(namespaces, slots);
+  PERFORM mesh_internal.write_workload_entries(namespaces, slots);
   RETURN QUERY
     SELECT c.ordinality, i.entry, coalesce(refusals ->> c.ordinality::text, i.refused), c.ordinality = ANY (late)
     FROM jsonb_array_elements(changes) WITH ORDINALITY c

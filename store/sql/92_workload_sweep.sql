@@ -61,7 +61,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM set_config('mesh.registering', (SELECT secret FROM mesh_internal.installation)::text, true);
   DELETE FROM mesh_internal.workload_instances i USING unnest(due) d WHERE (i.namespace, i.workload_group, i.machine) = (d.namespace, d.workload_group, d.machine);
-  PERFORM mesh_internal.settle_workloads(array_agg(d.namespace), array_agg(d.slot)) FROM unnest(due) d;
+  PERFORM mesh_internal.write_workload_entries(array_agg(d.namespace), array_agg(d.slot)) FROM unnest(due) d;
 END $$;
 
 -- remove_orphaned_workloads removes entries of unknown machines, which came around the triggers,
@@ -82,7 +82,7 @@ BEGIN
   PERFORM mesh_internal.lock_workload_groups(array_agg(r.namespace), array_agg(r.annotations ->> 'istio.io/autoRegistrationGroup'))
     FROM unnest(namespaces, names) AS u (namespace, name) JOIN mesh.resources r ON r.kind = 'WorkloadEntry' AND r.api_group = 'networking.istio.io' AND r.namespace = u.namespace AND r.name = u.name;
   PERFORM set_config('mesh.registering', (SELECT secret FROM mesh_internal.installation)::text, true);
-  PERFORM mesh_internal.settle_workloads(namespaces, names);
+  PERFORM mesh_internal.write_workload_entries(namespaces, names);
   RETURN cardinality(names);
 END $$;
 
