@@ -64,4 +64,5 @@ var declared = map[string]rule{
 	"/pgmesh.machine.v1.MachineService/Register":                        openTo(machines),
 	"/pgmesh.machine.v1.MachineService/Settings":                        openTo(machines),
 	"/pgmesh.machine.v1.RegistryService/Keep":                           unlimited(caller.Register),
+	"/pgmesh.rollout.v1.RolloutService/Report":                          unlimited(caller.Register),
 }
