@@ -1,12 +1,10 @@
 package inspect
 
 import (
-	"fmt"
 	"net/http"
 	"time"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-
+	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
 
@@ -110,7 +108,7 @@ func (c client) show() shownProxy {
 	state := c.stream.State()
 	p := shownProxy{
 		Proxy: c.id(), Node: c.stream.Node().GetId(), Role: string(c.Proxy.Type), Namespace: c.Proxy.Namespace, Address: c.stream.Peer(),
-		Form: formOf(c.stream), Envoy: versionOf(c.stream.Node()), Connected: c.stream.Since(), Class: c.Class, OnDemand: c.OnDemand, Warnings: c.Proxy.Warnings,
+		Form: formOf(c.stream), Envoy: mesh.EnvoyVersion(c.stream.Node()), Connected: c.stream.Since(), Class: c.Class, OnDemand: c.OnDemand, Warnings: c.Proxy.Warnings,
 		Current: c.snapshot != nil, Revision: state.Revision, Newest: state.Newest, Types: []shownType{},
 	}
 	if state.Stage > 0 {
@@ -132,13 +130,6 @@ func formOf(s *ads.Stream) string {
 		return "delta"
 	}
 	return "sotw"
-}
-
-func versionOf(n *corev3.Node) string {
-	if v := n.GetUserAgentBuildVersion().GetVersion(); v != nil {
-		return fmt.Sprintf("%d.%d.%d", v.GetMajorNumber(), v.GetMinorNumber(), v.GetPatch())
-	}
-	return n.GetUserAgentVersion()
 }
 
 func showType(t ads.TypeState) shownType {

@@ -175,7 +175,7 @@ func (p *Proxy) setMetadata(meta metadata) (err error) {
 	if at := meta.labels("STATIC_LABELS", "LABELS")[labelLocality]; at != "" && p.Locality.GetRegion() == "" {
 		p.Locality = parseLocality(strings.ReplaceAll(at, ".", "/"))
 	}
-	p.Labels = withTopology(meta.labels("STATIC_LABELS", "LABELS"), localityText(p.Locality), p.Network)
+	p.Labels = withTopology(meta.labels("STATIC_LABELS", "LABELS"), LocalityText(p.Locality), p.Network)
 	if p.Network == "" {
 		p.Network = p.Labels[LabelNetwork]
 	}

@@ -50,7 +50,7 @@ func givenLabels(labels map[string]string) map[string]string {
 // LocalityOf is where a proxy is: what it says, else what the endpoints of its workload say.
 func (m *Mesh) LocalityOf(p *Proxy) string {
 	if p.Locality.GetRegion() != "" {
-		return localityText(p.Locality)
+		return LocalityText(p.Locality)
 	}
 	for _, t := range m.Targets(p) {
 		if t.Locality != "" {
@@ -66,7 +66,8 @@ func parseLocality(text string) *corev3.Locality {
 	return &corev3.Locality{Region: parts[0], Zone: parts[1], SubZone: parts[2]}
 }
 
-func localityText(l *corev3.Locality) string {
+// LocalityText writes a locality as region/zone/subzone.
+func LocalityText(l *corev3.Locality) string {
 	return strings.TrimRight(l.GetRegion()+"/"+l.GetZone()+"/"+l.GetSubZone(), "/")
 }
 

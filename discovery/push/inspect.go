@@ -35,6 +35,28 @@ func (e *Engine) Members() map[*served.Subscriber]Member {
 	return all
 }
 
+// Member returns the proxy behind a subscriber, without the name of its class.
+func (e *Engine) Member(s *served.Subscriber) (Member, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m, connected := e.members[s]
+	if !connected {
+		return Member{}, false
+	}
+	return Member{Proxy: m.proxy, OnDemand: m.class != nil && m.class.whole != nil}, true
+}
+
+// Revision returns that of the mesh which proxies are being sent, 0 before the first. While a mesh
+// is pushed it waits, so that everything of this revision has been offered to the proxies.
+func (e *Engine) Revision() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.mesh == nil {
+		return 0
+	}
+	return e.mesh.Revision
+}
+
 // nameOf is short: of a thousand classes, two share a name once in ten thousand meshes.
 func nameOf(c classKey) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", c))

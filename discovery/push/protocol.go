@@ -22,6 +22,7 @@ func NewServer(e *Engine, limits ads.Limits, observer ads.Observer, log *slog.Lo
 		Belongs:    map[string]string{VirtualHostType: RouteType},
 		Outlive:    func(typeURL string) bool { return typeURL == ScopedRouteType },
 		Plan:       makeBeforeBreak,
+		Essential:  []string{ListenerType}, // which Envoy asks for last, of those that lead to others
 		Asked:      e.asked,
 		Absent:     e.absent,
 		Dropped: func(s *ads.Stream, typeURL, name string) {

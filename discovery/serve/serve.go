@@ -17,6 +17,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/inspect"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/push"
+	"github.com/pgmesh/pgmesh/discovery/rollout"
 	"github.com/pgmesh/pgmesh/internal/access"
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/adsmetrics"
@@ -78,6 +79,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	follower.keys, follower.first = keys, mesh.First(o.OwnGateways)
 	follower.trust = guests.trust()
 	streams, server := o.server(engine, guests, metrics)
+	reporter := o.reporter(who, rollout.Of(engine, streams), metrics)
 	pages = append(append(pages, o.pages(engine, streams, metrics)...), machines.Page())
 	machines.AddTo(server)
 	if err := access.Check(server.GetServiceInfo()); err != nil {
@@ -93,6 +95,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	g.Go(func() error { return follower.run(ctx) })
 	g.Go(func() error { return keys.Run(ctx) })
 	g.Go(func() error { return machines.Run(ctx) })
+	g.Go(func() error { return reporter.Run(ctx) })
 	guests.run(ctx, g)
 	g.Go(func() error {
 		return rpc.Serve(ctx, server, xds, func() { shutdown(streams, guests, machines) })

@@ -65,6 +65,10 @@ type Config struct {
 	// as soon as it can.
 	Plan Plan
 
+	// Essential are canonical types without which a client runs nothing: until it has asked for them
+	// it is not said to run a snapshot.
+	Essential []string
+
 	// Identifier is sent as the control plane's identifier in each response.
 	Identifier string
 

@@ -19,6 +19,7 @@ func (s *Stream) advance() error {
 		if s.progress == nil {
 			s.news = nil // later requests are not part of the change
 			s.moved()
+			s.noteRunning()
 			return nil
 		}
 		if !s.nextStage() {
@@ -62,7 +63,7 @@ func (s *Stream) moved() {
 	}
 	if s.target != s.reported || stage != s.reportedStage {
 		s.reported, s.reportedStage = s.target, stage
-		s.status.move(s.target.Revision, stage, len(s.cfg.Plan.Stages))
+		s.status.move(s.target, stage, len(s.cfg.Plan.Stages))
 	}
 }
 
@@ -108,6 +109,7 @@ func (s *Stream) nextStage() bool {
 // client has asked for what it refers to.
 func (s *Stream) stageDone() bool {
 	if s.progress.impatient {
+		s.hurried = true
 		return true
 	}
 	stage := s.progress.stage
@@ -127,7 +129,7 @@ func (s *Stream) stageDone() bool {
 
 // awaits reports whether the present stage needs the client's answer about a type.
 func (s *Stream) awaits(sub *subscription) bool {
-	return sub.pending != "" && (s.progress.warming || !sub.typePlan.atOnce[s.progress.stage])
+	return sub.pending != "" && (s.progress == nil || s.progress.warming || !sub.typePlan.atOnce[s.progress.stage])
 }
 
 func (s *Stream) waitingFor() []string {

@@ -60,9 +60,10 @@ type StreamState struct {
 // streamStatus is what a stream publishes about itself. It is written whenever something is sent or
 // answered; mu is held only long enough to copy.
 type streamStatus struct {
-	mu    sync.Mutex
-	state StreamState
-	types []*subscription // mu guards the list and the records, not the rest of the subscriptions
+	mu              sync.Mutex
+	state           StreamState
+	target, running *served.Snapshot // as in Running
+	types           []*subscription  // mu guards the list and the records, not the rest of the subscriptions
 }
 
 // record is what a stream publishes about a subscription.
@@ -139,11 +140,19 @@ func (a *streamStatus) answered(sub *subscription, reason string, refused bool) 
 	return now.Sub(r.sent.At)
 }
 
-// move records the stream's revision and stage.
-func (a *streamStatus) move(revision string, stage, stages int) {
+// move records the stream's target and stage.
+func (a *streamStatus) move(target *served.Snapshot, stage, stages int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.state = StreamState{Revision: revision, Stage: stage, Stages: stages, Since: time.Now()}
+	a.state = StreamState{Revision: target.Revision, Stage: stage, Stages: stages, Since: time.Now()}
+	a.target = target
+}
+
+// runs records what the client runs.
+func (a *streamStatus) runs(snapshot *served.Snapshot) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.running = snapshot
 }
 
 // Types returns the state of each type that the client asks for, in the order of its first

@@ -40,6 +40,9 @@ type Stream struct {
 	renewed       []served.Ref // references to send again, of types that the client has not asked for yet
 	reconnected   bool         // the client has resources from an earlier stream, and the plan for them has not begun
 	answeredOnce  bool         // the client has answered a response
+
+	ran     *served.Snapshot // what the client runs, as published
+	hurried bool             // a plan has gone on without the client since
 }
 
 func newStream(ctx context.Context, on *Server, form wire.Form, view *served.Subscriber, node *corev3.Node) *Stream {

@@ -1,0 +1,169 @@
+package rollout
+
+import (
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
+	rolloutv1 "github.com/pgmesh/pgmesh/proto/pgmesh/rollout/v1"
+)
+
+const (
+	// mostProxies bounds a message, as the protocol does.
+	mostProxies = 1000
+	// silentAfter is how long a proxy may take to answer before it is called silent.
+	silentAfter = 5 * time.Second
+)
+
+// ledger knows what each proxy runs and what was last reported of it.
+type ledger struct {
+	of      Proxies
+	proxies map[*ads.Stream]*entry
+	streams uint64 // how many there were, which numbers them
+	newest  int64  // the revision at the last comparison
+	step    int64  // the revision that was reported of all in step
+}
+
+// entry is one proxy.
+type entry struct {
+	number uint64
+	runs   int64            // the newest revision that it is known to run; 0 for none
+	told   *rolloutv1.Proxy // what was reported; nil for nothing
+	here   bool             // it was there at this comparison
+}
+
+func newLedger(of Proxies) *ledger { return &ledger{of: of, proxies: map[*ads.Stream]*entry{}} }
+
+// begin forgets what was reported, for a new report.
+func (l *ledger) begin() {
+	l.step = 0
+	for _, e := range l.proxies {
+		e.told = nil
+	}
+}
+
+// forget forgets what the proxies run.
+func (l *ledger) forget() {
+	for _, e := range l.proxies {
+		e.runs = 0
+	}
+}
+
+// differences compares all proxies, and returns the messages that report what differs from what was
+// reported before. They count as reported.
+//
+// A proxy is in step if it runs the revision that was the newest at the comparison before: each
+// change has an interval to arrive, and while many follow one another nobody falls out of step who
+// keeps up.
+func (l *ledger) differences(now time.Time) []*rolloutv1.ReportRequest {
+	newest := l.of.Revision() // before the streams are asked: what they run is at least this
+	step := l.newest
+	if newest < step { // the mesh was replaced by an older one
+		l.forget()
+		step = 0
+	}
+	if l.newest = newest; step == 0 {
+		step = newest
+	}
+	var proxies []*rolloutv1.Proxy
+	for _, s := range l.of.Streams() {
+		e := l.proxies[s]
+		if e == nil {
+			l.streams++
+			e = &entry{number: l.streams}
+			l.proxies[s] = e
+		}
+		e.here = true
+		if state := e.compare(s, newest, step, now); !proto.Equal(state, e.told) {
+			if p := l.described(s, e, state); p != nil {
+				proxies = append(proxies, p)
+			}
+		}
+	}
+	return l.messages(step, proxies, l.gone())
+}
+
+// compare returns the present state of a proxy.
+func (e *entry) compare(s *ads.Stream, newest, step int64, now time.Time) *rolloutv1.Proxy {
+	running, offered := s.Running(), s.Subscriber().Snapshot()
+	switch {
+	case running.Snapshot == nil:
+	case running.Snapshot == offered:
+		e.runs = max(e.runs, newest) // also if the latest changes concern others
+	default:
+		e.runs = max(e.runs, revisionOf(running.Snapshot))
+	}
+	state := &rolloutv1.Proxy{Stream: e.number, State: rolloutv1.Proxy_STATE_SENDING, Sent: revisionOf(running.Target), Runs: e.runs, Refused: uint32(running.Refused)}
+	switch {
+	case running.Refused > 0:
+		state.State = rolloutv1.Proxy_STATE_REFUSED
+	case e.runs > 0 && e.runs >= step:
+		state.State, state.Sent, state.Runs = rolloutv1.Proxy_STATE_IN_STEP, 0, 0
+	case !running.Unanswered.IsZero() && now.Sub(running.Unanswered) > silentAfter:
+		state.State = rolloutv1.Proxy_STATE_SILENT
+	}
+	return state
+}
+
+func revisionOf(s *served.Snapshot) int64 {
+	if s == nil {
+		return 0
+	}
+	revision, err := strconv.ParseInt(s.Revision, 10, 64)
+	if err != nil {
+		return 0 // not of the engine
+	}
+	return revision
+}
+
+// described records a state as reported, and returns it as it is sent: with who the proxy is, if
+// that was not reported yet. It returns nil for a proxy that has just left.
+func (l *ledger) described(s *ads.Stream, e *entry, state *rolloutv1.Proxy) *rolloutv1.Proxy {
+	first := e.told == nil
+	if !first {
+		e.told = state
+		return state
+	}
+	member, connected := l.of.Member(s.Subscriber())
+	if !connected {
+		return nil
+	}
+	e.told = state
+	sent := proto.CloneOf(state)
+	sent.Description = describe(s, member)
+	return sent
+}
+
+// gone forgets the proxies that were not there, and returns those that were reported.
+func (l *ledger) gone() []uint64 {
+	var gone []uint64
+	for s, e := range l.proxies {
+		if e.here {
+			e.here = false
+			continue
+		}
+		if e.told != nil {
+			gone = append(gone, e.number)
+		}
+		delete(l.proxies, s)
+	}
+	return gone
+}
+
+// messages divides what differs. The last message alone moves those in step: before it, all that
+// are not in step have to be known.
+func (l *ledger) messages(step int64, proxies []*rolloutv1.Proxy, gone []uint64) []*rolloutv1.ReportRequest {
+	var all []*rolloutv1.ReportRequest
+	for len(proxies) > mostProxies {
+		all = append(all, &rolloutv1.ReportRequest{Revision: l.step, Proxies: proxies[:mostProxies]})
+		proxies = proxies[mostProxies:]
+	}
+	if step == l.step && len(proxies) == 0 && len(gone) == 0 && len(all) == 0 {
+		return nil
+	}
+	l.step = step
+	return append(all, &rolloutv1.ReportRequest{Revision: step, Proxies: proxies, Gone: gone})
+}

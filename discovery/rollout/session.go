@@ -1,0 +1,115 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pgmesh/pgmesh/internal/kit/panics"
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
+	rolloutv1 "github.com/pgmesh/pgmesh/proto/pgmesh/rollout/v1"
+)
+
+// pauses are those before the next report.
+var pauses = retry.Pauses{First: 250 * time.Millisecond, Longest: 5 * time.Second}
+
+// answerWithin is how long mcp-server may take for a message. It waits for the database.
+const answerWithin = 30 * time.Second
+
+// reports reports until the context ends, on one stream after the other.
+func (r *Reporter) reports(ctx context.Context) error {
+	return retry.Loop{
+		Pauses: pauses,
+		Reason: func(err error, _ time.Duration) {
+			r.cfg.Log.Warn("mesh.proxies does not show now what the proxies of this discovery run", "reason", err)
+		},
+	}.Forever(ctx, func(func()) error {
+		answered, err := r.report(ctx)
+		r.metrics.connected.Set(0)
+		switch {
+		case ctx.Err() != nil:
+			return err
+		case answered: // a report that worked ends with a certificate, or with a server: nothing to log
+			return nil
+		}
+		return explain(err)
+	})
+}
+
+func explain(err error) error {
+	switch s := status.Convert(err); s.Code() {
+	case codes.Unimplemented:
+		return errors.New("the server that discovery follows takes no reports: it is no mcp-server, or an older one, which has to be upgraded first")
+	case codes.PermissionDenied, codes.Unauthenticated:
+		return errors.New("mcp-server does not let this discovery report: " + s.Message())
+	default:
+		return errors.New("mcp-server takes no reports now: " + s.Message())
+	}
+}
+
+// session is one report.
+type session struct {
+	stream  rolloutv1.RolloutService_ReportClient
+	answers chan *rolloutv1.ReportResponse
+	ended   chan error
+	number  uint64
+}
+
+// report reports on one stream, until it ends. It says whether mcp-server has ever answered.
+func (r *Reporter) report(ctx context.Context) (answered bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := r.cfg.Server.Report(ctx)
+	if err != nil {
+		return false, err
+	}
+	s := &session{stream: stream, answers: make(chan *rolloutv1.ReportResponse), ended: make(chan error, 1)}
+	go func() { s.ended <- panics.Forward(ctx, stream.Recv, s.answers) }()
+	r.ledger.begin()
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		for _, m := range r.ledger.differences(time.Now()) {
+			if s.number == 0 {
+				m.Discovery = r.cfg.Name
+			}
+			begun := time.Now()
+			if err := s.send(m); err != nil {
+				return answered, err
+			}
+			answered = true
+			r.metrics.sent(m, time.Since(begun))
+		}
+		select {
+		case <-tick.C:
+		case err := <-s.ended:
+			return answered, err
+		}
+	}
+}
+
+// send sends a message and waits until it is taken.
+func (s *session) send(m *rolloutv1.ReportRequest) error {
+	s.number++
+	m.Number = s.number
+	if err := s.stream.Send(m); err != nil {
+		return <-s.ended // which says why
+	}
+	timer := time.NewTimer(answerWithin)
+	defer timer.Stop()
+	select {
+	case answer := <-s.answers:
+		if answer.GetNumber() != s.number {
+			return fmt.Errorf("it has answered message %d with number %d", s.number, answer.GetNumber())
+		}
+		return nil
+	case err := <-s.ended:
+		return err
+	case <-timer.C:
+		return errors.New("it has not answered for " + answerWithin.String())
+	}
+}
