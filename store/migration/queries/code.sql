@@ -24,6 +24,12 @@ BEGIN
   LOOP
     EXECUTE format('DROP TRIGGER %I ON %s', old.tgname, old.relation);
   END LOOP;
+  FOR old IN -- those that return rows of a view, which could not go before them
+    SELECT p.oid::regprocedure AS routine FROM pg_proc p JOIN pg_class c ON c.reltype = p.prorettype AND c.relkind = 'v' AND c.relnamespace IN ({{Schemas}})
+    WHERE p.pronamespace IN ({{Schemas}})
+  LOOP
+    EXECUTE format('DROP ROUTINE %s', old.routine);
+  END LOOP;
   FOR old IN
     SELECT c.oid::regclass AS relation FROM pg_class c WHERE c.relnamespace IN ({{Schemas}}) AND c.relkind = 'v' ORDER BY c.oid DESC
   LOOP

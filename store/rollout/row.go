@@ -1,0 +1,110 @@
+package rollout
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// What a proxy says of itself is bounded, for anybody who may connect to a discovery says something.
+const (
+	mostText      = 1024  // bytes of a text
+	mostLabels    = 16384 // bytes of all labels
+	mostAddresses = 16
+)
+
+// row is a proxy as the database takes it, with the columns of mesh_internal.reported_proxies. Only
+// a proxy that is described has a node.
+type row struct {
+	Stream  uint64 `json:"stream"`
+	State   string `json:"state"`
+	Sent    *int64 `json:"sent"`
+	Runs    *int64 `json:"runs"`
+	Refused uint32 `json:"refused"`
+	*described
+}
+
+type described struct {
+	Node           string            `json:"node"`
+	Proxy          string            `json:"proxy"`
+	Namespace      string            `json:"namespace"`
+	ServiceAccount string            `json:"service_account"`
+	Role           string            `json:"role"`
+	Labels         map[string]string `json:"labels"`
+	Locality       string            `json:"locality"`
+	Network        string            `json:"network"`
+	Addresses      []string          `json:"addresses"`
+	Envoy          string            `json:"envoy"`
+	Agent          string            `json:"agent"`
+	Protocol       string            `json:"protocol"`
+	Connected      time.Time         `json:"connected"`
+}
+
+func rowOf(p Proxy) row {
+	r := row{Stream: p.Stream, State: p.State, Refused: min(p.Refused, math.MaxInt32)}
+	if p.State != Synced {
+		r.Sent, r.Runs = &p.Sent, &p.Runs
+	}
+	if d := p.Description; d != nil {
+		r.described = &described{
+			Node: text(d.Node), Proxy: text(d.Proxy), Namespace: text(d.Namespace), ServiceAccount: text(d.ServiceAccount), Role: text(d.Role),
+			Labels: labels(d.Labels), Locality: text(d.Locality), Network: text(d.Network), Addresses: addresses(d.Addresses),
+			Envoy: text(d.Envoy), Agent: text(d.Agent), Protocol: text(d.Protocol), Connected: connected(d.Connected),
+		}
+	}
+	return r
+}
+
+// text returns a text that Postgres accepts, cut at a bound.
+func text(s string) string {
+	if len(s) <= mostText {
+		return cut(store.Storable(s))
+	}
+	return cut(store.Storable(s[:mostText])) // what is cut from a character is replaced
+}
+
+// cut cuts a text between two characters.
+func cut(s string) string {
+	end := min(len(s), mostText)
+	for end < len(s) && end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end]
+}
+
+// labels returns as many labels as there is room for. One that is too long is left out, for a part
+// of it would be another.
+func labels(all map[string]string) map[string]string {
+	some, size := make(map[string]string, len(all)), 0
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		value := all[key]
+		if len(key) > mostText || len(value) > mostText || size+len(key)+len(value) > mostLabels {
+			continue
+		}
+		size += len(key) + len(value)
+		some[text(key)] = text(value)
+	}
+	return some
+}
+
+func addresses(all []string) []string {
+	some := []string{}
+	for _, address := range all[:min(len(all), mostAddresses)] {
+		some = append(some, text(address))
+	}
+	return some
+}
+
+// connected returns a time that is not in the future, so that a clock that is wrong does not make a
+// stream the newest for good.
+func connected(at time.Time) time.Time {
+	now := time.Now()
+	if at.After(now) || at.Before(now.AddDate(-10, 0, 0)) {
+		return now
+	}
+	return at
+}

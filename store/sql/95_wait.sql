@@ -1,0 +1,74 @@
+-- A script that has changed something waits until proxies run it.
+
+-- why_behind says, of up to five connected proxies that do not run a revision yet, why not. Texts of
+-- proxies are anybody's.
+CREATE OR REPLACE FUNCTION mesh_internal.why_behind(revision bigint) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN (
+    WITH behind AS (
+      SELECT p.*, row_number() OVER (ORDER BY array_position('{refused,silent,sending,synced}', p.state), p.namespace, p.proxy) AS n
+      FROM mesh.proxies p WHERE p.state <> 'away' AND coalesce(p.runs, 0) < why_behind.revision)
+    SELECT string_agg(regexp_replace(format('%s/%s runs %s%s', left(b.namespace, 63), left(b.proxy, 253), coalesce(b.runs::text, 'nothing yet'), CASE b.state
+        WHEN 'refused' THEN format(' and refuses %s of its resources', b.refused)
+        WHEN 'silent' THEN format(' and has not answered since %s', b.changed)
+        WHEN 'sending' THEN format(' and is being sent %s', coalesce(b.sent::text, 'its first'))
+        ELSE ' and is in step with its discovery, which is behind' END), '[[:cntrl:]]+', ' ', 'g'), '; ' ORDER BY b.n) FILTER (WHERE b.n <= 5)
+      || CASE WHEN count(*) > 5 THEN format('; and %s more', count(*) - 5) ELSE '' END
+    FROM behind b);
+END $$;
+
+-- refuse_waiting refuses to wait where that would be in vain: the transaction sees nothing new, or
+-- has changes that nobody can run before it ends.
+CREATE OR REPLACE FUNCTION mesh_internal.refuse_waiting() RETURNS void
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+    RAISE invalid_transaction_state USING MESSAGE = format('a transaction that is %s sees nothing new, and would wait in vain', upper(current_setting('transaction_isolation'))),
+      HINT = 'call mesh.wait outside of a transaction, or in one that is READ COMMITTED';
+  ELSIF EXISTS (SELECT FROM mesh_internal.running_transaction) THEN
+    RAISE invalid_transaction_state USING MESSAGE = 'this transaction has changes, which nobody can run before it is committed', HINT = 'COMMIT, then call mesh.wait';
+  END IF;
+END $$;
+
+-- refuse_to_wait refuses what nobody can have meant.
+CREATE OR REPLACE FUNCTION mesh_internal.refuse_to_wait(revision bigint, share numeric, timeout interval) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF (share BETWEEN 0 AND 1) IS NOT TRUE THEN
+    RAISE invalid_parameter_value USING MESSAGE = format('%s is not a share of the proxies', coalesce(share::text, 'NULL')), HINT = 'write a number from 0 to 1';
+  ELSIF (timeout BETWEEN '0' AND interval '1 hour') IS NOT TRUE THEN
+    RAISE invalid_parameter_value USING MESSAGE = format('%s is not a time to wait', coalesce(timeout::text, 'NULL')), HINT = 'write an interval of one hour at most';
+  ELSIF revision > mesh.newest_revision() THEN
+    RAISE EXCEPTION USING ERRCODE = 'MS004', MESSAGE = format('there is no revision %s yet', revision), HINT = format('the newest revision is %s', mesh.newest_revision());
+  END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION mesh.wait(revision bigint DEFAULT NULL, share numeric DEFAULT 1, timeout interval DEFAULT '30s') RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  wanted bigint := coalesce(revision, mesh.newest_revision());
+  ending timestamptz;
+  known  bigint;
+  here   bigint;
+  done   bigint;
+BEGIN
+  PERFORM mesh_internal.refuse_waiting();
+  PERFORM mesh_internal.refuse_to_wait(wanted, share, timeout);
+  ending := clock_timestamp() + timeout;
+  LOOP
+    SELECT count(*), count(*) FILTER (WHERE p.state <> 'away'), count(*) FILTER (WHERE p.state <> 'away' AND coalesce(p.runs, 0) >= wanted)
+      INTO known, here, done FROM mesh.proxies p;
+    -- If all are away they may well come back at another server, and are waited for.
+    IF done >= share * here AND (here > 0 OR known = 0 OR share = 0) THEN
+      RETURN done;
+    ELSIF clock_timestamp() >= ending THEN
+      RAISE EXCEPTION USING ERRCODE = 'MS009',
+        MESSAGE = concat_ws(': ', format('revision %s is run by %s of %s connected proxies after %s', wanted, done, here, timeout), mesh_internal.why_behind(wanted)),
+        HINT = CASE WHEN here = 0 THEN format('no proxy is connected, and mesh.proxies tells of %s that are away', known) ELSE 'mesh.proxies has all of them' END;
+    END IF;
+    PERFORM pg_sleep(least(0.05, greatest(0.001, extract(epoch FROM ending - clock_timestamp()))));
+  END LOOP;
+END $$;
+
+COMMENT ON FUNCTION mesh.wait IS 'Waits until a share of the connected proxies that one may read, from 0 to 1, runs a revision or a later one; the newest revision if it is NULL. Returns how many do. Raises MS009 if the time is over, and names up to five proxies that do not run it, and why. Call it after the change is committed, in a transaction that is READ COMMITTED.';
