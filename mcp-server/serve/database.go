@@ -21,6 +21,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/identity/secrets"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/tokens"
 	"github.com/pgmesh/pgmesh/mcp-server/registry"
+	"github.com/pgmesh/pgmesh/mcp-server/rollout"
 	"github.com/pgmesh/pgmesh/mcp-server/tenancy"
 	"github.com/pgmesh/pgmesh/mcp-server/watchdog"
 	"github.com/pgmesh/pgmesh/store"
@@ -43,6 +44,7 @@ type database struct {
 	tokenCache *tokens.Cache
 	authority  *authority.Authority
 	registry   *registry.Registry
+	rollout    *rollout.Service
 	watchdog   *watchdog.Watchdog
 	opened     chan struct{} // closed once the database is open
 
@@ -85,6 +87,7 @@ func (s *server) database() (source, error) {
 		Opened: d.isOpen, Clients: s.clients.List, Sinks: s.sinksTold, Keys: s.keys, Version: program.Version(), Log: o.Log,
 	})
 	d.registry = registry.New(d.store, o.Log, s.metrics, registry.Options{Name: o.Name, Grace: o.WorkloadGrace})
+	d.rollout = rollout.New(d.store, o.Log, s.metrics, rollout.Options{Name: o.Name})
 	return d, nil
 }
 
@@ -106,6 +109,7 @@ func (d *database) register(g grpc.ServiceRegistrar) {
 	secrets.NewService(d.store, d.options.Log).Register(g)
 	members.New(d.store, d.authority, d.options.Log).Register(g)
 	d.registry.Register(g)
+	d.rollout.Register(g)
 	tenancy.NewService(d.store, d.options.Log).Register(g)
 	watchdog.NewService(d.store, d.options.Log).Register(g)
 }
@@ -117,6 +121,7 @@ func (d *database) mesh() (mesh, bool) { return d.authority, true }
 func (d *database) drain() {
 	d.admin.Shutdown()
 	d.registry.Shutdown()
+	d.rollout.Shutdown()
 	d.authority.Shutdown()
 }
 
@@ -147,6 +152,7 @@ func (d *database) openAndFollow(ctx context.Context) error {
 	g.Go(func() error { return d.tokenCache.Run(ctx) })
 	g.Go(func() error { return d.followCallers(ctx) })
 	g.Go(func() error { return d.registry.Run(ctx) })
+	g.Go(func() error { return d.rollout.Run(ctx) })
 	return g.Wait()
 }
 

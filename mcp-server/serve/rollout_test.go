@@ -1,0 +1,54 @@
+package serve_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/pgmesh/pgmesh/identity"
+	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/mcp-server/serve"
+	rolloutv1 "github.com/pgmesh/pgmesh/proto/pgmesh/rollout/v1"
+)
+
+// report reports a proxy in a stream of its own.
+func report(t *testing.T, address string, by ...grpc.DialOption) error {
+	t.Helper()
+	conn, err := grpc.NewClient(address, by...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close()) })
+	stream, err := rolloutv1.NewRolloutServiceClient(conn).Report(t.Context())
+	require.NoError(t, err)
+	_ = stream.Send(&rolloutv1.ReportRequest{Discovery: "eu", Number: 1, Revision: 3, Proxies: []*rolloutv1.Proxy{{
+		Stream: 1, State: rolloutv1.Proxy_STATE_IN_STEP,
+		Description: &rolloutv1.Description{Node: "sidecar", Proxy: "vm-1", Namespace: "shop", Role: "sidecar", Connected: timestamppb.Now()},
+	}}})
+	_, err = stream.Recv()
+	return err
+}
+
+func TestDiscoveriesReportProxiesAndNobodyElse(t *testing.T) {
+	t.Parallel()
+	m := found(t, pgtest.New(t), nil)
+	require.NoError(t, report(t, m.MCP.String(), m.credentials(m.join(identity.Discovery, "eu"))))
+	err := report(t, m.MCP.String(), m.credentials(m.join(identity.MCPServer, "relay")))
+	require.Equal(t, codes.PermissionDenied, status.Code(err))
+	require.ErrorContains(t, err, "it has the scopes read")
+}
+
+func TestProxiesAreReportedWithoutTLSAndNotAtARelay(t *testing.T) {
+	t.Parallel()
+	server := launch(t, serve.Options{Database: pgtest.New(t)})
+	require.NoError(t, report(t, server.MCP.String(), plaintext...))
+	_, metrics := server.get("/metrics")
+	require.Contains(t, metrics, `pgmesh_mcp_server_rollout_reports 1`)
+
+	relay := launch(t, serve.Options{Upstream: serve.Upstream{Addresses: []string{server.MCP.String()}}})
+	err := report(t, relay.MCP.String(), plaintext...)
+	require.Equal(t, codes.FailedPrecondition, status.Code(err))
+	require.ErrorContains(t, err, "this server is a relay: it has no database to read from or to change. Ask its upstream, "+server.MCP.String())
+}
