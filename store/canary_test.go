@@ -51,6 +51,10 @@ func newAviary(t *testing.T) tenancy {
 	y.owner.Exec(`SELECT mesh_internal.register_workloads('00000000-0000-0000-0000-000000000001', mesh_internal.open_workload_session('00000000-0000-0000-0000-000000000001', 'canary', 'canary'), 1,
 		'[{"namespace": "b", "workload_group": "canary", "machine": "canary", "state": "here", "since": 1, "service_account": "canary", "enrolment": "canary", "address": "10.0.0.1", "network": "canary",
 		"locality": "canary", "labels": {"canary": "canary"}, "ports": {"canary": 80}, "service_labels": {}, "weight": 1, "health": "unhealthy", "detail": "canary"}]')`)
+	y.owner.Exec(`SELECT mesh_internal.begin_report(mesh_internal.keep_reports('canary'), 'canary');
+		SELECT mesh_internal.take_report(r.keeper, r.id, 1, 1, '[{"stream": 1, "state": "synced", "node": "canary", "proxy": "canary", "namespace": "b", "service_account": "canary",
+			"role": "canary", "labels": {"canary": "canary"}, "locality": "canary", "network": "canary", "addresses": ["canary"], "envoy": "canary", "agent": "canary",
+			"protocol": "canary", "connected": "2020-01-01Z", "refused": 0}]', '{}') FROM mesh_internal.reports r`)
 	unconfirmed := func(label string) {
 		y.owner.Exec("BEGIN; SELECT mesh.commit_confirmed('1 hour'); UPDATE mesh.resources SET labels = labels || '{\"canary\": \"" + label + "\"}' WHERE namespace = 'b'; COMMIT")
 	}
