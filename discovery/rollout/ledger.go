@@ -32,7 +32,9 @@ type entry struct {
 	number uint64
 	runs   int64            // the newest revision that it is known to run; 0 for none
 	told   *rolloutv1.Proxy // what was reported; nil for nothing
-	here   bool             // it was there at this comparison
+	// running is what it runs, at this comparison, if it was here.
+	running ads.Running
+	here    bool
 }
 
 func newLedger(of Proxies) *ledger { return &ledger{of: of, proxies: map[*ads.Stream]*entry{}} }
@@ -55,29 +57,17 @@ func (l *ledger) forget() {
 // differences compares all proxies, and returns the messages that report what differs from what was
 // reported before. They count as reported.
 //
-// A proxy is in step if it runs the revision that was the newest at the comparison before: each
-// change has an interval to arrive, and while many follow one another nobody falls out of step who
-// keeps up.
+// A proxy is in step if it runs the newest revision. While some do not yet, the revision that was
+// the newest at the comparison before is enough: each change has an interval to arrive, and while
+// many follow one another nobody falls out of step who keeps up.
 func (l *ledger) differences(now time.Time) []*rolloutv1.ReportRequest {
 	newest := l.of.Revision() // before the streams are asked: what they run is at least this
-	step := l.newest
-	if newest < step { // the mesh was replaced by an older one
-		l.forget()
-		step = 0
-	}
-	if l.newest = newest; step == 0 {
-		step = newest
-	}
+	streams := l.of.Streams()
+	step := l.observe(streams, newest)
 	var proxies []*rolloutv1.Proxy
-	for _, s := range l.of.Streams() {
+	for _, s := range streams {
 		e := l.proxies[s]
-		if e == nil {
-			l.streams++
-			e = &entry{number: l.streams}
-			l.proxies[s] = e
-		}
-		e.here = true
-		if state := e.compare(s, newest, step, now); !proto.Equal(state, e.told) {
+		if state := e.state(step, now); !proto.Equal(state, e.told) {
 			if p := l.described(s, e, state); p != nil {
 				proxies = append(proxies, p)
 			}
@@ -86,16 +76,46 @@ func (l *ledger) differences(now time.Time) []*rolloutv1.ReportRequest {
 	return l.messages(step, proxies, l.gone())
 }
 
-// compare returns the present state of a proxy.
-func (e *entry) compare(s *ads.Stream, newest, step int64, now time.Time) *rolloutv1.Proxy {
-	running, offered := s.Running(), s.Subscriber().Snapshot()
-	switch {
-	case running.Snapshot == nil:
-	case running.Snapshot == offered:
+// observe notes what each proxy runs, and returns the revision of those in step.
+func (l *ledger) observe(streams []*ads.Stream, newest int64) (step int64) {
+	before := l.newest
+	if newest < before { // the mesh was replaced by an older one
+		l.forget()
+		before = 0
+	}
+	l.newest = newest
+	behind := false
+	for _, s := range streams {
+		e := l.proxies[s]
+		if e == nil {
+			l.streams++
+			e = &entry{number: l.streams}
+			l.proxies[s] = e
+		}
+		e.observe(s, newest)
+		behind = behind || e.runs < newest && e.running.Refused == 0
+	}
+	if behind && before > 0 {
+		return before
+	}
+	return newest
+}
+
+// observe notes what the proxy runs.
+func (e *entry) observe(s *ads.Stream, newest int64) {
+	e.here, e.running = true, s.Running()
+	switch e.running.Snapshot {
+	case nil:
+	case s.Subscriber().Snapshot():
 		e.runs = max(e.runs, newest) // also if the latest changes concern others
 	default:
-		e.runs = max(e.runs, revisionOf(running.Snapshot))
+		e.runs = max(e.runs, revisionOf(e.running.Snapshot))
 	}
+}
+
+// state is the present state of the proxy.
+func (e *entry) state(step int64, now time.Time) *rolloutv1.Proxy {
+	running := e.running
 	state := &rolloutv1.Proxy{Stream: e.number, State: rolloutv1.Proxy_STATE_SENDING, Sent: revisionOf(running.Target), Runs: e.runs, Refused: uint32(running.Refused)}
 	switch {
 	case running.Refused > 0:

@@ -1,0 +1,88 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+)
+
+// wait waits in SQL until all proxies run what is committed.
+func (m *mesh) wait(timeout string) error {
+	var proxies int
+	return m.db.QueryRow(m.t.Context(), "SELECT mesh.wait(timeout => $1::text::interval)", timeout).Scan(&proxies)
+}
+
+// proxyState is what SQL says of the mesh's Envoy.
+func (m *mesh) proxyState(ctx context.Context) (state string, current bool, err error) {
+	err = m.db.QueryRow(ctx, "SELECT state, runs = mesh.newest_revision() FROM mesh.proxies WHERE namespace = $1", m.namespace).Scan(&state, &current)
+	return state, current, err
+}
+
+func (m *mesh) awaitProxyState(want string) {
+	m.t.Helper()
+	eventually(m.t, func(ctx context.Context) error {
+		state, _, err := m.proxyState(ctx)
+		if err == nil && state != want {
+			err = fmt.Errorf("the proxy of %s is %s, want %s", m.namespace, state, want)
+		}
+		return err
+	})
+}
+
+// luaThatDoesNotCompile passes every check but Envoy's.
+var luaThatDoesNotCompile = strings.Replace(luaHeader, "function envoy_on_response(handle)", "function function", 1)
+
+// When SQL says that all proxies run a change, the next request finds it in force. If one refuses
+// it, SQL says which.
+func TestSQLSaysWhatEachEnvoyRuns(t *testing.T) {
+	t.Parallel()
+	database := pgtest.New(t)
+	control := newStack(t, database)
+	require.NoError(t, control.Start(t.Context()))
+	one, two := meshOn(t, control, database), meshOn(t, control, database, "--xds", "sotw")
+	b := newBackend(t, "v1", nil)
+	one.commit(one.service(reviews, b))
+	two.commit(two.service(reviews, b))
+	for n := range 20 {
+		for _, m := range []*mesh{one, two} {
+			m.commit(virtualService(reviews, fmt.Sprintf(`http: [{headers: {response: {set: {edit: "%d"}}}, route: [{destination: {host: reviews.mesh}}]}]`, n)))
+		}
+		require.NoError(t, one.wait("30s"))
+		for _, m := range []*mesh{one, two} {
+			require.NoError(t, m.numbered(t.Context(), reviews, "edit", n), "right after mesh.wait")
+			state, current, err := m.proxyState(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, "synced", state)
+			require.True(t, current)
+		}
+	}
+
+	one.commit(envoyFilter("broken", luaThatDoesNotCompile))
+	one.awaitProxyState("refused")
+	var pg *pgconn.PgError
+	require.ErrorAs(t, one.wait("1s"), &pg)
+	require.Equal(t, "MS009", pg.Code)
+	require.Regexp(t, "is run by 1 of 2 connected proxies.*"+one.namespace+"/client.*refuses 1 of its resources", pg.Message)
+	two.awaitProxyState("synced")
+	one.commit(envoyFilter("broken", luaHeader))
+	require.NoError(t, one.wait("30s"))
+	one.header(reviews, "x-lua", "was here")
+
+	two.agent.Stop()
+	two.awaitProxyState("away")
+	control.Discovery.Kill()
+	one.awaitProxyState("away")
+	require.NoError(t, control.Discovery.Start())
+	one.awaitProxyState("synced")
+	control.MCPServer.Kill()
+	one.awaitProxyState("away")
+	require.NoError(t, control.MCPServer.Start())
+	one.awaitProxyState("synced")
+	require.NoError(t, one.wait("30s"))
+}
