@@ -33,7 +33,8 @@ func older(t testing.TB, url string) storetest.Session {
 	require.NoError(t, err)
 	var script strings.Builder
 	for _, path := range paths {
-		if name := filepath.Base(path); name == "05_schemas.sql" || name == "98_deprecated.sql" {
+		switch filepath.Base(path) {
+		case "05_schemas.sql", "98_deprecated.sql", "94_rollout.sql", "95_wait.sql": // which came later
 			continue
 		}
 		text, err := os.ReadFile(path)
