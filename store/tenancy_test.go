@@ -308,6 +308,9 @@ var reviewed = map[string]string{
 	"open_workload_session": "asks require_server", "end_workload_sessions": "asks require_server", "refresh_workload_sessions": "asks require_server",
 	"register_workloads": "asks require_server", "watch_workloads": "asks require_server", "remove_gone_workloads": "asks require_server",
 	"remove_orphaned_workloads": "asks require_server", "remove_machine": "asks require_write",
+	"keep_reports": "asks require_server", "keeps_reports": "asks require_server", "begin_report": "asks require_server", "take_report": "asks require_server",
+	"end_reports": "asks require_server", "sweep_reports": "asks require_server", "live_keepers": "tells numbers",
+	"refuse_waiting": "looks at the running transaction alone", "wait": "reads mesh.proxies, which asks readable_namespaces",
 	"create_token": "asks require_server", "revoke_token": "asks require_server", "note_token_uses": "asks require_server", "prune_expired": "calls prune", "check": "reads what the caller gives it",
 }
 

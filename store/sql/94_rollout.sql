@@ -118,12 +118,16 @@ END $$;
 
 COMMENT ON FUNCTION mesh_internal.take_report IS 'Internal. Servers report proxies by it.';
 
--- end_reports ends a report of a keeper, or all of them. Their proxies are away from then on.
+-- end_reports ends a report of a keeper, or all of them, with which its session keeps no more. Their
+-- proxies are away from then on.
 CREATE OR REPLACE FUNCTION mesh_internal.end_reports(keeper integer, report bigint DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM mesh_internal.require_server('report proxies');
   UPDATE mesh_internal.reports r SET ended = now() WHERE r.keeper = end_reports.keeper AND r.id = coalesce(end_reports.report, r.id) AND r.ended IS NULL;
+  IF end_reports.report IS NULL THEN
+    PERFORM pg_advisory_unlock(1835365225, end_reports.keeper);
+  END IF;
 END $$;
 
 COMMENT ON FUNCTION mesh_internal.end_reports IS 'Internal. Servers report proxies by it.';

@@ -49,6 +49,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   wanted bigint := coalesce(revision, mesh.newest_revision());
   ending timestamptz;
+  asked  timestamptz;
   known  bigint;
   here   bigint;
   done   bigint;
@@ -57,6 +58,7 @@ BEGIN
   PERFORM mesh_internal.refuse_to_wait(wanted, share, timeout);
   ending := clock_timestamp() + timeout;
   LOOP
+    asked := clock_timestamp();
     SELECT count(*), count(*) FILTER (WHERE p.state <> 'away'), count(*) FILTER (WHERE p.state <> 'away' AND coalesce(p.runs, 0) >= wanted)
       INTO known, here, done FROM mesh.proxies p;
     -- If all are away they may well come back at another server, and are waited for.
@@ -67,7 +69,8 @@ BEGIN
         MESSAGE = concat_ws(': ', format('revision %s is run by %s of %s connected proxies after %s', wanted, done, here, timeout), mesh_internal.why_behind(wanted)),
         HINT = CASE WHEN here = 0 THEN format('no proxy is connected, and mesh.proxies tells of %s that are away', known) ELSE 'mesh.proxies has all of them' END;
     END IF;
-    PERFORM pg_sleep(least(0.05, greatest(0.001, extract(epoch FROM ending - clock_timestamp()))));
+    -- Where there are so many proxies that asking takes long, it asks for half of the time at most.
+    PERFORM pg_sleep_for(least(ending - clock_timestamp(), greatest(interval '50 ms', clock_timestamp() - asked)));
   END LOOP;
 END $$;
 

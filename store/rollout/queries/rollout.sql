@@ -26,7 +26,7 @@ SELECT mesh_internal.take_report($1, $2, $3, $4, $5, $6)
 SELECT mesh_internal.end_reports($1, $2)
 
 -- name: EndAll
--- Ends all reports of a keeper.
+-- Ends all reports of the session.
 SELECT mesh_internal.end_reports($1)
 
 -- name: Sweep
