@@ -18,6 +18,7 @@ import (
 	_ "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	_ "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 	_ "github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1"
+	_ "github.com/pgmesh/pgmesh/proto/pgmesh/rollout/v1"
 )
 
 // The table is as new as the .proto files, and each RPC says who may call it.
