@@ -34,6 +34,7 @@ var declared = map[string]rule{
 	"/pgmesh.admin.v1.MemberService/ListRevocations":                    narrowed(caller.Read),
 	"/pgmesh.admin.v1.MemberService/RestoreMember":                      narrowed(caller.Write),
 	"/pgmesh.admin.v1.MemberService/RevokeMember":                       narrowed(caller.Write),
+	"/pgmesh.admin.v1.ProxyService/ListProxies":                         narrowed(caller.Read),
 	"/pgmesh.admin.v1.RegisteredMachineService/ListRegisteredMachines":  narrowed(caller.Read),
 	"/pgmesh.admin.v1.RegisteredMachineService/RemoveRegisteredMachine": narrowed(caller.Write),
 	"/pgmesh.admin.v1.SecretService/ListSecrets":                        narrowed(caller.Secrets),

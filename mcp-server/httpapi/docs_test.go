@@ -2,11 +2,13 @@ package httpapi_test
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"os"
 	"os/exec"
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -14,6 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/identity/trust"
+	"github.com/pgmesh/pgmesh/store/rollout"
 )
 
 const page = "../../docs/admin-api.md"
@@ -39,6 +42,7 @@ func TestPage(t *testing.T) {
 	require.NoError(t, err)
 	a := start(t)
 	a.ratify()
+	a.report()
 	folder := t.TempDir()
 	at := 0
 	var rewritten bytes.Buffer
@@ -69,6 +73,25 @@ func (a *api) ratify() {
 	defer s.Close()
 	_, err = trust.New(s).FirstAuthority(a.t.Context(), certtest.NewAuthority(a.t).PEM, "sealed", "")
 	require.NoError(a.t, err)
+}
+
+// report has a discovery report two proxies.
+func (a *api) report() {
+	a.t.Helper()
+	s, err := store.Open(a.t.Context(), a.database, store.Options{})
+	require.NoError(a.t, err)
+	a.t.Cleanup(s.Close)
+	keeper, err := rollout.New(s).Keep(a.t.Context(), "eu-mcp")
+	require.NoError(a.t, err)
+	a.t.Cleanup(func() { keeper.Close(context.Background()) })
+	id, err := keeper.Begin(a.t.Context(), "eu-1")
+	require.NoError(a.t, err)
+	cart := rollout.Description{Node: "sidecar", Proxy: "cart", Namespace: "shop", Role: "sidecar", Labels: map[string]string{"app": "cart"}, Connected: time.Now()}
+	pay := cart
+	pay.Proxy, pay.Labels = "pay", map[string]string{"app": "pay"}
+	require.NoError(a.t, keeper.Report(a.t.Context(), id, rollout.Message{Number: 1, Revision: 3, Proxies: []rollout.Proxy{
+		{Stream: 1, Description: &cart, State: rollout.Synced}, {Stream: 2, Description: &pay, State: rollout.Refused, Sent: 3, Runs: 2, Refused: 1},
+	}}))
 }
 
 // run runs commands in a shell and returns their output, with the times of the documented page.

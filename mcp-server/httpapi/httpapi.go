@@ -69,6 +69,7 @@ func New(calls grpc.ClientConnInterface, o Options) (http.Handler, error) {
 		routes.RegisterJoinTokenServiceHandlerClient(context.Background(), mux, adminv1.NewJoinTokenServiceClient(calls)),
 		routes.RegisterMemberServiceHandlerClient(context.Background(), mux, adminv1.NewMemberServiceClient(calls)),
 		routes.RegisterRegisteredMachineServiceHandlerClient(context.Background(), mux, adminv1.NewRegisteredMachineServiceClient(calls)),
+		routes.RegisterProxyServiceHandlerClient(context.Background(), mux, adminv1.NewProxyServiceClient(calls)),
 		routes.RegisterTenancyServiceHandlerClient(context.Background(), mux, adminv1.NewTenancyServiceClient(calls)),
 		routes.RegisterBlockerServiceHandlerClient(context.Background(), mux, adminv1.NewBlockerServiceClient(calls)),
 		routes.RegisterTrustAdminServiceHandlerClient(context.Background(), mux, adminv1.NewTrustAdminServiceClient(calls)))

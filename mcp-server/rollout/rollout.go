@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	rolloutv1 "github.com/pgmesh/pgmesh/proto/pgmesh/rollout/v1"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/rollout"
@@ -40,9 +41,10 @@ const (
 	aliveTimeout = 10 * time.Second
 )
 
-// Service is the gRPC service.
+// Service is the gRPC service to which discoveries report, and the one that tells what they did.
 type Service struct {
 	rolloutv1.UnimplementedRolloutServiceServer
+	adminv1.UnimplementedProxyServiceServer
 
 	store   *rollout.Store
 	options Options
@@ -73,8 +75,11 @@ func New(s *store.Store, log *slog.Logger, m prometheus.Registerer, o Options) *
 	}
 }
 
-// Register adds the service to a server.
-func (s *Service) Register(g grpc.ServiceRegistrar) { rolloutv1.RegisterRolloutServiceServer(g, s) }
+// Register adds the services to a server.
+func (s *Service) Register(g grpc.ServiceRegistrar) {
+	rolloutv1.RegisterRolloutServiceServer(g, s)
+	adminv1.RegisterProxyServiceServer(g, s)
+}
 
 // Shutdown ends the streams. Call it once.
 func (s *Service) Shutdown() {

@@ -12,6 +12,7 @@ import (
 	"github.com/pgmesh/pgmesh/identity"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	rolloutv1 "github.com/pgmesh/pgmesh/proto/pgmesh/rollout/v1"
 )
 
@@ -51,4 +52,34 @@ func TestProxiesAreReportedWithoutTLSAndNotAtARelay(t *testing.T) {
 	err := report(t, relay.MCP.String(), plaintext...)
 	require.Equal(t, codes.FailedPrecondition, status.Code(err))
 	require.ErrorContains(t, err, "this server is a relay: it has no database to read from or to change. Ask its upstream, "+server.MCP.String())
+}
+
+func TestWhoMayListProxies(t *testing.T) {
+	t.Parallel()
+	f := startSecure(t, nil)
+	require.NoError(t, report(t, f.MCP.String(), f.withToken(f.token("eu", "register"))...))
+	of := func(name string, scopes ...string) adminv1.ProxyServiceClient {
+		return adminv1.NewProxyServiceClient(f.dial(f.withToken(f.token(name, scopes...))))
+	}
+	for _, may := range []adminv1.ProxyServiceClient{of("reader", "read:*"), of("shop", "read:shop")} {
+		resp, err := may.ListProxies(t.Context(), &adminv1.ListProxiesRequest{})
+		require.NoError(t, err)
+		require.Len(t, resp.GetProxies(), 1)
+		require.Equal(t, "vm-1", resp.GetProxies()[0].GetProxy())
+		for _, other := range []*adminv1.ListProxiesRequest{{Proxy: "vm-2"}, {State: "silent"}} {
+			resp, err = may.ListProxies(t.Context(), other)
+			require.NoError(t, err)
+			require.Empty(t, resp.GetProxies())
+		}
+		_, err = may.ListProxies(t.Context(), &adminv1.ListProxiesRequest{State: "well"})
+		requireCode(t, codes.InvalidArgument, `a proxy is never "well"`, err)
+	}
+	bank := of("bank", "read:bank")
+	resp, err := bank.ListProxies(t.Context(), &adminv1.ListProxiesRequest{})
+	require.NoError(t, err)
+	require.Empty(t, resp.GetProxies(), "those of others are not told")
+	_, err = bank.ListProxies(t.Context(), &adminv1.ListProxiesRequest{Namespaces: []string{"shop"}})
+	requireCode(t, codes.PermissionDenied, `may not see the proxies of the namespace "shop"`, err)
+	_, err = of("kind", "read:shop:vs").ListProxies(t.Context(), &adminv1.ListProxiesRequest{})
+	requireCode(t, codes.PermissionDenied, "may not see the proxies", err)
 }

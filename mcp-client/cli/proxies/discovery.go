@@ -1,4 +1,4 @@
-// Package proxies has the commands that ask a discovery what its proxies have.
+// Package proxies has the commands that ask which proxies there are, and what they have.
 package proxies
 
 import (

@@ -1,9 +1,10 @@
 package proxies_test
 
 import (
+	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(pgtest.VerifyMain(m)) }

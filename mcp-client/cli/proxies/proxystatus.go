@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pgmesh/pgmesh/internal/kit/terminal"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/words"
@@ -20,11 +21,23 @@ import (
 // Status returns the command proxy-status.
 func Status(s *session.Session) *cobra.Command {
 	p := program{s}
-	return &cobra.Command{
+	var state string
+	cmd := &cobra.Command{
 		Use:     "proxy-status [PROXY]",
 		Aliases: []string{"ps", "proxies"},
-		Short:   "List the connected proxies, and whether they have taken what they were sent",
-		Long: `List the proxies that are connected to a discovery, and for each type of Envoy's configuration whether the proxy has what it is to have.
+		Short:   "List the proxies of the mesh, and whether they have taken what they were sent",
+		Long: `List the proxies of the mesh, of all discoveries that report to mcp-server: which revision each runs, which it was sent last, how many resources it
+refuses, and for how long it is in its state. It takes the scope read of the namespaces.
+
+  synced   it runs what it was sent
+  sending  something is on its way
+  refused  it refuses some of what it was sent, and runs the rest
+  silent   it has not answered for long
+  away     it is connected to no discovery that reports, or nobody knows; after ten minutes it is no longer listed
+
+A discovery tells more of the proxies that are connected to it. It is asked about one PROXY, and also without one where --discovery names it, or
+PGMESH_DISCOVERY or the context does and neither -n, -A nor --state is given. For each type of Envoy's configuration it tells whether the proxy has what
+it is to have.
 
   SYNCED   it has accepted the newest of what concerns it
   STALE    it has not answered what it was sent, or is to be sent more
@@ -32,22 +45,43 @@ func Status(s *session.Session) *cobra.Command {
   -        it does not ask for the type
 
 Of one PROXY it tells all: when what was sent, accepted and refused, and why. The name of a proxy is the third part of its node's id, or the
-beginning of that up to a dot. Where there are several discoveries, each knows its own proxies: name them in turn with --discovery.
+beginning of that up to a dot.
 
 The exit code is 1 if a proxy refuses something.`,
 		Example: `  mcp-client proxy-status
-  mcp-client proxy-status vm-1
-  mcp-client proxy-status -o jsonpath='{range [?(@.current==false)]}{.proxy}{"\n"}{end}'`,
+  mcp-client proxy-status -n shop --state silent -o wide
+  mcp-client proxy-status -A -o jsonpath='{range [?(@.state!="synced")]}{.proxy}{"\n"}{end}'
+  mcp-client proxy-status vm-1`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: p.completeProxies,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			query := url.Values{}
-			if len(args) > 0 {
-				query.Set("proxy", args[0])
-			}
-			return p.proxyStatus(cmd.Context(), query)
-		},
 	}
+	cmd.Flags().StringVar(&state, "state", "", "only those in one state: "+strings.Join(proxyStates, ", "))
+	if err := cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(proxyStates, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag exists
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		query := url.Values{}
+		switch {
+		case len(args) == 0 && p.ofMesh(cmd):
+			return p.meshStatus(cmd.Context(), state)
+		case cmd.Flags().Changed("state"):
+			return failure.Usage(cmd, errors.New("--state is about the whole mesh: leave it out, or PROXY and --discovery"))
+		case len(args) > 0:
+			query.Set("proxy", args[0])
+		}
+		return p.proxyStatus(cmd.Context(), query)
+	}
+	return cmd
+}
+
+// ofMesh reports whether the command is about the whole mesh. Where a discovery is named, it is
+// about that one, unless what is on the command line is about the mesh.
+func (p program) ofMesh(cmd *cobra.Command) bool {
+	if p.Given("discovery") {
+		return false
+	}
+	named := cmd.Flags().Changed("discovery") || p.Discovery != session.DefaultDiscovery // by a variable, or the context
+	return !named || p.Given("namespace") || p.Given("all-namespaces") || p.Given("state")
 }
 
 // errRefusing ends a command that has listed refusals.

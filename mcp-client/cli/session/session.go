@@ -41,3 +41,6 @@ func (s *Session) Begin(cmd *cobra.Command) error {
 	cmd.Flags().Visit(func(f *pflag.Flag) { s.given[f.Name] = true })
 	return s.ApplySettings(cmd)
 }
+
+// Given reports whether a flag was given on the command line itself.
+func (s *Session) Given(flag string) bool { return s.given[flag] }
