@@ -20,7 +20,7 @@ var pauses = retry.Pauses{First: 250 * time.Millisecond, Longest: 5 * time.Secon
 // answerWithin is how long mcp-server may take for a message. It waits for the database.
 const answerWithin = 30 * time.Second
 
-// reports reports until the context ends, on one stream after the other.
+// reports sends reports until the context ends, on one stream after the other.
 func (r *Reporter) reports(ctx context.Context) error {
 	return retry.Loop{
 		Pauses: pauses,
