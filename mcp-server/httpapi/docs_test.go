@@ -86,9 +86,9 @@ func (a *api) report() {
 	a.t.Cleanup(func() { keeper.Close(context.Background()) })
 	id, err := keeper.Begin(a.t.Context(), "eu-1")
 	require.NoError(a.t, err)
-	cart := rollout.Description{Node: "sidecar", Proxy: "cart", Namespace: "shop", Role: "sidecar", Labels: map[string]string{"app": "cart"}, Connected: time.Now()}
+	cart := rollout.Description{Node: "sidecar", Proxy: "cart.shop", Namespace: "shop", Role: "sidecar", Labels: map[string]string{"app": "cart"}, Connected: time.Now()}
 	pay := cart
-	pay.Proxy, pay.Labels = "pay", map[string]string{"app": "pay"}
+	pay.Proxy, pay.Labels = "pay.shop", map[string]string{"app": "pay"}
 	require.NoError(a.t, keeper.Report(a.t.Context(), id, rollout.Message{Number: 1, Revision: 3, Proxies: []rollout.Proxy{
 		{Stream: 1, Description: &cart, State: rollout.Synced}, {Stream: 2, Description: &pay, State: rollout.Refused, Sent: 3, Runs: 2, Refused: 1},
 	}}))

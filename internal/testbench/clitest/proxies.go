@@ -10,8 +10,8 @@ import (
 	"github.com/pgmesh/pgmesh/store/rollout"
 )
 
-// Report reports three proxies at the revision 8: shop/cart, which is synced, shop/pay, which
-// refuses two resources of it, and bank/gate, which has gone.
+// Report reports three proxies at the revision 8: cart.shop, which is synced, pay.shop, which
+// refuses two resources of it, and gate.bank, which has gone.
 func (m *Mesh) Report(s *store.Store) {
 	m.t.Helper()
 	keeper, err := rollout.New(s).Keep(m.t.Context(), "eu-mcp")
@@ -21,7 +21,7 @@ func (m *Mesh) Report(s *store.Store) {
 	require.NoError(m.t, err)
 	of := func(stream uint64, namespace, name, role string) rollout.Proxy {
 		return rollout.Proxy{Stream: stream, State: rollout.Synced, Description: &rollout.Description{
-			Node: role + "~10.0.0.1~" + name + "." + namespace + "~" + namespace + ".svc.cluster.local", Proxy: name, Namespace: namespace, Role: role,
+			Node: role + "~10.0.0.1~" + name + "." + namespace + "~" + namespace + ".svc.cluster.local", Proxy: name + "." + namespace, Namespace: namespace, Role: role,
 			ServiceAccount: "default", Labels: map[string]string{"app": name}, Addresses: []string{"10.0.0.1", "fd00::1"}, Envoy: "1.40.0", Protocol: "delta", Connected: time.Now(),
 		}}
 	}

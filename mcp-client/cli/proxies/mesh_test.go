@@ -1,13 +1,20 @@
 package proxies_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"regexp"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/discovery/push"
+	"github.com/pgmesh/pgmesh/discovery/serve"
 	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
+	"github.com/pgmesh/pgmesh/internal/testbench/poll"
+	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
 func TestProxiesOfTheMesh(t *testing.T) {
@@ -23,12 +30,12 @@ func TestProxiesOfTheMesh(t *testing.T) {
 	require.Equal(t, 1, r.Code)
 	require.Contains(t, r.Err, "error: there are proxies that refuse what they were sent")
 	require.Regexp(t, `(?m)\ANAMESPACE +PROXY +STATE +RUNS +SENT +REFUSED +DISCOVERY +AGE
-bank +gate +away +8 +8 +0 +eu-1 +\d+s
-shop +cart +synced +8 +8 +0 +eu-1 +\d+s
-shop +pay +refused +7 +8 +2 +eu-1 +\d+s
+bank +gate.bank +away +8 +8 +0 +eu-1 +\d+s
+shop +cart.shop +synced +8 +8 +0 +eu-1 +\d+s
+shop +pay.shop +refused +7 +8 +2 +eu-1 +\d+s
 \z`, r.Out)
-	require.Regexp(t, `(?m)^bank +gate .* router +default +1.40.0 +- +delta +- +- +10.0.0.1,fd00::1 +eu-mcp +\d{4}-`, m.OK("ps", "-n", "bank", "-o", "wide"))
-	require.Equal(t, "cart\n", m.OK("ps", "-A", "--state", "synced", "-o", "name"))
+	require.Regexp(t, `(?m)^bank +gate.bank .* router +default +1.40.0 +- +delta +- +- +10.0.0.1,fd00::1 +eu-mcp +\d{4}-`, m.OK("ps", "-n", "bank", "-o", "wide"))
+	require.Equal(t, "cart.shop\n", m.OK("ps", "-A", "--state", "synced", "-o", "name"))
 	r = m.Run("ps", "-n", "shop", "-o", "json")
 	require.Equal(t, 1, r.Code)
 	var tree []map[string]any
@@ -41,6 +48,23 @@ shop +pay +refused +7 +8 +2 +eu-1 +\d+s
 	require.Contains(t, r.Err, `state: a proxy is never "well": give one of synced, sending, refused, silent, away`)
 }
 
+// What a discovery finds out, everybody can ask mcp-server for.
+func TestADiscoveryReportsItsProxies(t *testing.T) {
+	t.Parallel()
+	m := clitest.Start(t)
+	m.Apply(clitest.VirtualService("shop", "web", "web.shop"))
+	d := clitest.Discover(t, serve.Sources{MCP: serve.MCP{Addresses: []string{m.Address}, Protocol: mcp.Auto}})
+	d.Connect(vm1, "", push.ClusterType, push.ListenerType)
+	d.Connect(vm2, push.ClusterType, push.ClusterType)
+	poll.Within(t, 30*time.Second, func(context.Context) error {
+		r := m.Run("proxy-status")
+		if shown := regexp.MustCompile(`(?m)^shop +vm-1.shop +synced +1 +1 +0 .*\nshop +vm-2.shop +refused +- +1 +[1-9]`); !shown.MatchString(r.Out) {
+			return fmt.Errorf("%+v", r)
+		}
+		return nil
+	})
+}
+
 // A discovery is asked where one is named, unless the command line is about the mesh.
 func TestWhoIsAskedForProxies(t *testing.T) {
 	t.Parallel()
@@ -49,9 +73,9 @@ func TestWhoIsAskedForProxies(t *testing.T) {
 	d.Connect(vm1, "", push.ClusterType)
 	d.Until(func(r clitest.Result) bool { return r.Out != "" }, "proxy-status")
 	at := d.At.HTTP.String()
-	context := clitest.NewConfigured(t)
-	context.OK("context", "set", "here", "--insecure", "--server", m.Address, "--discovery", at)
-	mesh, one := "gate\n", "vm-1.shop\n"
+	configured := clitest.NewConfigured(t)
+	configured.OK("context", "set", "here", "--insecure", "--server", m.Address, "--discovery", at)
+	mesh, one := "gate.bank\n", "vm-1.shop\n"
 	for _, c := range []struct {
 		by   string // the variable or the context that names the discovery
 		want string
@@ -74,7 +98,7 @@ func TestWhoIsAskedForProxies(t *testing.T) {
 		case "variable":
 			env["PGMESH_DISCOVERY"] = at
 		case "context":
-			env = context.Env
+			env = configured.Env
 		}
 		r := clitest.Run(t.Context(), "", env, args...)
 		require.Zero(t, r.Code, "%v: %s", c, r.Err)
