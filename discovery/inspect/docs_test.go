@@ -56,7 +56,8 @@ var elsewhere = []string{
 	"pgmesh_discovery_signing_seconds", "pgmesh_discovery_certificate_records_waiting", "pgmesh_discovery_certificate_records_lost_total",
 	"pgmesh_discovery_can_sign", "pgmesh_discovery_authority_not_after_seconds", "pgmesh_discovery_trust_connected", "pgmesh_discovery_trust_stale_seconds",
 	"pgmesh_discovery_identity_not_after_seconds", "pgmesh_discovery_identity_renewals_total",
-	"pgmesh_discovery_limit_wait_seconds", "pgmesh_discovery_limit_refusals_total",
+	"pgmesh_discovery_limit_wait_seconds", "pgmesh_discovery_limit_refusals_total", "pgmesh_discovery_limits_exceeded_total",
+	"pgmesh_discovery_files_unusable", "pgmesh_discovery_files_loaded_total", "pgmesh_discovery_tls_not_after_seconds",
 	"pgmesh_discovery_arrival_to_ack_seconds", "pgmesh_discovery_commit_to_ack_seconds",
 }
 
