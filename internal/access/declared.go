@@ -35,6 +35,7 @@ var declared = map[string]rule{
 	"/pgmesh.admin.v1.MemberService/RestoreMember":                      narrowed(caller.Write),
 	"/pgmesh.admin.v1.MemberService/RevokeMember":                       narrowed(caller.Write),
 	"/pgmesh.admin.v1.ProxyService/ListProxies":                         narrowed(caller.Read),
+	"/pgmesh.admin.v1.ProxyService/WaitUntilRun":                        narrowed(caller.Read),
 	"/pgmesh.admin.v1.RegisteredMachineService/ListRegisteredMachines":  narrowed(caller.Read),
 	"/pgmesh.admin.v1.RegisteredMachineService/RemoveRegisteredMachine": narrowed(caller.Write),
 	"/pgmesh.admin.v1.SecretService/ListSecrets":                        narrowed(caller.Secrets),

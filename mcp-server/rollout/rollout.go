@@ -33,6 +33,9 @@ const (
 	// connections are left for other calls.
 	maxConcurrentMessages = 2
 
+	// maxWaits is how many may wait at once until proxies run a revision.
+	maxWaits = 64
+
 	// endTimeout bounds the ending of reports. One that is not ended counts no more once the
 	// keeper's connection is gone.
 	endTimeout = 3 * time.Second
@@ -55,6 +58,8 @@ type Service struct {
 	doubt   chan struct{}  // has one element if the keeper is to be checked now
 	done    chan struct{}  // closed by Shutdown
 	streams sync.WaitGroup // Run waits for them, and for keepers that are being closed
+	waits   chan struct{}  // a semaphore of maxWaits
+	lookout *lookout       // for those who wait
 
 	mu     sync.Mutex
 	closed bool  // Shutdown was called
@@ -69,8 +74,9 @@ func New(s *store.Store, log *slog.Logger, m prometheus.Registerer, o Options) *
 	if o.SweepInterval == 0 {
 		o.SweepInterval = 30 * time.Second
 	}
+	proxies := rollout.New(s)
 	return &Service{
-		store: rollout.New(s), options: o, metrics: newMetrics(m), log: log,
+		store: proxies, waits: make(chan struct{}, maxWaits), lookout: newLookout(proxies.Tally), options: o, metrics: newMetrics(m), log: log,
 		slots: make(chan struct{}, maxConcurrentMessages), opening: make(chan struct{}, 1), doubt: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 }

@@ -83,3 +83,25 @@ func TestWhoMayListProxies(t *testing.T) {
 	_, err = of("kind", "read:shop:vs").ListProxies(t.Context(), &adminv1.ListProxiesRequest{})
 	requireCode(t, codes.PermissionDenied, "may not see the proxies", err)
 }
+
+func TestWhoMayWaitForProxies(t *testing.T) {
+	t.Parallel()
+	f := startSecure(t, nil)
+	require.NoError(t, report(t, f.MCP.String(), f.withToken(f.token("eu", "register"))...))
+	as := func(name string, scopes ...string) (*adminv1.WaitUntilRunResponse, error) {
+		stream, err := adminv1.NewProxyServiceClient(f.dial(f.withToken(f.token(name, scopes...)))).WaitUntilRun(t.Context(), &adminv1.WaitUntilRunRequest{})
+		require.NoError(t, err)
+		return stream.Recv()
+	}
+	for _, who := range []struct {
+		name, scope string
+		sees        int32
+	}{{"reader", "read:*", 1}, {"shop", "write:shop", 1}, {"bank", "read:bank", 0}} {
+		resp, err := as(who.name, who.scope)
+		require.NoError(t, err)
+		require.Equal(t, who.sees, resp.GetConnected(), who.name)
+		require.Equal(t, adminv1.WaitUntilRunResponse_OUTCOME_DONE, resp.GetOutcome())
+	}
+	_, err := as("kind", "read:shop:vs")
+	requireCode(t, codes.PermissionDenied, "may not see the proxies", err)
+}

@@ -37,6 +37,7 @@ var sql = query.Read[struct {
 	PrepareKeeper, Keep, Alive, EndAll string
 	Begin, Take, End                   string
 	Sweep, List                        string
+	Newest, Tally, Behind              string
 }](files)
 
 // Sweep removes proxies that have been away for ten minutes, or that have come back elsewhere, and

@@ -323,3 +323,34 @@ func TestReportsAreNoRevisions(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "the next", n.Payload)
 }
+
+func TestProxiesAreCountedByWhatTheyRun(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	s := rollout.New(b.store)
+	gate := of(4, "gate")
+	gate.Namespace = "bank"
+	b.tells(7, []rollout.Proxy{of(1, "cart"), of(2, "pay"), {Stream: 3, State: rollout.Refused, Sent: 7, Refused: 2, Description: of(3, "web").Description}, gate})
+	tallies, err := s.Tally(t.Context())
+	require.NoError(t, err)
+	require.ElementsMatch(t, []rollout.Tally{
+		{Namespace: "shop", State: rollout.Synced, Sent: 7, Runs: 7, Count: 2}, {Namespace: "shop", State: rollout.Refused, Sent: 7, Count: 1},
+		{Namespace: "bank", State: rollout.Synced, Sent: 7, Runs: 7, Count: 1},
+	}, tallies)
+
+	behind := func(revision int64, namespaces []string, most int) (names []string) {
+		list, err := s.Behind(t.Context(), revision, namespaces, most)
+		require.NoError(t, err)
+		for _, p := range list {
+			names = append(names, p.Namespace+"/"+p.Proxy)
+		}
+		return names
+	}
+	require.Equal(t, []string{"shop/web"}, behind(7, nil, 5))
+	require.Equal(t, []string{"shop/web", "bank/gate", "shop/cart"}, behind(8, nil, 3))
+	require.Equal(t, []string{"bank/gate"}, behind(8, []string{"bank"}, 5))
+	require.Empty(t, behind(8, []string{}, 5))
+	newest, err := s.Newest(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, newest)
+}

@@ -71,6 +71,43 @@ func local_request_ProxyService_ListProxies_0(ctx context.Context, marshaler run
 	return msg, metadata, err
 }
 
+var filter_ProxyService_WaitUntilRun_0 = &utilities.DoubleArray{Encoding: map[string]int{"revision": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
+
+func request_ProxyService_WaitUntilRun_0(ctx context.Context, marshaler runtime.Marshaler, client extAdminv1.ProxyServiceClient, req *http.Request, pathParams map[string]string) (extAdminv1.ProxyService_WaitUntilRunClient, runtime.ServerMetadata, error) {
+	var (
+		protoReq extAdminv1.WaitUntilRunRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["revision"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "revision")
+	}
+	protoReq.Revision, err = runtime.Int64(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "revision", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_ProxyService_WaitUntilRun_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	stream, err := client.WaitUntilRun(ctx, &protoReq)
+	if err != nil {
+		return nil, metadata, err
+	}
+	header, err := stream.Header()
+	if err != nil {
+		return nil, metadata, err
+	}
+	metadata.HeaderMD = header
+	return stream, metadata, nil
+}
+
 // RegisterProxyServiceHandlerServer registers the http handlers for service ProxyService to "mux".
 // UnaryRPC     :call ProxyServiceServer directly.
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
@@ -96,6 +133,13 @@ func RegisterProxyServiceHandlerServer(ctx context.Context, mux *runtime.ServeMu
 			return
 		}
 		forward_ProxyService_ListProxies_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+
+	mux.Handle(http.MethodGet, pattern_ProxyService_WaitUntilRun_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		err := status.Error(codes.Unimplemented, "streaming calls are not yet supported in the in-process transport")
+		_, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+		return
 	})
 
 	return nil
@@ -154,13 +198,32 @@ func RegisterProxyServiceHandlerClient(ctx context.Context, mux *runtime.ServeMu
 		}
 		forward_ProxyService_ListProxies_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_ProxyService_WaitUntilRun_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/pgmesh.admin.v1.ProxyService/WaitUntilRun", runtime.WithHTTPPathPattern("/v1/revisions/{revision}/wait"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_ProxyService_WaitUntilRun_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_ProxyService_WaitUntilRun_0(annotatedContext, mux, outboundMarshaler, w, req, func() (proto.Message, error) { return resp.Recv() }, mux.GetForwardResponseOptions()...)
+	})
 	return nil
 }
 
 var (
-	pattern_ProxyService_ListProxies_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "proxies"}, ""))
+	pattern_ProxyService_ListProxies_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "proxies"}, ""))
+	pattern_ProxyService_WaitUntilRun_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "revisions", "revision", "wait"}, ""))
 )
 
 var (
-	forward_ProxyService_ListProxies_0 = runtime.ForwardResponseMessage
+	forward_ProxyService_ListProxies_0  = runtime.ForwardResponseMessage
+	forward_ProxyService_WaitUntilRun_0 = runtime.ForwardResponseStream
 )

@@ -39,3 +39,17 @@ SELECT namespace, proxy, node, role, service_account, labels, locality, network,
   coalesce(sent, 0), coalesce(runs, 0), refused, changed, coalesce(gone, '0001-01-01Z')
 FROM mesh.proxies WHERE ($1::text[] IS NULL OR namespace = ANY ($1)) AND ($2 = '' OR proxy = $2) AND ($3 = '' OR state = $3)
 ORDER BY namespace, proxy
+
+-- name: Newest
+-- The newest revision.
+SELECT mesh.newest_revision()
+
+-- name: Tally
+-- How many proxies there are of each namespace, state and revision.
+SELECT namespace, state, coalesce(sent, 0), coalesce(runs, 0), count(*) FROM mesh.proxies GROUP BY 1, 2, 3, 4
+
+-- name: Behind
+-- Connected proxies that do not run a revision, first those that need looking after.
+SELECT namespace, proxy, state, coalesce(sent, 0), coalesce(runs, 0), refused FROM mesh.proxies
+WHERE state <> 'away' AND coalesce(runs, 0) < $1 AND ($2::text[] IS NULL OR namespace = ANY ($2))
+ORDER BY array_position('{refused,silent,sending,synced}'::text[], state), namespace, proxy LIMIT $3

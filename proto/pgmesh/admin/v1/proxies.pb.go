@@ -12,6 +12,7 @@ import (
 	_ "github.com/pgmesh/pgmesh/proto/pgmesh/access/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -24,6 +25,253 @@ const (
 	// Verify that runtime/protoimpl is sufficiently up-to-date.
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
+
+type WaitUntilRunResponse_Outcome int32
+
+const (
+	WaitUntilRunResponse_OUTCOME_UNSPECIFIED WaitUntilRunResponse_Outcome = 0
+	// So many run it. While all proxies that there are known of are away, no share of them does: they may come back.
+	WaitUntilRunResponse_OUTCOME_DONE WaitUntilRunResponse_Outcome = 1
+	// So many refuse it, and go on refusing, that it cannot be.
+	WaitUntilRunResponse_OUTCOME_REFUSED WaitUntilRunResponse_Outcome = 2
+	// The time is over.
+	WaitUntilRunResponse_OUTCOME_LATE WaitUntilRunResponse_Outcome = 3
+)
+
+// Enum value maps for WaitUntilRunResponse_Outcome.
+var (
+	WaitUntilRunResponse_Outcome_name = map[int32]string{
+		0: "OUTCOME_UNSPECIFIED",
+		1: "OUTCOME_DONE",
+		2: "OUTCOME_REFUSED",
+		3: "OUTCOME_LATE",
+	}
+	WaitUntilRunResponse_Outcome_value = map[string]int32{
+		"OUTCOME_UNSPECIFIED": 0,
+		"OUTCOME_DONE":        1,
+		"OUTCOME_REFUSED":     2,
+		"OUTCOME_LATE":        3,
+	}
+)
+
+func (x WaitUntilRunResponse_Outcome) Enum() *WaitUntilRunResponse_Outcome {
+	p := new(WaitUntilRunResponse_Outcome)
+	*p = x
+	return p
+}
+
+func (x WaitUntilRunResponse_Outcome) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (WaitUntilRunResponse_Outcome) Descriptor() protoreflect.EnumDescriptor {
+	return file_pgmesh_admin_v1_proxies_proto_enumTypes[0].Descriptor()
+}
+
+func (WaitUntilRunResponse_Outcome) Type() protoreflect.EnumType {
+	return &file_pgmesh_admin_v1_proxies_proto_enumTypes[0]
+}
+
+func (x WaitUntilRunResponse_Outcome) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use WaitUntilRunResponse_Outcome.Descriptor instead.
+func (WaitUntilRunResponse_Outcome) EnumDescriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{1, 0}
+}
+
+type WaitUntilRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The newest if it is 0.
+	Revision int64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	// How many have to run it; all if it is unset.
+	//
+	// Types that are valid to be assigned to Enough:
+	//
+	//	*WaitUntilRunRequest_Share
+	//	*WaitUntilRunRequest_Count
+	Enough isWaitUntilRunRequest_Enough `protobuf_oneof:"enough"`
+	// How long to wait, an hour at most; 30 s if it is unset.
+	Timeout       *durationpb.Duration `protobuf:"bytes,4,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WaitUntilRunRequest) Reset() {
+	*x = WaitUntilRunRequest{}
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WaitUntilRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WaitUntilRunRequest) ProtoMessage() {}
+
+func (x *WaitUntilRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WaitUntilRunRequest.ProtoReflect.Descriptor instead.
+func (*WaitUntilRunRequest) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *WaitUntilRunRequest) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *WaitUntilRunRequest) GetEnough() isWaitUntilRunRequest_Enough {
+	if x != nil {
+		return x.Enough
+	}
+	return nil
+}
+
+func (x *WaitUntilRunRequest) GetShare() float64 {
+	if x != nil {
+		if x, ok := x.Enough.(*WaitUntilRunRequest_Share); ok {
+			return x.Share
+		}
+	}
+	return 0
+}
+
+func (x *WaitUntilRunRequest) GetCount() int32 {
+	if x != nil {
+		if x, ok := x.Enough.(*WaitUntilRunRequest_Count); ok {
+			return x.Count
+		}
+	}
+	return 0
+}
+
+func (x *WaitUntilRunRequest) GetTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.Timeout
+	}
+	return nil
+}
+
+type isWaitUntilRunRequest_Enough interface {
+	isWaitUntilRunRequest_Enough()
+}
+
+type WaitUntilRunRequest_Share struct {
+	// A share of those that are connected, from 0 to 1.
+	Share float64 `protobuf:"fixed64,2,opt,name=share,proto3,oneof"`
+}
+
+type WaitUntilRunRequest_Count struct {
+	Count int32 `protobuf:"varint,3,opt,name=count,proto3,oneof"`
+}
+
+func (*WaitUntilRunRequest_Share) isWaitUntilRunRequest_Enough() {}
+
+func (*WaitUntilRunRequest_Count) isWaitUntilRunRequest_Enough() {}
+
+type WaitUntilRunResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which revision is waited for.
+	Revision int64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	// How many proxies run it, and how many are connected.
+	Running   int32 `protobuf:"varint,2,opt,name=running,proto3" json:"running,omitempty"`
+	Connected int32 `protobuf:"varint,3,opt,name=connected,proto3" json:"connected,omitempty"`
+	// How many refuse some of it.
+	Refusing int32 `protobuf:"varint,4,opt,name=refusing,proto3" json:"refusing,omitempty"`
+	// Set in the last message.
+	Outcome WaitUntilRunResponse_Outcome `protobuf:"varint,5,opt,name=outcome,proto3,enum=pgmesh.admin.v1.WaitUntilRunResponse_Outcome" json:"outcome,omitempty"`
+	// Five at most of those that do not run it, once that is how the wait ends.
+	Behind        []*WaitUntilRunResponse_Behind `protobuf:"bytes,6,rep,name=behind,proto3" json:"behind,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WaitUntilRunResponse) Reset() {
+	*x = WaitUntilRunResponse{}
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WaitUntilRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WaitUntilRunResponse) ProtoMessage() {}
+
+func (x *WaitUntilRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WaitUntilRunResponse.ProtoReflect.Descriptor instead.
+func (*WaitUntilRunResponse) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *WaitUntilRunResponse) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *WaitUntilRunResponse) GetRunning() int32 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *WaitUntilRunResponse) GetConnected() int32 {
+	if x != nil {
+		return x.Connected
+	}
+	return 0
+}
+
+func (x *WaitUntilRunResponse) GetRefusing() int32 {
+	if x != nil {
+		return x.Refusing
+	}
+	return 0
+}
+
+func (x *WaitUntilRunResponse) GetOutcome() WaitUntilRunResponse_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return WaitUntilRunResponse_OUTCOME_UNSPECIFIED
+}
+
+func (x *WaitUntilRunResponse) GetBehind() []*WaitUntilRunResponse_Behind {
+	if x != nil {
+		return x.Behind
+	}
+	return nil
+}
 
 type ListProxiesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -39,7 +287,7 @@ type ListProxiesRequest struct {
 
 func (x *ListProxiesRequest) Reset() {
 	*x = ListProxiesRequest{}
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[0]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -51,7 +299,7 @@ func (x *ListProxiesRequest) String() string {
 func (*ListProxiesRequest) ProtoMessage() {}
 
 func (x *ListProxiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[0]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -64,7 +312,7 @@ func (x *ListProxiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProxiesRequest.ProtoReflect.Descriptor instead.
 func (*ListProxiesRequest) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{0}
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ListProxiesRequest) GetNamespaces() []string {
@@ -98,7 +346,7 @@ type ListProxiesResponse struct {
 
 func (x *ListProxiesResponse) Reset() {
 	*x = ListProxiesResponse{}
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[1]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -110,7 +358,7 @@ func (x *ListProxiesResponse) String() string {
 func (*ListProxiesResponse) ProtoMessage() {}
 
 func (x *ListProxiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[1]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -123,7 +371,7 @@ func (x *ListProxiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProxiesResponse.ProtoReflect.Descriptor instead.
 func (*ListProxiesResponse) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{1}
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ListProxiesResponse) GetProxies() []*RunningProxy {
@@ -175,7 +423,7 @@ type RunningProxy struct {
 
 func (x *RunningProxy) Reset() {
 	*x = RunningProxy{}
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[2]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -187,7 +435,7 @@ func (x *RunningProxy) String() string {
 func (*RunningProxy) ProtoMessage() {}
 
 func (x *RunningProxy) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[2]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -200,7 +448,7 @@ func (x *RunningProxy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunningProxy.ProtoReflect.Descriptor instead.
 func (*RunningProxy) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{2}
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RunningProxy) GetNamespace() string {
@@ -350,11 +598,122 @@ func (x *RunningProxy) GetGoneAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// Behind is a connected proxy that does not run the revision, and why.
+type WaitUntilRunResponse_Behind struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Proxy     string                 `protobuf:"bytes,2,opt,name=proxy,proto3" json:"proxy,omitempty"`
+	// As of a RunningProxy.
+	State         string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	Sent          int64  `protobuf:"varint,4,opt,name=sent,proto3" json:"sent,omitempty"`
+	Runs          int64  `protobuf:"varint,5,opt,name=runs,proto3" json:"runs,omitempty"`
+	Refused       uint32 `protobuf:"varint,6,opt,name=refused,proto3" json:"refused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WaitUntilRunResponse_Behind) Reset() {
+	*x = WaitUntilRunResponse_Behind{}
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WaitUntilRunResponse_Behind) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WaitUntilRunResponse_Behind) ProtoMessage() {}
+
+func (x *WaitUntilRunResponse_Behind) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WaitUntilRunResponse_Behind.ProtoReflect.Descriptor instead.
+func (*WaitUntilRunResponse_Behind) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{1, 0}
+}
+
+func (x *WaitUntilRunResponse_Behind) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *WaitUntilRunResponse_Behind) GetProxy() string {
+	if x != nil {
+		return x.Proxy
+	}
+	return ""
+}
+
+func (x *WaitUntilRunResponse_Behind) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *WaitUntilRunResponse_Behind) GetSent() int64 {
+	if x != nil {
+		return x.Sent
+	}
+	return 0
+}
+
+func (x *WaitUntilRunResponse_Behind) GetRuns() int64 {
+	if x != nil {
+		return x.Runs
+	}
+	return 0
+}
+
+func (x *WaitUntilRunResponse_Behind) GetRefused() uint32 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
 var File_pgmesh_admin_v1_proxies_proto protoreflect.FileDescriptor
 
 const file_pgmesh_admin_v1_proxies_proto_rawDesc = "" +
 	"\n" +
-	"\x1dpgmesh/admin/v1/proxies.proto\x12\x0fpgmesh.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpgmesh/access/v1/access.proto\"`\n" +
+	"\x1dpgmesh/admin/v1/proxies.proto\x12\x0fpgmesh.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpgmesh/access/v1/access.proto\"\xa0\x01\n" +
+	"\x13WaitUntilRunRequest\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x16\n" +
+	"\x05share\x18\x02 \x01(\x01H\x00R\x05share\x12\x16\n" +
+	"\x05count\x18\x03 \x01(\x05H\x00R\x05count\x123\n" +
+	"\atimeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\atimeoutB\b\n" +
+	"\x06enough\"\x89\x04\n" +
+	"\x14WaitUntilRunResponse\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x18\n" +
+	"\arunning\x18\x02 \x01(\x05R\arunning\x12\x1c\n" +
+	"\tconnected\x18\x03 \x01(\x05R\tconnected\x12\x1a\n" +
+	"\brefusing\x18\x04 \x01(\x05R\brefusing\x12G\n" +
+	"\aoutcome\x18\x05 \x01(\x0e2-.pgmesh.admin.v1.WaitUntilRunResponse.OutcomeR\aoutcome\x12D\n" +
+	"\x06behind\x18\x06 \x03(\v2,.pgmesh.admin.v1.WaitUntilRunResponse.BehindR\x06behind\x1a\x94\x01\n" +
+	"\x06Behind\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x14\n" +
+	"\x05proxy\x18\x02 \x01(\tR\x05proxy\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x12\x12\n" +
+	"\x04sent\x18\x04 \x01(\x03R\x04sent\x12\x12\n" +
+	"\x04runs\x18\x05 \x01(\x03R\x04runs\x12\x18\n" +
+	"\arefused\x18\x06 \x01(\rR\arefused\"[\n" +
+	"\aOutcome\x12\x17\n" +
+	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fOUTCOME_DONE\x10\x01\x12\x13\n" +
+	"\x0fOUTCOME_REFUSED\x10\x02\x12\x10\n" +
+	"\fOUTCOME_LATE\x10\x03\"`\n" +
 	"\x12ListProxiesRequest\x12\x1e\n" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\tR\n" +
@@ -389,9 +748,10 @@ const file_pgmesh_admin_v1_proxies_proto_rawDesc = "" +
 	"\agone_at\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\x06goneAt\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012p\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012\xd7\x01\n" +
 	"\fProxyService\x12`\n" +
-	"\vListProxies\x12#.pgmesh.admin.v1.ListProxiesRequest\x1a$.pgmesh.admin.v1.ListProxiesResponse\"\x06\x82\xf1\x18\x02\x10\x01B8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
+	"\vListProxies\x12#.pgmesh.admin.v1.ListProxiesRequest\x1a$.pgmesh.admin.v1.ListProxiesResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12e\n" +
+	"\fWaitUntilRun\x12$.pgmesh.admin.v1.WaitUntilRunRequest\x1a%.pgmesh.admin.v1.WaitUntilRunResponse\"\x06\x82\xf1\x18\x02\x10\x010\x01B8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
 
 var (
 	file_pgmesh_admin_v1_proxies_proto_rawDescOnce sync.Once
@@ -405,27 +765,38 @@ func file_pgmesh_admin_v1_proxies_proto_rawDescGZIP() []byte {
 	return file_pgmesh_admin_v1_proxies_proto_rawDescData
 }
 
-var file_pgmesh_admin_v1_proxies_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_pgmesh_admin_v1_proxies_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_pgmesh_admin_v1_proxies_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_pgmesh_admin_v1_proxies_proto_goTypes = []any{
-	(*ListProxiesRequest)(nil),    // 0: pgmesh.admin.v1.ListProxiesRequest
-	(*ListProxiesResponse)(nil),   // 1: pgmesh.admin.v1.ListProxiesResponse
-	(*RunningProxy)(nil),          // 2: pgmesh.admin.v1.RunningProxy
-	nil,                           // 3: pgmesh.admin.v1.RunningProxy.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	(WaitUntilRunResponse_Outcome)(0),   // 0: pgmesh.admin.v1.WaitUntilRunResponse.Outcome
+	(*WaitUntilRunRequest)(nil),         // 1: pgmesh.admin.v1.WaitUntilRunRequest
+	(*WaitUntilRunResponse)(nil),        // 2: pgmesh.admin.v1.WaitUntilRunResponse
+	(*ListProxiesRequest)(nil),          // 3: pgmesh.admin.v1.ListProxiesRequest
+	(*ListProxiesResponse)(nil),         // 4: pgmesh.admin.v1.ListProxiesResponse
+	(*RunningProxy)(nil),                // 5: pgmesh.admin.v1.RunningProxy
+	(*WaitUntilRunResponse_Behind)(nil), // 6: pgmesh.admin.v1.WaitUntilRunResponse.Behind
+	nil,                                 // 7: pgmesh.admin.v1.RunningProxy.LabelsEntry
+	(*durationpb.Duration)(nil),         // 8: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),       // 9: google.protobuf.Timestamp
 }
 var file_pgmesh_admin_v1_proxies_proto_depIdxs = []int32{
-	2, // 0: pgmesh.admin.v1.ListProxiesResponse.proxies:type_name -> pgmesh.admin.v1.RunningProxy
-	3, // 1: pgmesh.admin.v1.RunningProxy.labels:type_name -> pgmesh.admin.v1.RunningProxy.LabelsEntry
-	4, // 2: pgmesh.admin.v1.RunningProxy.connected_at:type_name -> google.protobuf.Timestamp
-	4, // 3: pgmesh.admin.v1.RunningProxy.changed_at:type_name -> google.protobuf.Timestamp
-	4, // 4: pgmesh.admin.v1.RunningProxy.gone_at:type_name -> google.protobuf.Timestamp
-	0, // 5: pgmesh.admin.v1.ProxyService.ListProxies:input_type -> pgmesh.admin.v1.ListProxiesRequest
-	1, // 6: pgmesh.admin.v1.ProxyService.ListProxies:output_type -> pgmesh.admin.v1.ListProxiesResponse
-	6, // [6:7] is the sub-list for method output_type
-	5, // [5:6] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	8,  // 0: pgmesh.admin.v1.WaitUntilRunRequest.timeout:type_name -> google.protobuf.Duration
+	0,  // 1: pgmesh.admin.v1.WaitUntilRunResponse.outcome:type_name -> pgmesh.admin.v1.WaitUntilRunResponse.Outcome
+	6,  // 2: pgmesh.admin.v1.WaitUntilRunResponse.behind:type_name -> pgmesh.admin.v1.WaitUntilRunResponse.Behind
+	5,  // 3: pgmesh.admin.v1.ListProxiesResponse.proxies:type_name -> pgmesh.admin.v1.RunningProxy
+	7,  // 4: pgmesh.admin.v1.RunningProxy.labels:type_name -> pgmesh.admin.v1.RunningProxy.LabelsEntry
+	9,  // 5: pgmesh.admin.v1.RunningProxy.connected_at:type_name -> google.protobuf.Timestamp
+	9,  // 6: pgmesh.admin.v1.RunningProxy.changed_at:type_name -> google.protobuf.Timestamp
+	9,  // 7: pgmesh.admin.v1.RunningProxy.gone_at:type_name -> google.protobuf.Timestamp
+	3,  // 8: pgmesh.admin.v1.ProxyService.ListProxies:input_type -> pgmesh.admin.v1.ListProxiesRequest
+	1,  // 9: pgmesh.admin.v1.ProxyService.WaitUntilRun:input_type -> pgmesh.admin.v1.WaitUntilRunRequest
+	4,  // 10: pgmesh.admin.v1.ProxyService.ListProxies:output_type -> pgmesh.admin.v1.ListProxiesResponse
+	2,  // 11: pgmesh.admin.v1.ProxyService.WaitUntilRun:output_type -> pgmesh.admin.v1.WaitUntilRunResponse
+	10, // [10:12] is the sub-list for method output_type
+	8,  // [8:10] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_pgmesh_admin_v1_proxies_proto_init() }
@@ -433,18 +804,23 @@ func file_pgmesh_admin_v1_proxies_proto_init() {
 	if File_pgmesh_admin_v1_proxies_proto != nil {
 		return
 	}
+	file_pgmesh_admin_v1_proxies_proto_msgTypes[0].OneofWrappers = []any{
+		(*WaitUntilRunRequest_Share)(nil),
+		(*WaitUntilRunRequest_Count)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pgmesh_admin_v1_proxies_proto_rawDesc), len(file_pgmesh_admin_v1_proxies_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   4,
+			NumEnums:      1,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_pgmesh_admin_v1_proxies_proto_goTypes,
 		DependencyIndexes: file_pgmesh_admin_v1_proxies_proto_depIdxs,
+		EnumInfos:         file_pgmesh_admin_v1_proxies_proto_enumTypes,
 		MessageInfos:      file_pgmesh_admin_v1_proxies_proto_msgTypes,
 	}.Build()
 	File_pgmesh_admin_v1_proxies_proto = out.File

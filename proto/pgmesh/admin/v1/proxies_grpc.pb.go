@@ -21,7 +21,8 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ProxyService_ListProxies_FullMethodName = "/pgmesh.admin.v1.ProxyService/ListProxies"
+	ProxyService_ListProxies_FullMethodName  = "/pgmesh.admin.v1.ProxyService/ListProxies"
+	ProxyService_WaitUntilRun_FullMethodName = "/pgmesh.admin.v1.ProxyService/WaitUntilRun"
 )
 
 // ProxyServiceClient is the client API for ProxyService service.
@@ -31,9 +32,13 @@ const (
 // ProxyService tells which revision each proxy runs, by what the discoveries report. Its callers need the scope read of the namespaces that they ask
 // for, without limit to kinds.
 //
-// How calls fail: INVALID_ARGUMENT, for a state that there is not; PERMISSION_DENIED, without the scope; UNAVAILABLE, without the database.
+// How calls fail: INVALID_ARGUMENT, for a state that there is not, and for what cannot be waited for; OUT_OF_RANGE, for a revision that there is not
+// yet; PERMISSION_DENIED, without the scope; RESOURCE_EXHAUSTED, if too many wait at the server; UNAVAILABLE, without the database.
 type ProxyServiceClient interface {
 	ListProxies(ctx context.Context, in *ListProxiesRequest, opts ...grpc.CallOption) (*ListProxiesResponse, error)
+	// WaitUntilRun waits until the connected proxies that the caller may see run a revision or a later one. It sends how many do whenever that changes,
+	// and last a message with an outcome. A caller that goes away waits no more.
+	WaitUntilRun(ctx context.Context, in *WaitUntilRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WaitUntilRunResponse], error)
 }
 
 type proxyServiceClient struct {
@@ -54,6 +59,25 @@ func (c *proxyServiceClient) ListProxies(ctx context.Context, in *ListProxiesReq
 	return out, nil
 }
 
+func (c *proxyServiceClient) WaitUntilRun(ctx context.Context, in *WaitUntilRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WaitUntilRunResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ProxyService_ServiceDesc.Streams[0], ProxyService_WaitUntilRun_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WaitUntilRunRequest, WaitUntilRunResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ProxyService_WaitUntilRunClient = grpc.ServerStreamingClient[WaitUntilRunResponse]
+
 // ProxyServiceServer is the server API for ProxyService service.
 // All implementations must embed UnimplementedProxyServiceServer
 // for forward compatibility.
@@ -61,9 +85,13 @@ func (c *proxyServiceClient) ListProxies(ctx context.Context, in *ListProxiesReq
 // ProxyService tells which revision each proxy runs, by what the discoveries report. Its callers need the scope read of the namespaces that they ask
 // for, without limit to kinds.
 //
-// How calls fail: INVALID_ARGUMENT, for a state that there is not; PERMISSION_DENIED, without the scope; UNAVAILABLE, without the database.
+// How calls fail: INVALID_ARGUMENT, for a state that there is not, and for what cannot be waited for; OUT_OF_RANGE, for a revision that there is not
+// yet; PERMISSION_DENIED, without the scope; RESOURCE_EXHAUSTED, if too many wait at the server; UNAVAILABLE, without the database.
 type ProxyServiceServer interface {
 	ListProxies(context.Context, *ListProxiesRequest) (*ListProxiesResponse, error)
+	// WaitUntilRun waits until the connected proxies that the caller may see run a revision or a later one. It sends how many do whenever that changes,
+	// and last a message with an outcome. A caller that goes away waits no more.
+	WaitUntilRun(*WaitUntilRunRequest, grpc.ServerStreamingServer[WaitUntilRunResponse]) error
 	mustEmbedUnimplementedProxyServiceServer()
 }
 
@@ -76,6 +104,9 @@ type UnimplementedProxyServiceServer struct{}
 
 func (UnimplementedProxyServiceServer) ListProxies(context.Context, *ListProxiesRequest) (*ListProxiesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListProxies not implemented")
+}
+func (UnimplementedProxyServiceServer) WaitUntilRun(*WaitUntilRunRequest, grpc.ServerStreamingServer[WaitUntilRunResponse]) error {
+	return status.Error(codes.Unimplemented, "method WaitUntilRun not implemented")
 }
 func (UnimplementedProxyServiceServer) mustEmbedUnimplementedProxyServiceServer() {}
 func (UnimplementedProxyServiceServer) testEmbeddedByValue()                      {}
@@ -116,6 +147,17 @@ func _ProxyService_ListProxies_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ProxyService_WaitUntilRun_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WaitUntilRunRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ProxyServiceServer).WaitUntilRun(m, &grpc.GenericServerStream[WaitUntilRunRequest, WaitUntilRunResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ProxyService_WaitUntilRunServer = grpc.ServerStreamingServer[WaitUntilRunResponse]
+
 // ProxyService_ServiceDesc is the grpc.ServiceDesc for ProxyService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -128,6 +170,12 @@ var ProxyService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _ProxyService_ListProxies_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "WaitUntilRun",
+			Handler:       _ProxyService_WaitUntilRun_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "pgmesh/admin/v1/proxies.proto",
 }
