@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
 	"github.com/pgmesh/pgmesh/mcp-client/cli"
+	"github.com/pgmesh/pgmesh/store/rollout"
 )
 
 // openTerminal opens a pseudo-terminal: the first file reads what is written to the second.
@@ -50,6 +52,32 @@ func TestWaitingOnTerminal(t *testing.T) {
 	require.Contains(t, line, "\rreading from "+silent.Addr().String()+"  1 s")
 	shown := line[strings.LastIndex(line, "\r"+strings.Repeat(" ", 70)+"\r"):]
 	require.Contains(t, shown, "error: the server at")
+}
+
+// A terminal shows how far proxies are. Who is interrupted is told that the change stays.
+func TestAWaitForProxiesOnATerminal(t *testing.T) {
+	t.Parallel()
+	m := clitest.Start(t)
+	m.Reporting(m.Store())(0, []rollout.Proxy{clitest.ProxyOf(1, "shop", "cart", "sidecar")})
+	screen, terminal := openTerminal(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	code := make(chan int, 1)
+	go func() {
+		program := cli.Program{In: strings.NewReader(clitest.VirtualService("shop", "cart", "cart")), Out: io.Discard, Err: terminal, Getenv: func(string) string { return "" }}
+		code <- program.Run(ctx, []string{"apply", "-f", "-", "--wait", "--server", m.Address, "--insecure"})
+	}()
+	shown := bufio.NewReader(screen)
+	progress := "0 of 1 proxies run revision 1"
+	for seen := ""; !strings.HasSuffix(seen, progress); {
+		r, err := shown.ReadByte()
+		require.NoError(t, err)
+		seen += string(r)
+	}
+	interrupt()
+	line, err := shown.ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, 130, <-code)
+	require.Contains(t, line, "\r"+strings.Repeat(" ", 70)+"\rinterrupted: revision 1 is committed and stays\r\n")
 }
 
 func TestTerminalHasColours(t *testing.T) {

@@ -16,19 +16,19 @@ type lookout struct {
 	read func(context.Context) ([]rollout.Tally, error)
 	turn chan struct{} // a semaphore of one: who looks, and has the fields below
 
-	seen  []rollout.Tally
-	at    time.Time // when they were seen
-	pause time.Duration
+	seen         []rollout.Tally
+	begun, ended time.Time // of that look
+	pause        time.Duration
 }
 
 func newLookout(read func(context.Context) ([]rollout.Tally, error)) *lookout {
 	return &lookout{read: read, turn: make(chan struct{}, 1)}
 }
 
-// look returns what was seen last, if that was just now, or else looks. It also returns after what
-// pause to come back. Where there are so many proxies that counting takes long, the database counts
+// look returns what was seen last, if that was just now and the look began after a time, or else
+// looks. It also returns after what pause to come back. Where there are so many proxies that counting takes long, the database counts
 // for half of the time at most.
-func (o *lookout) look(ctx context.Context) (seen []rollout.Tally, pause time.Duration, err error) {
+func (o *lookout) look(ctx context.Context, after time.Time) (seen []rollout.Tally, pause time.Duration, err error) {
 	select {
 	case o.turn <- struct{}{}:
 		defer func() { <-o.turn }()
@@ -36,13 +36,13 @@ func (o *lookout) look(ctx context.Context) (seen []rollout.Tally, pause time.Du
 		return nil, 0, ctx.Err()
 	}
 	begun := time.Now()
-	if begun.Sub(o.at) < o.pause {
+	if begun.Sub(o.ended) < o.pause && o.begun.After(after) {
 		return o.seen, o.pause, nil
 	}
 	if seen, err = o.read(ctx); err != nil {
 		return nil, 0, err
 	}
-	o.seen, o.at = seen, time.Now()
-	o.pause = max(lookInterval, o.at.Sub(begun))
+	o.seen, o.begun, o.ended = seen, begun, time.Now()
+	o.pause = max(lookInterval, o.ended.Sub(begun))
 	return o.seen, o.pause, nil
 }

@@ -93,8 +93,9 @@ func (s *Service) newWait(ctx context.Context, req *adminv1.WaitUntilRunRequest)
 
 // run looks until there is an outcome.
 func (w *wait) run(ctx context.Context) error {
+	asked := time.Now() // who only wants to know how things stand is not told how they stood
 	for {
-		tallies, pause, err := w.lookout.look(ctx)
+		tallies, pause, err := w.lookout.look(ctx, asked)
 		if err != nil {
 			return w.failed(ctx, err)
 		}

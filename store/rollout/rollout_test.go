@@ -334,7 +334,8 @@ func TestProxiesAreCountedByWhatTheyRun(t *testing.T) {
 	tallies, err := s.Tally(t.Context())
 	require.NoError(t, err)
 	require.ElementsMatch(t, []rollout.Tally{
-		{Namespace: "shop", State: rollout.Synced, Sent: 7, Runs: 7, Count: 2}, {Namespace: "shop", State: rollout.Refused, Sent: 7, Count: 1},
+		{Namespace: "shop", State: rollout.Synced, Sent: 7, Runs: 7, Count: 2},
+		{Namespace: "shop", State: rollout.Refused, Sent: 7, Count: 1},
 		{Namespace: "bank", State: rollout.Synced, Sent: 7, Runs: 7, Count: 1},
 	}, tallies)
 

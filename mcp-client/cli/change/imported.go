@@ -38,6 +38,9 @@ func (i *Imported) kinds() []importedKind {
 	return of
 }
 
+// Revision is the revision that the import made; 0 if there was nothing to change.
+func (i *Imported) Revision() int64 { return i.revision }
+
 // Print prints what the import did, and what was left out of it.
 func (i *Imported) Print(p *output.Printer, left files.Skipped, dryRun bool) error {
 	if text := left.InWords(); text != "" {

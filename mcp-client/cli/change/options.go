@@ -16,6 +16,7 @@ type Options struct {
 	Message       string
 	DryRun        bool
 	confirmWithin time.Duration // 0 keeps the change without confirmation
+	wait          waiting
 }
 
 // DeclareFlags declares --message and --dry-run.

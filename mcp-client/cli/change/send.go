@@ -10,7 +10,8 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// Apply applies documents as one revision, and prints what came of it. It fails if a resource in
+// Apply applies documents as one revision, prints what came of it, and waits for proxies if that is
+// wanted. It fails if a resource in
 // expected has another revision by now.
 func Apply(ctx context.Context, s *session.Session, documents []*kinds.Document, o Options, expected ...*adminv1.ExpectedRevision) error {
 	req := &adminv1.ApplyRequest{Message: o.Message, DryRun: o.DryRun, Author: Author(), Expected: expected, ConfirmWithin: o.Confirmation()}
@@ -25,7 +26,7 @@ func Apply(ctx context.Context, s *session.Session, documents []*kinds.Document,
 	if err != nil {
 		return err
 	}
-	return PrintOutcomes(s.Printer, resp, o.DryRun)
+	return o.Conclude(ctx, s, resp)
 }
 
 type metadata struct {

@@ -79,7 +79,7 @@ func (p program) revisionDiff(ctx context.Context, req *adminv1.DiffRequest) (*r
 	notice := p.Notice("asking " + p.Server.Address)
 	defer notice.End()
 	found := &revisionDifference{Resources: []resourceDiff{}}
-	err := connect.Each(ctx, &p.Server, adminv1.AdminServiceClient.Diff, req, func(answer *adminv1.DiffResponse) error {
+	err := connect.Each(ctx, &p.Server, adminv1.NewAdminServiceClient, adminv1.AdminServiceClient.Diff, req, func(answer *adminv1.DiffResponse) error {
 		notice.Count(0)
 		found.From, found.To = answer.GetFrom(), answer.GetTo()
 		for _, r := range answer.GetResources() {

@@ -8,15 +8,13 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-
-	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
 // Method is a method of a generated API client, such as adminv1.AdminServiceClient.Apply.
 type Method[Client, Req, Resp any] = func(Client, context.Context, *Req, ...grpc.CallOption) (*Resp, error)
 
 // streamed is a method with a stream of answers.
-type streamed[Req, Resp any] = func(adminv1.AdminServiceClient, context.Context, *Req, ...grpc.CallOption) (grpc.ServerStreamingClient[Resp], error)
+type streamed[Client, Req, Resp any] = func(Client, context.Context, *Req, ...grpc.CallOption) (grpc.ServerStreamingClient[Resp], error)
 
 // Call makes one call on its own connection. explain turns its error into one for the user.
 func Call[Client, Req, Resp any](
@@ -36,15 +34,17 @@ func Call[Client, Req, Resp any](
 	return answer, nil
 }
 
-// Each makes a streaming call of the admin API and passes each part to take. The timeout applies to
-// the first part only.
-func Each[Req, Resp any](ctx context.Context, s *Server, m streamed[Req, Resp], req *Req, take func(*Resp) error) error {
+// Each makes a streaming call and passes each part to take. The timeout applies to the first part
+// only.
+func Each[Client, Req, Resp any](
+	ctx context.Context, s *Server, api func(grpc.ClientConnInterface) Client, m streamed[Client, Req, Resp], req *Req, take func(*Resp) error,
+) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	deadline := time.AfterFunc(s.Timeout, func() { fail(s.Silent()) })
 	defer deadline.Stop()
-	err := s.Stream(ctx, func(ctx context.Context, admin adminv1.AdminServiceClient) error {
-		answers, err := m(admin, ctx, req)
+	err := s.open(ctx, func(ctx context.Context, conn grpc.ClientConnInterface) error {
+		answers, err := m(api(conn), ctx, req)
 		if err != nil {
 			return s.Explain(err)
 		}

@@ -17,6 +17,13 @@ const keepaliveInterval = 15 * time.Second
 
 // Stream opens the admin API for a call without a time limit.
 func (s *Server) Stream(ctx context.Context, call func(context.Context, adminv1.AdminServiceClient) error, more ...grpc.DialOption) error {
+	return s.open(ctx, func(ctx context.Context, conn grpc.ClientConnInterface) error {
+		return call(ctx, adminv1.NewAdminServiceClient(conn))
+	}, more...)
+}
+
+// open opens a connection for a call without a time limit.
+func (s *Server) open(ctx context.Context, call func(context.Context, grpc.ClientConnInterface) error, more ...grpc.DialOption) error {
 	conn, err := s.connect(maxAnswerSize, append(more, grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveInterval, Timeout: s.Timeout}))...)
 	if err != nil {
 		return err
@@ -27,7 +34,7 @@ func (s *Server) Stream(ctx context.Context, call func(context.Context, adminv1.
 	if err := s.await(ctx, conn); err != nil {
 		return err
 	}
-	return call(ctx, adminv1.NewAdminServiceClient(conn))
+	return call(ctx, conn)
 }
 
 // await waits until the connection succeeds or fails. The reason of a failure comes from the call.

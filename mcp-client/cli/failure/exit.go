@@ -16,6 +16,8 @@ const (
 	exitUnreachable = 4
 	exitDenied      = 5
 	exitNotCompared = 6
+	exitNotTaken    = 7
+	exitLate        = 8
 	exitInterrupted = 130 // the shells' code for a program ended by SIGINT
 	exitUnread      = 141 // the same for SIGPIPE
 )
@@ -29,6 +31,8 @@ const ExitCodes = `Exit codes:
   4    the server cannot be reached, did not answer in time, or cannot reach its database
   5    the server does not let this caller do it
   6    of diff and compare: it failed
+  7    of --wait: the change is committed, and so many proxies refuse it that the rest is not enough
+  8    of --wait: the change is committed, and not enough proxies ran it in time
   130  interrupted
   141  whoever read the output went away`
 
@@ -68,6 +72,7 @@ func exitCode(err error) int {
 		unreachable *Unreachable
 		denied      *Denied
 		comparison  *comparisonError
+		notRun      *NotRun
 	)
 	switch {
 	case errors.As(err, &misused):
@@ -80,6 +85,10 @@ func exitCode(err error) int {
 		return exitDenied
 	case errors.As(err, &comparison):
 		return exitNotCompared
+	case errors.As(err, &notRun) && notRun.Refused:
+		return exitNotTaken
+	case errors.As(err, &notRun):
+		return exitLate
 	}
 	return exitError
 }

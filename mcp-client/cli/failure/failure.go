@@ -115,6 +115,24 @@ func IsRelay(err error) bool {
 	return is
 }
 
+// NotRun means that not enough proxies run a change.
+type NotRun struct {
+	Text    string
+	Refused bool // they refuse it, in place of being late
+}
+
+func (e *NotRun) Error() string { return e.Text }
+
+// Committed is what failed after a change was made.
+type Committed struct {
+	Change string // what stays, in words
+	Err    error
+}
+
+func (e *Committed) Error() string { return e.Change + ": " + e.Err.Error() }
+
+func (e *Committed) Unwrap() error { return e.Err }
+
 // Several has several failures of one command.
 type Several []error
 

@@ -61,6 +61,7 @@ be meant with --yes. To take back one revision alone, and keep what was changed 
 	cmd.Flags().BoolVar(&yes, "yes", false, "restore the whole mesh without having looked at it by --dry-run")
 	w.DeclareFlags(cmd)
 	w.DeclareConfirm(cmd)
+	w.DeclareWait(cmd)
 	only.DeclareFlags(cmd)
 	return cmd
 }
@@ -89,7 +90,7 @@ func (p program) restore(ctx context.Context, at arguments.Moment, s scoped, w c
 	if err != nil {
 		return err
 	}
-	return change.PrintOutcomes(p.Printer, resp, w.DryRun)
+	return w.Conclude(ctx, p.Session, resp)
 }
 
 // Revert returns the command revert.
@@ -113,6 +114,7 @@ it is, and told; the exit code is then 1.`,
 		},
 	}
 	w.DeclareFlags(cmd)
+	w.DeclareWait(cmd)
 	return cmd
 }
 
@@ -155,10 +157,14 @@ func (p program) revert(ctx context.Context, revision int64, w change.Options) e
 	if err := p.printReverted(resp.GetRevision(), list, w.DryRun); err != nil {
 		return err
 	}
-	if left {
+	err = w.Wait(ctx, p.Session, resp.GetRevision())
+	switch {
+	case left && err != nil:
+		return fmt.Errorf("%w; %w", errNotReverted, err)
+	case left:
 		return errNotReverted
 	}
-	return nil
+	return err
 }
 
 func (p program) printReverted(revision int64, list []reverted, dryRun bool) error {

@@ -23,9 +23,12 @@ func Apply(s *session.Session) *cobra.Command {
 		Long: `Create or replace resources, all of them as one revision, or none.
 
 All files are read and checked first; nothing is sent if there is a mistake in any of them. A resource that names no namespace
-goes to that of --namespace.`,
+goes to that of --namespace.
+
+` + change.WaitHelp,
 		Example: `  mcp-client apply -f reviews.yaml -m "shift 20 % to v2"
   mcp-client apply -R -f mesh/ --dry-run
+  mcp-client apply -f reviews.yaml --wait=90% --wait-timeout 1m
   mcp-client get vs reviews -o yaml | sed 's/host: v2/host: v1/' | mcp-client apply -f -`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -38,6 +41,7 @@ goes to that of --namespace.`,
 	from.DeclareFlags(cmd, "apply")
 	w.DeclareFlags(cmd)
 	w.DeclareConfirm(cmd)
+	w.DeclareWait(cmd)
 	return cmd
 }
 

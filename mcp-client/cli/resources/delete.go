@@ -43,6 +43,7 @@ What to delete is named, or stands in files: then only the kinds and names in th
 	from.DeclareFlags(cmd, "delete")
 	w.DeclareFlags(cmd)
 	w.DeclareConfirm(cmd)
+	w.DeclareWait(cmd)
 	cmd.Flags().BoolVar(&ignoreMissing, "ignore-not-found", false, "delete what exists, and say nothing of the others")
 	return cmd
 }
@@ -83,5 +84,5 @@ func (p program) delete(ctx context.Context, keys []kinds.Key, w change.Options,
 	if err != nil {
 		return err
 	}
-	return change.PrintOutcomes(p.Printer, resp, w.DryRun)
+	return w.Conclude(ctx, p.Session, resp)
 }

@@ -55,6 +55,7 @@ then kept, and the program says where.`,
 	}
 	w.DeclareFlags(cmd)
 	w.DeclareConfirm(cmd)
+	w.DeclareWait(cmd)
 	return cmd
 }
 
@@ -211,7 +212,8 @@ func (e *editor) foreign(d *kinds.Document) (kinds.Violation, bool) {
 // keepFile removes the file, unless it has changes that were not applied. Then the error names the
 // file.
 func (e *editor) keepFile(err error, text, original string) error {
-	if err == nil || text == original {
+	_, applied := errors.AsType[*failure.Committed](err)
+	if err == nil || applied || text == original {
 		return errors.Join(err, os.Remove(e.path))
 	}
 	if wrote := os.WriteFile(e.path, []byte(text), 0o600); wrote != nil {

@@ -77,7 +77,7 @@ func (p program) exportTo(ctx context.Context, req *adminv1.ExportRequest, dir s
 }
 
 func (p program) export(ctx context.Context, req *adminv1.ExportRequest, to target) error {
-	return connect.Each(ctx, &p.Server, adminv1.AdminServiceClient.Export, req, func(answer *adminv1.ExportResponse) error {
+	return connect.Each(ctx, &p.Server, adminv1.NewAdminServiceClient, adminv1.AdminServiceClient.Export, req, func(answer *adminv1.ExportResponse) error {
 		for _, r := range answer.GetResources() {
 			if err := exportOne(r, to); err != nil {
 				return err

@@ -54,6 +54,7 @@ With --prune, what is not among the resources is deleted, in the namespaces of -
 	}
 	i.DeclareFlags(cmd)
 	i.DeclareConfirm(cmd)
+	i.DeclareWait(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&i.strict, "strict", false, "refuse documents of kinds that have nothing to do with a mesh")
 	f.BoolVar(&i.prune, "prune", false, "delete what is not imported, in the namespaces of --prune-namespace")
@@ -115,5 +116,8 @@ func (p program) importAll(ctx context.Context, from files.Sources, i importOpti
 	if err != nil {
 		return err
 	}
-	return done.Print(p.Printer, reading.Skipped, i.DryRun)
+	if err := done.Print(p.Printer, reading.Skipped, i.DryRun); err != nil {
+		return err
+	}
+	return i.Wait(ctx, p.Session, done.Revision())
 }
