@@ -74,7 +74,7 @@ func TestAWaitNamesWhoRefuses(t *testing.T) {
 	r := apply(t, m, "v1", "--wait")
 	require.Equal(t, clitest.Result{
 		Code: 7, Out: "virtualservice shop/cart created\nrevision 1\n",
-		Err: "error: revision 1 is committed and stays: 1 of 2 proxies run revision 1, and 1 refuse some of it: bank/pay runs nothing yet and refuses 2 resources. mcp-client proxy-status PROXY tells more\n",
+		Err: "error: revision 1 is committed and stays: 1 of 2 proxies run revision 1, and 1 refuses some of it: bank/pay runs nothing yet and refuses 2 resources. mcp-client proxy-status PROXY tells more\n",
 	}, r)
 	require.Equal(t, "1 of 2 proxies run revision 2\n", apply(t, m, "v2", "--wait=50%").Err)
 	require.Equal(t, "1 of 2 proxies run revision 2\n", apply(t, m, "v2", "--wait=1").Err)
