@@ -74,7 +74,7 @@ func TestAWaitNamesWhoRefuses(t *testing.T) {
 	r := apply(t, m, "v1", "--wait")
 	require.Equal(t, clitest.Result{
 		Code: 7, Out: "virtualservice shop/cart created\nrevision 1\n",
-		Err: "error: revision 1 is committed and stays: 1 of 2 proxies run revision 1, and 1 refuses some of it: bank/pay runs nothing yet and refuses 2 resources. mcp-client proxy-status PROXY tells more\n",
+		Err: "error: revision 1 is committed and stays: 1 of 2 proxies run revision 1, and 1 refuses some of it: bank/pay.bank runs nothing yet and refuses 2 resources. mcp-client proxy-status PROXY tells more\n",
 	}, r)
 	require.Equal(t, "1 of 2 proxies run revision 2\n", apply(t, m, "v2", "--wait=50%").Err)
 	require.Equal(t, "1 of 2 proxies run revision 2\n", apply(t, m, "v2", "--wait=1").Err)
@@ -87,7 +87,7 @@ func TestAWaitNamesWhoIsLate(t *testing.T) {
 	r := apply(t, m, "v1", "--wait", "--wait-timeout", "0s")
 	require.Equal(t, 8, r.Code)
 	require.Equal(t, "error: revision 1 is committed and stays: 0 of 2 proxies run revision 1 after 0s: "+
-		"bank/pay runs nothing yet and does not answer; shop/cart runs nothing yet and is being sent 1. mcp-client proxy-status PROXY tells more\n", r.Err)
+		"bank/pay.bank runs nothing yet and does not answer; shop/cart.shop runs nothing yet and is being sent 1. mcp-client proxy-status PROXY tells more\n", r.Err)
 	r = apply(t, m, "v1", "--wait", "--wait-timeout", "0s")
 	require.Equal(t, 8, r.Code)
 	require.Contains(t, r.Err, "error: nothing was changed: 0 of 2 proxies run revision 1 after 0s")
