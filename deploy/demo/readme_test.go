@@ -19,6 +19,7 @@ func TestReadmeSteps(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)
 	share, mistake := inReadme(t, readme, `(?s)psql .*?<<'SQL'\n(.*?)\n    SQL`), inReadme(t, readme, `psql .* -c "(.*)"`)
+	wait, proxies := inReadme(t, readme, `-c '(SELECT mesh.wait.*?)'`), inReadme(t, readme, `-c '(SELECT proxy.*?)'`)
 
 	s := newScene(t)
 	demo := s.start(t)
@@ -31,6 +32,13 @@ func TestReadmeSteps(t *testing.T) {
 
 	_, err = db.Exec(t.Context(), share)
 	require.NoError(t, err)
+	var running int
+	require.NoError(t, db.QueryRow(t.Context(), wait).Scan(&running))
+	require.Equal(t, 1, running)
+	var proxy, state string
+	var runs int64
+	require.NoError(t, db.QueryRow(t.Context(), proxies).Scan(&proxy, &state, &runs))
+	require.Equal(t, "synced", state)
 	_, err = db.Exec(t.Context(), mistake)
 	var refused *pgconn.PgError
 	require.ErrorAs(t, err, &refused, "the database refuses the mistake")
