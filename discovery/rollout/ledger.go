@@ -16,6 +16,10 @@ const (
 	mostProxies = 1000
 	// silentAfter is how long a proxy may take to answer before it is called silent.
 	silentAfter = 5 * time.Second
+	// newcomerTime is how long a proxy that connects may take to run anything before it is reported
+	// as being sent something. When all come at once, each is so reported once, and not while they
+	// are served.
+	newcomerTime = 2 * time.Second
 )
 
 // ledger knows what each proxy runs and what was last reported of it.
@@ -67,7 +71,11 @@ func (l *ledger) differences(now time.Time) []*rolloutv1.ReportRequest {
 	var proxies []*rolloutv1.Proxy
 	for _, s := range streams {
 		e := l.proxies[s]
-		if state := e.state(step, now); !proto.Equal(state, e.told) {
+		state := e.state(step, now)
+		if e.told == nil && state.State == rolloutv1.Proxy_STATE_SENDING && now.Sub(s.Since()) < newcomerTime {
+			continue
+		}
+		if !proto.Equal(state, e.told) {
 			if p := l.described(s, e, state); p != nil {
 				proxies = append(proxies, p)
 			}
