@@ -16,9 +16,9 @@ const (
 	mostProxies = 1000
 	// silentAfter is how long a proxy may take to answer before it is called silent.
 	silentAfter = 5 * time.Second
-	// newcomerTime is how long a proxy that connects may take to run anything before it is reported
-	// as being sent something. When all come at once, each is so reported once, and not while they
-	// are served.
+	// newcomerTime is how long a proxy that comes with nothing may take to run anything before it is
+	// reported as being sent something. When all come at once, each is so reported once, and not
+	// while they are served.
 	newcomerTime = 2 * time.Second
 )
 
@@ -27,21 +27,23 @@ type ledger struct {
 	of      Proxies
 	proxies map[*ads.Stream]*entry
 	streams uint64 // how many there were, which numbers them
-	newest  int64  // the revision at the last comparison
+	newest  int64  // the revision at the last comparison; -1 before the first
 	step    int64  // the revision that was reported of all in step
 }
 
 // entry is one proxy.
 type entry struct {
 	number uint64
-	runs   int64            // the newest revision that it is known to run; 0 for none
+	runs   int64            // the newest revision that it is known to run; -1 for none
 	told   *rolloutv1.Proxy // what was reported; nil for nothing
 	// running is what it runs, at this comparison, if it was here.
 	running ads.Running
 	here    bool
 }
 
-func newLedger(of Proxies) *ledger { return &ledger{of: of, proxies: map[*ads.Stream]*entry{}} }
+func newLedger(of Proxies) *ledger {
+	return &ledger{of: of, proxies: map[*ads.Stream]*entry{}, newest: -1}
+}
 
 // begin forgets what was reported, for a new report.
 func (l *ledger) begin() {
@@ -54,7 +56,7 @@ func (l *ledger) begin() {
 // forget forgets what the proxies run.
 func (l *ledger) forget() {
 	for _, e := range l.proxies {
-		e.runs = 0
+		e.runs = -1
 	}
 }
 
@@ -72,7 +74,7 @@ func (l *ledger) differences(now time.Time) []*rolloutv1.ReportRequest {
 	for _, s := range streams {
 		e := l.proxies[s]
 		state := e.state(step, now)
-		if e.told == nil && state.State == rolloutv1.Proxy_STATE_SENDING && now.Sub(s.Since()) < newcomerTime {
+		if e.told == nil && e.running.Fresh && state.State == rolloutv1.Proxy_STATE_SENDING && now.Sub(s.Since()) < newcomerTime {
 			continue
 		}
 		if !proto.Equal(state, e.told) {
@@ -89,7 +91,7 @@ func (l *ledger) observe(streams []*ads.Stream, newest int64) (step int64) {
 	before := l.newest
 	if newest < before { // the mesh was replaced by an older one
 		l.forget()
-		before = 0
+		before = -1
 	}
 	l.newest = newest
 	behind := false
@@ -97,13 +99,13 @@ func (l *ledger) observe(streams []*ads.Stream, newest int64) (step int64) {
 		e := l.proxies[s]
 		if e == nil {
 			l.streams++
-			e = &entry{number: l.streams}
+			e = &entry{number: l.streams, runs: -1}
 			l.proxies[s] = e
 		}
 		e.observe(s, newest)
 		behind = behind || e.runs < newest && e.running.Refused == 0
 	}
-	if behind && before > 0 {
+	if behind && before >= 0 {
 		return before
 	}
 	return newest
@@ -124,11 +126,11 @@ func (e *entry) observe(s *ads.Stream, newest int64) {
 // state is the present state of the proxy.
 func (e *entry) state(step int64, now time.Time) *rolloutv1.Proxy {
 	running := e.running
-	state := &rolloutv1.Proxy{Stream: e.number, State: rolloutv1.Proxy_STATE_SENDING, Sent: revisionOf(running.Target), Runs: e.runs, Refused: uint32(running.Refused)}
+	state := &rolloutv1.Proxy{Stream: e.number, State: rolloutv1.Proxy_STATE_SENDING, Sent: revisionOf(running.Target), Runs: max(0, e.runs), Refused: uint32(running.Refused)}
 	switch {
 	case running.Refused > 0:
 		state.State = rolloutv1.Proxy_STATE_REFUSED
-	case e.runs > 0 && e.runs >= step:
+	case e.runs >= step:
 		state.State, state.Sent, state.Runs = rolloutv1.Proxy_STATE_IN_STEP, 0, 0
 	case !running.Unanswered.IsZero() && now.Sub(running.Unanswered) > silentAfter:
 		state.State = rolloutv1.Proxy_STATE_SILENT

@@ -8,7 +8,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/push"
+	"github.com/pgmesh/pgmesh/kinds"
 )
 
 var errGone = status.Error(codes.Unavailable, "the server goes")
@@ -40,6 +42,16 @@ func TestProxiesAreReportedWithWhatTheyRun(t *testing.T) {
 
 	a.leave()
 	b.await("a.shop", "unknown")
+}
+
+// A mesh in which nobody has written anything yet is at revision 0, and has proxies, too.
+func TestAProxyOfAnEmptyMeshIsInStep(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	step := b.config.Apply(kinds.Batch{})
+	b.engine.Update(mesh.Build(step, nil), step)
+	b.connect("a", "shop")
+	b.await("a.shop", "synced 0")
 }
 
 // A change that concerns few costs a message without proxies, if they keep up.

@@ -14,6 +14,7 @@ package ads
 func (s *Stream) noteReconnect(sub *subscription) {
 	if s.cfg.Plan.When == "" && sub.have.Len() > 0 && sub.typePlan.begins < len(s.cfg.Plan.Stages) {
 		s.reconnected = true
+		s.status.returns()
 	}
 }
 

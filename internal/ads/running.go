@@ -18,13 +18,16 @@ type Running struct {
 	Refused int
 	// Unanswered is when the oldest response was sent that has no answer; zero if all have one.
 	Unanswered time.Time
+	// Fresh says that the client came without anything from an earlier stream. Of a client that
+	// speaks state of the world nobody knows.
+	Fresh bool
 }
 
 // Running returns what the client runs. It is safe for concurrent use.
 func (s *Stream) Running() Running {
 	s.status.mu.Lock()
 	defer s.status.mu.Unlock()
-	r := Running{Snapshot: s.status.running, Target: s.status.target}
+	r := Running{Snapshot: s.status.running, Target: s.status.target, Fresh: s.form.Incremental() && !s.status.returned}
 	for _, sub := range s.status.types {
 		r.Refused += len(sub.record.refused) + int(sub.record.doubts)
 		if at := sub.record.sent.At; sub.record.unanswered && (r.Unanswered.IsZero() || at.Before(r.Unanswered)) {

@@ -63,6 +63,7 @@ type streamStatus struct {
 	mu              sync.Mutex
 	state           StreamState
 	target, running *served.Snapshot // as in Running
+	returned        bool             // the client has something from an earlier stream
 	types           []*subscription  // mu guards the list and the records, not the rest of the subscriptions
 }
 
@@ -146,6 +147,13 @@ func (a *streamStatus) move(target *served.Snapshot, stage, stages int) {
 	defer a.mu.Unlock()
 	a.state = StreamState{Revision: target.Revision, Stage: stage, Stages: stages, Since: time.Now()}
 	a.target = target
+}
+
+// returns records that the client has something from an earlier stream.
+func (a *streamStatus) returns() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.returned = true
 }
 
 // runs records what the client runs.

@@ -20,7 +20,7 @@ func (m *mesh) wait(timeout string) error {
 
 // proxyState is what SQL says of the mesh's Envoy.
 func (m *mesh) proxyState(ctx context.Context) (state string, current bool, err error) {
-	err = m.db.QueryRow(ctx, "SELECT state, runs = mesh.newest_revision() FROM mesh.proxies WHERE namespace = $1", m.namespace).Scan(&state, &current)
+	err = m.db.QueryRow(ctx, "SELECT state, coalesce(runs, 0) = mesh.newest_revision() FROM mesh.proxies WHERE namespace = $1", m.namespace).Scan(&state, &current)
 	return state, current, err
 }
 
@@ -46,6 +46,8 @@ func TestSQLSaysWhatEachEnvoyRuns(t *testing.T) {
 	control := newStack(t, database)
 	require.NoError(t, control.Start(t.Context()))
 	one, two := meshOn(t, control, database), meshOn(t, control, database, "--xds", "sotw")
+	one.awaitProxyState("synced") // proxies that are not known yet are not waited for
+	two.awaitProxyState("synced")
 	b := newBackend(t, "v1", nil)
 	one.commit(one.service(reviews, b))
 	two.commit(two.service(reviews, b))
