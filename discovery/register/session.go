@@ -69,9 +69,7 @@ func (s *Service) keep(ctx context.Context) (answered bool, err error) {
 	if err := stream.Send(&machinev1.KeepRequest{Discovery: s.cfg.Name}); err != nil {
 		return false, received(stream)
 	}
-	answers := make(chan *machinev1.KeepResponse)
-	ended := make(chan error, 1)
-	go func() { ended <- panics.Forward(ctx, stream.Recv, answers) }()
+	answers, ended := panics.Forwarded(ctx, stream.Recv)
 	if err := s.configured(ended); err != nil {
 		return false, err
 	}

@@ -54,8 +54,8 @@ func explain(err error) error {
 // session is one report.
 type session struct {
 	stream  rolloutv1.RolloutService_ReportClient
-	answers chan *rolloutv1.ReportResponse
-	ended   chan error
+	answers <-chan *rolloutv1.ReportResponse
+	ended   <-chan error
 	number  uint64
 }
 
@@ -67,8 +67,8 @@ func (r *Reporter) report(ctx context.Context) (answered bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	s := &session{stream: stream, answers: make(chan *rolloutv1.ReportResponse), ended: make(chan error, 1)}
-	go func() { s.ended <- panics.Forward(ctx, stream.Recv, s.answers) }()
+	s := &session{stream: stream}
+	s.answers, s.ended = panics.Forwarded(ctx, stream.Recv)
 	r.ledger.begin()
 	tick := time.NewTicker(interval)
 	defer tick.Stop()

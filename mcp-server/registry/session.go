@@ -48,7 +48,7 @@ func (r *Registry) Keep(stream grpc.BidiStreamingServer[machinev1.KeepRequest, m
 		return errShutdown
 	}
 	defer r.streams.Done()
-	messages, failed := receive(stream)
+	messages, failed := panics.Forwarded(stream.Context(), stream.Recv)
 	var s *session
 	for {
 		select {
@@ -84,13 +84,6 @@ func (s *session) ended() <-chan struct{} {
 		return nil
 	}
 	return s.lost
-}
-
-// receive reads messages until the stream ends.
-func receive(stream grpc.BidiStreamingServer[machinev1.KeepRequest, machinev1.KeepResponse]) (<-chan *machinev1.KeepRequest, <-chan error) {
-	messages, failed := make(chan *machinev1.KeepRequest), make(chan error, 1)
-	go func() { failed <- panics.Forward(stream.Context(), stream.Recv, messages) }()
-	return messages, failed
 }
 
 // addStream counts a stream that Run will wait for. It reports false after Shutdown.

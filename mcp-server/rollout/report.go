@@ -51,7 +51,7 @@ func (s *Service) Report(stream reportStream) error {
 		return errShutdown
 	}
 	defer s.streams.Done()
-	messages, failed := receive(stream)
+	messages, failed := panics.Forwarded(stream.Context(), stream.Recv)
 	r := &report{Service: s, stream: stream}
 	defer r.end()
 	for {
@@ -71,13 +71,6 @@ func (s *Service) Report(stream reportStream) error {
 			return errShutdown
 		}
 	}
-}
-
-// receive reads messages until the stream ends.
-func receive(stream reportStream) (<-chan *rolloutv1.ReportRequest, <-chan error) {
-	messages, failed := make(chan *rolloutv1.ReportRequest), make(chan error, 1)
-	go func() { failed <- panics.Forward(stream.Context(), stream.Recv, messages) }()
-	return messages, failed
 }
 
 // addStream counts a stream that Run will wait for. It reports false after Shutdown.

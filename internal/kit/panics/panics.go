@@ -83,6 +83,14 @@ func Forward[T any](ctx context.Context, receive func() (T, error), to chan<- T)
 	}
 }
 
+// Forwarded is Forward in the background: one channel has what was read, and the other, once that
+// ends, why.
+func Forwarded[T any](ctx context.Context, receive func() (T, error)) (messages <-chan T, ended <-chan error) {
+	to, why := make(chan T), make(chan error, 1)
+	go func() { why <- Forward(ctx, receive, to) }()
+	return to, why
+}
+
 // Run calls a function and swallows its panic, after counting and logging it.
 func Run(doing string, do func()) {
 	_ = Try(doing, func() error { do(); return nil })

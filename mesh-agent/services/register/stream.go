@@ -120,8 +120,7 @@ func (a *Agent) stream(ctx context.Context) error {
 		_, err = stream.Recv() // which says why the stream has ended
 		return err
 	}
-	answers, ended := make(chan *machinev1.RegisterResponse), make(chan error, 1)
-	go func() { ended <- panics.Forward(ctx, stream.Recv, answers) }()
+	answers, ended := panics.Forwarded(ctx, stream.Recv)
 	a.connected()
 	t := session{a: a, stream: stream, reported: map[string]*machinev1.HealthReport{}}
 	for _, s := range m.GetServices() {
