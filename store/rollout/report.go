@@ -39,13 +39,19 @@ const (
 
 // Description is who a proxy is. The first message that has its stream has one.
 type Description struct {
-	Node, Proxy, Namespace string
-	ServiceAccount, Role   string
-	Labels                 map[string]string
-	Locality, Network      string
-	Addresses              []string
-	Envoy, Agent, Protocol string
-	Connected              time.Time
+	Node           string            `json:"node"`
+	Proxy          string            `json:"proxy"`
+	Namespace      string            `json:"namespace"`
+	ServiceAccount string            `json:"service_account"`
+	Role           string            `json:"role"`
+	Labels         map[string]string `json:"labels"`
+	Locality       string            `json:"locality"`
+	Network        string            `json:"network"`
+	Addresses      []string          `json:"addresses"`
+	Envoy          string            `json:"envoy"`
+	Agent          string            `json:"agent"`
+	Protocol       string            `json:"protocol"`
+	Connected      time.Time         `json:"connected"`
 }
 
 // Report takes one message of a report, as one transaction. One that was taken already changes

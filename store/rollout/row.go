@@ -25,23 +25,7 @@ type row struct {
 	Sent    *int64 `json:"sent"`
 	Runs    *int64 `json:"runs"`
 	Refused uint32 `json:"refused"`
-	*described
-}
-
-type described struct {
-	Node           string            `json:"node"`
-	Proxy          string            `json:"proxy"`
-	Namespace      string            `json:"namespace"`
-	ServiceAccount string            `json:"service_account"`
-	Role           string            `json:"role"`
-	Labels         map[string]string `json:"labels"`
-	Locality       string            `json:"locality"`
-	Network        string            `json:"network"`
-	Addresses      []string          `json:"addresses"`
-	Envoy          string            `json:"envoy"`
-	Agent          string            `json:"agent"`
-	Protocol       string            `json:"protocol"`
-	Connected      time.Time         `json:"connected"`
+	*Description
 }
 
 func rowOf(p Proxy) row {
@@ -50,7 +34,7 @@ func rowOf(p Proxy) row {
 		r.Sent, r.Runs = &p.Sent, &p.Runs
 	}
 	if d := p.Description; d != nil {
-		r.described = &described{
+		r.Description = &Description{
 			Node: text(d.Node), Proxy: text(d.Proxy), Namespace: text(d.Namespace), ServiceAccount: text(d.ServiceAccount), Role: text(d.Role),
 			Labels: labels(d.Labels), Locality: text(d.Locality), Network: text(d.Network), Addresses: addresses(d.Addresses),
 			Envoy: text(d.Envoy), Agent: text(d.Agent), Protocol: text(d.Protocol), Connected: connected(d.Connected),
