@@ -157,11 +157,19 @@ func (e *simulated) askForScopes() {
 	}
 }
 
-// receive receives everything that the server has to say now. The server answers in order, so
-// everything else comes before the answer about a type that was not asked for yet. In the state of
-// the world that is the table of names, which is asked for again each time, and never acknowledged,
-// so that nothing else is said of it.
+// receive receives everything that the server has to say now. It puts two marks: the answer to the
+// first can overtake later stages of a change that the stream learns of with it, and the stream
+// handles the second after them.
 func (e *simulated) receive() {
+	e.t.Helper()
+	e.receiveToMark()
+	e.receiveToMark()
+}
+
+// receiveToMark receives everything up to the answer about a type that was not asked for yet. In
+// the state of the world that is the table of names, which is asked for again each time, and never
+// acknowledged, so that nothing else is said of it.
+func (e *simulated) receiveToMark() {
 	e.t.Helper()
 	e.marks++
 	mark := push.NameTableType
