@@ -60,6 +60,9 @@ func (d *demo) startAndShow(ctx context.Context) error {
 	if err := d.showShift(ctx, found); err != nil {
 		return err
 	}
+	if err := d.awaitReport(ctx); err != nil {
+		return err
+	}
 	if !d.once {
 		d.showTries()
 	}

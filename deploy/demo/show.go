@@ -73,6 +73,30 @@ func (d *demo) firstAnswer(ctx context.Context, version string) error {
 	return nil
 }
 
+// awaitReport waits until the database shows what Envoy runs, as the README asks it next.
+func (d *demo) awaitReport(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, shiftLimit)
+	defer cancel()
+	ask := time.NewTicker(readyInterval)
+	defer ask.Stop()
+	for {
+		var shown bool
+		if err := d.db.QueryRow(ctx, "SELECT EXISTS (SELECT FROM mesh.proxies WHERE state = 'synced')").Scan(&shown); err != nil {
+			return fmt.Errorf("mesh.proxies does not show what Envoy runs: look at %s: %w", filepath.Join(d.data, "logs"), err)
+		}
+		if shown {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("mesh.proxies does not show after %s what Envoy runs: look at %s", shiftLimit, filepath.Join(d.data, "logs"))
+		case c := <-d.dead:
+			return c.died()
+		case <-ask.C:
+		}
+	}
+}
+
 func (d *demo) showTries() {
 	client := strings.Join(append([]string{filepath.Join(d.binShown(), "mcp-client")}, clientArgs(d.options)...), " ")
 	fmt.Fprintf(d.out, `Try, in another terminal:
