@@ -78,7 +78,874 @@ func (x WaitUntilRunResponse_Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WaitUntilRunResponse_Outcome.Descriptor instead.
 func (WaitUntilRunResponse_Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{1, 0}
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{14, 0}
+}
+
+type ListRefusalsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All that the caller may see if there is none.
+	Namespaces []string `protobuf:"bytes,1,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
+	// Of one proxy, by its id.
+	Proxy         string `protobuf:"bytes,2,opt,name=proxy,proto3" json:"proxy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRefusalsRequest) Reset() {
+	*x = ListRefusalsRequest{}
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRefusalsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRefusalsRequest) ProtoMessage() {}
+
+func (x *ListRefusalsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRefusalsRequest.ProtoReflect.Descriptor instead.
+func (*ListRefusalsRequest) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ListRefusalsRequest) GetNamespaces() []string {
+	if x != nil {
+		return x.Namespaces
+	}
+	return nil
+}
+
+func (x *ListRefusalsRequest) GetProxy() string {
+	if x != nil {
+		return x.Proxy
+	}
+	return ""
+}
+
+type ListRefusalsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of namespaces and proxies.
+	Refusals      []*RefusedResource `protobuf:"bytes,1,rep,name=refusals,proto3" json:"refusals,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRefusalsResponse) Reset() {
+	*x = ListRefusalsResponse{}
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRefusalsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRefusalsResponse) ProtoMessage() {}
+
+func (x *ListRefusalsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRefusalsResponse.ProtoReflect.Descriptor instead.
+func (*ListRefusalsResponse) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ListRefusalsResponse) GetRefusals() []*RefusedResource {
+	if x != nil {
+		return x.Refusals
+	}
+	return nil
+}
+
+// RefusedResource is a resource of Envoy's that a proxy refuses.
+type RefusedResource struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The proxy.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Proxy     string `protobuf:"bytes,2,opt,name=proxy,proto3" json:"proxy,omitempty"`
+	Discovery string `protobuf:"bytes,3,opt,name=discovery,proto3" json:"discovery,omitempty"`
+	// The type, such as type.googleapis.com/envoy.config.listener.v3.Listener, and the name.
+	TypeUrl       string `protobuf:"bytes,4,opt,name=type_url,json=typeUrl,proto3" json:"type_url,omitempty"`
+	EnvoyResource string `protobuf:"bytes,5,opt,name=envoy_resource,json=envoyResource,proto3" json:"envoy_resource,omitempty"`
+	// Envoy's words.
+	Reason string                 `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	Since  *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=since,proto3" json:"since,omitempty"`
+	// Of the resources of the mesh that it was made from, and that the caller may see, the one that changed last: unset if none is known.
+	Resource *ResourceRef `protobuf:"bytes,8,opt,name=resource,proto3" json:"resource,omitempty"`
+	// The revision of that change, and who made it.
+	Revision int64  `protobuf:"varint,9,opt,name=revision,proto3" json:"revision,omitempty"`
+	Author   string `protobuf:"bytes,10,opt,name=author,proto3" json:"author,omitempty"`
+	// All of them.
+	Sources       []*ResourceRef `protobuf:"bytes,11,rep,name=sources,proto3" json:"sources,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefusedResource) Reset() {
+	*x = RefusedResource{}
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefusedResource) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefusedResource) ProtoMessage() {}
+
+func (x *RefusedResource) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefusedResource.ProtoReflect.Descriptor instead.
+func (*RefusedResource) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *RefusedResource) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *RefusedResource) GetProxy() string {
+	if x != nil {
+		return x.Proxy
+	}
+	return ""
+}
+
+func (x *RefusedResource) GetDiscovery() string {
+	if x != nil {
+		return x.Discovery
+	}
+	return ""
+}
+
+func (x *RefusedResource) GetTypeUrl() string {
+	if x != nil {
+		return x.TypeUrl
+	}
+	return ""
+}
+
+func (x *RefusedResource) GetEnvoyResource() string {
+	if x != nil {
+		return x.EnvoyResource
+	}
+	return ""
+}
+
+func (x *RefusedResource) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *RefusedResource) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *RefusedResource) GetResource() *ResourceRef {
+	if x != nil {
+		return x.Resource
+	}
+	return nil
+}
+
+func (x *RefusedResource) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *RefusedResource) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *RefusedResource) GetSources() []*ResourceRef {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+type ListRolloutsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All that the caller may see if there is none.
+	Namespaces []string `protobuf:"bytes,1,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
+	// The one with this revision; the latest if it is 0.
+	Revision int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// How many; 20 if it is 0, and 1000 at most.
+	Limit         int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRolloutsRequest) Reset() {
+	*x = ListRolloutsRequest{}
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRolloutsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRolloutsRequest) ProtoMessage() {}
+
+func (x *ListRolloutsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRolloutsRequest.ProtoReflect.Descriptor instead.
+func (*ListRolloutsRequest) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ListRolloutsRequest) GetNamespaces() []string {
+	if x != nil {
+		return x.Namespaces
+	}
+	return nil
+}
+
+func (x *ListRolloutsRequest) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *ListRolloutsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type ListRolloutsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rollouts      []*Rollout             `protobuf:"bytes,1,rep,name=rollouts,proto3" json:"rollouts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRolloutsResponse) Reset() {
+	*x = ListRolloutsResponse{}
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRolloutsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRolloutsResponse) ProtoMessage() {}
+
+func (x *ListRolloutsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRolloutsResponse.ProtoReflect.Descriptor instead.
+func (*ListRolloutsResponse) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ListRolloutsResponse) GetRollouts() []*Rollout {
+	if x != nil {
+		return x.Rollouts
+	}
+	return nil
+}
+
+type WatchRolloutsRequest struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Namespaces []string               `protobuf:"bytes,1,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
+	// How many of the latest to begin with; 1 if it is 0, and 1000 at most.
+	Limit         int32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchRolloutsRequest) Reset() {
+	*x = WatchRolloutsRequest{}
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchRolloutsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchRolloutsRequest) ProtoMessage() {}
+
+func (x *WatchRolloutsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchRolloutsRequest.ProtoReflect.Descriptor instead.
+func (*WatchRolloutsRequest) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *WatchRolloutsRequest) GetNamespaces() []string {
+	if x != nil {
+		return x.Namespaces
+	}
+	return nil
+}
+
+func (x *WatchRolloutsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type WatchRolloutsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of revisions.
+	Rollouts      []*Rollout `protobuf:"bytes,1,rep,name=rollouts,proto3" json:"rollouts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchRolloutsResponse) Reset() {
+	*x = WatchRolloutsResponse{}
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchRolloutsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchRolloutsResponse) ProtoMessage() {}
+
+func (x *WatchRolloutsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchRolloutsResponse.ProtoReflect.Descriptor instead.
+func (*WatchRolloutsResponse) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *WatchRolloutsResponse) GetRollouts() []*Rollout {
+	if x != nil {
+		return x.Rollouts
+	}
+	return nil
+}
+
+// Rollout is how far a revision has come, in the namespaces that the caller may see.
+type Rollout struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Revision    int64                  `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	CommittedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=committed_at,json=committedAt,proto3" json:"committed_at,omitempty"`
+	Author      string                 `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
+	// How many proxies it has something new for. The rest is of them.
+	Concerned uint32 `protobuf:"varint,4,opt,name=concerned,proto3" json:"concerned,omitempty"`
+	// How many run it, or something newer.
+	Ran uint32 `protobuf:"varint,5,opt,name=ran,proto3" json:"ran,omitempty"`
+	// How many refuse some of it.
+	Refused uint32 `protobuf:"varint,6,opt,name=refused,proto3" json:"refused,omitempty"`
+	// How many are still to answer.
+	ToAnswer uint32 `protobuf:"varint,7,opt,name=to_answer,json=toAnswer,proto3" json:"to_answer,omitempty"`
+	// How many left before they ran it.
+	Away uint32 `protobuf:"varint,8,opt,name=away,proto3" json:"away,omitempty"`
+	// When the first of them ran it, half of them, and the last, so far.
+	FirstAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=first_at,json=firstAt,proto3" json:"first_at,omitempty"`
+	HalfAt  *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=half_at,json=halfAt,proto3" json:"half_at,omitempty"`
+	LastAt  *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=last_at,json=lastAt,proto3" json:"last_at,omitempty"`
+	// The same by discovery and namespace. Set if one revision was asked for.
+	Parts         []*Rollout_Part `protobuf:"bytes,12,rep,name=parts,proto3" json:"parts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rollout) Reset() {
+	*x = Rollout{}
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rollout) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rollout) ProtoMessage() {}
+
+func (x *Rollout) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
+func (*Rollout) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Rollout) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Rollout) GetCommittedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CommittedAt
+	}
+	return nil
+}
+
+func (x *Rollout) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *Rollout) GetConcerned() uint32 {
+	if x != nil {
+		return x.Concerned
+	}
+	return 0
+}
+
+func (x *Rollout) GetRan() uint32 {
+	if x != nil {
+		return x.Ran
+	}
+	return 0
+}
+
+func (x *Rollout) GetRefused() uint32 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *Rollout) GetToAnswer() uint32 {
+	if x != nil {
+		return x.ToAnswer
+	}
+	return 0
+}
+
+func (x *Rollout) GetAway() uint32 {
+	if x != nil {
+		return x.Away
+	}
+	return 0
+}
+
+func (x *Rollout) GetFirstAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FirstAt
+	}
+	return nil
+}
+
+func (x *Rollout) GetHalfAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.HalfAt
+	}
+	return nil
+}
+
+func (x *Rollout) GetLastAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastAt
+	}
+	return nil
+}
+
+func (x *Rollout) GetParts() []*Rollout_Part {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+type ListStatusRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All that the caller may see if there is none.
+	Namespaces []string `protobuf:"bytes,1,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
+	// Kinds by any name of theirs.
+	Kinds         []string `protobuf:"bytes,2,rep,name=kinds,proto3" json:"kinds,omitempty"`
+	Names         []string `protobuf:"bytes,3,rep,name=names,proto3" json:"names,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListStatusRequest) Reset() {
+	*x = ListStatusRequest{}
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListStatusRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListStatusRequest) ProtoMessage() {}
+
+func (x *ListStatusRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListStatusRequest.ProtoReflect.Descriptor instead.
+func (*ListStatusRequest) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ListStatusRequest) GetNamespaces() []string {
+	if x != nil {
+		return x.Namespaces
+	}
+	return nil
+}
+
+func (x *ListStatusRequest) GetKinds() []string {
+	if x != nil {
+		return x.Kinds
+	}
+	return nil
+}
+
+func (x *ListStatusRequest) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+type ListStatusResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of kinds, namespaces and names.
+	Statuses      []*ResourceStatus `protobuf:"bytes,1,rep,name=statuses,proto3" json:"statuses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListStatusResponse) Reset() {
+	*x = ListStatusResponse{}
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListStatusResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListStatusResponse) ProtoMessage() {}
+
+func (x *ListStatusResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListStatusResponse.ProtoReflect.Descriptor instead.
+func (*ListStatusResponse) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListStatusResponse) GetStatuses() []*ResourceStatus {
+	if x != nil {
+		return x.Statuses
+	}
+	return nil
+}
+
+// ResourceStatus is what became of a resource.
+type ResourceStatus struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Resource *ResourceRef           `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
+	// The revision that it is about: that of the resource's last change.
+	ObservedRevision int64                       `protobuf:"varint,2,opt,name=observed_revision,json=observedRevision,proto3" json:"observed_revision,omitempty"`
+	Conditions       []*ResourceStatus_Condition `protobuf:"bytes,3,rep,name=conditions,proto3" json:"conditions,omitempty"`
+	// How many connected proxies it concerns, and how many of those run it as it is now, and refuse what was made from it.
+	Concerned     uint32 `protobuf:"varint,4,opt,name=concerned,proto3" json:"concerned,omitempty"`
+	Running       uint32 `protobuf:"varint,5,opt,name=running,proto3" json:"running,omitempty"`
+	Refusing      uint32 `protobuf:"varint,6,opt,name=refusing,proto3" json:"refusing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResourceStatus) Reset() {
+	*x = ResourceStatus{}
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceStatus) ProtoMessage() {}
+
+func (x *ResourceStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceStatus.ProtoReflect.Descriptor instead.
+func (*ResourceStatus) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ResourceStatus) GetResource() *ResourceRef {
+	if x != nil {
+		return x.Resource
+	}
+	return nil
+}
+
+func (x *ResourceStatus) GetObservedRevision() int64 {
+	if x != nil {
+		return x.ObservedRevision
+	}
+	return 0
+}
+
+func (x *ResourceStatus) GetConditions() []*ResourceStatus_Condition {
+	if x != nil {
+		return x.Conditions
+	}
+	return nil
+}
+
+func (x *ResourceStatus) GetConcerned() uint32 {
+	if x != nil {
+		return x.Concerned
+	}
+	return 0
+}
+
+func (x *ResourceStatus) GetRunning() uint32 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *ResourceStatus) GetRefusing() uint32 {
+	if x != nil {
+		return x.Refusing
+	}
+	return 0
+}
+
+type ListRunnersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Resource      *ResourceRef           `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRunnersRequest) Reset() {
+	*x = ListRunnersRequest{}
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRunnersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRunnersRequest) ProtoMessage() {}
+
+func (x *ListRunnersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRunnersRequest.ProtoReflect.Descriptor instead.
+func (*ListRunnersRequest) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ListRunnersRequest) GetResource() *ResourceRef {
+	if x != nil {
+		return x.Resource
+	}
+	return nil
+}
+
+type ListRunnersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The revision of the resource's last change.
+	Revision int64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	// In the order of namespaces and proxies.
+	Runners       []*ListRunnersResponse_Runner `protobuf:"bytes,2,rep,name=runners,proto3" json:"runners,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRunnersResponse) Reset() {
+	*x = ListRunnersResponse{}
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRunnersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRunnersResponse) ProtoMessage() {}
+
+func (x *ListRunnersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRunnersResponse.ProtoReflect.Descriptor instead.
+func (*ListRunnersResponse) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ListRunnersResponse) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *ListRunnersResponse) GetRunners() []*ListRunnersResponse_Runner {
+	if x != nil {
+		return x.Runners
+	}
+	return nil
 }
 
 type WaitUntilRunRequest struct {
@@ -100,7 +967,7 @@ type WaitUntilRunRequest struct {
 
 func (x *WaitUntilRunRequest) Reset() {
 	*x = WaitUntilRunRequest{}
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[0]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -112,7 +979,7 @@ func (x *WaitUntilRunRequest) String() string {
 func (*WaitUntilRunRequest) ProtoMessage() {}
 
 func (x *WaitUntilRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[0]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -125,7 +992,7 @@ func (x *WaitUntilRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitUntilRunRequest.ProtoReflect.Descriptor instead.
 func (*WaitUntilRunRequest) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{0}
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WaitUntilRunRequest) GetRevision() int64 {
@@ -203,7 +1070,7 @@ type WaitUntilRunResponse struct {
 
 func (x *WaitUntilRunResponse) Reset() {
 	*x = WaitUntilRunResponse{}
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[1]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -215,7 +1082,7 @@ func (x *WaitUntilRunResponse) String() string {
 func (*WaitUntilRunResponse) ProtoMessage() {}
 
 func (x *WaitUntilRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[1]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -228,7 +1095,7 @@ func (x *WaitUntilRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitUntilRunResponse.ProtoReflect.Descriptor instead.
 func (*WaitUntilRunResponse) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{1}
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WaitUntilRunResponse) GetRevision() int64 {
@@ -287,7 +1154,7 @@ type ListProxiesRequest struct {
 
 func (x *ListProxiesRequest) Reset() {
 	*x = ListProxiesRequest{}
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[2]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -299,7 +1166,7 @@ func (x *ListProxiesRequest) String() string {
 func (*ListProxiesRequest) ProtoMessage() {}
 
 func (x *ListProxiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[2]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -312,7 +1179,7 @@ func (x *ListProxiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProxiesRequest.ProtoReflect.Descriptor instead.
 func (*ListProxiesRequest) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{2}
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListProxiesRequest) GetNamespaces() []string {
@@ -346,7 +1213,7 @@ type ListProxiesResponse struct {
 
 func (x *ListProxiesResponse) Reset() {
 	*x = ListProxiesResponse{}
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[3]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -358,7 +1225,7 @@ func (x *ListProxiesResponse) String() string {
 func (*ListProxiesResponse) ProtoMessage() {}
 
 func (x *ListProxiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[3]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -371,7 +1238,7 @@ func (x *ListProxiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProxiesResponse.ProtoReflect.Descriptor instead.
 func (*ListProxiesResponse) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{3}
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListProxiesResponse) GetProxies() []*RunningProxy {
@@ -416,14 +1283,18 @@ type RunningProxy struct {
 	// Since when it is in this state; of one that is away, in the state before.
 	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
 	// Since when it is away; unset also until it was noticed that the server that knew of it is gone.
-	GoneAt        *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=gone_at,json=goneAt,proto3" json:"gone_at,omitempty"`
+	GoneAt *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=gone_at,json=goneAt,proto3" json:"gone_at,omitempty"`
+	// When the certificate ends by which it is connected; unset without one.
+	CertificateEndsAt *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=certificate_ends_at,json=certificateEndsAt,proto3" json:"certificate_ends_at,omitempty"`
+	// How long its last change took, from the push of its discovery to its last answer; unset before the first.
+	Took          *durationpb.Duration `protobuf:"bytes,23,opt,name=took,proto3" json:"took,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunningProxy) Reset() {
 	*x = RunningProxy{}
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[4]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -435,7 +1306,7 @@ func (x *RunningProxy) String() string {
 func (*RunningProxy) ProtoMessage() {}
 
 func (x *RunningProxy) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[4]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -448,7 +1319,7 @@ func (x *RunningProxy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunningProxy.ProtoReflect.Descriptor instead.
 func (*RunningProxy) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{4}
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RunningProxy) GetNamespace() string {
@@ -598,6 +1469,270 @@ func (x *RunningProxy) GetGoneAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *RunningProxy) GetCertificateEndsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CertificateEndsAt
+	}
+	return nil
+}
+
+func (x *RunningProxy) GetTook() *durationpb.Duration {
+	if x != nil {
+		return x.Took
+	}
+	return nil
+}
+
+type Rollout_Part struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Discovery     string                 `protobuf:"bytes,1,opt,name=discovery,proto3" json:"discovery,omitempty"`
+	Namespace     string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Concerned     uint32                 `protobuf:"varint,3,opt,name=concerned,proto3" json:"concerned,omitempty"`
+	Ran           uint32                 `protobuf:"varint,4,opt,name=ran,proto3" json:"ran,omitempty"`
+	Refused       uint32                 `protobuf:"varint,5,opt,name=refused,proto3" json:"refused,omitempty"`
+	ToAnswer      uint32                 `protobuf:"varint,6,opt,name=to_answer,json=toAnswer,proto3" json:"to_answer,omitempty"`
+	Away          uint32                 `protobuf:"varint,7,opt,name=away,proto3" json:"away,omitempty"`
+	FirstAt       *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=first_at,json=firstAt,proto3" json:"first_at,omitempty"`
+	HalfAt        *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=half_at,json=halfAt,proto3" json:"half_at,omitempty"`
+	LastAt        *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=last_at,json=lastAt,proto3" json:"last_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rollout_Part) Reset() {
+	*x = Rollout_Part{}
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rollout_Part) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rollout_Part) ProtoMessage() {}
+
+func (x *Rollout_Part) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rollout_Part.ProtoReflect.Descriptor instead.
+func (*Rollout_Part) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{7, 0}
+}
+
+func (x *Rollout_Part) GetDiscovery() string {
+	if x != nil {
+		return x.Discovery
+	}
+	return ""
+}
+
+func (x *Rollout_Part) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Rollout_Part) GetConcerned() uint32 {
+	if x != nil {
+		return x.Concerned
+	}
+	return 0
+}
+
+func (x *Rollout_Part) GetRan() uint32 {
+	if x != nil {
+		return x.Ran
+	}
+	return 0
+}
+
+func (x *Rollout_Part) GetRefused() uint32 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *Rollout_Part) GetToAnswer() uint32 {
+	if x != nil {
+		return x.ToAnswer
+	}
+	return 0
+}
+
+func (x *Rollout_Part) GetAway() uint32 {
+	if x != nil {
+		return x.Away
+	}
+	return 0
+}
+
+func (x *Rollout_Part) GetFirstAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FirstAt
+	}
+	return nil
+}
+
+func (x *Rollout_Part) GetHalfAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.HalfAt
+	}
+	return nil
+}
+
+func (x *Rollout_Part) GetLastAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastAt
+	}
+	return nil
+}
+
+// Condition is one of Kubernetes' sort.
+type ResourceStatus_Condition struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Accepted, ResolvedRefs, Programmed, or one of the kind's own.
+	Type string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	// True, False or Unknown.
+	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
+	// One word, such as NotAllProxies.
+	Reason  string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	// Since when it is so, as far as is known.
+	LastTransitionAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=last_transition_at,json=lastTransitionAt,proto3" json:"last_transition_at,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *ResourceStatus_Condition) Reset() {
+	*x = ResourceStatus_Condition{}
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceStatus_Condition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceStatus_Condition) ProtoMessage() {}
+
+func (x *ResourceStatus_Condition) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceStatus_Condition.ProtoReflect.Descriptor instead.
+func (*ResourceStatus_Condition) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{10, 0}
+}
+
+func (x *ResourceStatus_Condition) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *ResourceStatus_Condition) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *ResourceStatus_Condition) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ResourceStatus_Condition) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *ResourceStatus_Condition) GetLastTransitionAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastTransitionAt
+	}
+	return nil
+}
+
+type ListRunnersResponse_Runner struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Proxy *RunningProxy          `protobuf:"bytes,1,opt,name=proxy,proto3" json:"proxy,omitempty"`
+	// The proxy runs the resource as it is now.
+	Runs          bool `protobuf:"varint,2,opt,name=runs,proto3" json:"runs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRunnersResponse_Runner) Reset() {
+	*x = ListRunnersResponse_Runner{}
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRunnersResponse_Runner) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRunnersResponse_Runner) ProtoMessage() {}
+
+func (x *ListRunnersResponse_Runner) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRunnersResponse_Runner.ProtoReflect.Descriptor instead.
+func (*ListRunnersResponse_Runner) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{12, 0}
+}
+
+func (x *ListRunnersResponse_Runner) GetProxy() *RunningProxy {
+	if x != nil {
+		return x.Proxy
+	}
+	return nil
+}
+
+func (x *ListRunnersResponse_Runner) GetRuns() bool {
+	if x != nil {
+		return x.Runs
+	}
+	return false
+}
+
 // Behind is a connected proxy that does not run the revision, and why.
 type WaitUntilRunResponse_Behind struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -614,7 +1749,7 @@ type WaitUntilRunResponse_Behind struct {
 
 func (x *WaitUntilRunResponse_Behind) Reset() {
 	*x = WaitUntilRunResponse_Behind{}
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[5]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -626,7 +1761,7 @@ func (x *WaitUntilRunResponse_Behind) String() string {
 func (*WaitUntilRunResponse_Behind) ProtoMessage() {}
 
 func (x *WaitUntilRunResponse_Behind) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[5]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -639,7 +1774,7 @@ func (x *WaitUntilRunResponse_Behind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitUntilRunResponse_Behind.ProtoReflect.Descriptor instead.
 func (*WaitUntilRunResponse_Behind) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{1, 0}
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{14, 0}
 }
 
 func (x *WaitUntilRunResponse_Behind) GetNamespace() string {
@@ -688,7 +1823,99 @@ var File_pgmesh_admin_v1_proxies_proto protoreflect.FileDescriptor
 
 const file_pgmesh_admin_v1_proxies_proto_rawDesc = "" +
 	"\n" +
-	"\x1dpgmesh/admin/v1/proxies.proto\x12\x0fpgmesh.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpgmesh/access/v1/access.proto\"\xa0\x01\n" +
+	"\x1dpgmesh/admin/v1/proxies.proto\x12\x0fpgmesh.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpgmesh/access/v1/access.proto\x1a\x1bpgmesh/admin/v1/names.proto\"K\n" +
+	"\x13ListRefusalsRequest\x12\x1e\n" +
+	"\n" +
+	"namespaces\x18\x01 \x03(\tR\n" +
+	"namespaces\x12\x14\n" +
+	"\x05proxy\x18\x02 \x01(\tR\x05proxy\"T\n" +
+	"\x14ListRefusalsResponse\x12<\n" +
+	"\brefusals\x18\x01 \x03(\v2 .pgmesh.admin.v1.RefusedResourceR\brefusals\"\x95\x03\n" +
+	"\x0fRefusedResource\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x14\n" +
+	"\x05proxy\x18\x02 \x01(\tR\x05proxy\x12\x1c\n" +
+	"\tdiscovery\x18\x03 \x01(\tR\tdiscovery\x12\x19\n" +
+	"\btype_url\x18\x04 \x01(\tR\atypeUrl\x12%\n" +
+	"\x0eenvoy_resource\x18\x05 \x01(\tR\renvoyResource\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x120\n" +
+	"\x05since\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x128\n" +
+	"\bresource\x18\b \x01(\v2\x1c.pgmesh.admin.v1.ResourceRefR\bresource\x12\x1a\n" +
+	"\brevision\x18\t \x01(\x03R\brevision\x12\x16\n" +
+	"\x06author\x18\n" +
+	" \x01(\tR\x06author\x126\n" +
+	"\asources\x18\v \x03(\v2\x1c.pgmesh.admin.v1.ResourceRefR\asources\"g\n" +
+	"\x13ListRolloutsRequest\x12\x1e\n" +
+	"\n" +
+	"namespaces\x18\x01 \x03(\tR\n" +
+	"namespaces\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x03R\brevision\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\x05R\x05limit\"L\n" +
+	"\x14ListRolloutsResponse\x124\n" +
+	"\brollouts\x18\x01 \x03(\v2\x18.pgmesh.admin.v1.RolloutR\brollouts\"L\n" +
+	"\x14WatchRolloutsRequest\x12\x1e\n" +
+	"\n" +
+	"namespaces\x18\x01 \x03(\tR\n" +
+	"namespaces\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\x05R\x05limit\"M\n" +
+	"\x15WatchRolloutsResponse\x124\n" +
+	"\brollouts\x18\x01 \x03(\v2\x18.pgmesh.admin.v1.RolloutR\brollouts\"\xae\x06\n" +
+	"\aRollout\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision\x12=\n" +
+	"\fcommitted_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\vcommittedAt\x12\x16\n" +
+	"\x06author\x18\x03 \x01(\tR\x06author\x12\x1c\n" +
+	"\tconcerned\x18\x04 \x01(\rR\tconcerned\x12\x10\n" +
+	"\x03ran\x18\x05 \x01(\rR\x03ran\x12\x18\n" +
+	"\arefused\x18\x06 \x01(\rR\arefused\x12\x1b\n" +
+	"\tto_answer\x18\a \x01(\rR\btoAnswer\x12\x12\n" +
+	"\x04away\x18\b \x01(\rR\x04away\x125\n" +
+	"\bfirst_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\afirstAt\x123\n" +
+	"\ahalf_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\x06halfAt\x123\n" +
+	"\alast_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x06lastAt\x123\n" +
+	"\x05parts\x18\f \x03(\v2\x1d.pgmesh.admin.v1.Rollout.PartR\x05parts\x1a\xde\x02\n" +
+	"\x04Part\x12\x1c\n" +
+	"\tdiscovery\x18\x01 \x01(\tR\tdiscovery\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x1c\n" +
+	"\tconcerned\x18\x03 \x01(\rR\tconcerned\x12\x10\n" +
+	"\x03ran\x18\x04 \x01(\rR\x03ran\x12\x18\n" +
+	"\arefused\x18\x05 \x01(\rR\arefused\x12\x1b\n" +
+	"\tto_answer\x18\x06 \x01(\rR\btoAnswer\x12\x12\n" +
+	"\x04away\x18\a \x01(\rR\x04away\x125\n" +
+	"\bfirst_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\afirstAt\x123\n" +
+	"\ahalf_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x06halfAt\x123\n" +
+	"\alast_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\x06lastAt\"_\n" +
+	"\x11ListStatusRequest\x12\x1e\n" +
+	"\n" +
+	"namespaces\x18\x01 \x03(\tR\n" +
+	"namespaces\x12\x14\n" +
+	"\x05kinds\x18\x02 \x03(\tR\x05kinds\x12\x14\n" +
+	"\x05names\x18\x03 \x03(\tR\x05names\"Q\n" +
+	"\x12ListStatusResponse\x12;\n" +
+	"\bstatuses\x18\x01 \x03(\v2\x1f.pgmesh.admin.v1.ResourceStatusR\bstatuses\"\xcc\x03\n" +
+	"\x0eResourceStatus\x128\n" +
+	"\bresource\x18\x01 \x01(\v2\x1c.pgmesh.admin.v1.ResourceRefR\bresource\x12+\n" +
+	"\x11observed_revision\x18\x02 \x01(\x03R\x10observedRevision\x12I\n" +
+	"\n" +
+	"conditions\x18\x03 \x03(\v2).pgmesh.admin.v1.ResourceStatus.ConditionR\n" +
+	"conditions\x12\x1c\n" +
+	"\tconcerned\x18\x04 \x01(\rR\tconcerned\x12\x18\n" +
+	"\arunning\x18\x05 \x01(\rR\arunning\x12\x1a\n" +
+	"\brefusing\x18\x06 \x01(\rR\brefusing\x1a\xb3\x01\n" +
+	"\tCondition\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x16\n" +
+	"\x06status\x18\x02 \x01(\tR\x06status\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\x12H\n" +
+	"\x12last_transition_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x10lastTransitionAt\"N\n" +
+	"\x12ListRunnersRequest\x128\n" +
+	"\bresource\x18\x01 \x01(\v2\x1c.pgmesh.admin.v1.ResourceRefR\bresource\"\xcb\x01\n" +
+	"\x13ListRunnersResponse\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision\x12E\n" +
+	"\arunners\x18\x02 \x03(\v2+.pgmesh.admin.v1.ListRunnersResponse.RunnerR\arunners\x1aQ\n" +
+	"\x06Runner\x123\n" +
+	"\x05proxy\x18\x01 \x01(\v2\x1d.pgmesh.admin.v1.RunningProxyR\x05proxy\x12\x12\n" +
+	"\x04runs\x18\x02 \x01(\bR\x04runs\"\xa0\x01\n" +
 	"\x13WaitUntilRunRequest\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x16\n" +
 	"\x05share\x18\x02 \x01(\x01H\x00R\x05share\x12\x16\n" +
@@ -721,7 +1948,7 @@ const file_pgmesh_admin_v1_proxies_proto_rawDesc = "" +
 	"\x05proxy\x18\x02 \x01(\tR\x05proxy\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\tR\x05state\"N\n" +
 	"\x13ListProxiesResponse\x127\n" +
-	"\aproxies\x18\x01 \x03(\v2\x1d.pgmesh.admin.v1.RunningProxyR\aproxies\"\xea\x05\n" +
+	"\aproxies\x18\x01 \x03(\v2\x1d.pgmesh.admin.v1.RunningProxyR\aproxies\"\xe5\x06\n" +
 	"\fRunningProxy\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x14\n" +
 	"\x05proxy\x18\x02 \x01(\tR\x05proxy\x12\x12\n" +
@@ -745,13 +1972,21 @@ const file_pgmesh_admin_v1_proxies_proto_rawDesc = "" +
 	"\arefused\x18\x13 \x01(\rR\arefused\x129\n" +
 	"\n" +
 	"changed_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x123\n" +
-	"\agone_at\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\x06goneAt\x1a9\n" +
+	"\agone_at\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\x06goneAt\x12J\n" +
+	"\x13certificate_ends_at\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\x11certificateEndsAt\x12-\n" +
+	"\x04took\x18\x17 \x01(\v2\x19.google.protobuf.DurationR\x04took\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012\xd7\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012\xcc\x05\n" +
 	"\fProxyService\x12`\n" +
 	"\vListProxies\x12#.pgmesh.admin.v1.ListProxiesRequest\x1a$.pgmesh.admin.v1.ListProxiesResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12e\n" +
-	"\fWaitUntilRun\x12$.pgmesh.admin.v1.WaitUntilRunRequest\x1a%.pgmesh.admin.v1.WaitUntilRunResponse\"\x06\x82\xf1\x18\x02\x10\x010\x01B8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
+	"\fWaitUntilRun\x12$.pgmesh.admin.v1.WaitUntilRunRequest\x1a%.pgmesh.admin.v1.WaitUntilRunResponse\"\x06\x82\xf1\x18\x02\x10\x010\x01\x12c\n" +
+	"\fListRefusals\x12$.pgmesh.admin.v1.ListRefusalsRequest\x1a%.pgmesh.admin.v1.ListRefusalsResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12c\n" +
+	"\fListRollouts\x12$.pgmesh.admin.v1.ListRolloutsRequest\x1a%.pgmesh.admin.v1.ListRolloutsResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12h\n" +
+	"\rWatchRollouts\x12%.pgmesh.admin.v1.WatchRolloutsRequest\x1a&.pgmesh.admin.v1.WatchRolloutsResponse\"\x06\x82\xf1\x18\x02\x10\x010\x01\x12]\n" +
+	"\n" +
+	"ListStatus\x12\".pgmesh.admin.v1.ListStatusRequest\x1a#.pgmesh.admin.v1.ListStatusResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12`\n" +
+	"\vListRunners\x12#.pgmesh.admin.v1.ListRunnersRequest\x1a$.pgmesh.admin.v1.ListRunnersResponse\"\x06\x82\xf1\x18\x02\x10\x01B8Z6github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1;adminv1b\x06proto3"
 
 var (
 	file_pgmesh_admin_v1_proxies_proto_rawDescOnce sync.Once
@@ -766,37 +2001,87 @@ func file_pgmesh_admin_v1_proxies_proto_rawDescGZIP() []byte {
 }
 
 var file_pgmesh_admin_v1_proxies_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pgmesh_admin_v1_proxies_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_pgmesh_admin_v1_proxies_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_pgmesh_admin_v1_proxies_proto_goTypes = []any{
 	(WaitUntilRunResponse_Outcome)(0),   // 0: pgmesh.admin.v1.WaitUntilRunResponse.Outcome
-	(*WaitUntilRunRequest)(nil),         // 1: pgmesh.admin.v1.WaitUntilRunRequest
-	(*WaitUntilRunResponse)(nil),        // 2: pgmesh.admin.v1.WaitUntilRunResponse
-	(*ListProxiesRequest)(nil),          // 3: pgmesh.admin.v1.ListProxiesRequest
-	(*ListProxiesResponse)(nil),         // 4: pgmesh.admin.v1.ListProxiesResponse
-	(*RunningProxy)(nil),                // 5: pgmesh.admin.v1.RunningProxy
-	(*WaitUntilRunResponse_Behind)(nil), // 6: pgmesh.admin.v1.WaitUntilRunResponse.Behind
-	nil,                                 // 7: pgmesh.admin.v1.RunningProxy.LabelsEntry
-	(*durationpb.Duration)(nil),         // 8: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),       // 9: google.protobuf.Timestamp
+	(*ListRefusalsRequest)(nil),         // 1: pgmesh.admin.v1.ListRefusalsRequest
+	(*ListRefusalsResponse)(nil),        // 2: pgmesh.admin.v1.ListRefusalsResponse
+	(*RefusedResource)(nil),             // 3: pgmesh.admin.v1.RefusedResource
+	(*ListRolloutsRequest)(nil),         // 4: pgmesh.admin.v1.ListRolloutsRequest
+	(*ListRolloutsResponse)(nil),        // 5: pgmesh.admin.v1.ListRolloutsResponse
+	(*WatchRolloutsRequest)(nil),        // 6: pgmesh.admin.v1.WatchRolloutsRequest
+	(*WatchRolloutsResponse)(nil),       // 7: pgmesh.admin.v1.WatchRolloutsResponse
+	(*Rollout)(nil),                     // 8: pgmesh.admin.v1.Rollout
+	(*ListStatusRequest)(nil),           // 9: pgmesh.admin.v1.ListStatusRequest
+	(*ListStatusResponse)(nil),          // 10: pgmesh.admin.v1.ListStatusResponse
+	(*ResourceStatus)(nil),              // 11: pgmesh.admin.v1.ResourceStatus
+	(*ListRunnersRequest)(nil),          // 12: pgmesh.admin.v1.ListRunnersRequest
+	(*ListRunnersResponse)(nil),         // 13: pgmesh.admin.v1.ListRunnersResponse
+	(*WaitUntilRunRequest)(nil),         // 14: pgmesh.admin.v1.WaitUntilRunRequest
+	(*WaitUntilRunResponse)(nil),        // 15: pgmesh.admin.v1.WaitUntilRunResponse
+	(*ListProxiesRequest)(nil),          // 16: pgmesh.admin.v1.ListProxiesRequest
+	(*ListProxiesResponse)(nil),         // 17: pgmesh.admin.v1.ListProxiesResponse
+	(*RunningProxy)(nil),                // 18: pgmesh.admin.v1.RunningProxy
+	(*Rollout_Part)(nil),                // 19: pgmesh.admin.v1.Rollout.Part
+	(*ResourceStatus_Condition)(nil),    // 20: pgmesh.admin.v1.ResourceStatus.Condition
+	(*ListRunnersResponse_Runner)(nil),  // 21: pgmesh.admin.v1.ListRunnersResponse.Runner
+	(*WaitUntilRunResponse_Behind)(nil), // 22: pgmesh.admin.v1.WaitUntilRunResponse.Behind
+	nil,                                 // 23: pgmesh.admin.v1.RunningProxy.LabelsEntry
+	(*timestamppb.Timestamp)(nil),       // 24: google.protobuf.Timestamp
+	(*ResourceRef)(nil),                 // 25: pgmesh.admin.v1.ResourceRef
+	(*durationpb.Duration)(nil),         // 26: google.protobuf.Duration
 }
 var file_pgmesh_admin_v1_proxies_proto_depIdxs = []int32{
-	8,  // 0: pgmesh.admin.v1.WaitUntilRunRequest.timeout:type_name -> google.protobuf.Duration
-	0,  // 1: pgmesh.admin.v1.WaitUntilRunResponse.outcome:type_name -> pgmesh.admin.v1.WaitUntilRunResponse.Outcome
-	6,  // 2: pgmesh.admin.v1.WaitUntilRunResponse.behind:type_name -> pgmesh.admin.v1.WaitUntilRunResponse.Behind
-	5,  // 3: pgmesh.admin.v1.ListProxiesResponse.proxies:type_name -> pgmesh.admin.v1.RunningProxy
-	7,  // 4: pgmesh.admin.v1.RunningProxy.labels:type_name -> pgmesh.admin.v1.RunningProxy.LabelsEntry
-	9,  // 5: pgmesh.admin.v1.RunningProxy.connected_at:type_name -> google.protobuf.Timestamp
-	9,  // 6: pgmesh.admin.v1.RunningProxy.changed_at:type_name -> google.protobuf.Timestamp
-	9,  // 7: pgmesh.admin.v1.RunningProxy.gone_at:type_name -> google.protobuf.Timestamp
-	3,  // 8: pgmesh.admin.v1.ProxyService.ListProxies:input_type -> pgmesh.admin.v1.ListProxiesRequest
-	1,  // 9: pgmesh.admin.v1.ProxyService.WaitUntilRun:input_type -> pgmesh.admin.v1.WaitUntilRunRequest
-	4,  // 10: pgmesh.admin.v1.ProxyService.ListProxies:output_type -> pgmesh.admin.v1.ListProxiesResponse
-	2,  // 11: pgmesh.admin.v1.ProxyService.WaitUntilRun:output_type -> pgmesh.admin.v1.WaitUntilRunResponse
-	10, // [10:12] is the sub-list for method output_type
-	8,  // [8:10] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	3,  // 0: pgmesh.admin.v1.ListRefusalsResponse.refusals:type_name -> pgmesh.admin.v1.RefusedResource
+	24, // 1: pgmesh.admin.v1.RefusedResource.since:type_name -> google.protobuf.Timestamp
+	25, // 2: pgmesh.admin.v1.RefusedResource.resource:type_name -> pgmesh.admin.v1.ResourceRef
+	25, // 3: pgmesh.admin.v1.RefusedResource.sources:type_name -> pgmesh.admin.v1.ResourceRef
+	8,  // 4: pgmesh.admin.v1.ListRolloutsResponse.rollouts:type_name -> pgmesh.admin.v1.Rollout
+	8,  // 5: pgmesh.admin.v1.WatchRolloutsResponse.rollouts:type_name -> pgmesh.admin.v1.Rollout
+	24, // 6: pgmesh.admin.v1.Rollout.committed_at:type_name -> google.protobuf.Timestamp
+	24, // 7: pgmesh.admin.v1.Rollout.first_at:type_name -> google.protobuf.Timestamp
+	24, // 8: pgmesh.admin.v1.Rollout.half_at:type_name -> google.protobuf.Timestamp
+	24, // 9: pgmesh.admin.v1.Rollout.last_at:type_name -> google.protobuf.Timestamp
+	19, // 10: pgmesh.admin.v1.Rollout.parts:type_name -> pgmesh.admin.v1.Rollout.Part
+	11, // 11: pgmesh.admin.v1.ListStatusResponse.statuses:type_name -> pgmesh.admin.v1.ResourceStatus
+	25, // 12: pgmesh.admin.v1.ResourceStatus.resource:type_name -> pgmesh.admin.v1.ResourceRef
+	20, // 13: pgmesh.admin.v1.ResourceStatus.conditions:type_name -> pgmesh.admin.v1.ResourceStatus.Condition
+	25, // 14: pgmesh.admin.v1.ListRunnersRequest.resource:type_name -> pgmesh.admin.v1.ResourceRef
+	21, // 15: pgmesh.admin.v1.ListRunnersResponse.runners:type_name -> pgmesh.admin.v1.ListRunnersResponse.Runner
+	26, // 16: pgmesh.admin.v1.WaitUntilRunRequest.timeout:type_name -> google.protobuf.Duration
+	0,  // 17: pgmesh.admin.v1.WaitUntilRunResponse.outcome:type_name -> pgmesh.admin.v1.WaitUntilRunResponse.Outcome
+	22, // 18: pgmesh.admin.v1.WaitUntilRunResponse.behind:type_name -> pgmesh.admin.v1.WaitUntilRunResponse.Behind
+	18, // 19: pgmesh.admin.v1.ListProxiesResponse.proxies:type_name -> pgmesh.admin.v1.RunningProxy
+	23, // 20: pgmesh.admin.v1.RunningProxy.labels:type_name -> pgmesh.admin.v1.RunningProxy.LabelsEntry
+	24, // 21: pgmesh.admin.v1.RunningProxy.connected_at:type_name -> google.protobuf.Timestamp
+	24, // 22: pgmesh.admin.v1.RunningProxy.changed_at:type_name -> google.protobuf.Timestamp
+	24, // 23: pgmesh.admin.v1.RunningProxy.gone_at:type_name -> google.protobuf.Timestamp
+	24, // 24: pgmesh.admin.v1.RunningProxy.certificate_ends_at:type_name -> google.protobuf.Timestamp
+	26, // 25: pgmesh.admin.v1.RunningProxy.took:type_name -> google.protobuf.Duration
+	24, // 26: pgmesh.admin.v1.Rollout.Part.first_at:type_name -> google.protobuf.Timestamp
+	24, // 27: pgmesh.admin.v1.Rollout.Part.half_at:type_name -> google.protobuf.Timestamp
+	24, // 28: pgmesh.admin.v1.Rollout.Part.last_at:type_name -> google.protobuf.Timestamp
+	24, // 29: pgmesh.admin.v1.ResourceStatus.Condition.last_transition_at:type_name -> google.protobuf.Timestamp
+	18, // 30: pgmesh.admin.v1.ListRunnersResponse.Runner.proxy:type_name -> pgmesh.admin.v1.RunningProxy
+	16, // 31: pgmesh.admin.v1.ProxyService.ListProxies:input_type -> pgmesh.admin.v1.ListProxiesRequest
+	14, // 32: pgmesh.admin.v1.ProxyService.WaitUntilRun:input_type -> pgmesh.admin.v1.WaitUntilRunRequest
+	1,  // 33: pgmesh.admin.v1.ProxyService.ListRefusals:input_type -> pgmesh.admin.v1.ListRefusalsRequest
+	4,  // 34: pgmesh.admin.v1.ProxyService.ListRollouts:input_type -> pgmesh.admin.v1.ListRolloutsRequest
+	6,  // 35: pgmesh.admin.v1.ProxyService.WatchRollouts:input_type -> pgmesh.admin.v1.WatchRolloutsRequest
+	9,  // 36: pgmesh.admin.v1.ProxyService.ListStatus:input_type -> pgmesh.admin.v1.ListStatusRequest
+	12, // 37: pgmesh.admin.v1.ProxyService.ListRunners:input_type -> pgmesh.admin.v1.ListRunnersRequest
+	17, // 38: pgmesh.admin.v1.ProxyService.ListProxies:output_type -> pgmesh.admin.v1.ListProxiesResponse
+	15, // 39: pgmesh.admin.v1.ProxyService.WaitUntilRun:output_type -> pgmesh.admin.v1.WaitUntilRunResponse
+	2,  // 40: pgmesh.admin.v1.ProxyService.ListRefusals:output_type -> pgmesh.admin.v1.ListRefusalsResponse
+	5,  // 41: pgmesh.admin.v1.ProxyService.ListRollouts:output_type -> pgmesh.admin.v1.ListRolloutsResponse
+	7,  // 42: pgmesh.admin.v1.ProxyService.WatchRollouts:output_type -> pgmesh.admin.v1.WatchRolloutsResponse
+	10, // 43: pgmesh.admin.v1.ProxyService.ListStatus:output_type -> pgmesh.admin.v1.ListStatusResponse
+	13, // 44: pgmesh.admin.v1.ProxyService.ListRunners:output_type -> pgmesh.admin.v1.ListRunnersResponse
+	38, // [38:45] is the sub-list for method output_type
+	31, // [31:38] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_pgmesh_admin_v1_proxies_proto_init() }
@@ -804,7 +2089,8 @@ func file_pgmesh_admin_v1_proxies_proto_init() {
 	if File_pgmesh_admin_v1_proxies_proto != nil {
 		return
 	}
-	file_pgmesh_admin_v1_proxies_proto_msgTypes[0].OneofWrappers = []any{
+	file_pgmesh_admin_v1_names_proto_init()
+	file_pgmesh_admin_v1_proxies_proto_msgTypes[13].OneofWrappers = []any{
 		(*WaitUntilRunRequest_Share)(nil),
 		(*WaitUntilRunRequest_Count)(nil),
 	}
@@ -814,7 +2100,7 @@ func file_pgmesh_admin_v1_proxies_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pgmesh_admin_v1_proxies_proto_rawDesc), len(file_pgmesh_admin_v1_proxies_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   7,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

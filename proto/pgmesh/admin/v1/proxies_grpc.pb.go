@@ -21,8 +21,13 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ProxyService_ListProxies_FullMethodName  = "/pgmesh.admin.v1.ProxyService/ListProxies"
-	ProxyService_WaitUntilRun_FullMethodName = "/pgmesh.admin.v1.ProxyService/WaitUntilRun"
+	ProxyService_ListProxies_FullMethodName   = "/pgmesh.admin.v1.ProxyService/ListProxies"
+	ProxyService_WaitUntilRun_FullMethodName  = "/pgmesh.admin.v1.ProxyService/WaitUntilRun"
+	ProxyService_ListRefusals_FullMethodName  = "/pgmesh.admin.v1.ProxyService/ListRefusals"
+	ProxyService_ListRollouts_FullMethodName  = "/pgmesh.admin.v1.ProxyService/ListRollouts"
+	ProxyService_WatchRollouts_FullMethodName = "/pgmesh.admin.v1.ProxyService/WatchRollouts"
+	ProxyService_ListStatus_FullMethodName    = "/pgmesh.admin.v1.ProxyService/ListStatus"
+	ProxyService_ListRunners_FullMethodName   = "/pgmesh.admin.v1.ProxyService/ListRunners"
 )
 
 // ProxyServiceClient is the client API for ProxyService service.
@@ -39,6 +44,16 @@ type ProxyServiceClient interface {
 	// WaitUntilRun waits until the connected proxies that the caller may see run a revision or a later one. It sends how many do whenever that changes,
 	// and last a message with an outcome. A caller that goes away waits no more.
 	WaitUntilRun(ctx context.Context, in *WaitUntilRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WaitUntilRunResponse], error)
+	// ListRefusals lists what connected proxies refuse, and which resources that was made from.
+	ListRefusals(ctx context.Context, in *ListRefusalsRequest, opts ...grpc.CallOption) (*ListRefusalsResponse, error)
+	// ListRollouts lists how far the latest revisions have come, the newest first.
+	ListRollouts(ctx context.Context, in *ListRolloutsRequest, opts ...grpc.CallOption) (*ListRolloutsResponse, error)
+	// WatchRollouts sends the same, and then each rollout that differs, until the caller goes away.
+	WatchRollouts(ctx context.Context, in *WatchRolloutsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRolloutsResponse], error)
+	// ListStatus lists what became of resources: whether they were accepted, and which proxies run them.
+	ListStatus(ctx context.Context, in *ListStatusRequest, opts ...grpc.CallOption) (*ListStatusResponse, error)
+	// ListRunners lists the connected proxies that a resource concerns, and says of each whether it runs the resource as it is now.
+	ListRunners(ctx context.Context, in *ListRunnersRequest, opts ...grpc.CallOption) (*ListRunnersResponse, error)
 }
 
 type proxyServiceClient struct {
@@ -78,6 +93,65 @@ func (c *proxyServiceClient) WaitUntilRun(ctx context.Context, in *WaitUntilRunR
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ProxyService_WaitUntilRunClient = grpc.ServerStreamingClient[WaitUntilRunResponse]
 
+func (c *proxyServiceClient) ListRefusals(ctx context.Context, in *ListRefusalsRequest, opts ...grpc.CallOption) (*ListRefusalsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListRefusalsResponse)
+	err := c.cc.Invoke(ctx, ProxyService_ListRefusals_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *proxyServiceClient) ListRollouts(ctx context.Context, in *ListRolloutsRequest, opts ...grpc.CallOption) (*ListRolloutsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListRolloutsResponse)
+	err := c.cc.Invoke(ctx, ProxyService_ListRollouts_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *proxyServiceClient) WatchRollouts(ctx context.Context, in *WatchRolloutsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRolloutsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ProxyService_ServiceDesc.Streams[1], ProxyService_WatchRollouts_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchRolloutsRequest, WatchRolloutsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ProxyService_WatchRolloutsClient = grpc.ServerStreamingClient[WatchRolloutsResponse]
+
+func (c *proxyServiceClient) ListStatus(ctx context.Context, in *ListStatusRequest, opts ...grpc.CallOption) (*ListStatusResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListStatusResponse)
+	err := c.cc.Invoke(ctx, ProxyService_ListStatus_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *proxyServiceClient) ListRunners(ctx context.Context, in *ListRunnersRequest, opts ...grpc.CallOption) (*ListRunnersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListRunnersResponse)
+	err := c.cc.Invoke(ctx, ProxyService_ListRunners_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ProxyServiceServer is the server API for ProxyService service.
 // All implementations must embed UnimplementedProxyServiceServer
 // for forward compatibility.
@@ -92,6 +166,16 @@ type ProxyServiceServer interface {
 	// WaitUntilRun waits until the connected proxies that the caller may see run a revision or a later one. It sends how many do whenever that changes,
 	// and last a message with an outcome. A caller that goes away waits no more.
 	WaitUntilRun(*WaitUntilRunRequest, grpc.ServerStreamingServer[WaitUntilRunResponse]) error
+	// ListRefusals lists what connected proxies refuse, and which resources that was made from.
+	ListRefusals(context.Context, *ListRefusalsRequest) (*ListRefusalsResponse, error)
+	// ListRollouts lists how far the latest revisions have come, the newest first.
+	ListRollouts(context.Context, *ListRolloutsRequest) (*ListRolloutsResponse, error)
+	// WatchRollouts sends the same, and then each rollout that differs, until the caller goes away.
+	WatchRollouts(*WatchRolloutsRequest, grpc.ServerStreamingServer[WatchRolloutsResponse]) error
+	// ListStatus lists what became of resources: whether they were accepted, and which proxies run them.
+	ListStatus(context.Context, *ListStatusRequest) (*ListStatusResponse, error)
+	// ListRunners lists the connected proxies that a resource concerns, and says of each whether it runs the resource as it is now.
+	ListRunners(context.Context, *ListRunnersRequest) (*ListRunnersResponse, error)
 	mustEmbedUnimplementedProxyServiceServer()
 }
 
@@ -107,6 +191,21 @@ func (UnimplementedProxyServiceServer) ListProxies(context.Context, *ListProxies
 }
 func (UnimplementedProxyServiceServer) WaitUntilRun(*WaitUntilRunRequest, grpc.ServerStreamingServer[WaitUntilRunResponse]) error {
 	return status.Error(codes.Unimplemented, "method WaitUntilRun not implemented")
+}
+func (UnimplementedProxyServiceServer) ListRefusals(context.Context, *ListRefusalsRequest) (*ListRefusalsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListRefusals not implemented")
+}
+func (UnimplementedProxyServiceServer) ListRollouts(context.Context, *ListRolloutsRequest) (*ListRolloutsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListRollouts not implemented")
+}
+func (UnimplementedProxyServiceServer) WatchRollouts(*WatchRolloutsRequest, grpc.ServerStreamingServer[WatchRolloutsResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchRollouts not implemented")
+}
+func (UnimplementedProxyServiceServer) ListStatus(context.Context, *ListStatusRequest) (*ListStatusResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListStatus not implemented")
+}
+func (UnimplementedProxyServiceServer) ListRunners(context.Context, *ListRunnersRequest) (*ListRunnersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListRunners not implemented")
 }
 func (UnimplementedProxyServiceServer) mustEmbedUnimplementedProxyServiceServer() {}
 func (UnimplementedProxyServiceServer) testEmbeddedByValue()                      {}
@@ -158,6 +257,89 @@ func _ProxyService_WaitUntilRun_Handler(srv interface{}, stream grpc.ServerStrea
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ProxyService_WaitUntilRunServer = grpc.ServerStreamingServer[WaitUntilRunResponse]
 
+func _ProxyService_ListRefusals_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListRefusalsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProxyServiceServer).ListRefusals(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProxyService_ListRefusals_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProxyServiceServer).ListRefusals(ctx, req.(*ListRefusalsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ProxyService_ListRollouts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListRolloutsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProxyServiceServer).ListRollouts(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProxyService_ListRollouts_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProxyServiceServer).ListRollouts(ctx, req.(*ListRolloutsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ProxyService_WatchRollouts_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchRolloutsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ProxyServiceServer).WatchRollouts(m, &grpc.GenericServerStream[WatchRolloutsRequest, WatchRolloutsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ProxyService_WatchRolloutsServer = grpc.ServerStreamingServer[WatchRolloutsResponse]
+
+func _ProxyService_ListStatus_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListStatusRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProxyServiceServer).ListStatus(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProxyService_ListStatus_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProxyServiceServer).ListStatus(ctx, req.(*ListStatusRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ProxyService_ListRunners_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListRunnersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProxyServiceServer).ListRunners(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProxyService_ListRunners_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProxyServiceServer).ListRunners(ctx, req.(*ListRunnersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ProxyService_ServiceDesc is the grpc.ServiceDesc for ProxyService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -169,11 +351,32 @@ var ProxyService_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "ListProxies",
 			Handler:    _ProxyService_ListProxies_Handler,
 		},
+		{
+			MethodName: "ListRefusals",
+			Handler:    _ProxyService_ListRefusals_Handler,
+		},
+		{
+			MethodName: "ListRollouts",
+			Handler:    _ProxyService_ListRollouts_Handler,
+		},
+		{
+			MethodName: "ListStatus",
+			Handler:    _ProxyService_ListStatus_Handler,
+		},
+		{
+			MethodName: "ListRunners",
+			Handler:    _ProxyService_ListRunners_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "WaitUntilRun",
 			Handler:       _ProxyService_WaitUntilRun_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "WatchRollouts",
+			Handler:       _ProxyService_WatchRollouts_Handler,
 			ServerStreams: true,
 		},
 	},

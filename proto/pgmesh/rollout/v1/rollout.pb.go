@@ -79,7 +79,7 @@ func (x Proxy_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Proxy_State.Descriptor instead.
 func (Proxy_State) EnumDescriptor() ([]byte, []int) {
-	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{1, 0}
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{7, 0}
 }
 
 type ReportRequest struct {
@@ -93,7 +93,15 @@ type ReportRequest struct {
 	// Proxies that are new, or whose state differs from what was reported last. There may be 1000 in a message.
 	Proxies []*Proxy `protobuf:"bytes,4,rep,name=proxies,proto3" json:"proxies,omitempty"`
 	// The streams of proxies that have gone.
-	Gone          []uint64 `protobuf:"varint,5,rep,packed,name=gone,proto3" json:"gone,omitempty"`
+	Gone []uint64 `protobuf:"varint,5,rep,packed,name=gone,proto3" json:"gone,omitempty"`
+	// How far revisions have come. Each is whole, and replaces what was reported of it before. There may be 200 in a message.
+	Rollouts []*Rollout `protobuf:"bytes,6,rep,name=rollouts,proto3" json:"rollouts,omitempty"`
+	// What is wrong, if that differs from what was reported last.
+	Problems *Problems `protobuf:"bytes,7,opt,name=problems,proto3" json:"problems,omitempty"`
+	// Whom resources concern, of those for which that differs from what was reported last. There may be 5000 in a message.
+	Audiences []*Audience `protobuf:"bytes,8,rep,name=audiences,proto3" json:"audiences,omitempty"`
+	// How long the last change took, if that differs from what was reported last.
+	Times         *Times `protobuf:"bytes,9,opt,name=times,proto3" json:"times,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -163,6 +171,410 @@ func (x *ReportRequest) GetGone() []uint64 {
 	return nil
 }
 
+func (x *ReportRequest) GetRollouts() []*Rollout {
+	if x != nil {
+		return x.Rollouts
+	}
+	return nil
+}
+
+func (x *ReportRequest) GetProblems() *Problems {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
+func (x *ReportRequest) GetAudiences() []*Audience {
+	if x != nil {
+		return x.Audiences
+	}
+	return nil
+}
+
+func (x *ReportRequest) GetTimes() *Times {
+	if x != nil {
+		return x.Times
+	}
+	return nil
+}
+
+// Rollout is how far one push has come: that of a revision, and of those before it that travelled with it.
+type Rollout struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The newest revision of the push.
+	Revision int64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	// The newest revision of the push before.
+	After int64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
+	// When the push began.
+	Began *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=began,proto3" json:"began,omitempty"`
+	// A part for each namespace with proxies for which there was something new.
+	Parts         []*Rollout_Part `protobuf:"bytes,4,rep,name=parts,proto3" json:"parts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rollout) Reset() {
+	*x = Rollout{}
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rollout) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rollout) ProtoMessage() {}
+
+func (x *Rollout) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
+func (*Rollout) Descriptor() ([]byte, []int) {
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Rollout) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Rollout) GetAfter() int64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+func (x *Rollout) GetBegan() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Began
+	}
+	return nil
+}
+
+func (x *Rollout) GetParts() []*Rollout_Part {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+// Problems is all that is wrong as the discovery sees it, which SQL does not: between resources and the proxies that are connected.
+type Problems struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The first 1000, in the order of resources.
+	Problems      []*Problem `protobuf:"bytes,1,rep,name=problems,proto3" json:"problems,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Problems) Reset() {
+	*x = Problems{}
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Problems) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Problems) ProtoMessage() {}
+
+func (x *Problems) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Problems.ProtoReflect.Descriptor instead.
+func (*Problems) Descriptor() ([]byte, []int) {
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Problems) GetProblems() []*Problem {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
+// Problem is something wrong at a resource.
+type Problem struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Resource *Resource              `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
+	// The field; empty for the resource as a whole.
+	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	// A short name for this sort of problem.
+	Code          string `protobuf:"bytes,3,opt,name=code,proto3" json:"code,omitempty"`
+	Message       string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Problem) Reset() {
+	*x = Problem{}
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Problem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Problem) ProtoMessage() {}
+
+func (x *Problem) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Problem.ProtoReflect.Descriptor instead.
+func (*Problem) Descriptor() ([]byte, []int) {
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Problem) GetResource() *Resource {
+	if x != nil {
+		return x.Resource
+	}
+	return nil
+}
+
+func (x *Problem) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Problem) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *Problem) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// Resource names a resource of the mesh.
+type Resource struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ApiGroup      string                 `protobuf:"bytes,1,opt,name=api_group,json=apiGroup,proto3" json:"api_group,omitempty"`
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	Namespace     string                 `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name          string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Resource) Reset() {
+	*x = Resource{}
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Resource) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Resource) ProtoMessage() {}
+
+func (x *Resource) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Resource.ProtoReflect.Descriptor instead.
+func (*Resource) Descriptor() ([]byte, []int) {
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Resource) GetApiGroup() string {
+	if x != nil {
+		return x.ApiGroup
+	}
+	return ""
+}
+
+func (x *Resource) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Resource) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Resource) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// Audience says whom a resource concerns: which proxies see it, or are selected by it.
+type Audience struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Resource *Resource              `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
+	// Every proxy of the discovery, whatever its class.
+	Everyone bool `protobuf:"varint,2,opt,name=everyone,proto3" json:"everyone,omitempty"`
+	// The classes of those whom it concerns, unless it is everyone. None of either, and it concerns nobody.
+	Classes       []uint32 `protobuf:"varint,3,rep,packed,name=classes,proto3" json:"classes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Audience) Reset() {
+	*x = Audience{}
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Audience) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Audience) ProtoMessage() {}
+
+func (x *Audience) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Audience.ProtoReflect.Descriptor instead.
+func (*Audience) Descriptor() ([]byte, []int) {
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Audience) GetResource() *Resource {
+	if x != nil {
+		return x.Resource
+	}
+	return nil
+}
+
+func (x *Audience) GetEveryone() bool {
+	if x != nil {
+		return x.Everyone
+	}
+	return false
+}
+
+func (x *Audience) GetClasses() []uint32 {
+	if x != nil {
+		return x.Classes
+	}
+	return nil
+}
+
+// Times is how long the last change took of each proxy that has had one.
+type Times struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Streams []uint64               `protobuf:"varint,1,rep,packed,name=streams,proto3" json:"streams,omitempty"`
+	// In microseconds, from the push to the proxy's last answer, for each of the streams.
+	Took          []uint64 `protobuf:"varint,2,rep,packed,name=took,proto3" json:"took,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Times) Reset() {
+	*x = Times{}
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Times) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Times) ProtoMessage() {}
+
+func (x *Times) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Times.ProtoReflect.Descriptor instead.
+func (*Times) Descriptor() ([]byte, []int) {
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Times) GetStreams() []uint64 {
+	if x != nil {
+		return x.Streams
+	}
+	return nil
+}
+
+func (x *Times) GetTook() []uint64 {
+	if x != nil {
+		return x.Took
+	}
+	return nil
+}
+
 // Proxy is the state of one proxy.
 type Proxy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -175,14 +587,18 @@ type Proxy struct {
 	Sent int64 `protobuf:"varint,4,opt,name=sent,proto3" json:"sent,omitempty"`
 	Runs int64 `protobuf:"varint,5,opt,name=runs,proto3" json:"runs,omitempty"`
 	// How many resources it refuses.
-	Refused       uint32 `protobuf:"varint,6,opt,name=refused,proto3" json:"refused,omitempty"`
+	Refused uint32 `protobuf:"varint,6,opt,name=refused,proto3" json:"refused,omitempty"`
+	// The resources that it refuses, of more than 20 the first.
+	Refusals []*Refusal `protobuf:"bytes,7,rep,name=refusals,proto3" json:"refusals,omitempty"`
+	// The number of its class. Proxies of a class get the same.
+	Class         uint32 `protobuf:"varint,8,opt,name=class,proto3" json:"class,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Proxy) Reset() {
 	*x = Proxy{}
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[1]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -194,7 +610,7 @@ func (x *Proxy) String() string {
 func (*Proxy) ProtoMessage() {}
 
 func (x *Proxy) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[1]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -207,7 +623,7 @@ func (x *Proxy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proxy.ProtoReflect.Descriptor instead.
 func (*Proxy) Descriptor() ([]byte, []int) {
-	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{1}
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Proxy) GetStream() uint64 {
@@ -252,6 +668,100 @@ func (x *Proxy) GetRefused() uint32 {
 	return 0
 }
 
+func (x *Proxy) GetRefusals() []*Refusal {
+	if x != nil {
+		return x.Refusals
+	}
+	return nil
+}
+
+func (x *Proxy) GetClass() uint32 {
+	if x != nil {
+		return x.Class
+	}
+	return 0
+}
+
+// Refusal is a resource of Envoy's that a proxy refuses.
+type Refusal struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The type, such as type.googleapis.com/envoy.config.listener.v3.Listener.
+	TypeUrl  string `protobuf:"bytes,1,opt,name=type_url,json=typeUrl,proto3" json:"type_url,omitempty"`
+	Resource string `protobuf:"bytes,2,opt,name=resource,proto3" json:"resource,omitempty"`
+	// Envoy's words.
+	Reason string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Since  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	// The resources of the mesh that it was made from, as far as is known.
+	Sources       []*Resource `protobuf:"bytes,5,rep,name=sources,proto3" json:"sources,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Refusal) Reset() {
+	*x = Refusal{}
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Refusal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Refusal) ProtoMessage() {}
+
+func (x *Refusal) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
+func (*Refusal) Descriptor() ([]byte, []int) {
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Refusal) GetTypeUrl() string {
+	if x != nil {
+		return x.TypeUrl
+	}
+	return ""
+}
+
+func (x *Refusal) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
+func (x *Refusal) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Refusal) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Refusal) GetSources() []*Resource {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
 // Description is who a proxy is.
 type Description struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -273,15 +783,17 @@ type Description struct {
 	// The version of mesh-agent; empty without one.
 	Agent string `protobuf:"bytes,11,opt,name=agent,proto3" json:"agent,omitempty"`
 	// delta or sotw.
-	Protocol      string                 `protobuf:"bytes,12,opt,name=protocol,proto3" json:"protocol,omitempty"`
-	Connected     *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=connected,proto3" json:"connected,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Protocol  string                 `protobuf:"bytes,12,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	Connected *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=connected,proto3" json:"connected,omitempty"`
+	// When the certificate ends by which it is connected; unset without one.
+	CertificateEnds *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=certificate_ends,json=certificateEnds,proto3" json:"certificate_ends,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Description) Reset() {
 	*x = Description{}
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[2]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -293,7 +805,7 @@ func (x *Description) String() string {
 func (*Description) ProtoMessage() {}
 
 func (x *Description) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[2]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -306,7 +818,7 @@ func (x *Description) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Description.ProtoReflect.Descriptor instead.
 func (*Description) Descriptor() ([]byte, []int) {
-	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{2}
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Description) GetNode() string {
@@ -400,6 +912,13 @@ func (x *Description) GetConnected() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Description) GetCertificateEnds() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CertificateEnds
+	}
+	return nil
+}
+
 type ReportResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of the message that this answers.
@@ -410,7 +929,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[3]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -422,7 +941,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[3]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -435,7 +954,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{3}
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReportResponse) GetNumber() uint64 {
@@ -445,30 +964,162 @@ func (x *ReportResponse) GetNumber() uint64 {
 	return 0
 }
 
+// Part is how many proxies of a namespace there was something new for.
+type Rollout_Part struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Concerned uint32                 `protobuf:"varint,2,opt,name=concerned,proto3" json:"concerned,omitempty"`
+	// How many of those have run it, or something newer.
+	Ran uint32 `protobuf:"varint,3,opt,name=ran,proto3" json:"ran,omitempty"`
+	// How many do not, because they refuse a resource.
+	Refused uint32 `protobuf:"varint,4,opt,name=refused,proto3" json:"refused,omitempty"`
+	// How many left before they ran it.
+	Away uint32 `protobuf:"varint,5,opt,name=away,proto3" json:"away,omitempty"`
+	// After how many microseconds they ran it, in order. Of more than 32, the first, the last, and others evenly between.
+	Took          []uint64 `protobuf:"varint,6,rep,packed,name=took,proto3" json:"took,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rollout_Part) Reset() {
+	*x = Rollout_Part{}
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rollout_Part) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rollout_Part) ProtoMessage() {}
+
+func (x *Rollout_Part) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rollout_Part.ProtoReflect.Descriptor instead.
+func (*Rollout_Part) Descriptor() ([]byte, []int) {
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{1, 0}
+}
+
+func (x *Rollout_Part) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Rollout_Part) GetConcerned() uint32 {
+	if x != nil {
+		return x.Concerned
+	}
+	return 0
+}
+
+func (x *Rollout_Part) GetRan() uint32 {
+	if x != nil {
+		return x.Ran
+	}
+	return 0
+}
+
+func (x *Rollout_Part) GetRefused() uint32 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *Rollout_Part) GetAway() uint32 {
+	if x != nil {
+		return x.Away
+	}
+	return 0
+}
+
+func (x *Rollout_Part) GetTook() []uint64 {
+	if x != nil {
+		return x.Took
+	}
+	return nil
+}
+
 var File_pgmesh_rollout_v1_rollout_proto protoreflect.FileDescriptor
 
 const file_pgmesh_rollout_v1_rollout_proto_rawDesc = "" +
 	"\n" +
-	"\x1fpgmesh/rollout/v1/rollout.proto\x12\x11pgmesh.rollout.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpgmesh/access/v1/access.proto\"\xa9\x01\n" +
+	"\x1fpgmesh/rollout/v1/rollout.proto\x12\x11pgmesh.rollout.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpgmesh/access/v1/access.proto\"\x85\x03\n" +
 	"\rReportRequest\x12\x1c\n" +
 	"\tdiscovery\x18\x01 \x01(\tR\tdiscovery\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x1a\n" +
 	"\brevision\x18\x03 \x01(\x03R\brevision\x122\n" +
 	"\aproxies\x18\x04 \x03(\v2\x18.pgmesh.rollout.v1.ProxyR\aproxies\x12\x12\n" +
-	"\x04gone\x18\x05 \x03(\x04R\x04gone\"\xc4\x02\n" +
+	"\x04gone\x18\x05 \x03(\x04R\x04gone\x126\n" +
+	"\brollouts\x18\x06 \x03(\v2\x1a.pgmesh.rollout.v1.RolloutR\brollouts\x127\n" +
+	"\bproblems\x18\a \x01(\v2\x1b.pgmesh.rollout.v1.ProblemsR\bproblems\x129\n" +
+	"\taudiences\x18\b \x03(\v2\x1b.pgmesh.rollout.v1.AudienceR\taudiences\x12.\n" +
+	"\x05times\x18\t \x01(\v2\x18.pgmesh.rollout.v1.TimesR\x05times\"\xbd\x02\n" +
+	"\aRollout\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\x03R\x05after\x120\n" +
+	"\x05began\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05began\x125\n" +
+	"\x05parts\x18\x04 \x03(\v2\x1f.pgmesh.rollout.v1.Rollout.PartR\x05parts\x1a\x96\x01\n" +
+	"\x04Part\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1c\n" +
+	"\tconcerned\x18\x02 \x01(\rR\tconcerned\x12\x10\n" +
+	"\x03ran\x18\x03 \x01(\rR\x03ran\x12\x18\n" +
+	"\arefused\x18\x04 \x01(\rR\arefused\x12\x12\n" +
+	"\x04away\x18\x05 \x01(\rR\x04away\x12\x12\n" +
+	"\x04took\x18\x06 \x03(\x04R\x04took\"B\n" +
+	"\bProblems\x126\n" +
+	"\bproblems\x18\x01 \x03(\v2\x1a.pgmesh.rollout.v1.ProblemR\bproblems\"\x84\x01\n" +
+	"\aProblem\x127\n" +
+	"\bresource\x18\x01 \x01(\v2\x1b.pgmesh.rollout.v1.ResourceR\bresource\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12\x12\n" +
+	"\x04code\x18\x03 \x01(\tR\x04code\x12\x18\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\"m\n" +
+	"\bResource\x12\x1b\n" +
+	"\tapi_group\x18\x01 \x01(\tR\bapiGroup\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1c\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\"y\n" +
+	"\bAudience\x127\n" +
+	"\bresource\x18\x01 \x01(\v2\x1b.pgmesh.rollout.v1.ResourceR\bresource\x12\x1a\n" +
+	"\beveryone\x18\x02 \x01(\bR\beveryone\x12\x18\n" +
+	"\aclasses\x18\x03 \x03(\rR\aclasses\"5\n" +
+	"\x05Times\x12\x18\n" +
+	"\astreams\x18\x01 \x03(\x04R\astreams\x12\x12\n" +
+	"\x04took\x18\x02 \x03(\x04R\x04took\"\x92\x03\n" +
 	"\x05Proxy\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\x04R\x06stream\x12@\n" +
 	"\vdescription\x18\x02 \x01(\v2\x1e.pgmesh.rollout.v1.DescriptionR\vdescription\x124\n" +
 	"\x05state\x18\x03 \x01(\x0e2\x1e.pgmesh.rollout.v1.Proxy.StateR\x05state\x12\x12\n" +
 	"\x04sent\x18\x04 \x01(\x03R\x04sent\x12\x12\n" +
 	"\x04runs\x18\x05 \x01(\x03R\x04runs\x12\x18\n" +
-	"\arefused\x18\x06 \x01(\rR\arefused\"i\n" +
+	"\arefused\x18\x06 \x01(\rR\arefused\x126\n" +
+	"\brefusals\x18\a \x03(\v2\x1a.pgmesh.rollout.v1.RefusalR\brefusals\x12\x14\n" +
+	"\x05class\x18\b \x01(\rR\x05class\"i\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTATE_IN_STEP\x10\x01\x12\x11\n" +
 	"\rSTATE_SENDING\x10\x02\x12\x11\n" +
 	"\rSTATE_REFUSED\x10\x03\x12\x10\n" +
-	"\fSTATE_SILENT\x10\x04\"\xe7\x03\n" +
+	"\fSTATE_SILENT\x10\x04\"\xc1\x01\n" +
+	"\aRefusal\x12\x19\n" +
+	"\btype_url\x18\x01 \x01(\tR\atypeUrl\x12\x1a\n" +
+	"\bresource\x18\x02 \x01(\tR\bresource\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x120\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x125\n" +
+	"\asources\x18\x05 \x03(\v2\x1b.pgmesh.rollout.v1.ResourceR\asources\"\xae\x04\n" +
 	"\vDescription\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05proxy\x18\x02 \x01(\tR\x05proxy\x12\x1c\n" +
@@ -483,7 +1134,8 @@ const file_pgmesh_rollout_v1_rollout_proto_rawDesc = "" +
 	" \x01(\tR\x05envoy\x12\x14\n" +
 	"\x05agent\x18\v \x01(\tR\x05agent\x12\x1a\n" +
 	"\bprotocol\x18\f \x01(\tR\bprotocol\x128\n" +
-	"\tconnected\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tconnected\x1a9\n" +
+	"\tconnected\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tconnected\x12E\n" +
+	"\x10certificate_ends\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x0fcertificateEnds\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"(\n" +
@@ -505,29 +1157,50 @@ func file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP() []byte {
 }
 
 var file_pgmesh_rollout_v1_rollout_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pgmesh_rollout_v1_rollout_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_pgmesh_rollout_v1_rollout_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_pgmesh_rollout_v1_rollout_proto_goTypes = []any{
 	(Proxy_State)(0),              // 0: pgmesh.rollout.v1.Proxy.State
 	(*ReportRequest)(nil),         // 1: pgmesh.rollout.v1.ReportRequest
-	(*Proxy)(nil),                 // 2: pgmesh.rollout.v1.Proxy
-	(*Description)(nil),           // 3: pgmesh.rollout.v1.Description
-	(*ReportResponse)(nil),        // 4: pgmesh.rollout.v1.ReportResponse
-	nil,                           // 5: pgmesh.rollout.v1.Description.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	(*Rollout)(nil),               // 2: pgmesh.rollout.v1.Rollout
+	(*Problems)(nil),              // 3: pgmesh.rollout.v1.Problems
+	(*Problem)(nil),               // 4: pgmesh.rollout.v1.Problem
+	(*Resource)(nil),              // 5: pgmesh.rollout.v1.Resource
+	(*Audience)(nil),              // 6: pgmesh.rollout.v1.Audience
+	(*Times)(nil),                 // 7: pgmesh.rollout.v1.Times
+	(*Proxy)(nil),                 // 8: pgmesh.rollout.v1.Proxy
+	(*Refusal)(nil),               // 9: pgmesh.rollout.v1.Refusal
+	(*Description)(nil),           // 10: pgmesh.rollout.v1.Description
+	(*ReportResponse)(nil),        // 11: pgmesh.rollout.v1.ReportResponse
+	(*Rollout_Part)(nil),          // 12: pgmesh.rollout.v1.Rollout.Part
+	nil,                           // 13: pgmesh.rollout.v1.Description.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
 }
 var file_pgmesh_rollout_v1_rollout_proto_depIdxs = []int32{
-	2, // 0: pgmesh.rollout.v1.ReportRequest.proxies:type_name -> pgmesh.rollout.v1.Proxy
-	3, // 1: pgmesh.rollout.v1.Proxy.description:type_name -> pgmesh.rollout.v1.Description
-	0, // 2: pgmesh.rollout.v1.Proxy.state:type_name -> pgmesh.rollout.v1.Proxy.State
-	5, // 3: pgmesh.rollout.v1.Description.labels:type_name -> pgmesh.rollout.v1.Description.LabelsEntry
-	6, // 4: pgmesh.rollout.v1.Description.connected:type_name -> google.protobuf.Timestamp
-	1, // 5: pgmesh.rollout.v1.RolloutService.Report:input_type -> pgmesh.rollout.v1.ReportRequest
-	4, // 6: pgmesh.rollout.v1.RolloutService.Report:output_type -> pgmesh.rollout.v1.ReportResponse
-	6, // [6:7] is the sub-list for method output_type
-	5, // [5:6] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	8,  // 0: pgmesh.rollout.v1.ReportRequest.proxies:type_name -> pgmesh.rollout.v1.Proxy
+	2,  // 1: pgmesh.rollout.v1.ReportRequest.rollouts:type_name -> pgmesh.rollout.v1.Rollout
+	3,  // 2: pgmesh.rollout.v1.ReportRequest.problems:type_name -> pgmesh.rollout.v1.Problems
+	6,  // 3: pgmesh.rollout.v1.ReportRequest.audiences:type_name -> pgmesh.rollout.v1.Audience
+	7,  // 4: pgmesh.rollout.v1.ReportRequest.times:type_name -> pgmesh.rollout.v1.Times
+	14, // 5: pgmesh.rollout.v1.Rollout.began:type_name -> google.protobuf.Timestamp
+	12, // 6: pgmesh.rollout.v1.Rollout.parts:type_name -> pgmesh.rollout.v1.Rollout.Part
+	4,  // 7: pgmesh.rollout.v1.Problems.problems:type_name -> pgmesh.rollout.v1.Problem
+	5,  // 8: pgmesh.rollout.v1.Problem.resource:type_name -> pgmesh.rollout.v1.Resource
+	5,  // 9: pgmesh.rollout.v1.Audience.resource:type_name -> pgmesh.rollout.v1.Resource
+	10, // 10: pgmesh.rollout.v1.Proxy.description:type_name -> pgmesh.rollout.v1.Description
+	0,  // 11: pgmesh.rollout.v1.Proxy.state:type_name -> pgmesh.rollout.v1.Proxy.State
+	9,  // 12: pgmesh.rollout.v1.Proxy.refusals:type_name -> pgmesh.rollout.v1.Refusal
+	14, // 13: pgmesh.rollout.v1.Refusal.since:type_name -> google.protobuf.Timestamp
+	5,  // 14: pgmesh.rollout.v1.Refusal.sources:type_name -> pgmesh.rollout.v1.Resource
+	13, // 15: pgmesh.rollout.v1.Description.labels:type_name -> pgmesh.rollout.v1.Description.LabelsEntry
+	14, // 16: pgmesh.rollout.v1.Description.connected:type_name -> google.protobuf.Timestamp
+	14, // 17: pgmesh.rollout.v1.Description.certificate_ends:type_name -> google.protobuf.Timestamp
+	1,  // 18: pgmesh.rollout.v1.RolloutService.Report:input_type -> pgmesh.rollout.v1.ReportRequest
+	11, // 19: pgmesh.rollout.v1.RolloutService.Report:output_type -> pgmesh.rollout.v1.ReportResponse
+	19, // [19:20] is the sub-list for method output_type
+	18, // [18:19] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_pgmesh_rollout_v1_rollout_proto_init() }
@@ -541,7 +1214,7 @@ func file_pgmesh_rollout_v1_rollout_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pgmesh_rollout_v1_rollout_proto_rawDesc), len(file_pgmesh_rollout_v1_rollout_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   5,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
