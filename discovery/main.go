@@ -60,5 +60,7 @@ func runCommand() *cobra.Command {
 		"by how many VirtualServices with exact hosts a port's routes are sent to a gateway host by host, if its Envoy is 1.40 or later; 0 for never")
 	f.BoolVar(&o.OwnGateways, "scope-gateways-to-namespace", false,
 		"have gateways serve the Gateways of their own namespace alone, also where the mesh does not: the setting own_gateways, which is on as soon as hosts have owners")
+	f.BoolVar(&o.ReportProxies, "report-proxies", true,
+		"report to mcp-server what each proxy runs, for mesh.proxies, mesh.rollouts and mcp-client apply --wait")
 	return cmd
 }

@@ -17,6 +17,7 @@ type answers struct {
 	committed, arrived *prometheus.HistogramVec
 	reached            map[string]Reached // by the limit's name; guarded by the journal's lock
 
+	watcher  Watcher
 	refusing func(s *ads.Stream, typeURL string) // called when a proxy refuses more or fewer resources of a type
 }
 

@@ -22,7 +22,7 @@ func (e *Engine) asked(s *ads.Stream, typeURL string, names []string, held map[s
 	}
 	m.wants().Hear(typeURL, names, held)
 	if m.class != nil {
-		m.offer(nil)
+		m.offer(e, nil)
 	}
 }
 

@@ -50,6 +50,7 @@ type Engine struct {
 	refusals   *refusals
 	admit      Admission
 	reporters  reporters
+	watcher    Watcher
 }
 
 // member is one connected proxy.
@@ -79,6 +80,7 @@ func New(log *slog.Logger, metrics prometheus.Registerer) *Engine {
 	}
 	e.answers = newAnswers(e.journal, metrics)
 	e.answers.refusing = e.refusing
+	e.Watch(nobody{})
 	gauge := func(name, help string, count func() int) prometheus.GaugeFunc {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
 			e.mu.Lock()
@@ -122,6 +124,7 @@ func (e *Engine) Open(ctx context.Context, node *corev3.Node, incremental bool) 
 		m.offered = m.given()
 		s.Offer(at(e.revision, m.offered))
 	}
+	e.watcher.Joined(s, proxy.Namespace)
 	in = true
 	return s, nil
 }
@@ -132,6 +135,7 @@ func (e *Engine) leave(s *served.Subscriber) {
 	defer e.mu.Unlock()
 	e.quit(e.members[s])
 	delete(e.members, s)
+	e.watcher.Left(s)
 }
 
 // Update brings every class to a new state of the mesh, to which a step has led.
@@ -153,11 +157,15 @@ func (e *Engine) update(m *mesh.Mesh, revision string, step configstore.Step) {
 	if before == nil || !e.sortsLike(before) {
 		e.regroup()
 	}
+	if before != nil {
+		e.watcher.Pushing(before.Revision, m.Revision, time.Now())
+	}
 	offered := 0
 	for _, x := range e.sharedViews {
 		offered += x.push(e, news)
 	}
 	e.journal.end(offered)
+	e.watcher.Pushed()
 	e.caches.forget(e.sharedViews)
 	e.reportClassProblems()
 }
@@ -170,7 +178,7 @@ func (x *sharedView) push(e *Engine, news *served.News) (offered int) {
 	for c := range x.classes {
 		c.update(e)
 		for m := range c.members {
-			if m.offer(news) {
+			if m.offer(e, news) {
 				offered++
 			}
 		}
@@ -179,14 +187,17 @@ func (x *sharedView) push(e *Engine, news *served.News) (offered int) {
 }
 
 // offer offers the proxy what its class has for it, and reports whether that is new to it. The news
-// say which change it comes from; nil if from none.
-func (m *member) offer(news *served.News) bool {
+// say which change it comes from; nil if from none, and then nobody watches.
+func (m *member) offer(e *Engine, news *served.News) bool {
 	given := m.given()
 	if given == m.offered {
 		return false
 	}
 	m.offered = given
-	m.subscriber.OfferNews(given, news)
+	if news != nil {
+		e.watcher.Offered(m.subscriber)
+	}
+	m.subscriber.OfferNews(at(e.revision, given), news)
 	return true
 }
 

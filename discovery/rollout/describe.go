@@ -10,15 +10,19 @@ import (
 )
 
 // describe says who a proxy is.
-func describe(s *ads.Stream, m push.Member) *rolloutv1.Description {
+func (p Proxies) describe(s *ads.Stream, m push.Member) *rolloutv1.Description {
 	protocol := "sotw"
 	if s.Incremental() {
 		protocol = "delta"
 	}
-	p := m.Proxy
-	return &rolloutv1.Description{
-		Node: s.Node().GetId(), Proxy: p.ID, Namespace: p.Namespace, ServiceAccount: p.ServiceAccount, Role: string(p.Type), Labels: p.Labels,
-		Locality: mesh.LocalityText(p.Locality), Network: p.Network, Addresses: p.Addresses, Envoy: mesh.EnvoyVersion(s.Node()), Agent: p.Version,
+	of := m.Proxy
+	d := &rolloutv1.Description{
+		Node: s.Node().GetId(), Proxy: of.ID, Namespace: of.Namespace, ServiceAccount: of.ServiceAccount, Role: string(of.Type), Labels: of.Labels,
+		Locality: mesh.LocalityText(of.Locality), Network: of.Network, Addresses: of.Addresses, Envoy: mesh.EnvoyVersion(s.Node()), Agent: of.Version,
 		Protocol: protocol, Connected: timestamppb.New(s.Since()),
 	}
+	if ends := p.CertificateEnds(s); !ends.IsZero() {
+		d.CertificateEnds = timestamppb.New(ends)
+	}
+	return d
 }

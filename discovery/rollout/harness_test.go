@@ -208,6 +208,8 @@ type reports struct {
 	name     string
 	revision int64
 	proxies  map[uint64]*rolloutv1.Proxy
+	rollouts map[int64]*rolloutv1.Rollout
+	times    *rolloutv1.Times
 	messages []*rolloutv1.ReportRequest
 	fail     chan struct{} // closed to end the stream
 	check    func(proxy string, runs int64)
@@ -219,6 +221,7 @@ func (r *reports) Report(stream grpc.BidiStreamingServer[rolloutv1.ReportRequest
 	r.mu.Lock()
 	r.begun++
 	r.name, r.revision, r.proxies, r.fail = "", 0, map[uint64]*rolloutv1.Proxy{}, make(chan struct{})
+	r.rollouts, r.times = map[int64]*rolloutv1.Rollout{}, nil
 	fail := r.fail
 	r.mu.Unlock()
 	messages := make(chan *rolloutv1.ReportRequest)
@@ -272,6 +275,12 @@ func (r *reports) take(m *rolloutv1.ReportRequest) {
 	for _, gone := range m.GetGone() {
 		delete(r.proxies, gone)
 	}
+	for _, rollout := range m.GetRollouts() {
+		r.rollouts[rollout.GetRevision()] = rollout
+	}
+	if m.GetTimes() != nil {
+		r.times = m.GetTimes()
+	}
 	if r.check == nil {
 		return
 	}
@@ -309,6 +318,56 @@ func (b *bench) await(proxy, state string) {
 	poll.Within(b.t, 20*time.Second, func(context.Context) error {
 		if is := b.reports.state(proxy); is != state {
 			return fmt.Errorf("%s is reported as %q, want %q", proxy, is, state)
+		}
+		return nil
+	})
+}
+
+// of is what was reported of a proxy.
+func (r *reports) of(proxy string) *rolloutv1.Proxy {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.proxies {
+		if p.GetDescription().GetProxy() == proxy {
+			return p
+		}
+	}
+	return nil
+}
+
+// rollout is what was reported of a revision, as "bank: 1 of 2, 1 refused after 3"; "" for nothing.
+func (r *reports) rollout(revision int64) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rollout := r.rollouts[revision]
+	if rollout == nil {
+		return ""
+	}
+	var parts []string
+	for _, p := range rollout.GetParts() {
+		part := fmt.Sprintf("%s: %d of %d", p.GetNamespace(), p.GetRan(), p.GetConcerned())
+		if p.GetRefused() > 0 {
+			part += fmt.Sprintf(", %d refused", p.GetRefused())
+		}
+		if p.GetAway() > 0 {
+			part += fmt.Sprintf(", %d away", p.GetAway())
+		}
+		if len(p.GetTook()) != int(p.GetRan()) || !slices.IsSorted(p.GetTook()) {
+			part += fmt.Sprintf(" within %v", p.GetTook())
+		}
+		parts = append(parts, part)
+	}
+	if parts == nil {
+		parts = []string{"nobody"}
+	}
+	return fmt.Sprintf("%s after %d", strings.Join(parts, "; "), rollout.GetAfter())
+}
+
+func (b *bench) awaitRollout(revision int64, rollout string) {
+	b.t.Helper()
+	poll.Within(b.t, 20*time.Second, func(context.Context) error {
+		if is := b.reports.rollout(revision); is != rollout {
+			return fmt.Errorf("the rollout of %d is reported as %q, want %q", revision, is, rollout)
 		}
 		return nil
 	})

@@ -25,10 +25,16 @@ const (
 // ledger knows what each proxy runs and what was last reported of it.
 type ledger struct {
 	of      Proxies
+	watch   *watch
 	proxies map[*ads.Stream]*entry
 	streams uint64 // how many there were, which numbers them
 	newest  int64  // the revision at the last comparison; -1 before the first
 	step    int64  // the revision that was reported of all in step
+	uneven  bool   // at the last comparison some were not in step
+
+	times    *rolloutv1.Times // that were reported; nil for none
+	problems *rolloutv1.Problems
+	surveyed time.Time // when times and problems were looked at last
 }
 
 // entry is one proxy.
@@ -42,15 +48,20 @@ type entry struct {
 }
 
 func newLedger(of Proxies) *ledger {
-	return &ledger{of: of, proxies: map[*ads.Stream]*entry{}, newest: -1}
+	w := newWatch()
+	if of.Watch != nil {
+		of.Watch(w)
+	}
+	return &ledger{of: of, watch: w, proxies: map[*ads.Stream]*entry{}, newest: -1}
 }
 
 // begin forgets what was reported, for a new report.
 func (l *ledger) begin() {
-	l.step = 0
+	l.step, l.uneven, l.times, l.problems, l.surveyed = 0, true, nil, nil, time.Time{}
 	for _, e := range l.proxies {
 		e.told = nil
 	}
+	l.watch.renew()
 }
 
 // forget forgets what the proxies run.
@@ -69,11 +80,47 @@ func (l *ledger) forget() {
 func (l *ledger) differences(now time.Time) []*rolloutv1.ReportRequest {
 	newest := l.of.Revision() // before the streams are asked: what they run is at least this
 	streams := l.of.Streams()
-	step := l.observe(streams, newest)
+	before, behind := l.observe(streams, newest)
+	l.newest = newest
+	step := newest
+	if behind && before >= 0 {
+		step = before
+	}
+	return l.report(streams, step, now)
+}
+
+// settled is differences for the moment when all proxies have come to run what they were offered.
+// It returns nothing if one of them does not after all: the next comparison tells.
+func (l *ledger) settled(now time.Time) []*rolloutv1.ReportRequest {
+	newest := l.of.Revision()
+	streams := l.of.Streams()
+	if _, behind := l.observe(streams, newest); behind {
+		for _, e := range l.proxies {
+			e.here = false
+		}
+		return nil
+	}
+	l.newest = newest
+	return l.report(streams, newest, now)
+}
+
+// rests reports whether all proxies were in step at the last comparison, and nothing has happened
+// since.
+func (l *ledger) rests() bool { return l.watch.quiet() && !l.uneven }
+
+// report returns the messages about the proxies of a comparison.
+func (l *ledger) report(streams []*ads.Stream, step int64, now time.Time) []*rolloutv1.ReportRequest {
 	var proxies []*rolloutv1.Proxy
+	var refusing []*served.Subscriber
+	l.uneven = false
 	for _, s := range streams {
 		e := l.proxies[s]
 		state := e.state(step, now)
+		if state.GetState() == rolloutv1.Proxy_STATE_REFUSED {
+			state.Refusals = l.refusals(s)
+			refusing = append(refusing, s.Subscriber())
+		}
+		l.uneven = l.uneven || state.GetState() != rolloutv1.Proxy_STATE_IN_STEP
 		if e.told == nil && e.running.Fresh && state.State == rolloutv1.Proxy_STATE_SENDING && now.Sub(s.Since()) < newcomerTime {
 			continue
 		}
@@ -83,18 +130,19 @@ func (l *ledger) differences(now time.Time) []*rolloutv1.ReportRequest {
 			}
 		}
 	}
-	return l.messages(step, proxies, l.gone())
+	last := &rolloutv1.ReportRequest{Revision: step, Gone: l.gone()}
+	l.survey(last, streams, now)
+	return l.messages(last, proxies, l.watch.rollouts(refusing))
 }
 
-// observe notes what each proxy runs, and returns the revision of those in step.
-func (l *ledger) observe(streams []*ads.Stream, newest int64) (step int64) {
-	before := l.newest
+// observe notes what each proxy runs. It returns which revision was the newest at the comparison
+// before, -1 for none, and whether proxies are behind the newest now.
+func (l *ledger) observe(streams []*ads.Stream, newest int64) (before int64, behind bool) {
+	before = l.newest
 	if newest < before { // the mesh was replaced by an older one
 		l.forget()
 		before = -1
 	}
-	l.newest = newest
-	behind := false
 	for _, s := range streams {
 		e := l.proxies[s]
 		if e == nil {
@@ -105,10 +153,7 @@ func (l *ledger) observe(streams []*ads.Stream, newest int64) (step int64) {
 		e.observe(s, newest)
 		behind = behind || e.runs < newest && e.running.Refused == 0
 	}
-	if behind && before >= 0 {
-		return before
-	}
-	return newest
+	return before, behind
 }
 
 // observe notes what the proxy runs.
@@ -142,11 +187,15 @@ func revisionOf(s *served.Snapshot) int64 {
 	if s == nil {
 		return 0
 	}
-	revision, err := strconv.ParseInt(s.Revision, 10, 64)
+	return numberOf(s.Revision)
+}
+
+func numberOf(revision string) int64 {
+	number, err := strconv.ParseInt(revision, 10, 64)
 	if err != nil {
 		return 0 // not of the engine
 	}
-	return revision
+	return number
 }
 
 // described records a state as reported, and returns it as it is sent: with who the proxy is, if
@@ -163,7 +212,7 @@ func (l *ledger) described(s *ads.Stream, e *entry, state *rolloutv1.Proxy) *rol
 	}
 	e.told = state
 	sent := proto.CloneOf(state)
-	sent.Description = describe(s, member)
+	sent.Description = l.of.describe(s, member)
 	return sent
 }
 
@@ -185,15 +234,24 @@ func (l *ledger) gone() []uint64 {
 
 // messages divides what differs. The last message alone moves those in step: before it, all that
 // are not in step have to be known.
-func (l *ledger) messages(step int64, proxies []*rolloutv1.Proxy, gone []uint64) []*rolloutv1.ReportRequest {
+func (l *ledger) messages(last *rolloutv1.ReportRequest, proxies []*rolloutv1.Proxy, rollouts []*rolloutv1.Rollout) []*rolloutv1.ReportRequest {
 	var all []*rolloutv1.ReportRequest
-	for len(proxies) > mostProxies {
-		all = append(all, &rolloutv1.ReportRequest{Revision: l.step, Proxies: proxies[:mostProxies]})
-		proxies = proxies[mostProxies:]
+	for len(proxies) > mostProxies || len(rollouts) > mostRollouts {
+		m := &rolloutv1.ReportRequest{Revision: l.step}
+		m.Proxies, proxies = cut(proxies, mostProxies)
+		m.Rollouts, rollouts = cut(rollouts, mostRollouts)
+		all = append(all, m)
 	}
-	if step == l.step && len(proxies) == 0 && len(gone) == 0 && len(all) == 0 {
+	last.Proxies, last.Rollouts = proxies, rollouts
+	if len(all) == 0 && last.GetRevision() == l.step && len(proxies)+len(rollouts)+len(last.GetGone()) == 0 && last.GetTimes() == nil && last.GetProblems() == nil {
 		return nil
 	}
-	l.step = step
-	return append(all, &rolloutv1.ReportRequest{Revision: step, Proxies: proxies, Gone: gone})
+	l.step = last.GetRevision()
+	return append(all, last)
+}
+
+// cut cuts off the first n of a list, or all.
+func cut[T any](list []T, n int) (first, rest []T) {
+	n = min(n, len(list))
+	return list[:n], list[n:]
 }

@@ -1,15 +1,18 @@
 package rollout_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/discovery/push"
+	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 )
 
 // mark is a service whose port is the number of its revision.
@@ -68,6 +71,9 @@ func TestNoProxyIsReportedToRunWhatItDoesNot(t *testing.T) {
 	for i := range proxies {
 		connect(i)
 	}
+	for _, name := range names {
+		b.await(name, "synced 1")
+	}
 	for range transactions {
 		apply()
 		i := random.IntN(proxies)
@@ -92,7 +98,25 @@ func TestNoProxyIsReportedToRunWhatItDoesNot(t *testing.T) {
 	for name := range connected {
 		b.await(name, fmt.Sprint("synced ", newest))
 	}
+	poll.Within(t, 20*time.Second, func(context.Context) error { return b.reports.unfinished(newest) })
 	require.False(t, t.Failed())
+}
+
+// unfinished is an error if some proxies are not reported to have run a revision that concerned
+// them, or to have left before. Each revision concerned all that were there.
+func (r *reports) unfinished(newest int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for revision := int64(2); revision <= newest; revision++ {
+		rollout := r.rollouts[revision]
+		if rollout == nil || len(rollout.GetParts()) != 1 {
+			return fmt.Errorf("%d: %v", revision, rollout)
+		}
+		if p := rollout.GetParts()[0]; p.GetRefused() > 0 || p.GetConcerned() == 0 || p.GetConcerned() != p.GetRan()+p.GetAway() {
+			return fmt.Errorf("%d: %v", revision, p)
+		}
+	}
+	return nil
 }
 
 // end ends the report, as a server does that goes.

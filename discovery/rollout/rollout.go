@@ -1,8 +1,10 @@
 // Package rollout reports to mcp-server which revision each proxy runs.
 //
-// Nothing is reported for each answer of a proxy. A few times a second the reporter compares every
-// proxy with the revision that all had a moment to come to (ledger.go). One number tells of all
-// that are in step with it; only the others are described. If nothing differs, nothing is sent.
+// Nothing is reported for each answer of a proxy. The reporter counts them (watch.go), and knows so
+// when the last proxy has come to run a change: then it reports at once. Otherwise it compares every
+// proxy a few times a second with the revision that all had a moment to come to (ledger.go). One
+// number tells of all that are in step with it; only the others are described. If nothing differs,
+// nothing is sent.
 package rollout
 
 import (
@@ -12,15 +14,17 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pgmesh/pgmesh/discovery/identity/admit"
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/ads/served"
+	"github.com/pgmesh/pgmesh/kinds"
 	rolloutv1 "github.com/pgmesh/pgmesh/proto/pgmesh/rollout/v1"
 )
 
 // Config says of which proxies a Reporter reports, and to whom.
 type Config struct {
-	// Server takes the reports; nil if there is no mcp-server.
+	// Server takes the reports; nil if nobody does.
 	Server rolloutv1.RolloutServiceClient
 	// Name is the name of this discovery there.
 	Name string
@@ -32,22 +36,45 @@ type Config struct {
 
 // Proxies are the connected proxies, and what they are to run.
 type Proxies struct {
-	// Streams lists them.
+	// Streams lists them, in any order.
 	Streams func() []*ads.Stream
 	// Member says who a proxy is; false if it has left.
 	Member func(*served.Subscriber) (push.Member, bool)
 	// Revision is that which all proxies have been offered.
 	Revision func() int64
+	// Watch has a watcher told of pushes.
+	Watch func(push.Watcher)
+	// Problems are those that discovery knows of; not ok before the first mesh.
+	Problems func() (all []push.Problem, ok bool)
+	// Sources are the resources of the mesh that a resource of a proxy's was made from.
+	Sources func(s *served.Subscriber, typeURL, name string) []kinds.Key
+	// CertificateEnds is when the certificate ends that a proxy has shown; zero if it has shown none.
+	CertificateEnds func(*ads.Stream) time.Time
 }
 
 // Of returns the proxies of an engine that a server serves.
 func Of(e *push.Engine, s *ads.Server) Proxies {
-	return Proxies{Streams: s.Streams, Member: e.Member, Revision: e.Revision}
+	return Proxies{
+		Streams: s.Unsorted, Member: e.Member, Revision: e.Revision, Watch: e.Watch, Problems: e.Problems,
+		CertificateEnds: func(s *ads.Stream) time.Time {
+			if shown := admit.Presented(s.Context()); len(shown) > 0 {
+				return shown[0].NotAfter
+			}
+			return time.Time{}
+		},
+	}
 }
 
-// interval is how often proxies are compared, and so how often Postgres is written to at most. A
-// change that a proxy has not accepted after two intervals is shown as being sent.
-const interval = 250 * time.Millisecond
+const (
+	// interval is how often proxies are compared while something happens. A change that a proxy has
+	// not accepted after two intervals is shown as being sent.
+	interval = 250 * time.Millisecond
+	// restInterval is how often they are compared while nothing happens.
+	restInterval = time.Second
+	// leastInterval lies between two messages, whatever happens, so that Postgres is written to
+	// eight times a second at most.
+	leastInterval = 125 * time.Millisecond
+)
 
 // Reporter reports for one discovery.
 type Reporter struct {
@@ -61,7 +88,11 @@ func New(cfg Config) *Reporter {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Reporter{cfg: cfg, ledger: newLedger(cfg.Proxies), metrics: newMetrics(cfg.Metrics)}
+	r := &Reporter{cfg: cfg, metrics: newMetrics(cfg.Metrics)}
+	if cfg.Server != nil { // else nobody need watch
+		r.ledger = newLedger(cfg.Proxies)
+	}
+	return r
 }
 
 // Run reports until the context ends.

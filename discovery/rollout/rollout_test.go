@@ -1,8 +1,12 @@
 package rollout_test
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
@@ -10,6 +14,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/push"
+	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -89,4 +94,98 @@ func TestAnotherReportDescribesEveryProxyAgain(t *testing.T) {
 		require.Equal(t, "shop", p.GetDescription().GetNamespace())
 		require.Equal(t, "delta", p.GetDescription().GetProtocol())
 	}
+}
+
+// Each push is reported with how many proxies it concerned, and how many run it, by namespace.
+func TestRolloutsAreReportedByNamespace(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.apply(service("web", "*"))
+	b.connect("a", "shop")
+	d := b.connect("d", "shop")
+	c := b.connect("c", "bank")
+	for _, name := range []string{"a.shop", "d.shop", "c.bank"} {
+		b.await(name, "synced 1")
+	}
+	require.Empty(t, b.reports.rollout(1), "what a proxy is sent when it connects is no change")
+
+	b.apply(service("pay", "*"))
+	b.awaitRollout(2, "bank: 1 of 1; shop: 2 of 2 after 1")
+	b.apply(service("vault", "bank"))
+	b.awaitRollout(3, "bank: 1 of 1 after 2")
+	b.apply(service("cellar", "nobody"))
+	b.awaitRollout(4, "nobody after 3")
+
+	d.behave(push.ClusterType, false)
+	c.behave("", true)
+	b.apply(service("cart", "*"))
+	b.awaitRollout(5, "bank: 0 of 1; shop: 1 of 2, 1 refused after 4")
+	c.leave()
+	b.awaitRollout(5, "bank: 0 of 1, 1 away; shop: 1 of 2, 1 refused after 4")
+	d.behave("", false)
+	b.apply(strings.Replace(service("cart", "*"), "number: 80", "number: 81", 1))
+	b.awaitRollout(6, "shop: 2 of 2 after 5")
+	b.awaitRollout(5, "bank: 0 of 1, 1 away; shop: 2 of 2 after 4")
+
+	b.reports.end()
+	b.awaitRollout(5, "bank: 0 of 1, 1 away; shop: 2 of 2 after 4")
+	b.awaitRollout(6, "shop: 2 of 2 after 5")
+}
+
+// What a proxy refuses is reported with Envoy's words, and since when.
+func TestRefusalsAreReported(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.apply(service("web", "*"))
+	a := b.connect("a", "shop")
+	b.await("a.shop", "synced 1")
+	a.behave(push.ClusterType, false)
+	before := time.Now()
+	b.apply(service("cart", "*"))
+	b.await("a.shop", "runs 1, refuses 1 of 2")
+	refusals := b.reports.of("a.shop").GetRefusals()
+	require.Len(t, refusals, 1)
+	require.Equal(t, []string{push.ClusterType, "outbound|80||cart.shop", "not this one"},
+		[]string{refusals[0].GetTypeUrl(), refusals[0].GetResource(), refusals[0].GetReason()})
+	require.WithinRange(t, refusals[0].GetSince().AsTime(), before, time.Now())
+}
+
+// When the last proxy has come to run a change, that is reported at once: not at the next comparison.
+func TestTheLastAnswerIsReportedAtOnce(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.apply(service("web", "*"))
+	b.connect("a", "shop")
+	b.await("a.shop", "synced 1")
+	var took []time.Duration
+	for i := range 15 {
+		b.await("a.shop", fmt.Sprint("synced ", i+1))
+		begun := time.Now()
+		b.apply(service(fmt.Sprint("s", i), "*"))
+		b.await("a.shop", fmt.Sprint("synced ", i+2))
+		took = append(took, time.Since(begun))
+	}
+	slices.Sort(took)
+	require.Less(t, took[7], 150*time.Millisecond, "the median of %v: a comparison comes each 250 ms", took)
+}
+
+// How long its last change took is reported of each proxy, a little later.
+func TestTimesAreReported(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.apply(service("web", "*"))
+	b.connect("a", "shop")
+	b.connect("c", "bank")
+	b.await("a.shop", "synced 1")
+	b.await("c.bank", "synced 1")
+	b.apply(service("cellar", "bank"))
+	poll.Within(t, 20*time.Second, func(context.Context) error {
+		b.reports.mu.Lock()
+		defer b.reports.mu.Unlock()
+		if streams := b.reports.times.GetStreams(); len(streams) != 1 || b.reports.proxies[streams[0]].GetDescription().GetNamespace() != "bank" {
+			return fmt.Errorf("times of %v", streams)
+		}
+		return nil
+	})
+	require.NotZero(t, b.reports.times.GetTook()[0])
 }

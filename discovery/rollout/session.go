@@ -53,10 +53,12 @@ func explain(err error) error {
 
 // session is one report.
 type session struct {
-	stream  rolloutv1.RolloutService_ReportClient
-	answers <-chan *rolloutv1.ReportResponse
-	ended   <-chan error
-	number  uint64
+	stream   rolloutv1.RolloutService_ReportClient
+	answers  <-chan *rolloutv1.ReportResponse
+	ended    <-chan error
+	number   uint64
+	compared time.Time // when proxies were compared last
+	sent     time.Time // when something was sent last
 }
 
 // report reports on one stream, until it ends. It says whether mcp-server has ever answered.
@@ -72,23 +74,63 @@ func (r *Reporter) report(ctx context.Context) (answered bool, err error) {
 	r.ledger.begin()
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
+	for messages := r.ledger.differences(time.Now()); ; {
+		if err := r.sendAll(s, messages); err != nil {
+			return s.number > 1, err
+		}
+		if messages, err = r.next(s, tick.C); err != nil {
+			return s.number > 0, err
+		}
+	}
+}
+
+func (r *Reporter) sendAll(s *session, messages []*rolloutv1.ReportRequest) error {
+	for _, m := range messages {
+		if s.number == 0 {
+			m.Discovery = r.cfg.Name
+		}
+		begun := time.Now()
+		if err := s.send(m); err != nil {
+			return err
+		}
+		s.sent = time.Now()
+		r.metrics.sent(m, time.Since(begun))
+	}
+	return nil
+}
+
+// next waits until there may be something to report, and returns the messages.
+func (r *Reporter) next(s *session, tick <-chan time.Time) ([]*rolloutv1.ReportRequest, error) {
 	for {
-		for _, m := range r.ledger.differences(time.Now()) {
-			if s.number == 0 {
-				m.Discovery = r.cfg.Name
-			}
-			begun := time.Now()
-			if err := s.send(m); err != nil {
-				return answered, err
-			}
-			answered = true
-			r.metrics.sent(m, time.Since(begun))
-		}
 		select {
-		case <-tick.C:
+		case <-tick:
+			if now := time.Now(); !r.ledger.rests() || now.Sub(s.compared) >= restInterval {
+				s.compared = now
+				return r.ledger.differences(now), nil
+			}
+		case <-r.ledger.watch.settled:
+			if err := s.rest(leastInterval - time.Since(s.sent)); err != nil {
+				return nil, err
+			}
+			return r.ledger.settled(time.Now()), nil
 		case err := <-s.ended:
-			return answered, err
+			return nil, err
 		}
+	}
+}
+
+// rest waits for a while, unless the stream ends.
+func (s *session) rest(d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case err := <-s.ended:
+		return err
 	}
 }
 

@@ -87,7 +87,8 @@ func (p *pki) delegate() {
 
 func (p *pki) options() serve.Options {
 	return serve.Options{
-		Sources: serve.Sources{Directory: p.path("config")},
+		ReportProxies: true,
+		Sources:       serve.Sources{Directory: p.path("config")},
 		Identity: serve.Identity{
 			Server:    tlsfiles.Server{Cert: p.path("server.pem"), Key: p.path("server.key"), ClientCA: p.path("roots.pem")},
 			Authority: serve.AuthorityFiles{Cert: p.path("ca.pem"), Key: p.path("ca.key"), Roots: p.path("roots.pem")},

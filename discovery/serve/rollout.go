@@ -11,7 +11,7 @@ import (
 func (o *Options) reporter(who mode, of rollout.Proxies, metrics prometheus.Registerer) *rollout.Reporter {
 	name, _ := o.Identity.names()
 	config := rollout.Config{Name: name, Proxies: of, Log: o.Log, Metrics: metrics}
-	if conn := who.server(); conn != nil {
+	if conn := who.server(); conn != nil && o.ReportProxies {
 		config.Server = rolloutv1.NewRolloutServiceClient(conn)
 	}
 	return rollout.New(config)

@@ -42,7 +42,9 @@ type Options struct {
 	RoutesByHost int
 	// OwnGateways makes routers serve only the Gateways of their own namespace.
 	OwnGateways bool
-	Log         *slog.Logger
+	// ReportProxies has mcp-server told what each proxy runs.
+	ReportProxies bool
+	Log           *slog.Logger
 }
 
 // DefaultRequestMiB has room for the names and versions of forty thousand resources.

@@ -22,7 +22,7 @@ import (
 // fails if discovery does.
 func Start(t testing.TB, sources serve.Sources, limits ads.Limits) serve.Addresses {
 	t.Helper()
-	at, _ := Run(t, serve.Options{RoutesByHost: 1, Sources: sources, Plaintext: listen.Plaintext{Allowed: true}, Limits: limits})
+	at, _ := Run(t, serve.Options{RoutesByHost: 1, ReportProxies: true, Sources: sources, Plaintext: listen.Plaintext{Allowed: true}, Limits: limits})
 	return at
 }
 
@@ -33,7 +33,8 @@ func Member(t testing.TB, a *Authority, folder string) serve.Options {
 	token := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(token, []byte(a.Token(1, nil)), 0o600))
 	return serve.Options{
-		RoutesByHost: 1, Sources: serve.Sources{MCP: serve.MCP{Addresses: []string{a.Address}}},
+		ReportProxies: true,
+		RoutesByHost:  1, Sources: serve.Sources{MCP: serve.MCP{Addresses: []string{a.Address}}},
 		Identity: serve.Identity{JoinTokenFile: token, StateDir: folder, Name: "test"},
 	}
 }

@@ -96,8 +96,8 @@ func TestTheObserverHearsWhatIsSent(t *testing.T) {
 	c := s.delta()
 	c.send(ask{typeURL: clusters, held: map[string]string{"a": "1", "gone": "7"}})
 	c.ack(c.expect(clusters, "r1", "b=1").without(t, "gone"))
-	s.heard.await(t, "acked "+clusters+" r1")
+	s.heard.await(t, "ran r1")
 	require.Equal(t, []string{
-		"opened " + nodeID, "sent " + clusters + " r1 +1 -1", "acked " + clusters + " r1",
+		"opened " + nodeID, "sent " + clusters + " r1 +1 -1", "acked " + clusters + " r1", "ran r1",
 	}, s.heard.all())
 }

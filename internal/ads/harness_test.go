@@ -265,6 +265,8 @@ func (r *recorder) Refusing(_ *ads.Stream, typeURL string, more int) {
 	r.addf("refusing %s %+d", typeURL, more)
 }
 
+func (r *recorder) Ran(_ *ads.Stream, snapshot *served.Snapshot) { r.addf("ran %s", snapshot.Revision) }
+
 func (r *recorder) Limited(limit string, waited time.Duration, turnedAway bool) {
 	switch {
 	case turnedAway:

@@ -58,6 +58,9 @@ func peerOf(ctx context.Context) string {
 	return ""
 }
 
+// Context is the stream's: it ends with the stream, and knows who the client is.
+func (s *Stream) Context() context.Context { return s.ctx }
+
 // Node returns the node of the client's first request.
 func (s *Stream) Node() *corev3.Node { return s.node }
 

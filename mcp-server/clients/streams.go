@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // Opened adds a stream.
@@ -41,6 +42,9 @@ func (r *Roll) Nacked(s *ads.Stream, v ads.Verdict) {
 
 // Refusing does nothing: MCP clients apply what they can of a response, and name the rest.
 func (r *Roll) Refusing(*ads.Stream, string, int) {}
+
+// Ran does nothing.
+func (r *Roll) Ran(*ads.Stream, *served.Snapshot) {}
 
 // Limited does nothing: the roll does not track limits.
 func (r *Roll) Limited(string, time.Duration, bool) {}
