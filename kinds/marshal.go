@@ -11,15 +11,28 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
+// Writer writes resources with what is known of them beside.
+type Writer struct {
+	// Status is a resource's status, a JSON value; nil for none. Nobody reads it back: parsing
+	// leaves it out.
+	Status func(*Resource) json.RawMessage
+}
+
+// plain writes resources alone.
+var plain = Writer{Status: func(*Resource) json.RawMessage { return nil }}
+
 // MarshalYAML writes each resource as a YAML document. The result parses back to the same
 // resources.
-func MarshalYAML(resources ...*Resource) ([]byte, error) {
+func MarshalYAML(resources ...*Resource) ([]byte, error) { return plain.YAML(resources...) }
+
+// YAML is MarshalYAML, with statuses.
+func (w Writer) YAML(resources ...*Resource) ([]byte, error) {
 	if len(resources) == 0 {
 		return nil, nil // the encoder always writes at least one document
 	}
 	nodes := make([]*yaml.Node, len(resources))
 	for i, r := range resources {
-		document, err := r.document()
+		document, err := w.document(r)
 		if err == nil {
 			nodes[i], err = yamlNode(document)
 		}
@@ -47,11 +60,14 @@ func encodeYAML(nodes ...*yaml.Node) ([]byte, error) {
 }
 
 // MarshalJSON writes one resource as an object and any other number as a List, like kubectl.
-func MarshalJSON(resources ...*Resource) ([]byte, error) {
+func MarshalJSON(resources ...*Resource) ([]byte, error) { return plain.JSON(resources...) }
+
+// JSON is MarshalJSON, with statuses.
+func (w Writer) JSON(resources ...*Resource) ([]byte, error) {
 	if len(resources) != 1 {
-		return MarshalList(resources...)
+		return w.List(resources...)
 	}
-	one, err := resources[0].document()
+	one, err := w.document(resources[0])
 	if err != nil {
 		return nil, err
 	}
@@ -60,11 +76,14 @@ func MarshalJSON(resources ...*Resource) ([]byte, error) {
 
 // MarshalList writes any number of resources as a List, for programs that want one shape whatever
 // the number.
-func MarshalList(resources ...*Resource) ([]byte, error) {
+func MarshalList(resources ...*Resource) ([]byte, error) { return plain.List(resources...) }
+
+// List is MarshalList, with statuses.
+func (w Writer) List(resources ...*Resource) ([]byte, error) {
 	documents := make([]document, len(resources))
 	for i, r := range resources {
 		var err error
-		if documents[i], err = r.document(); err != nil {
+		if documents[i], err = w.document(r); err != nil {
 			return nil, err
 		}
 	}
@@ -94,6 +113,7 @@ type document struct {
 	Kind       string           `json:"kind"`
 	Metadata   documentMetadata `json:"metadata"`
 	Spec       json.RawMessage  `json:"spec"`
+	Status     json.RawMessage  `json:"status,omitempty"`
 }
 
 type documentMetadata struct {
@@ -104,14 +124,14 @@ type documentMetadata struct {
 	CreationTimestamp string            `json:"creationTimestamp,omitempty"`
 }
 
-func (r *Resource) document() (document, error) {
+func (w Writer) document(r *Resource) (document, error) {
 	spec, err := r.SpecJSON()
 	if err != nil {
 		return document{}, err
 	}
 	d := document{r.Kind.APIVersion(), r.Kind.Name, documentMetadata{
 		Name: r.Name, Namespace: r.Namespace, Labels: r.Labels, Annotations: r.Annotations,
-	}, spec}
+	}, spec, w.Status(r)}
 	if !r.CreateTime.IsZero() {
 		d.Metadata.CreationTimestamp = r.CreateTime.UTC().Format(time.RFC3339Nano)
 	}

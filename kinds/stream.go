@@ -118,9 +118,9 @@ func (d *Document) YAML() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write %s as YAML: %w", r.Key(), err)
 	}
-	node, err := yamlNode(document{r.Kind.APIVersion(), r.Kind.Name, documentMetadata{
+	node, err := yamlNode(document{APIVersion: r.Kind.APIVersion(), Kind: r.Kind.Name, Metadata: documentMetadata{
 		Name: r.Name, Namespace: r.Namespace, Labels: r.Labels, Annotations: r.Annotations,
-	}, spec})
+	}, Spec: spec})
 	if err != nil {
 		return nil, fmt.Errorf("write %s as YAML: %w", r.Key(), err)
 	}

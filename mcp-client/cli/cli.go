@@ -22,6 +22,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/cli/problems"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/proxies"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/resources"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/rollout"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/secrets"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/server"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
@@ -85,7 +86,7 @@ func addCommands(root *cobra.Command, p *session.Session) {
 	}
 	group("Read any MCP server:", resources.Get(p), resources.Describe(p), resources.Watch(p), compare.Diff(p), compare.Compare(p),
 		snapshots.Command(p), server.Status(p), server.Bench(p))
-	group("Ask a pgmesh server:", problems.Command(p), history.History(p), history.Blame(p), resources.Export(p), proxies.Status(p), server.Blockers(p))
+	group("Ask a pgmesh server:", problems.Command(p), history.History(p), history.Blame(p), resources.Export(p), proxies.Status(p), rollout.Command(p), server.Blockers(p))
 	group("Ask discovery:", proxies.Config(p))
 	group("Change a mesh:", resources.Apply(p), resources.Edit(p), resources.Delete(p), resources.Import(p), history.Restore(p), history.Revert(p),
 		history.Confirm(p), secrets.Command(p), tenancy.DefaultDeny(p))

@@ -31,8 +31,8 @@ const ExitCodes = `Exit codes:
   4    the server cannot be reached, did not answer in time, or cannot reach its database
   5    the server does not let this caller do it
   6    of diff and compare: it failed
-  7    of --wait: the change is committed, and so many proxies refuse it that the rest is not enough
-  8    of --wait: the change is committed, and not enough proxies ran it in time
+  7    of --wait: the change is committed, and so many proxies refuse it that the rest is not enough; of rollout status: some refuse it
+  8    of --wait: the change is committed, and not enough proxies ran it in time; of rollout status: some have not answered yet
   130  interrupted
   141  whoever read the output went away`
 

@@ -37,14 +37,15 @@ func (p *Printer) DeclareFlags(f *pflag.FlagSet) {
 	f.Var(&p.colors, "color", "when to use colours: "+strings.Join(colorChoices, ", ")+" (auto: on a terminal, unless NO_COLOR is set)")
 }
 
-// PrintResources prints resources in the chosen format. In JSON and for templates, a resource
-// requested by name is an object; otherwise the result is a List, even of one.
-func (p *Printer) PrintResources(resources []*kinds.Resource, named bool) error {
+// PrintResources prints resources in the chosen format, with their statuses, which may be nil. In
+// JSON and for templates, a resource requested by name is an object; otherwise the result is a List,
+// even of one.
+func (p *Printer) PrintResources(resources []*kinds.Resource, named bool, statuses Statuses) error {
 	switch p.Output.Format {
 	case YAML:
-		return p.PrintExactly(kinds.MarshalYAML(resources...))
+		return p.PrintExactly(statuses.writer().YAML(resources...))
 	case JSON, JSONPath, CustomColumns:
-		return p.printResourceTree(resources, named)
+		return p.printResourceTree(resources, named, statuses.writer())
 	case Name:
 		for _, r := range resources {
 			if _, err := fmt.Fprintln(p.Out, words.Reference(r.Key())); err != nil {
@@ -54,13 +55,13 @@ func (p *Printer) PrintResources(resources []*kinds.Resource, named bool) error 
 		return nil
 	case Table, Wide:
 	}
-	return p.printTables(resources)
+	return p.printTables(resources, statuses)
 }
 
-func (p *Printer) printResourceTree(resources []*kinds.Resource, named bool) error {
-	encode := kinds.MarshalList
+func (p *Printer) printResourceTree(resources []*kinds.Resource, named bool, w kinds.Writer) error {
+	encode := w.List
 	if named && len(resources) == 1 {
-		encode = kinds.MarshalJSON
+		encode = w.JSON
 	}
 	text, err := encode(resources...)
 	switch {

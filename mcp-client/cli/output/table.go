@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -15,7 +14,7 @@ import (
 
 // printTables prints one table per kind, in order of first occurrence. If there are several, names
 // include the kind.
-func (p *Printer) printTables(resources []*kinds.Resource) error {
+func (p *Printer) printTables(resources []*kinds.Resource, statuses Statuses) error {
 	ofKind := map[*kinds.Kind][]*kinds.Resource{}
 	var order []*kinds.Kind
 	for _, r := range resources {
@@ -28,16 +27,17 @@ func (p *Printer) printTables(resources []*kinds.Resource) error {
 		if i > 0 {
 			fmt.Fprintln(p.Out)
 		}
-		if err := printTable(p.Out, kind, ofKind[kind], len(order) > 1, p.Output.Format == Wide); err != nil {
+		if err := p.printTable(kind, ofKind[kind], len(order) > 1, statuses); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func printTable(out io.Writer, kind *kinds.Kind, resources []*kinds.Resource, qualified, wide bool) error {
+func (p *Printer) printTable(kind *kinds.Kind, resources []*kinds.Resource, qualified bool, statuses Statuses) error {
+	wide := p.Output.Format == Wide
 	shown := columnsOf(kind, wide)
-	w := NewRows(out)
+	w := NewRows(p.Out)
 	header := []string{"NAME"}
 	if kind.Namespaced {
 		header = []string{"NAMESPACE", "NAME"}
@@ -45,7 +45,7 @@ func printTable(out io.Writer, kind *kinds.Kind, resources []*kinds.Resource, qu
 	for _, c := range shown {
 		header = append(header, c.title)
 	}
-	w.Row(append(header, "AGE")...)
+	w.Row(append(append(header, statuses.columns()...), "AGE")...)
 	for _, r := range resources {
 		cells, err := cellsOf(r, shown, wide)
 		if err != nil {
@@ -59,7 +59,7 @@ func printTable(out io.Writer, kind *kinds.Kind, resources []*kinds.Resource, qu
 		if kind.Namespaced {
 			row = append([]string{r.Namespace}, row...)
 		}
-		w.Row(append(row, words.Age(r.CreateTime))...)
+		w.Row(append(append(row, p.statusCells(statuses, r.Key())...), words.Age(r.CreateTime))...)
 	}
 	return w.Flush()
 }

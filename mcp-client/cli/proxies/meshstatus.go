@@ -48,6 +48,8 @@ type running struct {
 	Refused        uint32            `json:"refused"`
 	Changed        *time.Time        `json:"changedAt,omitempty"`
 	Gone           *time.Time        `json:"goneAt,omitempty"`
+	CertificateEnd *time.Time        `json:"certificateEndsAt,omitempty"`
+	Took           string            `json:"took,omitempty"`
 }
 
 // meshStatus lists the proxies of all discoveries, by what mcp-server has of them.
@@ -67,10 +69,20 @@ func (p program) meshStatus(ctx context.Context, state string) error {
 	}
 	for _, one := range list {
 		if one.State == refusedState {
-			return errRefusing
+			return p.refusing(ctx)
 		}
 	}
 	return nil
+}
+
+// refusing says what is refused, and ends the command so.
+func (p program) refusing(ctx context.Context) error {
+	if p.Output.IsTable() {
+		if err := Refusals(ctx, p.Session); err != nil {
+			return errors.Join(errRefusing, err)
+		}
+	}
+	return errRefusing
 }
 
 // orOneDiscovery says what else there is, where mcp-server cannot tell of proxies.
@@ -90,6 +102,7 @@ func runningOf(proxies []*adminv1.RunningProxy) []running {
 			one.GetNamespace(), one.GetProxy(), one.GetNode(), one.GetRole(), one.GetServiceAccount(), one.GetLabels(), one.GetLocality(), one.GetNetwork(), one.GetAddresses(),
 			one.GetEnvoy(), one.GetAgent(), one.GetProtocol(), one.GetDiscovery(), one.GetServer(), output.TimeOf(one.GetConnectedAt()),
 			one.GetState(), one.GetSent(), one.GetRuns(), one.GetRefused(), output.TimeOf(one.GetChangedAt()), output.TimeOf(one.GetGoneAt()),
+			output.TimeOf(one.GetCertificateEndsAt()), tookOf(one),
 		})
 	}
 	return list
@@ -98,7 +111,7 @@ func runningOf(proxies []*adminv1.RunningProxy) []running {
 func (p program) runningListing(list []running) output.Listing {
 	out := output.Listing{
 		Tree: list, Columns: []string{"NAMESPACE", "PROXY", "STATE", "RUNS", "SENT", "REFUSED", "DISCOVERY", "AGE"},
-		Wide: []string{"ROLE", "SERVICE ACCOUNT", "ENVOY", "AGENT", "PROTOCOL", "LOCALITY", "NETWORK", "ADDRESSES", "SERVER", "CONNECTED"},
+		Wide: []string{"ROLE", "SERVICE ACCOUNT", "ENVOY", "AGENT", "PROTOCOL", "LOCALITY", "NETWORK", "ADDRESSES", "SERVER", "CONNECTED", "CERTIFICATE ENDS", "TOOK"},
 	}
 	for _, one := range list {
 		age := "-"
@@ -107,9 +120,18 @@ func (p program) runningListing(list []running) output.Listing {
 		}
 		out.Add(one.Proxy, one.Namespace, one.Proxy, p.paintState(one.State), words.Revision(one.Runs), words.Revision(one.Sent), fmt.Sprint(one.Refused), words.OrDash(one.Discovery), age,
 			one.Role, words.OrDash(one.ServiceAccount), words.OrDash(one.Envoy), words.OrDash(one.Agent), words.OrDash(one.Protocol),
-			words.OrDash(one.Locality), words.OrDash(one.Network), words.OrDash(strings.Join(one.Addresses, ",")), one.Server, words.ShortTime(one.Connected))
+			words.OrDash(one.Locality), words.OrDash(one.Network), words.OrDash(strings.Join(one.Addresses, ",")), one.Server, words.ShortTime(one.Connected),
+			words.ShortTime(one.CertificateEnd), words.OrDash(one.Took))
 	}
 	return out
+}
+
+// tookOf is how long the last change of a proxy took.
+func tookOf(one *adminv1.RunningProxy) string {
+	if one.GetTook() == nil {
+		return ""
+	}
+	return one.GetTook().AsDuration().Round(100 * time.Microsecond).String()
 }
 
 func (p program) paintState(state string) string {

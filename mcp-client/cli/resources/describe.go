@@ -1,6 +1,7 @@
 package resources
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/connect"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/history"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
@@ -31,7 +33,7 @@ func Describe(s *session.Session) *cobra.Command {
 		Use:   "describe (KIND [NAME...] | KIND/NAME...)",
 		Short: "Tell everything about resources, for people",
 		Long: `Tell everything about resources, for people: what they say, what they refer to and what refers to them, and, of a pgmesh server, who
-changed them last and what is wrong with them.
+changed them last, what is wrong with them, and which proxies run them.
 
 What refers to what is found by reading everything that the server has; who may see what is left aside there.`,
 		Example: `  mcp-client describe vs/reviews
@@ -56,6 +58,7 @@ type describer struct {
 	links    *references.Index
 	admin    bool // the server has the admin API
 	problems []problems.Problem
+	statuses output.Statuses
 }
 
 // describedRevisions is how many revisions of the history to show.
@@ -77,6 +80,9 @@ func (p program) describe(ctx context.Context, query []arguments.Wanted) error {
 	}
 	if err := d.readProblems(ctx, found); err != nil {
 		return err
+	}
+	if d.admin {
+		d.statuses = p.statuses(ctx, found)
 	}
 	for i, r := range found {
 		if i > 0 {
@@ -119,6 +125,10 @@ func (d *describer) describe(ctx context.Context, r *kinds.Resource) error {
 	d.references(&b, r.Key())
 	if d.admin {
 		d.wrong(&b, r)
+		d.status(&b, r)
+		if err := d.runners(ctx, &b, r.Key()); err != nil {
+			return err
+		}
 		if err := d.history(ctx, &b, r.Key()); err != nil {
 			return err
 		}
@@ -222,6 +232,66 @@ func (d *describer) wrong(b *strings.Builder, r *kinds.Resource) {
 		}
 		fmt.Fprintf(b, "  %s  %s  %s\n", d.program.Paint(severityStyles[f.Severity], f.Severity), f.Code, terminal.Line(text))
 	}
+}
+
+// status shows the conditions of a resource.
+func (d *describer) status(b *strings.Builder, r *kinds.Resource) {
+	status := d.statuses[r.Key()]
+	if status == nil {
+		return
+	}
+	d.title(b, "Status")
+	w := output.NewRows(b)
+	for _, c := range status.Conditions {
+		w.Row("  "+c.Type, d.program.Paint(output.StyleOf(c.Status), c.Status), c.Reason, words.FirstLine(c.Message))
+	}
+	w.Flush()
+}
+
+// describedRunners is how many proxies to show. Those that do not run the resource come first.
+const describedRunners = 20
+
+// runners shows which proxies a resource concerns, and which of them run it.
+func (d *describer) runners(ctx context.Context, b *strings.Builder, k kinds.Key) error {
+	if d.statuses[k] == nil {
+		return nil
+	}
+	resp, err := session.Call(ctx, d.program.Session, adminv1.NewProxyServiceClient, adminv1.ProxyServiceClient.ListRunners, &adminv1.ListRunnersRequest{Resource: connect.RefOf(k)})
+	if err != nil {
+		return err
+	}
+	list := resp.GetRunners()
+	if len(list) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(list, func(x, y *adminv1.ListRunnersResponse_Runner) int {
+		return cmp.Compare(rank(x), rank(y))
+	})
+	d.title(b, fmt.Sprintf("Proxies (%d of %d run it)", d.statuses[k].Proxies.Running, len(list)))
+	w := output.NewRows(b)
+	for i, r := range list {
+		if i == describedRunners {
+			w.Row(fmt.Sprintf("  and %d more", len(list)-i))
+			break
+		}
+		w.Row("  "+r.GetProxy().GetNamespace()+"/"+r.GetProxy().GetProxy(), r.GetProxy().GetState(), "runs revision "+words.Revision(r.GetProxy().GetRuns()), d.runs(r))
+	}
+	return w.Flush()
+}
+
+func rank(r *adminv1.ListRunnersResponse_Runner) int {
+	if r.GetRuns() {
+		return 1
+	}
+	return 0
+}
+
+// runs says whether a proxy runs the resource as it is now.
+func (d *describer) runs(r *adminv1.ListRunnersResponse_Runner) string {
+	if r.GetRuns() {
+		return d.program.Paint(terminal.Green, "runs it")
+	}
+	return d.program.Paint(terminal.Yellow, "does not run it yet")
 }
 
 func (d *describer) history(ctx context.Context, b *strings.Builder, k kinds.Key) error {

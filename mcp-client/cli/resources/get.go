@@ -10,6 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/secrets"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
 )
@@ -27,7 +28,11 @@ func Get(s *session.Session) *cobra.Command {
 		Long: `Print resources as they stand on the server, read over MCP.
 
 A KIND is any name that "mcp-client kinds" lists; several are separated by commas. A NAME may be NAMESPACE/NAME.
-Of secrets it prints what is known of them, and never a value: see mcp-client secret.`,
+Of secrets it prints what is known of them, and never a value: see mcp-client secret.
+
+A pgmesh server also tells what became of each: STATUS is Programmed once all connected proxies run it that it concerns, and otherwise a
+word that says why not; PROXIES is how many run it, of how many. -o yaml and -o json have the conditions in the field status, which apply
+leaves out.`,
 		Example: `  mcp-client get vs
   mcp-client get virtualservice reviews -o yaml
   mcp-client get vs,dr -A -l app=reviews
@@ -57,5 +62,5 @@ func (p program) get(ctx context.Context, query []arguments.Wanted, labels selec
 	if err != nil {
 		return err
 	}
-	return p.PrintFound(query, labels, all.Resources)
+	return p.PrintFound(query, labels, all.Resources, func(found []*kinds.Resource) output.Statuses { return p.statuses(ctx, found) })
 }

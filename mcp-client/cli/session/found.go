@@ -9,13 +9,15 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
 )
 
 // SelectorHelp says how labels are selected.
 const SelectorHelp = `only resources with these labels: "app=reviews,tier!=front,version in (v1,v2),!legacy"`
 
 // PrintFound prints the matching resources, and returns an error for those that do not exist.
-func (s *Session) PrintFound(query []arguments.Wanted, labels selector.Selector, all []*kinds.Resource) (err error) {
+// statuses returns what became of them; it may be nil.
+func (s *Session) PrintFound(query []arguments.Wanted, labels selector.Selector, all []*kinds.Resource, statuses func([]*kinds.Resource) output.Statuses) (err error) {
 	found, missing := s.Namespace.Find(query, all)
 	found = slices.DeleteFunc(found, func(r *kinds.Resource) bool { return !labels.Matches(r.Labels) })
 	single := len(query) == 1 && query[0].Name != ""
@@ -24,7 +26,11 @@ func (s *Session) PrintFound(query []arguments.Wanted, labels selector.Selector,
 		return nil
 	}
 	if len(found) > 0 || !single {
-		err = s.PrintResources(found, single)
+		var known output.Statuses
+		if statuses != nil && len(found) > 0 {
+			known = statuses(found)
+		}
+		err = s.PrintResources(found, single, known)
 	}
 	if len(missing) > 0 {
 		return errors.Join(err, failure.Several(missing))

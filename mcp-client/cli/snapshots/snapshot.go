@@ -124,7 +124,7 @@ server is needed.`,
 			if err != nil {
 				return err
 			}
-			return p.PrintFound(query, selected, read.Resources)
+			return p.PrintFound(query, selected, read.Resources, nil)
 		},
 	}
 	cmd.Flags().StringVarP(&labels, "selector", "l", "", session.SelectorHelp)
@@ -149,7 +149,7 @@ func (p program) showSnapshot(path string) error {
 		return p.PrintTree(summary)
 	}
 	if p.Output.Format == output.Name {
-		return p.PrintResources(read.Resources, false)
+		return p.PrintResources(read.Resources, false, nil)
 	}
 	w := output.NewRows(p.Out)
 	w.Row("server", h.Server)

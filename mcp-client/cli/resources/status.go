@@ -1,0 +1,94 @@
+package resources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/output"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+)
+
+// statuses asks what became of resources. Who cannot tell, such as a server of others, is not
+// complained of: the resources are what was asked for.
+func (p program) statuses(ctx context.Context, of []*kinds.Resource) output.Statuses {
+	if p.Output.Format == output.Name {
+		return nil
+	}
+	resp, err := session.Call(ctx, p.Session, adminv1.NewProxyServiceClient, adminv1.ProxyServiceClient.ListStatus, aboutAll(of))
+	if err != nil {
+		if !isSilent(err) {
+			fmt.Fprintln(p.Err, "warning: which proxies run this is not known:", err)
+		}
+		return nil
+	}
+	all, reported := output.Statuses{}, false
+	for _, sent := range resp.GetStatuses() {
+		ref := sent.GetResource()
+		kind, known := kinds.Lookup(ref.GetGroup(), ref.GetKind())
+		if !known {
+			continue
+		}
+		status := statusOf(sent)
+		all[kinds.Key{Kind: kind, Namespace: ref.GetNamespace(), Name: ref.GetName()}] = status
+		reported = reported || slices.ContainsFunc(status.Conditions, func(c output.Condition) bool {
+			return c.Type == output.Programmed && c.Reason != notReported
+		})
+	}
+	if p.Output.IsTable() && !reported {
+		return nil
+	}
+	return all
+}
+
+// notReported is the reason of Programmed where no discovery reports.
+const notReported = "NotReported"
+
+// isSilent reports whether a status is unknown because the server is not one that has any, or not
+// for this caller.
+func isSilent(err error) bool {
+	_, others := errors.AsType[*failure.NotOffered](err)
+	_, denied := errors.AsType[*failure.Denied](err)
+	return others || denied || failure.IsRelay(err)
+}
+
+// aboutAll asks about resources by all their kinds, namespaces and, if they are few, names.
+func aboutAll(of []*kinds.Resource) *adminv1.ListStatusRequest {
+	const few = 20
+	req := &adminv1.ListStatusRequest{}
+	var all []*kinds.Kind
+	for _, r := range of {
+		all = append(all, r.Kind)
+		if r.Namespace != "" {
+			req.Namespaces = append(req.Namespaces, r.Namespace)
+		}
+		if len(of) <= few {
+			req.Names = append(req.Names, r.Name)
+		}
+	}
+	req.Kinds = arguments.FullNames(arguments.Distinct(all))
+	req.Namespaces, req.Names = arguments.Distinct(req.GetNamespaces()), arguments.Distinct(req.GetNames())
+	if slices.ContainsFunc(of, func(r *kinds.Resource) bool { return r.Namespace == "" }) {
+		req.Namespaces = nil
+	}
+	return req
+}
+
+func statusOf(sent *adminv1.ResourceStatus) *output.Status {
+	s := &output.Status{
+		ObservedRevision: sent.GetObservedRevision(), Conditions: []output.Condition{},
+		Proxies: output.Counts{Concerned: sent.GetConcerned(), Running: sent.GetRunning(), Refusing: sent.GetRefusing()},
+	}
+	for _, c := range sent.GetConditions() {
+		s.Conditions = append(s.Conditions, output.Condition{
+			Type: c.GetType(), Status: c.GetStatus(), Reason: c.GetReason(), Message: c.GetMessage(),
+			LastTransitionTime: output.TimeOf(c.GetLastTransitionAt()), ObservedGeneration: sent.GetObservedRevision(),
+		})
+	}
+	return s
+}
