@@ -57,7 +57,9 @@ func (c *Client) Load(o reload.Options) (*ClientFiles, error) {
 			paths = append(paths, path)
 		}
 	}
-	o.What = "client certificate"
+	if o.What = "client certificate"; c.Cert == "" {
+		o.What = "authorities of the server"
+	}
 	files, err := reload.Load(o, func(contents [][]byte) (*tls.Config, error) { return c.configure(contents, id) }, paths...)
 	if err != nil {
 		return nil, err

@@ -247,7 +247,7 @@ func TestFilesThatDoNotFitAreRefusedAtTheStart(t *testing.T) {
 	for says, c := range map[string]tlsfiles.Client{
 		"give --tls-cert and --tls-key":  {Cert: cert},
 		"--tls-server-id mesh":           {ServerID: "mesh"},
-		"client certificate: open /nope": {CA: "/nope"},
+		"authorities of the server: open /nope": {CA: "/nope"},
 	} {
 		_, err := c.Load(reload.Options{})
 		require.ErrorContains(t, err, says)

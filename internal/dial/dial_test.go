@@ -110,7 +110,7 @@ func TestConflictingFlagsAreRefused(t *testing.T) {
 		"--token and --token-file: give one of them":          {Plaintext: insecure, Token: "a", TokenFile: "b"},
 		"token: open /nowhere":                                {Plaintext: insecure, TokenFile: "/nowhere"},
 		"there has to be one token in it":                     {Plaintext: insecure, TokenFile: empty},
-		"client certificate: open ca.pem":                     {TLS: tlsfiles.Client{CA: "ca.pem"}},
+		"authorities of the server: open ca.pem":              {TLS: tlsfiles.Client{CA: "ca.pem"}},
 	} {
 		_, err := o.To(nil, "127.0.0.1:1")
 		require.ErrorContains(t, err, says)
