@@ -158,7 +158,7 @@ func (w *wait) conclude(ctx context.Context, c census, outcome adminv1.WaitUntil
 	if outcome == adminv1.WaitUntilRunResponse_OUTCOME_DONE {
 		return w.send(last)
 	}
-	behind, err := w.store.Behind(ctx, w.revision, w.namespaces, maxBehind)
+	behind, err := w.store.Behind(ctx, nil, w.revision, w.namespaces, maxBehind)
 	if err != nil {
 		return w.failed(ctx, err)
 	}

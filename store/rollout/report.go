@@ -13,10 +13,14 @@ import (
 
 // Message is what differs from the messages before it in a report.
 type Message struct {
-	Number   int64 // counted from 1
-	Revision int64 // what all proxies run that are in step
-	Proxies  []Proxy
-	Gone     []uint64 // streams
+	Number    int64 // counted from 1
+	Revision  int64 // what all proxies run that are in step
+	Proxies   []Proxy
+	Gone      []uint64 // streams
+	Rollouts  []Rollout
+	Audiences []Audience
+	Problems  *[]Problem // all that there are; nil if they are as before
+	Times     *Times     // nil if they are as before
 }
 
 // Proxy is the state of a proxy.
@@ -26,6 +30,8 @@ type Proxy struct {
 	State      string
 	Sent, Runs int64 // 0 for none yet; if it is in step, what the message says
 	Refused    uint32
+	Refusals   []Refusal
+	Class      uint32 // proxies of a class get the same
 }
 
 // The states of a proxy.
@@ -52,6 +58,8 @@ type Description struct {
 	Agent          string            `json:"agent"`
 	Protocol       string            `json:"protocol"`
 	Connected      time.Time         `json:"connected"`
+
+	CertificateEnds *time.Time `json:"certificate_ends"` // nil without a certificate
 }
 
 // Report takes one message of a report, as one transaction. One that was taken already changes
@@ -63,20 +71,47 @@ func (k *Keeper) Report(ctx context.Context, id int64, m Message) error {
 	if err := m.check(); err != nil {
 		return err
 	}
+	args, err := m.args()
+	if err != nil {
+		return err
+	}
+	_, err = k.db.Pool().Exec(ctx, sql.Take, append([]any{k.id, id}, args...)...)
+	return explain("reporting proxies", err)
+}
+
+// args are the parameters of the query that takes the message.
+func (m Message) args() ([]any, error) {
 	rows := make([]row, len(m.Proxies))
 	for i, p := range m.Proxies {
 		rows[i] = rowOf(p)
 	}
 	proxies, err := json.Marshal(rows)
 	if err != nil {
-		return store.Explain("reporting proxies", err)
+		return nil, store.Explain("reporting proxies", err)
 	}
-	gone := make([]int64, len(m.Gone))
-	for i, stream := range m.Gone {
-		gone[i] = int64(min(stream, math.MaxInt64))
+	rollouts, err := rolloutRows(m.Rollouts)
+	if err != nil {
+		return nil, err
 	}
-	_, err = k.db.Pool().Exec(ctx, sql.Take, k.id, id, m.Number, m.Revision, proxies, gone)
-	return explain("reporting proxies", err)
+	audiences, err := audienceRows(m.Audiences)
+	if err != nil {
+		return nil, err
+	}
+	problems, err := problemRows(m.Problems)
+	if err != nil {
+		return nil, err
+	}
+	streams, took := m.Times.columns()
+	return []any{m.Number, m.Revision, proxies, signed(m.Gone), rollouts, audiences, problems, streams, took}, nil
+}
+
+// signed converts numbers of streams, or of microseconds, to what Postgres has.
+func signed(all []uint64) []int64 {
+	converted := make([]int64, len(all))
+	for i, n := range all {
+		converted[i] = int64(min(n, math.MaxInt64))
+	}
+	return converted
 }
 
 func (m Message) check() error {
@@ -95,5 +130,5 @@ func (m Message) check() error {
 		}
 		seen[p.Stream] = true
 	}
-	return nil
+	return m.Times.check()
 }

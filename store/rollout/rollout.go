@@ -36,7 +36,9 @@ var files embed.FS
 var sql = query.Read[struct {
 	PrepareKeeper, Keep, Alive, EndAll string
 	Begin, Take, End                   string
-	Sweep, List                        string
+	Sweep, ReadFor, List               string
+	Refusals, Rollouts, RolloutParts   string
+	Statuses, RevisionOf, Runners      string
 	Newest, Tally, Behind              string
 }](files)
 

@@ -13,6 +13,7 @@ import (
 // What a proxy says of itself is bounded, for anybody who may connect to a discovery says something.
 const (
 	mostText      = 1024  // bytes of a text
+	mostWords     = 4096  // bytes of a sentence, such as Envoy's words
 	mostLabels    = 16384 // bytes of all labels
 	mostAddresses = 16
 )
@@ -25,11 +26,14 @@ type row struct {
 	Sent    *int64 `json:"sent"`
 	Runs    *int64 `json:"runs"`
 	Refused uint32 `json:"refused"`
+	Class   uint32 `json:"class"`
+
+	Refusals []refusalRow `json:"refusals,omitempty"`
 	*Description
 }
 
 func rowOf(p Proxy) row {
-	r := row{Stream: p.Stream, State: p.State, Refused: min(p.Refused, math.MaxInt32)}
+	r := row{Stream: p.Stream, State: p.State, Refused: min(p.Refused, math.MaxInt32), Class: p.Class, Refusals: refusalRows(p.Refusals)}
 	if p.State != Synced {
 		r.Sent, r.Runs = &p.Sent, &p.Runs
 	}
@@ -37,23 +41,25 @@ func rowOf(p Proxy) row {
 		r.Description = &Description{
 			Node: text(d.Node), Proxy: text(d.Proxy), Namespace: text(d.Namespace), ServiceAccount: text(d.ServiceAccount), Role: text(d.Role),
 			Labels: labels(d.Labels), Locality: text(d.Locality), Network: text(d.Network), Addresses: addresses(d.Addresses),
-			Envoy: text(d.Envoy), Agent: text(d.Agent), Protocol: text(d.Protocol), Connected: connected(d.Connected),
+			Envoy: text(d.Envoy), Agent: text(d.Agent), Protocol: text(d.Protocol), Connected: past(d.Connected), CertificateEnds: future(d.CertificateEnds),
 		}
 	}
 	return r
 }
 
 // text returns a text that Postgres accepts, cut at a bound.
-func text(s string) string {
-	if len(s) <= mostText {
-		return cut(store.Storable(s))
-	}
-	return cut(store.Storable(s[:mostText])) // what is cut from a character is replaced
+func text(s string) string { return bounded(s, mostText) }
+
+// words is text for a sentence.
+func words(s string) string { return bounded(s, mostWords) }
+
+func bounded(s string, most int) string {
+	return cut(store.Storable(s[:min(len(s), most)]), most) // what is cut from a character is replaced
 }
 
 // cut cuts a text between two characters.
-func cut(s string) string {
-	end := min(len(s), mostText)
+func cut(s string, most int) string {
+	end := min(len(s), most)
 	for end < len(s) && end > 0 && !utf8.RuneStart(s[end]) {
 		end--
 	}
@@ -83,12 +89,20 @@ func addresses(all []string) []string {
 	return some
 }
 
-// connected returns a time that is not in the future, so that a clock that is wrong does not make a
+// past returns a time that is not in the future, so that a clock that is wrong does not make a
 // stream the newest for good.
-func connected(at time.Time) time.Time {
+func past(at time.Time) time.Time {
 	now := time.Now()
 	if at.After(now) || at.Before(now.AddDate(-10, 0, 0)) {
 		return now
+	}
+	return at
+}
+
+// future returns a time that Postgres and JSON know; nil for none.
+func future(at *time.Time) *time.Time {
+	if at == nil || at.Year() < 1 || at.Year() > 9999 {
+		return nil
 	}
 	return at
 }

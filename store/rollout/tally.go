@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pgmesh/pgmesh/store"
+	"github.com/pgmesh/pgmesh/store/problems"
 )
 
 // Tally is how many proxies of a namespace are in a state, and were sent and run these revisions.
@@ -28,20 +29,18 @@ func (s *Store) Tally(ctx context.Context) ([]Tally, error) {
 	return tallies, store.Explain("counting proxies", err)
 }
 
+// Behind is a connected proxy that does not run a revision.
+type Behind struct {
+	Namespace, Proxy, State string
+	Sent, Runs              int64
+	Refused                 uint32
+	Reason                  string // what it refuses and why, in a sentence; empty if it does not or nobody knows
+}
+
 // Behind lists up to so many connected proxies that do not run a revision, those that refuse
 // something first. Namespaces that are nil are all.
-func (s *Store) Behind(ctx context.Context, revision int64, namespaces []string, most int) ([]Listed, error) {
-	ctx, cancel := context.WithTimeout(ctx, store.QueryTimeout)
-	defer cancel()
-	rows, err := s.db.Pool().Query(ctx, sql.Behind, revision, namespaces, most)
-	if err != nil {
-		return nil, store.Explain("reading which proxies are behind", err)
-	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p Listed, err error) {
-		err = row.Scan(&p.Namespace, &p.Proxy, &p.State, &p.Sent, &p.Runs, &p.Refused)
-		return p, err
-	})
-	return list, store.Explain("reading which proxies are behind", err)
+func (s *Store) Behind(ctx context.Context, reader *problems.Reading, revision int64, namespaces []string, most int) ([]Behind, error) {
+	return read(ctx, s, reader, "reading which proxies are behind", pgx.RowToStructByPos[Behind], sql.Behind, revision, namespaces, most)
 }
 
 // Newest is the newest revision of the mesh, which proxies may be waited for to run.

@@ -2,35 +2,29 @@
 
 -- find_problems returns the problems that the acting role may read. By its estimates for a mesh of
 -- many resources Postgres would compile the query, which takes longer than to run it, and by
--- statistics from before a bulk load it would use nested loops.
+-- statistics from before a bulk load it would use nested loops. 97_every_problem.sql has all of them.
 CREATE OR REPLACE FUNCTION mesh_internal.find_problems() RETURNS SETOF mesh_internal.link_problem
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_nestloop = off SET plan_cache_mode = force_custom_plan AS $$
 BEGIN
   RETURN QUERY EXECUTE $query$
-    SELECT p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, p.hint
-    FROM (
-      SELECT * FROM mesh_internal.link_problems
-      UNION ALL SELECT * FROM mesh_internal.selects_nothing
-      UNION ALL SELECT * FROM mesh_internal.empty_subsets
-      UNION ALL SELECT * FROM mesh_internal.unsupported_uses
-      UNION ALL SELECT * FROM mesh_internal.uneven_weights
-      UNION ALL SELECT * FROM mesh_internal.misplaced_mesh_configs
-      UNION ALL SELECT * FROM mesh_internal.foreign_hosts
-      UNION ALL SELECT * FROM mesh_internal.ending_certificates
-      UNION ALL SELECT * FROM mesh_internal.current_findings
-      UNION ALL SELECT * FROM mesh_internal.identity_problems
-      UNION ALL SELECT * FROM mesh_internal.machine_problems
-      UNION ALL SELECT 'error', 'invalid', u.kind, u.api_group, u.namespace, u.name, u.path, u.reason, u.hint FROM mesh.unsound u
-      UNION ALL SELECT 'warning', 'revert-conflict', c.kind, c.api_group, c.namespace, c.name, '',
-        format('revision %s was not confirmed, and this could not be reverted: %s', c.revision, c.reason), 'put it as it should be'
-        FROM mesh.conflicts c) p
+    SELECT p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, p.hint FROM mesh_internal.every_problem p
     WHERE (SELECT mesh_internal.shows_all()) OR p.namespace = ANY ((SELECT mesh_internal.shown_namespaces())::text[])$query$;
+END $$;
+
+-- find_problems_of returns those of one resource, which is quicker than to find all.
+CREATE OR REPLACE FUNCTION mesh_internal.find_problems_of(kind text, api_group text, namespace text, name text) RETURNS SETOF mesh_internal.link_problem
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY SELECT p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, p.hint FROM mesh_internal.every_problem p
+    WHERE p.kind = find_problems_of.kind AND p.api_group = find_problems_of.api_group AND p.namespace = find_problems_of.namespace AND p.name = find_problems_of.name
+      AND ((SELECT mesh_internal.shows_all()) OR p.namespace = ANY ((SELECT mesh_internal.shown_namespaces())::text[]));
 END $$;
 
 CREATE OR REPLACE VIEW mesh.problems WITH (security_barrier) AS
   SELECT severity, code, api_group, kind, namespace, name, path, message, hint FROM mesh_internal.find_problems();
 
-COMMENT ON VIEW mesh.problems IS 'What is or may be wrong with the resources as they stand: routes that lead nowhere, hosts and ports with two owners, selectors that select nothing, certificates and authorities that expire, resources that break the current rules, machines that cannot be registered.';
+COMMENT ON VIEW mesh.problems IS 'What is or may be wrong with the resources as they stand: routes that lead nowhere, hosts and ports with two owners, selectors that select nothing, certificates and authorities that expire, resources that break the current rules, machines that cannot be registered, and what discoveries find wrong where proxies are connected.';
 COMMENT ON COLUMN mesh.problems.severity IS 'error: it will not work as written; warning: it probably does not do what was meant; info: it may be as intended.';
 COMMENT ON COLUMN mesh.problems.code IS 'A short name for this sort of problem, which never changes.';
 COMMENT ON COLUMN mesh.problems.api_group IS 'The API group of the resource.';

@@ -1,21 +1,34 @@
 -- A script that has changed something waits until proxies run it.
 
+-- first_refusal says in one sentence what a proxy refuses, in Envoy's words, and what that was made
+-- from as far as the acting role may know; NULL if it refuses nothing that is known.
+CREATE OR REPLACE FUNCTION mesh_internal.first_refusal(namespace text, proxy text) RETURNS text
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT concat(format('refuses %s: %s', f.envoy_resource, left(f.reason, 300)),
+    CASE WHEN f.source_kind IS NOT NULL THEN format('; it was made from %s %s', f.source_kind, concat_ws('/', nullif(f.source_namespace, ''), f.source_name)) END,
+    CASE WHEN f.revision IS NOT NULL THEN format(', which %s changed in revision %s', f.author, f.revision) END)
+  FROM mesh.refusals f WHERE f.namespace = first_refusal.namespace AND f.proxy = first_refusal.proxy ORDER BY f.revision DESC NULLS LAST, f.since, f.envoy_resource LIMIT 1
+$$;
+
 -- why_behind says, of up to five connected proxies that do not run a revision yet, why not. Texts of
 -- proxies are anybody's.
 CREATE OR REPLACE FUNCTION mesh_internal.why_behind(revision bigint) RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN (
     WITH behind AS (
       SELECT p.*, row_number() OVER (ORDER BY array_position('{refused,silent,sending,synced}', p.state), p.namespace, p.proxy) AS n
-      FROM mesh.proxies p WHERE p.state <> 'away' AND coalesce(p.runs, 0) < why_behind.revision)
-    SELECT string_agg(regexp_replace(format('%s/%s runs %s%s', left(b.namespace, 63), left(b.proxy, 253), coalesce(b.runs::text, 'nothing yet'), CASE b.state
-        WHEN 'refused' THEN format(' and refuses %s of its resources', b.refused)
+      FROM mesh_internal.known_proxies p WHERE p.state <> 'away' AND coalesce(p.runs, 0) < why_behind.revision),
+    named AS (
+      SELECT b.n, format('%s/%s runs %s%s', left(b.namespace, 63), left(b.proxy, 253), coalesce(b.runs::text, 'nothing yet'), CASE b.state
+        WHEN 'refused' THEN ' and ' || coalesce(mesh_internal.first_refusal(b.namespace, b.proxy), format('refuses %s of its resources', b.refused))
         WHEN 'silent' THEN format(' and has not answered since %s', b.changed)
         WHEN 'sending' THEN format(' and is being sent %s', coalesce(b.sent::text, 'its first'))
-        ELSE ' and is in step with its discovery, which is behind' END), '[[:cntrl:]]+', ' ', 'g'), '; ' ORDER BY b.n) FILTER (WHERE b.n <= 5)
-      || CASE WHEN count(*) > 5 THEN format('; and %s more', count(*) - 5) ELSE '' END
-    FROM behind b);
+        ELSE ' and is in step with its discovery, which is behind' END) AS why
+      FROM behind b WHERE b.n <= 5)
+    SELECT string_agg(regexp_replace(n.why, '[[:cntrl:]]+', ' ', 'g'), '; ' ORDER BY n.n)
+      || CASE WHEN (SELECT count(*) FROM behind) > 5 THEN format('; and %s more', (SELECT count(*) FROM behind) - 5) ELSE '' END
+    FROM named n);
 END $$;
 
 -- refuse_waiting refuses to wait where that would be in vain: the transaction sees nothing new, or
@@ -60,7 +73,7 @@ BEGIN
   LOOP
     asked := clock_timestamp();
     SELECT count(*), count(*) FILTER (WHERE p.state <> 'away'), count(*) FILTER (WHERE p.state <> 'away' AND coalesce(p.runs, 0) >= wanted)
-      INTO known, here, done FROM mesh.proxies p;
+      INTO known, here, done FROM mesh_internal.known_proxies p;
     -- If all are away they may well come back at another server, and are waited for.
     IF done >= share * here AND (here > 0 OR known = 0 OR share = 0) THEN
       RETURN done;
@@ -70,7 +83,7 @@ BEGIN
         HINT = CASE WHEN here = 0 THEN format('no proxy is connected, and mesh.proxies tells of %s that are away', known) ELSE 'mesh.proxies has all of them' END;
     END IF;
     -- Where there are so many proxies that asking takes long, it asks for half of the time at most.
-    PERFORM pg_sleep_for(least(ending - clock_timestamp(), greatest(interval '50 ms', clock_timestamp() - asked)));
+    PERFORM pg_sleep_for(least(ending - clock_timestamp(), greatest(interval '20 ms', clock_timestamp() - asked)));
   END LOOP;
 END $$;
 

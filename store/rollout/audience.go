@@ -1,0 +1,41 @@
+package rollout
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/pgmesh/pgmesh/store"
+)
+
+// Audience says whom a resource concerns: everyone, or proxies of some classes. Without either it
+// concerns nobody.
+type Audience struct {
+	Resource
+
+	Everyone bool
+	Classes  []uint32
+}
+
+type audienceRow struct {
+	Resource
+
+	Everyone bool     `json:"everyone"`
+	Classes  []uint32 `json:"classes"`
+}
+
+// audienceRows returns audiences as the database takes them; nil for none.
+func audienceRows(all []Audience) ([]byte, error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	rows, seen := make([]audienceRow, len(all)), make(map[Resource]bool, len(all))
+	for i, a := range all {
+		of := a.bounded()
+		if seen[of] {
+			return nil, &store.InvalidError{Reason: fmt.Sprintf("the audience of %.100q is there twice", of.Name), Advice: "report each resource once in a message"}
+		}
+		seen[of] = true
+		rows[i] = audienceRow{of, a.Everyone, append([]uint32{}, a.Classes...)}
+	}
+	return json.Marshal(rows)
+}
