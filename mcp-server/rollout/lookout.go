@@ -14,35 +14,44 @@ const lookInterval = 20 * time.Millisecond
 // one. Nobody counts while nobody waits.
 type lookout struct {
 	read func(context.Context) ([]rollout.Tally, error)
-	turn chan struct{} // a semaphore of one: who looks, and has the fields below
-
-	seen         []rollout.Tally
-	begun, ended time.Time // of that look
-	pause        time.Duration
+	turn chan struct{} // a semaphore of one: who looks, and has the field below
+	last sight
 }
+
+// sight is what a look has seen.
+type sight struct {
+	seen         []rollout.Tally
+	begun, ended time.Time
+}
+
+// again is when to look again if there is news. Where there are so many proxies that counting takes
+// long, the database counts for half of the time at most.
+func (s sight) again() time.Time { return s.ended.Add(s.ended.Sub(s.begun)) }
+
+// stale is when to look again although nothing was heard.
+func (s sight) stale() time.Time { return s.ended.Add(max(lookInterval, s.ended.Sub(s.begun))) }
 
 func newLookout(read func(context.Context) ([]rollout.Tally, error)) *lookout {
 	return &lookout{read: read, turn: make(chan struct{}, 1)}
 }
 
 // look returns what was seen last, if that was just now and the look began after a time, or else
-// looks. It also returns after what pause to come back. Where there are so many proxies that counting takes long, the database counts
-// for half of the time at most.
-func (o *lookout) look(ctx context.Context, after time.Time) (seen []rollout.Tally, pause time.Duration, err error) {
+// looks.
+func (o *lookout) look(ctx context.Context, after time.Time) (sight, error) {
 	select {
 	case o.turn <- struct{}{}:
 		defer func() { <-o.turn }()
 	case <-ctx.Done():
-		return nil, 0, ctx.Err()
+		return sight{}, ctx.Err()
 	}
 	begun := time.Now()
-	if begun.Sub(o.ended) < o.pause && o.begun.After(after) {
-		return o.seen, o.pause, nil
+	if begun.Before(o.last.stale()) && o.last.begun.After(after) {
+		return o.last, nil
 	}
-	if seen, err = o.read(ctx); err != nil {
-		return nil, 0, err
+	seen, err := o.read(ctx)
+	if err != nil {
+		return sight{}, err
 	}
-	o.seen, o.begun, o.ended = seen, begun, time.Now()
-	o.pause = max(lookInterval, o.ended.Sub(begun))
-	return o.seen, o.pause, nil
+	o.last = sight{seen, begun, time.Now()}
+	return o.last, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/kit/stamp"
@@ -33,12 +34,23 @@ func (s *Service) ListProxies(ctx context.Context, req *adminv1.ListProxiesReque
 	}
 	resp := &adminv1.ListProxiesResponse{}
 	for _, p := range list {
-		resp.Proxies = append(resp.Proxies, &adminv1.RunningProxy{
-			Namespace: p.Namespace, Proxy: p.Proxy, Node: p.Node, Role: p.Role, ServiceAccount: p.ServiceAccount, Labels: p.Labels,
-			Locality: p.Locality, Network: p.Network, Addresses: p.Addresses, Envoy: p.Envoy, Agent: p.Agent, Protocol: p.Protocol,
-			Discovery: p.Discovery, Server: p.Server, ConnectedAt: stamp.Of(p.Connected), State: p.State, Sent: p.Sent, Runs: p.Runs, Refused: p.Refused,
-			ChangedAt: stamp.Of(p.Changed), GoneAt: stamp.Of(p.Gone),
-		})
+		resp.Proxies = append(resp.Proxies, proxyOf(p))
 	}
 	return resp, nil
+}
+
+func proxyOf(p rollout.Listed) *adminv1.RunningProxy {
+	of := &adminv1.RunningProxy{
+		Namespace: p.Namespace, Proxy: p.Proxy, Node: p.Node, Role: p.Role, ServiceAccount: p.ServiceAccount, Labels: p.Labels,
+		Locality: p.Locality, Network: p.Network, Addresses: p.Addresses, Envoy: p.Envoy, Agent: p.Agent, Protocol: p.Protocol,
+		Discovery: p.Discovery, Server: p.Server, ConnectedAt: stamp.Of(p.Connected), State: p.State, Sent: p.Sent, Runs: p.Runs, Refused: p.Refused,
+		ChangedAt: stamp.Of(p.Changed), GoneAt: stamp.Of(p.Gone),
+	}
+	if p.CertificateEnds != nil {
+		of.CertificateEndsAt = stamp.Of(*p.CertificateEnds)
+	}
+	if p.Took != nil {
+		of.Took = durationpb.New(*p.Took)
+	}
+	return of
 }

@@ -123,6 +123,7 @@ func (r *report) take(ctx context.Context, discovery string, m rollout.Message) 
 		return err
 	}
 	r.metrics.seconds.Observe(time.Since(start).Seconds())
+	r.news.tell()
 	return nil
 }
 

@@ -36,6 +36,9 @@ const (
 	// maxWaits is how many may wait at once until proxies run a revision.
 	maxWaits = 64
 
+	// maxWatches is how many may watch at once how far revisions come.
+	maxWatches = 64
+
 	// endTimeout bounds the ending of reports. One that is not ended counts no more once the
 	// keeper's connection is gone.
 	endTimeout = 3 * time.Second
@@ -59,6 +62,8 @@ type Service struct {
 	done    chan struct{}  // closed by Shutdown
 	streams sync.WaitGroup // Run waits for them, and for keepers that are being closed
 	waits   chan struct{}  // a semaphore of maxWaits
+	watches chan struct{}  // a semaphore of maxWatches
+	news    *news          // for those who wait and watch
 	lookout *lookout       // for those who wait
 
 	mu     sync.Mutex
@@ -76,7 +81,7 @@ func New(s *store.Store, log *slog.Logger, m prometheus.Registerer, o Options) *
 	}
 	proxies := rollout.New(s)
 	return &Service{
-		store: proxies, waits: make(chan struct{}, maxWaits), lookout: newLookout(proxies.Tally), options: o, metrics: newMetrics(m), log: log,
+		store: proxies, waits: make(chan struct{}, maxWaits), watches: make(chan struct{}, maxWatches), news: newNews(), lookout: newLookout(proxies.Tally), options: o, metrics: newMetrics(m), log: log,
 		slots: make(chan struct{}, maxConcurrentMessages), opening: make(chan struct{}, 1), doubt: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 }

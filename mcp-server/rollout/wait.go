@@ -93,30 +93,59 @@ func (s *Service) newWait(ctx context.Context, req *adminv1.WaitUntilRunRequest)
 
 // run looks until there is an outcome.
 func (w *wait) run(ctx context.Context) error {
-	asked := time.Now() // who only wants to know how things stand is not told how they stood
+	after := time.Now() // who only wants to know how things stand is not told how they stood
 	for {
-		tallies, pause, err := w.lookout.look(ctx, asked)
+		come := w.news.come()
+		sight, err := w.lookout.look(ctx, after)
 		if err != nil {
 			return w.failed(ctx, err)
 		}
-		c := count(tallies, w.revision, w.namespaces)
+		c := count(sight.seen, w.revision, w.namespaces)
 		if outcome := w.outcome(c, time.Now()); outcome != adminv1.WaitUntilRunResponse_OUTCOME_UNSPECIFIED {
 			return w.conclude(ctx, c, outcome)
 		}
 		if err := w.tell(c); err != nil {
 			return err
 		}
-		next := time.NewTimer(min(pause, time.Until(w.ending)))
+		if err := w.rest(ctx, earlier(sight.again(), w.ending), earlier(sight.stale(), w.ending), come); err != nil {
+			return err
+		}
+		after = later(after, w.news.since())
+	}
+}
+
+// rest returns at a time, if there is news by then, or else with the news or when what is known is
+// stale.
+func (s *Service) rest(ctx context.Context, again, stale time.Time, come <-chan struct{}) error {
+	for at := stale; ; at, come = again, nil {
+		next := time.NewTimer(time.Until(at))
 		select {
 		case <-next.C:
+			return nil
+		case <-come:
+			next.Stop()
 		case <-ctx.Done():
 			next.Stop()
 			return status.FromContextError(ctx.Err()).Err()
-		case <-w.done:
+		case <-s.done:
 			next.Stop()
 			return errWaitShutdown
 		}
 	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // outcome says how the wait ends, if it does.
@@ -158,22 +187,14 @@ func (w *wait) conclude(ctx context.Context, c census, outcome adminv1.WaitUntil
 	if outcome == adminv1.WaitUntilRunResponse_OUTCOME_DONE {
 		return w.send(last)
 	}
-	behind, err := w.store.Behind(ctx, nil, w.revision, w.namespaces, maxBehind)
+	behind, err := w.store.Behind(ctx, w.namespaces, w.revision, maxBehind)
 	if err != nil {
 		return w.failed(ctx, err)
 	}
 	for _, p := range behind {
 		last.Behind = append(last.Behind, &adminv1.WaitUntilRunResponse_Behind{
-			Namespace: p.Namespace, Proxy: p.Proxy, State: p.State, Sent: p.Sent, Runs: p.Runs, Refused: p.Refused,
+			Namespace: p.Namespace, Proxy: p.Proxy, State: p.State, Sent: p.Sent, Runs: p.Runs, Refused: p.Refused, Reason: p.Reason,
 		})
 	}
 	return w.send(last)
-}
-
-// failed turns an error of the store into the status that the caller gets.
-func (w *wait) failed(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return status.FromContextError(ctx.Err()).Err()
-	}
-	return failure.Status(w.log, "which revision proxies run", err)
 }

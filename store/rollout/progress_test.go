@@ -10,7 +10,6 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
 	"github.com/pgmesh/pgmesh/store"
-	"github.com/pgmesh/pgmesh/store/problems"
 	"github.com/pgmesh/pgmesh/store/rollout"
 )
 
@@ -208,7 +207,7 @@ func TestRolloutsAreOfTheirNamespace(t *testing.T) {
 		fmt.Sprintf("%d t 3 1 0 2 0 | 1 1 1", ours), fmt.Sprintf("%d t 3 1 0 2 0 | 1 1 1", theirs), fmt.Sprintf("%d t 2 1 0 1 0 | 1 1 1", silent),
 	}, lines(y.Owner))
 	require.Equal(t, []string{"a"}, storetest.Collect[string](tenant, "SELECT DISTINCT namespace FROM mesh.rollout_parts"))
-	list, err := rollout.New(s).Latest(t.Context(), &problems.Reading{Namespaces: []string{"a"}}, 1)
+	list, err := rollout.New(s).Latest(t.Context(), []string{"a"}, 0, 1)
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	require.Equal(t, theirs, list[0].Revision, "as its server acts for it")

@@ -2,16 +2,17 @@ package rollout
 
 import (
 	"context"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pgmesh/pgmesh/store"
-	"github.com/pgmesh/pgmesh/store/problems"
 )
 
-// read asks a query on behalf of somebody who may know of some namespaces only.
-func read[T any](ctx context.Context, s *Store, reader *problems.Reading, doing string, scan pgx.RowToFunc[T], query string, args ...any) (list []T, err error) {
-	err = s.reading(ctx, reader, func(ctx context.Context, tx pgx.Tx) error {
+// read asks a query on behalf of somebody who may know of these namespaces only; of all if they are
+// nil.
+func read[T any](ctx context.Context, s *Store, may []string, doing string, scan pgx.RowToFunc[T], query string, args ...any) (list []T, err error) {
+	err = s.reading(ctx, may, func(ctx context.Context, tx pgx.Tx) error {
 		list, err = ask(ctx, tx, scan, query, args...)
 		return err
 	})
@@ -19,11 +20,11 @@ func read[T any](ctx context.Context, s *Store, reader *problems.Reading, doing 
 }
 
 // reading begins a transaction that sees one moment.
-func (s *Store) reading(ctx context.Context, reader *problems.Reading, do func(context.Context, pgx.Tx) error) error {
+func (s *Store) reading(ctx context.Context, may []string, do func(context.Context, pgx.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, store.QueryTimeout)
 	defer cancel()
 	return pgx.BeginTxFunc(ctx, s.db.Pool(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, sql.ReadFor, reader.Setting()); err != nil {
+		if _, err := tx.Exec(ctx, sql.ReadFor, setting(may)); err != nil {
 			return err
 		}
 		return do(ctx, tx)
@@ -36,4 +37,12 @@ func ask[T any](ctx context.Context, tx pgx.Tx, scan pgx.RowToFunc[T], query str
 		return nil, err
 	}
 	return pgx.CollectRows(rows, scan)
+}
+
+// setting is the value of mesh.reading, which is empty for all namespaces.
+func setting(may []string) string {
+	if may != nil && len(may) == 0 {
+		return ","
+	}
+	return strings.Join(may, ",")
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pgmesh/pgmesh/store"
-	"github.com/pgmesh/pgmesh/store/problems"
 )
 
 // mostRefusals is how many refusals are listed: a mesh where more is refused is not read to the end.
@@ -25,8 +24,9 @@ type RefusedResource struct {
 }
 
 // Refusals lists what proxies of some namespaces refuse, or of all if they are nil; or one proxy.
-func (s *Store) Refusals(ctx context.Context, reader *problems.Reading, namespaces []string, proxy string) ([]RefusedResource, error) {
-	return read(ctx, s, reader, "reading what proxies refuse", func(row pgx.CollectableRow) (r RefusedResource, err error) {
+// What that was made from is told as far as the reader may know it.
+func (s *Store) Refusals(ctx context.Context, may []string, namespaces []string, proxy string) ([]RefusedResource, error) {
+	return read(ctx, s, may, "reading what proxies refuse", func(row pgx.CollectableRow) (r RefusedResource, err error) {
 		err = row.Scan(&r.Namespace, &r.Proxy, &r.Discovery, &r.TypeURL, &r.Resource, &r.Reason, &r.Since,
 			&r.Source.Group, &r.Source.Kind, &r.Source.Namespace, &r.Source.Name, &r.Revision, &r.Author, &r.Sources)
 		return r, err

@@ -340,7 +340,7 @@ func TestProxiesAreCountedByWhatTheyRun(t *testing.T) {
 	}, tallies)
 
 	behind := func(revision int64, namespaces []string, most int) (names []string) {
-		list, err := s.Behind(t.Context(), nil, revision, namespaces, most)
+		list, err := s.Behind(t.Context(), namespaces, revision, most)
 		require.NoError(t, err)
 		for _, p := range list {
 			names = append(names, p.Namespace+"/"+p.Proxy)

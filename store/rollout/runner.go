@@ -7,7 +7,6 @@ import (
 
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/store"
-	"github.com/pgmesh/pgmesh/store/problems"
 )
 
 // Runner is a connected proxy that a resource concerns.
@@ -19,8 +18,8 @@ type Runner struct {
 
 // Runners lists the connected proxies that a resource concerns, and returns the revision of its
 // last change. There is no such resource if ok is false.
-func (s *Store) Runners(ctx context.Context, reader *problems.Reading, of kinds.Key) (revision int64, list []Runner, ok bool, err error) {
-	err = s.reading(ctx, reader, func(ctx context.Context, tx pgx.Tx) error {
+func (s *Store) Runners(ctx context.Context, may []string, of kinds.Key) (revision int64, list []Runner, ok bool, err error) {
+	err = s.reading(ctx, may, func(ctx context.Context, tx pgx.Tx) error {
 		revisions, err := ask(ctx, tx, pgx.RowTo[int64], sql.RevisionOf, of.Kind.Name+"."+of.Kind.Group, of.Namespace, of.Name)
 		if ok = len(revisions) > 0; err != nil || !ok {
 			return err

@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pgmesh/pgmesh/kinds"
-	"github.com/pgmesh/pgmesh/store/problems"
 )
 
 // Status is what became of a resource.
@@ -35,12 +34,12 @@ type Selection struct {
 }
 
 // Statuses lists what became of resources.
-func (s *Store) Statuses(ctx context.Context, reader *problems.Reading, of Selection) ([]Status, error) {
+func (s *Store) Statuses(ctx context.Context, may []string, of Selection) ([]Status, error) {
 	var words []string
 	for _, k := range of.Kinds {
 		words = append(words, k.Name+"."+k.Group)
 	}
-	return read(ctx, s, reader, "reading what became of resources", func(row pgx.CollectableRow) (r Status, err error) {
+	return read(ctx, s, may, "reading what became of resources", func(row pgx.CollectableRow) (r Status, err error) {
 		err = row.Scan(&r.Group, &r.Kind, &r.Namespace, &r.Name, &r.Revision, &r.Conditions, &r.Concerned, &r.Running, &r.Refusing)
 		return r, err
 	}, sql.Statuses, some(words), some(of.Namespaces), some(of.Names))

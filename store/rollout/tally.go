@@ -6,7 +6,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pgmesh/pgmesh/store"
-	"github.com/pgmesh/pgmesh/store/problems"
 )
 
 // Tally is how many proxies of a namespace are in a state, and were sent and run these revisions.
@@ -38,9 +37,9 @@ type Behind struct {
 }
 
 // Behind lists up to so many connected proxies that do not run a revision, those that refuse
-// something first. Namespaces that are nil are all.
-func (s *Store) Behind(ctx context.Context, reader *problems.Reading, revision int64, namespaces []string, most int) ([]Behind, error) {
-	return read(ctx, s, reader, "reading which proxies are behind", pgx.RowToStructByPos[Behind], sql.Behind, revision, namespaces, most)
+// something first, of those that the reader may know of.
+func (s *Store) Behind(ctx context.Context, may []string, revision int64, most int) ([]Behind, error) {
+	return read(ctx, s, may, "reading which proxies are behind", pgx.RowToStructByPos[Behind], sql.Behind, revision, may, most)
 }
 
 // Newest is the newest revision of the mesh, which proxies may be waited for to run.

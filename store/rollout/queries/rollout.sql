@@ -56,10 +56,10 @@ FROM mesh.refusals WHERE ($1::text[] IS NULL OR namespace = ANY ($1)) AND ($2 = 
 ORDER BY namespace, proxy, type_url, envoy_resource LIMIT $3
 
 -- name: Rollouts
--- How far the latest revisions have come, or one.
+-- How far the latest of some revisions have come.
 SELECT revision, committed_at, coalesce(author, ''), concerned, ran, refused, to_answer, away,
   coalesce(first_at, '0001-01-01Z'), coalesce(half_at, '0001-01-01Z'), coalesce(last_at, '0001-01-01Z')
-FROM mesh.rollouts WHERE $1 = 0 OR revision = $1 ORDER BY revision DESC LIMIT $2
+FROM mesh.rollouts WHERE revision BETWEEN $1 AND $2 ORDER BY revision DESC LIMIT $3
 
 -- name: RolloutParts
 -- How far a revision has come, by discovery and namespace.

@@ -137,7 +137,7 @@ func (x *ListRefusalsRequest) GetProxy() string {
 
 type ListRefusalsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In the order of namespaces and proxies.
+	// In the order of namespaces and proxies, 5000 at most.
 	Refusals      []*RefusedResource `protobuf:"bytes,1,rep,name=refusals,proto3" json:"refusals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1739,10 +1739,13 @@ type WaitUntilRunResponse_Behind struct {
 	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	Proxy     string                 `protobuf:"bytes,2,opt,name=proxy,proto3" json:"proxy,omitempty"`
 	// As of a RunningProxy.
-	State         string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
-	Sent          int64  `protobuf:"varint,4,opt,name=sent,proto3" json:"sent,omitempty"`
-	Runs          int64  `protobuf:"varint,5,opt,name=runs,proto3" json:"runs,omitempty"`
-	Refused       uint32 `protobuf:"varint,6,opt,name=refused,proto3" json:"refused,omitempty"`
+	State   string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	Sent    int64  `protobuf:"varint,4,opt,name=sent,proto3" json:"sent,omitempty"`
+	Runs    int64  `protobuf:"varint,5,opt,name=runs,proto3" json:"runs,omitempty"`
+	Refused uint32 `protobuf:"varint,6,opt,name=refused,proto3" json:"refused,omitempty"`
+	// What it refuses first, in Envoy's words, and which resource that was made from, as far as the caller may see it; empty if it refuses nothing that
+	// is known.
+	Reason        string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1817,6 +1820,13 @@ func (x *WaitUntilRunResponse_Behind) GetRefused() uint32 {
 		return x.Refused
 	}
 	return 0
+}
+
+func (x *WaitUntilRunResponse_Behind) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
 }
 
 var File_pgmesh_admin_v1_proxies_proto protoreflect.FileDescriptor
@@ -1921,21 +1931,22 @@ const file_pgmesh_admin_v1_proxies_proto_rawDesc = "" +
 	"\x05share\x18\x02 \x01(\x01H\x00R\x05share\x12\x16\n" +
 	"\x05count\x18\x03 \x01(\x05H\x00R\x05count\x123\n" +
 	"\atimeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\atimeoutB\b\n" +
-	"\x06enough\"\x89\x04\n" +
+	"\x06enough\"\xa1\x04\n" +
 	"\x14WaitUntilRunResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x18\n" +
 	"\arunning\x18\x02 \x01(\x05R\arunning\x12\x1c\n" +
 	"\tconnected\x18\x03 \x01(\x05R\tconnected\x12\x1a\n" +
 	"\brefusing\x18\x04 \x01(\x05R\brefusing\x12G\n" +
 	"\aoutcome\x18\x05 \x01(\x0e2-.pgmesh.admin.v1.WaitUntilRunResponse.OutcomeR\aoutcome\x12D\n" +
-	"\x06behind\x18\x06 \x03(\v2,.pgmesh.admin.v1.WaitUntilRunResponse.BehindR\x06behind\x1a\x94\x01\n" +
+	"\x06behind\x18\x06 \x03(\v2,.pgmesh.admin.v1.WaitUntilRunResponse.BehindR\x06behind\x1a\xac\x01\n" +
 	"\x06Behind\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x14\n" +
 	"\x05proxy\x18\x02 \x01(\tR\x05proxy\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\tR\x05state\x12\x12\n" +
 	"\x04sent\x18\x04 \x01(\x03R\x04sent\x12\x12\n" +
 	"\x04runs\x18\x05 \x01(\x03R\x04runs\x12\x18\n" +
-	"\arefused\x18\x06 \x01(\rR\arefused\"[\n" +
+	"\arefused\x18\x06 \x01(\rR\arefused\x12\x16\n" +
+	"\x06reason\x18\a \x01(\tR\x06reason\"[\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fOUTCOME_DONE\x10\x01\x12\x13\n" +

@@ -37,8 +37,9 @@ const (
 // ProxyService tells which revision each proxy runs, by what the discoveries report. Its callers need the scope read of the namespaces that they ask
 // for, without limit to kinds.
 //
-// How calls fail: INVALID_ARGUMENT, for a state that there is not, and for what cannot be waited for; OUT_OF_RANGE, for a revision that there is not
-// yet; PERMISSION_DENIED, without the scope; RESOURCE_EXHAUSTED, if too many wait at the server; UNAVAILABLE, without the database.
+// How calls fail: INVALID_ARGUMENT, for a state or a kind that there is not, and for what cannot be waited for; NOT_FOUND, for a resource that there
+// is not; OUT_OF_RANGE, for a revision that there is not yet; PERMISSION_DENIED, without the scope; RESOURCE_EXHAUSTED, if too many wait or watch at the
+// server; UNAVAILABLE, without the database.
 type ProxyServiceClient interface {
 	ListProxies(ctx context.Context, in *ListProxiesRequest, opts ...grpc.CallOption) (*ListProxiesResponse, error)
 	// WaitUntilRun waits until the connected proxies that the caller may see run a revision or a later one. It sends how many do whenever that changes,
@@ -159,8 +160,9 @@ func (c *proxyServiceClient) ListRunners(ctx context.Context, in *ListRunnersReq
 // ProxyService tells which revision each proxy runs, by what the discoveries report. Its callers need the scope read of the namespaces that they ask
 // for, without limit to kinds.
 //
-// How calls fail: INVALID_ARGUMENT, for a state that there is not, and for what cannot be waited for; OUT_OF_RANGE, for a revision that there is not
-// yet; PERMISSION_DENIED, without the scope; RESOURCE_EXHAUSTED, if too many wait at the server; UNAVAILABLE, without the database.
+// How calls fail: INVALID_ARGUMENT, for a state or a kind that there is not, and for what cannot be waited for; NOT_FOUND, for a resource that there
+// is not; OUT_OF_RANGE, for a revision that there is not yet; PERMISSION_DENIED, without the scope; RESOURCE_EXHAUSTED, if too many wait or watch at the
+// server; UNAVAILABLE, without the database.
 type ProxyServiceServer interface {
 	ListProxies(context.Context, *ListProxiesRequest) (*ListProxiesResponse, error)
 	// WaitUntilRun waits until the connected proxies that the caller may see run a revision or a later one. It sends how many do whenever that changes,
