@@ -21,8 +21,18 @@ func (m *Mesh) Report(s *store.Store) {
 	tell(8, nil, 3)
 }
 
-// Reporting begins the report of a discovery, and returns what sends its messages.
+// Reporting begins the report of a discovery, and returns what sends its messages about proxies.
 func (m *Mesh) Reporting(s *store.Store) (tell func(revision int64, proxies []rollout.Proxy, gone ...uint64)) {
+	m.t.Helper()
+	send := m.Reports(s)
+	return func(revision int64, proxies []rollout.Proxy, gone ...uint64) {
+		m.t.Helper()
+		send(rollout.Message{Revision: revision, Proxies: proxies, Gone: gone})
+	}
+}
+
+// Reports begins the report of a discovery, and returns what sends its messages, which it numbers.
+func (m *Mesh) Reports(s *store.Store) (send func(rollout.Message)) {
 	m.t.Helper()
 	keeper, err := rollout.New(s).Keep(m.t.Context(), "eu-mcp")
 	require.NoError(m.t, err)
@@ -30,11 +40,38 @@ func (m *Mesh) Reporting(s *store.Store) (tell func(revision int64, proxies []ro
 	id, err := keeper.Begin(m.t.Context(), "eu-1")
 	require.NoError(m.t, err)
 	number := int64(0)
-	return func(revision int64, proxies []rollout.Proxy, gone ...uint64) {
+	return func(message rollout.Message) {
 		m.t.Helper()
 		number++
-		require.NoError(m.t, keeper.Report(m.t.Context(), id, rollout.Message{Number: number, Revision: revision, Proxies: proxies, Gone: gone}))
+		message.Number = number
+		require.NoError(m.t, keeper.Report(m.t.Context(), id, message))
 	}
+}
+
+// ReportRefusal applies web and api of shop as revision 1 and changes web as revision 2, which
+// concerns three proxies: cart.shop runs it, pay.shop refuses it, and gate.bank does not answer. It
+// returns what sends further messages.
+func (m *Mesh) ReportRefusal() (send func(rollout.Message)) {
+	m.t.Helper()
+	m.Apply(VirtualService("shop", "web", "web.shop") + "---\n" + VirtualService("shop", "api", "api.shop"))
+	m.Apply(VirtualService("shop", "web", "other.shop"))
+	send = m.Reports(m.Store())
+	web := rollout.Resource{Group: "networking.istio.io", Kind: "VirtualService", Namespace: "shop", Name: "web"}
+	cart, pay, gate := ProxyOf(1, "shop", "cart", "sidecar"), ProxyOf(2, "shop", "pay", "sidecar"), ProxyOf(3, "bank", "gate", "router")
+	pay.State, pay.Sent, pay.Runs, pay.Refused = rollout.Refused, 2, 1, 1
+	pay.Refusals = []rollout.Refusal{{
+		TypeURL: "type.googleapis.com/envoy.config.route.v3.RouteConfiguration", Resource: "80", Reason: "no such thing",
+		Since: time.Now(), Sources: []rollout.Resource{web},
+	}}
+	gate.State, gate.Sent, gate.Runs = rollout.Sending, 2, 1
+	send(rollout.Message{
+		Revision: 2, Proxies: []rollout.Proxy{cart, pay, gate},
+		Audiences: []rollout.Audience{{Resource: web, Everyone: true}},
+		Rollouts: []rollout.Rollout{{Revision: 2, After: 1, Began: time.Now(), Parts: []rollout.Part{
+			{Namespace: "bank", Concerned: 1}, {Namespace: "shop", Concerned: 2, Ran: 1, Refused: 1, Took: []uint64{2500}},
+		}}},
+	})
+	return send
 }
 
 // ProxyOf is a new proxy that is in step.

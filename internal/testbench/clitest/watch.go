@@ -23,13 +23,19 @@ type Watching struct {
 // Watch starts watch.
 func (m *Mesh) Watch(args ...string) *Watching {
 	m.t.Helper()
+	return m.Follow(append([]string{"watch"}, args...)...)
+}
+
+// Follow starts a command that runs until it is interrupted.
+func (m *Mesh) Follow(args ...string) *Watching {
+	m.t.Helper()
 	out, toOut := io.Pipe()
 	err, toErr := io.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
 	code := make(chan int, 1)
 	go func() {
 		program := cli.Program{In: strings.NewReader(""), Out: toOut, Err: toErr, Getenv: func(string) string { return "" }}
-		code <- program.Run(ctx, append([]string{"watch", "--server", m.Address, "--insecure"}, args...))
+		code <- program.Run(ctx, append(args, "--server", m.Address, "--insecure"))
 	}()
 	w := &Watching{m.t, bufio.NewScanner(out), bufio.NewScanner(err), func() int {
 		cancel()

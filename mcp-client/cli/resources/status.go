@@ -17,7 +17,7 @@ import (
 // statuses asks what became of resources. Who cannot tell, such as a server of others, is not
 // complained of: the resources are what was asked for.
 func (p program) statuses(ctx context.Context, of []*kinds.Resource) output.Statuses {
-	if p.Output.Format == output.Name {
+	if p.Output.Format == output.Name || len(of) == 0 {
 		return nil
 	}
 	resp, err := session.Call(ctx, p.Session, adminv1.NewProxyServiceClient, adminv1.ProxyServiceClient.ListStatus, aboutAll(of))

@@ -49,7 +49,7 @@ func (p program) statusCommand() *cobra.Command {
 
 The exit code is 7 if proxies refuse some of it, and 8 if some have not answered yet.`,
 		Example: `  mcp-client rollout status
-  mcp-client rollout status 42 -o json`,
+  mcp-client rollout status 2 -o json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			revision := int64(0)

@@ -27,7 +27,7 @@ func (s *Session) PrintFound(query []arguments.Wanted, labels selector.Selector,
 	}
 	if len(found) > 0 || !single {
 		var known output.Statuses
-		if statuses != nil && len(found) > 0 {
+		if statuses != nil {
 			known = statuses(found)
 		}
 		err = s.PrintResources(found, single, known)
