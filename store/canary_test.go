@@ -52,9 +52,15 @@ func newAviary(t *testing.T) tenancy {
 		'[{"namespace": "b", "workload_group": "canary", "machine": "canary", "state": "here", "since": 1, "service_account": "canary", "enrolment": "canary", "address": "10.0.0.1", "network": "canary",
 		"locality": "canary", "labels": {"canary": "canary"}, "ports": {"canary": 80}, "service_labels": {}, "weight": 1, "health": "unhealthy", "detail": "canary"}]')`)
 	y.owner.Exec(`SELECT mesh_internal.begin_report(mesh_internal.keep_reports('canary'), 'canary');
-		SELECT mesh_internal.take_report(r.keeper, r.id, 1, 1, '[{"stream": 1, "state": "synced", "node": "canary", "proxy": "canary", "namespace": "b", "service_account": "canary",
+		SELECT mesh_internal.take_report(r.keeper, r.id, 1, 1, '[{"stream": 1, "state": "refused", "sent": 1, "runs": 1, "node": "canary", "proxy": "canary", "namespace": "b", "service_account": "canary",
 			"role": "canary", "labels": {"canary": "canary"}, "locality": "canary", "network": "canary", "addresses": ["canary"], "envoy": "canary", "agent": "canary",
-			"protocol": "canary", "connected": "2020-01-01Z", "refused": 0}]', '{}') FROM mesh_internal.reports r`)
+			"protocol": "canary", "connected": "2020-01-01Z", "refused": 1, "refusals": [{"type_url": "canary", "resource": "canary", "reason": "canary", "since": "2020-01-01Z",
+				"sources": [{"api_group": "networking.istio.io", "kind": "VirtualService", "namespace": "b", "name": "hidden"}]}]}]', '{}',
+			jsonb_build_array(jsonb_build_object('revision', mesh.newest_revision(), 'after', 0, 'began', now(), 'parts',
+				'[{"namespace": "b", "concerned": 1, "ran": 1, "refused": 0, "away": 0, "took": [1000]}]'::jsonb)),
+			'[{"api_group": "networking.istio.io", "kind": "VirtualService", "namespace": "b", "name": "hidden", "everyone": true, "classes": []}]',
+			'[{"api_group": "networking.istio.io", "kind": "VirtualService", "namespace": "b", "name": "hidden", "path": "canary", "code": "left-out", "message": "canary"}]', '{1}', '{1000}')
+		FROM mesh_internal.reports r`)
 	unconfirmed := func(label string) {
 		y.owner.Exec("BEGIN; SELECT mesh.commit_confirmed('1 hour'); UPDATE mesh.resources SET labels = labels || '{\"canary\": \"" + label + "\"}' WHERE namespace = 'b'; COMMIT")
 	}

@@ -291,8 +291,11 @@ var reviewed = map[string]string{
 	"delete_secret":   "asks require_secrets",
 	"known_host_like": "asks may_name", "host_hint": "asks may_name", "subset_hint": "asks may_name", "key_hint": "asks may_name",
 	"as_of": "asks readable_among", "changed_since": "asks readable_among", "differing_resources": "asks readable_among",
-	"find_problems": "filters what it finds by the caller's grants",
-	"other_owner":   "asks may_name", "other_description": "asks may_name", "examine_change": "looks at the running transaction alone", "prune": "asks for the owner or a server", "adopt": "likewise",
+	"find_problems": "filters what it finds by the caller's grants", "find_problems_of": "likewise", "chosen_resources": "likewise", "progress_of": "likewise",
+	"refusals_of": "likewise", "runner_counts": "reads chosen_resources and known_proxies, which filter", "runners_of": "likewise", "statuses_of": "likewise",
+	"broken_conditions": "reads find_problems", "latest_rollouts": "reads recent_revisions and progress_of, which filter", "require_resource": "reads chosen_resources",
+	"status_of": "asks require_resource", "runs": "likewise", "first_refusal": "reads refusals_of", "why_behind": "reads known_proxies, which filters",
+	"other_owner": "asks may_name", "other_description": "asks may_name", "examine_change": "looks at the running transaction alone", "prune": "asks for the owner or a server", "adopt": "likewise",
 	"holds_secrets": "tells of the caller's own grants", "granted_secrets": "likewise", "grant_secrets": "asks require_owner", "revoke_secrets": "asks require_owner",
 	"report_findings": "asks require_server",
 	"trust_domains":   "tells names", "trust_federated": "asks require_server", "distrust_federated": "asks require_server",
@@ -310,7 +313,7 @@ var reviewed = map[string]string{
 	"remove_orphaned_workloads": "asks require_server", "remove_machine": "asks require_write",
 	"keep_reports": "asks require_server", "keeps_reports": "asks require_server", "begin_report": "asks require_server", "take_report": "asks require_server",
 	"end_reports": "asks require_server", "sweep_reports": "asks require_server", "live_keepers": "tells numbers",
-	"refuse_waiting": "looks at the running transaction alone", "wait": "reads mesh.proxies, which asks readable_namespaces",
+	"refuse_waiting": "looks at the running transaction alone", "wait": "reads known_proxies, which filters",
 	"create_token": "asks require_server", "revoke_token": "asks require_server", "note_token_uses": "asks require_server", "prune_expired": "calls prune", "check": "reads what the caller gives it",
 }
 

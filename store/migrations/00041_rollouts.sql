@@ -50,6 +50,9 @@ CREATE TABLE mesh_internal.report_times (
   took    bigint[] NOT NULL
 );
 
+-- To compress them takes longer than to write them.
+ALTER TABLE mesh_internal.report_times ALTER COLUMN streams SET STORAGE EXTERNAL, ALTER COLUMN took SET STORAGE EXTERNAL;
+
 COMMENT ON TABLE mesh_internal.report_times IS 'Internal. Read mesh.proxies.';
 COMMENT ON COLUMN mesh_internal.report_times.took IS 'How many microseconds the last change took of each stream: one row for all proxies.';
 

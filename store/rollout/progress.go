@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -40,14 +39,14 @@ func (c *Counts) columns() []any {
 // Latest lists how far so many of the latest revisions have come, from one on, the newest first. It
 // counts the proxies that the reader may know of.
 func (s *Store) Latest(ctx context.Context, may []string, from int64, limit int) ([]Progress, error) {
-	return read(ctx, s, may, "reading how far revisions have come", scanProgress, sql.Rollouts, from, int64(math.MaxInt64), limit)
+	return read(ctx, s, may, "reading how far revisions have come", scanProgress, sql.Rollouts, from, limit)
 }
 
 // Of tells how far one revision has come, with its parts. There is none if it is not among the
 // recent ones that the reader may know of.
 func (s *Store) Of(ctx context.Context, may []string, revision int64) (list []Progress, err error) {
 	err = s.reading(ctx, may, func(ctx context.Context, tx pgx.Tx) error {
-		if list, err = ask(ctx, tx, scanProgress, sql.Rollouts, revision, revision, 1); err != nil || len(list) == 0 {
+		if list, err = ask(ctx, tx, scanProgress, sql.RolloutOf, revision); err != nil || len(list) == 0 {
 			return err
 		}
 		list[0].Parts, err = ask(ctx, tx, scanShare, sql.RolloutParts, revision)

@@ -37,7 +37,8 @@ var sql = query.Read[struct {
 	PrepareKeeper, Keep, Alive, EndAll string
 	Begin, Take, End                   string
 	Sweep, ReadFor, List               string
-	Refusals, Rollouts, RolloutParts   string
+	Refusals                           string
+	Rollouts, RolloutOf, RolloutParts  string
 	Statuses, RevisionOf, Runners      string
 	Newest, Tally, Behind              string
 }](files)

@@ -13,11 +13,12 @@ CREATE OR REPLACE VIEW mesh_internal.known_proxies WITH (security_barrier) AS
 
 COMMENT ON VIEW mesh_internal.known_proxies IS 'Internal. Read mesh.proxies.';
 
+-- OFFSET keeps Postgres from unfolding the times anew for each proxy.
 CREATE OR REPLACE VIEW mesh.proxies WITH (security_barrier) AS
   SELECT p.namespace, p.proxy, p.node, p.role, p.service_account, p.labels, p.locality, p.network, p.addresses, p.envoy, p.agent, p.protocol, p.discovery, p.server, p.connected,
     p.state, p.sent, p.runs, p.refused, p.changed, p.gone, p.certificate_ends, t.took * interval '1 microsecond' AS took
   FROM mesh_internal.known_proxies p
-    LEFT JOIN (SELECT t.report, u.stream, u.took FROM mesh_internal.report_times t, unnest(t.streams, t.took) u (stream, took)) t ON t.report = p.report AND t.stream = p.stream;
+    LEFT JOIN (SELECT t.report, u.stream, u.took FROM mesh_internal.report_times t, unnest(t.streams, t.took) u (stream, took) OFFSET 0) t ON t.report = p.report AND t.stream = p.stream;
 
 COMMENT ON VIEW mesh.proxies IS 'The proxies of the mesh and which revision each of them runs, as their discoveries report it: connected ones, and those away for less than ten minutes. A proxy with several streams is shown once, by the newest.';
 COMMENT ON COLUMN mesh.proxies.namespace IS 'The namespace of the proxy.';

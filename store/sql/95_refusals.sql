@@ -1,17 +1,18 @@
 -- What proxies refuse, and what that was made from.
 
--- refused_resources has a row for each resource of Envoy's that a connected proxy refuses.
-CREATE OR REPLACE VIEW mesh_internal.refused_resources WITH (security_barrier) AS
-  SELECT p.namespace, p.proxy, p.node, p.discovery, p.report, p.stream, p.runs, f.type_url, f.resource, f.reason, f.since, f.sources
-  FROM mesh_internal.known_proxies p, LATERAL jsonb_to_recordset(p.refusals) AS f (type_url text, resource text, reason text, since timestamptz, sources jsonb);
-
-COMMENT ON VIEW mesh_internal.refused_resources IS 'Internal. Read mesh.refusals.';
-
--- A source that there is not any more has no revision, and comes last.
-CREATE OR REPLACE VIEW mesh.refusals WITH (security_barrier) AS
-  SELECT f.namespace, f.proxy, f.node, f.discovery, f.type_url, f.resource AS envoy_resource, f.reason, f.since,
-    n.api_group AS source_group, n.kind AS source_kind, n.namespace AS source_namespace, n.name AS source_name, n.revision, n.author, coalesce(a.sources, '[]') AS sources
-  FROM mesh_internal.refused_resources f
+-- refusals_of returns what connected proxies refuse, or one of them, with the source that changed
+-- last. One that there is not any more has no revision, and comes last. It is a function because
+-- Postgres overestimates lists in columns so much that it would compile the query.
+CREATE OR REPLACE FUNCTION mesh_internal.refusals_of(of_namespace text DEFAULT NULL, of_proxy text DEFAULT NULL)
+RETURNS TABLE (namespace text, proxy text, node text, discovery text, type_url text, envoy_resource text, reason text, since timestamptz,
+  source_group text, source_kind text, source_namespace text, source_name text, revision bigint, author text, sources jsonb)
+LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 100 SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+  SELECT p.namespace, p.proxy, p.node, p.discovery, f.type_url, f.resource, f.reason, f.since, n.api_group, n.kind, n.namespace, n.name, n.revision, n.author, coalesce(a.sources, '[]')
+  FROM mesh_internal.known_proxies p
+    CROSS JOIN LATERAL jsonb_to_recordset(p.refusals) AS f (type_url text, resource text, reason text, since timestamptz, sources jsonb)
     LEFT JOIN LATERAL (
       SELECT jsonb_agg(s.source ORDER BY s.i) AS sources FROM jsonb_array_elements(f.sources) WITH ORDINALITY s (source, i)
       WHERE (SELECT mesh_internal.shows_all()) OR s.source ->> 'namespace' = ANY ((SELECT mesh_internal.shown_namespaces())::text[])) a ON true
@@ -20,7 +21,11 @@ CREATE OR REPLACE VIEW mesh.refusals WITH (security_barrier) AS
       FROM jsonb_to_recordset(a.sources) AS s (api_group text, kind text, namespace text, name text)
         LEFT JOIN mesh.resources r ON (r.name, r.namespace, r.kind, r.api_group) = (s.name, s.namespace, s.kind, s.api_group)
         LEFT JOIN mesh_internal.transactions t ON t.xid = r.xid AND t.begun_at = r.updated_at
-      ORDER BY t.revision DESC NULLS LAST LIMIT 1) n ON true;
+      ORDER BY t.revision DESC NULLS LAST LIMIT 1) n ON true
+  WHERE p.refusals IS NOT NULL AND (of_namespace IS NULL OR p.namespace = of_namespace) AND (of_proxy IS NULL OR p.proxy = of_proxy);
+END $$;
+
+CREATE OR REPLACE VIEW mesh.refusals WITH (security_barrier) AS SELECT * FROM mesh_internal.refusals_of();
 
 COMMENT ON VIEW mesh.refusals IS 'What connected proxies refuse: a row for each of Envoy''s resources, with what it was made from.';
 COMMENT ON COLUMN mesh.refusals.namespace IS 'The namespace of the proxy.';

@@ -55,25 +55,37 @@ LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN i = 0 THEN 0 WHEN times = 1 THEN ran ELSE round(1 + (i - 1) * (ran - 1)::numeric / (times - 1))::bigint END
 $$;
 
--- rollout_times has when proxies ran a revision. Each time stands for the proxies since the one
--- before.
-CREATE OR REPLACE VIEW mesh_internal.rollout_times AS
-  SELECT s.revision, s.discovery, s.namespace, s.began + u.took * interval '1 microsecond' AS at,
-    mesh_internal.reached_by(u.i, cardinality(s.took), s.ran) - mesh_internal.reached_by(u.i - 1, cardinality(s.took), s.ran) AS proxies
-  FROM mesh_internal.rollout_shares s, unnest(s.took) WITH ORDINALITY u (took, i);
-
-COMMENT ON VIEW mesh_internal.rollout_times IS 'Internal. Read mesh.rollouts.';
+-- progress_of counts the proxies of a revision, altogether or by discovery and namespace. A time
+-- stands for the proxies since the one before. Plans for it are made once, for there is no telling
+-- how many rows a list in a column has.
+CREATE OR REPLACE FUNCTION mesh_internal.progress_of(of bigint, by_part boolean)
+RETURNS TABLE (discovery text, namespace text, concerned bigint, ran bigint, refused bigint, to_answer bigint, away bigint, first_at timestamptz, half_at timestamptz, last_at timestamptz)
+LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 1 COST 10000 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+  WITH shares AS MATERIALIZED (
+    SELECT CASE WHEN by_part THEN s.discovery ELSE '' END AS discovery, CASE WHEN by_part THEN s.namespace ELSE '' END AS namespace,
+      s.concerned, s.ran, s.refused, s.to_answer, s.away, s.began, s.took
+    FROM mesh_internal.rollout_shares s WHERE s.revision = of),
+  times AS (
+    SELECT t.discovery, t.namespace, t.at, sum(t.proxies) OVER (PARTITION BY t.discovery, t.namespace ORDER BY t.at) AS reached, sum(t.proxies) OVER (PARTITION BY t.discovery, t.namespace) AS ran
+    FROM (
+      SELECT s.discovery, s.namespace, s.began + u.took * interval '1 microsecond' AS at,
+        mesh_internal.reached_by(u.i, cardinality(s.took), s.ran) - mesh_internal.reached_by(u.i - 1, cardinality(s.took), s.ran) AS proxies
+      FROM shares s, unnest(s.took) WITH ORDINALITY u (took, i)) t),
+  landmarks AS (
+    SELECT t.discovery, t.namespace, min(t.at) AS first_at, min(t.at) FILTER (WHERE 2 * t.reached >= t.ran) AS half_at, max(t.at) AS last_at FROM times t GROUP BY 1, 2)
+  SELECT n.*, l.first_at, l.half_at, l.last_at
+  FROM (
+    SELECT s.discovery, s.namespace, sum(s.concerned)::bigint, sum(s.ran)::bigint, sum(s.refused)::bigint, sum(s.to_answer)::bigint, sum(s.away)::bigint
+    FROM shares s GROUP BY 1, 2) n LEFT JOIN landmarks l USING (discovery, namespace);
+END $$;
 
 CREATE OR REPLACE VIEW mesh.rollouts WITH (security_barrier) AS
-  SELECT v.revision, v.time AS committed_at, v.author, n.concerned, n.ran, n.refused, n.to_answer, n.away, t.first_at, t.half_at, t.last_at
-  FROM mesh_internal.recent_revisions v
-    CROSS JOIN LATERAL (
-      SELECT coalesce(sum(s.concerned), 0)::bigint AS concerned, coalesce(sum(s.ran), 0)::bigint AS ran, coalesce(sum(s.refused), 0)::bigint AS refused,
-        coalesce(sum(s.to_answer), 0)::bigint AS to_answer, coalesce(sum(s.away), 0)::bigint AS away
-      FROM mesh_internal.rollout_shares s WHERE s.revision = v.revision) n
-    CROSS JOIN LATERAL (
-      SELECT min(o.at) AS first_at, min(o.at) FILTER (WHERE 2 * o.reached >= o.ran) AS half_at, max(o.at) AS last_at
-      FROM (SELECT t.at, sum(t.proxies) OVER (ORDER BY t.at) AS reached, sum(t.proxies) OVER () AS ran FROM mesh_internal.rollout_times t WHERE t.revision = v.revision) o) t
+  SELECT v.revision, v.time AS committed_at, v.author, coalesce(n.concerned, 0) AS concerned, coalesce(n.ran, 0) AS ran, coalesce(n.refused, 0) AS refused,
+    coalesce(n.to_answer, 0) AS to_answer, coalesce(n.away, 0) AS away, n.first_at, n.half_at, n.last_at
+  FROM mesh_internal.recent_revisions v LEFT JOIN LATERAL mesh_internal.progress_of(v.revision, false) n ON true
   WHERE v.seen OR n.concerned > 0;
 
 COMMENT ON VIEW mesh.rollouts IS 'How far each revision of the last hour has come, of at most a thousand. One that was pushed together with later ones has the numbers of that push. The numbers are those of proxies that one may read.';
@@ -90,16 +102,7 @@ COMMENT ON COLUMN mesh.rollouts.half_at IS 'When half of those that have run it 
 COMMENT ON COLUMN mesh.rollouts.last_at IS 'When the last proxy ran it, so far.';
 
 CREATE OR REPLACE VIEW mesh.rollout_parts WITH (security_barrier) AS
-  SELECT v.revision, n.discovery, n.namespace, n.concerned, n.ran, n.refused, n.to_answer, n.away, t.first_at, t.half_at, t.last_at
-  FROM mesh_internal.recent_revisions v
-    CROSS JOIN LATERAL (
-      SELECT s.discovery, s.namespace, sum(s.concerned)::bigint AS concerned, sum(s.ran)::bigint AS ran, sum(s.refused)::bigint AS refused,
-        sum(s.to_answer)::bigint AS to_answer, sum(s.away)::bigint AS away
-      FROM mesh_internal.rollout_shares s WHERE s.revision = v.revision GROUP BY s.discovery, s.namespace) n
-    CROSS JOIN LATERAL (
-      SELECT min(o.at) AS first_at, min(o.at) FILTER (WHERE 2 * o.reached >= o.ran) AS half_at, max(o.at) AS last_at
-      FROM (SELECT t.at, sum(t.proxies) OVER (ORDER BY t.at) AS reached, sum(t.proxies) OVER () AS ran FROM mesh_internal.rollout_times t
-        WHERE t.revision = v.revision AND t.discovery = n.discovery AND t.namespace = n.namespace) o) t;
+  SELECT v.revision, n.* FROM mesh_internal.recent_revisions v CROSS JOIN LATERAL mesh_internal.progress_of(v.revision, true) n;
 
 COMMENT ON VIEW mesh.rollout_parts IS 'mesh.rollouts by discovery and namespace, a row for each that has proxies which the revision concerns.';
 COMMENT ON COLUMN mesh.rollout_parts.revision IS 'The revision.';
@@ -113,3 +116,19 @@ COMMENT ON COLUMN mesh.rollout_parts.away IS 'How many left before they ran it, 
 COMMENT ON COLUMN mesh.rollout_parts.first_at IS 'When the first proxy ran it; NULL as long as none has.';
 COMMENT ON COLUMN mesh.rollout_parts.half_at IS 'When half of those that have run it did.';
 COMMENT ON COLUMN mesh.rollout_parts.last_at IS 'When the last proxy ran it, so far.';
+
+-- latest_rollouts returns so many of the latest, from a revision on, and counts no others.
+CREATE OR REPLACE FUNCTION mesh_internal.latest_rollouts(low bigint, most integer) RETURNS SETOF mesh.rollouts
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v    record;
+  rest integer := most;
+BEGIN
+  FOR v IN SELECT r.revision, r.time, r.author, r.seen FROM mesh_internal.recent_revisions r WHERE r.revision >= low ORDER BY r.revision DESC LOOP
+    EXIT WHEN rest = 0;
+    RETURN QUERY SELECT v.revision, v.time, v.author, coalesce(n.concerned, 0), coalesce(n.ran, 0), coalesce(n.refused, 0), coalesce(n.to_answer, 0), coalesce(n.away, 0),
+        n.first_at, n.half_at, n.last_at
+      FROM (SELECT) one LEFT JOIN mesh_internal.progress_of(v.revision, false) n ON true WHERE v.seen OR n.concerned > 0;
+    rest := rest - FOUND::integer;
+  END LOOP;
+END $$;

@@ -7,7 +7,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   SELECT concat(format('refuses %s: %s', f.envoy_resource, left(f.reason, 300)),
     CASE WHEN f.source_kind IS NOT NULL THEN format('; it was made from %s %s', f.source_kind, concat_ws('/', nullif(f.source_namespace, ''), f.source_name)) END,
     CASE WHEN f.revision IS NOT NULL THEN format(', which %s changed in revision %s', f.author, f.revision) END)
-  FROM mesh.refusals f WHERE f.namespace = first_refusal.namespace AND f.proxy = first_refusal.proxy ORDER BY f.revision DESC NULLS LAST, f.since, f.envoy_resource LIMIT 1
+  FROM mesh_internal.refusals_of(namespace, proxy) f ORDER BY f.revision DESC NULLS LAST, f.since, f.envoy_resource LIMIT 1
 $$;
 
 -- why_behind says, of up to five connected proxies that do not run a revision yet, why not. Texts of

@@ -25,7 +25,7 @@ $$;
 -- of them, the reason and all messages. Each problem is in one condition: the one that is for its
 -- code, or Accepted for an error and HasWarnings for everything less. It looks at one resource, or
 -- at all.
-CREATE OR REPLACE FUNCTION mesh_internal.broken_conditions(kind text, api_group text, namespace text, name text)
+CREATE OR REPLACE FUNCTION mesh_internal.broken_conditions(of_kind text, of_group text, of_namespace text, of_name text)
 RETURNS TABLE (kind text, api_group text, namespace text, name text, condition text, reason text, message text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -188,7 +188,7 @@ DECLARE
     WHERE lower(word) IN (lower(n), lower(n) || '.' || k.api_group) ORDER BY k.api_group LIKE '%istio.io' DESC);
 BEGIN
   IF named = '{}' THEN
-    PERFORM mesh_internal.refuse('MS002', NULL, NULL, NULL, 'kind', format('unknown kind "%s"', word),
+    PERFORM mesh_internal.refuse('MS002', NULL, NULL, NULL, '', format('unknown kind "%s"', word),
       mesh_internal.hint(word, ARRAY(SELECT k.kind FROM mesh.kinds k GROUP BY k.kind ORDER BY k.kind COLLATE "C"), 'known kinds: '));
   END IF;
   RETURN named[1];

@@ -2,8 +2,8 @@
 
 -- runners_of returns the connected proxies that a resource concerns, and whether each runs it as it
 -- is now: a revision that has its last change, and nothing refused that was made from it.
-CREATE OR REPLACE FUNCTION mesh_internal.runners_of(kind text, api_group text, namespace text, name text)
-RETURNS TABLE (of_namespace text, proxy text, runs boolean)
+CREATE OR REPLACE FUNCTION mesh_internal.runners_of(of_kind text, of_group text, of_namespace text, of_name text)
+RETURNS TABLE (namespace text, proxy text, runs boolean)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
@@ -21,7 +21,7 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp A
 DECLARE
   known mesh.kinds := mesh_internal.require_resource(runs.kind, runs.namespace, runs.name);
 BEGIN
-  RETURN QUERY SELECT p.* FROM mesh_internal.runners_of(known.kind, known.api_group, runs.namespace, runs.name) r JOIN mesh.proxies p ON (p.namespace, p.proxy) = (r.of_namespace, r.proxy)
+  RETURN QUERY SELECT p.* FROM mesh_internal.runners_of(known.kind, known.api_group, runs.namespace, runs.name) r JOIN mesh.proxies p ON (p.namespace, p.proxy) = (r.namespace, r.proxy)
     WHERE r.runs;
 END $$;
 

@@ -55,11 +55,18 @@ SELECT namespace, proxy, discovery, type_url, envoy_resource, reason, since, coa
 FROM mesh.refusals WHERE ($1::text[] IS NULL OR namespace = ANY ($1)) AND ($2 = '' OR proxy = $2)
 ORDER BY namespace, proxy, type_url, envoy_resource LIMIT $3
 
--- name: Rollouts
--- How far the latest of some revisions have come.
-SELECT revision, committed_at, coalesce(author, ''), concerned, ran, refused, to_answer, away,
+-- fragment: Rollout
+-- The columns of a rollout.
+revision, committed_at, coalesce(author, ''), concerned, ran, refused, to_answer, away,
   coalesce(first_at, '0001-01-01Z'), coalesce(half_at, '0001-01-01Z'), coalesce(last_at, '0001-01-01Z')
-FROM mesh.rollouts WHERE revision BETWEEN $1 AND $2 ORDER BY revision DESC LIMIT $3
+
+-- name: Rollouts
+-- How far the latest revisions have come, from one on.
+SELECT {{Rollout}} FROM mesh_internal.latest_rollouts($1, $2)
+
+-- name: RolloutOf
+-- How far one revision has come.
+SELECT {{Rollout}} FROM mesh.rollouts WHERE revision = $1
 
 -- name: RolloutParts
 -- How far a revision has come, by discovery and namespace.
@@ -79,7 +86,7 @@ SELECT coalesce(revision, 0) FROM mesh_internal.chosen_resources(ARRAY[$1::text]
 -- name: Runners
 -- The connected proxies that a resource concerns, and whether they run it.
 SELECT {{Proxy}}, r.runs
-FROM mesh_internal.runners_of($1, $2, $3, $4) r JOIN mesh.proxies p ON p.namespace = r.of_namespace AND p.proxy = r.proxy ORDER BY p.namespace, p.proxy
+FROM mesh_internal.runners_of($1, $2, $3, $4) r JOIN mesh.proxies p ON p.namespace = r.namespace AND p.proxy = r.proxy ORDER BY p.namespace, p.proxy
 
 -- name: Newest
 -- The newest revision.
