@@ -55,6 +55,8 @@ func serve(t *testing.T) *server {
 	r := rollout.New(db, slog.New(slog.NewTextHandler(log, nil)), s.metrics, rollout.Options{Name: "mcp", CheckInterval: 20 * time.Millisecond, SweepInterval: 20 * time.Millisecond})
 	g := rpc.NewServer(grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		return rpc.Handle(caller.With(stream.Context(), caller.Trusted()), srv, stream, next)
+	}), grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		return next(caller.With(ctx, caller.Trusted()), req)
 	}))
 	r.Register(g)
 	ctx, cancel := context.WithCancel(context.Background())

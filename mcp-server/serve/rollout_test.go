@@ -105,3 +105,50 @@ func TestWhoMayWaitForProxies(t *testing.T) {
 	_, err := as("kind", "read:shop:vs")
 	requireCode(t, codes.PermissionDenied, "may not see the proxies", err)
 }
+
+// What proxies of others refuse and run is not told, nor what of others that was made from.
+func TestWhoMayListWhatProxiesDo(t *testing.T) {
+	t.Parallel()
+	f := startSecure(t, nil)
+	conn := f.dial(f.withToken(f.token("eu", "register")))
+	stream, err := rolloutv1.NewRolloutServiceClient(conn).Report(t.Context())
+	require.NoError(t, err)
+	vs := func(namespace string) *rolloutv1.Resource {
+		return &rolloutv1.Resource{ApiGroup: "networking.istio.io", Kind: "VirtualService", Namespace: namespace, Name: "hidden"}
+	}
+	require.NoError(t, stream.Send(&rolloutv1.ReportRequest{Discovery: "eu", Number: 1, Proxies: []*rolloutv1.Proxy{{
+		Stream: 1, State: rolloutv1.Proxy_STATE_REFUSED, Refused: 1, Refusals: []*rolloutv1.Refusal{{Resource: "l", Reason: "r", Sources: []*rolloutv1.Resource{vs("bank"), vs("")}}},
+		Description: &rolloutv1.Description{Node: "sidecar", Proxy: "vm-1", Namespace: "shop", Role: "sidecar", Connected: timestamppb.Now()},
+	}}}))
+	_, err = stream.Recv()
+	require.NoError(t, err)
+	of := func(name string, scopes ...string) adminv1.ProxyServiceClient {
+		return adminv1.NewProxyServiceClient(f.dial(f.withToken(f.token(name, scopes...))))
+	}
+	for _, who := range []struct {
+		name, scope       string
+		refusals, sources int
+	}{{"reader", "read:*", 1, 2}, {"shop", "read:shop", 1, 0}, {"bank", "read:bank", 0, 0}} {
+		resp, err := of(who.name, who.scope).ListRefusals(t.Context(), &adminv1.ListRefusalsRequest{})
+		require.NoError(t, err)
+		require.Len(t, resp.GetRefusals(), who.refusals, who.name)
+		for _, r := range resp.GetRefusals() {
+			require.Len(t, r.GetSources(), who.sources, who.name)
+			require.Equal(t, who.sources > 0, r.GetResource() != nil, who.name)
+		}
+	}
+	for name, may := range map[string]adminv1.ProxyServiceClient{"others": of("others", "read:bank"), "kind": of("kind", "read:shop:vs")} {
+		_, err := may.ListRefusals(t.Context(), &adminv1.ListRefusalsRequest{Namespaces: []string{"shop"}})
+		requireCode(t, codes.PermissionDenied, "may not see the proxies", err)
+		_, err = may.ListRollouts(t.Context(), &adminv1.ListRolloutsRequest{Namespaces: []string{"shop"}})
+		requireCode(t, codes.PermissionDenied, "may not see the proxies", err)
+		_, err = may.ListStatus(t.Context(), &adminv1.ListStatusRequest{Namespaces: []string{"shop"}})
+		requireCode(t, codes.PermissionDenied, "may not see what became of resources", err)
+		_, err = may.ListRunners(t.Context(), &adminv1.ListRunnersRequest{Resource: &adminv1.ResourceRef{Kind: "vs", Namespace: "shop", Name: "hidden"}})
+		requireCode(t, codes.PermissionDenied, "may not see the proxies", err)
+		watching, err := may.WatchRollouts(t.Context(), &adminv1.WatchRolloutsRequest{Namespaces: []string{"shop"}})
+		require.NoError(t, err, name)
+		_, err = watching.Recv()
+		requireCode(t, codes.PermissionDenied, "may not see the proxies", err)
+	}
+}
