@@ -11,3 +11,8 @@ var times = regexp.MustCompile(`(?m)^\s*"?creationTimestamp.*\n|,\s*"creationTim
 
 // WithoutTimes removes the creation times of resources.
 func WithoutTimes(text string) string { return times.ReplaceAllString(text, "") }
+
+var statuses = regexp.MustCompile(`(?m)^status:\n(  .*\n)*`)
+
+// WithoutStatuses removes the statuses of resources that were printed as YAML.
+func WithoutStatuses(text string) string { return statuses.ReplaceAllString(text, "") }
