@@ -89,9 +89,16 @@ func (a *api) report() {
 	cart := rollout.Description{Node: "sidecar", Proxy: "cart.shop", Namespace: "shop", Role: "sidecar", Labels: map[string]string{"app": "cart"}, Connected: time.Now()}
 	pay := cart
 	pay.Proxy, pay.Labels = "pay.shop", map[string]string{"app": "pay"}
-	require.NoError(a.t, keeper.Report(a.t.Context(), id, rollout.Message{Number: 1, Revision: 3, Proxies: []rollout.Proxy{
-		{Stream: 1, Description: &cart, State: rollout.Synced}, {Stream: 2, Description: &pay, State: rollout.Refused, Sent: 3, Runs: 2, Refused: 1},
-	}}))
+	reviews := rollout.Resource{Group: "networking.istio.io", Kind: "VirtualService", Namespace: "shop", Name: "reviews"}
+	refusal := rollout.Refusal{TypeURL: "type.googleapis.com/envoy.config.listener.v3.Listener", Resource: "10.0.0.1_80", Reason: "no such filter", Sources: []rollout.Resource{reviews}}
+	require.NoError(a.t, keeper.Report(a.t.Context(), id, rollout.Message{
+		Number: 1, Revision: 3, Audiences: []rollout.Audience{{Resource: reviews, Everyone: true}},
+		Proxies: []rollout.Proxy{
+			{Stream: 1, Description: &cart, State: rollout.Synced},
+			{Stream: 2, Description: &pay, State: rollout.Refused, Sent: 3, Runs: 2, Refused: 1, Refusals: []rollout.Refusal{refusal}},
+		},
+		Rollouts: []rollout.Rollout{{Revision: 3, After: 2, Began: time.Now(), Parts: []rollout.Part{{Namespace: "shop", Concerned: 2, Ran: 1, Refused: 1, Took: []uint64{4200}}}}},
+	}))
 }
 
 // run runs commands in a shell and returns their output, with the times of the documented page.
