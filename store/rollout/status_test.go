@@ -138,13 +138,16 @@ func TestConditionsHaveAllProblems(t *testing.T) {
 	b.db.Exec(`INSERT INTO mesh.virtual_services (namespace, name, hosts, gateways, http) VALUES
 		('default', 'broken', '{a.example}', '{nowhere}', '[{"route": [{"destination": {"host": "missing.example"}, "weight": 1}, {"destination": {"host": "other.example"}, "weight": 150}]}]'),
 		('default', 'one', '{b.example}', NULL, '[{"directResponse": {"status": 200}}]'), ('default', 'two', '{b.example}', NULL, '[{"directResponse": {"status": 200}}]')`)
-	b.sends(rollout.Message{Revision: 1, Problems: &[]rollout.Problem{
+	b.sends(rollout.Message{Revision: 1, Proxies: []rollout.Proxy{of(1, "cart")}, Problems: &[]rollout.Problem{
 		{Resource: virtualService("one"), Path: "spec.http[0]", Code: "not-as-written", Message: "it means something else"},
 		{Resource: virtualService("one"), Code: "listener-refused", Message: "a proxy does without it"},
 		{Resource: virtualService("two"), Code: "something-new", Message: "nobody knows it here"},
+		{Resource: rollout.Resource{Kind: "Proxy", Namespace: "shop", Name: "cart"}, Code: "listener-refused", Message: "it does without"},
+		{Resource: rollout.Resource{Kind: "Proxy", Namespace: "shop", Name: "gone"}, Code: "listener-refused", Message: "it is not there"},
 		{Resource: virtualService("gone"), Code: "left-out", Message: "there is no such resource"},
 	}})
 	require.Equal(t, []string{
+		"Proxy/cart error listener-refused mesh.refusals has what proxies say of it",
 		"VirtualService/one error listener-refused mesh.refusals has what proxies say of it", "VirtualService/one error not-as-written change this resource, or the one that stands in its way",
 		"VirtualService/two warning something-new",
 	}, storetest.Collect[string](b.db, "SELECT concat_ws(' ', kind || '/' || name, severity, code, hint) FROM mesh.problems WHERE code IN ('listener-refused', 'not-as-written', 'something-new', 'left-out') ORDER BY 1"))

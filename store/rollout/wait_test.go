@@ -139,14 +139,29 @@ func TestProxiesAreOfTheirNamespace(t *testing.T) {
 	mine, others := of(1, "mine"), of(2, "others")
 	mine.Namespace, others.Namespace = "a", "b"
 	others.State, others.Runs = rollout.Silent, 0
-	newest := y.Owner.Newest()
-	require.NoError(t, k.Report(t.Context(), id, rollout.Message{Number: 1, Revision: newest, Proxies: []rollout.Proxy{mine, others}}))
+	y.Owner.Exec(`INSERT INTO mesh.virtual_services (namespace, name, hosts, http) SELECT n, 'seen', ARRAY['seen-' || n || '.example'], '[{"directResponse": {"status": 200}}]' FROM unnest('{a,b}'::text[]) n`)
+	newest, seen := y.Owner.Newest(), rollout.Resource{Group: "networking.istio.io", Kind: "VirtualService", Namespace: "a", Name: "seen"}
+	theirs := seen
+	theirs.Namespace = "b"
+	mine.Refusals = []rollout.Refusal{{Resource: "l", Reason: "r", Sources: []rollout.Resource{theirs, seen}}}
+	others.Refusals = mine.Refusals
+	require.NoError(t, k.Report(t.Context(), id, rollout.Message{
+		Number: 1, Revision: newest, Proxies: []rollout.Proxy{mine, others}, Audiences: []rollout.Audience{{Resource: seen, Everyone: true}, {Resource: theirs, Everyone: true}},
+	}))
 
 	tenant := y.Tenant("tenant")
 	const names = "SELECT proxy FROM mesh.proxies ORDER BY 1"
 	require.Equal(t, []string{"mine", "others"}, storetest.Collect[string](y.Owner, names))
 	require.Equal(t, []string{"mine"}, storetest.Collect[string](tenant, names))
 	require.Equal(t, []string{"mine"}, storetest.Collect[string](tenant, "SELECT proxy FROM mesh.runs_at(0)"))
+	const refused = "SELECT concat_ws(' ', proxy, source_namespace, jsonb_array_length(sources)) FROM mesh.refusals ORDER BY proxy"
+	require.Equal(t, []string{"mine a 1"}, storetest.Collect[string](tenant, refused))
+	require.Len(t, storetest.Collect[string](y.Owner, refused), 2)
+	const statuses = "SELECT concat_ws(' ', namespace, name, concerned, running, refusing) FROM mesh.resource_status WHERE name = 'seen' ORDER BY 1"
+	require.Equal(t, []string{"a seen 1 0 1"}, storetest.Collect[string](tenant, statuses))
+	require.Equal(t, []string{"a seen 2 0 2", "b seen 2 0 2"}, storetest.Collect[string](y.Owner, statuses))
+	require.Contains(t, tenant.Refused("SELECT mesh.runs('vs', 'b', 'seen')").Message, "there is no VirtualService b/seen that you can read")
+	require.Contains(t, tenant.Refused("SELECT mesh.status_of('vs', 'b', 'seen')").Message, "there is no VirtualService b/seen that you can read")
 	require.Equal(t, int64(1), storetest.Value[int64](tenant, "SELECT mesh.wait(timeout => '0')"))
 	require.Contains(t, y.Owner.Refused("SELECT mesh.wait(timeout => '0')").Message, "b/others runs nothing yet")
 
@@ -155,7 +170,10 @@ func TestProxiesAreOfTheirNamespace(t *testing.T) {
 		"TABLE mesh_internal.report_keepers", "TABLE mesh_internal.reports", "TABLE mesh_internal.reported_proxies",
 		"SELECT FROM mesh_internal.reports FOR KEY SHARE", "LOCK TABLE mesh_internal.reports IN ACCESS SHARE MODE", "DELETE FROM mesh_internal.reported_proxies",
 		"SELECT mesh_internal.keep_reports('x')", "SELECT mesh_internal.keeps_reports(1)", "SELECT mesh_internal.begin_report(1, 'x')",
-		"SELECT mesh_internal.take_report(1, 1, 1, 1, '[]', '{}')", "SELECT mesh_internal.end_reports(1)", "SELECT mesh_internal.sweep_reports('0')",
+		"SELECT mesh_internal.take_report(1, 1, 1, 1, '[]', '{}')", "SELECT mesh_internal.take_proxies(1, '[]', '{}')", "SELECT mesh_internal.take_rollouts(1, 1, '[]')",
+		"SELECT mesh_internal.take_audiences(1, '[]')", "SELECT mesh_internal.trim_rollouts(1)", "SELECT mesh_internal.sweep_rollouts()",
+		"TABLE mesh_internal.report_rollouts", "TABLE mesh_internal.report_audiences", "TABLE mesh_internal.report_problems", "TABLE mesh_internal.report_times",
+		"TABLE mesh_internal.known_proxies", "TABLE mesh_internal.rollout_shares", "TABLE mesh_internal.every_problem", "LOCK TABLE mesh.rollouts IN SHARE MODE", "DELETE FROM mesh.refusals", "SELECT mesh_internal.end_reports(1)", "SELECT mesh_internal.sweep_reports('0')",
 	} {
 		tenant.Exec("BEGIN")
 		_, err := tenant.Conn.Exec(t.Context(), sql)
