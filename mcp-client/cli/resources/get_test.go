@@ -2,7 +2,6 @@ package resources_test
 
 import (
 	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
