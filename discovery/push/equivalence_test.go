@@ -149,6 +149,7 @@ func (s events) differs(t testing.TB) string {
 			p.Close()
 		}
 	}()
+	told := standing{bench: b}
 	for _, e := range s {
 		switch {
 		case e.comes != nil && proxies[e.comes] == nil:
@@ -160,6 +161,9 @@ func (s events) differs(t testing.TB) string {
 			b.push(e.changes)
 		case e.trust != nil && b.mesh != nil:
 			b.believe(*e.trust)
+		}
+		if d := told.stale(); d != "" {
+			return d
 		}
 	}
 	if strings.Contains(log.String(), "level=ERROR") {

@@ -34,6 +34,7 @@ func (e *Engine) refusing(s *ads.Stream, typeURL string) {
 		}
 	}
 	m.refused = refused
+	e.turn++
 }
 
 // refusedOf returns the resources of a type that the client of a stream refuses.

@@ -35,9 +35,10 @@ spec: {proxyListenPort: %d, proxyInboundListenPort: %d}
 	require.NoError(t, err)
 	envoytest.Start(t, following(t, b.listen(t).Target(), &corev3.Node{Id: "sidecar~10.0.0.2~web.shop~shop.svc.cluster.local", Cluster: "web", Metadata: metadata}))
 
+	known := standing{bench: b}
 	refused := func() (found []push.Problem) {
-		all, _ := b.Problems()
-		return slices.DeleteFunc(all, func(p push.Problem) bool { return p.Code != push.Refused })
+		known.ask()
+		return slices.DeleteFunc(slices.Clone(known.problems), func(p push.Problem) bool { return p.Code != push.Refused })
 	}
 	require.Eventually(t, func() bool { return len(refused()) == 1 }, 30*time.Second, 5*time.Millisecond)
 	p := refused()[0]

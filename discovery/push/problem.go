@@ -20,16 +20,26 @@ type Problem struct {
 	At string
 }
 
-// Code is a short name for a type of problem.
+// Code is a short name for a type of problem. People have alerts and queries on codes: a code keeps
+// its meaning, and its name, for good. What is wrong in another way gets another code.
 type Code string
 
 const (
-	NotAsWritten   Code = "not-as-written"    // another resource keeps it from meaning what it says
-	LeftOut        Code = "left-out"          // routers leave out a part of a resource
-	PatchUnapplied Code = "patch-not-applied" // a patch of an EnvoyFilter
-	SecretDenied   Code = "secret-denied"     // a proxy asks for a secret and is not given it
-	KeysMissing    Code = "keys-missing"      // discovery lacks the keys that tokens are checked with
-	Refused        Code = "listener-refused"  // a proxy does without a listener, or goes on with an old one
+	// NotAsWritten says that the resource does not mean what it says, because of another resource or
+	// of the machine that would have to provide something: a delegate that there is not, an older
+	// rival, a secret that cannot be used.
+	NotAsWritten Code = "not-as-written"
+	// LeftOut says that routers leave out a part of a Gateway, or of a rule on it, because another
+	// resource took its place first.
+	LeftOut Code = "left-out"
+	// PatchUnapplied says that a patch of an EnvoyFilter is not applied as written, or not everywhere.
+	PatchUnapplied Code = "patch-not-applied"
+	// SecretDenied says that a connected proxy asks for the secret and is not given it.
+	SecretDenied Code = "secret-denied"
+	// KeysMissing says that discovery lacks the keys that the resource has tokens checked with.
+	KeysMissing Code = "keys-missing"
+	// Refused says that a connected proxy does without a listener, or goes on with an old one.
+	Refused Code = "listener-refused"
 )
 
 // Problems lists the current problems, sorted by kind, namespace and name. It is not ok before the
@@ -40,6 +50,27 @@ func (e *Engine) Problems() (all []Problem, ok bool) {
 		return nil, false
 	}
 	return sorted(append(all, between(m)...)), true
+}
+
+// ProblemsSince lists the problems like Problems, unless nothing has happened since a turn that could
+// make a difference to them: then news is false. It returns the turn to ask with the next time; 0 is
+// for the first. To ask when there is nothing new costs next to nothing.
+func (e *Engine) ProblemsSince(turn uint64) (all []Problem, now uint64, news bool) {
+	now = e.presentTurn() // before the problems: what happens meanwhile is asked for again
+	if now == turn {
+		return nil, turn, false
+	}
+	all, ok := e.Problems()
+	if !ok {
+		return nil, turn, false
+	}
+	return all, now, true
+}
+
+func (e *Engine) presentTurn() uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.turn
 }
 
 // ofProxies lists the problems that depend on which proxies are connected, and returns the mesh

@@ -40,6 +40,9 @@ type Engine struct {
 	once        onlyOnce // equal resources share memory
 	journal     *journal
 	answers     *answers
+	// turn counts what happens to the mesh and to proxies. As long as it stays the same, so do the
+	// problems, and whom resources concern.
+	turn uint64
 	// scopedFrom is the number of rules from which a router's routes are sent host by host.
 	scopedFrom int
 
@@ -110,6 +113,7 @@ func (e *Engine) Open(ctx context.Context, node *corev3.Node, incremental bool) 
 	defer e.mu.Unlock()
 	var s *served.Subscriber
 	s = served.NewSubscriber(func() { e.leave(s) })
+	e.turn++
 	m := &member{subscriber: s, proxy: proxy, key: classKey{divided: divides(node, incremental)}}
 	e.members[s] = m
 	in := false
@@ -133,6 +137,7 @@ func (e *Engine) Open(ctx context.Context, node *corev3.Node, incremental bool) 
 func (e *Engine) leave(s *served.Subscriber) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.turn++
 	e.quit(e.members[s])
 	delete(e.members, s)
 	e.watcher.Left(s)
@@ -150,6 +155,7 @@ func (e *Engine) Update(m *mesh.Mesh, step configstore.Step) {
 func (e *Engine) update(m *mesh.Mesh, revision string, step configstore.Step) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.turn++
 	news := e.journal.begin(revision)
 	before := e.mesh
 	e.mesh, e.revision = m, revision

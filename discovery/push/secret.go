@@ -47,7 +47,10 @@ func (e *Engine) absent(s *ads.Stream, typeURL, name string) {
 	if asking.denied == nil {
 		asking.denied = map[string]bool{}
 	}
-	asking.denied[name] = true
+	if !asking.denied[name] {
+		asking.denied[name] = true
+		e.turn++
+	}
 	reason, hint := e.mesh.WhyNot(proxy, name)
 	e.denials.count.WithLabelValues(reason).Inc()
 	e.denials.tell.Do(func() {
@@ -63,8 +66,9 @@ func (e *Engine) dropped(s *ads.Stream, typeURL, name string) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if asking := e.members[s.Subscriber()]; asking != nil {
+	if asking := e.members[s.Subscriber()]; asking != nil && asking.denied[name] {
 		delete(asking.denied, name)
+		e.turn++
 	}
 }
 
