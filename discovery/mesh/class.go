@@ -26,6 +26,9 @@ type Class struct {
 	Policies string
 	// Tokens are the policies about tokens that are for the proxy.
 	Tokens string
+	// Defaults are the ProxyConfigs that are for the proxy, even where nothing comes of them: whom they
+	// concern is told by class.
+	Defaults string
 	// Tags describe the proxy in traces.
 	Tags string
 	// ServiceAccount is a router's, and decides which secrets it may have.
@@ -68,6 +71,7 @@ func (m *Mesh) Class(p *Proxy) Class {
 		Patches:   encodePatches(m.Patches(p)),
 		Policies:  encodePolicies(m.AuthorizationPolicies(p)),
 		Tokens:    encodeTokens(m.tokenPolicies(p)),
+		Defaults:  encodeDefaults(m.proxyDefaults(p)),
 		Tags:      fmt.Sprintln(p.MeshID, p.Cluster, p.CanonicalName(), p.CanonicalRevision()),
 		OnDemand:  p.OnDemand,
 

@@ -72,6 +72,9 @@ func (d delegation) expand(root *VirtualService) {
 			root.report(i, "there is no such delegate, or it is not exported to this namespace: the route is left out")
 			continue
 		}
+		if !slices.Contains(root.included, delegate.Resource) {
+			root.included = append(root.included, delegate.Resource)
+		}
 		for j, sub := range delegate.Spec.GetHttp() {
 			if merged := narrowed(route, sub); merged != nil {
 				routes = append(routes, merged)

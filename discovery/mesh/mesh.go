@@ -42,6 +42,7 @@ type Mesh struct {
 	trust        *Trust // nil before anyone has set it
 	ownGateways  bool   // routers serve only the Gateways of their own namespace, whatever trust says
 
+	choosers     *choosers  // stand for what is for proxies by namespace, label or account
 	selected     labelNames // names of the labels that tell sidecars apart
 	routerLabels labelNames // names of the labels that tell routers apart
 
@@ -105,6 +106,7 @@ func build(now configstore.Step, prev *Mesh, beside given) *Mesh {
 	m.secrets = buildSecrets(now, prev)
 	m.defaults = buildProxyDefaults(now, prev)
 	m.filters = buildEnvoyFilters(now, prev, m.Config.GetRootNamespace())
+	m.choosers = buildChoosers(now, prev, sameConfig)
 	m.tellApart()
 	return m
 }

@@ -92,12 +92,11 @@ func (g NetworkGateway) Compare(other NetworkGateway) int {
 // gatewaysOfService are the endpoints of a named service: by its port, or at that port if it has no
 // such port.
 func gatewaysOfService(services *serviceIndex, host string, number uint32) []NetworkGateway {
-	named := services.byHost.get(strings.ToLower(host))
-	if host == "" || len(named) == 0 {
+	service := services.gateway(host)
+	if service == nil {
 		return nil
 	}
 	var out []NetworkGateway
-	service := gatewayService(named)
 	port := service.Port(number)
 	for _, e := range service.Endpoints {
 		switch {
@@ -109,6 +108,15 @@ func gatewaysOfService(services *serviceIndex, host string, number uint32) []Net
 		}
 	}
 	return out
+}
+
+// gateway returns the service of a name that stands for a network's gateways; nil if there is none.
+func (x *serviceIndex) gateway(host string) *Service {
+	named := x.byHost.get(strings.ToLower(host))
+	if host == "" || len(named) == 0 {
+		return nil
+	}
+	return gatewayService(named)
 }
 
 // gatewayService chooses, of several services with one name, the one that stands for a network's

@@ -36,8 +36,15 @@ type peerAuthenticationIndex struct {
 
 // peerAuthentications are those of a namespace. Of several for all its workloads the oldest counts.
 type peerAuthentications struct {
-	general  *security.PeerAuthentication
-	selected []*security.PeerAuthentication
+	general  peerAuthentication
+	selected []peerAuthentication
+}
+
+// peerAuthentication is one of them; the zero value says nothing.
+type peerAuthentication struct {
+	*security.PeerAuthentication
+
+	from *kinds.Resource
 }
 
 // buildPeerAuthentications returns the index of prev if no PeerAuthentication changed. Surroundings
@@ -63,10 +70,10 @@ func (x *peerAuthenticationIndex) add(r *kinds.Resource) {
 	selector := spec.GetSelector().GetMatchLabels()
 	switch {
 	case len(selector) > 0:
-		in.selected = append(in.selected, spec)
+		in.selected = append(in.selected, peerAuthentication{spec, r})
 		x.selectorLabels.add(selector)
-	case in.general == nil:
-		in.general = spec
+	case in.general.from == nil:
+		in.general = peerAuthentication{spec, r}
 	}
 }
 
@@ -91,13 +98,18 @@ func (m *Mesh) WorkloadMutualTLS(namespace string, labels map[string]string, por
 	if in == nil || namespace == m.peers.root {
 		return mode
 	}
-	for _, spec := range in.selected {
-		if LabelsWithin(spec.GetSelector().GetMatchLabels(), labels) {
-			mode = modeOr(spec.GetMtls(), mode)
-			return modeOr(spec.GetPortLevelMtls()[port], mode)
+	chosen := in.selecting(labels)
+	return modeOr(chosen.GetPortLevelMtls()[port], modeOr(chosen.GetMtls(), mode))
+}
+
+// selecting returns the oldest that selects a workload by its labels.
+func (in *peerAuthentications) selecting(labels map[string]string) peerAuthentication {
+	for _, p := range in.selected {
+		if LabelsWithin(p.GetSelector().GetMatchLabels(), labels) {
+			return p
 		}
 	}
-	return mode
+	return peerAuthentication{}
 }
 
 // modeOr is the mode that is set, or the inherited one.
@@ -114,10 +126,5 @@ func (m *Mesh) MutualTLSPorts(namespace string, labels map[string]string) []uint
 	if in == nil || namespace == m.peers.root {
 		return nil
 	}
-	for _, spec := range in.selected {
-		if LabelsWithin(spec.GetSelector().GetMatchLabels(), labels) {
-			return slices.Sorted(maps.Keys(spec.GetPortLevelMtls()))
-		}
-	}
-	return nil
+	return slices.Sorted(maps.Keys(in.selecting(labels).GetPortLevelMtls()))
 }

@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -10,6 +11,7 @@ import (
 	networking "istio.io/api/networking/v1beta1"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/kinds"
 )
 
 // metadataPrefix begins the names of environment variables that set metadata of a proxy:
@@ -23,7 +25,14 @@ var fromMachine = map[string]bool{
 }
 
 // proxyDefaults are the ProxyConfigs by namespace, the oldest first.
-type proxyDefaults map[string][]*networking.ProxyConfig
+type proxyDefaults map[string][]proxyDefault
+
+// proxyDefault is one of them; the zero value says nothing.
+type proxyDefault struct {
+	*networking.ProxyConfig
+
+	from *kinds.Resource
+}
 
 func buildProxyDefaults(now configstore.Step, prev *Mesh) proxyDefaults {
 	if prev.unchanged(now, kindProxyConfig) {
@@ -31,7 +40,7 @@ func buildProxyDefaults(now configstore.Step, prev *Mesh) proxyDefaults {
 	}
 	out := proxyDefaults{}
 	for r := range now.Of(kindProxyConfig) {
-		out[r.Namespace] = append(out[r.Namespace], specOf[*networking.ProxyConfig](r))
+		out[r.Namespace] = append(out[r.Namespace], proxyDefault{specOf[*networking.ProxyConfig](r), r})
 	}
 	return out
 }
@@ -44,11 +53,9 @@ func (m *Mesh) Configured(p *Proxy) *Proxy {
 	if given == nil {
 		given = map[string]string{}
 	}
-	if root := m.Config.GetRootNamespace(); root != p.Namespace {
-		maps.Copy(given, m.defaults.forAll(root).GetEnvironmentVariables())
+	for _, d := range m.proxyDefaults(p) {
+		maps.Copy(given, d.GetEnvironmentVariables())
 	}
-	maps.Copy(given, m.defaults.forAll(p.Namespace).GetEnvironmentVariables())
-	maps.Copy(given, m.defaults.forWorkload(p.Namespace, p.Labels).GetEnvironmentVariables())
 	node := withMetadata(p.node, given)
 	if node == p.node {
 		return p
@@ -61,25 +68,43 @@ func (m *Mesh) Configured(p *Proxy) *Proxy {
 	return configured
 }
 
-// forAll is the oldest ProxyConfig of a namespace without a selector; nil if there is none.
-func (d proxyDefaults) forAll(namespace string) *networking.ProxyConfig {
+// proxyDefaults lists the ProxyConfigs for a proxy, those that count less before those that count
+// more.
+func (m *Mesh) proxyDefaults(p *Proxy) (out []proxyDefault) {
+	if root := m.Config.GetRootNamespace(); root != p.Namespace {
+		out = append(out, m.defaults.forAll(root))
+	}
+	out = append(out, m.defaults.forAll(p.Namespace), m.defaults.forWorkload(p.Namespace, p.Labels))
+	return slices.DeleteFunc(out, func(d proxyDefault) bool { return d.from == nil })
+}
+
+// encodeDefaults names ProxyConfigs.
+func encodeDefaults(defaults []proxyDefault) string {
+	var b strings.Builder
+	for _, d := range defaults {
+		b.WriteString("," + d.from.Namespace + "/" + d.from.Name)
+	}
+	return b.String()
+}
+
+// forAll is the oldest ProxyConfig of a namespace without a selector.
+func (d proxyDefaults) forAll(namespace string) proxyDefault {
 	for _, c := range d[namespace] {
 		if c.GetSelector() == nil {
 			return c
 		}
 	}
-	return nil
+	return proxyDefault{}
 }
 
-// forWorkload is the oldest ProxyConfig of a namespace that selects a workload by its labels; nil
-// if there is none.
-func (d proxyDefaults) forWorkload(namespace string, labels map[string]string) *networking.ProxyConfig {
+// forWorkload is the oldest ProxyConfig of a namespace that selects a workload by its labels.
+func (d proxyDefaults) forWorkload(namespace string, labels map[string]string) proxyDefault {
 	for _, c := range d[namespace] {
 		if selector := c.GetSelector().GetMatchLabels(); len(selector) > 0 && LabelsWithin(selector, labels) {
 			return c
 		}
 	}
-	return nil
+	return proxyDefault{}
 }
 
 // withMetadata returns the node itself if there is nothing to add.

@@ -48,6 +48,22 @@ type scopeKey struct {
 	sidecar   *kinds.Resource
 }
 
+// ScopeName is a scopeKey that stays the same if the Sidecar is edited.
+type ScopeName struct {
+	Namespace string
+	Router    bool
+	Sidecar   kinds.Key // the zero Key if there is none
+}
+
+// Name tells scopes of one mesh apart, and finds that of the next one for the same proxies.
+func (s *Scope) Name() ScopeName {
+	name := ScopeName{Namespace: s.Namespace, Router: s.router}
+	if s.Sidecar != nil {
+		name.Sidecar = s.Sidecar.Key()
+	}
+	return name
+}
+
 // buildScope makes a scope from nothing.
 func (c *catalog) buildScope(key scopeKey) *Scope {
 	s := &Scope{Namespace: key.namespace, Sidecar: key.sidecar, config: c.config, router: key.router}

@@ -50,7 +50,8 @@ type Service struct {
 	// Local says that some endpoints are not for every proxy.
 	Local bool
 
-	names      []string // the SubjectAltNames of all ServiceEntries in the namespace that name this host
+	sharing    []*kinds.Resource // the ServiceEntries of the namespace that name this host; nil if Entry alone does
+	names      []string          // the SubjectAltNames of all ServiceEntries in the namespace that name this host
 	visibility visibility
 	slot       uint32 // what the allocated addresses were made from
 	variants   *variants

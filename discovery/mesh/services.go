@@ -296,14 +296,16 @@ func (h hostServices) addressing(s *Service, allocation *allocation) *Service {
 func sharingEndpoints(services []*Service) []*Service {
 	var endpoints []*Endpoint
 	var names []string
+	var sharing []*kinds.Resource
 	for _, s := range services {
 		endpoints = append(endpoints, s.additional(endpoints)...)
 		names = append(names, s.SubjectAltNames...)
+		sharing = append(sharing, s.Entry)
 	}
 	out := make([]*Service, len(services))
 	for i, s := range services {
 		out[i] = s.copied()
-		out[i].Endpoints, out[i].names = endpoints, names
+		out[i].Endpoints, out[i].names, out[i].sharing = endpoints, names, sharing
 		out[i].Local = out[i].local()
 		if s.Resolution == ResolutionNone {
 			out[i].Shape = &Shape{}

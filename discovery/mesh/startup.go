@@ -14,10 +14,10 @@ import (
 func (m *Mesh) StartedWith(namespace string, labels map[string]string) *meshconfig.ProxyConfig {
 	out := proto.CloneOf(m.Config.GetDefaultConfig())
 	if root := m.Config.GetRootNamespace(); root != namespace {
-		startedWith(out, m.defaults.forAll(root))
+		startedWith(out, m.defaults.forAll(root).ProxyConfig)
 	}
-	startedWith(out, m.defaults.forAll(namespace))
-	startedWith(out, m.defaults.forWorkload(namespace, labels))
+	startedWith(out, m.defaults.forAll(namespace).ProxyConfig)
+	startedWith(out, m.defaults.forWorkload(namespace, labels).ProxyConfig)
 	if proto.Size(out) == 0 {
 		return nil
 	}

@@ -24,6 +24,7 @@ type VirtualService struct {
 
 	visibility visibility
 	delegates  []*kinds.Resource // those that its routes name; nil for one that does not exist
+	included   []*kinds.Resource // those of them whose routes it has
 	problems   []Problem
 	sources    []string          // the labels by which its matches choose proxies
 	sendsTo    []destinationHost // where its routes lead, with ports

@@ -33,6 +33,7 @@ type class struct {
 	unpatched map[string][]*envoyfilter.Failure
 	current   *served.Snapshot
 	whole     *demand.Whole // set if its proxies are on demand
+	circle    uint32        // the number of the circle that it was found in last; 0 for none yet
 }
 
 // newClass returns a class that starts with what an old one has, so that only differences are sent.

@@ -149,8 +149,8 @@ func (s events) differs(t testing.TB) string {
 			p.Close()
 		}
 	}()
-	told := standing{bench: b}
-	for _, e := range s {
+	told, heard := standing{bench: b}, audiences{}
+	for i, e := range s {
 		switch {
 		case e.comes != nil && proxies[e.comes] == nil:
 			proxies[e.comes] = b.open(t, e.comes)
@@ -165,6 +165,12 @@ func (s events) differs(t testing.TB) string {
 		if d := told.stale(); d != "" {
 			return d
 		}
+		if i%3 != 0 { // several changes at once, too
+			heard.hear(b.Audiences().Changed())
+		}
+	}
+	if d := heard.wrong(b); d != "" {
+		return d
 	}
 	if strings.Contains(log.String(), "level=ERROR") {
 		return "valid resources became what Envoy would refuse: " + log.String()

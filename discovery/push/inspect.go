@@ -15,6 +15,10 @@ type Member struct {
 	// Class is a short name of the proxy's class. All replicas give a class the same name, and keep
 	// it for as long as the class is the same. It is "" before the first mesh.
 	Class string
+	// Circle is the number by which an [Audience] means the proxy; 0 until Audiences.Changed has found
+	// it. It changes if the proxy comes to see another part of the mesh, or is chosen by other
+	// resources.
+	Circle uint32
 	// OnDemand says that the proxy is given only what it asked for.
 	OnDemand bool
 }
@@ -30,7 +34,7 @@ func (e *Engine) Members() map[*served.Subscriber]Member {
 			name = nameOf(m.key)
 			names[m.key] = name
 		}
-		all[s] = Member{Proxy: m.proxy, Class: name, OnDemand: m.class != nil && m.class.whole != nil}
+		all[s] = m.described(name)
 	}
 	return all
 }
@@ -43,7 +47,15 @@ func (e *Engine) Member(s *served.Subscriber) (Member, bool) {
 	if !connected {
 		return Member{}, false
 	}
-	return Member{Proxy: m.proxy, OnDemand: m.class != nil && m.class.whole != nil}, true
+	return m.described(""), true
+}
+
+func (m *member) described(class string) Member {
+	out := Member{Proxy: m.proxy, Class: class}
+	if c := m.class; c != nil {
+		out.Circle, out.OnDemand = c.circle, c.whole != nil
+	}
+	return out
 }
 
 // Revision returns that of the mesh which proxies are being sent, 0 before the first. While a mesh

@@ -42,7 +42,9 @@ type Engine struct {
 	answers     *answers
 	// turn counts what happens to the mesh and to proxies. As long as it stays the same, so do the
 	// problems, and whom resources concern.
-	turn uint64
+	turn       uint64
+	audiences  *Audiences
+	scopeMoves scopeMoves
 	// scopedFrom is the number of rules from which a router's routes are sent host by host.
 	scopedFrom int
 
@@ -84,6 +86,7 @@ func New(log *slog.Logger, metrics prometheus.Registerer) *Engine {
 	e.answers = newAnswers(e.journal, metrics)
 	e.answers.refusing = e.refusing
 	e.Watch(nobody{})
+	e.audiences = newAudiences(e)
 	gauge := func(name, help string, count func() int) prometheus.GaugeFunc {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
 			e.mu.Lock()

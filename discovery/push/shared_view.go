@@ -107,6 +107,7 @@ func (x *sharedView) update(e *Engine) {
 		return
 	}
 	since := x.scope.Since(before.scope)
+	e.scopeMoves.add(before.scope, x.scope, since)
 	changed := x.replace(e, v, since.Hosts)
 	x.follow(e, v, &before, since, changed)
 }
