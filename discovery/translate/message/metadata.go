@@ -1,6 +1,8 @@
 package message
 
 import (
+	"strings"
+
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -21,6 +23,21 @@ func MadeFrom(r *kinds.Resource) *corev3.Metadata {
 // PathOf is /apis/networking.istio.io/v1/namespaces/default/virtual-service/reviews.
 func PathOf(r *kinds.Resource) string {
 	return "/apis/" + r.Kind.Group + "/" + r.Kind.Versions[0] + "/namespaces/" + r.Namespace + "/" + kebab(r.Kind.Name) + "/" + r.Name
+}
+
+// ResourceAt reads the path that PathOf writes.
+func ResourceAt(path string) (kinds.Key, bool) {
+	parts := strings.Split(path, "/") // "", apis, GROUP, VERSION, namespaces, NAMESPACE, KIND, NAME
+	if len(parts) != 8 {
+		return kinds.Key{}, false
+	}
+	for _, kind := range kinds.All() {
+		r := &kinds.Resource{Kind: kind, Namespace: parts[5], Name: parts[7]}
+		if PathOf(r) == path {
+			return r.Key(), true
+		}
+	}
+	return kinds.Key{}, false
 }
 
 // kebab writes VirtualService as virtual-service.
