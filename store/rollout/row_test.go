@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -16,6 +17,13 @@ func FuzzTexts(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, key, value string) {
 		requireStorable(t, text(value))
+		require.LessOrEqual(t, len(words(value)), mostWords)
+		require.True(t, utf8.ValidString(words(value)))
+		of := Resource{key, value, key, value}
+		requireStorable(t, of.bounded().Name)
+		refusals, err := json.Marshal(refusalRows([]Refusal{{TypeURL: key, Resource: value, Reason: value, Sources: []Resource{of}}}))
+		require.NoError(t, err)
+		require.NotContains(t, string(refusals), `\u0000`)
 		size := 0
 		for k, v := range labels(map[string]string{key: value, key + "2": value, value: key}) {
 			requireStorable(t, k)
