@@ -177,6 +177,26 @@ func TestRolloutsThatCannotBeAreRefused(t *testing.T) {
 	}
 }
 
+// What a message does not have is not written: most have a number alone.
+func TestAMessageWritesWhatIsInIt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.sends(rollout.Message{
+		Revision: 1, Proxies: []rollout.Proxy{of(1, "cart")}, Rollouts: []rollout.Rollout{{Revision: 1, Began: began()}}, Audiences: []rollout.Audience{concerning("web")},
+		Problems: &[]rollout.Problem{}, Times: &rollout.Times{Streams: []uint64{1}, Took: []uint64{1}},
+	})
+	const rows = `SELECT string_agg(xmin::text, ' ') FROM (SELECT xmin FROM mesh_internal.reported_proxies UNION ALL SELECT xmin FROM mesh_internal.report_rollouts
+		UNION ALL SELECT xmin FROM mesh_internal.report_audiences UNION ALL SELECT xmin FROM mesh_internal.report_problems UNION ALL SELECT xmin FROM mesh_internal.report_times) r`
+	before := storetest.Value[string](b.db, rows)
+	b.sends(rollout.Message{Revision: 2})
+	require.Equal(t, before, storetest.Value[string](b.db, rows))
+	b.sends(rollout.Message{Revision: 3, Rollouts: []rollout.Rollout{{Revision: 3, After: 1, Began: began()}}})
+	require.Equal(t, before, storetest.Value[string](b.db, rows+" WHERE xmin::text::bigint <= (SELECT max(xmin::text::bigint) FROM mesh_internal.report_audiences)"), "another push is another row")
+	again := rollout.Message{Number: 1, Revision: 1, Problems: &[]rollout.Problem{{Code: "x"}}, Rollouts: []rollout.Rollout{{Revision: 9, Began: began()}}}
+	require.NoError(t, b.keeper.Report(t.Context(), b.report, again))
+	require.Equal(t, []int64{1, 3}, storetest.Collect[int64](b.db, "SELECT revision FROM mesh_internal.report_rollouts ORDER BY 1"), "it was taken already")
+}
+
 // A tenant sees how many of its proxies run a revision, also if it may not know what that changed.
 func TestRolloutsAreOfTheirNamespace(t *testing.T) {
 	t.Parallel()

@@ -140,17 +140,13 @@ func TestConditionsHaveAllProblems(t *testing.T) {
 		('default', 'one', '{b.example}', NULL, '[{"directResponse": {"status": 200}}]'), ('default', 'two', '{b.example}', NULL, '[{"directResponse": {"status": 200}}]')`)
 	b.sends(rollout.Message{Revision: 1, Proxies: []rollout.Proxy{of(1, "cart")}, Problems: &[]rollout.Problem{
 		{Resource: virtualService("one"), Path: "spec.http[0]", Code: "not-as-written", Message: "it means something else"},
-		{Resource: virtualService("one"), Code: "listener-refused", Message: "a proxy does without it"},
 		{Resource: virtualService("two"), Code: "something-new", Message: "nobody knows it here"},
-		{Resource: rollout.Resource{Kind: "Proxy", Namespace: "shop", Name: "cart"}, Code: "listener-refused", Message: "it does without"},
-		{Resource: rollout.Resource{Kind: "Proxy", Namespace: "shop", Name: "gone"}, Code: "listener-refused", Message: "it is not there"},
 		{Resource: virtualService("gone"), Code: "left-out", Message: "there is no such resource"},
 	}})
 	require.Equal(t, []string{
-		"Proxy/cart error listener-refused mesh.refusals has what proxies say of it",
-		"VirtualService/one error listener-refused mesh.refusals has what proxies say of it", "VirtualService/one error not-as-written change this resource, or the one that stands in its way",
+		"VirtualService/one error not-as-written change this resource, or the one that stands in its way",
 		"VirtualService/two warning something-new",
-	}, storetest.Collect[string](b.db, "SELECT concat_ws(' ', kind || '/' || name, severity, code, hint) FROM mesh.problems WHERE code IN ('listener-refused', 'not-as-written', 'something-new', 'left-out') ORDER BY 1"))
+	}, storetest.Collect[string](b.db, "SELECT concat_ws(' ', kind || '/' || name, severity, code, hint) FROM mesh.problems WHERE code IN ('not-as-written', 'something-new', 'left-out') ORDER BY 1"))
 
 	list, err := rollout.New(b.store).Statuses(t.Context(), nil, rollout.Selection{Kinds: []*kinds.Kind{storetest.Key(t, "x").Kind}})
 	require.NoError(t, err)
@@ -167,7 +163,7 @@ func TestConditionsHaveAllProblems(t *testing.T) {
 	}
 	require.Equal(t, map[string][]string{
 		"broken": {"Accepted True Accepted", "ResolvedRefs False UnknownGateway", "Programmed Unknown NoProxies", "HasWarnings True UnevenWeights"},
-		"one":    {"Accepted False NotAsWritten", "ResolvedRefs True ResolvedRefs", "Programmed False ListenerRefused", "Conflicted True HostConflict"},
+		"one":    {"Accepted False NotAsWritten", "ResolvedRefs True ResolvedRefs", "Programmed Unknown NoProxies", "Conflicted True HostConflict"},
 		"two":    {"Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed Unknown NoProxies", "Conflicted True HostConflict", "HasWarnings True SomethingNew"},
 	}, lines)
 

@@ -34,14 +34,13 @@ CREATE OR REPLACE VIEW mesh_internal.problem_codes AS
     ('left-out', 'Conflicted', NULL, 'error', 'change this resource, or the one that stands in its way'),
     ('patch-not-applied', NULL, NULL, 'error', 'correct the patch: docs/envoyfilter.md says what patches can do'),
     ('secret-denied', NULL, NULL, 'error', 'write the secret so that the proxy may have it, or correct who names it'),
-    ('keys-missing', 'ResolvedRefs', NULL, 'error', 'have the keys served where the resource says, or write them into it'),
-    ('listener-refused', 'Programmed', NULL, 'error', 'mesh.refusals has what proxies say of it'))
+    ('keys-missing', 'ResolvedRefs', NULL, 'error', 'have the keys served where the resource says, or write them into it'))
     AS codes (code, condition, reason, severity, hint);
 
 COMMENT ON VIEW mesh_internal.problem_codes IS 'Internal. Read mesh.problems.';
 
 -- reported_problems has what discoveries that report now find wrong with resources and secrets that
--- there are, and with proxies that are connected. What several find is one row.
+-- there are. What several find is one row.
 CREATE OR REPLACE VIEW mesh_internal.reported_problems AS
   SELECT DISTINCT coalesce(c.severity, 'warning') AS severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, c.hint
   FROM mesh_internal.report_problems o JOIN mesh_internal.reports r ON r.id = o.report,
@@ -49,8 +48,6 @@ CREATE OR REPLACE VIEW mesh_internal.reported_problems AS
     LEFT JOIN mesh_internal.problem_codes c ON c.code = p.code
   WHERE r.ended IS NULL AND r.keeper = ANY ((SELECT mesh_internal.live_keepers())::int[])
     AND (EXISTS (SELECT FROM mesh.resources e WHERE (e.name, e.namespace, e.kind, e.api_group) = (p.name, p.namespace, p.kind, p.api_group))
-      OR (p.kind, p.api_group) = ('Secret', 'core') AND EXISTS (SELECT FROM mesh.secrets s WHERE (s.namespace, s.name) = (p.namespace, p.name))
-      OR (p.kind, p.api_group) = ('Proxy', '') AND EXISTS (
-        SELECT FROM mesh_internal.reported_proxies x WHERE (x.report, x.namespace, x.proxy) = (r.id, p.namespace, p.name) AND x.gone IS NULL));
+      OR (p.kind, p.api_group) = ('Secret', 'core') AND EXISTS (SELECT FROM mesh.secrets s WHERE (s.namespace, s.name) = (p.namespace, p.name)));
 
 COMMENT ON VIEW mesh_internal.reported_problems IS 'Internal. Read mesh.problems.';

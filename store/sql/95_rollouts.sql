@@ -52,7 +52,7 @@ COMMENT ON VIEW mesh_internal.rollout_shares IS 'Internal. Read mesh.rollouts.';
 -- Where there are fewer times than proxies, they are the first, the last, and others evenly between.
 CREATE OR REPLACE FUNCTION mesh_internal.reached_by(i bigint, times integer, ran bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE WHEN i = 0 THEN 0 WHEN times = 1 THEN ran ELSE round(1 + (i - 1) * (ran - 1)::numeric / (times - 1))::bigint END
+  SELECT CASE WHEN i = 0 THEN 0 WHEN times = 1 THEN ran ELSE 1 + (i - 1) * (ran - 1) / (times - 1) END
 $$;
 
 -- progress_of counts the proxies of a revision, altogether or by discovery and namespace. A time

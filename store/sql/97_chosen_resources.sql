@@ -1,0 +1,47 @@
+-- Which resources somebody asks for.
+
+-- chosen_resources returns the resources of a selection that the acting role may be told of. NULL
+-- means all. Kinds are written as KIND.GROUP. Whoever runs the revision runs_from, or a later one,
+-- runs the resource as it is; a resource that is older than the history runs wherever something
+-- does.
+CREATE OR REPLACE FUNCTION mesh_internal.chosen_resources(kinds text[], namespaces text[], names text[])
+RETURNS TABLE (kind text, api_group text, namespace text, name text, revision bigint, runs_from bigint, since timestamptz)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+    SELECT r.kind, r.api_group, r.namespace, r.name, CASE WHEN t.xid IS NULL THEN 0 ELSE t.revision END, CASE WHEN t.xid IS NULL THEN 1 ELSE coalesce(t.revision, 9223372036854775807) END,
+      coalesce(t.time, r.updated_at)
+    FROM mesh.resources r LEFT JOIN mesh_internal.transactions t ON t.xid = r.xid AND t.begun_at = r.updated_at
+    WHERE ((SELECT mesh_internal.shows_all()) OR r.namespace = ANY ((SELECT mesh_internal.shown_namespaces())::text[]))
+      AND ($1 IS NULL OR r.kind || '.' || r.api_group = ANY ($1)) AND ($2 IS NULL OR r.namespace = ANY ($2)) AND ($3 IS NULL OR r.name = ANY ($3));
+END $$;
+
+-- named_kind returns the kind that people name in any way: VirtualService, virtualservices, vs, or
+-- any of these with the group.
+CREATE OR REPLACE FUNCTION mesh_internal.named_kind(word text) RETURNS mesh.kinds
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  named mesh.kinds[] := ARRAY(SELECT k FROM mesh.kinds k, unnest(ARRAY[k.kind, k.plural] || k.short_names) n
+    WHERE lower(word) IN (lower(n), lower(n) || '.' || k.api_group) ORDER BY k.api_group LIKE '%istio.io' DESC);
+BEGIN
+  IF named = '{}' THEN
+    PERFORM mesh_internal.refuse('MS002', NULL, NULL, NULL, '', format('unknown kind "%s"', word),
+      mesh_internal.hint(word, ARRAY(SELECT k.kind FROM mesh.kinds k GROUP BY k.kind ORDER BY k.kind COLLATE "C"), 'known kinds: '));
+  END IF;
+  RETURN named[1];
+END $$;
+
+-- require_resource returns the selection of one resource, and refuses one that there is not, or that
+-- the acting role may not read.
+CREATE OR REPLACE FUNCTION mesh_internal.require_resource(kind text, namespace text, name text) RETURNS mesh.kinds
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  known mesh.kinds := mesh_internal.named_kind(require_resource.kind);
+BEGIN
+  IF NOT EXISTS (SELECT FROM mesh_internal.chosen_resources(ARRAY[known.kind || '.' || known.api_group], ARRAY[require_resource.namespace], ARRAY[require_resource.name])) THEN
+    RAISE no_data_found USING MESSAGE = format('there is no %s %s that you can read', known.kind, concat_ws('/', nullif(require_resource.namespace, ''), require_resource.name)),
+      HINT = 'mesh.readable_resources has those that there are';
+  END IF;
+  RETURN known;
+END $$;
