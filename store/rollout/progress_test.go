@@ -102,6 +102,12 @@ func TestARolloutCountsOnce(t *testing.T) {
 	push.Parts[0].Ran, push.Parts[0].Took = 2, []uint64{1000, 3000}
 	b.sends(rollout.Message{Revision: 2, Proxies: []rollout.Proxy{of(1, "cart")}, Rollouts: []rollout.Rollout{push}})
 	require.Equal(t, []string{"1 t 0 0 0 0 0 |", "2 t 2 2 0 0 0 | 1 1 3", "3 t 0 0 0 0 0 |"}, rolled(b.db, at))
+	const pushes = "SELECT count(*) FROM mesh_internal.report_rollouts"
+	require.Equal(t, int64(2), storetest.Value[int64](b.db, pushes))
+	_, err := rollout.New(b.store).Sweep(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, int64(1), storetest.Value[int64](b.db, pushes), "one of them is shown")
+	require.Equal(t, "2 t 2 2 0 0 0 | 1 1 3", rolled(b.db, at)[1])
 	b.keeper.Close(t.Context())
 	b.keeper = b.keep("third")
 	b.begin()

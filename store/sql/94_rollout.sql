@@ -102,8 +102,9 @@ BEGIN
   RETURN removed;
 END $$;
 
--- sweep_rollouts removes the rollouts that nobody is shown any more, and what reports that count no
--- more have brought besides proxies and rollouts.
+-- sweep_rollouts removes the rollouts that nobody is shown any more: those of long ago, and those
+-- that a discovery has reported again since. It also removes what reports that count no more have
+-- brought besides proxies and rollouts.
 CREATE OR REPLACE FUNCTION mesh_internal.sweep_rollouts() RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -111,7 +112,11 @@ DECLARE
   ended   bigint[] := ARRAY(SELECT r.id FROM mesh_internal.reports r WHERE r.ended IS NOT NULL);
 BEGIN
   DELETE FROM mesh_internal.report_rollouts x USING (
-      SELECT o.report, o.revision FROM mesh_internal.report_rollouts o WHERE o.began < now() - interval '1 hour' FOR UPDATE SKIP LOCKED) due
+      SELECT o.report, o.revision FROM mesh_internal.report_rollouts o JOIN mesh_internal.reports r ON r.id = o.report
+      WHERE o.began < now() - interval '1 hour' OR r.ended IS NOT NULL AND EXISTS (
+        SELECT FROM mesh_internal.reports n JOIN mesh_internal.report_rollouts m ON m.report = n.id
+        WHERE n.discovery = r.discovery AND n.id > r.id AND m.revision = o.revision AND m.after = o.after)
+      FOR UPDATE OF o SKIP LOCKED) due
     WHERE x.report = due.report AND x.revision = due.revision;
   GET DIAGNOSTICS removed = ROW_COUNT;
   removed := removed + coalesce((SELECT sum(mesh_internal.trim_rollouts(r.id)) FROM mesh_internal.reports r), 0);
