@@ -185,6 +185,12 @@ func TestProxiesAreOfTheirNamespace(t *testing.T) {
 	role := y.Role("server")
 	y.Owner.Exec("SELECT mesh.grant_server('" + role + "')")
 	server := y.As(role)
+	for _, asked := range []string{
+		"mesh_internal.known_proxies", "mesh.refusals", "mesh_internal.latest_rollouts(0, 1)", "mesh_internal.statuses_of(names => '{seen}')", "mesh_internal.chosen_resources(NULL, '{a}', '{seen}')",
+		"mesh_internal.runners_of('VirtualService', 'networking.istio.io', 'a', 'seen')",
+	} {
+		require.NotZero(t, storetest.Value[int64](server, "SELECT count(*) FROM "+asked), asked)
+	}
 	require.Equal(t, int64(0), storetest.Value[int64](server, "SELECT mesh_internal.sweep_reports('0')"))
 	kept := storetest.Value[int](server, "SELECT mesh_internal.keep_reports('x')")
 	require.True(t, storetest.Value[bool](server, "SELECT mesh_internal.keeps_reports($1)", kept))
