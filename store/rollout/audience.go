@@ -3,6 +3,7 @@ package rollout
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -35,7 +36,14 @@ func audienceRows(all []Audience) ([]byte, error) {
 			return nil, &store.InvalidError{Reason: fmt.Sprintf("the audience of %.100q is there twice", of.Name), Advice: "report each resource once in a message"}
 		}
 		seen[of] = true
-		rows[i] = audienceRow{of, a.Everyone, append([]uint32{}, a.Classes...)}
+		rows[i] = audienceRow{of, a.Everyone, distinct(a.Classes)}
 	}
 	return json.Marshal(rows)
+}
+
+// distinct returns classes once each, for whoever is in one of them is counted once.
+func distinct(classes []uint32) []uint32 {
+	sorted := append([]uint32{}, classes...)
+	slices.Sort(sorted)
+	return slices.Compact(sorted)
 }

@@ -85,8 +85,9 @@ func TestAStatusSaysWhoRunsAResource(t *testing.T) {
 
 	b.sends(rollout.Message{Revision: 2, Proxies: []rollout.Proxy{{Stream: 2, State: rollout.Synced, Class: 2}}})
 	require.Equal(t, "True Programmed: 1 of 1 proxies run it (1 1 0)", b.programmed("shop"), "the other is of another class now")
-	b.sends(rollout.Message{Revision: 2, Audiences: []rollout.Audience{concerning("shop", 1, 2)}})
+	b.sends(rollout.Message{Revision: 2, Audiences: []rollout.Audience{concerning("shop", 2, 1, 2)}})
 	require.Equal(t, []string{"a", "b", "c"}, b.runs("shop"))
+	require.Equal(t, "True Programmed: 3 of 3 proxies run it (3 3 0)", b.programmed("shop"), "a class that is named twice counts once")
 
 	mine := refusing(3, 2, 2, "shop", "gone")
 	mine.Class = 2
