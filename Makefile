@@ -73,6 +73,10 @@ soak: ## Try the feed with random transactions for SOAK=10m and watch the memory
 deaths: envoy ## Have each two parts of a mesh die and come back in every order, under requests: half an hour
 	DEATHS=1 go test ./internal/testbench/e2e -run TestEveryOrderOfDeaths -count=1 -timeout 0 -v
 
+.PHONY: rollout
+rollout: ## Have parts of a mesh of 300 proxies die for ROLLOUT=3m, and hold what the database says of the proxies to what they know (PGMESH_SEED replays the dice)
+	ROLLOUT=$${ROLLOUT:-3m} go test ./internal/testbench/truth -count=1 -timeout 0 -v
+
 .PHONY: count
 count: ## Count how the code is written, folder by folder (TREE=folder counts another tree, to hold beside it)
 	@go run -C tools ./count $(abspath $(or $(TREE),.))

@@ -27,6 +27,7 @@ func (p *Proxy) answer(r *response) error {
 	for _, n := range r.removed {
 		s.hear(n)
 	}
+	p.keep(r)
 	p.requests <- p.form.acknowledge(s)
 	p.proceed()
 	return nil
@@ -70,6 +71,7 @@ func (p *Proxy) lead(r *response, referring map[name][]name, refersTo func([]byt
 			delete(p.sums, n)
 		}
 	}
+	p.drop(to, dropped)
 	if len(added)+len(dropped) > 0 || again {
 		s.begun = true
 		p.requests <- p.form.ask(s, added, dropped)

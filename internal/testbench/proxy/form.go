@@ -2,8 +2,11 @@ package proxy
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // response is what a proxy must know of a response to answer it.
@@ -17,8 +20,20 @@ type response struct {
 
 // resource is a resource in a response. Its body is valid until the next response is read.
 type resource struct {
-	name name
-	body []byte
+	name    name
+	version []byte
+	body    []byte
+}
+
+func (r *response) offer() Offer {
+	o := Offer{Type: r.kind}
+	for _, resource := range r.resources {
+		o.Names = append(o.Names, resource.name.Value())
+	}
+	for _, n := range r.removed {
+		o.Removed = append(o.Removed, n.Value())
+	}
+	return o
 }
 
 // form is one of the two forms of the protocol.
@@ -28,8 +43,13 @@ type form interface {
 	parse(data []byte, into *response) error
 	// ask returns a request that adds names to a subscription and drops names from it.
 	ask(s *subscription, added, dropped []name) []byte
+	// again returns the first request of a stream, of a proxy that has these versions from an earlier
+	// one.
+	again(s *subscription, versions map[name]string) []byte
 	// acknowledge returns the ACK of the last response.
 	acknowledge(s *subscription) []byte
+	// refuse returns the NACK of the last response.
+	refuse(s *subscription, reason string) []byte
 	// node adds the node to a request. Only the first request of a stream has it.
 	node(request, node []byte) []byte
 	// whole reports whether a response has all existing clusters or listeners.
@@ -71,6 +91,8 @@ func (incremental) parse(data []byte, into *response) error {
 func incrementalResource(data []byte) (r resource, err error) {
 	err = walk(data, func(f field) (err error) {
 		switch f.id {
+		case 1:
+			r.version = f.bytes
 		case 2:
 			r.body, err = find(f.bytes, 2) // the value of the Any
 		case 3:
@@ -92,8 +114,26 @@ func (incremental) ask(s *subscription, added, dropped []name) []byte {
 	return request
 }
 
+func (f incremental) again(s *subscription, versions map[name]string) []byte {
+	request := f.ask(s, slices.Collect(maps.Keys(s.wanted)), nil)
+	for n, version := range versions {
+		request = appendBytes(request, 5, appendText(appendText(nil, 1, n.Value()), 2, version))
+	}
+	return request
+}
+
 func (incremental) acknowledge(s *subscription) []byte {
 	return appendText(appendText(nil, 2, s.kind.URL()), 6, s.nonce)
+}
+
+func (f incremental) refuse(s *subscription, reason string) []byte {
+	return appendBytes(f.acknowledge(s), 7, refusal(reason))
+}
+
+// refusal is a google.rpc.Status.
+func refusal(reason string) []byte {
+	const invalidArgument = 3
+	return appendText(protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), invalidArgument), 2, reason)
 }
 
 func (incremental) node(request, node []byte) []byte { return appendBytes(request, 1, node) }
@@ -122,7 +162,7 @@ func (stateOfTheWorld) parse(data []byte, into *response) error {
 			if err != nil {
 				return fmt.Errorf("read the name of a resource: %w", err)
 			}
-			into.resources = append(into.resources, resource{nameOf(text), body})
+			into.resources = append(into.resources, resource{name: nameOf(text), body: body})
 		case 4:
 			into.kind, into.known = typeOf(f.bytes)
 		case 5:
@@ -133,6 +173,12 @@ func (stateOfTheWorld) parse(data []byte, into *response) error {
 }
 
 func (f stateOfTheWorld) ask(s *subscription, _, _ []name) []byte { return f.acknowledge(s) }
+
+func (f stateOfTheWorld) again(s *subscription, _ map[name]string) []byte { return f.acknowledge(s) }
+
+func (f stateOfTheWorld) refuse(s *subscription, reason string) []byte {
+	return appendBytes(f.acknowledge(s), 6, refusal(reason))
+}
 
 func (stateOfTheWorld) acknowledge(s *subscription) []byte {
 	request := appendText(nil, 1, s.version)

@@ -3,8 +3,9 @@
 //
 // A proxy makes the requests of a stock Envoy: for clusters, then for the endpoints of EDS
 // clusters, then for listeners, then for the routes that these name, and for virtual hosts once a
-// route configuration uses VHDS. It acknowledges everything, and keeps only names. Each has its own
-// connection. It parses only the parts of a resource that refer to others.
+// route configuration uses VHDS. It acknowledges everything, unless it is told to judge, and keeps
+// only names. Each has its own connection. It parses only the parts of a resource that refer to
+// others.
 package proxy
 
 import (
@@ -32,6 +33,13 @@ type Options struct {
 	Heard func(Response)
 	// Served is called once, when every request was answered and everything expected has arrived.
 	Served func(at time.Time)
+
+	// Judge, unless it is nil, decides on each response after Heard: an error refuses all of it, in
+	// these words. It may take its time. The context ends with the proxy.
+	Judge func(context.Context, Offer) error
+	// Memory is what the proxy has from earlier streams, and will have after this one. Without, it
+	// comes with nothing.
+	Memory *Memory
 }
 
 // Expected has known numbers of resources. Virtual hosts arrive unrequested, so only their number
@@ -43,6 +51,13 @@ type Response struct {
 	Type  Type
 	At    time.Time
 	Bytes []byte
+}
+
+// Offer is what a response would change. All resources that there are of a type are in each response
+// of clusters and listeners in the state of the world.
+type Offer struct {
+	Type           Type
+	Names, Removed []string
 }
 
 // Windows of the size of Envoy's. Those of gRPC are smaller, and would slow down the server.
@@ -61,15 +76,9 @@ type Proxy struct {
 	conn    *grpc.ClientConn
 	stream  grpc.ClientStream
 
-	subscriptions [Types]subscription
-	// The names to which each cluster and listener refers.
-	clusters, listeners map[name][]name
-	sums                map[name]uint64 // hashes of clusters
-	hosts               map[name]int    // number of virtual hosts in each route configuration
-	more                bool            // uses VHDS
-	virtualHosts        map[name]bool
-	served              bool
+	*Memory
 
+	served   bool
 	requests chan []byte
 }
 
@@ -90,7 +99,7 @@ func Run(ctx context.Context, o Options) error {
 	go func() { sent <- p.send() }()
 	err = p.begin()
 	if err == nil {
-		err = p.follow()
+		err = p.follow(ctx)
 	}
 	over := ctx.Err()
 	cancel()
@@ -112,15 +121,13 @@ func open(ctx context.Context, o Options) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{
-		options: o, form: stateOfTheWorld{}, conn: conn, requests: make(chan []byte, maxUnsent),
-		clusters: map[name][]name{}, listeners: map[name][]name{}, sums: map[name]uint64{}, hosts: map[name]int{}, virtualHosts: map[name]bool{},
-	}
+	p := &Proxy{options: o, form: stateOfTheWorld{}, conn: conn, requests: make(chan []byte, maxUnsent), Memory: o.Memory}
 	if o.Incremental {
 		p.form = incremental{}
 	}
-	for t := range p.subscriptions {
-		p.subscriptions[t] = subscription{kind: Type(t), wanted: map[name]*want{}}
+	if p.Memory == nil {
+		p.Memory = NewMemory()
+		p.versions = [Types]map[name]string{} // nobody will need them
 	}
 	p.stream, err = frames.Open(ctx, conn, p.form.method())
 	if err != nil {
@@ -140,20 +147,31 @@ func (p *Proxy) send() error {
 	return failed
 }
 
-// begin sends the first request, for clusters, with the node.
+// begin sends the first requests: for clusters, with the node, and for what else an earlier stream
+// has asked for.
 func (p *Proxy) begin() error {
 	node, err := proto.Marshal(ofEnvoy(p.options.Node))
 	if err != nil {
 		return err
 	}
-	s := &p.subscriptions[Clusters]
-	s.begun = true
-	p.requests <- p.form.node(p.form.ask(s, nil, nil), node)
+	p.subscriptions[Clusters].begun = true
+	for t := range p.subscriptions {
+		s := &p.subscriptions[t]
+		if !s.begun {
+			continue
+		}
+		s.nonce = ""
+		request := p.form.again(s, p.versions[s.kind])
+		if s.kind == Clusters {
+			request = p.form.node(request, node)
+		}
+		p.requests <- request
+	}
 	return nil
 }
 
 // follow processes responses until the stream ends.
-func (p *Proxy) follow() error {
+func (p *Proxy) follow(ctx context.Context) error {
 	var r response
 	for {
 		var f frames.Frame
@@ -162,7 +180,7 @@ func (p *Proxy) follow() error {
 		}
 		at := time.Now()
 		data := f.Whole()
-		err := p.take(data.ReadOnlyData(), at, &r)
+		err := p.take(ctx, data.ReadOnlyData(), at, &r)
 		data.Free()
 		if err != nil {
 			return err
@@ -170,7 +188,7 @@ func (p *Proxy) follow() error {
 	}
 }
 
-func (p *Proxy) take(data []byte, at time.Time, r *response) error {
+func (p *Proxy) take(ctx context.Context, data []byte, at time.Time, r *response) error {
 	if err := p.form.parse(data, r); err != nil {
 		return err
 	}
@@ -178,6 +196,14 @@ func (p *Proxy) take(data []byte, at time.Time, r *response) error {
 		return fmt.Errorf("sent %s, for which it has not asked", r.kind)
 	}
 	p.options.Heard(Response{r.kind, at, data})
+	if p.options.Judge != nil {
+		if err := p.options.Judge(ctx, r.offer()); err != nil {
+			s := &p.subscriptions[r.kind]
+			s.nonce = r.nonce
+			p.requests <- p.form.refuse(s, err.Error())
+			return nil
+		}
+	}
 	if err := p.answer(r); err != nil {
 		return err
 	}

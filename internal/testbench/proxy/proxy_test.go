@@ -27,14 +27,21 @@ import (
 // topic serves the same to all clients.
 func serveTopic(t *testing.T) (topic *served.Topic, address string) {
 	t.Helper()
+	topic, _, address = serveADS(t)
+	return topic, address
+}
+
+func serveADS(t *testing.T) (topic *served.Topic, server *ads.Server, address string) {
+	t.Helper()
 	topic = &served.Topic{}
 	g := grpc.NewServer(grpc.WaitForHandlers(true))
-	ads.NewServer(ads.Config{
+	server = ads.NewServer(ads.Config{
 		Open: func(context.Context, *corev3.Node, bool) (*served.Subscriber, error) { return topic.Subscribe(), nil },
 		Named: func(typeURL string) bool {
 			return typeURL == proxy.Endpoints.URL() || typeURL == proxy.Routes.URL()
 		},
-	}).Register(g)
+	})
+	server.Register(g)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	served := make(chan error, 1)
@@ -43,7 +50,7 @@ func serveTopic(t *testing.T) (topic *served.Topic, address string) {
 		g.Stop()
 		require.NoError(t, <-served)
 	})
-	return topic, l.Addr().String()
+	return topic, server, l.Addr().String()
 }
 
 // publish sets all resources to this version.

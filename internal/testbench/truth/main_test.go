@@ -1,0 +1,15 @@
+package truth_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/programs"
+)
+
+// bin is the folder of the built programs.
+var bin string
+
+func TestMain(m *testing.M) {
+	os.Exit(programs.Main(m, &bin, nil, "mcp-server", "discovery"))
+}
