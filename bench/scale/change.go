@@ -2,15 +2,15 @@ package main
 
 import (
 	"fmt"
-	"slices"
 
+	"github.com/pgmesh/pgmesh/bench/world"
 	"github.com/pgmesh/pgmesh/internal/testbench/proxy"
 )
 
 // change is something written at once, and the signs by which a proxy recognizes it.
 type change struct {
 	scenario  string
-	resources []resource
+	resources []world.Resource
 	signs     []sign
 }
 
@@ -25,34 +25,29 @@ func once(mark string, types ...proxy.Type) sign {
 	return sign{[]byte(mark), types, func(int) int { return 1 }}
 }
 
-// turns is how many services the changes of one kind rotate over.
-const turns = 20
-
-func (w *world) turn(number int) int { return number % min(turns, w.seenByAll()) }
-
-func changeOfRoute(w *world, number int) change {
+func changeOfRoute(w *world.World, number int) change {
 	mark := fmt.Sprintf("route-%06d", number)
-	return change{"route", []resource{w.route(w.turn(number), mark)}, []sign{once(mark, proxy.Routes, proxy.VirtualHosts)}}
+	return change{"route", []world.Resource{w.Route(w.Turn(number), mark)}, []sign{once(mark, proxy.Routes, proxy.VirtualHosts)}}
 }
 
-func changeOfEndpoint(w *world, number int) change {
-	mark, s := markAddress(18, number), w.turn(number)
-	changed := w.service(s, mark)
+func changeOfEndpoint(w *world.World, number int) change {
+	mark, s := markAddress(18, number), w.Turn(number)
+	changed := w.Service(s, mark)
 	if w.Entries {
-		changed = w.workload(s, "more", mark)
+		changed = w.Workload(s, "more", mark)
 	}
-	return change{"endpoint", []resource{changed}, []sign{once(mark, proxy.Endpoints)}}
+	return change{"endpoint", []world.Resource{changed}, []sign{once(mark, proxy.Endpoints)}}
 }
 
 // newService adds a service that all proxies see.
-func newService(w *world, number int) change {
-	name, namespace := fmt.Sprintf("new-%06d", number), w.namespace(0)
-	host := hostOf(name, namespace)
-	spec := serviceSpec(host)
-	spec["endpoints"] = []any{object{"address": markAddress(18, number)}}
-	resources := []resource{{"ServiceEntry", namespace, name, spec}}
+func newService(w *world.World, number int) change {
+	name, namespace := fmt.Sprintf("new-%06d", number), w.Namespace(0)
+	host := world.HostOf(name, namespace)
+	spec := world.ServiceSpec(host)
+	spec["endpoints"] = []any{world.Object{"address": markAddress(18, number)}}
+	resources := []world.Resource{{Kind: "ServiceEntry", Namespace: namespace, Name: name, Spec: spec}}
 	if w.Routes {
-		resources = append(resources, resource{"VirtualService", namespace, name, routeSpec(host, host, name)})
+		resources = append(resources, world.Resource{Kind: "VirtualService", Namespace: namespace, Name: name, Spec: world.RouteSpec(host, host, name)})
 	}
 	return change{"service", resources, []sign{
 		once(name, proxy.Clusters), once(name, proxy.Endpoints), once(name, proxy.Routes, proxy.VirtualHosts),
@@ -68,39 +63,25 @@ func markAddress(network, number int) string {
 
 // manyRows changes the routes and endpoints of services, half of the rows each. If there are not
 // enough services, the remaining rows are services of another team, which no proxy sees.
-func manyRows(w *world, p who, rows, number int) change {
+func manyRows(w *world.World, p world.Who, rows, number int) change {
 	mark, at := fmt.Sprintf("bulk-%06d", number), markAddress(19, number)
 	touched := min(w.Services, rows/2)
-	var all []resource
+	var all []world.Resource
 	for s := range touched {
-		more := w.service(s, at)
+		more := w.Service(s, at)
 		if w.Entries {
-			more = w.workload(s, "more", at)
+			more = w.Workload(s, "more", at)
 		}
-		all = append(all, w.route(s, mark), more)
+		all = append(all, w.Route(s, mark), more)
 	}
 	for i := len(all); i < rows; i++ {
-		spec := serviceSpec(hostOf(fmt.Sprintf("foreign-%d", i), "elsewhere"))
-		spec["exportTo"], spec["endpoints"] = []any{"."}, []any{object{"address": at}}
-		all = append(all, resource{"ServiceEntry", "elsewhere", fmt.Sprintf("foreign-%d", i), spec})
+		spec := world.ServiceSpec(world.HostOf(fmt.Sprintf("foreign-%d", i), "elsewhere"))
+		spec["exportTo"], spec["endpoints"] = []any{"."}, []any{world.Object{"address": at}}
+		all = append(all, world.Resource{Kind: "ServiceEntry", Namespace: "elsewhere", Name: fmt.Sprintf("foreign-%d", i), Spec: spec})
 	}
-	due := w.visibleBelow(touched)
-	seen := func(proxy int) int { return due[p.namespace(proxy)] }
+	due := w.VisibleBelow(touched)
+	seen := func(proxy int) int { return due[p.Namespace(proxy)] }
 	return change{"bulk", all, []sign{
 		{[]byte(mark), []proxy.Type{proxy.Routes, proxy.VirtualHosts}, seen}, {[]byte(at), []proxy.Type{proxy.Endpoints}, seen},
 	}}
-}
-
-// visibleBelow returns how many of the first services the proxies of each namespace see.
-func (w *world) visibleBelow(services int) []int {
-	due := make([]int, w.Namespaces)
-	for n, home := range w.homes {
-		if w.Scope == 0 {
-			due[n] = services
-			continue
-		}
-		below, _ := slices.BinarySearch(home, services)
-		due[n] = min(services, w.common()) + below
-	}
-	return due
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pgmesh/pgmesh/bench/timing"
+	"github.com/pgmesh/pgmesh/bench/world"
 	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 )
 
@@ -37,7 +38,7 @@ type changes struct {
 type times struct{ last, median, write, floor time.Duration }
 
 // changes measures one kind of change.
-func (r *run) changes(scenario string, number func(*world, int) change) func(context.Context) error {
+func (r *run) changes(scenario string, number func(*world.World, int) change) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := r.ensureFloor(ctx); err != nil {
 			return err

@@ -9,12 +9,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pgmesh/pgmesh/bench/world"
 	"github.com/pgmesh/pgmesh/internal/testbench/proxy"
 )
 
 // crowd is proxies that connect at the same time, each with its own connection.
 type crowd struct {
-	who     who
+	who     world.Who
 	first   int // the number of the first proxy
 	address string
 	delta   bool
@@ -30,7 +31,7 @@ type crowd struct {
 type counts [proxy.Types]struct{ messages, bytes atomic.Int64 }
 
 // join connects proxies at the same time, and returns how long each took until it had everything.
-func join(ctx context.Context, p who, address string, delta bool, first, count int) (*crowd, []time.Duration, error) {
+func join(ctx context.Context, p world.Who, address string, delta bool, first, count int) (*crowd, []time.Duration, error) {
 	c := &crowd{who: p, first: first, address: address, delta: delta, failed: make(chan error, 1), counts: make([]counts, count)}
 	connected, stop := context.WithCancel(ctx)
 	c.stop = stop
@@ -61,11 +62,11 @@ func (c *crowd) options(served chan<- time.Time) ([]proxy.Options, error) {
 	options := make([]proxy.Options, len(c.counts))
 	for i := range options {
 		number := c.first + i
-		node, err := c.who.node(number)
+		node, err := c.who.Node(number)
 		if err != nil {
 			return nil, err
 		}
-		visible := c.who.world.visible(c.who.namespace(number))
+		visible := c.who.World.Visible(c.who.Namespace(number))
 		options[i] = proxy.Options{
 			Address: c.address, Node: node, Incremental: c.delta, Expect: proxy.Expected{Endpoints: visible, VirtualHosts: visible},
 			Heard: func(r proxy.Response) { c.receive(i, r) }, Served: func(at time.Time) { served <- at },

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pgmesh/pgmesh/bench/timing"
+	"github.com/pgmesh/pgmesh/bench/world"
 	"github.com/pgmesh/pgmesh/internal/kit/process"
 	"github.com/pgmesh/pgmesh/internal/testbench/realenvoy"
 	"github.com/pgmesh/pgmesh/internal/testbench/usage"
@@ -96,23 +97,23 @@ func (r *run) startEnvoy(ctx context.Context) (*realEnvoy, error) {
 }
 
 // mesh returns the service, and the gateway if there is one.
-func (e *realEnvoy) mesh() []resource {
-	all := []resource{{"ServiceEntry", envoyNamespace, "backend", e.service(hostOf("backend", envoyNamespace))}}
+func (e *realEnvoy) mesh() []world.Resource {
+	all := []world.Resource{{Kind: "ServiceEntry", Namespace: envoyNamespace, Name: "backend", Spec: e.service(world.HostOf("backend", envoyNamespace))}}
 	if e.role == "gateway" {
-		all = append(all, resource{"Gateway", envoyNamespace, "gateway", object{
-			"selector": object{"app": "gateway"},
-			"servers":  []any{object{"port": object{"number": e.port, "name": "http", "protocol": "HTTP"}, "hosts": []any{"*"}}},
+		all = append(all, world.Resource{Kind: "Gateway", Namespace: envoyNamespace, Name: "gateway", Spec: world.Object{
+			"selector": world.Object{"app": "gateway"},
+			"servers":  []any{world.Object{"port": world.Object{"number": e.port, "name": "http", "protocol": "HTTP"}, "hosts": []any{"*"}}},
 		}})
 	}
 	return all
 }
 
-func (e *realEnvoy) service(host string) object {
+func (e *realEnvoy) service(host string) world.Object {
 	_, backend, _ := net.SplitHostPort(e.backend.Listener.Addr().String())
 	number, _ := strconv.Atoi(backend)
-	spec := serviceSpec(host)
-	spec["ports"] = []any{object{"number": e.port, "name": "http", "protocol": "HTTP"}}
-	spec["endpoints"] = []any{object{"address": "127.0.0.1", "ports": object{"http": number}}}
+	spec := world.ServiceSpec(host)
+	spec["ports"] = []any{world.Object{"number": e.port, "name": "http", "protocol": "HTTP"}}
+	spec["endpoints"] = []any{world.Object{"address": "127.0.0.1", "ports": world.Object{"http": number}}}
 	return spec
 }
 
@@ -138,7 +139,7 @@ func (e *realEnvoy) start(binary, address string, form bootstrap.XDS) error {
 // add writes a route for a new host, and sends requests to that host until they are answered.
 func (e *realEnvoy) add(ctx context.Context, w writer, number int) (took, wrote time.Duration, err error) {
 	name := fmt.Sprintf("route-%d", number)
-	host := hostOf(name, envoyNamespace)
+	host := world.HostOf(name, envoyNamespace)
 	timing.Settle()
 	start, err := w.write(ctx, change{scenario: "envoy", resources: e.route(name, host)})
 	if err != nil {
@@ -159,13 +160,13 @@ func (e *realEnvoy) add(ctx context.Context, w writer, number int) (took, wrote 
 
 // route returns another route to the backend. A sidecar routes only hosts of services, so there the
 // host becomes a service.
-func (e *realEnvoy) route(name, host string) []resource {
-	spec := routeSpec(host, hostOf("backend", envoyNamespace), name)
+func (e *realEnvoy) route(name, host string) []world.Resource {
+	spec := world.RouteSpec(host, world.HostOf("backend", envoyNamespace), name)
 	if e.role == "gateway" {
 		spec["gateways"] = []any{"gateway"}
-		return []resource{{"VirtualService", envoyNamespace, name, spec}}
+		return []world.Resource{{Kind: "VirtualService", Namespace: envoyNamespace, Name: name, Spec: spec}}
 	}
-	return []resource{{"VirtualService", envoyNamespace, name, spec}, {"ServiceEntry", envoyNamespace, name, e.service(host)}}
+	return []world.Resource{{Kind: "VirtualService", Namespace: envoyNamespace, Name: name, Spec: spec}, {Kind: "ServiceEntry", Namespace: envoyNamespace, Name: name, Spec: e.service(host)}}
 }
 
 func (e *realEnvoy) ask(ctx context.Context, host string) (answered bool, err error) {

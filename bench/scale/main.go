@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pgmesh/pgmesh/bench/bare"
+	"github.com/pgmesh/pgmesh/bench/world"
 )
 
 func main() {
@@ -70,10 +71,10 @@ func meshCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "mesh", Short: "Print the mesh as YAML, and measure nothing", Args: cobra.NoArgs, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.World.lay(); err != nil {
+			if err := o.World.Lay(); err != nil {
 				return err
 			}
-			_, err := cmd.OutOrStdout().Write([]byte(documents(o.World.resources())))
+			_, err := cmd.OutOrStdout().Write([]byte(world.Documents(o.World.Resources())))
 			return err
 		},
 	}

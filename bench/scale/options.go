@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/pgmesh/pgmesh/bench/world"
 )
 
 // options are the values of the flags. Those with JSON names are the parameters of a result.
 type options struct {
-	World    world  `json:"world"`
-	Proxies  int    `json:"proxies"`
-	Protocol string `json:"protocol"`
+	World    world.World `json:"world"`
+	Proxies  int         `json:"proxies"`
+	Protocol string      `json:"protocol"`
 
 	Workloads    bool              `json:"workloads"`
 	Interception string            `json:"interception"`
@@ -103,7 +105,7 @@ func (o *options) check() error {
 			return err
 		}
 	}
-	return o.World.lay()
+	return o.World.Lay()
 }
 
 func (o *options) measures(scenario string) bool { return slices.Contains(o.Only, scenario) }
@@ -113,8 +115,8 @@ func (o *options) needsProxies() bool {
 	return slices.ContainsFunc(o.Only, func(s string) bool { return s != "envoy" })
 }
 
-func (o *options) who() who {
-	return who{world: &o.World, workloads: o.Workloads, interception: o.Interception, metadata: o.Metadata}
+func (o *options) who() world.Who {
+	return world.Who{World: &o.World, Workloads: o.Workloads, Interception: o.Interception, Metadata: o.Metadata}
 }
 
 func among(flag, value string, known ...string) error {

@@ -46,7 +46,7 @@ func (r *run) withProxies(ctx context.Context) (err error) {
 	defer r.server.stop()
 	defer r.server.writer.close()
 	if r.ADS == "" || r.load {
-		all := r.World.resources()
+		all := r.World.Resources()
 		sayf("writing %d resources …", len(all))
 		if _, err := r.server.writer.write(ctx, change{scenario: "load", resources: all}); err != nil {
 			return fmt.Errorf("write the mesh: %w", err)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/pgmesh/pgmesh/bench/world"
 )
 
 // writer writes resources to where the server under test reads them.
@@ -20,69 +20,32 @@ type writer interface {
 }
 
 // database writes to a mesh in Postgres.
-type database struct {
-	conn *pgx.Conn
-	// empty means that there are no rows to replace, which makes writing faster.
-	empty bool
-}
+type database struct{ *world.Database }
 
 func openDatabase(ctx context.Context, url string, empty bool) (*database, error) {
-	conn, err := pgx.Connect(ctx, url)
-	return &database{conn, empty}, err
+	d, err := world.Open(ctx, url, empty)
+	return &database{d}, err
 }
-
-// rowsAtOnce is how many rows one statement writes.
-const rowsAtOnce = 1000
 
 // write returns the time before COMMIT.
 func (d *database) write(ctx context.Context, c change) (time.Time, error) {
-	tx, err := d.conn.Begin(ctx)
-	if err != nil {
-		return time.Time{}, err
-	}
-	defer tx.Rollback(ctx)
-	for rows := c.resources; len(rows) > 0; {
-		n := min(len(rows), rowsAtOnce)
-		if err := d.put(ctx, tx, rows[:n]); err != nil {
-			return time.Time{}, err
-		}
-		rows = rows[n:]
-	}
-	d.empty = false
-	start := time.Now()
-	return start, tx.Commit(ctx)
+	return d.Write(ctx, c.resources)
 }
 
-func (d *database) put(ctx context.Context, tx pgx.Tx, rows []resource) error {
-	instead := "ON CONFLICT (kind, api_group, namespace, name) DO UPDATE SET spec = EXCLUDED.spec"
-	if d.empty {
-		instead = ""
-	}
-	var kinds, namespaces, names, specs []string
-	for _, r := range rows {
-		kinds, namespaces = append(kinds, r.kind), append(namespaces, r.namespace)
-		names, specs = append(names, r.name), append(specs, text(r.spec))
-	}
-	_, err := tx.Exec(ctx, `INSERT INTO mesh.resources (api_group, kind, namespace, name, spec)
-		SELECT $1, kind, namespace, name, spec::jsonb FROM unnest($2::text[], $3::text[], $4::text[], $5::text[]) AS r (kind, namespace, name, spec)
-		`+instead, networking, kinds, namespaces, names, specs)
-	return err
-}
-
-func (d *database) close() { d.conn.Close(context.Background()) }
+func (d *database) close() { d.Close() }
 
 // directory writes files that the server under test watches.
 type directory struct {
 	path  string
-	files map[string][]resource // by name, in order
-	of    map[string]string     // the file of each resource
+	files map[string][]world.Resource // by name, in order
+	of    map[string]string           // the file of each resource
 }
 
 // resourcesAFile bounds how much must be read for a change, here and in the server.
 const resourcesAFile = 200
 
 func newDirectory(path string) *directory {
-	return &directory{path: path, files: map[string][]resource{}, of: map[string]string{}}
+	return &directory{path: path, files: map[string][]world.Resource{}, of: map[string]string{}}
 }
 
 // write replaces the files that have the resources. Each file is replaced atomically, but one after
@@ -102,11 +65,11 @@ func (d *directory) write(_ context.Context, c change) (time.Time, error) {
 }
 
 // put assigns a resource to a file, and returns the file.
-func (d *directory) put(r resource) string {
-	key := r.kind + "/" + r.namespace + "/" + r.name
+func (d *directory) put(r world.Resource) string {
+	key := r.Kind + "/" + r.Namespace + "/" + r.Name
 	if file, there := d.of[key]; there {
 		for i, old := range d.files[file] {
-			if old.kind == r.kind && old.namespace == r.namespace && old.name == r.name {
+			if old.Kind == r.Kind && old.Namespace == r.Namespace && old.Name == r.Name {
 				d.files[file][i] = r
 			}
 		}
@@ -119,7 +82,7 @@ func (d *directory) put(r resource) string {
 
 func (d *directory) replace(name string) error {
 	hidden := filepath.Join(d.path, "."+name)
-	if err := os.WriteFile(hidden, []byte(documents(d.files[name])), 0o644); err != nil {
+	if err := os.WriteFile(hidden, []byte(world.Documents(d.files[name])), 0o644); err != nil {
 		return err
 	}
 	return os.Rename(hidden, filepath.Join(d.path, name))
@@ -134,7 +97,7 @@ type command string
 func (c command) write(ctx context.Context, ch change) (time.Time, error) {
 	cmd := exec.CommandContext(ctx, "sh", "-c", string(c))
 	cmd.Env = append(os.Environ(), "SCALE_SCENARIO="+ch.scenario)
-	cmd.Stdin = strings.NewReader(documents(ch.resources))
+	cmd.Stdin = strings.NewReader(world.Documents(ch.resources))
 	start := time.Now()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return start, fmt.Errorf("%s: %w\n%s", string(c), err, out)
