@@ -45,6 +45,10 @@ bench: compile ## Measure what is promised, each beside a floor (FLAGS='--only u
 bench-scale: compile ## Measure many proxies of a large mesh, pgmesh's or another's (FLAGS=--help lists its flags)
 	@$(call benchmark,scale) && bin/bench/scale $(FLAGS)
 
+.PHONY: bench-rollout
+bench-rollout: compile ## Measure what it costs to know what each proxy runs, and how soon that is known (FLAGS=--help lists its flags)
+	@$(call benchmark,rollout) && bin/bench/rollout $(FLAGS)
+
 .PHONY: bench-certificates
 bench-certificates: compile ## Measure how many certificates a second one discovery signs (FLAGS=--help lists its flags)
 	@$(call benchmark,certificates) && bin/bench/certificates $(FLAGS)
