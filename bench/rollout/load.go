@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/pgmesh/pgmesh/bench/timing"
 	"github.com/pgmesh/pgmesh/internal/kit/wait"
 	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 )
@@ -41,7 +42,7 @@ func (c *control) written(ctx context.Context) (w written, err error) {
 type second struct {
 	reports                      bool
 	commits, wal, messages, rows float64
-	cpu                          time.Duration
+	cpu, last                    time.Duration // and how late the last proxy had a change, half of the times
 }
 
 func (w written) since(before written, reports bool) second {
@@ -54,9 +55,9 @@ func (w written) since(before written, reports bool) second {
 
 // load measures what Postgres does while many proxies take changes at a rate.
 func load(ctx context.Context, c *control, r *report) error {
-	seconds, err := c.seconds(ctx, func(all *crowd, reports bool) error {
-		_, err := c.atRate(ctx, all, reports, c.loadFor)
-		return err
+	seconds, err := c.seconds(ctx, func(all *crowd, reports bool) (time.Duration, error) {
+		t, err := c.atRate(ctx, all, reports, c.loadFor)
+		return timing.Percentile(sorted(t.last), 50), err
 	})
 	if err != nil {
 		return err
@@ -71,11 +72,9 @@ func load(ctx context.Context, c *control, r *report) error {
 
 // idle measures what Postgres does while nothing happens.
 func idle(ctx context.Context, c *control, r *report) error {
-	seconds, err := c.seconds(ctx, func(*crowd, bool) error {
-		if !wait.For(ctx, c.idleFor) {
-			return ctx.Err()
-		}
-		return nil
+	seconds, err := c.seconds(ctx, func(*crowd, bool) (time.Duration, error) {
+		wait.For(ctx, c.idleFor)
+		return 0, ctx.Err()
 	})
 	if err != nil {
 		return err
@@ -87,7 +86,7 @@ func idle(ctx context.Context, c *control, r *report) error {
 }
 
 // seconds measures what Postgres does meanwhile, with reports and without, in turns.
-func (c *control) seconds(ctx context.Context, meanwhile func(all *crowd, reports bool) error) (all []second, err error) {
+func (c *control) seconds(ctx context.Context, meanwhile func(all *crowd, reports bool) (last time.Duration, err error)) (all []second, err error) {
 	if err := c.describe(ctx, c.manyServices); err != nil {
 		return nil, err
 	}
@@ -99,11 +98,14 @@ func (c *control) seconds(ctx context.Context, meanwhile func(all *crowd, report
 			if err != nil {
 				return err
 			}
-			if err := meanwhile(proxies, reports); err != nil {
+			last, err := meanwhile(proxies, reports)
+			if err != nil {
 				return err
 			}
 			after, err := c.written(ctx)
-			all = append(all, after.since(before, reports))
+			one := after.since(before, reports)
+			one.last = last
+			all = append(all, one)
 			return err
 		})
 		if err != nil {
@@ -118,4 +120,5 @@ func (s second) ofCommits() float64  { return s.commits }
 func (s second) ofWAL() float64      { return s.wal / 1000 }
 func (s second) ofMessages() float64 { return s.messages }
 func (s second) ofRows() float64     { return s.rows }
+func (s second) ofLast() float64     { return millis(s.last) }
 func (s second) ofCPU() float64      { return millis(s.cpu) }

@@ -124,6 +124,7 @@ func (r *report) seconds(all []second) {
 		{"rows written to tables of reports", second.ofRows},
 		{"write-ahead log, kB", second.ofWAL},
 		{"processor time, ms", second.ofCPU},
+		{"last proxy, median, ms", second.ofLast},
 	} {
 		r.compare("  "+m.name, of(all, true, m.of), of(all, false, m.of))
 	}

@@ -31,6 +31,7 @@ type ledger struct {
 	newest  int64  // the revision at the last comparison; -1 before the first
 	step    int64  // the revision that was reported of all in step
 	uneven  bool   // at the last comparison some were not in step
+	lag     lag
 
 	times    *rolloutv1.Times // that were reported; nil for none
 	problems *rolloutv1.Problems
@@ -69,6 +70,7 @@ func (l *ledger) forget() {
 	for _, e := range l.proxies {
 		e.runs = -1
 	}
+	l.lag = nil
 }
 
 // differences compares all proxies, and returns the messages that report what differs from what was
@@ -76,15 +78,16 @@ func (l *ledger) forget() {
 //
 // A proxy is in step if it runs the newest revision. While some do not yet, the revision that was
 // the newest at the comparison before is enough: each change has an interval to arrive, and while
-// many follow one another nobody falls out of step who keeps up.
+// many follow one another nobody falls out of step who keeps up. If many proxies need longer, an
+// older revision is enough (common.go).
 func (l *ledger) differences(now time.Time) []*rolloutv1.ReportRequest {
 	newest := l.of.Revision() // before the streams are asked: what they run is at least this
 	streams := l.of.Streams()
 	before, behind := l.observe(streams, newest)
 	l.newest = newest
-	step := newest
+	step, common := newest, l.common(streams, before, now)
 	if behind && before >= 0 {
-		step = before
+		step = common
 	}
 	return l.report(streams, step, now)
 }
@@ -112,7 +115,7 @@ func (l *ledger) rests() bool { return l.watch.quiet() && !l.uneven }
 func (l *ledger) report(streams []*ads.Stream, step int64, now time.Time) []*rolloutv1.ReportRequest {
 	var proxies []*rolloutv1.Proxy
 	var refusing []*served.Subscriber
-	l.uneven = false
+	l.uneven = step < l.newest
 	for _, s := range streams {
 		e := l.proxies[s]
 		state := e.state(step, now)

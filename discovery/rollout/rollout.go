@@ -67,12 +67,13 @@ func Of(e *push.Engine, s *ads.Server) Proxies {
 
 const (
 	// interval is how often proxies are compared while something happens. A change that a proxy has
-	// not accepted after two intervals is shown as being sent.
+	// not accepted after two intervals is shown as being sent, unless many proxies need longer.
 	interval = 250 * time.Millisecond
 	// restInterval is how often they are compared while nothing happens.
 	restInterval = time.Second
-	// leastInterval lies between two messages, whatever happens, so that Postgres is written to
-	// eight times a second at most.
+	// leastInterval lies between two reports that all proxies have come to run something. After one,
+	// proxies are not compared for an interval. So Postgres is written to eight times a second at
+	// most, and what was reported of single proxies keeps nobody waiting.
 	leastInterval = 125 * time.Millisecond
 )
 

@@ -58,7 +58,7 @@ type session struct {
 	ended    <-chan error
 	number   uint64
 	compared time.Time // when proxies were compared last
-	sent     time.Time // when something was sent last
+	settled  time.Time // when it was reported last that all proxies had come to run something
 }
 
 // report reports on one stream, until it ends. It says whether mcp-server has ever answered.
@@ -93,7 +93,6 @@ func (r *Reporter) sendAll(s *session, messages []*rolloutv1.ReportRequest) erro
 		if err := s.send(m); err != nil {
 			return err
 		}
-		s.sent = time.Now()
 		r.metrics.sent(m, time.Since(begun))
 	}
 	return nil
@@ -104,15 +103,24 @@ func (r *Reporter) next(s *session, tick <-chan time.Time) ([]*rolloutv1.ReportR
 	for {
 		select {
 		case <-tick:
-			if now := time.Now(); !r.ledger.rests() || now.Sub(s.compared) >= restInterval {
+			now := time.Now()
+			if now.Sub(s.settled) < interval { // what is reported so often need not be compared
+				continue
+			}
+			if !r.ledger.rests() || now.Sub(s.compared) >= restInterval {
 				s.compared = now
 				return r.ledger.differences(now), nil
 			}
 		case <-r.ledger.watch.settled:
-			if err := s.rest(leastInterval - time.Since(s.sent)); err != nil {
+			if err := s.rest(leastInterval - time.Since(s.settled)); err != nil {
 				return nil, err
 			}
-			return r.ledger.settled(time.Now()), nil
+			now := time.Now()
+			messages := r.ledger.settled(now)
+			if len(messages) > 0 {
+				s.settled = now
+			}
+			return messages, nil
 		case err := <-s.ended:
 			return nil, err
 		}
