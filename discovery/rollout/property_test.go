@@ -36,7 +36,7 @@ func (p *proxy) runs(revision, newest int64) bool {
 // reported is exact.
 func TestNoProxyIsReportedToRunWhatItDoesNot(t *testing.T) {
 	t.Parallel()
-	const proxies, transactions = 30, 150
+	const proxies, transactions = 200, 150
 	random := rand.New(rand.NewPCG(1, rand.Uint64()))
 	b := start(t)
 	var mu sync.Mutex // of what follows

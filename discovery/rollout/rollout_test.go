@@ -189,3 +189,30 @@ func TestTimesAreReported(t *testing.T) {
 	})
 	require.NotZero(t, b.reports.times.GetTook()[0])
 }
+
+// Where many proxies need long for a change, they are not described one by one, but for a while all
+// are reported to run the revision before.
+func TestManyWhoNeedLongAreReportedTogether(t *testing.T) {
+	t.Parallel()
+	const proxies = 150
+	b := start(t)
+	b.apply(service("one", "*"))
+	var all []*proxy
+	for i := range proxies {
+		all = append(all, b.connect(fmt.Sprint("p", i), "shop"))
+	}
+	for i := range proxies {
+		b.await(fmt.Sprintf("p%d.shop", i), "synced 1")
+	}
+	for _, p := range all {
+		p.behave("", true)
+	}
+	begun := time.Now()
+	b.apply(service("two", "*"))
+	b.await("p0.shop", "runs 1, is sent 2")
+	require.Greater(t, time.Since(begun), 1500*time.Millisecond)
+	for _, p := range all {
+		p.behave("", false)
+	}
+	b.await("p0.shop", "synced 2")
+}

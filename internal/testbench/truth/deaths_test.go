@@ -3,6 +3,7 @@ package truth_test
 import (
 	"context"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -53,13 +54,13 @@ func (m *mesh) nextDeath(round int, dice *rand.Rand) death {
 
 // die kills the parts of a death, and starts them again in another order.
 func (m *mesh) die(d death) {
-	names := ""
+	var names []string
 	wait.For(context.Background(), d.after)
 	for _, p := range d.parts {
-		names += " " + p.name
+		names = append(names, p.name)
 		p.kill()
 	}
-	m.t.Logf("died for %s:%s", d.away, names)
+	m.t.Logf("dead for %s: %s", d.away, strings.Join(names, ", "))
 	wait.For(context.Background(), d.away)
 	for i := range d.parts {
 		d.parts[len(d.parts)-1-i].start()

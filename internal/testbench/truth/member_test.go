@@ -235,15 +235,15 @@ func (s state) String() string {
 	if s.whole {
 		how = "sotw"
 	}
-	text := fmt.Sprintf("%s (%s, %s)", s.id, s.way, how)
+	parts := []string{fmt.Sprintf("%s (%s, %s)", s.id, s.way, how)}
 	for _, one := range s.sessions {
-		text += fmt.Sprintf("; with %s from %s", one.discovery, clock(one.began))
+		ended := "now"
 		if !one.ended.IsZero() {
-			text += " to " + clock(one.ended)
+			ended = clock(one.ended)
 		}
-		text += fmt.Sprintf(" accepted at %s %v", clock(one.accepted), one.has)
+		parts = append(parts, fmt.Sprintf("with %s from %s to %s accepted at %s %v", one.discovery, clock(one.began), ended, clock(one.accepted), one.has))
 	}
-	return text
+	return strings.Join(parts, "; ")
 }
 
 func clock(t time.Time) string { return t.Format("04:05.000") }

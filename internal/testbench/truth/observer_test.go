@@ -135,6 +135,6 @@ func (o *observer) told() (lies []string, reads int) {
 	return o.lies, o.reads
 }
 
-func (r row) String() string {
-	return fmt.Sprintf("{%s at %s by %s since %s: sent %d, runs %d, refuses %d}", r.State, r.Discovery, r.Server, clock(r.Connected), r.Sent, r.Runs, r.Refused)
+func (p row) String() string {
+	return fmt.Sprintf("{%s at %s by %s since %s: sent %d, runs %d, refuses %d}", p.State, p.Discovery, p.Server, clock(p.Connected), p.Sent, p.Runs, p.Refused)
 }
