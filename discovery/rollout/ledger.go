@@ -35,7 +35,8 @@ type ledger struct {
 
 	times    *rolloutv1.Times // that were reported; nil for none
 	problems *rolloutv1.Problems
-	surveyed time.Time // when times and problems were looked at last
+	turn     uint64    // of the engine, when the problems were looked at last
+	surveyed time.Time // when that was, of all that nobody waits for
 }
 
 // entry is one proxy.
@@ -46,6 +47,7 @@ type entry struct {
 	// running is what it runs, at this comparison, if it was here.
 	running ads.Running
 	here    bool
+	circle  uint32 // by which audiences mean it
 }
 
 func newLedger(of Proxies) *ledger {
@@ -58,7 +60,8 @@ func newLedger(of Proxies) *ledger {
 
 // begin forgets what was reported, for a new report.
 func (l *ledger) begin() {
-	l.step, l.uneven, l.times, l.problems, l.surveyed = 0, true, nil, nil, time.Time{}
+	l.step, l.uneven, l.times, l.problems, l.turn, l.surveyed = 0, true, nil, nil, 0, time.Time{}
+	l.of.Audiences.Reset()
 	for _, e := range l.proxies {
 		e.told = nil
 	}
@@ -116,6 +119,7 @@ func (l *ledger) report(streams []*ads.Stream, step int64, now time.Time) []*rol
 	var proxies []*rolloutv1.Proxy
 	var refusing []*served.Subscriber
 	l.uneven = step < l.newest
+	audiences := l.audiences(streams, now)
 	for _, s := range streams {
 		e := l.proxies[s]
 		state := e.state(step, now)
@@ -135,7 +139,7 @@ func (l *ledger) report(streams []*ads.Stream, step int64, now time.Time) []*rol
 	}
 	last := &rolloutv1.ReportRequest{Revision: step, Gone: l.gone()}
 	l.survey(last, streams, now)
-	return l.messages(last, proxies, l.watch.rollouts(refusing))
+	return l.messages(last, proxies, l.watch.rollouts(refusing), audiences)
 }
 
 // observe notes what each proxy runs. It returns which revision was the newest at the comparison
@@ -174,7 +178,7 @@ func (e *entry) observe(s *ads.Stream, newest int64) {
 // state is the present state of the proxy.
 func (e *entry) state(step int64, now time.Time) *rolloutv1.Proxy {
 	running := e.running
-	state := &rolloutv1.Proxy{Stream: e.number, State: rolloutv1.Proxy_STATE_SENDING, Sent: revisionOf(running.Target), Runs: max(0, e.runs), Refused: uint32(running.Refused)}
+	state := &rolloutv1.Proxy{Stream: e.number, State: rolloutv1.Proxy_STATE_SENDING, Sent: revisionOf(running.Target), Runs: max(0, e.runs), Refused: uint32(running.Refused), Class: e.circle}
 	switch {
 	case running.Refused > 0:
 		state.State = rolloutv1.Proxy_STATE_REFUSED
@@ -237,16 +241,17 @@ func (l *ledger) gone() []uint64 {
 
 // messages divides what differs. The last message alone moves those in step: before it, all that
 // are not in step have to be known.
-func (l *ledger) messages(last *rolloutv1.ReportRequest, proxies []*rolloutv1.Proxy, rollouts []*rolloutv1.Rollout) []*rolloutv1.ReportRequest {
+func (l *ledger) messages(last *rolloutv1.ReportRequest, proxies []*rolloutv1.Proxy, rollouts []*rolloutv1.Rollout, audiences []*rolloutv1.Audience) []*rolloutv1.ReportRequest {
 	var all []*rolloutv1.ReportRequest
-	for len(proxies) > mostProxies || len(rollouts) > mostRollouts {
+	for len(proxies) > mostProxies || len(rollouts) > mostRollouts || len(audiences) > mostAudiences {
 		m := &rolloutv1.ReportRequest{Revision: l.step}
+		m.Audiences, audiences = cut(audiences, mostAudiences)
 		m.Proxies, proxies = cut(proxies, mostProxies)
 		m.Rollouts, rollouts = cut(rollouts, mostRollouts)
 		all = append(all, m)
 	}
-	last.Proxies, last.Rollouts = proxies, rollouts
-	if len(all) == 0 && last.GetRevision() == l.step && len(proxies)+len(rollouts)+len(last.GetGone()) == 0 && last.GetTimes() == nil && last.GetProblems() == nil {
+	last.Proxies, last.Rollouts, last.Audiences = proxies, rollouts, audiences
+	if len(all) == 0 && last.GetRevision() == l.step && len(proxies)+len(rollouts)+len(audiences)+len(last.GetGone()) == 0 && last.GetTimes() == nil && last.GetProblems() == nil {
 		return nil
 	}
 	l.step = last.GetRevision()

@@ -18,10 +18,8 @@ func (l *ledger) refusals(s *ads.Stream) (all []*rolloutv1.Refusal) {
 				return all
 			}
 			refusal := &rolloutv1.Refusal{TypeUrl: t.TypeURL, Resource: r.Name, Reason: r.Reason, Since: timestamppb.New(r.Since)}
-			if l.of.Sources != nil {
-				for _, key := range l.of.Sources(s.Subscriber(), t.TypeURL, r.Name) {
-					refusal.Sources = append(refusal.Sources, resourceOf(key))
-				}
+			for _, key := range l.of.Sources(s.Subscriber(), t.TypeURL, r.Name) {
+				refusal.Sources = append(refusal.Sources, resourceOf(key))
 			}
 			all = append(all, refusal)
 		}

@@ -44,8 +44,10 @@ type Proxies struct {
 	Revision func() int64
 	// Watch has a watcher told of pushes.
 	Watch func(push.Watcher)
-	// Problems are those that discovery knows of; not ok before the first mesh.
-	Problems func() (all []push.Problem, ok bool)
+	// ProblemsSince are those that discovery knows of, as [push.Engine.ProblemsSince] has them.
+	ProblemsSince func(turn uint64) (all []push.Problem, now uint64, news bool)
+	// Audiences knows whom resources concern.
+	Audiences *push.Audiences
 	// Sources are the resources of the mesh that a resource of a proxy's was made from.
 	Sources func(s *served.Subscriber, typeURL, name string) []kinds.Key
 	// CertificateEnds is when the certificate ends that a proxy has shown; zero if it has shown none.
@@ -55,7 +57,7 @@ type Proxies struct {
 // Of returns the proxies of an engine that a server serves.
 func Of(e *push.Engine, s *ads.Server) Proxies {
 	return Proxies{
-		Streams: s.Unsorted, Member: e.Member, Revision: e.Revision, Watch: e.Watch, Problems: e.Problems,
+		Streams: s.Unsorted, Member: e.Member, Revision: e.Revision, Watch: e.Watch, ProblemsSince: e.ProblemsSince, Audiences: e.Audiences(), Sources: e.Sources,
 		CertificateEnds: func(s *ads.Stream) time.Time {
 			if shown := admit.Presented(s.Context()); len(shown) > 0 {
 				return shown[0].NotAfter

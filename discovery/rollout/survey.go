@@ -31,8 +31,11 @@ func (l *ledger) survey(m *rolloutv1.ReportRequest, streams []*ads.Stream, now t
 	if times := l.timesOf(streams); !proto.Equal(times, l.times) && (l.times != nil || len(times.GetStreams()) > 0) {
 		m.Times, l.times = times, times
 	}
-	if problems, ok := l.of.problems(); ok && !proto.Equal(problems, l.problems) && (l.problems != nil || len(problems.GetProblems()) > 0) {
-		m.Problems, l.problems = problems, problems
+	if all, turn, news := l.of.ProblemsSince(l.turn); news {
+		l.turn = turn
+		if problems := problemsOf(all); !proto.Equal(problems, l.problems) && (l.problems != nil || len(problems.GetProblems()) > 0) {
+			m.Problems, l.problems = problems, problems
+		}
 	}
 }
 
@@ -51,25 +54,18 @@ func (l *ledger) timesOf(streams []*ads.Stream) *rolloutv1.Times {
 	return times
 }
 
-// problems are those that discovery knows of; not ok before the first mesh.
-func (p Proxies) problems() (*rolloutv1.Problems, bool) {
-	if p.Problems == nil {
-		return nil, false
-	}
-	all, ok := p.Problems()
-	if !ok {
-		return nil, false
-	}
+// problemsOf leaves out what is wrong with proxies, and not with resources: refusals tell of it.
+func problemsOf(all []push.Problem) *rolloutv1.Problems {
 	out := &rolloutv1.Problems{}
-	for _, one := range all {
+	for _, p := range all {
 		if len(out.Problems) == mostProblems {
 			break
 		}
-		if one.Code != push.Refused { // of a proxy, not of a resource: refusals tell of it
-			out.Problems = append(out.Problems, &rolloutv1.Problem{Resource: resourceOf(one.Of), Path: one.Path, Code: string(one.Code), Message: one.Reason})
+		if p.Code != push.Refused {
+			out.Problems = append(out.Problems, &rolloutv1.Problem{Resource: resourceOf(p.Of), Path: p.Path, Code: string(p.Code), Message: p.Reason})
 		}
 	}
-	return out, true
+	return out
 }
 
 func resourceOf(k kinds.Key) *rolloutv1.Resource {
