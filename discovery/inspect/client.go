@@ -1,5 +1,5 @@
 // Package inspect shows what discovery knows of itself and of its proxies, as pages of JSON for
-// people and for their tools.
+// people and for their tools. It tells the same to Istio's tool, over xDS (istioctl.go).
 //
 // The names of fields and of filters are an interface, described in docs/debugging.md. What is
 // secret is on no page.

@@ -33,8 +33,21 @@ func (s selection) has(of section) bool {
 
 func (s selection) named(name string) bool { return s.name == nil || s.name.MatchString(name) }
 
-// dump returns what discovery has for a client, in the form of Envoy's own dump.
+// dump returns what discovery has for a client as JSON.
 func dump(c client, wanted selection) ([]byte, error) {
+	out, err := dumpOf(c, wanted)
+	if err != nil {
+		return nil, err
+	}
+	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(out)
+	if err != nil {
+		return nil, fmt.Errorf("write what discovery has for %s: %w", c.id(), err)
+	}
+	return text, nil
+}
+
+// dumpOf returns what discovery has for a client, in the form of Envoy's own dump.
+func dumpOf(c client, wanted selection) (*adminv3.ConfigDump, error) {
 	out := &adminv3.ConfigDump{}
 	for _, s := range sections {
 		if !wanted.has(s) {
@@ -48,11 +61,7 @@ func dump(c client, wanted selection) ([]byte, error) {
 			return nil, err
 		}
 	}
-	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(out)
-	if err != nil {
-		return nil, fmt.Errorf("write what discovery has for %s: %w", c.id(), err)
-	}
-	return text, nil
+	return out, nil
 }
 
 // dumped lists the resources of a type, without what is sensitive in them.

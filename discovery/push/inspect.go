@@ -74,3 +74,14 @@ func nameOf(c classKey) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", c))
 	return hex.EncodeToString(sum[:4])
 }
+
+// RootNamespace returns the namespace whose resources are for the whole mesh; "" before the first
+// mesh.
+func (e *Engine) RootNamespace() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.mesh == nil {
+		return ""
+	}
+	return e.mesh.Config.GetRootNamespace()
+}

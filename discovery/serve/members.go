@@ -31,12 +31,13 @@ type members struct {
 	issue        *issue.Service
 	trustService *trust.Service
 	keys         *jwks.Keeper
+	root         func() string // the root namespace
 	log          *slog.Logger
 }
 
 func (s *self) guests(engine *push.Engine, keys *jwks.Keeper, metrics prometheus.Registerer) guests {
 	who, log := s, s.log
-	m := &members{who: who, keeper: who.keeper(metrics), keys: keys, log: log}
+	m := &members{who: who, keeper: who.keeper(metrics), keys: keys, root: engine.RootNamespace, log: log}
 	m.trustService = trust.NewService(m.keeper)
 	m.door = admit.NewDoor(m.keeper.State, engine.Refuse, log, metrics)
 	engine.AdmitBy(m.door.Node)

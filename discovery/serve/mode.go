@@ -51,6 +51,8 @@ type guests interface {
 	register(*grpc.Server)
 	// machine returns the machine that calls.
 	machine(context.Context) (*register.Caller, error)
+	// viewer returns the namespace whose proxies the caller may see; "" for all.
+	viewer(context.Context) (namespace string, err error)
 	// trust knows which guests were revoked.
 	trust() trusted
 	// ready returns whether discovery is ready; config says whether its configuration is.

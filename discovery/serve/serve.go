@@ -82,7 +82,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	follower.trust = guests.trust()
 	streams, server := o.server(engine, guests, metrics)
 	reporter := o.reporter(who, rollout.Of(engine, streams), metrics)
-	pages = append(append(pages, o.pages(engine, streams, metrics)...), machines.Page())
+	pages = append(append(pages, o.pages(engine, o.inspector(engine, streams, guests, metrics))...), machines.Page())
 	machines.AddTo(server)
 	if err := access.Check(server.GetServiceInfo()); err != nil {
 		return errors.Join(err, xds.Close(), web.Close())
@@ -134,10 +134,18 @@ func (o *Options) listen(t listen.Transport) (xds, web net.Listener, err error) 
 	return xds, web, nil
 }
 
-// pages are those for people.
-func (o *Options) pages(engine *push.Engine, streams *ads.Server, metrics prometheus.Registerer) []monitor.Page {
-	look := inspect.Inspector{Engine: engine, Server: streams, Limits: o.Limits}
+// inspector shows the proxies: on pages, in metrics, and to istioctl.
+func (o *Options) inspector(engine *push.Engine, streams *ads.Server, g guests, metrics prometheus.Registerer) *inspect.Inspector {
+	look := &inspect.Inspector{Engine: engine, Server: streams, Limits: o.Limits}
 	look.Register(metrics)
+	name, _ := o.Identity.names()
+	tool := inspect.Istioctl{Inspector: look, Name: name, Viewer: g.viewer}
+	streams.Ask(tool.Questions())
+	return look
+}
+
+// pages are those for people.
+func (o *Options) pages(engine *push.Engine, look *inspect.Inspector) []monitor.Page {
 	pages := append([]monitor.Page{problemsPage(engine)}, look.Pages()...)
 	if o.HTTP.Profiles {
 		pages = append(pages, monitor.Profiles())

@@ -36,6 +36,7 @@ type Server struct {
 	typePlans typePlans
 	roster    roster
 	limits    *bounds
+	inquiry   *inquiry      // nil if there are no questions
 	done      chan struct{} // closed by Shutdown
 }
 
@@ -85,6 +86,9 @@ func (s *Server) serve(ctx context.Context, form wire.Form) error {
 	}
 	if size := proto.Size(first.Node); size > maxNodeSize {
 		return status.Errorf(codes.ResourceExhausted, "the node has %d bytes, and may have %d: take metadata away", size, maxNodeSize)
+	}
+	if s.inquiry.is(first.TypeURL) {
+		return s.converse(ctx, form, first, requests, failed)
 	}
 	view, err := s.cfg.Open(ctx, first.Node, form.Incremental())
 	if err != nil {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"sync"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -22,6 +23,7 @@ const (
 // Response is one message to a client about one type.
 type Response struct {
 	TypeURL, Revision, Nonce string
+	Identifier               string // of the control plane; "" for that of the form
 	Resources                []*served.Resource
 	Removed                  []string
 }
@@ -88,6 +90,7 @@ func (r *Response) begin(kind func() proto.Message, controlField protowire.Numbe
 		}
 	}
 	m := &Message{kind: kind, boxes: make([]mem.SliceBuffer, 0, boxes), pieces: make(mem.BufferSlice, 0, pieces)}
+	identifier = cmp.Or(r.Identifier, identifier)
 	control := sizeOf(identifierField, len(identifier))
 	size := sizeOf(versionField, len(r.Revision)) + sizeOf(typeURLField, len(r.TypeURL)) + sizeOf(nonceField, len(r.Nonce)) + sizeOf(controlField, control)
 	for _, name := range removed {
