@@ -80,6 +80,7 @@ func New(s *store.Store, log *slog.Logger, m prometheus.Registerer, o Options) *
 		o.SweepInterval = 30 * time.Second
 	}
 	proxies := rollout.New(s)
+	m.MustRegister(newStanding(proxies))
 	return &Service{
 		store: proxies, waits: make(chan struct{}, maxWaits), watches: make(chan struct{}, maxWatches), news: newNews(), lookout: newLookout(proxies.Tally), options: o, metrics: newMetrics(m), log: log,
 		slots: make(chan struct{}, maxConcurrentMessages), opening: make(chan struct{}, 1), doubt: make(chan struct{}, 1), done: make(chan struct{}),

@@ -34,6 +34,7 @@ func New(db *store.Store) *Store { return &Store{db} }
 var files embed.FS
 
 var sql = query.Read[struct {
+	Overdue                            string
 	PrepareKeeper, Keep, Alive, EndAll string
 	Begin, Take, End                   string
 	Sweep, ReadFor, List               string

@@ -29,7 +29,7 @@ func TestMetricsStandInFullWhereTheyAreMade(t *testing.T) {
 	}
 	found := 0
 	for _, page := range pagesOfDocs(t) {
-		for _, name := range regexp.MustCompile(`pgmesh_(?:mcp_server|discovery|mesh_agent|panics)_\w+`).FindAllString(read(t, page), -1) {
+		for _, name := range regexp.MustCompile(`pgmesh_(?:mcp_server|discovery|mesh_agent|panics|rollout)_\w+`).FindAllString(read(t, page), -1) {
 			found++
 			name = regexp.MustCompile(`_(bucket|count|sum)$`).ReplaceAllString(name, "")
 			require.Contains(t, code.String(), `"`+name+`"`, "%s names a metric that nothing makes", page)
