@@ -1,0 +1,2 @@
+// Package alerts has no code. Its test reads the rules for Prometheus in pgmesh.yaml.
+package alerts

@@ -1,0 +1,90 @@
+package alerts
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+type rule struct {
+	Alert, Expr, For string
+
+	Labels      struct{ Severity string }
+	Annotations struct{ Summary, Description string }
+}
+
+func rules(t *testing.T) (all []rule) {
+	t.Helper()
+	text, err := os.Open("pgmesh.yaml")
+	require.NoError(t, err)
+	defer text.Close()
+	decoder := yaml.NewDecoder(text)
+	decoder.KnownFields(true)
+	var file struct {
+		Groups []struct {
+			Name  string
+			Rules []rule
+		}
+	}
+	require.NoError(t, decoder.Decode(&file))
+	for _, g := range file.Groups {
+		all = append(all, g.Rules...)
+	}
+	require.NotEmpty(t, all)
+	return all
+}
+
+// code is that of the programs, in which the names of metrics stand in full.
+func code(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	for _, program := range []string{"mcp-server", "discovery", "internal"} {
+		require.NoError(t, filepath.WalkDir("../../"+program, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			all.Write(text)
+			return err
+		}))
+	}
+	return all.String()
+}
+
+func TestAlertsAreAboutMetricsThatThereAre(t *testing.T) {
+	t.Parallel()
+	made := code(t)
+	for _, r := range rules(t) {
+		names := regexp.MustCompile(`pgmesh_\w+`).FindAllString(r.Expr, -1)
+		require.NotEmpty(t, names, r.Alert)
+		for _, name := range names {
+			require.Contains(t, made, `"`+strings.TrimSuffix(name, "_bucket")+`"`, "%s is about a metric that nothing makes", r.Alert)
+		}
+	}
+}
+
+func TestAlertsSayWhatIsWrongAndWhatToDo(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/is-my-change-live.md")
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	for _, r := range rules(t) {
+		require.Regexp(t, `^Pgmesh[A-Za-z]+$`, r.Alert)
+		require.False(t, seen[r.Alert], "there are two of %s", r.Alert)
+		seen[r.Alert] = true
+		require.Contains(t, []string{"warning", "critical"}, r.Labels.Severity, r.Alert)
+		require.True(t, r.For != "" || strings.Contains(r.Expr, "increase("), "%s goes off at once: give it a for", r.Alert)
+		require.NotEmpty(t, r.Annotations.Summary, r.Alert)
+		require.Greater(t, len(r.Annotations.Description), 80, "%s does not say what to do", r.Alert)
+		require.Contains(t, string(page), "`"+r.Alert+"`", "%s is not on the page that says what to do at night", r.Alert)
+	}
+	for _, named := range regexp.MustCompile("`(Pgmesh[A-Za-z]+)`").FindAllStringSubmatch(string(page), -1) {
+		require.True(t, seen[named[1]], "the page tells of %s, which no rule is", named[1])
+	}
+}
