@@ -30,7 +30,7 @@ func debugPage(names []string, seen []client) ([]*served.Resource, error) {
 	case "syncz":
 		page = syncz(within(asked.Query().Get("namespace"), seen))
 	case "config_distribution":
-		return nil, grpcstatus.Error(codes.Unimplemented, "discovery knows by revisions what proxies run, as Istio does no more since 1.23: ask mesh.runs('KIND', 'NAMESPACE', 'NAME') in psql, or mcp-client describe")
+		return nil, errNoDistribution
 	default:
 		return nil, grpcstatus.Errorf(codes.NotFound, "discovery has no debug page %.100q for istioctl: there are list and syncz; its own pages are at --http, below /debug", asked.Path)
 	}

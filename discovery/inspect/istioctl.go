@@ -19,7 +19,12 @@ const (
 	debugType      = "istio.io/debug"
 	syncStatusType = debugType + "/syncz"
 	configDumpType = debugType + "/config_dump"
+	// distributionType is what Istio had up to 1.22.
+	distributionType = debugType + "/config_distribution"
 )
+
+var errNoDistribution = grpcstatus.Error(codes.Unimplemented,
+	"Istio took config_distribution away in 1.23; here, revisions say what proxies run: ask mesh.runs('KIND', 'NAMESPACE', 'NAME') in psql, or mcp-client describe")
 
 // Istioctl answers what istioctl asks over xDS, from what the pages show.
 type Istioctl struct {
@@ -51,6 +56,8 @@ func (i *Istioctl) reply(ctx context.Context, typeURL string, names []string) (r
 		reply.Resources, err = syncStatuses(seen)
 	case configDumpType:
 		reply.Resources, err = configDumps(names, seen)
+	case distributionType:
+		err = errNoDistribution
 	case debugType:
 		reply.Resources, err = debugPage(names, seen)
 	default:

@@ -174,6 +174,8 @@ func TestIstioctlReadsDebugPages(t *testing.T) {
 		_, err := b.istioctl("istio.io/debug", name)
 		require.ErrorContains(t, err, want)
 	}
-	_, err := b.istioctl("istio.io/debug/sync")
-	require.Equal(t, codes.NotFound, status.Code(err), "%v", err)
+	for typeURL, want := range map[string]codes.Code{"istio.io/debug/sync": codes.NotFound, "istio.io/debug/config_distribution": codes.Unimplemented} {
+		_, err := b.istioctl(typeURL)
+		require.Equal(t, want, status.Code(err), "%v", err)
+	}
 }
