@@ -85,7 +85,7 @@ func (c client) syncz() syncedProxy {
 	}
 	clusters, listeners, routes, endpoints, extensions := all[push.ClusterType], all[push.ListenerType], all[push.RouteType], all[push.EndpointType], all[push.ExtensionType]
 	return syncedProxy{
-		Cluster: c.Proxy.Cluster, Proxy: c.id(), Role: string(c.Proxy.Type), IstioVersion: c.Proxy.Version,
+		Cluster: c.Proxy.Cluster, Proxy: c.id(), Role: string(c.Proxy.Type), IstioVersion: c.istioVersion(),
 		ClusterSent: clusters.Sent, ClusterAcked: clusters.Acked, ListenerSent: listeners.Sent, ListenerAcked: listeners.Acked,
 		RouteSent: routes.Sent, RouteAcked: routes.Acked, EndpointSent: endpoints.Sent, EndpointAcked: endpoints.Acked,
 		ExtensionSent: extensions.Sent, ExtensionAcked: extensions.Acked, Resources: all,

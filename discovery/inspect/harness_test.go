@@ -152,7 +152,13 @@ func envoy(n *corev3.Node) *corev3.Node {
 // connect opens a stream and asks for these types. It has nothing yet.
 func (b *bench) connect(n *corev3.Node, types ...string) *proxy {
 	b.t.Helper()
-	connection, err := grpc.NewClient(b.at.XDS.String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	return b.connectAs("envoy", n, types...)
+}
+
+// connectAs connects through an agent of this name and version.
+func (b *bench) connectAs(agent string, n *corev3.Node, types ...string) *proxy {
+	b.t.Helper()
+	connection, err := grpc.NewClient(b.at.XDS.String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent(agent))
 	require.NoError(b.t, err)
 	b.t.Cleanup(func() { connection.Close() })
 	ctx, cancel := context.WithCancel(b.t.Context())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -89,8 +90,7 @@ type buildInfo struct {
 }
 
 func (i *Istioctl) identifier() string {
-	program, compiler, _ := strings.Cut(version.Of(), " ")
-	text, err := json.Marshal(controlPlane{"discovery", i.Name, buildInfo{program, compiler}})
+	text, err := json.Marshal(controlPlane{"discovery", i.Name, buildInfo{version.Program(), runtime.Version()}})
 	if err != nil {
 		panic(fmt.Sprintf("write the name of this discovery: %v", err)) // texts always can be written
 	}

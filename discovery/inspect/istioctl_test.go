@@ -106,6 +106,15 @@ func TestIstioctlIsShownHowProxiesStand(t *testing.T) {
 
 const slowWeb = `{apiVersion: networking.istio.io/v1, kind: DestinationRule, metadata: {name: web}, spec: {host: web.shop, trafficPolicy: {connectionPool: {tcp: {connectTimeout: 1s}}}}}`
 
+func TestIstioctlIsShownTheVersionOfTheAgent(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.apply(web)
+	b.connectAs("mesh-agent/1.4.0", node("sidecar", "10.0.0.1", "vm-1"), push.ClusterType).accept(1)
+	shown := b.shows(clusters + "SYNCED")[0]
+	require.Equal(t, "1.4.0", shown.GetNode().GetMetadata().AsMap()["ISTIO_VERSION"])
+}
+
 func TestIstioctlIsNoProxy(t *testing.T) {
 	t.Parallel()
 	b, _ := startWithProxy(t)

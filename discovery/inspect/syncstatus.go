@@ -43,13 +43,17 @@ func (c client) syncStatus() *statusv3.ClientConfig {
 // istioMetadata is what istioctl shows of a node. What the node does not say is left out.
 func (c client) istioMetadata() *structpb.Struct {
 	fields := map[string]*structpb.Value{}
-	for key, text := range map[string]string{"CLUSTER_ID": c.Proxy.Cluster, "NAMESPACE": c.Proxy.Namespace, "ISTIO_VERSION": c.Proxy.Version} {
+	for key, text := range map[string]string{"CLUSTER_ID": c.Proxy.Cluster, "NAMESPACE": c.Proxy.Namespace, "ISTIO_VERSION": c.istioVersion()} {
 		if text != "" {
 			fields[key] = structpb.NewStringValue(text)
 		}
 	}
 	return &structpb.Struct{Fields: fields}
 }
+
+// istioVersion is what istioctl shows as the version of a proxy. A proxy that is of no Istio has that
+// of its agent.
+func (c client) istioVersion() string { return cmp.Or(c.Proxy.Version, c.Proxy.Agent) }
 
 func (c client) typeStatus(t ads.TypeState) *statusv3.ClientConfig_GenericXdsConfig {
 	out := &statusv3.ClientConfig_GenericXdsConfig{TypeUrl: t.TypeURL, ConfigStatus: c.configStatus(t), VersionInfo: t.Accepted.Revision}

@@ -77,8 +77,11 @@ type Proxy struct {
 	// HTTPProxyPort is the port on which the machine's applications use the proxy as an HTTP proxy;
 	// 0 if the mesh decides.
 	HTTPProxyPort uint32
-	// Version is the version that the agent gives, as 1.31.0; "" if it gives none.
+	// Version is the version of Istio that the proxy is of, as 1.31.0; "" if it does not say.
 	Version string
+	// Agent is the version of the agent beside the proxy; "" if there is none, or it is not known.
+	// Istio's is the proxy's own.
+	Agent string
 
 	// Config is the configuration that the proxy was started with; nil means that of the mesh.
 	Config *meshconfig.ProxyConfig
@@ -181,6 +184,7 @@ func (p *Proxy) setMetadata(meta metadata) (err error) {
 	}
 	p.Texts = meta.texts()
 	p.Version = meta.text("ISTIO_VERSION")
+	p.Agent = p.Version
 	p.MeshID, p.Cluster = meta.text("MESH_ID"), meta.text("CLUSTER_ID")
 	p.Unprivileged = meta.flag("UNPRIVILEGED_POD")
 	p.HTTP10 = meta.flag("HTTP10")

@@ -1,6 +1,7 @@
 package push
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/internal/kit/version"
 )
 
 // Admission judges whether the client of a call may be the proxy that its node names. It returns
@@ -73,6 +75,7 @@ func (e *Engine) introduced(ctx context.Context, node *corev3.Node) (*mesh.Proxy
 	if err != nil {
 		return nil, nil, e.Refuse(ctx, node.GetId(), &RefusalError{malformed, codes.InvalidArgument, err.Error()})
 	}
+	proxy.Agent = cmp.Or(version.OfPeer(ctx, "mesh-agent"), proxy.Agent)
 	e.refusals.warn(proxy, node.GetId())
 	return proxy, node, nil
 }

@@ -18,7 +18,7 @@ func (p Proxies) describe(s *ads.Stream, m push.Member) *rolloutv1.Description {
 	of := m.Proxy
 	d := &rolloutv1.Description{
 		Node: s.Node().GetId(), Proxy: of.ID, Namespace: of.Namespace, ServiceAccount: of.ServiceAccount, Role: string(of.Type), Labels: of.Labels,
-		Locality: mesh.LocalityText(of.Locality), Network: of.Network, Addresses: of.Addresses, Envoy: mesh.EnvoyVersion(s.Node()), Agent: of.Version,
+		Locality: mesh.LocalityText(of.Locality), Network: of.Network, Addresses: of.Addresses, Envoy: mesh.EnvoyVersion(s.Node()), Agent: of.Agent,
 		Protocol: protocol, Connected: timestamppb.New(s.Since()),
 	}
 	if ends := p.CertificateEnds(s); !ends.IsZero() {

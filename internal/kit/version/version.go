@@ -1,7 +1,10 @@
-// Package version returns the version of the running program.
+// Package version returns the version of the running program, and how programs tell it each other.
 package version
 
-import "runtime/debug"
+import (
+	"runtime/debug"
+	"strings"
+)
 
 // packaged is the version of the package the program was installed from. The package build sets it
 // with -ldflags -X.
@@ -21,4 +24,10 @@ func Of() string {
 	default:
 		return build.Main.Version + " " + build.GoVersion
 	}
+}
+
+// Program returns the program's version alone.
+func Program() string {
+	program, _, _ := strings.Cut(Of(), " ")
+	return program
 }

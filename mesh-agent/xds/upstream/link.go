@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/pgmesh/pgmesh/identity"
+	"github.com/pgmesh/pgmesh/internal/kit/version"
 	"github.com/pgmesh/pgmesh/mesh-agent/host/ownmark"
 )
 
@@ -68,6 +69,7 @@ func open(ctx context.Context, to target, c *Credentials) (*link, error) {
 		grpc.WithTransportCredentials(&handshake{c.transport(l.recordVerifyErr), l}),
 		grpc.WithContextDialer(l.dialOnce),
 		grpc.WithAuthority(to.configured),
+		grpc.WithUserAgent(version.UserAgent("mesh-agent")),
 		grpc.WithNoProxy(),
 		grpc.WithIdleTimeout(0),
 		grpc.WithDisableServiceConfig(),

@@ -28,6 +28,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/identity/membership"
+	"github.com/pgmesh/pgmesh/internal/kit/version"
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 	"github.com/pgmesh/pgmesh/mesh-agent/identity/join"
 	"github.com/pgmesh/pgmesh/mesh-agent/identity/jointest"
@@ -142,6 +143,17 @@ pgmesh_mesh_agent_discovery_connected 1
 # TYPE pgmesh_mesh_agent_discovery_reconnects_total counter
 pgmesh_mesh_agent_discovery_reconnects_total 1
 `), "pgmesh_mesh_agent_discovery_connected", "pgmesh_mesh_agent_discovery_reconnects_total"))
+}
+
+func TestCallsSayTheVersionOfTheAgent(t *testing.T) {
+	t.Parallel()
+	said := make(chan string, 1)
+	r := serve(t, grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		said <- version.OfPeer(stream.Context(), "mesh-agent")
+		return next(srv, stream)
+	}))
+	watch(t, dial(t, upstream.Options{Addresses: []string{r.address}, Credentials: upstream.Insecure}))
+	require.Equal(t, version.Program(), <-said)
 }
 
 func TestCallsFailFastUnlessTheyWait(t *testing.T) {
