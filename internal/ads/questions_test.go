@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
@@ -87,4 +88,17 @@ func TestShutdownEndsStreamsOfQuestions(t *testing.T) {
 	s.ads.Shutdown()
 	_, err := c.form.recv()
 	require.Equal(t, codes.Unavailable, status.Code(err), "%v", err)
+}
+
+func TestQuestionsAreAnsweredAtAPace(t *testing.T) {
+	t.Parallel()
+	s := asked(t)
+	all := []*client{s.sotw(), s.delta()} // they share it
+	began := time.Now()
+	for n := range 30 {
+		c := all[n%2]
+		c.ask(question, "x")
+		c.expect(question, "", "names=x")
+	}
+	require.GreaterOrEqual(t, time.Since(began), 10*time.Second/20, "20 at once, and then 20 a second")
 }
