@@ -35,6 +35,7 @@ var asked = map[string][]proto.Message{
 	"Import":        {&adminv1.ImportRequest{Step: &adminv1.ImportRequest_Start{Start: &adminv1.ImportStart{}}}, &adminv1.ImportRequest{Step: &adminv1.ImportRequest_Portion{Portion: &adminv1.ImportPortion{Documents: documentInShop}}}},
 	"RevokeMember":  {&adminv1.RevokeMemberRequest{Member: &adminv1.Member{Namespace: "shop", ServiceAccount: "cart"}}},
 	"RestoreMember": {&adminv1.RestoreMemberRequest{Member: &adminv1.Member{Namespace: "shop", ServiceAccount: "cart"}}},
+	"ListRunners":   {&adminv1.ListRunnersRequest{Resource: inShop}},
 	"ListSecrets":   {&adminv1.ListSecretsRequest{Namespaces: []string{"shop"}}},
 }
 
