@@ -26,7 +26,7 @@ BEGIN
       refusals = CASE WHEN p.refusals = n.refusals THEN p.refusals ELSE n.refusals END, changed = CASE WHEN p.state = n.state THEN p.changed ELSE now() END
     FROM jsonb_populate_recordset(NULL::mesh_internal.reported_proxies, take_proxies.proxies) n
     WHERE n.node IS NULL AND p.report = of AND p.stream = n.stream AND p.gone IS NULL AND n.stream <> ALL (take_proxies.gone);
-  SELECT n.stream INTO unknown FROM jsonb_populate_recordset(NULL::mesh_internal.reported_proxies, take_proxies.proxies) n
+  SELECT n.stream INTO unknown FROM jsonb_to_recordset(take_proxies.proxies) AS n (stream bigint)
     WHERE n.stream <> ALL (take_proxies.gone) AND NOT EXISTS (SELECT FROM mesh_internal.reported_proxies p WHERE p.report = of AND p.stream = n.stream AND p.gone IS NULL) LIMIT 1;
   IF FOUND THEN
     RAISE invalid_parameter_value USING MESSAGE = format('stream %s was not described', unknown), HINT = 'describe a proxy in the first message that has its stream';
