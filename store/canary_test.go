@@ -58,7 +58,7 @@ func newAviary(t *testing.T) tenancy {
 				"sources": [{"api_group": "networking.istio.io", "kind": "VirtualService", "namespace": "b", "name": "hidden"}]}]}]', '{}',
 			jsonb_build_array(jsonb_build_object('revision', mesh.newest_revision(), 'after', 0, 'began', now(), 'parts',
 				'[{"namespace": "b", "concerned": 1, "ran": 1, "refused": 0, "away": 0, "took": [1000]}]'::jsonb)),
-			'[{"api_group": "networking.istio.io", "kind": "VirtualService", "namespace": "b", "name": "hidden", "everyone": true, "classes": []}]',
+			'[{"api_group": "networking.istio.io", "kind": "VirtualService", "namespace": "b", "name": "hidden", "everyone": true, "circles": []}]',
 			'[{"api_group": "networking.istio.io", "kind": "VirtualService", "namespace": "b", "name": "hidden", "path": "canary", "code": "left-out", "message": "canary"}]', '{1}', '{1000}')
 		FROM mesh_internal.reports r`)
 	unconfirmed := func(label string) {

@@ -18,7 +18,7 @@ func (l *ledger) audiences(streams []*ads.Stream, now time.Time) (all []*rollout
 		return nil
 	}
 	for _, a := range l.of.Audiences.Changed() {
-		all = append(all, &rolloutv1.Audience{Resource: resourceOf(a.Of), Everyone: a.Everyone, Classes: a.Circles})
+		all = append(all, &rolloutv1.Audience{Resource: resourceOf(a.Of), Everyone: a.Everyone, Circles: a.Circles})
 	}
 	for _, s := range streams {
 		if m, connected := l.of.Member(s.Subscriber()); connected {

@@ -178,7 +178,7 @@ func (e *entry) observe(s *ads.Stream, newest int64) {
 // state is the present state of the proxy.
 func (e *entry) state(step int64, now time.Time) *rolloutv1.Proxy {
 	running := e.running
-	state := &rolloutv1.Proxy{Stream: e.number, State: rolloutv1.Proxy_STATE_SENDING, Sent: revisionOf(running.Target), Runs: max(0, e.runs), Refused: uint32(running.Refused), Class: e.circle}
+	state := &rolloutv1.Proxy{Stream: e.number, State: rolloutv1.Proxy_STATE_SENDING, Sent: revisionOf(running.Target), Runs: max(0, e.runs), Refused: uint32(running.Refused), Circle: e.circle}
 	switch {
 	case running.Refused > 0:
 		state.State = rolloutv1.Proxy_STATE_REFUSED

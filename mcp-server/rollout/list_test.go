@@ -41,7 +41,7 @@ func TestListsTellWhatIsReported(t *testing.T) {
 	pay.Description.CertificateEnds = timestamppb.New(ends)
 	require.NoError(t, d.tell(&rolloutv1.ReportRequest{
 		Revision: 2, Proxies: []*rolloutv1.Proxy{proxy(1, "cart"), pay},
-		Audiences: []*rolloutv1.Audience{{Resource: source("vs-0"), Everyone: true}, {Resource: source("vs-1"), Classes: []uint32{7}}},
+		Audiences: []*rolloutv1.Audience{{Resource: source("vs-0"), Everyone: true}, {Resource: source("vs-1"), Circles: []uint32{7}}},
 		Times:     &rolloutv1.Times{Streams: []uint64{2}, Took: []uint64{1500}},
 		Problems:  &rolloutv1.Problems{Problems: []*rolloutv1.Problem{{Resource: source("vs-1"), Path: "spec", Code: "left-out", Message: "it is in the way"}}},
 		Rollouts: []*rolloutv1.Rollout{{Revision: 2, After: 1, Began: timestamppb.New(at), Parts: []*rolloutv1.Rollout_Part{

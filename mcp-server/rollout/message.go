@@ -22,7 +22,7 @@ const (
 	maxSources   = 50 // of a refusal
 	maxTook      = 32 // of a part of a rollout
 	maxParts     = 10_000
-	maxClasses   = 100_000 // of an audience
+	maxCircles   = 100_000 // of an audience
 )
 
 var states = map[rolloutv1.Proxy_State]string{
@@ -69,7 +69,7 @@ func bounds(m *rolloutv1.ReportRequest) error {
 		}
 	}
 	for _, a := range m.GetAudiences() {
-		b.most("audiences.classes", len(a.GetClasses()), maxClasses)
+		b.most("audiences.circles", len(a.GetCircles()), maxCircles)
 	}
 	return b.err
 }
@@ -88,7 +88,7 @@ func proxiesOf(all []*rolloutv1.Proxy) []rollout.Proxy {
 	for i, p := range all {
 		to[i] = rollout.Proxy{
 			Stream: p.GetStream(), Description: descriptionOf(p.GetDescription()), State: states[p.GetState()],
-			Sent: p.GetSent(), Runs: p.GetRuns(), Refused: p.GetRefused(), Refusals: refusalsOf(p.GetRefusals()), Class: p.GetClass(),
+			Sent: p.GetSent(), Runs: p.GetRuns(), Refused: p.GetRefused(), Refusals: refusalsOf(p.GetRefusals()), Circle: p.GetCircle(),
 		}
 	}
 	return to
@@ -140,7 +140,7 @@ func rolloutsOf(all []*rolloutv1.Rollout) (to []rollout.Rollout) {
 
 func audiencesOf(all []*rolloutv1.Audience) (to []rollout.Audience) {
 	for _, a := range all {
-		to = append(to, rollout.Audience{Resource: resourceOf(a.GetResource()), Everyone: a.GetEveryone(), Classes: a.GetClasses()})
+		to = append(to, rollout.Audience{Resource: resourceOf(a.GetResource()), Everyone: a.GetEveryone(), Circles: a.GetCircles()})
 	}
 	return to
 }

@@ -32,7 +32,7 @@ func TestThereIsOnlySoMuchInAMessage(t *testing.T) {
 		"proxies.refusals.sources: there are 51, of at most 50":                                  {Proxies: []*rolloutv1.Proxy{{Refusals: []*rolloutv1.Refusal{refusal}}}},
 		"rollouts.parts: there are 10001, of at most 10000":                                      {Rollouts: []*rolloutv1.Rollout{{Parts: make([]*rolloutv1.Rollout_Part, 10001)}}},
 		"rollouts.parts.took: there are 33, of at most 32":                                       pushed(&rolloutv1.Rollout_Part{Concerned: 40, Ran: 40, Took: make([]uint64, 33)}),
-		"audiences.classes: there are 100001, of at most 100000":                                 {Audiences: []*rolloutv1.Audience{{Classes: make([]uint32, 100001)}}},
+		"audiences.circles: there are 100001, of at most 100000":                                 {Audiences: []*rolloutv1.Audience{{Circles: make([]uint32, 100001)}}},
 		"there are more times than proxies that ran it":                                          pushed(&rolloutv1.Rollout_Part{Concerned: 2, Ran: 2, Took: []uint64{2, 1}}),
 		"more proxies have answered than it concerns":                                            pushed(&rolloutv1.Rollout_Part{Concerned: 1, Ran: 1, Away: 1}),
 		"there is not one time for each stream":                                                  {Times: &rolloutv1.Times{Took: []uint64{1}}},
@@ -57,7 +57,7 @@ func TestOddTextsAndTimesAreTaken(t *testing.T) {
 	long, never := strings.Repeat("ö\x00", 1<<15), &timestamppb.Timestamp{Seconds: math.MaxInt64, Nanos: -5}
 	of := &rolloutv1.Resource{ApiGroup: long, Kind: long, Namespace: long, Name: long}
 	odd := proxy(1, "vm-1")
-	odd.State, odd.Sent, odd.Runs, odd.Class, odd.Refused = rolloutv1.Proxy_STATE_REFUSED, 1, math.MaxInt64, math.MaxUint32, math.MaxUint32
+	odd.State, odd.Sent, odd.Runs, odd.Circle, odd.Refused = rolloutv1.Proxy_STATE_REFUSED, 1, math.MaxInt64, math.MaxUint32, math.MaxUint32
 	odd.Description.CertificateEnds, odd.Description.Connected = never, never
 	odd.Refusals = []*rolloutv1.Refusal{{TypeUrl: long, Resource: long, Reason: long, Since: never, Sources: []*rolloutv1.Resource{of, nil}}, nil}
 	require.NoError(t, s.discovery("eu").tell(&rolloutv1.ReportRequest{
@@ -66,7 +66,7 @@ func TestOddTextsAndTimesAreTaken(t *testing.T) {
 			{Namespace: long, Concerned: math.MaxUint32, Ran: math.MaxUint32, Took: []uint64{0, math.MaxUint64}}, {Namespace: "shop", Concerned: math.MaxUint32},
 		}}},
 		Problems:  &rolloutv1.Problems{Problems: []*rolloutv1.Problem{{Resource: of, Path: long, Code: long, Message: long}, nil}},
-		Audiences: []*rolloutv1.Audience{{Resource: of, Classes: []uint32{math.MaxUint32}}, nil},
+		Audiences: []*rolloutv1.Audience{{Resource: of, Circles: []uint32{math.MaxUint32}}, nil},
 		Times:     &rolloutv1.Times{Streams: []uint64{1, math.MaxUint64}, Took: []uint64{math.MaxUint64, 5}},
 	}))
 	require.Equal(t, []string{"240:00:00"}, list[string](s, "SELECT took::text FROM mesh.proxies"), "no time is longer")

@@ -2,9 +2,9 @@
 -- it, and takes it along.
 
 -- +goose Up
-ALTER TABLE mesh_internal.reported_proxies ADD COLUMN class bigint NOT NULL DEFAULT 0, ADD COLUMN certificate_ends timestamptz, ADD COLUMN refusals jsonb;
+ALTER TABLE mesh_internal.reported_proxies ADD COLUMN circle bigint NOT NULL DEFAULT 0, ADD COLUMN certificate_ends timestamptz, ADD COLUMN refusals jsonb;
 
-COMMENT ON COLUMN mesh_internal.reported_proxies.class IS 'Proxies of a class get the same. The number counts within the report.';
+COMMENT ON COLUMN mesh_internal.reported_proxies.circle IS 'The same resources concern all proxies of a circle. The number counts within the report.';
 COMMENT ON COLUMN mesh_internal.reported_proxies.refusals IS 'The resources of Envoy that it refuses: a list of objects, with what each was made from; NULL for none.';
 
 CREATE TABLE mesh_internal.report_rollouts (
@@ -27,14 +27,14 @@ CREATE TABLE mesh_internal.report_audiences (
   namespace text     NOT NULL,
   name      text     NOT NULL,
   everyone  boolean  NOT NULL,
-  classes   bigint[] NOT NULL,
+  circles   bigint[] NOT NULL,
   PRIMARY KEY (name, namespace, kind, api_group, report)
 );
 
 CREATE INDEX report_audiences_of_report ON mesh_internal.report_audiences (report);
 
 COMMENT ON TABLE mesh_internal.report_audiences IS 'Internal. Read mesh.resource_status.';
-COMMENT ON COLUMN mesh_internal.report_audiences.classes IS 'Whom the resource concerns, unless it is everyone of the report. A resource without a row concerns nobody.';
+COMMENT ON COLUMN mesh_internal.report_audiences.circles IS 'Whom the resource concerns, unless it is everyone of the report. A resource without a row concerns nobody.';
 
 CREATE TABLE mesh_internal.report_problems (
   report   bigint PRIMARY KEY REFERENCES mesh_internal.reports ON DELETE CASCADE,
@@ -61,4 +61,4 @@ DROP TABLE mesh_internal.report_times;
 DROP TABLE mesh_internal.report_problems;
 DROP TABLE mesh_internal.report_audiences;
 DROP TABLE mesh_internal.report_rollouts;
-ALTER TABLE mesh_internal.reported_proxies DROP COLUMN class, DROP COLUMN certificate_ends, DROP COLUMN refusals;
+ALTER TABLE mesh_internal.reported_proxies DROP COLUMN circle, DROP COLUMN certificate_ends, DROP COLUMN refusals;

@@ -8,20 +8,20 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Audience says whom a resource concerns: everyone, or proxies of some classes. Without either it
+// Audience says whom a resource concerns: everyone, or proxies of some circles. Without either it
 // concerns nobody.
 type Audience struct {
 	Resource
 
 	Everyone bool
-	Classes  []uint32
+	Circles  []uint32
 }
 
 type audienceRow struct {
 	Resource
 
 	Everyone bool     `json:"everyone"`
-	Classes  []uint32 `json:"classes"`
+	Circles  []uint32 `json:"circles"`
 }
 
 // audienceRows returns audiences as the database takes them; nil for none.
@@ -36,14 +36,14 @@ func audienceRows(all []Audience) ([]byte, error) {
 			return nil, &store.InvalidError{Reason: fmt.Sprintf("the audience of %.100q is there twice", of.Name), Advice: "report each resource once in a message"}
 		}
 		seen[of] = true
-		rows[i] = audienceRow{of, a.Everyone, distinct(a.Classes)}
+		rows[i] = audienceRow{of, a.Everyone, distinct(a.Circles)}
 	}
 	return json.Marshal(rows)
 }
 
-// distinct returns classes once each, for whoever is in one of them is counted once.
-func distinct(classes []uint32) []uint32 {
-	sorted := append([]uint32{}, classes...)
+// distinct returns circles once each, for whoever is in one of them is counted once.
+func distinct(circles []uint32) []uint32 {
+	sorted := append([]uint32{}, circles...)
 	slices.Sort(sorted)
 	return slices.Compact(sorted)
 }

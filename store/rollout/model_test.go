@@ -73,10 +73,10 @@ func (w *world) report(d *discovery) {
 	}
 	if w.random.IntN(2) == 0 {
 		a := concerning(w.pick(), 9)
-		a.Everyone, a.Classes = w.random.IntN(4) == 0, nil
-		for class := range uint32(3) {
+		a.Everyone, a.Circles = w.random.IntN(4) == 0, nil
+		for circle := range uint32(3) {
 			if w.random.IntN(2) == 0 {
-				a.Classes = append(a.Classes, class)
+				a.Circles = append(a.Circles, circle)
 			}
 		}
 		m.Audiences, d.audiences[a.Name] = []rollout.Audience{a}, a
@@ -95,7 +95,7 @@ func (w *world) report(d *discovery) {
 
 // proxy is the next state of a stream, described if it is new.
 func (w *world) proxy(d *discovery, stream uint64) *rollout.Proxy {
-	p := rollout.Proxy{Stream: stream, State: rollout.Synced, Class: w.random.Uint32N(3)}
+	p := rollout.Proxy{Stream: stream, State: rollout.Synced, Circle: w.random.Uint32N(3)}
 	if d.proxies[stream] == nil {
 		p.Description = of(stream, fmt.Sprint(d.name, "-", stream)).Description
 	}
@@ -104,7 +104,7 @@ func (w *world) proxy(d *discovery, stream uint64) *rollout.Proxy {
 		p.State, p.Sent, p.Runs = rollout.Sending, d.revision, max(0, d.revision-w.random.Int64N(3))
 	case 1:
 		p = refusing(stream, d.revision, max(0, d.revision-w.random.Int64N(2)), w.pick(), w.pick())
-		p.Class = w.random.Uint32N(3)
+		p.Circle = w.random.Uint32N(3)
 		if d.proxies[stream] == nil {
 			p.Description = of(stream, fmt.Sprint(d.name, "-", stream)).Description
 		}
@@ -134,7 +134,7 @@ func (w *world) status(name string, revision int64) string {
 		a := d.audiences[name]
 		for _, p := range d.proxies {
 			refuses := slices.ContainsFunc(p.Refusals, func(f rollout.Refusal) bool { return slices.Contains(f.Sources, virtualService(name)) })
-			if !refuses && !a.Everyone && !slices.Contains(a.Classes, p.Class) {
+			if !refuses && !a.Everyone && !slices.Contains(a.Circles, p.Circle) {
 				continue
 			}
 			runs := p.Runs

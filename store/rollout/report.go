@@ -31,7 +31,7 @@ type Proxy struct {
 	Sent, Runs int64 // 0 for none yet; if it is in step, what the message says
 	Refused    uint32
 	Refusals   []Refusal
-	Class      uint32 // proxies of a class get the same
+	Circle     uint32 // the same resources concern all proxies of a circle
 }
 
 // The states of a proxy.

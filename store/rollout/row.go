@@ -26,14 +26,14 @@ type row struct {
 	Sent    *int64 `json:"sent"`
 	Runs    *int64 `json:"runs"`
 	Refused uint32 `json:"refused"`
-	Class   uint32 `json:"class"`
+	Circle  uint32 `json:"circle"`
 
 	Refusals []refusalRow `json:"refusals,omitempty"`
 	*Description
 }
 
 func rowOf(p Proxy) row {
-	r := row{Stream: p.Stream, State: p.State, Refused: min(p.Refused, math.MaxInt32), Class: p.Class, Refusals: refusalRows(p.Refusals)}
+	r := row{Stream: p.Stream, State: p.State, Refused: min(p.Refused, math.MaxInt32), Circle: p.Circle, Refusals: refusalRows(p.Refusals)}
 	if p.State != Synced {
 		r.Sent, r.Runs = &p.Sent, &p.Runs
 	}

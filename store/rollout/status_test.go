@@ -19,15 +19,15 @@ func virtualService(name string) rollout.Resource {
 	return rollout.Resource{Group: "networking.istio.io", Kind: "VirtualService", Namespace: "default", Name: name}
 }
 
-// concerning is an audience of some classes; of everyone without any.
-func concerning(name string, classes ...uint32) rollout.Audience {
-	return rollout.Audience{Resource: virtualService(name), Everyone: len(classes) == 0, Classes: classes}
+// concerning is an audience of some circles; of everyone without any.
+func concerning(name string, circles ...uint32) rollout.Audience {
+	return rollout.Audience{Resource: virtualService(name), Everyone: len(circles) == 0, Circles: circles}
 }
 
-// classed is a proxy of a class in step.
-func classed(stream uint64, name string, class uint32) rollout.Proxy {
+// circled is a proxy of a circle in step.
+func circled(stream uint64, name string, circle uint32) rollout.Proxy {
 	p := of(stream, name)
-	p.Class = class
+	p.Circle = circle
 	return p
 }
 
@@ -74,23 +74,23 @@ func TestAStatusSaysWhoRunsAResource(t *testing.T) {
 	require.Equal(t, "Unknown NotReported: no discovery reports what proxies run (0 0 0)", b.programmed("web"))
 	b.keeper = b.keep("mcp")
 	b.begin()
-	b.sends(rollout.Message{Revision: 1, Proxies: []rollout.Proxy{classed(1, "a", 1), classed(2, "b", 1), classed(3, "c", 2)}, Audiences: []rollout.Audience{concerning("shop", 1)}})
+	b.sends(rollout.Message{Revision: 1, Proxies: []rollout.Proxy{circled(1, "a", 1), circled(2, "b", 1), circled(3, "c", 2)}, Audiences: []rollout.Audience{concerning("shop", 1)}})
 	require.Equal(t, "Unknown NoProxies: it concerns no proxy that is connected (0 0 0)", b.programmed("web"))
 	require.Equal(t, "False Pending: 0 of 2 proxies run it (2 0 0)", b.programmed("shop"))
-	b.sends(rollout.Message{Revision: 2, Audiences: []rollout.Audience{concerning("web")}, Proxies: []rollout.Proxy{{Stream: 2, State: rollout.Sending, Sent: 2, Runs: 1, Class: 1}}})
+	b.sends(rollout.Message{Revision: 2, Audiences: []rollout.Audience{concerning("web")}, Proxies: []rollout.Proxy{{Stream: 2, State: rollout.Sending, Sent: 2, Runs: 1, Circle: 1}}})
 	require.Equal(t, "True Programmed: 3 of 3 proxies run it (3 3 0)", b.programmed("web"))
 	require.Equal(t, "False Pending: 1 of 2 proxies run it (2 1 0)", b.programmed("shop"))
 	require.Equal(t, []string{"a", "b", "c"}, b.runs("web"))
 	require.Equal(t, []string{"a"}, b.runs("shop"))
 
-	b.sends(rollout.Message{Revision: 2, Proxies: []rollout.Proxy{{Stream: 2, State: rollout.Synced, Class: 2}}})
-	require.Equal(t, "True Programmed: 1 of 1 proxies run it (1 1 0)", b.programmed("shop"), "the other is of another class now")
+	b.sends(rollout.Message{Revision: 2, Proxies: []rollout.Proxy{{Stream: 2, State: rollout.Synced, Circle: 2}}})
+	require.Equal(t, "True Programmed: 1 of 1 proxies run it (1 1 0)", b.programmed("shop"), "the other is of another circle now")
 	b.sends(rollout.Message{Revision: 2, Audiences: []rollout.Audience{concerning("shop", 2, 1, 2)}})
 	require.Equal(t, []string{"a", "b", "c"}, b.runs("shop"))
-	require.Equal(t, "True Programmed: 3 of 3 proxies run it (3 3 0)", b.programmed("shop"), "a class that is named twice counts once")
+	require.Equal(t, "True Programmed: 3 of 3 proxies run it (3 3 0)", b.programmed("shop"), "a circle that is named twice counts once")
 
 	mine := refusing(3, 2, 2, "shop", "gone")
-	mine.Class = 2
+	mine.Circle = 2
 	b.sends(rollout.Message{Revision: 2, Proxies: []rollout.Proxy{mine}})
 	require.Equal(t, "False Refused: 1 of 3 proxies refuse it: shop/c refuses 0.0.0.0_80: no such filter (3 2 1)", b.programmed("shop"))
 	require.Equal(t, "True Programmed: 3 of 3 proxies run it (3 3 0)", b.programmed("web"), "that was not made from it")
@@ -106,16 +106,16 @@ func TestAStatusSaysWhoRunsAResource(t *testing.T) {
 	require.Equal(t, "Unknown NotReported: no discovery reports what proxies run (0 0 0)", b.programmed("web"))
 }
 
-// The classes of a report are its own.
+// The circles of a report are its own.
 func TestAudiencesAreOfTheirReport(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.db.Put("web", "web.example")
-	b.sends(rollout.Message{Revision: 1, Proxies: []rollout.Proxy{classed(1, "a", 1), classed(2, "b", 2)}, Audiences: []rollout.Audience{concerning("web", 1)}})
+	b.sends(rollout.Message{Revision: 1, Proxies: []rollout.Proxy{circled(1, "a", 1), circled(2, "b", 2)}, Audiences: []rollout.Audience{concerning("web", 1)}})
 	other := b.keep("other")
 	id, err := other.Begin(t.Context(), "us")
 	require.NoError(t, err)
-	require.NoError(t, other.Report(t.Context(), id, rollout.Message{Number: 1, Revision: 0, Proxies: []rollout.Proxy{classed(1, "c", 1), classed(2, "d", 2)}, Audiences: []rollout.Audience{concerning("web", 2)}}))
+	require.NoError(t, other.Report(t.Context(), id, rollout.Message{Number: 1, Revision: 0, Proxies: []rollout.Proxy{circled(1, "c", 1), circled(2, "d", 2)}, Audiences: []rollout.Audience{concerning("web", 2)}}))
 	require.Equal(t, "False Pending: 1 of 2 proxies run it (2 1 0)", b.programmed("web"))
 	require.Equal(t, []string{"a"}, b.runs("web"))
 	revision, list, ok, err := rollout.New(b.store).Runners(t.Context(), nil, storetest.Key(t, "web"))

@@ -11,18 +11,18 @@ DECLARE
   unknown bigint;
 BEGIN
   INSERT INTO mesh_internal.reported_proxies AS p (report, stream, node, proxy, namespace, service_account, role, labels, locality, network, addresses,
-      envoy, agent, protocol, connected, certificate_ends, class, state, sent, runs, refused, refusals)
+      envoy, agent, protocol, connected, certificate_ends, circle, state, sent, runs, refused, refusals)
     SELECT of, n.stream, n.node, n.proxy, n.namespace, n.service_account, n.role, n.labels, n.locality, n.network, n.addresses,
-      n.envoy, n.agent, n.protocol, least(n.connected, now()), n.certificate_ends, coalesce(n.class, 0), n.state, n.sent, n.runs, n.refused, n.refusals
+      n.envoy, n.agent, n.protocol, least(n.connected, now()), n.certificate_ends, coalesce(n.circle, 0), n.state, n.sent, n.runs, n.refused, n.refusals
     FROM jsonb_populate_recordset(NULL::mesh_internal.reported_proxies, take_proxies.proxies) n WHERE n.node IS NOT NULL AND n.stream <> ALL (take_proxies.gone)
     ON CONFLICT ON CONSTRAINT reported_proxies_pkey DO UPDATE SET node = EXCLUDED.node, proxy = EXCLUDED.proxy, namespace = EXCLUDED.namespace,
       service_account = EXCLUDED.service_account, role = EXCLUDED.role, labels = EXCLUDED.labels, locality = EXCLUDED.locality, network = EXCLUDED.network,
       addresses = EXCLUDED.addresses, envoy = EXCLUDED.envoy, agent = EXCLUDED.agent, protocol = EXCLUDED.protocol, connected = EXCLUDED.connected,
-      certificate_ends = EXCLUDED.certificate_ends, class = EXCLUDED.class, state = EXCLUDED.state, sent = EXCLUDED.sent, runs = EXCLUDED.runs,
+      certificate_ends = EXCLUDED.certificate_ends, circle = EXCLUDED.circle, state = EXCLUDED.state, sent = EXCLUDED.sent, runs = EXCLUDED.runs,
       refused = EXCLUDED.refused, refusals = EXCLUDED.refusals, gone = NULL,
       changed = CASE WHEN p.state = EXCLUDED.state AND p.gone IS NULL THEN p.changed ELSE EXCLUDED.changed END;
   -- Refusals that are the same are not written again.
-  UPDATE mesh_internal.reported_proxies p SET class = coalesce(n.class, p.class), state = n.state, sent = n.sent, runs = n.runs, refused = n.refused,
+  UPDATE mesh_internal.reported_proxies p SET circle = coalesce(n.circle, p.circle), state = n.state, sent = n.sent, runs = n.runs, refused = n.refused,
       refusals = CASE WHEN p.refusals = n.refusals THEN p.refusals ELSE n.refusals END, changed = CASE WHEN p.state = n.state THEN p.changed ELSE now() END
     FROM jsonb_populate_recordset(NULL::mesh_internal.reported_proxies, take_proxies.proxies) n
     WHERE n.node IS NULL AND p.report = of AND p.stream = n.stream AND p.gone IS NULL AND n.stream <> ALL (take_proxies.gone);
@@ -50,12 +50,12 @@ END $$;
 CREATE OR REPLACE FUNCTION mesh_internal.take_audiences(of bigint, audiences jsonb) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
-  INSERT INTO mesh_internal.report_audiences (report, api_group, kind, namespace, name, everyone, classes)
-    SELECT of, n.api_group, n.kind, n.namespace, n.name, n.everyone, n.classes FROM jsonb_populate_recordset(NULL::mesh_internal.report_audiences, take_audiences.audiences) n
-    WHERE n.everyone OR n.classes <> '{}'
-    ON CONFLICT ON CONSTRAINT report_audiences_pkey DO UPDATE SET everyone = EXCLUDED.everyone, classes = EXCLUDED.classes;
+  INSERT INTO mesh_internal.report_audiences (report, api_group, kind, namespace, name, everyone, circles)
+    SELECT of, n.api_group, n.kind, n.namespace, n.name, n.everyone, n.circles FROM jsonb_populate_recordset(NULL::mesh_internal.report_audiences, take_audiences.audiences) n
+    WHERE n.everyone OR n.circles <> '{}'
+    ON CONFLICT ON CONSTRAINT report_audiences_pkey DO UPDATE SET everyone = EXCLUDED.everyone, circles = EXCLUDED.circles;
   DELETE FROM mesh_internal.report_audiences a USING jsonb_populate_recordset(NULL::mesh_internal.report_audiences, take_audiences.audiences) n
-    WHERE a.report = of AND (a.name, a.namespace, a.kind, a.api_group) = (n.name, n.namespace, n.kind, n.api_group) AND NOT n.everyone AND n.classes = '{}';
+    WHERE a.report = of AND (a.name, a.namespace, a.kind, a.api_group) = (n.name, n.namespace, n.kind, n.api_group) AND NOT n.everyone AND n.circles = '{}';
 END $$;
 
 -- take_report takes one message of a report, as one transaction: the revision of all proxies that

@@ -10,7 +10,7 @@ BEGIN
   RETURN QUERY
     SELECT p.namespace, p.proxy, coalesce(p.runs, 0) >= c.runs_from AND NOT f.refuses
     FROM mesh_internal.chosen_resources(ARRAY[$1 || '.' || $2], ARRAY[$3], ARRAY[$4]) c, mesh_internal.known_proxies p
-      LEFT JOIN mesh_internal.report_audiences a ON (a.name, a.namespace, a.kind, a.api_group, a.report) = ($4, $3, $1, $2, p.report) AND (a.everyone OR p.class = ANY (a.classes)),
+      LEFT JOIN mesh_internal.report_audiences a ON (a.name, a.namespace, a.kind, a.api_group, a.report) = ($4, $3, $1, $2, p.report) AND (a.everyone OR p.circle = ANY (a.circles)),
       LATERAL (SELECT coalesce(p.refusals @> jsonb_build_array(jsonb_build_object('sources', jsonb_build_array(
         jsonb_build_object('api_group', $2, 'kind', $1, 'namespace', $3, 'name', $4)))), false) AS refuses) f
     WHERE p.state <> 'away' AND (a.report IS NOT NULL OR f.refuses);

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/connect"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
@@ -152,6 +153,9 @@ func behind(last *adminv1.WaitUntilRunResponse) string {
 
 // why says why a proxy does not run the revision, as mesh.wait does.
 func why(b *adminv1.WaitUntilRunResponse_Behind) string {
+	if b.GetReason() != "" {
+		return terminal.Line(strings.Join(strings.Fields(b.GetReason()), " ")) // Envoy's words have several lines
+	}
 	switch b.GetState() {
 	case "refused":
 		return "refuses " + words.Counted(int(b.GetRefused()), "resource", "resources")

@@ -462,10 +462,10 @@ func (x *Resource) GetName() string {
 type Audience struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Resource *Resource              `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
-	// Every proxy of the discovery, whatever its class.
+	// Every proxy of the discovery, whatever its circle.
 	Everyone bool `protobuf:"varint,2,opt,name=everyone,proto3" json:"everyone,omitempty"`
-	// The classes of those whom it concerns, unless it is everyone. None of either, and it concerns nobody.
-	Classes       []uint32 `protobuf:"varint,3,rep,packed,name=classes,proto3" json:"classes,omitempty"`
+	// The circles of those whom it concerns, unless it is everyone. None of either, and it concerns nobody.
+	Circles       []uint32 `protobuf:"varint,3,rep,packed,name=circles,proto3" json:"circles,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -514,9 +514,9 @@ func (x *Audience) GetEveryone() bool {
 	return false
 }
 
-func (x *Audience) GetClasses() []uint32 {
+func (x *Audience) GetCircles() []uint32 {
 	if x != nil {
-		return x.Classes
+		return x.Circles
 	}
 	return nil
 }
@@ -590,8 +590,8 @@ type Proxy struct {
 	Refused uint32 `protobuf:"varint,6,opt,name=refused,proto3" json:"refused,omitempty"`
 	// The resources that it refuses, of more than 20 the first.
 	Refusals []*Refusal `protobuf:"bytes,7,rep,name=refusals,proto3" json:"refusals,omitempty"`
-	// The number of its class. Proxies of a class get the same.
-	Class         uint32 `protobuf:"varint,8,opt,name=class,proto3" json:"class,omitempty"`
+	// The number of its circle: the same resources concern all proxies of a circle.
+	Circle        uint32 `protobuf:"varint,8,opt,name=circle,proto3" json:"circle,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -675,9 +675,9 @@ func (x *Proxy) GetRefusals() []*Refusal {
 	return nil
 }
 
-func (x *Proxy) GetClass() uint32 {
+func (x *Proxy) GetCircle() uint32 {
 	if x != nil {
-		return x.Class
+		return x.Circle
 	}
 	return 0
 }
@@ -1095,10 +1095,10 @@ const file_pgmesh_rollout_v1_rollout_proto_rawDesc = "" +
 	"\bAudience\x127\n" +
 	"\bresource\x18\x01 \x01(\v2\x1b.pgmesh.rollout.v1.ResourceR\bresource\x12\x1a\n" +
 	"\beveryone\x18\x02 \x01(\bR\beveryone\x12\x18\n" +
-	"\aclasses\x18\x03 \x03(\rR\aclasses\"5\n" +
+	"\acircles\x18\x03 \x03(\rR\acircles\"5\n" +
 	"\x05Times\x12\x18\n" +
 	"\astreams\x18\x01 \x03(\x04R\astreams\x12\x12\n" +
-	"\x04took\x18\x02 \x03(\x04R\x04took\"\x92\x03\n" +
+	"\x04took\x18\x02 \x03(\x04R\x04took\"\x94\x03\n" +
 	"\x05Proxy\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\x04R\x06stream\x12@\n" +
 	"\vdescription\x18\x02 \x01(\v2\x1e.pgmesh.rollout.v1.DescriptionR\vdescription\x124\n" +
@@ -1106,8 +1106,8 @@ const file_pgmesh_rollout_v1_rollout_proto_rawDesc = "" +
 	"\x04sent\x18\x04 \x01(\x03R\x04sent\x12\x12\n" +
 	"\x04runs\x18\x05 \x01(\x03R\x04runs\x12\x18\n" +
 	"\arefused\x18\x06 \x01(\rR\arefused\x126\n" +
-	"\brefusals\x18\a \x03(\v2\x1a.pgmesh.rollout.v1.RefusalR\brefusals\x12\x14\n" +
-	"\x05class\x18\b \x01(\rR\x05class\"i\n" +
+	"\brefusals\x18\a \x03(\v2\x1a.pgmesh.rollout.v1.RefusalR\brefusals\x12\x16\n" +
+	"\x06circle\x18\b \x01(\rR\x06circle\"i\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTATE_IN_STEP\x10\x01\x12\x11\n" +
