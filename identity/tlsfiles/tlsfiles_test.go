@@ -245,8 +245,8 @@ func TestFilesThatDoNotFitAreRefusedAtTheStart(t *testing.T) {
 		require.ErrorContains(t, err, says)
 	}
 	for says, c := range map[string]tlsfiles.Client{
-		"give --tls-cert and --tls-key":  {Cert: cert},
-		"--tls-server-id mesh":           {ServerID: "mesh"},
+		"give --tls-cert and --tls-key":         {Cert: cert},
+		"--tls-server-id mesh":                  {ServerID: "mesh"},
 		"authorities of the server: open /nope": {CA: "/nope"},
 	} {
 		_, err := c.Load(reload.Options{})
