@@ -48,6 +48,7 @@ type entry struct {
 	running ads.Running
 	here    bool
 	circle  uint32 // by which audiences mean it
+	apart   bool   // it refuses something, or is silent: the others are not waited with for it
 }
 
 func newLedger(of Proxies) *ledger {
@@ -128,6 +129,10 @@ func (l *ledger) report(streams []*ads.Stream, step int64, now time.Time) []*rol
 			refusing = append(refusing, s.Subscriber())
 		}
 		l.uneven = l.uneven || state.GetState() != rolloutv1.Proxy_STATE_IN_STEP
+		if apart := state.GetState() == rolloutv1.Proxy_STATE_REFUSED || state.GetState() == rolloutv1.Proxy_STATE_SILENT; apart != e.apart {
+			e.apart = apart
+			l.watch.setApart(s.Subscriber(), apart)
+		}
 		if e.told == nil && e.running.Fresh && state.State == rolloutv1.Proxy_STATE_SENDING && now.Sub(s.Since()) < newcomerTime {
 			continue
 		}
@@ -158,7 +163,7 @@ func (l *ledger) observe(streams []*ads.Stream, newest int64) (before int64, beh
 			l.proxies[s] = e
 		}
 		e.observe(s, newest)
-		behind = behind || e.runs < newest && e.running.Refused == 0
+		behind = behind || e.runs < newest && e.running.Refused == 0 && e.told.GetState() != rolloutv1.Proxy_STATE_SILENT
 	}
 	return before, behind
 }

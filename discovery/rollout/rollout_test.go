@@ -157,16 +157,37 @@ func TestTheLastAnswerIsReportedAtOnce(t *testing.T) {
 	b.apply(service("web", "*"))
 	b.connect("a", "shop")
 	b.await("a.shop", "synced 1")
+	b.reportsAtOnce("a.shop")
+}
+
+// One that refuses what it was sent keeps nobody waiting for what is known of the others.
+func TestWhoRefusesHoldsUpNoReportOfTheOthers(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.apply(service("web", "*"))
+	b.connect("a", "shop")
+	b.await("a.shop", "synced 1")
+	c := b.connect("c", "shop")
+	b.await("c.shop", "synced 1")
+	c.behave(push.ClusterType, false)
+	b.apply(service("bad", "*"))
+	b.await("c.shop", "runs 1, refuses 1 of 2")
+	b.reportsAtOnce("a.shop")
+}
+
+// reportsAtOnce makes changes, and requires that they are reported sooner than by comparisons.
+func (b *bench) reportsAtOnce(proxy string) {
+	b.t.Helper()
 	var took []time.Duration
 	for i := range 15 {
-		b.await("a.shop", fmt.Sprint("synced ", i+1))
+		b.await(proxy, fmt.Sprint("synced ", b.revision))
 		begun := time.Now()
 		b.apply(service(fmt.Sprint("s", i), "*"))
-		b.await("a.shop", fmt.Sprint("synced ", i+2))
+		b.await(proxy, fmt.Sprint("synced ", b.revision))
 		took = append(took, time.Since(begun))
 	}
 	slices.Sort(took)
-	require.Less(t, took[7], 150*time.Millisecond, "the median of %v: a comparison comes each 250 ms", took)
+	require.Less(b.t, took[7], 150*time.Millisecond, "the median of %v: a comparison comes each 250 ms", took)
 }
 
 // How long its last change took is reported of each proxy, a little later.

@@ -14,11 +14,12 @@ type watch struct {
 	pushes  []*pushed // the oldest first
 	now     *pushed   // under way; nil if none is, or if nobody reports it
 	proxies map[*served.Subscriber]*course
-	behind  int              // how many proxies do not run yet what they were offered
+	behind  int              // how many proxies do not run yet what they were offered, and may soon
 	refused map[place]uint32 // how many proxies do not, because they refuse something
 	active  bool             // something has happened since the last call of quiet
 
-	// settled has an element when the last proxy has come to run what it was offered.
+	// settled has an element when the last proxy has come to run what it was offered, of those that
+	// are not apart.
 	settled chan struct{}
 }
 
@@ -27,6 +28,7 @@ type course struct {
 	namespace string
 	before    []*pushed     // what it was offered and does not run yet, the oldest first
 	took      time.Duration // how long the last took; 0 for none
+	apart     bool          // it refuses something, or is silent: no report waits for it
 }
 
 // keptPushes is how many pushes are remembered, and keptTime for how long.
@@ -60,7 +62,26 @@ func (w *watch) Left(s *served.Subscriber) {
 	for _, p := range c.before {
 		p.lose(c.namespace)
 	}
-	w.caughtUp()
+	if !c.apart {
+		w.caughtUp()
+	}
+}
+
+// setApart notes whether a proxy refuses something, or is silent.
+func (w *watch) setApart(s *served.Subscriber, apart bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.proxies[s]
+	if c == nil || c.apart == apart {
+		return
+	}
+	switch c.apart = apart; {
+	case len(c.before) == 0:
+	case apart:
+		w.caughtUp()
+	default:
+		w.behind++
+	}
 }
 
 // Pushing implements [push.Watcher]. A push that brings no new revision is no change of anybody's.
@@ -87,7 +108,7 @@ func (w *watch) Offered(s *served.Subscriber) {
 	if c == nil || w.now == nil {
 		return
 	}
-	if len(c.before) == 0 {
+	if len(c.before) == 0 && !c.apart {
 		w.behind++
 	}
 	if len(c.before) > 0 && c.before[0].forgotten {
@@ -123,7 +144,9 @@ func (w *watch) Ran(s *served.Subscriber, revision string) {
 	}
 	if c.before = c.before[n:]; n > 0 && len(c.before) == 0 {
 		c.before = nil
-		w.caughtUp()
+		if !c.apart {
+			w.caughtUp()
+		}
 	}
 }
 
