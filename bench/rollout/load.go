@@ -19,22 +19,22 @@ type written struct {
 	cpu     time.Duration
 }
 
-// flushed is more than Postgres takes to add a session's work to its counters.
+// flushed is more than Postgres takes to add the work of a busy session to its counters. That of an
+// idle one it adds after ten seconds.
 const flushed = 1500 * time.Millisecond
 
 // written reads the counters, a moment after what is to be in them.
 func (c *control) written(ctx context.Context) (w written, err error) {
+	w.at, w.cpu = time.Now(), usage.TreeCPUOf(c.postgres.PID())
 	if !wait.For(ctx, flushed) {
 		return w, ctx.Err()
 	}
-	w.cpu = usage.TreeCPUOf(c.postgres.PID())
 	err = c.db.QueryRow(ctx, `SELECT
 		(SELECT xact_commit FROM pg_stat_database WHERE datname = current_database())::float8,
 		(pg_current_wal_insert_lsn() - '0/0')::float8,
 		coalesce((SELECT calls FROM pg_stat_user_functions WHERE schemaname = 'mesh_internal' AND funcname = 'take_report'), 0)::float8,
 		(SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_user_tables WHERE schemaname = 'mesh_internal' AND relname ~ '^report')::float8`).
 		Scan(&w.commits, &w.wal, &w.reports, &w.rows)
-	w.at = time.Now()
 	return w, err
 }
 
@@ -98,6 +98,7 @@ func (c *control) seconds(ctx context.Context, meanwhile func(all *crowd, report
 			if err != nil {
 				return err
 			}
+			before.at, before.cpu = time.Now(), usage.TreeCPUOf(c.postgres.PID())
 			last, err := meanwhile(proxies, reports)
 			if err != nil {
 				return err

@@ -44,7 +44,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.DurationVar(&o.idleFor, "idle-for", 20*time.Second, "idle: how long each turn lasts")
 	f.IntVar(&o.waits, "waits", 50, "wait: how often it is waited in each way")
 	f.DurationVar(&o.pause, "pause", 500*time.Millisecond, "wait: how long nothing happens before a change, on average")
-	f.DurationVar(&o.calm, "calm", 4*time.Second, "load and idle: how long proxies are connected before a turn begins: newcomers have been reported by then")
+	f.DurationVar(&o.calm, "calm", 11*time.Second, "load and idle: how long proxies are connected before a turn begins: Postgres counts what an idle session did after ten seconds")
 	f.IntVar(&o.restarts, "restarts", 5, "restart: how often discovery is killed")
 	f.BoolVar(&o.quick, "quick", false, "measure little, in seconds, to see that everything works: the figures mean nothing")
 	f.BoolVar(&o.strict, "strict", false, "fail if an aim is missed")
