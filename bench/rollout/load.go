@@ -19,14 +19,10 @@ type written struct {
 	cpu     time.Duration
 }
 
-// flushed is more than Postgres takes to add the work of a busy session to its counters. That of an
-// idle one it adds after ten seconds.
-const flushed = 1500 * time.Millisecond
-
 // written reads the counters, a moment after what is to be in them.
 func (c *control) written(ctx context.Context) (w written, err error) {
 	w.at, w.cpu = time.Now(), usage.TreeCPUOf(c.postgres.PID())
-	if !wait.For(ctx, flushed) {
+	if !wait.For(ctx, c.flush) {
 		return w, ctx.Err()
 	}
 	err = c.db.QueryRow(ctx, `SELECT

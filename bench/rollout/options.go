@@ -20,6 +20,7 @@ type options struct {
 	loadFor, idleFor              time.Duration
 	waits, restarts               int
 	pause, calm                   time.Duration
+	flush                         time.Duration // how long after its work Postgres is asked what it has counted
 
 	quick, strict bool
 	bin           string
@@ -46,6 +47,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.DurationVar(&o.pause, "pause", 500*time.Millisecond, "wait: how long nothing happens before a change, on average")
 	f.DurationVar(&o.calm, "calm", 11*time.Second, "load and idle: how long proxies are connected before a turn begins: Postgres counts what an idle session did after ten seconds")
 	f.IntVar(&o.restarts, "restarts", 5, "restart: how often discovery is killed")
+	o.flush = 1500 * time.Millisecond // a busy session adds to the counters each second, and an idle one after ten
 	f.BoolVar(&o.quick, "quick", false, "measure little, in seconds, to see that everything works: the figures mean nothing")
 	f.BoolVar(&o.strict, "strict", false, "fail if an aim is missed")
 	f.StringVar(&o.bin, "bin", "", "folder with the programs (default: they are built)")
@@ -55,7 +57,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 func (o *options) hurry() {
 	o.services, o.proxies, o.turns, o.changes, o.lasting = 20, 10, 1, 3, time.Second/2
 	o.many, o.manyServices, o.loadTurns, o.loadFor, o.idleFor = 20, 10, 1, time.Second/2, time.Second/2
-	o.waits, o.pause, o.calm, o.restarts = 2, 0, time.Second/2, 1
+	o.waits, o.pause, o.calm, o.flush, o.restarts = 2, 0, 0, 0, 1
 }
 
 func (o *options) check() error {
