@@ -5,8 +5,10 @@
 DROP FUNCTION IF EXISTS mesh_internal.take_report(integer, bigint, bigint, bigint, jsonb, bigint[]);
 
 -- take_proxies takes the proxies of a message. Those with a node are new.
+-- It is planned each time: a plan from before the first statistics would compare each proxy of the
+-- message with each of the report.
 CREATE OR REPLACE FUNCTION mesh_internal.take_proxies(of bigint, proxies jsonb, gone bigint[]) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
   unknown bigint;
 BEGIN
@@ -47,8 +49,9 @@ BEGIN
 END $$;
 
 -- take_audiences takes whom resources concern. A resource that concerns nobody has no row.
+-- It is planned each time, as take_proxies is.
 CREATE OR REPLACE FUNCTION mesh_internal.take_audiences(of bigint, audiences jsonb) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 BEGIN
   INSERT INTO mesh_internal.report_audiences (report, api_group, kind, namespace, name, everyone, circles)
     SELECT of, n.api_group, n.kind, n.namespace, n.name, n.everyone, n.circles FROM jsonb_populate_recordset(NULL::mesh_internal.report_audiences, take_audiences.audiences) n
