@@ -32,6 +32,7 @@ type ledger struct {
 	step    int64  // the revision that was reported of all in step
 	uneven  bool   // at the last comparison some were not in step
 	lag     lag
+	sources sources
 
 	times    *rolloutv1.Times // that were reported; nil for none
 	problems *rolloutv1.Problems
@@ -125,7 +126,7 @@ func (l *ledger) report(streams []*ads.Stream, step int64, now time.Time) []*rol
 		e := l.proxies[s]
 		state := e.state(step, now)
 		if state.GetState() == rolloutv1.Proxy_STATE_REFUSED {
-			state.Refusals = l.refusals(s)
+			state.Refusals = l.refusals(s, e.circle)
 			refusing = append(refusing, s.Subscriber())
 		}
 		l.uneven = l.uneven || state.GetState() != rolloutv1.Proxy_STATE_IN_STEP
@@ -142,6 +143,7 @@ func (l *ledger) report(streams []*ads.Stream, step int64, now time.Time) []*rol
 			}
 		}
 	}
+	l.sources.forgetUnused()
 	last := &rolloutv1.ReportRequest{Revision: step, Gone: l.gone()}
 	l.survey(last, streams, now)
 	return l.messages(last, proxies, l.watch.rollouts(refusing), audiences)

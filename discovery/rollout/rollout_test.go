@@ -148,6 +148,8 @@ func TestRefusalsAreReported(t *testing.T) {
 	require.Equal(t, []string{push.ClusterType, "outbound|80||cart.shop", "not this one"},
 		[]string{refusals[0].GetTypeUrl(), refusals[0].GetResource(), refusals[0].GetReason()})
 	require.WithinRange(t, refusals[0].GetSince().AsTime(), before, time.Now())
+	require.Len(t, refusals[0].GetSources(), 1)
+	require.Equal(t, "cart", refusals[0].GetSources()[0].GetName())
 }
 
 // When the last proxy has come to run a change, that is reported at once: not at the next comparison.
