@@ -168,7 +168,7 @@ func TestFlagsOfSinksThatCannotWorkAreRefused(t *testing.T) {
 		"--sink pilot: write host:port":                               {Sinks: []string{"pilot"}},
 		"--sink-meta: write name=value":                               {SinkMeta: []string{"secret"}},
 		"--sink pilot:1: --sink-insecure alone is for sinks on loop":  {Sinks: []string{"pilot:1"}, Plaintext: listen.Plaintext{Allowed: true}},
-		"--sink pilot:1: authorities of the server: open /nowhere":           {Sinks: []string{"pilot:1"}, SinkTLS: tlsfiles.Client{CA: "/nowhere"}},
+		"--sink pilot:1: authorities of the server: open /nowhere":    {Sinks: []string{"pilot:1"}, SinkTLS: tlsfiles.Client{CA: "/nowhere"}},
 		"a certificate and its key belong together: give --tls-cert ": {Sinks: []string{"pilot:1"}, SinkTLS: tlsfiles.Client{Cert: "x"}},
 	} {
 		err := serve.Run(t.Context(), serve.Options{Database: "postgres://", Legacy: l, Log: discard}, nil)
