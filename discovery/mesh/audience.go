@@ -52,9 +52,9 @@ func (m *Mesh) ChoosesLike(other *Mesh) bool { return m.choosers == other.choose
 
 // Concerning lists the resources that concern a proxy, each once.
 func (m *Mesh) Concerning(p *Proxy) []kinds.Key {
-	all, sight := map[kinds.Key]bool{}, NewSight()
-	sight.Follow(m, m.Scope(m.Known(p)), nil, NewDifferences(), func(key kinds.Key, _ int) { all[key] = true })
-	choice := m.ChoiceFor(p, sight)
+	all, count := map[kinds.Key]bool{}, NewScopeCount()
+	count.Follow(m, m.Scope(m.Known(p)), nil, NewDifferences(), func(key kinds.Key, _ int) { all[key] = true })
+	choice := m.ChoiceFor(p, count)
 	for _, key := range slices.Concat(m.ConcerningAll(), choice.By, choice.Serves) {
 		all[key] = true
 	}
@@ -106,7 +106,7 @@ type Choice struct {
 
 // ChoiceFor returns what concerns a proxy beside what it sees. The frontend of a router is not in
 // it.
-func (m *Mesh) ChoiceFor(p *Proxy, sight *Sight) (out Choice) {
+func (m *Mesh) ChoiceFor(p *Proxy, count *ScopeCount) (out Choice) {
 	known := m.Known(p)
 	for _, d := range m.proxyDefaults(p) {
 		out.By = append(out.By, d.from.Key())
@@ -126,14 +126,14 @@ func (m *Mesh) ChoiceFor(p *Proxy, sight *Sight) (out Choice) {
 		}
 	}
 	out.By = append(out.By, m.peerAuthenticationsOf(known)...)
-	for host := range sight.chosen {
-		if rule := sight.scope.DestinationRule(known, host); rule != nil && rule.forWorkloads() {
+	for host := range count.chosen {
+		if rule := count.scope.DestinationRule(known, host); rule != nil && rule.forWorkloads() {
 			out.By = append(out.By, rule.From...)
 		}
 	}
 	out.By = slices.Compact(slices.SortedFunc(slices.Values(out.By), CompareKeys))
 	for _, t := range m.Targets(p) {
-		if !sight.shows(t) && !slices.Contains(out.Hidden, t.Service.Hostname) {
+		if !count.shows(t) && !slices.Contains(out.Hidden, t.Service.Hostname) {
 			out.Hidden, out.Serves = append(out.Hidden, t.Service.Hostname), append(out.Serves, t.Service.MadeFrom()...)
 		}
 	}

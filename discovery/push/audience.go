@@ -25,7 +25,7 @@ func (a *Audience) same(other *Audience) bool {
 // Audiences knows whom each resource concerns, and what was told of it. An engine has one, for one
 // reporter.
 //
-// It counts how often each scope shows each resource (mesh.Sight), and which resources choose the
+// It counts how often each scope shows each resource (mesh.ScopeCount), and which resources choose the
 // proxies of each circle. When it is asked, it follows what has changed since, and tells of the
 // resources for which the answer is another one. Nothing of it is done while proxies wait, but for
 // remembering how scopes changed.
@@ -35,9 +35,9 @@ type Audiences struct {
 	mu        sync.Mutex
 	turn      uint64
 	mesh      *mesh.Mesh
-	sights    map[mesh.ScopeName]*sight
-	free      []int // indexes of sights that are not used any more
-	classes   map[*class]*attending
+	scopes    map[mesh.ScopeName]*countedScope
+	free      []int // indexes of scopes that are not used any more
+	classes   map[*class]*knownClass
 	circles   map[circleKey]*circle
 	numbers   uint32    // how many circles there were
 	sorted    []*circle // by number
@@ -51,7 +51,7 @@ func (e *Engine) Audiences() *Audiences { return e.audiences }
 
 func newAudiences(e *Engine) *Audiences {
 	return &Audiences{
-		engine: e, sights: map[mesh.ScopeName]*sight{}, classes: map[*class]*attending{}, circles: map[circleKey]*circle{},
+		engine: e, scopes: map[mesh.ScopeName]*countedScope{}, classes: map[*class]*knownClass{}, circles: map[circleKey]*circle{},
 		resources: map[kinds.Key]*concern{}, toAll: map[kinds.Key]bool{}, doubtful: map[*concern]bool{},
 	}
 }
@@ -71,7 +71,7 @@ func (a *Audiences) Reset() {
 func (a *Audiences) Changed() []Audience {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if now, news := a.engine.attendance(a.turn, a.classes); news {
+	if now, news := a.engine.classList(a.turn, a.classes); news {
 		a.turn = now.turn
 		a.follow(now)
 	}
@@ -91,12 +91,12 @@ func (a *Audiences) Changed() []Audience {
 }
 
 // follow goes on to what the engine has now.
-func (a *Audiences) follow(now *attendance) {
+func (a *Audiences) follow(now *classList) {
 	known := mesh.NewDifferences()
-	at := map[*mesh.Scope]*sight{}
+	at := map[*mesh.Scope]*countedScope{}
 	for _, c := range now.classes {
 		if at[c.scope] == nil {
-			at[c.scope] = a.sightOf(c.scope)
+			at[c.scope] = a.countedScopeOf(c.scope)
 		}
 		at[c.scope].used = true
 	}
@@ -104,7 +104,7 @@ func (a *Audiences) follow(now *attendance) {
 		s.follow(now, scope, known, a)
 	}
 	a.gather(now, at)
-	a.dropSights()
+	a.dropScopes()
 	a.concernAll(now.mesh)
 	a.mesh = now.mesh
 }

@@ -16,7 +16,7 @@ import (
 // number for as long as it has classes, and no other circle ever has it.
 type circle struct {
 	number  uint32
-	sight   *sight
+	scope   *countedScope
 	content map[kinds.Key]bool // what chooses its proxies
 	used    bool
 }
@@ -28,8 +28,8 @@ type circleKey struct {
 	router classKey // of routers, each class of which is a circle: what it exposes changes often
 }
 
-// attending is what is known of a class.
-type attending struct {
+// knownClass is what is known of a class.
+type knownClass struct {
 	class    *class
 	router   classKey // of routers
 	isRouter bool
@@ -43,14 +43,14 @@ type attending struct {
 }
 
 // gather finds the circles of all classes, and notes what chooses their proxies.
-func (a *Audiences) gather(now *attendance, at map[*mesh.Scope]*sight) {
-	classes, before := make(map[*class]*attending, len(now.classes)), a.numbers
-	var moved []*attending
+func (a *Audiences) gather(now *classList, at map[*mesh.Scope]*countedScope) {
+	classes, before := make(map[*class]*knownClass, len(now.classes)), a.numbers
+	var moved []*knownClass
 	for i := range now.classes {
 		c := &now.classes[i]
 		known := a.classes[c.class]
 		if known == nil {
-			known = &attending{class: c.class, router: c.router, isRouter: c.proxy.Type == mesh.Router}
+			known = &knownClass{class: c.class, router: c.router, isRouter: c.proxy.Type == mesh.Router}
 		}
 		classes[c.class] = known
 		if was := known.circle; a.enter(known, c, now, at[c.scope]) != was {
@@ -74,8 +74,8 @@ func (a *Audiences) sort() {
 }
 
 // enter finds the circle of a class.
-func (a *Audiences) enter(known *attending, c *attendee, now *attendance, s *sight) *circle {
-	alike := known.circle != nil && known.circle.sight == s && known.frontend == c.frontend && !known.hidden && now.mesh.ChoosesLike(a.mesh)
+func (a *Audiences) enter(known *knownClass, c *listedClass, now *classList, s *countedScope) *circle {
+	alike := known.circle != nil && known.circle.scope == s && known.frontend == c.frontend && !known.hidden && now.mesh.ChoosesLike(a.mesh)
 	if alike && known.scope != c.scope {
 		alike = !known.chosen && !s.Chosen() && !c.hides()
 	}
@@ -83,7 +83,7 @@ func (a *Audiences) enter(known *attending, c *attendee, now *attendance, s *sig
 	if alike {
 		return known.circle
 	}
-	choice := now.mesh.ChoiceFor(c.proxy, s.Sight)
+	choice := now.mesh.ChoiceFor(c.proxy, s.ScopeCount)
 	known.hidden = len(choice.Hidden) > 0
 	key := circleKey{scope: c.scope.Name(), router: known.router}
 	if !known.isRouter {
@@ -92,7 +92,7 @@ func (a *Audiences) enter(known *attending, c *attendee, now *attendance, s *sig
 	o := a.circles[key]
 	if o == nil {
 		a.numbers++
-		o = &circle{number: a.numbers, sight: s}
+		o = &circle{number: a.numbers, scope: s}
 		a.circles[key] = o
 	}
 	known.circle = o

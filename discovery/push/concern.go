@@ -5,7 +5,7 @@ import "github.com/pgmesh/pgmesh/kinds"
 // concern is what is known of whom a resource concerns.
 type concern struct {
 	of kinds.Key
-	// shown says how often each sight has it, by the index of the sight.
+	// shown says how often each counted scope shows it, by the index of the scope.
 	shown []int
 	// choosing are the circles whose proxies it chooses.
 	choosing map[*circle]bool
@@ -23,20 +23,20 @@ func (a *Audiences) concern(of kinds.Key) *concern {
 	return c
 }
 
-// count adds to how often a sight has the resource, and reports whether the sight begins or ceases
+// count adds to how often a scope shows the resource, and reports whether it begins or ceases
 // to have it.
-func (c *concern) count(sight, n int) (other bool) {
-	for len(c.shown) <= sight {
+func (c *concern) count(scope, n int) (other bool) {
+	for len(c.shown) <= scope {
 		c.shown = append(c.shown, 0)
 	}
-	before := c.shown[sight]
-	c.shown[sight] += n
-	return (before == 0) != (c.shown[sight] == 0)
+	before := c.shown[scope]
+	c.shown[scope] += n
+	return (before == 0) != (c.shown[scope] == 0)
 }
 
 // concerns reports whether the resource is for the proxies of a circle.
 func (c *concern) concerns(o *circle) bool {
-	return o.sight.index < len(c.shown) && c.shown[o.sight.index] > 0 || c.choosing[o]
+	return o.scope.index < len(c.shown) && c.shown[o.scope.index] > 0 || c.choosing[o]
 }
 
 // audience returns whom the resource concerns, of all circles.

@@ -86,7 +86,7 @@ func (o *observer) exact(ctx context.Context) error {
 	if len(wrong) > 0 {
 		return fmt.Errorf("%d of %d rows are wrong, such as %w", len(wrong), len(r.states), errors.Join(wrong[:min(3, len(wrong))]...))
 	}
-	return nil
+	return o.viewsAgree(ctx, r.states)
 }
 
 // exact returns an error if a row is not exactly so.

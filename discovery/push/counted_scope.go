@@ -5,30 +5,30 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// sight is what the proxies of one scope see, as it is counted in [concern.shown].
-type sight struct {
-	*mesh.Sight
+// countedScope is what the proxies of one scope see, as it is counted in [concern.shown].
+type countedScope struct {
+	*mesh.ScopeCount
 
 	index int
 	used  bool
 }
 
-// sightOf finds the sight for a scope.
-func (a *Audiences) sightOf(scope *mesh.Scope) *sight {
+// countedScopeOf finds the counted one of a scope.
+func (a *Audiences) countedScopeOf(scope *mesh.Scope) *countedScope {
 	name := scope.Name()
-	s := a.sights[name]
+	s := a.scopes[name]
 	if s == nil {
-		s = &sight{Sight: mesh.NewSight(), index: len(a.sights) + len(a.free)}
+		s = &countedScope{ScopeCount: mesh.NewScopeCount(), index: len(a.scopes) + len(a.free)}
 		if last := len(a.free) - 1; last >= 0 {
 			s.index, a.free = a.free[last], a.free[:last]
 		}
-		a.sights[name] = s
+		a.scopes[name] = s
 	}
 	return s
 }
 
 // follow goes on to a scope, by the moves that are known.
-func (s *sight) follow(now *attendance, to *mesh.Scope, known *mesh.Differences, a *Audiences) {
+func (s *countedScope) follow(now *classList, to *mesh.Scope, known *mesh.Differences, a *Audiences) {
 	count := func(of kinds.Key, n int) {
 		if c := a.concern(of); c.count(s.index, n) {
 			a.doubt(c)
@@ -44,9 +44,9 @@ func (s *sight) follow(now *attendance, to *mesh.Scope, known *mesh.Differences,
 	s.Follow(now.mesh, to, nil, known, count)
 }
 
-// dropSights drops the sights that no class has any more.
-func (a *Audiences) dropSights() {
-	for name, s := range a.sights {
+// dropScopes drops the scopes that no class has any more.
+func (a *Audiences) dropScopes() {
+	for name, s := range a.scopes {
 		if s.used {
 			s.used = false
 			continue
@@ -57,7 +57,7 @@ func (a *Audiences) dropSights() {
 				a.doubt(c)
 			}
 		}
-		delete(a.sights, name)
+		delete(a.scopes, name)
 		a.free = append(a.free, s.index)
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Sight counts the resources that what a scope shows is made from. It goes with the scope from one
-// state of the mesh to the next, and then looks only at what differs.
-type Sight struct {
+// ScopeCount counts the resources that what a scope shows is made from. It goes with the scope from
+// one state of the mesh to the next, and then looks only at what differs.
+type ScopeCount struct {
 	scope *Scope // nil at first
 
 	// namespaces counts the services that the scope shows of each.
@@ -23,18 +23,18 @@ type Sight struct {
 	moved   bool
 }
 
-// NewSight returns one that sees nothing yet.
-func NewSight() *Sight {
-	return &Sight{namespaces: map[string]int{}, chosen: map[string]bool{}, peers: map[kinds.Key]bool{}}
+// NewScopeCount returns one that sees nothing yet.
+func NewScopeCount() *ScopeCount {
+	return &ScopeCount{namespaces: map[string]int{}, chosen: map[string]bool{}, peers: map[kinds.Key]bool{}}
 }
 
 // Scope returns the one that was followed last; nil for none.
-func (x *Sight) Scope() *Scope { return x.scope }
+func (x *ScopeCount) Scope() *Scope { return x.scope }
 
 // Follow goes on to another scope of the same name, at a mesh. Since is how it differs from the one
 // before, and nil if that is not known. For each resource that is shown more or less often than
 // before, it calls count with the difference: first for those that are shown more often.
-func (x *Sight) Follow(m *Mesh, to *Scope, since *ScopeChange, known *Differences, count func(kinds.Key, int)) {
+func (x *ScopeCount) Follow(m *Mesh, to *Scope, since *ScopeChange, known *Differences, count func(kinds.Key, int)) {
 	t := tally{}
 	switch was := x.scope; {
 	case was == to:
@@ -49,12 +49,12 @@ func (x *Sight) Follow(m *Mesh, to *Scope, since *ScopeChange, known *Difference
 		x.scope = to
 		x.change(was, since, known, t)
 	}
-	x.heed(m, t)
+	x.countPeers(m, t)
 	t.each(count)
 }
 
 // whole counts all that a scope shows, which may be nil.
-func (x *Sight) whole(s *Scope, known *Differences, t tally, n int) {
+func (x *ScopeCount) whole(s *Scope, known *Differences, t tally, n int) {
 	if s == nil {
 		return
 	}
@@ -74,7 +74,7 @@ func (x *Sight) whole(s *Scope, known *Differences, t tally, n int) {
 	}
 }
 
-func (x *Sight) services(list []*Service, known *Differences, t tally, n int) {
+func (x *ScopeCount) services(list []*Service, known *Differences, t tally, n int) {
 	for _, s := range list {
 		t.add(known.madeFrom(s), n)
 		before := x.namespaces[s.Namespace]
@@ -84,7 +84,7 @@ func (x *Sight) services(list []*Service, known *Differences, t tally, n int) {
 }
 
 // change counts what differs from the scope before.
-func (x *Sight) change(was *Scope, since *ScopeChange, known *Differences, t tally) {
+func (x *ScopeCount) change(was *Scope, since *ScopeChange, known *Differences, t tally) {
 	for _, e := range since.Egress {
 		x.exchange(e.Services.Gone, e.Services.Come, known, t)
 		if !x.scope.router {
@@ -112,7 +112,7 @@ func some(s *Service) []*Service {
 
 // exchange counts the services that went and came. Those of one entry and host mostly are made from
 // the same.
-func (x *Sight) exchange(gone, come []*Service, known *Differences, t tally) {
+func (x *ScopeCount) exchange(gone, come []*Service, known *Differences, t tally) {
 	type named struct {
 		entry kinds.Key
 		host  string
@@ -138,7 +138,7 @@ func (x *Sight) exchange(gone, come []*Service, known *Differences, t tally) {
 }
 
 // choose notes whether the host has rules for selected workloads.
-func (x *Sight) choose(host string) {
+func (x *ScopeCount) choose(host string) {
 	if slices.ContainsFunc(x.scope.rules.get(host), (*DestinationRule).forWorkloads) {
 		x.chosen[host] = true
 	} else {
@@ -146,8 +146,8 @@ func (x *Sight) choose(host string) {
 	}
 }
 
-// heed counts the PeerAuthentications of the namespaces that the scope shows services of.
-func (x *Sight) heed(m *Mesh, t tally) {
+// countPeers counts the PeerAuthentications of the namespaces that the scope shows services of.
+func (x *ScopeCount) countPeers(m *Mesh, t tally) {
 	if !x.moved && x.peersOf == m.peers {
 		return
 	}
@@ -177,13 +177,13 @@ func (x *Sight) heed(m *Mesh, t tally) {
 }
 
 // shows reports whether the scope shows the service of a target.
-func (x *Sight) shows(t Target) bool {
+func (x *ScopeCount) shows(t Target) bool {
 	s := x.scope.Service(t.Service.Hostname)
 	return s != nil && s.Namespace == t.Service.Namespace
 }
 
 // Chosen reports whether some rules of the scope are for selected workloads.
-func (x *Sight) Chosen() bool { return len(x.chosen) > 0 }
+func (x *ScopeCount) Chosen() bool { return len(x.chosen) > 0 }
 
 // tally counts resources.
 type tally map[kinds.Key]int
@@ -215,7 +215,7 @@ func (t tally) each(count func(kinds.Key, int)) {
 }
 
 // Differences remembers what services are made from, and how that differs, for as long as several
-// sights follow the same changes.
+// counts follow the same changes.
 type Differences struct {
 	of   map[*Service][]kinds.Key
 	made map[[2]*Service]Exchange[kinds.Key]
