@@ -124,6 +124,9 @@ func (l *ledger) report(streams []*ads.Stream, step int64, now time.Time) []*rol
 	audiences := l.audiences(streams, now)
 	for _, s := range streams {
 		e := l.proxies[s]
+		if e.stays(step) {
+			continue
+		}
 		state := e.state(step, now)
 		if state.GetState() == rolloutv1.Proxy_STATE_REFUSED {
 			state.Refusals = l.refusals(s, e.circle)
@@ -180,6 +183,12 @@ func (e *entry) observe(s *ads.Stream, newest int64) {
 	default:
 		e.runs = max(e.runs, revisionOf(e.running.Snapshot))
 	}
+}
+
+// stays reports whether the proxy was reported to be in step, and still is: nearly all are, nearly
+// always, so this has to be cheap.
+func (e *entry) stays(step int64) bool {
+	return e.told.GetState() == rolloutv1.Proxy_STATE_IN_STEP && e.running.Refused == 0 && e.runs >= step && e.told.GetCircle() == e.circle
 }
 
 // state is the present state of the proxy.
