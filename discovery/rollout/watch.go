@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -142,11 +143,9 @@ func (w *watch) Ran(s *served.Subscriber, revision string) {
 		c.before[n].ran(c.namespace, c.took)
 		n++
 	}
-	if c.before = c.before[n:]; n > 0 && len(c.before) == 0 {
-		c.before = nil
-		if !c.apart {
-			w.caughtUp()
-		}
+	c.before = slices.Delete(c.before, 0, n) // which keeps its memory for the next
+	if n > 0 && len(c.before) == 0 && !c.apart {
+		w.caughtUp()
 	}
 }
 
@@ -175,9 +174,5 @@ func (w *watch) quiet() bool {
 
 // forget drops the pushes that are remembered no more.
 func (c *course) forget() {
-	n := 0
-	for n < len(c.before) && c.before[n].forgotten {
-		n++
-	}
-	c.before = append([]*pushed(nil), c.before[n:]...)
+	c.before = slices.DeleteFunc(c.before, func(p *pushed) bool { return p.forgotten })
 }
