@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// surveyInterval is how often is looked at what nobody waits for.
-	surveyInterval = time.Second
+	// surveyInterval is how often is looked at what nobody waits for. It is exact two seconds after
+	// all is quiet, also where a report begins anew.
+	surveyInterval = 500 * time.Millisecond
 	// mostProblems bounds a message, as the protocol does.
 	mostProblems = 1000
 )
