@@ -107,7 +107,7 @@ func (d *demo) start(ctx context.Context) error {
 }
 
 func (d *demo) startPostgres(ctx context.Context) (err error) {
-	if err = os.MkdirAll(filepath.Join(d.data, "logs"), 0o755); err != nil {
+	if err = os.MkdirAll(d.logs(), 0o755); err != nil {
 		return err
 	}
 	d.postgres, err = embedded.Start(ctx, embedded.Options{

@@ -27,7 +27,7 @@ func (d *demo) showParts() {
 		fmt.Fprintf(table, "  %s\t%s\t%s\n", row[0], row[1], row[2])
 	}
 	table.Flush()
-	fmt.Fprintf(d.out, "  Logs are in %s.\n\n", filepath.Join(d.data, "logs"))
+	fmt.Fprintf(d.out, "  Logs are in %s.\n\n", d.logs())
 }
 
 // showShift shifts all requests to the other version and back. It leaves weights that divide the
@@ -58,44 +58,45 @@ func (d *demo) showShift(ctx context.Context, found weights) error {
 // firstAnswer waits until the service answers through Envoy, which takes a moment after Envoy is
 // ready.
 func (d *demo) firstAnswer(ctx context.Context, version string) error {
-	ask := time.NewTicker(readyInterval)
-	defer ask.Stop()
-	for d.service.ask(ctx) != greeting(version) {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("no answer from %s through Envoy on %s: look at %s", version, local(d.ports.service),
-				filepath.Join(d.data, "logs"))
-		case c := <-d.dead:
-			return c.died()
-		case <-ask.C:
-		}
-	}
-	return nil
+	return d.until(ctx, func() (bool, error) { return d.service.ask(ctx) == greeting(version), nil },
+		fmt.Sprintf("no answer from %s through Envoy on %s", version, local(d.ports.service)))
 }
 
-// awaitReport waits until the database shows what Envoy runs, as the README asks it next.
+// awaitReport waits until the database shows what Envoy runs, which the README asks for next.
 func (d *demo) awaitReport(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, shiftLimit)
 	defer cancel()
+	const failed = "mesh.proxies does not show what Envoy runs"
+	return d.until(ctx, func() (shown bool, err error) {
+		err = d.db.QueryRow(ctx, "SELECT EXISTS (SELECT FROM mesh.proxies WHERE state = 'synced')").Scan(&shown)
+		if err != nil {
+			err = fmt.Errorf("%s: look at %s: %w", failed, d.logs(), err)
+		}
+		return shown, err
+	}, failed)
+}
+
+// until asks again and again until the answer is yes. It ends with an error when the context or a
+// part of the demo ends.
+func (d *demo) until(ctx context.Context, is func() (bool, error), failed string) error {
 	ask := time.NewTicker(readyInterval)
 	defer ask.Stop()
 	for {
-		var shown bool
-		if err := d.db.QueryRow(ctx, "SELECT EXISTS (SELECT FROM mesh.proxies WHERE state = 'synced')").Scan(&shown); err != nil {
-			return fmt.Errorf("mesh.proxies does not show what Envoy runs: look at %s: %w", filepath.Join(d.data, "logs"), err)
-		}
-		if shown {
-			return nil
+		if yes, err := is(); yes || err != nil {
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("mesh.proxies does not show after %s what Envoy runs: look at %s", shiftLimit, filepath.Join(d.data, "logs"))
+			return fmt.Errorf("%s: look at %s", failed, d.logs())
 		case c := <-d.dead:
 			return c.died()
 		case <-ask.C:
 		}
 	}
 }
+
+// logs is the folder with the logs of the parts.
+func (d *demo) logs() string { return filepath.Join(d.data, "logs") }
 
 func (d *demo) showTries() {
 	client := strings.Join(append([]string{filepath.Join(d.binShown(), "mcp-client")}, clientArgs(d.options)...), " ")

@@ -7,10 +7,11 @@ import (
 )
 
 const (
-	// mostApart is how many proxies may be described one by one because a push takes long, or which
-	// part of all. If it were more, all are reported to run an older revision.
-	mostApart = 100
-	partApart = 10
+	// mostSingly is how many proxies may be described one by one while a push takes long; where there
+	// are many, it is one in partSingly. If more are behind, all are reported to run an older
+	// revision.
+	mostSingly = 100
+	partSingly = 10
 	// longestLag is how old that revision may be.
 	longestLag = 2 * time.Second
 )
@@ -40,10 +41,9 @@ func (l *lag) note(newest int64, now time.Time) (due int64) {
 
 // common is the revision that all in step are reported to run while some do not run the newest: the
 // newest at the comparison before, or an older one if many do not run that either. So where a push
-// takes longer than an interval, proxies are not described one by one, again and again. Those that
-// lag more than any may are no reason to wait.
-func (l *ledger) common(streams []*ads.Stream, before int64, now time.Time) int64 {
-	due := l.lag.note(l.newest, now)
+// takes longer than an interval, proxies are not described one by one, again and again. It does not
+// wait for those that do not run even the revision that is due.
+func (l *ledger) common(streams []*ads.Stream, before, due int64) int64 {
 	proxies, behind, oldest := 0, 0, before
 	for _, s := range streams {
 		e := l.proxies[s]
@@ -55,7 +55,7 @@ func (l *ledger) common(streams []*ads.Stream, before int64, now time.Time) int6
 			behind, oldest = behind+1, min(oldest, e.runs)
 		}
 	}
-	if behind <= max(mostApart, proxies/partApart) {
+	if behind <= max(mostSingly, proxies/partSingly) {
 		return before
 	}
 	if l.step <= l.newest { // else the mesh was replaced

@@ -49,14 +49,11 @@ type entry struct {
 	running ads.Running
 	here    bool
 	circle  uint32 // by which audiences mean it
-	apart   bool   // it refuses something, or is silent: the others are not waited with for it
 }
 
 func newLedger(of Proxies) *ledger {
 	w := newWatch()
-	if of.Watch != nil {
-		of.Watch(w)
-	}
+	of.Watch(w)
 	return &ledger{of: of, watch: w, proxies: map[*ads.Stream]*entry{}, newest: -1}
 }
 
@@ -90,9 +87,9 @@ func (l *ledger) differences(now time.Time) []*rolloutv1.ReportRequest {
 	streams := l.of.Streams()
 	before, behind := l.observe(streams, newest)
 	l.newest = newest
-	step, common := newest, l.common(streams, before, now)
+	step, due := newest, l.lag.note(newest, now)
 	if behind && before >= 0 {
-		step = common
+		step = l.common(streams, before, due)
 	}
 	return l.report(streams, step, now)
 }
@@ -133,10 +130,7 @@ func (l *ledger) report(streams []*ads.Stream, step int64, now time.Time) []*rol
 			refusing = append(refusing, s.Subscriber())
 		}
 		l.uneven = l.uneven || state.GetState() != rolloutv1.Proxy_STATE_IN_STEP
-		if apart := state.GetState() == rolloutv1.Proxy_STATE_REFUSED || state.GetState() == rolloutv1.Proxy_STATE_SILENT; apart != e.apart {
-			e.apart = apart
-			l.watch.setApart(s.Subscriber(), apart)
-		}
+		l.watch.setApart(s.Subscriber(), state.GetState() == rolloutv1.Proxy_STATE_REFUSED || state.GetState() == rolloutv1.Proxy_STATE_SILENT)
 		if e.told == nil && e.running.Fresh && state.State == rolloutv1.Proxy_STATE_SENDING && now.Sub(s.Since()) < newcomerTime {
 			continue
 		}

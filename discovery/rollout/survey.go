@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// surveyInterval is how often is looked at what nobody waits for. It is exact two seconds after
-	// all is quiet, also where a report begins anew.
+	// surveyInterval is how often the survey looks at what nobody waits for. Two seconds after all is
+	// quiet, that has to be exact too.
 	surveyInterval = 500 * time.Millisecond
 	// mostProblems bounds a message, as the protocol does.
 	mostProblems = 1000

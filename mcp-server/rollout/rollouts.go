@@ -57,17 +57,21 @@ func (s *Service) progress(ctx context.Context, namespaces []string, revision in
 	return s.store.Latest(ctx, namespaces, 0, limit)
 }
 
-// known refuses a revision that there is not yet. Of one that there is nothing may be known any
-// more.
+// known refuses a revision that does not exist yet. An older one may be forgotten, which is no
+// error.
 func (s *Service) known(ctx context.Context, revision int64) error {
 	newest, err := s.store.Newest(ctx)
 	switch {
 	case err != nil:
 		return failure.Status(s.log, "which revision is the newest", err)
 	case revision > newest:
-		return status.Errorf(codes.OutOfRange, "there is no revision %d yet: the newest is %d", revision, newest)
+		return notYet(revision, newest)
 	}
 	return nil
+}
+
+func notYet(revision, newest int64) error {
+	return status.Errorf(codes.OutOfRange, "there is no revision %d yet: the newest is %d", revision, newest)
 }
 
 func limitOf(asked int32, usual int) (int, error) {

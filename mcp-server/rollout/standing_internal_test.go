@@ -32,7 +32,7 @@ func TestMetricsOfProxiesCostTheSameHoweverOftenTheyAreRead(t *testing.T) {
 			require.Equal(t, 2, read())
 		}
 		require.Equal(t, 1, counted)
-		time.Sleep(standingKeeps)
+		time.Sleep(standingKeeps) // of the clock of synctest, which waits for nothing
 		failing = errors.New("the database is away")
 		for range 10 {
 			require.Zero(t, read(), "what is not known is not told")

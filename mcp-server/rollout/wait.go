@@ -84,7 +84,7 @@ func (s *Service) newWait(ctx context.Context, req *adminv1.WaitUntilRunRequest)
 	case w.revision < 0:
 		return nil, status.Error(codes.InvalidArgument, "revision: must not be negative")
 	case w.revision > newest:
-		return nil, status.Errorf(codes.OutOfRange, "there is no revision %d yet: the newest is %d", w.revision, newest)
+		return nil, notYet(w.revision, newest)
 	case w.revision == 0:
 		w.revision = newest
 	}
@@ -96,18 +96,18 @@ func (w *wait) run(ctx context.Context) error {
 	after := time.Now() // who only wants to know how things stand is not told how they stood
 	for {
 		come := w.news.come()
-		sight, err := w.lookout.look(ctx, after)
+		tallied, err := w.lookout.look(ctx, after)
 		if err != nil {
 			return w.failed(ctx, err)
 		}
-		c := count(sight.seen, w.revision, w.namespaces)
+		c := count(tallied.seen, w.revision, w.namespaces)
 		if outcome := w.outcome(c, time.Now()); outcome != adminv1.WaitUntilRunResponse_OUTCOME_UNSPECIFIED {
 			return w.conclude(ctx, c, outcome)
 		}
 		if err := w.tell(c); err != nil {
 			return err
 		}
-		if err := w.rest(ctx, earlier(sight.again(), w.ending), earlier(sight.stale(), w.ending), come); err != nil {
+		if err := w.rest(ctx, earlier(tallied.again(), w.ending), earlier(tallied.stale(), w.ending), come); err != nil {
 			return err
 		}
 		after = later(after, w.news.since())
