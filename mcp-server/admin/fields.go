@@ -13,6 +13,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/selector"
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-server/reference"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/resources"
@@ -69,16 +70,10 @@ func (f *fields) kinds(words []string) []*kinds.Kind {
 	return of
 }
 
-// noNamespace stands for the empty namespace in a URL, whose path cannot have an empty part.
-const noNamespace = "-"
-
 func (f *fields) namespaces(named []string) []string {
 	var list []string
 	for _, n := range f.texts("namespaces", named) {
-		if n == noNamespace {
-			n = ""
-		}
-		list = append(list, n)
+		list = append(list, reference.Namespace(n))
 	}
 	return list
 }

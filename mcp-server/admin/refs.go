@@ -2,10 +2,10 @@ package admin
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-server/reference"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/resources"
@@ -45,26 +45,12 @@ func keyToChange(ref *adminv1.ResourceRef) (key kinds.Key, reason string) {
 
 // keyOf returns the key that a reference names, or the reason why it names none.
 func keyOf(ref *adminv1.ResourceRef) (key kinds.Key, reason string) {
-	kind, err := kindOf(ref)
+	kind, err := reference.Kind(ref)
 	if err != nil {
 		return kinds.Key{}, err.Error()
 	}
-	key = kinds.Key{Kind: kind, Namespace: ref.GetNamespace(), Name: ref.GetName()}
-	if key.Namespace == noNamespace {
-		key.Namespace = ""
-	}
+	key = kinds.Key{Kind: kind, Namespace: reference.Namespace(ref.GetNamespace()), Name: ref.GetName()}
 	return key, nameProblem(key)
-}
-
-func kindOf(ref *adminv1.ResourceRef) (*kinds.Kind, error) {
-	if ref.GetGroup() == "" {
-		return kinds.ByName(ref.GetKind())
-	}
-	kind, known := kinds.Lookup(ref.GetGroup(), ref.GetKind())
-	if !known {
-		return nil, fmt.Errorf("unknown kind %q of group %q", ref.GetKind(), ref.GetGroup())
-	}
-	return kind, nil
 }
 
 // nameProblem says what is wrong with a key's name or namespace; "" if nothing is.

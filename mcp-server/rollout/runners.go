@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"context"
-	"fmt"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -10,6 +9,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/failure"
+	"github.com/pgmesh/pgmesh/mcp-server/reference"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -39,13 +39,6 @@ func (s *Service) ListRunners(ctx context.Context, req *adminv1.ListRunnersReque
 
 func keyOf(ref *adminv1.ResourceRef) (key kinds.Key, err error) {
 	key = kinds.Key{Namespace: namespaceOf(ref.GetNamespace()), Name: store.Storable(ref.GetName())}
-	if ref.GetGroup() == "" {
-		key.Kind, err = kinds.ByName(ref.GetKind())
-		return key, err
-	}
-	var known bool
-	if key.Kind, known = kinds.Lookup(ref.GetGroup(), ref.GetKind()); !known {
-		return key, fmt.Errorf("unknown kind %q of group %q", ref.GetKind(), ref.GetGroup())
-	}
-	return key, nil
+	key.Kind, err = reference.Kind(ref)
+	return key, err
 }

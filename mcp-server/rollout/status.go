@@ -10,13 +10,11 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/stamp"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/failure"
+	"github.com/pgmesh/pgmesh/mcp-server/reference"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/rollout"
 )
-
-// noNamespace stands for the empty namespace in a URL, whose path cannot have an empty part.
-const noNamespace = "-"
 
 // ListStatus lists what became of resources. It counts the proxies that the caller may see.
 func (s *Service) ListStatus(ctx context.Context, req *adminv1.ListStatusRequest) (*adminv1.ListStatusResponse, error) {
@@ -50,12 +48,7 @@ func (s *Service) ListStatus(ctx context.Context, req *adminv1.ListStatusRequest
 	return resp, nil
 }
 
-func namespaceOf(named string) string {
-	if named == noNamespace {
-		return ""
-	}
-	return store.Storable(named)
-}
+func namespaceOf(named string) string { return store.Storable(reference.Namespace(named)) }
 
 func statusOf(r rollout.Status) *adminv1.ResourceStatus {
 	of := &adminv1.ResourceStatus{Resource: refOf(r.Resource), ObservedRevision: r.Revision, Concerned: r.Concerned, Running: r.Running, Refusing: r.Refusing}
