@@ -26,8 +26,8 @@ type Class struct {
 	Policies string
 	// Tokens are the policies about tokens that are for the proxy.
 	Tokens string
-	// Defaults are the ProxyConfigs that are for the proxy, even where nothing comes of them: whom they
-	// concern is told by class.
+	// Defaults are the ProxyConfigs for the proxy, also those that change nothing for it: the class
+	// tells whom they concern.
 	Defaults string
 	// Tags describe the proxy in traces.
 	Tags string

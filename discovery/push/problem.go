@@ -26,8 +26,8 @@ type Code string
 
 const (
 	// NotAsWritten says that the resource does not mean what it says, because of another resource or
-	// of the machine that would have to provide something: a delegate that there is not, an older
-	// rival, a secret that cannot be used.
+	// of the machine that would have to provide something: a missing delegate, an older rival, a
+	// secret that cannot be used.
 	NotAsWritten Code = "not-as-written"
 	// LeftOut says that routers leave out a part of a Gateway, or of a rule on it, because another
 	// resource took its place first.

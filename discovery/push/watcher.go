@@ -12,8 +12,8 @@ type Watcher interface {
 	// Joined is called when a proxy connects, and Left when it leaves.
 	Joined(s *served.Subscriber, namespace string)
 	Left(s *served.Subscriber)
-	// Pushing is called when a push begins that brings proxies from one revision to another. The
-	// first mesh is no change for anyone, and nobody is told of it.
+	// Pushing is called when a push begins that brings proxies from one revision to another. It is
+	// not called for the first mesh, which changes nothing for anyone.
 	Pushing(after, revision int64, begun time.Time)
 	// Offered is called before a proxy is offered what is new to it.
 	Offered(s *served.Subscriber)
@@ -23,7 +23,7 @@ type Watcher interface {
 	Ran(s *served.Subscriber, revision string)
 }
 
-// Watch sets who is told of pushes. Call it before anything else.
+// Watch sets the watcher. Call it before anything else.
 func (e *Engine) Watch(w Watcher) { e.watcher, e.answers.watcher = w, w }
 
 // nobody watches.

@@ -53,7 +53,7 @@ func (p *pushed) ran(namespace string, took time.Duration) {
 func (p *pushed) lose(namespace string) { p.part(namespace).away++ }
 
 // rollouts returns the pushes that differ from what was reported, the oldest first. They count as
-// reported. Those who refuse something do not run what they were offered since.
+// reported. A proxy that refuses something does not run what it was offered since.
 func (w *watch) rollouts(refusing []*served.Subscriber) (all []*rolloutv1.Rollout) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

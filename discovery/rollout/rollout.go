@@ -92,7 +92,7 @@ func New(cfg Config) *Reporter {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	r := &Reporter{cfg: cfg, metrics: newMetrics(cfg.Metrics)}
-	if cfg.Server != nil { // else nobody need watch
+	if cfg.Server != nil { // without reports, nothing has to be counted
 		r.ledger = newLedger(cfg.Proxies)
 	}
 	return r

@@ -55,7 +55,7 @@ func (l *ledger) timesOf(streams []*ads.Stream) *rolloutv1.Times {
 	return times
 }
 
-// problemsOf leaves out what is wrong with proxies, and not with resources: refusals tell of it.
+// problemsOf lists the problems of resources. Refusals tell of the problems of proxies.
 func problemsOf(all []push.Problem) *rolloutv1.Problems {
 	out := &rolloutv1.Problems{}
 	for _, p := range all {

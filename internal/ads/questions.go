@@ -13,9 +13,9 @@ import (
 	"github.com/pgmesh/pgmesh/internal/ads/wire"
 )
 
-// Questions are types whose resources tell of the server itself, such as of its clients. Who asks
-// for one with the first request of a stream is no client: it has no subscriber, is not among the
-// streams, and no observer hears of it.
+// Questions are types whose resources describe the server itself, such as its clients. A stream whose
+// first request asks for one is no client: it has no subscriber, is not among the streams, and no
+// observer hears of it.
 type Questions struct {
 	// Are reports whether a type is a question.
 	Are func(typeURL string) bool

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// standingKeeps is for how long metrics go by what was counted: that costs the database the same
-	// however often they are read.
+	// standingKeeps is how long a count serves all readers of metrics. However often they read, the
+	// database counts no more often.
 	standingKeeps = 5 * time.Second
-	// standingWithin is how long counting may hold up those who read metrics.
+	// standingWithin bounds how long a count delays readers of metrics.
 	standingWithin = 2 * time.Second
 )
 

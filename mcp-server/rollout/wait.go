@@ -93,7 +93,7 @@ func (s *Service) newWait(ctx context.Context, req *adminv1.WaitUntilRunRequest)
 
 // run looks until there is an outcome.
 func (w *wait) run(ctx context.Context) error {
-	after := time.Now() // who only wants to know how things stand is not told how they stood
+	after := time.Now() // a caller asks how things stand now, not how they stood
 	for {
 		come := w.news.come()
 		tallied, err := w.lookout.look(ctx, after)

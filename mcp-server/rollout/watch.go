@@ -21,7 +21,7 @@ const (
 	// nobody, and for reports that other servers take.
 	watchInterval = 500 * time.Millisecond
 
-	// watchPause is between two readings for one who watches, however much happens.
+	// watchPause lies between two readings for one watcher, however much happens.
 	watchPause = 50 * time.Millisecond
 
 	// unpushed is for how long a revision that concerns nobody may still come to concern somebody.

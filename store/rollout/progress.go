@@ -20,7 +20,7 @@ type Counts struct {
 type Progress struct {
 	Revision  int64
 	Committed time.Time
-	Author    string // empty for who may not know
+	Author    string // empty if the reader may not see the change
 	Counts
 
 	Parts []Share // if one revision was asked for

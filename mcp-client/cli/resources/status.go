@@ -14,8 +14,8 @@ import (
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
-// statuses asks what became of resources. Who cannot tell, such as a server of others, is not
-// complained of: the resources are what was asked for.
+// statuses asks what became of resources. It says nothing of a server that cannot tell, such as one
+// of others: the user asked for the resources.
 func (p program) statuses(ctx context.Context, of []*kinds.Resource) output.Statuses {
 	if p.Output.Format == output.Name || len(of) == 0 {
 		return nil
