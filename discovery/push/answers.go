@@ -61,6 +61,7 @@ func (a *answers) Acked(_ *ads.Stream, v ads.Verdict) {
 
 // Nacked counts a refusal of a change.
 func (a *answers) Nacked(_ *ads.Stream, v ads.Verdict) {
+	a.watcher.Refused()
 	a.journal.of(v.News, func(p *Push) { p.Nacks++ })
 }
 
@@ -127,7 +128,10 @@ func (*answers) Opened(*ads.Stream) {}
 func (*answers) Closed(*ads.Stream) {}
 
 // Refusing calls the engine, which logs the refusal.
-func (a *answers) Refusing(s *ads.Stream, typeURL string, _ int) { a.refusing(s, typeURL) }
+func (a *answers) Refusing(s *ads.Stream, typeURL string, _ int) {
+	a.watcher.Refused()
+	a.refusing(s, typeURL)
+}
 
 // Unreceived does nothing.
 func (*answers) Unreceived(*ads.Stream, string, int) {}

@@ -61,6 +61,7 @@ type Engine struct {
 // member is one connected proxy.
 type member struct {
 	subscriber *served.Subscriber
+	follower   Follower
 	proxy      *mesh.Proxy // as it introduced itself
 	class      *class      // nil before the first mesh
 	// configured is the proxy with what the mesh says of it, and key is that of its class.
@@ -131,7 +132,8 @@ func (e *Engine) Open(ctx context.Context, node *corev3.Node, incremental bool) 
 		m.offered = m.given()
 		s.Offer(at(e.revision, m.offered))
 	}
-	e.watcher.Joined(s, proxy.Namespace)
+	m.follower = e.watcher.Joined(s, proxy.Namespace)
+	s.OnRan = m.follower.Ran
 	in = true
 	return s, nil
 }
@@ -141,9 +143,10 @@ func (e *Engine) leave(s *served.Subscriber) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.turn++
-	e.quit(e.members[s])
+	m := e.members[s]
+	e.quit(m)
 	delete(e.members, s)
-	e.watcher.Left(s)
+	m.follower.Left()
 }
 
 // Update brings every class to a new state of the mesh, to which a step has led.
@@ -196,16 +199,14 @@ func (x *sharedView) push(e *Engine, news *served.News) (offered int) {
 }
 
 // offer offers the proxy what its class has for it, and reports whether that is new to it. The news
-// say which change it comes from; nil if from none, and then nobody watches.
+// say which change it comes from; nil if from none.
 func (m *member) offer(e *Engine, news *served.News) bool {
 	given := m.given()
 	if given == m.offered {
 		return false
 	}
 	m.offered = given
-	if news != nil {
-		e.watcher.Offered(m.subscriber)
-	}
+	m.follower.Offered()
 	m.subscriber.OfferNews(at(e.revision, given), news)
 	return true
 }

@@ -14,7 +14,7 @@ const mostAudiences = 5000
 // circle of each proxy. It looks as often as the survey, and when proxies are new: who is described
 // has its circle from the start.
 func (l *ledger) audiences(streams []*ads.Stream, now time.Time) (all []*rolloutv1.Audience) {
-	if now.Sub(l.surveyed) < surveyInterval && !l.anyNew(streams) {
+	if !l.surveyDue(now) && !l.anyNew(streams) {
 		return nil
 	}
 	for _, a := range l.of.Audiences.Changed() {

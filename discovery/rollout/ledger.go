@@ -24,15 +24,18 @@ const (
 
 // ledger knows what each proxy runs and what was last reported of it.
 type ledger struct {
-	of      Proxies
-	watch   *watch
-	proxies map[*ads.Stream]*entry
-	streams uint64 // how many there were, which numbers them
-	newest  int64  // the revision at the last comparison; -1 before the first
-	step    int64  // the revision that was reported of all in step
-	uneven  bool   // at the last comparison some were not in step
-	lag     lag
-	sources sources
+	of         Proxies
+	watch      *watch
+	proxies    map[*ads.Stream]*entry
+	streams    uint64        // how many there were, which numbers them
+	newest     int64         // the revision at the last comparison; -1 before the first
+	step       int64         // the revision that was reported of all in step
+	comparison uint64        // the number of the last one of all proxies
+	moves      uint64        // what the watch had counted before it
+	uneven     bool          // at the last comparison some were not in step
+	outOfStep  []*ads.Stream // those that were not
+	lag        lag
+	sources    sources
 
 	times    *rolloutv1.Times // that were reported; nil for none
 	problems *rolloutv1.Problems
@@ -42,13 +45,13 @@ type ledger struct {
 
 // entry is one proxy.
 type entry struct {
-	number uint64
-	runs   int64            // the newest revision that it is known to run; -1 for none
-	told   *rolloutv1.Proxy // what was reported; nil for nothing
-	// running is what it runs, at this comparison, if it was here.
-	running ads.Running
-	here    bool
-	circle  uint32 // by which audiences mean it
+	number  uint64
+	course  *course
+	runs    int64            // the newest revision that it is known to run; -1 for none
+	told    *rolloutv1.Proxy // what was reported; nil for nothing
+	running ads.Running      // when it was looked at last
+	seen    uint64           // the last comparison at which it was connected
+	circle  uint32           // by which audiences mean it
 }
 
 func newLedger(of Proxies) *ledger {
@@ -84,29 +87,22 @@ func (l *ledger) forget() {
 // older revision is enough (common.go).
 func (l *ledger) differences(now time.Time) []*rolloutv1.ReportRequest {
 	newest := l.of.Revision() // before the streams are asked: what they run is at least this
-	streams := l.of.Streams()
+	streams, moves := l.all()
 	before, behind := l.observe(streams, newest)
-	l.newest = newest
+	l.newest, l.moves = newest, moves
 	step, due := newest, l.lag.note(newest, now)
 	if behind && before >= 0 {
 		step = l.common(streams, before, due)
 	}
-	return l.report(streams, step, now)
+	return l.report(streams, l.gone(), step, now)
 }
 
-// settled is differences for the moment when all proxies have come to run what they were offered.
-// It returns nothing if one of them does not after all: the next comparison tells.
-func (l *ledger) settled(now time.Time) []*rolloutv1.ReportRequest {
-	newest := l.of.Revision()
-	streams := l.of.Streams()
-	if _, behind := l.observe(streams, newest); behind {
-		for _, e := range l.proxies {
-			e.here = false
-		}
-		return nil
-	}
-	l.newest = newest
-	return l.report(streams, newest, now)
+// all begins a comparison of all proxies. It returns their streams, and what the watch had counted
+// before.
+func (l *ledger) all() (streams []*ads.Stream, moves uint64) {
+	moves = l.watch.movesNow()
+	l.comparison++
+	return l.of.Streams(), moves
 }
 
 // rests reports whether all proxies were in step at the last comparison, and nothing has happened
@@ -114,10 +110,10 @@ func (l *ledger) settled(now time.Time) []*rolloutv1.ReportRequest {
 func (l *ledger) rests() bool { return l.watch.quiet() && !l.uneven }
 
 // report returns the messages about the proxies of a comparison.
-func (l *ledger) report(streams []*ads.Stream, step int64, now time.Time) []*rolloutv1.ReportRequest {
+func (l *ledger) report(streams []*ads.Stream, gone []uint64, step int64, now time.Time) []*rolloutv1.ReportRequest {
 	var proxies []*rolloutv1.Proxy
-	var refusing []*served.Subscriber
-	l.uneven = step < l.newest
+	var refusing []*course
+	var apart []*ads.Stream
 	audiences := l.audiences(streams, now)
 	for _, s := range streams {
 		e := l.proxies[s]
@@ -127,10 +123,12 @@ func (l *ledger) report(streams []*ads.Stream, step int64, now time.Time) []*rol
 		state := e.state(step, now)
 		if state.GetState() == rolloutv1.Proxy_STATE_REFUSED {
 			state.Refusals = l.refusals(s, e.circle)
-			refusing = append(refusing, s.Subscriber())
+			refusing = append(refusing, e.course)
 		}
-		l.uneven = l.uneven || state.GetState() != rolloutv1.Proxy_STATE_IN_STEP
-		l.watch.setApart(s.Subscriber(), state.GetState() == rolloutv1.Proxy_STATE_REFUSED || state.GetState() == rolloutv1.Proxy_STATE_SILENT)
+		if state.GetState() != rolloutv1.Proxy_STATE_IN_STEP {
+			apart = append(apart, s)
+		}
+		e.course.setApart(state.GetState() == rolloutv1.Proxy_STATE_REFUSED || state.GetState() == rolloutv1.Proxy_STATE_SILENT)
 		if e.told == nil && e.running.Fresh && state.State == rolloutv1.Proxy_STATE_SENDING && now.Sub(s.Since()) < newcomerTime {
 			continue
 		}
@@ -140,8 +138,9 @@ func (l *ledger) report(streams []*ads.Stream, step int64, now time.Time) []*rol
 			}
 		}
 	}
+	l.outOfStep, l.uneven = apart, step < l.newest || len(apart) > 0
 	l.sources.forgetUnused()
-	last := &rolloutv1.ReportRequest{Revision: step, Gone: l.gone()}
+	last := &rolloutv1.ReportRequest{Revision: step, Gone: gone}
 	l.survey(last, streams, now)
 	return l.messages(last, proxies, l.watch.rollouts(refusing), audiences)
 }
@@ -158,10 +157,11 @@ func (l *ledger) observe(streams []*ads.Stream, newest int64) (before int64, beh
 		e := l.proxies[s]
 		if e == nil {
 			l.streams++
-			e = &entry{number: l.streams, runs: -1}
+			e = &entry{number: l.streams, course: l.watch.courseOf(s.Subscriber()), runs: -1}
 			l.proxies[s] = e
 		}
 		e.observe(s, newest)
+		e.seen = l.comparison
 		behind = behind || e.runs < newest && e.running.Refused == 0 && e.told.GetState() != rolloutv1.Proxy_STATE_SILENT
 	}
 	return before, behind
@@ -169,7 +169,7 @@ func (l *ledger) observe(streams []*ads.Stream, newest int64) (before int64, beh
 
 // observe notes what the proxy runs.
 func (e *entry) observe(s *ads.Stream, newest int64) {
-	e.here, e.running = true, s.Running()
+	e.running = s.Running()
 	switch e.running.Snapshot {
 	case nil:
 	case s.Subscriber().Snapshot():
@@ -233,12 +233,11 @@ func (l *ledger) described(s *ads.Stream, e *entry, state *rolloutv1.Proxy) *rol
 	return sent
 }
 
-// gone forgets the proxies that were not there, and returns those that were reported.
+// gone forgets the proxies that were not there at this comparison, and returns those that were reported.
 func (l *ledger) gone() []uint64 {
 	var gone []uint64
 	for s, e := range l.proxies {
-		if e.here {
-			e.here = false
+		if e.seen == l.comparison {
 			continue
 		}
 		if e.told != nil {

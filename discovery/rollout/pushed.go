@@ -1,18 +1,19 @@
 package rollout
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/pgmesh/pgmesh/internal/ads/served"
 	rolloutv1 "github.com/pgmesh/pgmesh/proto/pgmesh/rollout/v1"
 )
 
 // pushed is a push: how many proxies there was something new for, and how many run it.
 type pushed struct {
+	watch           *watch
 	revision, after int64
 	begun           time.Time
 	parts           map[string]*part // by namespace
@@ -22,6 +23,7 @@ type pushed struct {
 
 // part is a push in a namespace.
 type part struct {
+	of                       *pushed
 	concerned, refused, away uint32
 	took                     []uint32 // microseconds, in order
 }
@@ -33,65 +35,77 @@ const (
 	mostRollouts = 200
 )
 
+// differ notes that the push differs from what was reported of it.
+func (p *pushed) differ() {
+	if !p.differs {
+		p.differs = true
+		p.watch.differing = append(p.watch.differing, p)
+	}
+}
+
+// part returns that of a namespace, which its caller changes.
 func (p *pushed) part(namespace string) *part {
-	p.differs = true
+	p.differ()
 	in := p.parts[namespace]
 	if in == nil {
-		in = &part{}
+		in = &part{of: p}
 		p.parts[namespace] = in
 	}
 	return in
 }
 
 // ran counts a proxy that runs the push.
-func (p *pushed) ran(namespace string, took time.Duration) {
-	in := p.part(namespace)
+func (in *part) ran(took time.Duration) {
+	in.of.differ()
 	in.took = append(in.took, uint32(min(took.Microseconds(), 1<<32-1)))
 }
 
 // lose counts a proxy that left before it ran the push.
-func (p *pushed) lose(namespace string) { p.part(namespace).away++ }
+func (in *part) lose() {
+	in.of.differ()
+	in.away++
+}
+
+// setRefused notes how many proxies do not run the push because they refuse something.
+func (in *part) setRefused(n uint32) {
+	in.of.differ()
+	in.refused = n
+}
 
 // rollouts returns the pushes that differ from what was reported, the oldest first. They count as
 // reported. A proxy that refuses something does not run what it was offered since.
-func (w *watch) rollouts(refusing []*served.Subscriber) (all []*rolloutv1.Rollout) {
+func (w *watch) rollouts(refusing []*course) (all []*rolloutv1.Rollout) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.noteRefusing(refusing)
-	for _, p := range w.pushes {
-		if p.differs && p != w.now {
-			p.differs = false
-			all = append(all, p.rollout())
+	slices.SortFunc(w.differing, func(a, b *pushed) int { return cmp.Compare(a.revision, b.revision) })
+	for _, p := range w.differing {
+		if p.forgotten || p == w.now {
+			continue
 		}
+		p.differs = false
+		all = append(all, p.rollout())
 	}
+	w.differing = slices.DeleteFunc(w.differing, func(p *pushed) bool { return p != w.now })
 	return all
 }
 
-// place is a push in a namespace.
-type place struct {
-	*pushed
-
-	namespace string
-}
-
 // noteRefusing counts who refuses. The caller holds the lock.
-func (w *watch) noteRefusing(refusing []*served.Subscriber) {
-	now := map[place]uint32{}
-	for _, s := range refusing {
-		if c := w.proxies[s]; c != nil {
-			for _, p := range c.before {
-				now[place{p, c.namespace}]++
-			}
+func (w *watch) noteRefusing(refusing []*course) {
+	now := map[*part]uint32{}
+	for _, c := range refusing {
+		for _, in := range c.before {
+			now[in]++
 		}
 	}
-	for at := range w.refused {
-		if now[at] == 0 {
-			at.part(at.namespace).refused = 0
+	for in := range w.refused {
+		if now[in] == 0 {
+			in.setRefused(0)
 		}
 	}
-	for at, n := range now {
-		if w.refused[at] != n {
-			at.part(at.namespace).refused = n
+	for in, n := range now {
+		if w.refused[in] != n {
+			in.setRefused(n)
 		}
 	}
 	w.refused = now
@@ -127,16 +141,6 @@ func (w *watch) renew() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.pushes {
-		p.differs = true
+		p.differ()
 	}
-}
-
-// took returns how long the last change of a proxy took; 0 if it has had none.
-func (w *watch) took(s *served.Subscriber) time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if c := w.proxies[s]; c != nil {
-		return c.took
-	}
-	return 0
 }

@@ -24,7 +24,7 @@ const (
 // survey adds to a message what nobody waits for, if it differs: how long changes took, and what is
 // wrong.
 func (l *ledger) survey(m *rolloutv1.ReportRequest, streams []*ads.Stream, now time.Time) {
-	if now.Sub(l.surveyed) < surveyInterval {
+	if !l.surveyDue(now) {
 		l.uneven = true // look again soon
 		return
 	}
@@ -40,12 +40,15 @@ func (l *ledger) survey(m *rolloutv1.ReportRequest, streams []*ads.Stream, now t
 	}
 }
 
+func (l *ledger) surveyDue(now time.Time) bool { return now.Sub(l.surveyed) >= surveyInterval }
+
 // timesOf tells how long the last change took of each proxy that was reported.
 func (l *ledger) timesOf(streams []*ads.Stream) *rolloutv1.Times {
 	took := make(map[uint64]time.Duration, len(streams))
 	for _, s := range streams {
-		if after := l.watch.took(s.Subscriber()); after > 0 && l.proxies[s].told != nil {
-			took[l.proxies[s].number] = after
+		e := l.proxies[s]
+		if after := e.course.lastTook(); after > 0 && e.told != nil {
+			took[e.number] = after
 		}
 	}
 	times := &rolloutv1.Times{Streams: slices.Sorted(maps.Keys(took))}

@@ -78,7 +78,11 @@ func serve(t *testing.T, configure func(*ads.Config)) *server {
 func serveOn(t *testing.T, g *grpc.Server, configure func(*ads.Config)) *server {
 	s := &server{t: t, heard: newRecorder()}
 	cfg := ads.Config{
-		Open:       func(context.Context, *corev3.Node, bool) (*served.Subscriber, error) { return s.topic.Subscribe(), nil },
+		Open: func(context.Context, *corev3.Node, bool) (*served.Subscriber, error) {
+			subscriber := s.topic.Subscribe()
+			subscriber.OnRan = func(snapshot *served.Snapshot) { s.heard.addf("ran %s", snapshot.Revision) }
+			return subscriber, nil
+		},
 		Named:      named,
 		Identifier: "test",
 		Observer:   s.heard,
@@ -264,8 +268,6 @@ func (r *recorder) Nacked(_ *ads.Stream, v ads.Verdict) {
 func (r *recorder) Refusing(_ *ads.Stream, typeURL string, more int) {
 	r.addf("refusing %s %+d", typeURL, more)
 }
-
-func (r *recorder) Ran(_ *ads.Stream, snapshot *served.Snapshot) { r.addf("ran %s", snapshot.Revision) }
 
 func (r *recorder) Limited(limit string, waited time.Duration, turnedAway bool) {
 	switch {

@@ -18,8 +18,6 @@ type Observer interface {
 	// Refusing is called when the number of resources that the client refuses changes by `more`,
 	// which may be negative. It needs Config.Quarantine.
 	Refusing(s *Stream, typeURL string, more int)
-	// Ran is called when the client runs a snapshot: it has accepted everything of it.
-	Ran(*Stream, *served.Snapshot)
 	// Limited is called when a limit was reached: with how long a client had to wait for it, or
 	// with turnedAway if it was refused.
 	Limited(limit string, waited time.Duration, turnedAway bool)
@@ -52,7 +50,6 @@ func (silent) Sent(*Stream, Message)               {}
 func (silent) Acked(*Stream, Verdict)              {}
 func (silent) Nacked(*Stream, Verdict)             {}
 func (silent) Refusing(*Stream, string, int)       {}
-func (silent) Ran(*Stream, *served.Snapshot)       {}
 func (silent) Limited(string, time.Duration, bool) {}
 func (silent) Unreceived(*Stream, string, int)     {}
 
@@ -98,13 +95,6 @@ func (all Observers) Nacked(s *Stream, v Verdict) {
 func (all Observers) Refusing(s *Stream, typeURL string, more int) {
 	for _, o := range all {
 		o.Refusing(s, typeURL, more)
-	}
-}
-
-// Ran implements Observer.
-func (all Observers) Ran(s *Stream, snapshot *served.Snapshot) {
-	for _, o := range all {
-		o.Ran(s, snapshot)
 	}
 }
 

@@ -45,7 +45,7 @@ func (s *Stream) noteRunning() {
 	}
 	s.ran, s.hurried = s.target, false
 	s.status.runs(s.target)
-	s.cfg.Observer.Ran(s, s.target)
+	s.view.Ran(s.target)
 }
 
 // runsTarget reports whether the client has accepted everything of the target that it asks for, and

@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
-	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // Metrics is an [ads.Observer].
@@ -143,9 +142,6 @@ func (m *Metrics) Nacked(_ *ads.Stream, v ads.Verdict) {
 func (m *Metrics) Refusing(_ *ads.Stream, typeURL string, more int) {
 	m.refused.WithLabelValues(m.label(typeURL)).Add(float64(more))
 }
-
-// Ran does nothing.
-func (m *Metrics) Ran(*ads.Stream, *served.Snapshot) {}
 
 // Limited counts how often limits are reached.
 func (m *Metrics) Limited(limit string, waited time.Duration, turnedAway bool) {

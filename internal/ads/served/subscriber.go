@@ -10,6 +10,10 @@ type Subscriber struct {
 	news    *News         // the oldest that the stream has not taken
 	changed chan struct{} // has room for one signal
 	onClose func()        // called by Close
+
+	// OnRan is called when the stream's client runs a snapshot: it has accepted everything of it. Set
+	// it before the stream has the subscriber. It must not block.
+	OnRan func(*Snapshot)
 }
 
 // NewSubscriber returns a subscriber without a snapshot. Its stream holds every request until the
@@ -54,6 +58,13 @@ func (s *Subscriber) Take() (*Snapshot, *News) {
 // Changed returns a channel that receives when there may be a newer snapshot. Only one goroutine
 // may read it.
 func (s *Subscriber) Changed() <-chan struct{} { return s.changed }
+
+// Ran tells that the client runs a snapshot.
+func (s *Subscriber) Ran(snapshot *Snapshot) {
+	if s.OnRan != nil {
+		s.OnRan(snapshot)
+	}
+}
 
 // Close ends the subscription.
 func (s *Subscriber) Close() {

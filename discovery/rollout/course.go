@@ -1,0 +1,108 @@
+package rollout
+
+import (
+	"slices"
+	"time"
+
+	"github.com/pgmesh/pgmesh/internal/ads/served"
+)
+
+// course is what one proxy has before it. It implements [push.Follower]. What it needs for each
+// push it has at hand: this is done for every proxy at every change.
+type course struct {
+	watch      *watch
+	subscriber *served.Subscriber
+	namespace  string
+	before     []*part       // what it was offered and does not run yet, the oldest first
+	room       [2]*part      // where that is kept: mostly it is one
+	took       time.Duration // how long the last took; 0 for none
+	apart      bool          // it refuses something, or is silent: no report waits for it
+}
+
+// Offered implements [push.Follower].
+func (c *course) Offered() {
+	w := c.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.now == nil { // of no new revision, and so in no count
+		w.moves++
+		return
+	}
+	if len(c.before) == 0 && !c.apart {
+		w.behind++
+	}
+	if len(c.before) > 0 && c.before[0].of.forgotten {
+		c.forget()
+	}
+	in := w.now.part(c.namespace)
+	in.concerned++
+	c.before = append(c.before, in)
+}
+
+// forget drops the pushes that are remembered no more.
+func (c *course) forget() {
+	c.before = slices.DeleteFunc(c.before, func(in *part) bool { return in.of.forgotten })
+}
+
+// Ran implements [push.Follower].
+func (c *course) Ran(s *served.Snapshot) {
+	runs, now := revisionOf(s), time.Now()
+	w := c.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.active = true
+	n := 0
+	for n < len(c.before) && c.before[n].of.revision <= runs {
+		c.took = now.Sub(c.before[n].of.begun)
+		c.before[n].ran(c.took)
+		n++
+	}
+	if n == 0 {
+		return
+	}
+	c.before = slices.Delete(c.before, 0, n) // which keeps its memory for the next
+	if len(c.before) == 0 && !c.apart {
+		w.caughtUp()
+	}
+}
+
+// Left implements [push.Follower].
+func (c *course) Left() {
+	w := c.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.active = true
+	w.moves++
+	delete(w.courses, c.subscriber)
+	for _, in := range c.before {
+		in.lose()
+	}
+	if len(c.before) > 0 && !c.apart {
+		w.caughtUp()
+	}
+	c.before = nil
+}
+
+// setApart notes whether the proxy refuses something, or is silent.
+func (c *course) setApart(apart bool) {
+	w := c.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c.apart == apart {
+		return
+	}
+	switch c.apart = apart; {
+	case len(c.before) == 0:
+	case apart:
+		w.caughtUp()
+	default:
+		w.behind++
+	}
+}
+
+// lastTook returns how long the last change of the proxy took; 0 if it has had none.
+func (c *course) lastTook() time.Duration {
+	c.watch.mu.Lock()
+	defer c.watch.mu.Unlock()
+	return c.took
+}
