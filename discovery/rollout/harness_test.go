@@ -40,6 +40,7 @@ type bench struct {
 	config   *configstore.Store
 	mesh     *mesh.Mesh
 	revision int64
+	proxies  *ads.Server
 	xds      *grpc.ClientConn
 	reports  *reports
 }
@@ -48,7 +49,7 @@ func start(t *testing.T) *bench {
 	t.Helper()
 	b := &bench{t: t, engine: push.New(slog.New(slog.DiscardHandler), prometheus.NewRegistry()), config: configstore.New(), reports: &reports{}}
 	proxies := push.NewServer(b.engine, ads.Limits{}, nil, slog.New(slog.DiscardHandler))
-	b.xds = serve(t, proxies.Register)
+	b.proxies, b.xds = proxies, serve(t, proxies.Register)
 	server := serve(t, func(g grpc.ServiceRegistrar) { rolloutv1.RegisterRolloutServiceServer(g, b.reports) })
 	reporter := rollout.New(rollout.Config{Server: rolloutv1.NewRolloutServiceClient(server), Name: "disco", Proxies: rollout.Of(b.engine, proxies)})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -113,7 +114,7 @@ type proxy struct {
 	leave  func()
 
 	mu      sync.Mutex
-	refuses string // a type, if it is about a service
+	refuses string // a type, if it is about a service or routes
 	holds   bool   // it does not answer
 	held    []*discoveryv3.DeltaDiscoveryResponse
 	has     map[string]bool // the clusters that it has accepted, with their endpoints
@@ -165,7 +166,7 @@ func (p *proxy) answer(r *discoveryv3.DeltaDiscoveryResponse) {
 		_ = p.stream.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: push.EndpointType, ResourceNamesSubscribe: clusters})
 	}
 	answer := &discoveryv3.DeltaDiscoveryRequest{TypeUrl: r.GetTypeUrl(), ResponseNonce: r.GetNonce()}
-	if r.GetTypeUrl() == p.refuses && slices.ContainsFunc(clusters, func(name string) bool { return strings.HasSuffix(name, ".shop") }) {
+	if r.GetTypeUrl() == p.refuses && (p.refuses == push.RouteType || slices.ContainsFunc(clusters, func(name string) bool { return strings.HasSuffix(name, ".shop") })) {
 		answer.ErrorDetail = &statuspb.Status{Code: 3, Message: "not this one"}
 	} else {
 		p.accept(r)
@@ -185,6 +186,13 @@ func (p *proxy) accept(r *discoveryv3.DeltaDiscoveryResponse) {
 			delete(p.has, name)
 		}
 	}
+}
+
+// refused reports whether a proxy is known to refuse anything.
+func (b *bench) refused(name string) bool {
+	return slices.ContainsFunc(b.proxies.Unsorted(), func(s *ads.Stream) bool {
+		return strings.Contains(s.Node().GetId(), "~"+name+".") && s.Running().Refused > 0
+	})
 }
 
 // behave changes what the proxy refuses, and whether it answers at all.

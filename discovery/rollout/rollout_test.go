@@ -2,12 +2,14 @@ package rollout_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -175,6 +177,30 @@ func TestWhoRefusesHoldsUpNoReportOfTheOthers(t *testing.T) {
 	b.apply(service("bad", "*"))
 	b.await("c.shop", "runs 1, refuses 1 of 2")
 	b.reportsAtOnce("a.shop")
+}
+
+// A proxy that refuses what it has just asked for is in step with no later change, though that
+// concerns others alone, and nobody has anything to answer.
+func TestWhoRefusesWhatItAskedForIsNotInStep(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.apply(service("web", "*"))
+	for i := range 5 { // at times a comparison comes first
+		name := fmt.Sprint("a", i)
+		a := b.connect(name, "shop")
+		b.await(name+".shop", fmt.Sprint("synced ", b.revision))
+		a.behave(push.RouteType, false)
+		require.NoError(t, a.stream.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: push.RouteType, ResourceNamesSubscribe: []string{"80"}}))
+		poll.Within(t, 20*time.Second, func(context.Context) error {
+			if !b.refused(name) {
+				return errors.New("it has refused nothing yet")
+			}
+			return nil
+		})
+		b.apply(service(fmt.Sprint("s", i), "bank"))
+		b.awaitRollout(b.revision, fmt.Sprintf("nobody after %d", b.revision-1))
+		require.Contains(t, b.reports.state(name+".shop"), "refuses 1")
+	}
 }
 
 // reportsAtOnce makes changes, and requires that they are reported sooner than by comparisons.
