@@ -110,7 +110,7 @@ type Failure struct {
 }
 
 // Path is the field in which the patch is written.
-func (f *Failure) Path() string { return fmt.Sprintf("spec.configPatches[%d]", f.Patch.Index) }
+func (f *Failure) Path() string { return f.Patch.Path() }
 
 // Failures returns the patches that could not be applied so far.
 func (p *Patcher) Failures() []*Failure { return p.failures }

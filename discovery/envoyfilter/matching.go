@@ -13,18 +13,17 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
-	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/kinds/envoy"
 )
 
-// Matching lists the EnvoyFilters that may have changed a resource, or made it, each once, in the
-// order in which they are applied. It goes by what the resource has become, and by all that a match
+// Matching lists the patches that may have changed a resource, or made it, in the order in which
+// they are applied. It goes by what the resource has become, and by all that a match
 // says but for names of filters and of routes.
-func (p *Patcher) Matching(resource proto.Message) (out []*kinds.Resource) {
+func (p *Patcher) Matching(resource proto.Message) (out []mesh.Patch) {
 	for _, object := range slices.Concat(InListeners, []networking.EnvoyFilter_ApplyTo{networking.EnvoyFilter_CLUSTER, networking.EnvoyFilter_EXTENSION_CONFIG}) {
 		for _, patch := range p.patches[object] {
-			if !slices.Contains(out, patch.From) && p.matches(patch, resource) {
-				out = append(out, patch.From)
+			if p.matches(patch, resource) {
+				out = append(out, patch)
 			}
 		}
 	}

@@ -30,6 +30,9 @@ type Patch struct {
 	From *kinds.Resource
 }
 
+// Path is the field in which the patch is written.
+func (p Patch) Path() string { return fmt.Sprintf("spec.configPatches[%d]", p.Index) }
+
 // envoyFilterIndex holds the EnvoyFilters by the namespace they are in.
 type envoyFilterIndex struct {
 	all  map[*kinds.Resource]*EnvoyFilter

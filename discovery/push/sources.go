@@ -22,13 +22,20 @@ import (
 // made from thousands.
 const mostSources = 50
 
+// Source is a resource of the mesh that a resource of Envoy's was made from.
+type Source struct {
+	Of kinds.Key
+	// Path is the field that made it, such as spec.configPatches[2]; "" if it is not known which.
+	Path string
+}
+
 // Sources lists the resources of the mesh that a resource of Envoy's was made from, as a proxy was
 // last offered it, for a person who asks which of them is to blame that the proxy refuses it. The
 // likelier are before the others: first EnvoyFilters, which alone can write what nothing has
 // checked; then rules and policies; then services. It lists none if the proxy has left.
 //
 // It looks through the resource, so it is for refusals and not for every push.
-func (e *Engine) Sources(s *served.Subscriber, typeURL, name string) []kinds.Key {
+func (e *Engine) Sources(s *served.Subscriber, typeURL, name string) []Source {
 	o, ok := e.originOf(s, typeURL, name)
 	if !ok {
 		return nil
@@ -60,6 +67,7 @@ type origin struct {
 
 	keys, services []kinds.Key
 	seen           map[kinds.Key]bool
+	patches        map[kinds.Key][]string // the paths of those of EnvoyFilters
 }
 
 // originOf finds a resource of a proxy, and the EnvoyFilters that may have changed it.
@@ -72,15 +80,17 @@ func (e *Engine) originOf(s *served.Subscriber, typeURL, name string) (*origin, 
 	}
 	of, proxy, frontend, set := e.mesh, m.configured, m.class.sharedView.frontend, m.offered.Sets[typeURL]
 	e.mu.Unlock()
-	o := &origin{View: view.Of(of, proxy), frontend: frontend, seen: map[kinds.Key]bool{}}
+	o := &origin{View: view.Of(of, proxy), frontend: frontend, seen: map[kinds.Key]bool{}, patches: map[kinds.Key][]string{}}
 	if r := set.Get(name); r != nil {
 		if decoded, err := r.Body.UnmarshalNew(); err == nil {
 			o.resource = decoded
 		}
 	}
 	if o.resource != nil {
-		for _, filter := range envoyfilter.For(of, proxy).Matching(o.resource) {
-			o.add(filter.Key())
+		for _, patch := range envoyfilter.For(of, proxy).Matching(o.resource) {
+			key := patch.From.Key()
+			o.add(key)
+			o.patches[key] = append(o.patches[key], patch.Path())
 		}
 	}
 	return o, true
@@ -102,8 +112,14 @@ func (o *origin) with(list, keys []kinds.Key) []kinds.Key {
 	return list
 }
 
-func (o *origin) list() []kinds.Key {
-	all := slices.Concat(o.keys, o.services)
+func (o *origin) list() (all []Source) {
+	for _, key := range slices.Concat(o.keys, o.services) {
+		source := Source{Of: key}
+		if paths := o.patches[key]; len(paths) == 1 {
+			source.Path = paths[0]
+		}
+		all = append(all, source)
+	}
 	return all[:min(len(all), mostSources)]
 }
 

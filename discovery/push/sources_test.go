@@ -17,8 +17,8 @@ import (
 
 // sources names what a resource of a proxy was made from.
 func (b *bench) sources(s *served.Subscriber, typeURL, name string) (out []string) {
-	for _, key := range b.Sources(s, typeURL, name) {
-		out = append(out, key.String())
+	for _, source := range b.Sources(s, typeURL, name) {
+		out = append(out, strings.TrimSpace(source.Of.String()+" "+source.Path))
 	}
 	return out
 }
@@ -80,12 +80,12 @@ func TestTheSourcesOfWhatASidecarIsSent(t *testing.T) {
 	b.apply(t, blamed+workload("one", "10.0.0.1"))
 	s := b.proxy(t, "10.0.0.1", "shop")
 	cluster := "outbound|80||web.shop"
-	require.Equal(t, []string{"EnvoyFilter shop/cluster", "DestinationRule shop/web", "ServiceEntry shop/web"}, b.sources(s, push.ClusterType, cluster))
+	require.Equal(t, []string{"EnvoyFilter shop/cluster spec.configPatches[0]", "DestinationRule shop/web", "ServiceEntry shop/web"}, b.sources(s, push.ClusterType, cluster))
 	require.Equal(t, []string{"DestinationRule shop/web", "ServiceEntry shop/web", "WorkloadEntry shop/one"}, b.sources(s, push.EndpointType, cluster))
-	require.Equal(t, []string{"EnvoyFilter shop/cluster"}, b.sources(s, push.ClusterType, "added"))
-	require.Equal(t, []string{"EnvoyFilter shop/cluster"}, b.sources(s, push.ExtensionType, "limits"))
-	require.Equal(t, []string{"EnvoyFilter shop/route", "VirtualService shop/root", "DestinationRule shop/web", "ServiceEntry shop/web"}, b.sources(s, push.RouteType, "80"))
-	require.Equal(t, []string{"EnvoyFilter shop/inbound", "AuthorizationPolicy shop/guard", "DestinationRule shop/web", "ServiceEntry shop/web"},
+	require.Equal(t, []string{"EnvoyFilter shop/cluster spec.configPatches[1]"}, b.sources(s, push.ClusterType, "added"))
+	require.Equal(t, []string{"EnvoyFilter shop/cluster spec.configPatches[2]"}, b.sources(s, push.ExtensionType, "limits"))
+	require.Equal(t, []string{"EnvoyFilter shop/route spec.configPatches[0]", "VirtualService shop/root", "DestinationRule shop/web", "ServiceEntry shop/web"}, b.sources(s, push.RouteType, "80"))
+	require.Equal(t, []string{"EnvoyFilter shop/inbound spec.configPatches[0]", "AuthorizationPolicy shop/guard", "DestinationRule shop/web", "ServiceEntry shop/web"},
 		b.sources(s, push.ListenerType, "virtualInbound"))
 	require.Empty(t, b.sources(s, push.ListenerType, "virtualOutbound"), "nothing but the defaults")
 	require.Empty(t, b.sources(s, push.ClusterType, "BlackHoleCluster"))
@@ -105,7 +105,7 @@ func TestTheSourcesOfAVirtualHost(t *testing.T) {
 	for r := range s.Snapshot().Sets[push.VirtualHostType].All() {
 		if strings.Contains(r.Name, "web.shop") {
 			names = append(names, r.Name)
-			require.Equal(t, []string{"EnvoyFilter shop/route", "VirtualService shop/root", "DestinationRule shop/web", "ServiceEntry shop/web"}, b.sources(s, push.VirtualHostType, r.Name))
+			require.Equal(t, []string{"EnvoyFilter shop/route spec.configPatches[0]", "VirtualService shop/root", "DestinationRule shop/web", "ServiceEntry shop/web"}, b.sources(s, push.VirtualHostType, r.Name))
 		}
 	}
 	require.Len(t, names, 1)
@@ -142,11 +142,30 @@ func TestSourcesHaveABound(t *testing.T) {
 	s := b.proxy(t, "10.0.0.1", "shop")
 	sources := b.sources(s, push.RouteType, "80")
 	require.Len(t, sources, 50)
-	require.Equal(t, "EnvoyFilter shop/first", sources[0])
+	require.Equal(t, "EnvoyFilter shop/first spec.configPatches[0]", sources[0])
 	require.Equal(t, sources, b.sources(s, push.RouteType, "80"), "in the same order")
 	require.Len(t, slices.Compact(slices.Sorted(slices.Values(sources))), 50)
 
 	gone := b.passing(t, node("10.0.0.2", "shop"))
 	gone.Close()
 	require.Empty(t, b.sources(gone, push.RouteType, "80"))
+}
+
+// Of two patches that may both have changed a resource, none is named.
+func TestOneOfSeveralPatchesIsNotNamed(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	b.apply(t, service+`---
+apiVersion: networking.istio.io/v1alpha3
+kind: EnvoyFilter
+metadata: {name: twice, namespace: shop}
+spec:
+  configPatches:
+  - applyTo: CLUSTER
+    patch: {operation: MERGE, value: {connect_timeout: 1s}}
+  - applyTo: CLUSTER
+    patch: {operation: MERGE, value: {per_connection_buffer_limit_bytes: 7}}
+`)
+	s := b.proxy(t, "10.9.0.1", "shop")
+	require.Equal(t, "EnvoyFilter shop/twice", b.sources(s, push.ClusterType, "outbound|80||web.shop")[0])
 }

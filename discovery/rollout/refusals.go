@@ -3,6 +3,7 @@ package rollout
 import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/internal/ads"
 	rolloutv1 "github.com/pgmesh/pgmesh/proto/pgmesh/rollout/v1"
 )
@@ -35,24 +36,28 @@ type refused struct {
 // sources remembers what refused resources were made from. To find it takes a millisecond, and
 // after a bad change to the whole mesh every proxy refuses the same.
 type sources struct {
-	known, used map[refused][]*rolloutv1.Resource
+	known, used map[refused][]*rolloutv1.Source
 }
 
-func (c *sources) of(proxies Proxies, s *ads.Stream, r refused) []*rolloutv1.Resource {
+func (c *sources) of(proxies Proxies, s *ads.Stream, r refused) []*rolloutv1.Source {
 	list, found := c.known[r]
 	if !found {
-		for _, key := range proxies.Sources(s.Subscriber(), r.typeURL, r.name) {
-			list = append(list, resourceOf(key))
+		for _, source := range proxies.Sources(s.Subscriber(), r.typeURL, r.name) {
+			list = append(list, sourceOf(source))
 		}
 	}
 	if c.known == nil {
-		c.known = map[refused][]*rolloutv1.Resource{}
+		c.known = map[refused][]*rolloutv1.Source{}
 	}
 	if c.used == nil {
-		c.used = map[refused][]*rolloutv1.Resource{}
+		c.used = map[refused][]*rolloutv1.Source{}
 	}
 	c.known[r], c.used[r] = list, list
 	return list
+}
+
+func sourceOf(s push.Source) *rolloutv1.Source {
+	return &rolloutv1.Source{ApiGroup: s.Of.Kind.Group, Kind: s.Of.Kind.Name, Namespace: s.Of.Namespace, Name: s.Of.Name, Path: s.Path}
 }
 
 // forgetUnused forgets what nobody has refused since the last call.

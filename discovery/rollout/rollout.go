@@ -18,7 +18,6 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/ads/served"
-	"github.com/pgmesh/pgmesh/kinds"
 	rolloutv1 "github.com/pgmesh/pgmesh/proto/pgmesh/rollout/v1"
 )
 
@@ -49,7 +48,7 @@ type Proxies struct {
 	// Audiences knows whom resources concern.
 	Audiences *push.Audiences
 	// Sources are the resources of the mesh that a resource of a proxy's was made from.
-	Sources func(s *served.Subscriber, typeURL, name string) []kinds.Key
+	Sources func(s *served.Subscriber, typeURL, name string) []push.Source
 	// CertificateEnds is when the certificate ends that a proxy has shown; zero if it has shown none.
 	CertificateEnds func(*ads.Stream) time.Time
 }

@@ -90,7 +90,7 @@ func (a *api) report() {
 	pay := cart
 	pay.Proxy, pay.Labels = "pay.shop", map[string]string{"app": "pay"}
 	reviews := rollout.Resource{Group: "networking.istio.io", Kind: "VirtualService", Namespace: "shop", Name: "reviews"}
-	refusal := rollout.Refusal{TypeURL: "type.googleapis.com/envoy.config.listener.v3.Listener", Resource: "10.0.0.1_80", Reason: "no such filter", Sources: []rollout.Resource{reviews}}
+	refusal := rollout.Refusal{TypeURL: "type.googleapis.com/envoy.config.listener.v3.Listener", Resource: "10.0.0.1_80", Reason: "no such filter", Sources: []rollout.Source{{Resource: reviews}}}
 	require.NoError(a.t, keeper.Report(a.t.Context(), id, rollout.Message{
 		Number: 1, Revision: 3, Audiences: []rollout.Audience{{Resource: reviews, Everyone: true}},
 		Proxies: []rollout.Proxy{

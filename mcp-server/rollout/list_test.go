@@ -27,7 +27,7 @@ func ref(name string) *adminv1.ResourceRef {
 func refusing(stream uint64, sent, runs int64, since time.Time) *rolloutv1.Proxy {
 	return &rolloutv1.Proxy{Stream: stream, State: rolloutv1.Proxy_STATE_REFUSED, Sent: sent, Runs: runs, Refused: 1, Refusals: []*rolloutv1.Refusal{{
 		TypeUrl: "type.googleapis.com/envoy.config.listener.v3.Listener", Resource: "0.0.0.0_80", Reason: "no such filter", Since: timestamppb.New(since),
-		Sources: []*rolloutv1.Resource{source("vs-0")},
+		Sources: []*rolloutv1.Source{{ApiGroup: "networking.istio.io", Kind: "VirtualService", Namespace: "shop", Name: "vs-0", Path: "spec.http[0]"}},
 	}}}
 }
 
@@ -61,7 +61,7 @@ func TestListsTellWhatIsReported(t *testing.T) {
 	r := refusals.GetRefusals()[0]
 	require.Equal(t, []any{"shop", "cart", "eu", "0.0.0.0_80", "no such filter", int64(1), at.UnixMicro()},
 		[]any{r.GetNamespace(), r.GetProxy(), r.GetDiscovery(), r.GetEnvoyResource(), r.GetReason(), r.GetRevision(), r.GetSince().AsTime().UnixMicro()})
-	require.Equal(t, []string{ref("vs-0").String(), ref("vs-0").String()}, []string{r.GetResource().String(), r.GetSources()[0].String()})
+	require.Equal(t, []string{ref("vs-0").String(), ref("vs-0").String(), "spec.http[0]"}, []string{r.GetResource().String(), r.GetSources()[0].String(), r.GetPath()})
 	refusals, err = api.ListRefusals(t.Context(), &adminv1.ListRefusalsRequest{Proxy: "pay"})
 	require.NoError(t, err)
 	require.Empty(t, refusals.GetRefusals())
@@ -149,5 +149,5 @@ func TestAWaitSaysWhatIsRefused(t *testing.T) {
 	m, err := stream.Recv()
 	require.NoError(t, err)
 	require.Len(t, m.GetBehind(), 1)
-	require.Regexp(t, `^refuses 0.0.0.0_80: no such filter; it was made from VirtualService shop/vs-0, which \S+ changed in revision 1$`, m.GetBehind()[0].GetReason())
+	require.Regexp(t, `^refuses 0.0.0.0_80: no such filter; it was made from VirtualService shop/vs-0, spec.http.0., which \S+ changed in revision 1$`, m.GetBehind()[0].GetReason())
 }

@@ -114,11 +114,17 @@ func refusalsOf(all []*rolloutv1.Refusal) (to []rollout.Refusal) {
 	for _, f := range all {
 		refusal := rollout.Refusal{TypeURL: f.GetTypeUrl(), Resource: f.GetResource(), Reason: f.GetReason(), Since: f.GetSince().AsTime()}
 		for _, source := range f.GetSources() {
-			refusal.Sources = append(refusal.Sources, resourceOf(source))
+			refusal.Sources = append(refusal.Sources, sourceOf(source))
 		}
 		to = append(to, refusal)
 	}
 	return to
+}
+
+func sourceOf(s *rolloutv1.Source) rollout.Source {
+	return rollout.Source{
+		Resource: rollout.Resource{Group: s.GetApiGroup(), Kind: s.GetKind(), Namespace: s.GetNamespace(), Name: s.GetName()}, Path: s.GetPath(),
+	}
 }
 
 func resourceOf(r *rolloutv1.Resource) rollout.Resource {

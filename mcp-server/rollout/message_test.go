@@ -22,7 +22,7 @@ func pushed(p *rolloutv1.Rollout_Part) *rolloutv1.ReportRequest {
 func TestThereIsOnlySoMuchInAMessage(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	refusal := &rolloutv1.Refusal{Sources: make([]*rolloutv1.Resource, 51)}
+	refusal := &rolloutv1.Refusal{Sources: make([]*rolloutv1.Source, 51)}
 	for says, m := range map[string]*rolloutv1.ReportRequest{
 		"rollouts: there are 201, of at most 200":                                                {Rollouts: make([]*rolloutv1.Rollout, 201)},
 		"audiences: there are 5001, of at most 5000":                                             {Audiences: make([]*rolloutv1.Audience, 5001)},
@@ -59,7 +59,7 @@ func TestOddTextsAndTimesAreTaken(t *testing.T) {
 	odd := proxy(1, "vm-1")
 	odd.State, odd.Sent, odd.Runs, odd.Circle, odd.Refused = rolloutv1.Proxy_STATE_REFUSED, 1, math.MaxInt64, math.MaxUint32, math.MaxUint32
 	odd.Description.CertificateEnds, odd.Description.Connected = never, never
-	odd.Refusals = []*rolloutv1.Refusal{{TypeUrl: long, Resource: long, Reason: long, Since: never, Sources: []*rolloutv1.Resource{of, nil}}, nil}
+	odd.Refusals = []*rolloutv1.Refusal{{TypeUrl: long, Resource: long, Reason: long, Since: never, Sources: []*rolloutv1.Source{{ApiGroup: long, Kind: long, Namespace: long, Name: long, Path: long}, nil}}, nil}
 	require.NoError(t, s.discovery("eu").tell(&rolloutv1.ReportRequest{
 		Revision: 1, Proxies: []*rolloutv1.Proxy{odd},
 		Rollouts: []*rolloutv1.Rollout{{Revision: math.MaxInt64, After: 5, Began: never}, {Revision: 1, Began: never, Parts: []*rolloutv1.Rollout_Part{

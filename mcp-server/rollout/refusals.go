@@ -43,10 +43,10 @@ func refusedOf(r rollout.RefusedResource) *adminv1.RefusedResource {
 		Revision: r.Revision, Author: r.Author,
 	}
 	if r.Source.Kind != "" {
-		of.Resource = refOf(r.Source)
+		of.Resource, of.Path = refOf(r.Source.Resource), r.Source.Path
 	}
 	for _, source := range r.Sources {
-		of.Sources = append(of.Sources, refOf(source))
+		of.Sources = append(of.Sources, refOf(source.Resource))
 	}
 	return of
 }

@@ -113,11 +113,11 @@ func TestWhoMayListWhatProxiesDo(t *testing.T) {
 	conn := f.dial(f.withToken(f.token("eu", "register")))
 	stream, err := rolloutv1.NewRolloutServiceClient(conn).Report(t.Context())
 	require.NoError(t, err)
-	vs := func(namespace string) *rolloutv1.Resource {
-		return &rolloutv1.Resource{ApiGroup: "networking.istio.io", Kind: "VirtualService", Namespace: namespace, Name: "hidden"}
+	vs := func(namespace string) *rolloutv1.Source {
+		return &rolloutv1.Source{ApiGroup: "networking.istio.io", Kind: "VirtualService", Namespace: namespace, Name: "hidden"}
 	}
 	require.NoError(t, stream.Send(&rolloutv1.ReportRequest{Discovery: "eu", Number: 1, Proxies: []*rolloutv1.Proxy{{
-		Stream: 1, State: rolloutv1.Proxy_STATE_REFUSED, Refused: 1, Refusals: []*rolloutv1.Refusal{{Resource: "l", Reason: "r", Sources: []*rolloutv1.Resource{vs("bank"), vs("")}}},
+		Stream: 1, State: rolloutv1.Proxy_STATE_REFUSED, Refused: 1, Refusals: []*rolloutv1.Refusal{{Resource: "l", Reason: "r", Sources: []*rolloutv1.Source{vs("bank"), vs("")}}},
 		Description: &rolloutv1.Description{Node: "sidecar", Proxy: "vm-1", Namespace: "shop", Role: "sidecar", Connected: timestamppb.Now()},
 	}}}))
 	_, err = stream.Recv()

@@ -133,7 +133,9 @@ func (w *world) status(name string, revision int64) string {
 	for _, d := range w.reports {
 		a := d.audiences[name]
 		for _, p := range d.proxies {
-			refuses := slices.ContainsFunc(p.Refusals, func(f rollout.Refusal) bool { return slices.Contains(f.Sources, virtualService(name)) })
+			refuses := slices.ContainsFunc(p.Refusals, func(f rollout.Refusal) bool {
+				return slices.ContainsFunc(f.Sources, func(s rollout.Source) bool { return s.Resource == virtualService(name) })
+			})
 			if !refuses && !a.Everyone && !slices.Contains(a.Circles, p.Circle) {
 				continue
 			}

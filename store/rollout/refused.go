@@ -17,10 +17,10 @@ type RefusedResource struct {
 	Namespace, Proxy, Discovery string
 	TypeURL, Resource, Reason   string
 	Since                       time.Time
-	Source                      Resource // the one that changed last; without a kind if none is known
-	Revision                    int64    // of that change
+	Source                      Source // the one that changed last; without a kind if none is known
+	Revision                    int64  // of that change
 	Author                      string
-	Sources                     []Resource
+	Sources                     []Source
 }
 
 // Refusals lists what proxies of some namespaces refuse, or of all if they are nil; or one proxy.
@@ -28,7 +28,7 @@ type RefusedResource struct {
 func (s *Store) Refusals(ctx context.Context, may []string, namespaces []string, proxy string) ([]RefusedResource, error) {
 	return read(ctx, s, may, "reading what proxies refuse", func(row pgx.CollectableRow) (r RefusedResource, err error) {
 		err = row.Scan(&r.Namespace, &r.Proxy, &r.Discovery, &r.TypeURL, &r.Resource, &r.Reason, &r.Since,
-			&r.Source.Group, &r.Source.Kind, &r.Source.Namespace, &r.Source.Name, &r.Revision, &r.Author, &r.Sources)
+			&r.Source.Group, &r.Source.Kind, &r.Source.Namespace, &r.Source.Name, &r.Source.Path, &r.Revision, &r.Author, &r.Sources)
 		return r, err
 	}, sql.Refusals, namespaces, store.Storable(proxy), mostRefusals)
 }

@@ -21,7 +21,7 @@ func FuzzTexts(f *testing.F) {
 		require.True(t, utf8.ValidString(words(value)))
 		of := Resource{key, value, key, value}
 		requireStorable(t, of.bounded().Name)
-		refusals, err := json.Marshal(refusalRows([]Refusal{{TypeURL: key, Resource: value, Reason: value, Sources: []Resource{of}}}))
+		refusals, err := json.Marshal(refusalRows([]Refusal{{TypeURL: key, Resource: value, Reason: value, Sources: []Source{{of, value}}}}))
 		require.NoError(t, err)
 		require.NotContains(t, string(refusals), `\u0000`)
 		size := 0

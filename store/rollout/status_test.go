@@ -31,11 +31,16 @@ func circled(stream uint64, name string, circle uint32) rollout.Proxy {
 	return p
 }
 
+// blamed is a VirtualService that a listener was made from.
+func blamed(name string) rollout.Source {
+	return rollout.Source{Resource: virtualService(name), Path: "spec.http[0]"}
+}
+
 // refusing is a proxy that refuses a listener which was made from VirtualServices.
 func refusing(stream uint64, sent, runs int64, sources ...string) rollout.Proxy {
 	f := rollout.Refusal{TypeURL: "type.googleapis.com/envoy.config.listener.v3.Listener", Resource: "0.0.0.0_80", Reason: "no such filter", Since: time.Now().Add(-time.Minute).Truncate(time.Second)}
 	for _, name := range sources {
-		f.Sources = append(f.Sources, virtualService(name))
+		f.Sources = append(f.Sources, blamed(name))
 	}
 	return rollout.Proxy{Stream: stream, State: rollout.Refused, Sent: sent, Runs: runs, Refused: 1, Refusals: []rollout.Refusal{f}}
 }
@@ -193,11 +198,11 @@ func TestARefusalNamesWhatItWasMadeFrom(t *testing.T) {
 	list, err := rollout.New(b.store).Refusals(t.Context(), nil, nil, "")
 	require.NoError(t, err)
 	require.Len(t, list, 2)
-	require.Equal(t, virtualService("new"), list[0].Source)
-	require.Equal(t, []rollout.Resource{virtualService("old"), virtualService("new"), virtualService("gone")}, list[0].Sources)
+	require.Equal(t, blamed("new"), list[0].Source)
+	require.Equal(t, []rollout.Source{blamed("old"), blamed("new"), blamed("gone")}, list[0].Sources)
 	require.Equal(t, []any{int64(2), 4096, "eu", "cart"}, []any{list[0].Revision, len(list[0].Reason), list[0].Discovery, list[0].Proxy})
 	require.NotEmpty(t, list[0].Author)
-	require.Equal(t, []any{virtualService("gone"), int64(0), ""}, []any{list[1].Source, list[1].Revision, list[1].Author})
+	require.Equal(t, []any{blamed("gone"), int64(0), ""}, []any{list[1].Source, list[1].Revision, list[1].Author})
 	since := storetest.Value[string](b.db, "SELECT xmin::text FROM mesh_internal.reported_proxies WHERE stream = 2")
 	b.sends(rollout.Message{Revision: 2, Proxies: []rollout.Proxy{{Stream: 1, State: rollout.Synced}}})
 	require.Equal(t, since, storetest.Value[string](b.db, "SELECT xmin::text FROM mesh_internal.reported_proxies WHERE stream = 2"), "what is not in the message is not written")
@@ -208,7 +213,7 @@ func TestARefusalNamesWhatItWasMadeFrom(t *testing.T) {
 
 	b.sends(rollout.Message{Revision: 2, Proxies: []rollout.Proxy{refusing(2, 2, 1, "old")}})
 	told := b.db.Refused("SELECT mesh.wait(2, timeout => '0')")
-	require.Contains(t, told.Message, "shop/pay runs 1 and refuses 0.0.0.0_80: no such filter; it was made from VirtualService default/old, which "+list[0].Author+" changed in revision 1")
+	require.Contains(t, told.Message, "shop/pay runs 1 and refuses 0.0.0.0_80: no such filter; it was made from VirtualService default/old, spec.http[0], which "+list[0].Author+" changed in revision 1")
 	b.keeper.Close(t.Context())
 	require.Empty(t, storetest.Collect[string](b.db, "SELECT proxy FROM mesh.refusals"))
 }

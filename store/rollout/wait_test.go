@@ -143,7 +143,7 @@ func TestProxiesAreOfTheirNamespace(t *testing.T) {
 	newest, seen := y.Owner.Newest(), rollout.Resource{Group: "networking.istio.io", Kind: "VirtualService", Namespace: "a", Name: "seen"}
 	theirs := seen
 	theirs.Namespace = "b"
-	mine.Refusals = []rollout.Refusal{{Resource: "l", Reason: "r", Sources: []rollout.Resource{theirs, seen}}}
+	mine.Refusals = []rollout.Refusal{{Resource: "l", Reason: "r", Sources: []rollout.Source{{Resource: theirs}, {Resource: seen}}}}
 	others.Refusals = mine.Refusals
 	require.NoError(t, k.Report(t.Context(), id, rollout.Message{
 		Number: 1, Revision: newest, Proxies: []rollout.Proxy{mine, others}, Audiences: []rollout.Audience{{Resource: seen, Everyone: true}, {Resource: theirs, Everyone: true}},

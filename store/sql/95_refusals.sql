@@ -5,20 +5,20 @@
 -- Postgres overestimates lists in columns so much that it would compile the query.
 CREATE OR REPLACE FUNCTION mesh_internal.refusals_of(of_namespace text DEFAULT NULL, of_proxy text DEFAULT NULL)
 RETURNS TABLE (namespace text, proxy text, node text, discovery text, type_url text, envoy_resource text, reason text, since timestamptz,
-  source_group text, source_kind text, source_namespace text, source_name text, revision bigint, author text, sources jsonb)
+  source_group text, source_kind text, source_namespace text, source_name text, source_path text, revision bigint, author text, sources jsonb)
 LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 100 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
   RETURN QUERY
-  SELECT p.namespace, p.proxy, p.node, p.discovery, f.type_url, f.resource, f.reason, f.since, n.api_group, n.kind, n.namespace, n.name, n.revision, n.author, coalesce(a.sources, '[]')
+  SELECT p.namespace, p.proxy, p.node, p.discovery, f.type_url, f.resource, f.reason, f.since, n.api_group, n.kind, n.namespace, n.name, n.path, n.revision, n.author, coalesce(a.sources, '[]')
   FROM mesh_internal.known_proxies p
     CROSS JOIN LATERAL jsonb_to_recordset(p.refusals) AS f (type_url text, resource text, reason text, since timestamptz, sources jsonb)
     LEFT JOIN LATERAL (
       SELECT jsonb_agg(s.source ORDER BY s.i) AS sources FROM jsonb_array_elements(f.sources) WITH ORDINALITY s (source, i)
       WHERE (SELECT mesh_internal.shows_all()) OR s.source ->> 'namespace' = ANY ((SELECT mesh_internal.shown_namespaces())::text[])) a ON true
     LEFT JOIN LATERAL (
-      SELECT s.api_group, s.kind, s.namespace, s.name, t.revision, t.author
-      FROM jsonb_to_recordset(a.sources) AS s (api_group text, kind text, namespace text, name text)
+      SELECT s.api_group, s.kind, s.namespace, s.name, s.path, t.revision, t.author
+      FROM jsonb_to_recordset(a.sources) AS s (api_group text, kind text, namespace text, name text, path text)
         LEFT JOIN mesh.resources r ON (r.name, r.namespace, r.kind, r.api_group) = (s.name, s.namespace, s.kind, s.api_group)
         LEFT JOIN mesh_internal.transactions t ON t.xid = r.xid AND t.begun_at = r.updated_at
       ORDER BY t.revision DESC NULLS LAST LIMIT 1) n ON true
@@ -40,6 +40,7 @@ COMMENT ON COLUMN mesh.refusals.source_group IS 'The API group of the resource o
 COMMENT ON COLUMN mesh.refusals.source_kind IS 'The kind of that resource.';
 COMMENT ON COLUMN mesh.refusals.source_namespace IS 'The namespace of that resource; empty for kinds without one.';
 COMMENT ON COLUMN mesh.refusals.source_name IS 'The name of that resource.';
+COMMENT ON COLUMN mesh.refusals.source_path IS 'The field of that resource that it was made from, such as spec.configPatches[2]; NULL if it is not known which.';
 COMMENT ON COLUMN mesh.refusals.revision IS 'The revision that last changed that resource.';
 COMMENT ON COLUMN mesh.refusals.author IS 'Who made that change.';
-COMMENT ON COLUMN mesh.refusals.sources IS 'All resources that it was made from and that one may read: a list of objects with api_group, kind, namespace and name.';
+COMMENT ON COLUMN mesh.refusals.sources IS 'All resources that it was made from and that one may read: a list of objects with api_group, kind, namespace, name and, where it is known, path.';

@@ -5,7 +5,7 @@
 CREATE OR REPLACE FUNCTION mesh_internal.first_refusal(namespace text, proxy text) RETURNS text
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   SELECT concat(format('refuses %s: %s', f.envoy_resource, left(f.reason, 300)),
-    CASE WHEN f.source_kind IS NOT NULL THEN format('; it was made from %s %s', f.source_kind, concat_ws('/', nullif(f.source_namespace, ''), f.source_name)) END,
+    CASE WHEN f.source_kind IS NOT NULL THEN format('; it was made from %s %s', f.source_kind, concat_ws('/', nullif(f.source_namespace, ''), f.source_name) || coalesce(', ' || f.source_path, '')) END,
     CASE WHEN f.revision IS NOT NULL THEN format(', which %s changed in revision %s', f.author, f.revision) END)
   FROM mesh_internal.refusals_of(namespace, proxy) f ORDER BY f.revision DESC NULLS LAST, f.since, f.envoy_resource LIMIT 1
 $$;

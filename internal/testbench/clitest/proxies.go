@@ -61,7 +61,7 @@ func (m *Mesh) ReportRefusal() (send func(rollout.Message)) {
 	pay.State, pay.Sent, pay.Runs, pay.Refused = rollout.Refused, 2, 1, 1
 	pay.Refusals = []rollout.Refusal{{
 		TypeURL: "type.googleapis.com/envoy.config.route.v3.RouteConfiguration", Resource: "80", Reason: "no such thing",
-		Since: time.Now(), Sources: []rollout.Resource{web},
+		Since: time.Now(), Sources: []rollout.Source{{Resource: web, Path: "spec.http[0]"}},
 	}}
 	gate.State, gate.Sent, gate.Runs = rollout.Sending, 2, 1
 	send(rollout.Message{

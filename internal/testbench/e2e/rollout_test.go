@@ -112,7 +112,7 @@ func TestSQLSaysWhatEachEnvoyRuns(t *testing.T) {
 	var pg *pgconn.PgError
 	require.ErrorAs(t, one.wait("1s"), &pg)
 	require.Equal(t, "MS009", pg.Code)
-	require.Regexp(t, "is run by 1 of 2 connected proxies.*"+one.namespace+"/client.*refuses .*'<name>' expected near 'function'.*; it was made from EnvoyFilter "+one.namespace+"/broken, which .* changed in revision", pg.Message)
+	require.Regexp(t, "is run by 1 of 2 connected proxies.*"+one.namespace+"/client.*refuses .*'<name>' expected near 'function'.*; it was made from EnvoyFilter "+one.namespace+"/broken, spec.configPatches.0., which .* changed in revision", pg.Message)
 	two.awaitProxyState("synced")
 	one.awaitStanding("1 proxy concerned, 0 run it, 1 refuses it, Programmed=Refused")
 	one.requireRefusal("broken")

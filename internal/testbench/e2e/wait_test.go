@@ -55,7 +55,7 @@ func TestApplyWaitsForEachEnvoy(t *testing.T) {
 
 	code, said := one.applied(envoyFilter("broken", luaThatDoesNotCompile), "--wait")
 	require.Equal(t, 7, code, said)
-	require.Regexp(t, `revision \d+ is committed and stays: 1 of 2 proxies run .*`+one.namespace+`/client\.`+one.namespace+` runs \d+ and refuses .*'<name>' expected near 'function'.*; it was made from EnvoyFilter `+one.namespace+`/broken, which .* changed in revision`, said)
+	require.Regexp(t, `revision \d+ is committed and stays: 1 of 2 proxies run .*`+one.namespace+`/client\.`+one.namespace+` runs \d+ and refuses .*'<name>' expected near 'function'.*; it was made from EnvoyFilter `+one.namespace+`/broken, spec\.configPatches\[0\], which .* changed in revision`, said)
 	code, said = one.applied(envoyFilter("broken", luaThatDoesNotCompile), "--wait=50%")
 	require.Zero(t, code, said)
 	code, said = one.applied(envoyFilter("broken", luaHeader), "--wait")

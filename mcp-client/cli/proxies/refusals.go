@@ -34,7 +34,7 @@ func madeFrom(r *adminv1.RefusedResource) string {
 	if of == nil {
 		return ""
 	}
-	text := fmt.Sprintf("  made from %s, which revision %d changed last, by %s", title(of), r.GetRevision(), words.OrDash(words.FirstLine(r.GetAuthor())))
+	text := fmt.Sprintf("  made from %s%s, which revision %d changed last, by %s", title(of), at(r.GetPath()), r.GetRevision(), words.OrDash(words.FirstLine(r.GetAuthor())))
 	var others []string
 	for _, source := range r.GetSources() {
 		if name := title(source); name != title(of) {
@@ -45,6 +45,14 @@ func madeFrom(r *adminv1.RefusedResource) string {
 		text += "; also from " + strings.Join(others, ", ")
 	}
 	return text + "\n"
+}
+
+// at names a field, if it is known.
+func at(path string) string {
+	if path == "" {
+		return ""
+	}
+	return " (" + words.FirstLine(path) + ")"
 }
 
 func title(r *adminv1.ResourceRef) string {

@@ -26,7 +26,7 @@ all +all +3 +1 +1 +1 +0 +\S+s +\S+s +\S+s
 
 shop/pay.shop refuses, for \d+s, of the RouteConfigurations: 80
   no such thing
-  made from virtualservice shop/web, which revision 2 changed last, by \S+
+  made from virtualservice shop/web \(spec.http\[0\]\), which revision 2 changed last, by \S+
 \z`, r.Out)
 	r = m.Run("rollout", "status", "-n", "shop")
 	require.NotContains(t, r.Out, "bank")

@@ -51,7 +51,7 @@ ORDER BY p.namespace, p.proxy
 -- name: Refusals
 -- What proxies refuse.
 SELECT namespace, proxy, discovery, type_url, envoy_resource, reason, since, coalesce(source_group, ''), coalesce(source_kind, ''), coalesce(source_namespace, ''), coalesce(source_name, ''),
-  coalesce(revision, 0), coalesce(author, ''), sources
+  coalesce(source_path, ''), coalesce(revision, 0), coalesce(author, ''), sources
 FROM mesh.refusals WHERE ($1::text[] IS NULL OR namespace = ANY ($1)) AND ($2 = '' OR proxy = $2)
 ORDER BY namespace, proxy, type_url, envoy_resource LIMIT $3
 

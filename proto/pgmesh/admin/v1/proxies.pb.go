@@ -199,7 +199,9 @@ type RefusedResource struct {
 	Revision int64  `protobuf:"varint,9,opt,name=revision,proto3" json:"revision,omitempty"`
 	Author   string `protobuf:"bytes,10,opt,name=author,proto3" json:"author,omitempty"`
 	// All of them.
-	Sources       []*ResourceRef `protobuf:"bytes,11,rep,name=sources,proto3" json:"sources,omitempty"`
+	Sources []*ResourceRef `protobuf:"bytes,11,rep,name=sources,proto3" json:"sources,omitempty"`
+	// The field of the resource that it was made from, such as spec.configPatches[2]; empty if it is not known which.
+	Path          string `protobuf:"bytes,12,opt,name=path,proto3" json:"path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -309,6 +311,13 @@ func (x *RefusedResource) GetSources() []*ResourceRef {
 		return x.Sources
 	}
 	return nil
+}
+
+func (x *RefusedResource) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
 }
 
 type ListRolloutsRequest struct {
@@ -1840,7 +1849,7 @@ const file_pgmesh_admin_v1_proxies_proto_rawDesc = "" +
 	"namespaces\x12\x14\n" +
 	"\x05proxy\x18\x02 \x01(\tR\x05proxy\"T\n" +
 	"\x14ListRefusalsResponse\x12<\n" +
-	"\brefusals\x18\x01 \x03(\v2 .pgmesh.admin.v1.RefusedResourceR\brefusals\"\x95\x03\n" +
+	"\brefusals\x18\x01 \x03(\v2 .pgmesh.admin.v1.RefusedResourceR\brefusals\"\xa9\x03\n" +
 	"\x0fRefusedResource\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x14\n" +
 	"\x05proxy\x18\x02 \x01(\tR\x05proxy\x12\x1c\n" +
@@ -1853,7 +1862,8 @@ const file_pgmesh_admin_v1_proxies_proto_rawDesc = "" +
 	"\brevision\x18\t \x01(\x03R\brevision\x12\x16\n" +
 	"\x06author\x18\n" +
 	" \x01(\tR\x06author\x126\n" +
-	"\asources\x18\v \x03(\v2\x1c.pgmesh.admin.v1.ResourceRefR\asources\"g\n" +
+	"\asources\x18\v \x03(\v2\x1c.pgmesh.admin.v1.ResourceRefR\asources\x12\x12\n" +
+	"\x04path\x18\f \x01(\tR\x04path\"g\n" +
 	"\x13ListRolloutsRequest\x12\x1e\n" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\tR\n" +

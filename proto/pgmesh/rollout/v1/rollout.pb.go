@@ -692,7 +692,7 @@ type Refusal struct {
 	Reason string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	Since  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
 	// The resources of the mesh that it was made from, as far as is known.
-	Sources       []*Resource `protobuf:"bytes,5,rep,name=sources,proto3" json:"sources,omitempty"`
+	Sources       []*Source `protobuf:"bytes,5,rep,name=sources,proto3" json:"sources,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -755,11 +755,90 @@ func (x *Refusal) GetSince() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *Refusal) GetSources() []*Resource {
+func (x *Refusal) GetSources() []*Source {
 	if x != nil {
 		return x.Sources
 	}
 	return nil
+}
+
+// Source is a resource of the mesh that a resource of Envoy's was made from. Its first fields are
+// those of a Resource.
+type Source struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	ApiGroup  string                 `protobuf:"bytes,1,opt,name=api_group,json=apiGroup,proto3" json:"api_group,omitempty"`
+	Kind      string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	Namespace string                 `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name      string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	// The field that made it, such as spec.configPatches[2]; empty if it is not known which.
+	Path          string `protobuf:"bytes,5,opt,name=path,proto3" json:"path,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Source) Reset() {
+	*x = Source{}
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Source) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Source) ProtoMessage() {}
+
+func (x *Source) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Source.ProtoReflect.Descriptor instead.
+func (*Source) Descriptor() ([]byte, []int) {
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Source) GetApiGroup() string {
+	if x != nil {
+		return x.ApiGroup
+	}
+	return ""
+}
+
+func (x *Source) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Source) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Source) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Source) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
 }
 
 // Description is who a proxy is.
@@ -793,7 +872,7 @@ type Description struct {
 
 func (x *Description) Reset() {
 	*x = Description{}
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[9]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -805,7 +884,7 @@ func (x *Description) String() string {
 func (*Description) ProtoMessage() {}
 
 func (x *Description) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[9]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -818,7 +897,7 @@ func (x *Description) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Description.ProtoReflect.Descriptor instead.
 func (*Description) Descriptor() ([]byte, []int) {
-	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{9}
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Description) GetNode() string {
@@ -929,7 +1008,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[10]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -941,7 +1020,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[10]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -954,7 +1033,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{10}
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ReportResponse) GetNumber() uint64 {
@@ -983,7 +1062,7 @@ type Rollout_Part struct {
 
 func (x *Rollout_Part) Reset() {
 	*x = Rollout_Part{}
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[11]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -995,7 +1074,7 @@ func (x *Rollout_Part) String() string {
 func (*Rollout_Part) ProtoMessage() {}
 
 func (x *Rollout_Part) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[11]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1113,13 +1192,19 @@ const file_pgmesh_rollout_v1_rollout_proto_rawDesc = "" +
 	"\rSTATE_IN_STEP\x10\x01\x12\x11\n" +
 	"\rSTATE_SENDING\x10\x02\x12\x11\n" +
 	"\rSTATE_REFUSED\x10\x03\x12\x10\n" +
-	"\fSTATE_SILENT\x10\x04\"\xc1\x01\n" +
+	"\fSTATE_SILENT\x10\x04\"\xbf\x01\n" +
 	"\aRefusal\x12\x19\n" +
 	"\btype_url\x18\x01 \x01(\tR\atypeUrl\x12\x1a\n" +
 	"\bresource\x18\x02 \x01(\tR\bresource\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x120\n" +
-	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x125\n" +
-	"\asources\x18\x05 \x03(\v2\x1b.pgmesh.rollout.v1.ResourceR\asources\"\xae\x04\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x123\n" +
+	"\asources\x18\x05 \x03(\v2\x19.pgmesh.rollout.v1.SourceR\asources\"\x7f\n" +
+	"\x06Source\x12\x1b\n" +
+	"\tapi_group\x18\x01 \x01(\tR\bapiGroup\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1c\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\x12\x12\n" +
+	"\x04path\x18\x05 \x01(\tR\x04path\"\xae\x04\n" +
 	"\vDescription\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05proxy\x18\x02 \x01(\tR\x05proxy\x12\x1c\n" +
@@ -1157,7 +1242,7 @@ func file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP() []byte {
 }
 
 var file_pgmesh_rollout_v1_rollout_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pgmesh_rollout_v1_rollout_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_pgmesh_rollout_v1_rollout_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_pgmesh_rollout_v1_rollout_proto_goTypes = []any{
 	(Proxy_State)(0),              // 0: pgmesh.rollout.v1.Proxy.State
 	(*ReportRequest)(nil),         // 1: pgmesh.rollout.v1.ReportRequest
@@ -1169,11 +1254,12 @@ var file_pgmesh_rollout_v1_rollout_proto_goTypes = []any{
 	(*Times)(nil),                 // 7: pgmesh.rollout.v1.Times
 	(*Proxy)(nil),                 // 8: pgmesh.rollout.v1.Proxy
 	(*Refusal)(nil),               // 9: pgmesh.rollout.v1.Refusal
-	(*Description)(nil),           // 10: pgmesh.rollout.v1.Description
-	(*ReportResponse)(nil),        // 11: pgmesh.rollout.v1.ReportResponse
-	(*Rollout_Part)(nil),          // 12: pgmesh.rollout.v1.Rollout.Part
-	nil,                           // 13: pgmesh.rollout.v1.Description.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(*Source)(nil),                // 10: pgmesh.rollout.v1.Source
+	(*Description)(nil),           // 11: pgmesh.rollout.v1.Description
+	(*ReportResponse)(nil),        // 12: pgmesh.rollout.v1.ReportResponse
+	(*Rollout_Part)(nil),          // 13: pgmesh.rollout.v1.Rollout.Part
+	nil,                           // 14: pgmesh.rollout.v1.Description.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
 }
 var file_pgmesh_rollout_v1_rollout_proto_depIdxs = []int32{
 	8,  // 0: pgmesh.rollout.v1.ReportRequest.proxies:type_name -> pgmesh.rollout.v1.Proxy
@@ -1181,21 +1267,21 @@ var file_pgmesh_rollout_v1_rollout_proto_depIdxs = []int32{
 	3,  // 2: pgmesh.rollout.v1.ReportRequest.problems:type_name -> pgmesh.rollout.v1.Problems
 	6,  // 3: pgmesh.rollout.v1.ReportRequest.audiences:type_name -> pgmesh.rollout.v1.Audience
 	7,  // 4: pgmesh.rollout.v1.ReportRequest.times:type_name -> pgmesh.rollout.v1.Times
-	14, // 5: pgmesh.rollout.v1.Rollout.began:type_name -> google.protobuf.Timestamp
-	12, // 6: pgmesh.rollout.v1.Rollout.parts:type_name -> pgmesh.rollout.v1.Rollout.Part
+	15, // 5: pgmesh.rollout.v1.Rollout.began:type_name -> google.protobuf.Timestamp
+	13, // 6: pgmesh.rollout.v1.Rollout.parts:type_name -> pgmesh.rollout.v1.Rollout.Part
 	4,  // 7: pgmesh.rollout.v1.Problems.problems:type_name -> pgmesh.rollout.v1.Problem
 	5,  // 8: pgmesh.rollout.v1.Problem.resource:type_name -> pgmesh.rollout.v1.Resource
 	5,  // 9: pgmesh.rollout.v1.Audience.resource:type_name -> pgmesh.rollout.v1.Resource
-	10, // 10: pgmesh.rollout.v1.Proxy.description:type_name -> pgmesh.rollout.v1.Description
+	11, // 10: pgmesh.rollout.v1.Proxy.description:type_name -> pgmesh.rollout.v1.Description
 	0,  // 11: pgmesh.rollout.v1.Proxy.state:type_name -> pgmesh.rollout.v1.Proxy.State
 	9,  // 12: pgmesh.rollout.v1.Proxy.refusals:type_name -> pgmesh.rollout.v1.Refusal
-	14, // 13: pgmesh.rollout.v1.Refusal.since:type_name -> google.protobuf.Timestamp
-	5,  // 14: pgmesh.rollout.v1.Refusal.sources:type_name -> pgmesh.rollout.v1.Resource
-	13, // 15: pgmesh.rollout.v1.Description.labels:type_name -> pgmesh.rollout.v1.Description.LabelsEntry
-	14, // 16: pgmesh.rollout.v1.Description.connected:type_name -> google.protobuf.Timestamp
-	14, // 17: pgmesh.rollout.v1.Description.certificate_ends:type_name -> google.protobuf.Timestamp
+	15, // 13: pgmesh.rollout.v1.Refusal.since:type_name -> google.protobuf.Timestamp
+	10, // 14: pgmesh.rollout.v1.Refusal.sources:type_name -> pgmesh.rollout.v1.Source
+	14, // 15: pgmesh.rollout.v1.Description.labels:type_name -> pgmesh.rollout.v1.Description.LabelsEntry
+	15, // 16: pgmesh.rollout.v1.Description.connected:type_name -> google.protobuf.Timestamp
+	15, // 17: pgmesh.rollout.v1.Description.certificate_ends:type_name -> google.protobuf.Timestamp
 	1,  // 18: pgmesh.rollout.v1.RolloutService.Report:input_type -> pgmesh.rollout.v1.ReportRequest
-	11, // 19: pgmesh.rollout.v1.RolloutService.Report:output_type -> pgmesh.rollout.v1.ReportResponse
+	12, // 19: pgmesh.rollout.v1.RolloutService.Report:output_type -> pgmesh.rollout.v1.ReportResponse
 	19, // [19:20] is the sub-list for method output_type
 	18, // [18:19] is the sub-list for method input_type
 	18, // [18:18] is the sub-list for extension type_name
@@ -1214,7 +1300,7 @@ func file_pgmesh_rollout_v1_rollout_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pgmesh_rollout_v1_rollout_proto_rawDesc), len(file_pgmesh_rollout_v1_rollout_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
