@@ -25,15 +25,16 @@ import (
 //   - Gateway: the routers that it selects.
 //   - PeerAuthentication: whom it is for, and who sees a service of its namespace, because clients
 //     have to know what the workloads there accept.
-//   - AuthorizationPolicy, RequestAuthentication, EnvoyFilter, ProxyConfig: whom it is for. An
-//     EnvoyFilter is for nobody as long as it has no patch for that proxy which can be read.
+//   - AuthorizationPolicy, RequestAuthentication, EnvoyFilter, ProxyConfig, Telemetry: whom it is
+//     for. A Telemetry of no effect, because an older one is for the same namespace, is for nobody.
+//     An EnvoyFilter is for nobody as long as it has no patch for that proxy which can be read.
 //   - Secret: the routers that may have it.
 //   - All other kinds: nobody. A WorkloadGroup is read as machines register, and no proxy is told.
 
 // kindsOfChoice are the kinds whose resources are for proxies by namespace, label or account, and
 // not by what those see.
 var kindsOfChoice = []*kinds.Kind{
-	kindAuthorizationPolicy, kindRequestAuthentication, kindPeerAuthentication, kindEnvoyFilter, kindProxyConfig, kinds.Secret,
+	kindAuthorizationPolicy, kindRequestAuthentication, kindPeerAuthentication, kindEnvoyFilter, kindProxyConfig, kindTelemetry, kinds.Secret,
 }
 
 // choosers stand for the resources of these kinds. Only the address counts: two meshes have the
@@ -116,6 +117,9 @@ func (m *Mesh) ChoiceFor(p *Proxy, count *ScopeCount) (out Choice) {
 	}
 	for _, t := range m.tokenPolicies(p) {
 		out.By = append(out.By, t.resource.Key())
+	}
+	for _, r := range m.telemetriesOf(p) {
+		out.By = append(out.By, r.Key())
 	}
 	for _, patch := range m.Patches(p) {
 		out.By = append(out.By, patch.From.Key())

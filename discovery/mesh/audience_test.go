@@ -145,8 +145,15 @@ func TestWhomAResourceConcerns(t *testing.T) {
 			map[string]string{"MeshConfig istio-system/mesh": everyone, "MeshNetworks istio-system/all": everyone, "ServiceEntry shop/door": everyone},
 		},
 		"what no proxy is told": {
-			resourceOf("Telemetry", "istio-system", "all", "") + resourceOf("WorkloadGroup", "shop", "web", "template: {serviceAccount: web}"),
-			map[string]string{"Telemetry istio-system/all": "", "WorkloadGroup shop/web": ""},
+			resourceOf("WorkloadGroup", "shop", "web", "template: {serviceAccount: web}"), map[string]string{"WorkloadGroup shop/web": ""},
+		},
+		"what proxies tell": {
+			resourceOf("Telemetry", "istio-system", "all", "") + resourceOf("Telemetry", "shop", "a", "") + resourceOf("Telemetry", "shop", "later", "") +
+				resourceOf("Telemetry", "shop", "web", "selector: {matchLabels: {app: web}}") + resourceOf("Telemetry", "istio-system", "web", "selector: {matchLabels: {app: web}}"),
+			map[string]string{
+				"Telemetry istio-system/all": everyone, "Telemetry shop/a": "cart web", "Telemetry shop/later": "", "Telemetry shop/web": "web",
+				"Telemetry istio-system/web": "",
+			},
 		},
 		"secrets": {
 			resourceOf("Secret", "edge", "roots", "data: {}"), map[string]string{"Secret edge/roots": "gate"},

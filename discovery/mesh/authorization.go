@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	security "istio.io/api/security/v1beta1"
-	selection "istio.io/api/type/v1beta1"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/kinds"
@@ -15,10 +14,6 @@ import (
 
 // dryRunAnnotation lets a policy be tried without being enforced.
 const dryRunAnnotation = "istio.io/dry-run"
-
-// gatewayNameLabel marks the proxies of a Gateway of the Gateway API, to which policies can be
-// attached.
-const gatewayNameLabel = "gateway.networking.k8s.io/gateway-name"
 
 // AuthorizationPolicy is a policy with its annotations read.
 type AuthorizationPolicy struct {
@@ -73,12 +68,7 @@ func buildAuthorization(now configstore.Step, prev *Mesh, root string) *authoriz
 
 func readAuthorizationPolicy(r *kinds.Resource) *AuthorizationPolicy {
 	a := &AuthorizationPolicy{Resource: r, Spec: specOf[*security.AuthorizationPolicy](r)}
-	var attached strings.Builder
-	fmt.Fprintf(&attached, "%s/%s %v", r.Namespace, r.Name, a.Spec.GetSelector().GetMatchLabels()) // in the order of the labels' names
-	for _, target := range a.targets() {
-		fmt.Fprintf(&attached, " %s/%s %s/%s", target.GetGroup(), target.GetKind(), target.GetNamespace(), target.GetName())
-	}
-	a.attached = attached.String()
+	a.attached = a.attachment().encode()
 	if text, said := r.Annotations[dryRunAnnotation]; said {
 		dry, err := strconv.ParseBool(text)
 		if a.DryRun = dry; err != nil {
@@ -88,25 +78,9 @@ func readAuthorizationPolicy(r *kinds.Resource) *AuthorizationPolicy {
 	return a
 }
 
-// targets returns what the policy is attached to. Without any it is for workloads.
-func (a *AuthorizationPolicy) targets() []*selection.PolicyTargetReference {
-	if one := a.Spec.GetTargetRef(); one != nil && len(a.Spec.GetTargetRefs()) == 0 {
-		return []*selection.PolicyTargetReference{one}
-	}
-	return a.Spec.GetTargetRefs()
-}
-
-// concerns reports whether a policy of the proxy's namespace, or of the root namespace, is for the
-// proxy. Of what policies can be attached to, only Gateways of the Gateway API are proxies.
-func (a *AuthorizationPolicy) concerns(p *Proxy) bool {
-	if len(a.targets()) == 0 {
-		return LabelsWithin(a.Spec.GetSelector().GetMatchLabels(), p.Labels)
-	}
-	name, isGateway := p.Labels[gatewayNameLabel]
-	return isGateway && a.Resource.Namespace == p.Namespace && slices.ContainsFunc(a.targets(), func(t *selection.PolicyTargetReference) bool {
-		return t.GetGroup() == "gateway.networking.k8s.io" && t.GetKind() == "Gateway" && t.GetName() == name &&
-			(t.GetNamespace() == "" || t.GetNamespace() == p.Namespace)
-	})
+// attachment says which proxies of its namespace, or of the root namespace, the policy is for.
+func (a *AuthorizationPolicy) attachment() attachment {
+	return attachment{of: a.Resource, selector: a.Spec.GetSelector(), targets: targetsOrOne(a.Spec.GetTargetRefs(), a.Spec.GetTargetRef())}
 }
 
 // AuthorizationPolicies lists those that concern a proxy: of the root namespace and of its own, the
@@ -121,7 +95,7 @@ func (m *Mesh) AuthorizationPolicies(p *Proxy) []*AuthorizationPolicy {
 	return x.found.get(p.Namespace+" "+x.selectors.encode(p.Labels), func() (out []*AuthorizationPolicy) {
 		for _, namespace := range slices.Compact([]string{x.root, p.Namespace}) {
 			for _, a := range x.in[namespace] {
-				if a.concerns(p) {
+				if a.attachment().isFor(p) {
 					out = append(out, a)
 				}
 			}

@@ -37,6 +37,8 @@ type Mesh struct {
 	defaults proxyDefaults
 
 	authorizers *Authorizers
+	providers   *providerIndex
+	telemetries *telemetryIndex
 	// secretServer is asked for credentials whose names begin with sds://.
 	secretServer SecretServer
 	trust        *Trust // nil before anyone has set it
@@ -83,7 +85,7 @@ func Build(now configstore.Step, prev *Mesh) *Mesh {
 func First(ownGateways bool) *Mesh { return &Mesh{memory: newMemory(), ownGateways: ownGateways} }
 
 // build builds every index of a mesh from the one in prev. The order matters: services come first,
-// because networks, authorizers and the secret server look hosts up in them.
+// because networks, authorizers, providers and the secret server look hosts up in them.
 func build(now configstore.Step, prev *Mesh, beside given) *Mesh {
 	m := &Mesh{Revision: now.Revision, from: now.Snapshot, trust: beside.trust, ownGateways: prev.ownGateways}
 	m.memory, m.build = prev.memory, prev.memory.next()
@@ -99,6 +101,8 @@ func build(now configstore.Step, prev *Mesh, beside given) *Mesh {
 	m.peers = buildPeerAuthentications(now, prev, m.Config.GetRootNamespace())
 	m.policies = buildAuthorization(now, prev, m.Config.GetRootNamespace())
 	m.authorizers = buildAuthorizers(prev, m.Config, m.services)
+	m.providers = buildProviders(prev, m.Config, m.services)
+	m.telemetries = buildTelemetries(now, prev, m)
 	m.secretServer = buildSecretServer(m.Config, m.services)
 	m.tokens = buildTokens(now, prev, m.Config.GetRootNamespace(), beside.keys)
 	m.gateways = buildGateways(now, prev)
@@ -138,6 +142,7 @@ var (
 	kindGateway               = mustLookup("networking.istio.io", "Gateway")
 	kindEnvoyFilter           = mustLookup("networking.istio.io", "EnvoyFilter")
 	kindProxyConfig           = mustLookup("networking.istio.io", "ProxyConfig")
+	kindTelemetry             = mustLookup("telemetry.istio.io", "Telemetry")
 	kindMeshConfig            = mustLookup("core", "MeshConfig")
 	kindMeshNetworks          = mustLookup("core", "MeshNetworks")
 )

@@ -26,6 +26,8 @@ func (m *Mesh) Problems() []Problem {
 	out = append(out, m.secretProblems()...)
 	out = append(out, m.forNobody()...)
 	out = append(out, m.authorizationProblems()...)
+	out = append(out, m.providers.problems(m)...)
+	out = append(out, m.telemetryProblems()...)
 	out = append(out, m.entryProblems()...)
 	return append(out, m.protocolRivals()...)
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	security "istio.io/api/security/v1beta1"
-	selection "istio.io/api/type/v1beta1"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/identity/webkeys"
@@ -87,7 +86,7 @@ func (x *tokenIndex) add(r *kinds.Resource, before *tokenPolicy) {
 	}
 	x.byNamespace[r.Namespace] = append(x.byNamespace[r.Namespace], p)
 	x.byKey[r.Key()] = p
-	x.chooses = append(x.chooses, fmt.Sprint(r.Namespace, "/", r.Name, p.spec.GetSelector().GetMatchLabels(), p.targets()))
+	x.chooses = append(x.chooses, p.attachment().encode())
 }
 
 func (r *TokenRule) same(other *TokenRule) bool {
@@ -220,30 +219,10 @@ func (p *tokenPolicy) problem(path, reason string) {
 	p.problems = append(p.problems, Problem{Of: p.resource.Key(), Path: path, Reason: reason})
 }
 
-// targets is what the policy names instead of labels.
-func (p *tokenPolicy) targets() []*selection.PolicyTargetReference {
-	if target := p.spec.GetTargetRef(); target != nil && len(p.spec.GetTargetRefs()) == 0 {
-		return []*selection.PolicyTargetReference{target}
-	}
-	return p.spec.GetTargetRefs()
+// attachment says which proxies of its namespace, or of the root namespace, the policy is for.
+func (p *tokenPolicy) attachment() attachment {
+	return attachment{of: p.resource, selector: p.spec.GetSelector(), targets: targetsOrOne(p.spec.GetTargetRefs(), p.spec.GetTargetRef())}
 }
-
-// isFor reports whether the policy is for a proxy: it selects the proxy's labels, or selects
-// nothing, or names a Gateway of the Gateway API that the proxy serves, by its label.
-func (p *tokenPolicy) isFor(proxy *Proxy) bool {
-	targets := p.targets()
-	if len(targets) == 0 {
-		return LabelsWithin(p.spec.GetSelector().GetMatchLabels(), proxy.Labels)
-	}
-	serves, some := proxy.Labels[labelGatewayName]
-	return some && p.resource.Namespace == proxy.Namespace && slices.ContainsFunc(targets, func(t *selection.PolicyTargetReference) bool {
-		return t.GetGroup() == "gateway.networking.k8s.io" && t.GetKind() == "Gateway" && t.GetName() == serves &&
-			(t.GetNamespace() == "" || t.GetNamespace() == proxy.Namespace)
-	})
-}
-
-// labelGatewayName marks a router that serves a Gateway of the Gateway API.
-const labelGatewayName = "gateway.networking.k8s.io/gateway-name"
 
 // tokenPolicies are those for a proxy: of its namespace, then of the root namespace, the oldest
 // first.
@@ -254,7 +233,7 @@ func (m *Mesh) tokenPolicies(p *Proxy) (out []*tokenPolicy) {
 	p = m.Known(p)
 	for _, namespace := range slices.Compact([]string{p.Namespace, m.tokens.root}) {
 		for _, policy := range m.tokens.byNamespace[namespace] {
-			if policy.isFor(p) {
+			if policy.attachment().isFor(p) {
 				out = append(out, policy)
 			}
 		}

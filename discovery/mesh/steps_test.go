@@ -10,9 +10,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 	security "istio.io/api/security/v1beta1"
+	telemetry "istio.io/api/telemetry/v1alpha1"
 	selection "istio.io/api/type/v1beta1"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
@@ -89,6 +91,12 @@ func requireKept(t *testing.T, before, after *mesh.Mesh, p *mesh.Proxy, batch ki
 		before.Class(p).Tokens == after.Class(p).Tokens {
 		require.Same(t, before.TokenRules(p), after.TokenRules(p))
 	}
+	if !slices.ContainsFunc(batch.Changes, func(c kinds.Change) bool {
+		return c.Key.Kind.Name == "Telemetry" && strings.Contains(before.Class(p).Telemetry, c.Key.Namespace+"/"+c.Key.Name)
+	}) && before.Config == after.Config && before.Class(p).Telemetry == after.Class(p).Telemetry && toldText(before.Telemetry(p)) == toldText(after.Telemetry(p)) &&
+		!slices.ContainsFunc(batch.Changes, func(c kinds.Change) bool { return c.Key.Kind.Name == "ServiceEntry" }) {
+		require.Same(t, before.Telemetry(p), after.Telemetry(p))
+	}
 	old, now := before.Scope(before.Known(p)), after.Scope(after.Known(p))
 	ofRules := func(c kinds.Change) bool { return c.Key.Kind.Name == "DestinationRule" } // rules may hide others
 	if slices.Equal(shownBy(old), shownBy(now)) && before.Config == after.Config && old.Sidecar == now.Sidecar && !slices.ContainsFunc(batch.Changes, ofRules) {
@@ -137,6 +145,7 @@ func saidTo(m *mesh.Mesh, p *mesh.Proxy) string {
 	for _, name := range []string{"one", "two"} {
 		fmt.Fprintf(&b, "authorizer %+v\n", m.Authorizer(name))
 	}
+	fmt.Fprintf(&b, "telemetry %s\n", toldText(m.Telemetry(p)))
 	fmt.Fprintln(&b, m.NetworkScale(), m.NetworkGateways("near"), m.NamespaceMutualTLS(p.Namespace))
 	if tokens := m.TokenRules(p); tokens != nil {
 		for _, rule := range tokens.Rules {
@@ -151,6 +160,24 @@ func saidTo(m *mesh.Mesh, p *mesh.Proxy) string {
 			for _, e := range socket.Entrances {
 				fmt.Fprintln(&b, e.Server, e.Names, e.Route, e.To)
 			}
+		}
+	}
+	return b.String()
+}
+
+func toldText(t *mesh.Telemetry) string {
+	var b strings.Builder
+	for _, role := range []mesh.Role{mesh.AsClient, mesh.AsServer} {
+		told := t.As(role)
+		fmt.Fprint(&b, told.LogsSaid)
+		for _, l := range told.Logs {
+			fmt.Fprintf(&b, " log %s %+v %s", l.Provider.Spec.GetName(), l.Provider.Collector, l.Filter)
+		}
+		if told.Trace != nil {
+			fmt.Fprintf(&b, " trace %s %+v %t", told.Trace.Provider.Spec.GetName(), told.Trace.Provider.Collector, told.Trace.Disabled)
+		}
+		for _, m := range told.Metrics {
+			fmt.Fprintf(&b, " metrics %s %+v", m.Provider.Spec.GetName(), m.Overrides)
 		}
 	}
 	return b.String()
@@ -250,6 +277,7 @@ func (d draw) resource(t *testing.T) *kinds.Resource {
 		drawn{networks, "Sidecar", d.sidecar()}, drawn{networks, "Gateway", d.gateway()},
 		drawn{"security.istio.io", "PeerAuthentication", d.peerAuthentication()}, drawn{"security.istio.io", "AuthorizationPolicy", d.authorizationPolicy()},
 		drawn{"security.istio.io", "RequestAuthentication", d.requestAuthentication()},
+		drawn{"telemetry.istio.io", "Telemetry", d.telemetry()},
 		pick(d, virtual, drawn{"core", "MeshConfig", d.meshConfig()}, drawn{"core", "MeshNetworks", d.meshNetworks()}),
 	)
 	kind, ok := kinds.Lookup(chosen.group, chosen.kind)
@@ -406,6 +434,41 @@ func (d draw) requestAuthentication() *security.RequestAuthentication {
 	return spec
 }
 
+func (d draw) telemetry() *telemetry.Telemetry {
+	spec := &telemetry.Telemetry{}
+	if d.oneIn(2) {
+		spec.Selector = &selection.WorkloadSelector{MatchLabels: d.labels()}
+	}
+	providers := func() (out []*telemetry.ProviderRef) {
+		for _, name := range d.some("envoy", "log", "spans", "prometheus") {
+			out = append(out, &telemetry.ProviderRef{Name: name})
+		}
+		return out
+	}
+	for range d.IntN(3) {
+		spec.AccessLogging = append(spec.AccessLogging, &telemetry.AccessLogging{
+			Match: &telemetry.AccessLogging_LogSelector{Mode: telemetry.WorkloadMode(d.IntN(3))}, Providers: providers(),
+		})
+		spec.Tracing = append(spec.Tracing, &telemetry.Tracing{Providers: providers()})
+		spec.Metrics = append(spec.Metrics, &telemetry.Metrics{Providers: providers(), Overrides: []*telemetry.MetricsOverrides{{
+			Disabled: pick(d, nil, wrapperspb.Bool(true), wrapperspb.Bool(false)),
+		}}})
+	}
+	return spec
+}
+
+// collectors are providers whose service is there or not.
+func (d draw) collectors() []*meshconfig.MeshConfig_ExtensionProvider {
+	return []*meshconfig.MeshConfig_ExtensionProvider{
+		{Name: "log", Provider: &meshconfig.MeshConfig_ExtensionProvider_EnvoyHttpAls{
+			EnvoyHttpAls: &meshconfig.MeshConfig_ExtensionProvider_EnvoyHttpGrpcV3LogProvider{Service: d.host(), Port: 80},
+		}},
+		{Name: "spans", Provider: &meshconfig.MeshConfig_ExtensionProvider_Zipkin{
+			Zipkin: &meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider{Service: d.host(), Port: 81},
+		}},
+	}
+}
+
 func (d draw) meshConfig() *meshconfig.MeshConfig {
 	spec := &meshconfig.MeshConfig{}
 	if d.oneIn(2) {
@@ -416,6 +479,12 @@ func (d draw) meshConfig() *meshconfig.MeshConfig {
 	}
 	if d.oneIn(3) {
 		spec.RootNamespace = "three"
+	}
+	if d.oneIn(2) {
+		spec.ExtensionProviders = d.collectors()
+	}
+	if d.oneIn(3) {
+		spec.DefaultProviders = &meshconfig.MeshConfig_DefaultProviders{AccessLogging: d.some("envoy", "log"), Tracing: d.some("spans"), Metrics: d.some("prometheus")}
 	}
 	if d.oneIn(2) {
 		spec.ExtensionProviders = []*meshconfig.MeshConfig_ExtensionProvider{{

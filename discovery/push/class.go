@@ -61,6 +61,7 @@ type ingredients struct {
 	policies    []*mesh.AuthorizationPolicy
 	authorizers *mesh.Authorizers
 	tokens      *mesh.TokenRules // for incoming requests
+	telemetry   *mesh.Telemetry  // what is told of requests and connections
 	trust       *mesh.Trust
 }
 
@@ -70,7 +71,7 @@ func (c *class) ingredients(m *mesh.Mesh) ingredients {
 	now := ingredients{
 		sharedView: c.sharedView, generations: c.sharedView.generations, targets: m.Targets(c.of.configured), secrets: m.SecretsFor(c.of.configured),
 		policies: m.AuthorizationPolicies(c.of.configured), authorizers: m.Authorizers(),
-		tokens: m.TokenRules(c.of.configured), trust: m.Trust(),
+		tokens: m.TokenRules(c.of.configured), telemetry: m.Telemetry(c.of.configured), trust: m.Trust(),
 	}
 	for _, t := range now.targets {
 		now.rules = append(now.rules, c.sharedView.scope.InboundDestinationRule(t.Service.Hostname))

@@ -32,7 +32,8 @@ var ownParts = []ownPart{
 		return encode(&e.once, patches.Extensions(), (*corev3.TypedExtensionConfig).GetName, nil)
 	}},
 	{ListenerType, func(now, before *ingredients) bool {
-		return now.generations.listened == before.generations.listened && now.serves(before) && now.guards(before) && now.tokens == before.tokens
+		return now.generations.listened == before.generations.listened && now.serves(before) && now.guards(before) && now.tokens == before.tokens &&
+			now.telemetry == before.telemetry
 	}, (*Engine).listeners},
 	{SecretType, func(now, before *ingredients) bool {
 		return sameConditions(now, before) && slices.Equal(now.secrets, before.secrets)

@@ -1,0 +1,114 @@
+package mesh
+
+import (
+	"fmt"
+	"strings"
+
+	telemetry "istio.io/api/telemetry/v1alpha1"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// signal is one of what a Telemetry is about.
+type signal struct {
+	noun  string
+	takes func(Provider) bool
+	path  string // in a Telemetry
+	field string // of the default providers
+}
+
+// The signals.
+var (
+	logSignal    = signal{"access logs", Provider.LogsAccess, "spec.accessLogging", "accessLogging"}
+	traceSignal  = signal{"traces", Provider.Traces, "spec.tracing", "tracing"}
+	metricSignal = signal{"metrics", Provider.Measures, "spec.metrics", "metrics"}
+)
+
+// telemetryProblems lists Telemetries, and default providers, that do not mean what they say.
+func (m *Mesh) telemetryProblems() (out []Problem) {
+	general := map[string]*kinds.Resource{}
+	for r := range m.from.Of(kindTelemetry) {
+		if a := telemetryAttachment(r); a.general() {
+			if first := general[r.Namespace]; first != nil {
+				out = append(out, Problem{Of: r.Key(), Path: "spec", Reason: fmt.Sprintf(
+					"is without effect: the older %s is for all proxies of the namespace, too, and of several the oldest counts. Remove one of the two, or have it select workloads",
+					first.Key())})
+				continue
+			}
+			general[r.Namespace] = r
+		}
+		out = append(out, m.providers.unknown(r)...)
+	}
+	return append(out, m.defaultProviderProblems()...)
+}
+
+// unknown lists the providers that a Telemetry names in vain.
+func (x *providerIndex) unknown(r *kinds.Resource) (out []Problem) {
+	spec := specOf[*telemetry.Telemetry](r)
+	look := func(s signal, at int, providers []*telemetry.ProviderRef) {
+		for i, p := range providers {
+			if wrong := x.inVain(p.GetName(), s); wrong != "" {
+				out = append(out, Problem{Of: r.Key(), Path: fmt.Sprintf("%s[%d].providers[%d].name", s.path, at, i), Reason: wrong})
+			}
+		}
+	}
+	for i, entry := range spec.GetAccessLogging() {
+		look(logSignal, i, entry.GetProviders())
+	}
+	for i, entry := range spec.GetTracing() {
+		look(traceSignal, i, entry.GetProviders())
+	}
+	for i, entry := range spec.GetMetrics() {
+		look(metricSignal, i, entry.GetProviders())
+	}
+	return out
+}
+
+// inVain says why nothing goes to the provider of a name; "" if it does.
+func (x *providerIndex) inVain(name string, s signal) string {
+	p, known := x.find(name)
+	switch {
+	case !known:
+		return fmt.Sprintf("no %s go there: the MeshConfig has no extension provider %q. Add it there, or name one of %s", s.noun, name, x.taking(s))
+	case !s.takes(p):
+		return fmt.Sprintf("no %s go there: the extension provider %q takes none. Name one of %s", s.noun, name, x.taking(s))
+	case p.Wrong != "":
+		return fmt.Sprintf("no %s go there: nothing can be sent to the extension provider %q: %s", s.noun, name, p.Wrong)
+	default:
+		return ""
+	}
+}
+
+// taking lists the providers that a signal can go to.
+func (x *providerIndex) taking(s signal) string {
+	var names []string
+	for _, name := range sortedNames(x.named) {
+		if p := x.named[name]; s.takes(p) {
+			names = append(names, fmt.Sprintf("%q", p.Spec.GetName()))
+		}
+	}
+	if len(names) == 0 {
+		return "those that take some: there is none yet"
+	}
+	return strings.Join(names, ", ")
+}
+
+// defaultProviderProblems lists the default providers that are named in vain.
+func (m *Mesh) defaultProviderProblems() (out []Problem) {
+	of, some := m.MeshConfig()
+	defaults := m.Config.GetDefaultProviders()
+	if !some || defaults == nil {
+		return nil
+	}
+	for _, by := range []struct {
+		signal
+		names []string
+	}{{logSignal, defaults.GetAccessLogging()}, {traceSignal, defaults.GetTracing()}, {metricSignal, defaults.GetMetrics()}} {
+		for i, name := range by.names {
+			if wrong := m.providers.inVain(name, by.signal); wrong != "" {
+				out = append(out, Problem{Of: of, Path: fmt.Sprintf("spec.defaultProviders.%s[%d]", by.field, i), Reason: wrong})
+			}
+		}
+	}
+	return out
+}
