@@ -7,7 +7,9 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 
+	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/authorization"
+	"github.com/pgmesh/pgmesh/discovery/translate/metrics"
 	"github.com/pgmesh/pgmesh/discovery/translate/telemetry"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
@@ -22,17 +24,29 @@ type Context struct {
 	guard authorization.Guard
 	logs  []*accesslogv3.AccessLog
 	trace *hcmv3.HttpConnectionManager_Tracing
+	// counts has requests and connections counted; service is the one that they are for.
+	counts  metrics.Metrics
+	service string
 }
 
 // Unguarded is for what the machine's own applications send.
 func Unguarded(v view.View) Context {
-	return Context{View: v, logs: telemetry.AccessLogs(v), trace: telemetry.Tracing(v)}
+	return Context{View: v, logs: telemetry.AccessLogs(v), trace: telemetry.Tracing(v), counts: metrics.Of(v, mesh.AsClient)}
 }
 
 // Guarded is for what comes in: the policies for the proxy decide what passes.
 func Guarded(v view.View) Context {
 	c := Unguarded(v)
 	c.guard = authorization.Of(v)
+	if v.Sidecar() {
+		c.counts = metrics.Of(v, mesh.AsServer)
+	}
+	return c
+}
+
+// For is for what comes in for a service, by its host.
+func (c Context) For(service string) Context {
+	c.service = service
 	return c
 }
 

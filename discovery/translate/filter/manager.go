@@ -47,7 +47,7 @@ func (c Context) connectionManager(statPrefix string, protocol mesh.Protocol) *h
 		UpgradeConfigs:     []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
 		RequestIdExtension: requestIDs,
 		Proxy_100Continue:  true,
-		AccessLog:          c.logs,
+		AccessLog:          c.requestLogs(),
 		Tracing:            c.trace,
 		HttpFilters:        httpFilters(protocol),
 	}

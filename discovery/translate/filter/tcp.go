@@ -21,7 +21,7 @@ func Refusal() *listenerv3.Filter { return tcp(refusing()) }
 // Refusal refuses connections, and logs them.
 func (c Context) Refusal() *listenerv3.Filter {
 	proxy := refusing()
-	proxy.AccessLog = c.logs
+	c.logConnections(proxy)
 	return tcp(proxy)
 }
 
@@ -34,7 +34,7 @@ func (c Context) Unmatched() []*listenerv3.Filter {
 // another name.
 func (c Context) ToApplication(stat, cluster string, protocol mesh.Protocol) []*listenerv3.Filter {
 	proxy := to(stat, cluster)
-	proxy.AccessLog = c.logs
+	c.logConnections(proxy)
 	proxy.IdleTimeout = idleTimeout(c.View)
 	return forProtocol(protocol, proxy)
 }

@@ -18,7 +18,7 @@ import (
 func (c Context) applyRule(proxy *tcpproxyv3.TcpProxy, rule *mesh.DestinationRule, subset string) {
 	policy := upstream.SpecOf(rule).GetTrafficPolicy()
 	tcp := policy.GetConnectionPool().GetTcp()
-	proxy.AccessLog = c.logs
+	c.logConnections(proxy)
 	proxy.IdleTimeout = cmp.Or(tcp.GetIdleTimeout(), idleTimeout(c.View))
 	proxy.MaxDownstreamConnectionDuration = tcp.GetMaxConnectionDuration()
 	if hashesSource(upstream.SpecOf(rule), subset) {

@@ -130,6 +130,7 @@ func (in servedPort) chain(m match) *listenerv3.FilterChain {
 		c.Metadata = message.MadeFrom(in.from)
 	}
 	in = in.checking(in.Certified && m.endsTLS)
+	in.Context = in.For(in.service)
 	if m.http {
 		c.Name, c.Filters = in.httpName(), []*listenerv3.Filter{in.InboundHTTP(in.statPrefix(), in.protocol, in.routes())}
 	} else {

@@ -1,0 +1,33 @@
+package filter
+
+import (
+	"slices"
+
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
+	tcpproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
+
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/metrics"
+)
+
+// requestLogs are for a connection manager.
+func (c Context) requestLogs() []*accesslogv3.AccessLog {
+	return slices.Concat(c.logs, c.counts.Requests(c.service))
+}
+
+// logConnections has a TCP proxy log and count its connections. Counting needs logs at their
+// beginning, too, from which those that people read are kept.
+func (c Context) logConnections(proxy *tcpproxyv3.TcpProxy) {
+	proxy.AccessLog = c.logs
+	counting := c.counts.Connections(c.service)
+	if len(counting) == 0 {
+		return
+	}
+	logs := make([]*accesslogv3.AccessLog, len(c.logs), len(c.logs)+len(counting))
+	for i, l := range c.logs {
+		logs[i] = message.Copied(l)
+		logs[i].Filter = metrics.AtEnd(l.GetFilter())
+	}
+	proxy.AccessLog = append(logs, counting...)
+	proxy.AccessLogOptions = &tcpproxyv3.TcpProxy_TcpAccessLogOptions{FlushAccessLogOnConnected: true}
+}
