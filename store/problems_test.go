@@ -368,12 +368,12 @@ func TestUnsupportedFieldsAreReported(t *testing.T) {
 	t.Parallel()
 	db, warnings := warned(t, pgtest.New(t))
 	db.Exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')")
-	db.create("Telemetry", "default", "t", `{"accessLogging": [{"disabled": true}]}`)
+	db.create("HTTPRoute", "default", "t", `{"hostnames": ["a.example.com"]}`)
 	told := warnings()
 	require.Len(t, told, 1)
-	require.Equal(t, "Telemetry default/t: pgmesh's discovery does not act on it: metrics, traces and access logs follow the MeshConfig alone", told[0].Message)
-	require.Equal(t, []string{"warning unsupported Telemetry default/t "}, db.found(""))
-	db.Exec(`UPDATE mesh.resources SET spec = '{"accessLogging": [{"disabled": false}]}'`)
+	require.Equal(t, "HTTPRoute default/t: pgmesh's discovery does not act on it: the Gateway API is not read yet", told[0].Message)
+	require.Equal(t, []string{"warning unsupported HTTPRoute default/t "}, db.found(""))
+	db.Exec(`UPDATE mesh.resources SET spec = '{"hostnames": ["b.example.com"]}'`)
 	require.Empty(t, warnings(), "it was so before")
 	db.Exec("DELETE FROM mesh.resources")
 	require.Empty(t, db.found(""))
@@ -437,12 +437,12 @@ func TestProblemsOfTheStore(t *testing.T) {
 		Hint: "create a ServiceEntry with this host",
 	}}
 	require.Equal(t, want, applied.Warnings)
-	telemetry, ok := kinds.Lookup("telemetry.istio.io", "Telemetry")
+	httpRoute, ok := kinds.Lookup("gateway.networking.k8s.io", "HTTPRoute")
 	require.True(t, ok)
-	whole, err := resources.New(s).Apply(t.Context(), resources.Apply{Upserts: []resources.Upsert{{Key: kinds.Key{Kind: telemetry, Namespace: "other", Name: "t"}, Spec: []byte(`{"accessLogging": [{"disabled": true}]}`)}}})
+	whole, err := resources.New(s).Apply(t.Context(), resources.Apply{Upserts: []resources.Upsert{{Key: kinds.Key{Kind: httpRoute, Namespace: "other", Name: "t"}, Spec: []byte(`{"hostnames": ["a.example.com"]}`)}}})
 	require.NoError(t, err)
-	require.Equal(t, []string{"", "pgmesh's discovery does not act on it: metrics, traces and access logs follow the MeshConfig alone"}, []string{whole.Warnings[0].Path, whole.Warnings[0].Message})
-	db.Exec("DELETE FROM mesh.resources WHERE kind = 'Telemetry'")
+	require.Equal(t, []string{"", "pgmesh's discovery does not act on it: the Gateway API is not read yet"}, []string{whole.Warnings[0].Path, whole.Warnings[0].Message})
+	db.Exec("DELETE FROM mesh.resources WHERE kind = 'HTTPRoute'")
 
 	db.create("ServiceEntry", "default", "reviews", reviews)
 	want[0].Hint = `did you mean "reviews.default.svc.cluster.local"?`

@@ -26,7 +26,8 @@ type Class struct {
 	Policies string
 	// Tokens are the policies about tokens that are for the proxy.
 	Tokens string
-	// Telemetry are the Telemetries that hold for the proxy, and what metrics call its workload.
+	// Telemetry are the Telemetries that hold for the proxy, and what its spans and metrics say that it
+	// is.
 	Telemetry string
 	// Defaults are the ProxyConfigs for the proxy, also those that change nothing for it: the class
 	// tells whom they concern.
@@ -73,7 +74,7 @@ func (m *Mesh) Class(p *Proxy) Class {
 		Patches:   encodePatches(m.Patches(p)),
 		Policies:  encodePolicies(m.AuthorizationPolicies(p)),
 		Tokens:    encodeTokens(m.tokenPolicies(p)),
-		Telemetry: m.encodeTelemetry(p),
+		Telemetry: encodeNamed(m.telemetriesOf(p)) + m.spanServices(p) + m.measured(p),
 		Defaults:  encodeDefaults(m.proxyDefaults(p)),
 		Tags:      fmt.Sprintln(p.MeshID, p.Cluster, p.CanonicalName(), p.CanonicalRevision()),
 		OnDemand:  p.OnDemand,

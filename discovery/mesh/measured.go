@@ -11,16 +11,11 @@ func (m *Mesh) MeasuredAs(p *Proxy) standardmetrics.Workload {
 	return standardmetrics.WorkloadOf(p.Labels, p.Namespace, p.Cluster)
 }
 
-// Measures reports whether a proxy counts anything.
-func (t *Telemetry) Measures() bool {
-	return len(t.As(AsClient).Metrics)+len(t.As(AsServer).Metrics) > 0
-}
-
-// encodeTelemetry tells proxies apart by what they tell, and as what: metrics name the workload.
-func (m *Mesh) encodeTelemetry(p *Proxy) string {
-	out := encodeNamed(m.telemetriesOf(p))
-	if m.Telemetry(p).Measures() {
-		out += " " + m.MeasuredAs(p).Encode()
+// measured tells proxies that count apart by the workload that they count for.
+func (m *Mesh) measured(p *Proxy) string {
+	t := m.Telemetry(p)
+	if len(t.As(AsClient).Metrics)+len(t.As(AsServer).Metrics) == 0 {
+		return ""
 	}
-	return out
+	return " " + m.MeasuredAs(p).Encode()
 }

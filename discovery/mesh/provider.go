@@ -186,3 +186,9 @@ func (x *providerIndex) problems(m *Mesh) (out []Problem) {
 	}
 	return out
 }
+
+// Reaches reports whether proxies have a cluster for a collector.
+func (s *Scope) Reaches(c Collector) bool {
+	service := s.Service(c.Host)
+	return service != nil && service.Port(c.Port) != nil
+}

@@ -26,8 +26,9 @@ const (
 // the default providers say. Two meshes have the same one for a proxy exactly if nothing in it
 // changed in between. Nil says nothing, and all follows the rest of the MeshConfig.
 type Telemetry struct {
-	told [2]Told // by role
-	from []*kinds.Resource
+	told       [2]Told // by role
+	collectors []Collector
+	from       []*kinds.Resource
 }
 
 // Told is what a proxy tells in one role.
@@ -48,6 +49,39 @@ func (t *Telemetry) As(role Role) *Told {
 		return &Told{}
 	}
 	return &t.told[role]
+}
+
+// collect lists where telemetry goes to, each once.
+func (t *Telemetry) collect() {
+	add := func(p Provider) {
+		for _, c := range []Collector{p.Collector, p.Sampler} {
+			if c != (Collector{}) && !slices.Contains(t.collectors, c) {
+				t.collectors = append(t.collectors, c)
+			}
+		}
+	}
+	for _, told := range t.told {
+		for _, l := range told.Logs {
+			add(l.Provider)
+		}
+		if told.Trace != nil {
+			add(told.Trace.Provider)
+		}
+	}
+}
+
+// Reached encodes which of the services that telemetry goes to are in a scope.
+func (t *Telemetry) Reached(s *Scope) string {
+	if t == nil {
+		return ""
+	}
+	out := make([]byte, len(t.collectors))
+	for i, c := range t.collectors {
+		if out[i] = '-'; s.Reaches(c) {
+			out[i] = '+'
+		}
+	}
+	return string(out)
 }
 
 // telemetryIndex holds the Telemetries by namespace.
@@ -149,6 +183,9 @@ func (m *Mesh) Telemetry(p *Proxy) *Telemetry {
 	return x.found.get(p.Namespace+" "+x.selectors.encode(p.Labels), func() *Telemetry { return x.resolve(x.holding(p)) })
 }
 
+// TellsLike reports whether what proxies tell of their traffic is the same as in another mesh.
+func (m *Mesh) TellsLike(other *Mesh) bool { return m.telemetries == other.telemetries }
+
 // telemetriesOf lists those that hold for a proxy, those that count less before those that count
 // more: of the root namespace, of its own, and those that select it.
 func (m *Mesh) telemetriesOf(p *Proxy) []*kinds.Resource {
@@ -189,6 +226,7 @@ func (x *telemetryIndex) resolve(from []*kinds.Resource) *Telemetry {
 		told.Trace = x.trace(from, role)
 		told.Metrics = x.metrics(from, role)
 	}
+	t.collect()
 	x.said.told[names] = t
 	return t
 }

@@ -61,8 +61,11 @@ type ingredients struct {
 	policies    []*mesh.AuthorizationPolicy
 	authorizers *mesh.Authorizers
 	tokens      *mesh.TokenRules // for incoming requests
-	telemetry   *mesh.Telemetry  // what is told of requests and connections
-	trust       *mesh.Trust
+	// telemetry is what is told of requests and connections, and reached encodes which services
+	// that goes to they see.
+	telemetry *mesh.Telemetry
+	reached   string
+	trust     *mesh.Trust
 }
 
 // ingredients collects the present inputs of the class's own parts. It must stay cheap: every class
@@ -73,6 +76,7 @@ func (c *class) ingredients(m *mesh.Mesh) ingredients {
 		policies: m.AuthorizationPolicies(c.of.configured), authorizers: m.Authorizers(),
 		tokens: m.TokenRules(c.of.configured), telemetry: m.Telemetry(c.of.configured), trust: m.Trust(),
 	}
+	now.reached = now.telemetry.Reached(c.sharedView.scope)
 	for _, t := range now.targets {
 		now.rules = append(now.rules, c.sharedView.scope.InboundDestinationRule(t.Service.Hostname))
 	}
@@ -82,6 +86,11 @@ func (c *class) ingredients(m *mesh.Mesh) ingredients {
 // serves reports whether the workloads serve the same as before, under the same DestinationRules.
 func (i *ingredients) serves(before *ingredients) bool {
 	return slices.EqualFunc(i.targets, before.targets, mesh.Target.Same) && slices.Equal(i.rules, before.rules)
+}
+
+// tells reports whether the same is told of requests and connections as before.
+func (i *ingredients) tells(before *ingredients) bool {
+	return i.telemetry == before.telemetry && i.reached == before.reached
 }
 
 // guards reports whether incoming requests have to pass the same as before.

@@ -33,7 +33,7 @@ var ownParts = []ownPart{
 	}},
 	{ListenerType, func(now, before *ingredients) bool {
 		return now.generations.listened == before.generations.listened && now.serves(before) && now.guards(before) && now.tokens == before.tokens &&
-			now.telemetry == before.telemetry
+			now.tells(before)
 	}, (*Engine).listeners},
 	{SecretType, func(now, before *ingredients) bool {
 		return sameConditions(now, before) && slices.Equal(now.secrets, before.secrets)
@@ -43,10 +43,12 @@ var ownParts = []ownPart{
 }
 
 // outboundKey tells apart the outbound listeners that a shared view has. Proxies of one view may
-// still differ in the tags of their traces, and in whether requests wait for routes on demand.
+// still differ in what they tell of their traffic, and in whether requests wait for routes on
+// demand.
 type outboundKey struct {
-	tags     string
-	onDemand bool
+	tags, telemetry, reached string
+	told                     *mesh.Telemetry
+	onDemand                 bool
 }
 
 // listeners returns the class's inbound listeners, and the outbound ones that it shares with others
@@ -58,7 +60,8 @@ func (e *Engine) listeners(c *class, v view.View, patches *envoyfilter.Patcher) 
 	if c.of.key.Type == mesh.Router {
 		return encodeListeners(e, translate.OutboundListeners(v))
 	}
-	alike := outboundKey{c.of.key.Tags, c.of.key.OnDemand}
+	told := e.mesh.Telemetry(c.of.configured)
+	alike := outboundKey{c.of.key.Tags, c.of.key.Telemetry, told.Reached(c.sharedView.scope), told, c.of.key.OnDemand}
 	shared, known := c.sharedView.outbound[alike]
 	if !known {
 		shared = encodeListeners(e, translate.OutboundListeners(v))

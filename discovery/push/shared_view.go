@@ -28,6 +28,7 @@ type sharedView struct {
 	patches  []mesh.Patch
 	backends map[string]seen // by host
 	listened []any           // what its listeners are made from, compared by pointer
+	of       *mesh.Mesh      // the mesh that it was brought to
 
 	clusters, endpoints, names *served.Set
 	clusterChange              *setChange // the last one that classes asked for
@@ -85,6 +86,10 @@ func (x *sharedView) proxy() *mesh.Proxy { return anyOf(x.classes).of.configured
 
 // update brings the shared view to a new state of the mesh.
 func (x *sharedView) update(e *Engine) {
+	if x.of != nil && !e.mesh.TellsLike(x.of) {
+		clear(x.outbound) // classes find theirs by what is told
+	}
+	x.of = e.mesh
 	proxy := x.proxy()
 	v := view.Of(e.mesh, proxy)
 	cache := e.caches.of(conditions{x.key.Traits, e.mesh.Surroundings(), upstream.PassesTLS(v)})

@@ -18,8 +18,9 @@ func translatedKinds() map[string][]string {
 		"networking.istio.io": {
 			"VirtualService", "DestinationRule", "ServiceEntry", "WorkloadEntry", "WorkloadGroup", "Gateway", "Sidecar", "EnvoyFilter", "ProxyConfig",
 		},
-		"security.istio.io": {"AuthorizationPolicy", "PeerAuthentication", "RequestAuthentication"},
-		"core":              {"MeshConfig", "MeshNetworks"},
+		"security.istio.io":  {"AuthorizationPolicy", "PeerAuthentication", "RequestAuthentication"},
+		"telemetry.istio.io": {"Telemetry"},
+		"core":               {"MeshConfig", "MeshNetworks"},
 	}
 }
 

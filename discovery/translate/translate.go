@@ -16,6 +16,7 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
+	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/cluster"
 	"github.com/pgmesh/pgmesh/discovery/translate/division"
 	"github.com/pgmesh/pgmesh/discovery/translate/endpoint"
@@ -55,9 +56,9 @@ func Listeners(v view.View) []*listenerv3.Listener {
 // OutboundListeners are those for what the proxy sees. All of a router's are.
 func OutboundListeners(v view.View) []*listenerv3.Listener {
 	if !v.Sidecar() {
-		return logged(v, gateway.Listeners(v))
+		return logged(v, gateway.Listeners(v), mesh.AsClient)
 	}
-	return logged(v, outbound.Listeners(v))
+	return logged(v, outbound.Listeners(v), mesh.AsClient)
 }
 
 // InboundListeners are those for what the workload serves.
@@ -65,12 +66,13 @@ func InboundListeners(v view.View) []*listenerv3.Listener {
 	if !v.Sidecar() {
 		return nil
 	}
-	return logged(v, inbound.Listeners(v))
+	return logged(v, inbound.Listeners(v), mesh.AsServer)
 }
 
-func logged(v view.View, listeners []*listenerv3.Listener) []*listenerv3.Listener {
+func logged(v view.View, listeners []*listenerv3.Listener, role mesh.Role) []*listenerv3.Listener {
+	logs := telemetry.ListenerLogs(v, role)
 	for _, l := range listeners {
-		l.AccessLog = telemetry.ListenerLogs(v)
+		l.AccessLog = logs
 	}
 	return listeners
 }

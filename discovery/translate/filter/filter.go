@@ -24,23 +24,31 @@ type Context struct {
 	guard authorization.Guard
 	logs  []*accesslogv3.AccessLog
 	trace *hcmv3.HttpConnectionManager_Tracing
+	ids   *hcmv3.RequestIDExtension
 	// counts has requests and connections counted; service is the one that they are for.
 	counts  metrics.Metrics
 	service string
 }
 
 // Unguarded is for what the machine's own applications send.
-func Unguarded(v view.View) Context {
-	return Context{View: v, logs: telemetry.AccessLogs(v), trace: telemetry.Tracing(v), counts: metrics.Of(v, mesh.AsClient)}
+func Unguarded(v view.View) Context { return telling(v, mesh.AsClient) }
+
+func telling(v view.View, role mesh.Role) Context {
+	c := Context{View: v, logs: telemetry.AccessLogs(v, role), trace: telemetry.Tracing(v, role), ids: tracingIDs, counts: metrics.Of(v, role)}
+	if c.trace != nil && !telemetry.ReadsRequestID(v, role) {
+		c.ids = plainIDs
+	}
+	return c
 }
 
 // Guarded is for what comes in: the policies for the proxy decide what passes.
 func Guarded(v view.View) Context {
-	c := Unguarded(v)
-	c.guard = authorization.Of(v)
-	if v.Sidecar() {
-		c.counts = metrics.Of(v, mesh.AsServer)
+	role := mesh.AsServer
+	if !v.Sidecar() {
+		role = mesh.AsClient // as by Istio: what a router is asked, it asks others
 	}
+	c := telling(v, role)
+	c.guard = authorization.Of(v)
 	return c
 }
 

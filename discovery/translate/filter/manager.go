@@ -34,9 +34,12 @@ var (
 	quietRouterFilter = message.HTTPFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true})
 )
 
-var requestIDs = &hcmv3.RequestIDExtension{TypedConfig: message.Pack(&uuidv3.UuidRequestIdConfig{
-	UseRequestIdForTraceSampling: wrapperspb.Bool(true),
-})}
+// The ids of requests say whether those are traced, or do not.
+var tracingIDs, plainIDs = requestIDs(message.Yes), requestIDs(message.No)
+
+func requestIDs(tracing *wrapperspb.BoolValue) *hcmv3.RequestIDExtension {
+	return &hcmv3.RequestIDExtension{TypedConfig: message.Pack(&uuidv3.UuidRequestIdConfig{UseRequestIdForTraceSampling: tracing})}
+}
 
 // connectionManager reads requests. How they are routed is for the caller to say.
 func (c Context) connectionManager(statPrefix string, protocol mesh.Protocol) *hcmv3.HttpConnectionManager {
@@ -45,7 +48,7 @@ func (c Context) connectionManager(statPrefix string, protocol mesh.Protocol) *h
 		UseRemoteAddress:   message.No,
 		StreamIdleTimeout:  message.NoDuration,
 		UpgradeConfigs:     []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
-		RequestIdExtension: requestIDs,
+		RequestIdExtension: c.ids,
 		Proxy_100Continue:  true,
 		AccessLog:          c.requestLogs(),
 		Tracing:            c.trace,

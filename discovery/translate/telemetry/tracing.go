@@ -10,7 +10,9 @@ import (
 	tracingv3 "github.com/envoyproxy/go-control-plane/envoy/type/tracing/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	meshconfig "istio.io/api/mesh/v1alpha1"
+	telemetry "istio.io/api/telemetry/v1alpha1"
 
+	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
@@ -18,20 +20,63 @@ import (
 // defaultSampling is the percentage of requests that are traced by default, as by Istio.
 const defaultSampling = 1
 
-// Tracing says which requests are traced, and with what tags. The proxy's bootstrap says where to;
-// without that nothing is traced.
-func Tracing(v view.View) *hcmv3.HttpConnectionManager_Tracing {
-	if !v.Config.GetEnableTracing() {
+// Tracing says which requests are traced in a role, and with what tags. Without a provider of a
+// Telemetry, or of the defaults, the proxy's bootstrap says where to; without that nothing is
+// traced. It is nil if nothing is.
+func Tracing(v view.View, role mesh.Role) *hcmv3.HttpConnectionManager_Tracing {
+	trace := v.Mesh.Telemetry(v.Proxy).As(role).Trace
+	settings := v.ProxyConfig().GetTracing()
+	switch {
+	case trace == nil && v.Config.GetEnableTracing():
+		istioTags := settings.GetEnableIstioTags() == nil || settings.GetEnableIstioTags().GetValue()
+		return sampled(sampling(settings), &hcmv3.HttpConnectionManager_Tracing{
+			CustomTags:       tags(v, istioTags, mapped(settings.GetCustomTags(), settingTag)),
+			MaxPathTagLength: message.Positive(settings.GetMaxPathTagLength()),
+		})
+	case trace == nil || trace.Disabled:
 		return nil
 	}
-	settings := v.ProxyConfig().GetTracing()
-	return &hcmv3.HttpConnectionManager_Tracing{
-		ClientSampling:   &typev3.Percent{Value: 100},
-		OverallSampling:  &typev3.Percent{Value: 100},
-		RandomSampling:   &typev3.Percent{Value: sampling(settings)},
-		CustomTags:       traceTags(v, settings),
-		MaxPathTagLength: message.Positive(settings.GetMaxPathTagLength()),
+	return provided(v, trace, settings)
+}
+
+// provided sends spans to the provider of a Telemetry, or of the defaults.
+func provided(v view.View, trace *mesh.Trace, settings *meshconfig.Tracing) *hcmv3.HttpConnectionManager_Tracing {
+	to := tracer(v, trace.Provider)
+	if to == nil {
+		return nil
 	}
+	percentage := sampling(settings)
+	if trace.Sampling != nil {
+		percentage = *trace.Sampling
+	}
+	if trace.Provider.Spec.GetOpentelemetry().GetSampling() != nil {
+		percentage = 100 // the sampler chooses
+	}
+	own := mapped(trace.Tags, telemetryTag)
+	if len(trace.Tags) == 0 {
+		own = mapped(settings.GetCustomTags(), settingTag)
+	}
+	out := &hcmv3.HttpConnectionManager_Tracing{
+		Provider:             to,
+		CustomTags:           tags(v, !trace.WithoutWorkload, own),
+		MaxPathTagLength:     message.Positive(cmp.Or(longestTag(trace.Provider), settings.GetMaxPathTagLength())),
+		NoContextPropagation: trace.WithoutPropagation,
+	}
+	if !v.Sidecar() || trace.Provider.Spec.GetSkywalking() != nil {
+		out.SpawnUpstreamSpan = message.Yes
+	}
+	return sampled(percentage, out)
+}
+
+// longestTag is how much of a path a provider wants in spans; 0 if it does not say.
+func longestTag(p mesh.Provider) uint32 {
+	return cmp.Or(p.Spec.GetZipkin().GetMaxTagLength(), p.Spec.GetDatadog().GetMaxTagLength(), p.Spec.GetOpentelemetry().GetMaxTagLength())
+}
+
+func sampled(percentage float64, t *hcmv3.HttpConnectionManager_Tracing) *hcmv3.HttpConnectionManager_Tracing {
+	t.ClientSampling, t.OverallSampling = &typev3.Percent{Value: 100}, &typev3.Percent{Value: 100}
+	t.RandomSampling = &typev3.Percent{Value: percentage}
+	return t
 }
 
 func sampling(settings *meshconfig.Tracing) float64 {
@@ -43,19 +88,25 @@ func sampling(settings *meshconfig.Tracing) float64 {
 	}
 }
 
-// traceTags are sorted by name.
-func traceTags(v view.View, settings *meshconfig.Tracing) []*tracingv3.CustomTag {
-	var tags []*tracingv3.CustomTag
-	if settings.GetEnableIstioTags() == nil || settings.GetEnableIstioTags().GetValue() {
-		tags = append(workloadTags(v), dryRunTags...)
+// tags are sorted by name.
+func tags(v view.View, istioTags bool, own []*tracingv3.CustomTag) []*tracingv3.CustomTag {
+	var out []*tracingv3.CustomTag
+	if istioTags {
+		out = append(workloadTags(v), dryRunTags...)
 	}
-	for _, name := range slices.Sorted(maps.Keys(settings.GetCustomTags())) {
-		if tag := customTag(name, settings.GetCustomTags()[name]); tag != nil {
-			tags = append(tags, tag)
+	out = append(out, own...)
+	slices.SortStableFunc(out, func(a, b *tracingv3.CustomTag) int { return cmp.Compare(a.GetTag(), b.GetTag()) })
+	return out
+}
+
+// mapped makes a tag of each setting, without those that say nothing.
+func mapped[T any](settings map[string]T, tag func(string, T) *tracingv3.CustomTag) (out []*tracingv3.CustomTag) {
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if made := tag(name, settings[name]); made != nil {
+			out = append(out, made)
 		}
 	}
-	slices.SortStableFunc(tags, func(a, b *tracingv3.CustomTag) int { return cmp.Compare(a.GetTag(), b.GetTag()) })
-	return tags
+	return out
 }
 
 // workloadTags tell which workload a span is of.
@@ -94,20 +145,56 @@ func literalTag(name, value string) *tracingv3.CustomTag {
 	return &tracingv3.CustomTag{Tag: name, Type: &tracingv3.CustomTag_Literal_{Literal: &tracingv3.CustomTag_Literal{Value: value}}}
 }
 
-// customTag is nil for a tag that says nothing.
-func customTag(name string, in *meshconfig.Tracing_CustomTag) *tracingv3.CustomTag {
+// settingTag is a tag of a proxy's configuration. It is nil for one that says nothing.
+func settingTag(name string, in *meshconfig.Tracing_CustomTag) *tracingv3.CustomTag {
 	switch t := in.GetType().(type) {
 	case *meshconfig.Tracing_CustomTag_Literal:
 		return literalTag(name, t.Literal.GetValue())
 	case *meshconfig.Tracing_CustomTag_Environment:
-		return &tracingv3.CustomTag{Tag: name, Type: &tracingv3.CustomTag_Environment_{Environment: &tracingv3.CustomTag_Environment{
-			Name: t.Environment.GetName(), DefaultValue: t.Environment.GetDefaultValue(),
-		}}}
+		return environmentTag(name, t.Environment)
 	case *meshconfig.Tracing_CustomTag_Header:
-		return &tracingv3.CustomTag{Tag: name, Type: &tracingv3.CustomTag_RequestHeader{RequestHeader: &tracingv3.CustomTag_Header{
-			Name: t.Header.GetName(), DefaultValue: t.Header.GetDefaultValue(),
-		}}}
+		return headerTag(name, t.Header)
 	default:
 		return nil
 	}
+}
+
+// telemetryTag is a tag of a Telemetry. It is nil for one that says nothing.
+func telemetryTag(name string, in *telemetry.Tracing_CustomTag) *tracingv3.CustomTag {
+	switch t := in.GetType().(type) {
+	case *telemetry.Tracing_CustomTag_Literal:
+		return literalTag(name, t.Literal.GetValue())
+	case *telemetry.Tracing_CustomTag_Environment:
+		return environmentTag(name, t.Environment)
+	case *telemetry.Tracing_CustomTag_Header:
+		return headerTag(name, t.Header)
+	case *telemetry.Tracing_CustomTag_Formatter:
+		return &tracingv3.CustomTag{Tag: name, Type: &tracingv3.CustomTag_Value{Value: t.Formatter.GetValue()}}
+	default:
+		return nil
+	}
+}
+
+// looked is what a tag looks up by a name, in either API.
+type looked interface {
+	GetName() string
+	GetDefaultValue() string
+}
+
+func environmentTag(name string, in looked) *tracingv3.CustomTag {
+	return &tracingv3.CustomTag{Tag: name, Type: &tracingv3.CustomTag_Environment_{Environment: &tracingv3.CustomTag_Environment{
+		Name: in.GetName(), DefaultValue: in.GetDefaultValue(),
+	}}}
+}
+
+func headerTag(name string, in looked) *tracingv3.CustomTag {
+	return &tracingv3.CustomTag{Tag: name, Type: &tracingv3.CustomTag_RequestHeader{RequestHeader: &tracingv3.CustomTag_Header{
+		Name: in.GetName(), DefaultValue: in.GetDefaultValue(),
+	}}}
+}
+
+// ReadsRequestID reports whether the id of a request says whether the request is traced.
+func ReadsRequestID(v view.View, role mesh.Role) bool {
+	trace := v.Mesh.Telemetry(v.Proxy).As(role).Trace
+	return trace == nil || !trace.WithoutRequestID
 }
