@@ -4,11 +4,13 @@ import (
 	"strings"
 	"testing"
 
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	statsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/stats/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
@@ -39,7 +41,7 @@ func bootstrap(t *testing.T, in input, out output) *bootstrapv3.Bootstrap {
 	agent.Name = "sds-grpc"
 	listeners := make([]*listenerv3.Listener, len(out.listeners))
 	for i, l := range out.listeners {
-		listeners[i] = withRoutes(t, l, out.routes)
+		listeners[i] = withoutSharing(t, withRoutes(t, l, out.routes))
 	}
 	return &bootstrapv3.Bootstrap{
 		Node: &corev3.Node{Id: in.Proxy.Node, Cluster: "test"},
@@ -52,6 +54,43 @@ func bootstrap(t *testing.T, in input, out output) *bootstrapv3.Bootstrap {
 				EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: "ads"},
 			}}},
 		}},
+	}
+}
+
+// withoutSharing has each logger count by itself: an Envoy that only checks a configuration in which
+// they share crashes once it has done so.
+func withoutSharing(t *testing.T, l *listenerv3.Listener) *listenerv3.Listener {
+	t.Helper()
+	for _, chain := range append(l.FilterChains, l.GetDefaultFilterChain()) {
+		for _, filter := range chain.GetFilters() {
+			config, err := filter.GetTypedConfig().UnmarshalNew()
+			require.NoError(t, err)
+			if logging, ok := config.(interface {
+				proto.Message
+				GetAccessLog() []*accesslogv3.AccessLog
+			}); ok {
+				countApart(t, logging.GetAccessLog())
+				packed, err := anypb.New(logging)
+				require.NoError(t, err)
+				filter.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: packed}
+			}
+		}
+	}
+	return l
+}
+
+func countApart(t *testing.T, logs []*accesslogv3.AccessLog) {
+	t.Helper()
+	for _, log := range logs {
+		counting := &statsv3.Config{}
+		if !log.GetTypedConfig().MessageIs(counting) {
+			continue
+		}
+		require.NoError(t, log.GetTypedConfig().UnmarshalTo(counting))
+		counting.StatsScope.SharingName = ""
+		packed, err := anypb.New(counting)
+		require.NoError(t, err)
+		log.ConfigType = &accesslogv3.AccessLog_TypedConfig{TypedConfig: packed}
 	}
 }
 
