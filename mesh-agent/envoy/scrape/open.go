@@ -29,7 +29,7 @@ func (o *Options) Flags(flags *pflag.FlagSet) {
 // Open returns the page of an Envoy, the applications and the agent itself. It registers metrics
 // about them.
 func Open(o Options, envoy *envoyadmin.Admin, own prometheus.Gatherer, log *slog.Logger, metrics prometheus.Registerer) (*Page, error) {
-	p := &Page{Targets: []Target{Envoy(envoy)}, Own: own, Within: o.Within, Log: log}
+	p := &Page{Targets: []Target{Envoy(envoy, log)}, Own: own, Within: o.Within, Log: log}
 	for _, a := range o.Applications {
 		t, err := Application(a)
 		if err != nil {
@@ -42,9 +42,14 @@ func Open(o Options, envoy *envoyadmin.Admin, own prometheus.Gatherer, log *slog
 }
 
 // Envoy returns Envoy as a target. It passes on the client's query, such as usedonly and filter.
-func Envoy(envoy *envoyadmin.Admin) Target {
+// Istio's standard metrics get Istio's names.
+func Envoy(envoy *envoyadmin.Admin, log *slog.Logger) Target {
+	over := &overflow{log: log}
 	return Target{Name: "envoy", Open: func(ctx context.Context, _ Format, query url.Values) (io.ReadCloser, Format, error) {
 		body, err := envoy.Get(ctx, "/stats/prometheus?"+query.Encode())
-		return body, Text, err
+		if err != nil {
+			return nil, Text, err
+		}
+		return newStandardReader(body, over.seen), Text, nil
 	}}
 }
