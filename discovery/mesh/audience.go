@@ -25,16 +25,18 @@ import (
 //   - Gateway: the routers that it selects.
 //   - PeerAuthentication: whom it is for, and who sees a service of its namespace, because clients
 //     have to know what the workloads there accept.
-//   - AuthorizationPolicy, RequestAuthentication, EnvoyFilter, ProxyConfig, Telemetry: whom it is
-//     for. A Telemetry of no effect, because an older one is for the same namespace, is for nobody.
-//     An EnvoyFilter is for nobody as long as it has no patch for that proxy which can be read.
-//   - Secret: the routers that may have it.
+//   - AuthorizationPolicy, RequestAuthentication, EnvoyFilter, ProxyConfig, Telemetry, WasmPlugin,
+//     TrafficExtension: whom it is for. A Telemetry of no effect, because an older one is for the
+//     same namespace, is for nobody. An EnvoyFilter is for nobody as long as it has no patch for
+//     that proxy which can be read.
+//   - Secret: the routers that may have it, and who pulls a module with it.
 //   - All other kinds: nobody. A WorkloadGroup is read as machines register, and no proxy is told.
 
 // kindsOfChoice are the kinds whose resources are for proxies by namespace, label or account, and
 // not by what those see.
 var kindsOfChoice = []*kinds.Kind{
 	kindAuthorizationPolicy, kindRequestAuthentication, kindPeerAuthentication, kindEnvoyFilter, kindProxyConfig, kindTelemetry, kinds.Secret,
+	kindWasmPlugin, kindTrafficExtension,
 }
 
 // choosers stand for the resources of these kinds. Only the address counts: two meshes have the
@@ -124,6 +126,7 @@ func (m *Mesh) ChoiceFor(p *Proxy, count *ScopeCount) (out Choice) {
 	for _, patch := range m.Patches(p) {
 		out.By = append(out.By, patch.From.Key())
 	}
+	out.By = append(out.By, m.Extending(known)...)
 	if p.Type == Router {
 		for _, s := range m.SecretsFor(p) {
 			out.By = append(out.By, s.key())

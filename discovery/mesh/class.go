@@ -32,6 +32,11 @@ type Class struct {
 	// Defaults are the ProxyConfigs for the proxy, also those that change nothing for it: the class
 	// tells whom they concern.
 	Defaults string
+	// Extensions say what listeners have of the extensions that are for the proxy.
+	Extensions string
+	// PullAccount is the service account of a proxy with an extension whose module is pulled with a
+	// secret, which may be for some accounts alone.
+	PullAccount string
 	// Tags describe the proxy in traces.
 	Tags string
 	// ServiceAccount is a router's, and decides which secrets it may have.
@@ -66,18 +71,20 @@ func (m *Mesh) Class(p *Proxy) Class {
 		account = p.ServiceAccount
 	}
 	return Class{
-		Traits:    m.Traits(p),
-		Namespace: p.Namespace,
-		Domain:    p.Domain,
-		Targets:   encodeTargets(m.Targets(p)),
-		Addresses: m.ingressAddresses(p),
-		Patches:   encodePatches(m.Patches(p)),
-		Policies:  encodePolicies(m.AuthorizationPolicies(p)),
-		Tokens:    encodeTokens(m.tokenPolicies(p)),
-		Telemetry: encodeNamed(m.telemetriesOf(p)) + m.spanServices(p) + m.measured(p),
-		Defaults:  encodeDefaults(m.proxyDefaults(p)),
-		Tags:      fmt.Sprintln(p.MeshID, p.Cluster, p.CanonicalName(), p.CanonicalRevision()),
-		OnDemand:  p.OnDemand,
+		Traits:      m.Traits(p),
+		Namespace:   p.Namespace,
+		Domain:      p.Domain,
+		Targets:     encodeTargets(m.Targets(p)),
+		Addresses:   m.ingressAddresses(p),
+		Patches:     encodePatches(m.Patches(p)),
+		Policies:    encodePolicies(m.AuthorizationPolicies(p)),
+		Tokens:      encodeTokens(m.tokenPolicies(p)),
+		Telemetry:   encodeNamed(m.telemetriesOf(p)) + m.spanServices(p) + m.measured(p),
+		Defaults:    encodeDefaults(m.proxyDefaults(p)),
+		Extensions:  encodeExtensions(m.Extensions(p)),
+		PullAccount: m.pullAccount(p),
+		Tags:        fmt.Sprintln(p.MeshID, p.Cluster, p.CanonicalName(), p.CanonicalRevision()),
+		OnDemand:    p.OnDemand,
 
 		ServiceAccount: account,
 	}

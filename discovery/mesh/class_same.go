@@ -7,7 +7,7 @@ import "slices"
 func (m *Mesh) SortsLike(before *Mesh) bool {
 	return m.Surroundings() == before.Surroundings() && !m.resorted(before) &&
 		slices.Equal(m.selected, before.selected) && slices.Equal(m.routerLabels, before.routerLabels) && m.policies.sortsLike(before.policies) &&
-		slices.Equal(m.tokens.chooses, before.tokens.chooses) && m.telemetries.sortsLike(before.telemetries)
+		slices.Equal(m.tokens.chooses, before.tokens.chooses) && m.telemetries.sortsLike(before.telemetries) && m.extensions.sortsLike(before.extensions)
 }
 
 // FindsLike reports whether the same is served at the addresses of a proxy as in the mesh before.

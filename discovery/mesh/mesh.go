@@ -36,6 +36,8 @@ type Mesh struct {
 	filters  envoyFilterIndex
 	defaults proxyDefaults
 
+	extensions *extensionIndex
+
 	authorizers *Authorizers
 	providers   *providerIndex
 	telemetries *telemetryIndex
@@ -110,6 +112,7 @@ func build(now configstore.Step, prev *Mesh, beside given) *Mesh {
 	m.secrets = buildSecrets(now, prev)
 	m.defaults = buildProxyDefaults(now, prev)
 	m.filters = buildEnvoyFilters(now, prev, m.Config.GetRootNamespace())
+	m.extensions = buildExtensions(now, prev, m.Config.GetRootNamespace())
 	m.choosers = buildChoosers(now, prev, sameConfig)
 	m.tellApart()
 	return m
@@ -143,6 +146,8 @@ var (
 	kindEnvoyFilter           = mustLookup("networking.istio.io", "EnvoyFilter")
 	kindProxyConfig           = mustLookup("networking.istio.io", "ProxyConfig")
 	kindTelemetry             = mustLookup("telemetry.istio.io", "Telemetry")
+	kindWasmPlugin            = mustLookup("extensions.istio.io", "WasmPlugin")
+	kindTrafficExtension      = mustLookup("extensions.istio.io", "TrafficExtension")
 	kindMeshConfig            = mustLookup("core", "MeshConfig")
 	kindMeshNetworks          = mustLookup("core", "MeshNetworks")
 )

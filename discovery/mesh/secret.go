@@ -11,11 +11,14 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// Secret is a certificate with its key, the authorities to trust, or both.
+// Secret is a certificate with its key, the authorities to trust, or both; or what registries of
+// images know a machine by.
 type Secret struct {
 	Namespace, Name string
 	Pair            *credential.Pair
 	Trust           *credential.Trust
+	// Registries is a configuration of Docker's, as JSON; nil if the secret is no such.
+	Registries []byte
 	// accounts are the service accounts whose gateways may have it. None, or anyAccount, means all.
 	accounts []string
 }
@@ -71,6 +74,7 @@ func makeSecret(r *kinds.Resource) *madeSecret {
 	if trust, ok := credential.TrustIn(spec.GetData()); ok {
 		s.Trust = &trust
 	}
+	s.Registries = credential.RegistriesIn(spec.GetData())
 	return &madeSecret{secret: s}
 }
 
@@ -87,19 +91,19 @@ func (s *Secret) forAccounts(accounts []string) *Secret {
 // MaySee reports whether a proxy may be given secrets of a namespace: a gateway may, of its own.
 func (p *Proxy) MaySee(namespace string) bool { return p.Type == Router && p.Namespace == namespace }
 
-// MayHave reports whether a proxy may be given a secret. Everything that gives out secrets asks
-// here.
+// MayHave reports whether a proxy may be given a secret. Everything that gives out secrets of TLS
+// asks here.
 func (p *Proxy) MayHave(s *Secret) bool {
-	return p.MaySee(s.Namespace) && (len(s.accounts) == 0 || slices.Contains(s.accounts, p.ServiceAccount) || slices.Contains(s.accounts, anyAccount))
+	return p.MaySee(s.Namespace) && s.isForAccount(p.ServiceAccount)
 }
 
 // anyAccount says on a secret that it is for all gateways of its namespace.
 const anyAccount = "*"
 
-// SecretsFor lists the secrets that a proxy may be given.
+// SecretsFor lists the secrets of TLS that a proxy may be given.
 func (m *Mesh) SecretsFor(p *Proxy) (out []*Secret) {
 	for _, s := range m.secrets.byNamespace[p.Namespace] {
-		if p.MayHave(s) {
+		if p.MayHave(s) && (s.Registries == nil || s.Pair != nil || s.Trust != nil) {
 			out = append(out, s)
 		}
 	}

@@ -66,6 +66,10 @@ type ingredients struct {
 	telemetry *mesh.Telemetry
 	reached   string
 	trust     *mesh.Trust
+	// extensions are those that are for the proxies; what listeners have of them is in the class's
+	// key. pullSecrets are what their modules are pulled with.
+	extensions  []*mesh.Extension
+	pullSecrets []*mesh.Secret
 }
 
 // ingredients collects the present inputs of the class's own parts. It must stay cheap: every class
@@ -74,7 +78,10 @@ func (c *class) ingredients(m *mesh.Mesh) ingredients {
 	now := ingredients{
 		sharedView: c.sharedView, generations: c.sharedView.generations, targets: m.Targets(c.of.configured), secrets: m.SecretsFor(c.of.configured),
 		policies: m.AuthorizationPolicies(c.of.configured), authorizers: m.Authorizers(),
-		tokens: m.TokenRules(c.of.configured), telemetry: m.Telemetry(c.of.configured), trust: m.Trust(),
+		tokens: m.TokenRules(c.of.configured), telemetry: m.Telemetry(c.of.configured), trust: m.Trust(), extensions: m.Extensions(c.of.configured),
+	}
+	if len(now.extensions) > 0 {
+		now.pullSecrets = m.PullSecrets(c.of.configured)
 	}
 	now.reached = now.telemetry.Reached(c.sharedView.scope)
 	for _, t := range now.targets {

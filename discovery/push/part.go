@@ -1,6 +1,7 @@
 package push
 
 import (
+	"maps"
 	"slices"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -12,6 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/envoyfilter"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
+	"github.com/pgmesh/pgmesh/discovery/translate/extension"
 	"github.com/pgmesh/pgmesh/discovery/translate/secret"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/internal/ads/served"
@@ -28,8 +30,10 @@ type ownPart struct {
 }
 
 var ownParts = []ownPart{
-	{ExtensionType, sameConditions, func(e *Engine, _ *class, _ view.View, patches *envoyfilter.Patcher) made {
-		return encode(&e.once, patches.Extensions(), (*corev3.TypedExtensionConfig).GetName, nil)
+	{ExtensionType, func(now, before *ingredients) bool {
+		return sameConditions(now, before) && slices.Equal(now.extensions, before.extensions) && slices.Equal(now.pullSecrets, before.pullSecrets)
+	}, func(e *Engine, _ *class, v view.View, patches *envoyfilter.Patcher) made {
+		return encode(&e.once, patches.Extensions(extension.Configs(v)), (*corev3.TypedExtensionConfig).GetName, nil)
 	}},
 	{ListenerType, func(now, before *ingredients) bool {
 		return now.generations.listened == before.generations.listened && now.serves(before) && now.guards(before) && now.tokens == before.tokens &&
@@ -43,12 +47,17 @@ var ownParts = []ownPart{
 }
 
 // outboundKey tells apart the outbound listeners that a shared view has. Proxies of one view may
-// still differ in what they tell of their traffic, and in whether requests wait for routes on
-// demand.
+// still differ in what they tell of their traffic, in extensions, and in whether requests wait for
+// routes on demand.
 type outboundKey struct {
-	tags, telemetry, reached string
-	told                     *mesh.Telemetry
-	onDemand                 bool
+	tags, telemetry, reached, extensions string
+	told                                 *mesh.Telemetry
+	onDemand                             bool
+}
+
+func (e *Engine) outboundKeyOf(c *class) outboundKey {
+	told := e.mesh.Telemetry(c.of.configured)
+	return outboundKey{c.of.key.Tags, c.of.key.Telemetry, told.Reached(c.sharedView.scope), c.of.key.Extensions, told, c.of.key.OnDemand}
 }
 
 // listeners returns the class's inbound listeners, and the outbound ones that it shares with others
@@ -60,16 +69,28 @@ func (e *Engine) listeners(c *class, v view.View, patches *envoyfilter.Patcher) 
 	if c.of.key.Type == mesh.Router {
 		return encodeListeners(e, translate.OutboundListeners(v))
 	}
-	told := e.mesh.Telemetry(c.of.configured)
-	alike := outboundKey{c.of.key.Tags, c.of.key.Telemetry, told.Reached(c.sharedView.scope), told, c.of.key.OnDemand}
+	alike := e.outboundKeyOf(c)
 	shared, known := c.sharedView.outbound[alike]
 	if !known {
 		shared = encodeListeners(e, translate.OutboundListeners(v))
-		c.sharedView.outbound[alike] = shared
+		c.sharedView.keepOutbound(e, alike, shared)
 	}
 	own := encodeListeners(e, translate.InboundListeners(v))
 	own.add(shared)
 	return own
+}
+
+// keepOutbound keeps outbound listeners for other classes. It drops those that no class has any
+// more, once they may be as many as the others.
+func (x *sharedView) keepOutbound(e *Engine, key outboundKey, listeners made) {
+	if len(x.outbound) > 2*len(x.classes) {
+		used := make(map[outboundKey]bool, len(x.classes))
+		for c := range x.classes {
+			used[e.outboundKeyOf(c)] = true
+		}
+		maps.DeleteFunc(x.outbound, func(of outboundKey, _ made) bool { return !used[of] })
+	}
+	x.outbound[key] = listeners
 }
 
 func encodeListeners(e *Engine, listeners []*listenerv3.Listener) made {

@@ -47,6 +47,8 @@ func (e *Engine) Sources(s *served.Subscriber, typeURL, name string) []Source {
 		if key, known := o.Mesh.SecretBehind(o.Proxy, name); known {
 			o.add(key)
 		}
+	case ExtensionType:
+		o.ofExtension(name)
 	case ListenerType:
 		o.ofListener()
 	case RouteType, VirtualHostType, ScopedRouteType:
@@ -169,6 +171,19 @@ func (o *origin) ofInbound(port string) {
 	}
 }
 
+// ofExtension adds the extension of a name, and what its module is pulled with.
+func (o *origin) ofExtension(name string) {
+	for _, e := range o.Mesh.Extensions(o.Proxy) {
+		if e.Name != name {
+			continue
+		}
+		o.add(e.Resource.Key())
+		if secret, pulls := e.PullSecret(); pulls {
+			o.add(secret)
+		}
+	}
+}
+
 // ofListener adds what a listener is for, what guards it, and what its chains were made from.
 func (o *origin) ofListener() {
 	l, _ := o.resource.(*listenerv3.Listener)
@@ -204,13 +219,15 @@ func (o *origin) named() {
 	}
 	telling := map[string]bool{}
 	eachText(o.resource.ProtoReflect(), func(text string) {
-		if strings.HasPrefix(text, "/apis/") || hostIn(text) != "" {
+		if strings.HasPrefix(text, "/apis/") || strings.HasPrefix(text, mesh.ExtensionPrefix) || hostIn(text) != "" {
 			telling[text] = true
 		}
 	})
 	for _, text := range slices.Sorted(maps.Keys(telling)) {
 		if key, ok := messages.ResourceAt(text); ok {
 			o.add(key)
+		} else if strings.HasPrefix(text, mesh.ExtensionPrefix) {
+			o.ofExtension(text)
 		} else {
 			o.ofCluster(text, false)
 		}

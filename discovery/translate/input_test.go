@@ -25,6 +25,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate"
 	"github.com/pgmesh/pgmesh/discovery/translate/division"
+	"github.com/pgmesh/pgmesh/discovery/translate/extension"
 	"github.com/pgmesh/pgmesh/discovery/translate/secret"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/kinds"
@@ -148,7 +149,7 @@ func translated(m *mesh.Mesh, p *mesh.Proxy) output {
 		clusters: patches.Clusters(translate.Clusters(v)), endpoints: translate.Endpoints(v),
 		listeners: patches.Listeners(translate.Listeners(v)), routes: patches.Routes(translate.Routes(v)),
 		secrets:    secret.Of(v),
-		extensions: patches.Extensions(),
+		extensions: patches.Extensions(extension.Configs(v)),
 	}
 	for _, whole := range out.routes {
 		out.scopes = append(out.scopes, division.Patched(v, whole).Scopes...)

@@ -21,8 +21,11 @@ const maxSize = 1 << 20
 // Check finds the mistakes in a secret. It accepts an expired certificate: there may be no other.
 func Check(kind string, data map[string][]byte) []Problem {
 	c := &check{data: data}
-	if kind != TLS && kind != Opaque {
-		c.add("", "is not one that is known here", "write kubernetes.io/tls or Opaque")
+	if kind != TLS && kind != Opaque && kind != Registries {
+		c.add("", "is not one that is known here", "write kubernetes.io/tls, kubernetes.io/dockerconfigjson or Opaque")
+	}
+	if _, there := data[registriesKey]; !there && kind == Registries {
+		c.add(registriesKey, "is missing", "")
 	}
 	size := 0
 	for _, name := range slices.Sorted(maps.Keys(data)) {
@@ -55,6 +58,8 @@ func (c *check) value(name string) {
 		c.certificates(name)
 	case name == "key" || name == "tls.key":
 		c.privateKey(name)
+	case name == registriesKey:
+		c.registries()
 	}
 }
 

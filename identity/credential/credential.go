@@ -1,5 +1,6 @@
-// Package credential reads the TLS values of a secret: a certificate with its key, and trusted
-// authorities. The keys of the values are those that Istio and Kubernetes use.
+// Package credential reads the values of a secret: those of TLS, which are a certificate with its
+// key, and trusted authorities; and what registries of images know somebody by. The keys of the
+// values are those that Istio and Kubernetes use.
 //
 // Errors never quote a value.
 package credential
@@ -12,8 +13,9 @@ import (
 
 // The types of secrets.
 const (
-	TLS    = "kubernetes.io/tls"
-	Opaque = "Opaque"
+	TLS        = "kubernetes.io/tls"
+	Opaque     = "Opaque"
+	Registries = "kubernetes.io/dockerconfigjson"
 )
 
 // Pair is a certificate with its key, as PEM.

@@ -30,6 +30,15 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT b FROM unnest(names) n, mesh_internal.pem_blocks(mesh_internal.secret_text(data ->> n), 'CERTIFICATE') b
 $$;
 
+-- names_registries reports whether a text is a configuration of Docker's that names a registry.
+CREATE OR REPLACE FUNCTION mesh_internal.names_registries(plain text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN coalesce(jsonb_path_exists(plain::jsonb, 'strict $.auths.* ? (@.type() == "object")', silent => true), false);
+EXCEPTION WHEN data_exception THEN
+  RETURN false;
+END $$;
+
 -- value_problems returns what is wrong with one value of a secret. Public values are not encrypted,
 -- because their expiry is watched.
 CREATE OR REPLACE FUNCTION mesh_internal.value_problems(name text, value jsonb) RETURNS SETOF mesh_internal.problem
@@ -60,7 +69,9 @@ BEGIN
     ELSIF name IN ('tls.key', 'key') AND NOT EXISTS (
       SELECT FROM unnest('{PRIVATE KEY,RSA PRIVATE KEY,EC PRIVATE KEY}'::text[]) label, mesh_internal.pem_blocks(plain, label)) THEN
       RETURN NEXT (path, 'has no private key', 'write PEM, which begins with -----BEGIN PRIVATE KEY-----')::mesh_internal.problem;
-    ELSIF name IN ('tls.key', 'key') AND mesh.setting('encrypted_secrets') = 'on' THEN
+    ELSIF name = '.dockerconfigjson' AND NOT mesh_internal.names_registries(plain) THEN
+      RETURN NEXT (path, 'names no registry', 'write {"auths": {"REGISTRY": {"username": "NAME", "password": "PASSWORD"}}}, as docker login does')::mesh_internal.problem;
+    ELSIF name IN ('tls.key', 'key', '.dockerconfigjson') AND mesh.setting('encrypted_secrets') = 'on' THEN
       RETURN NEXT (path, 'is not encrypted, as the setting encrypted_secrets demands', 'write it through mcp-server, which encrypts it')::mesh_internal.problem;
     END IF;
   END IF;
@@ -72,8 +83,11 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   pair text[];
 BEGIN
-  IF (type IN ('kubernetes.io/tls', 'Opaque')) IS NOT TRUE THEN
-    RETURN NEXT ('type', 'is not one that is known here', 'write kubernetes.io/tls or Opaque')::mesh_internal.problem;
+  IF (type IN ('kubernetes.io/tls', 'kubernetes.io/dockerconfigjson', 'Opaque')) IS NOT TRUE THEN
+    RETURN NEXT ('type', 'is not one that is known here', 'write kubernetes.io/tls, kubernetes.io/dockerconfigjson or Opaque')::mesh_internal.problem;
+  END IF;
+  IF type = 'kubernetes.io/dockerconfigjson' AND (data ? '.dockerconfigjson') IS NOT TRUE THEN
+    RETURN NEXT (mesh_internal.member_path('data', '.dockerconfigjson'), 'is missing', NULL)::mesh_internal.problem;
   END IF;
   IF jsonb_typeof(data) IS DISTINCT FROM 'object' THEN
     RETURN NEXT ('data', 'must be an object', NULL)::mesh_internal.problem;

@@ -14,6 +14,7 @@ import (
 	security "istio.io/api/security/v1beta1"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/extension"
 	"github.com/pgmesh/pgmesh/discovery/translate/jwt"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
@@ -62,18 +63,19 @@ func Of(v view.View) (out Guard) {
 	return out
 }
 
-// OnRequests puts what requests have to pass before the other filters. Certified tells that the
-// certificates of clients are checked.
-func (g Guard) OnRequests(m *hcmv3.HttpConnectionManager, certified bool) {
-	m.HttpFilters = slices.Concat(g.asking.http, g.tokens, g.judging.http, m.GetHttpFilters())
+// OnRequests puts what requests have to pass before the other filters, with extensions between.
+// Certified tells that the certificates of clients are checked.
+func (g Guard) OnRequests(m *hcmv3.HttpConnectionManager, certified bool, added extension.Phases[*hcmv3.HttpFilter]) {
+	m.HttpFilters = slices.Concat(g.asking.http, added.Authn, g.tokens, added.Authz, g.judging.http, added.Late, m.GetHttpFilters())
 	if certified {
 		m.HttpFilters = slices.Concat(g.revoked.http, m.GetHttpFilters())
 	}
 }
 
-// OnConnections puts what connections have to pass before the other filters.
-func (g Guard) OnConnections(certified bool, others ...*listenerv3.Filter) []*listenerv3.Filter {
-	out := slices.Concat(g.asking.tcp, g.judging.tcp, others)
+// OnConnections puts what connections have to pass before the other filters, with extensions
+// between.
+func (g Guard) OnConnections(certified bool, added extension.Phases[*listenerv3.Filter], others ...*listenerv3.Filter) []*listenerv3.Filter {
+	out := slices.Concat(g.asking.tcp, added.Authn, added.Authz, g.judging.tcp, added.Late, others)
 	if certified {
 		out = slices.Concat(g.revoked.tcp, out)
 	}

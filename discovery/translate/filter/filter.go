@@ -4,7 +4,6 @@ package filter
 
 import (
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
-	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
@@ -21,10 +20,12 @@ type Context struct {
 	// Certified tells that the certificates of the clients of a filter chain are checked.
 	Certified bool
 
-	guard authorization.Guard
-	logs  []*accesslogv3.AccessLog
-	trace *hcmv3.HttpConnectionManager_Tracing
-	ids   *hcmv3.RequestIDExtension
+	serving bool // what a sidecar's workload serves
+	guard   authorization.Guard
+	added   []*mesh.Extension
+	logs    []*accesslogv3.AccessLog
+	trace   *hcmv3.HttpConnectionManager_Tracing
+	ids     *hcmv3.RequestIDExtension
 	// counts has requests and connections counted; service is the one that they are for.
 	counts  metrics.Metrics
 	service string
@@ -34,7 +35,10 @@ type Context struct {
 func Unguarded(v view.View) Context { return telling(v, mesh.AsClient) }
 
 func telling(v view.View, role mesh.Role) Context {
-	c := Context{View: v, logs: telemetry.AccessLogs(v, role), trace: telemetry.Tracing(v, role), ids: tracingIDs, counts: metrics.Of(v, role)}
+	c := Context{
+		View: v, added: v.Mesh.Extensions(v.Proxy),
+		logs: telemetry.AccessLogs(v, role), trace: telemetry.Tracing(v, role), ids: tracingIDs, counts: metrics.Of(v, role),
+	}
 	if c.trace != nil && !telemetry.ReadsRequestID(v, role) {
 		c.ids = plainIDs
 	}
@@ -48,7 +52,7 @@ func Guarded(v view.View) Context {
 		role = mesh.AsClient // as by Istio: what a router is asked, it asks others
 	}
 	c := telling(v, role)
-	c.guard = authorization.Of(v)
+	c.guard, c.serving = authorization.Of(v), v.Sidecar()
 	return c
 }
 
@@ -62,10 +66,4 @@ func (c Context) For(service string) Context {
 func (c Context) Certifying(clients bool) Context {
 	c.Certified = clients
 	return c
-}
-
-// Guarding puts in front of filters what connections have to pass. Requests have to pass it in the
-// filters that read them.
-func (c Context) Guarding(filters ...*listenerv3.Filter) []*listenerv3.Filter {
-	return c.guard.OnConnections(c.Certified, filters...)
 }

@@ -13,7 +13,7 @@ import (
 
 // GatewayHTTP reads requests that come from outside. The topology says how far their word is taken
 // for where they come from, and what those behind are told of a client's certificate.
-func (c Context) GatewayHTTP(listener string, e *mesh.Entrance) *listenerv3.Filter {
+func (c Context) GatewayHTTP(listener string, e *mesh.Entrance) []*listenerv3.Filter {
 	m := c.connectionManager("outbound_"+listener, e.Server.Protocol)
 	if name := e.Server.Spec.GetName(); name != "" && !e.Server.Plain() {
 		m.StatPrefix = name
@@ -28,9 +28,8 @@ func (c Context) GatewayHTTP(listener string, e *mesh.Entrance) *listenerv3.Filt
 	}
 	m.UseRemoteAddress = message.Yes
 	applyTopology(c.View, m)
-	c.guard.OnRequests(m, c.Certified)
 	nameServer(m)
-	return message.NetworkFilter(managerName, m)
+	return c.reading(e.Server.Spec.GetPort().GetNumber(), m)
 }
 
 // applyTopology tells which proxies in front of the router are believed, and what becomes of client

@@ -18,7 +18,7 @@ import (
 
 // OutboundHTTP reads requests of the local application and routes them by the route configuration
 // of a name. The hosts of the services are resolved for each request.
-func (c Context) OutboundHTTP(bind string, port *mesh.Port, routes string, services []*mesh.Service) *listenerv3.Filter {
+func (c Context) OutboundHTTP(bind string, port *mesh.Port, routes string, services []*mesh.Service) []*listenerv3.Filter {
 	m := c.connectionManager("outbound_"+naming.Listener(bind, port.Number), port.Protocol)
 	m.HttpFilters = withResolvers(c.View, m.GetHttpFilters(), services)
 	m.RouteSpecifier = &hcmv3.HttpConnectionManager_Rds{
@@ -30,26 +30,25 @@ func (c Context) OutboundHTTP(bind string, port *mesh.Port, routes string, servi
 	if c.Proxy.OnDemand && naming.ParseRoute(routes).Host == "" {
 		ondemand.AskFirst(m)
 	}
-	return message.NetworkFilter(managerName, m)
+	return c.reading(port.Number, m)
 }
 
-// InboundHTTP reads requests for the local application, and describes the certificates of clients
-// to it.
-func (c Context) InboundHTTP(statPrefix string, protocol mesh.Protocol, routes *routev3.RouteConfiguration) *listenerv3.Filter {
+// InboundHTTP reads requests for the local application at a port, and describes the certificates of
+// clients to it.
+func (c Context) InboundHTTP(port uint32, statPrefix string, protocol mesh.Protocol, routes *routev3.RouteConfiguration) []*listenerv3.Filter {
 	m := c.connectionManager(statPrefix, protocol)
 	m.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: routes}
 	nameServer(m)
 	describeClients(c.View, m)
-	c.guard.OnRequests(m, c.Certified)
 	if protocol.IsHTTP2() {
 		m.Http2ProtocolOptions = cmp.Or(m.GetHttp2ProtocolOptions(), &corev3.Http2ProtocolOptions{})
 	}
-	return message.NetworkFilter(managerName, m)
+	return c.reading(port, m)
 }
 
 // UnknownHTTP reads requests on ports without a listener, and sends them to the hosts that they
 // name.
-func (c Context) UnknownHTTP() *listenerv3.Filter {
+func (c Context) UnknownHTTP() []*listenerv3.Filter {
 	m := c.connectionManager("outbound_"+naming.VirtualOutbound+"_"+naming.AllowAnyDynamic, mesh.ProtocolHTTP)
 	m.HttpFilters = withResolvers(c.View, m.GetHttpFilters(), nil)
 	m.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
@@ -59,7 +58,7 @@ func (c Context) UnknownHTTP() *listenerv3.Filter {
 		MaxDirectResponseBodySizeBytes: route.MaxDirectResponse,
 		IgnorePortInHostMatching:       true,
 	}}
-	return message.NetworkFilter(managerName, m)
+	return c.reading(0, m)
 }
 
 // takeAbsoluteURLs says what Envoy does anyway: a proxy's clients name the host in the first line.

@@ -77,9 +77,9 @@ func chainsOf(c filter.Context, socket *mesh.Socket) []listener.Chain {
 		case e.Server.AutoPassthrough():
 			out = append(out, passthrough(c, e)...)
 		case e.Route != "":
-			out = append(out, listener.Chain{Names: e.Names, TLS: endTLS(c.View, e.Server), Filters: []*listenerv3.Filter{c.GatewayHTTP(nameOf(c.View, socket), e)}})
+			out = append(out, listener.Chain{Names: e.Names, TLS: endTLS(c.View, e.Server), Filters: c.GatewayHTTP(nameOf(c.View, socket), e)})
 		default:
-			out = append(out, listener.Chain{Names: e.Names, TLS: endTLS(c.View, e.Server), Filters: c.Guarding(c.Routed(e.To, e.Rule, serverPort(e.Server.Spec))...)})
+			out = append(out, listener.Chain{Names: e.Names, TLS: endTLS(c.View, e.Server), Filters: c.Guarding(e.Server.Spec.GetPort().GetNumber(), c.Routed(e.To, e.Rule, serverPort(e.Server.Spec))...)})
 		}
 	}
 	return out

@@ -3,8 +3,6 @@ package gateway
 import (
 	"slices"
 
-	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
-
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/filter"
 	"github.com/pgmesh/pgmesh/discovery/translate/listener"
@@ -21,7 +19,7 @@ func passthrough(c filter.Context, e *mesh.Entrance) []listener.Chain {
 			continue
 		}
 		for _, u := range upstream.Passing(c.View, b) {
-			out = append(out, listener.Chain{Names: []string{u.Name()}, Protocols: listener.MeshProtocols, Filters: []*listenerv3.Filter{c.Passing(u)}})
+			out = append(out, listener.Chain{Names: []string{u.Name()}, Protocols: listener.MeshProtocols, Filters: c.Extended(u.Port.Number, c.Passing(u))})
 		}
 	}
 	return out

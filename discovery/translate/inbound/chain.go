@@ -132,9 +132,9 @@ func (in servedPort) chain(m match) *listenerv3.FilterChain {
 	in = in.checking(in.Certified && m.endsTLS)
 	in.Context = in.For(in.service)
 	if m.http {
-		c.Name, c.Filters = in.httpName(), []*listenerv3.Filter{in.InboundHTTP(in.statPrefix(), in.protocol, in.routes())}
+		c.Name, c.Filters = in.httpName(), in.InboundHTTP(in.port, in.statPrefix(), in.protocol, in.routes())
 	} else {
-		c.Name, c.Filters = in.tcpName(), in.Guarding(in.ToApplication(in.tcpStat(), in.cluster, in.protocol)...)
+		c.Name, c.Filters = in.tcpName(), in.Guarding(in.port, in.ToApplication(in.tcpStat(), in.cluster, in.protocol)...)
 	}
 	return c
 }

@@ -22,6 +22,6 @@ func httpProxy(c filter.Context) *listenerv3.Listener {
 		dynamic = upstream.DynamicIn(egress)
 	}
 	requests := c.OutboundHTTP(b.Binds[0], port, naming.HTTPProxyRoute, dynamic.On(port))
-	l := planned{Binding: b, port: port.Number, protocol: port.Protocol, chains: []listener.Chain{{Filters: []*listenerv3.Filter{requests}}}}
+	l := planned{Binding: b, port: port.Number, protocol: port.Protocol, chains: []listener.Chain{{Filters: requests}}}
 	return l.build(c)
 }

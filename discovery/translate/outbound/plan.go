@@ -1,8 +1,6 @@
 package outbound
 
 import (
-	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
-
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/binding"
 	"github.com/pgmesh/pgmesh/discovery/translate/filter"
@@ -64,7 +62,7 @@ func (p *plan) addProxy(o binding.Port) {
 
 func (p *plan) httpChain(o binding.Port) listener.Chain {
 	requests := p.OutboundHTTP(o.Binds[0], o.Port, route.SharedName(o.Binding, o.Port), p.dynamic.On(o.Port))
-	return listener.Chain{Filters: []*listenerv3.Filter{requests}}
+	return listener.Chain{Filters: requests}
 }
 
 func (p *plan) addHTTP(o binding.Port) {
@@ -98,7 +96,7 @@ func (p *plan) addTCP(t tcpPort, explicit bool) {
 	if port.Protocol.IsSniffed() && (current == nil || !current.protocol.IsSniffed()) {
 		chains = append(chains, listener.Chain{
 			Protocols: listener.PlaintextHTTP, Transport: listener.RawBuffer,
-			Filters: []*listenerv3.Filter{p.OutboundHTTP(bind, port, route.SniffedName(p.View, t.service, t.port, t.address), nil)},
+			Filters: p.OutboundHTTP(bind, port, route.SniffedName(p.View, t.service, t.port, t.address), nil),
 		})
 	}
 	switch {

@@ -3,6 +3,7 @@ package outbound
 import (
 	"strings"
 
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
@@ -39,7 +40,7 @@ func (t tcpPort) byAddress() []listener.Chain {
 				continue
 			}
 			subnets, all := t.matches(route.GetMatch())
-			c := listener.Chain{Ranges: t.address.Ranges, From: vs.Resource, Filters: t.Routed(route.GetRoute(), vs, t.port)}
+			c := listener.Chain{Ranges: t.address.Ranges, From: vs.Resource, Filters: t.routed(route.GetRoute(), vs)}
 			if all {
 				return append(out, c)
 			}
@@ -49,7 +50,7 @@ func (t tcpPort) byAddress() []listener.Chain {
 			}
 		}
 	}
-	return append(out, listener.Chain{Ranges: t.address.Ranges, Filters: t.ToService(t.service, t.port)})
+	return append(out, listener.Chain{Ranges: t.address.Ranges, Filters: t.direct()})
 }
 
 // matches returns the destinations that the matches for this proxy and port name. All tells that
@@ -86,7 +87,7 @@ func (t tcpPort) byServerName() []listener.Chain {
 				if len(m.GetDestinationSubnets()) > 0 {
 					ranges = m.GetDestinationSubnets()
 				}
-				out = append(out, listener.Chain{Names: m.GetSniHosts(), Ranges: ranges, From: vs.Resource, Filters: t.Routed(route.GetRoute(), vs, t.port)})
+				out = append(out, listener.Chain{Names: m.GetSniHosts(), Ranges: ranges, From: vs.Resource, Filters: t.routed(route.GetRoute(), vs)})
 			}
 		}
 	}
@@ -99,7 +100,7 @@ func (t tcpPort) byServerName() []listener.Chain {
 // directTLS goes to the service itself. If services share an address, which Istio gives to the
 // oldest, each is found by its name, and the oldest also without one.
 func (t tcpPort) directTLS() []listener.Chain {
-	direct := listener.Chain{Names: t.serverNames(), Ranges: t.address.Ranges, Filters: t.ToService(t.service, t.port)}
+	direct := listener.Chain{Names: t.serverNames(), Ranges: t.address.Ranges, Filters: t.direct()}
 	if !t.address.Shared || len(direct.Names) > 0 {
 		return []listener.Chain{direct}
 	}
@@ -118,6 +119,15 @@ func (t tcpPort) serverNames() []string {
 		return []string{t.service.Hostname}
 	}
 	return nil
+}
+
+// routed are the filters of connections that follow a rule, and direct those of others.
+func (t tcpPort) routed(to []*networking.RouteDestination, vs *mesh.VirtualService) []*listenerv3.Filter {
+	return t.Extended(t.port.Number, t.Routed(to, vs, t.port)...)
+}
+
+func (t tcpPort) direct() []*listenerv3.Filter {
+	return t.Extended(t.port.Number, t.ToService(t.service, t.port)...)
 }
 
 func (t tcpPort) virtualServices() []*mesh.VirtualService {

@@ -40,6 +40,6 @@ func unknownHTTP(c filter.Context) *listenerv3.FilterChain {
 	return &listenerv3.FilterChain{
 		Name:             naming.VirtualOutbound + "-catchall-tcp-http",
 		FilterChainMatch: &listenerv3.FilterChainMatch{ApplicationProtocols: listener.PlaintextHTTP},
-		Filters:          []*listenerv3.Filter{c.UnknownHTTP()},
+		Filters:          c.UnknownHTTP(),
 	}
 }

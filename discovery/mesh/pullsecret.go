@@ -1,0 +1,56 @@
+package mesh
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// PullSecret names the secret with which the extension's module is pulled: one of its own namespace,
+// whatever namespace is written there. It is false if the extension names none.
+func (e *Extension) PullSecret() (kinds.Key, bool) {
+	name := e.Spec.GetWasm().GetImagePullSecret()
+	name = name[strings.LastIndex(name, "/")+1:]
+	return kinds.Key{Kind: kinds.Secret, Namespace: e.Resource.Namespace, Name: name}, name != ""
+}
+
+func (e *Extension) pulls() bool {
+	_, pulls := e.PullSecret()
+	return pulls
+}
+
+// PullSecrets are the secrets with which a proxy pulls the modules of its extensions, in the order
+// of those that name one. A secret is nil if there is none, or if it is not for the proxy. The
+// extension entitles the proxy to it, whichever namespace the proxy is in; a secret that names
+// service accounts is for those alone.
+func (m *Mesh) PullSecrets(p *Proxy) (out []*Secret) {
+	for _, e := range m.Extensions(p) {
+		if e.pulls() {
+			out = append(out, m.PullSecret(e, p))
+		}
+	}
+	return out
+}
+
+// PullSecret is the one of an extension for a proxy that it is for; nil if there is none.
+func (m *Mesh) PullSecret(e *Extension, p *Proxy) *Secret {
+	key, _ := e.PullSecret()
+	s := m.secrets.last[key]
+	if s == nil || s.Registries == nil || !s.isForAccount(p.ServiceAccount) {
+		return nil
+	}
+	return s
+}
+
+func (s *Secret) isForAccount(account string) bool {
+	return len(s.accounts) == 0 || slices.Contains(s.accounts, account) || slices.Contains(s.accounts, anyAccount)
+}
+
+// pullAccount is the proxy's service account, if what it may pull depends on that.
+func (m *Mesh) pullAccount(p *Proxy) string {
+	if slices.ContainsFunc(m.Extensions(p), (*Extension).pulls) {
+		return p.ServiceAccount
+	}
+	return ""
+}
