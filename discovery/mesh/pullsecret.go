@@ -8,11 +8,11 @@ import (
 )
 
 // PullSecret names the secret with which the extension's module is pulled: one of its own namespace,
-// whatever namespace is written there. It is false if the extension names none.
+// whatever namespace is written there. It is false if the extension names none, or needs none.
 func (e *Extension) PullSecret() (kinds.Key, bool) {
 	name := e.Spec.GetWasm().GetImagePullSecret()
 	name = name[strings.LastIndex(name, "/")+1:]
-	return kinds.Key{Kind: kinds.Secret, Namespace: e.Resource.Namespace, Name: name}, name != ""
+	return kinds.Key{Kind: kinds.Secret, Namespace: e.Resource.Namespace, Name: name}, name != "" && e.IsFetched()
 }
 
 func (e *Extension) pulls() bool {

@@ -18,9 +18,10 @@ func translatedKinds() map[string][]string {
 		"networking.istio.io": {
 			"VirtualService", "DestinationRule", "ServiceEntry", "WorkloadEntry", "WorkloadGroup", "Gateway", "Sidecar", "EnvoyFilter", "ProxyConfig",
 		},
-		"security.istio.io":  {"AuthorizationPolicy", "PeerAuthentication", "RequestAuthentication"},
-		"telemetry.istio.io": {"Telemetry"},
-		"core":               {"MeshConfig", "MeshNetworks"},
+		"security.istio.io":   {"AuthorizationPolicy", "PeerAuthentication", "RequestAuthentication"},
+		"telemetry.istio.io":  {"Telemetry"},
+		"extensions.istio.io": {"WasmPlugin", "TrafficExtension"},
+		"core":                {"MeshConfig", "MeshNetworks"},
 	}
 }
 

@@ -93,7 +93,7 @@ const moduleTimeout = 30 * time.Second
 // cluster for it.
 func code(w *extensions.WasmConfig) *corev3.AsyncDataSource {
 	at := mesh.ModuleURL(w.GetUrl())
-	if path, isFile := strings.CutPrefix(at, "file://"); isFile {
+	if path, onMachine := strings.CutPrefix(at, mesh.ModuleFile); onMachine {
 		return &corev3.AsyncDataSource{Specifier: &corev3.AsyncDataSource_Local{Local: message.File(path)}}
 	}
 	return &corev3.AsyncDataSource{Specifier: &corev3.AsyncDataSource_Remote{Remote: &corev3.RemoteDataSource{
@@ -110,12 +110,11 @@ const (
 	secretVariable  = "ISTIO_META_WASM_IMAGE_PULL_SECRET"
 )
 
-// environment is that of the module's machine, with what agents have to know to fetch the module.
-// A secret that is named and not there is empty: the agent then fetches nothing.
+// environment is that of the module's machine. Where the module is fetched, it has what the agent
+// has to know for that: Envoy is given what it does not fetch as it is, so nothing else is there.
 func environment(v view.View, e *mesh.Extension) *wasmv3.EnvironmentVariables {
-	w := e.Spec.GetWasm()
 	out := &wasmv3.EnvironmentVariables{KeyValues: map[string]string{}}
-	for _, variable := range w.GetVmConfig().GetEnv() {
+	for _, variable := range e.Spec.GetWasm().GetVmConfig().GetEnv() {
 		switch variable.GetValueFrom() {
 		case extensions.EnvValueSource_INLINE:
 			out.KeyValues[variable.GetName()] = variable.GetValue()
@@ -123,15 +122,23 @@ func environment(v view.View, e *mesh.Extension) *wasmv3.EnvironmentVariables {
 			out.HostEnvKeys = append(out.HostEnvKeys, variable.GetName())
 		}
 	}
-	out.KeyValues[nameVariable], out.KeyValues[versionVariable] = e.Name, e.Version
-	if policy := w.GetImagePullPolicy(); policy != extensions.PullPolicy_UNSPECIFIED_POLICY {
-		out.KeyValues[policyVariable] = policy.String()
-	}
-	if _, pulls := e.PullSecret(); pulls {
-		out.KeyValues[secretVariable] = ""
-		if s := v.Mesh.PullSecret(e, v.Proxy); s != nil {
-			out.KeyValues[secretVariable] = string(s.Registries)
-		}
+	if e.IsFetched() {
+		forAgents(v, e, out.KeyValues)
 	}
 	return out
+}
+
+// forAgents says how a module is fetched. A secret that is named and not there is empty: the agent
+// then fetches nothing.
+func forAgents(v view.View, e *mesh.Extension, variables map[string]string) {
+	variables[nameVariable], variables[versionVariable] = e.Name, e.Version
+	if policy := e.Spec.GetWasm().GetImagePullPolicy(); policy != extensions.PullPolicy_UNSPECIFIED_POLICY {
+		variables[policyVariable] = policy.String()
+	}
+	if _, pulls := e.PullSecret(); pulls {
+		variables[secretVariable] = ""
+		if s := v.Mesh.PullSecret(e, v.Proxy); s != nil {
+			variables[secretVariable] = string(s.Registries)
+		}
+	}
 }
