@@ -53,6 +53,8 @@ func resourceOf(kind, namespace, name, rest string) string {
 		group = "networking.istio.io/v1beta1"
 	case "AuthorizationPolicy", "RequestAuthentication", "PeerAuthentication":
 		group = "security.istio.io/v1"
+	case "WasmPlugin", "TrafficExtension":
+		group = "extensions.istio.io/v1alpha1"
 	case "Telemetry":
 		group = "telemetry.istio.io/v1"
 	case "MeshConfig", "MeshNetworks":
@@ -66,6 +68,7 @@ func resourceOf(kind, namespace, name, rest string) string {
 func TestWhomAResourceConcerns(t *testing.T) {
 	t.Parallel()
 	const everyone = "cart gate pay web"
+	const docker = "type: kubernetes.io/dockerconfigjson\nstringData: {.dockerconfigjson: '{\"auths\": {\"a\": {}}}'}"
 	web := entry("web", "shop", "hosts: [web.shop], workloadSelector: {labels: {app: web}}, "+port80) + "---\n"
 	own := entry("pay", "bank", "hosts: [pay.bank], endpoints: [{address: 10.0.2.1}], "+port80) + "---\n"
 	workload := resourceOf("WorkloadEntry", "shop", "one", "address: 10.0.1.1, labels: {app: web}")
@@ -131,6 +134,15 @@ func TestWhomAResourceConcerns(t *testing.T) {
 			map[string]string{
 				"AuthorizationPolicy istio-system/all": everyone, "AuthorizationPolicy shop/web": "web", "RequestAuthentication shop/cart": "cart",
 				"RequestAuthentication shop/empty": "", "ProxyConfig shop/web": "web", "ProxyConfig bank/all": "pay",
+			},
+		},
+		"extensions, and what their modules are pulled with": {
+			resourceOf("WasmPlugin", "istio-system", "all", "url: a") + resourceOf("WasmPlugin", "shop", "web", "url: a, selector: {matchLabels: {app: web}}, imagePullSecret: registry") +
+				resourceOf("TrafficExtension", "bank", "script", "lua: {inlineCode: '-- a'}") + resourceOf("WasmPlugin", "shop", "nobody", "url: a, selector: {matchLabels: {app: x}}, imagePullSecret: other") +
+				resourceOf("Secret", "shop", "registry", docker) + resourceOf("Secret", "shop", "other", docker) + resourceOf("Secret", "edge", "unused", docker),
+			map[string]string{
+				"WasmPlugin istio-system/all": everyone, "WasmPlugin shop/web": "web", "TrafficExtension bank/script": "pay", "WasmPlugin shop/nobody": "",
+				"Secret shop/registry": "web", "Secret shop/other": "", "Secret edge/unused": "",
 			},
 		},
 		"patches": {

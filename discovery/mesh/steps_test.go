@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+	extensions "istio.io/api/extensions/v1alpha1"
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 	security "istio.io/api/security/v1beta1"
@@ -19,7 +20,9 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/identity/credential"
 	"github.com/pgmesh/pgmesh/kinds"
+	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
 // TestAMeshBuiltInStepsEqualsOneBuiltAtOnce makes random changes, one revision after the other. It
@@ -107,6 +110,10 @@ func requireKept(t *testing.T, before, after *mesh.Mesh, p *mesh.Proxy, batch ki
 	}) {
 		return // this may change any service
 	}
+	if !slices.ContainsFunc(batch.Changes, func(c kinds.Change) bool { return c.Key.Kind.Group == "extensions.istio.io" }) &&
+		before.Class(p).Extensions == after.Class(p).Extensions && before.Config == after.Config {
+		require.True(t, slices.Equal(before.Extensions(p), after.Extensions(p)))
+	}
 	if before.Class(p).Policies == after.Class(p).Policies && !slices.ContainsFunc(batch.Changes, func(c kinds.Change) bool { return c.Key.Kind.Name == "AuthorizationPolicy" }) {
 		require.True(t, slices.Equal(before.AuthorizationPolicies(p), after.AuthorizationPolicies(p)))
 	}
@@ -141,6 +148,14 @@ func saidTo(m *mesh.Mesh, p *mesh.Proxy) string {
 	}
 	for _, a := range m.AuthorizationPolicies(p) {
 		fmt.Fprintf(&b, "policy %p %s %t\n", a.Resource, wire(a.Spec), a.DryRun)
+	}
+	for _, e := range m.Extensions(p) {
+		fmt.Fprintf(&b, "extension %p %s %s\n", e.Resource, e.Name, e.Version)
+	}
+	for _, s := range m.PullSecrets(p) {
+		if s != nil {
+			fmt.Fprintf(&b, "pulls with %s/%s %s\n", s.Namespace, s.Name, s.Registries)
+		}
 	}
 	for _, name := range []string{"one", "two"} {
 		fmt.Fprintf(&b, "authorizer %+v\n", m.Authorizer(name))
@@ -278,9 +293,14 @@ func (d draw) resource(t *testing.T) *kinds.Resource {
 		drawn{"security.istio.io", "PeerAuthentication", d.peerAuthentication()}, drawn{"security.istio.io", "AuthorizationPolicy", d.authorizationPolicy()},
 		drawn{"security.istio.io", "RequestAuthentication", d.requestAuthentication()},
 		drawn{"telemetry.istio.io", "Telemetry", d.telemetry()},
+		drawn{"extensions.istio.io", "TrafficExtension", d.trafficExtension()}, drawn{"extensions.istio.io", "WasmPlugin", d.wasmPlugin()},
+		drawn{"", "Secret", d.pullSecret()},
 		pick(d, virtual, drawn{"core", "MeshConfig", d.meshConfig()}, drawn{"core", "MeshNetworks", d.meshNetworks()}),
 	)
 	kind, ok := kinds.Lookup(chosen.group, chosen.kind)
+	if chosen.kind == "Secret" {
+		kind, ok = kinds.Secret, true
+	}
 	require.True(t, ok)
 	r := &kinds.Resource{
 		Kind: kind, Namespace: pick(d, namespacesDrawn...), Name: fmt.Sprint("r", d.IntN(9)),
@@ -466,6 +486,40 @@ func (d draw) collectors() []*meshconfig.MeshConfig_ExtensionProvider {
 		{Name: "spans", Provider: &meshconfig.MeshConfig_ExtensionProvider_Zipkin{
 			Zipkin: &meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider{Service: d.host(), Port: 81},
 		}},
+	}
+}
+
+func (d draw) trafficExtension() *extensions.TrafficExtension {
+	spec := &extensions.TrafficExtension{Phase: pick(d, extensions.TrafficExtension_AUTHN, extensions.TrafficExtension_STATS)}
+	if d.oneIn(2) {
+		spec.FilterConfig = &extensions.TrafficExtension_Lua{Lua: &extensions.LuaConfig{InlineCode: pick(d, "-- a", "-- b")}}
+	} else {
+		spec.FilterConfig = &extensions.TrafficExtension_Wasm{Wasm: &extensions.WasmConfig{Url: pick(d, "a", "file:///a"), ImagePullSecret: pick(d, "", "r1")}}
+	}
+	switch d.IntN(3) {
+	case 0:
+		spec.Selector = &selection.WorkloadSelector{MatchLabels: d.labels()}
+	case 1:
+		spec.Priority = wrapperspb.Int32(int32(d.IntN(3)))
+	}
+	return spec
+}
+
+func (d draw) wasmPlugin() *extensions.WasmPlugin {
+	spec := &extensions.WasmPlugin{Url: pick(d, "a", "b"), Type: pick(d, extensions.PluginType_HTTP, extensions.PluginType_NETWORK), ImagePullSecret: pick(d, "", "r1", "r2")}
+	if d.oneIn(2) {
+		spec.Selector = &selection.WorkloadSelector{MatchLabels: d.labels()}
+	}
+	if d.oneIn(2) {
+		spec.Match = []*extensions.WasmPlugin_TrafficSelector{{Mode: pick(d, selection.WorkloadMode_CLIENT, selection.WorkloadMode_SERVER)}}
+	}
+	return spec
+}
+
+func (d draw) pullSecret() *mcpv1.Secret {
+	return &mcpv1.Secret{
+		Type: credential.Registries, Data: map[string][]byte{".dockerconfigjson": []byte(pick(d, `{"auths":{"a":{}}}`, `{"auths":{"b":{}}}`, `{}`))},
+		ServiceAccounts: d.some("account", "other"),
 	}
 }
 
