@@ -21,10 +21,12 @@ func NewServer(e *Engine, limits ads.Limits, observer ads.Observer, log *slog.Lo
 		Quarantine: true,
 		Belongs:    map[string]string{VirtualHostType: RouteType},
 		Outlive:    func(typeURL string) bool { return typeURL == ScopedRouteType },
-		Plan:       makeBeforeBreak,
-		Essential:  []string{ListenerType}, // which Envoy asks for last, of those that lead to others
-		Asked:      e.asked,
-		Absent:     e.absent,
+		// New listeners of an Envoy are given what it has refused for those that it has.
+		Sticks:    map[string]string{ExtensionType: ListenerType},
+		Plan:      makeBeforeBreak,
+		Essential: []string{ListenerType}, // which Envoy asks for last, of those that lead to others
+		Asked:     e.asked,
+		Absent:    e.absent,
 		Dropped: func(s *ads.Stream, typeURL, name string) {
 			e.dropped(s, typeURL, name)
 			e.unasked(s, typeURL, name)

@@ -43,6 +43,12 @@ type Config struct {
 	// type.
 	Outlive func(typeURL string) bool
 
+	// Sticks has canonical types of which a client that refuses a resource may go on with it in
+	// places. So it is sent again what it accepted last or, if there is no such, told to remove the
+	// resource. After that it is sent again what it refuses of the type that Sticks names here: it
+	// may have refused that for what has stuck.
+	Sticks map[string]string
+
 	// Asked is called with the names that a delta client asks for, before it is sent any of them.
 	// It is also called with the first request for a type, even one without names, with the
 	// versions that the client has from an earlier stream. It may be nil.

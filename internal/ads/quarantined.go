@@ -30,11 +30,15 @@ func (s *Stream) resolve(sub *subscription, d *delivery, reason string) {
 	if sub.quarantine == nil {
 		return
 	}
-	v := quarantine.Verdict{Accepted: d.accepted(), Refused: d.refused(suspects), Reason: reason, Alone: len(suspects) > 0 && d.singleSuspect()}
+	v := quarantine.Verdict{Accepted: d.accepted(), Refused: d.refused(suspects, sub.sticks != ""), Reason: reason, Alone: len(suspects) > 0 && d.singleSuspect()}
 	if len(d.remaining) == 0 {
 		v.Removed = d.removed
 	}
+	freed := sub.frees(v)
 	sub.judge(v, s.whole(sub))
+	if freed {
+		s.tryRefused(sub.sticks)
+	}
 	if v.Alone {
 		s.cfg.Log.Warn("a client refuses a resource and keeps what it had of it; everything else goes on. Correct the resource",
 			"node", s.node.GetId(), "type", sub.typeURL, "resource", suspects[0].Name, "version", suspects[0].Version, "reason", cutReason(reason))
@@ -54,11 +58,11 @@ func (s *subscription) knownSuspects(suspects []*served.Resource) bool {
 	return !slices.ContainsFunc(suspects, func(r *served.Resource) bool { return s.quarantine.Get(r.Name) == nil })
 }
 
-// refused describes refused resources to the quarantine.
-func (d *delivery) refused(suspects []*served.Resource) []quarantine.Sent {
+// refused describes refused resources to the quarantine, of which some may stick.
+func (d *delivery) refused(suspects []*served.Resource, sticks bool) []quarantine.Sent {
 	sent := make([]quarantine.Sent, len(suspects))
 	for i, r := range suspects {
-		sent[i] = quarantine.Sent{Resource: r, Before: d.before.Get(r.Name), Needed: d.repeated[r.Name] != nil}
+		sent[i] = quarantine.Sent{Resource: r, Before: d.before.Get(r.Name), Needed: sticks || d.repeated[r.Name] != nil}
 	}
 	return sent
 }
@@ -80,6 +84,8 @@ func (s *subscription) judge(v quarantine.Verdict, whole bool) {
 		s.restate()
 	case !whole && kept.Resource != nil && kept.Resource.Body != nil && (kept.Needed || kept.Unsure):
 		s.ask(kept.Resource.Name)
+	case !whole && kept.Resource == nil && s.sticks != "":
+		s.reconsider() // so that it is removed
 	}
 	s.conclude()
 }
@@ -227,6 +233,8 @@ func (s *subscription) standIn(r *served.Resource) *served.Resource {
 		return r
 	case kept != nil && kept.Body != nil:
 		return kept
+	case s.sticks != "" && kept == nil:
+		return nil
 	case s.asked[r.Name]:
 		return r
 	}

@@ -54,14 +54,15 @@ type subscription struct {
 	reach           extent
 	overtaken       uint8 // consecutive responses that were overtaken
 	wildcard        bool
-	namesHave       bool // the client asks by name for everything it has
-	explicit        bool // the client has sent names, so no names no longer means everything
-	unanswered      bool // a response is due, even an empty one
-	outOfSync       bool // the client may have other versions than `have`, until it accepts a complete response
-	outlives        bool // Config.Outlive is true for the type
-	partRefused     bool // the client refused a part of the response that is pending
-	refusalsChanged bool // the refused resources have changed since they were published
-	tried           bool // the last response was a try of the quarantine, so the next may be a regular one
+	namesHave       bool   // the client asks by name for everything it has
+	explicit        bool   // the client has sent names, so no names no longer means everything
+	unanswered      bool   // a response is due, even an empty one
+	outOfSync       bool   // the client may have other versions than `have`, until it accepts a complete response
+	outlives        bool   // Config.Outlive is true for the type
+	sticks          string // what Config.Sticks has for the type
+	partRefused     bool   // the client refused a part of the response that is pending
+	refusalsChanged bool   // the refused resources have changed since they were published
+	tried           bool   // the last response was a try of the quarantine, so the next may be a regular one
 }
 
 func newSubscription(typeURL, canonical string) *subscription {

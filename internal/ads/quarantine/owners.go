@@ -83,6 +83,16 @@ func (q *Quarantine) tryAgain(names []string) {
 	q.next = append(q.next, names)
 }
 
+// TryRefused has each resource tried again that was refused alone: what it was refused for may be
+// over.
+func (q *Quarantine) TryRefused() {
+	for _, r := range q.Refused() {
+		if !q.InDoubt(r.Name) {
+			q.tryAgain([]string{r.Name})
+		}
+	}
+}
+
 // triedTogether reports whether a response had only what was refused before, in the same versions.
 func (q *Quarantine) triedTogether(sent []Sent) bool {
 	return q.owned && !slices.ContainsFunc(sent, func(one Sent) bool {
