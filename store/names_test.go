@@ -102,6 +102,8 @@ func namesSomething(form named.Form, value any) bool {
 	case named.CredentialForm:
 		text, _ := value.(string)
 		return text != "" && text[:min(9, len(text))] != "configmap"
+	case named.PullSecretForm:
+		return value != ""
 	case named.SecretForm:
 		return object["name"] != nil && (object["kind"] == nil || object["kind"] == "Secret")
 	default:

@@ -32,6 +32,8 @@ type Extension struct {
 	place    string // encodes what listeners have of it: all but its configuration
 }
 
+var kindsOfExtensions = []*kinds.Kind{kindWasmPlugin, kindTrafficExtension}
+
 // ExtensionPrefix begins the names of all extensions.
 const ExtensionPrefix = "extensions.istio.io/trafficextension/"
 
@@ -55,12 +57,12 @@ func buildExtensions(now configstore.Step, prev *Mesh, root string) *extensionIn
 	before := prev.extensions
 	if before == nil {
 		before = &extensionIndex{}
-	} else if before.root == root && prev.unchanged(now, kindWasmPlugin, kindTrafficExtension) {
+	} else if before.root == root && prev.unchanged(now, kindsOfExtensions...) {
 		return before
 	}
 	x := &extensionIndex{root: root, all: map[*kinds.Resource]*Extension{}, in: map[string][]*Extension{}}
 	labels := labelKeys{gatewayNameLabel: true}
-	for _, kind := range []*kinds.Kind{kindWasmPlugin, kindTrafficExtension} {
+	for _, kind := range kindsOfExtensions {
 		for r := range now.Of(kind) {
 			e, known := before.all[r]
 			if !known {

@@ -41,7 +41,9 @@ type extended struct {
 
 func newExtended(t *testing.T, b *bench) *extended {
 	t.Helper()
-	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "hello", strings.Join(r.Header.Values("X-Asked"), "")) }))
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, "hello", strings.Join(r.Header.Values("X-Asked"), ""))
+	}))
 	t.Cleanup(app.Close)
 	x := &extended{t: t, http: envoytest.Port(t), tcp: envoytest.Port(t)}
 	b.apply(t, fmt.Sprintf(extendedPorts, x.http, x.tcp, app.Listener.Addr().String()))

@@ -26,6 +26,7 @@ const (
 	GatewayForm     Form = "gateway"
 	DelegateForm    Form = "delegate"
 	CredentialForm  Form = "credential"
+	PullSecretForm  Form = "pull-secret"
 	SecretForm      Form = "secret"
 	AttachmentForm  Form = "attachment"
 	BackendForm     Form = "backend"

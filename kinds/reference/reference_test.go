@@ -120,7 +120,7 @@ func TestTheTableIsOfFieldsThatThereAre(t *testing.T) {
 		DestinationForm: {"host", "subset", "port"}, FullHostForm: {"host", "subset", "port"}, DelegateForm: {"name", "namespace"},
 		SecretForm: {"group", "kind", "name", "namespace"}, AttachmentForm: {"group", "kind", "name"}, BackendForm: {"group", "kind", "name", "namespace", "port"},
 	}
-	texts := []Form{HostForm, GatewayForm, CredentialForm, ClassForm}
+	texts := []Form{HostForm, GatewayForm, CredentialForm, PullSecretForm, ClassForm}
 	for _, e := range table().Named {
 		require.Equalf(t, e.Role == "", e.Told != "", "%v: either mesh.problems has a role for it, or it says who tells", e.Paths)
 		for _, name := range e.Kinds {

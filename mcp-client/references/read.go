@@ -95,7 +95,7 @@ func (r *reader) reference(path string, n *reference.Named, value any) {
 		r.refer(path, value, "gateway.networking.k8s.io", "Gateway")
 	case reference.BackendForm:
 		r.refer(path, value, "", "Service")
-	case reference.CredentialForm, reference.SecretForm: // no client can read secrets
+	case reference.CredentialForm, reference.PullSecretForm, reference.SecretForm: // no client can read secrets
 	}
 }
 

@@ -67,6 +67,14 @@ LANGUAGE sql IMMUTABLE AS $$
   FROM regexp_matches(value #>> '{}', '^(?:(?:kubernetes|kubernetes-gateway)://)?(([^/:]+)/([^/:]+)|([^/:]+))$') m
 $$;
 
+-- What a module is pulled with is in the namespace of the resource, whatever is written before the
+-- name.
+CREATE OR REPLACE FUNCTION mesh_internal.pull_secret_named(role text, namespace text, value jsonb, at text)
+RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT role, m[1], namespace, NULL::int, NULL::text[], NULL::jsonb, at FROM regexp_matches(value #>> '{}', '([^/]+)$') m
+$$;
+
 -- What follows is for the Gateway API. A secret without a namespace is in the namespace of the
 -- resource.
 CREATE OR REPLACE FUNCTION mesh_internal.secret_named(role text, namespace text, value jsonb, at text)

@@ -61,7 +61,8 @@ $$;
 CREATE OR REPLACE FUNCTION mesh_internal.names_in_traffic_extension(namespace text, spec jsonb)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT n.* FROM jsonb_path_query(spec -> 'targetRefs', '$[*]') WITH ORDINALITY AS l1 (v, i), mesh_internal.attachment_named('attachment', namespace, l1.v, 'spec.targetRefs[' || l1.i - 1 || ']') n
+  SELECT n.* FROM mesh_internal.pull_secret_named('credential', namespace, spec -> 'wasm' -> 'imagePullSecret', 'spec.wasm.imagePullSecret') n
+  UNION ALL SELECT n.* FROM jsonb_path_query(spec -> 'targetRefs', '$[*]') WITH ORDINALITY AS l1 (v, i), mesh_internal.attachment_named('attachment', namespace, l1.v, 'spec.targetRefs[' || l1.i - 1 || ']') n
 $$;
 
 CREATE OR REPLACE FUNCTION mesh_internal.names_in_virtual_service(namespace text, spec jsonb)
@@ -82,7 +83,8 @@ $$;
 CREATE OR REPLACE FUNCTION mesh_internal.names_in_wasm_plugin(namespace text, spec jsonb)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT n.* FROM mesh_internal.attachment_named('attachment', namespace, spec -> 'targetRef', 'spec.targetRef') n
+  SELECT n.* FROM mesh_internal.pull_secret_named('credential', namespace, spec -> 'imagePullSecret', 'spec.imagePullSecret') n
+  UNION ALL SELECT n.* FROM mesh_internal.attachment_named('attachment', namespace, spec -> 'targetRef', 'spec.targetRef') n
   UNION ALL SELECT n.* FROM jsonb_path_query(spec -> 'targetRefs', '$[*]') WITH ORDINALITY AS l1 (v, i), mesh_internal.attachment_named('attachment', namespace, l1.v, 'spec.targetRefs[' || l1.i - 1 || ']') n
 $$;
 

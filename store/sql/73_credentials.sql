@@ -5,7 +5,8 @@
 CREATE OR REPLACE VIEW mesh_internal.dangling_credentials AS
   SELECT 'error' AS severity, 'unknown-credential' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
     format('there is no secret %s', concat_ws('/', nullif(l.part, ''), l.target)) AS message,
-    'put it into mesh.secrets, in the namespace of the gateway''s proxies, or correct the name' AS hint
+    CASE WHEN l.api_group = 'extensions.istio.io' THEN 'put one of the type kubernetes.io/dockerconfigjson into mesh.secrets, in the namespace of the extension, or correct the name'
+      ELSE 'put it into mesh.secrets, in the namespace of the gateway''s proxies, or correct the name' END AS hint
   FROM mesh_internal.links l
   WHERE l.role = 'credential' AND NOT EXISTS (SELECT FROM mesh.secrets s WHERE s.name = l.target AND (l.part = '' OR s.namespace = l.part));
 

@@ -9,7 +9,8 @@ import (
 // readers are the functions of 68_names.sql that read what stands at one place, by its form.
 var readers = map[reference.Form]string{
 	reference.GatewayForm: "gateway_named", reference.DestinationForm: "destination_named", reference.FullHostForm: "full_host_named",
-	reference.DelegateForm: "delegate_named", reference.CredentialForm: "credential_named", reference.SecretForm: "secret_named",
+	reference.DelegateForm: "delegate_named", reference.CredentialForm: "credential_named", reference.PullSecretForm: "pull_secret_named",
+	reference.SecretForm:     "secret_named",
 	reference.AttachmentForm: "attachment_named", reference.BackendForm: "backend_named",
 }
 
