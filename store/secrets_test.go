@@ -190,14 +190,14 @@ func TestProblemsOfCredentials(t *testing.T) {
 		`{"servers": [{"port": {"number": 443, "name": "https", "protocol": "HTTPS"}, "hosts": ["*"], "tls": {"mode": "SIMPLE", "credentialName": "gate"}}]}`))
 	db.Exec(`INSERT INTO mesh.destination_rules (namespace, name, spec) VALUES ('shop', 'out', $1)`, json.RawMessage(
 		`{"host": "out.example", "trafficPolicy": {"tls": {"mode": "MUTUAL", "credentialName": "out"}, "portLevelSettings": [{"port": {"number": 1}, "tls": {"mode": "SIMPLE", "credentialName": "shop/none"}}]}}`))
-	db.Exec(`INSERT INTO mesh.wasm_plugins (namespace, name, spec) VALUES ('shop', 'module', '{"url": "oci://a.example/a", "imagePullSecret": "elsewhere/gate"}')`)
+	db.Exec(`INSERT INTO mesh.wasm_plugins (namespace, name, spec) VALUES ('shop', 'module', '{"url": "oci://a.example/a", "imagePullSecret": "elsewhere/pull"}')`)
 	const of = `SELECT severity || ' ' || code || ' ' || kind || ' ' || name || ' ' || path || ': ' || message FROM mesh.problems
 		WHERE code LIKE '%credential%' OR code LIKE 'certificate%' ORDER BY kind, path`
 	require.Equal(t, []string{
 		"error unknown-credential DestinationRule out spec.trafficPolicy.portLevelSettings[0].tls.credentialName: there is no secret shop/none",
 		"error unknown-credential DestinationRule out spec.trafficPolicy.tls.credentialName: there is no secret out",
 		"error unknown-credential Gateway gate spec.servers[0].tls.credentialName: there is no secret gate",
-		"error unknown-credential WasmPlugin module spec.imagePullSecret: there is no secret shop/gate",
+		"error unknown-credential WasmPlugin module spec.imagePullSecret: there is no secret shop/pull",
 	}, collect[string](db, of))
 
 	db.putSecret("elsewhere", "gate", credential.TLS, tlsData(authority.Issue(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(100 * 24 * time.Hour) })))
@@ -205,7 +205,7 @@ func TestProblemsOfCredentials(t *testing.T) {
 		c.NotBefore = time.Now().Add(-time.Hour)
 		c.NotAfter = time.Now().Add(20 * time.Minute)
 	})))
-	db.putSecret("shop", "gate", credential.Registries, map[string]string{".dockerconfigjson": `{"auths": {"a.example": {"auth": "YTph"}}}`})
+	db.putSecret("shop", "pull", credential.Registries, map[string]string{".dockerconfigjson": `{"auths": {"a.example": {"auth": "YTph"}}}`})
 	db.putSecret("shop", "none", credential.TLS, tlsData(authority.Issue(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })))
 	problems := collect[string](db, of)
 	require.Len(t, problems, 2)
@@ -213,9 +213,9 @@ func TestProblemsOfCredentials(t *testing.T) {
 	require.Contains(t, problems[0]+problems[1], "error certificate-expired Secret none : its certificate has expired at ")
 
 	warned := db.Notices("DELETE FROM mesh.secrets WHERE name = 'gate'")
-	require.Equal(t, []string{
-		"Gateway shop/gate: spec.servers[0].tls.credentialName: there is no secret gate", "WasmPlugin shop/module: spec.imagePullSecret: there is no secret shop/gate",
-	}, warned)
+	require.Equal(t, []string{"Gateway shop/gate: spec.servers[0].tls.credentialName: there is no secret gate"}, warned)
+	warned = db.Notices("DELETE FROM mesh.secrets WHERE name = 'pull'")
+	require.Equal(t, []string{"WasmPlugin shop/module: spec.imagePullSecret: there is no secret shop/pull"}, warned)
 	db.Exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')")
 	require.Equal(t, "MS005", db.Refused("DELETE FROM mesh.secrets WHERE name = 'out'").Code)
 }

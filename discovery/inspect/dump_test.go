@@ -13,6 +13,7 @@ import (
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
@@ -118,8 +119,19 @@ func TestADumpTellsOfWhatIsRefused(t *testing.T) {
 }
 
 // plantedSecrets are sources of secrets: a gateway's key, whose certificate and key are filled in,
-// and filters with secrets in plain text.
+// filters with secrets in plain text, and what a module is pulled with.
 const plantedSecrets = `
+apiVersion: v1
+kind: Secret
+metadata: {name: registry}
+type: kubernetes.io/dockerconfigjson
+stringData: {.dockerconfigjson: '{"auths": {"registry.example": {"password": "planted-in-a-registry"}}}'}
+---
+apiVersion: extensions.istio.io/v1alpha1
+kind: WasmPlugin
+metadata: {name: pulled}
+spec: {url: oci://registry.example/a, imagePullSecret: registry}
+---
 apiVersion: v1
 kind: Secret
 metadata: {name: gate}
@@ -161,7 +173,9 @@ func TestSecretsAreOnNoPage(t *testing.T) {
 	b := start(t)
 	pair := certtest.NewAuthority(t).Issue(nil)
 	b.apply(fmt.Sprintf(plantedSecrets, base64.StdEncoding.EncodeToString(pair.Cert), base64.StdEncoding.EncodeToString(pair.Key)))
-	gate := b.connect(node("router", "10.0.0.1", "gate"), push.ClusterType, push.SecretType)
+	described := node("router", "10.0.0.1", "gate")
+	described.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{"ISTIO_VERSION": structpb.NewStringValue("1.31.0")}} // it has an agent
+	gate := b.connect(described, push.ClusterType, push.SecretType)
 	for range 2 { // Envoy quotes all that it refuses
 		if r := gate.receive(); r.GetTypeUrl() == push.SecretType {
 			gate.nack(r, fmt.Sprintf("constraint validation failed: tls_certificate { private_key { inline_bytes: %q } }", pair.Key))
@@ -180,10 +194,10 @@ func TestSecretsAreOnNoPage(t *testing.T) {
 	require.Equal(t, string(pair.Cert), string(secret.GetTlsCertificate().GetCertificateChain().GetInlineBytes()), "which is for everybody")
 	require.Equal(t, "[redacted]", string(secret.GetTlsCertificate().GetPrivateKey().GetInlineBytes()))
 	_, filters := b.get("/debug/config_dump?proxy=gate&type=extensions")
-	require.Equal(t, 2, strings.Count(filters, "[redacted]"), filters)
+	require.Equal(t, 3, strings.Count(filters, "[redacted]"), filters)
 	require.Contains(t, filters, "TypedStruct")
 
-	planted := []string{"planted-in-a-filter", "planted-in-a-struct", string(pair.Key[40:60]), base64.StdEncoding.EncodeToString(pair.Key)[60:100]}
+	planted := []string{"planted-in-a-registry", "planted-in-a-filter", "planted-in-a-struct", string(pair.Key[40:60]), base64.StdEncoding.EncodeToString(pair.Key)[60:100]}
 	for _, path := range b.pages("gate") {
 		_, text := b.get(path)
 		for _, secret := range planted {

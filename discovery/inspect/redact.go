@@ -3,8 +3,10 @@ package inspect
 import (
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/cncf/xds/go/udpa/annotations"
+	wasmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/wasm/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -12,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/push"
 )
 
@@ -22,9 +25,9 @@ const redacted = "[redacted]"
 var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*("|$)`)
 
 // reason is why a proxy refuses something. Envoy may quote all that it refuses, so quotes are
-// removed from the reasons for secrets.
+// removed from the reasons for secrets, and for what may have one in it.
 func reason(typeURL, text string) string {
-	if typeURL != push.SecretType {
+	if typeURL != push.SecretType && !strings.Contains(text, mesh.PullSecretVariable) {
 		return text
 	}
 	return quoted.ReplaceAllLiteralString(text, `"`+redacted+`"`)
@@ -38,6 +41,10 @@ func redact(m protoreflect.Message) error {
 		return redactPacked(packed)
 	case typedStruct:
 		return redactTyped(packed)
+	case *wasmv3.EnvironmentVariables: // which Envoy's API marks nothing of
+		if packed.GetKeyValues()[mesh.PullSecretVariable] != "" {
+			packed.KeyValues[mesh.PullSecretVariable] = redacted
+		}
 	}
 	return eachField(m, func(field protoreflect.FieldDescriptor, v protoreflect.Value) (protoreflect.Value, error) {
 		if sensitive(field) {

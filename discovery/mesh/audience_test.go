@@ -18,10 +18,14 @@ import (
 func attendees() map[string]*mesh.Proxy {
 	gate := router(map[string]string{"app": "gate"})
 	gate.Namespace, gate.ServiceAccount, gate.Addresses = "edge", "front", []string{"10.0.9.1"}
-	return map[string]*mesh.Proxy{
+	proxies := map[string]*mesh.Proxy{
 		"web": sidecar("shop", map[string]string{"app": "web"}, "10.0.1.1"), "cart": sidecar("shop", map[string]string{"app": "cart"}, "10.0.1.2"),
 		"pay": sidecar("bank", map[string]string{"app": "pay"}, "10.0.2.1"), "gate": gate,
 	}
+	for _, p := range proxies {
+		p.Agent = "1.0.0"
+	}
+	return proxies
 }
 
 const onlyTheBank = `

@@ -34,8 +34,8 @@ type Class struct {
 	Defaults string
 	// Extensions say what listeners have of the extensions that are for the proxy.
 	Extensions string
-	// PullAccount is the service account of a proxy with an extension whose module is pulled with a
-	// secret, which may be for some accounts alone.
+	// PullAccount is the service account of a proxy with an agent and an extension whose module is
+	// pulled with a secret, which may be for some accounts alone.
 	PullAccount string
 	// Tags describe the proxy in traces.
 	Tags string

@@ -35,7 +35,7 @@ func TestWhoPullsModulesWithASecret(t *testing.T) {
 		registry("istio-system", "registry", "")+registry("shop", "registry", "serviceAccounts: [web]")+registry("bank", "registry", ""))
 	pulls := func(namespace, account string) (out []string) {
 		p := sidecar(namespace, nil, "10.0.0.1")
-		p.ServiceAccount = account
+		p.ServiceAccount, p.Agent = account, "1.0.0"
 		for _, s := range m.PullSecrets(p) {
 			if s == nil {
 				out = append(out, "none")
@@ -52,6 +52,9 @@ func TestWhoPullsModulesWithASecret(t *testing.T) {
 
 	web, cart := sidecar("shop", nil, "10.0.0.1"), sidecar("shop", nil, "10.0.0.2")
 	web.ServiceAccount, cart.ServiceAccount = "web", "cart"
+	require.Equal(t, []*mesh.Secret{nil, nil}, m.PullSecrets(web), "it has no agent")
+	require.Equal(t, m.Class(web), m.Class(cart))
+	web.Agent, cart.Agent = "1.0.0", "1.0.0"
 	require.NotEqual(t, m.Class(web), m.Class(cart))
 	without := meshOf(t, resourceOf("WasmPlugin", "istio-system", "all", "url: a"))
 	require.Equal(t, without.Class(web), without.Class(cart))

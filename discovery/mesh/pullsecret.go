@@ -7,6 +7,9 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
+// PullSecretVariable is what an extension's configuration has the secret in, as Istio's.
+const PullSecretVariable = "ISTIO_META_WASM_IMAGE_PULL_SECRET"
+
 // PullSecret names the secret with which the extension's module is pulled: one of its own namespace,
 // whatever namespace is written there. It is false if the extension names none, or needs none.
 func (e *Extension) PullSecret() (kinds.Key, bool) {
@@ -33,11 +36,13 @@ func (m *Mesh) PullSecrets(p *Proxy) (out []*Secret) {
 	return out
 }
 
-// PullSecret is the one of an extension for a proxy that it is for; nil if there is none.
+// PullSecret is the one of an extension for a proxy that it is for; nil if there is none. Without an
+// agent, which takes it out of what Envoy is given, a proxy has none: Envoy shows it to whoever
+// asks, and quotes it when it refuses the extension.
 func (m *Mesh) PullSecret(e *Extension, p *Proxy) *Secret {
 	key, _ := e.PullSecret()
 	s := m.secrets.last[key]
-	if s == nil || s.Registries == nil || !s.isForAccount(p.ServiceAccount) {
+	if s == nil || s.Registries == nil || !s.isForAccount(p.ServiceAccount) || p.Agent == "" {
 		return nil
 	}
 	return s
@@ -47,10 +52,10 @@ func (s *Secret) isForAccount(account string) bool {
 	return len(s.accounts) == 0 || slices.Contains(s.accounts, account) || slices.Contains(s.accounts, anyAccount)
 }
 
-// pullAccount is the proxy's service account, if what it may pull depends on that.
+// pullAccount is the service account of a proxy with an agent, if what it may pull depends on that.
 func (m *Mesh) pullAccount(p *Proxy) string {
-	if slices.ContainsFunc(m.Extensions(p), (*Extension).pulls) {
-		return p.ServiceAccount
+	if p.Agent != "" && slices.ContainsFunc(m.Extensions(p), (*Extension).pulls) {
+		return "sa/" + p.ServiceAccount
 	}
 	return ""
 }

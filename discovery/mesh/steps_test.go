@@ -205,7 +205,11 @@ func everyProxy() []*mesh.Proxy {
 	var out []*mesh.Proxy
 	for _, namespace := range namespacesDrawn {
 		for i, app := range []string{"", "a", "b"} {
-			out = append(out, sidecar(namespace, map[string]string{"app": app}, fmt.Sprint("10.0.0.", i)))
+			p := sidecar(namespace, map[string]string{"app": app}, fmt.Sprint("10.0.0.", i))
+			if p.ServiceAccount = "account"; i > 0 {
+				p.Agent = "1.0.0"
+			}
+			out = append(out, p)
 		}
 		out = append(out, &mesh.Proxy{Type: mesh.Router, Addresses: []string{"10.0.0.9"}, Namespace: namespace, Labels: map[string]string{"app": "a"}})
 	}

@@ -102,12 +102,11 @@ func code(w *extensions.WasmConfig) *corev3.AsyncDataSource {
 	}}}
 }
 
-// What agents read of the environment of a module, and take out of it.
+// What agents read of the environment of a module, beside mesh.PullSecretVariable, and take out of
+// it.
 const (
-	nameVariable    = "ISTIO_META_WASM_PLUGIN_RESOURCE_NAME"
 	versionVariable = "ISTIO_META_WASM_PLUGIN_RESOURCE_VERSION"
 	policyVariable  = "ISTIO_META_WASM_IMAGE_PULL_POLICY"
-	secretVariable  = "ISTIO_META_WASM_IMAGE_PULL_SECRET"
 )
 
 // environment is that of the module's machine. Where the module is fetched, it has what the agent
@@ -131,14 +130,14 @@ func environment(v view.View, e *mesh.Extension) *wasmv3.EnvironmentVariables {
 // forAgents says how a module is fetched. A secret that is named and not there is empty: the agent
 // then fetches nothing.
 func forAgents(v view.View, e *mesh.Extension, variables map[string]string) {
-	variables[nameVariable], variables[versionVariable] = e.Name, e.Version
+	variables[versionVariable] = e.Version
 	if policy := e.Spec.GetWasm().GetImagePullPolicy(); policy != extensions.PullPolicy_UNSPECIFIED_POLICY {
 		variables[policyVariable] = policy.String()
 	}
 	if _, pulls := e.PullSecret(); pulls {
-		variables[secretVariable] = ""
+		variables[mesh.PullSecretVariable] = ""
 		if s := v.Mesh.PullSecret(e, v.Proxy); s != nil {
-			variables[secretVariable] = string(s.Registries)
+			variables[mesh.PullSecretVariable] = string(s.Registries)
 		}
 	}
 }
