@@ -3,7 +3,7 @@
 // Discovery fetches them for its proxies. So an Envoy needs no way out of the mesh for them, and
 // all have the same keys. The sources are written by those who write configuration, who may be
 // tenants, and the answer is up to whoever is at the address. So fetching is limited to what a key
-// server needs: fetch.go says where it may connect, and how much it may read.
+// server needs: package places says where it may connect, and fetch.go how much it may read.
 package jwks
 
 import (
@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/internal/places"
 )
 
 // Options say how keys are fetched.
@@ -94,17 +95,17 @@ const mostAtOnce = 32
 
 // New returns a keeper with the keys in its file, if it has one.
 func New(o Options, log *slog.Logger, metrics prometheus.Registerer) (*Keeper, error) {
-	places, err := newPlaces(o.Allowed, o.Refused)
+	from, err := places.New("keys", "jwks", o.Allowed, o.Refused)
 	if err != nil {
 		return nil, err
 	}
-	roots, err := authorities(o.Authority)
+	roots, err := places.Authorities("jwks-ca", o.Authority)
 	if err != nil {
 		return nil, err
 	}
 	o = o.completed()
 	k := &Keeper{
-		options: o, client: newClient(places, roots), log: log, file: openFile(o.File, log),
+		options: o, client: from.Client(roots), log: log, file: openFile(o.File, log),
 		turns: make(chan struct{}, mostAtOnce), news: make(chan struct{}, 1), tried: make(chan struct{}),
 		sources: map[mesh.KeySource]*source{}, wanted: map[string]map[mesh.KeySource]time.Duration{}, keys: mesh.FetchedKeys{},
 		fetches: prometheus.NewCounterVec(prometheus.CounterOpts{

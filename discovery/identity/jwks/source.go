@@ -11,6 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
 	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	"github.com/pgmesh/pgmesh/internal/kit/wait"
+	"github.com/pgmesh/pgmesh/internal/places"
 )
 
 // source is fetched again and again until it is not wanted any more.
@@ -63,7 +64,7 @@ func (k *Keeper) attempt(ctx context.Context, s *source) error {
 	}
 	if err != nil {
 		k.fetches.WithLabelValues("failed").Inc()
-		k.keep(s, mesh.Fetched{Keys: k.stillGood(s), Problem: reasonOf(err, timeout)})
+		k.keep(s, mesh.Fetched{Keys: k.stillGood(s), Problem: places.Reason(err, timeout)})
 		return err
 	}
 	k.fetches.WithLabelValues("succeeded").Inc()
