@@ -6,7 +6,10 @@
 // does not use is nil.
 package status
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Report is the state of an agent.
 type Report struct {
@@ -14,6 +17,7 @@ type Report struct {
 	Identity     *Identity     `json:"identity,omitempty"`
 	Discovery    *Discovery    `json:"discovery,omitempty"`
 	XDS          *XDS          `json:"xds,omitempty"`
+	Wasm         *Wasm         `json:"wasm,omitempty"`
 	Envoy        *Envoy        `json:"envoy,omitempty"`
 	Registration *Registration `json:"registration,omitempty"`
 	DNS          *DNS          `json:"dns,omitempty"`
@@ -62,6 +66,27 @@ type XDS struct {
 	Kept      time.Time      `json:"kept,omitzero"`         // time of the last good configuration
 	LastNACK  string         `json:"lastRefusal,omitempty"` // what Envoy refused last, and why
 	Trouble   string         `json:"trouble,omitempty"`
+}
+
+// Wasm is what there is of the modules of Wasm plugins.
+type Wasm struct {
+	Modules []Module  `json:"modules,omitempty"`
+	Failing []Missing `json:"failing,omitempty"`
+}
+
+// Module is a module that is kept on this machine.
+type Module struct {
+	Digest string    `json:"digest"`
+	From   string    `json:"from"`
+	Bytes  int64     `json:"bytes"`
+	Since  time.Time `json:"since"`
+}
+
+// Missing is a module that plugins wait for.
+type Missing struct {
+	From    string   `json:"from"`
+	Plugins []string `json:"plugins"` // the first few
+	Reason  string   `json:"reason"`
 }
 
 // Envoy is the proxy that the agent runs.
@@ -121,6 +146,7 @@ type Parts struct {
 	Identity     func() Identity
 	Discovery    func() Discovery
 	XDS          func() XDS
+	Wasm         func() Wasm
 	Envoy        func() Envoy
 	Registration func() Registration
 	DNS          func() DNS
@@ -134,6 +160,7 @@ func (p *Parts) Ask(agent Agent) Report {
 		Identity:     ask(p.Identity),
 		Discovery:    ask(p.Discovery),
 		XDS:          ask(p.XDS),
+		Wasm:         ask(p.Wasm),
 		Envoy:        ask(p.Envoy),
 		Registration: ask(p.Registration),
 		DNS:          ask(p.DNS),
@@ -165,6 +192,11 @@ func (r *Report) Troubles() (all []string) {
 	}
 	if r.XDS != nil {
 		add("xds", r.XDS.Trouble)
+	}
+	if r.Wasm != nil {
+		for _, f := range r.Wasm.Failing {
+			add("wasm", "the module of "+strings.Join(f.Plugins, ", ")+" is not there: "+f.Reason)
+		}
 	}
 	if r.Envoy != nil {
 		add("envoy", r.Envoy.Trouble)
