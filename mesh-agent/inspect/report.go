@@ -21,6 +21,7 @@ func WriteReport(out io.Writer, r *status.Report, now time.Time) error {
 	writeIdentity(w, r.Identity, now)
 	writeDiscovery(w, r.Discovery, now)
 	writeXDS(w, r.XDS, now)
+	writeWasm(w, r.Wasm)
 	writeEnvoy(w, r.Envoy, now)
 	if d := r.DNS; d != nil {
 		line(w, "dns", "at "+d.Listen, count(d.Names, "name"), word("forwards to ", strings.Join(d.Forwards, ", ")), d.Managed)
@@ -28,6 +29,7 @@ func WriteReport(out io.Writer, r *status.Report, now time.Time) error {
 	if d := r.Redirection; d != nil {
 		line(w, "redirection", d.By, d.Rules, when("confirmed ", d.Confirmed, now), when("ends ", d.Until, now))
 	}
+	writeModules(w, r.Wasm, now)
 	writeServices(w, r.Registration, now)
 	if err := w.Flush(); err != nil {
 		return err
@@ -78,6 +80,32 @@ func writeXDS(w io.Writer, x *status.XDS, now time.Time) {
 		all = append(all, strconv.Itoa(x.Resources[name])+" "+name)
 	}
 	line(w, "xds", x.State, since(x.Since, now), strings.Join(all, ", "), when("kept ", x.Kept, now), word("refused: ", x.LastNACK))
+}
+
+// writeWasm prints nothing for a machine without plugins.
+func writeWasm(w io.Writer, m *status.Wasm) {
+	if m == nil || len(m.Modules)+len(m.Failing) == 0 {
+		return
+	}
+	bytes, missing := int64(0), ""
+	for _, one := range m.Modules {
+		bytes += one.Bytes
+	}
+	if n := len(m.Failing); n > 0 {
+		missing = fmt.Sprintf("%d missing", n)
+	}
+	line(w, "wasm", count(len(m.Modules), "module"), fmt.Sprintf("%d bytes", bytes), missing)
+}
+
+func writeModules(w io.Writer, m *status.Wasm, now time.Time) {
+	if m == nil || len(m.Modules) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	row(w, "MODULE", "SINCE", "BYTES", "SHA256")
+	for _, one := range m.Modules {
+		row(w, one.From, ago(one.Since, now), strconv.FormatInt(one.Bytes, 10), one.Digest)
+	}
 }
 
 func writeEnvoy(w io.Writer, e *status.Envoy, now time.Time) {

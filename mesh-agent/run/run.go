@@ -13,6 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/identity/sts"
 	"github.com/pgmesh/pgmesh/mesh-agent/machine"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
+	"github.com/pgmesh/pgmesh/mesh-agent/wasm"
 )
 
 // Options are what the flags of mesh-agent run set.
@@ -23,6 +24,7 @@ type Options struct {
 	Status    string // the address of the status port, "" for none
 	Scrape    scrape.Options
 	Exchange  sts.Options
+	Wasm      wasm.Options
 }
 
 // MachineFlags declares the flags that say what the machine is and how its Envoy runs.
@@ -38,6 +40,7 @@ func (o *Options) Flags(flags *pflag.FlagSet) {
 	o.MachineFlags(flags)
 	o.Scrape.Flags(flags)
 	o.Exchange.Flags(flags)
+	o.Wasm.Flags(flags)
 }
 
 // Run runs an agent until the context ends and Envoy has drained. The server, which has a log,

@@ -17,6 +17,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/mesh-agent/identity/member"
 	"github.com/pgmesh/pgmesh/mesh-agent/identity/sds"
+	"github.com/pgmesh/pgmesh/mesh-agent/wasm"
+	"github.com/pgmesh/pgmesh/mesh-agent/wasm/plugin"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/lastgood"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/relay"
 )
@@ -63,6 +65,24 @@ func (a *agent) lastGood() (*lastgood.Store, error) {
 	})
 }
 
+// openModules opens the modules of Wasm plugins. Those that the last good configuration names stay.
+func (a *agent) openModules(kept *lastgood.Store) (*wasm.Modules, error) {
+	account, err := a.Machine.EnvoyAccount()
+	if err != nil {
+		return nil, err
+	}
+	return wasm.Open(a.Wasm, wasm.Surroundings{
+		Folder: a.Machine.State.File("wasm"), Own: account.Own, Log: a.log, Metrics: a.metrics,
+		InUse: func() (files []string) {
+			all, _ := kept.All(plugin.Type)
+			for _, one := range all {
+				files = append(files, plugin.File(one.Body))
+			}
+			return files
+		},
+	})
+}
+
 // serveEnvoy prepares to serve Envoy its configuration and secrets. The returned function runs
 // until the context ends.
 func (a *agent) serveEnvoy(ctx context.Context, o relay.Options) (run func() error, err error) {
@@ -74,6 +94,9 @@ func (a *agent) serveEnvoy(ctx context.Context, o relay.Options) (run func() err
 	if o.Kept, err = a.lastGood(); err != nil {
 		return nil, err
 	}
+	if o.Modules, err = a.openModules(o.Kept); err != nil {
+		return nil, err
+	}
 	socket, err := a.openEnvoySocket()
 	if err != nil {
 		return nil, err
@@ -81,9 +104,10 @@ func (a *agent) serveEnvoy(ctx context.Context, o relay.Options) (run func() err
 	config, server := relay.New(o), grpc.NewServer(append(panics.ServerOptions(), relay.ServerOption())...)
 	config.Register(server)
 	secrets.Register(server)
-	a.server.Parts.XDS = config.Report
+	a.server.Parts.XDS, a.server.Parts.Wasm = config.Report, o.Modules.Report
 	return func() error {
 		defer o.Kept.Close()
+		defer o.Modules.Close()
 		var group errgroup.Group
 		group.Go(current)
 		group.Go(func() error {

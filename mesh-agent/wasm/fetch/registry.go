@@ -19,7 +19,7 @@ type registryClient struct {
 	at      reference
 	login   login
 
-	scheme        string // "" until the registry has answered
+	scheme        string // "" until the registry was asked
 	authorization string // the header that it wants; "" for none
 }
 
@@ -46,22 +46,20 @@ func (c *registryClient) get(ctx context.Context, path string, accept ...string)
 
 // ask makes one request. A registry that may be insecure may also speak plaintext.
 func (c *registryClient) ask(ctx context.Context, path string, accept []string) (*http.Response, error) {
-	insecure := c.fetcher.insecure(c.at.host)
 	if c.scheme != "" {
 		return c.askBy(ctx, c.scheme, path, accept)
 	}
-	response, err := c.askBy(ctx, "https", path, accept)
-	if err != nil && insecure && ctx.Err() == nil {
-		if plain, plainErr := c.askBy(ctx, "http", path, accept); plainErr == nil {
-			c.scheme = "http"
-			return plain, nil
-		}
-	}
-	if err == nil {
-		c.scheme = "https"
+	c.scheme = "https"
+	response, err := c.askBy(ctx, c.scheme, path, accept)
+	if err != nil && strings.Contains(err.Error(), plaintext) && c.fetcher.insecure(c.at.host) {
+		c.scheme = "http"
+		return c.askBy(ctx, c.scheme, path, accept)
 	}
 	return response, err
 }
+
+// plaintext is in the error of an attempt to speak TLS with somebody who does not.
+const plaintext = "server gave HTTP response to HTTPS client"
 
 func (c *registryClient) askBy(ctx context.Context, scheme, path string, accept []string) (*http.Response, error) {
 	at := scheme + "://" + c.at.server() + "/v2/" + c.at.repository + "/" + path

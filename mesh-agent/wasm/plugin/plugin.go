@@ -72,16 +72,9 @@ const defaultTimeout, longestTimeout = 30 * time.Second, 5 * time.Minute
 // Read reads a resource. It returns nil for what is no Wasm plugin, or has its module on the
 // machine.
 func Read(body []byte) (*Plugin, error) {
-	packed, resource := &anypb.Any{}, &corev3.TypedExtensionConfig{}
-	if err := proto.Unmarshal(body, packed); err != nil {
-		return nil, err
-	}
-	if err := packed.UnmarshalTo(resource); err != nil {
-		return nil, err
-	}
-	filter, config, err := unpack(resource.GetTypedConfig())
+	name, filter, config, err := open(body)
 	if err != nil {
-		return nil, fmt.Errorf("the plugin %s cannot be read: %w", resource.GetName(), err)
+		return nil, err
 	}
 	vm := config.GetVmConfig()
 	remote := vm.GetCode().GetRemote()
@@ -89,7 +82,7 @@ func Read(body []byte) (*Plugin, error) {
 		return nil, nil
 	}
 	p := &Plugin{
-		Name: resource.GetName(), URL: remote.GetHttpUri().GetUri(), Digest: strings.ToLower(remote.GetSha256()), Timeout: defaultTimeout,
+		Name: name, URL: remote.GetHttpUri().GetUri(), Digest: strings.ToLower(remote.GetSha256()), Timeout: defaultTimeout,
 		FailOpen: failsOpen(config), filter: filter, vm: vm,
 	}
 	_, p.Network = filter.(*networkv3.Wasm)
@@ -103,10 +96,32 @@ func Read(body []byte) (*Plugin, error) {
 	return p, nil
 }
 
+// open returns a resource's name, its filter, and the part of that which is the plugin; nil for
+// another filter.
+func open(body []byte) (name string, filter proto.Message, config *wasmv3.PluginConfig, err error) {
+	packed, resource := &anypb.Any{}, &corev3.TypedExtensionConfig{}
+	if err := proto.Unmarshal(body, packed); err != nil {
+		return "", nil, nil, err
+	}
+	if err := packed.UnmarshalTo(resource); err != nil {
+		return "", nil, nil, err
+	}
+	filter, config, err = unpack(resource.GetTypedConfig())
+	if err != nil {
+		return "", nil, nil, fmt.Errorf("the plugin %s cannot be read: %w", resource.GetName(), err)
+	}
+	return resource.GetName(), filter, config, nil
+}
+
 func (p *Plugin) readVariables(all map[string]string) {
 	secret, has := all[pullSecret]
 	p.Credentials, p.NoCredentials = secret, has && secret == ""
 	p.Policy, p.Version = policies[all[pullPolicy]], all[version]
+}
+
+// SameModule reports whether another plugin wants the same module in the same way.
+func (p *Plugin) SameModule(other *Plugin) bool {
+	return p.URL == other.URL && p.Digest == other.Digest && p.Credentials == other.Credentials && p.Version == other.Version && p.Policy == other.Policy
 }
 
 // failsOpen reports whether requests pass while the plugin cannot run.
@@ -187,11 +202,7 @@ func pack(name string, filter proto.Message) ([]byte, error) {
 
 // File returns the file that a resource has its module in; "" if it is no plugin that has one.
 func File(body []byte) string {
-	packed, resource := &anypb.Any{}, &corev3.TypedExtensionConfig{}
-	if proto.Unmarshal(body, packed) != nil || packed.UnmarshalTo(resource) != nil {
-		return ""
-	}
-	_, config, err := unpack(resource.GetTypedConfig())
+	_, _, config, err := open(body)
 	if err != nil {
 		return ""
 	}

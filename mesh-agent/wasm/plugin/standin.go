@@ -6,6 +6,7 @@ import (
 	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
 	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
 	networkrbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
+	networkv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/wasm/v3"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -32,6 +33,16 @@ func (p *Plugin) StandIn() (body []byte, version string, err error) {
 	}
 	body, err = pack(p.Name, filter)
 	return body, standInVersion + prefix, err
+}
+
+// StandInFor returns what stands in for a plugin that has its module in a file, which is gone.
+func StandInFor(body []byte) ([]byte, string, error) {
+	name, filter, config, err := open(body)
+	if err != nil {
+		return nil, "", err
+	}
+	_, network := filter.(*networkv3.Wasm)
+	return (&Plugin{Name: name, FailOpen: failsOpen(config), Network: network}).StandIn()
 }
 
 // IsStandIn reports whether a version is that of a stand-in.

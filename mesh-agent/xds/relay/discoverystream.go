@@ -98,7 +98,9 @@ func (st *stream) send(ctx context.Context, p *discoveryStream, up grpc.ClientSt
 		select {
 		case m = <-st.requests:
 			m = st.requestMissing(m)
-			st.observe(m)
+			if m = st.plugins.request(m, st.observe(m)); m == nil {
+				continue
+			}
 		case m = <-p.agentRequests:
 		case <-ctx.Done():
 			return

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/pgmesh/pgmesh/mesh-agent/wasm/plugin"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/lastgood"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/wire"
 )
@@ -121,6 +122,7 @@ func (k *fallback) response(typeURL string, names []string, all bool) *wire.Resp
 	out := &wire.Response{TypeURL: typeURL, Nonce: "kept-" + strconv.Itoa(k.nonce)}
 	if all {
 		out.Resources, out.Version = k.kept.All(typeURL)
+		replaceLost(typeURL, out.Resources)
 		return out
 	}
 	asked := make(map[string]bool, len(names))
@@ -135,6 +137,7 @@ func (k *fallback) response(typeURL string, names []string, all bool) *wire.Resp
 		slash := strings.LastIndexByte(name, '/')
 		return typeURL == virtualHosts && slash >= 0 && asked[name[:slash]]
 	})
+	replaceLost(typeURL, out.Resources)
 	for _, r := range out.Resources {
 		delete(asked, r.Name)
 	}
@@ -144,6 +147,22 @@ func (k *fallback) response(typeURL string, names []string, all bool) *wire.Resp
 		}
 	}
 	return out
+}
+
+// replaceLost has stand-ins for Wasm plugins whose modules somebody removed from this machine.
+func replaceLost(typeURL string, resources []wire.Resource) {
+	if typeURL != plugin.Type {
+		return
+	}
+	for i := range resources {
+		one := &resources[i]
+		if path := plugin.File(one.Body); path == "" || isThere(path) {
+			continue
+		}
+		if body, version, err := plugin.StandInFor(one.Body); err == nil {
+			one.Body, one.Version = body, version
+		}
+	}
 }
 
 // empty replaces a resource that could not be read, as Envoy would wait for it forever. Discovery

@@ -36,6 +36,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/rpc"
 	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
+	"github.com/pgmesh/pgmesh/mesh-agent/wasm"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/lastgood"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/relay"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/upstream"
@@ -46,11 +47,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const limit = 30 * time.Second
 
 const (
-	cds = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
-	eds = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
-	lds = "type.googleapis.com/envoy.config.listener.v3.Listener"
-	rds = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
-	nds = "type.googleapis.com/istio.networking.nds.v1.NameTable"
+	cds  = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
+	eds  = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
+	lds  = "type.googleapis.com/envoy.config.listener.v3.Listener"
+	rds  = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
+	ecds = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig"
+	nds  = "type.googleapis.com/istio.networking.nds.v1.NameTable"
 )
 
 // world is a discovery's configuration: clusters c0, c1, … with one backend each, and a route to
@@ -60,6 +62,7 @@ type world struct {
 	port     int
 	route    string
 	wrong    bool // one cluster is invalid for Envoy
+	plugins  []wasmPlugin
 }
 
 const overADS = `{"ads": {}, "resource_api_version": "V3", "initial_fetch_timeout": "0s"}`
@@ -84,11 +87,12 @@ func (w world) sets(t testing.TB) map[string]*served.Set {
 		add(eds, name, "1", &endpointv3.ClusterLoadAssignment{}, fmt.Sprintf(`{"cluster_name": %q, "endpoints": [{"lb_endpoints": [{"endpoint": {"address": {
 			"socket_address": {"address": "127.0.0.1", "port_value": %d}}}}]}]}`, name, w.port))
 	}
-	add(lds, "in", "1", &listenerv3.Listener{}, fmt.Sprintf(`{"name": "in", "address": {"socket_address": {"address": "127.0.0.1", "port_value": 0}},
+	filters := w.filters(add)
+	add(lds, "in", fmt.Sprint("1", len(w.plugins)), &listenerv3.Listener{}, fmt.Sprintf(`{"name": "in", "address": {"socket_address": {"address": "127.0.0.1", "port_value": 0}},
 		"filter_chains": [{"filters": [{"name": "http", "typed_config": {
 			"@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
 			"stat_prefix": "in", "rds": {"route_config_name": "r", "config_source": %s},
-			"http_filters": [{"name": "router", "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}]}}]}]}`, overADS))
+			"http_filters": [%s{"name": "router", "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}]}}]}]}`, overADS, filters))
 	add(rds, "r", w.route, &routev3.RouteConfiguration{}, fmt.Sprintf(`{"name": "r", "virtual_hosts": [{"name": "all", "domains": ["*"],
 		"response_headers_to_add": [{"header": {"key": "route", "value": %[1]q}}],
 		"routes": [{"match": {"prefix": "/"}, "route": {"cluster": %[1]q}}]}]}`, w.route))
@@ -109,6 +113,8 @@ type replica struct {
 	mu      sync.Mutex
 	sent    map[string]int // resources, by type
 	refused int
+	reasons []string
+	acked   map[string]string // revisions, by type
 	nodes   []string
 	changed chan struct{}
 }
@@ -124,7 +130,12 @@ func (r *replica) note(f func()) {
 func (r *replica) Sent(_ *ads.Stream, m ads.Message) {
 	r.note(func() { r.sent[m.TypeURL] += m.Resources })
 }
-func (r *replica) Nacked(*ads.Stream, ads.Verdict) { r.note(func() { r.refused++ }) }
+func (r *replica) Nacked(_ *ads.Stream, v ads.Verdict) {
+	r.note(func() { r.refused++; r.reasons = append(r.reasons, v.Reason) })
+}
+func (r *replica) Acked(_ *ads.Stream, v ads.Verdict) {
+	r.note(func() { r.acked[v.TypeURL] = v.Revision })
+}
 func (r *replica) Opened(s *ads.Stream) {
 	r.note(func() { r.nodes = append(r.nodes, s.Node().GetId()) })
 }
@@ -156,10 +167,10 @@ func start(t testing.TB, mesh *served.Topic, at string) *replica {
 	}
 	listener, err := net.Listen("tcp", at)
 	require.NoError(t, err)
-	r := &replica{address: listener.Addr().String(), server: rpc.NewServer(), sent: map[string]int{}, changed: make(chan struct{})}
+	r := &replica{address: listener.Addr().String(), server: rpc.NewServer(), sent: map[string]int{}, acked: map[string]string{}, changed: make(chan struct{})}
 	ads.NewServer(ads.Config{
 		Open:       func(context.Context, *corev3.Node, bool) (*served.Subscriber, error) { return mesh.Subscribe(), nil },
-		Named:      func(typeURL string) bool { return typeURL == eds || typeURL == rds },
+		Named:      func(typeURL string) bool { return typeURL == eds || typeURL == rds || typeURL == ecds },
 		Quarantine: true,
 		Observer:   r,
 		Plan: ads.Plan{Stages: []ads.Stage{
@@ -190,6 +201,7 @@ type agent struct {
 	socket string
 	store  *lastgood.Store
 	log    *lines
+	wasm   *wasm.Modules // nil unless asked for
 	stop   func()
 }
 
@@ -214,6 +226,12 @@ func (l *lines) String() string {
 // run runs an agent on a folder, which an earlier agent may have used.
 func run(t testing.TB, folder string, o relay.Options, discoveries ...string) *agent {
 	t.Helper()
+	return runWith(t, folder, o, nil, discoveries...)
+}
+
+// runWith runs an agent that fetches modules, if there are options for that.
+func runWith(t testing.TB, folder string, o relay.Options, fetching *wasm.Options, discoveries ...string) *agent {
+	t.Helper()
 	if folder == "" {
 		var err error
 		folder, err = os.MkdirTemp("", "relay")
@@ -231,6 +249,11 @@ func run(t testing.TB, folder string, o relay.Options, discoveries ...string) *a
 	if o.Metrics == nil {
 		o.Metrics = prometheus.NewRegistry()
 	}
+	if fetching != nil {
+		a.wasm, err = wasm.Open(*fetching, wasm.Surroundings{Folder: filepath.Join(folder, "wasm"), Log: log, Metrics: o.Metrics})
+		require.NoError(t, err)
+		o.Modules = a.wasm
+	}
 	a.Server = relay.New(o)
 	server := grpc.NewServer(relay.ServerOption())
 	a.Register(server)
@@ -243,6 +266,9 @@ func run(t testing.TB, folder string, o relay.Options, discoveries ...string) *a
 		server.Stop()
 		<-served
 		up.Close()
+		if a.wasm != nil {
+			a.wasm.Close()
+		}
 		a.store.Close()
 	})
 	t.Cleanup(func() {

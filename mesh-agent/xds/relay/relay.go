@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
+	"github.com/pgmesh/pgmesh/mesh-agent/wasm"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/lastgood"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/upstream"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/wire"
@@ -28,6 +29,8 @@ type Options struct {
 	Names func(*ndsv1.NameTable)
 	// Kept stores what Envoy accepts. If it is nil, nothing is stored.
 	Kept *lastgood.Store
+	// Modules fetches the modules of Wasm plugins. If it is nil, plugins are passed on as they come.
+	Modules *wasm.Modules
 	// FallbackAfter is how long an Envoy without configuration waits for discovery before it is
 	// served the last good one; 0 means 1.5 s.
 	FallbackAfter time.Duration

@@ -25,6 +25,7 @@ type stream struct {
 	replay   *replayBuffer
 	names    *nameSubscription
 	kept     *lastgood.Stream // nil if nothing is stored
+	plugins  *plugins         // nil if modules are not fetched
 }
 
 func newStream(s *Server, form wire.Form, down grpc.ServerStream) *stream {
@@ -33,6 +34,7 @@ func newStream(s *Server, form wire.Form, down grpc.ServerStream) *stream {
 		st.kept = s.Kept.Stream(form)
 	}
 	st.names = &nameSubscription{s, st.kept}
+	st.plugins = newPlugins(st, s.Modules)
 	return st
 }
 
@@ -55,8 +57,9 @@ func (st *stream) run(ctx context.Context) error {
 		return err
 	}
 	defer p.close()
+	defer st.plugins.close()
 	for _, m := range st.replay.from(0) {
-		st.observe(m)
+		st.plugins.request(m, st.observe(m))
 	}
 	close(st.replay.answered)
 	return st.pass(ctx, p, first, envoyGone)
@@ -191,16 +194,23 @@ const pollInterval = 250 * time.Millisecond
 
 // pass relays discovery's responses.
 func (st *stream) pass(ctx context.Context, p *discoveryStream, m *message, envoyGone chan struct{}) error {
+	if err := st.deliver(ctx, p, m); err != nil {
+		return err
+	}
 	for {
-		if err := st.deliver(ctx, p, m); err != nil {
-			return err
-		}
+		var err error
 		select {
 		case m = <-p.responses:
+			err = st.deliver(ctx, p, m)
+		case <-st.plugins.news():
+			err = st.plugins.advance(ctx, p)
 		case err := <-p.failed:
 			return streamStatus(err)
 		case <-envoyGone:
 			return nil
+		}
+		if err != nil {
+			return err
 		}
 	}
 }
@@ -213,6 +223,9 @@ func (st *stream) deliver(ctx context.Context, p *discoveryStream, m *message) e
 		return st.down.SendMsg(m)
 	}
 	st.server.markSynced()
+	if st.plugins.handles(r.TypeURL) {
+		return st.plugins.respond(r)
+	}
 	st.kept.OnResponse(r)
 	if st.names.wanted() && r.TypeURL == nameTable {
 		select {
@@ -222,6 +235,12 @@ func (st *stream) deliver(ctx context.Context, p *discoveryStream, m *message) e
 		return nil
 	}
 	return st.down.SendMsg(m)
+}
+
+// sendDown sends Envoy a response that is not as discovery sent it.
+func (st *stream) sendDown(r *wire.Response) error {
+	st.kept.OnResponse(r)
+	return st.down.SendMsg(&message{r.Encode(st.form)})
 }
 
 // requestMissing makes discovery resend what Envoy has and the store lacks, as a last good
@@ -248,17 +267,18 @@ func (st *stream) requestMissing(m *message) *message {
 	})}
 }
 
-// observe looks at a request before discovery gets it.
-func (st *stream) observe(m *message) {
+// observe looks at a request before discovery gets it, and returns it as far as it can be parsed.
+func (st *stream) observe(m *message) *wire.Request {
 	r, err := wire.ParseRequest(st.form, m.bytes)
 	if err != nil {
 		st.server.Log.Error("cannot parse Envoy's request; it is passed on to discovery", "error", err)
-		return
+		return nil
 	}
 	if r.Refused {
 		st.server.refused(r)
 	}
 	st.kept.OnRequest(r)
+	return r
 }
 
 // retryable reports whether another attempt may succeed after this end of a stream.

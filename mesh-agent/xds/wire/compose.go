@@ -63,6 +63,9 @@ func (r *Request) Encode(form Form, held map[string]string) []byte {
 	for _, name := range r.Subscribe {
 		out = appendText(out, is.subscribe, name)
 	}
+	for _, name := range r.Unsubscribe {
+		out = appendText(out, is.unsubscribe, name)
+	}
 	for name, version := range held {
 		out = protowire.AppendTag(out, is.held, protowire.BytesType)
 		out = protowire.AppendVarint(out, uint64(textSize(name)+textSize(version)))
