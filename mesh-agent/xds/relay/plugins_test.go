@@ -1,7 +1,6 @@
 package relay_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -20,7 +19,6 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
 	"github.com/pgmesh/pgmesh/mesh-agent/wasm"
-	"github.com/pgmesh/pgmesh/mesh-agent/wasm/plugin"
 	"github.com/pgmesh/pgmesh/mesh-agent/wasm/wasmtest"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/relay"
 )
@@ -283,7 +281,9 @@ func TestAFailedExchangeLeavesWhatRuns(t *testing.T) {
 			answersWith(t, e, 200, "one")
 			require.Eventually(t, func() bool { return s.agent.store.Has(ecds, "shop.header") }, limit, 5*time.Millisecond)
 			s.changes(t, wasmPlugin{name: "shop.header", url: "oci://" + r.Host + "/header:none", version: "2"})
-			s.discovery.await(t, func() bool { return strings.Contains(strings.Join(s.discovery.reasons, "\n"), "there is no such module") })
+			s.discovery.await(t, func() bool {
+				return strings.Contains(strings.Join(s.discovery.reasons, "\n"), "there is no such module")
+			})
 			answersWith(t, e, 200, "one")
 		})
 		again := envoytest.Start(t, s.agent.bootstrap(t, form))
@@ -302,7 +302,9 @@ func TestAPluginIsOfTheLastGoodConfiguration(t *testing.T) {
 		s := newScene(t, fetching(r), r, wasmPlugin{name: "shop.header", url: "oci://" + r.Host + "/header", version: "1"})
 		once(t, s.agent.bootstrap(t, form), func(t *testing.T, e *envoytest.Envoy) {
 			answersWith(t, e, 200, "one")
-			require.Eventually(t, func() bool { return s.agent.store.Has(ecds, "shop.header") && s.agent.store.Has(rds, "r") && s.agent.store.Has(lds, "in") }, limit, 5*time.Millisecond)
+			require.Eventually(t, func() bool {
+				return s.agent.store.Has(ecds, "shop.header") && s.agent.store.Has(rds, "r") && s.agent.store.Has(lds, "in")
+			}, limit, 5*time.Millisecond)
 		})
 		s.agent.stop()
 		s.discovery.server.Stop()
@@ -323,36 +325,4 @@ func TestAPluginIsOfTheLastGoodConfiguration(t *testing.T) {
 		require.Equal(t, asked, r.Asked("manifests"))
 		require.Empty(t, back.reasons)
 	})
-}
-
-// However many plugins want a module, it is fetched once.
-func TestOneDownloadForAll(t *testing.T) {
-	t.Parallel()
-	r := wasmtest.NewRegistry(t)
-	module := wasmtest.Empty("one for all")
-	r.PushModule(t, "a:latest", module)
-	m, err := wasm.Open(*fetching(r), wasm.Surroundings{Folder: t.TempDir()})
-	require.NoError(t, err)
-	defer m.Close()
-	changed := make(chan struct{}, 1000)
-	var all []*wasm.Watch
-	for i := range 1000 {
-		all = append(all, m.Watch(&plugin.Plugin{Name: fmt.Sprint(i), URL: "oci://" + r.Host + "/a", Version: "1", Timeout: 5 * time.Second}, func() { changed <- struct{}{} }))
-	}
-	for _, w := range all {
-		for path, _ := w.State(); path == ""; path, _ = w.State() {
-			<-changed
-		}
-		w.Stop()
-	}
-	require.Equal(t, 1, r.Asked("/blobs/"))
-	require.Equal(t, 1, r.Asked("/manifests/"))
-	require.NotEmpty(t, must(json.Marshal(m.Report())))
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
 }
