@@ -65,7 +65,7 @@ func (p *plugins) withoutAnswer(r *wire.Request) *message {
 func (p *plugins) subscribes(r *wire.Request) {
 	r.Versions(func(name, version string) {
 		if !plugin.IsStandIn(version) {
-			p.has[name] = true
+			p.has[name] = version
 		}
 	})
 	gone := r.Unsubscribe

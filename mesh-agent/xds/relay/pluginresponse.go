@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pgmesh/pgmesh/mesh-agent/wasm/plugin"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/wire"
@@ -29,47 +30,67 @@ func (p *plugins) handles(typeURL string) bool { return p != nil && typeURL == p
 // respond sends a response to Envoy, without plugins whose modules are missing.
 func (p *plugins) respond(r *wire.Response) error {
 	p.mu.Lock()
-	for _, name := range r.Removed {
-		p.forget(name)
-		delete(p.has, name)
-	}
 	h := &heldAnswer{nonce: r.Nonce, version: r.Version, awaits: r.Nonce}
-	out := *r
-	out.Resources = make([]wire.Resource, 0, len(r.Resources))
+	out := &rewriting{Response: *r, versions: versions{}}
+	out.Removed, out.Resources = p.removed(r.Removed), make([]wire.Resource, 0, len(r.Resources))
 	for _, one := range r.Resources {
-		f := p.follow(one)
-		if f == nil {
-			out.Resources = append(out.Resources, one)
-			continue
-		}
-		if now := p.outcomeOf(f); now.decided {
-			p.include(h, f, now, &out)
-		} else {
-			h.missing = append(h.missing, f)
+		if !p.takenBack(one) {
+			p.pass(h, one, out)
 		}
 	}
 	if len(h.missing) > 0 || len(h.refusals) > 0 || len(p.held) > 0 {
 		p.held = append(p.held, h)
 	}
-	p.sends(out.Nonce, out.Resources)
+	p.sends(out.Nonce, out.versions)
 	p.mu.Unlock()
-	return p.stream.sendDown(&out)
+	return p.stream.sendDown(&out.Response)
+}
+
+// rewriting is a response as Envoy gets it.
+type rewriting struct {
+	wire.Response
+
+	versions versions // of what is as discovery wants it, but for the files of modules
+}
+
+func (w *rewriting) add(one wire.Resource, version string) {
+	w.Resources = append(w.Resources, one)
+	w.versions[one.Name] = version
+}
+
+// pass adds a resource to a response, or what there is of it, or else has it follow.
+func (p *plugins) pass(h *heldAnswer, one wire.Resource, out *rewriting) {
+	f := p.follow(one)
+	if f == nil {
+		out.add(one, versionOf(one))
+		return
+	}
+	if now := p.outcomeOf(f); now.decided {
+		p.include(h, f, now, out)
+	} else {
+		h.missing = append(h.missing, f)
+	}
 }
 
 // include adds to a response what there is of a plugin.
-func (p *plugins) include(h *heldAnswer, f *followed, now outcome, out *wire.Response) {
+func (p *plugins) include(h *heldAnswer, f *followed, now outcome, out *rewriting) {
 	if now.path != "" {
 		one, err := f.rewritten(now.path)
 		if err == nil {
-			out.Resources = append(out.Resources, one)
+			out.add(one, f.version)
 			return
 		}
 		now.reason = err.Error()
 	}
 	h.refusals, h.refused = append(h.refusals, "the Wasm plugin "+f.resource.Name+": "+now.reason), append(h.refused, f)
 	instead, served := p.instead(f, now.late)
-	f.told = &refusal{now.reason, served}
-	out.Resources = append(out.Resources, instead...)
+	f.told, f.refused = &refusal{reason: now.reason, served: served, at: time.Now()}, true
+	for _, one := range instead {
+		out.Resources = append(out.Resources, one)
+		if !plugin.IsStandIn(one.Version) {
+			out.versions[one.Name] = one.Version
+		}
+	}
 }
 
 // advance acts on what has changed: it sends Envoy what was missing, answers discovery, and asks it
@@ -107,8 +128,8 @@ func (p *plugins) next() (down []*wire.Response, up []*wire.Request) {
 			h.second = true
 			if len(rest.Resources) > 0 {
 				h.awaits = rest.Nonce
-				p.sends(rest.Nonce, rest.Resources)
-				return append(down, rest), append(up, p.again()...)
+				p.sends(rest.Nonce, rest.versions)
+				return append(down, &rest.Response), append(up, p.again()...)
 			}
 		}
 		p.held = p.held[1:]
@@ -118,8 +139,8 @@ func (p *plugins) next() (down []*wire.Response, up []*wire.Request) {
 }
 
 // rest returns what was missing of a response, nil if that cannot be said yet.
-func (p *plugins) rest(h *heldAnswer) *wire.Response {
-	out := &wire.Response{TypeURL: plugin.Type, Nonce: h.nonce + secondNonce, Version: h.version}
+func (p *plugins) rest(h *heldAnswer) *rewriting {
+	out := &rewriting{Response: wire.Response{TypeURL: plugin.Type, Nonce: h.nonce + secondNonce, Version: h.version}, versions: versions{}}
 	outcomes := make([]outcome, len(h.missing))
 	for i, f := range h.missing {
 		if outcomes[i] = p.outcomeOf(f); !outcomes[i].decided && p.followed[f.resource.Name] == f {
@@ -154,7 +175,7 @@ func (p *plugins) again() []*wire.Request {
 		if f.told == nil || p.isHeld(f) {
 			continue
 		}
-		if now := p.outcomeOf(f); now.path != "" || now.reason != f.told.reason || now.late && !f.told.served {
+		if now := p.outcomeOf(f); f.told.isOld(now) {
 			names, f.told = append(names, name), nil
 		}
 	}
@@ -171,6 +192,15 @@ func (p *plugins) again() []*wire.Request {
 	*drop = *want
 	drop.Names = slices.DeleteFunc(slices.Clone(p.names), func(name string) bool { return slices.Contains(names, name) })
 	return []*wire.Request{drop, want}
+}
+
+// askAgain is how long after a refusal discovery is asked anew in any case: it says nothing by
+// itself when the plugin becomes again what Envoy has.
+const askAgain = 10 * time.Minute
+
+// isOld reports whether discovery was told something else than there is to tell.
+func (r *refusal) isOld(now outcome) bool {
+	return now.path != "" || now.reason != r.reason || now.late && !r.served || time.Since(r.at) > askAgain
 }
 
 // isHeld reports whether discovery has yet to be told of a plugin.

@@ -1,8 +1,9 @@
 package relay
 
 import (
+	"crypto/sha256"
+	"maps"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -30,21 +31,27 @@ type plugins struct {
 	mu       sync.Mutex
 	followed map[string]*followed // by the names of resources
 	held     []*heldAnswer        // the oldest first
-	has      map[string]bool      // what Envoy has accepted, and is no stand-in
-	sent     map[string][]string  // names in responses that Envoy has not answered, by nonce
+	has      map[string]string    // what Envoy has accepted and is no stand-in: versions, by name
+	sent     map[string]versions  // what is in responses that Envoy has not answered, by nonce
 	names    []string             // that Envoy asks for (SotW)
 	nonce    string               // of the response that discovery was answered last (SotW)
 	version  string               // that Envoy has accepted last (SotW)
 }
 
+// versions are those that discovery has of resources, by name.
+type versions map[string]string
+
 // followed is a plugin whose module is elsewhere.
 type followed struct {
 	resource wire.Resource
+	version  string
 	plugin   *plugin.Plugin
 	watch    *wasm.Watch
 	since    time.Time
 	// told is what discovery was told of why Envoy does not have it; nil for nothing.
 	told *refusal
+	// refused says that discovery was told, or will be, and may take the plugin back.
+	refused bool
 }
 
 // refusal is what discovery is told of a plugin.
@@ -52,6 +59,7 @@ type refusal struct {
 	reason string
 	// served says that Envoy has something in the plugin's place.
 	served bool
+	at     time.Time
 }
 
 // outcome is what can be done with a plugin.
@@ -70,7 +78,7 @@ func newPlugins(st *stream, of *wasm.Modules) *plugins {
 		return nil
 	}
 	return &plugins{
-		stream: st, of: of, wake: make(chan struct{}, 1), followed: map[string]*followed{}, has: map[string]bool{}, sent: map[string][]string{},
+		stream: st, of: of, wake: make(chan struct{}, 1), followed: map[string]*followed{}, has: map[string]string{}, sent: map[string]versions{},
 	}
 }
 
@@ -120,8 +128,8 @@ func (p *plugins) follow(one wire.Resource) *followed {
 		p.forget(one.Name)
 		return nil
 	}
-	one.Body = nil // it has what only the agent is to know
-	f := &followed{resource: one, plugin: read, since: time.Now()}
+	f := &followed{resource: one, version: versionOf(one), plugin: read, since: time.Now()}
+	f.resource.Body = nil // it has what only the agent is to know
 	if before != nil && before.plugin.SameModule(read) {
 		f.since = before.since // it came again
 	}
@@ -152,7 +160,7 @@ func (p *plugins) outcomeOf(f *followed) outcome {
 // whether it has something then.
 func (p *plugins) instead(f *followed, late bool) (out []wire.Resource, served bool) {
 	name := f.resource.Name
-	if p.has[name] {
+	if _, has := p.has[name]; has {
 		return nil, true
 	}
 	if good, some := p.lastGood(name); some {
@@ -197,33 +205,51 @@ func (f *followed) rewritten(path string) (wire.Resource, error) {
 	return out, err
 }
 
+// versionOf returns the version of a resource. In the SotW form that is what is in it.
+func versionOf(one wire.Resource) string {
+	if one.Version != "" {
+		return one.Version
+	}
+	sum := sha256.Sum256(one.Body)
+	return string(sum[:])
+}
+
+// takenBack reports whether discovery only says what Envoy is to have after it has refused a
+// plugin. Envoy has that, for it was not sent what the agent has refused.
+func (p *plugins) takenBack(one wire.Resource) bool {
+	f := p.followed[one.Name]
+	return f != nil && f.refused && p.has[one.Name] == versionOf(one)
+}
+
+// removed returns what Envoy is to remove. A plugin that the agent has refused stays: if it is
+// gone, Envoy asks for it no more.
+func (p *plugins) removed(names []string) (out []string) {
+	for _, name := range names {
+		if f := p.followed[name]; f != nil && f.refused {
+			continue
+		}
+		p.forget(name)
+		delete(p.has, name)
+		out = append(out, name)
+	}
+	return out
+}
+
 // accepted notes what Envoy has accepted of a response.
 func (p *plugins) accepted(nonce string, ok bool) {
-	names, known := p.sent[nonce]
+	if ok {
+		maps.Copy(p.has, p.sent[nonce])
+	}
 	delete(p.sent, nonce)
-	if !known || !ok {
-		return
-	}
-	for _, name := range names {
-		p.has[name] = true
-	}
 }
 
 // mostUnanswered bounds the responses that Envoy may leave without an answer.
 const mostUnanswered = 64
 
-// sends notes what Envoy is sent.
-func (p *plugins) sends(nonce string, resources []wire.Resource) {
+// sends notes what Envoy is sent, with the versions that discovery has of it.
+func (p *plugins) sends(nonce string, all versions) {
 	if len(p.sent) >= mostUnanswered {
 		clear(p.sent)
 	}
-	names := make([]string, 0, len(resources))
-	for _, one := range resources {
-		if plugin.IsStandIn(one.Version) {
-			delete(p.has, one.Name)
-			continue
-		}
-		names = append(names, one.Name)
-	}
-	p.sent[nonce] = slices.Clip(names)
+	p.sent[nonce] = all
 }

@@ -143,15 +143,16 @@ func TestAModuleIsExchangedUnderLoad(t *testing.T) {
 		e := envoytest.Start(t, s.agent.bootstrap(t, form))
 		answersWith(t, e, 200, "m0")
 		stop := load(t, e)
-		const times = 20
-		for i := range times {
-			name := fmt.Sprint("m", i+1)
+		times := 0
+		for until := time.Now().Add(2 * time.Second); time.Now().Before(until); {
+			times++
+			name := fmt.Sprint("m", times)
 			s.changes(t, at(name))
 			answersWith(t, e, 200, name)
 		}
 		sent, wrong := stop()
 		t.Logf("%d requests while the module was exchanged %d times", sent, times)
-		require.Greater(t, sent, 500)
+		require.Greater(t, sent, 200)
 		require.Empty(t, wrong)
 		require.Empty(t, s.discovery.reasons)
 	})
