@@ -110,7 +110,7 @@ func parseChallenge(header string) (how string, parameters map[string]string) {
 		if !ok {
 			break
 		}
-		value := ""
+		var value string
 		if quoted, is := strings.CutPrefix(after, `"`); is {
 			value, rest, _ = strings.Cut(quoted, `"`)
 		} else {

@@ -42,7 +42,7 @@ func build() {
 		return
 	}
 	defer os.RemoveAll(folder)
-	_, here, _, _ := runtime.Caller(0)
+	_, here, _, _ := runtime.Caller(0) //nolint:dogsled // the sources are beside this file
 	out := filepath.Join(folder, "module.wasm")
 	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-ldflags=-s -w", "-o", out, "./testdata/header")
 	cmd.Dir = filepath.Dir(here)

@@ -130,12 +130,15 @@ func (r *replica) note(f func()) {
 func (r *replica) Sent(_ *ads.Stream, m ads.Message) {
 	r.note(func() { r.sent[m.TypeURL] += m.Resources })
 }
+
 func (r *replica) Nacked(_ *ads.Stream, v ads.Verdict) {
 	r.note(func() { r.refused++; r.reasons = append(r.reasons, v.Reason) })
 }
+
 func (r *replica) Acked(_ *ads.Stream, v ads.Verdict) {
 	r.note(func() { r.acked[v.TypeURL] = v.Revision })
 }
+
 func (r *replica) Opened(s *ads.Stream) {
 	r.note(func() { r.nodes = append(r.nodes, s.Node().GetId()) })
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -31,7 +32,8 @@ type wasmPlugin struct {
 }
 
 // filters adds the plugins to the resources, and returns the filters that name them.
-func (w world) filters(add func(typeURL, name, version string, m proto.Message, text string, refs ...served.Ref)) (filters string) {
+func (w world) filters(add func(typeURL, name, version string, m proto.Message, text string, refs ...served.Ref)) string {
+	var filters strings.Builder
 	for _, p := range w.plugins {
 		policy := map[bool]string{true: "FAIL_OPEN", false: "FAIL_CLOSED"}[p.failOpen]
 		text := fmt.Sprintf(`{"name": %q, "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm", "config": {
@@ -40,10 +42,10 @@ func (w world) filters(add func(typeURL, name, version string, m proto.Message, 
 			"environment_variables": {"key_values": {"ISTIO_META_WASM_PLUGIN_RESOURCE_VERSION": %q, "OWN": "kept"%s}}}}}}`,
 			p.name, policy, p.url, p.digest, p.version, p.more)
 		add(ecds, p.name, wasmtest.Digest([]byte(text)), &corev3.TypedExtensionConfig{}, text)
-		filters += fmt.Sprintf(`{"name": %q, "config_discovery": {"config_source": %s, "type_urls": [
+		fmt.Fprintf(&filters, `{"name": %q, "config_discovery": {"config_source": %s, "type_urls": [
 			"type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm", "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC"]}},`, p.name, overADS)
 	}
-	return filters
+	return filters.String()
 }
 
 // fetching may fetch from a registry of the test.
@@ -60,7 +62,6 @@ type scene struct {
 	world     world
 	discovery *replica
 	agent     *agent
-	edition   int
 }
 
 func newScene(t *testing.T, o *wasm.Options, registry *wasmtest.Registry, plugins ...wasmPlugin) *scene {
@@ -116,18 +117,31 @@ func TestAPluginRuns(t *testing.T) {
 	forEachForm(t, func(t *testing.T, form bootstrap.XDS) {
 		r := wasmtest.NewRegistry(t)
 		r.PushModule(t, "header:one", wasmtest.Small("one"))
-		s := newScene(t, fetching(r), r, wasmPlugin{name: "shop.header", url: "oci://" + r.Host + "/header:one", version: "1",
-			more: `, "ISTIO_META_WASM_IMAGE_PULL_SECRET": "{\"auths\": {\"x.example\": {\"auth\": \"hunter2\"}}}"`})
+		s := newScene(t, fetching(r), r, wasmPlugin{
+			name: "shop.header", url: "oci://" + r.Host + "/header:one", version: "1",
+			more: `, "ISTIO_META_WASM_IMAGE_PULL_SECRET": "{\"auths\": {\"x.example\": {\"auth\": \"hunter2\"}}}"`,
+		})
 		e := envoytest.Start(t, s.agent.bootstrap(t, form))
 		answersWith(t, e, 200, "one")
 		require.Empty(t, s.discovery.reasons)
-		dump := e.Get(t, "/config_dump?include_eds")
-		require.True(t, strings.Contains(dump, `"OWN": "kept"`))
-		require.False(t, strings.Contains(dump, "hunter2"))
-		require.False(t, strings.Contains(dump, "ISTIO_META"))
+		dump := e.Get(t, "/config_dump?resource=ecds_filters")
+		require.Contains(t, dump, `"OWN": "kept"`)
+		require.NotContains(t, dump, "hunter2")
+		require.NotContains(t, dump, "ISTIO_META")
 		require.NotContains(t, s.agent.log.String(), "hunter2")
 		require.Len(t, s.agent.wasm.Report().Modules, 1)
 	})
+}
+
+// A module as people make them runs: of the Go compiler, from a server, in an archive.
+func TestAModuleOfTheGoCompilerRuns(t *testing.T) {
+	t.Parallel()
+	module := wasmtest.Module(t, "made with Go")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(wasmtest.Archive(t, [2]string{"header.wasm", string(module)})) }))
+	t.Cleanup(server.Close)
+	r := wasmtest.NewRegistry(t)
+	s := newScene(t, fetching(r), r, wasmPlugin{name: "shop.header", url: server.URL, digest: wasmtest.Digest(module), version: "1"})
+	answersWith(t, envoytest.Start(t, s.agent.bootstrap(t, bootstrap.Delta)), 200, "made with Go")
 }
 
 // Requests without a pause see the one module or the other, and none sees neither.
@@ -179,7 +193,7 @@ func load(t *testing.T, e *envoytest.Envoy) (stop func() (int, []string)) {
 				answer, err := kept.Get(url)
 				if err == nil {
 					answer.Body.Close()
-					if answer.StatusCode != 200 || answer.Header.Get("Plugin") == "" {
+					if answer.StatusCode != http.StatusOK || answer.Header.Get("Plugin") == "" {
 						err = errors.New(answer.Status + " " + answer.Header.Get("Plugin"))
 					}
 				}
@@ -257,7 +271,17 @@ func cannotBeHad(t *testing.T, form bootstrap.XDS, failOpen bool, digest string,
 	s.world.route = "c1"
 	publish(t, s.mesh, s.world)
 	s.discovery.await(t, func() bool { return s.discovery.acked[rds] == "c1" })
-	s.changes(t, wasmPlugin{name: "shop.other", url: "oci://" + good.Host + "/header:two", version: "2"}, bad)
+	edited := other
+	edited.version = "2"
+	s.changes(t, edited, bad)
+	s.world.route = "c0"
+	publish(t, s.mesh, s.world)
+	s.discovery.await(t, func() bool { return s.discovery.acked[rds] == "c0" })
+	if failOpen {
+		answersWith(t, e, 200, "two")
+	} else {
+		answersWith(t, e, 403, "two")
+	}
 
 	// It comes about.
 	r.Before(nil)
