@@ -22,11 +22,11 @@ demo: build ## Run a whole mesh on this machine; Ctrl-C ends it (FLAGS=--help li
 	@bin/demo $(FLAGS)
 
 .PHONY: test
-test: compile machine ## Run every test, on a real Postgres and a real Envoy (TESTS=./store/... narrows)
+test: compile machine prometheus ## Run every test, on a real Postgres and a real Envoy (TESTS=./store/... narrows)
 	@failed=0; go test $(TESTS) || failed=1; $(if $(filter ./...,$(TESTS)),go -C bench test ./... || failed=1;) exit $$failed
 
 .PHONY: test-race
-test-race: envoy machine ## Run every test under the race detector
+test-race: envoy machine prometheus ## Run every test under the race detector
 	@failed=0; go test -race $(TESTS) || failed=1; $(if $(filter ./...,$(TESTS)),go -C bench test -race ./... || failed=1;) exit $$failed
 
 .PHONY: test-postgres
@@ -130,7 +130,7 @@ fmt: tools ## Format Go and proto files
 	buf format --write
 
 .PHONY: tools
-tools: envoy ## Put Envoy and the pinned tools into .tools/
+tools: envoy prometheus ## Put Envoy and the pinned tools into .tools/
 	@tools/build-tools
 
 .PHONY: clean
@@ -138,7 +138,7 @@ clean: ## Remove bin/ and the demo's data (.tools/ stays)
 	rm -rf bin dist .demo
 
 # The parts of the targets above.
-.PHONY: envoy machine nfpm istiod compile lint-go lint-proto lint-generated lint-modules
+.PHONY: envoy machine nfpm istiod prometheus compile lint-go lint-proto lint-generated lint-modules
 
 envoy:
 	@tools/fetch-envoy
@@ -146,7 +146,7 @@ envoy:
 machine:
 	@tools/machine-packages
 
-nfpm istiod:
+nfpm istiod prometheus:
 	@tools/build-tools $@
 
 compile: envoy
