@@ -54,7 +54,7 @@ func (t Tuning) check() error {
 
 // apply adds the settings to a bootstrap.
 func (t Tuning) apply(b *bootstrapv3.Bootstrap) {
-	b.StatsConfig = &metricsv3.StatsConfig{StatsMatcher: t.statsMatcher()}
+	b.StatsConfig = t.statsConfig()
 	b.StatsEviction = &bootstrapv3.Bootstrap_StatsEvictionInterval{StatsEvictionInterval: durationpb.New(statsEviction)}
 	// Create a cluster's statistics at its first request: in a large mesh, most clusters never get
 	// one from this machine.
@@ -84,7 +84,8 @@ var (
 	nonClusterStats = `^(?:[^c]|c(?:$|[^l])|cl(?:$|[^u])|clu(?:$|[^s])|clus(?:$|[^t])|clust(?:$|[^e])|cluste(?:$|[^r])|cluster(?:$|[^.])).*$`
 
 	// clusterStats matches the cluster statistics that show a service's traffic, errors and health.
-	clusterStats = `^cluster\..*\.(?:upstream_rq_(?:total|active|time|timeout|retry|[1-5]xx|pending_active|pending_overflow|rx_reset|tx_reset)|` +
+	// Those of pairs of zones, which repeat them, are left out.
+	clusterStats = `^cluster\.(?:[^;]+;\.(?:(?:in|ex)ternal\.|canary\.)?|[^;]+\.)(?:upstream_rq_(?:total|active|time|timeout|retry|[1-5]xx|pending_active|pending_overflow|rx_reset|tx_reset)|` +
 		`upstream_cx_(?:total|active|connect_fail|connect_timeout|overflow|rx_bytes_total|tx_bytes_total)|` +
 		`membership_(?:healthy|total)|update_(?:rejected|failure)|outlier_detection\.ejections_(?:active|enforced_total)|ssl\.(?:handshake|connection_error|fail_verify_\w+))$`
 )
