@@ -80,7 +80,7 @@ const listener = `[\d.]+_\d+|\[\w+\]_\d+|\w+`
 // furtherTags are for statistics of clusters that Envoy keeps only if it is asked to. Elsewhere
 // they would cost time and match nothing.
 var furtherTags = []tag{
-	{"response_code", `^cluster\.[^;]+;\.(?:\w+\.)*\w+_rq(_(\d{3}))$`},
+	{"response_code", `^cluster\..+_rq(_(\d{3}))$`},
 	{"zones", `^cluster\.[^;]+;\.zone\.((.+)\.)\w+$`},
 	{"ssl_parameter", `^cluster\.[^;]+;\.ssl\.(?:ciphers|versions|curves|sigalgs|certificate)(\.(.+?))(?:\.expiration_unix_time_seconds)?$`},
 }
