@@ -38,6 +38,7 @@ var declared = map[string]rule{
 	"/pgmesh.admin.v1.ProxyService/ListRefusals":                        narrowed(caller.Read),
 	"/pgmesh.admin.v1.ProxyService/ListRollouts":                        narrowed(caller.Read),
 	"/pgmesh.admin.v1.ProxyService/ListRunners":                         narrowed(caller.Read),
+	"/pgmesh.admin.v1.ProxyService/ListScrapeTargets":                   narrowed(caller.Read),
 	"/pgmesh.admin.v1.ProxyService/ListStatus":                          narrowed(caller.Read),
 	"/pgmesh.admin.v1.ProxyService/WaitUntilRun":                        narrowed(caller.Read),
 	"/pgmesh.admin.v1.ProxyService/WatchRollouts":                       narrowed(caller.Read),

@@ -86,7 +86,7 @@ func (a *api) report() {
 	a.t.Cleanup(func() { keeper.Close(context.Background()) })
 	id, err := keeper.Begin(a.t.Context(), "eu-1")
 	require.NoError(a.t, err)
-	cart := rollout.Description{Node: "sidecar", Proxy: "cart.shop", Namespace: "shop", Role: "sidecar", Labels: map[string]string{"app": "cart"}, Connected: time.Now()}
+	cart := rollout.Description{Node: "sidecar", Proxy: "cart.shop", Namespace: "shop", Role: "sidecar", Labels: map[string]string{"app": "cart"}, Addresses: []string{"10.0.0.7"}, Agent: "1.0.0", Connected: time.Now()}
 	pay := cart
 	pay.Proxy, pay.Labels = "pay.shop", map[string]string{"app": "pay"}
 	reviews := rollout.Resource{Group: "networking.istio.io", Kind: "VirtualService", Namespace: "shop", Name: "reviews"}

@@ -44,6 +44,8 @@ func (jsonForm) Marshal(v any) ([]byte, error) {
 		}
 		b.WriteByte('\n')
 		return b.Bytes(), nil
+	case []*adminv1.ScrapeTarget:
+		return list(v)
 	case map[string]any: // a message of a stream; its only member, result, is left out
 		return compact(v["result"].(proto.Message))
 	case map[string]proto.Message: // the error that ends a stream
@@ -54,6 +56,19 @@ func (jsonForm) Marshal(v any) ([]byte, error) {
 		return fmt.Appendf(nil, `{"error":%s}`, line), nil
 	}
 	return nil, fmt.Errorf("%T cannot be answered", v)
+}
+
+// list writes an answer that is a list alone, as Prometheus wants it.
+func list[M proto.Message](of []M) ([]byte, error) {
+	all := make([]json.RawMessage, len(of))
+	for i, m := range of {
+		var err error
+		if all[i], err = compact(m); err != nil {
+			return nil, err
+		}
+	}
+	text, err := json.MarshalIndent(all, "", "  ")
+	return append(text, '\n'), err
 }
 
 // compact writes a message as JSON without spaces, which the library puts in at random. It writes

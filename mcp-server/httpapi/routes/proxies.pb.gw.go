@@ -71,6 +71,41 @@ func local_request_ProxyService_ListProxies_0(ctx context.Context, marshaler run
 	return msg, metadata, err
 }
 
+var filter_ProxyService_ListScrapeTargets_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
+
+func request_ProxyService_ListScrapeTargets_0(ctx context.Context, marshaler runtime.Marshaler, client extAdminv1.ProxyServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extAdminv1.ListScrapeTargetsRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_ProxyService_ListScrapeTargets_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.ListScrapeTargets(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_ProxyService_ListScrapeTargets_0(ctx context.Context, marshaler runtime.Marshaler, server extAdminv1.ProxyServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extAdminv1.ListScrapeTargetsRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_ProxyService_ListScrapeTargets_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.ListScrapeTargets(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 var filter_ProxyService_WaitUntilRun_0 = &utilities.DoubleArray{Encoding: map[string]int{"revision": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
 
 func request_ProxyService_WaitUntilRun_0(ctx context.Context, marshaler runtime.Marshaler, client extAdminv1.ProxyServiceClient, req *http.Request, pathParams map[string]string) (extAdminv1.ProxyService_WaitUntilRunClient, runtime.ServerMetadata, error) {
@@ -598,6 +633,26 @@ func RegisterProxyServiceHandlerServer(ctx context.Context, mux *runtime.ServeMu
 		}
 		forward_ProxyService_ListProxies_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_ProxyService_ListScrapeTargets_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/pgmesh.admin.v1.ProxyService/ListScrapeTargets", runtime.WithHTTPPathPattern("/v1/scrape-targets"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_ProxyService_ListScrapeTargets_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_ProxyService_ListScrapeTargets_0(annotatedContext, mux, outboundMarshaler, w, req, response_ProxyService_ListScrapeTargets_0{resp.(*extAdminv1.ListScrapeTargetsResponse)}, mux.GetForwardResponseOptions()...)
+	})
 
 	mux.Handle(http.MethodGet, pattern_ProxyService_WaitUntilRun_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		err := status.Error(codes.Unimplemented, "streaming calls are not yet supported in the in-process transport")
@@ -829,6 +884,23 @@ func RegisterProxyServiceHandlerClient(ctx context.Context, mux *runtime.ServeMu
 		}
 		forward_ProxyService_ListProxies_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_ProxyService_ListScrapeTargets_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/pgmesh.admin.v1.ProxyService/ListScrapeTargets", runtime.WithHTTPPathPattern("/v1/scrape-targets"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_ProxyService_ListScrapeTargets_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_ProxyService_ListScrapeTargets_0(annotatedContext, mux, outboundMarshaler, w, req, response_ProxyService_ListScrapeTargets_0{resp.(*extAdminv1.ListScrapeTargetsResponse)}, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodGet, pattern_ProxyService_WaitUntilRun_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -1002,30 +1074,41 @@ func RegisterProxyServiceHandlerClient(ctx context.Context, mux *runtime.ServeMu
 	return nil
 }
 
+type response_ProxyService_ListScrapeTargets_0 struct {
+	*extAdminv1.ListScrapeTargetsResponse
+}
+
+func (m response_ProxyService_ListScrapeTargets_0) XXX_ResponseBody() interface{} {
+	response := m.ListScrapeTargetsResponse
+	return response.Targets
+}
+
 var (
-	pattern_ProxyService_ListProxies_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "proxies"}, ""))
-	pattern_ProxyService_WaitUntilRun_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "revisions", "revision", "wait"}, ""))
-	pattern_ProxyService_ListRefusals_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "refusals"}, ""))
-	pattern_ProxyService_ListRollouts_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "rollouts"}, ""))
-	pattern_ProxyService_ListRollouts_1  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "rollouts", "revision"}, ""))
-	pattern_ProxyService_WatchRollouts_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "watch-rollouts"}, ""))
-	pattern_ProxyService_ListStatus_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "resource-status"}, ""))
-	pattern_ProxyService_ListStatus_1    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "resource-status", "kinds"}, ""))
-	pattern_ProxyService_ListStatus_2    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 1, 0, 4, 1, 5, 3}, []string{"v1", "resource-status", "kinds", "namespaces"}, ""))
-	pattern_ProxyService_ListStatus_3    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 1, 0, 4, 1, 5, 3, 1, 0, 4, 1, 5, 4}, []string{"v1", "resource-status", "kinds", "namespaces", "names"}, ""))
-	pattern_ProxyService_ListRunners_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 1, 0, 4, 1, 5, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"v1", "resources", "resource.kind", "resource.namespace", "resource.name", "proxies"}, ""))
+	pattern_ProxyService_ListProxies_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "proxies"}, ""))
+	pattern_ProxyService_ListScrapeTargets_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "scrape-targets"}, ""))
+	pattern_ProxyService_WaitUntilRun_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "revisions", "revision", "wait"}, ""))
+	pattern_ProxyService_ListRefusals_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "refusals"}, ""))
+	pattern_ProxyService_ListRollouts_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "rollouts"}, ""))
+	pattern_ProxyService_ListRollouts_1      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "rollouts", "revision"}, ""))
+	pattern_ProxyService_WatchRollouts_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "watch-rollouts"}, ""))
+	pattern_ProxyService_ListStatus_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "resource-status"}, ""))
+	pattern_ProxyService_ListStatus_1        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "resource-status", "kinds"}, ""))
+	pattern_ProxyService_ListStatus_2        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 1, 0, 4, 1, 5, 3}, []string{"v1", "resource-status", "kinds", "namespaces"}, ""))
+	pattern_ProxyService_ListStatus_3        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 1, 0, 4, 1, 5, 3, 1, 0, 4, 1, 5, 4}, []string{"v1", "resource-status", "kinds", "namespaces", "names"}, ""))
+	pattern_ProxyService_ListRunners_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 1, 0, 4, 1, 5, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"v1", "resources", "resource.kind", "resource.namespace", "resource.name", "proxies"}, ""))
 )
 
 var (
-	forward_ProxyService_ListProxies_0   = runtime.ForwardResponseMessage
-	forward_ProxyService_WaitUntilRun_0  = runtime.ForwardResponseStream
-	forward_ProxyService_ListRefusals_0  = runtime.ForwardResponseMessage
-	forward_ProxyService_ListRollouts_0  = runtime.ForwardResponseMessage
-	forward_ProxyService_ListRollouts_1  = runtime.ForwardResponseMessage
-	forward_ProxyService_WatchRollouts_0 = runtime.ForwardResponseStream
-	forward_ProxyService_ListStatus_0    = runtime.ForwardResponseMessage
-	forward_ProxyService_ListStatus_1    = runtime.ForwardResponseMessage
-	forward_ProxyService_ListStatus_2    = runtime.ForwardResponseMessage
-	forward_ProxyService_ListStatus_3    = runtime.ForwardResponseMessage
-	forward_ProxyService_ListRunners_0   = runtime.ForwardResponseMessage
+	forward_ProxyService_ListProxies_0       = runtime.ForwardResponseMessage
+	forward_ProxyService_ListScrapeTargets_0 = runtime.ForwardResponseMessage
+	forward_ProxyService_WaitUntilRun_0      = runtime.ForwardResponseStream
+	forward_ProxyService_ListRefusals_0      = runtime.ForwardResponseMessage
+	forward_ProxyService_ListRollouts_0      = runtime.ForwardResponseMessage
+	forward_ProxyService_ListRollouts_1      = runtime.ForwardResponseMessage
+	forward_ProxyService_WatchRollouts_0     = runtime.ForwardResponseStream
+	forward_ProxyService_ListStatus_0        = runtime.ForwardResponseMessage
+	forward_ProxyService_ListStatus_1        = runtime.ForwardResponseMessage
+	forward_ProxyService_ListStatus_2        = runtime.ForwardResponseMessage
+	forward_ProxyService_ListStatus_3        = runtime.ForwardResponseMessage
+	forward_ProxyService_ListRunners_0       = runtime.ForwardResponseMessage
 )

@@ -1257,6 +1257,160 @@ func (x *ListProxiesResponse) GetProxies() []*RunningProxy {
 	return nil
 }
 
+type ListScrapeTargetsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All that the caller may see if there is none.
+	Namespaces []string `protobuf:"bytes,1,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
+	// The port at which the agents serve their metrics, of their flag --status; 15026 if it is 0.
+	Port          uint32 `protobuf:"varint,2,opt,name=port,proto3" json:"port,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListScrapeTargetsRequest) Reset() {
+	*x = ListScrapeTargetsRequest{}
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListScrapeTargetsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListScrapeTargetsRequest) ProtoMessage() {}
+
+func (x *ListScrapeTargetsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListScrapeTargetsRequest.ProtoReflect.Descriptor instead.
+func (*ListScrapeTargetsRequest) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ListScrapeTargetsRequest) GetNamespaces() []string {
+	if x != nil {
+		return x.Namespaces
+	}
+	return nil
+}
+
+func (x *ListScrapeTargetsRequest) GetPort() uint32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+type ListScrapeTargetsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of namespaces and proxies. Over HTTP, the answer is this list alone.
+	Targets       []*ScrapeTarget `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListScrapeTargetsResponse) Reset() {
+	*x = ListScrapeTargetsResponse{}
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListScrapeTargetsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListScrapeTargetsResponse) ProtoMessage() {}
+
+func (x *ListScrapeTargetsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListScrapeTargetsResponse.ProtoReflect.Descriptor instead.
+func (*ListScrapeTargetsResponse) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ListScrapeTargetsResponse) GetTargets() []*ScrapeTarget {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
+}
+
+// ScrapeTarget is a machine whose agent has metrics.
+type ScrapeTarget struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One, as host:port.
+	Targets []string `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
+	// What the mesh knows of the machine; its own labels are __meta_pgmesh_label_ with their names.
+	Labels        map[string]string `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScrapeTarget) Reset() {
+	*x = ScrapeTarget{}
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScrapeTarget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScrapeTarget) ProtoMessage() {}
+
+func (x *ScrapeTarget) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScrapeTarget.ProtoReflect.Descriptor instead.
+func (*ScrapeTarget) Descriptor() ([]byte, []int) {
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ScrapeTarget) GetTargets() []string {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
+}
+
+func (x *ScrapeTarget) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
 // RunningProxy is a proxy, and what it runs.
 type RunningProxy struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -1303,7 +1457,7 @@ type RunningProxy struct {
 
 func (x *RunningProxy) Reset() {
 	*x = RunningProxy{}
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[17]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1315,7 +1469,7 @@ func (x *RunningProxy) String() string {
 func (*RunningProxy) ProtoMessage() {}
 
 func (x *RunningProxy) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[17]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1328,7 +1482,7 @@ func (x *RunningProxy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunningProxy.ProtoReflect.Descriptor instead.
 func (*RunningProxy) Descriptor() ([]byte, []int) {
-	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{17}
+	return file_pgmesh_admin_v1_proxies_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RunningProxy) GetNamespace() string {
@@ -1510,7 +1664,7 @@ type Rollout_Part struct {
 
 func (x *Rollout_Part) Reset() {
 	*x = Rollout_Part{}
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[18]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1522,7 +1676,7 @@ func (x *Rollout_Part) String() string {
 func (*Rollout_Part) ProtoMessage() {}
 
 func (x *Rollout_Part) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[18]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1626,7 +1780,7 @@ type ResourceStatus_Condition struct {
 
 func (x *ResourceStatus_Condition) Reset() {
 	*x = ResourceStatus_Condition{}
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[19]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1638,7 +1792,7 @@ func (x *ResourceStatus_Condition) String() string {
 func (*ResourceStatus_Condition) ProtoMessage() {}
 
 func (x *ResourceStatus_Condition) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[19]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1700,7 +1854,7 @@ type ListRunnersResponse_Runner struct {
 
 func (x *ListRunnersResponse_Runner) Reset() {
 	*x = ListRunnersResponse_Runner{}
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[20]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1712,7 +1866,7 @@ func (x *ListRunnersResponse_Runner) String() string {
 func (*ListRunnersResponse_Runner) ProtoMessage() {}
 
 func (x *ListRunnersResponse_Runner) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[20]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1761,7 +1915,7 @@ type WaitUntilRunResponse_Behind struct {
 
 func (x *WaitUntilRunResponse_Behind) Reset() {
 	*x = WaitUntilRunResponse_Behind{}
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[21]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1773,7 +1927,7 @@ func (x *WaitUntilRunResponse_Behind) String() string {
 func (*WaitUntilRunResponse_Behind) ProtoMessage() {}
 
 func (x *WaitUntilRunResponse_Behind) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[21]
+	mi := &file_pgmesh_admin_v1_proxies_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1969,7 +2123,20 @@ const file_pgmesh_admin_v1_proxies_proto_rawDesc = "" +
 	"\x05proxy\x18\x02 \x01(\tR\x05proxy\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\tR\x05state\"N\n" +
 	"\x13ListProxiesResponse\x127\n" +
-	"\aproxies\x18\x01 \x03(\v2\x1d.pgmesh.admin.v1.RunningProxyR\aproxies\"\xe5\x06\n" +
+	"\aproxies\x18\x01 \x03(\v2\x1d.pgmesh.admin.v1.RunningProxyR\aproxies\"N\n" +
+	"\x18ListScrapeTargetsRequest\x12\x1e\n" +
+	"\n" +
+	"namespaces\x18\x01 \x03(\tR\n" +
+	"namespaces\x12\x12\n" +
+	"\x04port\x18\x02 \x01(\rR\x04port\"T\n" +
+	"\x19ListScrapeTargetsResponse\x127\n" +
+	"\atargets\x18\x01 \x03(\v2\x1d.pgmesh.admin.v1.ScrapeTargetR\atargets\"\xa6\x01\n" +
+	"\fScrapeTarget\x12\x18\n" +
+	"\atargets\x18\x01 \x03(\tR\atargets\x12A\n" +
+	"\x06labels\x18\x02 \x03(\v2).pgmesh.admin.v1.ScrapeTarget.LabelsEntryR\x06labels\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe5\x06\n" +
 	"\fRunningProxy\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x14\n" +
 	"\x05proxy\x18\x02 \x01(\tR\x05proxy\x12\x12\n" +
@@ -1998,9 +2165,10 @@ const file_pgmesh_admin_v1_proxies_proto_rawDesc = "" +
 	"\x04took\x18\x17 \x01(\v2\x19.google.protobuf.DurationR\x04took\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012\xcc\x05\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012\xc0\x06\n" +
 	"\fProxyService\x12`\n" +
-	"\vListProxies\x12#.pgmesh.admin.v1.ListProxiesRequest\x1a$.pgmesh.admin.v1.ListProxiesResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12e\n" +
+	"\vListProxies\x12#.pgmesh.admin.v1.ListProxiesRequest\x1a$.pgmesh.admin.v1.ListProxiesResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12r\n" +
+	"\x11ListScrapeTargets\x12).pgmesh.admin.v1.ListScrapeTargetsRequest\x1a*.pgmesh.admin.v1.ListScrapeTargetsResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12e\n" +
 	"\fWaitUntilRun\x12$.pgmesh.admin.v1.WaitUntilRunRequest\x1a%.pgmesh.admin.v1.WaitUntilRunResponse\"\x06\x82\xf1\x18\x02\x10\x010\x01\x12c\n" +
 	"\fListRefusals\x12$.pgmesh.admin.v1.ListRefusalsRequest\x1a%.pgmesh.admin.v1.ListRefusalsResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12c\n" +
 	"\fListRollouts\x12$.pgmesh.admin.v1.ListRolloutsRequest\x1a%.pgmesh.admin.v1.ListRolloutsResponse\"\x06\x82\xf1\x18\x02\x10\x01\x12h\n" +
@@ -2022,7 +2190,7 @@ func file_pgmesh_admin_v1_proxies_proto_rawDescGZIP() []byte {
 }
 
 var file_pgmesh_admin_v1_proxies_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pgmesh_admin_v1_proxies_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_pgmesh_admin_v1_proxies_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_pgmesh_admin_v1_proxies_proto_goTypes = []any{
 	(WaitUntilRunResponse_Outcome)(0),   // 0: pgmesh.admin.v1.WaitUntilRunResponse.Outcome
 	(*ListRefusalsRequest)(nil),         // 1: pgmesh.admin.v1.ListRefusalsRequest
@@ -2042,67 +2210,75 @@ var file_pgmesh_admin_v1_proxies_proto_goTypes = []any{
 	(*WaitUntilRunResponse)(nil),        // 15: pgmesh.admin.v1.WaitUntilRunResponse
 	(*ListProxiesRequest)(nil),          // 16: pgmesh.admin.v1.ListProxiesRequest
 	(*ListProxiesResponse)(nil),         // 17: pgmesh.admin.v1.ListProxiesResponse
-	(*RunningProxy)(nil),                // 18: pgmesh.admin.v1.RunningProxy
-	(*Rollout_Part)(nil),                // 19: pgmesh.admin.v1.Rollout.Part
-	(*ResourceStatus_Condition)(nil),    // 20: pgmesh.admin.v1.ResourceStatus.Condition
-	(*ListRunnersResponse_Runner)(nil),  // 21: pgmesh.admin.v1.ListRunnersResponse.Runner
-	(*WaitUntilRunResponse_Behind)(nil), // 22: pgmesh.admin.v1.WaitUntilRunResponse.Behind
-	nil,                                 // 23: pgmesh.admin.v1.RunningProxy.LabelsEntry
-	(*timestamppb.Timestamp)(nil),       // 24: google.protobuf.Timestamp
-	(*ResourceRef)(nil),                 // 25: pgmesh.admin.v1.ResourceRef
-	(*durationpb.Duration)(nil),         // 26: google.protobuf.Duration
+	(*ListScrapeTargetsRequest)(nil),    // 18: pgmesh.admin.v1.ListScrapeTargetsRequest
+	(*ListScrapeTargetsResponse)(nil),   // 19: pgmesh.admin.v1.ListScrapeTargetsResponse
+	(*ScrapeTarget)(nil),                // 20: pgmesh.admin.v1.ScrapeTarget
+	(*RunningProxy)(nil),                // 21: pgmesh.admin.v1.RunningProxy
+	(*Rollout_Part)(nil),                // 22: pgmesh.admin.v1.Rollout.Part
+	(*ResourceStatus_Condition)(nil),    // 23: pgmesh.admin.v1.ResourceStatus.Condition
+	(*ListRunnersResponse_Runner)(nil),  // 24: pgmesh.admin.v1.ListRunnersResponse.Runner
+	(*WaitUntilRunResponse_Behind)(nil), // 25: pgmesh.admin.v1.WaitUntilRunResponse.Behind
+	nil,                                 // 26: pgmesh.admin.v1.ScrapeTarget.LabelsEntry
+	nil,                                 // 27: pgmesh.admin.v1.RunningProxy.LabelsEntry
+	(*timestamppb.Timestamp)(nil),       // 28: google.protobuf.Timestamp
+	(*ResourceRef)(nil),                 // 29: pgmesh.admin.v1.ResourceRef
+	(*durationpb.Duration)(nil),         // 30: google.protobuf.Duration
 }
 var file_pgmesh_admin_v1_proxies_proto_depIdxs = []int32{
 	3,  // 0: pgmesh.admin.v1.ListRefusalsResponse.refusals:type_name -> pgmesh.admin.v1.RefusedResource
-	24, // 1: pgmesh.admin.v1.RefusedResource.since:type_name -> google.protobuf.Timestamp
-	25, // 2: pgmesh.admin.v1.RefusedResource.resource:type_name -> pgmesh.admin.v1.ResourceRef
-	25, // 3: pgmesh.admin.v1.RefusedResource.sources:type_name -> pgmesh.admin.v1.ResourceRef
+	28, // 1: pgmesh.admin.v1.RefusedResource.since:type_name -> google.protobuf.Timestamp
+	29, // 2: pgmesh.admin.v1.RefusedResource.resource:type_name -> pgmesh.admin.v1.ResourceRef
+	29, // 3: pgmesh.admin.v1.RefusedResource.sources:type_name -> pgmesh.admin.v1.ResourceRef
 	8,  // 4: pgmesh.admin.v1.ListRolloutsResponse.rollouts:type_name -> pgmesh.admin.v1.Rollout
 	8,  // 5: pgmesh.admin.v1.WatchRolloutsResponse.rollouts:type_name -> pgmesh.admin.v1.Rollout
-	24, // 6: pgmesh.admin.v1.Rollout.committed_at:type_name -> google.protobuf.Timestamp
-	24, // 7: pgmesh.admin.v1.Rollout.first_at:type_name -> google.protobuf.Timestamp
-	24, // 8: pgmesh.admin.v1.Rollout.half_at:type_name -> google.protobuf.Timestamp
-	24, // 9: pgmesh.admin.v1.Rollout.last_at:type_name -> google.protobuf.Timestamp
-	19, // 10: pgmesh.admin.v1.Rollout.parts:type_name -> pgmesh.admin.v1.Rollout.Part
+	28, // 6: pgmesh.admin.v1.Rollout.committed_at:type_name -> google.protobuf.Timestamp
+	28, // 7: pgmesh.admin.v1.Rollout.first_at:type_name -> google.protobuf.Timestamp
+	28, // 8: pgmesh.admin.v1.Rollout.half_at:type_name -> google.protobuf.Timestamp
+	28, // 9: pgmesh.admin.v1.Rollout.last_at:type_name -> google.protobuf.Timestamp
+	22, // 10: pgmesh.admin.v1.Rollout.parts:type_name -> pgmesh.admin.v1.Rollout.Part
 	11, // 11: pgmesh.admin.v1.ListStatusResponse.statuses:type_name -> pgmesh.admin.v1.ResourceStatus
-	25, // 12: pgmesh.admin.v1.ResourceStatus.resource:type_name -> pgmesh.admin.v1.ResourceRef
-	20, // 13: pgmesh.admin.v1.ResourceStatus.conditions:type_name -> pgmesh.admin.v1.ResourceStatus.Condition
-	25, // 14: pgmesh.admin.v1.ListRunnersRequest.resource:type_name -> pgmesh.admin.v1.ResourceRef
-	21, // 15: pgmesh.admin.v1.ListRunnersResponse.runners:type_name -> pgmesh.admin.v1.ListRunnersResponse.Runner
-	26, // 16: pgmesh.admin.v1.WaitUntilRunRequest.timeout:type_name -> google.protobuf.Duration
+	29, // 12: pgmesh.admin.v1.ResourceStatus.resource:type_name -> pgmesh.admin.v1.ResourceRef
+	23, // 13: pgmesh.admin.v1.ResourceStatus.conditions:type_name -> pgmesh.admin.v1.ResourceStatus.Condition
+	29, // 14: pgmesh.admin.v1.ListRunnersRequest.resource:type_name -> pgmesh.admin.v1.ResourceRef
+	24, // 15: pgmesh.admin.v1.ListRunnersResponse.runners:type_name -> pgmesh.admin.v1.ListRunnersResponse.Runner
+	30, // 16: pgmesh.admin.v1.WaitUntilRunRequest.timeout:type_name -> google.protobuf.Duration
 	0,  // 17: pgmesh.admin.v1.WaitUntilRunResponse.outcome:type_name -> pgmesh.admin.v1.WaitUntilRunResponse.Outcome
-	22, // 18: pgmesh.admin.v1.WaitUntilRunResponse.behind:type_name -> pgmesh.admin.v1.WaitUntilRunResponse.Behind
-	18, // 19: pgmesh.admin.v1.ListProxiesResponse.proxies:type_name -> pgmesh.admin.v1.RunningProxy
-	23, // 20: pgmesh.admin.v1.RunningProxy.labels:type_name -> pgmesh.admin.v1.RunningProxy.LabelsEntry
-	24, // 21: pgmesh.admin.v1.RunningProxy.connected_at:type_name -> google.protobuf.Timestamp
-	24, // 22: pgmesh.admin.v1.RunningProxy.changed_at:type_name -> google.protobuf.Timestamp
-	24, // 23: pgmesh.admin.v1.RunningProxy.gone_at:type_name -> google.protobuf.Timestamp
-	24, // 24: pgmesh.admin.v1.RunningProxy.certificate_ends_at:type_name -> google.protobuf.Timestamp
-	26, // 25: pgmesh.admin.v1.RunningProxy.took:type_name -> google.protobuf.Duration
-	24, // 26: pgmesh.admin.v1.Rollout.Part.first_at:type_name -> google.protobuf.Timestamp
-	24, // 27: pgmesh.admin.v1.Rollout.Part.half_at:type_name -> google.protobuf.Timestamp
-	24, // 28: pgmesh.admin.v1.Rollout.Part.last_at:type_name -> google.protobuf.Timestamp
-	24, // 29: pgmesh.admin.v1.ResourceStatus.Condition.last_transition_at:type_name -> google.protobuf.Timestamp
-	18, // 30: pgmesh.admin.v1.ListRunnersResponse.Runner.proxy:type_name -> pgmesh.admin.v1.RunningProxy
-	16, // 31: pgmesh.admin.v1.ProxyService.ListProxies:input_type -> pgmesh.admin.v1.ListProxiesRequest
-	14, // 32: pgmesh.admin.v1.ProxyService.WaitUntilRun:input_type -> pgmesh.admin.v1.WaitUntilRunRequest
-	1,  // 33: pgmesh.admin.v1.ProxyService.ListRefusals:input_type -> pgmesh.admin.v1.ListRefusalsRequest
-	4,  // 34: pgmesh.admin.v1.ProxyService.ListRollouts:input_type -> pgmesh.admin.v1.ListRolloutsRequest
-	6,  // 35: pgmesh.admin.v1.ProxyService.WatchRollouts:input_type -> pgmesh.admin.v1.WatchRolloutsRequest
-	9,  // 36: pgmesh.admin.v1.ProxyService.ListStatus:input_type -> pgmesh.admin.v1.ListStatusRequest
-	12, // 37: pgmesh.admin.v1.ProxyService.ListRunners:input_type -> pgmesh.admin.v1.ListRunnersRequest
-	17, // 38: pgmesh.admin.v1.ProxyService.ListProxies:output_type -> pgmesh.admin.v1.ListProxiesResponse
-	15, // 39: pgmesh.admin.v1.ProxyService.WaitUntilRun:output_type -> pgmesh.admin.v1.WaitUntilRunResponse
-	2,  // 40: pgmesh.admin.v1.ProxyService.ListRefusals:output_type -> pgmesh.admin.v1.ListRefusalsResponse
-	5,  // 41: pgmesh.admin.v1.ProxyService.ListRollouts:output_type -> pgmesh.admin.v1.ListRolloutsResponse
-	7,  // 42: pgmesh.admin.v1.ProxyService.WatchRollouts:output_type -> pgmesh.admin.v1.WatchRolloutsResponse
-	10, // 43: pgmesh.admin.v1.ProxyService.ListStatus:output_type -> pgmesh.admin.v1.ListStatusResponse
-	13, // 44: pgmesh.admin.v1.ProxyService.ListRunners:output_type -> pgmesh.admin.v1.ListRunnersResponse
-	38, // [38:45] is the sub-list for method output_type
-	31, // [31:38] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	25, // 18: pgmesh.admin.v1.WaitUntilRunResponse.behind:type_name -> pgmesh.admin.v1.WaitUntilRunResponse.Behind
+	21, // 19: pgmesh.admin.v1.ListProxiesResponse.proxies:type_name -> pgmesh.admin.v1.RunningProxy
+	20, // 20: pgmesh.admin.v1.ListScrapeTargetsResponse.targets:type_name -> pgmesh.admin.v1.ScrapeTarget
+	26, // 21: pgmesh.admin.v1.ScrapeTarget.labels:type_name -> pgmesh.admin.v1.ScrapeTarget.LabelsEntry
+	27, // 22: pgmesh.admin.v1.RunningProxy.labels:type_name -> pgmesh.admin.v1.RunningProxy.LabelsEntry
+	28, // 23: pgmesh.admin.v1.RunningProxy.connected_at:type_name -> google.protobuf.Timestamp
+	28, // 24: pgmesh.admin.v1.RunningProxy.changed_at:type_name -> google.protobuf.Timestamp
+	28, // 25: pgmesh.admin.v1.RunningProxy.gone_at:type_name -> google.protobuf.Timestamp
+	28, // 26: pgmesh.admin.v1.RunningProxy.certificate_ends_at:type_name -> google.protobuf.Timestamp
+	30, // 27: pgmesh.admin.v1.RunningProxy.took:type_name -> google.protobuf.Duration
+	28, // 28: pgmesh.admin.v1.Rollout.Part.first_at:type_name -> google.protobuf.Timestamp
+	28, // 29: pgmesh.admin.v1.Rollout.Part.half_at:type_name -> google.protobuf.Timestamp
+	28, // 30: pgmesh.admin.v1.Rollout.Part.last_at:type_name -> google.protobuf.Timestamp
+	28, // 31: pgmesh.admin.v1.ResourceStatus.Condition.last_transition_at:type_name -> google.protobuf.Timestamp
+	21, // 32: pgmesh.admin.v1.ListRunnersResponse.Runner.proxy:type_name -> pgmesh.admin.v1.RunningProxy
+	16, // 33: pgmesh.admin.v1.ProxyService.ListProxies:input_type -> pgmesh.admin.v1.ListProxiesRequest
+	18, // 34: pgmesh.admin.v1.ProxyService.ListScrapeTargets:input_type -> pgmesh.admin.v1.ListScrapeTargetsRequest
+	14, // 35: pgmesh.admin.v1.ProxyService.WaitUntilRun:input_type -> pgmesh.admin.v1.WaitUntilRunRequest
+	1,  // 36: pgmesh.admin.v1.ProxyService.ListRefusals:input_type -> pgmesh.admin.v1.ListRefusalsRequest
+	4,  // 37: pgmesh.admin.v1.ProxyService.ListRollouts:input_type -> pgmesh.admin.v1.ListRolloutsRequest
+	6,  // 38: pgmesh.admin.v1.ProxyService.WatchRollouts:input_type -> pgmesh.admin.v1.WatchRolloutsRequest
+	9,  // 39: pgmesh.admin.v1.ProxyService.ListStatus:input_type -> pgmesh.admin.v1.ListStatusRequest
+	12, // 40: pgmesh.admin.v1.ProxyService.ListRunners:input_type -> pgmesh.admin.v1.ListRunnersRequest
+	17, // 41: pgmesh.admin.v1.ProxyService.ListProxies:output_type -> pgmesh.admin.v1.ListProxiesResponse
+	19, // 42: pgmesh.admin.v1.ProxyService.ListScrapeTargets:output_type -> pgmesh.admin.v1.ListScrapeTargetsResponse
+	15, // 43: pgmesh.admin.v1.ProxyService.WaitUntilRun:output_type -> pgmesh.admin.v1.WaitUntilRunResponse
+	2,  // 44: pgmesh.admin.v1.ProxyService.ListRefusals:output_type -> pgmesh.admin.v1.ListRefusalsResponse
+	5,  // 45: pgmesh.admin.v1.ProxyService.ListRollouts:output_type -> pgmesh.admin.v1.ListRolloutsResponse
+	7,  // 46: pgmesh.admin.v1.ProxyService.WatchRollouts:output_type -> pgmesh.admin.v1.WatchRolloutsResponse
+	10, // 47: pgmesh.admin.v1.ProxyService.ListStatus:output_type -> pgmesh.admin.v1.ListStatusResponse
+	13, // 48: pgmesh.admin.v1.ProxyService.ListRunners:output_type -> pgmesh.admin.v1.ListRunnersResponse
+	41, // [41:49] is the sub-list for method output_type
+	33, // [33:41] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_pgmesh_admin_v1_proxies_proto_init() }
@@ -2121,7 +2297,7 @@ func file_pgmesh_admin_v1_proxies_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pgmesh_admin_v1_proxies_proto_rawDesc), len(file_pgmesh_admin_v1_proxies_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

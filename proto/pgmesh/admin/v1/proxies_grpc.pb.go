@@ -21,13 +21,14 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ProxyService_ListProxies_FullMethodName   = "/pgmesh.admin.v1.ProxyService/ListProxies"
-	ProxyService_WaitUntilRun_FullMethodName  = "/pgmesh.admin.v1.ProxyService/WaitUntilRun"
-	ProxyService_ListRefusals_FullMethodName  = "/pgmesh.admin.v1.ProxyService/ListRefusals"
-	ProxyService_ListRollouts_FullMethodName  = "/pgmesh.admin.v1.ProxyService/ListRollouts"
-	ProxyService_WatchRollouts_FullMethodName = "/pgmesh.admin.v1.ProxyService/WatchRollouts"
-	ProxyService_ListStatus_FullMethodName    = "/pgmesh.admin.v1.ProxyService/ListStatus"
-	ProxyService_ListRunners_FullMethodName   = "/pgmesh.admin.v1.ProxyService/ListRunners"
+	ProxyService_ListProxies_FullMethodName       = "/pgmesh.admin.v1.ProxyService/ListProxies"
+	ProxyService_ListScrapeTargets_FullMethodName = "/pgmesh.admin.v1.ProxyService/ListScrapeTargets"
+	ProxyService_WaitUntilRun_FullMethodName      = "/pgmesh.admin.v1.ProxyService/WaitUntilRun"
+	ProxyService_ListRefusals_FullMethodName      = "/pgmesh.admin.v1.ProxyService/ListRefusals"
+	ProxyService_ListRollouts_FullMethodName      = "/pgmesh.admin.v1.ProxyService/ListRollouts"
+	ProxyService_WatchRollouts_FullMethodName     = "/pgmesh.admin.v1.ProxyService/WatchRollouts"
+	ProxyService_ListStatus_FullMethodName        = "/pgmesh.admin.v1.ProxyService/ListStatus"
+	ProxyService_ListRunners_FullMethodName       = "/pgmesh.admin.v1.ProxyService/ListRunners"
 )
 
 // ProxyServiceClient is the client API for ProxyService service.
@@ -42,6 +43,8 @@ const (
 // server; UNAVAILABLE, without the database.
 type ProxyServiceClient interface {
 	ListProxies(ctx context.Context, in *ListProxiesRequest, opts ...grpc.CallOption) (*ListProxiesResponse, error)
+	// ListScrapeTargets lists where Prometheus finds the metrics of the machines, as its HTTP service discovery reads it.
+	ListScrapeTargets(ctx context.Context, in *ListScrapeTargetsRequest, opts ...grpc.CallOption) (*ListScrapeTargetsResponse, error)
 	// WaitUntilRun waits until the connected proxies that the caller may see run a revision or a later one. It sends how many do whenever that changes,
 	// and last a message with an outcome. A caller that goes away waits no more.
 	WaitUntilRun(ctx context.Context, in *WaitUntilRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WaitUntilRunResponse], error)
@@ -69,6 +72,16 @@ func (c *proxyServiceClient) ListProxies(ctx context.Context, in *ListProxiesReq
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListProxiesResponse)
 	err := c.cc.Invoke(ctx, ProxyService_ListProxies_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *proxyServiceClient) ListScrapeTargets(ctx context.Context, in *ListScrapeTargetsRequest, opts ...grpc.CallOption) (*ListScrapeTargetsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListScrapeTargetsResponse)
+	err := c.cc.Invoke(ctx, ProxyService_ListScrapeTargets_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -165,6 +178,8 @@ func (c *proxyServiceClient) ListRunners(ctx context.Context, in *ListRunnersReq
 // server; UNAVAILABLE, without the database.
 type ProxyServiceServer interface {
 	ListProxies(context.Context, *ListProxiesRequest) (*ListProxiesResponse, error)
+	// ListScrapeTargets lists where Prometheus finds the metrics of the machines, as its HTTP service discovery reads it.
+	ListScrapeTargets(context.Context, *ListScrapeTargetsRequest) (*ListScrapeTargetsResponse, error)
 	// WaitUntilRun waits until the connected proxies that the caller may see run a revision or a later one. It sends how many do whenever that changes,
 	// and last a message with an outcome. A caller that goes away waits no more.
 	WaitUntilRun(*WaitUntilRunRequest, grpc.ServerStreamingServer[WaitUntilRunResponse]) error
@@ -190,6 +205,9 @@ type UnimplementedProxyServiceServer struct{}
 
 func (UnimplementedProxyServiceServer) ListProxies(context.Context, *ListProxiesRequest) (*ListProxiesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListProxies not implemented")
+}
+func (UnimplementedProxyServiceServer) ListScrapeTargets(context.Context, *ListScrapeTargetsRequest) (*ListScrapeTargetsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListScrapeTargets not implemented")
 }
 func (UnimplementedProxyServiceServer) WaitUntilRun(*WaitUntilRunRequest, grpc.ServerStreamingServer[WaitUntilRunResponse]) error {
 	return status.Error(codes.Unimplemented, "method WaitUntilRun not implemented")
@@ -244,6 +262,24 @@ func _ProxyService_ListProxies_Handler(srv interface{}, ctx context.Context, dec
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ProxyServiceServer).ListProxies(ctx, req.(*ListProxiesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ProxyService_ListScrapeTargets_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListScrapeTargetsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProxyServiceServer).ListScrapeTargets(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProxyService_ListScrapeTargets_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProxyServiceServer).ListScrapeTargets(ctx, req.(*ListScrapeTargetsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -352,6 +388,10 @@ var ProxyService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListProxies",
 			Handler:    _ProxyService_ListProxies_Handler,
+		},
+		{
+			MethodName: "ListScrapeTargets",
+			Handler:    _ProxyService_ListScrapeTargets_Handler,
 		},
 		{
 			MethodName: "ListRefusals",
