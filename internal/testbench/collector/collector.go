@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pgmesh/pgmesh/internal/kit/panics"
 	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 )
 
@@ -55,11 +56,11 @@ func At(t testing.TB, address string) *Collector {
 	c := &Collector{}
 	l, err := net.Listen("tcp", address)
 	require.NoError(t, err)
-	server := grpc.NewServer()
+	server := grpc.NewServer(panics.ServerOptions()...)
 	collectorv1.RegisterTraceServiceServer(server, c)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
-	web := httptest.NewServer(http.HandlerFunc(c.post))
+	web := httptest.NewServer(panics.Handler(http.HandlerFunc(c.post)))
 	t.Cleanup(func() {
 		web.Close()
 		server.Stop()
