@@ -61,6 +61,7 @@ func runCommand() *cobra.Command {
 	o.Security.Flags(f)
 	o.Legacy.Flags(f)
 	o.Readers.ReaderFlags(f)
+	o.Traces.Flags(f)
 	return cmd
 }
 

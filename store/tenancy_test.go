@@ -270,6 +270,7 @@ var reviewed = map[string]string{
 	"granted":            "tells of the caller's own grants", "holds": "likewise", "require_owner": "raises or does nothing",
 	"grant_namespace": "asks require_owner", "revoke_namespace": "asks require_owner", "grant_server": "asks require_owner",
 	"begin_change": "names the caller's own transaction", "commit_confirmed": "likewise",
+	"trace_id":        "tells a hash, from which nothing follows",
 	"newest_revision": "tells a number", "oldest_revision": "tells a number", "known_revision": "tells a number",
 	"newest_revision_by": "tells a number", "revision_at": "tells a number", "expired_revision": "tells a number",
 	"confirm": "asks require_write for what the revision changed", "revert": "likewise",

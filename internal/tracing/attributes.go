@@ -22,6 +22,7 @@ const (
 	RemovedKey     = "pgmesh.removed"
 	BytesKey       = "pgmesh.bytes"
 	MergedKey      = "pgmesh.merged"
+	WithKey        = "pgmesh.travels_with"
 	ProxyKey       = "pgmesh.proxy"
 	ConcernedKey   = "pgmesh.proxies.concerned"
 	RanKey         = "pgmesh.proxies.ran"

@@ -62,20 +62,3 @@ func (c *Trace) Revision() int64 { return c.revision }
 func (c *Trace) context(span trace.SpanID) trace.SpanContext {
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: c.id, SpanID: span, TraceFlags: trace.FlagsSampled, Remote: true})
 }
-
-// MostMerged bounds how many revisions that travel with a later one are told of.
-const MostMerged = 100
-
-// Merged returns the traces of the revisions after one and before another, which travel with that
-// one: the newest of them, if there are very many.
-func (t *Tracer) Merged(mesh string, after, with int64) (all []*Trace) {
-	if t == nil || after <= 0 {
-		return nil
-	}
-	for r := max(after+1, with-MostMerged); r < with; r++ {
-		if c := t.Of(mesh, r); c != nil {
-			all = append(all, c)
-		}
-	}
-	return all
-}

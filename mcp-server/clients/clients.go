@@ -21,9 +21,20 @@ import (
 // Roll tracks the clients of a server. It is an [ads.Observer]; servers of other protocols call
 // Join.
 type Roll struct {
+	// Follower is told of all clients, if it is not nil. Set it before anything else.
+	Follower Follower
+
 	mu      sync.Mutex
 	clients map[*Client]struct{}
 	streams map[*ads.Stream]*Client
+}
+
+// Follower is told what clients are sent and answer. Its methods must not block.
+type Follower interface {
+	Sent(c *Client, typeURL string, revision int64)
+	Accepted(c *Client, typeURL string, revision int64)
+	Refused(c *Client, typeURL string, revision int64, reason string)
+	Left(c *Client)
 }
 
 // NewRoll returns an empty roll.
@@ -71,8 +82,17 @@ func (r *Roll) Join(node, protocol string) *Client {
 	return c
 }
 
+// Node is the name that the client gives itself.
+func (c *Client) Node() string { return c.node }
+
+// Protocol is the form of the protocol that the client speaks.
+func (c *Client) Protocol() string { return c.protocol }
+
 // Leave removes the client.
 func (c *Client) Leave() {
+	if f := c.roll.Follower; f != nil {
+		f.Left(c)
+	}
 	c.roll.mu.Lock()
 	defer c.roll.mu.Unlock()
 	delete(c.roll.clients, c)
@@ -81,11 +101,17 @@ func (c *Client) Leave() {
 // Sent records a response of a type.
 func (c *Client) Sent(typeURL, revision string) {
 	c.update(typeURL, func(s *typeState) { s.sent = number(revision) })
+	if f := c.roll.Follower; f != nil {
+		f.Sent(c, typeURL, number(revision))
+	}
 }
 
 // Accepted records that the client accepted a response.
 func (c *Client) Accepted(typeURL, revision string) {
 	c.update(typeURL, func(s *typeState) { s.accepted, s.refusal = number(revision), nil })
+	if f := c.roll.Follower; f != nil {
+		f.Accepted(c, typeURL, number(revision))
+	}
 }
 
 // Refused records that the client refused a response and kept what it had, and why.
@@ -93,6 +119,9 @@ func (c *Client) Refused(typeURL, revision, reason string) {
 	c.update(typeURL, func(s *typeState) {
 		s.refusal = &refusal{number(revision), terse.Kept(reason, maxReasonBytes)}
 	})
+	if f := c.roll.Follower; f != nil {
+		f.Refused(c, typeURL, number(revision), terse.Kept(reason, maxReasonBytes))
+	}
 }
 
 func (c *Client) update(typeURL string, what func(*typeState)) {

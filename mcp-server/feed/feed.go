@@ -24,6 +24,9 @@ import (
 type Feed struct {
 	// See is called with each resource that is read. It must not block, and may be set before Run.
 	See func(*store.Resource)
+	// Published is called with each batch once it is served, and when the feed began to work on it,
+	// if it is not nil. It must not block, and may be set before Run.
+	Published func(b *feed.Batch, began time.Time)
 
 	revisions *feed.Feed
 	publisher *publish.Publisher
@@ -34,12 +37,19 @@ type Feed struct {
 	// pending is what was read and not published yet. It is complete at the revision through: of a
 	// secret only the newest value is stored, which must not be published before the rest of its
 	// revision.
-	pending publish.Changes
-	through store.Revision
+	pending     publish.Changes
+	through     store.Revision
+	unpublished []read // what pending is of, if somebody is to know of it
 
 	batches      prometheus.Counter
 	undecodable  prometheus.Counter
 	publishDelay prometheus.Histogram
+}
+
+// read is a batch that was read.
+type read struct {
+	batch feed.Batch
+	began time.Time
 }
 
 // New returns a feed from a database to a publisher.
@@ -125,7 +135,7 @@ func (f *Feed) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.at, f.pending, f.through = at, publish.Changes{}, 0
+	f.at, f.pending, f.through, f.unpublished = at, publish.Changes{}, 0, nil
 	f.publisher.Replace(all, publish.Position(at))
 	debug.FreeOSMemory() // loading takes several times the memory that stays in use
 	f.log.Info("loaded the store", "revision", at.Revision, "resources", resources)
@@ -134,6 +144,9 @@ func (f *Feed) load(ctx context.Context) error {
 
 // apply publishes a batch, or keeps it pending until the revision of its newest secrets has come.
 func (f *Feed) apply(b feed.Batch) error {
+	if f.Published != nil {
+		f.unpublished = append(f.unpublished, read{b, time.Now()})
+	}
 	c := publish.Changes{Upserts: map[*kinds.Kind][]*served.Resource{}, Removed: map[*kinds.Kind][]string{}, Committed: b.Time}
 	for _, change := range b.Changes {
 		k := change.Key.Kind
@@ -158,5 +171,9 @@ func (f *Feed) apply(b feed.Batch) error {
 	f.publisher.Apply(f.pending, publish.Position(f.at))
 	f.pending = publish.Changes{}
 	f.publishDelay.Observe(max(0, time.Since(b.Time).Seconds())) // the database's clock may be ahead
+	for i := range f.unpublished {
+		f.Published(&f.unpublished[i].batch, f.unpublished[i].began)
+	}
+	f.unpublished = nil
 	return nil
 }

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/pgmesh/pgmesh/internal/kit/retry"
+	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 )
 
@@ -38,6 +39,9 @@ type Options struct {
 	// StaleTimeout is how long an upstream that has lost its own source is followed, if there are
 	// others; 30 s if 0.
 	StaleTimeout time.Duration
+	// Published is called with each batch after the first of an upstream once it is served, if it is
+	// not nil, with the revision before it and when the relay began to work on it.
+	Published func(b kinds.Batch, before int64, upstream string, began time.Time)
 }
 
 // The reasons for leaving an upstream.

@@ -130,6 +130,7 @@ func (s *session) apply(b kinds.Batch) error {
 			return err
 		}
 	}
+	began, before := time.Now(), s.publisher.At().Revision
 	at, err := s.position(b)
 	if err != nil {
 		return err
@@ -143,6 +144,9 @@ func (s *session) apply(b kinds.Batch) error {
 		s.publisher.Apply(c, at)
 	} else {
 		s.publisher.Replace(publish.Content{Resources: c.Upserts}, at)
+	}
+	if tell := s.options.Published; tell != nil && s.gotBatch && b.Mark != "" {
+		tell(b, before, s.upstream, began)
 	}
 	if !s.gotBatch {
 		s.gotBatch = true

@@ -81,6 +81,9 @@ func (s *server) database() (source, error) {
 	d.examiner = examine.New(d.store, o.Log)
 	d.feed = feed.New(d.revisions, s.publisher, s.keys, o.Log, s.metrics)
 	d.feed.See = d.examiner.See
+	if s.passage != nil {
+		d.feed.Published = s.passage.Read
+	}
 	s.metrics.MustRegister(connectedTo(d.revisions))
 	d.admin = admin.New(admin.Config{
 		Store: d.store, Feed: d.revisions, News: s.publisher.Subscribe, Served: s.publisher.Served, Ready: func() (string, error) { return s.ready(d) }, Source: s.publisher.Source,

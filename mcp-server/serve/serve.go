@@ -23,10 +23,12 @@ import (
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/rpc"
+	"github.com/pgmesh/pgmesh/internal/tracing"
 	"github.com/pgmesh/pgmesh/mcp-server/clients"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/authority"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	"github.com/pgmesh/pgmesh/mcp-server/legacy"
+	"github.com/pgmesh/pgmesh/mcp-server/passage"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	"github.com/pgmesh/pgmesh/mcp-server/readers"
 	"github.com/pgmesh/pgmesh/mcp-server/saved"
@@ -54,6 +56,7 @@ type Options struct {
 	Sealing   seal.Options // the keys that encrypt secrets; without any, secrets are stored in plain text
 	// WorkloadGrace is how long the entry of a lost machine stays; registry.DefaultGrace if 0.
 	WorkloadGrace time.Duration
+	Traces        tracing.Options
 	Log           *slog.Logger
 }
 
@@ -92,6 +95,11 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	s.budgets = o.Readers.Budgets(s.observers)
 	s.recallKeys(ctx)
 	s.publisher = publish.New(s.metrics)
+	tracer, err := s.trace()
+	if err != nil {
+		return errors.Join(err, on.close())
+	}
+	defer tracer.Close(o.Log)
 	s.views = readers.New(s.publisher.SubscribeWithSecrets, s.publisher.Subscribe, o.Log, s.metrics)
 	s.legacy = s.newLegacy()
 	s.sinks = legacy.NewSinks(s.legacy)
@@ -156,7 +164,8 @@ type server struct {
 	door      *door
 	keys      *seal.Keys
 	observers ads.Observers
-	budgets   *ads.Budgets // of readers of both generations
+	budgets   *ads.Budgets      // of readers of both generations
+	passage   *passage.Recorder // nil if nothing is traced
 }
 
 // source is where the mesh comes from, with the APIs that it makes possible.

@@ -99,7 +99,11 @@ func (s *server) upstream(ctx context.Context) (source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--upstream: %w", err)
 	}
-	u.relay = relay.New(s.publisher, o.Log, s.metrics, relay.Options{Upstreams: o.Upstream.Addresses, DialOptions: connection.DialOptions()})
+	relaying := relay.Options{Upstreams: o.Upstream.Addresses, DialOptions: connection.DialOptions()}
+	if s.passage != nil {
+		relaying.Published = s.passage.Relayed
+	}
+	u.relay = relay.New(s.publisher, o.Log, s.metrics, relaying)
 	return u, nil
 }
 

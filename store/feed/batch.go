@@ -11,11 +11,12 @@ import (
 // Batch is one revision. It has one change for each resource, in the order of the keys.
 type Batch struct {
 	Revision    store.Revision
-	Mark        string // see Position
-	Author      string // the database role, or the user on whose behalf a server wrote
-	Application string // application_name of the session
-	Message     string // mesh.message of the session
-	Time        time.Time
+	Mark        string    // see Position
+	Author      string    // the database role, or the user on whose behalf a server wrote
+	Application string    // application_name of the session
+	Message     string    // mesh.message of the session
+	Begun       time.Time // when the transaction began
+	Time        time.Time // when it got its number
 	Changes     []Change
 	Secrets     []secrets.Change // in the order of their names
 

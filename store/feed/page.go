@@ -92,7 +92,7 @@ type pageRow struct {
 func (r *pageRow) targets() []any {
 	b := &r.batch
 	targets := []any{
-		&r.revisionCount, &b.Revision, &b.Mark, &b.Author, &b.Application, &b.Message, &b.Time, &b.secret,
+		&r.revisionCount, &b.Revision, &b.Mark, &b.Author, &b.Application, &b.Message, &b.Begun, &b.Time, &b.secret,
 	}
 	return slices.Concat(targets, r.key.Targets(), r.before.Targets(), r.after.Targets())
 }

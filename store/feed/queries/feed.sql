@@ -19,7 +19,7 @@ SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_seqscan = off
 WITH page AS (
   SELECT t.*, sum(size) OVER (ORDER BY revision) AS changes, count(*) OVER () AS revisions
   FROM (SELECT * FROM mesh_internal.transactions WHERE revision > $1 ORDER BY revision LIMIT $2) t)
-SELECT t.revisions, t.revision, {{Mark}}, t.author, t.application, t.message, t.time,
+SELECT t.revisions, t.revision, {{Mark}}, t.author, t.application, t.message, t.begun_at, t.time,
   t.secrets, coalesce(c.api_group, ''), coalesce(c.kind, ''), coalesce(c.namespace, ''), coalesce(c.name, ''),
   c.before_spec, c.before_labels, c.before_annotations,
   c.before_revision, c.before_generation, c.before_created_at, c.before_updated_at,
