@@ -62,5 +62,6 @@ func runCommand() *cobra.Command {
 		"have gateways serve the Gateways of their own namespace alone, also where the mesh does not: the setting own_gateways, which is on as soon as hosts have owners")
 	f.BoolVar(&o.ReportProxies, "report-proxies", true,
 		"report to mcp-server what each proxy runs, for mesh.proxies, mesh.rollouts and mcp-client apply --wait")
+	o.Traces.Flags(f)
 	return cmd
 }

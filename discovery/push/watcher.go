@@ -30,8 +30,52 @@ type Follower interface {
 	Left()
 }
 
-// Watch sets the watcher. Call it before anything else.
-func (e *Engine) Watch(w Watcher) { e.watcher, e.answers.watcher = w, w }
+// Watch adds a watcher. Call it before anything else.
+func (e *Engine) Watch(w Watcher) {
+	if _, none := e.watcher.(nobody); e.watcher != nil && !none {
+		w = watchers{e.watcher, w}
+	}
+	e.watcher, e.answers.watcher = w, w
+}
+
+// watchers are several.
+type watchers []Watcher
+
+func (all watchers) Joined(s *served.Subscriber, namespace string) {
+	for _, w := range all {
+		w.Joined(s, namespace)
+	}
+}
+
+func (all watchers) Left(s *served.Subscriber) {
+	for _, w := range all {
+		w.Left(s)
+	}
+}
+
+func (all watchers) Pushing(after, revision int64, begun time.Time) {
+	for _, w := range all {
+		w.Pushing(after, revision, begun)
+	}
+}
+
+func (all watchers) Offered(s *served.Subscriber) {
+	for _, w := range all {
+		w.Offered(s)
+	}
+}
+
+func (all watchers) Pushed() {
+	for _, w := range all {
+		w.Pushed()
+	}
+}
+
+func (all watchers) Ran(s *served.Subscriber, revision string) {
+	for _, w := range all {
+		w.Ran(s, revision)
+	}
+}
 
 // nobody watches and follows.
 type nobody struct{}

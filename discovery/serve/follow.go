@@ -11,6 +11,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/identity/jwks"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/passage"
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/internal/kit/parallel"
 	"github.com/pgmesh/pgmesh/kinds"
@@ -30,6 +31,9 @@ type follower struct {
 	keys *jwks.Keeper
 	// trust knows who was revoked.
 	trust trusted
+	// passage records the way of revisions; nil if they are not traced.
+	passage *passage.Recorder
+	pushes  func() (push.Queue, []push.Push)
 
 	mu      sync.Mutex
 	waits   bool // a batch may wait that has no changes
@@ -59,6 +63,7 @@ func (f *follower) take(b kinds.Batch) {
 		f.place[c.Key] = len(f.waiting.Changes)
 		f.waiting.Changes = append(f.waiting.Changes, c)
 	}
+	f.passage.Arrived()
 	f.waits, f.waiting.Revision = true, b.Revision
 	f.waiting.InForce = append(f.waiting.InForce, b.InForce...)
 	select {
@@ -82,7 +87,9 @@ func (f *follower) hears(engine *push.Engine) func(kinds.Batch) error {
 func (f *follower) all() (b kinds.Batch, some bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	b, some = f.waiting, f.waits
+	if b, some = f.waiting, f.waits; some {
+		f.passage.Taken(b)
+	}
 	f.waits, f.waiting = false, kinds.Batch{}
 	clear(f.place)
 	return b, some
@@ -121,7 +128,9 @@ func (f *follower) apply(ctx context.Context, b kinds.Batch) {
 	built := mesh.Build(step, cmp.Or(f.mesh, f.first))
 	f.trust.ConfigureDomain(built.Config.GetTrustDomain(), built.Config.GetTrustDomainAliases())
 	f.mesh = f.withTrust(f.withKeys(ctx, built))
+	f.passage.Built()
 	f.push(f.mesh, step)
+	f.passage.Done(f.pushes)
 	f.revision.Set(float64(b.Revision))
 	b.TellInForce()
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/identity/jwks"
 	"github.com/pgmesh/pgmesh/discovery/inspect"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/passage"
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/discovery/rollout"
 	"github.com/pgmesh/pgmesh/internal/access"
@@ -25,6 +26,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/rpc"
+	"github.com/pgmesh/pgmesh/internal/tracing"
 )
 
 // Options are what the program's flags set.
@@ -44,6 +46,7 @@ type Options struct {
 	OwnGateways bool
 	// ReportProxies has mcp-server told what each proxy runs.
 	ReportProxies bool
+	Traces        tracing.Options
 	Log           *slog.Logger
 }
 
@@ -69,6 +72,11 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	if err != nil {
 		return err
 	}
+	tracer, way, err := o.trace(config, metrics)
+	if err != nil {
+		return err
+	}
+	defer tracer.Close(o.Log)
 	xds, web, err := o.listen(who.listens())
 	if err != nil {
 		return err
@@ -80,7 +88,8 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	follower := newFollower(machines.following(engine.Update), metrics)
 	follower.keys, follower.first = keys, mesh.First(o.OwnGateways)
 	follower.trust = guests.trust()
-	streams, server := o.server(engine, guests, metrics)
+	follower.trace(way, engine)
+	streams, server := o.server(engine, guests, way, metrics)
 	reporter := o.reporter(who, rollout.Of(engine, streams), metrics)
 	pages = append(append(pages, o.pages(engine, o.inspector(engine, streams, guests, metrics))...), machines.Page())
 	machines.AddTo(server)
@@ -106,12 +115,16 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	g.Go(func() error { return monitor.Serve(ctx, web, o.HTTP.Access, withOldNames(metrics), ready, pages...) })
 	g.Go(func() error { return notify.RunWhenReady(ctx, ready.Ask) })
 	defer guests.flush()
+	defer way.Close()
 	return ended(g.Wait())
 }
 
 // server serves xDS, and the calls of members.
-func (o *Options) server(engine *push.Engine, g guests, metrics prometheus.Registerer) (*ads.Server, *grpc.Server) {
-	observer := adsmetrics.New(metrics, adsmetrics.Discovery, push.Label)
+func (o *Options) server(engine *push.Engine, g guests, way *passage.Recorder, metrics prometheus.Registerer) (*ads.Server, *grpc.Server) {
+	var observer ads.Observer = adsmetrics.New(metrics, adsmetrics.Discovery, push.Label)
+	if way != nil {
+		observer = ads.Observers{observer, way.Observer()}
+	}
 	largest := grpc.MaxRecvMsgSize(cmp.Or(o.RequestMiB, DefaultRequestMiB) << 20)
 	server := rpc.NewServer(append(g.serverOptions(o.Limits.Unfinished(observer)), largest)...)
 	streams := push.NewServer(engine, o.Limits, observer, o.Log)

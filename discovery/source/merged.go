@@ -43,6 +43,9 @@ func Merge(log *slog.Logger, metrics prometheus.Registerer, sources ...Source) *
 	return m
 }
 
+// First is the source that counts most, of which the revisions are.
+func (m *Merged) First() Source { return m.sources[0] }
+
 // Name lists the sources.
 func (m *Merged) Name() string {
 	names := make([]string, len(m.sources))

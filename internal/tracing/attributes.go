@@ -31,6 +31,14 @@ const (
 	UnfinishedKey  = "pgmesh.proxies.unfinished"
 	ReasonKey      = "pgmesh.reason"
 	UpstreamKey    = "pgmesh.upstream"
+	TranslatedKey  = "pgmesh.translated." // and a type
+)
+
+// The headers of an xDS stream by which a discovery tells the agent of which mesh the revisions are,
+// and the key of the span that what the agent does is a part of.
+const (
+	MeshHeader   = "pgmesh-mesh"
+	ParentHeader = "pgmesh-trace-parent"
 )
 
 // mostNames bounds a list of names in an attribute.

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pgmesh/pgmesh/internal/monitor"
+	"github.com/pgmesh/pgmesh/internal/tracing"
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/envoyadmin"
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/scrape"
@@ -16,6 +17,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/identity/member"
 	"github.com/pgmesh/pgmesh/mesh-agent/services/register"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
+	"github.com/pgmesh/pgmesh/mesh-agent/xds/passage"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/relay"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/upstream"
 )
@@ -31,6 +33,8 @@ type agent struct {
 
 	who        *member.Member
 	discovery  *upstream.Upstream
+	tracer     *tracing.Tracer // nil if nothing is traced, and so is the next
+	passage    *passage.Recorder
 	supervisor *supervise.Supervisor
 	apps       appServices
 	redirected *redirection
@@ -47,6 +51,9 @@ func (a *agent) open(ctx context.Context) (err error) {
 		return err
 	}
 	if a.discovery, err = a.Machine.Connect(a.who, a.log, a.metrics); err != nil {
+		return err
+	}
+	if err = a.trace(); err != nil {
 		return err
 	}
 	if a.supervisor, err = a.prepareEnvoy(ctx); err != nil {
@@ -66,6 +73,19 @@ func (a *agent) open(ctx context.Context) (err error) {
 	return a.openStatus(registry)
 }
 
+// trace has the way of revisions recorded, if that is asked for.
+func (a *agent) trace() error {
+	proxy, err := a.Machine.Proxy(a.who)
+	if err != nil {
+		return err
+	}
+	if a.tracer, err = a.Traces.Open("mesh-agent", proxy.ID, a.log, a.metrics); err != nil {
+		return err
+	}
+	a.passage = passage.New(a.tracer, proxy.NodeID())
+	return nil
+}
+
 // openStatus gives the status server the metrics, and the Envoy to ask and to drain.
 func (a *agent) openStatus(own *prometheus.Registry) error {
 	s, folder := a.server, a.Machine.State.Path
@@ -77,6 +97,7 @@ func (a *agent) openStatus(own *prometheus.Registry) error {
 }
 
 func (a *agent) close() {
+	a.tracer.Close(a.log)
 	if a.discovery != nil {
 		a.discovery.Close()
 	}
@@ -88,7 +109,7 @@ func (a *agent) run(ctx context.Context) error {
 	context.AfterFunc(ctx, func() { a.server.State(status.Ending) })
 	serving, end := context.WithCancel(context.WithoutCancel(ctx)) // Envoy needs its certificate until it has drained
 	defer end()
-	served, err := a.serveEnvoy(serving, relay.Options{Discovery: a.discovery, Names: a.apps.names.Sink(), Log: a.log, Metrics: a.metrics})
+	served, err := a.serveEnvoy(serving, relay.Options{Discovery: a.discovery, Names: a.apps.names.Sink(), Passage: a.passage, Log: a.log, Metrics: a.metrics})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/pgmesh/pgmesh/internal/tracing"
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/scrape"
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/supervise"
 	"github.com/pgmesh/pgmesh/mesh-agent/identity/sts"
@@ -25,6 +26,7 @@ type Options struct {
 	Scrape    scrape.Options
 	Exchange  sts.Options
 	Wasm      wasm.Options
+	Traces    tracing.Options
 }
 
 // MachineFlags declares the flags that say what the machine is and how its Envoy runs.
@@ -41,6 +43,7 @@ func (o *Options) Flags(flags *pflag.FlagSet) {
 	o.Scrape.Flags(flags)
 	o.Exchange.Flags(flags)
 	o.Wasm.Flags(flags)
+	o.Traces.Flags(flags)
 }
 
 // Run runs an agent until the context ends and Envoy has drained. The server, which has a log,

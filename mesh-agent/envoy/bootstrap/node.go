@@ -35,11 +35,16 @@ func node(o Options) (*corev3.Node, error) {
 		return nil, fmt.Errorf("labels: %w", err)
 	}
 	return &corev3.Node{
-		Id:       fmt.Sprintf("%s~%s~%s~%s", o.Role.nodeType(), o.IP, o.ID, o.Domain),
+		Id:       o.NodeID(),
 		Cluster:  serviceCluster(o),
 		Metadata: metadata,
 		Locality: locality(o.Locality),
 	}, nil
+}
+
+// NodeID is how the proxy is called in xDS.
+func (o *Options) NodeID() string {
+	return fmt.Sprintf("%s~%s~%s~%s", o.Role.nodeType(), o.IP, o.ID, o.Domain)
 }
 
 // locality parses region/zone/subzone; "" gives nil.

@@ -35,12 +35,13 @@ func (st *stream) openDiscovery(ctx context.Context) *discoveryStream {
 			return
 		}
 		close(p.opened)
+		defer st.passage.Store(nil)
 		p.ended.Go(func() {
 			if err := panics.Try("stream", func() error { st.send(ctx, p, up); return nil }); err != nil {
 				p.end() // the stream ends, and Envoy opens another
 			}
 		})
-		p.failed <- panics.Try("stream", func() error { return p.receive(ctx, up) })
+		p.failed <- panics.Try("stream", func() error { return p.receive(ctx, up, func() { st.passage.Store(st.server.Passage.Stream(up.Header)) }) })
 	})
 	return p
 }
@@ -51,12 +52,16 @@ func (p *discoveryStream) close() {
 	p.ended.Wait()
 }
 
-// receive passes on responses until the stream ends.
-func (p *discoveryStream) receive(ctx context.Context, up grpc.ClientStream) error {
+// receive passes on responses until the stream ends. It calls begun when the first has come.
+func (p *discoveryStream) receive(ctx context.Context, up grpc.ClientStream, begun func()) error {
 	for {
 		m, err := receive(up)
 		if err != nil {
 			return err
+		}
+		if begun != nil {
+			begun()
+			begun = nil
 		}
 		select {
 		case p.responses <- m:

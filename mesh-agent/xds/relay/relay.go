@@ -16,6 +16,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/mesh-agent/wasm"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/lastgood"
+	"github.com/pgmesh/pgmesh/mesh-agent/xds/passage"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/upstream"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/wire"
 	ndsv1 "github.com/pgmesh/pgmesh/proto/istio/networking/nds/v1"
@@ -34,7 +35,9 @@ type Options struct {
 	// FallbackAfter is how long an Envoy without configuration waits for discovery before it is
 	// served the last good one; 0 means 1.5 s.
 	FallbackAfter time.Duration
-	Log           *slog.Logger
+	// Passage records the way of revisions; nil if they are not traced.
+	Passage *passage.Recorder
+	Log     *slog.Logger
 	// Metrics registers the metrics, unless it is nil.
 	Metrics prometheus.Registerer
 }

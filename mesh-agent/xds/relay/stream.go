@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/lastgood"
+	"github.com/pgmesh/pgmesh/mesh-agent/xds/passage"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/wire"
 )
 
@@ -26,6 +28,7 @@ type stream struct {
 	names    *nameSubscription
 	kept     *lastgood.Stream // nil if nothing is stored
 	plugins  *plugins         // nil if modules are not fetched
+	passage  atomic.Pointer[passage.Stream]
 }
 
 func newStream(s *Server, form wire.Form, down grpc.ServerStream) *stream {
@@ -234,6 +237,7 @@ func (st *stream) deliver(ctx context.Context, p *discoveryStream, m *message) e
 		}
 		return nil
 	}
+	st.passage.Load().Response(r)
 	return st.down.SendMsg(m)
 }
 
@@ -277,6 +281,7 @@ func (st *stream) observe(m *message) *wire.Request {
 	if r.Refused {
 		st.server.refused(r)
 	}
+	st.passage.Load().Request(r)
 	st.kept.OnRequest(r)
 	return r
 }
