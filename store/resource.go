@@ -56,6 +56,6 @@ func (s *Store) Skip(skipped Skipped) {
 	}
 	if _, again := s.unknown.logged.LoadOrStore([2]string{skipped.Group, skipped.Kind}, true); !again {
 		s.options.Log.Warn("left out resources of a kind that this program does not know: upgrade it",
-			"group", skipped.Group, "kind", skipped.Kind, "first", skipped.Namespace+"/"+skipped.Name)
+			"api_group", skipped.Group, "kind", skipped.Kind, "first", skipped.Namespace+"/"+skipped.Name)
 	}
 }

@@ -52,7 +52,7 @@ func (e *Engine) Refuse(ctx context.Context, node string, r *RefusalError) error
 	e.refusals.tell.Do(func() {
 		about := []any{"reason", r.Reason, "error", r.Text}
 		if node != "" { // it has said who it is
-			about = append(about, "node", node)
+			about = append(about, "proxy", node)
 		}
 		if p, ok := peer.FromContext(ctx); ok {
 			about = append(about, "address", p.Addr.String())
@@ -83,7 +83,7 @@ func (e *Engine) introduced(ctx context.Context, node *corev3.Node) (*mesh.Proxy
 // warn logs what is left out of a proxy's metadata. The proxy is served without it.
 func (r *refusals) warn(p *mesh.Proxy, node string) {
 	if len(p.Warnings) > 0 {
-		r.tellWarnings.Do(func() { r.log.Warn("left out metadata of a proxy", "node", node, "warnings", p.Warnings) })
+		r.tellWarnings.Do(func() { r.log.Warn("left out metadata of a proxy", "proxy", node, "warnings", p.Warnings) })
 	}
 }
 

@@ -30,7 +30,7 @@ func (e *Engine) refusing(s *ads.Stream, typeURL string) {
 	}
 	for _, r := range refused {
 		if !slices.ContainsFunc(m.refused, func(before quarantine.Refused) bool { return before.Name == r.Name }) {
-			e.log.Error("a proxy refuses a listener; "+withoutListener(r), "node", s.Node().GetId(), "namespace", m.proxy.Namespace, "listener", r.Name, "reason", r.Reason)
+			e.log.Error("a proxy refuses a listener; "+withoutListener(r), "proxy", s.Node().GetId(), "namespace", m.proxy.Namespace, "listener", r.Name, "reason", r.Reason)
 		}
 	}
 	m.refused = refused

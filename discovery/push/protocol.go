@@ -18,6 +18,7 @@ func NewServer(e *Engine, limits ads.Limits, observer ads.Observer, log *slog.Lo
 		Named: func(typeURL string) bool {
 			return typeURL != ClusterType && typeURL != ListenerType && typeURL != ScopedRouteType && typeURL != NameTableType
 		},
+		Called:     "proxy",
 		Quarantine: true,
 		Belongs:    map[string]string{VirtualHostType: RouteType},
 		Outlive:    func(typeURL string) bool { return typeURL == ScopedRouteType },

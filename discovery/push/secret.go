@@ -54,7 +54,7 @@ func (e *Engine) absent(s *ads.Stream, typeURL, name string) {
 	reason, hint := e.mesh.WhyNot(proxy, name)
 	e.denials.count.WithLabelValues(reason).Inc()
 	e.denials.tell.Do(func() {
-		e.log.Warn("a proxy asks for a secret that it is not given; connections that need it are refused", "node", s.Node().GetId(),
+		e.log.Warn("a proxy asks for a secret that it is not given; connections that need it are refused", "proxy", s.Node().GetId(),
 			"namespace", proxy.Namespace, "secret", name, "reason", reason, "hint", hint)
 	})
 }

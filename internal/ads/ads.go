@@ -112,7 +112,7 @@ const maxNodeSize = 64 << 10
 
 func (s *Server) tooFast(ctx context.Context) {
 	s.cfg.Log.Warn("a client makes more requests than it may, and is slowed down; if it has to, raise --max-request-rate",
-		"client", peerOf(ctx), "requests_a_second", s.cfg.Limits.Requests)
+		"address", peerOf(ctx), "requests_a_second", s.cfg.Limits.Requests)
 }
 
 func firstRequest(ctx context.Context, requests <-chan *wire.Request, failed <-chan error, done <-chan struct{}) (*wire.Request, error) {

@@ -33,7 +33,7 @@ func (s *Stream) refused(sub *subscription, r *wire.Request) {
 	after := s.status.answered(sub, reason, true)
 	s.cfg.Observer.Nacked(s, Verdict{TypeURL: sub.typeURL, Revision: sub.revision, Reason: reason, After: after, News: sub.news})
 	s.cfg.Log.Warn("a client refused a response and keeps what it had",
-		"node", s.node.GetId(), "type", sub.typeURL, "revision", sub.revision, "reason", reason)
+		s.cfg.Called, s.node.GetId(), "type", sub.typeURL, "revision", sub.revision, "reason", reason)
 }
 
 // updateStatus publishes the state of a subscription.

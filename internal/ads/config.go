@@ -92,7 +92,9 @@ type Config struct {
 	Budgets *Budgets
 
 	Observer Observer
-	Log      *slog.Logger
+	// Called is what the log calls clients; "client" if it is empty.
+	Called string
+	Log    *slog.Logger
 }
 
 const defaultPatience = 3 * time.Second
@@ -118,6 +120,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.Budgets == nil {
 		c.Budgets = c.Limits.Budgets(c.Observer)
+	}
+	if c.Called == "" {
+		c.Called = "client"
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -22,7 +22,7 @@ func (s *Stream) overtake(sub *subscription) bool {
 		return false
 	}
 	s.cfg.Log.Warn("a client has not answered a response for long: sending it again what was in it, with what is newer",
-		"node", s.node.GetId(), "type", sub.typeURL, "revision", sub.revision, "newest", s.target.Revision)
+		s.cfg.Called, s.node.GetId(), "type", sub.typeURL, "revision", sub.revision, "newest", s.target.Revision)
 	sub.overtaken++
 	sub.takeBack(s.whole(sub))
 	return true

@@ -110,7 +110,7 @@ func (s *Stream) run(ctx context.Context, first *wire.Request, requests <-chan *
 func (s *Stream) hurry() {
 	s.progress.impatient = true
 	s.cfg.Log.Warn("a client does not answer, or ask for what it must have: sending it the rest of a change without waiting",
-		"node", s.node.GetId(), "revision", s.target.Revision, "waiting_for", s.waitingFor())
+		s.cfg.Called, s.node.GetId(), "revision", s.target.Revision, "waiting_for", s.waitingFor())
 }
 
 // subscription returns the subscription to a type, or nil. It searches a slice: types are few, and

@@ -19,6 +19,6 @@ func (s *Stream) left(ctx context.Context) {
 		s.cfg.Observer.Unreceived(s, sub.typeURL, sub.largest)
 		s.cfg.Log.Warn("a client has left without an answer to a response that is larger than gRPC receives by default. If it does so each time, "+
 			"let it receive larger messages, or ask in the incremental form, or show it fewer resources",
-			"node", s.node.GetId(), "type", sub.typeURL, "revision", sub.revision, "bytes", sub.largest, "default_bytes", defaultReceiveLimit)
+			s.cfg.Called, s.node.GetId(), "type", sub.typeURL, "revision", sub.revision, "bytes", sub.largest, "default_bytes", defaultReceiveLimit)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"log" //nolint:depguard // redirects what libraries log to slog
 	"log/slog"
 	"os"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -42,17 +43,46 @@ func Log(cmd *cobra.Command) *slog.Logger {
 // make it write.
 func LogTo(cmd *cobra.Command, out io.Writer) *slog.Logger {
 	level := slog.LevelInfo
+	if format, _ := cmd.Flags().GetString(formatFlag); format != "" && format != "text" && format != "json" {
+		fmt.Fprintf(os.Stderr, "--log-format %s: choose text or json; logging text\n", format)
+	}
 	if name, _ := cmd.Flags().GetString(levelFlag); name != "" {
 		if err := level.UnmarshalText([]byte(name)); err != nil {
 			fmt.Fprintf(os.Stderr, "--log-level %s: choose debug, info, warn or error; logging at info\n", name)
 		}
 	}
-	opts := &slog.HandlerOptions{Level: level}
-	var lines slog.Handler = slog.NewTextHandler(out, opts)
-	if format, _ := cmd.Flags().GetString(formatFlag); format == "json" {
-		lines = slog.NewJSONHandler(terminal.NewWriter(out, nil), opts) // slog's text handler escapes by itself
+	var lines slog.Handler = slog.NewTextHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: alike})
+	if LogsJSON(cmd) {
+		lines = JSONLines(out, level)
 	}
 	to := slog.New(terse.NewHandler(lines))
 	panics.LogTo(to)
 	return to
+}
+
+// LogsJSON reports whether the flags ask for a log in JSON.
+func LogsJSON(cmd *cobra.Command) bool {
+	format, _ := cmd.Flags().GetString(formatFlag)
+	return format == "json"
+}
+
+// JSONLines writes records as programs log them in JSON.
+func JSONLines(out io.Writer, level slog.Leveler) slog.Handler {
+	return slog.NewJSONHandler(terminal.NewWriter(out, nil), &slog.HandlerOptions{Level: level, ReplaceAttr: alike}) // slog's text handler escapes by itself
+}
+
+// alike makes values alike in all lines, whoever logs them and in both forms: times are in UTC,
+// durations are texts such as 1.5s, and revisions are numbers.
+func alike(_ []string, a slog.Attr) slog.Attr {
+	switch v := a.Value; {
+	case v.Kind() == slog.KindTime:
+		a.Value = slog.TimeValue(v.Time().UTC())
+	case v.Kind() == slog.KindDuration:
+		a.Value = slog.StringValue(v.Duration().String())
+	case a.Key == "revision" && v.Kind() == slog.KindString:
+		if number, err := strconv.ParseInt(v.String(), 10, 64); err == nil {
+			a.Value = slog.Int64Value(number)
+		}
+	}
+	return a
 }

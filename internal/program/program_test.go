@@ -2,8 +2,11 @@ package program_test
 
 import (
 	"bytes"
+	"errors"
+	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
@@ -26,4 +29,23 @@ func TestLogsOfPeersAreBounded(t *testing.T) {
 			require.Less(t, out.Len(), 1<<16, "a thousand complaints of a mebibyte each")
 		})
 	}
+}
+
+// Who collects the logs of all programs looks for one name and one form of a value.
+func TestValuesAreAlikeInAllLines(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 4, 6, 6, 7, 8000000, time.FixedZone("elsewhere", 3600))
+	line := func(format string) string {
+		cmd := &cobra.Command{}
+		cmd.Flags().String("log-format", format, "")
+		var out bytes.Buffer
+		r := slog.NewRecord(at, slog.LevelWarn, "a proxy refuses", 0)
+		r.Add("revision", "12", "sent", int64(12), "after", 1500*time.Millisecond, "since", at, "error", errors.New("no"))
+		require.NoError(t, program.LogTo(cmd, &out).Handler().Handle(t.Context(), r))
+		return out.String()
+	}
+	require.JSONEq(t, `{"time": "2026-03-04T05:06:07.008Z", "level": "WARN", "msg": "a proxy refuses",
+		"revision": 12, "sent": 12, "after": "1.5s", "since": "2026-03-04T05:06:07.008Z", "error": "no"}`, line("json"))
+	require.Equal(t, "time=2026-03-04T05:06:07.008Z level=WARN msg=\"a proxy refuses\" revision=12 sent=12 after=1.5s since=2026-03-04T05:06:07.008Z error=no\n", line("text"))
+	require.Contains(t, line("xml"), "time=", "text is what there is otherwise")
 }

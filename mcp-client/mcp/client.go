@@ -124,7 +124,7 @@ func (c *Client) Run(ctx context.Context, apply func(kinds.Batch) error) error {
 			return ctx.Err()
 		}
 		if at.retryNow(err) {
-			c.cfg.Log.Info("going on with another form of the protocol", "server", at.target, "protocol", at.choice.next, "because", err)
+			c.cfg.Log.Info("going on with another form of the protocol", "server", at.target, "protocol", at.choice.next, "reason", err)
 			continue
 		}
 		err = at.explain(err)

@@ -90,12 +90,12 @@ func (h *holds) report(log *slog.Logger, before *holds) {
 	for k, held := range h.kinds {
 		if _, old := before.kinds[k]; !old {
 			log.Warn("the server has suddenly no resources of a kind; those that it had stay in force until it has said so for a while",
-				"kind", k.Name, "group", k.Group, "resources", len(held.keys), "for", h.after)
+				"kind", k.Name, "api_group", k.Group, "resources", len(held.keys), "for", h.after)
 		}
 	}
 	for k := range before.kinds {
 		if _, still := h.kinds[k]; !still {
-			log.Info("a kind that was held follows the server again", "kind", k.Name, "group", k.Group)
+			log.Info("a kind that was held follows the server again", "kind", k.Name, "api_group", k.Group)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func (r *Registry) register(ctx context.Context, s *session, changes []machines.
 	case !causedByChange(err):
 		return nil, err
 	case len(changes) == 1:
-		r.log.Warn("the database does not take what a machine is registered with", "namespace", changes[0].Namespace, "group", changes[0].Group, "machine", changes[0].Machine, "error", err)
+		r.log.Warn("the database does not take what a machine is registered with", "namespace", changes[0].Namespace, "workload_group", changes[0].Group, "machine", changes[0].Machine, "error", err)
 		return []machines.Outcome{{Refused: refusalFor(err)}}, nil
 	}
 	half := len(changes) / 2

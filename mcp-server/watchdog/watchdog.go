@@ -163,7 +163,7 @@ func (w *Watchdog) report(s *sighting) {
 	}
 	s.reported = true
 	w.log.Warn("a session of the database holds up others: have it commit, or end it (mcp-client blockers end PID)", "reason", s.Reason, "pid", s.PID, "role", s.Role,
-		"database", s.Database, "application", s.Application, "client", s.Client, "state", s.State, "since", s.Since, "waiting", len(s.Blocks), "query", s.Query)
+		"database", s.Database, "application", s.Application, "address", s.Client, "state", s.State, "since", s.Since, "waiting", len(s.Blocks), "query", s.Query)
 }
 
 // waited returns for how long the session is known to block others.

@@ -2,11 +2,13 @@ package commands
 
 import (
 	"io"
+	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pgmesh/pgmesh/internal/program"
+	"github.com/pgmesh/pgmesh/mesh-agent/envoy/envoylog"
 	"github.com/pgmesh/pgmesh/mesh-agent/run"
 	"github.com/pgmesh/pgmesh/mesh-agent/settings"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
@@ -42,6 +44,9 @@ func newRun(o *run.Options) (*cobra.Command, *configFlag) {
 			server := status.New()
 			server.Settings = func() []settings.Setting { return settings.List(cmd.Flags()) }
 			server.Log = program.LogTo(cmd, io.MultiWriter(os.Stderr, server.Lines.Writer(status.FromAgent)))
+			if program.LogsJSON(cmd) {
+				o.EnvoyLog = envoylog.Formed(program.JSONLines(os.Stderr, slog.LevelDebug)) // Envoy has a level of its own
+			}
 			return run.Run(cmd.Context(), o, server)
 		},
 	}

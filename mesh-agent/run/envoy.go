@@ -54,7 +54,10 @@ func (a *agent) supervise(data []byte, again func() error) (*supervise.Superviso
 		_ = notify.ExtendTimeout("draining Envoy", max(o.DrainTime, o.DrainMin)+time.Minute)
 	}
 	o.EndNow = endNow
-	o.Output = io.MultiWriter(os.Stderr, a.server.Lines.Writer(status.FromEnvoy))
+	if o.Output = a.EnvoyLog; o.Output == nil {
+		o.Output = os.Stderr
+	}
+	o.Output = io.MultiWriter(o.Output, a.server.Lines.Writer(status.FromEnvoy))
 	o.Stdout = io.MultiWriter(os.Stdout, a.server.Lines.Writer(status.FromAccess))
 	o.Log = a.log
 	return supervise.New(o)

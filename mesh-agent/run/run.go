@@ -5,6 +5,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/spf13/pflag"
 
@@ -27,6 +28,7 @@ type Options struct {
 	Exchange  sts.Options
 	Wasm      wasm.Options
 	Traces    tracing.Options
+	EnvoyLog  io.Writer // takes what Envoy logs; standard error if nil
 }
 
 // MachineFlags declares the flags that say what the machine is and how its Envoy runs.

@@ -45,7 +45,7 @@ func (f *Feed) Follow(ctx context.Context, after Position, each func(Batch) erro
 func (f *follower) lost(err error, again time.Duration) {
 	err = store.Explain("following the revisions", err)
 	f.feed.status.lost(err)
-	f.feed.db.Log().Warn("lost the database, connecting again", "error", err, "in", again.Round(time.Millisecond), "seen", f.seen.Revision)
+	f.feed.db.Log().Warn("lost the database, connecting again", "error", err, "again_in", again.Round(time.Millisecond), "seen", f.seen.Revision)
 }
 
 // session follows on one connection until something fails. It calls healthy once the connection

@@ -37,7 +37,7 @@ func (s *Service) tellRefused(record *identityv1.Issue, r *refusal.Error) {
 	record.Refusal, record.Detail = r.Reason, r.Text
 	s.metrics.refused.WithLabelValues(refusal.Word(r.Reason)).Inc()
 	s.refused.Do(func() {
-		s.cfg.Log.Warn("refused a certificate", "reason", refusal.Word(r.Reason), "detail", r.Text, "by", record.GetBy(), "identity", record.GetIdentity(),
+		s.cfg.Log.Warn("refused a certificate", "reason", refusal.Word(r.Reason), "error", r.Text, "by", record.GetBy(), "identity", record.GetIdentity(),
 			"enrolment", record.GetEnrolment(), "address", record.GetPeer())
 	})
 }

@@ -106,7 +106,7 @@ func (d *Directory) hand(resources map[kinds.Key]*kinds.Resource, changes []kind
 	if err := apply(kinds.Batch{Revision: d.revision, Changes: changes, InForce: []func(){d.progress.hand(d.version)}}); err != nil {
 		return err
 	}
-	d.log.Info("took over configuration", "directory", d.path, "changes", len(changes), "resources", len(resources))
+	d.log.Info("took over configuration", "folder", d.path, "changes", len(changes), "resources", len(resources))
 	return nil
 }
 
@@ -116,7 +116,7 @@ func (d *Directory) cannotRead(err error) {
 		if !d.begun {
 			consequence = "nothing is served until it can be read"
 		}
-		d.log.Error("cannot read the directory of configuration; "+consequence, "directory", d.path, "error", err)
+		d.log.Error("cannot read the directory of configuration; "+consequence, "folder", d.path, "error", err)
 	}
 	d.unread = err
 }

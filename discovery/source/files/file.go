@@ -74,7 +74,7 @@ func (f *file) failed(err error, path string, log *slog.Logger) *file {
 
 func parse(path string, content []byte, log *slog.Logger) ([]*kinds.Document, error) {
 	parser := kinds.Parser{DefaultNamespace: "default", Secrets: true, Foreign: func(apiVersion, kind string) {
-		log.Info("left out a document of a kind that a mesh does not have", "file", path, "apiVersion", apiVersion, "kind", kind)
+		log.Info("left out a document of a kind that a mesh does not have", "file", path, "api_version", apiVersion, "kind", kind)
 	}}
 	documents, err := parser.Parse(path, content)
 	if err != nil {

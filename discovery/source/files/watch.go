@@ -42,7 +42,7 @@ func watch(ctx context.Context, path string, log *slog.Logger, look func() error
 				return ctx.Err()
 			}
 		case err := <-events.Errors:
-			log.Warn("changes of the directory of configuration may be noticed late", "directory", path, "error", err)
+			log.Warn("changes of the directory of configuration may be noticed late", "folder", path, "error", err)
 		case <-tick.C:
 		case <-ctx.Done():
 			return ctx.Err()
@@ -70,7 +70,7 @@ func follow(events *fsnotify.Watcher, path string, log *slog.Logger) {
 		err = errors.Join(err, events.Add(folder))
 	}
 	if err != nil {
-		log.Debug("cannot watch the directory of configuration; it is looked at every few seconds", "directory", path, "error", err)
+		log.Debug("cannot watch the directory of configuration; it is looked at every few seconds", "folder", path, "error", err)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 // peerKeys are the attributes that name the peer that caused a line. A peer may choose that name
 // itself.
-var peerKeys = map[string]bool{"node": true, "client": true, "sink": true, "peer": true, "caller": true, "address": true, "identity": true}
+var peerKeys = map[string]bool{"node": true, "client": true, "proxy": true, "sink": true, "peer": true, "caller": true, "address": true, "identity": true}
 
 func peerIn(a slog.Attr) string {
 	if !peerKeys[a.Key] {

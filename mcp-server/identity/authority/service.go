@@ -241,9 +241,9 @@ func (s *Service) recordOutcome(ctx context.Context, call string, who *applicant
 	}
 	s.metrics.called(call, err)
 	if err != nil {
-		s.cfg.Log.Warn("gave no certificate", "call", call, "identity", who.identity, "peer", who.peer, "error", status.Convert(err).Message())
+		s.cfg.Log.Warn("gave no certificate", "call", call, "identity", who.identity, "address", who.peer, "error", status.Convert(err).Message())
 	} else {
-		s.cfg.Log.Info("gave a certificate", "call", call, "identity", who.identity, "enrolment", who.enrolment, "peer", who.peer, "by", who.credential)
+		s.cfg.Log.Info("gave a certificate", "call", call, "identity", who.identity, "enrolment", who.enrolment, "address", who.peer, "by", who.credential)
 	}
 	return err
 }

@@ -214,7 +214,7 @@ func (a *Authority) Rotate(ctx context.Context, by string) (int64, error) {
 	}
 	id, err := a.cfg.Trust.AddAuthority(ctx, root.ChainPEM(), sealed, by)
 	if err == nil {
-		a.cfg.Log.Info("made the authority that is to sign next", "id", id, "fingerprint", fingerprintOf(root.Certificate()), "by", by)
+		a.cfg.Log.Info("made the authority that is to sign next", "authority", id, "fingerprint", fingerprintOf(root.Certificate()), "by", by)
 		a.Read(ctx)
 	}
 	return id, err

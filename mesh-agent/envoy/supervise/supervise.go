@@ -240,11 +240,11 @@ func (s *Supervisor) startCold(r record) error {
 // first.
 func (s *Supervisor) restart(ctx context.Context, dead *instance, pause *restartBackoff) bool {
 	lived := time.Since(dead.Started)
-	s.Log.Error("Envoy died", "how", dead.exit, "lived", lived.Round(time.Millisecond), "last words", s.logTail())
+	s.Log.Error("Envoy died", "how", dead.exit, "lived", lived.Round(time.Millisecond), "last_words", s.logTail())
 	for {
 		wait := pause.next(lived)
 		if wait > 0 {
-			s.Log.Info("starting Envoy again", "in", wait.Round(time.Millisecond))
+			s.Log.Info("starting Envoy again", "again_in", wait.Round(time.Millisecond))
 		}
 		if !s.sleep(ctx, wait) {
 			return false

@@ -97,7 +97,7 @@ func (o *Options) joinFirst(ctx context.Context, servers []string, options membe
 	err = retry.Loop{
 		Pauses: retry.Pauses{First: 500 * time.Millisecond, Longest: time.Minute},
 		Failed: func(err error, in time.Duration) {
-			o.Log.Warn("this machine cannot join yet; it is tried again", "in", in.Round(time.Millisecond), "error", err)
+			o.Log.Warn("this machine cannot join yet; it is tried again", "again_in", in.Round(time.Millisecond), "error", err)
 		},
 	}.Until(ctx, func() error {
 		ctx, cancel := context.WithTimeout(ctx, joinTimeout)

@@ -71,7 +71,7 @@ func (l Liveness) awaitFailure(ctx context.Context) (why error) {
 func (l Liveness) act(ctx context.Context, why error) {
 	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
 	defer cancel()
-	l.Log.Warn("a service has stopped to live", "service", l.Service, "because", why, "action", strings.Join(l.Action, " "))
+	l.Log.Warn("a service has stopped to live", "service", l.Service, "reason", why, "action", strings.Join(l.Action, " "))
 	failed := execute(ctx, l.Action)
 	if failed != nil {
 		l.Log.Error("the action for a service that has stopped to live failed; it is taken again if the service does not come back", "service", l.Service, "error", failed)

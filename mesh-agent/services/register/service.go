@@ -136,7 +136,7 @@ func (a *Agent) setHealth(s *service, health machinev1.Health, detail string) {
 	s.health, s.detail = health, detail
 	switch health {
 	case machinev1.Health_HEALTH_UNHEALTHY:
-		a.o.Log.Warn("a service is unhealthy, and gets no requests", "service", s.Group, "because", detail)
+		a.o.Log.Warn("a service is unhealthy, and gets no requests", "service", s.Group, "reason", detail)
 	case machinev1.Health_HEALTH_HEALTHY:
 		a.o.Log.Info("a service is healthy", "service", s.Group)
 	}

@@ -56,10 +56,10 @@ func (a *Agent) logOnce(s *service, what string, log func()) {
 
 func (a *Agent) logRefusal(s *service) {
 	if s.waiting {
-		a.o.Log.Info("a service of this machine waits to be registered", "service", s.Group, "because", s.refused)
+		a.o.Log.Info("a service of this machine waits to be registered", "service", s.Group, "reason", s.refused)
 		return
 	}
-	a.o.Log.Error("a service of this machine is not registered; it is tried again", "service", s.Group, "because", s.refused)
+	a.o.Log.Error("a service of this machine is not registered; it is tried again", "service", s.Group, "reason", s.refused)
 }
 
 // healthNames are the names of health states in output.

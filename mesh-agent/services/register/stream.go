@@ -70,7 +70,7 @@ func (a *Agent) logDisconnect(why string, needsAction bool, pause time.Duration)
 		a.o.Log.Error("this machine is not registered", "error", why, "again_in", pause.Round(time.Millisecond))
 		return
 	}
-	a.o.Log.Info("reconnecting to discovery, to stay registered", "because", why)
+	a.o.Log.Info("reconnecting to discovery, to stay registered", "reason", why)
 }
 
 // pause waits, but not for a machine that is to leave: without a stream, it fails to.

@@ -41,7 +41,9 @@ func (st *stream) openDiscovery(ctx context.Context) *discoveryStream {
 				p.end() // the stream ends, and Envoy opens another
 			}
 		})
-		p.failed <- panics.Try("stream", func() error { return p.receive(ctx, up, func() { st.passage.Store(st.server.Passage.Stream(up.Header)) }) })
+		p.failed <- panics.Try("stream", func() error {
+			return p.receive(ctx, up, func() { st.passage.Store(st.server.Passage.Stream(up.Header)) })
+		})
 	})
 	return p
 }
