@@ -41,7 +41,7 @@ func (s *Stream) resolve(sub *subscription, d *delivery, reason string) {
 	}
 	if v.Alone {
 		s.cfg.Log.Warn("a client refuses a resource and keeps what it had of it; everything else goes on. Correct the resource",
-			s.cfg.Called, s.node.GetId(), "type", sub.typeURL, "resource", suspects[0].Name, "version", suspects[0].Version, "reason", cutReason(reason))
+			s.cfg.Called, s.node.GetId(), "type", sub.typeURL, "revision", sub.revision, "resource", suspects[0].Name, "version", suspects[0].Version, "reason", cutReason(reason))
 	}
 	s.releaseRetained()
 }

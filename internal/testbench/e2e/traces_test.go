@@ -2,8 +2,10 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,6 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/collector"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/internal/testbench/poll"
+	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 )
 
 // newest is the newest revision, with the id of its trace.
@@ -26,9 +29,9 @@ func TestAChangeIsATraceFromTheTransactionToTheEnvoys(t *testing.T) {
 	c, database := collector.New(t), pgtest.New(t)
 	control := newStack(t, database)
 	control.ServerFlags("--traces-to", c.GRPC())
-	control.DiscoveryFlags("--traces-to", c.HTTP())
+	control.DiscoveryFlags("--traces-to", c.HTTP(), "--log-format", "json")
 	require.NoError(t, control.Start(t.Context()))
-	one, two := meshOn(t, control, database, "--traces-to", c.GRPC()), meshOn(t, control, database, "--traces-to", c.GRPC(), "--xds", "sotw")
+	one, two := meshOn(t, control, database, "--traces-to", c.GRPC(), "--log-format", "json"), meshOn(t, control, database, "--traces-to", c.GRPC(), "--xds", "sotw")
 	one.awaitProxyState("synced")
 	two.awaitProxyState("synced")
 	b := newBackend(t, "v1", nil)
@@ -74,6 +77,31 @@ func TestAChangeIsATraceFromTheTransactionToTheEnvoys(t *testing.T) {
 	require.Equal(t, "refused", rollOut.GetEvents()[0].GetName())
 	refused := slices.IndexFunc(spans, func(s collector.Span) bool { return s.Service == "mesh-agent" && s.GetStatus().GetMessage() != "" })
 	require.Contains(t, spans[refused].GetStatus().GetMessage(), "'<name>' expected near 'function'")
+
+	refusal := logged(t, control.Discovery, func(line map[string]any) bool { return line["resource"] != nil })
+	revision, _ = one.newest()
+	require.Contains(t, refusal["proxy"], one.namespace)
+	require.Contains(t, refusal["reason"], "'<name>' expected near 'function'")
+	require.InDelta(t, revision, logged(t, control.Discovery, func(line map[string]any) bool { return line["revision"] != nil })["revision"], 0)
+	envoys := logged(t, one.agent, func(line map[string]any) bool { return line["from"] == "envoy" && line["level"] == "WARN" })
+	require.NotEmpty(t, envoys["component"])
+}
+
+// logged returns the last line of a program's log that is wanted. All lines are JSON.
+func logged(t *testing.T, p *stack.Program, wanted func(map[string]any) bool) (last map[string]any) {
+	t.Helper()
+	for text := range strings.Lines(p.Log()) {
+		var line map[string]any
+		require.NoError(t, json.Unmarshal([]byte(text), &line), text)
+		for _, key := range []string{"time", "level", "msg"} {
+			require.Contains(t, line, key, text)
+		}
+		if wanted(line) {
+			last = line
+		}
+	}
+	require.NotNil(t, last, p.Log())
+	return last
 }
 
 // relayedTo are the proxies whose agents tell of a change.

@@ -52,6 +52,9 @@ var levels = map[string]slog.Level{
 }
 
 func (f *former) pass(text string) {
+	if text == "" { // Envoy ends some texts with a line of their own
+		return
+	}
 	found := line.FindStringSubmatch(text)
 	if found == nil {
 		_ = f.to.Handle(context.Background(), slog.NewRecord(time.Now(), f.level, text, 0)) // there is nowhere to complain

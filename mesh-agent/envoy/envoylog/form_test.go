@@ -18,7 +18,7 @@ func TestEnvoysLinesHaveTheFormOfOurOwn(t *testing.T) {
 	t.Setenv("TZ", "UTC")
 	var out bytes.Buffer
 	w := envoylog.Formed(program.JSONLines(&out, slog.LevelDebug))
-	fmt.Fprint(w, "[2026-11-26 12:13:14.156][4711][warning][config] [source/common/config/x.cc:42] a \"quoted\" warning\n[2026-11-26 12:13:14.157][4711][crit")
+	fmt.Fprint(w, "[2026-11-26 12:13:14.156][4711][warning][config] [source/common/config/x.cc:42] a \"quoted\" warning\n\n[2026-11-26 12:13:14.157][4711][crit")
 	fmt.Fprint(w, "ical][main] it dies\n\tat some address\n"+strings.Repeat("x", 1<<20)+"\n")
 	var lines []map[string]any
 	for line := range strings.Lines(out.String()) {
