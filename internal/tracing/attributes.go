@@ -20,7 +20,6 @@ const (
 	ProtocolKey    = "pgmesh.protocol"
 	TypeKey        = "pgmesh.type"
 	RemovedKey     = "pgmesh.removed"
-	BytesKey       = "pgmesh.bytes"
 	MergedKey      = "pgmesh.merged"
 	WithKey        = "pgmesh.travels_with"
 	ProxyKey       = "pgmesh.proxy"

@@ -44,7 +44,7 @@ func newRun(o *run.Options) (*cobra.Command, *configFlag) {
 			server := status.New()
 			server.Settings = func() []settings.Setting { return settings.List(cmd.Flags()) }
 			server.Log = program.LogTo(cmd, io.MultiWriter(os.Stderr, server.Lines.Writer(status.FromAgent)))
-			if program.LogsJSON(cmd) {
+			if program.LogsJSON(cmd) && !cmd.Flags().Changed("envoy-log-format") {
 				o.EnvoyLog = envoylog.Formed(program.JSONLines(os.Stderr, slog.LevelDebug)) // Envoy has a level of its own
 			}
 			return run.Run(cmd.Context(), o, server)
