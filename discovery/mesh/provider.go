@@ -86,6 +86,9 @@ func (x *providerIndex) add(p Provider) {
 
 func newProvider(spec *meshconfig.MeshConfig_ExtensionProvider, at int, services *serviceIndex) Provider {
 	p := Provider{Spec: spec, at: at}
+	if p.Wrong = wrongSending(spec); p.Wrong != "" {
+		return p
+	}
 	if to := collecting(spec); to != nil {
 		p.Collector, p.Wrong = services.collector(to)
 	}

@@ -194,3 +194,27 @@ func TestTelemetryThatDoesNotMeanWhatItSays(t *testing.T) {
 		`MeshConfig istio-system/mesh spec.defaultProviders.tracing[0] no traces go there: the MeshConfig has no extension provider "nobody". Add it there, or name one of "closed", "lost", "Otel", "zipkin"`,
 	}, lines)
 }
+
+func TestProvidersThatEnvoyWouldRefuse(t *testing.T) {
+	t.Parallel()
+	for provider, want := range map[string]string{
+		"envoyFileAccessLog: {logFormat: {text: '50%'}}":                                                                                                          `its logFormat.text has a "%" at 3 that begins no command`,
+		"envoyFileAccessLog: {logFormat: {labels: {a: {b: '%x'}}}}":                                                                                               `its logFormat.labels.a.b has a "%" at 1`,
+		"envoyOtelAls: {service: col.ops, port: 4317, logFormat: {labels: {a: '%x'}}}":                                                                            `its logFormat.labels.a has a "%" at 1`,
+		"zipkin: {service: col.ops, port: 9411, timeout: 0s}":                                                                                                     "its timeout is not above zero",
+		"zipkin: {service: col.ops, port: 9411, headers: [{name: 'a b', value: c}]}":                                                                              `its header "a b" has a name that no header`,
+		"zipkin: {service: col.ops, port: 9411, headers: [{name: a, envName: 'B)'}]}":                                                                             `its header "a" has a name that no header, or no variable, can have`,
+		`opentelemetry: {service: col.ops, port: 9411, http: {path: /a, headers: [{name: a, value: "b\nc"}]}}`:                                                    `its header "a" has a value that no header can have`,
+		"opentelemetry: {service: col.ops, port: 4317, grpc: {initialMetadata: [{name: a, value: 'b%'}]}}":                                                        `its grpc.initialMetadata "a" has a "%"`,
+		"opentelemetry: {service: col.ops, port: 4317, dynatraceSampler: {tenant: a, clusterId: 1}}":                                                              "its dynatraceSampler has nobody to ask",
+		"opentelemetry: {service: col.ops, port: 4317, dynatraceSampler: {tenant: a, clusterId: 1, httpService: {service: gone.ops, port: 1, http: {path: /a}}}}": `no ServiceEntry has the service "gone.ops"`,
+	} {
+		m := build(t, collectors+"  - {name: odd, "+provider+"}\n"+collector+tells("shop", "a", "tracing: [{customTags: {a: {formatter: {value: '%'}}}}]"))
+		require.Condition(t, func() bool {
+			return slices.ContainsFunc(m.Problems(), func(p mesh.Problem) bool {
+				return p.Path == "spec.extensionProviders[7]" && strings.Contains(p.Reason, `nothing can be sent to the provider "odd": `+want)
+			})
+		}, "%s: %v", provider, m.Problems())
+		require.Contains(t, fmt.Sprint(m.Problems()), "spec.tracing[0].customTags.a.formatter.value has a")
+	}
+}

@@ -6,6 +6,7 @@ import (
 
 	telemetry "istio.io/api/telemetry/v1alpha1"
 
+	"github.com/pgmesh/pgmesh/internal/substitution"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -38,6 +39,7 @@ func (m *Mesh) telemetryProblems() (out []Problem) {
 			general[r.Namespace] = r
 		}
 		out = append(out, m.providers.unknown(r)...)
+		out = append(out, wrongTags(r)...)
 	}
 	return append(out, m.defaultProviderProblems()...)
 }
@@ -60,6 +62,18 @@ func (x *providerIndex) unknown(r *kinds.Resource) (out []Problem) {
 	}
 	for i, entry := range spec.GetMetrics() {
 		look(metricSignal, i, entry.GetProviders())
+	}
+	return out
+}
+
+// wrongTags lists the tags that are left out because Envoy would refuse their formats.
+func wrongTags(r *kinds.Resource) (out []Problem) {
+	for i, entry := range specOf[*telemetry.Telemetry](r).GetTracing() {
+		for _, name := range sortedNames(entry.GetCustomTags()) {
+			if wrong := substitution.Wrong(entry.GetCustomTags()[name].GetFormatter().GetValue()); wrong != "" {
+				out = append(out, Problem{Of: r.Key(), Path: fmt.Sprintf("spec.tracing[%d].customTags.%s.formatter.value", i, name), Reason: wrong + "; until then spans do without the tag"})
+			}
+		}
 	}
 	return out
 }

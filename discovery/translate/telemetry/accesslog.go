@@ -17,7 +17,7 @@ import (
 // AccessLogs returns the logs of requests and connections in a role: those of Telemetries, or else
 // that of the MeshConfig, if it names a file.
 func AccessLogs(v view.View, role mesh.Role) []*accesslogv3.AccessLog {
-	return written(destinations(v, role))
+	return logged(destinations(v, role))
 }
 
 // ListenerLogs are for connections that no filter can log: those that no filter chain is for, and
@@ -35,7 +35,7 @@ func ListenerLogs(v view.View, role mesh.Role) []*accesslogv3.AccessLog {
 			failed[i].format = handshakeFormat(d.format)
 		}
 	}
-	return written(slices.Concat(lost, failed))
+	return logged(slices.Concat(lost, failed))
 }
 
 // destination is where entries of an access log go.
@@ -109,7 +109,7 @@ func all(filters []*accesslogv3.AccessLogFilter) *accesslogv3.AccessLogFilter {
 	}
 }
 
-func written(to []destination) []*accesslogv3.AccessLog {
+func logged(to []destination) []*accesslogv3.AccessLog {
 	var out []*accesslogv3.AccessLog
 	for _, d := range to {
 		log := &accesslogv3.AccessLog{Filter: all(d.filters)}

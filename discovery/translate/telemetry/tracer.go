@@ -78,7 +78,9 @@ func openTelemetry(v view.View, p mesh.Provider) *tracev3.OpenTelemetryConfig {
 	out.GrpcService = overGRPC(p.Collector)
 	out.GrpcService.Timeout = spec.GetGrpc().GetTimeout()
 	for _, h := range spec.GetGrpc().GetInitialMetadata() {
-		out.GrpcService.InitialMetadata = append(out.GrpcService.InitialMetadata, header(h))
+		if h.GetEnvName() == "" { // Envoy sends these values as they are, and knows no other
+			out.GrpcService.InitialMetadata = append(out.GrpcService.InitialMetadata, &corev3.HeaderValue{Key: h.GetName(), Value: h.GetValue()})
+		}
 	}
 	return out
 }
@@ -92,16 +94,16 @@ func overHTTP(to mesh.Collector, path string, timeout *durationpb.Duration, head
 	}}
 	for _, h := range headers {
 		out.RequestHeadersToAdd = append(out.RequestHeadersToAdd, &corev3.HeaderValueOption{
-			Header: header(h), AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+			Header: written(h), AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
 		})
 	}
 	return out
 }
 
-// header has its value from the provider, or from the environment of Envoy. So a secret stays on
-// its machine.
-func header(h *meshconfig.MeshConfig_ExtensionProvider_HttpHeader) *corev3.HeaderValue {
-	value := h.GetValue()
+// written is a header as Envoy writes it to HTTP services: its value is a format there. One from the
+// environment is from that of Envoy, so a secret stays on its machine.
+func written(h *meshconfig.MeshConfig_ExtensionProvider_HttpHeader) *corev3.HeaderValue {
+	value := strings.ReplaceAll(h.GetValue(), "%", "%%")
 	if name := h.GetEnvName(); name != "" {
 		value = "%ENVIRONMENT(" + name + ")%"
 	}

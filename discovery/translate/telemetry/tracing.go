@@ -15,6 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
+	"github.com/pgmesh/pgmesh/internal/substitution"
 )
 
 // defaultSampling is the percentage of requests that are traced by default, as by Istio.
@@ -169,6 +170,9 @@ func telemetryTag(name string, in *telemetry.Tracing_CustomTag) *tracingv3.Custo
 	case *telemetry.Tracing_CustomTag_Header:
 		return headerTag(name, t.Header)
 	case *telemetry.Tracing_CustomTag_Formatter:
+		if substitution.Wrong(t.Formatter.GetValue()) != "" {
+			return nil // Envoy would refuse the listener
+		}
 		return &tracingv3.CustomTag{Tag: name, Type: &tracingv3.CustomTag_Value{Value: t.Formatter.GetValue()}}
 	default:
 		return nil
