@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"math/big"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pgmesh/pgmesh/identity"
 	"github.com/pgmesh/pgmesh/identity/authority"
 )
 
@@ -265,4 +267,25 @@ func TestKeysRoundTrip(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, key, read)
 	}
+}
+
+func TestAnAliasIsBesideTheIdentity(t *testing.T) {
+	t.Parallel()
+	root := newRoot(t)
+	signer := beneath(t, root) // which may certify no host, and so no name that could be one
+	for enrolment, critical := range map[string]bool{"e-17": false, "": true} {
+		issued, err := signer.Sign(authority.Request{CSR: request(t, newKey(t)), ID: cart, Enrolment: enrolment, Alias: "shop;cart;v1;cart;v1;", Lifetime: time.Minute})
+		require.NoError(t, err)
+		c := verify(t, issued.ChainPEM, root.Roots())[0]
+		require.Equal(t, "shop;cart;v1;cart;v1;", identity.AliasOf(c))
+		id, err := identity.Of(c)
+		require.NoError(t, err)
+		require.Equal(t, cart, id)
+		require.Empty(t, c.UnhandledCriticalExtensions)
+		require.Equal(t, enrolment, identity.EnrolmentOf(c))
+		require.Equal(t, critical, slices.ContainsFunc(c.Extensions, func(e pkix.Extension) bool { return e.Critical && e.Id.String() == "2.5.29.17" }))
+	}
+	plain, err := root.Sign(authority.Request{CSR: request(t, newKey(t)), ID: cart, Lifetime: time.Minute})
+	require.NoError(t, err)
+	require.Empty(t, identity.AliasOf(plain.Certificate))
 }

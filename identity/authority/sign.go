@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
+
+	"github.com/pgmesh/pgmesh/identity"
 )
 
 // Request describes a certificate to sign.
@@ -20,6 +22,7 @@ type Request struct {
 	CSR       *CSR
 	ID        spiffeid.ID   // the identity to certify
 	Enrolment string        // the machine's id, empty for others
+	Alias     string        // what metrics call the machine's workload, or ""
 	Hosts     []string      // DNS names and IP addresses of a server
 	Lifetime  time.Duration // cut short where the authority ends earlier
 }
@@ -55,6 +58,13 @@ func (a *Authority) Sign(r Request) (Issued, error) {
 	}
 	if err := setHosts(template, r.Hosts); err != nil {
 		return Issued{}, err
+	}
+	if r.Alias != "" && len(r.Hosts) == 0 {
+		names, err := identity.WithAlias(r.ID.URL(), r.Alias, r.Enrolment == "")
+		if err != nil {
+			return Issued{}, fmt.Errorf("sign a certificate: its alias: %w", err)
+		}
+		template.ExtraExtensions = append(template.ExtraExtensions, names)
 	}
 	return a.issue(template, r.CSR, r.Lifetime)
 }

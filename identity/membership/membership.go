@@ -52,7 +52,8 @@ type Membership struct {
 	folder  folder
 	metrics *metrics
 
-	mu      sync.Mutex // serializes writers of current; readers need no lock
+	soon    chan struct{} // somebody wants another certificate
+	mu      sync.Mutex    // serializes writers of current; readers need no lock
 	current atomic.Pointer[State]
 }
 
@@ -112,7 +113,7 @@ func open(o Options) (*Membership, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	m := &Membership{options: o, folder: folder(o.Folder)}
+	m := &Membership{options: o, folder: folder(o.Folder), soon: make(chan struct{}, 1)}
 	return m, m.folder.prepare()
 }
 

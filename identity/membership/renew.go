@@ -35,12 +35,24 @@ func (m *Membership) Run(ctx context.Context, ask Ask) error {
 		select {
 		case <-timer.C:
 			plan.record(m.Current(), m.renew(ctx, ask))
+		case <-m.soon:
+			timer.Stop()
+			plan.hasten(s)
 		case <-s.Replaced():
 			timer.Stop()
 		case <-ctx.Done():
 			timer.Stop()
 			return ctx.Err()
 		}
+	}
+}
+
+// RenewSoon has Run renew the certificate before its time, within the spread of its Options, because
+// another one would be given now.
+func (m *Membership) RenewSoon() {
+	select {
+	case m.soon <- struct{}{}:
+	default: // it is on its way
 	}
 }
 
@@ -112,6 +124,7 @@ type schedule struct {
 	serial     string         // of the certificate that the plan is for
 	halfLife   time.Time      // half of its life, with jitter
 	outdated   time.Time      // when to renew because the root is outdated; zero if it is not
+	hastened   time.Time      // when to renew because somebody wants another one; zero if nobody does
 	retryAfter time.Time      // the end of the current pause
 	backoff    *retry.Backoff // nil if the last attempt succeeded
 	spread     time.Duration
@@ -129,7 +142,14 @@ func (p *schedule) reset(s *State) {
 	p.serial = leaf.SerialNumber.String()
 	part := 0.5 + jitter*(2*rand.Float64()-1)
 	p.halfLife = leaf.NotBefore.Add(time.Duration(part * float64(life(s))))
-	p.outdated = time.Time{}
+	p.outdated, p.hastened = time.Time{}, time.Time{}
+}
+
+// hasten plans to renew within the spread.
+func (p *schedule) hasten(s *State) {
+	if p.hastened.IsZero() {
+		p.hastened = time.Now().Add(rand.N(min(p.spread, life(s)/20)))
+	}
 }
 
 func life(s *State) time.Duration {
@@ -150,6 +170,9 @@ func (p *schedule) due(s *State) time.Time {
 	due := p.halfLife
 	if !p.outdated.IsZero() && p.outdated.Before(due) {
 		due = p.outdated
+	}
+	if !p.hastened.IsZero() && p.hastened.Before(due) {
+		due = p.hastened
 	}
 	if due.Before(p.retryAfter) {
 		return p.retryAfter

@@ -39,6 +39,10 @@ func first(labels map[string]string, names []string) string {
 	return ""
 }
 
+// AliasKey is where a machine that asks for a certificate says, in the metadata of its request, what
+// metrics are to call it.
+const AliasKey = "pgmesh-alias"
+
 const (
 	// within separates the fields of a workload, and those of an endpoint's tag.
 	within = ";"

@@ -92,8 +92,11 @@ func (a *agent) openStatus(own *prometheus.Registry) error {
 	s.StateDir, s.Ready, s.Drain = folder, a.supervisor.Ready, a.supervisor.Drain
 	s.Envoy, s.Metrics = envoyadmin.OfStateDir(folder), own
 	page, err := scrape.Open(a.Scrape, s.Envoy, own, a.log, a.metrics)
-	s.StatsPage = page
-	return err
+	if err != nil {
+		return err
+	}
+	s.StatsPage, page.Counting = page, a.who.Introduce
+	return nil
 }
 
 func (a *agent) close() {

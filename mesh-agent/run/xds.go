@@ -15,6 +15,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
 	"github.com/pgmesh/pgmesh/internal/listen"
+	"github.com/pgmesh/pgmesh/internal/standardmetrics"
 	"github.com/pgmesh/pgmesh/mesh-agent/identity/member"
 	"github.com/pgmesh/pgmesh/mesh-agent/identity/sds"
 	"github.com/pgmesh/pgmesh/mesh-agent/wasm"
@@ -87,6 +88,11 @@ func (a *agent) openModules(kept *lastgood.Store) (*wasm.Modules, error) {
 // until the context ends.
 func (a *agent) serveEnvoy(ctx context.Context, o relay.Options) (run func() error, err error) {
 	secrets := sds.New(a.log)
+	proxy, err := a.Machine.Proxy(a.who)
+	if err != nil {
+		return nil, err
+	}
+	a.who.Call(standardmetrics.WorkloadOf(proxy.Labels, proxy.Namespace, "").Encode())
 	current, err := a.who.Keep(ctx, secrets, a.discovery, a.log)
 	if err != nil {
 		return nil, err

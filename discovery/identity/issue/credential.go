@@ -25,6 +25,7 @@ type bearer struct {
 
 	enrolment string
 	group     string // the WorkloadGroup that it joins; "" for none, or if it has joined before
+	alias     string // what metrics are to call it, or ""
 }
 
 // credential is what a caller shows, judged by what the mesh trusts at that moment. Redeem returns

@@ -150,6 +150,7 @@ func (s *Service) create(ctx context.Context, r *istio.IstioCertificateRequest, 
 		}
 		return nil, err
 	}
+	who.alias = aliasOf(r, who.Namespace)
 	answer, err := s.sign(signer, c.state, who, csr, s.lifetime(r, c.state, who.Namespace), record)
 	if err == nil && who.group != "" {
 		if err := grpc.SetHeader(ctx, metadata.Pairs(GroupHeader, who.group)); err != nil {
@@ -173,7 +174,7 @@ func (s *Service) sign(
 			who.Namespace, who.ServiceAccount, err)
 	}
 	begun := time.Now()
-	issued, err := signer.Sign(authority.Request{CSR: csr, ID: id, Enrolment: who.enrolment, Lifetime: lifetime})
+	issued, err := signer.Sign(authority.Request{CSR: csr, ID: id, Enrolment: who.enrolment, Alias: who.alias, Lifetime: lifetime})
 	switch {
 	case errors.Is(err, authority.ErrRequest):
 		return nil, refusal.New(identityv1.Refusal_REFUSAL_REQUEST, "%v", err)

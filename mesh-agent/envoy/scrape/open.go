@@ -29,7 +29,8 @@ func (o *Options) Flags(flags *pflag.FlagSet) {
 // Open returns the page of an Envoy, the applications and the agent itself. It registers metrics
 // about them.
 func Open(o Options, envoy *envoyadmin.Admin, own prometheus.Gatherer, log *slog.Logger, metrics prometheus.Registerer) (*Page, error) {
-	p := &Page{Targets: []Target{Envoy(envoy, log)}, Own: own, Within: o.Within, Log: log}
+	p := &Page{Own: own, Within: o.Within, Log: log}
+	p.Targets = []Target{Envoy(envoy, log, p.counted)}
 	for _, a := range o.Applications {
 		t, err := Application(a)
 		if err != nil {
@@ -42,14 +43,14 @@ func Open(o Options, envoy *envoyadmin.Admin, own prometheus.Gatherer, log *slog
 }
 
 // Envoy returns Envoy as a target. It passes on the client's query, such as usedonly and filter.
-// Istio's standard metrics get Istio's names.
-func Envoy(envoy *envoyadmin.Admin, log *slog.Logger) Target {
+// Istio's standard metrics get Istio's names; counted is called for each of them.
+func Envoy(envoy *envoyadmin.Admin, log *slog.Logger, counted func()) Target {
 	over := &overflow{log: log}
 	return Target{Name: "envoy", Open: func(ctx context.Context, _ Format, query url.Values) (io.ReadCloser, Format, error) {
 		body, err := envoy.Get(ctx, "/stats/prometheus?"+query.Encode())
 		if err != nil {
 			return nil, Text, err
 		}
-		return newStandardReader(body, over.seen), Text, nil
+		return newStandardReader(body, over.seen, counted), Text, nil
 	}}
 }

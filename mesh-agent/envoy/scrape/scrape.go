@@ -93,6 +93,8 @@ type Page struct {
 	// Within is how long a target may keep the page waiting in total.
 	Within time.Duration
 	Log    *slog.Logger
+	// Counting is called when Envoy has standard metrics of Istio's; it may be nil.
+	Counting func()
 
 	up        *prometheus.GaugeVec
 	seconds   *prometheus.GaugeVec
@@ -117,6 +119,12 @@ func (p *Page) Register(r prometheus.Registerer) {
 		p.failures.WithLabelValues(t.Name)
 	}
 	p.failed = map[string]string{}
+}
+
+func (p *Page) counted() {
+	if p.Counting != nil {
+		p.Counting()
+	}
 }
 
 // timeoutHeader is how Prometheus states its timeout.

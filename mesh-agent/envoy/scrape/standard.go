@@ -38,6 +38,8 @@ type standardReader struct {
 	lines *bufio.Reader
 	seen  func(name string, value []byte) // each sample of Envoy's own
 
+	counted func() // for each standard metric
+
 	family  *standardFamily // that is being read, or nil
 	writing *standardFamily // that is being written, or nil
 	after   []byte          // a line that comes after it
@@ -45,8 +47,8 @@ type standardReader struct {
 	err     error
 }
 
-func newStandardReader(body io.ReadCloser, seen func(name string, value []byte)) *standardReader {
-	return &standardReader{body: body, lines: bufio.NewReaderSize(body, 64<<10), seen: seen}
+func newStandardReader(body io.ReadCloser, seen func(name string, value []byte), counted func()) *standardReader {
+	return &standardReader{body: body, lines: bufio.NewReaderSize(body, 64<<10), seen: seen, counted: counted}
 }
 
 // Close closes Envoy's page.
@@ -77,6 +79,7 @@ func (r *standardReader) next() {
 	}
 	if kind, name, isType := typeOf(text); isType && strings.HasPrefix(name, inEnvoy) {
 		r.flush()
+		r.counted()
 		r.family = newStandardFamily(strings.TrimPrefix(name, inEnvoy), kind)
 		return
 	}
@@ -104,7 +107,7 @@ func (r *standardReader) write() {
 // pass passes a line of Envoy's own on.
 func (r *standardReader) pass(text []byte) {
 	r.ready.Write(text)
-	if r.seen != nil && len(text) > 0 && text[0] != '#' {
+	if len(text) > 0 && text[0] != '#' {
 		n := nameLength(text)
 		if inside, ok := labelsLength(text[n:]); ok {
 			r.seen(string(text[:n]), bytes.TrimSpace(text[n+inside:]))

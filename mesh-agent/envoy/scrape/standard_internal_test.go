@@ -15,7 +15,7 @@ import (
 // shown is Envoy's page as the agent shows it.
 func shown(t *testing.T, page string, seen func(string, []byte)) string {
 	t.Helper()
-	out, err := io.ReadAll(newStandardReader(io.NopCloser(strings.NewReader(page)), seen))
+	out, err := io.ReadAll(newStandardReader(io.NopCloser(strings.NewReader(page)), seen, func() {}))
 	require.NoError(t, err)
 	return string(out)
 }
@@ -44,7 +44,7 @@ envoy_istio_request_bytes_sum{istio="`+series("api-1")+`"} 10.5
 envoy_istio_request_bytes_count{istio="`+series("api-1")+`"} 2
 # TYPE envoy_server_live gauge
 envoy_server_live{} 1
-`, nil)
+`, func(string, []byte) {})
 	const both = `reporter="source",source_workload="web",source_canonical_service="web",source_canonical_revision="v1",` +
 		`source_workload_namespace="shop",source_principal="unknown",source_app="web",source_version="v1",CLUSTER` +
 		`destination_workload="api",destination_canonical_service="api",destination_canonical_revision="v2",` +

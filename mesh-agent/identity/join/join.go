@@ -17,6 +17,7 @@ import (
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/structpb"
 	istio "istio.io/api/security/v1alpha1"
 
 	"github.com/pgmesh/pgmesh/identity"
@@ -24,6 +25,7 @@ import (
 	"github.com/pgmesh/pgmesh/identity/jointoken"
 	"github.com/pgmesh/pgmesh/identity/membership"
 	"github.com/pgmesh/pgmesh/internal/rpc"
+	"github.com/pgmesh/pgmesh/internal/standardmetrics"
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/upstream"
 	identityv1 "github.com/pgmesh/pgmesh/proto/pgmesh/identity/v1"
 )
@@ -58,7 +60,7 @@ func first(servers []string, config *tls.Config, bearer func() (string, error), 
 		defer u.Close()
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
 		var header metadata.MD
-		chain, roots, err := create(ctx, u, csr, grpc.Header(&header))
+		chain, roots, err := create(ctx, u, csr, "", grpc.Header(&header))
 		if err != nil {
 			return membership.Granted{}, err
 		}
@@ -73,19 +75,24 @@ func first(servers []string, config *tls.Config, bearer func() (string, error), 
 	}
 }
 
-// ByCertificate asks for the next certificate over a connection that shows the present one.
-func ByCertificate(u *upstream.Upstream) membership.Ask {
+// ByCertificate asks for the next certificate over a connection that shows the present one. Metrics
+// are to call the machine by an alias.
+func ByCertificate(u *upstream.Upstream, alias string) membership.Ask {
 	return func(ctx context.Context, csr []byte) (membership.Granted, error) {
-		chain, _, err := create(ctx, u, csr)
+		chain, _, err := create(ctx, u, csr, alias)
 		return membership.Granted{Chain: chain}, err
 	}
 }
 
 // create may ask twice, when a discovery goes away before its answer arrives. Both answers are
 // usable, because the key is the same.
-func create(ctx context.Context, u *upstream.Upstream, csr []byte, options ...grpc.CallOption) (chain, roots []byte, err error) {
+func create(ctx context.Context, u *upstream.Upstream, csr []byte, alias string, options ...grpc.CallOption) (chain, roots []byte, err error) {
+	request := &istio.IstioCertificateRequest{Csr: string(csr)}
+	if alias != "" {
+		request.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{standardmetrics.AliasKey: structpb.NewStringValue(alias)}}
+	}
 	answer, err := rpc.Again(func() (*istio.IstioCertificateResponse, error) {
-		return istio.NewIstioCertificateServiceClient(u).CreateCertificate(ctx, &istio.IstioCertificateRequest{Csr: string(csr)}, options...)
+		return istio.NewIstioCertificateServiceClient(u).CreateCertificate(ctx, request, options...)
 	})
 	if err != nil {
 		return nil, nil, explain(err, u, givesNoCertificate)

@@ -49,7 +49,7 @@ func TestAMachineJoinsByTokenAndRenewsByItsCertificate(t *testing.T) {
 	require.Equal(t, "mesh.example", state.Trust.Domain)
 	require.Equal(t, d.Roots(), authority.EncodeCertificates(state.Trust.Roots...))
 
-	granted, err := join.ByCertificate(connect(t, d.Address, m))(t.Context(), request(t))
+	granted, err := join.ByCertificate(connect(t, d.Address, m), "")(t.Context(), request(t))
 	require.NoError(t, err)
 	chain, err := authority.ParseCertificates(granted.Chain)
 	require.NoError(t, err)

@@ -70,9 +70,10 @@ type Member struct {
 
 	// These are set if the source is FromMesh.
 	membership *membership.Membership
+	alias      string // what metrics call it; "" until that is known
 	until      time.Time
 	servers    []string
-	renew      func(*upstream.Upstream) membership.Ask
+	renew      func(u *upstream.Upstream, alias string) membership.Ask
 }
 
 // Open returns this machine's identity. A machine that is no member yet joins if there is a
@@ -98,11 +99,11 @@ func (o *Options) enrolled(m *membership.Membership, servers []string) *Member {
 
 // renewal returns how to renew: with the present certificate, or with the token if that has expired
 // and there is a token.
-func (o *Options) renewal(m *membership.Membership, servers []string) func(*upstream.Upstream) membership.Ask {
-	return func(u *upstream.Upstream) membership.Ask {
+func (o *Options) renewal(m *membership.Membership, servers []string) func(*upstream.Upstream, string) membership.Ask {
+	return func(u *upstream.Upstream, alias string) membership.Ask {
 		return func(ctx context.Context, csr []byte) (membership.Granted, error) {
 			if time.Now().Before(m.Current().NotAfter()) || !o.Credential.Given() {
-				return join.ByCertificate(u)(ctx, csr)
+				return join.ByCertificate(u, alias)(ctx, csr)
 			}
 			ask, err := o.Credential.Ask(ctx, servers, o.Log)
 			if err != nil {
@@ -129,7 +130,7 @@ func (m *Member) Keep(ctx context.Context, secrets *sds.Server, u *upstream.Upst
 	group.Go(func() error { return secrets.Run(ctx) })
 	if m.Source == FromMesh {
 		group.Go(func() error { return secrets.Member(ctx, m.membership) })
-		group.Go(func() error { return m.membership.Run(ctx, m.renew(u)) })
+		group.Go(func() error { return m.membership.Run(ctx, m.renew(u, m.alias)) })
 		group.Go(func() error { return join.Follow(ctx, u, m.membership, log) })
 	}
 	return func() error {

@@ -334,7 +334,7 @@ func TestNewCertificateNeedsANewConnection(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	var run sync.WaitGroup
-	run.Go(func() { _ = m.Run(ctx, join.ByCertificate(u)) })
+	run.Go(func() { _ = m.Run(ctx, join.ByCertificate(u, "")) })
 	defer func() { cancel(); run.Wait() }()
 	run.Go(func() { _ = join.Follow(ctx, u, m, slog.New(slog.DiscardHandler)) })
 	d.Rotate() // makes the machine renew its certificate
