@@ -130,13 +130,27 @@ func (in servedPort) chain(m match) *listenerv3.FilterChain {
 		c.Metadata = message.MadeFrom(in.from)
 	}
 	in = in.checking(in.Certified && m.endsTLS)
-	in.Context = in.For(in.service)
+	in.Context = in.For(in.counted())
 	if m.http {
 		c.Name, c.Filters = in.httpName(), in.InboundHTTP(in.port, in.statPrefix(), in.protocol, in.routes())
 	} else {
 		c.Name, c.Filters = in.tcpName(), in.Guarding(in.port, in.ToApplication(in.tcpStat(), in.cluster, in.protocol)...)
 	}
 	return c
+}
+
+// counted is the host of the service that what comes in counts for: also where a Sidecar names the
+// port, and nothing else is called by the service.
+func (in servedPort) counted() string {
+	if in.from == nil {
+		return in.service
+	}
+	for _, t := range in.Mesh.Targets(in.Proxy) {
+		if t.Number == in.port {
+			return t.Service.Hostname
+		}
+	}
+	return ""
 }
 
 // refusal keeps connections to the port from the chains of all ports.

@@ -15,7 +15,7 @@ import (
 func isGRPC(inverted bool) *accesslogv3.AccessLogFilter {
 	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_HeaderFilter{
 		HeaderFilter: &accesslogv3.HeaderFilter{Header: &routev3.HeaderMatcher{
-			Name: "content-type", InvertMatch: inverted, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{
+			Name: "content-type", InvertMatch: inverted, TreatMissingHeaderAsEmpty: true, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{
 				StringMatch: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_SafeRegex{
 					SafeRegex: &matcherv3.RegexMatcher{Regex: `application/grpc([+;].*)?`},
 				}},
