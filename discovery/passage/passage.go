@@ -113,16 +113,31 @@ func (r *Recorder) Pushing(after, revision int64, begun time.Time) {
 	r.rollOuts = append(r.rollOuts, r.now)
 }
 
-// Joined implements [push.Watcher].
-func (*Recorder) Joined(*served.Subscriber, string) {}
+// Refused implements [push.Watcher]. Streams tell of refusals.
+func (*Recorder) Refused() {}
 
-// Left implements [push.Watcher].
-func (r *Recorder) Left(s *served.Subscriber) {
-	r.each(s, func(o *rollOut) { o.away++ })
+// Joined implements [push.Watcher].
+func (r *Recorder) Joined(s *served.Subscriber, _ string) push.Follower { return follower{r, s} }
+
+// follower records what becomes of pushes at one proxy.
+type follower struct {
+	*Recorder
+
+	of *served.Subscriber
 }
 
-// Offered implements [push.Watcher].
-func (r *Recorder) Offered(s *served.Subscriber) {
+// Left implements [push.Follower].
+func (f follower) Left() { f.each(f.of, func(o *rollOut) { o.away++ }) }
+
+// Ran implements [push.Follower].
+func (f follower) Ran(snapshot *served.Snapshot) {
+	now := time.Now()
+	f.each(f.of, func(o *rollOut) { o.runs(now) }, snapshot.Revision)
+}
+
+// Offered implements [push.Follower].
+func (f follower) Offered() {
+	r, s := f.Recorder, f.of
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.now != nil {
@@ -157,10 +172,4 @@ func (r *Recorder) Done(pushes func() (push.Queue, []push.Push)) {
 	o.done = true
 	o.giveUp = time.AfterFunc(longest, func() { r.overdue(o) })
 	r.endIfSettled(o)
-}
-
-// Ran implements [push.Watcher].
-func (r *Recorder) Ran(s *served.Subscriber, revision string) {
-	now := time.Now()
-	r.each(s, func(o *rollOut) { o.runs(now) }, revision)
 }

@@ -51,7 +51,7 @@ func (d *discovery) push(revision int64, to ...*served.Subscriber) {
 	d.Built()
 	d.Pushing(d.revision, revision, time.Now())
 	for _, s := range to {
-		d.Offered(s)
+		d.Joined(s, "shop").Offered()
 	}
 	d.Pushed()
 	d.Done(func() (push.Queue, []push.Push) {
@@ -84,12 +84,12 @@ func TestARollOutEndsWithItsLastProxy(t *testing.T) {
 	t.Parallel()
 	d, p := start(t), proxies(4)
 	d.push(2, p...)
-	d.Ran(p[0], "2")
-	d.Ran(p[1], "1") // of what was before
-	d.Left(p[2])
-	d.Ran(p[1], "2")
+	d.Joined(p[0], "shop").Ran(&served.Snapshot{Revision: "2"})
+	d.Joined(p[1], "shop").Ran(&served.Snapshot{Revision: "1"}) // of what was before
+	d.Joined(p[2], "shop").Left()
+	d.Joined(p[1], "shop").Ran(&served.Snapshot{Revision: "2"})
 	require.Empty(t, d.collector.Spans(d.id(2)))
-	d.Ran(p[3], "3")
+	d.Joined(p[3], "shop").Ran(&served.Snapshot{Revision: "3"})
 	s := d.rollOut(2)
 	require.Equal(t, [4]string{"4", "3", "1", "0"}, counts(s))
 	require.Equal(t, "[VirtualService]", s.Value(tracing.KindsKey))
@@ -119,11 +119,11 @@ func TestWhatIsNoNewRevisionIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	d, p := start(t), proxies(1)
 	d.Pushing(1, 1, time.Now()) // new keys, or another trust
-	d.Offered(p[0])
+	d.Joined(p[0], "shop").Offered()
 	d.Pushed()
-	d.Ran(p[0], "1")
+	d.Joined(p[0], "shop").Ran(&served.Snapshot{Revision: "1"})
 	d.push(2, p...)
-	d.Ran(p[0], "2")
+	d.Joined(p[0], "shop").Ran(&served.Snapshot{Revision: "2"})
 	d.rollOut(2)
 	require.Empty(t, d.collector.Spans(d.id(1)))
 }
@@ -134,7 +134,7 @@ func TestProxiesThatDoNotAnswerAreNotWaitedForForever(t *testing.T) {
 	synctest.Test(t, func(*testing.T) {
 		p := proxies(2)
 		d.push(2, p...)
-		d.Ran(p[0], "2")
+		d.Joined(p[0], "shop").Ran(&served.Snapshot{Revision: "2"})
 		time.Sleep(time.Hour) // by the clock of the bubble
 		synctest.Wait()
 	})

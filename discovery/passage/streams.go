@@ -8,7 +8,6 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/pgmesh/pgmesh/internal/ads"
-	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/tracing"
 )
 
@@ -94,6 +93,3 @@ func (streams) Limited(string, time.Duration, bool) {}
 
 // Unreceived does nothing.
 func (streams) Unreceived(*ads.Stream, string, int) {}
-
-// Ran does nothing.
-func (streams) Ran(*ads.Stream, *served.Snapshot) {}

@@ -41,27 +41,17 @@ func (e *Engine) Watch(w Watcher) {
 // watchers are several.
 type watchers []Watcher
 
-func (all watchers) Joined(s *served.Subscriber, namespace string) {
+func (all watchers) Joined(s *served.Subscriber, namespace string) Follower {
+	var told followers
 	for _, w := range all {
-		w.Joined(s, namespace)
+		told = append(told, w.Joined(s, namespace))
 	}
-}
-
-func (all watchers) Left(s *served.Subscriber) {
-	for _, w := range all {
-		w.Left(s)
-	}
+	return told
 }
 
 func (all watchers) Pushing(after, revision int64, begun time.Time) {
 	for _, w := range all {
 		w.Pushing(after, revision, begun)
-	}
-}
-
-func (all watchers) Offered(s *served.Subscriber) {
-	for _, w := range all {
-		w.Offered(s)
 	}
 }
 
@@ -71,9 +61,30 @@ func (all watchers) Pushed() {
 	}
 }
 
-func (all watchers) Ran(s *served.Subscriber, revision string) {
+func (all watchers) Refused() {
 	for _, w := range all {
-		w.Ran(s, revision)
+		w.Refused()
+	}
+}
+
+// followers are several, of one proxy.
+type followers []Follower
+
+func (all followers) Offered() {
+	for _, f := range all {
+		f.Offered()
+	}
+}
+
+func (all followers) Ran(snapshot *served.Snapshot) {
+	for _, f := range all {
+		f.Ran(snapshot)
+	}
+}
+
+func (all followers) Left() {
+	for _, f := range all {
+		f.Left()
 	}
 }
 
