@@ -84,7 +84,7 @@ func (f *fleet) live(ctx context.Context, member *membership.Membership, address
 		return err
 	}
 	f.ups = append(f.ups, u)
-	f.group.Go(func() error { return member.Run(ctx, f.timed(member, join.ByCertificate(u))) })
+	f.group.Go(func() error { return member.Run(ctx, f.timed(member, join.ByCertificate(u, ""))) })
 	f.group.Go(func() error { return join.Follow(ctx, u, member, slog.New(slog.DiscardHandler)) })
 	return nil
 }

@@ -13,6 +13,8 @@ type catalog struct {
 	services *serviceIndex
 	virtual  *virtualServiceIndex
 	rules    *destinationRuleIndex
+	// providers name the services that telemetry goes to.
+	providers *providerIndex
 }
 
 // wantedOf lists the values of the wanted namespaces, sorted.

@@ -39,7 +39,6 @@ type Mesh struct {
 	extensions *extensionIndex
 
 	authorizers *Authorizers
-	providers   *providerIndex
 	telemetries *telemetryIndex
 	// secretServer is asked for credentials whose names begin with sds://.
 	secretServer SecretServer
@@ -96,6 +95,7 @@ func build(now configstore.Step, prev *Mesh, beside given) *Mesh {
 	led := &step{follows: prev.build, config: !sameConfig, sorting: now.Touches(kindSidecar, kindEnvoyFilter, kindProxyConfig)}
 	m.config = m.Config
 	m.services, led.services = buildServices(now, prev, m)
+	m.providers = buildProviders(prev, m.Config, m.services)
 	m.virtual, led.virtual = buildVirtualServices(now, prev, m.Config)
 	m.rules, led.rules = buildDestinationRules(now, prev, m)
 	m.recent = led.after(prev.recent)
@@ -103,7 +103,6 @@ func build(now configstore.Step, prev *Mesh, beside given) *Mesh {
 	m.peers = buildPeerAuthentications(now, prev, m.Config.GetRootNamespace())
 	m.policies = buildAuthorization(now, prev, m.Config.GetRootNamespace())
 	m.authorizers = buildAuthorizers(prev, m.Config, m.services)
-	m.providers = buildProviders(prev, m.Config, m.services)
 	m.telemetries = buildTelemetries(now, prev, m)
 	m.secretServer = buildSecretServer(m.Config, m.services)
 	m.tokens = buildTokens(now, prev, m.Config.GetRootNamespace(), beside.keys)

@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -49,6 +50,8 @@ type providerIndex struct {
 	named map[string]Provider
 	// twice are the places of those that a later one of the same name replaces.
 	twice []int
+	// collectors are the services behind all of them, each once, sorted.
+	collectors []Collector
 }
 
 // buildProviders finds the services behind the providers. It returns those of prev if nothing
@@ -61,10 +64,22 @@ func buildProviders(prev *Mesh, config *meshconfig.MeshConfig, services *service
 	for i, spec := range config.GetExtensionProviders() {
 		index.add(newProvider(spec, i, services))
 	}
+	index.collect()
 	if prev.providers != nil && maps.Equal(index.named, prev.providers.named) && slices.Equal(index.twice, prev.providers.twice) {
 		return prev.providers
 	}
 	return index
+}
+
+func (x *providerIndex) collect() {
+	for _, p := range x.named {
+		for _, c := range []Collector{p.Collector, p.Sampler} {
+			if c != (Collector{}) && !slices.Contains(x.collectors, c) {
+				x.collectors = append(x.collectors, c)
+			}
+		}
+	}
+	slices.SortFunc(x.collectors, func(a, b Collector) int { return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Port, b.Port)) })
 }
 
 // add adds a provider. As by Istio, of several with one name the last one counts, and of names that
@@ -188,6 +203,22 @@ func (x *providerIndex) problems(m *Mesh) (out []Problem) {
 			"is without effect for telemetry: another provider has the name %q, too. Rename one of them", m.Config.GetExtensionProviders()[at].GetName())})
 	}
 	return out
+}
+
+// collectorsFor lists the services that telemetry of proxies in a namespace may go to. They need
+// clusters, whatever a Sidecar shows to applications.
+func (c *catalog) collectorsFor(namespace string) (out []*Service) {
+	for _, to := range c.providers.collectors {
+		if s := c.destination(namespace, to.Host); s != nil && s.Port(to.Port) != nil {
+			out = append(out, s.only([]uint32{to.Port}))
+		}
+	}
+	return out
+}
+
+// collects reports whether telemetry may go to a host.
+func (x *providerIndex) collects(host string) bool {
+	return slices.ContainsFunc(x.collectors, func(c Collector) bool { return c.Host == host })
 }
 
 // Reaches reports whether proxies have a cluster for a collector.

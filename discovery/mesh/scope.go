@@ -32,8 +32,8 @@ type Scope struct {
 	router bool // for gateways
 	byHost table[string, *Service]
 	rules  table[string, []*DestinationRule] // by host
-	// listed is how many of Services the listener has; the others are there because rules send
-	// traffic to them. With several listeners it is not known.
+	// listed is how many of Services the listener has; the others are there because rules, or
+	// telemetry, go to them. With several listeners it is not known.
 	listed int
 
 	build   int          // of the mesh that it was made for
@@ -79,6 +79,7 @@ func (c *catalog) buildScope(key scopeKey) *Scope {
 		s.listed = len(s.Services)
 		s.add(c.destinationsOf(egress), byHost)
 	}
+	s.add(c.collectorsFor(s.Namespace), byHost)
 	if first := s.Egress[0].Services; slices.Equal(s.Services, first) {
 		s.Services = first // a list that other scopes may share
 	}

@@ -83,7 +83,7 @@ func (m *Mesh) scopeAfter(key scopeKey, before rememberedScope) *Scope {
 	if before.scope == nil {
 		return m.newScope(key)
 	}
-	if c := m.changesSince(before.asked); c != nil && !c.config {
+	if c := m.changesSince(before.asked); c != nil && !c.config && !before.scope.collectsAnew(c, before.of.providers, m.providers) {
 		if !before.scope.concernedBy(c) {
 			return before.scope
 		}
@@ -95,6 +95,19 @@ func (m *Mesh) scopeAfter(key scopeKey, before rememberedScope) *Scope {
 		return after
 	}
 	return before.scope
+}
+
+// collectsAnew reports whether the changes are about services that are in the scope, or may be, for
+// telemetry alone.
+func (s *Scope) collectsAnew(c *changes, was, is *providerIndex) bool {
+	if len(was.collectors)+len(is.collectors) == 0 {
+		return false
+	}
+	hidden := func(service *Service) bool {
+		return (was.collects(service.Hostname) || is.collects(service.Hostname)) &&
+			!slices.ContainsFunc(s.Egress, func(e *Egress) bool { return e.shows(service) })
+	}
+	return slices.ContainsFunc(c.services.Gone, hidden) || slices.ContainsFunc(c.services.Come, hidden)
 }
 
 // newScope builds a scope from nothing.

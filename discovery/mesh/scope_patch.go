@@ -177,6 +177,9 @@ func (p *scopePatch) replaceHost(host string) bool {
 			now = now.with(s)
 		}
 	}
+	if p.collectsMore(host, now) {
+		return false
+	}
 	before := p.byHost.get(host)
 	if before == now {
 		return true
@@ -195,6 +198,13 @@ func (p *scopePatch) replaceHost(host string) bool {
 	p.byHost.put(host, now, now == nil)
 	p.findRules(host)
 	return true
+}
+
+// collectsMore reports whether telemetry goes to ports of a host that the listener does not have.
+func (p *scopePatch) collectsMore(host string, now *Service) bool {
+	return p.providers.collects(host) && slices.ContainsFunc(p.collectorsFor(p.egress.namespace), func(s *Service) bool {
+		return s.Hostname == host && (now == nil || now.with(s) != now)
+	})
 }
 
 // replaceRules finds the services that the rules for a host are for.

@@ -102,7 +102,7 @@ type telemetryIndex struct {
 // Indexes share it that have the same providers and the same MeshConfig.
 type saidTelemetry struct {
 	mu   sync.Mutex
-	told map[string]*Telemetry
+	told map[string][]*Telemetry
 }
 
 // telemetries are those of a namespace, the oldest first. Of several for all its workloads the
@@ -120,7 +120,7 @@ func buildTelemetries(now configstore.Step, prev, m *Mesh) *telemetryIndex {
 	if alike && prev.unchanged(now, kindTelemetry) {
 		return before
 	}
-	x := &telemetryIndex{root: root, config: m.Config, providers: m.providers, in: map[string]*telemetries{}, said: &saidTelemetry{told: map[string]*Telemetry{}}}
+	x := &telemetryIndex{root: root, config: m.Config, providers: m.providers, in: map[string]*telemetries{}, said: &saidTelemetry{told: map[string][]*Telemetry{}}}
 	labels, all := labelKeys{gatewayNameLabel: true}, map[*kinds.Resource]bool{}
 	for r := range now.Of(kindTelemetry) {
 		x.add(r)
@@ -162,21 +162,24 @@ func telemetryAttachment(r *kinds.Resource) attachment {
 func (s *saidTelemetry) forgetBut(all map[*kinds.Resource]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.told, func(_ string, t *Telemetry) bool {
-		return slices.ContainsFunc(t.from, func(r *kinds.Resource) bool { return !all[r] })
-	})
+	for names, told := range s.told {
+		s.told[names] = slices.DeleteFunc(told, func(t *Telemetry) bool {
+			return slices.ContainsFunc(t.from, func(r *kinds.Resource) bool { return !all[r] })
+		})
+	}
+	maps.DeleteFunc(s.told, func(_ string, told []*Telemetry) bool { return len(told) == 0 })
 }
 
-// silent reports whether nothing says anything to any proxy.
-func (x *telemetryIndex) silent() bool {
+// hasDefaults reports whether something holds for every proxy, without a Telemetry.
+func (x *telemetryIndex) hasDefaults() bool {
 	defaults := x.config.GetDefaultProviders()
-	return len(x.in) == 0 && len(defaults.GetAccessLogging())+len(defaults.GetTracing())+len(defaults.GetMetrics()) == 0
+	return len(defaults.GetAccessLogging())+len(defaults.GetTracing())+len(defaults.GetMetrics()) > 0
 }
 
 // Telemetry returns what a proxy tells of its traffic; nil if nothing says so.
 func (m *Mesh) Telemetry(p *Proxy) *Telemetry {
 	x := m.telemetries
-	if x.silent() {
+	if len(x.in) == 0 && !x.hasDefaults() {
 		return nil
 	}
 	p = m.Known(p)
@@ -213,11 +216,16 @@ func (x *telemetryIndex) holding(p *Proxy) (out []*kinds.Resource) {
 
 // resolve works out what Telemetries say together, once for all proxies for which the same hold.
 func (x *telemetryIndex) resolve(from []*kinds.Resource) *Telemetry {
+	if len(from) == 0 && !x.hasDefaults() {
+		return nil
+	}
 	x.said.mu.Lock()
 	defer x.said.mu.Unlock()
 	names := encodeNamed(from)
-	if t := x.said.told[names]; t != nil && slices.Equal(t.from, from) {
-		return t
+	for _, t := range x.said.told[names] {
+		if slices.Equal(t.from, from) {
+			return t
+		}
 	}
 	t := &Telemetry{from: from}
 	for _, role := range []Role{AsClient, AsServer} {
@@ -227,7 +235,7 @@ func (x *telemetryIndex) resolve(from []*kinds.Resource) *Telemetry {
 		told.Metrics = x.metrics(from, role)
 	}
 	t.collect()
-	x.said.told[names] = t
+	x.said.told[names] = append(x.said.told[names], t)
 	return t
 }
 

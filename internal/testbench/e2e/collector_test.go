@@ -22,9 +22,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// collector takes logs and traces in the protocols of those who send them: OpenTelemetry's over
+// telemetryCollector takes logs and traces in the protocols of those who send them: OpenTelemetry's over
 // gRPC and HTTP, Zipkin's, and Envoy's own for access logs. It keeps a line for each entry.
-type collector struct {
+type telemetryCollector struct {
 	collecttracev1.UnimplementedTraceServiceServer
 	alsv3.UnimplementedAccessLogServiceServer
 
@@ -34,10 +34,10 @@ type collector struct {
 	lines []string
 }
 
-func newCollector(t testing.TB) *collector {
+func newCollector(t testing.TB) *telemetryCollector {
 	t.Helper()
 	l := listen(t)
-	c := &collector{grpc: portOf(t, l)}
+	c := &telemetryCollector{grpc: portOf(t, l)}
 	server, served := grpc.NewServer(), make(chan error, 1)
 	collectlogsv1.RegisterLogsServiceServer(server, c.logs())
 	collecttracev1.RegisterTraceServiceServer(server, c)
@@ -51,14 +51,14 @@ func newCollector(t testing.TB) *collector {
 	return c
 }
 
-func (c *collector) add(format string, about ...any) {
+func (c *telemetryCollector) add(format string, about ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lines = append(c.lines, fmt.Sprintf(format, about...))
 }
 
 // find returns the newest line with all of these parts.
-func (c *collector) find(parts ...string) (string, error) {
+func (c *telemetryCollector) find(parts ...string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, line := range slices.Backward(c.lines) {
@@ -71,13 +71,13 @@ func (c *collector) find(parts ...string) (string, error) {
 }
 
 // Export takes traces.
-func (c *collector) Export(ctx context.Context, in *collecttracev1.ExportTraceServiceRequest) (*collecttracev1.ExportTraceServiceResponse, error) {
+func (c *telemetryCollector) Export(ctx context.Context, in *collecttracev1.ExportTraceServiceRequest) (*collecttracev1.ExportTraceServiceResponse, error) {
 	given, _ := metadata.FromIncomingContext(ctx)
 	c.spans("grpc token="+strings.Join(given.Get("x-token"), ","), in)
 	return &collecttracev1.ExportTraceServiceResponse{}, nil
 }
 
-func (c *collector) spans(by string, in *collecttracev1.ExportTraceServiceRequest) {
+func (c *telemetryCollector) spans(by string, in *collecttracev1.ExportTraceServiceRequest) {
 	for _, resource := range in.GetResourceSpans() {
 		of := texts(resource.GetResource().GetAttributes())
 		for _, scope := range resource.GetScopeSpans() {
@@ -92,10 +92,10 @@ func (c *collector) spans(by string, in *collecttracev1.ExportTraceServiceReques
 type logServer struct {
 	collectlogsv1.UnimplementedLogsServiceServer
 
-	*collector
+	*telemetryCollector
 }
 
-func (c *collector) logs() *logServer { return &logServer{collector: c} }
+func (c *telemetryCollector) logs() *logServer { return &logServer{telemetryCollector: c} }
 
 // Export takes logs.
 func (s *logServer) Export(_ context.Context, in *collectlogsv1.ExportLogsServiceRequest) (*collectlogsv1.ExportLogsServiceResponse, error) {
@@ -111,7 +111,7 @@ func (s *logServer) Export(_ context.Context, in *collectlogsv1.ExportLogsServic
 }
 
 // StreamAccessLogs takes Envoy's own entries.
-func (c *collector) StreamAccessLogs(stream alsv3.AccessLogService_StreamAccessLogsServer) error {
+func (c *telemetryCollector) StreamAccessLogs(stream alsv3.AccessLogService_StreamAccessLogsServer) error {
 	name := ""
 	for {
 		in, err := stream.Recv()
@@ -134,7 +134,7 @@ func (c *collector) StreamAccessLogs(stream alsv3.AccessLogService_StreamAccessL
 }
 
 // post takes spans over HTTP.
-func (c *collector) post(w http.ResponseWriter, r *http.Request, _ int) bool {
+func (c *telemetryCollector) post(w http.ResponseWriter, r *http.Request, _ int) bool {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return false

@@ -21,7 +21,7 @@ func telemetry(name, spec string) string {
 // collected is a mesh of its own with a collector: extension providers are for a whole mesh.
 type collected struct {
 	*mesh
-	*collector
+	*telemetryCollector
 
 	folder string
 }
@@ -31,7 +31,7 @@ func newCollected(t *testing.T, providers ...string) *collected {
 	database := pgtest.New(t)
 	control := newStack(t, database)
 	require.NoError(t, control.Start(t.Context()))
-	m := &collected{mesh: meshWithoutEnvoy(t, control, database), collector: newCollector(t), folder: t.TempDir()}
+	m := &collected{mesh: meshWithoutEnvoy(t, control, database), telemetryCollector: newCollector(t), folder: t.TempDir()}
 	app := newBackend(t, "app", func(w http.ResponseWriter, r *http.Request, _ int) bool {
 		if r.URL.Path == "/missing" {
 			w.WriteHeader(http.StatusNotFound)
