@@ -16,6 +16,9 @@ const (
 	// Tag is the one tag with all labels, and Without the one with the names of labels that are
 	// left out. All other tags are labels themselves, which somebody has added.
 	Tag, Without = "istio", "istio_without"
+	// Messages is a tag with two numbers: how many messages the client and the server have sent in
+	// each of the calls that were counted.
+	Messages = "istio_messages"
 	// between separates the parts of the tag. No name, address or identity has it.
 	between = "^"
 	// parts is how many there are.

@@ -21,14 +21,22 @@ import (
 const (
 	maxCounters   = 30_000
 	maxHistograms = 15_000
+	maxMessages   = 5_000
 )
 
-// scope holds the series of all listeners together, so that they last longer than a listener. What
-// nobody has counted for a while, Envoy forgets, if its bootstrap says so.
-var scope = &typev3.Scope{
-	Prefix: standardmetrics.Scope, SharingName: "istio_standard_metrics", EnableEviction: true,
-	MaxCounters: wrapperspb.UInt32(maxCounters), MaxHistograms: wrapperspb.UInt32(maxHistograms),
-}
+// Scopes hold the series of all listeners together, so that they last longer than a listener.
+// Nothing in them is ever forgotten: the page adds series up, and a sum must not become less. Those
+// of messages have a scope of their own, because clients decide how many these are: a series for
+// each number.
+var (
+	scope = &typev3.Scope{
+		Prefix: standardmetrics.Scope, SharingName: "istio_standard_metrics",
+		MaxCounters: wrapperspb.UInt32(maxCounters), MaxHistograms: wrapperspb.UInt32(maxHistograms),
+	}
+	messageScope = &typev3.Scope{
+		Prefix: standardmetrics.Scope, SharingName: "istio_standard_metrics_of_messages", MaxCounters: wrapperspb.UInt32(maxMessages),
+	}
+)
 
 // Metrics are those of a proxy in one role. The zero value counts nothing.
 type Metrics struct {
@@ -64,7 +72,7 @@ func (m Metrics) Requests(service string) []*accesslogv3.AccessLog {
 	return compact(
 		m.logger(isGRPC(true), m.request(web)),
 		m.logger(isGRPC(false), m.request(grpc)),
-		m.logger(both(isGRPC(false), hasMessages), m.messages(grpc)),
+		m.loggerIn(messageScope, isGRPC(false), m.messages(grpc)),
 	)
 }
 
@@ -99,6 +107,10 @@ func (m Metrics) seriesOf(service, protocol string) standardmetrics.Series {
 const endpointOrServices = `%COALESCE({"operators":[{"command":"UPSTREAM_METADATA","param":"istio:workload"},{"command":"CLUSTER_METADATA","param":"istio:services"}]})%`
 
 func (m Metrics) logger(when *accesslogv3.AccessLogFilter, what *statsv3.Config) *accesslogv3.AccessLog {
+	return m.loggerIn(scope, when, what)
+}
+
+func (Metrics) loggerIn(scope *typev3.Scope, when *accesslogv3.AccessLogFilter, what *statsv3.Config) *accesslogv3.AccessLog {
 	if len(what.GetCounters())+len(what.GetHistograms()) == 0 {
 		return nil
 	}

@@ -17,11 +17,17 @@ func (m Metrics) request(s standardmetrics.Series) *statsv3.Config {
 	return c
 }
 
-// messages are the metrics of what a call of gRPC consists of.
+// messages are the metrics of what a call of gRPC consists of. Envoy has their numbers as a text
+// alone, so it counts calls with the same numbers, and the page multiplies.
 func (m Metrics) messages(s standardmetrics.Series) *statsv3.Config {
 	c := &statsv3.Config{}
-	m.count(c, "GRPC_REQUEST_MESSAGES", "request_messages_total", s, "%FILTER_STATE(envoy.filters.http.grpc_stats:FIELD:request_message_count)%")
-	m.count(c, "GRPC_RESPONSE_MESSAGES", "response_messages_total", s, "%FILTER_STATE(envoy.filters.http.grpc_stats:FIELD:response_message_count)%")
+	m.count(c, "GRPC_REQUEST_MESSAGES", "request_messages_total", s, "")
+	m.count(c, "GRPC_RESPONSE_MESSAGES", "response_messages_total", s, "")
+	for _, counter := range c.GetCounters() {
+		counter.Stat.Tags = append(counter.GetStat().GetTags(), &statsv3.Config_Tag{
+			Name: standardmetrics.Messages, ValueFormat: "%FILTER_STATE(envoy.filters.http.grpc_stats:PLAIN)%",
+		})
+	}
 	return c
 }
 

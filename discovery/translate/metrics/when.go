@@ -4,10 +4,7 @@ import (
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	dataaccesslogv3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
-	celv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/filters/cel/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
-
-	"github.com/pgmesh/pgmesh/discovery/translate/message"
 )
 
 // isGRPC tells requests of gRPC from others, as Envoy does: by the type of their content. Inverted
@@ -21,19 +18,6 @@ func isGRPC(inverted bool) *accesslogv3.AccessLogFilter {
 				}},
 			},
 		}},
-	}}
-}
-
-// hasMessages is for requests that the filter which counts messages has written something of. The
-// logger complains of others in Envoy's log, once for each.
-var hasMessages = expression("'envoy.filters.http.grpc_stats' in filter_state")
-
-func expression(text string) *accesslogv3.AccessLogFilter {
-	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ExtensionFilter{
-		ExtensionFilter: &accesslogv3.ExtensionFilter{
-			Name:       "envoy.access_loggers.extension_filters.cel",
-			ConfigType: &accesslogv3.ExtensionFilter_TypedConfig{TypedConfig: message.Pack(&celv3.ExpressionFilter{Expression: text})},
-		},
 	}}
 }
 

@@ -55,7 +55,6 @@ func (t Tuning) check() error {
 // apply adds the settings to a bootstrap.
 func (t Tuning) apply(b *bootstrapv3.Bootstrap) {
 	b.StatsConfig = t.statsConfig()
-	b.StatsEviction = &bootstrapv3.Bootstrap_StatsEvictionInterval{StatsEvictionInterval: durationpb.New(statsEviction)}
 	// Create a cluster's statistics at its first request: in a large mesh, most clusters never get
 	// one from this machine.
 	b.DeferredStatOptions = &bootstrapv3.Bootstrap_DeferredStatOptions{EnableDeferredCreationStats: true}
@@ -73,10 +72,6 @@ func (t Tuning) apply(b *bootstrapv3.Bootstrap) {
 	b.OverloadManager = t.overloadManager()
 	b.LayeredRuntime = t.runtime()
 }
-
-// statsEviction is how long a series of Istio's standard metrics stands still before Envoy forgets
-// it, so that workloads that are gone take no memory. Other statistics are kept.
-const statsEviction = 12 * time.Hour
 
 var (
 	// nonClusterStats matches everything but cluster statistics. RE2 has no negative lookahead, so

@@ -3,7 +3,6 @@ package scrape
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"io"
 	"strings"
 
@@ -123,5 +122,3 @@ func typeOf(text []byte) (kind, name string, isType bool) {
 	l, err := Text.parse(text)
 	return string(l.rest), l.name, err == nil && l.word == "TYPE"
 }
-
-var errNotStandard = errors.New("is no series of a standard metric")

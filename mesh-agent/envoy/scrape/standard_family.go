@@ -18,7 +18,7 @@ type standardFamily struct {
 	slots []slot
 	index map[slot]int
 
-	raw    map[string]*standardSeries // by Envoy's labels
+	raw    map[string]part            // by Envoy's labels
 	merged map[string]*standardSeries // by Istio's
 	series []*standardSeries          // that are not written yet
 	begun  bool                       // to write them
@@ -33,7 +33,7 @@ type standardSeries struct {
 }
 
 func newStandardFamily(name, kind string) *standardFamily {
-	return &standardFamily{name: name, kind: kind, index: map[slot]int{}, raw: map[string]*standardSeries{}, merged: map[string]*standardSeries{}}
+	return &standardFamily{name: name, kind: kind, index: map[slot]int{}, raw: map[string]part{}, merged: map[string]*standardSeries{}}
 }
 
 // add reports whether a line is a sample of the family, or one that nobody can read.
@@ -52,8 +52,8 @@ func (f *standardFamily) add(text []byte) bool {
 		return true
 	}
 	labels, le := cutBound(string(rest[1 : inside-1]))
-	if s := f.seriesOf(labels); s != nil {
-		s.add(f.slot(slot{suffix, le}), value)
+	if p := f.partOf(labels); p.series != nil {
+		p.series.add(f.slot(slot{suffix, le}), value*p.times)
 	}
 	return true
 }
@@ -82,40 +82,71 @@ func (s *standardSeries) add(at int, value float64) {
 	s.values[at] += value
 }
 
-// seriesOf returns the series that Envoy's labels belong to, or nil for labels that nobody knows.
-func (f *standardFamily) seriesOf(raw string) *standardSeries {
-	if s, known := f.raw[raw]; known {
-		return s
+// part is what a series of Envoy's adds to one of the page: something, some times.
+type part struct {
+	series *standardSeries
+	times  float64
+}
+
+// partOf returns what Envoy's labels belong to: to nothing, if nobody knows them.
+func (f *standardFamily) partOf(raw string) part {
+	if p, known := f.raw[raw]; known {
+		return p
 	}
-	labels, err := standardLabels(raw)
+	p := part{times: 1}
+	tags := tagsIn(raw)
+	if numbers, of := tags[standardmetrics.Messages]; of {
+		p.times = messagesIn(numbers, f.name)
+		delete(tags, standardmetrics.Messages)
+	}
+	if labels, ok := standardLabels(tags); ok && p.times > 0 {
+		p.series = f.merge(labels)
+	}
+	f.raw[strings.Clone(raw)] = p
+	return p
+}
+
+// messagesIn returns how many messages each call had, in the direction that a metric is about.
+func messagesIn(numbers, metric string) float64 {
+	text, responses, _ := strings.Cut(numbers, ",")
+	if strings.HasPrefix(metric, "response_") {
+		text = responses
+	}
+	n, err := strconv.ParseUint(text, 10, 32)
 	if err != nil {
-		f.raw[raw] = nil
-		return nil
+		return 0
 	}
+	return float64(n)
+}
+
+func (f *standardFamily) merge(labels string) *standardSeries {
 	s := f.merged[labels]
 	if s == nil {
 		s = &standardSeries{labels: labels}
 		f.merged[labels], f.series = s, append(f.series, s)
 	}
-	f.raw[strings.Clone(raw)] = s
 	return s
 }
 
-// standardLabels are Istio's labels, and those that somebody has added, which count more.
-func standardLabels(raw string) (string, error) {
+// tagsIn reads Envoy's labels.
+func tagsIn(raw string) map[string]string {
 	tags := map[string]string{}
 	for rest := []byte(raw); ; {
 		rest = bytes.TrimLeft(rest, ", ")
 		name, length := label(rest)
 		if length == 0 {
-			break
+			return tags
 		}
 		_, quoted, _ := strings.Cut(string(rest[:length]), "=")
 		tags[name], rest = unescaper.Replace(quoted[1:len(quoted)-1]), rest[length:]
 	}
+}
+
+// standardLabels are Istio's labels, and those that somebody has added, which count more.
+func standardLabels(tags map[string]string) (string, bool) {
 	labels, ok := standardmetrics.Labels(tags[standardmetrics.Tag])
 	if !ok {
-		return "", errNotStandard
+		return "", false
 	}
 	without := strings.Split(tags[standardmetrics.Without], ",")
 	delete(tags, standardmetrics.Tag)
@@ -129,7 +160,7 @@ func standardLabels(raw string) (string, error) {
 	for _, name := range slices.Sorted(maps.Keys(tags)) {
 		b.WriteString("," + name + `="` + escaper.Replace(tags[name]) + `"`)
 	}
-	return strings.TrimPrefix(b.String(), ","), nil
+	return strings.TrimPrefix(b.String(), ","), true
 }
 
 var unescaper = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n")

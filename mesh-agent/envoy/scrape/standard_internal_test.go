@@ -42,6 +42,10 @@ envoy_istio_request_bytes_bucket{istio="`+series("api-1")+`",le="0.5"} 1
 envoy_istio_request_bytes_bucket{istio="`+series("api-1")+`",le="+Inf"} 2
 envoy_istio_request_bytes_sum{istio="`+series("api-1")+`"} 10.5
 envoy_istio_request_bytes_count{istio="`+series("api-1")+`"} 2
+# TYPE envoy_istio_response_messages_total counter
+envoy_istio_response_messages_total{istio="`+series("api-1")+`",istio_messages="1,1"} 4
+envoy_istio_response_messages_total{istio="`+series("api-1")+`",istio_messages="2,30"} 5
+envoy_istio_response_messages_total{istio="`+series("api-1")+`",istio_messages=""} 5
 # TYPE envoy_server_live gauge
 envoy_server_live{} 1
 `, func(string, []byte) {})
@@ -64,6 +68,9 @@ istio_request_bytes_bucket{`+with+`,le="0.5"} 1
 istio_request_bytes_bucket{`+with+`,le="+Inf"} 2
 istio_request_bytes_sum{`+with+`} 10.5
 istio_request_bytes_count{`+with+`} 2
+# HELP istio_response_messages_total Messages of gRPC that servers sent.
+# TYPE istio_response_messages_total counter
+istio_response_messages_total{`+with+`} 154
 # TYPE envoy_server_live gauge
 envoy_server_live{} 1
 `, got)
