@@ -5,6 +5,7 @@ import (
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	tcpproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/metrics"
@@ -30,4 +31,10 @@ func (c Context) logConnections(proxy *tcpproxyv3.TcpProxy) {
 	}
 	proxy.AccessLog = append(logs, counting...)
 	proxy.AccessLogOptions = &tcpproxyv3.TcpProxy_TcpAccessLogOptions{FlushAccessLogOnConnected: true}
+	if c.Certified {
+		// Otherwise the application may be connected, and the connection counted, before the client
+		// has shown who it is.
+		proxy.UpstreamConnectMode = tcpproxyv3.UpstreamConnectMode_ON_DOWNSTREAM_TLS_HANDSHAKE
+		proxy.MaxEarlyDataBytes = wrapperspb.UInt32(0)
+	}
 }

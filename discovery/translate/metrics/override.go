@@ -14,6 +14,9 @@ func (m Metrics) stat(metric, name string, s standardmetrics.Series) *statsv3.Co
 	stat := &statsv3.Config_Stat{Name: name, Tags: []*statsv3.Config_Tag{{Name: standardmetrics.Tag, ValueFormat: s.Format()}}}
 	var without []string
 	for _, t := range m.overrides[metric].Tags {
+		if !labelName.MatchString(t.Name) || reserved[t.Name] {
+			continue // Prometheus could not read the page, or the page not the series
+		}
 		if t.Remove {
 			without = append(without, t.Name)
 		} else if text, ok := evaluated(t.Value); ok {
@@ -25,6 +28,12 @@ func (m Metrics) stat(metric, name string, s standardmetrics.Series) *statsv3.Co
 	}
 	return stat
 }
+
+// labelName are the names that labels of Prometheus have.
+var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// reserved names are those of the page itself.
+var reserved = map[string]bool{standardmetrics.Tag: true, standardmetrics.Without: true, standardmetrics.Messages: true, "le": true}
 
 // node is Istio's name for the proxy's node in expressions. A stock Envoy has it elsewhere.
 var node = regexp.MustCompile(`(^|[^\w.'"])node\.`)

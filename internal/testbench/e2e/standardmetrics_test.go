@@ -231,6 +231,15 @@ func TestBothSidesCountTheSame(t *testing.T) {
 		require.Equal(t, http.StatusOK, status)
 	}, series{}, requests(1, labelled(sides, atDestination, ofHTTP, ofStranger)))
 
+	c.counts(func() { // clients that make up hosts, methods, paths and headers make no series
+		for i := range 100 {
+			made := fmt.Sprint("made-up-", i)
+			a, err := send(c.t.Context(), c.outside, "127.0.0.1:"+c.http, request{host: made + ".example", path: "/" + made, headers: map[string]string{"x-forwarded-client-cert": "URI=spiffe://" + made}})
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, a.status)
+		}
+	}, series{}, requests(100, labelled(sides, atDestination, ofHTTP, ofStranger)))
+
 	calls := func(side map[string]string) series {
 		s, labels := requests(3, labelled(sides, side, ofGRPC)), labelled(sides, side, ofGRPC)
 		s["istio_request_messages_total"], s["istio_response_messages_total"] = map[string]float64{labels: 3}, map[string]float64{labels: 3}
