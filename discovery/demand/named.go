@@ -1,6 +1,10 @@
 package demand
 
 import (
+	"iter"
+	"slices"
+	"strings"
+
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -45,17 +49,27 @@ func decode(r *served.Resource) proto.Message {
 }
 
 // clustersIn lists the clusters of services that a message names anywhere, even in a filter that a
-// patch added.
+// patch added, or in a text with quotes around it: modules and scripts are told so whom to ask.
 func clustersIn(m proto.Message) []string {
 	seen := map[string]bool{}
 	var names []string
 	eachText(m.ProtoReflect(), func(text string) {
-		if lazy(text) && !seen[text] {
-			seen[text] = true
-			names = append(names, text)
+		for part := range quotedParts(text) {
+			if lazy(part) && !seen[part] {
+				seen[part] = true
+				names = append(names, part)
+			}
 		}
 	})
 	return names
+}
+
+// quotedParts yields a text, or what quotes divide it into.
+func quotedParts(text string) iter.Seq[string] {
+	if !strings.Contains(text, lazyPrefix) {
+		return func(func(string) bool) {}
+	}
+	return slices.Values(strings.FieldsFunc(text, func(c rune) bool { return c == '"' || c == '\'' }))
 }
 
 // eachText visits all strings of a message, and of messages packed in it.
