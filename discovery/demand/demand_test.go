@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	tcpproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/pgmesh/pgmesh/discovery/demand"
 	"github.com/pgmesh/pgmesh/internal/ads/served"
@@ -118,6 +120,21 @@ func TestAProxyIsGivenWhatItAsksFor(t *testing.T) {
 	same := all.Part(asked)
 	require.Same(t, part[hosts], same[hosts])
 	require.Same(t, part[clusters], same[clusters])
+}
+
+// Scripts name clusters in their code, and modules in what they are configured with.
+func TestAProxyHasTheClustersThatItsExtensionsAsk(t *testing.T) {
+	t.Parallel()
+	const extensions = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig"
+	extension := func(name, text string) *served.Resource {
+		config, err := anypb.New(wrapperspb.String(text))
+		require.NoError(t, err)
+		return resource(t, name, text, &corev3.TypedExtensionConfig{Name: name, TypedConfig: config})
+	}
+	all, sets := newWhole(), class(t, host(t, "80/a:80", "outbound|80||a", "a"))
+	sets[extensions] = served.NewSet(extension("script", `handle:httpCall('outbound|80||b', {[":path"] = "/"}, "", 100)`), extension("module", `{"ask":["outbound|80||c"]}`))
+	all.Update(sets)
+	require.Equal(t, []string{"PassthroughCluster", "outbound|3306||db", "outbound|80||b", "outbound|80||c"}, names(all.Part(demand.NewAsked())[clusters]))
 }
 
 func TestAnotherNameForAHostIsAnswered(t *testing.T) {
