@@ -105,6 +105,7 @@ func TestQuotasCountWhatProxiesMakeOfResources(t *testing.T) {
 	multiplied("routes of hosts", fmt.Sprintf(`INSERT INTO mesh.resources (kind, namespace, name, spec) SELECT 'VirtualService', 'a', 'v', jsonb_build_object(
 		'hosts', (SELECT jsonb_agg('v' || n || '.a') FROM generate_series(1, 20) n),
 		'http', jsonb_build_array(jsonb_build_object('directResponse', jsonb_build_object('status', 200, 'body', jsonb_build_object('string', '%s')))))`, strings.Repeat("x", 60_000)))
+	multiplied("filters of extensions", `INSERT INTO mesh.resources (kind, namespace, name, spec) SELECT 'WasmPlugin', 'a', 'p' || n, '{"url": "a"}'::jsonb FROM generate_series(1, 20) n`)
 	tenant.Exec(entry("e", 5, 10, "{}"))
 	multiplied("subsets of a host's ports", rule("d", "e-1.a", 20))
 	multiplied("subsets of all hosts", rule("d", "*.a", 5))

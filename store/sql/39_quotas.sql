@@ -63,7 +63,8 @@ $$;
 -- written_out returns the size of a resource as proxies hold it, in blocks of 4 KiB. For a
 -- ServiceEntry that is a cluster for each port of each host, which counts as 8 KiB and its
 -- endpoints; for a VirtualService, its routes for each of its hosts; for a DestinationRule, its
--- policy for each of its subsets.
+-- policy for each of its subsets. An extension stands in every filter chain of its proxies, of which
+-- a few hundred are counted.
 CREATE OR REPLACE FUNCTION mesh.written_out(kind text, spec jsonb, labels jsonb, annotations jsonb) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT (4095 + mesh_internal.size_of(spec, labels, annotations) + CASE kind
@@ -73,6 +74,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
       * (octet_length(spec::text) - coalesce(octet_length((spec -> 'hosts')::text), 0))
     WHEN 'DestinationRule' THEN mesh_internal.items(spec -> 'subsets') * coalesce(octet_length((spec -> 'trafficPolicy')::text), 0)
     WHEN 'Gateway' THEN mesh_internal.items(jsonb_path_query_array(spec, '$.servers[*].hosts[*]')) * 1024
+    WHEN 'WasmPlugin' THEN 65536
+    WHEN 'TrafficExtension' THEN 65536
     ELSE 0 END) / 4096 * 4096
 $$;
 
