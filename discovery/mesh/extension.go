@@ -22,7 +22,7 @@ type Extension struct {
 	Resource *kinds.Resource
 	// Spec is that of the TrafficExtension, or what a WasmPlugin is as one.
 	Spec *extensions.TrafficExtension
-	// Name is that of the filter, and of its configuration. It is Istio's.
+	// Name is that of the filter, and of its configuration. It is Istio's, but for what reads bytes.
 	Name string
 	// Version changes with the resource, its labels and annotations too. Another one has a module
 	// pulled again that is pulled always.
@@ -40,6 +40,10 @@ const ExtensionPrefix = "extensions.istio.io/trafficextension/"
 // wasmPluginSuffix ends the names of extensions that are WasmPlugins. It cannot be in the name of a
 // TrafficExtension.
 const wasmPluginSuffix = "~istio-translated-wasmplugin"
+
+// bytesSuffix ends the names of extensions that read bytes. Without it, one that changes to that from
+// reading requests would have its new configuration refused by the filter that it has so far.
+const bytesSuffix = "~network"
 
 // extensionIndex holds the extensions by their namespace, the oldest first.
 type extensionIndex struct {
@@ -91,6 +95,9 @@ func readExtension(r *kinds.Resource) *Extension {
 		e.Spec = asTrafficExtension(specOf[*extensions.WasmPlugin](r))
 	} else {
 		e.Spec = specOf[*extensions.TrafficExtension](r)
+	}
+	if !e.OnRequests() {
+		e.Name += bytesSuffix
 	}
 	e.attached, e.place = e.Name+" "+e.attachment().encode(), e.encodePlace()
 	return e

@@ -58,8 +58,7 @@ func (e *Extension) FailsOpen() bool {
 // equal texts, equal filters.
 func (e *Extension) encodePlace() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s:%d:%d:%t:%t", e.Name, e.Spec.GetPhase(), e.priority(), e.Spec.GetLua() != nil, e.FailsOpen())
-	fmt.Fprintf(&b, ":%d", e.Spec.GetWasm().GetType())
+	fmt.Fprintf(&b, "%s:%d:%d:%t", e.Name, e.Spec.GetPhase(), e.priority(), e.FailsOpen())
 	for _, m := range e.Spec.GetMatch() {
 		fmt.Fprintf(&b, ":%d", m.GetMode())
 		for _, p := range m.GetPorts() {

@@ -8,7 +8,7 @@ import (
 )
 
 // PullSecretVariable is what an extension's configuration has the secret in, as Istio's.
-const PullSecretVariable = "ISTIO_META_WASM_IMAGE_PULL_SECRET"
+const PullSecretVariable = "ISTIO_META_WASM_IMAGE_PULL_SECRET" //nolint:gosec // a name
 
 // PullSecret names the secret with which the extension's module is pulled: one of its own namespace,
 // whatever namespace is written there. It is false if the extension names none, or needs none.

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -141,7 +143,15 @@ func positive(stats map[string]uint64) (out []string) {
 	return out
 }
 
-// An Envoy without an agent can have no module. It fails as each plugin says, at the ports that it
+// idleModule is a module that does nothing: it exports a memory, what says that it is for proxies,
+// and what proxies allocate memory with.
+var idleModule = []byte("\x00asm\x01\x00\x00\x00" + // magic, version
+	"\x01\x09\x02\x60\x00\x00\x60\x01\x7f\x01\x7f" + // types: nothing to nothing, number to number
+	"\x03\x03\x02\x00\x01" + "\x05\x03\x01\x00\x01" + // two functions of them, one memory of a page
+	"\x07\x2d\x03\x06memory\x02\x00\x17proxy_abi_version_0_2_1\x00\x00\x06malloc\x00\x01" + // exports
+	"\x0a\x0a\x02\x02\x00\x0b\x05\x00\x41\x80\x20\x0b") // bodies: none, and 4096
+
+// An Envoy without an agent fetches no module. It fails as each plugin says, at the ports that it
 // is for, and all else goes on.
 func TestModulesThatAreNotAtHandFailAsTheirPluginsSay(t *testing.T) {
 	t.Parallel()
@@ -164,8 +174,19 @@ func TestModulesThatAreNotAtHandFailAsTheirPluginsSay(t *testing.T) {
 	plugin("url: 'file:///there/is/no.wasm', failStrategy: FAIL_CLOSE")
 	x.becomes(x.http, "500")
 
+	module := filepath.Join(t.TempDir(), "module.wasm")
+	require.NoError(t, os.WriteFile(module, idleModule, 0o644))
+	for _, strategy := range []string{"FAIL_CLOSE", "FAIL_OPEN", "FAIL_RELOAD"} {
+		plugin(fmt.Sprintf("url: 'file://%s', failStrategy: %s, pluginName: p, pluginConfig: {a: [1, {b: c}]}, vmConfig: {env: [{name: A, value: b}, {name: PATH, valueFrom: HOST}]}", module, strategy))
+		x.becomes(x.http, "200 hello")
+		plugin(fmt.Sprintf("url: 'file://%s', failStrategy: %s, type: NETWORK", module, strategy))
+		x.becomes(x.tcp, "200 hello")
+		require.Equal(t, "200 hello", x.asks(x.http))
+	}
+	require.Empty(t, positive(x.envoy.Stats(t, "listener_manager.lds.update_rejected")))
+
 	has := b.passing(t, x.node)
-	const name = mesh.ExtensionPrefix + "shop.module~istio-translated-wasmplugin"
+	const name = mesh.ExtensionPrefix + "shop.module~istio-translated-wasmplugin~network"
 	require.Equal(t, []string{"WasmPlugin shop/module"}, b.sources(has, push.ExtensionType, name))
 	require.Contains(t, b.sources(has, push.ListenerType, "127.0.0.1_"+fmt.Sprint(x.http)), "WasmPlugin shop/module")
 }

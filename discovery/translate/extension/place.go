@@ -84,23 +84,20 @@ const configTimeout = moduleTimeout + 10*time.Second
 func discovered(e *mesh.Extension, pass proto.Message) *corev3.ExtensionConfigSource {
 	source := message.OverADS()
 	source.InitialFetchTimeout = durationpb.New(configTimeout)
-	out := &corev3.ExtensionConfigSource{ConfigSource: source, TypeUrls: []string{typeOf(pass), typeOf(implementation(e))}}
+	out := &corev3.ExtensionConfigSource{ConfigSource: source, TypeUrls: implementations(e)}
 	if e.FailsOpen() {
 		out.DefaultConfig = message.Pack(pass)
 	}
 	return out
 }
 
-// implementation is an empty configuration of the type that the extension's has.
-func implementation(e *mesh.Extension) proto.Message {
-	switch {
-	case e.Spec.GetLua() != nil:
-		return &luav3.Lua{}
-	case e.OnRequests():
-		return &httpwasmv3.Wasm{}
-	default:
-		return &tcpwasmv3.Wasm{}
+// implementations are the types that a configuration may have. An extension may become a script from
+// a module, and the other way around.
+func implementations(e *mesh.Extension) []string {
+	if e.OnRequests() {
+		return []string{typeOf(passRequests), typeOf(&httpwasmv3.Wasm{}), typeOf(&luav3.Lua{})}
 	}
+	return []string{typeOf(passConnections), typeOf(&tcpwasmv3.Wasm{})}
 }
 
 func typeOf(m proto.Message) string {
