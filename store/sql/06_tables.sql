@@ -84,13 +84,13 @@ COMMENT ON COLUMN mesh.settings.updated_at IS 'When the row was last written. Se
 
 COMMENT ON TABLE mesh.secrets IS 'Certificates and keys that gateways serve with, and the authorities that they trust. For those whom mesh.grant_secrets was called for.';
 COMMENT ON COLUMN mesh.secrets.namespace IS 'The namespace of the secret.';
-COMMENT ON COLUMN mesh.secrets.name IS 'The name, which credentialName gives.';
+COMMENT ON COLUMN mesh.secrets.name IS 'The name, which credentialName or imagePullSecret gives.';
 COMMENT ON COLUMN mesh.secrets.labels IS 'The labels, an object of strings.';
 COMMENT ON COLUMN mesh.secrets.not_before IS 'When the certificates in the chain begin to be valid.';
 COMMENT ON COLUMN mesh.secrets.author IS 'Who last wrote the row.';
 COMMENT ON COLUMN mesh.secrets.created_at IS 'When the secret was created.';
 COMMENT ON COLUMN mesh.secrets.updated_at IS 'When the secret was last changed.';
-COMMENT ON COLUMN mesh.secrets.type IS 'kubernetes.io/tls or Opaque.';
+COMMENT ON COLUMN mesh.secrets.type IS 'kubernetes.io/tls, kubernetes.io/dockerconfigjson or Opaque.';
 COMMENT ON COLUMN mesh.secrets.data IS 'An object of base64 values, as in Kubernetes, such as tls.crt and tls.key; mesh.secret_data makes it from plain text. Values that mcp-server has encrypted begin with pgmesh:';
 COMMENT ON COLUMN mesh.secrets.digests IS 'Tells the values apart and says nothing about them. Set by a trigger, like the columns after it.';
 COMMENT ON COLUMN mesh.secrets.not_after IS 'When the first certificate of the chain expires or, without a chain, the last of the authorities.';
