@@ -14,7 +14,7 @@ import (
 )
 
 const statusHelp = `Print how the agent of this machine is, and its Envoy: who the machine is, which discovery it speaks with, where Envoy's configuration is
-from, and how each service is registered. What is wrong comes last, with what to do about it.
+from, which modules of Wasm plugins are kept, and how each service is registered. What is wrong comes last, with what to do about it.
 
 Exit code 0: all is well. 1: something is wrong, or no agent runs.`
 

@@ -137,7 +137,9 @@ func TestAPluginRuns(t *testing.T) {
 func TestAModuleOfTheGoCompilerRuns(t *testing.T) {
 	t.Parallel()
 	module := wasmtest.Module(t, "made with Go")
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(wasmtest.Archive(t, [2]string{"header.wasm", string(module)})) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(wasmtest.Archive(t, [2]string{"header.wasm", string(module)}))
+	}))
 	t.Cleanup(server.Close)
 	r := wasmtest.NewRegistry(t)
 	s := newScene(t, fetching(r), r, wasmPlugin{name: "shop.header", url: server.URL, digest: wasmtest.Digest(module), version: "1"})
