@@ -72,8 +72,13 @@ func (i *index) forget(digest string) {
 	maps.DeleteFunc(i.Places, func(_ string, p *place) bool { return p.Module == digest })
 }
 
-// save writes the file. The caller holds s.mu.
+// save writes the file, once there is something to save. The caller holds s.mu.
 func (s *Store) save() error {
+	if len(s.index.Modules)+len(s.index.Places) == 0 {
+		if _, err := os.Stat(s.indexFile()); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+	}
 	text, err := json.Marshal(s.index)
 	if err != nil {
 		return err

@@ -19,12 +19,14 @@ func (p *plugins) request(m *message, r *wire.Request) *message {
 	p.subscribes(r)
 	nonce, second := strings.CutSuffix(r.Nonce, secondNonce)
 	at := slices.IndexFunc(p.held, func(h *heldAnswer) bool { return h.nonce == nonce })
-	p.accepted(r.Nonce, !r.Refused)
 	if nonce != "" && at >= 0 {
+		p.skipped(p.held[:at])
+		p.accepted(r.Nonce, !r.Refused)
 		p.held[at].answered(r)
 		p.changed()
 		return p.withoutAnswer(r)
 	}
+	p.accepted(r.Nonce, !r.Refused)
 	if nonce != "" {
 		p.nonce = nonce
 	}
@@ -39,6 +41,16 @@ func (p *plugins) request(m *message, r *wire.Request) *message {
 		return p.withoutAnswer(r)
 	}
 	return &message{(&wire.Request{TypeURL: r.TypeURL, Names: r.Names, Nonce: nonce, Version: r.Version}).Encode(wire.SotW, nil)}
+}
+
+// skipped notes that Envoy has answered later responses: in the SotW form it need not answer each.
+func (p *plugins) skipped(earlier []*heldAnswer) {
+	for _, h := range earlier {
+		if h.awaits != "" {
+			p.accepted(h.awaits, true)
+			h.awaits = ""
+		}
+	}
 }
 
 // answered notes Envoy's answer, if it is to what is awaited.

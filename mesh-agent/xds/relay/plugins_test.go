@@ -320,6 +320,28 @@ func TestAFailedExchangeLeavesWhatRuns(t *testing.T) {
 	})
 }
 
+// A module that Envoy refuses is refused alone, in Envoy's words.
+func TestAModuleThatEnvoyRefuses(t *testing.T) {
+	t.Parallel()
+	forEachForm(t, func(t *testing.T, form bootstrap.XDS) {
+		r := wasmtest.NewRegistry(t)
+		at := func(tag string, module []byte) wasmPlugin {
+			r.PushModule(t, "header:"+tag, module)
+			return wasmPlugin{name: "shop.header", url: "oci://" + r.Host + "/header:" + tag, version: tag}
+		}
+		s := newScene(t, fetching(r), r, at("one", wasmtest.Small("one")))
+		e := envoytest.Start(t, s.agent.bootstrap(t, form))
+		answersWith(t, e, 200, "one")
+		s.changes(t, at("bad", wasmtest.Empty("exports nothing")))
+		s.discovery.await(t, func() bool { return len(s.discovery.reasons) > 0 })
+		require.Contains(t, s.discovery.reasons[0], "shop.header")
+		require.Contains(t, s.agent.Status().Refusal, "shop.header")
+		s.changes(t, at("two", wasmtest.Small("two")))
+		answersWith(t, e, 200, "two")
+		s.discovery.await(t, func() bool { return s.discovery.acked[ecds] != "" })
+	})
+}
+
 // While discovery is away and the registry too, Envoy starts with the plugin as it was.
 func TestAPluginIsOfTheLastGoodConfiguration(t *testing.T) {
 	t.Parallel()
