@@ -20,7 +20,7 @@ func controlPlane() Dashboard {
 				one("Batches that wait", "short", "{{instance}}", `max by (instance) (pgmesh_discovery_waiting_batches)`, ""),
 			}},
 			{"What is refused", []Panel{
-				one("Resources that proxies refuse", "short", "{{type}}", `sum by (type) (pgmesh_discovery_refused_resources)`, "SELECT * FROM mesh.refusals says who, and why."),
+				one("Resources that proxies refuse", "short", "{{type}}", `sum by (type) (pgmesh_discovery_refused_resources) or vector(0)`, "SELECT * FROM mesh.refusals says who, and why."),
 				one("Answers", "cps", "{{answer}}", `sum by (answer) (rate(pgmesh_discovery_answers_total[$__rate_interval]))`, ""),
 				one("Left out, since Envoy would refuse it", "short", "{{instance}}", `sum by (instance) (increase(pgmesh_discovery_invalid_total[$__rate_interval]))`, ""),
 				one("Problems", "short", "{{instance}}", `max by (instance) (pgmesh_discovery_problems)`, "SELECT * FROM mesh.problems names them."),
@@ -45,7 +45,7 @@ func controlPlane() Dashboard {
 				one("Followed server", "short", "{{instance}}", `min by (instance) (pgmesh_discovery_mcp_connected)`, "1 while a discovery follows a server."),
 				one("Memory", "bytes", "{{instance}}", `sum by (instance) (process_resident_memory_bytes{job="pgmesh-control-plane"})`, ""),
 				one("CPU", "percentunit", "{{instance}}", `sum by (instance) (rate(process_cpu_seconds_total{job="pgmesh-control-plane"}[$__rate_interval]))`, "Share of one core."),
-				one("Panics", "short", "{{instance}}", `sum by (instance) (increase(pgmesh_panics_total[$__rate_interval]))`, "Each is a bug, and in the log."),
+				one("Panics", "short", "{{instance}}", `sum by (instance) (increase(pgmesh_panics_total[$__rate_interval])) or vector(0)`, "Each is a bug, and in the log."),
 			}},
 		},
 	}

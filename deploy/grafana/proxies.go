@@ -19,7 +19,7 @@ func proxies() Dashboard {
 			}},
 			{"To services", []Panel{
 				one("Requests", "reqps", "{{service}}", `sum by (service) (rate(envoy_cluster_upstream_rq_total{`+upstream+`}[$__rate_interval]))`, ""),
-				one("By class of status", "reqps", "{{response_code_class}}", `sum by (response_code_class) (rate(envoy_cluster_upstream_rq{`+upstream+`, response_code_class!=""}[$__rate_interval]))`, ""),
+				one("By class of status", "reqps", "{{response_code_class}}xx", `sum by (response_code_class) (rate(envoy_cluster_upstream_rq_xx{`+upstream+`}[$__rate_interval]))`, ""),
 				quantiles("Duration", "ms", "envoy_cluster_upstream_rq_time", upstream, "", ""),
 				one("Retries", "reqps", "{{service}}", `sum by (service) (rate(envoy_cluster_upstream_rq_retry{`+upstream+`}[$__rate_interval]))`, ""),
 			}},
@@ -33,14 +33,14 @@ func proxies() Dashboard {
 				one("Requests that found no room", "reqps", "{{service}}", `sum by (service) (rate(envoy_cluster_upstream_rq_pending_overflow{`+upstream+`}[$__rate_interval]))`, "A connection pool of a DestinationRule was full."),
 			}},
 			{"From clients", []Panel{
-				one("Requests", "reqps", "{{direction}} {{response_code_class}}",
-					`sum by (direction, response_code_class) (rate(envoy_http_downstream_rq{direction!="", namespace=~"$namespace"}[$__rate_interval]))`, "Inbound is what a machine serves, outbound what its applications ask."),
+				one("Requests", "reqps", "{{direction}} {{response_code_class}}xx",
+					`sum by (direction, response_code_class) (rate(envoy_http_downstream_rq_xx{direction!="", namespace=~"$namespace"}[$__rate_interval]))`, "Inbound is what a machine serves, outbound what its applications ask."),
 				one("Connections", "short", "{{listener_address}}", `sum by (listener_address) (envoy_listener_downstream_cx_active{namespace=~"$namespace"})`, ""),
 				one("Bytes", "Bps", "{{direction}}", `sum by (direction) (rate(envoy_http_downstream_cx_rx_bytes_total{direction!="", namespace=~"$namespace"}[$__rate_interval]))`, ""),
 			}},
 			{"Envoy", []Panel{
 				one("Memory", "bytes", "{{proxy}}", `sum by (proxy) (envoy_server_memory_allocated{namespace=~"$namespace"})`, ""),
-				one("Memory of agents", "bytes", "{{proxy}}", `sum by (proxy) (process_resident_memory_bytes{job="pgmesh-machines", namespace=~"$namespace"})`, ""),
+				one("Memory of the process", "bytes", "{{proxy}}", `sum by (proxy) (envoy_server_memory_physical_size{namespace=~"$namespace"})`, ""),
 				one("Running since", "s", "{{proxy}}", `max by (proxy) (envoy_server_uptime{namespace=~"$namespace"})`, ""),
 				one("Watchdog", "short", "{{proxy}}", `sum by (proxy) (increase(envoy_server_watchdog_miss{namespace=~"$namespace"}[$__rate_interval]))`, "A thread that was stuck."),
 			}},

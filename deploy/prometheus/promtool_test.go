@@ -12,8 +12,10 @@ import (
 func TestPrometheusTakesTheFiles(t *testing.T) {
 	t.Parallel()
 	for _, check := range [][]string{
-		{"check", "rules", "alerts.yaml"}, {"test", "rules", "alerts_test.yaml"},
-		{"check", "config", "--syntax-only", "prometheus.yml"}, {"check", "config", "--syntax-only", "prometheus-files.yml"},
+		{"check", "rules", "alerts.yaml"},
+		{"test", "rules", "alerts_test.yaml"},
+		{"check", "config", "--syntax-only", "prometheus.yml"},
+		{"check", "config", "--syntax-only", "prometheus-files.yml"},
 	} {
 		said, err := promtest.Promtool(t, ".", "", check...)
 		require.NoError(t, err, "%v: %s", check, said)

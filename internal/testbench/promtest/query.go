@@ -58,6 +58,23 @@ func (p *Prometheus) ask(ctx context.Context, path string, result any) error {
 	return json.Unmarshal(answer.Data.Result, result)
 }
 
+// Targets says how the last scrape of each target went, for tests that fail.
+func (p *Prometheus) Targets(ctx context.Context) string {
+	body, err := p.get(ctx, "/api/v1/targets?state=active")
+	if err != nil {
+		return err.Error()
+	}
+	var answer struct {
+		Data struct {
+			ActiveTargets []struct{ ScrapeURL, LastError, Health string }
+		}
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%+v", answer.Data.ActiveTargets)
+}
+
 func (p *Prometheus) get(ctx context.Context, path string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Address+path, nil)
 	if err != nil {

@@ -51,7 +51,7 @@ var tags = []tag{
 	{"route", `^vhost\..+\.route\.((.+)\.)\w+$`},
 	{"virtual_cluster", `^vhost\..+\.vcluster\.((.+)\.)\w+$`},
 	{"response_code", `^vhost\..+_rq(_(\d{3}))$`},
-	{"response_code_class", `_rq(_(\dxx))$`},
+	{"response_code_class", `_rq_(\d)xx$`}, // upstream_rq_xx, beside which upstream_rq_total may stand in OpenMetrics
 
 	{"mongo_prefix", `^mongo\.((.+?)\.)(?=(?:collection|cmd)\.|(?:cx_|op_|delays_|decoding_)\w+$)`},
 	{"mongo_collection", `^mongo\..+\.collection\.(([^.]+)\.)`},

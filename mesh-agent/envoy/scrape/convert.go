@@ -10,6 +10,7 @@ import (
 type family struct {
 	name, kind string
 	head       []byte // its HELP, TYPE and UNIT lines
+	full       string // of a counter of OpenMetrics: the name of its samples
 }
 
 // converter converts the lines of one target to the output format, family by family. It drops what
@@ -143,7 +144,7 @@ func (f *family) toOpenMetrics() {
 		f.kind = "unknown"
 	case "counter":
 		if name, total := strings.CutSuffix(f.name, "_total"); total {
-			f.name = name
+			f.name, f.full = name, f.name
 		} else {
 			f.kind = "unknown"
 		}

@@ -237,6 +237,15 @@ func TestConflictingTypeIsLeftOut(t *testing.T) {
 	require.Contains(t, got, `pgmesh_mesh_agent_scrape_up{target="two"} 1`)
 }
 
+// In OpenMetrics the name of a counter does not have its _total.
+func TestCountersThatDifferByTheirEndStayApart(t *testing.T) {
+	t.Parallel()
+	p := page(t, application(t, text, "# TYPE rq counter\nrq{code=\"200\"} 2\n# TYPE rq_total counter\nrq_total 3\n# TYPE cx_total counter\ncx_total 4\n"))
+	got := ask(t, p, open)
+	parsed(t, got)
+	require.Equal(t, "# TYPE rq unknown\nrq{code=\"200\"} 2\n# TYPE rq_total unknown\nrq_total 3\n# TYPE cx counter\ncx_total 4\n", theirs(got))
+}
+
 // after returns a channel that is closed when a target was read to its end and written.
 func after(t scrape.Target, done chan struct{}) scrape.Target {
 	opened := t.Open

@@ -77,7 +77,22 @@ func (p *familyWriter) writeHead() {
 			_, p.sink.err = p.sink.out.Write(p.family.head)
 		}
 	case kind != p.family.kind && kind != "" && p.family.kind != "":
+		p.writeConflicting()
+	}
+}
+
+// writeConflicting leaves out a family whose name another has with another type. Envoy may have
+// upstream_rq beside upstream_rq_total, which in OpenMetrics are one: there the counter goes by the
+// name of its samples, as a metric of unknown type.
+func (p *familyWriter) writeConflicting() {
+	full := p.family.full
+	if kind, there := p.sink.kinds[full]; full == "" || there && kind != "unknown" {
 		p.skipped = true
 		p.conflicts++
+		return
 	}
+	if _, there := p.sink.kinds[full]; !there && p.sink.err == nil {
+		_, p.sink.err = p.sink.out.Write([]byte("# TYPE " + full + " unknown\n"))
+	}
+	p.sink.kinds[full] = "unknown"
 }
