@@ -280,7 +280,7 @@ func TestEveryMetricOfMembersIsDocumented(t *testing.T) {
 	a := servetest.NewAuthority(t)
 	at, _ := servetest.Run(t, servetest.Member(t, a, t.TempDir()))
 	joins(t, a, at, cart)
-	docs, err := os.ReadFile("../../docs/debugging.md")
+	docs, err := os.ReadFile("../../docs/metrics.md")
 	require.NoError(t, err)
 	found := regexp.MustCompile(`(?m)^# TYPE (\w+)`).FindAllStringSubmatch(page(t, at, "/metrics"), -1)
 	require.NotEmpty(t, found)

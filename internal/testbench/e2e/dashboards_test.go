@@ -104,6 +104,11 @@ func TestDashboardsShowAMesh(t *testing.T) {
 	m.isScraped(`up{job="pgmesh-machines", app="cart", workload="cart", namespace="shop", service_account="cart", discovery="first"}`)
 	m.isScraped(`up{job="pgmesh-machines", proxy="ledger.shop"}`)
 
+	t.Run("metrics.md", func(t *testing.T) {
+		for _, p := range []*stack.Program{m.MCPServer, m.Discovery, cart} {
+			asReferred(t, p)
+		}
+	})
 	for _, d := range grafana.All() {
 		t.Run(d.File, func(t *testing.T) {
 			for _, row := range d.Rows {

@@ -138,6 +138,11 @@ func (s *Stack) Client(ctx context.Context, stdin string, args ...string) (strin
 	return s.run(ctx, stdin, "mcp-client", slices.Concat(s.connection(), args)...)
 }
 
+// ClientOutput runs mcp-client and returns what it prints, without what it says beside.
+func (s *Stack) ClientOutput(ctx context.Context, args ...string) ([]byte, error) {
+	return s.print(ctx, "mcp-client", slices.Concat(s.connection(), args)...)
+}
+
 // Run runs another of the programs and returns what it printed.
 func (s *Stack) Run(ctx context.Context, program string, args ...string) (string, error) {
 	return s.run(ctx, "", program, args...)
