@@ -25,6 +25,17 @@ func (m *Mesh) Guarding(p *Proxy) (out []kinds.Key) {
 	return out
 }
 
+// Telling lists the resources that say what a proxy tells of its traffic, and whom.
+func (m *Mesh) Telling(p *Proxy) (out []kinds.Key) {
+	for _, r := range m.telemetriesOf(p) {
+		out = append(out, r.Key())
+	}
+	if config, some := m.MeshConfig(); some && m.Telemetry(p) != nil {
+		out = append(out, config) // it has the providers
+	}
+	return out
+}
+
 // Opening lists the resources that have a router listen on a port, or that have a route
 // configuration: its Gateways, and the rules that its connections follow.
 func (f *Frontend) Opening(port uint32, route string) (out []kinds.Key) {

@@ -39,15 +39,16 @@ func (p *Proxy) conventionalService() string {
 }
 
 // spanServices encodes what spans of the proxy say that they are of.
-func (m *Mesh) spanServices(p *Proxy) (out string) {
+func (m *Mesh) spanServices(p *Proxy) string {
 	t := m.Telemetry(p)
 	if t == nil {
 		return ""
 	}
+	var out strings.Builder
 	for _, told := range t.told {
 		if told.Trace != nil && !told.Trace.Disabled {
-			out += " " + p.SpanService(told.Trace.Provider)
+			out.WriteString(" " + p.SpanService(told.Trace.Provider))
 		}
 	}
-	return out
+	return out.String()
 }

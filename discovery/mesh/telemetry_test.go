@@ -60,32 +60,33 @@ func said(m *mesh.Mesh, role mesh.Role) string {
 		out = append(out, traced(told.Trace))
 	}
 	for _, m := range told.Metrics {
-		text := "metrics " + m.Provider.Spec.GetName()
+		text := []string{"metrics " + m.Provider.Spec.GetName()}
 		for _, o := range m.Overrides {
-			text += fmt.Sprintf(" %s:%t%v", o.Metric, o.Disabled, o.Tags)
+			text = append(text, fmt.Sprintf("%s:%t%v", o.Metric, o.Disabled, o.Tags))
 		}
-		out = append(out, text)
+		out = append(out, strings.Join(text, " "))
 	}
 	return strings.Join(out, ", ")
 }
 
 func traced(trace *mesh.Trace) string {
-	out := "trace " + trace.Provider.Spec.GetName()
+	out := []string{"trace " + trace.Provider.Spec.GetName()}
 	if trace.Disabled {
-		out = "no traces"
+		out[0] = "no traces"
 	}
 	if trace.Sampling != nil {
-		out += fmt.Sprintf(" %g%%", *trace.Sampling)
+		out = append(out, fmt.Sprintf("%g%%", *trace.Sampling))
 	}
 	if len(trace.Tags) > 0 {
-		out += fmt.Sprint(" ", slices.Sorted(maps.Keys(trace.Tags)))
+		out = append(out, fmt.Sprint(slices.Sorted(maps.Keys(trace.Tags))))
 	}
-	for flag, set := range map[string]bool{" apart": trace.WithoutRequestID, " bare": trace.WithoutWorkload, " alone": trace.WithoutPropagation} {
-		if set {
-			out += flag
+	flags := map[string]bool{"apart": trace.WithoutRequestID, "bare": trace.WithoutWorkload, "alone": trace.WithoutPropagation}
+	for _, flag := range slices.Sorted(maps.Keys(flags)) {
+		if flags[flag] {
+			out = append(out, flag)
 		}
 	}
-	return out
+	return strings.Join(out, " ")
 }
 
 func TestWhatAProxyTells(t *testing.T) {

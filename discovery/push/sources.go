@@ -184,7 +184,8 @@ func (o *origin) ofExtension(name string) {
 	}
 }
 
-// ofListener adds what a listener is for, what guards it, and what its chains were made from.
+// ofListener adds what a listener is for, what guards it, what its chains were made from, and what
+// it logs and traces.
 func (o *origin) ofListener() {
 	l, _ := o.resource.(*listenerv3.Listener)
 	o.named()
@@ -198,6 +199,7 @@ func (o *origin) ofListener() {
 	case o.Scope.Sidecar != nil:
 		o.add(o.Scope.Sidecar.Key())
 	}
+	o.add(o.Mesh.Telling(o.Proxy)...)
 }
 
 // ofRoutes adds the rules of a route configuration, or of a part of one.

@@ -92,6 +92,8 @@ func TestTheSourcesOfWhatASidecarIsSent(t *testing.T) {
 
 	b.apply(t, resource("MeshConfig", "core/v1alpha1", "istio-system", "mesh", "connectTimeout: 3s"))
 	require.Equal(t, []string{"MeshConfig istio-system/mesh"}, b.sources(s, push.ListenerType, "virtualOutbound"))
+	b.apply(t, telling("logs", "accessLogging: [{providers: [{name: envoy}]}]"))
+	require.Equal(t, []string{"Telemetry shop/logs", "MeshConfig istio-system/mesh"}, b.sources(s, push.ListenerType, "virtualOutbound"), "the providers are there")
 }
 
 // A proxy that takes virtual hosts by themselves refuses them by themselves.

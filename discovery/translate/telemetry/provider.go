@@ -91,10 +91,12 @@ func openTelemetryLog(p mesh.Provider) *otellogv3.OpenTelemetryAccessLogConfig {
 	log := p.Spec.GetEnvoyOtelAls()
 	text, labels := cmp.Or(log.GetLogFormat().GetText(), textLog), log.GetLogFormat().GetLabels()
 	out := &otellogv3.OpenTelemetryAccessLogConfig{
-		CommonConfig:         common(p, cmp.Or(log.GetLogName(), "otel_envoy_accesslog"), nil),
-		DisableBuiltinLabels: true,
-		Body:                 textValue(text),
-		Formatters:           formatters(text + labels.String()),
+		GrpcService:             overGRPC(p.Collector),
+		LogName:                 cmp.Or(log.GetLogName(), "otel_envoy_accesslog"),
+		FilterStateObjectsToLog: peers,
+		DisableBuiltinLabels:    true,
+		Body:                    textValue(text),
+		Formatters:              formatters(text + labels.String()),
 	}
 	for _, name := range slices.Sorted(maps.Keys(labels.GetFields())) {
 		if out.Attributes == nil {

@@ -51,7 +51,7 @@ func newCollector(t testing.TB) *telemetryCollector {
 	return c
 }
 
-func (c *telemetryCollector) add(format string, about ...any) {
+func (c *telemetryCollector) addf(format string, about ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lines = append(c.lines, fmt.Sprintf(format, about...))
@@ -82,7 +82,7 @@ func (c *telemetryCollector) spans(by string, in *collecttracev1.ExportTraceServ
 		of := texts(resource.GetResource().GetAttributes())
 		for _, scope := range resource.GetScopeSpans() {
 			for _, span := range scope.GetSpans() {
-				c.add("span %s of %s: %s %s", by, of, span.GetName(), texts(span.GetAttributes()))
+				c.addf("span %s of %s: %s %s", by, of, span.GetName(), texts(span.GetAttributes()))
 			}
 		}
 	}
@@ -103,7 +103,7 @@ func (s *logServer) Export(_ context.Context, in *collectlogsv1.ExportLogsServic
 		of := texts(resource.GetResource().GetAttributes())
 		for _, scope := range resource.GetScopeLogs() {
 			for _, record := range scope.GetLogRecords() {
-				s.add("otlp log of %s: %s %s", of, record.GetBody().GetStringValue(), texts(record.GetAttributes()))
+				s.addf("otlp log of %s: %s %s", of, record.GetBody().GetStringValue(), texts(record.GetAttributes()))
 			}
 		}
 	}
@@ -125,10 +125,10 @@ func (c *telemetryCollector) StreamAccessLogs(stream alsv3.AccessLogService_Stre
 			name = id.GetLogName()
 		}
 		for _, entry := range in.GetHttpLogs().GetLogEntry() {
-			c.add("als %s: %s %d", name, entry.GetRequest().GetPath(), entry.GetResponse().GetResponseCode().GetValue())
+			c.addf("als %s: %s %d", name, entry.GetRequest().GetPath(), entry.GetResponse().GetResponseCode().GetValue())
 		}
 		for _, entry := range in.GetTcpLogs().GetLogEntry() {
-			c.add("als %s: tcp %s", name, entry.GetCommonProperties().GetUpstreamCluster())
+			c.addf("als %s: tcp %s", name, entry.GetCommonProperties().GetUpstreamCluster())
 		}
 	}
 }
@@ -143,7 +143,7 @@ func (c *telemetryCollector) post(w http.ResponseWriter, r *http.Request, _ int)
 	if r.Header.Get("Content-Type") == "application/x-protobuf" {
 		in := &collecttracev1.ExportTraceServiceRequest{}
 		if err := proto.Unmarshal(body, in); err != nil {
-			c.add("%s sent no spans of OpenTelemetry: %v", by, err)
+			c.addf("%s sent no spans of OpenTelemetry: %v", by, err)
 		}
 		c.spans(by, in)
 	} else {
@@ -153,10 +153,10 @@ func (c *telemetryCollector) post(w http.ResponseWriter, r *http.Request, _ int)
 			Tags map[string]string
 		}
 		if err := json.Unmarshal(body, &spans); err != nil {
-			c.add("%s sent no spans of Zipkin: %v", by, err)
+			c.addf("%s sent no spans of Zipkin: %v", by, err)
 		}
 		for _, s := range spans {
-			c.add("span %s: %s %s %v", by, s.Kind, s.Name, s.Tags)
+			c.addf("span %s: %s %s %v", by, s.Kind, s.Name, s.Tags)
 		}
 	}
 	w.WriteHeader(http.StatusAccepted)
