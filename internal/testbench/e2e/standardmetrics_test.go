@@ -234,7 +234,7 @@ func TestBothSidesCountTheSame(t *testing.T) {
 	c.counts(func() { // clients that make up hosts, methods, paths and headers make no series
 		for i := range 100 {
 			made := fmt.Sprint("made-up-", i)
-			a, err := send(c.t.Context(), c.outside, "127.0.0.1:"+c.http, request{host: made + ".example", path: "/" + made, headers: map[string]string{"x-forwarded-client-cert": "URI=spiffe://" + made}})
+			a, err := send(c.t.Context(), c.outside, "127.0.0.1:"+c.http, request{host: made + ".example", path: "/" + made, header: http.Header{"X-Forwarded-Client-Cert": {"URI=spiffe://" + made}}})
 			require.NoError(t, err)
 			require.Equal(t, http.StatusOK, a.status)
 		}
