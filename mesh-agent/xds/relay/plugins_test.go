@@ -76,6 +76,11 @@ func newScene(t *testing.T, o *wasm.Options, registry *wasmtest.Registry, plugin
 // answersWith waits until Envoy answers with a status and a header of the plugin.
 func answersWith(t *testing.T, e *envoytest.Envoy, status int, header string) {
 	t.Helper()
+	answersWithin(t, limit, e, status, header)
+}
+
+func answersWithin(t *testing.T, limit time.Duration, e *envoytest.Envoy, status int, header string) {
+	t.Helper()
 	var last string
 	defer func() {
 		if t.Failed() {
@@ -101,6 +106,16 @@ func (s *scene) changes(t *testing.T, plugins ...wasmPlugin) {
 	publish(t, s.mesh, s.world)
 }
 
+// requireNoRefusals checks that nothing was refused, unless a busy machine fetched it slowly.
+func (r *replica) requireNoRefusals(t *testing.T) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, reason := range r.reasons {
+		require.Contains(t, reason, "its module is being fetched")
+	}
+}
+
 func forEachForm(t *testing.T, do func(t *testing.T, form bootstrap.XDS)) {
 	t.Helper()
 	for _, form := range forms {
@@ -123,7 +138,7 @@ func TestAPluginRuns(t *testing.T) {
 		})
 		e := envoytest.Start(t, s.agent.bootstrap(t, form))
 		answersWith(t, e, 200, "one")
-		require.Empty(t, s.discovery.reasons)
+		s.discovery.requireNoRefusals(t)
 		dump := e.Get(t, "/config_dump?resource=ecds_filters")
 		require.Contains(t, dump, `"OWN": "kept"`)
 		require.NotContains(t, dump, "hunter2")
@@ -142,8 +157,11 @@ func TestAModuleOfTheGoCompilerRuns(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	r := wasmtest.NewRegistry(t)
-	s := newScene(t, fetching(r), r, wasmPlugin{name: "shop.header", url: server.URL, digest: wasmtest.Digest(module), version: "1"})
-	answersWith(t, envoytest.Start(t, s.agent.bootstrap(t, bootstrap.Delta)), 200, "made with Go")
+	s := newScene(t, fetching(r), r)
+	e := envoytest.Start(t, s.agent.bootstrap(t, bootstrap.Delta))
+	answers(t, e, "c0")
+	s.changes(t, wasmPlugin{name: "shop.header", url: server.URL, digest: wasmtest.Digest(module), version: "1"})
+	answersWithin(t, 3*time.Minute, e, 200, "made with Go") // a busy machine compiles it for long
 }
 
 // Requests without a pause see the one module or the other, and none sees neither.
@@ -158,9 +176,9 @@ func TestAModuleIsExchangedUnderLoad(t *testing.T) {
 		s := newScene(t, fetching(r), r, at("m0"))
 		e := envoytest.Start(t, s.agent.bootstrap(t, form))
 		answersWith(t, e, 200, "m0")
-		stop := load(t, e)
+		count, stop := load(t, e)
 		times := 0
-		for until := time.Now().Add(2 * time.Second); time.Now().Before(until); {
+		for times < 10 || count() < 500 {
 			times++
 			name := fmt.Sprint("m", times)
 			s.changes(t, at(name))
@@ -168,15 +186,14 @@ func TestAModuleIsExchangedUnderLoad(t *testing.T) {
 		}
 		sent, wrong := stop()
 		t.Logf("%d requests while the module was exchanged %d times", sent, times)
-		require.Greater(t, sent, 200)
 		require.Empty(t, wrong)
-		require.Empty(t, s.discovery.reasons)
+		s.discovery.requireNoRefusals(t)
 	})
 }
 
 // load sends requests until it is stopped, and returns what went wrong: a failure, or an answer
 // that no module has touched.
-func load(t *testing.T, e *envoytest.Envoy) (stop func() (int, []string)) {
+func load(t *testing.T, e *envoytest.Envoy) (count func() int, stop func() (int, []string)) {
 	t.Helper()
 	url, end := "http://"+e.ListenerAddress(t, "in").String(), make(chan struct{})
 	kept := &http.Client{Timeout: 10 * time.Second}
@@ -207,7 +224,12 @@ func load(t *testing.T, e *envoytest.Envoy) (stop func() (int, []string)) {
 			}
 		})
 	}
-	return func() (int, []string) {
+	count = func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return sent
+	}
+	return count, func() (int, []string) {
 		close(end)
 		workers.Wait()
 		kept.CloseIdleConnections()
@@ -333,9 +355,9 @@ func TestAModuleThatEnvoyRefuses(t *testing.T) {
 		e := envoytest.Start(t, s.agent.bootstrap(t, form))
 		answersWith(t, e, 200, "one")
 		s.changes(t, at("bad", wasmtest.Empty("exports nothing")))
-		s.discovery.await(t, func() bool { return len(s.discovery.reasons) > 0 })
-		require.Contains(t, s.discovery.reasons[0], "shop.header")
-		require.Contains(t, s.agent.Status().Refusal, "shop.header")
+		require.Eventually(t, func() bool { return strings.Contains(s.agent.Status().Refusal, "shop.header") }, limit, 5*time.Millisecond)
+		refusal := strings.TrimPrefix(s.agent.Status().Refusal, ecds+": ")
+		s.discovery.await(t, func() bool { return strings.Contains(strings.Join(s.discovery.reasons, "\n"), refusal) })
 		s.changes(t, at("two", wasmtest.Small("two")))
 		answersWith(t, e, 200, "two")
 		s.discovery.await(t, func() bool { return s.discovery.acked[ecds] != "" })
@@ -372,6 +394,6 @@ func TestAPluginIsOfTheLastGoodConfiguration(t *testing.T) {
 		answers(t, e, "c1")
 		answersWith(t, e, 200, "one")
 		require.Equal(t, asked, r.Asked("manifests"))
-		require.Empty(t, back.reasons)
+		back.requireNoRefusals(t)
 	})
 }
