@@ -54,7 +54,7 @@ func (r *Recorder) each(s *served.Subscriber, what func(*rollOut), upTo ...strin
 	for _, revision := range upTo {
 		newest, _ = strconv.ParseInt(revision, 10, 64) // 0 for what is not of the engine
 	}
-	for _, o := range slices.Clone(r.rollOuts) {
+	for _, o := range slices.Backward(r.rollOuts) { // one that ends here moves only those that were looked at
 		if _, waits := o.waiting[s]; !waits || o.revision > newest {
 			continue
 		}

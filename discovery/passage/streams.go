@@ -1,6 +1,7 @@
 package passage
 
 import (
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -62,8 +63,7 @@ func (r streams) Closed(s *ads.Stream) {
 func (r streams) Nacked(s *ads.Stream, v ads.Verdict) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := len(r.rollOuts) - 1; i >= 0; i-- {
-		o := r.rollOuts[i]
+	for _, o := range slices.Backward(r.rollOuts) {
 		if _, waits := o.waiting[s.Subscriber()]; !waits {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
@@ -25,6 +26,8 @@ import (
 type Options struct {
 	To    string
 	Share float64
+	// Dialer makes the connections to the collector; nil for any.
+	Dialer *net.Dialer
 }
 
 // Flags declares the flags.
@@ -50,7 +53,7 @@ func (o *Options) Open(program, name string, log *slog.Logger, metrics prometheu
 	if o.To == "" || o.Share == 0 {
 		return nil, nil
 	}
-	sender, err := traces.Open(o.To, log, metrics)
+	sender, err := traces.Open(o.To, o.Dialer, log, metrics)
 	if err != nil {
 		return nil, fmt.Errorf("--traces-to %w", err)
 	}

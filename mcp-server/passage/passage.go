@@ -30,7 +30,7 @@ func New(t *tracing.Tracer, mesh func() string) *Recorder {
 
 // Read records a revision that was read from the database, and is served from now on.
 func (r *Recorder) Read(b *feed.Batch, began time.Time) {
-	change := r.tracer.Of(r.mesh(), int64(b.Revision))
+	change := r.tracer.Of(r.mesh(), b.Revision)
 	if change == nil {
 		return
 	}

@@ -90,19 +90,11 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	if err != nil {
 		return err
 	}
-	s := &server{options: o, metrics: monitor.NewRegistry(), clients: clients.NewRoll(), keys: keys}
-	s.observers = ads.Observers{adsmetrics.New(s.metrics, adsmetrics.MCPServer, publish.Label), s.clients}
-	s.budgets = o.Readers.Budgets(s.observers)
-	s.recallKeys(ctx)
-	s.publisher = publish.New(s.metrics)
-	tracer, err := s.trace()
+	s, err := newServer(ctx, o, keys)
 	if err != nil {
 		return errors.Join(err, on.close())
 	}
-	defer tracer.Close(o.Log)
-	s.views = readers.New(s.publisher.SubscribeWithSecrets, s.publisher.Subscribe, o.Log, s.metrics)
-	s.legacy = s.newLegacy()
-	s.sinks = legacy.NewSinks(s.legacy)
+	defer s.tracer.Close(o.Log)
 	from, err := s.source(ctx)
 	if err == nil {
 		s.door, err = o.door(from, s.metrics)
@@ -132,6 +124,19 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 		return err
 	}
 	return nil
+}
+
+// newServer returns what the parts of the program share, before there is a source.
+func newServer(ctx context.Context, o Options, keys *seal.Keys) (s *server, err error) {
+	s = &server{options: o, metrics: monitor.NewRegistry(), clients: clients.NewRoll(), keys: keys}
+	s.observers = ads.Observers{adsmetrics.New(s.metrics, adsmetrics.MCPServer, publish.Label), s.clients}
+	s.budgets = o.Readers.Budgets(s.observers)
+	s.recallKeys(ctx)
+	s.publisher = publish.New(s.metrics)
+	s.views = readers.New(s.publisher.SubscribeWithSecrets, s.publisher.Subscribe, o.Log, s.metrics)
+	s.legacy = s.newLegacy()
+	s.sinks = legacy.NewSinks(s.legacy)
+	return s, s.trace()
 }
 
 // pages are those for people.
@@ -164,8 +169,9 @@ type server struct {
 	door      *door
 	keys      *seal.Keys
 	observers ads.Observers
-	budgets   *ads.Budgets      // of readers of both generations
-	passage   *passage.Recorder // nil if nothing is traced
+	budgets   *ads.Budgets    // of readers of both generations
+	tracer    *tracing.Tracer // nil if nothing is traced, and so is the next
+	passage   *passage.Recorder
 }
 
 // source is where the mesh comes from, with the APIs that it makes possible.

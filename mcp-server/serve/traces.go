@@ -1,18 +1,13 @@
 package serve
 
-import (
-	"github.com/pgmesh/pgmesh/internal/tracing"
-	"github.com/pgmesh/pgmesh/mcp-server/passage"
-)
+import "github.com/pgmesh/pgmesh/mcp-server/passage"
 
-// trace has the passage of revisions recorded, if that is asked for. The tracer that it returns is
-// nil otherwise.
-func (s *server) trace() (*tracing.Tracer, error) {
-	tracer, err := s.options.Traces.Open("mcp-server", s.options.Name, s.options.Log, s.metrics)
-	if tracer == nil {
-		return nil, err
+// trace has the passage of revisions recorded, if that is asked for.
+func (s *server) trace() (err error) {
+	if s.tracer, err = s.options.Traces.Open("mcp-server", s.options.Name, s.options.Log, s.metrics); s.tracer == nil {
+		return err
 	}
-	s.passage = passage.New(tracer, func() string { return s.publisher.Source().Mesh })
+	s.passage = passage.New(s.tracer, func() string { return s.publisher.Source().Mesh })
 	s.clients.Follower = s.passage
-	return tracer, nil
+	return nil
 }

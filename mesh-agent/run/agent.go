@@ -14,6 +14,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/envoyadmin"
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/scrape"
 	"github.com/pgmesh/pgmesh/mesh-agent/envoy/supervise"
+	"github.com/pgmesh/pgmesh/mesh-agent/host/ownmark"
 	"github.com/pgmesh/pgmesh/mesh-agent/identity/member"
 	"github.com/pgmesh/pgmesh/mesh-agent/services/register"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
@@ -79,6 +80,7 @@ func (a *agent) trace() error {
 	if err != nil {
 		return err
 	}
+	a.Traces.Dialer = &net.Dialer{Control: ownmark.Control} // marked, or redirection would send it to Envoy
 	if a.tracer, err = a.Traces.Open("mesh-agent", proxy.ID, a.log, a.metrics); err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package traces
 import (
 	"context"
 	"errors"
+	"net"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"google.golang.org/grpc"
 )
 
 // Usage says what an endpoint is, for the help of a flag.
@@ -29,7 +32,7 @@ var errEndpoint = errors.New("where to send traces is " + Usage)
 
 // exporter returns what sends spans to an endpoint. What an endpoint does not say, such as headers
 // and certificates, is in OpenTelemetry's own variables.
-func exporter(endpoint string) (*otlptrace.Exporter, error) {
+func exporter(endpoint string, by *net.Dialer) (*otlptrace.Exporter, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Host == "" && (u.Opaque != "" || u.Path != "") {
 		return nil, errEndpoint
@@ -40,17 +43,22 @@ func exporter(endpoint string) (*otlptrace.Exporter, error) {
 		if u.Path != "" {
 			return nil, errEndpoint
 		}
-		return otlptrace.New(ctx, otlptracegrpc.NewClient(overGRPC(u)...))
+		return otlptrace.New(ctx, otlptracegrpc.NewClient(overGRPC(u, by)...))
 	case "http", "https":
-		return otlptrace.New(ctx, otlptracehttp.NewClient(overHTTP(u)...))
+		return otlptrace.New(ctx, otlptracehttp.NewClient(overHTTP(u, by)...))
 	}
 	return nil, errEndpoint
 }
 
-func overGRPC(u *url.URL) []otlptracegrpc.Option {
+func overGRPC(u *url.URL, by *net.Dialer) []otlptracegrpc.Option {
 	options := []otlptracegrpc.Option{
 		otlptracegrpc.WithTimeout(sendWithin),
 		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: true, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: sendWithin}),
+	}
+	if by != nil {
+		options = append(options, otlptracegrpc.WithDialOption(grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return by.DialContext(ctx, "tcp", address)
+		})))
 	}
 	if u.Host == "" {
 		return options
@@ -62,10 +70,14 @@ func overGRPC(u *url.URL) []otlptracegrpc.Option {
 	return options
 }
 
-func overHTTP(u *url.URL) []otlptracehttp.Option {
+func overHTTP(u *url.URL, by *net.Dialer) []otlptracehttp.Option {
 	options := []otlptracehttp.Option{
 		otlptracehttp.WithTimeout(sendWithin),
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: sendWithin}),
+	}
+	if by != nil { // the client that is given takes the place of one with certificates of the environment
+		transport := &http.Transport{DialContext: by.DialContext, ForceAttemptHTTP2: true, TLSHandshakeTimeout: sendWithin, IdleConnTimeout: time.Minute}
+		options = append(options, otlptracehttp.WithHTTPClient(&http.Client{Transport: transport, Timeout: sendWithin}))
 	}
 	if u.Host == "" {
 		return options

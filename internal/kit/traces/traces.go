@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 
 	"github.com/prometheus/client_golang/prometheus"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
@@ -18,9 +19,10 @@ type Sender struct {
 
 var _ sdk.SpanProcessor = (*Sender)(nil)
 
-// Open returns a sender to an endpoint (see [Usage]), which connects in the background.
-func Open(endpoint string, log *slog.Logger, metrics prometheus.Registerer) (*Sender, error) {
-	to, err := exporter(endpoint)
+// Open returns a sender to an endpoint (see [Usage]), which connects in the background, by a dialer
+// if one is given.
+func Open(endpoint string, by *net.Dialer, log *slog.Logger, metrics prometheus.Registerer) (*Sender, error) {
+	to, err := exporter(endpoint, by)
 	if err != nil {
 		return nil, fmt.Errorf("%q: %w", endpoint, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// sender sends to an endpoint until the test ends.
-type sender struct {
+// test sends to an endpoint until the test ends.
+type test struct {
 	*traces.Sender
 
 	provider *sdk.TracerProvider
@@ -28,18 +29,18 @@ type sender struct {
 	log      journal.Journal
 }
 
-func open(t *testing.T, endpoint string) *sender {
+func open(t *testing.T, endpoint string) *test {
 	t.Helper()
-	s := &sender{metrics: prometheus.NewRegistry()}
+	s := &test{metrics: prometheus.NewRegistry()}
 	var err error
-	s.Sender, err = traces.Open(endpoint, slog.New(slog.NewTextHandler(&s.log, nil)), s.metrics)
+	s.Sender, err = traces.Open(endpoint, nil, slog.New(slog.NewTextHandler(&s.log, nil)), s.metrics)
 	require.NoError(t, err)
 	s.provider = sdk.NewTracerProvider(sdk.WithSpanProcessor(s.Sender))
 	return s
 }
 
 // record records spans, and returns the id of their trace.
-func (s *sender) record(spans int) string {
+func (s *test) record(spans int) string {
 	ctx, first := s.provider.Tracer("test").Start(context.Background(), "first")
 	for range spans - 1 {
 		_, next := s.provider.Tracer("test").Start(ctx, "next")
@@ -49,7 +50,7 @@ func (s *sender) record(spans int) string {
 	return first.SpanContext().TraceID().String()
 }
 
-func (s *sender) count(t *testing.T, outcome string) int {
+func (s *test) count(t *testing.T, outcome string) int {
 	t.Helper()
 	families, err := s.metrics.Gather()
 	require.NoError(t, err)
@@ -73,6 +74,23 @@ func TestSpansComeToTheCollector(t *testing.T) {
 		require.Len(t, c.Spans(last), 1, "what waits at the end is sent")
 		require.Equal(t, 4, s.count(t, "sent"))
 		require.Empty(t, s.log.String())
+	}
+}
+
+// An agent marks its connections, or they would be redirected.
+func TestConnectionsAreMadeByTheDialer(t *testing.T) {
+	t.Parallel()
+	c := collector.New(t)
+	for _, endpoint := range []string{c.GRPC(), c.HTTP()} {
+		dialed := make(chan string, 10)
+		by := &net.Dialer{Control: func(_, address string, _ syscall.RawConn) error { dialed <- address; return nil }}
+		sender, err := traces.Open(endpoint, by, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		require.NoError(t, err)
+		s := &test{Sender: sender, provider: sdk.NewTracerProvider(sdk.WithSpanProcessor(sender))}
+		id := s.record(1)
+		c.Await(t, id, "unknown_service:traces.test/first")
+		require.Contains(t, endpoint, <-dialed)
+		require.NoError(t, sender.Shutdown(t.Context()))
 	}
 }
 
@@ -113,12 +131,12 @@ func TestACollectorThatIsAwayForAMomentMissesNothing(t *testing.T) {
 func TestEndpoints(t *testing.T) {
 	t.Parallel()
 	for _, right := range []string{"grpc://collector", "grpcs://collector:443", "https://collector/otlp/v1/traces", "grpc:", "http:", "http://[::1]:4318"} {
-		s, err := traces.Open(right, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		s, err := traces.Open(right, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 		require.NoError(t, err, right)
 		require.NoError(t, s.Shutdown(t.Context()), right)
 	}
 	for _, wrong := range []string{"", "collector:4317", "tcp://collector:4317", "grpc://collector/path", "http://user:password@collector", "http://collector?x=1", "http:collector", "://"} {
-		_, err := traces.Open(wrong, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		_, err := traces.Open(wrong, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 		require.ErrorContains(t, err, "where to send traces is grpc://HOST:4317", wrong)
 	}
 }

@@ -60,7 +60,7 @@ func (f *former) pass(text string) {
 		_ = f.to.Handle(context.Background(), slog.NewRecord(time.Now(), f.level, text, 0)) // there is nowhere to complain
 		return
 	}
-	at, err := time.ParseInLocation("2006-01-02 15:04:05.000", found[1], time.Local) // Envoy writes the machine's time
+	at, err := time.ParseInLocation("2006-01-02 15:04:05.000", found[1], time.Local) //nolint:gosmopolitan // Envoy writes the machine's time
 	if err != nil {
 		at = time.Now()
 	}
