@@ -10,6 +10,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/passage"
 	"github.com/pgmesh/pgmesh/discovery/push"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/testbench/collector"
 	"github.com/pgmesh/pgmesh/internal/tracing"
 	"github.com/pgmesh/pgmesh/kinds"
@@ -33,11 +34,11 @@ func BenchmarkPushToAProxy(b *testing.B) {
 			r.Built()
 			r.Pushing(revision-1, revision, time.Now())
 			for _, s := range p {
-				r.Offered(s)
+				r.Joined(s, "shop").Offered()
 			}
 			r.Pushed()
 			r.Done(none)
 		}
-		r.Ran(p[at], "999999")
+		r.Joined(p[at], "shop").Ran(&served.Snapshot{Revision: "999999"})
 	}
 }

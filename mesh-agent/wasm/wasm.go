@@ -213,7 +213,7 @@ var pauses = retry.Pauses{First: time.Second, Longest: time.Minute, Growth: 2}
 func (m *Modules) run(ctx context.Context, l *load) {
 	defer l.end()
 	loop := retry.Loop{Pauses: pauses, Reason: func(err error, again time.Duration) {
-		m.log.Warn("a Wasm module cannot be had; it is tried again", "from", l.from(), "reason", err, "again", again.Round(time.Second))
+		m.log.Warn("a Wasm module cannot be had; it is tried again", "from", l.from(), "reason", err, "again_in", again.Round(time.Second))
 	}}
 	_ = loop.Until(ctx, func() error { return m.attempt(ctx, l) }) // it ends without success if nobody waits any more
 }
