@@ -81,7 +81,7 @@ func (w Workload) named(id string) Workload {
 // one of its identity.
 func (s Series) peer() (w Workload) {
 	if s.Reporter == Source {
-		w, _ = parseEndpoint(s.Peer)
+		w = parseEndpoint(s.Peer)
 	} else if s.PeerID != "" {
 		w, _ = ParseWorkload(s.Peer)
 		w.Namespace = ""
@@ -106,8 +106,7 @@ func (s Series) service() service {
 		return service{Name: s.Service}
 	}
 	host := rest[strings.LastIndex(rest, "|")+1:]
-	w, _ := parseEndpoint(s.Peer)
-	return service{host, host, w.Namespace}
+	return service{host, host, parseEndpoint(s.Peer).Namespace}
 }
 
 // security tells how the connection was secured, as far as the one who was called knows.

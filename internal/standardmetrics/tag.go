@@ -13,9 +13,11 @@ import (
 const (
 	// Scope is the prefix of the metrics in Envoy. Their names follow, without "istio_".
 	Scope = "istio"
-	// Tag is the one tag with all labels, and Without the one with the names of labels that are
-	// left out. All other tags are labels themselves, which somebody has added.
-	Tag, Without = "istio", "istio_without"
+	// Tag is the one tag with all labels. All others but those here are labels themselves, which
+	// somebody has added.
+	Tag = "istio"
+	// Without is a tag with the names of labels that are left out.
+	Without = "istio_without"
 	// Messages is a tag with two numbers: how many messages the client and the server have sent in
 	// each of the calls that were counted.
 	Messages = "istio_messages"

@@ -85,13 +85,13 @@ func ParseWorkload(text string) (Workload, bool) {
 
 // parseEndpoint reads the tag of an endpoint: workload;namespace;service;revision;cluster. Such a
 // tag has no labels, so the service stands for the app, and the revision for the version.
-func parseEndpoint(text string) (Workload, bool) {
+func parseEndpoint(text string) Workload {
 	fields := strings.Split(text, within)
 	if len(fields) != 5 {
-		return Workload{}, false
+		return Workload{}
 	}
 	name := cmp.Or(fields[2], fields[0])
 	return Workload{
 		Namespace: fields[1], Service: name, Revision: cmp.Or(fields[3], "latest"), App: fields[2], Version: fields[3], Cluster: fields[4],
-	}, true
+	}
 }

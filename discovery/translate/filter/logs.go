@@ -24,12 +24,12 @@ func (c Context) logConnections(proxy *tcpproxyv3.TcpProxy) {
 	if len(counting) == 0 {
 		return
 	}
-	logs := make([]*accesslogv3.AccessLog, len(c.logs), len(c.logs)+len(counting))
+	logs := make([]*accesslogv3.AccessLog, len(c.logs))
 	for i, l := range c.logs {
 		logs[i] = message.Copied(l)
 		logs[i].Filter = metrics.AtEnd(l.GetFilter())
 	}
-	proxy.AccessLog = append(logs, counting...)
+	proxy.AccessLog = slices.Concat(logs, counting)
 	proxy.AccessLogOptions = &tcpproxyv3.TcpProxy_TcpAccessLogOptions{FlushAccessLogOnConnected: true}
 	if c.Certified {
 		// Otherwise the application may be connected, and the connection counted, before the client
