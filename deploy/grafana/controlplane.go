@@ -6,9 +6,9 @@ func controlPlane() Dashboard {
 		File: "control-plane.json", Title: "pgmesh: control plane", About: "From the commit to the proxies: how long changes take, who refuses them, who is behind, and which certificates end.",
 		Rows: []Row{
 			{"Changes", []Panel{
-				quantiles("From commit to proxies", "s", "pgmesh_discovery_commit_to_ack_seconds", "", "", "Until a proxy has accepted what a change comes to."),
-				quantiles("A push", "s", "pgmesh_discovery_push_seconds", "", "", "To translate a change for all proxies, and to offer it to them."),
-				quantiles("From commit to server", "s", "pgmesh_mcp_server_publish_delay_seconds", "", "", ""),
+				quantiles("From commit to proxies", "s", "pgmesh_discovery_commit_to_ack_seconds", "", "Until a proxy has accepted what a change comes to."),
+				quantiles("A push", "s", "pgmesh_discovery_push_seconds", "", "To translate a change for all proxies, and to offer it to them."),
+				quantiles("From commit to server", "s", "pgmesh_mcp_server_publish_delay_seconds", "", ""),
 				one("Changes", "cps", "{{instance}}", `sum by (instance) (rate(pgmesh_discovery_batches_total[$__rate_interval]))`, "Batches that came to each discovery."),
 			}},
 			{"Who is behind", []Panel{

@@ -39,16 +39,12 @@ func one(title, unit, legend, expression, about string) Panel {
 	return Panel{Title: title, Unit: unit, About: about, Queries: []Query{{expression, legend}}}
 }
 
-// quantiles is a panel with percentiles of a histogram, by a label if there is one.
-func quantiles(title, unit, metric, selector, by, about string) Panel {
+// quantiles is a panel with percentiles of a histogram.
+func quantiles(title, unit, metric, selector, about string) Panel {
 	p := Panel{Title: title, Unit: unit, About: about}
-	labels, legend := "le", ""
-	if by != "" {
-		labels, legend = "le, "+by, "{{"+by+"}} "
-	}
 	for _, q := range [][2]string{{"0.5", "p50"}, {"0.9", "p90"}, {"0.99", "p99"}} {
 		p.Queries = append(p.Queries, Query{
-			"histogram_quantile(" + q[0] + ", sum by (" + labels + ") (rate(" + metric + "_bucket{" + selector + "}[$__rate_interval])))", legend + q[1],
+			"histogram_quantile(" + q[0] + ", sum by (le) (rate(" + metric + "_bucket{" + selector + "}[$__rate_interval])))", q[1],
 		})
 	}
 	return p

@@ -18,7 +18,7 @@ func mesh() Dashboard {
 				one("By status", "reqps", "{{response_code}}", `sum by (response_code) (rate(istio_requests_total{`+sent+`}[$__rate_interval]))`, ""),
 			}},
 			{"Duration", []Panel{
-				quantiles("Duration at clients", "ms", "istio_request_duration_milliseconds", sent, "", "From the first byte of a request to the last of its answer."),
+				quantiles("Duration at clients", "ms", "istio_request_duration_milliseconds", sent, "From the first byte of a request to the last of its answer."),
 				one("99th percentile by service", "ms", "{{destination_service}}",
 					`histogram_quantile(0.99, sum by (le, destination_service) (rate(istio_request_duration_milliseconds_bucket{`+served+`}[$__rate_interval])))`, "As servers saw it."),
 			}},
@@ -30,8 +30,8 @@ func mesh() Dashboard {
 				one("Flags of Envoy", "reqps", "{{response_flags}}", `sum by (response_flags) (rate(istio_requests_total{`+sent+`}[$__rate_interval]))`, "Why Envoy answered itself: UF, UH, UO, URX. A hyphen is none."),
 			}},
 			{"Sizes", []Panel{
-				quantiles("Size of requests", "bytes", "istio_request_bytes", served, "", ""),
-				quantiles("Size of answers", "bytes", "istio_response_bytes", served, "", ""),
+				quantiles("Size of requests", "bytes", "istio_request_bytes", served, ""),
+				quantiles("Size of answers", "bytes", "istio_response_bytes", served, ""),
 			}},
 			{"Connections", []Panel{
 				{Title: "TCP connections", Unit: "cps", Queries: []Query{

@@ -20,7 +20,7 @@ func proxies() Dashboard {
 			{"To services", []Panel{
 				one("Requests", "reqps", "{{service}}", `sum by (service) (rate(envoy_cluster_upstream_rq_total{`+upstream+`}[$__rate_interval]))`, ""),
 				one("By class of status", "reqps", "{{response_code_class}}xx", `sum by (response_code_class) (rate(envoy_cluster_upstream_rq_xx{`+upstream+`}[$__rate_interval]))`, ""),
-				quantiles("Duration", "ms", "envoy_cluster_upstream_rq_time", upstream, "", ""),
+				quantiles("Duration", "ms", "envoy_cluster_upstream_rq_time", upstream, ""),
 				one("Retries", "reqps", "{{service}}", `sum by (service) (rate(envoy_cluster_upstream_rq_retry{`+upstream+`}[$__rate_interval]))`, ""),
 			}},
 			{"Endpoints", []Panel{

@@ -105,12 +105,14 @@ func TestDashboardsShowAMesh(t *testing.T) {
 	m.isScraped(`up{job="pgmesh-machines", proxy="ledger.shop"}`)
 
 	t.Run("metrics.md", func(t *testing.T) {
+		t.Parallel()
 		for _, p := range []*stack.Program{m.MCPServer, m.Discovery, cart} {
 			asReferred(t, p)
 		}
 	})
 	for _, d := range grafana.All() {
 		t.Run(d.File, func(t *testing.T) {
+			t.Parallel()
 			for _, row := range d.Rows {
 				for _, p := range row.Panels {
 					for _, q := range p.Queries {

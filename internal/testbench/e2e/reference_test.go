@@ -31,7 +31,7 @@ func asReferred(t *testing.T, p *stack.Program) {
 	require.NotEmpty(t, found)
 	for _, metric := range found {
 		require.Equal(t, types[metric[1]], metric[2], metric[1])
-		series := regexp.MustCompile(`(?m)^`+metric[1]+`(?:_bucket)?(?:\{(.*)\})? `).FindStringSubmatch(page)
+		series := regexp.MustCompile(`(?m)^` + metric[1] + `(?:_bucket)?(?:\{(.*)\})? `).FindStringSubmatch(page)
 		require.NotNil(t, series, metric[1])
 		names := map[string]bool{}
 		for _, label := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(series[1], -1) {

@@ -1,6 +1,8 @@
 package bootstrap
 
 import (
+	"slices"
+
 	metricsv3 "github.com/envoyproxy/go-control-plane/envoy/config/metrics/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
@@ -99,7 +101,7 @@ func (t Tuning) statsConfig() *metricsv3.StatsConfig {
 	}
 	all := tags
 	if len(t.StatsPrefixes)+len(t.StatsSuffixes)+len(t.StatsRegexps) > 0 {
-		all = append(all[:len(all):len(all)], furtherTags...)
+		all = append(slices.Clip(all), furtherTags...)
 	}
 	for _, tag := range all {
 		c.StatsTags = append(c.StatsTags, &metricsv3.TagSpecifier{TagName: tag.label, TagValue: &metricsv3.TagSpecifier_Regex{Regex: tag.pattern}})

@@ -30,7 +30,7 @@ func (o *overflow) seen(name string, value []byte) {
 	defer o.mu.Unlock()
 	if err == nil && now > o.last[what] && o.last[what] == 0 {
 		o.log.Warn("Envoy has as many series of the standard metrics as it may have, and leaves out others: remove tags with many values by a Telemetry",
-			"of", what, "metric", name)
+			"kind", what, "name", name)
 	}
 	if o.last == nil {
 		o.last = map[string]float64{}
