@@ -219,3 +219,21 @@ func TestProvidersThatEnvoyWouldRefuse(t *testing.T) {
 		require.Contains(t, fmt.Sprint(m.Problems()), "spec.tracing[0].customTags.a.formatter.value has a")
 	}
 }
+
+func TestTheFormatOfTheMeshsOwnLog(t *testing.T) {
+	t.Parallel()
+	for settings, want := range map[string]string{
+		"accessLogFormat: '%PROTOCOL% 100%%'":                                 "",
+		"accessLogFormat: '50% of it'":                                        `has a "%" at 3 that begins no command`,
+		"accessLogEncoding: JSON, accessLogFormat: '{\"a\": \"%PROTOCOL%\"}'": "",
+		"accessLogEncoding: JSON, accessLogFormat: '{\"a\": \"%x\"}'":         `has a "%" at 1 that begins no command`,
+	} {
+		var found string
+		for _, p := range build(t, resourceOf("MeshConfig", "istio-system", "mesh", settings)).Problems() {
+			require.Equal(t, "spec.accessLogFormat", p.Path)
+			found = p.Reason
+		}
+		require.Equal(t, want == "", found == "", settings)
+		require.Contains(t, found, want)
+	}
+}

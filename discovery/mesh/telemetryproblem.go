@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
+	meshconfig "istio.io/api/mesh/v1alpha1"
 	telemetry "istio.io/api/telemetry/v1alpha1"
 
 	"github.com/pgmesh/pgmesh/internal/substitution"
@@ -41,7 +44,30 @@ func (m *Mesh) telemetryProblems() (out []Problem) {
 		out = append(out, m.providers.unknown(r)...)
 		out = append(out, wrongTags(r)...)
 	}
+	out = append(out, m.formatProblems()...)
 	return append(out, m.defaultProviderProblems()...)
+}
+
+// formatProblems tells that Envoy would refuse the format of the MeshConfig's own access log.
+func (m *Mesh) formatProblems() []Problem {
+	of, some := m.MeshConfig()
+	wrong := substitution.Wrong(m.Config.GetAccessLogFormat())
+	if m.Config.GetAccessLogEncoding() == meshconfig.MeshConfig_JSON {
+		_, wrong = wrongLabel(objectOf(m.Config.GetAccessLogFormat()))
+	}
+	if !some || wrong == "" {
+		return nil
+	}
+	return []Problem{{Of: of, Path: "spec.accessLogFormat", Reason: wrong + ". Until then Envoy refuses each listener that has it"}}
+}
+
+// objectOf reads an object of JSON. What is none says nothing.
+func objectOf(text string) *structpb.Struct {
+	out := &structpb.Struct{}
+	if protojson.Unmarshal([]byte(text), out) != nil {
+		return nil
+	}
+	return out
 }
 
 // unknown lists the providers that a Telemetry names in vain.
