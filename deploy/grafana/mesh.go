@@ -13,7 +13,7 @@ func mesh() Dashboard {
 			{"Requests", []Panel{
 				one("Requests", "reqps", "{{destination_service}}", `sum by (destination_service) (rate(istio_requests_total{`+served+`}[$__rate_interval]))`, "What servers were asked."),
 				one("Share of errors", "percentunit", "{{destination_service}}",
-					`sum by (destination_service) (rate(istio_requests_total{`+sent+`, response_code=~"5.."}[$__rate_interval])) / sum by (destination_service) (rate(istio_requests_total{`+sent+`}[$__rate_interval]))`,
+					`sum by (destination_service) (rate(istio_requests_total{`+sent+`, response_code=~"5.."}[$__rate_interval])) / sum by (destination_service) (rate(istio_requests_total{`+sent+`}[$__rate_interval])) or 0 * sum by (destination_service) (rate(istio_requests_total{`+sent+`}[$__rate_interval]))`,
 					"Answers of 500 and above as clients saw them, also those that their own Envoy gave."),
 				one("By status", "reqps", "{{response_code}}", `sum by (response_code) (rate(istio_requests_total{`+sent+`}[$__rate_interval]))`, ""),
 			}},
