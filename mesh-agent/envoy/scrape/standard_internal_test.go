@@ -84,7 +84,7 @@ func TestWhoHasTooManySeriesIsTold(t *testing.T) {
 	require.Empty(t, log.String())
 	shown(t, "envoy_server_stats_overflow_counter{} 3\n", over.seen)
 	require.Equal(t, 1, strings.Count(log.String(), "\n"))
-	require.Contains(t, log.String(), "of=counter")
+	require.Contains(t, log.String(), "kind=counter")
 	shown(t, "envoy_server_stats_overflow_counter{} 9\n", over.seen)
 	require.Equal(t, 1, strings.Count(log.String(), "\n"), "once is enough")
 }
