@@ -2,8 +2,10 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,15 +22,12 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 )
 
-// pendingMetrics begin the names of metrics that no proxy makes yet. Their queries are not asked.
-const pendingMetrics = "istio_"
-
 // changing is a change of a route that proxies use.
 const changing = `
 apiVersion: networking.istio.io/v1
 kind: VirtualService
-metadata: {name: ledger, namespace: shop}
-spec: {hosts: [ledger.mesh], http: [{timeout: 10.%03ds, route: [{destination: {host: ledger.mesh}}]}]}
+metadata: {name: api, namespace: shop}
+spec: {hosts: [api.mesh], http: [{timeout: 10.%03ds, route: [{destination: {host: api.mesh}}]}]}
 `
 
 // observed is a mesh of two machines that a Prometheus scrapes, which finds them by mcp-server.
@@ -56,8 +55,8 @@ func newObserved(t *testing.T) *observed {
 	return &observed{secureMesh: &secureMesh{meshWithoutEnvoy(t, control, database)}, api: api}
 }
 
-// scrapedBy starts a Prometheus for the control plane and the agents. All agents have one address
-// here, so each is found by its port.
+// scrapedBy starts a Prometheus for the control plane and the agents. All agents show their pages at
+// one address here, also those with an address of their own, so each is found by its port.
 func (o *observed) scrapedBy(agents map[string]*stack.Program) {
 	o.t.Helper()
 	folder := o.t.TempDir()
@@ -86,6 +85,7 @@ scrape_configs:
 	}
 	fmt.Fprintf(&config, `  relabel_configs:
   - {action: keep, source_labels: [proxy, __address__], regex: '%s'}
+  - {source_labels: [__address__], target_label: __address__, regex: '.*:(.*)', replacement: '127.0.0.1:$1'}
   - {action: labelmap, regex: __meta_pgmesh_label_(app|version)}
 `, strings.Join(found, "|"))
 	o.prometheus = promtest.Start(o.t, folder, config.String())
@@ -94,19 +94,16 @@ scrape_configs:
 // Every query of every dashboard gives something of a mesh with traffic.
 func TestDashboardsShowAMesh(t *testing.T) {
 	t.Parallel()
-	m := newObserved(t)
-	const client = "127.0.0.41"
-	m.commit(m.workload("ledger", newPort(t), newBackend(t, "ledger", nil)), m.egressOn("shop", "cart", client, "shop"))
-	ledger := m.member("shop/ledger", "ledger.shop", "--labels", "app=ledger")
-	cart := m.member("shop/cart", "cart.shop", "--labels", "app=cart")
-	m.scrapedBy(map[string]*stack.Program{"ledger.shop": ledger, "cart.shop": cart})
-	m.becomes(client, "ledger.mesh", 200)
-	m.isScraped(`up{job="pgmesh-machines", app="cart", workload="cart", namespace="shop", service_account="cart", discovery="first"}`)
-	m.isScraped(`up{job="pgmesh-machines", proxy="ledger.shop"}`)
+	o := newObserved(t)
+	c := countingOn(t, o.secureMesh)
+	o.scrapedBy(map[string]*stack.Program{"server": c.server, "client": c.client})
+	eventually(t, func(context.Context) error { return c.traffic() })
+	o.isScraped(`up{job="pgmesh-machines", app="web", workload="web", namespace="bank", service_account="teller", discovery="first"}`)
+	o.isScraped(`up{job="pgmesh-machines", proxy="server"}`)
 
 	t.Run("metrics.md", func(t *testing.T) {
 		t.Parallel()
-		for _, p := range []*stack.Program{m.MCPServer, m.Discovery, cart} {
+		for _, p := range []*stack.Program{o.MCPServer, o.Discovery, c.client} {
 			asReferred(t, p)
 		}
 	})
@@ -116,14 +113,22 @@ func TestDashboardsShowAMesh(t *testing.T) {
 			for _, row := range d.Rows {
 				for _, p := range row.Panels {
 					for _, q := range p.Queries {
-						if !strings.Contains(q.Expression, pendingMetrics) {
-							m.gives(t, client, q)
-						}
+						o.gives(t, c, q.Plain("15s"))
 					}
 				}
 			}
 		})
 	}
+}
+
+// traffic is a request that succeeds, one that fails, a call of gRPC and a TCP connection.
+func (c *counting) traffic() error {
+	for path, want := range map[string]int{"/": http.StatusOK, failing: http.StatusInternalServerError} {
+		if got, err := c.getPath("127.0.0.2:"+c.toHTTP, path); err != nil || got != want {
+			return fmt.Errorf("%s is answered %d, want %d: %w", path, got, want, err)
+		}
+	}
+	return errors.Join(c.call("127.0.0.2:"+c.toGRPC), c.speak("127.0.0.2:"+c.tap))
 }
 
 // isScraped waits until Prometheus has reached a target, which has the labels of the mesh.
@@ -138,20 +143,20 @@ func (o *observed) isScraped(target string) {
 	})
 }
 
-// gives asks until a query gives a number, while requests go on.
-func (o *observed) gives(t *testing.T, client string, q grafana.Query) {
+// gives asks until a query gives a number, while traffic goes on and routes change.
+func (o *observed) gives(t *testing.T, c *counting, query string) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
-		if _, err := o.asks(ctx, client, "ledger.mesh"); err != nil {
+		if err := c.traffic(); err != nil {
 			return err
 		}
 		o.commit(fmt.Sprintf(changing, time.Now().UnixNano()%1000+1))
-		samples, err := o.prometheus.Query(ctx, q.Plain("15s"))
+		samples, err := o.prometheus.Query(ctx, query)
 		if err != nil {
 			return err
 		}
 		if !slices.ContainsFunc(samples, func(s promtest.Sample) bool { return !math.IsNaN(s.Value) }) {
-			return fmt.Errorf("%s gives %v", q.Plain("15s"), samples)
+			return fmt.Errorf("%s gives %v", query, samples)
 		}
 		return nil
 	})

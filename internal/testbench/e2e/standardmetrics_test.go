@@ -32,19 +32,33 @@ type counting struct {
 	toHTTP, toGRPC, tap string // ports of the client's Envoy
 }
 
-func newCounting(t *testing.T) *counting {
-	t.Helper()
-	c := &counting{
-		secureMesh: newSecureMesh(t, nil, "--cert-lifetime", "2m"), outside: newClient(t), http: newPort(t), grpc: newPort(t), tcp: newPort(t),
-		toHTTP: newPort(t), toGRPC: newPort(t), tap: newPort(t),
-	}
-	app, talker := newBackend(t, "v1", nil), newGreeter(t, "api")
-	c.commit(with(`
+// countsAll turns Istio's standard metrics on everywhere.
+const countsAll = `
 apiVersion: telemetry.istio.io/v1
 kind: Telemetry
 metadata: {name: mesh, namespace: istio-system}
 spec: {metrics: [{providers: [{name: prometheus}]}]}
----
+`
+
+// failing is the path of requests that api answers with 500.
+const failing = "/fails"
+
+func fails(w http.ResponseWriter, r *http.Request, _ int) bool {
+	if r.URL.Path == failing {
+		w.WriteHeader(http.StatusInternalServerError)
+	}
+	return r.URL.Path == failing
+}
+
+// countingOn starts both machines in a mesh that has nothing yet.
+func countingOn(t *testing.T, m *secureMesh) *counting {
+	t.Helper()
+	c := &counting{
+		secureMesh: m, outside: newClient(t), http: newPort(t), grpc: newPort(t), tcp: newPort(t),
+		toHTTP: newPort(t), toGRPC: newPort(t), tap: newPort(t),
+	}
+	app, talker := newBackend(t, "v1", fails), newGreeter(t, "api")
+	c.commit(countsAll, with(`
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
 metadata: {name: api, namespace: shop}
@@ -214,7 +228,7 @@ func requests(n float64, labels string) series {
 
 func TestBothSidesCountTheSame(t *testing.T) {
 	t.Parallel()
-	c := newCounting(t)
+	c := countingOn(t, newSecureMesh(t, nil, "--cert-lifetime", "2m"))
 	c.introduced()
 
 	c.counts(func() {
@@ -284,8 +298,10 @@ func (c *counting) introduced() {
 	})
 }
 
-func (c *counting) get(address string) (status int, err error) {
-	a, err := send(c.t.Context(), c.outside, address, request{host: "api.mesh"})
+func (c *counting) get(address string) (status int, err error) { return c.getPath(address, "/") }
+
+func (c *counting) getPath(address, path string) (status int, err error) {
+	a, err := send(c.t.Context(), c.outside, address, request{host: "api.mesh", path: path})
 	if err != nil {
 		return 0, err
 	}
