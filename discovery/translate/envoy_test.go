@@ -63,6 +63,9 @@ func withoutSharing(t *testing.T, l *listenerv3.Listener) *listenerv3.Listener {
 	t.Helper()
 	for _, chain := range append(l.FilterChains, l.GetDefaultFilterChain()) {
 		for _, filter := range chain.GetFilters() {
+			if filter.GetTypedConfig() == nil { // it is discovered
+				continue
+			}
 			config, err := filter.GetTypedConfig().UnmarshalNew()
 			require.NoError(t, err)
 			if logging, ok := config.(interface {
