@@ -107,6 +107,12 @@ func TestDashboardsShowAMesh(t *testing.T) {
 			asReferred(t, p)
 		}
 	})
+	t.Run("dashboards of Istio", func(t *testing.T) {
+		t.Parallel()
+		for _, query := range queriesOfIstio() {
+			o.gives(t, c, query)
+		}
+	})
 	for _, d := range grafana.All() {
 		t.Run(d.File, func(t *testing.T) {
 			t.Parallel()
