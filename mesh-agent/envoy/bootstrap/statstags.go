@@ -17,8 +17,8 @@ type tag struct{ label, pattern string }
 // tcp_prefix have as a whole.
 //
 // Envoy tries the patterns of a root, such as ^cluster\., on each statistic below it as it is made,
-// with std::regex, which is slow, and no quicker where a pattern does not match. So the patterns of
-// clusters and listeners, the most numerous, are few and have exact ends.
+// with std::regex, also those that do not match. So the patterns of clusters and listeners, the most
+// numerous, are few and have exact ends.
 //
 // Discovery ends the names of clusters and of HTTP filters with a semicolon, for they have dots.
 // Others end before what is known to follow. No two patterns of a root have one label: Envoy warns.
