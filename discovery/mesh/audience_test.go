@@ -23,7 +23,7 @@ func attendees() map[string]*mesh.Proxy {
 		"pay": sidecar("bank", map[string]string{"app": "pay"}, "10.0.2.1"), "gate": gate,
 	}
 	for _, p := range proxies {
-		p.Agent = "1.0.0"
+		p.PullsModules = true
 	}
 	return proxies
 }

@@ -35,7 +35,7 @@ func TestWhoPullsModulesWithASecret(t *testing.T) {
 		registry("istio-system", "registry", "")+registry("shop", "registry", "serviceAccounts: [web]")+registry("bank", "registry", ""))
 	pulls := func(namespace, account string) (out []string) {
 		p := sidecar(namespace, nil, "10.0.0.1")
-		p.ServiceAccount, p.Agent = account, "1.0.0"
+		p.ServiceAccount, p.PullsModules = account, true
 		for _, s := range m.PullSecrets(p) {
 			if s == nil {
 				out = append(out, "none")
@@ -52,12 +52,44 @@ func TestWhoPullsModulesWithASecret(t *testing.T) {
 
 	web, cart := sidecar("shop", nil, "10.0.0.1"), sidecar("shop", nil, "10.0.0.2")
 	web.ServiceAccount, cart.ServiceAccount = "web", "cart"
-	require.Equal(t, []*mesh.Secret{nil, nil}, m.PullSecrets(web), "it has no agent")
+	require.Equal(t, []*mesh.Secret{nil, nil}, m.PullSecrets(web), "its agent says nothing, if it has one")
 	require.Equal(t, m.Class(web), m.Class(cart))
-	web.Agent, cart.Agent = "1.0.0", "1.0.0"
+	web.PullsModules, cart.PullsModules = true, true
 	require.NotEqual(t, m.Class(web), m.Class(cart))
 	without := meshOf(t, resourceOf("WasmPlugin", "istio-system", "all", "url: a"))
 	require.Equal(t, without.Class(web), without.Class(cart))
+}
+
+// Envoy shows its configuration. So a secret is for agents alone that are known to take it out, and
+// nobody else can say that they do.
+func TestAgentsThatPullModulesSaySo(t *testing.T) {
+	t.Parallel()
+	m := meshOf(t, resourceOf("WasmPlugin", "shop", "web", "url: a, imagePullSecret: registry")+registry("shop", "registry", "")+
+		resourceOf("ProxyConfig", "shop", "all", "environmentVariables: {ISTIO_META_PGMESH_WASM_MODULES: agent, ISTIO_META_HTTP10: '1'}"))
+	for _, c := range []struct {
+		says, text string
+		pulls      bool
+	}{
+		{"PGMESH_WASM_MODULES", "agent", true},
+		{"PGMESH_IDENTITY", "agent", false}, // an agent of ours that fetches none
+		{"NAME", "a", false},
+		{"ISTIO_VERSION", "1.31.0", true},
+		{"ISTIO_VERSION", "1.20.0-rc.1", true},
+		{"ISTIO_VERSION", "2.0", true},
+		{"ISTIO_VERSION", "1.19.9", false}, // it knows no plugins for TCP
+		{"ISTIO_VERSION", "1.12.0", false}, // it knows no secrets
+		{"ISTIO_VERSION", "0.99.0", false},
+		{"ISTIO_VERSION", "unknown", false},
+		{"ISTIO_VERSION", "1", false},
+	} {
+		p, err := mesh.ParseProxy(node(t, "sidecar~10.0.0.1~a.shop~shop.svc", map[string]any{c.says: c.text}))
+		require.NoError(t, err)
+		require.Equal(t, c.pulls, p.PullsModules, c)
+		configured := m.Configured(p)
+		require.True(t, configured.HTTP10)
+		require.Len(t, m.PullSecrets(configured), 1)
+		require.Equal(t, c.pulls, m.PullSecrets(configured)[0] != nil, c)
+	}
 }
 
 func TestProblemsOfExtensions(t *testing.T) {

@@ -83,6 +83,11 @@ type Proxy struct {
 	// Istio's is the proxy's own.
 	Agent string
 
+	// PullsModules says that the agent beside the proxy fetches the modules of Wasm plugins, and takes
+	// the secrets for that out of what Envoy is given. Our agents say so, as PGMESH_WASM_MODULES;
+	// older ones do not, and pass on what they get.
+	PullsModules bool
+
 	// Config is the configuration that the proxy was started with; nil means that of the mesh.
 	Config *meshconfig.ProxyConfig
 
@@ -185,6 +190,7 @@ func (p *Proxy) setMetadata(meta metadata) (err error) {
 	p.Texts = meta.texts()
 	p.Version = meta.text("ISTIO_VERSION")
 	p.Agent = p.Version
+	p.PullsModules = meta.text("PGMESH_WASM_MODULES") != "" || agentOfIstioPulls(p.Version)
 	p.MeshID, p.Cluster = meta.text("MESH_ID"), meta.text("CLUSTER_ID")
 	p.Unprivileged = meta.flag("UNPRIVILEGED_POD")
 	p.HTTP10 = meta.flag("HTTP10")

@@ -18,10 +18,11 @@ import (
 // ISTIO_META_IDLE_TIMEOUT sets IDLE_TIMEOUT.
 const metadataPrefix = "ISTIO_META_"
 
-// fromMachine is metadata that only the machine knows: who and where the proxy is.
+// fromMachine is metadata that only the machine knows: who and where the proxy is, and what its agent
+// can do.
 var fromMachine = map[string]bool{
 	"NAMESPACE": true, "LABELS": true, "STATIC_LABELS": true, "INSTANCE_IPS": true, "ISTIO_VERSION": true, "PROXY_CONFIG": true,
-	"TLS_CLIENT_CERT_CHAIN": true, "TLS_CLIENT_KEY": true, "TLS_CLIENT_ROOT_CERT": true,
+	"TLS_CLIENT_CERT_CHAIN": true, "TLS_CLIENT_KEY": true, "TLS_CLIENT_ROOT_CERT": true, "PGMESH_WASM_MODULES": true,
 }
 
 // proxyDefaults are the ProxyConfigs by namespace, the oldest first.

@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -37,12 +38,12 @@ func (m *Mesh) PullSecrets(p *Proxy) (out []*Secret) {
 }
 
 // PullSecret is the one of an extension for a proxy that it is for; nil if there is none. Without an
-// agent, which takes it out of what Envoy is given, a proxy has none: Envoy shows it to whoever
-// asks, and quotes it when it refuses the extension.
+// agent that is known to take it out of what Envoy is given, a proxy has none: Envoy shows it to
+// whoever asks, and quotes it when it refuses the extension.
 func (m *Mesh) PullSecret(e *Extension, p *Proxy) *Secret {
 	key, _ := e.PullSecret()
 	s := m.secrets.last[key]
-	if s == nil || s.Registries == nil || !s.isForAccount(p.ServiceAccount) || p.Agent == "" {
+	if s == nil || s.Registries == nil || !s.isForAccount(p.ServiceAccount) || !p.PullsModules {
 		return nil
 	}
 	return s
@@ -52,9 +53,21 @@ func (s *Secret) isForAccount(account string) bool {
 	return len(s.accounts) == 0 || slices.Contains(s.accounts, account) || slices.Contains(s.accounts, anyAccount)
 }
 
-// pullAccount is the service account of a proxy with an agent, if what it may pull depends on that.
+// agentOfIstioPulls reports whether Istio's agent of a version takes pull secrets out of what it gives
+// to Envoy: since 1.14 out of plugins for HTTP, since 1.20 out of those for TCP. Older ones pass them
+// on. Without a number, as of builds of one's own, it is not known.
+func agentOfIstioPulls(version string) bool {
+	var major, minor int
+	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n < 2 {
+		return false
+	}
+	return major > 1 || major == 1 && minor >= 20
+}
+
+// pullAccount is the service account of a proxy that pulls modules with secrets, if what it may pull
+// depends on that.
 func (m *Mesh) pullAccount(p *Proxy) string {
-	if p.Agent != "" && slices.ContainsFunc(m.Extensions(p), (*Extension).pulls) {
+	if p.PullsModules && slices.ContainsFunc(m.Extensions(p), (*Extension).pulls) {
 		return "sa/" + p.ServiceAccount
 	}
 	return ""

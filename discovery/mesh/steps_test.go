@@ -207,7 +207,7 @@ func everyProxy() []*mesh.Proxy {
 		for i, app := range []string{"", "a", "b"} {
 			p := sidecar(namespace, map[string]string{"app": app}, fmt.Sprint("10.0.0.", i))
 			if p.ServiceAccount = "account"; i > 0 {
-				p.Agent = "1.0.0"
+				p.PullsModules = true
 			}
 			out = append(out, p)
 		}

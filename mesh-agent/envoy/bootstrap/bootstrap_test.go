@@ -44,12 +44,13 @@ func TestNodeIdentity(t *testing.T) {
 	require.Equal(t, "sidecar~10.0.0.7~box7.shop~shop.svc.cluster.local", n.GetId())
 	require.Equal(t, "cart.shop", n.GetCluster())
 	require.Equal(t, map[string]any{
-		"NAME":              "box7.shop",
-		"NAMESPACE":         "shop",
-		"SERVICE_ACCOUNT":   "cart",
-		"INTERCEPTION_MODE": "NONE",
-		"INSTANCE_IPS":      "10.0.0.7",
-		"LABELS":            map[string]any{"app": "cart", "version": "v1"},
+		"NAME":                "box7.shop",
+		"NAMESPACE":           "shop",
+		"SERVICE_ACCOUNT":     "cart",
+		"INTERCEPTION_MODE":   "NONE",
+		"INSTANCE_IPS":        "10.0.0.7",
+		"LABELS":              map[string]any{"app": "cart", "version": "v1"},
+		"PGMESH_WASM_MODULES": "agent",
 	}, n.GetMetadata().AsMap())
 }
 

@@ -11,6 +11,10 @@ import (
 // identityKey tells discovery that the agent serves the machine's certificate and the trust bundle.
 const identityKey = "PGMESH_IDENTITY"
 
+// modulesKey tells discovery that the agent, through which each Envoy of this bootstrap asks, fetches
+// the modules of Wasm plugins, and takes out of them what they are pulled with.
+const modulesKey = "PGMESH_WASM_MODULES"
+
 // node returns the node of Envoy's xDS streams, in the shape of Istio's proxies.
 func node(o Options) (*corev3.Node, error) {
 	fields := map[string]any{
@@ -20,6 +24,7 @@ func node(o Options) (*corev3.Node, error) {
 		"INTERCEPTION_MODE": string(o.Interception),
 		"INSTANCE_IPS":      strings.Join(append([]string{o.IP}, o.OtherIPs...), ","),
 		"LABELS":            values(o.Labels),
+		modulesKey:          "agent",
 	}
 	if o.Identity {
 		fields[identityKey] = "agent"
