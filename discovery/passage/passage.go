@@ -127,7 +127,7 @@ type follower struct {
 }
 
 // Left implements [push.Follower].
-func (f follower) Left() { f.each(f.of, func(o *rollOut) { o.away++ }) }
+func (f follower) Left(*served.Subscriber) { f.each(f.of, func(o *rollOut) { o.away++ }) }
 
 // Ran implements [push.Follower].
 func (f follower) Ran(snapshot *served.Snapshot) {

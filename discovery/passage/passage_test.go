@@ -86,7 +86,7 @@ func TestARollOutEndsWithItsLastProxy(t *testing.T) {
 	d.push(2, p...)
 	d.Joined(p[0], "shop").Ran(&served.Snapshot{Revision: "2"})
 	d.Joined(p[1], "shop").Ran(&served.Snapshot{Revision: "1"}) // of what was before
-	d.Joined(p[2], "shop").Left()
+	d.Joined(p[2], "shop").Left(p[2])
 	d.Joined(p[1], "shop").Ran(&served.Snapshot{Revision: "2"})
 	require.Empty(t, d.collector.Spans(d.id(2)))
 	d.Joined(p[3], "shop").Ran(&served.Snapshot{Revision: "3"})

@@ -133,7 +133,7 @@ func (e *Engine) Open(ctx context.Context, node *corev3.Node, incremental bool) 
 		s.Offer(at(e.revision, m.offered))
 	}
 	m.follower = e.watcher.Joined(s, proxy.Namespace)
-	s.OnRan = m.follower.Ran
+	s.Follower = m.follower
 	in = true
 	return s, nil
 }
@@ -146,7 +146,7 @@ func (e *Engine) leave(s *served.Subscriber) {
 	m := e.members[s]
 	e.quit(m)
 	delete(e.members, s)
-	m.follower.Left()
+	m.follower.Left(s)
 }
 
 // Update brings every class to a new state of the mesh, to which a step has led.

@@ -26,8 +26,8 @@ type Follower interface {
 	Offered()
 	// Ran is called when the proxy runs what it was offered.
 	Ran(*served.Snapshot)
-	// Left is called when the proxy leaves.
-	Left()
+	// Left is called when the proxy with this subscriber leaves.
+	Left(*served.Subscriber)
 }
 
 // Watch adds a watcher. Call it before anything else.
@@ -82,9 +82,9 @@ func (all followers) Ran(snapshot *served.Snapshot) {
 	}
 }
 
-func (all followers) Left() {
+func (all followers) Left(s *served.Subscriber) {
 	for _, f := range all {
-		f.Left()
+		f.Left(s)
 	}
 }
 
@@ -97,4 +97,4 @@ func (nobody) Pushed()                                    {}
 func (nobody) Refused()                                   {}
 func (nobody) Offered()                                   {}
 func (nobody) Ran(*served.Snapshot)                       {}
-func (nobody) Left()                                      {}
+func (nobody) Left(*served.Subscriber)                    {}

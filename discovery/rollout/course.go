@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -8,15 +9,15 @@ import (
 )
 
 // course is what one proxy has before it. It implements [push.Follower]. What it needs for each
-// push it has at hand: this is done for every proxy at every change.
+// push it has at hand, in 64 bytes that come to the processor together: this is done for every
+// proxy at every change, and costs hardly more than to fetch them.
 type course struct {
-	watch      *watch
-	subscriber *served.Subscriber
-	namespace  string
-	before     []*part       // what it was offered and does not run yet, the oldest first
-	room       [2]*part      // where that is kept: mostly it is one
-	took       time.Duration // how long the last took; 0 for none
-	apart      bool          // it refuses something, or is silent: no report waits for it
+	watch     *watch
+	before    []*part  // what it was offered and does not run yet, the oldest first
+	room      [1]*part // where that is kept: mostly it is one
+	took      uint32   // how long the last took, in microseconds; 0 for none
+	apart     bool     // it refuses something, or is silent: no report waits for it
+	namespace string
 }
 
 // Offered implements [push.Follower].
@@ -53,7 +54,7 @@ func (c *course) Ran(s *served.Snapshot) {
 	w.active = true
 	n := 0
 	for n < len(c.before) && c.before[n].of.revision <= runs {
-		c.took = now.Sub(c.before[n].of.begun)
+		c.took = microseconds(now.Sub(c.before[n].of.begun))
 		c.before[n].ran(c.took)
 		n++
 	}
@@ -66,14 +67,19 @@ func (c *course) Ran(s *served.Snapshot) {
 	}
 }
 
+// microseconds are those of a time, of which an hour has a good many.
+func microseconds(d time.Duration) uint32 {
+	return uint32(min(max(d.Microseconds(), 0), math.MaxUint32))
+}
+
 // Left implements [push.Follower].
-func (c *course) Left() {
+func (c *course) Left(s *served.Subscriber) {
 	w := c.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.active = true
 	w.moves++
-	delete(w.courses, c.subscriber)
+	delete(w.courses, s)
 	for _, in := range c.before {
 		in.lose()
 	}
@@ -104,5 +110,5 @@ func (c *course) setApart(apart bool) {
 func (c *course) lastTook() time.Duration {
 	c.watch.mu.Lock()
 	defer c.watch.mu.Unlock()
-	return c.took
+	return time.Duration(c.took) * time.Microsecond
 }

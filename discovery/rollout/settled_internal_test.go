@@ -39,7 +39,7 @@ func TestAnythingButAnswersHasAllProxiesLookedAt(t *testing.T) {
 			w.Pushed()
 		}, true},
 		"a proxy joins":                     {func(w *watch, _ push.Follower) { w.Joined(served.NewSubscriber(nil), "shop") }, false},
-		"a proxy leaves":                    {func(_ *watch, here push.Follower) { here.Left() }, false},
+		"a proxy leaves":                    {func(_ *watch, here push.Follower) { here.Left(nil) }, false},
 		"a proxy refuses something":         {func(w *watch, _ push.Follower) { w.Refused() }, false},
 		"a proxy is sent what it asked for": {func(_ *watch, here push.Follower) { here.Offered() }, false},
 	} {

@@ -43,7 +43,7 @@ func (w *watch) Joined(s *served.Subscriber, namespace string) push.Follower {
 	defer w.mu.Unlock()
 	w.active = true
 	w.moves++
-	c := &course{watch: w, subscriber: s, namespace: namespace}
+	c := &course{watch: w, namespace: namespace}
 	c.before = c.room[:0]
 	w.courses[s] = c
 	return c

@@ -80,7 +80,7 @@ func serveOn(t *testing.T, g *grpc.Server, configure func(*ads.Config)) *server 
 	cfg := ads.Config{
 		Open: func(context.Context, *corev3.Node, bool) (*served.Subscriber, error) {
 			subscriber := s.topic.Subscribe()
-			subscriber.OnRan = func(snapshot *served.Snapshot) { s.heard.addf("ran %s", snapshot.Revision) }
+			subscriber.Follower = s.heard
 			return subscriber, nil
 		},
 		Named:      named,
@@ -268,6 +268,8 @@ func (r *recorder) Nacked(_ *ads.Stream, v ads.Verdict) {
 func (r *recorder) Refusing(_ *ads.Stream, typeURL string, more int) {
 	r.addf("refusing %s %+d", typeURL, more)
 }
+
+func (r *recorder) Ran(snapshot *served.Snapshot) { r.addf("ran %s", snapshot.Revision) }
 
 func (r *recorder) Limited(limit string, waited time.Duration, turnedAway bool) {
 	switch {

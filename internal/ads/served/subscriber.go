@@ -11,9 +11,15 @@ type Subscriber struct {
 	changed chan struct{} // has room for one signal
 	onClose func()        // called by Close
 
-	// OnRan is called when the stream's client runs a snapshot: it has accepted everything of it. Set
-	// it before the stream has the subscriber. It must not block.
-	OnRan func(*Snapshot)
+	// Follower is told when the stream's client runs a snapshot; nil if nobody is. Set it before the
+	// stream has the subscriber.
+	Follower Follower
+}
+
+// Follower is told what a client runs. It must not block.
+type Follower interface {
+	// Ran is called when the client runs a snapshot: it has accepted everything of it.
+	Ran(*Snapshot)
 }
 
 // NewSubscriber returns a subscriber without a snapshot. Its stream holds every request until the
@@ -61,8 +67,8 @@ func (s *Subscriber) Changed() <-chan struct{} { return s.changed }
 
 // Ran tells that the client runs a snapshot.
 func (s *Subscriber) Ran(snapshot *Snapshot) {
-	if s.OnRan != nil {
-		s.OnRan(snapshot)
+	if s.Follower != nil {
+		s.Follower.Ran(snapshot)
 	}
 }
 
