@@ -46,7 +46,7 @@ func allInputs(t *testing.T) everything {
 			all.clusters[c.GetName()] = c
 		}
 		for _, l := range out.listeners {
-			withRoute := strings.Contains(file, "virtualservice/match") // it has statistics that Envoy makes once it has the route
+			withRoute := strings.Contains(file, "virtualservice/match")              // it has statistics that Envoy makes once it has the route
 			alone := withRoute || strings.Contains(file, "gateway/auto-passthrough") // these listeners are the ones that are looked at
 			if all.listeners[l.GetName()] != nil && !alone {
 				continue
