@@ -41,7 +41,7 @@ COMMENT ON COLUMN mesh.resource_status.running IS 'How many of them run it as it
 COMMENT ON COLUMN mesh.resource_status.refusing IS 'How many of them refuse something that was made from it.';
 
 CREATE OR REPLACE FUNCTION mesh.status_of(kind text, namespace text, name text) RETURNS SETOF mesh.resource_status
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 1 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   known mesh.kinds := mesh_internal.require_resource(status_of.kind, status_of.namespace, status_of.name);
 BEGIN

@@ -17,12 +17,15 @@ type standing struct {
 	Uneven                       int // rollouts that do not add up
 }
 
+// readStanding reads refusals once: Postgres takes mesh.proxies for one row, and would read them for
+// each proxy.
 const readStanding = `
+WITH refused AS MATERIALIZED (SELECT * FROM mesh.refusals)
 SELECT s.concerned, s.running, s.refusing,
   (SELECT count(*) FROM mesh.proxies WHERE state <> 'away'),
-  (SELECT count(*) FROM mesh.proxies p WHERE state <> 'away' AND runs >= s.observed_revision AND NOT EXISTS (SELECT FROM mesh.refusals f WHERE f.proxy = p.proxy)),
-  ARRAY(SELECT DISTINCT proxy FROM mesh.refusals ORDER BY 1),
-  (SELECT count(*) FROM mesh.refusals WHERE envoy_resource NOT LIKE '%|thorn.%' OR (source_kind, source_namespace, source_name, revision) IS DISTINCT FROM ('ServiceEntry', 'home', 'thorn', s.observed_revision)),
+  (SELECT count(*) FROM mesh.proxies p WHERE state <> 'away' AND runs >= s.observed_revision AND NOT EXISTS (SELECT FROM refused f WHERE f.proxy = p.proxy)),
+  ARRAY(SELECT DISTINCT proxy FROM refused ORDER BY 1),
+  (SELECT count(*) FROM refused WHERE envoy_resource NOT LIKE '%|thorn.%' OR (source_kind, source_namespace, source_name, revision) IS DISTINCT FROM ('ServiceEntry', 'home', 'thorn', s.observed_revision)),
   (SELECT count(*) FROM mesh.rollouts WHERE concerned <> ran + refused + to_answer + away OR least(ran, refused, to_answer, away) < 0 OR (first_at IS NULL) <> (ran = 0))
 FROM mesh.status_of('ServiceEntry', $1, $2) s`
 
