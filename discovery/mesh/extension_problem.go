@@ -2,7 +2,6 @@ package mesh
 
 import (
 	"fmt"
-	"net/netip"
 	"net/url"
 	"strings"
 
@@ -69,15 +68,11 @@ func unreachable(written string) string {
 	if err != nil {
 		return ""
 	}
-	ip, err := netip.ParseAddr(at.Hostname())
-	ip = ip.Unmap()
-	switch {
-	case err != nil && !strings.EqualFold(at.Hostname(), "localhost"):
-		return ""
-	case err != nil, ip.IsLoopback():
+	switch nearnessOf(at.Hostname()) {
+	case onLoopback:
 		return "the machine itself"
-	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified():
-		return ip.String() + ", which is not the address of a single machine elsewhere"
+	case onMachine:
+		return at.Hostname() + ", which is not the address of a single machine elsewhere"
 	default:
 		return ""
 	}
