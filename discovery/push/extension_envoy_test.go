@@ -22,17 +22,6 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-const extendedPorts = `
-apiVersion: networking.istio.io/v1
-kind: Sidecar
-metadata: {name: web, namespace: shop}
-spec:
-  egress: [{hosts: [./nothing.shop]}] # another Envoy of the machine has the ports of services
-  ingress:
-  - {port: {number: %[1]d, name: http, protocol: HTTP}, bind: 127.0.0.1, defaultEndpoint: %[3]q}
-  - {port: {number: %[2]d, name: tcp, protocol: TCP}, bind: 127.0.0.1, defaultEndpoint: %[3]q}
-`
-
 // extended is a real Envoy before an application, without an agent.
 type extended struct {
 	t         *testing.T
@@ -48,7 +37,7 @@ func newExtended(t *testing.T, b *bench) *extended {
 	}))
 	t.Cleanup(app.Close)
 	x := &extended{t: t, http: envoytest.Port(t), tcp: envoytest.Port(t)}
-	b.apply(t, fmt.Sprintf(extendedPorts, x.http, x.tcp, app.Listener.Addr().String()))
+	b.apply(t, fmt.Sprintf(twoPorts, x.http, x.tcp, app.Listener.Addr().String()))
 	metadata, err := structpb.NewStruct(map[string]any{"NAMESPACE": "shop", "INTERCEPTION_MODE": "NONE", "LABELS": map[string]any{"app": "web"}})
 	require.NoError(t, err)
 	x.node = &corev3.Node{Id: "sidecar~10.0.0.1~web.shop~shop.svc.cluster.local", Cluster: "web", Metadata: metadata}

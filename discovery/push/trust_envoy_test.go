@@ -26,8 +26,8 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
 )
 
-// guardedPorts has a workload take mutual TLS alone, for requests and for connections.
-const guardedPorts = `
+// twoPorts has a workload take requests at one port, and connections at another.
+const twoPorts = `
 apiVersion: networking.istio.io/v1
 kind: Sidecar
 metadata: {name: web, namespace: shop}
@@ -36,7 +36,10 @@ spec:
   ingress:
   - {port: {number: %[1]d, name: http, protocol: HTTP}, bind: 127.0.0.1, defaultEndpoint: %[3]q}
   - {port: {number: %[2]d, name: tcp, protocol: TCP}, bind: 127.0.0.1, defaultEndpoint: %[3]q}
----
+`
+
+// guardedPorts has it take mutual TLS alone.
+const guardedPorts = twoPorts + `---
 apiVersion: security.istio.io/v1
 kind: PeerAuthentication
 metadata: {name: default, namespace: shop}
