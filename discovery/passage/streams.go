@@ -24,7 +24,7 @@ func (r *Recorder) Observer() ads.Observer { return streams{r} }
 // message.
 type unnamed map[*ads.Stream]bool
 
-// Opened tells the agent at the other end of which mesh the revisions are that it passes on.
+// Opened tells the agent at the other end which mesh's revisions it passes on.
 func (r streams) Opened(s *ads.Stream) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

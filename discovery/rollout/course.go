@@ -67,7 +67,7 @@ func (c *course) Ran(s *served.Snapshot) {
 	}
 }
 
-// microseconds are those of a time, of which an hour has a good many.
+// microseconds counts those of a time, and stops at 71 minutes.
 func microseconds(d time.Duration) uint32 {
 	return uint32(min(max(d.Microseconds(), 0), math.MaxUint32))
 }

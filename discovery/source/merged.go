@@ -43,7 +43,7 @@ func Merge(log *slog.Logger, metrics prometheus.Registerer, sources ...Source) *
 	return m
 }
 
-// First is the source that counts most, of which the revisions are.
+// First is the source that counts most. It gives the revisions.
 func (m *Merged) First() Source { return m.sources[0] }
 
 // Name lists the sources.

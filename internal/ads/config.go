@@ -43,10 +43,10 @@ type Config struct {
 	// type.
 	Outlive func(typeURL string) bool
 
-	// Sticks has canonical types of which a client that refuses a resource may go on with it in
-	// places. So it is sent again what it accepted last or, if there is no such, told to remove the
-	// resource. After that it is sent again what it refuses of the type that Sticks names here: it
-	// may have refused that for what has stuck.
+	// Sticks has, by canonical type, types whose clients may keep using a resource that they have
+	// refused. Such a client is sent again what it accepted last, or told to remove the resource if
+	// it has accepted none. Then it is sent again what it refuses of the type that Sticks names: it
+	// may have refused that because of what has stuck.
 	Sticks map[string]string
 
 	// Asked is called with the names that a delta client asks for, before it is sent any of them.

@@ -58,7 +58,7 @@ func (s *subscription) knownSuspects(suspects []*served.Resource) bool {
 	return !slices.ContainsFunc(suspects, func(r *served.Resource) bool { return s.quarantine.Get(r.Name) == nil })
 }
 
-// refused describes refused resources to the quarantine, of which some may stick.
+// refused describes refused resources to the quarantine. Some may stick.
 func (d *delivery) refused(suspects []*served.Resource, sticks bool) []quarantine.Sent {
 	sent := make([]quarantine.Sent, len(suspects))
 	for i, r := range suspects {

@@ -33,8 +33,8 @@ const (
 	TranslatedKey  = "pgmesh.translated." // and a type
 )
 
-// The headers of an xDS stream by which a discovery tells the agent of which mesh the revisions are,
-// and the key of the span that what the agent does is a part of.
+// Headers of an xDS stream. By them a discovery tells the agent which mesh the revisions belong to,
+// and the key of the span that the agent's own spans are part of.
 const (
 	MeshHeader   = "pgmesh-mesh"
 	ParentHeader = "pgmesh-trace-parent"

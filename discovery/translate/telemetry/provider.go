@@ -19,8 +19,8 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// meshProvider is the name of the provider of which the MeshConfig's own settings say how lines
-// are, if it says nothing itself.
+// meshProvider is the name of a provider whose lines have the MeshConfig's own format, unless it
+// gives another.
 const meshProvider = "envoy"
 
 // providerLog is where a provider has access logs go; false if the proxy cannot reach it.

@@ -48,7 +48,7 @@ func (m *mesh) plugged(status int, header string) {
 	})
 }
 
-// A plugin is exchanged under five hundred requests a second, of which none is lost.
+// A plugin is exchanged under five hundred requests a second, and none is lost.
 func TestAWasmPluginIsExchangedUnderLoad(t *testing.T) {
 	t.Parallel()
 	m, r := wasmMesh(t)

@@ -43,7 +43,7 @@ func (f *former) Write(p []byte) (int, error) {
 	}
 }
 
-// line matches [time][thread][level][component] [file:line] text, of which the file may be missing.
+// line matches [time][thread][level][component] [file:line] text; the file may be missing.
 var line = regexp.MustCompile(`^\[([^\]]*)\]\[\d+\]\[(\w+)\]\[(\w+)\] (?:\[([^\] ]+:\d+)\] )?`)
 
 // levels are Envoy's, in the words of our own log.

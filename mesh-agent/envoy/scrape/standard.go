@@ -117,7 +117,7 @@ func (r *standardReader) pass(text []byte) {
 // flush ends the family that is being read.
 func (r *standardReader) flush() { r.writing, r.family = r.family, nil }
 
-// typeOf reads a line that says of which type a family is.
+// typeOf reads a line that gives the type of a family.
 func typeOf(text []byte) (kind, name string, isType bool) {
 	l, err := Text.parse(text)
 	return string(l.rest), l.name, err == nil && l.word == "TYPE"

@@ -28,7 +28,7 @@ const (
 // CNCF's artifacts.
 var moduleLayers = []string{"application/vnd.module.wasm.content.layer.v1+wasm", "application/wasm"}
 
-// archiveLayers are layers of files, of which one is the module.
+// archiveLayers are archives of files. One file is the module.
 var archiveLayers = []string{
 	"application/vnd.oci.image.layer.v1.tar+gzip", "application/vnd.oci.image.layer.v1.tar", "application/vnd.docker.image.rootfs.diff.tar.gzip",
 }

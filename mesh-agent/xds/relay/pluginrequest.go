@@ -9,7 +9,7 @@ import (
 )
 
 // request looks at a request of Envoy's, and returns what discovery gets of it, nil for nothing:
-// the answer to a response of which something is missing waits.
+// the answer to an incomplete response waits.
 func (p *plugins) request(m *message, r *wire.Request) *message {
 	if p == nil || r == nil || r.TypeURL != plugin.Type {
 		return m

@@ -10,7 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/xds/wire"
 )
 
-// heldAnswer is a response of which something is missing. What is there was sent to Envoy at once,
+// heldAnswer is an incomplete response. What is there was sent to Envoy at once,
 // and the rest follows in a second response, when it is clear what there is of it.
 type heldAnswer struct {
 	nonce, version string
@@ -94,7 +94,7 @@ func (p *plugins) include(h *heldAnswer, f *followed, now outcome, out *rewritin
 }
 
 // advance acts on what has changed: it sends Envoy what was missing, answers discovery, and asks it
-// anew for plugins of which there is something new.
+// anew for plugins that have changed.
 func (p *plugins) advance(ctx context.Context, up *discoveryStream) error {
 	p.mu.Lock()
 	down, requests := p.next()
@@ -168,7 +168,7 @@ func (p *plugins) answer(h *heldAnswer) *wire.Request {
 	return out
 }
 
-// again asks discovery anew for plugins of which there is something else than it was told.
+// again asks discovery anew for plugins that have changed since it was told of them.
 func (p *plugins) again() []*wire.Request {
 	var names []string
 	for name, f := range p.followed {
