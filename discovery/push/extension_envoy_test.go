@@ -170,7 +170,7 @@ func TestModulesThatAreNotAtHandFailAsTheirPluginsSay(t *testing.T) {
 		x.becomes(x.http, "200 hello")
 		plugin(fmt.Sprintf("url: 'file://%s', failStrategy: %s, type: NETWORK", module, strategy))
 		x.becomes(x.tcp, "200 hello")
-		require.Equal(t, "200 hello", x.asks(x.http))
+		x.becomes(x.http, "200 hello") // Envoy resets connections for some milliseconds, until its workers have the module
 	}
 	require.Empty(t, positive(x.envoy.Stats(t, "listener_manager.lds.update_rejected")))
 
