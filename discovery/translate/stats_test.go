@@ -147,7 +147,9 @@ const envoyPatience = time.Minute
 func TestMetricsOfEnvoy(t *testing.T) {
 	t.Parallel()
 	all := allInputs(t)
-	page := agentsPage(t, all.envoy(t))
+	e := all.envoy(t)
+	require.Eventually(t, func() bool { return len(e.Stats(t, `server\.worker_0\.watchdog_miss`)) > 0 }, envoyPatience, 10*time.Millisecond, "the worker has started")
+	page := agentsPage(t, e)
 	t.Run("what users name is in labels", func(t *testing.T) { t.Parallel(); requireEnvoysNames(t, page, all.names()) })
 	t.Run("labels take names apart", func(t *testing.T) { t.Parallel(); requireLabels(t, page) })
 	t.Run("promtool finds nothing wrong", func(t *testing.T) { t.Parallel(); requireLint(t, page) })
