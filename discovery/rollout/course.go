@@ -47,10 +47,10 @@ func (c *course) forget() {
 
 // Ran implements [push.Follower].
 func (c *course) Ran(s *served.Snapshot) {
-	runs, w := revisionOf(s), c.watch
+	w := c.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := time.Now() // with the lock, so that the times of a push are in order
+	runs, now := w.numberOf(s.Revision), time.Now() // with the lock, so that the times of a push are in order
 	w.active = true
 	n := 0
 	for n < len(c.before) && c.before[n].of.revision <= runs {

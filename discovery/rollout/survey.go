@@ -16,7 +16,7 @@ import (
 const (
 	// surveyInterval is how often the survey looks at what nobody waits for. Two seconds after all is
 	// quiet, that has to be exact too.
-	surveyInterval = 500 * time.Millisecond
+	surveyInterval = time.Second
 	// mostProblems bounds a message, as the protocol does.
 	mostProblems = 1000
 )

@@ -21,6 +21,10 @@ type watch struct {
 	refused   map[*part]uint32 // how many proxies do not, because they refuse something
 	active    bool             // something has happened since the last call of quiet
 	moves     uint64           // counts what happens beside pushes and answers: who joins, leaves, refuses
+	lastRan   struct {         // the revision that a proxy came to run last
+		text   string
+		number int64
+	}
 
 	// settled has an element when the last proxy has come to run what it was offered, of those that
 	// are not apart.
@@ -95,6 +99,15 @@ func (w *watch) Refused() {
 	defer w.mu.Unlock()
 	w.active = true
 	w.moves++
+}
+
+// numberOf is that of a revision that a proxy runs. Proxies come to run the same one after the other.
+// The caller holds the lock.
+func (w *watch) numberOf(revision string) int64 {
+	if w.lastRan.text != revision {
+		w.lastRan.text, w.lastRan.number = revision, numberOf(revision)
+	}
+	return w.lastRan.number
 }
 
 func (w *watch) tellSettled() {
