@@ -4,7 +4,11 @@ import (
 	"log/slog"
 	"slices"
 
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+
 	"github.com/pgmesh/pgmesh/internal/ads"
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
 // NewServer serves the engine's classes to Envoys. The observer may be nil.
@@ -28,6 +32,7 @@ func NewServer(e *Engine, limits ads.Limits, observer ads.Observer, log *slog.Lo
 		Essential: []string{ListenerType}, // which Envoy asks for last, of those that lead to others
 		Asked:     e.asked,
 		Absent:    e.absent,
+		Void:      noEndpoints,
 		Dropped: func(s *ads.Stream, typeURL, name string) {
 			e.dropped(s, typeURL, name)
 			e.unasked(s, typeURL, name)
@@ -37,6 +42,18 @@ func NewServer(e *Engine, limits ads.Limits, observer ads.Observer, log *slog.Lo
 		Observer:   observers,
 		Log:        log,
 	})
+}
+
+// noEndpoints stands for the endpoints of a cluster that has gone.
+func noEndpoints(typeURL, name string) *served.Resource {
+	if typeURL != EndpointType {
+		return nil
+	}
+	body, err := anypb.New(&endpointv3.ClusterLoadAssignment{ClusterName: name})
+	if err != nil {
+		return nil // which no name makes
+	}
+	return &served.Resource{Name: name, Version: "none", Body: body}
 }
 
 // makeBeforeBreak is the order that loses no request. What a route will lead to is there, with its

@@ -58,6 +58,10 @@ type Config struct {
 	// block. It may be nil.
 	Absent func(s *Stream, typeURL, name string)
 
+	// Void makes what stands for a resource that does not exist, and that a state-of-the-world client
+	// waits for because something refers to it. Nil, or a nil result, means that nothing does.
+	Void func(typeURL, name string) *served.Resource
+
 	// Dropped is called for each name that a client has asked for and no longer wants. It must not
 	// block. It may be nil.
 	Dropped func(s *Stream, typeURL, name string)

@@ -1,6 +1,7 @@
 package ads
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/pgmesh/pgmesh/internal/ads/served"
@@ -10,10 +11,13 @@ import (
 // send sends a step. If a response is due it sends even an empty one.
 func (s *Stream) send(sub *subscription, st step, due bool) error {
 	resources, removed := st.changed, st.removed
+	if voids := s.voids(sub, st.absent); len(voids) > 0 {
+		resources = slices.Concat(resources, voids)
+	}
 	switch {
 	case s.piecemeal(sub) && len(resources) == 0:
 		return nil // this form cannot express removals
-	case st.empty() && !due:
+	case st.empty() && len(resources) == 0 && !due:
 		return nil
 	case s.whole(sub):
 		resources, removed = sub.have.Known(), nil

@@ -3,6 +3,7 @@ package ads_test
 import (
 	"testing"
 
+	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
@@ -39,6 +40,32 @@ func TestSotWEmptyNonceAsksAgain(t *testing.T) {
 	c.ack(c.expect(endpoints, "r2", "e=1"), "e")
 	c.ask(endpoints, "e", "f")
 	c.ack(c.expect(endpoints, "r2", "e=1", "f=1"), "e", "f")
+}
+
+// An Envoy that starts waits for the endpoints of each cluster that it was sent. If the cluster has
+// gone before it asks, they never come.
+func TestSotWClientsAreToldThatWhatTheyWaitForIsGone(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(cfg *ads.Config) {
+		cfg.Void = func(typeURL, name string) *served.Resource {
+			if typeURL != endpoints {
+				return nil
+			}
+			return res(name, "none")
+		}
+	})
+	s.publish("r1", routedTo("old"))
+	c := s.sotw()
+	c.ask(clusters)
+	first := c.expect(clusters, "r1", "old=1")
+	s.publish("r2", sets{endpoints: set("new=1")}) // the cluster waits until the first response is answered
+	c.ask(endpoints, "elsewhere", "old")
+	c.ack(c.expect(endpoints, "r2", "old=none"), "elsewhere", "old")
+	c.quiet()
+	c.ack(first)
+	c.ack(c.expect(clusters, "r2"))
+	s.publish("r3", sets{endpoints: set("old=1")}) // it comes back
+	c.ack(c.expect(endpoints, "r3", "old=1"), "elsewhere", "old")
 }
 
 func TestSotWClientsAskByName(t *testing.T) {
