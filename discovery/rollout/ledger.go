@@ -171,7 +171,8 @@ func (l *ledger) observe(streams []*ads.Stream, newest int64) (before int64, beh
 func (e *entry) observe(s *ads.Stream, newest int64) {
 	e.running = s.Running()
 	switch e.running.Snapshot {
-	case nil:
+	case nil: // it runs nothing yet, or may have lost what it ran
+		e.runs = -1
 	case s.Subscriber().Snapshot():
 		e.runs = max(e.runs, newest) // also if the latest changes concern others
 	default:

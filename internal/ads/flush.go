@@ -58,6 +58,9 @@ func (s *Stream) step(sub *subscription) (bool, error) {
 	s.releaseRetained()
 	s.updateStatus(sub)
 	st.before, st.repeated = before, repeated
+	if (s.hurried || sub.overtaken > 0) && len(st.removed) > 0 {
+		s.losesWhatRan()
+	}
 	return true, s.send(sub, st, due)
 }
 

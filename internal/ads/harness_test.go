@@ -224,9 +224,11 @@ func (c *client) everything() (all []*answer) {
 		c.marks++
 		end := fmt.Sprintf("test/Quiet%d", c.marks)
 		c.ask(end)
-		for a := c.next(); a.typeURL != end; a = c.next() {
+		a := c.next()
+		for ; a.typeURL != end; a = c.next() {
 			all = append(all, a)
 		}
+		c.ack(a) // or it would run nothing
 	}
 	return all
 }

@@ -9,7 +9,8 @@ import (
 
 // Running is what a client runs, as far as its answers tell.
 type Running struct {
-	// Snapshot is the newest one of which the client has accepted everything; nil before the first.
+	// Snapshot is the newest one of which the client has accepted everything; nil before the first,
+	// and when the client may have lost some of it since.
 	Snapshot *served.Snapshot
 	// Target is the one that the client is brought to, or was brought to last; nil before the
 	// first.
@@ -46,6 +47,13 @@ func (s *Stream) noteRunning() {
 	s.ran, s.hurried = s.target, false
 	s.status.runs(s.target)
 	s.view.Ran(s.target)
+}
+
+// losesWhatRan publishes that the client may run no snapshot any more: it was told to remove what a
+// newer one replaces, and may refuse that.
+func (s *Stream) losesWhatRan() {
+	s.ran = nil
+	s.status.runs(nil)
 }
 
 // runsTarget reports whether the client has accepted everything of the target that it asks for, and

@@ -99,6 +99,67 @@ func TestAClientThatRefusesRunsWhatItHadBefore(t *testing.T) {
 	})
 }
 
+// A client does not answer for a cluster for so long that it is sent the removal of the one before,
+// too. Then it refuses the new one: it has neither.
+func TestAClientThatRefusesLateMayRunNothing(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, connect func(*server) *client) {
+		s := serve(t, makeBeforeBreak(overtaking))
+		s.publish("r1", sets{clusters: set("old=1", "other=1")})
+		c := connect(s)
+		c.ask(clusters)
+		c.acceptUntilRunning(s, "r1")
+		s.publish("r2", sets{clusters: set("new=1", "other=1")})
+		both := c.next()
+		require.Contains(t, both.resources, "new=1")
+		only := c.next() // its patience is over
+		require.NotContains(t, only.resources, "old=1")
+		s.awaitRunning("")
+		c.nack(both, "not this one")
+		c.nack(only, "not this one")
+		c.ack(c.next())
+		require.Empty(t, c.everything())
+		require.Empty(t, s.running())
+		s.publish("r3", sets{clusters: set("newer=1", "other=1")})
+		c.acceptUntilRunning(s, "r3")
+	})
+}
+
+// What a client is told to remove in a response that it refuses is removed all the same, as soon as
+// it accepts that.
+func TestAClientThatRefusesWhatReplacesSomethingRunsNothing(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, connect func(*server) *client) {
+		s := serve(t, quarantining)
+		s.publish("r1", sets{clusters: set("old=1", "other=1")})
+		c := connect(s)
+		c.ask(clusters)
+		c.ack(c.expect(clusters, "r1", "old=1", "other=1"))
+		s.awaitRunning("r1")
+		s.publish("r2", sets{clusters: set("new=1", "other=1")})
+		c.nack(c.next(), "not this one")
+		c.ack(c.next())
+		require.Empty(t, c.everything())
+		require.Empty(t, s.running())
+		s.publish("r3", sets{clusters: set("other=1")})
+		c.acceptUntilRunning(s, "r3")
+	})
+}
+
+// acceptUntilRunning accepts all that comes until the client is said to run a revision.
+func (c *client) acceptUntilRunning(s *server, revision string) {
+	c.t.Helper()
+	poll.Within(c.t, limit, func(context.Context) error {
+		for _, a := range c.everything() {
+			c.ack(a)
+		}
+		if runs := s.running(); runs != revision {
+			return fmt.Errorf("the client is said to run %q, want %q", runs, revision)
+		}
+		return nil
+	})
+}
+
 // A plan goes on without a client that does not ask for the endpoints of its cluster. But the
 // client does not run the change before it has them.
 func TestAClientThatIsNotWaitedForRunsNothingYet(t *testing.T) {

@@ -38,7 +38,7 @@ COMMENT ON COLUMN mesh.proxies.server IS 'The mcp-server that the discovery repo
 COMMENT ON COLUMN mesh.proxies.connected IS 'When its stream to the discovery began.';
 COMMENT ON COLUMN mesh.proxies.state IS 'synced: it runs what it was sent; sending: something is on its way; refused: it refuses some of what it was sent, and runs the rest; silent: it has not answered for long; away: it is not connected, or nobody knows whether it is.';
 COMMENT ON COLUMN mesh.proxies.sent IS 'The revision that it was sent last; NULL for none yet.';
-COMMENT ON COLUMN mesh.proxies.runs IS 'The revision that it runs; NULL for none yet. Of a proxy that is away, the last that is known.';
+COMMENT ON COLUMN mesh.proxies.runs IS 'The revision that it runs; NULL for none yet, and for one that refuses what replaces some of it and may have lost that. Of a proxy that is away, the last that is known.';
 COMMENT ON COLUMN mesh.proxies.refused IS 'How many resources it refuses.';
 COMMENT ON COLUMN mesh.proxies.changed IS 'Since when it is in this state; of a proxy that is away, in the state before.';
 COMMENT ON COLUMN mesh.proxies.gone IS 'Since when it is away; NULL while it is not, and until it was noticed that the server that knew of it is gone.';

@@ -583,7 +583,7 @@ type Proxy struct {
 	// In the first message that has the stream.
 	Description *Description `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	State       Proxy_State  `protobuf:"varint,3,opt,name=state,proto3,enum=pgmesh.rollout.v1.Proxy_State" json:"state,omitempty"`
-	// Which revision it is being sent, and which it runs; 0 for none yet. A proxy that is in step runs the revision of the report.
+	// Which revision it is being sent, and which it runs; 0 for none yet, or if it may have lost some of it. A proxy that is in step runs the revision of the report.
 	Sent int64 `protobuf:"varint,4,opt,name=sent,proto3" json:"sent,omitempty"`
 	Runs int64 `protobuf:"varint,5,opt,name=runs,proto3" json:"runs,omitempty"`
 	// How many resources it refuses.
