@@ -1,0 +1,64 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+)
+
+func quick(t *testing.T) *options {
+	t.Helper()
+	var o options
+	o.flags(pflag.NewFlagSet("metrics", pflag.ContinueOnError))
+	o.turns, o.lasting, o.warmup, o.connections, o.services, o.callers = 1, 100*time.Millisecond, 50*time.Millisecond, 2, 3, 2
+	return &o
+}
+
+// A run with little of everything gets through, and every request is counted.
+func TestQuickRun(t *testing.T) {
+	t.Chdir("../..") // the programs are built from the other module
+	o := quick(t)
+	require.NoError(t, o.check())
+	var out strings.Builder
+	_, err := run(t.Context(), o, &out) // a run this short judges nothing
+	require.NoError(t, err)
+	for _, said := range []string{
+		"As fast as there are answers", "requests a second", "no Envoys ", "none ", "metrics ", "logs ", "both ", "fewer requests a second than with none",
+	} {
+		require.Contains(t, out.String(), said)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	t.Chdir("../..")
+	for said, change := range map[string]func(*options){
+		"--only all":      func(o *options) { o.only = []string{"all"} },
+		"--turns 0":       func(o *options) { o.turns = 0 },
+		"--for 0s":        func(o *options) { o.lasting = 0 },
+		"no Envoy to run": func(o *options) { o.envoy = "/nowhere" },
+	} {
+		o := quick(t)
+		change(o)
+		require.ErrorContains(t, o.check(), said)
+	}
+}
+
+func TestSpread(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, spread{1, 2, 4}, spreadOf([]float64{4, 1, 2}))
+	require.Equal(t, spread{1, 2.5, 4}, spreadOf([]float64{4, 1, 2, 3}))
+	require.Equal(t, "2.5 (1.0–4.0)", spread{1, 2.5, 4}.text("%.1f"))
+}
+
+// What differs from turn to turn for all modes alike is not in a ratio.
+func TestRatioIsOfTheSameTurn(t *testing.T) {
+	t.Parallel()
+	answers := func(n int) turn {
+		return turn{fast: sample{answered: answered{took: make([]time.Duration, n), wall: time.Second}}}
+	}
+	r := trafficReport{turns: map[string][]turn{"none": {answers(100), answers(1000)}, "metrics": {answers(90), answers(900)}}}
+	require.Equal(t, spread{0.9, 0.9, 0.9}, r.ratio("metrics", func(t turn) float64 { return t.fast.rate() }))
+}
