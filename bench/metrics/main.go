@@ -35,6 +35,7 @@ type options struct {
 	workers     int
 	services    int
 	callers     int
+	rest        time.Duration
 	envoy       string
 	bin         string
 }
@@ -49,6 +50,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.IntVar(&o.workers, "workers", 1, "worker threads of each Envoy")
 	f.IntVar(&o.services, "services", 1000, "memory: how many services there are")
 	f.IntVar(&o.callers, "callers", 20, "memory: how many workloads call each of them")
+	f.DurationVar(&o.rest, "rest", 6*time.Second, "memory: how long after its requests an Envoy is weighed")
 	f.StringVar(&o.envoy, "envoy", "", "path of Envoy (default: $ENVOY, or what make tools put into .tools)")
 	f.StringVar(&o.bin, "bin", "", "folder with the programs (default: they are built)")
 }
@@ -82,8 +84,8 @@ func (o *options) check() (err error) {
 			return fmt.Errorf("--%s %d: expected at least 1", name, n)
 		}
 	}
-	if o.lasting <= 0 || o.warmup <= 0 || o.rate < 0 {
-		return fmt.Errorf("--for %s --warm-up %s --rate %d: none of them can be less than nothing", o.lasting, o.warmup, o.rate)
+	if o.lasting <= 0 || o.warmup <= 0 || o.rate < 0 || o.rest < 0 {
+		return fmt.Errorf("--for %s --warm-up %s --rate %d --rest %s: none of them can be less than nothing", o.lasting, o.warmup, o.rate, o.rest)
 	}
 	if o.envoy, err = filepath.Abs(realenvoy.Binary(o.envoy)); err != nil {
 		return err
@@ -116,6 +118,13 @@ func run(ctx context.Context, o *options, out io.Writer) (met bool, err error) {
 			return false, err
 		}
 		met = r.print(out)
+	}
+	if slices.Contains(o.only, "memory") {
+		r, err := m.measureMemory(ctx)
+		if err != nil {
+			return false, err
+		}
+		r.print(out)
 	}
 	return met, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/kit/freeport"
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
+	"github.com/pgmesh/pgmesh/mesh-agent/status"
 	"github.com/pgmesh/pgmesh/store/embedded"
 )
 
@@ -29,6 +31,7 @@ type mesh struct {
 // machine is a machine with its Envoy.
 type machine struct {
 	agent *stack.Program
+	envoy int    // its process
 	log   string // its file of access logs
 }
 
@@ -83,7 +86,7 @@ func (m *mesh) start(ctx context.Context) (err error) {
 	if m.app, err = startApp(); err != nil {
 		return err
 	}
-	if out, err := m.stack.Client(ctx, m.resources()+m.sidecar(m.port, 1), "apply", "-f", "-"); err != nil {
+	if out, err := m.stack.Client(ctx, m.resources()+m.sidecar(ports{m.port, 1}), "apply", "-f", "-"); err != nil {
 		return fmt.Errorf("describe the mesh: %w\n%s", err, out)
 	}
 	if m.server, err = m.join(ctx, "payments/api", "api", "--labels", "app=api,version=v1", "--node-ip", serverIP); err != nil {
@@ -121,8 +124,11 @@ spec:
 `, host, m.port, serverIP, m.logOf("api"), m.logOf("web"))
 }
 
-// sidecar has the server's Envoy take requests on ports that follow one another.
-func (m *mesh) sidecar(first, ports int) string {
+// ports follow one another.
+type ports struct{ first, number int }
+
+// sidecar has the server's Envoy take requests on some ports.
+func (m *mesh) sidecar(taken ...ports) string {
 	text := `---
 apiVersion: networking.istio.io/v1
 kind: Sidecar
@@ -131,8 +137,10 @@ spec:
   egress: [{hosts: ['~/*']}]
   ingress:
 `
-	for port := range ports {
-		text += fmt.Sprintf("  - {port: {number: %d, name: http, protocol: HTTP}, bind: %s, defaultEndpoint: '127.0.0.1:%d'}\n", first+port, serverIP, m.app.port())
+	for _, p := range taken {
+		for i := range p.number {
+			text += fmt.Sprintf("  - {port: {number: %d, name: http, protocol: HTTP}, bind: %s, defaultEndpoint: '127.0.0.1:%d'}\n", p.first+i, serverIP, m.app.port())
+		}
 	}
 	return text
 }
@@ -157,7 +165,25 @@ func (m *mesh) join(ctx context.Context, identity, name string, flags ...string)
 	if err := agent.Start(); err != nil {
 		return nil, err
 	}
-	return &machine{agent, m.logOf(name)}, agent.Ready(ctx)
+	one := &machine{agent: agent, log: m.logOf(name)}
+	if err := agent.Ready(ctx); err != nil {
+		return one, err
+	}
+	one.envoy, err = m.envoyOf(ctx, name)
+	return one, err
+}
+
+// envoyOf is the process of a machine's Envoy.
+func (m *mesh) envoyOf(ctx context.Context, name string) (pid int, err error) {
+	out, err := m.stack.Run(ctx, "mesh-agent", "status", "-o", "json", "--state-dir", m.stack.State(name))
+	if err != nil {
+		return 0, fmt.Errorf("ask for the status: %w\n%s", err, out)
+	}
+	var found status.Report
+	if err := json.Unmarshal([]byte(out), &found); err != nil || found.Envoy == nil || found.Envoy.PID <= 0 {
+		return 0, fmt.Errorf("the status names no Envoy: %w\n%s", err, out)
+	}
+	return found.Envoy.PID, nil
 }
 
 // through is the way through both Envoys.

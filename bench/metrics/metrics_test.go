@@ -13,7 +13,7 @@ func quick(t *testing.T) *options {
 	t.Helper()
 	var o options
 	o.flags(pflag.NewFlagSet("metrics", pflag.ContinueOnError))
-	o.turns, o.lasting, o.warmup, o.connections, o.services, o.callers = 1, 100*time.Millisecond, 50*time.Millisecond, 2, 3, 2
+	o.turns, o.lasting, o.warmup, o.connections, o.services, o.callers, o.rest = 1, 100*time.Millisecond, 50*time.Millisecond, 2, 3, 2, 0
 	return &o
 }
 
@@ -27,6 +27,7 @@ func TestQuickRun(t *testing.T) {
 	require.NoError(t, err)
 	for _, said := range []string{
 		"As fast as there are answers", "requests a second", "no Envoys ", "none ", "metrics ", "logs ", "both ", "fewer requests a second than with none",
+		"serves 1 service to 2 callers", "serves 3 services to 2 callers", "calls 3 services", "The page of its agent",
 	} {
 		require.Contains(t, out.String(), said)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/usage"
-	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 
 // sample is what was measured of one load.
@@ -38,14 +36,10 @@ func (m *mesh) measureTraffic(ctx context.Context) (*trafficReport, error) {
 		return nil, err
 	}
 	r := &trafficReport{options: m.options, turns: map[string][]turn{}, rate: m.options.rate}
-	pids, err := m.envoys(ctx)
-	if err != nil {
-		return nil, err
-	}
 	order, start := slices.Clone(modes), usage.Now()
 	for i := range m.options.turns {
 		fmt.Fprintf(os.Stderr, "turn %d of %d …\n", i+1, m.options.turns)
-		if err := m.turnOf(ctx, r, order, pids); err != nil {
+		if err := m.turnOf(ctx, r, order); err != nil {
 			return nil, err
 		}
 		slices.Reverse(order)
@@ -54,11 +48,11 @@ func (m *mesh) measureTraffic(ctx context.Context) (*trafficReport, error) {
 	return r, nil
 }
 
-func (m *mesh) turnOf(ctx context.Context, r *trafficReport, order []mode, pids [2]int) error {
+func (m *mesh) turnOf(ctx context.Context, r *trafficReport, order []mode) error {
 	if err := m.fixRate(ctx, r); err != nil {
 		return err
 	}
-	t, err := m.measure(ctx, m.beside(), r.rate, pids, func(int) error { return nil })
+	t, err := m.measure(ctx, m.beside(), r.rate, func(int) error { return nil })
 	if err != nil {
 		return fmt.Errorf("%s: %w", floor, err)
 	}
@@ -71,7 +65,7 @@ func (m *mesh) turnOf(ctx context.Context, r *trafficReport, order []mode, pids 
 		if err != nil {
 			return err
 		}
-		t, err := m.measure(ctx, m.through(), r.rate, pids, func(sent int) error { return m.counted(ctx, in, before, sent) })
+		t, err := m.measure(ctx, m.through(), r.rate, func(sent int) error { return m.counted(ctx, in, before, sent) })
 		if err != nil {
 			return fmt.Errorf("%s: %w", in.name, err)
 		}
@@ -100,7 +94,7 @@ func (m *mesh) fixRate(ctx context.Context, r *trafficReport) error {
 
 // measure sends requests over new connections, and has all of them checked, those of the warm-up
 // too.
-func (m *mesh) measure(ctx context.Context, to target, rate int, pids [2]int, check func(sent int) error) (t turn, err error) {
+func (m *mesh) measure(ctx context.Context, to target, rate int, check func(sent int) error) (t turn, err error) {
 	l, err := to.load(ctx, m.options.connections)
 	if err != nil {
 		return turn{}, err
@@ -110,36 +104,20 @@ func (m *mesh) measure(ctx context.Context, to target, rate int, pids [2]int, ch
 	if err != nil {
 		return turn{}, err
 	}
-	if t.fast, err = sampled(ctx, l, m.options.lasting, 0, pids); err != nil {
+	if t.fast, err = m.sample(ctx, l, m.options.lasting, 0); err != nil {
 		return turn{}, err
 	}
-	if t.fixed, err = sampled(ctx, l, m.options.lasting, rate, pids); err != nil {
+	if t.fixed, err = m.sample(ctx, l, m.options.lasting, rate); err != nil {
 		return turn{}, err
 	}
 	return t, check(len(warm.took) + len(t.fast.took) + len(t.fixed.took))
 }
 
-func sampled(ctx context.Context, l load, lasting time.Duration, rate int, pids [2]int) (s sample, err error) {
-	client, server := usage.CPUOf(pids[0]), usage.CPUOf(pids[1])
+func (m *mesh) sample(ctx context.Context, l load, lasting time.Duration, rate int) (s sample, err error) {
+	client, server := usage.CPUOf(m.client.envoy), usage.CPUOf(m.server.envoy)
 	s.answered, err = l.ask(ctx, lasting, rate)
-	s.client, s.server = usage.CPUOf(pids[0])-client, usage.CPUOf(pids[1])-server
+	s.client, s.server = usage.CPUOf(m.client.envoy)-client, usage.CPUOf(m.server.envoy)-server
 	return s, err
-}
-
-// envoys are the processes of the client's Envoy and the server's.
-func (m *mesh) envoys(ctx context.Context) (pids [2]int, err error) {
-	for i, name := range []string{"web", "api"} {
-		out, err := m.stack.Run(ctx, "mesh-agent", "status", "-o", "json", "--state-dir", m.stack.State(name))
-		if err != nil {
-			return pids, fmt.Errorf("ask for the status: %w\n%s", err, out)
-		}
-		var found status.Report
-		if err := json.Unmarshal([]byte(out), &found); err != nil || found.Envoy == nil || found.Envoy.PID <= 0 {
-			return pids, fmt.Errorf("the status names no Envoy: %w\n%s", err, out)
-		}
-		pids[i] = found.Envoy.PID
-	}
-	return pids, nil
 }
 
 // refusesPlaintext checks that the server answers nobody without a certificate, to be sure that
