@@ -38,8 +38,8 @@ func (m *mesh) crowd(ctx context.Context) (*crowd, error) {
 		return nil, err
 	}
 	// The wait is for the services, too: they were there before.
-	if out, err := m.stack.Client(ctx, m.sidecar(ports{m.port, 1}, ports{c.first, c.services}), "apply", "-f", "-", "--wait"); err != nil {
-		return nil, fmt.Errorf("have the server take requests for %d services: %w\n%s", c.services, err, out)
+	if err := m.apply(ctx, m.sidecar(ports{m.port, 1}, ports{c.first, c.services}), "--wait", "--wait-timeout", waitTimeout.String()); err != nil {
+		return nil, fmt.Errorf("have the server take requests for %d services: %w", c.services, err)
 	}
 	return c, nil
 }

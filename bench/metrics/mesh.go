@@ -9,7 +9,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/pgmesh/pgmesh/identity"
+	"github.com/pgmesh/pgmesh/identity/authority"
 	"github.com/pgmesh/pgmesh/internal/kit/freeport"
+	"github.com/pgmesh/pgmesh/internal/kit/wait"
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 	"github.com/pgmesh/pgmesh/store/embedded"
@@ -42,7 +45,7 @@ const (
 	serverIP = "127.0.0.2"
 	clientIP = "127.0.0.1"
 	// waitTimeout bounds every wait for the mesh.
-	waitTimeout = 2 * time.Minute
+	waitTimeout = 5 * time.Minute
 	// countTimeout bounds how long Envoy takes to count and to log: it writes logs each second.
 	countTimeout = 10 * time.Second
 )
@@ -86,14 +89,50 @@ func (m *mesh) start(ctx context.Context) (err error) {
 	if m.app, err = startApp(); err != nil {
 		return err
 	}
-	if out, err := m.stack.Client(ctx, m.resources()+m.sidecar(ports{m.port, 1}), "apply", "-f", "-"); err != nil {
-		return fmt.Errorf("describe the mesh: %w\n%s", err, out)
+	if err := m.apply(ctx, m.resources()+m.sidecar(ports{m.port, 1})); err != nil {
+		return err
 	}
 	if m.server, err = m.join(ctx, "payments/api", "api", "--labels", "app=api,version=v1", "--node-ip", serverIP); err != nil {
 		return err
 	}
-	m.client, err = m.join(ctx, "shop/web", "web", "--labels", "app=web,version=v1", "--node-ip", clientIP)
-	return err
+	if m.client, err = m.join(ctx, "shop/teller", "web", "--labels", "app=web,version=v1", "--node-ip", clientIP); err != nil {
+		return err
+	}
+	return m.introduce(ctx)
+}
+
+// introduce waits until both machines have certificates that say what metrics call them. They renew
+// theirs when they first count something, which would be amid the measurements.
+func (m *mesh) introduce(ctx context.Context) error {
+	if err := m.enter(ctx, modes[1]); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
+	defer cancel()
+	for _, name := range []string{"api", "web"} {
+		for !m.introduced(name) {
+			if !wait.For(ctx, countInterval) {
+				return fmt.Errorf("the certificate of %s does not say what metrics call it: %w", name, ctx.Err())
+			}
+		}
+	}
+	return nil
+}
+
+func (m *mesh) introduced(name string) bool {
+	text, err := os.ReadFile(filepath.Join(m.stack.State(name), "identity.pem"))
+	if err != nil {
+		return false
+	}
+	chain, err := authority.ParseCertificates(text)
+	return err == nil && identity.AliasOf(chain[0]) != ""
+}
+
+func (m *mesh) apply(ctx context.Context, resources string, flags ...string) error {
+	if out, err := m.stack.Client(ctx, resources, append([]string{"apply", "-f", "-"}, flags...)...); err != nil {
+		return fmt.Errorf("describe the mesh: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // resources are a service with one machine, and what the mesh is told.

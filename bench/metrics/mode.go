@@ -52,8 +52,8 @@ spec: {accessLogging: [{%s}]}
 func (m *mesh) enter(ctx context.Context, to mode) error {
 	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
-	if out, err := m.stack.Client(ctx, to.resources(), "apply", "-f", "-", "--wait"); err != nil {
-		return fmt.Errorf("turn %s on: %w\n%s", to.name, err, out)
+	if err := m.apply(ctx, to.resources(), "--wait", "--wait-timeout", waitTimeout.String()); err != nil {
+		return fmt.Errorf("turn %s on: %w", to.name, err)
 	}
 	for {
 		err := m.probe(ctx, to)
