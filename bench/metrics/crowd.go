@@ -38,10 +38,35 @@ func (m *mesh) crowd(ctx context.Context) (*crowd, error) {
 		return nil, err
 	}
 	// The wait is for the services, too: they were there before.
-	if err := m.apply(ctx, m.sidecar(ports{m.port, 1}, ports{c.first, c.services}), "--wait", "--wait-timeout", waitTimeout.String()); err != nil {
+	if err := m.apply(ctx, m.sidecar(ports{m.port, 1}, ports{c.first, c.services})+notKept, "--wait", "--wait-timeout", waitTimeout.String()); err != nil {
 		return nil, fmt.Errorf("have the server take requests for %d services: %w", c.services, err)
 	}
 	return c, nil
+}
+
+// notKept has the client close its connections: those that are open would weigh more than what is
+// counted, and a change of the server's listeners closes them.
+const notKept = `---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: not-kept, namespace: payments}
+spec: {host: '*.payments.mesh', trafficPolicy: {connectionPool: {http: {maxRequestsPerConnection: 1}}}}
+`
+
+// scenarios are what is weighed. What counts for little comes first: an Envoy forgets no series.
+func (c *crowd) scenarios() []*scenario {
+	callers := len(c.callers)
+	return []*scenario{
+		{
+			what: fmt.Sprintf("serves 1 service to %d callers", callers), sets: callers, machine: c.mesh.server,
+			ask: func(ctx context.Context) error { return c.call(ctx, 1) },
+		},
+		{
+			what: fmt.Sprintf("serves %d services to %d callers", c.services, callers), sets: c.services * callers, machine: c.mesh.server,
+			ask: func(ctx context.Context) error { return c.call(ctx, c.services) },
+		},
+		{what: fmt.Sprintf("calls %d services", c.services), sets: c.services, machine: c.mesh.client, ask: c.callAll},
+	}
 }
 
 // describe adds the services, on a port that the client has open already: all HTTP services of a

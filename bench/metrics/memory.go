@@ -15,6 +15,7 @@ import (
 // scenario is something that an Envoy counts, and what it weighs then.
 type scenario struct {
 	what    string
+	sets    int // of series, one for each pair of a caller and a service
 	machine *machine
 	ask     func(context.Context) error
 
@@ -35,11 +36,7 @@ func (m *mesh) measureMemory(ctx context.Context) (*memoryReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := []*scenario{
-		{what: fmt.Sprintf("serves 1 service to %d callers", len(c.callers)), machine: m.server, ask: func(ctx context.Context) error { return c.call(ctx, 1) }},
-		{what: fmt.Sprintf("serves %d services to %d callers", c.services, len(c.callers)), machine: m.server, ask: func(ctx context.Context) error { return c.call(ctx, c.services) }},
-		{what: fmt.Sprintf("calls %d services", c.services), machine: m.client, ask: c.callAll},
-	}
+	all := c.scenarios()
 	if err := m.countNothing(ctx, all); err != nil {
 		return nil, err
 	}
@@ -67,6 +64,8 @@ func (m *mesh) countNothing(ctx context.Context, all []*scenario) (err error) {
 		if err := s.ask(ctx); err != nil {
 			return fmt.Errorf("a machine %s: %w", s.what, err)
 		}
+	}
+	for _, s := range all {
 		if s.without, err = m.weigh(ctx, s.machine); err != nil {
 			return err
 		}

@@ -16,9 +16,9 @@ type memoryReport struct {
 
 func (r *memoryReport) print(out io.Writer) {
 	fmt.Fprintf(out, "\nMemory of an Envoy with %d workers of a machine that …: what it has allocated, and what is resident\n\n%-38s %20s %20s %20s %20s\n",
-		r.options.workers, "", "without metrics", "metrics on", "all counted", "a series set")
+		r.options.workers, "", "without metrics", "metrics on", "all counted", "for each pair")
 	for _, s := range r.all {
-		fmt.Fprintf(out, "%-38s %20s %20s %20s %18s\n", s.what, s.without, s.idle, s.with, kilobytes(s.with.allocated-s.idle.allocated, s.page.sets()))
+		fmt.Fprintf(out, "%-38s %20s %20s %20s %17.1f kB\n", s.what, s.without, s.idle, s.with, float64(s.with.allocated-s.idle.allocated)/float64(s.sets)/1e3)
 	}
 	fmt.Fprintf(out, "\nThe page of its agent\n\n%-38s %9s %11s %9s %9s %9s %10s %10s %10s %10s\n",
 		"", "counters", "histograms", "lost", "lines", "size", "takes", "CPU Envoy", "CPU agent", "agent")
@@ -31,13 +31,6 @@ func (r *memoryReport) print(out io.Writer) {
 }
 
 func (w weight) String() string { return megabytes(w.allocated) + ", " + megabytes(w.resident) }
-
-// sets is of how many workloads and services the page tells.
-func (p page) sets() int { return max(1, p.counters) }
-
-func kilobytes(n int64, of int) string {
-	return fmt.Sprintf("%.1f kB", float64(n)/float64(of)/1e3)
-}
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 

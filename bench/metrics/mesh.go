@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/pgmesh/pgmesh/identity"
@@ -168,20 +169,21 @@ type ports struct{ first, number int }
 
 // sidecar has the server's Envoy take requests on some ports.
 func (m *mesh) sidecar(taken ...ports) string {
-	text := `---
+	var text strings.Builder
+	text.WriteString(`---
 apiVersion: networking.istio.io/v1
 kind: Sidecar
 metadata: {name: api, namespace: payments}
 spec:
   egress: [{hosts: ['~/*']}]
   ingress:
-`
+`)
 	for _, p := range taken {
 		for i := range p.number {
-			text += fmt.Sprintf("  - {port: {number: %d, name: http, protocol: HTTP}, bind: %s, defaultEndpoint: '127.0.0.1:%d'}\n", p.first+i, serverIP, m.app.port())
+			fmt.Fprintf(&text, "  - {port: {number: %d, name: http, protocol: HTTP}, bind: %s, defaultEndpoint: '127.0.0.1:%d'}\n", p.first+i, serverIP, m.app.port())
 		}
 	}
-	return text
+	return text.String()
 }
 
 func (m *mesh) logOf(name string) string { return filepath.Join(m.dir, name+".access.log") }

@@ -24,28 +24,30 @@ type mode struct {
 var modes = []mode{{name: "none"}, {name: "metrics", metrics: true}, {name: "logs", logs: true}, {name: "both", metrics: true, logs: true}}
 
 func (m mode) resources() string {
-	counted, logged := "overrides: [{match: {metric: ALL_METRICS}, disabled: true}]", "disabled: true"
+	counted := "overrides: [{match: {metric: ALL_METRICS}, disabled: true}]"
 	if m.metrics {
 		counted = "providers: [{name: prometheus}]"
 	}
-	text := fmt.Sprintf(`
+	return fmt.Sprintf(`
 apiVersion: telemetry.istio.io/v1
 kind: Telemetry
 metadata: {name: mesh, namespace: istio-system}
 spec: {metrics: [{%s}]}
-`, counted)
-	for _, namespace := range []string{"payments", "shop"} {
-		if m.logs {
-			logged = fmt.Sprintf("providers: [{name: %s}]", namespace)
-		}
-		text += fmt.Sprintf(`---
+`, counted) + m.logging("payments") + m.logging("shop")
+}
+
+// logging is for the machine in a namespace: each has a file of its own.
+func (m mode) logging(namespace string) string {
+	logged := "disabled: true"
+	if m.logs {
+		logged = fmt.Sprintf("providers: [{name: %s}]", namespace)
+	}
+	return fmt.Sprintf(`---
 apiVersion: telemetry.istio.io/v1
 kind: Telemetry
 metadata: {name: logs, namespace: %s}
 spec: {accessLogging: [{%s}]}
 `, namespace, logged)
-	}
-	return text
 }
 
 // enter has all proxies be in a mode.
