@@ -63,3 +63,17 @@ func TestRatioIsOfTheSameTurn(t *testing.T) {
 	r := trafficReport{turns: map[string][]turn{"none": {answers(100), answers(1000)}, "metrics": {answers(90), answers(900)}}}
 	require.Equal(t, spread{0.9, 0.9, 0.9}, r.ratio("metrics", func(t turn) float64 { return t.fast.rate() }))
 }
+
+// The page tells standard metrics from Envoy's own, and how much could not be counted.
+func TestPageIsCounted(t *testing.T) {
+	t.Parallel()
+	var p page
+	for _, line := range []string{
+		"# TYPE istio_requests_total counter", `istio_requests_total{reporter="source"} 3`, `istio_request_bytes_bucket{le="1"} 3`, `istio_request_bytes_count{} 3`,
+		`istio_request_bytes_sum{} 3`, "envoy_server_stats_overflow_histogram{} 40", "envoy_server_stats_overflow_counter{} 2", "envoy_cluster_upstream_rq_total{} 9",
+	} {
+		require.NoError(t, p.add([]byte(line)))
+	}
+	require.Equal(t, page{counters: 1, histograms: 1, lost: 42}, p)
+	require.Error(t, p.add([]byte("envoy_server_stats_overflow_counter{} many")))
+}
