@@ -5,7 +5,7 @@
 // The programs are pgmesh's own, with a real Postgres and real Envoys. What is compared is measured
 // in turns, beside the same requests without any Envoy.
 //
-//	make bench-metrics FLAGS='--turns 6 --for 4s --services 1000 --callers 20'
+//	make bench-metrics FLAGS='--turns 60 --services 1000 --callers 20'
 package main
 
 import (
@@ -23,6 +23,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/realenvoy"
+	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 )
 
 type options struct {
@@ -42,11 +43,11 @@ type options struct {
 
 func (o *options) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.only, "only", []string{"traffic", "memory"}, "what to measure, of traffic and memory")
-	f.IntVar(&o.turns, "turns", 6, "traffic: how often each mode is measured, in turns")
-	f.DurationVar(&o.lasting, "for", 4*time.Second, "traffic: how long each is measured at a turn, as fast as it goes and then at a fixed rate")
-	f.DurationVar(&o.warmup, "warm-up", time.Second, "traffic: how long requests are sent before each turn")
+	f.IntVar(&o.turns, "turns", 60, "traffic: how often each mode is measured, in turns")
+	f.DurationVar(&o.lasting, "for", 250*time.Millisecond, "traffic: how long each is measured at a turn, as fast as it goes and then at a fixed rate")
+	f.DurationVar(&o.warmup, "warm-up", 50*time.Millisecond, "traffic: how long requests are sent before each turn")
 	f.IntVar(&o.connections, "connections", 16, "traffic: how many connections ask at the same time")
-	f.IntVar(&o.rate, "rate", 0, "traffic: requests a second at the fixed rate (default: half of what there are in the first turn with neither metrics nor logs)")
+	f.IntVar(&o.rate, "rate", 0, "traffic: requests a second at the fixed rate (default: half of what there are at first with neither metrics nor logs)")
 	f.IntVar(&o.workers, "workers", 1, "worker threads of each Envoy")
 	f.IntVar(&o.services, "services", 1000, "memory: how many services there are")
 	f.IntVar(&o.callers, "callers", 20, "memory: how many workloads call each of them")
@@ -106,21 +107,26 @@ func judged(ctx context.Context, o *options) error {
 
 // run measures, and reports whether the aim was met.
 func run(ctx context.Context, o *options, out io.Writer) (met bool, err error) {
-	m, err := startMesh(ctx, o)
-	if err != nil {
-		return false, err
+	if o.bin == "" {
+		if o.bin, err = os.MkdirTemp("", "bench-metrics-"); err != nil {
+			return false, err
+		}
+		defer os.RemoveAll(o.bin)
+		fmt.Fprintln(os.Stderr, "building the programs …")
+		if err := stack.Build(ctx, o.bin, "mcp-server", "mcp-client", "discovery", "mesh-agent"); err != nil {
+			return false, err
+		}
 	}
-	defer m.stop()
 	met = true
 	if slices.Contains(o.only, "traffic") {
-		r, err := m.measureTraffic(ctx)
+		r, err := measureTraffic(ctx, o)
 		if err != nil {
 			return false, err
 		}
 		met = r.print(out)
 	}
 	if slices.Contains(o.only, "memory") {
-		r, err := m.measureMemory(ctx)
+		r, err := measureMemory(ctx, o)
 		if err != nil {
 			return false, err
 		}

@@ -30,7 +30,12 @@ type weight struct{ allocated, resident int64 }
 
 // measureMemory has a machine be called by many workloads, and another call many services. Both do
 // the same without metrics before, so that whatever else requests leave behind is in both weights.
-func (m *mesh) measureMemory(ctx context.Context) (*memoryReport, error) {
+func measureMemory(ctx context.Context, o *options) (*memoryReport, error) {
+	m, err := startMesh(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer m.stop()
 	start := usage.Now()
 	c, err := m.crowd(ctx)
 	if err != nil {
@@ -52,7 +57,7 @@ func (m *mesh) measureMemory(ctx context.Context) (*memoryReport, error) {
 			return nil, err
 		}
 	}
-	return &memoryReport{options: m.options, all: all, use: usage.Now().Since(start)}, nil
+	return &memoryReport{options: o, all: all, use: usage.Now().Since(start)}, nil
 }
 
 // countNothing weighs Envoys that have done everything without metrics, and then have metrics.

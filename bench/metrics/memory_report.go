@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 )
@@ -31,9 +30,3 @@ func (r *memoryReport) print(out io.Writer) {
 }
 
 func (w weight) String() string { return megabytes(w.allocated) + ", " + megabytes(w.resident) }
-
-func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
-
-func milliseconds(d time.Duration) string {
-	return fmt.Sprintf("%d ms", d.Round(time.Millisecond).Milliseconds())
-}

@@ -64,21 +64,13 @@ func startMesh(ctx context.Context, o *options) (m *mesh, err error) {
 }
 
 func (m *mesh) start(ctx context.Context) (err error) {
-	bin := m.options.bin
-	if bin == "" {
-		bin = m.dir
-		fmt.Fprintln(os.Stderr, "building the programs …")
-		if err := stack.Build(ctx, bin, "mcp-server", "mcp-client", "discovery", "mesh-agent"); err != nil {
-			return err
-		}
-	}
 	if m.ca, err = newCallers(m.dir); err != nil {
 		return err
 	}
 	if m.postgres, err = embedded.Start(ctx, embedded.Options{DataDir: filepath.Join(m.dir, "postgres")}); err != nil {
 		return err
 	}
-	if m.stack, err = stack.NewSecure(bin, m.dir, m.postgres.URL(), &m.ca.files); err != nil {
+	if m.stack, err = stack.NewSecure(m.options.bin, m.dir, m.postgres.URL(), &m.ca.files); err != nil {
 		return err
 	}
 	if err := m.stack.Start(ctx); err != nil {

@@ -13,7 +13,7 @@ func quick(t *testing.T) *options {
 	t.Helper()
 	var o options
 	o.flags(pflag.NewFlagSet("metrics", pflag.ContinueOnError))
-	o.turns, o.lasting, o.warmup, o.connections, o.services, o.callers, o.rest = 1, 100*time.Millisecond, 50*time.Millisecond, 2, 3, 2, 0
+	o.turns, o.lasting, o.connections, o.services, o.callers, o.rest = 2, 50*time.Millisecond, 2, 3, 2, 0
 	return &o
 }
 
@@ -50,18 +50,22 @@ func TestOptionsAreChecked(t *testing.T) {
 func TestSpread(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, spread{1, 2, 4}, spreadOf([]float64{4, 1, 2}))
-	require.Equal(t, spread{1, 2.5, 4}, spreadOf([]float64{4, 1, 2, 3}))
+	require.Equal(t, spread{2, 3, 4}, spreadOf([]float64{4, 1, 2, 5, 3}))
 	require.Equal(t, "2.5 (1.0–4.0)", spread{1, 2.5, 4}.text("%.1f"))
 }
 
-// What differs from turn to turn for all modes alike is not in a ratio.
+// What differs from turn to turn for all modes alike is in no ratio.
 func TestRatioIsOfTheSameTurn(t *testing.T) {
 	t.Parallel()
-	answers := func(n int) turn {
-		return turn{fast: sample{answered: answered{took: make([]time.Duration, n), wall: time.Second}}}
+	answers := func(n int, cpu time.Duration) turn {
+		return turn{fast: sample{answered: answered{took: make([]time.Duration, n), wall: time.Second}, cpu: cpu}}
 	}
-	r := trafficReport{turns: map[string][]turn{"none": {answers(100), answers(1000)}, "metrics": {answers(90), answers(900)}}}
-	require.Equal(t, spread{0.9, 0.9, 0.9}, r.ratio("metrics", func(t turn) float64 { return t.fast.rate() }))
+	r := trafficReport{lanes: []*lane{
+		{name: "none", turns: []turn{answers(100, 100), answers(1000, 1000)}},
+		{name: "metrics", turns: []turn{answers(90, 99), answers(900, 990)}},
+	}}
+	require.Equal(t, spread{0.9, 0.9, 0.9}, r.rateOf("metrics", fast))
+	require.InDelta(t, 1.1, r.costOf("metrics", fast), 1e-9)
 }
 
 // The page tells standard metrics from Envoy's own, and how much could not be counted.

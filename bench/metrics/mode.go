@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strconv"
@@ -176,9 +177,23 @@ func readPage(ctx context.Context, p *stack.Program, line func([]byte) error) er
 
 // linesIn is how many lines a file has, 0 without one.
 func linesIn(file string) (int, error) {
-	text, err := os.ReadFile(file)
+	f, err := os.Open(file)
 	if errors.Is(err, os.ErrNotExist) {
 		return 0, nil
 	}
-	return bytes.Count(text, []byte("\n")), err
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	var n lines
+	_, err = io.Copy(&n, f)
+	return int(n), err
+}
+
+// lines counts the lines that are written to it.
+type lines int
+
+func (l *lines) Write(text []byte) (int, error) {
+	*l += lines(bytes.Count(text, []byte("\n")))
+	return len(text), nil
 }

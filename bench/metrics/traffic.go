@@ -15,109 +15,150 @@ import (
 type sample struct {
 	answered
 
-	client, server time.Duration // processor time of each Envoy
+	cpu time.Duration // of both Envoys
 }
 
-// each is the processor time of both Envoys for a request.
-func (s sample) each() time.Duration {
-	return (s.client + s.server) / time.Duration(max(1, len(s.took)))
-}
-
-// turn is what was measured in a mode: as fast as it goes, and at a fixed rate.
+// turn is what was measured at one turn: as fast as it goes, and at a fixed rate.
 type turn struct{ fast, fixed sample }
 
-// floor is the mode of requests that pass no Envoy.
+// lane is a mesh in one mode, with connections that stay open.
+type lane struct {
+	name   string
+	load   load
+	envoys []*machine
+	turns  []turn
+	sent   int
+	check  func(ctx context.Context, sent int) error // that all has been counted and logged
+}
+
+// floor is the lane of requests that pass no Envoy.
 const floor = "no Envoys"
 
-// measureTraffic measures all modes in turns, every second time in the opposite order: what changes
-// on the machine from one to the next is not always for the same one.
-func (m *mesh) measureTraffic(ctx context.Context) (*trafficReport, error) {
-	if err := m.refusesPlaintext(ctx); err != nil {
-		return nil, err
-	}
-	r := &trafficReport{options: m.options, turns: map[string][]turn{}, rate: m.options.rate}
-	order, start := slices.Clone(modes), usage.Now()
-	for i := range m.options.turns {
-		fmt.Fprintf(os.Stderr, "turn %d of %d …\n", i+1, m.options.turns)
-		if err := m.turnOf(ctx, r, order); err != nil {
+// measureTraffic measures all modes in turns. Each has a mesh of its own, so that a turn can be so
+// short that the machine is as busy with other work in one mode as in the next.
+func measureTraffic(ctx context.Context, o *options) (*trafficReport, error) {
+	r := &trafficReport{options: o, rate: o.rate}
+	for _, in := range modes {
+		fmt.Fprintf(os.Stderr, "a mesh with %s …\n", in.name)
+		m, err := startMesh(ctx, o)
+		if err != nil {
 			return nil, err
 		}
-		slices.Reverse(order)
+		defer m.stop()
+		if r.lanes == nil {
+			if err := r.open(ctx, floor, m.beside()); err != nil {
+				return nil, err
+			}
+		}
+		if err := m.measured(ctx, in, r); err != nil {
+			return nil, fmt.Errorf("%s: %w", in.name, err)
+		}
+	}
+	start := usage.Now()
+	if err := r.measure(ctx); err != nil {
+		return nil, err
 	}
 	r.use = usage.Now().Since(start)
 	return r, nil
 }
 
-func (m *mesh) turnOf(ctx context.Context, r *trafficReport, order []mode) error {
-	if err := m.fixRate(ctx, r); err != nil {
+// measured adds a mesh in a mode to what is measured.
+func (m *mesh) measured(ctx context.Context, in mode, r *trafficReport) error {
+	if err := m.refusesPlaintext(ctx); err != nil {
 		return err
 	}
-	t, err := m.measure(ctx, m.beside(), r.rate, func(int) error { return nil })
-	if err != nil {
-		return fmt.Errorf("%s: %w", floor, err)
+	if err := m.enter(ctx, in); err != nil {
+		return err
 	}
-	r.turns[floor] = append(r.turns[floor], t)
-	for _, in := range order {
-		if err := m.enter(ctx, in); err != nil {
-			return err
+	before, err := m.counts(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.open(ctx, in.name, m.through(), m.client, m.server); err != nil {
+		return err
+	}
+	r.of(in.name).check = func(ctx context.Context, sent int) error { return m.counted(ctx, in, before, sent) }
+	return nil
+}
+
+func (r *trafficReport) open(ctx context.Context, name string, to target, envoys ...*machine) error {
+	l, err := to.load(ctx, r.options.connections)
+	r.lanes = append(r.lanes, &lane{name: name, load: l, envoys: envoys, check: func(context.Context, int) error { return nil }})
+	return err
+}
+
+// of is the lane of a name.
+func (r *trafficReport) of(name string) *lane {
+	return r.lanes[slices.IndexFunc(r.lanes, func(l *lane) bool { return l.name == name })]
+}
+
+// measure gives each lane its turns, every second time in the opposite order.
+func (r *trafficReport) measure(ctx context.Context) error {
+	defer func() {
+		for _, l := range r.lanes {
+			l.load.close()
 		}
-		before, err := m.counts(ctx)
-		if err != nil {
-			return err
+	}()
+	if err := r.fixRate(ctx); err != nil {
+		return err
+	}
+	order := slices.Clone(r.lanes)
+	for range r.options.turns {
+		for _, l := range order {
+			if err := l.turn(ctx, r); err != nil {
+				return fmt.Errorf("%s: %w", l.name, err)
+			}
 		}
-		t, err := m.measure(ctx, m.through(), r.rate, func(sent int) error { return m.counted(ctx, in, before, sent) })
-		if err != nil {
-			return fmt.Errorf("%s: %w", in.name, err)
+		slices.Reverse(order)
+	}
+	for _, l := range r.lanes {
+		if err := l.check(ctx, l.sent); err != nil {
+			return fmt.Errorf("%s: %w", l.name, err)
 		}
-		r.turns[in.name] = append(r.turns[in.name], t)
 	}
 	return nil
 }
 
 // fixRate finds a rate below what there can be, unless there is one already.
-func (m *mesh) fixRate(ctx context.Context, r *trafficReport) error {
-	if r.rate > 0 {
-		return nil
+func (r *trafficReport) fixRate(ctx context.Context) error {
+	for _, l := range r.lanes { // the first answers take longer everywhere
+		a, err := l.ask(ctx, max(r.options.warmup, r.options.lasting), 0)
+		if err != nil {
+			return fmt.Errorf("%s: %w", l.name, err)
+		}
+		if l.name == modes[0].name && r.rate == 0 {
+			r.rate = max(1, int(a.rate()/2))
+		}
 	}
-	if err := m.enter(ctx, modes[0]); err != nil {
+	return nil
+}
+
+func (l *lane) turn(ctx context.Context, r *trafficReport) (err error) {
+	var t turn
+	if _, err := l.ask(ctx, r.options.warmup, 0); err != nil {
 		return err
 	}
-	l, err := m.through().load(ctx, m.options.connections)
-	if err != nil {
+	if t.fast, err = l.ask(ctx, r.options.lasting, 0); err != nil {
 		return err
 	}
-	defer l.close()
-	a, err := l.ask(ctx, m.options.lasting, 0)
-	r.rate = max(1, int(a.rate()/2))
+	t.fixed, err = l.ask(ctx, r.options.lasting, r.rate)
+	l.turns = append(l.turns, t)
 	return err
 }
 
-// measure sends requests over new connections, and has all of them checked, those of the warm-up
-// too.
-func (m *mesh) measure(ctx context.Context, to target, rate int, check func(sent int) error) (t turn, err error) {
-	l, err := to.load(ctx, m.options.connections)
-	if err != nil {
-		return turn{}, err
-	}
-	defer l.close()
-	warm, err := l.ask(ctx, m.options.warmup, 0)
-	if err != nil {
-		return turn{}, err
-	}
-	if t.fast, err = m.sample(ctx, l, m.options.lasting, 0); err != nil {
-		return turn{}, err
-	}
-	if t.fixed, err = m.sample(ctx, l, m.options.lasting, rate); err != nil {
-		return turn{}, err
-	}
-	return t, check(len(warm.took) + len(t.fast.took) + len(t.fixed.took))
+func (l *lane) ask(ctx context.Context, lasting time.Duration, rate int) (s sample, err error) {
+	before := l.cpu()
+	s.answered, err = l.load.ask(ctx, lasting, rate)
+	s.cpu = l.cpu() - before
+	l.sent += len(s.took)
+	return s, err
 }
 
-func (m *mesh) sample(ctx context.Context, l load, lasting time.Duration, rate int) (s sample, err error) {
-	client, server := usage.CPUOf(m.client.envoy), usage.CPUOf(m.server.envoy)
-	s.answered, err = l.ask(ctx, lasting, rate)
-	s.client, s.server = usage.CPUOf(m.client.envoy)-client, usage.CPUOf(m.server.envoy)-server
-	return s, err
+func (l *lane) cpu() (all time.Duration) {
+	for _, m := range l.envoys {
+		all += usage.CPUOf(m.envoy)
+	}
+	return all
 }
 
 // refusesPlaintext checks that the server answers nobody without a certificate, to be sure that
