@@ -28,6 +28,7 @@ import (
 
 type options struct {
 	only        []string
+	modes       []string
 	turns       int
 	lasting     time.Duration
 	warmup      time.Duration
@@ -43,6 +44,7 @@ type options struct {
 
 func (o *options) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.only, "only", []string{"traffic", "memory"}, "what to measure, of traffic and memory")
+	f.StringSliceVar(&o.modes, "modes", []string{"metrics", "logs", "both"}, "traffic: what to measure beside none of them")
 	f.IntVar(&o.turns, "turns", 60, "traffic: how often each mode is measured, in turns")
 	f.DurationVar(&o.lasting, "for", 250*time.Millisecond, "traffic: how long each is measured at a turn, as fast as it goes and then at a fixed rate")
 	f.DurationVar(&o.warmup, "warm-up", 50*time.Millisecond, "traffic: how long requests are sent before each turn")
@@ -76,6 +78,11 @@ func (o *options) check() (err error) {
 	for _, name := range o.only {
 		if name != "traffic" && name != "memory" {
 			return fmt.Errorf("--only %s: expected some of traffic and memory", name)
+		}
+	}
+	for _, name := range o.modes {
+		if name == modes[0].name || !slices.ContainsFunc(modes, func(m mode) bool { return m.name == name }) {
+			return fmt.Errorf("--modes %s: expected some of metrics, logs and both", name)
 		}
 	}
 	for name, n := range map[string]int{

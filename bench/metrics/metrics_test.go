@@ -14,6 +14,7 @@ func quick(t *testing.T) *options {
 	var o options
 	o.flags(pflag.NewFlagSet("metrics", pflag.ContinueOnError))
 	o.turns, o.lasting, o.connections, o.services, o.callers, o.rest = 2, 50*time.Millisecond, 2, 3, 2, 0
+	o.modes = []string{"both"}
 	return &o
 }
 
@@ -26,7 +27,7 @@ func TestQuickRun(t *testing.T) {
 	_, err := run(t.Context(), o, &out) // a run this short judges nothing
 	require.NoError(t, err)
 	for _, said := range []string{
-		"As fast as there are answers", "requests a second", "no Envoys ", "none ", "metrics ", "logs ", "both ", "fewer requests a second than with none",
+		"As fast as there are answers", "requests a second", "no Envoys ", "none ", "both ",
 		"serves 1 service to 2 callers", "serves 3 services to 2 callers", "calls 3 services", "The page of its agent",
 	} {
 		require.Contains(t, out.String(), said)
@@ -37,6 +38,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	t.Chdir("../..")
 	for said, change := range map[string]func(*options){
 		"--only all":      func(o *options) { o.only = []string{"all"} },
+		"--modes none":    func(o *options) { o.modes = []string{"none"} },
 		"--turns 0":       func(o *options) { o.turns = 0 },
 		"--for 0s":        func(o *options) { o.lasting = 0 },
 		"no Envoy to run": func(o *options) { o.envoy = "/nowhere" },
@@ -62,10 +64,13 @@ func TestRatioIsOfTheSameTurn(t *testing.T) {
 	}
 	r := trafficReport{lanes: []*lane{
 		{name: "none", turns: []turn{answers(100, 100), answers(1000, 1000)}},
-		{name: "metrics", turns: []turn{answers(90, 99), answers(900, 990)}},
+		{name: "metrics", turns: []turn{answers(80, 88), answers(800, 880)}},
 	}}
-	require.Equal(t, spread{0.9, 0.9, 0.9}, r.rateOf("metrics", fast))
+	require.Equal(t, spread{0.8, 0.8, 0.8}, r.rateOf("metrics", fast))
 	require.InDelta(t, 1.1, r.costOf("metrics", fast), 1e-9)
+	var said strings.Builder
+	require.False(t, r.judge(&said))
+	require.Equal(t, "\nWith metrics there are 20.0% fewer requests a second than with none (aim: under 10%, MISSED), and the Envoys take 10.0% more processor time for each\n", said.String())
 }
 
 // The page tells standard metrics from Envoy's own, and how much could not be counted.

@@ -27,9 +27,16 @@ func (r *trafficReport) print(out io.Writer) bool {
 		"%d turns of %s, on %s: medians of turns with their quartiles\n", r.options.workers, r.options.connections, r.options.turns, r.options.lasting, usage.Processors())
 	r.table(out, "As fast as there are answers", fast)
 	r.table(out, fmt.Sprintf("At %d requests a second", r.rate), func(t turn) sample { return t.fixed })
+	met := !slices.Contains(r.options.modes, "metrics") || r.judge(out)
+	fmt.Fprintf(out, "Machine meanwhile: %s\n", r.use)
+	return met
+}
+
+// judge reports whether the aim was met.
+func (r *trafficReport) judge(out io.Writer) bool {
 	lost := 100 * (1 - r.rateOf("metrics", fast).median)
-	fmt.Fprintf(out, "\nWith metrics there are %.1f%% fewer requests a second than with none (aim: under %d%%, %s), and the Envoys take %.1f%% more processor time for each\n"+
-		"Machine meanwhile: %s\n", lost, aim, met(lost < aim), 100*(r.costOf("metrics", fast)-1), r.use)
+	fmt.Fprintf(out, "\nWith metrics there are %.1f%% fewer requests a second than with none (aim: under %d%%, %s), and the Envoys take %.1f%% more processor time for each\n",
+		lost, aim, met(lost < aim), 100*(r.costOf("metrics", fast)-1))
 	return lost < aim
 }
 

@@ -39,6 +39,9 @@ const floor = "no Envoys"
 func measureTraffic(ctx context.Context, o *options) (*trafficReport, error) {
 	r := &trafficReport{options: o, rate: o.rate}
 	for _, in := range modes {
+		if in != modes[0] && !slices.Contains(o.modes, in.name) {
+			continue
+		}
 		fmt.Fprintf(os.Stderr, "a mesh with %s …\n", in.name)
 		m, err := startMesh(ctx, o)
 		if err != nil {
