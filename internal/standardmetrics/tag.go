@@ -21,7 +21,8 @@ const (
 	// Messages is a tag with two numbers: how many messages the client and the server have sent in
 	// each of the calls that were counted.
 	Messages = "istio_messages"
-	// between separates the parts of the tag. No name, address or identity has it.
+	// between separates the parts of the tag. No name, address or identity has it. What a stranger's
+	// certificate says of its bearer may have it, and is the last part.
 	between = "^"
 	// parts is how many there are.
 	parts = 10
@@ -61,7 +62,7 @@ func (s Series) Format() string {
 }
 
 func parse(text string) (Series, bool) {
-	p := strings.Split(text, between)
+	p := strings.SplitN(text, between, parts)
 	if len(p) != parts {
 		return Series{}, false
 	}
