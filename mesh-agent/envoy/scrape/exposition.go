@@ -7,6 +7,7 @@ import (
 	"mime"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Format is an exposition format.
@@ -89,11 +90,15 @@ type line struct {
 
 var errNoMetric = errors.New("is no line of a page of metrics")
 
-// parse parses a line. A blank line or a comment has neither name nor word.
+// parse parses a line. A blank line or a comment has neither name nor word. Prometheus reads
+// nothing of a page that is not UTF-8.
 func (f Format) parse(text []byte) (line, error) {
 	text = bytes.TrimRight(text, "\r\n \t")
-	if len(text) == 0 {
+	switch {
+	case len(text) == 0:
 		return line{}, nil
+	case !utf8.Valid(text):
+		return line{}, errNoMetric
 	}
 	if text[0] != '#' {
 		return f.parseSample(text)

@@ -51,14 +51,18 @@ func (f *standardFamily) add(text []byte) bool {
 	if err != nil {
 		return true
 	}
-	labels, le := cutBound(string(rest[1 : inside-1]))
+	labels, le := string(rest[1:inside-1]), ""
+	if suffix == "_bucket" {
+		labels, le = cutBound(labels)
+	}
 	if p := f.partOf(labels); p.series != nil {
 		p.series.add(f.slot(slot{suffix, le}), value*p.times)
 	}
 	return true
 }
 
-// cutBound cuts off the bound of a bucket, which Envoy writes last.
+// cutBound cuts off the bound of a bucket, which Envoy writes last. Other samples have none, but
+// may have a value that looks like one.
 func cutBound(labels string) (rest, le string) {
 	if at := strings.LastIndex(labels, `le="`); at == 0 || at > 0 && labels[at-1] == ',' {
 		return strings.TrimSuffix(labels[:at], ","), strings.TrimSuffix(labels[at+len(`le="`):], `"`)
@@ -128,7 +132,8 @@ func (f *standardFamily) merge(labels string) *standardSeries {
 	return s
 }
 
-// tagsIn reads Envoy's labels.
+// tagsIn reads Envoy's labels. What a client decides of them may be any bytes, and Prometheus reads
+// no page with other than UTF-8.
 func tagsIn(raw string) map[string]string {
 	tags := map[string]string{}
 	for rest := []byte(raw); ; {
@@ -138,7 +143,8 @@ func tagsIn(raw string) map[string]string {
 			return tags
 		}
 		_, quoted, _ := strings.Cut(string(rest[:length]), "=")
-		tags[name], rest = unescaper.Replace(quoted[1:len(quoted)-1]), rest[length:]
+		tags[name] = strings.ToValidUTF8(unescaper.Replace(quoted[1:len(quoted)-1]), "_")
+		rest = rest[length:]
 	}
 }
 
