@@ -44,7 +44,7 @@ func rules(t *testing.T) (all []rule) {
 func code(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
-	for _, program := range []string{"mcp-server", "discovery", "internal"} {
+	for _, program := range []string{"mcp-server", "discovery", "mesh-agent", "internal"} {
 		require.NoError(t, filepath.WalkDir("../../"+program, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 				return err
