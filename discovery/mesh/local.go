@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/pgmesh/pgmesh/internal/places"
 )
 
 // Reach says how near to a proxy the endpoints of a service may be. What is on its loopback
@@ -49,22 +51,16 @@ const (
 	onMachine                  // to what only the machine itself is told: sockets, its link, its cloud
 )
 
-// clouds are the addresses where clouds tell machines who they are, beside 169.254.169.254, which
-// is link-local.
-var clouds = []netip.Addr{
-	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"), netip.MustParseAddr("192.0.0.192"),
-}
-
 // nearnessOf judges an address, or a name that means the same on all machines.
 func nearnessOf(address string) nearness {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {
 		return nearnessOfName(address)
 	}
-	switch ip = ip.Unmap().WithZone(""); {
+	switch ip = places.Plain(ip); {
 	case ip.IsLoopback(), ip.IsUnspecified():
 		return onLoopback
-	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), slices.Contains(clouds, ip):
+	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), places.IsMetadata(ip):
 		return onMachine
 	default:
 		return elsewhere

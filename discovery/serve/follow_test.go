@@ -17,6 +17,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/identity/jwks"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/identity/webkeys"
+	"github.com/pgmesh/pgmesh/internal/places"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -119,7 +120,7 @@ func TestKeysThatComeArePushed(t *testing.T) {
 		fmt.Fprint(w, `{"keys":[{"k":"b25l","kty":"oct"}]}`)
 	}))
 	t.Cleanup(issuer.Close)
-	keys, err := jwks.New(jwks.Options{Allowed: []string{"127.0.0.1"}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	keys, err := jwks.New(jwks.Options{Options: places.Options{Allowed: []string{"127.0.0.1"}}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	require.NoError(t, err)
 	meshes := make(chan *mesh.Mesh)
 	f := newFollower(func(m *mesh.Mesh, _ configstore.Step) { meshes <- m }, prometheus.NewRegistry())

@@ -61,9 +61,9 @@ func MayFollow(from, to *url.URL) error {
 	}
 }
 
-// Authorities returns the system's, with those in the file that a flag names. Nil means the
+// authorities returns the system's, with those in the file that a flag names. Nil means the
 // system's alone.
-func Authorities(flag, file string) (*x509.CertPool, error) {
+func authorities(flag, file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
 	}

@@ -32,8 +32,8 @@ type Places struct {
 // and --PREFIX-refuse-addresses have allowed and refused.
 func New(what, prefix string, allowed, refused []string) (p Places, err error) {
 	p.what, p.flags = what, prefix
-	if p.allowed, err = parsePrefixes(prefix+"-allow-addresses", allowed); err == nil {
-		p.refused, err = parsePrefixes(prefix+"-refuse-addresses", refused)
+	if p.allowed, err = parsePrefixes(prefix+allowFlag, allowed); err == nil {
+		p.refused, err = parsePrefixes(prefix+refuseFlag, refused)
 	}
 	return p, err
 }
@@ -52,6 +52,21 @@ func parsePrefixes(flag string, texts []string) (out []netip.Prefix, err error) 
 	return out, nil
 }
 
+// IsMetadata reports whether clouds give machines their credentials at an address that is not
+// link-local.
+func IsMetadata(ip netip.Addr) bool { return within(metadata, ip) }
+
+// Plain is the address that a connection to another one ends at: one of IPv4, if it is written in
+// one of IPv6.
+func Plain(ip netip.Addr) netip.Addr {
+	ip = ip.Unmap().WithZone("")
+	if within(translators, ip) {
+		sixteen := ip.As16()
+		ip, _ = netip.AddrFromSlice(sixteen[12:])
+	}
+	return ip
+}
+
 func within(prefixes []netip.Prefix, ip netip.Addr) bool {
 	for _, p := range prefixes {
 		if p.Contains(ip) {
@@ -67,11 +82,7 @@ func (p Places) Judge(address string) error {
 	if err != nil {
 		return fmt.Errorf("%s is no address", address)
 	}
-	ip := at.Addr().Unmap().WithZone("")
-	if within(translators, ip) {
-		sixteen := ip.As16()
-		ip, _ = netip.AddrFromSlice(sixteen[12:])
-	}
+	ip := Plain(at.Addr())
 	var what string
 	switch {
 	case within(p.refused, ip):
@@ -82,7 +93,7 @@ func (p Places) Judge(address string) error {
 		what = "loopback"
 	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified(), ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
 		what = "not that of a single machine elsewhere"
-	case within(metadata, ip):
+	case IsMetadata(ip):
 		what = "at which clouds serve metadata"
 	default:
 		return nil

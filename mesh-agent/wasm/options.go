@@ -23,12 +23,14 @@ type Options struct {
 	// Insecure are registries and servers that need no valid certificate, and that may speak
 	// plaintext.
 	Insecure []string
-	// Allowed are ranges of addresses that modules may be fetched from although they are refused by
-	// default; Refused are ranges that they may not be fetched from.
-	Allowed, Refused []string
-	// Authority is a file of further certificates to verify servers with; "" for none.
-	Authority string
+	places.Options
 }
+
+// What is fetched, and how the flags on where from begin.
+const (
+	fetched = "Wasm modules"
+	prefix  = "wasm"
+)
 
 // Defaults are right for most machines.
 func Defaults() Options {
@@ -45,21 +47,14 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 	f.DurationVar(&o.Wait, "wasm-wait", d.Wait, "how long a listener waits for the module of a Wasm plugin that is new to it; then traffic passes or is refused, as the plugin's failStrategy says")
 	f.StringSliceVar(&o.Insecure, "wasm-insecure-registries", nil,
 		"hosts, as registry.example:5000, whose certificates are not verified when Wasm modules are fetched, and which may be registries without TLS; * for all")
-	f.StringSliceVar(&o.Allowed, "wasm-allow-addresses", nil,
-		"ranges of addresses, as 127.0.0.0/8, that Wasm modules may be fetched from though it is refused by default: loopback, link-local, multicast, and what clouds serve metadata at")
-	f.StringSliceVar(&o.Refused, "wasm-refuse-addresses", nil, "further ranges of addresses that Wasm modules may not be fetched from, as 10.0.0.0/8")
-	f.StringVar(&o.Authority, "wasm-ca", "", "PEM file of authorities that servers of Wasm modules may have their certificates from, beside those that the system knows")
+	o.Options.Flags(f, fetched, prefix)
 }
 
 func (o *Options) fetcher() (*fetch.Fetcher, error) {
 	if o.MaxModule <= 0 || o.MaxModules <= 0 || o.MaxBytes <= 0 {
 		return nil, errors.New("--wasm-max-module-bytes, --wasm-max-modules and --wasm-max-bytes have to be more than 0")
 	}
-	from, err := places.New("Wasm modules", "wasm", o.Allowed, o.Refused)
-	if err != nil {
-		return nil, err
-	}
-	roots, err := places.Authorities("wasm-ca", o.Authority)
+	from, roots, err := o.Open(fetched, prefix)
 	if err != nil {
 		return nil, err
 	}

@@ -33,15 +33,16 @@ type Options struct {
 	MaxAge time.Duration
 	// MaxSize bounds a document, in bytes.
 	MaxSize int64
-	// Allowed are ranges of addresses that keys may be fetched from although they are refused by
-	// default; Refused are ranges that they may not be fetched from.
-	Allowed, Refused []string
-	// Authority is a file of further certificates to verify key servers with, beside the system's;
-	// "" for none.
-	Authority string
 	// File keeps the keys over a restart; "" for none.
 	File string
+	places.Options
 }
+
+// What is fetched, and how the flags on where from begin.
+const (
+	fetched = "keys"
+	prefix  = "jwks"
+)
 
 // Defaults are right for most meshes.
 func Defaults() Options {
@@ -62,10 +63,7 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 	f.DurationVar(&o.Retry, "jwks-retry", d.Retry, "how long after a failure to fetch keys it is tried again; each further failure doubles it, up to a minute")
 	f.DurationVar(&o.MaxAge, "jwks-max-age", d.MaxAge, "for how long keys are used that cannot be fetched again; after that the issuer's tokens are refused")
 	f.Int64Var(&o.MaxSize, "jwks-max-size", d.MaxSize, "bytes that a document of keys may have")
-	f.StringSliceVar(&o.Allowed, "jwks-allow-addresses", nil,
-		"ranges of addresses, as 127.0.0.0/8, that keys may be fetched from though it is refused by default: loopback, link-local, multicast, and what clouds serve metadata at")
-	f.StringSliceVar(&o.Refused, "jwks-refuse-addresses", nil, "further ranges of addresses that keys may not be fetched from, as 10.0.0.0/8")
-	f.StringVar(&o.Authority, "jwks-ca", "", "PEM file of authorities that key servers may have their certificates from, beside those that the system knows")
+	o.Options.Flags(f, fetched, prefix)
 	f.StringVar(&o.File, "jwks-file", "", "file to keep fetched keys in, so that a restart finds them while an issuer cannot be reached")
 }
 
@@ -95,11 +93,7 @@ const mostAtOnce = 32
 
 // New returns a keeper with the keys in its file, if it has one.
 func New(o Options, log *slog.Logger, metrics prometheus.Registerer) (*Keeper, error) {
-	from, err := places.New("keys", "jwks", o.Allowed, o.Refused)
-	if err != nil {
-		return nil, err
-	}
-	roots, err := places.Authorities("jwks-ca", o.Authority)
+	from, roots, err := o.Open(fetched, prefix)
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/identity/jwks"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/internal/places"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -71,7 +72,7 @@ func (i *issuer) fails(status int) {
 
 // impatient options are for issuers on loopback, with short times for tests.
 func impatient() jwks.Options {
-	return jwks.Options{Refresh: 20 * time.Millisecond, Retry: 5 * time.Millisecond, Allowed: []string{"127.0.0.0/8"}}
+	return jwks.Options{Refresh: 20 * time.Millisecond, Retry: 5 * time.Millisecond, Options: places.Options{Allowed: []string{"127.0.0.0/8"}}}
 }
 
 // keeper runs until the test ends, or until it is stopped.
@@ -326,7 +327,7 @@ func TestAddressesThatAreRefused(t *testing.T) {
 	i := newIssuer(t)
 	i.publishes(keySet("b25l"))
 	port := i.URL[strings.LastIndex(i.URL, ":"):]
-	k := run(t, jwks.Options{Refused: []string{"10.0.0.0/8", "192.168.7.7"}})
+	k := run(t, jwks.Options{Options: places.Options{Refused: []string{"10.0.0.0/8", "192.168.7.7"}}})
 	reasons := map[string]string{
 		i.URL: "127.0.0.1 is loopback", "http://localhost" + port: "is loopback", "http://[::1]" + port: "::1 is loopback", "http://0.0.0.0" + port: "not that of a single machine",
 		"http://169.254.1.1/": "not that of a single machine", "http://[fe80::1]/": "not that of a single machine", "http://[fd00:ec2::254]/": "clouds serve metadata",
@@ -343,8 +344,8 @@ func TestAddressesThatAreRefused(t *testing.T) {
 		k.failsWith(t, mesh.KeySource{URL: url}, reason)
 	}
 	require.Zero(t, i.asked.Load())
-	for _, o := range []jwks.Options{{Allowed: []string{"x"}}, {Refused: []string{"10.0.0.0/40"}}} {
-		_, err := jwks.New(o, nil, prometheus.NewRegistry())
+	for _, o := range []places.Options{{Allowed: []string{"x"}}, {Refused: []string{"10.0.0.0/40"}}} {
+		_, err := jwks.New(jwks.Options{Options: o}, nil, prometheus.NewRegistry())
 		require.ErrorContains(t, err, "is no range of addresses: write it as 10.0.0.0/8")
 	}
 }

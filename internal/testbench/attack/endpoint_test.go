@@ -31,7 +31,7 @@ func TestATenantCannotLeadOthersToTheirOwnMachine(t *testing.T) {
 			`{"hosts": ["%s.evil"], "resolution": %q, "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}], "endpoints": [%s]}`, name, resolution, strings.Join(endpoints, ", ")))
 		require.NoError(t, err)
 	}
-	entry("addresses", "STATIC", "10.98.0.1", "127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1", "0.0.0.0", "::", "169.254.169.254", "fe80::1", "fd00:ec2::254", "100.100.100.200")
+	entry("addresses", "STATIC", "10.98.0.1", "127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1", "0.0.0.0", "::", "169.254.169.254", "fe80::1", "fd00:ec2::254", "fd20:ce::254", "64:ff9b::a9fe:a9fe", "100.100.100.200")
 	entry("names", "DNS", "localhost", "x.localhost", "LOCALHOST", "metadata.google.internal", "127.0.0.1")
 	_, err = evil.Exec(t.Context(), `INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('ServiceEntry', 'evil', 'socket',
 		'{"hosts": ["socket.evil"], "resolution": "STATIC", "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}], "endpoints": [{"address": "unix:///run/agent.sock"}]}')`)
