@@ -98,7 +98,7 @@ func (c *counted) asks(client *http.Client, code int) error {
 // tally is what the machine's page has of each caller, by metric and workload; and how many series
 // each metric has. Of histograms it has how many values they have.
 type tally struct {
-	of     map[string]map[string]float64
+	of     map[string]map[string]int
 	series map[string]int
 }
 
@@ -113,7 +113,7 @@ func (c *counted) metrics(ctx context.Context, filter string) (tally, error) {
 		return tally{}, err
 	}
 	defer response.Body.Close()
-	out := tally{map[string]map[string]float64{}, map[string]int{}}
+	out := tally{map[string]map[string]int{}, map[string]int{}}
 	lines := bufio.NewReaderSize(response.Body, 1<<20)
 	for {
 		line, err := lines.ReadSlice('\n')
@@ -128,7 +128,7 @@ func (c *counted) metrics(ctx context.Context, filter string) (tally, error) {
 }
 
 // counts waits until the machine has counted this of a workload: Envoy shows histograms late.
-func (c *counted) counts(metric, workload string, want float64) {
+func (c *counted) counts(metric, workload string, want int) {
 	c.t.Helper()
 	poll.Eventually(c.t, func(ctx context.Context) error {
 		page, err := c.metrics(ctx, strings.TrimPrefix(metric, "istio_")+".*"+workload)
@@ -150,10 +150,10 @@ func (a tally) add(line []byte) {
 	if found == nil {
 		return
 	}
-	value, _ := strconv.ParseFloat(string(found[3]), 64)
+	value, _ := strconv.Atoi(string(found[3])) // the counts are; the sums are not looked at
 	metric := strings.TrimSuffix(string(found[1]), "_count")
 	if a.of[metric] == nil {
-		a.of[metric] = map[string]float64{}
+		a.of[metric] = map[string]int{}
 	}
 	a.of[metric][string(found[2])] += value
 	a.series[metric]++
@@ -183,15 +183,15 @@ func TestMoreClientsThanAMachineCounts(t *testing.T) {
 	c.counts("istio_request_bytes", "web", 10)
 	page, err := c.metrics(t.Context(), "")
 	require.NoError(t, err)
-	require.Equal(t, 10.0, page.of["istio_request_bytes"]["web"])
+	require.Equal(t, 10, page.of["istio_request_bytes"]["web"])
 	requests := page.of["istio_requests_total"]
-	require.Equal(t, 10.0, requests["web"])
-	require.Equal(t, 1.0, requests["late"], "there is room for more counters")
+	require.Equal(t, 10, requests["web"])
+	require.Equal(t, 1, requests["late"], "there is room for more counters")
 	for i := range callers {
-		require.Equal(t, float64(len(codes)), requests[fmt.Sprint("caller-", i)])
+		require.Equal(t, len(codes), requests[fmt.Sprint("caller-", i)])
 	}
 	require.Equal(t, mostHistograms, page.series["istio_request_duration_milliseconds"]+page.series["istio_request_bytes"]+page.series["istio_response_bytes"])
-	require.GreaterOrEqual(t, page.of["envoy_server_stats_overflow_histogram"][""], float64(3*(callers*len(codes)+2)-mostHistograms))
+	require.GreaterOrEqual(t, page.of["envoy_server_stats_overflow_histogram"][""], 3*(callers*len(codes)+2)-mostHistograms)
 	require.Equal(t, 1, strings.Count(c.server.Log(), "Envoy has as many series of the standard metrics as it may have"))
 	check()
 }

@@ -78,7 +78,12 @@ func assemble(calls, name, value string, more ...export) []byte {
 		id    byte
 		items [][]byte
 	}{
-		{1, types}, {2, [][]byte{append(append(text("env"), text(calls)...), 0, imported)}}, {3, declared}, {5, [][]byte{{0, 1}}}, {7, exported}, {10, bodies},
+		{1, types},
+		{2, [][]byte{append(append(text("env"), text(calls)...), 0, imported)}},
+		{3, declared},
+		{5, [][]byte{{0, 1}}},
+		{7, exported},
+		{10, bodies},
 		{11, [][]byte{data(nameAt, name), data(valueAt, value)}},
 	} {
 		section := number(len(s.items))
