@@ -41,8 +41,8 @@ func FuzzStandardMetrics(f *testing.F) {
 			"# TYPE envoy_istio_request_bytes histogram\nenvoy_istio_request_bytes_bucket" + strings.Replace(strange, "} ", `,le="+Inf"} `, 1) + "3\n" +
 			"envoy_istio_request_bytes_sum" + strange + "30\nenvoy_istio_request_bytes_count" + strange + "3\n"
 		families := pageOf(t, page)
-		require.Equal(t, 7.0, counted(families, "source_workload", "other"), "a series of somebody else")
-		require.Equal(t, 3.0, counted(families, "value", strings.ToValidUTF8(value, "_")), "the strange one")
+		require.Equal(t, 7, counted(families, "source_workload", "other"), "a series of somebody else")
+		require.Equal(t, 3, counted(families, "value", strings.ToValidUTF8(value, "_")), "the strange one")
 	})
 }
 
@@ -64,11 +64,11 @@ func pageOf(t *testing.T, envoys string) map[string]*dto.MetricFamily {
 }
 
 // counted are the requests of the series with a label.
-func counted(families map[string]*dto.MetricFamily, label, value string) (n float64) {
+func counted(families map[string]*dto.MetricFamily, label, value string) (n int) {
 	for _, m := range families["istio_requests_total"].GetMetric() {
 		for _, l := range m.GetLabel() {
 			if l.GetName() == label && l.GetValue() == value {
-				n += m.GetCounter().GetValue()
+				n += int(m.GetCounter().GetValue())
 			}
 		}
 	}
