@@ -37,6 +37,11 @@ test-postgres: ## Run the store's tests on each Postgres from 13 to 18 (POSTGRES
 interop: compile istiod ## Run pgmesh beside a real istiod, which is built from Istio's modules (minutes the first time)
 	ISTIOD=$(CURDIR)/.tools/bin/istiod go test -count=1 ./internal/testbench/interop
 
+.PHONY: receivers
+receivers: compile otelcol ## Send traces and logs to OpenTelemetry's collector, Zipkin and Datadog's agent (minutes the first time)
+	@tools/fetch-receivers
+	RECEIVERS=$(CURDIR)/.tools go test -count=1 ./internal/testbench/e2e -run TestReceivers -v
+
 .PHONY: bench
 bench: compile ## Measure what is promised, each beside a floor (FLAGS='--only update,large' narrows)
 	@$(call benchmark,.) && bin/bench/bench $(FLAGS)
@@ -142,7 +147,7 @@ clean: ## Remove bin/ and the demo's data (.tools/ stays)
 	rm -rf bin dist .demo
 
 # The parts of the targets above.
-.PHONY: envoy machine nfpm istiod prometheus compile lint-go lint-proto lint-generated lint-modules
+.PHONY: envoy machine nfpm istiod prometheus otelcol compile lint-go lint-proto lint-generated lint-modules
 
 envoy:
 	@tools/fetch-envoy
@@ -150,7 +155,7 @@ envoy:
 machine:
 	@tools/machine-packages
 
-nfpm istiod prometheus:
+nfpm istiod prometheus otelcol:
 	@tools/build-tools $@
 
 compile: envoy
