@@ -19,7 +19,8 @@ type sending struct {
 
 // progress is how far a client has come with batches, or with one type.
 type progress struct {
-	accepted int64 // 0 before the first: what a client begins with is no change
+	began    bool // whether anything was accepted: what a client begins with is no change
+	accepted int64
 	sent     int64
 	since    time.Time // when the first message of what was sent last went out
 	refused  []tracing.Event
@@ -76,9 +77,9 @@ func (r *Recorder) Accepted(c *clients.Client, typeURL string, revision int64) {
 
 // taken records that a client has taken a revision, after the one that it had.
 func (r *Recorder) taken(c *clients.Client, p *progress, revision int64, about ...attribute.KeyValue) {
-	before := p.accepted
-	p.accepted = revision
-	if before == 0 || revision <= before || revision != p.sent {
+	began, before := p.began, p.accepted
+	p.began, p.accepted = true, revision
+	if !began || revision <= before || revision != p.sent {
 		return
 	}
 	r.tracer.RecordMerged(r.mesh(), before, revision, tracing.Span{
@@ -101,7 +102,7 @@ func (r *Recorder) Refused(c *clients.Client, typeURL string, revision int64, re
 		return
 	}
 	p := s.types[typeURL]
-	if p == nil || p.accepted == 0 || revision <= p.accepted || revision != p.sent {
+	if p == nil || !p.began || revision <= p.accepted || revision != p.sent {
 		return
 	}
 	r.tracer.Of(r.mesh(), revision).Record(tracing.Span{

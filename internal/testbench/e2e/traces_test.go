@@ -42,7 +42,7 @@ func TestAChangeIsATraceFromTheTransactionToTheEnvoys(t *testing.T) {
 	var spans []collector.Span
 	poll.Eventually(t, func(context.Context) error {
 		spans = c.Spans(id)
-		if proxies := relayedTo(spans); len(proxies) != 2 || collector.Find(spans, "discovery/roll out").Span == nil {
+		if proxies := relayedTo(spans); len(proxies) != 2 || collector.Find(spans, "discovery/roll out").Span == nil || collector.Find(spans, "mcp-server/send").Span == nil {
 			return fmt.Errorf("%d spans, of proxies %v", len(spans), proxies)
 		}
 		return nil
