@@ -6,8 +6,9 @@ import (
 
 // MeasuredAs is what the standard metrics call the workload of a proxy. It goes by labels alone, so
 // machines with the same ones are one workload there.
-func (m *Mesh) MeasuredAs(p *Proxy) standardmetrics.Workload {
-	p = m.Known(p)
+func (m *Mesh) MeasuredAs(p *Proxy) standardmetrics.Workload { return m.Known(p).measuredAs() }
+
+func (p *Proxy) measuredAs() standardmetrics.Workload {
 	return standardmetrics.WorkloadOf(p.Labels, p.Namespace, p.Cluster)
 }
 
