@@ -265,12 +265,11 @@ func (p *Proxy) wildcard() string {
 	return Unspecified
 }
 
-// CanonicalName is the name of the workload's service in telemetry, the same in traces as in
-// metrics. Istio goes by the first of the labels alone, which its injector sets on pods.
-func (p *Proxy) CanonicalName() string { return cmp.Or(p.measuredAs().Service, "unknown") }
+// CanonicalName is the name of the workload's service, as Istio's injector labels it.
+func (p *Proxy) CanonicalName() string { return cmp.Or(p.Labels[LabelCanonicalName], "unknown") }
 
-// CanonicalRevision is the version of the workload in telemetry.
-func (p *Proxy) CanonicalRevision() string { return p.measuredAs().Revision }
+// CanonicalRevision is the version of the workload, likewise.
+func (p *Proxy) CanonicalRevision() string { return cmp.Or(p.Labels[LabelCanonicalRevision], "latest") }
 
 // GlobalAddress is the first address at which other machines may reach the proxy, or "".
 func (p *Proxy) GlobalAddress() string {

@@ -12,7 +12,7 @@ import (
 func (p *Proxy) SpanService(of Provider) string {
 	switch spec := of.Spec.GetProvider().(type) {
 	case *meshconfig.MeshConfig_ExtensionProvider_Datadog:
-		return cmp.Or(p.node.GetCluster(), p.CanonicalName())
+		return cmp.Or(p.node.GetCluster(), p.measuredAs().Service, "unknown")
 	case *meshconfig.MeshConfig_ExtensionProvider_Opentelemetry:
 		if spec.Opentelemetry.GetServiceAttributeEnrichment() == meshconfig.MeshConfig_ExtensionProvider_OTEL_SEMANTIC_CONVENTIONS {
 			return p.conventionalService()
@@ -38,7 +38,8 @@ func (p *Proxy) conventionalService() string {
 	)
 }
 
-// spanServices encodes what spans of the proxy say that they are of.
+// spanServices encodes what spans of the proxy say that they are of. Without a provider they are
+// told of by labels that few have, and workloads of several services share a class.
 func (m *Mesh) spanServices(p *Proxy) string {
 	t := m.Telemetry(p)
 	if t == nil {
@@ -47,7 +48,8 @@ func (m *Mesh) spanServices(p *Proxy) string {
 	var out strings.Builder
 	for _, told := range t.told {
 		if told.Trace != nil && !told.Trace.Disabled {
-			out.WriteString(" " + p.SpanService(told.Trace.Provider))
+			of := p.measuredAs()
+			out.WriteString(" " + p.SpanService(told.Trace.Provider) + " " + of.Service + " " + of.Revision)
 		}
 	}
 	return out.String()

@@ -31,7 +31,7 @@ func Tracing(v view.View, role mesh.Role) *hcmv3.HttpConnectionManager_Tracing {
 	case trace == nil && v.Config.GetEnableTracing():
 		istioTags := settings.GetEnableIstioTags() == nil || settings.GetEnableIstioTags().GetValue()
 		return sampled(sampling(settings), &hcmv3.HttpConnectionManager_Tracing{
-			CustomTags:       tags(v, istioTags, mapped(settings.GetCustomTags(), settingTag)),
+			CustomTags:       tags(v, istioTags, v.Proxy.CanonicalName(), v.Proxy.CanonicalRevision(), mapped(settings.GetCustomTags(), settingTag)),
 			MaxPathTagLength: message.Positive(settings.GetMaxPathTagLength()),
 		})
 	case trace == nil || trace.Disabled:
@@ -57,9 +57,10 @@ func provided(v view.View, trace *mesh.Trace, settings *meshconfig.Tracing) *hcm
 	if len(trace.Tags) == 0 {
 		own = mapped(settings.GetCustomTags(), settingTag)
 	}
+	workload := v.Mesh.MeasuredAs(v.Proxy)
 	out := &hcmv3.HttpConnectionManager_Tracing{
 		Provider:             to,
-		CustomTags:           tags(v, !trace.WithoutWorkload, own),
+		CustomTags:           tags(v, !trace.WithoutWorkload, cmp.Or(workload.Service, "unknown"), workload.Revision, own),
 		MaxPathTagLength:     message.Positive(cmp.Or(longestTag(trace.Provider), settings.GetMaxPathTagLength())),
 		NoContextPropagation: trace.WithoutPropagation,
 	}
@@ -90,10 +91,10 @@ func sampling(settings *meshconfig.Tracing) float64 {
 }
 
 // tags are sorted by name.
-func tags(v view.View, istioTags bool, own []*tracingv3.CustomTag) []*tracingv3.CustomTag {
+func tags(v view.View, istioTags bool, service, revision string, own []*tracingv3.CustomTag) []*tracingv3.CustomTag {
 	var out []*tracingv3.CustomTag
 	if istioTags {
-		out = append(workloadTags(v), dryRunTags...)
+		out = append(workloadTags(v, service, revision), dryRunTags...)
 	}
 	out = append(out, own...)
 	slices.SortStableFunc(out, func(a, b *tracingv3.CustomTag) int { return cmp.Compare(a.GetTag(), b.GetTag()) })
@@ -111,10 +112,10 @@ func mapped[T any](settings map[string]T, tag func(string, T) *tracingv3.CustomT
 }
 
 // workloadTags tell which workload a span is of.
-func workloadTags(v view.View) []*tracingv3.CustomTag {
+func workloadTags(v view.View, service, revision string) []*tracingv3.CustomTag {
 	return []*tracingv3.CustomTag{
-		literalTag("istio.canonical_revision", v.Proxy.CanonicalRevision()),
-		literalTag("istio.canonical_service", v.Proxy.CanonicalName()),
+		literalTag("istio.canonical_revision", revision),
+		literalTag("istio.canonical_service", service),
 		literalTag("istio.mesh_id", cmp.Or(v.Proxy.MeshID, "unknown")),
 		literalTag("istio.namespace", cmp.Or(v.Proxy.Namespace, "default")),
 		literalTag("istio.cluster_id", cmp.Or(v.Proxy.Cluster, "unknown")),
