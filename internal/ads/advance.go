@@ -34,6 +34,7 @@ func (s *subscription) advance(e extent) step {
 	for _, name := range s.candidates(goal) {
 		if !isDue(name) {
 			st.partly = true
+			s.reviewLingering(name)
 			continue
 		}
 		if s.quarantine != nil {

@@ -22,3 +22,10 @@ func hasOwned(s *served.Set) func(name string) bool {
 		return is
 	}
 }
+
+// reviewLingering ends the refusal of a resource that is gone, and that the client keeps.
+func (s *subscription) reviewLingering(name string) {
+	if s.lingers && s.quarantine != nil {
+		s.quarantine.Review(name, nil)
+	}
+}

@@ -3,6 +3,8 @@ package ads_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
 
@@ -122,4 +124,24 @@ func TestAReturningClientKeepsWhatLingers(t *testing.T) {
 	c.send(ask{typeURL: endpoints, subscribe: []string{"a", "b"}, held: map[string]string{"a": "1", "b": "1"}})
 	c.ack(c.expect(endpoints, "r1", "b=2").without(t))
 	c.quiet()
+}
+
+// The refusal of what lingers ends when it is gone, although the client keeps what it accepted.
+func TestARefusalEndsWithWhatLingers(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(cfg *ads.Config) {
+		cfg.Linger = func(typeURL string) bool { return typeURL == endpoints }
+		cfg.Quarantine = true
+	})
+	s.publish("r1", sets{endpoints: set("a=1")})
+	c := s.delta()
+	c.ask(endpoints, "a")
+	c.ack(c.expect(endpoints, "r1", "a=1"))
+	s.publish("r2", sets{endpoints: set("a=bad")})
+	c.nack(c.expect(endpoints, "r2", "a=bad"), "a is bad")
+	c.quiet()
+	require.Len(t, stateOf(t, s)[endpoints].Refused, 1)
+	s.publish("r3", nil)
+	c.quiet()
+	require.Empty(t, stateOf(t, s)[endpoints].Refused)
 }
