@@ -26,9 +26,6 @@ func NewServer(e *Engine, limits ads.Limits, observer ads.Observer, log *slog.Lo
 		Quarantine: true,
 		Belongs:    map[string]string{VirtualHostType: RouteType},
 		Outlive:    func(typeURL string) bool { return typeURL == ScopedRouteType },
-		// Without its configuration a filter answers each request with an error, and a listener that
-		// drains has it still.
-		Linger: func(typeURL string) bool { return typeURL == ExtensionType },
 		// New listeners of an Envoy are given what it has refused for those that it has.
 		Sticks:    map[string]string{ExtensionType: ListenerType},
 		Plan:      makeBeforeBreak,

@@ -34,7 +34,6 @@ func (s *subscription) advance(e extent) step {
 	for _, name := range s.candidates(goal) {
 		if !isDue(name) {
 			st.partly = true
-			s.reviewLingering(name)
 			continue
 		}
 		if s.quarantine != nil {
@@ -114,16 +113,11 @@ func (s *subscription) compare(st *step, goal *served.Set, name string, e extent
 // due returns a function that reports whether a resource may be updated on the client. It is
 // fastest in the order of names.
 func (s *subscription) due() func(name string) bool {
-	remains := s.belongs.due()
-	switch {
-	case s.outlives:
-		remains = hasOwned(s.target)
-	case s.lingers:
-		remains = func(name string) bool { return s.target.Get(name) != nil }
-	default:
-		return remains
+	if !s.outlives {
+		return s.belongs.due()
 	}
-	return func(name string) bool { return s.have.Get(name) == nil || remains(name) }
+	hasOwned := hasOwned(s.target)
+	return func(name string) bool { return s.have.Get(name) == nil || hasOwned(name) }
 }
 
 // given returns what the client should have of a name: the goal's resource, with two exceptions.
@@ -159,7 +153,7 @@ func (s *subscription) reached(goal *served.Set, e extent, st step) {
 	s.goal, s.reach = goal, e
 	if e == everything {
 		s.base = goal
-		if (s.outlives || s.lingers) && st.partly {
+		if s.outlives && st.partly {
 			s.base = nil // compare everything next time: what was left out may become due
 		}
 	}

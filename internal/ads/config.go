@@ -43,11 +43,6 @@ type Config struct {
 	// type.
 	Outlive func(typeURL string) bool
 
-	// Linger reports whether a client keeps using a resource of a type that is gone, for as long as
-	// it asks for it. It is not told that the resource is gone, and unsubscribes when it no longer
-	// uses it. It is for delta clients. Nil means no type.
-	Linger func(typeURL string) bool
-
 	// Sticks has, by canonical type, types whose clients may keep using a resource that they have
 	// refused. Such a client is sent again what it accepted last, or told to remove the resource if
 	// it has accepted none. Then it is sent again what it refuses of the type that Sticks names: it
@@ -120,9 +115,6 @@ func (c *Config) setDefaults() {
 	}
 	if c.Outlive == nil {
 		c.Outlive = func(string) bool { return false }
-	}
-	if c.Linger == nil {
-		c.Linger = func(string) bool { return false }
 	}
 	if c.Patience == 0 {
 		c.Patience = defaultPatience

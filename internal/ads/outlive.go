@@ -2,10 +2,9 @@ package ads
 
 import "github.com/pgmesh/pgmesh/internal/ads/served"
 
-// Envoy keeps using a replaced listener until its connections have ended, and needs its routes and
-// the configurations of its filters until then; nothing says when that is. So when everything with
-// an owner's name is gone (Config.Outlive), or a resource (Config.Linger), the client keeps what it
-// has of it, which costs only the client's memory.
+// Envoy keeps using a replaced listener until its connections have ended, and needs its routes
+// until then; nothing says when that is. So when everything with an owner's name is gone, the
+// client keeps what it has of it, which costs only the client's memory.
 
 // hasOwned returns a function that reports whether the set has anything with the same owner as a
 // name. It is fastest in the order of names.
@@ -20,12 +19,5 @@ func hasOwned(s *served.Set) func(name string) bool {
 			}
 		}
 		return is
-	}
-}
-
-// reviewLingering ends the refusal of a resource that is gone, and that the client keeps.
-func (s *subscription) reviewLingering(name string) {
-	if s.lingers && s.quarantine != nil {
-		s.quarantine.Review(name, nil)
 	}
 }

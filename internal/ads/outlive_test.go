@@ -3,8 +3,6 @@ package ads_test
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/pgmesh/pgmesh/internal/ads"
 )
 
@@ -89,59 +87,4 @@ func TestInAStateOfTheWorldNothingOutlivesItsOwner(t *testing.T) {
 	s.publish("r2", sets{hosts: set("81/a=1")})
 	c.ack(c.expect(hosts, "r2", "81/a=1"))
 	c.quiet()
-}
-
-// A client uses an extension for as long as it asks for it, whatever becomes of that.
-func TestWhatLingersIsNotRemoved(t *testing.T) {
-	t.Parallel()
-	s := serve(t, func(cfg *ads.Config) { cfg.Linger = func(typeURL string) bool { return typeURL == endpoints } })
-	s.publish("r1", sets{endpoints: set("a=1", "b=1")})
-	c := s.delta()
-	c.ask(endpoints, "a", "b", "none")
-	c.ack(c.expect(endpoints, "r1", "a=1", "b=1").without(t, "none"))
-	s.publish("r2", sets{endpoints: set("b=2")})
-	c.ack(c.expect(endpoints, "r2", "b=2").without(t))
-	c.quiet()
-	// It has what it had, and is sent what differs.
-	s.publish("r3", sets{endpoints: set("a=1", "b=2")})
-	c.quiet()
-	s.publish("r4", sets{endpoints: set("b=2")})
-	s.publish("r5", sets{endpoints: set("a=2", "b=2")})
-	c.ack(c.expect(endpoints, "r5", "a=2"))
-	// What it has let go of is gone.
-	s.publish("r6", sets{endpoints: set("b=2")})
-	c.send(ask{typeURL: endpoints, unsubscribe: []string{"a"}})
-	c.send(ask{typeURL: endpoints, subscribe: []string{"a"}})
-	c.ack(c.expect(endpoints, "r6").without(t, "a"))
-	c.quiet()
-}
-
-func TestAReturningClientKeepsWhatLingers(t *testing.T) {
-	t.Parallel()
-	s := serve(t, func(cfg *ads.Config) { cfg.Linger = func(typeURL string) bool { return typeURL == endpoints } })
-	s.publish("r1", sets{endpoints: set("b=2")})
-	c := s.delta()
-	c.send(ask{typeURL: endpoints, subscribe: []string{"a", "b"}, held: map[string]string{"a": "1", "b": "1"}})
-	c.ack(c.expect(endpoints, "r1", "b=2").without(t))
-	c.quiet()
-}
-
-// The refusal of what lingers ends when it is gone, although the client keeps what it accepted.
-func TestARefusalEndsWithWhatLingers(t *testing.T) {
-	t.Parallel()
-	s := serve(t, func(cfg *ads.Config) {
-		cfg.Linger = func(typeURL string) bool { return typeURL == endpoints }
-		cfg.Quarantine = true
-	})
-	s.publish("r1", sets{endpoints: set("a=1")})
-	c := s.delta()
-	c.ask(endpoints, "a")
-	c.ack(c.expect(endpoints, "r1", "a=1"))
-	s.publish("r2", sets{endpoints: set("a=bad")})
-	c.nack(c.expect(endpoints, "r2", "a=bad"), "a is bad")
-	c.quiet()
-	require.Len(t, stateOf(t, s)[endpoints].Refused, 1)
-	s.publish("r3", nil)
-	c.quiet()
-	require.Empty(t, stateOf(t, s)[endpoints].Refused)
 }

@@ -93,7 +93,6 @@ func (s *Stream) handleUpdate(sub *subscription, r *wire.Request) {
 func (s *Stream) subscribe(r *wire.Request) {
 	sub := newSubscription(r.TypeURL, s.cfg.Canonical(r.TypeURL))
 	sub.typePlan, sub.outlives = s.typePlans.of(sub.canonical), s.form.Incremental() && s.cfg.Outlive(sub.canonical)
-	sub.lingers = s.form.Incremental() && s.cfg.Linger(sub.canonical)
 	sub.sticks = s.cfg.Sticks[sub.canonical]
 	if s.target != nil {
 		sub.aim(s.target)

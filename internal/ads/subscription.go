@@ -59,7 +59,6 @@ type subscription struct {
 	unanswered      bool   // a response is due, even an empty one
 	outOfSync       bool   // the client may have other versions than `have`, until it accepts a complete response
 	outlives        bool   // Config.Outlive is true for the type
-	lingers         bool   // Config.Linger is true for the type
 	sticks          string // what Config.Sticks has for the type
 	partRefused     bool   // the client refused a part of the response that is pending
 	refusalsChanged bool   // the refused resources have changed since they were published
