@@ -50,9 +50,7 @@ func (s *subscription) takeBack(whole bool) {
 		s.quarantine.Overtaken(d.changed)
 	}
 	s.believe(beliefs, whole)
-	if len(d.removed) > 0 {
-		s.removeAgain(d.removed, whole)
-	}
+	s.removeAgain(d.removed, whole)
 	s.reconsider()
 	if whole {
 		s.restate() // even if nothing has changed

@@ -24,8 +24,8 @@ func (s *Stream) resolve(sub *subscription, d *delivery, reason string) {
 		}
 		if len(d.remaining) > 0 {
 			s.losesWhatRan()
-			sub.removeAgain(d.remaining, s.whole(sub))
 		}
+		sub.removeAgain(d.remaining, s.whole(sub))
 		if sub.quarantine == nil {
 			sub.quarantine = quarantine.New(sub.belongs != nil)
 		}
@@ -119,6 +119,9 @@ func (s *subscription) believe(all []belief, whole bool) {
 
 // removeAgain repeats the removals of a response that was refused because of its resources.
 func (s *subscription) removeAgain(names []string, whole bool) {
+	if len(names) == 0 {
+		return
+	}
 	if whole {
 		s.restate()
 		return

@@ -17,7 +17,7 @@ func (s *Stream) send(sub *subscription, st step, due bool) error {
 	switch {
 	case s.piecemeal(sub) && len(resources) == 0:
 		return nil // this form cannot express removals
-	case st.empty() && len(resources) == 0 && !due:
+	case st.empty() && !due:
 		return nil
 	case s.whole(sub):
 		resources, removed = sub.have.Known(), nil
