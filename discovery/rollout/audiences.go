@@ -11,21 +11,23 @@ import (
 const mostAudiences = 5000
 
 // audiences returns whom resources concern, where that differs from what was reported, and notes the
-// circle of each proxy. It looks as often as the survey, and when proxies are new: who is described
-// has its circle from the start.
-func (l *ledger) audiences(streams []*ads.Stream, now time.Time) (all []*rolloutv1.Audience) {
-	if !l.surveyDue(now) && !l.anyNew(streams) {
-		return nil
+// circle of each proxy. It returns the proxies that have another circle than before. It looks as often
+// as the survey, and when some of the compared proxies are new: who is described has its circle from
+// the start. Call it only for a report that is made for certain: the audiences count as reported.
+func (l *ledger) audiences(compared []*ads.Stream, now time.Time) (all []*rolloutv1.Audience, moved []*ads.Stream) {
+	if !l.surveyDue(now) && !l.anyNew(compared) {
+		return nil, nil
 	}
 	for _, a := range l.of.Audiences.Changed() {
 		all = append(all, &rolloutv1.Audience{Resource: resourceOf(a.Of), Everyone: a.Everyone, Circles: a.Circles})
 	}
-	for _, s := range streams {
-		if m, connected := l.of.Member(s.Subscriber()); connected {
-			l.proxies[s].circle = m.Circle
+	for s, e := range l.proxies {
+		if m, connected := l.of.Member(s.Subscriber()); connected && m.Circle != e.circle {
+			e.circle = m.Circle
+			moved = append(moved, s)
 		}
 	}
-	return all
+	return all, moved
 }
 
 // anyNew reports whether some proxies were not reported yet.

@@ -94,7 +94,8 @@ func (l *ledger) differences(now time.Time) []*rolloutv1.ReportRequest {
 	if behind && before >= 0 {
 		step = l.common(streams, before, due)
 	}
-	return l.report(streams, l.gone(), step, now)
+	audiences, _ := l.audiences(streams, now)
+	return l.report(streams, l.gone(), audiences, step, now)
 }
 
 // all begins a comparison of all proxies. It returns their streams, and what the watch had counted
@@ -110,11 +111,10 @@ func (l *ledger) all() (streams []*ads.Stream, moves uint64) {
 func (l *ledger) rests() bool { return l.watch.quiet() && !l.uneven }
 
 // report returns the messages about the proxies of a comparison.
-func (l *ledger) report(streams []*ads.Stream, gone []uint64, step int64, now time.Time) []*rolloutv1.ReportRequest {
+func (l *ledger) report(streams []*ads.Stream, gone []uint64, audiences []*rolloutv1.Audience, step int64, now time.Time) []*rolloutv1.ReportRequest {
 	var proxies []*rolloutv1.Proxy
 	var refusing []*course
 	var apart []*ads.Stream
-	audiences := l.audiences(streams, now)
 	for _, s := range streams {
 		e := l.proxies[s]
 		if e.stays(step) {
@@ -141,7 +141,7 @@ func (l *ledger) report(streams []*ads.Stream, gone []uint64, step int64, now ti
 	l.outOfStep, l.uneven = apart, step < l.newest || len(apart) > 0
 	l.sources.forgetUnused()
 	last := &rolloutv1.ReportRequest{Revision: step, Gone: gone}
-	l.survey(last, streams, now)
+	l.survey(last, now)
 	return l.messages(last, proxies, l.watch.rollouts(refusing), audiences)
 }
 

@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pgmesh/pgmesh/discovery/push"
-	"github.com/pgmesh/pgmesh/internal/ads"
 	"github.com/pgmesh/pgmesh/kinds"
 	rolloutv1 "github.com/pgmesh/pgmesh/proto/pgmesh/rollout/v1"
 )
@@ -23,13 +22,13 @@ const (
 
 // survey adds to a message what nobody waits for, if it differs: how long changes took, and what is
 // wrong.
-func (l *ledger) survey(m *rolloutv1.ReportRequest, streams []*ads.Stream, now time.Time) {
+func (l *ledger) survey(m *rolloutv1.ReportRequest, now time.Time) {
 	if !l.surveyDue(now) {
 		l.uneven = true // look again soon
 		return
 	}
 	l.surveyed = now
-	if times := l.timesOf(streams); !proto.Equal(times, l.times) && (l.times != nil || len(times.GetStreams()) > 0) {
+	if times := l.timesOf(); !proto.Equal(times, l.times) && (l.times != nil || len(times.GetStreams()) > 0) {
 		m.Times, l.times = times, times
 	}
 	if all, turn, news := l.of.ProblemsSince(l.turn); news {
@@ -43,10 +42,9 @@ func (l *ledger) survey(m *rolloutv1.ReportRequest, streams []*ads.Stream, now t
 func (l *ledger) surveyDue(now time.Time) bool { return now.Sub(l.surveyed) >= surveyInterval }
 
 // timesOf tells how long the last change took of each proxy that was reported.
-func (l *ledger) timesOf(streams []*ads.Stream) *rolloutv1.Times {
-	took := make(map[uint64]time.Duration, len(streams))
-	for _, s := range streams {
-		e := l.proxies[s]
+func (l *ledger) timesOf() *rolloutv1.Times {
+	took := make(map[uint64]time.Duration, len(l.proxies))
+	for _, e := range l.proxies {
 		if after := e.course.lastTook(); after > 0 && e.told != nil {
 			took[e.number] = after
 		}
