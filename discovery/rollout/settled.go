@@ -10,8 +10,12 @@ import (
 )
 
 // settled is differences for the moment when all proxies have come to run what they were offered.
-// It returns nothing if one of them does not after all: the next comparison tells.
+// It returns nothing if one of them does not after all: then it is called again, or the next
+// comparison tells.
 func (l *ledger) settled(now time.Time) []*rolloutv1.ReportRequest {
+	if l.watch.anyBehind() { // since then, the next push has begun
+		return nil
+	}
 	newest := l.of.Revision()
 	if !l.onlyAnswered(newest) {
 		streams, moves := l.all()

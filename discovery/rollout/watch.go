@@ -124,6 +124,13 @@ func (w *watch) movesNow() uint64 {
 	return w.moves
 }
 
+// anyBehind reports whether some proxies do not run yet what they were offered, and may soon.
+func (w *watch) anyBehind() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.behind > 0 || w.now != nil
+}
+
 // onlyAnswered reports whether all proxies run now what they were offered, but for those apart, and
 // whether none has joined, left or refused anything since these moves.
 func (w *watch) onlyAnswered(moves uint64) bool {
