@@ -30,6 +30,7 @@ type options struct {
 	only        []string
 	modes       []string
 	turns       int
+	meshes      int
 	lasting     time.Duration
 	warmup      time.Duration
 	connections int
@@ -46,6 +47,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.only, "only", []string{"traffic", "memory"}, "what to measure, of traffic and memory")
 	f.StringSliceVar(&o.modes, "modes", []string{"metrics", "logs", "both"}, "traffic: what to measure beside none of them")
 	f.IntVar(&o.turns, "turns", 60, "traffic: how often each mode is measured, in turns")
+	f.IntVar(&o.meshes, "meshes", 3, "traffic: how many meshes are measured in each mode, one turn after the other")
 	f.DurationVar(&o.lasting, "for", 250*time.Millisecond, "traffic: how long each is measured at a turn, as fast as it goes and then at a fixed rate")
 	f.DurationVar(&o.warmup, "warm-up", 50*time.Millisecond, "traffic: how long requests are sent before each turn")
 	f.IntVar(&o.connections, "connections", 16, "traffic: how many connections ask at the same time")
@@ -86,7 +88,7 @@ func (o *options) check() (err error) {
 		}
 	}
 	for name, n := range map[string]int{
-		"turns": o.turns, "connections": o.connections, "workers": o.workers, "services": o.services, "callers": o.callers,
+		"turns": o.turns, "meshes": o.meshes, "connections": o.connections, "workers": o.workers, "services": o.services, "callers": o.callers,
 	} {
 		if n < 1 {
 			return fmt.Errorf("--%s %d: expected at least 1", name, n)

@@ -13,7 +13,7 @@ func quick(t *testing.T) *options {
 	t.Helper()
 	var o options
 	o.flags(pflag.NewFlagSet("metrics", pflag.ContinueOnError))
-	o.turns, o.lasting, o.connections, o.services, o.callers, o.rest = 2, 50*time.Millisecond, 2, 3, 2, 0
+	o.turns, o.meshes, o.lasting, o.connections, o.services, o.callers, o.rest = 2, 1, 50*time.Millisecond, 2, 3, 2, 0
 	o.modes = []string{"both"}
 	return &o
 }
@@ -40,6 +40,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"--only all":      func(o *options) { o.only = []string{"all"} },
 		"--modes none":    func(o *options) { o.modes = []string{"none"} },
 		"--turns 0":       func(o *options) { o.turns = 0 },
+		"--meshes 0":      func(o *options) { o.meshes = 0 },
 		"--for 0s":        func(o *options) { o.lasting = 0 },
 		"no Envoy to run": func(o *options) { o.envoy = "/nowhere" },
 	} {

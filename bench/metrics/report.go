@@ -24,7 +24,8 @@ type trafficReport struct {
 // print prints all measurements, and reports whether the aim was met.
 func (r *trafficReport) print(out io.Writer) bool {
 	fmt.Fprintf(out, "\nRequests of HTTP/1.1 through two Envoys with %d workers each, mutual TLS between them, over %d connections,\n"+
-		"%d turns of %s, on %s: medians of turns with their quartiles\n", r.options.workers, r.options.connections, r.options.turns, r.options.lasting, usage.Processors())
+		"%d turns of %s at %d meshes in each mode, on %s: medians of turns with their quartiles\n", r.options.workers, r.options.connections,
+		r.options.turns, r.options.lasting, r.options.meshes, usage.Processors())
 	r.table(out, "As fast as there are answers", fast)
 	r.table(out, fmt.Sprintf("At %d requests a second", r.rate), func(t turn) sample { return t.fixed })
 	met := !slices.Contains(r.options.modes, "metrics") || r.judge(out)

@@ -21,12 +21,18 @@ type sample struct {
 // turn is what was measured at one turn: as fast as it goes, and at a fixed rate.
 type turn struct{ fast, fixed sample }
 
-// lane is a mesh in one mode, with connections that stay open.
+// lane is a mode. Its turns are measured at one of its meshes after the other: two Envoys that do the
+// same differ by several percent, for as long as they run.
 type lane struct {
-	name   string
+	name  string
+	paths []*path
+	turns []turn
+}
+
+// path leads through a mesh, with connections that stay open.
+type path struct {
 	load   load
 	envoys []*machine
-	turns  []turn
 	sent   int
 	check  func(ctx context.Context, sent int) error // that all has been counted and logged
 }
@@ -34,7 +40,7 @@ type lane struct {
 // floor is the lane of requests that pass no Envoy.
 const floor = "no Envoys"
 
-// measureTraffic measures all modes in turns. Each has a mesh of its own, so that a turn can be so
+// measureTraffic measures all modes in turns. Each has meshes of its own, so that a turn can be so
 // short that the machine is as busy with other work in one mode as in the next.
 func measureTraffic(ctx context.Context, o *options) (*trafficReport, error) {
 	r := &trafficReport{options: o, rate: o.rate}
@@ -42,19 +48,21 @@ func measureTraffic(ctx context.Context, o *options) (*trafficReport, error) {
 		if in != modes[0] && !slices.Contains(o.modes, in.name) {
 			continue
 		}
-		fmt.Fprintf(os.Stderr, "a mesh with %s …\n", in.name)
-		m, err := startMesh(ctx, o)
-		if err != nil {
-			return nil, err
-		}
-		defer m.stop()
-		if r.lanes == nil {
-			if err := r.open(ctx, floor, m.beside()); err != nil {
+		for n := range o.meshes {
+			fmt.Fprintf(os.Stderr, "mesh %d of %d with %s …\n", n+1, o.meshes, in.name)
+			m, err := startMesh(ctx, o)
+			if err != nil {
 				return nil, err
 			}
-		}
-		if err := m.measured(ctx, in, r); err != nil {
-			return nil, fmt.Errorf("%s: %w", in.name, err)
+			defer m.stop()
+			if r.lanes == nil {
+				if err := r.open(ctx, floor, m.beside()); err != nil {
+					return nil, err
+				}
+			}
+			if err := m.measured(ctx, in, r); err != nil {
+				return nil, fmt.Errorf("%s: %w", in.name, err)
+			}
 		}
 	}
 	start := usage.Now()
@@ -80,26 +88,40 @@ func (m *mesh) measured(ctx context.Context, in mode, r *trafficReport) error {
 	if err := r.open(ctx, in.name, m.through(), m.client, m.server); err != nil {
 		return err
 	}
-	r.of(in.name).check = func(ctx context.Context, sent int) error { return m.counted(ctx, in, before, sent) }
+	paths := r.of(in.name).paths
+	paths[len(paths)-1].check = func(ctx context.Context, sent int) error { return m.counted(ctx, in, before, sent) }
 	return nil
 }
 
+// open adds a path to the lane of a name.
 func (r *trafficReport) open(ctx context.Context, name string, to target, envoys ...*machine) error {
-	l, err := to.load(ctx, r.options.connections)
-	r.lanes = append(r.lanes, &lane{name: name, load: l, envoys: envoys, check: func(context.Context, int) error { return nil }})
+	opened, err := to.load(ctx, r.options.connections)
+	l := r.of(name)
+	if l == nil {
+		l = &lane{name: name}
+		r.lanes = append(r.lanes, l)
+	}
+	l.paths = append(l.paths, &path{load: opened, envoys: envoys, check: func(context.Context, int) error { return nil }})
 	return err
 }
 
-// of is the lane of a name.
+// of is the lane of a name; nil if there is none.
 func (r *trafficReport) of(name string) *lane {
-	return r.lanes[slices.IndexFunc(r.lanes, func(l *lane) bool { return l.name == name })]
+	for _, l := range r.lanes {
+		if l.name == name {
+			return l
+		}
+	}
+	return nil
 }
 
 // measure gives each lane its turns, every second time in the opposite order.
 func (r *trafficReport) measure(ctx context.Context) error {
 	defer func() {
 		for _, l := range r.lanes {
-			l.load.close()
+			for _, p := range l.paths {
+				p.load.close()
+			}
 		}
 	}()
 	if err := r.fixRate(ctx); err != nil {
@@ -115,8 +137,10 @@ func (r *trafficReport) measure(ctx context.Context) error {
 		slices.Reverse(order)
 	}
 	for _, l := range r.lanes {
-		if err := l.check(ctx, l.sent); err != nil {
-			return fmt.Errorf("%s: %w", l.name, err)
+		for _, p := range l.paths {
+			if err := p.check(ctx, p.sent); err != nil {
+				return fmt.Errorf("%s: %w", l.name, err)
+			}
 		}
 	}
 	return nil
@@ -125,12 +149,14 @@ func (r *trafficReport) measure(ctx context.Context) error {
 // fixRate finds a rate below what there can be, unless there is one already.
 func (r *trafficReport) fixRate(ctx context.Context) error {
 	for _, l := range r.lanes { // the first answers take longer everywhere
-		a, err := l.ask(ctx, max(r.options.warmup, r.options.lasting), 0)
-		if err != nil {
-			return fmt.Errorf("%s: %w", l.name, err)
-		}
-		if l.name == modes[0].name && r.rate == 0 {
-			r.rate = max(1, int(a.rate()/2))
+		for _, p := range l.paths {
+			a, err := p.ask(ctx, max(r.options.warmup, r.options.lasting), 0)
+			if err != nil {
+				return fmt.Errorf("%s: %w", l.name, err)
+			}
+			if l.name == modes[0].name && r.rate == 0 {
+				r.rate = max(1, int(a.rate()/2))
+			}
 		}
 	}
 	return nil
@@ -138,27 +164,28 @@ func (r *trafficReport) fixRate(ctx context.Context) error {
 
 func (l *lane) turn(ctx context.Context, r *trafficReport) (err error) {
 	var t turn
-	if _, err := l.ask(ctx, r.options.warmup, 0); err != nil {
+	p := l.paths[len(l.turns)%len(l.paths)]
+	if _, err := p.ask(ctx, r.options.warmup, 0); err != nil {
 		return err
 	}
-	if t.fast, err = l.ask(ctx, r.options.lasting, 0); err != nil {
+	if t.fast, err = p.ask(ctx, r.options.lasting, 0); err != nil {
 		return err
 	}
-	t.fixed, err = l.ask(ctx, r.options.lasting, r.rate)
+	t.fixed, err = p.ask(ctx, r.options.lasting, r.rate)
 	l.turns = append(l.turns, t)
 	return err
 }
 
-func (l *lane) ask(ctx context.Context, lasting time.Duration, rate int) (s sample, err error) {
-	before := l.cpu()
-	s.answered, err = l.load.ask(ctx, lasting, rate)
-	s.cpu = l.cpu() - before
-	l.sent += len(s.took)
+func (p *path) ask(ctx context.Context, lasting time.Duration, rate int) (s sample, err error) {
+	before := p.cpu()
+	s.answered, err = p.load.ask(ctx, lasting, rate)
+	s.cpu = p.cpu() - before
+	p.sent += len(s.took)
 	return s, err
 }
 
-func (l *lane) cpu() (all time.Duration) {
-	for _, m := range l.envoys {
+func (p *path) cpu() (all time.Duration) {
+	for _, m := range p.envoys {
 		all += usage.CPUOf(m.envoy)
 	}
 	return all
