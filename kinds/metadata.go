@@ -31,6 +31,13 @@ const (
 // ValidNamespace reports whether a namespace can have this name.
 func ValidNamespace(name string) bool { return len(name) <= 63 && dnsLabel.MatchString(name) }
 
+// ValidLabel reports whether a resource can have this label.
+func ValidLabel(key, value string) bool {
+	m := metadataCheck{r: &Resource{Kind: registry[0]}}
+	m.label(key, value)
+	return len(m.violations) == 0
+}
+
 func validName(name string) bool { return len(name) <= 253 && qualified.MatchString(name) }
 
 // CheckMetadata returns what is wrong with the namespace, name, labels and annotations of a

@@ -120,6 +120,7 @@ func (w *workload) named() bool { return w.spec.GetAddress() != "" && !IsAddress
 
 // inline is the i-th endpoint of a ServiceEntry as a workload.
 func inline(entry, namespace string, i int, spec *networking.WorkloadEntry) *workload {
-	w := &workload{name: entry + "-" + strconv.Itoa(i), namespace: namespace, spec: spec, labels: spec.GetLabels()}
+	labels, unhealthy := apart(spec.GetLabels())
+	w := &workload{name: entry + "-" + strconv.Itoa(i), namespace: namespace, spec: spec, labels: labels, unhealthy: unhealthy}
 	return w.placed()
 }

@@ -21,7 +21,8 @@ var mayUse = map[string][]string{
 	"identity":   {"proto"},
 	"kinds":      {"identity", "proto"},
 	"store":      {"kinds", "identity", "proto"},
-	"mcp-server": {"store", "mcp-client", "kinds", "identity", "proto"}, // a relay is a client of the server before it
+	"registry":   {"kinds", "identity", "proto"},
+	"mcp-server": {"registry", "store", "mcp-client", "kinds", "identity", "proto"}, // a relay is a client of the server before it
 	"mcp-client": {"kinds", "identity", "proto"},
 	"discovery":  {"mcp-client", "kinds", "identity", "proto"},
 	"mesh-agent": {"identity", "proto"},

@@ -1,0 +1,117 @@
+package registrytest
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The variables that have the test try more, and try the same again.
+const (
+	operationsVariable = "PGMESH_REGISTRY_OPERATIONS"
+	seedVariable       = "PGMESH_SEED"
+)
+
+// operations is how many random operations there are without a variable.
+const operations = 200
+
+// survivesRandomOperations changes a registry at random, cuts the way to it, restarts it and its
+// reader, and requires that what there is at the end is what the registry has. One service never
+// changes, and must never be missing.
+func survivesRandomOperations(t *testing.T, s Subject) {
+	seed := number(t, seedVariable, int(rand.Int64N(1_000_000)))
+	t.Logf("the seed is %d: %s=%d draws the same", seed, seedVariable, seed)
+	r := &story{s: s, random: rand.New(rand.NewPCG(uint64(seed), 0)), has: content{}}
+	r.has.register(s, "steady", Instance{ID: "steady-1", Address: "10.9.9.9", Port: 9000, Weight: 1})
+	r.f = follow(t, s)
+	r.f.until(r.has)
+	r.f.keep("steady")
+	for range number(t, operationsVariable, operations) {
+		r.step()
+	}
+	if r.cut {
+		s.Mend()
+	}
+	r.f.until(r.has)
+	r.f.untilBack()
+	r.f.stop()
+}
+
+func number(t *testing.T, variable string, otherwise int) int {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err, variable)
+	return n
+}
+
+// story is a registry with what was done to it.
+type story struct {
+	s      Subject
+	f      *follower
+	random *rand.Rand
+	has    content
+	cut    bool
+}
+
+// step does one thing. Most are changes of instances.
+func (r *story) step() {
+	switch drawn := r.random.IntN(100); {
+	case drawn < 50:
+		r.register()
+	case drawn < 85:
+		r.deregister()
+	case drawn < 91:
+		r.cutOrMend()
+	case drawn < 93 && !r.cut:
+		r.f.until(r.has)
+	case drawn < 95 && r.s.Restart != nil && !r.cut:
+		r.s.Restart()
+	case drawn < 97 && !r.cut: // a reader that is started while it is cut off has nothing yet
+		r.f.stop()
+		r.f.again()
+	default:
+		r.register()
+	}
+}
+
+func (r *story) register() {
+	service, n := fmt.Sprintf("service-%d", r.random.IntN(12)), r.random.IntN(5)
+	i := Instance{
+		ID: fmt.Sprintf("%s-%d", service, n), Address: fmt.Sprintf("10.1.%d.%d", r.random.IntN(3), n+1),
+		Port: uint32(8000 + r.random.IntN(3)), Weight: 1,
+	}
+	i = i.weighing(r.s, uint32(1+r.random.IntN(3)))
+	if r.random.IntN(3) == 0 {
+		i = i.failing(r.s)
+	}
+	r.has.register(r.s, service, i)
+}
+
+// deregister removes an instance of a service that may change.
+func (r *story) deregister() {
+	services := slices.DeleteFunc(slices.Sorted(maps.Keys(r.has)), func(name string) bool { return name == "steady" })
+	if len(services) == 0 {
+		return
+	}
+	service := services[r.random.IntN(len(services))]
+	ids := slices.Sorted(maps.Keys(r.has[service]))
+	r.has.deregister(r.s, service, ids[r.random.IntN(len(ids))])
+}
+
+func (r *story) cutOrMend() {
+	if r.cut = !r.cut; r.cut {
+		r.s.Cut()
+	} else {
+		r.s.Mend()
+	}
+}
