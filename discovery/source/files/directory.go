@@ -18,8 +18,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pgmesh/pgmesh/discovery/source"
+	"github.com/pgmesh/pgmesh/internal/kit/folder"
 	"github.com/pgmesh/pgmesh/kinds"
 )
+
+// extensions are those of files that are read.
+var extensions = []string{".yaml", ".yml", ".json"}
 
 // Directory has the files under a path and in its folders: *.yaml, *.yml and *.json, without those
 // whose names begin with a dot.
@@ -74,7 +78,7 @@ func (d *Directory) Ready() (string, error) {
 
 // Run follows the directory until the context ends.
 func (d *Directory) Run(ctx context.Context, apply func(kinds.Batch) error) error {
-	return watch(ctx, d.path, d.log, func() error { return d.look(apply) })
+	return folder.Watch(ctx, d.path, d.log, func() error { return d.look(apply) })
 }
 
 // look reads what changed since the last time, and hands on the result.
@@ -130,7 +134,7 @@ const attempts = 10
 func (d *Directory) read() (version string, err error) {
 	version = d.version
 	for range attempts {
-		found, err := list(d.path)
+		found, err := folder.List(d.path, extensions...)
 		if err != nil {
 			return "", err
 		}

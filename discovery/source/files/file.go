@@ -5,14 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
+	"github.com/pgmesh/pgmesh/internal/kit/folder"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -97,64 +95,10 @@ func warn(path string, documents []*kinds.Document, log *slog.Logger) error {
 	return nil
 }
 
-// list finds the files under a path.
-func list(path string) ([]string, error) {
-	var out []string
-	err := walk(path, func(p string, folder bool) error {
-		if !folder && slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(p))) {
-			out = append(out, p)
-		}
-		return nil
-	})
-	return out, err
-}
-
-// walk visits what is under a path and does not begin with a dot. It follows links, because people
-// swap whole folders by a link.
-func walk(path string, visit func(path string, folder bool) error) error {
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return err
-	}
-	if err := visit(path, true); err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") {
-			continue
-		}
-		p := filepath.Join(path, e.Name())
-		about, err := os.Stat(p)
-		switch {
-		case os.IsNotExist(err): // gone meanwhile, or a dangling link
-			continue
-		case err != nil:
-			return err
-		case about.IsDir() && e.Type()&fs.ModeSymlink != 0 && within(p, path):
-			return fmt.Errorf("%s is a link to a folder that it lies in", p)
-		case about.IsDir():
-			err = walk(p, visit)
-		default:
-			err = visit(p, false)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// within reports whether a link leads to a folder above it.
-func within(link, folder string) bool {
-	to, err1 := filepath.EvalSymlinks(link)
-	from, err2 := filepath.EvalSymlinks(folder)
-	return err1 == nil && err2 == nil && strings.HasPrefix(from+string(filepath.Separator), to+string(filepath.Separator))
-}
-
 // Version returns the version that a directory's status will have once its present files are in
 // force.
 func Version(path string) (string, error) {
-	found, err := list(path)
+	found, err := folder.List(path, extensions...)
 	if err != nil {
 		return "", err
 	}

@@ -1,4 +1,5 @@
-package files
+// Package folder finds the files under a folder, and tells when they change.
+package folder
 
 import (
 	"context"
@@ -21,9 +22,9 @@ const (
 	poll = 5 * time.Second
 )
 
-// watch calls look at the start, after each change under the path once it is quiet, and from time
+// Watch calls look at the start, after each change under the path once it is quiet, and from time
 // to time. An error of look ends it.
-func watch(ctx context.Context, path string, log *slog.Logger, look func() error) error {
+func Watch(ctx context.Context, path string, log *slog.Logger, look func() error) error {
 	events, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", path, err)
@@ -42,7 +43,7 @@ func watch(ctx context.Context, path string, log *slog.Logger, look func() error
 				return ctx.Err()
 			}
 		case err := <-events.Errors:
-			log.Warn("changes of the directory of configuration may be noticed late", "folder", path, "error", err)
+			log.Warn("changes of a folder may be noticed late", "folder", path, "error", err)
 		case <-tick.C:
 		case <-ctx.Done():
 			return ctx.Err()
@@ -70,7 +71,7 @@ func follow(events *fsnotify.Watcher, path string, log *slog.Logger) {
 		err = errors.Join(err, events.Add(folder))
 	}
 	if err != nil {
-		log.Debug("cannot watch the directory of configuration; it is looked at every few seconds", "folder", path, "error", err)
+		log.Debug("cannot watch a folder; it is looked at every few seconds", "folder", path, "error", err)
 	}
 }
 

@@ -1,0 +1,116 @@
+package files
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/pgmesh/pgmesh/internal/kit/panics"
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/registry/service"
+)
+
+// mostBytes bounds a file: an instance takes about a hundred bytes.
+const mostBytes = 64 << 20
+
+// file is a file as it was last read.
+type file struct {
+	sum       [sha256.Size]byte
+	resources []*kinds.Resource // of the last content that could be used
+	err       error             // why the present content cannot be used
+}
+
+// again reads a file, which may be new, and returns it as it is now. Its error says that it is gone.
+func (f *file) again(path, name string, in *Folder) (*file, error) {
+	if f == nil {
+		f = &file{}
+	}
+	content, err := read(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	case err != nil:
+		return &file{resources: f.resources, err: err}, nil
+	}
+	sum := sha256.Sum256(content)
+	if sum == f.sum {
+		return f, nil
+	}
+	resources, err := panics.Receive(func() ([]*kinds.Resource, error) { return in.parse(name, content) })
+	if err != nil {
+		return &file{sum: sum, resources: f.resources, err: err}, nil
+	}
+	f.keepSame(resources)
+	return &file{sum: sum, resources: resources}, nil
+}
+
+// said reports whether what is wrong with a file is other than before.
+func (f *file) said(before *file) bool {
+	var was error
+	if before != nil {
+		was = before.err
+	}
+	switch {
+	case f.err == nil || was == nil:
+		return (f.err == nil) != (was == nil)
+	default:
+		return f.err.Error() != was.Error()
+	}
+}
+
+// keepSame puts back resources that did not change, so that their pointers stay the same.
+func (f *file) keepSame(resources []*kinds.Resource) {
+	before := make(map[kinds.Key]*kinds.Resource, len(f.resources))
+	for _, r := range f.resources {
+		before[r.Key()] = r
+	}
+	for i, r := range resources {
+		if old := before[r.Key()]; old != nil && same(old, r) {
+			resources[i] = old
+		}
+	}
+}
+
+func same(a, b *kinds.Resource) bool {
+	return a.CreateTime.Equal(b.CreateTime) && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) && a.Spec.Equal(b.Spec)
+}
+
+func read(path string) ([]byte, error) {
+	in, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	content, err := io.ReadAll(io.LimitReader(in, mostBytes+1))
+	if err == nil && len(content) > mostBytes {
+		err = fmt.Errorf("%s has more than %d MiB", path, mostBytes>>20)
+	}
+	return content, err
+}
+
+// Parse reads services: YAML or JSON documents, each of which has a list "services".
+func Parse(content []byte) ([]service.Service, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(content))
+	decoder.KnownFields(true)
+	var all []service.Service
+	for {
+		var document struct {
+			Services []service.Service `yaml:"services"`
+		}
+		err := decoder.Decode(&document)
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, document.Services...)
+	}
+}
