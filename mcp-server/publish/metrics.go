@@ -22,7 +22,7 @@ func (p *Publisher) register(metrics prometheus.Registerer) {
 		}
 		return float64(p.at.Revision)
 	})
-	for _, name := range []string{Database, Upstream, File} {
+	for _, name := range []string{Database, Upstream, Registries, File} {
 		gauge("pgmesh_mcp_server_source", "1 for where what clients are served comes from.", prometheus.Labels{"source": name}, func() float64 {
 			if p.source.Name == name {
 				return 1

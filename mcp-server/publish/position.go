@@ -20,13 +20,13 @@ type Position struct {
 
 // end returns the resource that ends the position's batch, with the commit time if that is known.
 // Its version includes the mark, so a client that has the same revision of another history still
-// waits for this one.
-func (at Position) end(committed time.Time) *served.Set {
+// waits for this one. More tells apart what is served at one position.
+func (at Position) end(committed time.Time, more string) *served.Set {
 	body, err := anypb.New(&mcpv1.Batch{Revision: at.Revision, Committed: stamp.Of(committed)})
 	if err != nil {
 		panic(err) // a message of two numbers always encodes
 	}
-	return served.NewSet(&served.Resource{Name: mcpv1.BatchName, Version: at.String(), Body: body})
+	return served.NewSet(&served.Resource{Name: mcpv1.BatchName, Version: at.String() + more, Body: body})
 }
 
 // String returns the version of the resource that ends the batch.

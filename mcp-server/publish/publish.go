@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,7 +31,10 @@ type Publisher struct {
 	id string
 
 	mu          sync.Mutex
-	sets        map[*kinds.Kind]*served.Set // what is served
+	sets        map[*kinds.Kind]*served.Set // the content of the source
+	base        map[*kinds.Kind]*served.Set // that of it which is served
+	layers      layers                      // what registries add to it
+	held        func()                      // publishes what waits for registries; nil if nothing does
 	at          Position
 	source      Source      // the source as clients are told
 	next        Source      // the source of the content to come
@@ -85,6 +89,8 @@ func (p *Publisher) Ready() (about string, err error) {
 	switch {
 	case p.loaded:
 		return p.describe(), nil
+	case p.held != nil:
+		return "", fmt.Errorf("waiting for what these registries have: %s", strings.Join(p.layers.awaited(), ", "))
 	case p.lost != nil:
 		return "", fmt.Errorf("the first snapshot is not loaded: %w", p.lost)
 	}
@@ -104,13 +110,13 @@ func (p *Publisher) Replace(all Content, at Position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, k := range kinds.All() {
-		p.sets[k] = p.sets[k].With(all.Resources[k], all.removedFrom(p.sets[k], k))
+		p.change(k, all.Resources[k], all.removedFrom(p.sets[k], k))
 	}
 	if all.Secrets {
-		p.sets[kinds.Secret] = p.sets[kinds.Secret].With(all.Resources[kinds.Secret], all.removedFrom(p.sets[kinds.Secret], kinds.Secret))
+		p.change(kinds.Secret, all.Resources[kinds.Secret], all.removedFrom(p.sets[kinds.Secret], kinds.Secret))
 	}
 	p.source = p.next
-	p.publish(p.sets, at, time.Time{})
+	p.publishBase(at, time.Time{})
 }
 
 // Apply publishes changes of a source.
@@ -125,20 +131,49 @@ func (p *Publisher) Apply(c Changes, at Position) {
 		touched[k] = true
 	}
 	for k := range touched {
-		p.sets[k] = p.sets[k].With(c.Upserts[k], c.Removed[k])
+		p.change(k, c.Upserts[k], c.Removed[k])
 	}
 	p.source = p.next
-	p.publish(p.sets, at, c.Committed)
+	p.publishBase(at, c.Committed)
 }
 
-func (p *Publisher) publish(sets map[*kinds.Kind]*served.Set, at Position, committed time.Time) {
+// change brings the content of the source up to date, and what is laid over it.
+func (p *Publisher) change(k *kinds.Kind, upserts []*served.Resource, removed []string) {
+	p.sets[k] = p.sets[k].With(upserts, removed)
+	p.layers.follow(k, p.sets[k], upserts, removed)
+}
+
+// publishBase publishes the content of the source.
+func (p *Publisher) publishBase(at Position, committed time.Time) {
+	if p.layers.anew {
+		p.layers.onto(p.sets)
+	}
+	p.publish(maps.Clone(p.sets), at, committed)
+}
+
+// publishHeld publishes what was held, if nothing is to be waited for any more.
+func (p *Publisher) publishHeld() {
+	if held := p.held; held != nil && len(p.layers.awaited()) == 0 {
+		p.held = nil
+		held()
+	}
+}
+
+// publish publishes content of the source, with what registries have over it.
+func (p *Publisher) publish(base map[*kinds.Kind]*served.Set, at Position, committed time.Time) {
+	if p.base = base; !p.loaded && len(p.layers.awaited()) > 0 {
+		p.held = func() { p.publish(base, at, committed) }
+		p.gotResult()
+		return
+	}
+	sets := p.layers.all(base)
 	snap := &served.Snapshot{Revision: strconv.FormatInt(at.Revision, 10), Sets: make(map[string]*served.Set, len(sets)+2)}
 	for k, set := range sets {
 		if k != kinds.Secret {
 			snap.Sets[k.TypeURL()] = set
 		}
 	}
-	snap.Sets[mcpv1.BatchTypeURL] = at.end(committed)
+	snap.Sets[mcpv1.BatchTypeURL] = at.end(committed, p.layers.mark())
 	snap.Sets[mcpv1.StandingTypeURL] = p.standing()
 	p.at, p.loaded, p.primed, p.lost = at, true, nil, p.source.Err
 	p.gotResult()

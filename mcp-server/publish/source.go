@@ -7,7 +7,7 @@ import (
 
 // Source is where the content comes from, and how current it is.
 type Source struct {
-	Name string // Database, Upstream or File
+	Name string // Database, Upstream, Registries or File
 	// Mesh is the same for all sources of one mesh; "" if unknown.
 	Mesh string
 	// Path has the ids of the servers between this one and the database.
@@ -25,6 +25,8 @@ const (
 	Database = "database"
 	Upstream = "upstream"
 	File     = "file"
+	// Registries is the source of a server that has nothing but its registries.
+	Registries = "registries"
 )
 
 // equal reports whether clients would be told the same of both.
@@ -40,6 +42,7 @@ func (p *Publisher) Begin(s Source) {
 	defer p.mu.Unlock()
 	if s.Mesh != p.next.Mesh {
 		clear(p.sets)
+		p.layers.anew = true
 	}
 	p.next = s
 }

@@ -16,12 +16,31 @@ type State struct {
 	// AsOf is when this was last known to be the newest state of the mesh.
 	AsOf time.Time
 	Sets map[*kinds.Kind]*served.Set
+	// Joined is what registries had.
+	Joined []JoinedState
+	mark   string // tells states at one position apart
 }
+
+// JoinedState is what a registry had.
+type JoinedState struct {
+	Name string
+	// AsOf is when this was last known to be the newest.
+	AsOf    time.Time
+	Content map[*kinds.Kind]map[string]*served.Resource
+}
+
+// Mark tells the state from others of its mesh.
+func (s *State) Mark() string { return s.At.String() + s.mark }
 
 // Len returns the number of resources.
 func (s *State) Len() (n int) {
 	for _, set := range s.Sets {
 		n += set.Len()
+	}
+	for _, joined := range s.Joined {
+		for _, content := range joined.Content {
+			n += len(content)
+		}
 	}
 	return n
 }
@@ -33,15 +52,25 @@ func (p *Publisher) State() *State {
 	if !p.loaded {
 		return nil
 	}
-	s := &State{Mesh: p.source.Mesh, At: p.at, AsOf: p.source.Stale, Sets: map[*kinds.Kind]*served.Set{}}
-	served := p.withSecrets.Current()
+	s := &State{Mesh: p.source.Mesh, At: p.at, AsOf: p.source.Stale, Sets: map[*kinds.Kind]*served.Set{}, mark: p.layers.mark()}
 	for _, k := range kinds.WithSecrets() {
-		if set := served.Sets[k.TypeURL()]; set != nil || k != kinds.Secret { // secrets may be unknown
+		if set := p.base[k]; set != nil || k != kinds.Secret { // secrets may be unknown
 			s.Sets[k] = set
 		}
 	}
+	now := time.Now()
 	if s.AsOf.IsZero() {
-		s.AsOf = time.Now()
+		s.AsOf = now
+	}
+	for _, l := range p.layers.list {
+		joined := JoinedState{Name: l.name, AsOf: l.stale, Content: map[*kinds.Kind]map[string]*served.Resource{}}
+		if joined.AsOf.IsZero() {
+			joined.AsOf = now
+		}
+		for kind, content := range l.content {
+			joined.Content[kind] = maps.Clone(content)
+		}
+		s.Joined = append(s.Joined, joined)
 	}
 	return s
 }
@@ -53,16 +82,23 @@ func (p *Publisher) Prime(s *State) {
 	defer p.mu.Unlock()
 	p.primed, p.sets, p.at = s, maps.Clone(s.Sets), s.At
 	p.next = Source{Name: File, Mesh: s.Mesh, Stale: s.AsOf, Saved: true}
+	for _, joined := range s.Joined {
+		p.layers.recall(joined)
+	}
+	p.layers.anew = true
 }
 
 // Resume serves the primed state if nothing is served yet, and reports whether it did.
 func (p *Publisher) Resume() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.loaded || p.primed == nil {
+	if p.loaded || p.primed == nil || p.held != nil {
 		return false
 	}
 	s := p.primed
+	anew := p.layers.anew
+	p.layers.onto(s.Sets)
+	p.layers.anew = anew && !maps.Equal(s.Sets, p.sets) // of another mesh is what comes next
 	p.source = Source{Name: File, Mesh: s.Mesh, Stale: s.AsOf, Saved: true, Err: p.lost}
 	p.publish(s.Sets, s.At, time.Time{})
 	return true

@@ -165,7 +165,7 @@ func (s *session) position(b kinds.Batch) (publish.Position, error) {
 		return publish.Position{Revision: before.Revision + 1, Mark: s.publisher.ID()}, nil
 	}
 	at := publish.Position{Revision: b.Revision, Mark: strings.TrimPrefix(b.Mark, strconv.FormatInt(b.Revision, 10)+".")}
-	behind := at != before && at.Revision <= before.Revision
+	behind := at.Committed() != before.Committed() && at.Revision <= before.Revision
 	if behind && !s.source.Stale.IsZero() && s.source.Mesh == s.mesh && s.publisher.Primed() {
 		return at, fmt.Errorf("%w (revision %d, and %d is served)", errBehind, at.Revision, before.Revision)
 	}

@@ -44,7 +44,7 @@ type Keeper struct {
 // fileState identifies the state in the file.
 type fileState struct {
 	mesh string
-	at   publish.Position
+	mark string
 	ok   bool
 }
 
@@ -74,7 +74,7 @@ func (k *Keeper) prime() {
 		k.logUnusable(err)
 	case s != nil:
 		k.publisher.Prime(s)
-		k.written = fileState{s.Mesh, s.At, true}
+		k.written = fileState{s.Mesh, s.Mark(), true}
 		k.metrics.saved(s)
 	}
 }
@@ -133,7 +133,7 @@ func (k *Keeper) await(ctx context.Context) {
 // save writes the file unless it has the current state, and reports whether it has it now.
 func (k *Keeper) save() bool {
 	s := k.publisher.State()
-	if s == nil || k.written == (fileState{s.Mesh, s.At, true}) {
+	if s == nil || k.written == (fileState{s.Mesh, s.Mark(), true}) {
 		return true
 	}
 	began := time.Now()
@@ -146,7 +146,7 @@ func (k *Keeper) save() bool {
 		}
 		return false
 	}
-	k.written, k.failure = fileState{s.Mesh, s.At, true}, ""
+	k.written, k.failure = fileState{s.Mesh, s.Mark(), true}, ""
 	k.metrics.saved(s)
 	k.metrics.duration.Observe(time.Since(began).Seconds())
 	return true

@@ -44,6 +44,7 @@ type reader struct {
 
 	header    *savedv1.Header
 	resources map[*kinds.Kind][]*served.Resource
+	joined    []publish.JoinedState
 	count     int64 // of the resources so far
 }
 
@@ -128,7 +129,7 @@ func (r *reader) takeRecord(record *savedv1.Record) (end bool, err error) {
 			return false, damaged("its time: %v", err)
 		}
 		r.header = h
-		return false, nil
+		return false, r.takeRegistries(h.GetRegistries())
 	}
 	if r.header == nil {
 		return false, damaged("it has no header")
@@ -155,8 +156,37 @@ func (r *reader) takeResource(saved *savedv1.Resource) {
 	if !known { // written by a newer or older program
 		return
 	}
-	r.resources[kind] = append(r.resources[kind], served.NewResource(saved.GetName(), saved.GetVersion(),
-		&anypb.Any{TypeUrl: saved.GetBodyTypeUrl(), Value: saved.GetBody()}))
+	resource := served.NewResource(saved.GetName(), saved.GetVersion(), &anypb.Any{TypeUrl: saved.GetBodyTypeUrl(), Value: saved.GetBody()})
+	if saved.GetRegistry() != "" {
+		r.takeJoined(saved.GetRegistry(), kind, resource)
+		return
+	}
+	r.resources[kind] = append(r.resources[kind], resource)
+}
+
+func (r *reader) takeRegistries(saved []*savedv1.Registry) error {
+	for _, one := range saved {
+		if err := one.GetAsOf().CheckValid(); err != nil {
+			return damaged("the time of the registry %s: %v", one.GetName(), err)
+		}
+		r.joined = append(r.joined, publish.JoinedState{
+			Name: one.GetName(), AsOf: one.GetAsOf().AsTime(), Content: map[*kinds.Kind]map[string]*served.Resource{},
+		})
+	}
+	return nil
+}
+
+// takeJoined keeps what a registry had.
+func (r *reader) takeJoined(registry string, kind *kinds.Kind, resource *served.Resource) {
+	for _, one := range r.joined {
+		if one.Name != registry {
+			continue
+		}
+		if one.Content[kind] == nil {
+			one.Content[kind] = map[string]*served.Resource{}
+		}
+		one.Content[kind][resource.Name] = resource
+	}
 }
 
 func (r *reader) readSum() error {
@@ -177,7 +207,7 @@ func (r *reader) readSum() error {
 func (r *reader) state() *publish.State {
 	s := &publish.State{
 		Mesh: r.header.GetMesh(), At: publish.Position{Revision: r.header.GetRevision(), Mark: r.header.GetMark()},
-		AsOf: r.header.GetAsOf().AsTime(), Sets: map[*kinds.Kind]*served.Set{},
+		AsOf: r.header.GetAsOf().AsTime(), Sets: map[*kinds.Kind]*served.Set{}, Joined: r.joined,
 	}
 	for kind, resources := range r.resources {
 		s.Sets[kind] = served.NewSet(resources...)

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/protobuf/encoding/protodelim"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/pgmesh/pgmesh/internal/ads/served"
+	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	savedv1 "github.com/pgmesh/pgmesh/proto/pgmesh/saved/v1"
 )
@@ -22,6 +24,9 @@ func Write(to io.Writer, s *publish.State, places []string) error {
 		return err
 	}
 	header := &savedv1.Header{Mesh: s.Mesh, Revision: s.At.Revision, Mark: s.At.Mark, AsOf: timestamppb.New(s.AsOf), Places: places}
+	for _, joined := range s.Joined {
+		header.Registries = append(header.Registries, &savedv1.Registry{Name: joined.Name, AsOf: timestamppb.New(joined.AsOf)})
+	}
 	if err := put(out, &savedv1.Record{Record: &savedv1.Record_Header{Header: header}}); err != nil {
 		return err
 	}
@@ -40,19 +45,37 @@ func Write(to io.Writer, s *publish.State, places []string) error {
 }
 
 func writeResources(out io.Writer, s *publish.State) error {
-	resource := &savedv1.Resource{}
-	record := &savedv1.Record{Record: &savedv1.Record_Resource{Resource: resource}}
+	w := &resourceWriter{out: out}
 	for kind, set := range s.Sets {
-		resource.TypeUrl = kind.TypeURL()
 		for r := range set.All() {
-			resource.Name, resource.Version = r.Name, r.Version
-			resource.BodyTypeUrl, resource.Body = r.Body.GetTypeUrl(), r.Body.GetValue()
-			if err := put(out, record); err != nil {
-				return err
+			w.write(kind, r, "")
+		}
+	}
+	for _, joined := range s.Joined {
+		for kind, content := range joined.Content {
+			for _, r := range content {
+				w.write(kind, r, joined.Name)
 			}
 		}
 	}
-	return nil
+	return w.err
+}
+
+// resourceWriter writes resources until one fails.
+type resourceWriter struct {
+	out    io.Writer
+	record savedv1.Resource // used for each
+	err    error
+}
+
+func (w *resourceWriter) write(kind *kinds.Kind, r *served.Resource, registry string) {
+	if w.err != nil {
+		return
+	}
+	w.record.TypeUrl, w.record.Registry = kind.TypeURL(), registry
+	w.record.Name, w.record.Version = r.Name, r.Version
+	w.record.BodyTypeUrl, w.record.Body = r.Body.GetTypeUrl(), r.Body.GetValue()
+	w.err = put(w.out, &savedv1.Record{Record: &savedv1.Record_Resource{Resource: &w.record}})
 }
 
 func put(out io.Writer, r *savedv1.Record) error {

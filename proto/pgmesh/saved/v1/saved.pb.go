@@ -136,7 +136,9 @@ type Header struct {
 	// When this was known to be the newest.
 	AsOf *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
 	// Where it was read from: servers that read from none of these places do not serve it.
-	Places        []string `protobuf:"bytes,5,rep,name=places,proto3" json:"places,omitempty"`
+	Places []string `protobuf:"bytes,5,rep,name=places,proto3" json:"places,omitempty"`
+	// The registries that resources are from.
+	Registries    []*Registry `protobuf:"bytes,6,rep,name=registries,proto3" json:"registries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -206,22 +208,85 @@ func (x *Header) GetPlaces() []string {
 	return nil
 }
 
+func (x *Header) GetRegistries() []*Registry {
+	if x != nil {
+		return x.Registries
+	}
+	return nil
+}
+
+// Registry is one from which the server had resources beside those of its source.
+type Registry struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// When what is here of it was known to be the newest.
+	AsOf          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Registry) Reset() {
+	*x = Registry{}
+	mi := &file_pgmesh_saved_v1_saved_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Registry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Registry) ProtoMessage() {}
+
+func (x *Registry) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_saved_v1_saved_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Registry.ProtoReflect.Descriptor instead.
+func (*Registry) Descriptor() ([]byte, []int) {
+	return file_pgmesh_saved_v1_saved_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Registry) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Registry) GetAsOf() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AsOf
+	}
+	return nil
+}
+
 // Resource is one resource as it travels.
 type Resource struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The kind, as "group/version/Kind".
-	TypeUrl       string `protobuf:"bytes,1,opt,name=type_url,json=typeUrl,proto3" json:"type_url,omitempty"`
-	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Version       string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	BodyTypeUrl   string `protobuf:"bytes,4,opt,name=body_type_url,json=bodyTypeUrl,proto3" json:"body_type_url,omitempty"`
-	Body          []byte `protobuf:"bytes,5,opt,name=body,proto3" json:"body,omitempty"`
+	TypeUrl     string `protobuf:"bytes,1,opt,name=type_url,json=typeUrl,proto3" json:"type_url,omitempty"`
+	Name        string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Version     string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	BodyTypeUrl string `protobuf:"bytes,4,opt,name=body_type_url,json=bodyTypeUrl,proto3" json:"body_type_url,omitempty"`
+	Body        []byte `protobuf:"bytes,5,opt,name=body,proto3" json:"body,omitempty"`
+	// The name of the registry that it is from; empty for the mesh's own.
+	Registry      string `protobuf:"bytes,6,opt,name=registry,proto3" json:"registry,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Resource) Reset() {
 	*x = Resource{}
-	mi := &file_pgmesh_saved_v1_saved_proto_msgTypes[2]
+	mi := &file_pgmesh_saved_v1_saved_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -233,7 +298,7 @@ func (x *Resource) String() string {
 func (*Resource) ProtoMessage() {}
 
 func (x *Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_saved_v1_saved_proto_msgTypes[2]
+	mi := &file_pgmesh_saved_v1_saved_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -246,7 +311,7 @@ func (x *Resource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resource.ProtoReflect.Descriptor instead.
 func (*Resource) Descriptor() ([]byte, []int) {
-	return file_pgmesh_saved_v1_saved_proto_rawDescGZIP(), []int{2}
+	return file_pgmesh_saved_v1_saved_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Resource) GetTypeUrl() string {
@@ -284,6 +349,13 @@ func (x *Resource) GetBody() []byte {
 	return nil
 }
 
+func (x *Resource) GetRegistry() string {
+	if x != nil {
+		return x.Registry
+	}
+	return ""
+}
+
 type End struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many resources there are.
@@ -294,7 +366,7 @@ type End struct {
 
 func (x *End) Reset() {
 	*x = End{}
-	mi := &file_pgmesh_saved_v1_saved_proto_msgTypes[3]
+	mi := &file_pgmesh_saved_v1_saved_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -306,7 +378,7 @@ func (x *End) String() string {
 func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_saved_v1_saved_proto_msgTypes[3]
+	mi := &file_pgmesh_saved_v1_saved_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -319,7 +391,7 @@ func (x *End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
-	return file_pgmesh_saved_v1_saved_proto_rawDescGZIP(), []int{3}
+	return file_pgmesh_saved_v1_saved_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *End) GetResources() int64 {
@@ -338,19 +410,26 @@ const file_pgmesh_saved_v1_saved_proto_rawDesc = "" +
 	"\x06header\x18\x01 \x01(\v2\x17.pgmesh.saved.v1.HeaderH\x00R\x06header\x127\n" +
 	"\bresource\x18\x02 \x01(\v2\x19.pgmesh.saved.v1.ResourceH\x00R\bresource\x12(\n" +
 	"\x03end\x18\x03 \x01(\v2\x14.pgmesh.saved.v1.EndH\x00R\x03endB\b\n" +
-	"\x06record\"\x95\x01\n" +
+	"\x06record\"\xd0\x01\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04mesh\x18\x01 \x01(\tR\x04mesh\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12\x12\n" +
 	"\x04mark\x18\x03 \x01(\tR\x04mark\x12/\n" +
 	"\x05as_of\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\x12\x16\n" +
-	"\x06places\x18\x05 \x03(\tR\x06places\"\x8b\x01\n" +
+	"\x06places\x18\x05 \x03(\tR\x06places\x129\n" +
+	"\n" +
+	"registries\x18\x06 \x03(\v2\x19.pgmesh.saved.v1.RegistryR\n" +
+	"registries\"O\n" +
+	"\bRegistry\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12/\n" +
+	"\x05as_of\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\"\xa7\x01\n" +
 	"\bResource\x12\x19\n" +
 	"\btype_url\x18\x01 \x01(\tR\atypeUrl\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12\"\n" +
 	"\rbody_type_url\x18\x04 \x01(\tR\vbodyTypeUrl\x12\x12\n" +
-	"\x04body\x18\x05 \x01(\fR\x04body\"#\n" +
+	"\x04body\x18\x05 \x01(\fR\x04body\x12\x1a\n" +
+	"\bregistry\x18\x06 \x01(\tR\bregistry\"#\n" +
 	"\x03End\x12\x1c\n" +
 	"\tresources\x18\x01 \x01(\x03R\tresourcesB8Z6github.com/pgmesh/pgmesh/proto/pgmesh/saved/v1;savedv1b\x06proto3"
 
@@ -366,24 +445,27 @@ func file_pgmesh_saved_v1_saved_proto_rawDescGZIP() []byte {
 	return file_pgmesh_saved_v1_saved_proto_rawDescData
 }
 
-var file_pgmesh_saved_v1_saved_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_pgmesh_saved_v1_saved_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_pgmesh_saved_v1_saved_proto_goTypes = []any{
 	(*Record)(nil),                // 0: pgmesh.saved.v1.Record
 	(*Header)(nil),                // 1: pgmesh.saved.v1.Header
-	(*Resource)(nil),              // 2: pgmesh.saved.v1.Resource
-	(*End)(nil),                   // 3: pgmesh.saved.v1.End
-	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	(*Registry)(nil),              // 2: pgmesh.saved.v1.Registry
+	(*Resource)(nil),              // 3: pgmesh.saved.v1.Resource
+	(*End)(nil),                   // 4: pgmesh.saved.v1.End
+	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
 }
 var file_pgmesh_saved_v1_saved_proto_depIdxs = []int32{
 	1, // 0: pgmesh.saved.v1.Record.header:type_name -> pgmesh.saved.v1.Header
-	2, // 1: pgmesh.saved.v1.Record.resource:type_name -> pgmesh.saved.v1.Resource
-	3, // 2: pgmesh.saved.v1.Record.end:type_name -> pgmesh.saved.v1.End
-	4, // 3: pgmesh.saved.v1.Header.as_of:type_name -> google.protobuf.Timestamp
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	3, // 1: pgmesh.saved.v1.Record.resource:type_name -> pgmesh.saved.v1.Resource
+	4, // 2: pgmesh.saved.v1.Record.end:type_name -> pgmesh.saved.v1.End
+	5, // 3: pgmesh.saved.v1.Header.as_of:type_name -> google.protobuf.Timestamp
+	2, // 4: pgmesh.saved.v1.Header.registries:type_name -> pgmesh.saved.v1.Registry
+	5, // 5: pgmesh.saved.v1.Registry.as_of:type_name -> google.protobuf.Timestamp
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_pgmesh_saved_v1_saved_proto_init() }
@@ -402,7 +484,7 @@ func file_pgmesh_saved_v1_saved_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pgmesh_saved_v1_saved_proto_rawDesc), len(file_pgmesh_saved_v1_saved_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
