@@ -1,5 +1,5 @@
 // Mcp-server serves a mesh's configuration over MCP, Istio's Mesh Configuration Protocol: from
-// Postgres, or as a relay of another server.
+// Postgres, as a relay of another server, or from registries such as Consul.
 package main
 
 import (
@@ -58,6 +58,7 @@ func runCommand() *cobra.Command {
 	o.Sealing.Flags(f)
 	o.Plaintext.Flags(f)
 	o.Upstream.Flags(f)
+	o.Registries.Flags(f)
 	o.Security.Flags(f)
 	o.Legacy.Flags(f)
 	o.Readers.ReaderFlags(f)

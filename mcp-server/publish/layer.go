@@ -41,19 +41,6 @@ func (p *Publisher) Join(names ...string) {
 	}
 }
 
-// ReplaceJoined publishes everything that a registry has.
-func (p *Publisher) ReplaceJoined(name string, all Content) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	l := p.layers.of(name)
-	c := Changes{Upserts: all.Resources, Removed: map[*kinds.Kind][]string{}}
-	for kind := range l.content {
-		c.Removed[kind] = l.missing(kind, &all)
-	}
-	l.settled = true
-	p.changeJoined(l, c)
-}
-
 // ApplyJoined publishes changes of a registry.
 func (p *Publisher) ApplyJoined(name string, c Changes) {
 	p.mu.Lock()
@@ -87,14 +74,6 @@ func (p *Publisher) Joined(name string) (has map[*kinds.Kind]map[string]*served.
 		has[kind] = maps.Clone(content)
 	}
 	return has, l.stale
-}
-
-// Shadowed reports whether the source has a resource of that name, which counts before a
-// registry's.
-func (p *Publisher) Shadowed(kind *kinds.Kind, fullName string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.base[kind].Get(fullName) != nil
 }
 
 // changeJoined applies changes to a layer and publishes what follows.
@@ -170,21 +149,6 @@ func weigh(kind *kinds.Kind, r *served.Resource) uint64 {
 		_, _ = h.Write([]byte{0})
 	}
 	return h.Sum64()
-}
-
-// missing lists the names of a kind that are not among all.
-func (l *layer) missing(kind *kinds.Kind, all *Content) []string {
-	there := make(map[string]bool, len(all.Resources[kind]))
-	for _, r := range all.Resources[kind] {
-		there[r.Name] = true
-	}
-	var gone []string
-	for name := range l.content[kind] {
-		if !there[name] {
-			gone = append(gone, name)
-		}
-	}
-	return gone
 }
 
 // find returns the resource that counts if the source has none of that name.

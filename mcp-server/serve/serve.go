@@ -31,29 +31,32 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/passage"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	"github.com/pgmesh/pgmesh/mcp-server/readers"
+	"github.com/pgmesh/pgmesh/mcp-server/registries"
 	"github.com/pgmesh/pgmesh/mcp-server/saved"
 )
 
 // Options are what the program's flags set.
 type Options struct {
-	Database  string // connection URL
-	Replica   string // connection URL of a hot standby to read revisions from; empty for Database
-	Migrate   bool   // update the schema before anything else
-	Poll      time.Duration
-	Upstream  Upstream        // instead of Database
-	StateDir  string          // folder to save what is served in; "" saves nothing
-	Listen    string          // MCP and the admin API
-	API       string          // the admin API as JSON over HTTP; "" means not at all
-	HTTP      monitor.Options // health, metrics and pages for people
-	Plaintext listen.Plaintext
-	Security  Security
-	Legacy    Legacy
-	Readers   ads.Limits      // of clients that read over MCP
-	Name      string          // of this server in the mesh; the host's if ""
-	Hosts     []string        // names and addresses that clients dial; if none, the host's and those of loopback
-	Authority authority.Files // instead of the authority in the database
-	Patience  Patience
-	Sealing   seal.Options // the keys that encrypt secrets; without any, secrets are stored in plain text
+	Database string // connection URL
+	Replica  string // connection URL of a hot standby to read revisions from; empty for Database
+	Migrate  bool   // update the schema before anything else
+	Poll     time.Duration
+	Upstream Upstream // instead of Database
+	// Registries are read beside the source, or alone.
+	Registries Registries
+	StateDir   string          // folder to save what is served in; "" saves nothing
+	Listen     string          // MCP and the admin API
+	API        string          // the admin API as JSON over HTTP; "" means not at all
+	HTTP       monitor.Options // health, metrics and pages for people
+	Plaintext  listen.Plaintext
+	Security   Security
+	Legacy     Legacy
+	Readers    ads.Limits      // of clients that read over MCP
+	Name       string          // of this server in the mesh; the host's if ""
+	Hosts      []string        // names and addresses that clients dial; if none, the host's and those of loopback
+	Authority  authority.Files // instead of the authority in the database
+	Patience   Patience
+	Sealing    seal.Options // the keys that encrypt secrets; without any, secrets are stored in plain text
 	// WorkloadGrace is how long the entry of a lost machine stays; registry.DefaultGrace if 0.
 	WorkloadGrace time.Duration
 	Traces        tracing.Options
@@ -133,6 +136,9 @@ func newServer(ctx context.Context, o Options, keys *seal.Keys) (s *server, err 
 	s.budgets = o.Readers.Budgets(s.observers)
 	s.recallKeys(ctx)
 	s.publisher = publish.New(s.metrics)
+	if err := s.joinRegistries(); err != nil {
+		return nil, err
+	}
 	s.views = readers.New(s.publisher.SubscribeWithSecrets, s.publisher.Subscribe, o.Log, s.metrics)
 	s.legacy = s.newLegacy()
 	s.sinks = legacy.NewSinks(s.legacy)
@@ -161,6 +167,7 @@ type server struct {
 	options   Options
 	metrics   *prometheus.Registry
 	publisher *publish.Publisher
+	joined    *registries.Registries // nil without registries
 	legacy    *legacy.Source
 	sinks     *legacy.Sinks
 	everySink everySink
@@ -198,17 +205,23 @@ func (s *server) source(ctx context.Context) (source, error) {
 	if len(s.options.Upstream.Addresses) > 0 {
 		return s.upstream(ctx)
 	}
+	if s.options.Database == "" {
+		return &bridge{server: s, opened: time.Now()}, nil
+	}
 	return s.database()
 }
 
-// follow runs the source, and saves what it gives.
+// follow runs the source and the registries, and saves what they give. What was saved is recalled
+// before they begin.
 func (s *server) follow(ctx context.Context, from source) error {
-	if s.options.StateDir == "" {
-		return from.run(ctx)
-	}
-	keeper := saved.New(s.publisher, s.options.Log, s.metrics, saved.Options{Folder: s.options.StateDir, Places: from.places(), Keys: s.keys})
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return keeper.Run(ctx) })
+	if s.options.StateDir != "" {
+		keeper := saved.New(s.publisher, s.options.Log, s.metrics, saved.Options{Folder: s.options.StateDir, Places: from.places(), Keys: s.keys})
+		g.Go(func() error { return keeper.Run(ctx) })
+	}
+	if s.joined != nil {
+		g.Go(func() error { return s.joined.Run(ctx) })
+	}
 	g.Go(func() error { return from.run(ctx) })
 	return g.Wait()
 }

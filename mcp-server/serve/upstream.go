@@ -50,9 +50,11 @@ func (u *Upstream) Flags(f *pflag.FlagSet) {
 // checkSource returns an error unless there is exactly one source.
 func (o *Options) checkSource() error {
 	switch {
+	case o.Database == "" && len(o.Upstream.Addresses) == 0 && len(o.Registries.URLs) > 0:
+		return o.checkBridge()
 	case o.Database == "" && len(o.Upstream.Addresses) == 0:
 		return errors.New("--database is missing: the URL of the Postgres database that holds the mesh, such as postgres://user@host/mesh. " +
-			"Or give --upstream, to relay another server")
+			"Or give --upstream, to relay another server, or --registry, to serve what registries have alone")
 	case len(o.Upstream.Addresses) == 0 && o.Upstream.JoinTokenFile != "":
 		return errors.New("--upstream-join-token-file is for a relay: give --upstream")
 	case len(o.Upstream.Addresses) == 0:

@@ -1,0 +1,47 @@
+package registries
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func describe(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("pgmesh_mcp_server_origin_"+name, help, []string{"registry"}, nil)
+}
+
+var (
+	connected = describe("connected", "1 while the registry was read and can be asked.")
+	stale     = describe("stale_seconds", "How long ago what is served of the registry was known to be the newest; 0 while it is.")
+	entries   = describe("resources", "Resources that the registry has.")
+	bad       = describe("bad_entries", "Entries of the registry that cannot be used; the last good state of each stays.")
+	changes   = describe("changes_total", "Resources of the registry that have come, changed or gone.")
+)
+
+// Describe lists the metrics.
+func (all *Registries) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{connected, stale, entries, bad, changes} {
+		to <- d
+	}
+}
+
+// Collect reads the state of all registries.
+func (all *Registries) Collect(to chan<- prometheus.Metric) {
+	for _, s := range all.Status() {
+		gauge := func(d *prometheus.Desc, value float64) {
+			to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, s.Name)
+		}
+		isConnected, age := 0.0, 0.0
+		if s.Read && s.Error == nil {
+			isConnected = 1
+		}
+		if !s.Stale.IsZero() {
+			age = max(0, time.Since(s.Stale).Seconds())
+		}
+		gauge(connected, isConnected)
+		gauge(stale, age)
+		gauge(entries, float64(s.Resources))
+		gauge(bad, float64(len(s.Bad)))
+		to <- prometheus.MustNewConstMetric(changes, prometheus.CounterValue, float64(s.Changes), s.Name)
+	}
+}

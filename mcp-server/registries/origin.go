@@ -1,0 +1,222 @@
+package registries
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/pgmesh/pgmesh/internal/ads/served"
+	"github.com/pgmesh/pgmesh/internal/kit/terse"
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-server/publish"
+	"github.com/pgmesh/pgmesh/registry"
+)
+
+// What a registry may make a server keep.
+const (
+	mostResources = 500_000
+	mostReason    = 500 // bytes of what is wrong with an entry
+)
+
+// origin is a registry with what is served of it. It is the registry's sink.
+type origin struct {
+	registry  registry.Registry
+	rank      string
+	publisher *publish.Publisher
+	log       *slog.Logger
+
+	mu      sync.Mutex
+	read    bool
+	settled bool // nobody waits for it
+	away    error
+	stale   time.Time
+	has     map[kinds.Key]item
+	told    map[string]string    // what the registry says is wrong, by entry
+	wrong   map[kinds.Key]string // what is wrong with resources that it gave
+	changes int64
+}
+
+// item is what is served of a resource.
+type item struct {
+	from   *kinds.Resource // as the registry gave it; nil for what was saved
+	served *served.Resource
+	entry  string
+}
+
+func newOrigin(r registry.Registry, rank int, p *publish.Publisher, log *slog.Logger) *origin {
+	return &origin{registry: r, rank: strconv.Itoa(rank), publisher: p, log: log, has: map[kinds.Key]item{}, told: map[string]string{}, wrong: map[kinds.Key]string{}}
+}
+
+// run begins with what was saved.
+func (o *origin) run(ctx context.Context) error {
+	o.recall()
+	err := o.registry.Run(ctx, o)
+	if err == nil {
+		err = errEnded
+	}
+	return err
+}
+
+func (o *origin) recall() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	saved, stale := o.publisher.Joined(o.registry.Name())
+	o.stale = stale
+	for kind, content := range saved {
+		for _, r := range content {
+			o.has[keyOf(kind, r.Name)] = item{served: r, entry: entryOf(r)}
+		}
+	}
+}
+
+// notAwaited has the server serve without a registry that has given nothing in time.
+func (o *origin) notAwaited(waited time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.settled {
+		return
+	}
+	o.settled = true
+	o.log.Warn("the registry has given nothing in time: serving without what it has now", "waited", waited, "resources", len(o.has), "error", o.away)
+	o.publisher.Settle(o.registry.Name())
+}
+
+// Replace serves everything that the registry has. Resources of entries that are told to be bad
+// stay.
+func (o *origin) Replace(all []*kinds.Resource) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	there := make(map[kinds.Key]bool, len(all))
+	changes := make([]kinds.Change, 0, len(all))
+	for _, r := range all {
+		there[r.Key()] = true
+		changes = append(changes, kinds.Change{Key: r.Key(), Resource: r})
+	}
+	for key, had := range o.has {
+		if _, bad := o.told[had.entry]; !there[key] && !bad {
+			changes = append(changes, kinds.Change{Key: key})
+		}
+	}
+	maps.DeleteFunc(o.wrong, func(key kinds.Key, _ string) bool { return !there[key] })
+	o.apply(changes)
+	if !o.read {
+		o.log.Info("read the registry", "resources", len(o.has), "bad", len(o.told)+len(o.wrong))
+	}
+	o.read, o.settled = true, true
+	o.back()
+	o.publisher.Settle(o.registry.Name())
+}
+
+// Apply serves changes.
+func (o *origin) Apply(changes []kinds.Change) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.apply(changes)
+}
+
+// Bad records what is wrong with an entry.
+func (o *origin) Bad(name string, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	note(o, o.told, name, name, err)
+}
+
+// note records what is wrong with an entry or a resource, and logs it once. Nil says that nothing
+// is.
+func note[K comparable](o *origin, in map[K]string, key K, name string, err error) {
+	before, known := in[key]
+	if err == nil {
+		delete(in, key)
+		return
+	}
+	reason := terse.Kept(err.Error(), mostReason)
+	if before == reason || !known && len(in) >= mostResources {
+		return
+	}
+	in[key] = reason
+	o.log.Error("an entry of a registry cannot be used; its last good state stays. Correct it in the registry", "entry", name, "error", reason)
+}
+
+// Away records that the registry cannot be asked; nil says that it can.
+func (o *origin) Away(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err == nil {
+		o.back()
+		return
+	}
+	if o.stale.IsZero() {
+		o.stale = time.Now()
+	}
+	if o.away == nil || o.away.Error() != err.Error() {
+		o.log.Warn("the registry cannot be asked; what it had stays, and the server goes on trying", "resources", len(o.has), "since", o.stale, "error", err)
+	}
+	o.away = err
+	o.publisher.StandJoined(o.registry.Name(), o.stale)
+	if !o.settled && len(o.has) > 0 { // what was saved is served meanwhile
+		o.settled = true
+		o.publisher.Settle(o.registry.Name())
+	}
+}
+
+// back ends that the registry is away. What was saved stays stale until it was read.
+func (o *origin) back() {
+	if o.away != nil {
+		o.log.Info("the registry can be asked again")
+	}
+	if o.away = nil; o.read && !o.stale.IsZero() {
+		o.stale = time.Time{}
+		o.publisher.StandJoined(o.registry.Name(), o.stale)
+	}
+}
+
+// apply checks changes, and publishes those that can be used.
+func (o *origin) apply(changes []kinds.Change) {
+	c := publish.Changes{Upserts: map[*kinds.Kind][]*served.Resource{}, Removed: map[*kinds.Kind][]string{}}
+	some := false
+	for _, change := range changes {
+		some = o.take(&c, change) || some
+	}
+	if some {
+		o.publisher.ApplyJoined(o.registry.Name(), c)
+	}
+}
+
+// take adds a change to those to publish, and reports whether there is one.
+func (o *origin) take(c *publish.Changes, change kinds.Change) bool {
+	key, had := change.Key, o.has[change.Key]
+	if change.Resource == nil {
+		delete(o.wrong, key)
+		if had.served == nil {
+			return false
+		}
+		delete(o.has, key)
+		c.Removed[key.Kind] = append(c.Removed[key.Kind], key.FullName())
+		o.changes++
+		return true
+	}
+	if had.from == change.Resource {
+		return false
+	}
+	now, err := o.encode(change.Resource)
+	if err == nil && had.served == nil && len(o.has) >= mostResources {
+		err = fmt.Errorf("the registry has more than %d resources, and this one is left out", mostResources)
+	}
+	note(o, o.wrong, key, key.String(), err)
+	if err != nil {
+		return false
+	}
+	o.has[key] = item{from: change.Resource, served: now, entry: change.Resource.Annotations[kinds.OriginEntryAnnotation]}
+	if had.served != nil && had.served.Version == now.Version {
+		return false
+	}
+	c.Upserts[key.Kind] = append(c.Upserts[key.Kind], now)
+	o.changes++
+	return true
+}
+
+var _ registry.Sink = (*origin)(nil)
