@@ -86,6 +86,9 @@ func merge(old []*kinds.Resource, moves []move, order func(a, b *kinds.Resource)
 }
 
 func compareAge(a, b *kinds.Resource) int {
+	if c := cmp.Compare(a.OriginRank(), b.OriginRank()); c != 0 {
+		return c
+	}
 	if c := a.CreateTime.Compare(b.CreateTime); c != 0 {
 		return c
 	}

@@ -7,6 +7,7 @@
 package mesh
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -169,8 +170,11 @@ func mustLookup(group, name string) *kinds.Kind {
 	return kind
 }
 
-// compareResources sorts the older first, as a snapshot does.
+// compareResources sorts by the rank of origins, and then the older first, as a snapshot does.
 func compareResources(a, b *kinds.Resource) int {
+	if c := cmp.Compare(a.OriginRank(), b.OriginRank()); c != 0 {
+		return c
+	}
 	if c := a.CreateTime.Compare(b.CreateTime); c != 0 {
 		return c
 	}

@@ -29,6 +29,7 @@ func (m *Mesh) Problems() []Problem {
 	out = append(out, m.providers.problems(m)...)
 	out = append(out, m.telemetryProblems()...)
 	out = append(out, m.entryProblems()...)
+	out = append(out, m.claimProblems()...)
 	out = append(out, m.extensionProblems()...)
 	return append(out, m.protocolRivals()...)
 }

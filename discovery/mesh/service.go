@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -56,6 +57,7 @@ type Service struct {
 	slot       uint32 // what the allocated addresses were made from
 	variants   *variants
 	derivation string // how it was made from another
+	rank       int    // of the origin of its entry
 }
 
 // Port is a port of a service.
@@ -132,7 +134,11 @@ func (s *Service) copied() *Service {
 	return &out
 }
 
+// compareServices sorts by the rank of where they come from, and then the older first.
 func compareServices(a, b *Service) int {
+	if c := cmp.Compare(a.rank, b.rank); c != 0 {
+		return c
+	}
 	if c := a.Created.Compare(b.Created); c != 0 {
 		return c
 	}

@@ -17,6 +17,8 @@ type serviceIndex struct {
 	byHost      table[string, []*Service]
 	byAddress   table[string, []Target]           // what is served at an address
 	rivals      table[string, []Problem]          // by address
+	claims      table[string, []Problem]          // by host: of origins that do not count
+	joined      bool                              // some service comes, or came, from a registry
 	faulty      table[*kinds.Resource, []Problem] // entries that proxies leave a part out of
 
 	workloads  *workloadIndex
@@ -236,6 +238,7 @@ func (u *serviceUpdate) done() (*serviceIndex, Exchange[*Service]) {
 	}
 	x.hosts = hosts.done()
 	x.replaceServices(gone, come)
+	x.replaceClaims(u.hosts)
 	return &x, Exchange[*Service]{gone, come}
 }
 
@@ -255,14 +258,15 @@ type hostServices struct {
 	all       []*Service // with the endpoints of all: what proxies see
 }
 
-// following reuses copies of h whose inputs are the same.
+// following reuses copies of h whose inputs are the same. Of several origins the first counts alone.
 func (h hostServices) following(own []*Service, allocation *allocation) hostServices {
-	out := hostServices{own: own, addressed: make([]*Service, len(own))}
-	for i, s := range own {
+	counting := ofFirstOrigin(own)
+	out := hostServices{own: own, addressed: make([]*Service, len(counting))}
+	for i, s := range counting {
 		out.addressed[i] = h.addressing(s, allocation)
 	}
 	switch {
-	case len(own) == 1:
+	case len(counting) == 1:
 		out.all = out.addressed
 	case slices.Equal(out.addressed, h.addressed):
 		out.all = h.all
@@ -279,7 +283,8 @@ func (h hostServices) addressing(s *Service, allocation *allocation) *Service {
 		return s
 	}
 	var alike *Service
-	for i, before := range h.own {
+	for i := range h.addressed {
+		before := h.own[i]
 		if before.Shape != s.Shape {
 			continue
 		}
