@@ -121,6 +121,9 @@ func (d draw) resource(t *testing.T) *kinds.Resource {
 	if d.oneIn(9) {
 		r.Labels = map[string]string{"networking.istio.io/enable-autoallocate-ip": "false", "version": "a"}
 	}
+	if ranks := map[string]string{"r6": "1", "r7": "1", "r8": "2"}; chosen.kind == "ServiceEntry" && ranks[r.Name] != "" { // of a registry
+		r.Annotations = map[string]string{kinds.OriginRankAnnotation: ranks[r.Name]}
+	}
 	if chosen.group == "core" {
 		r.Namespace, r.Name = "istio-system", "core"
 	}

@@ -52,6 +52,9 @@ type Config struct {
 	Clients func() []*adminv1.ClientStatus
 	// Sinks returns the state of each sink that is dialled; nil for a server that dials none.
 	Sinks func() []*adminv1.SinkStatus
+	// Joined returns the registry that a resource comes from, and what it is there; "" for none. Nil
+	// means that there are no registries.
+	Joined func(kinds.Key) (registry, entry string)
 	// Keys encrypt secrets before they are stored; None stores them in plain text.
 	Keys *seal.Keys
 	// Version is the program's.
@@ -74,6 +77,7 @@ type Service struct {
 	source      func() publish.Source
 	clients     func() []*adminv1.ClientStatus
 	sinks       func() []*adminv1.SinkStatus
+	joined      func(kinds.Key) (registry, entry string)
 	keys        *seal.Keys
 	version     string
 	opened      func() bool
@@ -88,7 +92,7 @@ func New(c Config) *Service {
 	return &Service{
 		feed: c.Feed, resources: resources.New(c.Store), history: history.New(c.Store), problems: problems.New(c.Store), defaultDeny: defaultdeny.New(c.Store),
 		news: c.News, served: c.Served, ready: c.Ready, source: c.Source, clients: c.Clients,
-		sinks: c.Sinks, keys: c.Keys, version: c.Version, opened: c.Opened, link: c.Link, started: time.Now(), log: c.Log, done: make(chan struct{}),
+		sinks: c.Sinks, joined: c.Joined, keys: c.Keys, version: c.Version, opened: c.Opened, link: c.Link, started: time.Now(), log: c.Log, done: make(chan struct{}),
 	}
 }
 

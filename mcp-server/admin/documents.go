@@ -8,15 +8,29 @@ import (
 
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/kinds/envoy"
+	"github.com/pgmesh/pgmesh/kinds/schema"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store/resources"
 )
 
 // unsealed parses documents that may not be secrets; withSecrets takes secrets too.
 var (
-	unsealed    = kinds.Parser{DefaultNamespace: "default", Examine: envoy.Examine}
-	withSecrets = kinds.Parser{DefaultNamespace: "default", Secrets: true, Examine: envoy.Examine}
+	unsealed    = kinds.Parser{DefaultNamespace: "default", Examine: examine}
+	withSecrets = kinds.Parser{DefaultNamespace: "default", Secrets: true, Examine: examine}
 )
+
+// examine finds further problems: those of Envoy's messages, and that a resource is not the mesh's
+// own.
+func examine(r *kinds.Resource) []schema.Problem {
+	found := envoy.Examine(r)
+	if registry := r.Origin(); registry != "" {
+		found = append(found, schema.Problem{
+			Path: schema.Member("metadata.annotations", kinds.OriginAnnotation), Reason: "says that it comes from the registry " + registry + ": change it there",
+			Hint: "for a resource of the mesh's own, give it another name and leave out the annotations of pgmesh.io",
+		})
+	}
+	return found
+}
 
 // readAs parses the documents of a request. Its error lists everything that is wrong with any of
 // them.

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 
 	"github.com/pgmesh/pgmesh/internal/kit/stamp"
+	"github.com/pgmesh/pgmesh/internal/kit/terse"
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
@@ -95,6 +96,24 @@ func summary(violations kinds.Errors) string {
 // maxHints is how many missing resources get a hint at a similar name, for each hint is a query.
 const maxHints = 3
 
+// elsewhere says in which registry a resource is that the database has not; "" if in none.
+func (s *Service) elsewhere(k kinds.Key) string {
+	if s.joined == nil {
+		return ""
+	}
+	registry, entry := s.joined(k)
+	if registry == "" {
+		return ""
+	}
+	if entry != "" {
+		entry = " (" + terse.Text(entry, mostEntry) + ")"
+	}
+	return k.String() + " comes from the registry " + registry + entry + ": it can be changed there alone, and get shows it"
+}
+
+// mostEntry bounds what is said of where a resource is in its registry.
+const mostEntry = 200
+
 // notFound lists the missing resources, the consequence for the request, and what may have been
 // meant.
 func (s *Service) notFound(ctx context.Context, keys []kinds.Key, consequence string) error {
@@ -103,7 +122,10 @@ func (s *Service) notFound(ctx context.Context, keys []kinds.Key, consequence st
 	for i, k := range keys {
 		names[i] = k.String()
 		info := &errdetails.ResourceInfo{ResourceType: k.Kind.TypeURL(), ResourceName: k.FullName(), Description: "not found"}
-		if i < maxHints {
+		if where := s.elsewhere(k); where != "" {
+			hints = append(hints, where)
+			info.Description += "; " + where
+		} else if i < maxHints {
 			if near, err := s.resources.Near(ctx, k); err == nil && near != "" { // a hint is optional
 				hints = append(hints, near)
 				info.Description += "; " + near

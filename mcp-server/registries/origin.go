@@ -219,4 +219,11 @@ func (o *origin) take(c *publish.Changes, change kinds.Change) bool {
 	return true
 }
 
+func (o *origin) find(key kinds.Key) (entry string, has bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	found, has := o.has[key]
+	return found.entry, has
+}
+
 var _ registry.Sink = (*origin)(nil)

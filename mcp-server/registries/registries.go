@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pgmesh/pgmesh/internal/kit/wait"
+	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	"github.com/pgmesh/pgmesh/registry"
 )
@@ -96,6 +97,17 @@ func (all *Registries) About() string {
 		}
 	}
 	return strings.Join(parts, "; ")
+}
+
+// Find returns the registry that has a resource, and of which of its entries it was made; "" if none
+// has it.
+func (all *Registries) Find(key kinds.Key) (name, entry string) {
+	for _, o := range all.origins {
+		if found, has := o.find(key); has {
+			return o.registry.Name(), found
+		}
+	}
+	return "", ""
 }
 
 // errEnded is the reason of a registry that ends although nobody ended it.

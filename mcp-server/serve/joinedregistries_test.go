@@ -10,13 +10,16 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
+	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 )
 
 // inventory is a folder of services that a server reads as a registry.
@@ -210,6 +213,28 @@ func TestABadEntryCostsOnlyItself(t *testing.T) {
 	server.ready(200, "2 bad entries in the registry inventory")
 	in.has("good.yaml", "other")
 	require.ElementsMatch(t, []string{"inventory.web gone", "inventory.other"}, namesOf(c.next()), "the last good state of the broken file stays")
+}
+
+func TestWhatARegistryHasIsChangedThere(t *testing.T) {
+	t.Parallel()
+	in := newInventory(t)
+	in.has("one.yaml", "web")
+	server := launch(t, serve.Options{Database: pgtest.New(t), Registries: in.registries()})
+	connect(t, server.MCP.String(), nil).next()
+	conn, err := grpc.NewClient(server.MCP.String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	api := adminv1.NewAdminServiceClient(conn)
+	of := &adminv1.ResourceRef{Kind: "ServiceEntry", Namespace: "default", Name: "inventory.web"}
+	_, err = api.Delete(t.Context(), &adminv1.DeleteRequest{Resource: of})
+	require.Equal(t, codes.NotFound, status.Code(err))
+	require.ErrorContains(t, err, "comes from the registry inventory (one.yaml): it can be changed there alone")
+	_, err = api.Get(t.Context(), &adminv1.GetRequest{Resource: of})
+	require.ErrorContains(t, err, "comes from the registry inventory (one.yaml)")
+	_, err = api.Apply(t.Context(), &adminv1.ApplyRequest{Documents: []*adminv1.Document{{Content: []byte(`{apiVersion: networking.istio.io/v1, kind: ServiceEntry,
+		metadata: {name: inventory.web, annotations: {pgmesh.io/origin: inventory}}, spec: {hosts: [web.example.com], ports: [{number: 80, name: http, protocol: HTTP}]}}`)}}})
+	require.Equal(t, codes.InvalidArgument, status.Code(err))
+	require.ErrorContains(t, err, "says that it comes from the registry inventory: change it there")
 }
 
 func TestARegistryThatIsMisspelledIsRefused(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/kit/reload"
 	"github.com/pgmesh/pgmesh/internal/program"
+	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/admin"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	"github.com/pgmesh/pgmesh/mcp-server/registries"
@@ -50,6 +51,14 @@ func (s *server) joinRegistries() error {
 	}
 	s.joined = registries.New(s.publisher, o.Log, s.metrics, registries.Options{Registries: opened, Wait: o.Registries.Wait})
 	return nil
+}
+
+// findJoined tells which registry has a resource; nil without registries.
+func (s *server) findJoined() func(kinds.Key) (registry, entry string) {
+	if s.joined == nil {
+		return nil
+	}
+	return s.joined.Find
 }
 
 func (s *server) aboutRegistries() string {
