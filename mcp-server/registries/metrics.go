@@ -7,15 +7,15 @@ import (
 )
 
 func describe(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc("pgmesh_mcp_server_origin_"+name, help, []string{"registry"}, nil)
+	return prometheus.NewDesc(name, help, []string{"registry"}, nil)
 }
 
 var (
-	connected = describe("connected", "1 while the registry was read and can be asked.")
-	stale     = describe("stale_seconds", "How long ago what is served of the registry was known to be the newest; 0 while it is.")
-	entries   = describe("resources", "Resources that the registry has.")
-	bad       = describe("bad_entries", "Entries of the registry that cannot be used; the last good state of each stays.")
-	changes   = describe("changes_total", "Resources of the registry that have come, changed or gone.")
+	connected = describe("pgmesh_mcp_server_origin_connected", "1 while the registry was read and can be asked.")
+	stale     = describe("pgmesh_mcp_server_origin_stale_seconds", "How long ago what is served of the registry was known to be the newest; 0 while it is.")
+	entries   = describe("pgmesh_mcp_server_origin_resources", "Resources that the registry has.")
+	bad       = describe("pgmesh_mcp_server_origin_bad_entries", "Entries of the registry that cannot be used; the last good state of each stays.")
+	changes   = describe("pgmesh_mcp_server_origin_changes_total", "Resources of the registry that have come, changed or gone.")
 )
 
 // Describe lists the metrics.

@@ -81,7 +81,7 @@ func (o *origin) notAwaited(waited time.Duration) {
 		return
 	}
 	o.settled = true
-	o.log.Warn("the registry has given nothing in time: serving without what it has now", "waited", waited, "resources", len(o.has), "error", o.away)
+	o.log.Warn("the registry has given nothing in time: serving without what it has now", "after", waited, "resources", len(o.has), "error", o.away)
 	o.publisher.Settle(o.registry.Name())
 }
 
@@ -104,7 +104,7 @@ func (o *origin) Replace(all []*kinds.Resource) {
 	maps.DeleteFunc(o.wrong, func(key kinds.Key, _ string) bool { return !there[key] })
 	o.apply(changes)
 	if !o.read {
-		o.log.Info("read the registry", "resources", len(o.has), "bad", len(o.told)+len(o.wrong))
+		o.log.Info("read the registry", "resources", len(o.has))
 	}
 	o.read, o.settled = true, true
 	o.back()

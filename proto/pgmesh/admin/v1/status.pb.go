@@ -230,7 +230,7 @@ func (x *ServerStatus) GetMissing() string {
 // SourceStatus tells of the place that the server has what it serves from.
 type SourceStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// database, upstream (another server), or file (what this server has saved); empty before anything is served.
+	// database, upstream (another server), registries (and nothing else), or file (what this server has saved); empty before anything is served.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Whether the database can be followed now.
 	Connected bool `protobuf:"varint,2,opt,name=connected,proto3" json:"connected,omitempty"`
