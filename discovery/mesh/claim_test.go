@@ -1,6 +1,7 @@
 package mesh_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,14 +44,12 @@ func TestTheMeshsOwnServicesCountBeforeThoseOfRegistries(t *testing.T) {
 	}
 }
 
-func servedAt(s *mesh.Service) (text string) {
-	for i, e := range s.Endpoints {
-		if i > 0 {
-			text += " "
-		}
-		text += hostPort(e)
+func servedAt(s *mesh.Service) string {
+	var at []string
+	for _, e := range s.Endpoints {
+		at = append(at, hostPort(e))
 	}
-	return text
+	return strings.Join(at, " ")
 }
 
 func TestAnEndpointWithinAnEntryMayBeUnhealthy(t *testing.T) {

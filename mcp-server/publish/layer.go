@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"hash/fnv"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -196,7 +197,7 @@ func (l *layers) follow(kind *kinds.Kind, base *served.Set, upserts []*served.Re
 	var gone []string
 	for _, name := range removed {
 		if r := l.find(kind, name); r != nil {
-			upserts = append(upserts[:len(upserts):len(upserts)], r)
+			upserts = append(slices.Clip(upserts), r)
 		} else {
 			gone = append(gone, name)
 		}

@@ -43,11 +43,12 @@ func (i *inventory) registries() serve.Registries {
 // has makes these services, each with one instance, those of a file.
 func (i *inventory) has(file string, services ...string) {
 	i.t.Helper()
-	text := "services:\n"
+	var text strings.Builder
+	text.WriteString("services:\n")
 	for _, name := range services {
-		text += fmt.Sprintf("- {name: %s, hosts: [%[1]s.example.com], ports: [{number: 80, protocol: HTTP}], instances: [{address: 10.0.0.1}]}\n", name)
+		fmt.Fprintf(&text, "- {name: %s, hosts: [%[1]s.example.com], ports: [{number: 80, protocol: HTTP}], instances: [{address: 10.0.0.1}]}\n", name)
 	}
-	i.put(file, text)
+	i.put(file, text.String())
 }
 
 func (i *inventory) put(file, text string) {

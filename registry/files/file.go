@@ -32,20 +32,20 @@ func (f *file) again(path, name string, in *Folder) (*file, error) {
 	if f == nil {
 		f = &file{}
 	}
-	content, err := read(path)
+	content, unreadable := read(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, err
-	case err != nil:
-		return &file{resources: f.resources, err: err}, nil
+	case errors.Is(unreadable, fs.ErrNotExist):
+		return nil, unreadable
+	case unreadable != nil:
+		return &file{resources: f.resources, err: unreadable}, nil
 	}
 	sum := sha256.Sum256(content)
 	if sum == f.sum {
 		return f, nil
 	}
-	resources, err := panics.Receive(func() ([]*kinds.Resource, error) { return in.parse(name, content) })
-	if err != nil {
-		return &file{sum: sum, resources: f.resources, err: err}, nil
+	resources, unusable := panics.Receive(func() ([]*kinds.Resource, error) { return in.parse(name, content) })
+	if unusable != nil {
+		return &file{sum: sum, resources: f.resources, err: unusable}, nil
 	}
 	f.keepSame(resources)
 	return &file{sum: sum, resources: resources}, nil

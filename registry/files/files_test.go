@@ -150,7 +150,7 @@ func TestAFileWithAMistakeChangesNothing(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("services: [{name: web, hosts: [web.example.com], ports: [{number: 80}], instances: [{address: 10.0.0.1, health: unhealthy}]}]"))
 	f.Add([]byte("services:\n- {name: a, created: 2026-01-02T03:04:05Z}\n---\nservices: []\n"))
-	f.Fuzz(func(t *testing.T, content []byte) {
+	f.Fuzz(func(_ *testing.T, content []byte) {
 		services, err := files.Parse(content)
 		if err != nil {
 			return

@@ -193,7 +193,7 @@ func (f *follower) wait(what string, holds func() error) {
 func (f *follower) until(want content) {
 	f.t.Helper()
 	expected := want.asServed(f.subject)
-	f.wait("what there is is what the registry has", func() error {
+	f.wait("the mesh has what the registry has", func() error {
 		if now := servedBy(f.held); !f.told || !reflect.DeepEqual(now, expected) {
 			return fmt.Errorf("the registry has %v, and told %v (was it asked: %t, away: %w)", expected, now, f.told, f.away)
 		}
