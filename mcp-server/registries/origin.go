@@ -1,6 +1,7 @@
 package registries
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -55,10 +56,13 @@ func newOrigin(r registry.Registry, rank int, p *publish.Publisher, log *slog.Lo
 func (o *origin) run(ctx context.Context) error {
 	o.recall()
 	err := o.registry.Run(ctx, o)
-	if err == nil {
-		err = errEnded
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	return err
+	o.log.Error("the registry is not read any more: its settings can never work. Correct --registry and start the server again", "error", err)
+	o.Away(cmp.Or(err, errEnded))
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 func (o *origin) recall() {

@@ -9,7 +9,6 @@ package registries
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"time"
@@ -52,16 +51,12 @@ func New(p *publish.Publisher, log *slog.Logger, metrics prometheus.Registerer, 
 	return all
 }
 
-// Run reads all registries until the context ends, or one has settings that can never work.
+// Run reads all registries until the context ends. One whose settings can never work is away: the
+// mesh goes on without it.
 func (all *Registries) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, o := range all.origins {
-		g.Go(func() error {
-			if err := o.run(ctx); ctx.Err() == nil {
-				return fmt.Errorf("the registry %s: %w", o.registry.Name(), err)
-			}
-			return ctx.Err()
-		})
+		g.Go(func() error { return o.run(ctx) })
 	}
 	g.Go(func() error { return all.giveUpWaiting(ctx) })
 	return g.Wait()

@@ -147,7 +147,7 @@ func TestABridgeServesARegistryAlone(t *testing.T) {
 	require.Equal(t, []string{"inventory.more gone"}, namesOf(far.next()))
 
 	refused := status.Convert(apply(t, server.MCP.String()))
-	require.Equal(t, codes.FailedPrecondition, refused.Code())
+	require.Equal(t, codes.Unimplemented, refused.Code())
 	require.Contains(t, refused.Message(), "it serves what its registries have")
 }
 

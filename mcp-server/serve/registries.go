@@ -126,7 +126,7 @@ func (b *bridge) link() admin.Link {
 
 // closed refuses what only a server with a database can do.
 func (*bridge) closed(context.Context) error {
-	refusal, err := status.New(codes.FailedPrecondition, "this server has no database to read from or to change: it serves what its registries have. Change services there").
+	refusal, err := status.New(codes.Unimplemented, "this server has no database to read from or to change: it serves what its registries have. Change services there").
 		WithDetails(&errdetails.ErrorInfo{Reason: "BRIDGE", Domain: "pgmesh.io"})
 	if err != nil {
 		panic(fmt.Sprintf("a status of a message that is linked in: %v", err))

@@ -147,6 +147,9 @@ func (d *describer) metadata(b *strings.Builder, r *kinds.Resource) {
 		w.Row("Namespace:", r.Namespace)
 	}
 	w.Row("Kind:", r.Kind.Name+" ("+r.Kind.APIVersion()+")")
+	if registry := r.Origin(); registry != "" {
+		w.Row("Origin:", strings.TrimSuffix("the registry "+registry+", "+r.Annotations[kinds.OriginEntryAnnotation], ", "))
+	}
 	writePairs(w, "Labels:", r.Labels)
 	writePairs(w, "Annotations:", r.Annotations)
 	if !r.CreateTime.IsZero() {
