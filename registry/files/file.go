@@ -27,28 +27,28 @@ type file struct {
 	err       error             // why the present content cannot be used
 }
 
-// again reads a file, which may be new, and returns it as it is now. Its error says that it is gone.
-func (f *file) again(path, name string, in *Folder) (*file, error) {
+// again reads a file, which may be new, and returns it as it is now, or that it is gone.
+func (f *file) again(path, name string, in *Folder) (now *file, gone bool) {
 	if f == nil {
 		f = &file{}
 	}
-	content, unreadable := read(path)
-	switch {
-	case errors.Is(unreadable, fs.ErrNotExist):
-		return nil, unreadable
-	case unreadable != nil:
-		return &file{resources: f.resources, err: unreadable}, nil
+	content, err := read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, true
 	}
 	sum := sha256.Sum256(content)
-	if sum == f.sum {
-		return f, nil
+	if err == nil && sum == f.sum {
+		return f, false
 	}
-	resources, unusable := panics.Receive(func() ([]*kinds.Resource, error) { return in.parse(name, content) })
-	if unusable != nil {
-		return &file{sum: sum, resources: f.resources, err: unusable}, nil
+	resources := f.resources
+	if err == nil {
+		resources, err = panics.Receive(func() ([]*kinds.Resource, error) { return in.parse(name, content) })
+	}
+	if err != nil {
+		return &file{sum: sum, resources: f.resources, err: err}, false
 	}
 	f.keepSame(resources)
-	return &file{sum: sum, resources: resources}, nil
+	return &file{sum: sum, resources: resources}, false
 }
 
 // said reports whether what is wrong with a file is other than before.

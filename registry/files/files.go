@@ -101,8 +101,8 @@ func (r *run) read(found []string) (missed bool) {
 	for _, path := range found {
 		name := r.below(path)
 		before := r.files[name]
-		now, err := before.again(path, name, r.Folder)
-		if missed = missed || err != nil; err != nil {
+		now, gone := before.again(path, name, r.Folder)
+		if missed = missed || gone; gone {
 			continue
 		}
 		next[name] = now
