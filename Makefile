@@ -42,6 +42,10 @@ receivers: compile otelcol ## Send traces and logs to OpenTelemetry's collector,
 	@tools/fetch-receivers
 	RECEIVERS=$(CURDIR)/.tools go test -count=1 ./internal/testbench/e2e -run TestReceivers -v
 
+.PHONY: registries
+registries: consul ## Hold the registries to what they promise, on a real Consul (minutes the first time; PGMESH_REGISTRY_OPERATIONS=3000 tries more)
+	CONSUL=$(CURDIR)/.tools/bin/consul go test -count=1 -v ./registry/consul/...
+
 .PHONY: bench
 bench: compile ## Measure what is promised, each beside a floor (FLAGS='--only update,large' narrows)
 	@$(call benchmark,.) && bin/bench/bench $(FLAGS)
@@ -147,7 +151,7 @@ clean: ## Remove bin/ and the demo's data (.tools/ stays)
 	rm -rf bin dist .demo
 
 # The parts of the targets above.
-.PHONY: envoy machine nfpm istiod prometheus otelcol compile lint-go lint-proto lint-generated lint-modules
+.PHONY: envoy machine nfpm istiod prometheus otelcol consul compile lint-go lint-proto lint-generated lint-modules
 
 envoy:
 	@tools/fetch-envoy
@@ -155,7 +159,7 @@ envoy:
 machine:
 	@tools/machine-packages
 
-nfpm istiod prometheus otelcol:
+nfpm istiod prometheus otelcol consul:
 	@tools/build-tools $@
 
 compile: envoy
