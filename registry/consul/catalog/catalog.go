@@ -1,0 +1,77 @@
+// Package catalog follows the services of one datacenter of Consul.
+//
+// Consul tells of changes by blocking queries, each of which is a connection, and an agent allows 200
+// from one machine. A query for each service is precise, and too many in a large catalog; one for
+// all instances is as large as the catalog. So there are a few of each sort:
+//
+//   - One for the names of services and their tags, which any instance that comes, goes or changes
+//     wakes; one for the nodes; and one each for the checks that are critical and that warn, which
+//     are few, and whose differences say whose health has changed ([lists]).
+//   - One for each of the services that changed last ([watches]). A small catalog has all of them
+//     watched.
+//   - What is not watched is looked through whenever some service has changed, and nobody knows which
+//     ([sweep]): service by service, the last changed first.
+//
+// A session begins with reading everything and ends with the first failure, and then the next one
+// begins. So nothing that was missed stays so.
+package catalog
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
+	"github.com/pgmesh/pgmesh/registry/consul/client"
+)
+
+// Listener is told what the catalog has. It is called from one goroutine at a time, by the names
+// that services have in Consul, in lower case: Consul does not tell cases apart.
+type Listener interface {
+	// All tells of everything there is, at first and after a failure.
+	All(services map[string][]Instance)
+	// Changed tells what some services are now; one without instances is gone.
+	Changed(services map[string][]Instance)
+	// Bad says that the answer about a service cannot be used; nil says that it can.
+	Bad(name string, err error)
+	// Away says that Consul cannot be asked, and why; nil that it can.
+	Away(err error)
+}
+
+// Catalog is one datacenter.
+type Catalog struct {
+	Client     *client.Client
+	Datacenter string // "": the agent's own
+	// Watches is how many services may have a query of their own.
+	Watches int
+	Log     *slog.Logger
+
+	// known is what the last session knew: what a token may no longer see is not gone.
+	known map[string]*known
+	// seen says that the servers themselves were in the list of services once.
+	seen bool
+}
+
+// readers is how many services are read at once, and urgent how many more for changes alone.
+const (
+	readers = 16
+	urgent  = 4
+)
+
+// Beside is how many connections to Consul there are at most beside those of watches.
+const Beside = readers + urgent + lists
+
+// stable is how long a session lasts that is no failure to begin one.
+const stable = 10 * time.Second
+
+// Run follows the catalog until the context ends, whose error it returns.
+func (c *Catalog) Run(ctx context.Context, listener Listener) error {
+	loop := retry.Loop{Pauses: retry.Pauses{First: 50 * time.Millisecond, Longest: 5 * time.Second}, Stable: stable}
+	return loop.Forever(ctx, func(func()) error {
+		err := c.session(ctx, listener)
+		if ctx.Err() == nil {
+			listener.Away(err)
+		}
+		return err
+	})
+}

@@ -1,0 +1,126 @@
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pgmesh/pgmesh/registry/consul/client"
+)
+
+// watches are queries that each wait for one service: those that changed last, for what has changed
+// changes again.
+type watches struct {
+	*session
+
+	group   *errgroup.Group
+	most    int
+	running map[string]*watch
+}
+
+type watch struct {
+	cancel context.CancelFunc
+}
+
+// fill begins as many watches as there may be.
+func (w *watches) fill() {
+	for _, r := range w.byChange() {
+		w.begin(r.name, r.known)
+	}
+}
+
+// byChange are the services that are not watched, the last changed first.
+func (w *watches) byChange() []reading {
+	all := make([]reading, 0, len(w.services))
+	for name := range w.names {
+		if w.running[name] == nil {
+			all = append(all, reading{name, w.index(name), true})
+		}
+	}
+	slices.SortFunc(all, func(a, b reading) int { return cmp.Compare(b.known, a.known) })
+	return all
+}
+
+// begin watches a service, in place of the one whose last change is the longest ago.
+func (w *watches) begin(name string, index uint64) {
+	if w.running[name] != nil || w.most == 0 || index == 0 {
+		return
+	}
+	if len(w.running) >= w.most {
+		oldest := w.oldest()
+		if w.index(oldest) >= index {
+			return
+		}
+		w.end(oldest)
+	}
+	ctx, cancel := context.WithCancel(w.ctx)
+	mine := &watch{cancel}
+	w.running[name] = mine
+	w.group.Go(func() error {
+		defer cancel()
+		return w.follow(ctx, name, index, mine)
+	})
+}
+
+// index is when a service changed last, 0 if it was not read.
+func (s *session) index(name string) uint64 {
+	if k := s.services[name]; k != nil {
+		return k.index
+	}
+	return 0
+}
+
+func (w *watches) oldest() string {
+	oldest, least := "", uint64(0)
+	for name := range w.running {
+		if index := w.index(name); oldest == "" || index < least {
+			oldest, least = name, index
+		}
+	}
+	return oldest
+}
+
+func (w *watches) end(name string) {
+	if running := w.running[name]; running != nil {
+		delete(w.running, name)
+		running.cancel()
+	}
+}
+
+// follow tells own each answer.
+func (w *watches) follow(ctx context.Context, name string, index uint64, mine *watch) error {
+	q := client.Query{After: index, Wait: waits}
+	err := w.poll(ctx, q, func(q client.Query) (client.Meta, error) {
+		q.Known = q.After
+		a, err := w.ask(ctx, q, name)
+		if err != nil || a.Unchanged {
+			return a.Meta, err
+		}
+		return a.Meta, w.do(func() error { w.took(name, a, nil); return nil })
+	})
+	switch refusal, is := errors.AsType[*client.Refusal](err); {
+	case w.ctx.Err() == nil && ctx.Err() != nil:
+		return nil // it was ended
+	case is && refusal.Crowded():
+		return w.do(func() error { w.crowded(name, mine, err); return nil })
+	default:
+		return err
+	}
+}
+
+// crowded makes do with fewer watches: the agent allows no more connections.
+func (w *watches) crowded(name string, mine *watch, err error) {
+	if w.running[name] == mine {
+		delete(w.running, name)
+	}
+	if fewer := len(w.running) * 3 / 4; fewer < w.most {
+		w.most = fewer
+		w.Log.Warn("Consul allows fewer connections than there are services to watch; the others are looked through", "watched", fewer, "error", err)
+	}
+	for len(w.running) > w.most {
+		w.end(w.oldest())
+	}
+}

@@ -1,0 +1,99 @@
+// Package consul reads services from Consul: its catalog, with the health that Consul knows.
+//
+// Package client asks Consul, package catalog follows the services of one datacenter, and this one
+// makes of those of all datacenters what the mesh has ([resources]).
+package consul
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pgmesh/pgmesh/identity/tlsfiles"
+	"github.com/pgmesh/pgmesh/internal/kit/reload"
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/registry"
+	"github.com/pgmesh/pgmesh/registry/consul/catalog"
+	"github.com/pgmesh/pgmesh/registry/consul/client"
+)
+
+// Registry is one Consul, with one or several of its datacenters.
+type Registry struct {
+	*settings
+
+	token *reload.Value[string]
+	files *tlsfiles.ClientFiles
+	log   *slog.Logger
+}
+
+// Open reads the settings of a registry from its URL, and the files that it names.
+func Open(u *url.URL, o reload.Options) (*Registry, error) {
+	s, err := read(u)
+	if err != nil {
+		return nil, err
+	}
+	if !kinds.ValidNamespace(s.name) {
+		return nil, fmt.Errorf("%q cannot be the name of a registry: give it one with name, of lower-case letters, digits and -", s.name)
+	}
+	if !kinds.ValidNamespace(s.into) {
+		return nil, fmt.Errorf("%q cannot be a namespace of the mesh: name one with into, of lower-case letters, digits and -", s.into)
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	r := &Registry{settings: s, log: o.Log}
+	if s.token != "" {
+		if r.token, err = loadToken(o, s.token); err != nil {
+			return nil, err
+		}
+	}
+	if s.secure() {
+		if r.files, err = s.tls.Load(o); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// Name implements registry.Registry.
+func (r *Registry) Name() string { return r.name }
+
+// Run implements registry.Registry.
+func (r *Registry) Run(ctx context.Context, sink registry.Sink) error {
+	transport := client.NewTransport(r.files, r.watches+catalog.Beside)
+	defer transport.CloseIdleConnections()
+	asks := r.client(transport)
+	m := newMesh(r, sink)
+	datacenters, err := m.toRead(ctx, asks)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	parts := make([]*part, len(datacenters))
+	for i, datacenter := range datacenters {
+		parts[i] = m.add(datacenter)
+	}
+	for _, p := range parts {
+		c := &catalog.Catalog{
+			Client: asks, Datacenter: p.datacenter, Watches: r.watches / len(parts),
+			Log: r.log.With("registry", r.name, "datacenter", p.datacenter),
+		}
+		group.Go(func() error { return c.Run(ctx, p) })
+	}
+	return group.Wait()
+}
+
+func (r *Registry) client(transport http.RoundTripper) *client.Client {
+	always := url.Values{}
+	if r.namespace != "" {
+		always.Set("ns", r.namespace)
+	}
+	if r.partition != "" {
+		always.Set("partition", r.partition)
+	}
+	return &client.Client{Base: r.base, Token: r.tokenNow, Transport: transport, Patience: r.patience, Always: always}
+}

@@ -1,0 +1,60 @@
+package consul_test
+
+import (
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/pgmesh/pgmesh/internal/kit/reload"
+	"github.com/pgmesh/pgmesh/internal/testbench/consultest"
+	"github.com/pgmesh/pgmesh/internal/testbench/gate"
+	"github.com/pgmesh/pgmesh/registry"
+	"github.com/pgmesh/pgmesh/registry/consul"
+	"github.com/pgmesh/pgmesh/registry/registrytest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// open opens a registry at an address, with more parameters.
+func open(t *testing.T, address, parameters string) *consul.Registry {
+	t.Helper()
+	at, err := url.Parse("consul://" + address + "/?" + parameters)
+	require.NoError(t, err)
+	r, err := consul.Open(at, reload.Options{})
+	require.NoError(t, err)
+	return r
+}
+
+// subject is a Consul in the hands of the contract's test.
+func subject(t *testing.T, parameters string) registrytest.Subject {
+	t.Helper()
+	c := consultest.Start(t, nil)
+	way := gate.Open(t, c.Address)
+	return registrytest.Subject{
+		Open: func() registry.Registry { return open(t, way.Address(), parameters) },
+		Host: func(service string) string { return service + ".service.consul" },
+		Register: func(service string, i registrytest.Instance) {
+			status := "passing"
+			if i.Unhealthy {
+				status = "critical"
+			}
+			c.Register(consultest.Instance{
+				ID: i.ID, Service: service, Node: "node-of-" + i.ID, Address: i.Address, Port: i.Port, Weight: i.Weight,
+				Meta: map[string]string{"protocol": "http"}, Status: status,
+			})
+		},
+		Deregister: func(_, id string) { c.Deregister("node-of-"+id, id) },
+		Cut:        way.Shut, Mend: way.Unshut, Restart: c.Restart, Weights: true, Health: true,
+	}
+}
+
+func TestContract(t *testing.T) {
+	registrytest.Contract(t, func(t *testing.T) registrytest.Subject { t.Helper(); return subject(t, "hosts=short") })
+}
+
+// Two services are watched, and all others are looked through.
+func TestContractOfALargeCatalog(t *testing.T) {
+	registrytest.Contract(t, func(t *testing.T) registrytest.Subject { t.Helper(); return subject(t, "hosts=short&watches=2") })
+}

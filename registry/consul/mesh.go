@@ -1,0 +1,187 @@
+package consul
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/registry"
+	"github.com/pgmesh/pgmesh/registry/consul/catalog"
+)
+
+// mesh is what the mesh has of all datacenters together. Each of them tells its part.
+type mesh struct {
+	*Registry
+
+	mu    sync.Mutex
+	sink  registry.Sink
+	parts []*part
+	made  map[string][]*kinds.Resource // by the names of services
+	bad   map[string]bool              // what cannot be made a resource
+	told  bool                         // Replace was called
+	away  error
+}
+
+// part is one datacenter. It is the catalog.Listener of that.
+type part struct {
+	*mesh
+
+	datacenter string
+	read       bool
+	away       error
+	services   map[string][]catalog.Instance
+	bad        map[string]bool // what cannot be read
+}
+
+func newMesh(r *Registry, sink registry.Sink) *mesh {
+	return &mesh{Registry: r, sink: sink, made: map[string][]*kinds.Resource{}, bad: map[string]bool{}}
+}
+
+func (m *mesh) add(datacenter string) *part {
+	p := &part{mesh: m, datacenter: datacenter, services: map[string][]catalog.Instance{}, bad: map[string]bool{}}
+	m.parts = append(m.parts, p)
+	return p
+}
+
+// All implements catalog.Listener. What cannot be read now stays as it was.
+func (p *part) All(services map[string][]catalog.Instance) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	touched := maps.Clone(services)
+	for name := range p.services {
+		if _, found := services[name]; !found && !p.bad[name] {
+			touched[name] = nil
+		}
+	}
+	changes := p.take(touched)
+	p.read = true
+	p.tell(changes)
+}
+
+// Changed implements catalog.Listener.
+func (p *part) Changed(services map[string][]catalog.Instance) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tell(p.take(services))
+}
+
+// tell gives everything once every datacenter was read, and then changes. If one can never be read
+// from the start, the others wait for it: its services must not be taken for gone.
+func (m *mesh) tell(changes []kinds.Change) {
+	switch {
+	case m.told && len(changes) > 0:
+		m.sink.Apply(changes)
+	case !m.told && !slices.ContainsFunc(m.parts, func(p *part) bool { return !p.read }):
+		m.told = true
+		all := make([]*kinds.Resource, 0, len(m.made))
+		for _, resources := range m.made {
+			all = append(all, resources...)
+		}
+		m.sink.Replace(all)
+	}
+}
+
+// take makes anew what services are, and returns what is different.
+func (p *part) take(services map[string][]catalog.Instance) []kinds.Change {
+	var changes []kinds.Change
+	for name, all := range services {
+		if name == catalog.Servers {
+			continue
+		}
+		if all = p.suits(all); len(all) > 0 {
+			p.services[name] = all
+		} else {
+			delete(p.services, name)
+		}
+		changes = append(changes, p.remake(name)...)
+	}
+	return changes
+}
+
+func (m *mesh) remake(name string) []kinds.Change {
+	at := map[string][]catalog.Instance{}
+	for _, p := range m.parts {
+		if all := p.services[name]; len(all) > 0 {
+			at[p.datacenter] = all
+		}
+	}
+	var now []*kinds.Resource
+	if len(at) > 0 {
+		var err error
+		if now, err = m.resources(name, at, len(m.parts) > 1); err != nil {
+			m.bad[name] = true
+			m.sink.Bad(name, err)
+			return nil
+		}
+	}
+	if m.bad[name] {
+		delete(m.bad, name)
+		m.sink.Bad(name, nil)
+	}
+	changes := differences(m.made[name], now)
+	if m.made[name] = now; now == nil {
+		delete(m.made, name)
+	}
+	return changes
+}
+
+func differences(before, now []*kinds.Resource) []kinds.Change {
+	changes := make([]kinds.Change, 0, len(now))
+	for _, r := range now {
+		changes = append(changes, kinds.Change{Key: r.Key(), Resource: r})
+	}
+	for _, r := range before {
+		if !slices.ContainsFunc(now, func(n *kinds.Resource) bool { return n.Key() == r.Key() }) {
+			changes = append(changes, kinds.Change{Key: r.Key()})
+		}
+	}
+	return changes
+}
+
+// Bad implements catalog.Listener.
+func (p *part) Bad(name string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bad[name] == (err != nil) {
+		return
+	}
+	if err != nil {
+		p.bad[name] = true
+	} else {
+		delete(p.bad, name)
+	}
+	p.sink.Bad(name, err)
+}
+
+// Away implements catalog.Listener.
+func (p *part) Away(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.away = err
+	var all []error
+	for _, each := range p.parts {
+		if each.away != nil {
+			all = append(all, each.inWords())
+		}
+	}
+	p.sayAway(errors.Join(all...))
+}
+
+func (p *part) inWords() error {
+	if p.datacenter == "" {
+		return p.away
+	}
+	return fmt.Errorf("datacenter %s: %w", p.datacenter, p.away)
+}
+
+// sayAway says each reason once.
+func (m *mesh) sayAway(err error) {
+	if m.away != nil && err != nil && m.away.Error() == err.Error() || m.away == nil && err == nil {
+		return
+	}
+	m.away = err
+	m.sink.Away(err)
+}
