@@ -79,7 +79,7 @@ func (r *Registry) Run(ctx context.Context, sink registry.Sink) error {
 	}
 	for _, p := range parts {
 		c := &catalog.Catalog{
-			Client: asks, Datacenter: p.datacenter, Watches: r.watches / len(parts),
+			Client: asks, Datacenter: p.datacenter, Watches: r.watches / len(parts), Streams: r.streams / len(parts),
 			Log: r.log.With("registry", r.name, "datacenter", p.datacenter),
 		}
 		group.Go(func() error { return c.Run(ctx, p) })

@@ -32,14 +32,17 @@ type settings struct {
 	hosts       hosts
 	into        string // the namespace of the mesh
 	port        uint32 // where clients reach services whose instances have many ports
-	watches     int
+	watches     int      // over connections of their own
+	streams     int      // over HTTP/2
 	patience    time.Duration
 }
 
 const (
 	// defaultWatches leaves half of the 200 connections that an agent allows to others.
 	defaultWatches = 100
-	mostWatches    = 20_000
+	// defaultStreams is as many as a large catalog has services. 250 of them share a connection.
+	defaultStreams = 10_000
+	mostWatches    = 50_000
 
 	defaultPatience = 5 * time.Second
 	defaultPort     = 8500
@@ -73,7 +76,7 @@ var parameters = map[string]parameter{
 
 // read reads a URL: consul://127.0.0.1:8500/?dc=dc1.
 func read(u *url.URL) (*settings, error) {
-	s := &settings{watches: defaultWatches, patience: defaultPatience, domain: "consul", hosts: hosts{true, true}, base: &url.URL{Scheme: "http", Path: u.Path}}
+	s := &settings{watches: defaultWatches, streams: defaultStreams, patience: defaultPatience, domain: "consul", hosts: hosts{true, true}, base: &url.URL{Scheme: "http", Path: u.Path}}
 	given, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return nil, fmt.Errorf("its parameters cannot be read: %w", err)
@@ -202,6 +205,7 @@ func readPort(s *settings, values []string) error {
 
 func readWatches(s *settings, values []string) (err error) {
 	s.watches, err = number(values, 0, mostWatches)
+	s.streams = s.watches
 	return err
 }
 

@@ -42,3 +42,33 @@ func (c *Consul) DeregisterNode(node string) {
 	c.t.Helper()
 	c.Put("/v1/catalog/deregister", Config{"Node": node})
 }
+
+// mostOperations is how many a transaction of Consul may have.
+const mostOperations = 128
+
+// RegisterMany registers many instances, many at a time.
+func (c *Consul) RegisterMany(all []Instance) {
+	c.t.Helper()
+	nodes := map[string]bool{}
+	var operations []Config
+	send := func() {
+		c.Put("/v1/txn", operations)
+		operations = nil
+	}
+	for _, i := range all {
+		if len(operations)+3 > mostOperations {
+			send()
+		}
+		d := i.document()
+		if !nodes[i.Node] {
+			nodes[i.Node] = true
+			operations = append(operations, Config{"Node": Config{"Verb": "set", "Node": Config{"Node": i.Node, "Address": d["Address"], "Meta": i.NodeMeta}}})
+		}
+		operations = append(operations, Config{"Service": Config{"Verb": "set", "Node": i.Node, "Service": d["Service"]}})
+		if check, has := d["Check"].(Config); has {
+			check["Node"] = i.Node
+			operations = append(operations, Config{"Check": Config{"Verb": "set", "Check": check}})
+		}
+	}
+	send()
+}

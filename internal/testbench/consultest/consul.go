@@ -24,6 +24,8 @@ import (
 type Consul struct {
 	// Address is host:port of its HTTP API.
 	Address string
+	// Secure is that of its HTTPS API, for which the configuration has to name a certificate.
+	Secure string
 	// WAN is host:port at which servers of other datacenters join it.
 	WAN string
 	// Token is sent with each request of the test.
@@ -31,6 +33,7 @@ type Consul struct {
 
 	t       testing.TB
 	folder  string
+	flags   []string
 	process *process.Process
 	log     bytes.Buffer
 }
@@ -41,15 +44,27 @@ type Config map[string]any
 // Start runs a Consul that ends with the test. It skips the test where CONSUL names no program.
 func Start(t testing.TB, more Config) *Consul {
 	t.Helper()
+	folder := t.TempDir()
+	config := Config{"server": true, "bootstrap": true, "data_dir": filepath.Join(folder, "data"), "performance": Config{"raft_multiplier": 1}}
+	maps.Copy(config, more)
+	return start(t, folder, config)
+}
+
+// StartDev runs a Consul in the mode for developers, which writes nothing to disk.
+func StartDev(t testing.TB, more Config) *Consul {
+	t.Helper()
+	return start(t, t.TempDir(), more, "-dev")
+}
+
+func start(t testing.TB, folder string, more Config, flags ...string) *Consul {
+	t.Helper()
 	if os.Getenv("CONSUL") == "" {
 		t.Skip("no Consul was built: make registries builds one")
 	}
-	c := &Consul{t: t, folder: t.TempDir()}
+	c := &Consul{t: t, folder: folder, flags: flags}
 	config := Config{
-		"server": true, "bootstrap": true, "bind_addr": "127.0.0.1", "data_dir": filepath.Join(c.folder, "data"),
-		"node_name": "server", "datacenter": "dc1", "log_level": "warn", "disable_update_check": true,
+		"bind_addr": "127.0.0.1", "node_name": "server", "datacenter": "dc1", "log_level": "warn", "disable_update_check": true,
 		"connect": Config{"enabled": false}, "peering": Config{"enabled": false}, "ports": c.ports(),
-		"performance": Config{"raft_multiplier": 1},
 	}
 	maps.Copy(config, more)
 	text, err := json.Marshal(config)
@@ -67,7 +82,7 @@ func Start(t testing.TB, more Config) *Consul {
 // ports are free ones. A listener that is not needed is off.
 func (c *Consul) ports() Config {
 	ports := Config{"dns": -1, "grpc": -1, "grpc_tls": -1}
-	for _, name := range []string{"http", "serf_lan", "serf_wan", "server"} {
+	for _, name := range []string{"http", "https", "serf_lan", "serf_wan", "server"} {
 		port, err := freeport.New()
 		if err != nil {
 			c.t.Fatal(err)
@@ -76,6 +91,8 @@ func (c *Consul) ports() Config {
 		switch address := "127.0.0.1:" + strconv.Itoa(port); name {
 		case "http":
 			c.Address = address
+		case "https":
+			c.Secure = address
 		case "serf_wan":
 			c.WAN = address
 		}
@@ -85,7 +102,7 @@ func (c *Consul) ports() Config {
 
 func (c *Consul) run() {
 	c.t.Helper()
-	cmd := exec.Command(os.Getenv("CONSUL"), "agent", "-config-file", filepath.Join(c.folder, "consul.json"))
+	cmd := exec.Command(os.Getenv("CONSUL"), append([]string{"agent", "-config-file", filepath.Join(c.folder, "consul.json")}, c.flags...)...)
 	cmd.Stdout, cmd.Stderr = &c.log, &c.log
 	var err error
 	if c.process, err = process.Start(cmd); err != nil {

@@ -136,4 +136,3 @@ func (g *Gate) pass(to, from net.Conn, answers bool) {
 		}
 	}
 }
-

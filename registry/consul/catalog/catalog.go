@@ -8,7 +8,8 @@
 //     wakes; one for the nodes; and one each for the checks that are critical and that warn, which
 //     are few, and whose differences say whose health has changed ([lists]).
 //   - One for each of the services that changed last ([watches]). A small catalog has all of them
-//     watched.
+//     watched, and a large one too where Consul is asked over TLS, and so over HTTP/2: there a query
+//     takes no connection.
 //   - What is not watched is looked through whenever some service has changed, and nobody knows which
 //     ([sweep]): service by service, the last changed first.
 //
@@ -42,8 +43,9 @@ type Listener interface {
 type Catalog struct {
 	Client     *client.Client
 	Datacenter string // "": the agent's own
-	// Watches is how many services may have a query of their own.
-	Watches int
+	// Watches is how many services may have a query of their own where that takes a connection, and
+	// Streams where queries share connections.
+	Watches, Streams int
 	Log     *slog.Logger
 
 	// known is what the last session knew: what a token may no longer see is not gone.

@@ -15,8 +15,8 @@ import (
 const lists = 4
 
 const (
-	// waits is how long a list or a service is waited for before it is asked for again.
-	waits = time.Minute
+	// waits is how long a list is waited for before it is asked for again, and long how long a service.
+	waits, long = time.Minute, 5 * time.Minute
 	// pulse is how long the list of warnings is waited for, which is short: a Consul that hangs is
 	// noticed by it.
 	pulse = 5 * time.Second
@@ -58,6 +58,9 @@ func list[T any](s *session, path string, waits time.Duration, take func(before,
 	meta, err := s.Client.Ask(s.ctx, q, &first)
 	if err != nil {
 		return first, nil, err
+	}
+	if s.watches.most = s.Watches; meta.Streams {
+		s.watches.most = s.Streams
 	}
 	last := first
 	return first, func() error {

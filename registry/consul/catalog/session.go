@@ -41,7 +41,7 @@ func (c *Catalog) session(ctx context.Context, listener Listener) error {
 		Catalog: c, ctx: ctx, listener: listener, calls: make(chan func() error, readers), queue: newQueue(),
 		services: map[string]*known{}, changed: map[string][]Instance{},
 	}
-	s.watches = &watches{session: s, group: group, most: c.Watches, running: map[string]*watch{}}
+	s.watches = &watches{session: s, group: group, running: map[string]*watch{}}
 	group.Go(func() error { return s.begin(group) })
 	err := group.Wait()
 	if s.unread == 0 && len(s.services) > 0 {

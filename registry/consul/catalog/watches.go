@@ -92,7 +92,7 @@ func (w *watches) end(name string) {
 
 // follow tells own each answer.
 func (w *watches) follow(ctx context.Context, name string, index uint64, mine *watch) error {
-	q := client.Query{After: index, Wait: waits}
+	q := client.Query{After: index, Wait: long}
 	err := w.poll(ctx, q, func(q client.Query) (client.Meta, error) {
 		q.Known = q.After
 		a, err := w.ask(ctx, q, name)

@@ -52,6 +52,8 @@ type Meta struct {
 	Index uint64
 	// Unchanged says that the index is the known one, and nothing was decoded.
 	Unchanged bool
+	// Streams says that questions share connections.
+	Streams bool
 	// Filtered says that the token may not see all that there is.
 	Filtered bool
 	// Decoding is how long the content took to read.
@@ -131,7 +133,7 @@ func (c *Client) failed(ctx context.Context, q Query, err error) error {
 }
 
 func read(response *http.Response, q Query, into any) (Meta, error) {
-	meta := Meta{Filtered: response.Header.Get("X-Consul-Results-Filtered-By-ACLs") == "true"}
+	meta := Meta{Streams: response.ProtoMajor >= 2, Filtered: response.Header.Get("X-Consul-Results-Filtered-By-ACLs") == "true"}
 	var err error
 	if meta.Index, err = strconv.ParseUint(response.Header.Get("X-Consul-Index"), 10, 64); err != nil && !q.unindexed() {
 		return meta, &Garbage{errors.New("the answer has no X-Consul-Index, so this is no Consul, or a proxy hides it")}

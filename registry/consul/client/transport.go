@@ -17,13 +17,13 @@ const (
 	idleFor   = time.Minute
 )
 
-// NewTransport makes connections, with TLS if there are files for it. It keeps as many open as are
-// used at a time: each question that waits has one.
+// NewTransport makes connections, with TLS if there are files for it. Each question that waits has a
+// connection, or over TLS, where Consul speaks HTTP/2, a stream. It keeps open what is used at a time.
 func NewTransport(files *tlsfiles.ClientFiles, connections int) *http.Transport {
 	dialer := &net.Dialer{Timeout: connectWithin, KeepAlive: keepAlive}
 	t := &http.Transport{
 		DialContext: dialer.DialContext, DisableCompression: true,
-		MaxIdleConns: connections, MaxIdleConnsPerHost: connections, IdleConnTimeout: idleFor,
+		MaxConnsPerHost: connections, MaxIdleConns: connections, MaxIdleConnsPerHost: connections, IdleConnTimeout: idleFor,
 	}
 	if files != nil {
 		t.ForceAttemptHTTP2 = true

@@ -1,0 +1,220 @@
+package consul_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/consultest"
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/registry/registrytest"
+)
+
+const (
+	each    = 5   // instances of a service
+	servers = 500 // nodes
+	tries   = 15
+)
+
+// services is how many there are: PGMESH_REGISTRY_SERVICES=10000 is what is promised.
+func services(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("PGMESH_REGISTRY_SERVICES")
+	if text == "" {
+		return 1000
+	}
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	return n
+}
+
+// holder keeps what a registry tells, and lets a test wait for it.
+type holder struct {
+	mu      sync.Mutex
+	all     map[string]*kinds.Resource
+	changes int
+	told    chan struct{}
+	waiting string
+	holds   func(*networking.ServiceEntry) bool
+	reached chan time.Time
+}
+
+func (h *holder) Replace(all []*kinds.Resource) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = make(map[string]*kinds.Resource, len(all))
+	for _, r := range all {
+		h.all[r.Name] = r
+	}
+	close(h.told)
+}
+
+func (h *holder) Apply(changes []kinds.Change) {
+	now := time.Now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.changes += len(changes)
+	for _, c := range changes {
+		h.all[c.Key.Name] = c.Resource
+		if c.Key.Name == h.waiting && c.Resource != nil && h.holds(c.Resource.Spec.Message().(*networking.ServiceEntry)) {
+			h.waiting = ""
+			h.reached <- now
+		}
+	}
+}
+
+func (h *holder) Bad(string, error) {}
+func (h *holder) Away(error)        {}
+
+// await returns when a resource will have become so.
+func (h *holder) await(name string, holds func(*networking.ServiceEntry) bool) <-chan time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.waiting, h.holds = name, holds
+	return h.reached
+}
+
+func TestALargeCatalog(t *testing.T) {
+	t.Run("over connections", func(t *testing.T) {
+		c := consultest.StartDev(t, nil)
+		startsAndTells(t, c, c.Address, "")
+	})
+	t.Run("over streams", func(t *testing.T) {
+		c, ca := secure(t)
+		startsAndTells(t, c, c.Secure, "&tls-ca="+ca)
+	})
+}
+
+// secure starts a Consul that serves HTTPS, too. It returns the file of its authority.
+func secure(t *testing.T) (*consultest.Consul, string) {
+	t.Helper()
+	authority := certtest.NewAuthority(t)
+	folder := t.TempDir()
+	ca := filepath.Join(folder, "ca.pem")
+	certtest.WriteFile(t, ca, authority.PEM)
+	cert, key := authority.Issue(nil).Write(t, folder)
+	return consultest.StartDev(t, consultest.Config{"tls": consultest.Config{
+		"defaults": consultest.Config{"ca_file": ca, "cert_file": cert, "key_file": key},
+	}}), ca
+}
+
+func startsAndTells(t *testing.T, c *consultest.Consul, address, parameters string) {
+	t.Helper()
+	many := services(t)
+	begun := time.Now()
+	all := make([]consultest.Instance, 0, many*each)
+	for i := range many * each {
+		all = append(all, instance(i/each, i%each))
+	}
+	c.RegisterMany(all)
+	t.Logf("%d services with %d instances are registered after %s", many, len(all), time.Since(begun))
+	all = nil
+
+	before := heap()
+	h := &holder{told: make(chan struct{}), reached: make(chan time.Time, 1)}
+	begun = time.Now()
+	stop := registrytest.Run(open(t, address, "hosts=short"+parameters), h)
+	defer func() { require.ErrorIs(t, stop(), context.Canceled) }()
+	<-h.told
+	t.Logf("started in %s; the heap has %d MB more", time.Since(begun), (heap()-before)>>20)
+	require.Len(t, h.all, many)
+
+	// Those that were registered last are watched.
+	measure(t, c, h, "a check fails, in a service that is not watched", func(i int) (int, consultest.Instance) {
+		return failing(i)
+	})
+	measure(t, c, h, "an instance is changed, in a service that is watched", func(i int) (int, consultest.Instance) {
+		return moved(many-1-i, i)
+	})
+	measure(t, c, h, "an instance is changed, in a service that is not watched", func(i int) (int, consultest.Instance) {
+		return moved(20+i*7, i)
+	})
+	measure(t, c, h, "the first instance of a service comes", func(i int) (int, consultest.Instance) {
+		return many + i, instance(many+i, 0)
+	})
+}
+
+func instance(service, n int) consultest.Instance {
+	id := fmt.Sprintf("service-%d-%d", service, n)
+	return consultest.Instance{
+		ID: id, Service: fmt.Sprintf("service-%d", service), Node: fmt.Sprintf("node-%d", (service*each+n)%servers),
+		Address: fmt.Sprintf("10.%d.%d.%d", n+1, service/250, service%250+1), Port: 8080, Tags: []string{"v1", "team=a"},
+		Meta: map[string]string{"protocol": "http", "version": "1.2.3"}, NodeMeta: map[string]string{"zone": "zone-" + strconv.Itoa(n)},
+		Status: "passing",
+	}
+}
+
+func failing(i int) (int, consultest.Instance) {
+	out := instance(i, 0)
+	out.Status = "critical"
+	return i, out
+}
+
+func moved(service, i int) (int, consultest.Instance) {
+	out := instance(service, 0)
+	out.Port = uint32(9000 + i)
+	return service, out
+}
+
+// measure says how long it takes until the registry tells of a change, and as its floor, until Consul
+// answers a query that waits for this service alone.
+func measure(t *testing.T, c *consultest.Consul, h *holder, what string, change func(i int) (int, consultest.Instance)) {
+	t.Helper()
+	var took, floor []time.Duration
+	counted := h.changes
+	for i := range tries {
+		service, to := change(i)
+		name := fmt.Sprintf("service-%d", service)
+		told := waitsFor(t, c, name)
+		reached := h.await("consul."+name, func(entry *networking.ServiceEntry) bool {
+			return slices.ContainsFunc(entry.GetEndpoints(), func(e *networking.WorkloadEntry) bool {
+				is := e.GetAddress() == to.Address && (to.Port == 8080) == (entry.GetPorts()[0].GetNumber() == 8080 && len(entry.GetPorts()) == 1)
+				return is && (to.Status == "critical") == (e.GetLabels()[kinds.HealthLabel] == kinds.HealthUnhealthy)
+			})
+		})
+		begun := time.Now()
+		c.Register(to)
+		took = append(took, (<-reached).Sub(begun))
+		floor = append(floor, (<-told).Sub(begun))
+	}
+	slices.Sort(took)
+	slices.Sort(floor)
+	t.Logf("%s: median %s, most %s; Consul's own client is told after %s, %s; changes told: %d", what,
+		took[tries/2], took[tries-1], floor[tries/2], floor[tries-1], h.changes-counted)
+}
+
+// waitsFor has Consul asked for the next state of a service, as a client that watches it does.
+func waitsFor(t *testing.T, c *consultest.Consul, service string) <-chan time.Time {
+	t.Helper()
+	url := "http://" + c.Address + "/v1/health/service/" + service
+	first, err := http.Get(url)
+	require.NoError(t, err)
+	first.Body.Close()
+	told := make(chan time.Time, 1)
+	go func() {
+		if response, err := http.Get(url + "?index=" + first.Header.Get("X-Consul-Index")); err == nil {
+			told <- time.Now()
+			response.Body.Close()
+		}
+	}()
+	return told
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
