@@ -32,8 +32,8 @@ type settings struct {
 	hosts       hosts
 	into        string // the namespace of the mesh
 	port        uint32 // where clients reach services whose instances have many ports
-	watches     int      // over connections of their own
-	streams     int      // over HTTP/2
+	watches     int    // over connections of their own
+	streams     int    // over HTTP/2
 	patience    time.Duration
 }
 
@@ -85,6 +85,9 @@ func read(u *url.URL) (*settings, error) {
 		take, known := parameters[key]
 		if !known {
 			return nil, unknown(key)
+		}
+		if len(values) > 1 && key != "dc" && key != "tag" {
+			return nil, errors.New(key + " is given twice")
 		}
 		if err := take(s, values); err != nil {
 			return nil, fmt.Errorf("%s: %w", key, err)
@@ -139,9 +142,6 @@ func (s *settings) defaultName() string {
 
 func text(at func(*settings) *string) parameter {
 	return func(s *settings, values []string) error {
-		if len(values) > 1 {
-			return errors.New("it is given twice")
-		}
 		*at(s) = values[0]
 		return nil
 	}

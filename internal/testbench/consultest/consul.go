@@ -44,24 +44,35 @@ type Config map[string]any
 // Start runs a Consul that ends with the test. It skips the test where CONSUL names no program.
 func Start(t testing.TB, more Config) *Consul {
 	t.Helper()
+	return StartAs(t, "", more)
+}
+
+// StartAs runs a Consul that the test asks with a token.
+func StartAs(t testing.TB, token string, more Config) *Consul {
+	t.Helper()
 	folder := t.TempDir()
-	config := Config{"server": true, "bootstrap": true, "data_dir": filepath.Join(folder, "data"), "performance": Config{"raft_multiplier": 1}}
+	config := lasting(folder)
 	maps.Copy(config, more)
-	return start(t, folder, config)
+	return start(t, folder, token, config)
+}
+
+// lasting keeps what there is in a folder.
+func lasting(folder string) Config {
+	return Config{"server": true, "bootstrap": true, "data_dir": filepath.Join(folder, "data"), "performance": Config{"raft_multiplier": 1}}
 }
 
 // StartDev runs a Consul in the mode for developers, which writes nothing to disk.
 func StartDev(t testing.TB, more Config) *Consul {
 	t.Helper()
-	return start(t, t.TempDir(), more, "-dev")
+	return start(t, t.TempDir(), "", more, "-dev")
 }
 
-func start(t testing.TB, folder string, more Config, flags ...string) *Consul {
+func start(t testing.TB, folder, token string, more Config, flags ...string) *Consul {
 	t.Helper()
 	if os.Getenv("CONSUL") == "" {
 		t.Skip("no Consul was built: make registries builds one")
 	}
-	c := &Consul{t: t, folder: folder, flags: flags}
+	c := &Consul{Token: token, t: t, folder: folder, flags: flags}
 	config := Config{
 		"bind_addr": "127.0.0.1", "node_name": "server", "datacenter": "dc1", "log_level": "warn", "disable_update_check": true,
 		"connect": Config{"enabled": false}, "peering": Config{"enabled": false}, "ports": c.ports(),
@@ -123,6 +134,22 @@ func (c *Consul) Ready() *Consul {
 	return c
 }
 
+// AwaitDatacenters waits until the server knows of so many datacenters.
+func (c *Consul) AwaitDatacenters(many int) {
+	c.t.Helper()
+	poll.Eventually(c.t, func(context.Context) error {
+		body, err := c.ask(http.MethodGet, "/v1/catalog/datacenters", nil)
+		if err != nil {
+			return err
+		}
+		var found []string
+		if err := json.Unmarshal(body, &found); err != nil || len(found) < many {
+			return fmt.Errorf("there are the datacenters %s", body)
+		}
+		return nil
+	})
+}
+
 func (c *Consul) end() {
 	if c.process != nil {
 		c.process.Kill()
@@ -155,6 +182,24 @@ func (c *Consul) Put(path string, document any) []byte {
 		c.t.Fatal(err)
 	}
 	return body
+}
+
+// Get asks for what is at a path of the API.
+func (c *Consul) Get(path string) []byte {
+	c.t.Helper()
+	body, err := c.ask(http.MethodGet, path, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return body
+}
+
+// Delete removes what is at a path of the API.
+func (c *Consul) Delete(path string) {
+	c.t.Helper()
+	if _, err := c.ask(http.MethodDelete, path, nil); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -46,7 +46,7 @@ type Catalog struct {
 	// Watches is how many services may have a query of their own where that takes a connection, and
 	// Streams where queries share connections.
 	Watches, Streams int
-	Log     *slog.Logger
+	Log              *slog.Logger
 
 	// known is what the last session knew: what a token may no longer see is not gone.
 	known map[string]*known

@@ -15,8 +15,9 @@ import (
 const lists = 4
 
 const (
-	// waits is how long a list is waited for before it is asked for again, and long how long a service.
-	waits, long = time.Minute, 5 * time.Minute
+	// waits is how long a list is waited for before it is asked for again: no change tells of rights
+	// that a token has lost. Long is how long a service is.
+	waits, long = 15 * time.Second, 5 * time.Minute
 	// pulse is how long the list of warnings is waited for, which is short: a Consul that hangs is
 	// noticed by it.
 	pulse = 5 * time.Second
@@ -89,10 +90,11 @@ func (s *session) readLists() ([]func() error, error) {
 	if err := s.missing(s.names); err != nil {
 		return nil, err
 	}
-	_, followNodes, err := list(s, "/v1/catalog/nodes", waits, s.tookNodes)
+	nodes, followNodes, err := list(s, "/v1/catalog/nodes", waits, s.tookNodes)
 	if err != nil {
 		return nil, err
 	}
+	s.nodes = nodes
 	_, followCritical, err := list(s, "/v1/health/state/critical", waits, s.tookChecks)
 	if err != nil {
 		return nil, err
@@ -154,6 +156,7 @@ func sameTags(a, b []string) bool {
 
 // tookNodes has read what is at nodes that have changed.
 func (s *session) tookNodes(before, now []node) error {
+	s.nodes = now
 	old := make(map[string]uint64, len(before))
 	for _, n := range before {
 		old[n.Node] = n.ModifyIndex

@@ -6,11 +6,12 @@ import (
 	"sync"
 )
 
-// reading is a service that is to be read.
+// reading is a service that is to be read, or a node that is to be looked at.
 type reading struct {
 	name  string
 	known uint64 // the index of which nothing more is to be known
 	later bool   // it belongs to a look at many
+	node  bool
 }
 
 // queue has what is to be read: what has changed, and after it what may have.

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pgmesh/pgmesh/internal/kit/wait"
 	"github.com/pgmesh/pgmesh/registry/consul/client"
 )
 
@@ -22,8 +23,10 @@ type session struct {
 
 	services map[string]*known
 	names    names
+	nodes    []node
 	unread   int // how many services are still to be read at first
 	changed  map[string][]Instance
+	spoilt   map[string]bool // what could not be read
 	watches  *watches
 	sweep    sweep
 }
@@ -39,7 +42,7 @@ func (c *Catalog) session(ctx context.Context, listener Listener) error {
 	group, ctx := errgroup.WithContext(ctx)
 	s := &session{
 		Catalog: c, ctx: ctx, listener: listener, calls: make(chan func() error, readers), queue: newQueue(),
-		services: map[string]*known{}, changed: map[string][]Instance{},
+		services: map[string]*known{}, changed: map[string][]Instance{}, spoilt: map[string]bool{},
 	}
 	s.watches = &watches{session: s, group: group, running: map[string]*watch{}}
 	group.Go(func() error { return s.begin(group) })
@@ -63,7 +66,7 @@ func (s *session) begin(group *errgroup.Group) error {
 	for i := range readers + urgent {
 		group.Go(func() error { return s.reads(i < urgent) })
 	}
-	for _, poll := range polls {
+	for _, poll := range append(polls, s.readsAgain) {
 		group.Go(poll)
 	}
 	return s.own()
@@ -109,6 +112,12 @@ func (s *session) reads(urgentAlone bool) error {
 		next, err := s.queue.next(s.ctx, urgentAlone)
 		if err != nil {
 			return err
+		}
+		if next.node {
+			if err := s.look(next.name); err != nil {
+				return err
+			}
+			continue
 		}
 		if err := s.read(client.Query{Known: next.known, Consistent: !next.later}, next); err != nil {
 			return err
@@ -169,8 +178,10 @@ func (s *session) took(name string, a answer, err error) {
 		err = errRights
 	}
 	if s.listener.Bad(name, err); err != nil {
+		s.spoilt[name] = true
 		return
 	}
+	delete(s.spoilt, name)
 	s.changed[name] = a.instances
 	if len(a.instances) == 0 && s.names[name] == nil {
 		delete(s.services, name)
@@ -181,6 +192,21 @@ func (s *session) took(name string, a answer, err error) {
 	if s.unread == 0 {
 		s.watches.begin(name, a.Index)
 	}
+}
+
+// readsAgain reads what could not be read before: what mends it may change nothing else.
+func (s *session) readsAgain() error {
+	for wait.For(s.ctx, pulse) {
+		if err := s.do(func() error {
+			for name := range s.spoilt {
+				s.queue.readNow(name)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return s.ctx.Err()
 }
 
 // lookedAt counts what was read without haste.

@@ -2,16 +2,19 @@ package catalog
 
 import "time"
 
-// sweep looks through all services that are not watched. It takes half of the time at most.
+// sweep looks through all that is not watched, for what has changed: service by service, or node by
+// node where there are fewer of them. It takes half of the time at most.
 type sweep struct {
 	wanted bool
 	left   int // how many are to be looked at in the one that runs
 	begun  time.Time
 	after  time.Time // when the next one may begin
+	// at are the services by nodes, with how many instances they have there, as the sweep began.
+	at map[string]map[string]int
 }
 
-// want looks through the services, at once or when the sweep that runs has ended: it may have passed
-// by what has changed.
+// want begins a sweep, at once or when the one that runs has ended: that may have passed by what has
+// changed.
 func (w *sweep) want(s *session) {
 	w.wanted = true
 	if w.left > 0 || s.unread > 0 {
@@ -29,17 +32,20 @@ func (w *sweep) begin(s *session) {
 		return
 	}
 	w.wanted = false
-	cold := s.watches.byChange()
-	w.left, w.begun = len(cold), time.Now()
-	s.queue.readLater(cold)
+	all := s.watches.byChange()
+	if len(s.nodes) < len(all) {
+		all, w.at = s.byNode()
+	}
+	w.left, w.begun = len(all), time.Now()
+	s.queue.readLater(all)
 }
 
-// lookedAt is called for each service that was looked at.
+// lookedAt is called for each that was looked at.
 func (w *sweep) lookedAt(s *session) {
 	if w.left--; w.left > 0 {
 		return
 	}
-	w.after = time.Now().Add(time.Since(w.begun))
+	w.after, w.at = time.Now().Add(time.Since(w.begun)), nil
 	if w.wanted {
 		w.want(s)
 	}

@@ -37,7 +37,7 @@ func (w *watches) byChange() []reading {
 	all := make([]reading, 0, len(w.services))
 	for name := range w.names {
 		if w.running[name] == nil {
-			all = append(all, reading{name, w.index(name), true})
+			all = append(all, reading{name: name, known: w.index(name), later: true})
 		}
 	}
 	slices.SortFunc(all, func(a, b reading) int { return cmp.Compare(b.known, a.known) })

@@ -43,7 +43,7 @@ type Query struct {
 	// Consistent has the leader make sure that it is the leader, and that it has caught up. Without
 	// it a server that has just started may answer with an older state.
 	Consistent bool
-	// Known is the index of an answer that need not be decoded again.
+	// Known is the index of an answer that need not be decoded again, if nothing is left out of it.
 	Known uint64
 }
 
@@ -139,7 +139,7 @@ func read(response *http.Response, q Query, into any) (Meta, error) {
 		return meta, &Garbage{errors.New("the answer has no X-Consul-Index, so this is no Consul, or a proxy hides it")}
 	}
 	body := &io.LimitedReader{R: response.Body, N: largest}
-	if q.Known != 0 && meta.Index == q.Known {
+	if q.Known != 0 && meta.Index == q.Known && !meta.Filtered { // rights change no index
 		meta.Unchanged = true
 		_, err := io.Copy(io.Discard, body) // so that the connection can be used again
 		return meta, err
