@@ -28,7 +28,7 @@ func open(t *testing.T, address, parameters string) *consul.Registry {
 }
 
 // subject is a Consul in the hands of the contract's test.
-func subject(t *testing.T, parameters string) registrytest.Subject {
+func subject(t *testing.T, parameters string, nodeOf func(id string) string) registrytest.Subject {
 	t.Helper()
 	c := consultest.Start(t, nil)
 	way := gate.Open(t, c.Address)
@@ -41,20 +41,31 @@ func subject(t *testing.T, parameters string) registrytest.Subject {
 				status = "critical"
 			}
 			c.Register(consultest.Instance{
-				ID: i.ID, Service: service, Node: "node-of-" + i.ID, Address: i.Address, Port: i.Port, Weight: i.Weight,
+				ID: i.ID, Service: service, Node: nodeOf(i.ID), Address: i.Address, Port: i.Port, Weight: i.Weight,
 				Meta: map[string]string{"protocol": "http"}, Status: status,
 			})
 		},
-		Deregister: func(_, id string) { c.Deregister("node-of-"+id, id) },
+		Deregister: func(_, id string) { c.Deregister(nodeOf(id), id) },
 		Cut:        way.Shut, Mend: way.Unshut, Restart: c.Restart, Weights: true, Health: true,
 	}
 }
 
 func TestContract(t *testing.T) {
-	registrytest.Contract(t, func(t *testing.T) registrytest.Subject { t.Helper(); return subject(t, "hosts=short") })
+	registrytest.Contract(t, func(t *testing.T) registrytest.Subject { t.Helper(); return subject(t, "hosts=short", each) })
 }
 
-// Two services are watched, and all others are looked through.
+// Two services are watched, and all others are looked through, one by one.
 func TestContractOfALargeCatalog(t *testing.T) {
-	registrytest.Contract(t, func(t *testing.T) registrytest.Subject { t.Helper(); return subject(t, "hosts=short&watches=2") })
+	registrytest.Contract(t, func(t *testing.T) registrytest.Subject { t.Helper(); return subject(t, "hosts=short&watches=2", each) })
 }
+
+// None is watched, and nodes are looked at.
+func TestContractOfFewNodes(t *testing.T) {
+	registrytest.Contract(t, func(t *testing.T) registrytest.Subject {
+		t.Helper()
+		return subject(t, "hosts=short&watches=0", func(id string) string { return "node-" + id[len(id)-1:] })
+	})
+}
+
+// each gives each instance a node of its own.
+func each(id string) string { return "node-of-" + id }

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	each    = 5   // instances of a service
+	few     = 5   // instances of a service
 	servers = 500 // nodes
 	tries   = 15
 )
@@ -114,9 +114,9 @@ func startsAndTells(t *testing.T, c *consultest.Consul, address, parameters stri
 	t.Helper()
 	many := services(t)
 	begun := time.Now()
-	all := make([]consultest.Instance, 0, many*each)
-	for i := range many * each {
-		all = append(all, instance(i/each, i%each))
+	all := make([]consultest.Instance, 0, many*few)
+	for i := range many * few {
+		all = append(all, instance(i/few, i%few))
 	}
 	c.RegisterMany(all)
 	t.Logf("%d services with %d instances are registered after %s", many, len(all), time.Since(begun))
@@ -149,7 +149,7 @@ func startsAndTells(t *testing.T, c *consultest.Consul, address, parameters stri
 func instance(service, n int) consultest.Instance {
 	id := fmt.Sprintf("service-%d-%d", service, n)
 	return consultest.Instance{
-		ID: id, Service: fmt.Sprintf("service-%d", service), Node: fmt.Sprintf("node-%d", (service*each+n)%servers),
+		ID: id, Service: fmt.Sprintf("service-%d", service), Node: fmt.Sprintf("node-%d", (service*few+n)%servers),
 		Address: fmt.Sprintf("10.%d.%d.%d", n+1, service/250, service%250+1), Port: 8080, Tags: []string{"v1", "team=a"},
 		Meta: map[string]string{"protocol": "http", "version": "1.2.3"}, NodeMeta: map[string]string{"zone": "zone-" + strconv.Itoa(n)},
 		Status: "passing",

@@ -84,14 +84,19 @@ func (m *mesh) tell(changes []kinds.Change) {
 	}
 }
 
-// take makes anew what services are, and returns what is different.
+// take makes anew what services are, and returns what is different. Consul tells again of what has
+// not changed: when the output of a check has, and when its agent begins to follow a service.
 func (p *part) take(services map[string][]catalog.Instance) []kinds.Change {
 	var changes []kinds.Change
 	for name, all := range services {
 		if name == catalog.Servers {
 			continue
 		}
-		if all = p.suits(all); len(all) > 0 {
+		all = p.suits(all)
+		if slices.EqualFunc(all, p.services[name], catalog.Instance.Equal) && !p.mesh.bad[name] {
+			continue
+		}
+		if len(all) > 0 {
 			p.services[name] = all
 		} else {
 			delete(p.services, name)

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -60,6 +61,13 @@ type Instance struct {
 	Locality             Locality
 	Weight               int // 0: at its status it gets no requests
 	Status               Status
+}
+
+// Equal reports whether two say the same.
+func (i Instance) Equal(o Instance) bool {
+	return i.ID == o.ID && i.Node == o.Node && i.Datacenter == o.Datacenter && i.Address == o.Address && i.Port == o.Port &&
+		i.Locality == o.Locality && i.Weight == o.Weight && i.Status == o.Status &&
+		slices.Equal(i.Tags, o.Tags) && maps.Equal(i.Meta, o.Meta) && maps.Equal(i.NodeMeta, o.NodeMeta)
 }
 
 // instances are those of an answer that serve by themselves: sidecars and gateways of Consul's own

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pgmesh/pgmesh/internal/kit/wait"
 	"github.com/pgmesh/pgmesh/registry/consul/client"
 )
 
@@ -25,10 +27,32 @@ type watch struct {
 	cancel context.CancelFunc
 }
 
+// Agents follow what is watched, which is work for them to begin. So watches begin a few at a time.
+const (
+	atOnce  = 10
+	between = 5 * time.Millisecond
+)
+
 // fill begins as many watches as there may be.
 func (w *watches) fill() {
-	for _, r := range w.byChange() {
-		w.begin(r.name, r.known)
+	all := w.byChange()
+	all = all[:min(len(all), w.most)]
+	w.group.Go(func() error {
+		for some := range slices.Chunk(all, atOnce) {
+			if err := w.do(func() error { w.beginAll(some); return nil }); err != nil {
+				return err
+			}
+			if !wait.For(w.ctx, between) {
+				return w.ctx.Err()
+			}
+		}
+		return nil
+	})
+}
+
+func (w *watches) beginAll(some []reading) {
+	for _, r := range some {
+		w.begin(r.name, w.index(r.name))
 	}
 }
 
