@@ -182,12 +182,12 @@ func TestGarbageTakesNothingAway(t *testing.T) {
 		{"lost rights", map[string]string{"X-Consul-Index": "9000002"}, 200, `{}`},
 		{"502 Bad Gateway", nil, 502, "the proxy is alone"},
 	} {
-		handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			for key, value := range garbage.headers {
 				w.Header().Set(key, value)
 			}
 			w.WriteHeader(garbage.status)
-			_, _ = w.Write([]byte(garbage.body)) //nolint:errcheck // the client may have gone
+			_, _ = w.Write([]byte(garbage.body))
 		})
 		answer.Store(&handler)
 		before.CloseClientConnections()
@@ -234,9 +234,7 @@ func TestTokens(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	const first, second, third = "8d0f5c1e-0000-4000-8000-00000000000a", "8d0f5c1e-0000-4000-8000-00000000000b", "8d0f5c1e-0000-4000-8000-00000000000c"
 
-	t.Run("none", func(t *testing.T) {
-		watch(t, c.Address, "").untilAway(t, "not even its own: give a token")
-	})
+	watch(t, c.Address, "").untilAway(t, "not even its own: give a token")
 	require.NoError(t, os.WriteFile(file, []byte("8d0f5c1e-0000-4000-8000-0000000000ff"), 0o600))
 	w := watch(t, c.Address, "hosts=short&token-file="+url.QueryEscape(file))
 	w.untilAway(t, "403 Forbidden")

@@ -114,13 +114,8 @@ func startsAndTells(t *testing.T, c *consultest.Consul, address, parameters stri
 	t.Helper()
 	many := services(t)
 	begun := time.Now()
-	all := make([]consultest.Instance, 0, many*few)
-	for i := range many * few {
-		all = append(all, instance(i/few, i%few))
-	}
-	c.RegisterMany(all)
-	t.Logf("%d services with %d instances are registered after %s", many, len(all), time.Since(begun))
-	all = nil
+	c.RegisterMany(everything(many))
+	t.Logf("%d services with %d instances are registered after %s", many, many*few, time.Since(begun))
 
 	before := heap()
 	h := &holder{told: make(chan struct{}), reached: make(chan time.Time, 1)}
@@ -132,9 +127,7 @@ func startsAndTells(t *testing.T, c *consultest.Consul, address, parameters stri
 	require.Len(t, h.all, many)
 
 	// Those that were registered last are watched.
-	measure(t, c, h, "a check fails, in a service that is not watched", func(i int) (int, consultest.Instance) {
-		return failing(i)
-	})
+	measure(t, c, h, "a check fails, in a service that is not watched", failing)
 	measure(t, c, h, "an instance is changed, in a service that is watched", func(i int) (int, consultest.Instance) {
 		return moved(many-1-i, i)
 	})
@@ -144,6 +137,15 @@ func startsAndTells(t *testing.T, c *consultest.Consul, address, parameters stri
 	measure(t, c, h, "the first instance of a service comes", func(i int) (int, consultest.Instance) {
 		return many + i, instance(many+i, 0)
 	})
+	t.Logf("at the end the heap has %d MB more", (heap()-before)>>20)
+}
+
+func everything(many int) []consultest.Instance {
+	all := make([]consultest.Instance, 0, many*few)
+	for i := range many * few {
+		all = append(all, instance(i/few, i%few))
+	}
+	return all
 }
 
 func instance(service, n int) consultest.Instance {
@@ -201,7 +203,7 @@ func waitsFor(t *testing.T, c *consultest.Consul, service string) <-chan time.Ti
 	url := "http://" + c.Address + "/v1/health/service/" + service
 	first, err := http.Get(url)
 	require.NoError(t, err)
-	first.Body.Close()
+	defer first.Body.Close()
 	told := make(chan time.Time, 1)
 	go func() {
 		if response, err := http.Get(url + "?index=" + first.Header.Get("X-Consul-Index")); err == nil {

@@ -3,6 +3,7 @@ package consul
 import (
 	"bytes"
 	"errors"
+	"strings"
 
 	"github.com/pgmesh/pgmesh/internal/kit/reload"
 )
@@ -15,7 +16,7 @@ func loadToken(o reload.Options, file string) (*reload.Value[string], error) {
 		if token == "" {
 			return "", errors.New("there is no token in " + file)
 		}
-		if bytes.ContainsAny([]byte(token), " \t\r\n") {
+		if strings.ContainsAny(token, " \t\r\n") {
 			return "", errors.New("there is more than a token in " + file)
 		}
 		return token, nil

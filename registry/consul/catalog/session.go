@@ -64,7 +64,7 @@ func (s *session) begin(group *errgroup.Group) error {
 		s.everythingIsRead()
 	}
 	for i := range readers + urgent {
-		group.Go(func() error { return s.reads(i < urgent) })
+		group.Go(func() error { return s.work(i < urgent) })
 	}
 	for _, poll := range append(polls, s.readsAgain) {
 		group.Go(poll)
@@ -106,8 +106,8 @@ func (s *session) tell() {
 	}
 }
 
-// reads reads what is to be read.
-func (s *session) reads(urgentAlone bool) error {
+// work reads what is to be read, one after the other.
+func (s *session) work(urgentAlone bool) error {
 	for {
 		next, err := s.queue.next(s.ctx, urgentAlone)
 		if err != nil {

@@ -21,7 +21,7 @@ func (w *sweep) want(s *session) {
 		return
 	}
 	if pause := time.Until(w.after); pause > 0 {
-		time.AfterFunc(pause, func() { _ = s.do(func() error { w.begin(s); return nil }) }) //nolint:errcheck // the session may have ended
+		time.AfterFunc(pause, func() { _ = s.do(func() error { w.begin(s); return nil }) }) // the session may have ended
 		return
 	}
 	w.begin(s)

@@ -125,14 +125,13 @@ func (w *watches) follow(ctx context.Context, name string, index uint64, mine *w
 		}
 		return a.Meta, w.do(func() error { w.took(name, a, nil); return nil })
 	})
-	switch refusal, is := errors.AsType[*client.Refusal](err); {
-	case w.ctx.Err() == nil && ctx.Err() != nil:
-		return nil // it was ended
-	case is && refusal.Crowded():
-		return w.do(func() error { w.crowded(name, mine, err); return nil })
-	default:
-		return err
+	if ended := ctx.Err() != nil && w.ctx.Err() == nil; ended {
+		err = nil
 	}
+	if refusal, is := errors.AsType[*client.Refusal](err); is && refusal.Crowded() {
+		return w.do(func() error { w.crowded(name, mine, err); return nil })
+	}
+	return err
 }
 
 // crowded makes do with fewer watches: the agent allows no more connections.

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -95,9 +96,7 @@ func (c *Client) request(ctx context.Context, q Query) (*http.Request, error) {
 		return nil, fmt.Errorf("ask Consul for %s: %w", q.Path, err)
 	}
 	parameters := q.parameters()
-	for key, values := range c.Always {
-		parameters[key] = values
-	}
+	maps.Copy(parameters, c.Always)
 	at.RawQuery = parameters.Encode()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {

@@ -35,7 +35,7 @@ func (r *Refusal) Crowded() bool { return r.Status == http.StatusTooManyRequests
 const mostReason = 512
 
 func refusalOf(response *http.Response, q Query) error {
-	reason, _ := io.ReadAll(io.LimitReader(response.Body, mostReason)) //nolint:errcheck // what came of it is said
+	reason, _ := io.ReadAll(io.LimitReader(response.Body, mostReason)) // what came of it is said
 	text := fmt.Sprintf("Consul answers %s to %s: %s", response.Status, q.Path, strings.TrimSpace(string(reason)))
 	switch {
 	case response.StatusCode == http.StatusForbidden:
