@@ -64,14 +64,14 @@ func (r *Registry) Name() string { return r.name }
 
 // Run implements registry.Registry.
 func (r *Registry) Run(ctx context.Context, sink registry.Sink) error {
-	transport := client.NewTransport(r.files, r.watches+catalog.Beside)
-	defer transport.CloseIdleConnections()
-	asks := r.client(transport)
 	m := newMesh(r, sink)
-	datacenters, err := m.toRead(ctx, asks)
+	datacenters, err := m.toRead(ctx)
 	if err != nil {
 		return err
 	}
+	transport := client.NewTransport(r.files, r.watches+catalog.Beside*len(datacenters))
+	defer transport.CloseIdleConnections()
+	asks := r.client(transport)
 	group, ctx := errgroup.WithContext(ctx)
 	parts := make([]*part, len(datacenters))
 	for i, datacenter := range datacenters {

@@ -15,13 +15,16 @@ const mostDatacenters = 100
 
 // toRead are the datacenters that the URL names: "" is the agent's own. For all of them, Consul is
 // asked until it answers.
-func (m *mesh) toRead(ctx context.Context, asks *client.Client) ([]string, error) {
+func (m *mesh) toRead(ctx context.Context) ([]string, error) {
 	switch {
 	case len(m.datacenters) == 0:
 		return []string{""}, nil
 	case m.datacenters[0] != "*":
 		return m.datacenters, nil
 	}
+	transport := client.NewTransport(m.files, 1)
+	defer transport.CloseIdleConnections()
+	asks := m.client(transport)
 	var found []string
 	loop := retry.Loop{Pauses: retry.Pauses{First: 50 * time.Millisecond, Longest: 5 * time.Second}}
 	err := loop.Until(ctx, func() error {

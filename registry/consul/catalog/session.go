@@ -72,10 +72,11 @@ func (s *session) begin(group *errgroup.Group) error {
 	return s.own()
 }
 
-// own calls what the other goroutines want, and tells of what has changed when there is no more.
+// own calls what the other goroutines want, and tells of what has changed when there is no more, or
+// when there is always more.
 func (s *session) own() error {
-	for {
-		if len(s.calls) == 0 {
+	for n := 0; ; n++ {
+		if len(s.calls) == 0 || n%readers == 0 {
 			s.tell()
 		}
 		select {
