@@ -19,6 +19,7 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -63,6 +64,14 @@ const (
 // Beside is how many connections to Consul there are at most beside those of watches.
 const Beside = readers + urgent + lists
 
+// crowded makes do with fewer watches if the agent allows no more connections.
+func (c *Catalog) crowded(err error) {
+	if refusal, is := errors.AsType[*client.Refusal](err); is && refusal.Crowded() && c.Watches > 0 {
+		c.Watches = c.Watches * 3 / 4
+		c.Log.Warn("Consul allows fewer connections than there are services to watch; the others are looked through", "watched", c.Watches, "error", err)
+	}
+}
+
 // stable is how long a session lasts that is no failure to begin one.
 const stable = 10 * time.Second
 
@@ -71,6 +80,7 @@ func (c *Catalog) Run(ctx context.Context, listener Listener) error {
 	loop := retry.Loop{Pauses: retry.Pauses{First: 50 * time.Millisecond, Longest: 5 * time.Second}, Stable: stable}
 	return loop.Forever(ctx, func(func()) error {
 		err := c.session(ctx, listener)
+		c.crowded(err)
 		if ctx.Err() == nil {
 			listener.Away(err)
 		}

@@ -129,20 +129,20 @@ func (w *watches) follow(ctx context.Context, name string, index uint64, mine *w
 		err = nil
 	}
 	if refusal, is := errors.AsType[*client.Refusal](err); is && refusal.Crowded() {
-		return w.do(func() error { w.crowded(name, mine, err); return nil })
+		return w.do(func() error { w.lessen(name, mine, err); return nil })
 	}
 	return err
 }
 
-// crowded makes do with fewer watches: the agent allows no more connections.
-func (w *watches) crowded(name string, mine *watch, err error) {
-	if w.running[name] == mine {
-		delete(w.running, name)
+// lessen ends a watch that had no connection, and others so that there are not too many again.
+func (w *watches) lessen(name string, mine *watch, err error) {
+	if w.running[name] != mine {
+		return
 	}
-	if fewer := len(w.running) * 3 / 4; fewer < w.most {
-		w.most = fewer
-		w.Log.Warn("Consul allows fewer connections than there are services to watch; the others are looked through", "watched", fewer, "error", err)
-	}
+	delete(w.running, name)
+	w.Watches = min(w.Watches, len(w.running))
+	w.crowded(err)
+	w.most = w.Watches
 	for len(w.running) > w.most {
 		w.end(w.oldest())
 	}
