@@ -23,9 +23,6 @@ const (
 	pulse = 5 * time.Second
 	// early is when an answer without news comes too soon, and rest the pause after it.
 	early, rest = time.Second, 100 * time.Millisecond
-	// share is how much longer than the reading of an answer the pause after it is. A large catalog
-	// that changes all the time is read a fifth of the time.
-	share = 4
 )
 
 var errBack = errors.New("the index of Consul went back: its state is an older one, or another server answers; everything is read again")
@@ -41,7 +38,7 @@ func (s *session) poll(ctx context.Context, q client.Query, ask func(client.Quer
 		if meta.Index < q.After {
 			return errBack
 		}
-		pause := share * meta.Decoding
+		pause := meta.Decoding // a large catalog that changes all the time is read half of the time
 		if meta.Index == q.After && time.Since(begun) < early {
 			pause = rest
 		}
