@@ -35,7 +35,7 @@ const registryWait = 10 * time.Second
 // Flags declares the flags.
 func (r *Registries) Flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&r.URLs, "registry", nil,
-		"URL of a registry whose services join the mesh, such as files:///etc/pgmesh/services; can be repeated, and the first counts most. Without --database or --upstream, registries are all that is served")
+		"URL of a registry whose services join the mesh, such as consul://127.0.0.1:8500 or files:///etc/pgmesh/services; can be repeated, and the first counts most. Without --database or --upstream, registries are all that is served")
 	f.DurationVar(&r.Wait, "registry-wait", registryWait, "how long a starting server waits for a registry that it has never read, before it serves without it")
 }
 

@@ -118,13 +118,13 @@ func (m *mesh) remake(name string) []kinds.Change {
 		var err error
 		if now, err = m.resources(name, at, len(m.parts) > 1); err != nil {
 			m.bad[name] = true
-			m.sink.Bad(name, err)
+			m.sink.Bad(entryOf(name), err)
 			return nil
 		}
 	}
 	if m.bad[name] {
 		delete(m.bad, name)
-		m.sink.Bad(name, nil)
+		m.sink.Bad(entryOf(name), nil)
 	}
 	changes := differences(m.made[name], now)
 	if m.made[name] = now; now == nil {
@@ -158,7 +158,7 @@ func (p *part) Bad(name string, err error) {
 	} else {
 		delete(p.bad, name)
 	}
-	p.sink.Bad(name, err)
+	p.sink.Bad(entryOf(name), err)
 }
 
 // Away implements catalog.Listener.

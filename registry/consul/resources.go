@@ -93,7 +93,7 @@ func (s *settings) made(from *service.Service) ([]*kinds.Resource, error) {
 
 func (s *settings) service(name, key string, all []catalog.Instance, under ...string) *service.Service {
 	out := &service.Service{
-		Name: key, Entry: "service " + name + " in " + places(all), Namespace: s.into, Ports: s.ports(all),
+		Name: key, Entry: entryOf(name), Namespace: s.into, Ports: s.ports(all),
 		Labels: common(all),
 	}
 	for _, zone := range under {
@@ -106,16 +106,8 @@ func (s *settings) service(name, key string, all []catalog.Instance, under ...st
 	return out
 }
 
-func places(all []catalog.Instance) string {
-	var found []string
-	for i := range all {
-		if !slices.Contains(found, all[i].Datacenter) {
-			found = append(found, all[i].Datacenter)
-		}
-	}
-	slices.Sort(found)
-	return "datacenter " + strings.Join(found, ", ")
-}
+// entryOf is how people find a service in Consul.
+func entryOf(name string) string { return "service " + name }
 
 // ports are where clients reach a service. Consul has one port for each instance, and none for a
 // service.

@@ -13,6 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/reload"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/registry"
+	"github.com/pgmesh/pgmesh/registry/consul"
 	"github.com/pgmesh/pgmesh/registry/files"
 )
 
@@ -24,7 +25,8 @@ type scheme struct {
 }
 
 var schemes = map[string]scheme{
-	"files": {"files:///etc/pgmesh/services", func(u *url.URL, o reload.Options) (registry.Registry, error) { return files.Open(u, o.Log) }},
+	"consul": {"consul://127.0.0.1:8500", func(u *url.URL, o reload.Options) (registry.Registry, error) { return consul.Open(u, o) }},
+	"files":  {"files:///etc/pgmesh/services", func(u *url.URL, o reload.Options) (registry.Registry, error) { return files.Open(u, o.Log) }},
 }
 
 // All opens registries, each of another name. It reads what their URLs say, and asks none of them.
