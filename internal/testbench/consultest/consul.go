@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -177,29 +178,40 @@ func (c *Consul) Put(path string, document any) []byte {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	body, err := c.ask(http.MethodPut, path, text)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return body
+	return c.answer(http.MethodPut, path, text)
 }
 
 // Get asks for what is at a path of the API.
 func (c *Consul) Get(path string) []byte {
 	c.t.Helper()
-	body, err := c.ask(http.MethodGet, path, nil)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return body
+	return c.answer(http.MethodGet, path, nil)
 }
 
 // Delete removes what is at a path of the API.
 func (c *Consul) Delete(path string) {
 	c.t.Helper()
-	if _, err := c.ask(http.MethodDelete, path, nil); err != nil {
-		c.t.Fatal(err)
+	c.answer(http.MethodDelete, path, nil)
+}
+
+// errCrowded says that this machine has too many connections now. It has fewer once the registry
+// has noticed.
+var errCrowded = errors.New("too many connections")
+
+// answer fails the test if there is none.
+func (c *Consul) answer(method, path string, document []byte) (body []byte) {
+	c.t.Helper()
+	var refused error
+	poll.Eventually(c.t, func(context.Context) error {
+		body, refused = c.ask(method, path, document)
+		if errors.Is(refused, errCrowded) {
+			return refused
+		}
+		return nil
+	})
+	if refused != nil {
+		c.t.Fatal(refused)
 	}
+	return body
 }
 
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -216,6 +228,9 @@ func (c *Consul) ask(method, path string, document []byte) ([]byte, error) {
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
+	if response.StatusCode == http.StatusTooManyRequests {
+		err = errCrowded
+	}
 	if err == nil && response.StatusCode != http.StatusOK {
 		err = fmt.Errorf("%s %s: Consul answers %s: %s", method, path, response.Status, body)
 	}
