@@ -244,7 +244,9 @@ func TestTokens(t *testing.T) {
 
 	token(t, c, second, "blind", `service_prefix "" { policy = "read" }`, file)
 	c.Delete("/v1/acl/token/" + accessor(first))
-	w.until(t, "the token sees no nodes", func() bool { return strings.Contains(w.bad[w.all["consul.web"].Annotations[kinds.OriginEntryAnnotation]], "may no longer see all") })
+	w.until(t, "the token sees no nodes", func() bool {
+		return strings.Contains(w.bad[w.all["consul.web"].Annotations[kinds.OriginEntryAnnotation]], "may no longer see all")
+	})
 	w.requireThere(t, "consul.web")
 	c.Put("/v1/acl/policy/"+policy(t, c, "blind"), consultest.Config{"Name": "blind", "Rules": mayRead})
 	w.until(t, "the token sees nodes again", func() bool { return len(w.bad) == 0 })
