@@ -40,3 +40,19 @@ func (b Batch) TellInForce() {
 		tell()
 	}
 }
+
+// Difference returns the changes from one state to another. It compares pointers.
+func Difference(before, after map[Key]*Resource) []Change {
+	var out []Change
+	for key, r := range after {
+		if before[key] != r {
+			out = append(out, Change{Key: key, Resource: r})
+		}
+	}
+	for key := range before {
+		if after[key] == nil {
+			out = append(out, Change{Key: key})
+		}
+	}
+	return out
+}

@@ -63,7 +63,7 @@ func (s *set) with(edits []Edit) *set {
 		s = &set{}
 	}
 	return &set{
-		byAge:  merge(s.byAge, moves, compareAge),
+		byAge:  merge(s.byAge, moves, kinds.CompareAge),
 		byName: merge(s.byName, moves, func(a, b *kinds.Resource) int { return compareName(a.Key(), b.Key()) }),
 	}
 }
@@ -83,16 +83,6 @@ func merge(old []*kinds.Resource, moves []move, order func(a, b *kinds.Resource)
 		}
 	}
 	return append(out, old...)
-}
-
-func compareAge(a, b *kinds.Resource) int {
-	if c := cmp.Compare(a.OriginRank(), b.OriginRank()); c != 0 {
-		return c
-	}
-	if c := a.CreateTime.Compare(b.CreateTime); c != 0 {
-		return c
-	}
-	return compareName(a.Key(), b.Key())
 }
 
 func compareName(a, b kinds.Key) int {

@@ -102,7 +102,7 @@ func choosing(rules []*DestinationRule) (names []string) {
 	return names
 }
 
-func compareRules(a, b *DestinationRule) int { return compareResources(a.Resource, b.Resource) }
+func compareRules(a, b *DestinationRule) int { return kinds.CompareAge(a.Resource, b.Resource) }
 
 // compareInGroup sorts the rules for selected workloads first.
 func compareInGroup(a, b *DestinationRule) int {

@@ -16,7 +16,7 @@ func (m *Mesh) entryProblems() (out []Problem) {
 	for r := range m.services.faulty.each() {
 		faulty = append(faulty, r)
 	}
-	slices.SortFunc(faulty, compareResources)
+	slices.SortFunc(faulty, kinds.CompareAge)
 	for _, r := range faulty {
 		out = append(out, m.services.faulty.get(r)...)
 	}

@@ -7,9 +7,7 @@
 package mesh
 
 import (
-	"cmp"
 	"fmt"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
 	meshconfig "istio.io/api/mesh/v1alpha1"
@@ -168,18 +166,4 @@ func mustLookup(group, name string) *kinds.Kind {
 		panic("mesh: the registry of kinds has no " + group + "/" + name)
 	}
 	return kind
-}
-
-// compareResources sorts by the rank of origins, and then the older first, as a snapshot does.
-func compareResources(a, b *kinds.Resource) int {
-	if c := cmp.Compare(a.OriginRank(), b.OriginRank()); c != 0 {
-		return c
-	}
-	if c := a.CreateTime.Compare(b.CreateTime); c != 0 {
-		return c
-	}
-	if c := strings.Compare(a.Name, b.Name); c != 0 {
-		return c
-	}
-	return strings.Compare(a.Namespace, b.Namespace)
 }

@@ -221,7 +221,7 @@ func (u *serviceUpdate) all() iter.Seq2[hostKey, []*Service] {
 func (u *serviceUpdate) done() (*serviceIndex, Exchange[*Service]) {
 	x := *u.before
 	x.workloads, x.entries, x.faulty = u.workloads, u.entries.done(), u.faulty.done()
-	x.selecting = patchedLists(x.selecting, u.gone, u.come, func(r *kinds.Resource) []labelAt { return []labelAt{selectorPlace(r)} }, compareResources)
+	x.selecting = patchedLists(x.selecting, u.gone, u.come, func(r *kinds.Resource) []labelAt { return []labelAt{selectorPlace(r)} }, kinds.CompareAge)
 	var moved []hostKey
 	x.allocation, moved = x.allocation.following(u.hosts, u.all)
 	for _, key := range moved {

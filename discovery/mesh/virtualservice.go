@@ -118,7 +118,7 @@ func (u *virtualServiceUpdate) done() (*virtualServiceIndex, Exchange[*VirtualSe
 		resolved.set(vs.Resource, vs)
 	}
 	x.resolved = resolved.done()
-	x.delegating = patchedLists(x.delegating, resourcesOf(u.gone), resourcesOf(u.come), delegateKeys, compareResources)
+	x.delegating = patchedLists(x.delegating, resourcesOf(u.gone), resourcesOf(u.come), delegateKeys, kinds.CompareAge)
 	x.faulty = patched(x.faulty, those(u.gone, (*VirtualService).hasProblems), those(u.come, (*VirtualService).hasProblems), compareVirtualServices)
 	gone, come := those(u.gone, (*VirtualService).forSidecars), those(u.come, (*VirtualService).forSidecars)
 	x.mesh = patched(x.mesh, gone, come, compareVirtualServices)
@@ -279,5 +279,5 @@ func (vs *VirtualService) Serves(host string) bool {
 
 // compareVirtualServices sorts the older first, as the snapshot does.
 func compareVirtualServices(a, b *VirtualService) int {
-	return compareResources(a.Resource, b.Resource)
+	return kinds.CompareAge(a.Resource, b.Resource)
 }

@@ -52,7 +52,7 @@ func (m *Memory) Replace(resources ...*kinds.Resource) {
 		next[r.Key()] = r
 	}
 	m.mu.Lock()
-	handed := m.change(Difference(m.held, next))
+	handed := m.change(kinds.Difference(m.held, next))
 	m.mu.Unlock()
 	handed.await()
 }

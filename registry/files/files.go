@@ -151,18 +151,7 @@ func (r *run) tell(now map[kinds.Key]*kinds.Resource) {
 		r.sink.Replace(slices.Collect(maps.Values(now)))
 		return
 	}
-	var changes []kinds.Change
-	for key, resource := range now {
-		if before[key] != resource {
-			changes = append(changes, kinds.Change{Key: key, Resource: resource})
-		}
-	}
-	for key := range before {
-		if now[key] == nil {
-			changes = append(changes, kinds.Change{Key: key})
-		}
-	}
-	if len(changes) > 0 {
+	if changes := kinds.Difference(before, now); len(changes) > 0 {
 		r.sink.Apply(changes)
 	}
 }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/pgmesh/pgmesh/discovery/source"
 	"github.com/pgmesh/pgmesh/internal/kit/folder"
 	"github.com/pgmesh/pgmesh/kinds"
 )
@@ -96,7 +95,7 @@ func (d *Directory) look(apply func(kinds.Batch) error) error {
 	}
 	resources := d.merge()
 	d.version = version
-	if changes := source.Difference(d.held, resources); len(changes) > 0 || !d.begun {
+	if changes := kinds.Difference(d.held, resources); len(changes) > 0 || !d.begun {
 		return d.hand(resources, changes, apply)
 	}
 	d.progress.same(version)
