@@ -88,7 +88,7 @@ func (w *watch) Pushed() {
 
 // caughtUp notes that a proxy is no longer behind. The caller holds the lock.
 func (w *watch) caughtUp() {
-	if w.behind--; w.behind == 0 && w.now == nil {
+	if w.behind--; !w.underway() {
 		w.tellSettled()
 	}
 }
@@ -128,15 +128,18 @@ func (w *watch) movesNow() uint64 {
 func (w *watch) anyBehind() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.behind > 0 || w.now != nil
+	return w.underway()
 }
+
+// underway is anyBehind for callers that hold the lock.
+func (w *watch) underway() bool { return w.behind != 0 || w.now != nil }
 
 // onlyAnswered reports whether all proxies run now what they were offered, but for those apart, and
 // whether none has joined, left or refused anything since these moves.
 func (w *watch) onlyAnswered(moves uint64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.behind == 0 && w.now == nil && w.moves == moves
+	return !w.underway() && w.moves == moves
 }
 
 // quiet reports whether nothing has happened since the last call.
