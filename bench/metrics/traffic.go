@@ -56,7 +56,7 @@ func measureTraffic(ctx context.Context, o *options) (*trafficReport, error) {
 			}
 			defer m.stop()
 			if r.lanes == nil {
-				if err := r.open(ctx, floor, m.beside()); err != nil {
+				if err := r.open(ctx, floor, m.beside(), func(context.Context, int) error { return nil }); err != nil {
 					return nil, err
 				}
 			}
@@ -85,23 +85,19 @@ func (m *mesh) measured(ctx context.Context, in mode, r *trafficReport) error {
 	if err != nil {
 		return err
 	}
-	if err := r.open(ctx, in.name, m.through(), m.client, m.server); err != nil {
-		return err
-	}
-	paths := r.of(in.name).paths
-	paths[len(paths)-1].check = func(ctx context.Context, sent int) error { return m.counted(ctx, in, before, sent) }
-	return nil
+	check := func(ctx context.Context, sent int) error { return m.counted(ctx, in, before, sent) }
+	return r.open(ctx, in.name, m.through(), check, m.client, m.server)
 }
 
 // open adds a path to the lane of a name.
-func (r *trafficReport) open(ctx context.Context, name string, to target, envoys ...*machine) error {
+func (r *trafficReport) open(ctx context.Context, name string, to target, check func(ctx context.Context, sent int) error, envoys ...*machine) error {
 	opened, err := to.load(ctx, r.options.connections)
 	l := r.of(name)
 	if l == nil {
 		l = &lane{name: name}
 		r.lanes = append(r.lanes, l)
 	}
-	l.paths = append(l.paths, &path{load: opened, envoys: envoys, check: func(context.Context, int) error { return nil }})
+	l.paths = append(l.paths, &path{load: opened, envoys: envoys, check: check})
 	return err
 }
 
