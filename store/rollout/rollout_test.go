@@ -304,6 +304,26 @@ func TestManyProxiesAreTakenInAMoment(t *testing.T) {
 	require.Zero(t, storetest.Value[int64](b.db, "SELECT count(*) FROM mesh.runs_at(8)"))
 }
 
+// A message reads the rows of its proxies and no others, though statistics know nothing of its report.
+func TestAMessageReadsNoRowsOfOtherProxies(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var all []rollout.Proxy
+	for i := range uint64(1000) {
+		all = append(all, of(i, fmt.Sprint("p", i)))
+	}
+	b.tells(7, all)
+	b.db.Exec("ANALYZE mesh_internal.reported_proxies")
+	b.begin()
+	b.tells(7, all)
+	b.db.Exec("BEGIN")
+	b.db.Exec(`SELECT mesh_internal.take_report(r.keeper, r.id, r.number + 1, 8, (SELECT jsonb_agg(jsonb_build_object('stream', i, 'state', $2::text, 'sent', 8, 'runs', 7, 'refused', 0))
+		FROM generate_series(0, 9) i), '{}') FROM mesh_internal.reports r WHERE r.id = $1`, b.report, string(rollout.Sending))
+	require.LessOrEqual(t, storetest.Value[int64](b.db, `SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables WHERE relname = 'reported_proxies'`), int64(20))
+	b.db.Exec("COMMIT")
+	require.Equal(t, int64(990), storetest.Value[int64](b.db, "SELECT count(*) FROM mesh.runs_at(8)"))
+}
+
 // Nothing of it is a revision, and no program is told.
 func TestReportsAreNoRevisions(t *testing.T) {
 	t.Parallel()

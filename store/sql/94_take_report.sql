@@ -5,12 +5,13 @@
 DROP FUNCTION IF EXISTS mesh_internal.take_report(integer, bigint, bigint, bigint, jsonb, bigint[]);
 
 -- take_proxies takes the proxies of a message. Those with a node are new.
--- It is planned each time: a plan from before the first statistics would compare each proxy of the
--- message with each of the report.
+-- It looks each of the others up by its key, whatever the statistics are: they never know of a report
+-- that has just begun, and one statement for all would compare each proxy of the message with each of
+-- the report.
 CREATE OR REPLACE FUNCTION mesh_internal.take_proxies(of bigint, proxies jsonb, gone bigint[]) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
-  unknown bigint;
+  known mesh_internal.reported_proxies;
 BEGIN
   INSERT INTO mesh_internal.reported_proxies AS p (report, stream, node, proxy, namespace, service_account, role, labels, locality, network, addresses,
       envoy, agent, protocol, connected, certificate_ends, circle, state, sent, runs, refused, refusals)
@@ -23,16 +24,15 @@ BEGIN
       certificate_ends = EXCLUDED.certificate_ends, circle = EXCLUDED.circle, state = EXCLUDED.state, sent = EXCLUDED.sent, runs = EXCLUDED.runs,
       refused = EXCLUDED.refused, refusals = EXCLUDED.refusals, gone = NULL,
       changed = CASE WHEN p.state = EXCLUDED.state AND p.gone IS NULL THEN p.changed ELSE EXCLUDED.changed END;
-  -- Refusals that are the same are not written again.
-  UPDATE mesh_internal.reported_proxies p SET circle = coalesce(n.circle, p.circle), state = n.state, sent = n.sent, runs = n.runs, refused = n.refused,
-      refusals = CASE WHEN p.refusals = n.refusals THEN p.refusals ELSE n.refusals END, changed = CASE WHEN p.state = n.state THEN p.changed ELSE now() END
-    FROM jsonb_populate_recordset(NULL::mesh_internal.reported_proxies, take_proxies.proxies) n
-    WHERE n.node IS NULL AND p.report = of AND p.stream = n.stream AND p.gone IS NULL AND n.stream <> ALL (take_proxies.gone);
-  SELECT n.stream INTO unknown FROM jsonb_to_recordset(take_proxies.proxies) AS n (stream bigint)
-    WHERE n.stream <> ALL (take_proxies.gone) AND NOT EXISTS (SELECT FROM mesh_internal.reported_proxies p WHERE p.report = of AND p.stream = n.stream AND p.gone IS NULL) LIMIT 1;
-  IF FOUND THEN
-    RAISE invalid_parameter_value USING MESSAGE = format('stream %s was not described', unknown), HINT = 'describe a proxy in the first message that has its stream';
-  END IF;
+  FOR known IN SELECT * FROM jsonb_populate_recordset(NULL::mesh_internal.reported_proxies, take_proxies.proxies) r WHERE r.node IS NULL AND r.stream <> ALL (take_proxies.gone) LOOP
+    -- Refusals that are the same are not written again.
+    UPDATE mesh_internal.reported_proxies p SET circle = coalesce(known.circle, p.circle), state = known.state, sent = known.sent, runs = known.runs, refused = known.refused,
+        refusals = CASE WHEN p.refusals = known.refusals THEN p.refusals ELSE known.refusals END, changed = CASE WHEN p.state = known.state THEN p.changed ELSE now() END
+      WHERE p.report = of AND p.stream = known.stream AND p.gone IS NULL;
+    IF NOT FOUND THEN
+      RAISE invalid_parameter_value USING MESSAGE = format('stream %s was not described', known.stream), HINT = 'describe a proxy in the first message that has its stream';
+    END IF;
+  END LOOP;
 END $$;
 
 -- take_rollouts takes how far revisions have come. Now and then it removes old ones, so that there
@@ -48,17 +48,20 @@ BEGIN
   END IF;
 END $$;
 
--- take_audiences takes whom resources concern. A resource that concerns nobody has no row.
--- It is planned each time, as take_proxies is.
+-- take_audiences takes whom resources concern. A resource that concerns nobody has no row. It looks
+-- them up as take_proxies does.
 CREATE OR REPLACE FUNCTION mesh_internal.take_audiences(of bigint, audiences jsonb) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+  dropped mesh_internal.report_audiences;
 BEGIN
   INSERT INTO mesh_internal.report_audiences (report, api_group, kind, namespace, name, everyone, circles)
     SELECT of, n.api_group, n.kind, n.namespace, n.name, n.everyone, n.circles FROM jsonb_populate_recordset(NULL::mesh_internal.report_audiences, take_audiences.audiences) n
     WHERE n.everyone OR n.circles <> '{}'
     ON CONFLICT ON CONSTRAINT report_audiences_pkey DO UPDATE SET everyone = EXCLUDED.everyone, circles = EXCLUDED.circles;
-  DELETE FROM mesh_internal.report_audiences a USING jsonb_populate_recordset(NULL::mesh_internal.report_audiences, take_audiences.audiences) n
-    WHERE a.report = of AND (a.name, a.namespace, a.kind, a.api_group) = (n.name, n.namespace, n.kind, n.api_group) AND NOT n.everyone AND n.circles = '{}';
+  FOR dropped IN SELECT * FROM jsonb_populate_recordset(NULL::mesh_internal.report_audiences, take_audiences.audiences) r WHERE NOT r.everyone AND r.circles = '{}' LOOP
+    DELETE FROM mesh_internal.report_audiences a WHERE a.report = of AND (a.name, a.namespace, a.kind, a.api_group) = (dropped.name, dropped.namespace, dropped.kind, dropped.api_group);
+  END LOOP;
 END $$;
 
 -- take_report takes one message of a report, as one transaction: the revision of all proxies that
