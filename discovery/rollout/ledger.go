@@ -34,7 +34,7 @@ type ledger struct {
 	moves      uint64        // what the watch had counted before it
 	uneven     bool          // at the last comparison some were not in step
 	outOfStep  []*ads.Stream // those that were not
-	lag        lag
+	singly     singly
 	sources    sources
 
 	times    *rolloutv1.Times // that were reported; nil for none
@@ -57,7 +57,7 @@ type entry struct {
 func newLedger(of Proxies) *ledger {
 	w := newWatch()
 	of.Watch(w)
-	return &ledger{of: of, watch: w, proxies: map[*ads.Stream]*entry{}, newest: -1}
+	return &ledger{of: of, watch: w, proxies: map[*ads.Stream]*entry{}, newest: -1, singly: newSingly()}
 }
 
 // begin forgets what was reported, for a new report.
@@ -75,7 +75,6 @@ func (l *ledger) forget() {
 	for _, e := range l.proxies {
 		e.runs = -1
 	}
-	l.lag = nil
 }
 
 // differences compares all proxies, and returns the messages that report what differs from what was
@@ -84,15 +83,16 @@ func (l *ledger) forget() {
 // A proxy is in step if it runs the newest revision. While some do not yet, the revision that was
 // the newest at the comparison before is enough: each change has an interval to arrive, and while
 // many follow one another nobody falls out of step who keeps up. If many proxies need longer, an
-// older revision is enough (common.go).
+// older revision is enough (singly.go).
 func (l *ledger) differences(now time.Time) []*rolloutv1.ReportRequest {
 	newest := l.of.Revision() // before the streams are asked: what they run is at least this
 	streams, moves := l.all()
 	before, behind := l.observe(streams, newest)
 	l.newest, l.moves = newest, moves
-	step, due := newest, l.lag.note(newest, now)
+	l.singly.note(newest, now)
+	step := newest
 	if behind && before >= 0 {
-		step = l.common(streams, before, due)
+		step = l.common(streams, before, now)
 	}
 	audiences, _ := l.audiences(streams, now)
 	return l.report(streams, l.gone(), audiences, step, now)
@@ -132,7 +132,7 @@ func (l *ledger) report(streams []*ads.Stream, gone []uint64, audiences []*rollo
 		if e.told == nil && e.running.Fresh && state.State == rolloutv1.Proxy_STATE_SENDING && now.Sub(s.Since()) < newcomerTime {
 			continue
 		}
-		if !proto.Equal(state, e.told) {
+		if !proto.Equal(state, e.told) && !l.waits(e, state, now) {
 			if p := l.described(s, e, state); p != nil {
 				proxies = append(proxies, p)
 			}
@@ -141,8 +141,18 @@ func (l *ledger) report(streams []*ads.Stream, gone []uint64, audiences []*rollo
 	l.outOfStep, l.uneven = apart, step < l.newest || len(apart) > 0
 	l.sources.forgetUnused()
 	last := &rolloutv1.ReportRequest{Revision: step, Gone: gone}
+	rollouts := l.watch.rollouts(refusing, l.surveyDue(now))
 	l.survey(last, now)
-	return l.messages(last, proxies, l.watch.rollouts(refusing), audiences)
+	return l.messages(last, proxies, rollouts, audiences)
+}
+
+// waits reports whether it can wait to tell that the proxy is being sent something. What was told of
+// it stays true, if it runs that or something newer.
+func (l *ledger) waits(e *entry, state *rolloutv1.Proxy, now time.Time) bool {
+	if e.told == nil || state.GetState() != rolloutv1.Proxy_STATE_SENDING || l.singly.may(now) {
+		return false
+	}
+	return e.told.GetState() == rolloutv1.Proxy_STATE_SENDING && e.told.GetRuns() <= state.GetRuns()
 }
 
 // observe notes what each proxy runs. It returns which revision was the newest at the comparison

@@ -72,21 +72,21 @@ func (in *part) setRefused(n uint32) {
 	in.refused = n
 }
 
-// rollouts returns the pushes that differ from what was reported, the oldest first. They count as
-// reported. A proxy that refuses something does not run what it was offered since.
-func (w *watch) rollouts(refusing []*course) (all []*rolloutv1.Rollout) {
+// rollouts returns the pushes that differ from what was reported, the oldest first: those that are
+// over, or all of them. They count as reported. A proxy that refuses something does not run what it
+// was offered since.
+func (w *watch) rollouts(refusing []*course, unfinished bool) (all []*rolloutv1.Rollout) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.noteRefusing(refusing)
 	slices.SortFunc(w.differing, func(a, b *pushed) int { return cmp.Compare(a.revision, b.revision) })
 	for _, p := range w.differing {
-		if p.forgotten || p == w.now {
-			continue
+		if !p.forgotten && p != w.now && (unfinished || p.over()) {
+			p.differs = false
+			all = append(all, p.rollout())
 		}
-		p.differs = false
-		all = append(all, p.rollout())
 	}
-	w.differing = slices.DeleteFunc(w.differing, func(p *pushed) bool { return p != w.now })
+	w.differing = slices.DeleteFunc(w.differing, func(p *pushed) bool { return p.forgotten || !p.differs })
 	return all
 }
 
@@ -109,6 +109,16 @@ func (w *watch) noteRefusing(refusing []*course) {
 		}
 	}
 	w.refused = now
+}
+
+// over reports whether every proxy has run the push, refuses something or has left.
+func (p *pushed) over() bool {
+	for _, in := range p.parts {
+		if uint32(len(in.took))+in.refused+in.away < in.concerned {
+			return false
+		}
+	}
+	return true
 }
 
 func (p *pushed) rollout() *rolloutv1.Rollout {
