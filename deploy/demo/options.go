@@ -24,7 +24,7 @@ type options struct {
 
 // ports has the ports of all parts, on 127.0.0.1.
 type ports struct {
-	postgres, mcp, mcpHTTP, mcpAPI, xds, discoveryHTTP, admin, service, v1, v2 int
+	postgres, mcp, mcpHTTP, mcpAPI, xds, discoveryHTTP, admin, status, service, v1, v2 int
 }
 
 // portFlag is a port and its flag.
@@ -45,6 +45,7 @@ func (p *ports) flags() []portFlag {
 		{"xds-port", &p.xds, 15010, "discovery: xDS"},
 		{"discovery-http-port", &p.discoveryHTTP, 15014, "discovery: health and metrics"},
 		{"admin-port", &p.admin, 15000, "Envoy's admin API"},
+		{"status-port", &p.status, 15026, "mesh-agent: health and metrics"},
 		{"service-port", &p.service, 18080, "Envoy's listener for the service"},
 		{"v1-port", &p.v1, 18081, "the service, version v1"},
 		{"v2-port", &p.v2, 18082, "the service, version v2"},

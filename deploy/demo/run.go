@@ -165,7 +165,7 @@ func (d *demo) startDiscovery(ctx context.Context) error {
 // end, since nobody depends on them.
 func (d *demo) startAgent(ctx context.Context) error {
 	agent, err := d.startChild("mesh-agent", nil, "run", "--insecure", "--tie-envoy", "--discovery", local(d.ports.xds),
-		"--envoy", d.envoy, "--admin", local(d.ports.admin), "--status", "", "--concurrency", "1",
+		"--envoy", d.envoy, "--admin", local(d.ports.admin), "--status", local(d.ports.status), "--concurrency", "1",
 		"--node-ip", "127.0.0.1", "--id", "client.default", "--labels", "app=client",
 		"--interception-mode", "NONE", "--drain-time", "0s")
 	if err != nil {

@@ -21,6 +21,7 @@ func (d *demo) showParts() {
 		{"mcp-server", local(d.ports.mcp), "serves the mesh's configuration; http://" + local(d.ports.mcpAPI) + "/v1/status"},
 		{"discovery", local(d.ports.xds), "turns it into Envoy's; http://" + local(d.ports.discoveryHTTP) + "/metrics"},
 		{"Envoy", local(d.ports.service), "hello.demo, for clients on this machine; admin http://" + local(d.ports.admin)},
+		{"mesh-agent", local(d.ports.status), "runs Envoy; metrics of both: http://" + local(d.ports.status) + "/stats/prometheus"},
 		{"hello v1", local(d.ports.v1), "the service"},
 		{"hello v2", local(d.ports.v2), "its new version"},
 	} {
