@@ -161,12 +161,16 @@ func (d *demo) startDiscovery(ctx context.Context) error {
 	return discovery.awaitReady(ctx, "http://"+local(d.ports.discoveryHTTP)+"/readyz")
 }
 
+// clientAddress is the machine of the client, as the mesh knows it. The service has another, or the
+// client would be taken for one of its instances.
+const clientAddress = "127.0.0.2"
+
 // startAgent returns when the service answers through Envoy. Envoy drains no connections at the
 // end, since nobody depends on them.
 func (d *demo) startAgent(ctx context.Context) error {
 	agent, err := d.startChild("mesh-agent", nil, "run", "--insecure", "--tie-envoy", "--discovery", local(d.ports.xds),
 		"--envoy", d.envoy, "--admin", local(d.ports.admin), "--status", local(d.ports.status), "--concurrency", "1",
-		"--node-ip", "127.0.0.1", "--id", "client.default", "--labels", "app=client",
+		"--node-ip", clientAddress, "--id", "client.default", "--labels", "app=client",
 		"--interception-mode", "NONE", "--drain-time", "0s")
 	if err != nil {
 		return err
