@@ -331,9 +331,10 @@ func (d draw) wasmPlugin() *extensions.WasmPlugin {
 	return spec
 }
 
+// pullSecret can be used: of one that cannot, the last good state counts, and so its past.
 func (d draw) pullSecret() *mcpv1.Secret {
 	return &mcpv1.Secret{
-		Type: credential.Registries, Data: map[string][]byte{".dockerconfigjson": []byte(pick(d, `{"auths":{"a":{}}}`, `{"auths":{"b":{}}}`, `{}`))},
+		Type: credential.Registries, Data: map[string][]byte{".dockerconfigjson": []byte(pick(d, `{"auths":{"a":{}}}`, `{"auths":{"b":{}}}`))},
 		ServiceAccounts: d.some("account", "other"),
 	}
 }
