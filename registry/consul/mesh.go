@@ -2,7 +2,6 @@ package consul
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -20,8 +19,8 @@ type mesh struct {
 	sink  registry.Sink
 	parts []*part
 	made  map[string][]*kinds.Resource // by the names of services
-	bad   map[string]bool              // what cannot be made a resource
-	told  bool                         // Replace was called
+	wrong wrong
+	told  bool // Replace was called
 	away  error
 }
 
@@ -33,15 +32,14 @@ type part struct {
 	read       bool
 	away       error
 	services   map[string][]catalog.Instance
-	bad        map[string]bool // what cannot be read
 }
 
 func newMesh(r *Registry, sink registry.Sink) *mesh {
-	return &mesh{Registry: r, sink: sink, made: map[string][]*kinds.Resource{}, bad: map[string]bool{}}
+	return &mesh{Registry: r, sink: sink, made: map[string][]*kinds.Resource{}, wrong: wrong{}}
 }
 
 func (m *mesh) add(datacenter string) *part {
-	p := &part{mesh: m, datacenter: datacenter, services: map[string][]catalog.Instance{}, bad: map[string]bool{}}
+	p := &part{mesh: m, datacenter: datacenter, services: map[string][]catalog.Instance{}}
 	m.parts = append(m.parts, p)
 	return p
 }
@@ -52,7 +50,7 @@ func (p *part) All(services map[string][]catalog.Instance) {
 	defer p.mu.Unlock()
 	touched := maps.Clone(services)
 	for name := range p.services {
-		if _, found := services[name]; !found && !p.bad[name] {
+		if _, found := services[name]; !found && !p.wrong.has(name, p) {
 			touched[name] = nil
 		}
 	}
@@ -93,7 +91,7 @@ func (p *part) take(services map[string][]catalog.Instance) []kinds.Change {
 			continue
 		}
 		all = p.suits(all)
-		if slices.EqualFunc(all, p.services[name], catalog.Instance.Equal) && !p.mesh.bad[name] {
+		if slices.EqualFunc(all, p.services[name], catalog.Instance.Equal) && !p.wrong.has(name, nil) {
 			continue
 		}
 		if len(all) > 0 {
@@ -114,17 +112,12 @@ func (m *mesh) remake(name string) []kinds.Change {
 		}
 	}
 	var now []*kinds.Resource
+	var err error
 	if len(at) > 0 {
-		var err error
-		if now, err = m.resources(name, at, len(m.parts) > 1); err != nil {
-			m.bad[name] = true
-			m.sink.Bad(entryOf(name), err)
-			return nil
-		}
+		now, err = m.resources(name, at, len(m.parts) > 1)
 	}
-	if m.bad[name] {
-		delete(m.bad, name)
-		m.sink.Bad(entryOf(name), nil)
+	if m.sayBad(name, nil, err); err != nil {
+		return nil
 	}
 	changes := differences(m.made[name], now)
 	if m.made[name] = now; now == nil {
@@ -150,15 +143,7 @@ func differences(before, now []*kinds.Resource) []kinds.Change {
 func (p *part) Bad(name string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.bad[name] == (err != nil) {
-		return
-	}
-	if err != nil {
-		p.bad[name] = true
-	} else {
-		delete(p.bad, name)
-	}
-	p.sink.Bad(entryOf(name), err)
+	p.sayBad(name, p, err)
 }
 
 // Away implements catalog.Listener.
@@ -169,17 +154,10 @@ func (p *part) Away(err error) {
 	var all []error
 	for _, each := range p.parts {
 		if each.away != nil {
-			all = append(all, each.inWords())
+			all = append(all, each.saying(each.away))
 		}
 	}
 	p.sayAway(errors.Join(all...))
-}
-
-func (p *part) inWords() error {
-	if p.datacenter == "" {
-		return p.away
-	}
-	return fmt.Errorf("datacenter %s: %w", p.datacenter, p.away)
 }
 
 // sayAway says each reason once.
