@@ -8,12 +8,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"net/url"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/pgmesh/pgmesh/identity/tlsfiles"
 	"github.com/pgmesh/pgmesh/internal/kit/reload"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/registry"
@@ -25,9 +23,8 @@ import (
 type Registry struct {
 	*settings
 
-	token *reload.Value[string]
-	files *tlsfiles.ClientFiles
-	log   *slog.Logger
+	access *client.Access
+	log    *slog.Logger
 }
 
 // Open reads the settings of a registry from its URL, and the files that it names.
@@ -46,15 +43,8 @@ func Open(u *url.URL, o reload.Options) (*Registry, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	r := &Registry{settings: s, log: o.Log}
-	if s.token != "" {
-		if r.token, err = loadToken(o, s.token); err != nil {
-			return nil, err
-		}
-	}
-	if s.secure() {
-		if r.files, err = s.tls.Load(o); err != nil {
-			return nil, err
-		}
+	if r.access, err = s.client.Load(o); err != nil {
+		return nil, err
 	}
 	return r, nil
 }
@@ -69,9 +59,9 @@ func (r *Registry) Run(ctx context.Context, sink registry.Sink) error {
 	if err != nil {
 		return err
 	}
-	transport := client.NewTransport(r.files, r.watches+catalog.Beside*len(datacenters))
+	transport := r.access.Transport(r.watches+catalog.Beside*len(datacenters))
 	defer transport.CloseIdleConnections()
-	asks := r.client(transport)
+	asks := r.access.Client(transport, r.always())
 	group, ctx := errgroup.WithContext(ctx)
 	parts := make([]*part, len(datacenters))
 	for i, datacenter := range datacenters {
@@ -87,7 +77,8 @@ func (r *Registry) Run(ctx context.Context, sink registry.Sink) error {
 	return group.Wait()
 }
 
-func (r *Registry) client(transport http.RoundTripper) *client.Client {
+// always are parameters of every question.
+func (r *Registry) always() url.Values {
 	always := url.Values{}
 	if r.namespace != "" {
 		always.Set("ns", r.namespace)
@@ -95,5 +86,5 @@ func (r *Registry) client(transport http.RoundTripper) *client.Client {
 	if r.partition != "" {
 		always.Set("partition", r.partition)
 	}
-	return &client.Client{Base: r.base, Token: r.tokenNow, Transport: transport, Patience: r.patience, Always: always}
+	return always
 }

@@ -22,9 +22,9 @@ func (m *mesh) toRead(ctx context.Context) ([]string, error) {
 	case m.datacenters[0] != "*":
 		return m.datacenters, nil
 	}
-	transport := client.NewTransport(m.files, 1)
+	transport := m.access.Transport(1)
 	defer transport.CloseIdleConnections()
-	asks := m.client(transport)
+	asks := m.access.Client(transport, m.always())
 	var found []string
 	loop := retry.Loop{Pauses: retry.Pauses{First: 50 * time.Millisecond, Longest: 5 * time.Second}}
 	err := loop.Until(ctx, func() error {
