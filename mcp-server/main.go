@@ -59,6 +59,7 @@ func runCommand() *cobra.Command {
 	o.Plaintext.Flags(f)
 	o.Upstream.Flags(f)
 	o.Registries.Flags(f)
+	o.Announce.Flags(f)
 	o.Security.Flags(f)
 	o.Legacy.Flags(f)
 	o.Readers.ReaderFlags(f)

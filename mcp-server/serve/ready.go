@@ -36,7 +36,7 @@ func (s *server) ready(from source) (about string, err error) {
 		return "", err
 	}
 	more, err := from.standing()
-	return joinTexts(about, more, s.aboutRegistries()), err
+	return joinTexts(about, more, s.aboutRegistries(), s.aboutAnnouncements()), err
 }
 
 func joinTexts(texts ...string) string {

@@ -73,6 +73,8 @@ func (o *Options) checkBridge() error {
 	switch {
 	case o.Replica != "" || o.Migrate:
 		return errors.New("--replica and --migrate are about a database, and this server has registries alone: leave them out, or give --database")
+	case len(o.Announce.URLs) > 0:
+		return errors.New("--announce announces services of the mesh, and this server has those of registries alone: give --database or --upstream")
 	case o.Upstream.JoinTokenFile != "":
 		return errors.New("--upstream-join-token-file is for a relay: give --upstream")
 	}

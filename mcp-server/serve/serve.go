@@ -24,6 +24,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/monitor"
 	"github.com/pgmesh/pgmesh/internal/rpc"
 	"github.com/pgmesh/pgmesh/internal/tracing"
+	"github.com/pgmesh/pgmesh/mcp-server/announce"
 	"github.com/pgmesh/pgmesh/mcp-server/clients"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/authority"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
@@ -44,19 +45,21 @@ type Options struct {
 	Upstream Upstream // instead of Database
 	// Registries are read beside the source, or alone.
 	Registries Registries
-	StateDir   string          // folder to save what is served in; "" saves nothing
-	Listen     string          // MCP and the admin API
-	API        string          // the admin API as JSON over HTTP; "" means not at all
-	HTTP       monitor.Options // health, metrics and pages for people
-	Plaintext  listen.Plaintext
-	Security   Security
-	Legacy     Legacy
-	Readers    ads.Limits      // of clients that read over MCP
-	Name       string          // of this server in the mesh; the host's if ""
-	Hosts      []string        // names and addresses that clients dial; if none, the host's and those of loopback
-	Authority  authority.Files // instead of the authority in the database
-	Patience   Patience
-	Sealing    seal.Options // the keys that encrypt secrets; without any, secrets are stored in plain text
+	// Announce has services of the mesh announced in registries.
+	Announce  Announce
+	StateDir  string          // folder to save what is served in; "" saves nothing
+	Listen    string          // MCP and the admin API
+	API       string          // the admin API as JSON over HTTP; "" means not at all
+	HTTP      monitor.Options // health, metrics and pages for people
+	Plaintext listen.Plaintext
+	Security  Security
+	Legacy    Legacy
+	Readers   ads.Limits      // of clients that read over MCP
+	Name      string          // of this server in the mesh; the host's if ""
+	Hosts     []string        // names and addresses that clients dial; if none, the host's and those of loopback
+	Authority authority.Files // instead of the authority in the database
+	Patience  Patience
+	Sealing   seal.Options // the keys that encrypt secrets; without any, secrets are stored in plain text
 	// WorkloadGrace is how long the entry of a lost machine stays; registry.DefaultGrace if 0.
 	WorkloadGrace time.Duration
 	Traces        tracing.Options
@@ -136,7 +139,7 @@ func newServer(ctx context.Context, o Options, keys *seal.Keys) (s *server, err 
 	s.budgets = o.Readers.Budgets(s.observers)
 	s.recallKeys(ctx)
 	s.publisher = publish.New(s.metrics)
-	if err := s.joinRegistries(); err != nil {
+	if err := errors.Join(s.joinRegistries(), s.openAnnouncers()); err != nil {
 		return nil, err
 	}
 	s.views = readers.New(s.publisher.SubscribeWithSecrets, s.publisher.Subscribe, o.Log, s.metrics)
@@ -167,7 +170,8 @@ type server struct {
 	options   Options
 	metrics   *prometheus.Registry
 	publisher *publish.Publisher
-	joined    *registries.Registries // nil without registries
+	joined    *registries.Registries  // nil without registries
+	announced *announce.Announcements // nil without announcers
 	legacy    *legacy.Source
 	sinks     *legacy.Sinks
 	everySink everySink
@@ -211,7 +215,7 @@ func (s *server) source(ctx context.Context) (source, error) {
 	return s.database()
 }
 
-// follow runs the source and the registries, and saves what they give. What was saved is recalled
+// follow runs the source, the registries and the announcers, and saves what is given. What was saved is recalled
 // before they begin.
 func (s *server) follow(ctx context.Context, from source) error {
 	g, ctx := errgroup.WithContext(ctx)
@@ -221,6 +225,9 @@ func (s *server) follow(ctx context.Context, from source) error {
 	}
 	if s.joined != nil {
 		g.Go(func() error { return s.joined.Run(ctx) })
+	}
+	if s.announced != nil {
+		g.Go(func() error { return s.announced.Run(ctx) })
 	}
 	g.Go(func() error { return from.run(ctx) })
 	return g.Wait()

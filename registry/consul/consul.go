@@ -59,7 +59,7 @@ func (r *Registry) Run(ctx context.Context, sink registry.Sink) error {
 	if err != nil {
 		return err
 	}
-	transport := r.access.Transport(r.watches+catalog.Beside*len(datacenters))
+	transport := r.access.Transport(r.watches + catalog.Beside*len(datacenters))
 	defer transport.CloseIdleConnections()
 	asks := r.access.Client(transport, r.always())
 	group, ctx := errgroup.WithContext(ctx)

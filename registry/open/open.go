@@ -1,4 +1,5 @@
-// Package open has all registries, by the schemes of the URLs that name them.
+// Package open has all registries, and what announces services in them, by the schemes of the URLs
+// that name them.
 package open
 
 import (

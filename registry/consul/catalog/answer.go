@@ -70,12 +70,24 @@ func (i Instance) Equal(o Instance) bool {
 		slices.Equal(i.Tags, o.Tags) && maps.Equal(i.Meta, o.Meta) && maps.Equal(i.NodeMeta, o.NodeMeta)
 }
 
-// instances are those of an answer that serve by themselves: sidecars and gateways of Consul's own
-// mesh are not. They are in the order of their nodes and ids.
+// Meta of an instance that the mesh has announced, so that the mesh is not told of itself. It is the
+// key by which Consul's own integrations say where an instance comes from.
+const (
+	SourceMeta = "external-source"
+	Source     = "pgmesh"
+)
+
+// serves reports whether an instance of this kind and meta is one for the mesh: sidecars and gateways
+// of Consul's own mesh are not, nor what the mesh has announced itself.
+func serves(kind string, meta map[string]string) bool {
+	return kind == "" && meta[SourceMeta] != Source
+}
+
+// instances are those of an answer that are for the mesh. They are in the order of their nodes and ids.
 func instances(answer []entry) []Instance {
 	all := make([]Instance, 0, len(answer))
 	for i := range answer {
-		if answer[i].Service.Kind == "" {
+		if serves(answer[i].Service.Kind, answer[i].Service.Meta) {
 			all = append(all, answer[i].instance())
 		}
 	}

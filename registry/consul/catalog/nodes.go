@@ -10,6 +10,7 @@ import (
 type listing struct {
 	Services []struct {
 		Kind, Service string
+		Meta          map[string]string
 		ModifyIndex   uint64
 	}
 }
@@ -51,7 +52,7 @@ func (s *session) compare(known map[string]int, found listing) {
 	there := map[string]int{}
 	for _, i := range found.Services {
 		name := strings.ToLower(i.Service)
-		if i.Kind == "" {
+		if serves(i.Kind, i.Meta) {
 			there[name]++
 		}
 		if i.ModifyIndex > s.index(name) {

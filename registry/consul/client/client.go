@@ -1,11 +1,12 @@
 // Package client asks an agent of Consul over HTTP.
 //
-// It is a few lines over net/http in place of Consul's own client: three questions are asked, and
+// It is a few lines over net/http in place of Consul's own client: a few questions are asked, and
 // that client brings the modules of Consul's gossip, logs and metrics with it, decodes answers of
 // any size, and reads its token from the environment.
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -68,21 +69,23 @@ const largest = 128 << 20
 func (c *Client) Ask(ctx context.Context, q Query, into any) (Meta, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.limit(q))
 	defer cancel()
-	request, err := c.request(ctx, q)
+	parameters := q.parameters()
+	maps.Copy(parameters, c.Always)
+	request, err := c.request(ctx, http.MethodGet, q.Path, parameters, nil)
 	if err != nil {
 		return Meta{}, err
 	}
 	response, err := c.Transport.RoundTrip(request)
 	if err != nil {
-		return Meta{}, c.failed(ctx, q, err)
+		return Meta{}, c.failed(ctx, q.Path, c.limit(q), err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return Meta{}, refusalOf(response, q)
+		return Meta{}, refusalOf(response, q.Path, "give a token that may read services and nodes, with token-file")
 	}
 	meta, err := read(response, q, into)
 	if err != nil {
-		return meta, c.failed(ctx, q, err)
+		return meta, c.failed(ctx, q.Path, c.limit(q), err)
 	}
 	return meta, nil
 }
@@ -90,17 +93,15 @@ func (c *Client) Ask(ctx context.Context, q Query, into any) (Meta, error) {
 // limit is how long the answer may take: Consul adds up to a sixteenth to a wait.
 func (c *Client) limit(q Query) time.Duration { return q.Wait + q.Wait/16 + c.Patience }
 
-func (c *Client) request(ctx context.Context, q Query) (*http.Request, error) {
-	at, err := url.Parse(strings.TrimSuffix(c.Base.String(), "/") + q.Path)
+func (c *Client) request(ctx context.Context, method, path string, parameters url.Values, body []byte) (*http.Request, error) {
+	at, err := url.Parse(strings.TrimSuffix(c.Base.String(), "/") + path)
 	if err != nil {
-		return nil, fmt.Errorf("ask Consul for %s: %w", q.Path, err)
+		return nil, fmt.Errorf("ask Consul for %s: %w", path, err)
 	}
-	parameters := q.parameters()
-	maps.Copy(parameters, c.Always)
 	at.RawQuery = parameters.Encode()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	request, err := http.NewRequestWithContext(ctx, method, at.String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("ask Consul for %s: %w", q.Path, err)
+		return nil, fmt.Errorf("ask Consul for %s: %w", path, err)
 	}
 	if token := c.Token(); token != "" {
 		request.Header.Set("X-Consul-Token", token)
@@ -124,11 +125,11 @@ func (q Query) parameters() url.Values {
 }
 
 // failed says what a failure means: a deadline alone says nothing to people.
-func (c *Client) failed(ctx context.Context, q Query, err error) error {
+func (c *Client) failed(ctx context.Context, path string, limit time.Duration, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("Consul at %s did not answer %s within %s", c.Base.Host, q.Path, c.limit(q))
+		return fmt.Errorf("Consul at %s did not answer %s within %s", c.Base.Host, path, limit)
 	}
-	return fmt.Errorf("ask Consul at %s for %s: %w", c.Base.Host, q.Path, err)
+	return fmt.Errorf("ask Consul at %s for %s: %w", c.Base.Host, path, err)
 }
 
 func read(response *http.Response, q Query, into any) (Meta, error) {

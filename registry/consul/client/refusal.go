@@ -34,12 +34,12 @@ func (r *Refusal) Crowded() bool { return r.Status == http.StatusTooManyRequests
 // mostReason bounds what is read of an error.
 const mostReason = 512
 
-func refusalOf(response *http.Response, q Query) error {
+func refusalOf(response *http.Response, path, rights string) error {
 	reason, _ := io.ReadAll(io.LimitReader(response.Body, mostReason)) // what came of it is said
-	text := fmt.Sprintf("Consul answers %s to %s: %s", response.Status, q.Path, strings.TrimSpace(string(reason)))
+	text := fmt.Sprintf("Consul answers %s to %s: %s", response.Status, path, strings.TrimSpace(string(reason)))
 	switch {
 	case response.StatusCode == http.StatusForbidden:
-		text += ": give a token that may read services and nodes, with token-file"
+		text += ": " + rights
 	case response.StatusCode == http.StatusInternalServerError && strings.Contains(string(reason), "No path to datacenter"):
 		text += ": is dc right? /v1/catalog/datacenters lists them"
 	case response.StatusCode == http.StatusTooManyRequests:

@@ -102,7 +102,9 @@ func (s *Settings) Load(o reload.Options) (*Access, error) {
 }
 
 // Transport keeps so many connections open.
-func (a *Access) Transport(connections int) *http.Transport { return NewTransport(a.files, connections) }
+func (a *Access) Transport(connections int) *http.Transport {
+	return NewTransport(a.files, connections)
+}
 
 // Client asks over a transport.
 func (a *Access) Client(transport http.RoundTripper, always url.Values) *Client {
