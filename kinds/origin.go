@@ -1,6 +1,9 @@
 package kinds
 
-import "strconv"
+import (
+	"maps"
+	"strconv"
+)
 
 // The annotations of resources that come from a registry: mcp-server writes them.
 const (
@@ -27,4 +30,25 @@ func (r *Resource) OriginRank() int {
 		return 0
 	}
 	return int(rank)
+}
+
+// OriginAnnotations are all that say where a resource comes from. What people write has none of them.
+func OriginAnnotations() []string {
+	return []string{OriginAnnotation, OriginEntryAnnotation, OriginRankAnnotation}
+}
+
+// WithoutOrigin returns annotations without those that say where a resource comes from. It copies
+// only what it has to change.
+func WithoutOrigin(annotations map[string]string) map[string]string {
+	copied := false
+	for _, key := range OriginAnnotations() {
+		if _, found := annotations[key]; !found {
+			continue
+		}
+		if !copied {
+			annotations, copied = maps.Clone(annotations), true
+		}
+		delete(annotations, key)
+	}
+	return annotations
 }

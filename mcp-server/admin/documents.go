@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/pgmesh/pgmesh/internal/kit/terse"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/kinds/envoy"
 	"github.com/pgmesh/pgmesh/kinds/schema"
@@ -23,11 +24,18 @@ var (
 // own.
 func examine(r *kinds.Resource) []schema.Problem {
 	found := envoy.Examine(r)
-	if registry := r.Origin(); registry != "" {
-		found = append(found, schema.Problem{
-			Path: schema.Member("metadata.annotations", kinds.OriginAnnotation), Reason: "says that it comes from the registry " + registry + ": change it there",
+	for _, key := range kinds.OriginAnnotations() {
+		if _, written := r.Annotations[key]; !written {
+			continue
+		}
+		problem := schema.Problem{
+			Path: schema.Member("metadata.annotations", key), Reason: "is for resources of registries, which servers mark themselves",
 			Hint: "for a resource of the mesh's own, give it another name and leave out the annotations of pgmesh.io",
-		})
+		}
+		if registry := r.Origin(); registry != "" {
+			problem.Reason = "says that it comes from the registry " + terse.Text(registry, mostEntry) + ": change it there"
+		}
+		return append(found, problem)
 	}
 	return found
 }

@@ -7,19 +7,21 @@ import (
 	"github.com/pgmesh/pgmesh/store"
 )
 
-// Encode converts a stored resource into the form that is sent to clients.
+// Encode converts a stored resource into the form that is sent to clients. A row that says that it
+// comes from a registry, as rows could before that was refused, does not: it is the mesh's own.
 func Encode(r *store.Resource) (*served.Resource, error) {
 	spec, err := r.Key.Kind.Decode(r.Spec)
 	if err != nil {
 		return nil, err
 	}
-	version, err := kinds.ContentVersion(r.Labels, r.Annotations, r.Spec, r.Created)
+	annotations := kinds.WithoutOrigin(r.Annotations)
+	version, err := kinds.ContentVersion(r.Labels, annotations, r.Spec, r.Created)
 	if err != nil {
 		return nil, err
 	}
 	body, err := (&kinds.Resource{
 		Kind: r.Key.Kind, Namespace: r.Key.Namespace, Name: r.Key.Name,
-		Labels: r.Labels, Annotations: r.Annotations, CreateTime: r.Created, Spec: kinds.SpecOf(spec),
+		Labels: r.Labels, Annotations: annotations, CreateTime: r.Created, Spec: kinds.SpecOf(spec),
 	}).Any(version)
 	if err != nil {
 		return nil, err

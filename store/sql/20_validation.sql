@@ -285,6 +285,11 @@ BEGIN
     ORDER BY key COLLATE "C";
 END $$;
 
+-- origin_annotations are those by which servers say that a resource comes from a registry. Nobody
+-- may write them: who did would claim to be of a registry, or a rank among those.
+CREATE OR REPLACE FUNCTION mesh_internal.origin_annotations() RETURNS text[]
+LANGUAGE sql IMMUTABLE AS $$ SELECT '{pgmesh.io/origin,pgmesh.io/origin-entry,pgmesh.io/origin-rank}'::text[] $$;
+
 -- check_text_map checks labels or annotations: an object of strings, with keys of the syntax of
 -- Kubernetes's.
 CREATE OR REPLACE FUNCTION mesh_internal.check_text_map(path text, v jsonb, unit text) RETURNS SETOF mesh_internal.problem
@@ -305,7 +310,9 @@ BEGIN
           format('"%s" is not a valid %s key', key, unit),
           'write it as "name" or "example.com/name"; the name has at most 63 letters, digits, "-", "_" and ".", the first and the last a letter or digit'),
         (3, unit = 'label' AND value #>> '{}' <> '' AND (char_length(value #>> '{}') > 63 OR value #>> '{}' !~ word),
-          format('"%s" is not a valid label value', value #>> '{}'), 'at most 63 letters, digits, "-", "_" and ".", the first and the last a letter or digit')
+          format('"%s" is not a valid label value', value #>> '{}'), 'at most 63 letters, digits, "-", "_" and ".", the first and the last a letter or digit'),
+        (4, unit = 'annotation' AND key = ANY (mesh_internal.origin_annotations()), 'is for resources of registries, which servers mark themselves',
+          'leave it out; what a registry has is changed there')
       ) r (i, wrong, reason, hint)
     WHERE r.wrong ORDER BY key COLLATE "C", i;
 END $$;

@@ -64,7 +64,7 @@ BEGIN
   spec := (template - '{labels,ports,service_account}'::text[]) || jsonb_strip_nulls(jsonb_build_object(
     'address', i.address, 'serviceAccount', i.service_account, 'network', nullif(i.network, ''), 'locality', nullif(i.locality, ''),
     'weight', nullif(i.weight, 0), 'labels', nullif(labels, '{}'), 'ports', nullif(ports, '{}')));
-  annotations := mesh_internal.holder_of(workload_group #> '{metadata,annotations}') || jsonb_strip_nulls(jsonb_build_object(
+  annotations := mesh_internal.holder_of(workload_group #> '{metadata,annotations}') - mesh_internal.origin_annotations() || jsonb_strip_nulls(jsonb_build_object(
     'istio.io/autoRegistrationGroup', i.workload_group, 'mesh.pgmesh.io/machine', i.machine,
     'mesh.pgmesh.io/health', CASE WHEN i.health <> 'healthy' THEN concat_ws(': ', i.health, nullif(i.detail, '')) END));
 END $$;
