@@ -45,6 +45,9 @@ func (s *Store) Keep(ctx context.Context, server string) (*Keeper, error) {
 	return k, nil
 }
 
+// ID is the number of the keeper, which other tables name it by.
+func (k *Keeper) ID() int32 { return k.id }
+
 // Alive asks whether the reports of the keeper count, and returns ErrEnded, with the reason, if
 // they do not.
 func (k *Keeper) Alive(ctx context.Context) error {

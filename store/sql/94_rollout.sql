@@ -127,8 +127,8 @@ BEGIN
 END $$;
 
 -- sweep_reports notes which reports count no more, and removes the proxies that have been away for
--- so long, or that another report has, and old rollouts. It returns how many rows it removed, waits for nobody, and
--- writes nothing where there is nothing to do.
+-- so long, or that another report has, old rollouts, and registries that nobody mirrors. It returns
+-- how many rows it removed, waits for nobody, and writes nothing where there is nothing to do.
 CREATE OR REPLACE FUNCTION mesh_internal.sweep_reports(age interval) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -147,7 +147,7 @@ BEGIN
       FOR UPDATE OF o SKIP LOCKED) due
     WHERE p.report = due.report AND p.stream = due.stream;
   GET DIAGNOSTICS removed = ROW_COUNT;
-  removed := removed + mesh_internal.sweep_rollouts();
+  removed := removed + mesh_internal.sweep_rollouts() + mesh_internal.sweep_registries('1 hour');
   DELETE FROM mesh_internal.reports r WHERE r.id IN (SELECT o.id FROM mesh_internal.reports o WHERE o.ended IS NOT NULL
     AND NOT EXISTS (SELECT FROM mesh_internal.reported_proxies p WHERE p.report = o.id)
     AND NOT EXISTS (SELECT FROM mesh_internal.report_rollouts x WHERE x.report = o.id) FOR UPDATE SKIP LOCKED);

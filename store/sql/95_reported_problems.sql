@@ -40,7 +40,7 @@ CREATE OR REPLACE VIEW mesh_internal.problem_codes AS
 COMMENT ON VIEW mesh_internal.problem_codes IS 'Internal. Read mesh.problems.';
 
 -- reported_problems has what discoveries that report now find wrong with resources and secrets that
--- there are. What several find is one row.
+-- there are, in the database or in a registry. What several find is one row.
 CREATE OR REPLACE VIEW mesh_internal.reported_problems AS
   SELECT DISTINCT coalesce(c.severity, 'warning') AS severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, c.hint
   FROM mesh_internal.report_problems o JOIN mesh_internal.reports r ON r.id = o.report,
@@ -48,6 +48,7 @@ CREATE OR REPLACE VIEW mesh_internal.reported_problems AS
     LEFT JOIN mesh_internal.problem_codes c ON c.code = p.code
   WHERE r.ended IS NULL AND r.keeper = ANY ((SELECT mesh_internal.live_keepers())::int[])
     AND (EXISTS (SELECT FROM mesh.resources e WHERE (e.name, e.namespace, e.kind, e.api_group) = (p.name, p.namespace, p.kind, p.api_group))
+      OR EXISTS (SELECT FROM mesh_internal.registry_entries e WHERE (e.name, e.namespace, e.kind, e.api_group) = (p.name, p.namespace, p.kind, p.api_group))
       OR (p.kind, p.api_group) = ('Secret', 'core') AND EXISTS (SELECT FROM mesh.secrets s WHERE (s.namespace, s.name) = (p.namespace, p.name)));
 
 COMMENT ON VIEW mesh_internal.reported_problems IS 'Internal. Read mesh.problems.';

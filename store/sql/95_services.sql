@@ -1,0 +1,200 @@
+-- Everything callable in the mesh, wherever it is kept: what is the mesh's own, and what registries
+-- have (94_registries.sql).
+
+-- known_registries has the registries that some server reads or has read within an hour. What nobody
+-- mirrors is stale at least since that was noticed.
+CREATE OR REPLACE VIEW mesh_internal.known_registries AS
+  SELECT r.name, r.rank, r.server, CASE WHEN NOT l.here THEN 'left' WHEN r.stale IS NOT NULL THEN 'stale' WHEN NOT r.whole THEN 'unread' ELSE 'current' END AS state,
+    CASE WHEN NOT l.here THEN coalesce(r.stale, r.ended, now()) WHEN r.whole THEN r.stale ELSE coalesce(r.stale, r.since) END AS stale_since,
+    CASE WHEN l.here THEN r.reason ELSE 'no server tells of it any more' END AS reason, r.bad, r.bad_all
+  FROM mesh_internal.registries r, LATERAL (SELECT coalesce(r.keeper = ANY ((SELECT mesh_internal.live_keepers())::int[]), false) AS here OFFSET 0) l
+  WHERE r.ended IS NULL OR r.ended > now() - interval '1 hour';
+
+COMMENT ON VIEW mesh_internal.known_registries IS 'Internal. Read mesh.registries.';
+
+-- origin_resources has the resources that services are made of, each with its origin. A resource of
+-- the mesh's own hides those of registries that have its name, and of registries the first counts.
+CREATE OR REPLACE VIEW mesh_internal.origin_resources AS
+  SELECT r.kind, r.api_group, r.namespace, r.name, r.labels, r.annotations, r.spec, NULL::text AS origin, 0 AS rank, NULL::timestamptz AS stale_since
+  FROM mesh.resources r
+  UNION ALL
+  SELECT e.kind, e.api_group, e.namespace, e.name, e.labels, e.annotations, e.spec, k.name, k.rank, k.stale_since
+  FROM mesh_internal.registry_entries e JOIN mesh_internal.known_registries k ON k.name = e.registry
+  WHERE NOT EXISTS (SELECT FROM mesh.resources r WHERE r.kind = e.kind AND r.api_group = e.api_group AND r.namespace = e.namespace AND r.name = e.name)
+    AND NOT EXISTS (SELECT FROM mesh_internal.registry_entries f JOIN mesh_internal.registries g ON g.name = f.registry
+      WHERE f.name = e.name AND f.namespace = e.namespace AND f.kind = e.kind AND f.api_group = e.api_group AND (g.rank, g.name) < (k.rank, k.name)
+        AND (g.ended IS NULL OR g.ended > now() - interval '1 hour'));
+
+COMMENT ON VIEW mesh_internal.origin_resources IS 'Internal. Read mesh.services.';
+
+-- whole_number returns a number, which may be written as text; NULL if it is none.
+CREATE OR REPLACE FUNCTION mesh_internal.whole_number(value jsonb) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN value #>> '{}' ~ '^[0-9]{1,15}(\.[0-9]{1,15})?$' THEN nullif((value #>> '{}')::numeric::bigint, 0) END
+$$;
+
+-- enum_word returns the name of an enum's value, which may be written as its number, or not at all.
+CREATE OR REPLACE FUNCTION mesh_internal.enum_word(value jsonb, names text[]) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE jsonb_typeof(value) WHEN 'number' THEN names[coalesce(mesh_internal.whole_number(value), 0) + 1] WHEN 'string' THEN value #>> '{}' ELSE names[1] END
+$$;
+
+-- health_word returns how a workload is by what its label or annotation says. Others than these
+-- words say nothing, as for discoveries.
+CREATE OR REPLACE FUNCTION mesh_internal.health_word(said text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN trim(split_part(said, ':', 1)) IN ('unhealthy', 'unknown') THEN trim(split_part(said, ':', 1)) ELSE 'healthy' END
+$$;
+
+-- service_ports lists the ports of a ServiceEntry with all that they say.
+CREATE OR REPLACE FUNCTION mesh_internal.service_ports(spec jsonb) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(jsonb_agg(jsonb_build_object('name', coalesce(p ->> 'name', ''), 'number', mesh_internal.whole_number(p -> 'number'), 'protocol', upper(p ->> 'protocol'),
+    'target', coalesce(mesh_internal.whole_number(mesh_internal.field_of(p, '{targetPort}', 'target_port')), mesh_internal.whole_number(p -> 'number'))) ORDER BY i), '[]')
+  FROM jsonb_path_query(spec -> 'ports', '$[*]') WITH ORDINALITY AS u (p, i)
+$$;
+
+-- endpoint_ports says on which port an endpoint serves each port of its service.
+CREATE OR REPLACE FUNCTION mesh_internal.endpoint_ports(service jsonb, endpoint jsonb) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(jsonb_object_agg(p ->> 'name', coalesce(mesh_internal.whole_number(endpoint #> ARRAY['ports', p ->> 'name']), (p ->> 'target')::bigint)), '{}')
+  FROM jsonb_array_elements(service) p
+$$;
+
+-- callable has the ServiceEntries that the acting role may be told of.
+CREATE OR REPLACE VIEW mesh_internal.callable WITH (security_barrier) AS
+  SELECT r.namespace, r.name, r.origin, r.rank, r.stale_since, r.spec, r.labels, r.annotations,
+    mesh_internal.enum_word(r.spec -> 'resolution', '{NONE,STATIC,DNS,DNS_ROUND_ROBIN,DYNAMIC_DNS}') AS resolution,
+    mesh_internal.enum_word(r.spec -> 'location', '{MESH_EXTERNAL,MESH_INTERNAL}') AS location,
+    mesh_internal.field_of(r.spec, '{workloadSelector}', 'workload_selector') -> 'labels' AS selector
+  FROM mesh_internal.origin_resources r
+  WHERE r.kind = 'ServiceEntry' AND r.api_group = 'networking.istio.io'
+    AND ((SELECT mesh_internal.shows_all()) OR r.namespace = ANY ((SELECT mesh_internal.shown_namespaces())::text[]));
+
+COMMENT ON VIEW mesh_internal.callable IS 'Internal. Read mesh.services.';
+
+-- claimed_hosts has each host of each ServiceEntry. In a namespace a host is that of the first of its
+-- origins.
+CREATE OR REPLACE VIEW mesh_internal.claimed_hosts WITH (security_barrier) AS
+  SELECT lower(h #>> '{}') AS host, c.*, c.rank = min(c.rank) OVER (PARTITION BY c.namespace, lower(h #>> '{}')) AS in_effect
+  FROM mesh_internal.callable c, jsonb_path_query(c.spec -> 'hosts', '$[*]') h;
+
+COMMENT ON VIEW mesh_internal.claimed_hosts IS 'Internal. Read mesh.services.';
+
+-- backends has what serves each ServiceEntry: the endpoints that it lists, or the workloads that it
+-- selects. If it has neither and proxies resolve names, its hosts serve, which have no row here.
+CREATE OR REPLACE VIEW mesh_internal.backends WITH (security_barrier) AS
+  SELECT c.namespace, c.name, c.origin, NULL::text AS workload, e AS endpoint, mesh_internal.holder_of(e -> 'labels') - 'mesh.pgmesh.io/health' AS labels,
+    mesh_internal.health_word(e #>> '{labels,mesh.pgmesh.io/health}') AS health
+  FROM mesh_internal.callable c, jsonb_path_query(c.spec -> 'endpoints', '$[*]') e
+  WHERE c.selector IS NULL
+  UNION ALL
+  SELECT c.namespace, c.name, c.origin, w.name, w.spec, mesh_internal.holder_of(w.spec -> 'labels') || w.labels, mesh_internal.health_word(w.annotations ->> 'mesh.pgmesh.io/health')
+  FROM mesh_internal.callable c JOIN mesh_internal.origin_resources w ON w.namespace = c.namespace AND w.kind = 'WorkloadEntry' AND w.api_group = 'networking.istio.io'
+  WHERE c.selector <> '{}' AND mesh_internal.holder_of(w.spec -> 'labels') || w.labels @> c.selector
+    AND (c.resolution IN ('DNS', 'DNS_ROUND_ROBIN') OR w.spec ->> 'address' ~ '^([0-9a-fA-F:.]+$|unix://)');
+
+COMMENT ON VIEW mesh_internal.backends IS 'Internal. Read mesh.endpoints.';
+
+CREATE OR REPLACE VIEW mesh.services WITH (security_barrier) AS
+  SELECT s.host, s.namespace, s.name, s.origin, s.annotations ->> 'pgmesh.io/origin-entry' AS entry, s.in_effect,
+    mesh_internal.service_ports(s.spec) AS ports, s.location, s.resolution,
+    ARRAY(SELECT a #>> '{}' FROM jsonb_path_query(s.spec -> 'addresses', '$[*]') a) AS addresses, s.labels,
+    CASE WHEN n.own THEN 1 ELSE n.endpoints END AS endpoints, CASE WHEN n.own THEN 1 ELSE n.healthy END AS healthy, s.stale_since
+  FROM mesh_internal.claimed_hosts s, LATERAL (
+    SELECT count(*) AS endpoints, count(*) FILTER (WHERE b.health = 'healthy') AS healthy,
+      count(*) = 0 AND s.selector IS NULL AND s.resolution IN ('DNS', 'DNS_ROUND_ROBIN') AS own
+    FROM mesh_internal.backends b WHERE b.namespace = s.namespace AND b.name = s.name AND b.origin IS NOT DISTINCT FROM s.origin) n;
+
+COMMENT ON VIEW mesh.services IS 'Everything callable in the mesh, a row for each host of each ServiceEntry, wherever that is kept: in the database, or in a registry that servers read. It cannot be written to: mesh.service_entries can, and what a registry has is changed there.';
+COMMENT ON COLUMN mesh.services.host IS 'What clients ask for, in lower case.';
+COMMENT ON COLUMN mesh.services.namespace IS 'The namespace of the ServiceEntry.';
+COMMENT ON COLUMN mesh.services.name IS 'The name of the ServiceEntry. Of a registry it begins with the name of that.';
+COMMENT ON COLUMN mesh.services.origin IS 'The registry that has it, as in mesh.registries; NULL if it is the mesh''s own.';
+COMMENT ON COLUMN mesh.services.entry IS 'What to look for in the registry.';
+COMMENT ON COLUMN mesh.services.in_effect IS 'False if the host is that of an earlier origin in the namespace: then nobody is sent to the endpoints of this one.';
+COMMENT ON COLUMN mesh.services.ports IS 'The ports, a list of objects with name, number, protocol and target: the port of endpoints that do not say another.';
+COMMENT ON COLUMN mesh.services.location IS 'MESH_INTERNAL if members of the mesh serve it, or MESH_EXTERNAL.';
+COMMENT ON COLUMN mesh.services.resolution IS 'How proxies find its endpoints: STATIC, DNS, DNS_ROUND_ROBIN, DYNAMIC_DNS or NONE.';
+COMMENT ON COLUMN mesh.services.addresses IS 'Virtual addresses of the service, if it has some.';
+COMMENT ON COLUMN mesh.services.labels IS 'The labels of the ServiceEntry, an object of strings.';
+COMMENT ON COLUMN mesh.services.endpoints IS 'How many endpoints it has. One, the host itself, if proxies resolve it and it lists none.';
+COMMENT ON COLUMN mesh.services.healthy IS 'How many of them are healthy.';
+COMMENT ON COLUMN mesh.services.stale_since IS 'Since when this may not be the newest, because the registry cannot be asked, or nobody mirrors it; NULL while it is.';
+
+CREATE OR REPLACE VIEW mesh.endpoints WITH (security_barrier) AS
+  SELECT s.host, s.namespace, s.name, s.origin, s.in_effect, b.endpoint ->> 'address' AS address,
+    mesh_internal.endpoint_ports(mesh_internal.service_ports(s.spec), b.endpoint) AS ports, coalesce(mesh_internal.whole_number(b.endpoint -> 'weight'), 1) AS weight,
+    coalesce(nullif(b.endpoint ->> 'locality', ''), replace(b.labels ->> 'istio-locality', '.', '/'), '') AS locality, coalesce(b.endpoint ->> 'network', '') AS network,
+    b.labels, b.health, coalesce(mesh_internal.field_of(b.endpoint, '{serviceAccount}', 'service_account') #>> '{}', '') AS service_account, b.workload, s.stale_since
+  FROM mesh_internal.claimed_hosts s JOIN mesh_internal.backends b ON b.namespace = s.namespace AND b.name = s.name AND b.origin IS NOT DISTINCT FROM s.origin
+  UNION ALL
+  SELECT s.host, s.namespace, s.name, s.origin, s.in_effect, s.host, mesh_internal.endpoint_ports(mesh_internal.service_ports(s.spec), '{}'), 1, '', '', '{}', 'healthy', '', NULL, s.stale_since
+  FROM mesh_internal.claimed_hosts s
+  WHERE s.selector IS NULL AND s.resolution IN ('DNS', 'DNS_ROUND_ROBIN') AND coalesce(nullif(s.spec -> 'endpoints', 'null'), '[]') = '[]';
+
+COMMENT ON VIEW mesh.endpoints IS 'What serves the hosts of mesh.services, a row for each endpoint of each: those that ServiceEntries list, and the WorkloadEntries that they select. It cannot be written to.';
+COMMENT ON COLUMN mesh.endpoints.host IS 'What clients ask for, in lower case.';
+COMMENT ON COLUMN mesh.endpoints.namespace IS 'The namespace of the ServiceEntry.';
+COMMENT ON COLUMN mesh.endpoints.name IS 'The name of the ServiceEntry.';
+COMMENT ON COLUMN mesh.endpoints.origin IS 'The registry that has the ServiceEntry, as in mesh.registries; NULL if it is the mesh''s own.';
+COMMENT ON COLUMN mesh.endpoints.in_effect IS 'False if the host is that of an earlier origin in the namespace, so that nobody is sent here for it.';
+COMMENT ON COLUMN mesh.endpoints.address IS 'The address, a host name that proxies resolve, or a socket.';
+COMMENT ON COLUMN mesh.endpoints.ports IS 'On which port it serves each port of the service: an object of the ports'' names and numbers.';
+COMMENT ON COLUMN mesh.endpoints.weight IS 'Its share of the requests beside others.';
+COMMENT ON COLUMN mesh.endpoints.locality IS 'The locality, as REGION/ZONE/SUBZONE.';
+COMMENT ON COLUMN mesh.endpoints.network IS 'The network of its address.';
+COMMENT ON COLUMN mesh.endpoints.labels IS 'Its labels, an object of strings, by which subsets choose.';
+COMMENT ON COLUMN mesh.endpoints.health IS 'healthy, unhealthy, or unknown: nobody has looked yet. Only healthy ones are sent requests while there are any.';
+COMMENT ON COLUMN mesh.endpoints.service_account IS 'The service account as which it takes mutual TLS; empty if it takes none.';
+COMMENT ON COLUMN mesh.endpoints.workload IS 'The WorkloadEntry that was selected; NULL if the ServiceEntry lists the endpoint.';
+COMMENT ON COLUMN mesh.endpoints.stale_since IS 'Since when this may not be the newest; NULL while it is.';
+
+-- Whoever reads all is told of each registry, and others of those that have something in their
+-- namespaces, without why one cannot be asked: that may name hosts.
+CREATE OR REPLACE VIEW mesh.registries WITH (security_barrier) AS
+  SELECT k.name, k.rank, k.server, k.state, k.stale_since, CASE WHEN (SELECT mesh_internal.shows_all()) THEN k.reason ELSE '' END AS reason, n.resources,
+    CASE WHEN (SELECT mesh_internal.shows_all()) THEN k.bad_all ELSE 0 END AS bad_entries
+  FROM mesh_internal.known_registries k, LATERAL (SELECT count(*) AS resources FROM mesh_internal.registry_entries e WHERE e.registry = k.name
+    AND ((SELECT mesh_internal.shows_all()) OR e.namespace = ANY ((SELECT mesh_internal.shown_namespaces())::text[]))) n
+  WHERE (SELECT mesh_internal.shows_all()) OR n.resources > 0;
+
+COMMENT ON VIEW mesh.registries IS 'The registries that servers read beside the database, as the servers tell. One that no server names any more is shown for an hour.';
+COMMENT ON COLUMN mesh.registries.name IS 'The name of the registry, with which the names of its resources begin.';
+COMMENT ON COLUMN mesh.registries.rank IS 'How many origins count before it, for a host that several have. The mesh''s own counts first.';
+COMMENT ON COLUMN mesh.registries.server IS 'The mcp-server that tells of it. Others that read it serve it, too.';
+COMMENT ON COLUMN mesh.registries.state IS 'current; stale: it cannot be asked, and what it had stays; unread: the server has not read it yet; left: no server tells of it any more.';
+COMMENT ON COLUMN mesh.registries.stale_since IS 'Since when what is shown of it may not be the newest; NULL while it is.';
+COMMENT ON COLUMN mesh.registries.reason IS 'Why it cannot be asked; for those who may read everything.';
+COMMENT ON COLUMN mesh.registries.resources IS 'How many resources of it are shown here.';
+COMMENT ON COLUMN mesh.registries.bad_entries IS 'How many of its entries cannot be used; their last good state stays. mesh.problems lists them, for those who may read everything.';
+
+-- refuse_to_write says where what these views show can be changed.
+CREATE OR REPLACE FUNCTION mesh_internal.refuse_to_write() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RAISE insufficient_privilege USING
+    MESSAGE = CASE WHEN TG_OP <> 'INSERT' AND OLD.origin IS NOT NULL THEN format('%s/%s comes from the registry %s', OLD.namespace, OLD.name, OLD.origin)
+      ELSE format('mesh.%I cannot be written to', TG_TABLE_NAME) END,
+    HINT = CASE WHEN TG_OP <> 'INSERT' AND OLD.origin IS NOT NULL THEN 'change it there' ELSE 'write to mesh.service_entries, mesh.service_endpoints or mesh.workload_entries' END;
+END $$;
+
+DROP TRIGGER IF EXISTS refuse_to_write ON mesh.services;
+CREATE TRIGGER refuse_to_write INSTEAD OF INSERT OR UPDATE OR DELETE ON mesh.services FOR EACH ROW EXECUTE FUNCTION mesh_internal.refuse_to_write();
+DROP TRIGGER IF EXISTS refuse_to_write ON mesh.endpoints;
+CREATE TRIGGER refuse_to_write INSTEAD OF INSERT OR UPDATE OR DELETE ON mesh.endpoints FOR EACH ROW EXECUTE FUNCTION mesh_internal.refuse_to_write();
+
+-- registry_problems has entries that cannot be used, and registries that cannot be asked.
+CREATE OR REPLACE VIEW mesh_internal.registry_problems AS
+  SELECT 'error' AS severity, 'bad-entry' AS code, coalesce(b.kind, 'Registry') AS kind, coalesce(b.api_group, 'registry.pgmesh.io') AS api_group,
+    CASE WHEN b.kind IS NULL THEN '' ELSE b.namespace END AS namespace, CASE WHEN b.kind IS NULL THEN k.name ELSE b.name END AS name, '' AS path,
+    format('the registry %s has an entry that cannot be used: %s: %s', k.name, b.entry, b.reason) AS message,
+    'correct it in the registry; until then its last good state stays' AS hint
+  FROM mesh_internal.known_registries k, jsonb_to_recordset(k.bad) AS b (entry text, kind text, api_group text, namespace text, name text, reason text)
+  UNION ALL
+  SELECT 'warning', 'stale-registry', 'Registry', 'registry.pgmesh.io', '', k.name, '',
+    format('what the registry %s has is as it was at %s: %s', k.name, to_char(k.stale_since AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), coalesce(nullif(k.reason, ''), 'it was not read yet')),
+    'have the servers reach it, or start them without it'
+  FROM mesh_internal.known_registries k WHERE k.stale_since IS NOT NULL;
+
+COMMENT ON VIEW mesh_internal.registry_problems IS 'Internal. Read mesh.problems.';
