@@ -29,6 +29,7 @@ type origin struct {
 	rank      string
 	publisher *publish.Publisher
 	log       *slog.Logger
+	trail     *Trail // nil if nobody keeps a copy
 
 	mu      sync.Mutex
 	read    bool
@@ -106,6 +107,7 @@ func (o *origin) Replace(all []*kinds.Resource) {
 		}
 	}
 	maps.DeleteFunc(o.wrong, func(key kinds.Key, _ string) bool { return !there[key] })
+	o.trail.stir()
 	o.apply(changes)
 	if !o.read {
 		o.log.Info("read the registry", "resources", len(o.has))
@@ -134,7 +136,9 @@ func (o *origin) Bad(name string, err error) {
 func note[K comparable](o *origin, in map[K]string, key K, name string, err error) {
 	before, known := in[key]
 	if err == nil {
-		delete(in, key)
+		if delete(in, key); known {
+			o.trail.stir()
+		}
 		return
 	}
 	reason := terse.Kept(err.Error(), mostReason)
@@ -142,6 +146,7 @@ func note[K comparable](o *origin, in map[K]string, key K, name string, err erro
 		return
 	}
 	in[key] = reason
+	o.trail.stir()
 	o.log.Error("an entry of a registry cannot be used; its last good state stays. Correct it in the registry", "entry", name, "error", reason)
 }
 
@@ -157,6 +162,7 @@ func (o *origin) Away(err error) {
 		o.stale = time.Now()
 	}
 	if o.away == nil || o.away.Error() != err.Error() {
+		o.trail.stir()
 		o.log.Warn("the registry cannot be asked; what it had stays, and the server goes on trying", "resources", len(o.has), "since", o.stale, "error", err)
 	}
 	o.away = err
@@ -170,9 +176,11 @@ func (o *origin) Away(err error) {
 // back ends that the registry is away. What was saved stays stale until it was read.
 func (o *origin) back() {
 	if o.away != nil {
+		o.trail.stir()
 		o.log.Info("the registry can be asked again")
 	}
 	if o.away = nil; o.read && !o.stale.IsZero() {
+		o.trail.stir()
 		o.stale = time.Time{}
 		o.publisher.StandJoined(o.registry.Name(), o.stale)
 	}
@@ -194,11 +202,15 @@ func (o *origin) apply(changes []kinds.Change) {
 func (o *origin) take(c *publish.Changes, change kinds.Change) bool {
 	key, had := change.Key, o.has[change.Key]
 	if change.Resource == nil {
-		delete(o.wrong, key)
+		if _, was := o.wrong[key]; was {
+			delete(o.wrong, key)
+			o.trail.stir()
+		}
 		if had.served == nil {
 			return false
 		}
 		delete(o.has, key)
+		o.trail.move(key)
 		c.Removed[key.Kind] = append(c.Removed[key.Kind], key.FullName())
 		o.changes++
 		return true
@@ -218,6 +230,7 @@ func (o *origin) take(c *publish.Changes, change kinds.Change) bool {
 	if had.served != nil && had.served.Version == now.Version {
 		return false
 	}
+	o.trail.move(key)
 	c.Upserts[key.Kind] = append(c.Upserts[key.Kind], now)
 	o.changes++
 	return true
@@ -228,6 +241,12 @@ func (o *origin) find(key kinds.Key) (entry string, has bool) {
 	defer o.mu.Unlock()
 	found, has := o.has[key]
 	return found.entry, has
+}
+
+func (o *origin) get(key kinds.Key) *served.Resource {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.has[key].served
 }
 
 var _ registry.Sink = (*origin)(nil)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/pgmesh/pgmesh/kinds"
 )
 
 // Status describes a registry.
@@ -25,7 +27,11 @@ type Status struct {
 }
 
 // Bad is an entry of a registry that cannot be used. Its last good state stays.
-type Bad struct{ Entry, Reason string }
+type Bad struct {
+	// Key is the resource that it is or was; zero if it never became one.
+	Key           kinds.Key
+	Entry, Reason string
+}
 
 // about says in words what is wrong.
 func (s *Status) about() string {
@@ -56,7 +62,7 @@ func (o *origin) status() Status {
 		s.Bad = append(s.Bad, Bad{Entry: entry, Reason: reason})
 	}
 	for key, reason := range o.wrong {
-		s.Bad = append(s.Bad, Bad{Entry: key.String(), Reason: reason})
+		s.Bad = append(s.Bad, Bad{Key: key, Entry: key.String(), Reason: reason})
 	}
 	slices.SortFunc(s.Bad, func(a, b Bad) int { return strings.Compare(a.Entry, b.Entry) })
 	return s

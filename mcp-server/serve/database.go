@@ -20,6 +20,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/identity/members"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/secrets"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/tokens"
+	"github.com/pgmesh/pgmesh/mcp-server/mirror"
 	"github.com/pgmesh/pgmesh/mcp-server/registry"
 	"github.com/pgmesh/pgmesh/mcp-server/rollout"
 	"github.com/pgmesh/pgmesh/mcp-server/tenancy"
@@ -45,6 +46,7 @@ type database struct {
 	authority  *authority.Authority
 	registry   *registry.Registry
 	rollout    *rollout.Service
+	mirror     *mirror.Mirror // nil without registries
 	watchdog   *watchdog.Watchdog
 	opened     chan struct{} // closed once the database is open
 
@@ -91,6 +93,9 @@ func (s *server) database() (source, error) {
 	})
 	d.registry = registry.New(d.store, o.Log, s.metrics, registry.Options{Name: o.Name, Grace: o.WorkloadGrace})
 	d.rollout = rollout.New(d.store, o.Log, s.metrics, rollout.Options{Name: o.Name})
+	if s.joined != nil {
+		d.mirror = mirror.New(d.store, s.joined.Trails(), o.Log, s.metrics, mirror.Options{Name: o.Name})
+	}
 	return d, nil
 }
 
@@ -156,6 +161,9 @@ func (d *database) openAndFollow(ctx context.Context) error {
 	g.Go(func() error { return d.followCallers(ctx) })
 	g.Go(func() error { return d.registry.Run(ctx) })
 	g.Go(func() error { return d.rollout.Run(ctx) })
+	if d.mirror != nil {
+		g.Go(func() error { return d.mirror.Run(ctx) })
+	}
 	return g.Wait()
 }
 
