@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	meshconfig "istio.io/api/mesh/v1alpha1"
-
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/kinds"
 )
@@ -14,7 +12,7 @@ import (
 // A resource concerns a proxy if it is among what translation for that proxy reads:
 //
 //   - MeshConfig and MeshNetworks: everyone, if it is the one that counts; and so do the services
-//     behind the gateways of networks.
+//     behind the gateways of networks, also those that a label makes one.
 //   - ServiceEntry: who sees a service of it, or of another one for the same host in its namespace;
 //     and whose workload serves one.
 //   - WorkloadEntry: whom a service concerns that has it as an endpoint.
@@ -82,12 +80,15 @@ func (m *Mesh) ConcerningAll() (out []kinds.Key) {
 	if in := m.peers.byNamespace[m.peers.root]; in != nil && in.general.from != nil {
 		out = append(out, in.general.from.Key())
 	}
+	for _, s := range m.services.crossings {
+		out = append(out, s.MadeFrom()...)
+	}
 	r := ofMesh(m.from, kindMeshNetworks)
 	if r == nil {
 		return out
 	}
 	out = append(out, r.Key())
-	for _, network := range specOf[*meshconfig.MeshNetworks](r).GetNetworks() {
+	for _, network := range networksOf(m.from) {
 		for _, g := range network.GetGateways() {
 			if service := m.services.gateway(g.GetRegistryServiceName()); service != nil {
 				out = append(out, service.MadeFrom()...)

@@ -71,7 +71,7 @@ type workload struct {
 func (w *workload) endpoint(entry *kinds.Resource, port *Port) *Endpoint {
 	e := &Endpoint{
 		Address: w.spec.GetAddress(), Port: w.port(port), PortName: port.Name, PortNumber: port.Number,
-		Labels: w.labels, Locality: w.locality(), Weight: max(w.spec.GetWeight(), 1), Network: w.spec.GetNetwork(),
+		Labels: w.labels, Locality: w.locality(), Weight: max(w.spec.GetWeight(), 1), Network: w.network(),
 		ServiceAccount: w.spec.GetServiceAccount(), TLSMode: w.tlsMode(), Workload: w.name, Namespace: w.namespace,
 		Unhealthy: w.unhealthy, entry: entry, near: nearnessOf(w.spec.GetAddress()),
 	}
@@ -95,6 +95,14 @@ func (w *workload) port(port *Port) uint32 {
 func (w *workload) placed() *workload {
 	w.labels = withTopology(w.labels, w.locality(), w.spec.GetNetwork())
 	return w
+}
+
+// network is the entry's, or that of its label.
+func (w *workload) network() string {
+	if w.spec.GetNetwork() != "" {
+		return w.spec.GetNetwork()
+	}
+	return w.labels[LabelNetwork]
 }
 
 // locality is the entry's, or that of its label, which has dots for slashes.

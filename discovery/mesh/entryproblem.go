@@ -34,6 +34,7 @@ func (e entry) problems(config *meshconfig.MeshConfig) (out []Problem) {
 		return nil
 	}
 	first := e.services[0] // the others differ only in their hosts
+	out = first.crossingProblems()
 	for i, port := range first.Ports {
 		if port.isProxys(config) && port.Protocol != ProtocolUDP && first.everywhere() {
 			out = append(out, Problem{Of: first.Entry.Key(), Path: fmt.Sprintf("spec.ports[%d].number", i), Reason: fmt.Sprintf(

@@ -6,23 +6,17 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
-	"strings"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
-	"github.com/pgmesh/pgmesh/kinds"
 )
-
-// NetworkGateway is an address at which other networks reach a network's endpoints.
-type NetworkGateway struct {
-	Address string // an IP address, or a name
-	Port    uint32
-}
 
 // networkIndex describes a mesh of several networks that cannot reach each other.
 type networkIndex struct {
-	ranges   []networkRange // the narrowest first
+	ranges     []networkRange    // the narrowest first
+	registries map[string]string // the network of what a registry has, by its name
+	// gateways has each network that is reached through gateways, also one that has none now.
 	gateways map[string][]NetworkGateway
 	scale    uint32
 }
@@ -45,103 +39,61 @@ func buildNetworks(now configstore.Step, prev *Mesh, services *serviceIndex, sam
 	return index
 }
 
-// readNetworks reads the MeshNetworks resource.
+// readNetworks reads the MeshNetworks resource, and the labels of services that say which network
+// they lead to.
 func readNetworks(snapshot *configstore.Snapshot, services *serviceIndex) *networkIndex {
-	index := &networkIndex{gateways: map[string][]NetworkGateway{}, scale: 1}
-	if r := ofMesh(snapshot, kindMeshNetworks); r != nil {
-		for name, network := range specOf[*meshconfig.MeshNetworks](r).GetNetworks() {
-			index.add(name, network, services)
-		}
+	index := &networkIndex{registries: map[string]string{}, gateways: map[string][]NetworkGateway{}}
+	networks := networksOf(snapshot)
+	for _, name := range slices.Sorted(maps.Keys(networks)) {
+		index.add(name, networks[name], services)
 	}
-	for _, gateways := range index.gateways {
-		index.scale = leastCommonMultiple(index.scale, uint32(len(gateways)))
+	for _, s := range services.crossings {
+		index.addGateways(s.Entry.Labels[LabelNetwork], gatewaysOf(s, s.crossingPort()))
 	}
-	slices.SortFunc(index.ranges, func(a, b networkRange) int {
-		return cmp.Or(cmp.Compare(b.prefix.Bits(), a.prefix.Bits()), a.prefix.Addr().Compare(b.prefix.Addr()), cmp.Compare(a.network, b.network))
-	})
+	index.sort()
 	return index
 }
 
-// add adds a network of the MeshNetworks, with its address ranges and its gateways.
+// networksOf are those of the MeshNetworks that counts, if there is one.
+func networksOf(snapshot *configstore.Snapshot) map[string]*meshconfig.Network {
+	r := ofMesh(snapshot, kindMeshNetworks)
+	if r == nil {
+		return nil
+	}
+	return specOf[*meshconfig.MeshNetworks](r).GetNetworks()
+}
+
+// add adds a network of the MeshNetworks, with its endpoints and its gateways. Of two networks that
+// name a registry the first in the alphabet has it.
 func (x *networkIndex) add(name string, network *meshconfig.Network, services *serviceIndex) {
 	for _, e := range network.GetEndpoints() {
 		if prefix, err := netip.ParsePrefix(e.GetFromCidr()); err == nil {
 			x.ranges = append(x.ranges, networkRange{prefix.Masked(), name})
 		}
+		if registry := e.GetFromRegistry(); registry != "" && x.registries[registry] == "" {
+			x.registries[registry] = name
+		}
 	}
-	all := map[NetworkGateway]bool{}
 	for _, g := range network.GetGateways() {
+		gateways := gatewaysOf(services.gateway(g.GetRegistryServiceName()), g.GetPort())
 		if address := g.GetAddress(); address != "" {
-			all[NetworkGateway{address, g.GetPort()}] = true
+			gateways = append(gateways, NetworkGateway{Address: address, Port: g.GetPort()})
 		}
-		for _, gateway := range gatewaysOfService(services, g.GetRegistryServiceName(), g.GetPort()) {
-			all[gateway] = true
-		}
+		x.addGateways(name, gateways)
 	}
-	if len(all) == 0 {
-		return
-	}
-	x.gateways[name] = slices.SortedFunc(maps.Keys(all), NetworkGateway.Compare)
 }
 
-// Compare orders gateways.
-func (g NetworkGateway) Compare(other NetworkGateway) int {
-	return cmp.Or(cmp.Compare(g.Address, other.Address), cmp.Compare(g.Port, other.Port))
-}
-
-// gatewaysOfService are the endpoints of a named service: by its port, or at that port if it has no
-// such port.
-func gatewaysOfService(services *serviceIndex, host string, number uint32) []NetworkGateway {
-	service := services.gateway(host)
-	if service == nil {
-		return nil
+// sort puts the index into the one form that it has for these networks.
+func (x *networkIndex) sort() {
+	counts := make([]int, 0, len(x.gateways))
+	for name, gateways := range x.gateways {
+		x.gateways[name] = distinct(gateways)
+		counts = append(counts, len(x.gateways[name]))
 	}
-	var out []NetworkGateway
-	port := service.Port(number)
-	for _, e := range service.Endpoints {
-		switch {
-		case e.Unix || e.Address == "":
-		case port == nil:
-			out = append(out, NetworkGateway{e.Address, number})
-		case e.PortNumber == number:
-			out = append(out, NetworkGateway{e.Address, e.Port})
-		}
-	}
-	return out
-}
-
-// gateway returns the service of a name that stands for a network's gateways; nil if there is none.
-func (x *serviceIndex) gateway(host string) *Service {
-	named := x.byHost.get(strings.ToLower(host))
-	if host == "" || len(named) == 0 {
-		return nil
-	}
-	return gatewayService(named)
-}
-
-// gatewayService chooses, of several services with one name, the one that stands for a network's
-// gateways. It prefers the namespace that has the MeshNetworks, then the one in the name
-// (gateway.istio-system.svc.cluster.local). It does not take the oldest: any namespace could be
-// first, and would get what is sent to the network.
-func gatewayService(named []*Service) *Service {
-	told := ""
-	if parts := strings.Split(named[0].Hostname, "."); len(parts) > 2 && parts[2] == "svc" {
-		told = parts[1]
-	}
-	for _, namespace := range []string{kinds.MeshNamespace, told} {
-		if i := slices.IndexFunc(named, func(s *Service) bool { return s.Namespace == namespace }); i >= 0 {
-			return named[i]
-		}
-	}
-	return named[0]
-}
-
-func leastCommonMultiple(a, b uint32) uint32 {
-	x, y := a, b
-	for y > 0 {
-		x, y = y, x%y
-	}
-	return a / x * b
+	x.scale = scaleOf(counts)
+	slices.SortFunc(x.ranges, func(a, b networkRange) int {
+		return cmp.Or(cmp.Compare(b.prefix.Bits(), a.prefix.Bits()), a.prefix.Addr().Compare(b.prefix.Addr()), cmp.Compare(a.network, b.network))
+	})
 }
 
 // at returns the network that an address lies in, or "".
@@ -161,21 +113,16 @@ func (x *networkIndex) at(address string) string {
 	return ""
 }
 
-// HasNetworkGateways reports whether some endpoints are reached through gateways.
-func (m *Mesh) HasNetworkGateways() bool { return len(m.networks.gateways) > 0 }
-
-// NetworkGateways returns those of a network, in a fixed order. The slice must not be changed.
-func (m *Mesh) NetworkGateways(network string) []NetworkGateway { return m.networks.gateways[network] }
-
-// NetworkScale is a multiple of the number of gateways of every network, by which the weight of an
-// endpoint can be spread over them.
-func (m *Mesh) NetworkScale() uint32 { return m.networks.scale }
-
-// NetworkOf is the network of an endpoint: the one that its entry names, or in which its address
-// lies.
+// NetworkOf is the network of an endpoint: the one that its entry names, or that of its registry,
+// or that in which its address lies.
 func (m *Mesh) NetworkOf(e *Endpoint) string {
 	if e.Network != "" {
 		return e.Network
+	}
+	if len(m.networks.registries) > 0 {
+		if network := m.networks.registries[e.entry.Origin()]; network != "" {
+			return network
+		}
 	}
 	return m.networks.at(e.Address)
 }

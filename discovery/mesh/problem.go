@@ -21,6 +21,7 @@ func (m *Mesh) Problems() []Problem {
 	}
 	out = append(out, besideOfMesh(m.from, kindMeshConfig)...)
 	out = append(out, besideOfMesh(m.from, kindMeshNetworks)...)
+	out = append(out, m.networkProblems()...)
 	out = append(out, rivals(m.from, kindSidecar, sidecarSelector)...)
 	out = append(out, rivals(m.from, kindPeerAuthentication, peerSelector)...)
 	out = append(out, m.secretProblems()...)

@@ -18,6 +18,7 @@ type serviceIndex struct {
 	byAddress   table[string, []Target]           // what is served at an address
 	rivals      table[string, []Problem]          // by address
 	claims      table[string, []Problem]          // by host: of origins that do not count
+	crossings   []*Service                        // lead to the networks that their labels name, the oldest first
 	joined      bool                              // some service comes, or came, from a registry
 	faulty      table[*kinds.Resource, []Problem] // entries that proxies leave a part out of
 
@@ -248,6 +249,16 @@ func (x *serviceIndex) replaceServices(gone, come []*Service) {
 	x.byNamespace = patchedLists(x.byNamespace, gone, come, func(s *Service) []string { return []string{s.Namespace} }, compareServices)
 	x.byHost = patchedLists(x.byHost, gone, come, func(s *Service) []string { return []string{s.Hostname} }, compareServices)
 	x.replaceTargets(gone, come)
+	x.crossings = patched(x.crossings, crossing(gone), crossing(come), compareServices)
+}
+
+func crossing(services []*Service) (out []*Service) {
+	for _, s := range services {
+		if s.isCrossing() {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // hostServices are the services for a host in a namespace, the oldest first, in the three states in

@@ -45,19 +45,19 @@ func groupThroughGateways(v view.View, g group, u upstream.Upstream) group {
 	behind := map[mesh.NetworkGateway]member{}
 	for _, m := range g.members {
 		m.weight = scaled(m.weight, v.Mesh.NetworkScale())
-		gateways := v.Mesh.NetworkGateways(m.network)
-		if reachesDirectly(v, m.network, gateways) {
+		if reachesDirectly(v, m.network) {
 			if !m.isAddressless() {
 				out.members = append(out.members, m)
 			}
 			continue
 		}
-		gateways = usableGateways(v, gateways, u)
-		if m.health == corev3.HealthStatus_UNHEALTHY || len(gateways) == 0 || m.tlsMode != mesh.TLSMutual || !v.Proxy.Identity.Known() {
+		if !crosses(v, u, m) {
 			continue
 		}
+		gateways := usableGateways(v, v.Mesh.NetworkGateways(m.network), u)
 		for _, at := range gateways {
-			behind[at] = gatewayMember(at, m.network, saturated(behind[at].weight, m.weight/uint32(len(gateways))))
+			share := max(m.weight/uint32(len(gateways)), 1)
+			behind[at] = gatewayMember(at, m.network, saturated(behind[at].weight, share))
 		}
 	}
 	for _, at := range sortedGateways(behind) {
@@ -69,9 +69,15 @@ func groupThroughGateways(v view.View, g group, u upstream.Upstream) group {
 
 // reachesDirectly holds within a network, and to networks that have no gateways. A proxy whose own
 // network nobody knows uses the gateways that there are.
-func reachesDirectly(v view.View, network string, gateways []mesh.NetworkGateway) bool {
-	own := v.Mesh.NetworkOfProxy(v.Proxy)
-	return len(gateways) == 0 || network == "" || network == own
+func reachesDirectly(v view.View, network string) bool {
+	return network == "" || !v.Mesh.BehindGateways(network) || network == v.Mesh.NetworkOfProxy(v.Proxy)
+}
+
+// crosses reports whether the proxy may go through gateways to what is behind them. A gateway
+// between networks passes connections on in its own network alone: two that pass them on to each
+// other would do so without end.
+func crosses(v view.View, u upstream.Upstream, to member) bool {
+	return !u.PassesTLS && to.health != corev3.HealthStatus_UNHEALTHY && to.tlsMode == mesh.TLSMutual && v.Proxy.Identity.Known()
 }
 
 // usableGateways are those that the proxy can connect to. A name is one only where names are
@@ -90,10 +96,14 @@ func usableGateways(v view.View, gateways []mesh.NetworkGateway, u upstream.Upst
 }
 
 func gatewayMember(at mesh.NetworkGateway, network string, weight uint32) member {
-	return member{
+	m := member{
 		address: message.SocketAddress(at.Address, at.Port), network: network, labels: map[string]string{mesh.LabelNetwork: network},
 		weight: weight, tlsMode: mesh.TLSMutual, tag: ";;;;",
 	}
+	if at.Unhealthy {
+		m.health = corev3.HealthStatus_UNHEALTHY
+	}
+	return m
 }
 
 func sortedGateways(members map[mesh.NetworkGateway]member) []mesh.NetworkGateway {
