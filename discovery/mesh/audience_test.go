@@ -157,8 +157,12 @@ func TestWhomAResourceConcerns(t *testing.T) {
 		"the mesh": {
 			resourceOf("MeshConfig", "istio-system", "mesh", "") +
 				resourceOf("MeshNetworks", "istio-system", "all", "networks: {far: {gateways: [{registryServiceName: door.shop, port: 80}], endpoints: [{fromCidr: 10.9.0.0/16}]}}") +
-				entry("door", "shop", "hosts: [door.shop], endpoints: [{address: 10.0.8.1}], "+port80) + "---\n",
-			map[string]string{"MeshConfig istio-system/mesh": everyone, "MeshNetworks istio-system/all": everyone, "ServiceEntry shop/door": everyone},
+				entry("door", "shop", "hosts: [door.shop], endpoints: [{address: 10.0.8.1}], "+port80) + "---\n" +
+				crossing("gate", "istio-system", "near", "") + "---\n",
+			map[string]string{
+				"MeshConfig istio-system/mesh": everyone, "MeshNetworks istio-system/all": everyone, "ServiceEntry shop/door": everyone,
+				"ServiceEntry istio-system/gate": everyone,
+			},
 		},
 		"what no proxy is told": {
 			resourceOf("WorkloadGroup", "shop", "web", "template: {serviceAccount: web}"), map[string]string{"WorkloadGroup shop/web": ""},

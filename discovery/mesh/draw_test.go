@@ -122,7 +122,10 @@ func (d draw) resource(t *testing.T) *kinds.Resource {
 		r.Labels = map[string]string{"networking.istio.io/enable-autoallocate-ip": "false", "version": "a"}
 	}
 	if ranks := map[string]string{"r6": "1", "r7": "1", "r8": "2"}; chosen.kind == "ServiceEntry" && ranks[r.Name] != "" { // of a registry
-		r.Annotations = map[string]string{kinds.OriginRankAnnotation: ranks[r.Name]}
+		r.Annotations = map[string]string{kinds.OriginRankAnnotation: ranks[r.Name], kinds.OriginAnnotation: "registry-" + ranks[r.Name]}
+	}
+	if chosen.kind == "ServiceEntry" && d.oneIn(5) {
+		r.Labels = map[string]string{mesh.LabelNetwork: pick(d, "near", "far"), "networking.istio.io/gatewayPort": pick(d, "80", "81", "none")}
 	}
 	if chosen.group == "core" {
 		r.Namespace, r.Name = "istio-system", "core"
@@ -367,8 +370,9 @@ func (d draw) meshConfig() *meshconfig.MeshConfig {
 }
 
 func (d draw) meshNetworks() *meshconfig.MeshNetworks {
+	registry := &meshconfig.Network_NetworkEndpoints{Ne: &meshconfig.Network_NetworkEndpoints_FromRegistry{FromRegistry: pick(d, "registry-1", "registry-2", "another")}}
 	return &meshconfig.MeshNetworks{Networks: map[string]*meshconfig.Network{"near": {
-		Endpoints: []*meshconfig.Network_NetworkEndpoints{{Ne: &meshconfig.Network_NetworkEndpoints_FromCidr{FromCidr: "10.0.0.0/28"}}},
+		Endpoints: []*meshconfig.Network_NetworkEndpoints{{Ne: &meshconfig.Network_NetworkEndpoints_FromCidr{FromCidr: "10.0.0.0/28"}}, registry},
 		Gateways:  []*meshconfig.Network_IstioNetworkGateway{{Gw: &meshconfig.Network_IstioNetworkGateway_RegistryServiceName{RegistryServiceName: d.host()}, Port: 80}},
 	}}}
 }

@@ -150,7 +150,12 @@ func saidTo(m *mesh.Mesh, p *mesh.Proxy) string {
 		fmt.Fprintf(&b, "authorizer %+v\n", m.Authorizer(name))
 	}
 	fmt.Fprintf(&b, "telemetry %s\n", toldText(m.Telemetry(p)))
-	fmt.Fprintln(&b, m.NetworkScale(), m.NetworkGateways("near"), m.NamespaceMutualTLS(p.Namespace))
+	fmt.Fprintln(&b, m.NetworkScale(), m.NetworkGateways("near"), m.NetworkGateways("far"), m.BehindGateways("near"), m.NamespaceMutualTLS(p.Namespace))
+	for _, s := range m.Scope(m.Known(p)).Services {
+		for _, e := range s.Endpoints {
+			fmt.Fprintln(&b, "network", e.Address, m.NetworkOf(e))
+		}
+	}
 	if tokens := m.TokenRules(p); tokens != nil {
 		for _, rule := range tokens.Rules {
 			fmt.Fprintln(&b, "token", rule.GetIssuer(), rule.KeySet)
