@@ -132,3 +132,24 @@ func TestGatewaysThatLeadNowhereAreTold(t *testing.T) {
 	}
 	require.Len(t, told, 4)
 }
+
+func TestAProxyServesWhatIsInItsOwnNetwork(t *testing.T) {
+	t.Parallel()
+	at := func(name, network string) string {
+		return entry(name, "shop", "hosts: ["+name+".mesh], "+port80+", endpoints: [{address: 10.0.0.1, network: '"+network+"'}]")
+	}
+	m := build(t, at("east", "east")+at("west", "west")+at("anywhere", "")+
+		entry("rival", "shop", "hosts: [rival.mesh], ports: [{number: 80, name: tcp, protocol: TCP}], endpoints: [{address: 10.0.0.1, network: far}]"))
+	for network, want := range map[string][]string{
+		"east": {"anywhere.mesh", "east.mesh"}, "west": {"anywhere.mesh", "west.mesh"}, "": {"anywhere.mesh", "east.mesh", "rival.mesh", "west.mesh"},
+	} {
+		p := sidecar("shop", nil)
+		p.Network = network
+		var hosts []string
+		for _, target := range m.Targets(p) {
+			hosts = append(hosts, target.Service.Hostname)
+		}
+		require.ElementsMatch(t, want, hosts, network)
+	}
+	require.Empty(t, reasons(m), "what another network has at the address is nobody's rival")
+}

@@ -37,10 +37,10 @@ func rivalsAt(targets []Target) (problems []Problem) {
 }
 
 // firstAt returns the target that decides about a port of a workload: that of the oldest service in
-// its namespace.
+// its namespace and network.
 func firstAt(targets []Target, other Target) Target {
 	i := slices.IndexFunc(targets, func(t Target) bool {
-		return t.Number == other.Number && t.Service.Namespace == other.Service.Namespace
+		return t.Number == other.Number && t.Service.Namespace == other.Service.Namespace && t.endpoint.Network == other.endpoint.Network
 	})
 	return targets[i]
 }

@@ -69,17 +69,27 @@ func targetsOf(services []*Service) map[string][]Target {
 
 // Targets lists what the workload beside a proxy serves: the endpoints at the proxy's addresses, of
 // services in its own namespace only. So no namespace can put a service in front of another's
-// workloads.
+// workloads. At the same address of another network is somebody else.
 func (m *Mesh) Targets(p *Proxy) []Target {
 	var out []Target
+	network := m.NetworkOfProxy(p)
 	for _, ip := range p.Addresses {
 		for _, t := range m.services.byAddress.get(ip) {
-			if t.Service.Namespace == p.Namespace && (p.Type == Sidecar || t.isRouter(p)) {
+			if t.Service.Namespace == p.Namespace && (p.Type == Sidecar || t.isRouter(p)) && !m.isBeyond(network, t.endpoint) {
 				out = append(out, t)
 			}
 		}
 	}
 	return out
+}
+
+// isBeyond reports whether an endpoint is known to be in another network.
+func (m *Mesh) isBeyond(network string, e *Endpoint) bool {
+	if network == "" {
+		return false
+	}
+	of := m.NetworkOf(e)
+	return of != "" && of != network
 }
 
 // isRouter reports whether the endpoint is the router itself. A machine has one address for its

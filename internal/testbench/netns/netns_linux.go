@@ -24,8 +24,11 @@ type Namespace struct {
 	Name string
 	// IPv4 and IPv6 are its addresses on eth0, if it is on a switch.
 	IPv4, IPv6 netip.Addr
+	// Cable leads to that switch.
+	Cable *Cable
 
-	t testing.TB
+	t      testing.TB
+	cables int
 }
 
 var made atomic.Int64

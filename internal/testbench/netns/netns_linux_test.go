@@ -1,12 +1,14 @@
 package netns_test
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -24,6 +26,30 @@ func TestMachinesReachEachOtherAndNobodyElse(t *testing.T) {
 		require.Equal(t, "theirs", hear(t, theirs.a, address))
 	}
 	require.Contains(t, ours.a.Run("ip", "route", "get", "240.240.0.1"), "via 10.77.0.1")
+}
+
+func TestACableIsCutAndMended(t *testing.T) {
+	t.Parallel()
+	inner, outer := netns.NewSwitch(t), netns.NewOuterSwitch(t)
+	near, far, other := inner.Machine(t), outer.Machine(t), outer.Machine(t)
+	cable := outer.Join(near)
+	address := netip.AddrPortFrom(far.IPv4, 8080).String()
+	go greet(far.Listen("tcp", address), "far")
+	require.Equal(t, "far", hear(t, near, address))
+	reach := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		conn, err := near.Dial(ctx, "tcp", address)
+		if err == nil {
+			conn.Close()
+		}
+		return err
+	}
+	cable.Cut()
+	require.Error(t, reach())
+	require.Equal(t, "far", hear(t, other, address), "only this cable is cut")
+	cable.Mend()
+	require.NoError(t, reach())
 }
 
 type pair struct{ a, b *netns.Namespace }

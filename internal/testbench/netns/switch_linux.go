@@ -12,6 +12,8 @@ type Switch struct {
 	*Namespace
 
 	taken int
+	four  [4]byte // the networks of its addresses
+	six   [16]byte
 }
 
 // bridge is the switch's interface, and first is its host number.
@@ -20,14 +22,25 @@ const (
 	first  = 1
 )
 
-// NewSwitch creates a switch. All tests use the same addresses, because no test sees another's
-// namespaces.
+// NewSwitch creates a switch. All have the same addresses, because nobody sees another's
+// namespaces: two in one test are networks that cannot be told apart by address.
 func NewSwitch(t testing.TB) *Switch {
 	t.Helper()
-	s := &Switch{Namespace: New(t), taken: first}
+	return newSwitch(t, 77, 0x77)
+}
+
+// NewOuterSwitch creates a switch with other addresses, for what machines of several switches join.
+func NewOuterSwitch(t testing.TB) *Switch {
+	t.Helper()
+	return newSwitch(t, 99, 0x99)
+}
+
+func newSwitch(t testing.TB, four, six byte) *Switch {
+	t.Helper()
+	s := &Switch{Namespace: New(t), taken: first, four: [4]byte{10, four}, six: [16]byte{0: 0xfd, 1: six}}
 	s.Run("ip", "link", "add", bridge, "type", "bridge", "forward_delay", "0")
 	s.Run("ip", "link", "set", bridge, "up")
-	s.number(first, bridge)
+	s.IPv4, s.IPv6 = s.number(s.Namespace, first, bridge)
 	return s
 }
 
@@ -36,22 +49,49 @@ func NewSwitch(t testing.TB) *Switch {
 func (s *Switch) Machine(t testing.TB) *Namespace {
 	t.Helper()
 	n := New(t)
-	s.taken++
-	port := fmt.Sprintf("port%d", s.taken)
-	s.Run("ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", n.Name)
-	s.Run("ip", "link", "set", port, "master", bridge, "up")
-	n.Run("ip", "link", "set", "eth0", "up")
-	n.number(s.taken, "eth0")
+	n.Cable = s.Join(n)
+	n.IPv4, n.IPv6 = n.Cable.IPv4, n.Cable.IPv6
 	n.Run("ip", "route", "add", "default", "via", s.IPv4.String())
 	n.Run("ip", "-6", "route", "add", "default", "via", s.IPv6.String())
 	return n
 }
 
-// number sets the addresses of a namespace. With nodad the kernel does not wait to detect
-// duplicates.
-func (n *Namespace) number(host int, device string) {
-	n.IPv4 = netip.AddrFrom4([4]byte{10, 77, 0, byte(host)})
-	n.IPv6 = netip.AddrFrom16([16]byte{0: 0xfd, 1: 0x77, 15: byte(host)})
-	n.Run("ip", "addr", "add", n.IPv4.String()+"/24", "dev", device)
-	n.Run("ip", "addr", "add", n.IPv6.String()+"/64", "dev", device, "nodad")
+// Cable connects a namespace to a switch.
+type Cable struct {
+	// IPv4 and IPv6 are the addresses of the namespace there.
+	IPv4, IPv6 netip.Addr
+
+	at   *Switch
+	port string
+}
+
+// Join connects a namespace to the switch. What it sends elsewhere does not leave by this.
+func (s *Switch) Join(n *Namespace) *Cable {
+	s.t.Helper()
+	s.taken++
+	device := fmt.Sprintf("eth%d", n.cables)
+	n.cables++
+	c := &Cable{at: s, port: fmt.Sprintf("port%d", s.taken)}
+	s.Run("ip", "link", "add", c.port, "type", "veth", "peer", "name", device, "netns", n.Name)
+	s.Run("ip", "link", "set", c.port, "master", bridge, "up")
+	n.Run("ip", "link", "set", device, "up")
+	c.IPv4, c.IPv6 = s.number(n, s.taken, device)
+	return c
+}
+
+// Cut loses what is sent through the cable, without a word to either end, until Mend.
+func (c *Cable) Cut() { c.at.Run("bridge", "link", "set", "dev", c.port, "state", "disabled") }
+
+// Mend undoes Cut.
+func (c *Cable) Mend() { c.at.Run("bridge", "link", "set", "dev", c.port, "state", "forwarding") }
+
+// number gives a namespace its addresses on the switch. With nodad the kernel does not wait to
+// detect duplicates.
+func (s *Switch) number(n *Namespace, host int, device string) (four, six netip.Addr) {
+	a, b := s.four, s.six
+	a[3], b[15] = byte(host), byte(host)
+	four, six = netip.AddrFrom4(a), netip.AddrFrom16(b)
+	n.Run("ip", "addr", "add", four.String()+"/24", "dev", device)
+	n.Run("ip", "addr", "add", six.String()+"/64", "dev", device, "nodad")
+	return four, six
 }
