@@ -17,8 +17,9 @@ type networkIndex struct {
 	ranges     []networkRange    // the narrowest first
 	registries map[string]string // the network of what a registry has, by its name
 	// gateways has each network that is reached through gateways, also one that has none now.
-	gateways map[string][]NetworkGateway
-	scale    uint32
+	gateways  map[string][]NetworkGateway
+	entrances map[NetworkGateway]bool // all of them, as if they were well
+	scale     uint32
 }
 
 type networkRange struct {
@@ -42,7 +43,7 @@ func buildNetworks(now configstore.Step, prev *Mesh, services *serviceIndex, sam
 // readNetworks reads the MeshNetworks resource, and the labels of services that say which network
 // they lead to.
 func readNetworks(snapshot *configstore.Snapshot, services *serviceIndex) *networkIndex {
-	index := &networkIndex{registries: map[string]string{}, gateways: map[string][]NetworkGateway{}}
+	index := &networkIndex{registries: map[string]string{}, gateways: map[string][]NetworkGateway{}, entrances: map[NetworkGateway]bool{}}
 	networks := networksOf(snapshot)
 	for _, name := range slices.Sorted(maps.Keys(networks)) {
 		index.add(name, networks[name], services)
@@ -89,6 +90,9 @@ func (x *networkIndex) sort() {
 	for name, gateways := range x.gateways {
 		x.gateways[name] = distinct(gateways)
 		counts = append(counts, len(x.gateways[name]))
+		for _, g := range gateways {
+			x.entrances[NetworkGateway{Address: g.Address, Port: g.Port}] = true
+		}
 	}
 	x.scale = scaleOf(counts)
 	slices.SortFunc(x.ranges, func(a, b networkRange) int {

@@ -165,6 +165,11 @@ func (m *Mesh) BehindGateways(network string) bool {
 // NetworkGateways returns those of a network, in a fixed order. The slice must not be changed.
 func (m *Mesh) NetworkGateways(network string) []NetworkGateway { return m.networks.gateways[network] }
 
+// IsNetworkGateway reports whether other networks reach some network at this address and port.
+func (m *Mesh) IsNetworkGateway(address string, port uint32) bool {
+	return m.networks.entrances[NetworkGateway{Address: address, Port: port}]
+}
+
 // NetworkScale is a multiple of the number of gateways of every network, by which the weight of an
 // endpoint can be spread over them.
 func (m *Mesh) NetworkScale() uint32 { return m.networks.scale }

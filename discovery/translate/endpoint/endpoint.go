@@ -29,7 +29,7 @@ func Assignments(v view.View, b upstream.Backend) []*endpointv3.ClusterLoadAssig
 func Of(v view.View, u upstream.Upstream) []*endpointv3.LocalityLbEndpoints {
 	groups := throughGateways(v, groupsOf(v, u), u)
 	if u.PassesTLS {
-		groups = takingMutualTLS(groups)
+		groups = takingMutualTLS(v, groups)
 	}
 	groups = prefer(v, groups, u)
 	out := make([]*endpointv3.LocalityLbEndpoints, len(groups))

@@ -115,11 +115,16 @@ func sortedGateways(members map[mesh.NetworkGateway]member) []mesh.NetworkGatewa
 	return out
 }
 
-// takingMutualTLS keeps the endpoints that mutual TLS can be passed on to.
-func takingMutualTLS(groups []group) []group {
+// takingMutualTLS keeps the endpoints that mutual TLS can be passed on to. Gateways between networks
+// are not among them, whoever declares an endpoint there: a connection that one gateway passes on to
+// another, or to itself, would come back without end.
+func takingMutualTLS(v view.View, groups []group) []group {
 	out := slices.Clone(groups)
 	for i := range out {
-		out[i].members = slices.DeleteFunc(slices.Clone(out[i].members), func(m member) bool { return m.tlsMode != mesh.TLSMutual })
+		out[i].members = slices.DeleteFunc(slices.Clone(out[i].members), func(m member) bool {
+			at := m.address.GetSocketAddress()
+			return m.tlsMode != mesh.TLSMutual || v.Mesh.IsNetworkGateway(at.GetAddress(), at.GetPortValue())
+		})
 		out[i].weigh()
 	}
 	return out
