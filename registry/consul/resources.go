@@ -23,10 +23,7 @@ const (
 )
 
 const (
-	// mostPorts is how many ports a service may have because its instances listen on different ones.
-	// Where there are more, a scheduler draws them.
-	mostPorts   = 4
-	drawnPort   = 80
+	drawnPort   = 80 // where a scheduler draws the ports of instances
 	largestPort = 65535
 	// nodePrefix comes before what the node of an instance says of itself, and tagPrefix before tags.
 	nodePrefix = "node.consul/"
@@ -112,22 +109,11 @@ func entryOf(name string) string { return "service " + name }
 // ports are where clients reach a service. Consul has one port for each instance, and none for a
 // service.
 func (s *settings) ports(all []catalog.Instance) []service.Port {
-	protocol := protocolOf(all)
-	var numbers []uint32
+	numbers := make([]uint32, len(all))
 	for i := range all {
-		if n := portOf(&all[i], s.port); n != 0 && !slices.Contains(numbers, n) {
-			numbers = append(numbers, n)
-		}
+		numbers[i] = portOf(&all[i], s.port)
 	}
-	if len(numbers) > mostPorts {
-		numbers = []uint32{drawnPort}
-	}
-	slices.Sort(numbers)
-	ports := make([]service.Port, len(numbers))
-	for i, n := range numbers {
-		ports[i] = service.Port{Name: strings.ToLower(cmp.Or(protocol, "TCP")) + "-" + strconv.FormatUint(uint64(n), 10), Number: n, Protocol: protocol}
-	}
-	return ports
+	return service.PortsOf(protocolOf(all), drawnPort, numbers)
 }
 
 // portOf is where clients reach an instance: what its meta says, else what the registry says for all,
@@ -142,16 +128,11 @@ func portOf(i *catalog.Instance, otherwise uint32) uint32 {
 	return otherwise
 }
 
-// protocols are those that a service may be said to speak.
-var protocols = map[string]string{
-	"http": "HTTP", "http2": "HTTP2", "grpc": "GRPC", "https": "HTTPS", "tls": "TLS", "tcp": "TCP", "mongo": "MONGO", "mysql": "MYSQL", "redis": "REDIS",
-}
-
 // protocolOf is what all instances agree on. Where they do not, all that is known is that it is TCP.
 func protocolOf(all []catalog.Instance) string {
 	protocol := ""
 	for i := range all {
-		said := protocols[strings.ToLower(all[i].Meta[metaProtocol])]
+		said := service.Protocol(all[i].Meta[metaProtocol])
 		if said == "" || protocol != "" && said != protocol {
 			return ""
 		}
@@ -163,10 +144,7 @@ func protocolOf(all []catalog.Instance) string {
 func (s *settings) instance(i *catalog.Instance, ports []service.Port) service.Instance {
 	out := service.Instance{
 		Address: i.Address, Weight: uint32(max(i.Weight, 1)), Locality: locality(i), Account: i.Meta[metaAccount],
-		Labels: labels(i), Ports: make(map[string]uint32, len(ports)),
-	}
-	for _, p := range ports {
-		out.Ports[p.Name] = uint32(i.Port)
+		Labels: labels(i), Ports: service.At(ports, uint32(i.Port)),
 	}
 	if i.Status == catalog.Critical || i.Weight == 0 || i.Status == catalog.Warning && s.passing {
 		out.Health = service.Unhealthy
