@@ -43,8 +43,9 @@ receivers: compile otelcol ## Send traces and logs to OpenTelemetry's collector,
 	RECEIVERS=$(CURDIR)/.tools go test -count=1 ./internal/testbench/e2e -run TestReceivers -v
 
 .PHONY: registries
-registries: consul ## Hold the registries to what they promise, on a real Consul (minutes the first time; PGMESH_REGISTRY_OPERATIONS=3000 tries more)
+registries: consul zookeeper ## Hold the registries to what they promise, on a real Consul and a real ZooKeeper (minutes the first time; PGMESH_REGISTRY_OPERATIONS=3000 tries more)
 	CONSUL=$(CURDIR)/.tools/bin/consul go test -count=1 -v ./registry/consul/...
+	ZOOKEEPER=$(CURDIR)/.tools/zookeeper go test -count=1 -v ./registry/zookeeper/...
 
 .PHONY: bench
 bench: compile ## Measure what is promised, each beside a floor (FLAGS='--only update,large' narrows)
@@ -151,13 +152,16 @@ clean: ## Remove bin/ and the demo's data (.tools/ stays)
 	rm -rf bin dist .demo
 
 # The parts of the targets above.
-.PHONY: envoy machine nfpm istiod prometheus otelcol consul compile lint-go lint-proto lint-generated lint-modules
+.PHONY: envoy machine nfpm istiod prometheus otelcol consul zookeeper compile lint-go lint-proto lint-generated lint-modules
 
 envoy:
 	@tools/fetch-envoy
 
 machine:
 	@tools/machine-packages
+
+zookeeper:
+	@tools/fetch-zookeeper
 
 nfpm istiod prometheus otelcol consul:
 	@tools/build-tools $@
