@@ -43,9 +43,10 @@ receivers: compile otelcol ## Send traces and logs to OpenTelemetry's collector,
 	RECEIVERS=$(CURDIR)/.tools go test -count=1 ./internal/testbench/e2e -run TestReceivers -v
 
 .PHONY: registries
-registries: consul zookeeper ## Hold the registries to what they promise, on a real Consul and a real ZooKeeper (minutes the first time; PGMESH_REGISTRY_OPERATIONS=3000 tries more)
+registries: consul zookeeper kube-apiserver etcd ## Hold the registries to what they promise, on a real Consul, ZooKeeper and Kubernetes (minutes the first time; PGMESH_REGISTRY_OPERATIONS=3000 tries more)
 	CONSUL=$(CURDIR)/.tools/bin/consul go test -count=1 -v ./registry/consul/...
 	ZOOKEEPER=$(CURDIR)/.tools/zookeeper go test -count=1 -v ./registry/zookeeper/...
+	KUBE_APISERVER=$(CURDIR)/.tools/bin/kube-apiserver ETCD=$(CURDIR)/.tools/bin/etcd go test -count=1 -v ./registry/kubernetes/...
 
 .PHONY: bench
 bench: compile ## Measure what is promised, each beside a floor (FLAGS='--only update,large' narrows)
@@ -152,7 +153,7 @@ clean: ## Remove bin/ and the demo's data (.tools/ stays)
 	rm -rf bin dist .demo
 
 # The parts of the targets above.
-.PHONY: envoy machine nfpm istiod prometheus otelcol consul zookeeper compile lint-go lint-proto lint-generated lint-modules
+.PHONY: envoy machine nfpm istiod prometheus otelcol consul zookeeper kube-apiserver etcd compile lint-go lint-proto lint-generated lint-modules
 
 envoy:
 	@tools/fetch-envoy
@@ -163,7 +164,7 @@ machine:
 zookeeper:
 	@tools/fetch-zookeeper
 
-nfpm istiod prometheus otelcol consul:
+nfpm istiod prometheus otelcol consul kube-apiserver etcd:
 	@tools/build-tools $@
 
 compile: envoy

@@ -40,7 +40,8 @@ type Sink interface {
 	Apply(changes []kinds.Change)
 	// Bad says that an entry of the registry cannot be made a resource, and why; nil says that it can
 	// again, or is gone. The name is what kinds.OriginEntryAnnotation says on resources that are made
-	// of the entry. Those that were made of it before stay, also where Replace leaves them out.
+	// of the entry, or what stands in that before its first "/", for all entries that begin so. Those
+	// resources that were made of them before stay, also where Replace leaves them out.
 	Bad(name string, err error)
 	// Away says that the registry cannot be asked, and why; nil says that it can. A change of the
 	// reason may be told, too.

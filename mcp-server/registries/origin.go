@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -102,7 +103,7 @@ func (o *origin) Replace(all []*kinds.Resource) {
 		changes = append(changes, kinds.Change{Key: r.Key(), Resource: r})
 	}
 	for key, had := range o.has {
-		if _, bad := o.told[had.entry]; !there[key] && !bad {
+		if !there[key] && !o.blamed(had.entry) {
 			changes = append(changes, kinds.Change{Key: key})
 		}
 	}
@@ -115,6 +116,16 @@ func (o *origin) Replace(all []*kinds.Resource) {
 	o.read, o.settled = true, true
 	o.back()
 	o.publisher.Settle(o.registry.Name())
+}
+
+// blamed reports whether an entry is told to be bad, or all that begin as it does.
+func (o *origin) blamed(entry string) bool {
+	if _, itself := o.told[entry]; itself {
+		return true
+	}
+	beginning, _, longer := strings.Cut(entry, "/")
+	_, all := o.told[beginning]
+	return longer && all
 }
 
 // Apply serves changes.

@@ -16,6 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/registry"
 	"github.com/pgmesh/pgmesh/registry/consul"
 	"github.com/pgmesh/pgmesh/registry/files"
+	"github.com/pgmesh/pgmesh/registry/kubernetes"
 	"github.com/pgmesh/pgmesh/registry/zookeeper"
 )
 
@@ -27,9 +28,10 @@ type scheme struct {
 }
 
 var schemes = map[string]scheme{
-	"consul":    {"consul://127.0.0.1:8500", func(u *url.URL, o reload.Options) (registry.Registry, error) { return consul.Open(u, o) }},
-	"files":     {"files:///etc/pgmesh/services", func(u *url.URL, o reload.Options) (registry.Registry, error) { return files.Open(u, o.Log) }},
-	"zookeeper": {"zookeeper://127.0.0.1:2181", func(u *url.URL, o reload.Options) (registry.Registry, error) { return zookeeper.Open(u, o) }},
+	"consul":     {"consul://127.0.0.1:8500", func(u *url.URL, o reload.Options) (registry.Registry, error) { return consul.Open(u, o) }},
+	"files":      {"files:///etc/pgmesh/services", func(u *url.URL, o reload.Options) (registry.Registry, error) { return files.Open(u, o.Log) }},
+	"kubernetes": {"kubernetes:///etc/pgmesh/kubeconfig", func(u *url.URL, o reload.Options) (registry.Registry, error) { return kubernetes.Open(u, o) }},
+	"zookeeper":  {"zookeeper://127.0.0.1:2181", func(u *url.URL, o reload.Options) (registry.Registry, error) { return zookeeper.Open(u, o) }},
 }
 
 // All opens registries, each of another name. It reads what their URLs say, and asks none of them.

@@ -106,11 +106,17 @@ func (s *Service) ports() []*networking.ServicePort {
 	return out
 }
 
-func (p Port) protocol() string { return strings.ToUpper(cmp.Or(p.Protocol, "TCP")) }
+// protocol is that of a ServiceEntry, where "" has it detected.
+func (p Port) protocol() string {
+	if protocol := strings.ToUpper(cmp.Or(p.Protocol, "TCP")); protocol != Detected {
+		return protocol
+	}
+	return ""
+}
 
 // name is unique in a host that several resources have, since it has the number.
 func (p Port) name() string {
-	return cmp.Or(p.Name, fmt.Sprintf("%s-%d", strings.ToLower(strings.ReplaceAll(p.protocol(), "_", "-")), p.Number))
+	return cmp.Or(p.Name, fmt.Sprintf("%s-%d", strings.ToLower(strings.ReplaceAll(cmp.Or(p.protocol(), "port"), "_", "-")), p.Number))
 }
 
 // endpoints are sorted, so that the order in which a registry lists instances is no change.

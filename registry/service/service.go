@@ -43,11 +43,16 @@ type Port struct {
 	// Name may be empty: the port is then called after its protocol and number.
 	Name   string `yaml:"name,omitempty"`
 	Number uint32 `yaml:"number,omitempty"`
-	// Protocol is what a ServiceEntry may have: HTTP, HTTP2, GRPC, HTTPS, TLS, TCP. "" is TCP.
+	// Protocol is what a ServiceEntry may have: HTTP, HTTP2, GRPC, HTTPS, TLS, TCP. "" is TCP, and
+	// Detected has proxies look at what clients send.
 	Protocol string `yaml:"protocol,omitempty"`
 	// Target is the port of instances that name none; 0 is the number itself.
 	Target uint32 `yaml:"target,omitempty"`
 }
+
+// Detected is the protocol of a port of which nobody has said what it speaks: HTTP, if that is what
+// comes, or TCP. It must not be that of a port on which servers speak first.
+const Detected = "DETECTED"
 
 // Instance serves all ports of a service at one address.
 type Instance struct {

@@ -1,0 +1,123 @@
+// Package client asks the API server of a Kubernetes cluster: it reads lists, page by page, and
+// follows their changes.
+//
+// It is a few lines over net/http in place of Kubernetes' own client, which has every kind of
+// Kubernetes in it and would double the memory of a server. Answers are JSON, of which only what is
+// wanted is decoded, one object at a time.
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/pgmesh/pgmesh/registry/kubernetes/kubeconfig"
+)
+
+// Client asks one cluster.
+type Client struct {
+	// Access says where the cluster is, and who asks. It is asked each time, for tokens and
+	// certificates are renewed.
+	Access func() *kubeconfig.Access
+	// Transport makes the connections.
+	Transport http.RoundTripper
+	// Patience is how long nothing of an answer may come.
+	Patience time.Duration
+}
+
+// userAgent tells those who run the cluster who asks.
+const userAgent = "pgmesh"
+
+// answer is the body of an answer that has begun. Close ends it.
+type answer struct {
+	io.ReadCloser
+
+	end    context.CancelFunc
+	timer  *time.Timer
+	limit  atomic.Int64 // how long nothing may come, in nanoseconds
+	silent atomic.Bool  // nothing came for too long
+}
+
+// ask sends a question and returns the answer, if it is none of an error.
+func (c *Client) ask(ctx context.Context, path string, query url.Values) (*answer, error) {
+	access := c.Access()
+	ctx, cancel := context.WithCancel(ctx)
+	a := &answer{end: cancel}
+	a.limit.Store(int64(c.Patience))
+	a.timer = time.AfterFunc(c.Patience, func() {
+		a.silent.Store(true)
+		cancel()
+	})
+	response, err := c.send(ctx, access, path, query)
+	if err != nil {
+		a.stop()
+		return nil, a.failed(access, err)
+	}
+	a.ReadCloser = response.Body
+	if response.StatusCode != http.StatusOK {
+		defer a.Close()
+		return nil, refusalOf(response.StatusCode, response.Status, a)
+	}
+	return a, nil
+}
+
+func (c *Client) send(ctx context.Context, access *kubeconfig.Access, path string, query url.Values) (*http.Response, error) {
+	at := strings.TrimSuffix(access.Server.String(), "/") + path
+	if len(query) > 0 {
+		at += "?" + query.Encode()
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", "application/json")
+	request.Header.Set("User-Agent", userAgent)
+	if err := access.Authorize(request.Header); err != nil {
+		return nil, err
+	}
+	return c.Transport.RoundTrip(request)
+}
+
+// Read reads on, and gives the rest of the answer its time anew.
+func (a *answer) Read(into []byte) (int, error) {
+	n, err := a.ReadCloser.Read(into)
+	if n > 0 {
+		a.timer.Reset(time.Duration(a.limit.Load()))
+	}
+	return n, err
+}
+
+// wait changes how long nothing may come.
+func (a *answer) wait(limit time.Duration) {
+	a.limit.Store(int64(limit))
+	a.timer.Reset(limit)
+}
+
+// Close ends the answer.
+func (a *answer) Close() error {
+	a.stop()
+	return a.ReadCloser.Close()
+}
+
+func (a *answer) stop() {
+	a.timer.Stop()
+	a.end()
+}
+
+// failed says what a failure means. It does not name what was asked for, so that one reason that all
+// questions have is told once.
+func (a *answer) failed(access *kubeconfig.Access, err error) error {
+	if a.silent.Load() {
+		return fmt.Errorf("Kubernetes at %s did not answer within %s", access.Server.Host, time.Duration(a.limit.Load()))
+	}
+	if outer, is := errors.AsType[*url.Error](err); is {
+		err = outer.Err
+	}
+	return fmt.Errorf("ask Kubernetes at %s: %w", access.Server.Host, err)
+}

@@ -1,0 +1,181 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+)
+
+const (
+	// page is how many objects an answer has: large enough to be few, and small enough that the
+	// server need not make all of them at once.
+	page = 500
+	// largest bounds one object with what stands around it. etcd takes 1.5 MiB.
+	largest = 16 << 20
+	// mostPages bounds a list: a million objects.
+	mostPages = 2000
+)
+
+// bounded is an answer of which each object may have so many bytes.
+type bounded struct {
+	from io.Reader
+	left int
+}
+
+var errLarge = errors.New("an object has more than 16 MiB")
+
+func (b *bounded) Read(into []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, &Garbage{errLarge}
+	}
+	n, err := b.from.Read(into[:min(len(into), b.left)])
+	b.left -= n
+	return n, err
+}
+
+// List gives each object of a list to a function, which decodes it, and returns the version from
+// which changes follow. All pages are of that version.
+func (c *Client) List(ctx context.Context, path string, object func(*json.Decoder) error) (version string, err error) {
+	query := url.Values{"limit": {strconv.Itoa(page)}}
+	for range mostPages {
+		found, err := c.page(ctx, path, query, object)
+		if err != nil {
+			return "", err
+		}
+		if found.Continue == "" {
+			return found.ResourceVersion, nil
+		}
+		query.Set("continue", found.Continue)
+	}
+	return "", &Garbage{fmt.Errorf("the list has more than %d pages", mostPages)}
+}
+
+// listMeta is what a page says of itself.
+type listMeta struct {
+	ResourceVersion string `json:"resourceVersion"`
+	Continue        string `json:"continue"`
+}
+
+func (c *Client) page(ctx context.Context, path string, query url.Values, object func(*json.Decoder) error) (listMeta, error) {
+	a, err := c.ask(ctx, path, query)
+	if err != nil {
+		return listMeta{}, err
+	}
+	defer a.Close()
+	body := &bounded{from: a, left: largest}
+	p := &pageReader{Decoder: json.NewDecoder(body), body: body, object: object}
+	if err := p.read(); err != nil {
+		return p.meta, c.broken(a, err)
+	}
+	return p.meta, nil
+}
+
+// pageReader reads the members of a list in any order.
+type pageReader struct {
+	*json.Decoder
+
+	body   *bounded
+	object func(*json.Decoder) error
+	meta   listMeta
+	listed bool
+}
+
+func (p *pageReader) read() error {
+	if err := p.expect('{'); err != nil {
+		return err
+	}
+	for p.More() {
+		p.body.left = largest
+		name, err := p.Token()
+		if err != nil {
+			return err
+		}
+		switch name {
+		case "metadata":
+			err = p.Decode(&p.meta)
+		case "items":
+			err = p.items()
+		default:
+			err = p.Decode(&json.RawMessage{})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := p.expect('}'); err != nil {
+		return err
+	}
+	if !p.listed || p.meta.ResourceVersion == "" {
+		return &Garbage{errors.New("it is no list of Kubernetes")}
+	}
+	return nil
+}
+
+func (p *pageReader) expect(want json.Delim) error {
+	token, err := p.Token()
+	if err == nil && token != want {
+		err = &Garbage{fmt.Errorf("there is %v in place of %v", token, want)}
+	}
+	return err
+}
+
+func (p *pageReader) items() error {
+	p.listed = true
+	token, err := p.Token()
+	if err != nil || token == nil { // null is a list of nothing
+		return err
+	}
+	if token != json.Delim('[') {
+		return &Garbage{fmt.Errorf("items begins with %v", token)}
+	}
+	for p.More() {
+		p.body.left = largest
+		if err := p.object(p.Decoder); err != nil {
+			return err
+		}
+	}
+	return p.expect(']')
+}
+
+// Get reads a document into a value.
+func (c *Client) Get(ctx context.Context, path string, into any) error {
+	a, err := c.ask(ctx, path, nil)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	if err := json.NewDecoder(&bounded{from: a, left: largest}).Decode(into); err != nil {
+		return c.broken(a, err)
+	}
+	return nil
+}
+
+// Reach asks for a path whose answer says nothing but that there is one.
+func (c *Client) Reach(ctx context.Context, path string) error {
+	a, err := c.ask(ctx, path, nil)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	if _, err := io.Copy(io.Discard, &bounded{from: a, left: largest}); err != nil {
+		return c.broken(a, err)
+	}
+	return nil
+}
+
+// broken tells what ended an answer: the connection, or its own content.
+func (c *Client) broken(a *answer, err error) error {
+	if _, is := errors.AsType[*Garbage](err); is {
+		return err
+	}
+	var syntax *json.SyntaxError
+	var sort *json.UnmarshalTypeError
+	if !a.silent.Load() && (errors.As(err, &syntax) || errors.As(err, &sort)) {
+		return &Garbage{err}
+	}
+	return a.failed(c.Access(), err)
+}

@@ -1,0 +1,72 @@
+package kubernetes
+
+import "github.com/pgmesh/pgmesh/registry/service"
+
+// What is kept of objects.
+
+func leanService(o *serviceObject) *serviceObject {
+	all := o.Metadata.Annotations
+	o.Metadata.Annotations = nil
+	for _, name := range []string{distributionAnnotation, exportToAnnotation} {
+		if said := all[name]; said != "" {
+			if o.Metadata.Annotations == nil {
+				o.Metadata.Annotations = map[string]string{}
+			}
+			o.Metadata.Annotations[name] = said
+		}
+	}
+	return o
+}
+
+func leanSlice(o *sliceObject) *slice {
+	out := &slice{key: o.Metadata.key(), service: key{o.Metadata.Namespace, o.Metadata.Labels.Service}, family: shared(o.AddressType)}
+	for _, p := range o.Ports {
+		if isTCP(p.Protocol) && p.Port != 0 {
+			out.ports = append(out.ports, slicePort{shared(p.Name), p.Port})
+		}
+	}
+	out.endpoints = make([]endpoint, 0, len(o.Endpoints))
+	for i := range o.Endpoints {
+		if e := &o.Endpoints[i]; len(e.Addresses) > 0 && !e.over() {
+			out.endpoints = append(out.endpoints, e.lean())
+		}
+	}
+	return out
+}
+
+// over reports whether the endpoint serves nobody any more: it ends, and is not even finishing what
+// it does.
+func (o *endpointObject) over() bool {
+	return o.Conditions.Terminating && !o.ready() && (o.Conditions.Serving == nil || !*o.Conditions.Serving)
+}
+
+// ready reports whether new requests may come. What nobody has said is taken for ready, as Kubernetes
+// wants it.
+func (o *endpointObject) ready() bool { return o.Conditions.Ready == nil || *o.Conditions.Ready }
+
+// lean keeps the first address: the others are not for use.
+func (o *endpointObject) lean() endpoint {
+	e := endpoint{address: o.Addresses[0], hostname: o.Hostname, node: shared(o.NodeName), zone: shared(o.Zone)}
+	if o.TargetRef.Kind == "Pod" {
+		e.pod = o.TargetRef.Name
+	}
+	if !o.ready() {
+		e.health = service.Unhealthy
+	}
+	return e
+}
+
+// tlsModeLabel says on a Pod whether it takes mutual TLS: what injects sidecars sets it.
+const tlsModeLabel = "security.istio.io/tlsMode"
+
+func leanPod(o *podObject) *pod {
+	return &pod{
+		there: true, labels: sharedAll(o.Metadata.Labels), account: shared(o.Spec.ServiceAccountName),
+		member: o.Metadata.Annotations.Sidecar != "" || o.Metadata.Labels[tlsModeLabel] == "istio",
+	}
+}
+
+func leanNode(o *nodeObject) *node {
+	l := &o.Metadata.Labels
+	return &node{region: shared(l.Region), zone: shared(l.Zone), subzone: shared(l.Subzone), hostname: shared(l.Hostname)}
+}

@@ -1,0 +1,259 @@
+package kubernetes
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/registry/service"
+)
+
+// servicesEntry begins the entries of Services, as kubectl names them.
+const servicesEntry = "services"
+
+func serviceEntry(k key) string { return servicesEntry + "/" + k.String() }
+
+// Annotations of a Service that mean something for its ServiceEntry, too.
+const (
+	distributionAnnotation = "networking.istio.io/traffic-distribution"
+	exportToAnnotation     = "networking.istio.io/exportTo"
+)
+
+// sameNode is the distribution that needs to know on which node an endpoint is.
+const (
+	sameNode      = "PreferSameNode"
+	hostnameLabel = "kubernetes.io/hostname"
+	networkLabel  = "topology.istio.io/network"
+	headless      = "None"
+	externalName  = "ExternalName"
+)
+
+// resources are the ServiceEntries of a Service; none if it has no port that the mesh could serve.
+func (c *content) resources(k key) ([]*kinds.Resource, error) {
+	o := c.services[k]
+	if o == nil {
+		return nil, nil
+	}
+	ports := o.ports()
+	if len(ports) == 0 {
+		return nil, nil
+	}
+	whole := c.service(o, ports)
+	all := []*service.Service{whole}
+	if o.Spec.Type == externalName {
+		whole.External, whole.Instances = true, []service.Instance{{Address: o.Spec.ExternalName}}
+		return made(c.name, all)
+	}
+	var named []instance
+	for _, s := range c.slicesOf(o) {
+		served := s.served(ports)
+		if len(served) == 0 {
+			continue
+		}
+		part := whole
+		if len(served) < len(ports) {
+			part = c.part(&all, o, served)
+		}
+		for _, i := range c.instances(o, s, served) {
+			if part.Instances = append(part.Instances, i.Instance); i.hostname != "" {
+				named = append(named, i)
+			}
+		}
+	}
+	if o.Spec.ClusterIP == headless {
+		all = append(all, single(whole, named)...)
+	}
+	if c.trustDomain != "" {
+		c.identify(all)
+	}
+	return made(c.name, all)
+}
+
+func made(registry string, all []*service.Service) ([]*kinds.Resource, error) {
+	out := make([]*kinds.Resource, 0, len(all))
+	for _, s := range all {
+		resources, err := s.Resources(registry)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, resources...)
+	}
+	return out, nil
+}
+
+func (c *content) service(o *serviceObject, ports []service.Port) *service.Service {
+	k := o.Metadata.key()
+	return &service.Service{
+		Name: k.name, Entry: serviceEntry(k), Namespace: k.namespace, Hosts: []string{k.name + "." + k.namespace + ".svc." + c.domain},
+		Addresses: o.addresses(), Ports: ports, Labels: o.Metadata.Labels, Annotations: o.annotations(),
+		VisibleIn: o.visibleIn(), Created: o.Metadata.CreationTimestamp,
+	}
+}
+
+// part is the service with those of its ports that some slices have: where a port of Pods has a name,
+// not all of them need have it.
+func (c *content) part(all *[]*service.Service, o *serviceObject, served []service.Port) *service.Service {
+	for _, s := range (*all)[1:] {
+		if slices.Equal(s.Ports, served) {
+			return s
+		}
+	}
+	s := c.service(o, served)
+	for _, p := range served {
+		s.Name += " " + p.Name
+	}
+	*all = append(*all, s)
+	return s
+}
+
+// slicesOf are those of the family that the service prefers, always in the same order: a Pod with
+// addresses of two families is in a slice of each.
+func (c *content) slicesOf(o *serviceObject) []*slice {
+	found := slices.Clone(c.of[o.Metadata.key()])
+	if len(o.Spec.IPFamilies) > 0 {
+		found = slices.DeleteFunc(found, func(s *slice) bool { return s.family != o.Spec.IPFamilies[0] && s.family != "FQDN" })
+	}
+	slices.SortFunc(found, func(a, b *slice) int { return strings.Compare(a.key.name, b.key.name) })
+	return found
+}
+
+// served are the ports that the endpoints of a slice have.
+func (s *slice) served(of []service.Port) []service.Port {
+	var out []service.Port
+	for _, p := range of {
+		if slices.ContainsFunc(s.ports, func(at slicePort) bool { return at.name == p.Name }) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// instance is one with the name that it has beside its service's.
+type instance struct {
+	service.Instance
+
+	hostname string
+}
+
+func (c *content) instances(o *serviceObject, s *slice, served []service.Port) []instance {
+	at := make(map[string]uint32, len(served))
+	for _, p := range s.ports {
+		at[p.name] = p.number
+	}
+	out := make([]instance, 0, len(s.endpoints))
+	for i := range s.endpoints {
+		if made, known := c.instance(o, s, &s.endpoints[i]); known {
+			made.Ports = at
+			out = append(out, instance{made, s.endpoints[i].hostname})
+		}
+	}
+	return out
+}
+
+// instance makes an endpoint of the mesh. One at a Pod that is not known yet has to wait: nobody knows
+// whether it takes mutual TLS.
+func (c *content) instance(o *serviceObject, s *slice, e *endpoint) (i service.Instance, known bool) {
+	i = service.Instance{Address: e.address, Locality: c.locality(e), Network: c.network, Health: e.health}
+	if e.pod == "" || !c.settings.pods {
+		return i, true
+	}
+	p := c.pods[key{s.key.namespace, e.pod}]
+	if p == nil || !p.there {
+		return i, false
+	}
+	if i.Labels = p.labels; p.labels[networkLabel] != "" {
+		i.Network = p.labels[networkLabel]
+	}
+	if p.member {
+		i.Account = p.account
+	}
+	if hostname := c.at(e.node).hostname; hostname != "" && o.distribution() == sameNode {
+		if i.Labels = maps.Clone(p.labels); i.Labels == nil {
+			i.Labels = map[string]string{}
+		}
+		i.Labels[hostnameLabel] = hostname
+	}
+	return i, true
+}
+
+// locality is that of the Node. Where that is not known, the zone alone says too little.
+func (c *content) locality(e *endpoint) string {
+	n := c.at(e.node)
+	if n.zone == "" {
+		n.zone = e.zone
+	}
+	switch {
+	case n.region == "":
+		return ""
+	case n.zone == "":
+		return n.region
+	case n.subzone == "":
+		return n.region + "/" + n.zone
+	default:
+		return n.region + "/" + n.zone + "/" + n.subzone
+	}
+}
+
+// single are services of one Pod each, by the names that a StatefulSet gives to its Pods.
+func single(of *service.Service, named []instance) []*service.Service {
+	out := make([]*service.Service, 0, len(named))
+	seen := map[string]bool{}
+	for _, i := range named {
+		if seen[i.hostname] {
+			continue
+		}
+		seen[i.hostname] = true
+		one := *of
+		one.Name, one.Hosts, one.Instances = of.Name+" "+i.hostname, []string{i.hostname + "." + of.Hosts[0]}, []service.Instance{i.Instance}
+		out = append(out, &one)
+	}
+	return out
+}
+
+// identify names the identities of Pods in the trust domain of their cluster.
+func (c *content) identify(all []*service.Service) {
+	for _, s := range all {
+		for i := range s.Instances {
+			if account := s.Instances[i].Account; account != "" {
+				s.Identities = append(s.Identities, "spiffe://"+c.trustDomain+"/ns/"+s.Namespace+"/sa/"+account)
+			}
+		}
+		slices.Sort(s.Identities)
+		s.Identities = slices.Compact(s.Identities)
+	}
+}
+
+// addresses are the virtual ones of a Service.
+func (o *serviceObject) addresses() []string {
+	all := o.Spec.ClusterIPs
+	if len(all) == 0 && o.Spec.ClusterIP != "" {
+		all = []string{o.Spec.ClusterIP}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(a string) bool { return a == "" || a == headless })
+}
+
+func (o *serviceObject) distribution() string {
+	if said := o.Metadata.Annotations[distributionAnnotation]; said != "" {
+		return said
+	}
+	return o.Spec.TrafficDistribution
+}
+
+func (o *serviceObject) annotations() map[string]string {
+	if said := o.distribution(); said != "" {
+		return map[string]string{distributionAnnotation: said}
+	}
+	return nil
+}
+
+// visibleIn is what the Service says of who may see it.
+func (o *serviceObject) visibleIn() []string {
+	var out []string
+	for name := range strings.SplitSeq(o.Metadata.Annotations[exportToAnnotation], ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			out = append(out, name)
+		}
+	}
+	return out
+}
