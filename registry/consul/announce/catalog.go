@@ -63,11 +63,11 @@ func (t *there) put(resource string, i *instance) {
 
 // took records a change that was made.
 func (t *there) took(c change) {
-	if c.now != nil {
-		t.put(c.resource, c.now)
+	if !c.gone {
+		t.put(c.resource, c.instance)
 		return
 	}
-	if delete(t.ours[c.resource], c.id); len(t.ours[c.resource]) == 0 {
+	if delete(t.ours[c.resource], c.instance.ID); len(t.ours[c.resource]) == 0 {
 		delete(t.ours, c.resource)
 	}
 }

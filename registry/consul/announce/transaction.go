@@ -9,10 +9,11 @@ import (
 	"github.com/pgmesh/pgmesh/registry/consul/client"
 )
 
-// change is one instance to write; to take away if now is nil.
+// change is one instance to write, or to take away.
 type change struct {
-	resource, id string
-	now          *instance
+	resource string
+	instance *instance
+	gone     bool
 }
 
 // mostChanges are those of a transaction, which may have 64 operations: two for each of them, one
@@ -37,13 +38,14 @@ func (w *writer) holding() operation {
 }
 
 func (w *writer) operations(c change) []operation {
-	if c.now == nil {
-		return []operation{{"Service": operation{"Verb": "delete", "Node": w.name, "Service": operation{"ID": c.id}}}}
+	i := c.instance
+	if c.gone { // Consul asks for the name to look whether the token may
+		return []operation{{"Service": operation{"Verb": "delete", "Node": w.name, "Service": operation{"ID": i.ID, "Service": i.Service}}}}
 	}
 	return []operation{
-		{"Service": operation{"Verb": "set", "Node": w.name, "Service": c.now}},
+		{"Service": operation{"Verb": "set", "Node": w.name, "Service": i}},
 		{"Check": operation{"Verb": "set", "Check": operation{
-			"Node": w.name, "CheckID": checkOf(c.id), "Name": "health in the mesh", "ServiceID": c.id, "Status": c.now.status,
+			"Node": w.name, "CheckID": checkOf(i.ID), "Name": "health in the mesh", "ServiceID": i.ID, "ServiceName": i.Service, "Status": i.status,
 		}}},
 	}
 }

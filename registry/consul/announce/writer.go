@@ -128,9 +128,9 @@ func (w *writer) changes() []change {
 		for id, i := range p.all {
 			switch before := has[id]; {
 			case before == nil:
-				fresh = append(fresh, change{resource: resource, id: id, now: i})
+				fresh = append(fresh, change{resource: resource, instance: i})
 			case !before.equal(i):
-				known = append(known, change{resource: resource, id: id, now: i})
+				known = append(known, change{resource: resource, instance: i})
 			}
 		}
 	}
@@ -138,9 +138,9 @@ func (w *writer) changes() []change {
 		if w.plan.wrong[resource] != nil && !w.plan.rivals[resource] || w.refused[resource] != nil {
 			continue
 		}
-		for id := range has {
+		for id, i := range has {
 			if p := w.plan.services[resource]; p == nil || p.all[id] == nil {
-				gone = append(gone, change{resource: resource, id: id})
+				gone = append(gone, change{resource: resource, instance: i, gone: true})
 			}
 		}
 	}
