@@ -77,6 +77,10 @@ bench-renewals: compile ## Have 2,000 machines renew certificates of ten minutes
 bench-join: compile ## Have 20 machines join one after the other, and measure how soon each is answered, and what its agent weighs (FLAGS=--help lists its flags)
 	@$(call benchmark,join) && bin/bench/join $(FLAGS)
 
+.PHONY: bench-registries
+bench-registries: compile consul ## Measure how soon a change in Consul is answered for by an Envoy (FLAGS=--help lists its flags)
+	@$(call benchmark,registries) && bin/bench/registries $(FLAGS)
+
 .PHONY: bench-metrics
 bench-metrics: compile ## Measure what the standard metrics and access logs cost at each request, and in memory (FLAGS=--help lists its flags)
 	@$(call benchmark,metrics) && bin/bench/metrics $(FLAGS)

@@ -55,6 +55,21 @@ func New(bin, dir, database string) (*Stack, error) {
 	return s, nil
 }
 
+// NewBridge prepares a mesh whose services are those of registries, without starting anything.
+func NewBridge(bin, dir string, registries ...string) (*Stack, error) {
+	ports, err := freeAddresses(4)
+	if err != nil {
+		return nil, err
+	}
+	s := &Stack{bin: bin, dir: dir, MCP: ports[0], XDS: ports[2]}
+	s.MCPServer = s.program("mcp-server", ports[1], "run", "--insecure", "--listen", ports[0], "--http", ports[1], "--api", "", "--state-dir", "")
+	s.Discovery = s.program("discovery", ports[3], "run", "--insecure", "--mcp", ports[0], "--listen", ports[2], "--http", ports[3])
+	for _, r := range registries {
+		s.MCPServer.args = append(s.MCPServer.args, "--registry", r)
+	}
+	return s, nil
+}
+
 // NewFromDirectory prepares a discovery that serves the files of a directory, without starting it.
 func NewFromDirectory(bin, dir, files string) (*Stack, error) {
 	ports, err := freeAddresses(2)
