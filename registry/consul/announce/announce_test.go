@@ -73,7 +73,9 @@ func run(t *testing.T, address, parameters string) *server {
 		require.ErrorIs(t, <-ended, context.Canceled)
 	})
 	t.Cleanup(s.stop)
-	t.Cleanup(func() { s.set(func() { t.Logf("away: %v, bad: %v, writes: %v, %d changes", s.away, s.bad, s.writes, s.wrote) }) })
+	t.Cleanup(func() {
+		s.set(func() { t.Logf("away: %v, bad: %v, writes: %v, %d changes", s.away, s.bad, s.writes, s.wrote) })
+	})
 	return s
 }
 
@@ -402,4 +404,3 @@ func TestRandomOperations(t *testing.T) {
 		})
 	}
 }
-

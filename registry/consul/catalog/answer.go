@@ -77,17 +77,15 @@ const (
 	Source     = "pgmesh"
 )
 
-// serves reports whether an instance of this kind and meta is one for the mesh: sidecars and gateways
-// of Consul's own mesh are not, nor what the mesh has announced itself.
-func serves(kind string, meta map[string]string) bool {
-	return kind == "" && meta[SourceMeta] != Source
-}
+// serves reports whether an instance of this kind and source is one for the mesh: sidecars and
+// gateways of Consul's own mesh are not, nor what the mesh has announced itself.
+func serves(kind, source string) bool { return kind == "" && source != Source }
 
 // instances are those of an answer that are for the mesh. They are in the order of their nodes and ids.
 func instances(answer []entry) []Instance {
 	all := make([]Instance, 0, len(answer))
 	for i := range answer {
-		if serves(answer[i].Service.Kind, answer[i].Service.Meta) {
+		if serves(answer[i].Service.Kind, answer[i].Service.Meta[SourceMeta]) {
 			all = append(all, answer[i].instance())
 		}
 	}

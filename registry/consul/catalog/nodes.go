@@ -10,8 +10,10 @@ import (
 type listing struct {
 	Services []struct {
 		Kind, Service string
-		Meta          map[string]string
 		ModifyIndex   uint64
+		Meta          struct { // alone of what may be much
+			Source string `json:"external-source"`
+		}
 	}
 }
 
@@ -52,7 +54,7 @@ func (s *session) compare(known map[string]int, found listing) {
 	there := map[string]int{}
 	for _, i := range found.Services {
 		name := strings.ToLower(i.Service)
-		if serves(i.Kind, i.Meta) {
+		if serves(i.Kind, i.Meta.Source) {
 			there[name]++
 		}
 		if i.ModifyIndex > s.index(name) {
