@@ -19,3 +19,11 @@ func CompareAge(a, b *Resource) int {
 	}
 	return strings.Compare(a.Namespace, b.Namespace)
 }
+
+// Compare sorts by kind, namespace and name.
+func (k Key) Compare(other Key) int {
+	return cmp.Or(
+		cmp.Compare(k.Kind.Name, other.Kind.Name), cmp.Compare(k.Kind.Group, other.Kind.Group),
+		cmp.Compare(k.Namespace, other.Namespace), cmp.Compare(k.Name, other.Name),
+	)
+}

@@ -52,9 +52,8 @@ type Config struct {
 	Clients func() []*adminv1.ClientStatus
 	// Sinks returns the state of each sink that is dialled; nil for a server that dials none.
 	Sinks func() []*adminv1.SinkStatus
-	// Joined returns the registry that a resource comes from, and what it is there; "" for none. Nil
-	// means that there are no registries.
-	Joined func(kinds.Key) (registry, entry string)
+	// Joined are the registries beside the database; nil if there are none.
+	Joined Joined
 	// Keys encrypt secrets before they are stored; None stores them in plain text.
 	Keys *seal.Keys
 	// Version is the program's.
@@ -77,7 +76,7 @@ type Service struct {
 	source      func() publish.Source
 	clients     func() []*adminv1.ClientStatus
 	sinks       func() []*adminv1.SinkStatus
-	joined      func(kinds.Key) (registry, entry string)
+	joined      Joined
 	keys        *seal.Keys
 	version     string
 	opened      func() bool

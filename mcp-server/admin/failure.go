@@ -55,6 +55,14 @@ func (s *Service) fail(ctx context.Context, err error) error {
 	return status.Error(codes.Internal, err.Error())
 }
 
+// failed is fail of what may have gone well.
+func (s *Service) failed(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	return s.fail(ctx, err)
+}
+
 // maxDetails bounds the list in the details of a status, because these travel in headers. Of
 // violations, the rest are counted.
 const maxDetails = 100
@@ -101,7 +109,7 @@ func (s *Service) elsewhere(k kinds.Key) string {
 	if s.joined == nil {
 		return ""
 	}
-	registry, entry := s.joined(k)
+	registry, entry := s.joined.Find(k)
 	if registry == "" {
 		return ""
 	}

@@ -23,6 +23,7 @@ type token struct {
 	Kind     string         `json:"k,omitempty"`
 	In       string         `json:"s,omitempty"`
 	Name     string         `json:"n,omitempty"`
+	Joined   bool           `json:"j,omitempty"` // the resource is a registry's, or those begin
 }
 
 func (t *token) String() string {
@@ -33,15 +34,18 @@ func (t *token) String() string {
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-// after returns the last resource of the page before.
+// after returns the last resource of the page before; nil for where registries begin.
 func (t *token) after() *kinds.Key {
+	if t.Joined && t.Kind == "" {
+		return nil
+	}
 	kind, _ := kinds.Lookup(t.Group, t.Kind)
 	return &kinds.Key{Kind: kind, Namespace: t.In, Name: t.Name}
 }
 
 func listTokenAfter(page resources.Page, req *adminv1.ListRequest) *token {
 	last := page.Resources[len(page.Resources)-1].Key
-	return &token{requestDigest(req), page.Revision, last.Kind.Group, last.Kind.Name, last.Namespace, last.Name}
+	return &token{Asked: requestDigest(req), Revision: page.Revision, Group: last.Kind.Group, Kind: last.Kind.Name, In: last.Namespace, Name: last.Name}
 }
 
 // requestDigest returns a digest of everything in a request that must not change from page to page.
@@ -95,7 +99,10 @@ func (f *fields) token(req pagedRequest) *token {
 // listToken is token for a list, whose token must name a resource.
 func (f *fields) listToken(req *adminv1.ListRequest) *token {
 	t := f.token(req)
-	if t != nil && t.after().Kind == nil {
+	if t == nil {
+		return nil
+	}
+	if after := t.after(); after != nil && after.Kind == nil {
 		f.addf("page_token", "is not one that was given; begin without one")
 		return nil
 	}

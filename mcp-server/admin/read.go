@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 
 	"github.com/pgmesh/pgmesh/internal/caller"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
@@ -16,7 +17,7 @@ const (
 	maxAnswerBytes = 3 << 20
 )
 
-// Get reads one resource.
+// Get reads one resource, of the database or, if that has none, of a registry.
 func (s *Service) Get(ctx context.Context, req *adminv1.GetRequest) (*adminv1.GetResponse, error) {
 	var f fields
 	key, at := f.resource(req.GetResource()), f.asOf(req)
@@ -27,6 +28,11 @@ func (s *Service) Get(ctx context.Context, req *adminv1.GetRequest) (*adminv1.Ge
 		return nil, err
 	}
 	found, err := s.resources.GetAsOf(ctx, key, at)
+	if errors.Is(err, store.ErrNotFound) && at.IsNow() {
+		if joined, wrong := s.getJoined(key); joined != nil || wrong != nil {
+			return &adminv1.GetResponse{Resource: joined}, wrong
+		}
+	}
 	if err != nil {
 		return nil, s.fail(ctx, err)
 	}
@@ -54,7 +60,7 @@ func (f *fields) asOf(req any) store.Moment {
 	return store.Moment{}
 }
 
-// List reads a page of resources.
+// List reads a page of resources: first those of the database, then those of registries.
 func (s *Service) List(ctx context.Context, req *adminv1.ListRequest) (*adminv1.ListResponse, error) {
 	var f fields
 	q := resources.Query{Selection: f.selection(req), At: f.asOf(req), AtMost: f.size(req.GetPageSize(), defaultPageSize, maxPageSize), MaxSize: maxAnswerBytes}
@@ -69,20 +75,34 @@ func (s *Service) List(ctx context.Context, req *adminv1.ListRequest) (*adminv1.
 	if err := narrow(ctx, caller.Read, &q.Selection); err != nil {
 		return nil, err
 	}
-	page, err := s.resources.Select(ctx, q)
-	if err != nil {
-		return nil, s.fail(ctx, err)
+	answer := &adminv1.ListResponse{}
+	if token != nil && token.Joined {
+		answer.Revision = token.Revision
+	} else if more, err := s.listOwn(ctx, req, &q, answer); more || err != nil {
+		return answer, s.failed(ctx, err)
 	}
-	answer := &adminv1.ListResponse{Revision: page.Revision}
+	return answer, s.failed(ctx, s.addJoined(ctx, req, q, answer))
+}
+
+// listOwn fills a page with resources of the database, and reports whether there are more. If not,
+// the query is what is left of the page.
+func (s *Service) listOwn(ctx context.Context, req *adminv1.ListRequest, q *resources.Query, answer *adminv1.ListResponse) (more bool, err error) {
+	page, err := s.resources.Select(ctx, *q)
+	if err != nil {
+		return false, err
+	}
+	answer.Revision = page.Revision
 	for _, found := range page.Resources {
 		r, err := resourceOf(found)
 		if err != nil {
-			return nil, s.fail(ctx, err)
+			return false, err
 		}
 		answer.Resources = append(answer.Resources, r)
+		q.MaxSize -= len(found.Spec)
 	}
 	if page.More {
 		answer.NextPageToken = listTokenAfter(page, req).String()
 	}
-	return answer, nil
+	q.After = nil
+	return page.More, nil
 }

@@ -64,6 +64,13 @@ func (p *Publisher) StandJoined(name string, stale time.Time) {
 	p.layers.of(name).stale = stale
 }
 
+// IsOwn reports whether the source has a resource of that name, which hides those of registries.
+func (p *Publisher) IsOwn(kind *kinds.Kind, name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.base[kind].Get(name) != nil
+}
+
 // Joined returns what is served of a registry, and when that was known to be the newest, if it is
 // not. It is for a registry that begins: what was saved is there before it was read.
 func (p *Publisher) Joined(name string) (has map[*kinds.Kind]map[string]*served.Resource, stale time.Time) {

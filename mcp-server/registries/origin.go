@@ -260,4 +260,15 @@ func (o *origin) get(key kinds.Key) *served.Resource {
 	return o.has[key].served
 }
 
+func (o *origin) keys(wanted func(kinds.Key) bool) (keys []kinds.Key) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for key := range o.has {
+		if wanted(key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
 var _ registry.Sink = (*origin)(nil)

@@ -105,16 +105,5 @@ func (all *Registries) Find(key kinds.Key) (name, entry string) {
 	return "", ""
 }
 
-// Get returns a resource that a registry has, as it is served unless the source has one of its name;
-// nil if none has it.
-func (all *Registries) Get(key kinds.Key) (*kinds.Resource, error) {
-	for _, o := range all.origins {
-		if found := o.get(key); found != nil {
-			return kinds.FromAny(key.Kind, key.FullName(), found.Body)
-		}
-	}
-	return nil, nil
-}
-
 // errEnded is the reason of a registry that ends although nobody ended it.
 var errEnded = errors.New("it has ended by itself")

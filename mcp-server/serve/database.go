@@ -89,7 +89,7 @@ func (s *server) database() (source, error) {
 	s.metrics.MustRegister(connectedTo(d.revisions))
 	d.admin = admin.New(admin.Config{
 		Store: d.store, Feed: d.revisions, News: s.publisher.Subscribe, Served: s.publisher.Served, Ready: func() (string, error) { return s.ready(d) }, Source: s.publisher.Source,
-		Opened: d.isOpen, Clients: s.clients.List, Sinks: s.sinksTold, Joined: s.findJoined(), Keys: s.keys, Version: program.Version(), Log: o.Log,
+		Opened: d.isOpen, Clients: s.clients.List, Sinks: s.sinksTold, Joined: s.besides(), Keys: s.keys, Version: program.Version(), Log: o.Log,
 	})
 	d.registry = registry.New(d.store, o.Log, s.metrics, registry.Options{Name: o.Name, Grace: o.WorkloadGrace})
 	d.rollout = rollout.New(d.store, o.Log, s.metrics, rollout.Options{Name: o.Name})

@@ -230,12 +230,64 @@ func TestWhatARegistryHasIsChangedThere(t *testing.T) {
 	_, err = api.Delete(t.Context(), &adminv1.DeleteRequest{Resource: of})
 	require.Equal(t, codes.NotFound, status.Code(err))
 	require.ErrorContains(t, err, "comes from the registry inventory (one.yaml): it can be changed there alone")
-	_, err = api.Get(t.Context(), &adminv1.GetRequest{Resource: of})
-	require.ErrorContains(t, err, "comes from the registry inventory (one.yaml)")
+	found, err := api.Get(t.Context(), &adminv1.GetRequest{Resource: of})
+	require.NoError(t, err)
+	require.Equal(t, "inventory", found.GetResource().GetMetadata().GetAnnotations()["pgmesh.io/origin"])
+	_, err = api.Get(t.Context(), &adminv1.GetRequest{Resource: of, AsOf: &adminv1.GetRequest_Revision{Revision: 0}})
+	require.ErrorContains(t, err, "comes from the registry inventory (one.yaml)", "it has no history")
 	_, err = api.Apply(t.Context(), &adminv1.ApplyRequest{Documents: []*adminv1.Document{{Content: []byte(`{apiVersion: networking.istio.io/v1, kind: ServiceEntry,
 		metadata: {name: inventory.web, annotations: {pgmesh.io/origin: inventory}}, spec: {hosts: [web.example.com], ports: [{number: 80, name: http, protocol: HTTP}]}}`)}}})
 	require.Equal(t, codes.InvalidArgument, status.Code(err))
 	require.ErrorContains(t, err, "says that it comes from the registry inventory: change it there")
+}
+
+// What the admin API lists is what MCP serves: resources of the database, and then those of registries.
+func TestTheAPIListsWhatRegistriesHave(t *testing.T) {
+	t.Parallel()
+	database, in := pgtest.New(t), newInventory(t)
+	write(t, database, "a", "a.example")
+	write(t, database, "b", "b.example")
+	execute(t, database, `INSERT INTO mesh.resources (kind, name, spec) VALUES ('ServiceEntry', 'inventory.cart', '{"hosts": ["cart.example"], "ports": [{"name": "http", "number": 80, "protocol": "HTTP"}]}')`)
+	in.put("one.yaml", `services:
+- {name: web, namespace: shop, labels: {tier: web}, hosts: [web.example.com], ports: [{number: 80, protocol: HTTP}]}
+- {name: pay, hosts: [pay.example.com], ports: [{number: 443, protocol: HTTPS}]}
+- {name: cart, hosts: [cart.example.com], ports: [{number: 80, protocol: HTTP}]}`)
+	server := launch(t, serve.Options{Database: database, Registries: in.registries()})
+	c := connect(t, server.MCP.String(), nil)
+	c.until(3)
+	conn, err := grpc.NewClient(server.MCP.String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	api := adminv1.NewAdminServiceClient(conn)
+	list := func(req *adminv1.ListRequest) (names []string) {
+		for {
+			answer, err := api.List(t.Context(), req)
+			require.NoError(t, err)
+			if req.GetPageSize() > 0 {
+				require.LessOrEqual(t, len(answer.GetResources()), int(req.GetPageSize()))
+			}
+			for _, r := range answer.GetResources() {
+				name := r.GetMetadata().GetName()
+				if origin := r.GetMetadata().GetAnnotations()["pgmesh.io/origin"]; origin != "" {
+					name += " of " + origin
+				}
+				names = append(names, name)
+			}
+			if answer.GetNextPageToken() == "" {
+				return names
+			}
+			req.PageToken = answer.GetNextPageToken()
+		}
+	}
+	all := []string{"a", "b", "inventory.cart", "inventory.pay of inventory", "inventory.web of inventory"}
+	for size := range int32(7) {
+		require.Equal(t, all, list(&adminv1.ListRequest{PageSize: size}), "in pages of %d", size)
+	}
+	require.Equal(t, []string{"inventory.web of inventory"}, list(&adminv1.ListRequest{Namespaces: []string{"shop"}, PageSize: 1}))
+	require.Equal(t, []string{"inventory.web of inventory"}, list(&adminv1.ListRequest{LabelSelector: "tier=web"}))
+	require.Equal(t, []string{"inventory.pay of inventory"}, list(&adminv1.ListRequest{Where: `$.hosts[*] == "pay.example.com"`, PageSize: 1}))
+	require.Empty(t, list(&adminv1.ListRequest{Kinds: []string{"vs"}}))
+	require.Equal(t, all[:3], list(&adminv1.ListRequest{AsOf: &adminv1.ListRequest_Revision{Revision: 3}}), "registries have no history")
 }
 
 func TestARegistryThatIsMisspelledIsRefused(t *testing.T) {

@@ -15,7 +15,6 @@ import (
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/kit/reload"
 	"github.com/pgmesh/pgmesh/internal/program"
-	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/admin"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	"github.com/pgmesh/pgmesh/mcp-server/registries"
@@ -53,12 +52,12 @@ func (s *server) joinRegistries() error {
 	return nil
 }
 
-// findJoined tells which registry has a resource; nil without registries.
-func (s *server) findJoined() func(kinds.Key) (registry, entry string) {
+// besides are the registries beside the database; nil without any.
+func (s *server) besides() admin.Joined {
 	if s.joined == nil {
 		return nil
 	}
-	return s.joined.Find
+	return s.joined
 }
 
 func (s *server) aboutRegistries() string {

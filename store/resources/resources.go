@@ -21,7 +21,7 @@ var files embed.FS
 
 var sql = query.Read[struct {
 	Get, List, Near, Overview, CountKinds               string
-	SelectNow, SelectPast, ExportNow, ExportPast        string
+	SelectNow, SelectPast, ExportNow, ExportPast, Fit   string
 	Begin, RunningTransaction, ExamineChange            string
 	CommitConfirmed, CommittedRevision, Deadline        string
 	Upsert, Remove, UpsertSecrets, RemoveSecrets, Prune string

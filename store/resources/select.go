@@ -83,3 +83,13 @@ func (s *Store) GetAsOf(ctx context.Context, k kinds.Key, at store.Moment) (*sto
 	}
 	return page.Resources[0], nil
 }
+
+// Fit reports of each spec whether it meets a predicate, as of a Selection. What is no JSON does not.
+func (s *Store) Fit(ctx context.Context, where string, specs []string) ([]bool, error) {
+	rows, err := s.db.Pool().Query(ctx, sql.Fit, where, specs)
+	if err != nil {
+		return nil, store.Explain("looking for resources", err)
+	}
+	fits, err := pgx.CollectRows(rows, pgx.RowTo[bool])
+	return fits, store.Explain("looking for resources", err)
+}

@@ -1,8 +1,6 @@
 package rows
 
 import (
-	"cmp"
-
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/store"
 )
@@ -30,8 +28,4 @@ func (k *Key) Known(db *store.Store, revision store.Revision) (kinds.Key, bool) 
 }
 
 // Compare orders keys, so that transactions that lock several resources cannot deadlock.
-func Compare(a, b kinds.Key) int {
-	return cmp.Or(
-		cmp.Compare(a.Kind.Name, b.Kind.Name), cmp.Compare(a.Kind.Group, b.Kind.Group),
-		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-}
+func Compare(a, b kinds.Key) int { return a.Compare(b) }

@@ -40,3 +40,7 @@ SELECT {{ResourceColumns}} FROM {{ResourceRows}} r WHERE {{Selected}}
 -- The selected resources at an earlier revision.
 SELECT {{ResourceColumns}} FROM mesh.as_of($1::bigint) r WHERE {{Selected}}
 {{InOrder}}
+
+-- name: Fit
+-- Which of these specs meet a predicate.
+SELECT coalesce(nullif(u.spec, '')::jsonb @@ $1::jsonpath, false) FROM unnest($2::text[]) WITH ORDINALITY u (spec, i) ORDER BY u.i
