@@ -61,6 +61,10 @@ func newAviary(t *testing.T) tenancy {
 			'[{"api_group": "networking.istio.io", "kind": "VirtualService", "namespace": "b", "name": "hidden", "everyone": true, "circles": []}]',
 			'[{"api_group": "networking.istio.io", "kind": "VirtualService", "namespace": "b", "name": "hidden", "path": "canary", "code": "left-out", "message": "canary"}]', '{1}', '{1000}')
 		FROM mesh_internal.reports r`)
+	y.owner.Exec(`SELECT mesh_internal.claim_registry(k.id, 'canary', 1, true) FROM mesh_internal.report_keepers k`)
+	y.owner.Exec(`SELECT mesh_internal.mirror_registry(k.id, 'canary', true, now(), 'canary', '[{"entry": "canary", "reason": "canary"}]', 1,
+		'[{"kind": "ServiceEntry", "api_group": "networking.istio.io", "namespace": "b", "name": "canary.web", "version": "canary", "labels": {"canary": "canary"}, "annotations": {"canary": "canary"},
+			"spec": {"hosts": ["canary.web"], "ports": [{"name": "canary", "number": 80}], "endpoints": [{"address": "canary"}]}}]', '[]') FROM mesh_internal.report_keepers k`)
 	unconfirmed := func(label string) {
 		y.owner.Exec("BEGIN; SELECT mesh.commit_confirmed('1 hour'); UPDATE mesh.resources SET labels = labels || '{\"canary\": \"" + label + "\"}' WHERE namespace = 'b'; COMMIT")
 	}

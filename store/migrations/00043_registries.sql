@@ -46,14 +46,18 @@ CREATE TABLE mesh_internal.registry_entries (
   labels      jsonb       NOT NULL,
   annotations jsonb       NOT NULL,
   spec        jsonb       NOT NULL,
+  hosts       text[]      NOT NULL DEFAULT '{}',
   created_at  timestamptz,
   PRIMARY KEY (name, namespace, kind, api_group, registry)
 );
 
 CREATE INDEX registry_entries_of_registry ON mesh_internal.registry_entries (registry, kind, api_group, namespace, name);
 
+CREATE INDEX registry_entries_by_host ON mesh_internal.registry_entries USING gin (hosts);
+
 COMMENT ON TABLE mesh_internal.registry_entries IS 'Internal. Read mesh.services.';
 COMMENT ON COLUMN mesh_internal.registry_entries.version IS 'Tells contents apart: the version under which servers serve it.';
+COMMENT ON COLUMN mesh_internal.registry_entries.hosts IS 'Of a ServiceEntry: its hosts in lower case.';
 
 -- +goose Down
 DROP TABLE mesh_internal.registry_entries;

@@ -282,6 +282,25 @@ func TestDiscoverysFindingsOfRegistriesShow(t *testing.T) {
 	b.shows("SELECT concat_ws(' ', severity, code, name, path) FROM mesh.problems", "error left-out consul.web spec.hosts")
 }
 
+// A route may lead to what a registry has, as far as that is for the namespace.
+func TestRoutesMayLeadToWhatRegistriesHave(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const unknown = "SELECT message FROM mesh.problems WHERE code = 'unknown-host'"
+	b.db.Put("route", "web.example.com")
+	b.shows(unknown, `no ServiceEntry that namespace "default" can see has the host "web.example.com"`)
+	b.writes(registries.Changes{Entries: []registries.Entry{web("1", "10.0.0.1")}})
+	b.shows(unknown)
+	b.db.Exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')")
+	b.db.Exec(`INSERT INTO mesh.resources (kind, name, spec) VALUES ('VirtualService', 'another', '{"hosts": ["other.example.com"], "http": [{"route": [{"destination": {"host": "Web.example.com"}}]}]}')`)
+	refused := b.db.Refused("INSERT INTO mesh.resources (kind, name, spec) VALUES ('VirtualService', 'third', $1)", storetest.VirtualService("wbe.example.com"))
+	require.Equal(t, "MS005", refused.Code)
+	private := web("2", "10.0.0.1")
+	private.Spec = json.RawMessage(`{"hosts": ["web.example.com"], "exportTo": ["."], "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}]}`)
+	b.writes(registries.Changes{Entries: []registries.Entry{private}})
+	b.shows(unknown+" LIMIT 1", `no ServiceEntry that namespace "default" can see has the host "web.example.com"`)
+}
+
 // A tenant sees the services of its namespaces alone, and changes none.
 func TestTenantsSeeTheirNamespaces(t *testing.T) {
 	t.Parallel()
@@ -303,11 +322,8 @@ func TestTenantsSeeTheirNamespaces(t *testing.T) {
 	for _, view := range []string{"services", "endpoints", "registries"} {
 		require.Zero(t, storetest.Value[int64](without, "SELECT count(*) FROM mesh."+view))
 	}
-	refused := within.Refused("DELETE FROM mesh.services WHERE host = 'web.example.com'")
-	require.Equal(t, "shop/consul.web comes from the registry consul", refused.Message)
-	require.Equal(t, "change it there", refused.Hint)
-	refused = within.Refused("INSERT INTO mesh.services (host) VALUES ('x')")
-	require.Equal(t, "mesh.services cannot be written to", refused.Message)
+	within.Refused("DELETE FROM mesh.services WHERE host = 'web.example.com'")
+	y.Owner.Refused("DELETE FROM mesh.services WHERE host = 'web.example.com'")
 	within.Refused("SELECT mesh_internal.claim_registry(1, 'consul', 1, true)")
 	within.Refused("SELECT * FROM mesh_internal.registry_entries")
 	within.Refused("UPDATE mesh_internal.registry_entries SET spec = '{}'")

@@ -82,6 +82,15 @@ BEGIN
   RETURN CASE WHEN near IS NOT NULL THEN format('did you mean "%s"?', near) ELSE otherwise END;
 END $$;
 
+-- registries_have reports whether a registry has a host for somebody who may see what these namespaces
+-- have or export to them.
+CREATE OR REPLACE FUNCTION mesh_internal.registries_have(host text, namespaces text[], exported_to text[]) RETURNS boolean
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM mesh_internal.registry_entries e
+    WHERE e.hosts @> ARRAY[registries_have.host] AND (e.namespace = ANY (namespaces) OR mesh_internal.exported(e.spec -> 'exportTo', e.namespace) && exported_to));
+END $$;
+
 -- Proxies have no cluster for a host that only a wildcard covers: requests sent to it fail. A
 -- namespace may name its own services, whomever they are exported to.
 CREATE OR REPLACE VIEW mesh_internal.dangling_hosts AS
@@ -93,7 +102,9 @@ CREATE OR REPLACE VIEW mesh_internal.dangling_hosts AS
   WHERE (l.role = 'route' OR l.role = 'backend' AND l.part IN ('Service', 'Hostname') OR l.role = 'rule' AND l.part = '' AND l.target NOT LIKE '*%')
     AND NOT EXISTS (SELECT FROM mesh_internal.links s
       WHERE s.role = 'service' AND s.target = l.target
-        AND (s.namespace = ANY (l.scope) OR s.scope && CASE l.role WHEN 'rule' THEN l.scope || ARRAY['*', l.namespace] ELSE l.scope END));
+        AND (s.namespace = ANY (l.scope) OR s.scope && CASE l.role WHEN 'rule' THEN l.scope || ARRAY['*', l.namespace] ELSE l.scope END))
+    AND (NOT (SELECT EXISTS (SELECT FROM mesh_internal.registries))
+      OR NOT mesh_internal.registries_have(l.target, l.scope, CASE l.role WHEN 'rule' THEN l.scope || ARRAY['*', l.namespace] ELSE l.scope END));
 
 -- Where several entries make one host, each may have some of its ports.
 CREATE OR REPLACE VIEW mesh_internal.dangling_ports AS

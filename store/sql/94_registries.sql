@@ -47,11 +47,12 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = for
 DECLARE
   absent mesh_internal.registry_entries;
 BEGIN
-  INSERT INTO mesh_internal.registry_entries AS e (registry, kind, api_group, namespace, name, version, labels, annotations, spec, created_at)
-    SELECT take_entries.registry, n.kind, n.api_group, n.namespace, n.name, n.version, n.labels, n.annotations, n.spec, n.created_at
+  INSERT INTO mesh_internal.registry_entries AS e (registry, kind, api_group, namespace, name, version, labels, annotations, spec, hosts, created_at)
+    SELECT take_entries.registry, n.kind, n.api_group, n.namespace, n.name, n.version, n.labels, n.annotations, n.spec,
+      CASE n.kind WHEN 'ServiceEntry' THEN ARRAY(SELECT lower(h #>> '{}') FROM jsonb_path_query(n.spec -> 'hosts', '$[*]') h) ELSE '{}' END, n.created_at
     FROM jsonb_populate_recordset(NULL::mesh_internal.registry_entries, entries) n
     ON CONFLICT ON CONSTRAINT registry_entries_pkey DO UPDATE SET version = EXCLUDED.version, labels = EXCLUDED.labels, annotations = EXCLUDED.annotations,
-      spec = EXCLUDED.spec, created_at = EXCLUDED.created_at
+      spec = EXCLUDED.spec, hosts = EXCLUDED.hosts, created_at = EXCLUDED.created_at
     WHERE e.version <> EXCLUDED.version;
   FOR absent IN SELECT * FROM jsonb_populate_recordset(NULL::mesh_internal.registry_entries, gone) LOOP
     DELETE FROM mesh_internal.registry_entries e

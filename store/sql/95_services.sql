@@ -106,7 +106,7 @@ CREATE OR REPLACE VIEW mesh.services WITH (security_barrier) AS
       count(*) = 0 AND s.selector IS NULL AND s.resolution IN ('DNS', 'DNS_ROUND_ROBIN') AS own
     FROM mesh_internal.backends b WHERE b.namespace = s.namespace AND b.name = s.name AND b.origin IS NOT DISTINCT FROM s.origin) n;
 
-COMMENT ON VIEW mesh.services IS 'Everything callable in the mesh, a row for each host of each ServiceEntry, wherever that is kept: in the database, or in a registry that servers read. It cannot be written to: mesh.service_entries can, and what a registry has is changed there.';
+COMMENT ON VIEW mesh.services IS 'Everything callable in the mesh, a row for each host of each ServiceEntry, wherever that is kept: in the database, or in a registry that servers read. It is read-only: write to mesh.service_entries, and change what a registry has there.';
 COMMENT ON COLUMN mesh.services.host IS 'What clients ask for, in lower case.';
 COMMENT ON COLUMN mesh.services.namespace IS 'The namespace of the ServiceEntry.';
 COMMENT ON COLUMN mesh.services.name IS 'The name of the ServiceEntry. Of a registry it begins with the name of that.';
@@ -133,7 +133,7 @@ CREATE OR REPLACE VIEW mesh.endpoints WITH (security_barrier) AS
   FROM mesh_internal.claimed_hosts s
   WHERE s.selector IS NULL AND s.resolution IN ('DNS', 'DNS_ROUND_ROBIN') AND coalesce(nullif(s.spec -> 'endpoints', 'null'), '[]') = '[]';
 
-COMMENT ON VIEW mesh.endpoints IS 'What serves the hosts of mesh.services, a row for each endpoint of each: those that ServiceEntries list, and the WorkloadEntries that they select. It cannot be written to.';
+COMMENT ON VIEW mesh.endpoints IS 'What serves the hosts of mesh.services, a row for each endpoint of each: those that ServiceEntries list, and the WorkloadEntries that they select. It is read-only.';
 COMMENT ON COLUMN mesh.endpoints.host IS 'What clients ask for, in lower case.';
 COMMENT ON COLUMN mesh.endpoints.namespace IS 'The namespace of the ServiceEntry.';
 COMMENT ON COLUMN mesh.endpoints.name IS 'The name of the ServiceEntry.';
@@ -168,21 +168,6 @@ COMMENT ON COLUMN mesh.registries.stale_since IS 'Since when what is shown of it
 COMMENT ON COLUMN mesh.registries.reason IS 'Why it cannot be asked; for those who may read everything.';
 COMMENT ON COLUMN mesh.registries.resources IS 'How many resources of it are shown here.';
 COMMENT ON COLUMN mesh.registries.bad_entries IS 'How many of its entries cannot be used; their last good state stays. mesh.problems lists them, for those who may read everything.';
-
--- refuse_to_write says where what these views show can be changed.
-CREATE OR REPLACE FUNCTION mesh_internal.refuse_to_write() RETURNS trigger
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-  RAISE insufficient_privilege USING
-    MESSAGE = CASE WHEN TG_OP <> 'INSERT' AND OLD.origin IS NOT NULL THEN format('%s/%s comes from the registry %s', OLD.namespace, OLD.name, OLD.origin)
-      ELSE format('mesh.%I cannot be written to', TG_TABLE_NAME) END,
-    HINT = CASE WHEN TG_OP <> 'INSERT' AND OLD.origin IS NOT NULL THEN 'change it there' ELSE 'write to mesh.service_entries, mesh.service_endpoints or mesh.workload_entries' END;
-END $$;
-
-DROP TRIGGER IF EXISTS refuse_to_write ON mesh.services;
-CREATE TRIGGER refuse_to_write INSTEAD OF INSERT OR UPDATE OR DELETE ON mesh.services FOR EACH ROW EXECUTE FUNCTION mesh_internal.refuse_to_write();
-DROP TRIGGER IF EXISTS refuse_to_write ON mesh.endpoints;
-CREATE TRIGGER refuse_to_write INSTEAD OF INSERT OR UPDATE OR DELETE ON mesh.endpoints FOR EACH ROW EXECUTE FUNCTION mesh_internal.refuse_to_write();
 
 -- registry_problems has entries that cannot be used, and registries that cannot be asked.
 CREATE OR REPLACE VIEW mesh_internal.registry_problems AS
