@@ -167,7 +167,7 @@ COMMENT ON COLUMN mesh.registries.state IS 'current; stale: it cannot be asked, 
 COMMENT ON COLUMN mesh.registries.stale_since IS 'Since when what is shown of it may not be the newest; NULL while it is.';
 COMMENT ON COLUMN mesh.registries.reason IS 'Why it cannot be asked; for those who may read everything.';
 COMMENT ON COLUMN mesh.registries.resources IS 'How many resources of it are shown here.';
-COMMENT ON COLUMN mesh.registries.bad_entries IS 'How many of its entries cannot be used; their last good state stays. mesh.problems lists them, for those who may read everything.';
+COMMENT ON COLUMN mesh.registries.bad_entries IS 'How many of its entries cannot be used; their last good state stays. mesh.problems lists them. For those who may read everything.';
 
 -- registry_problems has entries that cannot be used, and registries that cannot be asked.
 CREATE OR REPLACE VIEW mesh_internal.registry_problems AS

@@ -102,8 +102,14 @@ func (p program) describe(ctx context.Context, query []arguments.Wanted) error {
 func (d *describer) readProblems(ctx context.Context, about []*kinds.Resource) error {
 	req := &adminv1.ProblemsRequest{}
 	for _, r := range about {
-		if !slices.Contains(req.GetNamespaces(), r.Namespace) {
-			req.Namespaces = append(req.Namespaces, r.Namespace)
+		of := []string{r.Namespace}
+		if r.Origin() != "" {
+			of = append(of, "") // where those of registries are
+		}
+		for _, namespace := range of {
+			if !slices.Contains(req.GetNamespaces(), namespace) {
+				req.Namespaces = append(req.Namespaces, namespace)
+			}
 		}
 	}
 	d.admin = true
@@ -219,7 +225,7 @@ var severityStyles = map[string]terminal.Style{"error": terminal.Red, "warning":
 func (d *describer) wrong(b *strings.Builder, r *kinds.Resource) {
 	first := true
 	for _, f := range d.problems {
-		if f.Group != r.Kind.Group || f.Kind != r.Kind.Name || f.Space != r.Namespace || f.Name != r.Name {
+		if !isAbout(f, r) {
 			continue
 		}
 		if first {
@@ -235,6 +241,14 @@ func (d *describer) wrong(b *strings.Builder, r *kinds.Resource) {
 		}
 		fmt.Fprintf(b, "  %s  %s  %s\n", d.program.Paint(severityStyles[f.Severity], f.Severity), f.Code, terminal.Line(text))
 	}
+}
+
+// isAbout reports whether a problem is one of a resource, or makes it stale.
+func isAbout(f problems.Problem, r *kinds.Resource) bool {
+	if f.Code == "stale-registry" {
+		return f.Name == r.Origin()
+	}
+	return f.Group == r.Kind.Group && f.Kind == r.Kind.Name && f.Space == r.Namespace && f.Name == r.Name
 }
 
 // status shows the conditions of a resource.
