@@ -53,7 +53,7 @@ CREATE TABLE mesh_internal.registry_entries (
 
 CREATE INDEX registry_entries_of_registry ON mesh_internal.registry_entries (registry, kind, api_group, namespace, name);
 
-CREATE INDEX registry_entries_by_host ON mesh_internal.registry_entries USING gin (hosts);
+CREATE INDEX registry_entries_by_host ON mesh_internal.registry_entries USING gin (hosts) WITH (fastupdate = off);
 
 COMMENT ON TABLE mesh_internal.registry_entries IS 'Internal. Read mesh.services.';
 COMMENT ON COLUMN mesh_internal.registry_entries.version IS 'Tells contents apart: the version under which servers serve it.';

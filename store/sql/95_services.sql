@@ -12,20 +12,21 @@ CREATE OR REPLACE VIEW mesh_internal.known_registries AS
 
 COMMENT ON VIEW mesh_internal.known_registries IS 'Internal. Read mesh.registries.';
 
--- origin_resources has the resources that services are made of, each with its origin. A resource of
--- the mesh's own hides those of registries that have its name, and of registries the first counts.
-CREATE OR REPLACE VIEW mesh_internal.origin_resources AS
-  SELECT r.kind, r.api_group, r.namespace, r.name, r.labels, r.annotations, r.spec, NULL::text AS origin, 0 AS rank, NULL::timestamptz AS stale_since
-  FROM mesh.resources r
-  UNION ALL
-  SELECT e.kind, e.api_group, e.namespace, e.name, e.labels, e.annotations, e.spec, k.name, k.rank, k.stale_since
-  FROM mesh_internal.registry_entries e JOIN mesh_internal.known_registries k ON k.name = e.registry
-  WHERE NOT EXISTS (SELECT FROM mesh.resources r WHERE r.kind = e.kind AND r.api_group = e.api_group AND r.namespace = e.namespace AND r.name = e.name)
-    AND NOT EXISTS (SELECT FROM mesh_internal.registry_entries f JOIN mesh_internal.registries g ON g.name = f.registry
-      WHERE f.name = e.name AND f.namespace = e.namespace AND f.kind = e.kind AND f.api_group = e.api_group AND (g.rank, g.name) < (k.rank, k.name)
+-- is_hidden reports whether a resource of a registry has the name of another that counts first: one
+-- of the mesh's own, or of an earlier registry. It is a function, and no join, for the planner never
+-- has statistics of a registry that has just begun. It says nothing of namespaces that the acting
+-- role may not be told of.
+CREATE OR REPLACE FUNCTION mesh_internal.is_hidden(e mesh_internal.registry_entries, rank integer) RETURNS boolean
+LANGUAGE plpgsql STABLE SECURITY DEFINER COST 1 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+BEGIN
+  IF NOT (mesh_internal.shows_all() OR e.namespace = ANY (mesh_internal.shown_namespaces())) THEN
+    RETURN true;
+  END IF;
+  RETURN EXISTS (SELECT FROM mesh.resources r WHERE r.kind = e.kind AND r.api_group = e.api_group AND r.namespace = e.namespace AND r.name = e.name)
+    OR EXISTS (SELECT FROM mesh_internal.registry_entries f JOIN mesh_internal.registries g ON g.name = f.registry
+      WHERE f.name = e.name AND f.namespace = e.namespace AND f.kind = e.kind AND f.api_group = e.api_group AND (g.rank, g.name) < (is_hidden.rank, e.registry)
         AND (g.ended IS NULL OR g.ended > now() - interval '1 hour'));
-
-COMMENT ON VIEW mesh_internal.origin_resources IS 'Internal. Read mesh.services.';
+END $$;
 
 -- whole_number returns a number, which may be written as text; NULL if it is none.
 CREATE OR REPLACE FUNCTION mesh_internal.whole_number(value jsonb) RETURNS bigint
@@ -61,50 +62,67 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   FROM jsonb_array_elements(service) p
 $$;
 
--- callable has the ServiceEntries that the acting role may be told of.
+-- callable has the ServiceEntries that the acting role may be told of, each with its origin.
 CREATE OR REPLACE VIEW mesh_internal.callable WITH (security_barrier) AS
   SELECT r.namespace, r.name, r.origin, r.rank, r.stale_since, r.spec, r.labels, r.annotations,
     mesh_internal.enum_word(r.spec -> 'resolution', '{NONE,STATIC,DNS,DNS_ROUND_ROBIN,DYNAMIC_DNS}') AS resolution,
     mesh_internal.enum_word(r.spec -> 'location', '{MESH_EXTERNAL,MESH_INTERNAL}') AS location,
     mesh_internal.field_of(r.spec, '{workloadSelector}', 'workload_selector') -> 'labels' AS selector
-  FROM mesh_internal.origin_resources r
-  WHERE r.kind = 'ServiceEntry' AND r.api_group = 'networking.istio.io'
-    AND ((SELECT mesh_internal.shows_all()) OR r.namespace = ANY ((SELECT mesh_internal.shown_namespaces())::text[]));
+  FROM (
+    SELECT r.namespace, r.name, r.labels, r.annotations, r.spec, NULL::text AS origin, 0 AS rank, NULL::timestamptz AS stale_since
+    FROM mesh.resources r WHERE r.kind = 'ServiceEntry' AND r.api_group = 'networking.istio.io'
+    UNION ALL
+    SELECT e.namespace, e.name, e.labels, e.annotations, e.spec, k.name, k.rank, k.stale_since
+    FROM mesh_internal.known_registries k JOIN mesh_internal.registry_entries e ON e.registry = k.name
+    WHERE e.kind = 'ServiceEntry' AND e.api_group = 'networking.istio.io' AND NOT mesh_internal.is_hidden(e, k.rank)) r
+  WHERE (SELECT mesh_internal.shows_all()) OR r.namespace = ANY ((SELECT mesh_internal.shown_namespaces())::text[]);
 
 COMMENT ON VIEW mesh_internal.callable IS 'Internal. Read mesh.services.';
 
 -- claimed_hosts has each host of each ServiceEntry. In a namespace a host is that of the first of its
--- origins.
+-- origins. (61_parts.sql says why the positions have a range.)
 CREATE OR REPLACE VIEW mesh_internal.claimed_hosts WITH (security_barrier) AS
-  SELECT lower(h #>> '{}') AS host, c.*, c.rank = min(c.rank) OVER (PARTITION BY c.namespace, lower(h #>> '{}')) AS in_effect
-  FROM mesh_internal.callable c, jsonb_path_query(c.spec -> 'hosts', '$[*]') h;
+  SELECT lower(h.value #>> '{}') AS host, c.*, c.rank = min(c.rank) OVER (PARTITION BY c.namespace, lower(h.value #>> '{}')) AS in_effect
+  FROM mesh_internal.callable c
+    JOIN LATERAL jsonb_array_elements(CASE jsonb_typeof(c.spec -> 'hosts') WHEN 'array' THEN c.spec -> 'hosts' END) WITH ORDINALITY h (value, i) ON h.i BETWEEN 1 AND 1000000000;
 
 COMMENT ON VIEW mesh_internal.claimed_hosts IS 'Internal. Read mesh.services.';
 
--- backends has what serves each ServiceEntry: the endpoints that it lists, or the workloads that it
--- selects. If it has neither and proxies resolve names, its hosts serve, which have no row here.
-CREATE OR REPLACE VIEW mesh_internal.backends WITH (security_barrier) AS
-  SELECT c.namespace, c.name, c.origin, NULL::text AS workload, e AS endpoint, mesh_internal.holder_of(e -> 'labels') - 'mesh.pgmesh.io/health' AS labels,
-    mesh_internal.health_word(e #>> '{labels,mesh.pgmesh.io/health}') AS health
-  FROM mesh_internal.callable c, jsonb_path_query(c.spec -> 'endpoints', '$[*]') e
-  WHERE c.selector IS NULL
-  UNION ALL
-  SELECT c.namespace, c.name, c.origin, w.name, w.spec, mesh_internal.holder_of(w.spec -> 'labels') || w.labels, mesh_internal.health_word(w.annotations ->> 'mesh.pgmesh.io/health')
-  FROM mesh_internal.callable c JOIN mesh_internal.origin_resources w ON w.namespace = c.namespace AND w.kind = 'WorkloadEntry' AND w.api_group = 'networking.istio.io'
-  WHERE c.selector <> '{}' AND mesh_internal.holder_of(w.spec -> 'labels') || w.labels @> c.selector
-    AND (c.resolution IN ('DNS', 'DNS_ROUND_ROBIN') OR w.spec ->> 'address' ~ '^([0-9a-fA-F:.]+$|unix://)');
-
-COMMENT ON VIEW mesh_internal.backends IS 'Internal. Read mesh.endpoints.';
+-- backends_of returns what serves a host of a ServiceEntry: the endpoints that it lists, or the
+-- workloads that it selects. If it has neither and proxies resolve names, the host itself serves. It
+-- is for those who may be told of the namespace.
+CREATE OR REPLACE FUNCTION mesh_internal.backends_of(host text, namespace text, spec jsonb, selector jsonb, resolved boolean)
+RETURNS TABLE (workload text, endpoint jsonb, labels jsonb, health text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 2 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+BEGIN
+  IF $4 IS NULL THEN
+    RETURN QUERY SELECT NULL::text, e, mesh_internal.holder_of(e -> 'labels') - 'mesh.pgmesh.io/health', mesh_internal.health_word(e #>> '{labels,mesh.pgmesh.io/health}')
+      FROM jsonb_path_query($3 -> 'endpoints', '$[*]') e;
+    IF NOT FOUND AND $5 THEN
+      RETURN QUERY SELECT NULL::text, jsonb_build_object('address', $1), '{}'::jsonb, 'healthy';
+    END IF;
+  ELSIF $4 <> '{}' AND (mesh_internal.shows_all() OR $2 = ANY (mesh_internal.shown_namespaces())) THEN
+    RETURN QUERY SELECT w.name, w.spec, mesh_internal.holder_of(w.spec -> 'labels') || w.labels, mesh_internal.health_word(w.annotations ->> 'mesh.pgmesh.io/health')
+      FROM (
+        SELECT r.name, r.labels, r.annotations, r.spec FROM mesh.resources r WHERE r.kind = 'WorkloadEntry' AND r.api_group = 'networking.istio.io' AND r.namespace = $2
+        UNION ALL
+        SELECT e.name, e.labels, e.annotations, e.spec FROM mesh_internal.registry_entries e JOIN mesh_internal.registries g ON g.name = e.registry
+        WHERE e.kind = 'WorkloadEntry' AND e.api_group = 'networking.istio.io' AND e.namespace = $2 AND (g.ended IS NULL OR g.ended > now() - interval '1 hour')
+          AND NOT mesh_internal.is_hidden(e, g.rank)) w
+      WHERE mesh_internal.holder_of(w.spec -> 'labels') || w.labels @> $4
+        AND ($5 OR w.spec ->> 'address' ~ '^([0-9a-fA-F:.]+$|unix://)');
+  END IF;
+END $$;
 
 CREATE OR REPLACE VIEW mesh.services WITH (security_barrier) AS
   SELECT s.host, s.namespace, s.name, s.origin, s.annotations ->> 'pgmesh.io/origin-entry' AS entry, s.in_effect,
     mesh_internal.service_ports(s.spec) AS ports, s.location, s.resolution,
     ARRAY(SELECT a #>> '{}' FROM jsonb_path_query(s.spec -> 'addresses', '$[*]') a) AS addresses, s.labels,
-    CASE WHEN n.own THEN 1 ELSE n.endpoints END AS endpoints, CASE WHEN n.own THEN 1 ELSE n.healthy END AS healthy, s.stale_since
+    n.endpoints, n.healthy, s.stale_since
   FROM mesh_internal.claimed_hosts s, LATERAL (
-    SELECT count(*) AS endpoints, count(*) FILTER (WHERE b.health = 'healthy') AS healthy,
-      count(*) = 0 AND s.selector IS NULL AND s.resolution IN ('DNS', 'DNS_ROUND_ROBIN') AS own
-    FROM mesh_internal.backends b WHERE b.namespace = s.namespace AND b.name = s.name AND b.origin IS NOT DISTINCT FROM s.origin) n;
+    SELECT count(*) AS endpoints, count(*) FILTER (WHERE b.health = 'healthy') AS healthy
+    FROM mesh_internal.backends_of(s.host, s.namespace, s.spec, s.selector, s.resolution IN ('DNS', 'DNS_ROUND_ROBIN')) b) n;
 
 COMMENT ON VIEW mesh.services IS 'Everything callable in the mesh, a row for each host of each ServiceEntry, wherever that is kept: in the database, or in a registry that servers read. It is read-only: write to mesh.service_entries, and change what a registry has there.';
 COMMENT ON COLUMN mesh.services.host IS 'What clients ask for, in lower case.';
@@ -127,11 +145,7 @@ CREATE OR REPLACE VIEW mesh.endpoints WITH (security_barrier) AS
     mesh_internal.endpoint_ports(mesh_internal.service_ports(s.spec), b.endpoint) AS ports, coalesce(mesh_internal.whole_number(b.endpoint -> 'weight'), 1) AS weight,
     coalesce(nullif(b.endpoint ->> 'locality', ''), replace(b.labels ->> 'istio-locality', '.', '/'), '') AS locality, coalesce(b.endpoint ->> 'network', '') AS network,
     b.labels, b.health, coalesce(mesh_internal.field_of(b.endpoint, '{serviceAccount}', 'service_account') #>> '{}', '') AS service_account, b.workload, s.stale_since
-  FROM mesh_internal.claimed_hosts s JOIN mesh_internal.backends b ON b.namespace = s.namespace AND b.name = s.name AND b.origin IS NOT DISTINCT FROM s.origin
-  UNION ALL
-  SELECT s.host, s.namespace, s.name, s.origin, s.in_effect, s.host, mesh_internal.endpoint_ports(mesh_internal.service_ports(s.spec), '{}'), 1, '', '', '{}', 'healthy', '', NULL, s.stale_since
-  FROM mesh_internal.claimed_hosts s
-  WHERE s.selector IS NULL AND s.resolution IN ('DNS', 'DNS_ROUND_ROBIN') AND coalesce(nullif(s.spec -> 'endpoints', 'null'), '[]') = '[]';
+  FROM mesh_internal.claimed_hosts s, mesh_internal.backends_of(s.host, s.namespace, s.spec, s.selector, s.resolution IN ('DNS', 'DNS_ROUND_ROBIN')) b;
 
 COMMENT ON VIEW mesh.endpoints IS 'What serves the hosts of mesh.services, a row for each endpoint of each: those that ServiceEntries list, and the WorkloadEntries that they select. It is read-only.';
 COMMENT ON COLUMN mesh.endpoints.host IS 'What clients ask for, in lower case.';
