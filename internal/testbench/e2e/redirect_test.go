@@ -62,7 +62,7 @@ func (p *peers) Accept() (net.Conn, error) {
 
 // machineProgram is a program that runs on one of the machines.
 type machineProgram struct {
-	t    *testing.T
+	t    testing.TB
 	at   *machines.Namespace
 	args []string
 	run  *process.Process

@@ -28,6 +28,21 @@ func TestMachinesReachEachOtherAndNobodyElse(t *testing.T) {
 	require.Contains(t, ours.a.Run("ip", "route", "get", "240.240.0.1"), "via 10.77.0.1")
 }
 
+func TestOneOfTwoNetworksWithTheSameAddressesLeadsOutOfIt(t *testing.T) {
+	t.Parallel()
+	outer := netns.NewOuterSwitch(t)
+	one, two := netns.NewSwitch(t), netns.NewSwitch(t)
+	one.LeadsTo(outer)
+	two.LeadsTo(outer)
+	client, server, far := one.Machine(t), two.Machine(t), outer.Machine(t)
+	require.Equal(t, client.IPv4, server.IPv4)
+	cable := outer.Join(server)
+	go greet(far.Listen("tcp", "0.0.0.0:8080"), "far")
+	go greet(server.Listen("tcp", "0.0.0.0:8080"), "server")
+	require.Equal(t, "far", hear(t, client, netip.AddrPortFrom(far.IPv4, 8080).String()))
+	require.Equal(t, "server", hear(t, client, netip.AddrPortFrom(cable.IPv4, 8080).String()))
+}
+
 func TestACableIsCutAndMended(t *testing.T) {
 	t.Parallel()
 	inner, outer := netns.NewSwitch(t), netns.NewOuterSwitch(t)

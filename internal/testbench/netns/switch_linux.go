@@ -3,6 +3,7 @@ package netns
 import (
 	"fmt"
 	"net/netip"
+	"os/exec"
 	"testing"
 )
 
@@ -61,21 +62,33 @@ type Cable struct {
 	// IPv4 and IPv6 are the addresses of the namespace there.
 	IPv4, IPv6 netip.Addr
 
-	at   *Switch
-	port string
+	at           *Switch
+	port, device string // its ends
+}
+
+// LeadsTo has machines of the switch reach those of another, which see the switch's address there,
+// and reach none of this one. It skips the test where there is no nft.
+func (s *Switch) LeadsTo(other *Switch) *Cable {
+	s.t.Helper()
+	if _, err := exec.LookPath("nft"); err != nil {
+		s.t.Skip("this machine has no nft: tools/machine-packages installs it")
+	}
+	c := other.Join(s.Namespace)
+	s.Run("sysctl", "-q", "-w", "net.ipv4.ip_forward=1")
+	s.Run("nft", "table ip out { chain out { type nat hook postrouting priority 100; oifname "+c.device+" masquerade; }; }")
+	return c
 }
 
 // Join connects a namespace to the switch. What it sends elsewhere does not leave by this.
 func (s *Switch) Join(n *Namespace) *Cable {
 	s.t.Helper()
 	s.taken++
-	device := fmt.Sprintf("eth%d", n.cables)
+	c := &Cable{at: s, port: fmt.Sprintf("port%d", s.taken), device: fmt.Sprintf("eth%d", n.cables)}
 	n.cables++
-	c := &Cable{at: s, port: fmt.Sprintf("port%d", s.taken)}
-	s.Run("ip", "link", "add", c.port, "type", "veth", "peer", "name", device, "netns", n.Name)
+	s.Run("ip", "link", "add", c.port, "type", "veth", "peer", "name", c.device, "netns", n.Name)
 	s.Run("ip", "link", "set", c.port, "master", bridge, "up")
-	n.Run("ip", "link", "set", device, "up")
-	c.IPv4, c.IPv6 = s.number(n, s.taken, device)
+	n.Run("ip", "link", "set", c.device, "up")
+	c.IPv4, c.IPv6 = s.number(n, s.taken, c.device)
 	return c
 }
 

@@ -178,6 +178,16 @@ func (s *Stack) connection() []string {
 	return []string{"--server", s.MCP, "--tls-ca", s.secure.roots, "--token-file", s.secure.admin, "--discovery", "http://" + s.Discovery.HTTP()}
 }
 
+// Administrator returns the variables with which mcp-client is that of an administrator of a secure
+// control plane.
+func (s *Stack) Administrator() (variables []string) {
+	for flags := s.connection(); len(flags) > 1; flags = flags[2:] {
+		name := strings.ReplaceAll(strings.TrimPrefix(flags[0], "--"), "-", "_")
+		variables = append(variables, "PGMESH_"+strings.ToUpper(name)+"="+flags[1])
+	}
+	return variables
+}
+
 // SecretFiles maps descriptions to files whose content must not be shown anywhere.
 func (s *Stack) SecretFiles() map[string]string {
 	return map[string]string{

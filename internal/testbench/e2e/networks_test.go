@@ -1,0 +1,283 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
+	"github.com/pgmesh/pgmesh/internal/testbench/netns"
+	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/poll"
+	"github.com/pgmesh/pgmesh/internal/testbench/stack"
+)
+
+// networksPage is the page that tests of several networks follow.
+const networksPage = "../../../docs/networks.md"
+
+// twoNetworks is a mesh in two networks that have the same addresses, and reach each other by their
+// gateways alone.
+type twoNetworks struct {
+	*secureMesh
+
+	machines map[string]*netns.Namespace
+	// ways are what the gateways of a network are reached by, exits what its machines reach others by,
+	// and borders what leads to discovery.
+	ways, exits, borders map[string]*netns.Cable
+	agents               map[string]*machineProgram
+	groups               map[string]string
+	programs             string // a folder with Envoy under its name
+}
+
+func newTwoNetworks(t *testing.T) *twoNetworks {
+	t.Helper()
+	outer := netns.NewOuterSwitch(t) // first, for it skips the test where there are no networks
+	database := pgtest.New(t)
+	control, err := stack.NewSecure(bin, t.TempDir(), database, nil)
+	require.NoError(t, err)
+	control.ServerFlags("--workload-grace", grace.String())
+	t.Cleanup(func() {
+		control.Stop()
+		if t.Failed() {
+			t.Logf("mcp-server's log:\n%s\ndiscovery's log:\n%s", control.MCPServer.Log(), control.Discovery.Log())
+		}
+	})
+	require.NoError(t, control.Start(t.Context()))
+	n := &twoNetworks{
+		secureMesh: &secureMesh{meshWithoutEnvoy(t, control, database)},
+		machines:   map[string]*netns.Namespace{}, ways: map[string]*netns.Cable{}, exits: map[string]*netns.Cable{}, borders: map[string]*netns.Cable{}, agents: map[string]*machineProgram{},
+		groups: map[string]string{
+			"gateway-east": "istio-system/east-west", "gateway-west": "istio-system/east-west", "api-east": "payments/api", "api-west": "payments/api", "web": "shop/web",
+		},
+	}
+	n.programs = t.TempDir()
+	require.NoError(t, os.Symlink(envoytest.Binary(t), filepath.Join(n.programs, "envoy")))
+	east := n.network("east", outer, "gateway-east", "api-east", "web")
+	west := n.network("west", outer, "gateway-west", "api-west")
+	n.exits["east"], n.exits["west"] = east.LeadsTo(outer), west.LeadsTo(outer)
+	return n
+}
+
+// network makes the machines of a network. The first that it has leads to discovery.
+func (n *twoNetworks) network(name string, outer *netns.Switch, machines ...string) *netns.Switch {
+	n.t.Helper()
+	inner := netns.NewSwitch(n.t)
+	border := inner.Machine(n.t)
+	border.Forward(net.JoinHostPort(border.IPv4.String(), "15012"), n.XDS)
+	n.borders[name] = border.Cable
+	for _, m := range machines {
+		n.machines[m] = inner.Machine(n.t)
+		if group := n.groups[m]; group == "payments/api" {
+			serveBackend(n.t, m, n.machines[m].Listen("tcp", "127.0.0.1:8080"))
+		}
+		if strings.HasPrefix(m, "gateway-") {
+			n.ways[name] = outer.Join(n.machines[m])
+		}
+	}
+	return inner
+}
+
+// mine is where discovery is for every machine: both networks have the same addresses.
+const mine = "10.77.0.2:15012"
+
+// follow does what the page says, and returns what its last block printed.
+func (n *twoNetworks) follow(page string) (last string) {
+	n.t.Helper()
+	text, err := os.ReadFile(page)
+	require.NoError(n.t, err)
+	blocks := regexp.MustCompile("(?ms)^```sh (\\S+)\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
+	require.Len(n.t, blocks, strings.Count(string(text), "\n```sh "), "a block of the page was not understood")
+	for _, b := range blocks {
+		on, lines := b[1], strings.ReplaceAll(b[2], "mesh.example:15012", mine)
+		if on == "mesh" {
+			last = n.typed(exec.CommandContext(n.t.Context(), "bash", "-euc", lines), slices.Concat(n.shell(), n.Administrator()), "")
+			continue
+		}
+		lines, run, starts := strings.Cut(lines, "mesh-agent run ")
+		m := n.machines[on]
+		require.NotNil(n.t, m, "the page has no machine %s", on)
+		last = n.typed(m.Command(n.t.Context(), "bash", "-euc", lines), n.variables(on), n.token(on))
+		if starts {
+			n.run(on, strings.Fields(run)...)
+		}
+	}
+	return last
+}
+
+// typed runs a command as somebody types it.
+func (n *twoNetworks) typed(cmd *exec.Cmd, env []string, stdin string) string {
+	n.t.Helper()
+	cmd.Env, cmd.Stdin = env, strings.NewReader(stdin)
+	var complaint bytes.Buffer
+	cmd.Stderr = &complaint
+	out, err := cmd.Output()
+	require.NoError(n.t, err, "%s\n%s%s", strings.Join(cmd.Args, " "), out, &complaint)
+	return string(out)
+}
+
+// shell has the programs in its path.
+func (n *twoNetworks) shell() []string {
+	return []string{"PATH=" + n.programs + ":" + bin + ":" + os.Getenv("PATH"), "HOME=" + n.programs}
+}
+
+// variables are what a machine's agent is told beside the page: machines of a test share a host name
+// and folders.
+func (n *twoNetworks) variables(machine string) []string {
+	return append(n.shell(),
+		"PGMESH_STATE_DIR="+n.State(machine), "PGMESH_ID="+machine+"."+strings.Split(n.groups[machine], "/")[0],
+		"PGMESH_TIE_ENVOY=true", "PGMESH_DRAIN_TIME=0s", "PGMESH_CONCURRENCY=1")
+}
+
+// token is one for a machine that has not joined yet.
+func (n *twoNetworks) token(machine string) string {
+	n.t.Helper()
+	if _, err := os.Stat(n.State(machine)); err == nil {
+		return ""
+	}
+	token, err := n.GroupToken(n.t.Context(), n.groups[machine])
+	require.NoError(n.t, err)
+	return token
+}
+
+// run starts a machine's agent, and returns when the machine serves.
+func (n *twoNetworks) run(machine string, flags ...string) {
+	n.t.Helper()
+	at := n.machines[machine]
+	p := &machineProgram{t: n.t, at: at, args: slices.Concat([]string{"env"}, n.variables(machine), []string{"mesh-agent", "run"}, flags)}
+	n.t.Cleanup(func() {
+		p.run.Stop(longestWait)
+		if n.t.Failed() {
+			n.t.Logf("%s:\n%s", machine, p.said())
+		}
+	})
+	p.start()
+	n.agents[machine] = p
+	eventually(n.t, func(ctx context.Context) error {
+		resp, err := sendURL(ctx, clientOn(at), "http://127.0.0.1:15026/healthz/ready", request{})
+		if err == nil && resp.status != http.StatusOK {
+			err = errors.New(resp.body)
+		}
+		return err
+	})
+}
+
+// ask sends a request from web, and returns who answered.
+func (n *twoNetworks) ask(ctx context.Context, client *http.Client) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, oneAttempt)
+	defer cancel()
+	a, err := send(ctx, client, "127.0.0.1:8080", request{host: "api.payments.mesh"})
+	if err != nil {
+		return "", err
+	}
+	if a.status != http.StatusOK {
+		return "", fmt.Errorf("answered %d: %s", a.status, a.body)
+	}
+	return a.seen.Backend, nil
+}
+
+// steady is for how many answers in a row traffic has to be somewhere.
+const steady = 20
+
+// moves does something, and sends requests until they are answered by a machine alone. It returns
+// how long nobody was answered, and how many requests failed.
+func (n *twoNetworks) moves(to string, do func()) (silence time.Duration, failed int) {
+	n.t.Helper()
+	client := clientOn(n.machines["web"])
+	do()
+	last, inARow := time.Now(), 0
+	poll.Within(n.t, 2*longestWait, func(ctx context.Context) error {
+		by, err := n.ask(ctx, client)
+		if err != nil {
+			failed++
+			return err
+		}
+		silence, last = max(silence, time.Since(last)), time.Now()
+		if inARow++; by != to {
+			inARow = 0
+		}
+		if inARow < steady {
+			return fmt.Errorf("%s answers, not %s", by, to)
+		}
+		return nil
+	})
+	return silence, failed
+}
+
+// TestThePageOfNetworks follows the page, and cuts one thing after the other.
+func TestThePageOfNetworks(t *testing.T) {
+	t.Parallel()
+	n := newTwoNetworks(t)
+	t.Log(n.follow(networksPage))
+	for _, c := range []struct {
+		what, to string
+		do       func()
+	}{
+		{"as the page leaves it", "api-east", func() {}},
+		{"the machine in the east is cut off", "api-west", n.machines["api-east"].Cable.Cut},
+		{"and is back", "api-east", n.machines["api-east"].Cable.Mend},
+		{"the way to the west is cut", "api-east", n.ways["west"].Cut},
+		{"and is back", "api-east", n.ways["west"].Mend},
+	} {
+		silence, failed := n.moves(c.to, c.do)
+		t.Logf("%s: %s answers; nobody answered for %v, and %d requests failed", c.what, c.to, silence.Round(time.Millisecond), failed)
+		require.Less(t, silence, time.Second, c.what)
+		require.Zero(t, failed, c.what)
+	}
+	n.losesANetwork()
+}
+
+// losesANetwork cuts the west off from everything. What is there is no endpoint any more after the
+// grace period, and is one again when the network is back.
+func (n *twoNetworks) losesANetwork() {
+	n.t.Helper()
+	cables := []*netns.Cable{n.ways["west"], n.exits["west"], n.borders["west"]}
+	for _, c := range cables {
+		c.Cut()
+	}
+	began := time.Now()
+	n.endpoints("10.77.0.4:8080")
+	n.t.Logf("what is in a lost network was no endpoint any more after %v", time.Since(began).Round(time.Millisecond))
+	for _, c := range cables {
+		c.Mend()
+	}
+	began = time.Now()
+	n.endpoints("10.77.0.4:8080", "10.99.0.3:15443")
+	n.t.Logf("and was one again %v after the network was back", time.Since(began).Round(time.Millisecond))
+	silence, failed := n.moves("api-west", n.machines["api-east"].Cable.Cut)
+	require.Less(n.t, silence, time.Second)
+	require.Zero(n.t, failed)
+}
+
+// endpoints waits until web has these endpoints of the api and no others.
+func (n *twoNetworks) endpoints(want ...string) {
+	n.t.Helper()
+	poll.Within(n.t, time.Minute, func(ctx context.Context) error {
+		out, err := n.ClientOutput(ctx, "proxy-config", "endpoints", "web.shop", "--name", "api.payments.mesh")
+		if err != nil {
+			return err
+		}
+		var found []string
+		for line := range strings.Lines(string(out)) {
+			if f := strings.Fields(line); strings.Contains(f[0], ":") {
+				found = append(found, f[0])
+			}
+		}
+		if !slices.Equal(found, want) {
+			return fmt.Errorf("the endpoints are %v, not %v", found, want)
+		}
+		return nil
+	})
+}
