@@ -34,10 +34,15 @@ const (
 // host is a name that DNS can be asked for.
 var host = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$`)
 
+// number is how a name cannot end: it would be part of an address.
+var number = regexp.MustCompile(`(^|\.)[0-9]+$`)
+
 // longestHost is that of DNS.
 const longestHost = 253
 
-func validHost(name string) bool { return len(name) <= longestHost && host.MatchString(name) }
+func validHost(name string) bool {
+	return len(name) <= longestHost && host.MatchString(name) && !number.MatchString(name)
+}
 
 // instance is what a leaf says.
 type instance struct {

@@ -124,7 +124,7 @@ func (s *settings) complete(u *url.URL) error {
 		return fmt.Errorf("%q cannot be the name of a registry: give it one with name, of lower-case letters, digits and -", s.name)
 	case !kinds.ValidNamespace(s.namespace):
 		return fmt.Errorf("%q cannot be a namespace of the mesh: name one with namespace, of lower-case letters, digits and -", s.namespace)
-	case !host.MatchString(s.domain):
+	case !validHost(s.domain):
 		return fmt.Errorf("%q cannot be what hosts end with: write domain as in DNS", s.domain)
 	}
 	return nil

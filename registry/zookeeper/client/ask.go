@@ -83,76 +83,55 @@ func (c *Conn) one(ctx context.Context, operation int32, body request) error {
 	return code
 }
 
-// ask asks n questions, and returns when all are answered.
+// ask asks n questions, and returns when all are answered. Some go together, and others follow while
+// those are answered.
 func (c *Conn) ask(ctx context.Context, n int, question func(i int) (operation int32, body request), take func(i int, err error, a *answer) error) error {
-	if n == 0 {
-		return nil
-	}
-	done := make(chan struct{})
-	for i := range n {
-		c.xid = c.xid%(1<<30) + 1
-		asked := &call{xid: c.xid, take: func(err error, a *answer) error { return take(i, err, a) }}
-		if i == n-1 {
-			asked.done = done
-		}
-		operation, body := question(i)
-		if err := c.queue(ctx, asked); err != nil {
+	var earlier, last chan struct{}
+	for from := 0; from < n; from += together {
+		if err := c.wait(ctx, earlier); err != nil {
 			return err
 		}
-		if err := c.send(append(begin(asked.xid, operation), body...), i == n-1); err != nil {
-			c.fail(err)
-			return err
+		earlier, last = last, make(chan struct{})
+		for i := from; i < min(from+together, n); i++ {
+			c.xid = c.xid%(1<<30) + 1
+			asked := &call{xid: c.xid, take: func(err error, a *answer) error { return take(i, err, a) }}
+			ends := i == min(from+together, n)-1
+			if ends {
+				asked.done = last
+			}
+			select {
+			case c.pending <- asked: // there is room: at most two lots are on their way
+			case <-c.ended:
+				return c.why
+			}
+			operation, body := question(i)
+			if err := c.send(append(begin(asked.xid, operation), body...), ends); err != nil {
+				c.fail(err)
+				return err
+			}
 		}
 	}
-	return c.wait(ctx, func(again <-chan time.Time) bool {
-		select {
-		case <-done:
-			return true
-		case <-again:
-		case <-ctx.Done():
-		case <-c.ended:
-		}
-		return false
-	})
+	return c.wait(ctx, last)
 }
 
-// queue waits until there may be one more question.
-func (c *Conn) queue(ctx context.Context, asked *call) error {
-	select {
-	case c.pending <- asked:
+// wait waits until questions are answered. If nothing is answered for too long, also where pings are,
+// the session ends.
+func (c *Conn) wait(ctx context.Context, done <-chan struct{}) error {
+	if done == nil {
 		return nil
-	default:
 	}
-	if err := c.flush(); err != nil {
-		c.fail(err)
-		return err
-	}
-	return c.wait(ctx, func(again <-chan time.Time) bool {
-		select {
-		case c.pending <- asked:
-			return true
-		case <-again:
-		case <-ctx.Done():
-		case <-c.ended:
-		}
-		return false
-	})
-}
-
-// wait waits until something is so. If nothing is answered for too long, also where pings are, the
-// session ends.
-func (c *Conn) wait(ctx context.Context, so func(again <-chan time.Time) bool) error {
 	ticker := time.NewTicker(c.Patience)
 	defer ticker.Stop()
 	before := int64(-1)
-	for !so(ticker.C) {
+	for {
 		select {
+		case <-done:
+			return nil
 		case <-c.ended:
 			return c.why
-		default:
-		}
-		if ctx.Err() != nil {
+		case <-ctx.Done():
 			return ctx.Err()
+		case <-ticker.C:
 		}
 		now := c.answered.Load()
 		if now == before {
@@ -160,5 +139,4 @@ func (c *Conn) wait(ctx context.Context, so func(again <-chan time.Time) bool) e
 		}
 		before = now
 	}
-	return nil
 }

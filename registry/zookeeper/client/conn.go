@@ -70,9 +70,9 @@ type Conn struct {
 	running sync.WaitGroup
 }
 
-// mostPending is how many questions are on their way at once. ZooKeeper takes a thousand from all
-// clients together before it lets them wait.
-const mostPending = 256
+// together is how many questions are sent at once. Twice as many are on their way: ZooKeeper takes a
+// thousand from all clients together before it lets them wait.
+const together = 128
 
 // call is a question that waits for its answer.
 type call struct {
@@ -84,7 +84,7 @@ type call struct {
 func start(s Settings, conn net.Conn) *Conn {
 	c := &Conn{
 		Settings: s, conn: conn, in: bufio.NewReaderSize(conn, 64<<10), out: bufio.NewWriterSize(conn, 64<<10),
-		pending: make(chan *call, mostPending), ended: make(chan struct{}),
+		pending: make(chan *call, 2*together), ended: make(chan struct{}),
 	}
 	c.running.Go(func() { c.fail(c.read()) })
 	c.running.Go(func() { c.fail(c.ping()) })
@@ -132,12 +132,6 @@ func (c *Conn) send(r request, flush bool) error {
 		err = c.out.Flush()
 	}
 	return inWords(err, c.Patience)
-}
-
-func (c *Conn) flush() error {
-	c.writing.Lock()
-	defer c.writing.Unlock()
-	return inWords(c.out.Flush(), c.Patience)
 }
 
 // ping keeps the session alive, and has ZooKeeper answer.

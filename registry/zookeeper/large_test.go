@@ -1,0 +1,203 @@
+package zookeeper_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/zookeepertest"
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/registry/registrytest"
+)
+
+const (
+	few   = 5 // instances of a service
+	tries = 100
+)
+
+// services is how many there are: PGMESH_REGISTRY_SERVICES=10000 is what is promised.
+func services(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("PGMESH_REGISTRY_SERVICES")
+	if text == "" {
+		return 1000
+	}
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	return n
+}
+
+// holder keeps how many resources a registry tells of, and lets a test wait for one.
+type holder struct {
+	mu      sync.Mutex
+	all     map[string]*kinds.Resource
+	changes int
+	told    chan struct{}
+	waiting string
+	holds   func(*networking.ServiceEntry) bool
+	reached chan time.Time
+}
+
+func (h *holder) Replace(all []*kinds.Resource) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = make(map[string]*kinds.Resource, len(all))
+	for _, r := range all {
+		h.all[r.Name] = r
+	}
+	close(h.told)
+}
+
+func (h *holder) Apply(changes []kinds.Change) {
+	now := time.Now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.changes += len(changes)
+	for _, c := range changes {
+		h.all[c.Key.Name] = c.Resource
+		if c.Key.Name == h.waiting && c.Resource != nil && h.holds(c.Resource.Spec.Message().(*networking.ServiceEntry)) {
+			h.waiting = ""
+			h.reached <- now
+		}
+	}
+}
+
+func (h *holder) Bad(string, error) {}
+func (h *holder) Away(error)        {}
+
+// await returns when a resource will have become so.
+func (h *holder) await(name string, holds func(*networking.ServiceEntry) bool) <-chan time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.waiting, h.holds = name, holds
+	return h.reached
+}
+
+func TestALargeRegistry(t *testing.T) {
+	z := zookeepertest.Start(t, nil)
+	many := services(t)
+	fill(t, z, many)
+	for _, watches := range []string{"one", "each"} {
+		t.Run(watches, func(t *testing.T) { startsAndTells(t, z, many, watches) })
+	}
+}
+
+func fill(t *testing.T, z *zookeepertest.ZooKeeper, many int) {
+	t.Helper()
+	begun := time.Now()
+	nodes, contents := []string{"/services"}, []string{""}
+	for i := range many {
+		nodes, contents = append(nodes, fmt.Sprintf("/services/service-%d", i)), append(contents, "")
+		for n := range few {
+			nodes, contents = append(nodes, nodeOf(i, n)), append(contents, contentOf(i, n, 8080))
+		}
+	}
+	z.PutMany(nodes, contents)
+	t.Logf("%d services with %d instances are registered after %s", many, many*few, time.Since(begun))
+}
+
+func nodeOf(service, n int) string {
+	return fmt.Sprintf("/services/service-%d/0c6c7d1e-%04d-%d", service, service, n)
+}
+
+func contentOf(service, n, port int) string {
+	return fmt.Sprintf(`{"name":"service-%d","id":"0c6c7d1e-%04d-%d","address":"10.%d.%d.%d","port":%d,"sslPort":null,
+		"payload":{"@class":"org.springframework.cloud.zookeeper.discovery.ZookeeperInstance","id":"service-%d","name":"service-%d","metadata":{"version":"1.2.3","team":"a","zone":"zone-%d"}},
+		"registrationTimeUTC":1700000000000,"serviceType":"DYNAMIC",
+		"uriSpec":{"parts":[{"value":"scheme","variable":true},{"value":"://","variable":false},{"value":"address","variable":true},{"value":":","variable":false},{"value":"port","variable":true}]}}`,
+		service, service, n, n+1, service/250, service%250+1, port, service, service, n)
+}
+
+func startsAndTells(t *testing.T, z *zookeepertest.ZooKeeper, many int, watches string) {
+	before := heap()
+	h := &holder{told: make(chan struct{}), reached: make(chan time.Time, 1)}
+	begun := time.Now()
+	stop := registrytest.Run(open(t, z.Address, "/?watches="+watches), h)
+	defer func() { require.ErrorIs(t, stop(), context.Canceled) }()
+	<-h.told
+	t.Logf("started in %s; the heap has %d MB more", time.Since(begun), (heap()-before)>>20)
+	require.Len(t, h.all, many)
+
+	offset := map[string]int{"one": 0, "each": 500}[watches]
+	measure(t, z, h, "an instance is changed", func(i int) (int, func(*networking.ServiceEntry) bool, string, func()) {
+		service, port := offset+i, 9000+i
+		return service, func(e *networking.ServiceEntry) bool { return len(e.GetPorts()) == 2 }, nodeOf(service, 0),
+			func() { z.Put(nodeOf(service, 0), contentOf(service, 0, port)) }
+	})
+	measure(t, z, h, "an instance comes", func(i int) (int, func(*networking.ServiceEntry) bool, string, func()) {
+		service := offset + 100 + i
+		return service, func(e *networking.ServiceEntry) bool { return len(e.GetEndpoints()) == few+1 }, "",
+			func() { z.Put(nodeOf(service, few), contentOf(service, few, 8080)) }
+	})
+	measure(t, z, h, "an instance goes", func(i int) (int, func(*networking.ServiceEntry) bool, string, func()) {
+		service := offset + 100 + i
+		return service, func(e *networking.ServiceEntry) bool { return len(e.GetEndpoints()) == few }, nodeOf(service, few),
+			func() { z.Remove(nodeOf(service, few)) }
+	})
+	t.Logf("at the end the heap has %d MB more", (heap()-before)>>20)
+	require.Equal(t, 3*tries, h.changes, "a change of an instance is one of its service, and of nothing else")
+}
+
+// measure says how long it takes until the registry tells of a change, and as its floor, until another
+// client is told that watches this node alone, or this list, and then has read what is new.
+func measure(t *testing.T, z *zookeepertest.ZooKeeper, h *holder, what string, change func(i int) (service int, holds func(*networking.ServiceEntry) bool, node string, do func())) {
+	t.Helper()
+	var took, floor []time.Duration
+	bare, _, err := zk.Connect([]string{z.Address}, 20*time.Second, zk.WithLogInfo(false))
+	require.NoError(t, err)
+	defer bare.Close()
+	for i := range tries {
+		service, holds, node, do := change(i)
+		told := watchNode(t, bare, fmt.Sprintf("/services/service-%d", service), node)
+		reached := h.await(fmt.Sprintf("zookeeper.service-%d", service), holds)
+		begun := time.Now()
+		do()
+		took = append(took, (<-reached).Sub(begun))
+		floor = append(floor, (<-told).Sub(begun))
+	}
+	slices.Sort(took)
+	slices.Sort(floor)
+	t.Logf("%s: median %s, p95 %s; a client that watches it alone has it after %s, %s", what,
+		took[tries/2], took[tries*95/100], floor[tries/2], floor[tries*95/100])
+}
+
+// watchNode has a node watched, or if none is named, the list.
+func watchNode(t *testing.T, bare *zk.Conn, list, node string) <-chan time.Time {
+	t.Helper()
+	var happens <-chan zk.Event
+	var err error
+	if node == "" {
+		_, _, happens, err = bare.ChildrenW(list)
+	} else {
+		_, _, happens, err = bare.GetW(node)
+	}
+	require.NoError(t, err)
+	told := make(chan time.Time, 1)
+	go func() {
+		<-happens
+		if node != "" {
+			_, _, _ = bare.Get(node)
+		} else {
+			_, _, _ = bare.Children(list)
+		}
+		told <- time.Now()
+	}()
+	return told
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
