@@ -76,7 +76,7 @@ func (z *ZooKeeper) configure(port int, more Config) {
 	z.t.Helper()
 	config := Config{
 		"tickTime": "500", "dataDir": filepath.Join(z.folder, "data"), "clientPort": strconv.Itoa(port), "clientPortAddress": "127.0.0.1",
-		"admin.enableServer": "false", "maxClientCnxns": "0", "extendedTypesEnabled": "true",
+		"admin.enableServer": "false", "maxClientCnxns": "0", "4lw.commands.whitelist": "mntr",
 	}
 	maps.Copy(config, more)
 	var text bytes.Buffer
