@@ -3,6 +3,7 @@ package zookeeper_test
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"testing"
@@ -74,7 +75,8 @@ func curator(service string, i registrytest.Instance) (below, content string) {
 
 // dubbo registers a provider of an interface, over HTTP.
 func dubbo(service string, i registrytest.Instance) (below, content string) {
-	at := fmt.Sprintf("rest://%s:%d/%s?interface=%s&weight=%d&disabled=%t&id=%s", i.Address, i.Port, service, service, i.Weight, i.Unhealthy, i.ID)
+	server := net.JoinHostPort(i.Address, fmt.Sprint(i.Port))
+	at := fmt.Sprintf("rest://%s/%s?interface=%s&weight=%d&disabled=%t&id=%s", server, service, service, i.Weight, i.Unhealthy, i.ID)
 	return service + "/providers/" + url.QueryEscape(at), ""
 }
 

@@ -49,10 +49,11 @@ func (p provided) words(name string) string {
 // host is the interface with group and version behind it, and the protocol before it where it is not
 // Dubbo's own. It does not depend on what else there is.
 func (p provided) host(name, domain string) string {
-	for _, more := range []string{p.group, p.version} {
-		if more != "" {
-			name += "-" + strings.ReplaceAll(more, ".", "-")
-		}
+	if p.group != "" {
+		name += "-" + strings.ReplaceAll(p.group, ".", "-")
+	}
+	if p.version != "" {
+		name += "-" + strings.ReplaceAll(p.version, ".", "-")
 	}
 	if p.protocol != protocolDubbo {
 		name = p.protocol + "." + name

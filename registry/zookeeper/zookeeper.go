@@ -10,9 +10,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/url"
+	"strings"
 
 	"github.com/pgmesh/pgmesh/identity/tlsfiles"
 	"github.com/pgmesh/pgmesh/internal/kit/reload"
@@ -58,7 +60,7 @@ func loadCredentials(o reload.Options, file string) (*reload.Value[string], erro
 	o.What = "credentials for ZooKeeper"
 	return reload.Load(o, func(contents [][]byte) (string, error) {
 		text := string(bytes.TrimSpace(contents[0]))
-		if !bytes.Contains(contents[0], []byte(":")) || bytes.ContainsAny([]byte(text), "\r\n") {
+		if !strings.Contains(text, ":") || strings.ContainsAny(text, "\r\n") {
 			return "", errors.New("there has to be one line user:password in " + file)
 		}
 		return text, nil
@@ -85,10 +87,14 @@ func (r *Registry) Run(ctx context.Context, sink registry.Sink) error {
 }
 
 func (r *Registry) dial(ctx context.Context, address string) (net.Conn, error) {
-	if r.files != nil {
-		return (&tls.Dialer{Config: r.files.Config()}).DialContext(ctx, "tcp", address)
+	if r.files == nil {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	}
-	return (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	conn, err := (&tls.Dialer{Config: r.files.Config()}).DialContext(ctx, "tcp", address)
+	if errors.Is(err, io.EOF) {
+		err = errors.New("it ends the connection instead of speaking TLS: is this ZooKeeper's secureClientPort?")
+	}
+	return conn, err
 }
 
 var _ registry.Registry = (*Registry)(nil)

@@ -61,7 +61,7 @@ func Start(t testing.TB, more Config) *ZooKeeper {
 	}
 	t.Cleanup(func() {
 		z.Conn.Close()
-		for range told { //nolint:revive // it is closed when the client's goroutines have ended
+		for range told { // it is closed when the client's goroutines have ended
 		}
 	})
 	z.Ready()
