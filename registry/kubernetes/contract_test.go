@@ -3,6 +3,7 @@ package kubernetes_test
 import (
 	"net/url"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -24,6 +25,7 @@ func open(t *testing.T, kubeconfig, parameters string) *kubernetes.Registry {
 	require.NoError(t, err)
 	r, err := kubernetes.Open(at, reload.Options{})
 	require.NoError(t, err)
+	kubernetes.LookEvery(r, 100*time.Millisecond)
 	return r
 }
 

@@ -13,9 +13,6 @@ import (
 	"github.com/pgmesh/pgmesh/registry/kubernetes/client"
 )
 
-// lookEvery is how soon a kind is noticed that the cluster has learnt, or forgotten.
-const lookEvery = 20 * time.Second
-
 // configKinds are the kinds that a cluster may have as its own. A MeshConfig is none there.
 func configKinds() []*kinds.Kind {
 	return slices.DeleteFunc(kinds.All(), func(k *kinds.Kind) bool { return k.Bare })
@@ -47,11 +44,11 @@ func (m *mesh) followKinds(ctx context.Context, g *errgroup.Group) {
 }
 
 func (m *mesh) untilNextLook(ctx context.Context) error {
-	timer := time.NewTimer(lookEvery)
+	timer := time.NewTimer(m.settings.look)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-m.look:
+	case <-m.again:
 	case <-ctx.Done():
 	}
 	return ctx.Err()
@@ -60,7 +57,7 @@ func (m *mesh) untilNextLook(ctx context.Context) error {
 // lookAgain has it looked at once which kinds there are: one has vanished.
 func (m *mesh) lookAgain() {
 	select {
-	case m.look <- struct{}{}:
+	case m.again <- struct{}{}:
 	default:
 	}
 }

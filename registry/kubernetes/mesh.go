@@ -19,7 +19,7 @@ type mesh struct {
 	sink   registry.Sink
 	client *client.Client
 	wake   chan struct{} // there is something to tell
-	look   chan struct{} // there may be other kinds
+	again  chan struct{} // there may be other kinds
 
 	mu      sync.Mutex
 	groups  []*group
@@ -36,7 +36,7 @@ type mesh struct {
 
 func newMesh(r *Registry, sink registry.Sink, c *client.Client) *mesh {
 	return &mesh{
-		Registry: r, sink: sink, client: c, wake: make(chan struct{}, 1), look: make(chan struct{}, 1), content: newContent(r.settings),
+		Registry: r, sink: sink, client: c, wake: make(chan struct{}, 1), again: make(chan struct{}, 1), content: newContent(r.settings),
 		made: map[key][]*kinds.Resource{}, bad: map[string]error{}, spoilt: map[string]error{},
 		config: map[*kinds.Kind]map[kinds.Key]*kinds.Resource{}, altered: map[kinds.Key]bool{},
 	}

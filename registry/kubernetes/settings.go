@@ -31,11 +31,13 @@ type settings struct {
 	trustDomain string   // of the identities of Pods; "": the mesh's own
 	network     string   // of Pods whose labels name none
 	patience    time.Duration
+	look        time.Duration // how soon a kind is noticed that the cluster has learnt, or forgotten
 }
 
 const (
 	defaultDomain   = "cluster.local"
 	defaultPatience = 5 * time.Second
+	lookEvery       = 20 * time.Second
 	mostNamespaces  = 50 // each of them has lists of its own
 )
 
@@ -59,7 +61,7 @@ var parameters = map[string]parameter{
 
 // read reads a URL: kubernetes:///etc/pgmesh/kubeconfig?context=prod.
 func read(u *url.URL) (*settings, error) {
-	s := &settings{kubeconfig: u.Path, services: true, pods: true, nodes: true, config: true, domain: defaultDomain, patience: defaultPatience}
+	s := &settings{kubeconfig: u.Path, services: true, pods: true, nodes: true, config: true, domain: defaultDomain, patience: defaultPatience, look: lookEvery}
 	given, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return nil, fmt.Errorf("its parameters cannot be read: %w", err)

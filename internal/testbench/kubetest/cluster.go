@@ -85,7 +85,9 @@ func (c *Cluster) configure(more []string) {
 		"--disable-admission-plugins", "ServiceAccount", "--endpoint-reconciler-type", "none", "--enable-priority-and-fairness=false",
 		"--profiling=false", "--v", "0",
 	}, more...)
-	admin := c.Authority.Issue(func(x *x509.Certificate) { x.Subject = pkix.Name{CommonName: "admin", Organization: []string{"system:masters"}} })
+	admin := c.Authority.Issue(func(x *x509.Certificate) {
+		x.Subject = pkix.Name{CommonName: "admin", Organization: []string{"system:masters"}}
+	})
 	c.client = &http.Client{Timeout: poll.Longest, Transport: &http.Transport{
 		ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 8,
 		TLSClientConfig: &tls.Config{RootCAs: c.Authority.Pool(), Certificates: []tls.Certificate{admin.Certificate(c.t)}, MinVersion: tls.VersionTLS12},

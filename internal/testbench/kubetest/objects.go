@@ -112,7 +112,9 @@ func (c *Cluster) ask(ctx context.Context, method, path string, body []byte) ([]
 // told: it is the floor of what others can do.
 func (c *Cluster) Watch(path string) <-chan time.Time {
 	c.t.Helper()
-	var list struct{ Metadata struct{ ResourceVersion string } }
+	var list struct {
+		Metadata struct{ ResourceVersion string }
+	}
 	if err := json.Unmarshal(c.Get(path+"?limit=1"), &list); err != nil {
 		c.t.Fatal(err)
 	}
