@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -20,13 +21,19 @@ const (
 	exportToAnnotation     = "networking.istio.io/exportTo"
 )
 
-// sameNode is the distribution that needs to know on which node an endpoint is.
+// Labels of Pods and of endpoints.
 const (
-	sameNode      = "PreferSameNode"
 	hostnameLabel = "kubernetes.io/hostname"
 	networkLabel  = "topology.istio.io/network"
-	headless      = "None"
-	externalName  = "ExternalName"
+	regionLabel   = "topology.kubernetes.io/region" // since 1.35
+	zoneLabel     = "topology.kubernetes.io/zone"
+)
+
+// What Services say.
+const (
+	sameNode     = "PreferSameNode" // a distribution that needs to know where endpoints are
+	headless     = "None"           // a ClusterIP
+	externalName = "ExternalName"   // a type
 )
 
 // resources are the ServiceEntries of a Service; none if it has no port that the mesh could serve.
@@ -154,7 +161,7 @@ func (c *content) instances(o *serviceObject, s *slice, served []service.Port) [
 // instance makes an endpoint of the mesh. One at a Pod that is not known yet has to wait: nobody knows
 // whether it takes mutual TLS.
 func (c *content) instance(o *serviceObject, s *slice, e *endpoint) (i service.Instance, known bool) {
-	i = service.Instance{Address: e.address, Locality: c.locality(e), Network: c.network, Health: e.health}
+	i = service.Instance{Address: e.address, Locality: c.locality(e, nil), Network: c.network, Health: e.health}
 	if e.pod == "" || !c.settings.pods {
 		return i, true
 	}
@@ -165,7 +172,7 @@ func (c *content) instance(o *serviceObject, s *slice, e *endpoint) (i service.I
 	if i.Labels = p.labels; p.labels[networkLabel] != "" {
 		i.Network = p.labels[networkLabel]
 	}
-	if p.member {
+	if i.Locality = c.locality(e, p.labels); p.member {
 		i.Account = p.account
 	}
 	if hostname := c.at(e.node).hostname; hostname != "" && o.distribution() == sameNode {
@@ -177,21 +184,18 @@ func (c *content) instance(o *serviceObject, s *slice, e *endpoint) (i service.I
 	return i, true
 }
 
-// locality is that of the Node. Where that is not known, the zone alone says too little.
-func (c *content) locality(e *endpoint) string {
+// locality is that of the Node, or, where that is not known, what a Pod has of it. A zone alone says too
+// little.
+func (c *content) locality(e *endpoint, labels map[string]string) string {
 	n := c.at(e.node)
-	if n.zone == "" {
-		n.zone = e.zone
-	}
+	region, zone := cmp.Or(n.region, labels[regionLabel]), cmp.Or(n.zone, labels[zoneLabel], e.zone)
 	switch {
-	case n.region == "":
-		return ""
-	case n.zone == "":
-		return n.region
+	case region == "" || zone == "":
+		return region
 	case n.subzone == "":
-		return n.region + "/" + n.zone
+		return region + "/" + zone
 	default:
-		return n.region + "/" + n.zone + "/" + n.subzone
+		return region + "/" + zone + "/" + n.subzone
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,8 +54,8 @@ var parameters = map[string]parameter{
 	"pods":         yesOrNo(func(s *settings) *bool { return &s.pods }),
 	"nodes":        yesOrNo(func(s *settings) *bool { return &s.nodes }),
 	"config":       yesOrNo(func(s *settings) *bool { return &s.config }),
-	"domain":       text(func(s *settings) *string { return &s.domain }),
-	"trust-domain": text(func(s *settings) *string { return &s.trustDomain }),
+	"domain":       name(func(s *settings) *string { return &s.domain }),
+	"trust-domain": name(func(s *settings) *string { return &s.trustDomain }),
 	"network":      text(func(s *settings) *string { return &s.network }),
 	"timeout":      readTimeout,
 }
@@ -114,6 +115,19 @@ func (s *settings) complete(u *url.URL) error {
 
 func text(at func(*settings) *string) parameter {
 	return func(s *settings, value string) error {
+		*at(s) = value
+		return nil
+	}
+}
+
+// dnsName has labels of DNS with points between them.
+var dnsName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+
+func name(at func(*settings) *string) parameter {
+	return func(s *settings, value string) error {
+		if !dnsName.MatchString(value) {
+			return fmt.Errorf("%q is no name of DNS", value)
+		}
 		*at(s) = value
 		return nil
 	}

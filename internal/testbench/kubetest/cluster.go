@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,7 +71,7 @@ func (c *Cluster) configure(more []string) {
 	etcd, peers, port := "http://127.0.0.1:"+c.port(), "http://127.0.0.1:"+c.port(), c.port()
 	c.Address = "127.0.0.1:" + port
 	c.etcdFlags = []string{
-		"--data-dir", filepath.Join(c.folder, "etcd"), "--listen-client-urls", etcd, "--advertise-client-urls", etcd,
+		"--data-dir", c.data(), "--listen-client-urls", etcd, "--advertise-client-urls", etcd,
 		"--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", "default=" + peers,
 		"--unsafe-no-fsync", "--log-level", "error",
 	}
@@ -148,16 +149,52 @@ func (c *Cluster) Kill() {
 // Restart kills the servers and starts them again with what they had.
 func (c *Cluster) Restart() {
 	c.t.Helper()
+	c.again(func() error { return nil })
+}
+
+// Backup keeps what the cluster has now, and returns where.
+func (c *Cluster) Backup() string {
+	c.t.Helper()
+	folder := filepath.Join(c.t.TempDir(), "etcd")
+	c.again(func() error { return os.CopyFS(folder, os.DirFS(c.data())) })
+	return folder
+}
+
+// Restore has the cluster have what it had.
+func (c *Cluster) Restore(backup string) {
+	c.t.Helper()
+	c.again(func() error {
+		if err := os.RemoveAll(c.data()); err != nil {
+			return err
+		}
+		return os.CopyFS(c.data(), os.DirFS(backup))
+	})
+}
+
+func (c *Cluster) data() string { return filepath.Join(c.folder, "etcd") }
+
+// again does something while the servers are down.
+func (c *Cluster) again(meanwhile func() error) {
+	c.t.Helper()
 	c.Kill()
 	c.client.CloseIdleConnections()
+	if err := meanwhile(); err != nil {
+		c.t.Fatal(err)
+	}
 	c.run()
 	c.ready()
 }
 
-// Kubeconfig writes a kubeconfig for somebody who reaches the cluster at an address, and returns its
-// path. user is what stands under users[0].user, in YAML.
-func (c *Cluster) Kubeconfig(address, user string) string {
+// Transport asks the cluster as somebody who may do everything.
+func (c *Cluster) Transport() http.RoundTripper { return c.client.Transport }
+
+// Kubeconfig writes a kubeconfig for somebody who reaches the cluster at a URL, or at host:port over
+// TLS, and returns its path. user is what stands under users[0].user, in YAML.
+func (c *Cluster) Kubeconfig(server, user string) string {
 	c.t.Helper()
+	if !strings.Contains(server, "://") {
+		server = "https://" + server
+	}
 	folder := c.t.TempDir()
 	certtest.WriteFile(c.t, filepath.Join(folder, "ca.pem"), c.Authority.PEM)
 	path := filepath.Join(folder, "kubeconfig")
@@ -167,10 +204,10 @@ current-context: test
 contexts:
 - {name: test, context: {cluster: test, user: test}}
 clusters:
-- {name: test, cluster: {server: "https://%s", certificate-authority: ca.pem}}
+- {name: test, cluster: {server: %q, certificate-authority: ca.pem}}
 users:
 - {name: test, user: %s}
-`, address, user))
+`, server, user))
 	return path
 }
 

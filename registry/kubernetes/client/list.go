@@ -54,6 +54,12 @@ func (c *Client) List(ctx context.Context, path string, object func(*json.Decode
 	return "", &Garbage{fmt.Errorf("the list has more than %d pages", mostPages)}
 }
 
+// Version is the version that a list has now, without its objects.
+func (c *Client) Version(ctx context.Context, path string) (string, error) {
+	found, err := c.page(ctx, path, url.Values{"limit": {"1"}}, func(d *json.Decoder) error { return d.Decode(&json.RawMessage{}) })
+	return found.ResourceVersion, err
+}
+
 // listMeta is what a page says of itself.
 type listMeta struct {
 	ResourceVersion string `json:"resourceVersion"`

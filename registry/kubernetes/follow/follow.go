@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/pgmesh/pgmesh/internal/kit/retry"
@@ -44,7 +45,7 @@ const (
 	// stable is how long a watch lasts that is no failure to begin one.
 	stable = 10 * time.Second
 	// brief is how short a watch without a change must be to be no watch.
-	brief = time.Second
+	brief = time.Second / 2
 )
 
 // What has the next attempt wait, and is no reason to say that the list cannot be read: a server that
@@ -75,13 +76,12 @@ type following[T Object] struct {
 
 	listener Listener[T]
 	version  string // from which changes follow; "" if the list has to be read
+	broken   bool   // the last watch did not end well
 }
 
 func (f *following[T]) attempt(ctx context.Context, works func()) error {
-	if f.version == "" {
-		if err := f.readAll(ctx); err != nil {
-			return err
-		}
+	if err := f.begin(ctx); err != nil {
+		return err
 	}
 	begun, changes := time.Now(), 0
 	err := f.Client.Watch(ctx, f.Path, f.version, func() { f.listener.Away(nil) }, func(e client.Event) error {
@@ -90,7 +90,7 @@ func (f *following[T]) attempt(ctx context.Context, works func()) error {
 		}
 		return f.take(e)
 	})
-	if changes > 0 {
+	if f.broken = err != nil; changes > 0 {
 		works()
 	}
 	if refusal, is := errors.AsType[*client.Refusal](err); is && refusal.Outdated() {
@@ -104,6 +104,31 @@ func (f *following[T]) attempt(ctx context.Context, works func()) error {
 		return errBrief
 	}
 	return err
+}
+
+// begin reads the list where it has to be. A cluster whose backup was restored meanwhile has an older
+// version than ours, and would silently tell of nothing until it has reached that again.
+func (f *following[T]) begin(ctx context.Context) error {
+	if f.version != "" && f.broken {
+		now, err := f.Client.Version(ctx, f.Path)
+		if err != nil {
+			return err
+		}
+		if older(now, f.version) {
+			f.version = ""
+		}
+	}
+	if f.version != "" {
+		return nil
+	}
+	return f.readAll(ctx)
+}
+
+// older compares versions, which are numbers in all servers that there are.
+func older(a, b string) bool {
+	first, err := strconv.ParseUint(a, 10, 64)
+	second, other := strconv.ParseUint(b, 10, 64)
+	return err == nil && other == nil && first < second
 }
 
 func (f *following[T]) readAll(ctx context.Context) error {

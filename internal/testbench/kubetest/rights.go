@@ -1,0 +1,36 @@
+package kubetest
+
+import "encoding/json"
+
+// Reads is a rule by which somebody may read all objects of some kinds.
+func Reads(group string, plurals ...string) Object {
+	return Object{"apiGroups": []string{group}, "resources": plurals, "verbs": []string{"get", "list", "watch"}}
+}
+
+const rightsPath = "/apis/rbac.authorization.k8s.io/v1/"
+
+// Grant lets a user do what the rules say, and nothing that rules of the same name said before.
+func (c *Cluster) Grant(name, user string, rules ...Object) {
+	c.t.Helper()
+	c.Apply(rightsPath+"clusterroles/"+name, Object{
+		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": Object{"name": name}, "rules": rules,
+	})
+	c.Apply(rightsPath+"clusterrolebindings/"+name, Object{
+		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": Object{"name": name},
+		"roleRef":  Object{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+		"subjects": []Object{{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}},
+	})
+}
+
+// Token is one of a ServiceAccount.
+func (c *Cluster) Token(namespace, account string) string {
+	c.t.Helper()
+	answer := c.Post("/api/v1/namespaces/"+namespace+"/serviceaccounts/"+account+"/token", Object{
+		"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": Object{"expirationSeconds": 3600},
+	})
+	var request struct{ Status struct{ Token string } }
+	if err := json.Unmarshal(answer, &request); err != nil || request.Status.Token == "" {
+		c.t.Fatalf("there is no token: %v: %s", err, answer)
+	}
+	return request.Status.Token
+}
