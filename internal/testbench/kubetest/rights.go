@@ -1,6 +1,10 @@
 package kubetest
 
-import "encoding/json"
+import (
+	"crypto/tls"
+	"encoding/json"
+	"net/http"
+)
 
 // Reads is a rule by which somebody may read all objects of some kinds.
 func Reads(group string, plurals ...string) Object {
@@ -33,4 +37,22 @@ func (c *Cluster) Token(namespace, account string) string {
 		c.t.Fatalf("there is no token: %v: %s", err, answer)
 	}
 	return request.Status.Token
+}
+
+// StatusAs is the status of the answer to whoever has a token, and asks for a path.
+func (c *Cluster) StatusAs(token, path string) int {
+	c.t.Helper()
+	request, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, "https://"+c.Address+path, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	anybody := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: c.Authority.Pool(), MinVersion: tls.VersionTLS12}}
+	defer anybody.CloseIdleConnections()
+	response, err := anybody.RoundTrip(request)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	return response.StatusCode
 }

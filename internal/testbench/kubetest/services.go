@@ -19,11 +19,18 @@ func ServicePath(namespace, name string) string {
 // ApplyService makes a Service so.
 func (c *Cluster) ApplyService(s Service) {
 	c.t.Helper()
+	c.Apply(ServicePath(s.Namespace, s.Name), s.object())
+}
+
+// Creation creates it.
+func (s Service) Creation() Creation {
+	return Creation{"/api/v1/namespaces/" + s.Namespace + "/services", s.object()}
+}
+
+func (s Service) object() Object {
 	spec := Object{"ports": []Object{{"name": "http", "port": s.Port}}}
 	maps.Copy(spec, s.More)
-	c.Apply(ServicePath(s.Namespace, s.Name), Object{
-		"apiVersion": "v1", "kind": "Service", "metadata": Object{"name": s.Name, "annotations": s.Annotations}, "spec": spec,
-	})
+	return Object{"apiVersion": "v1", "kind": "Service", "metadata": Object{"name": s.Name, "annotations": s.Annotations}, "spec": spec}
 }
 
 // Slice is an EndpointSlice of a Service, with one port.
@@ -47,15 +54,24 @@ func SlicePath(namespace, name string) string {
 // ApplySlice makes an EndpointSlice so.
 func (c *Cluster) ApplySlice(s Slice) {
 	c.t.Helper()
+	c.Apply(SlicePath(s.Namespace, s.Name), s.object())
+}
+
+// Creation creates it.
+func (s Slice) Creation() Creation {
+	return Creation{"/apis/discovery.k8s.io/v1/namespaces/" + s.Namespace + "/endpointslices", s.object()}
+}
+
+func (s Slice) object() Object {
 	endpoints := make([]Object, len(s.Endpoints))
 	for i, e := range s.Endpoints {
 		endpoints[i] = e.object(s.Namespace)
 	}
-	c.Apply(SlicePath(s.Namespace, s.Name), Object{
+	return Object{
 		"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
 		"metadata": Object{"name": s.Name, "labels": Object{"kubernetes.io/service-name": s.Service}},
 		"ports":    []Object{{"name": "http", "port": s.Port}}, "endpoints": endpoints,
-	})
+	}
 }
 
 func (e Endpoint) object(namespace string) Object {
@@ -88,10 +104,19 @@ func PodPath(namespace, name string) string {
 // ApplyPod makes a Pod so.
 func (c *Cluster) ApplyPod(p Pod) {
 	c.t.Helper()
-	c.Apply(PodPath(p.Namespace, p.Name), Object{
+	c.Apply(PodPath(p.Namespace, p.Name), p.object())
+}
+
+// Creation creates it.
+func (p Pod) Creation() Creation {
+	return Creation{"/api/v1/namespaces/" + p.Namespace + "/pods", p.object()}
+}
+
+func (p Pod) object() Object {
+	return Object{
 		"apiVersion": "v1", "kind": "Pod", "metadata": Object{"name": p.Name, "labels": p.Labels},
 		"spec": Object{"nodeName": p.Node, "serviceAccountName": p.Account, "containers": []Object{{"name": "app", "image": "app"}}},
-	})
+	}
 }
 
 // NodePath is where a Node is.
