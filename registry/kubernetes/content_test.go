@@ -77,10 +77,17 @@ func TestProtocolsOfPorts(t *testing.T) {
 		port servicePort
 		want string
 	}{
-		{servicePort{Name: "http"}, "HTTP"}, {servicePort{Name: "HTTP2-x"}, "HTTP2"}, {servicePort{Name: "grpc-web"}, "GRPC-WEB"},
-		{servicePort{Name: "grpc-web-x"}, "GRPC-WEB"}, {servicePort{Name: "https-x"}, "HTTPS"}, {servicePort{Name: "httpx"}, "DETECTED"},
-		{servicePort{Name: "http", AppProtocol: "mysql"}, "MYSQL"}, {servicePort{Name: "http", AppProtocol: "example.com/own"}, "DETECTED"},
-		{servicePort{AppProtocol: "kubernetes.io/ws"}, "HTTP"}, {servicePort{Port: 3306}, "TCP"}, {servicePort{}, "DETECTED"},
+		{servicePort{Name: "http"}, "HTTP"},
+		{servicePort{Name: "HTTP2-x"}, "HTTP2"},
+		{servicePort{Name: "grpc-web"}, "GRPC-WEB"},
+		{servicePort{Name: "grpc-web-x"}, "GRPC-WEB"},
+		{servicePort{Name: "https-x"}, "HTTPS"},
+		{servicePort{Name: "httpx"}, "DETECTED"},
+		{servicePort{Name: "http", AppProtocol: "mysql"}, "MYSQL"},
+		{servicePort{Name: "http", AppProtocol: "example.com/own"}, "DETECTED"},
+		{servicePort{AppProtocol: "kubernetes.io/ws"}, "HTTP"},
+		{servicePort{Port: 3306}, "TCP"},
+		{servicePort{}, "DETECTED"},
 	} {
 		require.Equal(t, tt.want, tt.port.protocol(), tt.port)
 	}

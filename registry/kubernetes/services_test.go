@@ -1,6 +1,7 @@
 package kubernetes_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -15,9 +16,7 @@ import (
 // pod makes a Pod with a sidecar on a node.
 func pod(c *kubetest.Cluster, name, node string, more map[string]string) {
 	labels := map[string]string{"app": "web", "security.istio.io/tlsMode": "istio"}
-	for key, value := range more {
-		labels[key] = value
-	}
+	maps.Copy(labels, more)
 	c.ApplyPod(kubetest.Pod{Namespace: shop, Name: name, Node: node, Account: "buyer", Labels: labels})
 }
 
@@ -81,8 +80,11 @@ func TestSortsOfServices(t *testing.T) {
 	c := kubetest.Start(t)
 	c.Namespace(shop)
 	ports := []kubetest.Object{
-		{"name": "http-api", "port": 80, "targetPort": 8080}, {"name": "grpc", "port": 81, "targetPort": "grpc"},
-		{"name": "other", "port": 82}, {"name": "said", "port": 83, "appProtocol": "kubernetes.io/h2c"}, {"name": "dns", "port": 53, "protocol": "UDP"},
+		{"name": "http-api", "port": 80, "targetPort": 8080},
+		{"name": "grpc", "port": 81, "targetPort": "grpc"},
+		{"name": "other", "port": 82},
+		{"name": "said", "port": 83, "appProtocol": "kubernetes.io/h2c"},
+		{"name": "dns", "port": 53, "protocol": "UDP"},
 	}
 	c.ApplyService(kubetest.Service{Namespace: shop, Name: "api", More: kubetest.Object{"ports": ports}})
 	c.ApplyService(kubetest.Service{Namespace: shop, Name: "db", Port: 5432, More: kubetest.Object{"clusterIP": "None"}})

@@ -122,7 +122,7 @@ func (c *Cluster) Watch(path string) <-chan time.Time {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	response, err := c.client.Transport.RoundTrip(request)
+	response, err := c.client.Transport.RoundTrip(request) //nolint:bodyclose // whoever reads it closes it
 	if err != nil {
 		c.t.Fatal(err)
 	}

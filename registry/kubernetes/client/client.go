@@ -54,7 +54,7 @@ func (c *Client) ask(ctx context.Context, path string, query url.Values) (*answe
 		a.silent.Store(true)
 		cancel()
 	})
-	response, err := c.send(ctx, access, path, query)
+	response, err := c.send(ctx, access, path, query) //nolint:bodyclose // the answer has it
 	if err != nil {
 		a.stop()
 		return nil, a.failed(access, err)

@@ -1,7 +1,9 @@
 package kubeconfig_test
 
 import (
+	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -14,9 +16,6 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 	"github.com/pgmesh/pgmesh/registry/kubernetes/kubeconfig"
-
-	"context"
-	"errors"
 )
 
 // write writes a kubeconfig with a cluster and a user, beside files.
