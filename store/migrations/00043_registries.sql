@@ -46,7 +46,7 @@ CREATE TABLE mesh_internal.registry_entries (
   labels      jsonb       NOT NULL,
   annotations jsonb       NOT NULL,
   spec        jsonb       NOT NULL,
-  hosts       text[]      NOT NULL DEFAULT '{}',
+  hosts       text[]      COLLATE "C" NOT NULL DEFAULT '{}',
   created_at  timestamptz,
   PRIMARY KEY (name, namespace, kind, api_group, registry)
 );

@@ -83,12 +83,14 @@ BEGIN
 END $$;
 
 -- registries_have reports whether a registry has a host for somebody who may see what these namespaces
--- have or export to them.
+-- have or export to them. Only the index of hosts is left to the planner, which would take another for
+-- as long as there are no entries, and keep to it; and that index is of the collation of links.
 CREATE OR REPLACE FUNCTION mesh_internal.registries_have(host text, namespaces text[], exported_to text[]) RETURNS boolean
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_indexscan = off SET enable_indexonlyscan = off AS $$
 BEGIN
   RETURN EXISTS (SELECT FROM mesh_internal.registry_entries e
-    WHERE e.hosts @> ARRAY[registries_have.host] AND (e.namespace = ANY (namespaces) OR mesh_internal.exported(e.spec -> 'exportTo', e.namespace) && exported_to));
+    WHERE e.hosts @> ARRAY[registries_have.host COLLATE "C"] AND (e.namespace = ANY (namespaces) OR mesh_internal.exported(e.spec -> 'exportTo', e.namespace) && exported_to));
 END $$;
 
 -- Proxies have no cluster for a host that only a wildcard covers: requests sent to it fail. A
