@@ -43,12 +43,13 @@ receivers: compile otelcol ## Send traces and logs to OpenTelemetry's collector,
 	RECEIVERS=$(CURDIR)/.tools go test -count=1 ./internal/testbench/e2e -run TestReceivers -v
 
 .PHONY: registries
+registries: export CONSUL=$(CURDIR)/.tools/bin/consul
+registries: export ZOOKEEPER=$(CURDIR)/.tools/zookeeper
+registries: export KUBE_APISERVER=$(CURDIR)/.tools/bin/kube-apiserver
+registries: export ETCD=$(CURDIR)/.tools/bin/etcd
 registries: compile consul zookeeper kube-apiserver etcd ## Hold the registries to what they promise, on a real Consul, ZooKeeper and Kubernetes (minutes the first time; PGMESH_REGISTRY_OPERATIONS=3000 tries more)
-	CONSUL=$(CURDIR)/.tools/bin/consul go test -count=1 -v ./registry/consul/...
-	CONSUL=$(CURDIR)/.tools/bin/consul go test -count=1 -v ./mcp-server/serve -run Announce
-	ZOOKEEPER=$(CURDIR)/.tools/zookeeper go test -count=1 -v ./registry/zookeeper/...
-	KUBE_APISERVER=$(CURDIR)/.tools/bin/kube-apiserver ETCD=$(CURDIR)/.tools/bin/etcd go test -count=1 -v ./registry/kubernetes/...
-	KUBE_APISERVER=$(CURDIR)/.tools/bin/kube-apiserver ETCD=$(CURDIR)/.tools/bin/etcd go test -count=1 -v ./internal/testbench/e2e -run Kubernetes
+	go test -count=1 -v -p 1 ./registry/...
+	go test -count=1 -v -p 1 ./mcp-server/serve ./internal/testbench/e2e -run 'Announce|FromConsul|ZooKeeper|Kubernetes'
 
 .PHONY: bench
 bench: compile ## Measure what is promised, each beside a floor (FLAGS='--only update,large' narrows)
