@@ -85,9 +85,9 @@ func (a *announcement) Away(err error) {
 	if err != nil {
 		reason = terse.Kept(err.Error(), mostReason)
 	}
-	switch {
-	case reason == a.away:
-	case reason == "":
+	switch reason {
+	case a.away:
+	case "":
 		a.log.Info("services can be announced again")
 	default:
 		a.log.Warn("services cannot be announced; what was announced stays, and the server goes on trying", "error", reason)
@@ -112,8 +112,11 @@ func (a *announcement) Bad(wrong map[string]error) {
 func (a *announcement) Writes(is bool, instances int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if is != a.writes {
-		a.log.Info("who announces the services of the mesh has changed", "this_server", is)
+	switch {
+	case is && !a.writes:
+		a.log.Info("this server announces the services of the mesh from now on")
+	case !is && a.writes:
+		a.log.Info("this server no longer announces the services of the mesh; what was announced stays")
 	}
 	a.writes, a.instances = is, instances
 }

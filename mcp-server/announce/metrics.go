@@ -3,15 +3,15 @@ package announce
 import "github.com/prometheus/client_golang/prometheus"
 
 func describe(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc("pgmesh_mcp_server_announcer_"+name, help, []string{"announcer"}, nil)
+	return prometheus.NewDesc(name, help, []string{"announcer"}, nil)
 }
 
 var (
-	connected = describe("connected", "1 while the registry that services are announced in can be written to.")
-	writes    = describe("writes", "1 on the server that announces services, of all that would.")
-	instances = describe("instances", "Instances that this server has announced; 0 where another server writes.")
-	bad       = describe("bad_services", "Services that cannot be announced as they are.")
-	changes   = describe("changes_total", "Instances that were announced, changed or taken away.")
+	connected = describe("pgmesh_mcp_server_announcer_connected", "1 while the registry that services are announced in can be written to.")
+	writes    = describe("pgmesh_mcp_server_announcer_writes", "1 on the server that announces services, of all that would.")
+	instances = describe("pgmesh_mcp_server_announcer_instances", "Instances that this server has announced; 0 where another server writes.")
+	bad       = describe("pgmesh_mcp_server_announcer_bad_services", "Services that cannot be announced as they are.")
+	changes   = describe("pgmesh_mcp_server_announcer_changes_total", "Instances that were announced, changed or taken away.")
 )
 
 // Describe lists the metrics.

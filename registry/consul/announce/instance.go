@@ -2,6 +2,7 @@ package announce
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -72,7 +73,7 @@ func (s *settings) nameOf(of *service.Service) (string, error) {
 // service, and each other that of one called after it.
 func (s *settings) instances(resource, name string, of *service.Service) ([]*instance, error) {
 	if len(of.Ports) == 0 {
-		return nil, fmt.Errorf("the service has no port")
+		return nil, errors.New("the service has no port")
 	}
 	var all []*instance
 	there := map[string]bool{}
