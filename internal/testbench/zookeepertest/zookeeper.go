@@ -92,7 +92,7 @@ func (z *ZooKeeper) configuration() string { return filepath.Join(z.folder, "zoo
 
 func (z *ZooKeeper) run() {
 	z.t.Helper()
-	cmd := exec.Command("java", "-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.fsync.warningthresholdms=10000",
+	cmd := exec.Command("java", "-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true",
 		"-cp", filepath.Join(os.Getenv("ZOOKEEPER"), "*"), "org.apache.zookeeper.server.quorum.QuorumPeerMain", z.configuration())
 	cmd.Stdout, cmd.Stderr = &z.log, &z.log
 	var err error
