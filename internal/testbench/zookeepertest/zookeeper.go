@@ -54,18 +54,25 @@ func Start(t testing.TB, more Config) *ZooKeeper {
 	z.configure(port, more)
 	t.Cleanup(z.end)
 	z.run()
-	var told <-chan zk.Event
-	z.Conn, told, err = zk.Connect([]string{z.Address}, 20*time.Second, zk.WithLogger(silent{}), zk.WithLogInfo(false))
+	z.connect()
+	z.Ready()
+	return z
+}
+
+// connect gives the test a client that has seen nothing: one that has seen more than a server that was
+// wiped knows is refused by it.
+func (z *ZooKeeper) connect() {
+	z.t.Helper()
+	conn, told, err := zk.Connect([]string{z.Address}, 20*time.Second, zk.WithLogger(silent{}), zk.WithLogInfo(false))
 	if err != nil {
-		t.Fatal(err)
+		z.t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		z.Conn.Close()
+	z.Conn = conn
+	z.t.Cleanup(func() {
+		conn.Close()
 		for range told { // it is closed when the client's goroutines have ended
 		}
 	})
-	z.Ready()
-	return z
 }
 
 type silent struct{}
@@ -126,7 +133,15 @@ func (z *ZooKeeper) Kill() { z.process.Kill() }
 func (z *ZooKeeper) Restart() {
 	z.t.Helper()
 	z.Kill()
+	z.again()
+}
+
+func (z *ZooKeeper) again() {
+	z.t.Helper()
+	old := z.Conn
+	go old.Close()
 	z.run()
+	z.connect()
 	z.Ready()
 }
 
@@ -137,8 +152,7 @@ func (z *ZooKeeper) Wipe() {
 	if err := os.RemoveAll(filepath.Join(z.folder, "data")); err != nil {
 		z.t.Fatal(err)
 	}
-	z.run()
-	z.Ready()
+	z.again()
 }
 
 // do does something with the server, again where the connection was lost meanwhile.
