@@ -101,4 +101,16 @@ func TestBadEntriesKeepTheirLastGoodState(t *testing.T) {
 	name, of := all.Find(two.Key())
 	require.Equal(t, "scripted two", name+" "+of)
 	require.Empty(t, do(func(s registry.Sink) { s.Replace(nil) }).Bad)
+
+	// What may not be read keeps all that it had.
+	pods := []*kinds.Resource{entry("web", "pods/shop/web"), entry("cart", "pods/shop/cart"), entry("other", "podsand/shop/other"), entry("bare", "pods")}
+	require.Equal(t, 4, do(func(s registry.Sink) { s.Replace(pods) }).Resources)
+	require.Equal(t, 3, do(func(s registry.Sink) {
+		s.Bad("pods", errors.New("forbidden"))
+		s.Replace(nil)
+	}).Resources)
+	require.Equal(t, 0, do(func(s registry.Sink) {
+		s.Bad("pods", nil)
+		s.Replace(nil)
+	}).Resources)
 }

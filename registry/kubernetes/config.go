@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pgmesh/pgmesh/internal/kit/panics"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -83,7 +84,7 @@ func (m *mesh) configuring(kind *kinds.Kind, namespace string, g *group) *list[c
 // take takes a resource. One that cannot be read stays as it was.
 func (m *mesh) take(kind *kinds.Kind, o *configObject) {
 	k := o.keyOf(kind)
-	r, err := o.resource(kind)
+	r, err := panics.Receive(func() (*kinds.Resource, error) { return o.resource(kind) })
 	if m.blame(configEntry(k), err); err != nil {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/pgmesh/pgmesh/internal/kit/panics"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/registry"
 	"github.com/pgmesh/pgmesh/registry/kubernetes/client"
@@ -178,7 +179,7 @@ func (m *mesh) remake() []kinds.Change {
 	}
 	var changes []kinds.Change
 	for k := range m.content.touched {
-		now, err := m.content.resources(k)
+		now, err := panics.Receive(func() ([]*kinds.Resource, error) { return m.content.resources(k) })
 		if m.blame(serviceEntry(k), err); err != nil {
 			continue
 		}
