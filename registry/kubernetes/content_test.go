@@ -9,6 +9,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/registry/service"
 )
 
 func testContent() *content {
@@ -69,6 +70,24 @@ func TestPodsWithoutAPort(t *testing.T) {
 		require.Len(t, entry.GetPorts(), 1)
 		require.Equal(t, map[string]uint32{"grpc": 9081}, entry.GetEndpoints()[0].GetPorts())
 	}
+}
+
+// An endpoint that moves from a slice to another may be in both.
+func TestAnEndpointInTwoSlices(t *testing.T) {
+	t.Parallel()
+	c := testContent()
+	web, ports := key{"shop", "web"}, []slicePort{{"http", 8080}, {"grpc", 8081}}
+	o := aService("web")
+	o.Spec.ClusterIP = headless
+	c.setService(web, o)
+	first, second := aSlice("a", "web", ports, "10.0.0.1"), aSlice("b", "web", ports, "10.0.0.1", "10.0.0.2")
+	first.endpoints[0].health, first.endpoints[0].hostname, second.endpoints[0].hostname = service.Unhealthy, "web-0", "web-0"
+	c.setSlice(first.key, first)
+	c.setSlice(second.key, second)
+	all := entriesOf(t, c, web)
+	require.Len(t, all, 2, "one is of the Pod alone")
+	require.Len(t, all["kubernetes.web"].GetEndpoints(), 2)
+	require.Empty(t, all["kubernetes.web"].GetEndpoints()[0].GetLabels(), "it is healthy")
 }
 
 func TestProtocolsOfPorts(t *testing.T) {

@@ -52,22 +52,7 @@ func (c *content) resources(k key) ([]*kinds.Resource, error) {
 		whole.External, whole.Instances = true, []service.Instance{{Address: o.Spec.ExternalName}}
 		return made(c.name, all)
 	}
-	var named []instance
-	for _, s := range c.slicesOf(o) {
-		served := s.served(ports)
-		if len(served) == 0 {
-			continue
-		}
-		part := whole
-		if len(served) < len(ports) {
-			part = c.part(&all, o, served)
-		}
-		for _, i := range c.instances(o, s, served) {
-			if part.Instances = append(part.Instances, i.Instance); i.hostname != "" {
-				named = append(named, i)
-			}
-		}
-	}
+	named := c.fill(&all, o, ports)
 	if o.Spec.ClusterIP == headless {
 		all = append(all, single(whole, named)...)
 	}
@@ -75,6 +60,42 @@ func (c *content) resources(k key) ([]*kinds.Resource, error) {
 		c.identify(all)
 	}
 	return made(c.name, all)
+}
+
+// place is where requests go.
+type place struct {
+	of      *service.Service
+	address string
+	port    uint32
+}
+
+// fill adds the endpoints of all slices, and returns those that have a name. One that moves from a
+// slice to another may be in both for a while: the healthier counts.
+func (c *content) fill(all *[]*service.Service, o *serviceObject, ports []service.Port) (named []instance) {
+	at := map[place]int{}
+	for _, s := range c.slicesOf(o) {
+		served := s.served(ports)
+		if len(served) == 0 {
+			continue
+		}
+		part := (*all)[0]
+		if len(served) < len(ports) {
+			part = c.part(all, o, served)
+		}
+		for _, i := range c.instances(o, s, served) {
+			p := place{part, i.Address, i.Ports[served[0].Name]}
+			if before, there := at[p]; !there {
+				at[p] = len(part.Instances)
+				part.Instances = append(part.Instances, i.Instance)
+			} else if part.Instances[before].Health > i.Health {
+				part.Instances[before] = i.Instance
+			}
+			if i.hostname != "" {
+				named = append(named, i)
+			}
+		}
+	}
+	return named
 }
 
 func made(registry string, all []*service.Service) ([]*kinds.Resource, error) {
@@ -108,7 +129,7 @@ func (c *content) part(all *[]*service.Service, o *serviceObject, served []servi
 	}
 	s := c.service(o, served)
 	for _, p := range served {
-		s.Name += " " + p.Name
+		s.Name += ":" + p.Name // what no name of Kubernetes has
 	}
 	*all = append(*all, s)
 	return s
