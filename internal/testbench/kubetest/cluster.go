@@ -4,7 +4,6 @@
 package kubetest
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -22,6 +21,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/freeport"
 	"github.com/pgmesh/pgmesh/internal/kit/process"
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/journal"
 	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 )
 
@@ -36,7 +36,7 @@ type Cluster struct {
 	folder string
 	etcd   *process.Process
 	server *process.Process
-	log    bytes.Buffer
+	log    journal.Journal
 	client *http.Client
 
 	etcdFlags, serverFlags []string
@@ -121,7 +121,7 @@ func (c *Cluster) ready() {
 	poll.Within(c.t, startsWithin, func(ctx context.Context) error {
 		select {
 		case <-c.server.Done():
-			c.t.Fatalf("the API server has ended: %v\n%s", c.server.Err(), &c.log)
+			c.t.Fatalf("the API server has ended: %v\n%s", c.server.Err(), c.log.String())
 		default:
 		}
 		_, err := c.ask(ctx, http.MethodGet, "/readyz", nil)
@@ -133,7 +133,7 @@ func (c *Cluster) end() {
 	c.Kill()
 	c.client.CloseIdleConnections()
 	if c.t.Failed() {
-		c.t.Logf("the log of etcd and of the API server:\n%s", &c.log)
+		c.t.Logf("the log of etcd and of the API server:\n%s", c.log.String())
 	}
 }
 
