@@ -9,6 +9,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/registry/kubernetes/follow"
 )
 
 // kindName is how kubectl names a kind in full.
@@ -85,6 +86,9 @@ func (m *mesh) configuring(kind *kinds.Kind, namespace string, g *group) *list[c
 func (m *mesh) take(kind *kinds.Kind, o *configObject) {
 	k := o.keyOf(kind)
 	r, err := panics.Receive(func() (*kinds.Resource, error) { return o.resource(kind) })
+	if err == nil && m.config[kind][k] == nil && len(m.config[kind]) >= follow.MostObjects {
+		err = fmt.Errorf("there are more than %d of its kind, and this one is left out", follow.MostObjects)
+	}
 	if m.blame(configEntry(k), err); err != nil {
 		return
 	}

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"fmt"
 
 	"golang.org/x/sync/errgroup"
 
@@ -53,6 +54,7 @@ type keyed interface {
 
 // keeping keeps what is wanted of each object of a namespace, by its key.
 func keeping[T keyed, V any](m *mesh, name, namespace string, there map[key]*V, set func(key, *V), lean func(*T) *V) *list[T] {
+	set = bounded(m, name, there, set)
 	return &list[T]{
 		mesh: m, part: m.own.add(name),
 		all: func(all []T) {
@@ -69,5 +71,16 @@ func keeping[T keyed, V any](m *mesh, name, namespace string, there map[key]*V, 
 		},
 		changed: func(o T) { set(o.key(), lean(&o)) },
 		gone:    func(o T) { set(o.key(), nil) },
+	}
+}
+
+// bounded leaves out what is too much to keep, and says so.
+func bounded[V any](m *mesh, name string, there map[key]*V, set func(key, *V)) func(key, *V) {
+	return func(k key, v *V) {
+		if there[k] == nil && v != nil && len(there) >= follow.MostObjects {
+			m.blame("the list of "+name, fmt.Errorf("it has more than %d objects, of which some are left out", follow.MostObjects))
+			return
+		}
+		set(k, v)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/registry"
 	"github.com/pgmesh/pgmesh/registry/kubernetes/client"
+	"github.com/pgmesh/pgmesh/registry/kubernetes/follow"
 )
 
 // mesh is what the mesh has of a cluster. Lists tell it what there is, and it tells the sink what has
@@ -151,6 +152,8 @@ func (m *mesh) blame(entry string, err error) {
 	switch {
 	case err == nil && is:
 		delete(m.bad, entry)
+	case err != nil && !is && len(m.bad) >= follow.MostObjects:
+		return
 	case err != nil && (!is || before.Error() != err.Error()):
 		m.bad[entry] = err
 	default:

@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -40,6 +41,9 @@ type List[T Object] struct {
 	// Path is where the list is: /api/v1/pods.
 	Path string
 }
+
+// MostObjects bounds what a list may make us keep.
+const MostObjects = 500_000
 
 const (
 	// stable is how long a watch lasts that is no failure to begin one.
@@ -138,7 +142,9 @@ func (f *following[T]) readAll(ctx context.Context) error {
 		if err := d.Decode(&object); err != nil {
 			return err
 		}
-		all = append(all, object)
+		if all = append(all, object); len(all) > MostObjects {
+			return client.Unreadable(fmt.Errorf("the list has more than %d objects", MostObjects))
+		}
 		return nil
 	})
 	if err != nil {
