@@ -18,7 +18,7 @@ import (
 // Registry reads services that are kept elsewhere.
 type Registry interface {
 	// Name is unique among the registries of a mesh, such as "consul-dc1". It has the form of a DNS
-	// label: the names of resources begin with it.
+	// label: the names of resources that are made of services begin with it.
 	Name() string
 	// Run tells the sink what there is until the context ends, whose error it then returns. It goes
 	// on trying when the registry cannot be asked, and returns another error only if its settings can
