@@ -243,6 +243,56 @@ func TestAForbiddenKind(t *testing.T) {
 	w.untilThere(t, webKey, destination, virtual)
 }
 
+// Where one kind cannot be read, as when what converts its objects is down, the others are, after a
+// while.
+func TestABrokenKind(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.Apply(kubetest.DefinitionPath("virtualservices.networking.istio.io"), loose("virtualservices", "VirtualService"))
+	c.AwaitDefinition("virtualservices.networking.istio.io")
+	c.Apply(networkingPath+"virtualservices/web", virtualService("web", "mesh"))
+	p := before(t, c)
+	p.answer(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/virtualservices") {
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = io.WriteString(w, `{"kind":"Status","message":"conversion webhook failed"}`)
+			return
+		}
+		p.behind.ServeHTTP(w, r)
+	})
+	w := watch(t, c.Kubeconfig(p.URL, "{}"), "namespaces=shop")
+	w.until(t, "the others are there", func() bool { return w.all[webKey] != nil })
+	w.untilAway(t, "virtualservices.networking.istio.io: Kubernetes answers 500 Internal Server Error: conversion webhook failed", webKey)
+	w.mu.Lock()
+	require.Contains(t, w.bad["virtualservices.networking.istio.io"], "conversion webhook failed")
+	w.mu.Unlock()
+	p.answer(nil)
+	w.untilThere(t, webKey, "VirtualService shop/web")
+	require.Empty(t, w.bad)
+}
+
+// A cluster that gives nothing has not told that there is nothing.
+func TestAClusterThatIsAllBrokenIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	p := before(t, c)
+	failed := atomic.Int32{}
+	p.answer(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "s") && !strings.HasSuffix(r.URL.Path, "/apis") {
+			failed.Add(1)
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		p.behind.ServeHTTP(w, r)
+	})
+	w := watch(t, c.Kubeconfig(p.URL, "{}"), "namespaces=shop")
+	w.until(t, "each list has failed for longer than others wait", func() bool { return failed.Load() > 9*lists })
+	w.untilAway(t, "500 Internal Server Error")
+	require.Zero(t, w.told)
+	p.answer(nil)
+	w.untilThere(t, webKey)
+}
+
 // Services are made of four lists. Where one of them may not be read at first, there is none, for what
 // would be made of the others would be wrong.
 func TestServicesNeedAllTheirLists(t *testing.T) {

@@ -119,15 +119,17 @@ func (m *mesh) news() (n news) {
 // settled reports whether everything was read at first that can be. Until then there is nothing to
 // tell: what is not read yet must not be taken for gone.
 func (m *mesh) settled() bool {
-	return m.told || !slices.ContainsFunc(m.groups, func(g *group) bool { return !g.read() && g.refused() == nil })
+	others := m.gives()
+	return m.told || !slices.ContainsFunc(m.groups, func(g *group) bool { return !g.read() && g.refused(others) == nil })
 }
 
 // admit reports whether some group was read for the first time: then there is another everything.
-// What the cluster forbids to read keeps what was known of it.
+// What the cluster does not give keeps what was known of it.
 func (m *mesh) admit() (anew bool) {
 	anew = !m.told
+	others := m.gives()
 	for _, g := range m.groups {
-		switch refused := g.refused(); {
+		switch refused := g.refused(others); {
 		case g.read() && !g.given:
 			g.given, anew = true, true
 			m.spoil(g, nil)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pgmesh/pgmesh/registry/kubernetes/client"
 	"github.com/pgmesh/pgmesh/registry/kubernetes/follow"
@@ -30,23 +31,47 @@ type part struct {
 	name  string // services, virtualservices.networking.istio.io
 	read  bool
 	away  error
+	since time.Time // it is away
 }
 
 func (g *group) read() bool {
 	return !slices.ContainsFunc(g.parts, func(p *part) bool { return !p.read })
 }
 
-// refused is why the group was never read, if the cluster forbids it. Others do not wait for it then.
-func (g *group) refused() error {
+// patience is how long a list may fail at first that others wait for.
+const patience = 5 * time.Second
+
+// refused is why the group was never read, if others do not wait for it: the cluster forbids it, or
+// cannot give it for some time, and gives others.
+func (g *group) refused(others bool) error {
 	if g.needed {
 		return nil
 	}
 	for _, p := range g.parts {
-		if refusal, is := errors.AsType[*client.Refusal](p.away); is && refusal.Forbidden() && !p.read {
+		if !p.read && (forbidden(p.away) || others && broken(p.away) && time.Since(p.since) >= patience) {
 			return fmt.Errorf("%s: %w", p.name, p.away)
 		}
 	}
 	return nil
+}
+
+func forbidden(err error) bool {
+	refusal, is := errors.AsType[*client.Refusal](err)
+	return is && refusal.Forbidden()
+}
+
+// broken reports whether an answer may be about what was asked for, and not about the cluster.
+func broken(err error) bool {
+	if refusal, is := errors.AsType[*client.Refusal](err); is {
+		return refusal.Broken()
+	}
+	_, garbage := errors.AsType[*client.Garbage](err)
+	return garbage
+}
+
+// gives reports whether the cluster has given some group.
+func (m *mesh) gives() bool {
+	return slices.ContainsFunc(m.groups, func(g *group) bool { return !g.needed && g.read() })
 }
 
 func (m *mesh) newGroup(entry string) *group {
@@ -89,7 +114,12 @@ func (l *list[T]) Gone(object T) { l.heard(func() { l.gone(object) }) }
 
 // Away implements follow.Listener.
 func (l *list[T]) Away(err error) {
-	l.heard(func() { l.part.away = err })
+	l.heard(func() {
+		if l.part.away == nil {
+			l.part.since = time.Now()
+		}
+		l.part.away = err
+	})
 	if refusal, is := errors.AsType[*client.Refusal](err); is && refusal.Missing() && l.missing != nil {
 		l.missing()
 	}

@@ -29,6 +29,10 @@ func (r *Refusal) Forbidden() bool { return r.Code == http.StatusForbidden }
 // Missing reports whether there is no such thing to read.
 func (r *Refusal) Missing() bool { return r.Code == http.StatusNotFound }
 
+// Broken reports whether the server has failed at this, as where what converts a kind's objects does
+// not answer.
+func (r *Refusal) Broken() bool { return r.Code == http.StatusInternalServerError }
+
 // Outdated reports whether the version to follow from is too old, or one that the server has not
 // reached, as after a backup was restored: all has to be read again.
 func (r *Refusal) Outdated() bool {
