@@ -87,7 +87,9 @@ func TestAnEndpointInTwoSlices(t *testing.T) {
 	all := entriesOf(t, c, web)
 	require.Len(t, all, 2, "one is of the Pod alone")
 	require.Len(t, all["kubernetes.web"].GetEndpoints(), 2)
-	require.Empty(t, all["kubernetes.web"].GetEndpoints()[0].GetLabels(), "it is healthy")
+	for name, entry := range all {
+		require.Empty(t, entry.GetEndpoints()[0].GetLabels(), "%s is healthy", name)
+	}
 }
 
 func TestProtocolsOfPorts(t *testing.T) {

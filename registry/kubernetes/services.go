@@ -223,15 +223,17 @@ func (c *content) locality(e *endpoint, labels map[string]string) string {
 // single are services of one Pod each, by the names that a StatefulSet gives to its Pods.
 func single(of *service.Service, named []instance) []*service.Service {
 	out := make([]*service.Service, 0, len(named))
-	seen := map[string]bool{}
+	by := map[string]*service.Service{}
 	for _, i := range named {
-		if seen[i.hostname] {
-			continue
+		one := by[i.hostname]
+		if one == nil {
+			made := *of
+			made.Name, made.Hosts, made.Instances = of.Name+" "+i.hostname, []string{i.hostname + "." + of.Hosts[0]}, nil
+			one, by[i.hostname], out = &made, &made, append(out, &made)
 		}
-		seen[i.hostname] = true
-		one := *of
-		one.Name, one.Hosts, one.Instances = of.Name+" "+i.hostname, []string{i.hostname + "." + of.Hosts[0]}, []service.Instance{i.Instance}
-		out = append(out, &one)
+		if len(one.Instances) == 0 || one.Instances[0].Health > i.Health {
+			one.Instances = []service.Instance{i.Instance}
+		}
 	}
 	return out
 }
