@@ -74,7 +74,7 @@ func (m *Mirror) Run(ctx context.Context) error {
 	return retry.Loop{
 		Pauses: retry.Pauses{First: time.Second, Longest: 30 * time.Second},
 		Reason: func(err error, again time.Duration) {
-			m.log.Warn("cannot show registries in mesh.services; they are served all the same, and the server goes on trying", "again", again, "error", err)
+			m.log.Warn("cannot show registries in mesh.services; they are served all the same, and the server goes on trying", "again_in", again, "error", err)
 		},
 	}.Forever(ctx, func(works func()) error { return m.term(ctx, works) })
 }

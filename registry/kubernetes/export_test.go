@@ -10,7 +10,7 @@ import (
 func LookEvery(r *Registry, interval time.Duration) { r.settings.look = interval }
 
 // Parameters are those of URLs.
-func Parameters() []string { return slices.Collect(maps.Keys(parameters)) }
+func Parameters() []string { return slices.Collect(maps.Keys(known)) }
 
 // Protocols are those that ports can be said to speak.
 func Protocols() map[string]string { return protocols }

@@ -7,12 +7,11 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/pgmesh/pgmesh/internal/kit/nearest"
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/registry/parameters"
 )
 
 // Scheme is that of the URLs of clusters.
@@ -42,53 +41,28 @@ const (
 	mostNamespaces  = 50 // each of them has lists of its own
 )
 
-// parameter reads one parameter of a URL.
-type parameter func(s *settings, value string) error
-
-// parameters are those that a URL may have.
-var parameters = map[string]parameter{
-	"name":         text(func(s *settings) *string { return &s.name }),
-	"context":      text(func(s *settings) *string { return &s.context }),
-	"namespaces":   readNamespaces,
-	"services":     yesOrNo(func(s *settings) *bool { return &s.services }),
-	"pods":         yesOrNo(func(s *settings) *bool { return &s.pods }),
-	"nodes":        yesOrNo(func(s *settings) *bool { return &s.nodes }),
-	"config":       yesOrNo(func(s *settings) *bool { return &s.config }),
+// known are the parameters that a URL may have.
+var known = map[string]parameters.Parameter[settings]{
+	"name":         parameters.Text(func(s *settings) *string { return &s.name }),
+	"context":      parameters.Text(func(s *settings) *string { return &s.context }),
+	"namespaces":   parameters.Func(readNamespaces),
+	"services":     parameters.YesOrNo(func(s *settings, yes bool) { s.services = yes }),
+	"pods":         parameters.YesOrNo(func(s *settings, yes bool) { s.pods = yes }),
+	"nodes":        parameters.YesOrNo(func(s *settings, yes bool) { s.nodes = yes }),
+	"config":       parameters.YesOrNo(func(s *settings, yes bool) { s.config = yes }),
 	"domain":       name(func(s *settings) *string { return &s.domain }),
 	"trust-domain": name(func(s *settings) *string { return &s.trustDomain }),
-	"network":      text(func(s *settings) *string { return &s.network }),
-	"timeout":      readTimeout,
+	"network":      parameters.Text(func(s *settings) *string { return &s.network }),
+	"timeout":      parameters.Duration(100*time.Millisecond, time.Minute, func(s *settings) *time.Duration { return &s.patience }),
 }
 
 // read reads a URL: kubernetes:///etc/pgmesh/kubeconfig?context=prod.
 func read(u *url.URL) (*settings, error) {
 	s := &settings{kubeconfig: u.Path, services: true, pods: true, nodes: true, config: true, domain: defaultDomain, patience: defaultPatience, look: lookEvery}
-	given, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return nil, fmt.Errorf("its parameters cannot be read: %w", err)
-	}
-	for key, values := range given {
-		take, known := parameters[key]
-		if !known {
-			return nil, unknown(key)
-		}
-		if len(values) > 1 {
-			return nil, errors.New(key + " is given twice")
-		}
-		if err := take(s, values[0]); err != nil {
-			return nil, fmt.Errorf("%s: %w", key, err)
-		}
+	if err := parameters.Read(s, u, known); err != nil {
+		return nil, err
 	}
 	return s, s.complete(u)
-}
-
-func unknown(key string) error {
-	all := make([]string, 0, len(parameters))
-	for name := range parameters {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return fmt.Errorf("there is no parameter %s: %s", key, nearest.Hint(key, all, "there are "))
 }
 
 func (s *settings) complete(u *url.URL) error {
@@ -113,35 +87,17 @@ func (s *settings) complete(u *url.URL) error {
 	return nil
 }
 
-func text(at func(*settings) *string) parameter {
-	return func(s *settings, value string) error {
-		*at(s) = value
-		return nil
-	}
-}
-
 // dnsName has labels of DNS with points between them.
 var dnsName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
-func name(at func(*settings) *string) parameter {
-	return func(s *settings, value string) error {
+func name(at func(*settings) *string) parameters.Parameter[settings] {
+	return parameters.Func(func(s *settings, value string) error {
 		if !dnsName.MatchString(value) {
 			return fmt.Errorf("%q is no name of DNS", value)
 		}
 		*at(s) = value
 		return nil
-	}
-}
-
-func yesOrNo(at func(*settings) *bool) parameter {
-	return func(s *settings, value string) error {
-		yes, err := strconv.ParseBool(value)
-		if err != nil {
-			return fmt.Errorf("%q is neither true nor false", value)
-		}
-		*at(s) = yes
-		return nil
-	}
+	})
 }
 
 func readNamespaces(s *settings, value string) error {
@@ -155,14 +111,5 @@ func readNamespaces(s *settings, value string) error {
 	if s.namespaces = slices.Compact(s.namespaces); len(s.namespaces) > mostNamespaces {
 		return fmt.Errorf("there are more than %d: leave it out to read all", mostNamespaces)
 	}
-	return nil
-}
-
-func readTimeout(s *settings, value string) error {
-	d, err := time.ParseDuration(value)
-	if err != nil || d < 100*time.Millisecond || d > time.Minute {
-		return fmt.Errorf("%q is no time from 100ms to 1m", value)
-	}
-	s.patience = d
 	return nil
 }

@@ -4,18 +4,16 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/url"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/pgmesh/pgmesh/identity/tlsfiles"
-	"github.com/pgmesh/pgmesh/internal/kit/nearest"
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/registry/parameters"
 	"github.com/pgmesh/pgmesh/registry/service"
 )
 
@@ -54,49 +52,32 @@ type settings struct {
 	patience  time.Duration
 }
 
-// parameter reads the values of one parameter of a URL.
-type parameter func(s *settings, values []string) error
-
-// parameters are those that a URL may have.
-var parameters = map[string]parameter{
-	"path":            text(func(s *settings) *string { return &s.path }),
-	"name":            text(func(s *settings) *string { return &s.name }),
-	"format":          readFormat,
-	"namespace":       text(func(s *settings) *string { return &s.namespace }),
-	"domain":          text(func(s *settings) *string { return &s.domain }),
-	"digest-file":     text(func(s *settings) *string { return &s.digest }),
-	"tls":             readTLS,
-	"tls-ca":          text(func(s *settings) *string { return &s.tls.CA }),
-	"tls-cert":        text(func(s *settings) *string { return &s.tls.Cert }),
-	"tls-key":         text(func(s *settings) *string { return &s.tls.Key }),
-	"tls-server-name": text(func(s *settings) *string { return &s.tls.ServerName }),
-	"protocol":        readProtocol,
-	"port":            readPort,
-	"region":          text(func(s *settings) *string { return &s.region }),
-	"label":           func(s *settings, values []string) error { s.labels = values; return nil },
-	"watches":         readWatches,
-	"timeout":         readTimeout,
+// known are the parameters that a URL may have.
+var known = map[string]parameters.Parameter[settings]{
+	"path":            parameters.Text(func(s *settings) *string { return &s.path }),
+	"name":            parameters.Text(func(s *settings) *string { return &s.name }),
+	"format":          parameters.Func(readFormat),
+	"namespace":       parameters.Text(func(s *settings) *string { return &s.namespace }),
+	"domain":          parameters.Text(func(s *settings) *string { return &s.domain }),
+	"digest-file":     parameters.Text(func(s *settings) *string { return &s.digest }),
+	"tls":             parameters.YesOrNo(func(s *settings, yes bool) { s.secure = yes }),
+	"tls-ca":          parameters.Text(func(s *settings) *string { return &s.tls.CA }),
+	"tls-cert":        parameters.Text(func(s *settings) *string { return &s.tls.Cert }),
+	"tls-key":         parameters.Text(func(s *settings) *string { return &s.tls.Key }),
+	"tls-server-name": parameters.Text(func(s *settings) *string { return &s.tls.ServerName }),
+	"protocol":        parameters.Func(readProtocol),
+	"port":            parameters.Number(1, largestPort, func(s *settings, n int) { s.port = uint32(n) }),
+	"region":          parameters.Text(func(s *settings) *string { return &s.region }),
+	"label":           parameters.List(func(s *settings) *[]string { return &s.labels }),
+	"watches":         parameters.Func(readWatches),
+	"timeout":         parameters.Duration(100*time.Millisecond, time.Minute, func(s *settings) *time.Duration { return &s.patience }),
 }
 
 // read reads a URL: zookeeper://one:2181,two:2181/chroot?path=/services.
 func read(u *url.URL) (*settings, error) {
 	s := &settings{patience: defaultPatience, namespace: "default"}
-	given, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return nil, fmt.Errorf("its parameters cannot be read: %w", err)
-	}
-	for key, values := range given {
-		take, known := parameters[key]
-		if !known {
-			names := slices.Sorted(maps.Keys(parameters))
-			return nil, fmt.Errorf("there is no parameter %s: %s", key, nearest.Hint(key, names, "there are "))
-		}
-		if len(values) > 1 && key != "label" {
-			return nil, errors.New(key + " is given twice")
-		}
-		if err := take(s, values); err != nil {
-			return nil, fmt.Errorf("%s: %w", key, err)
-		}
+	if err := parameters.Read(s, u, known); err != nil {
+		return nil, err
 	}
 	return s, s.complete(u)
 }
@@ -175,61 +156,29 @@ func (s *settings) defaultName() string {
 	return Scheme
 }
 
-func text(at func(*settings) *string) parameter {
-	return func(s *settings, values []string) error {
-		*at(s) = values[0]
-		return nil
+func readFormat(s *settings, value string) error {
+	if _, known := defaultPaths[value]; !known {
+		return fmt.Errorf("%q is neither curator (instances of Curator's service discovery) nor dubbo (URLs of providers)", value)
 	}
-}
-
-func readFormat(s *settings, values []string) error {
-	if _, known := defaultPaths[values[0]]; !known {
-		return fmt.Errorf("%q is neither curator (instances of Curator's service discovery) nor dubbo (URLs of providers)", values[0])
-	}
-	s.format = values[0]
+	s.format = value
 	return nil
 }
 
-func readTLS(s *settings, values []string) (err error) {
-	if s.secure, err = strconv.ParseBool(values[0]); err != nil {
-		return fmt.Errorf("%q is neither true nor false", values[0])
+func readProtocol(s *settings, value string) error {
+	if s.protocol = service.Protocol(value); s.protocol == "" {
+		return fmt.Errorf("%q is no protocol: write http, http2, grpc, https, tls or tcp", value)
 	}
 	return nil
 }
 
-func readProtocol(s *settings, values []string) error {
-	if s.protocol = service.Protocol(values[0]); s.protocol == "" {
-		return fmt.Errorf("%q is no protocol: write http, http2, grpc, https, tls or tcp", values[0])
-	}
-	return nil
-}
-
-func readPort(s *settings, values []string) error {
-	n, err := strconv.Atoi(values[0])
-	if err != nil || n < 1 || n > largestPort {
-		return fmt.Errorf("%q is no number from 1 to %d", values[0], largestPort)
-	}
-	s.port = uint32(n)
-	return nil
-}
-
-func readWatches(s *settings, values []string) error {
-	switch values[0] {
+func readWatches(s *settings, value string) error {
+	switch value {
 	case "one":
 		s.each = false
 	case "each":
 		s.each = true
 	default:
-		return fmt.Errorf("%q is neither one (for all nodes, since ZooKeeper 3.6) nor each", values[0])
+		return fmt.Errorf("%q is neither one (for all nodes, since ZooKeeper 3.6) nor each", value)
 	}
-	return nil
-}
-
-func readTimeout(s *settings, values []string) error {
-	d, err := time.ParseDuration(values[0])
-	if err != nil || d < 100*time.Millisecond || d > time.Minute {
-		return fmt.Errorf("%q is no time from 100ms to 1m", values[0])
-	}
-	s.patience = d
 	return nil
 }
