@@ -205,8 +205,8 @@ func (c *content) instance(o *serviceObject, s *slice, e *endpoint) (i service.I
 	return i, true
 }
 
-// locality is that of the Node, or, where that is not known, what a Pod has of it. A zone alone says too
-// little.
+// locality is that of the Node, or, where that is not known, what a Pod has of it. A zone alone says
+// too little.
 func (c *content) locality(e *endpoint, labels map[string]string) string {
 	n := c.at(e.node)
 	region, zone := cmp.Or(n.region, labels[regionLabel]), cmp.Or(n.zone, labels[zoneLabel], e.zone)

@@ -42,8 +42,8 @@ type Cluster struct {
 	etcdFlags, serverFlags []string
 }
 
-// Start runs a cluster that ends with the test. It skips the test where KUBE_APISERVER and ETCD name no
-// programs.
+// Start runs a cluster that ends with the test. It skips the test where KUBE_APISERVER and ETCD name
+// no programs.
 func Start(t testing.TB, flags ...string) *Cluster {
 	t.Helper()
 	if os.Getenv("KUBE_APISERVER") == "" || os.Getenv("ETCD") == "" {
