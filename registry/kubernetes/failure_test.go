@@ -243,6 +243,31 @@ func TestAForbiddenKind(t *testing.T) {
 	w.untilThere(t, webKey, destination, virtual)
 }
 
+// Rights in the namespaces that are read are enough. What comes from others is not seen.
+func TestRightsInNamespaces(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.Apply(kubetest.DefinitionPath("virtualservices.networking.istio.io"), loose("virtualservices", "VirtualService"))
+	c.AwaitDefinition("virtualservices.networking.istio.io")
+	c.Apply(networkingPath+"virtualservices/web", virtualService("web", "mesh"))
+	for _, namespace := range []string{"bank", "private"} {
+		c.Namespace(namespace)
+		c.ApplyService(kubetest.Service{Namespace: namespace, Name: "till", Port: 80})
+	}
+	for _, namespace := range []string{shop, "bank"} {
+		c.GrantIn(namespace, "reader", "reader", kubetest.Reads("", "services", "pods"), kubetest.Reads("discovery.k8s.io", "endpointslices"), kubetest.Reads("networking.istio.io", "*"))
+	}
+	w := watch(t, c.Kubeconfig(c.Address, c.User("reader")), "namespaces=bank,shop&nodes=false")
+	const till, virtual = "ServiceEntry bank/kubernetes.till", "VirtualService shop/web"
+	w.untilThere(t, webKey, till, virtual)
+	c.Delete(kubetest.ServicePath("bank", "till"))
+	w.untilThere(t, webKey, virtual)
+	c.Restart()
+	c.Delete(networkingPath + "virtualservices/web")
+	w.untilThere(t, webKey)
+	require.Empty(t, w.bad)
+}
+
 // Where one kind cannot be read, as when what converts its objects is down, the others are, after a
 // while.
 func TestABrokenKind(t *testing.T) {

@@ -16,12 +16,23 @@ const rightsPath = "/apis/rbac.authorization.k8s.io/v1/"
 // Grant lets a user do what the rules say, and nothing that rules of the same name said before.
 func (c *Cluster) Grant(name, user string, rules ...Object) {
 	c.t.Helper()
-	c.Apply(rightsPath+"clusterroles/"+name, Object{
-		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": Object{"name": name}, "rules": rules,
+	c.grant("Cluster", "cluster", name, user, rules)
+}
+
+// GrantIn does so in a namespace.
+func (c *Cluster) GrantIn(namespace, name, user string, rules ...Object) {
+	c.t.Helper()
+	c.grant("", "namespaces/"+namespace+"/", name, user, rules)
+}
+
+func (c *Cluster) grant(sort, at, name, user string, rules []Object) {
+	c.t.Helper()
+	c.Apply(rightsPath+at+"roles/"+name, Object{
+		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": sort + "Role", "metadata": Object{"name": name}, "rules": rules,
 	})
-	c.Apply(rightsPath+"clusterrolebindings/"+name, Object{
-		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": Object{"name": name},
-		"roleRef":  Object{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+	c.Apply(rightsPath+at+"rolebindings/"+name, Object{
+		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": sort + "RoleBinding", "metadata": Object{"name": name},
+		"roleRef":  Object{"apiGroup": "rbac.authorization.k8s.io", "kind": sort + "Role", "name": name},
 		"subjects": []Object{{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}},
 	})
 }
