@@ -41,13 +41,16 @@ func main() {
 	pflag.IntVar(&o.warmup, "warmup", 10, "changes before the measurement begins")
 	pflag.IntVar(&o.services, "services", 1000, "other services of the catalog, with five instances each")
 	pflag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := o.run(ctx, os.Stdout); err != nil {
+	if err := o.untilStopped(); err != nil {
 		fmt.Fprintln(os.Stderr, "registries:", err)
-		stop()
 		os.Exit(1)
 	}
+}
+
+func (o *options) untilStopped() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return o.run(ctx, os.Stdout)
 }
 
 func (o *options) run(ctx context.Context, out io.Writer) error {

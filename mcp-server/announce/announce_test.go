@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -65,11 +66,11 @@ func (r *reader) wants(t *testing.T, wanted ...string) *announcing.Services {
 		}
 		var got []string
 		for resource, s := range now.All {
-			text := resource + " as " + s.Name
+			words := []string{resource, "as", s.Name}
 			for _, i := range s.Instances {
-				text += fmt.Sprintf(" %s:%d %v", i.Address, i.Ports["http"], i.Health == service.Healthy)
+				words = append(words, fmt.Sprintf("%s:%d %v", i.Address, i.Ports["http"], i.Health == service.Healthy))
 			}
-			got = append(got, text)
+			got = append(got, strings.Join(words, " "))
 		}
 		if slices.Sort(got); !slices.Equal(got, wanted) {
 			return fmt.Errorf("%q are wanted, not %q", got, wanted)
