@@ -314,6 +314,9 @@ var reviewed = map[string]string{
 	"remove_orphaned_workloads": "asks require_server", "remove_machine": "asks require_write",
 	"keep_reports": "asks require_server", "keeps_reports": "asks require_server", "begin_report": "asks require_server", "take_report": "asks require_server",
 	"end_reports": "asks require_server", "sweep_reports": "asks require_server", "live_keepers": "tells numbers",
+	"claim_registry": "asks require_server", "mirrored_entries": "asks require_server", "mirror_registry": "asks require_server",
+	"leave_registries": "asks require_server", "sweep_registries": "asks require_server", "registries_have": "is not for tenants, and tells of a host to whoever knows it",
+	"backends_of": "asks shows_all and shown_namespaces", "is_hidden": "asks shows_all and shown_namespaces",
 	"refuse_waiting": "looks at the running transaction alone", "wait": "reads known_proxies, which filters",
 	"create_token": "asks require_server", "revoke_token": "asks require_server", "note_token_uses": "asks require_server", "prune_expired": "calls prune", "check": "reads what the caller gives it",
 }

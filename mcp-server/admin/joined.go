@@ -9,7 +9,6 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/stamp"
 	"github.com/pgmesh/pgmesh/kinds"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
-	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/resources"
 )
 
@@ -53,7 +52,7 @@ func joinedResource(r *kinds.Resource, spec []byte) (*adminv1.Resource, error) {
 	}, nil
 }
 
-// joinedBatch is how many resources of registries are looked at at once.
+// joinedBatch is how many resources of registries are read together.
 const joinedBatch = 200
 
 // listJoined fills a page with resources of registries, which come after those of the database. It
@@ -148,7 +147,7 @@ func (s *Service) addJoined(ctx context.Context, req *adminv1.ListRequest, q res
 	if err != nil || !more {
 		return err
 	}
-	next := token{Asked: requestDigest(req), Revision: store.Revision(answer.GetRevision()), Joined: true}
+	next := token{Asked: requestDigest(req), Revision: answer.GetRevision(), Joined: true}
 	if last != nil {
 		next.Group, next.Kind, next.In, next.Name = last.Kind.Group, last.Kind.Name, last.Namespace, last.Name
 	}

@@ -5,11 +5,19 @@
 -- +goose Up
 -- +goose StatementBegin
 DO $$
+DECLARE
+  guarded boolean := EXISTS (SELECT FROM pg_trigger WHERE tgrelid = 'mesh.resources'::regclass AND tgname = 'refuse_between_versions');
 BEGIN
   IF EXISTS (SELECT FROM mesh.resources WHERE annotations ?| '{pgmesh.io/origin,pgmesh.io/origin-entry,pgmesh.io/origin-rank}') THEN
     PERFORM set_config('mesh.numbering', (SELECT secret FROM mesh_internal.installation)::text, true);
+    IF guarded THEN
+      ALTER TABLE mesh.resources DISABLE TRIGGER refuse_between_versions;
+    END IF;
     UPDATE mesh.resources SET rules = 0 WHERE annotations ?| '{pgmesh.io/origin,pgmesh.io/origin-entry,pgmesh.io/origin-rank}';
     PERFORM set_config('mesh.numbering', '', true);
+    IF guarded THEN
+      ALTER TABLE mesh.resources ENABLE TRIGGER refuse_between_versions;
+    END IF;
   END IF;
 END $$;
 -- +goose StatementEnd
