@@ -22,6 +22,9 @@ type networkIndex struct {
 	scale     uint32
 }
 
+// oneNetwork is the index of a mesh in which everybody reaches everybody. It is never changed.
+var oneNetwork = &networkIndex{scale: 1}
+
 type networkRange struct {
 	prefix  netip.Prefix
 	network string
@@ -32,6 +35,9 @@ type networkRange struct {
 func buildNetworks(now configstore.Step, prev *Mesh, services *serviceIndex, sameConfig bool) *networkIndex {
 	if prev.networks != nil && sameConfig && prev.services == services && prev.unchanged(now, kindMeshNetworks) {
 		return prev.networks
+	}
+	if len(services.crossings) == 0 && ofMesh(now.Snapshot, kindMeshNetworks) == nil {
+		return oneNetwork
 	}
 	index := readNetworks(now.Snapshot, services)
 	if prev.networks != nil && reflect.DeepEqual(index, prev.networks) {
