@@ -11,7 +11,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"net/url"
 	"strings"
@@ -29,7 +28,6 @@ type Registry struct {
 
 	credentials *reload.Value[string]
 	files       *tlsfiles.ClientFiles
-	log         *slog.Logger
 }
 
 // Open reads the settings of a registry from its URL, and the files that it names.
@@ -38,10 +36,7 @@ func Open(u *url.URL, o reload.Options) (*Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	r := &Registry{settings: s, log: o.Log.With("registry", s.name)}
+	r := &Registry{settings: s}
 	if s.digest != "" {
 		if r.credentials, err = loadCredentials(o, s.digest); err != nil {
 			return nil, err
@@ -77,7 +72,7 @@ func (r *Registry) Run(ctx context.Context, sink registry.Sink) error {
 		f = dubbo{r.settings}
 	}
 	t := &tree.Tree{
-		Shape: f.shape(), Root: r.root, Each: r.each, Log: r.log,
+		Shape: f.shape(), Root: r.root, Each: r.each,
 		Client: client.Settings{Servers: r.servers, Dial: r.dial, Patience: r.patience},
 	}
 	if r.credentials != nil {

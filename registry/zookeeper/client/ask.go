@@ -49,7 +49,7 @@ func (c *Conn) Contents(ctx context.Context, paths []string, watch bool) ([]Cont
 }
 
 // WatchAll has each change of a node and of all below it told from now on, also while there is no
-// such node. ZooKeeper has it since 3.6; before, the error is Unimplemented.
+// such node. ZooKeeper has it since 3.6; before, the error is Unimplemented, and the session ends.
 func (c *Conn) WatchAll(ctx context.Context, path string) error {
 	const recursive = 1
 	return c.one(ctx, operationAddWatch, request(nil).text(path).int(recursive))
@@ -107,7 +107,7 @@ func (c *Conn) ask(ctx context.Context, n int, question func(i int) (operation i
 			operation, body := question(i)
 			if err := c.send(append(begin(asked.xid, operation), body...), ends); err != nil {
 				c.fail(err)
-				return err
+				return c.why
 			}
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -255,12 +256,15 @@ func (c *Conn) answer(xid int32, code Code, a *answer, tooLarge bool) error {
 	return nil
 }
 
+// ErrEnded says that the server does not want to go on.
+var ErrEnded = errors.New("ZooKeeper has ended the connection")
+
 // inWords says what an error of a connection means.
 func inWords(err error, patience time.Duration) error {
 	var timeout net.Error
 	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("ZooKeeper has ended the connection")
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return ErrEnded
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return fmt.Errorf("ZooKeeper did not answer within %s", patience)
 	}

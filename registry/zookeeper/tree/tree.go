@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/pgmesh/pgmesh/internal/kit/retry"
@@ -56,11 +55,11 @@ type Tree struct {
 	Root        string // "/services"
 	// Each has each node watched by a watch of its own.
 	Each bool
-	Log  *slog.Logger
 
 	lists  map[string]map[string]bool // the names of children, by path
 	failed map[string]bool            // paths that could not be read
 	nodes  int
+	tooOld bool // the last session ended when it was asked for one watch for all
 }
 
 // mostNodes bounds what somebody can make a reader keep.
@@ -81,7 +80,7 @@ func (t *Tree) Run(ctx context.Context, l Listener) error {
 
 // follow follows the tree for as long as a session lasts.
 func (t *Tree) follow(ctx context.Context, l Listener, works func()) error {
-	s := &session{Tree: t, each: t.Each, dirty: map[string]bool{}, news: make(chan struct{}, 1)}
+	s := &session{Tree: t, dirty: map[string]bool{}, news: make(chan struct{}, 1)}
 	settings := t.Client
 	if settings.Happened = s.happened; t.Credentials != nil {
 		settings.Credentials = t.Credentials()
@@ -139,14 +138,14 @@ func (s *session) begin(ctx context.Context) error {
 	if err := s.conn.Sync(ctx, s.Root); err != nil && !errors.Is(err, client.NoNode) {
 		return fmt.Errorf("ZooKeeper cannot say what is newest: %w", err)
 	}
-	if s.each {
+	if s.each = s.Each || s.tooOld; s.each {
+		s.tooOld = false // the next session may be with another server
 		return nil
 	}
 	err := s.conn.WatchAll(ctx, s.Root)
-	if errors.Is(err, client.Unimplemented) {
-		s.Log.Info("ZooKeeper is older than 3.6: each node is watched by itself")
-		s.each = true
-		return nil
+	if errors.Is(err, client.Unimplemented) || errors.Is(err, client.ErrEnded) { // which follows
+		s.tooOld = true
+		return retry.ErrAtOnce
 	}
 	return err
 }
