@@ -33,6 +33,7 @@ type ZooKeeper struct {
 	t       testing.TB
 	folder  string
 	process *process.Process
+	told    []<-chan zk.Event // are closed when the goroutines of the test's clients have ended
 	log     bytes.Buffer
 }
 
@@ -68,11 +69,7 @@ func (z *ZooKeeper) connect() {
 		z.t.Fatal(err)
 	}
 	z.Conn = conn
-	z.t.Cleanup(func() {
-		conn.Close()
-		for range told { // it is closed when the client's goroutines have ended
-		}
-	})
+	z.told = append(z.told, told)
 }
 
 type silent struct{}
@@ -117,9 +114,17 @@ func (z *ZooKeeper) Ready() {
 	})
 }
 
+// end ends the server before it waits for clients: they may wait minutes for its answer.
 func (z *ZooKeeper) end() {
+	if z.Conn != nil {
+		z.Conn.Close()
+	}
 	if z.process != nil {
 		z.process.Kill()
+	}
+	for _, told := range z.told {
+		for range told { // what it says does not matter
+		}
 	}
 	if z.t.Failed() {
 		z.t.Logf("ZooKeeper's log:\n%s", &z.log)
