@@ -21,12 +21,12 @@ import (
 var files embed.FS
 
 var sql = query.Read[struct {
-	SetCodeDigest, SetRegistryDigest, SetDigests, DropCode, BlockWrites, UnblockWrites string
-	ViewsFit, InstallViews, Recheck, RefreshPrivileges, AdvanceSequences               string
-	HasSchema, CreateSchema, DropSchema, HasVersions, Versions                         string
-	HasInternal, Installed, EmptySchema                                                string
-	TryMigrationLock, MigrationHolders, MigratesBefore, ScriptsTurn                    string
-	LockEverything, RelationHolders                                                    string
+	SetCodeDigest, SetRegistryDigest, SetDigests, DropCode, BlockWrites, UnblockWrites  string
+	ViewsFit, InstallViews, Recheck, RefreshPrivileges, AdvanceSequences                string
+	HasSchema, CreateSchema, DropSchema, HasVersions, Versions                          string
+	HasInternal, Installed, EmptySchema                                                 string
+	TryMigrationLock, MigrationHolders, WaitsBefore, Migrates, CallSession, ScriptsTurn string
+	LockEverything, RelationHolders                                                     string
 }](files)
 
 // versionTable is where goose keeps which steps were made.
@@ -173,7 +173,7 @@ func connectToMigrate(ctx context.Context, url string, tell func(string)) (*pgx.
 	if err != nil {
 		return nil, fmt.Errorf("reading the database URL: %w", err)
 	}
-	config.RuntimeParams["application_name"] = "pgmesh migrate"
+	config.RuntimeParams["application_name"] = waits
 	config.OnNotice = reportWaiting(tell)
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {

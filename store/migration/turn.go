@@ -2,6 +2,7 @@ package migration
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,9 +13,18 @@ import (
 // Programs that migrate take turns with an advisory lock, because there may be no table yet.
 // Whoever may connect can take that lock and keep it. So a program waits for it only while its
 // holder could migrate; otherwise programs take turns in the order in which they connected.
+//
+// A session can be seen only some time after it connected. So one whose turn has come says so by its
+// name, and looks once more: of several that do so at the same time, the last sees the others.
 
 // turnPollInterval is how often a waiting program checks whether it is its turn.
 const turnPollInterval = 50 * time.Millisecond
+
+// The names of a session (application_name) that waits for its turn, and of one whose turn it is.
+const (
+	waits    = "pgmesh migrate"
+	migrates = "pgmesh migrates"
+)
 
 // takeTurn waits until no other program migrates, and makes others wait until the connection ends.
 func takeTurn(ctx context.Context, conn *pgx.Conn, tell func(string)) error {
@@ -36,17 +46,47 @@ func takeTurn(ctx context.Context, conn *pgx.Conn, tell func(string)) error {
 
 // turn reports whether it is this program's turn, or else whose.
 func turn(ctx context.Context, conn *pgx.Conn, tell func(string)) (mine bool, before string, err error) {
-	if err := conn.QueryRow(ctx, sql.TryMigrationLock).Scan(&mine); err != nil || mine {
-		return mine, "", err
+	var locked bool
+	if err := conn.QueryRow(ctx, sql.TryMigrationLock).Scan(&locked); err != nil {
+		return false, "", err
 	}
 	var strangers string
-	err = conn.QueryRow(ctx, sql.MigrationHolders).Scan(&before, &strangers)
-	if err != nil || before != "" || strangers == "" { // the lock is free by now: try again
+	if !locked {
+		err = conn.QueryRow(ctx, sql.MigrationHolders).Scan(&before, &strangers)
+		if err != nil || before != "" || strangers == "" { // the lock is free by now: try again
+			return false, before, errors.Join(err, call(ctx, conn, waits))
+		}
+	}
+	if before, err = claim(ctx, conn, locked); err != nil || before != "" {
 		return false, before, err
 	}
-	if err := conn.QueryRow(ctx, sql.MigratesBefore).Scan(&before); err != nil || before != "" {
-		return false, before, err
+	if !locked {
+		tell(strangers + " holds the lock of those that migrate, and could not: going on without it")
 	}
-	tell(strangers + " holds the lock of those that migrate, and could not: going on without it")
 	return true, "", nil
+}
+
+// claim makes it this program's turn, unless that of another has come: then it returns whose. Without
+// the lock, those that connected before come first.
+func claim(ctx context.Context, conn *pgx.Conn, locked bool) (before string, err error) {
+	if !locked {
+		if err := conn.QueryRow(ctx, sql.WaitsBefore, waits, migrates).Scan(&before); err != nil || before != "" {
+			return before, errors.Join(err, call(ctx, conn, waits))
+		}
+	}
+	if err := call(ctx, conn, migrates); err != nil {
+		return "", err
+	}
+	var connected bool
+	err = conn.QueryRow(ctx, sql.Migrates, migrates).Scan(&before, &connected)
+	if err == nil && before != "" && connected {
+		err = call(ctx, conn, waits)
+	}
+	return before, err
+}
+
+// call gives the session a name, which all see.
+func call(ctx context.Context, conn *pgx.Conn, name string) error {
+	_, err := conn.Exec(ctx, sql.CallSession, name)
+	return err
 }

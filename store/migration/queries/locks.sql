@@ -22,11 +22,22 @@ SELECT pg_try_advisory_lock({{MigrationLock}})
 -- The sessions with the lock that could migrate, and those that could not.
 {{LockHolders}}
 
--- name: MigratesBefore
--- A migrating session that connected before this one.
+-- name: WaitsBefore
+-- A session of one of two names that could migrate, and connected before this one.
 SELECT coalesce((SELECT format('session %s of the role %s', a.pid, quote_ident(a.usename)) FROM pg_stat_activity a, pg_stat_activity own
-  WHERE own.pid = pg_backend_pid() AND a.datname = current_database() AND a.application_name = own.application_name AND (a.backend_start, a.pid) < (own.backend_start, own.pid)
-    AND {{CouldMigrate}} ORDER BY a.backend_start LIMIT 1), '')
+  WHERE own.pid = pg_backend_pid() AND a.datname = current_database() AND a.application_name IN ($1, $2) AND (a.backend_start, a.pid) < (own.backend_start, own.pid)
+    AND {{CouldMigrate}} ORDER BY a.backend_start, a.pid LIMIT 1), '')
+
+-- name: Migrates
+-- A session of that name that could migrate, the first of them, and whether it connected before this one.
+SELECT coalesce(max(m.name), ''), coalesce(bool_or(m.before), false) FROM (
+  SELECT format('session %s of the role %s', a.pid, quote_ident(a.usename)) AS name, (a.backend_start, a.pid) < (own.backend_start, own.pid) AS before
+  FROM pg_stat_activity a, pg_stat_activity own
+  WHERE own.pid = pg_backend_pid() AND a.pid <> own.pid AND a.datname = current_database() AND a.application_name = $1 AND {{CouldMigrate}}
+  ORDER BY a.backend_start, a.pid LIMIT 1) m
+
+-- name: CallSession
+SELECT set_config('application_name', $1, false)
 
 -- name: ScriptsTurn
 -- Makes a script fail while a program migrates. It does not wait for others that hold the lock.
