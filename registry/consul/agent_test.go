@@ -12,7 +12,7 @@ import (
 
 // unhealthy counts the endpoints of a resource that get no requests.
 func (w *watcher) unhealthy(name string) (many int) {
-	r := w.all[name]
+	r := w.All[name]
 	if r == nil {
 		return -1
 	}
@@ -31,7 +31,7 @@ func TestHealthOfAnAgentsService(t *testing.T) {
 	w := watch(t, c.Address, "hosts=short")
 	until := func(what string, many int) {
 		t.Helper()
-		w.until(t, what, func() bool { return w.unhealthy("consul.web") == many })
+		w.Until(t, what, func() bool { return w.unhealthy("consul.web") == many })
 	}
 	c.Put("/v1/agent/service/register", consultest.Config{
 		"Name": "web", "Port": 8080, "Check": consultest.Config{"CheckID": "alive", "TTL": "10m"},
@@ -66,18 +66,18 @@ func TestFewConnections(t *testing.T) {
 		})
 	}
 	w := watch(t, c.Address, "hosts=short")
-	w.until(t, "60 services", func() bool { return len(w.all) == 60 && w.away == nil })
+	w.Until(t, "60 services", func() bool { return len(w.All) == 60 && w.Reason == nil })
 	for i := range 60 {
 		c.Register(consultest.Instance{
 			ID: fmt.Sprint("i", i), Service: fmt.Sprint("s", i), Node: "node", Address: "10.0.0.2", Port: 80, Status: "passing",
 		})
 	}
-	w.until(t, "60 changes", func() bool {
+	w.Until(t, "60 changes", func() bool {
 		for i := range 60 {
 			if w.addresses(fmt.Sprint("consul.s", i))["10.0.0.2"] == "" {
 				return false
 			}
 		}
-		return w.away == nil
+		return w.Reason == nil
 	})
 }

@@ -11,7 +11,7 @@ import (
 
 // addresses are those of the endpoints of a resource, with their localities.
 func (w *watcher) addresses(name string) map[string]string {
-	r := w.all[name]
+	r := w.All[name]
 	if r == nil {
 		return nil
 	}
@@ -34,24 +34,24 @@ func TestDatacentersAreLocalities(t *testing.T) {
 	first.AwaitDatacenters(2)
 
 	w := watch(t, first.Address, "dc=*")
-	w.until(t, "both datacenters", func() bool { return len(w.addresses("consul.web")) == 2 })
-	w.mu.Lock()
+	w.Until(t, "both datacenters", func() bool { return len(w.addresses("consul.web")) == 2 })
+	w.Lock()
 	require.Equal(t, map[string]string{"10.0.0.1": "dc1", "10.2.0.1": "dc2"}, w.addresses("consul.web"))
 	require.Equal(t, map[string]string{"10.0.0.1": "dc1"}, w.addresses("consul.web.dc1"))
 	require.Equal(t, map[string]string{"10.2.0.1": "dc2"}, w.addresses("consul.web.dc2"))
-	require.Equal(t, []string{"web.service.dc2.consul"}, w.all["consul.web.dc2"].Spec.Message().(*networking.ServiceEntry).GetHosts())
-	w.mu.Unlock()
+	require.Equal(t, []string{"web.service.dc2.consul"}, w.All["consul.web.dc2"].Spec.Message().(*networking.ServiceEntry).GetHosts())
+	w.Unlock()
 
 	// What is in a datacenter that is away stays, and the other one goes on.
 	second.Kill()
-	w.untilAway(t, "datacenter dc2: ", "consul.web", "consul.web.dc1", "consul.web.dc2")
+	w.UntilAway(t, "datacenter dc2: ", "consul.web", "consul.web.dc1", "consul.web.dc2")
 	more := web()
 	more.ID, more.Node, more.Address = "web-2", "two", "10.0.0.2"
 	first.Register(more)
-	w.until(t, "three instances", func() bool { return len(w.addresses("consul.web")) == 3 })
+	w.Until(t, "three instances", func() bool { return len(w.addresses("consul.web")) == 3 })
 	second.Restart()
-	w.until(t, "back", func() bool { return w.away == nil })
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.Until(t, "back", func() bool { return w.Reason == nil })
+	w.Lock()
+	defer w.Unlock()
 	require.Len(t, w.addresses("consul.web"), 3)
 }

@@ -1,19 +1,14 @@
 package consul_test
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -21,102 +16,16 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/testbench/consultest"
 	"github.com/pgmesh/pgmesh/internal/testbench/gate"
-	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/registry/registrytest"
 )
 
-// watcher keeps what a registry tells.
-type watcher struct {
-	mu   sync.Mutex
-	told bool
-	all  map[string]*kinds.Resource
-	bad  map[string]string
-	away error
-}
+// watcher keeps what a registry tells, by name.
+type watcher struct{ *registrytest.Watcher }
 
 func watch(t *testing.T, address, parameters string) *watcher {
 	t.Helper()
-	w := &watcher{all: map[string]*kinds.Resource{}, bad: map[string]string{}}
-	stop := registrytest.Run(open(t, address, "timeout=500ms&"+parameters), w)
-	t.Cleanup(func() { require.ErrorIs(t, stop(), context.Canceled) })
-	return w
-}
-
-func (w *watcher) Replace(all []*kinds.Resource) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.told = true
-	clear(w.all)
-	for _, r := range all {
-		w.all[r.Name] = r
-	}
-}
-
-func (w *watcher) Apply(changes []kinds.Change) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, c := range changes {
-		if w.all[c.Key.Name] = c.Resource; c.Resource == nil {
-			delete(w.all, c.Key.Name)
-		}
-	}
-}
-
-func (w *watcher) Bad(name string, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if delete(w.bad, name); err != nil {
-		w.bad[name] = err.Error()
-	}
-}
-
-func (w *watcher) Away(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.away = err
-}
-
-// until waits for something.
-func (w *watcher) until(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	poll.Eventually(t, func(context.Context) error {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if holds() {
-			return nil
-		}
-		return fmt.Errorf("%s: away: %v, there: %v, bad: %v", what, w.away, slices.Sorted(maps.Keys(w.all)), w.bad) //nolint:errorlint // it is shown
-	})
-}
-
-// untilAway waits for a reason with certain words. What was there has to be there still.
-func (w *watcher) untilAway(t *testing.T, words string, there ...string) {
-	t.Helper()
-	w.until(t, "away: "+words, func() bool { return w.away != nil && strings.Contains(w.away.Error(), words) })
-	w.requireThere(t, there...)
-}
-
-func (w *watcher) untilBack(t *testing.T, there ...string) {
-	t.Helper()
-	w.until(t, "back, with "+strings.Join(there, ", "), func() bool {
-		for _, name := range there {
-			if w.all[name] == nil {
-				return false
-			}
-		}
-		return w.away == nil && w.told && len(w.all) == len(there)
-	})
-}
-
-func (w *watcher) requireThere(t *testing.T, names ...string) {
-	t.Helper()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	require.Len(t, w.all, len(names))
-	for _, name := range names {
-		require.Contains(t, w.all, name)
-	}
+	return &watcher{registrytest.Watch(t, open(t, address, "timeout=500ms&"+parameters), func(k kinds.Key) string { return k.Name })}
 }
 
 func web() consultest.Instance {
@@ -127,11 +36,11 @@ func TestAWrongDatacenterIsTold(t *testing.T) {
 	t.Parallel()
 	c := consultest.Start(t, nil)
 	w := watch(t, c.Address, "dc=dc7")
-	w.untilAway(t, "No path to datacenter")
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	require.False(t, w.told)
-	require.ErrorContains(t, w.away, "is dc right?")
+	w.UntilAway(t, "No path to datacenter")
+	w.Lock()
+	defer w.Unlock()
+	require.Zero(t, w.Told)
+	require.ErrorContains(t, w.Reason, "is dc right?")
 }
 
 func TestAConsulThatHangsTakesNothingAway(t *testing.T) {
@@ -140,15 +49,15 @@ func TestAConsulThatHangsTakesNothingAway(t *testing.T) {
 	c.Register(web())
 	way := gate.Open(t, c.Address)
 	w := watch(t, way.Address(), "hosts=short")
-	w.untilBack(t, "consul.web")
+	w.UntilThere(t, "consul.web")
 	way.Hold()
-	w.untilAway(t, "did not answer", "consul.web")
+	w.UntilAway(t, "did not answer", "consul.web")
 	c.Deregister("one", "web-1")
 	other := web()
 	other.ID, other.Service = "other-1", "other"
 	c.Register(other)
 	way.Release()
-	w.untilBack(t, "consul.other")
+	w.UntilThere(t, "consul.other")
 }
 
 // A proxy before Consul answers what it likes.
@@ -169,7 +78,7 @@ func TestGarbageTakesNothingAway(t *testing.T) {
 	}))
 	t.Cleanup(before.Close)
 	w := watch(t, before.Listener.Addr().String(), "hosts=short")
-	w.untilBack(t, "consul.web")
+	w.UntilThere(t, "consul.web")
 	for _, garbage := range []struct {
 		words   string
 		headers map[string]string
@@ -191,9 +100,9 @@ func TestGarbageTakesNothingAway(t *testing.T) {
 		})
 		answer.Store(&handler)
 		before.CloseClientConnections()
-		w.untilAway(t, garbage.words, "consul.web")
+		w.UntilAway(t, garbage.words, "consul.web")
 		answer.Store(nil)
-		w.untilBack(t, "consul.web")
+		w.UntilThere(t, "consul.web")
 	}
 }
 
@@ -234,24 +143,24 @@ func TestTokens(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	const first, second, third = "8d0f5c1e-0000-4000-8000-00000000000a", "8d0f5c1e-0000-4000-8000-00000000000b", "8d0f5c1e-0000-4000-8000-00000000000c"
 
-	watch(t, c.Address, "").untilAway(t, "not even its own: give a token")
+	watch(t, c.Address, "").UntilAway(t, "not even its own: give a token")
 	require.NoError(t, os.WriteFile(file, []byte("8d0f5c1e-0000-4000-8000-0000000000ff"), 0o600))
 	w := watch(t, c.Address, "hosts=short&token-file="+url.QueryEscape(file))
-	w.untilAway(t, "403 Forbidden")
+	w.UntilAway(t, "403 Forbidden")
 
 	token(t, c, first, "reader", mayRead, file)
-	w.untilBack(t, "consul.web")
+	w.UntilThere(t, "consul.web")
 
 	token(t, c, second, "blind", `service_prefix "" { policy = "read" }`, file)
 	c.Delete("/v1/acl/token/" + accessor(first))
-	w.until(t, "the token sees no nodes", func() bool {
-		return strings.Contains(w.bad[w.all["consul.web"].Annotations[kinds.OriginEntryAnnotation]], "may no longer see all")
+	w.Until(t, "the token sees no nodes", func() bool {
+		return strings.Contains(w.Wrong[w.All["consul.web"].Annotations[kinds.OriginEntryAnnotation]], "may no longer see all")
 	})
-	w.requireThere(t, "consul.web")
+	w.RequireThere(t, "consul.web")
 	c.Put("/v1/acl/policy/"+policy(t, c, "blind"), consultest.Config{"Name": "blind", "Rules": mayRead})
-	w.until(t, "the token sees nodes again", func() bool { return len(w.bad) == 0 })
+	w.Until(t, "the token sees nodes again", func() bool { return len(w.Wrong) == 0 })
 
 	token(t, c, third, "stranger", `key_prefix "" { policy = "read" }`, file)
 	c.Delete("/v1/acl/token/" + accessor(second))
-	w.untilAway(t, "lost rights", "consul.web")
+	w.UntilAway(t, "lost rights", "consul.web")
 }

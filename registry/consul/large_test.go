@@ -4,12 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -27,64 +24,6 @@ const (
 	servers = 500 // nodes
 	tries   = 15
 )
-
-// services is how many there are: PGMESH_REGISTRY_SERVICES=10000 is what is promised.
-func services(t *testing.T) int {
-	t.Helper()
-	text := os.Getenv("PGMESH_REGISTRY_SERVICES")
-	if text == "" {
-		return 1000
-	}
-	n, err := strconv.Atoi(text)
-	require.NoError(t, err)
-	return n
-}
-
-// holder keeps what a registry tells, and lets a test wait for it.
-type holder struct {
-	mu      sync.Mutex
-	all     map[string]*kinds.Resource
-	changes int
-	told    chan struct{}
-	waiting string
-	holds   func(*networking.ServiceEntry) bool
-	reached chan time.Time
-}
-
-func (h *holder) Replace(all []*kinds.Resource) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.all = make(map[string]*kinds.Resource, len(all))
-	for _, r := range all {
-		h.all[r.Name] = r
-	}
-	close(h.told)
-}
-
-func (h *holder) Apply(changes []kinds.Change) {
-	now := time.Now()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.changes += len(changes)
-	for _, c := range changes {
-		h.all[c.Key.Name] = c.Resource
-		if c.Key.Name == h.waiting && c.Resource != nil && h.holds(c.Resource.Spec.Message().(*networking.ServiceEntry)) {
-			h.waiting = ""
-			h.reached <- now
-		}
-	}
-}
-
-func (h *holder) Bad(string, error) {}
-func (h *holder) Away(error)        {}
-
-// await returns when a resource will have become so.
-func (h *holder) await(name string, holds func(*networking.ServiceEntry) bool) <-chan time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.waiting, h.holds = name, holds
-	return h.reached
-}
 
 func TestALargeCatalog(t *testing.T) {
 	t.Run("over connections", func(t *testing.T) {
@@ -112,19 +51,19 @@ func secure(t *testing.T) (*consultest.Consul, string) {
 
 func startsAndTells(t *testing.T, c *consultest.Consul, address, parameters string) {
 	t.Helper()
-	many := services(t)
+	many := registrytest.Services(t, 1000)
 	begun := time.Now()
 	c.RegisterMany(everything(many))
 	t.Logf("%d services with %d instances are registered after %s", many, many*few, time.Since(begun))
 
-	before := heap()
-	h := &holder{told: make(chan struct{}), reached: make(chan time.Time, 1)}
+	before := registrytest.Heap()
+	h := registrytest.NewTimer()
 	begun = time.Now()
 	stop := registrytest.Run(open(t, address, "hosts=short"+parameters), h)
 	defer func() { require.ErrorIs(t, stop(), context.Canceled) }()
-	<-h.told
-	t.Logf("started in %s; the heap has %d MB more", time.Since(begun), (heap()-before)>>20)
-	require.Len(t, h.all, many)
+	<-h.Read
+	t.Logf("started in %s; the heap has %d MB more", time.Since(begun), (registrytest.Heap()-before)>>20)
+	require.Len(t, h.All(), many)
 
 	// Those that were registered last are watched.
 	measure(t, c, h, "a check fails, in a service that is not watched", failing)
@@ -137,7 +76,7 @@ func startsAndTells(t *testing.T, c *consultest.Consul, address, parameters stri
 	measure(t, c, h, "the first instance of a service comes", func(i int) (int, consultest.Instance) {
 		return many + i, instance(many+i, 0)
 	})
-	t.Logf("at the end the heap has %d MB more", (heap()-before)>>20)
+	t.Logf("at the end the heap has %d MB more", (registrytest.Heap()-before)>>20)
 }
 
 func everything(many int) []consultest.Instance {
@@ -172,15 +111,15 @@ func moved(service, i int) (int, consultest.Instance) {
 
 // measure says how long it takes until the registry tells of a change, and as its floor, until Consul
 // answers a query that waits for this service alone.
-func measure(t *testing.T, c *consultest.Consul, h *holder, what string, change func(i int) (int, consultest.Instance)) {
+func measure(t *testing.T, c *consultest.Consul, h *registrytest.Timer, what string, change func(i int) (int, consultest.Instance)) {
 	t.Helper()
 	var took, floor []time.Duration
-	counted := h.changes
+	counted := h.Changes()
 	for i := range tries {
 		service, to := change(i)
 		name := fmt.Sprintf("service-%d", service)
 		told := waitsFor(t, c, name)
-		reached := h.await("consul."+name, func(entry *networking.ServiceEntry) bool {
+		reached := h.Await("consul."+name, func(entry *networking.ServiceEntry) bool {
 			return slices.ContainsFunc(entry.GetEndpoints(), func(e *networking.WorkloadEntry) bool {
 				is := e.GetAddress() == to.Address && (to.Port == 8080) == (entry.GetPorts()[0].GetNumber() == 8080 && len(entry.GetPorts()) == 1)
 				return is && (to.Status == "critical") == (e.GetLabels()[kinds.HealthLabel] == kinds.HealthUnhealthy)
@@ -194,7 +133,7 @@ func measure(t *testing.T, c *consultest.Consul, h *holder, what string, change 
 	slices.Sort(took)
 	slices.Sort(floor)
 	t.Logf("%s: median %s, most %s; Consul's own client is told after %s, %s; changes told: %d", what,
-		took[tries/2], took[tries-1], floor[tries/2], floor[tries-1], h.changes-counted)
+		took[tries/2], took[tries-1], floor[tries/2], floor[tries-1], h.Changes()-counted)
 }
 
 // waitsFor has Consul asked for the next state of a service, as a client that watches it does.
@@ -215,11 +154,4 @@ func waitsFor(t *testing.T, c *consultest.Consul, service string) <-chan time.Ti
 		}
 	}()
 	return told
-}
-
-func heap() uint64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }

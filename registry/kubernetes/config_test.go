@@ -33,24 +33,24 @@ func TestConfiguration(t *testing.T) {
 	c := kubetest.Start(t)
 	c.Namespace(shop)
 	w := watch(t, c.Kubeconfig(c.Address, c.Admin()), "services=false")
-	w.untilThere(t)
+	w.UntilThere(t)
 
 	c.InstallIstio()
 	c.Apply(networkingPath+"virtualservices/web", virtualService("web", "edge/gate"))
-	w.untilThere(t, "VirtualService shop/web")
-	w.mu.Lock()
-	r := w.all["VirtualService shop/web"]
+	w.UntilThere(t, "VirtualService shop/web")
+	w.Lock()
+	r := w.All["VirtualService shop/web"]
 	require.Equal(t, map[string]string{"team": "a"}, r.Labels)
 	require.Equal(t, map[string]string{"note": "ours", kinds.OriginEntryAnnotation: "virtualservices.networking.istio.io/shop/web"}, r.Annotations)
 	spec := r.Spec.Message().(*istio.VirtualService)
 	require.Equal(t, []string{"edge/gate"}, spec.GetGateways())
 	require.EqualValues(t, 90, spec.GetHttp()[0].GetTimeout().GetSeconds())
 	require.False(t, r.CreateTime.IsZero())
-	w.mu.Unlock()
+	w.Unlock()
 
 	c.Apply(networkingPath+"virtualservices/web", virtualService("web", "edge/other"))
-	w.until(t, "it has changed", func() bool {
-		return w.all["VirtualService shop/web"].Spec.Message().(*istio.VirtualService).GetGateways()[0] == "edge/other"
+	w.Until(t, "it has changed", func() bool {
+		return w.All["VirtualService shop/web"].Spec.Message().(*istio.VirtualService).GetGateways()[0] == "edge/other"
 	})
 	c.Apply("/apis/security.istio.io/v1/namespaces/shop/peerauthentications/strict", kubetest.Object{
 		"apiVersion": "security.istio.io/v1", "kind": "PeerAuthentication", "metadata": kubetest.Object{"name": "strict"},
@@ -68,13 +68,13 @@ func TestConfiguration(t *testing.T) {
 			"rules": []kubetest.Object{{"backendRefs": []kubetest.Object{{"name": "web", "port": 80}}}},
 		},
 	})
-	w.untilThere(t, "VirtualService shop/web", "PeerAuthentication shop/strict", "GatewayClass edge", "HTTPRoute shop/web")
+	w.UntilThere(t, "VirtualService shop/web", "PeerAuthentication shop/strict", "GatewayClass edge", "HTTPRoute shop/web")
 
 	c.Delete("/apis/security.istio.io/v1/namespaces/shop/peerauthentications/strict")
-	w.untilThere(t, "VirtualService shop/web", "GatewayClass edge", "HTTPRoute shop/web")
+	w.UntilThere(t, "VirtualService shop/web", "GatewayClass edge", "HTTPRoute shop/web")
 	c.Delete(kubetest.DefinitionPath("virtualservices.networking.istio.io"))
-	w.untilThere(t, "GatewayClass edge", "HTTPRoute shop/web")
-	require.Empty(t, w.bad)
+	w.UntilThere(t, "GatewayClass edge", "HTTPRoute shop/web")
+	require.Empty(t, w.Wrong)
 }
 
 // What a kind of ours does not have keeps the last good state.
@@ -88,21 +88,21 @@ func TestABadResourceCostsOnlyItself(t *testing.T) {
 	c.Apply(networkingPath+"virtualservices/other", virtualService("other", "mesh"))
 	w := watch(t, c.Kubeconfig(c.Address, c.Admin()), "services=false")
 	both := []string{"VirtualService shop/web", "VirtualService shop/other"}
-	w.untilThere(t, both...)
+	w.UntilThere(t, both...)
 
 	wrong := virtualService("web", "mesh")
 	wrong["spec"].(kubetest.Object)["hosts"] = 5
 	c.Apply(networkingPath+"virtualservices/web", wrong)
 	const entry = "virtualservices.networking.istio.io/shop/web"
-	w.until(t, "it is told to be bad", func() bool { return w.bad[entry] != "" })
-	w.untilThere(t, both...)
+	w.Until(t, "it is told to be bad", func() bool { return w.Wrong[entry] != "" })
+	w.UntilThere(t, both...)
 	c.Apply(networkingPath+"virtualservices/web", virtualService("web", "edge/gate"))
-	w.until(t, "it is good again", func() bool { return len(w.bad) == 0 })
+	w.Until(t, "it is good again", func() bool { return len(w.Wrong) == 0 })
 	c.Apply(networkingPath+"virtualservices/web", wrong)
-	w.until(t, "it is bad again", func() bool { return w.bad[entry] != "" })
+	w.Until(t, "it is bad again", func() bool { return w.Wrong[entry] != "" })
 	c.Delete(networkingPath + "virtualservices/web")
-	w.untilThere(t, both[1])
-	w.until(t, "it is gone", func() bool { return len(w.bad) == 0 })
+	w.UntilThere(t, both[1])
+	w.Until(t, "it is gone", func() bool { return len(w.Wrong) == 0 })
 }
 
 // loose is a definition of a kind that takes anything.

@@ -59,8 +59,8 @@ func TestThePageOfKubernetes(t *testing.T) {
 	certtest.WriteFile(t, filepath.Join(folder, "ca.pem"), c.Authority.PEM)
 	certtest.WriteFile(t, filepath.Join(folder, "token"), []byte(c.Token("pgmesh", "pgmesh")))
 	w := watch(t, config, "")
-	w.untilThere(t, webKey, "ServiceEntry default/kubernetes.kubernetes", "VirtualService shop/web")
-	require.Empty(t, w.bad)
+	w.UntilThere(t, webKey, "ServiceEntry default/kubernetes.kubernetes", "VirtualService shop/web")
+	require.Empty(t, w.Wrong)
 
 	for path, status := range map[string]int{"/api/v1/secrets": 403, "/api/v1/configmaps": 403, "/api/v1/namespaces/shop/services": 200} {
 		require.Equal(t, status, c.StatusAs(c.Token("pgmesh", "pgmesh"), path), path)

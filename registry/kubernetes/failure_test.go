@@ -29,9 +29,9 @@ const webKey = "ServiceEntry shop/kubernetes.web"
 
 func (w *watcher) untilAt(t *testing.T, address string) {
 	t.Helper()
-	w.until(t, "it is at "+address, func() bool {
+	w.Until(t, "it is at "+address, func() bool {
 		all := w.entry("shop/kubernetes.web").GetEndpoints()
-		return len(all) == 1 && all[0].GetAddress() == address && w.away == nil
+		return len(all) == 1 && all[0].GetAddress() == address && w.Reason == nil
 	})
 }
 
@@ -48,9 +48,9 @@ func TestAClusterThatHangsTakesNothingAway(t *testing.T) {
 	c := start(t)
 	way := gate.Open(t, c.Address)
 	w := watch(t, c.Kubeconfig(way.Address(), c.Admin()), "namespaces=shop")
-	w.untilThere(t, webKey)
+	w.UntilThere(t, webKey)
 	way.Hold()
-	w.untilAway(t, "did not answer within 500ms", webKey)
+	w.UntilAway(t, "did not answer within 500ms", webKey)
 	web(c, "10.0.0.2")
 	way.Release()
 	w.untilAt(t, "10.0.0.2")
@@ -95,7 +95,7 @@ func TestGarbageTakesNothingAway(t *testing.T) {
 	c := start(t)
 	p := before(t, c)
 	w := watch(t, c.Kubeconfig(p.URL, "{}"), "namespaces=shop")
-	w.untilThere(t, webKey)
+	w.UntilThere(t, webKey)
 	for _, garbage := range []struct {
 		words  string
 		status int
@@ -117,9 +117,9 @@ func TestGarbageTakesNothingAway(t *testing.T) {
 				_, err = io.WriteString(w, garbage.more)
 			}
 		})
-		w.untilAway(t, garbage.words, webKey)
+		w.UntilAway(t, garbage.words, webKey)
 		p.answer(nil)
-		w.untilThere(t, webKey)
+		w.UntilThere(t, webKey)
 	}
 }
 
@@ -144,13 +144,13 @@ func TestWatchesThatEndEachSecond(t *testing.T) {
 		p.behind.ServeHTTP(w, r)
 	})
 	w := watch(t, c.Kubeconfig(p.URL, "{}"), "namespaces=shop&config=false")
-	w.untilThere(t, webKey)
+	w.UntilThere(t, webKey)
 	for i := 0; asked.Load() < 4*lists; i++ {
 		address := fmt.Sprintf("10.0.%d.%d", 1+i/250, i%250)
 		web(c, address)
 		w.untilAt(t, address)
 	}
-	require.Equal(t, 1, w.told, "nothing has to be read anew")
+	require.Equal(t, 1, w.Told, "nothing has to be read anew")
 }
 
 // Where the cluster does not know the version from which changes are to follow, all is read anew.
@@ -159,7 +159,7 @@ func TestAVersionThatIsTooOld(t *testing.T) {
 	c := start(t)
 	p := before(t, c)
 	w := watch(t, c.Kubeconfig(p.URL, "{}"), "namespaces=shop&config=false")
-	w.untilThere(t, webKey)
+	w.UntilThere(t, webKey)
 	asked := atomic.Int32{}
 	p.answer(func(w http.ResponseWriter, r *http.Request) {
 		if query := r.URL.Query(); watches(r) && asked.Add(1) <= lists {
@@ -170,7 +170,7 @@ func TestAVersionThatIsTooOld(t *testing.T) {
 	})
 	web(c, "10.0.2.1")
 	w.untilAt(t, "10.0.2.1")
-	require.Equal(t, 1, w.told, "what was read anew is told as changes")
+	require.Equal(t, 1, w.Told, "what was read anew is told as changes")
 }
 
 // A cluster whose backup was restored has versions that were there before, with another content.
@@ -184,10 +184,10 @@ func TestABackupThatIsRestored(t *testing.T) {
 		web(c, fmt.Sprintf("10.0.3.%d", i))
 	}
 	c.ApplyService(kubetest.Service{Namespace: shop, Name: "other", Port: 80})
-	w.untilThere(t, webKey, "ServiceEntry shop/kubernetes.other")
+	w.UntilThere(t, webKey, "ServiceEntry shop/kubernetes.other")
 	w.untilAt(t, "10.0.3.99")
 	c.Restore(backup)
-	w.untilThere(t, webKey)
+	w.UntilThere(t, webKey)
 	w.untilAt(t, "10.0.0.1")
 	web(c, "10.0.0.7")
 	w.untilAt(t, "10.0.0.7")
@@ -199,13 +199,13 @@ func TestATokenThatHasExpired(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(file, []byte("stale\n"), 0o600))
 	w := watch(t, c.Kubeconfig(c.Address, fmt.Sprintf("{tokenFile: %q}", file)), "namespaces=shop")
-	w.untilAway(t, "401 Unauthorized: Unauthorized: it does not know whose token or certificate this is, or it has expired")
-	require.Zero(t, w.told)
+	w.UntilAway(t, "401 Unauthorized: Unauthorized: it does not know whose token or certificate this is, or it has expired")
+	require.Zero(t, w.Told)
 
 	c.Apply("/api/v1/namespaces/shop/serviceaccounts/pgmesh", kubetest.Object{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": kubetest.Object{"name": "pgmesh"}})
 	c.Grant("reader", "system:serviceaccount:shop:pgmesh", kubetest.Reads("", "services", "pods", "nodes"), kubetest.Reads("discovery.k8s.io", "endpointslices"))
 	require.NoError(t, os.WriteFile(file, []byte(c.Token(shop, "pgmesh")), 0o600))
-	w.untilThere(t, webKey)
+	w.UntilThere(t, webKey)
 }
 
 // Where one kind may not be read, the others are. What was there of it stays.
@@ -225,22 +225,22 @@ func TestAForbiddenKind(t *testing.T) {
 	w := watch(t, c.Kubeconfig(c.Address, c.User("reader")), "namespaces=shop")
 	const virtual, destination = "VirtualService shop/web", "DestinationRule shop/web"
 	const refused = `virtualservices.networking.istio.io: Kubernetes answers 403 Forbidden: virtualservices.networking.istio.io is forbidden: User "reader" cannot list`
-	w.until(t, "the others are there", func() bool { return w.all[webKey] != nil && w.all[destination] != nil })
-	w.untilAway(t, refused, webKey, destination)
-	w.mu.Lock()
-	require.Contains(t, w.bad["virtualservices.networking.istio.io"], "grant list and watch of it")
-	w.mu.Unlock()
+	w.Until(t, "the others are there", func() bool { return w.All[webKey] != nil && w.All[destination] != nil })
+	w.UntilAway(t, refused, webKey, destination)
+	w.Lock()
+	require.Contains(t, w.Wrong["virtualservices.networking.istio.io"], "grant list and watch of it")
+	w.Unlock()
 
 	c.Grant("reader", "reader", core, slices, kubetest.Reads("networking.istio.io", "destinationrules", "virtualservices"))
-	w.untilThere(t, webKey, destination, virtual)
-	require.Empty(t, w.bad)
+	w.UntilThere(t, webKey, destination, virtual)
+	require.Empty(t, w.Wrong)
 
 	// A right that is taken away is noticed when the connection breaks, and takes nothing away.
 	c.Grant("reader", "reader", slices)
 	c.Restart()
-	w.untilAway(t, "403 Forbidden", webKey, destination, virtual)
+	w.UntilAway(t, "403 Forbidden", webKey, destination, virtual)
 	c.Grant("reader", "reader", core, slices, kubetest.Reads("networking.istio.io", "destinationrules", "virtualservices"))
-	w.untilThere(t, webKey, destination, virtual)
+	w.UntilThere(t, webKey, destination, virtual)
 }
 
 // Rights in the namespaces that are read are enough. What comes from others is not seen.
@@ -259,13 +259,13 @@ func TestRightsInNamespaces(t *testing.T) {
 	}
 	w := watch(t, c.Kubeconfig(c.Address, c.User("reader")), "namespaces=bank,shop&nodes=false")
 	const till, virtual = "ServiceEntry bank/kubernetes.till", "VirtualService shop/web"
-	w.untilThere(t, webKey, till, virtual)
+	w.UntilThere(t, webKey, till, virtual)
 	c.Delete(kubetest.ServicePath("bank", "till"))
-	w.untilThere(t, webKey, virtual)
+	w.UntilThere(t, webKey, virtual)
 	c.Restart()
 	c.Delete(networkingPath + "virtualservices/web")
-	w.untilThere(t, webKey)
-	require.Empty(t, w.bad)
+	w.UntilThere(t, webKey)
+	require.Empty(t, w.Wrong)
 }
 
 // Where one kind cannot be read, as when what converts its objects is down, the others are, after a
@@ -286,14 +286,14 @@ func TestABrokenKind(t *testing.T) {
 		p.behind.ServeHTTP(w, r)
 	})
 	w := watch(t, c.Kubeconfig(p.URL, "{}"), "namespaces=shop")
-	w.until(t, "the others are there", func() bool { return w.all[webKey] != nil })
-	w.untilAway(t, "virtualservices.networking.istio.io: Kubernetes answers 500 Internal Server Error: conversion webhook failed", webKey)
-	w.mu.Lock()
-	require.Contains(t, w.bad["virtualservices.networking.istio.io"], "conversion webhook failed")
-	w.mu.Unlock()
+	w.Until(t, "the others are there", func() bool { return w.All[webKey] != nil })
+	w.UntilAway(t, "virtualservices.networking.istio.io: Kubernetes answers 500 Internal Server Error: conversion webhook failed", webKey)
+	w.Lock()
+	require.Contains(t, w.Wrong["virtualservices.networking.istio.io"], "conversion webhook failed")
+	w.Unlock()
 	p.answer(nil)
-	w.untilThere(t, webKey, "VirtualService shop/web")
-	require.Empty(t, w.bad)
+	w.UntilThere(t, webKey, "VirtualService shop/web")
+	require.Empty(t, w.Wrong)
 }
 
 // A cluster that gives nothing has not told that there is nothing.
@@ -311,11 +311,11 @@ func TestAClusterThatIsAllBrokenIsWaitedFor(t *testing.T) {
 		p.behind.ServeHTTP(w, r)
 	})
 	w := watch(t, c.Kubeconfig(p.URL, "{}"), "namespaces=shop")
-	w.until(t, "each list has failed for longer than others wait", func() bool { return failed.Load() > 9*lists })
-	w.untilAway(t, "500 Internal Server Error")
-	require.Zero(t, w.told)
+	w.Until(t, "each list has failed for longer than others wait", func() bool { return failed.Load() > 9*lists })
+	w.UntilAway(t, "500 Internal Server Error")
+	require.Zero(t, w.Told)
 	p.answer(nil)
-	w.untilThere(t, webKey)
+	w.UntilThere(t, webKey)
 }
 
 // Services are made of four lists. Where one of them may not be read at first, there is none, for what
@@ -327,11 +327,11 @@ func TestServicesNeedAllTheirLists(t *testing.T) {
 	c.Grant("reader", "reader", core, slices)
 	kubeconfig := c.Kubeconfig(c.Address, c.User("reader"))
 	w := watch(t, kubeconfig, "namespaces=shop")
-	w.untilAway(t, `pods: Kubernetes answers 403 Forbidden: pods is forbidden`)
-	w.until(t, "none is there", func() bool {
-		return strings.Contains(w.bad["services"], "pods is forbidden") && w.told == 1 && len(w.all) == 0
+	w.UntilAway(t, `pods: Kubernetes answers 403 Forbidden: pods is forbidden`)
+	w.Until(t, "none is there", func() bool {
+		return strings.Contains(w.Wrong["services"], "pods is forbidden") && w.Told == 1 && len(w.All) == 0
 	})
-	watch(t, kubeconfig, "namespaces=shop&pods=false").untilThere(t, webKey)
+	watch(t, kubeconfig, "namespaces=shop&pods=false").UntilThere(t, webKey)
 	c.Grant("reader", "reader", core, slices, kubetest.Reads("", "pods"))
-	w.untilThere(t, webKey)
+	w.UntilThere(t, webKey)
 }

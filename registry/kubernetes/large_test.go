@@ -3,11 +3,8 @@ package kubernetes_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"runtime"
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,90 +22,32 @@ const (
 	tries   = 31
 )
 
-// services is how many there are: PGMESH_REGISTRY_SERVICES=10000 is what is promised.
-func services(t *testing.T) int {
-	t.Helper()
-	text := os.Getenv("PGMESH_REGISTRY_SERVICES")
-	if text == "" {
-		return 500
-	}
-	n, err := strconv.Atoi(text)
-	require.NoError(t, err)
-	return n
-}
-
-// holder keeps what a registry tells, and lets a test wait for it.
-type holder struct {
-	mu      sync.Mutex
-	all     map[string]*kinds.Resource
-	changes int
-	told    chan struct{}
-	waiting string
-	holds   func(*networking.ServiceEntry) bool
-	reached chan time.Time
-}
-
-func (h *holder) Replace(all []*kinds.Resource) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.all = make(map[string]*kinds.Resource, len(all))
-	for _, r := range all {
-		h.all[r.Name] = r
-	}
-	close(h.told)
-}
-
-func (h *holder) Apply(changes []kinds.Change) {
-	now := time.Now()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.changes += len(changes)
-	for _, c := range changes {
-		h.all[c.Key.Name] = c.Resource
-		if c.Key.Name == h.waiting && c.Resource != nil && h.holds(c.Resource.Spec.Message().(*networking.ServiceEntry)) {
-			h.waiting = ""
-			h.reached <- now
-		}
-	}
-}
-
-func (h *holder) Bad(string, error) {}
-func (h *holder) Away(error)        {}
-
-// await returns when a resource will have become so.
-func (h *holder) await(name string, holds func(*networking.ServiceEntry) bool) <-chan time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.waiting, h.holds = name, holds
-	return h.reached
-}
-
 func TestALargeCluster(t *testing.T) {
 	c := kubetest.Start(t)
-	many := services(t)
+	many := registrytest.Services(t, 500)
 	begun := time.Now()
 	fill(c, many)
 	t.Logf("%d services with %d endpoints at %d Pods are made after %s", many, many*few, many*few, time.Since(begun))
 
-	before := heap()
-	h := &holder{told: make(chan struct{}), reached: make(chan time.Time, 1)}
+	before := registrytest.Heap()
+	h := registrytest.NewTimer()
 	begun = time.Now()
 	stop := registrytest.Run(open(t, c.Kubeconfig(c.Address, c.Admin()), "namespaces=shop"), h)
 	defer func() { require.ErrorIs(t, stop(), context.Canceled) }()
-	<-h.told
-	t.Logf("started in %s; the heap has %d MB more", time.Since(begun), (heap()-before)>>20)
-	require.Len(t, h.all, many)
-	for _, r := range h.all {
+	<-h.Read
+	t.Logf("started in %s; the heap has %d MB more", time.Since(begun), (registrytest.Heap()-before)>>20)
+	require.Len(t, h.All(), many)
+	for _, r := range h.All() {
 		require.Len(t, r.Spec.Message().(*networking.ServiceEntry).GetEndpoints(), few)
 	}
 
 	told := c.Watch("/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices")
 	var took, floor []time.Duration
-	counted := h.changes
+	counted := h.Changes()
 	for i := range tries {
 		s := sliceOf(i)
 		s.Endpoints[0].NotReady = true
-		reached := h.await(fmt.Sprintf("kubernetes.service-%d", i), func(entry *networking.ServiceEntry) bool {
+		reached := h.Await(fmt.Sprintf("kubernetes.service-%d", i), func(entry *networking.ServiceEntry) bool {
 			return slices.ContainsFunc(entry.GetEndpoints(), func(e *networking.WorkloadEntry) bool {
 				return e.GetAddress() == s.Endpoints[0].Address && e.GetLabels()[kinds.HealthLabel] == kinds.HealthUnhealthy
 			})
@@ -120,9 +59,9 @@ func TestALargeCluster(t *testing.T) {
 	}
 	slices.Sort(took)
 	slices.Sort(floor)
-	require.Equal(t, tries, h.changes-counted, "a change of one endpoint is one change")
+	require.Equal(t, tries, h.Changes()-counted, "a change of one endpoint is one change")
 	t.Logf("an endpoint fails: median %s, most %s; another client of the cluster is told after %s, %s", took[tries/2], took[tries-1], floor[tries/2], floor[tries-1])
-	t.Logf("at the end the heap has %d MB more", (heap()-before)>>20)
+	t.Logf("at the end the heap has %d MB more", (registrytest.Heap()-before)>>20)
 }
 
 // fill makes services, each with one slice.
@@ -154,11 +93,4 @@ func sliceOf(service int) kubetest.Slice {
 		})
 	}
 	return s
-}
-
-func heap() uint64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }

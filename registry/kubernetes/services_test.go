@@ -39,9 +39,9 @@ func TestPodsAndNodes(t *testing.T) {
 	}}
 	c.ApplySlice(slice)
 	w := watch(t, c.Kubeconfig(c.Address, c.Admin()), "namespaces=shop&network=cluster-1&trust-domain=old.example.com")
-	w.untilThere(t, webKey)
-	w.mu.Lock()
-	r, entry := w.all[webKey], w.entry("shop/kubernetes.web")
+	w.UntilThere(t, webKey)
+	w.Lock()
+	r, entry := w.All[webKey], w.entry("shop/kubernetes.web")
 	require.Equal(t, map[string]string{"networking.istio.io/traffic-distribution": "PreferSameNode", kinds.OriginEntryAnnotation: "services/shop/web"}, r.Annotations)
 	require.Equal(t, []string{"web.shop.svc.cluster.local"}, entry.GetHosts())
 	require.Len(t, entry.GetAddresses(), 1, "its ClusterIP")
@@ -56,23 +56,23 @@ func TestPodsAndNodes(t *testing.T) {
 	require.Equal(t, map[string]uint32{"http": 8080}, first.GetPorts())
 	require.Equal(t, map[string]string{kinds.HealthLabel: kinds.HealthUnhealthy}, second.GetLabels(), "it takes requests if nobody else does")
 	require.Empty(t, second.GetServiceAccount())
-	w.mu.Unlock()
+	w.Unlock()
 
 	at := func(i int) *istio.WorkloadEntry {
 		all := w.entry("shop/kubernetes.web").GetEndpoints()
 		return all[min(i, len(all)-1)]
 	}
 	pod(c, "web-2", "two", map[string]string{"topology.istio.io/network": "cluster-2"})
-	w.until(t, "the Pod is known", func() bool { return at(1).GetNetwork() == "cluster-2" && at(1).GetLocality() == "eu/eu-b" })
+	w.Until(t, "the Pod is known", func() bool { return at(1).GetNetwork() == "cluster-2" && at(1).GetLocality() == "eu/eu-b" })
 	pod(c, "web-2", "two", map[string]string{"version": "v2"})
-	w.until(t, "the Pod has other labels", func() bool { return at(1).GetLabels()["version"] == "v2" })
+	w.Until(t, "the Pod has other labels", func() bool { return at(1).GetLabels()["version"] == "v2" })
 	c.ApplyNode("two", "us", "us-a")
-	w.until(t, "the Node is elsewhere", func() bool { return at(1).GetLocality() == "us/us-a" })
+	w.Until(t, "the Node is elsewhere", func() bool { return at(1).GetLocality() == "us/us-a" })
 	slice.Endpoints[1].NotReady = false
 	c.ApplySlice(slice)
-	w.until(t, "it is ready", func() bool { return at(1).GetLabels()[kinds.HealthLabel] == "" })
+	w.Until(t, "it is ready", func() bool { return at(1).GetLabels()[kinds.HealthLabel] == "" })
 	c.Delete(kubetest.PodPath(shop, "web-2"))
-	w.until(t, "the Pod is gone", func() bool { return at(1).GetAddress() == "10.0.0.3" })
+	w.Until(t, "the Pod is gone", func() bool { return at(1).GetAddress() == "10.0.0.3" })
 }
 
 func TestSortsOfServices(t *testing.T) {
@@ -96,8 +96,8 @@ func TestSortsOfServices(t *testing.T) {
 	w := watch(t, c.Kubeconfig(c.Address, c.Admin()), "namespaces=shop&domain=example.internal&name=prod")
 	const prefix = "ServiceEntry shop/prod."
 	db0, db1 := strings.TrimPrefix(service.Name("prod", "db db-0"), "prod."), strings.TrimPrefix(service.Name("prod", "db db-1"), "prod.")
-	w.untilThere(t, prefix+"api", prefix+"away", prefix+"db", prefix+db0, prefix+db1)
-	require.Empty(t, w.bad)
+	w.UntilThere(t, prefix+"api", prefix+"away", prefix+"db", prefix+db0, prefix+db1)
+	require.Empty(t, w.Wrong)
 
 	protocols := map[string]string{}
 	for _, p := range w.entry("shop/prod.api").GetPorts() {

@@ -3,11 +3,7 @@ package zookeeper_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"runtime"
 	"slices"
-	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +12,6 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/zookeepertest"
-	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/registry/registrytest"
 )
 
@@ -25,67 +20,9 @@ const (
 	tries = 100
 )
 
-// services is how many there are: PGMESH_REGISTRY_SERVICES=10000 is what is promised.
-func services(t *testing.T) int {
-	t.Helper()
-	text := os.Getenv("PGMESH_REGISTRY_SERVICES")
-	if text == "" {
-		return 1000
-	}
-	n, err := strconv.Atoi(text)
-	require.NoError(t, err)
-	return n
-}
-
-// holder keeps how many resources a registry tells of, and lets a test wait for one.
-type holder struct {
-	mu      sync.Mutex
-	all     map[string]*kinds.Resource
-	changes int
-	told    chan struct{}
-	waiting string
-	holds   func(*networking.ServiceEntry) bool
-	reached chan time.Time
-}
-
-func (h *holder) Replace(all []*kinds.Resource) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.all = make(map[string]*kinds.Resource, len(all))
-	for _, r := range all {
-		h.all[r.Name] = r
-	}
-	close(h.told)
-}
-
-func (h *holder) Apply(changes []kinds.Change) {
-	now := time.Now()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.changes += len(changes)
-	for _, c := range changes {
-		h.all[c.Key.Name] = c.Resource
-		if c.Key.Name == h.waiting && c.Resource != nil && h.holds(c.Resource.Spec.Message().(*networking.ServiceEntry)) {
-			h.waiting = ""
-			h.reached <- now
-		}
-	}
-}
-
-func (h *holder) Bad(string, error) {}
-func (h *holder) Away(error)        {}
-
-// await returns when a resource will have become so.
-func (h *holder) await(name string, holds func(*networking.ServiceEntry) bool) <-chan time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.waiting, h.holds = name, holds
-	return h.reached
-}
-
 func TestALargeRegistry(t *testing.T) {
 	z := zookeepertest.Start(t, nil)
-	many := services(t)
+	many := registrytest.Services(t, 1000)
 	fill(t, z, many)
 	for _, watches := range []string{"one", "each"} {
 		t.Run(watches, func(t *testing.T) { startsAndTells(t, z, many, watches) })
@@ -119,14 +56,14 @@ func contentOf(service, n, port int) string {
 }
 
 func startsAndTells(t *testing.T, z *zookeepertest.ZooKeeper, many int, watches string) {
-	before := heap()
-	h := &holder{told: make(chan struct{}), reached: make(chan time.Time, 1)}
+	before := registrytest.Heap()
+	h := registrytest.NewTimer()
 	begun := time.Now()
 	stop := registrytest.Run(open(t, z.Address, "/?watches="+watches), h)
 	defer func() { require.ErrorIs(t, stop(), context.Canceled) }()
-	<-h.told
-	t.Logf("started in %s; the heap has %d MB more", time.Since(begun), (heap()-before)>>20)
-	require.Len(t, h.all, many)
+	<-h.Read
+	t.Logf("started in %s; the heap has %d MB more", time.Since(begun), (registrytest.Heap()-before)>>20)
+	require.Len(t, h.All(), many)
 
 	offset := map[string]int{"one": 0, "each": 500}[watches]
 	measure(t, z, h, "an instance is changed", func(i int) (int, func(*networking.ServiceEntry) bool, string, func()) {
@@ -144,13 +81,13 @@ func startsAndTells(t *testing.T, z *zookeepertest.ZooKeeper, many int, watches 
 		return service, func(e *networking.ServiceEntry) bool { return len(e.GetEndpoints()) == few }, nodeOf(service, few),
 			func() { z.Remove(nodeOf(service, few)) }
 	})
-	t.Logf("at the end the heap has %d MB more", (heap()-before)>>20)
-	require.Equal(t, 3*tries, h.changes, "a change of an instance is one of its service, and of nothing else")
+	t.Logf("at the end the heap has %d MB more", (registrytest.Heap()-before)>>20)
+	require.Equal(t, 3*tries, h.Changes(), "a change of an instance is one of its service, and of nothing else")
 }
 
 // measure says how long it takes until the registry tells of a change, and as its floor, until another
 // client is told that watches this node alone, or this list, and then has read what is new.
-func measure(t *testing.T, z *zookeepertest.ZooKeeper, h *holder, what string, change func(i int) (service int, holds func(*networking.ServiceEntry) bool, node string, do func())) {
+func measure(t *testing.T, z *zookeepertest.ZooKeeper, h *registrytest.Timer, what string, change func(i int) (service int, holds func(*networking.ServiceEntry) bool, node string, do func())) {
 	t.Helper()
 	var took, floor []time.Duration
 	bare, _, err := zk.Connect([]string{z.Address}, 20*time.Second, zk.WithLogInfo(false))
@@ -159,7 +96,7 @@ func measure(t *testing.T, z *zookeepertest.ZooKeeper, h *holder, what string, c
 	for i := range tries {
 		service, holds, node, do := change(i)
 		told := watchNode(t, bare, fmt.Sprintf("/services/service-%d", service), node)
-		reached := h.await(fmt.Sprintf("zookeeper.service-%d", service), holds)
+		reached := h.Await(fmt.Sprintf("zookeeper.service-%d", service), holds)
 		begun := time.Now()
 		do()
 		took = append(took, (<-reached).Sub(begun))
@@ -193,11 +130,4 @@ func watchNode(t *testing.T, bare *zk.Conn, list, node string) <-chan time.Time 
 		told <- time.Now()
 	}()
 	return told
-}
-
-func heap() uint64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }

@@ -36,9 +36,9 @@ func TestTLS(t *testing.T) {
 	trusted := "&tls-ca=" + url.QueryEscape(ca)
 	shown := trusted + "&tls-cert=" + url.QueryEscape(cert) + "&tls-key=" + url.QueryEscape(key)
 
-	watch(t, secure, quick+shown).untilThere(t, "zookeeper.web")
-	watch(t, z.Address, quick+shown).untilAway(t, "instead of speaking TLS: is this ZooKeeper's secureClientPort?")
-	watch(t, secure, quick).untilAway(t, "wants TLS")
-	watch(t, secure, quick+"&tls=true").untilAway(t, "certificate signed by unknown authority")
-	watch(t, secure, quick+trusted).untilAway(t, "remote error: tls: bad certificate")
+	watch(t, secure, quick+shown).UntilThere(t, "zookeeper.web")
+	watch(t, z.Address, quick+shown).UntilAway(t, "instead of speaking TLS: is this ZooKeeper's secureClientPort?")
+	watch(t, secure, quick).UntilAway(t, "wants TLS")
+	watch(t, secure, quick+"&tls=true").UntilAway(t, "certificate signed by unknown authority")
+	watch(t, secure, quick+trusted).UntilAway(t, "remote error: tls: bad certificate")
 }
