@@ -18,9 +18,8 @@ const (
 )
 
 // Many services take many transactions. What changes then costs what has changed, also for a server
-// that takes over.
+// that takes over. It has the processors for itself.
 func TestManyServices(t *testing.T) {
-	t.Parallel()
 	c := consultest.StartDev(t, nil)
 	all := make([]*service.Service, services)
 	for i := range all {
