@@ -37,6 +37,7 @@ SELECT coalesce(max(m.name), ''), coalesce(bool_or(m.before), false) FROM (
   ORDER BY a.backend_start, a.pid LIMIT 1) m
 
 -- name: CallSession
+-- Gives the session a name, which others see.
 SELECT set_config('application_name', $1, false)
 
 -- name: ScriptsTurn
