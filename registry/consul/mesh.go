@@ -119,22 +119,9 @@ func (m *mesh) remake(name string) []kinds.Change {
 	if m.sayBad(name, nil, err); err != nil {
 		return nil
 	}
-	changes := differences(m.made[name], now)
+	changes := registry.Changes(m.made[name], now)
 	if m.made[name] = now; now == nil {
 		delete(m.made, name)
-	}
-	return changes
-}
-
-func differences(before, now []*kinds.Resource) []kinds.Change {
-	changes := make([]kinds.Change, 0, len(now))
-	for _, r := range now {
-		changes = append(changes, kinds.Change{Key: r.Key(), Resource: r})
-	}
-	for _, r := range before {
-		if !slices.ContainsFunc(now, func(n *kinds.Resource) bool { return n.Key() == r.Key() }) {
-			changes = append(changes, kinds.Change{Key: r.Key()})
-		}
 	}
 	return changes
 }

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/registry"
 	"github.com/pgmesh/pgmesh/registry/service"
 )
 
@@ -47,7 +47,7 @@ func (f *file) again(path, name string, in *Folder) (now *file, gone bool) {
 	if err != nil {
 		return &file{sum: sum, resources: f.resources, err: err}, false
 	}
-	f.keepSame(resources)
+	registry.KeepSame(f.resources, resources)
 	return &file{sum: sum, resources: resources}, false
 }
 
@@ -63,23 +63,6 @@ func (f *file) said(before *file) bool {
 	default:
 		return f.err.Error() != was.Error()
 	}
-}
-
-// keepSame puts back resources that did not change, so that their pointers stay the same.
-func (f *file) keepSame(resources []*kinds.Resource) {
-	before := make(map[kinds.Key]*kinds.Resource, len(f.resources))
-	for _, r := range f.resources {
-		before[r.Key()] = r
-	}
-	for i, r := range resources {
-		if old := before[r.Key()]; old != nil && same(old, r) {
-			resources[i] = old
-		}
-	}
-}
-
-func same(a, b *kinds.Resource) bool {
-	return a.CreateTime.Equal(b.CreateTime) && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) && a.Spec.Equal(b.Spec)
 }
 
 func read(path string) ([]byte, error) {

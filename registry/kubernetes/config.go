@@ -9,6 +9,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/kit/panics"
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/registry"
 	"github.com/pgmesh/pgmesh/registry/kubernetes/follow"
 )
 
@@ -92,7 +93,7 @@ func (m *mesh) take(kind *kinds.Kind, o *configObject) {
 	if m.blame(configEntry(k), err); err != nil {
 		return
 	}
-	if before := m.config[kind][k]; before != nil && same(before, r) {
+	if before := m.config[kind][k]; before != nil && registry.Same(before, r) {
 		return
 	}
 	m.config[kind][k], m.altered[k] = r, true

@@ -2,7 +2,6 @@ package kubernetes
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 
@@ -188,36 +187,11 @@ func (m *mesh) remake() []kinds.Change {
 		if m.blame(serviceEntry(k), err); err != nil {
 			continue
 		}
-		var changed []kinds.Change
-		now, changed = differences(m.made[k], now)
-		changes = append(changes, changed...)
+		changes = append(changes, registry.Changes(m.made[k], now)...)
 		if m.made[k] = now; now == nil {
 			delete(m.made, k)
 		}
 	}
 	clear(m.content.touched)
 	return changes
-}
-
-// differences are the changes from some resources to others. What has not changed keeps its pointer.
-func differences(before, now []*kinds.Resource) (kept []*kinds.Resource, changes []kinds.Change) {
-	for i, r := range now {
-		at := slices.IndexFunc(before, func(b *kinds.Resource) bool { return b.Key() == r.Key() })
-		if at >= 0 && same(before[at], r) {
-			now[i] = before[at]
-			continue
-		}
-		changes = append(changes, kinds.Change{Key: r.Key(), Resource: r})
-	}
-	for _, b := range before {
-		if !slices.ContainsFunc(now, func(r *kinds.Resource) bool { return r.Key() == b.Key() }) {
-			changes = append(changes, kinds.Change{Key: b.Key()})
-		}
-	}
-	return now, changes
-}
-
-// same reports whether nothing that counts has changed.
-func same(a, b *kinds.Resource) bool {
-	return a.CreateTime.Equal(b.CreateTime) && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) && a.Spec.Equal(b.Spec)
 }

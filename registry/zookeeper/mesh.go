@@ -111,7 +111,7 @@ func (m *mesh) remake(name string) []kinds.Change {
 		return nil
 	}
 	m.say(name, g, g.fault())
-	changes := differences(g.made, now)
+	changes := registry.Changes(g.made, now)
 	g.made = now
 	if len(g.entries) == 0 && len(g.wrong) == 0 {
 		delete(m.groups, name)
@@ -188,18 +188,4 @@ func (m *mesh) Away(err error) {
 		m.away = text
 		m.sink.Away(err)
 	}
-}
-
-// differences tells of resources that are new or other than before, and of those that are gone.
-func differences(before, now []*kinds.Resource) []kinds.Change {
-	changes := make([]kinds.Change, 0, len(now))
-	for _, r := range now {
-		changes = append(changes, kinds.Change{Key: r.Key(), Resource: r})
-	}
-	for _, r := range before {
-		if !slices.ContainsFunc(now, func(n *kinds.Resource) bool { return n.Key() == r.Key() }) {
-			changes = append(changes, kinds.Change{Key: r.Key()})
-		}
-	}
-	return changes
 }
