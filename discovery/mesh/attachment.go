@@ -39,7 +39,7 @@ func (a attachment) general() bool {
 // attached to, only Gateways of the Gateway API are proxies.
 func (a attachment) isFor(p *Proxy) bool {
 	if len(a.targets) == 0 {
-		return LabelsWithin(a.selector.GetMatchLabels(), p.Labels)
+		return kinds.LabelsWithin(a.selector.GetMatchLabels(), p.Labels)
 	}
 	name, isGateway := p.Labels[gatewayNameLabel]
 	return isGateway && a.of.Namespace == p.Namespace && slices.ContainsFunc(a.targets, func(t *selection.PolicyTargetReference) bool {

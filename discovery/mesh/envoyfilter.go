@@ -90,7 +90,7 @@ func (m *Mesh) Patches(p *Proxy) []Patch {
 	var filters []*EnvoyFilter
 	for _, namespace := range slices.Compact([]string{m.filters.root, p.Namespace}) {
 		for _, f := range m.filters.in[namespace] {
-			if LabelsWithin(f.Spec.GetWorkloadSelector().GetLabels(), p.Labels) {
+			if kinds.LabelsWithin(f.Spec.GetWorkloadSelector().GetLabels(), p.Labels) {
 				filters = append(filters, f)
 			}
 		}

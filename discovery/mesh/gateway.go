@@ -71,7 +71,7 @@ func readGateway(r *kinds.Resource) *gateway {
 // Gateway.
 func (g *gateway) selects(labels map[string]string, targets []Target) bool {
 	if g.services == nil {
-		return LabelsWithin(g.selector, labels)
+		return kinds.LabelsWithin(g.selector, labels)
 	}
 	return len(g.own(targets)) > 0
 }

@@ -105,7 +105,7 @@ func (m *Mesh) WorkloadMutualTLS(namespace string, labels map[string]string, por
 // selecting returns the oldest that selects a workload by its labels.
 func (in *peerAuthentications) selecting(labels map[string]string) peerAuthentication {
 	for _, p := range in.selected {
-		if LabelsWithin(p.GetSelector().GetMatchLabels(), labels) {
+		if kinds.LabelsWithin(p.GetSelector().GetMatchLabels(), labels) {
 			return p
 		}
 	}

@@ -101,7 +101,7 @@ func (d proxyDefaults) forAll(namespace string) proxyDefault {
 // forWorkload is the oldest ProxyConfig of a namespace that selects a workload by its labels.
 func (d proxyDefaults) forWorkload(namespace string, labels map[string]string) proxyDefault {
 	for _, c := range d[namespace] {
-		if selector := c.GetSelector().GetMatchLabels(); len(selector) > 0 && LabelsWithin(selector, labels) {
+		if selector := c.GetSelector().GetMatchLabels(); len(selector) > 0 && kinds.LabelsWithin(selector, labels) {
 			return c
 		}
 	}

@@ -129,7 +129,7 @@ func (s *Scope) DestinationRule(p *Proxy, host string) *DestinationRule {
 	for _, rule := range s.rules.get(host) {
 		if !rule.forWorkloads() {
 			general = rule
-		} else if rule.Resource.Namespace == s.Namespace && LabelsWithin(rule.Spec.GetWorkloadSelector().GetMatchLabels(), p.Labels) {
+		} else if rule.Resource.Namespace == s.Namespace && kinds.LabelsWithin(rule.Spec.GetWorkloadSelector().GetMatchLabels(), p.Labels) {
 			return rule
 		}
 	}

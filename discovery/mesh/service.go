@@ -106,7 +106,7 @@ func (s *Service) Of(port *Port, subset map[string]string) []*Endpoint {
 		if s.ResolvedByDNS() {
 			same = e.PortNumber == port.Number
 		}
-		if same && LabelsWithin(subset, e.Labels) {
+		if same && kinds.LabelsWithin(subset, e.Labels) {
 			out = append(out, e)
 		}
 	}

@@ -48,7 +48,7 @@ func (x *sidecarIndex) sidecarOf(p *Proxy) *kinds.Resource {
 	}
 	own := x.byNamespace[p.Namespace]
 	for _, r := range own {
-		if LabelsWithin(specOf[*networking.Sidecar](r).GetWorkloadSelector().GetLabels(), p.Labels) {
+		if kinds.LabelsWithin(specOf[*networking.Sidecar](r).GetWorkloadSelector().GetLabels(), p.Labels) {
 			return r
 		}
 	}

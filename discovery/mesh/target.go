@@ -3,6 +3,8 @@ package mesh
 import (
 	"maps"
 	"slices"
+
+	"github.com/pgmesh/pgmesh/kinds"
 )
 
 // Target is one port of one service that a workload serves.
@@ -97,7 +99,7 @@ func (m *Mesh) isBeyond(network string, e *Endpoint) bool {
 // router.
 func (t Target) isRouter(p *Proxy) bool {
 	own := givenLabels(t.endpoint.Labels)
-	return len(own) > 0 && LabelsWithin(own, p.Labels)
+	return len(own) > 0 && kinds.LabelsWithin(own, p.Labels)
 }
 
 // Known returns a sidecar with the labels that the mesh knows for its workload: if a service has an

@@ -105,7 +105,7 @@ func (x *workloadIndex) selectedBy(r *kinds.Resource) []*workload {
 
 // selectedBy reports whether a ServiceEntry of the same namespace selects this workload.
 func (w *workload) selectedBy(r *kinds.Resource) bool {
-	return LabelsWithin(specOf[*networking.ServiceEntry](r).GetWorkloadSelector().GetLabels(), w.labels)
+	return kinds.LabelsWithin(specOf[*networking.ServiceEntry](r).GetWorkloadSelector().GetLabels(), w.labels)
 }
 
 func selectsWorkloads(r *kinds.Resource) bool {

@@ -64,20 +64,11 @@ func (s *Service) selected(selector map[string]string, workloads []*kinds.Resour
 		labels := map[string]string{}
 		maps.Copy(labels, spec.GetLabels())
 		maps.Copy(labels, w.Labels)
-		if within(selector, labels) {
+		if kinds.LabelsWithin(selector, labels) {
 			out = append(out, s.read(spec, labels, w.Unhealthy()))
 		}
 	}
 	return out
-}
-
-func within(selector, labels map[string]string) bool {
-	for key, value := range selector {
-		if got, found := labels[key]; !found || got != value {
-			return false
-		}
-	}
-	return true
 }
 
 // read reads a workload. Each port of the service has one of the instance.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/kinds"
 )
 
 // OnSidecars are the gateways by which rules mean sidecars.
@@ -11,7 +12,7 @@ var OnSidecars = []string{mesh.MeshGateway}
 
 // IsSource reports whether a rule that names where connections come from means this proxy.
 func (v View) IsSource(labels map[string]string, namespace string) bool {
-	return mesh.LabelsWithin(labels, v.Proxy.Labels) && (namespace == "" || namespace == v.Proxy.Namespace)
+	return kinds.LabelsWithin(labels, v.Proxy.Labels) && (namespace == "" || namespace == v.Proxy.Namespace)
 }
 
 // L4Match is what matches of TCP and of TLS have in common.
