@@ -21,10 +21,14 @@ type NetworkGateway struct {
 // Compare orders gateways. Of two at one address the healthy comes first.
 func (g NetworkGateway) Compare(other NetworkGateway) int {
 	c := cmp.Or(cmp.Compare(g.Address, other.Address), cmp.Compare(g.Port, other.Port))
-	if c == 0 && g.Unhealthy != other.Unhealthy {
-		return map[bool]int{true: 1, false: -1}[g.Unhealthy]
+	switch {
+	case c != 0 || g.Unhealthy == other.Unhealthy:
+		return c
+	case g.Unhealthy:
+		return 1
+	default:
+		return -1
 	}
-	return c
 }
 
 // distinct sorts gateways, and leaves each in once: it is well if one of those that name it says so.

@@ -146,8 +146,8 @@ func (l *ledger) report(streams []*ads.Stream, gone []uint64, audiences []*rollo
 	return l.messages(last, proxies, rollouts, audiences)
 }
 
-// waits reports whether it can wait to tell that the proxy is being sent something. What was told of
-// it stays true, if it runs that or something newer.
+// waits reports whether the report of a proxy that is being sent something can wait. What was
+// reported before stays true as long as the proxy runs that revision or a newer one.
 func (l *ledger) waits(e *entry, state *rolloutv1.Proxy, now time.Time) bool {
 	if e.told == nil || state.GetState() != rolloutv1.Proxy_STATE_SENDING || l.singly.may(now) {
 		return false

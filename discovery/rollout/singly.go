@@ -16,8 +16,8 @@ const (
 	// limit, more of them would take the time that it needs to get back.
 	singlySecond = 50
 	singlyBurst  = 100
-	// calmAfter is how long after the newest revision all that are behind are described, however
-	// many there are: once, for nothing follows.
+	// calmAfter is how long no new revision has to come until every proxy that is behind is described,
+	// however many there are.
 	calmAfter = 1500 * time.Millisecond
 )
 
@@ -45,13 +45,12 @@ func (s *singly) calm(now time.Time) bool { return now.Sub(s.since) >= calmAfter
 // room is how many proxies may be described now.
 func (s *singly) room(now time.Time) int { return max(0, int(s.pace.TokensAt(now))) }
 
-// may counts one more proxy that is described as being sent something, and reports whether there is
-// room for it.
+// may reports whether one more proxy may be described as being sent something, and counts it.
 func (s *singly) may(now time.Time) bool { return s.pace.AllowN(now, 1) || s.calm(now) }
 
 // common is the revision that all in step are reported to run while some do not run the newest: the
-// newest at the comparison before. While changes follow one another it is an older one, if more would
-// fall out of step than may be described. All run that, but for so many.
+// newest at the comparison before. While changes follow one another, too many may be behind that one
+// to be described. Then it is the newest revision that few enough are behind.
 func (l *ledger) common(streams []*ads.Stream, before int64, now time.Time) int64 {
 	if l.singly.calm(now) {
 		return before

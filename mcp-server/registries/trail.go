@@ -5,8 +5,8 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Trail tells what changes of a registry, for whoever keeps a copy of what it has. It remembers which
-// resources have changed and not how, so however often they change, it does not grow.
+// Trail tells whoever keeps a copy of a registry which of its resources have changed. It remembers
+// their keys alone, so it does not grow when one changes often.
 type Trail struct {
 	of      *origin
 	moved   chan struct{}          // has an element if something has changed
@@ -67,7 +67,7 @@ type Change struct {
 	Resource *served.Resource
 }
 
-// Take returns so many changes, or of so many bytes, and forgets them. There may be more.
+// Take returns changes and forgets them, up to a number and a size. It reports whether there are more.
 func (t *Trail) Take(most, bytes int) (changes []Change, more bool) {
 	t.of.mu.Lock()
 	defer t.of.mu.Unlock()

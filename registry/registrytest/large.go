@@ -68,7 +68,7 @@ func (m *Timer) Bad(string, error) {}
 // Away implements registry.Sink.
 func (m *Timer) Away(error) {}
 
-// Await returns when a resource will have become so.
+// Await returns a channel that has the time when the resource came to fulfil a condition.
 func (m *Timer) Await(name string, holds func(*networking.ServiceEntry) bool) <-chan time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 // Whoever may connect can take that lock and keep it. So a program waits for it only while its
 // holder could migrate; otherwise programs take turns in the order in which they connected.
 //
-// A session can be seen only some time after it connected. So one whose turn has come says so by its
-// name, and looks once more: of several that do so at the same time, the last sees the others.
+// Others see a session only some time after it has connected. So a session that takes its turn says
+// so by its name, and looks once more: of several that do so at once, the last one sees the others.
 
 // turnPollInterval is how often a waiting program checks whether it is its turn.
 const turnPollInterval = 50 * time.Millisecond
@@ -66,8 +66,8 @@ func turn(ctx context.Context, conn *pgx.Conn, tell func(string)) (mine bool, be
 	return true, "", nil
 }
 
-// claim makes it this program's turn, unless that of another has come: then it returns whose. Without
-// the lock, those that connected before come first.
+// claim makes it this program's turn. If it is another's, claim returns whose. Without the lock, programs
+// that connected earlier come first.
 func claim(ctx context.Context, conn *pgx.Conn, locked bool) (before string, err error) {
 	if !locked {
 		if err := conn.QueryRow(ctx, sql.WaitsBefore, waits, migrates).Scan(&before); err != nil || before != "" {

@@ -62,7 +62,7 @@ type Mirrored struct {
 	Version string
 }
 
-// Entries lists so many entries of a registry after one, in their order; the zero Key begins.
+// Entries lists entries of a registry in order, from the one after a key on; the zero Key is before all.
 func (s *Store) Entries(ctx context.Context, registry string, after Key, atMost int) ([]Mirrored, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.QueryTimeout)
 	defer cancel()

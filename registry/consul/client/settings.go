@@ -101,7 +101,7 @@ func (s *Settings) Load(o reload.Options) (*Access, error) {
 	return a, nil
 }
 
-// Transport keeps so many connections open.
+// Transport keeps up to a number of connections open.
 func (a *Access) Transport(connections int) *http.Transport {
 	return NewTransport(a.files, connections)
 }
