@@ -8,42 +8,42 @@ import (
 )
 
 // Put makes a node hold something. The nodes above it are made if they are missing.
-func (z *ZooKeeper) Put(node, content string) {
-	z.t.Helper()
-	z.PutFor(node, content, zk.WorldACL(zk.PermAll))
+func (c *Client) Put(node, content string) {
+	c.t.Helper()
+	c.PutFor(node, content, zk.WorldACL(zk.PermAll))
 }
 
 // PutFor is Put for a node that only some may read.
-func (z *ZooKeeper) PutFor(node, content string, acl []zk.ACL) {
-	z.t.Helper()
-	z.do("put "+node, func() error {
-		_, err := z.Conn.Set(node, []byte(content), -1)
+func (c *Client) PutFor(node, content string, acl []zk.ACL) {
+	c.t.Helper()
+	c.do("put "+node, func() error {
+		_, err := c.Conn.Set(node, []byte(content), -1)
 		if !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
-		if err := z.makeAbove(node); err != nil {
+		if err := c.makeAbove(node); err != nil {
 			return err
 		}
-		_, err = z.Conn.Create(node, []byte(content), 0, acl)
+		_, err = c.Conn.Create(node, []byte(content), 0, acl)
 		if errors.Is(err, zk.ErrNodeExists) {
-			_, err = z.Conn.Set(node, []byte(content), -1)
+			_, err = c.Conn.Set(node, []byte(content), -1)
 		}
 		return err
 	})
 }
 
-func (z *ZooKeeper) makeAbove(node string) error {
+func (c *Client) makeAbove(node string) error {
 	above := path.Dir(node)
 	if above == "/" {
 		return nil
 	}
-	if there, _, err := z.Conn.Exists(above); err != nil || there {
+	if there, _, err := c.Conn.Exists(above); err != nil || there {
 		return err
 	}
-	if err := z.makeAbove(above); err != nil {
+	if err := c.makeAbove(above); err != nil {
 		return err
 	}
-	_, err := z.Conn.Create(above, nil, 0, zk.WorldACL(zk.PermAll))
+	_, err := c.Conn.Create(above, nil, 0, zk.WorldACL(zk.PermAll))
 	if errors.Is(err, zk.ErrNodeExists) {
 		return nil
 	}
@@ -51,10 +51,10 @@ func (z *ZooKeeper) makeAbove(node string) error {
 }
 
 // Remove removes a node that has none below it.
-func (z *ZooKeeper) Remove(node string) {
-	z.t.Helper()
-	z.do("remove "+node, func() error {
-		err := z.Conn.Delete(node, -1)
+func (c *Client) Remove(node string) {
+	c.t.Helper()
+	c.do("remove "+node, func() error {
+		err := c.Conn.Delete(node, -1)
 		if errors.Is(err, zk.ErrNoNode) { // the answer to an earlier attempt was lost
 			return nil
 		}
@@ -63,10 +63,10 @@ func (z *ZooKeeper) Remove(node string) {
 }
 
 // RemoveIfEmpty removes a node unless there are others below it.
-func (z *ZooKeeper) RemoveIfEmpty(node string) {
-	z.t.Helper()
-	z.do("remove "+node, func() error {
-		err := z.Conn.Delete(node, -1)
+func (c *Client) RemoveIfEmpty(node string) {
+	c.t.Helper()
+	c.do("remove "+node, func() error {
+		err := c.Conn.Delete(node, -1)
 		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNotEmpty) {
 			return nil
 		}
@@ -78,16 +78,16 @@ func (z *ZooKeeper) RemoveIfEmpty(node string) {
 const mostOperations = 500
 
 // PutMany makes nodes, in their order, many at a time. There must be none of them.
-func (z *ZooKeeper) PutMany(nodes, contents []string) {
-	z.t.Helper()
+func (c *Client) PutMany(nodes, contents []string) {
+	c.t.Helper()
 	for len(nodes) > 0 {
 		n := min(mostOperations, len(nodes))
 		operations := make([]any, n)
 		for i := range n {
 			operations[i] = &zk.CreateRequest{Path: nodes[i], Data: []byte(contents[i]), Acl: zk.WorldACL(zk.PermAll)}
 		}
-		if _, err := z.Conn.Multi(operations...); err != nil {
-			z.t.Fatal(err)
+		if _, err := c.Conn.Multi(operations...); err != nil {
+			c.t.Fatal(err)
 		}
 		nodes, contents = nodes[n:], contents[n:]
 	}
