@@ -31,15 +31,25 @@ func open(t *testing.T, address, rest string) *zookeeper.Registry {
 	return r
 }
 
-// subject is a ZooKeeper in the hands of the contract's test. Services are below a node that is there
-// already; where the last instance of a service goes, its node goes, as Curator's containers do.
-func subject(t *testing.T, root, rest string, s registrytest.Subject, node func(service string, i registrytest.Instance) (below, content string)) registrytest.Subject {
+// node says where an instance is registered, below the node of services, and what is there.
+type node func(service string, i registrytest.Instance) (below, content string)
+
+// subject is a ZooKeeper in the hands of the contract's test.
+func subject(t *testing.T, root, rest string, s registrytest.Subject, at node) registrytest.Subject {
 	t.Helper()
 	z := zookeepertest.Start(t, nil)
-	z.Put(root, "")
 	way := gate.Open(t, z.Address)
-	now := map[string]string{} // the node of each instance
+	s = instances(z.Client, root, s, at)
 	s.Open = func() registry.Registry { return open(t, way.Address(), rest) }
+	s.Cut, s.Mend, s.Restart = way.Shut, way.Unshut, z.Restart
+	return s
+}
+
+// instances are registered below a node that is there already. Where the last instance of a service
+// goes, its node goes, as Curator's containers do.
+func instances(z *zookeepertest.Client, root string, s registrytest.Subject, node node) registrytest.Subject {
+	z.Put(root, "")
+	now := map[string]string{} // the node of each instance
 	s.Register = func(service string, i registrytest.Instance) {
 		below, content := node(service, i)
 		at := root + "/" + below
@@ -55,7 +65,6 @@ func subject(t *testing.T, root, rest string, s registrytest.Subject, node func(
 		z.Remove(at)
 		z.RemoveIfEmpty(at[:strings.LastIndex(at, "/")])
 	}
-	s.Cut, s.Mend, s.Restart = way.Shut, way.Unshut, z.Restart
 	s.Weights, s.Health = true, true
 	return s
 }

@@ -21,7 +21,7 @@ func TestServicesOfAZooKeeperAreCalled(t *testing.T) {
 	z.Put("/services", "")
 	database := pgtest.Server(t).URL
 	control := newStack(t, database)
-	control.ServerFlags("--registry", "zookeeper://"+z.Address+"/?protocol=http")
+	control.ServerFlags("--registry", "zookeeper://"+z.Address+"/?protocol=http&timeout=500ms")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*longestWait)
 	defer cancel()
 	require.NoError(t, control.Start(ctx))

@@ -16,6 +16,7 @@ type Gate struct {
 	mu          sync.Mutex
 	shut        bool
 	held        chan struct{} // closed while bytes may pass
+	severed     bool          // held is for both directions
 	connections map[net.Conn]bool
 	running     sync.WaitGroup
 }
@@ -66,10 +67,19 @@ func (g *Gate) Hold() {
 	g.held = make(chan struct{})
 }
 
-// Release ends Hold.
+// Sever lets nothing pass in either direction, not even that a connection ends, as where a cable is cut.
+// New connections are refused.
+func (g *Gate) Sever() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.severed, g.held = true, make(chan struct{})
+}
+
+// Release ends Hold and Sever.
 func (g *Gate) Release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.severed = false
 	select {
 	case <-g.held:
 	default:
@@ -99,7 +109,7 @@ func (g *Gate) accept() {
 func (g *Gate) admit(both ...net.Conn) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.shut {
+	if g.shut || g.severed {
 		return false
 	}
 	for _, c := range both {
@@ -120,12 +130,7 @@ func (g *Gate) pass(to, from net.Conn, answers bool) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
-		if answers {
-			g.mu.Lock()
-			held := g.held
-			g.mu.Unlock()
-			<-held
-		}
+		g.wait(answers)
 		if n > 0 {
 			if _, err := to.Write(buffer[:n]); err != nil {
 				return
@@ -134,5 +139,16 @@ func (g *Gate) pass(to, from net.Conn, answers bool) {
 		if err != nil {
 			return
 		}
+	}
+}
+
+// wait waits while what was read must not pass.
+func (g *Gate) wait(answers bool) {
+	g.mu.Lock()
+	held := g.held
+	passes := !answers && !g.severed
+	g.mu.Unlock()
+	if !passes {
+		<-held
 	}
 }

@@ -231,9 +231,10 @@ func TestAnotherServerIsAskedWhereOneIsAway(t *testing.T) {
 	gone.Close()
 	s := settings(greeted(t, func(conn net.Conn) { take(conn) }))
 	s.Servers = append(s.Servers, gone.Addr().String(), gone.Addr().String())
-	for range 10 {
+	for s.First = range 10 {
 		conn, err := client.Dial(t.Context(), s)
 		require.NoError(t, err)
+		require.Equal(t, s.Servers[0], conn.Server)
 		conn.Close()
 	}
 }

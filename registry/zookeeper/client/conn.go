@@ -45,6 +45,7 @@ const (
 // Settings say how ZooKeeper is asked.
 type Settings struct {
 	Servers []string // host:port
+	First   int      // which of them is asked first, counted on without an end
 	// Dial connects to a server.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Patience is how long nothing may come from the server. Pings keep an idle connection busy.
@@ -60,6 +61,9 @@ type Settings struct {
 type Conn struct {
 	Settings
 
+	// Server is the one of the servers that gave the session.
+	Server string
+
 	conn    net.Conn
 	in      *bufio.Reader
 	writing sync.Mutex
@@ -68,6 +72,7 @@ type Conn struct {
 	xid      int32        // of the last request; only one goroutine asks
 	pending  chan *call   // what was asked and is not answered yet, in order
 	answered atomic.Int64 // how many answers there were
+	newest   atomic.Int64 // the newest transaction that an answer knew
 
 	end     sync.Once
 	ended   chan struct{}
@@ -86,9 +91,9 @@ type call struct {
 	done chan struct{} // closed afterwards; nil if nobody waits
 }
 
-func start(s Settings, conn net.Conn) *Conn {
+func start(s Settings, server string, conn net.Conn) *Conn {
 	c := &Conn{
-		Settings: s, conn: conn, in: bufio.NewReaderSize(conn, 64<<10), out: bufio.NewWriterSize(conn, 64<<10),
+		Settings: s, Server: server, conn: conn, in: bufio.NewReaderSize(conn, 64<<10), out: bufio.NewWriterSize(conn, 64<<10),
 		pending: make(chan *call, 2*together), ended: make(chan struct{}),
 	}
 	c.running.Go(func() { c.fail(c.read()) })
@@ -113,6 +118,10 @@ func (c *Conn) Why() error {
 	<-c.ended
 	return c.why
 }
+
+// Newest is the newest transaction that the server was seen to know. Transactions of one ZooKeeper are
+// numbered in their order.
+func (c *Conn) Newest() int64 { return c.newest.Load() }
 
 var errClosed = errors.New("the session was closed")
 
@@ -210,7 +219,10 @@ func (c *Conn) size() (int, error) {
 // deal hands a packet to whom it is for.
 func (c *Conn) deal(packet []byte, tooLarge bool) error {
 	a := &answer{rest: packet}
-	xid, _, code := a.int(), a.long(), Code(a.int())
+	xid, transaction, code := a.int(), a.long(), Code(a.int())
+	if a.err == nil {
+		c.newest.Store(max(c.newest.Load(), transaction)) // events have none: -1
+	}
 	switch xid {
 	case xidPing:
 		return nil

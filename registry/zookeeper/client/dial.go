@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"time"
 )
@@ -29,12 +28,11 @@ const (
 	mostGreeting  = 1 << 10
 )
 
-// Dial opens a session with one of the servers: the first that answers, from a random one on.
+// Dial opens a session with one of the servers: the first that answers.
 func Dial(ctx context.Context, s Settings) (*Conn, error) {
 	var all []error
-	first := rand.IntN(len(s.Servers))
 	for i := range s.Servers {
-		server := s.Servers[(first+i)%len(s.Servers)]
+		server := s.Servers[(s.First+i)%len(s.Servers)]
 		c, err := s.dial(ctx, server)
 		if err == nil {
 			return c, nil
@@ -60,7 +58,7 @@ func (s Settings) dial(ctx context.Context, server string) (*Conn, error) {
 		conn.Close()
 		return nil, err
 	}
-	c := start(s, conn)
+	c := start(s, server, conn)
 	if s.Credentials != "" {
 		r := begin(xidAuth, operationAuth).int(0).text("digest").text(s.Credentials)
 		if err := c.send(r, true); err != nil {

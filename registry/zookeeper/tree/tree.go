@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/pgmesh/pgmesh/internal/kit/retry"
@@ -60,6 +61,8 @@ type Tree struct {
 	failed map[string]bool            // paths that could not be read
 	nodes  int
 	tooOld bool // the last session ended when it was asked for one watch for all
+	turn   int  // which server is asked first
+	order  order
 }
 
 // mostNodes bounds what somebody can make a reader keep.
@@ -68,6 +71,7 @@ const mostNodes = 500_000
 // Run follows the tree until the context ends.
 func (t *Tree) Run(ctx context.Context, l Listener) error {
 	t.lists, t.failed = map[string]map[string]bool{}, map[string]bool{}
+	t.turn = rand.IntN(len(t.Client.Servers)) // so that readers spread over the servers
 	loop := retry.Loop{Pauses: retry.Pauses{First: 50 * time.Millisecond, Longest: 5 * time.Second}}
 	return loop.Forever(ctx, func(works func()) error {
 		err := t.follow(ctx, l, works)
@@ -82,14 +86,22 @@ func (t *Tree) Run(ctx context.Context, l Listener) error {
 func (t *Tree) follow(ctx context.Context, l Listener, works func()) error {
 	s := &session{Tree: t, dirty: map[string]bool{}, news: make(chan struct{}, 1)}
 	settings := t.Client
+	settings.First = t.turn
+	t.turn++
 	if settings.Happened = s.happened; t.Credentials != nil {
 		settings.Credentials = t.Credentials()
 	}
-	var err error
-	if s.conn, err = client.Dial(ctx, settings); err != nil {
+	if err := s.connect(ctx, settings); err != nil {
+		t.order.unknown()
 		return err
 	}
-	defer s.conn.Close()
+	defer func() {
+		s.conn.Close()
+		t.order.seen(s.conn.Newest())
+	}()
+	if err := t.order.check(s.conn.Newest(), longestBehind*settings.Patience); err != nil {
+		return fmt.Errorf("%s: %w", s.conn.Server, err)
+	}
 	if err := s.begin(ctx); err != nil {
 		return err
 	}
@@ -133,11 +145,20 @@ func (s *session) tell(ctx context.Context, l Listener, dirty map[string]bool, a
 	return err
 }
 
-// begin has changes told, and what is asked be no older than what was told before.
-func (s *session) begin(ctx context.Context) error {
+// connect opens a session with a server that is not behind the one that it takes for the leader.
+func (s *session) connect(ctx context.Context, settings client.Settings) (err error) {
+	if s.conn, err = client.Dial(ctx, settings); err != nil {
+		return err
+	}
 	if err := s.conn.Sync(ctx, s.Root); err != nil && !errors.Is(err, client.NoNode) {
+		s.conn.Close()
 		return fmt.Errorf("ZooKeeper cannot say what is newest: %w", err)
 	}
+	return nil
+}
+
+// begin has changes told.
+func (s *session) begin(ctx context.Context) error {
 	if s.each = s.Each || s.tooOld; s.each {
 		s.tooOld = false // the next session may be with another server
 		return nil
