@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -45,7 +46,7 @@ func (c curator) read(_ string, content []byte) (entry, error) {
 	said := metadata(from.Payload)
 	i := &instance{Instance: service.Instance{Address: from.Address, Labels: said}, port: port}
 	i.describe(said, c.settings)
-	i.protocol = from.protocol(said, secure, c.settings)
+	i.protocol = cmp.Or(service.Protocol(said[keyProtocol]), protocolOf(port, said[keyEndpoints]), from.protocol(secure, c.settings))
 	if err := i.weigh(said[keyWeight]); err != nil {
 		return entry{}, err
 	}
@@ -75,12 +76,29 @@ func (from *curatorInstance) port() (port uint32, secure bool, err error) {
 	return uint32(*at), secure, nil
 }
 
-// protocol is what the instance says of itself, else what its URI begins with, else that of the
-// registry.
-func (from *curatorInstance) protocol(said map[string]string, secure bool, s *settings) string {
-	if known := service.Protocol(said[keyProtocol]); known != "" {
-		return known
+// keyEndpoints is where Dubbo 3 writes which protocol an application speaks at which port:
+// [{"port":50051,"protocol":"tri"}].
+const keyEndpoints = "dubbo.endpoints"
+
+// protocolOf is the protocol of a port by Dubbo's list; "" if that does not say, or is none.
+func protocolOf(port uint32, endpoints string) string {
+	var all []struct {
+		Port     uint32 `json:"port"`
+		Protocol string `json:"protocol"`
 	}
+	if endpoints == "" || json.Unmarshal([]byte(endpoints), &all) != nil {
+		return ""
+	}
+	for _, e := range all {
+		if e.Port == port {
+			return dubboProtocols[e.Protocol]
+		}
+	}
+	return ""
+}
+
+// protocol is what the URI of the instance begins with, else that of the registry.
+func (from *curatorInstance) protocol(secure bool, s *settings) string {
 	var before strings.Builder
 	if from.URISpec != nil {
 		for _, part := range from.URISpec.Parts {
