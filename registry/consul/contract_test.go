@@ -34,6 +34,7 @@ func subject(t *testing.T, parameters string, nodeOf func(id string) string) reg
 	way := gate.Open(t, c.Address)
 	return registrytest.Subject{
 		Open: func() registry.Registry { return open(t, way.Address(), parameters) },
+		URL:  "consul://" + way.Address() + "/?" + parameters,
 		Host: func(service string) string { return service + ".service.consul" },
 		Register: func(service string, i registrytest.Instance) {
 			status := "passing"
@@ -65,6 +66,11 @@ func TestContractOfFewNodes(t *testing.T) {
 		t.Helper()
 		return subject(t, "hosts=short&watches=0", func(id string) string { return "node-" + id[len(id)-1:] })
 	})
+}
+
+func TestTheWholePath(t *testing.T) {
+	t.Parallel()
+	registrytest.WholePath(t, subject(t, "hosts=short", each))
 }
 
 // each gives each instance a node of its own.

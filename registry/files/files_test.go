@@ -29,6 +29,11 @@ func TestContract(t *testing.T) {
 	})
 }
 
+func TestTheWholePath(t *testing.T) {
+	t.Parallel()
+	registrytest.WholePath(t, newInventory(t).subject())
+}
+
 // inventory writes a file for each service.
 type inventory struct {
 	t    *testing.T
@@ -50,6 +55,7 @@ func (i *inventory) subject() registrytest.Subject {
 		Open: func() registry.Registry {
 			return files.New(i.path, "files", "default", slog.New(slog.DiscardHandler))
 		},
+		URL:  "files://" + i.path,
 		Host: host,
 		Register: func(service string, instance registrytest.Instance) {
 			if i.has[service] == nil {

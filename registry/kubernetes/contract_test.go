@@ -40,9 +40,11 @@ func subject(t *testing.T) registrytest.Subject {
 	c.Namespace(shop)
 	way := gate.Open(t, c.Address)
 	kubeconfig := c.Kubeconfig(way.Address(), c.Admin())
+	const parameters = "namespaces=shop&timeout=500ms"
 	instances := map[string]map[string]bool{}
 	return registrytest.Subject{
-		Open: func() registry.Registry { return open(t, kubeconfig, "namespaces=shop&timeout=500ms") },
+		Open: func() registry.Registry { return open(t, kubeconfig, parameters) },
+		URL:  "kubernetes://" + kubeconfig + "?" + parameters,
 		Host: func(service string) string { return service + ".shop.svc.cluster.local" },
 		Register: func(service string, i registrytest.Instance) {
 			if instances[service] == nil {
@@ -68,4 +70,9 @@ func subject(t *testing.T) registrytest.Subject {
 
 func TestContract(t *testing.T) {
 	registrytest.Contract(t, func(t *testing.T) registrytest.Subject { t.Helper(); return subject(t) })
+}
+
+func TestTheWholePath(t *testing.T) {
+	t.Parallel()
+	registrytest.WholePath(t, subject(t))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"sync"
@@ -21,7 +22,7 @@ import (
 type follower struct {
 	t       *testing.T
 	subject Subject
-	end     func() error // of the current run
+	over    func() error // ends the current run
 	busy    atomic.Bool  // a method of the sink is being called
 
 	mu    sync.Mutex
@@ -30,6 +31,7 @@ type follower struct {
 	held  map[kinds.Key]*kinds.Resource
 	away  error
 	kept  []string // services that must be there at any time
+	cold  bool     // nothing may go
 	moved chan struct{}
 }
 
@@ -48,17 +50,37 @@ func (f *follower) again() {
 	f.name, f.told, f.away = r.Name(), false, nil
 	f.mu.Unlock()
 	require.NotEmpty(f.t, r.Name(), "names of resources begin with it")
-	f.end = Run(r, sink{f})
+	f.over = Run(r, sink{f})
 }
 
 // stop ends the run, unless it has ended.
 func (f *follower) stop() {
-	if f.end == nil {
+	if f.over == nil {
 		return
 	}
-	err := f.end()
-	f.end = nil
+	err := f.over()
+	f.over = nil
 	require.ErrorIs(f.t, err, context.Canceled, "a run ends with its context")
+}
+
+// interrupt ends the run and begins another. One that begins while it is cut off has nothing yet.
+func (f *follower) interrupt(_ *rand.Rand, cut bool) {
+	if !cut {
+		f.stop()
+		f.again()
+	}
+}
+
+func (f *follower) freeze(frozen bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cold = frozen
+}
+
+func (f *follower) end() {
+	f.t.Helper()
+	f.untilBack()
+	f.stop()
 }
 
 // sink hands on to a follower.
@@ -83,6 +105,9 @@ func (f *follower) enter() (leave func()) {
 // Replace takes everything.
 func (s sink) Replace(all []*kinds.Resource) {
 	defer s.enter()()
+	if s.cold && len(all) < len(s.held) {
+		s.t.Errorf("%d resources are left of %d while the registry cannot be asked", len(all), len(s.held))
+	}
 	s.told = true
 	s.held = map[kinds.Key]*kinds.Resource{}
 	for _, r := range all {
@@ -108,6 +133,8 @@ func (s sink) Apply(changes []kinds.Change) {
 			s.t.Errorf("%s is told under the name of %s", c.Resource.Key(), c.Key)
 		case s.held[c.Key] == nil:
 			s.t.Errorf("%s is removed, and was never there", c.Key)
+		case s.cold:
+			s.t.Errorf("%s is removed while the registry cannot be asked", c.Key)
 		default:
 			delete(s.held, c.Key)
 		}
@@ -230,4 +257,7 @@ func (f *follower) requireUntold() {
 	require.False(f.t, f.told, "it could not be asked, so there is nothing to tell")
 }
 
-var _ registry.Sink = sink{}
+var (
+	_ registry.Sink = sink{}
+	_ mesh          = (*follower)(nil)
+)

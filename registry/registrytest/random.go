@@ -21,26 +21,45 @@ const (
 // operations is how many random operations there are without a variable.
 const operations = 200
 
-// survivesRandomOperations changes a registry at random, cuts the way to it, restarts it and its
-// reader, and requires that what there is at the end is what the registry has. One service never
-// changes, and must never be missing.
+// mesh is where arrives what a registry has.
+type mesh interface {
+	// until waits until there is exactly this.
+	until(want content)
+	// keep requires services to be there at any time from now on.
+	keep(services ...string)
+	// freeze requires, until it is called with false, that nothing goes.
+	freeze(frozen bool)
+	// interrupt restarts what reads the registry, or a part of it. The way to the registry may be cut.
+	interrupt(random *rand.Rand, cut bool)
+	// end waits until all is well, and ends.
+	end()
+}
+
+// survivesRandomOperations is the story of a registry of which the sink is told.
 func survivesRandomOperations(t *testing.T, s Subject) {
+	tell(t, s, number(t, operationsVariable, operations), func() mesh { return follow(t, s) })
+}
+
+// tell changes a registry at random, cuts the way to it, restarts it and what reads it, and requires
+// that what there is at the end is what the registry has. One service never changes, and must never be
+// missing.
+func tell(t *testing.T, s Subject, operations int, begin func() mesh) {
+	t.Helper()
 	seed := number(t, seedVariable, int(rand.Int64N(1_000_000)))
 	t.Logf("the seed is %d: %s=%d draws the same", seed, seedVariable, seed)
 	r := &story{s: s, random: rand.New(rand.NewPCG(uint64(seed), 0)), has: content{}}
 	r.has.register(s, "steady", Instance{ID: "steady-1", Address: "10.9.9.9", Port: 9000, Weight: 1})
-	r.f = follow(t, s)
-	r.f.until(r.has)
-	r.f.keep("steady")
-	for range number(t, operationsVariable, operations) {
+	r.m = begin()
+	r.m.until(r.has)
+	r.m.keep("steady")
+	for range operations {
 		r.step()
 	}
 	if r.cut {
-		s.Mend()
+		r.cutOrMend()
 	}
-	r.f.until(r.has)
-	r.f.untilBack()
-	r.f.stop()
+	r.m.until(r.has)
+	r.m.end()
 }
 
 func number(t *testing.T, variable string, otherwise int) int {
@@ -57,7 +76,7 @@ func number(t *testing.T, variable string, otherwise int) int {
 // story is a registry with what was done to it.
 type story struct {
 	s      Subject
-	f      *follower
+	m      mesh
 	random *rand.Rand
 	has    content
 	cut    bool
@@ -73,12 +92,11 @@ func (r *story) step() {
 	case drawn < 91:
 		r.cutOrMend()
 	case drawn < 93 && !r.cut:
-		r.f.until(r.has)
+		r.m.until(r.has)
 	case drawn < 95 && r.s.Restart != nil && !r.cut:
 		r.s.Restart()
-	case drawn < 97 && !r.cut: // a reader that is started while it is cut off has nothing yet
-		r.f.stop()
-		r.f.again()
+	case drawn < 97:
+		r.m.interrupt(r.random, r.cut)
 	default:
 		r.register()
 	}
@@ -108,10 +126,17 @@ func (r *story) deregister() {
 	r.has.deregister(r.s, service, ids[r.random.IntN(len(ids))])
 }
 
+// cutOrMend cuts the way to the registry. If all of it has arrived before, nothing goes until it is
+// mended.
 func (r *story) cutOrMend() {
-	if r.cut = !r.cut; r.cut {
-		r.s.Cut()
-	} else {
+	if r.cut = !r.cut; !r.cut {
+		r.m.freeze(false)
 		r.s.Mend()
+		return
 	}
+	if r.random.IntN(2) == 0 {
+		r.m.until(r.has)
+		r.m.freeze(true)
+	}
+	r.s.Cut()
 }

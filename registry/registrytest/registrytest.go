@@ -13,6 +13,8 @@ import (
 type Subject struct {
 	// Open returns the registry as a program that was just started has it.
 	Open func() registry.Registry
+	// URL is how a program is told of it.
+	URL string
 	// Host is the host that a service has in the mesh. The service has one port, of HTTP.
 	Host func(service string) string
 	// Register makes an instance of a service, or changes it to this. A service is there while it has

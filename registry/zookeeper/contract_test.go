@@ -41,6 +41,7 @@ func subject(t *testing.T, root, rest string, s registrytest.Subject, at node) r
 	way := gate.Open(t, z.Address)
 	s = instances(z.Client, root, s, at)
 	s.Open = func() registry.Registry { return open(t, way.Address(), rest) }
+	s.URL = "zookeeper://" + way.Address() + rest
 	s.Cut, s.Mend, s.Restart = way.Shut, way.Unshut, z.Restart
 	return s
 }
@@ -111,4 +112,10 @@ func TestContractOfDubbo(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestTheWholePath(t *testing.T) {
+	t.Parallel()
+	s := registrytest.Subject{Host: func(service string) string { return service + ".zookeeper" }}
+	registrytest.WholePath(t, subject(t, "/services", "/?timeout=2s", s, curator))
 }

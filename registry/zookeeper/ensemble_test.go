@@ -65,7 +65,9 @@ func TestContractOfAnEnsemble(t *testing.T) {
 		z, w := e.Client(t), openWays(t, e)
 		s := registrytest.Subject{Host: func(service string) string { return service + ".zookeeper" }}
 		s = instances(z, at+"/services", s, curator)
-		s.Open = func() registry.Registry { return open(t, w.servers(), at+"?timeout=2s") }
+		rest := at + "?timeout=2s"
+		s.Open = func() registry.Registry { return open(t, w.servers(), rest) }
+		s.URL = "zookeeper://" + w.servers() + rest
 		s.Cut, s.Mend = func() { w.shut() }, w.unshut
 		s.Restart = func() {
 			turn.Lock()
