@@ -6,9 +6,8 @@
 // transaction that the client has seen, which an answer on the new connection moves on. So whoever
 // loses a Conn opens another one and reads everything.
 //
-// The client that others have written for Go carries watches over in just this way. It also takes
-// lengths from the wire for true, panics over an answer that is too short, waits without an end for
-// half of one, and has no watch for all nodes below another. Tests have it as the other side.
+// docs/decisions/0055-zookeeper-is-asked-by-our-own-client.md says why it is not the client that others
+// have written for Go. Tests have that as the other side.
 package client
 
 import (
