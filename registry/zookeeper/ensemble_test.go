@@ -72,7 +72,7 @@ func TestContractOfAnEnsemble(t *testing.T) {
 		s.Restart = func() {
 			turn.Lock()
 			defer turn.Unlock()
-			e.Restart()
+			e.Restart(t)
 		}
 		return s
 	})
@@ -95,7 +95,7 @@ func TestServersOfAnEnsembleThatDie(t *testing.T) {
 	e.Servers[leader].Run()
 
 	for range e.Servers {
-		e.Restart()
+		e.Restart(t)
 		r.RequireThere(t, "zookeeper.web")
 	}
 	z.Put("/services/more/1", at("10.0.0.3"))

@@ -46,8 +46,8 @@ func StartEnsemble(t testing.TB, more, ofLast Config) *Ensemble {
 		e.configure(i, ports, config)
 	}
 	t.Cleanup(e.end)
-	e.run(1, 2) // the last of two is elected
-	e.run(0)
+	e.run(t, 1, 2) // the last of two is elected
+	e.run(t, 0)
 	return e
 }
 
@@ -92,22 +92,14 @@ func (e *Ensemble) end() {
 }
 
 // run runs servers, and waits until they serve.
-func (e *Ensemble) run(which ...int) {
-	e.t.Helper()
+func (e *Ensemble) run(t testing.TB, which ...int) {
+	t.Helper()
 	for _, i := range which {
 		e.Servers[i].run()
 	}
 	for _, i := range which {
-		e.serves(i)
+		e.Servers[i].serves(t)
 	}
-}
-
-func (e *Ensemble) serves(i int) {
-	e.t.Helper()
-	poll.Eventually(e.t, func(context.Context) error {
-		_, err := e.Servers[i].says("zk_server_state")
-		return err
-	})
 }
 
 // Client returns a client that ends with a test.
@@ -141,12 +133,12 @@ func (e *Ensemble) Leader() (leader int) {
 
 // Restart kills one server, each time the next, and starts it again with what it had. It returns when
 // it serves, so that the others need not wait for it.
-func (e *Ensemble) Restart() {
-	e.t.Helper()
+func (e *Ensemble) Restart(t testing.TB) {
+	t.Helper()
 	which := e.next % members
 	e.next++
 	e.Servers[which].Kill()
-	e.run(which)
+	e.run(t, which)
 }
 
 // CutOff severs a server from the other two, and Rejoin gives them back.
@@ -162,7 +154,7 @@ func (e *Ensemble) Rejoin(which int) {
 	for _, way := range e.waysOf(which) {
 		way.Release()
 	}
-	e.serves(which)
+	e.Servers[which].serves(e.t)
 }
 
 // waysOf are those that lead to a server and from it.

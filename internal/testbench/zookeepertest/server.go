@@ -86,6 +86,18 @@ func (s *Server) run() {
 	}
 }
 
+// startsWithin is how long a server may take to start on a machine that is busy.
+const startsWithin = 2 * time.Minute
+
+// serves waits until the server does. A client that comes earlier may be forgotten.
+func (s *Server) serves(t testing.TB) {
+	t.Helper()
+	poll.Within(t, startsWithin, func(context.Context) error {
+		_, err := s.says("zk_server_state")
+		return err
+	})
+}
+
 // Kill ends the server, as a crash does.
 func (s *Server) Kill() {
 	if s.process != nil {

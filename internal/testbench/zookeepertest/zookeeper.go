@@ -16,9 +16,7 @@ func Start(t testing.TB, more Config) *ZooKeeper {
 	z := &ZooKeeper{Server: newServer(t), Client: &Client{t: t}}
 	z.configure(more)
 	t.Cleanup(z.end)
-	z.run()
-	z.connect(z.Address)
-	z.Ready()
+	z.again()
 	return z
 }
 
@@ -45,6 +43,7 @@ func (z *ZooKeeper) Wipe() {
 
 func (z *ZooKeeper) again() {
 	z.run()
+	z.serves(z.Server.t)
 	z.connect(z.Address)
 	z.Ready()
 }
