@@ -38,7 +38,7 @@ func StartEnsemble(t testing.TB, more, ofLast Config) *Ensemble {
 		ports[i] = [2]int{port(t), port(t)}
 	}
 	for i := range members {
-		config := Config{"initLimit": "20", "syncLimit": "4"}
+		config := Config{"initLimit": "60", "syncLimit": "4"}
 		maps.Copy(config, more)
 		if i == members-1 {
 			maps.Copy(config, ofLast)
