@@ -48,4 +48,9 @@ func CloseConn(conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = conn.Close(ctx)
+	select {
+	case <-conn.PgConn().CleanupDone():
+	case <-ctx.Done():
+		_ = conn.PgConn().Conn().Close() // pgx keeps it a quarter of a minute, and Postgres the session as long
+	}
 }

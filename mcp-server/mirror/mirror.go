@@ -27,6 +27,7 @@ type Options struct {
 	Name          string        // the server's
 	ClaimInterval time.Duration // how often to try to claim what another server mirrors; 5 s if 0
 	CheckInterval time.Duration // how often to ask whether the session is there; 5 s if 0
+	CheckTimeout  time.Duration // how long the session may take to answer; 10 s if 0
 }
 
 const (
@@ -55,6 +56,9 @@ func New(s *store.Store, trails []*joined.Trail, log *slog.Logger, metrics prome
 	}
 	if o.CheckInterval == 0 {
 		o.CheckInterval = 5 * time.Second
+	}
+	if o.CheckTimeout == 0 {
+		o.CheckTimeout = 10 * time.Second
 	}
 	m := &Mirror{
 		store: registries.New(s), keepers: rollout.New(s), trails: trails, options: o, log: log,
@@ -104,14 +108,21 @@ func (m *Mirror) leave(keeper *rollout.Keeper) {
 	keeper.Close(ctx)
 }
 
-// check ends the term when its session is lost.
+// check ends the term when its session is lost, or does not answer: another server may have a
+// database that does.
 func (m *Mirror) check(ctx context.Context, keeper *rollout.Keeper) error {
 	for wait.For(ctx, m.options.CheckInterval) {
-		if err := keeper.Alive(ctx); err != nil {
+		if err := m.alive(ctx, keeper); err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
+}
+
+func (m *Mirror) alive(ctx context.Context, keeper *rollout.Keeper) error {
+	ctx, cancel := context.WithTimeout(ctx, m.options.CheckTimeout)
+	defer cancel()
+	return keeper.Alive(ctx)
 }
 
 // follow mirrors a registry whenever no other server does.
