@@ -43,10 +43,10 @@ receivers: compile otelcol ## Send traces and logs to OpenTelemetry's collector,
 	RECEIVERS=$(CURDIR)/.tools go test -count=1 ./internal/testbench/e2e -run TestReceivers -v
 
 .PHONY: registries
-registries: export CONSUL=$(CURDIR)/.tools/bin/consul
-registries: export ZOOKEEPER=$(CURDIR)/.tools/zookeeper
-registries: export KUBE_APISERVER=$(CURDIR)/.tools/bin/kube-apiserver
-registries: export ETCD=$(CURDIR)/.tools/bin/etcd
+registries bench-registries: export CONSUL=$(CURDIR)/.tools/bin/consul
+registries bench-registries: export ZOOKEEPER=$(CURDIR)/.tools/zookeeper
+registries bench-registries: export KUBE_APISERVER=$(CURDIR)/.tools/bin/kube-apiserver
+registries bench-registries: export ETCD=$(CURDIR)/.tools/bin/etcd
 registries: compile consul zookeeper kube-apiserver etcd ## Hold the registries to what they promise, on a real Consul, ZooKeeper and Kubernetes (minutes the first time; PGMESH_REGISTRY_OPERATIONS=3000 tries more)
 	go test -count=1 -v -p 1 ./registry/...
 	go test -count=1 -v -p 1 ./mcp-server/serve ./internal/testbench/e2e -run 'Announce|FromConsul|ZooKeeper|Kubernetes'
@@ -80,7 +80,7 @@ bench-join: compile ## Have 20 machines join one after the other, and measure ho
 	@$(call benchmark,join) && bin/bench/join $(FLAGS)
 
 .PHONY: bench-registries
-bench-registries: compile consul ## Measure how soon a change in Consul is answered for by an Envoy (FLAGS=--help lists its flags)
+bench-registries: compile consul zookeeper kube-apiserver etcd ## Measure how soon a change in Consul, ZooKeeper or Kubernetes is answered for by an Envoy (FLAGS='--only consul' narrows)
 	@$(call benchmark,registries) && bin/bench/registries $(FLAGS)
 
 .PHONY: bench-metrics

@@ -16,33 +16,21 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/kit/process"
 	"github.com/pgmesh/pgmesh/internal/testbench/realenvoy"
-	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
 )
 
 const floorCluster = "bench-floor"
 
-func agentOptions() bootstrap.Options {
-	return bootstrap.Options{
-		Role:   bootstrap.Sidecar,
-		Socket: "/nowhere", XDS: bootstrap.Delta, IP: "127.0.0.1", ID: "bench.bench", Namespace: "bench",
-		Domain: "bench.svc.cluster.local", Interception: bootstrap.None, Admin: "127.0.0.1:0",
-	}
-}
-
 // envoyNode returns the node that Envoy sends to discovery.
 func envoyNode() (*corev3.Node, error) {
-	b, err := bootstrap.New(agentOptions())
+	b, err := realenvoy.Bootstrap(realenvoy.Sidecar(), "127.0.0.1:1")
 	return b.GetNode(), err
 }
 
 // startEnvoy starts one Envoy for product and floor: with the agent's bootstrap, but connected
 // directly to discovery, and with a listener whose routes come from the floor's server.
 func startEnvoy(binary, dir, xds string, f *floor, routeName string) (*process.Process, error) {
-	b, err := bootstrap.New(agentOptions())
+	b, err := realenvoy.Bootstrap(realenvoy.Sidecar(), xds)
 	if err != nil {
-		return nil, err
-	}
-	if err := realenvoy.Direct(b, xds); err != nil {
 		return nil, err
 	}
 	l, err := floorListener(f.port, routeName)

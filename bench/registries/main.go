@@ -1,18 +1,20 @@
 // Registries measures how soon a change in a registry elsewhere is answered for: from the moment at
-// which a client of Consul sends it to the first HTTP answer that follows from it, through a bridge,
+// which somebody else's client sends it to the first HTTP answer that follows from it, through a bridge,
 // discovery and a real Envoy, each in its own process. The floor, measured for the same changes, is
-// when Consul answers a client that waits for that service alone.
+// when a client of the registry's own is told that waits for that service alone.
 //
 //	make bench-registries
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -28,23 +30,33 @@ import (
 const aim = 30 * time.Millisecond
 
 type options struct {
-	consul, envoy   string
+	envoy           string
+	only            []string
 	changes, warmup int
 	services        int
+	bin             string
 }
 
 func main() {
 	var o options
-	pflag.StringVar(&o.consul, "consul", ".tools/bin/consul", "the program of Consul")
 	pflag.StringVar(&o.envoy, "envoy", realenvoy.Binary(""), "the program of Envoy")
+	pflag.StringVar(&o.bin, "bin", "", "folder with the programs (default: they are built)")
+	pflag.StringSliceVar(&o.only, "only", nil, "of "+strings.Join(names(), ",")+"; all without it")
 	pflag.IntVar(&o.changes, "changes", 100, "changes of each sort to measure")
 	pflag.IntVar(&o.warmup, "warmup", 10, "changes before the measurement begins")
-	pflag.IntVar(&o.services, "services", 1000, "other services of the catalog, with five instances each")
+	pflag.IntVar(&o.services, "services", 1000, "other services of the registry, with five instances each")
 	pflag.Parse()
 	if err := o.untilStopped(); err != nil {
 		fmt.Fprintln(os.Stderr, "registries:", err)
 		os.Exit(1)
 	}
+}
+
+func names() (all []string) {
+	for _, s := range sorts {
+		all = append(all, s.name)
+	}
+	return all
 }
 
 func (o *options) untilStopped() error {
@@ -53,30 +65,52 @@ func (o *options) untilStopped() error {
 	return o.run(ctx, os.Stdout)
 }
 
-func (o *options) run(ctx context.Context, out io.Writer) error {
-	folder, err := os.MkdirTemp("", "registries")
-	if err != nil {
+func (o *options) check() error {
+	for _, name := range o.only {
+		if !slices.Contains(names(), name) {
+			return fmt.Errorf("--only %s is none of %s", name, strings.Join(names(), ", "))
+		}
+	}
+	if o.changes < 1 || o.warmup < 0 || o.services < 0 {
+		return errors.New("--changes has to be positive, and --warmup and --services not negative")
+	}
+	return nil
+}
+
+func (o *options) run(ctx context.Context, out io.Writer) (err error) {
+	if err := o.check(); err != nil {
 		return err
 	}
-	defer os.RemoveAll(folder)
-	fmt.Fprintln(os.Stderr, "building the programs and starting Consul, a bridge, discovery and Envoy …")
-	if err := stack.Build(ctx, folder, "mcp-server", "discovery"); err != nil {
-		return err
+	if o.bin == "" {
+		if o.bin, err = os.MkdirTemp("", "registries"); err != nil {
+			return err
+		}
+		defer os.RemoveAll(o.bin)
+		fmt.Fprintln(os.Stderr, "building the programs …")
+		if err := stack.Build(ctx, o.bin, "mcp-server", "discovery"); err != nil {
+			return err
+		}
 	}
-	c, err := startConsul(ctx, o.consul, folder)
-	if err != nil {
-		return err
+	return o.measureEach(ctx, out)
+}
+
+func (o *options) measureEach(ctx context.Context, out io.Writer) error {
+	before := usage.Now()
+	fmt.Fprintf(out, "\nFrom a change to Envoy's first answer that follows from it, %d changes each, beside %d other services\n\n", o.changes, o.services)
+	fmt.Fprintf(out, "%-60s %8s %8s %8s %8s\n", "", "p50", "p90", "p99", "max")
+	missed := false
+	for _, s := range sorts {
+		if len(o.only) > 0 && !slices.Contains(o.only, s.name) {
+			continue
+		}
+		err := during(ctx, func(h *host) error { return o.measureAll(h, out, s, &missed) })
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
 	}
-	defer c.process.Kill()
-	if err := c.fill(ctx, o.services); err != nil {
-		return err
-	}
-	m, err := o.startMesh(ctx, c, folder)
-	if err != nil {
-		return err
-	}
-	defer m.stop()
-	return o.measureAll(ctx, out, m)
+	verdict := map[bool]string{false: "met", true: "MISSED"}
+	fmt.Fprintf(out, "\nHalf of all changes within %s: %s\nMachine meanwhile: %s\n", aim, verdict[missed], usage.Now().Since(before))
+	return nil
 }
 
 // times are those of one sort of change.
@@ -84,35 +118,37 @@ type times struct {
 	answered, told []time.Duration
 }
 
-func (o *options) measureAll(ctx context.Context, out io.Writer, m *mesh) error {
-	before := usage.Now()
-	fmt.Fprintf(out, "\nFrom a change in Consul to Envoy's first answer that follows from it, %d changes each, in a catalog of %d services\n\n", o.changes, o.services+1)
-	fmt.Fprintf(out, "%-44s %8s %8s %8s %8s\n", "", "p50", "p95", "p99", "max")
-	missed := false
-	for _, s := range []struct {
-		name         string
-		change, undo step
-	}{
-		{"a check passes, of an instance that had failed", m.pass, m.fail},
-		{"an instance is registered", m.register, m.deregister},
-	} {
-		t, err := o.measure(ctx, m, s.change, s.undo)
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-		line(out, s.name, t.answered)
-		line(out, "  floor: Consul's own client is told", t.told)
-		missed = missed || timing.Percentile(t.answered, 50) > aim
+func (o *options) measureAll(h *host, out io.Writer, s sort, missed *bool) error {
+	fmt.Fprintf(os.Stderr, "starting %s, a bridge, discovery and Envoy …\n", s.name)
+	registry := s.start(h)
+	registry.fill(o.services)
+	m, err := o.startMesh(h, registry)
+	if err != nil {
+		return err
 	}
-	verdict := map[bool]string{false: "met", true: "MISSED"}
-	fmt.Fprintf(out, "\nHalf of all changes within %s: %s\nMachine meanwhile: %s\n", aim, verdict[missed], usage.Now().Since(before))
+	fmt.Fprintf(out, "%s: the bridge weighs %s, discovery %s\n", s.name, weight(m.stack.MCPServer), weight(m.stack.Discovery))
+	for _, in := range m.turns(s) {
+		t, err := o.measure(h.ctx, m, in)
+		if err != nil {
+			return fmt.Errorf("%s: %w", in.name, err)
+		}
+		line(out, s.name+": "+in.name, t.answered)
+		line(out, "  floor: a client of its own is told", t.told)
+		*missed = *missed || timing.Percentile(t.answered, 50) > aim
+	}
 	return nil
+}
+
+// weight is what a program has in memory.
+func weight(p *stack.Program) string {
+	m := usage.MemoryOf(p.Pid())
+	return fmt.Sprintf("%.1f MB (%.1f MB at most)", float64(m.Now)/1e6, float64(m.Peak)/1e6)
 }
 
 func line(out io.Writer, name string, all []time.Duration) {
 	slices.Sort(all)
-	fmt.Fprintf(out, "%-44s", name)
-	for _, p := range []float64{50, 95, 99, 100} {
+	fmt.Fprintf(out, "%-60s", name)
+	for _, p := range []float64{50, 90, 99, 100} {
 		fmt.Fprintf(out, " %6.2fms", float64(timing.Percentile(all, p))/float64(time.Millisecond))
 	}
 	fmt.Fprintln(out)

@@ -5,112 +5,97 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/pgmesh/pgmesh/bench/timing"
-	"github.com/pgmesh/pgmesh/internal/kit/process"
 	"github.com/pgmesh/pgmesh/internal/kit/wait"
 	"github.com/pgmesh/pgmesh/internal/testbench/realenvoy"
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
-	"github.com/pgmesh/pgmesh/mesh-agent/envoy/bootstrap"
 )
 
-const (
-	service = "bench"
-	host    = "bench.service.consul"
-)
-
-// mesh is a bridge with an Envoy behind it, and a service of Consul with an instance that stays and
+// mesh is a bridge with an Envoy behind it, and a service of a registry with an instance that stays and
 // one that comes and goes.
 type mesh struct {
-	consul *consul
-	stack  *stack.Stack
-	envoy  *process.Process
-	stays  *httptest.Server
-	comes  *httptest.Server
-	port   int // of the service, on which Envoy listens
-	client *http.Client
+	registry elsewhere
+	stack    *stack.Stack
+	address  string // of the instances
+	backends map[string]*httptest.Server
+	port     int // of the service, on which Envoy listens
+	client   *http.Client
 }
 
-func backend(name string) *httptest.Server {
-	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, name) }))
-}
-
-func (o *options) startMesh(ctx context.Context, c *consul, folder string) (*mesh, error) {
-	m := &mesh{consul: c, stays: backend("stays"), comes: backend("comes"), client: realenvoy.Client()}
-	var err error
+func (o *options) startMesh(h *host, registry elsewhere) (m *mesh, err error) {
+	m = &mesh{registry: registry, backends: map[string]*httptest.Server{}, client: realenvoy.Client()}
+	if m.address, err = own(); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{stays, comes} {
+		if m.backends[name], err = backend(m.address, name); err != nil {
+			return nil, err
+		}
+		h.Cleanup(m.backends[name].Close)
+	}
 	if m.port, err = realenvoy.FreePort(); err != nil {
-		return m, err
+		return nil, err
 	}
-	if err := c.put(ctx, "/v1/catalog/register", m.document("stays", m.stays, "passing")); err != nil {
-		return m, err
+	m.put(stays, true)
+	folder := h.TempDir()
+	if m.stack, err = stack.NewBridge(o.bin, folder, registry.url()); err != nil {
+		return nil, err
 	}
-	if m.stack, err = stack.NewBridge(folder, folder, "consul://"+c.address+"/?hosts=short"); err != nil {
-		return m, err
+	h.Cleanup(m.stack.Stop)
+	if err := m.stack.Start(h.ctx); err != nil {
+		return nil, err
 	}
-	if err := m.stack.Start(ctx); err != nil {
-		return m, err
-	}
-	b, err := bootstrap.New(bootstrap.Options{
-		Role: bootstrap.Sidecar, Socket: "/nowhere", XDS: bootstrap.Delta, IP: "127.0.0.1", ID: "bench.bench", Namespace: "bench",
-		Domain: "bench.svc.cluster.local", Interception: bootstrap.None, Admin: "127.0.0.1:0",
-	})
+	return m, o.startEnvoy(h, m, folder)
+}
+
+func (o *options) startEnvoy(h *host, m *mesh, folder string) error {
+	b, err := realenvoy.Bootstrap(realenvoy.Sidecar(), m.stack.XDS)
 	if err != nil {
-		return m, err
+		return err
 	}
-	if err := realenvoy.Direct(b, m.stack.XDS); err != nil {
-		return m, err
-	}
-	if m.envoy, err = realenvoy.Start(o.envoy, folder, b); err != nil {
-		return m, err
-	}
-	return m, m.until(ctx, "stays", 1)
-}
-
-func (m *mesh) stop() {
-	if m.envoy != nil {
-		m.envoy.Kill()
-	}
-	if m.stack != nil {
-		m.stack.Stop()
-	}
-	m.stays.Close()
-	m.comes.Close()
-}
-
-// document is an instance as the catalog takes it.
-func (m *mesh) document(id string, server *httptest.Server, status string) object {
-	at, err := url.Parse(server.URL)
+	envoy, err := realenvoy.Start(o.envoy, folder, b)
 	if err != nil {
-		panic(err) // it is that of a running server
+		return err
 	}
-	port, _ := strconv.Atoi(at.Port())
-	return object{
-		"Node": "bench-" + id, "Address": "127.0.0.1",
-		"Service": object{"ID": id, "Service": service, "Address": "127.0.0.1", "Port": port, "Meta": object{"protocol": "http", "mesh-port": strconv.Itoa(m.port)}},
-		"Check":   object{"CheckID": "check", "Name": "check", "ServiceID": id, "Status": status},
+	h.Cleanup(envoy.Kill)
+	return m.until(h.ctx, stays, 1)
+}
+
+// own is an address of this machine. Kubernetes takes no endpoints on loopback.
+func own() (string, error) {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return "", err
 	}
+	for _, a := range all {
+		if at, is := a.(*net.IPNet); is && at.IP.To4() != nil && at.IP.IsGlobalUnicast() {
+			return at.IP.String(), nil
+		}
+	}
+	return "", errors.New("this machine has no address but loopback, on which Kubernetes takes no endpoints: give it one, or measure with --only consul,zookeeper")
 }
 
-// step is a change in Consul.
-type step func(context.Context) error
-
-func (m *mesh) pass(ctx context.Context) error {
-	return m.consul.put(ctx, "/v1/catalog/register", m.document("comes", m.comes, "passing"))
+func backend(address, name string) (*httptest.Server, error) {
+	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+	if err != nil {
+		return nil, err
+	}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, name) }))
+	s.Listener.Close()
+	s.Listener = listener
+	s.Start()
+	return s, nil
 }
 
-func (m *mesh) fail(ctx context.Context) error {
-	return m.consul.put(ctx, "/v1/catalog/register", m.document("comes", m.comes, "critical"))
-}
-
-func (m *mesh) register(ctx context.Context) error { return m.pass(ctx) }
-
-func (m *mesh) deregister(ctx context.Context) error {
-	return m.consul.put(ctx, "/v1/catalog/deregister", object{"Node": "bench-comes"})
+// put registers an instance, or changes it.
+func (m *mesh) put(id string, well bool) {
+	port := m.backends[id].Listener.Addr().(*net.TCPAddr).Port
+	m.registry.put(instance{id: id, address: m.address, port: port, mesh: m.port, well: well})
 }
 
 // ask sends one request through Envoy and returns who has answered.
@@ -119,7 +104,7 @@ func (m *mesh) ask(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	request.Host = host
+	request.Host = m.registry.host()
 	response, err := m.client.Do(request)
 	if err != nil {
 		return "", err
@@ -132,8 +117,11 @@ func (m *mesh) ask(ctx context.Context) (string, error) {
 	return string(body), err
 }
 
-// changeTimeout is when a change without effect counts as lost.
-const changeTimeout = 10 * time.Second
+const (
+	startTimeout = 2 * time.Minute
+	// changeTimeout is when a change without effect counts as lost.
+	changeTimeout = 30 * time.Second
+)
 
 // until waits until one answers so many requests one after the other.
 func (m *mesh) until(ctx context.Context, who string, times int) error {
@@ -155,16 +143,29 @@ func (m *mesh) until(ctx context.Context, who string, times int) error {
 // quiet is how many requests in a row the one that stays answers once the other gets none.
 const quiet = 20
 
-func (o *options) measure(ctx context.Context, m *mesh, change, undo step) (t times, err error) {
+// turn is a way for the instance that comes and goes to be answered by no more, before it is well again.
+type turn struct {
+	name  string
+	undo  func()
+	there bool // the registry has the instance all the while
+}
+
+func (m *mesh) turns(s sort) []turn {
+	return []turn{
+		{s.well, func() { m.put(comes, false) }, true},
+		{s.registered, func() { m.registry.remove(comes) }, false},
+	}
+}
+
+func (o *options) measure(ctx context.Context, m *mesh, in turn) (t times, err error) {
+	m.put(comes, true)
 	for n := range o.warmup + o.changes {
-		if err := undo(ctx); err != nil {
-			return t, err
-		}
-		if err := m.until(ctx, "stays", quiet); err != nil {
+		in.undo()
+		if err := m.until(ctx, stays, quiet); err != nil {
 			return t, err
 		}
 		timing.Settle()
-		answered, told, err := m.one(ctx, change)
+		answered, told, err := m.one(ctx, in.there)
 		if err != nil {
 			return t, err
 		}
@@ -172,36 +173,34 @@ func (o *options) measure(ctx context.Context, m *mesh, change, undo step) (t ti
 			t.answered, t.told = append(t.answered, answered), append(t.told, told)
 		}
 	}
-	return t, undo(ctx)
+	return t, nil
 }
 
-// one measures one change, from when it is sent.
-func (m *mesh) one(ctx context.Context, change step) (answered, told time.Duration, err error) {
+// one measures how long it takes until the instance that comes and goes answers, from when its
+// registration is sent.
+func (m *mesh) one(ctx context.Context, there bool) (answered, told time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
-	tells, err := m.consul.tells(ctx, service)
-	if err != nil {
-		return 0, 0, err
-	}
-	made := make(chan error, 1)
+	tells := m.registry.told(there)
+	made := make(chan any, 1)
 	begun := time.Now()
-	go func() { made <- change(ctx) }()
-	for {
-		got, err := m.ask(ctx)
-		if err != nil {
+	go func() {
+		defer func() { made <- recover() }()
+		m.put(comes, true)
+	}()
+	for who := ""; who != comes; {
+		if who, err = m.ask(ctx); err != nil {
 			return 0, 0, err
-		}
-		if got == "comes" {
-			break
 		}
 	}
 	answered = time.Since(begun)
-	if err := <-made; err != nil {
-		return 0, 0, err
+	if failure := <-made; failure != nil {
+		panic(failure)
 	}
-	at, is := <-tells
-	if !is {
-		return 0, 0, errors.New("Consul has not told its own client")
+	select {
+	case at := <-tells:
+		return answered, at.Sub(begun), nil
+	case <-ctx.Done():
+		return 0, 0, errors.New("a client of the registry's own was told nothing")
 	}
-	return answered, at.Sub(begun), nil
 }

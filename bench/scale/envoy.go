@@ -122,14 +122,11 @@ func (e *realEnvoy) start(binary, address string, form bootstrap.XDS) error {
 	if e.role == "gateway" {
 		role = bootstrap.Gateway
 	}
-	b, err := bootstrap.New(bootstrap.Options{
-		Socket: "/nowhere", XDS: form, Role: role, IP: "127.0.0.1", ID: "scale." + envoyNamespace, Namespace: envoyNamespace,
-		Domain: envoyNamespace + ".mesh.test", Labels: map[string]string{"app": e.role}, Interception: bootstrap.None, Admin: "127.0.0.1:0",
-	})
+	o := realenvoy.Sidecar()
+	o.XDS, o.Role, o.ID, o.Namespace = form, role, "scale."+envoyNamespace, envoyNamespace
+	o.Domain, o.Labels = envoyNamespace+".mesh.test", map[string]string{"app": e.role}
+	b, err := realenvoy.Bootstrap(o, address)
 	if err != nil {
-		return err
-	}
-	if err := realenvoy.Direct(b, address); err != nil {
 		return err
 	}
 	e.process, err = realenvoy.Start(realenvoy.Binary(binary), e.dir, b)

@@ -3,7 +3,6 @@ package consul_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -118,7 +117,7 @@ func measure(t *testing.T, c *consultest.Consul, h *registrytest.Timer, what str
 	for i := range tries {
 		service, to := change(i)
 		name := fmt.Sprintf("service-%d", service)
-		told := waitsFor(t, c, name)
+		told := c.Told(name)
 		reached := h.Await("consul."+name, func(entry *networking.ServiceEntry) bool {
 			return slices.ContainsFunc(entry.GetEndpoints(), func(e *networking.WorkloadEntry) bool {
 				is := e.GetAddress() == to.Address && (to.Port == 8080) == (entry.GetPorts()[0].GetNumber() == 8080 && len(entry.GetPorts()) == 1)
@@ -134,24 +133,4 @@ func measure(t *testing.T, c *consultest.Consul, h *registrytest.Timer, what str
 	slices.Sort(floor)
 	t.Logf("%s: median %s, most %s; Consul's own client is told after %s, %s; changes told: %d", what,
 		took[tries/2], took[tries-1], floor[tries/2], floor[tries-1], h.Changes()-counted)
-}
-
-// waitsFor has Consul asked for the next state of a service, as a client that watches it does.
-func waitsFor(t *testing.T, c *consultest.Consul, service string) <-chan time.Time {
-	t.Helper()
-	url := "http://" + c.Address + "/v1/health/service/" + service
-	index := ""
-	if first, err := http.Get(url); err == nil {
-		index = first.Header.Get("X-Consul-Index")
-		first.Body.Close()
-	}
-	require.NotEmpty(t, index)
-	told := make(chan time.Time, 1)
-	go func() {
-		if response, err := http.Get(url + "?index=" + index); err == nil {
-			told <- time.Now()
-			response.Body.Close()
-		}
-	}()
-	return told
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -90,12 +89,10 @@ func startsAndTells(t *testing.T, z *zookeepertest.ZooKeeper, many int, watches 
 func measure(t *testing.T, z *zookeepertest.ZooKeeper, h *registrytest.Timer, what string, change func(i int) (service int, holds func(*networking.ServiceEntry) bool, node string, do func())) {
 	t.Helper()
 	var took, floor []time.Duration
-	bare, _, err := zk.Connect([]string{z.Address}, 20*time.Second, zk.WithLogInfo(false))
-	require.NoError(t, err)
-	defer bare.Close()
+	watcher := z.Watcher()
 	for i := range tries {
 		service, holds, node, do := change(i)
-		told := watchNode(t, bare, fmt.Sprintf("/services/service-%d", service), node)
+		told := watches(watcher, fmt.Sprintf("/services/service-%d", service), node)
 		reached := h.Await(fmt.Sprintf("zookeeper.service-%d", service), holds)
 		begun := time.Now()
 		do()
@@ -108,26 +105,10 @@ func measure(t *testing.T, z *zookeepertest.ZooKeeper, h *registrytest.Timer, wh
 		took[tries/2], took[tries*95/100], floor[tries/2], floor[tries*95/100])
 }
 
-// watchNode has a node watched, or if none is named, the list.
-func watchNode(t *testing.T, bare *zk.Conn, list, node string) <-chan time.Time {
-	t.Helper()
-	var happens <-chan zk.Event
-	var err error
+// watches has a node watched, or if none is named, the list.
+func watches(w *zookeepertest.Watcher, list, node string) <-chan time.Time {
 	if node == "" {
-		_, _, happens, err = bare.ChildrenW(list)
-	} else {
-		_, _, happens, err = bare.GetW(node)
+		return w.Children(list)
 	}
-	require.NoError(t, err)
-	told := make(chan time.Time, 1)
-	go func() {
-		<-happens
-		if node != "" {
-			_, _, _ = bare.Get(node)
-		} else {
-			_, _, _ = bare.Children(list)
-		}
-		told <- time.Now()
-	}()
-	return told
+	return w.Node(node)
 }

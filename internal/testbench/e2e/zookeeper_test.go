@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
@@ -55,17 +54,12 @@ func TestServicesOfAZooKeeperAreCalled(t *testing.T) {
 func (m *mesh) answersSoon(z *zookeepertest.ZooKeeper, node string, move func(*backend), to ...*backend) {
 	m.t.Helper()
 	const tries = 50
-	bare, _, err := zk.Connect([]string{z.Address}, 20*time.Second, zk.WithLogInfo(false))
-	require.NoError(m.t, err)
-	defer bare.Close()
+	watcher := z.Watcher()
 	took, floor := make([]time.Duration, tries), make([]time.Duration, tries)
 	for i := range tries {
 		next := to[i%len(to)]
-		_, _, happens, err := bare.GetW(node)
-		require.NoError(m.t, err)
+		told := watcher.Node(node)
 		begun := time.Now()
-		told := make(chan time.Time, 1)
-		go func() { <-happens; told <- time.Now() }()
 		move(next)
 		for {
 			a, err := m.ask(m.t.Context(), request{host: "web.zookeeper"})

@@ -28,12 +28,18 @@ func (c *Client) connect(servers ...string) {
 	if old := c.Conn; old != nil {
 		go old.Close()
 	}
+	c.Conn = c.another(servers...)
+}
+
+// another is one more connection, which the test waits for, too.
+func (c *Client) another(servers ...string) *zk.Conn {
+	c.t.Helper()
 	conn, told, err := zk.Connect(servers, 20*time.Second, zk.WithLogger(silent{}), zk.WithLogInfo(false), zk.WithDialer(dial))
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.Conn = conn
 	c.told = append(c.told, told)
+	return conn
 }
 
 // impatient waits for no answer longer than patience. By itself the client waits two minutes for a

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/kubetest"
+)
+
+// kubernetes is a cluster without a kubelet and controllers. Each instance is an EndpointSlice, for the
+// endpoints of one have the same port.
+type kubernetes struct {
+	*kubetest.Cluster
+
+	config string
+	events <-chan time.Time
+}
+
+func startKubernetes(h *host) elsewhere {
+	c := kubetest.Start(h)
+	c.Namespace(service)
+	return kubernetes{c, c.Kubeconfig(c.Address, c.Admin()), c.Watch("/apis/discovery.k8s.io/v1/namespaces/" + service + "/endpointslices")}
+}
+
+func (k kubernetes) url() string  { return "kubernetes://" + k.config }
+func (k kubernetes) host() string { return service + "." + service + ".svc.cluster.local" }
+
+func (k kubernetes) fill(many int) {
+	const others = "others"
+	k.Namespace(others)
+	all := make([]kubetest.Creation, 0, 2*many)
+	for i := range many {
+		name := "service-" + strconv.Itoa(i)
+		s := kubetest.Slice{Namespace: others, Name: name + "-1", Service: name, Port: 8080}
+		for n := range each {
+			s.Endpoints = append(s.Endpoints, kubetest.Endpoint{Address: fmt.Sprintf("10.%d.%d.%d", n+1, i/250, i%250+1), Node: "node-" + strconv.Itoa((i+n)%nodes)})
+		}
+		all = append(all, kubetest.Service{Namespace: others, Name: name, Port: 80}.Creation(), s.Creation())
+	}
+	k.Create(all)
+}
+
+func (k kubernetes) put(i instance) {
+	if i.id == stays {
+		k.ApplyService(kubetest.Service{Namespace: service, Name: service, Port: uint32(i.mesh)})
+	}
+	k.ApplySlice(kubetest.Slice{
+		Namespace: service, Name: i.id, Service: service, Port: uint32(i.port), Endpoints: []kubetest.Endpoint{{Address: i.address, NotReady: !i.well}},
+	})
+}
+
+func (k kubernetes) remove(id string) { k.Delete(kubetest.SlicePath(service, id)) }
+
+// told forgets what was told of what is over.
+func (k kubernetes) told(bool) <-chan time.Time {
+	for {
+		select {
+		case <-k.events:
+		default:
+			return k.events
+		}
+	}
+}
