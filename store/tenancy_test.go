@@ -316,6 +316,8 @@ var reviewed = map[string]string{
 	"end_reports": "asks require_server", "sweep_reports": "asks require_server", "live_keepers": "tells numbers",
 	"claim_registry": "asks require_server", "mirrored_entries": "asks require_server", "mirror_registry": "asks require_server",
 	"leave_registries": "asks require_server", "sweep_registries": "asks require_server", "registries_have": "is not for tenants, and tells of a host to whoever knows it",
+	"registry_services": "is not for tenants, as registries_have", "registry_ports": "likewise", "registries_choose": "likewise", "serve_subset": "likewise",
+	"registry_owner": "asks may_name", "known_ports": "tells of a host to whoever knows it", "origin_of": "asks shows_all and shown_namespaces",
 	"backends_of": "asks shows_all and shown_namespaces", "is_hidden": "asks shows_all and shown_namespaces",
 	"refuse_waiting": "looks at the running transaction alone", "wait": "reads known_proxies, which filters",
 	"create_token": "asks require_server", "revoke_token": "asks require_server", "note_token_uses": "asks require_server", "prune_expired": "calls prune", "check": "reads what the caller gives it",

@@ -1,39 +1,42 @@
--- Where resources claim the same, found from mesh_internal.links alone. Each of them has the
--- problem, as far as the reader may know of the other: a tenant must not find what is hidden by
--- claiming it.
+-- Where resources claim the same, found from links alone. Each of them has the problem, as far as the
+-- reader may know of the other: a tenant must not find what is hidden by claiming it. Of services and
+-- addresses that registries have, discovery tells: their order decides.
 
 -- other_owner returns a resource with the same target in the same role, as far as the reader may
 -- know of it: the first of its namespace, or of all. Each search ends with the first index row that
 -- fits, because there may be thousands.
-CREATE OR REPLACE FUNCTION mesh_internal.other_owner(l mesh_internal.links) RETURNS text
+CREATE OR REPLACE FUNCTION mesh_internal.other_owner(of_role text, of_target text, of_part text, of_namespace text, of_name text, of_scope text[]) RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off AS $$
 DECLARE
   other record;
 BEGIN
   SELECT o.kind, o.namespace, o.name INTO other FROM mesh_internal.links o
-  WHERE o.role = l.role AND o.target = l.target AND o.part = l.part AND o.namespace = l.namespace AND o.name <> l.name
-    AND mesh_internal.overlap(o.scope, l.scope) AND mesh_internal.may_name(o.namespace, o.scope)
+  WHERE o.role = of_role AND o.target = of_target AND o.part = of_part AND o.namespace = of_namespace AND o.name <> of_name
+    AND mesh_internal.overlap(o.scope, of_scope) AND mesh_internal.may_name(o.namespace, o.scope)
   ORDER BY o.name LIMIT 1;
   IF NOT FOUND THEN
     SELECT o.kind, o.namespace, o.name INTO other FROM mesh_internal.links o
-    WHERE o.role = l.role AND o.target = l.target AND o.part = l.part AND o.namespace <> l.namespace
-      AND mesh_internal.overlap(o.scope, l.scope) AND mesh_internal.may_name(o.namespace, o.scope)
+    WHERE o.role = of_role AND o.target = of_target AND o.part = of_part AND o.namespace <> of_namespace
+      AND mesh_internal.overlap(o.scope, of_scope) AND mesh_internal.may_name(o.namespace, o.scope)
     ORDER BY o.namespace, o.name LIMIT 1;
   END IF;
-  RETURN CASE WHEN FOUND THEN format('%s %s/%s', other.kind, other.namespace, other.name) ELSE 'a resource of another namespace' END;
+  IF NOT FOUND AND of_role <> 'service' AND (SELECT EXISTS (SELECT FROM mesh_internal.registries)) THEN
+    SELECT o.kind, o.namespace, o.name INTO other FROM mesh_internal.registry_owner(of_role, of_target, of_part, of_namespace, of_name, of_scope) o;
+  END IF;
+  RETURN CASE WHEN other IS NULL THEN 'a resource of another namespace' ELSE format('%s %s/%s', other.kind, other.namespace, other.name) END;
 END $$;
 
 -- OFFSET 0 has Postgres look up each target by the index. Without statistics, as in the first minute
 -- after an import, it would otherwise compare the one claim of a commit with those of the mesh.
 CREATE OR REPLACE VIEW mesh_internal.conflicting_claims AS
   SELECT 'error' AS severity, 'host-conflict' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
-    format('the host "%s" has another owner for the mesh: %s', l.target, mesh_internal.other_owner(l)) AS message,
+    format('the host "%s" has another owner for the mesh: %s', l.target, mesh_internal.other_owner(l.role, l.target, l.part, l.namespace, l.name, l.scope)) AS message,
     'merge the two, or let exportTo keep them apart' AS hint
-  FROM mesh_internal.links l
-  WHERE l.role = 'claim' AND l.part = 'mesh'
-    AND EXISTS (SELECT FROM mesh_internal.links o
+  FROM mesh_internal.every_link l
+  WHERE l.role = 'claim' AND l.part = 'mesh' AND NOT l.hidden
+    AND EXISTS (SELECT FROM mesh_internal.every_link o
       WHERE o.role = 'claim' AND o.part = 'mesh' AND o.target = l.target AND (o.namespace <> l.namespace OR o.name <> l.name) AND mesh_internal.overlap(o.scope, l.scope)
-        AND mesh_internal.may_name(o.namespace, o.scope) OFFSET 0)
+        AND mesh_internal.may_name(o.namespace, o.scope) AND NOT o.hidden OFFSET 0)
   UNION ALL
   SELECT 'error', 'captured-host', l.kind, l.api_group, l.namespace, l.name, l.path,
     format('the host "%s" is that of a ServiceEntry of another namespace, whose requests this takes from others', l.target),
@@ -45,13 +48,13 @@ CREATE OR REPLACE VIEW mesh_internal.conflicting_claims AS
     AND NOT EXISTS (SELECT FROM mesh_internal.links s WHERE s.role = 'service' AND s.target = l.target AND s.namespace = l.namespace)
   UNION ALL
   SELECT 'info', 'shared-host', l.kind, l.api_group, l.namespace, l.name, l.path,
-    format('the host "%s" on Gateway %s is shared with %s', l.target, l.part, mesh_internal.other_owner(l)),
+    format('the host "%s" on Gateway %s is shared with %s', l.target, l.part, mesh_internal.other_owner(l.role, l.target, l.part, l.namespace, l.name, l.scope)),
     'their routes are merged, and which come first is not defined'
-  FROM mesh_internal.links l
-  WHERE l.role = 'claim' AND l.part <> 'mesh'
-    AND EXISTS (SELECT FROM mesh_internal.links o
+  FROM mesh_internal.every_link l
+  WHERE l.role = 'claim' AND l.part <> 'mesh' AND NOT l.hidden
+    AND EXISTS (SELECT FROM mesh_internal.every_link o
       WHERE o.role = 'claim' AND o.part = l.part AND o.target = l.target AND (o.namespace <> l.namespace OR o.name <> l.name)
-        AND mesh_internal.may_name(o.namespace, o.scope));
+        AND mesh_internal.may_name(o.namespace, o.scope) AND NOT o.hidden);
 
 -- may_add_ports reports whether a service has ports that another of its host lacks, and a proxy may
 -- read it later: those exported to a namespace by name come first, then the older. Postgres inlines
@@ -86,7 +89,7 @@ $$;
 
 CREATE OR REPLACE VIEW mesh_internal.conflicting_services AS
   SELECT 'warning' AS severity, 'conflicting-protocols' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
-    format('the host "%s" has a port of another protocol in %s', l.target, mesh_internal.other_owner(l)) AS message,
+    format('the host "%s" has a port of another protocol in %s', l.target, mesh_internal.other_owner(l.role, l.target, l.part, l.namespace, l.name, l.scope)) AS message,
     'give each port one protocol' AS hint
   FROM mesh_internal.links l
   WHERE l.role = 'service'
@@ -103,7 +106,7 @@ CREATE OR REPLACE VIEW mesh_internal.conflicting_services AS
       WHERE o.role = 'service' AND o.target = l.target AND o.namespace = l.namespace AND o.name <> l.name AND mesh_internal.described_otherwise(l, o))
   UNION ALL
   SELECT 'warning', 'duplicate-service', l.kind, l.api_group, l.namespace, l.name, l.path,
-    format('the host "%s" has another owner: %s', l.target, mesh_internal.other_owner(l)),
+    format('the host "%s" has another owner: %s', l.target, mesh_internal.other_owner(l.role, l.target, l.part, l.namespace, l.name, l.scope)),
     'sidecars use the one of their own namespace, else the older, and gateways the older: keep one, or let exportTo keep them apart'
   FROM mesh_internal.links l
   WHERE l.role = 'service'
@@ -122,9 +125,9 @@ $$;
 CREATE OR REPLACE VIEW mesh_internal.conflicting_addresses AS
   SELECT 'warning' AS severity, 'address-conflict' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
     format('port %s of the address %s cannot be shared with another ServiceEntry: %s', split_part(l.part, ' ', 1), l.target,
-      mesh_internal.other_owner(ROW(l.kind, l.api_group, l.namespace, l.name, l.role, l.target, (SELECT min(o.part) FROM mesh_internal.links o
+      mesh_internal.other_owner(l.role, l.target, (SELECT min(o.part) FROM mesh_internal.links o
         WHERE o.role = 'address' AND o.target = l.target AND o.part = ANY (mesh_internal.rivals_of(l.part)) AND (o.namespace <> l.namespace OR o.name <> l.name)
-          AND mesh_internal.overlap(o.scope, l.scope) AND o.detail <> l.detail), l.port, l.scope, l.detail, l.path)::mesh_internal.links)) AS message,
+          AND mesh_internal.overlap(o.scope, l.scope) AND o.detail <> l.detail), l.namespace, l.name, l.scope)) AS message,
     'give each an address of its own, or declare both as HTTP or as TLS, which are told apart by hosts' AS hint
   FROM mesh_internal.links l
   WHERE l.role = 'address'
@@ -134,54 +137,54 @@ CREATE OR REPLACE VIEW mesh_internal.conflicting_addresses AS
 
 CREATE OR REPLACE VIEW mesh_internal.conflicting_rules AS
   SELECT 'warning' AS severity, 'duplicate-subset' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
-    format('subset "%s" of the host "%s" is declared in %s too', l.part, l.target, mesh_internal.other_owner(l)) AS message,
+    format('subset "%s" of the host "%s" is declared in %s too', l.part, l.target, mesh_internal.other_owner(l.role, l.target, l.part, l.namespace, l.name, l.scope)) AS message,
     'keep one: only the older counts' AS hint
-  FROM mesh_internal.links l
-  WHERE l.role = 'rule' AND l.part <> ''
-    AND EXISTS (SELECT FROM mesh_internal.links o
+  FROM mesh_internal.every_link l
+  WHERE l.role = 'rule' AND l.part <> '' AND NOT l.hidden
+    AND EXISTS (SELECT FROM mesh_internal.every_link o
       WHERE o.role = 'rule' AND o.target = l.target AND o.part = l.part AND o.namespace = l.namespace AND o.name <> l.name
         AND o.detail -> 'selector' = l.detail -> 'selector' AND mesh_internal.overlap(o.scope, l.scope))
   UNION ALL
   SELECT 'warning', 'duplicate-rule', l.kind, l.api_group, l.namespace, l.name, l.path,
-    format('the host "%s" has a traffic policy in %s too', l.target, mesh_internal.other_owner(l)), 'keep one: only the older counts'
-  FROM mesh_internal.links l
-  WHERE l.role = 'rule' AND l.part = '' AND (l.detail -> 'policy')::boolean
-    AND EXISTS (SELECT FROM mesh_internal.links o
+    format('the host "%s" has a traffic policy in %s too', l.target, mesh_internal.other_owner(l.role, l.target, l.part, l.namespace, l.name, l.scope)), 'keep one: only the older counts'
+  FROM mesh_internal.every_link l
+  WHERE l.role = 'rule' AND l.part = '' AND (l.detail -> 'policy')::boolean AND NOT l.hidden
+    AND EXISTS (SELECT FROM mesh_internal.every_link o
       WHERE o.role = 'rule' AND o.target = l.target AND o.part = '' AND o.namespace = l.namespace AND o.name <> l.name
-        AND o.detail = l.detail AND mesh_internal.overlap(o.scope, l.scope));
+        AND o.detail = l.detail AND mesh_internal.overlap(o.scope, l.scope) AND NOT o.hidden);
 
 -- Two selectors may select the same proxy if one contains the other. Servers of HTTP that share a
 -- host are merged. Where TLS ends, only the server name tells two apart, whichever namespaces they
 -- are open to. Plain TCP shares a port with nothing.
 CREATE OR REPLACE VIEW mesh_internal.conflicting_gateways AS
   SELECT CASE l.detail ->> 'class' WHEN 'http' THEN 'info' ELSE 'error' END AS severity, 'gateway-conflict' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
-    format('port %s serves the host "%s" for another Gateway: %s', l.part, l.target, mesh_internal.other_owner(l)) AS message,
+    format('port %s serves the host "%s" for another Gateway: %s', l.part, l.target, mesh_internal.other_owner(l.role, l.target, l.part, l.namespace, l.name, l.scope)) AS message,
     CASE l.detail ->> 'class' WHEN 'http' THEN 'their routes are merged' ELSE 'keep the host in one Gateway, or give the two different selectors' END AS hint
-  FROM mesh_internal.links l
-  WHERE l.role = 'server'
-    AND EXISTS (SELECT FROM mesh_internal.links o
+  FROM mesh_internal.every_link l
+  WHERE l.role = 'server' AND NOT l.hidden
+    AND EXISTS (SELECT FROM mesh_internal.every_link o
       WHERE o.role = 'server' AND o.target = l.target AND o.part = l.part AND (o.namespace <> l.namespace OR o.name <> l.name)
         AND o.detail -> 'bind' = l.detail -> 'bind' AND o.detail -> 'class' = l.detail -> 'class' AND l.detail ->> 'class' <> 'tcp'
         AND (mesh_internal.overlap(o.scope, l.scope) OR l.detail ->> 'class' = 'tls' AND NOT (o.detail -> 'passes')::boolean AND NOT (l.detail -> 'passes')::boolean)
-        AND (o.detail -> 'selector' @> (l.detail -> 'selector') OR o.detail -> 'selector' <@ (l.detail -> 'selector')) AND mesh_internal.may_name(o.namespace, o.scope))
+        AND (o.detail -> 'selector' @> (l.detail -> 'selector') OR o.detail -> 'selector' <@ (l.detail -> 'selector')) AND mesh_internal.may_name(o.namespace, o.scope) AND NOT o.hidden)
   UNION ALL
   SELECT 'error', 'port-conflict', l.kind, l.api_group, l.namespace, l.name, l.path || '.protocol',
     format('port %s has a protocol that does not go together with that of another Gateway on the same proxies', l.target),
     'use another port, or give the two different selectors'
-  FROM mesh_internal.links l
-  WHERE l.role = 'port' -- whoever reaches the gateway sees its ports, so that one is taken is told to all
-    AND EXISTS (SELECT FROM mesh_internal.links o
+  FROM mesh_internal.every_link l
+  WHERE l.role = 'port' AND NOT l.hidden -- whoever reaches the gateway sees its ports, so that one is taken is told to all
+    AND EXISTS (SELECT FROM mesh_internal.every_link o
       WHERE o.role = 'port' AND o.target = l.target AND o.part = ANY (CASE l.part WHEN 'tcp' THEN '{http,tls,tcp}' ELSE array_remove('{http,tls,tcp}', l.part) END) AND (o.namespace <> l.namespace OR o.name <> l.name)
         AND o.detail -> 'bind' = l.detail -> 'bind'
-        AND (o.detail -> 'selector' @> (l.detail -> 'selector') OR o.detail -> 'selector' <@ (l.detail -> 'selector')));
+        AND (o.detail -> 'selector' @> (l.detail -> 'selector') OR o.detail -> 'selector' <@ (l.detail -> 'selector')) AND NOT o.hidden);
 
 CREATE OR REPLACE VIEW mesh_internal.conflicting_defaults AS
   SELECT 'error' AS severity, 'duplicate-default' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
     format('namespace "%s" has more than one %s without a selector', l.namespace, l.kind) AS message,
     'keep one, or select workloads' AS hint
-  FROM mesh_internal.links l
-  WHERE l.role = 'default'
-    AND EXISTS (SELECT FROM mesh_internal.links o WHERE o.role = 'default' AND o.target = l.target AND o.kind = l.kind AND o.name <> l.name);
+  FROM mesh_internal.every_link l
+  WHERE l.role = 'default' AND NOT l.hidden
+    AND EXISTS (SELECT FROM mesh_internal.every_link o WHERE o.role = 'default' AND o.target = l.target AND o.kind = l.kind AND o.name <> l.name AND NOT o.hidden);
 
 -- Before hosts have owners, who takes a name of the control plane is told so, and so is everybody
 -- who looks.
@@ -200,3 +203,5 @@ COMMENT ON VIEW mesh_internal.conflicting_addresses IS 'Internal. Read mesh.prob
 COMMENT ON VIEW mesh_internal.conflicting_rules IS 'Internal. Read mesh.problems.';
 COMMENT ON VIEW mesh_internal.conflicting_gateways IS 'Internal. Read mesh.problems.';
 COMMENT ON VIEW mesh_internal.conflicting_defaults IS 'Internal. Read mesh.problems.';
+
+DROP FUNCTION IF EXISTS mesh_internal.other_owner(mesh_internal.links); -- which the views asked before

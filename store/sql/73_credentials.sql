@@ -7,8 +7,8 @@ CREATE OR REPLACE VIEW mesh_internal.dangling_credentials AS
     format('there is no secret %s', concat_ws('/', nullif(l.part, ''), l.target)) AS message,
     CASE WHEN l.api_group = 'extensions.istio.io' THEN 'put one of the type kubernetes.io/dockerconfigjson into mesh.secrets, in the namespace of the extension, or correct the name'
       ELSE 'put it into mesh.secrets, in the namespace of the gateway''s proxies, or correct the name' END AS hint
-  FROM mesh_internal.links l
-  WHERE l.role = 'credential' AND NOT EXISTS (SELECT FROM mesh.secrets s WHERE s.name = l.target AND (l.part = '' OR s.namespace = l.part));
+  FROM mesh_internal.every_link l
+  WHERE l.role = 'credential' AND NOT l.hidden AND NOT EXISTS (SELECT FROM mesh.secrets s WHERE s.name = l.target AND (l.part = '' OR s.namespace = l.part));
 
 COMMENT ON VIEW mesh_internal.dangling_credentials IS 'Internal. Read mesh.problems.';
 

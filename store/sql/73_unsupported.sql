@@ -26,8 +26,9 @@ CREATE OR REPLACE VIEW mesh_internal.unsupported_uses AS
   SELECT 'warning' AS severity, 'unsupported' AS code, r.kind, r.api_group, r.namespace, r.name, CASE WHEN u.steps = '{}' THEN '' ELSE p.place END AS path,
     mesh_internal.unsupported_message(u.reason) AS message, mesh_internal.unsupported_hint(u.hint) AS hint
   FROM mesh_internal.unsupported u
-  JOIN mesh.resources r USING (kind, api_group), mesh_internal.places(r.spec, u.steps, 'spec') p
-  WHERE r.spec @? u.found AND (u.condition IS NULL OR p.found @@ u.condition);
+  JOIN mesh_internal.every_resource r USING (kind, api_group), mesh_internal.places(r.spec, u.steps, 'spec') p
+  WHERE r.spec @? u.found AND (u.condition IS NULL OR p.found @@ u.condition)
+    AND (r.own OR NOT mesh_internal.is_outranked(u.kind, u.api_group, r.namespace, r.name, r.registry)); -- of u, so that this is asked last
 
 COMMENT ON VIEW mesh_internal.unsupported_uses IS 'Internal. Read mesh.problems.';
 

@@ -113,7 +113,7 @@ BEGIN
     FROM unnest(suspects) s, mesh_internal.link_problems_of(s.kind, s.namespace, s.name) p WHERE p.api_group = s.api_group);
 END $$;
 
--- all_problems returns the problems of the whole mesh. Postgres plans it each time, for the current
+-- all_problems returns the problems of all resources of the mesh's own. Postgres plans it each time, for the current
 -- mesh_internal.links. Statistics from before a bulk load would suggest a nested loop that never
 -- ends.
 CREATE OR REPLACE FUNCTION mesh_internal.all_problems() RETURNS mesh_internal.link_problem[]
@@ -123,7 +123,8 @@ DECLARE
 BEGIN
   EXECUTE $query$
     SELECT array_agg((p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, NULL)::mesh_internal.link_problem)
-    FROM mesh_internal.link_problems p WHERE p.severity <> 'info'$query$ INTO problems;
+    FROM mesh_internal.link_problems p WHERE p.severity <> 'info'
+      AND EXISTS (SELECT FROM mesh.resources r WHERE (r.name, r.namespace, r.kind, r.api_group) = (p.name, p.namespace, p.kind, p.api_group))$query$ INTO problems;
   RETURN coalesce(problems, '{}');
 END $$;
 

@@ -16,7 +16,7 @@ CREATE OR REPLACE VIEW mesh_internal.selects_nothing AS
   WITH workloads AS MATERIALIZED (SELECT DISTINCT namespace, labels FROM mesh_internal.known_workloads)
   SELECT 'info' AS severity, 'selects-nothing' AS code, r.kind, r.api_group, r.namespace, r.name, s.path,
     'no WorkloadEntry or endpoint that is known has the labels ' || s.labels::text AS message, 'correct the labels, or wait for the workloads' AS hint
-  FROM mesh.resources r, LATERAL (
+  FROM mesh_internal.every_resource r, LATERAL (
       SELECT r.spec #> '{selector,matchLabels}', 'spec.selector.matchLabels' WHERE r.kind <> 'Gateway'
       UNION ALL SELECT r.spec -> 'selector', 'spec.selector' WHERE r.kind = 'Gateway'
       UNION ALL SELECT r.spec #> '{workloadSelector,labels}', 'spec.workloadSelector.labels'
@@ -24,8 +24,11 @@ CREATE OR REPLACE VIEW mesh_internal.selects_nothing AS
   WHERE r.kind IN ('AuthorizationPolicy', 'RequestAuthentication', 'PeerAuthentication', 'Telemetry', 'WasmPlugin', 'ProxyConfig', 'TrafficExtension',
       'Sidecar', 'EnvoyFilter', 'DestinationRule', 'ServiceEntry', 'Gateway') AND r.api_group LIKE '%istio.io'
     AND jsonb_typeof(s.labels) = 'object' AND s.labels <> '{}'
+    AND r.spec ?| '{selector,workloadSelector}' AND (r.own OR NOT mesh_internal.is_outranked(r.kind, r.api_group, r.namespace, r.name, r.registry))
     AND NOT EXISTS (SELECT FROM workloads w
-      WHERE w.labels @> s.labels AND (w.namespace = r.namespace OR r.kind = 'Gateway' OR r.namespace = (SELECT mesh_internal.root_namespace())));
+      WHERE w.labels @> s.labels AND (w.namespace = r.namespace OR r.kind = 'Gateway' OR r.namespace = (SELECT mesh_internal.root_namespace())))
+    AND (NOT (SELECT EXISTS (SELECT FROM mesh_internal.registries))
+      OR NOT mesh_internal.registries_choose(s.labels, CASE WHEN r.kind <> 'Gateway' AND r.namespace <> (SELECT mesh_internal.root_namespace()) THEN r.namespace END));
 
 COMMENT ON VIEW mesh_internal.selects_nothing IS 'Internal. Read mesh.problems.';
 
@@ -45,13 +48,14 @@ CREATE OR REPLACE VIEW mesh_internal.empty_subsets AS
     WHERE r.kind = 'ServiceEntry' AND r.api_group = 'networking.istio.io' AND r.spec ? 'workloadSelector'
   ), rules AS MATERIALIZED (
     SELECT r.kind, r.api_group, r.namespace, r.name, mesh_internal.full_host(r.spec ->> 'host', r.namespace) AS host, s.v ->> 'name' AS subset, s.v -> 'labels' AS labels, s.i
-    FROM mesh.resources r, jsonb_path_query(r.spec -> 'subsets', '$[*]') WITH ORDINALITY AS s (v, i)
+    FROM mesh_internal.every_resource r, jsonb_path_query(r.spec -> 'subsets', '$[*]') WITH ORDINALITY AS s (v, i)
     WHERE r.kind = 'DestinationRule' AND r.api_group = 'networking.istio.io' AND s.v -> 'labels' <> '{}'
+      AND (r.own OR NOT mesh_internal.is_outranked(r.kind, r.api_group, r.namespace, r.name, r.registry))
   )
   SELECT 'warning' AS severity, 'empty-subset' AS code, d.kind, d.api_group, d.namespace, d.name, 'spec.subsets[' || d.i - 1 || '].labels' AS path,
     format('no endpoint of the host "%s" is in subset "%s"', d.host, d.subset) AS message, 'correct the labels of the subset, or of the endpoints' AS hint
   FROM rules d
-  WHERE d.host IN (SELECT e.host FROM endpoints e)
-    AND NOT EXISTS (SELECT FROM endpoints e WHERE e.host = d.host AND e.labels @> jsonb_build_array(d.labels));
+  WHERE NOT EXISTS (SELECT FROM endpoints e WHERE e.host = d.host AND e.labels @> jsonb_build_array(d.labels))
+    AND CASE WHEN (SELECT EXISTS (SELECT FROM mesh_internal.registries)) THEN NOT mesh_internal.serve_subset(d.host, d.labels) ELSE d.host IN (SELECT e.host FROM endpoints e) END;
 
 COMMENT ON VIEW mesh_internal.empty_subsets IS 'Internal. Read mesh.problems.';

@@ -21,8 +21,22 @@ BEGIN
       AND ((SELECT mesh_internal.shows_all()) OR p.namespace = ANY ((SELECT mesh_internal.shown_namespaces())::text[]));
 END $$;
 
+-- origin_of returns the registry that has a resource; NULL if it is the mesh's own.
+CREATE OR REPLACE FUNCTION mesh_internal.origin_of(kind text, api_group text, namespace text, name text) RETURNS text
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+BEGIN
+  IF $1 = 'Registry' AND $2 = 'registry.pgmesh.io' THEN
+    RETURN $4;
+  END IF;
+  RETURN (SELECT e.registry FROM mesh_internal.registry_entries e
+    WHERE e.name = $4 AND e.namespace = $3 AND e.kind = $1 AND e.api_group = $2 AND (mesh_internal.shows_all() OR $3 = ANY (mesh_internal.shown_namespaces()))
+      AND NOT mesh_internal.is_outranked(e.kind, e.api_group, e.namespace, e.name, e.registry) LIMIT 1);
+END $$;
+
 CREATE OR REPLACE VIEW mesh.problems WITH (security_barrier) AS
-  SELECT severity, code, api_group, kind, namespace, name, path, message, hint FROM mesh_internal.find_problems();
+  SELECT p.severity, p.code, p.api_group, p.kind, p.namespace, p.name, p.path, p.message, p.hint,
+    mesh_internal.origin_of(p.kind, p.api_group, p.namespace, p.name) AS origin
+  FROM mesh_internal.find_problems() p;
 
 COMMENT ON VIEW mesh.problems IS 'What is or may be wrong with the resources as they stand: routes that lead nowhere, hosts and ports with two owners, selectors that select nothing, certificates and authorities that expire, resources that break the current rules, machines that cannot be registered, and what discoveries find wrong where proxies are connected.';
 COMMENT ON COLUMN mesh.problems.severity IS 'error: it will not work as written; warning: it probably does not do what was meant; info: it may be as intended.';
@@ -34,3 +48,4 @@ COMMENT ON COLUMN mesh.problems.name IS 'The name of the resource.';
 COMMENT ON COLUMN mesh.problems.path IS 'The field with the problem; empty for the whole resource.';
 COMMENT ON COLUMN mesh.problems.message IS 'What is wrong, in words.';
 COMMENT ON COLUMN mesh.problems.hint IS 'What to do about it.';
+COMMENT ON COLUMN mesh.problems.origin IS 'The registry that has the resource, as in mesh.registries, where it has to be corrected; NULL if it is the mesh''s own.';

@@ -40,20 +40,61 @@ END $$;
 
 COMMENT ON FUNCTION mesh_internal.mirrored_entries IS 'Internal. Servers mirror registries by it.';
 
+-- links_of_entry returns what an entry says of others, as links_of does for the mesh's own. Of
+-- services it is that they are there, under which hosts.
+CREATE OR REPLACE FUNCTION mesh_internal.links_of_entry(e mesh_internal.registry_entries) RETURNS SETOF mesh_internal.registry_links
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN QUERY SELECT e.registry, e.kind, e.api_group, e.namespace, e.name, l.* FROM mesh_internal.links_of(e.kind, e.api_group, e.namespace, e.name, e.spec, e.labels) l
+    WHERE l.target IS NOT NULL AND l.role <> 'address';
+END $$;
+
+-- workloads_of_entry returns the labels of the workloads in an entry.
+CREATE OR REPLACE FUNCTION mesh_internal.workloads_of_entry(e mesh_internal.registry_entries) RETURNS SETOF mesh_internal.registry_workloads
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF e.api_group = 'networking.istio.io' AND e.kind = 'ServiceEntry' THEN
+    RETURN QUERY SELECT DISTINCT e.registry, e.kind, e.api_group, e.namespace, e.name, w -> 'labels' FROM jsonb_path_query(e.spec -> 'endpoints', '$[*]') w WHERE jsonb_typeof(w -> 'labels') = 'object';
+  ELSIF e.api_group = 'networking.istio.io' AND e.kind = 'WorkloadEntry' THEN
+    RETURN QUERY SELECT e.registry, e.kind, e.api_group, e.namespace, e.name, mesh_internal.holder_of(e.spec -> 'labels') || e.labels;
+  END IF;
+END $$;
+
+-- relink_entries brings the links and workloads of entries up to date. Most changes of a registry,
+-- such as a failing health check, change none, and write none.
+CREATE OR REPLACE FUNCTION mesh_internal.relink_entries(entries mesh_internal.registry_entries[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+  had_links     mesh_internal.registry_links[] := ARRAY(SELECT l FROM unnest(entries) e JOIN mesh_internal.registry_links l USING (name, namespace, kind, api_group, registry));
+  has_links     mesh_internal.registry_links[] := ARRAY(SELECT l FROM unnest(entries) e, mesh_internal.links_of_entry(e) l);
+  had_workloads mesh_internal.registry_workloads[] := ARRAY(SELECT w FROM unnest(entries) e JOIN mesh_internal.registry_workloads w USING (name, namespace, kind, api_group, registry));
+  has_workloads mesh_internal.registry_workloads[] := ARRAY(SELECT w FROM unnest(entries) e, mesh_internal.workloads_of_entry(e) w);
+BEGIN
+  DELETE FROM mesh_internal.registry_links l USING (SELECT * FROM unnest(had_links) EXCEPT SELECT * FROM unnest(has_links)) g
+    WHERE (l.name, l.namespace, l.kind, l.api_group, l.registry, l.role, l.target, l.part, l.path) = (g.name, g.namespace, g.kind, g.api_group, g.registry, g.role, g.target, g.part, g.path);
+  INSERT INTO mesh_internal.registry_links SELECT * FROM unnest(has_links) EXCEPT SELECT * FROM unnest(had_links);
+  DELETE FROM mesh_internal.registry_workloads w USING (SELECT * FROM unnest(had_workloads) EXCEPT SELECT * FROM unnest(has_workloads)) g
+    WHERE (w.name, w.namespace, w.kind, w.api_group, w.registry, w.labels) = (g.name, g.namespace, g.kind, g.api_group, g.registry, g.labels);
+  INSERT INTO mesh_internal.registry_workloads SELECT * FROM unnest(has_workloads) EXCEPT SELECT * FROM unnest(had_workloads);
+END $$;
+
 -- take_entries writes entries, those of the same version excepted, and removes others. The tables'
 -- statistics know nothing of a registry that was just begun, so it looks each up by its key.
 CREATE OR REPLACE FUNCTION mesh_internal.take_entries(registry text, entries jsonb, gone jsonb) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
-  absent mesh_internal.registry_entries;
+  absent  mesh_internal.registry_entries;
+  written mesh_internal.registry_entries[];
 BEGIN
-  INSERT INTO mesh_internal.registry_entries AS e (registry, kind, api_group, namespace, name, version, labels, annotations, spec, hosts, created_at)
-    SELECT take_entries.registry, n.kind, n.api_group, n.namespace, n.name, n.version, n.labels, n.annotations, n.spec,
-      CASE n.kind WHEN 'ServiceEntry' THEN ARRAY(SELECT lower(h #>> '{}') FROM jsonb_path_query(n.spec -> 'hosts', '$[*]') h) ELSE '{}' END, n.created_at
-    FROM jsonb_populate_recordset(NULL::mesh_internal.registry_entries, entries) n
-    ON CONFLICT ON CONSTRAINT registry_entries_pkey DO UPDATE SET version = EXCLUDED.version, labels = EXCLUDED.labels, annotations = EXCLUDED.annotations,
-      spec = EXCLUDED.spec, hosts = EXCLUDED.hosts, created_at = EXCLUDED.created_at
-    WHERE e.version <> EXCLUDED.version;
+  WITH w AS (
+    INSERT INTO mesh_internal.registry_entries AS e (registry, kind, api_group, namespace, name, version, labels, annotations, spec, created_at)
+      SELECT take_entries.registry, n.kind, n.api_group, n.namespace, n.name, n.version, n.labels, n.annotations, n.spec, n.created_at
+      FROM jsonb_populate_recordset(NULL::mesh_internal.registry_entries, entries) n
+      ON CONFLICT ON CONSTRAINT registry_entries_pkey DO UPDATE SET version = EXCLUDED.version, labels = EXCLUDED.labels, annotations = EXCLUDED.annotations,
+        spec = EXCLUDED.spec, created_at = EXCLUDED.created_at
+      WHERE e.version <> EXCLUDED.version RETURNING e)
+  SELECT coalesce(array_agg(w.e), '{}') INTO written FROM w;
+  PERFORM mesh_internal.relink_entries(written);
   FOR absent IN SELECT * FROM jsonb_populate_recordset(NULL::mesh_internal.registry_entries, gone) LOOP
     DELETE FROM mesh_internal.registry_entries e
       WHERE (e.name, e.namespace, e.kind, e.api_group) = (absent.name, absent.namespace, absent.kind, absent.api_group) AND e.registry = take_entries.registry;
@@ -121,3 +162,6 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION mesh_internal.sweep_registries IS 'Internal. Servers mirror registries by it.';
+
+-- This code may read more in specs than the code that it replaces.
+DO $$ BEGIN PERFORM mesh_internal.relink_entries(ARRAY(SELECT e FROM mesh_internal.registry_entries e)); END $$;

@@ -12,20 +12,13 @@ CREATE OR REPLACE VIEW mesh_internal.known_registries AS
 
 COMMENT ON VIEW mesh_internal.known_registries IS 'Internal. Read mesh.registries.';
 
--- is_hidden reports whether a resource of a registry has the name of another that counts first: one
--- of the mesh's own, or of an earlier registry. It is a function, and no join, for the planner never
--- has statistics of a registry that has just begun. It says nothing of namespaces that the acting
--- role may not be told of.
+-- is_hidden reports whether another resource of its name counts before an entry of a registry. It
+-- says nothing of namespaces that the acting role may not be told of.
 CREATE OR REPLACE FUNCTION mesh_internal.is_hidden(e mesh_internal.registry_entries, rank integer) RETURNS boolean
-LANGUAGE plpgsql STABLE SECURITY DEFINER COST 1 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER COST 1 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF NOT (mesh_internal.shows_all() OR e.namespace = ANY (mesh_internal.shown_namespaces())) THEN
-    RETURN true;
-  END IF;
-  RETURN EXISTS (SELECT FROM mesh.resources r WHERE r.kind = e.kind AND r.api_group = e.api_group AND r.namespace = e.namespace AND r.name = e.name)
-    OR EXISTS (SELECT FROM mesh_internal.registry_entries f JOIN mesh_internal.registries g ON g.name = f.registry
-      WHERE f.name = e.name AND f.namespace = e.namespace AND f.kind = e.kind AND f.api_group = e.api_group AND (g.rank, g.name) < (is_hidden.rank, e.registry)
-        AND (g.ended IS NULL OR g.ended > now() - interval '1 hour'));
+  RETURN NOT (mesh_internal.shows_all() OR e.namespace = ANY (mesh_internal.shown_namespaces()))
+    OR mesh_internal.is_outranked(e.kind, e.api_group, e.namespace, e.name, e.registry);
 END $$;
 
 -- whole_number returns a number, which may be written as text; NULL if it is none.

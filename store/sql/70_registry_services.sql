@@ -1,0 +1,73 @@
+-- What registries have for those who name a host, a port, a subset or labels. Each function looks up
+-- by an index, whatever the statistics, which know nothing of a registry that has just begun, and
+-- whoever asks: find_problems turns nested loops off.
+
+-- registry_services returns the services that registries have for a host. In a namespace they are
+-- those of the first origin alone, as for proxies. Of very many it is some.
+CREATE OR REPLACE FUNCTION mesh_internal.registry_services(host text) RETURNS SETOF mesh_internal.registry_links
+LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 1 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_nestloop = on AS $$
+BEGIN
+  RETURN QUERY
+    WITH found AS MATERIALIZED (
+      SELECT l FROM mesh_internal.registry_links l WHERE l.role = 'service' AND l.target = registry_services.host LIMIT 200),
+    placed AS (
+      SELECT f.l, rank() OVER (PARTITION BY (f.l).namespace ORDER BY g.rank, g.name) AS place FROM found f JOIN mesh_internal.registries g ON g.name = (f.l).registry
+      WHERE (g.ended IS NULL OR g.ended > now() - interval '1 hour')
+        AND NOT mesh_internal.is_outranked((f.l).kind, (f.l).api_group, (f.l).namespace, (f.l).name, (f.l).registry))
+    SELECT (p.l).* FROM placed p WHERE p.place = 1
+      AND NOT EXISTS (SELECT FROM mesh_internal.links o WHERE o.role = 'service' AND o.target = registry_services.host AND o.namespace = (p.l).namespace);
+END $$;
+
+-- registries_have reports whether a registry has a host for somebody who may see what these
+-- namespaces have or export to them.
+CREATE OR REPLACE FUNCTION mesh_internal.registries_have(host text, namespaces text[], exported_to text[]) RETURNS boolean
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM mesh_internal.registry_services(registries_have.host) s WHERE s.namespace = ANY (namespaces) OR s.scope && exported_to);
+END $$;
+
+-- registry_ports returns the ports of a host that registries have for those in these namespaces; * if
+-- one of its services names none, and NULL if there is no service.
+CREATE OR REPLACE FUNCTION mesh_internal.registry_ports(host text, namespaces text[]) RETURNS text[]
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN (SELECT array_agg(DISTINCT coalesce(p.port, '*')) FROM mesh_internal.registry_services(registry_ports.host) s LEFT JOIN LATERAL jsonb_object_keys(s.detail -> 'ports') p (port) ON true
+    WHERE s.namespace = ANY (namespaces) OR s.scope && namespaces);
+END $$;
+
+-- registries_choose reports whether a registry has a workload with these labels in a namespace; NULL
+-- stands for any.
+CREATE OR REPLACE FUNCTION mesh_internal.registries_choose(labels jsonb, namespace text) RETURNS boolean
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_nestloop = on AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM mesh_internal.registry_workloads w
+    WHERE w.labels @> registries_choose.labels AND w.namespace = coalesce(registries_choose.namespace, w.namespace)
+      AND NOT mesh_internal.is_outranked(w.kind, w.api_group, w.namespace, w.name, w.registry));
+END $$;
+
+-- serve_subset reports whether an endpoint of a host has labels, wherever its services and workloads
+-- are kept; NULL if it has no endpoint.
+CREATE OR REPLACE FUNCTION mesh_internal.serve_subset(host text, labels jsonb) RETURNS boolean
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_nestloop = on AS $$
+BEGIN
+  RETURN (SELECT bool_or(b.labels @> serve_subset.labels)
+    FROM (
+      SELECT r.namespace, r.spec FROM mesh_internal.links l JOIN mesh.resources r USING (name, namespace, kind, api_group) WHERE l.role = 'service' AND l.target = serve_subset.host
+      UNION ALL
+      SELECT e.namespace, e.spec FROM mesh_internal.registry_services(serve_subset.host) s JOIN mesh_internal.registry_entries e USING (name, namespace, kind, api_group, registry)) o,
+      mesh_internal.backends_of(serve_subset.host, o.namespace, o.spec, mesh_internal.field_of(o.spec, '{workloadSelector}', 'workload_selector') -> 'labels', false) b);
+END $$;
+
+-- registry_owner returns a resource of a registry with a target in a role, beside one of this name, as
+-- far as the reader may know of it.
+CREATE OR REPLACE FUNCTION mesh_internal.registry_owner(of_role text, of_target text, of_part text, of_namespace text, of_name text, of_scope text[])
+RETURNS TABLE (kind text, namespace text, name text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY SELECT o.kind, o.namespace, o.name FROM mesh_internal.registry_links o
+    WHERE o.role = of_role AND o.target = of_target AND o.part = of_part AND (o.namespace <> of_namespace OR o.name <> of_name)
+      AND mesh_internal.overlap(o.scope, of_scope) AND mesh_internal.may_name(o.namespace, o.scope)
+      AND NOT mesh_internal.is_outranked(o.kind, o.api_group, o.namespace, o.name, o.registry)
+    ORDER BY o.namespace <> of_namespace, o.namespace, o.name LIMIT 1;
+END $$;
