@@ -114,7 +114,7 @@ CREATE OR REPLACE VIEW mesh_internal.dangling_ports AS
   SELECT 'error' AS severity, 'unknown-port' AS code, l.kind, l.api_group, l.namespace, l.name,
     l.path || CASE l.role WHEN 'route' THEN '.port.number' ELSE '.port' END AS path,
     format('the host "%s" has no port %s', l.target, l.port) AS message,
-    'its ports: ' || mesh_internal.known_ports(l.target, r.ports) AS hint
+    'its ports: ' || mesh_internal.known_ports(l.target COLLATE "default", r.ports) AS hint
   FROM mesh_internal.every_link l
     LEFT JOIN mesh_internal.links s ON s.role = 'service' AND s.target = l.target AND (s.scope && l.scope OR s.namespace = ANY (l.scope))
       AND (s.detail -> 'ports' = '{}' OR s.detail -> 'ports' ? l.port::text),
@@ -127,7 +127,7 @@ CREATE OR REPLACE VIEW mesh_internal.dangling_ports AS
   UNION ALL
   SELECT 'error', 'ambiguous-port', l.kind, l.api_group, l.namespace, l.name, l.path,
     format('the host "%s" has several ports, and the destination names none', l.target),
-    'set port.number to one of ' || mesh_internal.known_ports(l.target, NULL)
+    'set port.number to one of ' || mesh_internal.known_ports(l.target COLLATE "default", NULL)
   FROM mesh_internal.every_link l
   WHERE l.role = 'route' AND l.port IS NULL AND NOT l.hidden
     AND EXISTS (SELECT FROM mesh_internal.links s
@@ -135,7 +135,7 @@ CREATE OR REPLACE VIEW mesh_internal.dangling_ports AS
   UNION ALL
   SELECT 'error', 'ambiguous-port', l.kind, l.api_group, l.namespace, l.name, l.path,
     format('the host "%s" has several ports, and the destination names none', l.target),
-    'set port.number to one of ' || array_to_string(r.ports, ', ')
+    'set port.number to one of ' || array_to_string(r.ports COLLATE "default", ', ')
   FROM mesh_internal.every_link l
     LEFT JOIN mesh_internal.links s ON s.role = 'service' AND s.target = l.target AND (s.scope && l.scope OR s.namespace = ANY (l.scope)),
     LATERAL (SELECT CASE WHEN (SELECT EXISTS (SELECT FROM mesh_internal.registries)) THEN mesh_internal.registry_ports(coalesce(s.target, l.target), l.scope) END AS ports OFFSET 0) r
