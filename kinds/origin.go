@@ -15,6 +15,9 @@ const (
 	OriginEntryAnnotation = "pgmesh.io/origin-entry"
 )
 
+// OwnOrigin is what people call the origin of what no registry has. No registry may have this name.
+const OwnOrigin = "database"
+
 // Origin is the name of the registry that a resource comes from, "" for one of the mesh's own.
 func (r *Resource) Origin() string { return r.Annotations[OriginAnnotation] }
 

@@ -84,7 +84,7 @@ func addCommands(root *cobra.Command, p *session.Session) {
 		}
 		root.AddCommand(commands...)
 	}
-	group("Read any MCP server:", resources.Get(p), resources.Describe(p), resources.Watch(p), compare.Diff(p), compare.Compare(p),
+	group("Read any MCP server:", resources.Get(p), resources.Describe(p), resources.Services(p), resources.Watch(p), compare.Diff(p), compare.Compare(p),
 		snapshots.Command(p), server.Status(p), server.Bench(p))
 	group("Ask a pgmesh server:", problems.Command(p), history.History(p), history.Blame(p), resources.Export(p), proxies.Status(p), rollout.Command(p), server.Blockers(p))
 	group("Ask discovery:", proxies.Config(p))

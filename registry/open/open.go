@@ -46,6 +46,9 @@ func All(urls []string, o reload.Options) ([]registry.Registry, error) {
 		if !kinds.ValidNamespace(r.Name()) {
 			return nil, fmt.Errorf("%s: %q is no name of a registry: give it one of lower-case letters, digits and \"-\" by ?name=", text, r.Name())
 		}
+		if r.Name() == kinds.OwnOrigin {
+			return nil, fmt.Errorf("%s: no registry can be called %q, which is what the mesh's own resources come from: give it another name by ?name=", text, r.Name())
+		}
 		if other, taken := named[r.Name()]; taken {
 			return nil, fmt.Errorf("%s is called %s, as %s is: give one of them another name by ?name=", text, r.Name(), other)
 		}

@@ -56,7 +56,7 @@ var exact = []string{"get vs -A -o yaml", "get vs -A -o jsonpath={.items[*].meta
 var reading = []string{
 	"get vs -A", "get vs -A -o wide", "get vs -A -o json", "get vs -A -o yaml", "get vs -A -o name",
 	"get vs -A -o custom-columns=N:.metadata.name,T:.metadata.annotations.text", "get vs -A -o jsonpath={.items[*].metadata.annotations.text}",
-	"get se,eni -A -o wide", "describe vs -n evil", "describe se -n evil", "watch vs -A --count 1", "watch vs -A --count 1 -o json", "diff 1", "diff 1 2", "diff 1 -o json",
+	"get se,eni -A -o wide", "describe vs -n evil", "describe se -n evil", "services", "services planted.evil.mesh -o wide", "services -o json", "watch vs -A --count 1", "watch vs -A --count 1 -o json", "diff 1", "diff 1 2", "diff 1 -o json",
 	"compare 127.0.0.1:1", "snapshot save -", "snapshot show /dev/null", "snapshot load /dev/null", "status", "problems -A", "problems -A -o json", "history",
 	"history --diff", "history -o json", "blame vs/planted -n evil", "export", "blockers", "blockers end 1", "proxy-status", "rollout status", "rollout status 1", "rollout history", "rollout watch --count 1", "proxy-config all none",
 	"proxy-config clusters none", "proxy-config endpoints none", "proxy-config listeners none", "proxy-config routes none", "proxy-config secrets none",

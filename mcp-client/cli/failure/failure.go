@@ -108,8 +108,7 @@ type Relay struct{ Text string }
 
 func (e *Relay) Error() string { return e.Text }
 
-// IsRelay reports whether an error comes from a relay of an older release. Relays of this release
-// report their status.
+// IsRelay reports whether an error comes from a relay, which has no database to ask.
 func IsRelay(err error) bool {
 	_, is := errors.AsType[*Relay](err)
 	return is

@@ -34,6 +34,7 @@ func (p *Printer) printTables(resources []*kinds.Resource, statuses Statuses) er
 	return nil
 }
 
+// printTable shows where resources come from if one is not the mesh's own, or that is asked for.
 func (p *Printer) printTable(kind *kinds.Kind, resources []*kinds.Resource, qualified bool, statuses Statuses) error {
 	wide := p.Output.Format == Wide
 	shown := columnsOf(kind, wide)
@@ -44,6 +45,10 @@ func (p *Printer) printTable(kind *kinds.Kind, resources []*kinds.Resource, qual
 	}
 	for _, c := range shown {
 		header = append(header, c.title)
+	}
+	origins := wide || slices.ContainsFunc(resources, func(r *kinds.Resource) bool { return r.Origin() != "" })
+	if origins {
+		header = append(header, "ORIGIN")
 	}
 	w.Row(append(append(header, statuses.columns()...), "AGE")...)
 	for _, r := range resources {
@@ -56,6 +61,9 @@ func (p *Printer) printTable(kind *kinds.Kind, resources []*kinds.Resource, qual
 			name = words.Kind(kind) + "/" + name
 		}
 		row := append([]string{name}, cells...)
+		if origins {
+			row = append(row, words.OrDash(r.Origin()))
+		}
 		if kind.Namespaced {
 			row = append([]string{r.Namespace}, row...)
 		}

@@ -114,7 +114,7 @@ func (d *describer) readProblems(ctx context.Context, about []*kinds.Resource) e
 	}
 	d.admin = true
 	resp, err := session.Ask(ctx, d.program.Session, adminv1.AdminServiceClient.Problems, req)
-	if _, others := errors.AsType[*failure.NotOffered](err); others {
+	if _, others := errors.AsType[*failure.NotOffered](err); others || failure.IsRelay(err) {
 		d.admin = false
 		return nil
 	}

@@ -2,7 +2,9 @@
 package resources
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -21,7 +23,7 @@ type program struct{ *session.Session }
 // Get returns the command get.
 func Get(s *session.Session) *cobra.Command {
 	p := program{s}
-	var labels string
+	var labels, origin string
 	cmd := &cobra.Command{
 		Use:   "get (KIND [NAME...] | KIND/NAME... | all)",
 		Short: "Print resources as they stand",
@@ -30,12 +32,16 @@ func Get(s *session.Session) *cobra.Command {
 A KIND is any name that "mcp-client kinds" lists; several are separated by commas. A NAME may be NAMESPACE/NAME.
 Of secrets it prints what is known of them, and never a value: see mcp-client secret.
 
+ORIGIN is the registry that a resource comes from, where it has to be changed, and "-" for one of the mesh's own. The column is there if
+something comes from a registry, and with -o wide.
+
 A pgmesh server also tells what became of each: STATUS is Programmed once all connected proxies run it that it concerns, and otherwise a
 word that says why not; PROXIES is how many run it, of how many. -o yaml and -o json have the conditions in the field status, which apply
 leaves out.`,
 		Example: `  mcp-client get vs
   mcp-client get virtualservice reviews -o yaml
   mcp-client get vs,dr -A -l app=reviews
+  mcp-client get serviceentries -A --origin database
   mcp-client get all -A -o yaml > mesh.yaml`,
 		ValidArgsFunction: p.CompleteResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -50,17 +56,27 @@ leaves out.`,
 			if err != nil {
 				return failure.Usage(cmd, err)
 			}
-			return p.get(cmd.Context(), query, selected)
+			return p.get(cmd.Context(), query, selected, origin)
 		},
 	}
 	cmd.Flags().StringVarP(&labels, "selector", "l", "", session.SelectorHelp)
+	cmd.Flags().StringVar(&origin, "origin", "", originHelp)
 	return cmd
 }
 
-func (p program) get(ctx context.Context, query []arguments.Wanted, labels selector.Selector) error {
+// originHelp says how origins are chosen.
+const originHelp = `only what comes from this registry, or "` + kinds.OwnOrigin + `" for what is the mesh's own`
+
+// ofOrigin reports whether a resource comes from a registry, or is the mesh's own.
+func ofOrigin(r *kinds.Resource, origin string) bool {
+	return origin == "" || origin == cmp.Or(r.Origin(), kinds.OwnOrigin)
+}
+
+func (p program) get(ctx context.Context, query []arguments.Wanted, labels selector.Selector, origin string) error {
 	all, err := p.Read(ctx, arguments.KindsOf(query))
 	if err != nil {
 		return err
 	}
+	all.Resources = slices.DeleteFunc(all.Resources, func(r *kinds.Resource) bool { return !ofOrigin(r, origin) })
 	return p.PrintFound(query, labels, all.Resources, func(found []*kinds.Resource) output.Statuses { return p.statuses(ctx, found) })
 }
