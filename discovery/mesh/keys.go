@@ -36,7 +36,7 @@ func (m *Mesh) WithKeys(keys FetchedKeys) *Mesh {
 	if m.tokens.sameKeys(keys) {
 		return m
 	}
-	return build(m.from.FromItself(), m, given{keys: keys, trust: m.trust})
+	return build(m.from.FromItself(), m, given{keys: keys, trust: m.trust, addresses: m.resolved})
 }
 
 // KeySources returns the sources of all keys that the mesh needs, each with the time that an

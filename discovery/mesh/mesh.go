@@ -41,8 +41,9 @@ type Mesh struct {
 	telemetries *telemetryIndex
 	// secretServer is asked for credentials whose names begin with sds://.
 	secretServer SecretServer
-	trust        *Trust // nil before anyone has set it
-	ownGateways  bool   // routers serve only the Gateways of their own namespace, whatever trust says
+	trust        *Trust           // nil before anyone has set it
+	resolved     GatewayAddresses // what the names of gateways resolve to
+	ownGateways  bool             // routers serve only the Gateways of their own namespace, whatever trust says
 
 	choosers     *choosers  // stand for what is for proxies by namespace, label or account
 	selected     labelNames // names of the labels that tell sidecars apart
@@ -59,8 +60,9 @@ type Mesh struct {
 
 // given are the inputs of a mesh beside its configuration.
 type given struct {
-	keys  FetchedKeys
-	trust *Trust
+	keys      FetchedKeys
+	trust     *Trust
+	addresses GatewayAddresses
 }
 
 // Build returns the mesh that a step leads to. It takes over from prev, which may be nil, what the
@@ -70,7 +72,7 @@ func Build(now configstore.Step, prev *Mesh) *Mesh {
 	if prev == nil {
 		prev = First(false)
 	}
-	beside := given{trust: prev.trust}
+	beside := given{trust: prev.trust, addresses: prev.resolved}
 	if prev.tokens != nil {
 		beside.keys = prev.tokens.keys
 	}
@@ -87,7 +89,7 @@ func First(ownGateways bool) *Mesh { return &Mesh{memory: newMemory(), ownGatewa
 // build builds every index of a mesh from the one in prev. The order matters: services come first,
 // because networks, authorizers, providers and the secret server look hosts up in them.
 func build(now configstore.Step, prev *Mesh, beside given) *Mesh {
-	m := &Mesh{Revision: now.Revision, from: now.Snapshot, trust: beside.trust, ownGateways: prev.ownGateways}
+	m := &Mesh{Revision: now.Revision, from: now.Snapshot, trust: beside.trust, resolved: beside.addresses, ownGateways: prev.ownGateways}
 	m.memory, m.build = prev.memory, prev.memory.next()
 	m.Config = buildConfig(now, prev)
 	sameConfig := m.Config == prev.Config
@@ -98,7 +100,7 @@ func build(now configstore.Step, prev *Mesh, beside given) *Mesh {
 	m.virtual, led.virtual = buildVirtualServices(now, prev, m.Config)
 	m.rules, led.rules = buildDestinationRules(now, prev, m)
 	m.recent = led.after(prev.recent)
-	m.networks = buildNetworks(now, prev, m.services, sameConfig)
+	m.networks = buildNetworks(now, prev, m, sameConfig)
 	m.peers = buildPeerAuthentications(now, prev, m.Config.GetRootNamespace())
 	m.policies = buildAuthorization(now, prev, m.Config.GetRootNamespace())
 	m.authorizers = buildAuthorizers(prev, m.Config, m.services)

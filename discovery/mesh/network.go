@@ -19,6 +19,7 @@ type networkIndex struct {
 	// gateways has each network that is reached through gateways, also one that has none now.
 	gateways  map[string][]NetworkGateway
 	entrances map[NetworkGateway]bool // all of them, as if they were well
+	names     []string                // of gateways that have no address, sorted
 	scale     uint32
 }
 
@@ -32,14 +33,15 @@ type networkRange struct {
 
 // buildNetworks keeps the index of prev as long as nothing in it changes. Gateways may be services,
 // so a change of services may change it.
-func buildNetworks(now configstore.Step, prev *Mesh, services *serviceIndex, sameConfig bool) *networkIndex {
-	if prev.networks != nil && sameConfig && prev.services == services && prev.unchanged(now, kindMeshNetworks) {
+func buildNetworks(now configstore.Step, prev, m *Mesh, sameConfig bool) *networkIndex {
+	services := m.services
+	if prev.networks != nil && sameConfig && prev.services == services && prev.sameAddresses(m) && prev.unchanged(now, kindMeshNetworks) {
 		return prev.networks
 	}
 	if len(services.crossings) == 0 && ofMesh(now.Snapshot, kindMeshNetworks) == nil {
 		return oneNetwork
 	}
-	index := readNetworks(now.Snapshot, services)
+	index := readNetworks(now.Snapshot, services, m.resolved)
 	if prev.networks != nil && reflect.DeepEqual(index, prev.networks) {
 		return prev.networks
 	}
@@ -48,7 +50,7 @@ func buildNetworks(now configstore.Step, prev *Mesh, services *serviceIndex, sam
 
 // readNetworks reads the MeshNetworks resource, and the labels of services that say which network
 // they lead to.
-func readNetworks(snapshot *configstore.Snapshot, services *serviceIndex) *networkIndex {
+func readNetworks(snapshot *configstore.Snapshot, services *serviceIndex, addresses GatewayAddresses) *networkIndex {
 	index := &networkIndex{registries: map[string]string{}, gateways: map[string][]NetworkGateway{}, entrances: map[NetworkGateway]bool{}}
 	networks := networksOf(snapshot)
 	for _, name := range slices.Sorted(maps.Keys(networks)) {
@@ -57,6 +59,7 @@ func readNetworks(snapshot *configstore.Snapshot, services *serviceIndex) *netwo
 	for _, s := range services.crossings {
 		index.addGateways(s.Entry.Labels[LabelNetwork], gatewaysOf(s, s.crossingPort()))
 	}
+	index.resolve(addresses)
 	index.sort()
 	return index
 }

@@ -29,7 +29,7 @@ func (m *Mesh) WithTrust(trust Trust) *Mesh {
 	if m.Trust().same(now) {
 		return m
 	}
-	return build(m.from.FromItself(), m, given{keys: m.tokens.keys, trust: now})
+	return build(m.from.FromItself(), m, given{keys: m.tokens.keys, trust: now, addresses: m.resolved})
 }
 
 func sortedSet(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }

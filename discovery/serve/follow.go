@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/discovery/gatewaynames"
 	"github.com/pgmesh/pgmesh/discovery/identity/jwks"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/passage"
@@ -29,6 +30,8 @@ type follower struct {
 	revision prometheus.Gauge
 	// keys fetches the keys for tokens; nil if none are fetched.
 	keys *jwks.Keeper
+	// names resolves those of networks' gateways; nil if none are resolved.
+	names *gatewaynames.Keeper
 	// trust knows who was revoked.
 	trust trusted
 	// passage records the way of revisions; nil if they are not traced.
@@ -97,9 +100,12 @@ func (f *follower) all() (b kinds.Batch, some bool) {
 
 // run pushes until the context ends.
 func (f *follower) run(ctx context.Context) error {
-	var keys <-chan struct{} // never receives if none are fetched
+	var keys, names <-chan struct{} // never receive if none are fetched, or resolved
 	if f.keys != nil {
 		keys = f.keys.News()
+	}
+	if f.names != nil {
+		names = f.names.News()
 	}
 	for {
 		trusted := f.trusted()
@@ -111,6 +117,10 @@ func (f *follower) run(ctx context.Context) error {
 				f.apply(ctx, b)
 			}
 		case <-keys:
+			if f.mesh != nil {
+				f.pushNews()
+			}
+		case <-names:
 			if f.mesh != nil {
 				f.pushNews()
 			}
@@ -127,7 +137,7 @@ func (f *follower) apply(ctx context.Context, b kinds.Batch) {
 	step := f.config.Apply(b)
 	built := mesh.Build(step, cmp.Or(f.mesh, f.first))
 	f.trust.ConfigureDomain(built.Config.GetTrustDomain(), built.Config.GetTrustDomainAliases())
-	f.mesh = f.withTrust(f.withKeys(ctx, built))
+	f.mesh = f.withNames(f.withTrust(f.withKeys(ctx, built)))
 	f.passage.Built()
 	f.push(f.mesh, step)
 	f.passage.Done(f.pushes)
@@ -171,6 +181,15 @@ func (f *follower) withTrust(m *mesh.Mesh) *mesh.Mesh {
 	return m.WithTrust(state.ForProxies())
 }
 
+// withNames says which names of gateways are to be resolved, and adds what they resolve to.
+func (f *follower) withNames(m *mesh.Mesh) *mesh.Mesh {
+	if f.names == nil {
+		return m
+	}
+	f.names.Want(m.GatewayNames())
+	return m.WithGatewayAddresses(f.names.Addresses())
+}
+
 // trusted returns a channel that is closed when what is trusted changes.
 func (f *follower) trusted() <-chan struct{} {
 	state, changed := f.trust.Watch()
@@ -186,7 +205,7 @@ func (f *follower) pushNews() {
 	if f.keys != nil {
 		m = m.WithKeys(f.keys.Keys())
 	}
-	if m = f.withTrust(m); m != f.mesh {
+	if m = f.withNames(f.withTrust(m)); m != f.mesh {
 		f.mesh = m
 		f.push(m, f.config.Snapshot().FromItself())
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"github.com/pgmesh/pgmesh/discovery/gatewaynames"
 	"github.com/pgmesh/pgmesh/discovery/identity/jwks"
 	"github.com/pgmesh/pgmesh/discovery/inspect"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
@@ -87,6 +88,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	machines := o.machines(who, guests, metrics)
 	follower := newFollower(machines.following(engine.Update), metrics)
 	follower.keys, follower.first = keys, mesh.First(o.OwnGateways)
+	follower.names = gatewaynames.New(o.Log)
 	follower.trust = guests.trust()
 	follower.trace(way, engine)
 	streams, server := o.server(engine, guests, way, metrics)
@@ -105,6 +107,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	g.Go(func() error { return config.Run(ctx, follower.hears(engine)) })
 	g.Go(func() error { return follower.run(ctx) })
 	g.Go(func() error { return keys.Run(ctx) })
+	g.Go(func() error { return follower.names.Run(ctx) })
 	g.Go(func() error { return machines.Run(ctx) })
 	g.Go(func() error { return reporter.Run(ctx) })
 	guests.run(ctx, g)
