@@ -13,6 +13,9 @@ const (
 	OriginRankAnnotation = "pgmesh.io/origin-rank"
 	// OriginEntryAnnotation says what people have to look for in the registry.
 	OriginEntryAnnotation = "pgmesh.io/origin-entry"
+	// OriginSetAnnotation names the set of registries that have this service together: those of a set
+	// that claim one host are one service.
+	OriginSetAnnotation = "pgmesh.io/origin-set"
 )
 
 // OwnOrigin is what people call the origin of what no registry has. No registry may have this name.
@@ -20,6 +23,9 @@ const OwnOrigin = "database"
 
 // Origin is the name of the registry that a resource comes from, "" for one of the mesh's own.
 func (r *Resource) Origin() string { return r.Annotations[OriginAnnotation] }
+
+// OriginSet is the set of registries that have a service together, "" for none.
+func (r *Resource) OriginSet() string { return r.Annotations[OriginSetAnnotation] }
 
 // OriginRank is the rank of the origin of a resource: 0 for the mesh's own, then 1 for the registry
 // that was named first. A rank that cannot be read is the mesh's own.
@@ -37,7 +43,7 @@ func (r *Resource) OriginRank() int {
 
 // OriginAnnotations are all that say where a resource comes from. What people write has none of them.
 func OriginAnnotations() []string {
-	return []string{OriginAnnotation, OriginEntryAnnotation, OriginRankAnnotation}
+	return []string{OriginAnnotation, OriginEntryAnnotation, OriginRankAnnotation, OriginSetAnnotation}
 }
 
 // WithoutOrigin returns annotations without those that say where a resource comes from. It copies

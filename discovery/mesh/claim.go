@@ -6,15 +6,20 @@ import (
 	"slices"
 )
 
-// ofFirstOrigin returns the services of those that come from the first of their origins: what the
-// mesh has of its own counts before what registries have.
+// ofFirstOrigin returns the services of those that come from the first of their origins, or from
+// another registry of its set: what the mesh has of its own counts before what registries have.
 func ofFirstOrigin(sorted []*Service) []*Service {
-	for i, s := range sorted {
-		if s.rank != sorted[0].rank {
-			return sorted[:i]
-		}
+	others := func(s *Service) bool { return !s.countsWith(sorted[0]) }
+	if !slices.ContainsFunc(sorted, others) {
+		return sorted
 	}
-	return sorted
+	return slices.DeleteFunc(slices.Clone(sorted), others)
+}
+
+// countsWith reports whether a service is of the origin of the first that claims its host, or of the
+// same set of registries.
+func (s *Service) countsWith(first *Service) bool {
+	return s.rank == first.rank || s.set != "" && s.set == first.set && s.Namespace == first.Namespace
 }
 
 // replaceClaims finds again who claims the changed hosts although somebody counts before it. A mesh
@@ -46,12 +51,12 @@ func (x *serviceIndex) claimsOf(host string) (problems []Problem) {
 	}
 	slices.SortFunc(all, compareServices)
 	for _, s := range all {
-		if s.rank == all[0].rank {
+		if s.countsWith(all[0]) {
 			continue
 		}
 		problems = append(problems, Problem{Of: s.Entry.Key(), Path: "spec.hosts", Reason: fmt.Sprintf(
 			"%s is also the host of %s, which counts before what the registry %s has: the mesh's own resources count first, then registries in the order "+
-				"in which mcp-server was told of them. Remove the service in one of the two, or give it another host",
+				"in which mcp-server was told of them. Remove the service in one of the two, or give it another host; clusters that have their services together are a set",
 			host, all[0].Entry.Key(), s.Entry.Origin())})
 	}
 	return problems

@@ -44,6 +44,50 @@ func TestTheMeshsOwnServicesCountBeforeThoseOfRegistries(t *testing.T) {
 	}
 }
 
+// inSet is what joined has, of a registry of a set.
+func inSet(set, documents string) string {
+	return strings.ReplaceAll(documents, "annotations: {", "annotations: {pgmesh.io/origin-set: "+set+", ")
+}
+
+func TestRegistriesOfASetHaveAServiceTogether(t *testing.T) {
+	t.Parallel()
+	first, second, third := joined("a.x", "default", "1", "10.0.0.1"), joined("b.x", "default", "2", "10.0.0.2"), joined("c.x", "default", "3", "10.0.0.3")
+	for name, c := range map[string]struct {
+		documents string
+		want      string
+		problems  []string
+	}{
+		"two":                       {inSet("s", first+second), "10.0.0.1:80 10.0.0.2:80", nil},
+		"two of three":              {inSet("s", first) + second + inSet("s", third), "10.0.0.1:80 10.0.0.3:80", []string{"ServiceEntry default/b.x"}},
+		"none of another set":       {inSet("s", first) + inSet("other", second), "10.0.0.1:80", []string{"ServiceEntry default/b.x"}},
+		"none beside the mesh's":    {inSet("s", first+second) + entryAt("own", "default", "9", "resolution: STATIC, "+port80+", endpoints: [{address: 10.0.0.9}]"), "10.0.0.9:80", []string{"ServiceEntry default/a.x", "ServiceEntry default/b.x"}},
+		"none of another namespace": {inSet("s", first+joined("b.x", "elsewhere", "2", "10.0.0.2")), "10.0.0.1:80", []string{"ServiceEntry elsewhere/b.x"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := build(t, c.documents)
+			require.Equal(t, c.want, servedAt(m.Scope(sidecar("default", nil)).Service("x.example.com")))
+			var problems []string
+			for _, p := range m.Problems() {
+				problems = append(problems, p.Of.String())
+			}
+			require.Equal(t, c.problems, problems)
+		})
+	}
+}
+
+// Which services of a host count may change in their middle, and addresses that were given stay.
+func TestASetKeepsTheAddressesOfItsServices(t *testing.T) {
+	t.Parallel()
+	all := inSet("s", joined("a.x", "default", "1", "10.0.0.1")) + joined("b.x", "default", "2", "10.0.0.2") + inSet("s", joined("c.x", "default", "3", "10.0.0.3"))
+	before, after := afterEdit(t, all, inSet("s", joined("c.x", "default", "3", "10.0.0.4")))
+	was, is := before.Scope(sidecar("default", nil)).Service("x.example.com"), after.Scope(sidecar("default", nil)).Service("x.example.com")
+	require.Equal(t, "10.0.0.1:80 10.0.0.4:80", servedAt(is))
+	require.Equal(t, was.Allocated, is.Allocated)
+	require.NotEmpty(t, is.Allocated)
+	require.Same(t, was.Shape, is.Shape, "its endpoints alone are others")
+}
+
 func servedAt(s *mesh.Service) string {
 	var at []string
 	for _, e := range s.Endpoints {

@@ -49,8 +49,9 @@ type Endpoint struct {
 	Workload       string
 	Namespace      string
 
-	entry *kinds.Resource // the ServiceEntry that declares it
-	near  nearness
+	standalone bool            // it is of a WorkloadEntry, which entry selects
+	entry      *kinds.Resource // the ServiceEntry that declares it
+	near       nearness
 }
 
 // Named reports whether the address is a name, which only a proxy can resolve.
@@ -65,6 +66,7 @@ type workload struct {
 	spec            *networking.WorkloadEntry
 	labels          map[string]string
 	unhealthy       bool
+	standalone      bool // it is a WorkloadEntry of its own
 }
 
 // endpoint returns the workload as an endpoint for one port.
@@ -73,7 +75,7 @@ func (w *workload) endpoint(entry *kinds.Resource, port *Port) *Endpoint {
 		Address: w.spec.GetAddress(), Port: w.port(port), PortName: port.Name, PortNumber: port.Number,
 		Labels: w.labels, Locality: w.locality(), Weight: max(w.spec.GetWeight(), 1), Network: w.network(),
 		ServiceAccount: w.spec.GetServiceAccount(), TLSMode: w.tlsMode(), Workload: w.name, Namespace: w.namespace,
-		Unhealthy: w.unhealthy, entry: entry, near: nearnessOf(w.spec.GetAddress()),
+		Unhealthy: w.unhealthy, standalone: w.standalone, entry: entry, near: nearnessOf(w.spec.GetAddress()),
 	}
 	if path, ok := strings.CutPrefix(w.spec.GetAddress(), unixPrefix); ok {
 		e.Address, e.Port, e.Unix, e.near = path, 0, true, onMachine

@@ -27,8 +27,8 @@ func (m *Mesh) Identities(s *Service) []string {
 	return m.Trusted(slices.Sorted(maps.Keys(names)))
 }
 
-// addAliases adds an identity of the mesh's own under the other trust domains that stand for the
-// mesh. It does not do so for an identity of another mesh: here, that name would be somebody
+// addAliases adds an identity of the mesh's own under all trust domains that stand for the mesh: one
+// that is written with a former domain is that of whoever has it today. It does not do so for an identity of another mesh: here, that name would be somebody
 // else's.
 func (m *Mesh) addAliases(names map[string]bool, name string) {
 	rest, ok := strings.CutPrefix(name, spiffeScheme)
@@ -36,7 +36,7 @@ func (m *Mesh) addAliases(names map[string]bool, name string) {
 	if !ok || !found || !m.isOwnDomain(domain) {
 		return
 	}
-	for _, domain := range m.Config.GetTrustDomainAliases() {
+	for _, domain := range append([]string{m.Config.GetTrustDomain()}, m.Config.GetTrustDomainAliases()...) {
 		names[spiffeScheme+domain+"/"+path] = true
 	}
 }

@@ -13,7 +13,7 @@ func (s *Service) MadeFrom() []kinds.Key {
 	seen := map[workloadKey]bool{}
 	for _, e := range s.Endpoints {
 		of := workloadKey{e.Namespace, e.Workload}
-		if selectsWorkloads(e.entry) && !seen[of] {
+		if e.standalone && !seen[of] {
 			seen[of] = true
 			out = append(out, kinds.Key{Kind: kindWorkloadEntry, Namespace: e.Namespace, Name: e.Workload})
 		}

@@ -58,6 +58,7 @@ type Service struct {
 	variants   *variants
 	derivation string // how it was made from another
 	rank       int    // of the origin of its entry
+	set        string // of registries that the origin of its entry is in
 }
 
 // Port is a port of a service.

@@ -23,7 +23,7 @@ var resolutions = map[networking.ServiceEntry_Resolution]Resolution{
 func (u *serviceUpdate) convertEntry(r *kinds.Resource, selected []*workload, before []*Service) []*Service {
 	spec := specOf[*networking.ServiceEntry](r)
 	template := Service{
-		Namespace: r.Namespace, Entry: r, Created: r.CreateTime, rank: r.OriginRank(),
+		Namespace: r.Namespace, Entry: r, Created: r.CreateTime, rank: r.OriginRank(), set: r.OriginSet(),
 		Addresses: addresses(spec.GetAddresses()), Ports: convertPorts(spec.GetPorts()), Resolution: resolutions[spec.GetResolution()],
 		External: spec.GetLocation() == networking.ServiceEntry_MESH_EXTERNAL, SubjectAltNames: spec.GetSubjectAltNames(),
 		names:      spec.GetSubjectAltNames(),
@@ -66,7 +66,6 @@ func workloadsOf(r *kinds.Resource, spec *networking.ServiceEntry, resolved bool
 		for i, e := range spec.GetEndpoints() {
 			out = append(out, inline(r.Name, r.Namespace, i, e))
 		}
-		return out
 	}
 	for _, w := range selected {
 		if resolved || !w.named() {
@@ -79,7 +78,7 @@ func workloadsOf(r *kinds.Resource, spec *networking.ServiceEntry, resolved bool
 // endpoints makes an endpoint for each port of each workload. If names are resolved and there is no
 // workload, the host itself serves.
 func (s *Service) endpoints(workloads []*workload, spec *networking.ServiceEntry) []*Endpoint {
-	if s.ResolvedByDNS() && len(spec.GetEndpoints()) == 0 && spec.GetWorkloadSelector() == nil {
+	if s.ResolvedByDNS() && len(workloads) == 0 && spec.GetWorkloadSelector() == nil {
 		workloads = []*workload{{name: s.Entry.Name, namespace: s.Namespace, spec: &networking.WorkloadEntry{Address: s.Hostname}}}
 	}
 	out := make([]*Endpoint, 0, len(workloads)*len(s.Ports))

@@ -265,14 +265,16 @@ func crossing(services []*Service) (out []*Service) {
 // which they are made.
 type hostServices struct {
 	own       []*Service // as their entries declare them
+	counting  []*Service // those of them that count
 	addressed []*Service // with allocated addresses
 	all       []*Service // with the endpoints of all: what proxies see
 }
 
-// following reuses copies of h whose inputs are the same. Of several origins the first counts alone.
+// following reuses copies of h whose inputs are the same. Of several origins the first counts, with its
+// set.
 func (h hostServices) following(own []*Service, allocation *allocation) hostServices {
 	counting := ofFirstOrigin(own)
-	out := hostServices{own: own, addressed: make([]*Service, len(counting))}
+	out := hostServices{own: own, counting: counting, addressed: make([]*Service, len(counting))}
 	for i, s := range counting {
 		out.addressed[i] = h.addressing(s, allocation)
 	}
@@ -295,7 +297,7 @@ func (h hostServices) addressing(s *Service, allocation *allocation) *Service {
 	}
 	var alike *Service
 	for i := range h.addressed {
-		before := h.own[i]
+		before := h.counting[i]
 		if before.Shape != s.Shape {
 			continue
 		}

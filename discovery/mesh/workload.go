@@ -64,7 +64,7 @@ func convertWorkload(r *kinds.Resource) *workload {
 		}
 		maps.Copy(labels, r.Labels)
 	}
-	w := &workload{name: r.Name, namespace: r.Namespace, spec: spec, labels: labels, unhealthy: r.Unhealthy()}
+	w := &workload{name: r.Name, namespace: r.Namespace, spec: spec, labels: labels, unhealthy: r.Unhealthy(), standalone: true}
 	return w.placed()
 }
 
@@ -84,19 +84,19 @@ func (w *workload) places() []labelAt {
 // selectedBy lists the workloads that a ServiceEntry selects in its namespace; nil if it has no
 // selector.
 func (x *workloadIndex) selectedBy(r *kinds.Resource) []*workload {
-	if !selectsWorkloads(r) {
+	selector, selects := selectorOf(r)
+	if !selects {
 		return nil
 	}
-	selector := specOf[*networking.ServiceEntry](r).GetWorkloadSelector()
 	fewest := x.byLabel.get(labelAt{namespace: r.Namespace})
-	for name, value := range selector.GetLabels() {
+	for name, value := range selector {
 		if list := x.byLabel.get(labelAt{r.Namespace, name, value}); len(list) < len(fewest) {
 			fewest = list
 		}
 	}
 	var out []*workload
 	for _, w := range fewest {
-		if w.selectedBy(r) {
+		if kinds.LabelsWithin(selector, w.labels) {
 			out = append(out, w)
 		}
 	}
@@ -105,17 +105,29 @@ func (x *workloadIndex) selectedBy(r *kinds.Resource) []*workload {
 
 // selectedBy reports whether a ServiceEntry of the same namespace selects this workload.
 func (w *workload) selectedBy(r *kinds.Resource) bool {
-	return kinds.LabelsWithin(specOf[*networking.ServiceEntry](r).GetWorkloadSelector().GetLabels(), w.labels)
+	selector, selects := selectorOf(r)
+	return selects && kinds.LabelsWithin(selector, w.labels)
+}
+
+// selectorOf returns the labels by which a ServiceEntry selects workloads, if it does: in place of
+// endpoints, or, by an annotation, beside them.
+func selectorOf(r *kinds.Resource) (labels map[string]string, selects bool) {
+	if selector := specOf[*networking.ServiceEntry](r).GetWorkloadSelector(); selector != nil {
+		return selector.GetLabels(), true
+	}
+	labels = kinds.AnnotatedSelector(r.Annotations)
+	return labels, labels != nil
 }
 
 func selectsWorkloads(r *kinds.Resource) bool {
-	return specOf[*networking.ServiceEntry](r).GetWorkloadSelector() != nil
+	_, selects := selectorOf(r)
+	return selects
 }
 
 // selectorPlace is one key under which every workload must be that a ServiceEntry selects: one of
 // its labels.
 func selectorPlace(r *kinds.Resource) labelAt {
-	labels := specOf[*networking.ServiceEntry](r).GetWorkloadSelector().GetLabels()
+	labels, _ := selectorOf(r)
 	if len(labels) == 0 {
 		return labelAt{namespace: r.Namespace}
 	}

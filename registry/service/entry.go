@@ -140,6 +140,10 @@ func portsOf(w *networking.WorkloadEntry) []uint32 {
 	return out
 }
 
+// Endpoint is an instance of a ServiceEntry that is not made of a service. Its ports are those of the
+// ServiceEntry.
+func Endpoint(i Instance) *networking.WorkloadEntry { return new(Service).endpoint(&i) }
+
 func (s *Service) endpoint(i *Instance) *networking.WorkloadEntry {
 	labels := sound(i.Labels)
 	if word := i.Health.word(); word != "" {

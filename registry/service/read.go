@@ -29,12 +29,15 @@ func Of(entry *kinds.Resource, workloads []*kinds.Resource) *Service {
 		s.Instances = s.selected(selector.GetLabels(), workloads)
 		return s
 	}
+	if selector := kinds.AnnotatedSelector(entry.Annotations); selector != nil {
+		s.Instances = s.selected(selector, workloads)
+	}
 	for _, e := range spec.GetEndpoints() {
 		labels := maps.Clone(e.GetLabels())
 		delete(labels, kinds.HealthLabel)
 		s.Instances = append(s.Instances, s.read(e, labels, kinds.KeepsAway(e.GetLabels()[kinds.HealthLabel])))
 	}
-	if len(spec.GetEndpoints()) == 0 && resolves(spec) {
+	if len(s.Instances) == 0 && resolves(spec) {
 		for _, host := range s.Hosts {
 			s.Instances = append(s.Instances, s.read(&networking.WorkloadEntry{Address: host}, nil, false))
 		}
@@ -42,10 +45,10 @@ func Of(entry *kinds.Resource, workloads []*kinds.Resource) *Service {
 	return s
 }
 
-// Selects reports whether the instances of a ServiceEntry are WorkloadEntries.
+// Selects reports whether WorkloadEntries are among the instances of a ServiceEntry.
 func Selects(entry *kinds.Resource) bool {
 	spec, is := entry.Spec.Message().(*networking.ServiceEntry)
-	return is && spec.GetWorkloadSelector() != nil
+	return is && (spec.GetWorkloadSelector() != nil || kinds.AnnotatedSelector(entry.Annotations) != nil)
 }
 
 // resolves reports whether the hosts themselves are what serves.

@@ -55,12 +55,20 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   FROM jsonb_array_elements(service) p
 $$;
 
+-- annotated_selector returns the labels by which a ServiceEntry that lists endpoints selects workloads
+-- beside them, as kinds.AnnotatedSelector does; NULL if it selects none.
+CREATE OR REPLACE FUNCTION mesh_internal.annotated_selector(annotations jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT CASE WHEN annotations ->> 'mesh.pgmesh.io/workload-selector' ~ '^[^=,]+=[^,]*(,[^=,]+=[^,]*)*$' THEN
+    (SELECT jsonb_object_agg(split_part(p, '=', 1), substr(p, strpos(p, '=') + 1)) FROM unnest(string_to_array(annotations ->> 'mesh.pgmesh.io/workload-selector', ',')) p) END
+$$;
+
 -- callable has the ServiceEntries that the acting role may be told of, each with its origin.
 CREATE OR REPLACE VIEW mesh_internal.callable WITH (security_barrier) AS
   SELECT r.namespace, r.name, r.origin, r.rank, r.stale_since, r.spec, r.labels, r.annotations,
     mesh_internal.enum_word(r.spec -> 'resolution', '{NONE,STATIC,DNS,DNS_ROUND_ROBIN,DYNAMIC_DNS}') AS resolution,
     mesh_internal.enum_word(r.spec -> 'location', '{MESH_EXTERNAL,MESH_INTERNAL}') AS location,
-    mesh_internal.field_of(r.spec, '{workloadSelector}', 'workload_selector') -> 'labels' AS selector
+    coalesce(mesh_internal.field_of(r.spec, '{workloadSelector}', 'workload_selector') -> 'labels', mesh_internal.annotated_selector(r.annotations)) AS selector
   FROM (
     SELECT r.namespace, r.name, r.labels, r.annotations, r.spec, NULL::text AS origin, 0 AS rank, NULL::timestamptz AS stale_since
     FROM mesh.resources r WHERE r.kind = 'ServiceEntry' AND r.api_group = 'networking.istio.io'
@@ -73,15 +81,17 @@ CREATE OR REPLACE VIEW mesh_internal.callable WITH (security_barrier) AS
 COMMENT ON VIEW mesh_internal.callable IS 'Internal. Read mesh.services.';
 
 -- claimed_hosts has each host of each ServiceEntry. In a namespace a host is that of the first of its
--- origins. (61_parts.sql says why the positions have a range.)
+-- origins, and of the other registries of its set. (61_parts.sql says why the positions have a range.)
 CREATE OR REPLACE VIEW mesh_internal.claimed_hosts WITH (security_barrier) AS
-  SELECT lower(h.value #>> '{}') AS host, c.*, c.rank = min(c.rank) OVER (PARTITION BY c.namespace, lower(h.value #>> '{}')) AS in_effect
+  SELECT lower(h.value #>> '{}') AS host, c.*, c.rank = min(c.rank) OVER w
+      OR coalesce(c.annotations ->> 'pgmesh.io/origin-set' = first_value(c.annotations ->> 'pgmesh.io/origin-set') OVER w, false) AS in_effect
   FROM mesh_internal.callable c
-    JOIN LATERAL jsonb_array_elements(CASE jsonb_typeof(c.spec -> 'hosts') WHEN 'array' THEN c.spec -> 'hosts' END) WITH ORDINALITY h (value, i) ON h.i BETWEEN 1 AND 1000000000;
+    JOIN LATERAL jsonb_array_elements(CASE jsonb_typeof(c.spec -> 'hosts') WHEN 'array' THEN c.spec -> 'hosts' END) WITH ORDINALITY h (value, i) ON h.i BETWEEN 1 AND 1000000000
+  WINDOW w AS (PARTITION BY c.namespace, lower(h.value #>> '{}') ORDER BY c.rank RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING);
 
 COMMENT ON VIEW mesh_internal.claimed_hosts IS 'Internal. Read mesh.services.';
 
--- backends_of returns what serves a host of a ServiceEntry: the endpoints that it lists, or the
+-- backends_of returns what serves a host of a ServiceEntry: the endpoints that it lists, and the
 -- workloads that it selects. If it has neither and proxies resolve names, the host itself serves. It
 -- is for those who may be told of the namespace.
 CREATE OR REPLACE FUNCTION mesh_internal.backends_of(host text, namespace text, spec jsonb, selector jsonb, resolved boolean)
@@ -89,13 +99,12 @@ RETURNS TABLE (workload text, endpoint jsonb, labels jsonb, health text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 2 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 BEGIN
-  IF $4 IS NULL THEN
-    RETURN QUERY SELECT NULL::text, e, mesh_internal.holder_of(e -> 'labels') - 'mesh.pgmesh.io/health', mesh_internal.health_word(e #>> '{labels,mesh.pgmesh.io/health}')
-      FROM jsonb_path_query($3 -> 'endpoints', '$[*]') e;
-    IF NOT FOUND AND $5 THEN
-      RETURN QUERY SELECT NULL::text, jsonb_build_object('address', $1), '{}'::jsonb, 'healthy';
-    END IF;
-  ELSIF $4 <> '{}' AND (mesh_internal.shows_all() OR $2 = ANY (mesh_internal.shown_namespaces())) THEN
+  RETURN QUERY SELECT NULL::text, e, mesh_internal.holder_of(e -> 'labels') - 'mesh.pgmesh.io/health', mesh_internal.health_word(e #>> '{labels,mesh.pgmesh.io/health}')
+    FROM jsonb_path_query($3 -> 'endpoints', '$[*]') e;
+  IF NOT FOUND AND $4 IS NULL AND $5 THEN
+    RETURN QUERY SELECT NULL::text, jsonb_build_object('address', $1), '{}'::jsonb, 'healthy';
+  END IF;
+  IF $4 <> '{}' AND (mesh_internal.shows_all() OR $2 = ANY (mesh_internal.shown_namespaces())) THEN
     RETURN QUERY SELECT w.name, w.spec, mesh_internal.holder_of(w.spec -> 'labels') || w.labels, mesh_internal.health_word(w.annotations ->> 'mesh.pgmesh.io/health')
       FROM (
         SELECT r.name, r.labels, r.annotations, r.spec FROM mesh.resources r WHERE r.kind = 'WorkloadEntry' AND r.api_group = 'networking.istio.io' AND r.namespace = $2
@@ -123,7 +132,7 @@ COMMENT ON COLUMN mesh.services.namespace IS 'The namespace of the ServiceEntry.
 COMMENT ON COLUMN mesh.services.name IS 'The name of the ServiceEntry. Of a registry it begins with the name of that.';
 COMMENT ON COLUMN mesh.services.origin IS 'The registry that has it, as in mesh.registries; NULL if it is the mesh''s own.';
 COMMENT ON COLUMN mesh.services.entry IS 'What to look for in the registry.';
-COMMENT ON COLUMN mesh.services.in_effect IS 'False if the host is that of an earlier origin in the namespace: then nobody is sent to the endpoints of this one.';
+COMMENT ON COLUMN mesh.services.in_effect IS 'False if the host is that of an earlier origin in the namespace, which is in no set with this one: then nobody is sent to the endpoints of this one.';
 COMMENT ON COLUMN mesh.services.ports IS 'The ports, a list of objects with name, number, protocol and target: the port of endpoints that do not say another.';
 COMMENT ON COLUMN mesh.services.location IS 'MESH_INTERNAL if members of the mesh serve it, or MESH_EXTERNAL.';
 COMMENT ON COLUMN mesh.services.resolution IS 'How proxies find its endpoints: STATIC, DNS, DNS_ROUND_ROBIN, DYNAMIC_DNS or NONE.';

@@ -1,0 +1,25 @@
+package kinds
+
+import "strings"
+
+// SelectorAnnotation has a ServiceEntry that lists endpoints select WorkloadEntries of its namespace
+// beside them, by labels: "app=web,tier=front". A workloadSelector cannot stand beside endpoints.
+const SelectorAnnotation = "mesh.pgmesh.io/workload-selector"
+
+// AnnotatedSelector reads the labels of a SelectorAnnotation. What cannot be read selects nothing,
+// and so does the empty selector. The database reads it in mesh_internal.annotated_selector.
+func AnnotatedSelector(annotations map[string]string) map[string]string {
+	text := annotations[SelectorAnnotation]
+	if text == "" {
+		return nil
+	}
+	selector := map[string]string{}
+	for pair := range strings.SplitSeq(text, ",") {
+		name, value, found := strings.Cut(pair, "=")
+		if !found || name == "" {
+			return nil
+		}
+		selector[name] = value
+	}
+	return selector
+}
