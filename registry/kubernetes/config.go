@@ -97,12 +97,14 @@ func (m *mesh) take(kind *kinds.Kind, o *configObject) {
 		return
 	}
 	m.config[kind][k], m.altered[k] = r, true
+	m.choosing.set(r)
 }
 
 func (m *mesh) drop(k kinds.Key) {
 	m.blame(configEntry(k), nil)
 	if m.config[k.Kind][k] != nil {
 		delete(m.config[k.Kind], k)
+		m.choosing.remove(k)
 		m.altered[k] = true
 	}
 }
@@ -111,7 +113,7 @@ func (m *mesh) drop(k kinds.Key) {
 func (m *mesh) reconfigure() []kinds.Change {
 	changes := make([]kinds.Change, 0, len(m.altered))
 	for k := range m.altered {
-		changes = append(changes, kinds.Change{Key: k, Resource: m.config[k.Kind][k]})
+		changes = append(changes, kinds.Change{Key: k, Resource: m.configured(k)})
 	}
 	clear(m.altered)
 	return changes

@@ -17,15 +17,18 @@ type content struct {
 	of       map[key][]*slice // by the service
 	pods     map[key]*pod
 	nodes    map[key]*node
+	onNodes  map[key]bool // gateways of networks that are reached at nodes
 
 	// touched are services that have to be made anew.
 	touched map[key]bool
+	// changed is told Pods as they were and as they are. It may be nil.
+	changed func(namespace string, before, now *pod)
 }
 
 func newContent(s *settings) *content {
 	return &content{
 		settings: s, services: map[key]*serviceObject{}, slices: map[key]*slice{}, of: map[key][]*slice{},
-		pods: map[key]*pod{}, nodes: map[key]*node{}, touched: map[key]bool{},
+		pods: map[key]*pod{}, nodes: map[key]*node{}, onNodes: map[key]bool{}, touched: map[key]bool{},
 	}
 }
 
@@ -56,22 +59,39 @@ type pod struct {
 	labels  map[string]string
 	account string
 	member  bool // it has a sidecar
+	address string
+	node    string
+	health  service.Health
 	slices  []*slice
 }
 
 func (p *pod) same(as *pod) bool {
-	return p.there == as.there && p.account == as.account && p.member == as.member && maps.Equal(p.labels, as.labels)
+	return p.there == as.there && p.account == as.account && p.member == as.member &&
+		p.address == as.address && p.node == as.node && p.health == as.health && maps.Equal(p.labels, as.labels)
 }
 
 // node is where a Node is.
-type node struct{ region, zone, subzone, hostname string }
+type node struct {
+	region, zone, subzone, hostname string
+
+	outer  string            // the address by which others than the cluster reach it
+	labels map[string]string // of one with such an address
+}
+
+func (n *node) same(as *node) bool {
+	return n.region == as.region && n.zone == as.zone && n.subzone == as.subzone && n.hostname == as.hostname &&
+		n.outer == as.outer && maps.Equal(n.labels, as.labels)
+}
 
 // setService takes a Service; nil removes it.
 func (c *content) setService(k key, o *serviceObject) {
-	if o == nil {
-		delete(c.services, k)
-	} else {
+	delete(c.services, k)
+	delete(c.onNodes, k)
+	if o != nil {
 		c.services[k] = o
+		if o.leads() && o.atNodes() {
+			c.onNodes[k] = true
+		}
 	}
 	c.touched[k] = true
 }
@@ -132,12 +152,14 @@ func (c *content) setPod(k key, now *pod) {
 	if before == nil {
 		if now != nil {
 			c.pods[k] = now
+			c.tell(k, &pod{}, now)
 		}
 		return
 	}
 	if now = cmp.Or(now, &pod{}); now.same(before) {
 		return
 	}
+	c.tell(k, before, now)
 	now.slices = before.slices
 	if c.pods[k] = now; !now.there && len(now.slices) == 0 {
 		delete(c.pods, k)
@@ -147,10 +169,16 @@ func (c *content) setPod(k key, now *pod) {
 	}
 }
 
+func (c *content) tell(k key, before, now *pod) {
+	if c.changed != nil {
+		c.changed(k.namespace, before, now)
+	}
+}
+
 // setNode takes a Node; nil removes it. Nodes seldom move.
 func (c *content) setNode(k key, now *node) {
 	before := c.nodes[k]
-	if before == nil && now == nil || before != nil && now != nil && *before == *now {
+	if before == nil && now == nil || before != nil && now != nil && before.same(now) {
 		return
 	}
 	if c.nodes[k] = now; now == nil {
@@ -161,6 +189,7 @@ func (c *content) setNode(k key, now *node) {
 			c.touched[s.service] = true
 		}
 	}
+	maps.Copy(c.touched, c.onNodes)
 }
 
 // at is where a Node is, as far as that is known.

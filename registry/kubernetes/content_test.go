@@ -14,7 +14,7 @@ import (
 )
 
 func testContent() *content {
-	return newContent(&settings{name: "kubernetes", domain: defaultDomain, pods: true, nodes: true})
+	return newContent(&settings{name: "kubernetes", domain: defaultDomain, pods: true, nodes: true, addresses: true})
 }
 
 // aService has two ports, of which Pods have names.

@@ -15,6 +15,7 @@ func FuzzServices(f *testing.F) {
 		`{"metadata":{"namespace":"shop","name":"web-1","labels":{"kubernetes.io/service-name":"web"}},"addressType":"IPv4","endpoints":[{"addresses":["10.0.0.1"],"hostname":"web-0","nodeName":"one","targetRef":{"kind":"Pod","name":"web-0"}}],"ports":[{"name":"http","port":8080}]}`,
 		`{"metadata":{"namespace":"shop","name":"web-0","labels":{"security.istio.io/tlsMode":"istio"}},"spec":{"serviceAccountName":"web"}}`,
 		`{"metadata":{"name":"one","labels":{"topology.kubernetes.io/region":"eu","topology.kubernetes.io/zone":"a"}}}`)
+	f.Add(`{"metadata":{"namespace":"istio-system","name":"web","labels":{"topology.istio.io/network":"a"},"annotations":{"traffic.istio.io/nodeSelector":"{}"}},"spec":{"type":"NodePort","externalIPs":["192.0.2.1"],"selector":{"app":"web"},"ports":[{"name":"tls","port":15443,"nodePort":31443}]}}`, `{}`, `{}`, `{"metadata":{"name":"one"},"status":{"addresses":[{"type":"ExternalIP","address":"192.0.2.2"}]}}`)
 	f.Add(`{"metadata":{"namespace":"shop","name":"web"},"spec":{"type":"ExternalName","externalName":"a","ports":[{"port":70000}]}}`, `{"endpoints":[{}]}`, `{}`, `{"metadata":{"labels":null}}`)
 	f.Fuzz(func(t *testing.T, service, slice, pod, node string) {
 		c := newContent(&settings{name: "kubernetes", domain: defaultDomain, pods: true, nodes: true, trustDomain: "example.com"})

@@ -5,9 +5,13 @@ import "github.com/pgmesh/pgmesh/registry/service"
 // What is kept of objects.
 
 func leanService(o *serviceObject) *serviceObject {
+	if !o.leads() {
+		o.Spec.ExternalIPs, o.Status.LoadBalancer.Ingress = nil, nil
+	}
+	o.Spec.Selector = sharedAll(o.Spec.Selector)
 	all := o.Metadata.Annotations
 	o.Metadata.Annotations = nil
-	for _, name := range []string{distributionAnnotation, exportToAnnotation} {
+	for _, name := range []string{distributionAnnotation, exportToAnnotation, nodeSelectorAnnotation} {
 		if said := all[name]; said != "" {
 			if o.Metadata.Annotations == nil {
 				o.Metadata.Annotations = map[string]string{}
@@ -60,13 +64,41 @@ func (o *endpointObject) lean() endpoint {
 const tlsModeLabel = "security.istio.io/tlsMode"
 
 func leanPod(o *podObject) *pod {
-	return &pod{
+	p := &pod{
 		there: true, labels: sharedAll(o.Metadata.Labels), account: shared(o.Spec.ServiceAccountName),
 		member: o.Metadata.Annotations.Sidecar != "" || o.Metadata.Labels[tlsModeLabel] == "istio",
+		node:   shared(o.Spec.NodeName),
 	}
+	if !o.over() {
+		p.address = o.Status.PodIP
+	}
+	if !o.ready() {
+		p.health = service.Unhealthy
+	}
+	return p
+}
+
+// over reports whether the Pod has ended, or is about to.
+func (o *podObject) over() bool {
+	return o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed" || o.Metadata.DeletionTimestamp != ""
+}
+
+func (o *podObject) ready() bool {
+	for _, c := range o.Status.Conditions {
+		if c.Type == "Ready" {
+			return c.Status == "True"
+		}
+	}
+	return false
 }
 
 func leanNode(o *nodeObject) *node {
-	l := &o.Metadata.Labels
-	return &node{region: shared(l.Region), zone: shared(l.Zone), subzone: shared(l.Subzone), hostname: shared(l.Hostname)}
+	l := o.Metadata.Labels
+	n := &node{region: shared(l[regionLabel]), zone: shared(l[zoneLabel]), subzone: shared(l[subzoneLabel]), hostname: shared(l[hostnameLabel])}
+	for _, a := range o.Status.Addresses {
+		if a.Type == "ExternalIP" && n.outer == "" {
+			n.outer, n.labels = a.Address, sharedAll(l)
+		}
+	}
+	return n
 }

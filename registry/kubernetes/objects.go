@@ -42,12 +42,27 @@ type serviceObject struct {
 		ExternalName        string        `json:"externalName"`
 		TrafficDistribution string        `json:"trafficDistribution"`
 		Ports               []servicePort `json:"ports"`
+		ExternalIPs         []string      `json:"externalIPs"`
+
+		Selector map[string]string `json:"selector"`
 	} `json:"spec"`
+	Status struct {
+		LoadBalancer struct {
+			Ingress []ingress `json:"ingress"`
+		} `json:"loadBalancer"`
+	} `json:"status"`
+}
+
+// ingress is an address of a load balancer.
+type ingress struct {
+	IP       string `json:"ip"`
+	Hostname string `json:"hostname"`
 }
 
 type servicePort struct {
 	Name        string     `json:"name"`
 	Port        uint32     `json:"port"`
+	NodePort    uint32     `json:"nodePort"`
 	Protocol    string     `json:"protocol"`
 	AppProtocol string     `json:"appProtocol"`
 	TargetPort  portNumber `json:"targetPort"`
@@ -108,10 +123,20 @@ type podObject struct {
 		Annotations struct {
 			Sidecar string `json:"sidecar.istio.io/status"`
 		} `json:"annotations"`
+		DeletionTimestamp string `json:"deletionTimestamp"`
 	} `json:"metadata"`
 	Spec struct {
 		ServiceAccountName string `json:"serviceAccountName"`
+		NodeName           string `json:"nodeName"`
 	} `json:"spec"`
+	Status struct {
+		Phase      string `json:"phase"`
+		PodIP      string `json:"podIP"`
+		Conditions []struct {
+			Type   string `json:"type"`
+			Status string `json:"status"`
+		} `json:"conditions"`
+	} `json:"status"`
 }
 
 // nodeObject is a Node.
@@ -119,13 +144,14 @@ type nodeObject struct {
 	Metadata struct {
 		bare
 
-		Labels struct {
-			Region   string `json:"topology.kubernetes.io/region"`
-			Zone     string `json:"topology.kubernetes.io/zone"`
-			Subzone  string `json:"topology.istio.io/subzone"`
-			Hostname string `json:"kubernetes.io/hostname"`
-		} `json:"labels"`
+		Labels map[string]string `json:"labels"`
 	} `json:"metadata"`
+	Status struct {
+		Addresses []struct {
+			Type    string `json:"type"`
+			Address string `json:"address"`
+		} `json:"addresses"`
+	} `json:"status"`
 }
 
 // configObject is a resource of a kind of the mesh.

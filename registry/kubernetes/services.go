@@ -27,6 +27,7 @@ const (
 	networkLabel  = "topology.istio.io/network"
 	regionLabel   = "topology.kubernetes.io/region" // since 1.35
 	zoneLabel     = "topology.kubernetes.io/zone"
+	subzoneLabel  = "topology.istio.io/subzone"
 )
 
 // What Services say.
@@ -58,6 +59,14 @@ func (c *content) resources(k key) ([]*kinds.Resource, error) {
 	}
 	if c.trustDomain != "" {
 		c.identify(all)
+	}
+	whole.Annotations = selecting(whole.Annotations, o.Spec.Selector)
+	if o.leads() {
+		gateway, err := c.gateway(o)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, gateway)
 	}
 	return made(c.name, all)
 }
@@ -114,7 +123,7 @@ func (c *content) service(o *serviceObject, ports []service.Port) *service.Servi
 	k := o.Metadata.key()
 	return &service.Service{
 		Name: k.name, Entry: serviceEntry(k), Namespace: k.namespace, Hosts: []string{k.name + "." + k.namespace + ".svc." + c.domain},
-		Addresses: o.addresses(), Ports: ports, Labels: o.Metadata.Labels, Annotations: o.annotations(),
+		Addresses: c.addressesOf(o), Ports: ports, Labels: o.labels(), Annotations: c.annotations(o),
 		VisibleIn: o.visibleIn(), Created: o.Metadata.CreationTimestamp,
 	}
 }
@@ -251,6 +260,14 @@ func (c *content) identify(all []*service.Service) {
 	}
 }
 
+// addressesOf are the virtual addresses of a Service, as far as they mean something to those who ask.
+func (c *content) addressesOf(o *serviceObject) []string {
+	if !c.addresses {
+		return nil
+	}
+	return o.addresses()
+}
+
 // addresses are the virtual ones of a Service.
 func (o *serviceObject) addresses() []string {
 	all := o.Spec.ClusterIPs
@@ -267,11 +284,37 @@ func (o *serviceObject) distribution() string {
 	return o.Spec.TrafficDistribution
 }
 
-func (o *serviceObject) annotations() map[string]string {
+// annotations are those of the ServiceEntries of the Service.
+func (c *content) annotations(o *serviceObject) map[string]string {
+	out := map[string]string{}
 	if said := o.distribution(); said != "" {
-		return map[string]string{distributionAnnotation: said}
+		out[distributionAnnotation] = said
 	}
-	return nil
+	if c.set != "" && !o.ofItsCluster() {
+		out[kinds.OriginSetAnnotation] = c.set
+	}
+	return out
+}
+
+// ofItsCluster reports whether the Service is one that each cluster has for itself: what Istio leaves
+// to each cluster, too.
+func (o *serviceObject) ofItsCluster() bool {
+	k := o.Metadata.key()
+	return k.namespace == "kube-system" || k == key{"default", "kubernetes"}
+}
+
+// selecting adds to annotations that there are WorkloadEntries among the endpoints, too.
+func selecting(annotations, selector map[string]string) map[string]string {
+	if len(selector) == 0 {
+		return annotations
+	}
+	pairs := make([]string, 0, len(selector))
+	for _, name := range slices.Sorted(maps.Keys(selector)) {
+		pairs = append(pairs, name+"="+selector[name])
+	}
+	annotations = maps.Clone(annotations)
+	annotations[kinds.SelectorAnnotation] = strings.Join(pairs, ",")
+	return annotations
 }
 
 // visibleIn is what the Service says of who may see it.

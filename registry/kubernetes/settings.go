@@ -30,6 +30,8 @@ type settings struct {
 	domain      string   // what hosts end with, after svc
 	trustDomain string   // of the identities of Pods; "": the mesh's own
 	network     string   // of Pods whose labels name none
+	set         string   // of clusters that have services together; "": none
+	addresses   bool     // whether services have their ClusterIPs
 	patience    time.Duration
 	look        time.Duration // how soon a kind is noticed that the cluster has learnt, or forgotten
 }
@@ -53,12 +55,14 @@ var known = map[string]parameters.Parameter[settings]{
 	"domain":       name(func(s *settings) *string { return &s.domain }),
 	"trust-domain": name(func(s *settings) *string { return &s.trustDomain }),
 	"network":      parameters.Text(func(s *settings) *string { return &s.network }),
+	"set":          name(func(s *settings) *string { return &s.set }),
+	"addresses":    parameters.YesOrNo(func(s *settings, yes bool) { s.addresses = yes }),
 	"timeout":      parameters.Duration(100*time.Millisecond, time.Minute, func(s *settings) *time.Duration { return &s.patience }),
 }
 
 // read reads a URL: kubernetes:///etc/pgmesh/kubeconfig?context=prod.
 func read(u *url.URL) (*settings, error) {
-	s := &settings{kubeconfig: u.Path, services: true, pods: true, nodes: true, config: true, domain: defaultDomain, patience: defaultPatience, look: lookEvery}
+	s := &settings{kubeconfig: u.Path, services: true, pods: true, nodes: true, config: true, addresses: true, domain: defaultDomain, patience: defaultPatience, look: lookEvery}
 	if err := parameters.Read(s, u, known); err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ func TestSettingsAreRefusedWithWhatWouldBeRight(t *testing.T) {
 		"kubernetes://":                            "this is no Pod of a cluster (KUBERNETES_SERVICE_HOST",
 		"kubernetes:///?context=a":                 "context: a Pod has none",
 		"kubernetes:///x?contxt=a":                 `there is no parameter contxt: did you mean "context"?`,
-		"kubernetes:///x?token=a":                  "there is no parameter token: there are config, context, domain,",
+		"kubernetes:///x?token=a":                  "there is no parameter token: there are addresses, config, context, domain,",
 		"kubernetes:///x?name=a&name=b":            "name is given twice",
 		"kubernetes:///x?name=Prod":                `"Prod" cannot be the name of a registry`,
 		"kubernetes:///x?namespaces=a,,b":          `namespaces: "" is no name of a namespace`,
