@@ -34,22 +34,35 @@ const networksPage = "../../../docs/networks.md"
 type twoNetworks struct {
 	*secureMesh
 
+	outer    *netns.Switch
+	host     string // what is asked for
 	machines map[string]*netns.Namespace
 	// ways are what the gateways of a network are reached by, exits what its machines reach others by,
 	// and borders what leads to discovery.
 	ways, exits, borders map[string]*netns.Cable
 	agents               map[string]*machineProgram
-	groups               map[string]string
-	programs             string // a folder with Envoy under its name
+	groups               map[string]string // or, of a Pod, its namespace and its service account
+	programs             string            // a folder with Envoy under its name
 }
 
 func newTwoNetworks(t *testing.T) *twoNetworks {
+	t.Helper()
+	n := newNetworks(t, "api.payments.mesh", map[string]string{
+		"gateway-east": "istio-system/east-west", "gateway-west": "istio-system/east-west", "api-east": "payments/api", "api-west": "payments/api", "web": "shop/web",
+	})
+	n.network("east", "gateway-east", "api-east", "web")
+	n.network("west", "gateway-west", "api-west")
+	return n
+}
+
+// newNetworks is a mesh with machines of these groups, which are in no network yet.
+func newNetworks(t *testing.T, host string, groups map[string]string, flags ...string) *twoNetworks {
 	t.Helper()
 	outer := netns.NewOuterSwitch(t) // first, for it skips the test where there are no networks
 	database := pgtest.New(t)
 	control, err := stack.NewSecure(bin, t.TempDir(), database, nil)
 	require.NoError(t, err)
-	control.ServerFlags("--workload-grace", grace.String())
+	control.ServerFlags(append(flags, "--workload-grace", grace.String())...)
 	t.Cleanup(func() {
 		control.Stop()
 		if t.Failed() {
@@ -58,22 +71,16 @@ func newTwoNetworks(t *testing.T) *twoNetworks {
 	})
 	require.NoError(t, control.Start(t.Context()))
 	n := &twoNetworks{
-		secureMesh: &secureMesh{meshWithoutEnvoy(t, control, database)},
-		machines:   map[string]*netns.Namespace{}, ways: map[string]*netns.Cable{}, exits: map[string]*netns.Cable{}, borders: map[string]*netns.Cable{}, agents: map[string]*machineProgram{},
-		groups: map[string]string{
-			"gateway-east": "istio-system/east-west", "gateway-west": "istio-system/east-west", "api-east": "payments/api", "api-west": "payments/api", "web": "shop/web",
-		},
+		secureMesh: &secureMesh{meshWithoutEnvoy(t, control, database)}, outer: outer, host: host, groups: groups,
+		machines: map[string]*netns.Namespace{}, ways: map[string]*netns.Cable{}, exits: map[string]*netns.Cable{}, borders: map[string]*netns.Cable{}, agents: map[string]*machineProgram{},
 	}
 	n.programs = t.TempDir()
 	require.NoError(t, os.Symlink(envoytest.Binary(t), filepath.Join(n.programs, "envoy")))
-	east := n.network("east", outer, "gateway-east", "api-east", "web")
-	west := n.network("west", outer, "gateway-west", "api-west")
-	n.exits["east"], n.exits["west"] = east.LeadsTo(outer), west.LeadsTo(outer)
 	return n
 }
 
 // network makes the machines of a network. The first that it has leads to discovery.
-func (n *twoNetworks) network(name string, outer *netns.Switch, machines ...string) *netns.Switch {
+func (n *twoNetworks) network(name string, machines ...string) {
 	n.t.Helper()
 	inner := netns.NewSwitch(n.t)
 	border := inner.Machine(n.t)
@@ -81,26 +88,24 @@ func (n *twoNetworks) network(name string, outer *netns.Switch, machines ...stri
 	n.borders[name] = border.Cable
 	for _, m := range machines {
 		n.machines[m] = inner.Machine(n.t)
-		if group := n.groups[m]; group == "payments/api" {
+		if strings.HasPrefix(n.groups[m], "payments/") {
 			serveBackend(n.t, m, n.machines[m].Listen("tcp", "127.0.0.1:8080"))
 		}
 		if strings.HasPrefix(m, "gateway-") {
-			n.ways[name] = outer.Join(n.machines[m])
+			n.ways[name] = n.outer.Join(n.machines[m])
 		}
 	}
-	return inner
+	n.exits[name] = inner.LeadsTo(n.outer)
 }
 
 // mine is where discovery is for every machine: both networks have the same addresses.
 const mine = "10.77.0.2:15012"
 
-// follow does what the page says, and returns what its last block printed.
+// follow does what a page says, and returns what its last block printed.
 func (n *twoNetworks) follow(page string) (last string) {
 	n.t.Helper()
-	text, err := os.ReadFile(page)
-	require.NoError(n.t, err)
-	blocks := regexp.MustCompile("(?ms)^```sh (\\S+)\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
-	require.Len(n.t, blocks, strings.Count(string(text), "\n```sh "), "a block of the page was not understood")
+	blocks := regexp.MustCompile("(?ms)^```sh (\\S+)\n(.*?)^```$").FindAllStringSubmatch(page, -1)
+	require.Len(n.t, blocks, strings.Count(page, "\n```sh "), "a block of the page was not understood")
 	for _, b := range blocks {
 		on, lines := b[1], strings.ReplaceAll(b[2], "mesh.example:15012", mine)
 		if on == "mesh" {
@@ -121,7 +126,7 @@ func (n *twoNetworks) follow(page string) (last string) {
 // typed runs a command as somebody types it.
 func (n *twoNetworks) typed(cmd *exec.Cmd, env []string, stdin string) string {
 	n.t.Helper()
-	cmd.Env, cmd.Stdin = env, strings.NewReader(stdin)
+	cmd.Env, cmd.Stdin, cmd.Dir = env, strings.NewReader(stdin), n.programs
 	var complaint bytes.Buffer
 	cmd.Stderr = &complaint
 	out, err := cmd.Output()
@@ -175,11 +180,11 @@ func (n *twoNetworks) run(machine string, flags ...string) {
 	})
 }
 
-// ask sends a request from web, and returns who answered.
+// ask sends a request, and returns who answered.
 func (n *twoNetworks) ask(ctx context.Context, client *http.Client) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, oneAttempt)
 	defer cancel()
-	a, err := send(ctx, client, "127.0.0.1:8080", request{host: "api.payments.mesh"})
+	a, err := send(ctx, client, "127.0.0.1:8080", request{host: n.host})
 	if err != nil {
 		return "", err
 	}
@@ -192,11 +197,11 @@ func (n *twoNetworks) ask(ctx context.Context, client *http.Client) (string, err
 // steady is for how many answers in a row traffic has to be somewhere.
 const steady = 20
 
-// moves does something, and sends requests until they are answered by a machine alone. It returns
-// how long nobody was answered, and how many requests failed.
-func (n *twoNetworks) moves(to string, do func()) (silence time.Duration, failed int) {
+// moves does something, and sends requests from a machine until they are answered by one alone. It
+// returns how long nobody was answered, and how many requests failed.
+func (n *twoNetworks) moves(from, to string, do func()) (silence time.Duration, failed int) {
 	n.t.Helper()
-	client := clientOn(n.machines["web"])
+	client := clientOn(n.machines[from])
 	do()
 	last, inARow := time.Now(), 0
 	poll.Within(n.t, 2*longestWait, func(ctx context.Context) error {
@@ -217,27 +222,39 @@ func (n *twoNetworks) moves(to string, do func()) (silence time.Duration, failed
 	return silence, failed
 }
 
+// loss is something that is lost, or is back, and who answers a client from then on.
+type loss struct {
+	what, from, to string
+	do             func()
+}
+
+// fallBack has one thing after the other lost. Somebody answers within a second each time, and no
+// request fails.
+func (n *twoNetworks) fallBack(losses ...loss) {
+	n.t.Helper()
+	for _, c := range losses {
+		silence, failed := n.moves(c.from, c.to, c.do)
+		n.t.Logf("%s: %s answers %s; nobody answered for %v, and %d requests failed", c.what, c.to, c.from, silence.Round(time.Millisecond), failed)
+		require.Less(n.t, silence, time.Second, c.what)
+		require.Zero(n.t, failed, c.what)
+	}
+}
+
 // TestThePageOfNetworks follows the page, and cuts one thing after the other. It has the machine to
 // itself for as long as it measures: the page has Envoy take a quarter of a second for a failure.
 func TestThePageOfNetworks(t *testing.T) { //nolint:paralleltest // it is, after what it measures
 	n := newTwoNetworks(t)
-	said := n.follow(networksPage)
+	page, err := os.ReadFile(networksPage)
+	require.NoError(t, err)
+	said := n.follow(string(page))
 	require.Regexp(t, `(?s)10\.77\.0\.4:8080 +HEALTHY.* 0 .*10\.99\.0\.3:15443 +HEALTHY.* 1 `, said, "the page has lost its last block")
-	for _, c := range []struct {
-		what, to string
-		do       func()
-	}{
-		{"as the page leaves it", "api-east", func() {}},
-		{"the machine in the east is cut off", "api-west", n.machines["api-east"].Cable.Cut},
-		{"and is back", "api-east", n.machines["api-east"].Cable.Mend},
-		{"the way to the west is cut", "api-east", n.ways["west"].Cut},
-		{"and is back", "api-east", n.ways["west"].Mend},
-	} {
-		silence, failed := n.moves(c.to, c.do)
-		t.Logf("%s: %s answers; nobody answered for %v, and %d requests failed", c.what, c.to, silence.Round(time.Millisecond), failed)
-		require.Less(t, silence, time.Second, c.what)
-		require.Zero(t, failed, c.what)
-	}
+	n.fallBack(
+		loss{"as the page leaves it", "web", "api-east", func() {}},
+		loss{"the machine in the east is cut off", "web", "api-west", n.machines["api-east"].Cable.Cut},
+		loss{"and is back", "web", "api-east", n.machines["api-east"].Cable.Mend},
+		loss{"the way to the west is cut", "web", "api-east", n.ways["west"].Cut},
+		loss{"and is back", "web", "api-east", n.ways["west"].Mend},
+	)
 	t.Parallel()
 	n.losesAGateway()
 	n.losesANetwork()
@@ -271,7 +288,7 @@ func (n *twoNetworks) losesANetwork() {
 	began = time.Now()
 	n.endpoints("10.77.0.4:8080", "10.99.0.3:15443")
 	n.t.Logf("and was one again %v after the network was back", time.Since(began).Round(time.Millisecond))
-	n.moves("api-west", n.machines["api-east"].Cable.Cut)
+	n.moves("web", "api-west", n.machines["api-east"].Cable.Cut)
 }
 
 // endpoints waits until web has these endpoints of the api and no others.

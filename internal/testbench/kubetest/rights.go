@@ -37,11 +37,11 @@ func (c *Cluster) grant(sort, at, name, user string, rules []Object) {
 	})
 }
 
-// Token is one of a ServiceAccount.
-func (c *Cluster) Token(namespace, account string) string {
+// Token is one of a ServiceAccount, for the API server, or for those audiences alone.
+func (c *Cluster) Token(namespace, account string, audiences ...string) string {
 	c.t.Helper()
 	answer := c.Post("/api/v1/namespaces/"+namespace+"/serviceaccounts/"+account+"/token", Object{
-		"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": Object{"expirationSeconds": 3600},
+		"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": Object{"expirationSeconds": 3600, "audiences": audiences},
 	})
 	var request struct{ Status struct{ Token string } }
 	if err := json.Unmarshal(answer, &request); err != nil || request.Status.Token == "" {
