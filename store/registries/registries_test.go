@@ -156,6 +156,43 @@ func TestOriginsCountInTheirOrder(t *testing.T) {
 	b.shows("SELECT host || coalesce(origin, '-') || in_effect FROM mesh.services ORDER BY 1", "ours.example.com-true", "web.example.comzootrue")
 }
 
+// Registries of a set have a service together, whatever stands between them.
+func TestASetCountsTogether(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for i, name := range []string{"alone", "west"} {
+		b.claims(b.keeper, registries.Registry{Name: name, Rank: i + 2}, true)
+		e := entry(name+".web", "1", "web.example.com", "10.0.0.9")
+		if name == "west" {
+			e.Annotations["pgmesh.io/origin-set"] = "shops"
+		}
+		mine, err := b.mirror.Write(t.Context(), b.keeper, name, registries.Changes{Entries: []registries.Entry{e}})
+		require.NoError(t, err)
+		require.True(t, mine)
+	}
+	first := web("1", "10.0.0.1")
+	first.Annotations["pgmesh.io/origin-set"] = "shops"
+	b.writes(registries.Changes{Entries: []registries.Entry{first}})
+	b.shows("SELECT name || in_effect FROM mesh.services ORDER BY 1", "alone.webfalse", "consul.webtrue", "west.webtrue")
+}
+
+// A Service of Kubernetes has the workloads that its annotation selects beside its endpoints.
+func TestWhatIsSelectedBesideEndpointsShows(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	e := web("1", "10.0.0.1")
+	e.Annotations["mesh.pgmesh.io/workload-selector"] = "app=web,tier="
+	b.writes(registries.Changes{Entries: []registries.Entry{e}})
+	b.db.Exec(`INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES
+		('WorkloadEntry', 'shop', 'one', '{"address": "10.0.1.1", "labels": {"app": "web", "tier": ""}}'),
+		('WorkloadEntry', 'shop', 'two', '{"address": "10.0.1.2", "labels": {"app": "web"}}')`)
+	const addresses = "SELECT address || coalesce(' of ' || workload, '') FROM mesh.endpoints ORDER BY 1"
+	b.shows(addresses, "10.0.0.1", "10.0.1.1 of one")
+	e.Annotations["mesh.pgmesh.io/workload-selector"], e.Version = "app", "2"
+	b.writes(registries.Changes{Entries: []registries.Entry{e}})
+	b.shows(addresses, "10.0.0.1")
+}
+
 // A change of one service writes one row, and what is as it was writes none.
 func TestWhatIsAsItWasIsNotWritten(t *testing.T) {
 	t.Parallel()

@@ -109,11 +109,7 @@ func (n *inClusters) applyObject(cluster string, o kubetest.Object) {
 		path += "/namespaces/" + namespace
 	}
 	kind := strings.ToLower(o["kind"].(string))
-	plural := map[string]string{"peerauthentication": "peerauthentications"}[kind]
-	if plural == "" {
-		plural = kind + "s"
-	}
-	n.clusters[cluster].Apply(path+"/"+plural+"/"+meta["name"].(string), o)
+	n.clusters[cluster].Apply(path+"/"+kind+"s/"+meta["name"].(string), o)
 	if kind == "pod" {
 		n.takePod(cluster, o)
 	}
@@ -219,6 +215,7 @@ func TestThePageOfAClusterAndMachines(t *testing.T) { //nolint:paralleltest // i
 	})
 	n.network("prod", "gateway-prod", "api-prod", "web")
 	n.network("site", "gateway-site", "api-site", "till")
+	n.leadOut()
 	n.apply("prod", part, "prod")
 	prepared, rest, found := strings.Cut(part, "\n### The machines\n")
 	require.True(t, found)
@@ -252,6 +249,7 @@ func TestThePageOfTwoClusters(t *testing.T) { //nolint:paralleltest // it measur
 	})
 	n.network("east", "gateway-east", "api-east", "web")
 	n.network("west", "gateway-west", "api-west")
+	n.leadOut()
 	n.apply("east", part, "east", "only east")
 	n.apply("west", inTheWest(part), "west")
 	prepared, rest, found := strings.Cut(part, "\nRequests of `web` are answered")

@@ -35,6 +35,7 @@ type twoNetworks struct {
 	*secureMesh
 
 	outer    *netns.Switch
+	inner    map[string]*netns.Switch
 	host     string // what is asked for
 	machines map[string]*netns.Namespace
 	// ways are what the gateways of a network are reached by, exits what its machines reach others by,
@@ -52,7 +53,16 @@ func newTwoNetworks(t *testing.T) *twoNetworks {
 	})
 	n.network("east", "gateway-east", "api-east", "web")
 	n.network("west", "gateway-west", "api-west")
+	n.leadOut()
 	return n
+}
+
+// leadOut has machines of all networks reach what their gateways' second addresses are in. Gateways
+// have joined that first, for the page says by which addresses.
+func (n *twoNetworks) leadOut() {
+	for name, inner := range n.inner {
+		n.exits[name] = inner.LeadsTo(n.outer)
+	}
 }
 
 // newNetworks is a mesh with machines of these groups, which are in no network yet.
@@ -71,7 +81,7 @@ func newNetworks(t *testing.T, host string, groups map[string]string, flags ...s
 	})
 	require.NoError(t, control.Start(t.Context()))
 	n := &twoNetworks{
-		secureMesh: &secureMesh{meshWithoutEnvoy(t, control, database)}, outer: outer, host: host, groups: groups,
+		secureMesh: &secureMesh{meshWithoutEnvoy(t, control, database)}, outer: outer, inner: map[string]*netns.Switch{}, host: host, groups: groups,
 		machines: map[string]*netns.Namespace{}, ways: map[string]*netns.Cable{}, exits: map[string]*netns.Cable{}, borders: map[string]*netns.Cable{}, agents: map[string]*machineProgram{},
 	}
 	n.programs = t.TempDir()
@@ -95,7 +105,7 @@ func (n *twoNetworks) network(name string, machines ...string) {
 			n.ways[name] = n.outer.Join(n.machines[m])
 		}
 	}
-	n.exits[name] = inner.LeadsTo(n.outer)
+	n.inner[name] = inner
 }
 
 // mine is where discovery is for every machine: both networks have the same addresses.
@@ -208,6 +218,7 @@ func (n *twoNetworks) moves(from, to string, do func()) (silence time.Duration, 
 		by, err := n.ask(ctx, client)
 		if err != nil {
 			failed++
+			n.t.Logf("a request of %s failed after %v: %v", from, time.Since(last).Round(time.Millisecond), err)
 			return err
 		}
 		silence, last = max(silence, time.Since(last)), time.Now()
