@@ -70,6 +70,7 @@ func newInClusters(t *testing.T, part string, groups map[string]string) *inClust
 	}
 	require.NotEmpty(t, clusters)
 	n := &inClusters{twoNetworks: newNetworks(t, clusterAPI, groups, flags...), clusters: clusters, pods: map[string]*podOfPage{}}
+	n.startsAgain = true // a Pod may ask before discovery knows the rule by which it joins
 	for name, c := range clusters {
 		require.NoError(t, os.WriteFile(filepath.Join(n.programs, name+"-keys.json"), c.Get("/openid/v1/jwks"), 0o600))
 	}

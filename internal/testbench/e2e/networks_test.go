@@ -44,6 +44,7 @@ type twoNetworks struct {
 	agents               map[string]*machineProgram
 	groups               map[string]string // or, of a Pod, its namespace and its service account
 	programs             string            // a folder with Envoy under its name
+	startsAgain          bool              // what ends before it serves is started again, as a kubelet does
 }
 
 func newTwoNetworks(t *testing.T) *twoNetworks {
@@ -182,12 +183,26 @@ func (n *twoNetworks) run(machine string, flags ...string) {
 	p.start()
 	n.agents[machine] = p
 	eventually(n.t, func(ctx context.Context) error {
+		if n.startsAgain {
+			p.startAgain()
+		}
 		resp, err := sendURL(ctx, clientOn(at), "http://127.0.0.1:15026/healthz/ready", request{})
 		if err == nil && resp.status != http.StatusOK {
 			err = errors.New(resp.body)
 		}
 		return err
 	})
+}
+
+// startAgain starts a program that has ended.
+func (p *machineProgram) startAgain() {
+	p.t.Helper()
+	select {
+	case <-p.run.Done():
+		p.t.Logf("started again after: %s", p.said())
+		p.start()
+	default:
+	}
 }
 
 // ask sends a request, and returns who answered.
