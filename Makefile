@@ -37,6 +37,15 @@ test-postgres: ## Run the store's tests on each Postgres from 13 to 18 (POSTGRES
 interop: compile istiod ## Run pgmesh beside a real istiod, which is built from Istio's modules (minutes the first time)
 	ISTIOD=$(CURDIR)/.tools/bin/istiod go test -count=1 ./internal/testbench/interop
 
+.PHONY: from-istio
+from-istio: export ISTIOD=$(CURDIR)/.tools/bin/istiod
+from-istio: export PILOT_AGENT=$(CURDIR)/.tools/bin/pilot-agent
+from-istio: export KUBECTL=$(CURDIR)/.tools/bin/kubectl
+from-istio: export KUBE_APISERVER=$(CURDIR)/.tools/bin/kube-apiserver
+from-istio: export ETCD=$(CURDIR)/.tools/bin/etcd
+from-istio: compile istiod kube-apiserver etcd ## Move machines from an Istio in Kubernetes and back, with real ones of both (minutes the first time)
+	go test -count=1 -v ./internal/testbench/interop -run 'FromIstio|OfACluster'
+
 .PHONY: receivers
 receivers: compile otelcol ## Send traces and logs to OpenTelemetry's collector, Zipkin and Datadog's agent (minutes the first time)
 	@tools/fetch-receivers

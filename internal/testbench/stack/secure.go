@@ -117,6 +117,19 @@ func (s *Stack) AnotherServer(name string) (p *Program, mcp string, err error) {
 	return s.program("mcp-server", ports[1], args...), ports[0], nil
 }
 
+// ServerWithoutRegistries prepares another mcp-server on the same database that reads no registry, and
+// returns its address.
+func (s *Stack) ServerWithoutRegistries(name string, flags ...string) (p *Program, mcp string, err error) {
+	if p, mcp, err = s.AnotherServer(name); err != nil {
+		return nil, "", err
+	}
+	for i := slices.Index(p.args, "--registry"); i >= 0; i = slices.Index(p.args, "--registry") {
+		p.args = slices.Delete(p.args, i, i+2)
+	}
+	p.args = append(p.args, flags...)
+	return p, mcp, nil
+}
+
 // KeepRoots writes the roots that the mesh trusts now to a file, with which mcp-client verifies
 // mcp-server.
 func (s *Stack) KeepRoots(ctx context.Context) error {
