@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -14,7 +15,8 @@ import (
 // redirection runs while the agent does. Without a keeper it redirects nothing.
 type redirection struct {
 	keeper     *redirect.Keeper
-	markerFile string // file that records that there may be rules
+	works      chan struct{} // closed once the machine's traffic comes through Envoy; nil without a keeper
+	markerFile string        // file that records that there may be rules
 	log        *slog.Logger
 }
 
@@ -48,14 +50,29 @@ func (a *agent) openRedirection(ctx context.Context) (*redirection, error) {
 	if err := os.WriteFile(r.markerFile, []byte(m.Redirect.Table+"\n"), 0o600); err != nil {
 		return nil, err
 	}
+	r.works = make(chan struct{})
 	r.keeper = &redirect.Keeper{
-		Kernel: kernel, Plan: plan, Log: a.log,
+		Kernel: kernel, Plan: plan, Log: a.log, Works: sync.OnceFunc(func() { close(r.works) }),
 		Envoy: func(ctx context.Context) (redirect.Listeners, error) {
 			return redirect.AskListeners(ctx, a.supervisor.Ask)
 		},
 	}
 	a.server.Parts.Redirection = r.status
 	return r, nil
+}
+
+// await waits until what comes to the machine comes through Envoy, if that is to be. It reports
+// whether it does, before ctx has ended.
+func (r *redirection) await(ctx context.Context) bool {
+	if r.works == nil {
+		return true
+	}
+	select {
+	case <-r.works:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // run redirects until ctx ends. The returned context ends when new connections are no longer

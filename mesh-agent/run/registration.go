@@ -30,13 +30,20 @@ func (a *agent) openRegistration() (*register.Agent, error) {
 // send requests.
 const leaveTimeout = 5 * time.Second
 
-// keepRegistered keeps the machine registered. The returned context is Envoy's: it ends when the
+// keepRegistered keeps the machine registered, from when its traffic comes through Envoy: before that
+// its applications would be sent others' mutual TLS. The returned context is Envoy's: it ends when the
 // machine has left after ctx ends.
-func keepRegistered(ctx, serving context.Context, group *errgroup.Group, agent *register.Agent, log *slog.Logger) context.Context {
+func keepRegistered(ctx, serving context.Context, group *errgroup.Group, agent *register.Agent, redirected *redirection, log *slog.Logger) context.Context {
 	if agent == nil {
 		return ctx
 	}
+	begins := make(chan bool, 1)
 	group.Go(func() error {
+		redirects := redirected.await(ctx)
+		begins <- redirects
+		if !redirects {
+			return nil
+		}
 		if err := agent.Run(serving); !errors.Is(err, context.Canceled) {
 			return err
 		}
@@ -45,6 +52,9 @@ func keepRegistered(ctx, serving context.Context, group *errgroup.Group, agent *
 	staying, end := context.WithCancel(serving)
 	context.AfterFunc(ctx, func() {
 		defer end()
+		if !<-begins {
+			return
+		}
 		bounded, cancel := context.WithTimeout(serving, leaveTimeout)
 		defer cancel()
 		known := agent.Registered()

@@ -17,6 +17,8 @@ type Keeper struct {
 	Plan func(context.Context, Listeners) (Plan, error)
 	// Envoy returns Envoy's listeners. It fails while Envoy is not healthy.
 	Envoy func(context.Context) (Listeners, error)
+	// Works, if not nil, is called each time the rules were confirmed.
+	Works func()
 	Log   *slog.Logger
 
 	applied   Plan
@@ -75,6 +77,9 @@ func (k *Keeper) Run(ctx context.Context) {
 		interval = retryInterval
 		if err == nil {
 			interval = k.applied.Timeout / 3
+			if k.Works != nil {
+				k.Works()
+			}
 		}
 	}
 	k.release(context.WithoutCancel(ctx))
