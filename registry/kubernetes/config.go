@@ -39,6 +39,9 @@ func (o *configObject) resource(kind *kinds.Kind) (*kinds.Resource, error) {
 		annotations = map[string]string{}
 	}
 	annotations[kinds.OriginEntryAnnotation] = configEntry(k)
+	if health := o.health(); health != "" && kind.Name == workloadEntry {
+		annotations[kinds.HealthAnnotation] = health
+	}
 	return &kinds.Resource{
 		Kind: kind, Namespace: k.Namespace, Name: k.Name, Labels: o.Metadata.Labels, Annotations: annotations,
 		CreateTime: o.Metadata.CreationTimestamp, Spec: kinds.SpecOf(spec),

@@ -118,3 +118,35 @@ func loose(plural, kind string) kubetest.Object {
 		},
 	}
 }
+
+// How a machine is that Istio's agent probes stands in the status of its WorkloadEntry.
+func TestTheHealthOfMachines(t *testing.T) {
+	t.Parallel()
+	c := kubetest.Start(t)
+	c.Namespace(shop)
+	c.InstallIstio()
+	const path = networkingPath + "workloadentries/"
+	entry := func(name string, annotations map[string]string) {
+		c.Apply(path+name, kubetest.Object{
+			"apiVersion": "networking.istio.io/v1", "kind": "WorkloadEntry", "metadata": kubetest.Object{"name": name, "annotations": annotations},
+			"spec": kubetest.Object{"address": "10.1.0.1"},
+		})
+	}
+	says := func(name, status, message string) {
+		c.ApplyStatus(path+name, kubetest.Object{
+			"apiVersion": "networking.istio.io/v1", "kind": "WorkloadEntry", "metadata": kubetest.Object{"name": name},
+			"status": kubetest.Object{"conditions": []kubetest.Object{{"type": "Healthy", "status": status, "message": message}}},
+		})
+	}
+	entry("api-1", map[string]string{"proxy.istio.io/health-checks-enabled": "true"})
+	entry("api-2", nil)
+	says("api-2", "False", "nobody looks")
+	w := watch(t, c.Kubeconfig(c.Address, c.Admin()), "services=false&namespaces=shop")
+	w.UntilThere(t, "WorkloadEntry shop/api-1", "WorkloadEntry shop/api-2")
+	health := func(name string) string { return w.All["WorkloadEntry shop/"+name].Annotations[kinds.HealthAnnotation] }
+	w.Until(t, "nobody has looked yet", func() bool { return health("api-1") == "unknown" && health("api-2") == "" })
+	says("api-1", "False", "GET /: 503")
+	w.Until(t, "it is unwell", func() bool { return health("api-1") == "unhealthy: GET /: 503" })
+	says("api-1", "True", "")
+	w.Until(t, "it is well", func() bool { return health("api-1") == "" })
+}

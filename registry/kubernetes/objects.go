@@ -158,6 +158,9 @@ type nodeObject struct {
 type configObject struct {
 	Metadata metadata        `json:"metadata"`
 	Spec     json.RawMessage `json:"spec"`
+	Status   struct {
+		Conditions []condition `json:"conditions"`
+	} `json:"status"`
 }
 
 // Version implements follow.Object, and so do the others.
