@@ -26,6 +26,7 @@ func TestAMachineHasAnEntryWhileItIsThere(t *testing.T) {
 	d.told(m)
 	const health = "SELECT annotations ->> 'mesh.pgmesh.io/health' FROM mesh.resources WHERE kind = 'WorkloadEntry'"
 	require.Equal(t, "unhealthy: GET /healthz: 503", one[string](b, health))
+	require.Equal(t, "true", one[string](b, "SELECT annotations ->> 'proxy.istio.io/health-checks-enabled' FROM mesh.resources WHERE kind = 'WorkloadEntry'"), "for istiods")
 	m.Service.Health, m.Service.Detail = machinev1.Health_HEALTH_UNSPECIFIED, ""
 	d.told(m)
 	require.Equal(t, "unhealthy: GET /healthz: 503", one[string](b, health), "as long as nobody knows otherwise")

@@ -53,7 +53,8 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- rendered_workload returns the WorkloadEntry of a machine. What the machine says of itself counts
--- before what the group says of all.
+-- before what the group says of all. An istiod that reads the entry does not know our annotation of
+-- health. With Istio's, and without a status of Istio's, it takes the machine for unwell.
 CREATE OR REPLACE FUNCTION mesh_internal.rendered_workload(i mesh_internal.workload_instances, workload_group jsonb, OUT spec jsonb, OUT labels jsonb, OUT annotations jsonb)
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -66,7 +67,8 @@ BEGIN
     'weight', nullif(i.weight, 0), 'labels', nullif(labels, '{}'), 'ports', nullif(ports, '{}')));
   annotations := mesh_internal.holder_of(workload_group #> '{metadata,annotations}') - mesh_internal.origin_annotations() || jsonb_strip_nulls(jsonb_build_object(
     'istio.io/autoRegistrationGroup', i.workload_group, 'mesh.pgmesh.io/machine', i.machine,
-    'mesh.pgmesh.io/health', CASE WHEN i.health <> 'healthy' THEN concat_ws(': ', i.health, nullif(i.detail, '')) END));
+    'mesh.pgmesh.io/health', CASE WHEN i.health <> 'healthy' THEN concat_ws(': ', i.health, nullif(i.detail, '')) END,
+    'proxy.istio.io/health-checks-enabled', CASE WHEN i.health <> 'healthy' THEN 'true' END));
 END $$;
 
 CREATE OR REPLACE FUNCTION mesh_internal.no_group(namespace text, name text) RETURNS text
