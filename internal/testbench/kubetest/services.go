@@ -1,6 +1,9 @@
 package kubetest
 
-import "maps"
+import (
+	"cmp"
+	"maps"
+)
 
 // Service is a Service of one port.
 type Service struct {
@@ -36,6 +39,7 @@ func (s Service) object() Object {
 // Slice is an EndpointSlice of a Service, with one port.
 type Slice struct {
 	Namespace, Name, Service string
+	PortName                 string // http, if there is none
 	Port                     uint32
 	Endpoints                []Endpoint
 }
@@ -70,7 +74,7 @@ func (s Slice) object() Object {
 	return Object{
 		"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
 		"metadata": Object{"name": s.Name, "labels": Object{"kubernetes.io/service-name": s.Service}},
-		"ports":    []Object{{"name": "http", "port": s.Port}}, "endpoints": endpoints,
+		"ports":    []Object{{"name": cmp.Or(s.PortName, "http"), "port": s.Port}}, "endpoints": endpoints,
 	}
 }
 
