@@ -39,29 +39,48 @@ type call struct {
 	caller  string // the identity that the other side has to see
 }
 
-// once asks once. It returns who answered, and the rule that answered for the VirtualService.
-func (c *call) once(ctx context.Context) (by, rule string, err error) {
+// said is what somebody who asks is told.
+type said struct {
+	status int
+	by     string // who answered
+	rule   string // what the VirtualService adds
+	caller string // whom the other side has seen
+}
+
+// send asks once.
+func (c *call) send(ctx context.Context) (*said, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.address+"/", http.NoBody)
 	if err != nil {
-		return "", "", err
+		return nil, err
 	}
 	request.Host = c.host
 	response, err := clientIn(c.from).Do(request)
 	if err != nil {
-		return "", "", err
+		return nil, err
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return "", "", fmt.Errorf("%s: %s (%s)", c.host, response.Status, response.Header.Get("Server"))
+	answer := &said{status: response.StatusCode, rule: response.Header.Get("X-Rule")}
+	if answer.status != http.StatusOK {
+		return answer, nil
 	}
-	var said heard
-	if err := json.NewDecoder(response.Body).Decode(&said); err != nil {
-		return "", "", err
+	var was heard
+	err = json.NewDecoder(response.Body).Decode(&was)
+	answer.by, answer.caller = was.Application, was.Caller
+	return answer, err
+}
+
+// once asks once, and returns who answered. The other side has to have seen the identity of the caller.
+func (c *call) once(ctx context.Context) (by string, err error) {
+	answer, err := c.send(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case answer.status != http.StatusOK:
+		return "", fmt.Errorf("%s answers %d", c.host, answer.status)
+	case !strings.Contains(answer.caller, "URI="+c.caller):
+		return "", fmt.Errorf("%s was asked by %q, not %s", c.host, answer.caller, c.caller)
 	}
-	if !strings.Contains(said.Caller, "URI="+c.caller) {
-		return "", "", fmt.Errorf("%s was asked by %q, not %s", c.host, said.Caller, c.caller)
-	}
-	return said.Application, response.Header.Get("X-Rule"), nil
+	return answer.by, nil
 }
 
 // traffic is a call that goes on until the test ends.
@@ -115,7 +134,7 @@ func (f *traffic) ask(ctx context.Context) {
 	if f.resting {
 		return
 	}
-	by, _, err := f.once(ctx)
+	by, err := f.once(ctx)
 	switch {
 	case err == nil:
 		f.answered[by]++
