@@ -21,7 +21,6 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/kit/process"
 	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
-	"github.com/pgmesh/pgmesh/internal/testbench/journal"
 	"github.com/pgmesh/pgmesh/internal/testbench/netns"
 	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 )
@@ -36,7 +35,7 @@ type sidecar struct {
 	folder string // where its paths begin
 	env    []string
 	run    *process.Process
-	log    journal.Journal
+	log    *os.File // a file, for Envoy may outlive the agent
 }
 
 // member says who a sidecar is.
@@ -50,6 +49,9 @@ type member struct {
 func newSidecar(t *testing.T, at *netns.Namespace, m member, istiod string, roots []byte) *sidecar {
 	t.Helper()
 	s := &sidecar{t: t, at: at, folder: openFolder(t)}
+	var err error
+	s.log, err = os.Create(filepath.Join(t.TempDir(), "log"))
+	require.NoError(t, err)
 	labels, err := json.Marshal(m.labels)
 	require.NoError(t, err)
 	rootsFile := s.write("etc/certs/root-cert.pem", roots)
@@ -64,13 +66,23 @@ func newSidecar(t *testing.T, at *netns.Namespace, m member, istiod string, root
 	}
 	t.Cleanup(func() {
 		if s.run != nil {
-			s.run.Kill()
+			s.run.Stop(timeout)
 		}
 		if t.Failed() {
-			t.Logf("the log of the sidecar of %s:\n%s", m.name, s.log.String())
+			t.Logf("the log of the sidecar of %s:\n%s", m.name, s.said())
 		}
+		s.log.Close()
 	})
 	return s
+}
+
+// said is what its programs have logged.
+func (s *sidecar) said() string {
+	text, err := os.ReadFile(s.log.Name())
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
 }
 
 // proxyConfig has the agent run a stock Envoy with Istio's own bootstrap.
@@ -132,7 +144,7 @@ func (s *sidecar) begin(command ...string) *process.Process {
 	s.t.Helper()
 	cmd := s.at.Command(context.Background(), command...)
 	cmd.Dir, cmd.Env = s.folder, append(os.Environ(), s.env...)
-	cmd.Stdout, cmd.Stderr = &s.log, &s.log
+	cmd.Stdout, cmd.Stderr = s.log, s.log
 	p, err := process.Start(cmd)
 	require.NoError(s.t, err)
 	return p
@@ -142,7 +154,7 @@ func (s *sidecar) begin(command ...string) *process.Process {
 func (s *sidecar) rules(more ...string) {
 	s.t.Helper()
 	p := s.begin(slices.Concat([]string{pilotAgent, "istio-iptables", "-p", "15001", "-z", "15006", "-u", fmt.Sprint(account), "-m", "REDIRECT", "-i", "*", "-b", "*", "-d", "22,15090,15021,15020"}, more)...)
-	require.NoError(s.t, p.Err(), "%s", s.log.String())
+	require.NoError(s.t, p.Err(), "%s", s.said())
 }
 
 // awaitReady waits until the agent says that Envoy serves.
@@ -151,7 +163,7 @@ func (s *sidecar) awaitReady() {
 	poll.Within(s.t, timeout, func(ctx context.Context) error {
 		select {
 		case <-s.run.Done():
-			s.t.Fatalf("the agent has ended: %v\n%s", s.run.Err(), s.log.String())
+			s.t.Fatalf("the agent has ended: %v\n%s", s.run.Err(), s.said())
 		default:
 		}
 		_, err := read(ctx, clientIn(s.at), "http://127.0.0.1:15021/healthz/ready")

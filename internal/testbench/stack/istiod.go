@@ -45,7 +45,7 @@ func (s *Stack) IstiodOf(binary, kubeconfig string) (*ClusterIstiod, error) {
 	}
 	p := s.program("istiod", ports[1], "--kubeconfig", kubeconfig, "--grpc", ports[0], "--http", ports[1], "--secure-grpc", ports[2])
 	p.path, p.readyPath = binary, "/ready"
-	p.Via(slices.Concat([]string{"env", "-C", s.dir}, forStockEnvoys)...)
+	p.Via(slices.Concat([]string{"env", "-C", s.dir, "PILOT_MAX_REQUESTS_PER_SECOND=10000"}, forStockEnvoys)...) // a test asks until it is answered
 	return &ClusterIstiod{Program: p, Plain: ports[0], Secure: ports[2]}, nil
 }
 
