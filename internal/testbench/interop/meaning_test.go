@@ -126,7 +126,7 @@ func TestServicesOfAClusterMeanTheSame(t *testing.T) {
 		"|web", "v1|web", "v2|web", "|said", "|raw", "|unsaid", "|near", "|old", "|api", "|away",
 	} {
 		t.Run(name, func(t *testing.T) {
-			poll.Within(t, timeout, func(ctx context.Context) error { return sameMeaning(ctx, name, theirs.Plain, control.XDS) })
+			poll.Eventually(t, func(ctx context.Context) error { return sameMeaning(ctx, name, theirs.Plain, control.XDS) })
 		})
 	}
 }
@@ -262,11 +262,23 @@ func socketOf(m *clusterv3.Cluster_TransportSocketMatch) (string, error) {
 		return "", err
 	}
 	var names []string
-	for _, san := range tls.GetCommonTlsContext().GetCombinedValidationContext().GetDefaultValidationContext().GetMatchTypedSubjectAltNames() {
+	verified := tls.GetCommonTlsContext().GetCombinedValidationContext().GetDefaultValidationContext()
+	for _, san := range verified.GetMatchTypedSubjectAltNames() {
 		names = append(names, san.GetMatcher().GetExact())
+	}
+	for _, san := range verified.GetMatchSubjectAltNames() { //nolint:staticcheck // istiod uses it
+		names = append(names, san.GetExact())
 	}
 	slices.Sort(names)
 	return fmt.Sprintf("%s: TLS, %s, by %v", m.GetName(), tls.GetSni(), names), nil
+}
+
+// healthOf is the health of an endpoint as Envoy takes it: nobody has to say that one is well.
+func healthOf(e *endpointv3.LbEndpoint) corev3.HealthStatus {
+	if e.GetHealthStatus() == corev3.HealthStatus_UNKNOWN {
+		return corev3.HealthStatus_HEALTHY
+	}
+	return e.GetHealthStatus()
 }
 
 // endpointLines has a line for each endpoint, in order.
@@ -274,7 +286,7 @@ func endpointLines(load *endpointv3.ClusterLoadAssignment) (lines []string) {
 	for _, l := range load.GetEndpoints() {
 		for _, e := range l.GetLbEndpoints() {
 			at := e.GetEndpoint().GetAddress().GetSocketAddress()
-			lines = append(lines, fmt.Sprintf("%s:%d %s priority %d in %s/%s weight %d tls %s", at.GetAddress(), at.GetPortValue(), e.GetHealthStatus(), l.GetPriority(),
+			lines = append(lines, fmt.Sprintf("%s:%d %s priority %d in %s/%s weight %d tls %s", at.GetAddress(), at.GetPortValue(), healthOf(e), l.GetPriority(),
 				l.GetLocality().GetRegion(), l.GetLocality().GetZone(), e.GetLoadBalancingWeight().GetValue(),
 				e.GetMetadata().GetFilterMetadata()["envoy.transport_socket_match"].GetFields()["tlsMode"].GetStringValue()))
 		}
