@@ -51,6 +51,9 @@ func (c *content) resources(k key) ([]*kinds.Resource, error) {
 	all := []*service.Service{whole}
 	if o.Spec.Type == externalName {
 		whole.External, whole.Instances = true, []service.Instance{{Address: o.Spec.ExternalName}}
+		for i := range ports {
+			ports[i].Target = 0 // it is a name of DNS, which has no ports
+		}
 		return made(c.name, all)
 	}
 	named := c.fill(&all, o, ports)

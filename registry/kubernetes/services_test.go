@@ -91,7 +91,9 @@ func TestSortsOfServices(t *testing.T) {
 	c.ApplySlice(kubetest.Slice{Namespace: shop, Name: "db-1", Service: "db", Port: 5432, Endpoints: []kubetest.Endpoint{
 		{Address: "10.0.0.1", Hostname: "db-0"}, {Address: "10.0.0.2", Hostname: "db-1"},
 	}})
-	c.ApplyService(kubetest.Service{Namespace: shop, Name: "away", Port: 443, More: kubetest.Object{"type": "ExternalName", "externalName": "api.example.com"}})
+	c.ApplyService(kubetest.Service{Namespace: shop, Name: "away", More: kubetest.Object{
+		"type": "ExternalName", "externalName": "api.example.com", "ports": []kubetest.Object{{"name": "https", "port": 443, "targetPort": 8443}},
+	}})
 	c.ApplyService(kubetest.Service{Namespace: shop, Name: "udp", More: kubetest.Object{"ports": []kubetest.Object{{"name": "dns", "port": 53, "protocol": "UDP"}}}})
 	w := watch(t, c.Kubeconfig(c.Address, c.Admin()), "namespaces=shop&domain=example.internal&name=prod")
 	const prefix = "ServiceEntry shop/prod."
@@ -115,4 +117,6 @@ func TestSortsOfServices(t *testing.T) {
 	require.Equal(t, istio.ServiceEntry_MESH_EXTERNAL, away.GetLocation())
 	require.Equal(t, istio.ServiceEntry_DNS, away.GetResolution())
 	require.Equal(t, "api.example.com", away.GetEndpoints()[0].GetAddress())
+	require.Empty(t, away.GetEndpoints()[0].GetPorts())
+	require.Zero(t, away.GetPorts()[0].GetTargetPort(), "DNS has no ports")
 }
