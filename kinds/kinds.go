@@ -53,6 +53,9 @@ type Resource struct {
 	Annotations     map[string]string
 	CreateTime      time.Time
 	Spec            *Spec
+	// Version tells the contents of a resource of a registry apart, as its server serves it; "" of
+	// others, whose contents revisions tell apart.
+	Version string
 }
 
 // Key returns the name of the resource.

@@ -90,6 +90,9 @@ func (e *Envelope) Resource(kind *Kind, name string) (*Resource, error) {
 		return nil, err
 	}
 	r.Labels, r.Annotations = e.Labels, e.Annotations
+	if r.Origin() != "" {
+		r.Version = e.Version
+	}
 	if r.CreateTime, err = e.created.time(); err != nil {
 		return nil, fmt.Errorf("decode %s from MCP: %w", r.Key(), err)
 	}

@@ -3,6 +3,7 @@ package kinds
 import (
 	"maps"
 	"strconv"
+	"strings"
 )
 
 // The annotations of resources that come from a registry: mcp-server writes them.
@@ -26,6 +27,13 @@ func (r *Resource) Origin() string { return r.Annotations[OriginAnnotation] }
 
 // OriginSet is the set of registries that have a service together, "" for none.
 func (r *Resource) OriginSet() string { return r.Annotations[OriginSetAnnotation] }
+
+// IsService reports whether a registry's resource was made of a service: its name begins with that of
+// the registry. Others are configuration, and keep the names that they have in the registry.
+func (r *Resource) IsService() bool {
+	origin := r.Origin()
+	return origin != "" && r.Kind.Name == "ServiceEntry" && strings.HasPrefix(r.Name, origin+".")
+}
 
 // OriginRank is the rank of the origin of a resource: 0 for the mesh's own, then 1 for the registry
 // that was named first. A rank that cannot be read is the mesh's own.

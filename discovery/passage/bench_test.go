@@ -32,7 +32,7 @@ func BenchmarkPushToAProxy(b *testing.B) {
 			r.Arrived()
 			r.Taken(kinds.Batch{Revision: revision})
 			r.Built()
-			r.Pushing(revision-1, revision, time.Now())
+			r.Pushing(push.Begun{After: revision - 1, Revision: revision, At: time.Now()})
 			for _, s := range p {
 				r.Joined(s, "shop").Offered()
 			}

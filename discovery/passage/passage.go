@@ -95,7 +95,8 @@ func (r *Recorder) Close() {
 var _ push.Watcher = (*Recorder)(nil)
 
 // Pushing implements [push.Watcher]. A push without a new revision is no change of anybody's.
-func (r *Recorder) Pushing(after, revision int64, begun time.Time) {
+func (r *Recorder) Pushing(p push.Begun) {
+	after, revision := p.After, p.Revision
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	b := r.taken
@@ -109,7 +110,7 @@ func (r *Recorder) Pushing(after, revision int64, begun time.Time) {
 	if len(r.rollOuts) == mostRollOuts {
 		r.end(r.rollOuts[0], time.Now())
 	}
-	r.now = &rollOut{batch: *b, after: after, pushing: begun, waiting: map[*served.Subscriber]bool{}}
+	r.now = &rollOut{batch: *b, after: after, pushing: p.At, waiting: map[*served.Subscriber]bool{}}
 	r.rollOuts = append(r.rollOuts, r.now)
 }
 

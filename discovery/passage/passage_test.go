@@ -49,7 +49,7 @@ func (d *discovery) push(revision int64, to ...*served.Subscriber) {
 	require.NoError(d.t, err)
 	d.Taken(kinds.Batch{Revision: revision, Changes: []kinds.Change{{Key: kinds.Key{Kind: kind, Namespace: "shop", Name: "x"}}}})
 	d.Built()
-	d.Pushing(d.revision, revision, time.Now())
+	d.Pushing(push.Begun{After: d.revision, Revision: revision, At: time.Now()})
 	for _, s := range to {
 		d.Joined(s, "shop").Offered()
 	}
@@ -118,7 +118,7 @@ func TestRevisionsThatArePushedTogetherAreLinked(t *testing.T) {
 func TestWhatIsNoNewRevisionIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	d, p := start(t), proxies(1)
-	d.Pushing(1, 1, time.Now()) // new keys, or another trust
+	d.Pushing(push.Begun{After: 1, Revision: 1, At: time.Now()}) // new keys, or another trust
 	d.Joined(p[0], "shop").Offered()
 	d.Pushed()
 	d.Joined(p[0], "shop").Ran(&served.Snapshot{Revision: "1"})

@@ -132,7 +132,7 @@ func (c *class) update(e *Engine) {
 	c.put(ScopedRouteType, c.sharedView.routes.scopes.set)
 	c.from = now
 	if c.current == nil {
-		c.current = &served.Snapshot{Revision: e.revision, Sets: maps.Clone(c.sets)}
+		c.current = &served.Snapshot{Revision: e.revision, Push: e.pushes, Sets: maps.Clone(c.sets)}
 	}
 	c.narrow()
 }

@@ -69,6 +69,14 @@ func (e *Engine) Revision() int64 {
 	return e.mesh.Revision
 }
 
+// PushNumber returns the number of the newest push, as [served.Snapshot] has it. Like Revision it waits
+// for the end of one that is under way.
+func (e *Engine) PushNumber() uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.pushes
+}
+
 // nameOf is short: of a thousand classes, two share a name once in ten thousand meshes.
 func nameOf(c classKey) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", c))

@@ -63,7 +63,7 @@ func (m *member) given() *served.Snapshot {
 	if m.offered != nil && maps.Equal(sets, m.offered.Sets) {
 		return m.offered
 	}
-	return &served.Snapshot{Revision: c.current.Revision, Sets: sets}
+	return &served.Snapshot{Revision: c.current.Revision, Push: c.current.Push, Sets: sets}
 }
 
 // narrow prepares the class's resources for picking parts of them, if its proxies are on demand.

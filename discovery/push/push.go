@@ -33,6 +33,7 @@ type Engine struct {
 	mu          sync.Mutex
 	mesh        *mesh.Mesh // nil before the first state: proxies wait for it
 	revision    string     // that of the mesh
+	pushes      uint64     // how many there were, the one under way included
 	sharedViews map[sharedViewKey]*sharedView
 	classes     map[classKey]*class
 	members     map[*served.Subscriber]*member // connected proxies
@@ -44,6 +45,7 @@ type Engine struct {
 	// problems, and whom resources concern.
 	turn       uint64
 	audiences  *Audiences
+	versions   *Versions
 	scopeMoves scopeMoves
 	// scopedFrom is the number of rules from which a router's routes are sent host by host.
 	scopedFrom int
@@ -87,7 +89,7 @@ func New(log *slog.Logger, metrics prometheus.Registerer) *Engine {
 	e.answers = newAnswers(e.journal, metrics)
 	e.answers.refusing = e.refusing
 	e.Watch(nobody{})
-	e.audiences = newAudiences(e)
+	e.audiences, e.versions = newAudiences(e), newVersions()
 	gauge := func(name, help string, count func() int) prometheus.GaugeFunc {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
 			e.mu.Lock()
@@ -130,7 +132,7 @@ func (e *Engine) Open(ctx context.Context, node *corev3.Node, incremental bool) 
 	if e.mesh != nil {
 		e.join(m)
 		m.offered = m.given()
-		s.Offer(at(e.revision, m.offered))
+		s.Offer(e.asOfNow(m.offered))
 	}
 	m.follower = e.watcher.Joined(s, proxy.Namespace)
 	s.Follower = m.follower
@@ -165,12 +167,14 @@ func (e *Engine) update(m *mesh.Mesh, revision string, step configstore.Step) {
 	news := e.journal.begin(revision)
 	before := e.mesh
 	e.mesh, e.revision = m, revision
+	e.pushes++
+	configured := e.versions.note(step, e.pushes)
 	e.tellUnusable(step)
 	if before == nil || !e.sortsLike(before) {
 		e.regroup()
 	}
 	if before != nil {
-		e.watcher.Pushing(before.Revision, m.Revision, time.Now())
+		e.watcher.Pushing(Begun{Number: e.pushes, After: before.Revision, Revision: m.Revision, At: time.Now(), Configured: configured})
 	}
 	offered := 0
 	for _, x := range e.sharedViews {
@@ -207,16 +211,16 @@ func (m *member) offer(e *Engine, news *served.News) bool {
 	}
 	m.offered = given
 	m.follower.Offered()
-	m.subscriber.OfferNews(at(e.revision, given), news)
+	m.subscriber.OfferNews(e.asOfNow(given), news)
 	return true
 }
 
-// at returns the snapshot with a newer revision, which may have changed nothing in it.
-func at(revision string, s *served.Snapshot) *served.Snapshot {
-	if s.Revision == revision {
+// asOfNow returns the snapshot as one of the newest push, which may have changed nothing in it.
+func (e *Engine) asOfNow(s *served.Snapshot) *served.Snapshot {
+	if s.Revision == e.revision && s.Push == e.pushes {
 		return s
 	}
-	return &served.Snapshot{Revision: revision, Sets: s.Sets}
+	return &served.Snapshot{Revision: e.revision, Push: e.pushes, Sets: s.Sets}
 }
 
 // translated records the work done since a moment, and logs what was left out because Envoy would

@@ -10,13 +10,25 @@ import (
 type Watcher interface {
 	// Joined is called when a proxy connects. It returns who is told of this proxy.
 	Joined(s *served.Subscriber, namespace string) Follower
-	// Pushing is called when a push begins that brings proxies from one revision to another. It is
-	// not called for the first mesh, which changes nothing for anyone.
-	Pushing(after, revision int64, begun time.Time)
+	// Pushing is called when a push begins. It is not called for the first mesh, which changes nothing
+	// for anyone.
+	Pushing(b Begun)
 	// Pushed is called when all proxies have been offered what is new to them.
 	Pushed()
 	// Refused is called when a proxy refuses something, or something less than before.
 	Refused()
+}
+
+// Begun is a push that has begun.
+type Begun struct {
+	// Number counts pushes.
+	Number uint64
+	// After and Revision are those of the mesh before and now. They are equal if the change comes from
+	// elsewhere than the database: a registry, fetched keys, or what is trusted.
+	After, Revision int64
+	At              time.Time
+	// Configured says that configuration of a registry is among what changes.
+	Configured bool
 }
 
 // Follower is told how pushes reach one proxy. Its methods must neither block nor call the engine.
@@ -49,9 +61,9 @@ func (all watchers) Joined(s *served.Subscriber, namespace string) Follower {
 	return told
 }
 
-func (all watchers) Pushing(after, revision int64, begun time.Time) {
+func (all watchers) Pushing(b Begun) {
 	for _, w := range all {
-		w.Pushing(after, revision, begun)
+		w.Pushing(b)
 	}
 }
 
@@ -92,7 +104,7 @@ func (all followers) Left(s *served.Subscriber) {
 type nobody struct{}
 
 func (nobody) Joined(*served.Subscriber, string) Follower { return nobody{} }
-func (nobody) Pushing(int64, int64, time.Time)            {}
+func (nobody) Pushing(Begun)                              {}
 func (nobody) Pushed()                                    {}
 func (nobody) Refused()                                   {}
 func (nobody) Offered()                                   {}

@@ -27,6 +27,7 @@ func (c *course) Offered() {
 	defer w.mu.Unlock()
 	if w.now == nil { // of no new revision, and so in no count
 		w.moves++
+		w.lags(c)
 		return
 	}
 	if len(c.before) == 0 && !c.apart {
@@ -52,6 +53,7 @@ func (c *course) Ran(s *served.Snapshot) {
 	defer w.mu.Unlock()
 	runs, now := w.numberOf(s.Revision), time.Now() // with the lock, so that the times of a push are in order
 	w.active = true
+	w.lagsNoMore(c, s.Push)
 	n := 0
 	for n < len(c.before) && c.before[n].of.revision <= runs {
 		c.took = microseconds(now.Sub(c.before[n].of.begun))
@@ -80,6 +82,7 @@ func (c *course) Left(s *served.Subscriber) {
 	w.active = true
 	w.moves++
 	delete(w.courses, s)
+	w.lagsNoMore(c, math.MaxUint64)
 	for _, in := range c.before {
 		in.lose()
 	}
@@ -97,7 +100,11 @@ func (c *course) setApart(apart bool) {
 	if c.apart == apart {
 		return
 	}
-	switch c.apart = apart; {
+	c.apart = apart
+	if apart {
+		w.lagsNoMore(c, math.MaxUint64)
+	}
+	switch {
 	case len(c.before) == 0:
 	case apart:
 		w.caughtUp()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/internal/ads/served"
 )
 
@@ -24,7 +25,7 @@ func TestTimesOfAPushAreInOrder(t *testing.T) {
 		courses = append(courses, c)
 	}
 	for revision := range int64(pushes) {
-		w.Pushing(revision, revision+1, time.Now())
+		w.Pushing(push.Begun{After: revision, Revision: revision + 1, At: time.Now()})
 		for _, c := range courses {
 			c.Offered()
 		}

@@ -29,7 +29,10 @@ type ledger struct {
 	proxies    map[*ads.Stream]*entry
 	streams    uint64        // how many there were, which numbers them
 	newest     int64         // the revision at the last comparison; -1 before the first
+	push       uint64        // the push at the last comparison
 	step       int64         // the revision that was reported of all in step
+	stepPush   uint64        // the push that was, for resources of registries
+	brought    uint64        // the newest push that was reported to bring one
 	comparison uint64        // the number of the last one of all proxies
 	moves      uint64        // what the watch had counted before it
 	uneven     bool          // at the last comparison some were not in step
@@ -48,6 +51,7 @@ type entry struct {
 	number  uint64
 	course  *course
 	runs    int64            // the newest revision that it is known to run; -1 for none
+	push    uint64           // the newest push that it is known to run; 0 for none
 	told    *rolloutv1.Proxy // what was reported; nil for nothing
 	running ads.Running      // when it was looked at last
 	seen    uint64           // the last comparison at which it was connected
@@ -63,7 +67,9 @@ func newLedger(of Proxies) *ledger {
 // begin forgets what was reported, for a new report.
 func (l *ledger) begin() {
 	l.step, l.uneven, l.times, l.problems, l.turn, l.surveyed = 0, true, nil, nil, 0, time.Time{}
+	l.stepPush, l.brought = 0, 0
 	l.of.Audiences.Reset()
+	l.of.Versions.Reset()
 	for _, e := range l.proxies {
 		e.told = nil
 	}
@@ -85,7 +91,7 @@ func (l *ledger) forget() {
 // many follow one another nobody falls out of step who keeps up. If many proxies need longer, an
 // older revision is enough (singly.go).
 func (l *ledger) differences(now time.Time) []*rolloutv1.ReportRequest {
-	newest := l.of.Revision() // before the streams are asked: what they run is at least this
+	newest := l.newestNow() // before the streams are asked: what they run is at least this
 	streams, moves := l.all()
 	before, behind := l.observe(streams, newest)
 	l.newest, l.moves = newest, moves
@@ -96,6 +102,12 @@ func (l *ledger) differences(now time.Time) []*rolloutv1.ReportRequest {
 	}
 	audiences, _ := l.audiences(streams, now)
 	return l.report(streams, l.gone(), audiences, step, now)
+}
+
+// newestNow is the revision that all proxies have been offered. It notes by which push.
+func (l *ledger) newestNow() int64 {
+	l.push = l.of.Push()
+	return l.of.Revision()
 }
 
 // all begins a comparison of all proxies. It returns their streams, and what the watch had counted
@@ -115,12 +127,13 @@ func (l *ledger) report(streams []*ads.Stream, gone []uint64, audiences []*rollo
 	var proxies []*rolloutv1.Proxy
 	var refusing []*course
 	var apart []*ads.Stream
+	versions, push := l.versions(now), l.commonPush(streams, step, now)
 	for _, s := range streams {
 		e := l.proxies[s]
-		if e.stays(step) {
+		if e.stays(step, push) {
 			continue
 		}
-		state := e.state(step, now)
+		state := e.state(step, push, now)
 		if state.GetState() == rolloutv1.Proxy_STATE_REFUSED {
 			state.Refusals = l.refusals(s, e.circle)
 			refusing = append(refusing, e.course)
@@ -138,12 +151,12 @@ func (l *ledger) report(streams []*ads.Stream, gone []uint64, audiences []*rollo
 			}
 		}
 	}
-	l.outOfStep, l.uneven = apart, step < l.newest || len(apart) > 0
+	l.outOfStep, l.uneven = apart, step < l.newest || push < l.brought || len(apart) > 0
 	l.sources.forgetUnused()
-	last := &rolloutv1.ReportRequest{Revision: step, Gone: gone}
+	last := &rolloutv1.ReportRequest{Revision: step, Push: push, Gone: gone}
 	rollouts := l.watch.rollouts(refusing, l.surveyDue(now))
 	l.survey(last, now)
-	return l.messages(last, proxies, rollouts, audiences)
+	return l.messages(last, parts{proxies, rollouts, audiences, versions})
 }
 
 // waits reports whether the report of a proxy that is being sent something can wait. What was
@@ -170,7 +183,7 @@ func (l *ledger) observe(streams []*ads.Stream, newest int64) (before int64, beh
 			e = &entry{number: l.streams, course: l.watch.courseOf(s.Subscriber()), runs: -1}
 			l.proxies[s] = e
 		}
-		e.observe(s, newest)
+		e.observe(s, newest, l.push)
 		e.seen = l.comparison
 		behind = behind || e.runs < newest && e.running.Refused == 0 && e.told.GetState() != rolloutv1.Proxy_STATE_SILENT
 	}
@@ -178,37 +191,45 @@ func (l *ledger) observe(streams []*ads.Stream, newest int64) (before int64, beh
 }
 
 // observe notes what the proxy runs.
-func (e *entry) observe(s *ads.Stream, newest int64) {
+func (e *entry) observe(s *ads.Stream, newest int64, push uint64) {
 	e.running = s.Running()
 	switch e.running.Snapshot {
 	case nil: // it runs nothing yet, or may have lost what it ran
-		e.runs = -1
-	case s.Subscriber().Snapshot():
-		e.runs = max(e.runs, newest) // also if the latest changes concern others
+		e.runs, e.push = -1, 0
+	case s.Subscriber().Snapshot(): // also if the latest changes concern others
+		e.runs, e.push = max(e.runs, newest), max(e.push, push)
 	default:
-		e.runs = max(e.runs, revisionOf(e.running.Snapshot))
+		e.runs, e.push = max(e.runs, revisionOf(e.running.Snapshot)), max(e.push, e.running.Snapshot.Push)
 	}
 }
 
 // stays reports whether the proxy was reported to be in step, and still is: nearly all are, nearly
 // always, so this has to be cheap.
-func (e *entry) stays(step int64) bool {
-	return e.told.GetState() == rolloutv1.Proxy_STATE_IN_STEP && e.running.Refused == 0 && e.runs >= step && e.told.GetCircle() == e.circle
+func (e *entry) stays(step int64, push uint64) bool {
+	return e.told.GetState() == rolloutv1.Proxy_STATE_IN_STEP && e.running.Refused == 0 && e.runs >= step && e.push >= push && e.told.GetCircle() == e.circle
 }
 
 // state is the present state of the proxy.
-func (e *entry) state(step int64, now time.Time) *rolloutv1.Proxy {
+func (e *entry) state(step int64, push uint64, now time.Time) *rolloutv1.Proxy {
 	running := e.running
 	state := &rolloutv1.Proxy{Stream: e.number, State: rolloutv1.Proxy_STATE_SENDING, Sent: revisionOf(running.Target), Runs: max(0, e.runs), Refused: uint32(running.Refused), Circle: e.circle}
+	if push > 0 { // else no registry has anything
+		state.Push = e.push
+	}
 	switch {
 	case running.Refused > 0:
 		state.State = rolloutv1.Proxy_STATE_REFUSED
-	case e.runs >= step:
-		state.State, state.Sent, state.Runs = rolloutv1.Proxy_STATE_IN_STEP, 0, 0
-	case !running.Unanswered.IsZero() && now.Sub(running.Unanswered) > silentAfter:
+	case e.runs >= step && e.push >= push:
+		state.State, state.Sent, state.Runs, state.Push = rolloutv1.Proxy_STATE_IN_STEP, 0, 0, 0
+	case e.silent(now):
 		state.State = rolloutv1.Proxy_STATE_SILENT
 	}
 	return state
+}
+
+// silent reports whether the proxy has not answered for long.
+func (e *entry) silent(now time.Time) bool {
+	return !e.running.Unanswered.IsZero() && now.Sub(e.running.Unanswered) > silentAfter
 }
 
 func revisionOf(s *served.Snapshot) int64 {
@@ -257,29 +278,4 @@ func (l *ledger) gone() []uint64 {
 		delete(l.proxies, s)
 	}
 	return gone
-}
-
-// messages divides what differs. The last message alone moves those in step: before it, all that
-// are not in step have to be known.
-func (l *ledger) messages(last *rolloutv1.ReportRequest, proxies []*rolloutv1.Proxy, rollouts []*rolloutv1.Rollout, audiences []*rolloutv1.Audience) []*rolloutv1.ReportRequest {
-	var all []*rolloutv1.ReportRequest
-	for len(proxies) > mostProxies || len(rollouts) > mostRollouts || len(audiences) > mostAudiences {
-		m := &rolloutv1.ReportRequest{Revision: l.step}
-		m.Audiences, audiences = cut(audiences, mostAudiences)
-		m.Proxies, proxies = cut(proxies, mostProxies)
-		m.Rollouts, rollouts = cut(rollouts, mostRollouts)
-		all = append(all, m)
-	}
-	last.Proxies, last.Rollouts, last.Audiences = proxies, rollouts, audiences
-	if len(all) == 0 && last.GetRevision() == l.step && len(proxies)+len(rollouts)+len(audiences)+len(last.GetGone()) == 0 && last.GetTimes() == nil && last.GetProblems() == nil {
-		return nil
-	}
-	l.step = last.GetRevision()
-	return append(all, last)
-}
-
-// cut cuts off the first n of a list, or all.
-func cut[T any](list []T, n int) (first, rest []T) {
-	n = min(n, len(list))
-	return list[:n], list[n:]
 }

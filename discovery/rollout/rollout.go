@@ -41,12 +41,16 @@ type Proxies struct {
 	Member func(*served.Subscriber) (push.Member, bool)
 	// Revision is that which all proxies have been offered.
 	Revision func() int64
+	// Push is the number of the push that has offered it.
+	Push func() uint64
 	// Watch has a watcher told of pushes.
 	Watch func(push.Watcher)
 	// ProblemsSince are those that discovery knows of, as [push.Engine.ProblemsSince] has them.
 	ProblemsSince func(turn uint64) (all []push.Problem, now uint64, news bool)
 	// Audiences knows whom resources concern.
 	Audiences *push.Audiences
+	// Versions knows which versions of registries' resources the proxies are offered.
+	Versions *push.Versions
 	// Sources are the resources of the mesh that a resource of a proxy's was made from.
 	Sources func(s *served.Subscriber, typeURL, name string) []push.Source
 	// CertificateEnds is when the certificate ends that a proxy has shown; zero if it has shown none.
@@ -56,7 +60,8 @@ type Proxies struct {
 // Of returns the proxies of an engine that a server serves.
 func Of(e *push.Engine, s *ads.Server) Proxies {
 	return Proxies{
-		Streams: s.Unsorted, Member: e.Member, Revision: e.Revision, Watch: e.Watch, ProblemsSince: e.ProblemsSince, Audiences: e.Audiences(), Sources: e.Sources,
+		Streams: s.Unsorted, Member: e.Member, Revision: e.Revision, Push: e.PushNumber, Watch: e.Watch,
+		ProblemsSince: e.ProblemsSince, Audiences: e.Audiences(), Versions: e.Versions(), Sources: e.Sources,
 		CertificateEnds: func(s *ads.Stream) time.Time {
 			if shown := admit.Presented(s.Context()); len(shown) > 0 {
 				return shown[0].NotAfter

@@ -16,7 +16,7 @@ func (l *ledger) settled(now time.Time) []*rolloutv1.ReportRequest {
 	if l.watch.anyBehind() { // since then, the next push has begun
 		return nil
 	}
-	newest := l.of.Revision()
+	newest := l.newestNow()
 	if !l.onlyAnswered(newest) {
 		streams, moves := l.all()
 		if _, behind := l.observe(streams, newest); behind {

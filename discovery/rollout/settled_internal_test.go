@@ -19,23 +19,23 @@ func TestAnythingButAnswersHasAllProxiesLookedAt(t *testing.T) {
 		spare bool
 	}{
 		"a change that is answered": {func(w *watch, here push.Follower) {
-			w.Pushing(1, 2, time.Now())
+			w.Pushing(push.Begun{After: 1, Revision: 2, At: time.Now()})
 			here.Offered()
 			w.Pushed()
 			here.Ran(&served.Snapshot{Revision: "2"})
 		}, true},
 		"a change that is not answered": {func(w *watch, here push.Follower) {
-			w.Pushing(1, 2, time.Now())
+			w.Pushing(push.Begun{After: 1, Revision: 2, At: time.Now()})
 			here.Offered()
 			w.Pushed()
 		}, false},
 		"a change under way": {func(w *watch, here push.Follower) {
-			w.Pushing(1, 2, time.Now())
+			w.Pushing(push.Begun{After: 1, Revision: 2, At: time.Now()})
 			here.Offered()
 			here.Ran(&served.Snapshot{Revision: "2"})
 		}, false},
 		"a change for nobody": {func(w *watch, _ push.Follower) {
-			w.Pushing(1, 2, time.Now())
+			w.Pushing(push.Begun{After: 1, Revision: 2, At: time.Now()})
 			w.Pushed()
 		}, true},
 		"a proxy joins":                     {func(w *watch, _ push.Follower) { w.Joined(served.NewSubscriber(nil), "shop") }, false},

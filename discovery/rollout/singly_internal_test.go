@@ -39,7 +39,7 @@ func TestFewFallOutOfStepWhereAllAreLate(t *testing.T) {
 			e := l.proxies[s]
 			if e.runs >= step {
 				e.told = &rolloutv1.Proxy{State: rolloutv1.Proxy_STATE_IN_STEP}
-			} else if state := e.state(step, now); !l.waits(e, state, now) {
+			} else if state := e.state(step, 0, now); !l.waits(e, state, now) {
 				e.told = state
 				described++
 			}

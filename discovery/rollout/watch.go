@@ -17,11 +17,13 @@ type watch struct {
 	now       *pushed   // under way; nil if none is, or if nobody reports it
 	differing []*pushed // from what was reported
 	courses   map[*served.Subscriber]*course
-	behind    int              // how many proxies do not run yet what they were offered, and may soon
-	refused   map[*part]uint32 // how many proxies do not, because they refuse something
-	active    bool             // something has happened since the last call of quiet
-	moves     uint64           // counts what happens beside pushes and answers: who joins, leaves, refuses
-	lastRan   struct {         // the revision that a proxy came to run last
+	behind    int                // how many proxies do not run yet what they were offered, and may soon
+	lagging   map[*course]uint64 // whom configuration of a registry was offered that they do not run yet, and may soon, by the push
+	registry  uint64             // the number of the push under way, if that brings configuration of a registry and no revision
+	refused   map[*part]uint32   // how many proxies do not, because they refuse something
+	active    bool               // something has happened since the last call of quiet
+	moves     uint64             // counts what happens beside pushes and answers: who joins, leaves, refuses
+	lastRan   struct {           // the revision that a proxy came to run last
 		text   string
 		number int64
 	}
@@ -38,7 +40,7 @@ const (
 )
 
 func newWatch() *watch {
-	return &watch{courses: map[*served.Subscriber]*course{}, settled: make(chan struct{}, 1)}
+	return &watch{courses: map[*served.Subscriber]*course{}, lagging: map[*course]uint64{}, settled: make(chan struct{}, 1)}
 }
 
 // Joined implements [push.Watcher].
@@ -60,18 +62,22 @@ func (w *watch) courseOf(s *served.Subscriber) *course {
 	return cmp.Or(w.courses[s], &course{watch: w})
 }
 
-// Pushing implements [push.Watcher]. A push that brings no new revision is no change of anybody's.
-func (w *watch) Pushing(after, revision int64, begun time.Time) {
+// Pushing implements [push.Watcher]. A push that brings no new revision is in no count, but who has
+// changed configuration in a registry waits for it too.
+func (w *watch) Pushing(b push.Begun) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.active = true
-	if revision <= after {
+	if b.Revision <= b.After {
+		if b.Configured {
+			w.registry = b.Number
+		}
 		return
 	}
-	w.now = &pushed{watch: w, revision: revision, after: after, begun: begun, parts: map[string]*part{}}
+	w.now = &pushed{watch: w, revision: b.Revision, after: b.After, begun: b.At, parts: map[string]*part{}}
 	w.now.differ()
 	w.pushes = append(w.pushes, w.now)
-	for len(w.pushes) > keptPushes || begun.Sub(w.pushes[0].begun) > keptTime {
+	for len(w.pushes) > keptPushes || b.At.Sub(w.pushes[0].begun) > keptTime {
 		w.pushes[0].forgotten = true
 		w.pushes = w.pushes[1:]
 	}
@@ -81,7 +87,27 @@ func (w *watch) Pushing(after, revision int64, begun time.Time) {
 func (w *watch) Pushed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.now = nil; w.behind == 0 {
+	w.now, w.registry = nil, 0
+	if w.behind == 0 && len(w.lagging) == 0 {
+		w.tellSettled()
+	}
+}
+
+// lags notes that a proxy was offered configuration of a registry. The caller holds the lock.
+func (w *watch) lags(c *course) {
+	if w.registry != 0 && !c.apart {
+		w.lagging[c] = w.registry
+	}
+}
+
+// lagsNoMore notes that a proxy runs a push, or is not waited for. The caller holds the lock.
+func (w *watch) lagsNoMore(c *course, runs uint64) {
+	offered, lagged := w.lagging[c]
+	if !lagged || runs < offered {
+		return
+	}
+	delete(w.lagging, c)
+	if len(w.lagging) == 0 && w.registry == 0 && !w.underway() {
 		w.tellSettled()
 	}
 }

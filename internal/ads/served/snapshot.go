@@ -9,6 +9,9 @@ import "time"
 type Snapshot struct {
 	// Revision names the state. Responses carry it as their version.
 	Revision string
+	// Push is the number of the push that made it, where several states may have one revision; 0
+	// where none do.
+	Push uint64
 	// Sets has the resources by canonical type URL. An absent type has none.
 	Sets map[string]*Set
 	// Withheld are types of which nothing is known yet. Requests for them wait, and clients keep

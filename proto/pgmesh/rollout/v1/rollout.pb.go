@@ -79,7 +79,7 @@ func (x Proxy_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Proxy_State.Descriptor instead.
 func (Proxy_State) EnumDescriptor() ([]byte, []int) {
-	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{7, 0}
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{8, 0}
 }
 
 type ReportRequest struct {
@@ -101,7 +101,11 @@ type ReportRequest struct {
 	// Whom resources concern, of those for which that differs from what was reported last. There may be 5000 in a message.
 	Audiences []*Audience `protobuf:"bytes,8,rep,name=audiences,proto3" json:"audiences,omitempty"`
 	// How long the last change took, if that differs from what was reported last.
-	Times         *Times `protobuf:"bytes,9,opt,name=times,proto3" json:"times,omitempty"`
+	Times *Times `protobuf:"bytes,9,opt,name=times,proto3" json:"times,omitempty"`
+	// The push that every proxy in step runs, or a newer one. A discovery counts its pushes from 1. 0 if it does not report them.
+	Push uint64 `protobuf:"varint,10,opt,name=push,proto3" json:"push,omitempty"`
+	// Which versions of registries' resources the discovery has, if that differs from what was reported last. There may be 5000 in a message.
+	Versions      []*Version `protobuf:"bytes,11,rep,name=versions,proto3" json:"versions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -195,6 +199,20 @@ func (x *ReportRequest) GetAudiences() []*Audience {
 func (x *ReportRequest) GetTimes() *Times {
 	if x != nil {
 		return x.Times
+	}
+	return nil
+}
+
+func (x *ReportRequest) GetPush() uint64 {
+	if x != nil {
+		return x.Push
+	}
+	return 0
+}
+
+func (x *ReportRequest) GetVersions() []*Version {
+	if x != nil {
+		return x.Versions
 	}
 	return nil
 }
@@ -521,6 +539,70 @@ func (x *Audience) GetCircles() []uint32 {
 	return nil
 }
 
+// Version is the version of a resource that comes from a registry. A change of such a resource is no
+// revision, so the push tells which proxies run it.
+type Version struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Resource *Resource              `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
+	// As the server serves it. Empty if the discovery has no such resource of a registry any more.
+	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	// The push that brings this version to proxies: those that run it or a newer one run the version.
+	Push          uint64 `protobuf:"varint,3,opt,name=push,proto3" json:"push,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Version) Reset() {
+	*x = Version{}
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Version) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Version) ProtoMessage() {}
+
+func (x *Version) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Version.ProtoReflect.Descriptor instead.
+func (*Version) Descriptor() ([]byte, []int) {
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Version) GetResource() *Resource {
+	if x != nil {
+		return x.Resource
+	}
+	return nil
+}
+
+func (x *Version) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Version) GetPush() uint64 {
+	if x != nil {
+		return x.Push
+	}
+	return 0
+}
+
 // Times is how long the last change took of each proxy that has had one.
 type Times struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -533,7 +615,7 @@ type Times struct {
 
 func (x *Times) Reset() {
 	*x = Times{}
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[6]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -545,7 +627,7 @@ func (x *Times) String() string {
 func (*Times) ProtoMessage() {}
 
 func (x *Times) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[6]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -558,7 +640,7 @@ func (x *Times) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Times.ProtoReflect.Descriptor instead.
 func (*Times) Descriptor() ([]byte, []int) {
-	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{6}
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Times) GetStreams() []uint64 {
@@ -591,14 +673,16 @@ type Proxy struct {
 	// The resources that it refuses, of more than 20 the first.
 	Refusals []*Refusal `protobuf:"bytes,7,rep,name=refusals,proto3" json:"refusals,omitempty"`
 	// The number of its circle: the same resources concern all proxies of a circle.
-	Circle        uint32 `protobuf:"varint,8,opt,name=circle,proto3" json:"circle,omitempty"`
+	Circle uint32 `protobuf:"varint,8,opt,name=circle,proto3" json:"circle,omitempty"`
+	// Of a proxy that is not in step: the newest push that it runs; 0 for none.
+	Push          uint64 `protobuf:"varint,9,opt,name=push,proto3" json:"push,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Proxy) Reset() {
 	*x = Proxy{}
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[7]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -610,7 +694,7 @@ func (x *Proxy) String() string {
 func (*Proxy) ProtoMessage() {}
 
 func (x *Proxy) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[7]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -623,7 +707,7 @@ func (x *Proxy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proxy.ProtoReflect.Descriptor instead.
 func (*Proxy) Descriptor() ([]byte, []int) {
-	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{7}
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Proxy) GetStream() uint64 {
@@ -682,6 +766,13 @@ func (x *Proxy) GetCircle() uint32 {
 	return 0
 }
 
+func (x *Proxy) GetPush() uint64 {
+	if x != nil {
+		return x.Push
+	}
+	return 0
+}
+
 // Refusal is a resource of Envoy's that a proxy refuses.
 type Refusal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -699,7 +790,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[8]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -711,7 +802,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[8]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -724,7 +815,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{8}
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Refusal) GetTypeUrl() string {
@@ -778,7 +869,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[9]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -790,7 +881,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[9]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -803,7 +894,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{9}
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Source) GetApiGroup() string {
@@ -872,7 +963,7 @@ type Description struct {
 
 func (x *Description) Reset() {
 	*x = Description{}
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[10]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -884,7 +975,7 @@ func (x *Description) String() string {
 func (*Description) ProtoMessage() {}
 
 func (x *Description) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[10]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -897,7 +988,7 @@ func (x *Description) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Description.ProtoReflect.Descriptor instead.
 func (*Description) Descriptor() ([]byte, []int) {
-	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{10}
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Description) GetNode() string {
@@ -1008,7 +1099,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[11]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1020,7 +1111,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[11]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1033,7 +1124,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{11}
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReportResponse) GetNumber() uint64 {
@@ -1062,7 +1153,7 @@ type Rollout_Part struct {
 
 func (x *Rollout_Part) Reset() {
 	*x = Rollout_Part{}
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[12]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1074,7 +1165,7 @@ func (x *Rollout_Part) String() string {
 func (*Rollout_Part) ProtoMessage() {}
 
 func (x *Rollout_Part) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[12]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1136,7 +1227,7 @@ var File_pgmesh_rollout_v1_rollout_proto protoreflect.FileDescriptor
 
 const file_pgmesh_rollout_v1_rollout_proto_rawDesc = "" +
 	"\n" +
-	"\x1fpgmesh/rollout/v1/rollout.proto\x12\x11pgmesh.rollout.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpgmesh/access/v1/access.proto\"\x85\x03\n" +
+	"\x1fpgmesh/rollout/v1/rollout.proto\x12\x11pgmesh.rollout.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpgmesh/access/v1/access.proto\"\xd1\x03\n" +
 	"\rReportRequest\x12\x1c\n" +
 	"\tdiscovery\x18\x01 \x01(\tR\tdiscovery\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x1a\n" +
@@ -1146,7 +1237,10 @@ const file_pgmesh_rollout_v1_rollout_proto_rawDesc = "" +
 	"\brollouts\x18\x06 \x03(\v2\x1a.pgmesh.rollout.v1.RolloutR\brollouts\x127\n" +
 	"\bproblems\x18\a \x01(\v2\x1b.pgmesh.rollout.v1.ProblemsR\bproblems\x129\n" +
 	"\taudiences\x18\b \x03(\v2\x1b.pgmesh.rollout.v1.AudienceR\taudiences\x12.\n" +
-	"\x05times\x18\t \x01(\v2\x18.pgmesh.rollout.v1.TimesR\x05times\"\xbd\x02\n" +
+	"\x05times\x18\t \x01(\v2\x18.pgmesh.rollout.v1.TimesR\x05times\x12\x12\n" +
+	"\x04push\x18\n" +
+	" \x01(\x04R\x04push\x126\n" +
+	"\bversions\x18\v \x03(\v2\x1a.pgmesh.rollout.v1.VersionR\bversions\"\xbd\x02\n" +
 	"\aRollout\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\x03R\x05after\x120\n" +
@@ -1174,10 +1268,14 @@ const file_pgmesh_rollout_v1_rollout_proto_rawDesc = "" +
 	"\bAudience\x127\n" +
 	"\bresource\x18\x01 \x01(\v2\x1b.pgmesh.rollout.v1.ResourceR\bresource\x12\x1a\n" +
 	"\beveryone\x18\x02 \x01(\bR\beveryone\x12\x18\n" +
-	"\acircles\x18\x03 \x03(\rR\acircles\"5\n" +
+	"\acircles\x18\x03 \x03(\rR\acircles\"p\n" +
+	"\aVersion\x127\n" +
+	"\bresource\x18\x01 \x01(\v2\x1b.pgmesh.rollout.v1.ResourceR\bresource\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\x12\x12\n" +
+	"\x04push\x18\x03 \x01(\x04R\x04push\"5\n" +
 	"\x05Times\x12\x18\n" +
 	"\astreams\x18\x01 \x03(\x04R\astreams\x12\x12\n" +
-	"\x04took\x18\x02 \x03(\x04R\x04took\"\x94\x03\n" +
+	"\x04took\x18\x02 \x03(\x04R\x04took\"\xa8\x03\n" +
 	"\x05Proxy\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\x04R\x06stream\x12@\n" +
 	"\vdescription\x18\x02 \x01(\v2\x1e.pgmesh.rollout.v1.DescriptionR\vdescription\x124\n" +
@@ -1186,7 +1284,8 @@ const file_pgmesh_rollout_v1_rollout_proto_rawDesc = "" +
 	"\x04runs\x18\x05 \x01(\x03R\x04runs\x12\x18\n" +
 	"\arefused\x18\x06 \x01(\rR\arefused\x126\n" +
 	"\brefusals\x18\a \x03(\v2\x1a.pgmesh.rollout.v1.RefusalR\brefusals\x12\x16\n" +
-	"\x06circle\x18\b \x01(\rR\x06circle\"i\n" +
+	"\x06circle\x18\b \x01(\rR\x06circle\x12\x12\n" +
+	"\x04push\x18\t \x01(\x04R\x04push\"i\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTATE_IN_STEP\x10\x01\x12\x11\n" +
@@ -1242,7 +1341,7 @@ func file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP() []byte {
 }
 
 var file_pgmesh_rollout_v1_rollout_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pgmesh_rollout_v1_rollout_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_pgmesh_rollout_v1_rollout_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_pgmesh_rollout_v1_rollout_proto_goTypes = []any{
 	(Proxy_State)(0),              // 0: pgmesh.rollout.v1.Proxy.State
 	(*ReportRequest)(nil),         // 1: pgmesh.rollout.v1.ReportRequest
@@ -1251,42 +1350,45 @@ var file_pgmesh_rollout_v1_rollout_proto_goTypes = []any{
 	(*Problem)(nil),               // 4: pgmesh.rollout.v1.Problem
 	(*Resource)(nil),              // 5: pgmesh.rollout.v1.Resource
 	(*Audience)(nil),              // 6: pgmesh.rollout.v1.Audience
-	(*Times)(nil),                 // 7: pgmesh.rollout.v1.Times
-	(*Proxy)(nil),                 // 8: pgmesh.rollout.v1.Proxy
-	(*Refusal)(nil),               // 9: pgmesh.rollout.v1.Refusal
-	(*Source)(nil),                // 10: pgmesh.rollout.v1.Source
-	(*Description)(nil),           // 11: pgmesh.rollout.v1.Description
-	(*ReportResponse)(nil),        // 12: pgmesh.rollout.v1.ReportResponse
-	(*Rollout_Part)(nil),          // 13: pgmesh.rollout.v1.Rollout.Part
-	nil,                           // 14: pgmesh.rollout.v1.Description.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(*Version)(nil),               // 7: pgmesh.rollout.v1.Version
+	(*Times)(nil),                 // 8: pgmesh.rollout.v1.Times
+	(*Proxy)(nil),                 // 9: pgmesh.rollout.v1.Proxy
+	(*Refusal)(nil),               // 10: pgmesh.rollout.v1.Refusal
+	(*Source)(nil),                // 11: pgmesh.rollout.v1.Source
+	(*Description)(nil),           // 12: pgmesh.rollout.v1.Description
+	(*ReportResponse)(nil),        // 13: pgmesh.rollout.v1.ReportResponse
+	(*Rollout_Part)(nil),          // 14: pgmesh.rollout.v1.Rollout.Part
+	nil,                           // 15: pgmesh.rollout.v1.Description.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
 }
 var file_pgmesh_rollout_v1_rollout_proto_depIdxs = []int32{
-	8,  // 0: pgmesh.rollout.v1.ReportRequest.proxies:type_name -> pgmesh.rollout.v1.Proxy
+	9,  // 0: pgmesh.rollout.v1.ReportRequest.proxies:type_name -> pgmesh.rollout.v1.Proxy
 	2,  // 1: pgmesh.rollout.v1.ReportRequest.rollouts:type_name -> pgmesh.rollout.v1.Rollout
 	3,  // 2: pgmesh.rollout.v1.ReportRequest.problems:type_name -> pgmesh.rollout.v1.Problems
 	6,  // 3: pgmesh.rollout.v1.ReportRequest.audiences:type_name -> pgmesh.rollout.v1.Audience
-	7,  // 4: pgmesh.rollout.v1.ReportRequest.times:type_name -> pgmesh.rollout.v1.Times
-	15, // 5: pgmesh.rollout.v1.Rollout.began:type_name -> google.protobuf.Timestamp
-	13, // 6: pgmesh.rollout.v1.Rollout.parts:type_name -> pgmesh.rollout.v1.Rollout.Part
-	4,  // 7: pgmesh.rollout.v1.Problems.problems:type_name -> pgmesh.rollout.v1.Problem
-	5,  // 8: pgmesh.rollout.v1.Problem.resource:type_name -> pgmesh.rollout.v1.Resource
-	5,  // 9: pgmesh.rollout.v1.Audience.resource:type_name -> pgmesh.rollout.v1.Resource
-	11, // 10: pgmesh.rollout.v1.Proxy.description:type_name -> pgmesh.rollout.v1.Description
-	0,  // 11: pgmesh.rollout.v1.Proxy.state:type_name -> pgmesh.rollout.v1.Proxy.State
-	9,  // 12: pgmesh.rollout.v1.Proxy.refusals:type_name -> pgmesh.rollout.v1.Refusal
-	15, // 13: pgmesh.rollout.v1.Refusal.since:type_name -> google.protobuf.Timestamp
-	10, // 14: pgmesh.rollout.v1.Refusal.sources:type_name -> pgmesh.rollout.v1.Source
-	14, // 15: pgmesh.rollout.v1.Description.labels:type_name -> pgmesh.rollout.v1.Description.LabelsEntry
-	15, // 16: pgmesh.rollout.v1.Description.connected:type_name -> google.protobuf.Timestamp
-	15, // 17: pgmesh.rollout.v1.Description.certificate_ends:type_name -> google.protobuf.Timestamp
-	1,  // 18: pgmesh.rollout.v1.RolloutService.Report:input_type -> pgmesh.rollout.v1.ReportRequest
-	12, // 19: pgmesh.rollout.v1.RolloutService.Report:output_type -> pgmesh.rollout.v1.ReportResponse
-	19, // [19:20] is the sub-list for method output_type
-	18, // [18:19] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	8,  // 4: pgmesh.rollout.v1.ReportRequest.times:type_name -> pgmesh.rollout.v1.Times
+	7,  // 5: pgmesh.rollout.v1.ReportRequest.versions:type_name -> pgmesh.rollout.v1.Version
+	16, // 6: pgmesh.rollout.v1.Rollout.began:type_name -> google.protobuf.Timestamp
+	14, // 7: pgmesh.rollout.v1.Rollout.parts:type_name -> pgmesh.rollout.v1.Rollout.Part
+	4,  // 8: pgmesh.rollout.v1.Problems.problems:type_name -> pgmesh.rollout.v1.Problem
+	5,  // 9: pgmesh.rollout.v1.Problem.resource:type_name -> pgmesh.rollout.v1.Resource
+	5,  // 10: pgmesh.rollout.v1.Audience.resource:type_name -> pgmesh.rollout.v1.Resource
+	5,  // 11: pgmesh.rollout.v1.Version.resource:type_name -> pgmesh.rollout.v1.Resource
+	12, // 12: pgmesh.rollout.v1.Proxy.description:type_name -> pgmesh.rollout.v1.Description
+	0,  // 13: pgmesh.rollout.v1.Proxy.state:type_name -> pgmesh.rollout.v1.Proxy.State
+	10, // 14: pgmesh.rollout.v1.Proxy.refusals:type_name -> pgmesh.rollout.v1.Refusal
+	16, // 15: pgmesh.rollout.v1.Refusal.since:type_name -> google.protobuf.Timestamp
+	11, // 16: pgmesh.rollout.v1.Refusal.sources:type_name -> pgmesh.rollout.v1.Source
+	15, // 17: pgmesh.rollout.v1.Description.labels:type_name -> pgmesh.rollout.v1.Description.LabelsEntry
+	16, // 18: pgmesh.rollout.v1.Description.connected:type_name -> google.protobuf.Timestamp
+	16, // 19: pgmesh.rollout.v1.Description.certificate_ends:type_name -> google.protobuf.Timestamp
+	1,  // 20: pgmesh.rollout.v1.RolloutService.Report:input_type -> pgmesh.rollout.v1.ReportRequest
+	13, // 21: pgmesh.rollout.v1.RolloutService.Report:output_type -> pgmesh.rollout.v1.ReportResponse
+	21, // [21:22] is the sub-list for method output_type
+	20, // [20:21] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_pgmesh_rollout_v1_rollout_proto_init() }
@@ -1300,7 +1402,7 @@ func file_pgmesh_rollout_v1_rollout_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pgmesh_rollout_v1_rollout_proto_rawDesc), len(file_pgmesh_rollout_v1_rollout_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
