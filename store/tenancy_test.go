@@ -295,6 +295,7 @@ var reviewed = map[string]string{
 	"find_problems": "filters what it finds by the caller's grants", "find_problems_of": "likewise", "chosen_resources": "likewise", "progress_of": "likewise",
 	"refusals_of": "likewise", "runner_counts": "reads chosen_resources and known_proxies, which filter", "runners_of": "likewise", "statuses_of": "likewise",
 	"broken_conditions": "reads find_problems", "latest_rollouts": "reads recent_revisions and progress_of, which filter", "require_resource": "reads chosen_resources",
+	"chosen_entries": "filters what it finds by the caller's grants", "registry_statuses": "asks require_server", "status_moves": "asks require_server",
 	"status_of": "asks require_resource", "runs": "likewise", "first_refusal": "reads refusals_of", "why_behind": "reads known_proxies, which filters",
 	"other_owner": "asks may_name", "other_description": "asks may_name", "examine_change": "looks at the running transaction alone", "prune": "asks for the owner or a server", "adopt": "likewise",
 	"holds_secrets": "tells of the caller's own grants", "granted_secrets": "likewise", "grant_secrets": "asks require_owner", "revoke_secrets": "asks require_owner",
@@ -318,7 +319,7 @@ var reviewed = map[string]string{
 	"leave_registries": "asks require_server", "sweep_registries": "asks require_server", "registries_have": "is not for tenants, and tells of a host to whoever knows it",
 	"registry_services": "is not for tenants, as registries_have", "registry_ports": "likewise", "registries_choose": "likewise", "serve_subset": "likewise",
 	"registry_owner": "asks may_name", "known_ports": "tells of a host to whoever knows it", "origin_of": "asks shows_all and shown_namespaces",
-	"backends_of": "asks shows_all and shown_namespaces", "is_hidden": "asks shows_all and shown_namespaces",
+	"backends_of": "asks shows_all and shown_namespaces", "hider_of": "asks shows_all and shown_namespaces",
 	"refuse_waiting": "looks at the running transaction alone", "wait": "reads known_proxies, which filters",
 	"create_token": "asks require_server", "revoke_token": "asks require_server", "note_token_uses": "asks require_server", "prune_expired": "calls prune", "check": "reads what the caller gives it",
 }

@@ -16,6 +16,7 @@ const (
 	maxProxies   = 1000
 	maxRollouts  = 200
 	maxAudiences = 5000
+	maxVersions  = 5000
 	maxProblems  = 1000
 	maxTimes     = 100_000
 	maxRefusals  = 20 // of a proxy
@@ -44,7 +45,7 @@ func (r *report) read(m *rolloutv1.ReportRequest) (to rollout.Message, err error
 	}
 	return rollout.Message{
 		Number: int64(m.GetNumber()), Revision: m.GetRevision(), Gone: m.GetGone(), Proxies: proxiesOf(m.GetProxies()), Rollouts: rolloutsOf(m.GetRollouts()),
-		Audiences: audiencesOf(m.GetAudiences()), Problems: problemsOf(m.GetProblems()), Times: timesOf(m.GetTimes()),
+		Audiences: audiencesOf(m.GetAudiences()), Push: m.GetPush(), Versions: versionsOf(m.GetVersions()), Problems: problemsOf(m.GetProblems()), Times: timesOf(m.GetTimes()),
 	}, nil
 }
 
@@ -54,6 +55,7 @@ func bounds(m *rolloutv1.ReportRequest) error {
 	b.most("proxies", len(m.GetProxies()), maxProxies)
 	b.most("rollouts", len(m.GetRollouts()), maxRollouts)
 	b.most("audiences", len(m.GetAudiences()), maxAudiences)
+	b.most("versions", len(m.GetVersions()), maxVersions)
 	b.most("problems", len(m.GetProblems().GetProblems()), maxProblems)
 	b.most("times", len(m.GetTimes().GetStreams()), maxTimes)
 	for _, p := range m.GetProxies() {
@@ -88,7 +90,7 @@ func proxiesOf(all []*rolloutv1.Proxy) []rollout.Proxy {
 	for i, p := range all {
 		to[i] = rollout.Proxy{
 			Stream: p.GetStream(), Description: descriptionOf(p.GetDescription()), State: states[p.GetState()],
-			Sent: p.GetSent(), Runs: p.GetRuns(), Refused: p.GetRefused(), Refusals: refusalsOf(p.GetRefusals()), Circle: p.GetCircle(),
+			Sent: p.GetSent(), Runs: p.GetRuns(), Refused: p.GetRefused(), Refusals: refusalsOf(p.GetRefusals()), Circle: p.GetCircle(), Push: p.GetPush(),
 		}
 	}
 	return to
@@ -147,6 +149,13 @@ func rolloutsOf(all []*rolloutv1.Rollout) (to []rollout.Rollout) {
 func audiencesOf(all []*rolloutv1.Audience) (to []rollout.Audience) {
 	for _, a := range all {
 		to = append(to, rollout.Audience{Resource: resourceOf(a.GetResource()), Everyone: a.GetEveryone(), Circles: a.GetCircles()})
+	}
+	return to
+}
+
+func versionsOf(all []*rolloutv1.Version) (to []rollout.Version) {
+	for _, v := range all {
+		to = append(to, rollout.Version{Resource: resourceOf(v.GetResource()), Version: v.GetVersion(), Push: v.GetPush()})
 	}
 	return to
 }

@@ -29,7 +29,7 @@ func New(db *store.Store) *Store { return &Store{db} }
 var files embed.FS
 
 var sql = query.Read[struct {
-	Claim, Entries, Write, Leave string
+	Claim, Entries, Write, Leave, Statuses, Moves string
 }](files)
 
 // Registry is a registry as a server names it.

@@ -19,6 +19,8 @@ type Message struct {
 	Gone      []uint64 // streams
 	Rollouts  []Rollout
 	Audiences []Audience
+	Push      uint64 // what all proxies run that are in step; 0 if the discovery does not count pushes
+	Versions  []Version
 	Problems  *[]Problem // all that there are; nil if they are as before
 	Times     *Times     // nil if they are as before
 }
@@ -31,6 +33,7 @@ type Proxy struct {
 	Sent, Runs int64 // 0 for none yet; if it is in step, what the message says
 	Refused    uint32
 	Refusals   []Refusal
+	Push       uint64 // 0 for none, or if the discovery does not count them
 	Circle     uint32 // the same resources concern all proxies of a circle
 }
 
@@ -101,8 +104,12 @@ func (m Message) args() ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	versions, err := versionRows(m.Versions)
+	if err != nil {
+		return nil, err
+	}
 	streams, took := m.Times.columns()
-	return []any{m.Number, m.Revision, proxies, signed(m.Gone), rollouts, audiences, problems, streams, took}, nil
+	return []any{m.Number, m.Revision, proxies, signed(m.Gone), rollouts, audiences, problems, streams, took, int64(m.Push), versions}, nil
 }
 
 // signed converts numbers of streams, or of microseconds, to what Postgres has.
@@ -115,6 +122,9 @@ func signed(all []uint64) []int64 {
 }
 
 func (m Message) check() error {
+	if m.Push > math.MaxInt64 {
+		return &store.InvalidError{Reason: fmt.Sprintf("there is no push %d", m.Push), Advice: "pushes are counted from 1"}
+	}
 	if m.Number < 1 || m.Revision < 0 {
 		return &store.InvalidError{Reason: fmt.Sprintf("a report has no message %d of revision %d", m.Number, m.Revision), Advice: "messages are counted from 1, and revisions from 0"}
 	}
@@ -125,6 +135,8 @@ func (m Message) check() error {
 			return &store.InvalidError{Reason: fmt.Sprintf("stream %d is there twice, or is none", p.Stream), Advice: "name each stream once in a message"}
 		case !slices.Contains([]string{Synced, Sending, Refused, Silent}, p.State):
 			return &store.InvalidError{Reason: fmt.Sprintf("stream %d: %.100q is not a state", p.Stream, p.State), Advice: "it is synced, sending, refused or silent"}
+		case p.Push > math.MaxInt64:
+			return &store.InvalidError{Reason: fmt.Sprintf("stream %d: there is no push %d", p.Stream, p.Push), Advice: "pushes are counted from 1"}
 		case p.Sent < 0 || p.Runs < 0:
 			return &store.InvalidError{Reason: fmt.Sprintf("stream %d: there are no revisions below 0", p.Stream), Advice: "0 is none yet"}
 		}

@@ -25,6 +25,7 @@ type row struct {
 	State   string `json:"state"`
 	Sent    *int64 `json:"sent"`
 	Runs    *int64 `json:"runs"`
+	Push    *int64 `json:"push"`
 	Refused uint32 `json:"refused"`
 	Circle  uint32 `json:"circle"`
 
@@ -35,7 +36,8 @@ type row struct {
 func rowOf(p Proxy) row {
 	r := row{Stream: p.Stream, State: p.State, Refused: min(p.Refused, math.MaxInt32), Circle: p.Circle, Refusals: refusalRows(p.Refusals)}
 	if p.State != Synced {
-		r.Sent, r.Runs = &p.Sent, &p.Runs
+		push := int64(p.Push)
+		r.Sent, r.Runs, r.Push = &p.Sent, &p.Runs, &push
 	}
 	if d := p.Description; d != nil {
 		r.Description = &Description{

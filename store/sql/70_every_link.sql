@@ -1,17 +1,23 @@
 -- What resources say of each other wherever they are kept: the mesh's own, and those of registries
 -- (94_registries.sql), of which one is hidden while another of its name counts first.
 
--- is_outranked reports whether an entry of a registry has the name of a resource that counts first:
--- one of the mesh's own, or of an earlier registry. It is a function, and no join, for the planner
--- never has statistics of a registry that has just begun.
-CREATE OR REPLACE FUNCTION mesh_internal.is_outranked(kind text, api_group text, namespace text, name text, registry text) RETURNS boolean
+-- outranker_of says what has a resource of the kind and name of an entry of a registry, and counts
+-- before that: '' for the mesh itself, or an earlier registry; NULL if nothing has. It is a function,
+-- and no join, for the planner never has statistics of a registry that has just begun.
+CREATE OR REPLACE FUNCTION mesh_internal.outranker_of(kind text, api_group text, namespace text, name text, registry text) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_nestloop = on AS $$
 BEGIN
-  RETURN EXISTS (SELECT FROM mesh.resources r WHERE r.kind = $1 AND r.api_group = $2 AND r.namespace = $3 AND r.name = $4)
-    OR EXISTS (SELECT FROM mesh_internal.registry_entries f JOIN mesh_internal.registries g ON g.name = f.registry, mesh_internal.registries own
-      WHERE f.name = $4 AND f.namespace = $3 AND f.kind = $1 AND f.api_group = $2 AND own.name = $5 AND (g.rank, g.name) < (own.rank, own.name)
-        AND (g.ended IS NULL OR g.ended > now() - interval '1 hour'));
+  IF EXISTS (SELECT FROM mesh.resources r WHERE r.kind = $1 AND r.api_group = $2 AND r.namespace = $3 AND r.name = $4) THEN
+    RETURN '';
+  END IF;
+  RETURN (SELECT g.name FROM mesh_internal.registry_entries f JOIN mesh_internal.registries g ON g.name = f.registry, mesh_internal.registries own
+    WHERE f.name = $4 AND f.namespace = $3 AND f.kind = $1 AND f.api_group = $2 AND own.name = $5 AND (g.rank, g.name) < (own.rank, own.name)
+      AND (g.ended IS NULL OR g.ended > now() - interval '1 hour') ORDER BY g.rank, g.name LIMIT 1);
 END $$;
+
+-- is_outranked reports whether an entry of a registry has the name of a resource that counts first.
+CREATE OR REPLACE FUNCTION mesh_internal.is_outranked(kind text, api_group text, namespace text, name text, registry text) RETURNS boolean
+LANGUAGE sql STABLE AS $$ SELECT mesh_internal.outranker_of($1, $2, $3, $4, $5) IS NOT NULL $$;
 
 -- every_link has the links of all resources. Its two parts are tables without conditions: only so
 -- does Postgres look up in both what is named. Hence the columns: own, which leaves one of them out,

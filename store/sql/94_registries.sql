@@ -90,7 +90,7 @@ BEGIN
     INSERT INTO mesh_internal.registry_entries AS e (registry, kind, api_group, namespace, name, version, labels, annotations, spec, created_at)
       SELECT take_entries.registry, n.kind, n.api_group, n.namespace, n.name, n.version, n.labels, n.annotations, n.spec, n.created_at
       FROM jsonb_populate_recordset(NULL::mesh_internal.registry_entries, entries) n
-      ON CONFLICT ON CONSTRAINT registry_entries_pkey DO UPDATE SET version = EXCLUDED.version, labels = EXCLUDED.labels, annotations = EXCLUDED.annotations,
+      ON CONFLICT ON CONSTRAINT registry_entries_pkey DO UPDATE SET version = EXCLUDED.version, changed = now(), labels = EXCLUDED.labels, annotations = EXCLUDED.annotations,
         spec = EXCLUDED.spec, created_at = EXCLUDED.created_at
       WHERE e.version <> EXCLUDED.version RETURNING e)
   SELECT coalesce(array_agg(w.e), '{}') INTO written FROM w;

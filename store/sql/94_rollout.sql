@@ -121,6 +121,7 @@ BEGIN
   GET DIAGNOSTICS removed = ROW_COUNT;
   removed := removed + coalesce((SELECT sum(mesh_internal.trim_rollouts(r.id)) FROM mesh_internal.reports r), 0);
   DELETE FROM mesh_internal.report_audiences a WHERE a.report = ANY (ended);
+  DELETE FROM mesh_internal.report_versions v WHERE v.report = ANY (ended);
   DELETE FROM mesh_internal.report_problems p WHERE p.report = ANY (ended);
   DELETE FROM mesh_internal.report_times t WHERE t.report = ANY (ended);
   RETURN removed;

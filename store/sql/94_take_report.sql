@@ -3,6 +3,7 @@
 
 -- Earlier programs called it without what is reported since.
 DROP FUNCTION IF EXISTS mesh_internal.take_report(integer, bigint, bigint, bigint, jsonb, bigint[]);
+DROP FUNCTION IF EXISTS mesh_internal.take_report(integer, bigint, bigint, bigint, jsonb, bigint[], jsonb, jsonb, jsonb, bigint[], bigint[]);
 
 -- take_proxies takes the proxies of a message. Those with a node are new.
 -- It looks each of the others up by its key, whatever the statistics are: they never know of a report
@@ -14,19 +15,19 @@ DECLARE
   known mesh_internal.reported_proxies;
 BEGIN
   INSERT INTO mesh_internal.reported_proxies AS p (report, stream, node, proxy, namespace, service_account, role, labels, locality, network, addresses,
-      envoy, agent, protocol, connected, certificate_ends, circle, state, sent, runs, refused, refusals)
+      envoy, agent, protocol, connected, certificate_ends, circle, state, sent, runs, push, refused, refusals)
     SELECT of, n.stream, n.node, n.proxy, n.namespace, n.service_account, n.role, n.labels, n.locality, n.network, n.addresses,
-      n.envoy, n.agent, n.protocol, least(n.connected, now()), n.certificate_ends, coalesce(n.circle, 0), n.state, n.sent, n.runs, n.refused, n.refusals
+      n.envoy, n.agent, n.protocol, least(n.connected, now()), n.certificate_ends, coalesce(n.circle, 0), n.state, n.sent, n.runs, n.push, n.refused, n.refusals
     FROM jsonb_populate_recordset(NULL::mesh_internal.reported_proxies, take_proxies.proxies) n WHERE n.node IS NOT NULL AND n.stream <> ALL (take_proxies.gone)
     ON CONFLICT ON CONSTRAINT reported_proxies_pkey DO UPDATE SET node = EXCLUDED.node, proxy = EXCLUDED.proxy, namespace = EXCLUDED.namespace,
       service_account = EXCLUDED.service_account, role = EXCLUDED.role, labels = EXCLUDED.labels, locality = EXCLUDED.locality, network = EXCLUDED.network,
       addresses = EXCLUDED.addresses, envoy = EXCLUDED.envoy, agent = EXCLUDED.agent, protocol = EXCLUDED.protocol, connected = EXCLUDED.connected,
-      certificate_ends = EXCLUDED.certificate_ends, circle = EXCLUDED.circle, state = EXCLUDED.state, sent = EXCLUDED.sent, runs = EXCLUDED.runs,
+      certificate_ends = EXCLUDED.certificate_ends, circle = EXCLUDED.circle, state = EXCLUDED.state, sent = EXCLUDED.sent, runs = EXCLUDED.runs, push = EXCLUDED.push,
       refused = EXCLUDED.refused, refusals = EXCLUDED.refusals, gone = NULL,
       changed = CASE WHEN p.state = EXCLUDED.state AND p.gone IS NULL THEN p.changed ELSE EXCLUDED.changed END;
   FOR known IN SELECT * FROM jsonb_populate_recordset(NULL::mesh_internal.reported_proxies, take_proxies.proxies) r WHERE r.node IS NULL AND r.stream <> ALL (take_proxies.gone) LOOP
     -- Refusals that are the same are not written again.
-    UPDATE mesh_internal.reported_proxies p SET circle = coalesce(known.circle, p.circle), state = known.state, sent = known.sent, runs = known.runs, refused = known.refused,
+    UPDATE mesh_internal.reported_proxies p SET circle = coalesce(known.circle, p.circle), state = known.state, sent = known.sent, runs = known.runs, push = known.push, refused = known.refused,
         refusals = CASE WHEN p.refusals = known.refusals THEN p.refusals ELSE known.refusals END, changed = CASE WHEN p.state = known.state THEN p.changed ELSE now() END
       WHERE p.report = of AND p.stream = known.stream AND p.gone IS NULL;
     IF NOT FOUND THEN
@@ -64,11 +65,28 @@ BEGIN
   END LOOP;
 END $$;
 
+-- take_versions takes which versions of registries' resources the discovery has. One that no registry
+-- has any more has no row. It looks them up as take_proxies does.
+CREATE OR REPLACE FUNCTION mesh_internal.take_versions(of bigint, versions jsonb) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+  dropped mesh_internal.report_versions;
+BEGIN
+  INSERT INTO mesh_internal.report_versions (report, api_group, kind, namespace, name, version, push)
+    SELECT of, n.api_group, n.kind, n.namespace, n.name, n.version, n.push FROM jsonb_populate_recordset(NULL::mesh_internal.report_versions, take_versions.versions) n
+    WHERE n.version <> ''
+    ON CONFLICT ON CONSTRAINT report_versions_pkey DO UPDATE SET version = EXCLUDED.version, push = EXCLUDED.push;
+  FOR dropped IN SELECT * FROM jsonb_populate_recordset(NULL::mesh_internal.report_versions, take_versions.versions) r WHERE r.version = '' LOOP
+    DELETE FROM mesh_internal.report_versions v WHERE v.report = of AND (v.name, v.namespace, v.kind, v.api_group) = (dropped.name, dropped.namespace, dropped.kind, dropped.api_group);
+  END LOOP;
+END $$;
+
 -- take_report takes one message of a report, as one transaction: the revision of all proxies that
 -- are in step, and lists of objects with the columns of mesh_internal.reported_proxies and of the
 -- tables beside it. What is NULL is as before. A message that was taken already changes nothing.
 CREATE OR REPLACE FUNCTION mesh_internal.take_report(keeper integer, report bigint, number bigint, revision bigint, proxies jsonb, gone bigint[],
-  rollouts jsonb DEFAULT NULL, audiences jsonb DEFAULT NULL, problems jsonb DEFAULT NULL, streams bigint[] DEFAULT NULL, took bigint[] DEFAULT NULL) RETURNS void
+  rollouts jsonb DEFAULT NULL, audiences jsonb DEFAULT NULL, problems jsonb DEFAULT NULL, streams bigint[] DEFAULT NULL, took bigint[] DEFAULT NULL,
+  push bigint DEFAULT 0, versions jsonb DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   before mesh_internal.reports;
@@ -94,6 +112,9 @@ BEGIN
   IF take_report.audiences IS NOT NULL THEN
     PERFORM mesh_internal.take_audiences(before.id, take_report.audiences);
   END IF;
+  IF take_report.versions IS NOT NULL THEN
+    PERFORM mesh_internal.take_versions(before.id, take_report.versions);
+  END IF;
   IF take_report.problems IS NOT NULL THEN
     INSERT INTO mesh_internal.report_problems (report, problems) VALUES (before.id, take_report.problems)
       ON CONFLICT ON CONSTRAINT report_problems_pkey DO UPDATE SET problems = EXCLUDED.problems;
@@ -102,7 +123,7 @@ BEGIN
     INSERT INTO mesh_internal.report_times (report, streams, took) VALUES (before.id, take_report.streams, take_report.took)
       ON CONFLICT ON CONSTRAINT report_times_pkey DO UPDATE SET streams = EXCLUDED.streams, took = EXCLUDED.took;
   END IF;
-  UPDATE mesh_internal.reports r SET number = take_report.number, revision = take_report.revision WHERE r.id = before.id;
+  UPDATE mesh_internal.reports r SET number = take_report.number, revision = take_report.revision, push = take_report.push WHERE r.id = before.id;
 END $$;
 
 COMMENT ON FUNCTION mesh_internal.take_report IS 'Internal. Servers report proxies by it.';

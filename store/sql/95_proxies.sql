@@ -5,7 +5,8 @@ CREATE OR REPLACE VIEW mesh_internal.known_proxies WITH (security_barrier) AS
   SELECT DISTINCT ON (p.namespace, p.proxy)
     p.namespace, p.proxy, p.node, p.role, p.service_account, p.labels, p.locality, p.network, p.addresses, p.envoy, p.agent, p.protocol, r.discovery, k.server, p.connected,
     CASE WHEN l.here THEN p.state ELSE 'away' END AS state, nullif(coalesce(p.sent, r.revision), 0) AS sent, nullif(coalesce(p.runs, r.revision), 0) AS runs,
-    p.refused, p.changed, least(p.gone, r.ended) AS gone, p.certificate_ends, p.report, p.stream, p.circle, CASE WHEN l.here THEN p.refusals END AS refusals
+    p.refused, p.changed, least(p.gone, r.ended) AS gone, p.certificate_ends, p.report, p.stream, p.circle, CASE WHEN l.here THEN p.refusals END AS refusals,
+    coalesce(p.push, r.push) AS push
   FROM mesh_internal.reported_proxies p JOIN mesh_internal.reports r ON r.id = p.report JOIN mesh_internal.report_keepers k ON k.id = r.keeper,
     LATERAL (SELECT p.gone IS NULL AND r.ended IS NULL AND k.id = ANY ((SELECT mesh_internal.live_keepers())::int[]) AS here) l
   WHERE (SELECT mesh_internal.shows_all()) OR p.namespace = ANY ((SELECT mesh_internal.shown_namespaces())::text[])

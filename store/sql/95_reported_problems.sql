@@ -16,6 +16,7 @@ CREATE OR REPLACE VIEW mesh_internal.problem_codes AS
     ('unknown-target', 'ResolvedRefs', 'TargetNotFound', NULL, NULL),
     ('unknown-credential', 'ResolvedRefs', 'InvalidCertificateRef', NULL, NULL),
     ('not-permitted', 'ResolvedRefs', 'RefNotPermitted', NULL, NULL),
+    ('bad-entry', 'Accepted', 'Invalid', NULL, NULL),
     ('unknown-parent', 'Accepted', 'NoMatchingParent', NULL, NULL),
     ('unknown-listener', 'Accepted', 'NoMatchingParent', NULL, NULL),
     ('not-allowed', 'Accepted', 'NotAllowedByListeners', NULL, NULL),

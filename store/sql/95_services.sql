@@ -12,13 +12,16 @@ CREATE OR REPLACE VIEW mesh_internal.known_registries AS
 
 COMMENT ON VIEW mesh_internal.known_registries IS 'Internal. Read mesh.registries.';
 
--- is_hidden reports whether another resource of its name counts before an entry of a registry. It
--- says nothing of namespaces that the acting role may not be told of.
-CREATE OR REPLACE FUNCTION mesh_internal.is_hidden(e mesh_internal.registry_entries, rank integer) RETURNS boolean
+-- hider_of says what has a resource of the kind and name of a registry's, and counts before that: ''
+-- for the mesh itself, or an earlier registry; NULL if nothing has. Of namespaces that the acting role
+-- may not be told of, it says that the mesh has everything.
+CREATE OR REPLACE FUNCTION mesh_internal.hider_of(e mesh_internal.registry_entries) RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER COST 1 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RETURN NOT (mesh_internal.shows_all() OR e.namespace = ANY (mesh_internal.shown_namespaces()))
-    OR mesh_internal.is_outranked(e.kind, e.api_group, e.namespace, e.name, e.registry);
+  IF NOT (mesh_internal.shows_all() OR e.namespace = ANY (mesh_internal.shown_namespaces())) THEN
+    RETURN '';
+  END IF;
+  RETURN mesh_internal.outranker_of(e.kind, e.api_group, e.namespace, e.name, e.registry);
 END $$;
 
 -- whole_number returns a number, which may be written as text; NULL if it is none.
@@ -75,7 +78,7 @@ CREATE OR REPLACE VIEW mesh_internal.callable WITH (security_barrier) AS
     UNION ALL
     SELECT e.namespace, e.name, e.labels, e.annotations, e.spec, k.name, k.rank, k.stale_since
     FROM mesh_internal.known_registries k JOIN mesh_internal.registry_entries e ON e.registry = k.name
-    WHERE e.kind = 'ServiceEntry' AND e.api_group = 'networking.istio.io' AND NOT mesh_internal.is_hidden(e, k.rank)) r
+    WHERE e.kind = 'ServiceEntry' AND e.api_group = 'networking.istio.io' AND mesh_internal.hider_of(e) IS NULL) r
   WHERE (SELECT mesh_internal.shows_all()) OR r.namespace = ANY ((SELECT mesh_internal.shown_namespaces())::text[]);
 
 COMMENT ON VIEW mesh_internal.callable IS 'Internal. Read mesh.services.';
@@ -111,7 +114,7 @@ BEGIN
         UNION ALL
         SELECT e.name, e.labels, e.annotations, e.spec FROM mesh_internal.registry_entries e JOIN mesh_internal.registries g ON g.name = e.registry
         WHERE e.kind = 'WorkloadEntry' AND e.api_group = 'networking.istio.io' AND e.namespace = $2 AND (g.ended IS NULL OR g.ended > now() - interval '1 hour')
-          AND NOT mesh_internal.is_hidden(e, g.rank)) w
+          AND mesh_internal.hider_of(e) IS NULL) w
       WHERE mesh_internal.holder_of(w.spec -> 'labels') || w.labels @> $4
         AND ($5 OR w.spec ->> 'address' ~ '^([0-9a-fA-F:.]+$|unix://)');
   END IF;

@@ -21,11 +21,14 @@ LANGUAGE sql STABLE AS $$
     'lastTransitionTime', to_char(since AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'observedGeneration', revision)
 $$;
 
+-- Earlier programs had it without of_registry.
+DROP FUNCTION IF EXISTS mesh_internal.broken_conditions(text, text, text, text);
+
 -- broken_conditions returns, for each resource that has problems and each condition that shows some
 -- of them, the reason and all messages. Each problem is in one condition: the one that is for its
--- code, or Accepted for an error and HasWarnings for everything less. It looks at one resource, or
--- at all.
-CREATE OR REPLACE FUNCTION mesh_internal.broken_conditions(of_kind text, of_group text, of_namespace text, of_name text)
+-- code, or Accepted for an error and HasWarnings for everything less. It looks at one resource, at all,
+-- or at all that registries have.
+CREATE OR REPLACE FUNCTION mesh_internal.broken_conditions(of_kind text, of_group text, of_namespace text, of_name text, of_registries boolean DEFAULT false)
 RETURNS TABLE (kind text, api_group text, namespace text, name text, condition text, reason text, message text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -33,7 +36,8 @@ BEGIN
   RETURN QUERY
     WITH problems AS MATERIALIZED (
       SELECT * FROM mesh_internal.find_problems_of($1, $2, $3, $4) WHERE $4 IS NOT NULL
-      UNION ALL SELECT * FROM mesh_internal.find_problems() WHERE $4 IS NULL),
+      UNION ALL SELECT * FROM mesh_internal.find_problems() WHERE $4 IS NULL AND NOT $5
+      UNION ALL SELECT * FROM mesh_internal.every_registry_problem WHERE $4 IS NULL AND $5),
     shown AS (
       SELECT p.*, c.reason, CASE WHEN p.severity = 'info' THEN 'HasWarnings' ELSE coalesce(c.condition, CASE p.severity WHEN 'error' THEN 'Accepted' ELSE 'HasWarnings' END) END AS condition,
         array_position('{error,warning,info}', p.severity) AS rank
@@ -55,6 +59,24 @@ LANGUAGE sql STABLE AS $$
     WHEN concerned = 0 THEN mesh_internal.condition('Programmed', 'Unknown', 'NoProxies', 'it concerns no proxy that is connected', since, revision)
     WHEN running < concerned THEN mesh_internal.condition('Programmed', 'False', 'Pending', format('%s of %s proxies run it', running, concerned), since, revision)
     ELSE mesh_internal.condition('Programmed', 'True', 'Programmed', format('%s of %s proxies run it', running, concerned), greatest(since, last_at), revision) END
+$$;
+
+-- programmed_entry writes the condition Programmed of a registry's resource. It is reported if a
+-- discovery that has the resource says in which version.
+CREATE OR REPLACE FUNCTION mesh_internal.programmed_entry(since timestamptz, reports boolean, reported boolean, concerned bigint, running bigint, refusing bigint, refusal text, refused_since timestamptz)
+RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+  SELECT CASE WHEN reports AND concerned > 0 AND refusing = 0 AND NOT reported
+    THEN mesh_internal.condition('Programmed', 'Unknown', 'NotReported', 'no discovery reports which version of it proxies run', since, NULL)
+    ELSE mesh_internal.programmed(0, since, reports, concerned, running, refusing, refusal, refused_since, NULL) || '{"observedGeneration": null}' END
+$$;
+
+-- hidden_conditions lists the conditions of a registry's resource that another origin hides.
+CREATE OR REPLACE FUNCTION mesh_internal.hidden_conditions(hider text, since timestamptz) RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+  SELECT jsonb_build_array(mesh_internal.condition('Accepted', 'False', 'Hidden',
+      CASE hider WHEN '' THEN 'the mesh has one of this kind and name itself, which counts' ELSE format('the registry %s has one of this kind and name, which counts', hider) END, since, NULL),
+    mesh_internal.condition('Programmed', 'False', 'Hidden', 'no proxy runs it', since, NULL))
 $$;
 
 -- conditions_of lists the conditions of a resource. Those that are only there if something is wrong

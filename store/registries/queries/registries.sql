@@ -13,3 +13,11 @@ SELECT mesh_internal.mirror_registry($1, $2, $3, $4, $5, $6, $7, $8, $9)
 -- name: Leave
 -- Ends what a keeper mirrors.
 SELECT mesh_internal.leave_registries($1)
+
+-- name: Statuses
+-- What became of a registry's configuration.
+SELECT kind, api_group, namespace, name, version, conditions FROM mesh_internal.registry_statuses($1) ORDER BY kind, api_group, namespace, name
+
+-- name: Moves
+-- Counts revisions, and messages of reports, of which each may change statuses.
+SELECT mesh_internal.status_moves()

@@ -19,7 +19,7 @@ SELECT mesh_internal.begin_report($1, $2)
 
 -- name: Take
 -- Takes one message of a report.
-SELECT mesh_internal.take_report($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+SELECT mesh_internal.take_report($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 
 -- name: End
 -- Ends a report.
