@@ -61,14 +61,14 @@ LANGUAGE sql STABLE AS $$
     ELSE mesh_internal.condition('Programmed', 'True', 'Programmed', format('%s of %s proxies run it', running, concerned), greatest(since, last_at), revision) END
 $$;
 
--- programmed_entry writes the condition Programmed of a registry's resource. It is reported if a
+-- programmed_entry writes the condition Programmed of a registry's resource. It is versioned if a
 -- discovery that has the resource says in which version.
-CREATE OR REPLACE FUNCTION mesh_internal.programmed_entry(since timestamptz, reports boolean, reported boolean, concerned bigint, running bigint, refusing bigint, refusal text, refused_since timestamptz)
+CREATE OR REPLACE FUNCTION mesh_internal.programmed_entry(since timestamptz, reported boolean, versioned boolean, concerned bigint, running bigint, refusing bigint, refusal text, refused_since timestamptz)
 RETURNS jsonb
 LANGUAGE sql STABLE AS $$
-  SELECT CASE WHEN reports AND concerned > 0 AND refusing = 0 AND NOT reported
+  SELECT CASE WHEN reported AND concerned > 0 AND refusing = 0 AND NOT versioned
     THEN mesh_internal.condition('Programmed', 'Unknown', 'NotReported', 'no discovery reports which version of it proxies run', since, NULL)
-    ELSE mesh_internal.programmed(0, since, reports, concerned, running, refusing, refusal, refused_since, NULL) || '{"observedGeneration": null}' END
+    ELSE mesh_internal.programmed(0, since, reported, concerned, running, refusing, refusal, refused_since, NULL) || '{"observedGeneration": null}' END
 $$;
 
 -- hidden_conditions lists the conditions of a registry's resource that another origin hides.

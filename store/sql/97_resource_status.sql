@@ -35,7 +35,7 @@ BEGIN
     CASE WHEN c.hider IS NOT NULL THEN mesh_internal.hidden_conditions(c.hider, c.since)
       ELSE mesh_internal.conditions_of(c.kind, c.api_group, c.revision, c.since, w.wrong, CASE WHEN c.registry IS NULL
         THEN mesh_internal.programmed(c.revision, c.since, reported, coalesce(n.concerned, 0), coalesce(n.running, 0), coalesce(n.refusing, 0), n.refusal, n.since, p.last_at)
-        ELSE mesh_internal.programmed_entry(c.since, reported, n.reported, coalesce(n.concerned, 0), coalesce(n.running, 0), coalesce(n.refusing, 0), n.refusal, n.since) END) END,
+        ELSE mesh_internal.programmed_entry(c.since, reported, n.versioned, coalesce(n.concerned, 0), coalesce(n.running, 0), coalesce(n.refusing, 0), n.refusal, n.since) END) END,
     coalesce(n.concerned, 0), coalesce(n.running, 0), coalesce(n.refusing, 0), c.registry, c.version
   FROM chosen c LEFT JOIN wrong w USING (kind, api_group, namespace, name) LEFT JOIN counts n USING (kind, api_group, namespace, name) LEFT JOIN pushed p USING (revision);
 END $$;

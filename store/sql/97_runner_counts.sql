@@ -10,7 +10,7 @@
 DROP FUNCTION IF EXISTS mesh_internal.runner_counts(text[], text[], text[]); -- of earlier programs
 
 CREATE OR REPLACE FUNCTION mesh_internal.runner_counts(kinds text[], namespaces text[], names text[], of_registry text DEFAULT NULL)
-RETURNS TABLE (kind text, api_group text, namespace text, name text, concerned bigint, running bigint, refusing bigint, refusal text, since timestamptz, reported boolean)
+RETURNS TABLE (kind text, api_group text, namespace text, name text, concerned bigint, running bigint, refusing bigint, refusal text, since timestamptz, versioned boolean)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_nestloop = off SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 BEGIN
@@ -32,10 +32,10 @@ BEGIN
     UNION ALL SELECT h.report, -1, count(*), array_agg(h.runs ORDER BY h.runs), array_agg(h.push ORDER BY h.push) FROM here h GROUP BY 1),
   reached AS MATERIALIZED (SELECT r.id, r.report, r.is_entry, r.runs_from, u.circle FROM reach r, unnest(r.circles) u (circle)),
   found AS MATERIALIZED (
-    SELECT r.id, w.proxies, b.id IS NOT NULL AS reported,
+    SELECT r.id, w.proxies, b.id IS NOT NULL AS versioned,
       w.proxies - CASE WHEN r.is_entry THEN coalesce(width_bucket(b.push - 1, w.pushes), w.proxies) ELSE width_bucket(r.runs_from - 1, w.runs) END AS running
     FROM reached r JOIN crowds w ON w.report = r.report AND w.circle = r.circle LEFT JOIN brought b ON b.id = r.id AND b.report = r.report),
-  counted AS (SELECT f.id, sum(f.proxies) AS concerned, sum(f.running) AS running, bool_or(f.reported) AS reported FROM found f GROUP BY 1),
+  counted AS (SELECT f.id, sum(f.proxies) AS concerned, sum(f.running) AS running, bool_or(f.versioned) AS versioned FROM found f GROUP BY 1),
   sources AS MATERIALIZED (
     SELECT h.id AS proxy, h.report, h.circle, h.runs, h.push, f.since, s.*
     FROM here h, jsonb_to_recordset(h.refusals) AS f (since timestamptz, sources jsonb), jsonb_to_recordset(f.sources) AS s (api_group text, kind text, namespace text, name text)
@@ -48,7 +48,7 @@ BEGIN
       (array_agg(f.proxy ORDER BY f.since, f.proxy))[1] AS first, min(f.since) AS since
     FROM refusers f LEFT JOIN reach r ON r.id = f.id AND r.report = f.report AND (r.circles = '{-1}' OR f.circle = ANY (r.circles)) GROUP BY 1)
   SELECT c.kind, c.api_group, c.namespace, c.name, (coalesce(n.concerned, 0) + coalesce(f.uncounted, 0))::bigint, (coalesce(n.running, 0) - coalesce(f.ran, 0))::bigint,
-    coalesce(f.refusing, 0), mesh_internal.refusal_of(h.namespace, h.proxy, c.kind, c.api_group, c.namespace, c.name), f.since, coalesce(n.reported, false)
+    coalesce(f.refusing, 0), mesh_internal.refusal_of(h.namespace, h.proxy, c.kind, c.api_group, c.namespace, c.name), f.since, coalesce(n.versioned, false)
   FROM chosen c LEFT JOIN counted n USING (id) LEFT JOIN refused f USING (id) LEFT JOIN here h ON h.id = f.first;
 END $$;
 
