@@ -10,6 +10,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/wait"
 	"github.com/pgmesh/pgmesh/kinds"
 	joined "github.com/pgmesh/pgmesh/mcp-server/registries"
+	"github.com/pgmesh/pgmesh/mcp-server/writeback"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/registries"
 	"github.com/pgmesh/pgmesh/store/rollout"
@@ -25,7 +26,7 @@ const (
 )
 
 // keepUp mirrors a registry that was claimed, until another server has it.
-func (m *Mirror) keepUp(ctx context.Context, keeper *rollout.Keeper, t *joined.Trail) error {
+func (m *Mirror) keepUp(ctx context.Context, keeper *rollout.Keeper, t *joined.Trail, w *writeback.Writer) error {
 	defer t.End()
 	m.mine.WithLabelValues(t.Name()).Set(1)
 	begun := false
@@ -41,6 +42,7 @@ func (m *Mirror) keepUp(ctx context.Context, keeper *rollout.Keeper, t *joined.T
 		if err != nil || !mine {
 			return err
 		}
+		w.Nudge()
 		if more {
 			continue
 		}

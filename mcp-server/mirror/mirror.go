@@ -8,6 +8,7 @@ package mirror
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/retry"
 	"github.com/pgmesh/pgmesh/internal/kit/wait"
 	joined "github.com/pgmesh/pgmesh/mcp-server/registries"
+	"github.com/pgmesh/pgmesh/mcp-server/writeback"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/registries"
 	"github.com/pgmesh/pgmesh/store/rollout"
@@ -133,7 +135,7 @@ func (m *Mirror) follow(ctx context.Context, keeper *rollout.Keeper, t *joined.T
 			return err
 		}
 		if mine {
-			err := m.keepUp(ctx, keeper, t)
+			err := m.serve(ctx, keeper, t)
 			if m.mine.WithLabelValues(t.Name()).Set(0); err != nil {
 				return err
 			}
@@ -142,4 +144,25 @@ func (m *Mirror) follow(ctx context.Context, keeper *rollout.Keeper, t *joined.T
 			return ctx.Err()
 		}
 	}
+}
+
+// errMirroredElsewhere ends what goes on beside a mirror.
+var errMirroredElsewhere = errors.New("another server mirrors the registry")
+
+// serve mirrors a registry that was claimed, and has what becomes of it written there, until another
+// server has it.
+func (m *Mirror) serve(ctx context.Context, keeper *rollout.Keeper, t *joined.Trail) error {
+	w := writeback.New(m.store, t, m.log)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return w.Run(ctx) })
+	g.Go(func() error {
+		if err := m.keepUp(ctx, keeper, t, w); err != nil {
+			return err
+		}
+		return errMirroredElsewhere
+	})
+	if err := g.Wait(); !errors.Is(err, errMirroredElsewhere) {
+		return err
+	}
+	return nil
 }

@@ -38,8 +38,9 @@ type origin struct {
 	away    error
 	stale   time.Time
 	has     map[kinds.Key]item
-	told    map[string]string    // what the registry says is wrong, by entry
-	wrong   map[kinds.Key]string // what is wrong with resources that it gave
+	told    map[string]string             // what the registry says is wrong, by entry
+	wrong   map[kinds.Key]string          // what is wrong with resources that it gave
+	refused map[kinds.Key]*kinds.Resource // those resources
 	changes int64
 }
 
@@ -51,7 +52,7 @@ type item struct {
 }
 
 func newOrigin(r registry.Registry, rank int, p *publish.Publisher, log *slog.Logger) *origin {
-	return &origin{registry: r, rank: strconv.Itoa(rank), publisher: p, log: log, has: map[kinds.Key]item{}, told: map[string]string{}, wrong: map[kinds.Key]string{}}
+	return &origin{registry: r, rank: strconv.Itoa(rank), publisher: p, log: log, has: map[kinds.Key]item{}, told: map[string]string{}, wrong: map[kinds.Key]string{}, refused: map[kinds.Key]*kinds.Resource{}}
 }
 
 // run begins with what was saved.
@@ -108,6 +109,7 @@ func (o *origin) Replace(all []*kinds.Resource) {
 		}
 	}
 	maps.DeleteFunc(o.wrong, func(key kinds.Key, _ string) bool { return !there[key] })
+	maps.DeleteFunc(o.refused, func(key kinds.Key, _ *kinds.Resource) bool { return !there[key] })
 	o.trail.stir()
 	o.apply(changes)
 	if !o.read {
@@ -215,6 +217,7 @@ func (o *origin) take(c *publish.Changes, change kinds.Change) bool {
 	if change.Resource == nil {
 		if _, was := o.wrong[key]; was {
 			delete(o.wrong, key)
+			delete(o.refused, key)
 			o.trail.stir()
 		}
 		if had.served == nil {
@@ -234,7 +237,9 @@ func (o *origin) take(c *publish.Changes, change kinds.Change) bool {
 		err = fmt.Errorf("the registry has more than %d resources, and this one is left out", mostResources)
 	}
 	note(o, o.wrong, key, key.String(), err)
+	delete(o.refused, key)
 	if err != nil {
+		o.refused[key] = change.Resource
 		return false
 	}
 	o.has[key] = item{from: change.Resource, served: now, entry: change.Resource.Annotations[kinds.OriginEntryAnnotation]}

@@ -18,6 +18,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/admin"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	"github.com/pgmesh/pgmesh/mcp-server/registries"
+	"github.com/pgmesh/pgmesh/mcp-server/writeback"
 	"github.com/pgmesh/pgmesh/registry/open"
 )
 
@@ -49,6 +50,9 @@ func (s *server) joinRegistries() error {
 		return fmt.Errorf("--registry: %w", err)
 	}
 	s.joined = registries.New(s.publisher, o.Log, s.metrics, registries.Options{Registries: opened, Wait: o.Registries.Wait})
+	if writing := s.joined.Writing(); len(writing) > 0 && o.Database == "" {
+		return fmt.Errorf("--registry: %s: %w", writing[0], writeback.ErrNoDatabase)
+	}
 	return nil
 }
 

@@ -94,17 +94,21 @@ func (m *mesh) take(kind *kinds.Kind, o *configObject) {
 		err = fmt.Errorf("there are more than %d of its kind, and this one is left out", follow.MostObjects)
 	}
 	if m.blame(configEntry(k), err); err != nil {
+		m.statuses.saw(k, o, nil, err)
 		return
 	}
 	if before := m.config[kind][k]; before != nil && registry.Same(before, r) {
+		m.statuses.saw(k, o, before, nil)
 		return
 	}
 	m.config[kind][k], m.altered[k] = r, true
 	m.choosing.set(r)
+	m.statuses.saw(k, o, r, nil)
 }
 
 func (m *mesh) drop(k kinds.Key) {
 	m.blame(configEntry(k), nil)
+	m.statuses.forget(k)
 	if m.config[k.Kind][k] != nil {
 		delete(m.config[k.Kind], k)
 		m.choosing.remove(k)

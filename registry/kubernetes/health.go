@@ -1,7 +1,7 @@
 package kubernetes
 
 import (
-	"slices"
+	"encoding/json"
 	"strings"
 
 	"github.com/pgmesh/pgmesh/kinds"
@@ -15,27 +15,30 @@ const (
 	healthyCondition = "Healthy"
 )
 
-// condition is one of an object's status.
-type condition struct {
-	Type    string `json:"type"`
-	Status  string `json:"status"`
-	Message string `json:"message"`
-}
-
 // health is how the machine of a WorkloadEntry is, as the mesh's own entries say it; "" if it is well,
 // or nobody looks.
 func (o *configObject) health() string {
 	if !strings.EqualFold(o.Metadata.Annotations[probedAnnotation], "true") {
 		return ""
 	}
-	i := slices.IndexFunc(o.Status.Conditions, func(c condition) bool { return c.Type == healthyCondition })
+	c, told := o.Status.condition(healthyCondition)
 	switch {
-	case i < 0:
+	case !told:
 		return kinds.HealthUnknown
-	case o.Status.Conditions[i].Status == "True":
+	case c.Status == "True":
 		return ""
-	case o.Status.Conditions[i].Message == "":
+	case c.Message == "":
 		return kinds.HealthUnhealthy
 	}
-	return kinds.HealthUnhealthy + ": " + o.Status.Conditions[i].Message
+	return kinds.HealthUnhealthy + ": " + c.Message
+}
+
+// condition returns the condition of a type, if there is one that can be read.
+func (s statusObject) condition(sort string) (c condition, told bool) {
+	for _, raw := range s.Conditions {
+		if json.Unmarshal(raw, &c) == nil && c.Type == sort {
+			return c, true
+		}
+	}
+	return condition{}, false
 }

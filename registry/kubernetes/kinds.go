@@ -160,7 +160,11 @@ func (m *mesh) versions(ctx context.Context) (map[*kinds.Kind]string, error) {
 			has[at] = names
 		}
 	}
-	return chosen(has), nil
+	found := chosen(has)
+	for kind, version := range found {
+		m.statuses.know(kind, version, has[kind.Group+"/"+version][kind.Plural+"/status"])
+	}
+	return found, nil
 }
 
 // plurals are the kinds of a version of a group.

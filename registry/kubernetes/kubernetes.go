@@ -24,8 +24,9 @@ import (
 type Registry struct {
 	*settings
 
-	access func() *kubeconfig.Access
-	log    *slog.Logger
+	access   func() *kubeconfig.Access
+	log      *slog.Logger
+	statuses *statuses // nil if none are written
 }
 
 // Open reads the settings of a registry from its URL, and the files that it names.
@@ -38,6 +39,9 @@ func Open(u *url.URL, o reload.Options) (*Registry, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	r := &Registry{settings: s, log: o.Log.With("registry", s.name)}
+	if s.status {
+		r.statuses = newStatuses(r.log)
+	}
 	if s.kubeconfig != "" {
 		r.access, err = kubeconfig.Load(o, s.kubeconfig, s.context)
 		return r, err

@@ -156,11 +156,28 @@ type nodeObject struct {
 
 // configObject is a resource of a kind of the mesh.
 type configObject struct {
-	Metadata metadata        `json:"metadata"`
-	Spec     json.RawMessage `json:"spec"`
-	Status   struct {
-		Conditions []condition `json:"conditions"`
-	} `json:"status"`
+	Metadata struct {
+		metadata
+
+		Generation int64 `json:"generation"`
+	} `json:"metadata"`
+	Spec   json.RawMessage `json:"spec"`
+	Status statusObject    `json:"status"`
+}
+
+// statusObject is the part of a status that is read.
+type statusObject struct {
+	Conditions []json.RawMessage `json:"conditions"`
+}
+
+// UnmarshalJSON takes any status: one of another shape has no conditions.
+func (s *statusObject) UnmarshalJSON(text []byte) error {
+	type plain statusObject
+	var read plain
+	if json.Unmarshal(text, &read) == nil {
+		*s = statusObject(read)
+	}
+	return nil
 }
 
 // Version implements follow.Object, and so do the others.

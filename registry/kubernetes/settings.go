@@ -26,7 +26,8 @@ type settings struct {
 	services    bool     // whether Services are read,
 	pods        bool     // with what Pods say of them,
 	nodes       bool     // and where Nodes are
-	config      bool     // whether resources of the mesh's kinds are
+	config      bool     // whether resources of the mesh's kinds are,
+	status      bool     // and whether what became of them is written to their status
 	domain      string   // what hosts end with, after svc
 	trustDomain string   // of the identities of Pods; "": the mesh's own
 	network     string   // of Pods whose labels name none
@@ -52,6 +53,7 @@ var known = map[string]parameters.Parameter[settings]{
 	"pods":         parameters.YesOrNo(func(s *settings, yes bool) { s.pods = yes }),
 	"nodes":        parameters.YesOrNo(func(s *settings, yes bool) { s.nodes = yes }),
 	"config":       parameters.YesOrNo(func(s *settings, yes bool) { s.config = yes }),
+	"status":       parameters.YesOrNo(func(s *settings, yes bool) { s.status = yes }),
 	"domain":       name(func(s *settings) *string { return &s.domain }),
 	"trust-domain": name(func(s *settings) *string { return &s.trustDomain }),
 	"network":      parameters.Text(func(s *settings) *string { return &s.network }),
@@ -83,6 +85,9 @@ func (s *settings) complete(u *url.URL) error {
 	}
 	if !s.services && !s.config {
 		return errors.New("it reads neither services nor config: leave out one of them")
+	}
+	if s.status && !s.config {
+		return errors.New("status: it says what became of config, which is not read: leave out one of them")
 	}
 	s.name = cmp.Or(s.name, Scheme)
 	if !kinds.ValidNamespace(s.name) {

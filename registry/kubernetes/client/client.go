@@ -7,6 +7,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -44,8 +45,20 @@ type answer struct {
 	silent atomic.Bool  // nothing came for too long
 }
 
+// question is what is asked of the cluster.
+type question struct {
+	method, path string
+	query        url.Values
+	patch        []byte // nil if it changes nothing
+}
+
+// get asks for what is at a path.
+func (c *Client) get(ctx context.Context, path string, query url.Values) (*answer, error) {
+	return c.ask(ctx, question{method: http.MethodGet, path: path, query: query})
+}
+
 // ask sends a question and returns the answer, if it is none of an error.
-func (c *Client) ask(ctx context.Context, path string, query url.Values) (*answer, error) {
+func (c *Client) ask(ctx context.Context, q question) (*answer, error) {
 	access := c.Access()
 	ctx, cancel := context.WithCancel(ctx)
 	a := &answer{end: cancel}
@@ -54,7 +67,7 @@ func (c *Client) ask(ctx context.Context, path string, query url.Values) (*answe
 		a.silent.Store(true)
 		cancel()
 	})
-	response, err := c.send(ctx, access, path, query) //nolint:bodyclose // the answer has it
+	response, err := c.send(ctx, access, q) //nolint:bodyclose // the answer has it
 	if err != nil {
 		a.stop()
 		return nil, a.failed(access, err)
@@ -62,19 +75,22 @@ func (c *Client) ask(ctx context.Context, path string, query url.Values) (*answe
 	a.ReadCloser = response.Body
 	if response.StatusCode != http.StatusOK {
 		defer a.Close()
-		return nil, refusalOf(response.StatusCode, response.Status, a)
+		return nil, refusalOf(response, q, a)
 	}
 	return a, nil
 }
 
-func (c *Client) send(ctx context.Context, access *kubeconfig.Access, path string, query url.Values) (*http.Response, error) {
-	at := strings.TrimSuffix(access.Server.String(), "/") + path
-	if len(query) > 0 {
-		at += "?" + query.Encode()
+func (c *Client) send(ctx context.Context, access *kubeconfig.Access, q question) (*http.Response, error) {
+	at := strings.TrimSuffix(access.Server.String(), "/") + q.path
+	if len(q.query) > 0 {
+		at += "?" + q.query.Encode()
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	request, err := http.NewRequestWithContext(ctx, q.method, at, bytes.NewReader(q.patch))
 	if err != nil {
 		return nil, err
+	}
+	if q.patch != nil {
+		request.Header.Set("Content-Type", "application/merge-patch+json")
 	}
 	request.Header.Set("Accept", "application/json")
 	request.Header.Set("User-Agent", userAgent)

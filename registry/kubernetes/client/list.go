@@ -67,7 +67,7 @@ type listMeta struct {
 }
 
 func (c *Client) page(ctx context.Context, path string, query url.Values, object func(*json.Decoder) error) (listMeta, error) {
-	a, err := c.ask(ctx, path, query)
+	a, err := c.get(ctx, path, query)
 	if err != nil {
 		return listMeta{}, err
 	}
@@ -149,7 +149,7 @@ func (p *pageReader) items() error {
 
 // Get reads a document into a value.
 func (c *Client) Get(ctx context.Context, path string, into any) error {
-	a, err := c.ask(ctx, path, nil)
+	a, err := c.get(ctx, path, nil)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (c *Client) Get(ctx context.Context, path string, into any) error {
 
 // Reach asks for a path whose answer says nothing but that there is one.
 func (c *Client) Reach(ctx context.Context, path string) error {
-	a, err := c.ask(ctx, path, nil)
+	a, err := c.get(ctx, path, nil)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // Garbage is an answer that is none of Kubernetes'.
@@ -18,7 +20,9 @@ func (g *Garbage) Unwrap() error { return g.reason }
 // Refusal is an answer that is an error.
 type Refusal struct {
 	Code int
-	what string
+	// After is how long the server asks to wait before the next question; 0 if it does not.
+	After time.Duration
+	what  string
 }
 
 func (r *Refusal) Error() string { return r.what }
@@ -32,6 +36,14 @@ func (r *Refusal) Missing() bool { return r.Code == http.StatusNotFound }
 // Broken reports whether the server has failed at this, as where what converts a kind's objects does
 // not answer.
 func (r *Refusal) Broken() bool { return r.Code == http.StatusInternalServerError }
+
+// Conflict reports whether a change was made to a version that is not the newest.
+func (r *Refusal) Conflict() bool { return r.Code == http.StatusConflict }
+
+// Invalid reports whether the server takes what it was sent for wrong.
+func (r *Refusal) Invalid() bool {
+	return r.Code == http.StatusUnprocessableEntity || r.Code == http.StatusBadRequest
+}
 
 // Outdated reports whether the version to follow from is too old, or one that the server has not
 // reached, as after a backup was restored: all has to be read again.
@@ -53,26 +65,38 @@ const (
 	mostSaid   = 400
 )
 
-func refusalOf(code int, line string, body io.Reader) error {
+func refusalOf(response *http.Response, q question, body io.Reader) error {
 	text, _ := io.ReadAll(io.LimitReader(body, mostReason)) // what came of it is said
 	said := strings.TrimSpace(string(text))
 	var s status
 	if json.Unmarshal(text, &s) == nil && s.Kind == "Status" {
 		said = s.Message
 	}
-	return refused(code, line, said)
+	refusal := refused(response.StatusCode, response.Status, said)
+	if seconds, err := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 16); err == nil {
+		refusal.After = time.Duration(seconds) * time.Second
+	}
+	if refusal.Forbidden() {
+		refusal.what += ": grant " + q.right() + " of it, as docs/kubernetes.md shows"
+	}
+	return refusal
 }
 
-func refused(code int, line, said string) error {
+// right is what one has to be granted to ask this.
+func (q question) right() string {
+	if q.patch != nil {
+		return "patch"
+	}
+	return "list and watch"
+}
+
+func refused(code int, line, said string) *Refusal {
 	if len(said) > mostSaid {
 		said = strings.ToValidUTF8(said[:mostSaid], "") + "…"
 	}
 	what := fmt.Sprintf("Kubernetes answers %s: %s", line, said)
-	switch code {
-	case http.StatusUnauthorized:
+	if code == http.StatusUnauthorized {
 		what += ": it does not know whose token or certificate this is, or it has expired"
-	case http.StatusForbidden:
-		what += ": grant list and watch of it, as docs/kubernetes.md shows"
 	}
 	return &Refusal{Code: code, what: what}
 }

@@ -41,7 +41,7 @@ const (
 // minutes.
 func (c *Client) Watch(ctx context.Context, path, version string, begun func(), event func(Event) error) error {
 	seconds := int((watchFor + rand.N(watchFor/2)).Seconds())
-	a, err := c.ask(ctx, path, url.Values{
+	a, err := c.get(ctx, path, url.Values{
 		"watch": {"true"}, "resourceVersion": {version}, "allowWatchBookmarks": {"true"}, "timeoutSeconds": {strconv.Itoa(seconds)},
 	})
 	if err != nil {

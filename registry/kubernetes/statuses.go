@@ -1,0 +1,222 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pgmesh/pgmesh/internal/kit/retry"
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/registry"
+)
+
+// statuses compares what became of resources with what the cluster's objects say of it, as its watches
+// tell. What differs is due to be written, so whoever changes our conditions is corrected, and a write
+// of our own, which comes back, changes nothing. A nil one does nothing.
+type statuses struct {
+	log *slog.Logger
+
+	mu      sync.Mutex
+	kinds   map[*kinds.Kind]*statusKind
+	objects map[kinds.Key]*object
+	due     []*object     // the newest last, which is written first
+	wake    chan struct{} // something is due
+	writing bool          // it is this server that writes
+	counts  registry.Writes
+}
+
+// statusKind is a kind as the cluster has it.
+type statusKind struct {
+	version  string
+	writable bool      // its objects have a status of the shape that we write
+	reason   string    // why the cluster takes none, as it was told
+	after    time.Time // when it is asked again
+	pauses   *retry.Backoff
+}
+
+// object is one of the cluster.
+type object struct {
+	key        kinds.Key
+	generation int64
+	version    string
+	conditions []json.RawMessage
+	resource   *kinds.Resource // that it is, or was at last
+	bad        error           // why it is none; nil if it is
+
+	wanted []registry.Condition
+	about  *kinds.Resource // which state that is about
+
+	gone     bool
+	queued   bool
+	since    time.Time // it is due
+	after    time.Time // when it may be written
+	attempts int       // that were in vain
+	last     string    // what was written last: by the digest of what was wanted,
+	answer   string    // what the cluster has made of it,
+	wrote    time.Time // when,
+	repeats  int       // and how often it had to be written again
+}
+
+func newStatuses(log *slog.Logger) *statuses {
+	return &statuses{log: log, kinds: map[*kinds.Kind]*statusKind{}, objects: map[kinds.Key]*object{}, wake: make(chan struct{}, 1)}
+}
+
+// hasConditions reports whether objects of a kind have the conditions that we write in their status.
+// The Gateway API has statuses of its own shape, which other controllers write, too.
+func hasConditions(kind *kinds.Kind) bool { return strings.HasSuffix(kind.Group, ".istio.io") }
+
+// know notes in which version the cluster has a kind, and whether that has a status by itself.
+func (s *statuses) know(kind *kinds.Kind, version string, subresource bool) {
+	if s == nil || !hasConditions(kind) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.kinds[kind]
+	if k == nil {
+		k = &statusKind{writable: subresource, pauses: retry.Pauses{First: time.Second, Longest: 30 * time.Second}.Backoff()}
+		s.kinds[kind] = k
+		if !subresource {
+			s.log.Warn("objects of a kind have no status in the cluster, so what becomes of them is not written there: its definition lacks subresources.status", "kind", kindName(kind))
+		}
+	}
+	k.version, k.writable = version, subresource
+}
+
+// saw notes an object as the cluster has it, and the resource that it is, or why it is none.
+func (s *statuses) saw(key kinds.Key, seen *configObject, r *kinds.Resource, bad error) {
+	if s == nil || !hasConditions(key.Kind) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.objects[key]
+	if o == nil {
+		o = &object{key: key}
+		s.objects[key] = o
+	}
+	o.generation, o.version, o.conditions = seen.Metadata.Generation, seen.Metadata.ResourceVersion, seen.Status.Conditions
+	if o.bad = bad; bad == nil {
+		o.resource = r
+	}
+	s.queue(o)
+}
+
+func (s *statuses) forget(key kinds.Key) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.objects[key]; o != nil {
+		o.gone = true
+		delete(s.objects, key)
+	}
+}
+
+// want takes what became of all resources.
+func (s *statuses) want(all []registry.Status) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, status := range all {
+		if o := s.objects[status.Resource.Key()]; o != nil && (o.about != status.Resource || !slices.Equal(o.wanted, status.Conditions)) {
+			o.wanted, o.about = status.Conditions, status.Resource
+			s.queue(o)
+		}
+	}
+}
+
+// queue has an object looked at, if its status differs. The lock is held.
+func (s *statuses) queue(o *object) {
+	if !s.writing || o.queued {
+		return
+	}
+	if _, _, differs := o.compare(time.Now()); !differs {
+		o.since = time.Time{}
+		return
+	}
+	if o.queued = true; o.since.IsZero() {
+		o.since = time.Now()
+	}
+	s.due = append(s.due, o)
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// compare returns the conditions that the object is to have, and a digest of what we want. It reports
+// whether that is to be written. Nothing is, until it is known what became of the state that is there.
+// What the cluster has made of the same before is as good as it gets.
+func (o *object) compare(now time.Time) (all []json.RawMessage, digest string, differs bool) {
+	said := o.wanted
+	switch {
+	case o.bad != nil:
+		said = registry.Unusable(o.bad.Error())
+	case o.about == nil || o.about != o.resource:
+		return nil, "", false
+	}
+	want := asOf(said, o.generation)
+	all, differs = merged(o.conditions, want, now)
+	digest = fmt.Sprint(want)
+	return all, digest, differs && (digest != o.last || o.answer != fmt.Sprintf("%s", o.conditions))
+}
+
+// next takes the newest object that may be written now, or says when one may be.
+func (s *statuses) next(now time.Time) (o *object, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, waiting := range slices.Backward(s.due) {
+		ready := waiting.after
+		if kind := s.kinds[waiting.key.Kind]; kind != nil && kind.after.After(ready) {
+			ready = kind.after
+		}
+		if !ready.After(now) {
+			s.due = slices.Delete(s.due, i, i+1)
+			return waiting, time.Time{}
+		}
+		if at.IsZero() || ready.Before(at) {
+			at = ready
+		}
+	}
+	return nil, at
+}
+
+// begin has this server write, and end has it write no more.
+func (s *statuses) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writing = true
+	for _, o := range s.objects {
+		s.queue(o)
+	}
+}
+
+func (s *statuses) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writing, s.due = false, nil
+	for _, o := range s.objects {
+		o.wanted, o.about, o.queued, o.since = nil, nil, false, time.Time{}
+	}
+}
+
+// writes says how far writing has come.
+func (s *statuses) writes() registry.Writes {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.counts
+	for _, o := range s.due {
+		if o.gone {
+			continue
+		}
+		if w.Waiting++; w.Since.IsZero() || o.since.Before(w.Since) {
+			w.Since = o.since
+		}
+	}
+	return w
+}
