@@ -37,21 +37,24 @@ func TestThePageOfKubernetes(t *testing.T) {
 	c.InstallGatewayAPI()
 	c.Apply(networkingPath+"virtualservices/web", virtualService("web", "mesh"))
 	blocks := fenced.FindAllStringSubmatch(readPage(t), -1)
-	require.Len(t, blocks, 2)
+	require.Len(t, blocks, 3)
 
 	paths := map[string]string{
 		"Namespace": "/api/v1/namespaces/", "ServiceAccount": "/api/v1/namespaces/pgmesh/serviceaccounts/",
 		"ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles/", "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/",
 	}
-	for document := range strings.SplitSeq(blocks[0][1], "---\n") {
-		var o kubetest.Object
-		require.NoError(t, yaml.Unmarshal([]byte(document), &o))
-		path := paths[o["kind"].(string)]
-		require.NotEmpty(t, path, o["kind"])
-		c.Apply(path+o["metadata"].(kubetest.Object)["name"].(string), o)
-		delete(paths, o["kind"].(string))
+	apply := func(block string) (kinds int) {
+		for document := range strings.SplitSeq(block, "---\n") {
+			var o kubetest.Object
+			require.NoError(t, yaml.Unmarshal([]byte(document), &o))
+			path := paths[o["kind"].(string)]
+			require.NotEmpty(t, path, o["kind"])
+			c.Apply(path+o["metadata"].(kubetest.Object)["name"].(string), o)
+			kinds++
+		}
+		return kinds
 	}
-	require.Empty(t, paths)
+	require.Equal(t, len(paths), apply(blocks[0][1]))
 
 	folder := t.TempDir()
 	config := filepath.Join(folder, "kubeconfig")
@@ -65,6 +68,13 @@ func TestThePageOfKubernetes(t *testing.T) {
 	for path, status := range map[string]int{"/api/v1/secrets": 403, "/api/v1/configmaps": 403, "/api/v1/namespaces/shop/services": 200} {
 		require.Equal(t, status, c.StatusAs(c.Token("pgmesh", "pgmesh"), path), path)
 	}
+
+	require.Equal(t, 2, apply(blocks[2][1]))
+	statuses := write(t, c, config)
+	statuses.UntilThere(t, "VirtualService shop/web")
+	statuses.tells(programmed("True"), "web")
+	statuses.shows("web", "Accepted=True:Accepted@1 Programmed=True:Programmed@1")
+	require.Zero(t, statuses.registry.Writes().Failed)
 }
 
 var parameterRow = regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|")

@@ -25,7 +25,7 @@ func TestServicesOfKubernetesAreCalled(t *testing.T) {
 	c := kubetest.Start(t)
 	c.InstallIstio()
 	network := netns.New(t)
-	m := meshOfCluster(t, c, network)
+	m := meshOfCluster(t, c, network, "")
 	c.Namespace(m.namespace)
 	backends := map[string]*backend{}
 	for _, address := range []string{"10.210.0.1", "10.210.0.2"} {
@@ -69,12 +69,13 @@ func TestServicesOfKubernetesAreCalled(t *testing.T) {
 	m.reaches(host, "10.210.0.2")
 }
 
-// meshOfCluster is a mesh whose server reads a cluster, and whose agent runs in a network of its own.
-func meshOfCluster(t *testing.T, c *kubetest.Cluster, network *netns.Namespace) *mesh {
+// meshOfCluster is a mesh whose server reads a cluster, with some parameters, and whose agent runs in
+// a network of its own.
+func meshOfCluster(t *testing.T, c *kubetest.Cluster, network *netns.Namespace, parameters string) *mesh {
 	t.Helper()
 	database := pgtest.New(t)
 	control := newStack(t, database)
-	control.ServerFlags("--registry", "kubernetes://"+c.Kubeconfig(c.Address, c.Admin()))
+	control.ServerFlags("--registry", "kubernetes://"+c.Kubeconfig(c.Address, c.Admin())+"?"+parameters)
 	require.NoError(t, control.Start(t.Context()))
 	m := meshWithoutEnvoy(t, control, database)
 	network.Forward(control.XDS, control.XDS)
