@@ -59,11 +59,29 @@ func (o *origin) status() Status {
 	defer o.mu.Unlock()
 	s := Status{Name: o.registry.Name(), Read: o.read, Stale: o.stale, Error: o.away, Resources: len(o.has), Changes: o.changes}
 	for entry, reason := range o.told {
-		s.Bad = append(s.Bad, Bad{Entry: entry, Reason: reason})
+		s.Bad = append(s.Bad, Bad{Key: o.keyOfEntry(entry), Entry: entry, Reason: reason})
 	}
 	for key, reason := range o.wrong {
 		s.Bad = append(s.Bad, Bad{Key: key, Entry: key.String(), Reason: reason})
 	}
 	slices.SortFunc(s.Bad, func(a, b Bad) int { return strings.Compare(a.Entry, b.Entry) })
 	return s
+}
+
+// keyOfEntry is the resource that was made of an entry before that was bad, if its entry names it by
+// its kind, as configuration of Kubernetes is named: virtualservices.networking.istio.io/shop/web.
+func (o *origin) keyOfEntry(entry string) kinds.Key {
+	plural, name, found := strings.Cut(entry, "/")
+	if !found || !strings.Contains(plural, ".") {
+		return kinds.Key{}
+	}
+	kind, err := kinds.ByName(plural)
+	if err != nil {
+		return kinds.Key{}
+	}
+	key := keyOf(kind, name)
+	if o.has[key].entry != entry {
+		return kinds.Key{}
+	}
+	return key
 }
