@@ -84,7 +84,16 @@ func (s *statuses) know(kind *kinds.Kind, version string, subresource bool) {
 			s.log.Warn("objects of a kind have no status in the cluster, so what becomes of them is not written there: its definition lacks subresources.status", "kind", kindName(kind))
 		}
 	}
+	could := k.writable
 	k.version, k.writable = version, subresource
+	if could || !subresource {
+		return
+	}
+	for _, o := range s.objects { // its definition was corrected
+		if o.key.Kind == kind {
+			s.queue(o)
+		}
+	}
 }
 
 // saw notes an object as the cluster has it, and the resource that it is, or why it is none.
@@ -132,7 +141,7 @@ func (s *statuses) want(all []registry.Status) {
 
 // queue has an object looked at, if its status differs. The lock is held.
 func (s *statuses) queue(o *object) {
-	if !s.writing || o.queued {
+	if kind := s.kinds[o.key.Kind]; !s.writing || o.queued || kind == nil || !kind.writable {
 		return
 	}
 	if _, _, differs := o.compare(time.Now()); !differs {

@@ -154,7 +154,7 @@ func (w *writer) prepare(o *object) (c change, some bool) {
 	now := time.Now()
 	kind := w.kinds[o.key.Kind]
 	all, digest, differs := o.compare(now)
-	if !differs || o.gone || kind == nil || !kind.writable {
+	if !differs || o.gone {
 		o.since = time.Time{}
 		return c, false
 	}
@@ -218,7 +218,7 @@ func (w *writer) refused(k kinds.Key, err error, refusal *client.Refusal) {
 		return
 	}
 	kind.reason = reason
-	w.log.Warn("what became of resources cannot be written to the cluster", "kind", kindName(k.Kind), "advice", advice, "error", err)
+	w.log.Warn("what became of resources cannot be written to the cluster", "kind", kindName(k.Kind), "hint", advice, "error", err)
 }
 
 var _ registry.StatusWriter = (*Registry)(nil)

@@ -76,18 +76,10 @@ func refusalOf(response *http.Response, q question, body io.Reader) error {
 	if seconds, err := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 16); err == nil {
 		refusal.After = time.Duration(seconds) * time.Second
 	}
-	if refusal.Forbidden() {
-		refusal.what += ": grant " + q.right() + " of it, as docs/kubernetes.md shows"
+	if refusal.Forbidden() && q.patch == nil { // who patches says more
+		refusal.what += ": grant list and watch of it, as docs/kubernetes.md shows"
 	}
 	return refusal
-}
-
-// right is what one has to be granted to ask this.
-func (q question) right() string {
-	if q.patch != nil {
-		return "patch"
-	}
-	return "list and watch"
 }
 
 func refused(code int, line, said string) *Refusal {
