@@ -27,33 +27,7 @@ COMMENT ON TABLE mesh_internal.report_versions IS 'Internal. Read mesh.resource_
 COMMENT ON COLUMN mesh_internal.report_versions.version IS 'Which version of a registry''s resource the discovery has, as in mesh_internal.registry_entries.';
 COMMENT ON COLUMN mesh_internal.report_versions.push IS 'Which push brings it to proxies.';
 
--- What registries' configuration names and makes, as mesh_internal.links has it for the database's.
-CREATE TABLE mesh_internal.registry_links (
-  registry  text NOT NULL REFERENCES mesh_internal.registries ON DELETE CASCADE,
-  kind      text NOT NULL,
-  api_group text NOT NULL,
-  namespace text NOT NULL,
-  name      text NOT NULL,
-  role      text NOT NULL,
-  target    text COLLATE "C" NOT NULL,
-  part      text COLLATE "C" NOT NULL DEFAULT '',
-  port      int,
-  scope     text[],
-  detail    jsonb,
-  path      text NOT NULL
-);
-
-CREATE INDEX registry_links_of_resource ON mesh_internal.registry_links (name, namespace, kind, api_group, registry);
-
-CREATE INDEX registry_links_by_target ON mesh_internal.registry_links (target, role);
-
-COMMENT ON TABLE mesh_internal.registry_links IS 'Internal. Read mesh.problems.';
-
--- Their servers write these again, with what they name.
-UPDATE mesh_internal.registry_entries SET version = '' WHERE kind NOT IN ('ServiceEntry', 'WorkloadEntry');
-
 -- +goose Down
-DROP TABLE mesh_internal.registry_links;
 DROP TABLE mesh_internal.report_versions;
 ALTER TABLE mesh_internal.registry_entries DROP COLUMN changed;
 ALTER TABLE mesh_internal.reported_proxies DROP COLUMN push;
