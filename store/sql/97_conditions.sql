@@ -21,14 +21,11 @@ LANGUAGE sql STABLE AS $$
     'lastTransitionTime', to_char(since AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'observedGeneration', revision)
 $$;
 
--- Earlier programs had it without of_registry.
-DROP FUNCTION IF EXISTS mesh_internal.broken_conditions(text, text, text, text);
-
 -- broken_conditions returns, for each resource that has problems and each condition that shows some
 -- of them, the reason and all messages. Each problem is in one condition: the one that is for its
--- code, or Accepted for an error and HasWarnings for everything less. It looks at one resource, at all,
--- or at all that registries have.
-CREATE OR REPLACE FUNCTION mesh_internal.broken_conditions(of_kind text, of_group text, of_namespace text, of_name text, of_registries boolean DEFAULT false)
+-- code, or Accepted for an error and HasWarnings for everything less. It looks at one resource, or
+-- at all.
+CREATE OR REPLACE FUNCTION mesh_internal.broken_conditions(of_kind text, of_group text, of_namespace text, of_name text)
 RETURNS TABLE (kind text, api_group text, namespace text, name text, condition text, reason text, message text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -36,8 +33,7 @@ BEGIN
   RETURN QUERY
     WITH problems AS MATERIALIZED (
       SELECT * FROM mesh_internal.find_problems_of($1, $2, $3, $4) WHERE $4 IS NOT NULL
-      UNION ALL SELECT * FROM mesh_internal.find_problems() WHERE $4 IS NULL AND NOT $5
-      UNION ALL SELECT * FROM mesh_internal.every_registry_problem WHERE $4 IS NULL AND $5),
+      UNION ALL SELECT * FROM mesh_internal.find_problems() WHERE $4 IS NULL),
     shown AS (
       SELECT p.*, c.reason, CASE WHEN p.severity = 'info' THEN 'HasWarnings' ELSE coalesce(c.condition, CASE p.severity WHEN 'error' THEN 'Accepted' ELSE 'HasWarnings' END) END AS condition,
         array_position('{error,warning,info}', p.severity) AS rank

@@ -14,18 +14,9 @@ CREATE OR REPLACE VIEW mesh_internal.every_problem AS
   UNION ALL SELECT * FROM mesh_internal.machine_problems
   UNION ALL SELECT * FROM mesh_internal.reported_problems
   UNION ALL SELECT * FROM mesh_internal.registry_problems
-  UNION ALL SELECT * FROM mesh_internal.registry_link_problems
   UNION ALL SELECT 'error', 'invalid', u.kind, u.api_group, u.namespace, u.name, u.path, u.reason, u.hint FROM mesh.unsound u
   UNION ALL SELECT 'warning', 'revert-conflict', c.kind, c.api_group, c.namespace, c.name, '',
     format('revision %s was not confirmed, and this could not be reverted: %s', c.revision, c.reason), 'put it as it should be'
     FROM mesh.conflicts c;
 
 COMMENT ON VIEW mesh_internal.every_problem IS 'Internal. Read mesh.problems.';
-
--- every_registry_problem has those that a resource of a registry may have, which is quicker to read.
-CREATE OR REPLACE VIEW mesh_internal.every_registry_problem AS
-  SELECT * FROM mesh_internal.registry_problems
-  UNION ALL SELECT * FROM mesh_internal.registry_link_problems
-  UNION ALL SELECT * FROM mesh_internal.reported_problems;
-
-COMMENT ON VIEW mesh_internal.every_registry_problem IS 'Internal. Read mesh.problems.';

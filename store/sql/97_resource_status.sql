@@ -24,7 +24,7 @@ BEGIN
   WITH chosen AS MATERIALIZED (SELECT * FROM mesh_internal.chosen_resources($1, $2, $3, $4)),
   broken AS MATERIALIZED (
     SELECT b.* FROM chosen c, mesh_internal.broken_conditions(c.kind, c.api_group, c.namespace, c.name) b WHERE few
-    UNION ALL SELECT b.* FROM mesh_internal.broken_conditions(NULL, NULL, NULL, NULL, $4 IS NOT NULL) b WHERE NOT few),
+    UNION ALL SELECT b.* FROM mesh_internal.broken_conditions(NULL, NULL, NULL, NULL) b WHERE NOT few),
   wrong AS MATERIALIZED (
     SELECT b.kind, b.api_group, b.namespace, b.name, jsonb_object_agg(b.condition, jsonb_build_array(b.reason, b.message)) AS wrong FROM broken b GROUP BY 1, 2, 3, 4),
   counts AS MATERIALIZED (SELECT * FROM mesh_internal.runner_counts($1, $2, $3, $4)),
