@@ -72,6 +72,9 @@ func (c condition) after(had *condition, now time.Time) condition {
 }
 
 func (c *condition) encode() json.RawMessage {
-	text, _ := json.Marshal(c) // texts and a number always can
+	text, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // texts and a number always can be written
+	}
 	return text
 }

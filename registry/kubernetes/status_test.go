@@ -76,7 +76,7 @@ type writing struct {
 	to       chan []registry.Status
 }
 
-func (c writing) path(name string) string { return networkingPath + "virtualservices/" + name }
+func pathOf(name string) string { return networkingPath + "virtualservices/" + name }
 
 // write has statuses written until the test ends.
 func write(t *testing.T, c *kubetest.Cluster, kubeconfig string) *writing {
@@ -122,7 +122,7 @@ func (w *writing) tells(conditions []registry.Condition, names ...string) {
 func (w *writing) status(name string) *status {
 	w.t.Helper()
 	s := &status{}
-	require.NoError(w.t, json.Unmarshal(w.cluster.Get(w.path(name)), s))
+	require.NoError(w.t, json.Unmarshal(w.cluster.Get(pathOf(name)), s))
 	return s
 }
 
@@ -151,8 +151,8 @@ func TestWhatBecameOfAResourceIsInItsStatus(t *testing.T) {
 	t.Parallel()
 	c := begin(t)
 	w := write(t, c, c.Kubeconfig(c.Address, c.Admin()))
-	c.Apply(w.path("web"), virtualService("web", "mesh"))
-	c.ApplyStatus(w.path("web"), kubetest.Object{"apiVersion": "networking.istio.io/v1", "kind": "VirtualService", "status": kubetest.Object{
+	c.Apply(pathOf("web"), virtualService("web", "mesh"))
+	c.ApplyStatus(pathOf("web"), kubetest.Object{"apiVersion": "networking.istio.io/v1", "kind": "VirtualService", "status": kubetest.Object{
 		"conditions": []kubetest.Object{{"type": "Reconciled", "status": "True", "reason": "Theirs"}},
 	}})
 	w.UntilThere(t, "VirtualService shop/web")
@@ -169,7 +169,7 @@ func TestWhatBecameOfAResourceIsInItsStatus(t *testing.T) {
 
 	// Another version: nothing is said of it before it is known.
 	other := virtualService("web", "edge/gate")
-	c.Apply(w.path("web"), other)
+	c.Apply(pathOf("web"), other)
 	w.Until(t, "it has changed", func() bool {
 		return strings.Contains(fmt.Sprint(w.All["VirtualService shop/web"].Spec.Message()), "edge/gate")
 	})
@@ -177,7 +177,7 @@ func TestWhatBecameOfAResourceIsInItsStatus(t *testing.T) {
 	w.tells(programmed("True"), "web")
 	w.shows("web", "Accepted=True:Accepted@2 Programmed=True:Programmed@2 Reconciled=True:Theirs@0")
 
-	c.Delete(w.path("web"))
+	c.Delete(pathOf("web"))
 	w.UntilThere(t)
 	require.EqualValues(t, 3, w.registry.Writes().Done)
 	require.Zero(t, w.registry.Writes().Failed, "what goes is no failure")
@@ -191,7 +191,7 @@ func TestWhoMayNotWriteStatusesIsToldOnceWhatToGrant(t *testing.T) {
 		c.Grant("read-"+strings.ReplaceAll(group, ".", "-"), "reader", kubetest.Reads(group, "*"))
 	}
 	for i := range 3 {
-		c.Apply(writing{}.path(fmt.Sprint("web-", i)), virtualService(fmt.Sprint("web-", i), "mesh"))
+		c.Apply(pathOf(fmt.Sprint("web-", i)), virtualService(fmt.Sprint("web-", i), "mesh"))
 	}
 	w := write(t, c, c.Kubeconfig(c.Address, user))
 	w.UntilThere(t, "VirtualService shop/web-0", "VirtualService shop/web-1", "VirtualService shop/web-2")
@@ -216,14 +216,14 @@ func TestTwoThatWriteTheSameConditionsDoNotWriteForever(t *testing.T) {
 	t.Parallel()
 	c := begin(t)
 	w := write(t, c, c.Kubeconfig(c.Address, c.Admin()))
-	c.Apply(w.path("web"), virtualService("web", "mesh"))
+	c.Apply(pathOf("web"), virtualService("web", "mesh"))
 	w.UntilThere(t, "VirtualService shop/web")
 	w.tells(programmed("True"), "web")
 	const ours = "Accepted=True:Accepted@1 Programmed=True:Programmed@1"
 	begun := time.Now()
 	for range 3 {
 		w.shows("web", ours)
-		c.ApplyStatus(w.path("web"), kubetest.Object{"apiVersion": "networking.istio.io/v1", "kind": "VirtualService", "status": kubetest.Object{
+		c.ApplyStatus(pathOf("web"), kubetest.Object{"apiVersion": "networking.istio.io/v1", "kind": "VirtualService", "status": kubetest.Object{
 			"conditions": []kubetest.Object{{"type": "Accepted", "status": "False", "reason": "Theirs"}},
 		}})
 	}

@@ -23,9 +23,11 @@ import (
 // allInOneSchema is the last version of the schema in which everything was in the schema mesh.
 const allInOneSchema = 38
 
-// linksAlone are the views of 70_every_link.sql as they are of a mesh without registries.
+// linksAlone is what 70_every_link.sql comes to in a mesh without registries.
 const linksAlone = `CREATE VIEW mesh_internal.every_link AS SELECT l.*, true AS own, NULL::text AS registry, false AS hidden FROM mesh_internal.links l;
-	CREATE VIEW mesh_internal.every_resource AS SELECT r.kind, r.api_group, r.namespace, r.name, r.spec, true AS own, NULL::text AS registry FROM mesh.resources r;`
+	CREATE VIEW mesh_internal.every_resource AS SELECT r.kind, r.api_group, r.namespace, r.name, r.spec, true AS own, NULL::text AS registry FROM mesh.resources r;
+	CREATE FUNCTION mesh_internal.is_outranked(kind text, api_group text, namespace text, name text, registry text) RETURNS boolean LANGUAGE sql STABLE AS 'SELECT false';
+	COMMENT ON VIEW mesh_internal.every_link IS 'Internal.'; COMMENT ON VIEW mesh_internal.every_resource IS 'Internal.';`
 
 // older makes a database that of a program of that version. Its functions are those of today, by
 // the names of then.

@@ -4,8 +4,10 @@
 
 -- registry_services returns the services that registries have for a host. In a namespace they are
 -- those of the first origin alone, as for proxies. Of very many it is some.
-CREATE OR REPLACE FUNCTION mesh_internal.registry_services(host text) RETURNS SETOF mesh_internal.registry_links
+CREATE OR REPLACE FUNCTION mesh_internal.registry_services(host text)
+RETURNS TABLE (registry text, kind text, api_group text, namespace text, name text, scope text[], detail jsonb)
 LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 1 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_nestloop = on AS $$
+#variable_conflict use_column
 BEGIN
   RETURN QUERY
     WITH found AS MATERIALIZED (
@@ -14,7 +16,7 @@ BEGIN
       SELECT f.l, rank() OVER (PARTITION BY (f.l).namespace ORDER BY g.rank, g.name) AS place FROM found f JOIN mesh_internal.registries g ON g.name = (f.l).registry
       WHERE (g.ended IS NULL OR g.ended > now() - interval '1 hour')
         AND NOT mesh_internal.is_outranked((f.l).kind, (f.l).api_group, (f.l).namespace, (f.l).name, (f.l).registry))
-    SELECT (p.l).* FROM placed p WHERE p.place = 1
+    SELECT (p.l).registry, (p.l).kind, (p.l).api_group, (p.l).namespace, (p.l).name, (p.l).scope, (p.l).detail FROM placed p WHERE p.place = 1
       AND NOT EXISTS (SELECT FROM mesh_internal.links o WHERE o.role = 'service' AND o.target = registry_services.host AND o.namespace = (p.l).namespace);
 END $$;
 

@@ -3,6 +3,7 @@ package interop
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -43,9 +44,7 @@ func clusterServices(c *kubetest.Cluster) {
 		if protocol == "" {
 			spec = kubetest.Object{"ports": []kubetest.Object{{"name": port, "port": 80, "targetPort": 8080}}}
 		}
-		for key, value := range more {
-			spec[key] = value
-		}
+		maps.Copy(spec, more)
 		c.ApplyService(kubetest.Service{Namespace: "shop", Name: name, More: spec})
 	}
 	serves := func(name, port string, endpoints ...kubetest.Endpoint) {
@@ -125,6 +124,7 @@ func TestServicesOfAClusterMeanTheSame(t *testing.T) {
 		"|web", "v1|web", "v2|web", "|said", "|raw", "|unsaid", "|near", "|old", "|api",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			poll.Eventually(t, func(ctx context.Context) error { return sameMeaning(ctx, name, theirs.Plain, control.XDS) })
 		})
 	}

@@ -88,12 +88,11 @@ func startProxy(t *testing.T, address string, node *corev3.Node, form bootstrap.
 
 func boot(t *testing.T, address string, form bootstrap.XDS) *bootstrapv3.Bootstrap {
 	t.Helper()
-	b, err := bootstrap.New(bootstrap.Options{
+	b, err := realenvoy.Bootstrap(bootstrap.Options{
 		Socket: "/nowhere", XDS: form, Role: bootstrap.Sidecar, IP: "10.0.0.1", ID: "machine.shop", Namespace: "shop",
 		Domain: "shop.mesh.test", Interception: bootstrap.Redirect, Admin: "127.0.0.1:0",
-	})
+	}, address)
 	require.NoError(t, err)
-	require.NoError(t, realenvoy.Direct(b, address))
 	return b
 }
 
