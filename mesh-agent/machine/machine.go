@@ -40,6 +40,7 @@ type Machine struct {
 
 	xds          string
 	role         string
+	gateway      string // the name of a Gateway of the Gateway API; "" for none
 	interception string
 	placement    placement
 	tuning       tuning
@@ -56,6 +57,7 @@ func (m *Machine) Flags(flags *pflag.FlagSet) {
 	m.Discovery.Flags(flags, "discovery", "addresses of discovery, host:port; with several, or a name that stands for several, any that answers (default: where this machine joined)")
 	flags.StringVar(&m.xds, "xds", string(bootstrap.Delta), "variant of xDS: delta or sotw")
 	flags.StringVar(&m.role, "role", string(bootstrap.Sidecar), "what this proxy does: sidecar, for the machine's applications, or gateway, for those outside the mesh")
+	flags.StringVar(&m.gateway, "gateway", "", "with --role gateway: name of the Gateway of the Gateway API, in the machine's namespace, that this proxy serves")
 	flags.StringVar(&o.IP, "node-ip", "", "address that others reach this machine by (default: the one that leads to discovery)")
 	flags.StringVar(&o.ID, "id", "", "name of this proxy, unique in the mesh (default: HOSTNAME.NAMESPACE)")
 	flags.StringVar(&o.Namespace, "namespace", "", "namespace of this machine (default: that of its certificate, or \"default\" with --insecure)")

@@ -61,6 +61,10 @@ func (m *Machine) Services() []register.Service {
 	return all
 }
 
+// gatewayLabel is by what discovery, and policies that are attached to a Gateway, know the proxies
+// that serve it.
+const gatewayLabel = "gateway.networking.k8s.io/gateway-name"
+
 // place completes locality, network and labels from flags, the services, instance metadata and the
 // mesh.
 func (m *Machine) place(o *bootstrap.Options) error {
@@ -76,9 +80,15 @@ func (m *Machine) place(o *bootstrap.Options) error {
 		}
 		o.Locality = found
 	}
+	if m.gateway != "" && o.Role != bootstrap.Gateway {
+		return fmt.Errorf("--gateway %s is for a proxy with --role gateway: add that, or leave the flag out", m.gateway)
+	}
 	labels := maps.Clone(o.Labels)
 	if labels == nil {
 		labels = map[string]string{}
+	}
+	if m.gateway != "" {
+		labels[gatewayLabel] = m.gateway
 	}
 	for _, s := range slices.Backward(m.Services()) { // the first service with a label wins
 		maps.Copy(labels, s.Labels)

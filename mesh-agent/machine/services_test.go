@@ -73,3 +73,13 @@ func TestLocality(t *testing.T) {
 	require.ErrorContains(t, machineWith(t, t.TempDir(), nil, "--metadata-file", "/no/such/file").place(&bootstrap.Options{}), "--metadata-file: open /no/such/file")
 	require.ErrorContains(t, machineWith(t, t.TempDir(), nil, "--group", "shop/web").place(&bootstrap.Options{}), "write the name alone")
 }
+
+func TestAGatewayCarriesTheNameOfItsGateway(t *testing.T) {
+	t.Parallel()
+	m := machineWith(t, t.TempDir(), nil, "--role", "gateway", "--gateway", "edge", "--labels", "app=x")
+	o := bootstrap.Options{Role: bootstrap.Gateway, Labels: m.Given.Labels}
+	require.NoError(t, m.place(&o))
+	require.Equal(t, map[string]string{"app": "x", "gateway.networking.k8s.io/gateway-name": "edge"}, o.Labels)
+	o.Role = bootstrap.Sidecar
+	require.ErrorContains(t, m.place(&o), "--gateway edge is for a proxy with --role gateway")
+}
