@@ -368,12 +368,12 @@ func TestUnsupportedFieldsAreReported(t *testing.T) {
 	t.Parallel()
 	db, warnings := warned(t, pgtest.New(t))
 	db.Exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')")
-	db.create("HTTPRoute", "default", "t", `{"hostnames": ["a.example.com"]}`)
+	db.create("XBackend", "default", "t", `{"type": "ExternalHostname", "externalHostname": {"hostname": "a.example.com"}, "port": {"port": 80}}`)
 	told := warnings()
 	require.Len(t, told, 1)
-	require.Equal(t, "HTTPRoute default/t: pgmesh's discovery does not act on it: the Gateway API is not read yet", told[0].Message)
-	require.Equal(t, []string{"warning unsupported HTTPRoute default/t "}, db.found(""))
-	db.Exec(`UPDATE mesh.resources SET spec = '{"hostnames": ["b.example.com"]}'`)
+	require.Equal(t, "XBackend default/t: pgmesh's discovery does not act on it: this kind is not read yet", told[0].Message)
+	require.Equal(t, []string{"warning unsupported XBackend default/t "}, db.found(""))
+	db.Exec(`UPDATE mesh.resources SET spec = '{"type": "ExternalHostname", "externalHostname": {"hostname": "b.example.com"}, "port": {"port": 80}}'`)
 	require.Empty(t, warnings(), "it was so before")
 	db.Exec("DELETE FROM mesh.resources")
 	require.Empty(t, db.found(""))
@@ -437,12 +437,12 @@ func TestProblemsOfTheStore(t *testing.T) {
 		Hint: "create a ServiceEntry with this host",
 	}}
 	require.Equal(t, want, applied.Warnings)
-	httpRoute, ok := kinds.Lookup("gateway.networking.k8s.io", "HTTPRoute")
+	xBackend, ok := kinds.Lookup("gateway.networking.x-k8s.io", "XBackend")
 	require.True(t, ok)
-	whole, err := resources.New(s).Apply(t.Context(), resources.Apply{Upserts: []resources.Upsert{{Key: kinds.Key{Kind: httpRoute, Namespace: "other", Name: "t"}, Spec: []byte(`{"hostnames": ["a.example.com"]}`)}}})
+	whole, err := resources.New(s).Apply(t.Context(), resources.Apply{Upserts: []resources.Upsert{{Key: kinds.Key{Kind: xBackend, Namespace: "other", Name: "t"}, Spec: []byte(`{"type": "ExternalHostname", "externalHostname": {"hostname": "a.example.com"}, "port": {"port": 80}}`)}}})
 	require.NoError(t, err)
-	require.Equal(t, []string{"", "pgmesh's discovery does not act on it: the Gateway API is not read yet"}, []string{whole.Warnings[0].Path, whole.Warnings[0].Message})
-	db.Exec("DELETE FROM mesh.resources WHERE kind = 'HTTPRoute'")
+	require.Equal(t, []string{"", "pgmesh's discovery does not act on it: this kind is not read yet"}, []string{whole.Warnings[0].Path, whole.Warnings[0].Message})
+	db.Exec("DELETE FROM mesh.resources WHERE kind = 'XBackend'")
 
 	db.create("ServiceEntry", "default", "reviews", reviews)
 	want[0].Hint = `did you mean "reviews.default.svc.cluster.local"?`

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/discovery/hostname"
 )
 
 // A service without an address of its own gets one that nobody can reach outside the mesh. A client
@@ -39,7 +41,7 @@ func (s *Service) allocatable() bool {
 	if len(specOf[*networking.ServiceEntry](s.Entry).GetAddresses()) > 0 {
 		return false
 	}
-	return s.Resolution != ResolutionNone && (!IsWildcard(s.Hostname) || s.Resolution == ResolutionDynamicDNS)
+	return s.Resolution != ResolutionNone && (!hostname.IsWildcard(s.Hostname) || s.Resolution == ResolutionDynamicDNS)
 }
 
 // allocation says which host has which slot. It never changes. The result is as if all slots were

@@ -19,8 +19,9 @@ import (
 //   - DestinationRule: who sees a service that it is for. One with a workload selector: who obeys it.
 //   - VirtualService: sidecars that see it, routers that serve a Gateway that it is bound to. A
 //     delegate: whom a VirtualService concerns that has its routes.
+//   - HTTPRoute, GRPCRoute, TCPRoute, TLSRoute: as a VirtualService, by what it is attached to.
 //   - Sidecar: who obeys it.
-//   - Gateway: the routers that it selects.
+//   - Gateway, also that of the Gateway API, with its ListenerSets: the routers that serve it.
 //   - PeerAuthentication: whom it is for, and who sees a service of its namespace, because clients
 //     have to know what the workloads there accept.
 //   - AuthorizationPolicy, RequestAuthentication, EnvoyFilter, ProxyConfig, Telemetry, WasmPlugin,

@@ -36,7 +36,7 @@ func scopeText(m *mesh.Mesh, p *mesh.Proxy) string {
 	for _, e := range s.Egress {
 		fmt.Fprintln(&b, "listener", described(e.Services))
 		for _, vs := range e.VirtualServices {
-			fmt.Fprintf(&b, "rule %p %s %s\n", vs.Resource, vs.Resource.Key(), wire(vs.Spec))
+			ruleText(&b, vs)
 		}
 		for _, service := range e.Services {
 			if owner := e.WildcardOwner(service.Hostname); owner != nil {
@@ -54,6 +54,16 @@ func scopeText(m *mesh.Mesh, p *mesh.Proxy) string {
 		}
 	}
 	return b.String()
+}
+
+// ruleText describes a rule. One that routes of the Gateway API come to is made anew each time, and
+// its routes stay.
+func ruleText(b *strings.Builder, vs *mesh.VirtualService) {
+	fmt.Fprintf(b, "rule %p %s %v %s", vs.Source(nil), vs.Resource.Key(), vs.MadeFrom(), wire(vs.Spec))
+	for _, rule := range vs.Spec.GetHttp() {
+		fmt.Fprintf(b, " %p", vs.Source(rule))
+	}
+	fmt.Fprintln(b)
 }
 
 // panicking fails a test where there is no *testing.T.

@@ -92,7 +92,7 @@ func (d draw) resource(t *testing.T) *kinds.Resource {
 		group, kind string
 		spec        proto.Message
 	}
-	const networks = "networking.istio.io"
+	const networks, gatewayAPI = "networking.istio.io", "gateway.networking.k8s.io"
 	entry := drawn{networks, "ServiceEntry", d.serviceEntry()}
 	virtual := drawn{networks, "VirtualService", d.virtualService()}
 	rule := drawn{networks, "DestinationRule", d.destinationRule()}
@@ -107,6 +107,9 @@ func (d draw) resource(t *testing.T) *kinds.Resource {
 		drawn{"telemetry.istio.io", "Telemetry", d.telemetry()},
 		drawn{"extensions.istio.io", "TrafficExtension", d.trafficExtension()}, drawn{"extensions.istio.io", "WasmPlugin", d.wasmPlugin()},
 		drawn{"", "Secret", d.pullSecret()},
+		drawn{gatewayAPI, "Gateway", d.apiGateway(t)}, drawn{gatewayAPI, "HTTPRoute", d.route(t)}, drawn{gatewayAPI, "HTTPRoute", d.route(t)},
+		drawn{gatewayAPI, pick(d, "TLSRoute", "TCPRoute", "GRPCRoute"), d.route(t)}, drawn{gatewayAPI, "ListenerSet", d.listenerSet(t)},
+		pick(d, drawn{gatewayAPI, "ReferenceGrant", d.grant(t)}, drawn{gatewayAPI, "GatewayClass", d.gatewayClass(t)}),
 		pick(d, virtual, drawn{"core", "MeshConfig", d.meshConfig()}, drawn{"core", "MeshNetworks", d.meshNetworks()}),
 	)
 	kind, ok := kinds.Lookup(chosen.group, chosen.kind)
@@ -126,6 +129,9 @@ func (d draw) resource(t *testing.T) *kinds.Resource {
 	}
 	if chosen.kind == "ServiceEntry" && d.oneIn(5) {
 		r.Labels = map[string]string{mesh.LabelNetwork: pick(d, "near", "far"), "networking.istio.io/gatewayPort": pick(d, "80", "81", "none")}
+	}
+	if chosen.kind == "GatewayClass" {
+		r.Namespace = ""
 	}
 	if chosen.group == "core" {
 		r.Namespace, r.Name = "istio-system", "core"

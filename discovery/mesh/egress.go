@@ -73,7 +73,11 @@ func (e *Egress) shows(s *Service) bool {
 
 // obeys reports whether the listener's routes follow the rule.
 func (e *Egress) obeys(vs *VirtualService) bool {
-	return vs.visibility.includes(e.namespace) && e.wanted.virtualService(vs.Resource.Namespace, vs.Spec.GetHosts())
+	wanted := e.wanted.virtualService
+	if vs.routes != nil {
+		wanted = e.wanted.route
+	}
+	return vs.visibility.includes(e.namespace) && wanted(vs.Resource.Namespace, vs.Spec.GetHosts())
 }
 
 // ownPort reports whether the listener is only for services that have its port. An HTTP proxy, or a

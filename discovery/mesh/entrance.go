@@ -65,11 +65,11 @@ func (f *Frontend) openTLS(x *Socket, s *Server) {
 				if len(route.GetRoute()) == 0 || !s.matches(m) {
 					continue
 				}
-				by := fmt.Sprintf("VirtualService %s/%s", vs.Resource.Namespace, vs.Resource.Name)
+				by := vs.MadeFrom()[0].String()
 				owner, taken := x.enter(&Entrance{Server: s, Names: namesOf(m), To: route.GetRoute(), Rule: vs}, by)
 				if taken && owner != by {
 					f.Problems = append(f.Problems, Problem{
-						Of: vs.Resource.Key(), Path: fmt.Sprintf("spec.tls[%d].match[%d]", i, j),
+						Of: vs.MadeFrom()[0], Path: vs.path(fmt.Sprintf("spec.tls[%d].match[%d]", i, j)),
 						Reason: fmt.Sprintf("one of these server names has %s already, on %s: the match is left out there", owner, s),
 					})
 				}

@@ -78,7 +78,7 @@ func (m *Mesh) exposedBy(p *Proxy, targets []Target) exposed {
 	out := exposed{proxy: p, targets: targets, rules: map[string][]*VirtualService{}}
 	everybodys := !m.ownGateways && !m.Trust().OwnGateways
 	for _, g := range m.gateways.all {
-		if g.selects(p.Labels, targets) && (everybodys || g.resource.Namespace == p.Namespace) {
+		if g.selects(p, targets) && (everybodys || g.namespace == p.Namespace) {
 			out.gateways = append(out.gateways, g)
 			out.rules[g.name] = m.VirtualServicesOf(g.name, p.Namespace)
 		}

@@ -7,6 +7,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/discovery/gatewayapi"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -18,9 +19,16 @@ const annotationService = "internal.istio.io/gateway-service"
 // listens on, not the ServiceEntry's.
 const labelAsIs = "experimental.istio.io/disable-gateway-port-translation"
 
-// gateway is a Gateway and its servers.
+// gateway is a Gateway and its servers. Each listener of a Gateway of the Gateway API is one.
 type gateway struct {
 	resource *kinds.Resource
+	// namespace is that of the machines that serve it, and from what it is made from.
+	namespace string
+	from      []kinds.Key
+	// listener is set for one of the Gateway API: only machines of its namespace serve it, and at
+	// has the path of its only server.
+	listener bool
+	at       string
 	name     string // as VirtualServices write it: namespace/name
 	selector map[string]string
 	services []string // hosts of the services that serve it; nil if the selector decides
@@ -37,27 +45,37 @@ type gatewayIndex struct {
 
 // buildGateways indexes the Gateways that a step leads to. It reads only those that changed, and
 // keeps the index of prev if none did.
-func buildGateways(now configstore.Step, prev *Mesh) gatewayIndex {
-	if prev.unchanged(now, kindGateway) {
+func buildGateways(now configstore.Step, prev *Mesh, api *apiIndex) gatewayIndex {
+	if prev.unchanged(now, kindGateway) && api.listening == prev.api.listening {
 		return prev.gateways
 	}
 	index := gatewayIndex{read: map[*kinds.Resource]*gateway{}, selectors: labelKeys{}}
 	for r := range now.Of(kindGateway) {
-		g, known := prev.gateways.read[r]
-		if !known {
-			g = readGateway(r)
-		}
-		index.read[r] = g
-		index.all = append(index.all, g)
-		index.selectors.add(g.selector)
+		index.add(r, prev.gateways.read[r], readGateway)
 	}
+	for _, of := range api.gateways.each() {
+		for _, l := range of.Listeners {
+			index.add(l.Resource, prev.gateways.read[l.Resource], func(*kinds.Resource) *gateway { return readListener(of, l) })
+		}
+	}
+	slices.SortFunc(index.all, func(a, b *gateway) int { return kinds.CompareAge(a.resource, b.resource) })
 	index.names = namesIn([]labelKeys{index.selectors})
 	return index
 }
 
+// add adds a Gateway, which is read if it was not before.
+func (x *gatewayIndex) add(r *kinds.Resource, known *gateway, read func(*kinds.Resource) *gateway) {
+	if known == nil {
+		known = read(r)
+	}
+	x.read[r] = known
+	x.all = append(x.all, known)
+	x.selectors.add(known.selector)
+}
+
 func readGateway(r *kinds.Resource) *gateway {
 	spec := specOf[*networking.Gateway](r)
-	g := &gateway{resource: r, name: r.Namespace + "/" + r.Name, selector: spec.GetSelector()}
+	g := &gateway{resource: r, namespace: r.Namespace, from: []kinds.Key{r.Key()}, name: r.Namespace + "/" + r.Name, selector: spec.GetSelector()}
 	if hosts := r.Annotations[annotationService]; hosts != "" {
 		g.services = strings.Split(hosts, ",")
 	}
@@ -67,11 +85,24 @@ func readGateway(r *kinds.Resource) *gateway {
 	return g
 }
 
-// selects reports whether a router with these labels, which serves these targets, serves the
-// Gateway.
-func (g *gateway) selects(labels map[string]string, targets []Target) bool {
+// readListener reads a listener of a Gateway of the Gateway API, which may stand in a ListenerSet.
+func readListener(of *gatewayapi.Gateway, l *gatewayapi.Listener) *gateway {
+	spec := specOf[*networking.Gateway](l.Resource)
+	g := &gateway{
+		resource: l.Resource, namespace: of.Resource.Namespace, from: []kinds.Key{l.Of.Key()}, listener: true, at: l.Path,
+		name: l.Name(), selector: spec.GetSelector(), services: of.Services,
+	}
+	if l.Of != of.Resource {
+		g.from = append(g.from, of.Resource.Key())
+	}
+	g.servers = []*Server{readServer(g, 0, spec.GetServers()[0])}
+	return g
+}
+
+// selects reports whether a router that serves these targets serves the Gateway.
+func (g *gateway) selects(p *Proxy, targets []Target) bool {
 	if g.services == nil {
-		return kinds.LabelsWithin(g.selector, labels)
+		return kinds.LabelsWithin(g.selector, p.Labels) && (!g.listener || g.namespace == p.Namespace)
 	}
 	return len(g.own(targets)) > 0
 }
@@ -80,7 +111,7 @@ func (g *gateway) selects(labels map[string]string, targets []Target) bool {
 func (g *gateway) own(targets []Target) []Target {
 	var out []Target
 	for _, t := range targets {
-		if t.Service.Namespace == g.resource.Namespace && slices.Contains(g.services, t.Service.Hostname) {
+		if t.Service.Namespace == g.namespace && slices.Contains(g.services, t.Service.Hostname) {
 			out = append(out, t)
 		}
 	}

@@ -53,7 +53,7 @@ func (f *Frontend) Opening(port uint32, route string) (out []kinds.Key) {
 		}
 	}
 	for _, s := range servers {
-		out = append(out, s.Resource.Key())
+		out = append(out, s.from...)
 	}
 	return out
 }

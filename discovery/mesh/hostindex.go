@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/pgmesh/pgmesh/discovery/hostname"
 )
 
 // hostIndex finds values by a host and a namespace, wildcards included: the most specific host that
@@ -22,7 +24,7 @@ type hostAt struct {
 }
 
 func placeOf(namespace, host string) hostAt {
-	if IsWildcard(host) {
+	if hostname.IsWildcard(host) {
 		return hostAt{namespace, host[1:], true}
 	}
 	return hostAt{namespace: namespace, host: host}

@@ -3,6 +3,8 @@ package mesh
 import (
 	"slices"
 	"strings"
+
+	"github.com/pgmesh/pgmesh/discovery/hostname"
 )
 
 // imports says which hosts of which namespaces an egress listener of a Sidecar is for.
@@ -45,7 +47,7 @@ func parseImports(hosts []string, own string) imports {
 			continue
 		}
 		in.all = append(in.all, host)
-		if !IsWildcard(host) {
+		if !hostname.IsWildcard(host) {
 			in.exact[host] = true
 		}
 	}
@@ -73,17 +75,20 @@ func (i imports) namespaces() (list []string, all bool) {
 // service reports whether a service of a namespace is wanted: every name that it stands for has to
 // be.
 func (i imports) service(namespace, host string) bool {
-	return i.any(namespace, func(in *importedHosts) bool { return in.exact[host] || in.some(host, HostWithin) }) && !i.excludes(namespace, host)
+	return i.any(namespace, func(in *importedHosts) bool { return in.exact[host] || in.some(host, hostname.Within) }) && !i.excludes(namespace, host)
 }
 
 // virtualService reports whether a host of a VirtualService shares a name with what is wanted.
 func (i imports) virtualService(namespace string, hosts []string) bool {
 	return i.any(namespace, func(in *importedHosts) bool {
 		return slices.ContainsFunc(hosts, func(host string) bool {
-			return (in.exact[host] || in.some(host, HostsOverlap)) && !i.excludes(namespace, host)
+			return (in.exact[host] || in.some(host, hostname.Overlap)) && !i.excludes(namespace, host)
 		})
 	})
 }
+
+// route reports whether the host of a route of the Gateway API is wanted, as that of a service is.
+func (i imports) route(namespace string, hosts []string) bool { return i.service(namespace, hosts[0]) }
 
 func (i imports) any(namespace string, wanted func(*importedHosts) bool) bool {
 	for _, from := range []string{namespace, anyNamespace} {
@@ -96,7 +101,7 @@ func (i imports) any(namespace string, wanted func(*importedHosts) bool) bool {
 
 func (i imports) excludes(namespace, host string) bool {
 	return i.any(namespace, func(in *importedHosts) bool {
-		return slices.ContainsFunc(in.excluded, func(excluded string) bool { return HostWithin(host, excluded) })
+		return slices.ContainsFunc(in.excluded, func(excluded string) bool { return hostname.Within(host, excluded) })
 	})
 }
 
@@ -104,6 +109,6 @@ func (i imports) excludes(namespace, host string) bool {
 // and exact knows that.
 func (in *importedHosts) some(host string, match func(host, imported string) bool) bool {
 	return slices.ContainsFunc(in.all, func(imported string) bool {
-		return (IsWildcard(host) || IsWildcard(imported)) && match(host, imported)
+		return (hostname.IsWildcard(host) || hostname.IsWildcard(imported)) && match(host, imported)
 	})
 }

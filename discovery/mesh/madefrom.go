@@ -34,8 +34,12 @@ func (s *Service) Entries() []kinds.Key {
 	return out
 }
 
-// MadeFrom lists the VirtualService and the delegates whose routes it has.
+// MadeFrom lists the VirtualService and the delegates whose routes it has, or the routes of the
+// Gateway API that it stands for.
 func (vs *VirtualService) MadeFrom() []kinds.Key {
+	if vs.routes != nil {
+		return vs.routes.From
+	}
 	out := []kinds.Key{vs.Resource.Key()}
 	for _, r := range vs.included {
 		out = append(out, r.Key())
@@ -57,7 +61,7 @@ func (f *Frontend) MadeFrom() []kinds.Key {
 		}
 	}
 	for _, g := range f.from.gateways {
-		add(g.resource.Key())
+		add(g.from...)
 	}
 	for _, g := range f.from.gateways {
 		for _, vs := range f.from.rules[g.name] {

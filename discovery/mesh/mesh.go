@@ -13,6 +13,7 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/discovery/gatewayapi"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -31,6 +32,7 @@ type Mesh struct {
 	tokens   *tokenIndex
 	sidecars sidecarIndex
 	secrets  secretIndex
+	api      *apiIndex
 	gateways gatewayIndex
 	filters  envoyFilterIndex
 	defaults proxyDefaults
@@ -97,7 +99,9 @@ func build(now configstore.Step, prev *Mesh, beside given) *Mesh {
 	m.config = m.Config
 	m.services, led.services = buildServices(now, prev, m)
 	m.providers = buildProviders(prev, m.Config, m.services)
-	m.virtual, led.virtual = buildVirtualServices(now, prev, m.Config)
+	var routes Exchange[*gatewayapi.Rules]
+	m.api, routes = buildGatewayAPI(now, prev)
+	m.virtual, led.virtual = buildVirtualServices(now, prev, m, routes)
 	m.rules, led.rules = buildDestinationRules(now, prev, m)
 	m.recent = led.after(prev.recent)
 	m.networks = buildNetworks(now, prev, m, sameConfig)
@@ -107,7 +111,7 @@ func build(now configstore.Step, prev *Mesh, beside given) *Mesh {
 	m.telemetries = buildTelemetries(now, prev, m)
 	m.secretServer = buildSecretServer(m.Config, m.services)
 	m.tokens = buildTokens(now, prev, m.Config.GetRootNamespace(), beside.keys)
-	m.gateways = buildGateways(now, prev)
+	m.gateways = buildGateways(now, prev, m.api)
 	m.sidecars = buildSidecars(now, prev, m.Config.GetRootNamespace(), sameConfig)
 	m.secrets = buildSecrets(now, prev)
 	m.defaults = buildProxyDefaults(now, prev)

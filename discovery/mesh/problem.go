@@ -19,6 +19,7 @@ func (m *Mesh) Problems() []Problem {
 	for _, vs := range m.virtual.faulty {
 		out = append(out, vs.problems...)
 	}
+	out = append(out, m.api.problems()...)
 	out = append(out, besideOfMesh(m.from, kindMeshConfig)...)
 	out = append(out, besideOfMesh(m.from, kindMeshNetworks)...)
 	out = append(out, m.networkProblems()...)

@@ -92,10 +92,10 @@ func (p *scopePatch) replaceVirtualServices() {
 	}
 }
 
-// replacedVirtualServices returns the rules that the listener obeys now. Public rules are in a list
-// that scopes share.
+// replacedVirtualServices returns the rules that the listener obeys now. Public rules that come in
+// the order of their age are in a list that scopes share.
 func (p *scopePatch) replacedVirtualServices(c Exchange[*VirtualService]) []*VirtualService {
-	private := func(vs *VirtualService) bool { return !vs.visibility.public() }
+	private := func(vs *VirtualService) bool { return vs.rank(p.egress.namespace) != rankPublic }
 	list, compare := p.egress.VirtualServices, obeyedBefore(p.egress.namespace)
 	if slices.ContainsFunc(c.Gone, private) || slices.ContainsFunc(c.Come, private) {
 		return patched(list, c.Gone, c.Come, compare)

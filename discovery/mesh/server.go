@@ -7,6 +7,7 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/pgmesh/pgmesh/discovery/hostname"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -18,7 +19,8 @@ type Server struct {
 	Hosts    []ServerHost
 	Protocol Protocol
 
-	index int // among the Gateway's servers
+	from []kinds.Key // what has it
+	at   string      // the path of the server there
 }
 
 // ServerHost is a host of a server, and the namespace whose rules may route it; "" means any.
@@ -26,7 +28,10 @@ type ServerHost struct{ Namespace, Name string }
 
 func readServer(g *gateway, index int, spec *networking.Server) *Server {
 	s := &Server{
-		Resource: g.resource, Gateway: g.name, Spec: spec, Protocol: ParseProtocol(spec.GetPort().GetProtocol()), index: index,
+		Resource: g.resource, Gateway: g.name, Spec: spec, Protocol: ParseProtocol(spec.GetPort().GetProtocol()), from: g.from, at: g.at,
+	}
+	if s.at == "" {
+		s.at = fmt.Sprintf("spec.servers[%d]", index)
 	}
 	for _, host := range spec.GetHosts() {
 		s.Hosts = append(s.Hosts, readServerHost(host, g.resource.Namespace))
@@ -113,13 +118,13 @@ func (s *Server) HostsFor(vs *VirtualService) []string {
 		}
 	}
 	for _, own := range s.Hosts {
-		if !own.openTo(vs.Resource.Namespace) {
+		if !own.openTo(vs.Resource.Namespace) && vs.routes == nil { // routes are bound to listeners that take them
 			continue
 		}
 		for _, host := range vs.Spec.GetHosts() {
-			if HostWithin(own.Name, host) {
+			if hostname.Within(own.Name, host) {
 				add(own.Name)
-			} else if HostWithin(host, own.Name) {
+			} else if hostname.Within(host, own.Name) {
 				add(host)
 			}
 		}
@@ -147,10 +152,10 @@ func (s *Server) routeName(port uint32) string {
 
 // problem is a problem of this server.
 func (s *Server) problem(reason string) Problem {
-	return Problem{Of: s.Resource.Key(), Path: fmt.Sprintf("spec.servers[%d]", s.index), Reason: reason}
+	return Problem{Of: s.from[0], Path: s.at, Reason: reason}
 }
 
 // String names the server for people: port 443 of Gateway default/web.
 func (s *Server) String() string {
-	return fmt.Sprintf("port %d of Gateway %s", s.Spec.GetPort().GetNumber(), s.Gateway)
+	return fmt.Sprintf("port %d of %s", s.Spec.GetPort().GetNumber(), s.from[0])
 }

@@ -170,6 +170,12 @@ func saidTo(m *mesh.Mesh, p *mesh.Proxy) string {
 				fmt.Fprintln(&b, e.Server, e.Names, e.Route, e.To)
 			}
 		}
+		for _, s := range f.Servers {
+			for _, vs := range m.VirtualServicesOf(s.Gateway, p.Namespace) {
+				fmt.Fprint(&b, s, s.HostsFor(vs), " ")
+				ruleText(&b, vs)
+			}
+		}
 	}
 	return b.String()
 }
@@ -205,7 +211,7 @@ func everyProxy() []*mesh.Proxy {
 			}
 			out = append(out, p)
 		}
-		out = append(out, &mesh.Proxy{Type: mesh.Router, Addresses: []string{"10.0.0.9"}, Namespace: namespace, Labels: map[string]string{"app": "a"}})
+		out = append(out, &mesh.Proxy{Type: mesh.Router, Addresses: []string{"10.0.0.9"}, Namespace: namespace, Labels: map[string]string{"app": "a", "gateway.networking.k8s.io/gateway-name": "r1"}})
 	}
 	return out
 }

@@ -6,10 +6,11 @@ import (
 	"slices"
 
 	"google.golang.org/protobuf/proto"
-	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/discovery/gatewayapi"
+	"github.com/pgmesh/pgmesh/discovery/hostname"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/kinds/reference"
 )
@@ -17,11 +18,13 @@ import (
 // MeshGateway is the name by which a VirtualService means the sidecars.
 const MeshGateway = reference.Mesh
 
-// VirtualService is one with every short host name in it completed.
+// VirtualService is one with every short host name in it completed, or what routes of the Gateway
+// API come to.
 type VirtualService struct {
 	Resource *kinds.Resource
 	Spec     *networking.VirtualService
 
+	routes     *gatewayapi.Rules // nil for one that somebody wrote
 	visibility visibility
 	delegates  []*kinds.Resource // those that its routes name; nil for one that does not exist
 	included   []*kinds.Resource // those of them whose routes it has
@@ -47,15 +50,15 @@ type virtualServiceIndex struct {
 	gatewayLabels labelCounts // that routers must match
 }
 
-// buildVirtualServices applies a step to the rules of prev. It also returns which rules for
-// sidecars went and came.
-func buildVirtualServices(now configstore.Step, prev *Mesh, config *meshconfig.MeshConfig) (*virtualServiceIndex, Exchange[*VirtualService]) {
-	before, exportDefault := prev.virtual, config.GetDefaultVirtualServiceExportTo()
+// buildVirtualServices applies a step to the rules of prev, and what it changes of the rules that
+// routes come to. It also returns which rules for sidecars went and came.
+func buildVirtualServices(now configstore.Step, prev, m *Mesh, routes Exchange[*gatewayapi.Rules]) (*virtualServiceIndex, Exchange[*VirtualService]) {
+	before, exportDefault := prev.virtual, m.Config.GetDefaultVirtualServiceExportTo()
 	edits := now.Edits(kindVirtualService)
 	switch {
 	case before == nil || !slices.Equal(prev.Config.GetDefaultVirtualServiceExportTo(), exportDefault):
-		before, edits = &virtualServiceIndex{}, now.All(kindVirtualService)
-	case len(edits) == 0:
+		before, edits, routes = &virtualServiceIndex{}, now.All(kindVirtualService), Exchange[*gatewayapi.Rules]{Come: m.api.allRules()}
+	case len(edits)+len(routes.Gone)+len(routes.Come) == 0:
 		return before, Exchange[*VirtualService]{}
 	}
 	u := virtualServiceUpdate{
@@ -75,6 +78,7 @@ func buildVirtualServices(now configstore.Step, prev *Mesh, config *meshconfig.M
 			u.note(r, r)
 		}
 	}
+	u.noteRoutes(routes)
 	return u.done()
 }
 
@@ -102,6 +106,16 @@ func (u *virtualServiceUpdate) note(was, is *kinds.Resource) {
 		vs.leaveOutUnreadable()
 		vs.complete()
 		u.come = append(u.come, vs)
+	}
+}
+
+// noteRoutes records the rules of routes that went and came.
+func (u *virtualServiceUpdate) noteRoutes(x Exchange[*gatewayapi.Rules]) {
+	for _, rules := range x.Gone {
+		u.gone = append(u.gone, u.resolved.get(rules.Resource))
+	}
+	for _, rules := range x.Come {
+		u.come = append(u.come, fromRoutes(rules, u.exportDefault))
 	}
 }
 
@@ -136,10 +150,12 @@ func those(list []*VirtualService, is func(*VirtualService) bool) []*VirtualServ
 	return slices.DeleteFunc(slices.Clone(list), func(vs *VirtualService) bool { return !is(vs) })
 }
 
-func resourcesOf(list []*VirtualService) []*kinds.Resource {
-	out := make([]*kinds.Resource, len(list))
-	for i, vs := range list {
-		out[i] = vs.Resource
+// resourcesOf are the resources of those that somebody wrote.
+func resourcesOf(list []*VirtualService) (out []*kinds.Resource) {
+	for _, vs := range list {
+		if vs.routes == nil {
+			out = append(out, vs.Resource)
+		}
 	}
 	return out
 }
@@ -198,38 +214,46 @@ func (vs *VirtualService) destinationsFor(namespace string) []destinationHost {
 	return destinationPorts(withoutForeignRoutes(vs.Spec, namespace))
 }
 
-// obeyedIn picks the rules that proxies in a namespace obey: those private to it, then those
-// exported to it by name, then public ones.
+// The ranks of rules for the proxies of a namespace: those private to it come first, then those
+// exported to it by name, then public ones, and of these first the namespace's own routes.
+const (
+	rankPrivate = iota
+	rankNamed
+	rankOwnRoutes
+	rankPublic
+	ranks
+)
+
+func (vs *VirtualService) rank(namespace string) int {
+	own := vs.Resource.Namespace == namespace
+	switch {
+	case vs.visibility.public() && own && vs.routes != nil:
+		return rankOwnRoutes
+	case vs.visibility.public():
+		return rankPublic
+	case own:
+		return rankPrivate
+	default:
+		return rankNamed
+	}
+}
+
+// obeyedIn picks the rules that proxies in a namespace obey, by their ranks.
 func obeyedIn(namespace string, list []*VirtualService) []*VirtualService {
-	var private, named, public []*VirtualService
+	var byRank [ranks][]*VirtualService
 	for _, vs := range list {
-		switch {
-		case !vs.visibility.includes(namespace):
-		case vs.visibility.public():
-			public = append(public, vs)
-		case vs.Resource.Namespace == namespace:
-			private = append(private, vs)
-		default:
-			named = append(named, vs)
+		if vs.visibility.includes(namespace) {
+			rank := vs.rank(namespace)
+			byRank[rank] = append(byRank[rank], vs)
 		}
 	}
-	return append(append(private, named...), public...)
+	return slices.Concat(byRank[:]...)
 }
 
 // obeyedBefore is the order of obeyedIn, for rules that a namespace obeys.
 func obeyedBefore(namespace string) order[*VirtualService] {
-	rank := func(vs *VirtualService) int {
-		switch {
-		case vs.visibility.public():
-			return 2
-		case vs.Resource.Namespace == namespace:
-			return 0
-		default:
-			return 1
-		}
-	}
 	return func(a, b *VirtualService) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), compareVirtualServices(a, b))
+		return cmp.Or(cmp.Compare(a.rank(namespace), b.rank(namespace)), compareVirtualServices(a, b))
 	}
 }
 
@@ -274,7 +298,7 @@ func Destinations(spec *networking.VirtualService) []*networking.Destination {
 
 // Serves reports whether one of the hosts of the VirtualService overlaps with host.
 func (vs *VirtualService) Serves(host string) bool {
-	return slices.ContainsFunc(vs.Spec.GetHosts(), func(h string) bool { return HostsOverlap(h, host) })
+	return slices.ContainsFunc(vs.Spec.GetHosts(), func(h string) bool { return hostname.Overlap(h, host) })
 }
 
 // compareVirtualServices sorts the older first, as the snapshot does.

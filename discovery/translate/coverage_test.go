@@ -22,6 +22,9 @@ func translatedKinds() map[string][]string {
 		"telemetry.istio.io":  {"Telemetry"},
 		"extensions.istio.io": {"WasmPlugin", "TrafficExtension"},
 		"core":                {"MeshConfig", "MeshNetworks"},
+		"gateway.networking.k8s.io": {
+			"GatewayClass", "Gateway", "ListenerSet", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "ReferenceGrant",
+		},
 	}
 }
 

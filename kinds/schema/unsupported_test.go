@@ -62,8 +62,8 @@ func TestFindUnsupported(t *testing.T) {
 	var spec any
 	decoder := json.NewDecoder(strings.NewReader(`{"hostnames": ["a.example.com"]}`))
 	require.NoError(t, decoder.Decode(&spec))
-	found := schema.FindUnsupported("gateway.networking.k8s.io", "HTTPRoute", spec)
+	found := schema.FindUnsupported("gateway.networking.k8s.io", "UDPRoute", spec)
 	require.Len(t, found, 1)
 	require.Empty(t, found[0].Path, "the resource as a whole")
-	require.Empty(t, schema.FindUnsupported("networking.istio.io", "HTTPRoute", spec))
+	require.Empty(t, schema.FindUnsupported("networking.istio.io", "UDPRoute", spec))
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"slices"
 
+	"github.com/pgmesh/pgmesh/discovery/hostname"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/filter"
 	"github.com/pgmesh/pgmesh/discovery/translate/listener"
@@ -26,5 +27,5 @@ func passthrough(c filter.Context, e *mesh.Entrance) []listener.Chain {
 }
 
 func withinAny(host string, of []mesh.ServerHost) bool {
-	return slices.ContainsFunc(of, func(h mesh.ServerHost) bool { return mesh.HostWithin(host, h.Name) })
+	return slices.ContainsFunc(of, func(h mesh.ServerHost) bool { return hostname.Within(host, h.Name) })
 }

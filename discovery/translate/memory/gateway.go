@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/pgmesh/pgmesh/discovery/hostname"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 	"github.com/pgmesh/pgmesh/discovery/translate/route"
@@ -113,8 +114,8 @@ type alike struct {
 // narrowerFirst orders hosts as Istio does, which names a host for several by its first: wildcards
 // last, and longer names first.
 func narrowerFirst(a, b string) int {
-	if mesh.IsWildcard(a) != mesh.IsWildcard(b) {
-		if mesh.IsWildcard(a) {
+	if hostname.IsWildcard(a) != hostname.IsWildcard(b) {
+		if hostname.IsWildcard(a) {
 			return 1
 		}
 		return -1

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/pgmesh/pgmesh/discovery/hostname"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 	"github.com/pgmesh/pgmesh/discovery/translate/route"
@@ -110,7 +111,7 @@ func (p *portHosts) forget() {
 func (v recalling) ruledGroup(vs *mesh.VirtualService, services portServices) *ruledGroup {
 	out := &ruledGroup{}
 	hosts := vs.Spec.GetHosts()
-	if !slices.ContainsFunc(hosts, mesh.IsWildcard) {
+	if !slices.ContainsFunc(hosts, hostname.IsWildcard) {
 		out.hosts = slices.Concat(hosts, vs.RequestsTo())
 	}
 	if services.port == DefaultHTTPPort || slices.ContainsFunc(hosts, services.includes) {
@@ -138,7 +139,11 @@ func (v recalling) virtualServiceGroup(vs *mesh.VirtualService, services portSer
 		}
 	}
 	group.services = slices.DeleteFunc(group.services, func(s *mesh.Service) bool {
-		return !s.Port(services.port).Protocol.HasRoutes()
+		return !s.Port(services.port).Protocol.HasRoutes() || !vs.Reaches(s, v.Proxy.Namespace)
 	})
+	if vs.OfGatewayAPI() { // it is for services alone
+		group.hosts = nil
+		return group, len(group.services) > 0
+	}
 	return group, len(group.services) > 0 || services.port == DefaultHTTPPort
 }

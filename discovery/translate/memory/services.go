@@ -3,6 +3,7 @@ package memory
 import (
 	"slices"
 
+	"github.com/pgmesh/pgmesh/discovery/hostname"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
@@ -25,7 +26,7 @@ func servicesOnPort(egress *mesh.Egress, port uint32) portServices {
 		}
 		if out.byHost[s.Hostname] == nil {
 			out.hosts = append(out.hosts, s.Hostname)
-			if mesh.IsWildcard(s.Hostname) {
+			if hostname.IsWildcard(s.Hostname) {
 				out.wildcards = append(out.wildcards, s.Hostname)
 			}
 		} else {
@@ -41,14 +42,14 @@ func servicesOnPort(egress *mesh.Egress, port uint32) portServices {
 func (p *portServices) exchange(gone, come []*mesh.Service) (was map[string]*mesh.Service, ok bool) {
 	was = make(map[string]*mesh.Service, len(gone)+len(come))
 	for _, s := range gone {
-		if p.several || mesh.IsWildcard(s.Hostname) {
+		if p.several || hostname.IsWildcard(s.Hostname) {
 			return nil, false
 		}
 		was[s.Hostname] = s
 		delete(p.byHost, s.Hostname)
 	}
 	for _, s := range come {
-		if p.byHost[s.Hostname] != nil || mesh.IsWildcard(s.Hostname) {
+		if p.byHost[s.Hostname] != nil || hostname.IsWildcard(s.Hostname) {
 			return nil, false
 		}
 		if was[s.Hostname] == nil {
@@ -78,25 +79,25 @@ func (p portServices) includes(host string) bool {
 		return true
 	}
 	candidates := p.wildcards
-	if mesh.IsWildcard(host) {
+	if hostname.IsWildcard(host) {
 		candidates = p.hosts
 	}
-	return slices.ContainsFunc(candidates, func(service string) bool { return mesh.HostsOverlap(host, service) })
+	return slices.ContainsFunc(candidates, func(service string) bool { return hostname.Overlap(host, service) })
 }
 
 // names reports whether a host of a rule stands for services, so that it needs no virtual host of
 // its own.
 func (p portServices) names(host string) bool {
-	if !mesh.IsWildcard(host) {
+	if !hostname.IsWildcard(host) {
 		return p.byHost[host] != nil
 	}
-	return slices.ContainsFunc(p.hosts, func(service string) bool { return mesh.HostsOverlap(host, service) })
+	return slices.ContainsFunc(p.hosts, func(service string) bool { return hostname.Overlap(host, service) })
 }
 
 // routedBy lists the services that a host of a rule stands for. Of those under a wildcard, it has
 // those for which no other rule's host is more specific.
 func (p portServices) routedBy(vs *mesh.VirtualService, host string) []*mesh.Service {
-	if !mesh.IsWildcard(host) {
+	if !hostname.IsWildcard(host) {
 		if s := p.byHost[host]; s != nil {
 			return []*mesh.Service{s}
 		}
@@ -104,7 +105,7 @@ func (p portServices) routedBy(vs *mesh.VirtualService, host string) []*mesh.Ser
 	}
 	var out []*mesh.Service
 	for _, service := range p.hosts {
-		if mesh.HostsOverlap(service, host) && p.egress.WildcardOwner(service) == vs {
+		if hostname.Overlap(service, host) && p.egress.WildcardOwner(service) == vs {
 			out = append(out, p.byHost[service])
 		}
 	}

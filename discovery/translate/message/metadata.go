@@ -45,7 +45,7 @@ func kebab(name string) string {
 	out := make([]rune, 0, len(name)+4)
 	for i, c := range name {
 		if c >= 'A' && c <= 'Z' {
-			if i > 0 {
+			if i > 0 && (isSmall(name[i-1]) || i+1 < len(name) && isSmall(name[i+1])) { // HTTPRoute is http-route
 				out = append(out, '-')
 			}
 			c += 'a' - 'A'
@@ -54,6 +54,8 @@ func kebab(name string) string {
 	}
 	return string(out)
 }
+
+func isSmall(c byte) bool { return c >= 'a' && c <= 'z' }
 
 // ServiceMetadata names a service, for telemetry.
 func ServiceMetadata(s *mesh.Service) *structpb.Value {

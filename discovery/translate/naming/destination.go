@@ -9,6 +9,8 @@ import (
 // Destination names a destination's cluster. The service may be nil.
 func Destination(d *networking.Destination, s *mesh.Service, port uint32) string {
 	switch {
+	case d.GetHost() == "":
+		return UnknownService
 	case d.GetPort() != nil:
 		port = d.GetPort().GetNumber()
 	case s != nil && len(s.Ports) == 1:

@@ -16,6 +16,10 @@ const (
 	VirtualOutbound           = "virtualOutbound"
 	VirtualInbound            = "virtualInbound"
 
+	// UnknownService is a cluster that is never there. Routes of the Gateway API go there whose
+	// backend they may not have.
+	UnknownService = "UnknownService"
+
 	// UnknownHostsCluster is for requests to unknown hosts whose address the proxy finds itself.
 	UnknownHostsCluster = "AllowAnyDynamicDNSCluster"
 )

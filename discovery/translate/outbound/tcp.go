@@ -40,7 +40,7 @@ func (t tcpPort) byAddress() []listener.Chain {
 				continue
 			}
 			subnets, all := t.matches(route.GetMatch())
-			c := listener.Chain{Ranges: t.address.Ranges, From: vs.Resource, Filters: t.routed(route.GetRoute(), vs)}
+			c := listener.Chain{Ranges: t.address.Ranges, From: vs.Source(nil), Filters: t.routed(route.GetRoute(), vs)}
 			if all {
 				return append(out, c)
 			}
@@ -87,7 +87,7 @@ func (t tcpPort) byServerName() []listener.Chain {
 				if len(m.GetDestinationSubnets()) > 0 {
 					ranges = m.GetDestinationSubnets()
 				}
-				out = append(out, listener.Chain{Names: m.GetSniHosts(), Ranges: ranges, From: vs.Resource, Filters: t.routed(route.GetRoute(), vs)})
+				out = append(out, listener.Chain{Names: m.GetSniHosts(), Ranges: ranges, From: vs.Source(nil), Filters: t.routed(route.GetRoute(), vs)})
 			}
 		}
 	}
@@ -133,7 +133,7 @@ func (t tcpPort) direct() []*listenerv3.Filter {
 func (t tcpPort) virtualServices() []*mesh.VirtualService {
 	var out []*mesh.VirtualService
 	for _, vs := range t.egress.VirtualServices {
-		if vs.Serves(t.service.Hostname) {
+		if vs.Serves(t.service.Hostname) && vs.Reaches(t.service, t.Proxy.Namespace) {
 			out = append(out, vs)
 		}
 	}

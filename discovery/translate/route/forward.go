@@ -15,10 +15,15 @@ import (
 
 // forward is the action of a route that has destinations. Header operations of a single destination
 // become the route's.
-func (c Context) forward(out *routev3.Route, in *networking.HTTPRoute, authority string) *routev3.RouteAction {
+func (c Context) forward(out *routev3.Route, in *networking.HTTPRoute, match *networking.HTTPMatchRequest, authority string) *routev3.RouteAction {
 	action := &routev3.RouteAction{AppendXForwardedHost: in.GetRewrite() != nil && c.KeepsHost()}
 	setTimeout(action, cmp.Or(in.GetTimeout(), message.NoDuration))
-	rewrite(action, in.GetRewrite())
+	if c.Rule.OfGatewayAPI() {
+		action.ClusterNotFoundResponseCode = routev3.RouteAction_INTERNAL_SERVER_ERROR
+		rewriteSegments(action, in.GetRewrite(), match)
+	} else {
+		rewrite(action, in.GetRewrite())
+	}
 	if to := in.GetRewrite().GetAuthority(); to != "" {
 		authority = to
 	}

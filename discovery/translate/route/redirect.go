@@ -17,22 +17,25 @@ var redirectCodes = map[uint32]routev3.RedirectAction_RedirectResponseCode{
 
 // redirect tells the client to ask elsewhere. A code of redirection that Envoy lacks, such as 304,
 // becomes 301.
-func redirect(in *networking.HTTPRedirect, port uint32, tls bool) *routev3.Route_Redirect {
+func (c Context) redirect(in *networking.HTTPRedirect, match *networking.HTTPMatchRequest) *routev3.Route_Redirect {
 	out := &routev3.RedirectAction{HostRedirect: in.GetAuthority(), ResponseCode: redirectCodes[in.GetRedirectCode()]}
-	if in.GetPrefixRewrite() != "" {
-		out.PathRewriteSpecifier = &routev3.RedirectAction_PrefixRewrite{PrefixRewrite: in.GetPrefixRewrite()}
-	} else {
+	switch prefix := in.GetPrefixRewrite(); {
+	case prefix != "" && c.Rule.OfGatewayAPI():
+		setSegmentsOf(out, prefix, match)
+	case prefix != "":
+		out.PathRewriteSpecifier = &routev3.RedirectAction_PrefixRewrite{PrefixRewrite: prefix}
+	default:
 		out.PathRewriteSpecifier = &routev3.RedirectAction_PathRedirect{PathRedirect: in.GetUri()}
 	}
 	scheme := "http"
-	if tls {
+	if c.TLS {
 		scheme = "https"
 	}
 	if in.GetScheme() != "" {
 		scheme = in.GetScheme()
 		out.SchemeRewriteSpecifier = &routev3.RedirectAction_SchemeRedirect{SchemeRedirect: in.GetScheme()}
 	}
-	out.PortRedirect = redirectPort(in, scheme, port)
+	out.PortRedirect = redirectPort(in, scheme, c.Port)
 	return &routev3.Route_Redirect{Redirect: out}
 }
 

@@ -57,8 +57,8 @@ func (c Context) route(in *networking.HTTPRoute, match *networking.HTTPMatchRequ
 	headers := headerOperations(in.GetHeaders())
 	out := &routev3.Route{
 		Name:                    in.GetName(),
-		Match:                   requestMatch(match),
-		Metadata:                message.MadeFrom(c.Rule.Resource),
+		Match:                   c.match(match),
+		Metadata:                message.MadeFrom(c.Rule.Source(in)),
 		StatPrefix:              match.GetStatPrefix(),
 		RequestHeadersToAdd:     headers.requestAdd,
 		RequestHeadersToRemove:  headers.requestRemove,
@@ -70,11 +70,11 @@ func (c Context) route(in *networking.HTTPRoute, match *networking.HTTPMatchRequ
 	}
 	switch {
 	case in.GetRedirect() != nil:
-		out.Action = redirect(in.GetRedirect(), c.Port, c.TLS)
+		out.Action = c.redirect(in.GetRedirect(), match)
 	case in.GetDirectResponse() != nil:
 		out.Action = directResponse(in.GetDirectResponse())
 	default:
-		out.Action = &routev3.Route_Route{Route: c.forward(out, in, headers.authority)}
+		out.Action = &routev3.Route_Route{Route: c.forward(out, in, match, headers.authority)}
 	}
 	out.Decorator = &routev3.Decorator{Operation: c.operation(out)}
 	out.TypedPerFilterConfig = filterSettings(in)
@@ -103,6 +103,8 @@ func (c Context) operation(r *routev3.Route) string {
 	switch m := r.GetMatch().GetPathSpecifier().(type) {
 	case *routev3.RouteMatch_Prefix:
 		path = m.Prefix + "*"
+	case *routev3.RouteMatch_PathSeparatedPrefix:
+		path = m.PathSeparatedPrefix + "*"
 	case *routev3.RouteMatch_Path:
 		path = m.Path
 	case *routev3.RouteMatch_SafeRegex:

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/hostname"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
@@ -94,7 +94,7 @@ func scopable(configuration string) bool {
 }
 
 // IsExact reports whether a host, or a domain of a virtual host, is a plain name.
-func IsExact(host string) bool { return !mesh.IsWildcard(host) && !strings.ContainsAny(host, "*:") }
+func IsExact(host string) bool { return !hostname.IsWildcard(host) && !strings.ContainsAny(host, "*:") }
 
 // AsHost is the virtual host of an exact host, named by the host alone.
 func (s Route) AsHost() virtualhost.Host {

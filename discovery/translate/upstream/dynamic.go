@@ -3,12 +3,13 @@ package upstream
 import (
 	"slices"
 
+	"github.com/pgmesh/pgmesh/discovery/hostname"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 )
 
 // IsDynamic reports whether each request, or server name, says which host of a service it is for.
 func IsDynamic(s *mesh.Service) bool {
-	return s.Resolution == mesh.ResolutionDynamicDNS && mesh.IsWildcard(s.Hostname)
+	return s.Resolution == mesh.ResolutionDynamicDNS && hostname.IsWildcard(s.Hostname)
 }
 
 // dynamicProtocol reports whether a protocol names the host that is wanted.

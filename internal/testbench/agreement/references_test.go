@@ -13,6 +13,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/discovery/hostname"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 	"github.com/pgmesh/pgmesh/kinds"
@@ -183,7 +184,7 @@ func (v *verdicts) destination(m *mesh.Mesh, all []*kinds.Resource, r *kinds.Res
 // rules counts the rules that may be for a host.
 func rules(all []*kinds.Resource, host string) (n int) {
 	for _, r := range all {
-		if rule, is := r.Spec.Message().(*networking.DestinationRule); is && mesh.HostWithin(host, completed(rule.GetHost(), r.Namespace)) {
+		if rule, is := r.Spec.Message().(*networking.DestinationRule); is && hostname.Within(host, completed(rule.GetHost(), r.Namespace)) {
 			n++
 		}
 	}

@@ -6,28 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestHostsOverlapAndContain(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		a, b            string
-		overlap, within bool
-	}{
-		{"a.com", "a.com", true, true},
-		{"a.com", "b.com", false, false},
-		{"a.com", "*.com", true, true},
-		{"*.com", "a.com", true, false},
-		{"*.a.com", "*.com", true, true},
-		{"*.com", "*.a.com", true, false},
-		{"*.a.com", "*.b.com", false, false},
-		{"a.com", "*", true, true},
-		{"*", "*", true, true},
-		{"com", "*.com", false, false},
-	} {
-		require.Equal(t, c.overlap, HostsOverlap(c.a, c.b), "%s and %s", c.a, c.b)
-		require.Equal(t, c.within, HostWithin(c.a, c.b), "%s in %s", c.a, c.b)
-	}
-}
-
 func TestTheMostSpecificHostIsFound(t *testing.T) {
 	t.Parallel()
 	b := (&hostIndex[string]{}).edit()

@@ -1,0 +1,208 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/discovery/hostname"
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// attachment attaches a route to its parents.
+type attachment struct {
+	*Route
+
+	listeners func(kinds.Key) []*Listener
+	problems  []Problem
+	pieces    []*Piece
+
+	gateway, mesh           conversion
+	gatewayRules, meshRules *rules // nil before a parent needs them
+}
+
+// rules are those of a route, converted.
+type rules struct {
+	requests    []*networking.HTTPRoute
+	connections [][]*networking.RouteDestination
+}
+
+func (c *conversion) rules() *rules {
+	if kind := c.route.Resource.Kind; kind == KindHTTPRoute || kind == KindGRPCRoute {
+		return &rules{requests: c.requests()}
+	}
+	return &rules{connections: c.connections()}
+}
+
+func (a *attachment) report(index int, reason string) {
+	a.problems = append(a.problems, Problem{a.Resource.Key(), fmt.Sprintf("spec.parentRefs[%d]", index), reason})
+}
+
+// attach attaches the route to one of its parents. Of a kind that this package does not know it may
+// be somebody else's.
+func (a *attachment) attach(index int, p parentSpec) {
+	if key, ok := p.listens(a.Resource.Namespace); ok {
+		a.attachToListeners(index, p, key)
+		return
+	}
+	switch to := p.resolved(group, KindGateway.Name, a.Resource.Namespace); {
+	case to.is("", "Service"):
+		a.attachToHosts([]string{to.name + "." + to.namespace + domain}, p.Port)
+	case to.is(groupIstio, KindServiceEntry.Name):
+		hosts := a.mesh.world.Hosts(to.entryKey())
+		if len(hosts) == 0 {
+			a.report(index, fmt.Sprintf("there is no %s: the route has no effect there", to.entryKey()))
+		}
+		a.attachToHosts(hosts, p.Port)
+	}
+}
+
+// attachToListeners attaches the route to those of a Gateway's listeners that take it. A Gateway
+// without listeners is not there, or of somebody else.
+func (a *attachment) attachToListeners(index int, p parentSpec, parent kinds.Key) {
+	refusal, siblings := "", a.listeners(parent)
+	for _, l := range siblings {
+		if l.Of.Key() != parent || !p.names(l) {
+			continue
+		}
+		hosts, why := a.hostsOn(l, siblings)
+		if refusal == "" {
+			refusal = why
+		}
+		for _, host := range hosts {
+			refusal = accepted
+			a.attachToListener(l, host)
+		}
+	}
+	switch {
+	case refusal == accepted || len(siblings) == 0:
+	case refusal == "":
+		a.report(index, "the parent has no listener of this name and port: the route has no effect there")
+	default:
+		a.report(index, refusal+": the route has no effect there")
+	}
+}
+
+// accepted stands in place of a refusal.
+const accepted = "accepted"
+
+// names reports whether a parent reference means a listener of the parent.
+func (p parentSpec) names(l *Listener) bool {
+	return (p.Port == 0 || p.Port == l.port) && (p.SectionName == "" || p.SectionName == l.section)
+}
+
+// hostsOn lists the hosts that the route has on a listener. If there are none it says why.
+func (a *attachment) hostsOn(l *Listener, siblings []*Listener) (out []string, refusal string) {
+	switch {
+	case !slices.Contains(l.kinds, a.Resource.Kind.Name):
+		return nil, fmt.Sprintf("the listener %q takes no %s", l.section, a.Resource.Kind.Name)
+	case !l.from.include(a.Resource.Namespace):
+		return nil, fmt.Sprintf("the listener %q takes no routes of the namespace %s", l.section, a.Resource.Namespace)
+	}
+	for _, host := range a.hosts() {
+		if l.isolates(host, siblings) {
+			out = append(out, host)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Sprintf("no hostname of the route is one of the listener %q, which is for %q", l.section, l.hostname)
+	}
+	return out, ""
+}
+
+// hosts are those of the route; any, if it names none.
+func (r *Route) hosts() []string {
+	if len(r.spec.Hostnames) == 0 {
+		return []string{"*"}
+	}
+	out := make([]string, len(r.spec.Hostnames))
+	for i, host := range r.spec.Hostnames {
+		out[i] = strings.ToLower(host)
+	}
+	return out
+}
+
+// isolates reports whether the listener has requests for a host that a route names. It has none that
+// another listener of the Gateway, on the same port, is more narrowly for.
+func (l *Listener) isolates(host string, siblings []*Listener) bool {
+	own := l.hostname
+	if own == "" {
+		own = "*"
+	}
+	if hostname.Common(host, own) == "" {
+		return false
+	}
+	if !hostname.IsWildcard(own) {
+		return true
+	}
+	return !slices.ContainsFunc(siblings, func(other *Listener) bool {
+		return other != l && other.port == l.port && other.protocol == l.protocol && other.hostname != l.hostname && other.hostname != "" &&
+			len(other.hostname) >= len(l.hostname) && hostname.Within(host, other.hostname)
+	})
+}
+
+func (a *attachment) attachToListener(l *Listener, host string) {
+	if a.gatewayRules == nil {
+		a.gatewayRules = a.gateway.rules()
+	}
+	p := &Piece{Of: a.Resource, Key: Key{Gateway: l.Name(), Host: host}, HTTP: a.gatewayRules.requests}
+	to := a.gatewayRules.connections
+	switch {
+	case to == nil:
+	case l.protocol == "TLS" && l.passes:
+		p.TLS = tls(to, 0, narrowed(host, l.hostname))
+	default:
+		p.TCP = tcp(to, 0)
+	}
+	a.add(p)
+}
+
+// narrowed is the host of a route on a listener.
+func narrowed(host, listener string) string {
+	if listener == "" {
+		return host
+	}
+	return hostname.Common(host, listener)
+}
+
+// attachToHosts has sidecars follow the route for some services.
+func (a *attachment) attachToHosts(hosts []string, port uint32) {
+	if a.meshRules == nil && len(hosts) > 0 {
+		a.meshRules = a.mesh.rules()
+	}
+	for _, host := range hosts {
+		p := &Piece{Of: a.Resource, Key: Key{Gateway: meshGateway, Namespace: a.Resource.Namespace, Port: port, Host: strings.ToLower(host)}}
+		switch a.Resource.Kind {
+		case KindTLSRoute:
+			for _, name := range a.serverNames(host) {
+				p.TLS = append(p.TLS, tls(a.meshRules.connections, port, name)...)
+			}
+		case KindTCPRoute:
+			p.TCP = tcp(a.meshRules.connections, port)
+		default:
+			p.HTTP = onPort(a.meshRules.requests, port)
+		}
+		a.add(p)
+	}
+}
+
+// serverNames are those that clients of a service ask for: the route's, or the service's.
+func (a *attachment) serverNames(service string) []string {
+	if len(a.spec.Hostnames) == 0 {
+		return []string{service}
+	}
+	return a.hosts()
+}
+
+// add adds a piece that says something. Two parents may come to the same.
+func (a *attachment) add(p *Piece) {
+	if len(p.TCP)+len(p.TLS) > 0 {
+		p.Key.Of = a.Resource.Key() // what is said of connections is not merged
+	}
+	if len(p.HTTP)+len(p.TCP)+len(p.TLS) == 0 || slices.ContainsFunc(a.pieces, func(other *Piece) bool { return other.Key == p.Key }) {
+		return
+	}
+	a.pieces = append(a.pieces, p)
+}

@@ -1,0 +1,82 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// World is what routes look up.
+type World struct {
+	Grants *Grants
+	// Hosts are those of a ServiceEntry; none if there is no such.
+	Hosts func(kinds.Key) []string
+}
+
+// serviceHost is the host of a service by its short name, or the host itself.
+func serviceHost(name, namespace string) string {
+	if strings.Contains(name, ".") {
+		return name
+	}
+	return name + "." + namespace + domain
+}
+
+// entryKey is the ServiceEntry that a target names.
+func (t target) entryKey() kinds.Key {
+	return kinds.Key{Kind: KindServiceEntry, Namespace: t.namespace, Name: t.name}
+}
+
+// destination is where a rule of the route sends to. For a backend that it may not have, or that
+// nobody can be, the host is empty: what is sent there is answered with 500.
+func (c *conversion) destination(b backendSpec, path string) *networking.Destination {
+	to := b.resolved("", "Service", c.route.Resource.Namespace)
+	if c.checked && !to.is(groupIstio, "Hostname") && !c.world.Grants.allow(c.route.Resource, to) {
+		c.report(path, fmt.Sprintf("no ReferenceGrant of the namespace %s allows a %s of %s to name the %s %s: what is sent there is answered with 500",
+			to.namespace, c.route.Resource.Kind.Name, c.route.Resource.Namespace, to.kind, to.name))
+		return &networking.Destination{}
+	}
+	host, wrong := c.host(to)
+	if wrong != "" {
+		c.report(path, wrong+": what is sent there is answered with 500")
+		return &networking.Destination{}
+	}
+	out := &networking.Destination{Host: host}
+	if b.Port != 0 {
+		out.Port = &networking.PortSelector{Number: b.Port}
+	}
+	return out
+}
+
+// host is that of a backend.
+func (c *conversion) host(to target) (host, wrong string) {
+	switch {
+	case to.is("", "Service"):
+		return to.name + "." + to.namespace + domain, ""
+	case to.is(groupIstio, "Hostname"):
+		return strings.ToLower(to.name), ""
+	case to.is(groupIstio, KindServiceEntry.Name):
+		if hosts := c.world.Hosts(to.entryKey()); len(hosts) > 0 {
+			return hosts[0], ""
+		}
+		return "", fmt.Sprintf("there is no %s", to.entryKey())
+	default:
+		return "", fmt.Sprintf("a %s of %q can be no backend: name a Service, a ServiceEntry or a Hostname", to.kind, to.group)
+	}
+}
+
+// weigh returns the backends that have some of the traffic, with their indices. The weight of a
+// single one does not count, as in Istio.
+func weigh(backends []backendSpec) (indices []int, weights []int32) {
+	for i, b := range backends {
+		if b.weight() > 0 {
+			indices, weights = append(indices, i), append(weights, b.weight())
+		}
+	}
+	if len(weights) == 1 {
+		weights = []int32{0}
+	}
+	return indices, weights
+}

@@ -1,0 +1,110 @@
+package gatewayapi
+
+import (
+	"slices"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// Route is a route of any kind.
+type Route struct {
+	Resource *kinds.Resource
+	// Problems are those that it has wherever it is attached.
+	Problems []Problem
+	// Entries are the ServiceEntries that it names, as parents or backends.
+	Entries []kinds.Key
+	// Abroad are the namespaces of others that its rules name something in: what those grant
+	// matters.
+	Abroad []string
+
+	spec routeSpec
+}
+
+// ReadRoute reads a route.
+func ReadRoute(r *kinds.Resource) *Route {
+	route := &Route{Resource: r}
+	spec, err := specOf[routeSpec](r)
+	if err != nil {
+		route.Problems = unreadable(r, err)
+		return route
+	}
+	if len(spec.Rules) == 0 && r.Kind == KindHTTPRoute {
+		spec.Rules = []ruleSpec{{}} // what the API has in place of none: every request is answered with 500
+	}
+	route.spec = spec
+	for _, p := range spec.ParentRefs {
+		route.note(p.resolved(group, KindGateway.Name, r.Namespace), false)
+	}
+	for _, rule := range spec.Rules {
+		for _, b := range rule.BackendRefs {
+			route.note(b.resolved("", "Service", r.Namespace), true)
+		}
+		for _, f := range rule.Filters {
+			if f.RequestMirror != nil {
+				route.note(f.RequestMirror.BackendRef.resolved("", "Service", r.Namespace), true)
+			}
+		}
+	}
+	return route
+}
+
+// note remembers what the route depends on beside its parents.
+func (r *Route) note(to target, asks bool) {
+	if key := to.entryKey(); to.is(groupIstio, KindServiceEntry.Name) && !slices.Contains(r.Entries, key) {
+		r.Entries = append(r.Entries, key)
+	}
+	if asks && to.namespace != r.Resource.Namespace && !slices.Contains(r.Abroad, to.namespace) {
+		r.Abroad = append(r.Abroad, to.namespace)
+	}
+}
+
+// Parents lists the Gateways and ListenerSets that it names, each once.
+func (r *Route) Parents() (out []kinds.Key) {
+	for _, p := range r.spec.ParentRefs {
+		if key, ok := p.listens(r.Resource.Namespace); ok && !slices.Contains(out, key) {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+// listens returns the parent if that has listeners: a Gateway or a ListenerSet.
+func (p parentSpec) listens(namespace string) (kinds.Key, bool) {
+	to := p.resolved(group, KindGateway.Name, namespace)
+	for _, kind := range []*kinds.Kind{KindGateway, KindListenerSet} {
+		if to.is(group, kind.Name) {
+			return kinds.Key{Kind: kind, Namespace: to.namespace, Name: to.name}, true
+		}
+	}
+	return kinds.Key{}, false
+}
+
+// Piece is what a route says of one host, on one listener or to the sidecars.
+type Piece struct {
+	Of   *kinds.Resource // the route
+	Key  Key
+	HTTP []*networking.HTTPRoute
+	TCP  []*networking.TCPRoute
+	TLS  []*networking.TLSRoute
+}
+
+// Attach returns what the route says to whom, and what is wrong with that. Listeners are those of a
+// Gateway or a ListenerSet, beside which a Gateway may have others.
+func (r *Route) Attach(listeners func(kinds.Key) []*Listener, world World) (pieces []*Piece, problems []Problem) {
+	a := attachment{
+		Route: r, listeners: listeners,
+		gateway: conversion{route: r, world: world, checked: true}, mesh: conversion{route: r, world: world},
+	}
+	for i, p := range r.spec.ParentRefs {
+		a.attach(i, p)
+	}
+	problems = slices.Concat(r.Problems, a.problems)
+	if a.gatewayRules != nil {
+		problems = append(problems, a.gateway.problems...)
+	} else if a.meshRules != nil {
+		problems = append(problems, a.mesh.problems...)
+	}
+	return a.pieces, problems
+}

@@ -1,0 +1,76 @@
+package mesh_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// object reads a spec of the Gateway API.
+func object(t *testing.T, text string) *structpb.Struct {
+	t.Helper()
+	out := &structpb.Struct{}
+	require.NoError(t, out.UnmarshalJSON([]byte(text)), text)
+	return out
+}
+
+func (d draw) gatewayClass(t *testing.T) *structpb.Struct {
+	t.Helper()
+	return object(t, fmt.Sprintf(`{"controllerName": %q}`, pick(d, "pgmesh.io/gateway-controller", "example.com/others")))
+}
+
+func (d draw) apiGateway(t *testing.T) *structpb.Struct {
+	t.Helper()
+	return object(t, fmt.Sprintf(`{"gatewayClassName": %q, "addresses": %s, "allowedListeners": {"namespaces": {"from": %q}}, "listeners": [%s%s, %s]}`,
+		pick(d, "pgmesh", "pgmesh", "istio", "r0", "r1"), pick(d, `[]`, `[]`, `[{"type": "Hostname", "value": "x.a.com"}]`), pick(d, "All", "Same", "None"),
+		d.listener("one"), pick(d, "", ", "+d.listener("two")),
+		pick(d, `{"name": "tls", "port": 444, "protocol": "TLS", "tls": {"mode": "Passthrough"}, "allowedRoutes": {"namespaces": {"from": "All"}}}`,
+			`{"name": "tcp", "port": 445, "protocol": "TCP"}`, `{"name": "https", "port": 443, "protocol": "HTTPS", "tls": {"certificateRefs": [{"name": "r1"}]}}`)))
+}
+
+func (d draw) listener(name string) string {
+	return fmt.Sprintf(`{"name": %q, "port": %d, "protocol": "HTTP", "hostname": %q, "allowedRoutes": {"namespaces": %s}}`,
+		name, pick(d, 80, 80, 81), pick(d, "", "*.a.com", "x.a.com", "*.com"),
+		pick(d, `{"from": "All"}`, `{"from": "Same"}`, `{"from": "Selector", "selector": {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["one"]}]}}`))
+}
+
+func (d draw) listenerSet(t *testing.T) *structpb.Struct {
+	t.Helper()
+	return object(t, fmt.Sprintf(`{"parentRef": {"name": %q, "namespace": %q}, "listeners": [%s]}`, d.name(), d.in(), d.listener("more")))
+}
+
+func (d draw) name() string { return fmt.Sprint("r", d.IntN(3)) }
+
+func (d draw) in() string { return pick(d, namespacesDrawn...) }
+
+// route is that of any kind: what one of them does not have is not looked at.
+func (d draw) route(t *testing.T) *structpb.Struct {
+	t.Helper()
+	return object(t, fmt.Sprintf(`{"parentRefs": [%s%s], "hostnames": [%q], "rules": [{"matches": [{"path": {"value": "/%d"}}], "backendRefs": [%s, %s]}]}`,
+		d.parent(), pick(d, "", ", "+d.parent()), pick(d, "x.a.com", "*.a.com", "b.com"), d.IntN(3), d.backend(), d.backend()))
+}
+
+func (d draw) parent() string {
+	return pick(
+		d, fmt.Sprintf(`{"name": %q, "namespace": %q}`, d.name(), d.in()), fmt.Sprintf(`{"name": "r1"%s}`, pick(d, "", `, "sectionName": "one"`, `, "port": 80`)),
+		fmt.Sprintf(`{"kind": "ListenerSet", "name": %q, "namespace": %q}`, d.name(), d.in()),
+		fmt.Sprintf(`{"group": "networking.istio.io", "kind": "ServiceEntry", "name": %q, "namespace": %q%s}`, d.name(), d.in(), pick(d, "", `, "port": 80`)),
+		fmt.Sprintf(`{"group": "", "kind": "Service", "name": "short", "namespace": %q}`, d.in()),
+	)
+}
+
+func (d draw) backend() string {
+	return pick(
+		d, fmt.Sprintf(`{"group": "networking.istio.io", "kind": "Hostname", "name": %q, "port": 80}`, pick(d, "a.com", "x.a.com")),
+		fmt.Sprintf(`{"group": "networking.istio.io", "kind": "ServiceEntry", "name": %q, "namespace": %q, "weight": %d}`, d.name(), d.in(), d.IntN(3)),
+		fmt.Sprintf(`{"name": "short", "namespace": %q, "port": 80}`, d.in()),
+	)
+}
+
+func (d draw) grant(t *testing.T) *structpb.Struct {
+	t.Helper()
+	return object(t, fmt.Sprintf(`{"from": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": %q}], "to": [%s]}`, d.in(),
+		pick(d, `{"group": "", "kind": "Service"}`, `{"group": "networking.istio.io", "kind": "ServiceEntry", "name": "r1"}`)))
+}

@@ -1,0 +1,121 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// newAPIGateway creates a namespace of the shared control plane, with an Envoy that serves the
+// Gateway of the Gateway API named edge.
+func newAPIGateway(t testing.TB) *mesh {
+	t.Helper()
+	control, database := common.get(t)
+	m := meshWithoutEnvoy(t, control, database)
+	m.startAgent("--role", "gateway", "--gateway", "edge")
+	return m
+}
+
+// listening is that Gateway; a listener is in YAML.
+func listening(listeners ...string) string {
+	return fmt.Sprintf(`
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: edge}
+spec: {gatewayClassName: pgmesh, listeners: [%s]}
+`, strings.Join(listeners, ", "))
+}
+
+// httpRoute is an HTTPRoute with a parent; rules are in YAML.
+func httpRoute(name, parent, hostname string, rules ...string) string {
+	return fmt.Sprintf(`
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: %s}
+spec: {parentRefs: [%s], hostnames: [%q], rules: [%s]}
+`, name, parent, hostname, strings.Join(rules, ", "))
+}
+
+// toHost is a backend by its host.
+func toHost(host, port string) string {
+	return "{group: networking.istio.io, kind: Hostname, name: " + host + ", port: " + port + "}"
+}
+
+func TestAGatewayOfTheGatewayAPIServesItsRoutes(t *testing.T) {
+	t.Parallel()
+	m := newAPIGateway(t)
+	shop, cart := newBackend(t, "shop", nil), newBackend(t, "cart", nil)
+	services := m.port
+	port := newPort(t)
+	m.commit(m.service("shop.mesh", shop), m.service("cart.mesh", cart),
+		listening("{name: http, port: "+port+", protocol: HTTP, hostname: '*.example.com'}"),
+		httpRoute("shop", "{name: edge}", "shop.example.com",
+			"{backendRefs: ["+toHost("shop.mesh", services)+"]}",
+			"{matches: [{path: {value: /gone}}], backendRefs: ["+toHost("nobody.mesh", services)+"]}",
+			"{matches: [{path: {value: /away}}], filters: [{type: RequestRedirect, requestRedirect: {hostname: away.example.com, path: {type: ReplacePrefixMatch, replacePrefixMatch: /}}}]}",
+			"{matches: [{path: {value: /in}}], filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /}}}], backendRefs: ["+toHost("shop.mesh", services)+"]}",
+			"{matches: [{path: {value: /asked}}], filters: [{type: ExternalAuth, externalAuth: {protocol: HTTP, http: {path: /check}, backendRef: {name: auth, port: 80}}}], backendRefs: ["+toHost("shop.mesh", services)+"]}"),
+		// A younger route for the same host, whose match is narrower.
+		httpRoute("cart", "{name: edge, sectionName: http}", "shop.example.com",
+			"{matches: [{path: {value: /cart}}], backendRefs: ["+toHost("cart.mesh", services)+"], filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: x-by, value: edge}]}}]}"))
+	m.port = port
+
+	m.answers("shop.example.com", "shop")
+	ask := func(path string) *answer {
+		a, err := m.ask(t.Context(), request{host: "shop.example.com", path: path})
+		require.NoError(t, err)
+		return a
+	}
+	a := ask("/cart/1")
+	require.NoError(t, a.from("cart"))
+	require.Equal(t, "edge", a.seen.Header.Get("X-By"))
+	require.NoError(t, ask("/carts").from("shop"), "a prefix is one of whole segments")
+	require.Equal(t, http.StatusInternalServerError, ask("/gone").status, "its backend is not there")
+	require.Equal(t, http.StatusInternalServerError, ask("/asked").status, "what its filter would do is not known")
+	a = ask("/away/here?x=1")
+	require.Equal(t, http.StatusFound, a.status)
+	require.Equal(t, "http://away.example.com:"+port+"/here?x=1", a.header.Get("Location"))
+	require.Equal(t, "/deep", ask("/in/deep").seen.URI)
+	require.Equal(t, "/", ask("/in").seen.URI)
+	require.NoError(t, m.status(t.Context(), "other.example.com", http.StatusNotFound))
+
+	// One route goes, and another is edited: the rest stays.
+	m.commit(httpRoute("shop", "{name: edge}", "shop.example.com", "{backendRefs: ["+toHost("cart.mesh", services)+"]}"))
+	m.answers("shop.example.com", "cart")
+	require.NoError(t, ask("/cart").from("cart"))
+}
+
+func TestSidecarsFollowRoutesForServices(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t)
+	v1, v2 := newBackend(t, "v1", nil), newBackend(t, "v2", nil)
+	m.commit(m.service("one.mesh", v1), m.service("two.mesh", v2))
+	m.answers("one.mesh", "v1")
+	m.commit(httpRoute("one", "{group: networking.istio.io, kind: ServiceEntry, name: one}", "ignored.example.com",
+		"{matches: [{headers: [{name: x-to, value: two}]}], backendRefs: ["+toHost("two.mesh", m.port)+"]}",
+		"{backendRefs: ["+toHost("one.mesh", m.port)+"]}"))
+	eventually(t, func(ctx context.Context) error {
+		a, err := m.ask(ctx, request{host: "one.mesh", header: http.Header{"X-To": {"two"}}})
+		if err != nil {
+			return err
+		}
+		return a.from("v2")
+	})
+	m.answers("one.mesh", "v1")
+}
+
+func TestThePageOfTheGatewayAPIWorks(t *testing.T) {
+	t.Parallel()
+	m := newAPIGateway(t)
+	services, port := m.port, newPort(t)
+	m.commit(m.service("web.mesh", newBackend(t, "web", nil)))
+	blocks := page(t, "../../../docs/gateway-api.md", "namespace: shop", "namespace: "+m.namespace, "web.shop.mesh, port: 80", "web.mesh, port: "+services, "8080", port)
+	require.Len(t, blocks["yaml"], 1)
+	m.commit(blocks["yaml"]...)
+	m.port = port
+	m.answers("shop.example.com", "web")
+}
