@@ -118,7 +118,7 @@ func TestServicesOfAClusterMeanTheSame(t *testing.T) {
 		}
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
-	defer cancel()
+	t.Cleanup(cancel)
 	require.NoError(t, theirs.Ready(ctx))
 	for _, name := range []string{
 		"|web", "v1|web", "v2|web", "|said", "|raw", "|unsaid", "|near", "|old", "|api",
