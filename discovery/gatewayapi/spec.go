@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"errors"
 	"encoding/json"
 	"fmt"
 
@@ -13,7 +14,7 @@ import (
 func specOf[T any](r *kinds.Resource) (spec T, err error) {
 	fields, ok := r.Spec.Message().(*structpb.Struct)
 	if !ok {
-		return spec, fmt.Errorf("the spec is no object")
+		return spec, errors.New("the spec is no object")
 	}
 	text, err := fields.MarshalJSON()
 	if err != nil {

@@ -2,6 +2,7 @@ package mesh_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,12 +47,13 @@ spec: {parentRefs: [{name: web}], hostnames: [h%d.example.com], rules: [{backend
 // manyRoutes is a mesh of routes on one Gateway, each with its own host.
 func manyRoutes(t testing.TB, n int) (*configstore.Store, *mesh.Mesh) {
 	t.Helper()
-	text := apiGatewayText
+	var text strings.Builder
+	text.WriteString(apiGatewayText)
 	for i := range n {
-		text += numbered(i, "a")
+		text.WriteString(numbered(i, "a"))
 	}
 	store := configstore.New()
-	return store, mesh.Build(store.Apply(kinds.Batch{Revision: 1, Changes: fromText(t, text)}), nil)
+	return store, mesh.Build(store.Apply(kinds.Batch{Revision: 1, Changes: fromText(t, text.String())}), nil)
 }
 
 func TestAnEditOfOneRouteDerivesOneRule(t *testing.T) {
