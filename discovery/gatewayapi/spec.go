@@ -1,8 +1,8 @@
 package gatewayapi
 
 import (
-	"errors"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"google.golang.org/protobuf/types/known/structpb"
