@@ -93,7 +93,7 @@ type shell struct {
 const reviewsEntry = `apiVersion: networking.istio.io/v1
 kind: ServiceEntry
 metadata: {name: reviews, namespace: default}
-spec: {hosts: [v1.default.svc.cluster.local, v2.default.svc.cluster.local], resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}]}
+spec: {hosts: [v1.default.svc.cluster.local, v2.default.svc.cluster.local, reviews.example.com], resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}]}
 `
 
 func newShell(t *testing.T) *shell {
