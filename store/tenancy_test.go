@@ -295,7 +295,7 @@ var reviewed = map[string]string{
 	"find_problems": "filters what it finds by the caller's grants", "find_problems_of": "likewise", "chosen_resources": "likewise", "progress_of": "likewise",
 	"refusals_of": "likewise", "runner_counts": "reads chosen_resources and known_proxies, which filter", "runners_of": "likewise", "statuses_of": "likewise",
 	"broken_conditions": "reads find_problems", "latest_rollouts": "reads recent_revisions and progress_of, which filter", "require_resource": "reads chosen_resources",
-	"chosen_entries": "filters what it finds by the caller's grants", "registry_statuses": "asks require_server", "status_moves": "asks require_server",
+	"registry_statuses": "asks require_server", "status_moves": "asks require_server",
 	"status_of": "asks require_resource", "runs": "likewise", "first_refusal": "reads refusals_of", "why_behind": "reads known_proxies, which filters",
 	"other_owner": "asks may_name", "other_description": "asks may_name", "examine_change": "looks at the running transaction alone", "prune": "asks for the owner or a server", "adopt": "likewise",
 	"holds_secrets": "tells of the caller's own grants", "granted_secrets": "likewise", "grant_secrets": "asks require_owner", "revoke_secrets": "asks require_owner",

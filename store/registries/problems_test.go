@@ -166,6 +166,7 @@ func TestWhatRegistriesNameInVainIsAProblem(t *testing.T) {
 			"tls": {"mode": "SIMPLE", "credentialName": "missing"}}]}`),
 		resource("DestinationRule", networking, "rules", `{"host": "ours.example.com", "subsets": [{"name": "v1", "labels": {"version": "v1"}}, {"name": "v9", "labels": {"version": "v9"}}]}`),
 		resource("HTTPRoute", "gateway.networking.k8s.io", "route", `{"parentRefs": [{"name": "nowhere"}], "rules": [{"backendRefs": [{"name": "web", "port": 80}]}]}`),
+		resource("XBackend", "gateway.networking.x-k8s.io", "outside", `{"type": "ExternalHostname", "externalHostname": {"hostname": "a.example.com"}, "port": {"port": 80}}`),
 		resource("PeerAuthentication", "security.istio.io", "nobody", `{"selector": {"matchLabels": {"app": "nobody"}}}`),
 	}})
 	b.finds("empty-subset shop/rules spec.subsets[1].labels consul",
@@ -176,7 +177,7 @@ func TestWhatRegistriesNameInVainIsAProblem(t *testing.T) {
 		"unknown-parent shop/route spec.parentRefs[0].name consul",
 		"unknown-port shop/routes spec.http[0].route[1].destination.port.number consul",
 		"unknown-subset shop/routes spec.http[1].route[0].destination.subset consul",
-		"unsupported shop/route  consul")
+		"unsupported shop/outside  consul")
 	b.shows("SELECT code || ' ' || path FROM mesh_internal.find_problems_of('Gateway', 'networking.istio.io', 'shop', 'edge')", "unknown-credential spec.servers[0].tls.credentialName")
 
 	told := b.db.Notices(`INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('VirtualService', 'shop', 'ours',
