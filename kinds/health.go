@@ -6,8 +6,9 @@ import "strings"
 // healthy. It is no label of the workload: subsets do not see it.
 const HealthLabel = "mesh.pgmesh.io/health"
 
-// The healths that keep requests away.
+// The healths of a workload. All but the first keep requests away.
 const (
+	HealthHealthy   = "healthy"
 	HealthUnhealthy = "unhealthy"
 	HealthUnknown   = "unknown" // nobody has looked yet
 )
@@ -18,8 +19,17 @@ const HealthAnnotation = "mesh.pgmesh.io/health"
 
 // Unhealthy reports whether the health of a WorkloadEntry keeps requests away from it.
 func (r *Resource) Unhealthy() bool {
-	word, _, _ := strings.Cut(r.Annotations[HealthAnnotation], ":")
-	return KeepsAway(strings.TrimSpace(word))
+	return HealthOf(r.Annotations[HealthAnnotation]) != HealthHealthy
+}
+
+// HealthOf is the health that a label or an annotation says. It is healthy if they say nothing, or
+// nothing that is known.
+func HealthOf(said string) string {
+	word, _, _ := strings.Cut(said, ":")
+	if word = strings.TrimSpace(word); KeepsAway(word) {
+		return word
+	}
+	return HealthHealthy
 }
 
 // KeepsAway reports whether nothing is sent to a workload of this health. Words that nobody knows are

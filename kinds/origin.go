@@ -19,7 +19,7 @@ const (
 	OriginSetAnnotation = "pgmesh.io/origin-set"
 )
 
-// OwnOrigin is what people call the origin of what no registry has. No registry may have this name.
+// OwnOrigin is what people call the mesh's own database as an origin. No registry may have this name.
 const OwnOrigin = "database"
 
 // Origin is the name of the registry that a resource comes from, "" for one of the mesh's own.
@@ -47,6 +47,22 @@ func (r *Resource) OriginRank() int {
 		return 0
 	}
 	return int(rank)
+}
+
+// Claim decides whose a host is that several resources of a namespace claim.
+type Claim struct {
+	Rank int    // of the origin
+	Set  string // of registries; "" for none
+}
+
+// Claim is what the resource's claims to its hosts count.
+func (r *Resource) Claim() Claim { return Claim{r.OriginRank(), r.OriginSet()} }
+
+// CountsWith reports whether a claim counts beside the first one: it is of the same origin, or of the
+// same set of registries. The database decides it in mesh_internal.claimed_hosts and
+// mesh_internal.registry_services.
+func (c Claim) CountsWith(first Claim) bool {
+	return c.Rank == first.Rank || c.Set != "" && c.Set == first.Set
 }
 
 // OriginAnnotations are all that say where a resource comes from. What people write has none of them.

@@ -52,7 +52,7 @@ func (k kubernetes) put(i instance) {
 
 func (k kubernetes) remove(id string) { k.Delete(kubetest.SlicePath(service, id)) }
 
-// told forgets what was told of what is over.
+// told drops the events of earlier changes, and returns the channel on which the next one arrives.
 func (k kubernetes) told(bool) <-chan time.Time {
 	for {
 		select {

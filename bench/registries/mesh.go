@@ -143,7 +143,7 @@ func (m *mesh) until(ctx context.Context, who string, times int) error {
 // quiet is how many requests in a row the one that stays answers once the other gets none.
 const quiet = 20
 
-// turn is a way for the instance that comes and goes to be answered by no more, before it is well again.
+// turn is a way to take the second instance out of use, before it is brought back.
 type turn struct {
 	name  string
 	undo  func()

@@ -29,8 +29,8 @@ func (t target) entryKey() kinds.Key {
 	return kinds.Key{Kind: KindServiceEntry, Namespace: t.namespace, Name: t.name}
 }
 
-// destination is where a rule of the route sends to. For a backend that it may not have, or that
-// nobody can be, the host is empty: what is sent there is answered with 500.
+// destination is where a rule of the route sends to. If the route may not use the
+// backend, or it cannot exist, the host is empty: requests to it are answered with 500.
 func (c *conversion) destination(b backendSpec, path string) *networking.Destination {
 	to := b.resolved("", "Service", c.route.Resource.Namespace)
 	if c.checked && !to.is(groupIstio, "Hostname") && !c.world.Grants.allow(c.route.Resource, to) {

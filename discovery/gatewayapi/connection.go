@@ -7,7 +7,8 @@ import (
 )
 
 // connections converts where the rules of a TCPRoute or a TLSRoute send: a list for each rule.
-// Nobody has connections of a rule without backends that have a weight.
+// A rule whose backends all have no weight leads to no host, so that nobody answers its
+// connections.
 func (c *conversion) connections() (out [][]*networking.RouteDestination) {
 	for i, rule := range c.route.spec.Rules {
 		indices, weights := weigh(rule.BackendRefs)

@@ -85,8 +85,8 @@ func (n namespaces) include(namespace string) bool {
 	return n.all || slices.Contains(n.only, namespace) || n.choose != nil && n.choose.matches(namespace)
 }
 
-// hosts writes the hosts of a server that is for them. Where they cannot be listed it is nobody's:
-// the routes that the Gateway takes need no host that lets them in.
+// hosts writes the hosts of a server that admits the namespaces. If these cannot be listed, the server
+// admits none by its hosts; the Gateway itself attaches the routes that it takes.
 func (n namespaces) hosts(host string) (out []string) {
 	switch {
 	case n.all:

@@ -19,14 +19,14 @@ func ofFirstOrigin(sorted []*Service) []*Service {
 // countsWith reports whether a service is of the origin of the first that claims its host, or of the
 // same set of registries.
 func (s *Service) countsWith(first *Service) bool {
-	return s.rank == first.rank || s.set != "" && s.set == first.set && s.Namespace == first.Namespace
+	return s.claim.Rank == first.claim.Rank || s.Namespace == first.Namespace && s.claim.CountsWith(first.claim)
 }
 
 // replaceClaims finds again who claims the changed hosts although somebody counts before it. A mesh
 // without registries has nothing to find.
 func (x *serviceIndex) replaceClaims(hosts map[hostKey]ownChange) {
 	for _, c := range hosts {
-		x.joined = x.joined || slices.ContainsFunc(c.now, func(s *Service) bool { return s.rank > 0 })
+		x.joined = x.joined || slices.ContainsFunc(c.now, func(s *Service) bool { return s.claim.Rank > 0 })
 	}
 	if !x.joined {
 		return

@@ -56,9 +56,8 @@ type Service struct {
 	visibility visibility
 	slot       uint32 // what the allocated addresses were made from
 	variants   *variants
-	derivation string // how it was made from another
-	rank       int    // of the origin of its entry
-	set        string // of registries that the origin of its entry is in
+	derivation string      // how it was made from another
+	claim      kinds.Claim // of its entry to the host
 }
 
 // Port is a port of a service.
@@ -137,7 +136,7 @@ func (s *Service) copied() *Service {
 
 // compareServices sorts by the rank of where they come from, and then the older first.
 func compareServices(a, b *Service) int {
-	if c := cmp.Compare(a.rank, b.rank); c != 0 {
+	if c := cmp.Compare(a.claim.Rank, b.claim.Rank); c != 0 {
 		return c
 	}
 	if c := a.Created.Compare(b.Created); c != 0 {

@@ -23,7 +23,7 @@ var resolutions = map[networking.ServiceEntry_Resolution]Resolution{
 func (u *serviceUpdate) convertEntry(r *kinds.Resource, selected []*workload, before []*Service) []*Service {
 	spec := specOf[*networking.ServiceEntry](r)
 	template := Service{
-		Namespace: r.Namespace, Entry: r, Created: r.CreateTime, rank: r.OriginRank(), set: r.OriginSet(),
+		Namespace: r.Namespace, Entry: r, Created: r.CreateTime, claim: r.Claim(),
 		Addresses: addresses(spec.GetAddresses()), Ports: convertPorts(spec.GetPorts()), Resolution: resolutions[spec.GetResolution()],
 		External: spec.GetLocation() == networking.ServiceEntry_MESH_EXTERNAL, SubjectAltNames: spec.GetSubjectAltNames(),
 		names:      spec.GetSubjectAltNames(),

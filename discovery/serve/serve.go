@@ -87,8 +87,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	guests := who.guests(engine, keys, metrics)
 	machines := o.machines(who, guests, metrics)
 	follower := newFollower(machines.following(engine.Update), metrics)
-	follower.keys, follower.first, follower.names = keys, mesh.First(o.OwnGateways), gatewaynames.New(o.Log)
-	follower.trust = guests.trust()
+	follower.keys, follower.first, follower.names, follower.trust = keys, mesh.First(o.OwnGateways), gatewaynames.New(o.Log), guests.trust()
 	follower.trace(way, engine)
 	streams, server := o.server(engine, guests, way, metrics)
 	reporter := o.reporter(who, rollout.Of(engine, streams), metrics)
@@ -97,7 +96,6 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	if err := access.Check(server.GetServiceInfo()); err != nil {
 		return errors.Join(err, xds.Close(), web.Close())
 	}
-
 	if started != nil {
 		started(Addresses{xds.Addr(), web.Addr()})
 	}

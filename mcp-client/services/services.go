@@ -30,7 +30,7 @@ type Service struct {
 	Resolution string     `json:"resolution"`
 	Endpoints  []Endpoint `json:"endpoints"`
 
-	rank int
+	claim kinds.Claim
 }
 
 // Port is a port that clients connect to.
@@ -85,23 +85,24 @@ func Of(resources []*kinds.Resource) ([]Service, error) {
 	}
 	decide(all)
 	slices.SortStableFunc(all, func(a, b Service) int {
-		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.rank, b.rank), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.claim.Rank, b.claim.Rank), cmp.Compare(a.Name, b.Name))
 	})
 	return all, nil
 }
 
-// decide says which services are in effect: in a namespace, those of the first origin of a host.
+// decide says which services are in effect: in a namespace, those of the first origin of a host, and
+// of the other registries of its set.
 func decide(all []Service) {
-	type claim struct{ namespace, host string }
-	first := map[claim]int{}
+	type place struct{ namespace, host string }
+	first := map[place]kinds.Claim{}
 	for _, s := range all {
-		c := claim{s.Namespace, s.Host}
-		if rank, claimed := first[c]; !claimed || s.rank < rank {
-			first[c] = s.rank
+		at := place{s.Namespace, s.Host}
+		if claim, claimed := first[at]; !claimed || s.claim.Rank < claim.Rank {
+			first[at] = s.claim
 		}
 	}
 	for i, s := range all {
-		all[i].InEffect = s.rank == first[claim{s.Namespace, s.Host}]
+		all[i].InEffect = s.claim.CountsWith(first[place{s.Namespace, s.Host}])
 	}
 }
 
@@ -111,7 +112,7 @@ func servicesOf(r *kinds.Resource, workloads []Endpoint) ([]Service, error) {
 		return nil, err
 	}
 	template := Service{
-		Namespace: r.Namespace, Name: r.Name, Origin: r.Origin(), Entry: r.Annotations[kinds.OriginEntryAnnotation], rank: r.OriginRank(),
+		Namespace: r.Namespace, Name: r.Name, Origin: r.Origin(), Entry: r.Annotations[kinds.OriginEntryAnnotation], claim: r.Claim(),
 		Location: spec.GetLocation().String(), Resolution: spec.GetResolution().String(), Ports: []Port{},
 	}
 	for _, p := range spec.GetPorts() {
@@ -121,51 +122,44 @@ func servicesOf(r *kinds.Resource, workloads []Endpoint) ([]Service, error) {
 	for _, host := range spec.GetHosts() {
 		s := template
 		s.Host = strings.ToLower(host)
-		s.Endpoints = endpointsOf(s.Host, &spec, workloads)
+		s.Endpoints = endpointsOf(s.Host, &spec, selectorOf(r, &spec), workloads)
 		all = append(all, s)
 	}
 	return all, nil
 }
 
-// endpointsOf returns what serves a host. If nothing is listed or selected and proxies resolve names,
-// the host itself serves.
-func endpointsOf(host string, spec *networking.ServiceEntry, workloads []Endpoint) []Endpoint {
-	serving := []Endpoint{}
+// selectorOf returns the labels by which a service selects workloads; nil if it selects none.
+func selectorOf(r *kinds.Resource, spec *networking.ServiceEntry) map[string]string {
 	if selector := spec.GetWorkloadSelector(); selector != nil {
-		for _, w := range workloads {
-			if len(selector.GetLabels()) > 0 && kinds.LabelsWithin(selector.GetLabels(), w.Labels) {
-				serving = append(serving, w)
-			}
-		}
-		return serving
+		return selector.GetLabels()
 	}
+	return kinds.AnnotatedSelector(r.Annotations)
+}
+
+// endpointsOf returns what serves a host: what is listed, and what is selected. If it is neither and
+// proxies resolve names, the host itself serves.
+func endpointsOf(host string, spec *networking.ServiceEntry, selector map[string]string, workloads []Endpoint) []Endpoint {
+	serving := []Endpoint{}
 	for _, e := range spec.GetEndpoints() {
 		serving = append(serving, endpoint(e))
 	}
 	resolved := spec.GetResolution() == networking.ServiceEntry_DNS || spec.GetResolution() == networking.ServiceEntry_DNS_ROUND_ROBIN
-	if len(serving) == 0 && resolved {
-		serving = append(serving, Endpoint{Address: host, Health: healthy})
+	if len(serving) == 0 && selector == nil && spec.GetWorkloadSelector() == nil && resolved {
+		serving = append(serving, Endpoint{Address: host, Health: kinds.HealthHealthy})
+	}
+	for _, w := range workloads {
+		if len(selector) > 0 && kinds.LabelsWithin(selector, w.Labels) {
+			serving = append(serving, w)
+		}
 	}
 	return serving
-}
-
-// healthy is the health of whom nobody says anything else of.
-const healthy = "healthy"
-
-// health reads a health. Words that nobody knows are ignored, as proxies ignore them.
-func health(said string) string {
-	word, _, _ := strings.Cut(said, ":")
-	if word = strings.TrimSpace(word); kinds.KeepsAway(word) {
-		return word
-	}
-	return healthy
 }
 
 func endpoint(e *networking.WorkloadEntry) Endpoint {
 	labels := maps.Clone(e.GetLabels())
 	delete(labels, kinds.HealthLabel)
 	return Endpoint{
-		Address: e.GetAddress(), Health: health(e.GetLabels()[kinds.HealthLabel]), Ports: e.GetPorts(), Weight: max(e.GetWeight(), 1),
+		Address: e.GetAddress(), Health: kinds.HealthOf(e.GetLabels()[kinds.HealthLabel]), Ports: e.GetPorts(), Weight: max(e.GetWeight(), 1),
 		Locality: e.GetLocality(), Network: e.GetNetwork(), Account: e.GetServiceAccount(), Labels: labels,
 	}
 }
@@ -182,7 +176,7 @@ func workloadsOf(resources []*kinds.Resource) (map[string][]Endpoint, error) {
 			return nil, err
 		}
 		e := endpoint(&spec)
-		e.Workload, e.Health = r.Name, health(r.Annotations[kinds.HealthAnnotation])
+		e.Workload, e.Health = r.Name, kinds.HealthOf(r.Annotations[kinds.HealthAnnotation])
 		if e.Labels == nil {
 			e.Labels = map[string]string{}
 		}
@@ -207,7 +201,7 @@ func read(r *kinds.Resource, into json.Unmarshaler) error {
 // Healthy is how many endpoints are healthy.
 func (s Service) Healthy() (n int) {
 	for _, e := range s.Endpoints {
-		if e.Health == healthy {
+		if e.Health == kinds.HealthHealthy {
 			n++
 		}
 	}

@@ -27,6 +27,12 @@ const mesh = `
 {apiVersion: networking.istio.io/v1, kind: WorkloadEntry, metadata: {name: cart-2, namespace: shop}, spec: {address: 10.0.1.2, labels: {app: cart, version: v2}, ports: {http: 8080}, serviceAccount: cart}}
 ---
 {apiVersion: networking.istio.io/v1, kind: WorkloadEntry, metadata: {name: other, namespace: bank}, spec: {address: 10.0.1.3, labels: {app: cart}}}
+---
+{apiVersion: networking.istio.io/v1, kind: ServiceEntry, metadata: {name: east.set, namespace: shop, annotations: {pgmesh.io/origin: east, pgmesh.io/origin-rank: "3", pgmesh.io/origin-set: shops}}, spec: {hosts: [set.example.com], resolution: STATIC, endpoints: [{address: 10.0.2.1}]}}
+---
+{apiVersion: networking.istio.io/v1, kind: ServiceEntry, metadata: {name: alone.set, namespace: shop, annotations: {pgmesh.io/origin: alone, pgmesh.io/origin-rank: "4"}}, spec: {hosts: [set.example.com], resolution: STATIC, endpoints: [{address: 10.0.2.2}]}}
+---
+{apiVersion: networking.istio.io/v1, kind: ServiceEntry, metadata: {name: west.set, namespace: shop, annotations: {pgmesh.io/origin: west, pgmesh.io/origin-rank: "5", pgmesh.io/origin-set: shops, mesh.pgmesh.io/workload-selector: "app=cart,version=v2"}}, spec: {hosts: [set.example.com], resolution: STATIC, endpoints: [{address: 10.0.2.3}]}}
 `
 
 func TestServicesAreWorkedOutFromResources(t *testing.T) {
@@ -57,6 +63,13 @@ func TestServicesAreWorkedOutFromResources(t *testing.T) {
 		`{"address":"10.0.1.2","health":"healthy","ports":{"http":8080},"weight":1,"serviceAccount":"cart","labels":{"app":"cart","version":"v2"},"workload":"cart-2"}`,
 		"dns.example.com shop/dns  true 443/TLS 1 of 1",
 		`{"address":"dns.example.com","health":"healthy"}`,
+		"set.example.com shop/east.set east true  1 of 1",
+		`{"address":"10.0.2.1","health":"healthy","weight":1}`,
+		"set.example.com shop/alone.set alone false  1 of 1",
+		`{"address":"10.0.2.2","health":"healthy","weight":1}`,
+		"set.example.com shop/west.set west true  2 of 2",
+		`{"address":"10.0.2.3","health":"healthy","weight":1}`,
+		`{"address":"10.0.1.2","health":"healthy","ports":{"http":8080},"weight":1,"serviceAccount":"cart","labels":{"app":"cart","version":"v2"},"workload":"cart-2"}`,
 		"web.example.com bank/zoo.web zoo true 81 0 of 0",
 		"web.example.com shop/web  true 80/HTTP 1 of 2",
 		`{"address":"10.0.0.1","health":"healthy","weight":1,"labels":{"version":"v1"}}`,

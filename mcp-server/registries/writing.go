@@ -9,7 +9,7 @@ import (
 // Writing are the names of the registries to which statuses are to be written.
 func (all *Registries) Writing() (names []string) {
 	for _, o := range all.origins {
-		if w, is := o.registry.(registry.StatusWriter); is && w.WritesStatuses() {
+		if w := o.writer(); w != nil {
 			names = append(names, w.Name())
 		}
 	}
@@ -18,7 +18,11 @@ func (all *Registries) Writing() (names []string) {
 
 // Writer writes statuses to the registry; nil if nobody is to.
 func (t *Trail) Writer() registry.StatusWriter {
-	if w, is := t.of.registry.(registry.StatusWriter); is && w.WritesStatuses() {
+	return t.of.writer()
+}
+
+func (o *origin) writer() registry.StatusWriter {
+	if w, is := o.registry.(registry.StatusWriter); is && w.WritesStatuses() {
 		return w
 	}
 	return nil

@@ -42,7 +42,7 @@ func TestKindsWithoutConditionsAreLeftAlone(t *testing.T) {
 	require.Equal(t, 1, s.writes().Waiting)
 }
 
-// What is known of a state that is no more is not said of the next one.
+// Conditions of an old state of an object are not written for its new state.
 func TestStatusesAreOfTheStateThatTheyAreAbout(t *testing.T) {
 	t.Parallel()
 	s := newStatuses(slog.New(slog.DiscardHandler))

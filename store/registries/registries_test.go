@@ -174,6 +174,7 @@ func TestASetCountsTogether(t *testing.T) {
 	first.Annotations["pgmesh.io/origin-set"] = "shops"
 	b.writes(registries.Changes{Entries: []registries.Entry{first}})
 	b.shows("SELECT name || in_effect FROM mesh.services ORDER BY 1", "alone.webfalse", "consul.webtrue", "west.webtrue")
+	b.shows("SELECT name FROM mesh_internal.registry_services('web.example.com') ORDER BY 1", "consul.web", "west.web")
 }
 
 // A Service of Kubernetes has the workloads that its annotation selects beside its endpoints.
@@ -188,6 +189,7 @@ func TestWhatIsSelectedBesideEndpointsShows(t *testing.T) {
 		('WorkloadEntry', 'shop', 'two', '{"address": "10.0.1.2", "labels": {"app": "web"}}')`)
 	const addresses = "SELECT address || coalesce(' of ' || workload, '') FROM mesh.endpoints ORDER BY 1"
 	b.shows(addresses, "10.0.0.1", "10.0.1.1 of one")
+	b.shows(`SELECT mesh_internal.serve_subset('web.example.com', '{"tier": ""}')::text`, "true")
 	e.Annotations["mesh.pgmesh.io/workload-selector"], e.Version = "app", "2"
 	b.writes(registries.Changes{Entries: []registries.Entry{e}})
 	b.shows(addresses, "10.0.0.1")

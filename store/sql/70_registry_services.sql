@@ -3,7 +3,8 @@
 -- whoever asks: find_problems turns nested loops off.
 
 -- registry_services returns the services that registries have for a host. In a namespace they are
--- those of the first origin alone, as for proxies. Of very many it is some.
+-- those of the first origin, and of the other registries of its set, as for proxies. Of very many it
+-- is some.
 CREATE OR REPLACE FUNCTION mesh_internal.registry_services(host text)
 RETURNS TABLE (registry text, kind text, api_group text, namespace text, name text, scope text[], detail jsonb)
 LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 1 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_nestloop = on AS $$
@@ -13,10 +14,13 @@ BEGIN
     WITH found AS MATERIALIZED (
       SELECT l FROM mesh_internal.registry_links l WHERE l.role = 'service' AND l.target = registry_services.host LIMIT 200),
     placed AS (
-      SELECT f.l, rank() OVER (PARTITION BY (f.l).namespace ORDER BY g.rank, g.name) AS place FROM found f JOIN mesh_internal.registries g ON g.name = (f.l).registry
+      SELECT f.l, rank() OVER w AS place, coalesce(e.annotations ->> 'pgmesh.io/origin-set' = first_value(e.annotations ->> 'pgmesh.io/origin-set') OVER w, false) AS of_set
+      FROM found f JOIN mesh_internal.registries g ON g.name = (f.l).registry JOIN mesh_internal.registry_entries e
+        ON (e.name, e.namespace, e.kind, e.api_group, e.registry) = ((f.l).name, (f.l).namespace, (f.l).kind, (f.l).api_group, (f.l).registry)
       WHERE (g.ended IS NULL OR g.ended > now() - interval '1 hour')
-        AND NOT mesh_internal.is_outranked((f.l).kind, (f.l).api_group, (f.l).namespace, (f.l).name, (f.l).registry))
-    SELECT (p.l).registry, (p.l).kind, (p.l).api_group, (p.l).namespace, (p.l).name, (p.l).scope, (p.l).detail FROM placed p WHERE p.place = 1
+        AND NOT mesh_internal.is_outranked((f.l).kind, (f.l).api_group, (f.l).namespace, (f.l).name, (f.l).registry)
+      WINDOW w AS (PARTITION BY (f.l).namespace ORDER BY g.rank, g.name))
+    SELECT (p.l).registry, (p.l).kind, (p.l).api_group, (p.l).namespace, (p.l).name, (p.l).scope, (p.l).detail FROM placed p WHERE (p.place = 1 OR p.of_set)
       AND NOT EXISTS (SELECT FROM mesh_internal.links o WHERE o.role = 'service' AND o.target = registry_services.host AND o.namespace = (p.l).namespace);
 END $$;
 
@@ -54,10 +58,10 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp S
 BEGIN
   RETURN (SELECT bool_or(b.labels @> serve_subset.labels)
     FROM (
-      SELECT r.namespace, r.spec FROM mesh_internal.links l JOIN mesh.resources r USING (name, namespace, kind, api_group) WHERE l.role = 'service' AND l.target = serve_subset.host
+      SELECT r.namespace, r.spec, r.annotations FROM mesh_internal.links l JOIN mesh.resources r USING (name, namespace, kind, api_group) WHERE l.role = 'service' AND l.target = serve_subset.host
       UNION ALL
-      SELECT e.namespace, e.spec FROM mesh_internal.registry_services(serve_subset.host) s JOIN mesh_internal.registry_entries e USING (name, namespace, kind, api_group, registry)) o,
-      mesh_internal.backends_of(serve_subset.host, o.namespace, o.spec, mesh_internal.field_of(o.spec, '{workloadSelector}', 'workload_selector') -> 'labels', false) b);
+      SELECT e.namespace, e.spec, e.annotations FROM mesh_internal.registry_services(serve_subset.host) s JOIN mesh_internal.registry_entries e USING (name, namespace, kind, api_group, registry)) o,
+      mesh_internal.backends_of(serve_subset.host, o.namespace, o.spec, mesh_internal.selector_of(o.spec, o.annotations), false) b);
 END $$;
 
 -- registry_owner returns a resource of a registry with a target in a role, beside one of this name, as

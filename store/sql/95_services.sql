@@ -66,12 +66,18 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     (SELECT jsonb_object_agg(split_part(p, '=', 1), substr(p, strpos(p, '=') + 1)) FROM unnest(string_to_array(annotations ->> 'mesh.pgmesh.io/workload-selector', ',')) p) END
 $$;
 
+-- selector_of returns the labels by which a ServiceEntry selects workloads; NULL if it selects none.
+CREATE OR REPLACE FUNCTION mesh_internal.selector_of(spec jsonb, annotations jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT coalesce(mesh_internal.field_of(spec, '{workloadSelector}', 'workload_selector') -> 'labels', mesh_internal.annotated_selector(annotations))
+$$;
+
 -- callable has the ServiceEntries that the acting role may be told of, each with its origin.
 CREATE OR REPLACE VIEW mesh_internal.callable WITH (security_barrier) AS
   SELECT r.namespace, r.name, r.origin, r.rank, r.stale_since, r.spec, r.labels, r.annotations,
     mesh_internal.enum_word(r.spec -> 'resolution', '{NONE,STATIC,DNS,DNS_ROUND_ROBIN,DYNAMIC_DNS}') AS resolution,
     mesh_internal.enum_word(r.spec -> 'location', '{MESH_EXTERNAL,MESH_INTERNAL}') AS location,
-    coalesce(mesh_internal.field_of(r.spec, '{workloadSelector}', 'workload_selector') -> 'labels', mesh_internal.annotated_selector(r.annotations)) AS selector
+    mesh_internal.selector_of(r.spec, r.annotations) AS selector
   FROM (
     SELECT r.namespace, r.name, r.labels, r.annotations, r.spec, NULL::text AS origin, 0 AS rank, NULL::timestamptz AS stale_since
     FROM mesh.resources r WHERE r.kind = 'ServiceEntry' AND r.api_group = 'networking.istio.io'

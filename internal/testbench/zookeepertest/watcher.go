@@ -7,8 +7,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Watcher is a client of its own that watches one node or list at a time, and reads what is new: what
-// it takes is the floor of what others can do.
+// Watcher is a client of its own that watches one node or list at a time, and reads what is new. No
+// other client can be told sooner.
 type Watcher struct {
 	t    testing.TB
 	conn *zk.Conn
