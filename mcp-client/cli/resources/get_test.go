@@ -24,9 +24,9 @@ default     ratings   mesh       ratings.example.com   <age>
 default     reviews   mesh       reviews.example.com   <age>
 prod        reviews   mesh       reviews.example.com   <age>
 `,
-		{"get", "vs", "-owide"}: `NAMESPACE   NAME      GATEWAYS   HOSTS                 DESTINATIONS   AGE
-default     ratings   mesh       ratings.example.com   ratings-v1     <age>
-default     reviews   mesh       reviews.example.com   reviews-v1     <age>
+		{"get", "vs", "-owide"}: `NAMESPACE   NAME      GATEWAYS   HOSTS                 DESTINATIONS   ORIGIN   AGE
+default     ratings   mesh       ratings.example.com   ratings-v1     -        <age>
+default     reviews   mesh       reviews.example.com   reviews-v1     -        <age>
 `,
 		{"get", "vs/prod/reviews", "dr/reviews"}: `NAMESPACE   NAME                     GATEWAYS   HOSTS                 AGE
 prod        virtualservice/reviews   mesh       reviews.example.com   <age>
