@@ -43,6 +43,9 @@ type Sink interface {
 	// of the entry, or what stands in that before its first "/", for all entries that begin so. Those
 	// resources that were made of them before stay, also where Replace leaves them out.
 	Bad(name string, err error)
+	// Secrets gives all secrets of a namespace that the registry has for gateways, at first and
+	// whenever one has changed. They are kept apart from resources: their values are shown to nobody.
+	Secrets(namespace string, all []Secret)
 	// Away says that the registry cannot be asked, and why; nil says that it can. A change of the
 	// reason may be told, too.
 	Away(err error)

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"slices"
+	"time"
 )
 
 // The types of secrets.
@@ -70,6 +71,35 @@ func Names(data map[string][]byte) []string {
 		}
 	}
 	return nil
+}
+
+// Validity returns when the certificate of a secret is valid with those that signed it or, where there
+// is none, when one of its authorities is. Both are zero if it has no certificate.
+func Validity(data map[string][]byte) (from, until time.Time) {
+	for _, n := range pairs {
+		for _, c := range certificates(data[n.chain]) {
+			if c.NotBefore.After(from) {
+				from = c.NotBefore
+			}
+			if until.IsZero() || c.NotAfter.Before(until) {
+				until = c.NotAfter
+			}
+		}
+	}
+	if !until.IsZero() {
+		return from, until
+	}
+	for _, n := range trusts {
+		for _, c := range certificates(data[n.authorities]) {
+			if from.IsZero() || c.NotBefore.Before(from) {
+				from = c.NotBefore
+			}
+			if c.NotAfter.After(until) {
+				until = c.NotAfter
+			}
+		}
+	}
+	return from, until
 }
 
 // certificates decodes the certificates in a PEM text and skips what it cannot decode.

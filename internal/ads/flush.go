@@ -49,7 +49,7 @@ func (s *Stream) step(sub *subscription) (bool, error) {
 		st, due = sub.try(e, s.whole(sub)), false
 	case regular:
 		st = sub.advance(e)
-		s.tellAbsent(sub, st)
+		s.tellAbsent(sub, st, before)
 	default:
 		return false, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/pgmesh/pgmesh/internal/ads/served"
 	"github.com/pgmesh/pgmesh/internal/ads/wire"
 )
 
@@ -127,12 +128,17 @@ func (s *Stream) tellAsked(sub *subscription, r *wire.Request) {
 	}
 }
 
-func (s *Stream) tellAbsent(sub *subscription, st step) {
+func (s *Stream) tellAbsent(sub *subscription, st step, before *served.Set) {
 	if s.cfg.Absent == nil {
 		return
 	}
 	for _, name := range st.absent {
 		s.cfg.Absent(s, sub.canonical, name)
+	}
+	for _, name := range st.removed {
+		if before.Get(name) != nil && sub.asked[name] {
+			s.cfg.Absent(s, sub.canonical, name)
+		}
 	}
 }
 

@@ -2,15 +2,18 @@ package mirror
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/pgmesh/pgmesh/identity/credential"
 	"github.com/pgmesh/pgmesh/internal/kit/terse"
 	"github.com/pgmesh/pgmesh/internal/kit/wait"
 	"github.com/pgmesh/pgmesh/kinds"
 	joined "github.com/pgmesh/pgmesh/mcp-server/registries"
 	"github.com/pgmesh/pgmesh/mcp-server/writeback"
+	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/registries"
 	"github.com/pgmesh/pgmesh/store/rollout"
@@ -67,7 +70,7 @@ func (m *Mirror) begin(ctx context.Context, t *joined.Trail) error {
 			return err
 		}
 		for _, e := range listed {
-			if kind, known := kinds.Lookup(e.Group, e.Kind); known { // a newer server has kinds that this one does not know
+			if kind, known := kindOf(e.Key); known { // a newer server has kinds that this one does not know
 				t.Has(kinds.Key{Kind: kind, Namespace: e.Namespace, Name: e.Name}, e.Version)
 			}
 		}
@@ -135,6 +138,13 @@ func stateOf(s *joined.Status) registries.State {
 	return state
 }
 
+func kindOf(k registries.Key) (_ *kinds.Kind, known bool) {
+	if k.Group == kinds.Secret.Group && k.Kind == kinds.Secret.Name {
+		return kinds.Secret, true
+	}
+	return kinds.Lookup(k.Group, k.Kind)
+}
+
 func keyOf(k kinds.Key) registries.Key {
 	return registries.Key{Kind: k.Kind.Name, Group: k.Kind.Group, Namespace: k.Namespace, Name: k.Name}
 }
@@ -149,8 +159,30 @@ func entryOf(c joined.Change) (e registries.Entry, err error) {
 	if !r.CreateTime.IsZero() {
 		e.Created = &r.CreateTime
 	}
+	if c.Key.Kind == kinds.Secret {
+		e.Spec, err = aboutSecret(r)
+		return e, err
+	}
 	if e.Spec, err = r.SpecJSON(); err == nil && len(e.Spec) == 0 {
 		err = errors.New("it has no spec")
 	}
 	return e, err
+}
+
+// aboutSecret is what SQL shows of a secret of a registry.
+func aboutSecret(r *kinds.Resource) (json.RawMessage, error) {
+	spec, is := r.Spec.Message().(*mcpv1.Secret)
+	if !is {
+		return nil, fmt.Errorf("%s is no secret", r.Key())
+	}
+	about := struct {
+		Type            string     `json:"type"`
+		ServiceAccounts []string   `json:"serviceAccounts"`
+		NotBefore       *time.Time `json:"notBefore,omitempty"`
+		NotAfter        *time.Time `json:"notAfter,omitempty"`
+	}{Type: spec.GetType(), ServiceAccounts: spec.GetServiceAccounts()}
+	if from, until := credential.Validity(spec.GetData()); !until.IsZero() {
+		about.NotBefore, about.NotAfter = &from, &until
+	}
+	return json.Marshal(about)
 }

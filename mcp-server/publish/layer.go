@@ -84,6 +84,13 @@ func (p *Publisher) Joined(name string) (has map[*kinds.Kind]map[string]*served.
 	return has, l.stale
 }
 
+// JoinedResource returns what a registry has under a name; nil if it has none.
+func (p *Publisher) JoinedResource(name string, kind *kinds.Kind, fullName string) *served.Resource {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.layers.of(name).content[kind][fullName]
+}
+
 // changeJoined applies changes to a layer and publishes what follows.
 func (p *Publisher) changeJoined(l *layer, c Changes) {
 	changed := false

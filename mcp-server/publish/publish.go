@@ -177,7 +177,11 @@ func (p *Publisher) publish(base map[*kinds.Kind]*served.Set, at Position, commi
 	snap.Sets[mcpv1.StandingTypeURL] = p.standing()
 	p.at, p.loaded, p.primed, p.lost = at, true, nil, p.source.Err
 	p.gotResult()
-	p.publishBoth(snap, sets[kinds.Secret])
+	secrets := sets[kinds.Secret]
+	if base[kinds.Secret] == nil { // those of registries alone would say that the others are gone
+		secrets = nil
+	}
+	p.publishBoth(snap, secrets)
 }
 
 // publishBoth publishes a snapshot without secrets and with them. If the source does not know the

@@ -21,7 +21,7 @@ const mostBytes = 3 << 20
 func (o *origin) encode(r *kinds.Resource) (*served.Resource, error) {
 	return panics.Receive(func() (*served.Resource, error) {
 		if r.Kind == kinds.Secret {
-			return nil, errors.New("secrets of registries are not served")
+			return nil, errors.New("a secret is no resource, and is not served as one")
 		}
 		spec, err := r.SpecJSON()
 		if err != nil {

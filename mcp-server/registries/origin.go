@@ -35,16 +35,18 @@ type origin struct {
 	mu      sync.Mutex
 	read    bool
 	settled bool // nobody waits for it
+	lent    bool // its secrets were given, or saved
 	away    error
 	stale   time.Time
 	has     map[kinds.Key]item
 	told    map[string]string             // what the registry says is wrong, by entry
 	wrong   map[kinds.Key]string          // what is wrong with resources that it gave
+	unfit   map[kinds.Key]string          // what is wrong with secrets that it gave
 	refused map[kinds.Key]*kinds.Resource // those resources
 	changes int64
 }
 
-// item is what is served of a resource.
+// item is what is served of a resource, or may be shown of a secret.
 type item struct {
 	from   *kinds.Resource // as the registry gave it; nil for what was saved
 	served *served.Resource
@@ -52,7 +54,7 @@ type item struct {
 }
 
 func newOrigin(r registry.Registry, rank int, p *publish.Publisher, log *slog.Logger) *origin {
-	return &origin{registry: r, rank: strconv.Itoa(rank), publisher: p, log: log, has: map[kinds.Key]item{}, told: map[string]string{}, wrong: map[kinds.Key]string{}, refused: map[kinds.Key]*kinds.Resource{}}
+	return &origin{registry: r, rank: strconv.Itoa(rank), publisher: p, log: log, has: map[kinds.Key]item{}, told: map[string]string{}, wrong: map[kinds.Key]string{}, unfit: map[kinds.Key]string{}, refused: map[kinds.Key]*kinds.Resource{}}
 }
 
 // run begins with what was saved.
@@ -75,9 +77,21 @@ func (o *origin) recall() {
 	o.stale = stale
 	for kind, content := range saved {
 		for _, r := range content {
-			o.has[keyOf(kind, r.Name)] = item{served: r, entry: entryOf(r)}
+			o.recallOne(keyOf(kind, r.Name), r)
 		}
 	}
+}
+
+func (o *origin) recallOne(key kinds.Key, r *served.Resource) {
+	entry := entryOf(r)
+	if key.Kind == kinds.Secret {
+		shown, err := public(key, r)
+		if err != nil { // it is given again
+			return
+		}
+		o.lent, r = true, shown
+	}
+	o.has[key] = item{served: r, entry: entry}
 }
 
 // notAwaited has the server serve without a registry that has given nothing in time.
@@ -104,7 +118,7 @@ func (o *origin) Replace(all []*kinds.Resource) {
 		changes = append(changes, kinds.Change{Key: r.Key(), Resource: r})
 	}
 	for key, had := range o.has {
-		if !there[key] && !o.blamed(had.entry) {
+		if key.Kind != kinds.Secret && !there[key] && !o.blamed(had.entry) {
 			changes = append(changes, kinds.Change{Key: key})
 		}
 	}
@@ -180,7 +194,7 @@ func (o *origin) Away(err error) {
 	}
 	o.away = err
 	o.publisher.StandJoined(o.registry.Name(), o.stale)
-	if !o.settled && len(o.has) > 0 { // what was saved is served meanwhile
+	if !o.settled && len(o.has) > 0 && !o.awaitsSecrets() { // what was saved is served meanwhile
 		o.settled = true
 		o.publisher.Settle(o.registry.Name())
 	}
@@ -201,18 +215,27 @@ func (o *origin) back() {
 
 // apply checks changes, and publishes those that can be used.
 func (o *origin) apply(changes []kinds.Change) {
-	c := publish.Changes{Upserts: map[*kinds.Kind][]*served.Resource{}, Removed: map[*kinds.Kind][]string{}}
-	some := false
+	c := newChanges()
 	for _, change := range changes {
-		some = o.take(&c, change) || some
+		o.take(&c, change)
 	}
-	if some {
+	o.publish(c)
+}
+
+func newChanges() publish.Changes {
+	return publish.Changes{Upserts: map[*kinds.Kind][]*served.Resource{}, Removed: map[*kinds.Kind][]string{}}
+}
+
+func (o *origin) publish(c publish.Changes) {
+	if len(c.Upserts)+len(c.Removed) > 0 {
 		o.publisher.ApplyJoined(o.registry.Name(), c)
 	}
 }
 
-// take adds a change to those to publish, and reports whether there is one.
-func (o *origin) take(c *publish.Changes, change kinds.Change) bool {
+var errTooMany = fmt.Errorf("the registry has more than %d resources, and this one is left out", mostResources)
+
+// take adds a change to those to publish, if it is one.
+func (o *origin) take(c *publish.Changes, change kinds.Change) {
 	key, had := change.Key, o.has[change.Key]
 	if change.Resource == nil {
 		if _, was := o.wrong[key]; was {
@@ -220,36 +243,46 @@ func (o *origin) take(c *publish.Changes, change kinds.Change) bool {
 			delete(o.refused, key)
 			o.trail.stir()
 		}
-		if had.served == nil {
-			return false
-		}
-		delete(o.has, key)
-		o.trail.move(key)
-		c.Removed[key.Kind] = append(c.Removed[key.Kind], key.FullName())
-		o.changes++
-		return true
+		o.remove(c, key)
+		return
 	}
 	if had.from == change.Resource {
-		return false
+		return
 	}
 	now, err := o.encode(change.Resource)
 	if err == nil && had.served == nil && len(o.has) >= mostResources {
-		err = fmt.Errorf("the registry has more than %d resources, and this one is left out", mostResources)
+		err = errTooMany
 	}
 	note(o, o.wrong, key, key.String(), err)
 	delete(o.refused, key)
 	if err != nil {
 		o.refused[key] = change.Resource
-		return false
+		return
 	}
-	o.has[key] = item{from: change.Resource, served: now, entry: change.Resource.Annotations[kinds.OriginEntryAnnotation]}
-	if had.served != nil && had.served.Version == now.Version {
-		return false
+	o.put(c, key, item{from: change.Resource, served: now, entry: change.Resource.Annotations[kinds.OriginEntryAnnotation]}, now)
+}
+
+// put has a resource, of which clients are sent what is said.
+func (o *origin) put(c *publish.Changes, key kinds.Key, now item, sent *served.Resource) {
+	had := o.has[key]
+	o.has[key] = now
+	if had.served != nil && had.served.Version == now.served.Version {
+		return
 	}
 	o.trail.move(key)
-	c.Upserts[key.Kind] = append(c.Upserts[key.Kind], now)
+	c.Upserts[key.Kind] = append(c.Upserts[key.Kind], sent)
 	o.changes++
-	return true
+}
+
+// remove has a resource no more.
+func (o *origin) remove(c *publish.Changes, key kinds.Key) {
+	if o.has[key].served == nil {
+		return
+	}
+	delete(o.has, key)
+	o.trail.move(key)
+	c.Removed[key.Kind] = append(c.Removed[key.Kind], key.FullName())
+	o.changes++
 }
 
 func (o *origin) find(key kinds.Key) (entry string, has bool) {
@@ -269,7 +302,7 @@ func (o *origin) keys(wanted func(kinds.Key) bool) (keys []kinds.Key) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for key := range o.has {
-		if wanted(key) {
+		if key.Kind != kinds.Secret && wanted(key) {
 			keys = append(keys, key)
 		}
 	}

@@ -96,7 +96,7 @@ func TestBadEntriesKeepTheirLastGoodState(t *testing.T) {
 		s.Bad("one", nil)
 		s.Replace([]*kinds.Resource{two, {Kind: kinds.Secret, Namespace: "default", Name: "secret", Spec: kinds.SpecOf(kinds.Secret.NewSpec())}})
 	})
-	require.Equal(t, []registries.Bad{{Key: kinds.Key{Kind: kinds.Secret, Namespace: "default", Name: "secret"}, Entry: "Secret default/secret", Reason: "secrets of registries are not served"}}, now.Bad)
+	require.Equal(t, []registries.Bad{{Key: kinds.Key{Kind: kinds.Secret, Namespace: "default", Name: "secret"}, Entry: "Secret default/secret", Reason: "a secret is no resource, and is not served as one"}}, now.Bad)
 	require.Equal(t, 1, now.Resources)
 	name, of := all.Find(two.Key())
 	require.Equal(t, "scripted two", name+" "+of)

@@ -61,8 +61,10 @@ func (o *origin) status() Status {
 	for entry, reason := range o.told {
 		s.Bad = append(s.Bad, Bad{Key: o.keyOfEntry(entry), Entry: entry, Reason: reason})
 	}
-	for key, reason := range o.wrong {
-		s.Bad = append(s.Bad, Bad{Key: key, Entry: key.String(), Reason: reason})
+	for _, wrong := range []map[kinds.Key]string{o.wrong, o.unfit} {
+		for key, reason := range wrong {
+			s.Bad = append(s.Bad, Bad{Key: key, Entry: key.String(), Reason: reason})
+		}
 	}
 	slices.SortFunc(s.Bad, func(a, b Bad) int { return strings.Compare(a.Entry, b.Entry) })
 	return s

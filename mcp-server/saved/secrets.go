@@ -1,7 +1,9 @@
 package saved
 
 import (
+	"errors"
 	"maps"
+	"slices"
 
 	"google.golang.org/protobuf/types/known/anypb"
 
@@ -26,37 +28,78 @@ func (f folder) sealSecrets(s *publish.State) *publish.State {
 	kept.Sets = maps.Clone(s.Sets)
 	secrets, known := kept.Sets[kinds.Secret]
 	delete(kept.Sets, kinds.Secret)
-	if !known || !f.keys.Can() {
-		return &kept
+	if known && f.keys.Can() {
+		var sealed []*served.Resource
+		for r := range secrets.All() {
+			sealed = append(sealed, f.seal(r))
+		}
+		kept.Sets[kinds.Secret] = served.NewSet(sealed...)
 	}
-	var sealed []*served.Resource
-	for r := range secrets.All() {
-		sealed = append(sealed, &served.Resource{
-			Name: r.Name, Version: r.Version,
-			Body: &anypb.Any{TypeUrl: sealedType, Value: []byte(f.keys.Seal(place(r.Name), r.Body.GetValue()))},
-		})
+	kept.Joined = make([]publish.JoinedState, len(s.Joined))
+	for i, joined := range s.Joined {
+		kept.Joined[i] = f.sealJoined(joined)
 	}
-	kept.Sets[kinds.Secret] = served.NewSet(sealed...)
 	return &kept
 }
 
-// openSecrets undoes sealSecrets. If one secret cannot be opened, all are left out.
-func (f folder) openSecrets(s *publish.State) *publish.State {
-	secrets := s.Sets[kinds.Secret]
-	delete(s.Sets, kinds.Secret)
-	var open []*served.Resource
-	for r := range secrets.All() {
-		body, err := f.keys.Open(place(r.Name), string(r.Body.GetValue()))
-		if err != nil || r.Body.GetTypeUrl() != sealedType {
-			return s
+// sealJoined does the same with what a registry had.
+func (f folder) sealJoined(s publish.JoinedState) publish.JoinedState {
+	s.Content = maps.Clone(s.Content)
+	secrets := s.Content[kinds.Secret]
+	delete(s.Content, kinds.Secret)
+	if len(secrets) > 0 && f.keys.Can() {
+		sealed := make(map[string]*served.Resource, len(secrets))
+		for name, r := range secrets {
+			sealed[name] = f.seal(r)
 		}
-		open = append(open, &served.Resource{Name: r.Name, Version: r.Version, Body: &anypb.Any{TypeUrl: envelopeType, Value: body}})
-	}
-	if secrets != nil {
-		s.Sets[kinds.Secret] = served.NewSet(open...)
+		s.Content[kinds.Secret] = sealed
 	}
 	return s
 }
+
+func (f folder) seal(r *served.Resource) *served.Resource {
+	return &served.Resource{
+		Name: r.Name, Version: r.Version,
+		Body: &anypb.Any{TypeUrl: sealedType, Value: []byte(f.keys.Seal(place(r.Name), r.Body.GetValue()))},
+	}
+}
+
+// openSecrets undoes sealSecrets. If one secret cannot be opened, all of its source are left out.
+func (f folder) openSecrets(s *publish.State) *publish.State {
+	secrets, known := s.Sets[kinds.Secret]
+	delete(s.Sets, kinds.Secret)
+	if open, err := f.openAll(slices.Collect(secrets.All())); err == nil && known {
+		s.Sets[kinds.Secret] = served.NewSet(open...)
+	}
+	for _, joined := range s.Joined {
+		sealed := slices.Collect(maps.Values(joined.Content[kinds.Secret]))
+		delete(joined.Content, kinds.Secret)
+		if open, err := f.openAll(sealed); err == nil && len(open) > 0 {
+			joined.Content[kinds.Secret] = map[string]*served.Resource{}
+			for _, r := range open {
+				joined.Content[kinds.Secret][r.Name] = r
+			}
+		}
+	}
+	return s
+}
+
+func (f folder) openAll(sealed []*served.Resource) ([]*served.Resource, error) {
+	all := make([]*served.Resource, len(sealed))
+	for i, r := range sealed {
+		body, err := f.keys.Open(place(r.Name), string(r.Body.GetValue()))
+		if err == nil && r.Body.GetTypeUrl() != sealedType {
+			err = errNotSealed
+		}
+		if err != nil {
+			return nil, err
+		}
+		all[i] = &served.Resource{Name: r.Name, Version: r.Version, Body: &anypb.Any{TypeUrl: envelopeType, Value: body}}
+	}
+	return all, nil
+}
+
+var errNotSealed = errors.New("it is not sealed")
 
 // envelopeType is the type URL of every secret's body.
 const envelopeType = "type.googleapis.com/istio.mcp.v1alpha1.Resource"

@@ -114,7 +114,7 @@ func (d *database) register(g grpc.ServiceRegistrar) {
 	d.admin.Register(g)
 	d.authority.Register(g)
 	tokens.NewService(d.callers, d.tokenCache, d.options.Log).Register(g)
-	secrets.NewService(d.store, d.options.Log).Register(g)
+	secrets.NewService(d.store, d.lent(), d.options.Log).Register(g)
 	members.New(d.store, d.authority, d.options.Log).Register(g)
 	d.registry.Register(g)
 	d.rollout.Register(g)

@@ -16,6 +16,7 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/reload"
 	"github.com/pgmesh/pgmesh/internal/program"
 	"github.com/pgmesh/pgmesh/mcp-server/admin"
+	"github.com/pgmesh/pgmesh/mcp-server/identity/secrets"
 	"github.com/pgmesh/pgmesh/mcp-server/publish"
 	"github.com/pgmesh/pgmesh/mcp-server/registries"
 	"github.com/pgmesh/pgmesh/mcp-server/writeback"
@@ -53,6 +54,20 @@ func (s *server) joinRegistries() error {
 	if writing := s.joined.Writing(); len(writing) > 0 && o.Database == "" {
 		return fmt.Errorf("--registry: %s: %w", writing[0], writeback.ErrNoDatabase)
 	}
+	return s.checkLending()
+}
+
+// checkLending refuses secrets of registries where nobody would be served them, and warns where a
+// start without the registry would be one without them.
+func (s *server) checkLending() error {
+	lending := s.joined.Lending()
+	switch {
+	case len(lending) == 0:
+	case len(s.options.Upstream.Addresses) > 0:
+		return fmt.Errorf("--registry: %s: secrets: a relay serves nobody secrets: leave it out, or have a server with a database read the registry", lending[0])
+	case s.options.StateDir == "" || !s.options.Sealing.Given():
+		s.options.Log.Warn("secrets of the registry are not saved: if this server starts while the registry is away, it has none of them to give, and gateways lose them. Give --state-dir and --secrets-key-file", "registry", lending[0])
+	}
 	return nil
 }
 
@@ -62,6 +77,14 @@ func (s *server) besides() admin.Joined {
 		return nil
 	}
 	return s.joined
+}
+
+// lent tells of the secrets that registries have for gateways; nil without registries.
+func (s *server) lent() secrets.Lent {
+	if s.joined == nil {
+		return nil
+	}
+	return s.joined.Secrets
 }
 
 func (s *server) aboutRegistries() string {
@@ -99,7 +122,7 @@ var bridgePosition = publish.Position{Revision: 1, Mark: "registries"}
 func (b *bridge) run(ctx context.Context) error {
 	b.views.Show(nil)
 	b.publisher.Begin(publish.Source{Name: publish.Registries})
-	b.publisher.Replace(publish.Content{}, bridgePosition)
+	b.publisher.Replace(publish.Content{Secrets: len(b.joined.Lending()) > 0}, bridgePosition)
 	<-ctx.Done()
 	return ctx.Err()
 }

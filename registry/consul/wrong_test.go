@@ -7,15 +7,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/registry"
 	"github.com/pgmesh/pgmesh/registry/consul/catalog"
 )
 
 // told keeps what is wrong by the names of entries.
 type told map[string]string
 
-func (told) Replace([]*kinds.Resource) {}
-func (told) Apply([]kinds.Change)      {}
-func (told) Away(error)                {}
+func (told) Replace([]*kinds.Resource)         {}
+func (told) Apply([]kinds.Change)              {}
+func (told) Secrets(string, []registry.Secret) {}
+func (told) Away(error)                        {}
 func (t told) Bad(name string, err error) {
 	if delete(t, name); err != nil {
 		t[name] = err.Error()

@@ -130,8 +130,9 @@ func (s *told) Apply(changes []kinds.Change) {
 	s.news <- struct{}{}
 }
 
-func (s *told) Bad(name string, err error) { s.bad <- fmt.Sprintf("%s: %v", name, err) }
-func (*told) Away(error)                   {}
+func (s *told) Bad(name string, err error)      { s.bad <- fmt.Sprintf("%s: %v", name, err) }
+func (*told) Secrets(string, []registry.Secret) {}
+func (*told) Away(error)                        {}
 
 func TestAFileWithAMistakeChangesNothing(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package kubernetes_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"os"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 	"github.com/pgmesh/pgmesh/internal/testbench/kubetest"
+	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 	"github.com/pgmesh/pgmesh/registry/kubernetes"
 )
 
@@ -37,11 +39,12 @@ func TestThePageOfKubernetes(t *testing.T) {
 	c.InstallGatewayAPI()
 	c.Apply(networkingPath+"virtualservices/web", virtualService("web", "mesh"))
 	blocks := fenced.FindAllStringSubmatch(readPage(t), -1)
-	require.Len(t, blocks, 3)
+	require.Len(t, blocks, 5)
 
 	paths := map[string]string{
 		"Namespace": "/api/v1/namespaces/", "ServiceAccount": "/api/v1/namespaces/pgmesh/serviceaccounts/",
-		"ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles/", "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/",
+		"Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/edge/roles/", "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/edge/rolebindings/",
+		"Secret": "/api/v1/namespaces/edge/secrets/", "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles/", "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/",
 	}
 	apply := func(block string) (kinds int) {
 		for document := range strings.SplitSeq(block, "---\n") {
@@ -54,7 +57,7 @@ func TestThePageOfKubernetes(t *testing.T) {
 		}
 		return kinds
 	}
-	require.Equal(t, len(paths), apply(blocks[0][1]))
+	require.Equal(t, 4, apply(blocks[0][1]))
 
 	folder := t.TempDir()
 	config := filepath.Join(folder, "kubeconfig")
@@ -75,6 +78,21 @@ func TestThePageOfKubernetes(t *testing.T) {
 	statuses.tells(programmed("True"), "web")
 	statuses.shows("web", "Accepted=True:Accepted@1 Programmed=True:Programmed@1")
 	require.Zero(t, statuses.registry.Writes().Failed)
+
+	c.Namespace("edge")
+	pair := c.Authority.Issue(nil)
+	require.Equal(t, 1, apply(regexp.MustCompile(`data: \{.*\}`).ReplaceAllString(blocks[3][1], fmt.Sprintf("data: {tls.crt: %s, tls.key: %s}",
+		base64.StdEncoding.EncodeToString(pair.Cert), base64.StdEncoding.EncodeToString(pair.Key)))))
+	secrets := watch(t, config, "services=false&config=false&secrets=edge")
+	secrets.UntilAway(t, "secrets")
+	require.Equal(t, 2, apply(blocks[4][1]))
+	secrets.Until(t, "the Secret is there", func() bool { return len(secrets.Lent["edge"]) == 1 })
+	spec := secrets.Lent["edge"]["shop"].Spec.Message().(*mcpv1.Secret)
+	require.Equal(t, []string{"shop-gateway"}, spec.GetServiceAccounts())
+	require.Equal(t, pair.Key, spec.GetData()["tls.key"])
+	for path, status := range map[string]int{"/api/v1/secrets": 403, "/api/v1/namespaces/edge/secrets": 200, "/api/v1/namespaces/edge/secrets/shop": 403} {
+		require.Equal(t, status, c.StatusAs(c.Token("pgmesh", "pgmesh"), path), path)
+	}
 }
 
 var parameterRow = regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|")

@@ -66,6 +66,9 @@ func (r *Registry) Run(ctx context.Context, sink registry.Sink) error {
 	if r.config {
 		m.followKinds(ctx, group)
 	}
+	if r.LendsSecrets() {
+		m.followSecrets(ctx, group)
+	}
 	group.Go(func() error { return m.run(ctx) })
 	return group.Wait()
 }

@@ -30,10 +30,11 @@ type mesh struct {
 	bad      map[string]error          // what cannot be made a resource, by entry
 	spoilt   map[string]error          // what is to be told of that; nil: no more
 	config   map[*kinds.Kind]map[kinds.Key]*kinds.Resource
-	altered  map[kinds.Key]bool // of config
-	choosing choosing           // of config
-	told     bool               // Replace was called
-	away     string             // what was told
+	altered  map[kinds.Key]bool  // of config
+	choosing choosing            // of config
+	lending  map[string]*lending // by namespace
+	told     bool                // Replace was called
+	away     string              // what was told
 }
 
 func newMesh(r *Registry, sink registry.Sink, c *client.Client) *mesh {
@@ -41,6 +42,7 @@ func newMesh(r *Registry, sink registry.Sink, c *client.Client) *mesh {
 		Registry: r, sink: sink, client: c, wake: make(chan struct{}, 1), again: make(chan struct{}, 1), content: newContent(r.settings),
 		made: map[key][]*kinds.Resource{}, bad: map[string]error{}, spoilt: map[string]error{},
 		config: map[*kinds.Kind]map[kinds.Key]*kinds.Resource{}, altered: map[kinds.Key]bool{}, choosing: choosing{},
+		lending: map[string]*lending{},
 	}
 	m.content.changed = m.podChanged
 	return m
@@ -72,7 +74,8 @@ func (m *mesh) run(ctx context.Context) error {
 // news is what the sink is to be told.
 type news struct {
 	bad     map[string]error
-	all     []*kinds.Resource // of a Replace
+	secrets map[string][]registry.Secret // of namespaces of which some have changed
+	all     []*kinds.Resource            // of a Replace
 	replace bool
 	changes []kinds.Change
 	away    error
@@ -83,6 +86,9 @@ func (m *mesh) tell() {
 	n := m.news()
 	for entry, err := range n.bad {
 		m.sink.Bad(entry, err)
+	}
+	for namespace, all := range n.secrets {
+		m.sink.Secrets(namespace, all)
 	}
 	switch {
 	case n.replace:
@@ -108,6 +114,7 @@ func (m *mesh) news() (n news) {
 		return n
 	}
 	changes := append(m.remake(), m.reconfigure()...)
+	n.secrets = m.relend()
 	if n.replace = m.admit(); n.replace {
 		n.all = m.everything()
 		m.told = true

@@ -28,6 +28,7 @@ type settings struct {
 	nodes       bool     // and where Nodes are
 	config      bool     // whether resources of the mesh's kinds are,
 	status      bool     // and whether what became of them is written to their status
+	secrets     []string // namespaces whose Secrets gateways may have
 	domain      string   // what hosts end with, after svc
 	trustDomain string   // of the identities of Pods; "": the mesh's own
 	network     string   // of Pods whose labels name none
@@ -48,12 +49,13 @@ const (
 var known = map[string]parameters.Parameter[settings]{
 	"name":         parameters.Text(func(s *settings) *string { return &s.name }),
 	"context":      parameters.Text(func(s *settings) *string { return &s.context }),
-	"namespaces":   parameters.Func(readNamespaces),
+	"namespaces":   parameters.Func(func(s *settings, value string) error { return readNamespaces(&s.namespaces, value) }),
 	"services":     parameters.YesOrNo(func(s *settings, yes bool) { s.services = yes }),
 	"pods":         parameters.YesOrNo(func(s *settings, yes bool) { s.pods = yes }),
 	"nodes":        parameters.YesOrNo(func(s *settings, yes bool) { s.nodes = yes }),
 	"config":       parameters.YesOrNo(func(s *settings, yes bool) { s.config = yes }),
 	"status":       parameters.YesOrNo(func(s *settings, yes bool) { s.status = yes }),
+	"secrets":      parameters.Func(func(s *settings, value string) error { return readNamespaces(&s.secrets, value) }),
 	"domain":       name(func(s *settings) *string { return &s.domain }),
 	"trust-domain": name(func(s *settings) *string { return &s.trustDomain }),
 	"network":      parameters.Text(func(s *settings) *string { return &s.network }),
@@ -83,7 +85,7 @@ func (s *settings) complete(u *url.URL) error {
 	if s.kubeconfig == "" && s.context != "" {
 		return errors.New("context: a Pod has none: name a kubeconfig, or leave it out")
 	}
-	if !s.services && !s.config {
+	if !s.services && !s.config && len(s.secrets) == 0 {
 		return errors.New("it reads neither services nor config: leave out one of them")
 	}
 	if s.status && !s.config {
@@ -109,16 +111,17 @@ func name(at func(*settings) *string) parameters.Parameter[settings] {
 	})
 }
 
-func readNamespaces(s *settings, value string) error {
+func readNamespaces(into *[]string, value string) error {
+	var all []string
 	for name := range strings.SplitSeq(value, ",") {
 		if !kinds.ValidNamespace(name) {
 			return fmt.Errorf("%q is no name of a namespace: write them as a,b", name)
 		}
-		s.namespaces = append(s.namespaces, name)
+		all = append(all, name)
 	}
-	slices.Sort(s.namespaces)
-	if s.namespaces = slices.Compact(s.namespaces); len(s.namespaces) > mostNamespaces {
-		return fmt.Errorf("there are more than %d: leave it out to read all", mostNamespaces)
+	slices.Sort(all)
+	if *into = slices.Compact(all); len(*into) > mostNamespaces {
+		return fmt.Errorf("there are more than %d namespaces", mostNamespaces)
 	}
 	return nil
 }

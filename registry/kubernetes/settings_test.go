@@ -35,6 +35,7 @@ func TestSettingsAreRefusedWithWhatWouldBeRight(t *testing.T) {
 		"kubernetes://" + empty:                    "the kubeconfig has no current context",
 		"kubernetes:///x?namespaces=a&domain=a..b": `domain: "a..b" is no name of DNS`,
 		"kubernetes:///x?trust-domain=A/b":         `trust-domain: "A/b" is no name of DNS`,
+		"kubernetes:///x?secrets=a,":               `secrets: "" is no name of a namespace`,
 	} {
 		at, err := url.Parse(address)
 		require.NoError(t, err)

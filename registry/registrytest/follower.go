@@ -183,6 +183,12 @@ func (s sink) Bad(name string, err error) {
 	}
 }
 
+// Secrets fails the test: it has none.
+func (s sink) Secrets(namespace string, _ []registry.Secret) {
+	defer s.enter()()
+	s.t.Errorf("there are secrets in the namespace %s", namespace)
+}
+
 // Away keeps the reason.
 func (s sink) Away(err error) {
 	defer s.enter()()

@@ -9,6 +9,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/registry"
 )
 
 // Services is how many services a large registry has: PGMESH_REGISTRY_SERVICES=10000 is what is
@@ -64,6 +65,9 @@ func (m *Timer) Apply(changes []kinds.Change) {
 
 // Bad implements registry.Sink.
 func (m *Timer) Bad(string, error) {}
+
+// Secrets implements registry.Sink.
+func (m *Timer) Secrets(string, []registry.Secret) {}
 
 // Away implements registry.Sink.
 func (m *Timer) Away(error) {}

@@ -21,10 +21,11 @@ import (
 type Watcher struct {
 	sync.Mutex
 
-	Told   int                        // how often everything was
-	All    map[string]*kinds.Resource // by what names gives
-	Wrong  map[string]string          // why entries are bad
-	Reason error                      // why the registry is away; nil while it is not
+	Told   int                                   // how often everything was
+	All    map[string]*kinds.Resource            // by what names gives
+	Wrong  map[string]string                     // why entries are bad
+	Lent   map[string]map[string]registry.Secret // by namespace and name
+	Reason error                                 // why the registry is away; nil while it is not
 
 	names func(kinds.Key) string
 }
@@ -32,7 +33,7 @@ type Watcher struct {
 // Watch runs a registry until the test ends. Names says how tests call a resource.
 func Watch(t *testing.T, r registry.Registry, names func(kinds.Key) string) *Watcher {
 	t.Helper()
-	w := &Watcher{All: map[string]*kinds.Resource{}, Wrong: map[string]string{}, names: names}
+	w := &Watcher{All: map[string]*kinds.Resource{}, Wrong: map[string]string{}, Lent: map[string]map[string]registry.Secret{}, names: names}
 	stop := Run(r, w)
 	t.Cleanup(func() { require.ErrorIs(t, stop(), context.Canceled) })
 	return w
@@ -74,6 +75,16 @@ func (w *Watcher) Bad(name string, err error) {
 	defer w.Unlock()
 	if delete(w.Wrong, name); err != nil {
 		w.Wrong[name] = err.Error()
+	}
+}
+
+// Secrets implements registry.Sink.
+func (w *Watcher) Secrets(namespace string, all []registry.Secret) {
+	w.Lock()
+	defer w.Unlock()
+	w.Lent[namespace] = map[string]registry.Secret{}
+	for _, s := range all {
+		w.Lent[namespace][s.Name] = s
 	}
 }
 

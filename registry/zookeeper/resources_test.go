@@ -11,6 +11,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/registry"
 	"github.com/pgmesh/pgmesh/registry/zookeeper/tree"
 )
 
@@ -41,7 +42,8 @@ func (s *told) Bad(name string, err error) {
 	}
 }
 
-func (s *told) Away(error) {}
+func (s *told) Secrets(string, []registry.Secret) {}
+func (s *told) Away(error)                        {}
 
 // newMesh is a mesh of a registry with a URL's parameters, which was read and is empty.
 func newMesh(t testing.TB, parameters string) (*mesh, *told) {

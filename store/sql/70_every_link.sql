@@ -7,7 +7,8 @@
 CREATE OR REPLACE FUNCTION mesh_internal.outranker_of(kind text, api_group text, namespace text, name text, registry text) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_nestloop = on AS $$
 BEGIN
-  IF EXISTS (SELECT FROM mesh.resources r WHERE r.kind = $1 AND r.api_group = $2 AND r.namespace = $3 AND r.name = $4) THEN
+  IF EXISTS (SELECT FROM mesh.resources r WHERE r.kind = $1 AND r.api_group = $2 AND r.namespace = $3 AND r.name = $4)
+    OR $1 = 'Secret' AND $2 = 'core' AND EXISTS (SELECT FROM mesh.secrets s WHERE s.namespace = $3 AND s.name = $4) THEN
     RETURN '';
   END IF;
   RETURN (SELECT g.name FROM mesh_internal.registry_entries f JOIN mesh_internal.registries g ON g.name = f.registry, mesh_internal.registries own

@@ -1,4 +1,4 @@
--- What registries have for those who name a host, a port, a subset or labels. Each function looks up
+-- What registries have for those who name a host, a port, a subset, labels or a secret. Each function looks up
 -- by an index, whatever the statistics, which know nothing of a registry that has just begun, and
 -- whoever asks: find_problems turns nested loops off.
 
@@ -76,4 +76,23 @@ BEGIN
       AND mesh_internal.overlap(o.scope, of_scope) AND mesh_internal.may_name(o.namespace, o.scope)
       AND NOT mesh_internal.is_outranked(o.kind, o.api_group, o.namespace, o.name, o.registry)
     ORDER BY o.namespace <> of_namespace, o.namespace, o.name LIMIT 1;
+END $$;
+
+-- registries_lend reports whether a registry has a secret of a name for gateways, in a namespace; ''
+-- stands for any.
+CREATE OR REPLACE FUNCTION mesh_internal.registries_lend(name text, namespace text) RETURNS boolean
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM mesh_internal.registry_entries e WHERE e.name = $1 AND ($2 = '' OR e.namespace = $2) AND e.kind = 'Secret' AND e.api_group = 'core');
+END $$;
+
+-- lent_secrets returns the secrets that registries have for gateways, and when their certificates are
+-- valid.
+CREATE OR REPLACE FUNCTION mesh_internal.lent_secrets() RETURNS TABLE (namespace text, name text, not_before timestamptz, not_after timestamptz)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_nestloop = on AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY SELECT e.namespace, e.name, (e.spec ->> 'notBefore')::timestamptz, (e.spec ->> 'notAfter')::timestamptz
+    FROM mesh_internal.registries g JOIN mesh_internal.registry_entries e ON e.registry = g.name
+    WHERE e.kind = 'Secret' AND e.api_group = 'core' AND NOT mesh_internal.is_outranked(e.kind, e.api_group, e.namespace, e.name, e.registry);
 END $$;

@@ -8,7 +8,8 @@ CREATE OR REPLACE VIEW mesh_internal.dangling_credentials AS
     CASE WHEN l.api_group = 'extensions.istio.io' THEN 'put one of the type kubernetes.io/dockerconfigjson into mesh.secrets, in the namespace of the extension, or correct the name'
       ELSE 'put it into mesh.secrets, in the namespace of the gateway''s proxies, or correct the name' END AS hint
   FROM mesh_internal.every_link l
-  WHERE l.role = 'credential' AND NOT l.hidden AND NOT EXISTS (SELECT FROM mesh.secrets s WHERE s.name = l.target AND (l.part = '' OR s.namespace = l.part));
+  WHERE l.role = 'credential' AND NOT l.hidden AND NOT EXISTS (SELECT FROM mesh.secrets s WHERE s.name = l.target AND (l.part = '' OR s.namespace = l.part))
+    AND NOT mesh_internal.registries_lend(l.target, l.part);
 
 COMMENT ON VIEW mesh_internal.dangling_credentials IS 'Internal. Read mesh.problems.';
 
@@ -22,6 +23,14 @@ LANGUAGE sql STABLE AS $$
   WHERE c.transaction_id = of AND c.after IS NULL
 $$;
 
+-- dated_secrets has when the certificates of secrets are valid, wherever they are kept.
+CREATE OR REPLACE VIEW mesh_internal.dated_secrets AS
+  SELECT s.namespace, s.name, s.not_before, s.not_after FROM mesh.secrets s
+  UNION ALL
+  SELECT l.namespace, l.name, l.not_before, l.not_after FROM mesh_internal.lent_secrets() l;
+
+COMMENT ON VIEW mesh_internal.dated_secrets IS 'Internal. Read mesh.problems.';
+
 -- A certificate should be renewed two weeks before it expires, or, if it is valid for less than six
 -- weeks, in the last third of its time.
 CREATE OR REPLACE VIEW mesh_internal.ending_certificates AS
@@ -31,12 +40,12 @@ CREATE OR REPLACE VIEW mesh_internal.ending_certificates AS
     format('its certificate %s at %s', CASE WHEN s.not_after <= now() THEN 'has expired' ELSE 'expires' END,
       to_char(s.not_after AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')) AS message,
     'put a new one in its place' AS hint
-  FROM mesh.secrets s
+  FROM mesh_internal.dated_secrets s
   WHERE s.not_after <= now() + least(interval '14 days', (s.not_after - s.not_before) / 3)
   UNION ALL
   SELECT 'warning', 'certificate-not-yet-valid', 'Secret', 'core', s.namespace, s.name, '',
     format('its certificate is valid only from %s on', to_char(s.not_before AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), 'wait, or put another in its place'
-  FROM mesh.secrets s
+  FROM mesh_internal.dated_secrets s
   WHERE s.not_before > now()
   UNION ALL
   SELECT 'warning', 'key-for-all-gateways', 'Secret', 'core', s.namespace, s.name, 'serviceAccounts',

@@ -35,7 +35,7 @@ BEGIN
     FROM (
       SELECT e.kind, e.api_group, e.namespace, e.name, e.changed, e.registry, e.version, mesh_internal.hider_of(e) AS hider
       FROM mesh_internal.known_registries k JOIN mesh_internal.registry_entries e ON e.registry = k.name
-      WHERE ((SELECT mesh_internal.shows_all()) OR e.namespace = ANY ((SELECT mesh_internal.shown_namespaces())::text[]))
+      WHERE e.kind <> 'Secret' AND ((SELECT mesh_internal.shows_all()) OR e.namespace = ANY ((SELECT mesh_internal.shown_namespaces())::text[]))
         AND ($1 IS NULL OR e.kind || '.' || e.api_group = ANY ($1)) AND ($2 IS NULL OR e.namespace = ANY ($2)) AND ($3 IS NULL OR e.name = ANY ($3))
         AND ($4 IS NULL OR k.name = $4 AND NOT (e.kind = 'ServiceEntry' AND e.name LIKE $4 || '.%')) OFFSET 0) c
     WHERE $4 IS NOT NULL OR c.hider IS NULL;

@@ -52,6 +52,12 @@ func secureMeshOn(t testing.TB, database string, root *certtest.Authority, flags
 	control, err := stack.NewSecure(bin, t.TempDir(), database, files)
 	require.NoError(t, err)
 	control.DiscoveryFlags(flags...)
+	return secureMeshOf(t, control, database)
+}
+
+// secureMeshOf starts the programs of a mesh.
+func secureMeshOf(t testing.TB, control *stack.Stack, database string) *secureMesh {
+	t.Helper()
 	t.Cleanup(func() {
 		control.Stop()
 		if t.Failed() {
@@ -73,7 +79,13 @@ func (m *secureMesh) joinToken(identity string, flags ...string) string {
 // member starts a machine with an Envoy.
 func (m *secureMesh) member(identity, name string, flags ...string) *stack.Program {
 	m.t.Helper()
-	p, err := m.Member(envoytest.Binary(m.t), name, m.joinToken(identity), append([]string{"--concurrency", "1", "--drain-time", "0s"}, flags...)...)
+	return m.memberBy(m.joinToken(identity), name, flags...)
+}
+
+// memberBy does so with a token that there is already.
+func (m *secureMesh) memberBy(token, name string, flags ...string) *stack.Program {
+	m.t.Helper()
+	p, err := m.Member(envoytest.Binary(m.t), name, token, append([]string{"--concurrency", "1", "--drain-time", "0s"}, flags...)...)
 	require.NoError(m.t, err)
 	require.NoError(m.t, p.Start())
 	m.t.Cleanup(func() {

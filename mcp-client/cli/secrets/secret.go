@@ -142,6 +142,7 @@ type secretInfo struct {
 	NotAfter  *time.Time        `json:"notAfter,omitempty"`
 	Encrypted bool              `json:"encrypted"`
 	Accounts  []string          `json:"serviceAccounts,omitempty"`
+	Origin    string            `json:"origin,omitempty"`
 	Author    string            `json:"author,omitempty"`
 	Created   *time.Time        `json:"createdAt,omitempty"`
 	Updated   *time.Time        `json:"updatedAt,omitempty"`
@@ -165,7 +166,7 @@ func List(ctx context.Context, p *session.Session, names []string) error {
 		found[s.GetName()] = true
 		list = append(list, secretInfo{
 			Namespace: s.GetNamespace(), Name: s.GetName(), Type: s.GetType(), Labels: s.GetLabels(), Keys: s.GetKeys(), Names: s.GetNames(),
-			NotBefore: output.TimeOf(s.GetNotBefore()), NotAfter: output.TimeOf(s.GetNotAfter()), Encrypted: s.GetEncrypted(), Author: s.GetAuthor(),
+			NotBefore: output.TimeOf(s.GetNotBefore()), NotAfter: output.TimeOf(s.GetNotAfter()), Encrypted: s.GetEncrypted(), Author: s.GetAuthor(), Origin: s.GetOrigin(),
 			Created: output.TimeOf(s.GetCreatedAt()), Updated: output.TimeOf(s.GetUpdatedAt()), Accounts: s.GetServiceAccounts(),
 		})
 	}
@@ -184,11 +185,15 @@ func List(ctx context.Context, p *session.Session, names []string) error {
 	return nil
 }
 
+// printSecrets prints a list. ORIGIN is a column if something comes from a registry, and with -o wide.
 func (p program) printSecrets(list []secretInfo) error {
-	out := output.Listing{Tree: list, Columns: []string{"NAMESPACE", "NAME", "TYPE", "FOR", "EXPIRES"}, Wide: []string{"KEYS", "SERVICE-ACCOUNTS", "ENCRYPTED", "AUTHOR", "UPDATED"}}
+	out := output.Listing{Tree: list, Columns: []string{"NAMESPACE", "NAME", "TYPE", "FOR", "EXPIRES"}, Wide: []string{"ORIGIN", "KEYS", "SERVICE-ACCOUNTS", "ENCRYPTED", "AUTHOR", "UPDATED"}}
+	if slices.ContainsFunc(list, func(s secretInfo) bool { return s.Origin != "" }) {
+		out.Columns, out.Wide = append(out.Columns, out.Wide[0]), out.Wide[1:]
+	}
 	for _, s := range list {
-		out.Add("secret/"+s.Name, s.Namespace, s.Name, s.Type, words.OrDash(strings.Join(s.Names, ",")), words.ShortTime(s.NotAfter),
-			strings.Join(s.Keys, ","), words.OrDash(strings.Join(s.Accounts, ",")), fmt.Sprint(s.Encrypted), s.Author, words.ShortTime(s.Updated))
+		out.Add("secret/"+s.Name, s.Namespace, s.Name, s.Type, words.OrDash(strings.Join(s.Names, ",")), words.ShortTime(s.NotAfter), words.OrDash(s.Origin),
+			strings.Join(s.Keys, ","), words.OrDash(strings.Join(s.Accounts, ",")), fmt.Sprint(s.Encrypted), words.OrDash(s.Author), words.ShortTime(s.Updated))
 	}
 	return p.PrintListing(out)
 }

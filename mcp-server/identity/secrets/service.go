@@ -2,11 +2,13 @@
 package secrets
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -15,8 +17,10 @@ import (
 	"github.com/pgmesh/pgmesh/identity/credential"
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/kit/stamp"
+	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/seal"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
+	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 	"github.com/pgmesh/pgmesh/store"
 	"github.com/pgmesh/pgmesh/store/secrets"
 )
@@ -26,12 +30,17 @@ type Service struct {
 	adminv1.UnimplementedSecretServiceServer
 
 	secrets *secrets.Store
+	lent    Lent
 	log     *slog.Logger
 }
 
-// NewService returns the API of a store.
-func NewService(s *store.Store, log *slog.Logger) *Service {
-	return &Service{secrets: secrets.New(s), log: log}
+// Lent tells what registries have for gateways: what anyone may see of it. Of no namespaces it tells
+// everything.
+type Lent func(namespaces []string) ([]*kinds.Resource, error)
+
+// NewService returns the API of a store, and of registries; lent may be nil.
+func NewService(s *store.Store, lent Lent, log *slog.Logger) *Service {
+	return &Service{secrets: secrets.New(s), lent: lent, log: log}
 }
 
 // Register adds the API to a server.
@@ -51,6 +60,19 @@ func (s *Service) ListSecrets(ctx context.Context, req *adminv1.ListSecretsReque
 	for _, secret := range list {
 		resp.Secrets = append(resp.Secrets, infoOf(secret))
 	}
+	if s.lent == nil {
+		return resp, nil
+	}
+	lent, err := s.lent(namespaces)
+	if err != nil {
+		return nil, s.fail(err)
+	}
+	for _, r := range lent {
+		resp.Secrets = append(resp.Secrets, infoOfLent(r))
+	}
+	slices.SortStableFunc(resp.Secrets, func(a, b *adminv1.SecretInfo) int {
+		return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))
+	})
 	return resp, nil
 }
 
@@ -105,4 +127,15 @@ func infoOf(s *secrets.Secret) *adminv1.SecretInfo {
 		info.Names = credential.Names(data)
 	}
 	return info
+}
+
+// infoOfLent describes a secret of a registry.
+func infoOfLent(r *kinds.Resource) *adminv1.SecretInfo {
+	spec, _ := r.Spec.Message().(*mcpv1.Secret)
+	from, until := credential.Validity(spec.GetData())
+	return &adminv1.SecretInfo{
+		Namespace: r.Namespace, Name: r.Name, Type: spec.GetType(), Labels: r.Labels, Origin: r.Origin(),
+		Keys: slices.Sorted(maps.Keys(spec.GetData())), Names: credential.Names(spec.GetData()), CreatedAt: stamp.Of(r.CreateTime),
+		NotBefore: stamp.Of(from), NotAfter: stamp.Of(until), ServiceAccounts: spec.GetServiceAccounts(),
+	}
 }

@@ -83,7 +83,7 @@ func (c *Client) ask(ctx context.Context, q question) (*answer, error) {
 func (c *Client) send(ctx context.Context, access *kubeconfig.Access, q question) (*http.Response, error) {
 	at := strings.TrimSuffix(access.Server.String(), "/") + q.path
 	if len(q.query) > 0 {
-		at += "?" + q.query.Encode()
+		at += separator(q.path) + q.query.Encode()
 	}
 	request, err := http.NewRequestWithContext(ctx, q.method, at, bytes.NewReader(q.patch))
 	if err != nil {
@@ -98,6 +98,14 @@ func (c *Client) send(ctx context.Context, access *kubeconfig.Access, q question
 		return nil, err
 	}
 	return c.Transport.RoundTrip(request)
+}
+
+// separator is what stands before a query, after a path that may have some of it already.
+func separator(path string) string {
+	if strings.Contains(path, "?") {
+		return "&"
+	}
+	return "?"
 }
 
 // Read reads on, and gives the rest of the answer its time anew.

@@ -38,7 +38,7 @@ type Listener[T Object] interface {
 // List is a list with its changes.
 type List[T Object] struct {
 	Client *client.Client
-	// Path is where the list is: /api/v1/pods.
+	// Path is where the list is, and which part of it: /api/v1/pods?labelSelector=app.
 	Path string
 }
 

@@ -137,8 +137,10 @@ type SecretInfo struct {
 	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	// The service accounts of the gateways that are given it; all gateways of its namespace if there is none.
 	ServiceAccounts []string `protobuf:"bytes,13,rep,name=service_accounts,json=serviceAccounts,proto3" json:"service_accounts,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The registry that has it, where it has to be changed; empty if it is one of the database.
+	Origin        string `protobuf:"bytes,14,opt,name=origin,proto3" json:"origin,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SecretInfo) Reset() {
@@ -262,6 +264,13 @@ func (x *SecretInfo) GetServiceAccounts() []string {
 	return nil
 }
 
+func (x *SecretInfo) GetOrigin() string {
+	if x != nil {
+		return x.Origin
+	}
+	return ""
+}
+
 var File_pgmesh_admin_v1_secrets_proto protoreflect.FileDescriptor
 
 const file_pgmesh_admin_v1_secrets_proto_rawDesc = "" +
@@ -272,7 +281,7 @@ const file_pgmesh_admin_v1_secrets_proto_rawDesc = "" +
 	"namespaces\x18\x01 \x03(\tR\n" +
 	"namespaces\"L\n" +
 	"\x13ListSecretsResponse\x125\n" +
-	"\asecrets\x18\x01 \x03(\v2\x1b.pgmesh.admin.v1.SecretInfoR\asecrets\"\xc3\x04\n" +
+	"\asecrets\x18\x01 \x03(\v2\x1b.pgmesh.admin.v1.SecretInfoR\asecrets\"\xdb\x04\n" +
 	"\n" +
 	"SecretInfo\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
@@ -291,7 +300,8 @@ const file_pgmesh_admin_v1_secrets_proto_rawDesc = "" +
 	"created_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
 	"updated_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12)\n" +
-	"\x10service_accounts\x18\r \x03(\tR\x0fserviceAccounts\x1a9\n" +
+	"\x10service_accounts\x18\r \x03(\tR\x0fserviceAccounts\x12\x16\n" +
+	"\x06origin\x18\x0e \x01(\tR\x06origin\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012q\n" +

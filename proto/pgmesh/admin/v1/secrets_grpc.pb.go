@@ -32,7 +32,8 @@ const (
 //
 // How calls fail: PERMISSION_DENIED, without the scope; UNAVAILABLE, without the database.
 type SecretServiceClient interface {
-	// ListSecrets tells of all secrets of some namespaces, without their values.
+	// ListSecrets tells of all secrets of some namespaces, without their values: those of the database, and those that registries have for
+	// gateways.
 	ListSecrets(ctx context.Context, in *ListSecretsRequest, opts ...grpc.CallOption) (*ListSecretsResponse, error)
 }
 
@@ -62,7 +63,8 @@ func (c *secretServiceClient) ListSecrets(ctx context.Context, in *ListSecretsRe
 //
 // How calls fail: PERMISSION_DENIED, without the scope; UNAVAILABLE, without the database.
 type SecretServiceServer interface {
-	// ListSecrets tells of all secrets of some namespaces, without their values.
+	// ListSecrets tells of all secrets of some namespaces, without their values: those of the database, and those that registries have for
+	// gateways.
 	ListSecrets(context.Context, *ListSecretsRequest) (*ListSecretsResponse, error)
 	mustEmbedUnimplementedSecretServiceServer()
 }
