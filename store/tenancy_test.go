@@ -318,6 +318,7 @@ var reviewed = map[string]string{
 	"claim_registry": "asks require_server", "mirrored_entries": "asks require_server", "mirror_registry": "asks require_server",
 	"leave_registries": "asks require_server", "sweep_registries": "asks require_server", "registries_have": "is not for tenants, and tells of a host to whoever knows it",
 	"registry_services": "is not for tenants, as registries_have", "registry_ports": "likewise", "registries_choose": "likewise", "serve_subset": "likewise",
+	"registries_lend": "likewise", "lent_secrets": "likewise",
 	"registry_owner": "asks may_name", "known_ports": "tells of a host to whoever knows it", "origin_of": "asks shows_all and shown_namespaces",
 	"backends_of": "asks shows_all and shown_namespaces", "hider_of": "asks shows_all and shown_namespaces",
 	"refuse_waiting": "looks at the running transaction alone", "wait": "reads known_proxies, which filters",
