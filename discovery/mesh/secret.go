@@ -110,6 +110,9 @@ func (m *Mesh) SecretsFor(p *Proxy) (out []*Secret) {
 	return out
 }
 
+// UnknownSecret is the reason why nobody is given a secret that does not exist.
+const UnknownSecret = "unknown"
+
 // WhyNot says why a proxy is not given the secret of this name: a reason in one word, and a hint
 // what to do.
 func (m *Mesh) WhyNot(p *Proxy, resource string) (reason, hint string) {
@@ -119,7 +122,7 @@ func (m *Mesh) WhyNot(p *Proxy, resource string) (reason, hint string) {
 	}
 	_, path, found := strings.Cut(resource, "://")
 	if !found {
-		return "unknown", "it is no name of a secret of the mesh"
+		return UnknownSecret, "it is no name of a secret of the mesh"
 	}
 	if namespace, _, named := strings.Cut(path, "/"); named && !p.MaySee(namespace) {
 		return "forbidden", "gateways are given the secrets of their own namespace, which is " + p.Namespace
@@ -134,7 +137,7 @@ func (m *Mesh) WhyNot(p *Proxy, resource string) (reason, hint string) {
 		}
 		return "incomplete", fmt.Sprintf("the secret %s/%s has no such part: it has to have tls.crt with tls.key, or for -cacert ca.crt", s.Namespace, s.Name)
 	}
-	return "unknown", fmt.Sprintf("put a secret of that name into the namespace %s, and see that discovery may read secrets", p.Namespace)
+	return UnknownSecret, fmt.Sprintf("put a secret of that name into the namespace %s, and see that discovery may read secrets", p.Namespace)
 }
 
 // SecretNamed is the secret that a proxy means by a name, whether it exists or not.

@@ -32,6 +32,7 @@ func NewServer(e *Engine, limits ads.Limits, observer ads.Observer, log *slog.Lo
 		Essential: []string{ListenerType}, // which Envoy asks for last, of those that lead to others
 		Asked:     e.asked,
 		Absent:    e.absent,
+		Taken:     e.taken,
 		Void:      noEndpoints,
 		Dropped: func(s *ads.Stream, typeURL, name string) {
 			e.dropped(s, typeURL, name)

@@ -33,7 +33,14 @@ func newDenials(metrics prometheus.Registerer) *denials {
 }
 
 // absent notes that a proxy asked for a name that it is not given.
-func (e *Engine) absent(s *ads.Stream, typeURL, name string) {
+func (e *Engine) absent(s *ads.Stream, typeURL, name string) { e.deny(s, typeURL, name, false) }
+
+// taken notes that a proxy is not given a name any more. One that is gone altogether may go together
+// with the listener that needs it, and where something still names it that is a problem already.
+func (e *Engine) taken(s *ads.Stream, typeURL, name string) { e.deny(s, typeURL, name, true) }
+
+// deny notes that a proxy is not given a name that it asks for.
+func (e *Engine) deny(s *ads.Stream, typeURL, name string, had bool) {
 	if typeURL != SecretType {
 		return
 	}
@@ -44,6 +51,10 @@ func (e *Engine) absent(s *ads.Stream, typeURL, name string) {
 		return
 	}
 	proxy := asking.proxy
+	reason, hint := e.mesh.WhyNot(proxy, name)
+	if had && reason == mesh.UnknownSecret {
+		return
+	}
 	if asking.denied == nil {
 		asking.denied = map[string]bool{}
 	}
@@ -51,10 +62,9 @@ func (e *Engine) absent(s *ads.Stream, typeURL, name string) {
 		asking.denied[name] = true
 		e.turn++
 	}
-	reason, hint := e.mesh.WhyNot(proxy, name)
 	e.denials.count.WithLabelValues(reason).Inc()
 	e.denials.tell.Do(func() {
-		e.log.Warn("a proxy asks for a secret that it is not given; connections that need it are refused", "proxy", s.Node().GetId(),
+		e.log.Warn("a proxy asks for a secret that it is not given; connections that need it are refused, or use the one that it had", "proxy", s.Node().GetId(),
 			"namespace", proxy.Namespace, "secret", name, "reason", reason, "hint", hint)
 	})
 }

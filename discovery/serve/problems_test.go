@@ -2,6 +2,8 @@ package serve
 
 import (
 	"context"
+	"encoding/base64"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -15,10 +17,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pgmesh/pgmesh/discovery/push"
 	"github.com/pgmesh/pgmesh/internal/listen"
 	"github.com/pgmesh/pgmesh/internal/monitor"
+	"github.com/pgmesh/pgmesh/internal/testbench/certtest"
 )
 
 // wrong has a problem of each type, once a gateway is connected that asks for a secret.
@@ -172,4 +176,31 @@ func TestThePageHasEachProblemWhileItStands(t *testing.T) {
 	require.NoError(t, stream.Send(ask()))
 	require.NoError(t, os.WriteFile(file, []byte("# nothing"), 0o600))
 	shows("[]\n")
+}
+
+// A gateway that had a secret goes on to ask for it, whoever it was given to since.
+func TestASecretThatIsTakenAwayIsAProblem(t *testing.T) {
+	t.Parallel()
+	pair := certtest.NewAuthority(t).Issue(nil)
+	lent := func(account string) string {
+		return fmt.Sprintf("{apiVersion: v1, kind: Secret, type: kubernetes.io/tls, metadata: {name: gate, namespace: edge}, serviceAccounts: [%s], data: {tls.crt: %s, tls.key: %s}}",
+			account, base64.StdEncoding.EncodeToString(pair.Cert), base64.StdEncoding.EncodeToString(pair.Key))
+	}
+	at, file := withDirectory(t, lent("gate"))
+	connection, err := grpc.NewClient(at.XDS.String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, connection.Close()) })
+	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(connection).DeltaAggregatedResources(t.Context())
+	require.NoError(t, err)
+	node := &corev3.Node{Id: "router~10.0.0.1~gate-1~edge.svc.cluster.local", Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{"SERVICE_ACCOUNT": structpb.NewStringValue("gate")}}}
+	require.NoError(t, stream.Send(&discoveryv3.DeltaDiscoveryRequest{Node: node, TypeUrl: push.SecretType, ResourceNamesSubscribe: []string{"kubernetes://gate"}}))
+	given, err := stream.Recv()
+	require.NoError(t, err)
+	require.Len(t, given.GetResources(), 1)
+	require.NoError(t, stream.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: push.SecretType, ResponseNonce: given.GetNonce()}))
+	require.NoError(t, os.WriteFile(file, []byte(lent("other")), 0o600))
+	taken, err := stream.Recv()
+	require.NoError(t, err)
+	require.Equal(t, []string{"kubernetes://gate"}, taken.GetRemovedResources())
+	require.Contains(t, pageOf(t, at), `this one's is \"gate\"`)
 }

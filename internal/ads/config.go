@@ -54,9 +54,13 @@ type Config struct {
 	// versions that the client has from an earlier stream. It may be nil.
 	Asked func(s *Stream, typeURL string, names []string, held map[string]string)
 
-	// Absent is called for each name that a client asks for and that does not exist, or no longer
-	// does. It must not block. It may be nil.
+	// Absent is called for each name that a client asks for and that does not exist. It must not
+	// block. It may be nil.
 	Absent func(s *Stream, typeURL, name string)
+
+	// Taken is called for each name that a client asks for, and had, and that no longer exists for it.
+	// It must not block. It may be nil.
+	Taken func(s *Stream, typeURL, name string)
 
 	// Void makes what stands for a resource that does not exist, and that a state-of-the-world client
 	// waits for because something refers to it. Nil, or a nil result, means that nothing does.

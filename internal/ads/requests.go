@@ -129,15 +129,17 @@ func (s *Stream) tellAsked(sub *subscription, r *wire.Request) {
 }
 
 func (s *Stream) tellAbsent(sub *subscription, st step, before *served.Set) {
-	if s.cfg.Absent == nil {
+	if s.cfg.Absent != nil {
+		for _, name := range st.absent {
+			s.cfg.Absent(s, sub.canonical, name)
+		}
+	}
+	if s.cfg.Taken == nil {
 		return
 	}
-	for _, name := range st.absent {
-		s.cfg.Absent(s, sub.canonical, name)
-	}
 	for _, name := range st.removed {
-		if before.Get(name) != nil && sub.asked[name] {
-			s.cfg.Absent(s, sub.canonical, name)
+		if before.Get(name) != nil && sub.asksFor(name) {
+			s.cfg.Taken(s, sub.canonical, name)
 		}
 	}
 }

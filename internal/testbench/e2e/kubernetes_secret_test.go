@@ -112,7 +112,8 @@ spec: {hosts: [shop.example.com], gateways: [gate], http: [{route: [{destination
 	lend(t, c, authority, "other")
 	eventually(t, func(ctx context.Context) error {
 		if page := m.problemsPage(ctx); !strings.Contains(page, "is for gateways of the service accounts other, and this one's is") {
-			return errors.New("the gateway still has it: " + page)
+			listed, _ := m.Client(ctx, "", "get", "secrets", "-A", "-o", "wide")
+			return errors.New("the gateway still has it: " + page + "\n" + listed)
 		}
 		return nil
 	})
