@@ -12,6 +12,7 @@ type reading struct {
 	known uint64 // the index of which nothing more is to be known
 	later bool   // it belongs to a look at many
 	node  bool
+	round int // of the sweep
 }
 
 // queue has what is to be read: what has changed, and after it what may have.
@@ -36,11 +37,23 @@ func (q *queue) readNow(name string) {
 	}
 }
 
-// readLater adds services that can wait.
+// readLater has in the queue what can wait, and nothing else that can. What was waiting goes first,
+// so that those behind have their turn however often this is called.
 func (q *queue) readLater(all []reading) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.later = append(q.later, all...)
+	waited := make(map[string]bool, len(q.later))
+	for _, r := range q.later {
+		waited[r.name] = true
+	}
+	q.later = make([]reading, 0, len(all))
+	for _, first := range []bool{true, false} {
+		for _, r := range all {
+			if waited[r.name] == first {
+				q.later = append(q.later, r)
+			}
+		}
+	}
 	q.wake()
 }
 
