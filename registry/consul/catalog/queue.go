@@ -37,25 +37,33 @@ func (q *queue) readNow(name string) {
 	}
 }
 
-// readLater has in the queue what can wait, and nothing else that can. What was waiting goes first,
-// so that those behind have their turn however often this is called.
+// readLater has in the queue what can wait, and nothing else that can. What was waiting keeps its place,
+// so that each has its turn however often this is called.
 func (q *queue) readLater(all []reading) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	waited := make(map[string]bool, len(q.later))
-	for _, r := range q.later {
-		waited[r.name] = true
+	places := make(map[reading]int, len(all))
+	for i, r := range all {
+		places[r.subject()] = i
 	}
-	q.later = make([]reading, 0, len(all))
-	for _, first := range []bool{true, false} {
-		for _, r := range all {
-			if waited[r.name] == first {
-				q.later = append(q.later, r)
-			}
+	next := make([]reading, 0, len(all))
+	for _, r := range q.later {
+		if i, still := places[r.subject()]; still {
+			next = append(next, all[i])
+			delete(places, r.subject())
 		}
 	}
+	for _, r := range all {
+		if _, left := places[r.subject()]; left {
+			next = append(next, r)
+		}
+	}
+	q.later = next
 	q.wake()
 }
+
+// subject is what is read, whatever is known of it.
+func (r reading) subject() reading { return reading{name: r.name, node: r.node} }
 
 func (q *queue) wake() {
 	close(q.filled)
