@@ -24,7 +24,7 @@ func newRegions(t *testing.T) *networks {
 	n := newPlaces(t, names...)
 	for _, b := range blocksOf(t, textOf(t, networksPage)) {
 		if b.on == "mesh" && strings.Contains(b.lines, "apply") {
-			n.administrate(strings.ReplaceAll(b.lines, "attempts: 2", "attempts: 6"))
+			n.administrate(strings.ReplaceAll(b.lines, "attempts: 3", "attempts: 6"))
 		}
 	}
 	n.declare(theWayTo(t, "south"))
@@ -82,7 +82,7 @@ func ruleWith(t testing.TB, words string) string {
 const lost, bothLost = time.Second, 3 * time.Second
 
 // Requests go to the network that the rule has for next, and to the third only when both are lost, and
-// return. It has the machine to itself while it measures: Envoy takes a quarter of a second for a
+// return. It has the machine to itself while it measures: Envoy takes a fifth of a second for a
 // failure.
 func TestNetworksInThreeRegions(t *testing.T) { //nolint:paralleltest // it is, after what it measures
 	n := newRegions(t)

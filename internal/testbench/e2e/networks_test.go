@@ -290,7 +290,7 @@ func (n *networks) fallBack(losses ...loss) {
 }
 
 // TestThePageOfNetworks follows the page, and cuts one thing after the other. It has the machine to
-// itself for as long as it measures: the page has Envoy take a quarter of a second for a failure.
+// itself for as long as it measures: the page has Envoy take a fifth of a second for a failure.
 func TestThePageOfNetworks(t *testing.T) { //nolint:paralleltest // it is, after what it measures
 	n := newPlaces(t, "east", "west")
 	said := n.follow(textOf(t, networksPage))
