@@ -28,11 +28,30 @@ func TestALargeCatalog(t *testing.T) {
 	t.Run("over connections", func(t *testing.T) {
 		c := consultest.StartDev(t, nil)
 		startsAndTells(t, c, c.Address, "")
+		costs(t, c, c.Address, "")
 	})
 	t.Run("over streams", func(t *testing.T) {
 		c, ca := secure(t)
 		startsAndTells(t, c, c.Secure, "&tls-ca="+ca)
+		costs(t, c, c.Secure, "&tls-ca="+ca)
 	})
+}
+
+// costs has instances fail, come and go, in services that are watched and in others.
+func costs(t *testing.T, c *consultest.Consul, address, parameters string) {
+	t.Helper()
+	many := registrytest.Services(t, 1000)
+	var edits []registrytest.Edit
+	for _, service := range []int{many - 2*tries, many / 2, many/2 + 1} {
+		more, host := instance(service, few), fmt.Sprintf("service-%d.service.consul", service)
+		more.Node, more.NodeMeta = more.ID, nil // others have what the node says of itself, too
+		edits = append(edits,
+			registrytest.Edit{What: "a check fails", Host: host, Do: func() { _, failed := failing(service); c.Register(failed) }},
+			registrytest.Edit{What: "an instance comes", Host: host, Do: func() { c.Register(more) }},
+			registrytest.Edit{What: "an instance goes", Host: host, Do: func() { c.Deregister(more.Node, more.ID) }},
+		)
+	}
+	registrytest.CostsOneAssignment(t, "consul://"+address+"/?hosts=short"+parameters, many, edits)
 }
 
 // secure starts a Consul that serves HTTPS, too. It returns the file of its authority.

@@ -62,6 +62,25 @@ func TestALargeCluster(t *testing.T) {
 	require.Equal(t, tries, h.Changes()-counted, "a change of one endpoint is one change")
 	t.Logf("an endpoint fails: median %s, most %s; another client of the cluster is told after %s, %s", took[tries/2], took[tries-1], floor[tries/2], floor[tries-1])
 	t.Logf("at the end the heap has %d MB more", (registrytest.Heap()-before)>>20)
+	costs(t, c, many)
+}
+
+// costs has endpoints fail, go and come.
+func costs(t *testing.T, c *kubetest.Cluster, many int) {
+	t.Helper()
+	var edits []registrytest.Edit
+	for i := range 3 {
+		failed, fewer := sliceOf(many-1-i), sliceOf(many-1-i)
+		failed.Endpoints[0].NotReady = true
+		fewer.Endpoints = fewer.Endpoints[1:]
+		host := fmt.Sprintf("service-%d.shop.svc.cluster.local", many-1-i)
+		edits = append(edits,
+			registrytest.Edit{What: "an endpoint fails", Host: host, Do: func() { c.ApplySlice(failed) }},
+			registrytest.Edit{What: "it goes", Host: host, Do: func() { c.ApplySlice(fewer) }},
+			registrytest.Edit{What: "it is back", Host: host, Do: func() { c.ApplySlice(sliceOf(many - 1 - i)) }},
+		)
+	}
+	registrytest.CostsOneAssignment(t, "kubernetes://"+c.Kubeconfig(c.Address, c.Admin())+"?namespaces=shop", many, edits)
 }
 
 // fill makes services, each with one slice.

@@ -32,9 +32,16 @@ type path struct {
 
 func runPath(t *testing.T, s Subject) *path {
 	t.Helper()
+	control := startPath(t, s.URL)
+	return &path{proxy: runProxy(t, s, control.XDS), t: t, control: control}
+}
+
+// startPath starts the programs.
+func startPath(t *testing.T, url string) *stack.Stack {
+	t.Helper()
 	bin := t.TempDir()
 	require.NoError(t, stack.Build(t.Context(), bin, "mcp-server", "discovery"))
-	control, err := stack.NewBridge(bin, t.TempDir(), s.URL)
+	control, err := stack.NewBridge(bin, t.TempDir(), url)
 	require.NoError(t, err)
 	control.ServerFlags("--state-dir", t.TempDir())
 	t.Cleanup(func() {
@@ -47,7 +54,7 @@ func runPath(t *testing.T, s Subject) *path {
 	ctx, cancel := context.WithTimeout(t.Context(), startsWithin)
 	defer cancel()
 	require.NoError(t, control.Start(ctx))
-	return &path{proxy: runProxy(t, s, control.XDS), t: t, control: control}
+	return control
 }
 
 // startsWithin is how long the programs may take on a machine that is busy.

@@ -49,7 +49,7 @@ func (p *proxy) follow(ctx context.Context, discovery string) {
 	memory := envoys.NewMemory()
 	for ctx.Err() == nil {
 		_ = envoys.Run(ctx, envoys.Options{ // it ends when discovery does
-			Address: discovery, Node: &corev3.Node{Id: "sidecar~10.0.0.1~client.default~default.svc.cluster.local"}, Incremental: true,
+			Address: discovery, Node: sidecar(), Incremental: true,
 			Heard: p.heard, Served: func(time.Time) {}, Memory: memory,
 		})
 		wait.For(ctx, 20*time.Millisecond)

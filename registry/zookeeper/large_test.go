@@ -26,6 +26,21 @@ func TestALargeRegistry(t *testing.T) {
 	for _, watches := range []string{"one", "each"} {
 		t.Run(watches, func(t *testing.T) { startsAndTells(t, z, many, watches) })
 	}
+	t.Run("costs", func(t *testing.T) { costs(t, z, many) })
+}
+
+// costs has instances come and go.
+func costs(t *testing.T, z *zookeepertest.ZooKeeper, many int) {
+	var edits []registrytest.Edit
+	for i := range 3 {
+		service := many - 1 - i
+		host := fmt.Sprintf("service-%d.zookeeper", service)
+		edits = append(edits,
+			registrytest.Edit{What: "an instance comes", Host: host, Do: func() { z.Put(nodeOf(service, few), contentOf(service, few, 8080)) }},
+			registrytest.Edit{What: "an instance goes", Host: host, Do: func() { z.Remove(nodeOf(service, few)) }},
+		)
+	}
+	registrytest.CostsOneAssignment(t, "zookeeper://"+z.Address, many, edits)
 }
 
 func fill(t *testing.T, z *zookeepertest.ZooKeeper, many int) {

@@ -1,17 +1,25 @@
 package cluster
 
 import (
+	"time"
+
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/matcher/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	upstreamhttpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 )
+
+// ejectionsKnown is how long Envoy's workers may go on sending to an endpoint that was ejected. Envoy's
+// default is a second, if something else of the cluster was ejected or came back within the last: that is
+// longer than a short ejection lasts, and a request is sent again several times in it.
+const ejectionsKnown = 50 * time.Millisecond
 
 // applyOutlier ejects endpoints that fail. As in Istio, ejection by success rate, which is Envoy's
 // default, stays off; and if few endpoints are healthy, those get all requests unless the user
@@ -22,6 +30,9 @@ func (d *draft) applyOutlier(o *networking.OutlierDetection) {
 	}
 	if o == nil {
 		return
+	}
+	if d.dynamic == nil {
+		d.CommonLbConfig.UpdateMergeWindow = durationpb.New(ejectionsKnown)
 	}
 	out := &clusterv3.OutlierDetection{
 		EnforcingSuccessRate: wrapperspb.UInt32(0),

@@ -27,7 +27,7 @@ const clusterAPI = "api.payments.svc.cluster.local"
 // inClusters is a mesh of which some machines are Pods. The test does what controllers and kubelets do
 // in a cluster.
 type inClusters struct {
-	*twoNetworks
+	*networks
 
 	clusters map[string]*kubetest.Cluster
 	pods     map[string]*podOfPage
@@ -44,9 +44,7 @@ type podOfPage struct {
 // partOfPage is what stands on the page under a heading.
 func partOfPage(t *testing.T, heading string) string {
 	t.Helper()
-	text, err := os.ReadFile(clustersPage)
-	require.NoError(t, err)
-	_, part, found := strings.Cut(string(text), "\n## "+heading+"\n")
+	_, part, found := strings.Cut(textOf(t, clustersPage), "\n## "+heading+"\n")
 	require.True(t, found, heading)
 	part, _, _ = strings.Cut(part, "\n## ")
 	return part
@@ -69,7 +67,7 @@ func newInClusters(t *testing.T, part string, groups map[string]string) *inClust
 		flags = append(flags, "--registry", strings.Replace(found[1], found[2], c.Kubeconfig(c.Address, c.Admin()), 1))
 	}
 	require.NotEmpty(t, clusters)
-	n := &inClusters{twoNetworks: newNetworks(t, clusterAPI, groups, flags...), clusters: clusters, pods: map[string]*podOfPage{}}
+	n := &inClusters{networks: newNetworks(t, clusterAPI, groups, flags...), clusters: clusters, pods: map[string]*podOfPage{}}
 	n.startsAgain = true // a Pod may ask before discovery knows the rule by which it joins
 	for name, c := range clusters {
 		require.NoError(t, os.WriteFile(filepath.Join(n.programs, name+"-keys.json"), c.Get("/openid/v1/jwks"), 0o600))

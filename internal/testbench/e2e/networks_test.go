@@ -29,9 +29,9 @@ import (
 // networksPage is the page that tests of several networks follow.
 const networksPage = "../../../docs/networks.md"
 
-// twoNetworks is a mesh in two networks that have the same addresses, and reach each other by their
+// networks is a mesh in several networks that have the same addresses, and reach each other by their
 // gateways alone.
-type twoNetworks struct {
+type networks struct {
 	*secureMesh
 
 	outer    *netns.Switch
@@ -47,27 +47,35 @@ type twoNetworks struct {
 	startsAgain          bool              // what ends before it serves is started again, as a kubelet does
 }
 
-func newTwoNetworks(t *testing.T) *twoNetworks {
+// newPlaces has a network of each name. Each has a gateway and an api, and the first has web.
+func newPlaces(t *testing.T, names ...string) *networks {
 	t.Helper()
-	n := newNetworks(t, "api.payments.mesh", map[string]string{
-		"gateway-east": "istio-system/east-west", "gateway-west": "istio-system/east-west", "api-east": "payments/api", "api-west": "payments/api", "web": "shop/web",
-	})
-	n.network("east", "gateway-east", "api-east", "web")
-	n.network("west", "gateway-west", "api-west")
+	groups := map[string]string{"web": "shop/web"}
+	for _, name := range names {
+		groups["gateway-"+name], groups["api-"+name] = "istio-system/east-west", "payments/api"
+	}
+	n := newNetworks(t, "api.payments.mesh", groups)
+	for i, name := range names {
+		machines := []string{"gateway-" + name, "api-" + name}
+		if i == 0 {
+			machines = append(machines, "web")
+		}
+		n.network(name, machines...)
+	}
 	n.leadOut()
 	return n
 }
 
 // leadOut has machines of all networks reach what their gateways' second addresses are in. Gateways
 // have joined that first, for the page says by which addresses.
-func (n *twoNetworks) leadOut() {
+func (n *networks) leadOut() {
 	for name, inner := range n.inner {
 		n.exits[name] = inner.LeadsTo(n.outer)
 	}
 }
 
 // newNetworks is a mesh with machines of these groups, which are in no network yet.
-func newNetworks(t *testing.T, host string, groups map[string]string, flags ...string) *twoNetworks {
+func newNetworks(t *testing.T, host string, groups map[string]string, flags ...string) *networks {
 	t.Helper()
 	outer := netns.NewOuterSwitch(t) // first, for it skips the test where there are no networks
 	database := pgtest.New(t)
@@ -81,7 +89,7 @@ func newNetworks(t *testing.T, host string, groups map[string]string, flags ...s
 		}
 	})
 	require.NoError(t, control.Start(t.Context()))
-	n := &twoNetworks{
+	n := &networks{
 		secureMesh: &secureMesh{meshWithoutEnvoy(t, control, database)}, outer: outer, inner: map[string]*netns.Switch{}, host: host, groups: groups,
 		machines: map[string]*netns.Namespace{}, ways: map[string]*netns.Cable{}, exits: map[string]*netns.Cable{}, borders: map[string]*netns.Cable{}, agents: map[string]*machineProgram{},
 	}
@@ -91,7 +99,7 @@ func newNetworks(t *testing.T, host string, groups map[string]string, flags ...s
 }
 
 // network makes the machines of a network. The first that it has leads to discovery.
-func (n *twoNetworks) network(name string, machines ...string) {
+func (n *networks) network(name string, machines ...string) {
 	n.t.Helper()
 	inner := netns.NewSwitch(n.t)
 	border := inner.Machine(n.t)
@@ -112,30 +120,45 @@ func (n *twoNetworks) network(name string, machines ...string) {
 // mine is where discovery is for every machine: both networks have the same addresses.
 const mine = "10.77.0.2:15012"
 
+// block is a part of a page that is typed on a machine, or of the administrator: on "mesh".
+type block struct{ on, lines string }
+
+func blocksOf(t testing.TB, page string) (out []block) {
+	t.Helper()
+	for _, b := range regexp.MustCompile("(?ms)^```sh (\\S+)\n(.*?)^```$").FindAllStringSubmatch(page, -1) {
+		out = append(out, block{b[1], strings.ReplaceAll(b[2], "mesh.example:15012", mine)})
+	}
+	require.Len(t, out, strings.Count(page, "\n```sh "), "a block of the page was not understood")
+	return out
+}
+
 // follow does what a page says, and returns what its last block printed.
-func (n *twoNetworks) follow(page string) (last string) {
+func (n *networks) follow(page string) (last string) {
 	n.t.Helper()
-	blocks := regexp.MustCompile("(?ms)^```sh (\\S+)\n(.*?)^```$").FindAllStringSubmatch(page, -1)
-	require.Len(n.t, blocks, strings.Count(page, "\n```sh "), "a block of the page was not understood")
-	for _, b := range blocks {
-		on, lines := b[1], strings.ReplaceAll(b[2], "mesh.example:15012", mine)
-		if on == "mesh" {
-			last = n.typed(exec.CommandContext(n.t.Context(), "bash", "-euc", lines), slices.Concat(n.shell(), n.Administrator()), "")
+	for _, b := range blocksOf(n.t, page) {
+		if b.on == "mesh" {
+			last = n.administrate(b.lines)
 			continue
 		}
-		lines, run, starts := strings.Cut(lines, "mesh-agent run ")
-		m := n.machines[on]
-		require.NotNil(n.t, m, "the page has no machine %s", on)
-		last = n.typed(m.Command(n.t.Context(), "bash", "-euc", lines), n.variables(on), n.token(on))
+		lines, run, starts := strings.Cut(b.lines, "mesh-agent run ")
+		m := n.machines[b.on]
+		require.NotNil(n.t, m, "the page has no machine %s", b.on)
+		last = n.typed(m.Command(n.t.Context(), "bash", "-euc", lines), n.variables(b.on), n.token(b.on))
 		if starts {
-			n.run(on, strings.Fields(run)...)
+			n.run(b.on, strings.Fields(run)...)
 		}
 	}
 	return last
 }
 
+// administrate runs lines of the administrator's.
+func (n *networks) administrate(lines string) string {
+	n.t.Helper()
+	return n.typed(exec.CommandContext(n.t.Context(), "bash", "-euc", lines), slices.Concat(n.shell(), n.Administrator()), "")
+}
+
 // typed runs a command as somebody types it.
-func (n *twoNetworks) typed(cmd *exec.Cmd, env []string, stdin string) string {
+func (n *networks) typed(cmd *exec.Cmd, env []string, stdin string) string {
 	n.t.Helper()
 	cmd.Env, cmd.Stdin, cmd.Dir = env, strings.NewReader(stdin), n.programs
 	var complaint bytes.Buffer
@@ -146,20 +169,20 @@ func (n *twoNetworks) typed(cmd *exec.Cmd, env []string, stdin string) string {
 }
 
 // shell has the programs in its path.
-func (n *twoNetworks) shell() []string {
+func (n *networks) shell() []string {
 	return []string{"PATH=" + n.programs + ":" + bin + ":" + os.Getenv("PATH"), "HOME=" + n.programs}
 }
 
 // variables are what a machine's agent is told beside the page: machines of a test share a host name
 // and folders.
-func (n *twoNetworks) variables(machine string) []string {
+func (n *networks) variables(machine string) []string {
 	return append(n.shell(),
 		"PGMESH_STATE_DIR="+n.State(machine), "PGMESH_ID="+machine+"."+strings.Split(n.groups[machine], "/")[0],
 		"PGMESH_TIE_ENVOY=true", "PGMESH_DRAIN_TIME=0s", "PGMESH_CONCURRENCY=1")
 }
 
 // token is one for a machine that has not joined yet.
-func (n *twoNetworks) token(machine string) string {
+func (n *networks) token(machine string) string {
 	n.t.Helper()
 	if _, err := os.Stat(n.State(machine)); err == nil {
 		return ""
@@ -170,7 +193,7 @@ func (n *twoNetworks) token(machine string) string {
 }
 
 // run starts a machine's agent, and returns when the machine serves.
-func (n *twoNetworks) run(machine string, flags ...string) {
+func (n *networks) run(machine string, flags ...string) {
 	n.t.Helper()
 	at := n.machines[machine]
 	p := &machineProgram{t: n.t, at: at, args: slices.Concat([]string{"env"}, n.variables(machine), []string{"mesh-agent", "run"}, flags)}
@@ -206,7 +229,7 @@ func (p *machineProgram) startAgain() {
 }
 
 // ask sends a request, and returns who answered.
-func (n *twoNetworks) ask(ctx context.Context, client *http.Client) (string, error) {
+func (n *networks) ask(ctx context.Context, client *http.Client) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, oneAttempt)
 	defer cancel()
 	a, err := send(ctx, client, "127.0.0.1:8080", request{host: n.host})
@@ -224,7 +247,7 @@ const steady = 20
 
 // moves does something, and sends requests from a machine until they are answered by one alone. It
 // returns how long nobody was answered, and how many requests failed.
-func (n *twoNetworks) moves(from, to string, do func()) (silence time.Duration, failed int) {
+func (n *networks) moves(from, to string, do func()) (silence time.Duration, failed int) {
 	n.t.Helper()
 	client := clientOn(n.machines[from])
 	do()
@@ -256,7 +279,7 @@ type loss struct {
 
 // fallBack has one thing after the other lost. Somebody answers within a second each time, and no
 // request fails.
-func (n *twoNetworks) fallBack(losses ...loss) {
+func (n *networks) fallBack(losses ...loss) {
 	n.t.Helper()
 	for _, c := range losses {
 		silence, failed := n.moves(c.from, c.to, c.do)
@@ -267,12 +290,10 @@ func (n *twoNetworks) fallBack(losses ...loss) {
 }
 
 // TestThePageOfNetworks follows the page, and cuts one thing after the other. It has the machine to
-// itself for as long as it measures: the page has Envoy take a quarter of a second for a failure.
+// itself for as long as it measures: the page has Envoy take a fifth of a second for a failure.
 func TestThePageOfNetworks(t *testing.T) { //nolint:paralleltest // it is, after what it measures
-	n := newTwoNetworks(t)
-	page, err := os.ReadFile(networksPage)
-	require.NoError(t, err)
-	said := n.follow(string(page))
+	n := newPlaces(t, "east", "west")
+	said := n.follow(textOf(t, networksPage))
 	require.Regexp(t, `(?s)10\.77\.0\.4:8080 +HEALTHY.* 0 .*10\.99\.0\.3:15443 +HEALTHY.* 1 `, said, "the page has lost its last block")
 	n.fallBack(
 		loss{"as the page leaves it", "web", "api-east", func() {}},
@@ -288,7 +309,7 @@ func TestThePageOfNetworks(t *testing.T) { //nolint:paralleltest // it is, after
 
 // losesAGateway ends the only gateway of the west in good order, and starts it again. What is behind
 // it is not tried at addresses that are somebody else's in the east.
-func (n *twoNetworks) losesAGateway() {
+func (n *networks) losesAGateway() {
 	n.t.Helper()
 	gateway := n.agents["gateway-west"]
 	gateway.end()
@@ -299,7 +320,7 @@ func (n *twoNetworks) losesAGateway() {
 
 // losesANetwork cuts the west off from everything. What is there is no endpoint any more after the
 // grace period, and is one again when the network is back.
-func (n *twoNetworks) losesANetwork() {
+func (n *networks) losesANetwork() {
 	n.t.Helper()
 	cables := []*netns.Cable{n.ways["west"], n.exits["west"], n.borders["west"]}
 	for _, c := range cables {
@@ -318,7 +339,7 @@ func (n *twoNetworks) losesANetwork() {
 }
 
 // endpoints waits until web has these endpoints of the api and no others.
-func (n *twoNetworks) endpoints(want ...string) {
+func (n *networks) endpoints(want ...string) {
 	n.t.Helper()
 	poll.Within(n.t, time.Minute, func(ctx context.Context) error {
 		out, err := n.ClientOutput(ctx, "proxy-config", "endpoints", "web.shop", "--name", "api.payments.mesh")
@@ -338,15 +359,29 @@ func (n *twoNetworks) endpoints(want ...string) {
 	})
 }
 
+// textOf is the text of a page.
+func textOf(t testing.TB, page string) string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// shownBy are the resources that a page only shows.
+func shownBy(t testing.TB, page string) (out []string) {
+	t.Helper()
+	for _, found := range regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(textOf(t, page), -1) {
+		out = append(out, found[1])
+	}
+	require.NotEmpty(t, out)
+	return out
+}
+
 // The resources that the page only shows are as one may write them.
 func TestThePageOfNetworksShowsWhatIsValid(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(networksPage)
-	require.NoError(t, err)
-	shown := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
-	require.NotEmpty(t, shown)
-	for _, block := range shown {
-		_, err := kinds.Parse(networksPage, []byte(block[1]))
+	for _, shown := range shownBy(t, networksPage) {
+		_, err := kinds.Parse(networksPage, []byte(shown))
 		require.NoError(t, err)
 	}
 }

@@ -151,20 +151,30 @@ func sameTags(a, b []string) bool {
 	return slices.Equal(a, b)
 }
 
-// tookNodes has read what is at nodes that have changed.
+// tookNodes has read what is at nodes that have changed or are gone. A sweep looks at those that are new:
+// one that has begun before does not know them.
 func (s *session) tookNodes(before, now []node) error {
 	s.nodes = now
+	touched := map[string]bool{}
 	old := make(map[string]uint64, len(before))
 	for _, n := range before {
 		old[n.Node] = n.ModifyIndex
 	}
-	at := map[string]bool{}
+	isNew := false
 	for _, n := range now {
-		if index, found := old[n.Node]; found && index != n.ModifyIndex {
-			at[n.Node] = true
+		index, found := old[n.Node]
+		isNew = isNew || !found
+		if delete(old, n.Node); found && index != n.ModifyIndex {
+			touched[n.Node] = true
 		}
 	}
-	s.readAt(at)
+	for gone := range old {
+		touched[gone] = true
+	}
+	s.readAt(touched)
+	if isNew {
+		s.sweep.want(s)
+	}
 	return nil
 }
 

@@ -17,39 +17,50 @@ type listing struct {
 	}
 }
 
-// byNode are all nodes, and what is known to be there.
-func (s *session) byNode() (all []reading, at map[string]map[string]int) {
-	at = make(map[string]map[string]int, len(s.nodes))
-	for _, n := range s.nodes {
-		at[n.Node] = map[string]int{}
-		all = append(all, reading{name: n.Node, later: true, node: true})
+// byNode are all nodes.
+func (s *session) byNode() []reading {
+	all := make([]reading, len(s.nodes))
+	for i, n := range s.nodes {
+		all[i] = reading{name: n.Node, later: true, node: true}
 	}
-	for name, k := range s.services {
+	return all
+}
+
+// place notes at which nodes a service has instances now.
+func (s *session) place(name string, nodes []string) {
+	if k := s.services[name]; k != nil {
 		for _, n := range k.nodes {
-			if at[n] != nil {
-				at[n][name]++
+			if s.at[n][name]--; s.at[n][name] > 0 {
+				continue
+			}
+			if delete(s.at[n], name); len(s.at[n]) == 0 {
+				delete(s.at, n)
 			}
 		}
 	}
-	return all, at
+	for _, n := range nodes {
+		if s.at[n] == nil {
+			s.at[n] = map[string]int{}
+		}
+		s.at[n][name]++
+	}
 }
 
 // look asks for the services of a node, and has read those that have changed.
-func (s *session) look(node string) error {
+func (s *session) look(at reading) error {
 	var found listing
-	q := client.Query{Path: "/v1/catalog/node-services/" + escaped(node), Datacenter: s.Datacenter}
+	q := client.Query{Path: "/v1/catalog/node-services/" + escaped(at.name), Datacenter: s.Datacenter}
 	if _, err := s.Client.Ask(s.ctx, q, &found); err != nil && !spoilsOne(err) {
 		return err
 	}
 	return s.do(func() error {
-		s.compare(s.sweep.at[node], found)
-		s.sweep.lookedAt(s)
+		s.compare(s.at[at.name], found)
+		s.sweep.lookedAt(at.round)
 		return nil
 	})
 }
 
-// compare has read what has more or fewer instances at a node than were known, or a later one. What
-// has changed since the sweep began was read already, and may be once more.
+// compare has read what has more or fewer instances at a node than are known, or a later one.
 func (s *session) compare(known map[string]int, found listing) {
 	there := map[string]int{}
 	for _, i := range found.Services {

@@ -12,6 +12,7 @@ type reading struct {
 	known uint64 // the index of which nothing more is to be known
 	later bool   // it belongs to a look at many
 	node  bool
+	round int // of the sweep
 }
 
 // queue has what is to be read: what has changed, and after it what may have.
@@ -36,13 +37,33 @@ func (q *queue) readNow(name string) {
 	}
 }
 
-// readLater adds services that can wait.
+// readLater has in the queue what can wait, and nothing else that can. What was waiting keeps its place,
+// so that each has its turn however often this is called.
 func (q *queue) readLater(all []reading) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.later = append(q.later, all...)
+	places := make(map[reading]int, len(all))
+	for i, r := range all {
+		places[r.subject()] = i
+	}
+	next := make([]reading, 0, len(all))
+	for _, r := range q.later {
+		if i, still := places[r.subject()]; still {
+			next = append(next, all[i])
+			delete(places, r.subject())
+		}
+	}
+	for _, r := range all {
+		if _, left := places[r.subject()]; left {
+			next = append(next, r)
+		}
+	}
+	q.later = next
 	q.wake()
 }
+
+// subject is what is read, whatever is known of it.
+func (r reading) subject() reading { return reading{name: r.name, node: r.node} }
 
 func (q *queue) wake() {
 	close(q.filled)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -22,6 +23,7 @@ type session struct {
 	queue    *queue
 
 	services map[string]*known
+	at       map[string]map[string]int // how many instances services have at nodes
 	names    names
 	nodes    []node
 	unread   int // how many services are still to be read at first
@@ -42,7 +44,7 @@ func (c *Catalog) session(ctx context.Context, listener Listener) error {
 	group, ctx := errgroup.WithContext(ctx)
 	s := &session{
 		Catalog: c, ctx: ctx, listener: listener, calls: make(chan func() error, readers), queue: newQueue(),
-		services: map[string]*known{}, changed: map[string][]Instance{}, spoilt: map[string]bool{},
+		services: map[string]*known{}, at: map[string]map[string]int{}, changed: map[string][]Instance{}, spoilt: map[string]bool{},
 	}
 	s.watches = &watches{session: s, group: group, running: map[string]*watch{}}
 	group.Go(func() error { return s.begin(group) })
@@ -114,16 +116,21 @@ func (s *session) work(urgentAlone bool) error {
 		if err != nil {
 			return err
 		}
-		if next.node {
-			if err := s.look(next.name); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := s.read(client.Query{Known: next.known, Consistent: !next.later}, next); err != nil {
+		begun := time.Now()
+		if err := s.attend(next); err != nil {
 			return err
 		}
+		if next.later && s.sweep.tired.Load() && !wait.For(s.ctx, time.Since(begun)) {
+			return s.ctx.Err()
+		}
 	}
+}
+
+func (s *session) attend(next reading) error {
+	if next.node {
+		return s.look(next)
+	}
+	return s.read(client.Query{Known: next.known, Consistent: !next.later}, next)
 }
 
 // read asks for a service, and has own take the answer.
@@ -135,7 +142,7 @@ func (s *session) read(q client.Query, about reading) error {
 	return s.do(func() error {
 		s.took(about.name, a, err)
 		if about.later {
-			s.lookedAt()
+			s.lookedAt(about.round)
 		}
 		return nil
 	})
@@ -184,6 +191,7 @@ func (s *session) took(name string, a answer, err error) {
 	}
 	delete(s.spoilt, name)
 	s.changed[name] = a.instances
+	s.place(name, nodesOf(a.instances))
 	if len(a.instances) == 0 && s.names[name] == nil {
 		delete(s.services, name)
 		s.watches.end(name)
@@ -211,9 +219,9 @@ func (s *session) readsAgain() error {
 }
 
 // lookedAt counts what was read without haste.
-func (s *session) lookedAt() {
+func (s *session) lookedAt(round int) {
 	if s.unread == 0 {
-		s.sweep.lookedAt(s)
+		s.sweep.lookedAt(round)
 		return
 	}
 	if s.unread--; s.unread == 0 {
@@ -226,6 +234,7 @@ func (s *session) everythingIsRead() {
 	s.listener.All(s.changed)
 	s.changed = map[string][]Instance{}
 	s.watches.fill()
+	s.sweep.begin(s)
 }
 
 func nodesOf(all []Instance) []string {

@@ -1,52 +1,74 @@
 package catalog
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // sweep looks through all that is not watched, for what has changed: service by service, or node by
-// node where there are fewer of them. It takes half of the time at most.
+// node where there are fewer of them. It goes round and round: what changes while it looks has it go on
+// for one more round from where it is. After two rounds without a rest it is tired, and looks half of the
+// time.
 type sweep struct {
-	wanted bool
-	left   int // how many are to be looked at in the one that runs
-	begun  time.Time
-	after  time.Time // when the next one may begin
-	// at are the services by nodes, with how many instances they have there, as the sweep began.
-	at map[string]map[string]int
+	wanted bool // something has changed while everything was read at first
+	round  int  // counts rounds: what an earlier one has begun to look at may have been too early
+	left   int  // how many are to be looked at in this round
+	looked int  // how many were, since it has rested
+	tired  atomic.Bool
+	// begun and ended are when it began to look last, and when it had nothing left.
+	begun, ended time.Time
 }
 
-// want begins a sweep, at once or when the one that runs has ended: that may have passed by what has
-// changed.
+// want begins a round.
 func (w *sweep) want(s *session) {
-	w.wanted = true
-	if w.left > 0 || s.unread > 0 {
+	if w.wanted = s.unread > 0; w.wanted {
 		return
 	}
-	if pause := time.Until(w.after); pause > 0 {
-		time.AfterFunc(pause, func() { _ = s.do(func() error { w.begin(s); return nil }) }) // the session may have ended
-		return
+	w.round++
+	all := s.toLookAt(w.round)
+	if w.left == 0 {
+		w.rested()
 	}
-	w.begin(s)
-}
-
-func (w *sweep) begin(s *session) {
-	if !w.wanted || w.left > 0 {
-		return
-	}
-	w.wanted = false
-	all := s.watches.byChange()
-	if len(s.nodes) < len(all) {
-		all, w.at = s.byNode()
-	}
-	w.left, w.begun = len(all), time.Now()
+	w.left = len(all)
+	w.tired.Store(w.looked > len(all))
 	s.queue.readLater(all)
 }
 
-// lookedAt is called for each that was looked at.
-func (w *sweep) lookedAt(s *session) {
-	if w.left--; w.left > 0 {
-		return
+// rested counts anew if the rest was as long as what was before it.
+func (w *sweep) rested() {
+	if time.Since(w.ended) >= w.ended.Sub(w.begun) {
+		w.looked = 0
 	}
-	w.after, w.at = time.Now().Add(time.Since(w.begun)), nil
+	w.begun = time.Now()
+}
+
+// begin does what was wanted before.
+func (w *sweep) begin(s *session) {
 	if w.wanted {
 		w.want(s)
+	}
+}
+
+// toLookAt are the nodes, or if there are fewer of them the services that are not watched.
+func (s *session) toLookAt(round int) []reading {
+	var all []reading
+	if len(s.nodes) < len(s.names)-len(s.watches.running) {
+		all = s.byNode()
+	} else {
+		all = s.watches.byChange()
+	}
+	for i := range all {
+		all[i].round = round
+	}
+	return all
+}
+
+// lookedAt is called for each that was looked at in a round.
+func (w *sweep) lookedAt(round int) {
+	if w.looked++; round != w.round {
+		return
+	}
+	if w.left--; w.left == 0 {
+		w.ended = time.Now()
 	}
 }

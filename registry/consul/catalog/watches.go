@@ -78,7 +78,7 @@ func (w *watches) begin(name string, index uint64) {
 		if w.index(oldest) >= index {
 			return
 		}
-		w.end(oldest)
+		w.yield(oldest)
 	}
 	ctx, cancel := context.WithCancel(w.ctx)
 	mine := &watch{cancel}
@@ -114,6 +114,12 @@ func (w *watches) end(name string) {
 	}
 }
 
+// yield ends a watch of what stays. An answer may have been on its way, so it is read once more.
+func (w *watches) yield(name string) {
+	w.end(name)
+	w.queue.readNow(name)
+}
+
 // follow tells own each answer.
 func (w *watches) follow(ctx context.Context, name string, index uint64, mine *watch) error {
 	q := client.Query{After: index, Wait: long}
@@ -139,11 +145,11 @@ func (w *watches) lessen(name string, mine *watch, err error) {
 	if w.running[name] != mine {
 		return
 	}
-	delete(w.running, name)
+	w.yield(name)
 	w.Watches = min(w.Watches, len(w.running))
 	w.crowded(err)
 	w.most = w.Watches
 	for len(w.running) > w.most {
-		w.end(w.oldest())
+		w.yield(w.oldest())
 	}
 }
