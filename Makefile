@@ -10,6 +10,9 @@ POSTGRES ?= 13 14 15 16 17 18
 
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
+include tools/program-flags
+export GOFLAGS := $(strip $(shell go env GOFLAGS) $(PROGRAM_FLAGS))
+
 # bench is a module of its own. Its programs run here, so that paths in FLAGS mean what they say.
 benchmark = go -C bench build -o $(CURDIR)/bin/bench/ ./$(1)
 

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/pgmesh/pgmesh/kinds"
@@ -12,6 +13,14 @@ type Status struct {
 	// Resource is the state that it is about, as the registry gave it.
 	Resource   *kinds.Resource
 	Conditions []Condition
+}
+
+// Pending reports whether proxies may be on their way to the resource, so that something else will be
+// said of it in a moment.
+func (s *Status) Pending() bool {
+	return slices.ContainsFunc(s.Conditions, func(c Condition) bool {
+		return c.Type == "Programmed" && slices.Contains([]string{"Pending", "NoProxies", "NotReported"}, c.Reason)
+	})
 }
 
 // Condition is one of Kubernetes' sort.

@@ -1,6 +1,7 @@
 package containers_test
 
 import (
+	"debug/buildinfo"
 	"debug/elf"
 	"encoding/json"
 	"flag"
@@ -10,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -194,6 +196,9 @@ func TestProgramsAreCompiledLikePackages(t *testing.T) {
 		}
 		require.Nil(t, file.Section(".symtab"), "%s is not stripped", name)
 		require.NoError(t, file.Close())
+		made, err := buildinfo.ReadFile(program(name))
+		require.NoError(t, err)
+		require.Contains(t, made.Settings, debug.BuildSetting{Key: "-tags", Value: "grpcnotrace"}, "%s is not compiled as tools/program-flags says", name)
 	}
 	for _, name := range programs {
 		asked := map[bool]string{true: "version", false: "--version"}[name == "mcp-client"]

@@ -12,12 +12,14 @@ const mostAudiences = 5000
 
 // audiences returns whom resources concern, where that differs from what was reported, and notes the
 // circle of each proxy. It returns the proxies that have another circle than before. It looks as often
-// as the survey, and when some of the compared proxies are new: who is described has its circle from
-// the start. Call it only for a report that is made for certain: the audiences count as reported.
+// as the survey, when some of the compared proxies are new, for who is described has its circle from
+// the start, and with versions of configuration, whose authors wait to be told who runs it. Call it
+// only for a report that is made for certain: the audiences count as reported.
 func (l *ledger) audiences(compared []*ads.Stream, now time.Time) (all []*rolloutv1.Audience, moved []*ads.Stream) {
-	if !l.surveyDue(now) && !l.anyNew(compared) {
+	if !l.surveyDue(now) && !l.of.Versions.Urgent() && l.audited >= l.brought && !l.anyNew(compared) {
 		return nil, nil
 	}
+	l.audited = l.push
 	for _, a := range l.of.Audiences.Changed() {
 		all = append(all, &rolloutv1.Audience{Resource: resourceOf(a.Of), Everyone: a.Everyone, Circles: a.Circles})
 	}

@@ -33,6 +33,7 @@ type ledger struct {
 	step       int64         // the revision that was reported of all in step
 	stepPush   uint64        // the push that was, for resources of registries
 	brought    uint64        // the newest push that was reported to bring one
+	audited    uint64        // the push when audiences were looked at last
 	comparison uint64        // the number of the last one of all proxies
 	moves      uint64        // what the watch had counted before it
 	uneven     bool          // at the last comparison some were not in step
@@ -67,7 +68,7 @@ func newLedger(of Proxies) *ledger {
 // begin forgets what was reported, for a new report.
 func (l *ledger) begin() {
 	l.step, l.uneven, l.times, l.problems, l.turn, l.surveyed = 0, true, nil, nil, 0, time.Time{}
-	l.stepPush, l.brought = 0, 0
+	l.stepPush, l.brought, l.audited = 0, 0, 0
 	l.of.Audiences.Reset()
 	l.of.Versions.Reset()
 	for _, e := range l.proxies {

@@ -32,7 +32,7 @@ import (
 
 // Config is what the API needs from its server.
 type Config struct {
-	// Store and Feed are nil for a server without a database, which answers Status alone.
+	// Store and Feed are nil for a server without a database (RegisterStatus, RegisterBridge).
 	Store *store.Store
 	Feed  *feed.Feed
 	// Opened reports whether the database was found fit to use. Nil means always.
@@ -104,23 +104,6 @@ type Link struct {
 	Since     time.Time // when Connected last changed
 	Losses    int64
 	Standby   bool // the database is a hot standby
-}
-
-// statusOnly answers Status and no other call, for a server without a database.
-type statusOnly struct {
-	adminv1.UnimplementedAdminServiceServer
-
-	service *Service
-}
-
-// Status answers as the whole API does.
-func (s statusOnly) Status(ctx context.Context, req *adminv1.StatusRequest) (*adminv1.StatusResponse, error) {
-	return s.service.Status(ctx, req)
-}
-
-// RegisterStatus registers the Status call alone.
-func (s *Service) RegisterStatus(r grpc.ServiceRegistrar) {
-	adminv1.RegisterAdminServiceServer(r, statusOnly{service: s})
 }
 
 // Register registers the whole API.

@@ -133,7 +133,7 @@ func (s *Service) notFound(ctx context.Context, keys []kinds.Key, consequence st
 		if where := s.elsewhere(k); where != "" {
 			hints = append(hints, where)
 			info.Description += "; " + where
-		} else if i < maxHints {
+		} else if i < maxHints && s.feed != nil {
 			if near, err := s.resources.Near(ctx, k); err == nil && near != "" { // a hint is optional
 				hints = append(hints, near)
 				info.Description += "; " + near

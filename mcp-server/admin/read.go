@@ -63,16 +63,8 @@ func (f *fields) asOf(req any) store.Moment {
 // List reads a page of resources: first those of the database, then those of registries.
 func (s *Service) List(ctx context.Context, req *adminv1.ListRequest) (*adminv1.ListResponse, error) {
 	var f fields
-	q := resources.Query{Selection: f.selection(req), At: f.asOf(req), AtMost: f.size(req.GetPageSize(), defaultPageSize, maxPageSize), MaxSize: maxAnswerBytes}
-	q.Labels, q.Where = f.labels(req.GetLabelSelector()), f.where(req.GetWhere())
-	token := f.listToken(req)
-	if token != nil {
-		q.At, q.After = store.When(token.Revision), token.after()
-	}
-	if err := f.err(); err != nil {
-		return nil, err
-	}
-	if err := narrow(ctx, caller.Read, &q.Selection); err != nil {
+	q, token, err := f.query(ctx, req)
+	if err != nil {
 		return nil, err
 	}
 	answer := &adminv1.ListResponse{}
@@ -82,6 +74,19 @@ func (s *Service) List(ctx context.Context, req *adminv1.ListRequest) (*adminv1.
 		return answer, s.failed(ctx, err)
 	}
 	return answer, s.failed(ctx, s.addJoined(ctx, req, q, answer))
+}
+
+// query reads what a list asks for, as far as the caller may read it, and where its page begins.
+func (f *fields) query(ctx context.Context, req *adminv1.ListRequest) (q resources.Query, at *token, err error) {
+	q = resources.Query{Selection: f.selection(req), At: f.asOf(req), AtMost: f.size(req.GetPageSize(), defaultPageSize, maxPageSize), MaxSize: maxAnswerBytes}
+	q.Labels, q.Where = f.labels(req.GetLabelSelector()), f.where(req.GetWhere())
+	if at = f.listToken(req); at != nil {
+		q.At, q.After = store.When(at.Revision), at.after()
+	}
+	if err := f.err(); err != nil {
+		return q, nil, err
+	}
+	return q, at, narrow(ctx, caller.Read, &q.Selection)
 }
 
 // listOwn fills a page with resources of the database, and reports whether there are more. If not,

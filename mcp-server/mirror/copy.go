@@ -45,6 +45,7 @@ func (m *Mirror) keepUp(ctx context.Context, keeper *rollout.Keeper, t *joined.T
 		if err != nil || !mine {
 			return err
 		}
+		wrote := time.Now()
 		w.Nudge()
 		if more {
 			continue
@@ -54,7 +55,7 @@ func (m *Mirror) keepUp(ctx context.Context, keeper *rollout.Keeper, t *joined.T
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if !wait.For(ctx, pause) {
+		if !wait.For(ctx, pause-time.Since(wrote)) {
 			return ctx.Err()
 		}
 	}

@@ -33,7 +33,8 @@ type Options struct {
 }
 
 const (
-	// pause keeps a registry in which much changes from costing a transaction each time.
+	// pause lies between two transactions, so that a registry in which much changes does not cost one
+	// each time. What changes after a pause is written at once.
 	pause = 200 * time.Millisecond
 
 	// leaveTimeout bounds leaving the registries to others. Without that they are found to be left

@@ -36,12 +36,12 @@ type calls struct {
 
 // newCalls returns interceptors that count calls, handle panics, refuse calls of APIs that cannot
 // answer now, and ask the callers of all others.
-func newCalls(measured *grpcprom.ServerMetrics, why func(context.Context) error) calls {
+func newCalls(measured *grpcprom.ServerMetrics, why func(ctx context.Context, method string) error) calls {
 	closed := func(ctx context.Context, method string) error {
 		if !strings.HasPrefix(method, apiPrefix) || needsNoDatabase(method) {
 			return nil
 		}
-		return why(ctx)
+		return why(ctx, method)
 	}
 	return calls{
 		unary: inprocess.ChainUnary(measured.UnaryServerInterceptor(), panics.Unary,
@@ -89,7 +89,7 @@ func newMeasured(metrics prometheus.Registerer) *grpcprom.ServerMetrics {
 
 // closed refuses calls until the database was opened: before, its schema may be one that this
 // program must not write to. During the first attempt to open it, calls wait.
-func (d *database) closed(ctx context.Context) error {
+func (d *database) closed(ctx context.Context, _ string) error {
 	select {
 	case <-d.opened:
 	case <-d.publisher.FirstResult():

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -107,8 +108,8 @@ func (o *Options) checkBridge() error {
 	return nil
 }
 
-// bridge is the source of a server that serves what registries have, and nothing else. Its only APIs
-// are MCP and its status.
+// bridge is the source of a server that serves what registries have, and nothing else: over MCP, and by
+// the calls of the admin API that read it.
 type bridge struct {
 	*server
 	opened time.Time
@@ -133,12 +134,12 @@ func (*bridge) mesh() (mesh, bool)                  { return nil, false }
 func (*bridge) drain()                              {}
 func (*bridge) standing() (about string, err error) { return "", nil }
 
-// register registers the status alone.
+// register registers the part of the API that reads what registries have.
 func (b *bridge) register(g grpc.ServiceRegistrar) {
 	admin.New(admin.Config{
 		News: b.publisher.Subscribe, Ready: func() (string, error) { return b.ready(b) }, Source: b.publisher.Source, Clients: b.clients.List,
-		Sinks: b.sinksTold, Link: b.link, Version: program.Version(), Log: b.options.Log,
-	}).RegisterStatus(g)
+		Sinks: b.sinksTold, Joined: b.besides(), Link: b.link, Version: program.Version(), Log: b.options.Log,
+	}).RegisterBridge(g)
 }
 
 // link is up while all registries can be asked.
@@ -153,7 +154,10 @@ func (b *bridge) link() admin.Link {
 }
 
 // closed refuses what only a server with a database can do.
-func (*bridge) closed(context.Context) error {
+func (*bridge) closed(_ context.Context, method string) error {
+	if slices.Contains(admin.BridgeMethods, method) {
+		return nil
+	}
 	refusal, err := status.New(codes.Unimplemented, "this server has no database to read from or to change: it serves what its registries have. Change services there").
 		WithDetails(&errdetails.ErrorInfo{Reason: "BRIDGE", Domain: "pgmesh.io"})
 	if err != nil {

@@ -196,8 +196,8 @@ type source interface {
 	register(grpc.ServiceRegistrar)
 	// places are where it reads from.
 	places() []string
-	// closed returns why the registered APIs cannot be used now.
-	closed(context.Context) error
+	// closed returns why a method of the registered APIs cannot be used now.
+	closed(ctx context.Context, method string) error
 	// standing says what is wrong with the source. It returns an error if clients should go to
 	// another server.
 	standing() (about string, err error)

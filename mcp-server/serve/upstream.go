@@ -181,7 +181,7 @@ func (u *upstream) drain() {}
 func (u *upstream) standing() (about string, err error) { return "", nil }
 
 // closed refuses what only the server with the database can do.
-func (u *upstream) closed(context.Context) error {
+func (u *upstream) closed(context.Context, string) error {
 	refusal, err := status.New(codes.FailedPrecondition, "this server is a relay: it has no database to read from or to change. Ask its upstream, "+u.relay.Following()).
 		WithDetails(&errdetails.ErrorInfo{Reason: "RELAY", Domain: "pgmesh.io", Metadata: map[string]string{"upstream": u.relay.Following()}})
 	if err != nil {

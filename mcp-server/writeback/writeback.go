@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pgmesh/pgmesh/internal/kit/retry"
+	"github.com/pgmesh/pgmesh/internal/kit/wait"
 	"github.com/pgmesh/pgmesh/kinds"
 	joined "github.com/pgmesh/pgmesh/mcp-server/registries"
 	"github.com/pgmesh/pgmesh/registry"
@@ -136,11 +137,16 @@ func conditionsOf(list []registries.Status) map[joined.Version][]registry.Condit
 	return out
 }
 
-// wait waits until it is time to look again. Reading may take a third of the time.
+// wait waits until it is time to look again. Reading may take a third of the time, however often the
+// mirror changes.
 func (f *following) wait(ctx context.Context) error {
+	if !wait.For(ctx, 2*f.took) {
+		return ctx.Err()
+	}
+	f.took = 0
 	pause := restEvery
 	if time.Since(f.changed) < soon {
-		pause = max(lookEvery, 2*f.took)
+		pause = lookEvery
 	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

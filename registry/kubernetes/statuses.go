@@ -47,8 +47,10 @@ type object struct {
 	resource   *kinds.Resource // that it is, or was at last
 	bad        error           // why it is none; nil if it is
 
-	wanted []registry.Condition
-	about  *kinds.Resource // which state that is about
+	wanted  []registry.Condition
+	about   *kinds.Resource // which state that is about
+	pending bool            // something else will be said of it in a moment,
+	settles time.Time       // or else this is written then
 
 	gone     bool
 	queued   bool
@@ -133,15 +135,45 @@ func (s *statuses) want(all []registry.Status) {
 	defer s.mu.Unlock()
 	for _, status := range all {
 		if o := s.objects[status.Resource.Key()]; o != nil && (o.about != status.Resource || !slices.Equal(o.wanted, status.Conditions)) {
+			o.settle(&status, time.Now())
 			o.wanted, o.about = status.Conditions, status.Resource
 			s.queue(o)
 		}
 	}
 }
 
+// settleTime is how long a status waits that will soon be another, so that what comes of it is written
+// alone: that is one write and not two where proxies keep up, and one a second where they do not.
+const settleTime = time.Second
+
+// settle decides how long a status waits.
+func (o *object) settle(status *registry.Status, now time.Time) {
+	pending := status.Pending()
+	if pending && (!o.pending || o.about != status.Resource) {
+		o.settles = now.Add(settleTime)
+	}
+	o.pending = pending
+}
+
+// ready is when an object may be written. The lock is held.
+func (s *statuses) ready(o *object) time.Time {
+	at := o.after
+	if o.pending && o.bad == nil && o.settles.After(at) {
+		at = o.settles
+	}
+	if kind := s.kinds[o.key.Kind]; kind != nil && kind.after.After(at) {
+		at = kind.after
+	}
+	return at
+}
+
 // queue has an object looked at, if its status differs. The lock is held.
 func (s *statuses) queue(o *object) {
-	if kind := s.kinds[o.key.Kind]; !s.writing || o.queued || kind == nil || !kind.writable {
+	if kind := s.kinds[o.key.Kind]; !s.writing || kind == nil || !kind.writable {
+		return
+	}
+	if o.queued { // and may have to wait no more
+		s.rouse()
 		return
 	}
 	if _, _, differs := o.compare(time.Now()); !differs {
@@ -152,6 +184,11 @@ func (s *statuses) queue(o *object) {
 		o.since = time.Now()
 	}
 	s.due = append(s.due, o)
+	s.rouse()
+}
+
+// rouse has the writer look what is due.
+func (s *statuses) rouse() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -180,10 +217,7 @@ func (s *statuses) next(now time.Time) (o *object, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, waiting := range slices.Backward(s.due) {
-		ready := waiting.after
-		if kind := s.kinds[waiting.key.Kind]; kind != nil && kind.after.After(ready) {
-			ready = kind.after
-		}
+		ready := s.ready(waiting)
 		if !ready.After(now) {
 			s.due = slices.Delete(s.due, i, i+1)
 			return waiting, time.Time{}
@@ -210,7 +244,7 @@ func (s *statuses) end() {
 	defer s.mu.Unlock()
 	s.writing, s.due = false, nil
 	for _, o := range s.objects {
-		o.wanted, o.about, o.queued, o.since = nil, nil, false, time.Time{}
+		o.wanted, o.about, o.pending, o.queued, o.since = nil, nil, false, false, time.Time{}
 	}
 }
 

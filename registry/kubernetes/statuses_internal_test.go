@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -67,4 +68,37 @@ func TestStatusesAreOfTheStateThatTheyAreAbout(t *testing.T) {
 	s.forget(key)
 	_, some = w.prepare(o)
 	require.False(t, some, "it is gone")
+}
+
+// What will be outdated in a moment is not written, unless it lasts. What comes of it is written at once.
+func TestAStatusThatIsSoonOutdatedWaits(t *testing.T) {
+	t.Parallel()
+	s := newStatuses(slog.New(slog.DiscardHandler))
+	vs, _ := kinds.Lookup("networking.istio.io", "VirtualService")
+	key := kinds.Key{Kind: vs, Namespace: "shop", Name: "one"}
+	s.know(vs, "v1", true)
+	s.begin()
+	r := seen(s, key, 1, "7")
+	tells := func(status, reason, message string) {
+		s.want([]registry.Status{{Resource: r, Conditions: []registry.Condition{{Type: "Programmed", Status: status, Reason: reason, Message: message}}}})
+	}
+	begun := time.Now()
+	tells("Unknown", "NoProxies", "")
+	tells("False", "Pending", "0 of 2")
+	o, at := s.next(time.Now())
+	require.Nil(t, o)
+	require.WithinRange(t, at, begun.Add(settleTime), time.Now().Add(settleTime))
+	tells("False", "Pending", "1 of 2")
+	_, again := s.next(time.Now())
+	require.Equal(t, at, again, "it waits no longer for having changed")
+	o, _ = s.next(at)
+	require.NotNil(t, o, "it has lasted")
+
+	s.due = append(s.due, o)
+	tells("True", "Programmed", "2 of 2")
+	o, _ = s.next(time.Now())
+	require.NotNil(t, o)
+	c, some := (&writer{statuses: s}).prepare(o)
+	require.True(t, some)
+	require.Contains(t, string(c.body), "2 of 2")
 }

@@ -190,7 +190,7 @@ func (w *writer) done(o *object, c change, now *configObject) {
 		o.repeats++
 	}
 	o.last, o.answer, o.wrote = c.digest, fmt.Sprintf("%s", now.Status.Conditions), time.Now()
-	o.attempts, o.after, o.since = 0, time.Time{}, time.Time{}
+	o.attempts, o.after, o.since, o.settles = 0, time.Time{}, time.Time{}, o.wrote.Add(settleTime)
 	if kind := w.kinds[o.key.Kind]; kind.reason != "" {
 		kind.reason = ""
 		kind.pauses.Reset()

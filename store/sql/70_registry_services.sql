@@ -9,25 +9,33 @@ CREATE OR REPLACE FUNCTION mesh_internal.registry_services(host text)
 RETURNS TABLE (registry text, kind text, api_group text, namespace text, name text, scope text[], detail jsonb)
 LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 1 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_nestloop = on AS $$
 #variable_conflict use_column
+DECLARE
+  found mesh_internal.registry_links[] := ARRAY(SELECT l FROM mesh_internal.registry_links l WHERE l.role = 'service' AND l.target = registry_services.host LIMIT 200);
 BEGIN
-  RETURN QUERY
-    WITH found AS MATERIALIZED (
-      SELECT l FROM mesh_internal.registry_links l WHERE l.role = 'service' AND l.target = registry_services.host LIMIT 200),
-    placed AS (
-      SELECT f.l, rank() OVER w AS place, coalesce(e.annotations ->> 'pgmesh.io/origin-set' = first_value(e.annotations ->> 'pgmesh.io/origin-set') OVER w, false) AS of_set
-      FROM found f JOIN mesh_internal.registries g ON g.name = (f.l).registry JOIN mesh_internal.registry_entries e
-        ON (e.name, e.namespace, e.kind, e.api_group, e.registry) = ((f.l).name, (f.l).namespace, (f.l).kind, (f.l).api_group, (f.l).registry)
+  IF cardinality(found) < 2 THEN -- as nearly always: then none comes before another
+    RETURN QUERY
+      SELECT f.registry, f.kind, f.api_group, f.namespace, f.name, f.scope, f.detail FROM unnest(found) f JOIN mesh_internal.registries g ON g.name = f.registry
       WHERE (g.ended IS NULL OR g.ended > now() - interval '1 hour')
-        AND NOT mesh_internal.is_outranked((f.l).kind, (f.l).api_group, (f.l).namespace, (f.l).name, (f.l).registry)
-      WINDOW w AS (PARTITION BY (f.l).namespace ORDER BY g.rank, g.name))
-    SELECT (p.l).registry, (p.l).kind, (p.l).api_group, (p.l).namespace, (p.l).name, (p.l).scope, (p.l).detail FROM placed p WHERE (p.place = 1 OR p.of_set)
-      AND NOT EXISTS (SELECT FROM mesh_internal.links o WHERE o.role = 'service' AND o.target = registry_services.host AND o.namespace = (p.l).namespace);
+        AND NOT EXISTS (SELECT FROM mesh_internal.links o WHERE o.role = 'service' AND o.target = f.target AND o.namespace = f.namespace)
+        AND NOT (EXISTS (SELECT FROM mesh.resources r WHERE r.kind = f.kind AND r.api_group = f.api_group AND r.namespace = f.namespace AND r.name = f.name)
+          OR EXISTS (SELECT FROM mesh_internal.registry_entries e WHERE e.name = f.name AND e.namespace = f.namespace AND e.kind = f.kind AND e.api_group = f.api_group AND e.registry <> f.registry)
+            AND mesh_internal.is_outranked(f.kind, f.api_group, f.namespace, f.name, f.registry)); -- which is slow to ask
+    RETURN;
+  END IF;
+  RETURN QUERY
+    WITH placed AS (
+      SELECT f.*, rank() OVER w AS place, coalesce(e.annotations ->> 'pgmesh.io/origin-set' = first_value(e.annotations ->> 'pgmesh.io/origin-set') OVER w, false) AS of_set
+      FROM unnest(found) f JOIN mesh_internal.registry_entries e USING (name, namespace, kind, api_group, registry) JOIN mesh_internal.registries g ON g.name = f.registry
+      WHERE (g.ended IS NULL OR g.ended > now() - interval '1 hour') AND NOT mesh_internal.is_outranked(f.kind, f.api_group, f.namespace, f.name, f.registry)
+      WINDOW w AS (PARTITION BY f.namespace ORDER BY g.rank, g.name))
+    SELECT p.registry, p.kind, p.api_group, p.namespace, p.name, p.scope, p.detail FROM placed p WHERE (p.place = 1 OR p.of_set)
+      AND NOT EXISTS (SELECT FROM mesh_internal.links o WHERE o.role = 'service' AND o.target = registry_services.host AND o.namespace = p.namespace);
 END $$;
 
 -- registries_have reports whether a registry has a host for somebody who may see what these
 -- namespaces have or export to them.
 CREATE OR REPLACE FUNCTION mesh_internal.registries_have(host text, namespaces text[], exported_to text[]) RETURNS boolean
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   RETURN EXISTS (SELECT FROM mesh_internal.registry_services(registries_have.host) s WHERE s.namespace = ANY (namespaces) OR s.scope && exported_to);
 END $$;
@@ -35,7 +43,7 @@ END $$;
 -- registry_ports returns the ports of a host that registries have for those in these namespaces; * if
 -- one of its services names none, and NULL if there is no service.
 CREATE OR REPLACE FUNCTION mesh_internal.registry_ports(host text, namespaces text[]) RETURNS text[]
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   RETURN (SELECT array_agg(DISTINCT coalesce(p.port, '*')) FROM mesh_internal.registry_services(registry_ports.host) s LEFT JOIN LATERAL jsonb_object_keys(s.detail -> 'ports') p (port) ON true
     WHERE s.namespace = ANY (namespaces) OR s.scope && namespaces);

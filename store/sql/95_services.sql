@@ -72,31 +72,47 @@ LANGUAGE sql IMMUTABLE AS $$
   SELECT coalesce(mesh_internal.field_of(spec, '{workloadSelector}', 'workload_selector') -> 'labels', mesh_internal.annotated_selector(annotations))
 $$;
 
--- callable has the ServiceEntries that the acting role may be told of, each with its origin.
-CREATE OR REPLACE VIEW mesh_internal.callable WITH (security_barrier) AS
-  SELECT r.namespace, r.name, r.origin, r.rank, r.stale_since, r.spec, r.labels, r.annotations,
-    mesh_internal.enum_word(r.spec -> 'resolution', '{NONE,STATIC,DNS,DNS_ROUND_ROBIN,DYNAMIC_DNS}') AS resolution,
-    mesh_internal.enum_word(r.spec -> 'location', '{MESH_EXTERNAL,MESH_INTERNAL}') AS location,
-    mesh_internal.selector_of(r.spec, r.annotations) AS selector
-  FROM (
-    SELECT r.namespace, r.name, r.labels, r.annotations, r.spec, NULL::text AS origin, 0 AS rank, NULL::timestamptz AS stale_since
-    FROM mesh.resources r WHERE r.kind = 'ServiceEntry' AND r.api_group = 'networking.istio.io'
-    UNION ALL
-    SELECT e.namespace, e.name, e.labels, e.annotations, e.spec, k.name, k.rank, k.stale_since
-    FROM mesh_internal.known_registries k JOIN mesh_internal.registry_entries e ON e.registry = k.name
-    WHERE e.kind = 'ServiceEntry' AND e.api_group = 'networking.istio.io' AND mesh_internal.hider_of(e) IS NULL) r
-  WHERE (SELECT mesh_internal.shows_all()) OR r.namespace = ANY ((SELECT mesh_internal.shown_namespaces())::text[]);
+-- The hosts of these views had another collation than the index by which they are found now.
+DO $$
+BEGIN
+  IF EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = to_regclass('mesh.services') AND a.attname = 'host' AND a.attcollation <> 'pg_catalog."C"'::regcollation) THEN
+    DROP VIEW mesh.services, mesh.endpoints, mesh_internal.claimed_hosts, mesh_internal.callable;
+  END IF;
+END $$;
 
-COMMENT ON VIEW mesh_internal.callable IS 'Internal. Read mesh.services.';
+-- hosts_of_services has each host of each ServiceEntry. It goes by their links, which an index finds
+-- by the host. Those of what the running transaction has changed are made when it commits, so that is
+-- read. (61_parts.sql says why the positions have a range.) OFFSET 0 has Postgres look up each entry
+-- by its key: it may have no statistics yet.
+CREATE OR REPLACE VIEW mesh_internal.hosts_of_services AS
+  SELECT l.target AS host, r.namespace, r.name, NULL::text AS origin, 0 AS rank, NULL::timestamptz AS stale_since, r.spec, r.labels, r.annotations
+  FROM mesh_internal.links l, LATERAL (
+    SELECT * FROM mesh.resources r WHERE r.kind = l.kind AND r.api_group = l.api_group AND r.namespace = l.namespace AND r.name = l.name OFFSET 0) r
+  WHERE l.role = 'service' AND (r.xid = (SELECT pg_current_xact_id_if_assigned())) IS NOT TRUE
+  UNION ALL
+  SELECT lower(h.value #>> '{}') COLLATE "C", r.namespace, r.name, NULL, 0, NULL, r.spec, r.labels, r.annotations
+  FROM mesh.resources r
+    JOIN LATERAL jsonb_array_elements(CASE jsonb_typeof(r.spec -> 'hosts') WHEN 'array' THEN r.spec -> 'hosts' END) WITH ORDINALITY h (value, i) ON h.i BETWEEN 1 AND 1000000000
+  WHERE (SELECT pg_current_xact_id_if_assigned() IS NOT NULL) AND r.xid = (SELECT pg_current_xact_id_if_assigned())
+    AND r.kind = 'ServiceEntry' AND r.api_group = 'networking.istio.io'
+  UNION ALL
+  SELECT l.target, e.namespace, e.name, k.name, k.rank, k.stale_since, e.spec, e.labels, e.annotations
+  FROM mesh_internal.registry_links l JOIN mesh_internal.known_registries k ON k.name = l.registry, LATERAL (
+    SELECT e.*, mesh_internal.hider_of(e) AS hider FROM mesh_internal.registry_entries e
+    WHERE e.name = l.name AND e.namespace = l.namespace AND e.kind = l.kind AND e.api_group = l.api_group AND e.registry = l.registry OFFSET 0) e
+  WHERE l.role = 'service' AND e.hider IS NULL;
 
--- claimed_hosts has each host of each ServiceEntry. In a namespace a host is that of the first of its
--- origins, and of the other registries of its set. (61_parts.sql says why the positions have a range.)
+COMMENT ON VIEW mesh_internal.hosts_of_services IS 'Internal. Read mesh.services.';
+
+-- claimed_hosts has those that the acting role may be told of. In a namespace a host is that of the
+-- first of its origins, and of the other registries of its set.
 CREATE OR REPLACE VIEW mesh_internal.claimed_hosts WITH (security_barrier) AS
-  SELECT lower(h.value #>> '{}') AS host, c.*, c.rank = min(c.rank) OVER w
-      OR coalesce(c.annotations ->> 'pgmesh.io/origin-set' = first_value(c.annotations ->> 'pgmesh.io/origin-set') OVER w, false) AS in_effect
-  FROM mesh_internal.callable c
-    JOIN LATERAL jsonb_array_elements(CASE jsonb_typeof(c.spec -> 'hosts') WHEN 'array' THEN c.spec -> 'hosts' END) WITH ORDINALITY h (value, i) ON h.i BETWEEN 1 AND 1000000000
-  WINDOW w AS (PARTITION BY c.namespace, lower(h.value #>> '{}') ORDER BY c.rank RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING);
+  SELECT s.*, mesh_internal.enum_word(s.spec -> 'resolution', '{NONE,STATIC,DNS,DNS_ROUND_ROBIN,DYNAMIC_DNS}') AS resolution,
+    mesh_internal.enum_word(s.spec -> 'location', '{MESH_EXTERNAL,MESH_INTERNAL}') AS location, mesh_internal.selector_of(s.spec, s.annotations) AS selector,
+    s.rank = min(s.rank) OVER w OR coalesce(s.annotations ->> 'pgmesh.io/origin-set' = first_value(s.annotations ->> 'pgmesh.io/origin-set') OVER w, false) AS in_effect
+  FROM mesh_internal.hosts_of_services s
+  WHERE (SELECT mesh_internal.shows_all()) OR s.namespace = ANY ((SELECT mesh_internal.shown_namespaces())::text[])
+  WINDOW w AS (PARTITION BY s.namespace, s.host ORDER BY s.rank RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING);
 
 COMMENT ON VIEW mesh_internal.claimed_hosts IS 'Internal. Read mesh.services.';
 

@@ -2,6 +2,7 @@ package kubetest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -82,15 +83,19 @@ func (c *Cluster) must(method, path string, body []byte) (answer []byte) {
 	return answer
 }
 
+// contentTypes are those of the bodies of each method.
+var contentTypes = map[string]string{http.MethodPatch: "application/apply-patch+yaml"}
+
 func (c *Cluster) ask(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	return c.askAs(ctx, method, cmp.Or(contentTypes[method], "application/json"), path, body)
+}
+
+func (c *Cluster) askAs(ctx context.Context, method, contentType, path string, body []byte) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, method, "https://"+c.Address+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("Content-Type", "application/json")
-	if method == http.MethodPatch {
-		request.Header.Set("Content-Type", "application/apply-patch+yaml")
-	}
+	request.Header.Set("Content-Type", contentType)
 	response, err := c.client.Do(request)
 	if err != nil {
 		return nil, err
