@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	gatewayPath = "/apis/gateway.networking.k8s.io/v1/namespaces/shop/gateways/edge"
+	edgePath = "/apis/gateway.networking.k8s.io/v1/namespaces/shop/gateways/edge"
 	routePath   = "/apis/gateway.networking.k8s.io/v1/namespaces/shop/httproutes/web"
 	classPath   = "/apis/gateway.networking.k8s.io/v1/gatewayclasses/ours"
 )
@@ -170,7 +170,7 @@ func TestARoutesStatusHasAnEntryForEachParent(t *testing.T) {
 func TestAGatewaysStatusHasItsListenersAndAddresses(t *testing.T) {
 	t.Parallel()
 	w := beginAPI(t)
-	w.cluster.Apply(gatewayPath, gatewayOf("http", "more"))
+	w.cluster.Apply(edgePath, gatewayOf("http", "more"))
 	w.UntilThere(t, "Gateway shop/edge")
 	listener := func(name string, routes int, conditions ...string) string {
 		return fmt.Sprintf(`{"name": %q, "supportedKinds": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute"}], "attachedRoutes": %d, "conditions": %s}`, name, routes, said(conditions...))
@@ -180,19 +180,19 @@ func TestAGatewaysStatusHasItsListenersAndAddresses(t *testing.T) {
 			listener("http", routes, "Accepted True Accepted", programmed) + ", " + listener("more", 0, "Accepted False PortUnavailable") + "]}"
 	}
 	w.becomes("Gateway shop/edge", own("Programmed False NoResources", "[]", 0))
-	w.says(gatewayPath, "Accepted=True:Accepted@1 Programmed=False:NoResources@1\nhttp (0): Accepted=True:Accepted@1 Programmed=False:NoResources@1\nmore (0): Accepted=False:PortUnavailable@1")
+	w.says(edgePath, "Accepted=True:Accepted@1 Programmed=False:NoResources@1\nhttp (0): Accepted=True:Accepted@1 Programmed=False:NoResources@1\nmore (0): Accepted=False:PortUnavailable@1")
 	w.becomes("Gateway shop/edge", own("Programmed True Programmed", `[{"type": "IPAddress", "value": "10.0.0.1"}]`, 3))
-	is := w.says(gatewayPath, "Accepted=True:Accepted@1 Programmed=True:Programmed@1\nhttp (3): Accepted=True:Accepted@1 Programmed=True:Programmed@1\nmore (0): Accepted=False:PortUnavailable@1")
+	is := w.says(edgePath, "Accepted=True:Accepted@1 Programmed=True:Programmed@1\nhttp (3): Accepted=True:Accepted@1 Programmed=True:Programmed@1\nmore (0): Accepted=False:PortUnavailable@1")
 	require.Equal(t, "10.0.0.1", is.Status.Addresses[0].Value)
 	require.Equal(t, 1, is.Status.AttachedListenerSets)
 	require.EqualValues(t, 2, w.registry.Writes().Done)
 
-	w.cluster.Apply(gatewayPath, gatewayOf("more"))
+	w.cluster.Apply(edgePath, gatewayOf("more"))
 	w.Until(t, "it has changed", func() bool {
 		return !strings.Contains(fmt.Sprint(w.All["Gateway shop/edge"].Spec.Message()), "\"http\"")
 	})
 	w.becomes("Gateway shop/edge", `{"conditions": `+said("Accepted True Accepted")+`, "addresses": [], "listeners": [`+listener("more", 1, "Accepted True Accepted")+"]}")
-	is = w.says(gatewayPath, "Accepted=True:Accepted@2\nmore (1): Accepted=True:Accepted@2")
+	is = w.says(edgePath, "Accepted=True:Accepted@2\nmore (1): Accepted=True:Accepted@2")
 	require.Empty(t, is.Status.Addresses)
 }
 

@@ -27,14 +27,14 @@ const (
 // own is the status of a resource in its own shape.
 func (b *bench) own(kind, name string) string {
 	b.t.Helper()
-	return storetest.Value[string](b.db, "SELECT coalesce(status::text, '') FROM mesh.status_of($1, 'default', $2)", kind, name)
+	return storetest.Value[string](b.db, "SELECT coalesce(status::text, '') FROM mesh.status_of($1, 'default', $2)", kind+".gateway.networking.k8s.io", name)
 }
 
 // shown are the conditions at a path of that status, in short.
 func (b *bench) shown(kind, name, path string) string {
 	b.t.Helper()
 	return storetest.Value[string](b.db, `SELECT coalesce(string_agg(concat(c ->> 'type', '=', c ->> 'status', ':', c ->> 'reason', '@', c ->> 'observedGeneration'), ' ' ORDER BY n), '')
-		FROM mesh.status_of($1, 'default', $2) s, jsonb_array_elements(jsonb_path_query_first(s.status, $3::jsonpath)) WITH ORDINALITY u (c, n)`, kind, name, path)
+		FROM mesh.status_of($1, 'default', $2) s, jsonb_array_elements(jsonb_path_query_first(s.status, $3::jsonpath)) WITH ORDINALITY u (c, n)`, kind+".gateway.networking.k8s.io", name, path)
 }
 
 func (b *bench) put(kind, name, spec string) {

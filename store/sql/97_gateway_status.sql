@@ -33,7 +33,7 @@ $$;
 
 -- api_programmed writes the condition Programmed as the Gateway API has it, of that of
 -- mesh.resource_status.
-CREATE OR REPLACE FUNCTION mesh_internal.api_programmed(kind text, name text, programmed jsonb) RETURNS jsonb
+CREATE OR REPLACE FUNCTION mesh_internal.api_programmed(kind text, programmed jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE AS $$
   SELECT programmed || CASE programmed ->> 'reason'
     WHEN 'Programmed' THEN '{}'
@@ -71,8 +71,8 @@ END $$;
 CREATE OR REPLACE FUNCTION mesh_internal.api_status(kind text, namespace text, name text, status jsonb, since timestamptz, revision bigint, programmed jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  runs      jsonb := CASE WHEN kind IN ('Gateway', 'ListenerSet') THEN mesh_internal.api_programmed(kind, name, programmed) END;
-  own       jsonb := runs;
+  own       jsonb := CASE WHEN kind IN ('Gateway', 'ListenerSet') THEN mesh_internal.api_programmed(kind, programmed) END;
+  listeners jsonb := mesh_internal.api_programmed('Listener', programmed);
   addresses text[];
 BEGIN
   IF status IS NULL THEN
@@ -80,8 +80,8 @@ BEGIN
   END IF;
   IF kind = 'Gateway' THEN
     addresses := mesh_internal.gateway_addresses(namespace, name);
-    IF runs ->> 'status' = 'True' AND addresses = '{}' THEN
-      own := runs || '{"status": "False", "reason": "AddressNotAssigned", "message": "the machines that serve it say no address of theirs"}';
+    IF own ->> 'status' = 'True' AND addresses = '{}' THEN
+      own := own || '{"status": "False", "reason": "AddressNotAssigned", "message": "the machines that serve it say no address of theirs"}';
     END IF;
     status := status || jsonb_build_object('addresses',
       (SELECT coalesce(jsonb_agg(jsonb_build_object('type', 'IPAddress', 'value', a) ORDER BY n), '[]') FROM unnest(addresses) WITH ORDINALITY u (a, n)));
@@ -90,7 +90,7 @@ BEGIN
     status := status || jsonb_build_object('conditions', mesh_internal.dated_conditions(status -> 'conditions', own, since, revision));
   END IF;
   IF status ? 'listeners' THEN
-    status := status || jsonb_build_object('listeners', mesh_internal.dated_list(status -> 'listeners', runs, since, revision));
+    status := status || jsonb_build_object('listeners', mesh_internal.dated_list(status -> 'listeners', listeners, since, revision));
   END IF;
   IF status ? 'parents' THEN
     status := status || jsonb_build_object('parents', mesh_internal.dated_list(status -> 'parents', NULL, since, revision));
