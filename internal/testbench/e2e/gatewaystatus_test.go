@@ -71,8 +71,8 @@ func (m *mesh) stated(kind, name string, holds func(s apiStatus, revision int64)
 	})
 }
 
-// told is what mcp-client answers.
-func (m *mesh) told(args ...string) string {
+// mcpClient is what mcp-client answers.
+func (m *mesh) mcpClient(args ...string) string {
 	m.t.Helper()
 	cmd := exec.CommandContext(m.t.Context(), filepath.Join(bin, "mcp-client"), append([]string{"--server", m.MCP, "--insecure", "-n", m.namespace}, args...)...)
 	out, err := cmd.Output()
@@ -105,13 +105,13 @@ func TestGatewaysAndRoutesSayHowTheyStand(t *testing.T) {
 			s.Listeners[0].AttachedRoutes == 2 && s.Listeners[0].Conditions.has("Programmed True Programmed", revision)
 	})
 
-	yaml := m.told("get", "httproute", "lost", "-o", "yaml")
+	yaml := m.mcpClient("get", "httproute", "lost", "-o", "yaml")
 	require.Contains(t, yaml, "controllerName: pgmesh.io/gateway-controller")
 	require.Contains(t, yaml, "reason: BackendNotFound")
 	code, said := m.applied(yaml)
 	require.Zero(t, code, "what get prints can be applied again: %s", said)
-	require.Regexp(t, `(?s)Parents:\n  Gateway edge +Accepted +True +Accepted.*ResolvedRefs +False +BackendNotFound +spec.rules\[0\].backendRefs\[0\]: there is no service nobody.mesh`, m.told("describe", "httproute", "lost"))
-	require.Regexp(t, `(?s)Listeners:\n  http \(2 routes\) +Accepted +True +Accepted`, m.told("describe", "gateways.gateway.networking.k8s.io/edge"))
+	require.Regexp(t, `(?s)Parents:\n  Gateway edge +Accepted +True +Accepted.*ResolvedRefs +False +BackendNotFound +spec.rules\[0\].backendRefs\[0\]: there is no service nobody.mesh`, m.mcpClient("describe", "httproute", "lost"))
+	require.Regexp(t, `(?s)Listeners:\n  http \(2 routes\) +Accepted +True +Accepted`, m.mcpClient("describe", "gateways.gateway.networking.k8s.io/edge"))
 
 	// A backend comes to be there, and a route says so that nobody has edited.
 	m.commit(m.service("nobody.mesh", shop))
