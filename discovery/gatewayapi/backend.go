@@ -55,7 +55,7 @@ func (c *conversion) destination(b backendSpec, path string) *networking.Destina
 		return c.nowhere(path, wrong)
 	}
 	if !c.world.Known(host) {
-		c.lost(reasonNoBackend, path, fmt.Sprintf("there is no service %s", host))
+		c.lost(reasonNoBackend, path, "there is no service "+host)
 	}
 	out := &networking.Destination{Host: host}
 	if b.Port != 0 {

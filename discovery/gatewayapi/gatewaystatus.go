@@ -2,6 +2,7 @@ package gatewayapi
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/pgmesh/pgmesh/discovery/hostname"
 	"github.com/pgmesh/pgmesh/kinds"
@@ -60,7 +61,7 @@ func (g *Gateway) statusOf(r *kinds.Resource, beside Beside) *Status {
 	case invalid == 0:
 		s.Conditions = []Condition{holds(condAccepted)}
 	case invalid < len(s.Listeners):
-		s.Conditions = []Condition{is("True", condAccepted, reasonNotValid, some)}
+		s.Conditions = []Condition{depending("True", condAccepted, reasonNotValid, some)}
 	default:
 		s.Conditions = []Condition{fails(condAccepted, reasonNotValid, none), fails(condProgrammed, notProgrammed(r), none)}
 	}
@@ -85,7 +86,7 @@ func (g *Gateway) further(listeners []ListenerStatus) []Condition {
 	}
 	out := []Condition{resolved}
 	if g.letsStrangersIn() {
-		out = append(out, is("True", "InsecureFrontendValidationMode", "ConfigurationChanged", "clients are let in whose certificate is not valid, or who have none"))
+		out = append(out, depending("True", "InsecureFrontendValidationMode", "ConfigurationChanged", "clients are let in whose certificate is not valid, or who have none"))
 	}
 	return out
 }
@@ -118,7 +119,7 @@ func (g *Gateway) listenerStatus(l *Listener, beside Beside) ListenerStatus {
 	accepted, conflicted := l.wrong.condition(condAccepted), Condition{condConflicted, "False", "NoConflicts", ""}
 	if l.conflict != (fault{}) {
 		accepted = faults{l.conflict}.condition(condAccepted)
-		conflicted = is("True", condConflicted, l.conflict.reason, l.conflict.message)
+		conflicted = depending("True", condConflicted, l.conflict.reason, l.conflict.message)
 	}
 	s.Conditions = []Condition{accepted, unresolved.condition(condResolved), conflicted}
 	switch {
@@ -128,7 +129,7 @@ func (g *Gateway) listenerStatus(l *Listener, beside Beside) ListenerStatus {
 		s.Conditions = append(s.Conditions, fails(condProgrammed, reasonInvalid, "the listener is not served"))
 	}
 	if other := g.overlapping(l); other != nil {
-		s.Conditions = append(s.Conditions, is("True", "OverlappingTLSConfig", "OverlappingHostnames", fmt.Sprintf(
+		s.Conditions = append(s.Conditions, depending("True", "OverlappingTLSConfig", "OverlappingHostnames", fmt.Sprintf(
 			"the listener %q of %s has the same port, and is for some of the same hostnames: clients may send over one connection what is for the other", other.section, other.Of.Key())))
 	}
 	return s
@@ -143,7 +144,7 @@ func (l *Listener) resolve(known func(Secret) bool) (unresolved faults, usable b
 			usable = true
 			continue
 		}
-		unresolved = append(unresolved[:len(unresolved):len(unresolved)], fault{"InvalidCertificateRef", fmt.Sprintf("there is no secret %s/%s that can be used", s.Namespace, s.Name)})
+		unresolved = append(slices.Clip(unresolved), fault{"InvalidCertificateRef", fmt.Sprintf("there is no secret %s/%s that can be used", s.Namespace, s.Name)})
 	}
 	return unresolved, usable
 }

@@ -95,10 +95,10 @@ const mostText = 1000
 func holds(of string) Condition { return Condition{Type: of, Status: "True", Reason: of} }
 
 // fails is a condition that is not as it should be.
-func fails(of, reason, message string) Condition { return is("False", of, reason, message) }
+func fails(of, reason, message string) Condition { return depending("False", of, reason, message) }
 
-// is is a condition whose status depends.
-func is(status, of, reason, message string) Condition {
+// depending is a condition whose status is another than its type and reason say.
+func depending(status, of, reason, message string) Condition {
 	if len(message) > mostText {
 		message = strings.ToValidUTF8(message[:mostText], "") + " …"
 	}
@@ -142,7 +142,7 @@ func (a *attachment) state(p parentSpec, refusal fault, c *conversion) (accepted
 	case c.allDropped():
 		conditions[0] = dropped.condition(condAccepted)
 	default:
-		conditions = append(conditions, is("True", "PartiallyInvalid", reasonUnknown, dropped.condition("").Message))
+		conditions = append(conditions, depending("True", "PartiallyInvalid", reasonUnknown, dropped.condition("").Message))
 	}
 	a.status.Parents = append(a.status.Parents, ParentStatus{p.reference(), Controller, conditions})
 	return conditions[0].Status == "True"

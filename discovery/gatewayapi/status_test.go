@@ -54,39 +54,48 @@ func TestARouteSaysHowItStandsAtEachParent(t *testing.T) {
 		},
 		"no such listener": {
 			"parentRefs: [{name: web, sectionName: none}, {name: web, sectionName: http, port: 81}], rules: [{backendRefs: [{name: x, port: 80}]}]",
-			[]string{"none Accepted=False:NoMatchingParent ResolvedRefs=True:ResolvedRefs", "http Accepted=False:NoMatchingParent ResolvedRefs=True:ResolvedRefs"}, nil,
+			[]string{"none Accepted=False:NoMatchingParent ResolvedRefs=True:ResolvedRefs", "http Accepted=False:NoMatchingParent ResolvedRefs=True:ResolvedRefs"},
+			nil,
 		},
 		"no such hostname, which says more than that another takes no such kind": {
 			"parentRefs: [{name: web}], hostnames: [a.example.org], rules: [{backendRefs: [{name: x, port: 80}]}]",
-			[]string{" Accepted=False:NoMatchingListenerHostname ResolvedRefs=True:ResolvedRefs"}, nil,
+			[]string{" Accepted=False:NoMatchingListenerHostname ResolvedRefs=True:ResolvedRefs"},
+			nil,
 		},
 		"a backend that is not there": {
 			"parentRefs: [{name: web}], rules: [{backendRefs: [{name: gone, port: 80}]}]",
-			[]string{" Accepted=True:Accepted ResolvedRefs=False:BackendNotFound"}, []string{"http"},
+			[]string{" Accepted=True:Accepted ResolvedRefs=False:BackendNotFound"},
+			[]string{"http"},
 		},
 		"a backend of no known kind": {
 			"parentRefs: [{name: web}], rules: [{backendRefs: [{group: example.com, kind: Thing, name: x, port: 80}]}]",
-			[]string{" Accepted=True:Accepted ResolvedRefs=False:InvalidKind"}, []string{"http"},
+			[]string{" Accepted=True:Accepted ResolvedRefs=False:InvalidKind"},
+			[]string{"http"},
 		},
 		"a backend that may not be named, which sidecars may": {
 			"parentRefs: [{name: web}, {group: '', kind: Service, name: x}], rules: [{backendRefs: [{name: x, namespace: bank, port: 80}]}]",
-			[]string{" Accepted=True:Accepted ResolvedRefs=False:RefNotPermitted", " " + taken}, []string{"http"},
+			[]string{" Accepted=True:Accepted ResolvedRefs=False:RefNotPermitted", " " + taken},
+			[]string{"http"},
 		},
 		"a mirror that is not there": {
 			"parentRefs: [{name: web}], rules: [{filters: [{type: RequestMirror, requestMirror: {backendRef: {name: gone, port: 80}}}], backendRefs: [{name: x, port: 80}]}]",
-			[]string{" Accepted=True:Accepted ResolvedRefs=False:BackendNotFound"}, []string{"http"},
+			[]string{" Accepted=True:Accepted ResolvedRefs=False:BackendNotFound"},
+			[]string{"http"},
 		},
 		"rules of no use, all of them": {
 			"parentRefs: [{name: web}], rules: [{filters: [{type: ExtensionRef, extensionRef: {group: x.io, kind: Y, name: z}}], backendRefs: [{name: x, port: 80}]}]",
-			[]string{" Accepted=False:UnsupportedValue ResolvedRefs=True:ResolvedRefs"}, nil,
+			[]string{" Accepted=False:UnsupportedValue ResolvedRefs=True:ResolvedRefs"},
+			nil,
 		},
 		"rules of no use, one of them": {
 			"parentRefs: [{name: web}], rules: [{matches: [{path: {type: RegularExpression, value: '('}}], backendRefs: [{name: x, port: 80}]}, {backendRefs: [{name: x, port: 80}]}]",
-			[]string{" " + taken + " PartiallyInvalid=True:UnsupportedValue"}, []string{"http"},
+			[]string{" " + taken + " PartiallyInvalid=True:UnsupportedValue"},
+			[]string{"http"},
 		},
 		"a service that is there, and one that is not": {
 			"parentRefs: [{group: '', kind: Service, name: x}, {group: '', kind: Service, name: gone}, {group: networking.istio.io, kind: ServiceEntry, name: entry}, {group: networking.istio.io, kind: ServiceEntry, name: none}], rules: [{backendRefs: [{name: x, port: 80}]}]",
-			[]string{" " + taken, " Accepted=False:NoMatchingParent ResolvedRefs=True:ResolvedRefs", " " + taken, " Accepted=False:NoMatchingParent ResolvedRefs=True:ResolvedRefs"}, nil,
+			[]string{" " + taken, " Accepted=False:NoMatchingParent ResolvedRefs=True:ResolvedRefs", " " + taken, " Accepted=False:NoMatchingParent ResolvedRefs=True:ResolvedRefs"},
+			nil,
 		},
 		"a parent of somebody else": {
 			"parentRefs: [{group: example.com, kind: Thing, name: x}], rules: [{backendRefs: [{name: x, port: 80}]}]", nil, nil,

@@ -39,14 +39,18 @@ func (s *statusObject) UnmarshalJSON(text []byte) error {
 		Conditions []json.RawMessage `json:"conditions"`
 		ownStatus
 	}
-	if json.Unmarshal(text, &read) != nil {
-		return nil
-	}
-	s.Conditions = read.Conditions
-	if o := read.ownStatus; o.Parents != nil || o.Listeners != nil || o.Addresses != nil || o.AttachedListenerSets != nil || o.SupportedFeatures != nil {
-		s.ownStatus = &o
+	if json.Unmarshal(text, &read) == nil {
+		s.Conditions = read.Conditions
+		if read.has() {
+			s.ownStatus = &read.ownStatus
+		}
 	}
 	return nil
+}
+
+// has reports whether there is anything.
+func (s *ownStatus) has() bool {
+	return s.Parents != nil || s.Listeners != nil || s.Addresses != nil || s.AttachedListenerSets != nil || s.SupportedFeatures != nil
 }
 
 func (s *statusObject) own() ownStatus {
