@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -13,6 +14,9 @@ type Status struct {
 	// Resource is the state that it is about, as the registry gave it.
 	Resource   *kinds.Resource
 	Conditions []Condition
+	// Own is the status in the shape of the resource's API, as JSON, where that is not a list of
+	// conditions: nil for most kinds, and where it is not known.
+	Own json.RawMessage
 }
 
 // Pending reports whether proxies may be on their way to the resource, so that something else will be
