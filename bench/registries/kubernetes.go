@@ -29,14 +29,22 @@ func (k kubernetes) host() string { return service + "." + service + ".svc.clust
 func (k kubernetes) fill(many int) {
 	const others = "others"
 	k.Namespace(others)
-	all := make([]kubetest.Creation, 0, 2*many)
+	for n := range min(nodes, many*each) {
+		k.ApplyNode("node-"+strconv.Itoa(n), "eu", "zone-"+strconv.Itoa(n%3))
+	}
+	all := make([]kubetest.Creation, 0, (2+each)*many)
 	for i := range many {
 		name := "service-" + strconv.Itoa(i)
 		s := kubetest.Slice{Namespace: others, Name: name + "-1", Service: name, Port: 8080}
 		for n := range each {
-			s.Endpoints = append(s.Endpoints, kubetest.Endpoint{Address: fmt.Sprintf("10.%d.%d.%d", n+1, i/250, i%250+1), Node: "node-" + strconv.Itoa((i+n)%nodes)})
+			p := kubetest.Pod{
+				Namespace: others, Name: name + "-" + strconv.Itoa(n), Node: "node-" + strconv.Itoa((i*each+n)%nodes), Account: name,
+				Labels: map[string]string{"app": name, "version": "v1", "security.istio.io/tlsMode": "istio"},
+			}
+			all = append(all, p.Creation())
+			s.Endpoints = append(s.Endpoints, kubetest.Endpoint{Address: fmt.Sprintf("10.%d.%d.%d", n+1, i/250, i%250+1), Pod: p.Name, Node: p.Node})
 		}
-		all = append(all, kubetest.Service{Namespace: others, Name: name, Port: 80}.Creation(), s.Creation())
+		all = append(all, kubetest.Service{Namespace: others, Name: name, Port: 80, More: kubetest.Object{"selector": kubetest.Object{"app": name}}}.Creation(), s.Creation())
 	}
 	k.Create(all)
 }
