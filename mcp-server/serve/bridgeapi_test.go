@@ -64,7 +64,9 @@ func TestABridgeAnswersWhatItsRegistriesHave(t *testing.T) {
 	require.Equal(t, codes.Unimplemented, status.Code(err))
 	require.ErrorContains(t, err, "this server has no database")
 
-	poll.Eventually(t, func(ctx context.Context) error { return reads(ctx, server.API.String()+"/v1/resources/se/shop/inventory.web", http.StatusOK) })
+	poll.Eventually(t, func(ctx context.Context) error {
+		return reads(ctx, server.API.String()+"/v1/resources/se/shop/inventory.web", http.StatusOK)
+	})
 	require.NoError(t, reads(t.Context(), server.API.String()+"/v1/resources", http.StatusOK))
 	require.NoError(t, reads(t.Context(), server.API.String()+"/v1/history/se", http.StatusNotImplemented))
 }
