@@ -35,14 +35,14 @@ func (m *mesh) followServices(ctx context.Context, g *errgroup.Group) {
 	m.own = m.newGroup(servicesEntry)
 	c := m.content
 	for scope, part := range m.scopes() {
-		followList(ctx, g, "/api/v1/"+part+"services", keeping(m, "services", scope, c.services, c.setService, leanService))
-		followList(ctx, g, "/apis/discovery.k8s.io/v1/"+part+"endpointslices", keeping(m, "endpointslices.discovery.k8s.io", scope, c.slices, c.setSlice, leanSlice))
+		followList(ctx, g, "/api/v1/"+part+"services", keeping(m, m.own, "services", scope, c.services, c.setService, leanService))
+		followList(ctx, g, "/apis/discovery.k8s.io/v1/"+part+"endpointslices", keeping(m, m.own, "endpointslices.discovery.k8s.io", scope, c.slices, c.setSlice, leanSlice))
 		if m.pods {
-			followList(ctx, g, "/api/v1/"+part+"pods", keeping(m, "pods", scope, c.pods, c.setPod, leanPod))
+			followList(ctx, g, "/api/v1/"+part+"pods", keeping(m, m.own, "pods", scope, c.pods, c.setPod, leanPod))
 		}
 	}
 	if m.nodes {
-		followList(ctx, g, "/api/v1/nodes", keeping(m, "nodes", "", c.nodes, c.setNode, leanNode))
+		followList(ctx, g, "/api/v1/nodes", keeping(m, m.own, "nodes", "", c.nodes, c.setNode, leanNode))
 	}
 }
 
@@ -52,11 +52,11 @@ type keyed interface {
 	key() key
 }
 
-// keeping keeps what is wanted of each object of a namespace, by its key.
-func keeping[T keyed, V any](m *mesh, name, namespace string, there map[key]*V, set func(key, *V), lean func(*T) *V) *list[T] {
+// keeping keeps what is wanted of each object of a namespace, by its key. The list is one of a group.
+func keeping[T keyed, V any](m *mesh, g *group, name, namespace string, there map[key]*V, set func(key, *V), lean func(*T) *V) *list[T] {
 	set = bounded(m, name, there, set)
 	return &list[T]{
-		mesh: m, part: m.own.add(name),
+		mesh: m, part: g.add(name),
 		all: func(all []T) {
 			found := make(map[key]bool, len(all))
 			for i := range all {
