@@ -1,0 +1,82 @@
+package gatewayapi_test
+
+import (
+	"flag"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/gateway-api/conformance"
+	confv1 "sigs.k8s.io/gateway-api/conformance/apis/v1"
+	"sigs.k8s.io/gateway-api/conformance/utils/suite"
+	"sigs.k8s.io/gateway-api/pkg/features"
+
+	"github.com/pgmesh/pgmesh/discovery/gatewayapi"
+)
+
+// profiles are those that pgmesh is held to.
+var profiles = []suite.ConformanceProfileName{
+	suite.GatewayHTTPConformanceProfileName, suite.GatewayGRPCConformanceProfileName, suite.GatewayTLSConformanceProfileName,
+	suite.MeshHTTPConformanceProfileName, suite.MeshGRPCConformanceProfileName,
+}
+
+// claimed are the features that pgmesh has beyond what these profiles ask of everybody.
+var claimed = []features.FeatureName{
+	features.SupportGatewayPort8080, features.SupportGatewayHTTPListenerIsolation, features.SupportListenerSet,
+	features.SupportHTTPRouteBackendProtocolH2C, features.SupportHTTPRouteBackendProtocolWebSocket,
+	features.SupportHTTPRouteBackendRequestHeaderModification, features.SupportHTTPRouteResponseHeaderModification,
+	features.SupportHTTPRouteBackendTimeout, features.SupportHTTPRouteRequestTimeout, features.SupportHTTPRouteCORS,
+	features.SupportHTTPRouteDestinationPortMatching, features.SupportHTTPRouteParentRefPort,
+	features.SupportHTTPRouteHostRewrite, features.SupportHTTPRoutePathRewrite, features.SupportHTTPRoutePathRedirect,
+	features.SupportHTTPRoutePortRedirect, features.SupportHTTPRouteSchemeRedirect, features.SupportHTTPRoute303RedirectStatusCode,
+	features.SupportHTTPRoute307RedirectStatusCode, features.SupportHTTPRoute308RedirectStatusCode,
+	features.SupportHTTPRouteMethodMatching, features.SupportHTTPRouteQueryParamMatching, features.SupportHTTPRouteNamedRouteRule,
+	features.SupportHTTPRouteRequestMirror, features.SupportHTTPRouteRequestMultipleMirrors, features.SupportHTTPRouteRequestPercentageMirror,
+	features.SupportHTTPRouteRetry, features.SupportHTTPRouteRetryConnectionError, features.SupportHTTPRouteRetryBackendTimeout,
+	features.SupportGRPCRouteNamedRouteRule, features.SupportTLSRouteModeTerminate, features.SupportTLSRouteModeMixed,
+	features.SupportMeshClusterIPMatching, features.SupportMeshConsumerRoute, features.SupportMeshHTTPRouteBackendRequestHeaderModification,
+	features.SupportMeshHTTPRouteNamedRouteRule, features.SupportMeshHTTPRouteQueryParamMatching, features.SupportMeshHTTPRouteRedirectPath,
+	features.SupportMeshHTTPRouteRedirectPort, features.SupportMeshHTTPRouteRewritePath, features.SupportMeshHTTPRouteSchemeRedirect,
+}
+
+// TestConformance runs the suite. Its flags are the suite's own: -run-test HTTPRouteWeight runs one
+// test, -report-output names the file of the report.
+func TestConformance(t *testing.T) {
+	if bin == "" {
+		t.Skip("there is no cluster to run the suite in: make conformance-gateway-api builds one")
+	}
+	results.report = flag.Lookup("report-output").Value.String()
+	if results.report == "" {
+		results.report = filepath.Join(bin, "report.yaml")
+	}
+	w := newWorld(t, filepath.Join(filepath.Dir(results.report), "logs"))
+	t.Setenv("KUBECONFIG", w.kubeconfig)
+	defer w.end()
+	t.Run("Suite", func(t *testing.T) {
+		options := configured(t)
+		results.whole = options.RunTest == "" && flag.Lookup("conformance-profiles").Value.String() == ""
+		conformance.RunConformanceWithOptions(t, options)
+	})
+	results.ended = true
+	require.NotEmpty(t, results.outcomes)
+}
+
+// configured are the suite's options, by its flags and by what is so for pgmesh.
+func configured(t *testing.T) suite.ConformanceOptions {
+	t.Helper()
+	options := conformance.DefaultOptions(t)
+	options.GatewayClassName = gatewayapi.Class
+	options.CleanupBaseResources = false // the cluster ends with the test
+	options.Hook = record
+	if options.ConformanceProfiles == nil {
+		options.ConformanceProfiles = profiles
+	}
+	if options.SupportedFeatures == nil {
+		options.SupportedFeatures = claimed
+	}
+	options.Implementation = confv1.Implementation{
+		Organization: "pgmesh", Project: "pgmesh", URL: "https://github.com/pgmesh/pgmesh", Version: "main", Contact: []string{"https://github.com/pgmesh/pgmesh/issues"},
+	}
+	options.ReportOutputPath = results.report
+	return options
+}
