@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/pgmesh/pgmesh/kinds"
@@ -12,6 +13,9 @@ type Status struct {
 	// Resource is the state that it is about, as the registry gave it.
 	Resource   *kinds.Resource
 	Conditions []Condition
+	// Own is the status in the shape of the resource's API, as JSON, where that is not a list of
+	// conditions: nil for most kinds, and where it is not known.
+	Own json.RawMessage
 }
 
 // Condition is one of Kubernetes' sort.

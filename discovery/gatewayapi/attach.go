@@ -18,8 +18,10 @@ type attachment struct {
 	listeners func(kinds.Key) []*Listener
 	problems  []Problem
 	pieces    []*Piece
+	status    Status
+	taken     []At
 
-	gateway, mesh           conversion
+	gateway, mesh           *conversion
 	gatewayRules, meshRules *rules // nil before a parent needs them
 }
 
@@ -29,7 +31,15 @@ type rules struct {
 	connections [][]*networking.RouteDestination
 }
 
+// rules converts the rules, once.
 func (c *conversion) rules() *rules {
+	if c.converted == nil {
+		c.converted = c.convert()
+	}
+	return c.converted
+}
+
+func (c *conversion) convert() *rules {
 	if kind := c.route.Resource.Kind; kind == KindHTTPRoute || kind == KindGRPCRoute {
 		return &rules{requests: c.requests()}
 	}
@@ -49,44 +59,91 @@ func (a *attachment) attach(index int, p parentSpec) {
 	}
 	switch to := p.resolved(group, KindGateway.Name, a.Resource.Namespace); {
 	case to.is("", "Service"):
-		a.attachToHosts([]string{to.name + "." + to.namespace + domain}, p.Port)
+		host := to.name + "." + to.namespace + domain
+		a.attachToHosts([]string{host}, p.Port)
+		a.stateAtHost(p, host)
 	case to.is(groupIstio, KindServiceEntry.Name):
 		hosts := a.mesh.world.Hosts(to.entryKey())
+		refusal := fault{}
 		if len(hosts) == 0 {
-			a.report(index, fmt.Sprintf("there is no %s: the route has no effect there", to.entryKey()))
+			refusal = fault{reasonNoParent, fmt.Sprintf("there is no %s: the route has no effect there", to.entryKey())}
+			a.report(index, refusal.message)
 		}
 		a.attachToHosts(hosts, p.Port)
+		a.state(p, refusal, a.mesh)
 	}
 }
 
+// stateAtHost notes how the route stands at a service.
+func (a *attachment) stateAtHost(p parentSpec, host string) {
+	refusal := fault{}
+	if !a.mesh.world.Known(host) {
+		refusal = fault{reasonNoParent, fmt.Sprintf("there is no service %s: the route has no effect there", host)}
+	}
+	a.state(p, refusal, a.mesh)
+}
+
+// The reasons why a parent does not take a route, the one that counts last.
+const (
+	reasonNoParent   = "NoMatchingParent"
+	reasonNotTaken   = "NotAllowedByListeners"
+	reasonNoHostname = "NoMatchingListenerHostname"
+)
+
+var refusals = []string{"", reasonNoParent, reasonNotTaken, reasonNoHostname}
+
 // attachToListeners attaches the route to those of a Gateway's listeners that take it. A Gateway
-// without listeners is not there, or of somebody else.
+// without listeners is not there, or of somebody else. A listener that is not served takes routes,
+// too, and sends them nothing.
 func (a *attachment) attachToListeners(index int, p parentSpec, parent kinds.Key) {
-	refusal, siblings := "", a.listeners(parent)
+	siblings := a.listeners(parent)
+	if len(siblings) == 0 {
+		return
+	}
+	refusal := fault{reasonNoParent, "the parent has no listener of this name and port"}
+	var on []*Listener
 	for _, l := range siblings {
 		if l.Of.Key() != parent || !p.names(l) {
 			continue
 		}
 		hosts, why := a.hostsOn(l, siblings)
-		if refusal == "" {
+		if len(hosts) > 0 {
+			on = append(on, l)
+			a.attachToListener(l, hosts)
+		} else if len(on) == 0 && slices.Index(refusals, why.reason) > slices.Index(refusals, refusal.reason) {
 			refusal = why
 		}
-		for _, host := range hosts {
-			refusal = accepted
-			a.attachToListener(l, host)
-		}
 	}
-	switch {
-	case refusal == accepted || len(siblings) == 0:
-	case refusal == "":
-		a.report(index, "the parent has no listener of this name and port: the route has no effect there")
-	default:
-		a.report(index, refusal+": the route has no effect there")
+	a.tell(index, on, refusal)
+	if !siblings[0].stated {
+		return
+	}
+	if len(on) > 0 {
+		refusal = fault{}
+	}
+	if a.state(p, refusal, a.gateway) {
+		a.take(on)
 	}
 }
 
-// accepted stands in place of a refusal.
-const accepted = "accepted"
+// tell reports a problem if the route has no effect at a parent.
+func (a *attachment) tell(index int, on []*Listener, refusal fault) {
+	switch {
+	case len(on) == 0:
+		a.report(index, refusal.message+": the route has no effect there")
+	case !slices.ContainsFunc(on, (*Listener).Served):
+		a.report(index, fmt.Sprintf("the listener %q is not served: the route has no effect there", on[0].section))
+	}
+}
+
+// take notes that listeners have taken the route.
+func (a *attachment) take(on []*Listener) {
+	for _, l := range on {
+		if at := (At{l.Of.Key(), l.section}); !slices.Contains(a.taken, at) {
+			a.taken = append(a.taken, at)
+		}
+	}
+}
 
 // names reports whether a parent reference means a listener of the parent.
 func (p parentSpec) names(l *Listener) bool {
@@ -94,12 +151,12 @@ func (p parentSpec) names(l *Listener) bool {
 }
 
 // hostsOn lists the hosts that the route has on a listener. If there are none it says why.
-func (a *attachment) hostsOn(l *Listener, siblings []*Listener) (out []string, refusal string) {
+func (a *attachment) hostsOn(l *Listener, siblings []*Listener) (out []string, refusal fault) {
 	switch {
 	case !slices.Contains(l.kinds, a.Resource.Kind.Name):
-		return nil, fmt.Sprintf("the listener %q takes no %s", l.section, a.Resource.Kind.Name)
+		return nil, fault{reasonNotTaken, fmt.Sprintf("the listener %q takes no %s", l.section, a.Resource.Kind.Name)}
 	case !l.from.include(a.Resource):
-		return nil, fmt.Sprintf("the listener %q takes no routes of the namespace %s", l.section, a.Resource.Namespace)
+		return nil, fault{reasonNotTaken, fmt.Sprintf("the listener %q takes no routes of the namespace %s", l.section, a.Resource.Namespace)}
 	}
 	for _, host := range a.hosts() {
 		if l.isolates(host, siblings) {
@@ -107,9 +164,9 @@ func (a *attachment) hostsOn(l *Listener, siblings []*Listener) (out []string, r
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Sprintf("no hostname of the route is one of the listener %q, which is for %q", l.section, l.hostname)
+		return nil, fault{reasonNoHostname, fmt.Sprintf("no hostname of the route is one of the listener %q, which is for %q", l.section, l.hostname)}
 	}
-	return out, ""
+	return out, fault{}
 }
 
 // hosts are those of the route; any, if it names none.
@@ -127,10 +184,7 @@ func (r *Route) hosts() []string {
 // isolates reports whether the listener has requests for a host that a route names. It has none that
 // another listener of the Gateway, on the same port, is more narrowly for.
 func (l *Listener) isolates(host string, siblings []*Listener) bool {
-	own := l.hostname
-	if own == "" {
-		own = "*"
-	}
+	own := l.host()
 	if hostname.Common(host, own) == "" {
 		return false
 	}
@@ -138,15 +192,23 @@ func (l *Listener) isolates(host string, siblings []*Listener) bool {
 		return true
 	}
 	return !slices.ContainsFunc(siblings, func(other *Listener) bool {
-		return other != l && other.port == l.port && other.protocol == l.protocol && other.hostname != l.hostname && other.hostname != "" &&
+		return other != l && other.Served() && other.port == l.port && other.protocol == l.protocol && other.hostname != l.hostname && other.hostname != "" &&
 			len(other.hostname) >= len(l.hostname) && hostname.Within(host, other.hostname)
 	})
 }
 
-func (a *attachment) attachToListener(l *Listener, host string) {
-	if a.gatewayRules == nil {
-		a.gatewayRules = a.gateway.rules()
+// attachToListener attaches the route to a listener for some hosts, if that is served.
+func (a *attachment) attachToListener(l *Listener, hosts []string) {
+	if !l.Served() {
+		return
 	}
+	a.gatewayRules = a.gateway.rules()
+	for _, host := range hosts {
+		a.attachTo(l, host)
+	}
+}
+
+func (a *attachment) attachTo(l *Listener, host string) {
 	p := &Piece{Of: a.Resource, Key: Key{Gateway: l.Name(), Host: host}, HTTP: a.gatewayRules.requests}
 	to := a.gatewayRules.connections
 	switch {
@@ -169,7 +231,7 @@ func narrowed(host, listener string) string {
 
 // attachToHosts has sidecars follow the route for some services.
 func (a *attachment) attachToHosts(hosts []string, port uint32) {
-	if a.meshRules == nil && len(hosts) > 0 {
+	if len(hosts) > 0 {
 		a.meshRules = a.mesh.rules()
 	}
 	for _, host := range hosts {

@@ -14,6 +14,8 @@ type World struct {
 	Grants *Grants
 	// Hosts are those of a ServiceEntry; none if there is no such.
 	Hosts func(kinds.Key) []string
+	// Known reports whether some service has a host.
+	Known func(host string) bool
 }
 
 // serviceHost is the host of a service by its short name, or the host itself.
@@ -29,19 +31,31 @@ func (t target) entryKey() kinds.Key {
 	return kinds.Key{Kind: KindServiceEntry, Namespace: t.namespace, Name: t.name}
 }
 
+// serviceHost is the host of what the target names, if it is a service by itself.
+func (t target) serviceHost() string {
+	switch {
+	case t.is("", "Service"):
+		return t.name + "." + t.namespace + domain
+	case t.is(groupIstio, "Hostname"):
+		return strings.ToLower(t.name)
+	}
+	return ""
+}
+
 // destination is where a rule of the route sends to. If the route may not use the
 // backend, or it cannot exist, the host is empty: requests to it are answered with 500.
 func (c *conversion) destination(b backendSpec, path string) *networking.Destination {
 	to := b.resolved("", "Service", c.route.Resource.Namespace)
 	if c.checked && !to.is(groupIstio, "Hostname") && !c.world.Grants.allow(c.route.Resource, to) {
-		c.report(path, fmt.Sprintf("no ReferenceGrant of the namespace %s allows a %s of %s to name the %s %s: what is sent there is answered with 500",
-			to.namespace, c.route.Resource.Kind.Name, c.route.Resource.Namespace, to.kind, to.name))
-		return &networking.Destination{}
+		return c.nowhere(path, fault{reasonNoGrant, fmt.Sprintf("no ReferenceGrant of the namespace %s allows a %s of %s to name the %s %s",
+			to.namespace, c.route.Resource.Kind.Name, c.route.Resource.Namespace, to.kind, to.name)})
 	}
 	host, wrong := c.host(to)
-	if wrong != "" {
-		c.report(path, wrong+": what is sent there is answered with 500")
-		return &networking.Destination{}
+	if wrong != (fault{}) {
+		return c.nowhere(path, wrong)
+	}
+	if !c.world.Known(host) {
+		c.lost(reasonNoBackend, path, fmt.Sprintf("there is no service %s", host))
 	}
 	out := &networking.Destination{Host: host}
 	if b.Port != 0 {
@@ -50,20 +64,30 @@ func (c *conversion) destination(b backendSpec, path string) *networking.Destina
 	return out
 }
 
+// nowhere is where requests go to that cannot be sent where the rule says.
+func (c *conversion) nowhere(path string, why fault) *networking.Destination {
+	c.report(path, why.message+": what is sent there is answered with 500")
+	c.lost(why.reason, path, why.message)
+	return &networking.Destination{}
+}
+
+// reasonNoBackend is that of a backend that is not there.
+const reasonNoBackend = "BackendNotFound"
+
 // host is that of a backend.
-func (c *conversion) host(to target) (host, wrong string) {
+func (c *conversion) host(to target) (host string, wrong fault) {
 	switch {
 	case to.is("", "Service"):
-		return to.name + "." + to.namespace + domain, ""
+		return to.name + "." + to.namespace + domain, fault{}
 	case to.is(groupIstio, "Hostname"):
-		return strings.ToLower(to.name), ""
+		return strings.ToLower(to.name), fault{}
 	case to.is(groupIstio, KindServiceEntry.Name):
 		if hosts := c.world.Hosts(to.entryKey()); len(hosts) > 0 {
-			return hosts[0], ""
+			return hosts[0], fault{}
 		}
-		return "", fmt.Sprintf("there is no %s", to.entryKey())
+		return "", fault{reasonNoBackend, fmt.Sprintf("there is no %s", to.entryKey())}
 	default:
-		return "", fmt.Sprintf("a %s of %q can be no backend: name a Service, a ServiceEntry or a Hostname", to.kind, to.group)
+		return "", fault{"InvalidKind", fmt.Sprintf("a %s of %q can be no backend: name a Service, a ServiceEntry or a Hostname", to.kind, to.group)}
 	}
 }
 

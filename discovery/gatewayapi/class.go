@@ -6,18 +6,36 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Classes says of the names of classes whether their Gateways are served here. A class that is not
-// in it is not known.
-type Classes map[string]bool
+// Classes are the controllers of classes, by the names of the classes. A class that is not in it is
+// not known.
+type Classes map[string]string
 
 // ReadClasses returns the classes that there are: those of GatewayClasses, and those that need
 // none.
 func ReadClasses(resources iter.Seq[*kinds.Resource]) Classes {
-	classes := Classes{Class: true, IstioClass: true}
+	classes := Classes{Class: Controller, IstioClass: Controller}
 	for r := range resources {
 		if spec, err := specOf[classSpec](r); err == nil {
-			classes[r.Name] = spec.ControllerName == Controller || spec.ControllerName == IstioController
+			classes[r.Name] = spec.ControllerName
 		}
 	}
 	return classes
+}
+
+// serve reports whether Gateways of a class are served here.
+func (c Classes) serve(class string) bool {
+	return c[class] == Controller || c[class] == IstioController
+}
+
+// StatusOfClass is the status of a GatewayClass; nil if it is another controller's to say.
+func StatusOfClass(r *kinds.Resource) *Status {
+	spec, err := specOf[classSpec](r)
+	if err != nil || spec.ControllerName != Controller {
+		return nil
+	}
+	s := &Status{Conditions: []Condition{holds(condAccepted), holds("SupportedVersion")}}
+	for _, name := range features {
+		s.SupportedFeatures = append(s.SupportedFeatures, Feature{name})
+	}
+	return s
 }

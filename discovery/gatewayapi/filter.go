@@ -11,9 +11,9 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// filter applies the filters of a rule. It reports false if one of them is not known here: what it
-// would do to a request may be to refuse it, so all requests are.
-func (c *conversion) filter(out *networking.HTTPRoute, filters []filterSpec, at string) bool {
+// filter applies the filters of a rule. It says so if one of them is not known here: what that would
+// do to a request may be to refuse it, so all requests are.
+func (c *conversion) filter(out *networking.HTTPRoute, filters []filterSpec, at string) (unknown string) {
 	for i, f := range filters {
 		path := fmt.Sprintf("%s.filters[%d]", at, i)
 		switch {
@@ -27,11 +27,12 @@ func (c *conversion) filter(out *networking.HTTPRoute, filters []filterSpec, at 
 		case f.CORS != nil:
 			out.CorsPolicy = cors(f.CORS)
 		default:
-			c.report(path, fmt.Sprintf("filters of type %s are not acted on: requests that the rule matches are answered with 500", f.Type))
-			return false
+			unknown = fmt.Sprintf("filters of type %s are not acted on: requests that the rule matches are answered with 500", f.Type)
+			c.report(path, unknown)
+			return unknown
 		}
 	}
-	return true
+	return ""
 }
 
 // filterBackend applies the filters of a backend, of which there can be those of headers.

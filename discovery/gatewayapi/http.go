@@ -20,6 +20,11 @@ type conversion struct {
 	// checked says that ReferenceGrants count, as they do for what comes through a Gateway.
 	checked  bool
 	problems []Problem
+
+	converted    *rules // nil before they are asked for
+	unresolved   faults // what rules name in vain
+	dropped      faults // what of rules is of no use
+	droppedRules int
 }
 
 func (c *conversion) report(path, reason string) {
@@ -31,18 +36,24 @@ func (c *conversion) report(path, reason string) {
 func (c *conversion) requests() (out []*networking.HTTPRoute) {
 	for i, rule := range c.route.spec.Rules {
 		at := fmt.Sprintf("spec.rules[%d]", i)
-		converted := c.rule(rule, i, at)
+		converted, useless := c.rule(rule, i, at), ""
 		matches := rule.Matches
 		if len(matches) == 0 {
 			matches = []matchSpec{{}}
 		}
+		matched := 0
 		for j, m := range matches {
 			match := c.match(m)
 			if wrong := re2.InMatch(match); len(wrong) > 0 {
-				c.report(fmt.Sprintf("%s.matches[%d]", at, j), wrong[0].Reason+": the match is left out")
+				useless = wrong[0].Reason + ": the match is left out"
+				c.report(fmt.Sprintf("%s.matches[%d]", at, j), useless)
 				continue
 			}
 			out = append(out, with(converted, match))
+			matched++
+		}
+		if matched == 0 {
+			c.drop(i, useless)
 		}
 	}
 	return out
@@ -61,7 +72,8 @@ func with(r *networking.HTTPRoute, match *networking.HTTPMatchRequest) *networki
 func (c *conversion) rule(rule ruleSpec, index int, at string) *networking.HTTPRoute {
 	r := c.route.Resource
 	out := &networking.HTTPRoute{Name: or(rule.Name, r.Namespace+"."+r.Name+"."+strconv.Itoa(index))}
-	if !c.filter(out, rule.Filters, at) {
+	if unknown := c.filter(out, rule.Filters, at); unknown != "" {
+		c.drop(index, unknown)
 		out.Redirect, out.Rewrite, out.Mirrors = nil, nil, nil
 		out.DirectResponse = &networking.HTTPDirectResponse{Status: http.StatusInternalServerError}
 		return out

@@ -9,20 +9,25 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Gateway is a Gateway of the Gateway API with the listeners that are served, those of its
-// ListenerSets among them.
+// Gateway is a Gateway of the Gateway API with its listeners, those of its ListenerSets among them.
 type Gateway struct {
 	Resource  *kinds.Resource
 	Listeners []*Listener
 	Problems  []Problem
+	// Sets are the ListenerSets that it takes, and Refused those that it does not.
+	Sets, Refused []*kinds.Resource
 	// Services are the hosts of the services in its namespace whose workloads serve it. Without
 	// any, those do whose label NameLabel is its name.
 	Services []string
+
+	stated bool // its status is said here, and not by Istio's controller
+	spec   gatewaySpec
 }
 
 // Listener is a listener of a Gateway.
 type Listener struct {
-	// Resource is the listener as a Gateway of networking.istio.io with one server.
+	// Resource is the listener as a Gateway of networking.istio.io with one server; nil if it is not
+	// served.
 	Resource *kinds.Resource
 	// Of is the Gateway, or the ListenerSet, that it stands in, and Path where.
 	Of   *kinds.Resource
@@ -32,9 +37,24 @@ type Listener struct {
 	port              uint32
 	protocol          string
 	passes            bool // TLS does not end here
+	ends              bool // TLS ends here
 	kinds             []string
 	from              namespaces
+	stated            bool // as the Gateway's
+
+	wrong      faults // why it is not served, by itself
+	conflict   fault  // with another listener, which is served
+	unresolved faults // what it names in vain
+
+	certificates []Secret // by which gateways know it
+	uncertified  bool     // it names none that it may have
 }
+
+// Secret names a secret of a namespace.
+type Secret struct{ Namespace, Name string }
+
+// Served reports whether gateways serve the listener.
+func (l *Listener) Served() bool { return l.Resource != nil }
 
 // Name is how VirtualServices would name it: namespace/name.
 func (l *Listener) Name() string { return l.Resource.Namespace + "/" + l.Resource.Name }
@@ -46,14 +66,14 @@ func ReadGateway(r *kinds.Resource, sets []*kinds.Resource, classes Classes) *Ga
 	if err != nil {
 		return &Gateway{Resource: r, Problems: unreadable(r, err)}
 	}
-	served, known := classes[spec.GatewayClassName]
-	g := &Gateway{Resource: r}
+	controller, known := classes[spec.GatewayClassName]
+	g := &Gateway{Resource: r, spec: spec, stated: controller == Controller}
 	switch {
 	case !known:
 		g.report(r, "spec.gatewayClassName", fmt.Sprintf("there is no GatewayClass %q: nobody serves the Gateway. Name the class %s, "+
 			"or create one whose controllerName is %s", spec.GatewayClassName, Class, Controller))
 		return g
-	case !served:
+	case !classes.serve(spec.GatewayClassName):
 		return nil
 	}
 	g.readAddresses(spec.Addresses)
@@ -98,60 +118,80 @@ func (g *Gateway) readSet(set *kinds.Resource, allowed namespaces, of gatewaySpe
 		g.Problems = append(g.Problems, unreadable(set, err)...)
 		return
 	case !allowed.include(set):
+		g.Refused = append(g.Refused, set)
 		g.report(set, "spec.parentRef", fmt.Sprintf("%s takes no listeners from this namespace: nobody serves them. Allow them in its allowedListeners", g.Resource.Key()))
 		return
 	}
+	g.Sets = append(g.Sets, set)
 	for i, l := range spec.Listeners {
 		g.listen(set, i, l, of)
 	}
 }
 
-// listen adds a listener, unless it cannot be served.
+// listen adds a listener. One that cannot be served has no Resource.
 func (g *Gateway) listen(of *kinds.Resource, index int, spec listenerSpec, gateway gatewaySpec) {
 	l := &Listener{
 		Of: of, Path: fmt.Sprintf("spec.listeners[%d]", index), section: spec.Name, hostname: spec.Hostname, port: spec.Port, protocol: spec.Protocol,
-		from: readNamespaces(spec.AllowedRoutes.Namespaces, of.Namespace, "Same"),
+		from: readNamespaces(spec.AllowedRoutes.Namespaces, of.Namespace, "Same"), stated: g.stated,
 	}
+	g.Listeners = append(g.Listeners, l)
 	if l.port == 0 {
 		l.port = map[string]uint32{"HTTP": 80, "HTTPS": 443}[spec.Protocol]
 	}
-	if rival := g.rival(l); rival != nil {
-		g.report(of, l.Path, fmt.Sprintf("the listener %q of %s has the same port, protocol and hostname: this one is left out", rival.section, rival.Of.Key()))
+	l.passes = spec.TLS != nil && or(spec.TLS.Mode, "Terminate") == "Passthrough"
+	l.ends = spec.TLS != nil && !l.passes
+	if !slices.Contains([]string{"HTTP", "HTTPS", "TLS", "TCP"}, spec.Protocol) {
+		l.refuse("UnsupportedProtocol", fmt.Sprintf("the protocol %q is not served: the listener is left out. Write HTTP, HTTPS, TLS or TCP", spec.Protocol))
+		g.report(of, l.Path, l.wrong[0].message)
 		return
 	}
-	tls, wrong := g.tls(l, spec.TLS, gateway)
-	if wrong == "" && !slices.Contains([]string{"HTTP", "HTTPS", "TLS", "TCP"}, spec.Protocol) {
-		wrong = fmt.Sprintf("the protocol %q is not served: the listener is left out. Write HTTP, HTTPS, TLS or TCP", spec.Protocol)
-	}
-	if wrong != "" {
-		g.report(of, l.Path, wrong)
+	l.readKinds(spec)
+	if g.conflicts(l) {
+		g.report(of, l.Path, l.conflict.message)
 		return
 	}
-	l.passes = tls.GetMode() == networking.ServerTLSSettings_PASSTHROUGH
-	l.kinds = l.readKinds(spec)
-	l.Resource = g.server(l, tls)
-	g.Listeners = append(g.Listeners, l)
+	tls := g.tls(l, spec.TLS, gateway)
+	switch {
+	case len(l.wrong) > 0:
+		g.report(of, l.Path, l.wrong[0].message)
+	case l.uncertified:
+		g.report(of, l.Path, "has no certificate that it may use: the listener is left out")
+	default:
+		l.Resource = g.server(l, tls)
+	}
 }
 
-// rival is a listener before this one that takes the same connections; nil if there is none.
-func (g *Gateway) rival(l *Listener) *Listener {
+// refuse notes why the listener cannot be served.
+func (l *Listener) refuse(reason, message string) { l.wrong = append(l.wrong, fault{reason, message}) }
+
+// conflicts reports whether a listener before this one, which is served, takes the same connections,
+// or those of the port in another protocol. It notes which.
+func (g *Gateway) conflicts(l *Listener) bool {
 	for _, other := range g.Listeners {
-		if other.port == l.port && other.protocol == l.protocol && other.hostname == l.hostname {
-			return other
+		switch {
+		case other == l || !other.Served() || other.port != l.port:
+		case other.transport() != l.transport():
+			l.conflict = fault{"ProtocolConflict", fmt.Sprintf("the listener %q of %s has the same port with the protocol %s: this one is left out", other.section, other.Of.Key(), other.protocol)}
+		case other.hostname == l.hostname:
+			l.conflict = fault{"HostnameConflict", fmt.Sprintf("the listener %q of %s has the same port, protocol and hostname: this one is left out", other.section, other.Of.Key())}
 		}
 	}
-	return nil
+	return l.conflict != fault{}
+}
+
+// transport is what is spoken on a port first: listeners of one port have to agree on it.
+func (l *Listener) transport() string {
+	if l.protocol == "HTTPS" {
+		return "TLS"
+	}
+	return l.protocol
 }
 
 // server is the listener as a Gateway of networking.istio.io.
 func (g *Gateway) server(l *Listener, tls *networking.ServerTLSSettings) *kinds.Resource {
-	host := l.hostname
-	if host == "" {
-		host = "*"
-	}
 	spec := &networking.Gateway{Servers: []*networking.Server{{
 		Port:  &networking.Port{Name: "default", Number: l.port, Protocol: l.protocol},
-		Hosts: l.from.hosts(host), Tls: tls,
+		Hosts: l.from.hosts(l.host()), Tls: tls,
 	}}}
 	if len(g.Services) == 0 {
 		spec.Selector = map[string]string{NameLabel: g.Resource.Name}
@@ -162,9 +202,9 @@ func (g *Gateway) server(l *Listener, tls *networking.ServerTLSSettings) *kinds.
 	}
 }
 
-// readKinds lists the kinds of routes that the listener takes: of those that its protocol can have,
+// readKinds notes the kinds of routes that the listener takes: of those that its protocol can have,
 // those that it allows.
-func (l *Listener) readKinds(spec listenerSpec) (out []string) {
+func (l *Listener) readKinds(spec listenerSpec) {
 	can := map[string][]string{
 		"HTTP": {"HTTPRoute", "GRPCRoute"}, "HTTPS": {"HTTPRoute", "GRPCRoute"}, "TLS": {"TLSRoute"}, "TCP": {"TCPRoute"},
 	}[l.protocol]
@@ -172,12 +212,19 @@ func (l *Listener) readKinds(spec listenerSpec) (out []string) {
 		can = []string{"TLSRoute", "TCPRoute"}
 	}
 	if len(spec.AllowedRoutes.Kinds) == 0 {
-		return can
+		l.kinds = can
+		return
 	}
 	for _, allowed := range spec.AllowedRoutes.Kinds {
 		if or(allowed.Group, group) == group && slices.Contains(can, allowed.Kind) {
-			out = append(out, allowed.Kind)
+			l.kinds = append(l.kinds, allowed.Kind)
+		} else {
+			l.lost("InvalidRouteKinds", fmt.Sprintf("a listener of %s takes no %s of %q", l.protocol, allowed.Kind, or(allowed.Group, group)))
 		}
 	}
-	return out
+}
+
+// lost notes what the listener names in vain.
+func (l *Listener) lost(reason, message string) {
+	l.unresolved = append(l.unresolved, fault{reason, message})
 }

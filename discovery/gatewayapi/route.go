@@ -18,6 +18,9 @@ type Route struct {
 	// Abroad are the namespaces of others that its rules name something in: what those grant
 	// matters.
 	Abroad []string
+	// Asked are the hosts of Services and Hostnames that it names: whether they are there matters to
+	// its status.
+	Asked []string
 
 	spec routeSpec
 }
@@ -55,6 +58,9 @@ func (r *Route) note(to target, asks bool) {
 	if key := to.entryKey(); to.is(groupIstio, KindServiceEntry.Name) && !slices.Contains(r.Entries, key) {
 		r.Entries = append(r.Entries, key)
 	}
+	if host := to.serviceHost(); host != "" && !slices.Contains(r.Asked, host) {
+		r.Asked = append(r.Asked, host)
+	}
 	if asks && to.namespace != r.Resource.Namespace && !slices.Contains(r.Abroad, to.namespace) {
 		r.Abroad = append(r.Abroad, to.namespace)
 	}
@@ -90,21 +96,41 @@ type Piece struct {
 	TLS  []*networking.TLSRoute
 }
 
+// Attached is what a route comes to.
+type Attached struct {
+	Pieces   []*Piece
+	Problems []Problem
+	Status   *Status
+	// At are the listeners that have taken it.
+	At []At
+}
+
+// At is a listener, by the Gateway or the ListenerSet that it stands in and its name.
+type At struct {
+	Of      kinds.Key
+	Section string
+}
+
 // Attach returns what the route says to whom, and what is wrong with that. Listeners are those of a
 // Gateway or a ListenerSet, beside which a Gateway may have others.
-func (r *Route) Attach(listeners func(kinds.Key) []*Listener, world World) (pieces []*Piece, problems []Problem) {
+func (r *Route) Attach(listeners func(kinds.Key) []*Listener, world World) Attached {
 	a := attachment{
 		Route: r, listeners: listeners,
-		gateway: conversion{route: r, world: world, checked: true}, mesh: conversion{route: r, world: world},
+		gateway: &conversion{route: r, world: world, checked: true}, mesh: &conversion{route: r, world: world},
 	}
 	for i, p := range r.spec.ParentRefs {
 		a.attach(i, p)
 	}
-	problems = slices.Concat(r.Problems, a.problems)
+	return Attached{Pieces: a.pieces, Problems: a.allProblems(), Status: &a.status, At: a.taken}
+}
+
+// allProblems are those of the route and of what was converted for a parent that takes it.
+func (a *attachment) allProblems() []Problem {
+	problems := slices.Concat(a.Problems, a.problems)
 	if a.gatewayRules != nil {
 		problems = append(problems, a.gateway.problems...)
 	} else if a.meshRules != nil {
 		problems = append(problems, a.mesh.problems...)
 	}
-	return a.pieces, problems
+	return problems
 }

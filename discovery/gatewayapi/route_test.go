@@ -3,6 +3,7 @@ package gatewayapi_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,8 +55,28 @@ func readWorld(t *testing.T, text string) world {
 	return w
 }
 
+// served are the listeners of the Gateway that are served.
+func (w world) served() []*gatewayapi.Listener {
+	return slices.DeleteFunc(slices.Clone(w.gateway.Listeners), func(l *gatewayapi.Listener) bool { return !l.Served() })
+}
+
 // attach returns what a route says, by listener or namespace and host, and what is wrong.
 func (w world) attach(t *testing.T, route string) (map[string]*gatewayapi.Piece, []string) {
+	t.Helper()
+	all := w.attached(t, route)
+	out := map[string]*gatewayapi.Piece{}
+	for _, p := range all.Pieces {
+		out[p.Key.Gateway+p.Key.Namespace+" "+p.Key.Host] = p
+	}
+	var wrong []string
+	for _, p := range all.Problems {
+		wrong = append(wrong, p.Path+" "+p.Reason)
+	}
+	return out, wrong
+}
+
+// attached is what a route comes to. Services whose names begin with "gone" are not there.
+func (w world) attached(t *testing.T, route string) gatewayapi.Attached {
 	t.Helper()
 	var grants []*kinds.Resource
 	for _, r := range w.resources {
@@ -70,16 +91,8 @@ func (w world) attach(t *testing.T, route string) (map[string]*gatewayapi.Piece,
 		}
 		return nil
 	}
-	pieces, problems := gatewayapi.ReadRoute(w.resources[route]).Attach(listeners, gatewayapi.World{Grants: gatewayapi.ReadGrants(slices.Values(grants)), Hosts: hosts})
-	out := map[string]*gatewayapi.Piece{}
-	for _, p := range pieces {
-		out[p.Key.Gateway+p.Key.Namespace+" "+p.Key.Host] = p
-	}
-	var wrong []string
-	for _, p := range problems {
-		wrong = append(wrong, p.Path+" "+p.Reason)
-	}
-	return out, wrong
+	known := func(host string) bool { return !strings.HasPrefix(host, "gone") }
+	return gatewayapi.ReadRoute(w.resources[route]).Attach(listeners, gatewayapi.World{Grants: gatewayapi.ReadGrants(slices.Values(grants)), Hosts: hosts, Known: known})
 }
 
 func names(pieces map[string]*gatewayapi.Piece) (out []string) {
@@ -149,12 +162,12 @@ func TestWhatAListenerCannotDoSafelyItDoesNot(t *testing.T) {
 		{name: a, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: shop}]}},
 		{name: b, port: 444, protocol: TLS, tls: {mode: Passthrough}},
 		{name: c, port: 80, protocol: HTTP}, {name: d, port: 53, protocol: UDP}]`))
-	require.Len(t, w.gateway.Listeners, 2)
+	require.Len(t, w.served(), 2)
 	require.Len(t, w.gateway.Problems, 2)
 	require.Contains(t, w.gateway.Problems[0].Reason, "the authority that clients are checked by cannot be had")
 
 	w = readWorld(t, gatewayText("listeners: [{name: a, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: shop, namespace: elsewhere}]}}]"))
-	require.Empty(t, w.gateway.Listeners, "nobody is served with the certificate of another namespace")
+	require.Empty(t, w.served(), "nobody is served with the certificate of another namespace")
 	require.Len(t, w.gateway.Problems, 2)
 }
 
@@ -225,8 +238,8 @@ func TestGatewaysOfOtherControllersAreLeftAlone(t *testing.T) {
 	text := "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: %s}\nspec: {controllerName: %s}\n---\n"
 	resources := parsed(t, fmt.Sprintf(text, "ours", "pgmesh.io/gateway-controller")+fmt.Sprintf(text, "others", "example.com/x")+gatewayText("listeners: [{name: http, port: 80, protocol: HTTP}]"))
 	classes := gatewayapi.ReadClasses(slices.Values([]*kinds.Resource{resources["GatewayClass ours"], resources["GatewayClass others"]}))
-	require.Equal(t, gatewayapi.Classes{"pgmesh": true, "istio": true, "ours": true, "others": false}, classes)
-	require.Nil(t, gatewayapi.ReadGateway(resources["Gateway web"], nil, gatewayapi.Classes{"pgmesh": false}))
+	require.Equal(t, gatewayapi.Classes{"pgmesh": "pgmesh.io/gateway-controller", "istio": "pgmesh.io/gateway-controller", "ours": "pgmesh.io/gateway-controller", "others": "example.com/x"}, classes)
+	require.Nil(t, gatewayapi.ReadGateway(resources["Gateway web"], nil, gatewayapi.Classes{"pgmesh": "example.com/x"}))
 	unknown := gatewayapi.ReadGateway(resources["Gateway web"], nil, gatewayapi.Classes{})
 	require.Empty(t, unknown.Listeners)
 	require.Equal(t, "spec.gatewayClassName", unknown.Problems[0].Path)

@@ -10,84 +10,84 @@ import (
 // modeOption has TLS of a listener checked as Istio's own options say.
 const modeOption = "gateway.istio.io/tls-terminate-mode"
 
+// insecureFallback lets clients in without a valid certificate.
+const insecureFallback = "AllowInsecureFallback"
+
 // mostCertificates is how many a listener may have: one for each sort of key.
 const mostCertificates = 2
 
-// tls says how TLS ends at a listener; nil if there is none. It says why the listener cannot be
+// tls says how TLS ends at a listener; nil if there is none. It notes why the listener cannot be
 // served if it cannot: one that asked for less would let everybody in.
-func (g *Gateway) tls(l *Listener, spec *tlsSpec, gateway gatewaySpec) (out *networking.ServerTLSSettings, wrong string) {
+func (g *Gateway) tls(l *Listener, spec *tlsSpec, gateway gatewaySpec) *networking.ServerTLSSettings {
 	if spec == nil {
 		if l.protocol == "HTTPS" || l.protocol == "TLS" {
-			return nil, "has no tls: the listener is left out. Name a certificate in tls.certificateRefs"
+			l.refuse(reasonUnknown, "has no tls: the listener is left out. Name a certificate in tls.certificateRefs")
 		}
-		return nil, ""
+		return nil
 	}
-	if or(spec.Mode, "Terminate") == "Passthrough" {
-		return &networking.ServerTLSSettings{Mode: networking.ServerTLSSettings_PASSTHROUGH}, ""
+	if l.passes {
+		return &networking.ServerTLSSettings{Mode: networking.ServerTLSSettings_PASSTHROUGH}
 	}
-	out = &networking.ServerTLSSettings{Mode: networking.ServerTLSSettings_SIMPLE}
+	out := &networking.ServerTLSSettings{Mode: networking.ServerTLSSettings_SIMPLE}
 	if spec.Options[modeOption] == "ISTIO_MUTUAL" {
 		out.Mode = networking.ServerTLSSettings_ISTIO_MUTUAL
-		return out, ""
+		return out
 	}
-	if wrong = g.certify(l, out, spec.CertificateRefs); wrong != "" {
-		return nil, wrong
-	}
-	if wrong = g.checkClients(l, out, gateway); wrong != "" {
-		return nil, wrong
-	}
+	g.certify(l, out, spec.CertificateRefs)
+	g.checkClients(l, out, gateway)
 	switch spec.Options[modeOption] {
 	case "MUTUAL":
 		out.Mode = networking.ServerTLSSettings_MUTUAL
 	case "OPTIONAL_MUTUAL":
 		out.Mode = networking.ServerTLSSettings_OPTIONAL_MUTUAL
 	}
-	return out, ""
+	return out
 }
 
 // certify names the certificates of a listener. A listener without one that it may have cannot be
-// served.
-func (g *Gateway) certify(l *Listener, out *networking.ServerTLSSettings, refs []ref) (wrong string) {
+// served, but is right in itself.
+func (g *Gateway) certify(l *Listener, out *networking.ServerTLSSettings, refs []ref) {
 	var names []string
 	for i, r := range refs {
-		name, problem := g.secret(l, r)
-		if problem == "" && len(names) == mostCertificates {
-			problem = fmt.Sprintf("a listener has %d certificates at most: this one is left out", mostCertificates)
+		name, problem := g.secret(l, r, "InvalidCertificateRef")
+		if problem == (fault{}) && len(names) == mostCertificates {
+			problem = fault{"InvalidCertificateRef", fmt.Sprintf("a listener has %d certificates at most: this one is left out", mostCertificates)}
 		}
-		if problem != "" {
-			g.report(l.Of, fmt.Sprintf("%s.tls.certificateRefs[%d]", l.Path, i), problem)
+		if problem != (fault{}) {
+			g.report(l.Of, fmt.Sprintf("%s.tls.certificateRefs[%d]", l.Path, i), problem.message)
+			l.lost(problem.reason, fmt.Sprintf("certificateRefs[%d] %s", i, problem.message))
 			continue
 		}
 		names = append(names, name)
+		l.certificates = append(l.certificates, Secret{or(r.Namespace, l.Of.Namespace), r.Name})
 	}
 	switch len(names) {
 	case 0:
-		return "has no certificate that it may use: the listener is left out"
+		l.uncertified = true
 	case 1:
 		out.CredentialName = names[0]
 	default:
 		out.CredentialNames = names
 	}
-	return ""
 }
 
-// secret is the name by which gateways ask for a secret.
-func (g *Gateway) secret(l *Listener, r ref) (name, wrong string) {
+// secret is the name by which gateways ask for a secret. What is no secret is a fault of the reason.
+func (g *Gateway) secret(l *Listener, r ref, reason string) (name string, wrong fault) {
 	to := r.resolved("", "Secret", l.Of.Namespace)
 	switch {
 	case !to.is("", "Secret"):
-		return "", fmt.Sprintf("is a %s: gateways have certificates from secrets alone, and this one is left out", to.kind)
+		return "", fault{reason, fmt.Sprintf("is a %s: gateways have certificates from secrets alone, and this one is left out", to.kind)}
 	case to.namespace != g.Resource.Namespace:
-		return "", fmt.Sprintf("gateways are given the secrets of their own namespace alone, which is %s: this one is left out. Put the secret there", g.Resource.Namespace)
+		return "", fault{reasonNoGrant, fmt.Sprintf("gateways are given the secrets of their own namespace alone, which is %s: this one is left out. Put the secret there", g.Resource.Namespace)}
 	}
-	return "kubernetes-gateway://" + to.namespace + "/" + to.name, ""
+	return "kubernetes-gateway://" + to.namespace + "/" + to.name, fault{}
 }
 
 // checkClients has certificates of clients checked as the Gateway says for the port.
-func (g *Gateway) checkClients(l *Listener, out *networking.ServerTLSSettings, gateway gatewaySpec) (wrong string) {
+func (g *Gateway) checkClients(l *Listener, out *networking.ServerTLSSettings, gateway gatewaySpec) {
 	frontend := gateway.TLS.Frontend
 	if frontend == nil {
-		return ""
+		return
 	}
 	check := frontend.Default.Validation
 	for _, at := range frontend.PerPort {
@@ -96,18 +96,20 @@ func (g *Gateway) checkClients(l *Listener, out *networking.ServerTLSSettings, g
 		}
 	}
 	if check == nil {
-		return ""
+		return
 	}
 	if len(check.CACertificateRefs) != 1 {
-		return "checks clients by several authorities: the listener is left out. Name one secret that has all of them"
+		l.refuse("NoValidCACertificate", "checks clients by several authorities: the listener is left out. Name one secret that has all of them")
+		return
 	}
-	name, wrong := g.secret(&Listener{Of: g.Resource}, check.CACertificateRefs[0])
-	if wrong != "" {
-		return "the authority that clients are checked by cannot be had, and the listener is left out: it " + wrong
+	name, wrong := g.secret(&Listener{Of: g.Resource}, check.CACertificateRefs[0], "InvalidCACertificateKind")
+	if wrong != (fault{}) {
+		l.lost(wrong.reason, wrong.message)
+		l.refuse("NoValidCACertificate", "the authority that clients are checked by cannot be had, and the listener is left out: it "+wrong.message)
+		return
 	}
 	out.Mode, out.CaCertCredentialName = networking.ServerTLSSettings_MUTUAL, name+"-cacert"
-	if check.Mode == "AllowInsecureFallback" {
+	if check.Mode == insecureFallback {
 		out.Mode, out.InsecureSkipVerify = networking.ServerTLSSettings_OPTIONAL_MUTUAL, wrapperspb.Bool(true)
 	}
-	return ""
 }

@@ -55,6 +55,9 @@ func buildGateways(now configstore.Step, prev *Mesh, api *apiIndex) gatewayIndex
 	}
 	for _, of := range api.gateways.each() {
 		for _, l := range of.Listeners {
+			if !l.Served() {
+				continue
+			}
 			index.add(l.Resource, prev.gateways.read[l.Resource], func(*kinds.Resource) *gateway { return readListener(of, l) })
 		}
 	}

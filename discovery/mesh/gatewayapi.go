@@ -27,6 +27,7 @@ type apiIndex struct {
 	rules  table[gatewayapi.Key, *gatewayapi.Rules]
 
 	faulty table[kinds.Key, []gatewayapi.Problem] // by the Gateway, or the route, that was read
+	apiStatuses
 }
 
 // listening stands for all listeners. Only the address counts: two meshes have the same one if no
@@ -37,7 +38,7 @@ type listening struct{ _ byte }
 type attachedRoute struct {
 	*gatewayapi.Route
 
-	pieces []*gatewayapi.Piece
+	gatewayapi.Attached
 }
 
 // names are what the route depends on by name.
@@ -45,28 +46,34 @@ func (r *attachedRoute) names() []kinds.Key { return slices.Concat(r.Parents(), 
 
 // apiKinds are the kinds that an index is made from, without ServiceEntries, which routes may name.
 var apiKinds = slices.Concat([]*kinds.Kind{
-	gatewayapi.KindGatewayClass, gatewayapi.KindGateway, gatewayapi.KindListenerSet, gatewayapi.KindReferenceGrant,
+	gatewayapi.KindGatewayClass, gatewayapi.KindGateway, gatewayapi.KindListenerSet, gatewayapi.KindReferenceGrant, kinds.Secret,
 }, gatewayapi.Routes)
 
 // buildGatewayAPI applies a step to what prev derived from the Gateway API. It also returns which
 // rules went and came.
-func buildGatewayAPI(now configstore.Step, prev *Mesh) (*apiIndex, Exchange[*gatewayapi.Rules]) {
+func buildGatewayAPI(now configstore.Step, prev, m *Mesh, services Exchange[*Service]) (*apiIndex, Exchange[*gatewayapi.Rules]) {
 	before := prev.api
 	first := before == nil
 	if first {
 		before = &apiIndex{listening: new(listening)}
-	} else if prev.unchanged(now, apiKinds...) && !before.namesOneOf(now.Edits(kindServiceEntry)) {
+	}
+	moved := before.askedHosts(prev.services, m.services, services)
+	if !first && len(moved) == 0 && prev.unchanged(now, apiKinds...) && !before.namesOneOf(now.Edits(kindServiceEntry)) {
 		return before, Exchange[*gatewayapi.Rules]{}
 	}
 	u := apiUpdate{
-		apiIndex: *before, now: now, dirtyGateways: map[kinds.Key]bool{}, dirtyRoutes: map[kinds.Key]bool{},
-		touched: map[gatewayapi.Key]Exchange[*gatewayapi.Piece]{},
+		apiIndex: *before, before: before, mesh: m, now: now, dirtyGateways: map[kinds.Key]bool{}, dirtyRoutes: map[kinds.Key]bool{},
+		touched: map[gatewayapi.Key]Exchange[*gatewayapi.Piece]{}, restated: map[kinds.Key]bool{},
+	}
+	for _, host := range moved {
+		u.dirty(u.asking.get(host))
 	}
 	u.readClasses(first)
 	u.readGrants(first)
 	u.readSets()
 	u.readGateways()
 	u.readRoutes()
+	u.state()
 	return u.done()
 }
 
@@ -102,10 +109,13 @@ func (x *apiIndex) problems() (out []Problem) {
 type apiUpdate struct {
 	apiIndex
 
+	before        *apiIndex
+	mesh          *Mesh // in the making: its services and secrets are there
 	now           configstore.Step
 	dirtyGateways map[kinds.Key]bool
 	dirtyRoutes   map[kinds.Key]bool
 	touched       map[gatewayapi.Key]Exchange[*gatewayapi.Piece]
+	restated      map[kinds.Key]bool // Gateways whose status may differ
 }
 
 // readClasses reads the classes. If others are served than before, all Gateways are read again.
@@ -171,6 +181,8 @@ func (u *apiUpdate) readGateways() {
 		if r := u.now.Get(key); r != nil {
 			g = gatewayapi.ReadGateway(r, sets, u.classes)
 		}
+		u.noteSecrets(key, gateways.get(key), g)
+		u.restated[key] = true
 		gateways.put(key, g, g == nil)
 		faulty.put(key, problemsOf(g), len(problemsOf(g)) == 0)
 		u.dirty(u.naming.get(key))
@@ -225,9 +237,9 @@ func (u *apiUpdate) readRoutes() {
 	faulty := u.faulty.edit()
 	for key := range u.dirtyRoutes {
 		was := u.routes.get(key)
-		is, problems := u.attached(key, was)
+		is := u.attached(key, was)
 		u.exchange(was, is)
-		faulty.put(key, problems, len(problems) == 0)
+		faulty.put(key, is.problems(), len(is.problems()) == 0)
 		if was != nil {
 			gone = append(gone, was)
 		}
@@ -240,10 +252,10 @@ func (u *apiUpdate) readRoutes() {
 }
 
 // attached attaches a route; nil if there is none. Pieces that say the same as before stay.
-func (u *apiUpdate) attached(key kinds.Key, was *attachedRoute) (*attachedRoute, []gatewayapi.Problem) {
+func (u *apiUpdate) attached(key kinds.Key, was *attachedRoute) *attachedRoute {
 	r := u.now.Get(key)
 	if r == nil {
-		return nil, nil
+		return nil
 	}
 	is := &attachedRoute{}
 	if was != nil && was.Resource == r {
@@ -251,27 +263,34 @@ func (u *apiUpdate) attached(key kinds.Key, was *attachedRoute) (*attachedRoute,
 	} else {
 		is.Route = gatewayapi.ReadRoute(r)
 	}
-	pieces, problems := is.Attach(u.listeners, gatewayapi.World{Grants: u.grants, Hosts: u.hosts})
-	for i, p := range pieces {
-		if was == nil {
-			break
-		}
-		if at := slices.IndexFunc(was.pieces, p.Same); at >= 0 {
-			pieces[i] = was.pieces[at]
+	is.Attached = is.Attach(u.listeners, gatewayapi.World{Grants: u.grants, Hosts: u.hosts, Known: u.mesh.services.known})
+	if was == nil {
+		return is
+	}
+	for i, p := range is.Pieces {
+		if at := slices.IndexFunc(was.Pieces, p.Same); at >= 0 {
+			is.Pieces[i] = was.Pieces[at]
 		}
 	}
-	is.pieces = pieces
-	return is, problems
+	return is
+}
+
+// problems are those of the route, which may be none.
+func (r *attachedRoute) problems() []gatewayapi.Problem {
+	if r == nil {
+		return nil
+	}
+	return r.Attached.Problems
 }
 
 // exchange notes the pieces of a route that went and came.
 func (u *apiUpdate) exchange(was, is *attachedRoute) {
 	var before, now []*gatewayapi.Piece
 	if was != nil {
-		before = was.pieces
+		before = was.Pieces
 	}
 	if is != nil {
-		now = is.pieces
+		now = is.Pieces
 	}
 	for _, p := range without(before, now) {
 		x := u.touched[p.Key]
@@ -298,6 +317,8 @@ func (u *apiUpdate) note(gone, come []*attachedRoute) {
 	u.routes = routes.done()
 	u.naming = patchedKeys(u.naming, gone, come, (*attachedRoute).names)
 	u.abroad = patchedKeys(u.abroad, gone, come, func(r *attachedRoute) []string { return r.Abroad })
+	u.asking = patchedKeys(u.asking, gone, come, func(r *attachedRoute) []string { return r.Asked })
+	u.count(gone, come)
 }
 
 // patchedKeys changes lists of routes.

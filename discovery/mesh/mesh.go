@@ -89,7 +89,7 @@ func Build(now configstore.Step, prev *Mesh) *Mesh {
 func First(ownGateways bool) *Mesh { return &Mesh{memory: newMemory(), ownGateways: ownGateways} }
 
 // build builds every index of a mesh from the one in prev. The order matters: services come first,
-// because networks, authorizers, providers and the secret server look hosts up in them.
+// because networks, authorizers, providers, routes and the secret server look hosts up in them.
 func build(now configstore.Step, prev *Mesh, beside given) *Mesh {
 	m := &Mesh{Revision: now.Revision, from: now.Snapshot, trust: beside.trust, resolved: beside.addresses, ownGateways: prev.ownGateways}
 	m.memory, m.build = prev.memory, prev.memory.next()
@@ -100,7 +100,8 @@ func build(now configstore.Step, prev *Mesh, beside given) *Mesh {
 	m.services, led.services = buildServices(now, prev, m)
 	m.providers = buildProviders(prev, m.Config, m.services)
 	var routes Exchange[*gatewayapi.Rules]
-	m.api, routes = buildGatewayAPI(now, prev)
+	m.secrets = buildSecrets(now, prev)
+	m.api, routes = buildGatewayAPI(now, prev, m, led.services)
 	m.virtual, led.virtual = buildVirtualServices(now, prev, m, routes)
 	m.rules, led.rules = buildDestinationRules(now, prev, m)
 	m.recent = led.after(prev.recent)
@@ -113,7 +114,6 @@ func build(now configstore.Step, prev *Mesh, beside given) *Mesh {
 	m.tokens = buildTokens(now, prev, m.Config.GetRootNamespace(), beside.keys)
 	m.gateways = buildGateways(now, prev, m.api)
 	m.sidecars = buildSidecars(now, prev, m.Config.GetRootNamespace(), sameConfig)
-	m.secrets = buildSecrets(now, prev)
 	m.defaults = buildProxyDefaults(now, prev)
 	m.filters = buildEnvoyFilters(now, prev, m.Config.GetRootNamespace())
 	m.extensions = buildExtensions(now, prev, m.Config.GetRootNamespace())

@@ -38,6 +38,8 @@ func TestAMeshBuiltInStepsEqualsOneBuiltAtOnce(t *testing.T) {
 				}
 				atOnce := mesh.Build(store.Snapshot().FromNothing(), nil).WithTrust(trust)
 				require.Equal(t, atOnce.Problems(), stepwise.Problems())
+				require.Equal(t, statedBy(atOnce), statedBy(stepwise))
+				requireTold(t, before, stepwise)
 				require.Equal(t, atOnce.KeyProblems(), stepwise.KeyProblems())
 				require.Equal(t, atOnce.KeySources(), stepwise.KeySources())
 				require.Equal(t, described(atOnce.Services()), described(stepwise.Services()))

@@ -46,6 +46,7 @@ type Engine struct {
 	turn       uint64
 	audiences  *Audiences
 	versions   *Versions
+	statuses   *Statuses
 	scopeMoves scopeMoves
 	// scopedFrom is the number of rules from which a router's routes are sent host by host.
 	scopedFrom int
@@ -89,7 +90,7 @@ func New(log *slog.Logger, metrics prometheus.Registerer) *Engine {
 	e.answers = newAnswers(e.journal, metrics)
 	e.answers.refusing = e.refusing
 	e.Watch(nobody{})
-	e.audiences, e.versions = newAudiences(e), newVersions()
+	e.audiences, e.versions, e.statuses = newAudiences(e), newVersions(), &Statuses{engine: e}
 	gauge := func(name, help string, count func() int) prometheus.GaugeFunc {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
 			e.mu.Lock()

@@ -70,6 +70,7 @@ func (l *ledger) begin() {
 	l.stepPush, l.brought = 0, 0
 	l.of.Audiences.Reset()
 	l.of.Versions.Reset()
+	l.of.Statuses.Reset()
 	for _, e := range l.proxies {
 		e.told = nil
 	}
@@ -128,6 +129,7 @@ func (l *ledger) report(streams []*ads.Stream, gone []uint64, audiences []*rollo
 	var refusing []*course
 	var apart []*ads.Stream
 	versions, push := l.versions(now), l.commonPush(streams, step, now)
+	statuses := l.statuses() // after the versions that they are of
 	for _, s := range streams {
 		e := l.proxies[s]
 		if e.stays(step, push) {
@@ -156,7 +158,7 @@ func (l *ledger) report(streams []*ads.Stream, gone []uint64, audiences []*rollo
 	last := &rolloutv1.ReportRequest{Revision: step, Push: push, Gone: gone}
 	rollouts := l.watch.rollouts(refusing, l.surveyDue(now))
 	l.survey(last, now)
-	return l.messages(last, parts{proxies, rollouts, audiences, versions})
+	return l.messages(last, parts{proxies, rollouts, audiences, versions, statuses})
 }
 
 // waits reports whether the report of a proxy that is being sent something can wait. What was

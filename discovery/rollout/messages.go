@@ -8,17 +8,22 @@ type parts struct {
 	rollouts  []*rolloutv1.Rollout
 	audiences []*rolloutv1.Audience
 	versions  []*rolloutv1.Version
+	statuses  []*rolloutv1.Status
 }
 
 // fit reports whether one message has room for what is left.
 func (p *parts) fit() bool {
-	return len(p.proxies) <= mostProxies && len(p.rollouts) <= mostRollouts && len(p.audiences) <= mostAudiences && len(p.versions) <= mostVersions
+	return len(p.proxies) <= mostProxies && len(p.rollouts) <= mostRollouts && len(p.audiences) <= mostAudiences && len(p.versions) <= mostVersions &&
+		len(p.statuses) <= mostStatuses
 }
 
-// moveTo moves as much into a message as it has room for.
+// moveTo moves as much into a message as it has room for. A version is not told before the statuses
+// that are of it.
 func (p *parts) moveTo(m *rolloutv1.ReportRequest) {
 	m.Audiences, p.audiences = cut(p.audiences, mostAudiences)
-	m.Versions, p.versions = cut(p.versions, mostVersions)
+	if m.Statuses, p.statuses = cut(p.statuses, mostStatuses); len(p.statuses) == 0 {
+		m.Versions, p.versions = cut(p.versions, mostVersions)
+	}
 	m.Proxies, p.proxies = cut(p.proxies, mostProxies)
 	m.Rollouts, p.rollouts = cut(p.rollouts, mostRollouts)
 }
@@ -44,7 +49,7 @@ func (l *ledger) messages(last *rolloutv1.ReportRequest, p parts) []*rolloutv1.R
 // brings something of a registry.
 func (l *ledger) says(m *rolloutv1.ReportRequest) bool {
 	return m.GetRevision() != l.step || l.stepPush < l.brought && m.GetPush() > l.stepPush || m.GetTimes() != nil || m.GetProblems() != nil ||
-		len(m.GetProxies())+len(m.GetRollouts())+len(m.GetAudiences())+len(m.GetVersions())+len(m.GetGone()) > 0
+		len(m.GetProxies())+len(m.GetRollouts())+len(m.GetAudiences())+len(m.GetVersions())+len(m.GetStatuses())+len(m.GetGone()) > 0
 }
 
 // cut cuts off the first n of a list, or all.

@@ -51,6 +51,8 @@ type Proxies struct {
 	Audiences *push.Audiences
 	// Versions knows which versions of registries' resources the proxies are offered.
 	Versions *push.Versions
+	// Statuses knows what the mesh decides of the status of resources of the Gateway API.
+	Statuses *push.Statuses
 	// Sources are the resources of the mesh that a resource of a proxy's was made from.
 	Sources func(s *served.Subscriber, typeURL, name string) []push.Source
 	// CertificateEnds is when the certificate ends that a proxy has shown; zero if it has shown none.
@@ -61,7 +63,7 @@ type Proxies struct {
 func Of(e *push.Engine, s *ads.Server) Proxies {
 	return Proxies{
 		Streams: s.Unsorted, Member: e.Member, Revision: e.Revision, Push: e.PushNumber, Watch: e.Watch,
-		ProblemsSince: e.ProblemsSince, Audiences: e.Audiences(), Versions: e.Versions(), Sources: e.Sources,
+		ProblemsSince: e.ProblemsSince, Audiences: e.Audiences(), Versions: e.Versions(), Statuses: e.Statuses(), Sources: e.Sources,
 		CertificateEnds: func(s *ads.Stream) time.Time {
 			if shown := admit.Presented(s.Context()); len(shown) > 0 {
 				return shown[0].NotAfter

@@ -37,12 +37,13 @@ type Version struct {
 // Statuses are what is to be written to the registry of what is known. What is known of a version
 // that the registry has no more is left out, and what cannot be used is said of all that it was
 // checked for.
-func (t *Trail) Statuses(known map[Version][]registry.Condition) (all []registry.Status) {
+func (t *Trail) Statuses(known map[Version]registry.Status) (all []registry.Status) {
 	t.of.mu.Lock()
 	defer t.of.mu.Unlock()
-	for of, conditions := range known {
+	for of, status := range known {
 		if found := t.of.has[of.Key]; isVersion(found.served, of.Version) && found.from != nil && t.of.refused[of.Key] == nil {
-			all = append(all, registry.Status{Resource: found.from, Conditions: conditions})
+			status.Resource = found.from
+			all = append(all, status)
 		}
 	}
 	for key, r := range t.of.refused {

@@ -17,6 +17,7 @@ const (
 	maxRollouts  = 200
 	maxAudiences = 5000
 	maxVersions  = 5000
+	maxStatuses  = 1000
 	maxProblems  = 1000
 	maxTimes     = 100_000
 	maxRefusals  = 20 // of a proxy
@@ -45,7 +46,7 @@ func (r *report) read(m *rolloutv1.ReportRequest) (to rollout.Message, err error
 	}
 	return rollout.Message{
 		Number: int64(m.GetNumber()), Revision: m.GetRevision(), Gone: m.GetGone(), Proxies: proxiesOf(m.GetProxies()), Rollouts: rolloutsOf(m.GetRollouts()),
-		Audiences: audiencesOf(m.GetAudiences()), Push: m.GetPush(), Versions: versionsOf(m.GetVersions()), Problems: problemsOf(m.GetProblems()), Times: timesOf(m.GetTimes()),
+		Audiences: audiencesOf(m.GetAudiences()), Push: m.GetPush(), Versions: versionsOf(m.GetVersions()), Statuses: statusesOf(m.GetStatuses()), Problems: problemsOf(m.GetProblems()), Times: timesOf(m.GetTimes()),
 	}, nil
 }
 
@@ -56,6 +57,7 @@ func bounds(m *rolloutv1.ReportRequest) error {
 	b.most("rollouts", len(m.GetRollouts()), maxRollouts)
 	b.most("audiences", len(m.GetAudiences()), maxAudiences)
 	b.most("versions", len(m.GetVersions()), maxVersions)
+	b.most("statuses", len(m.GetStatuses()), maxStatuses)
 	b.most("problems", len(m.GetProblems().GetProblems()), maxProblems)
 	b.most("times", len(m.GetTimes().GetStreams()), maxTimes)
 	for _, p := range m.GetProxies() {
@@ -156,6 +158,13 @@ func audiencesOf(all []*rolloutv1.Audience) (to []rollout.Audience) {
 func versionsOf(all []*rolloutv1.Version) (to []rollout.Version) {
 	for _, v := range all {
 		to = append(to, rollout.Version{Resource: resourceOf(v.GetResource()), Version: v.GetVersion(), Push: v.GetPush()})
+	}
+	return to
+}
+
+func statusesOf(all []*rolloutv1.Status) (to []rollout.Decided) {
+	for _, s := range all {
+		to = append(to, rollout.Decided{Resource: resourceOf(s.GetResource()), Status: s.GetStatus()})
 	}
 	return to
 }

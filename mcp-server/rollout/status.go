@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pgmesh/pgmesh/internal/caller"
 	"github.com/pgmesh/pgmesh/internal/kit/stamp"
@@ -43,19 +44,27 @@ func (s *Service) ListStatus(ctx context.Context, req *adminv1.ListStatusRequest
 	}
 	resp := &adminv1.ListStatusResponse{}
 	for _, r := range list {
-		resp.Statuses = append(resp.Statuses, statusOf(r))
+		one, err := statusOf(r)
+		if err != nil {
+			return nil, failure.Status(s.log, "what became of resources", err)
+		}
+		resp.Statuses = append(resp.Statuses, one)
 	}
 	return resp, nil
 }
 
 func namespaceOf(named string) string { return store.Storable(reference.Namespace(named)) }
 
-func statusOf(r rollout.Status) *adminv1.ResourceStatus {
+func statusOf(r rollout.Status) (*adminv1.ResourceStatus, error) {
 	of := &adminv1.ResourceStatus{Resource: refOf(r.Resource), ObservedRevision: r.Revision, Concerned: r.Concerned, Running: r.Running, Refusing: r.Refusing}
 	for _, c := range r.Conditions {
 		of.Conditions = append(of.Conditions, &adminv1.ResourceStatus_Condition{
 			Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransitionAt: stamp.Of(c.Since),
 		})
 	}
-	return of
+	if r.Own == nil {
+		return of, nil
+	}
+	of.Status = &structpb.Struct{}
+	return of, of.GetStatus().UnmarshalJSON(r.Own)
 }

@@ -116,12 +116,12 @@ func (f *following) look(ctx context.Context, to chan []registry.Status) error {
 	case <-to: // nobody has taken it yet, and this is newer
 	default:
 	}
-	to <- f.trail.Statuses(conditionsOf(list))
+	to <- f.trail.Statuses(statusesOf(list))
 	return nil
 }
 
-func conditionsOf(list []registries.Status) map[joined.Version][]registry.Condition {
-	out := make(map[joined.Version][]registry.Condition, len(list))
+func statusesOf(list []registries.Status) map[joined.Version]registry.Status {
+	out := make(map[joined.Version]registry.Status, len(list))
 	for _, s := range list {
 		kind, known := kinds.Lookup(s.Group, s.Kind)
 		if !known { // a newer server has kinds that this one does not know
@@ -131,7 +131,7 @@ func conditionsOf(list []registries.Status) map[joined.Version][]registry.Condit
 		for i, c := range s.Conditions {
 			conditions[i] = registry.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message}
 		}
-		out[joined.Version{Key: kinds.Key{Kind: kind, Namespace: s.Namespace, Name: s.Name}, Version: s.Version}] = conditions
+		out[joined.Version{Key: kinds.Key{Kind: kind, Namespace: s.Namespace, Name: s.Name}, Version: s.Version}] = registry.Status{Conditions: conditions, Own: s.Own}
 	}
 	return out
 }

@@ -10,7 +10,10 @@ import (
 )
 
 // ours are the types of conditions that the mesh writes. All others are somebody else's, and stay.
-var ours = []string{"Accepted", "ResolvedRefs", "Programmed", "Conflicted", "HasWarnings"}
+var ours = []string{
+	"Accepted", "ResolvedRefs", "Programmed", "Conflicted", "HasWarnings",
+	"PartiallyInvalid", "OverlappingTLSConfig", "InsecureFrontendValidationMode", "SupportedVersion", // of the Gateway API
+}
 
 // condition is one of an object.
 type condition struct {

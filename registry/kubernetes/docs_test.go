@@ -70,10 +70,13 @@ func TestThePageOfKubernetes(t *testing.T) {
 	}
 
 	require.Equal(t, 2, apply(blocks[2][1]))
+	c.Apply(routePath, routeTo("edge"))
 	statuses := write(t, c, config)
-	statuses.UntilThere(t, "VirtualService shop/web")
+	statuses.UntilThere(t, "VirtualService shop/web", "HTTPRoute shop/web")
 	statuses.tells(programmed("True"), "web")
 	statuses.shows("web", "Accepted=True:Accepted@1 Programmed=True:Programmed@1")
+	statuses.becomes("HTTPRoute shop/web", atParents(said("Accepted True Accepted"), "edge"))
+	statuses.says(routePath, "\nedge by pgmesh.io/gateway-controller: Accepted=True:Accepted@1")
 	require.Zero(t, statuses.registry.Writes().Failed)
 }
 

@@ -165,21 +165,6 @@ type configObject struct {
 	Status statusObject    `json:"status"`
 }
 
-// statusObject is the part of a status that is read.
-type statusObject struct {
-	Conditions []json.RawMessage `json:"conditions"`
-}
-
-// UnmarshalJSON takes any status: one of another shape has no conditions.
-func (s *statusObject) UnmarshalJSON(text []byte) error {
-	type plain statusObject
-	var read plain
-	if json.Unmarshal(text, &read) == nil {
-		*s = statusObject(read)
-	}
-	return nil
-}
-
 // Version implements follow.Object, and so do the others.
 func (o serviceObject) Version() string { return o.Metadata.ResourceVersion }
 

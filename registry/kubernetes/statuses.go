@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -43,11 +44,12 @@ type object struct {
 	key        kinds.Key
 	generation int64
 	version    string
-	conditions []json.RawMessage
+	there      statusObject
 	resource   *kinds.Resource // that it is, or was at last
 	bad        error           // why it is none; nil if it is
 
 	wanted []registry.Condition
+	own    json.RawMessage // that is wanted, of a kind with a status of its own shape
 	about  *kinds.Resource // which state that is about
 
 	gone     bool
@@ -65,13 +67,15 @@ func newStatuses(log *slog.Logger) *statuses {
 	return &statuses{log: log, kinds: map[*kinds.Kind]*statusKind{}, objects: map[kinds.Key]*object{}, wake: make(chan struct{}, 1)}
 }
 
-// hasConditions reports whether objects of a kind have the conditions that we write in their status.
-// The Gateway API has statuses of its own shape, which other controllers write, too.
-func hasConditions(kind *kinds.Kind) bool { return strings.HasSuffix(kind.Group, ".istio.io") }
+// hasStatus reports whether we write statuses of a kind: a list of conditions, or one of the shape of
+// the Gateway API.
+func hasStatus(kind *kinds.Kind) bool {
+	return strings.HasSuffix(kind.Group, ".istio.io") || hasOwnShape(kind)
+}
 
 // know notes in which version the cluster has a kind, and whether that has a status by itself.
 func (s *statuses) know(kind *kinds.Kind, version string, subresource bool) {
-	if s == nil || !hasConditions(kind) {
+	if s == nil || !hasStatus(kind) {
 		return
 	}
 	s.mu.Lock()
@@ -98,7 +102,7 @@ func (s *statuses) know(kind *kinds.Kind, version string, subresource bool) {
 
 // saw notes an object as the cluster has it, and the resource that it is, or why it is none.
 func (s *statuses) saw(key kinds.Key, seen *configObject, r *kinds.Resource, bad error) {
-	if s == nil || !hasConditions(key.Kind) {
+	if s == nil || !hasStatus(key.Kind) {
 		return
 	}
 	s.mu.Lock()
@@ -108,7 +112,7 @@ func (s *statuses) saw(key kinds.Key, seen *configObject, r *kinds.Resource, bad
 		o = &object{key: key}
 		s.objects[key] = o
 	}
-	o.generation, o.version, o.conditions = seen.Metadata.Generation, seen.Metadata.ResourceVersion, seen.Status.Conditions
+	o.generation, o.version, o.there = seen.Metadata.Generation, seen.Metadata.ResourceVersion, seen.Status
 	if o.bad = bad; bad == nil {
 		o.resource = r
 	}
@@ -132,8 +136,8 @@ func (s *statuses) want(all []registry.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, status := range all {
-		if o := s.objects[status.Resource.Key()]; o != nil && (o.about != status.Resource || !slices.Equal(o.wanted, status.Conditions)) {
-			o.wanted, o.about = status.Conditions, status.Resource
+		if o := s.objects[status.Resource.Key()]; o != nil && (o.about != status.Resource || !slices.Equal(o.wanted, status.Conditions) || !bytes.Equal(o.own, status.Own)) {
+			o.wanted, o.own, o.about = status.Conditions, status.Own, status.Resource
 			s.queue(o)
 		}
 	}
@@ -158,10 +162,30 @@ func (s *statuses) queue(o *object) {
 	}
 }
 
-// compare returns the conditions that the object is to have, and a digest of what we want. It reports
+// compare returns the status that the object is to have, and a digest of what we want. It reports
 // whether that is to be written. Nothing is, until it is known what became of the state that is there.
 // What the cluster has made of the same before is as good as it gets.
-func (o *object) compare(now time.Time) (all []json.RawMessage, digest string, differs bool) {
+func (o *object) compare(now time.Time) (body map[string]any, digest string, differs bool) {
+	if hasOwnShape(o.key.Kind) {
+		body, digest, differs = o.compareShape(now)
+	} else {
+		body, digest, differs = o.compareConditions(now)
+	}
+	return body, digest, differs && (digest != o.last || o.answer != o.there.text())
+}
+
+// compareShape compares a status of the shape of the Gateway API.
+func (o *object) compareShape(now time.Time) (body map[string]any, digest string, differs bool) {
+	var want statusObject
+	if o.bad != nil || o.about == nil || o.about != o.resource || o.own == nil || json.Unmarshal(o.own, &want) != nil {
+		return nil, "", false
+	}
+	body, differs = shaped(o.there, want, o.generation, now)
+	return body, fmt.Sprint(o.generation, string(o.own)), differs
+}
+
+// compareConditions compares a status that is a list of conditions.
+func (o *object) compareConditions(now time.Time) (body map[string]any, digest string, differs bool) {
 	said := o.wanted
 	switch {
 	case o.bad != nil:
@@ -170,9 +194,8 @@ func (o *object) compare(now time.Time) (all []json.RawMessage, digest string, d
 		return nil, "", false
 	}
 	want := asOf(said, o.generation)
-	all, differs = merged(o.conditions, want, now)
-	digest = fmt.Sprint(want)
-	return all, digest, differs && (digest != o.last || o.answer != fmt.Sprintf("%s", o.conditions))
+	all, differs := merged(o.there.Conditions, want, now)
+	return map[string]any{"conditions": all}, fmt.Sprint(want), differs
 }
 
 // next takes the newest object that may be written now, or says when one may be.
@@ -210,7 +233,7 @@ func (s *statuses) end() {
 	defer s.mu.Unlock()
 	s.writing, s.due = false, nil
 	for _, o := range s.objects {
-		o.wanted, o.about, o.queued, o.since = nil, nil, false, time.Time{}
+		o.wanted, o.own, o.about, o.queued, o.since = nil, nil, nil, false, time.Time{}
 	}
 }
 

@@ -20,7 +20,7 @@ func seen(s *statuses, key kinds.Key, generation int64, version string) *kinds.R
 	return r
 }
 
-// A kind without a status of its own is left alone, and so are statuses of another shape.
+// A kind without a status of its own is left alone, and so is one of another shape that nobody knows.
 func TestKindsWithoutConditionsAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder

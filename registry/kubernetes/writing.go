@@ -27,7 +27,7 @@ const (
 	// conflictPause is the first pause of an object that somebody else has changed meanwhile.
 	conflictPause = 50 * time.Millisecond
 	mostPause     = 5 * time.Second
-	// repeatPause is the first pause of an object whose conditions somebody else has changed since.
+	// repeatPause is the first pause of an object whose status somebody else has changed since.
 	repeatPause = time.Second
 	mostRepeat  = time.Minute
 )
@@ -153,7 +153,7 @@ func (w *writer) prepare(o *object) (c change, some bool) {
 	o.queued = false
 	now := time.Now()
 	kind := w.kinds[o.key.Kind]
-	all, digest, differs := o.compare(now)
+	status, digest, differs := o.compare(now)
 	if !differs || o.gone {
 		o.since = time.Time{}
 		return c, false
@@ -165,7 +165,7 @@ func (w *writer) prepare(o *object) (c change, some bool) {
 		w.queue(o)
 		return c, false
 	}
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": o.version}, "status": map[string]any{"conditions": all}})
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": o.version}, "status": status})
 	if err != nil {
 		return c, false
 	}
@@ -184,12 +184,12 @@ func statusPath(k kinds.Key, version string) string {
 func (w *writer) done(o *object, c change, now *configObject) {
 	w.counts.Done++
 	if o.version == c.version {
-		o.version, o.conditions = now.Metadata.ResourceVersion, now.Status.Conditions
+		o.version, o.there = now.Metadata.ResourceVersion, now.Status
 	}
 	if c.digest == o.last {
 		o.repeats++
 	}
-	o.last, o.answer, o.wrote = c.digest, fmt.Sprintf("%s", now.Status.Conditions), time.Now()
+	o.last, o.answer, o.wrote = c.digest, now.Status.text(), time.Now()
 	o.attempts, o.after, o.since = 0, time.Time{}, time.Time{}
 	if kind := w.kinds[o.key.Kind]; kind.reason != "" {
 		kind.reason = ""

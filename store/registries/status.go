@@ -2,6 +2,7 @@ package registries
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/jackc/pgx/v5"
 
@@ -14,6 +15,9 @@ type Status struct {
 	Mirrored
 
 	Conditions []rollout.Condition
+	// Own is the status of a resource of the Gateway API in that API's own shape, as JSON; nil if it is
+	// not known, and of other kinds.
+	Own json.RawMessage
 }
 
 // Statuses lists what became of the configuration of a registry, also of what another origin hides.
@@ -26,7 +30,7 @@ func (s *Store) Statuses(ctx context.Context, registry string) ([]Status, error)
 		return nil, store.Explain(doing, err)
 	}
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r Status, err error) {
-		err = row.Scan(&r.Kind, &r.Group, &r.Namespace, &r.Name, &r.Version, &r.Conditions)
+		err = row.Scan(&r.Kind, &r.Group, &r.Namespace, &r.Name, &r.Version, &r.Conditions, &r.Own)
 		return r, err
 	})
 	return list, store.Explain(doing, err)

@@ -21,6 +21,7 @@ type Message struct {
 	Audiences []Audience
 	Push      uint64 // what all proxies run that are in step; 0 if the discovery does not count pushes
 	Versions  []Version
+	Statuses  []Decided
 	Problems  *[]Problem // all that there are; nil if they are as before
 	Times     *Times     // nil if they are as before
 }
@@ -108,8 +109,12 @@ func (m Message) args() ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	statuses, err := decidedRows(m.Statuses)
+	if err != nil {
+		return nil, err
+	}
 	streams, took := m.Times.columns()
-	return []any{m.Number, m.Revision, proxies, signed(m.Gone), rollouts, audiences, problems, streams, took, int64(m.Push), versions}, nil
+	return []any{m.Number, m.Revision, proxies, signed(m.Gone), rollouts, audiences, problems, streams, took, int64(m.Push), versions, statuses}, nil
 }
 
 // signed converts numbers of streams, or of microseconds, to what Postgres has.

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,6 +17,9 @@ type Status struct {
 	Revision                     int64 // of its last change
 	Conditions                   []Condition
 	Concerned, Running, Refusing uint32 // proxies
+	// Own is the status of a resource of the Gateway API in that API's own shape, as JSON; nil if it is
+	// not known, and of other kinds.
+	Own json.RawMessage
 }
 
 // Condition is one of Kubernetes' sort.
@@ -40,7 +44,7 @@ func (s *Store) Statuses(ctx context.Context, may []string, of Selection) ([]Sta
 		words = append(words, k.Name+"."+k.Group)
 	}
 	return read(ctx, s, may, "reading what became of resources", func(row pgx.CollectableRow) (r Status, err error) {
-		err = row.Scan(&r.Group, &r.Kind, &r.Namespace, &r.Name, &r.Revision, &r.Conditions, &r.Concerned, &r.Running, &r.Refusing)
+		err = row.Scan(&r.Group, &r.Kind, &r.Namespace, &r.Name, &r.Revision, &r.Conditions, &r.Concerned, &r.Running, &r.Refusing, &r.Own)
 		return r, err
 	}, sql.Statuses, some(words), some(of.Namespaces), some(of.Names))
 }

@@ -4,6 +4,7 @@
 -- Earlier programs called it without what is reported since.
 DROP FUNCTION IF EXISTS mesh_internal.take_report(integer, bigint, bigint, bigint, jsonb, bigint[]);
 DROP FUNCTION IF EXISTS mesh_internal.take_report(integer, bigint, bigint, bigint, jsonb, bigint[], jsonb, jsonb, jsonb, bigint[], bigint[]);
+DROP FUNCTION IF EXISTS mesh_internal.take_report(integer, bigint, bigint, bigint, jsonb, bigint[], jsonb, jsonb, jsonb, bigint[], bigint[], bigint, jsonb);
 
 -- take_proxies takes the proxies of a message. Those with a node are new.
 -- It looks each of the others up by its key, whatever the statistics are: they never know of a report
@@ -81,12 +82,28 @@ BEGIN
   END LOOP;
 END $$;
 
+-- take_statuses takes what the discovery decides of the status of resources of the Gateway API. One
+-- that has none any more has no row. It looks them up as take_proxies does.
+CREATE OR REPLACE FUNCTION mesh_internal.take_statuses(of bigint, statuses jsonb) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+  dropped mesh_internal.report_statuses;
+BEGIN
+  INSERT INTO mesh_internal.report_statuses (report, api_group, kind, namespace, name, status)
+    SELECT of, n.api_group, n.kind, n.namespace, n.name, n.status FROM jsonb_populate_recordset(NULL::mesh_internal.report_statuses, take_statuses.statuses) n
+    WHERE n.status IS NOT NULL
+    ON CONFLICT ON CONSTRAINT report_statuses_pkey DO UPDATE SET status = EXCLUDED.status, changed = EXCLUDED.changed;
+  FOR dropped IN SELECT * FROM jsonb_populate_recordset(NULL::mesh_internal.report_statuses, take_statuses.statuses) r WHERE r.status IS NULL LOOP
+    DELETE FROM mesh_internal.report_statuses s WHERE s.report = of AND (s.name, s.namespace, s.kind, s.api_group) = (dropped.name, dropped.namespace, dropped.kind, dropped.api_group);
+  END LOOP;
+END $$;
+
 -- take_report takes one message of a report, as one transaction: the revision of all proxies that
 -- are in step, and lists of objects with the columns of mesh_internal.reported_proxies and of the
 -- tables beside it. What is NULL is as before. A message that was taken already changes nothing.
 CREATE OR REPLACE FUNCTION mesh_internal.take_report(keeper integer, report bigint, number bigint, revision bigint, proxies jsonb, gone bigint[],
   rollouts jsonb DEFAULT NULL, audiences jsonb DEFAULT NULL, problems jsonb DEFAULT NULL, streams bigint[] DEFAULT NULL, took bigint[] DEFAULT NULL,
-  push bigint DEFAULT 0, versions jsonb DEFAULT NULL) RETURNS void
+  push bigint DEFAULT 0, versions jsonb DEFAULT NULL, statuses jsonb DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   before mesh_internal.reports;
@@ -114,6 +131,9 @@ BEGIN
   END IF;
   IF take_report.versions IS NOT NULL THEN
     PERFORM mesh_internal.take_versions(before.id, take_report.versions);
+  END IF;
+  IF take_report.statuses IS NOT NULL THEN
+    PERFORM mesh_internal.take_statuses(before.id, take_report.statuses);
   END IF;
   IF take_report.problems IS NOT NULL THEN
     INSERT INTO mesh_internal.report_problems (report, problems) VALUES (before.id, take_report.problems)

@@ -3,6 +3,7 @@ package output
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/pgmesh/pgmesh/internal/kit/terminal"
@@ -17,6 +18,16 @@ type Status struct {
 	ObservedRevision int64       `json:"observedRevision"`
 	Conditions       []Condition `json:"conditions"`
 	Proxies          Counts      `json:"proxies"`
+	// Own is the status of a resource of the Gateway API in that API's own shape; nil if it is not known.
+	// Its conditions stand in place of ours.
+	Own map[string]any `json:"-"`
+}
+
+// MarshalJSON writes the status as one object.
+func (s *Status) MarshalJSON() ([]byte, error) {
+	all := map[string]any{"observedRevision": s.ObservedRevision, "conditions": s.Conditions, "proxies": s.Proxies}
+	maps.Copy(all, s.Own)
+	return encodeJSON(all)
 }
 
 // Condition is one of Kubernetes' sort.
@@ -71,7 +82,7 @@ func (all Statuses) writer() kinds.Writer {
 		}
 		text, err := encodeJSON(status)
 		if err != nil {
-			panic(err) // only strings, numbers and times
+			panic(err) // only strings, numbers, times, and what was read as JSON
 		}
 		return text
 	}}

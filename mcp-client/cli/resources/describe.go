@@ -263,6 +263,29 @@ func (d *describer) status(b *strings.Builder, r *kinds.Resource) {
 		w.Row("  "+c.Type, d.program.Paint(output.StyleOf(c.Status), c.Status), c.Reason, words.FirstLine(c.Message))
 	}
 	w.Flush()
+	d.parts(b, status)
+}
+
+// parts shows how a route stands at its parents, and how listeners stand.
+func (d *describer) parts(b *strings.Builder, status *output.Status) {
+	for _, of := range []struct{ title, list string }{{"Parents", "parents"}, {"Listeners", "listeners"}} {
+		parts := status.Parts(of.list)
+		if len(parts) == 0 {
+			continue
+		}
+		d.title(b, of.title)
+		w := output.NewRows(b)
+		for _, part := range parts {
+			for i, c := range part.Conditions {
+				name := ""
+				if i == 0 {
+					name = part.Title
+				}
+				w.Row("  "+name, c.Type, d.program.Paint(output.StyleOf(c.Status), c.Status), c.Reason, words.FirstLine(c.Message))
+			}
+		}
+		w.Flush()
+	}
 }
 
 // describedRunners is how many proxies to show. Those that do not run the resource come first.

@@ -82,7 +82,7 @@ func aboutAll(of []*kinds.Resource) *adminv1.ListStatusRequest {
 func statusOf(sent *adminv1.ResourceStatus) *output.Status {
 	s := &output.Status{
 		ObservedRevision: sent.GetObservedRevision(), Conditions: []output.Condition{},
-		Proxies: output.Counts{Concerned: sent.GetConcerned(), Running: sent.GetRunning(), Refusing: sent.GetRefusing()},
+		Proxies: output.Counts{Concerned: sent.GetConcerned(), Running: sent.GetRunning(), Refusing: sent.GetRefusing()}, Own: sent.GetStatus().AsMap(),
 	}
 	for _, c := range sent.GetConditions() {
 		s.Conditions = append(s.Conditions, output.Condition{

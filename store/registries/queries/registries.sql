@@ -16,7 +16,7 @@ SELECT mesh_internal.leave_registries($1)
 
 -- name: Statuses
 -- What became of a registry's configuration.
-SELECT kind, api_group, namespace, name, version, conditions FROM mesh_internal.registry_statuses($1) ORDER BY kind, api_group, namespace, name
+SELECT kind, api_group, namespace, name, version, conditions, status FROM mesh_internal.registry_statuses($1) ORDER BY kind, api_group, namespace, name
 
 -- name: Moves
 -- Counts revisions, and messages of reports, of which each may change statuses.

@@ -19,7 +19,7 @@ SELECT mesh_internal.begin_report($1, $2)
 
 -- name: Take
 -- Takes one message of a report.
-SELECT mesh_internal.take_report($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+SELECT mesh_internal.take_report($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 
 -- name: End
 -- Ends a report.
@@ -76,7 +76,7 @@ FROM mesh.rollout_parts WHERE revision = $1 ORDER BY discovery, namespace
 
 -- name: Statuses
 -- What became of resources.
-SELECT api_group, kind, namespace, name, coalesce(observed_revision, 0), conditions, concerned, running, refusing
+SELECT api_group, kind, namespace, name, coalesce(observed_revision, 0), conditions, concerned, running, refusing, status
 FROM mesh_internal.statuses_of($1, $2, $3) ORDER BY kind, api_group, namespace, name
 
 -- name: RevisionOf

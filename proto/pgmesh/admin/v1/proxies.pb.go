@@ -13,6 +13,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	structpb "google.golang.org/protobuf/types/known/structpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -780,9 +781,12 @@ type ResourceStatus struct {
 	ObservedRevision int64                       `protobuf:"varint,2,opt,name=observed_revision,json=observedRevision,proto3" json:"observed_revision,omitempty"`
 	Conditions       []*ResourceStatus_Condition `protobuf:"bytes,3,rep,name=conditions,proto3" json:"conditions,omitempty"`
 	// How many connected proxies it concerns, and how many of those run it as it is now, and refuse what was made from it.
-	Concerned     uint32 `protobuf:"varint,4,opt,name=concerned,proto3" json:"concerned,omitempty"`
-	Running       uint32 `protobuf:"varint,5,opt,name=running,proto3" json:"running,omitempty"`
-	Refusing      uint32 `protobuf:"varint,6,opt,name=refusing,proto3" json:"refusing,omitempty"`
+	Concerned uint32 `protobuf:"varint,4,opt,name=concerned,proto3" json:"concerned,omitempty"`
+	Running   uint32 `protobuf:"varint,5,opt,name=running,proto3" json:"running,omitempty"`
+	Refusing  uint32 `protobuf:"varint,6,opt,name=refusing,proto3" json:"refusing,omitempty"`
+	// The status of a resource of the Gateway API in that API's own shape, as kubectl shows it. Unset of other kinds, and while no discovery reports that
+	// has the resource as it is now.
+	Status        *structpb.Struct `protobuf:"bytes,7,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -857,6 +861,13 @@ func (x *ResourceStatus) GetRefusing() uint32 {
 		return x.Refusing
 	}
 	return 0
+}
+
+func (x *ResourceStatus) GetStatus() *structpb.Struct {
+	if x != nil {
+		return x.Status
+	}
+	return nil
 }
 
 type ListRunnersRequest struct {
@@ -1996,7 +2007,7 @@ var File_pgmesh_admin_v1_proxies_proto protoreflect.FileDescriptor
 
 const file_pgmesh_admin_v1_proxies_proto_rawDesc = "" +
 	"\n" +
-	"\x1dpgmesh/admin/v1/proxies.proto\x12\x0fpgmesh.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpgmesh/access/v1/access.proto\x1a\x1bpgmesh/admin/v1/names.proto\"K\n" +
+	"\x1dpgmesh/admin/v1/proxies.proto\x12\x0fpgmesh.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpgmesh/access/v1/access.proto\x1a\x1bpgmesh/admin/v1/names.proto\"K\n" +
 	"\x13ListRefusalsRequest\x12\x1e\n" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\tR\n" +
@@ -2066,7 +2077,7 @@ const file_pgmesh_admin_v1_proxies_proto_rawDesc = "" +
 	"\x05kinds\x18\x02 \x03(\tR\x05kinds\x12\x14\n" +
 	"\x05names\x18\x03 \x03(\tR\x05names\"Q\n" +
 	"\x12ListStatusResponse\x12;\n" +
-	"\bstatuses\x18\x01 \x03(\v2\x1f.pgmesh.admin.v1.ResourceStatusR\bstatuses\"\xcc\x03\n" +
+	"\bstatuses\x18\x01 \x03(\v2\x1f.pgmesh.admin.v1.ResourceStatusR\bstatuses\"\xfd\x03\n" +
 	"\x0eResourceStatus\x128\n" +
 	"\bresource\x18\x01 \x01(\v2\x1c.pgmesh.admin.v1.ResourceRefR\bresource\x12+\n" +
 	"\x11observed_revision\x18\x02 \x01(\x03R\x10observedRevision\x12I\n" +
@@ -2075,7 +2086,8 @@ const file_pgmesh_admin_v1_proxies_proto_rawDesc = "" +
 	"conditions\x12\x1c\n" +
 	"\tconcerned\x18\x04 \x01(\rR\tconcerned\x12\x18\n" +
 	"\arunning\x18\x05 \x01(\rR\arunning\x12\x1a\n" +
-	"\brefusing\x18\x06 \x01(\rR\brefusing\x1a\xb3\x01\n" +
+	"\brefusing\x18\x06 \x01(\rR\brefusing\x12/\n" +
+	"\x06status\x18\a \x01(\v2\x17.google.protobuf.StructR\x06status\x1a\xb3\x01\n" +
 	"\tCondition\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\tR\x06status\x12\x16\n" +
@@ -2222,7 +2234,8 @@ var file_pgmesh_admin_v1_proxies_proto_goTypes = []any{
 	nil,                                 // 27: pgmesh.admin.v1.RunningProxy.LabelsEntry
 	(*timestamppb.Timestamp)(nil),       // 28: google.protobuf.Timestamp
 	(*ResourceRef)(nil),                 // 29: pgmesh.admin.v1.ResourceRef
-	(*durationpb.Duration)(nil),         // 30: google.protobuf.Duration
+	(*structpb.Struct)(nil),             // 30: google.protobuf.Struct
+	(*durationpb.Duration)(nil),         // 31: google.protobuf.Duration
 }
 var file_pgmesh_admin_v1_proxies_proto_depIdxs = []int32{
 	3,  // 0: pgmesh.admin.v1.ListRefusalsResponse.refusals:type_name -> pgmesh.admin.v1.RefusedResource
@@ -2239,46 +2252,47 @@ var file_pgmesh_admin_v1_proxies_proto_depIdxs = []int32{
 	11, // 11: pgmesh.admin.v1.ListStatusResponse.statuses:type_name -> pgmesh.admin.v1.ResourceStatus
 	29, // 12: pgmesh.admin.v1.ResourceStatus.resource:type_name -> pgmesh.admin.v1.ResourceRef
 	23, // 13: pgmesh.admin.v1.ResourceStatus.conditions:type_name -> pgmesh.admin.v1.ResourceStatus.Condition
-	29, // 14: pgmesh.admin.v1.ListRunnersRequest.resource:type_name -> pgmesh.admin.v1.ResourceRef
-	24, // 15: pgmesh.admin.v1.ListRunnersResponse.runners:type_name -> pgmesh.admin.v1.ListRunnersResponse.Runner
-	30, // 16: pgmesh.admin.v1.WaitUntilRunRequest.timeout:type_name -> google.protobuf.Duration
-	0,  // 17: pgmesh.admin.v1.WaitUntilRunResponse.outcome:type_name -> pgmesh.admin.v1.WaitUntilRunResponse.Outcome
-	25, // 18: pgmesh.admin.v1.WaitUntilRunResponse.behind:type_name -> pgmesh.admin.v1.WaitUntilRunResponse.Behind
-	21, // 19: pgmesh.admin.v1.ListProxiesResponse.proxies:type_name -> pgmesh.admin.v1.RunningProxy
-	20, // 20: pgmesh.admin.v1.ListScrapeTargetsResponse.targets:type_name -> pgmesh.admin.v1.ScrapeTarget
-	26, // 21: pgmesh.admin.v1.ScrapeTarget.labels:type_name -> pgmesh.admin.v1.ScrapeTarget.LabelsEntry
-	27, // 22: pgmesh.admin.v1.RunningProxy.labels:type_name -> pgmesh.admin.v1.RunningProxy.LabelsEntry
-	28, // 23: pgmesh.admin.v1.RunningProxy.connected_at:type_name -> google.protobuf.Timestamp
-	28, // 24: pgmesh.admin.v1.RunningProxy.changed_at:type_name -> google.protobuf.Timestamp
-	28, // 25: pgmesh.admin.v1.RunningProxy.gone_at:type_name -> google.protobuf.Timestamp
-	28, // 26: pgmesh.admin.v1.RunningProxy.certificate_ends_at:type_name -> google.protobuf.Timestamp
-	30, // 27: pgmesh.admin.v1.RunningProxy.took:type_name -> google.protobuf.Duration
-	28, // 28: pgmesh.admin.v1.Rollout.Part.first_at:type_name -> google.protobuf.Timestamp
-	28, // 29: pgmesh.admin.v1.Rollout.Part.half_at:type_name -> google.protobuf.Timestamp
-	28, // 30: pgmesh.admin.v1.Rollout.Part.last_at:type_name -> google.protobuf.Timestamp
-	28, // 31: pgmesh.admin.v1.ResourceStatus.Condition.last_transition_at:type_name -> google.protobuf.Timestamp
-	21, // 32: pgmesh.admin.v1.ListRunnersResponse.Runner.proxy:type_name -> pgmesh.admin.v1.RunningProxy
-	16, // 33: pgmesh.admin.v1.ProxyService.ListProxies:input_type -> pgmesh.admin.v1.ListProxiesRequest
-	18, // 34: pgmesh.admin.v1.ProxyService.ListScrapeTargets:input_type -> pgmesh.admin.v1.ListScrapeTargetsRequest
-	14, // 35: pgmesh.admin.v1.ProxyService.WaitUntilRun:input_type -> pgmesh.admin.v1.WaitUntilRunRequest
-	1,  // 36: pgmesh.admin.v1.ProxyService.ListRefusals:input_type -> pgmesh.admin.v1.ListRefusalsRequest
-	4,  // 37: pgmesh.admin.v1.ProxyService.ListRollouts:input_type -> pgmesh.admin.v1.ListRolloutsRequest
-	6,  // 38: pgmesh.admin.v1.ProxyService.WatchRollouts:input_type -> pgmesh.admin.v1.WatchRolloutsRequest
-	9,  // 39: pgmesh.admin.v1.ProxyService.ListStatus:input_type -> pgmesh.admin.v1.ListStatusRequest
-	12, // 40: pgmesh.admin.v1.ProxyService.ListRunners:input_type -> pgmesh.admin.v1.ListRunnersRequest
-	17, // 41: pgmesh.admin.v1.ProxyService.ListProxies:output_type -> pgmesh.admin.v1.ListProxiesResponse
-	19, // 42: pgmesh.admin.v1.ProxyService.ListScrapeTargets:output_type -> pgmesh.admin.v1.ListScrapeTargetsResponse
-	15, // 43: pgmesh.admin.v1.ProxyService.WaitUntilRun:output_type -> pgmesh.admin.v1.WaitUntilRunResponse
-	2,  // 44: pgmesh.admin.v1.ProxyService.ListRefusals:output_type -> pgmesh.admin.v1.ListRefusalsResponse
-	5,  // 45: pgmesh.admin.v1.ProxyService.ListRollouts:output_type -> pgmesh.admin.v1.ListRolloutsResponse
-	7,  // 46: pgmesh.admin.v1.ProxyService.WatchRollouts:output_type -> pgmesh.admin.v1.WatchRolloutsResponse
-	10, // 47: pgmesh.admin.v1.ProxyService.ListStatus:output_type -> pgmesh.admin.v1.ListStatusResponse
-	13, // 48: pgmesh.admin.v1.ProxyService.ListRunners:output_type -> pgmesh.admin.v1.ListRunnersResponse
-	41, // [41:49] is the sub-list for method output_type
-	33, // [33:41] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	30, // 14: pgmesh.admin.v1.ResourceStatus.status:type_name -> google.protobuf.Struct
+	29, // 15: pgmesh.admin.v1.ListRunnersRequest.resource:type_name -> pgmesh.admin.v1.ResourceRef
+	24, // 16: pgmesh.admin.v1.ListRunnersResponse.runners:type_name -> pgmesh.admin.v1.ListRunnersResponse.Runner
+	31, // 17: pgmesh.admin.v1.WaitUntilRunRequest.timeout:type_name -> google.protobuf.Duration
+	0,  // 18: pgmesh.admin.v1.WaitUntilRunResponse.outcome:type_name -> pgmesh.admin.v1.WaitUntilRunResponse.Outcome
+	25, // 19: pgmesh.admin.v1.WaitUntilRunResponse.behind:type_name -> pgmesh.admin.v1.WaitUntilRunResponse.Behind
+	21, // 20: pgmesh.admin.v1.ListProxiesResponse.proxies:type_name -> pgmesh.admin.v1.RunningProxy
+	20, // 21: pgmesh.admin.v1.ListScrapeTargetsResponse.targets:type_name -> pgmesh.admin.v1.ScrapeTarget
+	26, // 22: pgmesh.admin.v1.ScrapeTarget.labels:type_name -> pgmesh.admin.v1.ScrapeTarget.LabelsEntry
+	27, // 23: pgmesh.admin.v1.RunningProxy.labels:type_name -> pgmesh.admin.v1.RunningProxy.LabelsEntry
+	28, // 24: pgmesh.admin.v1.RunningProxy.connected_at:type_name -> google.protobuf.Timestamp
+	28, // 25: pgmesh.admin.v1.RunningProxy.changed_at:type_name -> google.protobuf.Timestamp
+	28, // 26: pgmesh.admin.v1.RunningProxy.gone_at:type_name -> google.protobuf.Timestamp
+	28, // 27: pgmesh.admin.v1.RunningProxy.certificate_ends_at:type_name -> google.protobuf.Timestamp
+	31, // 28: pgmesh.admin.v1.RunningProxy.took:type_name -> google.protobuf.Duration
+	28, // 29: pgmesh.admin.v1.Rollout.Part.first_at:type_name -> google.protobuf.Timestamp
+	28, // 30: pgmesh.admin.v1.Rollout.Part.half_at:type_name -> google.protobuf.Timestamp
+	28, // 31: pgmesh.admin.v1.Rollout.Part.last_at:type_name -> google.protobuf.Timestamp
+	28, // 32: pgmesh.admin.v1.ResourceStatus.Condition.last_transition_at:type_name -> google.protobuf.Timestamp
+	21, // 33: pgmesh.admin.v1.ListRunnersResponse.Runner.proxy:type_name -> pgmesh.admin.v1.RunningProxy
+	16, // 34: pgmesh.admin.v1.ProxyService.ListProxies:input_type -> pgmesh.admin.v1.ListProxiesRequest
+	18, // 35: pgmesh.admin.v1.ProxyService.ListScrapeTargets:input_type -> pgmesh.admin.v1.ListScrapeTargetsRequest
+	14, // 36: pgmesh.admin.v1.ProxyService.WaitUntilRun:input_type -> pgmesh.admin.v1.WaitUntilRunRequest
+	1,  // 37: pgmesh.admin.v1.ProxyService.ListRefusals:input_type -> pgmesh.admin.v1.ListRefusalsRequest
+	4,  // 38: pgmesh.admin.v1.ProxyService.ListRollouts:input_type -> pgmesh.admin.v1.ListRolloutsRequest
+	6,  // 39: pgmesh.admin.v1.ProxyService.WatchRollouts:input_type -> pgmesh.admin.v1.WatchRolloutsRequest
+	9,  // 40: pgmesh.admin.v1.ProxyService.ListStatus:input_type -> pgmesh.admin.v1.ListStatusRequest
+	12, // 41: pgmesh.admin.v1.ProxyService.ListRunners:input_type -> pgmesh.admin.v1.ListRunnersRequest
+	17, // 42: pgmesh.admin.v1.ProxyService.ListProxies:output_type -> pgmesh.admin.v1.ListProxiesResponse
+	19, // 43: pgmesh.admin.v1.ProxyService.ListScrapeTargets:output_type -> pgmesh.admin.v1.ListScrapeTargetsResponse
+	15, // 44: pgmesh.admin.v1.ProxyService.WaitUntilRun:output_type -> pgmesh.admin.v1.WaitUntilRunResponse
+	2,  // 45: pgmesh.admin.v1.ProxyService.ListRefusals:output_type -> pgmesh.admin.v1.ListRefusalsResponse
+	5,  // 46: pgmesh.admin.v1.ProxyService.ListRollouts:output_type -> pgmesh.admin.v1.ListRolloutsResponse
+	7,  // 47: pgmesh.admin.v1.ProxyService.WatchRollouts:output_type -> pgmesh.admin.v1.WatchRolloutsResponse
+	10, // 48: pgmesh.admin.v1.ProxyService.ListStatus:output_type -> pgmesh.admin.v1.ListStatusResponse
+	13, // 49: pgmesh.admin.v1.ProxyService.ListRunners:output_type -> pgmesh.admin.v1.ListRunnersResponse
+	42, // [42:50] is the sub-list for method output_type
+	34, // [34:42] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_pgmesh_admin_v1_proxies_proto_init() }

@@ -79,7 +79,7 @@ func (x Proxy_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Proxy_State.Descriptor instead.
 func (Proxy_State) EnumDescriptor() ([]byte, []int) {
-	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{8, 0}
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{9, 0}
 }
 
 type ReportRequest struct {
@@ -105,7 +105,10 @@ type ReportRequest struct {
 	// The push that every proxy in step runs, or a newer one. A discovery counts its pushes from 1. 0 if it does not report them.
 	Push uint64 `protobuf:"varint,10,opt,name=push,proto3" json:"push,omitempty"`
 	// Which versions of registries' resources the discovery has, if that differs from what was reported last. There may be 5000 in a message.
-	Versions      []*Version `protobuf:"bytes,11,rep,name=versions,proto3" json:"versions,omitempty"`
+	Versions []*Version `protobuf:"bytes,11,rep,name=versions,proto3" json:"versions,omitempty"`
+	// What the discovery decides of the status of resources of the Gateway API, if that differs from what was reported last. There may be 1000 in a
+	// message. A status is of the revision of the report, and of the version of the resource, or of later ones.
+	Statuses      []*Status `protobuf:"bytes,12,rep,name=statuses,proto3" json:"statuses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -213,6 +216,13 @@ func (x *ReportRequest) GetPush() uint64 {
 func (x *ReportRequest) GetVersions() []*Version {
 	if x != nil {
 		return x.Versions
+	}
+	return nil
+}
+
+func (x *ReportRequest) GetStatuses() []*Status {
+	if x != nil {
+		return x.Statuses
 	}
 	return nil
 }
@@ -603,6 +613,61 @@ func (x *Version) GetPush() uint64 {
 	return 0
 }
 
+// Status is what the discovery decides of the status of a resource of the Gateway API: all but what depends on which proxies run it.
+type Status struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Resource *Resource              `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
+	// As JSON, in the API's own shape, without when conditions began to hold and of which generation they are. Empty if the resource has no status any
+	// more.
+	Status        string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Status) Reset() {
+	*x = Status{}
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Status) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Status) ProtoMessage() {}
+
+func (x *Status) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Status.ProtoReflect.Descriptor instead.
+func (*Status) Descriptor() ([]byte, []int) {
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Status) GetResource() *Resource {
+	if x != nil {
+		return x.Resource
+	}
+	return nil
+}
+
+func (x *Status) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
 // Times is how long the last change took of each proxy that has had one.
 type Times struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -615,7 +680,7 @@ type Times struct {
 
 func (x *Times) Reset() {
 	*x = Times{}
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[7]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -627,7 +692,7 @@ func (x *Times) String() string {
 func (*Times) ProtoMessage() {}
 
 func (x *Times) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[7]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -640,7 +705,7 @@ func (x *Times) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Times.ProtoReflect.Descriptor instead.
 func (*Times) Descriptor() ([]byte, []int) {
-	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{7}
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Times) GetStreams() []uint64 {
@@ -682,7 +747,7 @@ type Proxy struct {
 
 func (x *Proxy) Reset() {
 	*x = Proxy{}
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[8]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -694,7 +759,7 @@ func (x *Proxy) String() string {
 func (*Proxy) ProtoMessage() {}
 
 func (x *Proxy) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[8]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -707,7 +772,7 @@ func (x *Proxy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proxy.ProtoReflect.Descriptor instead.
 func (*Proxy) Descriptor() ([]byte, []int) {
-	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{8}
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Proxy) GetStream() uint64 {
@@ -790,7 +855,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[9]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -802,7 +867,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[9]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -815,7 +880,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{9}
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Refusal) GetTypeUrl() string {
@@ -869,7 +934,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[10]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -881,7 +946,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[10]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -894,7 +959,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{10}
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Source) GetApiGroup() string {
@@ -963,7 +1028,7 @@ type Description struct {
 
 func (x *Description) Reset() {
 	*x = Description{}
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[11]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -975,7 +1040,7 @@ func (x *Description) String() string {
 func (*Description) ProtoMessage() {}
 
 func (x *Description) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[11]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -988,7 +1053,7 @@ func (x *Description) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Description.ProtoReflect.Descriptor instead.
 func (*Description) Descriptor() ([]byte, []int) {
-	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{11}
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Description) GetNode() string {
@@ -1099,7 +1164,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[12]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1111,7 +1176,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[12]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1124,7 +1189,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{12}
+	return file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReportResponse) GetNumber() uint64 {
@@ -1153,7 +1218,7 @@ type Rollout_Part struct {
 
 func (x *Rollout_Part) Reset() {
 	*x = Rollout_Part{}
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[13]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1165,7 +1230,7 @@ func (x *Rollout_Part) String() string {
 func (*Rollout_Part) ProtoMessage() {}
 
 func (x *Rollout_Part) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[13]
+	mi := &file_pgmesh_rollout_v1_rollout_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1227,7 +1292,7 @@ var File_pgmesh_rollout_v1_rollout_proto protoreflect.FileDescriptor
 
 const file_pgmesh_rollout_v1_rollout_proto_rawDesc = "" +
 	"\n" +
-	"\x1fpgmesh/rollout/v1/rollout.proto\x12\x11pgmesh.rollout.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpgmesh/access/v1/access.proto\"\xd1\x03\n" +
+	"\x1fpgmesh/rollout/v1/rollout.proto\x12\x11pgmesh.rollout.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpgmesh/access/v1/access.proto\"\x88\x04\n" +
 	"\rReportRequest\x12\x1c\n" +
 	"\tdiscovery\x18\x01 \x01(\tR\tdiscovery\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x1a\n" +
@@ -1240,7 +1305,8 @@ const file_pgmesh_rollout_v1_rollout_proto_rawDesc = "" +
 	"\x05times\x18\t \x01(\v2\x18.pgmesh.rollout.v1.TimesR\x05times\x12\x12\n" +
 	"\x04push\x18\n" +
 	" \x01(\x04R\x04push\x126\n" +
-	"\bversions\x18\v \x03(\v2\x1a.pgmesh.rollout.v1.VersionR\bversions\"\xbd\x02\n" +
+	"\bversions\x18\v \x03(\v2\x1a.pgmesh.rollout.v1.VersionR\bversions\x125\n" +
+	"\bstatuses\x18\f \x03(\v2\x19.pgmesh.rollout.v1.StatusR\bstatuses\"\xbd\x02\n" +
 	"\aRollout\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\x03R\x05after\x120\n" +
@@ -1272,7 +1338,10 @@ const file_pgmesh_rollout_v1_rollout_proto_rawDesc = "" +
 	"\aVersion\x127\n" +
 	"\bresource\x18\x01 \x01(\v2\x1b.pgmesh.rollout.v1.ResourceR\bresource\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x12\n" +
-	"\x04push\x18\x03 \x01(\x04R\x04push\"5\n" +
+	"\x04push\x18\x03 \x01(\x04R\x04push\"Y\n" +
+	"\x06Status\x127\n" +
+	"\bresource\x18\x01 \x01(\v2\x1b.pgmesh.rollout.v1.ResourceR\bresource\x12\x16\n" +
+	"\x06status\x18\x02 \x01(\tR\x06status\"5\n" +
 	"\x05Times\x12\x18\n" +
 	"\astreams\x18\x01 \x03(\x04R\astreams\x12\x12\n" +
 	"\x04took\x18\x02 \x03(\x04R\x04took\"\xa8\x03\n" +
@@ -1341,7 +1410,7 @@ func file_pgmesh_rollout_v1_rollout_proto_rawDescGZIP() []byte {
 }
 
 var file_pgmesh_rollout_v1_rollout_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pgmesh_rollout_v1_rollout_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_pgmesh_rollout_v1_rollout_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_pgmesh_rollout_v1_rollout_proto_goTypes = []any{
 	(Proxy_State)(0),              // 0: pgmesh.rollout.v1.Proxy.State
 	(*ReportRequest)(nil),         // 1: pgmesh.rollout.v1.ReportRequest
@@ -1351,44 +1420,47 @@ var file_pgmesh_rollout_v1_rollout_proto_goTypes = []any{
 	(*Resource)(nil),              // 5: pgmesh.rollout.v1.Resource
 	(*Audience)(nil),              // 6: pgmesh.rollout.v1.Audience
 	(*Version)(nil),               // 7: pgmesh.rollout.v1.Version
-	(*Times)(nil),                 // 8: pgmesh.rollout.v1.Times
-	(*Proxy)(nil),                 // 9: pgmesh.rollout.v1.Proxy
-	(*Refusal)(nil),               // 10: pgmesh.rollout.v1.Refusal
-	(*Source)(nil),                // 11: pgmesh.rollout.v1.Source
-	(*Description)(nil),           // 12: pgmesh.rollout.v1.Description
-	(*ReportResponse)(nil),        // 13: pgmesh.rollout.v1.ReportResponse
-	(*Rollout_Part)(nil),          // 14: pgmesh.rollout.v1.Rollout.Part
-	nil,                           // 15: pgmesh.rollout.v1.Description.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(*Status)(nil),                // 8: pgmesh.rollout.v1.Status
+	(*Times)(nil),                 // 9: pgmesh.rollout.v1.Times
+	(*Proxy)(nil),                 // 10: pgmesh.rollout.v1.Proxy
+	(*Refusal)(nil),               // 11: pgmesh.rollout.v1.Refusal
+	(*Source)(nil),                // 12: pgmesh.rollout.v1.Source
+	(*Description)(nil),           // 13: pgmesh.rollout.v1.Description
+	(*ReportResponse)(nil),        // 14: pgmesh.rollout.v1.ReportResponse
+	(*Rollout_Part)(nil),          // 15: pgmesh.rollout.v1.Rollout.Part
+	nil,                           // 16: pgmesh.rollout.v1.Description.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
 }
 var file_pgmesh_rollout_v1_rollout_proto_depIdxs = []int32{
-	9,  // 0: pgmesh.rollout.v1.ReportRequest.proxies:type_name -> pgmesh.rollout.v1.Proxy
+	10, // 0: pgmesh.rollout.v1.ReportRequest.proxies:type_name -> pgmesh.rollout.v1.Proxy
 	2,  // 1: pgmesh.rollout.v1.ReportRequest.rollouts:type_name -> pgmesh.rollout.v1.Rollout
 	3,  // 2: pgmesh.rollout.v1.ReportRequest.problems:type_name -> pgmesh.rollout.v1.Problems
 	6,  // 3: pgmesh.rollout.v1.ReportRequest.audiences:type_name -> pgmesh.rollout.v1.Audience
-	8,  // 4: pgmesh.rollout.v1.ReportRequest.times:type_name -> pgmesh.rollout.v1.Times
+	9,  // 4: pgmesh.rollout.v1.ReportRequest.times:type_name -> pgmesh.rollout.v1.Times
 	7,  // 5: pgmesh.rollout.v1.ReportRequest.versions:type_name -> pgmesh.rollout.v1.Version
-	16, // 6: pgmesh.rollout.v1.Rollout.began:type_name -> google.protobuf.Timestamp
-	14, // 7: pgmesh.rollout.v1.Rollout.parts:type_name -> pgmesh.rollout.v1.Rollout.Part
-	4,  // 8: pgmesh.rollout.v1.Problems.problems:type_name -> pgmesh.rollout.v1.Problem
-	5,  // 9: pgmesh.rollout.v1.Problem.resource:type_name -> pgmesh.rollout.v1.Resource
-	5,  // 10: pgmesh.rollout.v1.Audience.resource:type_name -> pgmesh.rollout.v1.Resource
-	5,  // 11: pgmesh.rollout.v1.Version.resource:type_name -> pgmesh.rollout.v1.Resource
-	12, // 12: pgmesh.rollout.v1.Proxy.description:type_name -> pgmesh.rollout.v1.Description
-	0,  // 13: pgmesh.rollout.v1.Proxy.state:type_name -> pgmesh.rollout.v1.Proxy.State
-	10, // 14: pgmesh.rollout.v1.Proxy.refusals:type_name -> pgmesh.rollout.v1.Refusal
-	16, // 15: pgmesh.rollout.v1.Refusal.since:type_name -> google.protobuf.Timestamp
-	11, // 16: pgmesh.rollout.v1.Refusal.sources:type_name -> pgmesh.rollout.v1.Source
-	15, // 17: pgmesh.rollout.v1.Description.labels:type_name -> pgmesh.rollout.v1.Description.LabelsEntry
-	16, // 18: pgmesh.rollout.v1.Description.connected:type_name -> google.protobuf.Timestamp
-	16, // 19: pgmesh.rollout.v1.Description.certificate_ends:type_name -> google.protobuf.Timestamp
-	1,  // 20: pgmesh.rollout.v1.RolloutService.Report:input_type -> pgmesh.rollout.v1.ReportRequest
-	13, // 21: pgmesh.rollout.v1.RolloutService.Report:output_type -> pgmesh.rollout.v1.ReportResponse
-	21, // [21:22] is the sub-list for method output_type
-	20, // [20:21] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	8,  // 6: pgmesh.rollout.v1.ReportRequest.statuses:type_name -> pgmesh.rollout.v1.Status
+	17, // 7: pgmesh.rollout.v1.Rollout.began:type_name -> google.protobuf.Timestamp
+	15, // 8: pgmesh.rollout.v1.Rollout.parts:type_name -> pgmesh.rollout.v1.Rollout.Part
+	4,  // 9: pgmesh.rollout.v1.Problems.problems:type_name -> pgmesh.rollout.v1.Problem
+	5,  // 10: pgmesh.rollout.v1.Problem.resource:type_name -> pgmesh.rollout.v1.Resource
+	5,  // 11: pgmesh.rollout.v1.Audience.resource:type_name -> pgmesh.rollout.v1.Resource
+	5,  // 12: pgmesh.rollout.v1.Version.resource:type_name -> pgmesh.rollout.v1.Resource
+	5,  // 13: pgmesh.rollout.v1.Status.resource:type_name -> pgmesh.rollout.v1.Resource
+	13, // 14: pgmesh.rollout.v1.Proxy.description:type_name -> pgmesh.rollout.v1.Description
+	0,  // 15: pgmesh.rollout.v1.Proxy.state:type_name -> pgmesh.rollout.v1.Proxy.State
+	11, // 16: pgmesh.rollout.v1.Proxy.refusals:type_name -> pgmesh.rollout.v1.Refusal
+	17, // 17: pgmesh.rollout.v1.Refusal.since:type_name -> google.protobuf.Timestamp
+	12, // 18: pgmesh.rollout.v1.Refusal.sources:type_name -> pgmesh.rollout.v1.Source
+	16, // 19: pgmesh.rollout.v1.Description.labels:type_name -> pgmesh.rollout.v1.Description.LabelsEntry
+	17, // 20: pgmesh.rollout.v1.Description.connected:type_name -> google.protobuf.Timestamp
+	17, // 21: pgmesh.rollout.v1.Description.certificate_ends:type_name -> google.protobuf.Timestamp
+	1,  // 22: pgmesh.rollout.v1.RolloutService.Report:input_type -> pgmesh.rollout.v1.ReportRequest
+	14, // 23: pgmesh.rollout.v1.RolloutService.Report:output_type -> pgmesh.rollout.v1.ReportResponse
+	23, // [23:24] is the sub-list for method output_type
+	22, // [22:23] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_pgmesh_rollout_v1_rollout_proto_init() }
@@ -1402,7 +1474,7 @@ func file_pgmesh_rollout_v1_rollout_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pgmesh_rollout_v1_rollout_proto_rawDesc), len(file_pgmesh_rollout_v1_rollout_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

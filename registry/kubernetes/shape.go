@@ -1,0 +1,219 @@
+package kubernetes
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/registry"
+)
+
+// controller is the name by which entries of a status are the mesh's. Those of other controllers are
+// theirs.
+const controller = "pgmesh.io/gateway-controller"
+
+// hasOwnShape reports whether the status of a kind has the shape of the Gateway API.
+func hasOwnShape(kind *kinds.Kind) bool { return kind.Group == "gateway.networking.k8s.io" }
+
+// statusObject is the part of a status that is read.
+type statusObject struct {
+	Conditions []json.RawMessage `json:"conditions,omitempty"`
+	*ownStatus
+}
+
+// ownStatus is what statuses of the Gateway API have beside conditions.
+type ownStatus struct {
+	Parents              []json.RawMessage `json:"parents,omitempty"`
+	Listeners            []json.RawMessage `json:"listeners,omitempty"`
+	Addresses            json.RawMessage   `json:"addresses,omitempty"`
+	AttachedListenerSets json.RawMessage   `json:"attachedListenerSets,omitempty"`
+	SupportedFeatures    json.RawMessage   `json:"supportedFeatures,omitempty"`
+}
+
+// UnmarshalJSON takes any status: one of another shape has nothing.
+func (s *statusObject) UnmarshalJSON(text []byte) error {
+	var read struct {
+		Conditions []json.RawMessage `json:"conditions"`
+		ownStatus
+	}
+	if json.Unmarshal(text, &read) != nil {
+		return nil
+	}
+	s.Conditions = read.Conditions
+	if o := read.ownStatus; o.Parents != nil || o.Listeners != nil || o.Addresses != nil || o.AttachedListenerSets != nil || o.SupportedFeatures != nil {
+		s.ownStatus = &o
+	}
+	return nil
+}
+
+func (s *statusObject) own() ownStatus {
+	if s.ownStatus == nil {
+		return ownStatus{}
+	}
+	return *s.ownStatus
+}
+
+// text is the status as JSON, to tell two apart.
+func (s *statusObject) text() string {
+	text, err := json.Marshal(struct {
+		Conditions []json.RawMessage
+		Own        ownStatus
+	}{s.Conditions, s.own()})
+	if err != nil {
+		panic(err) // it was read as JSON
+	}
+	return string(text)
+}
+
+// parent is an entry of the status of a route.
+type parent struct {
+	ParentRef      json.RawMessage   `json:"parentRef"`
+	ControllerName string            `json:"controllerName"`
+	Conditions     []json.RawMessage `json:"conditions"`
+}
+
+// listener is an entry of the status of a Gateway or a ListenerSet.
+type listener struct {
+	Name           string            `json:"name"`
+	SupportedKinds json.RawMessage   `json:"supportedKinds,omitempty"`
+	AttachedRoutes json.RawMessage   `json:"attachedRoutes"`
+	Conditions     []json.RawMessage `json:"conditions"`
+}
+
+// shaping brings a status to what it is to be.
+type shaping struct {
+	there, want statusObject
+	generation  int64
+	now         time.Time
+	body        map[string]any // what is to be written
+	differs     bool
+}
+
+// shaped is what of a status is to be written so that it says what is wanted, as of a generation. It
+// reports whether that differs from what is there. Entries and conditions of others stay.
+func shaped(there, want statusObject, generation int64, now time.Time) (body map[string]any, differs bool) {
+	s := &shaping{there: there, want: want, generation: generation, now: now, body: map[string]any{}}
+	has, wants := there.own(), want.own()
+	if len(want.Conditions) > 0 {
+		s.body["conditions"] = s.conditions(there.Conditions, want.Conditions)
+	}
+	if parents := s.parents(has.Parents, wants.Parents); len(has.Parents)+len(parents) > 0 {
+		s.body["parents"] = parents
+	}
+	if len(wants.Listeners) > 0 {
+		s.body["listeners"] = s.listeners(has.Listeners, wants.Listeners)
+	}
+	s.value("addresses", has.Addresses, wants.Addresses)
+	s.value("attachedListenerSets", has.AttachedListenerSets, wants.AttachedListenerSets)
+	s.value("supportedFeatures", has.SupportedFeatures, wants.SupportedFeatures)
+	return s.body, s.differs
+}
+
+// conditions merges conditions into those that are there.
+func (s *shaping) conditions(there, want []json.RawMessage) []json.RawMessage {
+	all, differs := merged(there, asOf(conditionsIn(want), s.generation), s.now)
+	s.differs = s.differs || differs
+	return all
+}
+
+func conditionsIn(raw []json.RawMessage) []registry.Condition {
+	out := make([]registry.Condition, 0, len(raw))
+	for _, r := range raw {
+		var c condition
+		if json.Unmarshal(r, &c) == nil {
+			out = append(out, registry.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message})
+		}
+	}
+	return out
+}
+
+// parents are the entries of others as they are there, in their order, and those that are wanted in
+// place of ours.
+func (s *shaping) parents(there, want []json.RawMessage) []json.RawMessage {
+	all := make([]json.RawMessage, 0, len(there)+len(want))
+	var ours []parent
+	for _, raw := range there {
+		var p parent
+		if json.Unmarshal(raw, &p) != nil || p.ControllerName != controller {
+			all = append(all, raw)
+			continue
+		}
+		ours = append(ours, p)
+	}
+	for _, raw := range want {
+		var p parent
+		if json.Unmarshal(raw, &p) != nil {
+			continue
+		}
+		i := slices.IndexFunc(ours, func(o parent) bool { return sameJSON(o.ParentRef, p.ParentRef) })
+		var had []json.RawMessage
+		if i >= 0 {
+			had = ours[i].Conditions
+			ours = slices.Delete(ours, i, i+1)
+		} else {
+			s.differs = true
+		}
+		p.Conditions = s.conditions(had, p.Conditions)
+		all = append(all, encode(p))
+	}
+	s.differs = s.differs || len(ours) > 0 // parents that the route has no more
+	return all
+}
+
+// listeners are those that are wanted.
+func (s *shaping) listeners(there, want []json.RawMessage) []json.RawMessage {
+	had := map[string]listener{}
+	for _, raw := range there {
+		var l listener
+		if json.Unmarshal(raw, &l) == nil {
+			had[l.Name] = l
+		}
+	}
+	s.differs = s.differs || len(there) != len(want)
+	all := make([]json.RawMessage, 0, len(want))
+	for _, raw := range want {
+		var l listener
+		if json.Unmarshal(raw, &l) != nil {
+			continue
+		}
+		before := had[l.Name]
+		s.differs = s.differs || !sameJSON(before.SupportedKinds, l.SupportedKinds) || !sameJSON(before.AttachedRoutes, l.AttachedRoutes)
+		l.Conditions = s.conditions(before.Conditions, l.Conditions)
+		all = append(all, encode(l))
+	}
+	return all
+}
+
+// value has a field be as it is wanted.
+func (s *shaping) value(name string, there, want json.RawMessage) {
+	if want == nil {
+		return
+	}
+	s.body[name] = want
+	s.differs = s.differs || !sameJSON(there, want)
+}
+
+// sameJSON reports whether two texts are the same value. Nothing is like an empty list: the cluster
+// leaves those out.
+func sameJSON(a, b json.RawMessage) bool {
+	return bytes.Equal(normal(a), normal(b))
+}
+
+func normal(text json.RawMessage) []byte {
+	var value any
+	if len(text) == 0 || strings.TrimSpace(string(text)) == "[]" || json.Unmarshal(text, &value) != nil {
+		return nil
+	}
+	return encode(value)
+}
+
+func encode(v any) json.RawMessage {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // it was read as JSON
+	}
+	return text
+}

@@ -1,0 +1,99 @@
+-- The status of resources of the Gateway API in that API's own shape: what discoveries decide of it,
+-- completed by what depends on machines.
+
+-- decided_statuses returns what the discoveries that report now decide of resources as they are now.
+-- Of several the one counts that has changed last.
+CREATE OR REPLACE FUNCTION mesh_internal.decided_statuses(kinds text[], namespaces text[], names text[], of_registry text)
+RETURNS TABLE (kind text, api_group text, namespace text, name text, status jsonb, decided timestamptz)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_nestloop = off SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+BEGIN
+  IF NOT EXISTS (SELECT FROM mesh_internal.report_statuses) THEN
+    RETURN;
+  END IF;
+  RETURN QUERY
+    SELECT DISTINCT ON (c.kind, c.api_group, c.namespace, c.name) c.kind, c.api_group, c.namespace, c.name, s.status, s.changed
+    FROM mesh_internal.chosen_resources($1, $2, $3, $4) c JOIN mesh_internal.report_statuses s USING (name, namespace, kind, api_group)
+      JOIN mesh_internal.reports r ON r.id = s.report
+      LEFT JOIN mesh_internal.report_versions v ON (v.name, v.namespace, v.kind, v.api_group, v.report) = (c.name, c.namespace, c.kind, c.api_group, s.report)
+    WHERE c.hider IS NULL AND r.ended IS NULL AND r.keeper = ANY ((SELECT mesh_internal.live_keepers())::int[])
+      AND CASE WHEN c.registry IS NULL THEN r.revision >= c.runs_from ELSE v.version = c.version END
+    ORDER BY 1, 2, 3, 4, s.changed DESC;
+END $$;
+
+-- gateway_addresses lists the addresses of the machines that serve a Gateway, as many as the API has
+-- room for.
+CREATE OR REPLACE FUNCTION mesh_internal.gateway_addresses(of_namespace text, of_name text) RETURNS text[]
+LANGUAGE sql STABLE AS $$
+  SELECT ARRAY(SELECT u.address
+    FROM mesh_internal.runners_of('Gateway', 'gateway.networking.k8s.io', of_namespace, of_name) r
+      JOIN mesh_internal.known_proxies p ON (p.namespace, p.proxy) = (r.namespace, r.proxy), unnest(p.addresses) WITH ORDINALITY AS u (address, at)
+    GROUP BY 1 ORDER BY min(p.proxy), min(u.at), 1 LIMIT 16)
+$$;
+
+-- api_programmed writes the condition Programmed as the Gateway API has it, of that of
+-- mesh.resource_status.
+CREATE OR REPLACE FUNCTION mesh_internal.api_programmed(kind text, name text, programmed jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT programmed || CASE programmed ->> 'reason'
+    WHEN 'Programmed' THEN '{}'
+    WHEN 'Pending' THEN '{}'
+    WHEN 'Refused' THEN '{"reason": "Invalid"}'
+    WHEN 'NoProxies' THEN jsonb_build_object('status', 'False', 'reason', CASE kind WHEN 'Gateway' THEN 'NoResources' ELSE 'Pending' END,
+      'message', 'no machine that serves the Gateway is connected: run mesh-agent with --role gateway --gateway and its name')
+    ELSE '{"status": "Unknown", "reason": "Pending"}' END
+$$;
+
+-- dated_conditions completes conditions: since when they hold, and of which revision. Those that do
+-- not say whether something is programmed are given that, unless it is NULL.
+CREATE OR REPLACE FUNCTION mesh_internal.dated_conditions(conditions jsonb, programmed jsonb, since timestamptz, revision bigint) RETURNS jsonb
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  dated jsonb := (SELECT coalesce(jsonb_agg(mesh_internal.condition(c ->> 'type', c ->> 'status', c ->> 'reason', c ->> 'message', since, revision) ORDER BY n), '[]')
+    FROM jsonb_array_elements(conditions) WITH ORDINALITY u (c, n));
+BEGIN
+  IF programmed IS NULL OR conditions @> '[{"type": "Programmed"}]' THEN
+    RETURN dated;
+  END IF;
+  RETURN dated || programmed;
+END $$;
+
+-- dated_list completes the conditions of each element of a list, as dated_conditions does.
+CREATE OR REPLACE FUNCTION mesh_internal.dated_list(list jsonb, programmed jsonb, since timestamptz, revision bigint) RETURNS jsonb
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN (SELECT coalesce(jsonb_agg(e || jsonb_build_object('conditions', mesh_internal.dated_conditions(e -> 'conditions', programmed, since, revision)) ORDER BY n), '[]')
+    FROM jsonb_array_elements(list) WITH ORDINALITY u (e, n));
+END $$;
+
+-- api_status completes what a discovery decides of a status. NULL where no discovery does. Programmed
+-- is the condition of mesh.resource_status.
+CREATE OR REPLACE FUNCTION mesh_internal.api_status(kind text, namespace text, name text, status jsonb, since timestamptz, revision bigint, programmed jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  runs      jsonb := CASE WHEN kind IN ('Gateway', 'ListenerSet') THEN mesh_internal.api_programmed(kind, name, programmed) END;
+  own       jsonb := runs;
+  addresses text[];
+BEGIN
+  IF status IS NULL THEN
+    RETURN NULL;
+  END IF;
+  IF kind = 'Gateway' THEN
+    addresses := mesh_internal.gateway_addresses(namespace, name);
+    IF runs ->> 'status' = 'True' AND addresses = '{}' THEN
+      own := runs || '{"status": "False", "reason": "AddressNotAssigned", "message": "the machines that serve it say no address of theirs"}';
+    END IF;
+    status := status || jsonb_build_object('addresses',
+      (SELECT coalesce(jsonb_agg(jsonb_build_object('type', 'IPAddress', 'value', a) ORDER BY n), '[]') FROM unnest(addresses) WITH ORDINALITY u (a, n)));
+  END IF;
+  IF status ? 'conditions' THEN
+    status := status || jsonb_build_object('conditions', mesh_internal.dated_conditions(status -> 'conditions', own, since, revision));
+  END IF;
+  IF status ? 'listeners' THEN
+    status := status || jsonb_build_object('listeners', mesh_internal.dated_list(status -> 'listeners', runs, since, revision));
+  END IF;
+  IF status ? 'parents' THEN
+    status := status || jsonb_build_object('parents', mesh_internal.dated_list(status -> 'parents', NULL, since, revision));
+  END IF;
+  RETURN status;
+END $$;
