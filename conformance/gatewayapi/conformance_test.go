@@ -1,42 +1,28 @@
 package gatewayapi_test
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/gateway-api/conformance"
 	confv1 "sigs.k8s.io/gateway-api/conformance/apis/v1"
 	"sigs.k8s.io/gateway-api/conformance/utils/suite"
 	"sigs.k8s.io/gateway-api/pkg/features"
 
 	"github.com/pgmesh/pgmesh/discovery/gatewayapi"
+	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 )
 
 // profiles are those that pgmesh is held to.
 var profiles = []suite.ConformanceProfileName{
 	suite.GatewayHTTPConformanceProfileName, suite.GatewayGRPCConformanceProfileName, suite.GatewayTLSConformanceProfileName,
 	suite.MeshHTTPConformanceProfileName, suite.MeshGRPCConformanceProfileName,
-}
-
-// claimed are the features that pgmesh has beyond what these profiles ask of everybody.
-var claimed = []features.FeatureName{
-	features.SupportGatewayPort8080, features.SupportGatewayHTTPListenerIsolation, features.SupportListenerSet,
-	features.SupportHTTPRouteBackendProtocolH2C, features.SupportHTTPRouteBackendProtocolWebSocket,
-	features.SupportHTTPRouteBackendRequestHeaderModification, features.SupportHTTPRouteResponseHeaderModification,
-	features.SupportHTTPRouteBackendTimeout, features.SupportHTTPRouteRequestTimeout, features.SupportHTTPRouteCORS,
-	features.SupportHTTPRouteDestinationPortMatching, features.SupportHTTPRouteParentRefPort,
-	features.SupportHTTPRouteHostRewrite, features.SupportHTTPRoutePathRewrite, features.SupportHTTPRoutePathRedirect,
-	features.SupportHTTPRoutePortRedirect, features.SupportHTTPRouteSchemeRedirect, features.SupportHTTPRoute303RedirectStatusCode,
-	features.SupportHTTPRoute307RedirectStatusCode, features.SupportHTTPRoute308RedirectStatusCode,
-	features.SupportHTTPRouteMethodMatching, features.SupportHTTPRouteQueryParamMatching, features.SupportHTTPRouteNamedRouteRule,
-	features.SupportHTTPRouteRequestMirror, features.SupportHTTPRouteRequestMultipleMirrors, features.SupportHTTPRouteRequestPercentageMirror,
-	features.SupportHTTPRouteRetry, features.SupportHTTPRouteRetryConnectionError, features.SupportHTTPRouteRetryBackendTimeout,
-	features.SupportGRPCRouteNamedRouteRule, features.SupportTLSRouteModeTerminate, features.SupportTLSRouteModeMixed,
-	features.SupportMeshClusterIPMatching, features.SupportMeshConsumerRoute, features.SupportMeshHTTPRouteBackendRequestHeaderModification,
-	features.SupportMeshHTTPRouteNamedRouteRule, features.SupportMeshHTTPRouteQueryParamMatching, features.SupportMeshHTTPRouteRedirectPath,
-	features.SupportMeshHTTPRouteRedirectPort, features.SupportMeshHTTPRouteRewritePath, features.SupportMeshHTTPRouteSchemeRedirect,
 }
 
 // TestConformance runs the suite. Its flags are the suite's own: -run-test HTTPRouteWeight runs one
@@ -72,11 +58,30 @@ func configured(t *testing.T) suite.ConformanceOptions {
 		options.ConformanceProfiles = profiles
 	}
 	if options.SupportedFeatures == nil {
-		options.SupportedFeatures = claimed
+		options.SupportedFeatures = claimed(t, options.Client)
 	}
 	options.Implementation = confv1.Implementation{
 		Organization: "pgmesh", Project: "pgmesh", URL: "https://github.com/pgmesh/pgmesh", Version: "main", Contact: []string{"https://github.com/pgmesh/pgmesh/issues"},
 	}
 	options.ReportOutputPath = results.report
 	return options
+}
+
+// claimed are the features that pgmesh says it has, in the status of its GatewayClass.
+func claimed(t *testing.T, c client.Client) (out []features.FeatureName) {
+	t.Helper()
+	poll.Eventually(t, func(ctx context.Context) error {
+		var class gatewayv1.GatewayClass
+		if err := c.Get(ctx, client.ObjectKey{Name: gatewayapi.Class}, &class); err != nil {
+			return err
+		}
+		for _, f := range class.Status.SupportedFeatures {
+			out = append(out, features.FeatureName(f.Name))
+		}
+		if len(out) == 0 {
+			return errors.New("the GatewayClass has no features in its status")
+		}
+		return nil
+	})
+	return out
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -13,11 +12,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
-	ctrl "sigs.k8s.io/controller-runtime"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/pgmesh/pgmesh/conformance/gatewayapi/follow"
 	"github.com/pgmesh/pgmesh/conformance/gatewayapi/node"
 	"github.com/pgmesh/pgmesh/conformance/gatewayapi/operator"
 	"github.com/pgmesh/pgmesh/discovery/gatewayapi"
@@ -54,9 +55,11 @@ func newWorld(t *testing.T, folder string) *world {
 	require.NoError(t, os.RemoveAll(folder))
 	require.NoError(t, os.MkdirAll(folder, 0o755))
 	aside := quiet{t}
-	w := &world{folder: folder, here: netns.Own(aside), wire: netns.NewSwitch(aside), cluster: kubetest.Start(aside), database: pgtest.New(t)}
+	w := &world{folder: folder, here: netns.Own(aside), wire: netns.NewSwitch(aside)}
 	w.here.Cable = w.wire.Join(w.here)
 	w.here.IPv4 = w.here.Cable.IPv4
+	w.here.Run("ip", "route", "add", "default", "via", w.wire.IPv4.String()) // by which an API server finds out its address
+	w.cluster, w.database = kubetest.Start(aside), pgtest.New(t)
 	w.cluster.Install(definitions(t)...)
 	w.kubeconfig = w.cluster.Kubeconfig(w.cluster.Address, w.cluster.Admin())
 	w.startMesh(t)
@@ -97,26 +100,26 @@ func (w *world) startControllers(t *testing.T, aside testing.TB) {
 	config, err := clientcmd.BuildConfigFromFlags("", w.kubeconfig)
 	require.NoError(t, err)
 	config.QPS = -1 // a test is not to wait for its own client
-	manager, err := ctrl.NewManager(config, ctrl.Options{Metrics: metricsserver.Options{BindAddress: "0"}})
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientscheme.AddToScheme(scheme))
+	require.NoError(t, gatewayv1.Install(scheme))
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
 	require.NoError(t, err)
-	require.NoError(t, gatewayv1.Install(manager.GetScheme()))
+	ctx, cancel := context.WithCancel(t.Context())
+	cluster := follow.Begin(ctx, c, t.Logf)
+	w.stop = func() {
+		cancel()
+		cluster.Wait()
+	}
 	w.operator = &operator.Operator{
 		Wire: w.wire, Class: gatewayapi.Class, Agent: filepath.Join(bin, "mesh-agent"), Envoy: envoytest.Binary(t), Discovery: w.mesh.XDS,
-		Database: w.database, Folder: filepath.Join(w.folder, "machines"),
+		Database: w.database, Folder: filepath.Join(w.folder, "machines"), States: bin,
 	}
-	require.NoError(t, w.operator.Start(aside, manager))
+	w.operator.Start(aside, cluster)
 	w.node = &node.Node{
 		Wire: w.wire, Address: w.here.IPv4, Images: w.images(t), Folder: filepath.Join(w.folder, "pods"), Joins: w.operator.Join,
 	}
-	require.NoError(t, w.node.Start(aside, manager))
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- manager.Start(ctx) }()
-	w.stop = func() {
-		cancel()
-		<-ended
-	}
-	require.True(t, manager.GetCache().WaitForCacheSync(t.Context()))
+	w.node.Start(aside, cluster)
 	w.serveNode(t)
 }
 
@@ -142,7 +145,6 @@ func (w *world) serveNode(t *testing.T) {
 	server.Listener.Close()
 	server.Listener = listener
 	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{w.cluster.Authority.Issue(nil).Certificate(t)}}
-	server.Config.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){} // a command's streams are not HTTP/2's
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	require.NoError(t, w.node.Register(t.Context(), int32(listener.Addr().(*net.TCPAddr).Port)))

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
@@ -17,34 +16,34 @@ import (
 const label = "deployment"
 
 // deployment makes the Pods of a Deployment, and takes those away that it has no more.
-func (n *Node) deployment(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+func (n *Node) deployment(ctx context.Context, of types.NamespacedName) error {
 	var d appsv1.Deployment
 	wanted := map[string]bool{}
-	switch err := n.client.Get(ctx, request.NamespacedName, &d); {
+	switch err := n.client.Get(ctx, of, &d); {
 	case client.IgnoreNotFound(err) != nil:
-		return ctrl.Result{}, err
+		return err
 	case err == nil:
 		for i := range *d.Spec.Replicas {
 			wanted[fmt.Sprintf("%s-%d", d.Name, i)] = true
 		}
 	}
 	var there corev1.PodList
-	if err := n.client.List(ctx, &there, client.InNamespace(request.Namespace), client.MatchingLabels{label: request.Name}); err != nil {
-		return ctrl.Result{}, err
+	if err := n.client.List(ctx, &there, client.InNamespace(of.Namespace), client.MatchingLabels{label: of.Name}); err != nil {
+		return err
 	}
 	for i := range there.Items {
 		if pod := &there.Items[i]; wanted[pod.Name] && metav1.IsControlledBy(pod, &d) {
 			delete(wanted, pod.Name)
 		} else if err := n.client.Delete(ctx, pod, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
-			return ctrl.Result{}, err
+			return err
 		}
 	}
 	for name := range wanted {
 		if err := n.create(ctx, &d, name); err != nil {
-			return ctrl.Result{}, err
+			return err
 		}
 	}
-	return ctrl.Result{}, nil
+	return nil
 }
 
 // create makes a Pod of a Deployment.

@@ -12,13 +12,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/pgmesh/pgmesh/conformance/gatewayapi/follow"
 	"github.com/pgmesh/pgmesh/internal/testbench/netns"
 )
 
@@ -59,28 +56,18 @@ type Joining struct {
 	Folder  string
 }
 
-// Start has the node do its work for as long as the manager runs. End ends the programs.
-func (n *Node) Start(t testing.TB, manager ctrl.Manager) error {
-	n.t, n.client, n.runs = t, manager.GetClient(), map[types.NamespacedName]*running{}
-	for _, begin := range []func(ctrl.Manager) error{n.followDeployments, n.followPods, n.followServices} {
-		if err := begin(manager); err != nil {
-			return err
+// Start has the node do its work for as long as the cluster is followed. End ends the programs.
+func (n *Node) Start(t testing.TB, c *follow.Cluster) {
+	n.t, n.client, n.runs = t, c, map[types.NamespacedName]*running{}
+	deployments, pods, services := c.Do("make the Pods of", n.deployment), c.Do("run the Pod", n.pod), c.Do("tell of the endpoints of", n.service)
+	c.Watch(&appsv1.DeploymentList{}, func(d client.Object) { deployments.Add(key(d)) })
+	c.Watch(&corev1.ServiceList{}, func(s client.Object) { services.Add(key(s)) })
+	c.Watch(&corev1.PodList{}, func(pod client.Object) {
+		pods.Add(key(pod))
+		for _, s := range n.servicesOf(pod) {
+			services.Add(s)
 		}
-	}
-	return nil
-}
-
-func (n *Node) followDeployments(manager ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(manager).Named("deployments").For(&appsv1.Deployment{}).Owns(&corev1.Pod{}).Complete(reconcile.Func(n.deployment))
-}
-
-func (n *Node) followPods(manager ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(manager).Named("pods").For(&corev1.Pod{}).Complete(reconcile.Func(n.pod))
-}
-
-func (n *Node) followServices(manager ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(manager).Named("services").For(&corev1.Service{}).Owns(&discoveryv1.EndpointSlice{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(n.servicesOf)).Complete(reconcile.Func(n.service))
+	})
 }
 
 // image is that of a name: registry.k8s.io/gateway-api/echo-basic:v1.5.1. One that the node does not

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pgmesh/pgmesh/internal/kit/process"
@@ -33,29 +32,29 @@ type running struct {
 const grace = time.Second
 
 // pod runs a Pod, or ends it when it is there no more.
-func (n *Node) pod(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+func (n *Node) pod(ctx context.Context, of types.NamespacedName) error {
 	var pod corev1.Pod
-	err := n.client.Get(ctx, request.NamespacedName, &pod)
+	err := n.client.Get(ctx, of, &pod)
 	if client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, err
+		return err
 	}
 	gone := err != nil || pod.DeletionTimestamp != nil
-	if r := n.run(request.NamespacedName); r != nil && (gone || r.of != pod.UID) {
-		n.end(request.NamespacedName, r)
+	if r := n.run(of); r != nil && (gone || r.of != pod.UID) {
+		n.end(of, r)
 	}
 	switch {
 	case err == nil && gone:
-		return ctrl.Result{}, client.IgnoreNotFound(n.client.Delete(ctx, &pod, client.GracePeriodSeconds(0)))
+		return client.IgnoreNotFound(n.client.Delete(ctx, &pod, client.GracePeriodSeconds(0)))
 	case gone || pod.Spec.NodeName != name || pod.Status.Phase == corev1.PodRunning:
-		return ctrl.Result{}, nil
+		return nil
 	}
-	r := n.run(request.NamespacedName)
+	r := n.run(of)
 	if r == nil {
 		if r, err = n.begin(ctx, &pod); err != nil {
-			return ctrl.Result{}, fmt.Errorf("run the Pod %s: %w", request, err)
+			return fmt.Errorf("run the Pod %s: %w", of, err)
 		}
 	}
-	return ctrl.Result{}, n.ready(ctx, &pod, r)
+	return n.ready(ctx, &pod, r)
 }
 
 func (n *Node) run(of types.NamespacedName) *running {

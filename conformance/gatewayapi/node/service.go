@@ -7,33 +7,32 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	ctrl "sigs.k8s.io/controller-runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // service tells of the endpoints of a Service: the ready Pods that it selects. One without a selector
 // has those that somebody else tells of.
-func (n *Node) service(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.Name + "-selected"}}
+func (n *Node) service(ctx context.Context, of types.NamespacedName) error {
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace, Name: of.Name + "-selected"}}
 	var s corev1.Service
-	switch err := n.client.Get(ctx, request.NamespacedName, &s); {
+	switch err := n.client.Get(ctx, of, &s); {
 	case client.IgnoreNotFound(err) != nil:
-		return ctrl.Result{}, err
+		return err
 	case err != nil || len(s.Spec.Selector) == 0:
-		return ctrl.Result{}, client.IgnoreNotFound(n.client.Delete(ctx, slice))
+		return client.IgnoreNotFound(n.client.Delete(ctx, slice))
 	}
 	var pods corev1.PodList
 	if err := n.client.List(ctx, &pods, client.InNamespace(s.Namespace), client.MatchingLabels(s.Spec.Selector)); err != nil {
-		return ctrl.Result{}, err
+		return err
 	}
 	_, err := controllerutil.CreateOrUpdate(ctx, n.client, slice, func() error {
 		slice.Labels = map[string]string{discoveryv1.LabelServiceName: s.Name}
 		slice.AddressType, slice.Ports, slice.Endpoints = discoveryv1.AddressTypeIPv4, portsOf(&s), endpoints(&pods)
 		return controllerutil.SetControllerReference(&s, slice, n.client.Scheme())
 	})
-	return ctrl.Result{}, err
+	return err
 }
 
 func portsOf(s *corev1.Service) (out []discoveryv1.EndpointPort) {
@@ -64,15 +63,15 @@ func endpoints(pods *corev1.PodList) (out []discoveryv1.Endpoint) {
 }
 
 // servicesOf are the Services that select a Pod.
-func (n *Node) servicesOf(ctx context.Context, pod client.Object) (out []reconcile.Request) {
+func (n *Node) servicesOf(pod client.Object) (out []types.NamespacedName) {
 	var all corev1.ServiceList
-	if err := n.client.List(ctx, &all, client.InNamespace(pod.GetNamespace())); err != nil {
+	if err := n.client.List(n.t.Context(), &all, client.InNamespace(pod.GetNamespace())); err != nil {
 		return nil
 	}
 	for i := range all.Items {
 		s := &all.Items[i]
 		if len(s.Spec.Selector) > 0 && labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(pod.GetLabels())) {
-			out = append(out, reconcile.Request{NamespacedName: key(s)})
+			out = append(out, key(s))
 		}
 	}
 	return out

@@ -23,9 +23,13 @@ func (o *Operator) start(at *netns.Namespace, folder string, via []string, flags
 		return nil, err
 	}
 	defer log.Close()
+	state, err := os.MkdirTemp(o.States, "agent-")
+	if err != nil {
+		return nil, err
+	}
 	cmd := at.Command(context.Background(), slices.Concat(via, []string{
 		o.Agent, "run", "--config", "", "--insecure", "--tie-envoy", "--envoy", o.Envoy, "--discovery", o.Discovery,
-		"--node-ip", at.IPv4.String(), "--state-dir", filepath.Join(folder, "state"), "--concurrency", "1", "--drain-time", "0s",
+		"--node-ip", at.IPv4.String(), "--state-dir", state, "--concurrency", "1", "--drain-time", "0s",
 	}, flags)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	run, err := process.Start(cmd)

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -20,29 +19,29 @@ type gateway struct {
 }
 
 // gateway has a machine for a Gateway of the class for as long as the Gateway is there.
-func (o *Operator) gateway(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+func (o *Operator) gateway(ctx context.Context, of types.NamespacedName) error {
 	var g gatewayv1.Gateway
-	err := o.client.Get(ctx, request.NamespacedName, &g)
+	err := o.client.Get(ctx, of, &g)
 	if client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, err
+		return err
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	there := o.gateways[request.NamespacedName]
+	there := o.gateways[of]
 	if there != nil && there.of != g.UID {
-		delete(o.gateways, request.NamespacedName)
+		delete(o.gateways, of)
 		there.agent.kill()
 		there = nil
 	}
 	if err != nil || there != nil || string(g.Spec.GatewayClassName) != o.Class {
-		return ctrl.Result{}, nil
+		return nil
 	}
 	machine := o.Wire.Machine(o.t)
 	run, err := o.start(machine, filepath.Join(o.Folder, g.Namespace, "gateway-"+g.Name+"-"+string(g.UID)), nil,
 		"--role", "gateway", "--gateway", g.Name, "--namespace", g.Namespace, "--id", g.Name+"."+g.Namespace, "--interception-mode", "NONE")
 	if err != nil {
-		return ctrl.Result{}, err
+		return err
 	}
-	o.gateways[request.NamespacedName] = &gateway{g.UID, machine, run}
-	return ctrl.Result{}, nil
+	o.gateways[of] = &gateway{g.UID, machine, run}
+	return nil
 }

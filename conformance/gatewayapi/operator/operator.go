@@ -9,11 +9,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/pgmesh/pgmesh/conformance/gatewayapi/follow"
 	"github.com/pgmesh/pgmesh/internal/testbench/netns"
 )
 
@@ -27,8 +26,9 @@ type Operator struct {
 	Agent, Envoy, Discovery string
 	// Database is where the mesh's secrets are.
 	Database string
-	// Folder has the state and the logs of the machines.
-	Folder string
+	// Folder has the logs of the machines, and States what they keep. Agents have sockets there, whose
+	// paths have to be short.
+	Folder, States string
 
 	t        testing.TB
 	client   client.Client
@@ -37,13 +37,12 @@ type Operator struct {
 	sidecars []*agent
 }
 
-// Start has the operator do its work for as long as the manager runs. End ends the machines.
-func (o *Operator) Start(t testing.TB, manager ctrl.Manager) error {
-	o.t, o.client, o.gateways = t, manager.GetClient(), map[types.NamespacedName]*gateway{}
-	if err := ctrl.NewControllerManagedBy(manager).Named("gateways").For(&gatewayv1.Gateway{}).Complete(reconcile.Func(o.gateway)); err != nil {
-		return err
-	}
-	return ctrl.NewControllerManagedBy(manager).Named("secrets").For(&corev1.Secret{}).Complete(reconcile.Func(o.secret))
+// Start has the operator do its work for as long as the cluster is followed. End ends the machines.
+func (o *Operator) Start(t testing.TB, c *follow.Cluster) {
+	o.t, o.client, o.gateways = t, c, map[types.NamespacedName]*gateway{}
+	gateways, secrets := c.Do("run a machine for the Gateway", o.gateway), c.Do("copy the Secret", o.secret)
+	c.Watch(&gatewayv1.GatewayList{}, func(g client.Object) { gateways.Add(client.ObjectKeyFromObject(g)) })
+	c.Watch(&corev1.SecretList{}, func(s client.Object) { secrets.Add(client.ObjectKeyFromObject(s)) })
 }
 
 // End ends all agents.

@@ -6,36 +6,36 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	corev1 "k8s.io/api/core/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // secret gives the mesh a certificate of the cluster, for all gateways of its namespace. What the mesh
 // refuses, because it is no certificate, is not there, as it would not be for the cluster's own.
-func (o *Operator) secret(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+func (o *Operator) secret(ctx context.Context, of types.NamespacedName) error {
 	var s corev1.Secret
-	err := o.client.Get(ctx, request.NamespacedName, &s)
+	err := o.client.Get(ctx, of, &s)
 	if client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, err
+		return err
 	}
 	if err == nil && s.Type != corev1.SecretTypeTLS {
-		return ctrl.Result{}, nil
+		return nil
 	}
 	db, failed := pgx.Connect(ctx, o.Database)
 	if failed != nil {
-		return ctrl.Result{}, failed
+		return failed
 	}
 	defer db.Close(context.WithoutCancel(ctx))
-	if refused := write(ctx, db, &s, request); refused != nil {
-		o.t.Logf("the mesh does not have the secret %s: %v", request, refused)
+	if refused := write(ctx, db, &s, of); refused != nil {
+		o.t.Logf("the mesh does not have the secret %s: %v", of, refused)
 	}
-	return ctrl.Result{}, nil
+	return nil
 }
 
 // write makes the mesh's secret that of the cluster, or takes it away if there is none.
-func write(ctx context.Context, db *pgx.Conn, s *corev1.Secret, request ctrl.Request) error {
+func write(ctx context.Context, db *pgx.Conn, s *corev1.Secret, of types.NamespacedName) error {
 	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "DELETE FROM mesh.secrets WHERE namespace = $1 AND name = $2", request.Namespace, request.Name); err != nil || s.Name == "" {
+		if _, err := tx.Exec(ctx, "DELETE FROM mesh.secrets WHERE namespace = $1 AND name = $2", of.Namespace, of.Name); err != nil || s.Name == "" {
 			return err
 		}
 		data, err := json.Marshal(s.Data)
