@@ -48,10 +48,7 @@ func (m *mesh) podChanged(namespace string, before, now *pod) {
 // configured is what a resource of the cluster becomes.
 func (m *mesh) configured(k kinds.Key) *kinds.Resource {
 	r, selector := m.config[k.Kind][k], m.choosing[k.Namespace][k]
-	switch {
-	case r != nil && attaches(k.Kind):
-		return m.within(r)
-	case r == nil || selector == nil:
+	if r == nil || selector == nil {
 		return r
 	}
 	chosen := m.content.chosen(k.Namespace, selector)

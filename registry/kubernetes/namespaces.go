@@ -53,22 +53,26 @@ func (m *mesh) followNamespaces(ctx context.Context, g *errgroup.Group) {
 }
 
 // setNamespace takes the labels of a namespace; nil if it is gone. What is chosen by them has to be
-// told again, if it was told.
+// told again.
 func (m *mesh) setNamespace(k key, now *string) {
 	before := m.namespaces[k]
 	if m.namespaces[k] = now; now == nil {
 		delete(m.namespaces, k)
 	}
-	if !m.told || before != nil && now != nil && *before == *now {
+	if before != nil && now != nil && *before == *now {
 		return
 	}
 	for kind, of := range m.config {
 		if !attaches(kind) {
 			continue
 		}
-		for r := range of {
-			if r.Namespace == k.name {
-				m.altered[r] = true
+		for name, r := range of {
+			if name.Namespace != k.name {
+				continue
+			}
+			if is := m.within(r); is != r {
+				of[name], m.altered[name] = is, true
+				m.statuses.renew(name, is)
 			}
 		}
 	}
