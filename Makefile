@@ -26,7 +26,7 @@ demo: build ## Run a whole mesh on this machine; Ctrl-C ends it (FLAGS=--help li
 
 .PHONY: test
 test: compile machine prometheus ## Run every test, on a real Postgres and a real Envoy (TESTS=./store/... narrows)
-	@failed=0; go test $(TESTS) || failed=1; $(if $(filter ./...,$(TESTS)),go -C bench test ./... || failed=1;) exit $$failed
+	@failed=0; go test $(TESTS) || failed=1; $(if $(filter ./...,$(TESTS)),go -C bench test ./... || failed=1; go -C conformance/gatewayapi test ./... || failed=1;) exit $$failed
 
 .PHONY: test-race
 test-race: envoy machine prometheus ## Run every test under the race detector
@@ -103,6 +103,13 @@ bench-metrics: compile ## Measure what the standard metrics and access logs cost
 conformance: compile ## Put discovery to the exam of a corpus (CORPUS=folder FLAGS='--run reviews --diff' narrows)
 	go run ./conformance --corpus $(CORPUS) $(FLAGS)
 
+.PHONY: conformance-gateway-api
+conformance-gateway-api: export KUBE_APISERVER=$(CURDIR)/.tools/bin/kube-apiserver
+conformance-gateway-api: export ETCD=$(CURDIR)/.tools/bin/etcd
+conformance-gateway-api: export ENVOY ?= $(CURDIR)/.tools/envoy/envoy
+conformance-gateway-api: envoy machine kube-apiserver etcd ## Run the Gateway API's own conformance suite, as root (minutes the first time; FLAGS='-run-test HTTPRouteWeight' narrows)
+	go -C conformance/gatewayapi test -count=1 -timeout 2h -args -report-output $(CURDIR)/dist/conformance/gateway-api.yaml $(FLAGS)
+
 .PHONY: soak
 soak: ## Try the feed with random transactions for SOAK=10m and watch the memory (PGMESH_SEED replays the dice)
 	SOAK=$${SOAK:-10m} go test ./store/feed -run TestFeedUnderRandomTransactions -count=1 -timeout 0 -v
@@ -154,9 +161,10 @@ man: ## Write the programs' manual pages into dist/man/
 completions: man ## Write the completions for bash, zsh and fish into dist/completions/
 
 .PHONY: tidy
-tidy: ## Write go.mod and go.sum anew, those of bench too
+tidy: ## Write go.mod and go.sum anew, those of bench and of conformance/gatewayapi too
 	go mod tidy
 	go -C bench mod tidy
+	go -C conformance/gatewayapi mod tidy
 
 .PHONY: fmt
 fmt: tools ## Format Go and proto files
@@ -194,6 +202,7 @@ lint-go: tools
 	golangci-lint fmt --diff
 	golangci-lint run
 	cd bench && golangci-lint run
+	cd conformance/gatewayapi && golangci-lint run
 
 lint-proto: tools
 	buf lint
@@ -205,3 +214,4 @@ lint-generated: tools
 lint-modules:
 	go mod tidy -diff
 	go -C bench mod tidy -diff
+	go -C conformance/gatewayapi mod tidy -diff

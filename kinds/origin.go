@@ -17,6 +17,9 @@ const (
 	// OriginSetAnnotation names the set of registries that have this service together: those of a set
 	// that claim one host are one service.
 	OriginSetAnnotation = "pgmesh.io/origin-set"
+	// OriginNamespaceAnnotation has the labels of the namespace that a resource is in there:
+	// "env=prod,team=shop". The mesh's own namespaces have none.
+	OriginNamespaceAnnotation = "pgmesh.io/origin-namespace-labels"
 )
 
 // OwnOrigin is what people call the mesh's own database as an origin. No registry may have this name.
@@ -27,6 +30,19 @@ func (r *Resource) Origin() string { return r.Annotations[OriginAnnotation] }
 
 // OriginSet is the set of registries that have a service together, "" for none.
 func (r *Resource) OriginSet() string { return r.Annotations[OriginSetAnnotation] }
+
+// NamespaceLabel is the label of a namespace that has its name, in Kubernetes and in the mesh.
+const NamespaceLabel = "kubernetes.io/metadata.name"
+
+// NamespaceLabels are those of the resource's namespace: its name, and what its registry says.
+func (r *Resource) NamespaceLabels() map[string]string {
+	labels := readLabels(r.Annotations[OriginNamespaceAnnotation])
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[NamespaceLabel] = r.Namespace
+	return labels
+}
 
 // IsService reports whether a registry's resource was made of a service: its name begins with that of
 // the registry. Others are configuration, and keep the names that they have in the registry.
@@ -67,7 +83,7 @@ func (c Claim) CountsWith(first Claim) bool {
 
 // OriginAnnotations are all that say where a resource comes from. What people write has none of them.
 func OriginAnnotations() []string {
-	return []string{OriginAnnotation, OriginEntryAnnotation, OriginRankAnnotation, OriginSetAnnotation}
+	return []string{OriginAnnotation, OriginEntryAnnotation, OriginNamespaceAnnotation, OriginRankAnnotation, OriginSetAnnotation}
 }
 
 // WithoutOrigin returns annotations without those that say where a resource comes from. It copies

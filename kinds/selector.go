@@ -9,17 +9,21 @@ const SelectorAnnotation = "mesh.pgmesh.io/workload-selector"
 // AnnotatedSelector reads the labels of a SelectorAnnotation. What cannot be read selects nothing,
 // and so does the empty selector. The database reads it in mesh_internal.annotated_selector.
 func AnnotatedSelector(annotations map[string]string) map[string]string {
-	text := annotations[SelectorAnnotation]
+	return readLabels(annotations[SelectorAnnotation])
+}
+
+// readLabels reads labels that are written as an annotation has them; nil if it cannot.
+func readLabels(text string) map[string]string {
 	if text == "" {
 		return nil
 	}
-	selector := map[string]string{}
+	labels := map[string]string{}
 	for pair := range strings.SplitSeq(text, ",") {
 		name, value, found := strings.Cut(pair, "=")
 		if !found || name == "" {
 			return nil
 		}
-		selector[name] = value
+		labels[name] = value
 	}
-	return selector
+	return labels
 }

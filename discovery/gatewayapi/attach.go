@@ -155,7 +155,7 @@ func (a *attachment) hostsOn(l *Listener, siblings []*Listener) (out []string, r
 	switch {
 	case !slices.Contains(l.kinds, a.Resource.Kind.Name):
 		return nil, fault{reasonNotTaken, fmt.Sprintf("the listener %q takes no %s", l.section, a.Resource.Kind.Name)}
-	case !l.from.include(a.Resource.Namespace):
+	case !l.from.include(a.Resource):
 		return nil, fault{reasonNotTaken, fmt.Sprintf("the listener %q takes no routes of the namespace %s", l.section, a.Resource.Namespace)}
 	}
 	for _, host := range a.hosts() {

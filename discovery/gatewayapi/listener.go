@@ -117,7 +117,7 @@ func (g *Gateway) readSet(set *kinds.Resource, allowed namespaces, of gatewaySpe
 	case err != nil:
 		g.Problems = append(g.Problems, unreadable(set, err)...)
 		return
-	case !allowed.include(set.Namespace):
+	case !allowed.include(set):
 		g.Refused = append(g.Refused, set)
 		g.report(set, "spec.parentRef", fmt.Sprintf("%s takes no listeners from this namespace: nobody serves them. Allow them in its allowedListeners", g.Resource.Key()))
 		return

@@ -2,17 +2,15 @@ package gatewayapi
 
 import (
 	"slices"
-)
 
-// namespaceLabel is the label that each namespace has its name in. Namespaces of a mesh have no
-// others.
-const namespaceLabel = "kubernetes.io/metadata.name"
+	"github.com/pgmesh/pgmesh/kinds"
+)
 
 // namespaces is whose routes, or listeners, a Gateway takes.
 type namespaces struct {
 	all    bool
 	only   []string      // those that can be listed
-	choose *selectorSpec // picks by the name of a namespace, where they cannot be listed
+	choose *selectorSpec // picks by the labels of a namespace, where they cannot be listed
 }
 
 // readNamespaces reads whom a Gateway takes, which is in the namespace own. Without a word those of
@@ -34,40 +32,51 @@ func readNamespaces(spec *namespacesSpec, own, otherwise string) namespaces {
 	}
 }
 
-// selected lists the namespaces that a selector picks by their names, if it names them.
+// selected lists the namespaces that a selector picks by their names, if it names them and asks for
+// nothing else.
 func selected(s *selectorSpec) namespaces {
-	var named []string
-	if name, ok := s.MatchLabels[namespaceLabel]; ok {
-		named = []string{name}
-	}
-	for _, e := range s.MatchExpressions {
-		if e.Key == namespaceLabel && e.Operator == "In" {
-			named = append(named, e.Values...)
-		}
-	}
-	if len(named) == 0 {
+	named, only := s.named()
+	if len(named) == 0 || !only {
 		return namespaces{choose: s}
 	}
-	named = slices.DeleteFunc(named, func(name string) bool { return !s.matches(name) })
+	named = slices.DeleteFunc(named, func(name string) bool { return !s.matches(map[string]string{kinds.NamespaceLabel: name}) })
 	slices.Sort(named)
 	return namespaces{only: slices.Compact(named)}
 }
 
-// matches reports whether a selector picks a namespace.
-func (s *selectorSpec) matches(namespace string) bool {
+// named are the names that a selector has, and whether it asks for names only.
+func (s *selectorSpec) named() (names []string, only bool) {
+	only = true
 	for label, value := range s.MatchLabels {
-		if label != namespaceLabel || value != namespace {
-			return false
+		if label == kinds.NamespaceLabel {
+			names = append(names, value)
+		} else {
+			only = false
 		}
 	}
 	for _, e := range s.MatchExpressions {
-		has := e.Key == namespaceLabel
+		if e.Key != kinds.NamespaceLabel {
+			only = false
+		} else if e.Operator == "In" {
+			names = append(names, e.Values...)
+		}
+	}
+	return names, only
+}
+
+// matches reports whether a selector picks a namespace with these labels.
+func (s *selectorSpec) matches(labels map[string]string) bool {
+	if !kinds.LabelsWithin(s.MatchLabels, labels) {
+		return false
+	}
+	for _, e := range s.MatchExpressions {
+		value, has := labels[e.Key]
 		holds := false
 		switch e.Operator {
 		case "In":
-			holds = has && slices.Contains(e.Values, namespace)
+			holds = has && slices.Contains(e.Values, value)
 		case "NotIn":
-			holds = !has || !slices.Contains(e.Values, namespace)
+			holds = !has || !slices.Contains(e.Values, value)
 		case "Exists":
 			holds = has
 		case "DoesNotExist":
@@ -80,9 +89,9 @@ func (s *selectorSpec) matches(namespace string) bool {
 	return true
 }
 
-// include reports whether a namespace is among them.
-func (n namespaces) include(namespace string) bool {
-	return n.all || slices.Contains(n.only, namespace) || n.choose != nil && n.choose.matches(namespace)
+// include reports whether the namespace of a resource is among them.
+func (n namespaces) include(r *kinds.Resource) bool {
+	return n.all || slices.Contains(n.only, r.Namespace) || n.choose != nil && n.choose.matches(r.NamespaceLabels())
 }
 
 // hosts writes the hosts of a server that admits the namespaces. If these cannot be listed, the server

@@ -97,6 +97,9 @@ func (m *mesh) take(kind *kinds.Kind, o *configObject) {
 		m.statuses.saw(k, o, nil, err)
 		return
 	}
+	if attaches(kind) {
+		r = m.within(r)
+	}
 	if before := m.config[kind][k]; before != nil && registry.Same(before, r) {
 		m.statuses.saw(k, o, before, nil)
 		return

@@ -70,6 +70,7 @@ type looking struct {
 	errors    *errgroup.Group
 	part      *part
 	following map[*kinds.Kind]*following
+	labels    bool // those of namespaces are followed
 }
 
 func (l *looking) look(ctx context.Context) error {
@@ -87,6 +88,10 @@ func (l *looking) look(ctx context.Context) error {
 // follow begins to follow kinds that are new, and forgets those that are gone.
 func (l *looking) follow(found map[*kinds.Kind]string) {
 	for kind, version := range found {
+		if attaches(kind) && !l.labels {
+			l.labels = true
+			l.followNamespaces(l.context, l.errors)
+		}
 		had := l.following[kind]
 		if had != nil && had.version == version {
 			continue

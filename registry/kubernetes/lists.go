@@ -52,7 +52,7 @@ type keyed interface {
 	key() key
 }
 
-// keeping keeps what is wanted of each object of a namespace, by its key.
+// keeping keeps what is wanted of each object of a namespace, by its key. The list is one of a group.
 func keeping[T keyed, V any](m *mesh, g *group, name, namespace string, there map[key]*V, set func(key, *V), lean func(*T) *V) *list[T] {
 	set = bounded(m, name, there, set)
 	return &list[T]{

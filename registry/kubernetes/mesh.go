@@ -22,26 +22,27 @@ type mesh struct {
 	wake   chan struct{} // there is something to tell
 	again  chan struct{} // there may be other kinds
 
-	mu       sync.Mutex
-	groups   []*group
-	content  *content
-	own      *group                    // that of services; nil if they are not read
-	made     map[key][]*kinds.Resource // of services
-	bad      map[string]error          // what cannot be made a resource, by entry
-	spoilt   map[string]error          // what is to be told of that; nil: no more
-	config   map[*kinds.Kind]map[kinds.Key]*kinds.Resource
-	altered  map[kinds.Key]bool  // of config
-	choosing choosing            // of config
-	lending  map[string]*lending // by namespace
-	told     bool                // Replace was called
-	away     string              // what was told
+	mu         sync.Mutex
+	groups     []*group
+	content    *content
+	own        *group                    // that of services; nil if they are not read
+	made       map[key][]*kinds.Resource // of services
+	bad        map[string]error          // what cannot be made a resource, by entry
+	spoilt     map[string]error          // what is to be told of that; nil: no more
+	config     map[*kinds.Kind]map[kinds.Key]*kinds.Resource
+	altered    map[kinds.Key]bool  // of config
+	choosing   choosing            // of config
+	namespaces map[key]*string     // the labels of each
+	lending    map[string]*lending // by namespace
+	told       bool                // Replace was called
+	away       string              // what was told
 }
 
 func newMesh(r *Registry, sink registry.Sink, c *client.Client) *mesh {
 	m := &mesh{
 		Registry: r, sink: sink, client: c, wake: make(chan struct{}, 1), again: make(chan struct{}, 1), content: newContent(r.settings),
 		made: map[key][]*kinds.Resource{}, bad: map[string]error{}, spoilt: map[string]error{},
-		config: map[*kinds.Kind]map[kinds.Key]*kinds.Resource{}, altered: map[kinds.Key]bool{}, choosing: choosing{},
+		config: map[*kinds.Kind]map[kinds.Key]*kinds.Resource{}, altered: map[kinds.Key]bool{}, choosing: choosing{}, namespaces: map[key]*string{},
 		lending: map[string]*lending{},
 	}
 	m.content.changed = m.podChanged

@@ -121,6 +121,19 @@ func (s *statuses) saw(key kinds.Key, seen *configObject, r *kinds.Resource, bad
 	s.queue(o)
 }
 
+// renew takes what an object is made into now, which has not changed itself.
+func (s *statuses) renew(key kinds.Key, r *kinds.Resource) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.objects[key]; o != nil && o.bad == nil {
+		o.resource = r
+		s.queue(o)
+	}
+}
+
 func (s *statuses) forget(key kinds.Key) {
 	if s == nil {
 		return

@@ -28,7 +28,7 @@ const (
 // InstallIstio has the cluster know Istio's kinds.
 func (c *Cluster) InstallIstio() {
 	c.t.Helper()
-	c.install(filepath.Join(c.module("list", "-m", "-json", istioModule), "kubernetes", "customresourcedefinitions.gen.yaml"))
+	c.Install(filepath.Join(c.module("list", "-m", "-json", istioModule), "kubernetes", "customresourcedefinitions.gen.yaml"))
 }
 
 // InstallGatewayAPI has the cluster know the kinds of the Gateway API.
@@ -38,7 +38,7 @@ func (c *Cluster) InstallGatewayAPI() {
 	if err != nil || len(files) == 0 {
 		c.t.Fatalf("the module has no kinds: %v", err)
 	}
-	c.install(files...)
+	c.Install(files...)
 }
 
 // module is the folder of a module in the cache.
@@ -60,7 +60,8 @@ const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions
 // DefinitionPath is where the definition of a kind is: virtualservices.networking.istio.io.
 func DefinitionPath(name string) string { return definitionsPath + name }
 
-func (c *Cluster) install(files ...string) {
+// Install has the cluster know the kinds that files define.
+func (c *Cluster) Install(files ...string) {
 	c.t.Helper()
 	var names []string
 	for _, file := range files {

@@ -89,12 +89,14 @@ func TestNothingIsBuiltOnBenchmarks(t *testing.T) {
 
 func isIn(folder, room string) bool { return strings.HasPrefix(folder, room+"/") }
 
-// list lists, for each package of this module and of bench, what it imports ("Imports") or is built
-// from ("Deps") in these two modules, without tests.
+// list lists, for each package of this module, of bench and of conformance/gatewayapi, what it imports
+// ("Imports") or is built from ("Deps") in these modules, without tests.
 func list(t *testing.T, what string) map[string][]string {
 	t.Helper()
 	of := map[string][]string{}
-	for folder, pattern := range map[string]string{"../../..": module + "...", "../../../bench": module + "bench/..."} {
+	for folder, pattern := range map[string]string{
+		"../../..": module + "...", "../../../bench": module + "bench/...", "../../../conformance/gatewayapi": module + "conformance/gatewayapi/...",
+	} {
 		listing := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .`+what+` " "}}`, pattern)
 		listing.Dir = folder
 		output, err := listing.Output()

@@ -37,6 +37,12 @@ var made atomic.Int64
 // skips the test if the host does not allow namespaces.
 func New(t testing.TB) *Namespace {
 	t.Helper()
+	return named(t, func(name string) []string { return []string{"add", name} })
+}
+
+// named has `ip netns` name a namespace, by the arguments that a name comes to.
+func named(t testing.TB, arguments func(name string) []string) *Namespace {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a network namespace")
 	}
@@ -45,7 +51,7 @@ func New(t testing.TB) *Namespace {
 	}
 	sweep()
 	n := &Namespace{t: t, Name: fmt.Sprintf("%s%d-%d", prefix, os.Getpid(), made.Add(1))}
-	if out, err := exec.Command("ip", "netns", "add", n.Name).CombinedOutput(); err != nil {
+	if out, err := exec.Command("ip", append([]string{"netns"}, arguments(n.Name)...)...).CombinedOutput(); err != nil {
 		t.Skipf("this machine allows no network namespaces: %s", out)
 	}
 	t.Cleanup(func() {

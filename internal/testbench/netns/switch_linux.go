@@ -1,18 +1,21 @@
 package netns
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"os/exec"
+	"sync"
 	"testing"
 )
 
 // Switch connects namespaces. It is a namespace itself, and the default gateway of the others:
-// packets to unknown addresses end there.
+// packets to unknown addresses end there. Several goroutines may connect machines at once.
 type Switch struct {
 	*Namespace
 
-	taken int
+	mu    sync.Mutex
+	taken uint16  // the host number that was given last
 	four  [4]byte // the networks of its addresses
 	six   [16]byte
 }
@@ -82,14 +85,23 @@ func (s *Switch) LeadsTo(other *Switch) *Cable {
 // Join connects a namespace to the switch. What it sends elsewhere does not leave by this.
 func (s *Switch) Join(n *Namespace) *Cable {
 	s.t.Helper()
-	s.taken++
-	c := &Cable{at: s, port: fmt.Sprintf("port%d", s.taken), device: fmt.Sprintf("eth%d", n.cables)}
+	host := s.take()
+	c := &Cable{at: s, port: fmt.Sprintf("port%d", host), device: fmt.Sprintf("eth%d", n.cables)}
 	n.cables++
 	s.Run("ip", "link", "add", c.port, "type", "veth", "peer", "name", c.device, "netns", n.Name)
 	s.Run("ip", "link", "set", c.port, "master", bridge, "up")
 	n.Run("ip", "link", "set", c.device, "up")
-	c.IPv4, c.IPv6 = s.number(n, s.taken, c.device)
+	c.IPv4, c.IPv6 = s.number(n, host, c.device)
 	return c
+}
+
+// take returns the next host number. None is given twice, so that nobody who remembers the address of
+// a machine that is gone reaches another.
+func (s *Switch) take() uint16 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.taken++
+	return s.taken
 }
 
 // Cut loses what is sent through the cable, without a word to either end, until Mend.
@@ -100,11 +112,12 @@ func (c *Cable) Mend() { c.at.Run("bridge", "link", "set", "dev", c.port, "state
 
 // number gives a namespace its addresses on the switch. With nodad the kernel does not wait to
 // detect duplicates.
-func (s *Switch) number(n *Namespace, host int, device string) (four, six netip.Addr) {
+func (s *Switch) number(n *Namespace, host uint16, device string) (four, six netip.Addr) {
 	a, b := s.four, s.six
-	a[3], b[15] = byte(host), byte(host)
+	binary.BigEndian.PutUint16(a[2:], host)
+	binary.BigEndian.PutUint16(b[14:], host)
 	four, six = netip.AddrFrom4(a), netip.AddrFrom16(b)
-	n.Run("ip", "addr", "add", four.String()+"/24", "dev", device)
+	n.Run("ip", "addr", "add", four.String()+"/16", "dev", device)
 	n.Run("ip", "addr", "add", six.String()+"/64", "dev", device, "nodad")
 	return four, six
 }
