@@ -58,7 +58,9 @@ func TestSecretsOfKubernetesAreForThoseWhoMaySeeThem(t *testing.T) {
 		o.Security.Allow = append(o.Security.Allow, "spiffe://mesh/gateways=read;secrets:shop")
 		options = *o
 	})
-	by := func() map[string]string { return connectWithSecrets(t, f.MCP.String(), nil, f.as("spiffe://mesh/gateways")).secrets() }
+	by := func() map[string]string {
+		return connectWithSecrets(t, f.MCP.String(), nil, f.as("spiffe://mesh/gateways")).secrets()
+	}
 	require.Equal(t, map[string]string{"shop/gate": string(shop.Key)}, by())
 	require.Empty(t, connectWithSecrets(t, f.MCP.String(), nil, f.as("spiffe://mesh/reader/1")).secrets())
 	list, err := adminv1.NewSecretServiceClient(f.dial(f.withToken(f.token("lister", "secrets:shop")))).ListSecrets(t.Context(), &adminv1.ListSecretsRequest{})
@@ -108,7 +110,9 @@ func TestSecretsOfKubernetesThatAreNotSaved(t *testing.T) {
 		options = *o
 	})
 	require.Contains(t, f.log.String(), "secrets of the registry are not saved: if this server starts while the registry is away")
-	by := func() map[string]string { return connectWithSecrets(t, f.MCP.String(), nil, f.as("spiffe://mesh/gateways")).secrets() }
+	by := func() map[string]string {
+		return connectWithSecrets(t, f.MCP.String(), nil, f.as("spiffe://mesh/gateways")).secrets()
+	}
 	require.Equal(t, map[string]string{"shop/gate": string(pair.Key)}, by())
 	f.end()
 	require.False(t, inFiles(t, state, "gate"), "something of it was saved")
