@@ -42,7 +42,9 @@ func (m *mesh) startTrafficAt(at, host string, perSecond int) *traffic {
 	for range connections {
 		t.done.Go(func() {
 			for range due {
-				t.ask()
+				if ctx.Err() == nil { // else it has ended, and what is left is not asked
+					t.ask()
+				}
 			}
 		})
 	}
@@ -58,7 +60,11 @@ func (t *traffic) pace(ctx context.Context, perSecond int, due chan<- struct{}) 
 	defer ticker.Stop()
 	for n := 0; ; {
 		for ; time.Duration(n)*every <= time.Since(t.began); n++ {
-			due <- struct{}{}
+			select {
+			case due <- struct{}{}:
+			case <-ctx.Done(): // also where it never catches up, on a busy machine
+				return
+			}
 		}
 		select {
 		case <-ticker.C:

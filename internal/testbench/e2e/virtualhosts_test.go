@@ -39,6 +39,18 @@ func (m *mesh) told(ctx context.Context, typeName string) (told, error) {
 	return told{}, fmt.Errorf("the proxy does not ask for %s: %s", typeName, text)
 }
 
+// hasAccepted waits until Envoy has accepted what it was sent of a type.
+func (m *mesh) hasAccepted(typeName string) {
+	m.t.Helper()
+	eventually(m.t, func(ctx context.Context) error {
+		now, err := m.told(ctx, typeName)
+		if err == nil && now.Acked.Revision != now.Sent.Revision {
+			err = fmt.Errorf("it has not accepted %+v", now)
+		}
+		return err
+	})
+}
+
 // sends makes a change of virtual hosts, and waits until Envoy has accepted exactly this many for
 // it, and no route configuration.
 func (m *mesh) sends(do func(), changed, removed int) {
@@ -165,6 +177,7 @@ func TestAnEnvoyThatComesBackIsSentTheHostsThatDiffer(t *testing.T) {
 	m.answers(reviews, "v1")
 	traffic := m.startTraffic(reviews, 100)
 	for n := 1; n <= 3; n++ {
+		m.hasAccepted("hosts") // or it would be sent them again
 		control.Discovery.Kill()
 		m.commit(numberedRule(reviews, n))
 		require.NoError(t, control.Discovery.Start())
