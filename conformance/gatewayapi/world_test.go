@@ -63,7 +63,7 @@ func newWorld(t *testing.T, folder string) *world {
 	w.cluster.Install(definitions(t)...)
 	w.kubeconfig = w.cluster.Kubeconfig(w.cluster.Address, w.cluster.Admin())
 	w.startMesh(t)
-	w.startControllers(t, aside)
+	w.startControllers(t)
 	w.cluster.Apply("/apis/gateway.networking.k8s.io/v1/gatewayclasses/"+gatewayapi.Class, kubetest.Object{
 		"apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass", "metadata": kubetest.Object{"name": gatewayapi.Class},
 		"spec": kubetest.Object{"controllerName": gatewayapi.Controller},
@@ -95,8 +95,9 @@ func (w *world) startMesh(t *testing.T) {
 }
 
 // startControllers starts the node and the operator.
-func (w *world) startControllers(t *testing.T, aside testing.TB) {
+func (w *world) startControllers(t *testing.T) {
 	t.Helper()
+	aside := quiet{t}
 	config, err := clientcmd.BuildConfigFromFlags("", w.kubeconfig)
 	require.NoError(t, err)
 	config.QPS = -1 // a test is not to wait for its own client

@@ -75,7 +75,10 @@ func (c *Cluster) Watch(kind client.ObjectList, told func(client.Object)) {
 	l := &list{Cluster: c, kind: kind, told: told, known: map[types.NamespacedName]client.Object{}}
 	loop := retry.Loop{Pauses: retry.Pauses{First: 50 * time.Millisecond, Longest: time.Second}}
 	c.running.Go(func() {
-		for loop.Until(c.context, l.follow) == nil { // a watch that has ended begins anew
+		for { // a watch that has ended begins anew
+			if loop.Until(c.context, l.follow) != nil {
+				return
+			}
 		}
 	})
 }

@@ -56,7 +56,9 @@ func (n *Node) exec(w http.ResponseWriter, request *http.Request) {
 	}
 	cmd := r.command(append([]string{r.commands[query.Get("command")]}, query["command"][1:]...)...)
 	cmd.Stdout, cmd.Stderr = streams[corev1.StreamTypeStdout], streams[corev1.StreamTypeStderr]
-	_ = json.NewEncoder(streams[corev1.StreamTypeError]).Encode(status(cmd.Run())) // who has gone needs no answer
+	if err := json.NewEncoder(streams[corev1.StreamTypeError]).Encode(status(cmd.Run())); err != nil {
+		n.t.Logf("tell how a command in a Pod has ended: %v", err)
+	}
 	for _, s := range streams {
 		_ = s.Close()
 	}

@@ -58,6 +58,7 @@ type Joining struct {
 
 // Start has the node do its work for as long as the cluster is followed. End ends the programs.
 func (n *Node) Start(t testing.TB, c *follow.Cluster) {
+	t.Helper()
 	n.t, n.client, n.runs = t, c, map[types.NamespacedName]*running{}
 	deployments, pods, services := c.Do("make the Pods of", n.deployment), c.Do("run the Pod", n.pod), c.Do("tell of the endpoints of", n.service)
 	c.Watch(&appsv1.DeploymentList{}, func(d client.Object) { deployments.Add(key(d)) })

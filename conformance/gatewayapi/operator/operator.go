@@ -39,6 +39,7 @@ type Operator struct {
 
 // Start has the operator do its work for as long as the cluster is followed. End ends the machines.
 func (o *Operator) Start(t testing.TB, c *follow.Cluster) {
+	t.Helper()
 	o.t, o.client, o.gateways = t, c, map[types.NamespacedName]*gateway{}
 	gateways, secrets := c.Do("run a machine for the Gateway", o.gateway), c.Do("copy the Secret", o.secret)
 	c.Watch(&gatewayv1.GatewayList{}, func(g client.Object) { gateways.Add(client.ObjectKeyFromObject(g)) })
