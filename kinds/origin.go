@@ -22,6 +22,9 @@ const (
 	OriginNamespaceAnnotation = "pgmesh.io/origin-namespace-labels"
 )
 
+// GatewayController is the name of the mesh as a controller of the Gateway API.
+const GatewayController = "pgmesh.io/gateway-controller"
+
 // OwnOrigin is what people call the mesh's own database as an origin. No registry may have this name.
 const OwnOrigin = "database"
 

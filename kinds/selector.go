@@ -1,6 +1,10 @@
 package kinds
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // SelectorAnnotation has a ServiceEntry that lists endpoints select WorkloadEntries of its namespace
 // beside them, by labels: "app=web,tier=front". A workloadSelector cannot stand beside endpoints.
@@ -26,4 +30,13 @@ func readLabels(text string) map[string]string {
 		labels[name] = value
 	}
 	return labels
+}
+
+// WrittenLabels are labels as an annotation has them, sorted: "app=web,tier=front".
+func WrittenLabels(labels map[string]string) string {
+	pairs := make([]string, 0, len(labels))
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		pairs = append(pairs, name+"="+labels[name])
+	}
+	return strings.Join(pairs, ",")
 }

@@ -59,7 +59,7 @@ func (a *attachment) attach(index int, p parentSpec) {
 	}
 	switch to := p.resolved(group, KindGateway.Name, a.Resource.Namespace); {
 	case to.is("", "Service"):
-		host := to.name + "." + to.namespace + domain
+		host := to.serviceHost()
 		a.attachToHosts([]string{host}, p.Port)
 		a.stateAtHost(p, host)
 	case to.is(groupIstio, KindServiceEntry.Name):

@@ -76,19 +76,17 @@ const reasonNoBackend = "BackendNotFound"
 
 // host is that of a backend.
 func (c *conversion) host(to target) (host string, wrong fault) {
-	switch {
-	case to.is("", "Service"):
-		return to.name + "." + to.namespace + domain, fault{}
-	case to.is(groupIstio, "Hostname"):
-		return strings.ToLower(to.name), fault{}
-	case to.is(groupIstio, KindServiceEntry.Name):
-		if hosts := c.world.Hosts(to.entryKey()); len(hosts) > 0 {
-			return hosts[0], fault{}
-		}
-		return "", fault{reasonNoBackend, fmt.Sprintf("there is no %s", to.entryKey())}
-	default:
+	if host := to.serviceHost(); host != "" {
+		return host, fault{}
+	}
+	if !to.is(groupIstio, KindServiceEntry.Name) {
 		return "", fault{"InvalidKind", fmt.Sprintf("a %s of %q can be no backend: name a Service, a ServiceEntry or a Hostname", to.kind, to.group)}
 	}
+	hosts := c.world.Hosts(to.entryKey())
+	if len(hosts) == 0 {
+		return "", fault{reasonNoBackend, fmt.Sprintf("there is no %s", to.entryKey())}
+	}
+	return hosts[0], fault{}
 }
 
 // weigh returns the backends that have some of the traffic, with their indices. The weight of a

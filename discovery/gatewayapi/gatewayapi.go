@@ -18,7 +18,7 @@ const (
 
 // The controllers whose classes are served, and the classes that are there without a GatewayClass.
 const (
-	Controller      = "pgmesh.io/gateway-controller"
+	Controller      = kinds.GatewayController
 	IstioController = "istio.io/gateway-controller"
 	Class           = "pgmesh"
 	IstioClass      = "istio"

@@ -232,6 +232,9 @@ func (o *origin) publish(c publish.Changes) {
 	}
 }
 
+// full reports whether there is no room for a resource, of which there was this.
+func (o *origin) full(had item) bool { return had.served == nil && len(o.has) >= mostResources }
+
 var errTooMany = fmt.Errorf("the registry has more than %d resources, and this one is left out", mostResources)
 
 // take adds a change to those to publish, if it is one.
@@ -250,7 +253,7 @@ func (o *origin) take(c *publish.Changes, change kinds.Change) {
 		return
 	}
 	now, err := o.encode(change.Resource)
-	if err == nil && had.served == nil && len(o.has) >= mostResources {
+	if err == nil && o.full(had) {
 		err = errTooMany
 	}
 	note(o, o.wrong, key, key.String(), err)

@@ -100,7 +100,7 @@ func (o *origin) takeSecret(c *publish.Changes, s registry.Secret) {
 		return
 	}
 	whole, err := o.encodeSecret(s)
-	if err == nil && had.served == nil && len(o.has) >= mostResources {
+	if err == nil && o.full(had) {
 		err = errTooMany
 	}
 	if note(o, o.unfit, key, key.String(), err); err != nil {

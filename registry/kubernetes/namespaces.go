@@ -3,7 +3,6 @@ package kubernetes
 import (
 	"context"
 	"maps"
-	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -36,13 +35,9 @@ func (o namespaceObject) key() key { return o.Metadata.bare.key() }
 
 // leanNamespace keeps the labels of a namespace, as an annotation has them, without its name.
 func leanNamespace(o *namespaceObject) *string {
-	var pairs []string
-	for _, name := range slices.Sorted(maps.Keys(o.Metadata.Labels)) {
-		if name != kinds.NamespaceLabel {
-			pairs = append(pairs, name+"="+o.Metadata.Labels[name])
-		}
-	}
-	text := strings.Join(pairs, ",")
+	labels := maps.Clone(o.Metadata.Labels)
+	delete(labels, kinds.NamespaceLabel)
+	text := kinds.WrittenLabels(labels)
 	return &text
 }
 

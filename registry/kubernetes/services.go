@@ -311,12 +311,8 @@ func selecting(annotations, selector map[string]string) map[string]string {
 	if len(selector) == 0 {
 		return annotations
 	}
-	pairs := make([]string, 0, len(selector))
-	for _, name := range slices.Sorted(maps.Keys(selector)) {
-		pairs = append(pairs, name+"="+selector[name])
-	}
 	annotations = maps.Clone(annotations)
-	annotations[kinds.SelectorAnnotation] = strings.Join(pairs, ",")
+	annotations[kinds.SelectorAnnotation] = kinds.WrittenLabels(selector)
 	return annotations
 }
 

@@ -11,10 +11,6 @@ import (
 	"github.com/pgmesh/pgmesh/registry"
 )
 
-// controller is the name by which entries of a status are the mesh's. Those of other controllers are
-// theirs.
-const controller = "pgmesh.io/gateway-controller"
-
 // hasOwnShape reports whether the status of a kind has the shape of the Gateway API.
 func hasOwnShape(kind *kinds.Kind) bool { return kind.Group == "gateway.networking.k8s.io" }
 
@@ -141,7 +137,7 @@ func (s *shaping) parents(there, want []json.RawMessage) []json.RawMessage {
 	var ours []parent
 	for _, raw := range there {
 		var p parent
-		if json.Unmarshal(raw, &p) != nil || p.ControllerName != controller {
+		if json.Unmarshal(raw, &p) != nil || p.ControllerName != kinds.GatewayController { // of another controller
 			all = append(all, raw)
 			continue
 		}
