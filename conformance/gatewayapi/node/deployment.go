@@ -24,7 +24,7 @@ func (n *Node) deployment(ctx context.Context, of types.NamespacedName) error {
 		return err
 	case err == nil:
 		for i := range *d.Spec.Replicas {
-			wanted[fmt.Sprintf("%s-%d", d.Name, i)] = true
+			wanted[fmt.Sprintf("%s-pod-%d", d.Name, i)] = true // two parts follow the name, as in a cluster, where the suite takes them off
 		}
 	}
 	var there corev1.PodList

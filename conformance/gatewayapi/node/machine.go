@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,21 +13,19 @@ import (
 	"github.com/pgmesh/pgmesh/internal/kit/process"
 )
 
-// dns is the address of the cluster's resolver. Nobody is there: in the mesh, the agent answers.
-const dns = "10.96.0.10"
-
 // resolve writes the resolver's file of a Pod, as a kubelet does.
-func (r *running) resolve(namespace string) error {
-	text := fmt.Sprintf("nameserver %s\nsearch %s.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n", dns, namespace)
+func (r *running) resolve(namespace string, resolver netip.Addr) error {
+	text := fmt.Sprintf("nameserver %s\nsearch %s.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n", resolver, namespace)
 	return os.WriteFile(r.resolvers(), []byte(text), 0o644)
 }
 
 func (r *running) resolvers() string { return filepath.Join(r.folder, "resolv.conf") }
 
-// command is one that runs on the Pod's machine, with the Pod's resolvers.
+// command is one that runs on the Pod's machine, which has the Pod's name and resolvers.
 func (r *running) command(command ...string) *exec.Cmd {
-	script := `mount --bind "$1" /etc/resolv.conf && shift && exec "$@"`
-	return r.machine.Command(context.Background(), append([]string{"sh", "-c", script, "sh", r.resolvers()}, command...)...)
+	script := `hostname "$1" && mount --bind "$2" /etc/resolv.conf && shift 2 && exec "$@"`
+	set := []string{"unshare", "--uts", "sh", "-c", script, "sh", filepath.Base(r.folder), r.resolvers()}
+	return r.machine.Command(context.Background(), append(set, command...)...)
 }
 
 // startsWithin is how long a program may take until it listens.

@@ -24,7 +24,8 @@ const name = "node"
 
 // Node runs the Pods of a cluster.
 type Node struct {
-	// Wire is the switch that Pods are machines on, and Address where the API server reaches the node.
+	// Wire is the switch that Pods are machines on. Address is the node's on it, where the API server
+	// reaches the node, and Pods reach the cluster's resolver.
 	Wire    *netns.Switch
 	Address netip.Addr
 	// Images are those that it has, by their names without registry and version: echo-basic.
@@ -60,6 +61,7 @@ type Joining struct {
 func (n *Node) Start(t testing.TB, c *follow.Cluster) {
 	t.Helper()
 	n.t, n.client, n.runs = t, c, map[types.NamespacedName]*running{}
+	n.serveNames(t)
 	deployments, pods, services := c.Do("make the Pods of", n.deployment), c.Do("run the Pod", n.pod), c.Do("tell of the endpoints of", n.service)
 	c.Watch(&appsv1.DeploymentList{}, func(d client.Object) { deployments.Add(key(d)) })
 	c.Watch(&corev1.ServiceList{}, func(s client.Object) { services.Add(key(s)) })

@@ -96,7 +96,7 @@ func (n *Node) begin(ctx context.Context, pod *corev1.Pod) (*running, error) {
 		return nil, err
 	}
 	r.machine = n.Wire.Machine(n.t)
-	if err := r.resolve(pod.Namespace); err != nil {
+	if err := r.resolve(pod.Namespace, n.Address); err != nil {
 		return nil, err
 	}
 	for i := range pod.Spec.Containers {
