@@ -11,6 +11,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/kit/wait"
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
+	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 	"github.com/pgmesh/pgmesh/store/embedded"
 	"github.com/pgmesh/pgmesh/store/migration"
 )
@@ -48,7 +49,8 @@ func (o *options) startBridge(h *host, out io.Writer, name string, registry else
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "%s: %s is ready after %.1f s, and weighs %s\n", name, p.name, took.Seconds(), weight(p.program))
+		fmt.Fprintf(out, "%s: %s is ready after %.1f s (%.1f s of its own processor time), and weighs %s\n",
+			name, p.name, took.Seconds(), usage.CPUOf(p.program.Pid()).Seconds(), weight(p.program))
 	}
 	return nil
 }

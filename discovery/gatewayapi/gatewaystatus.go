@@ -65,7 +65,15 @@ func (g *Gateway) statusOf(r *kinds.Resource, beside Beside) *Status {
 	default:
 		s.Conditions = []Condition{fails(condAccepted, reasonNotValid, none), fails(condProgrammed, notProgrammed(r), none)}
 	}
+	if invalid < len(s.Listeners) && !g.serves(r) {
+		s.Conditions = append(s.Conditions, fails(condProgrammed, notProgrammed(r), "none of its listeners is served, because of what they name"))
+	}
 	return s
+}
+
+// serves reports whether a listener is served that stands in a ListenerSet, or of the Gateway any.
+func (g *Gateway) serves(r *kinds.Resource) bool {
+	return slices.ContainsFunc(g.Listeners, func(l *Listener) bool { return l.Served() && (l.Of == r || r == g.Resource) })
 }
 
 // notProgrammed is the reason of what has no valid listener.
@@ -155,6 +163,14 @@ func (g *Gateway) Secrets() (out []Secret) {
 		out = append(out, l.certificates...)
 	}
 	return out
+}
+
+// Lent are the secrets of other namespaces than its own that its listeners need.
+func (g *Gateway) Lent() (out []Secret) {
+	for _, l := range g.Listeners {
+		out = append(append(out, l.certificates...), l.authorities...)
+	}
+	return slices.DeleteFunc(out, func(s Secret) bool { return s.Namespace == g.Resource.Namespace })
 }
 
 // overlapping is another listener at which TLS ends on the same port for some of the same hostnames;

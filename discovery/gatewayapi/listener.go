@@ -20,8 +20,12 @@ type Gateway struct {
 	// any, those do whose label NameLabel is its name.
 	Services []string
 
+	// Abroad are the other namespaces whose secrets it names, granted or not.
+	Abroad []string
+
 	stated bool // its status is said here, and not by Istio's controller
 	spec   gatewaySpec
+	grants *Grants
 }
 
 // Listener is a listener of a Gateway.
@@ -46,7 +50,8 @@ type Listener struct {
 	conflict   fault  // with another listener, which is served
 	unresolved faults // what it names in vain
 
-	certificates []Secret // by which gateways know it
+	certificates []Secret // by which gateways prove who it is
+	authorities  []Secret // by which it checks clients
 	uncertified  bool     // it names none that it may have
 }
 
@@ -61,13 +66,13 @@ func (l *Listener) Name() string { return l.Resource.Namespace + "/" + l.Resourc
 
 // ReadGateway reads a Gateway with its ListenerSets, the oldest first. It is nil if its class is
 // not served here.
-func ReadGateway(r *kinds.Resource, sets []*kinds.Resource, classes Classes) *Gateway {
+func ReadGateway(r *kinds.Resource, sets []*kinds.Resource, classes Classes, grants *Grants) *Gateway {
 	spec, err := specOf[gatewaySpec](r)
 	if err != nil {
 		return &Gateway{Resource: r, Problems: unreadable(r, err)}
 	}
 	controller, known := classes[spec.GatewayClassName]
-	g := &Gateway{Resource: r, spec: spec, stated: controller == Controller}
+	g := &Gateway{Resource: r, spec: spec, stated: controller == Controller, grants: grants}
 	switch {
 	case !known:
 		g.report(r, "spec.gatewayClassName", fmt.Sprintf("there is no GatewayClass %q: nobody serves the Gateway. Name the class %s, "+

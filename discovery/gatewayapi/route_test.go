@@ -51,8 +51,19 @@ func readWorld(t *testing.T, text string) world {
 			sets = append(sets, r)
 		}
 	}
-	w.gateway = gatewayapi.ReadGateway(w.resources["Gateway web"], sets, gatewayapi.ReadClasses(slices.Values([]*kinds.Resource(nil))))
+	w.gateway = gatewayapi.ReadGateway(w.resources["Gateway web"], sets, gatewayapi.ReadClasses(slices.Values([]*kinds.Resource(nil))), grantsOf(w.resources))
 	return w
+}
+
+// grantsOf are those among resources.
+func grantsOf(resources map[string]*kinds.Resource) *gatewayapi.Grants {
+	var grants []*kinds.Resource
+	for _, r := range resources {
+		if r.Kind == gatewayapi.KindReferenceGrant {
+			grants = append(grants, r)
+		}
+	}
+	return gatewayapi.ReadGrants(slices.Values(grants))
 }
 
 // served are the listeners of the Gateway that are served.
@@ -78,12 +89,6 @@ func (w world) attach(t *testing.T, route string) (map[string]*gatewayapi.Piece,
 // attached is what a route comes to. Services whose names begin with "gone" are not there.
 func (w world) attached(t *testing.T, route string) gatewayapi.Attached {
 	t.Helper()
-	var grants []*kinds.Resource
-	for _, r := range w.resources {
-		if r.Kind == gatewayapi.KindReferenceGrant {
-			grants = append(grants, r)
-		}
-	}
 	listeners := func(kinds.Key) []*gatewayapi.Listener { return w.gateway.Listeners }
 	hosts := func(key kinds.Key) []string {
 		if key.Name == "entry" {
@@ -92,7 +97,7 @@ func (w world) attached(t *testing.T, route string) gatewayapi.Attached {
 		return nil
 	}
 	known := func(host string) bool { return !strings.HasPrefix(host, "gone") }
-	return gatewayapi.ReadRoute(w.resources[route]).Attach(listeners, gatewayapi.World{Grants: gatewayapi.ReadGrants(slices.Values(grants)), Hosts: hosts, Known: known})
+	return gatewayapi.ReadRoute(w.resources[route]).Attach(listeners, gatewayapi.World{Grants: grantsOf(w.resources), Hosts: hosts, Known: known})
 }
 
 func names(pieces map[string]*gatewayapi.Piece) (out []string) {
@@ -239,8 +244,8 @@ func TestGatewaysOfOtherControllersAreLeftAlone(t *testing.T) {
 	resources := parsed(t, fmt.Sprintf(text, "ours", "pgmesh.io/gateway-controller")+fmt.Sprintf(text, "others", "example.com/x")+gatewayText("listeners: [{name: http, port: 80, protocol: HTTP}]"))
 	classes := gatewayapi.ReadClasses(slices.Values([]*kinds.Resource{resources["GatewayClass ours"], resources["GatewayClass others"]}))
 	require.Equal(t, gatewayapi.Classes{"pgmesh": "pgmesh.io/gateway-controller", "istio": "pgmesh.io/gateway-controller", "ours": "pgmesh.io/gateway-controller", "others": "example.com/x"}, classes)
-	require.Nil(t, gatewayapi.ReadGateway(resources["Gateway web"], nil, gatewayapi.Classes{"pgmesh": "example.com/x"}))
-	unknown := gatewayapi.ReadGateway(resources["Gateway web"], nil, gatewayapi.Classes{})
+	require.Nil(t, gatewayapi.ReadGateway(resources["Gateway web"], nil, gatewayapi.Classes{"pgmesh": "example.com/x"}, nil))
+	unknown := gatewayapi.ReadGateway(resources["Gateway web"], nil, gatewayapi.Classes{}, nil)
 	require.Empty(t, unknown.Listeners)
 	require.Equal(t, "spec.gatewayClassName", unknown.Problems[0].Path)
 }

@@ -228,11 +228,38 @@ func TestOnlyOurClassesHaveAStatus(t *testing.T) {
 	require.True(t, slices.IsSortedFunc(ours.SupportedFeatures, func(a, b gatewayapi.Feature) int { return strings.Compare(a.Name, b.Name) }))
 
 	// What Istio's controller says the status of is served all the same.
-	w := world{resources: resources, gateway: gatewayapi.ReadGateway(resources["Gateway web"], nil, gatewayapi.ReadClasses(slices.Values([]*kinds.Resource{resources["GatewayClass pgmesh"]})))}
+	w := world{resources: resources, gateway: gatewayapi.ReadGateway(resources["Gateway web"], nil, gatewayapi.ReadClasses(slices.Values([]*kinds.Resource{resources["GatewayClass pgmesh"]})), grantsOf(resources))}
 	require.Len(t, w.gateway.Listeners, 1)
 	require.Empty(t, w.stated(nil))
 	resources["HTTPRoute r"] = parsed(t, routeText("HTTPRoute", "r", "edge", "parentRefs: [{name: web}], rules: [{backendRefs: [{name: x, port: 80}]}]"))["HTTPRoute r"]
 	a := w.attached(t, "HTTPRoute r")
 	require.Empty(t, a.Status.Parents)
 	require.Len(t, a.Pieces, 1)
+}
+
+// A secret of another namespace needs a grant there; one of its own a ListenerSet may name.
+func TestCertificatesOfOtherNamespaces(t *testing.T) {
+	t.Parallel()
+	const grant = "---\napiVersion: gateway.networking.k8s.io/v1\nkind: ReferenceGrant\nmetadata: {name: g, namespace: vault}\n" +
+		"spec: {from: [{group: gateway.networking.k8s.io, kind: %s, namespace: edge}], to: [{group: '', kind: Secret%s}]}\n"
+	for name, c := range map[string]struct {
+		grant string
+		lent  []gatewayapi.Secret
+	}{
+		"no grant":                   {"", nil},
+		"a grant for all":            {fmt.Sprintf(grant, "Gateway", ""), []gatewayapi.Secret{{Namespace: "vault", Name: "pair"}}},
+		"a grant for this one":       {fmt.Sprintf(grant, "Gateway", ", name: pair"), []gatewayapi.Secret{{Namespace: "vault", Name: "pair"}}},
+		"a grant for another":        {fmt.Sprintf(grant, "Gateway", ", name: other"), nil},
+		"a grant for another's kind": {fmt.Sprintf(grant, "ListenerSet", ""), nil},
+	} {
+		w := readWorld(t, gatewayText("listeners: [{name: a, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: pair, namespace: vault}]}}]")+c.grant)
+		require.Equal(t, c.lent, w.gateway.Lent(), name)
+		require.Equal(t, []string{"vault"}, w.gateway.Abroad, name)
+		require.Len(t, w.served(), len(c.lent), name)
+		if c.lent == nil {
+			require.Contains(t, w.gateway.Problems[0].Reason, "no ReferenceGrant of the namespace vault allows a Gateway of edge to name the secret pair", name)
+			status := w.gateway.Statuses(gatewayapi.Beside{Attached: func(gatewayapi.At) int { return 0 }, Known: func(gatewayapi.Secret) bool { return true }})[w.gateway.Resource.Key()]
+			_ = status
+		}
+	}
 }

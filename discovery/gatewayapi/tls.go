@@ -2,9 +2,12 @@ package gatewayapi
 
 import (
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/kinds"
 )
 
 // modeOption has TLS of a listener checked as Istio's own options say.
@@ -49,7 +52,7 @@ func (g *Gateway) tls(l *Listener, spec *tlsSpec, gateway gatewaySpec) *networki
 func (g *Gateway) certify(l *Listener, out *networking.ServerTLSSettings, refs []ref) {
 	var names []string
 	for i, r := range refs {
-		name, problem := g.secret(l, r, "InvalidCertificateRef")
+		name, problem := g.secret(l.Of, r, "InvalidCertificateRef")
 		if problem == (fault{}) && len(names) == mostCertificates {
 			problem = fault{"InvalidCertificateRef", fmt.Sprintf("a listener has %d certificates at most: this one is left out", mostCertificates)}
 		}
@@ -58,8 +61,8 @@ func (g *Gateway) certify(l *Listener, out *networking.ServerTLSSettings, refs [
 			l.lost(problem.reason, fmt.Sprintf("certificateRefs[%d] %s", i, problem.message))
 			continue
 		}
-		names = append(names, name)
-		l.certificates = append(l.certificates, Secret{or(r.Namespace, l.Of.Namespace), r.Name})
+		names = append(names, credentialPrefix+name.Namespace+"/"+name.Name)
+		l.certificates = append(l.certificates, name)
 	}
 	switch len(names) {
 	case 0:
@@ -71,16 +74,23 @@ func (g *Gateway) certify(l *Listener, out *networking.ServerTLSSettings, refs [
 	}
 }
 
-// secret is the name by which gateways ask for a secret. What is no secret is a fault of the reason.
-func (g *Gateway) secret(l *Listener, r ref, reason string) (name string, wrong fault) {
-	to := r.resolved("", "Secret", l.Of.Namespace)
+// credentialPrefix begins the names by which gateways ask for secrets: a namespace and a name follow.
+const credentialPrefix = "kubernetes-gateway://"
+
+// secret is the secret that a Gateway or a ListenerSet names. What is no secret is a fault of the
+// reason. One of another namespace has to be granted.
+func (g *Gateway) secret(of *kinds.Resource, r ref, reason string) (_ Secret, wrong fault) {
+	to := r.resolved("", "Secret", of.Namespace)
+	if to.namespace != of.Namespace && !slices.Contains(g.Abroad, to.namespace) {
+		g.Abroad = append(g.Abroad, to.namespace)
+	}
 	switch {
 	case !to.is("", "Secret"):
-		return "", fault{reason, fmt.Sprintf("is a %s: gateways have certificates from secrets alone, and this one is left out", to.kind)}
-	case to.namespace != g.Resource.Namespace:
-		return "", fault{reasonNoGrant, fmt.Sprintf("gateways are given the secrets of their own namespace alone, which is %s: this one is left out. Put the secret there", g.Resource.Namespace)}
+		return Secret{}, fault{reason, fmt.Sprintf("is a %s: gateways have certificates from secrets alone, and this one is left out", to.kind)}
+	case !g.grants.allow(of, to):
+		return Secret{}, fault{reasonNoGrant, fmt.Sprintf("no ReferenceGrant of the namespace %s allows a %s of %s to name the secret %s: it is left out", to.namespace, of.Kind.Name, of.Namespace, to.name)}
 	}
-	return "kubernetes-gateway://" + to.namespace + "/" + to.name, fault{}
+	return Secret{to.namespace, to.name}, fault{}
 }
 
 // checkClients has certificates of clients checked as the Gateway says for the port.
@@ -102,13 +112,14 @@ func (g *Gateway) checkClients(l *Listener, out *networking.ServerTLSSettings, g
 		l.refuse("NoValidCACertificate", "checks clients by several authorities: the listener is left out. Name one secret that has all of them")
 		return
 	}
-	name, wrong := g.secret(&Listener{Of: g.Resource}, check.CACertificateRefs[0], "InvalidCACertificateKind")
+	trusted, wrong := g.secret(g.Resource, check.CACertificateRefs[0], "InvalidCACertificateKind")
 	if wrong != (fault{}) {
 		l.lost(wrong.reason, wrong.message)
 		l.refuse("NoValidCACertificate", "the authority that clients are checked by cannot be had, and the listener is left out: it "+wrong.message)
 		return
 	}
-	out.Mode, out.CaCertCredentialName = networking.ServerTLSSettings_MUTUAL, name+"-cacert"
+	l.authorities = append(l.authorities, trusted)
+	out.Mode, out.CaCertCredentialName = networking.ServerTLSSettings_MUTUAL, credentialPrefix+trusted.Namespace+"/"+trusted.Name+"-cacert"
 	if check.Mode == insecureFallback {
 		out.Mode, out.InsecureSkipVerify = networking.ServerTLSSettings_OPTIONAL_MUTUAL, wrapperspb.Bool(true)
 	}

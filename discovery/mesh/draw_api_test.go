@@ -27,7 +27,7 @@ func (d draw) apiGateway(t *testing.T) *structpb.Struct {
 		pick(d, "pgmesh", "pgmesh", "istio", "r0", "r1"), pick(d, `[]`, `[]`, `[{"type": "Hostname", "value": "x.a.com"}]`), pick(d, "All", "Same", "None"),
 		d.listener("one"), pick(d, "", ", "+d.listener("two")),
 		pick(d, `{"name": "tls", "port": 444, "protocol": "TLS", "tls": {"mode": "Passthrough"}, "allowedRoutes": {"namespaces": {"from": "All"}}}`,
-			`{"name": "tcp", "port": 445, "protocol": "TCP"}`, `{"name": "https", "port": 443, "protocol": "HTTPS", "tls": {"certificateRefs": [{"name": "r1"}]}}`)))
+			`{"name": "tcp", "port": 445, "protocol": "TCP"}`, fmt.Sprintf(`{"name": "https", "port": 443, "protocol": "HTTPS", "tls": {"certificateRefs": [{"name": %q, "namespace": %q}]}}`, d.name(), d.in()))))
 }
 
 func (d draw) listener(name string) string {
@@ -71,6 +71,6 @@ func (d draw) backend() string {
 
 func (d draw) grant(t *testing.T) *structpb.Struct {
 	t.Helper()
-	return object(t, fmt.Sprintf(`{"from": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": %q}], "to": [%s]}`, d.in(),
+	return object(t, fmt.Sprintf(`{"from": [{"group": "gateway.networking.k8s.io", "kind": %q, "namespace": %q}], "to": [{"group": "", "kind": "Secret"}, %s]}`, pick(d, "HTTPRoute", "Gateway"), d.in(),
 		pick(d, `{"group": "", "kind": "Service"}`, `{"group": "networking.istio.io", "kind": "ServiceEntry", "name": "r1"}`)))
 }

@@ -1,6 +1,7 @@
 package mesh_test
 
 import (
+	"encoding/pem"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/identity/authority"
 	"github.com/pgmesh/pgmesh/identity/credential"
 	"github.com/pgmesh/pgmesh/kinds"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
@@ -106,7 +108,7 @@ func (d draw) resource(t *testing.T) *kinds.Resource {
 		drawn{"security.istio.io", "RequestAuthentication", d.requestAuthentication()},
 		drawn{"telemetry.istio.io", "Telemetry", d.telemetry()},
 		drawn{"extensions.istio.io", "TrafficExtension", d.trafficExtension()}, drawn{"extensions.istio.io", "WasmPlugin", d.wasmPlugin()},
-		drawn{"", "Secret", d.pullSecret()},
+		drawn{"", "Secret", d.secret(t)},
 		drawn{gatewayAPI, "Gateway", d.apiGateway(t)}, drawn{gatewayAPI, "HTTPRoute", d.route(t)}, drawn{gatewayAPI, "HTTPRoute", d.route(t)},
 		drawn{gatewayAPI, pick(d, "TLSRoute", "TCPRoute", "GRPCRoute"), d.route(t)}, drawn{gatewayAPI, "ListenerSet", d.listenerSet(t)},
 		pick(d, drawn{gatewayAPI, "ReferenceGrant", d.grant(t)}, drawn{gatewayAPI, "GatewayClass", d.gatewayClass(t)}),
@@ -340,8 +342,15 @@ func (d draw) wasmPlugin() *extensions.WasmPlugin {
 	return spec
 }
 
-// pullSecret can be used: of one that cannot, the last good state counts, and so its past.
-func (d draw) pullSecret() *mcpv1.Secret {
+// secret can be used: of one that cannot, the last good state counts, and so its past.
+func (d draw) secret(t *testing.T) *mcpv1.Secret {
+	t.Helper()
+	if d.oneIn(2) {
+		root, err := authority.NewRoot("mesh.example", time.Hour)
+		require.NoError(t, err)
+		text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate().Raw})
+		return &mcpv1.Secret{Type: credential.Opaque, Data: map[string][]byte{"ca.crt": text}, ServiceAccounts: d.some("account", "other")}
+	}
 	return &mcpv1.Secret{
 		Type: credential.Registries, Data: map[string][]byte{".dockerconfigjson": []byte(pick(d, `{"auths":{"a":{}}}`, `{"auths":{"b":{}}}`))},
 		ServiceAccounts: d.some("account", "other"),

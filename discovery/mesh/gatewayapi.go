@@ -130,14 +130,20 @@ func (u *apiUpdate) readClasses(first bool) {
 }
 
 // readGrants reads what namespaces allow others to name. Those who name something in a namespace
-// that has changed this are looked at again.
+// that has changed this are read again.
 func (u *apiUpdate) readGrants(first bool) {
 	if !first && !u.now.Touches(gatewayapi.KindReferenceGrant) {
 		return
 	}
 	u.grants = gatewayapi.ReadGrants(u.now.Of(gatewayapi.KindReferenceGrant))
 	for _, e := range u.now.Edits(gatewayapi.KindReferenceGrant) {
-		u.dirty(u.abroad.get(cmp.Or(e.After, e.Before).Namespace))
+		in := cmp.Or(e.After, e.Before).Namespace
+		u.dirty(u.abroad.get(in))
+		for key, g := range u.gateways.each() {
+			if slices.Contains(g.Abroad, in) {
+				u.dirtyGateways[key] = true
+			}
+		}
 	}
 }
 
@@ -179,7 +185,7 @@ func (u *apiUpdate) readGateways() {
 		var g *gatewayapi.Gateway
 		sets := u.sets.get(key)
 		if r := u.now.Get(key); r != nil {
-			g = gatewayapi.ReadGateway(r, sets, u.classes)
+			g = gatewayapi.ReadGateway(r, sets, u.classes, u.grants)
 		}
 		u.noteSecrets(key, gateways.get(key), g)
 		u.restated[key] = true

@@ -24,6 +24,7 @@ type apiStatuses struct {
 	taken     table[gatewayapi.At, int]             // how many routes a listener has taken
 	asking    table[string, []kinds.Key]            // routes by the hosts that they name
 	certified table[gatewayapi.Secret, []kinds.Key] // Gateways by the secrets that they name
+	lending   table[string, []loan]                 // by the namespaces of Gateways
 }
 
 // APIStatuses returns the statuses of a mesh.
@@ -177,6 +178,12 @@ func (x secretIndex) certifies(s gatewayapi.Secret) bool {
 	return has != nil && has.Pair != nil
 }
 
+// loan is a secret of another namespace that the listeners of a Gateway need, and may have.
+type loan struct {
+	secret gatewayapi.Secret
+	to     kinds.Key
+}
+
 // noteSecrets keeps which secrets a Gateway names.
 func (u *apiUpdate) noteSecrets(key kinds.Key, was, is *gatewayapi.Gateway) {
 	certified := u.certified.edit()
@@ -193,6 +200,25 @@ func (u *apiUpdate) noteSecrets(key kinds.Key, was, is *gatewayapi.Gateway) {
 		}
 	}
 	u.certified = certified.done()
+	if is != nil && len(is.Lent()) > 0 || was != nil && len(was.Lent()) > 0 {
+		u.noteLoans(key, is)
+	}
+}
+
+// noteLoans keeps which secrets of other namespaces a Gateway needs, which may be gone.
+func (u *apiUpdate) noteLoans(key kinds.Key, g *gatewayapi.Gateway) {
+	lending := u.lending.edit()
+	loans := slices.DeleteFunc(slices.Clone(lending.get(key.Namespace)), func(l loan) bool { return l.to == key })
+	if g != nil {
+		for _, s := range g.Lent() {
+			loans = append(loans, loan{s, key})
+		}
+	}
+	slices.SortFunc(loans, func(a, b loan) int {
+		return cmp.Or(cmp.Compare(a.secret.Namespace, b.secret.Namespace), cmp.Compare(a.secret.Name, b.secret.Name), a.to.Compare(b.to))
+	})
+	lending.put(key.Namespace, loans, len(loans) == 0)
+	u.lending = lending.done()
 }
 
 // unshared yields the entries of the parts of a table that another one does not share.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
+	"github.com/pgmesh/pgmesh/discovery/gatewayapi"
 	"github.com/pgmesh/pgmesh/identity/credential"
 	"github.com/pgmesh/pgmesh/kinds"
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
@@ -88,13 +89,24 @@ func (s *Secret) forAccounts(accounts []string) *Secret {
 	return &out
 }
 
-// MaySee reports whether a proxy may be given secrets of a namespace: a gateway may, of its own.
-func (p *Proxy) MaySee(namespace string) bool { return p.Type == Router && p.Namespace == namespace }
-
-// MayHave reports whether a proxy may be given a secret. Everything that gives out secrets of TLS
+// mayHave reports whether a proxy may be given a secret: a gateway may have those of its own
+// namespace, and those that are lent to a Gateway there. Everything that gives out secrets of TLS
 // asks here.
-func (p *Proxy) MayHave(s *Secret) bool {
-	return p.MaySee(s.Namespace) && s.isForAccount(p.ServiceAccount)
+func (m *Mesh) mayHave(p *Proxy, s *Secret) bool {
+	return p.Type == Router && (p.Namespace == s.Namespace || m.lends(p.Namespace, s.Namespace, s.Name)) && s.isForAccount(p.ServiceAccount)
+}
+
+// lends reports whether a secret is lent to a Gateway of another namespace.
+func (m *Mesh) lends(to, namespace, name string) bool {
+	return slices.ContainsFunc(m.loansTo(to), func(l loan) bool { return l.secret == gatewayapi.Secret{Namespace: namespace, Name: name} })
+}
+
+// loansTo are the secrets that are lent to the Gateways of a namespace, by other namespaces.
+func (m *Mesh) loansTo(namespace string) []loan {
+	if m.api == nil {
+		return nil
+	}
+	return m.api.lending.get(namespace)
 }
 
 // anyAccount says on a secret that it is for all gateways of its namespace.
@@ -103,7 +115,13 @@ const anyAccount = "*"
 // SecretsFor lists the secrets of TLS that a proxy may be given.
 func (m *Mesh) SecretsFor(p *Proxy) (out []*Secret) {
 	for _, s := range m.secrets.byNamespace[p.Namespace] {
-		if p.MayHave(s) && (s.Registries == nil || s.Pair != nil || s.Trust != nil) {
+		if m.mayHave(p, s) && (s.Registries == nil || s.Pair != nil || s.Trust != nil) {
+			out = append(out, s)
+		}
+	}
+	for _, l := range m.loansTo(p.Namespace) {
+		s := m.secrets.last[kinds.Key{Kind: kinds.Secret, Namespace: l.secret.Namespace, Name: l.secret.Name}]
+		if s != nil && m.mayHave(p, s) && !slices.Contains(out, s) {
 			out = append(out, s)
 		}
 	}
@@ -124,20 +142,25 @@ func (m *Mesh) WhyNot(p *Proxy, resource string) (reason, hint string) {
 	if !found {
 		return UnknownSecret, "it is no name of a secret of the mesh"
 	}
-	if namespace, _, named := strings.Cut(path, "/"); named && !p.MaySee(namespace) {
-		return "forbidden", "gateways are given the secrets of their own namespace, which is " + p.Namespace
+	namespace, _, named := strings.Cut(path, "/")
+	if !named {
+		namespace = p.Namespace
 	}
-	for _, s := range m.secrets.byNamespace[p.Namespace] {
+	if namespace != p.Namespace && !m.lends(p.Namespace, namespace, name) && !m.lends(p.Namespace, namespace, strings.TrimSuffix(name, "-cacert")) {
+		return "forbidden", fmt.Sprintf("gateways are given the secrets of their own namespace, which is %s, and those of another one that a Gateway names "+
+			"and a ReferenceGrant there allows", p.Namespace)
+	}
+	for _, s := range m.secrets.byNamespace[namespace] {
 		if s.Name != name && s.Name+"-cacert" != name {
 			continue
 		}
-		if !p.MayHave(s) {
+		if !m.mayHave(p, s) {
 			return "forbidden", fmt.Sprintf("the secret %s/%s is for gateways of the service accounts %s, and this one's is %q", s.Namespace, s.Name,
 				strings.Join(s.accounts, ", "), p.ServiceAccount)
 		}
 		return "incomplete", fmt.Sprintf("the secret %s/%s has no such part: it has to have tls.crt with tls.key, or for -cacert ca.crt", s.Namespace, s.Name)
 	}
-	return UnknownSecret, fmt.Sprintf("put a secret of that name into the namespace %s, and see that discovery may read secrets", p.Namespace)
+	return UnknownSecret, fmt.Sprintf("put a secret of that name into the namespace %s, and see that discovery may read secrets", namespace)
 }
 
 // SecretNamed is the secret that a proxy means by a name, whether it exists or not.

@@ -131,6 +131,9 @@ func saidTo(m *mesh.Mesh, p *mesh.Proxy) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\nclass %+v\nknown %+v\n", scopeText(m, p), m.Class(p), m.Known(p).Labels)
 	fmt.Fprintln(&b, "trust", *m.Trust())
+	for _, s := range m.SecretsFor(p) {
+		fmt.Fprintln(&b, "secret", s.Namespace, s.Name)
+	}
 	for _, s := range m.Scope(m.Known(p)).Services {
 		fmt.Fprintln(&b, "identities", m.Identities(s))
 	}

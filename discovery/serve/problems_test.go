@@ -80,7 +80,7 @@ const all = `[
     "namespace": "shop",
     "name": "theirs",
     "path": "",
-    "message": "kubernetes://shop/theirs is forbidden: gateways are given the secrets of their own namespace, which is edge",
+    "message": "kubernetes://shop/theirs is forbidden: gateways are given the secrets of their own namespace, which is edge, and those of another one that a Gateway names and a ReferenceGrant there allows",
     "at": "gate-1"
   },
   {

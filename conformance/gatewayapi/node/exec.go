@@ -16,10 +16,12 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
-// Handler answers the API server when somebody has it run a command in a Pod (kubectl exec).
+// Handler answers the API server when somebody has it run a command in a Pod (kubectl exec), or reads
+// a log.
 func (n *Node) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/exec/{namespace}/{pod}/{container}", n.exec)
+	mux.HandleFunc("/containerLogs/{namespace}/{pod}/{container}", n.logs)
 	return mux
 }
 

@@ -124,11 +124,10 @@ func (n *Node) start(pod *corev1.Pod, c *corev1.Container, mounts map[string]str
 		return nil
 	}
 	maps.Copy(r.commands, image.Commands)
-	log, err := os.Create(filepath.Join(r.folder, c.Name+".log"))
+	log, err := r.createLog(c.Name)
 	if err != nil {
 		return err
 	}
-	defer log.Close()
 	cmd := r.command(append([]string{image.Program}, image.arguments(c.Args)...)...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = environment(pod, c, mounts), log, log
 	p, err := process.Start(cmd)
@@ -136,6 +135,10 @@ func (n *Node) start(pod *corev1.Pod, c *corev1.Container, mounts map[string]str
 		return err
 	}
 	r.all = append(r.all, p)
+	go func() {
+		<-p.Done()
+		_ = log.file.Close()
+	}()
 	return listens(p)
 }
 

@@ -22,20 +22,20 @@ func Of(v view.View) []*tlsv3.Secret {
 	return out
 }
 
-// ofMesh lists the mesh's secrets under each name that a proxy may use: kubernetes://NAME for those
-// in its own namespace, kubernetes://NAMESPACE/NAME, and kubernetes-gateway://NAMESPACE/NAME as the
-// Gateway API has it. NAME-cacert means authorities: those of a secret with that name, or else
+// ofMesh lists the mesh's secrets under each name that a proxy may use: kubernetes://NAME and
+// kubernetes://NAMESPACE/NAME for those in its own namespace, and kubernetes-gateway://NAMESPACE/NAME,
+// as the Gateway API has it. NAME-cacert means authorities: those of a secret with that name, or else
 // those in the secret NAME.
 func ofMesh(m *mesh.Mesh, p *mesh.Proxy) []*tlsv3.Secret {
 	var out []*tlsv3.Secret
 	secrets := m.SecretsFor(p)
-	exists := make(map[string]bool, len(secrets))
+	exists := make(map[named]bool, len(secrets))
 	for _, s := range secrets {
-		exists[s.Name] = true
+		exists[named{s.Namespace, s.Name}] = true
 	}
 	for _, s := range secrets {
 		if s.Pair != nil && !strings.HasSuffix(s.Name, rootsSuffix) {
-			for _, name := range formsOf(s, s.Name) {
+			for _, name := range formsOf(p, s, s.Name) {
 				out = append(out, certificate(name, s))
 			}
 		}
@@ -43,7 +43,7 @@ func ofMesh(m *mesh.Mesh, p *mesh.Proxy) []*tlsv3.Secret {
 			continue
 		}
 		for _, roots := range rootsNames(s, exists) {
-			for _, name := range formsOf(s, roots) {
+			for _, name := range formsOf(p, s, roots) {
 				out = append(out, authorities(name, s))
 			}
 		}
@@ -51,22 +51,28 @@ func ofMesh(m *mesh.Mesh, p *mesh.Proxy) []*tlsv3.Secret {
 	return out
 }
 
+// named is the name of a secret.
+type named struct{ namespace, name string }
+
 // rootsNames are the names that mean the authorities of a secret.
-func rootsNames(s *mesh.Secret, exists map[string]bool) (names []string) {
+func rootsNames(s *mesh.Secret, exists map[named]bool) (names []string) {
 	if strings.HasSuffix(s.Name, rootsSuffix) {
 		names = append(names, s.Name)
 	}
-	if !exists[s.Name+rootsSuffix] {
+	if !exists[named{s.Namespace, s.Name + rootsSuffix}] {
 		names = append(names, s.Name+rootsSuffix)
 	}
 	return names
 }
 
-// formsOf writes a name in each form that proxies use.
-func formsOf(s *mesh.Secret, name string) []string {
-	return []string{
-		credentialPrefix + name, credentialPrefix + s.Namespace + "/" + name, gatewayAPIPrefix + s.Namespace + "/" + name,
+// formsOf writes a name in each form that a proxy uses. Secrets of other namespaces are lent to
+// Gateways of the Gateway API alone, which have one form.
+func formsOf(p *mesh.Proxy, s *mesh.Secret, name string) []string {
+	whole := gatewayAPIPrefix + s.Namespace + "/" + name
+	if s.Namespace != p.Namespace {
+		return []string{whole}
 	}
+	return []string{credentialPrefix + name, credentialPrefix + s.Namespace + "/" + name, whole}
 }
 
 func certificate(name string, s *mesh.Secret) *tlsv3.Secret {
