@@ -42,7 +42,8 @@ func (g *Gateway) Statuses(beside Beside) map[kinds.Key]*Status {
 	return out
 }
 
-// statusOf is what the listeners of a Gateway or a ListenerSet come to.
+// statusOf is what the listeners of a Gateway or a ListenerSet come to. The API has a ListenerSet count
+// a listener as invalid that names what it may not have; a Gateway does not.
 func (g *Gateway) statusOf(r *kinds.Resource, beside Beside) *Status {
 	s := &Status{}
 	invalid := 0
@@ -51,7 +52,7 @@ func (g *Gateway) statusOf(r *kinds.Resource, beside Beside) *Status {
 			continue
 		}
 		one := g.listenerStatus(l, beside)
-		if one.Conditions[0].Status != "True" {
+		if one.Conditions[0].Status != "True" || r.Kind == KindListenerSet && !l.Served() {
 			invalid++
 		}
 		s.Listeners = append(s.Listeners, one)
@@ -65,15 +66,10 @@ func (g *Gateway) statusOf(r *kinds.Resource, beside Beside) *Status {
 	default:
 		s.Conditions = []Condition{fails(condAccepted, reasonNotValid, none), fails(condProgrammed, notProgrammed(r), none)}
 	}
-	if invalid < len(s.Listeners) && !g.serves(r) {
-		s.Conditions = append(s.Conditions, fails(condProgrammed, notProgrammed(r), "none of its listeners is served, because of what they name"))
+	if r == g.Resource && invalid < len(s.Listeners) && !slices.ContainsFunc(g.Listeners, (*Listener).Served) {
+		s.Conditions = append(s.Conditions, fails(condProgrammed, reasonInvalid, "none of its listeners is served, because of what they name"))
 	}
 	return s
-}
-
-// serves reports whether a listener is served that stands in a ListenerSet, or of the Gateway any.
-func (g *Gateway) serves(r *kinds.Resource) bool {
-	return slices.ContainsFunc(g.Listeners, func(l *Listener) bool { return l.Served() && (l.Of == r || r == g.Resource) })
 }
 
 // notProgrammed is the reason of what has no valid listener.

@@ -258,8 +258,22 @@ func TestCertificatesOfOtherNamespaces(t *testing.T) {
 		require.Len(t, w.served(), len(c.lent), name)
 		if c.lent == nil {
 			require.Contains(t, w.gateway.Problems[0].Reason, "no ReferenceGrant of the namespace vault allows a Gateway of edge to name the secret pair", name)
-			status := w.gateway.Statuses(gatewayapi.Beside{Attached: func(gatewayapi.At) int { return 0 }, Known: func(gatewayapi.Secret) bool { return true }})[w.gateway.Resource.Key()]
-			_ = status
+			require.Equal(t, "Accepted=True:Accepted Programmed=False:Invalid ResolvedRefs=False:ListenersNotResolved", w.stated(nil)["web"], name)
 		}
 	}
+}
+
+// A ListenerSet may name secrets of its own namespace, and is not accepted if it may have none that it
+// names.
+func TestCertificatesOfListenerSets(t *testing.T) {
+	t.Parallel()
+	const set = "---\napiVersion: gateway.networking.k8s.io/v1\nkind: ListenerSet\nmetadata: {name: %s, namespace: shop}\n" +
+		"spec: {parentRef: {name: web, namespace: edge}, listeners: [{name: %[1]s, port: %d, protocol: HTTPS, tls: {certificateRefs: [{name: there%s}]}}]}\n"
+	w := readWorld(t, gatewayText("allowedListeners: {namespaces: {from: All}}, listeners: [{name: a, port: 80, protocol: HTTP}]")+
+		fmt.Sprintf(set, "own", 443, "")+fmt.Sprintf(set, "others", 444, ", namespace: vault"))
+	require.Equal(t, []gatewayapi.Secret{{Namespace: "shop", Name: "there"}}, w.gateway.Lent())
+	all := w.stated(nil)
+	require.Equal(t, "Accepted=True:Accepted", all["own"])
+	require.Equal(t, "Accepted=False:ListenersNotValid Programmed=False:ListenersNotValid", all["others"])
+	require.Contains(t, all["others others"], "ResolvedRefs=False:RefNotPermitted")
 }
