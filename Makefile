@@ -60,8 +60,8 @@ registries bench-registries: export ZOOKEEPER=$(CURDIR)/.tools/zookeeper
 registries bench-registries: export KUBE_APISERVER=$(CURDIR)/.tools/bin/kube-apiserver
 registries bench-registries: export ETCD=$(CURDIR)/.tools/bin/etcd
 registries: compile consul zookeeper kube-apiserver etcd ## Hold the registries to what they promise, on a real Consul, ZooKeeper and Kubernetes (minutes the first time; PGMESH_REGISTRY_OPERATIONS=3000 tries more)
-	go test -count=1 -v -p 1 ./registry/...
-	go test -count=1 -v -p 1 ./mcp-server/serve ./internal/testbench/e2e -run 'Announce|FromConsul|ZooKeeper|Kubernetes|Cluster'
+	go test -count=1 -v -p 1 -timeout 1h ./registry/...
+	go test -count=1 -v -p 1 -timeout 1h ./mcp-server/serve ./internal/testbench/e2e -run 'Announce|FromConsul|ZooKeeper|Kubernetes|Cluster'
 
 .PHONY: bench
 bench: compile ## Measure what is promised, each beside a floor (FLAGS='--only update,large' narrows)
