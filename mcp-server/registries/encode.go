@@ -3,8 +3,10 @@ package registries
 import (
 	"errors"
 	"maps"
+	"runtime"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 	mcp "istio.io/api/mcp/v1alpha1"
 
@@ -15,6 +17,31 @@ import (
 
 // mostBytes bounds one resource: clients must be able to take it in one message.
 const mostBytes = 3 << 20
+
+// encoded is a resource as it is served, or what is wrong with it.
+type encoded struct {
+	served *served.Resource
+	wrong  error
+}
+
+// encodeAll encodes the resources of changes that are not served yet, on all processors: it is most of
+// what a server does that starts with a large registry.
+func (o *origin) encodeAll(changes []kinds.Change) []encoded {
+	out := make([]encoded, len(changes))
+	var underway errgroup.Group
+	underway.SetLimit(runtime.GOMAXPROCS(0))
+	for i, change := range changes {
+		if change.Resource == nil || o.has[change.Key].from == change.Resource {
+			continue
+		}
+		underway.Go(func() error {
+			out[i].served, out[i].wrong = o.encode(change.Resource)
+			return nil
+		})
+	}
+	_ = underway.Wait() // what is wrong is told of each
+	return out
+}
 
 // encode checks a resource and converts it into the form that is sent to clients, which says where
 // it comes from. One that is wrong must not stop the others, whatever it is.

@@ -216,8 +216,9 @@ func (o *origin) back() {
 // apply checks changes, and publishes those that can be used.
 func (o *origin) apply(changes []kinds.Change) {
 	c := newChanges()
-	for _, change := range changes {
-		o.take(&c, change)
+	encoded := o.encodeAll(changes)
+	for i, change := range changes {
+		o.take(&c, change, encoded[i])
 	}
 	o.publish(c)
 }
@@ -238,7 +239,7 @@ func (o *origin) full(had item) bool { return had.served == nil && len(o.has) >=
 var errTooMany = fmt.Errorf("the registry has more than %d resources, and this one is left out", mostResources)
 
 // take adds a change to those to publish, if it is one.
-func (o *origin) take(c *publish.Changes, change kinds.Change) {
+func (o *origin) take(c *publish.Changes, change kinds.Change, now encoded) {
 	key, had := change.Key, o.has[change.Key]
 	if change.Resource == nil {
 		if _, was := o.wrong[key]; was {
@@ -252,7 +253,7 @@ func (o *origin) take(c *publish.Changes, change kinds.Change) {
 	if had.from == change.Resource {
 		return
 	}
-	now, err := o.encode(change.Resource)
+	err := now.wrong
 	if err == nil && o.full(had) {
 		err = errTooMany
 	}
@@ -262,7 +263,7 @@ func (o *origin) take(c *publish.Changes, change kinds.Change) {
 		o.refused[key] = change.Resource
 		return
 	}
-	o.put(c, key, item{from: change.Resource, served: now, entry: change.Resource.Annotations[kinds.OriginEntryAnnotation]}, now)
+	o.put(c, key, item{from: change.Resource, served: now.served, entry: change.Resource.Annotations[kinds.OriginEntryAnnotation]}, now.served)
 }
 
 // put has a resource, of which clients are sent what is said.

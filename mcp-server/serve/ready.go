@@ -2,6 +2,7 @@ package serve
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -37,6 +38,26 @@ func (s *server) ready(from source) (about string, err error) {
 	}
 	more, err := from.standing()
 	return joinTexts(about, more, s.aboutRegistries(), s.aboutAnnouncements()), err
+}
+
+// tellReady calls Options.Ready once clients are served.
+func (s *server) tellReady(ctx context.Context) error {
+	if s.options.Ready == nil {
+		return nil
+	}
+	news := s.publisher.Subscribe()
+	defer news.Close()
+	for {
+		if _, err := s.publisher.Ready(); err == nil {
+			s.options.Ready()
+			return nil
+		}
+		select {
+		case <-news.Changed():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 func joinTexts(texts ...string) string {

@@ -64,6 +64,8 @@ type Options struct {
 	WorkloadGrace time.Duration
 	Traces        tracing.Options
 	Log           *slog.Logger
+	// Ready is called once clients are served. It may be nil.
+	Ready func()
 }
 
 // Addresses are where a started program listens.
@@ -121,6 +123,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	ready := monitor.Ready(func() (string, error) { return s.ready(from) })
 	g.Go(func() error { return monitor.Serve(ctx, on.web, o.HTTP.Access, s.metrics, ready, s.pages()...) })
 	g.Go(func() error { return notify.RunWhenReady(ctx, ready.Ask) })
+	g.Go(func() error { return s.tellReady(ctx) })
 	g.Go(func() error { return s.serve(ctx, from, on) })
 	g.Go(func() error { return s.follow(ctx, from) })
 	g.Go(func() error { return s.dialSinks(ctx) })
