@@ -38,7 +38,9 @@ func StartEnsemble(t testing.TB, more, ofLast Config) *Ensemble {
 		ports[i] = [2]int{port(t), port(t)}
 	}
 	for i := range members {
-		config := Config{"initLimit": "60", "syncLimit": "4"}
+		// One may be elected that the other two do not follow, for they have begun another election: it
+		// waits for them for initLimit, and they wait for it.
+		config := Config{"initLimit": "10", "syncLimit": "4"}
 		maps.Copy(config, more)
 		if i == members-1 {
 			maps.Copy(config, ofLast)
