@@ -6,7 +6,6 @@ go 1.26.8
 tool sigs.k8s.io/gateway-api/conformance/echo-basic
 
 require (
-	github.com/jackc/pgx/v5 v5.12.0
 	github.com/miekg/dns v1.1.72
 	github.com/pgmesh/pgmesh v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1
@@ -53,6 +52,7 @@ require (
 	github.com/gorilla/websocket v1.5.4-0.20250319132907-e064f32e3674 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/pgx/v5 v5.12.0 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/lib/pq v1.10.9 // indirect

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/gateway-api/conformance/utils/suite"
 
 	"github.com/pgmesh/pgmesh/conformance/gatewayapi/follow"
 	"github.com/pgmesh/pgmesh/conformance/gatewayapi/node"
@@ -83,6 +84,9 @@ func definitions(t *testing.T) []string {
 	return files
 }
 
+// certified are the namespaces with the certificates of the suite.
+var certified = []string{suite.InfrastructureNamespace, suite.WebBackendNamespace, suite.AppBackendNamespace}
+
 // startMesh starts mcp-server and discovery, which machines reach.
 func (w *world) startMesh(t *testing.T) {
 	t.Helper()
@@ -90,7 +94,7 @@ func (w *world) startMesh(t *testing.T) {
 	w.mesh, err = stack.New(bin, w.folder, w.database)
 	require.NoError(t, err)
 	w.mesh.ServeOn(w.here.IPv4.String())
-	w.mesh.ServerFlags("--registry", "kubernetes://"+w.kubeconfig+"?status=true")
+	w.mesh.ServerFlags("--registry", "kubernetes://"+w.kubeconfig+"?status=true&secrets="+strings.Join(certified, ","))
 	require.NoError(t, w.mesh.Start(t.Context()))
 	t.Cleanup(w.mesh.Stop)
 }
@@ -115,7 +119,7 @@ func (w *world) startControllers(t *testing.T) {
 	}
 	w.operator = &operator.Operator{
 		Wire: w.wire, Class: gatewayapi.Class, Agent: filepath.Join(bin, "mesh-agent"), Envoy: envoytest.Binary(t), Discovery: w.mesh.XDS,
-		Database: w.database, Folder: filepath.Join(w.folder, "machines"), States: bin,
+		Folder: filepath.Join(w.folder, "machines"), States: bin,
 	}
 	w.operator.Start(aside, cluster)
 	w.node = &node.Node{

@@ -16,6 +16,7 @@ var features = []string{
 	"HTTPRouteBackendRequestHeaderModification",
 	"HTTPRouteBackendTimeout",
 	"HTTPRouteCORS",
+	"HTTPRouteDestinationPortMatching",
 	"HTTPRouteHostRewrite",
 	"HTTPRouteMethodMatching",
 	"HTTPRouteNamedRouteRule",

@@ -1,6 +1,6 @@
 // Package operator does what people do who run pgmesh on machines for a cluster: it starts a machine
 // with a gateway agent for each Gateway, runs an agent beside the applications that are members of
-// the mesh, and gives the mesh the certificates that Gateways name.
+// the mesh, and says of the certificates in the cluster that gateways may have them.
 package operator
 
 import (
@@ -24,8 +24,6 @@ type Operator struct {
 	Class string
 	// Agent is the program mesh-agent, Envoy the one that it runs, and Discovery what it asks.
 	Agent, Envoy, Discovery string
-	// Database is where the mesh's secrets are.
-	Database string
 	// Folder has the logs of the machines, and States what they keep. Agents have sockets there, whose
 	// paths have to be short.
 	Folder, States string
@@ -41,7 +39,7 @@ type Operator struct {
 func (o *Operator) Start(t testing.TB, c *follow.Cluster) {
 	t.Helper()
 	o.t, o.client, o.gateways = t, c, map[types.NamespacedName]*gateway{}
-	gateways, secrets := c.Do("run a machine for the Gateway", o.gateway), c.Do("copy the Secret", o.secret)
+	gateways, secrets := c.Do("run a machine for the Gateway", o.gateway), c.Do("lend gateways the Secret", o.secret)
 	c.Watch(&gatewayv1.GatewayList{}, func(g client.Object) { gateways.Add(client.ObjectKeyFromObject(g)) })
 	c.Watch(&corev1.SecretList{}, func(s client.Object) { secrets.Add(client.ObjectKeyFromObject(s)) })
 }
