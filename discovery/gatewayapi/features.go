@@ -7,6 +7,7 @@ var features = []string{
 	"Gateway",
 	"GatewayHTTPListenerIsolation",
 	"GatewayPort8080",
+	"GatewayHTTPSListenerDetectMisdirectedRequests",
 	"HTTPRoute",
 	"HTTPRoute303RedirectStatusCode",
 	"HTTPRoute307RedirectStatusCode",

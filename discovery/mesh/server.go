@@ -19,8 +19,9 @@ type Server struct {
 	Hosts    []ServerHost
 	Protocol Protocol
 
-	from []kinds.Key // what has it
-	at   string      // the path of the server there
+	from     []kinds.Key // what has it
+	at       string      // the path of the server there
+	listener bool        // it is a listener of the Gateway API
 }
 
 // ServerHost is a host of a server, and the namespace whose rules may route it; "" means any.
@@ -28,7 +29,7 @@ type ServerHost struct{ Namespace, Name string }
 
 func readServer(g *gateway, index int, spec *networking.Server) *Server {
 	s := &Server{
-		Resource: g.resource, Gateway: g.name, Spec: spec, Protocol: ParseProtocol(spec.GetPort().GetProtocol()), from: g.from, at: g.at,
+		Resource: g.resource, Gateway: g.name, Spec: spec, Protocol: ParseProtocol(spec.GetPort().GetProtocol()), from: g.from, at: g.at, listener: g.listener,
 	}
 	if s.at == "" {
 		s.at = fmt.Sprintf("spec.servers[%d]", index)
