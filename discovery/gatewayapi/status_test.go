@@ -2,6 +2,8 @@ package gatewayapi_test
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -276,4 +278,55 @@ func TestCertificatesOfListenerSets(t *testing.T) {
 	require.Equal(t, "Accepted=True:Accepted", all["own"])
 	require.Equal(t, "Accepted=False:ListenersNotValid Programmed=False:ListenersNotValid", all["others"])
 	require.Contains(t, all["others others"], "ResolvedRefs=False:RefNotPermitted")
+}
+
+func TestAGatewayAsksForAddresses(t *testing.T) {
+	t.Parallel()
+	const listeners = ", listeners: [{name: http, port: 80, protocol: HTTP}]"
+	w := readWorld(t, gatewayText("addresses: [{value: 10.0.0.1}, {type: IPAddress, value: 'fd00:0::1'}, {type: IPAddress}, {type: Hostname, value: entrance}]"+listeners))
+	require.Equal(t, []string{"10.0.0.1", "fd00::1"}, w.gateway.Addresses)
+	require.Equal(t, []string{"entrance.edge.svc.cluster.local"}, w.gateway.Services)
+	own := w.gateway.Statuses(gatewayapi.Beside{Attached: func(gatewayapi.At) int { return 0 }})[w.gateway.Resource.Key()]
+	require.Equal(t, []gatewayapi.Address{{Type: "IPAddress", Value: "10.0.0.1"}, {Type: "IPAddress", Value: "fd00::1"}}, own.Addresses)
+	require.Equal(t, taken, told(own.Conditions))
+}
+
+func TestAnAddressOfAnUnknownTypeHasTheGatewayRefused(t *testing.T) {
+	t.Parallel()
+	text := gatewayText("addresses: [{type: example.com/pool, value: a}, {value: 10.0.0.1}], allowedListeners: {namespaces: {from: Same}}, listeners: [{name: http, port: 80, protocol: HTTP}]") +
+		setText("more", "edge", "{name: more, port: 81, protocol: HTTP}")
+	w := readWorld(t, text)
+	require.Empty(t, w.served())
+	require.Equal(t, []gatewayapi.Problem{{
+		Of: w.gateway.Resource.Key(), Path: "spec.addresses[0].type",
+		Reason: `there are no addresses of the type "example.com/pool": write IPAddress or Hostname. Nobody serves the Gateway`,
+	}}, w.gateway.Problems)
+	all := w.stated(map[string]int{"http": 1})
+	require.Equal(t, "Accepted=False:UnsupportedAddress Programmed=False:Invalid ResolvedRefs=True:ResolvedRefs", all["web"])
+	require.Equal(t, "1 [HTTPRoute GRPCRoute] "+good+" Programmed=False:Invalid", all["web http"])
+	require.Equal(t, "Accepted=False:ParentNotAccepted Programmed=False:ParentNotAccepted", all["more"])
+
+	// Istio's controller leaves out what it does not know.
+	class := parsed(t, "---\napiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: pgmesh}\nspec: {controllerName: istio.io/gateway-controller}\n")["GatewayClass pgmesh"]
+	w.gateway = gatewayapi.ReadGateway(w.gateway.Resource, nil, gatewayapi.ReadClasses(slices.Values([]*kinds.Resource{class})), nil)
+	require.Len(t, w.served(), 1)
+}
+
+// docs/support.md lists the features that a class has.
+func TestFeaturesAreDocumented(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/support.md")
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(page), "\n## Features of the Gateway API\n")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\nNot among them")
+	var documented, has []string
+	for _, name := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(section, -1) {
+		documented = append(documented, name[1])
+	}
+	class := parsed(t, "---\napiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: ours}\nspec: {controllerName: pgmesh.io/gateway-controller}\n")["GatewayClass ours"]
+	for _, f := range gatewayapi.StatusOfClass(class).SupportedFeatures {
+		has = append(has, f.Name)
+	}
+	require.Equal(t, has, documented)
 }

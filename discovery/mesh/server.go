@@ -135,10 +135,9 @@ func (s *Server) HostsFor(vs *VirtualService) []string {
 
 // routeName names the routes for the server's requests. Servers of plain HTTP on one port share
 // them. A server that ends TLS has its own, because its certificate is for its hosts alone.
-func (s *Server) routeName(port uint32) string {
-	bind := ""
-	if s.Spec.GetBind() != "" {
-		bind = "." + s.Spec.GetBind()
+func (s *Server) routeName(bind string, port uint32) string {
+	if bind != "" {
+		bind = "." + bind
 	}
 	switch {
 	case s.Protocol.IsHTTP():

@@ -4,6 +4,7 @@
 package operator
 
 import (
+	"net/netip"
 	"sync"
 	"testing"
 
@@ -26,6 +27,8 @@ type Operator struct {
 	Agent, Envoy, Discovery string
 	// Database is where the mesh's secrets are.
 	Database string
+	// Spare are addresses that a machine is given if its Gateway asks for them.
+	Spare []netip.Prefix
 	// Folder has the logs of the machines, and States what they keep. Agents have sockets there, whose
 	// paths have to be short.
 	Folder, States string
