@@ -54,6 +54,9 @@ func configured(t *testing.T) suite.ConformanceOptions {
 	options.GatewayClassName = gatewayapi.Class
 	options.CleanupBaseResources = false // the cluster ends with the test
 	options.Hook = record
+	of := gatewayv1.IPAddressType
+	options.UsableNetworkAddresses = []gatewayv1.GatewaySpecAddress{{Type: &of, Value: usable.Addr().String()}}
+	options.UnusableNetworkAddresses = []gatewayv1.GatewaySpecAddress{{Type: &of, Value: unusable.String()}}
 	if options.ConformanceProfiles == nil {
 		options.ConformanceProfiles = profiles
 	}

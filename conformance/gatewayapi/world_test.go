@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,6 +44,13 @@ type world struct {
 	operator   *operator.Operator
 	stop       func() // ends the controllers
 }
+
+// The addresses that Gateways of the suite ask for: one that their machine can have, and one that it
+// cannot. The switch gives neither to others.
+var (
+	usable   = netip.MustParsePrefix("10.77.255.1/16")
+	unusable = netip.MustParseAddr("10.77.255.2")
+)
 
 // quiet is the test for those who set the stage: they show their logs when a test has failed, and
 // tests of the suite may.
@@ -119,7 +127,7 @@ func (w *world) startControllers(t *testing.T) {
 	}
 	w.operator = &operator.Operator{
 		Wire: w.wire, Class: gatewayapi.Class, Agent: filepath.Join(bin, "mesh-agent"), Envoy: envoytest.Binary(t), Discovery: w.mesh.XDS,
-		Folder: filepath.Join(w.folder, "machines"), States: bin,
+		Folder: filepath.Join(w.folder, "machines"), States: bin, Spare: []netip.Prefix{usable},
 	}
 	w.operator.Start(aside, cluster)
 	w.node = &node.Node{

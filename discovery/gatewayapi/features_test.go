@@ -22,7 +22,7 @@ func TestFeaturesAreDocumented(t *testing.T) {
 	section, _, _ = strings.Cut(section, "\n## ")
 	supported, missing, found := strings.Cut(section, "| not supported |")
 	require.True(t, found)
-	class := parsed(t, gatewayText("listeners: []")+"---\napiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: c}\nspec: {controllerName: pgmesh.io/gateway-controller}\n")["GatewayClass c"]
+	class := parsed(t, "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: c}\nspec: {controllerName: pgmesh.io/gateway-controller}\n")["GatewayClass c"]
 	var claimed []string
 	for _, f := range gatewayapi.StatusOfClass(class).SupportedFeatures {
 		claimed = append(claimed, f.Name)

@@ -38,6 +38,9 @@ func (g *Gateway) Statuses(beside Beside) map[kinds.Key]*Status {
 	own := g.statusOf(g.Resource, beside)
 	own.AttachedListenerSets = &accepted
 	own.Conditions = append(own.Conditions, g.further(own.Listeners)...)
+	for _, a := range g.Addresses {
+		own.Addresses = append(own.Addresses, Address{typeIP, a})
+	}
 	out[g.Resource.Key()] = own
 	return out
 }
@@ -59,6 +62,13 @@ func (g *Gateway) statusOf(r *kinds.Resource, beside Beside) *Status {
 	}
 	const none, some = "none of its listeners can be served", "some of its listeners cannot be served"
 	switch {
+	case g.refusal != fault{} && r == g.Resource:
+		s.Conditions = []Condition{faults{g.refusal}.condition(condAccepted), fails(condProgrammed, reasonInvalid, g.refusal.message)}
+		return s
+	case g.refusal != fault{}:
+		why := fmt.Sprintf("nobody serves %s: %s", g.Resource.Key(), g.refusal.message)
+		s.Conditions = []Condition{fails(condAccepted, reasonNoGateway, why), fails(condProgrammed, reasonNoGateway, why)}
+		return s
 	case invalid == 0:
 		s.Conditions = []Condition{holds(condAccepted)}
 	case invalid < len(s.Listeners):

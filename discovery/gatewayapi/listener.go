@@ -2,6 +2,7 @@ package gatewayapi
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -20,12 +21,17 @@ type Gateway struct {
 	// any, those do whose label NameLabel is its name.
 	Services []string
 
+	// Addresses are the IP addresses that it asks for. Machines that have some of them serve it there
+	// alone.
+	Addresses []string
+
 	// Abroad are the other namespaces whose secrets it names, granted or not.
 	Abroad []string
 
-	stated bool // its status is said here, and not by Istio's controller
-	spec   gatewaySpec
-	grants *Grants
+	stated  bool  // its status is said here, and not by Istio's controller
+	refusal fault // why nothing of it is served
+	spec    gatewaySpec
+	grants  *Grants
 }
 
 // Listener is a listener of a Gateway.
@@ -89,6 +95,11 @@ func ReadGateway(r *kinds.Resource, sets []*kinds.Resource, classes Classes, gra
 	for _, set := range sets {
 		g.readSet(set, allowed, spec)
 	}
+	if g.refusal != (fault{}) {
+		for _, l := range g.Listeners {
+			l.Resource = nil
+		}
+	}
 	return g
 }
 
@@ -96,13 +107,37 @@ func (g *Gateway) report(of *kinds.Resource, path, reason string) {
 	g.Problems = append(g.Problems, Problem{of.Key(), path, reason})
 }
 
-// readAddresses reads which services serve the Gateway. What is no name of one is not acted on,
-// which who writes it is told.
+// readAddresses reads where the Gateway is to be reached: at which addresses, and by which services. An
+// address without a value is any. Types that there are not have a Gateway refused, but for Istio's
+// controller, which leaves them out.
 func (g *Gateway) readAddresses(addresses []addressSpec) {
-	for _, a := range addresses {
-		if or(a.Type, "IPAddress") == "Hostname" {
+	for i, a := range addresses {
+		switch of := or(a.Type, typeIP); {
+		case of != typeIP && of != typeHost:
+			why := fmt.Sprintf("there are no addresses of the type %q: write %s or %s", of, typeIP, typeHost)
+			g.refuse("UnsupportedAddress", fmt.Sprintf("spec.addresses[%d].type", i), why)
+		case a.Value == "":
+		case of == typeHost:
 			g.Services = append(g.Services, serviceHost(a.Value, g.Resource.Namespace))
+		default:
+			if address, err := netip.ParseAddr(a.Value); err == nil && !slices.Contains(g.Addresses, address.String()) {
+				g.Addresses = append(g.Addresses, address.String())
+			}
 		}
+	}
+}
+
+// The types of addresses that a Gateway may have.
+const (
+	typeIP   = "IPAddress"
+	typeHost = "Hostname"
+)
+
+// refuse notes why nothing of the Gateway is served, if that is for this controller to say.
+func (g *Gateway) refuse(reason, path, message string) {
+	if g.stated {
+		g.refusal = fault{reason, message}
+		g.report(g.Resource, path, message+". Nobody serves the Gateway")
 	}
 }
 

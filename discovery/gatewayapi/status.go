@@ -16,7 +16,9 @@ type Status struct {
 	Parents              []ParentStatus   `json:"parents,omitempty"`
 	Listeners            []ListenerStatus `json:"listeners,omitempty"`
 	AttachedListenerSets *int             `json:"attachedListenerSets,omitempty"`
-	SupportedFeatures    []Feature        `json:"supportedFeatures,omitempty"`
+	// Addresses are those that a Gateway asks for. Its status has those of them that machines have.
+	Addresses         []Address `json:"addresses,omitempty"`
+	SupportedFeatures []Feature `json:"supportedFeatures,omitempty"`
 }
 
 // Condition is a condition of a resource, of a listener, or of a route at a parent.
@@ -25,6 +27,12 @@ type Condition struct {
 	Status  string `json:"status"`
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
+}
+
+// Address is an address of a Gateway.
+type Address struct {
+	Type  string `json:"type"`
+	Value string `json:"value"`
 }
 
 // ParentStatus is how a route stands at a parent.
@@ -84,6 +92,7 @@ const (
 	reasonInvalid    = "Invalid"
 	reasonNotValid   = "ListenersNotValid"
 	reasonNotAllowed = "NotAllowed"
+	reasonNoGateway  = "ParentNotAccepted"
 	reasonNoGrant    = "RefNotPermitted"
 	reasonUnknown    = "UnsupportedValue"
 )

@@ -277,3 +277,35 @@ func TestCertificatesOfListenerSets(t *testing.T) {
 	require.Equal(t, "Accepted=False:ListenersNotValid Programmed=False:ListenersNotValid", all["others"])
 	require.Contains(t, all["others others"], "ResolvedRefs=False:RefNotPermitted")
 }
+
+func TestAGatewayAsksForAddresses(t *testing.T) {
+	t.Parallel()
+	const listeners = ", listeners: [{name: http, port: 80, protocol: HTTP}]"
+	w := readWorld(t, gatewayText("addresses: [{value: 10.0.0.1}, {type: IPAddress, value: 'fd00:0::1'}, {type: IPAddress}, {type: Hostname, value: entrance}]"+listeners))
+	require.Equal(t, []string{"10.0.0.1", "fd00::1"}, w.gateway.Addresses)
+	require.Equal(t, []string{"entrance.edge.svc.cluster.local"}, w.gateway.Services)
+	own := w.gateway.Statuses(gatewayapi.Beside{Attached: func(gatewayapi.At) int { return 0 }})[w.gateway.Resource.Key()]
+	require.Equal(t, []gatewayapi.Address{{Type: "IPAddress", Value: "10.0.0.1"}, {Type: "IPAddress", Value: "fd00::1"}}, own.Addresses)
+	require.Equal(t, taken, told(own.Conditions))
+}
+
+func TestAnAddressOfAnUnknownTypeHasTheGatewayRefused(t *testing.T) {
+	t.Parallel()
+	text := gatewayText("addresses: [{type: example.com/pool, value: a}, {value: 10.0.0.1}], allowedListeners: {namespaces: {from: Same}}, listeners: [{name: http, port: 80, protocol: HTTP}]") +
+		setText("more", "edge", "{name: more, port: 81, protocol: HTTP}")
+	w := readWorld(t, text)
+	require.Empty(t, w.served())
+	require.Equal(t, []gatewayapi.Problem{{
+		Of: w.gateway.Resource.Key(), Path: "spec.addresses[0].type",
+		Reason: `there are no addresses of the type "example.com/pool": write IPAddress or Hostname. Nobody serves the Gateway`,
+	}}, w.gateway.Problems)
+	all := w.stated(map[string]int{"http": 1})
+	require.Equal(t, "Accepted=False:UnsupportedAddress Programmed=False:Invalid ResolvedRefs=True:ResolvedRefs", all["web"])
+	require.Equal(t, "1 [HTTPRoute GRPCRoute] "+good+" Programmed=False:Invalid", all["web http"])
+	require.Equal(t, "Accepted=False:ParentNotAccepted Programmed=False:ParentNotAccepted", all["more"])
+
+	// Istio's controller leaves out what it does not know.
+	class := parsed(t, "---\napiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: pgmesh}\nspec: {controllerName: istio.io/gateway-controller}\n")["GatewayClass pgmesh"]
+	w.gateway = gatewayapi.ReadGateway(w.gateway.Resource, nil, gatewayapi.ReadClasses(slices.Values([]*kinds.Resource{class})), nil)
+	require.Len(t, w.served(), 1)
+}

@@ -115,7 +115,7 @@ func (m *Mesh) settings(p *Proxy) string {
 		m.NetworkOfProxy(p), p.NetworkView,
 		p.HTTPProxyPort,
 		p.DNSCapture, p.Resolver,
-		m.own(p),
+		m.own(p), m.askedFor(p),
 	)
 }
 

@@ -6,7 +6,7 @@ import "slices"
 // configuration, that it had in the mesh before.
 func (m *Mesh) SortsLike(before *Mesh) bool {
 	return m.Surroundings() == before.Surroundings() && !m.resorted(before) &&
-		slices.Equal(m.selected, before.selected) && slices.Equal(m.routerLabels, before.routerLabels) && m.policies.sortsLike(before.policies) &&
+		slices.Equal(m.selected, before.selected) && slices.Equal(m.routerLabels, before.routerLabels) && slices.Equal(m.gateways.addresses, before.gateways.addresses) && m.policies.sortsLike(before.policies) &&
 		slices.Equal(m.tokens.chooses, before.tokens.chooses) && m.telemetries.sortsLike(before.telemetries) && m.extensions.sortsLike(before.extensions)
 }
 

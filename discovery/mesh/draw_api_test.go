@@ -24,7 +24,7 @@ func (d draw) gatewayClass(t *testing.T) *structpb.Struct {
 func (d draw) apiGateway(t *testing.T) *structpb.Struct {
 	t.Helper()
 	return object(t, fmt.Sprintf(`{"gatewayClassName": %q, "addresses": %s, "allowedListeners": {"namespaces": {"from": %q}}, "listeners": [%s%s, %s]}`,
-		pick(d, "pgmesh", "pgmesh", "istio", "r0", "r1"), pick(d, `[]`, `[]`, `[{"type": "Hostname", "value": "x.a.com"}]`), pick(d, "All", "Same", "None"),
+		pick(d, "pgmesh", "pgmesh", "istio", "r0", "r1"), pick(d, `[]`, `[]`, `[{"type": "Hostname", "value": "x.a.com"}]`, `[{"value": "10.0.0.1"}]`, `[{"type": "example.com/pool", "value": "a"}]`), pick(d, "All", "Same", "None"),
 		d.listener("one"), pick(d, "", ", "+d.listener("two")),
 		pick(d, `{"name": "tls", "port": 444, "protocol": "TLS", "tls": {"mode": "Passthrough"}, "allowedRoutes": {"namespaces": {"from": "All"}}}`,
 			`{"name": "tcp", "port": 445, "protocol": "TCP"}`, fmt.Sprintf(`{"name": "https", "port": 443, "protocol": "HTTPS", "tls": {"certificateRefs": [{"name": %q, "namespace": %q}]}}`, d.name(), d.in()))))

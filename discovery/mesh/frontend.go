@@ -63,7 +63,7 @@ type Socket struct {
 // the mesh before if none of its inputs changed.
 func (m *Mesh) Frontend(p *Proxy) *Frontend {
 	targets := m.Targets(p)
-	key := fmt.Sprint(p.Namespace, "\n", m.gateways.names.encode(p.Labels), "\n", encodeTargets(targets), "\n", p.HasIPv4(), p.HasIPv6(), p.Unprivileged, p.ReservedPorts, p.Identity.FromAgent)
+	key := fmt.Sprint(p.Namespace, "\n", m.gateways.names.encode(p.Labels), "\n", encodeTargets(targets), "\n", p.HasIPv4(), p.HasIPv6(), p.Unprivileged, p.ReservedPorts, p.Identity.FromAgent, m.askedFor(p))
 	return m.frontends.get(key, func() *Frontend {
 		f, from := m.memory.frontends.get(key), m.exposedBy(p, targets)
 		if f == nil || !f.from.same(&from) {
@@ -91,7 +91,9 @@ func buildFrontend(from exposed) *Frontend {
 	for _, g := range from.gateways {
 		for _, s := range g.servers {
 			for _, port := range g.listensOn(s.Spec.GetPort().GetNumber(), from.targets) {
-				f.add(s, port)
+				for _, bind := range g.binds(from.proxy, s) {
+					f.add(s, bind, port)
+				}
 			}
 		}
 	}
@@ -100,19 +102,19 @@ func buildFrontend(from exposed) *Frontend {
 }
 
 // add puts a server on its socket, unless it may not listen there, or another server has its place.
-func (f *Frontend) add(s *Server, port uint32) {
+func (f *Frontend) add(s *Server, bind string, port uint32) {
 	if reason := f.prevents(s, port); reason != "" {
 		f.reject(s, reason)
 		return
 	}
-	bind := f.bind(s.Spec.GetBind())
+	route := s.routeName(bind, port)
+	bind = f.bind(bind)
 	if rival := f.rival(bind, port); rival != nil {
 		f.reject(s, fmt.Sprintf("a router that serves this Gateway listens on port %d of %s already, for %s: the server is left out there. "+
 			"Write the same bind in both, or none", port, cmp.Or(rival.Bind, "all addresses"), rival.Entrances[0].Server))
 		return
 	}
 	socket := f.socket(bind, port)
-	route := s.routeName(port)
 	if reason := socket.refuses(s, route); reason != "" {
 		f.reject(s, reason)
 		return

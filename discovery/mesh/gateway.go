@@ -32,7 +32,9 @@ type gateway struct {
 	name     string // as VirtualServices write it: namespace/name
 	selector map[string]string
 	services []string // hosts of the services that serve it; nil if the selector decides
-	servers  []*Server
+	// addresses are those that it is for, where a router has one of them.
+	addresses []string
+	servers   []*Server
 }
 
 // gatewayIndex is every Gateway, the oldest first.
@@ -41,6 +43,7 @@ type gatewayIndex struct {
 	read      map[*kinds.Resource]*gateway
 	selectors labelKeys
 	names     labelNames // of selectors
+	addresses []string   // of all, sorted
 }
 
 // buildGateways indexes the Gateways that a step leads to. It reads only those that changed, and
@@ -62,7 +65,7 @@ func buildGateways(now configstore.Step, prev *Mesh, api *apiIndex) gatewayIndex
 		}
 	}
 	slices.SortFunc(index.all, func(a, b *gateway) int { return kinds.CompareAge(a.resource, b.resource) })
-	index.names = namesIn([]labelKeys{index.selectors})
+	index.names, index.addresses = namesIn([]labelKeys{index.selectors}), sortedOnce(index.addresses)
 	return index
 }
 
@@ -74,6 +77,7 @@ func (x *gatewayIndex) add(r *kinds.Resource, known *gateway, read func(*kinds.R
 	x.read[r] = known
 	x.all = append(x.all, known)
 	x.selectors.add(known.selector)
+	x.addresses = append(x.addresses, known.addresses...)
 }
 
 func readGateway(r *kinds.Resource) *gateway {
@@ -93,7 +97,7 @@ func readListener(of *gatewayapi.Gateway, l *gatewayapi.Listener) *gateway {
 	spec := specOf[*networking.Gateway](l.Resource)
 	g := &gateway{
 		resource: l.Resource, namespace: of.Resource.Namespace, from: []kinds.Key{l.Of.Key()}, listener: true, at: l.Path,
-		name: l.Name(), selector: spec.GetSelector(), services: of.Services,
+		name: l.Name(), selector: spec.GetSelector(), services: of.Services, addresses: of.Addresses,
 	}
 	if l.Of != of.Resource {
 		g.from = append(g.from, of.Resource.Key())

@@ -19,8 +19,9 @@ type Server struct {
 	Hosts    []ServerHost
 	Protocol Protocol
 
-	from []kinds.Key // what has it
-	at   string      // the path of the server there
+	from     []kinds.Key // what has it
+	at       string      // the path of the server there
+	listener bool        // it is a listener of the Gateway API
 }
 
 // ServerHost is a host of a server, and the namespace whose rules may route it; "" means any.
@@ -28,7 +29,7 @@ type ServerHost struct{ Namespace, Name string }
 
 func readServer(g *gateway, index int, spec *networking.Server) *Server {
 	s := &Server{
-		Resource: g.resource, Gateway: g.name, Spec: spec, Protocol: ParseProtocol(spec.GetPort().GetProtocol()), from: g.from, at: g.at,
+		Resource: g.resource, Gateway: g.name, Spec: spec, Protocol: ParseProtocol(spec.GetPort().GetProtocol()), from: g.from, at: g.at, listener: g.listener,
 	}
 	if s.at == "" {
 		s.at = fmt.Sprintf("spec.servers[%d]", index)
@@ -134,10 +135,9 @@ func (s *Server) HostsFor(vs *VirtualService) []string {
 
 // routeName names the routes for the server's requests. Servers of plain HTTP on one port share
 // them. A server that ends TLS has its own, because its certificate is for its hosts alone.
-func (s *Server) routeName(port uint32) string {
-	bind := ""
-	if s.Spec.GetBind() != "" {
-		bind = "." + s.Spec.GetBind()
+func (s *Server) routeName(bind string, port uint32) string {
+	if bind != "" {
+		bind = "." + bind
 	}
 	switch {
 	case s.Protocol.IsHTTP():

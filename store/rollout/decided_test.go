@@ -84,6 +84,34 @@ func TestAStatusOfTheGatewayAPIIsInItsOwnShape(t *testing.T) {
 	require.Empty(t, b.own("HTTPRoute", "shop"), "nobody reports")
 }
 
+// A Gateway that asks for addresses has those of them that machines have.
+func TestAddressesThatAGatewayAsksFor(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.put("Gateway", "edge", `{"gatewayClassName": "pgmesh", "listeners": [{"name": "http", "port": 80, "protocol": "HTTP"}]}`)
+	gateway, machine := ofAPI("Gateway", "edge"), circled(1, "a", 1)
+	machine.Addresses = []string{"10.0.0.1", "10.0.0.2", "fd00::2"}
+	asking := func(addresses string) string {
+		return strings.Replace(gatewayStatus, "{", `{"addresses": [`+addresses+`], `, 1)
+	}
+	says := func(addresses string, conditions string) {
+		b.t.Helper()
+		var shown struct{ Addresses json.RawMessage }
+		require.NoError(t, json.Unmarshal([]byte(b.own("Gateway", "edge")), &shown))
+		require.JSONEq(t, addresses, string(shown.Addresses))
+		require.Equal(t, "Accepted=True:Accepted@1 "+conditions+"@1", b.shown("Gateway", "edge", "$.conditions"))
+	}
+	const usable, another, unusable = `{"type": "IPAddress", "value": "fd00::2"}`, `{"type": "IPAddress", "value": "10.0.0.1"}`, `{"type": "IPAddress", "value": "192.0.2.1"}`
+	b.sends(rollout.Message{Revision: 1, Statuses: []rollout.Decided{{Resource: gateway, Status: asking(unusable)}}})
+	says("[]", "Programmed=False:NoResources")
+	b.sends(rollout.Message{Revision: 1, Proxies: []rollout.Proxy{machine}, Audiences: []rollout.Audience{{Resource: gateway, Circles: []uint32{1}}}})
+	says("[]", "Programmed=False:AddressNotUsable")
+	b.sends(rollout.Message{Revision: 1, Statuses: []rollout.Decided{{Resource: gateway, Status: asking(usable + ", " + unusable + ", " + another)}}})
+	says("["+usable+", "+another+"]", "Programmed=False:AddressNotUsable")
+	b.sends(rollout.Message{Revision: 1, Statuses: []rollout.Decided{{Resource: gateway, Status: asking(usable)}}})
+	says("["+usable+"]", "Programmed=True:Programmed")
+}
+
 func TestAStatusThatIsNoneIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

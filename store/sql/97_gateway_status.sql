@@ -21,14 +21,13 @@ BEGIN
     ORDER BY 1, 2, 3, 4, s.changed DESC;
 END $$;
 
--- gateway_addresses lists the addresses of the machines that serve a Gateway, as many as the API has
--- room for.
+-- gateway_addresses lists the addresses of the machines that serve a Gateway.
 CREATE OR REPLACE FUNCTION mesh_internal.gateway_addresses(of_namespace text, of_name text) RETURNS text[]
 LANGUAGE sql STABLE AS $$
   SELECT ARRAY(SELECT u.address
     FROM mesh_internal.runners_of('Gateway', 'gateway.networking.k8s.io', of_namespace, of_name) r
       JOIN mesh_internal.known_proxies p ON (p.namespace, p.proxy) = (r.namespace, r.proxy), unnest(p.addresses) WITH ORDINALITY AS u (address, at)
-    GROUP BY 1 ORDER BY min(p.proxy), min(u.at), 1 LIMIT 16)
+    GROUP BY 1 ORDER BY min(p.proxy), min(u.at), 1)
 $$;
 
 -- api_programmed writes the condition Programmed as the Gateway API has it, of that of
@@ -74,15 +73,26 @@ DECLARE
   own       jsonb := CASE WHEN kind IN ('Gateway', 'ListenerSet') THEN mesh_internal.api_programmed(kind, programmed) END;
   listeners jsonb := mesh_internal.api_programmed('Listener', programmed);
   addresses text[];
+  asked     text[]; -- those that the Gateway asks for, if it asks for some
+  missing   text[];
 BEGIN
   IF status IS NULL THEN
     RETURN NULL;
   END IF;
   IF kind = 'Gateway' THEN
     addresses := mesh_internal.gateway_addresses(namespace, name);
+    asked := ARRAY(SELECT a ->> 'value' FROM jsonb_array_elements(status -> 'addresses') WITH ORDINALITY u (a, n) ORDER BY n);
+    missing := ARRAY(SELECT a FROM unnest(asked) WITH ORDINALITY u (a, n) WHERE a <> ALL (addresses) ORDER BY n);
     IF own ->> 'status' = 'True' AND addresses = '{}' THEN
       own := own || '{"status": "False", "reason": "AddressNotAssigned", "message": "the machines that serve it say no address of theirs"}';
+    ELSIF own ->> 'status' = 'True' AND missing <> '{}' THEN
+      own := own || jsonb_build_object('status', 'False', 'reason', 'AddressNotUsable',
+        'message', 'no connected machine that serves it has the address ' || array_to_string(missing, ', ') || ': start one with --node-ip and it, or take it out of spec.addresses');
     END IF;
+    IF asked <> '{}' THEN
+      addresses := ARRAY(SELECT a FROM unnest(asked) WITH ORDINALITY u (a, n) WHERE a <> ALL (missing) ORDER BY n);
+    END IF;
+    addresses := addresses[1:16]; -- the API has room for no more
     status := status || jsonb_build_object('addresses',
       (SELECT coalesce(jsonb_agg(jsonb_build_object('type', 'IPAddress', 'value', a) ORDER BY n), '[]') FROM unnest(addresses) WITH ORDINALITY u (a, n)));
   END IF;

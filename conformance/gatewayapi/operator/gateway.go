@@ -2,7 +2,9 @@ package operator
 
 import (
 	"context"
+	"net/netip"
 	"path/filepath"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,6 +39,7 @@ func (o *Operator) gateway(ctx context.Context, of types.NamespacedName) error {
 		return nil
 	}
 	machine := o.Wire.Machine(o.t)
+	o.address(machine, &g)
 	run, err := o.start(machine, filepath.Join(o.Folder, g.Namespace, "gateway-"+g.Name+"-"+string(g.UID)), nil,
 		"--role", "gateway", "--gateway", g.Name, "--namespace", g.Namespace, "--id", g.Name+"."+g.Namespace, "--interception-mode", "NONE")
 	if err != nil {
@@ -44,4 +47,15 @@ func (o *Operator) gateway(ctx context.Context, of types.NamespacedName) error {
 	}
 	o.gateways[of] = &gateway{g.UID, machine, run}
 	return nil
+}
+
+// address gives a machine the address that its Gateway asks for, if that is to be had.
+func (o *Operator) address(machine *netns.Namespace, g *gatewayv1.Gateway) {
+	for _, a := range g.Spec.Addresses {
+		at := slices.IndexFunc(o.Spare, func(spare netip.Prefix) bool { return spare.Addr().String() == a.Value })
+		if at >= 0 {
+			machine.Run("ip", "address", "add", o.Spare[at].String(), "dev", "eth0")
+			machine.IPv4 = o.Spare[at].Addr()
+		}
+	}
 }

@@ -4,6 +4,7 @@
 package operator
 
 import (
+	"net/netip"
 	"sync"
 	"testing"
 
@@ -24,6 +25,8 @@ type Operator struct {
 	Class string
 	// Agent is the program mesh-agent, Envoy the one that it runs, and Discovery what it asks.
 	Agent, Envoy, Discovery string
+	// Spare are addresses that a machine is given if its Gateway asks for them.
+	Spare []netip.Prefix
 	// Folder has the logs of the machines, and States what they keep. Agents have sockets there, whose
 	// paths have to be short.
 	Folder, States string

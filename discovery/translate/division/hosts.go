@@ -15,8 +15,7 @@ import (
 // hosts are the virtual hosts of a route configuration by its name.
 func hosts(v view.View, m *memory.Memory, full string) []virtualhost.Draft {
 	if !v.Sidecar() {
-		servers := v.Mesh.Frontend(v.Proxy).Routes[full]
-		return m.OnServers(v, servers).List(servers[0])
+		return m.OnServers(v, full).List()
 	}
 	name := naming.ParseRoute(full)
 	egress := route.EgressOf(v, name)

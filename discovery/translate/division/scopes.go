@@ -15,11 +15,10 @@ import (
 // each exact host, and one for all others, which is always there. If listeners find their routes by
 // scopes, virtual hosts are divided likewise, so that a change of one is a change of the other.
 func byScopes(v view.View, m *memory.Memory, full string) Division {
-	servers := v.Mesh.Frontend(v.Proxy).Routes[full]
-	all, counts := m.OnServers(v, servers), v.CountsAttempts()
+	all, counts := m.OnServers(v, full), v.CountsAttempts()
 	d := Division{Configuration: route.Configuration(v, full)}
 	askForHosts(d.Configuration)
-	together := all.List(servers[0])
+	together := all.List()
 	others := scoped.Route{Base: route.Configuration(v, full), Host: scoped.RestOfHosts, CountsAttempts: counts}
 	for _, name := range slices.Sorted(maps.Keys(all.ByName)) {
 		if scoped.IsExact(name) {
@@ -28,7 +27,7 @@ func byScopes(v view.View, m *memory.Memory, full string) Division {
 		}
 	}
 	if len(all.ByName) > 0 { // where there are none, what is not found is answered by 404, too
-		others.Hosts = all.List(servers[0])
+		others.Hosts = all.List()
 	}
 	if scoped.On(v, full) {
 		for _, s := range d.Scopes {

@@ -13,12 +13,16 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
 
-// OnServers collects the virtual hosts that the rules of some Gateways make on their servers.
-func (m *Memory) OnServers(v view.View, servers []*mesh.Server) *GatewayHosts {
-	hosts := &GatewayHosts{recalling: recalling{v, m}, ByName: map[string]*virtualhost.Draft{}}
+// OnServers collects the virtual hosts of a router's route configuration: those that the rules of some
+// Gateways make on their servers, and those of requests that are for other servers.
+func (m *Memory) OnServers(v view.View, configuration string) *GatewayHosts {
+	frontend := v.Mesh.Frontend(v.Proxy)
+	servers := frontend.Routes[configuration]
+	hosts := &GatewayHosts{recalling: recalling{v, m}, ByName: map[string]*virtualhost.Draft{}, first: servers[0]}
 	for _, s := range servers {
 		hosts.add(s)
 	}
+	hosts.redirect(frontend.Misdirected(configuration))
 	return hosts
 }
 
@@ -28,6 +32,23 @@ type GatewayHosts struct {
 	recalling
 
 	ByName map[string]*virtualhost.Draft
+
+	first *mesh.Server
+}
+
+// redirect tells clients to ask elsewhere for the hosts of other servers. The server's own are not
+// others', whether a rule is for them or not.
+func (h *GatewayHosts) redirect(m mesh.Misdirected) {
+	for _, name := range m.Own {
+		if h.ByName[name] == nil {
+			h.host(name, h.first).Refuses = true
+		}
+	}
+	for _, name := range m.Hosts {
+		if h.ByName[name] == nil {
+			h.host(name, h.first).Routes = virtualhost.Misdirected
+		}
+	}
 }
 
 func (h *GatewayHosts) add(s *mesh.Server) {
@@ -82,15 +103,15 @@ func onServer(v view.View, s *mesh.Server, vs *mesh.VirtualService) route.Contex
 
 // List returns the hosts in the order of their names. If there are none, it returns one that
 // answers 404 to everything.
-func (h *GatewayHosts) List(first *mesh.Server) []virtualhost.Draft {
+func (h *GatewayHosts) List() []virtualhost.Draft {
 	if len(h.ByName) == 0 {
-		return []virtualhost.Draft{{Name: naming.HostPort("blackhole", first.Spec.GetPort().GetNumber()), Domains: []string{"*"}, Refuses: true}}
+		return []virtualhost.Draft{{Name: naming.HostPort("blackhole", h.first.Spec.GetPort().GetNumber()), Domains: []string{"*"}, Refuses: true}}
 	}
 	var out []virtualhost.Draft
 	places := map[alike][]int{}
 	for _, name := range slices.SortedFunc(maps.Keys(h.ByName), narrowerFirst) {
 		host := *h.ByName[name]
-		key := alike{host.First(), host.OnlyByTLS}
+		key := alike{host.First(), host.OnlyByTLS, host.Refuses}
 		like := slices.IndexFunc(places[key], func(i int) bool { return slices.Equal(out[i].Routes, host.Routes) })
 		if like >= 0 {
 			at := places[key][like]
@@ -109,6 +130,7 @@ func (h *GatewayHosts) List(first *mesh.Server) []virtualhost.Draft {
 type alike struct {
 	first     *virtualhost.List
 	onlyByTLS bool
+	refuses   bool
 }
 
 // narrowerFirst orders hosts as Istio does, which names a host for several by its first: wildcards

@@ -13,9 +13,10 @@ import (
 
 // boundRules are the rules that the routes of a router's servers were made from.
 type boundRules struct {
-	servers []*mesh.Server
-	rules   [][]*mesh.VirtualService // of each server
-	scoped  bool
+	servers     []*mesh.Server
+	rules       [][]*mesh.VirtualService // of each server
+	misdirected mesh.Misdirected
+	scoped      bool
 	// byHost has the rules for each host, server by server in their order, once they are sorted. It
 	// is nil if a host depends on more than its rules.
 	byHost map[string][]boundRule
@@ -31,7 +32,8 @@ type boundRule struct {
 
 // bound finds the rules of a route configuration.
 func bound(v view.View, configuration string) *boundRules {
-	b := &boundRules{servers: v.Mesh.Frontend(v.Proxy).Routes[configuration], scoped: scoped.On(v, configuration)}
+	f := v.Mesh.Frontend(v.Proxy)
+	b := &boundRules{servers: f.Routes[configuration], misdirected: f.Misdirected(configuration), scoped: scoped.On(v, configuration)}
 	for _, s := range b.servers {
 		b.rules = append(b.rules, v.Mesh.VirtualServicesOf(s.Gateway, v.Proxy.Namespace))
 	}
@@ -105,7 +107,7 @@ func (m *Memory) ReroutedByHost(v view.View) (changed ByHost, ok bool) {
 // hostsAfter returns the hosts that have other rules than before. It reports false if more may have
 // changed.
 func (b *boundRules) hostsAfter(before *boundRules) (hosts map[string]bool, ok bool) {
-	if b.scoped != before.scoped || !slices.Equal(b.servers, before.servers) {
+	if b.scoped != before.scoped || !slices.Equal(b.servers, before.servers) || !b.misdirected.Equal(before.misdirected) {
 		return nil, false
 	}
 	hosts = map[string]bool{}
@@ -117,7 +119,7 @@ func (b *boundRules) hostsAfter(before *boundRules) (hosts map[string]bool, ok b
 		b.went, b.came = append(b.went, boundTo(i, rules.Gone)...), append(b.came, boundTo(i, rules.Come)...)
 		for _, rule := range slices.Concat(rules.Gone, rules.Come) {
 			for _, name := range s.HostsFor(rule) {
-				if before.byHost == nil || !scoped.IsExact(name) {
+				if before.byHost == nil || !scoped.IsExact(name) || b.misdirected.Names(name) {
 					return nil, false
 				}
 				hosts[name] = true

@@ -4,10 +4,12 @@ package virtualhost
 
 import (
 	"cmp"
+	"net/http"
 	"slices"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/route"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
@@ -78,6 +80,13 @@ func catchAllLast(routes []*routev3.Route) []*routev3.Route {
 
 // Nobody is the host of a configuration that has none. A listener waits until the first host comes.
 var Nobody = Draft{Name: "none", Domains: []string{"*"}, Refuses: true}
+
+// Misdirected are the routes of hosts that another server is for: a client may send their requests over
+// a connection to this one, and asks that server when it is told so.
+var Misdirected = []*List{{Routes: []*routev3.Route{{
+	Name: "misdirected", Match: message.AnyRequest(),
+	Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: http.StatusMisdirectedRequest}},
+}}}}
 
 // Unmatched is the virtual host for requests to unknown hosts. It passes them on to where the
 // client meant to connect, or refuses them.
