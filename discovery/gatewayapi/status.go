@@ -14,6 +14,7 @@ import (
 type Status struct {
 	Conditions           []Condition      `json:"conditions,omitempty"`
 	Parents              []ParentStatus   `json:"parents,omitempty"`
+	Ancestors            []AncestorStatus `json:"ancestors,omitempty"`
 	Listeners            []ListenerStatus `json:"listeners,omitempty"`
 	AttachedListenerSets *int             `json:"attachedListenerSets,omitempty"`
 	SupportedFeatures    []Feature        `json:"supportedFeatures,omitempty"`
@@ -30,6 +31,13 @@ type Condition struct {
 // ParentStatus is how a route stands at a parent.
 type ParentStatus struct {
 	ParentRef      ParentReference `json:"parentRef"`
+	ControllerName string          `json:"controllerName"`
+	Conditions     []Condition     `json:"conditions"`
+}
+
+// AncestorStatus is how a policy stands at a Gateway whose routes lead to what it is for.
+type AncestorStatus struct {
+	AncestorRef    ParentReference `json:"ancestorRef"`
 	ControllerName string          `json:"controllerName"`
 	Conditions     []Condition     `json:"conditions"`
 }
