@@ -2,9 +2,13 @@ package gatewayapi
 
 // features are what a class supports, by the names of the API's conformance tests, sorted.
 var features = []string{
+	"BackendTLSPolicy",
+	"BackendTLSPolicySANValidation",
 	"GRPCRoute",
 	"GRPCRouteNamedRouteRule",
 	"Gateway",
+	"GatewayFrontendClientCertificateValidation",
+	"GatewayFrontendClientCertificateValidationInsecureFallback",
 	"GatewayHTTPListenerIsolation",
 	"GatewayPort8080",
 	"HTTPRoute",
