@@ -135,7 +135,7 @@ func (p *BackendTLS) trust(s *Secured, trust func(Secret) (credential.Trust, boo
 
 // authorityOf is the authority that a policy names.
 func authorityOf(r ref, namespace string, in map[string]string, trust func(Secret) (credential.Trust, bool)) (found credential.Trust, wrong fault) {
-	has := false
+	var has bool
 	switch {
 	case r.is("", "ConfigMap"):
 		found.Authorities = []byte(in[namespace+"/"+r.Name])

@@ -84,7 +84,7 @@ func TestTheOldestPolicyForATargetHolds(t *testing.T) {
 	require.Len(t, held.From(), 2)
 	require.Equal(t, "web Accepted=False:TargetNotFound ResolvedRefs=True:ResolvedRefs", standings(all, nil)["older"], "there is no such service")
 
-	at := all[0].Status(nil, func(host string) *gatewayapi.Held { return held })
+	at := all[0].Status(nil, func(string) *gatewayapi.Held { return held })
 	require.Equal(t, "Service web", *at.Ancestors[0].AncestorRef.Kind+" "+at.Ancestors[0].AncestorRef.Name, "no Gateway leads there")
 }
 

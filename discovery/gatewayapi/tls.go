@@ -77,7 +77,7 @@ func (g *Gateway) certify(l *Listener, out *networking.ServerTLSSettings, refs [
 }
 
 // credentialPrefix begins the names by which gateways ask for secrets: a namespace and a name follow.
-const credentialPrefix = "kubernetes-gateway://"
+const credentialPrefix = "kubernetes-gateway://" //nolint:gosec // a name holds no secret
 
 // secret is the secret that a Gateway or a ListenerSet names. What is no secret is a fault of the
 // reason. One of another namespace has to be granted.
