@@ -23,8 +23,9 @@ func (d draw) gatewayClass(t *testing.T) *structpb.Struct {
 
 func (d draw) apiGateway(t *testing.T) *structpb.Struct {
 	t.Helper()
-	return object(t, fmt.Sprintf(`{"gatewayClassName": %q, "addresses": %s, "allowedListeners": {"namespaces": {"from": %q}}, "listeners": [%s%s, %s]}`,
-		pick(d, "pgmesh", "pgmesh", "istio", "r0", "r1"), pick(d, `[]`, `[]`, `[{"type": "Hostname", "value": "x.a.com"}]`), pick(d, "All", "Same", "None"),
+	return object(t, fmt.Sprintf(`{"gatewayClassName": %q, "tls": %s, "addresses": %s, "allowedListeners": {"namespaces": {"from": %q}}, "listeners": [%s%s, %s]}`,
+		pick(d, "pgmesh", "pgmesh", "istio", "r0", "r1"),
+		pick(d, `{}`, fmt.Sprintf(`{"frontend": {"default": {"validation": {"caCertificateRefs": [{"group": "", "kind": "ConfigMap", "name": %q}]}}}}`, d.name())), pick(d, `[]`, `[]`, `[{"type": "Hostname", "value": "x.a.com"}]`), pick(d, "All", "Same", "None"),
 		d.listener("one"), pick(d, "", ", "+d.listener("two")),
 		pick(d, `{"name": "tls", "port": 444, "protocol": "TLS", "tls": {"mode": "Passthrough"}, "allowedRoutes": {"namespaces": {"from": "All"}}}`,
 			`{"name": "tcp", "port": 445, "protocol": "TCP"}`, fmt.Sprintf(`{"name": "https", "port": 443, "protocol": "HTTPS", "tls": {"certificateRefs": [{"name": %q, "namespace": %q}]}}`, d.name(), d.in()))))
