@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"encoding/json"
 	"maps"
 	"strconv"
 	"strings"
@@ -20,6 +21,9 @@ const (
 	// OriginNamespaceAnnotation has the labels of the namespace that a resource is in there:
 	// "env=prod,team=shop". The mesh's own namespaces have none.
 	OriginNamespaceAnnotation = "pgmesh.io/origin-namespace-labels"
+	// OriginAuthoritiesAnnotation has the authorities that a resource names there, as a JSON object: PEM by
+	// the namespace and the name of what has it.
+	OriginAuthoritiesAnnotation = "pgmesh.io/origin-authorities"
 )
 
 // GatewayController is the name of the mesh as a controller of the Gateway API.
@@ -45,6 +49,23 @@ func (r *Resource) NamespaceLabels() map[string]string {
 	}
 	labels[NamespaceLabel] = r.Namespace
 	return labels
+}
+
+// Authorities are those that the resource names in its registry: PEM, by NAMESPACE/NAME.
+func (r *Resource) Authorities() (all map[string]string) {
+	if json.Unmarshal([]byte(r.Annotations[OriginAuthoritiesAnnotation]), &all) != nil {
+		return nil
+	}
+	return all
+}
+
+// WrittenAuthorities writes authorities as an annotation has them.
+func WrittenAuthorities(all map[string]string) string {
+	text, err := json.Marshal(all)
+	if err != nil {
+		panic(err) // only strings
+	}
+	return string(text)
 }
 
 // IsService reports whether a registry's resource was made of a service: its name begins with that of
@@ -86,7 +107,7 @@ func (c Claim) CountsWith(first Claim) bool {
 
 // OriginAnnotations are all that say where a resource comes from. What people write has none of them.
 func OriginAnnotations() []string {
-	return []string{OriginAnnotation, OriginEntryAnnotation, OriginNamespaceAnnotation, OriginRankAnnotation, OriginSetAnnotation}
+	return []string{OriginAnnotation, OriginAuthoritiesAnnotation, OriginEntryAnnotation, OriginNamespaceAnnotation, OriginRankAnnotation, OriginSetAnnotation}
 }
 
 // WithoutOrigin returns annotations without those that say where a resource comes from. It copies

@@ -44,6 +44,7 @@ var (
 	KindGRPCRoute      = mustLookup(group, "GRPCRoute")
 	KindTLSRoute       = mustLookup(group, "TLSRoute")
 	KindTCPRoute       = mustLookup(group, "TCPRoute")
+	KindBackendTLS     = mustLookup(group, "BackendTLSPolicy")
 
 	// KindServiceEntry is what routes may have as a parent, and send to.
 	KindServiceEntry = mustLookup(groupIstio, "ServiceEntry")

@@ -179,6 +179,20 @@ func (g *Gateway) Lent() (out []Secret) {
 	return slices.DeleteFunc(out, func(s Secret) bool { return s.Namespace == g.Resource.Namespace })
 }
 
+// Authorities are those that its listeners check clients by and that it carries itself; none for no
+// Gateway.
+func (g *Gateway) Authorities() (out []Authority) {
+	if g == nil {
+		return nil
+	}
+	for _, l := range g.Listeners {
+		if l.carried != nil && l.Served() && !slices.ContainsFunc(out, func(a Authority) bool { return a.Name == l.carried.Name }) {
+			out = append(out, *l.carried)
+		}
+	}
+	return out
+}
+
 // overlapping is another listener at which TLS ends on the same port for some of the same hostnames;
 // nil if there is none.
 func (g *Gateway) overlapping(l *Listener) *Listener {

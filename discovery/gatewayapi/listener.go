@@ -56,9 +56,10 @@ type Listener struct {
 	conflict   fault  // with another listener, which is served
 	unresolved faults // what it names in vain
 
-	certificates []Secret // by which gateways prove who it is
-	authorities  []Secret // by which it checks clients
-	uncertified  bool     // it names none that it may have
+	certificates []Secret   // by which gateways prove who it is
+	authorities  []Secret   // by which it checks clients
+	carried      *Authority // the same, that the Gateway has itself
+	uncertified  bool       // it names none that it may have
 }
 
 // Secret names a secret of a namespace.

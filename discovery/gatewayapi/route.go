@@ -18,12 +18,19 @@ type Route struct {
 	// Abroad are the namespaces of others that its rules name something in: what those grant
 	// matters.
 	Abroad []string
+	// Backends are the hosts of Services and Hostnames that its rules send to, and BackendEntries the
+	// ServiceEntries.
+	Backends       []string
+	BackendEntries []kinds.Key
 	// Asked are the hosts of Services and Hostnames that it names: whether they are there matters to
 	// its status.
 	Asked []string
 
 	spec routeSpec
 }
+
+// Key is that of the route.
+func (r *Route) Key() kinds.Key { return r.Resource.Key() }
 
 // ReadRoute reads a route.
 func ReadRoute(r *kinds.Resource) *Route {
@@ -53,17 +60,34 @@ func ReadRoute(r *kinds.Resource) *Route {
 	return route
 }
 
-// note remembers what the route depends on beside its parents.
-func (r *Route) note(to target, asks bool) {
-	if key := to.entryKey(); to.is(groupIstio, KindServiceEntry.Name) && !slices.Contains(r.Entries, key) {
-		r.Entries = append(r.Entries, key)
+// note remembers what the route depends on beside its parents: a parent, or a backend.
+func (r *Route) note(to target, backend bool) {
+	isEntry, host := to.is(groupIstio, KindServiceEntry.Name), to.serviceHost()
+	if isEntry {
+		r.Entries = withOne(r.Entries, to.entryKey())
 	}
-	if host := to.serviceHost(); host != "" && !slices.Contains(r.Asked, host) {
-		r.Asked = append(r.Asked, host)
+	if host != "" {
+		r.Asked = withOne(r.Asked, host)
 	}
-	if asks && to.namespace != r.Resource.Namespace && !slices.Contains(r.Abroad, to.namespace) {
-		r.Abroad = append(r.Abroad, to.namespace)
+	switch {
+	case !backend:
+		return
+	case isEntry:
+		r.BackendEntries = withOne(r.BackendEntries, to.entryKey())
+	case host != "":
+		r.Backends = withOne(r.Backends, host)
 	}
+	if to.namespace != r.Resource.Namespace {
+		r.Abroad = withOne(r.Abroad, to.namespace)
+	}
+}
+
+// withOne is a list with an element, once.
+func withOne[T comparable](list []T, one T) []T {
+	if slices.Contains(list, one) {
+		return list
+	}
+	return append(list, one)
 }
 
 // Parents lists the Gateways and ListenerSets that it names, each once.

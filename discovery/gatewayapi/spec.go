@@ -252,3 +252,24 @@ type corsSpec struct {
 	ExposeHeaders    []string `json:"exposeHeaders"`
 	MaxAge           int64    `json:"maxAge"`
 }
+
+type backendTLSSpec struct {
+	TargetRefs []struct {
+		ref
+
+		SectionName string `json:"sectionName"`
+	} `json:"targetRefs"`
+	Validation validationSpec `json:"validation"`
+}
+
+// validationSpec says what the certificates of servers are checked by.
+type validationSpec struct {
+	CACertificateRefs       []ref  `json:"caCertificateRefs"`
+	WellKnownCACertificates string `json:"wellKnownCACertificates"`
+	Hostname                string `json:"hostname"`
+	SubjectAltNames         []struct {
+		Type     string `json:"type"`
+		Hostname string `json:"hostname"`
+		URI      string `json:"uri"`
+	} `json:"subjectAltNames"`
+}

@@ -14,6 +14,7 @@ import (
 type Status struct {
 	Conditions           []Condition      `json:"conditions,omitempty"`
 	Parents              []ParentStatus   `json:"parents,omitempty"`
+	Ancestors            []AncestorStatus `json:"ancestors,omitempty"`
 	Listeners            []ListenerStatus `json:"listeners,omitempty"`
 	AttachedListenerSets *int             `json:"attachedListenerSets,omitempty"`
 	// Addresses are those that a Gateway asks for. Its status has those of them that machines have.
@@ -38,6 +39,13 @@ type Address struct {
 // ParentStatus is how a route stands at a parent.
 type ParentStatus struct {
 	ParentRef      ParentReference `json:"parentRef"`
+	ControllerName string          `json:"controllerName"`
+	Conditions     []Condition     `json:"conditions"`
+}
+
+// AncestorStatus is how a policy stands at a Gateway whose routes lead to what it is for.
+type AncestorStatus struct {
+	AncestorRef    ParentReference `json:"ancestorRef"`
 	ControllerName string          `json:"controllerName"`
 	Conditions     []Condition     `json:"conditions"`
 }

@@ -180,7 +180,7 @@ func TestAGatewayWithoutAValidListenerIsNotAccepted(t *testing.T) {
 	require.Equal(t, map[string]string{
 		"web":       "Accepted=False:ListenersNotValid Programmed=False:Invalid ResolvedRefs=False:ListenersNotResolved InsecureFrontendValidationMode=True:ConfigurationChanged",
 		"sets":      "0",
-		"web https": "0 [HTTPRoute GRPCRoute] Accepted=False:NoValidCACertificate ResolvedRefs=False:InvalidCACertificateKind Conflicted=False:NoConflicts Programmed=False:Invalid",
+		"web https": "0 [HTTPRoute GRPCRoute] Accepted=False:NoValidCACertificate ResolvedRefs=False:InvalidCACertificateRef Conflicted=False:NoConflicts Programmed=False:Invalid",
 	}, w.stated(nil))
 }
 

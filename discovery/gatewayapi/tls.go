@@ -2,11 +2,13 @@ package gatewayapi
 
 import (
 	"fmt"
-	"slices"
+	"strconv"
+	"strings"
 
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/pgmesh/pgmesh/identity/credential"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -75,20 +77,17 @@ func (g *Gateway) certify(l *Listener, out *networking.ServerTLSSettings, refs [
 }
 
 // credentialPrefix begins the names by which gateways ask for secrets: a namespace and a name follow.
-const credentialPrefix = "kubernetes-gateway://"
+const credentialPrefix = "kubernetes-gateway://" //nolint:gosec // a name holds no secret
 
 // secret is the secret that a Gateway or a ListenerSet names. What is no secret is a fault of the
 // reason. One of another namespace has to be granted.
 func (g *Gateway) secret(of *kinds.Resource, r ref, reason string) (_ Secret, wrong fault) {
 	to := r.resolved("", "Secret", of.Namespace)
-	if to.namespace != of.Namespace && !slices.Contains(g.Abroad, to.namespace) {
-		g.Abroad = append(g.Abroad, to.namespace)
+	if !to.is("", "Secret") {
+		return Secret{}, fault{reason, fmt.Sprintf("is a %s: name a secret, and this one is left out", to.kind)}
 	}
-	switch {
-	case !to.is("", "Secret"):
-		return Secret{}, fault{reason, fmt.Sprintf("is a %s: gateways have certificates from secrets alone, and this one is left out", to.kind)}
-	case !g.grants.allow(of, to):
-		return Secret{}, fault{reasonNoGrant, fmt.Sprintf("no ReferenceGrant of the namespace %s allows a %s of %s to name the secret %s: it is left out", to.namespace, of.Kind.Name, of.Namespace, to.name)}
+	if wrong := g.granted(of, to); wrong != (fault{}) {
+		return Secret{}, wrong
 	}
 	return Secret{to.namespace, to.name}, fault{}
 }
@@ -109,18 +108,58 @@ func (g *Gateway) checkClients(l *Listener, out *networking.ServerTLSSettings, g
 		return
 	}
 	if len(check.CACertificateRefs) != 1 {
-		l.refuse("NoValidCACertificate", "checks clients by several authorities: the listener is left out. Name one secret that has all of them")
+		l.refuse(reasonNoTrust, "checks clients by several authorities: the listener is left out. Name one secret that has all of them")
 		return
 	}
-	trusted, wrong := g.secret(g.Resource, check.CACertificateRefs[0], "InvalidCACertificateKind")
+	name, wrong := g.clientAuthority(l, check.CACertificateRefs[0])
 	if wrong != (fault{}) {
 		l.lost(wrong.reason, wrong.message)
-		l.refuse("NoValidCACertificate", "the authority that clients are checked by cannot be had, and the listener is left out: it "+wrong.message)
+		l.refuse(reasonNoTrust, "the authority that clients are checked by cannot be had, and the listener is left out: it "+wrong.message)
 		return
 	}
-	l.authorities = append(l.authorities, trusted)
-	out.Mode, out.CaCertCredentialName = networking.ServerTLSSettings_MUTUAL, credentialPrefix+trusted.Namespace+"/"+trusted.Name+"-cacert"
+	out.Mode, out.CaCertCredentialName = networking.ServerTLSSettings_MUTUAL, name
 	if check.Mode == insecureFallback {
 		out.Mode, out.InsecureSkipVerify = networking.ServerTLSSettings_OPTIONAL_MUTUAL, wrapperspb.Bool(true)
 	}
+}
+
+// clientAuthority names the authority that a Gateway has clients of a listener checked by: that of a
+// ConfigMap, which the Gateway carries, or of a secret.
+func (g *Gateway) clientAuthority(l *Listener, r ref) (name string, wrong fault) {
+	to := r.resolved("", "Secret", g.Resource.Namespace)
+	if to.is("", "ConfigMap") {
+		return g.carriedAuthority(l, to)
+	}
+	trusted, wrong := g.secret(g.Resource, r, "InvalidCACertificateKind")
+	if wrong != (fault{}) {
+		return "", wrong
+	}
+	l.authorities = append(l.authorities, trusted)
+	return credentialPrefix + trusted.Namespace + "/" + trusted.Name + authoritySuffix, fault{}
+}
+
+// carriedAuthority is the authority of a ConfigMap. One of another namespace has to be granted.
+func (g *Gateway) carriedAuthority(l *Listener, to target) (name string, wrong fault) {
+	if wrong := g.granted(g.Resource, to); wrong != (fault{}) {
+		return "", wrong
+	}
+	found := g.Resource.Authorities()[to.namespace+"/"+to.name]
+	if found == "" {
+		return "", fault{reasonNoAuthority, fmt.Sprintf("is the ConfigMap %s/%s, which has no certificates of authorities in ca.crt, or is not there", to.namespace, to.name)}
+	}
+	name = trustCredential(g.Resource, strconv.FormatUint(uint64(l.port), 10)) + authoritySuffix
+	l.carried = &Authority{Name: name, Trust: credential.Trust{Authorities: []byte(found)}}
+	return name, fault{}
+}
+
+// granted is why a Gateway or a ListenerSet may not name something of another namespace, if it may not.
+func (g *Gateway) granted(of *kinds.Resource, to target) fault {
+	if to.namespace != of.Namespace {
+		g.Abroad = withOne(g.Abroad, to.namespace)
+	}
+	if g.grants.allow(of, to) {
+		return fault{}
+	}
+	return fault{reasonNoGrant, fmt.Sprintf("no ReferenceGrant of the namespace %s allows a %s of %s to name the %s %s: it is left out",
+		to.namespace, of.Kind.Name, of.Namespace, strings.ToLower(to.kind), to.name)}
 }

@@ -48,9 +48,16 @@ func audienceOf(m *mesh.Mesh, key kinds.Key) string {
 	return strings.Join(out, " ")
 }
 
+// tlsPolicy is a BackendTLSPolicy for a host.
+func tlsPolicy(namespace, name, host string) string {
+	return resourceOf("BackendTLSPolicy", namespace, name, "targetRefs: [{group: networking.istio.io, kind: Hostname, name: "+host+"}], validation: {hostname: a.com, wellKnownCACertificates: System}")
+}
+
 func resourceOf(kind, namespace, name, rest string) string {
 	group := "networking.istio.io/v1"
 	switch kind {
+	case "BackendTLSPolicy":
+		group = "gateway.networking.k8s.io/v1"
 	case "EnvoyFilter":
 		group = "networking.istio.io/v1alpha3"
 	case "ProxyConfig":
@@ -104,6 +111,12 @@ func TestWhomAResourceConcerns(t *testing.T) {
 			map[string]string{
 				"DestinationRule shop/all": "cart gate web", "DestinationRule shop/more": "cart gate web",
 				"DestinationRule shop/chosen": "cart", "DestinationRule shop/nothing": "",
+			},
+		},
+		"TLS to services": {
+			web + tlsPolicy("shop", "first", "web.shop") + tlsPolicy("shop", "second", "web.shop") + tlsPolicy("bank", "other", "web.shop") + tlsPolicy("shop", "nothing", "nothing.shop"),
+			map[string]string{
+				"BackendTLSPolicy shop/first": "cart gate web", "BackendTLSPolicy shop/second": "", "BackendTLSPolicy bank/other": "", "BackendTLSPolicy shop/nothing": "",
 			},
 		},
 		"rules": {

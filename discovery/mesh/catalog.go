@@ -13,6 +13,7 @@ type catalog struct {
 	services *serviceIndex
 	virtual  *virtualServiceIndex
 	rules    *destinationRuleIndex
+	api      *apiIndex
 	// providers name the services that telemetry goes to.
 	providers *providerIndex
 }

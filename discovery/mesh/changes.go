@@ -13,7 +13,7 @@ type step struct {
 	sorting  bool // a kind was edited that decides about classes
 	services Exchange[*Service]
 	virtual  Exchange[*VirtualService] // those for sidecars
-	rules    []hostAt                  // hosts whose DestinationRules changed
+	rules    []hostAt                  // hosts whose DestinationRules, or whose BackendTLSPolicies, changed
 }
 
 // stepsRemembered is for how many steps back a mesh knows what changed. A scope that no proxy asked

@@ -21,7 +21,7 @@ func shownBy(s *mesh.Scope) (out []any) {
 		}
 	}
 	for _, service := range s.Services {
-		out = append(out, service, s.InboundDestinationRule(service.Hostname))
+		out = append(out, service, s.InboundDestinationRule(service.Hostname), s.BackendTLS(service.Hostname))
 		for _, app := range []string{"", "a", "b"} {
 			out = append(out, s.DestinationRule(&mesh.Proxy{Labels: map[string]string{"app": app}}, service.Hostname))
 		}
@@ -47,6 +47,11 @@ func scopeText(m *mesh.Mesh, p *mesh.Proxy) string {
 	fmt.Fprintln(&b, "services", described(s.Services), s.Unknown)
 	for _, service := range s.Services {
 		require.Same(require.TestingT(panicking{}), service, s.Service(service.Hostname))
+		for _, port := range service.Ports {
+			if tls := s.BackendTLS(service.Hostname); tls != nil {
+				fmt.Fprintln(&b, "secured", port.Name, tls.From, wire(tls.At(port)))
+			}
+		}
 		for _, rule := range []*mesh.DestinationRule{s.DestinationRule(p, service.Hostname), s.InboundDestinationRule(service.Hostname)} {
 			if rule != nil {
 				fmt.Fprintf(&b, "policy %p %v %s\n", rule.Resource, rule.From, wire(rule.Spec))

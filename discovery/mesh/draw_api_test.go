@@ -23,8 +23,10 @@ func (d draw) gatewayClass(t *testing.T) *structpb.Struct {
 
 func (d draw) apiGateway(t *testing.T) *structpb.Struct {
 	t.Helper()
-	return object(t, fmt.Sprintf(`{"gatewayClassName": %q, "addresses": %s, "allowedListeners": {"namespaces": {"from": %q}}, "listeners": [%s%s, %s]}`,
-		pick(d, "pgmesh", "pgmesh", "istio", "r0", "r1"), pick(d, `[]`, `[]`, `[{"type": "Hostname", "value": "x.a.com"}]`, `[{"value": "10.0.0.1"}]`, `[{"type": "example.com/pool", "value": "a"}]`), pick(d, "All", "Same", "None"),
+	return object(t, fmt.Sprintf(`{"gatewayClassName": %q, "tls": %s, "addresses": %s, "allowedListeners": {"namespaces": {"from": %q}}, "listeners": [%s%s, %s]}`,
+		pick(d, "pgmesh", "pgmesh", "istio", "r0", "r1"),
+		pick(d, `{}`, fmt.Sprintf(`{"frontend": {"default": {"validation": {"caCertificateRefs": [{"group": "", "kind": "ConfigMap", "name": %q}]}}}}`, d.name())),
+		pick(d, `[]`, `[]`, `[{"type": "Hostname", "value": "x.a.com"}]`, `[{"value": "10.0.0.1"}]`, `[{"type": "example.com/pool", "value": "a"}]`), pick(d, "All", "Same", "None"),
 		d.listener("one"), pick(d, "", ", "+d.listener("two")),
 		pick(d, `{"name": "tls", "port": 444, "protocol": "TLS", "tls": {"mode": "Passthrough"}, "allowedRoutes": {"namespaces": {"from": "All"}}}`,
 			`{"name": "tcp", "port": 445, "protocol": "TCP"}`, fmt.Sprintf(`{"name": "https", "port": 443, "protocol": "HTTPS", "tls": {"certificateRefs": [{"name": %q, "namespace": %q}]}}`, d.name(), d.in()))))
@@ -73,4 +75,26 @@ func (d draw) grant(t *testing.T) *structpb.Struct {
 	t.Helper()
 	return object(t, fmt.Sprintf(`{"from": [{"group": "gateway.networking.k8s.io", "kind": %q, "namespace": %q}], "to": [{"group": "", "kind": "Secret"}, %s]}`, pick(d, "HTTPRoute", "Gateway"), d.in(),
 		pick(d, `{"group": "", "kind": "Service"}`, `{"group": "networking.istio.io", "kind": "ServiceEntry", "name": "r1"}`)))
+}
+
+func (d draw) backendTLS(t *testing.T) *structpb.Struct {
+	t.Helper()
+	return object(t, fmt.Sprintf(`{"targetRefs": [%s%s], "validation": {"hostname": %q, %s%s}}`, d.tlsTarget(), pick(d, "", ", "+d.tlsTarget()), pick(d, "a.com", "a.com", ""),
+		pick(d, `"wellKnownCACertificates": "System"`, `"wellKnownCACertificates": "example.com/mine"`,
+			fmt.Sprintf(`"caCertificateRefs": [{"group": "", "kind": %q, "name": %q}%s]`, pick(d, "Secret", "Secret", "ConfigMap", "Thing"), d.name(),
+				pick(d, "", fmt.Sprintf(`, {"group": "", "kind": "Secret", "name": %q}`, d.name())))),
+		pick(d, "", fmt.Sprintf(`, "subjectAltNames": [{"type": "URI", "uri": %q}]`, "spiffe://cluster.local/"+d.identity()))))
+}
+
+func (d draw) tlsTarget() string {
+	return pick(
+		d, fmt.Sprintf(`{"group": "networking.istio.io", "kind": "Hostname", "name": %q%s}`, pick(d, "a.com", "x.a.com", "*.a.com"), d.section()),
+		fmt.Sprintf(`{"group": "networking.istio.io", "kind": "Hostname", "name": %q%s}`, pick(d, "a.com", "x.a.com", "b.com"), d.section()),
+		fmt.Sprintf(`{"group": "networking.istio.io", "kind": "ServiceEntry", "name": %q%s}`, d.name(), d.section()),
+		`{"group": "", "kind": "Service", "name": "short"}`, `{"group": "", "kind": "Thing", "name": "short"}`,
+	)
+}
+
+func (d draw) section() string {
+	return pick(d, "", `, "sectionName": "p80"`, `, "sectionName": "p81"`)
 }

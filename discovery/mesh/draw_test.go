@@ -111,6 +111,7 @@ func (d draw) resource(t *testing.T) *kinds.Resource {
 		drawn{"", "Secret", d.secret(t)},
 		drawn{gatewayAPI, "Gateway", d.apiGateway(t)}, drawn{gatewayAPI, "HTTPRoute", d.route(t)}, drawn{gatewayAPI, "HTTPRoute", d.route(t)},
 		drawn{gatewayAPI, pick(d, "TLSRoute", "TCPRoute", "GRPCRoute"), d.route(t)}, drawn{gatewayAPI, "ListenerSet", d.listenerSet(t)},
+		drawn{gatewayAPI, "BackendTLSPolicy", d.backendTLS(t)}, drawn{gatewayAPI, "BackendTLSPolicy", d.backendTLS(t)},
 		pick(d, drawn{gatewayAPI, "ReferenceGrant", d.grant(t)}, drawn{gatewayAPI, "GatewayClass", d.gatewayClass(t)}),
 		pick(d, virtual, drawn{"core", "MeshConfig", d.meshConfig()}, drawn{"core", "MeshNetworks", d.meshNetworks()}),
 	)
@@ -131,6 +132,9 @@ func (d draw) resource(t *testing.T) *kinds.Resource {
 	}
 	if chosen.kind == "ServiceEntry" && d.oneIn(5) {
 		r.Labels = map[string]string{mesh.LabelNetwork: pick(d, "near", "far"), "networking.istio.io/gatewayPort": pick(d, "80", "81", "none")}
+	}
+	if carries := chosen.kind == "BackendTLSPolicy" || chosen.kind == "Gateway"; carries && d.oneIn(2) {
+		r.Annotations = map[string]string{kinds.OriginAuthoritiesAnnotation: kinds.WrittenAuthorities(map[string]string{r.Namespace + "/" + d.name(): fmt.Sprint("PEM ", d.IntN(3))})}
 	}
 	if chosen.kind == "GatewayClass" {
 		r.Namespace = ""

@@ -26,8 +26,12 @@ type apiIndex struct {
 	pieces table[gatewayapi.Key, []*gatewayapi.Piece]
 	rules  table[gatewayapi.Key, *gatewayapi.Rules]
 
-	faulty table[kinds.Key, []gatewayapi.Problem] // by the Gateway, or the route, that was read
+	faulty table[kinds.Key, []gatewayapi.Problem] // by the Gateway, the route or the policy that was read
 	apiStatuses
+	backendTLSIndex
+
+	trusted     table[kinds.Key, []gatewayapi.Authority] // authorities by who names them
+	authorities *Authorities                             // all of them
 }
 
 // listening stands for all listeners. Only the address counts: two meshes have the same one if no
@@ -39,6 +43,8 @@ type attachedRoute struct {
 	*gatewayapi.Route
 
 	gatewayapi.Attached
+
+	sends []string // the hosts that its rules send to
 }
 
 // names are what the route depends on by name.
@@ -46,24 +52,31 @@ func (r *attachedRoute) names() []kinds.Key { return slices.Concat(r.Parents(), 
 
 // apiKinds are the kinds that an index is made from, without ServiceEntries, which routes may name.
 var apiKinds = slices.Concat([]*kinds.Kind{
-	gatewayapi.KindGatewayClass, gatewayapi.KindGateway, gatewayapi.KindListenerSet, gatewayapi.KindReferenceGrant, kinds.Secret,
+	gatewayapi.KindGatewayClass, gatewayapi.KindGateway, gatewayapi.KindListenerSet, gatewayapi.KindReferenceGrant, gatewayapi.KindBackendTLS,
+	kinds.Secret,
 }, gatewayapi.Routes)
 
-// buildGatewayAPI applies a step to what prev derived from the Gateway API. It also returns which
-// rules went and came.
-func buildGatewayAPI(now configstore.Step, prev, m *Mesh, services Exchange[*Service]) (*apiIndex, Exchange[*gatewayapi.Rules]) {
+// apiChange is what a step changes of what others read from the index.
+type apiChange struct {
+	rules    Exchange[*gatewayapi.Rules]
+	rehosted []hostAt // hosts whose TLS changed
+}
+
+// buildGatewayAPI applies a step to what prev derived from the Gateway API.
+func buildGatewayAPI(now configstore.Step, prev, m *Mesh, services Exchange[*Service]) (*apiIndex, apiChange) {
 	before := prev.api
 	first := before == nil
 	if first {
 		before = &apiIndex{listening: new(listening)}
 	}
 	moved := before.askedHosts(prev.services, m.services, services)
-	if !first && len(moved) == 0 && prev.unchanged(now, apiKinds...) && !before.namesOneOf(now.Edits(kindServiceEntry)) {
-		return before, Exchange[*gatewayapi.Rules]{}
+	if !first && len(moved) == 0 && prev.unchanged(now, apiKinds...) && !before.namesOneOf(now.Edits(kindServiceEntry)) && !before.secures(services) {
+		return before, apiChange{}
 	}
 	u := apiUpdate{
 		apiIndex: *before, before: before, mesh: m, now: now, dirtyGateways: map[kinds.Key]bool{}, dirtyRoutes: map[kinds.Key]bool{},
 		touched: map[gatewayapi.Key]Exchange[*gatewayapi.Piece]{}, restated: map[kinds.Key]bool{},
+		dirtyHosts: map[hostKey]bool{}, restatedPolicies: map[kinds.Key]bool{},
 	}
 	for _, host := range moved {
 		u.dirty(u.asking.get(host))
@@ -73,15 +86,24 @@ func buildGatewayAPI(now configstore.Step, prev, m *Mesh, services Exchange[*Ser
 	u.readSets()
 	u.readGateways()
 	u.readRoutes()
+	u.secured(services)
+	u.readBackendTLS()
 	u.state()
+	u.listAuthorities()
 	return u.done()
 }
 
-// namesOneOf reports whether a route names one of the ServiceEntries that were edited.
+// namesOneOf reports whether a route or a policy names one of the ServiceEntries that were edited.
 func (x *apiIndex) namesOneOf(entries []configstore.Edit) bool {
-	return x.naming.size > 0 && slices.ContainsFunc(entries, func(e configstore.Edit) bool {
-		return len(x.naming.get(cmp.Or(e.After, e.Before).Key())) > 0
+	return x.naming.size+x.entries.size > 0 && slices.ContainsFunc(entries, func(e configstore.Edit) bool {
+		key := cmp.Or(e.After, e.Before).Key()
+		return len(x.naming.get(key))+len(x.entries.get(key)) > 0
 	})
+}
+
+// secures reports whether a policy is for one of the services that went or came.
+func (x *apiIndex) secures(services Exchange[*Service]) bool {
+	return x.at.size > 0 && slices.ContainsFunc(slices.Concat(services.Gone, services.Come), func(s *Service) bool { return len(x.at.get(s.Hostname)) > 0 })
 }
 
 // allRules lists the rules that all routes come to.
@@ -116,6 +138,10 @@ type apiUpdate struct {
 	dirtyRoutes   map[kinds.Key]bool
 	touched       map[gatewayapi.Key]Exchange[*gatewayapi.Piece]
 	restated      map[kinds.Key]bool // Gateways whose status may differ
+
+	dirtyHosts       map[hostKey]bool   // for which other policies may hold
+	restatedPolicies map[kinds.Key]bool // whose status may differ
+	rehosted         []hostAt           // whose TLS differs
 }
 
 // readClasses reads the classes. If others are served than before, all Gateways are read again.
@@ -188,6 +214,7 @@ func (u *apiUpdate) readGateways() {
 			g = gatewayapi.ReadGateway(r, sets, u.classes, u.grants)
 		}
 		u.noteSecrets(key, gateways.get(key), g)
+		u.noteAuthorities(key, g.Authorities())
 		u.restated[key] = true
 		gateways.put(key, g, g == nil)
 		faulty.put(key, problemsOf(g), len(problemsOf(g)) == 0)
@@ -269,6 +296,10 @@ func (u *apiUpdate) attached(key kinds.Key, was *attachedRoute) *attachedRoute {
 	} else {
 		is.Route = gatewayapi.ReadRoute(r)
 	}
+	is.sends = slices.Clone(is.Backends)
+	for _, entry := range is.BackendEntries {
+		is.sends = append(is.sends, u.hosts(entry)...)
+	}
 	is.Attached = is.Attach(u.listeners, gatewayapi.World{Grants: u.grants, Hosts: u.hosts, Known: u.mesh.services.known})
 	if was == nil {
 		return is
@@ -324,17 +355,32 @@ func (u *apiUpdate) note(gone, come []*attachedRoute) {
 	u.naming = patchedKeys(u.naming, gone, come, (*attachedRoute).names)
 	u.abroad = patchedKeys(u.abroad, gone, come, func(r *attachedRoute) []string { return r.Abroad })
 	u.asking = patchedKeys(u.asking, gone, come, func(r *attachedRoute) []string { return r.Asked })
+	u.sending = patchedKeys(u.sending, gone, come, func(r *attachedRoute) []string { return r.sends })
+	for _, r := range slices.Concat(gone, come) {
+		for _, host := range r.sends {
+			u.secureAgain(host)
+		}
+	}
 	u.count(gone, come)
 }
 
-// patchedKeys changes lists of routes.
-func patchedKeys[K comparable](lists table[K, []kinds.Key], gone, come []*attachedRoute, keys func(*attachedRoute) []K) table[K, []kinds.Key] {
+// keyed is something that is made from one resource.
+type keyed interface {
+	comparable
+	Key() kinds.Key
+}
+
+// patchedKeys changes lists of the keys of something.
+func patchedKeys[T keyed, K comparable](lists table[K, []kinds.Key], gone, come []T, keys func(T) []K) table[K, []kinds.Key] {
 	changes := exchangesBy(gone, come, keys)
+	if len(changes) == 0 {
+		return lists
+	}
 	edit := lists.edit()
 	for key, c := range changes {
-		before, after := routeKeys(c.Gone), routeKeys(c.Come)
+		before, after := keysOf(c.Gone), keysOf(c.Come)
 		if slices.Equal(before, after) {
-			continue // the same routes, edited
+			continue // the same ones, edited
 		}
 		list := patched(lists.get(key), before, after, kinds.Key.Compare)
 		edit.put(key, list, len(list) == 0)
@@ -342,15 +388,15 @@ func patchedKeys[K comparable](lists table[K, []kinds.Key], gone, come []*attach
 	return edit.done()
 }
 
-func routeKeys(routes []*attachedRoute) (out []kinds.Key) {
-	for _, r := range routes {
-		out = append(out, r.Resource.Key())
+func keysOf[T keyed](all []T) (out []kinds.Key) {
+	for _, one := range all {
+		out = append(out, one.Key())
 	}
 	return out
 }
 
 // done merges the pieces that changed.
-func (u *apiUpdate) done() (*apiIndex, Exchange[*gatewayapi.Rules]) {
+func (u *apiUpdate) done() (*apiIndex, apiChange) {
 	var out Exchange[*gatewayapi.Rules]
 	pieces, rules := u.pieces.edit(), u.rules.edit()
 	pieces.expect(len(u.touched))
@@ -370,5 +416,5 @@ func (u *apiUpdate) done() (*apiIndex, Exchange[*gatewayapi.Rules]) {
 	}
 	x := u.apiIndex
 	x.pieces, x.rules = pieces.done(), rules.done()
-	return &x, out
+	return &x, apiChange{out, u.rehosted}
 }

@@ -61,6 +61,9 @@ func (f *Frontend) Opening(port uint32, route string) (out []kinds.Key) {
 // SecretBehind is the secret from which a proxy is given what it asks for by a name. NAME-cacert
 // may be a part of the secret NAME.
 func (m *Mesh) SecretBehind(p *Proxy, resource string) (kinds.Key, bool) {
+	if key, is := authorityBehind(resource); is {
+		return key, m.Has(key)
+	}
 	key := SecretNamed(p, resource)
 	if m.Has(key) {
 		return key, true

@@ -13,7 +13,6 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/pgmesh/pgmesh/discovery/configstore"
-	"github.com/pgmesh/pgmesh/discovery/gatewayapi"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -32,7 +31,6 @@ type Mesh struct {
 	tokens   *tokenIndex
 	sidecars sidecarIndex
 	secrets  secretIndex
-	api      *apiIndex
 	gateways gatewayIndex
 	filters  envoyFilterIndex
 	defaults proxyDefaults
@@ -99,11 +97,12 @@ func build(now configstore.Step, prev *Mesh, beside given) *Mesh {
 	m.config = m.Config
 	m.services, led.services = buildServices(now, prev, m)
 	m.providers = buildProviders(prev, m.Config, m.services)
-	var routes Exchange[*gatewayapi.Rules]
 	m.secrets = buildSecrets(now, prev)
-	m.api, routes = buildGatewayAPI(now, prev, m, led.services)
-	m.virtual, led.virtual = buildVirtualServices(now, prev, m, routes)
+	api, changed := buildGatewayAPI(now, prev, m, led.services)
+	m.api = api
+	m.virtual, led.virtual = buildVirtualServices(now, prev, m, changed.rules)
 	m.rules, led.rules = buildDestinationRules(now, prev, m)
+	led.rules = append(led.rules, changed.rehosted...)
 	m.recent = led.after(prev.recent)
 	m.networks = buildNetworks(now, prev, m, sameConfig)
 	m.peers = buildPeerAuthentications(now, prev, m.Config.GetRootNamespace())

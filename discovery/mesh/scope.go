@@ -32,6 +32,8 @@ type Scope struct {
 	router bool // for gateways
 	byHost table[string, *Service]
 	rules  table[string, []*DestinationRule] // by host
+	// secured is the TLS that policies have for services, by host.
+	secured table[string, *BackendTLS]
 	// listed is how many of Services the listener has; the others are there because rules, or
 	// telemetry, go to them. With several listeners it is not known.
 	listed int
@@ -72,7 +74,7 @@ func (c *catalog) buildScope(key scopeKey) *Scope {
 	}
 	s.Unknown = unknownDestinations(s.SidecarSpec, c.config)
 	s.Egress = c.egress(s)
-	byHost, rules := s.byHost.edit(), s.rules.edit()
+	byHost, rules, secured := s.byHost.edit(), s.rules.edit(), s.secured.edit()
 	byHost.expect(len(s.Egress[0].Services))
 	for _, egress := range s.Egress {
 		s.add(egress.Services, byHost)
@@ -87,8 +89,11 @@ func (c *catalog) buildScope(key scopeKey) *Scope {
 		if found := c.rulesFor(s, service); len(found) > 0 {
 			rules.set(service.Hostname, found)
 		}
+		if tls := c.api.backendTLS(service); tls != nil {
+			secured.set(service.Hostname, tls)
+		}
 	}
-	s.byHost, s.rules = byHost.done(), rules.done()
+	s.byHost, s.rules, s.secured = byHost.done(), rules.done(), secured.done()
 	return s
 }
 
@@ -135,6 +140,9 @@ func (s *Scope) DestinationRule(p *Proxy, host string) *DestinationRule {
 	}
 	return general
 }
+
+// BackendTLS returns the TLS that policies have for a host, or nil.
+func (s *Scope) BackendTLS(host string) *BackendTLS { return s.secured.get(host) }
 
 // InboundDestinationRule returns the rule for a host that the proxy's own workload serves. Rules
 // that select workloads are for clients, and do not count.

@@ -72,6 +72,9 @@ func (x *ScopeCount) whole(s *Scope, known *Differences, t tally, n int) {
 		t.add(rulesOf(rules), n)
 		x.choose(host)
 	}
+	for _, tls := range s.secured.each() {
+		t.add(tls.From, n)
+	}
 }
 
 func (x *ScopeCount) services(list []*Service, known *Differences, t tally, n int) {
@@ -99,15 +102,18 @@ func (x *ScopeCount) change(was *Scope, since *ScopeChange, known *Differences, 
 		}
 		t.add(rulesOf(x.scope.rules.get(host)), 1)
 		t.add(rulesOf(was.rules.get(host)), -1)
+		t.add(x.scope.secured.get(host).from(), 1)
+		t.add(was.secured.get(host).from(), -1)
 		x.choose(host)
 	}
 }
 
-func some(s *Service) []*Service {
-	if s == nil {
+// some is a list of what there is, if there is something.
+func some[T any](one *T) []*T {
+	if one == nil {
 		return nil
 	}
-	return []*Service{s}
+	return []*T{one}
 }
 
 // exchange counts the services that went and came. Those of one entry and host mostly are made from

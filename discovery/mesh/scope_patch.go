@@ -12,6 +12,8 @@ type scopePatch struct {
 	scope   Scope           // a copy, which the patch changes
 	egress  Egress          // a copy of its only listener
 
+	secured *tableEdit[string, *BackendTLS]
+
 	hosts  []string           // whose services may have changed
 	listed Exchange[*Service] // of the services that the listener has
 	head   Exchange[*Service] // of those services of the scope that the listener has
@@ -34,6 +36,7 @@ func (m *Mesh) patchScope(before rememberedScope, changed *changes) (*Scope, boo
 	p := scopePatch{
 		catalog: &m.catalog, changed: changed, before: before, scope: *before.scope, egress: *before.scope.Egress[0],
 		byHost: before.scope.byHost.edit(), rules: before.scope.rules.edit(),
+		secured: before.scope.secured.edit(),
 	}
 	p.replaceVirtualServices()
 	for _, s := range slices.Concat(changed.services.Gone, changed.services.Come) {
@@ -69,7 +72,7 @@ func (p *scopePatch) done(build int) *Scope {
 	scope, egress := p.scope, p.egress
 	scope.listed += len(p.head.Come) - len(p.head.Gone)
 	scope.Services, scope.Egress = head, []*Egress{&egress}
-	scope.byHost, scope.rules = p.byHost.done(), p.rules.done()
+	scope.byHost, scope.rules, scope.secured = p.byHost.done(), p.rules.done(), p.secured.done()
 	scope.build, scope.follows = build, p.before.scope.build
 	scope.change = &ScopeChange{Hosts: p.touched, Egress: []EgressChange{{Services: p.listed, VirtualServices: p.virtual}}}
 	return &scope
@@ -207,7 +210,7 @@ func (p *scopePatch) collectsMore(host string, now *Service) bool {
 	})
 }
 
-// replaceRules finds the services that the rules for a host are for.
+// replaceRules finds the services that the rules for a host, and policies, are for.
 func (p *scopePatch) replaceRules(at hostAt) {
 	if !at.wildcard {
 		p.findRules(at.host)
@@ -222,8 +225,13 @@ func (p *scopePatch) replaceRules(at hostAt) {
 
 func (p *scopePatch) findRules(host string) {
 	var rules []*DestinationRule
+	var tls *BackendTLS
 	if service := p.byHost.get(host); service != nil {
-		rules = p.rulesFor(&p.scope, service)
+		rules, tls = p.rulesFor(&p.scope, service), p.api.backendTLS(service)
+	}
+	if tls != p.secured.get(host) {
+		p.touch(host)
+		p.secured.put(host, tls, tls == nil)
 	}
 	if !slices.Equal(rules, p.rules.get(host)) {
 		p.touch(host)

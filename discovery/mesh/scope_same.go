@@ -7,7 +7,8 @@ func (s *Scope) same(other *Scope) bool {
 	return s.Namespace == other.Namespace && s.Sidecar == other.Sidecar && s.config == other.config &&
 		slices.Equal(s.Services, other.Services) && slices.EqualFunc(s.Egress, other.Egress, (*Egress).same) &&
 		!slices.ContainsFunc(s.Services, func(service *Service) bool {
-			return !slices.Equal(s.rules.get(service.Hostname), other.rules.get(service.Hostname))
+			return !slices.Equal(s.rules.get(service.Hostname), other.rules.get(service.Hostname)) ||
+				s.secured.get(service.Hostname) != other.secured.get(service.Hostname)
 		})
 }
 

@@ -135,6 +135,9 @@ const UnknownSecret = "unknown"
 // what to do.
 func (m *Mesh) WhyNot(p *Proxy, resource string) (reason, hint string) {
 	name := resource[strings.LastIndex(resource, "/")+1:]
+	if of, is := authorityBehind(resource); is {
+		return UnknownSecret, fmt.Sprintf("%s names no authorities that can be had", of)
+	}
 	if p.Type != Router {
 		return "forbidden", "secrets are for gateways alone: a sidecar takes certificates from files"
 	}
@@ -163,8 +166,12 @@ func (m *Mesh) WhyNot(p *Proxy, resource string) (reason, hint string) {
 	return UnknownSecret, fmt.Sprintf("put a secret of that name into the namespace %s, and see that discovery may read secrets", namespace)
 }
 
-// SecretNamed is the secret that a proxy means by a name, whether it exists or not.
+// SecretNamed is the secret that a proxy means by a name, whether it exists or not, or the resource
+// whose authorities it means.
 func SecretNamed(p *Proxy, resource string) kinds.Key {
+	if of, is := authorityBehind(resource); is {
+		return of
+	}
 	key := kinds.Key{Kind: kinds.Secret, Namespace: p.Namespace, Name: resource}
 	if _, path, found := strings.Cut(resource, "://"); found {
 		key.Name = path

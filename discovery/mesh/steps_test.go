@@ -137,6 +137,11 @@ func saidTo(m *mesh.Mesh, p *mesh.Proxy) string {
 	for _, s := range m.Scope(m.Known(p)).Services {
 		fmt.Fprintln(&b, "identities", m.Identities(s))
 	}
+	if all := m.Authorities(); all != nil {
+		for _, a := range all.List {
+			fmt.Fprintf(&b, "authority %s %s\n", a.Name, a.Trust.Authorities)
+		}
+	}
 	for _, target := range m.Targets(p) {
 		fmt.Fprintf(&b, "target %s %+v %d %s\n", target.Service.Hostname, *target.Port, target.Number, target.Locality)
 	}

@@ -56,6 +56,7 @@ type ingredients struct {
 	targets     []mesh.Target
 	rules       []*mesh.DestinationRule // of the services that the workloads serve
 	secrets     []*mesh.Secret
+	authorities *mesh.Authorities // that resources of the Gateway API name
 	// policies are what incoming requests have to pass, and authorizers are the external services
 	// that those may ask.
 	policies    []*mesh.AuthorizationPolicy
@@ -77,7 +78,8 @@ type ingredients struct {
 func (c *class) ingredients(m *mesh.Mesh) ingredients {
 	now := ingredients{
 		sharedView: c.sharedView, generations: c.sharedView.generations, targets: m.Targets(c.of.configured), secrets: m.SecretsFor(c.of.configured),
-		policies: m.AuthorizationPolicies(c.of.configured), authorizers: m.Authorizers(),
+		authorities: m.Authorities(),
+		policies:    m.AuthorizationPolicies(c.of.configured), authorizers: m.Authorizers(),
 		tokens: m.TokenRules(c.of.configured), telemetry: m.Telemetry(c.of.configured), trust: m.Trust(), extensions: m.Extensions(c.of.configured),
 	}
 	if len(now.extensions) > 0 {

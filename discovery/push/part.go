@@ -40,7 +40,7 @@ var ownParts = []ownPart{
 			now.tells(before)
 	}, (*Engine).listeners},
 	{SecretType, func(now, before *ingredients) bool {
-		return sameConditions(now, before) && slices.Equal(now.secrets, before.secrets)
+		return sameConditions(now, before) && slices.Equal(now.secrets, before.secrets) && now.authorities == before.authorities
 	}, func(e *Engine, _ *class, v view.View, _ *envoyfilter.Patcher) made {
 		return encode(&e.once, secret.Of(v), (*tlsv3.Secret).GetName, nil)
 	}},

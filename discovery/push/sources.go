@@ -135,6 +135,9 @@ func (o *origin) ofCluster(name string, endpoints bool) {
 	if rule := o.Scope.DestinationRule(o.Proxy, host); rule != nil {
 		o.add(rule.From...)
 	}
+	if tls := o.Scope.BackendTLS(host); tls != nil {
+		o.add(tls.From...)
+	}
 	switch service := o.Scope.Service(host); {
 	case service == nil:
 	case endpoints:

@@ -100,6 +100,10 @@ func (m *mesh) take(kind *kinds.Kind, o *configObject) {
 	if attaches(kind) {
 		r = m.within(r)
 	}
+	if carries(kind) {
+		m.noteNamed(k, m.named(r))
+		r = m.carrying(r)
+	}
 	if before := m.config[kind][k]; before != nil && registry.Same(before, r) {
 		m.statuses.saw(k, o, before, nil)
 		return
@@ -112,6 +116,9 @@ func (m *mesh) take(kind *kinds.Kind, o *configObject) {
 func (m *mesh) drop(k kinds.Key) {
 	m.blame(configEntry(k), nil)
 	m.statuses.forget(k)
+	if carries(k.Kind) {
+		m.noteNamed(k, nil)
+	}
 	if m.config[k.Kind][k] != nil {
 		delete(m.config[k.Kind], k)
 		m.choosing.remove(k)

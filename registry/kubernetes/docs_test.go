@@ -39,7 +39,7 @@ func TestThePageOfKubernetes(t *testing.T) {
 	c.InstallGatewayAPI()
 	c.Apply(networkingPath+"virtualservices/web", virtualService("web", "mesh"))
 	blocks := fenced.FindAllStringSubmatch(readPage(t), -1)
-	require.Len(t, blocks, 5)
+	require.Len(t, blocks, 6)
 
 	paths := map[string]string{
 		"Namespace": "/api/v1/namespaces/", "ServiceAccount": "/api/v1/namespaces/pgmesh/serviceaccounts/",
@@ -96,6 +96,15 @@ func TestThePageOfKubernetes(t *testing.T) {
 	for path, status := range map[string]int{"/api/v1/secrets": 403, "/api/v1/namespaces/edge/secrets": 200, "/api/v1/namespaces/edge/secrets/shop": 403} {
 		require.Equal(t, status, c.StatusAs(c.Token("pgmesh", "pgmesh"), path), path)
 	}
+
+	configMap(c, "ca", kubetest.Object{"ca.crt": string(c.Authority.PEM)})
+	c.Apply(policyPath, policy("ca"))
+	w.Until(t, "the ConfigMap is told as forbidden", func() bool { return w.Wrong["configmaps"] != "" })
+	paths["Role"], paths["RoleBinding"] = strings.ReplaceAll(paths["Role"], "edge", "shop"), strings.ReplaceAll(paths["RoleBinding"], "edge", "shop")
+	require.Equal(t, 2, apply(blocks[5][1]))
+	w.Until(t, "the policy has its authorities", func() bool { return w.All[policyKey].Authorities()["shop/ca"] == string(c.Authority.PEM) })
+	w.Until(t, "nothing is told as forbidden any more", func() bool { return w.Wrong["configmaps"] == "" })
+	require.Equal(t, 403, c.StatusAs(c.Token("pgmesh", "pgmesh"), "/api/v1/namespaces/shop/configmaps"))
 }
 
 var parameterRow = regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|")

@@ -29,6 +29,7 @@ type following struct {
 func (m *mesh) followKinds(ctx context.Context, g *errgroup.Group) {
 	which := m.newGroup("kinds")
 	which.needed = true
+	m.followAuthorities(ctx, g)
 	l := &looking{mesh: m, context: ctx, errors: g, part: which.add("the kinds of the cluster"), following: map[*kinds.Kind]*following{}}
 	loop := retry.Loop{Pauses: retry.Pauses{First: 50 * time.Millisecond, Longest: 5 * time.Second}}
 	g.Go(func() error {

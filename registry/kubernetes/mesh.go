@@ -22,20 +22,21 @@ type mesh struct {
 	wake   chan struct{} // there is something to tell
 	again  chan struct{} // there may be other kinds
 
-	mu         sync.Mutex
-	groups     []*group
-	content    *content
-	own        *group                    // that of services; nil if they are not read
-	made       map[key][]*kinds.Resource // of services
-	bad        map[string]error          // what cannot be made a resource, by entry
-	spoilt     map[string]error          // what is to be told of that; nil: no more
-	config     map[*kinds.Kind]map[kinds.Key]*kinds.Resource
-	altered    map[kinds.Key]bool  // of config
-	choosing   choosing            // of config
-	namespaces map[key]*string     // the labels of each
-	lending    map[string]*lending // by namespace
-	told       bool                // Replace was called
-	away       string              // what was told
+	mu          sync.Mutex
+	groups      []*group
+	content     *content
+	own         *group                    // that of services; nil if they are not read
+	made        map[key][]*kinds.Resource // of services
+	bad         map[string]error          // what cannot be made a resource, by entry
+	spoilt      map[string]error          // what is to be told of that; nil: no more
+	config      map[*kinds.Kind]map[kinds.Key]*kinds.Resource
+	altered     map[kinds.Key]bool  // of config
+	choosing    choosing            // of config
+	namespaces  map[key]*string     // the labels of each
+	lending     map[string]*lending // by namespace
+	authorities authorities         // that config names
+	told        bool                // Replace was called
+	away        string              // what was told
 }
 
 func newMesh(r *Registry, sink registry.Sink, c *client.Client) *mesh {
@@ -140,8 +141,9 @@ func (m *mesh) admit() (anew bool) {
 	others := m.gives()
 	for _, g := range m.groups {
 		switch refused := g.refused(others); {
-		case g.read() && !g.given:
-			g.given, anew = true, true
+		case g.read():
+			anew = anew || !g.given
+			g.given = true
 			m.spoil(g, nil)
 		case refused != nil:
 			m.spoil(g, refused)

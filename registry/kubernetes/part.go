@@ -71,7 +71,7 @@ func broken(err error) bool {
 
 // gives reports whether the cluster has given some group.
 func (m *mesh) gives() bool {
-	return slices.ContainsFunc(m.groups, func(g *group) bool { return !g.needed && g.read() })
+	return slices.ContainsFunc(m.groups, func(g *group) bool { return !g.needed && len(g.parts) > 0 && g.read() })
 }
 
 func (m *mesh) newGroup(entry string) *group {

@@ -23,6 +23,7 @@ type statusObject struct {
 // ownStatus is what statuses of the Gateway API have beside conditions.
 type ownStatus struct {
 	Parents              []json.RawMessage `json:"parents,omitempty"`
+	Ancestors            []json.RawMessage `json:"ancestors,omitempty"`
 	Listeners            []json.RawMessage `json:"listeners,omitempty"`
 	Addresses            json.RawMessage   `json:"addresses,omitempty"`
 	AttachedListenerSets json.RawMessage   `json:"attachedListenerSets,omitempty"`
@@ -46,7 +47,7 @@ func (s *statusObject) UnmarshalJSON(text []byte) error {
 
 // has reports whether there is anything.
 func (s *ownStatus) has() bool {
-	return s.Parents != nil || s.Listeners != nil || s.Addresses != nil || s.AttachedListenerSets != nil || s.SupportedFeatures != nil
+	return s.Parents != nil || s.Ancestors != nil || s.Listeners != nil || s.Addresses != nil || s.AttachedListenerSets != nil || s.SupportedFeatures != nil
 }
 
 func (s *statusObject) own() ownStatus {
@@ -68,11 +69,17 @@ func (s *statusObject) text() string {
 	return string(text)
 }
 
-// parent is an entry of the status of a route.
-type parent struct {
-	ParentRef      json.RawMessage   `json:"parentRef"`
+// standing is an entry of the status of a route or a policy: how that stands at a parent, or an ancestor.
+type standing struct {
+	ParentRef      json.RawMessage   `json:"parentRef,omitempty"`
+	AncestorRef    json.RawMessage   `json:"ancestorRef,omitempty"`
 	ControllerName string            `json:"controllerName"`
 	Conditions     []json.RawMessage `json:"conditions"`
+}
+
+// sameRef reports whether two entries are of the same parent or ancestor.
+func (s *standing) sameRef(other *standing) bool {
+	return sameJSON(s.ParentRef, other.ParentRef) && sameJSON(s.AncestorRef, other.AncestorRef)
 }
 
 // listener is an entry of the status of a Gateway or a ListenerSet.
@@ -100,8 +107,11 @@ func shaped(there, want statusObject, generation int64, now time.Time) (body map
 	if len(want.Conditions) > 0 {
 		s.body["conditions"] = s.conditions(there.Conditions, want.Conditions)
 	}
-	if parents := s.parents(has.Parents, wants.Parents); len(has.Parents)+len(parents) > 0 {
+	if parents := s.standings(has.Parents, wants.Parents); len(has.Parents)+len(parents) > 0 {
 		s.body["parents"] = parents
+	}
+	if ancestors := s.standings(has.Ancestors, wants.Ancestors); len(has.Ancestors)+len(ancestors) > 0 {
+		s.body["ancestors"] = ancestors
 	}
 	if len(wants.Listeners) > 0 {
 		s.body["listeners"] = s.listeners(has.Listeners, wants.Listeners)
@@ -130,13 +140,13 @@ func conditionsIn(raw []json.RawMessage) []registry.Condition {
 	return out
 }
 
-// parents are the entries of others as they are there, in their order, and those that are wanted in
+// standings are the entries of others as they are there, in their order, and those that are wanted in
 // place of ours.
-func (s *shaping) parents(there, want []json.RawMessage) []json.RawMessage {
+func (s *shaping) standings(there, want []json.RawMessage) []json.RawMessage {
 	all := make([]json.RawMessage, 0, len(there)+len(want))
-	var ours []parent
+	var ours []standing
 	for _, raw := range there {
-		var p parent
+		var p standing
 		if json.Unmarshal(raw, &p) != nil || p.ControllerName != kinds.GatewayController { // of another controller
 			all = append(all, raw)
 			continue
@@ -144,11 +154,11 @@ func (s *shaping) parents(there, want []json.RawMessage) []json.RawMessage {
 		ours = append(ours, p)
 	}
 	for _, raw := range want {
-		var p parent
+		var p standing
 		if json.Unmarshal(raw, &p) != nil {
 			continue
 		}
-		i := slices.IndexFunc(ours, func(o parent) bool { return sameJSON(o.ParentRef, p.ParentRef) })
+		i := slices.IndexFunc(ours, func(o standing) bool { return o.sameRef(&p) })
 		var had []json.RawMessage
 		if i >= 0 {
 			had = ours[i].Conditions
@@ -159,7 +169,7 @@ func (s *shaping) parents(there, want []json.RawMessage) []json.RawMessage {
 		p.Conditions = s.conditions(had, p.Conditions)
 		all = append(all, encode(p))
 	}
-	s.differs = s.differs || len(ours) > 0 // parents that the route has no more
+	s.differs = s.differs || len(ours) > 0 // parents that it has no more
 	return all
 }
 

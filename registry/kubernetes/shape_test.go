@@ -79,6 +79,11 @@ type object struct {
 			ControllerName string
 			Conditions     conditions
 		}
+		Ancestors []struct {
+			AncestorRef    struct{ Name string }
+			ControllerName string
+			Conditions     conditions
+		}
 		Listeners []struct {
 			Name           string
 			AttachedRoutes int
@@ -108,6 +113,9 @@ func (o *object) String() string {
 	for _, p := range o.Status.Parents {
 		out = append(out, fmt.Sprintf("%s by %s: %s", p.ParentRef.Name, p.ControllerName, p.Conditions))
 	}
+	for _, a := range o.Status.Ancestors {
+		out = append(out, fmt.Sprintf("%s by %s: %s", a.AncestorRef.Name, a.ControllerName, a.Conditions))
+	}
 	for _, l := range o.Status.Listeners {
 		out = append(out, fmt.Sprintf("%s (%d): %s", l.Name, l.AttachedRoutes, l.Conditions))
 	}
@@ -136,6 +144,25 @@ func beginAPI(t *testing.T) *writing {
 	c.Namespace(shop)
 	c.InstallGatewayAPI()
 	return write(t, c, c.Kubeconfig(c.Address, c.Admin()))
+}
+
+// A policy has an entry for each Gateway that leads to what it is for. Those of other controllers stay.
+func TestAPolicysStatusHasAnEntryForEachAncestor(t *testing.T) {
+	t.Parallel()
+	w := beginAPI(t)
+	w.cluster.Apply(policyPath, policy("ca"))
+	w.UntilThere(t, policyKey)
+	at := func(names ...string) string {
+		return strings.NewReplacer("parents", "ancestors", "parentRef", "ancestorRef").Replace(atParents(said("Accepted True Accepted"), names...))
+	}
+	w.becomes(policyKey, at("edge", "inner"))
+	w.says(policyPath, "\nedge by pgmesh.io/gateway-controller: Accepted=True:Accepted@1\ninner by pgmesh.io/gateway-controller: Accepted=True:Accepted@1")
+	w.cluster.ApplyStatus(policyPath, kubetest.Object{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "BackendTLSPolicy", "status": kubetest.Object{"ancestors": []kubetest.Object{{
+		"ancestorRef": kubetest.Object{"name": "others"}, "controllerName": "example.com/controller",
+		"conditions": []kubetest.Object{{"type": "Accepted", "status": "True", "reason": "Theirs", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z", "observedGeneration": 1}},
+	}}}})
+	w.becomes(policyKey, at("edge"))
+	w.says(policyPath, "\nothers by example.com/controller: Accepted=True:Theirs@1\nedge by pgmesh.io/gateway-controller: Accepted=True:Accepted@1")
 }
 
 func TestARoutesStatusHasAnEntryForEachParent(t *testing.T) {

@@ -105,5 +105,8 @@ BEGIN
   IF status ? 'parents' THEN
     status := status || jsonb_build_object('parents', mesh_internal.dated_list(status -> 'parents', NULL, since, revision));
   END IF;
+  IF status ? 'ancestors' THEN
+    status := status || jsonb_build_object('ancestors', mesh_internal.dated_list(status -> 'ancestors', NULL, since, revision));
+  END IF;
   RETURN status;
 END $$;

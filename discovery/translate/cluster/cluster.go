@@ -81,7 +81,7 @@ func metadata(u upstream.Upstream) *corev3.Metadata {
 	if u.Rule != nil {
 		fields["config"] = structpb.NewStringValue(message.PathOf(u.Rule.Resource))
 	}
-	if u.Rule != nil && transport.Originates(u.Policy.GetTls().GetMode()) {
+	if transport.Originates(u.Policy.GetTls().GetMode()) {
 		fields["alpn_override"] = structpb.NewStringValue("false")
 	}
 	if u.Subset != nil {

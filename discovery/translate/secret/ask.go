@@ -6,6 +6,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 
+	"github.com/pgmesh/pgmesh/discovery/gatewayapi"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/identity/agentsecret"
@@ -73,7 +74,7 @@ func ServerCredentialRoots(v view.View, name string) *tlsv3.SdsSecretConfig {
 // prefix says of which sort it is.
 func credentialResource(name string) string {
 	name = strings.TrimPrefix(name, externalPrefix)
-	for _, prefix := range []string{credentialPrefix, gatewayAPIPrefix, rootsPrefix} {
+	for _, prefix := range []string{credentialPrefix, gatewayAPIPrefix, rootsPrefix, gatewayapi.AuthorityPrefix} {
 		if strings.HasPrefix(name, prefix) {
 			return name
 		}
@@ -82,4 +83,9 @@ func credentialResource(name string) string {
 }
 
 // HasNoKey reports whether a credential is a set of roots. Those may be shown to anybody.
-func HasNoKey(credential string) bool { return strings.HasPrefix(credential, rootsPrefix) }
+func HasNoKey(credential string) bool {
+	return strings.HasPrefix(credential, rootsPrefix) || strings.HasPrefix(credential, gatewayapi.AuthorityPrefix) || TrustsNobody(credential)
+}
+
+// TrustsNobody reports whether a credential stands for authorities that cannot be had.
+func TrustsNobody(credential string) bool { return credential == gatewayapi.NoAuthority }

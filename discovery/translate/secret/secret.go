@@ -11,13 +11,14 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
+	"github.com/pgmesh/pgmesh/identity/credential"
 )
 
 // Of lists the secrets that a proxy may ask discovery for, in the order of their names: those of
-// the mesh that it may see, with their content, and those that name files of its machine, with
-// paths alone.
+// the mesh that it may see, with their content, authorities that the Gateway API names, and those that
+// name files of its machine, with paths alone.
 func Of(v view.View) []*tlsv3.Secret {
-	out := append(ofMesh(v.Mesh, v.Proxy), ofFiles(v)...)
+	out := append(append(ofMesh(v.Mesh, v.Proxy), ofGatewayAPI(v.Mesh)...), ofFiles(v)...)
 	slices.SortFunc(out, func(a, b *tlsv3.Secret) int { return strings.Compare(a.GetName(), b.GetName()) })
 	return out
 }
@@ -44,7 +45,7 @@ func ofMesh(m *mesh.Mesh, p *mesh.Proxy) []*tlsv3.Secret {
 		}
 		for _, roots := range rootsNames(s, exists) {
 			for _, name := range formsOf(p, s, roots) {
-				out = append(out, authorities(name, s))
+				out = append(out, authorities(name, s.Trust))
 			}
 		}
 	}
@@ -81,8 +82,21 @@ func certificate(name string, s *mesh.Secret) *tlsv3.Secret {
 	}}}
 }
 
-func authorities(name string, s *mesh.Secret) *tlsv3.Secret {
+func authorities(name string, t *credential.Trust) *tlsv3.Secret {
 	return &tlsv3.Secret{Name: name, Type: &tlsv3.Secret_ValidationContext{ValidationContext: &tlsv3.CertificateValidationContext{
-		TrustedCa: message.Bytes(s.Trust.Authorities), Crl: message.Bytes(s.Trust.Revoked),
+		TrustedCa: message.Bytes(t.Authorities), Crl: message.Bytes(t.Revoked),
 	}}}
+}
+
+// ofGatewayAPI lists the authorities that resources of the Gateway API name. They are for every proxy.
+func ofGatewayAPI(m *mesh.Mesh) []*tlsv3.Secret {
+	all := m.Authorities()
+	if all == nil {
+		return nil
+	}
+	out := make([]*tlsv3.Secret, len(all.List))
+	for i := range all.List {
+		out[i] = authorities(all.List[i].Name, &all.List[i].Trust)
+	}
+	return out
 }

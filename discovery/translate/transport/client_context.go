@@ -1,6 +1,8 @@
 package transport
 
 import (
+	"strings"
+
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -88,9 +90,18 @@ func showCredential(common *tlsv3.CommonTlsContext, tls *networking.ClientTLSSet
 	if tls.GetMode() == networking.ClientTLSSettings_MUTUAL {
 		common.TlsCertificateSdsSecretConfigs = []*tlsv3.SdsSecretConfig{secret.Credential(tls.GetCredentialName())}
 	}
+	if secret.TrustsNobody(tls.GetCredentialName()) {
+		common.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: nobody()}
+		return
+	}
 	if !tls.GetInsecureSkipVerify().GetValue() {
 		common.ValidationContextType = combined(secret.CredentialRoots(tls.GetCredentialName()), checks(tls, names, false))
 	}
+}
+
+// nobody accepts no server: there is no certificate with this hash.
+func nobody() *tlsv3.CertificateValidationContext {
+	return &tlsv3.CertificateValidationContext{VerifyCertificateHash: []string{strings.Repeat("0", 64)}}
 }
 
 // checks is what a server's certificate must say, whoever issued it.

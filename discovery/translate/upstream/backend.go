@@ -11,6 +11,7 @@ import (
 type Backend struct {
 	Service *mesh.Service
 	Rule    *mesh.DestinationRule
+	TLS     *mesh.BackendTLS // nil if no BackendTLSPolicy is for it
 	// Reach leaves out endpoints that are too near to the proxy.
 	Reach mesh.Reach
 }
@@ -26,7 +27,7 @@ func Backends(v view.View) []Backend {
 
 // BackendOf is a service as a proxy sees it.
 func BackendOf(v view.View, s *mesh.Service) Backend {
-	return Backend{s, v.Scope.DestinationRule(v.Proxy, s.Hostname), v.Mesh.ReachOf(v.Proxy, s)}
+	return Backend{s, v.Scope.DestinationRule(v.Proxy, s.Hostname), v.Scope.BackendTLS(s.Hostname), v.Mesh.ReachOf(v.Proxy, s)}
 }
 
 // BackendFor is the backend of a host. It has no service if the proxy has no clusters for the host.

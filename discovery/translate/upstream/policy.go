@@ -72,6 +72,24 @@ func WithDefaults(v view.View, policy *networking.TrafficPolicy) *networking.Tra
 	}
 }
 
+// secured is a policy with the TLS that a BackendTLSPolicy has for the port. Only what the client's own
+// namespace says of TLS to a service of another one counts more.
+func (b Backend) secured(v view.View, policy *networking.TrafficPolicy, port *mesh.Port) *networking.TrafficPolicy {
+	tls := b.TLS.At(port)
+	if tls == nil || policy.GetTls() != nil && b.Rule != nil && b.Rule.Resource.Namespace == v.Scope.Namespace && b.Service.Namespace != v.Scope.Namespace {
+		return policy
+	}
+	return &networking.TrafficPolicy{
+		ConnectionPool:   policy.GetConnectionPool(),
+		OutlierDetection: policy.GetOutlierDetection(),
+		LoadBalancer:     policy.GetLoadBalancer(),
+		Tls:              tls,
+		Tunnel:           policy.GetTunnel(),
+		ProxyProtocol:    policy.GetProxyProtocol(),
+		RetryBudget:      policy.GetRetryBudget(),
+	}
+}
+
 // SpecOf is the spec of a rule, or nil.
 func SpecOf(rule *mesh.DestinationRule) *networking.DestinationRule {
 	if rule == nil {

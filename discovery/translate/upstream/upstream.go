@@ -21,6 +21,7 @@ type Upstream struct {
 	Rule    *mesh.DestinationRule
 	Subset  *networking.Subset
 	Policy  *networking.TrafficPolicy
+	TLS     *mesh.BackendTLS // which is in Policy where it holds
 	Reach   mesh.Reach
 	// PassesTLS tells that connections come as mutual TLS for an endpoint, by their server name,
 	// and go on as they came.
@@ -36,13 +37,13 @@ func Of(v view.View, b Backend) []Upstream {
 			continue
 		}
 		base := WithDefaults(v, PortPolicy(SpecOf(rule).GetTrafficPolicy(), port))
-		out = append(out, Upstream{Service: s, Port: port, Rule: rule, Policy: base, Reach: b.Reach})
+		out = append(out, Upstream{Service: s, Port: port, Rule: rule, TLS: b.TLS, Policy: b.secured(v, base, port), Reach: b.Reach})
 		if IsDynamic(s) {
 			continue // there are no endpoints to be told apart
 		}
 		for _, subset := range SpecOf(rule).GetSubsets() {
-			policy := subsetPolicy(base, subset.GetTrafficPolicy(), port)
-			out = append(out, Upstream{Service: s, Port: port, Rule: rule, Subset: subset, Policy: policy, Reach: b.Reach})
+			policy := b.secured(v, subsetPolicy(base, subset.GetTrafficPolicy(), port), port)
+			out = append(out, Upstream{Service: s, Port: port, Rule: rule, Subset: subset, TLS: b.TLS, Policy: policy, Reach: b.Reach})
 		}
 	}
 	return out
@@ -159,9 +160,12 @@ func isPassthrough(policy *networking.TrafficPolicy) bool {
 	return policy.GetLoadBalancer().GetSimple() == networking.LoadBalancerSettings_PASSTHROUGH
 }
 
-// TLSMode is what a rule says of TLS to an upstream's endpoints. The subset counts before the
-// service, and the port before all ports.
+// TLSMode is what a rule, or a BackendTLSPolicy, says of TLS to an upstream's endpoints. Of a rule, the
+// subset counts before the service, and the port before all ports.
 func TLSMode(u Upstream) (networking.ClientTLSSettings_TLSmode, bool) {
+	if own := u.TLS.At(u.Port); own != nil && own == u.Policy.GetTls() {
+		return own.GetMode(), true
+	}
 	policies := []*networking.TrafficPolicy{u.Subset.GetTrafficPolicy(), SpecOf(u.Rule).GetTrafficPolicy()}
 	for _, policy := range policies {
 		if tls := cmp.Or(PortSettings(policy, u.Port).GetTls(), policy.GetTls()); tls != nil {

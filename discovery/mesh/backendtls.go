@@ -1,0 +1,281 @@
+package mesh
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/pgmesh/pgmesh/discovery/gatewayapi"
+	"github.com/pgmesh/pgmesh/identity/credential"
+	"github.com/pgmesh/pgmesh/kinds"
+)
+
+// BackendTLS is the TLS of connections to a service, as BackendTLSPolicies of its namespace have it.
+type BackendTLS struct {
+	From []kinds.Key
+
+	every *networking.ClientTLSSettings
+	ports map[string]*networking.ClientTLSSettings // by name
+}
+
+// At is the TLS of a port; nil if no policy is for it.
+func (t *BackendTLS) At(port *Port) *networking.ClientTLSSettings {
+	if t == nil {
+		return nil
+	}
+	if own := t.ports[port.Name]; own != nil {
+		return own
+	}
+	return t.every
+}
+
+// from are the policies, none for no TLS.
+func (t *BackendTLS) from() []kinds.Key {
+	if t == nil {
+		return nil
+	}
+	return t.From
+}
+
+// backendTLSOf is what holds for a host; nil if nothing does. It is the one before if that says the same.
+func backendTLSOf(h *gatewayapi.Held, before *BackendTLS) *BackendTLS {
+	now := &BackendTLS{From: h.From(), ports: map[string]*networking.ClientTLSSettings{}}
+	if len(now.From) == 0 {
+		return nil
+	}
+	if h.Every != nil {
+		now.every = h.Every.TLS
+	}
+	for name, s := range h.Ports {
+		now.ports[name] = s.TLS
+	}
+	if before != nil && now.same(before) {
+		return before
+	}
+	return now
+}
+
+func (t *BackendTLS) same(other *BackendTLS) bool {
+	return slices.Equal(t.From, other.From) && proto.Equal(t.every, other.every) &&
+		maps.EqualFunc(t.ports, other.ports, func(a, b *networking.ClientTLSSettings) bool { return proto.Equal(a, b) })
+}
+
+// backendTLSIndex has the BackendTLSPolicies, and for which hosts they hold.
+type backendTLSIndex struct {
+	securing table[kinds.Key, *gatewayapi.Securing]
+	at       table[string, []kinds.Key]            // policies by their hosts
+	entries  table[kinds.Key, []kinds.Key]         // policies by the ServiceEntries that they name
+	trusting table[gatewayapi.Secret, []kinds.Key] // policies by the secrets that they have authorities from
+	held     table[hostKey, *heldTLS]
+	sending  table[string, []kinds.Key] // routes by the hosts that they send to
+}
+
+// heldTLS is how policies hold for a host.
+type heldTLS struct {
+	*gatewayapi.Held
+
+	tls *BackendTLS
+}
+
+// backendTLS is the TLS that policies have for a service; nil if there is none.
+func (x *apiIndex) backendTLS(s *Service) *BackendTLS {
+	if x == nil {
+		return nil
+	}
+	if held := x.held.get(s.key()); held != nil {
+		return held.tls
+	}
+	return nil
+}
+
+// secured notes which services that policies are for went or came.
+func (u *apiUpdate) secured(services Exchange[*Service]) {
+	for _, s := range slices.Concat(services.Gone, services.Come) {
+		u.secureAgain(s.Hostname)
+	}
+}
+
+// secureAgain notes that policies may hold otherwise for a host, or stand otherwise at Gateways.
+func (u *apiUpdate) secureAgain(host string) {
+	for _, policy := range u.at.get(host) {
+		u.dirtyHosts[hostKey{policy.Namespace, host}] = true
+	}
+}
+
+// readBackendTLS reads the policies again that may differ, and decides anew where they hold.
+func (u *apiUpdate) readBackendTLS() {
+	for key := range u.dirtyPolicies() {
+		u.readPolicy(key)
+	}
+	held := u.held.edit()
+	for at := range u.dirtyHosts {
+		all, was := u.policiesAt(at), held.get(at)
+		if was == nil {
+			was = &heldTLS{}
+		}
+		is := &heldTLS{Held: gatewayapi.Hold(at.host, all, u.portsOf(at))}
+		is.tls = backendTLSOf(is.Held, was.tls)
+		held.put(at, is, len(all) == 0)
+		if is.tls != was.tls {
+			u.rehosted = append(u.rehosted, placeOf(at.namespace, at.host))
+		}
+		for _, s := range all {
+			u.restatedPolicies[s.Key()] = true
+		}
+	}
+	u.held = held.done()
+	u.statePolicies()
+}
+
+// dirtyPolicies are those that were edited, or that name what was.
+func (u *apiUpdate) dirtyPolicies() map[kinds.Key]bool {
+	all := map[kinds.Key]bool{}
+	for _, e := range u.now.Edits(gatewayapi.KindBackendTLS) {
+		all[cmp.Or(e.After, e.Before).Key()] = true
+	}
+	if u.securing.size == 0 {
+		return all
+	}
+	for _, e := range u.now.Edits(kindServiceEntry) {
+		for _, key := range u.entries.get(cmp.Or(e.After, e.Before).Key()) {
+			all[key] = true
+		}
+	}
+	for _, e := range u.now.Edits(kinds.Secret) {
+		r := cmp.Or(e.After, e.Before)
+		for _, key := range u.trusting.get(gatewayapi.Secret{Namespace: r.Namespace, Name: r.Name}) {
+			all[key] = true
+		}
+	}
+	return all
+}
+
+// readPolicy reads a policy again, which may be gone.
+func (u *apiUpdate) readPolicy(key kinds.Key) {
+	was, r := u.securing.get(key), u.now.Get(key)
+	var is *gatewayapi.Securing
+	if r != nil {
+		policy := gatewayapi.ReadBackendTLS(r)
+		is = &gatewayapi.Securing{BackendTLS: policy, Secured: policy.Secure(u.mesh.secrets.trust)}
+		for _, t := range policy.Targets {
+			is.Hosts = append(is.Hosts, u.hostsOf(t))
+		}
+	}
+	securing := u.securing.edit()
+	securing.put(key, is, is == nil)
+	u.securing = securing.done()
+	gone, come := some(was), some(is)
+	u.at = patchedKeys(u.at, gone, come, hostsOfPolicy)
+	u.entries = patchedKeys(u.entries, gone, come, (*gatewayapi.Securing).Entries)
+	u.trusting = patchedKeys(u.trusting, gone, come, func(s *gatewayapi.Securing) []gatewayapi.Secret { return s.Secrets })
+	for _, s := range slices.Concat(gone, come) {
+		for _, host := range hostsOfPolicy(s) {
+			u.dirtyHosts[hostKey{key.Namespace, host}] = true
+		}
+	}
+	u.restatedPolicies[key] = true
+	u.noteAuthorities(key, is.Authorities())
+}
+
+// hostsOf are the hosts of a target.
+func (u *apiUpdate) hostsOf(t gatewayapi.BackendTLSTarget) []string {
+	switch {
+	case t.Host != "":
+		return []string{t.Host}
+	case t.Entry != (kinds.Key{}):
+		return u.hosts(t.Entry)
+	default:
+		return nil
+	}
+}
+
+// hostsOfPolicy are those of all its targets, each once.
+func hostsOfPolicy(s *gatewayapi.Securing) []string {
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(s.Hosts...))))
+}
+
+// policiesAt are those of a namespace for a host, the oldest first.
+func (u *apiUpdate) policiesAt(at hostKey) (out []*gatewayapi.Securing) {
+	for _, key := range u.at.get(at.host) {
+		if key.Namespace == at.namespace {
+			out = append(out, u.securing.get(key))
+		}
+	}
+	slices.SortFunc(out, func(a, b *gatewayapi.Securing) int { return kinds.CompareAge(a.Resource, b.Resource) })
+	return out
+}
+
+// portsOf are the names of the ports of a host; nil if there is no such service.
+func (u *apiUpdate) portsOf(at hostKey) (names []string) {
+	for _, s := range u.mesh.services.byHost.get(at.host) {
+		if s.Namespace != at.namespace {
+			continue
+		}
+		names = append([]string{}, names...)
+		for _, p := range s.Ports {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// statePolicies says how policies stand that may stand otherwise.
+func (u *apiUpdate) statePolicies() {
+	if len(u.restatedPolicies) == 0 {
+		return
+	}
+	statuses, faulty := u.statuses.all.edit(), u.faulty.edit()
+	for key := range u.restatedPolicies {
+		s := u.securing.get(key)
+		if s == nil {
+			statuses.remove(key)
+			faulty.remove(key)
+			continue
+		}
+		held := func(host string) *gatewayapi.Held { return u.held.get(hostKey{key.Namespace, host}).Held }
+		u.put(statuses, key, s.Status(u.ancestors(s), held))
+		problems := slices.Concat(s.AllProblems(s.Secured), s.TargetProblems(held))
+		faulty.put(key, problems, len(problems) == 0)
+	}
+	u.statuses.all, u.faulty = statuses.done(), faulty.done()
+}
+
+// ancestors are the Gateways whose routes send to what a policy is for.
+func (u *apiUpdate) ancestors(s *gatewayapi.Securing) (out []gatewayapi.Ancestor) {
+	targets := map[kinds.Key][]int{}
+	for i, hosts := range s.Hosts {
+		for _, host := range hosts {
+			for gateway := range u.leadingTo(host) {
+				targets[gateway] = append(targets[gateway], i)
+			}
+		}
+	}
+	for gateway, of := range targets {
+		out = append(out, gatewayapi.Ancestor{Gateway: gateway, Targets: slices.Compact(of)})
+	}
+	slices.SortFunc(out, func(a, b gatewayapi.Ancestor) int { return a.Gateway.Compare(b.Gateway) })
+	return out
+}
+
+// leadingTo are the Gateways whose routes send to a host.
+func (u *apiUpdate) leadingTo(host string) map[kinds.Key]bool {
+	gateways := map[kinds.Key]bool{}
+	for _, route := range u.sending.get(host) {
+		for _, at := range u.routes.get(route).At {
+			gateways[u.gatewayOf(at.Of)] = true
+		}
+	}
+	return gateways
+}
+
+// trust is the authorities that a secret has.
+func (x secretIndex) trust(s gatewayapi.Secret) (credential.Trust, bool) {
+	has := x.last[kinds.Key{Kind: kinds.Secret, Namespace: s.Namespace, Name: s.Name}]
+	if has == nil || has.Trust == nil {
+		return credential.Trust{}, false
+	}
+	return *has.Trust, true
+}
