@@ -17,8 +17,11 @@ func (n *Node) serveNames(t testing.TB) {
 	server := &dns.Server{PacketConn: socket, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, question *dns.Msg) {
 		_ = w.WriteMsg(new(dns.Msg).SetRcode(question, dns.RcodeNameError))
 	})}
-	ended := make(chan error, 1)
-	go func() { ended <- server.ActivateAndServe() }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = server.ActivateAndServe() // until the socket is closed
+	}()
 	t.Cleanup(func() {
 		_ = socket.Close()
 		<-ended
