@@ -171,8 +171,11 @@ func (g *Gateway) Secrets() (out []Secret) {
 	return out
 }
 
-// Lent are the secrets of other namespaces than its own that its listeners need.
+// Lent are the secrets of other namespaces than its own that its listeners need; none for no Gateway.
 func (g *Gateway) Lent() (out []Secret) {
+	if g == nil {
+		return nil
+	}
 	for _, l := range g.Listeners {
 		out = append(append(out, l.certificates...), l.authorities...)
 	}

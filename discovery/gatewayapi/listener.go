@@ -121,8 +121,8 @@ func (g *Gateway) readAddresses(addresses []addressSpec) {
 		case of == typeHost:
 			g.Services = append(g.Services, serviceHost(a.Value, g.Resource.Namespace))
 		default:
-			if address, err := netip.ParseAddr(a.Value); err == nil && !slices.Contains(g.Addresses, address.String()) {
-				g.Addresses = append(g.Addresses, address.String())
+			if address, err := netip.ParseAddr(a.Value); err == nil {
+				g.Addresses = withOne(g.Addresses, address.String())
 			}
 		}
 	}

@@ -63,7 +63,7 @@ func (g *Gateway) certify(l *Listener, out *networking.ServerTLSSettings, refs [
 			l.lost(problem.reason, fmt.Sprintf("certificateRefs[%d] %s", i, problem.message))
 			continue
 		}
-		names = append(names, credentialPrefix+name.Namespace+"/"+name.Name)
+		names = append(names, name.credential())
 		l.certificates = append(l.certificates, name)
 	}
 	switch len(names) {
@@ -76,8 +76,11 @@ func (g *Gateway) certify(l *Listener, out *networking.ServerTLSSettings, refs [
 	}
 }
 
-// credentialPrefix begins the names by which gateways ask for secrets: a namespace and a name follow.
-const credentialPrefix = "kubernetes-gateway://" //nolint:gosec // a name holds no secret
+// CredentialPrefix begins the names by which gateways ask for secrets: a namespace and a name follow.
+const CredentialPrefix = "kubernetes-gateway://" //nolint:gosec // a name holds no secret
+
+// credential is the name by which gateways ask for the secret.
+func (s Secret) credential() string { return CredentialPrefix + s.Namespace + "/" + s.Name }
 
 // secret is the secret that a Gateway or a ListenerSet names. What is no secret is a fault of the
 // reason. One of another namespace has to be granted.
@@ -135,7 +138,7 @@ func (g *Gateway) clientAuthority(l *Listener, r ref) (name string, wrong fault)
 		return "", wrong
 	}
 	l.authorities = append(l.authorities, trusted)
-	return credentialPrefix + trusted.Namespace + "/" + trusted.Name + authoritySuffix, fault{}
+	return trusted.credential() + authoritySuffix, fault{}
 }
 
 // carriedAuthority is the authority of a ConfigMap. One of another namespace has to be granted.

@@ -273,7 +273,7 @@ func (u *apiUpdate) leadingTo(host string) map[kinds.Key]bool {
 
 // trust is the authorities that a secret has.
 func (x secretIndex) trust(s gatewayapi.Secret) (credential.Trust, bool) {
-	has := x.last[kinds.Key{Kind: kinds.Secret, Namespace: s.Namespace, Name: s.Name}]
+	has := x.good(s)
 	if has == nil || has.Trust == nil {
 		return credential.Trust{}, false
 	}

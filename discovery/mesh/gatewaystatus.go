@@ -174,7 +174,7 @@ func (u *apiUpdate) put(statuses *tableEdit[kinds.Key, *gatewayapi.Status], of k
 
 // certifies reports whether there is a secret with a certificate.
 func (x secretIndex) certifies(s gatewayapi.Secret) bool {
-	has := x.last[kinds.Key{Kind: kinds.Secret, Namespace: s.Namespace, Name: s.Name}]
+	has := x.good(s)
 	return has != nil && has.Pair != nil
 }
 
@@ -200,7 +200,7 @@ func (u *apiUpdate) noteSecrets(key kinds.Key, was, is *gatewayapi.Gateway) {
 		}
 	}
 	u.certified = certified.done()
-	if is != nil && len(is.Lent()) > 0 || was != nil && len(was.Lent()) > 0 {
+	if len(was.Lent())+len(is.Lent()) > 0 {
 		u.noteLoans(key, is)
 	}
 }
@@ -209,10 +209,8 @@ func (u *apiUpdate) noteSecrets(key kinds.Key, was, is *gatewayapi.Gateway) {
 func (u *apiUpdate) noteLoans(key kinds.Key, g *gatewayapi.Gateway) {
 	lending := u.lending.edit()
 	loans := slices.DeleteFunc(slices.Clone(lending.get(key.Namespace)), func(l loan) bool { return l.to == key })
-	if g != nil {
-		for _, s := range g.Lent() {
-			loans = append(loans, loan{s, key})
-		}
+	for _, s := range g.Lent() {
+		loans = append(loans, loan{s, key})
 	}
 	slices.SortFunc(loans, func(a, b loan) int {
 		return cmp.Or(cmp.Compare(a.secret.Namespace, b.secret.Namespace), cmp.Compare(a.secret.Name, b.secret.Name), a.to.Compare(b.to))

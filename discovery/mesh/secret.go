@@ -89,13 +89,6 @@ func (s *Secret) forAccounts(accounts []string) *Secret {
 	return &out
 }
 
-// mayHave reports whether a proxy may be given a secret: a gateway may have those of its own
-// namespace, and those that are lent to a Gateway there. Everything that gives out secrets of TLS
-// asks here.
-func (m *Mesh) mayHave(p *Proxy, s *Secret) bool {
-	return p.Type == Router && (p.Namespace == s.Namespace || m.lends(p.Namespace, s.Namespace, s.Name)) && s.isForAccount(p.ServiceAccount)
-}
-
 // lends reports whether a secret is lent to a Gateway of another namespace.
 func (m *Mesh) lends(to, namespace, name string) bool {
 	return slices.ContainsFunc(m.loansTo(to), func(l loan) bool { return l.secret == gatewayapi.Secret{Namespace: namespace, Name: name} })
@@ -112,20 +105,28 @@ func (m *Mesh) loansTo(namespace string) []loan {
 // anyAccount says on a secret that it is for all gateways of its namespace.
 const anyAccount = "*"
 
-// SecretsFor lists the secrets of TLS that a proxy may be given.
+// SecretsFor lists the secrets of TLS that a proxy may be given: a gateway may have those of its own
+// namespace, and those that are lent to a Gateway there, if they are for its service account.
 func (m *Mesh) SecretsFor(p *Proxy) (out []*Secret) {
+	if p.Type != Router {
+		return nil
+	}
 	for _, s := range m.secrets.byNamespace[p.Namespace] {
-		if m.mayHave(p, s) && (s.Registries == nil || s.Pair != nil || s.Trust != nil) {
+		if s.isForAccount(p.ServiceAccount) && (s.Registries == nil || s.Pair != nil || s.Trust != nil) {
 			out = append(out, s)
 		}
 	}
 	for _, l := range m.loansTo(p.Namespace) {
-		s := m.secrets.last[kinds.Key{Kind: kinds.Secret, Namespace: l.secret.Namespace, Name: l.secret.Name}]
-		if s != nil && m.mayHave(p, s) && !slices.Contains(out, s) {
+		if s := m.secrets.good(l.secret); s != nil && s.isForAccount(p.ServiceAccount) && !slices.Contains(out, s) {
 			out = append(out, s)
 		}
 	}
 	return out
+}
+
+// good is the last good state of a secret; nil if there is none.
+func (x secretIndex) good(s gatewayapi.Secret) *Secret {
+	return x.last[kinds.Key{Kind: kinds.Secret, Namespace: s.Namespace, Name: s.Name}]
 }
 
 // UnknownSecret is the reason why nobody is given a secret that does not exist.
@@ -157,7 +158,7 @@ func (m *Mesh) WhyNot(p *Proxy, resource string) (reason, hint string) {
 		if s.Name != name && s.Name+"-cacert" != name {
 			continue
 		}
-		if !m.mayHave(p, s) {
+		if !s.isForAccount(p.ServiceAccount) {
 			return "forbidden", fmt.Sprintf("the secret %s/%s is for gateways of the service accounts %s, and this one's is %q", s.Namespace, s.Name,
 				strings.Join(s.accounts, ", "), p.ServiceAccount)
 		}

@@ -15,7 +15,6 @@ import (
 // What the names of secrets begin and end with; all are Istio's.
 const (
 	credentialPrefix = "kubernetes://" //nolint:gosec // a name holds no secret
-	gatewayAPIPrefix = "kubernetes-gateway://"
 	rootsPrefix      = "configmap://"
 	rootsSuffix      = "-cacert"
 	externalPrefix   = "sds://"
@@ -74,7 +73,7 @@ func ServerCredentialRoots(v view.View, name string) *tlsv3.SdsSecretConfig {
 // prefix says of which sort it is.
 func credentialResource(name string) string {
 	name = strings.TrimPrefix(name, externalPrefix)
-	for _, prefix := range []string{credentialPrefix, gatewayAPIPrefix, rootsPrefix, gatewayapi.AuthorityPrefix} {
+	for _, prefix := range []string{credentialPrefix, gatewayapi.CredentialPrefix, rootsPrefix, gatewayapi.AuthorityPrefix} {
 		if strings.HasPrefix(name, prefix) {
 			return name
 		}

@@ -8,6 +8,7 @@ import (
 
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 
+	"github.com/pgmesh/pgmesh/discovery/gatewayapi"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
@@ -69,7 +70,7 @@ func rootsNames(s *mesh.Secret, exists map[named]bool) (names []string) {
 // formsOf writes a name in each form that a proxy uses. Secrets of other namespaces are lent to
 // Gateways of the Gateway API alone, which have one form.
 func formsOf(p *mesh.Proxy, s *mesh.Secret, name string) []string {
-	whole := gatewayAPIPrefix + s.Namespace + "/" + name
+	whole := gatewayapi.CredentialPrefix + s.Namespace + "/" + name
 	if s.Namespace != p.Namespace {
 		return []string{whole}
 	}
