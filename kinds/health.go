@@ -10,17 +10,16 @@ const HealthLabel = "mesh.pgmesh.io/health"
 const (
 	HealthHealthy   = "healthy"
 	HealthUnhealthy = "unhealthy"
-	HealthUnknown   = "unknown" // nobody has looked yet
+	HealthUnknown   = "unknown"  // nobody has looked yet
+	HealthDraining  = "draining" // it is about to leave: it is an endpoint for nobody, and serves what still comes
 )
 
 // HealthAnnotation says on a WorkloadEntry how the workload is: "unhealthy", with what is wrong
-// after a colon, or "unknown" before the first probe. A workload without it is healthy.
+// after a colon, "unknown" before the first probe, or "draining". A workload without it is healthy.
 const HealthAnnotation = "mesh.pgmesh.io/health"
 
-// Unhealthy reports whether the health of a WorkloadEntry keeps requests away from it.
-func (r *Resource) Unhealthy() bool {
-	return HealthOf(r.Annotations[HealthAnnotation]) != HealthHealthy
-}
+// Health is what a WorkloadEntry says of the health of its workload.
+func (r *Resource) Health() string { return HealthOf(r.Annotations[HealthAnnotation]) }
 
 // HealthOf is the health that a label or an annotation says. It is healthy if they say nothing, or
 // nothing that is known.
@@ -34,4 +33,6 @@ func HealthOf(said string) string {
 
 // KeepsAway reports whether nothing is sent to a workload of this health. Words that nobody knows are
 // ignored, so that a typing error does not take a workload out.
-func KeepsAway(health string) bool { return health == HealthUnhealthy || health == HealthUnknown }
+func KeepsAway(health string) bool {
+	return health == HealthUnhealthy || health == HealthUnknown || health == HealthDraining
+}

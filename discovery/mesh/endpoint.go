@@ -45,6 +45,7 @@ type Endpoint struct {
 	ServiceAccount string
 	Revoked        bool   // the service account was revoked: nothing is sent there
 	Unhealthy      bool   // the workload is unhealthy, or its health is not known yet: nothing is sent there for now
+	Draining       bool   // the workload is about to leave: nobody has it as an endpoint, and its own proxy goes on to serve
 	TLSMode        string // TLSMutual if the workload accepts mutual TLS, TLSDisabled if not, or what its label says
 	Workload       string
 	Namespace      string
@@ -65,7 +66,7 @@ type workload struct {
 	name, namespace string
 	spec            *networking.WorkloadEntry
 	labels          map[string]string
-	unhealthy       bool
+	health          string
 	standalone      bool // it is a WorkloadEntry of its own
 }
 
@@ -75,7 +76,7 @@ func (w *workload) endpoint(entry *kinds.Resource, port *Port) *Endpoint {
 		Address: w.spec.GetAddress(), Port: w.port(port), PortName: port.Name, PortNumber: port.Number,
 		Labels: w.labels, Locality: w.locality(), Weight: max(w.spec.GetWeight(), 1), Network: w.network(),
 		ServiceAccount: w.spec.GetServiceAccount(), TLSMode: w.tlsMode(), Workload: w.name, Namespace: w.namespace,
-		Unhealthy: w.unhealthy, standalone: w.standalone, entry: entry, near: nearnessOf(w.spec.GetAddress()),
+		Unhealthy: kinds.KeepsAway(w.health), Draining: w.health == kinds.HealthDraining, standalone: w.standalone, entry: entry, near: nearnessOf(w.spec.GetAddress()),
 	}
 	if path, ok := strings.CutPrefix(w.spec.GetAddress(), unixPrefix); ok {
 		e.Address, e.Port, e.Unix, e.near = path, 0, true, onMachine
@@ -130,7 +131,7 @@ func (w *workload) named() bool { return w.spec.GetAddress() != "" && !IsAddress
 
 // inline is the i-th endpoint of a ServiceEntry as a workload.
 func inline(entry, namespace string, i int, spec *networking.WorkloadEntry) *workload {
-	labels, unhealthy := apart(spec.GetLabels())
-	w := &workload{name: entry + "-" + strconv.Itoa(i), namespace: namespace, spec: spec, labels: labels, unhealthy: unhealthy}
+	labels, health := apart(spec.GetLabels())
+	w := &workload{name: entry + "-" + strconv.Itoa(i), namespace: namespace, spec: spec, labels: labels, health: health}
 	return w.placed()
 }

@@ -7,12 +7,12 @@ import (
 )
 
 // apart takes the health out of the labels of an endpoint.
-func apart(labels map[string]string) (rest map[string]string, unhealthy bool) {
-	health, found := labels[kinds.HealthLabel]
+func apart(labels map[string]string) (rest map[string]string, health string) {
+	said, found := labels[kinds.HealthLabel]
 	if !found {
-		return labels, false
+		return labels, kinds.HealthHealthy
 	}
 	rest = maps.Clone(labels)
 	delete(rest, kinds.HealthLabel)
-	return rest, kinds.KeepsAway(health)
+	return rest, kinds.HealthOf(said)
 }

@@ -106,6 +106,12 @@ func TestARuleForWorkloadsIsOnlyForThem(t *testing.T) {
 	require.Equal(t, "all", m.Scope(some).InboundDestinationRule("x.example.com").Resource.Name)
 }
 
+func TestAProxyServesWhileItsWorkloadDrains(t *testing.T) {
+	t.Parallel()
+	m := build(t, entry("x", "default", "hosts: [x.example.com], "+port80+", endpoints: [{address: 10.0.0.1, labels: {mesh.pgmesh.io/health: draining}}]"))
+	require.Len(t, m.Targets(sidecar("default", nil, "10.0.0.1")), 1)
+}
+
 func TestTargetsAreTheProxysOwnEndpointsInItsNamespace(t *testing.T) {
 	t.Parallel()
 	m := build(t,

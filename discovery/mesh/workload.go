@@ -64,7 +64,7 @@ func convertWorkload(r *kinds.Resource) *workload {
 		}
 		maps.Copy(labels, r.Labels)
 	}
-	w := &workload{name: r.Name, namespace: r.Namespace, spec: spec, labels: labels, unhealthy: r.Unhealthy(), standalone: true}
+	w := &workload{name: r.Name, namespace: r.Namespace, spec: spec, labels: labels, health: r.Health(), standalone: true}
 	return w.placed()
 }
 

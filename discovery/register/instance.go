@@ -30,11 +30,11 @@ type instance struct {
 	state   machinev1.Change_State
 	stream  *stream // where answers go; nil when it has ended
 
-	// version counts its changes, and sent is the version that mcp-server is being told; 0 for
-	// none.
-	version, sent uint64
-	queued        bool
-	forgotten     bool // the roster has dropped it
+	// version counts its changes. Sent is the version that mcp-server is being told, 0 for none, and
+	// known the last that it has taken.
+	version, sent, known uint64
+	queued               bool
+	forgotten            bool // the roster has dropped it
 	// account is the service account of the group's machines, as of when the group was last here.
 	account string
 	// outcome is that of its last report; nil before the first answer.
@@ -64,6 +64,11 @@ func (i *instance) change(of *group) *machinev1.Change {
 		Address: i.machine.GetAddress(), Network: i.machine.GetNetwork(), Locality: i.machine.GetLocality(), Labels: labels,
 		Service: s, State: i.state,
 	}
+}
+
+// drains reports whether mcp-server knows that the service drains.
+func (i *instance) drains() bool {
+	return i.known == i.version && i.service.GetHealth() == machinev1.Health_HEALTH_DRAINING
 }
 
 // here reports whether the machine is connected.

@@ -62,6 +62,7 @@ type shownService struct {
 // words name the health of a service.
 var words = map[machinev1.Health]string{
 	machinev1.Health_HEALTH_UNSPECIFIED: "unknown", machinev1.Health_HEALTH_HEALTHY: "healthy", machinev1.Health_HEALTH_UNHEALTHY: "unhealthy",
+	machinev1.Health_HEALTH_DRAINING: "draining",
 }
 
 func (b *roster) shown() []shownService {

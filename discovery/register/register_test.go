@@ -82,6 +82,32 @@ func TestAMachineThatVanishesIsGoneAndOneThatLeavesHasLeft(t *testing.T) {
 	require.Equal(t, "c", d.one().GetMachine(), "and nothing more was said of the one that has left")
 }
 
+func TestAMachineIsToldWhenAllOfItsServicesDrain(t *testing.T) {
+	t.Parallel()
+	d := start(t, false)
+	m := d.connect("", described("a", "cart", "ads"))
+	m.registered()
+	m.registered()
+	require.Len(t, d.next().changes, 2)
+	m.report("cart", machinev1.Health_HEALTH_DRAINING, "")
+	require.Equal(t, machinev1.Health_HEALTH_DRAINING, d.one().GetService().GetHealth())
+	release := d.holds()
+	m.report("ads", machinev1.Health_HEALTH_DRAINING, "")
+	require.Equal(t, "ads", d.one().GetService().GetGroup())
+	require.Contains(t, d.shown(), "draining")
+	release()
+	require.NotNil(t, m.told().GetDraining(), "once it is committed, of both")
+
+	m.report("ads", machinev1.Health_HEALTH_HEALTHY, "")
+	d.one()
+	m.report("ads", machinev1.Health_HEALTH_DRAINING, "")
+	d.one()
+	require.NotNil(t, m.told().GetDraining(), "again, when it drains again")
+	m.leave()
+	require.Equal(t, machinev1.Change_STATE_LEFT, d.next().changes[0].GetState())
+	require.NotNil(t, m.told().GetLeft())
+}
+
 // EndsOK is the code with which a stream ends.
 func (m *machine) EndsOK() codes.Code {
 	if s := m.ends(); s.Message() != "EOF" {

@@ -132,6 +132,7 @@ func (b *roster) report(s *stream, r *machinev1.HealthReport) error {
 	}
 	i.service = proto.CloneOf(i.service)
 	i.service.Health, i.service.Detail = r.GetHealth(), r.GetDetail()
+	delete(s.told, allServices) // it is to be told anew when it drains
 	b.changed(i)
 	return nil
 }
@@ -351,7 +352,7 @@ func (b *roster) applyOutcome(r reported, outcome *machinev1.Outcome) {
 		b.supersede(i)
 	default:
 		b.unname(i)
-		i.outcome = outcome
+		i.outcome, i.known = outcome, r.version
 		switch {
 		case outcome.GetEntry() != "":
 			b.byEntry[entryName(i)] = i
@@ -359,6 +360,9 @@ func (b *roster) applyOutcome(r reported, outcome *machinev1.Outcome) {
 			b.refused[i.key.ofEntry()] = i
 		}
 		b.answer(i)
+		if i.stream != nil {
+			i.stream.tellDrained()
+		}
 	}
 }
 

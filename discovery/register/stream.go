@@ -27,7 +27,7 @@ type stream struct {
 
 	since     int64                                  // the time that the machine gives for this stream; of two streams the later counts
 	instances map[string]*instance                   // by group
-	told      map[string]*machinev1.RegisterResponse // the last answer, by group
+	told      map[string]*machinev1.RegisterResponse // the last answer, by group; that all services drain, by allServices
 	untold    map[string]*machinev1.RegisterResponse // answers that were not sent yet, by group
 	leaving   bool                                   // the machine has said so
 	left      int                                    // instances that have not gone yet
@@ -40,6 +40,19 @@ func (s *stream) poke() {
 	case s.poked <- struct{}{}:
 	default: // whoever is woken does all
 	}
+}
+
+// allServices is in place of a group in the answer that all services drain.
+const allServices = ""
+
+// tellDrained has the machine told once mcp-server knows that all of its services drain.
+func (s *stream) tellDrained() {
+	for _, i := range s.instances {
+		if !i.drains() {
+			return
+		}
+	}
+	s.tell(allServices, &machinev1.RegisterResponse{Message: &machinev1.RegisterResponse_Draining{Draining: &machinev1.Draining{}}})
 }
 
 // end has the stream ended.

@@ -27,7 +27,7 @@ var (
 	states = map[machinev1.Change_State]machines.State{
 		machinev1.Change_STATE_HERE: machines.Here, machinev1.Change_STATE_GONE: machines.Gone, machinev1.Change_STATE_LEFT: machines.Left,
 	}
-	healths = map[machinev1.Health]string{machinev1.Health_HEALTH_HEALTHY: "healthy", machinev1.Health_HEALTH_UNHEALTHY: "unhealthy"}
+	healths = map[machinev1.Health]string{machinev1.Health_HEALTH_HEALTHY: "healthy", machinev1.Health_HEALTH_UNHEALTHY: "unhealthy", machinev1.Health_HEALTH_DRAINING: "draining"}
 )
 
 func changesOf(list []*machinev1.Change) []machines.Change {

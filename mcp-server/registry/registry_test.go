@@ -31,6 +31,14 @@ func TestAMachineHasAnEntryWhileItIsThere(t *testing.T) {
 	d.told(m)
 	require.Equal(t, "unhealthy: GET /healthz: 503", one[string](b, health), "as long as nobody knows otherwise")
 
+	m.Service.Health = machinev1.Health_HEALTH_DRAINING
+	require.Equal(t, "web-10.0.0.1-vpc", d.told(m).GetEntry())
+	require.Equal(t, "draining", one[string](b, health))
+	require.Equal(t, "draining", one[string](b, "SELECT health FROM mesh.registered_machines"))
+	m.Service.Health, m.Since = machinev1.Health_HEALTH_UNSPECIFIED, m.GetSince()+1
+	d.told(m)
+	require.Equal(t, "unknown", one[string](b, health), "the agent was killed while it drained, and the next one does not drain")
+
 	before := b.newest()
 	require.Equal(t, "web-10.0.0.1-vpc", d.told(m).GetEntry())
 	require.Equal(t, before, b.newest(), "nothing has changed")

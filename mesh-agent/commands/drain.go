@@ -13,8 +13,8 @@ import (
 	"github.com/pgmesh/pgmesh/mesh-agent/status"
 )
 
-const drainHelp = `Take this machine out of the mesh without ending anything: it leaves the registry, so that others send nothing new here, and Envoy asks the
-clients that are connected to go elsewhere. What applications on this machine ask of the mesh goes on. There is no way back but starting the agent again.
+const drainHelp = `Take this machine out of the mesh without ending anything: its services drain, so that others send nothing new here, and Envoy asks the
+clients that are connected to go elsewhere. What still comes is served as before, under the same policies. What applications on this machine ask of the mesh goes on. There is no way back but starting the agent again.
 
 --wait waits until no connection is left. Exit code 0: none is left, or it was not waited for. 1: there still were some.`
 

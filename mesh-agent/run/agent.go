@@ -123,8 +123,14 @@ func (a *agent) run(ctx context.Context) error {
 	if err := serveStatus(serving, group, a.server, a.apps.status); err != nil {
 		return err
 	}
-	staying := a.redirected.run(keepRegistered(ctx, serving, group, a.registered, a.redirected, a.log), group)
-	group.Go(func() error { defer end(); defer a.redirected.close(serving); return a.supervisor.Run(staying) })
+	member := keepRegistered(ctx, serving, group, a.registered, a.redirected, a.log)
+	staying := a.redirected.run(member.staying(ctx, serving), group)
+	group.Go(func() error {
+		defer end()
+		defer member.leave(serving)
+		defer a.redirected.close(serving)
+		return a.supervisor.Run(staying)
+	})
 	group.Go(func() error { return handleServiceManager(ctx, a.reload, a.supervisor) })
 	group.Go(func() error { return a.Machine.AwaitMeshSettings(ctx, a.who, a.discovery, a.supervisor.Reload, a.log) })
 	return group.Wait()

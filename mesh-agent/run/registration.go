@@ -22,26 +22,36 @@ func (a *agent) openRegistration() (*register.Agent, error) {
 	}
 	o.Discovery, o.Log, o.Metrics = a.discovery, a.log, a.metrics
 	registered := register.New(o)
-	a.server.Parts.Registration, a.server.Leave = registered.Status, registered.Leave
+	a.server.Parts.Registration, a.server.Withdraw = registered.Status, registered.Withdraw
 	return registered, nil
 }
 
-// leaveTimeout is how long Envoy waits to drain until the machine has left; until then others still
-// send requests.
-const leaveTimeout = 5 * time.Second
+// withdrawTimeout is how long Envoy waits to drain until others send nothing new, and leaveTimeout how
+// long the agent then waits to be out of the mesh.
+const (
+	withdrawTimeout = 5 * time.Second
+	leaveTimeout    = 5 * time.Second
+)
+
+// membership is the machine's place in the mesh.
+type membership struct {
+	agent *register.Agent // nil for a machine without services
+	begun chan struct{}   // closed once runs is known
+	runs  bool            // the agent was started
+	log   *slog.Logger
+}
 
 // keepRegistered keeps the machine registered, from when its traffic comes through Envoy: before that
-// its applications would be sent others' mutual TLS. The returned context is Envoy's: it ends when the
-// machine has left after ctx ends.
-func keepRegistered(ctx, serving context.Context, group *errgroup.Group, agent *register.Agent, redirected *redirection, log *slog.Logger) context.Context {
+// its applications would be sent others' mutual TLS.
+func keepRegistered(ctx, serving context.Context, group *errgroup.Group, agent *register.Agent, redirected *redirection, log *slog.Logger) *membership {
+	m := &membership{agent: agent, begun: make(chan struct{}), log: log}
 	if agent == nil {
-		return ctx
+		return m
 	}
-	begins := make(chan bool, 1)
 	group.Go(func() error {
-		redirects := redirected.await(ctx)
-		begins <- redirects
-		if !redirects {
+		m.runs = redirected.await(ctx)
+		close(m.begun)
+		if !m.runs {
 			return nil
 		}
 		if err := agent.Run(serving); !errors.Is(err, context.Canceled) {
@@ -49,21 +59,55 @@ func keepRegistered(ctx, serving context.Context, group *errgroup.Group, agent *
 		}
 		return nil
 	})
+	return m
+}
+
+// staying returns Envoy's context. It ends after ctx, when others have been told to send nothing new.
+func (m *membership) staying(ctx, serving context.Context) context.Context {
+	if m.agent == nil {
+		return ctx
+	}
 	staying, end := context.WithCancel(serving)
 	context.AfterFunc(ctx, func() {
 		defer end()
-		if !<-begins {
+		if <-m.begun; !m.runs {
 			return
 		}
-		bounded, cancel := context.WithTimeout(serving, leaveTimeout)
+		bounded, cancel := context.WithTimeout(serving, withdrawTimeout)
 		defer cancel()
-		known := agent.Registered()
-		switch err := agent.Leave(bounded); {
+		known := m.agent.Registered()
+		switch err := m.agent.Withdraw(bounded); {
 		case err != nil && known:
-			log.Warn("this machine ends, but may still get requests for a while", "error", err)
+			m.log.Warn("this machine ends, but may still get requests for a while", "error", err)
 		case err == nil:
-			log.Info("this machine has left the mesh: it gets no more requests")
+			m.log.Info("this machine gets no more requests")
 		}
 	})
 	return staying
+}
+
+// registers reports whether the agent was started.
+func (m *membership) registers() bool {
+	select {
+	case <-m.begun:
+		return m.runs
+	default: // Envoy has failed before there was anything to register
+		return false
+	}
+}
+
+// leave takes the machine out of the mesh, after Envoy has ended.
+func (m *membership) leave(serving context.Context) {
+	if m.agent == nil || !m.registers() {
+		return
+	}
+	bounded, cancel := context.WithTimeout(serving, leaveTimeout)
+	defer cancel()
+	known := m.agent.Registered()
+	switch err := m.agent.Leave(bounded); {
+	case err != nil && known:
+		m.log.Warn("this machine ends, but stays an endpoint for the grace period", "error", err)
+	case err == nil:
+		m.log.Info("this machine has left the mesh")
+	}
 }

@@ -16,7 +16,7 @@ type DrainStatus struct {
 	Trouble     string `json:"trouble,omitempty"`
 }
 
-// drainTimeout bounds leaving the mesh and telling Envoy.
+// drainTimeout bounds telling the mesh and telling Envoy.
 const drainTimeout = 30 * time.Second
 
 // handleOrders registers the endpoints that tell the agent to do something.
@@ -40,7 +40,7 @@ func (s *Server) handleOrders(mux *http.ServeMux) {
 	})
 }
 
-// drain removes this machine from the mesh first, and then sends connected clients away. It may be
+// drain has others send nothing new first, and then sends connected clients away. It may be
 // repeated if it failed.
 func (s *Server) drain(ctx context.Context) error {
 	s.draining.Lock()
@@ -48,13 +48,13 @@ func (s *Server) drain(ctx context.Context) error {
 	if s.state.Load() != Running {
 		return nil
 	}
-	if s.Leave != nil {
-		if err := s.Leave(ctx); err != nil {
-			return fmt.Errorf("leave the registry: %w; nothing was drained: try again", err)
+	if s.Withdraw != nil {
+		if err := s.Withdraw(ctx); err != nil {
+			return fmt.Errorf("tell others to send nothing here: %w; nothing was drained: try again", err)
 		}
 	}
 	if err := s.Drain(ctx); err != nil {
-		return fmt.Errorf("drain Envoy: %w; this machine has left the registry already: try again", err)
+		return fmt.Errorf("drain Envoy: %w; others send nothing here already: try again", err)
 	}
 	s.state.CompareAndSwap(Running, Draining)
 	s.Log.Info("drained: nothing new is sent here, and what is open may finish; Envoy goes on until the agent ends")

@@ -23,9 +23,9 @@ import (
 type ported struct {
 	*status.Server
 
-	url   string
-	did   []string
-	leave error
+	url      string
+	did      []string
+	withdraw error
 }
 
 func port(t *testing.T, address string) *ported {
@@ -38,8 +38,8 @@ func port(t *testing.T, address string) *ported {
 	p := &ported{Server: status.New()}
 	do := func(what string) func(context.Context) error {
 		return func(context.Context) error {
-			if what == "leave" && p.leave != nil {
-				return p.leave
+			if what == "withdraw" && p.withdraw != nil {
+				return p.withdraw
 			}
 			p.did = append(p.did, what)
 			return nil
@@ -47,7 +47,7 @@ func port(t *testing.T, address string) *ported {
 	}
 	p.Log = slog.New(slog.DiscardHandler)
 	p.Ready = func(context.Context) error { return nil }
-	p.Leave, p.Server.Drain = do("leave"), do("drain")
+	p.Withdraw, p.Server.Drain = do("withdraw"), do("drain")
 	p.Stop = func() { p.did = append(p.did, "stop") }
 	p.Envoy = envoyadmin.At(func() (string, error) { return strings.TrimPrefix(admin.URL, "http://"), nil })
 	p.Metrics, p.StatsPage = prometheus.NewRegistry(), http.NotFoundHandler()
@@ -80,7 +80,7 @@ func (p *ported) ask(t *testing.T, method, path string, headers ...string) (int,
 	return response.StatusCode, string(body)
 }
 
-func TestDrainingLeavesTheMeshFirst(t *testing.T) {
+func TestOthersAreToldBeforeEnvoyDrains(t *testing.T) {
 	t.Parallel()
 	p := port(t, "127.0.0.1:0")
 	code, _ := p.ask(t, http.MethodGet, "/healthz/ready")
@@ -89,12 +89,12 @@ func TestDrainingLeavesTheMeshFirst(t *testing.T) {
 	require.JSONEq(t, `{"state": "running", "connections": 3}`, body)
 	require.Empty(t, p.did, "a question changes nothing")
 
-	p.leave = errors.New("nobody answers")
+	p.withdraw = errors.New("nobody answers")
 	code, body = p.ask(t, http.MethodPost, "/drain")
 	require.Equal(t, 500, code)
-	require.Equal(t, "leave the registry: nobody answers; nothing was drained: try again\n", body)
+	require.Equal(t, "tell others to send nothing here: nobody answers; nothing was drained: try again\n", body)
 
-	p.leave = nil
+	p.withdraw = nil
 	for range 2 {
 		code, body = p.ask(t, http.MethodPost, "/drain")
 		require.Equal(t, 200, code)
@@ -102,7 +102,7 @@ func TestDrainingLeavesTheMeshFirst(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(body), &d))
 		require.Equal(t, status.DrainStatus{State: status.Draining, Connections: 3}, d)
 	}
-	require.Equal(t, []string{"leave", "drain"}, p.did, "once")
+	require.Equal(t, []string{"withdraw", "drain"}, p.did, "once")
 	code, body = p.ask(t, http.MethodGet, "/healthz/ready")
 	require.Equal(t, 503, code)
 	require.Equal(t, "draining\n", body)
@@ -111,7 +111,7 @@ func TestDrainingLeavesTheMeshFirst(t *testing.T) {
 
 	code, _ = p.ask(t, http.MethodPost, "/quitquitquit")
 	require.Equal(t, 202, code)
-	require.Equal(t, []string{"leave", "drain", "stop"}, p.did)
+	require.Equal(t, []string{"withdraw", "drain", "stop"}, p.did)
 }
 
 func TestOrdersAreLocalOnly(t *testing.T) {

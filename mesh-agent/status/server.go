@@ -40,8 +40,9 @@ type Server struct {
 	// Redirected means that traffic to this machine is redirected to Envoy, which then needs a
 	// listener for it.
 	Redirected bool
-	// Leave removes this machine from the mesh. It is nil for a machine that is not registered.
-	Leave func(context.Context) error
+	// Withdraw has others send this machine nothing new. It is nil for a machine that is not
+	// registered.
+	Withdraw func(context.Context) error
 	// Drain makes Envoy send its clients away, without ending it.
 	Drain func(context.Context) error
 	// Stop ends the agent, as SIGTERM does.
@@ -67,7 +68,7 @@ type Server struct {
 // States of an agent.
 const (
 	Running  = "running"
-	Draining = "draining" // it has left the mesh, but Envoy still serves
+	Draining = "draining" // others send nothing new, and Envoy still serves
 	Ending   = "ending"
 )
 

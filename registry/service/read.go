@@ -68,7 +68,7 @@ func (s *Service) selected(selector map[string]string, workloads []*kinds.Resour
 		maps.Copy(labels, spec.GetLabels())
 		maps.Copy(labels, w.Labels)
 		if kinds.LabelsWithin(selector, labels) {
-			out = append(out, s.read(spec, labels, w.Unhealthy()))
+			out = append(out, s.read(spec, labels, kinds.KeepsAway(w.Health())))
 		}
 	}
 	return out

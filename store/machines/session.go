@@ -47,7 +47,7 @@ type Change struct {
 	Ports          map[string]uint32 `json:"ports"`
 	ServiceLabels  map[string]string `json:"service_labels"`
 	Weight         uint32            `json:"weight"`
-	Health         string            `json:"health"` // healthy, unhealthy or unknown
+	Health         string            `json:"health"` // healthy, unhealthy, unknown or draining
 	Detail         string            `json:"detail"`
 	State          State             `json:"state"`
 }

@@ -136,7 +136,7 @@ BEGIN
     w.slot := mesh_internal.slot_in(spec, w);
     w.refused := CASE WHEN spec IS NULL THEN mesh_internal.no_group(w.namespace, w.workload_group) ELSE was.refused END;
     w.entry := CASE WHEN was.slot = w.slot THEN was.entry END;
-    IF w.health = 'unknown' AND was.service_account = w.service_account AND NOT was.has_left THEN -- who does not know changes nothing
+    IF w.health = 'unknown' AND was.service_account = w.service_account AND NOT was.has_left AND was.health <> 'draining' THEN -- who does not know changes nothing
       w.health := was.health;
       w.detail := was.detail;
     END IF;

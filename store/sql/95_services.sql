@@ -40,7 +40,7 @@ $$;
 -- words say nothing, as for discoveries.
 CREATE OR REPLACE FUNCTION mesh_internal.health_word(said text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE WHEN trim(split_part(said, ':', 1)) IN ('unhealthy', 'unknown') THEN trim(split_part(said, ':', 1)) ELSE 'healthy' END
+  SELECT CASE WHEN trim(split_part(said, ':', 1)) IN ('unhealthy', 'unknown', 'draining') THEN trim(split_part(said, ':', 1)) ELSE 'healthy' END
 $$;
 
 -- service_ports lists the ports of a ServiceEntry with all that they say.
@@ -186,7 +186,7 @@ COMMENT ON COLUMN mesh.endpoints.weight IS 'Its share of the requests beside oth
 COMMENT ON COLUMN mesh.endpoints.locality IS 'The locality, as REGION/ZONE/SUBZONE.';
 COMMENT ON COLUMN mesh.endpoints.network IS 'The network of its address.';
 COMMENT ON COLUMN mesh.endpoints.labels IS 'Its labels, an object of strings, by which subsets choose.';
-COMMENT ON COLUMN mesh.endpoints.health IS 'healthy, unhealthy, or unknown: nobody has looked yet. Only healthy ones are sent requests while there are any.';
+COMMENT ON COLUMN mesh.endpoints.health IS 'healthy, unhealthy, unknown: nobody has looked yet, or draining: it is about to leave. Only healthy ones are sent requests while there are any, and draining ones none.';
 COMMENT ON COLUMN mesh.endpoints.service_account IS 'The service account as which it takes mutual TLS; empty if it takes none.';
 COMMENT ON COLUMN mesh.endpoints.workload IS 'The WorkloadEntry that was selected; NULL if the ServiceEntry lists the endpoint.';
 COMMENT ON COLUMN mesh.endpoints.stale_since IS 'Since when this may not be the newest; NULL while it is.';

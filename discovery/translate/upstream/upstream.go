@@ -89,10 +89,12 @@ func (u Upstream) ServerName() string {
 	return naming.Server(u.Port.Number, u.Subset.GetName(), u.Service.Hostname)
 }
 
-// Endpoints are those that Envoy can take. If it tries all addresses of a name it refuses a second
+// Endpoints are those that Envoy can take, and that requests may be sent to. If it tries all addresses of a name it refuses a second
 // name: then the first counts.
 func (u Upstream) Endpoints() []*mesh.Endpoint {
-	unusable := func(e *mesh.Endpoint) bool { return e.Revoked || !usable(u.Service, e) || u.Reach.Excludes(e) }
+	unusable := func(e *mesh.Endpoint) bool {
+		return e.Revoked || e.Draining || !usable(u.Service, e) || u.Reach.Excludes(e)
+	}
 	out := slices.DeleteFunc(u.Service.Of(u.Port, u.Subset.GetLabels()), unusable)
 	if u.Service.RacesConnections() && len(out) > 1 {
 		return out[:1]

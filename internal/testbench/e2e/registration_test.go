@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -236,9 +237,18 @@ func TestAMachineIsThereWhileItsAgentIs(t *testing.T) {
 		require.NoError(t, discoveries[at].Ready(t.Context()))
 	}
 
-	// It leaves in an orderly way.
+	// It drains: nobody sends it anything, and it could still serve.
 	ctx, cancel := context.WithTimeout(t.Context(), longestWait)
 	defer cancel()
+	out, err := f.Run(ctx, "mesh-agent", "drain", "--state-dir", f.State("cart-1"))
+	require.NoError(t, err, out)
+	f.entry("draining")
+	f.serves(http.StatusServiceUnavailable)
+	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.2", f.inbound))
+	require.NoError(t, err, "its Envoy has its service")
+	require.NoError(t, conn.Close())
+
+	// It leaves in an orderly way.
 	require.NoError(t, machine.Terminate(ctx))
 	all, err := f.entries(ctx)
 	require.NoError(t, err)

@@ -63,6 +63,7 @@ type Agent struct {
 	mu           sync.Mutex
 	services     map[string]*service // by group; each service's changing fields are guarded by mu
 	disconnected string              // why there is no stream; "" if there is one
+	drain        *drain              // nil unless the machine drains
 }
 
 // New returns an agent, with the health that the last one saved.
@@ -116,7 +117,7 @@ func (a *Agent) keepAlive(ctx context.Context, s *service) {
 }
 
 // Leave removes the machine's entries at once, waits until they are gone, and ends Run. It does
-// nothing for a machine that has left.
+// nothing for a machine that has left. Envoy must not get requests any more: see Withdraw.
 func (a *Agent) Leave(ctx context.Context) error {
 	left := make(chan error, 1)
 	select {
@@ -141,7 +142,9 @@ func (a *Agent) description(begun time.Time) *machinev1.Machine {
 	m := proto.CloneOf(a.o.Machine)
 	m.Since = begun.UnixNano()
 	for _, each := range a.o.Services {
-		m.Services = append(m.Services, a.services[each.Group].description())
+		s := a.services[each.Group].description()
+		s.Health, s.Detail = a.told(s.Health, s.Detail)
+		m.Services = append(m.Services, s)
 	}
 	return m
 }

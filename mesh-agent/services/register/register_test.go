@@ -342,6 +342,63 @@ func TestRefusalIsLoggedOnce(t *testing.T) {
 	require.Contains(t, a.Status().Trouble, "--id")
 }
 
+func TestWithdrawing(t *testing.T) {
+	t.Parallel()
+	d := start(t)
+	a := d.agent(nil)
+	s := d.next()
+	s.machine()
+	s.registered("cart", nil)
+	a.says(t, "entry=cart-1")
+	told := make(chan error, 1)
+	withdraw := func() { go func() { told <- a.Withdraw(t.Context()) }() }
+	drains := func(s *stream) {
+		t.Helper()
+		require.Equal(t, machinev1.Health_HEALTH_DRAINING, s.health().GetHealth())
+	}
+
+	// Discovery goes away before it has answered: the machine is used as before.
+	withdraw()
+	drains(s)
+	s.end <- status.Error(codes.Unavailable, "discovery ends")
+	require.ErrorContains(t, <-told, "others cannot be told")
+	s = d.next()
+	require.Equal(t, machinev1.Health_HEALTH_UNSPECIFIED, s.machine().GetServices()[0].GetHealth())
+	s.registered("cart", nil)
+	require.Eventually(t, func() bool { return a.Status().Trouble == "" }, limit, time.Millisecond)
+
+	// So it is if nobody answers in time.
+	short, cancel := context.WithCancel(t.Context())
+	go func() { told <- a.Withdraw(short) }()
+	drains(s)
+	cancel()
+	require.ErrorIs(t, <-told, context.Canceled)
+	require.Equal(t, machinev1.Health_HEALTH_UNSPECIFIED, s.health().GetHealth())
+
+	withdraw()
+	drains(s)
+	select {
+	case <-told:
+		require.FailNow(t, "nobody knows yet")
+	default:
+	}
+	require.NoError(t, s.Send(&machinev1.RegisterResponse{Message: &machinev1.RegisterResponse_Draining{Draining: &machinev1.Draining{}}}))
+	require.NoError(t, <-told)
+	require.NoError(t, a.Withdraw(t.Context()), "it drains already")
+
+	// Another discovery is told at once, and the machine can still leave.
+	s.end <- status.Error(codes.Unavailable, "discovery ends")
+	s = d.next()
+	require.Equal(t, machinev1.Health_HEALTH_DRAINING, s.machine().GetServices()[0].GetHealth())
+	go func() { told <- a.Leave(t.Context()) }()
+	m, err := s.Recv()
+	require.NoError(t, err)
+	require.NotNil(t, m.GetLeaving())
+	require.NoError(t, s.Send(&machinev1.RegisterResponse{Message: &machinev1.RegisterResponse_Left{Left: &machinev1.Left{}}}))
+	require.NoError(t, <-told)
+	require.NoError(t, a.Withdraw(t.Context()), "it has left")
+}
+
 func TestLeaving(t *testing.T) {
 	t.Parallel()
 	d := start(t)

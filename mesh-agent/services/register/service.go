@@ -140,10 +140,13 @@ func (a *Agent) setHealth(s *service, health machinev1.Health, detail string) {
 	case machinev1.Health_HEALTH_HEALTHY:
 		a.o.Log.Info("a service is healthy", "service", s.Group)
 	}
-	for _, wake := range []chan struct{}{a.reportDue, a.saveDue} {
-		select {
-		case wake <- struct{}{}:
-		default: // the receiver looks at all services anyway
-		}
+	wake(a.reportDue)
+	wake(a.saveDue)
+}
+
+func wake(due chan struct{}) {
+	select {
+	case due <- struct{}{}:
+	default: // the receiver looks at all services anyway
 	}
 }

@@ -13,6 +13,7 @@ func (a *Agent) reports() []*machinev1.HealthReport {
 	all := make([]*machinev1.HealthReport, len(a.o.Services))
 	for i, s := range a.o.Services {
 		all[i] = a.services[s.Group].report()
+		all[i].Health, all[i].Detail = a.told(all[i].Health, all[i].Detail)
 	}
 	return all
 }
@@ -22,7 +23,9 @@ func (a *Agent) connected() { a.setDisconnected("") }
 func (a *Agent) setDisconnected(why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.disconnected = why
+	if a.disconnected = why; why != "" {
+		a.undoDrain(a.drain, errNotTold)
+	}
 }
 
 // handle applies discovery's answer about a service.
@@ -30,6 +33,8 @@ func (a *Agent) handle(answer *machinev1.RegisterResponse) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch message := answer.GetMessage().(type) {
+	case *machinev1.RegisterResponse_Draining:
+		a.drained()
 	case *machinev1.RegisterResponse_Registered:
 		r := message.Registered
 		if s := a.services[r.GetGroup()]; s != nil {

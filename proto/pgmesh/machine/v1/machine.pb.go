@@ -32,6 +32,9 @@ const (
 	Health_HEALTH_UNSPECIFIED Health = 0
 	Health_HEALTH_HEALTHY     Health = 1
 	Health_HEALTH_UNHEALTHY   Health = 2
+	// The machine is about to leave: nobody has the service as an endpoint any more, and the machine's own proxy goes on to serve what still
+	// comes. When mcp-server knows this of all services of the machine, it is told by Draining.
+	Health_HEALTH_DRAINING Health = 3
 )
 
 // Enum value maps for Health.
@@ -40,11 +43,13 @@ var (
 		0: "HEALTH_UNSPECIFIED",
 		1: "HEALTH_HEALTHY",
 		2: "HEALTH_UNHEALTHY",
+		3: "HEALTH_DRAINING",
 	}
 	Health_value = map[string]int32{
 		"HEALTH_UNSPECIFIED": 0,
 		"HEALTH_HEALTHY":     1,
 		"HEALTH_UNHEALTHY":   2,
+		"HEALTH_DRAINING":    3,
 	}
 )
 
@@ -633,6 +638,7 @@ type RegisterResponse struct {
 	//	*RegisterResponse_Registered
 	//	*RegisterResponse_Refused
 	//	*RegisterResponse_Left
+	//	*RegisterResponse_Draining
 	Message       isRegisterResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -702,6 +708,15 @@ func (x *RegisterResponse) GetLeft() *Left {
 	return nil
 }
 
+func (x *RegisterResponse) GetDraining() *Draining {
+	if x != nil {
+		if x, ok := x.Message.(*RegisterResponse_Draining); ok {
+			return x.Draining
+		}
+	}
+	return nil
+}
+
 type isRegisterResponse_Message interface {
 	isRegisterResponse_Message()
 }
@@ -718,11 +733,17 @@ type RegisterResponse_Left struct {
 	Left *Left `protobuf:"bytes,3,opt,name=left,proto3,oneof"`
 }
 
+type RegisterResponse_Draining struct {
+	Draining *Draining `protobuf:"bytes,4,opt,name=draining,proto3,oneof"`
+}
+
 func (*RegisterResponse_Registered) isRegisterResponse_Message() {}
 
 func (*RegisterResponse_Refused) isRegisterResponse_Message() {}
 
 func (*RegisterResponse_Left) isRegisterResponse_Message() {}
+
+func (*RegisterResponse_Draining) isRegisterResponse_Message() {}
 
 // Registered says that a service has its entry.
 type Registered struct {
@@ -885,6 +906,43 @@ func (*Left) Descriptor() ([]byte, []int) {
 	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{10}
 }
 
+// Draining says that mcp-server knows of all services of the machine that they drain.
+type Draining struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Draining) Reset() {
+	*x = Draining{}
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Draining) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Draining) ProtoMessage() {}
+
+func (x *Draining) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Draining.ProtoReflect.Descriptor instead.
+func (*Draining) Descriptor() ([]byte, []int) {
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{11}
+}
+
 // Probe is how a service is asked whether it is well, as in a WorkloadGroup.
 type Probe struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -906,7 +964,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[11]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -918,7 +976,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[11]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -931,7 +989,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{11}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Probe) GetHow() isProbe_How {
@@ -1053,7 +1111,7 @@ type HTTPProbe struct {
 
 func (x *HTTPProbe) Reset() {
 	*x = HTTPProbe{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[12]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1123,7 @@ func (x *HTTPProbe) String() string {
 func (*HTTPProbe) ProtoMessage() {}
 
 func (x *HTTPProbe) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[12]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1136,7 @@ func (x *HTTPProbe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HTTPProbe.ProtoReflect.Descriptor instead.
 func (*HTTPProbe) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{12}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *HTTPProbe) GetScheme() string {
@@ -1126,7 +1184,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[13]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1138,7 +1196,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[13]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1151,7 +1209,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{13}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Header) GetName() string {
@@ -1178,7 +1236,7 @@ type TCPProbe struct {
 
 func (x *TCPProbe) Reset() {
 	*x = TCPProbe{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[14]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1190,7 +1248,7 @@ func (x *TCPProbe) String() string {
 func (*TCPProbe) ProtoMessage() {}
 
 func (x *TCPProbe) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[14]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1203,7 +1261,7 @@ func (x *TCPProbe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TCPProbe.ProtoReflect.Descriptor instead.
 func (*TCPProbe) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{14}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TCPProbe) GetHost() string {
@@ -1229,7 +1287,7 @@ type ExecProbe struct {
 
 func (x *ExecProbe) Reset() {
 	*x = ExecProbe{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[15]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1241,7 +1299,7 @@ func (x *ExecProbe) String() string {
 func (*ExecProbe) ProtoMessage() {}
 
 func (x *ExecProbe) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[15]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1254,7 +1312,7 @@ func (x *ExecProbe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecProbe.ProtoReflect.Descriptor instead.
 func (*ExecProbe) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{15}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ExecProbe) GetCommand() []string {
@@ -1274,7 +1332,7 @@ type GRPCProbe struct {
 
 func (x *GRPCProbe) Reset() {
 	*x = GRPCProbe{}
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[16]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1286,7 +1344,7 @@ func (x *GRPCProbe) String() string {
 func (*GRPCProbe) ProtoMessage() {}
 
 func (x *GRPCProbe) ProtoReflect() protoreflect.Message {
-	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[16]
+	mi := &file_pgmesh_machine_v1_machine_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1299,7 +1357,7 @@ func (x *GRPCProbe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GRPCProbe.ProtoReflect.Descriptor instead.
 func (*GRPCProbe) Descriptor() ([]byte, []int) {
-	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{16}
+	return file_pgmesh_machine_v1_machine_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GRPCProbe) GetPort() uint32 {
@@ -1374,13 +1432,14 @@ const file_pgmesh_machine_v1_machine_proto_rawDesc = "" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x121\n" +
 	"\x06health\x18\x02 \x01(\x0e2\x19.pgmesh.machine.v1.HealthR\x06health\x12\x16\n" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\"\t\n" +
-	"\aLeaving\"\xc5\x01\n" +
+	"\aLeaving\"\x80\x02\n" +
 	"\x10RegisterResponse\x12?\n" +
 	"\n" +
 	"registered\x18\x01 \x01(\v2\x1d.pgmesh.machine.v1.RegisteredH\x00R\n" +
 	"registered\x126\n" +
 	"\arefused\x18\x02 \x01(\v2\x1a.pgmesh.machine.v1.RefusedH\x00R\arefused\x12-\n" +
-	"\x04left\x18\x03 \x01(\v2\x17.pgmesh.machine.v1.LeftH\x00R\x04leftB\t\n" +
+	"\x04left\x18\x03 \x01(\v2\x17.pgmesh.machine.v1.LeftH\x00R\x04left\x129\n" +
+	"\bdraining\x18\x04 \x01(\v2\x1b.pgmesh.machine.v1.DrainingH\x00R\bdrainingB\t\n" +
 	"\amessage\"h\n" +
 	"\n" +
 	"Registered\x12\x14\n" +
@@ -1391,7 +1450,9 @@ const file_pgmesh_machine_v1_machine_proto_rawDesc = "" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
 	"\apassing\x18\x03 \x01(\bR\apassing\"\x06\n" +
-	"\x04Left\"\xdd\x03\n" +
+	"\x04Left\"\n" +
+	"\n" +
+	"\bDraining\"\xdd\x03\n" +
 	"\x05Probe\x122\n" +
 	"\x04http\x18\x01 \x01(\v2\x1c.pgmesh.machine.v1.HTTPProbeH\x00R\x04http\x12/\n" +
 	"\x03tcp\x18\x02 \x01(\v2\x1b.pgmesh.machine.v1.TCPProbeH\x00R\x03tcp\x122\n" +
@@ -1419,11 +1480,12 @@ const file_pgmesh_machine_v1_machine_proto_rawDesc = "" +
 	"\acommand\x18\x01 \x03(\tR\acommand\"9\n" +
 	"\tGRPCProbe\x12\x12\n" +
 	"\x04port\x18\x01 \x01(\rR\x04port\x12\x18\n" +
-	"\aservice\x18\x02 \x01(\tR\aservice*J\n" +
+	"\aservice\x18\x02 \x01(\tR\aservice*_\n" +
 	"\x06Health\x12\x16\n" +
 	"\x12HEALTH_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eHEALTH_HEALTHY\x10\x01\x12\x14\n" +
-	"\x10HEALTH_UNHEALTHY\x10\x022\xce\x01\n" +
+	"\x10HEALTH_UNHEALTHY\x10\x02\x12\x13\n" +
+	"\x0fHEALTH_DRAINING\x10\x032\xce\x01\n" +
 	"\x0eMachineService\x12[\n" +
 	"\bSettings\x12\".pgmesh.machine.v1.SettingsRequest\x1a#.pgmesh.machine.v1.SettingsResponse\"\x06\x82\xf1\x18\x02\x18\x02\x12_\n" +
 	"\bRegister\x12\".pgmesh.machine.v1.RegisterRequest\x1a#.pgmesh.machine.v1.RegisterResponse\"\x06\x82\xf1\x18\x02\x18\x02(\x010\x01B<Z:github.com/pgmesh/pgmesh/proto/pgmesh/machine/v1;machinev1b\x06proto3"
@@ -1441,7 +1503,7 @@ func file_pgmesh_machine_v1_machine_proto_rawDescGZIP() []byte {
 }
 
 var file_pgmesh_machine_v1_machine_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pgmesh_machine_v1_machine_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_pgmesh_machine_v1_machine_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_pgmesh_machine_v1_machine_proto_goTypes = []any{
 	(Health)(0),                 // 0: pgmesh.machine.v1.Health
 	(*SettingsRequest)(nil),     // 1: pgmesh.machine.v1.SettingsRequest
@@ -1455,52 +1517,54 @@ var file_pgmesh_machine_v1_machine_proto_goTypes = []any{
 	(*Registered)(nil),          // 9: pgmesh.machine.v1.Registered
 	(*Refused)(nil),             // 10: pgmesh.machine.v1.Refused
 	(*Left)(nil),                // 11: pgmesh.machine.v1.Left
-	(*Probe)(nil),               // 12: pgmesh.machine.v1.Probe
-	(*HTTPProbe)(nil),           // 13: pgmesh.machine.v1.HTTPProbe
-	(*Header)(nil),              // 14: pgmesh.machine.v1.Header
-	(*TCPProbe)(nil),            // 15: pgmesh.machine.v1.TCPProbe
-	(*ExecProbe)(nil),           // 16: pgmesh.machine.v1.ExecProbe
-	(*GRPCProbe)(nil),           // 17: pgmesh.machine.v1.GRPCProbe
-	nil,                         // 18: pgmesh.machine.v1.SettingsRequest.LabelsEntry
-	nil,                         // 19: pgmesh.machine.v1.SettingsResponse.LabelsEntry
-	nil,                         // 20: pgmesh.machine.v1.Machine.LabelsEntry
-	nil,                         // 21: pgmesh.machine.v1.Service.PortsEntry
-	nil,                         // 22: pgmesh.machine.v1.Service.LabelsEntry
-	(*durationpb.Duration)(nil), // 23: google.protobuf.Duration
+	(*Draining)(nil),            // 12: pgmesh.machine.v1.Draining
+	(*Probe)(nil),               // 13: pgmesh.machine.v1.Probe
+	(*HTTPProbe)(nil),           // 14: pgmesh.machine.v1.HTTPProbe
+	(*Header)(nil),              // 15: pgmesh.machine.v1.Header
+	(*TCPProbe)(nil),            // 16: pgmesh.machine.v1.TCPProbe
+	(*ExecProbe)(nil),           // 17: pgmesh.machine.v1.ExecProbe
+	(*GRPCProbe)(nil),           // 18: pgmesh.machine.v1.GRPCProbe
+	nil,                         // 19: pgmesh.machine.v1.SettingsRequest.LabelsEntry
+	nil,                         // 20: pgmesh.machine.v1.SettingsResponse.LabelsEntry
+	nil,                         // 21: pgmesh.machine.v1.Machine.LabelsEntry
+	nil,                         // 22: pgmesh.machine.v1.Service.PortsEntry
+	nil,                         // 23: pgmesh.machine.v1.Service.LabelsEntry
+	(*durationpb.Duration)(nil), // 24: google.protobuf.Duration
 }
 var file_pgmesh_machine_v1_machine_proto_depIdxs = []int32{
-	18, // 0: pgmesh.machine.v1.SettingsRequest.labels:type_name -> pgmesh.machine.v1.SettingsRequest.LabelsEntry
-	19, // 1: pgmesh.machine.v1.SettingsResponse.labels:type_name -> pgmesh.machine.v1.SettingsResponse.LabelsEntry
+	19, // 0: pgmesh.machine.v1.SettingsRequest.labels:type_name -> pgmesh.machine.v1.SettingsRequest.LabelsEntry
+	20, // 1: pgmesh.machine.v1.SettingsResponse.labels:type_name -> pgmesh.machine.v1.SettingsResponse.LabelsEntry
 	4,  // 2: pgmesh.machine.v1.RegisterRequest.machine:type_name -> pgmesh.machine.v1.Machine
 	6,  // 3: pgmesh.machine.v1.RegisterRequest.health:type_name -> pgmesh.machine.v1.HealthReport
 	7,  // 4: pgmesh.machine.v1.RegisterRequest.leaving:type_name -> pgmesh.machine.v1.Leaving
-	20, // 5: pgmesh.machine.v1.Machine.labels:type_name -> pgmesh.machine.v1.Machine.LabelsEntry
+	21, // 5: pgmesh.machine.v1.Machine.labels:type_name -> pgmesh.machine.v1.Machine.LabelsEntry
 	5,  // 6: pgmesh.machine.v1.Machine.services:type_name -> pgmesh.machine.v1.Service
-	21, // 7: pgmesh.machine.v1.Service.ports:type_name -> pgmesh.machine.v1.Service.PortsEntry
-	22, // 8: pgmesh.machine.v1.Service.labels:type_name -> pgmesh.machine.v1.Service.LabelsEntry
+	22, // 7: pgmesh.machine.v1.Service.ports:type_name -> pgmesh.machine.v1.Service.PortsEntry
+	23, // 8: pgmesh.machine.v1.Service.labels:type_name -> pgmesh.machine.v1.Service.LabelsEntry
 	0,  // 9: pgmesh.machine.v1.Service.health:type_name -> pgmesh.machine.v1.Health
 	0,  // 10: pgmesh.machine.v1.HealthReport.health:type_name -> pgmesh.machine.v1.Health
 	9,  // 11: pgmesh.machine.v1.RegisterResponse.registered:type_name -> pgmesh.machine.v1.Registered
 	10, // 12: pgmesh.machine.v1.RegisterResponse.refused:type_name -> pgmesh.machine.v1.Refused
 	11, // 13: pgmesh.machine.v1.RegisterResponse.left:type_name -> pgmesh.machine.v1.Left
-	12, // 14: pgmesh.machine.v1.Registered.probe:type_name -> pgmesh.machine.v1.Probe
-	13, // 15: pgmesh.machine.v1.Probe.http:type_name -> pgmesh.machine.v1.HTTPProbe
-	15, // 16: pgmesh.machine.v1.Probe.tcp:type_name -> pgmesh.machine.v1.TCPProbe
-	16, // 17: pgmesh.machine.v1.Probe.exec:type_name -> pgmesh.machine.v1.ExecProbe
-	17, // 18: pgmesh.machine.v1.Probe.grpc:type_name -> pgmesh.machine.v1.GRPCProbe
-	23, // 19: pgmesh.machine.v1.Probe.initial_delay:type_name -> google.protobuf.Duration
-	23, // 20: pgmesh.machine.v1.Probe.timeout:type_name -> google.protobuf.Duration
-	23, // 21: pgmesh.machine.v1.Probe.period:type_name -> google.protobuf.Duration
-	14, // 22: pgmesh.machine.v1.HTTPProbe.headers:type_name -> pgmesh.machine.v1.Header
-	1,  // 23: pgmesh.machine.v1.MachineService.Settings:input_type -> pgmesh.machine.v1.SettingsRequest
-	3,  // 24: pgmesh.machine.v1.MachineService.Register:input_type -> pgmesh.machine.v1.RegisterRequest
-	2,  // 25: pgmesh.machine.v1.MachineService.Settings:output_type -> pgmesh.machine.v1.SettingsResponse
-	8,  // 26: pgmesh.machine.v1.MachineService.Register:output_type -> pgmesh.machine.v1.RegisterResponse
-	25, // [25:27] is the sub-list for method output_type
-	23, // [23:25] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	12, // 14: pgmesh.machine.v1.RegisterResponse.draining:type_name -> pgmesh.machine.v1.Draining
+	13, // 15: pgmesh.machine.v1.Registered.probe:type_name -> pgmesh.machine.v1.Probe
+	14, // 16: pgmesh.machine.v1.Probe.http:type_name -> pgmesh.machine.v1.HTTPProbe
+	16, // 17: pgmesh.machine.v1.Probe.tcp:type_name -> pgmesh.machine.v1.TCPProbe
+	17, // 18: pgmesh.machine.v1.Probe.exec:type_name -> pgmesh.machine.v1.ExecProbe
+	18, // 19: pgmesh.machine.v1.Probe.grpc:type_name -> pgmesh.machine.v1.GRPCProbe
+	24, // 20: pgmesh.machine.v1.Probe.initial_delay:type_name -> google.protobuf.Duration
+	24, // 21: pgmesh.machine.v1.Probe.timeout:type_name -> google.protobuf.Duration
+	24, // 22: pgmesh.machine.v1.Probe.period:type_name -> google.protobuf.Duration
+	15, // 23: pgmesh.machine.v1.HTTPProbe.headers:type_name -> pgmesh.machine.v1.Header
+	1,  // 24: pgmesh.machine.v1.MachineService.Settings:input_type -> pgmesh.machine.v1.SettingsRequest
+	3,  // 25: pgmesh.machine.v1.MachineService.Register:input_type -> pgmesh.machine.v1.RegisterRequest
+	2,  // 26: pgmesh.machine.v1.MachineService.Settings:output_type -> pgmesh.machine.v1.SettingsResponse
+	8,  // 27: pgmesh.machine.v1.MachineService.Register:output_type -> pgmesh.machine.v1.RegisterResponse
+	26, // [26:28] is the sub-list for method output_type
+	24, // [24:26] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_pgmesh_machine_v1_machine_proto_init() }
@@ -1517,8 +1581,9 @@ func file_pgmesh_machine_v1_machine_proto_init() {
 		(*RegisterResponse_Registered)(nil),
 		(*RegisterResponse_Refused)(nil),
 		(*RegisterResponse_Left)(nil),
+		(*RegisterResponse_Draining)(nil),
 	}
-	file_pgmesh_machine_v1_machine_proto_msgTypes[11].OneofWrappers = []any{
+	file_pgmesh_machine_v1_machine_proto_msgTypes[12].OneofWrappers = []any{
 		(*Probe_Http)(nil),
 		(*Probe_Tcp)(nil),
 		(*Probe_Exec)(nil),
@@ -1530,7 +1595,7 @@ func file_pgmesh_machine_v1_machine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pgmesh_machine_v1_machine_proto_rawDesc), len(file_pgmesh_machine_v1_machine_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
