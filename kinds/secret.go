@@ -110,3 +110,7 @@ func SecretJSON(s *mcpv1.Secret) json.RawMessage {
 	}
 	return text
 }
+
+// AuthoritySuffix ends the name by which proxies ask for the authorities that go with a credential, as
+// in Istio.
+const AuthoritySuffix = "-cacert"

@@ -26,9 +26,6 @@ type Authority struct {
 	Trust credential.Trust
 }
 
-// authoritySuffix ends the names of authorities, after the credential that they go with.
-const authoritySuffix = "-cacert"
-
 // trustCredential is the credential of what a resource, or a part of it, trusts.
 func trustCredential(of *kinds.Resource, parts ...string) string {
 	return AuthorityPrefix + strings.Join(append([]string{of.Kind.Name, of.Namespace, of.Name}, parts...), "/")

@@ -130,7 +130,7 @@ func (p *BackendTLS) trust(s *Secured, trust func(Secret) (credential.Trust, boo
 		return
 	}
 	s.TLS.CredentialName = trustCredential(p.Resource)
-	s.Trusted = &Authority{Name: s.TLS.CredentialName + authoritySuffix, Trust: all}
+	s.Trusted = &Authority{Name: s.TLS.CredentialName + kinds.AuthoritySuffix, Trust: all}
 }
 
 // authorityOf is the authority that a policy names.

@@ -138,7 +138,7 @@ func (g *Gateway) clientAuthority(l *Listener, r ref) (name string, wrong fault)
 		return "", wrong
 	}
 	l.authorities = append(l.authorities, trusted)
-	return trusted.credential() + authoritySuffix, fault{}
+	return trusted.credential() + kinds.AuthoritySuffix, fault{}
 }
 
 // carriedAuthority is the authority of a ConfigMap. One of another namespace has to be granted.
@@ -150,7 +150,7 @@ func (g *Gateway) carriedAuthority(l *Listener, to target) (name string, wrong f
 	if found == "" {
 		return "", fault{reasonNoAuthority, fmt.Sprintf("is the ConfigMap %s/%s, which has no certificates of authorities in ca.crt, or is not there", to.namespace, to.name)}
 	}
-	name = trustCredential(g.Resource, strconv.FormatUint(uint64(l.port), 10)) + authoritySuffix
+	name = trustCredential(g.Resource, strconv.FormatUint(uint64(l.port), 10)) + kinds.AuthoritySuffix
 	l.carried = &Authority{Name: name, Trust: credential.Trust{Authorities: []byte(found)}}
 	return name, fault{}
 }

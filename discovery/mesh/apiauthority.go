@@ -52,7 +52,7 @@ func (u *apiUpdate) listAuthorities() {
 // it is no name of such.
 func authorityBehind(resource string) (kinds.Key, bool) {
 	path, found := strings.CutPrefix(resource, gatewayapi.AuthorityPrefix)
-	parts := strings.SplitN(strings.TrimSuffix(path, "-cacert"), "/", 4)
+	parts := strings.SplitN(strings.TrimSuffix(path, kinds.AuthoritySuffix), "/", 4)
 	if !found || len(parts) < 3 {
 		return kinds.Key{}, false
 	}

@@ -68,7 +68,7 @@ func (m *Mesh) SecretBehind(p *Proxy, resource string) (kinds.Key, bool) {
 	if m.Has(key) {
 		return key, true
 	}
-	key.Name = strings.TrimSuffix(key.Name, "-cacert")
+	key.Name = strings.TrimSuffix(key.Name, kinds.AuthoritySuffix)
 	return key, m.Has(key)
 }
 

@@ -150,12 +150,12 @@ func (m *Mesh) WhyNot(p *Proxy, resource string) (reason, hint string) {
 	if !named {
 		namespace = p.Namespace
 	}
-	if namespace != p.Namespace && !m.lends(p.Namespace, namespace, name) && !m.lends(p.Namespace, namespace, strings.TrimSuffix(name, "-cacert")) {
+	if namespace != p.Namespace && !m.lends(p.Namespace, namespace, name) && !m.lends(p.Namespace, namespace, strings.TrimSuffix(name, kinds.AuthoritySuffix)) {
 		return "forbidden", fmt.Sprintf("gateways are given the secrets of their own namespace, which is %s, and those of another one that a Gateway names "+
 			"and a ReferenceGrant there allows", p.Namespace)
 	}
 	for _, s := range m.secrets.byNamespace[namespace] {
-		if s.Name != name && s.Name+"-cacert" != name {
+		if s.Name != name && s.Name+kinds.AuthoritySuffix != name {
 			continue
 		}
 		if !s.isForAccount(p.ServiceAccount) {

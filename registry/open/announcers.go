@@ -31,12 +31,12 @@ func Announcers(urls []string, o reload.Options) ([]announce.Announcer, error) {
 		}
 		a, err := open(u, o)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", u.Redacted(), err)
+			return nil, fmt.Errorf("%s: %w", shown(u), err)
 		}
 		if other, taken := named[a.Name()]; taken {
-			return nil, fmt.Errorf("%s is called %s, as %s is: give one of them another name by ?name=", u.Redacted(), a.Name(), other)
+			return nil, fmt.Errorf("%s is called %s, as %s is: give one of them another name by ?name=", shown(u), a.Name(), other)
 		}
-		named[a.Name()] = u.Redacted()
+		named[a.Name()] = shown(u)
 		all = append(all, a)
 	}
 	return all, nil

@@ -58,6 +58,14 @@ func All(urls []string, o reload.Options) ([]registry.Registry, error) {
 	return all, nil
 }
 
+// shown is a URL for people, without passwords. Go leaves the slashes out of one that ends there.
+func shown(u *url.URL) string {
+	if u.Host == "" && u.Path == "" {
+		return u.Scheme + "://"
+	}
+	return u.Redacted()
+}
+
 func open(text string, o reload.Options) (registry.Registry, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -69,7 +77,7 @@ func open(text string, o reload.Options) (registry.Registry, error) {
 	}
 	r, err := s.open(u, o)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", u.Redacted(), err)
+		return nil, fmt.Errorf("%s: %w", shown(u), err)
 	}
 	return r, nil
 }

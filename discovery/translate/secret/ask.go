@@ -10,13 +10,13 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/identity/agentsecret"
+	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// What the names of secrets begin and end with; all are Istio's.
+// What the names of secrets begin with; all are Istio's.
 const (
 	credentialPrefix = "kubernetes://" //nolint:gosec // a name holds no secret
 	rootsPrefix      = "configmap://"
-	rootsSuffix      = "-cacert"
 	externalPrefix   = "sds://"
 )
 
@@ -42,7 +42,9 @@ func FromDiscovery(name string) *tlsv3.SdsSecretConfig {
 func Credential(name string) *tlsv3.SdsSecretConfig { return FromDiscovery(credentialResource(name)) }
 
 // CredentialRoots asks for the authorities that go with a credential, to check the other side by.
-func CredentialRoots(name string) *tlsv3.SdsSecretConfig { return Credential(name + rootsSuffix) }
+func CredentialRoots(name string) *tlsv3.SdsSecretConfig {
+	return Credential(name + kinds.AuthoritySuffix)
+}
 
 // ServerCredential asks for what a server of a Gateway or a Sidecar shows, or checks clients by. A
 // name that begins with sds:// is asked of the service that the mesh names for that, without the
@@ -66,7 +68,7 @@ func ServerCredential(v view.View, name string) *tlsv3.SdsSecretConfig {
 
 // ServerCredentialRoots asks for the authorities that go with a server's credential.
 func ServerCredentialRoots(v view.View, name string) *tlsv3.SdsSecretConfig {
-	return ServerCredential(v, name+rootsSuffix)
+	return ServerCredential(v, name+kinds.AuthoritySuffix)
 }
 
 // credentialResource names a credential as proxies ask for it: kubernetes://NAME, unless its own

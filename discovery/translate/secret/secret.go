@@ -13,6 +13,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/identity/credential"
+	"github.com/pgmesh/pgmesh/kinds"
 )
 
 // Of lists the secrets that a proxy may ask discovery for, in the order of their names: those of
@@ -36,7 +37,7 @@ func ofMesh(m *mesh.Mesh, p *mesh.Proxy) []*tlsv3.Secret {
 		exists[named{s.Namespace, s.Name}] = true
 	}
 	for _, s := range secrets {
-		if s.Pair != nil && !strings.HasSuffix(s.Name, rootsSuffix) {
+		if s.Pair != nil && !strings.HasSuffix(s.Name, kinds.AuthoritySuffix) {
 			for _, name := range formsOf(p, s, s.Name) {
 				out = append(out, certificate(name, s))
 			}
@@ -58,11 +59,11 @@ type named struct{ namespace, name string }
 
 // rootsNames are the names that mean the authorities of a secret.
 func rootsNames(s *mesh.Secret, exists map[named]bool) (names []string) {
-	if strings.HasSuffix(s.Name, rootsSuffix) {
+	if strings.HasSuffix(s.Name, kinds.AuthoritySuffix) {
 		names = append(names, s.Name)
 	}
-	if !exists[named{s.Namespace, s.Name + rootsSuffix}] {
-		names = append(names, s.Name+rootsSuffix)
+	if !exists[named{s.Namespace, s.Name + kinds.AuthoritySuffix}] {
+		names = append(names, s.Name+kinds.AuthoritySuffix)
 	}
 	return names
 }
