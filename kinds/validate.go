@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"google.golang.org/protobuf/encoding/protojson"
+
 	"github.com/pgmesh/pgmesh/kinds/schema"
 )
 
@@ -20,12 +22,20 @@ func Validate(kind *Kind, spec any, meta *Meta) []Violation {
 // Check returns what is wrong with a stored resource: with its name, namespace, labels, annotations
 // and spec.
 func (k *Kind) Check(spec []byte, meta Meta) []Violation {
-	found := CheckMetadata(&Resource{Kind: k, Namespace: meta.Namespace, Name: meta.Name, Labels: meta.Labels, Annotations: meta.Annotations})
 	tree, err := readTree(spec)
 	if err != nil {
-		return append(found, Violation{Kind: k.Name, Path: "spec", Reason: err.Error()})
+		return append(k.checkMetadata(&meta), Violation{Kind: k.Name, Path: "spec", Reason: err.Error()})
 	}
-	return append(found, Validate(k, tree, &meta)...)
+	return k.CheckTree(Tree{tree}, meta)
+}
+
+// CheckTree is Check of a spec that was read already.
+func (k *Kind) CheckTree(spec Tree, meta Meta) []Violation {
+	return append(k.checkMetadata(&meta), Validate(k, spec.root, &meta)...)
+}
+
+func (k *Kind) checkMetadata(m *Meta) []Violation {
+	return CheckMetadata(&Resource{Kind: k, Namespace: m.Namespace, Name: m.Name, Labels: m.Labels, Annotations: m.Annotations})
 }
 
 // Meta is the metadata that the rules of a kind can refer to.
@@ -56,6 +66,19 @@ func violations(kind *Kind, problems []schema.Problem) []Violation {
 		list[i] = Violation{Kind: kind.Name, Path: p.Path, Reason: p.Reason, Hint: p.Hint}
 	}
 	return list
+}
+
+// Tree is a spec as JSON that was read once, for those who look at all of it.
+type Tree struct{ root any }
+
+// SpecTree is the spec as it is written as JSON.
+func (r *Resource) SpecTree() (Tree, error) {
+	text, err := protojson.Marshal(r.Spec.Message())
+	if err != nil {
+		return Tree{}, fmt.Errorf("write the spec of %s as JSON: %w", r.Key(), err)
+	}
+	root, err := readTree(text)
+	return Tree{root}, err
 }
 
 // readTree decodes JSON without losing a digit of its numbers.

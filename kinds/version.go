@@ -19,11 +19,16 @@ func ContentVersion(labels, annotations map[string]string, spec json.RawMessage,
 	if err != nil {
 		return "", fmt.Errorf("hash a spec: %w", err)
 	}
+	return Tree{tree}.Version(labels, annotations, createTime)
+}
+
+// Version is the ContentVersion of a resource with this spec.
+func (t Tree) Version(labels, annotations map[string]string, createTime time.Time) (string, error) {
 	var created int64
 	if !createTime.IsZero() {
 		created = createTime.Unix()
 	}
-	content, err := compacted([]any{nonNil(labels), nonNil(annotations), tree, created})
+	content, err := compacted([]any{nonNil(labels), nonNil(annotations), t.root, created})
 	if err != nil {
 		return "", fmt.Errorf("hash a spec: %w", err)
 	}

@@ -10,8 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/theory/sqljson/path"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/pgmesh/pgmesh/kinds/schema/predicate"
 )
 
 // Rule is something that must not hold of an object of a type.
@@ -25,8 +26,8 @@ type Rule struct {
 	Reason string  `yaml:"reason"`
 	Hint   string  `yaml:"hint"`
 
-	Steps       []Step     `yaml:"-"` // Each, resolved
-	when, wrong *path.Path // When and Wrong, parsed
+	Steps       []Step               `yaml:"-"` // Each, resolved
+	when, wrong *predicate.Predicate // When and Wrong, compiled
 }
 
 // Step is one field on the path to the items that a rule applies to.
@@ -222,7 +223,7 @@ func overridePointer[V any](to **V, from *V) {
 	}
 }
 
-// resolve checks a rule and parses its predicates and its path.
+// resolve checks a rule, and compiles its predicates and its path.
 func (t *Table) resolve(of *Type, r *Rule) error {
 	forms := 0
 	for _, set := range []bool{r.Wrong != "", r.Unique != nil, r.Check != ""} {
@@ -239,20 +240,23 @@ func (t *Table) resolve(of *Type, r *Rule) error {
 	if r.Check != "" && checks[r.Check] == nil {
 		return fmt.Errorf("no check %q is known", r.Check)
 	}
-	for text, to := range map[string]**path.Path{r.Wrong: &r.wrong, r.When: &r.when} {
-		if text == "" {
-			continue
-		}
-		parsed, err := path.Parse(text)
-		if err != nil {
-			return err
-		}
-		if !parsed.IsPredicate() {
-			return fmt.Errorf("%s is no predicate", text)
-		}
-		*to = parsed
+	if err := r.compile(); err != nil {
+		return err
 	}
 	return t.resolveSteps(of, r)
+}
+
+// compile compiles the predicates of the rule.
+func (r *Rule) compile() (err error) {
+	if r.When != "" {
+		if r.when, err = predicate.Parse(r.When, "meta"); err != nil {
+			return err
+		}
+	}
+	if r.Wrong != "" {
+		r.wrong, err = predicate.Parse(r.Wrong, itemVariables...)
+	}
+	return err
 }
 
 func (t *Table) resolveSteps(of *Type, r *Rule) error {

@@ -173,16 +173,16 @@ func rangeReason(f *Field, value float64, got string) string {
 	low, high := f.Min != nil && value < *f.Min, f.Max != nil && value > *f.Max
 	switch {
 	case (low || high) && f.Min != nil && f.Max != nil:
-		return "must be between " + plain(*f.Min) + " and " + plain(*f.Max) + ", got " + got
+		return "must be between " + plainNumber(*f.Min) + " and " + plainNumber(*f.Max) + ", got " + got
 	case low:
-		return "must be at least " + plain(*f.Min) + ", got " + got
+		return "must be at least " + plainNumber(*f.Min) + ", got " + got
 	case high:
-		return "must be at most " + plain(*f.Max) + ", got " + got
+		return "must be at most " + plainNumber(*f.Max) + ", got " + got
 	}
 	return ""
 }
 
-func plain(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
+func plainNumber(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 // sizeReason reports that a list has too few or too many items, or a string too few or too many
 // characters.

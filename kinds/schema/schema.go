@@ -82,8 +82,9 @@
 // evaluated, sorted by file name and in the order of the file; then the fields that are messages
 // are walked, in the order of the table. Every problem is reported, at most once per rule and item.
 //
-// Rules are written in the SQL/JSON path language of Postgres 13, in lax mode. A predicate that
-// evaluates to null does not hold. $ is the object with the rule. A rule is one of these:
+// Rules are written in the SQL/JSON path language of Postgres 13, in lax mode, of which package
+// predicate has what they need. A predicate that evaluates to null does not hold. $ is the object with
+// the rule. A rule is one of these:
 //
 //   - Wrong: a predicate that holds if the rule is broken.
 //   - Wrong and Each: the predicate is evaluated for each item that Each leads to: a field, or

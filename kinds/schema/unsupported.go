@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"context"
 	_ "embed"
 	"fmt"
 	"maps"
@@ -9,9 +8,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/theory/sqljson/path"
-	"github.com/theory/sqljson/path/exec"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/pgmesh/pgmesh/kinds/schema/predicate"
 )
 
 // Unsupported is a field, or a whole resource, of some kinds that discovery does not act on.
@@ -23,7 +22,7 @@ type Unsupported struct {
 	Reason string   `yaml:"reason"`
 	Hint   string   `yaml:"hint"`
 
-	when *path.Path
+	when *predicate.Predicate
 }
 
 //go:embed unsupported.yaml
@@ -40,8 +39,8 @@ var AllUnsupported = sync.OnceValue(func() []*Unsupported {
 			continue
 		}
 		var err error
-		if u.when, err = path.Parse(u.When); err != nil || !u.when.IsPredicate() {
-			panic(fmt.Sprintf("kinds/schema/unsupported.yaml: %s: %s is no predicate: %v", u.Path, u.When, err))
+		if u.when, err = predicate.Parse(u.When); err != nil {
+			panic(fmt.Sprintf("kinds/schema/unsupported.yaml: %s: when: %v", u.Path, err))
 		}
 	}
 	return all
@@ -68,7 +67,7 @@ func FindUnsupported(group, kind string, spec any) []Problem {
 			continue
 		}
 		follow("spec", spec, u.Steps(), func(at string, value any) {
-			if u.when == nil || match(u.when, value) {
+			if u.when == nil || u.when.Holds(value) {
 				if u.Path == "" {
 					at = "" // the resource as a whole
 				}
@@ -77,11 +76,6 @@ func FindUnsupported(group, kind string, spec any) []Problem {
 		})
 	}
 	return out
-}
-
-func match(predicate *path.Path, value any) bool {
-	yes, err := predicate.Match(context.Background(), value, exec.WithSilent())
-	return err == nil && yes
 }
 
 // follow calls visit for each value that the steps lead to.

@@ -1,16 +1,12 @@
 package schema
 
 import (
-	"context"
 	"encoding/json"
 	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/theory/sqljson/path"
-	"github.com/theory/sqljson/path/exec"
 )
 
 // Meta is the metadata that rules can refer to.
@@ -58,7 +54,7 @@ var emptyMeta = map[string]any{}
 func (j *ruleWalk) object(t *Type, path string, v any, meta map[string]any) {
 	members, _ := v.(map[string]any)
 	for _, r := range t.Rules {
-		if r.when == nil || holds(r.when, members, exec.Vars{"meta": meta}) {
+		if r.when == nil || r.when.Holds(members, meta) {
 			j.rule(r, path, members, meta)
 		}
 	}
@@ -95,37 +91,37 @@ func (j *ruleWalk) rule(r *Rule, path string, object, meta map[string]any) {
 			j.report(join(path, p.Path), p.Reason, p.Hint)
 		}
 	case r.Each == "":
-		j.item(r, place{path: path}, object, meta)
+		j.item(r, &place{path: path}, object, meta)
 	case r.Unique != nil:
 		j.duplicates(r, path, object, meta)
 	default:
-		for _, p := range places(r.Steps, path, object) {
-			j.item(r, p, object, meta)
+		all := places(r.Steps, path, object)
+		for i := range all {
+			j.item(r, &all[i], object, meta)
 		}
 	}
 }
 
-func (j *ruleWalk) item(r *Rule, p place, object, meta map[string]any) {
-	if variables := p.variables(meta); holds(r.wrong, object, variables) {
-		j.reportRule(r, p.path, object, variables)
+// itemVariables are the variables of a predicate on an item, in the order in which it is given them.
+var itemVariables = []string{"meta", "i", "key", "item", "parent"}
+
+func (j *ruleWalk) item(r *Rule, p *place, object, meta map[string]any) {
+	if r.wrong.Holds(object, meta, int64(p.i), p.key, p.item, p.parent) {
+		j.reportRule(r, p, object, meta)
 	}
 }
 
-// holds evaluates a predicate. One that cannot be evaluated, such as a comparison of a string with
-// a number, does not hold. Postgres does the same.
-func holds(predicate *path.Path, object map[string]any, variables exec.Vars) bool {
-	yes, err := predicate.Match(context.Background(), object, exec.WithSilent(), exec.WithVars(variables))
-	return err == nil && yes
-}
-
-func (j *ruleWalk) reportRule(r *Rule, path string, object map[string]any, variables exec.Vars) {
-	j.report(join(path, fill(r.At, object, variables)), fill(r.Reason, object, variables), fill(r.Hint, object, variables))
+func (j *ruleWalk) reportRule(r *Rule, p *place, object, meta map[string]any) {
+	variables := p.variables(meta)
+	j.report(join(p.path, fill(r.At, object, variables)), fill(r.Reason, object, variables), fill(r.Hint, object, variables))
 }
 
 // duplicates reports the items that equal an earlier one in their list.
 func (j *ruleWalk) duplicates(r *Rule, path string, object, meta map[string]any) {
 	seen := map[string]bool{}
-	for _, p := range places(r.Steps, path, object) {
+	all := places(r.Steps, path, object)
+	for i := range all {
+		p := &all[i]
 		if p.i == 0 {
 			clear(seen)
 		}
@@ -139,7 +135,7 @@ func (j *ruleWalk) duplicates(r *Rule, path string, object, meta map[string]any)
 			continue
 		}
 		if seen[text] {
-			j.reportRule(r, p.path, object, p.variables(meta))
+			j.reportRule(r, p, object, meta)
 		}
 		seen[text] = true
 	}
@@ -154,12 +150,9 @@ type place struct {
 	i      int
 }
 
-func (p *place) variables(meta map[string]any) exec.Vars {
-	vars := exec.Vars{"meta": meta, "i": json.Number(strconv.Itoa(p.i)), "key": p.key, "item": p.item, "parent": p.parent}
-	if p.parent == nil {
-		vars["parent"] = map[string]any{}
-	}
-	return vars
+// variables are those that a text may name.
+func (p *place) variables(meta map[string]any) map[string]any {
+	return map[string]any{"meta": meta, "i": json.Number(strconv.Itoa(p.i)), "key": p.key, "item": p.item, "parent": p.parent}
 }
 
 // places returns the items that the steps lead to, in the order of the walk.
@@ -224,7 +217,7 @@ func join(path, below string) string {
 var template = regexp.MustCompile(`\{[A-Za-z][A-Za-z0-9]*(\.[A-Za-z0-9]+)*\}`)
 
 // fill replaces placeholders in a text: {x} is a member of the object, {item.x} one of a variable.
-func fill(text string, object map[string]any, variables exec.Vars) string {
+func fill(text string, object map[string]any, variables map[string]any) string {
 	return template.ReplaceAllStringFunc(text, func(match string) string {
 		names := strings.Split(strings.Trim(match, "{}"), ".")
 		var value any = object

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/theory/sqljson/path"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/internal/selector"
 	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/kinds/schema/predicate"
 	"github.com/pgmesh/pgmesh/mcp-server/reference"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
 	"github.com/pgmesh/pgmesh/store"
@@ -118,7 +118,7 @@ func (f *fields) where(text string) string {
 	if f.text("where", text, maxFilterBytes) == "" {
 		return ""
 	}
-	parsed, err := path.Parse(text)
+	parsed, err := predicate.Read(text)
 	switch {
 	case err != nil:
 		f.addf("where", `is not a path of SQL/JSON: %v; write for instance $.hosts[*] == "reviews"`, err)

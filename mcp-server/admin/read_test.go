@@ -168,6 +168,7 @@ func TestListReportsAllInvalidFields(t *testing.T) {
 	})))
 	require.ErrorContains(t, list(&adminv1.ListRequest{Where: "$.hosts"}), "exists($.hosts)")
 	require.Equal(t, []string{"where"}, badFields(t, list(&adminv1.ListRequest{Where: "hosts = 1"})))
+	require.Equal(t, []string{"where"}, badFields(t, list(&adminv1.ListRequest{Where: "$.port == 10000000000000000000"})))
 	require.Equal(t, []string{"revision"}, badFields(t, list(&adminv1.ListRequest{AsOf: &adminv1.ListRequest_Revision{Revision: -1}})))
 	require.Equal(t, []string{"page_token"}, badFields(t, list(&adminv1.ListRequest{PageToken: "made up"})))
 	page, err := b.admin.List(t.Context(), &adminv1.ListRequest{PageSize: 1})

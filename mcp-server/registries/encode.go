@@ -50,7 +50,7 @@ func (o *origin) encode(r *kinds.Resource) (*served.Resource, error) {
 		if r.Kind == kinds.Secret {
 			return nil, errors.New("a secret is no resource, and is not served as one")
 		}
-		spec, err := r.SpecJSON()
+		spec, err := r.SpecTree()
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +58,7 @@ func (o *origin) encode(r *kinds.Resource) (*served.Resource, error) {
 		if err := check(marked, spec); err != nil {
 			return nil, err
 		}
-		version, err := kinds.ContentVersion(marked.Labels, marked.Annotations, spec, r.CreateTime)
+		version, err := spec.Version(marked.Labels, marked.Annotations, r.CreateTime)
 		if err != nil {
 			return nil, err
 		}
@@ -82,8 +82,8 @@ func (o *origin) marked(r *kinds.Resource) *kinds.Resource {
 	return &out
 }
 
-func check(r *kinds.Resource, spec []byte) error {
-	wrong := r.Kind.Check(spec, kinds.Meta{Name: r.Name, Namespace: r.Namespace, Labels: r.Labels, Annotations: r.Annotations})
+func check(r *kinds.Resource, spec kinds.Tree) error {
+	wrong := r.Kind.CheckTree(spec, kinds.Meta{Name: r.Name, Namespace: r.Namespace, Labels: r.Labels, Annotations: r.Annotations})
 	if len(wrong) > 0 {
 		return kinds.Errors(wrong)
 	}

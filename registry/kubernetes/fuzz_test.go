@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/pgmesh/pgmesh/kinds"
@@ -58,6 +59,46 @@ func FuzzConfig(f *testing.F) {
 				if r, err := o.resource(kind); err == nil && (r.Spec.Message() == nil || r.Annotations[lastApplied] != "") {
 					t.Fatalf("%s is made of %q", r.Key(), text)
 				}
+			}
+		}
+	})
+}
+
+// Whatever comes as protobuf, it is an object that is made of it, or an error.
+func FuzzProtobuf(f *testing.F) {
+	for _, seed := range []string{
+		"\x0a\x05\x0a\x03web\x12\x0c\x0a\x0a\x0a\x04http\x18\x50\x22\x00\x1a\x08\x0a\x06\x0a\x04\x0a\x02a.",
+		"\x0a\x18\x5a\x16\x0a\x0fsidecar\x12\x03a b\x12\x04\x0a\x02\x08\x01\x1a\x02\x18\x50\x22\x04IPv4",
+		"\x0a\x06\x4a\x04\x08\x80\x94\x01\x12\x05\x52\x03one\x1a\x09\x12\x07\x0a\x05Ready",
+		"\x0a\x03\x08\x01\x02", "\x1a\xff\xff\xff\xff\x0f", "\x0b\x0c", "",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, message []byte) {
+		c := newContent(&settings{name: "kubernetes", domain: defaultDomain, pods: true, nodes: true})
+		var s serviceObject
+		var e sliceObject
+		var p podObject
+		var n nodeObject
+		if s.ReadProtobuf(message) == nil {
+			c.setService(s.key(), leanService(&s))
+		}
+		if e.ReadProtobuf(message) == nil {
+			c.setSlice(e.key(), leanSlice(&e))
+		}
+		if p.ReadProtobuf(message) == nil {
+			c.setPod(p.key(), leanPod(&p))
+		}
+		if n.ReadProtobuf(message) == nil {
+			c.setNode(n.key(), leanNode(&n))
+		}
+		if len(e.Endpoints)+len(e.Ports)+len(s.Spec.Ports) > len(message) {
+			t.Fatal("there are more endpoints and ports than bytes")
+		}
+		all, err := c.resources(s.key())
+		for _, r := range all {
+			if err != nil || !strings.HasPrefix(r.Name, "kubernetes.") {
+				t.Fatalf("%s is made, and the error is %v", r.Key(), err)
 			}
 		}
 	})

@@ -11,7 +11,14 @@ type key struct{ namespace, name string }
 
 func (k key) String() string { return k.namespace + "/" + k.name }
 
-// The objects of Kubernetes, with the fields that are read. What is not here is never decoded.
+// The objects of Kubernetes, with the fields that are read. What is not here is never decoded. A field
+// of an object that is also read from protobuf is in protobuf.go, too.
+
+// What is read of labels and annotations where not all are kept. They are in the tags of JSON, too.
+const (
+	serviceNameLabel  = "kubernetes.io/service-name"
+	sidecarAnnotation = "sidecar.istio.io/status"
+)
 
 // bare is the metadata that every object has.
 type bare struct {
@@ -89,13 +96,15 @@ type sliceObject struct {
 			Service string `json:"kubernetes.io/service-name"`
 		} `json:"labels"`
 	} `json:"metadata"`
-	AddressType string           `json:"addressType"`
-	Endpoints   []endpointObject `json:"endpoints"`
-	Ports       []struct {
-		Name     string `json:"name"`
-		Port     uint32 `json:"port"`
-		Protocol string `json:"protocol"`
-	} `json:"ports"`
+	AddressType string            `json:"addressType"`
+	Endpoints   []endpointObject  `json:"endpoints"`
+	Ports       []slicePortObject `json:"ports"`
+}
+
+type slicePortObject struct {
+	Name     string `json:"name"`
+	Port     uint32 `json:"port"`
+	Protocol string `json:"protocol"`
 }
 
 type endpointObject struct {
@@ -130,13 +139,15 @@ type podObject struct {
 		NodeName           string `json:"nodeName"`
 	} `json:"spec"`
 	Status struct {
-		Phase      string `json:"phase"`
-		PodIP      string `json:"podIP"`
-		Conditions []struct {
-			Type   string `json:"type"`
-			Status string `json:"status"`
-		} `json:"conditions"`
+		Phase      string         `json:"phase"`
+		PodIP      string         `json:"podIP"`
+		Conditions []podCondition `json:"conditions"`
 	} `json:"status"`
+}
+
+type podCondition struct {
+	Type   string `json:"type"`
+	Status string `json:"status"`
 }
 
 // nodeObject is a Node.
@@ -147,11 +158,13 @@ type nodeObject struct {
 		Labels map[string]string `json:"labels"`
 	} `json:"metadata"`
 	Status struct {
-		Addresses []struct {
-			Type    string `json:"type"`
-			Address string `json:"address"`
-		} `json:"addresses"`
+		Addresses []nodeAddress `json:"addresses"`
 	} `json:"status"`
+}
+
+type nodeAddress struct {
+	Type    string `json:"type"`
+	Address string `json:"address"`
 }
 
 // configObject is a resource of a kind of the mesh.

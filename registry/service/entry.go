@@ -122,8 +122,13 @@ func (p Port) name() string {
 // endpoints are sorted, so that the order in which a registry lists instances is no change.
 func (s *Service) endpoints() []*networking.WorkloadEntry {
 	out := make([]*networking.WorkloadEntry, len(s.Instances))
+	var ports map[string]uint32 // of the instance before: most have the same ones
 	for i := range s.Instances {
 		out[i] = s.endpoint(&s.Instances[i])
+		if maps.Equal(out[i].Ports, ports) {
+			out[i].Ports = ports
+		}
+		ports = out[i].Ports
 	}
 	slices.SortStableFunc(out, func(a, b *networking.WorkloadEntry) int {
 		return cmp.Or(cmp.Compare(a.GetAddress(), b.GetAddress()), slices.Compare(portsOf(a), portsOf(b)))
@@ -147,9 +152,9 @@ func Endpoint(i Instance) *networking.WorkloadEntry { return new(Service).endpoi
 func (s *Service) endpoint(i *Instance) *networking.WorkloadEntry {
 	labels := sound(i.Labels)
 	if word := i.Health.word(); word != "" {
-		if labels == nil {
-			labels = map[string]string{}
-		}
+		healthy := labels
+		labels = make(map[string]string, len(healthy)+1)
+		maps.Copy(labels, healthy)
 		labels[kinds.HealthLabel] = word
 	}
 	return &networking.WorkloadEntry{
@@ -191,16 +196,19 @@ func (h Health) word() string {
 	}
 }
 
-// sound leaves out labels that no resource can have.
+// sound leaves out labels that no resource can have. Labels that are all sound are not copied: a large
+// registry has many.
 func sound(labels map[string]string) map[string]string {
-	var out map[string]string
+	bad := func(key, value string) bool { return !kinds.ValidLabel(key, value) }
 	for key, value := range labels {
-		if kinds.ValidLabel(key, value) {
-			if out == nil {
-				out = make(map[string]string, len(labels))
-			}
-			out[key] = value
+		if bad(key, value) {
+			labels = maps.Clone(labels)
+			maps.DeleteFunc(labels, bad)
+			break
 		}
 	}
-	return out
+	if len(labels) == 0 {
+		return nil
+	}
+	return labels
 }

@@ -70,7 +70,8 @@ type Instance struct {
 	// Account is the service account of its identity, in the namespace of the service; "" if the
 	// instance has no sidecar that accepts mutual TLS.
 	Account string `yaml:"account,omitempty"`
-	// Labels tell subsets apart. Those that are no labels of a mesh are left out.
+	// Labels tell subsets apart. Those that are no labels of a mesh are left out. They must not change
+	// any more, for the endpoint may have the same map.
 	Labels map[string]string `yaml:"labels,omitempty"`
 	Health Health            `yaml:"health,omitempty"`
 }

@@ -2,8 +2,8 @@
 // follows their changes.
 //
 // It is a few lines over net/http in place of Kubernetes' own client, which has every kind of
-// Kubernetes in it and would double the memory of a server. Answers are JSON, of which only what is
-// wanted is decoded, one object at a time.
+// Kubernetes in it and would double the memory of a server. Answers are JSON, or protobuf where that is
+// wanted and the server has it, of which only what is wanted is decoded, one object at a time.
 package client
 
 import (
@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/url"
 	"strings"
@@ -39,10 +40,11 @@ const userAgent = "pgmesh"
 type answer struct {
 	io.ReadCloser
 
-	end    context.CancelFunc
-	timer  *time.Timer
-	limit  atomic.Int64 // how long nothing may come, in nanoseconds
-	silent atomic.Bool  // nothing came for too long
+	compact bool // it is protobuf
+	end     context.CancelFunc
+	timer   *time.Timer
+	limit   atomic.Int64 // how long nothing may come, in nanoseconds
+	silent  atomic.Bool  // nothing came for too long
 }
 
 // question is what is asked of the cluster.
@@ -50,6 +52,7 @@ type question struct {
 	method, path string
 	query        url.Values
 	patch        []byte // nil if it changes nothing
+	compact      bool   // the answer may be protobuf
 }
 
 // get asks for what is at a path.
@@ -72,7 +75,7 @@ func (c *Client) ask(ctx context.Context, q question) (*answer, error) {
 		a.stop()
 		return nil, a.failed(access, err)
 	}
-	a.ReadCloser = response.Body
+	a.ReadCloser, a.compact = response.Body, isCompact(response)
 	if response.StatusCode != http.StatusOK {
 		defer a.Close()
 		return nil, refusalOf(response, q, a)
@@ -92,12 +95,28 @@ func (c *Client) send(ctx context.Context, access *kubeconfig.Access, q question
 	if q.patch != nil {
 		request.Header.Set("Content-Type", "application/merge-patch+json")
 	}
-	request.Header.Set("Accept", "application/json")
+	request.Header.Set("Accept", q.accepts())
 	request.Header.Set("User-Agent", userAgent)
 	if err := access.Authorize(request.Header); err != nil {
 		return nil, err
 	}
 	return c.Transport.RoundTrip(request)
+}
+
+// compactType is the type of Kubernetes' protobuf. Custom resources have none.
+const compactType = "application/vnd.kubernetes.protobuf"
+
+// accepts is what the answer may be, the best of it first.
+func (q question) accepts() string {
+	if q.compact {
+		return compactType + ", application/json"
+	}
+	return "application/json"
+}
+
+func isCompact(response *http.Response) bool {
+	sort, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	return err == nil && sort == compactType
 }
 
 // separator is what stands before a query, after a path that may have some of it already.

@@ -1,9 +1,12 @@
 package client
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Whatever a page of a list is, it is a list of a version, or an error.
@@ -42,6 +45,52 @@ func FuzzEvent(f *testing.F) {
 		err := e.pass(func(Event) error { passed = true; return nil })
 		if passed == (err != nil) {
 			t.Fatalf("%q is passed on: %t, and its error is %v", text, passed, err)
+		}
+	})
+}
+
+// Whatever a page of protobuf is, it is a list of a version, or an error.
+func FuzzCompactPage(f *testing.F) {
+	f.Add([]byte("k8s\x00\x0a\x0d\x0a\x02v1\x12\x07PodList\x12\x0d\x0a\x06\x12\x017\x1a\x01x\x12\x03\x0a\x01a\x1a\x00\x22\x00"))
+	f.Add([]byte("k8s\x00\x12\x05\x0a\x03\x12\x017"))
+	f.Add([]byte("k8s\x00\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x12\xff\xff\xff\x0f"))
+	f.Add([]byte("k8s\x00\x12\x02\x08\x01"))
+	f.Fuzz(func(t *testing.T, page []byte) {
+		objects := 0
+		a := &answer{ReadCloser: io.NopCloser(bytes.NewReader(page)), timer: time.NewTimer(time.Hour), compact: true}
+		meta, err := a.page(Objects{Protobuf: func([]byte) error {
+			objects++
+			return nil
+		}})
+		if err == nil && meta.ResourceVersion == "" {
+			t.Fatal("it is accepted, and has no version")
+		}
+		if objects > len(page) {
+			t.Fatal("there are more objects than bytes")
+		}
+	})
+}
+
+// Whatever events of protobuf are, each is passed on, or an error.
+func FuzzCompactEvents(f *testing.F) {
+	f.Add([]byte("\x00\x00\x00\x18\x0a\x05ADDED\x12\x0f\x0a\x0dk8s\x00\x12\x07\x0a\x05\x32\x03123"))
+	f.Add([]byte("\x00\x00\x00\x29\x0a\x05ERROR\x12\x20\x0a\x1ek8s\x00\x0a\x0c\x0a\x02v1\x12\x06Status\x12\x0a\x1a\x05x old\x30\x9a\x03"))
+	f.Add([]byte("\xff\xff\xff\xff"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		next := compactEvents(bytes.NewReader(text))
+		for range text {
+			e, err := next()
+			if err != nil {
+				return
+			}
+			passed := false
+			err = e.pass(func(Event) error { passed = true; return nil })
+			if passed == (err != nil) {
+				t.Fatalf("%v is passed on: %t, and its error is %v", e, passed, err)
+			}
+		}
+		if len(text) > 0 {
+			t.Fatal("there are more events than bytes")
 		}
 	})
 }

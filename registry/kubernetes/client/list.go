@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"strconv"
+
+	"github.com/pgmesh/pgmesh/registry/kubernetes/wire"
 )
 
 const (
@@ -37,12 +40,20 @@ func (b *bounded) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// List gives each object of a list to a function, which decodes it, and returns the version from
-// which changes follow. All pages are of that version.
-func (c *Client) List(ctx context.Context, path string, object func(*json.Decoder) error) (version string, err error) {
+// Objects decodes each object of a list.
+type Objects struct {
+	JSON func(*json.Decoder) error
+	// Protobuf is given the message of an object, which it must not keep. It is nil if the list is to
+	// be JSON.
+	Protobuf func(message []byte) error
+}
+
+// List has each object of a list decoded, and returns the version from which changes follow. All pages
+// are of that version.
+func (c *Client) List(ctx context.Context, path string, objects Objects) (version string, err error) {
 	query := url.Values{"limit": {strconv.Itoa(page)}}
 	for range mostPages {
-		found, err := c.page(ctx, path, query, object)
+		found, err := c.page(ctx, path, query, objects)
 		if err != nil {
 			return "", err
 		}
@@ -56,7 +67,7 @@ func (c *Client) List(ctx context.Context, path string, object func(*json.Decode
 
 // Version is the version that a list has now, without its objects.
 func (c *Client) Version(ctx context.Context, path string) (string, error) {
-	found, err := c.page(ctx, path, url.Values{"limit": {"1"}}, func(d *json.Decoder) error { return d.Decode(&json.RawMessage{}) })
+	found, err := c.page(ctx, path, url.Values{"limit": {"1"}}, Objects{JSON: func(d *json.Decoder) error { return d.Decode(&json.RawMessage{}) }})
 	return found.ResourceVersion, err
 }
 
@@ -66,18 +77,29 @@ type listMeta struct {
 	Continue        string `json:"continue"`
 }
 
-func (c *Client) page(ctx context.Context, path string, query url.Values, object func(*json.Decoder) error) (listMeta, error) {
-	a, err := c.get(ctx, path, query)
+func (c *Client) page(ctx context.Context, path string, query url.Values, objects Objects) (listMeta, error) {
+	a, err := c.ask(ctx, question{method: http.MethodGet, path: path, query: query, compact: objects.Protobuf != nil})
 	if err != nil {
 		return listMeta{}, err
 	}
 	defer a.Close()
-	body := &bounded{from: a, left: largest}
-	p := &pageReader{Decoder: json.NewDecoder(body), body: body, object: object}
-	if err := p.read(); err != nil {
-		return p.meta, c.broken(a, err)
+	meta, err := a.page(objects)
+	if err != nil {
+		return meta, c.broken(a, err)
 	}
-	return p.meta, nil
+	return meta, nil
+}
+
+func (a *answer) page(objects Objects) (listMeta, error) {
+	if a.compact {
+		l := wire.List{Most: largest, Objects: objects.Protobuf}
+		err := l.Read(a)
+		return listMeta{ResourceVersion: l.Version, Continue: l.Continue}, err
+	}
+	body := &bounded{from: a, left: largest}
+	p := &pageReader{Decoder: json.NewDecoder(body), body: body, object: objects.JSON}
+	err := p.read()
+	return p.meta, err
 }
 
 // pageReader reads the members of a list in any order.
@@ -177,6 +199,9 @@ func (c *Client) Reach(ctx context.Context, path string) error {
 func (c *Client) broken(a *answer, err error) error {
 	if _, is := errors.AsType[*Garbage](err); is {
 		return err
+	}
+	if _, is := errors.AsType[*wire.Malformed](err); is {
+		return &Garbage{err}
 	}
 	var syntax *json.SyntaxError
 	var sort *json.UnmarshalTypeError

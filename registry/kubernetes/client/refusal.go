@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pgmesh/pgmesh/registry/kubernetes/wire"
 )
 
 // Garbage is an answer that is none of Kubernetes'.
@@ -59,6 +61,26 @@ type status struct {
 	Message string `json:"message"`
 }
 
+// statusOf reads a status, if it is one.
+func statusOf(sent []byte, compact bool) (s status, is bool) {
+	if !compact {
+		return s, json.Unmarshal(sent, &s) == nil && s.Kind == "Status"
+	}
+	kind, message, err := wire.Object(sent)
+	m := wire.Read(message)
+	for m.Next() {
+		switch m.Field() {
+		case 3:
+			s.Message = m.Text()
+		case 4:
+			s.Reason = m.Text()
+		case 6:
+			s.Code = int(m.Number())
+		}
+	}
+	return s, err == nil && m.Err() == nil && kind == "Status"
+}
+
 // mostReason bounds what is read of an error, and what is said of it.
 const (
 	mostReason = 64 << 10
@@ -68,8 +90,7 @@ const (
 func refusalOf(response *http.Response, q question, body io.Reader) error {
 	text, _ := io.ReadAll(io.LimitReader(body, mostReason)) // what came of it is said
 	said := strings.TrimSpace(string(text))
-	var s status
-	if json.Unmarshal(text, &s) == nil && s.Kind == "Status" {
+	if s, is := statusOf(text, isCompact(response)); is {
 		said = s.Message
 	}
 	refusal := refused(response.StatusCode, response.Status, said)

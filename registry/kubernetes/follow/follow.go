@@ -23,6 +23,12 @@ type Object interface {
 	Version() string
 }
 
+// Compact is what objects implement, by their pointers, that can be read from protobuf, too.
+type Compact interface {
+	// ReadProtobuf reads the message of an object, and keeps nothing of it.
+	ReadProtobuf(message []byte) error
+}
+
 // Listener is told what a list has, from one goroutine.
 type Listener[T Object] interface {
 	// All tells of everything there is, at first, and after changes may have been missed.
@@ -88,7 +94,7 @@ func (f *following[T]) attempt(ctx context.Context, works func()) error {
 		return err
 	}
 	begun, changes := time.Now(), 0
-	err := f.Client.Watch(ctx, f.Path, f.version, func() { f.listener.Away(nil) }, func(e client.Event) error {
+	err := f.Client.Watch(ctx, f.Path, f.version, compact[T](), func() { f.listener.Away(nil) }, func(e client.Event) error {
 		if e.Type != client.Bookmark {
 			changes++
 		}
@@ -137,16 +143,23 @@ func older(a, b string) bool {
 
 func (f *following[T]) readAll(ctx context.Context) error {
 	var all []T
-	version, err := f.Client.List(ctx, f.Path, func(d *json.Decoder) error {
-		var object T
-		if err := d.Decode(&object); err != nil {
+	add := func(object *T, err error) error {
+		if err != nil {
 			return err
 		}
-		if all = append(all, object); len(all) > MostObjects {
+		if all = append(all, *object); len(all) > MostObjects {
 			return client.Unreadable(fmt.Errorf("the list has more than %d objects", MostObjects))
 		}
 		return nil
-	})
+	}
+	objects := client.Objects{JSON: func(d *json.Decoder) error {
+		object := new(T)
+		return add(object, d.Decode(object))
+	}}
+	if compact[T]() {
+		objects.Protobuf = func(message []byte) error { return add(fromProtobuf[T](message)) }
+	}
+	version, err := f.Client.List(ctx, f.Path, objects)
 	if err != nil {
 		return err
 	}
@@ -155,12 +168,39 @@ func (f *following[T]) readAll(ctx context.Context) error {
 	return nil
 }
 
+// compact reports whether objects can be read from protobuf.
+func compact[T Object]() bool {
+	_, is := any(new(T)).(Compact)
+	return is
+}
+
+func fromProtobuf[T Object](message []byte) (*T, error) {
+	object := new(T)
+	if err := any(object).(Compact).ReadProtobuf(message); err != nil {
+		return nil, client.Unreadable(err)
+	}
+	return object, nil
+}
+
+// objectOf reads the object of an event.
+func objectOf[T Object](e client.Event) (*T, error) {
+	if e.Message != nil {
+		return fromProtobuf[T](e.Message)
+	}
+	object := new(T)
+	if err := json.Unmarshal(e.Object, object); err != nil {
+		return nil, client.Unreadable(err)
+	}
+	return object, nil
+}
+
 // take tells of an event. It is what the next watch begins after.
 func (f *following[T]) take(e client.Event) error {
-	var object T
-	if err := json.Unmarshal(e.Object, &object); err != nil {
-		return client.Unreadable(err)
+	read, err := objectOf[T](e)
+	if err != nil {
+		return err
 	}
+	object := *read
 	if object.Version() == "" {
 		return client.Unreadable(errors.New("an event has no version"))
 	}
