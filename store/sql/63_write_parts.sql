@@ -223,8 +223,11 @@ DECLARE
   matched text := CASE WHEN e.was ? 'match' THEN 'match' WHEN e.was ? 'matches' THEN 'matches' END; -- the column, and the field
   at      int;
 BEGIN
-  IF holder IS NULL OR e.was IS NULL OR (e.was ->> 'revision')::bigint IS NOT DISTINCT FROM mesh_internal.revision_of(r) THEN
+  IF holder IS NULL OR e.was IS NULL OR (e.was ->> 'namespace', e.was ->> v.parent) <> (r.namespace, r.name)
+    OR (e.was ->> 'revision')::bigint IS NOT DISTINCT FROM mesh_internal.revision_of(r) THEN
     RETURN e.list;
+  ELSIF e.operation = 'insert' THEN -- the row tells which route it left, and of the other its position alone
+    PERFORM mesh_internal.refuse_stale(v.view, e.was, 'the ' || holder);
   END IF;
   SELECT i - 1 INTO at FROM jsonb_array_elements(mesh_internal.items_of(r.spec -> e.list[1])) WITH ORDINALITY AS u (value, i)
     WHERE nullif(value -> 'name', 'null') IS NOT DISTINCT FROM nullif(e.was -> holder, 'null')
