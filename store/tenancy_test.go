@@ -295,6 +295,7 @@ var reviewed = map[string]string{
 	"find_problems": "filters what it finds by the caller's grants", "find_problems_of": "likewise", "chosen_resources": "likewise", "progress_of": "likewise",
 	"refusals_of": "likewise", "runner_counts": "reads chosen_resources and known_proxies, which filter", "runners_of": "likewise", "statuses_of": "likewise",
 	"decided_statuses":  "reads chosen_resources, which filters",
+	"routes_at_parents": "reads chosen_resources and decided_statuses, which filter",
 	"broken_conditions": "reads find_problems", "latest_rollouts": "reads recent_revisions and progress_of, which filter", "require_resource": "reads chosen_resources",
 	"registry_statuses": "asks require_server", "status_moves": "asks require_server",
 	"status_of": "asks require_resource", "runs": "likewise", "first_refusal": "reads refusals_of", "why_behind": "reads known_proxies, which filters",
