@@ -214,7 +214,12 @@ func TestTenantsUseEverythingInTheirNamespace(t *testing.T) {
 	tenant.Exec("UPDATE mesh.route_destinations SET weight = CASE subset WHEN 'v1' THEN 50 ELSE 50 END WHERE virtual_service = 'reviews'")
 	tenant.Exec("UPDATE mesh.subsets SET labels = labels || '{\"x\": \"y\"}' WHERE name = 'v2'")
 	tenant.Exec("UPDATE mesh.service_endpoints SET address = '10.0.0.2'")
-	require.Equal(t, int64(5), value[int64](tenant, "SELECT count(*) FROM mesh.history WHERE namespace = 'a' AND revision > 2")-1)
+	tenant.Exec("INSERT INTO mesh.http_routes (namespace, name, parent_refs, rules) VALUES ('a', 'reviews', '[{\"name\": \"edge\"}]', " +
+		`'[{"name": "all", "backendRefs": [{"name": "v1", "port": 80, "weight": 90}, {"name": "v2", "port": 80, "weight": 10}]}]')`)
+	require.Equal(t, "UPDATE 2", tenant.affected("UPDATE mesh.http_route_backends SET weight = 50 WHERE rule = 'all'"))
+	require.Equal(t, "a/reviews edge", value[string](tenant, "SELECT concat_ws(' ', namespace || '/' || name, parent_name) FROM mesh.attached_routes"))
+	require.Equal(t, "42501", tenant.Refused("INSERT INTO mesh.http_route_backends (namespace, http_route, name) VALUES ('b', 'nobody-knows', 'x')").Code, "who may not write does not learn what there is")
+	require.Equal(t, int64(7), value[int64](tenant, "SELECT count(*) FROM mesh.history WHERE namespace = 'a' AND revision > 2")-1)
 	require.Positive(t, value[int64](tenant, "SELECT count(*) FROM mesh.diff($1::bigint)", before))
 	require.Positive(t, value[int64](tenant, "SELECT count(*) FROM mesh.blame('VirtualService', 'a', 'reviews')"))
 	tenant.Exec("UPDATE mesh.route_destinations SET subset = 'v3' WHERE subset = 'v2'")
