@@ -27,7 +27,7 @@ func newAviary(t *testing.T) tenancy {
 	put := func(kind, name, spec string) {
 		y.owner.Exec(`INSERT INTO mesh.resources (kind, api_group, namespace, name, labels, annotations, spec)
 			SELECT kind, api_group, 'b', $2, '{"canary": "canary"}', '{"canary": "canary"}', $3
-			FROM mesh.kinds WHERE kind = $1 ORDER BY api_group DESC LIMIT 1`, kind, name, spec)
+			FROM mesh.kinds WHERE kind || '.' || api_group LIKE $1 || '.%' ORDER BY api_group DESC LIMIT 1`, kind, name, spec)
 	}
 	put("VirtualService", "hidden", `{"hosts": ["canary.example.com"], "gateways": ["canary"],
 		"http": [{"name": "canary", "route": [{"destination": {"host": "canary.example.com", "subset": "canary"}, "weight": 100}]}],
@@ -39,6 +39,15 @@ func newAviary(t *testing.T) tenancy {
 		"endpoints": [{"address": "10.0.0.1", "labels": {"version": "canary"}}]}`)
 	put("Gateway", "hidden", `{"selector": {"app": "canary"},
 		"servers": [{"name": "canary", "port": {"number": 80, "name": "http-canary", "protocol": "HTTP"}, "hosts": ["canary.example.com"]}]}`)
+	const listeners = `"listeners": [{"name": "canary", "port": 80, "protocol": "HTTP"}]`
+	put("Gateway.gateway.networking", "hidden", `{"gatewayClassName": "canary", `+listeners+`}`)
+	put("ListenerSet", "hidden", `{"parentRef": {"name": "canary"}, `+listeners+`}`)
+	const filters = `"filters": [{"type": "ResponseHeaderModifier", "responseHeaderModifier": {"remove": ["canary"]}}]`
+	const backends = `"backendRefs": [{"name": "canary", "port": 80}]`
+	put("HTTPRoute", "hidden", `{"parentRefs": [{"name": "canary"}], "rules": [{"name": "canary", "matches": [{"path": {"value": "/canary"}}], `+filters+`, `+backends+`}]}`)
+	put("GRPCRoute", "hidden", `{"rules": [{"name": "canary", "matches": [{"method": {"service": "canary"}}], `+filters+`, `+backends+`}]}`)
+	put("TLSRoute", "hidden", `{"hostnames": ["canary.example.com"], "rules": [{`+backends+`}]}`)
+	put("TCPRoute", "hidden", `{"rules": [{`+backends+`}]}`)
 	put("PeerAuthentication", "canary", `{"mtls": {"mode": "PERMISSIVE"}}`)
 	put("Sidecar", "canary", `{"egress": [{"hosts": ["*/*"]}]}`)
 	y.owner.Exec(`INSERT INTO mesh.settings (namespace, name, value) VALUES ('b', 'strict_references', 'off')`)

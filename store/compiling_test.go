@@ -29,7 +29,8 @@ func TestNoQueryOfUsersIsCompiled(t *testing.T) {
 			('ServiceEntry', '{"hosts": ["service-%.test"], "resolution": "STATIC", "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}],
 				"endpoints": [{"address": "10.1.0.1"}, {"address": "10.1.0.2"}]}'),
 			('DestinationRule', '{"host": "service-%.test", "subsets": [{"name": "v1", "labels": {"version": "v1"}}]}'),
-			('VirtualService', '{"hosts": ["service-%.test"], "http": [{"route": [{"destination": {"host": "service-%.test"}}]}]}')) kinds (kind, spec)`)
+			('VirtualService', '{"hosts": ["service-%.test"], "http": [{"route": [{"destination": {"host": "service-%.test"}}]}]}'),
+			('HTTPRoute', '{"parentRefs": [{"name": "edge"}], "rules": [{"matches": [{"path": {"value": "/%"}}], "backendRefs": [{"name": "service-%", "port": 80}]}]}')) kinds (kind, spec)`)
 	for _, state := range []string{"as it was filled", "analyzed"} {
 		for _, view := range collect[string](s, `SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'mesh'::regnamespace AND c.relkind = 'v'
 			AND obj_description(c.oid) NOT LIKE 'Deprecated%' ORDER BY 1`) {
@@ -38,6 +39,8 @@ func TestNoQueryOfUsersIsCompiled(t *testing.T) {
 		for _, change := range []string{
 			"UPDATE mesh.route_destinations SET weight = 100",
 			"UPDATE mesh.route_destinations SET weight = 100 WHERE virtual_service = 'service-7'",
+			"UPDATE mesh.http_route_backends SET weight = 100",
+			"UPDATE mesh.http_route_backends SET weight = 100 WHERE http_route = 'service-7'",
 			"UPDATE mesh.service_endpoints SET weight = 1 WHERE address = '10.1.0.1'",
 			"UPDATE mesh.virtual_services SET hosts = '{a.test}'",
 			"DELETE FROM mesh.subsets WHERE name = 'v1'",

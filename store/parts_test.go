@@ -117,6 +117,9 @@ func TestPartsComeGoAndMove(t *testing.T) {
 	// To another list, and to another resource.
 	db.Exec("UPDATE mesh.route_destinations SET route_position = 0, position = 0 WHERE host = 'x.shop'")
 	require.Equal(t, "0.0=1 0.1=100 0.2=0 1.0=", db.weights())
+	db.Exec("INSERT INTO mesh.virtual_services (name, hosts, http) VALUES ('other', '{other.shop}', '[{\"name\": \"everyone\", \"route\": [{\"destination\": {\"host\": \"other.shop\"}}]}]')")
+	db.Exec("UPDATE mesh.route_destinations SET virtual_service = 'other' WHERE host = 'x.shop'")
+	require.Equal(t, "other.shop x.shop", strings.Join(collect[string](db, "SELECT host FROM mesh.route_destinations WHERE virtual_service = 'other' ORDER BY position DESC"), " "))
 	db.Exec(`INSERT INTO mesh.destination_rules (name, host, subsets) VALUES ('a', 'a.shop', '[{"name": "v1"}]'), ('b', 'b.shop', NULL)`)
 	db.Exec("UPDATE mesh.subsets SET destination_rule = 'b', name = 'v9'")
 	require.JSONEq(t, `{"host": "b.shop", "subsets": [{"name": "v9"}]}`, db.spec("destination_rules", "b"))
@@ -176,6 +179,10 @@ func TestConcurrentWritersOfParts(t *testing.T) {
 		{"the same column", "UPDATE mesh.route_destinations SET weight = 80 WHERE weight = 100", "UPDATE mesh.route_destinations SET weight = weight + 1 WHERE weight = 100", "40001", "0.0= 1.0=80 1.1=0"},
 		{"delete what has changed", "UPDATE mesh.route_destinations SET weight = 80 WHERE weight = 100", "DELETE FROM mesh.route_destinations WHERE weight = 100", "40001", "0.0= 1.0=80 1.1=0"},
 		{"change what has gone", "DELETE FROM mesh.route_destinations WHERE weight = 100", "UPDATE mesh.route_destinations SET weight = 50 WHERE weight = 100", "40001", "0.0= 1.0=0"},
+		{
+			"a route before and a destination that goes to another route", `INSERT INTO mesh.routes (virtual_service, position, name, route) VALUES ('reviews', 0, 'new', '[{"destination": {"host": "reviews.shop"}}]')`,
+			"UPDATE mesh.route_destinations SET route_position = 0 WHERE weight = 0", "40001", "0.0= 1.0= 2.0=100 2.1=0",
+		},
 		{"the route has gone", "DELETE FROM mesh.routes WHERE name IS NULL", "UPDATE mesh.route_destinations SET weight = 20 WHERE weight = 0", "40001", "0.0="},
 		{"everything has gone", "DELETE FROM mesh.virtual_services", "UPDATE mesh.route_destinations SET weight = 20 WHERE weight = 0", "40001", ""},
 	} {

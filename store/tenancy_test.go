@@ -214,7 +214,12 @@ func TestTenantsUseEverythingInTheirNamespace(t *testing.T) {
 	tenant.Exec("UPDATE mesh.route_destinations SET weight = CASE subset WHEN 'v1' THEN 50 ELSE 50 END WHERE virtual_service = 'reviews'")
 	tenant.Exec("UPDATE mesh.subsets SET labels = labels || '{\"x\": \"y\"}' WHERE name = 'v2'")
 	tenant.Exec("UPDATE mesh.service_endpoints SET address = '10.0.0.2'")
-	require.Equal(t, int64(5), value[int64](tenant, "SELECT count(*) FROM mesh.history WHERE namespace = 'a' AND revision > 2")-1)
+	tenant.Exec("INSERT INTO mesh.http_routes (namespace, name, parent_refs, rules) VALUES ('a', 'reviews', '[{\"name\": \"edge\"}]', " +
+		`'[{"name": "all", "backendRefs": [{"name": "v1", "port": 80, "weight": 90}, {"name": "v2", "port": 80, "weight": 10}]}]')`)
+	require.Equal(t, "UPDATE 2", tenant.affected("UPDATE mesh.http_route_backends SET weight = 50 WHERE rule = 'all'"))
+	require.Equal(t, "a/reviews edge", value[string](tenant, "SELECT concat_ws(' ', namespace || '/' || name, parent_name) FROM mesh.attached_routes"))
+	require.Equal(t, "42501", tenant.Refused("INSERT INTO mesh.http_route_backends (namespace, http_route, name) VALUES ('b', 'nobody-knows', 'x')").Code, "who may not write does not learn what there is")
+	require.Equal(t, int64(7), value[int64](tenant, "SELECT count(*) FROM mesh.history WHERE namespace = 'a' AND revision > 2")-1)
 	require.Positive(t, value[int64](tenant, "SELECT count(*) FROM mesh.diff($1::bigint)", before))
 	require.Positive(t, value[int64](tenant, "SELECT count(*) FROM mesh.blame('VirtualService', 'a', 'reviews')"))
 	tenant.Exec("UPDATE mesh.route_destinations SET subset = 'v3' WHERE subset = 'v2'")
@@ -295,6 +300,7 @@ var reviewed = map[string]string{
 	"find_problems": "filters what it finds by the caller's grants", "find_problems_of": "likewise", "chosen_resources": "likewise", "progress_of": "likewise",
 	"refusals_of": "likewise", "runner_counts": "reads chosen_resources and known_proxies, which filter", "runners_of": "likewise", "statuses_of": "likewise",
 	"decided_statuses":  "reads chosen_resources, which filters",
+	"routes_at_parents": "reads chosen_resources and decided_statuses, which filter",
 	"broken_conditions": "reads find_problems", "latest_rollouts": "reads recent_revisions and progress_of, which filter", "require_resource": "reads chosen_resources",
 	"registry_statuses": "asks require_server", "status_moves": "asks require_server",
 	"status_of": "asks require_resource", "runs": "likewise", "first_refusal": "reads refusals_of", "why_behind": "reads known_proxies, which filters",

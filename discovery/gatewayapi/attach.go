@@ -136,9 +136,11 @@ func (a *attachment) tell(index int, on []*Listener, refusal fault) {
 	}
 }
 
-// take notes that listeners have taken the route.
+// take notes that listeners of the parent that was stated last have taken the route.
 func (a *attachment) take(on []*Listener) {
+	parent := &a.status.Parents[len(a.status.Parents)-1]
 	for _, l := range on {
+		parent.Listeners = append(parent.Listeners, l.section)
 		if at := (At{l.Of.Key(), l.section}); !slices.Contains(a.taken, at) {
 			a.taken = append(a.taken, at)
 		}

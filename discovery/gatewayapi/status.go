@@ -41,6 +41,9 @@ type ParentStatus struct {
 	ParentRef      ParentReference `json:"parentRef"`
 	ControllerName string          `json:"controllerName"`
 	Conditions     []Condition     `json:"conditions"`
+	// Listeners are those of the parent that take the route. The API's shape has no place for them: the
+	// database shows them beside it.
+	Listeners []string `json:"listeners,omitempty"`
 }
 
 // AncestorStatus is how a policy stands at a Gateway whose routes lead to what it is for.
@@ -161,7 +164,7 @@ func (a *attachment) state(p parentSpec, refusal fault, c *conversion) (accepted
 	default:
 		conditions = append(conditions, depending("True", "PartiallyInvalid", reasonUnknown, dropped.condition("").Message))
 	}
-	a.status.Parents = append(a.status.Parents, ParentStatus{p.reference(), Controller, conditions})
+	a.status.Parents = append(a.status.Parents, ParentStatus{ParentRef: p.reference(), ControllerName: Controller, Conditions: conditions})
 	return conditions[0].Status == "True"
 }
 

@@ -28,9 +28,10 @@ func (w world) atParents(t *testing.T, route string) (parents, listeners []strin
 	for _, p := range a.Status.Parents {
 		require.Equal(t, "pgmesh.io/gateway-controller", p.ControllerName)
 		parents = append(parents, fmt.Sprintf("%s %s", p.ParentRef.SectionName, told(p.Conditions)))
+		listeners = append(listeners, p.Listeners...)
 	}
 	for _, at := range a.At {
-		listeners = append(listeners, at.Section)
+		require.Contains(t, listeners, at.Section)
 	}
 	return parents, listeners
 }
@@ -51,6 +52,11 @@ func TestARouteSaysHowItStandsAtEachParent(t *testing.T) {
 			"parentRefs: [{name: web}, {name: web, sectionName: grpc}], hostnames: [a.example.com], rules: [{backendRefs: [{name: x, port: 80}]}]",
 			[]string{" " + taken, "grpc Accepted=False:NotAllowedByListeners ResolvedRefs=True:ResolvedRefs"},
 			[]string{"http"},
+		},
+		"taken by one that is named, and by all": {
+			"parentRefs: [{name: web, sectionName: http}, {name: web}], rules: [{backendRefs: [{name: x, port: 80}]}]",
+			[]string{"http " + taken, " " + taken},
+			[]string{"http", "http"},
 		},
 		"no such listener": {
 			"parentRefs: [{name: web, sectionName: none}, {name: web, sectionName: http, port: 81}], rules: [{backendRefs: [{name: x, port: 80}]}]",
@@ -116,7 +122,7 @@ func TestAStatusNamesTheParentAsTheRouteDoes(t *testing.T) {
 	w := readWorld(t, gatewayText(bothListeners)+routeText("GRPCRoute", "r", "edge",
 		"parentRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: web, sectionName: grpc, port: 81}], rules: [{backendRefs: [{name: gone, port: 80}]}]"))
 	require.JSONEq(t, `{"parents": [{
-		"parentRef": {"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "web", "sectionName": "grpc", "port": 81}, "controllerName": "pgmesh.io/gateway-controller",
+		"parentRef": {"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "web", "sectionName": "grpc", "port": 81}, "controllerName": "pgmesh.io/gateway-controller", "listeners": ["grpc"],
 		"conditions": [{"type": "Accepted", "status": "True", "reason": "Accepted", "message": ""},
 			{"type": "ResolvedRefs", "status": "False", "reason": "BackendNotFound", "message": "spec.rules[0].backendRefs[0]: there is no service gone.edge.svc.cluster.local"}]
 	}]}`, w.attached(t, "GRPCRoute r").Status.Text())

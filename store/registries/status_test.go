@@ -163,6 +163,28 @@ func TestWhatTheDatabaseHidesIsNotAccepted(t *testing.T) {
 	require.Equal(t, []string{"one v1 Accepted=True:Accepted ResolvedRefs=False:UnknownHost Programmed=Unknown:NotReported"}, b.written())
 }
 
+// A registry's route stands at its parents as the mesh's own do, and not while that hides it.
+func TestARegistrysRoutesAreAttached(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	shop := configuration("HTTPRoute", "shop", "v1", map[string]any{"parentRefs": []any{map[string]any{"name": "edge"}}})
+	shop.Group = "gateway.networking.k8s.io"
+	b.writes(registries.Changes{Entries: []registries.Entry{shop}})
+	attached := func() []string {
+		b.t.Helper()
+		return storetest.Collect[string](b.db, "SELECT concat_ws(' ', name, parent_name, listeners, accepted, origin) FROM mesh.attached_routes")
+	}
+	require.Equal(t, []string{"shop edge consul"}, attached())
+	report, err := b.keeper.Begin(t.Context(), "eu")
+	require.NoError(t, err)
+	const status = `{"parents": [{"parentRef": {"name": "edge"}, "listeners": ["http"], "conditions": [{"type": "Accepted", "status": "True", "reason": "Accepted", "message": ""}]}]}`
+	require.NoError(t, b.keeper.Report(t.Context(), report, rollout.Message{Number: 1, Versions: []rollout.Version{brought(shop, 1)}, Statuses: []rollout.Decided{{Resource: of(shop), Status: status}}}))
+	require.Equal(t, []string{"shop edge {http} t consul"}, attached())
+	b.db.Exec(`INSERT INTO mesh.http_routes (name, parent_refs) VALUES ('shop', '[{"name": "other"}]')`)
+	require.Equal(t, []string{"shop other"}, attached())
+	require.Zero(t, storetest.Value[int](b.db, "SELECT count(*) FROM mesh.http_route_rules"), "the parts of a registry's are changed there")
+}
+
 func TestMovesTellOfReportsAndRevisions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

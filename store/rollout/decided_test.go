@@ -84,6 +84,41 @@ func TestAStatusOfTheGatewayAPIIsInItsOwnShape(t *testing.T) {
 	require.Empty(t, b.own("HTTPRoute", "shop"), "nobody reports")
 }
 
+// attached is how routes stand at their parents.
+func (b *bench) attached(of storetest.Session) []string {
+	b.t.Helper()
+	return storetest.Collect[string](of, `SELECT concat_ws(' ', kind, name, position, parent_kind, parent_namespace || '/' || parent_name, coalesce(section_name, '-'), coalesce(port::text, '-'),
+		coalesce(listeners::text, '-'), coalesce(accepted::text, '-'), coalesce(resolved_refs::text, '-'), coalesce(conditions #>> '{0,observedGeneration}', conditions::text)) FROM mesh.attached_routes ORDER BY kind, name, position`)
+}
+
+// A route is shown at each parent that it names, with what is decided of it once a discovery has it.
+func TestRoutesAreShownAtTheirParents(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const parents = `"parentRefs": [{"name": "edge"}, {"name": "edge", "sectionName": "http", "port": 80}, {"group": "", "kind": "Service", "namespace": "bank", "name": "web"}]`
+	b.put("HTTPRoute", "shop", `{`+parents+`}`)
+	b.put("TLSRoute", "db", `{"parentRefs": [{"name": "edge"}], "hostnames": ["db.example.com"], "rules": [{"backendRefs": [{"name": "db", "port": 1}]}]}`)
+	b.put("GRPCRoute", "nowhere", `{}`)
+	require.Equal(t, []string{
+		"HTTPRoute shop 0 Gateway default/edge - - - - -", "HTTPRoute shop 1 Gateway default/edge http 80 - - -", "HTTPRoute shop 2 Service bank/web - - - - -",
+		"TLSRoute db 0 Gateway default/edge - - - - -",
+	}, b.attached(b.db))
+
+	const refused = `"conditions": [{"type": "Accepted", "status": "False", "reason": "NoMatchingParent", "message": ""}, {"type": "ResolvedRefs", "status": "True", "reason": "ResolvedRefs", "message": ""}]`
+	taken := strings.Replace(refused, "False", "True", 1)
+	b.sends(rollout.Message{Revision: 3, Statuses: []rollout.Decided{{Resource: ofAPI("HTTPRoute", "shop"), Status: `{"parents": [
+		{"parentRef": {"name": "edge"}, "listeners": ["http", "https"], ` + taken + `},
+		{"parentRef": {"name": "edge", "sectionName": "http", "port": 80}, ` + refused + `},
+		{"parentRef": {"group": "", "kind": "Service", "namespace": "bank", "name": "web"}, ` + taken + `}]}`}}})
+	require.Equal(t, []string{
+		"HTTPRoute shop 0 Gateway default/edge - - {http,https} true true 1", "HTTPRoute shop 1 Gateway default/edge http 80 {} false true 1", "HTTPRoute shop 2 Service bank/web - - - true true 1",
+		"TLSRoute db 0 Gateway default/edge - - - - -",
+	}, b.attached(b.db))
+	require.NotContains(t, b.own("HTTPRoute", "shop"), "listeners", "the API has no place for them")
+	b.put("HTTPRoute", "shop", `{`+parents+`, "hostnames": ["shop.example.com"]}`)
+	require.Equal(t, "HTTPRoute shop 0 Gateway default/edge - - - - -", b.attached(b.db)[0], "of what it is now nothing is decided")
+}
+
 // A Gateway that asks for addresses has those of them that machines have.
 func TestAddressesThatAGatewayAsksFor(t *testing.T) {
 	t.Parallel()

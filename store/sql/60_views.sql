@@ -1,6 +1,6 @@
 -- A view for each kind, with a column for each field of its spec. A migration makes them at its end
--- from the table of types and fields, and also the views of parts (61_parts.sql). The triggers that
--- write through them are in files 62 and 63.
+-- from the table of types and fields, and also the views of parts (61_parts.sql,
+-- 61_route_parts.sql). The triggers that write through them are in files 62 and 63.
 
 -- readable_resources has the resources that the acting role may see.
 CREATE OR REPLACE VIEW mesh.readable_resources WITH (security_barrier) AS
@@ -232,6 +232,7 @@ BEGIN
   DELETE FROM mesh_internal.editable_columns;
   PERFORM mesh_internal.describe_kinds();
   PERFORM mesh_internal.describe_parts();
+  PERFORM mesh_internal.describe_api_parts();
   FOR v IN SELECT * FROM mesh_internal.editable_views ORDER BY view LOOP
     PERFORM mesh_internal.make_view(v);
   END LOOP;

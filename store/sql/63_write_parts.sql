@@ -16,24 +16,32 @@ BEGIN
   RETURN list;
 END $$;
 
+-- holder_of_list names the column that shows the name of the part which holds the list of a row: the
+-- route of a destination, the rule of a backend. NULL where the resource itself holds it.
+CREATE OR REPLACE FUNCTION mesh_internal.holder_of_list(v mesh_internal.editable_views) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT regexp_replace(btrim(v.list[2], '{}'), '_position$', '')
+$$;
+
 -- completed_key fills in the missing parts of where a new row belongs. The route of a destination
--- can be given by name, or left out if there is only one.
+-- can be given by name, or left out if there is only one; so can the rule of a backend.
 CREATE OR REPLACE FUNCTION mesh_internal.completed_key(v mesh_internal.editable_views, wanted jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  given jsonb := (SELECT jsonb_object_agg(key, value) FROM jsonb_each(wanted) WHERE value <> 'null');
-  owner mesh.resources;
-  fits  int[];
+  given  jsonb := (SELECT jsonb_object_agg(key, value) FROM jsonb_each(wanted) WHERE value <> 'null');
+  holder text  := mesh_internal.holder_of_list(v);
+  owner  mesh.resources;
+  fits   int[];
 BEGIN
   wanted := wanted || '{"namespace": "default", "revision": 0}' || CASE WHEN '{protocol}' = ANY (v.list) THEN '{"protocol": "http"}' ELSE '{}' END::jsonb || given;
   SELECT * INTO owner FROM mesh.resources r WHERE r.kind = v.kind AND r.api_group = v.api_group AND r.namespace = wanted ->> 'namespace' AND r.name = wanted ->> v.parent;
   IF NOT FOUND AND given ? v.parent THEN
     PERFORM mesh_internal.refuse_orphan(v.kind, wanted ->> 'namespace', wanted ->> v.parent, true);
   END IF;
-  IF v.view = 'route_destinations' AND NOT given ? 'route_position' THEN
-    fits := ARRAY(SELECT i - 1 FROM jsonb_array_elements(mesh_internal.items_of(owner.spec -> (wanted ->> 'protocol'))) WITH ORDINALITY AS u (route, i)
-      WHERE NOT given ? 'route' OR route -> 'name' = given -> 'route');
-    wanted := wanted || jsonb_build_object('route_position', CASE cardinality(fits) WHEN 1 THEN fits[1] END);
+  IF holder IS NOT NULL AND NOT given ? (holder || '_position') THEN
+    fits := ARRAY(SELECT i - 1 FROM jsonb_array_elements(mesh_internal.items_of(owner.spec -> (mesh_internal.list_of(v, wanted))[1])) WITH ORDINALITY AS u (value, i)
+      WHERE NOT given ? holder OR value -> 'name' = given -> holder);
+    wanted := wanted || jsonb_build_object(holder || '_position', CASE cardinality(fits) WHEN 1 THEN fits[1] END);
   END IF;
   RETURN wanted || jsonb_build_object('position', mesh_internal.place_in(v, owner, wanted));
 END $$;
@@ -57,21 +65,29 @@ $$;
 CREATE OR REPLACE FUNCTION mesh_internal.check_key(v mesh_internal.editable_views, was jsonb, wanted jsonb) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  fixed text;
+  holder text := mesh_internal.holder_of_list(v);
+  fixed  text;
 BEGIN
   IF wanted ->> v.parent IS NULL THEN
     RAISE not_null_violation USING MESSAGE = format('the column %s of mesh.%I must not be null', v.parent, v.view);
   ELSIF array_position(mesh_internal.list_of(v, wanted), NULL) IS NOT NULL THEN
-    RAISE not_null_violation USING MESSAGE = format('it is not clear which route of %s %s/%s the destination belongs to', v.kind, wanted ->> 'namespace', wanted ->> v.parent),
-      HINT = 'set route_position, or route to the name of one';
+    RAISE not_null_violation USING MESSAGE = format('it is not clear which %s of %s %s/%s the row belongs to', holder, v.kind, wanted ->> 'namespace', wanted ->> v.parent),
+      HINT = format('set %s_position, or %1$s to the name of one', holder);
   END IF;
   FOR fixed IN SELECT c.name FROM mesh_internal.editable_columns c
-    WHERE c.view = v.view AND c.path IS NULL AND c.name IN ('route', 'match', 'revision') AND was ? c.name AND was -> c.name IS DISTINCT FROM wanted -> c.name
+    WHERE c.view = v.view AND c.path IS NULL AND c.name IN (holder, 'match', 'matches', 'revision') AND was ? c.name AND was -> c.name IS DISTINCT FROM wanted -> c.name
   LOOP
     PERFORM mesh_internal.refuse('MS003', v.kind, was ->> 'namespace', was ->> v.parent, '', format('the column %s of mesh.%I cannot be changed', fixed, v.view),
-      CASE fixed WHEN 'revision' THEN 'it is set by itself: leave it out of the UPDATE' ELSE 'change it in mesh.routes' END);
+      CASE fixed WHEN 'revision' THEN 'it is set by itself: leave it out of the UPDATE' ELSE 'change it in mesh.' || mesh_internal.view_of_holders(v) END);
   END LOOP;
 END $$;
+
+-- view_of_holders returns the view that shows what holds the lists of a view: the routes of
+-- destinations, the rules of backends; or the whole resources, if there is none of these.
+CREATE OR REPLACE FUNCTION mesh_internal.view_of_holders(v mesh_internal.editable_views) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT h.view FROM mesh_internal.editable_views h WHERE h.kind = v.kind AND h.api_group = v.api_group AND h.list IN ('{}', v.list[:1]) ORDER BY cardinality(h.list) DESC LIMIT 1
+$$;
 
 -- shown_part returns a part as its view shows it.
 CREATE OR REPLACE FUNCTION mesh_internal.shown_part(view text, part jsonb) RETURNS jsonb
@@ -197,28 +213,34 @@ BEGIN
   RETURN to_jsonb(parts);
 END $$;
 
--- located_list returns where the list of an edit is now. Other transactions may have moved the
--- route that contains it.
+-- located_list returns where the list of an edit is now. Other transactions may have moved the route
+-- or the rule that holds it, which is found again by its name, by what it matches, and by the part
+-- itself.
 CREATE OR REPLACE FUNCTION mesh_internal.located_list(v mesh_internal.editable_views, r mesh.resources, e mesh_internal.part_edits) RETURNS text[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  at int;
+  holder  text := mesh_internal.holder_of_list(v);
+  matched text := CASE WHEN e.was ? 'match' THEN 'match' WHEN e.was ? 'matches' THEN 'matches' END; -- the column, and the field
+  at      int;
 BEGIN
-  IF cardinality(e.list) = 1 OR e.was IS NULL OR (e.was ->> 'revision')::bigint IS NOT DISTINCT FROM mesh_internal.revision_of(r) THEN
+  IF holder IS NULL OR e.was IS NULL OR (e.was ->> 'namespace', e.was ->> v.parent) <> (r.namespace, r.name)
+    OR (e.was ->> 'revision')::bigint IS NOT DISTINCT FROM mesh_internal.revision_of(r) THEN
     RETURN e.list;
+  ELSIF e.operation = 'insert' THEN -- the row tells which route it left, and of the other its position alone
+    PERFORM mesh_internal.refuse_stale(v.view, e.was, 'the ' || holder);
   END IF;
-  SELECT i - 1 INTO at FROM jsonb_array_elements(r.spec -> e.list[1]) WITH ORDINALITY AS u (route, i)
-    WHERE nullif(route -> 'name', 'null') IS NOT DISTINCT FROM nullif(e.was -> 'route', 'null')
-      AND nullif(route -> 'match', 'null') IS NOT DISTINCT FROM nullif(e.was -> 'match', 'null')
-    ORDER BY abs(i - 1 - e.list[2]::int) LIMIT 1;
+  SELECT i - 1 INTO at FROM jsonb_array_elements(mesh_internal.items_of(r.spec -> e.list[1])) WITH ORDINALITY AS u (value, i)
+    WHERE nullif(value -> 'name', 'null') IS NOT DISTINCT FROM nullif(e.was -> holder, 'null')
+      AND (matched IS NULL OR nullif(value -> matched, 'null') IS NOT DISTINCT FROM nullif(e.was -> matched, 'null'))
+    ORDER BY EXISTS (SELECT FROM jsonb_array_elements(mesh_internal.items_of(value -> e.list[3])) part WHERE part = e.was -> 'spec') DESC, abs(i - 1 - e.list[2]::int) LIMIT 1;
   IF NOT FOUND THEN
-    PERFORM mesh_internal.refuse_stale(v.view, e.was, 'the route');
+    PERFORM mesh_internal.refuse_stale(v.view, e.was, 'the ' || holder);
   END IF;
   RETURN ARRAY[e.list[1], at::text, e.list[3]];
 END $$;
 
--- edited_parent returns the spec of a resource after the edits of its parts. Edits of routes come
--- last, because they move the others.
+-- edited_parent returns the spec of a resource after the edits of its parts. Edits of routes and
+-- rules come last, because they move the others.
 CREATE OR REPLACE FUNCTION mesh_internal.edited_parent(r mesh.resources, edits mesh_internal.part_edits[]) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -230,7 +252,7 @@ BEGIN
     FROM unnest(edits) e JOIN mesh_internal.editable_views v ON v.view = e.view GROUP BY v.view, path ORDER BY cardinality(v.list) DESC
   LOOP
     IF cardinality(l.path) > 1 AND r.spec #> l.path[:cardinality(l.path) - 1] IS NULL THEN
-      RAISE foreign_key_violation USING MESSAGE = format('%s %s/%s has no route at spec.%s[%s]', r.kind, r.namespace, r.name, l.path[1], l.path[2]);
+      RAISE foreign_key_violation USING MESSAGE = format('%s %s/%s has no %s at spec.%s[%s]', r.kind, r.namespace, r.name, mesh_internal.holder_of_list(l.v), l.path[1], l.path[2]);
     END IF;
     list := mesh_internal.edited_list(l.v, mesh_internal.items_of(r.spec #> l.path), l.edits);
     r.spec := CASE list WHEN '[]' THEN r.spec #- l.path ELSE jsonb_set(r.spec, l.path, list) END;

@@ -57,11 +57,12 @@ BEGIN
   RETURN dated || programmed;
 END $$;
 
--- dated_list completes the conditions of each element of a list, as dated_conditions does.
+-- dated_list completes the conditions of each element of a list, as dated_conditions does. The
+-- listeners that take a route are left out: mesh.attached_routes has them.
 CREATE OR REPLACE FUNCTION mesh_internal.dated_list(list jsonb, programmed jsonb, since timestamptz, revision bigint) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RETURN (SELECT coalesce(jsonb_agg(e || jsonb_build_object('conditions', mesh_internal.dated_conditions(e -> 'conditions', programmed, since, revision)) ORDER BY n), '[]')
+  RETURN (SELECT coalesce(jsonb_agg(e - 'listeners' || jsonb_build_object('conditions', mesh_internal.dated_conditions(e -> 'conditions', programmed, since, revision)) ORDER BY n), '[]')
     FROM jsonb_array_elements(list) WITH ORDINALITY u (e, n));
 END $$;
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 )
 
@@ -112,9 +113,42 @@ func TestThePageOfTheGatewayAPIWorks(t *testing.T) {
 	t.Parallel()
 	m := newAPIGateway(t)
 	services, port := m.port, newPort(t)
-	m.commit(m.service("web.mesh", newBackend(t, "web", nil)))
-	blocks := page(t, "../../../docs/gateway-api.md", "namespace: shop", "namespace: "+m.namespace, "web.shop.mesh, port: 80", "web.mesh, port: "+services, "8080", port)
+	m.commit(m.service("web.mesh", newBackend(t, "web", nil)), m.service("web2.mesh", newBackend(t, "web2", nil)))
+	blocks := page(t, "../../../docs/gateway-api.md", "namespace: shop", "namespace: "+m.namespace, "namespace = 'shop'", "namespace = '"+m.namespace+"'", "('shop', 'shop'", "('"+m.namespace+"', 'shop'",
+		"web.shop.mesh, port: 80", "web.mesh, port: "+services, "8080", port, "'web.shop.mesh', 80", "'web.mesh', "+services, "'web2.shop.mesh', 80", "'web2.mesh', "+services, "web.shop.mesh", "web.mesh")
 	m.commit(blocks["yaml"][0])
 	m.port = port
 	m.answers("shop.example.com", "web")
+
+	// Its SQL makes a rule, shifts its weights, and tells what is attached.
+	require.Len(t, blocks["sql"], 3)
+	m.transaction(func(tx pgx.Tx) {
+		_, err := tx.Exec(t.Context(), blocks["sql"][0])
+		require.NoError(t, err)
+	})
+	m.transaction(func(tx pgx.Tx) {
+		updated, err := tx.Exec(t.Context(), blocks["sql"][1])
+		require.NoError(t, err)
+		require.Equal(t, int64(2), updated.RowsAffected())
+	})
+	canary := func(ctx context.Context) error {
+		a, err := m.ask(ctx, request{host: "shop.example.com", path: "/canary"})
+		if err != nil {
+			return err
+		}
+		return a.from("web2")
+	}
+	eventually(t, canary)
+	for range 20 {
+		require.NoError(t, canary(t.Context()))
+	}
+	require.Equal(t, map[string]int{"web": 5}, m.spread("shop.example.com", 5), "what is not the canary's")
+	eventually(t, func(ctx context.Context) error {
+		var attached string
+		err := m.db.QueryRow(ctx, "SELECT string_agg(a::text, ' ') FROM ("+strings.TrimRight(blocks["sql"][2], ";\n")+") a").Scan(&attached)
+		if want := "(HTTPRoute,shop,{http},t,t)"; err == nil && attached != want {
+			return fmt.Errorf("attached is %s, want %s", attached, want)
+		}
+		return err
+	})
 }

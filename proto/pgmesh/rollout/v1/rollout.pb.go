@@ -617,8 +617,8 @@ func (x *Version) GetPush() uint64 {
 type Status struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Resource *Resource              `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
-	// As JSON, in the API's own shape, without when conditions began to hold and of which generation they are. Empty if the resource has no status any
-	// more.
+	// As JSON, in the API's own shape, without when conditions began to hold and of which generation they are. Parents name the listeners that take the
+	// route, besides. Empty if the resource has no status any more.
 	Status        string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
