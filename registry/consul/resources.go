@@ -38,7 +38,7 @@ var label = regexp.MustCompile(`^[a-z0-9_]([-a-z0-9_]{0,61}[a-z0-9_])?$`)
 // web.service.dc1.consul. Where several datacenters are read they lead to different instances.
 func (s *settings) resources(name string, at map[string][]catalog.Instance, several bool) ([]*kinds.Resource, error) {
 	if !label.MatchString(name) {
-		return nil, fmt.Errorf("the name %q is no label of DNS, so nobody can ask for it, in Consul neither", name)
+		return nil, fmt.Errorf("the name %q is no label of DNS, so nobody can ask for it, not even in Consul", name)
 	}
 	if !several {
 		for _, here := range at {

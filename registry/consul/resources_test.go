@@ -124,7 +124,7 @@ func TestWhatCannotBeAService(t *testing.T) {
 	s, err := read(&url.URL{Host: "127.0.0.1"})
 	require.NoError(t, err)
 	_, err = s.resources("a.b", map[string][]catalog.Instance{"": {at("10.0.0.1", 80)}}, false)
-	require.EqualError(t, err, `the name "a.b" is no label of DNS, so nobody can ask for it, in Consul neither`)
+	require.EqualError(t, err, `the name "a.b" is no label of DNS, so nobody can ask for it, not even in Consul`)
 	_, err = s.resources("web", map[string][]catalog.Instance{"": {at("10.0.0.1", 0)}}, false)
 	require.ErrorContains(t, err, "no instance has a port")
 }
