@@ -53,9 +53,10 @@ var emptyMeta = map[string]any{}
 
 func (j *ruleWalk) object(t *Type, path string, v any, meta map[string]any) {
 	members, _ := v.(map[string]any)
+	s := &subject{path: path, object: members, meta: meta}
 	for _, r := range t.Rules {
 		if r.when == nil || r.when.Holds(members, meta) {
-			j.rule(r, path, members, meta)
+			j.rule(r, s)
 		}
 	}
 	for i := range t.Fields {
@@ -84,20 +85,40 @@ func (j *ruleWalk) field(f *Field, path string, v any) {
 	}
 }
 
-func (j *ruleWalk) rule(r *Rule, path string, object, meta map[string]any) {
+// subject is what the rules of a type are asked of.
+type subject struct {
+	path         string
+	object, meta map[string]any
+	items        map[string][]place // by the Each of rules: several look at the same items
+}
+
+// places are the items that a rule is about.
+func (s *subject) places(r *Rule) []place {
+	all, known := s.items[r.Each]
+	if !known {
+		if s.items == nil {
+			s.items = map[string][]place{}
+		}
+		all = places(r.Steps, s.path, s.object)
+		s.items[r.Each] = all
+	}
+	return all
+}
+
+func (j *ruleWalk) rule(r *Rule, s *subject) {
 	switch {
 	case r.Check != "":
-		for _, p := range checks[r.Check](object, meta) {
-			j.report(join(path, p.Path), p.Reason, p.Hint)
+		for _, p := range checks[r.Check](s.object, s.meta) {
+			j.report(join(s.path, p.Path), p.Reason, p.Hint)
 		}
 	case r.Each == "":
-		j.item(r, &place{path: path}, object, meta)
+		j.item(r, s, &place{path: s.path})
 	case r.Unique != nil:
-		j.duplicates(r, path, object, meta)
+		j.duplicates(r, s)
 	default:
-		all := places(r.Steps, path, object)
+		all := s.places(r)
 		for i := range all {
-			j.item(r, &all[i], object, meta)
+			j.item(r, s, &all[i])
 		}
 	}
 }
@@ -105,21 +126,21 @@ func (j *ruleWalk) rule(r *Rule, path string, object, meta map[string]any) {
 // itemVariables are the variables of a predicate on an item, in the order in which it is given them.
 var itemVariables = []string{"meta", "i", "key", "item", "parent"}
 
-func (j *ruleWalk) item(r *Rule, p *place, object, meta map[string]any) {
-	if r.wrong.Holds(object, meta, int64(p.i), p.key, p.item, p.parent) {
-		j.reportRule(r, p, object, meta)
+func (j *ruleWalk) item(r *Rule, s *subject, p *place) {
+	if r.wrong.Holds(s.object, s.meta, int64(p.i), p.key, p.item, p.parent) {
+		j.reportRule(r, s, p)
 	}
 }
 
-func (j *ruleWalk) reportRule(r *Rule, p *place, object, meta map[string]any) {
-	variables := p.variables(meta)
-	j.report(join(p.path, fill(r.At, object, variables)), fill(r.Reason, object, variables), fill(r.Hint, object, variables))
+func (j *ruleWalk) reportRule(r *Rule, s *subject, p *place) {
+	variables := p.variables(s.meta)
+	j.report(join(p.path, fill(r.At, s.object, variables)), fill(r.Reason, s.object, variables), fill(r.Hint, s.object, variables))
 }
 
 // duplicates reports the items that equal an earlier one in their list.
-func (j *ruleWalk) duplicates(r *Rule, path string, object, meta map[string]any) {
+func (j *ruleWalk) duplicates(r *Rule, s *subject) {
 	seen := map[string]bool{}
-	all := places(r.Steps, path, object)
+	all := s.places(r)
 	for i := range all {
 		p := &all[i]
 		if p.i == 0 {
@@ -135,7 +156,7 @@ func (j *ruleWalk) duplicates(r *Rule, path string, object, meta map[string]any)
 			continue
 		}
 		if seen[text] {
-			j.reportRule(r, p, object, meta)
+			j.reportRule(r, s, p)
 		}
 		seen[text] = true
 	}
