@@ -80,6 +80,7 @@ type story struct {
 	random *rand.Rand
 	has    content
 	cut    bool
+	marks  int // how often mark was called
 }
 
 // step does one thing. Most are changes of instances.
@@ -135,8 +136,16 @@ func (r *story) cutOrMend() {
 		return
 	}
 	if r.random.IntN(2) == 0 {
+		r.mark()
 		r.m.until(r.has)
 		r.m.freeze(true)
 	}
 	r.s.Cut()
+}
+
+// mark makes a change that was never there before. Whoever has it has what came before it, too: an
+// instance that has come and gone again leaves what there is as it was, and may be on its way still.
+func (r *story) mark() {
+	r.marks++
+	r.has.register(r.s, "mark", Instance{ID: "mark-1", Address: fmt.Sprintf("10.8.%d.%d", r.marks/200, r.marks%200+1), Port: 9001, Weight: 1})
 }
