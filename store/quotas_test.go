@@ -105,6 +105,21 @@ func TestQuotasCountWhatProxiesMakeOfResources(t *testing.T) {
 	multiplied("routes of hosts", fmt.Sprintf(`INSERT INTO mesh.resources (kind, namespace, name, spec) SELECT 'VirtualService', 'a', 'v', jsonb_build_object(
 		'hosts', (SELECT jsonb_agg('v' || n || '.a') FROM generate_series(1, 20) n),
 		'http', jsonb_build_array(jsonb_build_object('directResponse', jsonb_build_object('status', 200, 'body', jsonb_build_object('string', '%s')))))`, strings.Repeat("x", 60_000)))
+	rules := func(name string, hostnames, parents, matches, size int) string {
+		return fmt.Sprintf(`INSERT INTO mesh.resources (kind, namespace, name, spec) SELECT 'HTTPRoute', 'a', '%s', jsonb_build_object(
+			'hostnames', (SELECT jsonb_agg('r' || n || '.a') FROM generate_series(1, %d) n), 'parentRefs', (SELECT jsonb_agg(jsonb_build_object('name', 'edge', 'port', n)) FROM generate_series(1, %d) n),
+			'rules', jsonb_build_array(jsonb_build_object('matches', (SELECT jsonb_agg(jsonb_build_object('path', jsonb_build_object('value', '/' || n))) FROM generate_series(1, %d) n),
+				'filters', jsonb_build_array(jsonb_build_object('type', 'RequestHeaderModifier', 'requestHeaderModifier', jsonb_build_object('set', jsonb_build_array(jsonb_build_object('name', 'x', 'value', repeat('x', %d)))))))))`,
+			name, hostnames, parents, matches, size)
+	}
+	multiplied("rules of hostnames at parents", rules("r", 16, 30, 1, 3000))
+	multiplied("a rule of many matches", rules("r", 10, 1, 60, 3000))
+	multiplied("hostnames at parents, each with little", `INSERT INTO mesh.resources (kind, namespace, name, spec) SELECT 'TLSRoute', 'a', 'r', jsonb_build_object(
+		'hostnames', (SELECT jsonb_agg('r' || n || '.a') FROM generate_series(1, 1024) n), 'parentRefs', '[{"name": "one"}, {"name": "two"}]'::jsonb, 'rules', '[{"backendRefs": [{"name": "x", "port": 1}]}]'::jsonb)`)
+	tenant.Exec(rules("r", 1, 1, 1, 3000))
+	require.Equal(t, int64(4096), value[int64](tenant, "SELECT mesh.written_out(kind, spec, labels, annotations) FROM mesh.resources WHERE name = 'r'"), "what is written once is held once")
+	multiplied("a match that is added", "INSERT INTO mesh.http_route_matches (namespace, http_route, path) SELECT 'a', 'r', '/' || n || repeat('x', 1000) FROM generate_series(2, 64) n; UPDATE mesh.http_routes SET hostnames = ARRAY(SELECT 'r' || n || '.a' FROM generate_series(1, 16) n) WHERE name = 'r'")
+	tenant.Exec("DELETE FROM mesh.http_routes WHERE name = 'r'")
 	multiplied("filters of extensions", `INSERT INTO mesh.resources (kind, namespace, name, spec) SELECT 'WasmPlugin', 'a', 'p' || n, '{"url": "a"}'::jsonb FROM generate_series(1, 20) n`)
 	tenant.Exec(entry("e", 5, 10, "{}"))
 	multiplied("subsets of a host's ports", rule("d", "e-1.a", 20))

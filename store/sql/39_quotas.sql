@@ -60,11 +60,22 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT greatest(mesh_internal.items(spec -> 'hosts'), 1) * greatest(mesh_internal.items(spec -> 'ports'), 1)
 $$;
 
+-- rules_written_out returns what proxies hold of the rules of a route of the Gateway API, beyond the
+-- rules as they are written: all of them for each hostname at each parent, at least 1 KiB, and each
+-- rule for each of its matches.
+CREATE OR REPLACE FUNCTION mesh_internal.rules_written_out(spec jsonb) RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT greatest((greatest(mesh_internal.items(spec -> 'hostnames'), 1) * greatest(mesh_internal.items(spec -> 'parentRefs'), 1) - 1) * greatest(size, 1024)
+    + size - octet_length((spec -> 'rules')::text), 0)
+  FROM (SELECT coalesce(sum(greatest(mesh_internal.items(rule -> 'matches'), 1) * octet_length((rule - 'matches')::text) + coalesce(octet_length((rule -> 'matches')::text), 0)), 0)::bigint
+    FROM jsonb_path_query(spec, '$.rules[*] ? (@.type() == "object")') rule) rules (size)
+$$;
+
 -- written_out returns the size of a resource as proxies hold it, in blocks of 4 KiB. For a
 -- ServiceEntry that is a cluster for each port of each host, which counts as 8 KiB and its
--- endpoints; for a VirtualService, its routes for each of its hosts; for a DestinationRule, its
--- policy for each of its subsets. An extension stands in every filter chain of its proxies, of which
--- a few hundred are counted.
+-- endpoints; for a VirtualService, its routes for each of its hosts; for a route of the Gateway API,
+-- its rules; for a DestinationRule, its policy for each of its subsets. An extension stands in every
+-- filter chain of its proxies, of which a few hundred are counted.
 CREATE OR REPLACE FUNCTION mesh.written_out(kind text, spec jsonb, labels jsonb, annotations jsonb) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT (4095 + mesh_internal.size_of(spec, labels, annotations) + CASE kind
@@ -73,10 +84,11 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     WHEN 'VirtualService' THEN (greatest(mesh_internal.items(spec -> 'hosts'), 1) * greatest(mesh_internal.items(spec -> 'gateways'), 1) - 1)
       * (octet_length(spec::text) - coalesce(octet_length((spec -> 'hosts')::text), 0))
     WHEN 'DestinationRule' THEN mesh_internal.items(spec -> 'subsets') * coalesce(octet_length((spec -> 'trafficPolicy')::text), 0)
-    WHEN 'Gateway' THEN mesh_internal.items(jsonb_path_query_array(spec, '$.servers[*].hosts[*]')) * 1024
+    WHEN 'Gateway' THEN (mesh_internal.items(jsonb_path_query_array(spec, '$.servers[*].hosts[*]')) + mesh_internal.items(spec -> 'listeners')) * 1024
+    WHEN 'ListenerSet' THEN mesh_internal.items(spec -> 'listeners') * 1024
     WHEN 'WasmPlugin' THEN 65536
     WHEN 'TrafficExtension' THEN 65536
-    ELSE 0 END) / 4096 * 4096
+    ELSE CASE WHEN kind LIKE '%Route' THEN mesh_internal.rules_written_out(spec) ELSE 0 END END) / 4096 * 4096
 $$;
 
 COMMENT ON FUNCTION mesh.written_out IS 'Returns how large a resource is as proxies hold it, in bytes, rounded up to blocks of 4 KiB. Quotas count this.';
