@@ -197,15 +197,19 @@ func TestViewsShowWhatTheyCanOfAnything(t *testing.T) {
 		db.Exec(`INSERT INTO mesh.resources (api_group, kind, name, spec) SELECT api_group, kind, 'odd' || $1::int, $2 FROM mesh.kinds`, i, v)
 		db.Exec(`INSERT INTO mesh.resources (api_group, kind, name, spec)
 			SELECT k.api_group, k.kind, 'field' || $1::int, (SELECT jsonb_object_agg(f.name, $2::jsonb) FROM mesh.schema_fields f WHERE f.type = k.type) FROM mesh.kinds k WHERE type IS NOT NULL`, i, v)
-		for j, lists := range []string{`{"http": [%s], "tls": [{"route": %s}], "tcp": [{"match": %s, "route": [%s, {"destination": %s}, {"destination": {"port": {"number": %s}}, "weight": %s}]}]}`, `{"subsets": [{"name": %s}, %s], "ports": [%s], "endpoints": [{"weight": %s}], "servers": [{"port": %s, "hosts": %s}, {"port": {"number": %s}}]}`,
+		for j, lists := range []string{
+			`{"http": [%s], "tls": [{"route": %s}], "tcp": [{"match": %s, "route": [%s, {"destination": %s}, {"destination": {"port": {"number": %s}}, "weight": %s}]}]}`,
+			`{"subsets": [{"name": %s}, %s], "ports": [%s], "endpoints": [{"weight": %s}], "servers": [{"port": %s, "hosts": %s}, {"port": {"number": %s}}]}`,
 			`{"listeners": [%s, {"name": %s, "port": %s, "tls": %s}], "rules": [%s, {"name": %s, "matches": %s, "filters": %s, "backendRefs": %s},
 				{"matches": [%s, {"path": %s, "method": %s, "headers": %s}, {"path": {"type": %s, "value": %s}, "method": {"type": %s, "service": %s, "method": %s}}],
-				"filters": [%s, {"type": %s}], "backendRefs": [%s, {"name": %s, "namespace": %s, "port": %s, "weight": %s}]}]}`} {
+				"filters": [%s, {"type": %s}], "backendRefs": [%s, {"name": %s, "namespace": %s, "port": %s, "weight": %s}]}],
+				"parentRefs": [%s, {"group": %s, "name": %s, "port": %s}]}`,
+		} {
 			db.Exec(`INSERT INTO mesh.resources (api_group, kind, name, spec) SELECT api_group, kind, 'part' || $1::int || '-' || $2::int, $3 FROM mesh.kinds WHERE type IS NOT NULL`,
 				i, j, strings.ReplaceAll(lists, "%s", v))
 		}
 	}
-	for _, view := range collect[string](db, "SELECT view FROM mesh_internal.editable_views") {
+	for _, view := range append(collect[string](db, "SELECT view FROM mesh_internal.editable_views"), "attached_routes", "quotas") {
 		db.Exec("CREATE TEMP TABLE shown AS SELECT * FROM mesh." + view + "; DROP TABLE shown")
 	}
 	require.Equal(t, []string{"field10:", "field11:2147483648", "field4:5", "field5:5", "field6:", "field7:-1", "field8:", "field9:"},

@@ -38,7 +38,7 @@ CREATE OR REPLACE VIEW mesh.attached_routes WITH (security_barrier) AS
   SELECT api_group, kind, namespace, name, position,
     coalesce(parent ->> 'group', 'gateway.networking.k8s.io') AS parent_group, coalesce(parent ->> 'kind', 'Gateway') AS parent_kind,
     coalesce(parent ->> 'namespace', namespace) AS parent_namespace, parent ->> 'name' AS parent_name,
-    parent ->> 'sectionName' AS section_name, mesh_internal.whole_number(parent -> 'port')::integer AS port,
+    parent ->> 'sectionName' AS section_name, CASE WHEN mesh_internal.whole_number(parent -> 'port') <= 65535 THEN mesh_internal.whole_number(parent -> 'port')::integer END AS port,
     CASE WHEN mesh_internal.holding(conditions, 'Accepted') THEN listeners WHEN conditions IS NOT NULL THEN '{}' END AS listeners,
     mesh_internal.holding(conditions, 'Accepted') AS accepted, mesh_internal.holding(conditions, 'ResolvedRefs') AS resolved_refs, conditions, origin
   FROM mesh_internal.routes_at_parents();
