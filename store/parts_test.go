@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -205,72 +206,126 @@ func TestPartsInOneTransaction(t *testing.T) {
 	require.Equal(t, int64(2), value[int64](db, "SELECT generation FROM mesh.virtual_services"))
 }
 
-// twin is a VirtualService in memory to which the same is done as to the one in the database.
+// kept is a kind whose routes or rules have parts, and what its views call them.
+type kept struct {
+	resources, resource string // the view of all, and the column of parts that names one
+	holders, holder     string // the view of routes or rules, and the column of parts that names one
+	parts               string
+	list, field         string // the field with routes or rules, and that with their parts
+
+	rest      map[string]any // of a route or a rule
+	part      func(*rand.Rand) map[string]any
+	insertion string // of the resource with its list
+}
+
+var (
+	routesAndDestinations = kept{
+		resources: "virtual_services", resource: "virtual_service", holders: "routes", holder: "route", parts: "route_destinations",
+		list: "http", field: "route", rest: map[string]any{"timeout": "2s"},
+		part: func(dice *rand.Rand) map[string]any {
+			d := map[string]any{"host": "a.shop"}
+			if dice.IntN(2) == 0 {
+				d["subset"] = fmt.Sprint("v", dice.IntN(2))
+			}
+			return map[string]any{"destination": d}
+		},
+		insertion: "INSERT INTO mesh.virtual_services (name, hosts, http) VALUES ('x', '{a.shop}', $1)",
+	}
+	rulesAndBackends = kept{
+		resources: "http_routes", resource: "http_route", holders: "http_route_rules", holder: "rule", parts: "http_route_backends",
+		list: "rules", field: "backendRefs", rest: map[string]any{"timeouts": map[string]any{"request": "2s"}},
+		part: func(dice *rand.Rand) map[string]any {
+			return map[string]any{"name": fmt.Sprint("v", dice.IntN(2)), "port": float64(80)}
+		},
+		insertion: "INSERT INTO mesh.http_routes (name, hostnames, rules) VALUES ('x', '{a.shop}', $1)",
+	}
+)
+
+// longest is how many items the Gateway API has in a list at most.
+const longest = 16
+
+// twin is a resource in memory to which the same is done as to the one in the database.
 type twin struct {
+	kept
+
 	dice *rand.Rand
-	http []map[string]any
+	all  []map[string]any
 	n    int
 }
 
-func (w *twin) route() map[string]any {
+// next is a route or a rule with some parts.
+func (w *twin) next() map[string]any {
 	w.n++
-	route := []any{}
+	parts := []any{}
 	for range 1 + w.dice.IntN(3) {
-		route = append(route, w.destination())
+		parts = append(parts, w.weighed())
 	}
-	return map[string]any{"name": fmt.Sprint("r", w.n), "timeout": "2s", "route": route}
+	holder := maps.Clone(w.rest)
+	holder["name"], holder[w.field] = fmt.Sprint("r", w.n), parts
+	return holder
 }
 
-// destination repeats itself, so that several of a route are alike.
-func (w *twin) destination() map[string]any {
-	d := map[string]any{"host": "a.shop"}
-	if w.dice.IntN(2) == 0 {
-		d["subset"] = fmt.Sprint("v", w.dice.IntN(2))
-	}
-	return map[string]any{"destination": d, "weight": float64(1 + w.dice.IntN(3))}
+// weighed is a part. Parts repeat themselves, so that several of a list are alike.
+func (w *twin) weighed() map[string]any {
+	part := w.part(w.dice)
+	part["weight"] = float64(1 + w.dice.IntN(3))
+	return part
 }
 
 // step does something to the twin and returns the SQL that does the same.
 func (w *twin) step() string {
-	r := w.dice.IntN(len(w.http))
-	route := w.http[r]["route"].([]any)
-	d := w.dice.IntN(len(route))
-	at := fmt.Sprintf("WHERE virtual_service = 'x' AND route_position = %d AND position = %d", r, d)
+	h := w.dice.IntN(len(w.all))
+	parts := w.all[h][w.field].([]any)
+	p := w.dice.IntN(len(parts))
+	at := fmt.Sprintf("WHERE %s = 'x' AND %s_position = %d AND position = %d", w.resource, w.holder, h, p)
 	switch w.dice.IntN(7) {
 	case 0:
-		route[d].(map[string]any)["weight"] = float64(9)
-		return "UPDATE mesh.route_destinations SET weight = 9 " + at
+		parts[p].(map[string]any)["weight"] = float64(9)
+		return fmt.Sprintf("UPDATE mesh.%s SET weight = 9 %s", w.parts, at)
 	case 1:
-		for i := range w.http {
-			for _, other := range w.http[i]["route"].([]any) {
+		for i := range w.all {
+			for _, other := range w.all[i][w.field].([]any) {
 				other.(map[string]any)["weight"] = other.(map[string]any)["weight"].(float64) + 1
 			}
 		}
-		return "UPDATE mesh.route_destinations SET weight = weight + 1"
+		return fmt.Sprintf("UPDATE mesh.%s SET weight = weight + 1", w.parts)
 	case 2:
-		added := w.destination()
-		w.http[r]["route"] = slices.Insert(route, d, any(added))
-		return fmt.Sprintf("INSERT INTO mesh.route_destinations (virtual_service, route_position, position, spec) VALUES ('x', %d, %d, '%s')", r, d, jsonOf(added))
+		if len(parts) == longest {
+			return "SELECT"
+		}
+		added := w.weighed()
+		w.all[h][w.field] = slices.Insert(parts, p, any(added))
+		return fmt.Sprintf("INSERT INTO mesh.%s (%s, %s_position, position, spec) VALUES ('x', %d, %d, '%s')", w.parts, w.resource, w.holder, h, p, jsonOf(added))
 	case 3:
-		if len(route) == 1 {
+		if len(parts) == 1 {
 			return "SELECT"
 		}
-		w.http[r]["route"] = slices.Delete(route, d, d+1)
-		return "DELETE FROM mesh.route_destinations " + at
-	case 4:
-		added := w.route()
-		w.http = append(w.http, added)
-		return fmt.Sprintf("INSERT INTO mesh.routes (virtual_service, name, timeout, route) VALUES ('x', '%s', '2s', '%s')", added["name"], jsonOf(added["route"]))
-	case 5:
-		if len(w.http) == 1 {
-			return "SELECT"
-		}
-		w.http = slices.Delete(w.http, r, r+1)
-		return fmt.Sprintf("DELETE FROM mesh.routes WHERE virtual_service = 'x' AND position = %d", r)
+		w.all[h][w.field] = slices.Delete(parts, p, p+1)
+		return fmt.Sprintf("DELETE FROM mesh.%s %s", w.parts, at)
 	}
-	moved, to := w.http[r], w.dice.IntN(len(w.http))
-	w.http = slices.Insert(slices.Delete(w.http, r, r+1), to, moved)
-	return fmt.Sprintf("UPDATE mesh.routes SET position = %d WHERE name = '%s'", to, moved["name"])
+	return w.stepOfHolders(h)
+}
+
+// stepOfHolders does something to the routes or rules.
+func (w *twin) stepOfHolders(h int) string {
+	switch w.dice.IntN(3) {
+	case 0:
+		if len(w.all) == longest {
+			return "SELECT"
+		}
+		added := w.next()
+		w.all = append(w.all, added)
+		return fmt.Sprintf("INSERT INTO mesh.%s (%s, spec) VALUES ('x', '%s')", w.holders, w.resource, jsonOf(added))
+	case 1:
+		if len(w.all) == 1 {
+			return "SELECT"
+		}
+		w.all = slices.Delete(w.all, h, h+1)
+		return fmt.Sprintf("DELETE FROM mesh.%s WHERE %s = 'x' AND position = %d", w.holders, w.resource, h)
+	}
+	moved, to := w.all[h], w.dice.IntN(len(w.all))
+	w.all = slices.Insert(slices.Delete(w.all, h, h+1), to, moved)
+	return fmt.Sprintf("UPDATE mesh.%s SET position = %d WHERE name = '%s'", w.holders, to, moved["name"])
 }
 
 func jsonOf(v any) string {
@@ -283,18 +338,23 @@ func jsonOf(v any) string {
 
 func TestAnEditOfAPartChangesNothingElse(t *testing.T) {
 	t.Parallel()
-	db := connect(t, pgtest.New(t))
-	seed := rand.Uint64()
-	w := &twin{dice: rand.New(rand.NewPCG(seed, 0))}
-	w.http = []map[string]any{w.route(), w.route()}
-	db.Exec("INSERT INTO mesh.virtual_services (name, hosts, http) VALUES ('x', '{a.shop}', $1)", jsonOf(w.http))
-	db.Exec("SET client_min_messages = error")
-	for range 150 {
-		sql := w.step()
-		_, err := db.Conn.Exec(context.Background(), sql)
-		require.NoError(t, err, "seed %d: %s", seed, sql)
-		var got []map[string]any
-		require.NoError(t, json.Unmarshal([]byte(value[string](db, "SELECT http::text FROM mesh.virtual_services")), &got))
-		require.Empty(t, cmp.Diff(w.http, got), "seed %d: %s", seed, sql)
+	for _, of := range []kept{routesAndDestinations, rulesAndBackends} {
+		t.Run(of.resources, func(t *testing.T) {
+			t.Parallel()
+			db := connect(t, pgtest.New(t))
+			seed := rand.Uint64()
+			w := &twin{kept: of, dice: rand.New(rand.NewPCG(seed, 0))}
+			w.all = []map[string]any{w.next(), w.next()}
+			db.Exec(of.insertion, jsonOf(w.all))
+			db.Exec("SET client_min_messages = error")
+			for range 150 {
+				sql := w.step()
+				_, err := db.Conn.Exec(context.Background(), sql)
+				require.NoError(t, err, "seed %d: %s", seed, sql)
+				var got []map[string]any
+				require.NoError(t, json.Unmarshal([]byte(value[string](db, fmt.Sprintf("SELECT %s::text FROM mesh.%s", of.list, of.resources))), &got))
+				require.Empty(t, cmp.Diff(w.all, got), "seed %d: %s", seed, sql)
+			}
+		})
 	}
 }

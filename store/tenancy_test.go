@@ -224,7 +224,7 @@ func TestTenantsUseEverythingInTheirNamespace(t *testing.T) {
 	require.Positive(t, value[int64](tenant, "SELECT count(*) FROM mesh.blame('VirtualService', 'a', 'reviews')"))
 	tenant.Exec("UPDATE mesh.route_destinations SET subset = 'v3' WHERE subset = 'v2'")
 	require.Equal(t, "unknown-subset", value[string](tenant, "SELECT DISTINCT code FROM mesh.problems WHERE path LIKE '%.subset'"))
-	require.Equal(t, int64(3), value[int64](tenant, "SELECT count(*) FROM mesh.restore($1::bigint)", before))
+	require.Equal(t, int64(4), value[int64](tenant, "SELECT count(*) FROM mesh.restore($1::bigint)", before))
 	tenant.Exec("BEGIN; SELECT mesh.commit_confirmed('1 hour'); DELETE FROM mesh.virtual_services WHERE name = 'reviews'; COMMIT")
 	require.Equal(t, "waiting", value[string](tenant, "SELECT state FROM mesh.confirmations"))
 	tenant.Exec("SELECT mesh.confirm()")
