@@ -48,9 +48,9 @@ func (c *compiler) condition(n ast.Node) condition {
 func (c *compiler) binary(n *ast.BinaryNode) condition {
 	switch n.Operator() {
 	case ast.BinaryAnd:
-		return and(c.condition(n.Left()), c.condition(n.Right()))
+		return joined(c.condition(n.Left()), c.condition(n.Right()), no, yes)
 	case ast.BinaryOr:
-		return or(c.condition(n.Left()), c.condition(n.Right()))
+		return joined(c.condition(n.Left()), c.condition(n.Right()), yes, no)
 	case ast.BinaryStartsWith:
 		return anyPair(c.path(n.Left(), keepItems), c.path(n.Right(), keep), startsWith)
 	}
@@ -73,26 +73,15 @@ func (c *compiler) unary(n *ast.UnaryNode) condition {
 	return nil
 }
 
-func and(left, right condition) condition {
+// joined is two conditions by && or ||: what decides is all that they come to, no or yes, and what does
+// not leaves it to the other.
+func joined(left, right condition, decides, leaves truth) condition {
 	return func(e *evaluation) truth {
 		first := left(e)
-		if first == no {
-			return no
+		if first == decides {
+			return decides
 		}
-		if second := right(e); second != yes {
-			return second
-		}
-		return first
-	}
-}
-
-func or(left, right condition) condition {
-	return func(e *evaluation) truth {
-		first := left(e)
-		if first == yes {
-			return yes
-		}
-		if second := right(e); second != no {
+		if second := right(e); second != leaves {
 			return second
 		}
 		return first
