@@ -89,6 +89,17 @@ func (r *Resource) OriginRank() int {
 	return int(rank)
 }
 
+// WithRank is the resource with another rank of its origin.
+func (r *Resource) WithRank(rank int) *Resource {
+	other := *r
+	other.Annotations = maps.Clone(r.Annotations)
+	if other.Annotations == nil {
+		other.Annotations = map[string]string{}
+	}
+	other.Annotations[OriginRankAnnotation] = strconv.Itoa(rank)
+	return &other
+}
+
 // Claim decides whose a host is that several resources of a namespace claim.
 type Claim struct {
 	Rank int    // of the origin

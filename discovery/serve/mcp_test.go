@@ -71,22 +71,22 @@ func TestASourceFromFlags(t *testing.T) {
 	require.Len(t, (<-batches).Changes, 1)
 	topic.Publish(&served.Snapshot{Revision: "2", Sets: map[string]*served.Set{}})
 	require.Eventually(t, func() bool { return len(client.Status().Held) == 1 }, 20*time.Second, time.Millisecond)
-	require.NoError(t, testutil.CollectAndCompare(sourceCollector{client}, strings.NewReader(fmt.Sprintf(`
+	require.NoError(t, testutil.CollectAndCompare(sourceCollector{address: client}, strings.NewReader(fmt.Sprintf(`
 # HELP pgmesh_discovery_mcp_connected 1 while the stream to the MCP server is up.
 # TYPE pgmesh_discovery_mcp_connected gauge
-pgmesh_discovery_mcp_connected 1
+pgmesh_discovery_mcp_connected{servers=%[1]q} 1
 # HELP pgmesh_discovery_mcp_held_resources Resources that stay in force although the MCP server has suddenly none of their kind.
 # TYPE pgmesh_discovery_mcp_held_resources gauge
-pgmesh_discovery_mcp_held_resources{kind="ServiceEntry.networking.istio.io"} 1
+pgmesh_discovery_mcp_held_resources{kind="ServiceEntry.networking.istio.io",servers=%[1]q} 1
 # HELP pgmesh_discovery_mcp_losses_total Streams to MCP servers that broke, or could not be opened.
 # TYPE pgmesh_discovery_mcp_losses_total counter
-pgmesh_discovery_mcp_losses_total 1
+pgmesh_discovery_mcp_losses_total{servers=%[1]q} 1
 # HELP pgmesh_discovery_mcp_server_info 1 for the MCP server that is followed, or was last, and the protocol that is spoken with it.
 # TYPE pgmesh_discovery_mcp_server_info gauge
-pgmesh_discovery_mcp_server_info{protocol="xds",server=%q} 1
+pgmesh_discovery_mcp_server_info{protocol="xds",server=%[1]q,servers=%[1]q} 1
 # HELP pgmesh_discovery_mcp_unanswered_types Types that the MCP server leaves unanswered. While there are any, nothing new is served to proxies.
 # TYPE pgmesh_discovery_mcp_unanswered_types gauge
-pgmesh_discovery_mcp_unanswered_types 0
+pgmesh_discovery_mcp_unanswered_types{servers=%[1]q} 0
 `, address))))
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)

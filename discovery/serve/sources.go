@@ -16,9 +16,11 @@ import (
 )
 
 // Sources say where configuration comes from. If several have a resource, an MCP server's counts
-// before the directory's, and that before those of a program that embeds discovery.
+// before that of further ones, before the directory's, and before those of a program that embeds
+// discovery.
 type Sources struct {
 	MCP       MCP
+	Beside    Beside
 	Directory string
 	Embedded  []source.Source
 }
@@ -26,6 +28,7 @@ type Sources struct {
 // Flags declares the flags of the sources.
 func (s *Sources) Flags(f *pflag.FlagSet) {
 	s.MCP.Flags(f)
+	s.Beside.Flags(f)
 	f.StringVar(&s.Directory, "config-dir", "",
 		"directory of YAML files to serve, watched for changes; with --mcp beside it, what an MCP server has counts more, and without --mcp no server is followed")
 }
@@ -42,14 +45,11 @@ func (s *Sources) Given(f *pflag.FlagSet) {
 func (s *Sources) open(plaintext listen.Plaintext, who dial.Identity, log *slog.Logger, metrics prometheus.Registerer) (source.Source, []monitor.Page, error) {
 	var all []source.Source
 	var pages []monitor.Page
-	if len(s.MCP.Addresses) > 0 {
-		client, err := s.MCP.client(plaintext, who, log)
-		if err != nil {
-			return nil, nil, err
-		}
-		metrics.MustRegister(sourceCollector{client})
-		all = append(all, followed{client})
+	servers, err := s.follow(plaintext, who, log, metrics)
+	if err != nil {
+		return nil, nil, err
 	}
+	all = append(all, servers...)
 	if s.Directory != "" {
 		directory := files.New(s.Directory, log, metrics)
 		pages = append(pages, filesPage(directory))
@@ -63,6 +63,33 @@ func (s *Sources) open(plaintext listen.Plaintext, who dial.Identity, log *slog.
 	default:
 		return source.Merge(log, metrics, all...), pages, nil
 	}
+}
+
+// follow returns the MCP servers in the order in which they count.
+func (s *Sources) follow(plaintext listen.Plaintext, who dial.Identity, log *slog.Logger, metrics prometheus.Registerer) ([]source.Source, error) {
+	further, err := s.Beside.servers(s.MCP)
+	if err != nil {
+		return nil, err
+	}
+	var all []source.Source
+	clients := sourceCollector{}
+	for place, server := range append([]MCP{s.MCP}, further...) {
+		if len(server.Addresses) == 0 {
+			continue
+		}
+		client, err := server.client(plaintext, who, log)
+		if err != nil {
+			return nil, err
+		}
+		clients[server.addresses()] = client
+		if place == 0 {
+			all = append(all, client)
+		} else {
+			all = append(all, source.Behind(client, place))
+		}
+	}
+	metrics.MustRegister(clients)
+	return all, nil
 }
 
 // filesPage shows the files and what is wrong with them.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -18,8 +17,8 @@ import (
 // and stays when the registry and the server are gone.
 func TestServicesOfARegistryAreCalled(t *testing.T) {
 	t.Parallel()
-	database, folder := pgtest.Server(t).URL, filepath.Join(t.TempDir(), "services")
-	require.NoError(t, os.Mkdir(folder, 0o755))
+	database, inventory := pgtest.Server(t).URL, servicesFolder(t)
+	folder := inventory.path
 	control := newStack(t, database)
 	control.ServerFlags("--registry", "files://"+folder+"?name=inventory")
 	ctx, cancel := context.WithTimeout(t.Context(), longestWait)
@@ -28,10 +27,7 @@ func TestServicesOfARegistryAreCalled(t *testing.T) {
 	m := meshOn(t, control, database)
 	one, two, own := newBackend(t, "one", nil), newBackend(t, "two", nil), newBackend(t, "own", nil)
 	put := func(instances string) {
-		text := fmt.Sprintf("services: [{name: web, hosts: [web.mesh], ports: [{name: http, number: %s, protocol: HTTP}], instances: [%s]}]", m.port, instances)
-		written := filepath.Join(t.TempDir(), "web.yaml")
-		require.NoError(t, os.WriteFile(written, []byte(text), 0o644))
-		require.NoError(t, os.Rename(written, filepath.Join(folder, "web.yaml")))
+		inventory.write(fmt.Sprintf("services: [{name: web, hosts: [web.mesh], ports: [{name: http, number: %s, protocol: HTTP}], instances: [%s]}]", m.port, instances))
 	}
 	instance := func(b *backend, more string) string {
 		return fmt.Sprintf("{address: 127.0.0.1, ports: {http: %s}%s}", b.port, more)
