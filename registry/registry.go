@@ -35,6 +35,9 @@ type Sink interface {
 	// changes may have been missed. An empty list says that there is nothing. It is never called
 	// because the registry could not be asked.
 	Replace(all []*kinds.Resource)
+	// Holds reports whether resources of the registry stand, also from before the server was started.
+	// A registry that seems to have lost everything may then be another one at its place.
+	Holds() bool
 	// Apply makes changes, which belong together, to what Replace gave. Before Replace there is
 	// nothing to change.
 	Apply(changes []kinds.Change)

@@ -134,6 +134,13 @@ func (o *origin) Replace(all []*kinds.Resource) {
 	o.publisher.Settle(o.registry.Name())
 }
 
+// Holds reports whether anything of the registry is served.
+func (o *origin) Holds() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.has) > 0
+}
+
 // blamed reports whether an entry is told to be bad, or all that begin as it does.
 func (o *origin) blamed(entry string) bool {
 	if _, itself := o.told[entry]; itself {

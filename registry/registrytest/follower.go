@@ -175,6 +175,12 @@ func (f *follower) requireKept() {
 	}
 }
 
+// Holds reports whether there is anything.
+func (s sink) Holds() bool {
+	defer s.enter()()
+	return len(s.held) > 0
+}
+
 // Bad fails the test: it registers nothing that is bad.
 func (s sink) Bad(name string, err error) {
 	defer s.enter()()

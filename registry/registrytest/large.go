@@ -70,6 +70,7 @@ func (m *Timer) Bad(string, error) {}
 func (m *Timer) Secrets(string, []registry.Secret) {}
 
 // Away implements registry.Sink.
+func (*Timer) Holds() bool { return false }
 func (m *Timer) Away(error) {}
 
 // Await returns a channel that has the time when the resource came to fulfil a condition.

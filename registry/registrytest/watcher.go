@@ -33,7 +33,20 @@ type Watcher struct {
 // Watch runs a registry until the test ends. Names says how tests call a resource.
 func Watch(t *testing.T, r registry.Registry, names func(kinds.Key) string) *Watcher {
 	t.Helper()
-	w := &Watcher{All: map[string]*kinds.Resource{}, Wrong: map[string]string{}, Lent: map[string]map[string]registry.Secret{}, names: names}
+	return watch(t, r, &Watcher{All: map[string]*kinds.Resource{}, names: names})
+}
+
+// Another runs a registry as a server does that is started anew: with what the watcher has.
+func (w *Watcher) Another(t *testing.T, r registry.Registry) *Watcher {
+	t.Helper()
+	w.Lock()
+	defer w.Unlock()
+	return watch(t, r, &Watcher{All: maps.Clone(w.All), names: w.names})
+}
+
+func watch(t *testing.T, r registry.Registry, w *Watcher) *Watcher {
+	t.Helper()
+	w.Wrong, w.Lent = map[string]string{}, map[string]map[string]registry.Secret{}
 	stop := Run(r, w)
 	t.Cleanup(func() { require.ErrorIs(t, stop(), context.Canceled) })
 	return w
@@ -67,6 +80,13 @@ func (w *Watcher) Apply(changes []kinds.Change) {
 			delete(w.All, w.names(c.Key))
 		}
 	}
+}
+
+// Holds implements registry.Sink.
+func (w *Watcher) Holds() bool {
+	w.Lock()
+	defer w.Unlock()
+	return len(w.All) > 0
 }
 
 // Bad implements registry.Sink.

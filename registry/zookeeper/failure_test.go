@@ -76,7 +76,8 @@ func TestASessionThatExpires(t *testing.T) {
 	})
 }
 
-// A ZooKeeper that has lost everything, or another one at its address, takes nothing away.
+// A ZooKeeper that has lost everything, or another one at its address, takes nothing away, also of a
+// server that is started meanwhile.
 func TestAZooKeeperThatHasLostEverything(t *testing.T) {
 	t.Parallel()
 	for _, parameters := range []string{quick, quick + "&watches=each"} {
@@ -85,7 +86,8 @@ func TestAZooKeeperThatHasLostEverything(t *testing.T) {
 		w := watch(t, z.Address, parameters)
 		w.UntilThere(t, "zookeeper.web")
 		z.Wipe()
-		w.UntilAway(t, "there is no node /services any more, which had 1 below it", "zookeeper.web")
+		w.UntilAway(t, "there is no node /services any more, and there were services below it", "zookeeper.web")
+		w.Another(t, open(t, z.Address, parameters)).UntilAway(t, "and there were services below it", "zookeeper.web")
 		z.Put("/services/other/1", at("10.0.0.1"))
 		w.UntilThere(t, "zookeeper.other")
 	}

@@ -72,7 +72,7 @@ func (r *Registry) Run(ctx context.Context, sink registry.Sink) error {
 		f = dubbo{r.settings}
 	}
 	t := &tree.Tree{
-		Shape: f.shape(), Root: r.root, Each: r.each,
+		Shape: f.shape(), Root: r.root, Each: r.each, Before: sink.Holds(),
 		Client: client.Settings{Servers: r.servers, Dial: r.dial, Patience: r.patience},
 	}
 	if r.credentials != nil {

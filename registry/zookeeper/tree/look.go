@@ -76,14 +76,13 @@ func (r *round) lookAtLists(ctx context.Context, level int) error {
 
 // noRoot deals with a root that cannot be listed. If there is none because nothing was registered
 // yet, or all of it was removed before our eyes, that is how it is. If it is gone after a session was
-// lost, this may be another ZooKeeper, or one that has lost everything.
+// lost, or since the last run, this may be another ZooKeeper, or one that has lost everything.
 func (r *round) noRoot(ctx context.Context, why error) error {
-	known := len(r.lists[""])
 	switch {
 	case !errors.Is(why, client.NoNode):
 		return fmt.Errorf("%s: %w", r.Root, why)
-	case r.all && known > 0:
-		return fmt.Errorf("there is no node %s any more, which had %d below it: create it if it is to be empty", r.Root, known)
+	case r.Before, r.all && len(r.lists[""]) > 0:
+		return fmt.Errorf("there is no node %s any more, and there were services below it: create it if it is to be empty", r.Root)
 	}
 	for name := range r.lists[""] {
 		r.todo[1][name] = true
@@ -101,7 +100,9 @@ func (r *round) noRoot(ctx context.Context, why error) error {
 
 // list takes the names of the children of a node.
 func (r *round) list(level int, path string, names []string) {
-	r.know(path)
+	if r.know(path); path == "" {
+		r.Before = false
+	}
 	before := r.lists[path]
 	now := make(map[string]bool, len(names))
 	for _, name := range names {

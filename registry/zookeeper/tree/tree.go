@@ -56,6 +56,8 @@ type Tree struct {
 	Root        string // "/services"
 	// Each has each node watched by a watch of its own.
 	Each bool
+	// Before says that there was something below the root before this run.
+	Before bool
 
 	lists  map[string]map[string]bool // the names of children, by path
 	failed map[string]bool            // paths that could not be read
