@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pgmesh/pgmesh/internal/kit/coredump"
+	"github.com/pgmesh/pgmesh/internal/kit/nearest"
 	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 	"github.com/pgmesh/pgmesh/internal/kit/version"
 	"github.com/pgmesh/pgmesh/internal/manual"
@@ -30,6 +31,9 @@ func New(name, short string) *cobra.Command {
 	}
 	root.SetOut(terminal.NewWriter(os.Stdout, nil))
 	root.SetErr(terminal.NewWriter(os.Stderr, nil))
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w (see %s --help)", nearest.Flag(cmd.Flags(), err), cmd.CommandPath())
+	})
 	logFlags(root.PersistentFlags())
 	coredump.Flag(root.PersistentFlags())
 	root.AddCommand(manual.Command(Version))

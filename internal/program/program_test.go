@@ -49,3 +49,18 @@ func TestValuesAreAlikeInAllLines(t *testing.T) {
 	require.Equal(t, "time=2026-03-04T05:06:07.008Z level=WARN msg=\"a proxy refuses\" revision=12 sent=12 after=1.5s since=2026-03-04T05:06:07.008Z error=no\n", line("text"))
 	require.Contains(t, line("xml"), "time=", "text is what there is otherwise")
 }
+
+// Who mistypes a flag is told which one was meant, and where all of them stand.
+func TestAMistypedFlag(t *testing.T) {
+	t.Parallel()
+	for flag, want := range map[string]string{
+		"--log-formt": "unknown flag: --log-formt (did you mean --log-format?) (see server run --help)",
+		"--nonsense":  "unknown flag: --nonsense (see server run --help)",
+		"-x":          "unknown shorthand flag: 'x' in -x (see server run --help)",
+	} {
+		root := program.New("server", "Serve")
+		root.AddCommand(&cobra.Command{Use: "run", RunE: func(*cobra.Command, []string) error { return nil }})
+		root.SetArgs([]string{"run", flag})
+		require.EqualError(t, root.Execute(), want)
+	}
+}

@@ -18,6 +18,7 @@ func TestWrongArgumentsAreAnsweredWithHowACommandIsWritten(t *testing.T) {
 		`accepts 1 arg(s), received 0: write mcp-client revert REVISION (see mcp-client revert --help)`:                   {"revert"},
 		`accepts 1 arg(s), received 0: write mcp-client trust add TRUST-DOMAIN --roots FILE`:                              {"trust", "add"},
 		`requires at least 1 arg(s), only received 0: write mcp-client validate PATH... (see mcp-client validate --help)`: {"validate"},
+		`unknown flag: --outpt (did you mean --output?) (see mcp-client get --help)`:                                      {"get", "vs", "--outpt", "yaml"},
 		`unknown flag: --form (see mcp-client get --help)`:                                                                {"get", "vs", "--form", "yaml"},
 	} {
 		r := clitest.Run(t.Context(), "", nil, args...)
