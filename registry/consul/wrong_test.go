@@ -17,7 +17,7 @@ type told map[string]string
 func (told) Replace([]*kinds.Resource)         {}
 func (told) Apply([]kinds.Change)              {}
 func (told) Secrets(string, []registry.Secret) {}
-func (told) Holds() bool { return false }
+func (told) Holds() bool                       { return false }
 func (told) Away(error)                        {}
 func (t told) Bad(name string, err error) {
 	if delete(t, name); err != nil {

@@ -132,7 +132,7 @@ func (s *told) Apply(changes []kinds.Change) {
 
 func (s *told) Bad(name string, err error)      { s.bad <- fmt.Sprintf("%s: %v", name, err) }
 func (*told) Secrets(string, []registry.Secret) {}
-func (*told) Holds() bool { return false }
+func (*told) Holds() bool                       { return false }
 func (*told) Away(error)                        {}
 
 func TestAFileWithAMistakeChangesNothing(t *testing.T) {

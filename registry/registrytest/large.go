@@ -69,8 +69,10 @@ func (m *Timer) Bad(string, error) {}
 // Secrets implements registry.Sink.
 func (m *Timer) Secrets(string, []registry.Secret) {}
 
+// Holds implements registry.Sink.
+func (m *Timer) Holds() bool { return false }
+
 // Away implements registry.Sink.
-func (*Timer) Holds() bool { return false }
 func (m *Timer) Away(error) {}
 
 // Await returns a channel that has the time when the resource came to fulfil a condition.

@@ -43,7 +43,7 @@ func (s *told) Bad(name string, err error) {
 }
 
 func (s *told) Secrets(string, []registry.Secret) {}
-func (*told) Holds() bool { return false }
+func (*told) Holds() bool                         { return false }
 func (s *told) Away(error)                        {}
 
 // newMesh is a mesh of a registry with a URL's parameters, which was read and is empty.
