@@ -4,7 +4,6 @@ package serve
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"slices"
@@ -74,6 +73,14 @@ type Addresses struct {
 	API       net.Addr // nil if it is not served
 }
 
+// shown is an address for people.
+func shown(address net.Addr) string {
+	if address == nil {
+		return "none"
+	}
+	return address.String()
+}
+
 // Run serves until the context ends. It calls started, which may be nil, once the sockets are open.
 // The database may be away at the start and at any time after it: clients that come before the
 // first snapshot wait for it.
@@ -117,7 +124,7 @@ func Run(ctx context.Context, o Options, started func(Addresses)) error {
 	if started != nil {
 		started(at)
 	}
-	o.Log.Info("serving", "mcp", at.MCP.String(), "api", fmt.Sprint(at.API), "http", at.HTTP.String())
+	o.Log.Info("serving", "mcp", at.MCP.String(), "api", shown(at.API), "http", at.HTTP.String())
 
 	g, ctx := errgroup.WithContext(ctx)
 	ready := monitor.Ready(func() (string, error) { return s.ready(from) })
