@@ -1,27 +1,34 @@
 package mcp_test
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pgmesh/pgmesh/internal/kit/freeport"
 	"github.com/pgmesh/pgmesh/internal/kit/reload"
+	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/poll"
+	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-server/serve"
 	"github.com/pgmesh/pgmesh/registry/mcp"
 	"github.com/pgmesh/pgmesh/registry/registrytest"
 	"github.com/pgmesh/pgmesh/registry/service"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(pgtest.VerifyMain(m)) }
 
 // open opens a registry that follows servers.
 func open(t *testing.T, address, parameters string) *mcp.Registry {
@@ -38,31 +45,42 @@ type server struct {
 	t       *testing.T
 	options serve.Options
 	address string
+	http    string
 	stop    func()
 }
 
-// run runs a server with these options, at an address of its own.
-func run(t *testing.T, o serve.Options) *server {
+func newAddress(t *testing.T) string {
 	t.Helper()
 	address, err := freeport.Address()
 	require.NoError(t, err)
+	return address
+}
+
+// run runs a server with these options.
+func run(t *testing.T, o serve.Options) *server {
+	t.Helper()
+	address := cmp.Or(o.Listen, newAddress(t))
 	o.Listen, o.HTTP.Address, o.Plaintext.Allowed, o.Log = address, "127.0.0.1:0", !o.Security.TLS.Given(), slog.New(slog.DiscardHandler)
 	if o.Registries.Wait == 0 {
 		o.Registries.Wait = time.Minute
 	}
 	s := &server{t: t, options: o, address: address}
 	s.start()
-	t.Cleanup(func() { s.stop() })
+	t.Cleanup(func() {
+		s.stop()
+		http.DefaultClient.CloseIdleConnections()
+	})
 	return s
 }
 
 func (s *server) start() {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	ended, started := make(chan error, 1), make(chan struct{})
-	go func() { ended <- serve.Run(ctx, s.options, func(serve.Addresses) { close(started) }) }()
+	ended, started := make(chan error, 1), make(chan serve.Addresses, 1)
+	go func() { ended <- serve.Run(ctx, s.options, func(a serve.Addresses) { started <- a }) }()
 	select {
-	case <-started:
+	case a := <-started:
+		s.http = a.HTTP.String()
 	case err := <-ended:
 		cancel()
 		s.t.Fatalf("the server has ended: %v", err)
@@ -78,6 +96,32 @@ func (s *server) restart() {
 	s.t.Helper()
 	s.stop()
 	s.start()
+}
+
+// untilReady waits until /readyz says something.
+func (s *server) untilReady(says string) {
+	s.t.Helper()
+	poll.Eventually(s.t, func(context.Context) error {
+		answer, err := http.Get("http://" + s.http + "/readyz")
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err == nil && !strings.Contains(string(text), says) {
+			err = fmt.Errorf("/readyz says %d: %s", answer.StatusCode, text)
+		}
+		return err
+	})
+}
+
+// untilSound waits until the server has nothing to say of its registries.
+func (s *server) untilSound() { s.t.Helper(); s.untilReady("ready\n") }
+
+// watch follows a server, and has resources by their names.
+func watch(t *testing.T, address, parameters string) *registrytest.Watcher {
+	t.Helper()
+	return registrytest.Watch(t, open(t, address, parameters), func(k kinds.Key) string { return k.Name })
 }
 
 // inventory is a folder with a file for each service.

@@ -28,7 +28,10 @@ func TestContract(t *testing.T) {
 	for _, protocol := range []string{"delta", "xds"} {
 		t.Run(protocol, func(t *testing.T) {
 			t.Parallel()
-			registrytest.Contract(t, func(t *testing.T) registrytest.Subject { t.Helper(); return subject(t, "insecure=true&protocol="+protocol) })
+			registrytest.Contract(t, func(t *testing.T) registrytest.Subject {
+				t.Helper()
+				return subject(t, "insecure=true&protocol="+protocol)
+			})
 		})
 	}
 }
