@@ -20,6 +20,8 @@ import (
 	"github.com/pgmesh/pgmesh/registry/registrytest"
 )
 
+var entryKind, _ = kinds.Lookup("networking.istio.io", "ServiceEntry")
+
 // database is a server of another mesh that has services with workloads, and configuration.
 func database(t *testing.T) (server *server, change func(sql string)) {
 	t.Helper()
@@ -132,12 +134,11 @@ func TestTheOrderOfTheServersRegistriesHolds(t *testing.T) {
 // A stranger's server may have annotations that anybody has written there.
 func TestAnnotationsOfAStrangerSayNothing(t *testing.T) {
 	t.Parallel()
-	kind, _ := kinds.Lookup("networking.istio.io", "ServiceEntry")
 	claimed := map[string]string{"note": "kept"}
 	for _, name := range kinds.OriginAnnotations() {
 		claimed[name] = "prod"
 	}
-	r := &kinds.Resource{Kind: kind, Namespace: "shop", Name: "web", Annotations: maps.Clone(claimed), Spec: kinds.SpecOf(&networking.ServiceEntry{
+	r := &kinds.Resource{Kind: entryKind, Namespace: "shop", Name: "web", Annotations: maps.Clone(claimed), Spec: kinds.SpecOf(&networking.ServiceEntry{
 		Hosts: []string{"web.shop"}, Ports: []*networking.ServicePort{{Number: 80, Name: "http", Protocol: "HTTP"}}, Resolution: networking.ServiceEntry_STATIC,
 	})}
 	w := watch(t, stranger(t, r), "insecure=true&set=prod")
@@ -170,4 +171,17 @@ func stranger(t *testing.T, all ...*kinds.Resource) (address string) {
 		require.NoError(t, <-over)
 	})
 	return l.Addr().String()
+}
+
+// What the rules of a kind refuse costs only itself, and its last good state stays.
+func TestABadResourceOfAStrangerCostsOnlyItself(t *testing.T) {
+	t.Parallel()
+	of := func(name, host string) *kinds.Resource {
+		return &kinds.Resource{Kind: entryKind, Namespace: "shop", Name: name, Spec: kinds.SpecOf(&networking.ServiceEntry{
+			Hosts: []string{host}, Ports: []*networking.ServicePort{{Number: 80, Name: "http", Protocol: "HTTP"}}, Resolution: networking.ServiceEntry_STATIC,
+		})}
+	}
+	server := run(t, serve.Options{Registries: registries("mcp://" + stranger(t, of("good", "good.shop"), of("bad", "no host!")) + "?insecure=true&name=other")})
+	server.untilReady("1 bad entries in the registry other, such as ServiceEntry shop/other.bad: ")
+	watch(t, server.address, "insecure=true").UntilThere(t, "mcp.other.good")
 }
