@@ -50,6 +50,7 @@ func TestNothingGoesBecauseARegistryTwoHopsAwayCannotBeAsked(t *testing.T) {
 	sound.register("more", one("10.0.0.5"))
 	has(t, w, "mcp.bridge.sound.more", "mcp.bridge.inventory.web", "mcp.bridge.inventory.old")
 	middle.untilReady("its registry inventory ")
+	has(t, watch(t, middle.address, "insecure=true"), "mcp.bridge.inventory.web", "mcp.bridge.inventory.old", "mcp.bridge.sound.more")
 
 	in.deregister("old", "10.0.0.2")
 	in.back()
