@@ -53,3 +53,14 @@ type Sink interface {
 	// reason may be told, too.
 	Away(err error)
 }
+
+// Chain is a sink that serves what it is told as a server that others may follow. A registry that is
+// such a server finds out by it whether what it has comes from where it goes.
+type Chain interface {
+	Sink
+	// Self waits until the server knows of which mesh it is, and returns its own id, which is new with
+	// each start, and that of its mesh, "" if it has none.
+	Self(ctx context.Context) (server, mesh string, err error)
+	// Behind says by which ids of servers the registry is read, and of which meshes what it has is.
+	Behind(servers, meshes []string)
+}

@@ -66,6 +66,9 @@ type Config struct {
 	// Either may be nil. They are called one at a time, and not while a batch is being applied.
 	Up   func(Status)
 	Down func(error)
+	// Synced is called once on each stream, when all that the server has was applied, also if that was
+	// nothing new and no batch. It may be nil.
+	Synced func()
 	// Standing is called with the server's standing before the first batch and whenever it changes,
 	// if the server sends it. An error ends Run.
 	Standing func(Standing) error

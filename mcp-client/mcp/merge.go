@@ -139,8 +139,12 @@ func (s *session) deliver(end batchEnd, committed time.Time) error {
 	}
 	s.state.commit()
 	holds.report(s.client.cfg.Log, s.client.holds)
+	first := !s.delivered
 	s.client.holds, s.client.lastEnd, s.delivered = holds, end, true
 	s.client.delivered()
+	if first && s.client.cfg.Synced != nil {
+		s.client.cfg.Synced()
+	}
 	s.awaitRelease()
 	return nil
 }

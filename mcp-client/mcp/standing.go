@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
@@ -21,6 +22,47 @@ type Standing struct {
 	Saved bool
 	// Path has an id for each server between the client and the database, nearest first.
 	Path []string
+	// Registries are those from which the server has resources beside those of its source.
+	Registries []RegistryStanding
+}
+
+// RegistryStanding says how current what a server has of a registry is. With the first batch after it
+// was told, all that the registry had then has come.
+type RegistryStanding struct {
+	// Name is the origin of its resources.
+	Name string
+	// Stale is zero while the server can ask the registry.
+	Stale time.Time
+	// Read is false if the server has not read it since it has started. What is missing of it may be
+	// there.
+	Read bool
+	// Servers and Meshes are what it has its content from, if it is another server.
+	Servers, Meshes []string
+}
+
+// The most that is kept of what a server says of its registries.
+const (
+	mostRegistries = 1000
+	mostIDs        = 1000
+)
+
+// standingOf reads what a server says of itself.
+func standingOf(m *mcpv1.Standing) Standing {
+	told := Standing{Mesh: m.GetMesh(), Saved: m.GetSaved(), Path: m.GetPath(), Stale: timeOf(m.GetStaleSince())}
+	for _, r := range m.GetRegistries()[:min(len(m.GetRegistries()), mostRegistries)] {
+		told.Registries = append(told.Registries, RegistryStanding{
+			Name: r.GetName(), Stale: timeOf(r.GetStaleSince()), Read: r.GetRead(),
+			Servers: r.GetServers()[:min(len(r.GetServers()), mostIDs)], Meshes: r.GetMeshes()[:min(len(r.GetMeshes()), mostIDs)],
+		})
+	}
+	return told
+}
+
+func timeOf(stamp *timestamppb.Timestamp) time.Time {
+	if stamp == nil {
+		return time.Time{}
+	}
+	return stamp.AsTime()
 }
 
 // standing processes the server's standing.
@@ -33,10 +75,7 @@ func (s *session) standing(r *response) error {
 	if err := r.resources[0].any().UnmarshalTo(m); err != nil {
 		return s.answer(r, refuse(codes.InvalidArgument, fmt.Errorf("decode the standing of the server: %w", err)))
 	}
-	told := Standing{Mesh: m.GetMesh(), Saved: m.GetSaved(), Path: m.GetPath()}
-	if m.GetStaleSince() != nil {
-		told.Stale = m.GetStaleSince().AsTime()
-	}
+	told := standingOf(m)
 	s.client.setStanding(s.at, &told)
 	if hear := s.client.cfg.Standing; hear != nil {
 		if err := hear(told); err != nil {

@@ -44,9 +44,13 @@ func TestStandingArrivesBeforeFirstBatch(t *testing.T) {
 		require.Equal(t, stale, <-heard)
 		require.Equal(t, &stale, f.client.Status().Standing)
 
-		s.stand("2", &mcpv1.Standing{Mesh: "m", Path: []string{"a", "b"}})
+		s.stand("2", &mcpv1.Standing{Mesh: "m", Path: []string{"a", "b"}, Registries: []*mcpv1.RegistryStanding{
+			{Name: "consul", StaleSince: timestamppb.New(since), Read: true, Servers: []string{"c"}, Meshes: []string{"n"}}, {Name: "files"},
+		}})
 		s.commit(1, nil)
-		require.Equal(t, mcp.Standing{Mesh: "m", Path: []string{"a", "b"}}, <-heard)
+		require.Equal(t, mcp.Standing{Mesh: "m", Path: []string{"a", "b"}, Registries: []mcp.RegistryStanding{
+			{Name: "consul", Stale: since, Read: true, Servers: []string{"c"}, Meshes: []string{"n"}}, {Name: "files"},
+		}}, <-heard)
 	})
 }
 
@@ -130,4 +134,22 @@ func TestStaleServerCannotGoBack(t *testing.T) {
 	s.stand("other", &mcpv1.Standing{Mesh: "other", StaleSince: stale, Saved: true, Path: []string{"b"}})
 	s.commit(1, resources{entry("a", "1")})
 	f.expect(1, "ServiceEntry default/a=1")
+}
+
+// Synced tells that a stream has caught up, also where the server has nothing new.
+func TestSyncedIsCalledOnceAStream(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, form func(*mcp.Config)) {
+		s := newSource(t)
+		s.commit(1, resources{entry("a", "1")})
+		synced := make(chan struct{}, 10)
+		f := follow(t, s.addr, form, func(cfg *mcp.Config) { cfg.Synced = func() { synced <- struct{}{} } })
+		f.expect(1, "ServiceEntry default/a=1")
+		<-synced
+		s.commit(2, resources{entry("a", "2")})
+		f.expect(2, "ServiceEntry default/a=2")
+		require.Empty(t, synced, "it goes on")
+		s.cut()
+		<-synced
+	})
 }

@@ -27,8 +27,8 @@ type layers struct {
 type layer struct {
 	name    string
 	content map[*kinds.Kind]map[string]*served.Resource
-	settled bool      // it was read, or is not waited for
-	stale   time.Time // since when it cannot be asked; zero while it can
+	settled bool // it was read, or is not waited for
+	stands  RegistryStanding
 }
 
 // Join has registries join the source, in the order in which they count. Nothing is served before
@@ -38,7 +38,7 @@ func (p *Publisher) Join(names ...string) {
 	defer p.mu.Unlock()
 	p.layers.over = map[*kinds.Kind]*served.Set{}
 	for _, name := range names {
-		p.layers.list = append(p.layers.list, &layer{name: name, content: map[*kinds.Kind]map[string]*served.Resource{}})
+		p.layers.list = append(p.layers.list, &layer{name: name, content: map[*kinds.Kind]map[string]*served.Resource{}, stands: RegistryStanding{Name: name}})
 	}
 }
 
@@ -55,13 +55,6 @@ func (p *Publisher) Settle(name string) {
 	defer p.mu.Unlock()
 	p.layers.of(name).settled = true
 	p.publishHeld()
-}
-
-// StandJoined records since when a registry cannot be asked; zero says that it can.
-func (p *Publisher) StandJoined(name string, stale time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.layers.of(name).stale = stale
 }
 
 // IsOwn reports whether the source has a resource of that name, which hides those of registries.
@@ -81,7 +74,7 @@ func (p *Publisher) Joined(name string) (has map[*kinds.Kind]map[string]*served.
 	for kind, content := range l.content {
 		has[kind] = maps.Clone(content)
 	}
-	return has, l.stale
+	return has, l.stands.Stale
 }
 
 // JoinedResource returns what a registry has under a name; nil if it has none.
@@ -131,7 +124,7 @@ func (l *layers) recall(had JoinedState) {
 		if one.name != had.Name || one.settled {
 			continue
 		}
-		one.stale = had.AsOf
+		one.stands.Stale = had.AsOf
 		for kind, content := range had.Content {
 			for name, r := range content {
 				one.set(l, kind, name, r)
@@ -158,8 +151,12 @@ func (l *layer) set(of *layers, kind *kinds.Kind, name string, r *served.Resourc
 
 // weigh is what a resource adds to the sum of all. Its version is a hash already.
 func weigh(kind *kinds.Kind, r *served.Resource) uint64 {
+	return hash(kind.TypeURL(), r.Name, r.Version)
+}
+
+func hash(parts ...string) uint64 {
 	h := fnv.New64a()
-	for _, part := range []string{kind.TypeURL(), r.Name, r.Version} {
+	for _, part := range parts {
 		_, _ = h.Write([]byte(part))
 		_, _ = h.Write([]byte{0})
 	}
@@ -245,14 +242,21 @@ func (l *layers) all(base map[*kinds.Kind]*served.Set) map[*kinds.Kind]*served.S
 }
 
 // mark is what the layers add to the mark of a position. It is the same on each server whose
-// registries have the same, so a client may move between those.
+// registries have the same, so a client may move between those. Those that are not current change it:
+// a client that has been told that one is current again has what it has with the next mark.
 func (l *layers) mark() string {
 	if len(l.list) == 0 {
 		return ""
 	}
+	all := l.sum
+	for _, one := range l.list {
+		if !one.stands.current() {
+			all += hash(one.name)
+		}
+	}
 	sum := make([]byte, 8)
 	for i := range sum {
-		sum[i] = byte(l.sum >> (8 * i))
+		sum[i] = byte(all >> (8 * i))
 	}
 	return joinedMark + hex.EncodeToString(sum)
 }

@@ -141,3 +141,40 @@ func merged(layers ...map[string]string) (all []string) {
 	slices.Sort(all)
 	return all
 }
+
+// A client that holds on to what a registry had, because its server was not current with that, knows by
+// the next mark that all has come that there is.
+func TestClientsAreToldHowRegistriesStand(t *testing.T) {
+	t.Parallel()
+	p := publish.New(prometheus.NewRegistry())
+	p.Join("one")
+	news := p.Subscribe()
+	defer news.Close()
+	p.Begin(publish.Source{Name: publish.Upstream, Registries: []publish.RegistryStanding{{Name: "upstream's", Read: true}}})
+	p.Replace(content(), publish.Position{Revision: 1, Mark: "m"})
+	p.Settle("one")
+	told, marks := standingOf(t, news.Snapshot()), []string{markOf(t, news.Snapshot())}
+	require.Equal(t, "upstream's", told.GetRegistries()[0].GetName())
+	require.Equal(t, "one", told.GetRegistries()[1].GetName())
+	require.False(t, told.GetRegistries()[1].GetRead(), "it is not waited for, and was not read")
+	since := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	for _, now := range []publish.RegistryStanding{{Read: true, Servers: []string{"s"}, Meshes: []string{"m"}}, {Read: true, Stale: since}} {
+		now.Name = "one"
+		p.StandJoined(now)
+		said := standingOf(t, news.Snapshot()).GetRegistries()[1]
+		require.Equal(t, now.Read, said.GetRead())
+		require.Equal(t, now.Servers, said.GetServers())
+		require.Equal(t, now.Meshes, said.GetMeshes())
+		require.Equal(t, !now.Stale.IsZero(), said.GetStaleSince() != nil)
+		marks = append(marks, markOf(t, news.Snapshot()))
+	}
+	require.NotEqual(t, marks[0], marks[1])
+	require.NotEqual(t, marks[1], marks[2])
+}
+
+func standingOf(t *testing.T, snap *served.Snapshot) *mcpv1.Standing {
+	t.Helper()
+	m := &mcpv1.Standing{}
+	require.NoError(t, snap.Sets[mcpv1.StandingTypeURL].Get(mcpv1.StandingName).Body.UnmarshalTo(m))
+	return m
+}

@@ -47,11 +47,13 @@ type Publisher struct {
 	lastSign        atomic.Int64
 	firstResult     chan struct{} // closed once the source has delivered something or is lost
 	firstResultOnce sync.Once
+	begun           chan struct{} // closed once it is known of which mesh the source is
+	begunOnce       sync.Once
 }
 
 // New returns a publisher without content.
 func New(metrics prometheus.Registerer) *Publisher {
-	p := &Publisher{id: newID(), started: time.Now(), sets: map[*kinds.Kind]*served.Set{}, firstResult: make(chan struct{})}
+	p := &Publisher{id: newID(), started: time.Now(), sets: map[*kinds.Kind]*served.Set{}, firstResult: make(chan struct{}), begun: make(chan struct{})}
 	p.register(metrics)
 	return p
 }

@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"context"
 	"slices"
 	"time"
 )
@@ -16,6 +17,8 @@ type Source struct {
 	Stale time.Time
 	// Saved says that the state is from a file that a server in the path, or this one, saved.
 	Saved bool
+	// Registries are those of the server that is followed.
+	Registries []RegistryStanding
 	// Err is why the source is stale, if this server knows.
 	Err error
 }
@@ -31,7 +34,8 @@ const (
 
 // equal reports whether clients would be told the same of both.
 func (s Source) equal(other Source) bool {
-	return s.Name == other.Name && s.Mesh == other.Mesh && s.Stale.Equal(other.Stale) && s.Saved == other.Saved && slices.Equal(s.Path, other.Path)
+	return s.Name == other.Name && s.Mesh == other.Mesh && s.Stale.Equal(other.Stale) && s.Saved == other.Saved && slices.Equal(s.Path, other.Path) &&
+		slices.EqualFunc(s.Registries, other.Registries, func(a, b RegistryStanding) bool { return a.equal(&b) })
 }
 
 // Begin sets the source of the next content. Until that comes, clients are told of the current
@@ -45,6 +49,22 @@ func (p *Publisher) Begin(s Source) {
 		p.layers.anew = true
 	}
 	p.next = s
+	p.begin()
+}
+
+func (p *Publisher) begin() { p.begunOnce.Do(func() { close(p.begun) }) }
+
+// Self waits until the source has begun, and returns this server's id and that of its mesh, "" if it
+// has none.
+func (p *Publisher) Self(ctx context.Context) (server, mesh string, err error) {
+	select {
+	case <-p.begun:
+	case <-ctx.Done():
+		return "", "", ctx.Err()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.id, p.next.Mesh, nil
 }
 
 // Stand updates the source, and tells clients at once.

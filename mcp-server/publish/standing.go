@@ -23,6 +23,7 @@ func newID() string { return rand.Text()[:16] }
 func (p *Publisher) standing() *served.Set {
 	m := &mcpv1.Standing{
 		Mesh: p.source.Mesh, StaleSince: stamp.Of(p.source.Stale), Saved: p.source.Saved, Path: append([]string{p.id}, p.source.Path...),
+		Registries: p.registries(),
 	}
 	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {

@@ -63,7 +63,7 @@ func (p *Publisher) State() *State {
 		s.AsOf = now
 	}
 	for _, l := range p.layers.list {
-		joined := JoinedState{Name: l.name, AsOf: l.stale, Content: map[*kinds.Kind]map[string]*served.Resource{}}
+		joined := JoinedState{Name: l.name, AsOf: l.stands.Stale, Content: map[*kinds.Kind]map[string]*served.Resource{}}
 		if joined.AsOf.IsZero() {
 			joined.AsOf = now
 		}
@@ -86,6 +86,7 @@ func (p *Publisher) Prime(s *State) {
 		p.layers.recall(joined)
 	}
 	p.layers.anew = true
+	p.begin()
 }
 
 // Resume serves the primed state if nothing is served yet, and reports whether it did.

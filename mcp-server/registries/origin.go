@@ -44,6 +44,8 @@ type origin struct {
 	unfit   map[kinds.Key]string          // what is wrong with secrets that it gave
 	refused map[kinds.Key]*kinds.Resource // those resources
 	changes int64
+	servers []string // that the registry is read from, if it is another server
+	meshes  []string // that what it has is of
 }
 
 // item is what is served of a resource, or may be shown of a secret.
@@ -131,6 +133,7 @@ func (o *origin) Replace(all []*kinds.Resource) {
 	}
 	o.read, o.settled = true, true
 	o.back()
+	o.stand()
 	o.publisher.Settle(o.registry.Name())
 }
 
@@ -139,6 +142,11 @@ func (o *origin) Holds() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.has) > 0
+}
+
+// stand tells clients how the registry stands. Those that are told that it was read have what it has.
+func (o *origin) stand() {
+	o.publisher.StandJoined(publish.RegistryStanding{Name: o.registry.Name(), Stale: o.stale, Read: o.read, Servers: o.servers, Meshes: o.meshes})
 }
 
 // blamed reports whether an entry is told to be bad, or all that begin as it does.
@@ -200,7 +208,7 @@ func (o *origin) Away(err error) {
 		o.log.Warn("the registry cannot be asked; what it had stays, and the server goes on trying", "resources", len(o.has), "since", o.stale, "error", err)
 	}
 	o.away = err
-	o.publisher.StandJoined(o.registry.Name(), o.stale)
+	o.stand()
 	if !o.settled && len(o.has) > 0 && !o.awaitsSecrets() { // what was saved is served meanwhile
 		o.settled = true
 		o.publisher.Settle(o.registry.Name())
@@ -216,7 +224,7 @@ func (o *origin) back() {
 	if o.away = nil; o.read && !o.stale.IsZero() {
 		o.trail.stir()
 		o.stale = time.Time{}
-		o.publisher.StandJoined(o.registry.Name(), o.stale)
+		o.stand()
 	}
 }
 
@@ -320,4 +328,17 @@ func (o *origin) keys(wanted func(kinds.Key) bool) (keys []kinds.Key) {
 	return keys
 }
 
-var _ registry.Sink = (*origin)(nil)
+// Self implements registry.Chain.
+func (o *origin) Self(ctx context.Context) (server, mesh string, err error) {
+	return o.publisher.Self(ctx)
+}
+
+// Behind implements registry.Chain.
+func (o *origin) Behind(servers, meshes []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.servers, o.meshes = servers, meshes
+	o.stand()
+}
+
+var _ registry.Chain = (*origin)(nil)

@@ -77,13 +77,21 @@ func (s *session) handleStanding(told mcp.Standing) error {
 		return err
 	}
 	s.standingSeen = true
-	s.source = publish.Source{Name: publish.Upstream, Mesh: told.Mesh, Path: told.Path, Stale: told.Stale, Saved: told.Saved}
+	s.source = publish.Source{Name: publish.Upstream, Mesh: told.Mesh, Path: told.Path, Stale: told.Stale, Saved: told.Saved, Registries: registriesOf(told)}
 	s.watchStale(told.Stale)
 	s.logStale(told)
 	if s.gotBatch {
 		s.publisher.Stand(s.source)
 	}
 	return nil
+}
+
+// registriesOf are the registries of an upstream, as clients are told of them.
+func registriesOf(told mcp.Standing) (all []publish.RegistryStanding) {
+	for _, r := range told.Registries {
+		all = append(all, publish.RegistryStanding(r))
+	}
+	return all
 }
 
 // logStale logs when an upstream loses its own source, and when it has it again.

@@ -17,6 +17,7 @@ import (
 	"github.com/pgmesh/pgmesh/registry/consul"
 	"github.com/pgmesh/pgmesh/registry/files"
 	"github.com/pgmesh/pgmesh/registry/kubernetes"
+	"github.com/pgmesh/pgmesh/registry/mcp"
 	"github.com/pgmesh/pgmesh/registry/zookeeper"
 )
 
@@ -31,6 +32,7 @@ var schemes = map[string]scheme{
 	"consul":     {"consul://127.0.0.1:8500", func(u *url.URL, o reload.Options) (registry.Registry, error) { return consul.Open(u, o) }},
 	"files":      {"files:///etc/pgmesh/services", func(u *url.URL, o reload.Options) (registry.Registry, error) { return files.Open(u, o.Log) }},
 	"kubernetes": {"kubernetes:///etc/pgmesh/kubeconfig", func(u *url.URL, o reload.Options) (registry.Registry, error) { return kubernetes.Open(u, o) }},
+	"mcp":        {"mcp://bridge.example:15020", func(u *url.URL, o reload.Options) (registry.Registry, error) { return mcp.Open(u, o) }},
 	"zookeeper":  {"zookeeper://127.0.0.1:2181", func(u *url.URL, o reload.Options) (registry.Registry, error) { return zookeeper.Open(u, o) }},
 }
 

@@ -21,7 +21,7 @@ var mayUse = map[string][]string{
 	"identity":   {"proto"},
 	"kinds":      {"identity", "proto"},
 	"store":      {"kinds", "identity", "proto"},
-	"registry":   {"kinds", "identity", "proto"},
+	"registry":   {"mcp-client", "kinds", "identity", "proto"},                      // another server may be one
 	"mcp-server": {"registry", "store", "mcp-client", "kinds", "identity", "proto"}, // a relay is a client of the server before it
 	"mcp-client": {"kinds", "identity", "proto"},
 	"discovery":  {"mcp-client", "kinds", "identity", "proto"},

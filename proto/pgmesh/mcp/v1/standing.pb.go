@@ -34,7 +34,10 @@ type Standing struct {
 	Saved bool `protobuf:"varint,3,opt,name=saved,proto3" json:"saved,omitempty"`
 	// The servers between the client and the database, the one that the client talks to first: each has a new id whenever it
 	// starts. Who finds itself in the path of another does not follow it.
-	Path          []string `protobuf:"bytes,4,rep,name=path,proto3" json:"path,omitempty"`
+	Path []string `protobuf:"bytes,4,rep,name=path,proto3" json:"path,omitempty"`
+	// The registries beside the source: those of the server, and before them those of the server that it relays. Whenever a registry
+	// becomes current, or is so no longer, the mark of the batch changes too: when that has come, so has what the registry has.
+	Registries    []*RegistryStanding `protobuf:"bytes,5,rep,name=registries,proto3" json:"registries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -97,17 +100,116 @@ func (x *Standing) GetPath() []string {
 	return nil
 }
 
+func (x *Standing) GetRegistries() []*RegistryStanding {
+	if x != nil {
+		return x.Registries
+	}
+	return nil
+}
+
+// RegistryStanding tells how what a server serves of a registry stands to that.
+type RegistryStanding struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the resources of the registry have in the annotation pgmesh.io/origin.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Set while the registry cannot be asked: what is served of it was the newest at this time.
+	StaleSince *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=stale_since,json=staleSince,proto3" json:"stale_since,omitempty"`
+	// It was read since the server has started. If not, what is missing of it may be there.
+	Read bool `protobuf:"varint,3,opt,name=read,proto3" json:"read,omitempty"`
+	// The ids of the servers that it is read from, if it is another server, as in a path.
+	Servers []string `protobuf:"bytes,4,rep,name=servers,proto3" json:"servers,omitempty"`
+	// The meshes that what it has is of, if it is another server.
+	Meshes        []string `protobuf:"bytes,5,rep,name=meshes,proto3" json:"meshes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RegistryStanding) Reset() {
+	*x = RegistryStanding{}
+	mi := &file_pgmesh_mcp_v1_standing_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RegistryStanding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RegistryStanding) ProtoMessage() {}
+
+func (x *RegistryStanding) ProtoReflect() protoreflect.Message {
+	mi := &file_pgmesh_mcp_v1_standing_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RegistryStanding.ProtoReflect.Descriptor instead.
+func (*RegistryStanding) Descriptor() ([]byte, []int) {
+	return file_pgmesh_mcp_v1_standing_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *RegistryStanding) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RegistryStanding) GetStaleSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StaleSince
+	}
+	return nil
+}
+
+func (x *RegistryStanding) GetRead() bool {
+	if x != nil {
+		return x.Read
+	}
+	return false
+}
+
+func (x *RegistryStanding) GetServers() []string {
+	if x != nil {
+		return x.Servers
+	}
+	return nil
+}
+
+func (x *RegistryStanding) GetMeshes() []string {
+	if x != nil {
+		return x.Meshes
+	}
+	return nil
+}
+
 var File_pgmesh_mcp_v1_standing_proto protoreflect.FileDescriptor
 
 const file_pgmesh_mcp_v1_standing_proto_rawDesc = "" +
 	"\n" +
-	"\x1cpgmesh/mcp/v1/standing.proto\x12\rpgmesh.mcp.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x85\x01\n" +
+	"\x1cpgmesh/mcp/v1/standing.proto\x12\rpgmesh.mcp.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc6\x01\n" +
 	"\bStanding\x12\x12\n" +
 	"\x04mesh\x18\x01 \x01(\tR\x04mesh\x12;\n" +
 	"\vstale_since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"staleSince\x12\x14\n" +
 	"\x05saved\x18\x03 \x01(\bR\x05saved\x12\x12\n" +
-	"\x04path\x18\x04 \x03(\tR\x04pathB4Z2github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1;mcpv1b\x06proto3"
+	"\x04path\x18\x04 \x03(\tR\x04path\x12?\n" +
+	"\n" +
+	"registries\x18\x05 \x03(\v2\x1f.pgmesh.mcp.v1.RegistryStandingR\n" +
+	"registries\"\xa9\x01\n" +
+	"\x10RegistryStanding\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12;\n" +
+	"\vstale_since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"staleSince\x12\x12\n" +
+	"\x04read\x18\x03 \x01(\bR\x04read\x12\x18\n" +
+	"\aservers\x18\x04 \x03(\tR\aservers\x12\x16\n" +
+	"\x06meshes\x18\x05 \x03(\tR\x06meshesB4Z2github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1;mcpv1b\x06proto3"
 
 var (
 	file_pgmesh_mcp_v1_standing_proto_rawDescOnce sync.Once
@@ -121,18 +223,21 @@ func file_pgmesh_mcp_v1_standing_proto_rawDescGZIP() []byte {
 	return file_pgmesh_mcp_v1_standing_proto_rawDescData
 }
 
-var file_pgmesh_mcp_v1_standing_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
+var file_pgmesh_mcp_v1_standing_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_pgmesh_mcp_v1_standing_proto_goTypes = []any{
 	(*Standing)(nil),              // 0: pgmesh.mcp.v1.Standing
-	(*timestamppb.Timestamp)(nil), // 1: google.protobuf.Timestamp
+	(*RegistryStanding)(nil),      // 1: pgmesh.mcp.v1.RegistryStanding
+	(*timestamppb.Timestamp)(nil), // 2: google.protobuf.Timestamp
 }
 var file_pgmesh_mcp_v1_standing_proto_depIdxs = []int32{
-	1, // 0: pgmesh.mcp.v1.Standing.stale_since:type_name -> google.protobuf.Timestamp
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	2, // 0: pgmesh.mcp.v1.Standing.stale_since:type_name -> google.protobuf.Timestamp
+	1, // 1: pgmesh.mcp.v1.Standing.registries:type_name -> pgmesh.mcp.v1.RegistryStanding
+	2, // 2: pgmesh.mcp.v1.RegistryStanding.stale_since:type_name -> google.protobuf.Timestamp
+	3, // [3:3] is the sub-list for method output_type
+	3, // [3:3] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_pgmesh_mcp_v1_standing_proto_init() }
@@ -146,7 +251,7 @@ func file_pgmesh_mcp_v1_standing_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pgmesh_mcp_v1_standing_proto_rawDesc), len(file_pgmesh_mcp_v1_standing_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   1,
+			NumMessages:   2,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
