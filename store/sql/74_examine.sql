@@ -4,19 +4,19 @@
 
 CREATE OR REPLACE VIEW mesh_internal.link_problems AS
   SELECT * FROM mesh_internal.dangling_hosts
-  UNION ALL SELECT * FROM mesh_internal.dangling_ports
+  UNION ALL SELECT *, NULL FROM mesh_internal.dangling_ports
   UNION ALL SELECT * FROM mesh_internal.dangling_subsets
   UNION ALL SELECT * FROM mesh_internal.dangling_gateways
   UNION ALL SELECT * FROM mesh_internal.dangling_attachments
   UNION ALL SELECT * FROM mesh_internal.dangling_backends
-  UNION ALL SELECT * FROM mesh_internal.dangling_credentials
-  UNION ALL SELECT * FROM mesh_internal.conflicting_claims
-  UNION ALL SELECT * FROM mesh_internal.conflicting_services
-  UNION ALL SELECT * FROM mesh_internal.conflicting_addresses
-  UNION ALL SELECT * FROM mesh_internal.conflicting_rules
-  UNION ALL SELECT * FROM mesh_internal.conflicting_gateways
-  UNION ALL SELECT * FROM mesh_internal.conflicting_defaults
-  UNION ALL SELECT * FROM mesh_internal.control_plane_claims;
+  UNION ALL SELECT *, NULL FROM mesh_internal.dangling_credentials
+  UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_claims
+  UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_services
+  UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_addresses
+  UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_rules
+  UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_gateways
+  UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_defaults
+  UNION ALL SELECT *, NULL FROM mesh_internal.control_plane_claims;
 
 COMMENT ON VIEW mesh_internal.link_problems IS 'Internal. Read mesh.problems.';
 
@@ -27,12 +27,13 @@ LANGUAGE plpgsql STABLE AS $$
 BEGIN
   CASE
   WHEN of_kind = 'VirtualService' THEN
-    RETURN QUERY SELECT * FROM (
-        SELECT * FROM mesh_internal.dangling_hosts UNION ALL SELECT * FROM mesh_internal.dangling_ports UNION ALL SELECT * FROM mesh_internal.dangling_subsets
-        UNION ALL SELECT * FROM mesh_internal.dangling_gateways UNION ALL SELECT * FROM mesh_internal.conflicting_claims) p
+    RETURN QUERY SELECT p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, coalesce(p.hint, mesh_internal.hint_for(p.sought)) FROM (
+        SELECT * FROM mesh_internal.dangling_hosts UNION ALL SELECT *, NULL FROM mesh_internal.dangling_ports UNION ALL SELECT * FROM mesh_internal.dangling_subsets
+        UNION ALL SELECT * FROM mesh_internal.dangling_gateways UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_claims) p
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name AND p.severity <> 'info';
   WHEN of_kind = 'DestinationRule' THEN
-    RETURN QUERY SELECT * FROM (SELECT * FROM mesh_internal.dangling_hosts UNION ALL SELECT * FROM mesh_internal.dangling_credentials UNION ALL SELECT * FROM mesh_internal.conflicting_rules) p
+    RETURN QUERY SELECT p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, coalesce(p.hint, mesh_internal.hint_for(p.sought)) FROM (
+        SELECT * FROM mesh_internal.dangling_hosts UNION ALL SELECT *, NULL FROM mesh_internal.dangling_credentials UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_rules) p
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
   WHEN of_kind = 'ServiceEntry' THEN
     RETURN QUERY SELECT * FROM (SELECT * FROM mesh_internal.conflicting_services UNION ALL SELECT * FROM mesh_internal.conflicting_addresses UNION ALL SELECT * FROM mesh_internal.control_plane_claims) p
@@ -41,10 +42,10 @@ BEGIN
     RETURN QUERY SELECT * FROM (SELECT * FROM mesh_internal.conflicting_gateways UNION ALL SELECT * FROM mesh_internal.dangling_credentials) p
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name AND p.severity <> 'info';
   ELSE
-    RETURN QUERY SELECT * FROM (
-        SELECT * FROM mesh_internal.dangling_hosts UNION ALL SELECT * FROM mesh_internal.dangling_ports UNION ALL SELECT * FROM mesh_internal.dangling_subsets
-        UNION ALL SELECT * FROM mesh_internal.dangling_attachments UNION ALL SELECT * FROM mesh_internal.dangling_backends UNION ALL SELECT * FROM mesh_internal.dangling_credentials
-        UNION ALL SELECT * FROM mesh_internal.conflicting_defaults) p
+    RETURN QUERY SELECT p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, coalesce(p.hint, mesh_internal.hint_for(p.sought)) FROM (
+        SELECT * FROM mesh_internal.dangling_hosts UNION ALL SELECT *, NULL FROM mesh_internal.dangling_ports UNION ALL SELECT * FROM mesh_internal.dangling_subsets
+        UNION ALL SELECT * FROM mesh_internal.dangling_attachments UNION ALL SELECT * FROM mesh_internal.dangling_backends UNION ALL SELECT *, NULL FROM mesh_internal.dangling_credentials
+        UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_defaults) p
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
   END CASE;
 END $$;
