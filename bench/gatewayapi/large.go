@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pgmesh/pgmesh/bench/timing"
+	"github.com/pgmesh/pgmesh/internal/kit/wait"
 	"github.com/pgmesh/pgmesh/internal/testbench/usage"
 )
 
@@ -41,7 +42,9 @@ func (o *options) editLarge(ctx context.Context, m *mesh) (l large, err error) {
 			return l, err
 		}
 	}
-	timing.Settle()
+	if err := m.drained(ctx, all[0]); err != nil {
+		return l, err
+	}
 	before, err := m.sent(ctx)
 	if err != nil {
 		return l, err
@@ -69,6 +72,42 @@ func (o *options) editLarge(ctx context.Context, m *mesh) (l large, err error) {
 		}
 	}
 	return l, err
+}
+
+// drainTimeout is longer than an Envoy goes on with a listener that was replaced.
+const drainTimeout = 90 * time.Second
+
+// drained waits until the gateway has given up the listener that it had before there were many routes:
+// until then it takes changes in the form of that one, too.
+func (m *mesh) drained(ctx context.Context, r route) error {
+	for ends := time.Now().Add(drainTimeout); time.Now().Before(ends); {
+		before, err := m.sent(ctx)
+		if err != nil {
+			return err
+		}
+		mark := fmt.Sprint("drained-", time.Now().UnixNano())
+		if _, _, err := m.answered(ctx, marked(r, backend, mark), "/", mark, http.StatusOK); err != nil {
+			return err
+		}
+		after, err := m.sent(ctx)
+		if err != nil || resources(after)-resources(before) <= 1 {
+			return err
+		}
+		if !wait.For(ctx, time.Second) {
+			return ctx.Err()
+		}
+	}
+	return nil // an edit costs more than one resource, which is told
+}
+
+// resources counts those of all types.
+func resources(sent map[string]float64) (sum float64) {
+	for name, count := range sent {
+		if strings.HasPrefix(name, resourcesSent) {
+			sum += count
+		}
+	}
+	return sum
 }
 
 // What discovery counts of what it sends.

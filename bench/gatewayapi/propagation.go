@@ -24,6 +24,9 @@ const part = 500
 // floorEvery is how often the floor is measured between the routes.
 const floorEvery = 10
 
+// sayEvery is how often it is told how far it is.
+const sayEvery = 250
+
 func (o *options) propagate(ctx context.Context, m *mesh) (p propagation, err error) {
 	for i := range o.routes {
 		timing.Settle()
@@ -39,8 +42,8 @@ func (o *options) propagate(ctx context.Context, m *mesh) (p propagation, err er
 			}
 			p.floor = append(p.floor, least)
 		}
-		if (i+1)%part == 0 {
-			fmt.Fprintf(os.Stderr, "%d routes …\n", i+1)
+		if (i+1)%sayEvery == 0 {
+			fmt.Fprintf(os.Stderr, "%d routes, the last ones within %s …\n", i+1, rounded(mean(p.took[max(0, len(p.took)-sayEvery):])))
 		}
 	}
 	return p, nil
