@@ -41,6 +41,11 @@ BEGIN
   WHEN of_kind = 'Gateway' THEN
     RETURN QUERY SELECT * FROM (SELECT * FROM mesh_internal.conflicting_gateways UNION ALL SELECT * FROM mesh_internal.dangling_credentials) p
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name AND p.severity <> 'info';
+  WHEN of_kind LIKE '%Route' THEN
+    RETURN QUERY SELECT p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, coalesce(p.hint, mesh_internal.hint_for(p.sought)) FROM (
+        SELECT * FROM mesh_internal.dangling_hosts UNION ALL SELECT *, NULL FROM mesh_internal.dangling_ports
+        UNION ALL SELECT * FROM mesh_internal.dangling_attachments UNION ALL SELECT * FROM mesh_internal.dangling_backends) p
+      WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
   ELSE
     RETURN QUERY SELECT p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, coalesce(p.hint, mesh_internal.hint_for(p.sought)) FROM (
         SELECT * FROM mesh_internal.dangling_hosts UNION ALL SELECT *, NULL FROM mesh_internal.dangling_ports UNION ALL SELECT * FROM mesh_internal.dangling_subsets
@@ -102,15 +107,15 @@ BEGIN
   END IF;
 END $$;
 
--- problems_among returns the problems of the resources with these links, without hints. If they are
--- very many, it is quicker to ask for all.
+-- problems_among returns the problems of the resources with these links. If they are very many, it is
+-- quicker to ask for all, which come without hints.
 CREATE OR REPLACE FUNCTION mesh_internal.problems_among(suspects mesh_internal.links[]) RETURNS mesh_internal.link_problem[]
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
   IF cardinality(suspects) > 500 THEN
     RETURN mesh_internal.all_problems();
   END IF;
-  RETURN ARRAY(SELECT (p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, NULL)::mesh_internal.link_problem
+  RETURN ARRAY(SELECT p
     FROM unnest(suspects) s, mesh_internal.link_problems_of(s.kind, s.namespace, s.name) p WHERE p.api_group = s.api_group);
 END $$;
 
