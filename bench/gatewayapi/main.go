@@ -132,7 +132,11 @@ func (o *options) measure(ctx context.Context, out io.Writer, w way) error {
 			if err != nil {
 				return err
 			}
-			return o.test(h.Context(), out, m, w, test)
+			err = o.test(h.Context(), out, m, w, test)
+			if err != nil {
+				err = fmt.Errorf("%w\n%s", err, m.logs())
+			}
+			return err
 		}); err != nil {
 			return fmt.Errorf("%s: %w", test, err)
 		}

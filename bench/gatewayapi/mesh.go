@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"time"
 
 	"github.com/pgmesh/pgmesh/bench/host"
@@ -21,6 +22,7 @@ type mesh struct {
 	origin
 
 	stack  *stack.Stack
+	agent  *stack.Program
 	port   int // of the Gateway
 	client *http.Client
 }
@@ -75,6 +77,7 @@ func (m *mesh) startGateway(h *host.Host, envoy string) error {
 	if err != nil {
 		return err
 	}
+	m.agent = agent
 	if err := agent.Start(); err != nil {
 		return err
 	}
@@ -137,15 +140,27 @@ func (m *mesh) answered(ctx context.Context, r route, path, mark string, before 
 		return 0, 0, err
 	}
 	wrote = time.Since(begun)
-	for {
+	for asked := 0; ; asked++ {
 		status, _, got, err := m.ask(ctx, r, path)
 		switch {
 		case err != nil:
-			return 0, 0, fmt.Errorf("after %s was written: %w", r.name, err)
+			return 0, 0, fmt.Errorf("after %s was written, and %d answers by what was there before: %w", r.name, asked, err)
 		case status == http.StatusOK && got == mark:
 			return time.Since(begun), wrote, nil
 		case status != before:
 			return 0, 0, fmt.Errorf("after %s was written, the gateway answered with %d", r.name, status)
 		}
 	}
+}
+
+const endOfLog = 4 << 10
+
+// logs returns the ends of what the programs have logged.
+func (m *mesh) logs() string {
+	var all strings.Builder
+	for _, p := range []*stack.Program{m.stack.MCPServer, m.stack.Discovery, m.agent} {
+		text := p.Log()
+		fmt.Fprintf(&all, "…%s\n", text[max(0, len(text)-endOfLog):])
+	}
+	return all.String()
 }
