@@ -89,12 +89,12 @@ func (m *mesh) drained(ctx context.Context, r route) error {
 		if _, _, err := m.answered(ctx, marked(r, backend, mark), "/", mark, http.StatusOK); err != nil {
 			return err
 		}
+		if !wait.For(ctx, time.Second) { // the other form is sent after the answer
+			return ctx.Err()
+		}
 		after, err := m.sent(ctx)
 		if err != nil || resources(after)-resources(before) <= 1 {
 			return err
-		}
-		if !wait.For(ctx, time.Second) {
-			return ctx.Err()
 		}
 	}
 	return nil // an edit costs more than one resource, which is told
