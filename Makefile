@@ -57,8 +57,8 @@ receivers: compile otelcol ## Send traces and logs to OpenTelemetry's collector,
 .PHONY: registries
 registries bench-registries: export CONSUL=$(CURDIR)/.tools/bin/consul
 registries bench-registries: export ZOOKEEPER=$(CURDIR)/.tools/zookeeper
-registries bench-registries: export KUBE_APISERVER=$(CURDIR)/.tools/bin/kube-apiserver
-registries bench-registries: export ETCD=$(CURDIR)/.tools/bin/etcd
+registries bench-registries bench-gateway-api: export KUBE_APISERVER=$(CURDIR)/.tools/bin/kube-apiserver
+registries bench-registries bench-gateway-api: export ETCD=$(CURDIR)/.tools/bin/etcd
 registries: compile consul zookeeper kube-apiserver etcd ## Hold the registries to what they promise, on a real Consul, ZooKeeper and Kubernetes (minutes the first time; PGMESH_REGISTRY_OPERATIONS=3000 tries more)
 	go test -count=1 -v -p 1 -timeout 1h ./registry/...
 	go test -count=1 -v -p 1 -timeout 1h ./mcp-server/serve ./internal/testbench/e2e -run 'Announce|FromConsul|ZooKeeper|Kubernetes|Cluster'
@@ -94,6 +94,10 @@ bench-join: compile ## Have 20 machines join one after the other, and measure ho
 .PHONY: bench-registries
 bench-registries: compile consul zookeeper kube-apiserver etcd ## Measure how soon a change in Consul, ZooKeeper or Kubernetes is answered for by an Envoy (FLAGS='--only consul' narrows)
 	@$(call benchmark,registries) && bin/bench/registries $(FLAGS)
+
+.PHONY: bench-gateway-api
+bench-gateway-api: compile kube-apiserver etcd ## Measure how gateways follow routes of the Gateway API, as gateway-api-bench does (FLAGS=--help lists its flags)
+	@$(call benchmark,gatewayapi) && bin/bench/gatewayapi $(FLAGS)
 
 .PHONY: bench-metrics
 bench-metrics: compile ## Measure what the standard metrics and access logs cost at each request, and in memory (FLAGS=--help lists its flags)

@@ -5,13 +5,14 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pgmesh/pgmesh/bench/host"
 	"github.com/pgmesh/pgmesh/internal/testbench/consultest"
 )
 
 // consul is a server that keeps nothing on disk.
 type consul struct{ *consultest.Consul }
 
-func startConsul(h *host) elsewhere { return consul{consultest.StartDev(h, nil)} }
+func startConsul(h *host.Host) elsewhere { return consul{consultest.StartDev(h, nil)} }
 
 func (c consul) url() string  { return "consul://" + c.Address + "/?hosts=short" }
 func (c consul) host() string { return service + ".service.consul" }

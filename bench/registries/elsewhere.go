@@ -1,6 +1,10 @@
 package main
 
-import "time"
+import (
+	"time"
+
+	"github.com/pgmesh/pgmesh/bench/host"
+)
 
 // elsewhere is a registry that is not the mesh's, as others change it.
 type elsewhere interface {
@@ -38,7 +42,7 @@ const (
 // sort is a sort of registry.
 type sort struct {
 	name  string
-	start func(*host) elsewhere
+	start func(*host.Host) elsewhere
 	// well and registered are its words for an instance that is well again, and for one that comes.
 	well, registered string
 }

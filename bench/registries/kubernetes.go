@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pgmesh/pgmesh/bench/host"
 	"github.com/pgmesh/pgmesh/internal/testbench/kubetest"
 )
 
@@ -17,7 +18,7 @@ type kubernetes struct {
 	events <-chan time.Time
 }
 
-func startKubernetes(h *host) elsewhere {
+func startKubernetes(h *host.Host) elsewhere {
 	c := kubetest.Start(h)
 	c.Namespace(service)
 	return kubernetes{c, c.Kubeconfig(c.Address, c.Admin()), c.Watch("/apis/discovery.k8s.io/v1/namespaces/" + service + "/endpointslices")}

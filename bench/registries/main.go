@@ -23,6 +23,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/pgmesh/pgmesh/bench/host"
 	"github.com/pgmesh/pgmesh/bench/timing"
 	"github.com/pgmesh/pgmesh/internal/testbench/realenvoy"
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
@@ -107,7 +108,7 @@ func (o *options) measureEach(ctx context.Context, out io.Writer) error {
 		if len(o.only) > 0 && !slices.Contains(o.only, s.name) {
 			continue
 		}
-		err := during(ctx, func(h *host) error {
+		err := host.During(ctx, func(h *host.Host) error {
 			if o.starts {
 				return o.measureStarts(h, out, s)
 			}
@@ -139,7 +140,7 @@ type times struct {
 	answered, told []time.Duration
 }
 
-func (o *options) measureAll(h *host, out io.Writer, s sort, missed *bool) error {
+func (o *options) measureAll(h *host.Host, out io.Writer, s sort, missed *bool) error {
 	fmt.Fprintf(os.Stderr, "starting %s, a bridge, discovery and Envoy …\n", s.name)
 	registry := s.start(h)
 	registry.fill(o.services)
@@ -149,7 +150,7 @@ func (o *options) measureAll(h *host, out io.Writer, s sort, missed *bool) error
 	}
 	fmt.Fprintf(out, "%s: the bridge weighs %s, discovery %s\n", s.name, weight(m.stack.MCPServer), weight(m.stack.Discovery))
 	for _, in := range m.turns(s) {
-		t, err := o.measure(h.ctx, m, in)
+		t, err := o.measure(h.Context(), m, in)
 		if err != nil {
 			return fmt.Errorf("%s: %w", in.name, err)
 		}

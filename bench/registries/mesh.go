@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"time"
 
+	"github.com/pgmesh/pgmesh/bench/host"
 	"github.com/pgmesh/pgmesh/bench/timing"
 	"github.com/pgmesh/pgmesh/internal/kit/wait"
 	"github.com/pgmesh/pgmesh/internal/testbench/realenvoy"
@@ -27,9 +28,9 @@ type mesh struct {
 	client   *http.Client
 }
 
-func (o *options) startMesh(h *host, registry elsewhere) (m *mesh, err error) {
+func (o *options) startMesh(h *host.Host, registry elsewhere) (m *mesh, err error) {
 	m = &mesh{registry: registry, backends: map[string]*httptest.Server{}, client: realenvoy.Client()}
-	if m.address, err = own(); err != nil {
+	if m.address, err = host.Address(); err != nil {
 		return nil, err
 	}
 	for _, name := range []string{stays, comes} {
@@ -47,13 +48,13 @@ func (o *options) startMesh(h *host, registry elsewhere) (m *mesh, err error) {
 		return nil, err
 	}
 	h.Cleanup(m.stack.Stop)
-	if err := m.stack.Start(h.ctx); err != nil {
+	if err := m.stack.Start(h.Context()); err != nil {
 		return nil, err
 	}
 	return m, o.startEnvoy(h, m, folder)
 }
 
-func (o *options) startEnvoy(h *host, m *mesh, folder string) error {
+func (o *options) startEnvoy(h *host.Host, m *mesh, folder string) error {
 	b, err := realenvoy.Bootstrap(realenvoy.Sidecar(), m.stack.XDS)
 	if err != nil {
 		return err
@@ -63,21 +64,7 @@ func (o *options) startEnvoy(h *host, m *mesh, folder string) error {
 		return err
 	}
 	h.Cleanup(envoy.Kill)
-	return m.until(h.ctx, stays, 1)
-}
-
-// own is an address of this machine. Kubernetes takes no endpoints on loopback.
-func own() (string, error) {
-	all, err := net.InterfaceAddrs()
-	if err != nil {
-		return "", err
-	}
-	for _, a := range all {
-		if at, is := a.(*net.IPNet); is && at.IP.To4() != nil && at.IP.IsGlobalUnicast() {
-			return at.IP.String(), nil
-		}
-	}
-	return "", errors.New("this machine has no address but loopback, on which Kubernetes takes no endpoints: give it one, or measure with --only consul,zookeeper")
+	return m.until(h.Context(), stays, 1)
 }
 
 func backend(address, name string) (*httptest.Server, error) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pgmesh/pgmesh/bench/host"
 	"github.com/pgmesh/pgmesh/internal/kit/wait"
 	"github.com/pgmesh/pgmesh/internal/testbench/stack"
 	"github.com/pgmesh/pgmesh/internal/testbench/usage"
@@ -20,7 +21,7 @@ import (
 const startsWithin = 5 * time.Minute
 
 // measureStarts measures how long a bridge and a server with a database take to have all of a registry.
-func (o *options) measureStarts(h *host, out io.Writer, s sort) error {
+func (o *options) measureStarts(h *host.Host, out io.Writer, s sort) error {
 	fmt.Fprintf(os.Stderr, "filling %s …\n", s.name)
 	registry := s.start(h)
 	registry.fill(o.services)
@@ -34,7 +35,7 @@ func (o *options) measureStarts(h *host, out io.Writer, s sort) error {
 }
 
 // startBridge starts a bridge, and then a discovery.
-func (o *options) startBridge(h *host, out io.Writer, name string, registry elsewhere) error {
+func (o *options) startBridge(h *host.Host, out io.Writer, name string, registry elsewhere) error {
 	bridge, err := stack.NewBridge(o.bin, h.TempDir(), registry.url())
 	if err != nil {
 		return err
@@ -45,7 +46,7 @@ func (o *options) startBridge(h *host, out io.Writer, name string, registry else
 		name    string
 		program *stack.Program
 	}{{"a bridge", bridge.MCPServer}, {"then discovery", bridge.Discovery}} {
-		took, err := untilReady(h.ctx, p.program)
+		took, err := untilReady(h.Context(), p.program)
 		if err != nil {
 			return err
 		}
@@ -68,13 +69,13 @@ func untilReady(ctx context.Context, p *stack.Program) (time.Duration, error) {
 }
 
 // startServer starts a server twice: the second time the database has all of the registry already.
-func (o *options) startServer(h *host, out io.Writer, name string, registry elsewhere) error {
-	database, err := embedded.Start(h.ctx, embedded.Options{})
+func (o *options) startServer(h *host.Host, out io.Writer, name string, registry elsewhere) error {
+	database, err := embedded.Start(h.Context(), embedded.Options{})
 	if err != nil {
 		return err
 	}
 	h.Cleanup(database.Stop)
-	if err := migration.Up(h.ctx, database.URL()); err != nil {
+	if err := migration.Up(h.Context(), database.URL()); err != nil {
 		return err
 	}
 	server, err := stack.New(o.bin, h.TempDir(), database.URL())
@@ -83,19 +84,19 @@ func (o *options) startServer(h *host, out io.Writer, name string, registry else
 	}
 	server.ServerFlags("--registry", registry.url(), "--registry-wait", startsWithin.String())
 	h.Cleanup(server.MCPServer.Stop)
-	conn, err := pgx.Connect(h.ctx, database.URL())
+	conn, err := pgx.Connect(h.Context(), database.URL())
 	if err != nil {
 		return err
 	}
-	defer conn.Close(context.WithoutCancel(h.ctx))
+	defer conn.Close(context.WithoutCancel(h.Context()))
 	for _, which := range []string{"a server with a database", "started again"} {
 		server.MCPServer.Stop()
 		begun := time.Now()
-		took, err := untilReady(h.ctx, server.MCPServer)
+		took, err := untilReady(h.Context(), server.MCPServer)
 		if err != nil {
 			return err
 		}
-		if err := untilWhole(h.ctx, conn, o.services); err != nil {
+		if err := untilWhole(h.Context(), conn, o.services); err != nil {
 			return err
 		}
 		fmt.Fprintf(out, "%s: %s is ready after %.1f s, in SQL after %.1f s, and weighs %s\n", name, which, took.Seconds(), time.Since(begun).Seconds(), weight(server.MCPServer))

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pgmesh/pgmesh/bench/host"
 	"github.com/pgmesh/pgmesh/internal/testbench/zookeepertest"
 )
 
@@ -15,7 +16,7 @@ type zookeeper struct {
 	watcher *zookeepertest.Watcher
 }
 
-func startZooKeeper(h *host) elsewhere {
+func startZooKeeper(h *host.Host) elsewhere {
 	z := zookeepertest.Start(h, nil)
 	z.Put("/services", "")
 	return zookeeper{z, z.Watcher()}

@@ -13,7 +13,7 @@ $$;
 -- known_host_like returns the host that was probably meant: one with the same first name elsewhere,
 -- or a similar one.
 CREATE OR REPLACE FUNCTION mesh_internal.known_host_like(host text) RETURNS text
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   first text := split_part(host, '.', 1);
   rest  text := substr(host, length(first) + 1);
@@ -32,7 +32,7 @@ END $$;
 
 -- host_hint suggests what to do about a host that has no ServiceEntry for a namespace.
 CREATE OR REPLACE FUNCTION mesh_internal.host_hint(host text, namespace text) RETURNS text
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   hidden record;
   near   text;
@@ -52,7 +52,7 @@ END $$;
 
 -- subset_hint suggests what to do about a subset that clients in a namespace do not find.
 CREATE OR REPLACE FUNCTION mesh_internal.subset_hint(host text, subset text, namespace text) RETURNS text
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   elsewhere record;
   known     text[];
@@ -69,7 +69,7 @@ END $$;
 -- key_hint returns the resource that was probably meant: one of the same name in another namespace,
 -- or a similar one.
 CREATE OR REPLACE FUNCTION mesh_internal.key_hint(kind text, key text, otherwise text) RETURNS text
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   near text;
 BEGIN
@@ -83,6 +83,17 @@ BEGIN
   RETURN CASE WHEN near IS NOT NULL THEN format('did you mean "%s"?', near) ELSE otherwise END;
 END $$;
 
+-- hint_for searches for what a problem is the lack of. Views of problems only say what they would have
+-- searched for, in a column of that name, so that whoever reads many problems of one cause searches once.
+CREATE OR REPLACE FUNCTION mesh_internal.hint_for(sought text[]) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN CASE sought[1]
+    WHEN 'host' THEN mesh_internal.host_hint(sought[2], sought[3])
+    WHEN 'subset' THEN mesh_internal.subset_hint(sought[2], sought[3], sought[4])
+    WHEN 'key' THEN mesh_internal.key_hint(sought[2], sought[3], sought[4]) END;
+END $$;
+
 -- Proxies have no cluster for a host that only a wildcard covers: requests sent to it fail. A
 -- namespace may name its own services, whomever they are exported to. Here and below, registries are
 -- asked about coalesce(s.target, l.target), which is l.target: so Postgres asks after the join, for
@@ -91,7 +102,7 @@ CREATE OR REPLACE VIEW mesh_internal.dangling_hosts AS
   SELECT CASE l.role WHEN 'rule' THEN 'warning' ELSE 'error' END AS severity, 'unknown-host' AS code, l.kind, l.api_group, l.namespace, l.name,
     l.path || CASE l.role WHEN 'route' THEN '.host' WHEN 'backend' THEN '.name' ELSE '' END AS path,
     format('no ServiceEntry that namespace "%s" can see has the host "%s"', l.namespace, l.target) AS message,
-    mesh_internal.host_hint(l.target, l.namespace) AS hint
+    NULL COLLATE "C" AS hint, ARRAY['host', l.target, l.namespace] COLLATE "default" AS sought
   FROM mesh_internal.every_link l
     LEFT JOIN mesh_internal.links s ON s.role = 'service' AND s.target = l.target
       AND (s.namespace = ANY (l.scope) OR s.scope && CASE l.role WHEN 'rule' THEN l.scope || ARRAY['*', l.namespace] ELSE l.scope END)
@@ -146,7 +157,7 @@ CREATE OR REPLACE VIEW mesh_internal.dangling_subsets AS
   SELECT 'error' AS severity, 'unknown-subset' AS code, l.kind, l.api_group, l.namespace, l.name,
     l.path || '.subset' AS path,
     format('no DestinationRule declares subset "%s" of the host "%s" for namespace "%s"', l.part, l.target, l.namespace) AS message,
-    mesh_internal.subset_hint(l.target, l.part, l.namespace) AS hint
+    NULL COLLATE "C" AS hint, ARRAY['subset', l.target, l.part, l.namespace] COLLATE "default" AS sought
   FROM mesh_internal.every_link l
   WHERE l.role = 'route' AND l.part <> '' AND NOT l.hidden
     AND NOT EXISTS (SELECT FROM mesh_internal.every_link d
@@ -163,13 +174,13 @@ CREATE OR REPLACE VIEW mesh_internal.dangling_subsets AS
 CREATE OR REPLACE VIEW mesh_internal.dangling_gateways AS
   SELECT 'error' AS severity, 'unknown-gateway' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
     format('there is no Gateway %s', l.target) AS message,
-    mesh_internal.key_hint('Gateway', l.target, 'create it, or correct the name; "mesh" stands for all sidecars') AS hint
+    NULL COLLATE "C" AS hint, ARRAY['key', 'Gateway', l.target, 'create it, or correct the name; "mesh" stands for all sidecars'] COLLATE "default" AS sought
   FROM mesh_internal.every_link l
   WHERE l.role IN ('gateway', 'match') AND NOT l.hidden
     AND NOT EXISTS (SELECT FROM mesh_internal.every_link g WHERE g.role = 'is' AND g.target = l.target AND g.part = 'Gateway' AND g.api_group = 'networking.istio.io')
   UNION ALL
   SELECT 'warning', 'host-not-in-gateway', l.kind, l.api_group, l.namespace, l.name, l.path,
-    format('Gateway %s serves none of the hosts', l.target), 'add one of the hosts to a server of the Gateway'
+    format('Gateway %s serves none of the hosts', l.target), 'add one of the hosts to a server of the Gateway', NULL
   FROM mesh_internal.every_link l
   WHERE l.role = 'gateway' AND NOT l.hidden
     AND EXISTS (SELECT FROM mesh_internal.every_link g WHERE g.role = 'is' AND g.target = l.target AND g.part = 'Gateway' AND g.api_group = 'networking.istio.io')
@@ -180,7 +191,8 @@ CREATE OR REPLACE VIEW mesh_internal.dangling_gateways AS
     AND EXISTS (SELECT FROM mesh_internal.every_link c WHERE c.kind = l.kind AND c.namespace = l.namespace AND c.name = l.name AND c.role = 'claim' AND NOT c.hidden)
   UNION ALL
   SELECT 'error', 'unknown-delegate', l.kind, l.api_group, l.namespace, l.name, l.path,
-    format('there is no VirtualService %s without hosts that namespace "%s" can see', l.target, l.namespace), mesh_internal.key_hint('VirtualService', l.target, 'create it, or correct the name')
+    format('there is no VirtualService %s without hosts that namespace "%s" can see', l.target, l.namespace), NULL,
+    ARRAY['key', 'VirtualService', l.target, 'create it, or correct the name'] COLLATE "default"
   FROM mesh_internal.every_link l
   WHERE l.role = 'delegate' AND NOT l.hidden
     AND NOT EXISTS (SELECT FROM mesh_internal.every_link d WHERE d.role = 'is' AND d.target = l.target AND d.part = 'VirtualService' AND NOT d.hidden AND d.scope && ARRAY['*', l.namespace]);

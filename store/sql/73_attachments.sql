@@ -3,7 +3,7 @@
 CREATE OR REPLACE VIEW mesh_internal.dangling_attachments AS
   SELECT CASE l.role WHEN 'parent' THEN 'error' ELSE 'warning' END AS severity, CASE l.role WHEN 'parent' THEN 'unknown-parent' ELSE 'unknown-target' END AS code,
     l.kind, l.api_group, l.namespace, l.name, l.path || '.name' AS path,
-    format('there is no %s %s', l.part, l.target) AS message, mesh_internal.key_hint(l.part, l.target, 'create it, or correct the name') AS hint
+    format('there is no %s %s', l.part, l.target) AS message, NULL COLLATE "C" AS hint, ARRAY['key', l.part, l.target, 'create it, or correct the name'] COLLATE "default" AS sought
   FROM mesh_internal.every_link l
   WHERE l.role IN ('parent', 'attachment') AND NOT l.hidden AND l.part IN ('Gateway', 'ListenerSet', 'ServiceEntry', 'InferencePool')
     AND NOT EXISTS (SELECT FROM mesh_internal.every_link i WHERE i.role = 'is' AND i.target = l.target AND i.part = l.part AND i.api_group = l.detail ->> 'group')
@@ -11,7 +11,7 @@ CREATE OR REPLACE VIEW mesh_internal.dangling_attachments AS
   SELECT CASE l.role WHEN 'parent' THEN 'error' ELSE 'warning' END, CASE l.role WHEN 'parent' THEN 'unknown-parent' ELSE 'unknown-target' END,
     l.kind, l.api_group, l.namespace, l.name, l.path || '.name',
     format('there is no Service %s: no ServiceEntry has its host', l.target),
-    format('create a ServiceEntry with the host "%s.%s.svc.cluster.local"', split_part(l.target, '/', 2), split_part(l.target, '/', 1))
+    format('create a ServiceEntry with the host "%s.%s.svc.cluster.local"', split_part(l.target, '/', 2), split_part(l.target, '/', 1)), NULL
   FROM mesh_internal.every_link l
   WHERE l.role IN ('parent', 'attachment') AND NOT l.hidden AND l.part = 'Service'
     AND NOT EXISTS (SELECT FROM mesh_internal.links s
@@ -21,7 +21,7 @@ CREATE OR REPLACE VIEW mesh_internal.dangling_attachments AS
   UNION ALL
   SELECT 'error', 'unknown-listener', l.kind, l.api_group, l.namespace, l.name, l.path,
     format('%s %s has no such listener', l.part, l.target),
-    'its listeners: ' || (SELECT string_agg(i.part || ' on port ' || i.port, ', ' ORDER BY i.path) FROM mesh_internal.every_link i WHERE i.role = 'listener' AND i.target = l.target AND NOT i.hidden)
+    'its listeners: ' || (SELECT string_agg(i.part || ' on port ' || i.port, ', ' ORDER BY i.path) FROM mesh_internal.every_link i WHERE i.role = 'listener' AND i.target = l.target AND NOT i.hidden), NULL
   FROM mesh_internal.every_link l
   WHERE l.role = 'parent' AND NOT l.hidden AND (l.port IS NOT NULL OR l.detail ? 'section')
     AND EXISTS (SELECT FROM mesh_internal.every_link i WHERE i.role = 'listener' AND i.target = l.target AND i.kind = l.part AND NOT i.hidden)
@@ -31,7 +31,7 @@ CREATE OR REPLACE VIEW mesh_internal.dangling_attachments AS
   UNION ALL
   SELECT 'error', 'not-allowed', l.kind, l.api_group, l.namespace, l.name, l.path,
     format('no listener of %s %s takes routes from namespace "%s"', l.part, l.target, l.namespace),
-    'let allowedRoutes.namespaces of a listener admit them'
+    'let allowedRoutes.namespaces of a listener admit them', NULL
   FROM mesh_internal.every_link l
   WHERE l.role = 'parent' AND NOT l.hidden
     AND EXISTS (SELECT FROM mesh_internal.every_link i WHERE i.role = 'listener' AND i.target = l.target AND i.kind = l.part AND NOT i.hidden)
@@ -40,7 +40,7 @@ CREATE OR REPLACE VIEW mesh_internal.dangling_attachments AS
 
 CREATE OR REPLACE VIEW mesh_internal.dangling_backends AS
   SELECT 'error' AS severity, 'unknown-backend' AS code, l.kind, l.api_group, l.namespace, l.name, l.path || '.name' AS path,
-    format('there is no %s %s', l.part, l.target) AS message, mesh_internal.key_hint(l.part, l.target, 'create it, or correct the name') AS hint
+    format('there is no %s %s', l.part, l.target) AS message, NULL COLLATE "C" AS hint, ARRAY['key', l.part, l.target, 'create it, or correct the name'] COLLATE "default" AS sought
   FROM mesh_internal.every_link l
   WHERE l.role = 'backend' AND NOT l.hidden AND l.part IN ('InferencePool', 'XBackend', 'ServiceEntry')
     AND NOT EXISTS (SELECT FROM mesh_internal.every_link i WHERE i.role = 'is' AND i.target = l.target AND i.part = l.part)
@@ -48,7 +48,7 @@ CREATE OR REPLACE VIEW mesh_internal.dangling_backends AS
   SELECT 'error', 'not-permitted', l.kind, l.api_group, l.namespace, l.name, l.path,
     format('namespace "%s" does not permit a %s of namespace "%s" to refer to its %s "%s"',
       l.detail ->> 'namespace', l.kind, l.namespace, l.part, l.detail ->> 'name'),
-    format('create a ReferenceGrant in namespace "%s"', l.detail ->> 'namespace')
+    format('create a ReferenceGrant in namespace "%s"', l.detail ->> 'namespace'), NULL
   FROM mesh_internal.every_link l
   WHERE l.role = 'backend' AND NOT l.hidden AND l.part <> 'Hostname' AND l.detail ->> 'namespace' <> l.namespace
     AND NOT EXISTS (SELECT FROM mesh_internal.every_link g

@@ -4,19 +4,19 @@
 
 CREATE OR REPLACE VIEW mesh_internal.link_problems AS
   SELECT * FROM mesh_internal.dangling_hosts
-  UNION ALL SELECT * FROM mesh_internal.dangling_ports
+  UNION ALL SELECT *, NULL FROM mesh_internal.dangling_ports
   UNION ALL SELECT * FROM mesh_internal.dangling_subsets
   UNION ALL SELECT * FROM mesh_internal.dangling_gateways
   UNION ALL SELECT * FROM mesh_internal.dangling_attachments
   UNION ALL SELECT * FROM mesh_internal.dangling_backends
-  UNION ALL SELECT * FROM mesh_internal.dangling_credentials
-  UNION ALL SELECT * FROM mesh_internal.conflicting_claims
-  UNION ALL SELECT * FROM mesh_internal.conflicting_services
-  UNION ALL SELECT * FROM mesh_internal.conflicting_addresses
-  UNION ALL SELECT * FROM mesh_internal.conflicting_rules
-  UNION ALL SELECT * FROM mesh_internal.conflicting_gateways
-  UNION ALL SELECT * FROM mesh_internal.conflicting_defaults
-  UNION ALL SELECT * FROM mesh_internal.control_plane_claims;
+  UNION ALL SELECT *, NULL FROM mesh_internal.dangling_credentials
+  UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_claims
+  UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_services
+  UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_addresses
+  UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_rules
+  UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_gateways
+  UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_defaults
+  UNION ALL SELECT *, NULL FROM mesh_internal.control_plane_claims;
 
 COMMENT ON VIEW mesh_internal.link_problems IS 'Internal. Read mesh.problems.';
 
@@ -27,12 +27,13 @@ LANGUAGE plpgsql STABLE AS $$
 BEGIN
   CASE
   WHEN of_kind = 'VirtualService' THEN
-    RETURN QUERY SELECT * FROM (
-        SELECT * FROM mesh_internal.dangling_hosts UNION ALL SELECT * FROM mesh_internal.dangling_ports UNION ALL SELECT * FROM mesh_internal.dangling_subsets
-        UNION ALL SELECT * FROM mesh_internal.dangling_gateways UNION ALL SELECT * FROM mesh_internal.conflicting_claims) p
+    RETURN QUERY SELECT p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, coalesce(p.hint, mesh_internal.hint_for(p.sought)) FROM (
+        SELECT * FROM mesh_internal.dangling_hosts UNION ALL SELECT *, NULL FROM mesh_internal.dangling_ports UNION ALL SELECT * FROM mesh_internal.dangling_subsets
+        UNION ALL SELECT * FROM mesh_internal.dangling_gateways UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_claims) p
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name AND p.severity <> 'info';
   WHEN of_kind = 'DestinationRule' THEN
-    RETURN QUERY SELECT * FROM (SELECT * FROM mesh_internal.dangling_hosts UNION ALL SELECT * FROM mesh_internal.dangling_credentials UNION ALL SELECT * FROM mesh_internal.conflicting_rules) p
+    RETURN QUERY SELECT p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, coalesce(p.hint, mesh_internal.hint_for(p.sought)) FROM (
+        SELECT * FROM mesh_internal.dangling_hosts UNION ALL SELECT *, NULL FROM mesh_internal.dangling_credentials UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_rules) p
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
   WHEN of_kind = 'ServiceEntry' THEN
     RETURN QUERY SELECT * FROM (SELECT * FROM mesh_internal.conflicting_services UNION ALL SELECT * FROM mesh_internal.conflicting_addresses UNION ALL SELECT * FROM mesh_internal.control_plane_claims) p
@@ -40,11 +41,16 @@ BEGIN
   WHEN of_kind = 'Gateway' THEN
     RETURN QUERY SELECT * FROM (SELECT * FROM mesh_internal.conflicting_gateways UNION ALL SELECT * FROM mesh_internal.dangling_credentials) p
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name AND p.severity <> 'info';
+  WHEN of_kind LIKE '%Route' THEN
+    RETURN QUERY SELECT p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, coalesce(p.hint, mesh_internal.hint_for(p.sought)) FROM (
+        SELECT * FROM mesh_internal.dangling_hosts UNION ALL SELECT *, NULL FROM mesh_internal.dangling_ports
+        UNION ALL SELECT * FROM mesh_internal.dangling_attachments UNION ALL SELECT * FROM mesh_internal.dangling_backends) p
+      WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
   ELSE
-    RETURN QUERY SELECT * FROM (
-        SELECT * FROM mesh_internal.dangling_hosts UNION ALL SELECT * FROM mesh_internal.dangling_ports UNION ALL SELECT * FROM mesh_internal.dangling_subsets
-        UNION ALL SELECT * FROM mesh_internal.dangling_attachments UNION ALL SELECT * FROM mesh_internal.dangling_backends UNION ALL SELECT * FROM mesh_internal.dangling_credentials
-        UNION ALL SELECT * FROM mesh_internal.conflicting_defaults) p
+    RETURN QUERY SELECT p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, coalesce(p.hint, mesh_internal.hint_for(p.sought)) FROM (
+        SELECT * FROM mesh_internal.dangling_hosts UNION ALL SELECT *, NULL FROM mesh_internal.dangling_ports UNION ALL SELECT * FROM mesh_internal.dangling_subsets
+        UNION ALL SELECT * FROM mesh_internal.dangling_attachments UNION ALL SELECT * FROM mesh_internal.dangling_backends UNION ALL SELECT *, NULL FROM mesh_internal.dangling_credentials
+        UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_defaults) p
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
   END CASE;
 END $$;
@@ -101,15 +107,15 @@ BEGIN
   END IF;
 END $$;
 
--- problems_among returns the problems of the resources with these links, without hints. If they are
--- very many, it is quicker to ask for all.
+-- problems_among returns the problems of the resources with these links. If they are very many, it is
+-- quicker to ask for all, which come without hints.
 CREATE OR REPLACE FUNCTION mesh_internal.problems_among(suspects mesh_internal.links[]) RETURNS mesh_internal.link_problem[]
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
   IF cardinality(suspects) > 500 THEN
     RETURN mesh_internal.all_problems();
   END IF;
-  RETURN ARRAY(SELECT (p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, NULL)::mesh_internal.link_problem
+  RETURN ARRAY(SELECT p
     FROM unnest(suspects) s, mesh_internal.link_problems_of(s.kind, s.namespace, s.name) p WHERE p.api_group = s.api_group);
 END $$;
 

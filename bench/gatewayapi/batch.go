@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/pgmesh/pgmesh/internal/kit/wait"
+)
+
+// batch is how long it takes until the status is right of many routes that are written at once.
+type batch struct {
+	routes                    int
+	wrote, attached, statuses time.Duration // from the beginning
+}
+
+// lookEvery lies between two looks at statuses, each of which costs the origin something.
+const lookEvery = 10 * time.Millisecond
+
+// statusTimeout is when a status counts as wrong.
+const statusTimeout = 2 * time.Minute
+
+func (o *options) batch(ctx context.Context, m *mesh) (b batch, err error) {
+	all := make([]route, o.batchRoutes)
+	for i := range all {
+		all[i] = plain(i, "batch")
+	}
+	b.routes = len(all) + 1 // with the first one
+	begun := time.Now()
+	if err := m.writeAll(ctx, all); err != nil {
+		return b, err
+	}
+	b.wrote = time.Since(begun)
+	if err := b.until(ctx, m.origin.attached); err != nil {
+		return b, fmt.Errorf("routes attached to the Gateway: %w", err)
+	}
+	b.attached = time.Since(begun)
+	if err := b.until(ctx, m.stated); err != nil {
+		return b, fmt.Errorf("statuses of routes: %w", err)
+	}
+	b.statuses = time.Since(begun)
+	return b, nil
+}
+
+// until waits until all routes are counted.
+func (b batch) until(ctx context.Context, count func(context.Context) (int, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	for {
+		n, err := count(ctx)
+		if err != nil || n == b.routes {
+			return err
+		}
+		if !wait.For(ctx, lookEvery) {
+			return fmt.Errorf("%d of %d: %w", n, b.routes, ctx.Err())
+		}
+	}
+}
+
+func (b batch) report(out io.Writer, name string, a aims) {
+	fmt.Fprintf(out, "%s: %d routes are written within %s; from then on, the Gateway's status counts them all after %s, and the status of each is right after %s\n",
+		name, b.routes-1, rounded(b.wrote), rounded(b.attached-b.wrote), rounded(b.statuses-b.wrote))
+	a.meets(out, "the status of all, from the first word on", b.statuses, a.status)
+}
+
+func rounded(d time.Duration) time.Duration { return d.Round(time.Millisecond) }

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/pgmesh/pgmesh/bench/timing"
+)
+
+// propagation is the test of that name: routes are written one after the other, each when the one before
+// is answered.
+type propagation struct {
+	took, wrote, floor []time.Duration
+}
+
+// part is how many of the routes stand for the first ones and for the last ones.
+const part = 500
+
+// floorEvery is how often the floor is measured between the routes.
+const floorEvery = 10
+
+// sayEvery is how often it is told how far it is.
+const sayEvery = 250
+
+func (o *options) propagate(ctx context.Context, m *mesh) (p propagation, err error) {
+	for i := range o.routes {
+		timing.Settle()
+		took, wrote, err := m.answered(ctx, probed(i), fmt.Sprintf("/%d", i), "added-value", http.StatusNotFound)
+		if err != nil {
+			return p, err
+		}
+		p.took, p.wrote = append(p.took, took), append(p.wrote, wrote)
+		if i%floorEvery == 0 {
+			least, err := m.floor(ctx)
+			if err != nil {
+				return p, err
+			}
+			p.floor = append(p.floor, least)
+		}
+		if (i+1)%sayEvery == 0 {
+			fmt.Fprintf(os.Stderr, "%d routes, the last ones within %s …\n", i+1, rounded(mean(p.took[max(0, len(p.took)-sayEvery):])))
+		}
+	}
+	return p, nil
+}
+
+func (p propagation) report(out io.Writer, name string, a aims) {
+	line(out, name, p.took)
+	n := min(part, len(p.took))
+	line(out, fmt.Sprintf("  the first %d", n), p.took[:n])
+	line(out, fmt.Sprintf("  the last %d", n), p.took[len(p.took)-n:])
+	line(out, "  of that, until the origin has it", p.wrote)
+	line(out, "  floor: "+a.floor, p.floor)
+	a.meets(out, "mean", mean(p.took), a.mean)
+	if a.most > 0 {
+		a.meets(out, "maximum", slices.Max(p.took), a.most)
+	}
+}
+
+func mean(all []time.Duration) (sum time.Duration) {
+	for _, one := range all {
+		sum += one
+	}
+	return sum / time.Duration(max(1, len(all)))
+}
