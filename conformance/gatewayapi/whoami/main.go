@@ -1,5 +1,5 @@
-// Whoami stands in for the one image of the suite that is no Go program of its own, CoreDNS. It answers
-// on port 53 as that does by the suite's configuration: who has asked. Its flags are CoreDNS's.
+// Whoami stands in for CoreDNS, which one of the suite's applications is. It answers on port 53 as that
+// does by the suite's configuration: who has asked. Its flags are CoreDNS's.
 package main
 
 import (

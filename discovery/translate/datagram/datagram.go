@@ -60,4 +60,6 @@ func clusterOf(v view.View, d *networking.Destination, port uint32) string {
 	return naming.DatagramCluster(port, d.GetHost())
 }
 
-func to(cluster string) matching.Choice { return matching.Do("route", &udpproxyv3.Route{Cluster: cluster}) }
+func to(cluster string) matching.Choice {
+	return matching.Do("route", &udpproxyv3.Route{Cluster: cluster})
+}

@@ -81,7 +81,9 @@ func joined(all []Condition, decides bool, join func(*xdsmatcherv3.Matcher_Match
 func Either(a, b Condition) Condition { return Any(All(a, Not(b)), All(Not(a), b)) }
 
 // SourceIn holds if the datagram comes from a range of addresses.
-func SourceIn(block *corev3.CidrRange) Condition { return in("source-ip", &networkv3.SourceIPInput{}, block) }
+func SourceIn(block *corev3.CidrRange) Condition {
+	return in("source-ip", &networkv3.SourceIPInput{}, block)
+}
 
 // DestinationIn holds if the datagram came to a range of addresses.
 func DestinationIn(block *corev3.CidrRange) Condition {
