@@ -1,6 +1,7 @@
 package kubernetes_test
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
