@@ -134,12 +134,12 @@ func TestAGatewayCarriesDatagrams(t *testing.T) {
 apiVersion: gateway.networking.k8s.io/v1
 kind: ListenerSet
 metadata: {name: tcp}
-spec: {parentRef: {name: names}, listeners: [{name: tcp, port: `+port+`, protocol: TCP}]}
+spec: {parentRef: {name: names}, listeners: [{name: tcp, port: ` + port + `, protocol: TCP}]}
 ---
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
 metadata: {name: names}
-spec: {gatewayClassName: pgmesh, allowedListeners: {namespaces: {from: Same}}, listeners: [{name: dns, port: `+port+`, protocol: UDP}]}
+spec: {gatewayClassName: pgmesh, allowedListeners: {namespaces: {from: Same}}, listeners: [{name: dns, port: ` + port + `, protocol: UDP}]}
 ---
 apiVersion: gateway.networking.k8s.io/v1
 kind: TCPRoute
@@ -149,7 +149,7 @@ spec: {parentRefs: [{kind: ListenerSet, name: tcp}], rules: [{backendRefs: [{gro
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
 metadata: {name: queue}
-spec: {hosts: [queue.mesh], location: MESH_INTERNAL, resolution: STATIC, ports: [{number: 9000, name: tcp, protocol: TCP}], endpoints: [{address: 127.0.0.1, ports: {tcp: `+queue.port+`}}]}
+spec: {hosts: [queue.mesh], location: MESH_INTERNAL, resolution: STATIC, ports: [{number: 9000, name: tcp, protocol: TCP}], endpoints: [{address: 127.0.0.1, ports: {tcp: ` + queue.port + `}}]}
 `)
 	m.port = port
 	eventually(t, func(ctx context.Context) error {
