@@ -48,6 +48,7 @@ func newAviary(t *testing.T) tenancy {
 	put("GRPCRoute", "hidden", `{"rules": [{"name": "canary", "matches": [{"method": {"service": "canary"}}], `+filters+`, `+backends+`}]}`)
 	put("TLSRoute", "hidden", `{"hostnames": ["canary.example.com"], "rules": [{`+backends+`}]}`)
 	put("TCPRoute", "hidden", `{"rules": [{`+backends+`}]}`)
+	put("UDPRoute", "hidden", `{"rules": [{`+backends+`}]}`)
 	put("PeerAuthentication", "canary", `{"mtls": {"mode": "PERMISSIVE"}}`)
 	put("Sidecar", "canary", `{"egress": [{"hosts": ["*/*"]}]}`)
 	y.owner.Exec(`INSERT INTO mesh.settings (namespace, name, value) VALUES ('b', 'strict_references', 'off')`)

@@ -116,6 +116,9 @@ func TestQuotasCountWhatProxiesMakeOfResources(t *testing.T) {
 	multiplied("a rule of many matches", rules("r", 10, 1, 60, 3000))
 	multiplied("hostnames at parents, each with little", `INSERT INTO mesh.resources (kind, namespace, name, spec) SELECT 'TLSRoute', 'a', 'r', jsonb_build_object(
 		'hostnames', (SELECT jsonb_agg('r' || n || '.a') FROM generate_series(1, 1024) n), 'parentRefs', '[{"name": "one"}, {"name": "two"}]'::jsonb, 'rules', '[{"backendRefs": [{"name": "x", "port": 1}]}]'::jsonb)`)
+	multiplied("draws among backends of UDP", `INSERT INTO mesh.resources (kind, namespace, name, spec) SELECT 'UDPRoute', 'a', 'r', jsonb_build_object(
+		'parentRefs', (SELECT jsonb_agg(jsonb_build_object('name', 'edge', 'port', n)) FROM generate_series(1, 5) n),
+		'rules', jsonb_build_array(jsonb_build_object('backendRefs', (SELECT jsonb_agg(jsonb_build_object('name', 'x' || n, 'port', 1)) FROM generate_series(1, 15) n))))`)
 	tenant.Exec(rules("r", 1, 1, 1, 3000))
 	require.Equal(t, int64(4096), value[int64](tenant, "SELECT mesh.written_out(kind, spec, labels, annotations) FROM mesh.resources WHERE name = 'r'"), "what is written once is held once")
 	multiplied("a match that is added", "INSERT INTO mesh.http_route_matches (namespace, http_route, path) SELECT 'a', 'r', '/' || n || repeat('x', 1000) FROM generate_series(2, 64) n; UPDATE mesh.http_routes SET hostnames = ARRAY(SELECT 'r' || n || '.a' FROM generate_series(1, 16) n) WHERE name = 'r'")

@@ -53,6 +53,7 @@ func TestEachPartOfARouteHasARow(t *testing.T) {
 		"backendRefs": [{"group": "networking.istio.io", "kind": "ServiceEntry", "name": "cart", "namespace": "carts", "port": 90}]}]');
 		INSERT INTO mesh.tls_routes (name, hostnames, rules) VALUES ('db', '{db.example.com}', '[{"backendRefs": [{"name": "db", "port": 5432}]}]');
 		INSERT INTO mesh.tcp_routes (name, rules) VALUES ('queue', '[{"name": "all", "backendRefs": [{"name": "queue", "port": 5672, "weight": 1}]}]');
+		INSERT INTO mesh.udp_routes (name, rules) VALUES ('dns', '[{"backendRefs": [{"name": "dns", "port": 53, "weight": 3}]}]');
 		INSERT INTO mesh.listener_sets (name, parent_ref, listeners) VALUES ('more', '{"name": "edge"}', '[{"name": "tls", "port": 443, "protocol": "TLS", "hostname": "db.example.com", "tls": {"mode": "Passthrough"}}]')`)
 	require.Equal(t, "cart all shop.Cart Add", value[string](db, "SELECT concat_ws(' ', grpc_route, rule, method_type, service, method) FROM mesh.grpc_route_matches"))
 	require.Equal(t, "all networking.istio.io ServiceEntry cart carts 90", value[string](db, `SELECT concat_ws(' ', rule, "group", kind, name, spec_namespace, port, weight) FROM mesh.grpc_route_backends WHERE matches IS NOT NULL`))
@@ -60,6 +61,7 @@ func TestEachPartOfARouteHasARow(t *testing.T) {
 	require.Equal(t, "all", value[string](db, "SELECT name FROM mesh.grpc_route_rules WHERE grpc_route = 'cart'"))
 	require.Equal(t, "db 0 db 5432", value[string](db, "SELECT concat_ws(' ', tls_route, rule_position, rule, name, port, weight) FROM mesh.tls_route_backends"))
 	require.Equal(t, "queue 0 all queue 5672 1", value[string](db, "SELECT concat_ws(' ', tcp_route, rule_position, rule, name, port, weight) FROM mesh.tcp_route_backends"))
+	require.Equal(t, "dns 0 dns 53 3", value[string](db, "SELECT concat_ws(' ', udp_route, rule_position, rule, name, port, weight) FROM mesh.udp_route_backends"))
 	require.Equal(t, "edge http 80 HTTP", value[string](db, "SELECT concat_ws(' ', gateway, name, port, protocol) FROM mesh.gateway_listeners"))
 	require.Equal(t, "more tls db.example.com 443 TLS Passthrough", value[string](db, "SELECT concat_ws(' ', listener_set, name, hostname, port, protocol, tls ->> 'mode') FROM mesh.listener_set_listeners"))
 }

@@ -21,7 +21,7 @@ import (
 
 // profiles are those that pgmesh is held to.
 var profiles = []suite.ConformanceProfileName{
-	suite.GatewayHTTPConformanceProfileName, suite.GatewayGRPCConformanceProfileName, suite.GatewayTLSConformanceProfileName,
+	suite.GatewayHTTPConformanceProfileName, suite.GatewayGRPCConformanceProfileName, suite.GatewayTLSConformanceProfileName, suite.GatewayUDPConformanceProfileName,
 	suite.MeshHTTPConformanceProfileName, suite.MeshGRPCConformanceProfileName,
 }
 

@@ -76,7 +76,7 @@ func build(ctx context.Context, into string) error {
 	into += string(filepath.Separator)
 	for folder, packages := range map[string][]string{
 		"../..":              {"./mcp-server", "./discovery", "./mesh-agent"},
-		".":                  {"sigs.k8s.io/gateway-api/conformance/echo-basic"},
+		".":                  {"sigs.k8s.io/gateway-api/conformance/echo-basic", "./whoami"},
 		"../../tools/istiod": {"-trimpath", "istio.io/istio/pkg/test/echo/cmd/client", "istio.io/istio/pkg/test/echo/cmd/server"}, // as istiod, of which it shares much
 	} {
 		cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-o", into}, packages...)...)

@@ -143,6 +143,7 @@ func (w *world) images(t *testing.T) map[string]node.Image {
 	cert, key := w.cluster.Authority.Issue(nil).Write(t, t.TempDir())
 	return map[string]node.Image{
 		"echo-basic": {Program: filepath.Join(bin, "echo-basic")},
+		"coredns":    {Program: filepath.Join(bin, "whoami")},
 		"echo-advanced": {
 			Program: filepath.Join(bin, "server"), Commands: map[string]string{"client": filepath.Join(bin, "client")},
 			Files: map[string]string{"/cert.crt": cert, "/cert.key": key},

@@ -68,7 +68,9 @@ func (p *Patcher) twice(c *clusterv3.Cluster, name string) {
 func (p *Patcher) served() map[int][]string {
 	out := map[int][]string{}
 	for _, t := range p.mesh.Targets(p.proxy) {
-		out[int(t.Number)] = append(out[int(t.Number)], t.Service.Hostname)
+		if !t.TakesDatagrams() {
+			out[int(t.Number)] = append(out[int(t.Number)], t.Service.Hostname)
+		}
 	}
 	return out
 }

@@ -58,6 +58,10 @@ func (a *attachment) attach(index int, p parentSpec) {
 		return
 	}
 	switch to := p.resolved(group, KindGateway.Name, a.Resource.Namespace); {
+	case a.Resource.Kind == KindUDPRoute && (to.is("", "Service") || to.is(groupIstio, KindServiceEntry.Name)):
+		refusal := fault{reasonUnknown, "sidecars leave UDP alone: the route has no effect there. Name a Gateway"}
+		a.report(index, refusal.message)
+		a.state(p, refusal, a.mesh)
 	case to.is("", "Service"):
 		host := to.serviceHost()
 		a.attachToHosts([]string{host}, p.Port)

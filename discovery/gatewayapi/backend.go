@@ -43,7 +43,8 @@ func (t target) serviceHost() string {
 }
 
 // destination is where a rule of the route sends to. If the route may not use the
-// backend, or it cannot exist, the host is empty: requests to it are answered with 500.
+// backend, or it cannot exist, the host is empty: requests to it are answered with 500, and datagrams
+// are lost.
 func (c *conversion) destination(b backendSpec, path string) *networking.Destination {
 	to := b.resolved("", "Service", c.route.Resource.Namespace)
 	if c.checked && !to.is(groupIstio, "Hostname") && !c.world.Grants.allow(c.route.Resource, to) {
@@ -66,7 +67,11 @@ func (c *conversion) destination(b backendSpec, path string) *networking.Destina
 
 // nowhere is where requests go to that cannot be sent where the rule says.
 func (c *conversion) nowhere(path string, why fault) *networking.Destination {
-	c.report(path, why.message+": what is sent there is answered with 500")
+	fate := "is answered with 500"
+	if c.route.Resource.Kind == KindUDPRoute {
+		fate = "is lost"
+	}
+	c.report(path, why.message+": what is sent there "+fate)
 	c.lost(why.reason, path, why.message)
 	return &networking.Destination{}
 }

@@ -6,11 +6,16 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// connections converts where the rules of a TCPRoute or a TLSRoute send: a list for each rule.
-// A rule whose backends all have no weight leads to no host, so that nobody answers its
-// connections.
+// connections converts where the rules of a TCPRoute, a TLSRoute or a UDPRoute send: a list for each
+// rule. A rule whose backends all have no weight leads to no host, so that nobody answers its
+// connections, or its datagrams.
 func (c *conversion) connections() (out [][]*networking.RouteDestination) {
 	for i, rule := range c.route.spec.Rules {
+		if i > 0 && c.route.Resource.Kind == KindUDPRoute {
+			c.drop(i, "nothing tells datagrams apart: the first rule has them all")
+			c.report(fmt.Sprintf("spec.rules[%d]", i), "is left out: nothing tells datagrams apart, and the first rule has them all")
+			continue
+		}
 		indices, weights := weigh(rule.BackendRefs)
 		var to []*networking.RouteDestination
 		for n, at := range indices {

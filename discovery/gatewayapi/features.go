@@ -54,4 +54,5 @@ var features = []string{
 	"TLSRoute",
 	"TLSRouteModeMixed",
 	"TLSRouteModeTerminate",
+	"UDPRoute",
 }

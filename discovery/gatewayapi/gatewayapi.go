@@ -44,13 +44,14 @@ var (
 	KindGRPCRoute      = mustLookup(group, "GRPCRoute")
 	KindTLSRoute       = mustLookup(group, "TLSRoute")
 	KindTCPRoute       = mustLookup(group, "TCPRoute")
+	KindUDPRoute       = mustLookup(group, "UDPRoute")
 	KindBackendTLS     = mustLookup(group, "BackendTLSPolicy")
 
 	// KindServiceEntry is what routes may have as a parent, and send to.
 	KindServiceEntry = mustLookup(groupIstio, "ServiceEntry")
 
 	// Routes are the kinds of routes.
-	Routes = []*kinds.Kind{KindHTTPRoute, KindGRPCRoute, KindTLSRoute, KindTCPRoute}
+	Routes = []*kinds.Kind{KindHTTPRoute, KindGRPCRoute, KindTLSRoute, KindTCPRoute, KindUDPRoute}
 
 	kindServer = mustLookup(groupIstio, "Gateway")
 	kindRules  = mustLookup(groupIstio, "VirtualService")

@@ -181,8 +181,8 @@ func (g *Gateway) listen(of *kinds.Resource, index int, spec listenerSpec, gatew
 	}
 	l.passes = spec.TLS != nil && or(spec.TLS.Mode, "Terminate") == "Passthrough"
 	l.ends = spec.TLS != nil && !l.passes
-	if !slices.Contains([]string{"HTTP", "HTTPS", "TLS", "TCP"}, spec.Protocol) {
-		l.refuse("UnsupportedProtocol", fmt.Sprintf("the protocol %q is not served: the listener is left out. Write HTTP, HTTPS, TLS or TCP", spec.Protocol))
+	if !slices.Contains([]string{"HTTP", "HTTPS", "TLS", "TCP", protocolUDP}, spec.Protocol) {
+		l.refuse("UnsupportedProtocol", fmt.Sprintf("the protocol %q is not served: the listener is left out. Write HTTP, HTTPS, TLS, TCP or UDP", spec.Protocol))
 		g.report(of, l.Path, l.wrong[0].message)
 		return
 	}
@@ -202,15 +202,18 @@ func (g *Gateway) listen(of *kinds.Resource, index int, spec listenerSpec, gatew
 	}
 }
 
+// protocolUDP is that of listeners for datagrams.
+const protocolUDP = "UDP"
+
 // refuse notes why the listener cannot be served.
 func (l *Listener) refuse(reason, message string) { l.wrong = append(l.wrong, fault{reason, message}) }
 
 // conflicts reports whether a listener before this one, which is served, takes the same connections,
-// or those of the port in another protocol. It notes which.
+// or those of the port in another protocol. It notes which. UDP has ports of its own.
 func (g *Gateway) conflicts(l *Listener) bool {
 	for _, other := range g.Listeners {
 		switch {
-		case other == l || !other.Served() || other.port != l.port:
+		case other == l || !other.Served() || other.port != l.port || (other.protocol == protocolUDP) != (l.protocol == protocolUDP):
 		case other.transport() != l.transport():
 			l.conflict = fault{"ProtocolConflict", fmt.Sprintf("the listener %q of %s has the same port with the protocol %s: this one is left out", other.section, other.Of.Key(), other.protocol)}
 		case other.hostname == l.hostname:
@@ -247,7 +250,7 @@ func (g *Gateway) server(l *Listener, tls *networking.ServerTLSSettings) *kinds.
 // those that it allows.
 func (l *Listener) readKinds(spec listenerSpec) {
 	can := map[string][]string{
-		"HTTP": {"HTTPRoute", "GRPCRoute"}, "HTTPS": {"HTTPRoute", "GRPCRoute"}, "TLS": {"TLSRoute"}, "TCP": {"TCPRoute"},
+		"HTTP": {"HTTPRoute", "GRPCRoute"}, "HTTPS": {"HTTPRoute", "GRPCRoute"}, "TLS": {"TLSRoute"}, "TCP": {"TCPRoute"}, protocolUDP: {"UDPRoute"},
 	}[l.protocol]
 	if l.protocol == "TLS" && !l.passes {
 		can = []string{"TLSRoute", "TCPRoute"}

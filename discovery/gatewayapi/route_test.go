@@ -166,7 +166,7 @@ func TestWhatAListenerCannotDoSafelyItDoesNot(t *testing.T) {
 	w := readWorld(t, gatewayText(`tls: {frontend: {default: {validation: {caCertificateRefs: [{group: '', kind: ConfigMap, name: clients}]}}}}, listeners: [
 		{name: a, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: shop}]}},
 		{name: b, port: 444, protocol: TLS, tls: {mode: Passthrough}},
-		{name: c, port: 80, protocol: HTTP}, {name: d, port: 53, protocol: UDP}]`))
+		{name: c, port: 80, protocol: HTTP}, {name: d, port: 53, protocol: QUIC}]`))
 	require.Len(t, w.served(), 2)
 	require.Len(t, w.gateway.Problems, 2)
 	require.Contains(t, w.gateway.Problems[0].Reason, "the authority that clients are checked by cannot be had")

@@ -158,7 +158,8 @@ func TestAGatewaySaysHowItsListenersStand(t *testing.T) {
 	w := readWorld(t, gatewayText(`listeners: [
 		{name: http, port: 80, protocol: HTTP},
 		{name: raw, port: 80, protocol: TCP},
-		{name: udp, port: 53, protocol: UDP},
+		{name: udp, port: 80, protocol: UDP},
+		{name: quic, port: 82, protocol: QUIC},
 		{name: kinds, port: 81, protocol: HTTP, allowedRoutes: {kinds: [{kind: TLSRoute}, {kind: HTTPRoute}]}},
 		{name: https, port: 443, protocol: HTTPS, hostname: a.example.com, tls: {certificateRefs: [{name: there}]}},
 		{name: lost, port: 443, protocol: HTTPS, hostname: b.example.com, tls: {certificateRefs: [{name: lost}]}},
@@ -170,13 +171,14 @@ func TestAGatewaySaysHowItsListenersStand(t *testing.T) {
 		"sets":        "0",
 		"web http":    "3 [HTTPRoute GRPCRoute] " + good,
 		"web raw":     "0 [TCPRoute] Accepted=False:ProtocolConflict ResolvedRefs=True:ResolvedRefs Conflicted=True:ProtocolConflict Programmed=False:ProtocolConflict",
-		"web udp":     "0 [] Accepted=False:UnsupportedProtocol ResolvedRefs=True:ResolvedRefs Conflicted=False:NoConflicts Programmed=False:Invalid",
+		"web udp":     "2 [UDPRoute] " + good,
+		"web quic":    "0 [] Accepted=False:UnsupportedProtocol ResolvedRefs=True:ResolvedRefs Conflicted=False:NoConflicts Programmed=False:Invalid",
 		"web kinds":   "0 [HTTPRoute] Accepted=True:Accepted ResolvedRefs=False:InvalidRouteKinds Conflicted=False:NoConflicts",
 		"web https":   "1 [HTTPRoute GRPCRoute] " + good + overlaps,
 		"web lost":    "0 [HTTPRoute GRPCRoute] Accepted=True:Accepted ResolvedRefs=False:InvalidCertificateRef Conflicted=False:NoConflicts Programmed=False:Invalid" + overlaps,
 		"web foreign": "0 [HTTPRoute GRPCRoute] Accepted=True:Accepted ResolvedRefs=False:RefNotPermitted Conflicted=False:NoConflicts Programmed=False:Invalid",
 		"web wide":    "0 [HTTPRoute GRPCRoute] Accepted=True:Accepted ResolvedRefs=False:InvalidCertificateRef Conflicted=False:NoConflicts" + overlaps,
-	}, w.stated(map[string]int{"http": 3, "https": 1}))
+	}, w.stated(map[string]int{"http": 3, "https": 1, "udp": 2}))
 }
 
 func TestAGatewayWithoutAValidListenerIsNotAccepted(t *testing.T) {

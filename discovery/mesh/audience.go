@@ -20,7 +20,7 @@ import (
 //   - BackendTLSPolicy: who sees a service that it holds for.
 //   - VirtualService: sidecars that see it, routers that serve a Gateway that it is bound to. A
 //     delegate: whom a VirtualService concerns that has its routes.
-//   - HTTPRoute, GRPCRoute, TCPRoute, TLSRoute: as a VirtualService, by what it is attached to.
+//   - HTTPRoute, GRPCRoute, TCPRoute, TLSRoute, UDPRoute: as a VirtualService, by what it is attached to.
 //   - Sidecar: who obeys it.
 //   - Gateway, also that of the Gateway API, with its ListenerSets: the routers that serve it.
 //   - PeerAuthentication: whom it is for, and who sees a service of its namespace, because clients

@@ -37,6 +37,7 @@ type Endpoint struct {
 
 	PortName   string // of the service's port
 	PortNumber uint32
+	Datagrams  bool // the service's port is one of UDP
 
 	Labels         map[string]string
 	Locality       string // region/zone/subzone
@@ -73,7 +74,7 @@ type workload struct {
 // endpoint returns the workload as an endpoint for one port.
 func (w *workload) endpoint(entry *kinds.Resource, port *Port) *Endpoint {
 	e := &Endpoint{
-		Address: w.spec.GetAddress(), Port: w.port(port), PortName: port.Name, PortNumber: port.Number,
+		Address: w.spec.GetAddress(), Port: w.port(port), PortName: port.Name, PortNumber: port.Number, Datagrams: port.takesDatagrams(),
 		Labels: w.labels, Locality: w.locality(), Weight: max(w.spec.GetWeight(), 1), Network: w.network(),
 		ServiceAccount: w.spec.GetServiceAccount(), TLSMode: w.tlsMode(), Workload: w.name, Namespace: w.namespace,
 		Unhealthy: kinds.KeepsAway(w.health), Draining: w.health == kinds.HealthDraining, standalone: w.standalone, entry: entry, near: nearnessOf(w.spec.GetAddress()),
@@ -82,6 +83,11 @@ func (w *workload) endpoint(entry *kinds.Resource, port *Port) *Endpoint {
 		e.Address, e.Port, e.Unix, e.near = path, 0, true, onMachine
 	}
 	return e
+}
+
+// serves reports whether the endpoint is that of a port, by its number.
+func (e *Endpoint) serves(port *Port) bool {
+	return e.PortNumber == port.Number && e.Datagrams == port.takesDatagrams()
 }
 
 func (w *workload) port(port *Port) uint32 {

@@ -41,7 +41,7 @@ func (f *Frontend) open(x *Socket, s *Server, route string) bool {
 	}
 }
 
-// openTCP follows the first rule with a route for the port.
+// openTCP follows the first rule with a route for the port. Of UDP it is the rule for datagrams.
 func (f *Frontend) openTCP(x *Socket, s *Server) bool {
 	for _, vs := range f.rulesFor(s) {
 		for _, route := range vs.Spec.GetTcp() {

@@ -35,19 +35,19 @@ func (e entry) problems(config *meshconfig.MeshConfig) (out []Problem) {
 	}
 	first := e.services[0] // the others differ only in their hosts
 	out = first.crossingProblems()
-	for i, port := range first.Ports {
-		if port.isProxys(config) && port.Protocol != ProtocolUDP && first.everywhere() {
+	for i, port := range first.spec().GetPorts() {
+		if isProxys(port.GetNumber(), config) && ParseProtocol(port.GetProtocol()) != ProtocolUDP && first.everywhere() {
 			out = append(out, Problem{Of: first.Entry.Key(), Path: fmt.Sprintf("spec.ports[%d].number", i), Reason: fmt.Sprintf(
 				"sidecars themselves listen on port %d of every address, for what is redirected to them: they have no listener for this one. "+
-					"Take another port, or give the service an address of its own in spec.addresses", port.Number)})
+					"Take another port, or give the service an address of its own in spec.addresses", port.GetNumber())})
 		}
 	}
 	return out
 }
 
 // isProxys reports whether sidecars themselves listen on the port.
-func (p *Port) isProxys(config *meshconfig.MeshConfig) bool {
-	return p.Number == uint32(config.GetProxyListenPort()) || p.Number == uint32(config.GetProxyInboundListenPort())
+func isProxys(port uint32, config *meshconfig.MeshConfig) bool {
+	return port == uint32(config.GetProxyListenPort()) || port == uint32(config.GetProxyInboundListenPort())
 }
 
 // everywhere reports whether clients reach the service at any address.

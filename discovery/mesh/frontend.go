@@ -44,12 +44,15 @@ func (e *exposed) same(other *exposed) bool {
 type socketKey struct {
 	bind string
 	port uint32
+	udp  bool
 }
 
 // Socket is an address with a port. With port 0 it is the path of a Unix socket.
 type Socket struct {
 	Bind string // "" is all addresses
 	Port uint32
+	// Datagrams tells that it is one of UDP, which has ports of its own.
+	Datagrams bool
 	// Entrances are sorted by the age of their Gateways, the oldest first.
 	Entrances []*Entrance
 
@@ -90,7 +93,7 @@ func buildFrontend(from exposed) *Frontend {
 	f := &Frontend{Routes: map[string][]*Server{}, from: from, sockets: map[socketKey]*Socket{}}
 	for _, g := range from.gateways {
 		for _, s := range g.servers {
-			for _, port := range g.listensOn(s.Spec.GetPort().GetNumber(), from.targets) {
+			for _, port := range g.listensOn(s, from.targets) {
 				for _, bind := range g.binds(from.proxy, s) {
 					f.add(s, bind, port)
 				}
@@ -109,12 +112,12 @@ func (f *Frontend) add(s *Server, bind string, port uint32) {
 	}
 	route := s.routeName(bind, port)
 	bind = f.bind(bind)
-	if rival := f.rival(bind, port); rival != nil {
+	if rival := f.rival(bind, port, s.takesDatagrams()); rival != nil {
 		f.reject(s, fmt.Sprintf("a router that serves this Gateway listens on port %d of %s already, for %s: the server is left out there. "+
 			"Write the same bind in both, or none", port, cmp.Or(rival.Bind, "all addresses"), rival.Entrances[0].Server))
 		return
 	}
-	socket := f.socket(bind, port)
+	socket := f.socket(bind, port, s.takesDatagrams())
 	if reason := socket.refuses(s, route); reason != "" {
 		f.reject(s, reason)
 		return
@@ -134,10 +137,10 @@ func (f *Frontend) prevents(s *Server, port uint32) string {
 	switch {
 	case f.from.proxy.Unprivileged && 0 < port && port < 1024:
 		return fmt.Sprintf("a router that may not listen on ports below 1024 serves this Gateway: port %d is left out there", port)
-	case slices.Contains(f.from.proxy.ReservedPorts, port):
+	case slices.Contains(f.from.proxy.ReservedPorts, port) && !s.takesDatagrams():
 		return fmt.Sprintf("a router that serves this Gateway tells of its health on port %d: the server is left out there", port)
-	case s.Protocol == ProtocolUDP:
-		return "routers serve no UDP: the server is left out"
+	case s.takesDatagrams() && !s.listener:
+		return "routers serve UDP for Gateways of the Gateway API alone: the server is left out. Write a listener there, and a UDPRoute"
 	case s.EndsTLS() && s.Mode() == networking.ServerTLSSettings_ISTIO_MUTUAL && !f.from.proxy.Identity.FromAgent:
 		return "a router that serves this Gateway has no certificate of the mesh, which ISTIO_MUTUAL is about: the server is left out there"
 	default:
@@ -163,12 +166,12 @@ func (f *Frontend) bind(text string) string {
 
 // rival finds a socket that shares an address with this one, for which Envoy would refuse it; nil
 // if there is none.
-func (f *Frontend) rival(bind string, port uint32) *Socket {
+func (f *Frontend) rival(bind string, port uint32, datagrams bool) *Socket {
 	if p := f.from.proxy; !p.HasIPv4() || !p.HasIPv6() || bind != "" && !standsForAll(bind) {
 		return nil // "all addresses" means those of one family
 	}
 	for _, x := range f.Sockets {
-		if x.Port == port && x.Bind != bind && (x.Bind == "" || bind == "" && standsForAll(x.Bind)) && len(x.Entrances) > 0 {
+		if x.Port == port && x.Datagrams == datagrams && x.Bind != bind && (x.Bind == "" || bind == "" && standsForAll(x.Bind)) && len(x.Entrances) > 0 {
 			return x
 		}
 	}
@@ -181,11 +184,11 @@ func standsForAll(bind string) bool {
 	return err == nil && address.Unmap().IsUnspecified()
 }
 
-func (f *Frontend) socket(bind string, port uint32) *Socket {
-	key := socketKey{bind, port}
+func (f *Frontend) socket(bind string, port uint32, datagrams bool) *Socket {
+	key := socketKey{bind, port, datagrams}
 	if f.sockets[key] == nil {
 		f.sockets[key] = &Socket{
-			Bind: bind, Port: port, hosts: map[string]string{}, taken: map[string]string{}, routes: map[string]bool{},
+			Bind: bind, Port: port, Datagrams: datagrams, hosts: map[string]string{}, taken: map[string]string{}, routes: map[string]bool{},
 		}
 		f.Sockets = append(f.Sockets, f.sockets[key])
 	}
@@ -256,6 +259,11 @@ func (f *Frontend) AutoPassthrough() bool {
 	return slices.ContainsFunc(f.Sockets, func(x *Socket) bool {
 		return slices.ContainsFunc(x.Entrances, func(e *Entrance) bool { return e.Server.AutoPassthrough() })
 	})
+}
+
+// TakesDatagrams reports whether a server is for UDP.
+func (f *Frontend) TakesDatagrams() bool {
+	return slices.ContainsFunc(f.Sockets, func(x *Socket) bool { return x.Datagrams })
 }
 
 // VirtualServicesOf lists the rules that are bound to a Gateway and that routers in a namespace

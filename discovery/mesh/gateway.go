@@ -125,13 +125,16 @@ func (g *gateway) own(targets []Target) []Target {
 	return out
 }
 
-// listensOn lists the ports on which the router listens for a port of the Gateway's. If the router
-// serves a service with that port, it is the port behind it; otherwise it is the port as written.
-func (g *gateway) listensOn(port uint32, targets []Target) []uint32 {
+// listensOn lists the ports on which the router listens for a server of the Gateway's. If the router
+// serves a service with the server's port, it is the port behind it; otherwise it is the port as
+// written.
+func (g *gateway) listensOn(s *Server, targets []Target) []uint32 {
+	port := s.Spec.GetPort().GetNumber()
+	stands := func(t Target) bool { return t.Port.Number == port && t.TakesDatagrams() == s.takesDatagrams() }
 	if g.services != nil {
 		var out []uint32
 		for _, t := range g.own(targets) {
-			if t.Port.Number == port && !slices.Contains(out, t.Number) {
+			if stands(t) && !slices.Contains(out, t.Number) {
 				out = append(out, t.Number)
 			}
 		}
@@ -139,7 +142,7 @@ func (g *gateway) listensOn(port uint32, targets []Target) []uint32 {
 	}
 	for _, t := range targets {
 		_, asIs := t.Service.Entry.Labels[labelAsIs]
-		if t.Port.Number == port && !asIs {
+		if stands(t) && !asIs {
 			return []uint32{t.Number}
 		}
 	}

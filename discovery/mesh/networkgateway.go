@@ -57,7 +57,7 @@ func gatewaysOf(service *Service, number uint32) []NetworkGateway {
 		if port != nil {
 			g.Port = e.Port
 		}
-		if !e.Unix && !e.Revoked && !e.Draining && e.Address != "" && (port == nil || e.PortNumber == number) {
+		if !e.Unix && !e.Revoked && !e.Draining && e.Address != "" && !e.Datagrams && (port == nil || e.PortNumber == number) {
 			out = append(out, g)
 		}
 	}

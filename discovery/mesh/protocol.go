@@ -38,6 +38,9 @@ func ParseProtocol(s string) Protocol {
 	return ProtocolSniffed
 }
 
+// takesDatagrams reports whether the port is one of UDP.
+func (p *Port) takesDatagrams() bool { return p.Protocol == ProtocolUDP }
+
 // IsHTTP reports whether a proxy sees requests on such a port.
 func (p Protocol) IsHTTP() bool { return p == ProtocolHTTP || p == ProtocolHTTPProxy || p.IsHTTP2() }
 

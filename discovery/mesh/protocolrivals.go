@@ -40,7 +40,7 @@ func rivalsAt(targets []Target) (problems []Problem) {
 // its namespace and network.
 func firstAt(targets []Target, other Target) Target {
 	i := slices.IndexFunc(targets, func(t Target) bool {
-		return t.Number == other.Number && t.Service.Namespace == other.Service.Namespace && t.endpoint.Network == other.endpoint.Network
+		return t.Number == other.Number && t.TakesDatagrams() == other.TakesDatagrams() && t.Service.Namespace == other.Service.Namespace && t.endpoint.Network == other.endpoint.Network
 	})
 	return targets[i]
 }

@@ -78,6 +78,9 @@ func (s *Server) PassesTLS() bool {
 		(s.Mode() == networking.ServerTLSSettings_PASSTHROUGH || s.Mode() == networking.ServerTLSSettings_AUTO_PASSTHROUGH)
 }
 
+// takesDatagrams reports whether the server is for UDP.
+func (s *Server) takesDatagrams() bool { return s.Protocol == ProtocolUDP }
+
 // AutoPassthrough reports whether server names are names of clusters, which sidecars elsewhere in
 // the mesh ask for.
 func (s *Server) AutoPassthrough() bool {

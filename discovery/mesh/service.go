@@ -37,8 +37,10 @@ type Service struct {
 	Shape *Shape
 
 	// Addresses has at least one element: an IP address, a CIDR range, or Unspecified.
-	Addresses       []string
-	Ports           []*Port
+	Addresses []string
+	// Ports are those with connections, and Datagrams those of UDP, which may have the same numbers.
+	Ports, Datagrams []*Port
+
 	Resolution      Resolution
 	External        bool     // outside the mesh
 	SubjectAltNames []string // as its own ServiceEntry lists them
@@ -79,10 +81,19 @@ func (s *Service) Port(number uint32) *Port {
 	return nil
 }
 
+// Datagram returns the port of UDP with this number, or nil.
+func (s *Service) Datagram(number uint32) *Port {
+	i := slices.IndexFunc(s.Datagrams, func(p *Port) bool { return p.Number == number })
+	if i < 0 {
+		return nil
+	}
+	return s.Datagrams[i]
+}
+
 // ByWorkload reports whether clients connect on a port to single workloads of the service: nothing
 // but a workload's address tells what they want.
 func (s *Service) ByWorkload(port *Port) bool {
-	return s.passedOn() && (len(s.selector()) > 0 || slices.ContainsFunc(s.Endpoints, func(e *Endpoint) bool { return e.PortNumber == port.Number }))
+	return s.passedOn() && (len(s.selector()) > 0 || slices.ContainsFunc(s.Endpoints, func(e *Endpoint) bool { return e.serves(port) }))
 }
 
 // passedOn reports whether connections go where the client sent them, to no address of the
@@ -102,9 +113,9 @@ func (s *Service) ResolvedByDNS() bool {
 func (s *Service) Of(port *Port, subset map[string]string) []*Endpoint {
 	var out []*Endpoint
 	for _, e := range s.Endpoints {
-		same := e.PortName == port.Name
+		same := e.PortName == port.Name && e.Datagrams == port.takesDatagrams()
 		if s.ResolvedByDNS() {
-			same = e.PortNumber == port.Number
+			same = e.serves(port)
 		}
 		if same && kinds.LabelsWithin(subset, e.Labels) {
 			out = append(out, e)
@@ -113,12 +124,12 @@ func (s *Service) Of(port *Port, subset map[string]string) []*Endpoint {
 	return out
 }
 
-// OnPort returns the endpoints that a ServiceEntry of the host has for a port number, whatever it
-// calls the port.
+// OnPort returns the endpoints that a ServiceEntry of the host has for connections to a port number,
+// whatever it calls the port.
 func (s *Service) OnPort(number uint32) []*Endpoint {
 	var out []*Endpoint
 	for _, e := range s.Endpoints {
-		if e.PortNumber == number {
+		if e.PortNumber == number && !e.Datagrams {
 			out = append(out, e)
 		}
 	}
@@ -153,7 +164,8 @@ func compareServices(a, b *Service) int {
 
 // addsTo reports whether the service has a port that other lacks.
 func (s *Service) addsTo(other *Service) bool {
-	return slices.ContainsFunc(s.Ports, func(p *Port) bool { return other.Port(p.Number) == nil })
+	return slices.ContainsFunc(s.Ports, func(p *Port) bool { return other.Port(p.Number) == nil }) ||
+		slices.ContainsFunc(s.Datagrams, func(p *Port) bool { return other.Datagram(p.Number) == nil })
 }
 
 // mergeable reports whether two entries for one host in one namespace describe the same kind of

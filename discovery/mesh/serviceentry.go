@@ -24,11 +24,12 @@ func (u *serviceUpdate) convertEntry(r *kinds.Resource, selected []*workload, be
 	spec := specOf[*networking.ServiceEntry](r)
 	template := Service{
 		Namespace: r.Namespace, Entry: r, Created: r.CreateTime, claim: r.Claim(),
-		Addresses: addresses(spec.GetAddresses()), Ports: convertPorts(spec.GetPorts()), Resolution: resolutions[spec.GetResolution()],
+		Addresses: addresses(spec.GetAddresses()), Resolution: resolutions[spec.GetResolution()],
 		External: spec.GetLocation() == networking.ServiceEntry_MESH_EXTERNAL, SubjectAltNames: spec.GetSubjectAltNames(),
 		names:      spec.GetSubjectAltNames(),
 		visibility: exported(spec.GetExportTo(), u.exportDefault, r.Namespace),
 	}
+	template.Ports, template.Datagrams = convertPorts(spec.GetPorts())
 	if len(template.Addresses) == 0 {
 		return nil // every address was invalid
 	}
@@ -81,21 +82,30 @@ func (s *Service) endpoints(workloads []*workload, spec *networking.ServiceEntry
 	if s.ResolvedByDNS() && len(workloads) == 0 && spec.GetWorkloadSelector() == nil {
 		workloads = []*workload{{name: s.Entry.Name, namespace: s.Namespace, spec: &networking.WorkloadEntry{Address: s.Hostname}}}
 	}
-	out := make([]*Endpoint, 0, len(workloads)*len(s.Ports))
+	out := make([]*Endpoint, 0, len(workloads)*(len(s.Ports)+len(s.Datagrams)))
 	for _, w := range workloads {
 		for _, port := range s.Ports {
+			out = append(out, w.endpoint(s.Entry, port))
+		}
+		for _, port := range s.Datagrams {
 			out = append(out, w.endpoint(s.Entry, port))
 		}
 	}
 	return out
 }
 
-func convertPorts(ports []*networking.ServicePort) []*Port {
-	out := make([]*Port, len(ports))
-	for i, p := range ports {
-		out[i] = &Port{Name: p.GetName(), Number: p.GetNumber(), Protocol: ParseProtocol(p.GetProtocol()), Target: p.GetTargetPort()}
+// convertPorts returns the ports with connections, and those of UDP.
+func convertPorts(ports []*networking.ServicePort) (connections, datagrams []*Port) {
+	connections = make([]*Port, 0, len(ports))
+	for _, p := range ports {
+		port := &Port{Name: p.GetName(), Number: p.GetNumber(), Protocol: ParseProtocol(p.GetProtocol()), Target: p.GetTargetPort()}
+		if port.takesDatagrams() {
+			datagrams = append(datagrams, port)
+		} else {
+			connections = append(connections, port)
+		}
 	}
-	return out
+	return connections, datagrams
 }
 
 // addresses keeps the valid ones. A range with a single address becomes that address.

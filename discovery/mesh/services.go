@@ -340,7 +340,9 @@ func (s *Service) additional(have []*Endpoint) []*Endpoint {
 	}
 	var out []*Endpoint
 	for _, e := range s.Endpoints {
-		serves := func(h *Endpoint) bool { return h.PortNumber == e.PortNumber && h.serving() }
+		serves := func(h *Endpoint) bool {
+			return h.PortNumber == e.PortNumber && h.Datagrams == e.Datagrams && h.serving()
+		}
 		if !slices.ContainsFunc(have, serves) && !slices.ContainsFunc(out, serves) {
 			out = append(out, e)
 		}

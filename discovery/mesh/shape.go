@@ -17,9 +17,9 @@ func (s *Service) follow(before *Service) {
 	if before == nil {
 		return
 	}
-	s.Ports = keptPorts(s.Ports, before.Ports)
+	s.Ports, s.Datagrams = keptPorts(s.Ports, before.Ports), keptPorts(s.Datagrams, before.Datagrams)
 	if s.Resolution != ResolutionNone && s.shapedLike(before) {
-		s.Ports, s.Shape = before.Ports, before.Shape
+		s.Ports, s.Datagrams, s.Shape = before.Ports, before.Datagrams, before.Shape
 	}
 }
 
@@ -27,7 +27,7 @@ func (s *Service) follow(before *Service) {
 // host of the same entry.
 func (s *Service) shapedLike(before *Service) bool {
 	return s.Resolution == before.Resolution && s.External == before.External && s.Created.Equal(before.Created) &&
-		slices.Equal(s.Ports, before.Ports) && slices.Equal(s.Addresses, before.Addresses) &&
+		slices.Equal(s.Ports, before.Ports) && slices.Equal(s.Datagrams, before.Datagrams) && slices.Equal(s.Addresses, before.Addresses) &&
 		slices.Equal(s.SubjectAltNames, before.SubjectAltNames) && slices.Equal(s.visibility, before.visibility) &&
 		maps.Equal(s.Entry.Labels, before.Entry.Labels) && maps.Equal(s.Entry.Annotations, before.Entry.Annotations) &&
 		s.selects() == before.selects()

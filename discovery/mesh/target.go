@@ -24,6 +24,9 @@ func (t Target) Same(other Target) bool {
 	return t.Service.Shape == other.Service.Shape && t.Port == other.Port && t.Number == other.Number
 }
 
+// TakesDatagrams reports whether the port is one of UDP: what sidecars do is not for it.
+func (t Target) TakesDatagrams() bool { return t.Port.takesDatagrams() }
+
 // replaceTargets records which addresses serve which services, for the proxies at these addresses.
 func (x *serviceIndex) replaceTargets(gone, come []*Service) {
 	leaving, coming := targetsOf(gone), targetsOf(come)
@@ -63,7 +66,11 @@ func targetsOf(services []*Service) map[string][]Target {
 			if e.Unix || !IsAddress(e.Address) {
 				continue
 			}
-			out[e.Address] = append(out[e.Address], Target{Service: s, Port: s.Port(e.PortNumber), Number: e.Port, Locality: e.Locality, endpoint: e})
+			port := s.Port(e.PortNumber)
+			if e.Datagrams {
+				port = s.Datagram(e.PortNumber)
+			}
+			out[e.Address] = append(out[e.Address], Target{Service: s, Port: port, Number: e.Port, Locality: e.Locality, endpoint: e})
 		}
 	}
 	return out

@@ -79,6 +79,12 @@ func (s *Service) withPorts(other *Service) *Service {
 				merged.Ports = append(merged.Ports, p)
 			}
 		}
+		merged.Datagrams = slices.Clone(s.Datagrams)
+		for _, p := range other.Datagrams {
+			if s.Datagram(p.Number) == nil {
+				merged.Datagrams = append(merged.Datagrams, p)
+			}
+		}
 	})
 }
 

@@ -18,9 +18,10 @@ type backendConfig struct{ clusters, endpoints made }
 
 // conditions are the inputs of a backendConfig besides the backend itself.
 type conditions struct {
-	traits       mesh.Traits
-	surroundings mesh.Surroundings
-	passesTLS    bool
+	traits          mesh.Traits
+	surroundings    mesh.Surroundings
+	passesTLS       bool
+	passesDatagrams bool
 }
 
 // configCache caches what was made under the same conditions: backend configurations, lists of

@@ -92,7 +92,7 @@ func (x *sharedView) update(e *Engine) {
 	x.of = e.mesh
 	proxy := x.proxy()
 	v := view.Of(e.mesh, proxy)
-	cache := e.caches.of(conditions{x.key.Traits, e.mesh.Surroundings(), upstream.PassesTLS(v)})
+	cache := e.caches.of(conditions{x.key.Traits, e.mesh.Surroundings(), upstream.PassesTLS(v), upstream.PassesDatagrams(v)})
 	patches := e.mesh.Patches(proxy)
 	var frontend *mesh.Frontend
 	if proxy.Type == mesh.Router {

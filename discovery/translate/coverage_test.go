@@ -23,7 +23,7 @@ func translatedKinds() map[string][]string {
 		"extensions.istio.io": {"WasmPlugin", "TrafficExtension"},
 		"core":                {"MeshConfig", "MeshNetworks"},
 		"gateway.networking.k8s.io": {
-			"GatewayClass", "Gateway", "ListenerSet", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "BackendTLSPolicy", "ReferenceGrant",
+			"GatewayClass", "Gateway", "ListenerSet", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute", "BackendTLSPolicy", "ReferenceGrant",
 		},
 	}
 }

@@ -16,6 +16,7 @@ var checks = map[string]func(object, meta map[string]any) []Problem{
 	"rate-interval":       rateInterval,
 	"sni-hosts":           sniHosts,
 	"own-config-maps":     ownConfigMaps,
+	"port-numbers":        portNumbers,
 	"prime-table-size":    primeTableSize,
 	"localities":          localities,
 	"timeouts":            timeouts,
@@ -34,6 +35,28 @@ func overlappingHosts(object, _ map[string]any) (problems []Problem) {
 				break
 			}
 		}
+	}
+	return problems
+}
+
+// portNumbers reports the ports of a service entry whose number another one has before it. UDP has
+// numbers of its own.
+func portNumbers(object, _ map[string]any) (problems []Problem) {
+	type place struct {
+		udp    bool
+		number string
+	}
+	seen := map[place]bool{}
+	ports, _ := object["ports"].([]any)
+	for i, item := range ports {
+		port, _ := item.(map[string]any)
+		protocol, _ := port["protocol"].(string)
+		number, ok := scalarText(port["number"])
+		at := place{strings.EqualFold(protocol, "UDP"), number}
+		if ok && seen[at] {
+			problems = append(problems, Problem{Path: Item("ports", i) + ".number", Reason: fmt.Sprintf("port %s is already defined", number)})
+		}
+		seen[at] = true
 	}
 	return problems
 }

@@ -60,10 +60,10 @@ func TestUnsupportedFieldsAreDocumented(t *testing.T) {
 func TestFindUnsupported(t *testing.T) {
 	t.Parallel()
 	var spec any
-	decoder := json.NewDecoder(strings.NewReader(`{"hostnames": ["a.example.com"]}`))
+	decoder := json.NewDecoder(strings.NewReader(`{"type": "ExternalHostname"}`))
 	require.NoError(t, decoder.Decode(&spec))
-	found := schema.FindUnsupported("gateway.networking.k8s.io", "UDPRoute", spec)
+	found := schema.FindUnsupported("gateway.networking.x-k8s.io", "XBackend", spec)
 	require.Len(t, found, 1)
 	require.Empty(t, found[0].Path, "the resource as a whole")
-	require.Empty(t, schema.FindUnsupported("networking.istio.io", "UDPRoute", spec))
+	require.Empty(t, schema.FindUnsupported("networking.istio.io", "XBackend", spec))
 }

@@ -25,7 +25,7 @@ func leanService(o *serviceObject) *serviceObject {
 func leanSlice(o *sliceObject) *slice {
 	out := &slice{key: o.Metadata.key(), service: key{o.Metadata.Namespace, o.Metadata.Labels.Service}, family: shared(o.AddressType)}
 	for _, p := range o.Ports {
-		if isTCP(p.Protocol) && p.Port != 0 {
+		if isServed(p.Protocol) && p.Port != 0 {
 			out.ports = append(out.ports, slicePort{shared(p.Name), p.Port})
 		}
 	}

@@ -90,7 +90,7 @@ func (o *serviceObject) gatewayPort() uint32 {
 func (o *serviceObject) outerPort(port uint32) uint32 {
 	if o.atNodes() {
 		for i := range o.Spec.Ports {
-			if p := &o.Spec.Ports[i]; p.Port == port && p.NodePort != 0 {
+			if p := &o.Spec.Ports[i]; p.Port == port && isTCP(p.Protocol) && p.NodePort != 0 {
 				return p.NodePort
 			}
 		}

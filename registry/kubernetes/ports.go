@@ -6,8 +6,14 @@ import (
 	"github.com/pgmesh/pgmesh/registry/service"
 )
 
-// isTCP reports whether a port of Kubernetes is one of the mesh. UDP and SCTP are not.
+// udp is the protocol of ports whose datagrams only gateways carry.
+const udp = "UDP"
+
+// isTCP reports whether a port of Kubernetes has connections that proxies carry.
 func isTCP(protocol string) bool { return protocol == "" || protocol == "TCP" }
+
+// isServed reports whether a port of Kubernetes is one of the mesh. SCTP is not.
+func isServed(protocol string) bool { return isTCP(protocol) || protocol == udp }
 
 // protocols are those that a port can be said to speak, by its appProtocol or by its name.
 var protocols = map[string]string{
@@ -20,9 +26,12 @@ var protocols = map[string]string{
 // detect the protocol, waits for ever.
 var serverFirst = map[uint32]bool{25: true, 53: true, 3306: true}
 
-// protocol is what the appProtocol says, else the name of the port, or what stands in it before the
+// protocol is UDP, or what is spoken on connections: what the appProtocol says, else the name of the port, or what stands in it before the
 // first hyphen. Otherwise it is detected.
 func (p *servicePort) protocol() string {
+	if p.Protocol == udp {
+		return udp
+	}
 	said := p.AppProtocol
 	if said == "" {
 		said = p.Name
@@ -48,7 +57,7 @@ func (p *servicePort) protocol() string {
 func (o *serviceObject) ports() []service.Port {
 	var out []service.Port
 	for i := range o.Spec.Ports {
-		if p := &o.Spec.Ports[i]; isTCP(p.Protocol) {
+		if p := &o.Spec.Ports[i]; isServed(p.Protocol) {
 			out = append(out, service.Port{Name: p.Name, Number: p.Port, Protocol: p.protocol(), Target: uint32(p.TargetPort)})
 		}
 	}

@@ -1,6 +1,7 @@
 package kubernetes_test
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -94,19 +95,28 @@ func TestSortsOfServices(t *testing.T) {
 	c.ApplyService(kubetest.Service{Namespace: shop, Name: "away", More: kubetest.Object{
 		"type": "ExternalName", "externalName": "api.example.com", "ports": []kubetest.Object{{"name": "https", "port": 443, "targetPort": 8443}},
 	}})
-	c.ApplyService(kubetest.Service{Namespace: shop, Name: "udp", More: kubetest.Object{"ports": []kubetest.Object{{"name": "dns", "port": 53, "protocol": "UDP"}}}})
+	c.ApplyService(kubetest.Service{Namespace: shop, Name: "udp", More: kubetest.Object{"ports": []kubetest.Object{{"name": "dns", "port": 53, "protocol": "UDP"}, {"name": "dns-tcp", "port": 53}, {"name": "sctp", "port": 54, "protocol": "SCTP"}}}})
+	c.ApplySlice(kubetest.Slice{Namespace: shop, Name: "udp-1", Service: "udp", Ports: []kubetest.Object{
+		{"name": "dns", "port": 5353, "protocol": "UDP"}, {"name": "dns-tcp", "port": 5354}, {"name": "sctp", "port": 5355, "protocol": "SCTP"},
+	}, Endpoints: []kubetest.Endpoint{{Address: "10.0.0.9"}}})
 	w := watch(t, c.Kubeconfig(c.Address, c.Admin()), "namespaces=shop&domain=example.internal&name=prod")
 	const prefix = "ServiceEntry shop/prod."
 	db0, db1 := strings.TrimPrefix(service.Name("prod", "db db-0"), "prod."), strings.TrimPrefix(service.Name("prod", "db db-1"), "prod.")
-	w.UntilThere(t, prefix+"api", prefix+"away", prefix+"db", prefix+db0, prefix+db1)
+	w.UntilThere(t, prefix+"api", prefix+"away", prefix+"db", prefix+db0, prefix+db1, prefix+"udp")
 	require.Empty(t, w.Wrong)
 
 	protocols := map[string]string{}
 	for _, p := range w.entry("shop/prod.api").GetPorts() {
 		protocols[p.GetName()] = p.GetProtocol()
 	}
-	require.Equal(t, map[string]string{"http-api": "HTTP", "grpc": "GRPC", "other": "", "said": "HTTP2"}, protocols)
+	require.Equal(t, map[string]string{"http-api": "HTTP", "grpc": "GRPC", "other": "", "said": "HTTP2", "dns": "UDP"}, protocols)
 	require.EqualValues(t, 8080, w.entry("shop/prod.api").GetPorts()[0].GetTargetPort())
+
+	both := w.entry("shop/prod.udp") // UDP and TCP have numbers of their own, SCTP is nothing that proxies know
+	require.Equal(t, "dns 53 UDP, dns-tcp 53 TCP", fmt.Sprintf("%s %d %s, %s %d %s", both.GetPorts()[0].GetName(), both.GetPorts()[0].GetNumber(), both.GetPorts()[0].GetProtocol(),
+		both.GetPorts()[1].GetName(), both.GetPorts()[1].GetNumber(), both.GetPorts()[1].GetProtocol()))
+	require.Len(t, both.GetPorts(), 2)
+	require.Equal(t, map[string]uint32{"dns": 5353, "dns-tcp": 5354}, both.GetEndpoints()[0].GetPorts())
 
 	require.Empty(t, w.entry("shop/prod.db").GetAddresses())
 	require.Equal(t, []string{"db.shop.svc.example.internal"}, w.entry("shop/prod.db").GetHosts())

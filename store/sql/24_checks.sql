@@ -15,6 +15,8 @@ BEGIN
     RETURN QUERY SELECT * FROM mesh_internal.test_rate_interval(v);
   WHEN 'timeouts' THEN
     RETURN QUERY SELECT * FROM mesh_internal.test_timeouts(v);
+  WHEN 'port-numbers' THEN
+    RETURN QUERY SELECT * FROM mesh_internal.test_port_numbers(v);
   WHEN 'overlapping-hosts' THEN
     RETURN QUERY SELECT * FROM mesh_internal.test_overlapping_hosts(v);
   WHEN 'sni-hosts' THEN
@@ -47,6 +49,20 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
       WHERE b.i < h.i AND (mesh_internal.host_covers(b.host, h.host) OR mesh_internal.host_covers(h.host, b.host))
       ORDER BY b.i LIMIT 1) before
   ORDER BY h.i
+$$;
+
+-- test_port_numbers returns the ports of a service entry whose number another one has before it. UDP
+-- has numbers of its own.
+CREATE OR REPLACE FUNCTION mesh_internal.test_port_numbers(v jsonb) RETURNS SETOF mesh_internal.problem
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT format('ports[%s].number', i - 1), format('port %s is already defined', number), ''
+  FROM (
+    SELECT i, port ->> 'number' AS number, row_number() OVER (
+      PARTITION BY port ->> 'number', upper(CASE jsonb_typeof(port -> 'protocol') WHEN 'string' THEN port ->> 'protocol' ELSE '' END) = 'UDP' ORDER BY i) AS nth
+    FROM jsonb_array_elements(CASE jsonb_typeof(v -> 'ports') WHEN 'array' THEN v -> 'ports' ELSE '[]' END) WITH ORDINALITY AS p (port, i)
+    WHERE jsonb_typeof(port) = 'object' AND jsonb_typeof(port -> 'number') IN ('string', 'number', 'boolean')) p
+  WHERE nth > 1
+  ORDER BY i
 $$;
 
 -- test_sni_hosts returns the server names in matches that are not among the hosts of the virtual

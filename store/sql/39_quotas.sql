@@ -74,7 +74,7 @@ $$;
 -- written_out returns the size of a resource as proxies hold it, in blocks of 4 KiB. For a
 -- ServiceEntry that is a cluster for each port of each host, which counts as 8 KiB and its
 -- endpoints; for a VirtualService, its routes for each of its hosts; for a route of the Gateway API,
--- its rules; for a DestinationRule, its policy for each of its subsets. An extension stands in every
+-- its rules, and for a UDPRoute the draws among its backends; for a DestinationRule, its policy for each of its subsets. An extension stands in every
 -- filter chain of its proxies, of which a few hundred are counted.
 CREATE OR REPLACE FUNCTION mesh.written_out(kind text, spec jsonb, labels jsonb, annotations jsonb) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
@@ -86,6 +86,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     WHEN 'DestinationRule' THEN mesh_internal.items(spec -> 'subsets') * coalesce(octet_length((spec -> 'trafficPolicy')::text), 0)
     WHEN 'Gateway' THEN (mesh_internal.items(jsonb_path_query_array(spec, '$.servers[*].hosts[*]')) + mesh_internal.items(spec -> 'listeners')) * 1024
     WHEN 'ListenerSet' THEN mesh_internal.items(spec -> 'listeners') * 1024
+    WHEN 'UDPRoute' THEN mesh_internal.rules_written_out(spec)
+      + greatest(mesh_internal.items(spec #> '{rules,0,backendRefs}') - 1, 0) * greatest(mesh_internal.items(spec -> 'parentRefs'), 1) * 16384
     WHEN 'WasmPlugin' THEN 65536
     WHEN 'TrafficExtension' THEN 65536
     ELSE CASE WHEN kind LIKE '%Route' THEN mesh_internal.rules_written_out(spec) ELSE 0 END END) / 4096 * 4096

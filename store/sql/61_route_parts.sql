@@ -76,6 +76,7 @@ BEGIN
     mesh_internal.deep_column('method', '{method,method}', 'the method of the service')], '{method}');
   PERFORM mesh_internal.describe_backends('TLSRoute');
   PERFORM mesh_internal.describe_backends('TCPRoute');
+  PERFORM mesh_internal.describe_backends('UDPRoute');
   PERFORM mesh_internal.describe_listeners('Gateway', 'gateway');
   PERFORM mesh_internal.describe_listeners('ListenerSet', 'listener_set');
 END $$;

@@ -7,7 +7,7 @@ RETURNS TABLE (api_group text, kind text, namespace text, name text, "position" 
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
-  routes CONSTANT text[] := '{HTTPRoute.gateway.networking.k8s.io,GRPCRoute.gateway.networking.k8s.io,TLSRoute.gateway.networking.k8s.io,TCPRoute.gateway.networking.k8s.io}';
+  routes CONSTANT text[] := '{HTTPRoute.gateway.networking.k8s.io,GRPCRoute.gateway.networking.k8s.io,TLSRoute.gateway.networking.k8s.io,TCPRoute.gateway.networking.k8s.io,UDPRoute.gateway.networking.k8s.io}';
 BEGIN
   RETURN QUERY
   WITH chosen AS MATERIALIZED (SELECT * FROM mesh_internal.chosen_resources(routes, NULL, NULL)),
@@ -43,7 +43,7 @@ CREATE OR REPLACE VIEW mesh.attached_routes WITH (security_barrier) AS
     mesh_internal.holding(conditions, 'Accepted') AS accepted, mesh_internal.holding(conditions, 'ResolvedRefs') AS resolved_refs, conditions, origin
   FROM mesh_internal.routes_at_parents();
 
-COMMENT ON VIEW mesh.attached_routes IS 'How routes of the Gateway API stand at what they are attached to, a row for each entry of parentRefs of each HTTPRoute, GRPCRoute, TLSRoute and TCPRoute, of the database and of registries. It is read-only: discoveries decide it.';
+COMMENT ON VIEW mesh.attached_routes IS 'How routes of the Gateway API stand at what they are attached to, a row for each entry of parentRefs of each HTTPRoute, GRPCRoute, TLSRoute, TCPRoute and UDPRoute, of the database and of registries. It is read-only: discoveries decide it.';
 COMMENT ON COLUMN mesh.attached_routes.api_group IS 'The API group of the route.';
 COMMENT ON COLUMN mesh.attached_routes.kind IS 'The kind of the route.';
 COMMENT ON COLUMN mesh.attached_routes.namespace IS 'The namespace of the route.';

@@ -12,12 +12,15 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
 
-// ByListeningPort groups targets by the port that the workload listens on, in ascending order of
-// it.
+// ByListeningPort groups targets by the port that the workload listens on for connections, in
+// ascending order of it.
 func ByListeningPort(targets []mesh.Target) [][]mesh.Target {
 	groups := map[uint32][]mesh.Target{}
 	var ports []uint32
 	for _, t := range targets {
+		if t.TakesDatagrams() {
+			continue
+		}
 		if groups[t.Number] == nil {
 			ports = append(ports, t.Number)
 		}

@@ -51,6 +51,12 @@ func cluster(v view.View, u upstream.Upstream) *clusterv3.Cluster {
 	if !d.discover(v, u) {
 		return nil
 	}
+	if u.Datagrams {
+		d.boundSessions(u.Policy.GetConnectionPool())
+		d.applyLocality(v, u)
+		d.applyLoadBalancer(u.Policy.GetLoadBalancer())
+		return d.finish()
+	}
 	d.speak(u.Port.Protocol, v.Sidecar())
 	if upgradesToHTTP2(u.Policy.GetConnectionPool(), u.Port, v.Config) {
 		d.useHTTP2()

@@ -35,6 +35,16 @@ func (d *draft) applyPool(v view.View, pool *networking.ConnectionPoolSettings) 
 	}
 }
 
+// mostSessions is how many sessions of UDP a gateway has with a service at once, unless a rule says
+// otherwise. Each holds a socket, and everybody who can send datagrams can have sessions begin.
+const mostSessions = 16384
+
+// boundSessions sets how many sessions of UDP there may be. Datagrams that would begin more are lost.
+func (d *draft) boundSessions(pool *networking.ConnectionPoolSettings) {
+	most := limit(cmp.Or(pool.GetTcp().GetMaxConnections(), mostSessions))
+	d.CircuitBreakers = &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{MaxConnections: most}}}
+}
+
 // limitRetries bounds retries to a share of the requests that are under way.
 func (d *draft) limitRetries(budget *networking.TrafficPolicy_RetryBudget) {
 	if budget == nil {

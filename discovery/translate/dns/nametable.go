@@ -36,7 +36,7 @@ func NameTable(v view.View) *ndsv1.NameTable {
 					info.Ips = append(info.Ips, a)
 				}
 			}
-			info.Ports = withPorts(info.Ports, service.Ports)
+			info.Ports = withPorts(withPorts(info.Ports, service.Ports), service.Datagrams)
 		}
 	}
 	return out
@@ -75,7 +75,7 @@ func resolvable(v view.View, e *mesh.Egress, s *mesh.Service) []string {
 // ports: other connections would reach somebody else.
 func listenedFor(v view.View, e *mesh.Egress, s *mesh.Service) []string {
 	b := binding.OfEgress(v, e)
-	if e.Port != nil || !b.Explicit || slices.ContainsFunc(s.Ports, func(p *mesh.Port) bool {
+	if e.Port != nil || !b.Explicit || len(s.Datagrams) > 0 || slices.ContainsFunc(s.Ports, func(p *mesh.Port) bool {
 		return !p.Protocol.IsHTTP() || p.Protocol == mesh.ProtocolHTTPProxy || !binding.CanBind(v, b, p)
 	}) {
 		return nil

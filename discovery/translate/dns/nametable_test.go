@@ -99,7 +99,7 @@ metadata: {name: %s, namespace: shop}
 spec: {hosts: [names.example.com], addresses: [10.0.6.%[2]d], location: MESH_INTERNAL, resolution: STATIC, ports: [{number: 53, name: dns, protocol: UDP}, {number: %[2]d, name: more, protocol: TCP}]}
 ---`
 	got := tableOf(t, fmt.Sprintf(entry, "one", 54)+fmt.Sprintf(entry, "two", 55), client, nil)
-	require.Empty(t, cmp.Diff([]*ndsv1.NameTable_Port{{Number: 53, Name: "dns", Udp: true}, {Number: 54, Name: "more"}, {Number: 55, Name: "more"}},
+	require.Empty(t, cmp.Diff([]*ndsv1.NameTable_Port{{Number: 54, Name: "more"}, {Number: 53, Name: "dns", Udp: true}, {Number: 55, Name: "more"}},
 		got.GetTable()["names.example.com"].GetPorts(), protocmp.Transform()))
 }
 

@@ -31,13 +31,16 @@ func memberOf(v view.View, u upstream.Upstream, e *mesh.Endpoint) member {
 	m := member{
 		address: message.SocketAddress(e.Address, e.Port), labels: e.Labels, network: v.Mesh.NetworkOf(e), weight: e.Weight, tag: workloadTag(e),
 	}
-	if e.Unix {
+	switch {
+	case e.Unix:
 		m.address = message.PipeAddress(e.Address)
+	case u.Datagrams:
+		m.address = message.DatagramAddress(e.Address, e.Port)
 	}
 	if e.Unhealthy {
 		m.health = corev3.HealthStatus_UNHEALTHY
 	}
-	if e.TLSMode != mesh.TLSDisabled && usesMutualTLS(v, u, e) {
+	if !u.Datagrams && e.TLSMode != mesh.TLSDisabled && usesMutualTLS(v, u, e) {
 		m.tlsMode = e.TLSMode
 	}
 	return m

@@ -77,7 +77,7 @@ func reachesDirectly(v view.View, network string) bool {
 // between networks passes connections on in its own network alone: two that pass them on to each
 // other would do so without end.
 func crosses(v view.View, u upstream.Upstream, to member) bool {
-	return !u.PassesTLS && to.health != corev3.HealthStatus_UNHEALTHY && to.tlsMode == mesh.TLSMutual && v.Proxy.Identity.Known()
+	return !u.PassesTLS && !u.Datagrams && to.health != corev3.HealthStatus_UNHEALTHY && to.tlsMode == mesh.TLSMutual && v.Proxy.Identity.Known()
 }
 
 // usableGateways are those that the proxy can connect to. A name is one only where names are

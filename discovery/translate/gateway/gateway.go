@@ -10,6 +10,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/datagram"
 	"github.com/pgmesh/pgmesh/discovery/translate/filter"
 	"github.com/pgmesh/pgmesh/discovery/translate/listener"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
@@ -24,6 +25,10 @@ func Listeners(v view.View) []*listenerv3.Listener {
 	context := filter.Guarded(v)
 	var out []*listenerv3.Listener
 	for _, socket := range v.Mesh.Frontend(v.Proxy).Sockets {
+		if socket.Datagrams {
+			out = append(out, datagrams(v, socket))
+			continue
+		}
 		if chains := chainsOf(context, socket); len(chains) > 0 {
 			out = append(out, listenerOf(v, socket, chains))
 		}
@@ -51,6 +56,21 @@ func listenerOf(v view.View, socket *mesh.Socket, chains []listener.Chain) *list
 	}
 	for _, c := range chains {
 		l.FilterChains = append(l.FilterChains, c.Build())
+	}
+	return l
+}
+
+// datagrams is the listener of a socket of UDP, which has one entrance.
+func datagrams(v view.View, socket *mesh.Socket) *listenerv3.Listener {
+	binds := binds(v, socket)
+	l := &listenerv3.Listener{
+		Name:             naming.DatagramListener(binds[0], socket.Port),
+		Address:          message.DatagramAddress(binds[0], socket.Port),
+		TrafficDirection: corev3.TrafficDirection_OUTBOUND,
+		ListenerFilters:  []*listenerv3.ListenerFilter{datagram.Proxy(v, socket.Entrances[0])},
+	}
+	for _, bind := range binds[1:] {
+		l.AdditionalAddresses = append(l.AdditionalAddresses, &listenerv3.AdditionalAddress{Address: message.DatagramAddress(bind, socket.Port)})
 	}
 	return l
 }

@@ -146,7 +146,7 @@ func (in servedPort) counted() string {
 		return in.service
 	}
 	for _, t := range in.Mesh.Targets(in.Proxy) {
-		if t.Number == in.port {
+		if t.Number == in.port && !t.TakesDatagrams() {
 			return t.Service.Hostname
 		}
 	}

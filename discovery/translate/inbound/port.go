@@ -124,5 +124,5 @@ func named(v view.View, port uint32) bool {
 	if ingress := v.Scope.SidecarSpec.GetIngress(); len(ingress) > 0 {
 		return slices.ContainsFunc(ingress, func(i *networking.IstioIngressListener) bool { return i.GetPort().GetNumber() == port })
 	}
-	return slices.ContainsFunc(v.Mesh.Targets(v.Proxy), func(t mesh.Target) bool { return t.Number == port })
+	return slices.ContainsFunc(v.Mesh.Targets(v.Proxy), func(t mesh.Target) bool { return t.Number == port && !t.TakesDatagrams() })
 }

@@ -15,6 +15,13 @@ func SocketAddress(ip string, port uint32) *corev3.Address {
 	}}}
 }
 
+// DatagramAddress is an IP address with a port of UDP.
+func DatagramAddress(ip string, port uint32) *corev3.Address {
+	out := SocketAddress(ip, port)
+	out.GetSocketAddress().Protocol = corev3.SocketAddress_UDP
+	return out
+}
+
 // PipeAddress is a socket with a path.
 func PipeAddress(path string) *corev3.Address {
 	return &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: path}}}

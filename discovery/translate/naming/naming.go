@@ -36,6 +36,15 @@ func Cluster(port uint32, subset, host string) string {
 	return "outbound|" + Number(port) + "|" + subset + "|" + host
 }
 
+// DatagramCluster is outbound|53_udp||dns.shop.svc.cluster.local. Istio has none of UDP; the service may
+// have a port for connections of the same number.
+func DatagramCluster(port uint32, host string) string {
+	return "outbound|" + Number(port) + "_udp||" + host
+}
+
+// DatagramListener is 0.0.0.0_53_udp.
+func DatagramListener(bind string, port uint32) string { return Listener(bind, port) + "_udp" }
+
 // Server is outbound_.9080_.v1_.reviews.default.svc.cluster.local: a cluster's name as clients of
 // the mesh ask for it in TLS.
 func Server(port uint32, subset, host string) string {

@@ -39,6 +39,12 @@ func BackendFor(v view.View, host string) Backend {
 	return BackendOf(v, service)
 }
 
+// PassesDatagrams reports whether the proxy is a gateway with a listener for UDP. No other has clusters
+// of UDP.
+func PassesDatagrams(v view.View) bool {
+	return v.Proxy.Type == mesh.Router && v.Mesh.Frontend(v.Proxy).TakesDatagrams()
+}
+
 // PassesTLS reports whether the proxy is a gateway between networks. Those have clusters for mutual
 // TLS that they pass on as it came, too.
 func PassesTLS(v view.View) bool {

@@ -26,6 +26,19 @@ type Upstream struct {
 	// PassesTLS tells that connections come as mutual TLS for an endpoint, by their server name,
 	// and go on as they came.
 	PassesTLS bool
+	// Datagrams tells that the port is one of UDP.
+	Datagrams bool
+}
+
+// datagrams returns an upstream for each port of UDP of the service of a backend. Nothing there is TLS,
+// and nothing leads to subsets.
+func datagrams(v view.View, b Backend) []Upstream {
+	out := make([]Upstream, len(b.Service.Datagrams))
+	for i, port := range b.Service.Datagrams {
+		policy := WithDefaults(v, PortPolicy(SpecOf(b.Rule).GetTrafficPolicy(), port))
+		out[i] = Upstream{Service: b.Service, Port: port, Rule: b.Rule, Policy: policy, Reach: b.Reach, Datagrams: true}
+	}
+	return out
 }
 
 // Of returns an upstream for each port of the service of a backend, and of each of its subsets.
@@ -33,7 +46,7 @@ func Of(v view.View, b Backend) []Upstream {
 	s, rule := b.Service, b.Rule
 	var out []Upstream
 	for _, port := range s.Ports {
-		if port.Protocol == mesh.ProtocolUDP || IsDynamic(s) && !dynamicProtocol(port.Protocol) {
+		if IsDynamic(s) && !dynamicProtocol(port.Protocol) {
 			continue
 		}
 		base := WithDefaults(v, PortPolicy(SpecOf(rule).GetTrafficPolicy(), port))
@@ -50,9 +63,12 @@ func Of(v view.View, b Backend) []Upstream {
 }
 
 // All returns the upstreams of all clusters of a backend: with those that a gateway between
-// networks passes TLS on to.
+// networks passes TLS on to, and those of UDP.
 func All(v view.View, b Backend) []Upstream {
 	out := Of(v, b)
+	if len(b.Service.Datagrams) > 0 && PassesDatagrams(v) {
+		out = append(out, datagrams(v, b)...)
+	}
 	if PassesTLS(v) {
 		out = append(out, Passing(v, b)...)
 	}
@@ -74,8 +90,11 @@ func Passing(v view.View, b Backend) []Upstream {
 
 // Name is the name of its cluster.
 func (u Upstream) Name() string {
-	if u.PassesTLS {
+	switch {
+	case u.PassesTLS:
 		return naming.Server(u.Port.Number, u.Subset.GetName(), u.Service.Hostname)
+	case u.Datagrams:
+		return naming.DatagramCluster(u.Port.Number, u.Service.Hostname)
 	}
 	return naming.Cluster(u.Port.Number, u.Subset.GetName(), u.Service.Hostname)
 }
@@ -93,7 +112,7 @@ func (u Upstream) ServerName() string {
 // name: then the first counts.
 func (u Upstream) Endpoints() []*mesh.Endpoint {
 	unusable := func(e *mesh.Endpoint) bool {
-		return e.Revoked || e.Draining || !usable(u.Service, e) || u.Reach.Excludes(e)
+		return u.Datagrams && e.Unix || e.Revoked || e.Draining || !usable(u.Service, e) || u.Reach.Excludes(e)
 	}
 	out := slices.DeleteFunc(u.Service.Of(u.Port, u.Subset.GetLabels()), unusable)
 	if u.Service.RacesConnections() && len(out) > 1 {

@@ -41,6 +41,7 @@ type Slice struct {
 	Namespace, Name, Service string
 	PortName                 string // http, if there is none
 	Port                     uint32
+	Ports                    []Object // in place of the one of PortName and Port
 	Endpoints                []Endpoint
 }
 
@@ -71,10 +72,14 @@ func (s Slice) object() Object {
 	for i, e := range s.Endpoints {
 		endpoints[i] = e.object(s.Namespace)
 	}
+	ports := s.Ports
+	if ports == nil {
+		ports = []Object{{"name": cmp.Or(s.PortName, "http"), "port": s.Port}}
+	}
 	return Object{
 		"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
 		"metadata": Object{"name": s.Name, "labels": Object{"kubernetes.io/service-name": s.Service}},
-		"ports":    []Object{{"name": cmp.Or(s.PortName, "http"), "port": s.Port}}, "endpoints": endpoints,
+		"ports":    ports, "endpoints": endpoints,
 	}
 }
 

@@ -30,9 +30,9 @@ func TestValidateNeedsNoServer(t *testing.T) {
 
 func TestValidateWarnsOfUnsupportedFields(t *testing.T) {
 	t.Parallel()
-	const document = "apiVersion: gateway.networking.k8s.io/v1alpha2\nkind: UDPRoute\nmetadata: {name: t}\nspec: {rules: [{backendRefs: [{name: a, port: 53}]}]}\n"
+	const document = "apiVersion: gateway.networking.x-k8s.io/v1alpha1\nkind: XBackend\nmetadata: {name: t}\nspec: {type: ExternalHostname, externalHostname: {hostname: a.example.com}, port: {port: 80}}\n"
 	r := clitest.Run(t.Context(), document, nil, "validate", "-")
-	require.Equal(t, clitest.Result{Code: 0, Out: "1 resource is valid\n", Err: "warning: standard input: document 1, line 1: UDPRoute default/t: pgmesh's discovery does not act on it: this kind is not read yet\n"}, r)
+	require.Equal(t, clitest.Result{Code: 0, Out: "1 resource is valid\n", Err: "warning: standard input: document 1, line 1: XBackend default/t: pgmesh's discovery does not act on it: this kind is not read yet\n"}, r)
 	r = clitest.Run(t.Context(), document, nil, "validate", "-", "-o", "json")
 	require.Contains(t, r.Out, `"warnings": [`)
 	require.Empty(t, r.Err)

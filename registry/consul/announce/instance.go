@@ -72,12 +72,13 @@ func (s *settings) nameOf(of *service.Service) (string, error) {
 // instances are those of a service. A service of Consul has one port: the first is that of the
 // service, and each other that of one called after it.
 func (s *settings) instances(resource, name string, of *service.Service) ([]*instance, error) {
-	if len(of.Ports) == 0 {
-		return nil, errors.New("the service has no port")
+	ports := slices.DeleteFunc(slices.Clone(of.Ports), func(p service.Port) bool { return p.Protocol == "UDP" }) // Consul cannot say so of a port
+	if len(ports) == 0 {
+		return nil, errors.New("the service has no port for connections")
 	}
 	var all []*instance
 	there := map[string]bool{}
-	for n, port := range of.Ports {
+	for n, port := range ports {
 		called := name
 		if n > 0 {
 			if called = name + "-" + port.Name; !goodName.MatchString(called) {
