@@ -45,14 +45,15 @@ func (s *MCP) client(plaintext listen.Plaintext, who dial.Identity, log *slog.Lo
 	if err != nil {
 		return followed{}, err
 	}
-	client := mcp.New(mcp.Config{
-		Targets: s.Addresses, Protocol: s.Protocol, HoldEmpty: s.HoldEmpty, Namespace: s.Namespace, Name: "discovery", Log: log,
-		DialOptions: connection.DialOptions(), Kinds: kinds.WithSecrets(),
-	})
-	if s.flag == "" {
-		return followed{Client: client}, nil
+	f := followed{unread: newUnread()}
+	if s.flag != "" {
+		f.addresses = s.addresses()
 	}
-	return followed{client, s.addresses()}, nil
+	f.Client = mcp.New(mcp.Config{
+		Targets: s.Addresses, Protocol: s.Protocol, HoldEmpty: s.HoldEmpty, Namespace: s.Namespace, Name: "discovery", Log: log,
+		DialOptions: connection.DialOptions(), Kinds: kinds.WithSecrets(), Synced: func() { f.synced() },
+	})
+	return f, nil
 }
 
 func (s *MCP) addresses() string { return strings.Join(s.Addresses, ",") }
@@ -76,6 +77,7 @@ type followed struct {
 	*mcp.Client
 
 	addresses string // "" of those of --mcp
+	unread    *unread
 }
 
 // Name is "mcp", with the addresses of a further server.
@@ -90,7 +92,7 @@ func (f followed) Ready() (string, error) {
 	case s.Synced && s.Standing != nil && !s.Standing.Stale.IsZero():
 		return fmt.Sprintf("serving revision %d, which %s knew to be the newest at %s", s.Revision, server, s.Standing.Stale.UTC().Format(time.RFC3339)), nil
 	case s.Synced:
-		return "", nil
+		return f.unread.about(server), nil
 	case s.LastError != nil:
 		return "", fmt.Errorf("no configuration has come from %s: %w", server, s.LastError)
 	default:

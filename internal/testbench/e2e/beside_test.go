@@ -2,9 +2,12 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,6 +53,51 @@ func TestABridgeIsFollowedBesideAServer(t *testing.T) {
 	require.NoError(t, bridge.MCPServer.Start())
 	far.put(m.port, further)
 	m.answeredBy("web.mesh", "far")
+}
+
+// A bridge that was started while its registry is away serves without it. Discovery knows, and keeps what
+// the registry had until the bridge has read it.
+func TestABridgeThatHasNotReadItsRegistryTakesNothingAway(t *testing.T) {
+	t.Parallel()
+	far := servicesFolder(t)
+	bridge, err := stack.NewBridge(bin, t.TempDir(), "files://"+far.path+"?name=far")
+	require.NoError(t, err)
+	bridge.ServerFlags("--registry-wait", "100ms")
+	require.NoError(t, bridge.MCPServer.Start())
+	t.Cleanup(bridge.MCPServer.Stop)
+	database := pgtest.Server(t).URL
+	control := newStack(t, database)
+	control.DiscoveryFlags("--mcp-beside", bridge.MCP)
+	ctx, cancel := context.WithTimeout(t.Context(), longestWait)
+	defer cancel()
+	require.NoError(t, control.Start(ctx))
+	m := meshOn(t, control, database)
+	far.put(m.port, newBackend(t, "far", nil))
+	m.answers("web.mesh", "far")
+
+	require.NoError(t, os.Rename(far.path, far.path+".away"))
+	bridge.MCPServer.Kill()
+	require.NoError(t, bridge.MCPServer.Start())
+	eventually(t, func(ctx context.Context) error { return said(ctx, control.Discovery, "1 resources of registries stay") })
+	m.answers("web.mesh", "far")
+
+	require.NoError(t, os.Remove(filepath.Join(far.path+".away", "web.yaml")))
+	require.NoError(t, os.Rename(far.path+".away", far.path))
+	eventually(t, func(ctx context.Context) error {
+		if m.status(ctx, "web.mesh", http.StatusOK) == nil {
+			return errors.New("it is still called, and has left the registry")
+		}
+		return nil
+	})
+}
+
+// said is nil once /readyz of a program has these words.
+func said(ctx context.Context, p *stack.Program, words string) error {
+	_, text, err := fetch(ctx, "http://"+p.HTTP()+"/readyz")
+	if err == nil && !strings.Contains(text, words) {
+		err = fmt.Errorf("/readyz says: %s", text)
+	}
+	return err
 }
 
 // services is the folder of a registry of files.
