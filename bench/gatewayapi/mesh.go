@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"time"
 
@@ -57,16 +56,11 @@ func serve(h *host.Host) (all []endpoint, err error) {
 		return nil, err
 	}
 	for _, name := range backends {
-		listener, err := new(net.ListenConfig).Listen(h.Context(), "tcp", net.JoinHostPort(address, "0"))
+		s, err := h.Backend(address, name)
 		if err != nil {
 			return nil, err
 		}
-		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, name) }))
-		s.Listener.Close()
-		s.Listener = listener
-		s.Start()
-		h.Cleanup(s.Close)
-		all = append(all, endpoint{name, address, listener.Addr().(*net.TCPAddr).Port})
+		all = append(all, endpoint{name, address, s.Listener.Addr().(*net.TCPAddr).Port})
 	}
 	return all, nil
 }

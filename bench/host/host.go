@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"testing"
 )
@@ -103,4 +106,18 @@ func Address() (string, error) {
 		}
 	}
 	return "", errors.New("this machine has no address but loopback, on which Kubernetes takes no endpoints: give it one, or leave Kubernetes out with --only")
+}
+
+// Backend serves HTTP at an address, on any port, until the measurement ends. It answers with its name.
+func (h *Host) Backend(address, name string) (*httptest.Server, error) {
+	listener, err := new(net.ListenConfig).Listen(h.ctx, "tcp", net.JoinHostPort(address, "0"))
+	if err != nil {
+		return nil, err
+	}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, name) }))
+	s.Listener.Close()
+	s.Listener = listener
+	s.Start()
+	h.Cleanup(s.Close)
+	return s, nil
 }

@@ -34,10 +34,9 @@ func (o *options) startMesh(h *host.Host, registry elsewhere) (m *mesh, err erro
 		return nil, err
 	}
 	for _, name := range []string{stays, comes} {
-		if m.backends[name], err = backend(m.address, name); err != nil {
+		if m.backends[name], err = h.Backend(m.address, name); err != nil {
 			return nil, err
 		}
-		h.Cleanup(m.backends[name].Close)
 	}
 	if m.port, err = realenvoy.FreePort(); err != nil {
 		return nil, err
@@ -65,18 +64,6 @@ func (o *options) startEnvoy(h *host.Host, m *mesh, folder string) error {
 	}
 	h.Cleanup(envoy.Kill)
 	return m.until(h.Context(), stays, 1)
-}
-
-func backend(address, name string) (*httptest.Server, error) {
-	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
-	if err != nil {
-		return nil, err
-	}
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, name) }))
-	s.Listener.Close()
-	s.Listener = listener
-	s.Start()
-	return s, nil
 }
 
 // put registers an instance, or changes it.
