@@ -9,16 +9,16 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
-// unread keeps what an MCP server has no more of registries that it has not read: a server that was
-// started while a registry is away serves without it, and what is missing may be there.
+// unread holds removals back while an MCP server has not read the registry that the resources are of. A
+// server that was started while a registry is away serves without it.
 type unread struct {
 	apply func(kinds.Batch) error
 	last  kinds.Batch // without its changes
 
 	mu    sync.Mutex
 	has   map[kinds.Key]*kinds.Resource // of registries
-	gone  map[kinds.Key]bool            // of has: what the server has no more, and is not believed of yet
-	wrong error                         // why what was kept could not be given up
+	gone  map[kinds.Key]bool            // of has: removals that are held back
+	wrong error                         // why removals that were held back could not be applied
 }
 
 func newUnread() *unread {
@@ -38,8 +38,8 @@ func (f followed) Run(ctx context.Context, apply func(kinds.Batch) error) error 
 	})
 }
 
-// synced is called when all has come that the server has. If that was nothing new, there was no batch
-// with which to give up what it is believed of now.
+// synced is called when the server has sent everything. If nothing was new, there was no batch, and the
+// removals that are now certain are applied here.
 func (f followed) synced() {
 	u := f.unread
 	if changes := u.believed(nil, notRead(f.Status().Standing)); len(changes) > 0 {
@@ -49,22 +49,22 @@ func (f followed) synced() {
 	}
 }
 
-// notRead are the registries of which a server does not know what they have now.
+// notRead are the registries that a server is behind.
 func notRead(s *mcp.Standing) map[string]bool {
 	out := map[string]bool{}
 	if s == nil {
 		return out
 	}
 	for _, r := range s.Registries {
-		if !r.Read || !r.Stale.IsZero() {
+		if r.Behind() != nil {
 			out[r.Name] = true
 		}
 	}
 	return out
 }
 
-// believed leaves out of changes what is missing of registries that were not read, and adds what was
-// left out of those that have been read since.
+// believed holds back the removals of registries that were not read, and adds those that were held back
+// of registries that have been read since.
 func (u *unread) believed(changes []kinds.Change, notRead map[string]bool) []kinds.Change {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -92,7 +92,7 @@ func (u *unread) believed(changes []kinds.Change, notRead map[string]bool) []kin
 	return out
 }
 
-// about says what is kept; "" if nothing is.
+// about says how much is held back; "" if nothing is.
 func (u *unread) about(server string) string {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -36,8 +36,20 @@ type RegistryStanding struct {
 	// Read is false if the server has not read it since it has started. What is missing of it may be
 	// there.
 	Read bool
-	// Servers and Meshes are what it has its content from, if it is another server.
+	// Servers and Meshes are those behind a registry that is another server.
 	Servers, Meshes []string
+}
+
+// Behind says why the server is not current with the registry; nil if it is. What is missing of a
+// registry that the server is behind may be there.
+func (r *RegistryStanding) Behind() error {
+	switch {
+	case !r.Stale.IsZero():
+		return fmt.Errorf("its registry %s is as it was at %s", r.Name, r.Stale.UTC().Format(time.RFC3339))
+	case !r.Read:
+		return fmt.Errorf("its registry %s was not read since it has started", r.Name)
+	}
+	return nil
 }
 
 // The most that is kept of what a server says of its registries.

@@ -8,14 +8,14 @@ import (
 	mcpv1 "github.com/pgmesh/pgmesh/proto/pgmesh/mcp/v1"
 )
 
-// RegistryStanding is how what is served of a registry stands to that. Clients are told of it.
+// RegistryStanding says how current what is served of a registry is. Clients are told of it.
 type RegistryStanding struct {
 	Name string
 	// Stale is since when it cannot be asked; zero while it can.
 	Stale time.Time
 	// Read says that it was read since the server has started.
 	Read bool
-	// Servers and Meshes are what it has its content from, if it is another server.
+	// Servers and Meshes are those behind a registry that is another server.
 	Servers, Meshes []string
 }
 

@@ -58,7 +58,7 @@ func (c *chain) hear(ctx context.Context, told client.Standing) error {
 	}
 	c.behind, c.circles = map[string]error{}, map[string]bool{}
 	for _, r := range told.Registries {
-		if err := current(r); err != nil {
+		if err := r.Behind(); err != nil {
 			c.behind[r.Name] = err
 		}
 		if server != "" && slices.Contains(r.Servers, server) || mesh != "" && slices.Contains(r.Meshes, mesh) {
@@ -71,18 +71,7 @@ func (c *chain) hear(ctx context.Context, told client.Standing) error {
 	return nil
 }
 
-// current says why a server is not current with one of its registries.
-func current(r client.RegistryStanding) error {
-	switch {
-	case !r.Stale.IsZero():
-		return fmt.Errorf("its registry %s is as it was at %s", r.Name, r.Stale.UTC().Format(time.RFC3339))
-	case !r.Read:
-		return fmt.Errorf("its registry %s was not read since it has started", r.Name)
-	}
-	return nil
-}
-
-// meshesOf are the meshes that what a server has is of.
+// meshesOf are the meshes behind a server and its registries.
 func meshesOf(told client.Standing) (all []string) {
 	if told.Mesh != "" {
 		all = append(all, told.Mesh)
@@ -94,7 +83,7 @@ func meshesOf(told client.Standing) (all []string) {
 	return slices.Compact(all)
 }
 
-// relieved reports whether the sink was told that some registry of the server's is bad which is not.
+// relieved reports whether the server is current again with a registry that the sink was told is bad.
 func (c *chain) relieved() bool {
 	for name := range c.blamed {
 		if !c.unsure(name) {
@@ -104,8 +93,8 @@ func (c *chain) relieved() bool {
 	return false
 }
 
-// blame tells the sink of which registries of the server's it must keep what is missing. Their names
-// begin the entries of all that they have.
+// blame tells the sink which registries the server is behind, so that the sink keeps what is missing of
+// them. The entries of a registry begin with its name.
 func (c *chain) blame(sink registry.Sink) {
 	for name := range c.blamed {
 		if !c.unsure(name) {

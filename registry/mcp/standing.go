@@ -13,8 +13,8 @@ import (
 	client "github.com/pgmesh/pgmesh/mcp-client/mcp"
 )
 
-// stand takes what the server says of itself. What it was not believed of waits for the next batch,
-// with which all has come that it has now.
+// stand takes what the server says of itself. Removals that were held back wait for the next batch: by
+// then the server has sent everything.
 func (m *mesh) stand(ctx context.Context, told client.Standing) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
