@@ -131,6 +131,16 @@ func TestProblems(t *testing.T) {
 			[]resource{{"DestinationRule", "default", "b", `{"host": "reviews", "subsets": [{"name": "v2", "labels": {"version": "v2"}}]}`}},
 			[]string{"warning empty-subset DestinationRule default/b spec.subsets[0].labels"},
 		},
+		"workloads are chosen by where they are": {
+			[]resource{
+				{"WorkloadEntry", "default", "w", `{"address": "10.0.0.9", "network": "east", "locality": "eu/a/rack1"}`},
+				{"ServiceEntry", "default", "b", `{"hosts": ["b.example.com"], "resolution": "STATIC", "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}], "workloadSelector": {"labels": {"topology.istio.io/network": "east", "topology.kubernetes.io/region": "eu"}}}`},
+				{"ServiceEntry", "default", "c", `{"hosts": ["c.example.com"], "resolution": "STATIC", "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}], "endpoints": [{"address": "10.0.0.8", "network": "west"}]}`},
+				{"DestinationRule", "default", "c", `{"host": "c.example.com", "subsets": [{"name": "west", "labels": {"topology.istio.io/network": "west"}}, {"name": "east", "labels": {"topology.istio.io/network": "east"}}]}`},
+				{"Sidecar", "default", "rack", `{"workloadSelector": {"labels": {"topology.kubernetes.io/zone": "a", "topology.istio.io/subzone": "rack1"}}, "egress": [{"hosts": ["./*"]}]}`},
+			},
+			[]string{"warning empty-subset DestinationRule default/c spec.subsets[1].labels"},
+		},
 		"a rule over no host": {
 			[]resource{{"DestinationRule", "default", "b", `{"host": "nobody"}`}},
 			[]string{"warning unknown-host DestinationRule default/b spec.host"},

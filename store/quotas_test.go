@@ -136,6 +136,8 @@ func TestQuotasCountWhatProxiesMakeOfResources(t *testing.T) {
 	tenant.Exec(entry("e", 8, 8, `{"workloadSelector": {"labels": {"app": "none"}}}`))
 	multiplied("a service that comes to select", `UPDATE mesh.resources SET spec = spec || '`+selects+`' WHERE name = 'e'`)
 	multiplied("workloads that come to be selected", `UPDATE mesh.resources SET labels = '{"app": "none"}', spec = spec - 'labels' WHERE kind = 'WorkloadEntry'`)
+	multiplied("workloads of a network that is selected", `UPDATE mesh.resources SET spec = spec || '{"workloadSelector": {"labels": {"topology.istio.io/network": "east"}}}' WHERE name = 'e';
+		UPDATE mesh.resources SET spec = spec || '{"network": "east"}' WHERE kind = 'WorkloadEntry'`)
 	tenant.Exec("DELETE FROM mesh.service_entries WHERE name = 'e'")
 
 	tenant.Exec(`INSERT INTO mesh.resources (kind, namespace, name, spec) SELECT 'EnvoyFilter', 'a', 'f' || n, '{}' FROM generate_series(1, 100) n`)

@@ -39,7 +39,7 @@ const (
 	networking = "networking.istio.io"
 	twoPorts   = `"ports": [{"name": "http", "number": 80, "protocol": "HTTP"}, {"name": "grpc", "number": 81, "protocol": "GRPC"}]`
 	onePort    = `"ports": [{"name": "http", "number": 80, "protocol": "HTTP"}]`
-	serving    = `"resolution": "STATIC", "endpoints": [{"address": "10.0.0.1", "labels": {"app": "web", "version": "v1"}}]`
+	serving    = `"resolution": "STATIC", "endpoints": [{"address": "10.0.0.1", "locality": "eu", "network": "east", "labels": {"app": "web", "version": "v1"}}]`
 )
 
 // route writes a route of the mesh's own to a destination.
@@ -96,6 +96,7 @@ func TestSubsetsAndSelectorsChooseWhatRegistriesHave(t *testing.T) {
 		('DestinationRule', 'shop', 'chosen', '{"host": "chosen.example.com", "subsets": [{"name": "two", "labels": {"version": "v2"}}, {"name": "nine", "labels": {"version": "v9"}}]}'),
 		('PeerAuthentication', 'shop', 'web', '{"selector": {"matchLabels": {"app": "web"}}}'),
 		('PeerAuthentication', 'shop', 'cart', '{"selector": {"matchLabels": {"app": "cart"}}}'),
+		('PeerAuthentication', 'shop', 'placed', '{"selector": {"matchLabels": {"topology.kubernetes.io/region": "eu", "topology.istio.io/network": "east"}}}'),
 		('PeerAuthentication', 'shop', 'nobody', '{"selector": {"matchLabels": {"app": "web", "version": "v9"}}}'),
 		('PeerAuthentication', 'bank', 'elsewhere', '{"selector": {"matchLabels": {"app": "web"}}}'),
 		('PeerAuthentication', 'istio-system', 'everywhere', '{"selector": {"matchLabels": {"app": "web"}}}')`)
@@ -212,7 +213,7 @@ func TestLinksOfRegistriesCostLittle(t *testing.T) {
 	const links = "SELECT l.name || l.role || l.xmin FROM mesh_internal.registry_links l UNION ALL SELECT name || labels || w.xmin FROM mesh_internal.registry_workloads w ORDER BY 1"
 	before := storetest.Collect[string](b.db, links)
 	require.Len(t, before, 6000)
-	all[7].Version, all[7].Spec = "sick", json.RawMessage(`{"hosts": ["web.example.com"], `+onePort+`, "resolution": "STATIC", "endpoints": [{"address": "10.0.0.2", "labels": {"app": "web", "version": "v1"}}]}`)
+	all[7].Version, all[7].Spec = "sick", json.RawMessage(`{"hosts": ["web.example.com"], `+onePort+`, "resolution": "STATIC", "endpoints": [{"address": "10.0.0.2", "locality": "eu", "network": "east", "labels": {"app": "web", "version": "v1"}}]}`)
 	b.writes(registries.Changes{Entries: all[7:8]})
 	require.Equal(t, before, storetest.Collect[string](b.db, links))
 

@@ -107,8 +107,8 @@ func TestWhatARegistryHasShows(t *testing.T) {
 	b.writes(registries.Changes{Entries: []registries.Entry{web("1", "10.0.0.1", "10.0.0.2")}})
 	b.shows(services, "web.example.com shop/consul.web consul t 2 1 f")
 	b.shows(endpoints,
-		`web.example.com consul t 10.0.0.1 {"http": 8080} 3 eu/a n1 {"version": "v1"} healthy web`,
-		`web.example.com consul t 10.0.0.2 {"http": 8080} 3 eu/a n1 {"version": "v1"} unhealthy web`)
+		`web.example.com consul t 10.0.0.1 {"http": 8080} 3 eu/a n1 {"version": "v1", "topology.istio.io/network": "n1", "topology.kubernetes.io/zone": "a", "topology.kubernetes.io/region": "eu"} healthy web`,
+		`web.example.com consul t 10.0.0.2 {"http": 8080} 3 eu/a n1 {"version": "v1", "topology.istio.io/network": "n1", "topology.kubernetes.io/zone": "a", "topology.kubernetes.io/region": "eu"} unhealthy web`)
 	b.shows("SELECT entry || ports || location || resolution FROM mesh.services WHERE host = 'web.example.com'",
 		`service web[{"name": "http", "number": 80, "target": 8080, "protocol": "HTTP"}]MESH_INTERNALSTATIC`)
 	b.shows("SELECT concat_ws(' ', name, rank, server, state, resources, bad_entries) FROM mesh.registries", "consul 1 mcp current 1 0")
@@ -128,15 +128,21 @@ func TestServicesOfTheMeshsOwnShow(t *testing.T) {
 			"ports": [{"name": "http", "number": 80, "protocol": "HTTP"}, {"name": "grpc", "number": "81", "protocol": "GRPC", "target_port": 9000}]}'),
 		('WorkloadEntry', 'shop', 'one', '{}', '{}', '{"address": "10.0.1.1", "labels": {"app": "cart"}, "ports": {"http": 8081}, "service_account": "cart"}'),
 		('WorkloadEntry', 'shop', 'two', '{"app": "cart"}', '{"mesh.pgmesh.io/health": "unhealthy: 503"}', '{"address": "10.0.1.2"}'),
+		('WorkloadEntry', 'shop', 'three', '{"topology.istio.io/network": "east"}', '{}', '{"address": "10.0.1.4", "locality": "eu/a"}'),
+		('WorkloadEntry', 'shop', 'four', '{}', '{}', '{"address": "10.0.1.5", "network": "east"}'),
+		('ServiceEntry', 'shop', 'to-east', '{}', '{}', '{"hosts": ["to-east.example.com"], "resolution": "STATIC", "workloadSelector": {"labels": {"topology.istio.io/network": "east"}},
+			"ports": [{"name": "tls", "number": 15443, "protocol": "TLS"}]}'),
 		('WorkloadEntry', 'shop', 'named', '{"app": "cart"}', '{}', '{"address": "two.example.com"}'),
 		('WorkloadEntry', 'web', 'other', '{"app": "cart"}', '{}', '{"address": "10.0.1.3"}'),
 		('ServiceEntry', 'web', 'pay', '{}', '{}', '{"hosts": ["pay.example.com"], "resolution": "DNS", "ports": [{"name": "tls", "number": 443, "protocol": "TLS"}]}')`)
-	b.shows(services, "cart.example.com shop/cart - t 2 1 f", "pay.example.com web/pay - t 1 1 f")
+	b.shows(services, "cart.example.com shop/cart - t 2 1 f", "pay.example.com web/pay - t 1 1 f", "to-east.example.com shop/to-east - t 2 2 f")
 	b.shows(endpoints,
 		`cart.example.com - t 10.0.1.1 {"grpc": 9000, "http": 8081} 1   {"app": "cart"} healthy cart one`,
 		`cart.example.com - t 10.0.1.2 {"grpc": 9000, "http": 80} 1   {"app": "cart"} unhealthy  two`,
-		`pay.example.com - t pay.example.com {"tls": 443} 1   {} healthy `)
-	b.shows("SELECT location FROM mesh.services ORDER BY host", "MESH_INTERNAL", "MESH_EXTERNAL")
+		`pay.example.com - t pay.example.com {"tls": 443} 1   {} healthy `,
+		`to-east.example.com - t 10.0.1.4 {"tls": 15443} 1 eu/a east {"topology.istio.io/network": "east", "topology.kubernetes.io/zone": "a", "topology.kubernetes.io/region": "eu"} healthy  three`,
+		`to-east.example.com - t 10.0.1.5 {"tls": 15443} 1  east {"topology.istio.io/network": "east"} healthy  four`)
+	b.shows("SELECT location FROM mesh.services ORDER BY host", "MESH_INTERNAL", "MESH_EXTERNAL", "MESH_EXTERNAL")
 }
 
 // The database counts before registries, and these in their order.

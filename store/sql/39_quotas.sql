@@ -131,8 +131,10 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_hashjoi
 BEGIN
   RETURN (
     WITH workloads AS MATERIALIZED (
-      SELECT coalesce(r.spec -> 'labels', '{}') || r.labels AS labels, count(*) AS alike
-      FROM mesh.resources r WHERE r.kind = 'WorkloadEntry' AND r.namespace = workloads_written_out.namespace GROUP BY 1
+      SELECT mesh_internal.with_place(w.labels, w.locality, w.network) AS labels, w.alike
+      FROM (
+        SELECT coalesce(r.spec -> 'labels', '{}') || r.labels AS labels, r.spec ->> 'locality' AS locality, r.spec ->> 'network' AS network, count(*) AS alike
+        FROM mesh.resources r WHERE r.kind = 'WorkloadEntry' AND r.namespace = workloads_written_out.namespace GROUP BY 1, 2, 3) w
     ), selectors AS MATERIALIZED (
       SELECT r.spec #> '{workloadSelector,labels}' AS labels, sum(mesh_internal.ports_of(r.spec)) AS ports
       FROM mesh.resources r WHERE r.kind = 'ServiceEntry' AND r.namespace = workloads_written_out.namespace AND r.spec ? 'workloadSelector'
@@ -153,7 +155,8 @@ BEGIN
   RETURN CASE c.kind -- what others are multiplied by
     WHEN 'DestinationRule' THEN (c.after_spec -> 'host', mesh_internal.items(c.after_spec -> 'subsets')) IS DISTINCT FROM (c.before_spec -> 'host', mesh_internal.items(c.before_spec -> 'subsets'))
     WHEN 'ServiceEntry' THEN (c.after_spec -> 'workloadSelector', c.after_spec -> 'hosts') IS DISTINCT FROM (c.before_spec -> 'workloadSelector', c.before_spec -> 'hosts')
-    WHEN 'WorkloadEntry' THEN (c.after_spec -> 'labels', c.after_labels) IS DISTINCT FROM (c.before_spec -> 'labels', c.before_labels)
+    WHEN 'WorkloadEntry' THEN (c.after_spec -> 'labels', c.after_spec -> 'network', c.after_spec -> 'locality', c.after_labels)
+      IS DISTINCT FROM (c.before_spec -> 'labels', c.before_spec -> 'network', c.before_spec -> 'locality', c.before_labels)
     ELSE false END;
 END $$;
 

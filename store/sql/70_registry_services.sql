@@ -64,7 +64,7 @@ END $$;
 CREATE OR REPLACE FUNCTION mesh_internal.serve_subset(host text, labels jsonb) RETURNS boolean
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_nestloop = on AS $$
 BEGIN
-  RETURN (SELECT bool_or(b.labels @> serve_subset.labels)
+  RETURN (SELECT bool_or(mesh_internal.with_place(b.labels, b.endpoint ->> 'locality', b.endpoint ->> 'network') @> serve_subset.labels)
     FROM (
       SELECT r.namespace, r.spec, r.annotations FROM mesh_internal.links l JOIN mesh.resources r USING (name, namespace, kind, api_group) WHERE l.role = 'service' AND l.target = serve_subset.host
       UNION ALL

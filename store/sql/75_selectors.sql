@@ -4,11 +4,13 @@
 -- known_workloads are the workloads in resources, with the labels that select them. Other proxies
 -- may join.
 CREATE OR REPLACE VIEW mesh_internal.known_workloads AS
-  SELECT r.namespace, coalesce(r.spec -> 'labels', '{}') || r.labels AS labels
-  FROM mesh.resources r WHERE r.kind = 'WorkloadEntry' AND r.api_group = 'networking.istio.io'
-  UNION ALL
-  SELECT r.namespace, coalesce(e -> 'labels', '{}')
-  FROM mesh.resources r, jsonb_path_query(r.spec -> 'endpoints', '$[*]') e WHERE r.kind = 'ServiceEntry' AND r.api_group = 'networking.istio.io';
+  SELECT w.namespace, mesh_internal.with_place(w.labels, w.locality, w.network) AS labels
+  FROM (
+    SELECT r.namespace, coalesce(r.spec -> 'labels', '{}') || r.labels AS labels, r.spec ->> 'locality' AS locality, r.spec ->> 'network' AS network
+    FROM mesh.resources r WHERE r.kind = 'WorkloadEntry' AND r.api_group = 'networking.istio.io'
+    UNION
+    SELECT r.namespace, coalesce(e -> 'labels', '{}'), e ->> 'locality', e ->> 'network'
+    FROM mesh.resources r, jsonb_path_query(r.spec -> 'endpoints', '$[*]') e WHERE r.kind = 'ServiceEntry' AND r.api_group = 'networking.istio.io') w;
 
 COMMENT ON VIEW mesh_internal.known_workloads IS 'Internal. Read mesh.problems.';
 
@@ -36,14 +38,17 @@ COMMENT ON VIEW mesh_internal.selects_nothing IS 'Internal. Read mesh.problems.'
 -- another if one of its items contains the other's.
 CREATE OR REPLACE VIEW mesh_internal.empty_subsets AS
   WITH endpoints AS MATERIALIZED (
-    SELECT lower(h #>> '{}') AS host, jsonb_path_query_array(r.spec, '$.endpoints[*].labels') AS labels
+    SELECT lower(h #>> '{}') AS host, (
+        SELECT jsonb_agg(mesh_internal.with_place(coalesce(e -> 'labels', '{}'), e ->> 'locality', e ->> 'network')) FROM jsonb_path_query(r.spec -> 'endpoints', '$[*]') e) AS labels
     FROM mesh.resources r, jsonb_path_query(r.spec -> 'hosts', '$[*]') h
     WHERE r.kind = 'ServiceEntry' AND r.api_group = 'networking.istio.io' AND r.spec -> 'endpoints' <> '[]'
     UNION ALL
-    SELECT lower(h #>> '{}'), jsonb_build_array(coalesce(w.spec -> 'labels', '{}') || w.labels)
+    SELECT lower(h #>> '{}'), jsonb_build_array(mesh_internal.with_place(coalesce(w.spec -> 'labels', '{}') || w.labels, w.spec ->> 'locality', w.spec ->> 'network'))
     FROM mesh.resources r
       JOIN mesh.resources w ON w.kind = 'WorkloadEntry' AND w.api_group = r.api_group AND w.namespace = r.namespace
-        AND coalesce(w.spec -> 'labels', '{}') || w.labels @> (r.spec #> '{workloadSelector,labels}'),
+        AND CASE WHEN mesh_internal.selects_by_place(r.spec #> '{workloadSelector,labels}')
+          THEN mesh_internal.with_place(coalesce(w.spec -> 'labels', '{}') || w.labels, w.spec ->> 'locality', w.spec ->> 'network')
+          ELSE coalesce(w.spec -> 'labels', '{}') || w.labels END @> (r.spec #> '{workloadSelector,labels}'),
       jsonb_path_query(r.spec -> 'hosts', '$[*]') h
     WHERE r.kind = 'ServiceEntry' AND r.api_group = 'networking.istio.io' AND r.spec ? 'workloadSelector'
   ), rules AS MATERIALIZED (

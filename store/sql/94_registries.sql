@@ -54,9 +54,11 @@ CREATE OR REPLACE FUNCTION mesh_internal.workloads_of_entry(e mesh_internal.regi
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF e.api_group = 'networking.istio.io' AND e.kind = 'ServiceEntry' THEN
-    RETURN QUERY SELECT DISTINCT e.registry, e.kind, e.api_group, e.namespace, e.name, w -> 'labels' FROM jsonb_path_query(e.spec -> 'endpoints', '$[*]') w WHERE jsonb_typeof(w -> 'labels') = 'object';
+    RETURN QUERY SELECT DISTINCT e.registry, e.kind, e.api_group, e.namespace, e.name, mesh_internal.with_place(w.labels, w.locality, w.network)
+      FROM (SELECT DISTINCT mesh_internal.holder_of(w -> 'labels') AS labels, w ->> 'locality' AS locality, w ->> 'network' AS network FROM jsonb_path_query(e.spec -> 'endpoints', '$[*]') w) w
+      WHERE w.labels <> '{}' OR w.locality <> '' OR w.network <> '';
   ELSIF e.api_group = 'networking.istio.io' AND e.kind = 'WorkloadEntry' THEN
-    RETURN QUERY SELECT e.registry, e.kind, e.api_group, e.namespace, e.name, mesh_internal.holder_of(e.spec -> 'labels') || e.labels;
+    RETURN QUERY SELECT e.registry, e.kind, e.api_group, e.namespace, e.name, mesh_internal.with_place(mesh_internal.holder_of(e.spec -> 'labels') || e.labels, e.spec ->> 'locality', e.spec ->> 'network');
   END IF;
 END $$;
 

@@ -137,7 +137,8 @@ BEGIN
         SELECT e.name, e.labels, e.annotations, e.spec FROM mesh_internal.registry_entries e JOIN mesh_internal.registries g ON g.name = e.registry
         WHERE e.kind = 'WorkloadEntry' AND e.api_group = 'networking.istio.io' AND e.namespace = $2 AND (g.ended IS NULL OR g.ended > now() - interval '1 hour')
           AND mesh_internal.hider_of(e) IS NULL) w
-      WHERE mesh_internal.holder_of(w.spec -> 'labels') || w.labels @> $4
+      WHERE CASE WHEN mesh_internal.selects_by_place($4) THEN mesh_internal.with_place(mesh_internal.holder_of(w.spec -> 'labels') || w.labels, w.spec ->> 'locality', w.spec ->> 'network')
+          ELSE mesh_internal.holder_of(w.spec -> 'labels') || w.labels END @> $4
         AND ($5 OR w.spec ->> 'address' ~ '^([0-9a-fA-F:.]+$|unix://)');
   END IF;
 END $$;
@@ -170,8 +171,8 @@ COMMENT ON COLUMN mesh.services.stale_since IS 'Since when this may not be the n
 CREATE OR REPLACE VIEW mesh.endpoints WITH (security_barrier) AS
   SELECT s.host, s.namespace, s.name, s.origin, s.in_effect, b.endpoint ->> 'address' AS address,
     mesh_internal.endpoint_ports(mesh_internal.service_ports(s.spec), b.endpoint) AS ports, coalesce(mesh_internal.whole_number(b.endpoint -> 'weight'), 1) AS weight,
-    coalesce(nullif(b.endpoint ->> 'locality', ''), replace(b.labels ->> 'istio-locality', '.', '/'), '') AS locality, coalesce(b.endpoint ->> 'network', '') AS network,
-    b.labels, b.health, coalesce(mesh_internal.field_of(b.endpoint, '{serviceAccount}', 'service_account') #>> '{}', '') AS service_account, b.workload, s.stale_since
+    coalesce(nullif(b.endpoint ->> 'locality', ''), replace(b.labels ->> 'istio-locality', '.', '/'), '') AS locality, coalesce(nullif(b.endpoint ->> 'network', ''), b.labels ->> 'topology.istio.io/network', '') AS network,
+    mesh_internal.with_place(b.labels, b.endpoint ->> 'locality', b.endpoint ->> 'network') AS labels, b.health, coalesce(mesh_internal.field_of(b.endpoint, '{serviceAccount}', 'service_account') #>> '{}', '') AS service_account, b.workload, s.stale_since
   FROM mesh_internal.claimed_hosts s, mesh_internal.backends_of(s.host, s.namespace, s.spec, s.selector, s.resolution IN ('DNS', 'DNS_ROUND_ROBIN')) b;
 
 COMMENT ON VIEW mesh.endpoints IS 'What serves the hosts of mesh.services, a row for each endpoint of each: those that ServiceEntries list, and the WorkloadEntries that they select. It is read-only.';
@@ -185,7 +186,7 @@ COMMENT ON COLUMN mesh.endpoints.ports IS 'On which port it serves each port of 
 COMMENT ON COLUMN mesh.endpoints.weight IS 'Its share of the requests beside others.';
 COMMENT ON COLUMN mesh.endpoints.locality IS 'The locality, as REGION/ZONE/SUBZONE.';
 COMMENT ON COLUMN mesh.endpoints.network IS 'The network of its address.';
-COMMENT ON COLUMN mesh.endpoints.labels IS 'Its labels, an object of strings, by which subsets choose.';
+COMMENT ON COLUMN mesh.endpoints.labels IS 'Its labels, an object of strings, by which subsets choose: those of where it is, too, such as topology.istio.io/network.';
 COMMENT ON COLUMN mesh.endpoints.health IS 'healthy, unhealthy, unknown: nobody has looked yet, or draining: it is about to leave. Only healthy ones are sent requests while there are any, and draining ones none.';
 COMMENT ON COLUMN mesh.endpoints.service_account IS 'The service account as which it takes mutual TLS; empty if it takes none.';
 COMMENT ON COLUMN mesh.endpoints.workload IS 'The WorkloadEntry that was selected; NULL if the ServiceEntry lists the endpoint.';
