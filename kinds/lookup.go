@@ -60,7 +60,19 @@ func ByName(word string) (*Kind, error) {
 	if k, ok := byAlias()[lower]; ok {
 		return k, nil
 	}
+	if here, ok := likeKubernetes[lower]; ok {
+		return nil, fmt.Errorf("unknown kind %q (here it is a %s)", word, here)
+	}
 	return nil, fmt.Errorf("unknown kind %q (%s)", word, nearest.Hint(lower, kindNames(), "known kinds: "))
+}
+
+// likeKubernetes has the kinds that stand here for what people ask kubectl for.
+var likeKubernetes = map[string]string{
+	"service": "ServiceEntry", "services": "ServiceEntry", "svc": "ServiceEntry",
+	"endpoints": "WorkloadEntry", "ep": "WorkloadEntry", "endpointslice": "WorkloadEntry", "endpointslices": "WorkloadEntry",
+	"pod": "WorkloadEntry", "pods": "WorkloadEntry", "po": "WorkloadEntry",
+	"deployment": "WorkloadGroup", "deployments": "WorkloadGroup", "deploy": "WorkloadGroup",
+	"ingress": "HTTPRoute", "ingresses": "HTTPRoute", "ing": "HTTPRoute",
 }
 
 // ByAPIVersion finds the kind for a document's apiVersion and kind. The error says which of the two

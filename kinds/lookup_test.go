@@ -58,8 +58,10 @@ func TestByNameExplains(t *testing.T) {
 	t.Parallel()
 	_, err := kinds.ByName("virtualsevice")
 	require.EqualError(t, err, `unknown kind "virtualsevice" (did you mean "VirtualService"?)`)
-	_, err = kinds.ByName("pod")
-	require.ErrorContains(t, err, `unknown kind "pod" (known kinds: AuthorizationPolicy, BackendTLSPolicy, `)
+	_, err = kinds.ByName("Services")
+	require.EqualError(t, err, `unknown kind "Services" (here it is a ServiceEntry)`)
+	_, err = kinds.ByName("node")
+	require.ErrorContains(t, err, `unknown kind "node" (known kinds: AuthorizationPolicy, BackendTLSPolicy, `)
 }
 
 func TestByAPIVersionExplains(t *testing.T) {
