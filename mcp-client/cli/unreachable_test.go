@@ -74,7 +74,7 @@ func TestPlaintextMustBeExplicit(t *testing.T) {
 			in := clitest.VirtualService("default", "a", "b")
 			r := clitest.Run(t.Context(), in, nil, append(args, "--server", plaintext)...)
 			require.Equal(t, 4, r.Code)
-			require.Contains(t, r.Err, "It does not speak TLS: add --insecure if it is on this machine")
+			require.Contains(t, r.Err, "it does not speak TLS. Add --insecure if it is on this machine")
 			r = clitest.Run(t.Context(), in, nil, append(args, "--insecure", "--server", "192.0.2.1:1")...)
 			require.Equal(t, 2, r.Code)
 			require.Contains(t, r.Err, "--insecure-any-address")

@@ -3,6 +3,7 @@ package mcp
 import (
 	"time"
 
+	"github.com/pgmesh/pgmesh/internal/kit/reason"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -56,6 +57,7 @@ func (c *Client) change(change func(*Status)) {
 }
 
 func (c *Client) broken(target string, err error) {
+	err = reason.Plain(err)
 	c.mu.Lock()
 	first := c.status.Connected || c.status.LastError == nil || c.status.LastError.Error() != err.Error()
 	c.status.Connected, c.status.LastError, c.status.Unanswered, c.status.Target = false, err, nil, target

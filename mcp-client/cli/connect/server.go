@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pgmesh/pgmesh/internal/dial"
+	"github.com/pgmesh/pgmesh/internal/kit/reason"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
 	"github.com/pgmesh/pgmesh/mcp-client/mcp"
 	adminv1 "github.com/pgmesh/pgmesh/proto/pgmesh/admin/v1"
@@ -80,7 +81,7 @@ func (s *Server) Explain(err error) error {
 			return &failure.Unreachable{Text: st.Message()}
 		}
 		return &failure.Unreachable{Text: fmt.Sprintf(
-			"cannot reach the server at %s: %s. %s", s.Address, Cause(st.Message()), s.advice(st.Message()))}
+			"cannot reach the server at %s: %s. %s", s.Address, reason.Cause(st.Message()), s.advice(st.Message()))}
 	case codes.Unauthenticated, codes.PermissionDenied:
 		return &failure.Denied{Text: fmt.Sprintf("the server at %s: %s", s.Address, st.Message())}
 	case codes.Unimplemented:
@@ -100,8 +101,8 @@ func (s *Server) Silent() error {
 // advice says what to do about a failed connection.
 func (s *Server) advice(message string) string {
 	switch {
-	case strings.Contains(message, "first record does not look like a TLS handshake"):
-		return "It does not speak TLS: add --insecure if it is on this machine"
+	case reason.Cause(message) == reason.NoTLS:
+		return "Add --insecure if it is on this machine"
 	case strings.Contains(message, "unknown authority"):
 		return "Name the authority that vouches for it with --tls-ca"
 	case strings.Contains(message, "x509: certificate is "), strings.Contains(message, "doesn't contain any IP SANs"):
@@ -112,18 +113,4 @@ func (s *Server) advice(message string) string {
 		return "It may speak TLS alone: leave --insecure out"
 	}
 	return "Check that it runs and listens there, or name another with --server or PGMESH_SERVER"
-}
-
-// Cause extracts the innermost reason from gRPC's error of a failed connection.
-func Cause(message string) string {
-	if _, inner, found := strings.Cut(message, `desc = "`); found {
-		message = strings.TrimSuffix(inner, `"`)
-	}
-	for _, prefix := range []string{"transport: ", "Error while dialing: ", "dial tcp "} {
-		message = strings.TrimPrefix(message, prefix)
-	}
-	if _, reason, found := strings.Cut(message, ": connect: "); found {
-		message = reason
-	}
-	return message
 }

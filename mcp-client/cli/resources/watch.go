@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/status"
 
+	"github.com/pgmesh/pgmesh/internal/kit/reason"
 	"github.com/pgmesh/pgmesh/internal/kit/terminal"
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
@@ -79,7 +79,7 @@ func (w *watcher) follow(ctx context.Context) error {
 	err := p.Server.Follow(ctx, arguments.KindsOf(w.query), &connect.Events{
 		Reconnected: func() { w.say("connected to " + p.Server.Address + " again") },
 		Lost: func(err error) {
-			w.say("lost the server at " + p.Server.Address + ": " + connect.Cause(status.Convert(err).Message()) + "; trying again")
+			w.say("lost the server at " + p.Server.Address + ": " + reason.Plain(err).Error() + "; trying again")
 		},
 	}, w.batch)
 	if errors.Is(err, connect.ErrEnough) {
