@@ -209,18 +209,18 @@ func (a *attachment) attachToListener(l *Listener, hosts []string) {
 		return
 	}
 	a.gatewayRules = a.gateway.rules()
-	for _, host := range hosts {
+	for _, host := range slices.SortedStableFunc(slices.Values(hosts), compareHostnames) { // for the first of those that are the same on the listener counts
 		a.attachTo(l, host)
 	}
 }
 
 func (a *attachment) attachTo(l *Listener, host string) {
-	p := &Piece{Of: a.Resource, Key: Key{Gateway: l.Name(), Host: host}, HTTP: a.gatewayRules.requests}
+	p := &Piece{Of: a.Resource, Key: Key{Gateway: l.Name(), Host: narrowed(host, l.hostname)}, Hostname: host, HTTP: a.gatewayRules.requests}
 	to := a.gatewayRules.connections
 	switch {
 	case to == nil:
 	case l.protocol == "TLS" && l.passes:
-		p.TLS = tls(to, 0, narrowed(host, l.hostname))
+		p.TLS = tls(to, 0, p.Key.Host)
 	default:
 		p.TCP = tcp(to, 0)
 	}

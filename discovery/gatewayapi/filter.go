@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -145,6 +146,9 @@ func (c *conversion) mirror(out *networking.HTTPRoute, f filterSpec, at string) 
 // anyOrigin is what every origin looks like that a browser sends.
 const anyOrigin = `^[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s?#]+$`
 
+// defaultMaxAge is for how many seconds the API has browsers keep what they were allowed.
+const defaultMaxAge = 5
+
 func cors(in *corsSpec) *networking.CorsPolicy {
 	out := &networking.CorsPolicy{
 		AllowMethods: in.AllowMethods, AllowHeaders: in.AllowHeaders, ExposeHeaders: in.ExposeHeaders, UnmatchedPreflights: networking.CorsPolicy_IGNORE,
@@ -155,9 +159,7 @@ func cors(in *corsSpec) *networking.CorsPolicy {
 	if in.AllowCredentials {
 		out.AllowCredentials = wrapperspb.Bool(true)
 	}
-	if in.MaxAge > 0 {
-		out.MaxAge = &durationpb.Duration{Seconds: in.MaxAge}
-	}
+	out.MaxAge = &durationpb.Duration{Seconds: cmp.Or(in.MaxAge, defaultMaxAge)}
 	return out
 }
 

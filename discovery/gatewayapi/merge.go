@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/pgmesh/pgmesh/discovery/hostname"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -45,7 +46,7 @@ func (k Key) name() string {
 // Rules is a VirtualService that routes come to.
 type Rules struct {
 	Resource *kinds.Resource
-	// Pieces are what it is made from, the oldest first.
+	// Pieces are what it is made from: those of narrower hostnames first, and of these the oldest.
 	Pieces []*Piece
 	// From lists the routes, each once.
 	From []kinds.Key
@@ -64,18 +65,25 @@ func (r *Rules) Source(rule *networking.HTTPRoute) *kinds.Resource {
 	return r.Pieces[0].Of
 }
 
-// Merge makes the rules of pieces with one key. They are sorted by what they match, and where that
-// is the same, the older route counts, as the API says.
+// Merge makes the rules of pieces with one key. Those of a narrower hostname count first. Then they are
+// sorted by what they match, and where that is the same, the older route counts, as the API says.
 func Merge(pieces []*Piece) *Rules {
-	pieces = slices.SortedFunc(slices.Values(pieces), func(a, b *Piece) int { return compareRoutes(a.Of, b.Of) })
-	first := pieces[0]
+	pieces = slices.SortedFunc(slices.Values(pieces), func(a, b *Piece) int {
+		return cmp.Or(compareHostnames(a.Hostname, b.Hostname), compareRoutes(a.Of, b.Of))
+	})
+	first := slices.MinFunc(pieces, func(a, b *Piece) int { return compareRoutes(a.Of, b.Of) })
 	spec := &networking.VirtualService{
 		Hosts: []string{first.Key.Host}, Gateways: []string{first.Key.Gateway}, Tcp: first.TCP, Tls: first.TLS,
 	}
 	r := &Rules{Pieces: pieces}
-	for _, p := range pieces {
+	sorted := 0 // as many rules
+	for i, p := range pieces {
 		spec.Http = append(spec.Http, p.HTTP...)
 		r.From = append(r.From, p.Of.Key())
+		if i+1 == len(pieces) || compareHostnames(p.Hostname, pieces[i+1].Hostname) != 0 {
+			slices.SortStableFunc(spec.GetHttp()[sorted:], compareRules)
+			sorted = len(spec.GetHttp())
+		}
 	}
 	if len(pieces) > 1 {
 		r.sources = make(map[*networking.HTTPRoute]*kinds.Resource, len(spec.GetHttp()))
@@ -85,11 +93,24 @@ func Merge(pieces []*Piece) *Rules {
 			}
 		}
 	}
-	slices.SortStableFunc(spec.GetHttp(), compareRules)
 	r.Resource = &kinds.Resource{
 		Kind: kindRules, Namespace: first.Of.Namespace, Name: first.Key.name(), CreateTime: first.Of.CreateTime, Spec: kinds.SpecOf(spec),
 	}
 	return r
+}
+
+// compareHostnames sorts the narrower hostname first: one with more characters that is no wildcard, and
+// then one with more characters.
+func compareHostnames(a, b string) int {
+	return cmp.Or(cmp.Compare(literal(b), literal(a)), cmp.Compare(len(b), len(a)))
+}
+
+// literal is how many characters a hostname has that is no wildcard.
+func literal(host string) int {
+	if hostname.IsWildcard(host) {
+		return 0
+	}
+	return len(host)
 }
 
 // compareRoutes sorts the older route first, and then by namespace and name, as the API says.
@@ -148,7 +169,7 @@ func onPort(requests []*networking.HTTPRoute, port uint32) []*networking.HTTPRou
 
 // Same reports whether two pieces of one key say the same.
 func (p *Piece) Same(other *Piece) bool {
-	return p.Of == other.Of && p.Key == other.Key && sameList(p.HTTP, other.HTTP) && sameList(p.TCP, other.TCP) && sameList(p.TLS, other.TLS)
+	return p.Of == other.Of && p.Key == other.Key && p.Hostname == other.Hostname && sameList(p.HTTP, other.HTTP) && sameList(p.TCP, other.TCP) && sameList(p.TLS, other.TLS)
 }
 
 func sameList[M proto.Message](a, b []M) bool {

@@ -113,11 +113,12 @@ func (p parentSpec) listens(namespace string) (kinds.Key, bool) {
 
 // Piece is what a route says of one host, on one listener or to the sidecars.
 type Piece struct {
-	Of   *kinds.Resource // the route
-	Key  Key
-	HTTP []*networking.HTTPRoute
-	TCP  []*networking.TCPRoute
-	TLS  []*networking.TLSRoute
+	Of       *kinds.Resource // the route
+	Key      Key
+	Hostname string // as the route has it: on a listener it may stand for fewer names; "" for sidecars
+	HTTP     []*networking.HTTPRoute
+	TCP      []*networking.TCPRoute
+	TLS      []*networking.TLSRoute
 }
 
 // Attached is what a route comes to.
