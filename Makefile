@@ -112,6 +112,7 @@ conformance-gateway-api: export KUBE_APISERVER=$(CURDIR)/.tools/bin/kube-apiserv
 conformance-gateway-api: export ETCD=$(CURDIR)/.tools/bin/etcd
 conformance-gateway-api: export ENVOY ?= $(CURDIR)/.tools/envoy/envoy
 conformance-gateway-api: envoy machine kube-apiserver etcd ## Run the Gateway API's own conformance suite, as root (minutes the first time; FLAGS='-run-test HTTPRouteWeight' narrows)
+	go -C conformance/gatewayapi test -count=1 ./rows
 	go -C conformance/gatewayapi test -count=1 -timeout 2h -args -report-output $(CURDIR)/dist/conformance/gateway-api.yaml $(FLAGS)
 
 .PHONY: soak

@@ -16,11 +16,18 @@ import (
 
 // Build compiles programs, named by their folders, into a folder. It must run inside the module.
 func Build(ctx context.Context, into string, programs ...string) error {
+	return BuildFrom(ctx, "", into, programs...)
+}
+
+// BuildFrom does so for whoever runs elsewhere: folder is one inside the module.
+func BuildFrom(ctx context.Context, folder, into string, programs ...string) error {
 	args := []string{"build", "-o", into + string(filepath.Separator)}
 	for _, p := range programs {
 		args = append(args, "github.com/pgmesh/pgmesh/"+p)
 	}
-	if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
+	build := exec.CommandContext(ctx, "go", args...)
+	build.Dir = folder
+	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the programs: %w\n%s", err, out)
 	}
 	return nil
