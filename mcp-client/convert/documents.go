@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -110,7 +111,7 @@ func (c *conversion) document(file string, index int, node *yaml.Node) error {
 func (c *conversion) ingress(at report.Place, version string, node *yaml.Node) error {
 	i := &ingress.Ingress{}
 	if err := strictly(node, i); err != nil {
-		c.Lose(at, "not all of it is understood: "+err.Error(), "")
+		c.Lose(at, "not all of it is understood: "+unknown(err), "look for typing errors")
 		i = &ingress.Ingress{}
 		if err := node.Decode(i); err != nil {
 			return fmt.Errorf("%s: document %d, line %d: Ingress: %w", at.File, at.Document, at.Line, err)
@@ -127,6 +128,20 @@ func (c *conversion) ingress(at report.Place, version string, node *yaml.Node) e
 	i.Place = at
 	c.ingresses = append(c.ingresses, i)
 	return nil
+}
+
+var unknownField = regexp.MustCompile(`field (\S+) not found`)
+
+// unknown names the fields that an error is about.
+func unknown(err error) string {
+	var fields []string
+	for _, m := range unknownField.FindAllStringSubmatch(err.Error(), -1) {
+		fields = append(fields, m[1])
+	}
+	if len(fields) == 0 {
+		return strings.ReplaceAll(err.Error(), "\n", ";")
+	}
+	return "there is no field " + strings.Join(fields, ", ")
 }
 
 // strictly decodes a document that may have no other fields.

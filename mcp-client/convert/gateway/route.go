@@ -26,6 +26,11 @@ func (a *Action) replaces() bool {
 	return a != nil && slices.ContainsFunc(a.Filters, func(f Filter) bool { return f.path() != nil && f.path().Prefix != nil })
 }
 
+// refuses reports whether the action lets nobody in.
+func (a *Action) refuses() bool {
+	return a == nil || len(a.Backends) == 0 && !slices.ContainsFunc(a.Filters, func(f Filter) bool { return f.Redirect != nil })
+}
+
 func (f Filter) path() *Path {
 	switch {
 	case f.Redirect != nil:
@@ -50,6 +55,10 @@ type Route struct {
 	Hostnames       []string // any, if there are none
 	Rules           []Rule
 	From            report.Place
+
+	// TellUnreached has rules told of that no request comes to. Where a rule of the source is one of
+	// several routes, it says nothing.
+	TellUnreached bool
 }
 
 // The bounds of an HTTPRoute.
@@ -118,7 +127,7 @@ func (s *Set) AddConnections(kind, namespace, name string, spec Connections, fro
 func (s *Set) ordered(r Route) []ruleSpec {
 	rules := make([]precedence.Rule, len(r.Rules))
 	for i, rule := range r.Rules {
-		rules[i] = precedence.Rule{Match: rule.Match, To: i, Replaces: rule.Then.replaces()}
+		rules[i] = precedence.Rule{Match: rule.Match, To: i, Replaces: rule.Then.replaces(), Refuses: rule.Then.refuses()}
 	}
 	order, err := precedence.Of(rules)
 	if err != nil {
@@ -126,11 +135,18 @@ func (s *Set) ordered(r Route) []ruleSpec {
 		return nil
 	}
 	for _, i := range order.Unreached {
+		if !r.TellUnreached {
+			break
+		}
 		s.Note(r.Rules[i].From, "no request comes to it, since those before have all of its requests: it is left out", "")
 	}
 	for _, i := range order.Refused {
-		s.Lose(r.Rules[i].From, "it replaces a prefix and comes after a regular expression, or after headers, that may match the same: its requests are answered with 500",
+		s.Lose(r.Rules[i].From, "it replaces a prefix and comes after a rule that refuses requests which may be the same: its requests are answered with 500",
 			"put it before, or give it a path that the other does not match")
+	}
+	for _, i := range order.Ahead {
+		s.Lose(r.Rules[i].From, "it replaces a prefix, and so nothing can come before it but for the same or a longer prefix: it also answers requests that a rule before it had, by a regular expression or by headers",
+			"give it a path that the other does not match")
 	}
 	for _, i := range order.Beyond {
 		s.Lose(r.Rules[i].From, "the Gateway API replaces prefixes of whole segments alone: requests whose path goes on within the segment, or ends before its slash, are answered with 500",

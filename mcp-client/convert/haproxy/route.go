@@ -43,17 +43,14 @@ func (f *frontend) write() {
 // routes are those for the hosts that rules name, together as far as their rules are alike, and for all
 // others.
 func (f *frontend) routes(rules []rule, then []*gateway.Action, scheme string) (out []gateway.Route) {
-	for _, host := range named(rules) {
-		r := gateway.Route{Rules: rulesFor(rules, then, host, scheme)}
-		if host != "" {
-			r.Hostnames, r.Name = []string{host}, "-"+strings.TrimPrefix(host, "*.")
+	hosts, others := named(rules), gateway.Route{Rules: rulesFor(rules, then, "", scheme)}
+	out = []gateway.Route{others}
+	for _, host := range hosts {
+		r := gateway.Route{Rules: rulesFor(rules, then, host, scheme), Hostnames: []string{host}, Name: "-" + strings.TrimPrefix(host, "*.")}
+		if alike(r, others) && !slices.ContainsFunc(hosts, func(wider string) bool { return wider != host && covers(wider, host) }) {
+			continue
 		}
-		same := slices.IndexFunc(out, func(o gateway.Route) bool {
-			return host != "" && o.Hostnames != nil && slices.EqualFunc(o.Rules, r.Rules, func(a, b gateway.Rule) bool {
-				return a.From == b.From && a.Match.Covers(b.Match) && b.Match.Covers(a.Match)
-			})
-		})
-		if same >= 0 {
+		if same := slices.IndexFunc(out[1:], func(o gateway.Route) bool { return alike(o, r) }) + 1; same > 0 {
 			out[same].Hostnames = append(out[same].Hostnames, host)
 		} else {
 			out = append(out, r)
@@ -62,9 +59,15 @@ func (f *frontend) routes(rules []rule, then []*gateway.Action, scheme string) (
 	return out
 }
 
-// named are the hosts that rules name, and "" for all others.
-func named(rules []rule) []string {
-	var out []string
+// alike reports whether routes have the same rules.
+func alike(a, b gateway.Route) bool {
+	return slices.EqualFunc(a.Rules, b.Rules, func(x, y gateway.Rule) bool {
+		return x.From == y.From && x.Match.Covers(y.Match) && y.Match.Covers(x.Match)
+	})
+}
+
+// named are the hosts that rules name.
+func named(rules []rule) (out []string) {
 	for _, r := range rules {
 		for _, t := range r.terms {
 			if t.host != "" && !slices.Contains(out, t.host) {
@@ -72,7 +75,7 @@ func named(rules []rule) []string {
 			}
 		}
 	}
-	return append(out, "")
+	return out
 }
 
 // rulesFor are the rules for requests of a host.

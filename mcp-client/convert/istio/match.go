@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/pgmesh/pgmesh/mcp-client/convert/precedence"
@@ -31,7 +32,15 @@ func (v *virtualService) read(r *networking.HTTPRoute, at report.Place) (out []m
 	}
 	for i, m := range r.GetMatch() {
 		at := at.In("match[%d]", i)
-		if field := unsaid(m); field != "" {
+		field := unsaid(m)
+		if field != "" && r.GetDirectResponse().GetStatus() >= 400 {
+			v.Lose(at.In("%s", field), "routes of the Gateway API have no such match: all requests are answered with 500 that are otherwise like this, so that nobody is let in", "write an AuthorizationPolicy in its place")
+			m = proto.CloneOf(m)
+			m.WithoutHeaders, m.SourceLabels, m.SourceNamespace, m.Scheme, m.Authority = nil, nil, "", nil, nil
+			if methods(m.GetMethod()) == nil {
+				m.Method = nil
+			}
+		} else if field != "" {
 			v.Lose(at.In("%s", field), "routes of the Gateway API have no such match: it is left out, and its requests are answered by the rules after it", "")
 			continue
 		}

@@ -158,7 +158,7 @@ func (g *converted) ports() (out []uint32) {
 
 // write writes the rules for their targets.
 func (p *part) write() {
-	r := gateway.Route{Namespace: p.namespace, Name: p.name, Rules: p.rules, From: p.at}
+	r := gateway.Route{Namespace: p.namespace, Name: p.name, Rules: p.rules, From: p.at, TellUnreached: true}
 	if p.targets[0].gateway == mesh {
 		if len(p.gatewayNames()) > 1 {
 			r.Name += "-mesh"

@@ -44,7 +44,11 @@ func (s *server) rules(r request, conditions conditions) (out []gateway.Rule) {
 	if s.scope.closed && !slices.ContainsFunc(s.directive.Block, func(d *nginxconf.Directive) bool { return d.Name == "location" }) {
 		return append(out, gateway.Rule{From: s.at})
 	}
-	for _, l := range inOrder(s.locations()) {
+	locations := inOrder(s.locations())
+	if s.refuses {
+		return []gateway.Rule{{From: s.at}}
+	}
+	for _, l := range locations {
 		out = append(out, l.rules(r)...)
 	}
 	return out
@@ -101,6 +105,11 @@ func (s *server) location(d *nginxconf.Directive, around scope) (out []*location
 		l.path = precedence.Path{Form: precedence.Beginning, Text: modifier}
 	}
 	if _, err := regexp.Compile(l.path.Text); l.path.Form == precedence.Regex && err != nil {
+		if l.scope.closed && !around.closed {
+			s.Lose(l.at, "Envoy has no such regular expression, and the location may refuse requests: all of the server are answered with 500", "write one without looking ahead or behind, or back")
+			s.refuses = true
+			return nil
+		}
 		s.Lose(l.at, "Envoy has no such regular expression: the location is left out, and its requests are answered by the locations after it", "write one without looking ahead or behind, or back")
 		return nil
 	}

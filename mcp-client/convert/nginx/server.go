@@ -23,6 +23,7 @@ type server struct {
 	ports     []port
 	secret    string
 	at        report.Place
+	refuses   bool // all requests, since it cannot be said which
 }
 
 // port is one that a server listens on.
@@ -34,7 +35,7 @@ type port struct {
 
 func (c *conversion) server(d *nginxconf.Directive, inside scope) *server {
 	s := &server{conversion: c, directive: d, scope: inside, at: place(d)}
-	key := ""
+	cert, key := "", ""
 	for _, d := range d.Block {
 		switch d.Name {
 		case "listen":
@@ -46,6 +47,8 @@ func (c *conversion) server(d *nginxconf.Directive, inside scope) *server {
 			if s.secret == "fullchain" || s.secret == "cert" { // certbot names all files alike, and the folder after the host
 				s.secret = gateway.Name(path.Base(path.Dir(d.Arg(0))))
 			}
+			cert = d.Arg(0)
+		case "ssl_certificate_key":
 			key = d.Arg(0)
 		default:
 			c.other(d)
@@ -58,7 +61,7 @@ func (c *conversion) server(d *nginxconf.Directive, inside scope) *server {
 		s.at.Name = s.names[0]
 	}
 	if s.secret != "" {
-		c.Note(s.at, fmt.Sprintf("the gateways need the secret %s", s.secret), fmt.Sprintf("mcp-client secret create tls %s -n %s --cert %s --key KEY --service-account ACCOUNT", s.secret, c.Namespace, key))
+		c.Note(s.at, fmt.Sprintf("the gateways need the secret %s", s.secret), fmt.Sprintf("mcp-client secret create tls %s -n %s --cert %s --key %s --service-account ACCOUNT", s.secret, c.Namespace, cert, key))
 	}
 	return s
 }
@@ -157,10 +160,31 @@ func (c *conversion) listen(s *server) {
 		if p.byDefault {
 			c.addListener(gateway.Listener{Name: p.sectionName(""), Port: p.number, Protocol: "HTTPS", TLS: tls})
 		}
-		for _, name := range s.names {
+		for _, name := range c.namesOn(s, p) {
 			c.addListener(gateway.Listener{Name: p.sectionName(name), Hostname: name, Port: p.number, Protocol: "HTTPS", TLS: tls})
 		}
 	}
+}
+
+// namesOn are the names of a server that need to be said for a port: all, unless the server has what
+// no other has a name for, and they are not within a name of another.
+func (c *conversion) namesOn(s *server, p port) (out []string) {
+	for _, name := range s.names {
+		if !p.byDefault || c.within(name, s, p) || slices.ContainsFunc(s.conditions().all, func(one condition) bool { return one.is == name }) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// within reports whether another server of the port has a pattern for a name.
+func (c *conversion) within(name string, s *server, p port) bool {
+	return slices.ContainsFunc(c.servers, func(o *server) bool {
+		return o != s && slices.ContainsFunc(o.ports, func(other port) bool { return other.number == p.number }) &&
+			slices.ContainsFunc(o.names, func(pattern string) bool {
+				return strings.HasPrefix(pattern, "*.") && strings.HasSuffix(name, pattern[1:])
+			})
+	})
 }
 
 func (c *conversion) addListener(l gateway.Listener) {
@@ -172,45 +196,62 @@ func (c *conversion) addListener(l gateway.Listener) {
 // write writes the routes of a server: for its names, and for what no server has a name for.
 func (c *conversion) write(s *server) {
 	conditions := s.conditions()
-	for _, tls := range []bool{false, true} {
-		var parents, others []gateway.Parent
-		for _, p := range s.ports {
-			if p.tls != tls || p.tls && s.secret == "" {
-				continue
-			}
-			for _, name := range cmpNames(s.names, p.tls) {
-				parents = append(parents, gateway.Parent{Name: c.Gateway, SectionName: p.sectionName(name)})
-			}
+	for _, scheme := range []string{"http", "https"} {
+		c.writeNamed(s, scheme, conditions)
+		r := gateway.Route{Namespace: c.Namespace, Name: c.routeName(nil, scheme, s), From: s.at}
+		for _, p := range s.portsOf(scheme) {
 			if p.byDefault {
-				others = append(others, gateway.Parent{Name: c.Gateway, SectionName: p.sectionName("")})
+				r.Parents = append(r.Parents, gateway.Parent{Name: c.Gateway, SectionName: p.sectionName("")})
 			}
 		}
-		scheme := map[bool]string{false: "http", true: "https"}[tls]
-		for _, names := range conditions.divided(s.names) {
-			r := gateway.Route{Namespace: c.Namespace, Name: c.routeName(names, scheme, s), Parents: parents, Hostnames: names, From: s.at}
-			r.Rules = s.rules(request{names[0], scheme}, conditions)
-			c.AddRoute(r)
-		}
-		r := gateway.Route{Namespace: c.Namespace, Name: c.routeName(nil, scheme, s), Parents: others, From: s.at}
-		if len(others) > 0 {
+		if len(r.Parents) > 0 {
 			r.Rules = s.rules(request{"", scheme}, conditions)
 			c.AddRoute(r)
 		}
 	}
 }
 
-// cmpNames are the names that listeners of a port have: none, where it does not speak TLS.
-func cmpNames(names []string, tls bool) []string {
-	if !tls && len(names) > 0 {
-		return []string{""}
+// portsOf are those of a scheme that can be served.
+func (s *server) portsOf(scheme string) (out []port) {
+	for _, p := range s.ports {
+		if p.tls == (scheme == "https") && (!p.tls || s.secret != "") {
+			out = append(out, p)
+		}
 	}
-	return names
+	return out
+}
+
+// writeNamed writes the routes for the names of a server.
+func (c *conversion) writeNamed(s *server, scheme string, conditions conditions) {
+	for _, names := range conditions.divided(s.names) {
+		r := gateway.Route{Namespace: c.Namespace, Name: c.routeName(names, scheme, s), From: s.at}
+		for _, p := range s.portsOf(scheme) {
+			for _, name := range c.namesOn(s, p) {
+				if !slices.Contains(names, name) {
+					continue
+				}
+				if !slices.Contains(r.Hostnames, name) {
+					r.Hostnames = append(r.Hostnames, name)
+				}
+				parent := gateway.Parent{Name: c.Gateway, SectionName: p.sectionName(name)}
+				if !slices.Contains(r.Parents, parent) {
+					r.Parents = append(r.Parents, parent)
+				}
+			}
+		}
+		if len(r.Parents) > 0 {
+			r.Rules = s.rules(request{r.Hostnames[0], scheme}, conditions)
+			c.AddRoute(r)
+		}
+	}
 }
 
 func (c *conversion) routeName(names []string, scheme string, s *server) string {
 	name := "default"
 	if len(names) > 0 {
 		name = strings.TrimPrefix(names[0], "*.")
+	} else if len(s.names) > 0 {
+		name = strings.TrimPrefix(s.names[0], "*.") + "-and-others"
 	}
 	if len(s.ports) > 1 || scheme == "https" {
 		name += "-" + scheme

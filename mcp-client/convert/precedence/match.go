@@ -95,6 +95,3 @@ func both(a, b []Value, equal func(a, b string) bool) ([]Value, bool) {
 	}
 	return out, true
 }
-
-// same reports whether two matches are for the same requests, as far as can be told.
-func (m Match) same(other Match) bool { return m.Covers(other) && other.Covers(m) }

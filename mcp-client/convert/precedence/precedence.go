@@ -7,8 +7,9 @@
 //
 // Where this says otherwise than the source, there are three ways out. What the earlier rule has in
 // common with the later one becomes a rule of its own, which is as narrow as the later one. Where no
-// match can say that, both become regular expressions, and the earlier one is written longer. And a rule
-// that has to keep its prefix, since it replaces it, and is in the way, answers nothing any more.
+// match can say that, both become regular expressions, and the earlier one is written longer. A rule that
+// has to keep its prefix, since it replaces it, stays ahead of those; but where the earlier one lets
+// nobody in, it lets nobody in either.
 package precedence
 
 import (
@@ -25,6 +26,8 @@ type Rule struct {
 	To    int // what is done, in the caller's words
 	// Replaces says that the rule replaces its prefix, which it must have then.
 	Replaces bool
+	// Refuses says that the rule lets nobody in, so that no other may have its requests.
+	Refuses bool
 }
 
 // Nowhere is the To of requests that nothing is said for: they are to be refused.
@@ -53,6 +56,9 @@ type Order struct {
 	Unreached []int
 	// Refused are the indices of rules that cannot be put in their place. Their requests are refused.
 	Refused []int
+	// Ahead are the indices of rules that replace a prefix, and have requests that an earlier rule had,
+	// since no rule can come before them for these.
+	Ahead []int
 	// Beyond are the indices of rules that replace a prefix which is not one of whole segments. Requests
 	// are refused that are in one and not in the other: /ab for /a, and /a for /a/ if no rule has it.
 	Beyond []int
@@ -64,6 +70,8 @@ type item struct {
 
 	rule     int // its index; -1 of those that were added
 	replaces bool
+	refuses  bool
+	ahead    bool   // of an earlier one
 	base     string // the prefix that is replaced
 }
 
@@ -88,11 +96,10 @@ func Of(rules []Rule) (*Order, error) {
 			o.fill(i)
 		}
 	}
-	for again := true; again; {
-		if len(o.items) > maxItems {
+	for passes := 0; o.pass(); passes++ {
+		if len(o.items) > maxItems || passes > maxItems {
 			return nil, ErrTooMany
 		}
-		again = o.pass()
 	}
 	if !o.lengthen() {
 		return nil, ErrTooMany
@@ -107,7 +114,7 @@ type ordering struct {
 
 // add writes a rule in the nearest form that the Gateway API has.
 func (o *ordering) add(index int, r Rule) {
-	i := &item{rule: index, replaces: r.Replaces, Placed: Placed{Match: r.Match, To: r.To}}
+	i := &item{rule: index, replaces: r.Replaces, refuses: r.Refuses, Placed: Placed{Match: r.Match, To: r.To}}
 	o.items = append(o.items, i)
 	text := r.Match.Path.Text
 	if r.Replaces {
@@ -133,7 +140,7 @@ func (o *ordering) add(index int, r Rule) {
 
 func refusal(m Match, path Path) *item {
 	m.Path = path
-	return &item{rule: -1, Placed: Placed{Match: m, Type: TypeRegex, Value: path.Text, To: Nowhere}}
+	return &item{rule: -1, refuses: true, Placed: Placed{Match: m, Type: TypeRegex, Value: path.Text, To: Nowhere}}
 }
 
 func trimmed(prefix string) string { return cmp.Or(strings.TrimRight(prefix, "/"), "/") }
@@ -210,6 +217,8 @@ func (o *ordering) pass() (mended bool) {
 				o.items = slices.Insert(o.items, i, added)
 				mended, j = true, j+1
 				i++
+			case later.replaces && !earlier.refuses && !earlier.replaces:
+				later.ahead = true
 			default:
 				o.demote(earlier)
 				o.demote(later)
@@ -221,23 +230,20 @@ func (o *ordering) pass() (mended bool) {
 }
 
 // common is what two items have in common, as narrow as the later one, with what the earlier one does.
-// It is done if there is such an item already. There is none if no match can say it.
+// It is done if an item before has all of that. There is none if no match can say it.
 func (o *ordering) common(i, j int) (added *item, done bool) {
 	earlier, later := o.items[i], o.items[j]
 	m, ok := earlier.Match.Meet(later.Match)
 	if !ok {
 		return nil, false
 	}
-	added = &item{rule: -1, replaces: earlier.replaces, base: earlier.base, Placed: Placed{Match: m, Type: later.Type, Value: later.Value, To: earlier.To}}
+	added = &item{rule: -1, replaces: earlier.replaces, refuses: earlier.refuses, base: earlier.base, Placed: Placed{Match: m, Type: later.Type, Value: later.Value, To: earlier.To}}
 	if m.Path != later.Match.Path {
 		added.Type, added.Value = earlier.Type, earlier.Value
 	}
-	for _, k := range o.items[:i+1] {
-		switch {
-		case k.Match.Covers(m) && compare(k, later) <= 0:
-			return nil, true
-		case k.To == added.To && k.Match.same(m) && k != earlier:
-			return nil, false // it was added before, and is an expression by now
+	for _, k := range o.items[:i] {
+		if k.Match.Covers(m) {
+			return nil, true // it is for that one to come before the later one
 		}
 	}
 	if compare(added, later) > 0 {
@@ -293,6 +299,9 @@ func (o *ordering) order(rules int) *Order {
 			}
 		}
 		out.Rules = append(out.Rules, i.Placed)
+		if i.ahead && i.replaces && !slices.Contains(out.Ahead, i.To) {
+			out.Ahead = append(out.Ahead, i.To)
+		}
 		if i.rule >= 0 {
 			reached[i.rule] = true
 		}
