@@ -45,10 +45,10 @@ and what is in it; --from says it.
 What is printed does with each request what the source did. What cannot be said is told on standard error, a warning each, with where it
 stands and what to do instead: a match that there is not leaves out its rule, and what might have refused requests, or answers by itself, has
 them answered with 500. --strict takes a warning for a mistake.`,
-		Example: `  mcp-client convert -f reviews.yaml
-  mcp-client convert virtualservice/reviews -n default > reviews-route.yaml
-  mcp-client convert all -A --strict
-  mcp-client convert -f nginx.conf -n shop | mcp-client apply -f - --dry-run
+		Example: `  mcp-client convert -f edge.yaml
+  mcp-client convert virtualservice/web -n shop > web-route.yaml
+  mcp-client convert all -A > routes.yaml
+  mcp-client convert -f nginx.conf -n shop --strict | mcp-client apply -f - --dry-run
   kubectl get ingress,service -A -o yaml | mcp-client convert -f - --gateway edge`,
 		ValidArgsFunction: p.CompleteResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
