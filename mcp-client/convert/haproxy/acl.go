@@ -256,7 +256,7 @@ func hosts(how, value string) ([]term, string) {
 // pathOf is the match of a path.
 func pathOf(how, value string, fold, whole bool) (precedence.Path, string) {
 	quoted := regexp.QuoteMeta(value)
-	text := ""
+	var text string
 	switch how {
 	case "", "str":
 		if !fold {
@@ -277,8 +277,7 @@ func pathOf(how, value string, fold, whole bool) (precedence.Path, string) {
 	case "sub":
 		text = ".*" + quoted + ".*"
 	case "reg":
-		p := precedence.Anywhere(value)
-		text = p.Text
+		text = precedence.Anywhere(value).Text
 	default:
 		return precedence.Path{}, "a route does not match paths by " + how
 	}

@@ -203,26 +203,35 @@ func (c *conversion) secure(i *Ingress, to gateway.Backend, at report.Place) {
 // of the path.
 func (c *conversion) ofCanaries(i *Ingress, h host, p Path, path precedence.Path, then *gateway.Action) (out []gateway.Rule) {
 	key := i.Metadata.Namespace + "/" + h.name
-	for n, canary := range slices.Clone(c.canaries[key]) {
-		for _, other := range canary.hosts() {
-			for _, same := range other.paths {
-				if other.name != h.name || same.Path != p.Path || then == nil || len(then.Backends) == 0 {
-					continue
-				}
-				to, ok := c.backend(canary, same.Backend, canary.Place)
-				if !ok {
-					continue
-				}
-				out = append(out, c.canary(canary, to, path, then)...)
-				c.canaries[key] = slices.DeleteFunc(slices.Clone(c.canaries[key]), func(k *Ingress) bool { return k == canary })
-			}
+	if then == nil || len(then.Backends) == 0 {
+		return nil
+	}
+	for _, canary := range slices.Clone(c.canaries[key]) {
+		same, is := canary.path(h.name, p.Path)
+		if !is {
+			continue
 		}
-		_ = n
+		c.canaries[key] = slices.DeleteFunc(c.canaries[key], func(k *Ingress) bool { return k == canary })
+		if to, ok := c.backend(canary, same.Backend, canary.Place); ok {
+			out = append(out, c.canary(canary, to, path, then)...)
+		}
 	}
 	if len(c.canaries[key]) == 0 {
 		delete(c.canaries, key)
 	}
 	return out
+}
+
+// path is that of a host, if the Ingress has it.
+func (i *Ingress) path(host, path string) (Path, bool) {
+	for _, h := range i.hosts() {
+		for _, p := range h.paths {
+			if h.name == host && p.Path == path {
+				return p, true
+			}
+		}
+	}
+	return Path{}, false
 }
 
 // canary shares requests with a canary: those with a header, and then a part of the rest.

@@ -277,7 +277,7 @@ func written(d *durationpb.Duration) string {
 	}{{"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}} {
 		if n := in / unit.is; n > 0 {
 			fmt.Fprintf(&b, "%d%s", n, unit.name)
-			in -= n * unit.is
+			in %= unit.is
 		}
 	}
 	return b.String()
@@ -295,7 +295,7 @@ func (v *virtualService) codes(on string, at report.Place) (out []int) {
 		default:
 			code, err := strconv.Atoi(condition)
 			if err != nil {
-				v.Lose(at, fmt.Sprintf("a route tries nothing again for %s", condition), "name statuses")
+				v.Lose(at, "a route tries nothing again for "+condition, "name statuses")
 				continue
 			}
 			out = append(out, code)

@@ -1,7 +1,6 @@
 package istio
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -84,7 +83,7 @@ func (c *conversion) tlsLeftOut(in *networking.ServerTLSSettings, at report.Plac
 		"verifyCertificateHash": len(in.GetVerifyCertificateHash()) > 0,
 	} {
 		if is {
-			c.Lose(at.In("%s", field), "clients with other certificates of the authority are let in, too", fmt.Sprintf("write an AuthorizationPolicy in the place of %s", field))
+			c.Lose(at.In("%s", field), "clients with other certificates of the authority are let in, too", "write an AuthorizationPolicy in the place of "+field)
 		}
 	}
 }

@@ -141,7 +141,7 @@ func (v *virtualService) targets() (out []target) {
 			for _, port := range ports {
 				out = append(out, target{name, port})
 			}
-			v.Lose(v.at, fmt.Sprintf("some rules are for ports: only the ports that are named are written for %s", name), "add its other ports to parentRefs of a route of their own")
+			v.Lose(v.at, "some rules are for ports: only the ports that are named are written for "+name, "add its other ports to parentRefs of a route of their own")
 		}
 	}
 	return out

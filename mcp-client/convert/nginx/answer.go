@@ -16,7 +16,7 @@ import (
 const refused = ": its requests are answered with 500"
 
 // answer converts a return for a path; nil if it cannot be said.
-func (s *server) answer(d *nginxconf.Directive, path precedence.Path, r request) *gateway.Action {
+func (s *server) answer(d *nginxconf.Directive, path precedence.Path) *gateway.Action {
 	code, to := d.Arg(0), d.Arg(1)
 	if len(d.Args) == 1 && strings.Contains(code, "://") {
 		code, to = "302", code
@@ -26,7 +26,7 @@ func (s *server) answer(d *nginxconf.Directive, path precedence.Path, r request)
 		s.Lose(place(d), fmt.Sprintf("a route does not answer with %s%s", code, refused), "keep a VirtualService with directResponse for it")
 		return nil
 	}
-	out, why := s.redirection(to, path, r)
+	out, why := s.redirection(to, path)
 	if why != "" {
 		s.Lose(place(d), why+refused, "")
 		return nil
@@ -39,7 +39,7 @@ func (s *server) answer(d *nginxconf.Directive, path precedence.Path, r request)
 var url = regexp.MustCompile(`^(?:(https?|\$scheme)://([^/$]+|\$(?:host|http_host|server_name))(\$request_uri|\$uri|/.*)?|(/.*))$`)
 
 // redirection is where a return leads, or why that cannot be said.
-func (s *server) redirection(to string, path precedence.Path, r request) (out *gateway.Redirect, why string) {
+func (s *server) redirection(to string, path precedence.Path) (out *gateway.Redirect, why string) {
 	parts := url.FindStringSubmatch(to)
 	if parts == nil {
 		return nil, fmt.Sprintf("where %s leads cannot be said by a route", to)
@@ -100,11 +100,11 @@ func joinable(path string) string {
 	return path
 }
 
-// own are directives of a location that are read.
+// files are directives by which NGINX answers by itself, or speaks otherwise than by HTTP.
 var files = setOf("root", "alias", "try_files", "index", "autoindex", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "memcached_pass", "stub_status", "content_by_lua_block", "empty_gif", "js_content", "perl")
 
 // rules are those of a location.
-func (l *location) rules(r request) []gateway.Rule {
+func (l *location) rules() []gateway.Rule {
 	rule := gateway.Rule{Match: precedence.Match{Path: l.path}, From: l.at}
 	if l.scope.closed {
 		return []gateway.Rule{rule}
@@ -113,7 +113,7 @@ func (l *location) rules(r request) []gateway.Rule {
 	for _, d := range l.directive.Block {
 		switch {
 		case d.Name == "return":
-			rule.Then = l.answer(d, l.path, r)
+			rule.Then = l.answer(d, l.path)
 			return []gateway.Rule{rule}
 		case d.Name == "if":
 			l.Lose(place(d), "the condition is not understood, and may refuse requests: those of the location are answered with 500", "remove it, and convert again")

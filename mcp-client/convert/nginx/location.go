@@ -30,14 +30,14 @@ func (s *server) rules(r request, conditions conditions) (out []gateway.Rule) {
 		return []gateway.Rule{{From: s.at}}
 	}
 	for _, d := range s.directive.Block {
-		switch {
-		case d.Name == "if":
+		switch d.Name {
+		case "if":
 			if c, _ := conditionOf(d); c.holds(r) {
-				return append(out, gateway.Rule{Then: s.answer(c.then, precedence.Path{}, r), From: place(d)})
+				return append(out, gateway.Rule{Then: s.answer(c.then, precedence.Path{}), From: place(d)})
 			}
-		case d.Name == "return":
-			return append(out, gateway.Rule{Then: s.answer(d, precedence.Path{}, r), From: place(d)})
-		case d.Name == "rewrite":
+		case "return":
+			return append(out, gateway.Rule{Then: s.answer(d, precedence.Path{}), From: place(d)})
+		case "rewrite":
 			out = append(out, s.rewriteAll(d))
 		}
 	}
@@ -49,7 +49,7 @@ func (s *server) rules(r request, conditions conditions) (out []gateway.Rule) {
 		return []gateway.Rule{{From: s.at}}
 	}
 	for _, l := range locations {
-		out = append(out, l.rules(r)...)
+		out = append(out, l.rules()...)
 	}
 	return out
 }

@@ -66,7 +66,6 @@ func place(d *nginxconf.Directive) report.Place {
 type scope struct {
 	requestHeaders  []*nginxconf.Directive // proxy_set_header: those of the innermost block that has some
 	responseHeaders []*nginxconf.Directive // add_header: the same
-	unchecked       bool                   // certificates of servers are not checked
 	name            string                 // the name that servers of TLS are asked for
 	closed          bool                   // nobody may be let in, since it cannot be said who may
 }
@@ -83,7 +82,7 @@ func (s scope) within(c *conversion, block []*nginxconf.Directive) scope {
 		case "proxy_ssl_name", "grpc_ssl_name":
 			own.name = d.Arg(0)
 		}
-		if guards[d.Name] && d.Arg(0) != "off" && !(d.Name == "allow" && d.Arg(0) == "all") {
+		if guards[d.Name] && d.Arg(0) != "off" && (d.Name != "allow" || d.Arg(0) != "all") {
 			c.Lose(place(d), "whom this lets in cannot be said: requests are answered with 500 where it counts",
 				"remove it, convert again, and write an AuthorizationPolicy or a RequestAuthentication")
 			own.closed = true

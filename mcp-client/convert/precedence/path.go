@@ -85,7 +85,7 @@ func (p Path) covers(q Path) bool {
 		return strings.HasPrefix(q.begins(), p.Text)
 	case Segments:
 		text := strings.TrimSuffix(p.Text, "/")
-		return strings.HasPrefix(q.begins(), text+"/") || q.Form != Beginning && q.Form != Regex && strings.TrimSuffix(q.Text, "/") == text && !(q.Form == Exact && q.Text == "")
+		return strings.HasPrefix(q.begins(), text+"/") || q.Form != Beginning && q.Form != Regex && strings.TrimSuffix(q.Text, "/") == text
 	case Regex:
 		return q.Form == Exact && matchesWhole(p.Text, q.Text)
 	default:

@@ -182,7 +182,8 @@ func (o *ordering) fill(index int) {
 	default:
 		last := refusal(of.Match, hole)
 		last.Type = TypeExact
-		o.items = append(out, last)
+		out = append(out, last)
+		o.items = out
 		o.beyond = append(o.beyond, of.rule)
 	}
 }
@@ -269,8 +270,7 @@ func (o *ordering) demote(i *item) {
 // lengthen writes expressions longer that have to come before others. It reports whether that is
 // possible.
 func (o *ordering) lengthen() bool {
-	for i := len(o.items) - 1; i >= 0; i-- {
-		earlier := o.items[i]
+	for i, earlier := range slices.Backward(o.items) {
 		if earlier.Type != TypeRegex {
 			continue
 		}

@@ -230,11 +230,11 @@ func TestWhatIsUsualStaysSimple(t *testing.T) {
 			require.NoError(t, err)
 			var got []string
 			for _, r := range order.Rules {
-				text := r.Type + " " + r.Value
+				text := []string{r.Type, r.Value}
 				for _, h := range r.Match.Headers {
-					text += " " + h.Name + "=" + h.Text
+					text = append(text, h.Name+"="+h.Text)
 				}
-				got = append(got, fmt.Sprintf("%s: %d", text, r.To))
+				got = append(got, fmt.Sprintf("%s: %d", strings.Join(text, " "), r.To))
 			}
 			require.Equal(t, c.want, got)
 		})
