@@ -103,7 +103,7 @@ func (l *location) headers(a *gateway.Action, rewrite *gateway.Rewrite, upstream
 	case hostname.MatchString(host):
 		rewrite.Hostname = host
 	default:
-		l.Lose(place(d), fmt.Sprintf("servers are asked for the host of the request, and not for %s", host), "pass it on with proxy_set_header Host $host")
+		l.Lose(place(d), "servers are asked for the host of the request, and not for "+host, "pass it on with proxy_set_header Host $host")
 	}
 	if !request.Empty() {
 		a.Filters = append(a.Filters, gateway.Filter{Type: "RequestHeaderModifier", RequestHeaders: request})
@@ -253,9 +253,9 @@ func (c *conversion) endpoint(d *nginxconf.Directive, standard int) (e gateway.E
 			c.Lose(at, "a server that waits for the others to fail is left out", "give its endpoint a locality, and write localityLbSetting into a DestinationRule")
 			return e, 0, false
 		case "max_fails", "fail_timeout", "slow_start", "max_conns":
-			c.Lose(at, fmt.Sprintf("%s is not taken over", name), "write outlierDetection, connectionPool or warmup into a DestinationRule")
+			c.Lose(at, name+" is not taken over", "write outlierDetection, connectionPool or warmup into a DestinationRule")
 		default:
-			c.Lose(at, fmt.Sprintf("%s is not understood", arg), "")
+			c.Lose(at, arg+" is not understood", "")
 		}
 	}
 	if strings.HasPrefix(d.Arg(0), "unix:") {

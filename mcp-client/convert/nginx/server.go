@@ -61,7 +61,7 @@ func (c *conversion) server(d *nginxconf.Directive, inside scope) *server {
 		s.at.Name = s.names[0]
 	}
 	if s.secret != "" {
-		c.Note(s.at, fmt.Sprintf("the gateways need the secret %s", s.secret), fmt.Sprintf("mcp-client secret create tls %s -n %s --cert %s --key %s --service-account ACCOUNT", s.secret, c.Namespace, cert, key))
+		c.Note(s.at, "the gateways need the secret "+s.secret, fmt.Sprintf("mcp-client secret create tls %s -n %s --cert %s --key %s --service-account ACCOUNT", s.secret, c.Namespace, cert, key))
 	}
 	return s
 }

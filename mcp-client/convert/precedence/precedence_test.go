@@ -215,7 +215,8 @@ func TestWhatIsUsualStaysSimple(t *testing.T) {
 		"a header before a path": {
 			[]precedence.Rule{
 				{Match: precedence.Match{Headers: []precedence.Value{{Name: "x", Text: "1"}}}, To: 1},
-				{Match: path(precedence.Segments, "/a"), To: 2}, {To: 3},
+				{Match: path(precedence.Segments, "/a"), To: 2},
+				{To: 3},
 			},
 			[]string{"PathPrefix /a x=1: 1", "PathPrefix / x=1: 1", "PathPrefix /a: 2", "PathPrefix /: 3"},
 		},
