@@ -180,6 +180,9 @@ func done(r *networking.HTTPRoute, m *networking.HTTPMatchRequest, q request, re
 		if m.GetUri().GetExact() != "" || m.GetUri().GetRegex() != "" {
 			return with
 		}
+		if prefix := m.GetUri().GetPrefix(); rest == "" && prefix != "" && prefix != "/" {
+			return with
+		}
 		return strings.TrimSuffix(with, "/") + "/" + strings.TrimPrefix(rest, "/")
 	}
 	if to := r.GetRedirect(); to != nil {

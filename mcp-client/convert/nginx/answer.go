@@ -103,21 +103,21 @@ func joinable(path string) string {
 // files are directives by which NGINX answers by itself, or speaks otherwise than by HTTP.
 var files = setOf("root", "alias", "try_files", "index", "autoindex", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "memcached_pass", "stub_status", "content_by_lua_block", "empty_gif", "js_content", "perl")
 
-// rules are those of a location.
-func (l *location) rules() []gateway.Rule {
+// rule is that of a location.
+func (l *location) rule() gateway.Rule {
 	rule := gateway.Rule{Match: precedence.Match{Path: l.path}, From: l.at}
 	if l.scope.closed {
-		return []gateway.Rule{rule}
+		return rule
 	}
 	var passes, rewrites *nginxconf.Directive
 	for _, d := range l.directive.Block {
 		switch {
 		case d.Name == "return":
 			rule.Then = l.answer(d, l.path)
-			return []gateway.Rule{rule}
+			return rule
 		case d.Name == "if":
 			l.Lose(place(d), "the condition is not understood, and may refuse requests: those of the location are answered with 500", "remove it, and convert again")
-			return []gateway.Rule{rule}
+			return rule
 		case d.Name == "proxy_pass" || d.Name == "grpc_pass":
 			passes = d
 		case d.Name == "rewrite":
@@ -130,10 +130,10 @@ func (l *location) rules() []gateway.Rule {
 	}
 	if passes == nil {
 		l.Lose(l.at, "it passes requests on to nobody: a gateway has no files"+refused, "serve them by a program, and pass requests on to that")
-		return []gateway.Rule{rule}
+		return rule
 	}
 	rule.Then = l.pass(passes, rewrites)
-	return append(l.withoutSlash(), rule)
+	return rule
 }
 
 func (l *location) ofFiles(d *nginxconf.Directive) {
@@ -143,14 +143,15 @@ func (l *location) ofFiles(d *nginxconf.Directive) {
 }
 
 // withoutSlash redirects requests for the location without the slash at its end, as NGINX does where it
-// passes requests on.
-func (l *location) withoutSlash() []gateway.Rule {
+// passes requests on and no other location is for that path. It does so before it looks at expressions.
+func (l *location) withoutSlash() (rule gateway.Rule, is bool) {
 	path, is := strings.CutSuffix(l.path.Text, "/")
-	if !is || path == "" || l.path.Form != precedence.Beginning {
-		return nil
+	passes := slices.ContainsFunc(l.directive.Block, func(d *nginxconf.Directive) bool { return d.Name == "proxy_pass" || d.Name == "grpc_pass" })
+	if !is || !passes || path == "" || l.path.Form == precedence.Regex {
+		return rule, false
 	}
-	return []gateway.Rule{{
+	return gateway.Rule{
 		Match: precedence.Match{Path: precedence.Path{Form: precedence.Exact, Text: path}}, From: l.at,
 		Then: redirect(&gateway.Redirect{StatusCode: 301, Path: gateway.FullPath(path + "/")}),
-	}}
+	}, true
 }

@@ -48,8 +48,17 @@ func (s *server) rules(r request, conditions conditions) (out []gateway.Rule) {
 	if s.refuses {
 		return []gateway.Rule{{From: s.at}}
 	}
+	exact := 0
+	for ; exact < len(locations) && locations[exact].path.Form == precedence.Exact; exact++ {
+		out = append(out, locations[exact].rule())
+	}
 	for _, l := range locations {
-		out = append(out, l.rules()...)
+		if rule, is := l.withoutSlash(); is && !slices.ContainsFunc(locations, func(o *location) bool { return o.path.Text == rule.Match.Path.Text }) {
+			out = append(out, rule)
+		}
+	}
+	for _, l := range locations[exact:] {
+		out = append(out, l.rule())
 	}
 	return out
 }

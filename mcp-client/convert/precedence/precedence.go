@@ -161,10 +161,14 @@ func (i *item) hasHole() bool {
 }
 
 // fill has the rules after an item say what becomes of the path that is in its prefix and not its own.
-// Where there is no such rule for each request, the item becomes an expression.
+// Where there is no such rule for each request, and none before, the item becomes an expression.
 func (o *ordering) fill(index int) {
 	of := o.items[index]
 	hole := Path{Exact, of.Value}
+	before := slices.ContainsFunc(o.items[:index], func(i *item) bool { return i.Type == TypeExact && i.Match.Path == hole && i.Match.Unless(of.Match) })
+	if before {
+		return
+	}
 	out, closed := slices.Clone(o.items[:index+1]), false
 	for _, later := range o.items[index+1:] {
 		if !closed && later.Match.Path.covers(hole) {
