@@ -50,7 +50,7 @@ func TestATenantDoesNotDriveTheTerminalsOfOthers(t *testing.T) {
 
 // exact are commands whose output is read again, from files and pipes. mcp-client tests them on a
 // terminal.
-var exact = []string{"get vs -A -o yaml", "get vs -A -o jsonpath={.items[*].metadata.annotations.text}", "export", "snapshot save -"}
+var exact = []string{"get vs -A -o yaml", "get vs -A -o jsonpath={.items[*].metadata.annotations.text}", "export", "snapshot save -", "convert vs -A"}
 
 // reading are commands that print what others wrote, about the resources that plant made.
 var reading = []string{
