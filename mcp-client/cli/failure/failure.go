@@ -74,7 +74,7 @@ func (e *Invalid) Error() string { return words.Counted(len(e.Violations), "mist
 type Lossy struct{ Count int }
 
 func (e *Lossy) Error() string {
-	return fmt.Sprintf("%s would be lost, and --strict lets nothing be", words.Counted(e.Count, "thing", "things"))
+	return words.Counted(e.Count, "thing", "things") + " would be lost, and --strict lets nothing be"
 }
 
 // ErrDifferent means that the two sides of a comparison differ, which has been printed.

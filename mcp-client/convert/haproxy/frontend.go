@@ -123,6 +123,8 @@ func (f *frontend) certified(l haproxycfg.Line, b *bind) {
 		case word == "verify" && l.Word(i+1) != "none", word == "ca-file", word == "crt-list":
 			f.Lose(place(l), word+" is not taken over", "write it into tls of the Gateway")
 			f.closed = f.closed || word != "crt-list"
+		case strings.HasPrefix(word, "ssl-") || word == "ciphers" || word == "ciphersuites" || word == "curves" || word == "ecdhe":
+			f.Lose(place(l), word+": listeners have no such field", "write it into tlsDefaults of the MeshConfig, for all listeners")
 		case word == "accept-proxy":
 			f.Lose(place(l), "listeners have no PROXY protocol", "")
 		}

@@ -80,6 +80,9 @@ func (v *virtualService) redirect(in *networking.HTTPRedirect, at report.Place) 
 	if in.GetPort() != 0 {
 		out.Port = int(in.GetPort())
 	}
+	if out.Scheme == "" && in.GetRedirectPort() != nil && in.GetPort() == 0 && in.GetDerivePort() == networking.HTTPRedirect_FROM_PROTOCOL_DEFAULT {
+		v.Lose(at.In("derivePort"), "a redirection has the port of the listener", "write the scheme too, which has its own port then")
+	}
 	return gateway.Filter{Type: "RequestRedirect", Redirect: out}, true
 }
 
@@ -238,6 +241,9 @@ func (v *virtualService) cors(a *gateway.Action, in *networking.CorsPolicy, at r
 			v.Lose(at.In("allowOrigins[%d]", i), "a route allows origins by their names: browsers refuse answers to those that only this matches", "name them, or write https://*.example.com")
 		}
 	}
+	if in.GetUnmatchedPreflights() == networking.CorsPolicy_FORWARD {
+		v.Lose(at.In("unmatchedPreflights"), "preflights from origins that are not allowed are answered by the gateway", "")
+	}
 	if len(out.AllowOrigins) > 0 {
 		a.Filters = append(a.Filters, gateway.Filter{Type: "CORS", CORS: out})
 	}
@@ -252,6 +258,9 @@ func (v *virtualService) limits(a *gateway.Action, r *networking.HTTPRoute, at r
 	if in := r.GetRetries(); in != nil {
 		attempts := int(in.GetAttempts())
 		a.Retry = &gateway.Retry{Attempts: &attempts, Codes: v.codes(in.GetRetryOn(), at.In("retries.retryOn"))}
+		if in.GetRetryRemoteLocalities() != nil || in.GetRetryIgnorePreviousHosts() != nil {
+			v.Lose(at.In("retries"), "a route does not say where it tries again: retryRemoteLocalities and retryIgnorePreviousHosts are left out", "")
+		}
 		if in.GetBackoff() != nil {
 			a.Retry.Backoff = written(in.GetBackoff())
 		}
