@@ -96,10 +96,21 @@ metadata: {name: reviews, namespace: default}
 spec: {hosts: [v1.default.svc.cluster.local, v2.default.svc.cluster.local, reviews.example.com], resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}]}
 `
 
+const edgeGateway = `apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: edge, namespace: shop}
+spec: {selector: {app: edge}, servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: ["*"]}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: web, namespace: shop}
+spec: {hosts: [web.example.com], gateways: [edge], http: [{route: [{destination: {host: v1.default.svc.cluster.local, port: {number: 80}}}]}]}
+`
+
 func newShell(t *testing.T) *shell {
 	t.Helper()
 	m := clitest.Start(t)
-	m.Apply(reviewsEntry + clitest.Separator + "{apiVersion: networking.istio.io/v1, kind: WorkloadGroup, metadata: {name: cart, namespace: shop}, spec: {template: {}}}\n" + clitest.Separator +
+	m.Apply(reviewsEntry + clitest.Separator + edgeGateway + clitest.Separator + "{apiVersion: networking.istio.io/v1, kind: WorkloadGroup, metadata: {name: cart, namespace: shop}, spec: {template: {}}}\n" + clitest.Separator +
 		clitest.VirtualService("default", "reviews", "v1") + clitest.Separator + clitest.VirtualService("default", "ratings", "v1") + clitest.Separator +
 		"{apiVersion: networking.istio.io/v1, kind: DestinationRule, metadata: {name: reviews, namespace: default}, spec: {host: reviews}}\n" +
 		clitest.Separator + clitest.VirtualService("shop", "cart", "v1.default.svc.cluster.local"))
@@ -111,6 +122,8 @@ func newShell(t *testing.T) *shell {
 	dir := clitest.Folder(t, map[string]string{
 		"reviews.yaml": clitest.VirtualService("default", "reviews", "v1"), "mesh/entry.yaml": reviewsEntry, "mesh/deep/ratings.yaml": clitest.VirtualService("default", "ratings", "v2"),
 		"shop/cart.yaml": clitest.VirtualService("shop", "cart", "v1.default.svc.cluster.local"),
+		"edge.yaml":      edgeGateway,
+		"nginx.conf":     "server { listen 80; location / { proxy_pass http://10.0.0.5:8080; proxy_set_header Host $host; } }\n",
 		"partner.pem":    string(authority.PEM),
 		"shop.pem":       string(pair.Cert), "shop.key": string(pair.Key), "clients.pem": string(authority.PEM),
 	})

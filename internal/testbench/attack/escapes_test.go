@@ -50,7 +50,7 @@ func TestATenantDoesNotDriveTheTerminalsOfOthers(t *testing.T) {
 
 // exact are commands whose output is read again, from files and pipes. mcp-client tests them on a
 // terminal.
-var exact = []string{"get vs -A -o yaml", "get vs -A -o jsonpath={.items[*].metadata.annotations.text}", "export", "snapshot save -"}
+var exact = []string{"get vs -A -o yaml", "get vs -A -o jsonpath={.items[*].metadata.annotations.text}", "export", "snapshot save -", "convert vs -A"}
 
 // reading are commands that print what others wrote, about the resources that plant made.
 var reading = []string{
@@ -61,7 +61,7 @@ var reading = []string{
 	"history --diff", "history -o json", "blame vs/planted -n evil", "export", "blockers", "blockers end 1", "proxy-status", "rollout status", "rollout status 1", "rollout history", "rollout watch --count 1", "proxy-config all none",
 	"proxy-config clusters none", "proxy-config endpoints none", "proxy-config listeners none", "proxy-config routes none", "proxy-config secrets none",
 	"restore 1 --dry-run", "revert 2 --dry-run", "confirm --list", "token list", "identity list", "identity log", "machines list", "machines show none",
-	"secret list -A", "issuer list", "trust list", "default-deny", "quota list", "quota list -o json", "hosts list", "hosts list -o json", "hosts owner a.evil.mesh", "authority show", "apply --dry-run -f /dev/null", "validate -f /dev/null", "delete vs planted -n evil --dry-run",
+	"secret list -A", "issuer list", "trust list", "default-deny", "quota list", "quota list -o json", "hosts list", "hosts list -o json", "hosts owner a.evil.mesh", "authority show", "apply --dry-run -f /dev/null", "validate -f /dev/null", "convert vs -A", "delete vs planted -n evil --dry-run",
 }
 
 // pgmeshAlone print nothing that a tenant wrote. They are listed so that a new command is noticed.

@@ -27,7 +27,7 @@ const ExitCodes = `Exit codes:
   0    done
   1    it failed, or something that was named does not exist; of diff and compare: there are differences
   2    the command line was not understood
-  3    refused, because a resource is not valid, or was changed by somebody else; nothing was changed
+  3    refused, because a resource is not valid, or was changed by somebody else, or something would be lost; nothing was changed
   4    the server cannot be reached, did not answer in time, or cannot reach its database
   5    the server does not let this caller do it
   6    of diff and compare: it failed
@@ -69,6 +69,7 @@ func exitCode(err error) int {
 		refused     *Refused
 		invalid     *Invalid
 		conflict    *Conflict
+		lossy       *Lossy
 		unreachable *Unreachable
 		denied      *Denied
 		comparison  *comparisonError
@@ -77,7 +78,7 @@ func exitCode(err error) int {
 	switch {
 	case errors.As(err, &misused):
 		return exitUsage
-	case errors.As(err, &refused), errors.As(err, &invalid), errors.As(err, &conflict):
+	case errors.As(err, &refused), errors.As(err, &invalid), errors.As(err, &conflict), errors.As(err, &lossy):
 		return exitRefused
 	case errors.As(err, &unreachable):
 		return exitUnreachable

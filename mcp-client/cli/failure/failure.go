@@ -70,6 +70,13 @@ type Invalid struct {
 
 func (e *Invalid) Error() string { return words.Counted(len(e.Violations), "mistake", "mistakes") }
 
+// Lossy means that something would be lost, which was told, and that nothing may be.
+type Lossy struct{ Count int }
+
+func (e *Lossy) Error() string {
+	return words.Counted(e.Count, "thing", "things") + " would be lost, and --strict lets nothing be"
+}
+
 // ErrDifferent means that the two sides of a comparison differ, which has been printed.
 var ErrDifferent = errors.New("they differ")
 

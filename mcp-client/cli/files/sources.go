@@ -22,6 +22,8 @@ import (
 type Sources struct {
 	Paths     []string
 	Recursive bool
+
+	more []string // further suffixes of the files to read from folders
 }
 
 // DeclareFlags declares --filename and --recursive.
@@ -62,19 +64,20 @@ func (s *Sources) filesAt(path string) ([]string, error) {
 		return []string{filepath.Clean(path)}, nil
 	}
 	var found []string
+	endings := slices.Concat(suffixes, s.more)
 	err = filepath.WalkDir(path, func(at string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case entry.IsDir() && at != path && !s.Recursive:
 			return fs.SkipDir
-		case !entry.IsDir() && slices.Contains(suffixes, strings.ToLower(filepath.Ext(at))):
+		case !entry.IsDir() && slices.Contains(endings, strings.ToLower(filepath.Ext(at))):
 			found = append(found, filepath.Clean(at))
 		}
 		return nil
 	})
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("%s: there is no file in it that ends in %s", path, strings.Join(suffixes, ", "))
+		err = fmt.Errorf("%s: there is no file in it that ends in %s", path, strings.Join(endings, ", "))
 	}
 	return found, err
 }
@@ -117,16 +120,43 @@ func (s *Sources) readAs(parser kinds.Parser, in io.Reader) ([]*kinds.Document, 
 }
 
 func parseFile(file string, in io.Reader, parser kinds.Parser) ([]*kinds.Document, error) {
-	var data []byte
-	var err error
-	if file == Stdin {
-		file = "standard input"
-		data, err = io.ReadAll(in)
-	} else {
-		data, err = os.ReadFile(file)
-	}
+	name, data, err := readFile(file, in)
 	if err != nil {
 		return nil, err
 	}
-	return parser.Parse(file, data)
+	return parser.Parse(name, data)
+}
+
+// readFile reads a file, and says what it is called.
+func readFile(file string, in io.Reader) (name string, data []byte, err error) {
+	if file == Stdin {
+		data, err = io.ReadAll(in)
+		return "standard input", data, err
+	}
+	data, err = os.ReadFile(file)
+	return file, data, err
+}
+
+// Text is a file as it stands.
+type Text struct {
+	Name string
+	Data []byte
+}
+
+// Texts reads all files as they stand. Those in folders may have the given endings, too.
+func (s *Sources) Texts(in io.Reader, more ...string) (texts []Text, err error) {
+	with := *s
+	with.more = more
+	files, err := with.Files()
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		name, data, err := readFile(file, in)
+		if err != nil {
+			return nil, err
+		}
+		texts = append(texts, Text{name, data})
+	}
+	return texts, nil
 }

@@ -1,0 +1,179 @@
+package resources
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pgmesh/pgmesh/kinds"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/files"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/session"
+	"github.com/pgmesh/pgmesh/mcp-client/convert"
+	"github.com/pgmesh/pgmesh/mcp-client/convert/nginxconf"
+)
+
+// conversion is what the flags of convert say.
+type conversion struct {
+	files   files.Sources
+	from    string
+	strict  bool
+	options convert.Options
+}
+
+// Convert returns the command convert.
+func Convert(s *session.Session) *cobra.Command {
+	p := program{s}
+	var c conversion
+	cmd := &cobra.Command{
+		Use:   "convert (-f (FILE | FOLDER | -) | KIND [NAME...] | KIND/NAME...)",
+		Short: "Turn VirtualServices, Ingresses, NGINX's or HAProxy's files into routes of the Gateway API",
+		Long: `Turn VirtualServices and Gateways of Istio, Ingresses of Kubernetes, and what NGINX and HAProxy do by host and path, into Gateways and
+routes of the Gateway API, and print them as apply takes them. The source stays as it is, and nothing is sent to a server.
+
+Without -f, VirtualServices and Gateways are read from the server. With it no server is needed. What a file is, is found out from its name
+and what is in it; --from says it.
+
+What is printed does with each request what the source did. What cannot be said is told on standard error, a warning each, with where it
+stands and what to do instead: a match that there is not leaves out its rule, and what might have refused requests, or answers by itself, has
+them answered with 500. --strict takes a warning for a mistake.`,
+		Example: `  mcp-client convert -f edge.yaml
+  mcp-client convert virtualservice/web -n shop > web-route.yaml
+  mcp-client convert all -A > routes.yaml
+  mcp-client convert -f nginx.conf -n shop --strict | mcp-client apply -f - --dry-run
+  kubectl get ingress,service -A -o yaml | mcp-client convert -f - --gateway edge`,
+		ValidArgsFunction: p.CompleteResources,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if (len(args) == 0) == (len(c.files.Paths) == 0) {
+				return failure.Usage(cmd, errors.New("name either files with -f, or what to read from the server, such as virtualservices"))
+			}
+			c.options.From = convert.Source(c.from)
+			if c.from != "" && !slices.Contains(convert.Sources(), c.options.From) {
+				return failure.Usage(cmd, fmt.Errorf("--from %s: there is istio, ingress, nginx and haproxy", c.from))
+			}
+			return p.convert(cmd, args, c)
+		},
+	}
+	c.files.DeclareFlags(cmd, "convert")
+	f := cmd.Flags()
+	f.StringVar(&c.from, "from", "", "what the files are: istio, ingress, nginx or haproxy; found out if it is not said")
+	f.StringVar(&c.options.Gateway, "gateway", "", "the name of the Gateway where the source has none (default: the class of an Ingress, nginx, or haproxy)")
+	f.StringVar(&c.options.Class, "gateway-class", "pgmesh", "the class of Gateways")
+	f.BoolVar(&c.options.WholeSegments, "whole-segments", false, "take prefixes for those of whole segments: /a is not for /ab any more, and routes need fewer regular expressions")
+	f.BoolVar(&c.strict, "strict", false, "take each warning for a mistake, and print nothing else")
+	_ = cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions([]cobra.Completion{"istio", "ingress", "nginx", "haproxy"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func (p program) convert(cmd *cobra.Command, args []string, c conversion) error {
+	c.options.Namespace, c.options.Open = p.Namespace.Name, openIncluded
+	var texts []convert.File
+	var known []*kinds.Document
+	if len(args) > 0 {
+		query, err := arguments.Parse(args)
+		if err != nil {
+			return failure.Usage(cmd, err)
+		}
+		if known, err = p.converted(cmd.Context(), query); err != nil {
+			return err
+		}
+	}
+	found, err := c.files.Texts(p.In, ".conf", ".cfg")
+	if err != nil {
+		return err
+	}
+	for _, f := range found {
+		texts = append(texts, convert.File(f))
+	}
+	result, err := convert.Files(texts, known, c.options)
+	if wrong, is := errors.AsType[kinds.Errors](err); is {
+		return &failure.Invalid{Violations: wrong}
+	} else if err != nil {
+		return err
+	}
+	return p.printConverted(result, c.strict)
+}
+
+// converted are the resources to be converted, with those that say what hosts are.
+func (p program) converted(ctx context.Context, query []arguments.Wanted) (out []*kinds.Document, err error) {
+	beside := []string{"ServiceEntry", "DestinationRule"}
+	read, err := p.Read(ctx, arguments.Distinct(append(arguments.KindsOf(query), ofIstio(beside)...)))
+	if err != nil {
+		return nil, err
+	}
+	found, missing := p.Namespace.Find(query, read.Resources)
+	if len(missing) > 0 {
+		return nil, failure.Several(missing)
+	}
+	for _, r := range read.Resources {
+		if slices.Contains(found, r) || r.Kind.Group == istioGroup && slices.Contains(beside, r.Kind.Name) {
+			out = append(out, &kinds.Document{Resource: r})
+		}
+	}
+	return out, nil
+}
+
+const istioGroup = "networking.istio.io"
+
+func ofIstio(names []string) (out []*kinds.Kind) {
+	for _, name := range names {
+		kind, _ := kinds.Lookup(istioGroup, name)
+		out = append(out, kind)
+	}
+	return out
+}
+
+// printConverted prints what a conversion came to, after what it has to tell.
+func (p program) printConverted(r *convert.Result, strict bool) error {
+	for _, v := range r.Notes {
+		fmt.Fprintln(p.Err, "note:", v.Error())
+	}
+	for _, v := range r.Lost {
+		fmt.Fprintln(p.Err, "warning:", v.Error())
+	}
+	switch {
+	case strict && len(r.Lost) > 0:
+		return &failure.Lossy{Count: len(r.Lost)}
+	case len(r.Documents) == 0:
+		return errors.New("there is nothing that could be converted")
+	}
+	resources := make([]*kinds.Resource, len(r.Documents))
+	for i, d := range r.Documents {
+		resources[i] = d.Resource
+	}
+	if p.Output.IsTable() {
+		return p.PrintExactly(kinds.MarshalYAML(resources...))
+	}
+	return p.PrintResources(resources, false, nil)
+}
+
+// openIncluded opens what a file of NGINX includes, which is named relative to it.
+func openIncluded(from, pattern string) (opened []nginxconf.Opened, err error) {
+	if !filepath.IsAbs(pattern) {
+		pattern = filepath.Join(filepath.Dir(from), pattern)
+	}
+	names, err := filepath.Glob(pattern)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(names, cmp.Compare[string])
+	for _, name := range names {
+		if info, err := os.Stat(name); err != nil || info.IsDir() || strings.HasSuffix(name, "mime.types") {
+			continue
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		opened = append(opened, nginxconf.Opened{Name: name, Data: data})
+	}
+	return opened, nil
+}

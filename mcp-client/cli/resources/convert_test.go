@@ -1,0 +1,94 @@
+package resources_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
+)
+
+const convertedGateway = `apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: edge, namespace: shop}
+spec: {selector: {a: b}, servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: ["*"]}]}
+`
+
+const convertedService = `apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: web, namespace: shop}
+spec:
+  hosts: [web.example.com]
+  gateways: [edge]
+  http: [{fault: {abort: {httpStatus: 503}}, route: [{destination: {host: web.shop.mesh, port: {number: 80}}}]}]
+`
+
+func TestConvertPrintsWhatApplyTakes(t *testing.T) {
+	t.Parallel()
+	m := clitest.Start(t)
+	r := clitest.Run(t.Context(), convertedGateway+clitest.Separator+convertedService, nil, "convert", "-f", "-")
+	require.Zero(t, r.Code, r.Err)
+	require.Contains(t, r.Err, "warning: standard input: document 2, line 6: VirtualService shop/web: spec.http[0].fault: a route has no faults")
+	require.Contains(t, r.Out, "kind: HTTPRoute")
+	require.Contains(t, r.Out, "- name: edge")
+	applied := m.Pipe(r.Out, "apply", "-f", "-")
+	require.Zero(t, applied.Code, applied.Err)
+
+	r = clitest.Run(t.Context(), convertedGateway+clitest.Separator+convertedService, nil, "convert", "-f", "-", "-o", "json")
+	var list struct{ Items []struct{ Kind string } }
+	require.NoError(t, json.Unmarshal([]byte(r.Out), &list))
+	require.Len(t, list.Items, 2)
+	require.Equal(t, "Gateway", list.Items[0].Kind)
+}
+
+func TestConvertReadsTheServer(t *testing.T) {
+	t.Parallel()
+	m := clitest.Start(t)
+	m.Apply(convertedGateway + clitest.Separator + convertedService)
+	r := m.Run("convert", "virtualservice/web", "-n", "shop")
+	require.Zero(t, r.Code, r.Err)
+	require.Contains(t, r.Err, "warning: VirtualService shop/web: spec.http[0].fault: a route has no faults")
+	require.Contains(t, r.Err, "note: VirtualService shop/web: spec.gateways: the Gateway shop/edge is not among what is converted")
+	require.NotContains(t, r.Out, "kind: Gateway\n")
+	require.Contains(t, m.OK("convert", "all", "-A"), "kind: Gateway\n")
+	require.Equal(t, 1, m.Run("convert", "virtualservice/gone", "-n", "shop").Code)
+}
+
+func TestConvertSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	dir := clitest.Folder(t, map[string]string{
+		"a.yaml": convertedGateway + clitest.Separator + convertedService, "wrong.yaml": "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: a}\nspec: {host: [a]}\n",
+		"odd.txt": "what is this?", "nginx/nginx.conf": "http {\n  include conf.d/*.conf;\n}\n", "nginx/conf.d/a.conf": "server { listen 80; location / { proxy_pass http://10.0.0.1; proxy_set_header Host $host; } }\n",
+		"broken.conf": "server {",
+	})
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		told string
+	}{
+		"strict":        {[]string{"-f", at("a.yaml"), "--strict"}, 3, "error: 1 thing would be lost, and --strict lets nothing be\n"},
+		"invalid":       {[]string{"-f", at("wrong.yaml")}, 3, `unknown field "host"`},
+		"unknown":       {[]string{"-f", at("odd.txt")}, 1, "it is not known what this is: say --from istio, ingress, nginx or haproxy"},
+		"unknown from":  {[]string{"-f", at("a.yaml"), "--from", "apache"}, 2, "--from apache: there is istio, ingress, nginx and haproxy"},
+		"broken":        {[]string{"-f", at("broken.conf")}, 1, "broken.conf: line 1: the file ends within a block"},
+		"nothing named": {nil, 2, "name either files with -f, or what to read from the server"},
+		"both named":    {[]string{"vs", "-f", at("a.yaml")}, 2, "name either files with -f, or what to read from the server"},
+		"nothing there": {[]string{"-f", at("a.yaml"), "--from", "ingress"}, 1, "there is nothing that could be converted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := clitest.Run(t.Context(), "", nil, append([]string{"convert"}, c.args...)...)
+			require.Equal(t, c.code, r.Code, r.Err)
+			require.Contains(t, r.Err, c.told)
+			require.Empty(t, r.Out)
+		})
+	}
+	// What is included by a file of a folder is converted once.
+	r := clitest.Run(t.Context(), "", nil, "convert", "-R", "-f", at("nginx"), "--strict")
+	require.Zero(t, r.Code, r.Err)
+	require.Contains(t, r.Out, "name: 10-0-0-1.default.mesh")
+	require.NotContains(t, r.Out, "default-2")
+}
