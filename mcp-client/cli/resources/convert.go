@@ -39,12 +39,12 @@ func Convert(s *session.Session) *cobra.Command {
 		Long: `Turn VirtualServices and Gateways of Istio, Ingresses of Kubernetes, and what NGINX and HAProxy do by host and path, into Gateways and
 routes of the Gateway API, and print them as apply takes them. The source stays as it is, and nothing is sent to a server.
 
-Without -f, VirtualServices and Gateways are read from the server. With it no server is needed. What a file is, is found out from its name
-and what is in it; --from says it.
+Without -f, VirtualServices and Gateways are read from the server. With -f no server is needed. A file's name and content show what it is,
+unless --from says it.
 
-What is printed does with each request what the source did. What cannot be said is told on standard error, a warning each, with where it
-stands and what to do instead: a match that there is not leaves out its rule, and what might have refused requests, or answers by itself, has
-them answered with 500. --strict takes a warning for a mistake.`,
+The result does with each request what the source did. Each thing that routes cannot say is a warning on standard error: where it stands,
+and what to do instead. A rule whose match they cannot say is left out. A rule that might refuse requests, or answers them by itself, becomes
+one that answers 500. With --strict each warning is an error.`,
 		Example: `  mcp-client convert -f edge.yaml
   mcp-client convert virtualservice/web -n shop > web-route.yaml
   mcp-client convert all -A > routes.yaml
@@ -64,11 +64,11 @@ them answered with 500. --strict takes a warning for a mistake.`,
 	}
 	c.files.DeclareFlags(cmd, "convert")
 	f := cmd.Flags()
-	f.StringVar(&c.from, "from", "", "what the files are: istio, ingress, nginx or haproxy; found out if it is not said")
+	f.StringVar(&c.from, "from", "", "what the files are: istio, ingress, nginx or haproxy (default: as their names and contents show)")
 	f.StringVar(&c.options.Gateway, "gateway", "", "the name of the Gateway where the source has none (default: the class of an Ingress, nginx, or haproxy)")
 	f.StringVar(&c.options.Class, "gateway-class", "pgmesh", "the class of Gateways")
-	f.BoolVar(&c.options.WholeSegments, "whole-segments", false, "take prefixes for those of whole segments: /a is not for /ab any more, and routes need fewer regular expressions")
-	f.BoolVar(&c.strict, "strict", false, "take each warning for a mistake, and print nothing else")
+	f.BoolVar(&c.options.WholeSegments, "whole-segments", false, "match prefixes by whole segments: /a does not match /ab any more, and routes need fewer regular expressions")
+	f.BoolVar(&c.strict, "strict", false, "make each warning an error, and print nothing else")
 	_ = cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions([]cobra.Completion{"istio", "ingress", "nginx", "haproxy"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

@@ -171,7 +171,7 @@ func (s *Set) valid(groups []group) (out []ruleSpec) {
 			continue
 		}
 		if why := wrong(g.ruleSpec); why != "" {
-			s.Lose(g.from, "this cannot be said in the Gateway API ("+why+"): the rule's requests are answered with 500", "write the rule by hand")
+			s.Lose(g.from, "the Gateway API cannot say this ("+why+"): the rule's requests are answered with 500", "write the rule by hand")
 			g.ruleSpec = ruleSpec{Matches: g.Matches}
 		}
 		out = append(out, g.ruleSpec)

@@ -64,7 +64,7 @@ func (c *conversion) ofBackend(b *backend, l haproxycfg.Line, spec *gateway.Serv
 	case (word == "http-request" || word == "http-response") && strings.HasSuffix(l.Word(1), "-header") && !slices.Contains(l.Words, "if") && !slices.Contains(l.Words, "unless"):
 		b.filters = c.changed(b.filters, l)
 	case word == "http-request" || word == "redirect" || word == "block" || word == "reqrep":
-		c.Lose(place(l), "what this does to requests cannot be said: those of the backend are answered with 500", "remove it, convert again, and write it into the rules of the route")
+		c.Lose(place(l), "a route cannot say what this does: requests for the backend are answered with 500", "remove it, convert again, and write it into the rules of the route")
 		b.ok = false
 	default:
 		c.other(l)

@@ -184,7 +184,7 @@ func (f *frontend) use(l haproxycfg.Line) {
 
 // close has the frontend refuse all requests, since it is not known which are to be.
 func (f *frontend) close(l haproxycfg.Line) {
-	f.Lose(place(l), "whom this lets in cannot be said: all requests of "+f.section.Kind+" "+f.section.Name()+" are answered with 500",
+	f.Lose(place(l), "a route cannot say who may call: all requests of "+f.section.Kind+" "+f.section.Name()+" are answered with 500",
 		"remove it, convert again, and write an AuthorizationPolicy or a RequestAuthentication")
 	f.closed = true
 }

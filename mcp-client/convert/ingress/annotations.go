@@ -55,7 +55,7 @@ func (c *conversion) settings(i *Ingress) *settings {
 		case !ofNginx:
 			c.Lose(at, "the annotation is not understood", "if it matters to requests, say it by hand")
 		case slices.Contains(guards, name):
-			c.Lose(at, "whom this lets in cannot be said: all requests of the Ingress are answered with 500", "remove the annotation, convert again, and write an AuthorizationPolicy or a RequestAuthentication")
+			c.Lose(at, "a route cannot say who may call: all requests of the Ingress are answered with 500", "remove the annotation, convert again, and write an AuthorizationPolicy or a RequestAuthentication")
 			s.closed = true
 		case !s.read(i, name, value):
 			c.Lose(at, "the annotation has no counterpart", "if it matters to requests, say it by hand")

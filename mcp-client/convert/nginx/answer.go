@@ -42,7 +42,7 @@ var url = regexp.MustCompile(`^(?:(https?|\$scheme)://([^/$]+|\$(?:host|http_hos
 func (s *server) redirection(to string, path precedence.Path) (out *gateway.Redirect, why string) {
 	parts := url.FindStringSubmatch(to)
 	if parts == nil {
-		return nil, fmt.Sprintf("where %s leads cannot be said by a route", to)
+		return nil, fmt.Sprintf("a route cannot say where %s leads", to)
 	}
 	out = &gateway.Redirect{}
 	if parts[1] != "$scheme" {
@@ -69,7 +69,7 @@ func redirected(to string, from precedence.Path) (*gateway.Path, string) {
 	before, all := strings.CutSuffix(strings.TrimSuffix(to, "$is_args$args"), "$request_uri")
 	switch {
 	case strings.Contains(before, "$"):
-		return nil, fmt.Sprintf("where %s leads cannot be said by a route", to)
+		return nil, fmt.Sprintf("a route cannot say where %s leads", to)
 	case all && before == "":
 		return nil, ""
 	case all && (from.Form == precedence.Beginning || from.Form == precedence.Segments):

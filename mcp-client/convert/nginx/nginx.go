@@ -83,7 +83,7 @@ func (s scope) within(c *conversion, block []*nginxconf.Directive) scope {
 			own.name = d.Arg(0)
 		}
 		if guards[d.Name] && d.Arg(0) != "off" && (d.Name != "allow" || d.Arg(0) != "all") {
-			c.Lose(place(d), "whom this lets in cannot be said: requests are answered with 500 where it counts",
+			c.Lose(place(d), "a route cannot say who may call: requests that it is for are answered with 500",
 				"remove it, convert again, and write an AuthorizationPolicy or a RequestAuthentication")
 			own.closed = true
 		}

@@ -27,7 +27,7 @@ var passed = regexp.MustCompile(`^(https?|grpcs?)://([^/$]+)(\$request_uri|/[^$]
 func (l *location) pass(d, rewrites *nginxconf.Directive) *gateway.Action {
 	parts := passed.FindStringSubmatch(d.Arg(0))
 	if parts == nil || strings.HasPrefix(parts[2], "unix:") {
-		l.Lose(place(d), fmt.Sprintf("where %s leads cannot be said by a route%s", d.Arg(0), refused), "write names and addresses, without variables")
+		l.Lose(place(d), fmt.Sprintf("a route cannot say where %s leads%s", d.Arg(0), refused), "write names and addresses, without variables")
 		return nil
 	}
 	to := l.service(parts[2], parts[1], l.scope.name, d)
