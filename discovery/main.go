@@ -57,7 +57,7 @@ func runCommand() *cobra.Command {
 	f.IntVar(&o.RequestMiB, "max-request-mib", serve.DefaultRequestMiB, "the largest request of a proxy that is taken, in MiB: one that comes back names what it has, with some 100 bytes for each resource")
 	o.Keys.Flags(f)
 	f.IntVar(&o.RoutesByHost, "routes-by-host", push.ScopedFrom,
-		"by how many VirtualServices with exact hosts a port's routes are sent to a gateway host by host, if its Envoy is 1.40 or later; 0 for never")
+		"by how many VirtualServices with exact hosts a port's routes are sent to a gateway host by host, if its Envoy is 1.40 or later; those of listeners of the Gateway API for more than one host always are; 0 for never")
 	f.BoolVar(&o.OwnGateways, "scope-gateways-to-namespace", false,
 		"have gateways serve the Gateways of their own namespace alone, also where the mesh does not: the setting own_gateways, which is on as soon as hosts have owners")
 	f.BoolVar(&o.ReportProxies, "report-proxies", true,

@@ -345,8 +345,15 @@ func TestProblems(t *testing.T) {
 				{"HTTPRoute", "other", "b", `{"rules": [{"backendRefs": [{"name": "reviews", "namespace": "default", "port": 9080}]}]}`},
 				{"HTTPRoute", "third", "c", `{"rules": [{"backendRefs": [{"name": "reviews", "namespace": "default", "port": 9080}]}]}`},
 				{"ReferenceGrant", "default", "g", `{"from": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": "third"}], "to": [{"group": "", "kind": "Service"}]}`},
+				{"Gateway.gateway.networking.k8s.io", "default", "gate", `{"gatewayClassName": "pgmesh", "listeners": [{"name": "http", "port": 80, "protocol": "HTTP"}]}`},
+				{"HTTPRoute", "default", "d", `{"parentRefs": [{"name": "gate", "sectionName": "other"}], "rules": [{"backendRefs": [{"name": "reviews", "port": 9080}]}]}`},
+				{"HTTPRoute", "default", "e", `{"parentRefs": [{"group": "", "kind": "Service", "name": "gone"}], "rules": [{"backendRefs": [{"name": "reviews", "port": 9080}]}]}`},
+				{"HTTPRoute", "default", "f", `{"parentRefs": [{"name": "gate"}], "rules": [{"backendRefs": [{"group": "networking.istio.io", "kind": "ServiceEntry", "name": "gone"}]}]}`},
+				{"HTTPRoute", "other", "g", `{"parentRefs": [{"name": "gate", "namespace": "default"}], "rules": [{}]}`},
 			},
 			[]string{
+				"error unknown-listener HTTPRoute default/d spec.parentRefs[0]", "error unknown-parent HTTPRoute default/e spec.parentRefs[0].name",
+				"error unknown-backend HTTPRoute default/f spec.rules[0].backendRefs[0].name", "error not-allowed HTTPRoute other/g spec.parentRefs[0]",
 				"error not-permitted HTTPRoute other/b spec.rules[0].backendRefs[0]", "error unknown-host HTTPRoute default/a spec.rules[0].backendRefs[2].name",
 				"error unknown-parent HTTPRoute default/a spec.parentRefs[0].name", "error unknown-port HTTPRoute default/a spec.rules[0].backendRefs[1].port",
 			},
@@ -361,6 +368,12 @@ func TestProblems(t *testing.T) {
 			}
 			require.Equal(t, slices.Sorted(slices.Values(test.want)), slices.Sorted(slices.Values(db.found("WHERE code <> 'unsupported'"))))
 			require.Zero(t, value[int](db, "SELECT count(*) FROM mesh.problems WHERE hint IS NULL OR message IS NULL OR api_group IS NULL"))
+
+			// Who asks about one resource finds what is found of it among all.
+			db.Exec(`CREATE TABLE singly AS SELECT p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message
+				FROM mesh.resources r, mesh_internal.link_problems_of(r.kind, r.namespace, r.name) p WHERE p.api_group = r.api_group;
+				CREATE TABLE together AS SELECT code, kind, api_group, namespace, name, path, message FROM mesh_internal.link_problems WHERE severity <> 'info'`)
+			require.Zero(t, value[int](db, "SELECT count(*) FROM ((TABLE singly EXCEPT ALL TABLE together) UNION ALL (TABLE together EXCEPT ALL TABLE singly)) d"))
 
 			// What the changes have left is what a reading of everything finds.
 			db.Exec("CREATE TABLE kept AS SELECT * FROM mesh_internal.links; DELETE FROM mesh_internal.links; SELECT mesh_internal.rebuild_links()")
@@ -486,6 +499,15 @@ func TestWhatManyRoutesNameIsSearchedForOnce(t *testing.T) {
 	require.Equal(t, []string{`did you mean "orders.mesh"?`, `did you mean "shop/entrance"?`, `did you mean "shop/orders"?`}, hints)
 	require.Equal(t, int64(3*many), value[int64](s, "SELECT count(*) FROM mesh.problems"))
 	require.Equal(t, hints, collect[string](s, "SELECT DISTINCT hint FROM mesh_internal.find_problems_of('HTTPRoute', 'gateway.networking.k8s.io', 'shop', 'r7') ORDER BY 1"))
+}
+
+// Rules about the items of a list read the list, and do not call themselves for each item.
+func TestRulesReadListsAtOnce(t *testing.T) {
+	t.Parallel()
+	_, url := open(t)
+	insert := `INSERT INTO mesh.resources (api_group, kind, namespace, name, spec) VALUES ('gateway.networking.k8s.io', 'HTTPRoute', 'shop', 'r', '{"rules": [{"filters": [
+		{"type": "RequestHeaderModifier", "requestHeaderModifier": {"remove": ["a"]}}, {"type": "ResponseHeaderModifier", "responseHeaderModifier": {"remove": ["a"]}}]}]}')`
+	require.Equal(t, "{rule_items=1}", connect(t, url).calls(insert, "rule_items"))
 }
 
 // calls tells how often a query calls functions. What Postgres has counted and not yet put down is

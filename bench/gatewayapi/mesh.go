@@ -107,6 +107,9 @@ const (
 	startTimeout = time.Minute
 	// changeTimeout is when a change without effect counts as lost.
 	changeTimeout = 30 * time.Second
+	// askEvery lies between an answer and the next request. Who asks without a pause takes a processor
+	// from what is measured.
+	askEvery = time.Millisecond
 )
 
 // until waits until a route answers with a mark, while the gateway may not listen yet.
@@ -144,6 +147,7 @@ func (m *mesh) answered(ctx context.Context, r route, path, mark string, before 
 		case status != before:
 			return 0, 0, fmt.Errorf("after %s was written, the gateway answered with %d", r.name, status)
 		}
+		wait.For(ctx, askEvery) // the next request tells when the time is over
 	}
 }
 

@@ -66,11 +66,11 @@ func (t *BackendTLS) same(other *BackendTLS) bool {
 // backendTLSIndex has the BackendTLSPolicies, and for which hosts they hold.
 type backendTLSIndex struct {
 	securing table[kinds.Key, *gatewayapi.Securing]
-	at       table[string, []kinds.Key]            // policies by their hosts
-	entries  table[kinds.Key, []kinds.Key]         // policies by the ServiceEntries that they name
-	trusting table[gatewayapi.Secret, []kinds.Key] // policies by the secrets that they have authorities from
+	at       keyLists[string]            // policies by their hosts
+	entries  keyLists[kinds.Key]         // policies by the ServiceEntries that they name
+	trusting keyLists[gatewayapi.Secret] // policies by the secrets that they have authorities from
 	held     table[hostKey, *heldTLS]
-	sending  table[string, []kinds.Key] // routes by the hosts that they send to
+	sending  keyLists[string] // routes by the hosts that they send to
 }
 
 // heldTLS is how policies hold for a host.
@@ -168,9 +168,9 @@ func (u *apiUpdate) readPolicy(key kinds.Key) {
 	securing.put(key, is, is == nil)
 	u.securing = securing.done()
 	gone, come := some(was), some(is)
-	u.at = patchedKeys(u.at, gone, come, hostsOfPolicy)
-	u.entries = patchedKeys(u.entries, gone, come, (*gatewayapi.Securing).Entries)
-	u.trusting = patchedKeys(u.trusting, gone, come, func(s *gatewayapi.Securing) []gatewayapi.Secret { return s.Secrets })
+	u.at = changedKeys(u.at, gone, come, hostsOfPolicy)
+	u.entries = changedKeys(u.entries, gone, come, (*gatewayapi.Securing).Entries)
+	u.trusting = changedKeys(u.trusting, gone, come, func(s *gatewayapi.Securing) []gatewayapi.Secret { return s.Secrets })
 	for _, s := range slices.Concat(gone, come) {
 		for _, host := range hostsOfPolicy(s) {
 			u.dirtyHosts[hostKey{key.Namespace, host}] = true

@@ -265,9 +265,3 @@ func (f *Frontend) AutoPassthrough() bool {
 func (f *Frontend) TakesDatagrams() bool {
 	return slices.ContainsFunc(f.Sockets, func(x *Socket) bool { return x.Datagrams })
 }
-
-// VirtualServicesOf lists the rules that are bound to a Gateway and that routers in a namespace
-// obey.
-func (m *Mesh) VirtualServicesOf(gateway, namespace string) []*VirtualService {
-	return obeyedIn(namespace, m.virtual.byGateway.get(gateway))
-}

@@ -21,8 +21,8 @@ type apiIndex struct {
 	listening *listening
 
 	routes table[kinds.Key, *attachedRoute]
-	naming table[kinds.Key, []kinds.Key] // routes by the Gateways, ListenerSets and ServiceEntries that they name
-	abroad table[string, []kinds.Key]    // routes by the other namespaces that they send to
+	naming keyLists[kinds.Key] // routes by the Gateways, ListenerSets and ServiceEntries that they name
+	abroad keyLists[string]    // routes by the other namespaces that they send to
 	pieces table[gatewayapi.Key, []*gatewayapi.Piece]
 	rules  table[gatewayapi.Key, *gatewayapi.Rules]
 
@@ -95,15 +95,15 @@ func buildGatewayAPI(now configstore.Step, prev, m *Mesh, services Exchange[*Ser
 
 // namesOneOf reports whether a route or a policy names one of the ServiceEntries that were edited.
 func (x *apiIndex) namesOneOf(entries []configstore.Edit) bool {
-	return x.naming.size+x.entries.size > 0 && slices.ContainsFunc(entries, func(e configstore.Edit) bool {
+	return x.naming.parts.size+x.entries.parts.size > 0 && slices.ContainsFunc(entries, func(e configstore.Edit) bool {
 		key := cmp.Or(e.After, e.Before).Key()
-		return len(x.naming.get(key))+len(x.entries.get(key)) > 0
+		return x.naming.has(key) || x.entries.has(key)
 	})
 }
 
 // secures reports whether a policy is for one of the services that went or came.
 func (x *apiIndex) secures(services Exchange[*Service]) bool {
-	return x.at.size > 0 && slices.ContainsFunc(slices.Concat(services.Gone, services.Come), func(s *Service) bool { return len(x.at.get(s.Hostname)) > 0 })
+	return x.at.parts.size > 0 && slices.ContainsFunc(slices.Concat(services.Gone, services.Come), func(s *Service) bool { return x.at.has(s.Hostname) })
 }
 
 // allRules lists the rules that all routes come to.
@@ -352,47 +352,16 @@ func (u *apiUpdate) note(gone, come []*attachedRoute) {
 		routes.set(r.Resource.Key(), r)
 	}
 	u.routes = routes.done()
-	u.naming = patchedKeys(u.naming, gone, come, (*attachedRoute).names)
-	u.abroad = patchedKeys(u.abroad, gone, come, func(r *attachedRoute) []string { return r.Abroad })
-	u.asking = patchedKeys(u.asking, gone, come, func(r *attachedRoute) []string { return r.Asked })
-	u.sending = patchedKeys(u.sending, gone, come, func(r *attachedRoute) []string { return r.sends })
+	u.naming = changedKeys(u.naming, gone, come, (*attachedRoute).names)
+	u.abroad = changedKeys(u.abroad, gone, come, func(r *attachedRoute) []string { return r.Abroad })
+	u.asking = changedKeys(u.asking, gone, come, func(r *attachedRoute) []string { return r.Asked })
+	u.sending = changedKeys(u.sending, gone, come, func(r *attachedRoute) []string { return r.sends })
 	for _, r := range slices.Concat(gone, come) {
 		for _, host := range r.sends {
 			u.secureAgain(host)
 		}
 	}
 	u.count(gone, come)
-}
-
-// keyed is something that is made from one resource.
-type keyed interface {
-	comparable
-	Key() kinds.Key
-}
-
-// patchedKeys changes lists of the keys of something.
-func patchedKeys[T keyed, K comparable](lists table[K, []kinds.Key], gone, come []T, keys func(T) []K) table[K, []kinds.Key] {
-	changes := exchangesBy(gone, come, keys)
-	if len(changes) == 0 {
-		return lists
-	}
-	edit := lists.edit()
-	for key, c := range changes {
-		before, after := keysOf(c.Gone), keysOf(c.Come)
-		if slices.Equal(before, after) {
-			continue // the same ones, edited
-		}
-		list := patched(lists.get(key), before, after, kinds.Key.Compare)
-		edit.put(key, list, len(list) == 0)
-	}
-	return edit.done()
-}
-
-func keysOf[T keyed](all []T) (out []kinds.Key) {
-	for _, one := range all {
-		out = append(out, one.Key())
-	}
-	return out
 }
 
 // done merges the pieces that changed.

@@ -22,7 +22,7 @@ type apiStatuses struct {
 	statuses  APIStatuses
 	stated    table[kinds.Key, []kinds.Key]         // Gateways and ListenerSets, by the Gateway with which they have a status
 	taken     table[gatewayapi.At, int]             // how many routes a listener has taken
-	asking    table[string, []kinds.Key]            // routes by the hosts that they name
+	asking    keyLists[string]                      // routes by the hosts that they name
 	certified table[gatewayapi.Secret, []kinds.Key] // Gateways by the secrets that they name
 	lending   table[string, []loan]                 // by the namespaces of Gateways
 }
@@ -55,7 +55,7 @@ func (s APIStatuses) Since(before APIStatuses) map[kinds.Key]*gatewayapi.Status 
 // askedHosts lists the hosts that routes name and that have come to be those of a service, or ceased
 // to be.
 func (x *apiIndex) askedHosts(before, now *serviceIndex, services Exchange[*Service]) (out []string) {
-	if x.asking.size == 0 || before == nil {
+	if x.asking.parts.size == 0 || before == nil {
 		return nil
 	}
 	for _, s := range slices.Concat(services.Gone, services.Come) {
@@ -66,13 +66,13 @@ func (x *apiIndex) askedHosts(before, now *serviceIndex, services Exchange[*Serv
 			out = append(out, s.Hostname)
 			continue
 		}
-		for asked := range x.asking.each() {
+		for _, asked := range x.asking.named() {
 			if hostname.Within(asked, s.Hostname) {
 				out = append(out, asked)
 			}
 		}
 	}
-	return slices.DeleteFunc(out, func(host string) bool { return len(x.asking.get(host)) == 0 })
+	return slices.DeleteFunc(out, func(host string) bool { return !x.asking.has(host) })
 }
 
 // known reports whether a service has a host, which may be one of a wildcard's.

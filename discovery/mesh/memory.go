@@ -3,7 +3,7 @@ package mesh
 import "sync"
 
 // memory holds what a series of meshes remembers of what proxies asked for: the latest scope,
-// frontend and token rules of each key. Whichever mesh was asked last, the next one takes over what
+// frontend, token rules and rules of a Gateway of each key. Whichever mesh was asked last, the next one takes over what
 // still holds.
 type memory struct {
 	mu        sync.Mutex
@@ -11,6 +11,7 @@ type memory struct {
 	scopes    latest[scopeKey, rememberedScope]
 	frontends latest[string, *Frontend]
 	tokens    latest[string, *TokenRules] // by the policies for a proxy
+	bound     latest[boundTo, boundRules]
 }
 
 // rememberedScope is a scope with the catalog and the build of the mesh that was asked for it last.
@@ -35,6 +36,7 @@ func (x *memory) next() (build int) {
 		x.scopes.forget(since)
 		x.frontends.forget(since)
 		x.tokens.forget(since)
+		x.bound.forget(since)
 	}
 	return x.builds
 }

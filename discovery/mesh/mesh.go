@@ -54,6 +54,7 @@ type Mesh struct {
 	scopes     once[scopeKey, *Scope] // those that this mesh was asked for
 	frontends  once[string, *Frontend]
 	tokenRules once[string, *TokenRules]
+	bound      once[boundTo, []*VirtualService]
 	recent     []*step             // the latest steps, the last one to this mesh
 	changes    once[int, *changes] // by the build of an earlier mesh
 }

@@ -99,6 +99,12 @@ func (s *Server) ReadsHTTP() bool {
 	return s.Protocol.IsHTTP() || s.Protocol == ProtocolHTTPS && s.EndsTLS()
 }
 
+// GetsHostsFromRoutes reports whether the server is a listener of the Gateway API for more than one
+// host: each route that attaches to it may bring hosts of its own.
+func (s *Server) GetsHostsFromRoutes() bool {
+	return s.listener && slices.ContainsFunc(s.Hosts, func(h ServerHost) bool { return hostname.IsWildcard(h.Name) })
+}
+
 // ServerNames are those that TLS clients may ask for, sorted; nil means any.
 func (s *Server) ServerNames() []string {
 	var out []string

@@ -35,13 +35,18 @@ func newBench() *bench {
 // apply puts resources, given as YAML, into the mesh, and pushes.
 func (b *bench) apply(t testing.TB, yaml string) {
 	t.Helper()
+	b.push(changesOf(t, yaml))
+}
+
+// changesOf has each resource of a text come.
+func changesOf(t testing.TB, yaml string) (changes []kinds.Change) {
+	t.Helper()
 	documents, err := kinds.Parse("test.yaml", []byte(yaml))
 	require.NoError(t, err)
-	var changes []kinds.Change
 	for _, d := range documents {
 		changes = append(changes, kinds.Change{Key: d.Resource.Key(), Resource: d.Resource})
 	}
-	b.push(changes)
+	return changes
 }
 
 func (b *bench) remove(k kinds.Key) { b.push([]kinds.Change{{Key: k}}) }

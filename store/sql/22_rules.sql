@@ -68,6 +68,9 @@ BEGIN
     RETURN QUERY SELECT path, v, parent, key, i;
   WHEN value IS NULL THEN
     RETURN;
+  WHEN rest = '[]' AND steps -> 0 ->> 'shape' = 'list' THEN -- without a call for each item
+    RETURN QUERY SELECT format('%s[%s]', at, e.n - 1), e.value, v, key, e.n - 1
+      FROM jsonb_array_elements(CASE jsonb_typeof(value) WHEN 'array' THEN value ELSE '[]' END) WITH ORDINALITY AS e (value, n) ORDER BY e.n;
   WHEN steps -> 0 ->> 'shape' = 'list' THEN
     RETURN QUERY SELECT r.* FROM jsonb_array_elements(CASE jsonb_typeof(value) WHEN 'array' THEN value ELSE '[]' END) WITH ORDINALITY AS e (value, n),
       mesh_internal.rule_items(rest, format('%s[%s]', at, e.n - 1), e.value, v, key, e.n - 1) r ORDER BY e.n;

@@ -134,11 +134,13 @@ CREATE OR REPLACE VIEW mesh_internal.dangling_ports AS
     AND s.target IS NULL AND NOT l.hidden
     AND (r.ports IS NOT NULL OR EXISTS (SELECT FROM mesh_internal.links o
       WHERE o.role = 'service' AND o.target = l.target AND (o.scope && l.scope OR o.namespace = ANY (l.scope)) AND o.detail -> 'ports' <> '{}'))
-    AND (r.ports && ARRAY[l.port::text, '*']) IS NOT TRUE
-  UNION ALL
-  SELECT 'error', 'ambiguous-port', l.kind, l.api_group, l.namespace, l.name, l.path,
-    format('the host "%s" has several ports, and the destination names none', l.target),
-    'set port.number to one of ' || mesh_internal.known_ports(l.target COLLATE "default", NULL)
+    AND (r.ports && ARRAY[l.port::text, '*']) IS NOT TRUE;
+
+-- Only a destination of a VirtualService may leave out its port, where the host has one.
+CREATE OR REPLACE VIEW mesh_internal.ambiguous_ports AS
+  SELECT 'error' AS severity, 'ambiguous-port' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
+    format('the host "%s" has several ports, and the destination names none', l.target) AS message,
+    'set port.number to one of ' || mesh_internal.known_ports(l.target COLLATE "default", NULL) AS hint
   FROM mesh_internal.every_link l
   WHERE l.role = 'route' AND l.port IS NULL AND NOT l.hidden
     AND EXISTS (SELECT FROM mesh_internal.links s
@@ -199,5 +201,6 @@ CREATE OR REPLACE VIEW mesh_internal.dangling_gateways AS
 
 COMMENT ON VIEW mesh_internal.dangling_hosts IS 'Internal. Read mesh.problems.';
 COMMENT ON VIEW mesh_internal.dangling_ports IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh_internal.ambiguous_ports IS 'Internal. Read mesh.problems.';
 COMMENT ON VIEW mesh_internal.dangling_subsets IS 'Internal. Read mesh.problems.';
 COMMENT ON VIEW mesh_internal.dangling_gateways IS 'Internal. Read mesh.problems.';

@@ -8,27 +8,6 @@ CREATE OR REPLACE VIEW mesh_internal.dangling_attachments AS
   WHERE l.role IN ('parent', 'attachment') AND NOT l.hidden AND l.part IN ('Gateway', 'ListenerSet', 'ServiceEntry', 'InferencePool')
     AND NOT EXISTS (SELECT FROM mesh_internal.every_link i WHERE i.role = 'is' AND i.target = l.target AND i.part = l.part AND i.api_group = l.detail ->> 'group')
   UNION ALL
-  SELECT CASE l.role WHEN 'parent' THEN 'error' ELSE 'warning' END, CASE l.role WHEN 'parent' THEN 'unknown-parent' ELSE 'unknown-target' END,
-    l.kind, l.api_group, l.namespace, l.name, l.path || '.name',
-    format('there is no Service %s: no ServiceEntry has its host', l.target),
-    format('create a ServiceEntry with the host "%s.%s.svc.cluster.local"', split_part(l.target, '/', 2), split_part(l.target, '/', 1)), NULL
-  FROM mesh_internal.every_link l
-  WHERE l.role IN ('parent', 'attachment') AND NOT l.hidden AND l.part = 'Service'
-    AND NOT EXISTS (SELECT FROM mesh_internal.links s
-      WHERE s.role = 'service' AND s.target = lower(split_part(l.target, '/', 2) || '.' || split_part(l.target, '/', 1) || '.svc.cluster.local'))
-    AND (NOT (SELECT EXISTS (SELECT FROM mesh_internal.registries))
-      OR NOT mesh_internal.registries_have(lower(split_part(l.target, '/', 2) || '.' || split_part(l.target, '/', 1) || '.svc.cluster.local'), ARRAY[split_part(l.target, '/', 1)], '{*}'))
-  UNION ALL
-  SELECT 'error', 'unknown-listener', l.kind, l.api_group, l.namespace, l.name, l.path,
-    format('%s %s has no such listener', l.part, l.target),
-    'its listeners: ' || (SELECT string_agg(i.part || ' on port ' || i.port, ', ' ORDER BY i.path) FROM mesh_internal.every_link i WHERE i.role = 'listener' AND i.target = l.target AND NOT i.hidden), NULL
-  FROM mesh_internal.every_link l
-  WHERE l.role = 'parent' AND NOT l.hidden AND (l.port IS NOT NULL OR l.detail ? 'section')
-    AND EXISTS (SELECT FROM mesh_internal.every_link i WHERE i.role = 'listener' AND i.target = l.target AND i.kind = l.part AND NOT i.hidden)
-    AND NOT EXISTS (SELECT FROM mesh_internal.every_link i
-      WHERE i.role = 'listener' AND i.target = l.target AND i.kind = l.part
-        AND i.port = coalesce(l.port, i.port) AND i.part = coalesce(l.detail ->> 'section', i.part) AND NOT i.hidden)
-  UNION ALL
   SELECT 'error', 'not-allowed', l.kind, l.api_group, l.namespace, l.name, l.path,
     format('no listener of %s %s takes routes from namespace "%s"', l.part, l.target, l.namespace),
     'let allowedRoutes.namespaces of a listener admit them', NULL
@@ -37,6 +16,31 @@ CREATE OR REPLACE VIEW mesh_internal.dangling_attachments AS
     AND EXISTS (SELECT FROM mesh_internal.every_link i WHERE i.role = 'listener' AND i.target = l.target AND i.kind = l.part AND NOT i.hidden)
     AND NOT EXISTS (SELECT FROM mesh_internal.every_link i
       WHERE i.role = 'listener' AND i.target = l.target AND i.kind = l.part AND i.scope && ARRAY['*', l.namespace] AND NOT i.hidden);
+
+-- A Service is there if a ServiceEntry has its host.
+CREATE OR REPLACE VIEW mesh_internal.dangling_services AS
+  SELECT CASE l.role WHEN 'parent' THEN 'error' ELSE 'warning' END AS severity, CASE l.role WHEN 'parent' THEN 'unknown-parent' ELSE 'unknown-target' END AS code,
+    l.kind, l.api_group, l.namespace, l.name, l.path || '.name' AS path,
+    format('there is no Service %s: no ServiceEntry has its host', l.target) AS message,
+    format('create a ServiceEntry with the host "%s.%s.svc.cluster.local"', split_part(l.target, '/', 2), split_part(l.target, '/', 1)) AS hint
+  FROM mesh_internal.every_link l
+  WHERE l.role IN ('parent', 'attachment') AND NOT l.hidden AND l.part = 'Service'
+    AND NOT EXISTS (SELECT FROM mesh_internal.links s
+      WHERE s.role = 'service' AND s.target = lower(split_part(l.target, '/', 2) || '.' || split_part(l.target, '/', 1) || '.svc.cluster.local'))
+    AND (NOT (SELECT EXISTS (SELECT FROM mesh_internal.registries))
+      OR NOT mesh_internal.registries_have(lower(split_part(l.target, '/', 2) || '.' || split_part(l.target, '/', 1) || '.svc.cluster.local'), ARRAY[split_part(l.target, '/', 1)], '{*}'));
+
+-- A parent may be some listeners of a Gateway, by their name or port.
+CREATE OR REPLACE VIEW mesh_internal.dangling_sections AS
+  SELECT 'error' AS severity, 'unknown-listener' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
+    format('%s %s has no such listener', l.part, l.target) AS message,
+    'its listeners: ' || (SELECT string_agg(i.part || ' on port ' || i.port, ', ' ORDER BY i.path) FROM mesh_internal.every_link i WHERE i.role = 'listener' AND i.target = l.target AND NOT i.hidden) AS hint
+  FROM mesh_internal.every_link l
+  WHERE l.role = 'parent' AND NOT l.hidden AND (l.port IS NOT NULL OR l.detail ? 'section')
+    AND EXISTS (SELECT FROM mesh_internal.every_link i WHERE i.role = 'listener' AND i.target = l.target AND i.kind = l.part AND NOT i.hidden)
+    AND NOT EXISTS (SELECT FROM mesh_internal.every_link i
+      WHERE i.role = 'listener' AND i.target = l.target AND i.kind = l.part
+        AND i.port = coalesce(l.port, i.port) AND i.part = coalesce(l.detail ->> 'section', i.part) AND NOT i.hidden);
 
 CREATE OR REPLACE VIEW mesh_internal.dangling_backends AS
   SELECT 'error' AS severity, 'unknown-backend' AS code, l.kind, l.api_group, l.namespace, l.name, l.path || '.name' AS path,
@@ -56,4 +60,6 @@ CREATE OR REPLACE VIEW mesh_internal.dangling_backends AS
         AND g.scope && ARRAY[l.namespace] AND g.detail ->> 'kind' = l.kind AND NOT g.hidden);
 
 COMMENT ON VIEW mesh_internal.dangling_attachments IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh_internal.dangling_services IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh_internal.dangling_sections IS 'Internal. Read mesh.problems.';
 COMMENT ON VIEW mesh_internal.dangling_backends IS 'Internal. Read mesh.problems.';

@@ -5,9 +5,12 @@
 CREATE OR REPLACE VIEW mesh_internal.link_problems AS
   SELECT * FROM mesh_internal.dangling_hosts
   UNION ALL SELECT *, NULL FROM mesh_internal.dangling_ports
+  UNION ALL SELECT *, NULL FROM mesh_internal.ambiguous_ports
   UNION ALL SELECT * FROM mesh_internal.dangling_subsets
   UNION ALL SELECT * FROM mesh_internal.dangling_gateways
   UNION ALL SELECT * FROM mesh_internal.dangling_attachments
+  UNION ALL SELECT *, NULL FROM mesh_internal.dangling_services
+  UNION ALL SELECT *, NULL FROM mesh_internal.dangling_sections
   UNION ALL SELECT * FROM mesh_internal.dangling_backends
   UNION ALL SELECT *, NULL FROM mesh_internal.dangling_credentials
   UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_claims
@@ -21,15 +24,16 @@ CREATE OR REPLACE VIEW mesh_internal.link_problems AS
 COMMENT ON VIEW mesh_internal.link_problems IS 'Internal. Read mesh.problems.';
 
 -- link_problems_of is the view for one resource, without mere infos. It asks only about what can be
--- wrong with the kind.
+-- wrong with the kind, since Postgres prepares each part of a query before it finds that there is
+-- nothing to look up. Most routes name no more than a Gateway and Services beside them.
 CREATE OR REPLACE FUNCTION mesh_internal.link_problems_of(of_kind text, of_namespace text, of_name text) RETURNS SETOF mesh_internal.link_problem
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
   CASE
   WHEN of_kind = 'VirtualService' THEN
     RETURN QUERY SELECT p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, coalesce(p.hint, mesh_internal.hint_for(p.sought)) FROM (
-        SELECT * FROM mesh_internal.dangling_hosts UNION ALL SELECT *, NULL FROM mesh_internal.dangling_ports UNION ALL SELECT * FROM mesh_internal.dangling_subsets
-        UNION ALL SELECT * FROM mesh_internal.dangling_gateways UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_claims) p
+        SELECT * FROM mesh_internal.dangling_hosts UNION ALL SELECT *, NULL FROM mesh_internal.dangling_ports UNION ALL SELECT *, NULL FROM mesh_internal.ambiguous_ports
+        UNION ALL SELECT * FROM mesh_internal.dangling_subsets UNION ALL SELECT * FROM mesh_internal.dangling_gateways UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_claims) p
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name AND p.severity <> 'info';
   WHEN of_kind = 'DestinationRule' THEN
     RETURN QUERY SELECT p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, coalesce(p.hint, mesh_internal.hint_for(p.sought)) FROM (
@@ -43,13 +47,20 @@ BEGIN
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name AND p.severity <> 'info';
   WHEN of_kind LIKE '%Route' THEN
     RETURN QUERY SELECT p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, coalesce(p.hint, mesh_internal.hint_for(p.sought)) FROM (
-        SELECT * FROM mesh_internal.dangling_hosts UNION ALL SELECT *, NULL FROM mesh_internal.dangling_ports
-        UNION ALL SELECT * FROM mesh_internal.dangling_attachments UNION ALL SELECT * FROM mesh_internal.dangling_backends) p
+        SELECT * FROM mesh_internal.dangling_hosts UNION ALL SELECT *, NULL FROM mesh_internal.dangling_ports UNION ALL SELECT * FROM mesh_internal.dangling_attachments) p
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
+    IF EXISTS (SELECT FROM mesh_internal.every_link l WHERE l.kind = of_kind AND l.namespace = of_namespace AND l.name = of_name
+        AND (l.role = 'parent' AND (l.part = 'Service' OR l.port IS NOT NULL OR l.detail ? 'section')
+          OR l.role = 'backend' AND (l.part NOT IN ('Service', 'Hostname') OR l.detail ->> 'namespace' <> l.namespace))) THEN
+      RETURN QUERY SELECT p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, coalesce(p.hint, mesh_internal.hint_for(p.sought)) FROM (
+          SELECT *, NULL::text[] AS sought FROM mesh_internal.dangling_services UNION ALL SELECT *, NULL FROM mesh_internal.dangling_sections UNION ALL SELECT * FROM mesh_internal.dangling_backends) p
+        WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
+    END IF;
   ELSE
     RETURN QUERY SELECT p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, coalesce(p.hint, mesh_internal.hint_for(p.sought)) FROM (
-        SELECT * FROM mesh_internal.dangling_hosts UNION ALL SELECT *, NULL FROM mesh_internal.dangling_ports UNION ALL SELECT * FROM mesh_internal.dangling_subsets
-        UNION ALL SELECT * FROM mesh_internal.dangling_attachments UNION ALL SELECT * FROM mesh_internal.dangling_backends UNION ALL SELECT *, NULL FROM mesh_internal.dangling_credentials
+        SELECT * FROM mesh_internal.dangling_hosts UNION ALL SELECT *, NULL FROM mesh_internal.dangling_ports UNION ALL SELECT *, NULL FROM mesh_internal.ambiguous_ports
+        UNION ALL SELECT * FROM mesh_internal.dangling_subsets UNION ALL SELECT * FROM mesh_internal.dangling_attachments UNION ALL SELECT *, NULL FROM mesh_internal.dangling_services
+        UNION ALL SELECT *, NULL FROM mesh_internal.dangling_sections UNION ALL SELECT * FROM mesh_internal.dangling_backends UNION ALL SELECT *, NULL FROM mesh_internal.dangling_credentials
         UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_defaults) p
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
   END CASE;

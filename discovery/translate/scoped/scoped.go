@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pgmesh/pgmesh/discovery/hostname"
+	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
@@ -55,21 +56,27 @@ func (s Route) Make() *routev3.ScopedRouteConfiguration {
 	return scopedConfiguration(s.Base, s.Host, hosts)
 }
 
-// On reports whether listeners find the routes of a configuration by hosts. They do if so many
-// rules are for exact hosts that this costs Envoy less than making all anew. It counts rules, since
-// hosts of one rule share its routes while they are together. It does not depend on what was
-// before: so all replicas say the same.
+// On reports whether listeners find the routes of a configuration by hosts. They do from the
+// beginning if one is a listener of the Gateway API that may get any number of hosts, and otherwise
+// if so many rules are for exact hosts that this costs Envoy less than making all anew. It does not
+// depend on what was before: so all replicas say the same.
 func On(v view.View, configuration string) bool {
 	if !Offered(v, configuration) {
 		return false
 	}
-	from, rules := v.Proxy.ScopedFrom, 0
-	for _, s := range v.Mesh.Frontend(v.Proxy).Routes[configuration] {
+	servers := v.Mesh.Frontend(v.Proxy).Routes[configuration]
+	return slices.ContainsFunc(servers, (*mesh.Server).GetsHostsFromRoutes) || manyRules(v, servers)
+}
+
+// manyRules counts rules, since hosts of one rule share its routes while they are together.
+func manyRules(v view.View, servers []*mesh.Server) bool {
+	rules := 0
+	for _, s := range servers {
 		for _, vs := range v.Mesh.VirtualServicesOf(s.Gateway, v.Proxy.Namespace) {
 			if !slices.ContainsFunc(s.HostsFor(vs), IsExact) {
 				continue
 			}
-			if rules++; rules >= from {
+			if rules++; rules >= v.Proxy.ScopedFrom {
 				return true
 			}
 		}
