@@ -116,8 +116,11 @@ type Piece struct {
 	Of   *kinds.Resource // the route
 	Key  Key
 	HTTP []*networking.HTTPRoute
-	TCP  []*networking.TCPRoute
-	TLS  []*networking.TLSRoute
+	// Extras stand beside some of the HTTP routes.
+	Extras extras
+
+	TCP []*networking.TCPRoute
+	TLS []*networking.TLSRoute
 }
 
 // Attached is what a route comes to.

@@ -168,6 +168,16 @@ type ruleSpec struct {
 		Attempts *int32  `json:"attempts"`
 		Backoff  *string `json:"backoff"`
 	} `json:"retry"`
+	SessionPersistence *sessionSpec `json:"sessionPersistence"`
+}
+
+type sessionSpec struct {
+	SessionName     *string `json:"sessionName"`
+	Type            *string `json:"type"`
+	AbsoluteTimeout *string `json:"absoluteTimeout"`
+	CookieConfig    struct {
+		LifetimeType string `json:"lifetimeType"`
+	} `json:"cookieConfig"`
 }
 
 type backendSpec struct {

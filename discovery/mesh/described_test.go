@@ -67,6 +67,9 @@ func ruleText(b *strings.Builder, vs *mesh.VirtualService) {
 	fmt.Fprintf(b, "rule %p %s %v %s", vs.Source(nil), vs.Resource.Key(), vs.MadeFrom(), wire(vs.Spec))
 	for _, rule := range vs.Spec.GetHttp() {
 		fmt.Fprintf(b, " %p", vs.Source(rule))
+		if e := vs.Extras(rule); e != nil && e.Session != nil {
+			fmt.Fprintf(b, " %+v", *e.Session)
+		}
 	}
 	fmt.Fprintln(b)
 }

@@ -119,6 +119,16 @@ func (f *Frontend) rulesFor(s *Server) []*VirtualService {
 	return out
 }
 
+// RulesWithExtras lists those of the rules for a server that have extras.
+func (f *Frontend) RulesWithExtras(s *Server) (out []*VirtualService) {
+	for _, vs := range f.from.rules[s.Gateway] {
+		if vs.HasExtras() && len(s.HostsFor(vs)) > 0 {
+			out = append(out, vs)
+		}
+	}
+	return out
+}
+
 // gatewayMatch is what a match says of a gateway. It knows no labels or namespaces of clients.
 type gatewayMatch interface {
 	GetPort() uint32

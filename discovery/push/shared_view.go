@@ -157,7 +157,7 @@ func (x *sharedView) follow(e *Engine, v view.View, before *sharedView, since *m
 
 // listen brings up to date what the proxies listen for.
 func (x *sharedView) listen(v view.View, since *mesh.ScopeChange, same, reshaped bool, changed map[string]bool) {
-	if !reshaped && !memory.ConnectsAnew(since) || same && memory.ListensAlike(v, since, x.listened, changed) {
+	if !reshaped && !memory.ListensAnew(since) || same && memory.ListensAlike(v, since, x.listened, changed) {
 		return
 	}
 	listened := memory.Listened(v)
