@@ -96,11 +96,12 @@ func (p *scopePatch) replaceVirtualServices() {
 }
 
 // replacedVirtualServices returns the rules that the listener obeys now. Public rules that come in
-// the order of their age are in a list that scopes share.
+// the order of their age are in a list that scopes share, unless the first rule, and so any, comes before
+// them for this namespace alone.
 func (p *scopePatch) replacedVirtualServices(c Exchange[*VirtualService]) []*VirtualService {
 	private := func(vs *VirtualService) bool { return vs.rank(p.egress.namespace) != rankPublic }
 	list, compare := p.egress.VirtualServices, obeyedBefore(p.egress.namespace)
-	if slices.ContainsFunc(c.Gone, private) || slices.ContainsFunc(c.Come, private) {
+	if len(list) > 0 && private(list[0]) || slices.ContainsFunc(c.Gone, private) || slices.ContainsFunc(c.Come, private) {
 		return patched(list, c.Gone, c.Come, compare)
 	}
 	return p.changed.virtualLists.patched(list, c, compare)
