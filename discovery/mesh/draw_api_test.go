@@ -104,3 +104,9 @@ func (d draw) tlsTarget() string {
 func (d draw) section() string {
 	return pick(d, "", `, "sectionName": "p80"`, `, "sectionName": "p81"`)
 }
+
+func (d draw) backendTraffic(t *testing.T) *structpb.Struct {
+	t.Helper()
+	return object(t, fmt.Sprintf(`{"targetRefs": [%s%s]%s%s}`, d.tlsTarget(), pick(d, "", ", "+d.tlsTarget()),
+		pick(d, "", `, "retryConstraint": {}`, `, "retryConstraint": {"budget": {"percent": 30, "interval": "5s"}, "minRetryRate": {"count": 3}}`), d.session()))
+}

@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -119,14 +120,15 @@ func (f *Frontend) rulesFor(s *Server) []*VirtualService {
 	return out
 }
 
-// RulesWithExtras lists those of the rules for a server that have extras.
-func (f *Frontend) RulesWithExtras(s *Server) (out []*VirtualService) {
-	for _, vs := range f.from.rules[s.Gateway] {
-		if vs.HasExtras() && len(s.HostsFor(vs)) > 0 {
-			out = append(out, vs)
+// RulesOn yields those of the rules for a server that match.
+func (f *Frontend) RulesOn(s *Server, matches func(*VirtualService) bool) iter.Seq[*VirtualService] {
+	return func(yield func(*VirtualService) bool) {
+		for _, vs := range f.from.rules[s.Gateway] {
+			if matches(vs) && len(s.HostsFor(vs)) > 0 && !yield(vs) {
+				return
+			}
 		}
 	}
-	return out
 }
 
 // gatewayMatch is what a match says of a gateway. It knows no labels or namespaces of clients.

@@ -4,6 +4,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/binding"
 	"github.com/pgmesh/pgmesh/discovery/translate/need"
+	"github.com/pgmesh/pgmesh/discovery/translate/route"
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
@@ -20,6 +21,11 @@ func Listened(v view.View) []any {
 	if l.connected || !v.Sidecar() { // connections may be sent to any of the services
 		for _, b := range upstream.Backends(v) {
 			l.all = append(l.all, byAddress{shape: b.Service.Shape, rule: b.Rule})
+		}
+	}
+	if !v.Sidecar() {
+		for _, name := range route.Names(v) {
+			l.all = append(l.all, need.OnServer(v, name))
 		}
 	}
 	return l.all
@@ -51,7 +57,7 @@ type byAddress struct {
 }
 
 func (l *listened) add(egress *mesh.Egress) {
-	seen, needed := map[binding.Place]bool{}, need.InEgress(egress)
+	seen, needed := map[binding.Place]bool{}, need.InEgress(l.View, egress)
 	l.all = append(l.all, egress.Port == nil, needed.OnPort(0))
 	for o := range binding.Ports(l.View, egress) {
 		if upstream.IsDynamic(o.Service) {

@@ -19,14 +19,14 @@ func ListensAlike(v view.View, since *mesh.ScopeChange, listened []any, changed 
 		return false
 	}
 	is, differs := v.Scope.Egress[0], since.Egress[0]
-	if ListensAnew(since) {
+	if ListensAnew(v, since) {
 		return false
 	}
 	come, ok := differs.Reshaped()
 	if !ok || !among(come, changed) {
 		return false
 	}
-	news, needed := *is, need.InEgress(is)
+	news, needed := *is, need.InEgress(v, is)
 	news.Services = come
 	for o := range binding.Ports(v, &news) {
 		if upstream.IsDynamic(o.Service) || !sharesListener(v, o, listened, needed) {
@@ -38,8 +38,9 @@ func ListensAlike(v view.View, since *mesh.ScopeChange, listened []any, changed 
 
 // ListensAnew reports whether rules have come or gone on which listeners depend: those for connections,
 // and those that need a filter.
-func ListensAnew(since *mesh.ScopeChange) bool {
-	matters := func(vs *mesh.VirtualService) bool { return ForConnections(vs) || vs.HasExtras() }
+func ListensAnew(v view.View, since *mesh.ScopeChange) bool {
+	needing := need.Rules(v)
+	matters := func(vs *mesh.VirtualService) bool { return ForConnections(vs) || needing(vs) }
 	return slices.ContainsFunc(since.Egress, func(e mesh.EgressChange) bool {
 		return slices.ContainsFunc(e.VirtualServices.Gone, matters) || slices.ContainsFunc(e.VirtualServices.Come, matters)
 	})

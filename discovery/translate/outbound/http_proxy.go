@@ -23,7 +23,7 @@ func httpProxy(c filter.Context) *listenerv3.Listener {
 	if egress != nil {
 		dynamic = upstream.DynamicIn(egress)
 	}
-	requests := c.OutboundHTTP(b.Binds[0], port, naming.HTTPProxyRoute, dynamic.On(port), need.InEgress(egress).OnPort(0))
+	requests := c.OutboundHTTP(b.Binds[0], port, naming.HTTPProxyRoute, dynamic.On(port), need.InEgress(c.View, egress).OnPort(0))
 	l := planned{Binding: b, port: port.Number, protocol: port.Protocol, chains: []listener.Chain{{Filters: requests}}}
 	return l.build(c)
 }

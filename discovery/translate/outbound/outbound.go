@@ -37,7 +37,7 @@ func ofServices(c filter.Context) []*listenerv3.Listener {
 		if egress.Port == nil {
 			p.closeAll()
 		}
-		p.dynamic, p.needed = upstream.DynamicIn(egress), need.InEgress(egress)
+		p.dynamic, p.needed = upstream.DynamicIn(egress), need.InEgress(c.View, egress)
 		for o := range binding.Ports(c.View, egress) {
 			p.add(o)
 		}

@@ -32,7 +32,7 @@ func (c Context) forward(out *routev3.Route, in *networking.HTTPRoute, match *ne
 	hashed := false
 	if len(to.to) == 1 {
 		hashed = c.destination(out, action, to.to[0])
-		out.TypedPerFilterConfig = c.withSession(out.GetTypedPerFilterConfig(), to.session(0))
+		out.TypedPerFilterConfig = withSession(out.GetTypedPerFilterConfig(), to.session(0), c.TLS)
 	} else {
 		c.split(action, to)
 	}
@@ -88,7 +88,7 @@ func (c Context) split(action *routev3.RouteAction, among sending) {
 			continue
 		}
 		cluster := c.weighted(to, divided)
-		cluster.TypedPerFilterConfig = c.withSession(nil, among.session(i))
+		cluster.TypedPerFilterConfig = withSession(nil, among.session(i), c.TLS)
 		weighted.Clusters = append(weighted.Clusters, cluster)
 		if policy := hashPolicy(destinationHash(c.View, to.GetDestination())); policy != nil {
 			action.HashPolicy = append(action.HashPolicy, policy)

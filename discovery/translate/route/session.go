@@ -15,14 +15,23 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 )
 
-// sessions are those of a rule, one for each of its destinations; nil if it has none.
+// sessions are those of a rule, one for each of its destinations; nil if it has none. What the rule says
+// counts before the policies of its destinations.
 func (c Context) sessions(in *networking.HTTPRoute) (by []*gatewayapi.Session) {
-	extras := c.Rule.Extras(in)
-	if extras == nil || extras.Session == nil {
-		return nil
+	if extras := c.Rule.Extras(in); extras != nil && extras.Session != nil {
+		for i, to := range in.GetRoute() {
+			by = append(by, extras.Session.Towards(to.GetDestination(), i))
+		}
+		return by
 	}
 	for i, to := range in.GetRoute() {
-		by = append(by, extras.Session.Towards(to.GetDestination(), i))
+		session := c.Scope.Policies(to.GetDestination().GetHost()).Session()
+		if session != nil && by == nil {
+			by = make([]*gatewayapi.Session, len(in.GetRoute()))
+		}
+		if session != nil {
+			by[i] = session
+		}
 	}
 	return by
 }
@@ -60,7 +69,7 @@ func (c Context) kept(in *networking.HTTPRoute, match *networking.HTTPMatchReque
 
 // withSession adds the setting by which requests of a session go to one endpoint. If that is gone, the
 // session goes on with another.
-func (c Context) withSession(settings map[string]*anypb.Any, by *gatewayapi.Session) map[string]*anypb.Any {
+func withSession(settings map[string]*anypb.Any, by *gatewayapi.Session, secure bool) map[string]*anypb.Any {
 	if by == nil {
 		return settings
 	}
@@ -68,7 +77,7 @@ func (c Context) withSession(settings map[string]*anypb.Any, by *gatewayapi.Sess
 		settings = map[string]*anypb.Any{}
 	}
 	settings[SessionFilter] = message.Pack(&sessionv3.StatefulSessionPerRoute{Override: &sessionv3.StatefulSessionPerRoute_StatefulSession{
-		StatefulSession: &sessionv3.StatefulSession{SessionState: sessionState(by, c.TLS)},
+		StatefulSession: &sessionv3.StatefulSession{SessionState: sessionState(by, secure)},
 	}})
 	return settings
 }

@@ -137,6 +137,31 @@ func TestSessionsStayWithTheirBackend(t *testing.T) {
 	m.keeps("one.mesh", "/", header, old.seen.Backend)
 }
 
+// The example of the page works, and its policy says how it stands.
+func TestThePageOfSessionsWorks(t *testing.T) {
+	t.Parallel()
+	m := newAPIGateway(t)
+	services, port := m.port, newPort(t)
+	blocks := page(t, "../../../docs/gateway-api.md", "namespace: shop", "namespace: "+m.namespace, "web.shop.mesh, port: 80", "web.mesh, port: "+services,
+		"web.shop.mesh}", "web.mesh}", "8080", port)
+	m.commit(m.service("web.mesh", backends(t, "a", "b", "c")...), blocks["yaml"][0], blocks["yaml"][3])
+	m.port = port
+	first, header, _ := m.begun("cart.example.com", "/", "cart")
+	m.keeps("cart.example.com", "/", header, first.seen.Backend)
+	first, header, _ = m.begun("shop.example.com", "/", "web")
+	m.keeps("shop.example.com", "/", header, first.seen.Backend)
+	eventually(t, func(ctx context.Context) error {
+		var stands string
+		err := m.db.QueryRow(ctx, `SELECT string_agg(concat_ws(' ', a -> 'ancestorRef' ->> 'name', c ->> 'type', c ->> 'status'), ', ')
+			FROM mesh.resource_status s, jsonb_array_elements(s.status -> 'ancestors') a, jsonb_array_elements(a -> 'conditions') c
+			WHERE s.kind = 'XBackendTrafficPolicy' AND s.namespace = $1`, m.namespace).Scan(&stands)
+		if want := "edge Accepted True"; err == nil && stands != want {
+			err = fmt.Errorf("it stands as %q, want %q", stands, want)
+		}
+		return err
+	})
+}
+
 // weighted is a backend by its host, with a weight.
 func weighted(host, port string, weight int) string {
 	return fmt.Sprintf("{group: networking.istio.io, kind: Hostname, name: %s, port: %s, weight: %d}", host, port, weight)
