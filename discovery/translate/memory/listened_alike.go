@@ -23,8 +23,8 @@ func ListensAlike(v view.View, since *mesh.ScopeChange, listened []any, changed 
 		return false
 	}
 	come, ok := differs.Reshaped()
-	if !ok || !among(come, changed) {
-		return false
+	if !ok || !among(come, changed) || slices.ContainsFunc(come, func(s *mesh.Service) bool { return v.Scope.Policies(s.Hostname).Session() != nil }) {
+		return false // rules on other ports may lead to a service with sessions
 	}
 	news, needed := *is, need.InEgress(v, is)
 	news.Services = come
