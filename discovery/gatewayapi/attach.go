@@ -28,6 +28,7 @@ type attachment struct {
 // rules are those of a route, converted.
 type rules struct {
 	requests    []*networking.HTTPRoute
+	extras      extras // of the requests
 	connections [][]*networking.RouteDestination
 }
 
@@ -41,7 +42,8 @@ func (c *conversion) rules() *rules {
 
 func (c *conversion) convert() *rules {
 	if kind := c.route.Resource.Kind; kind == KindHTTPRoute || kind == KindGRPCRoute {
-		return &rules{requests: c.requests()}
+		requests := c.requests()
+		return &rules{requests: requests, extras: c.extras}
 	}
 	return &rules{connections: c.connections()}
 }
@@ -215,12 +217,13 @@ func (a *attachment) attachToListener(l *Listener, hosts []string) {
 }
 
 func (a *attachment) attachTo(l *Listener, host string) {
-	p := &Piece{Of: a.Resource, Key: Key{Gateway: l.Name(), Host: narrowed(host, l.hostname)}, Hostname: host, HTTP: a.gatewayRules.requests}
+	p := &Piece{Of: a.Resource, Key: Key{Gateway: l.Name(), Host: host}, Hostname: host, HTTP: a.gatewayRules.requests, Extras: a.gatewayRules.extras}
 	to := a.gatewayRules.connections
 	switch {
 	case to == nil:
+		p.Key.Host = narrowed(host, l.hostname) // so that it is merged with what else is for that
 	case l.protocol == "TLS" && l.passes:
-		p.TLS = tls(to, 0, p.Key.Host)
+		p.TLS = tls(to, 0, narrowed(host, l.hostname))
 	default:
 		p.TCP = tcp(to, 0)
 	}
@@ -250,7 +253,7 @@ func (a *attachment) attachToHosts(hosts []string, port uint32) {
 		case KindTCPRoute:
 			p.TCP = tcp(a.meshRules.connections, port)
 		default:
-			p.HTTP = onPort(a.meshRules.requests, port)
+			p.HTTP, p.Extras = onPort(a.meshRules, port)
 		}
 		a.add(p)
 	}

@@ -107,3 +107,11 @@ func weigh(backends []backendSpec) (indices []int, weights []int32) {
 	}
 	return indices, weights
 }
+
+// all returns the backends with their indices, also those that have none of the traffic.
+func all(backends []backendSpec) (indices []int, weights []int32) {
+	for i, b := range backends {
+		indices, weights = append(indices, i), append(weights, b.weight())
+	}
+	return indices, weights
+}

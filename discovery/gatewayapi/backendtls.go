@@ -11,74 +11,10 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// BackendTLS is a BackendTLSPolicy: how whoever connects to a service speaks TLS to it.
-type BackendTLS struct {
-	Resource *kinds.Resource
-	Problems []Problem
-	Targets  []BackendTLSTarget
-	// Secrets are those that it has authorities from.
-	Secrets []Secret
-
-	spec backendTLSSpec
-}
-
-// BackendTLSTarget is what a policy is for: a host, or those of a ServiceEntry, of its own namespace.
-type BackendTLSTarget struct {
-	Host    string
-	Entry   kinds.Key // if there is no host
-	Section string    // the name of a port; "" is every port that no other policy names
-
-	reference ParentReference
-	path      string
-}
-
-// ReadBackendTLS reads a BackendTLSPolicy.
-func ReadBackendTLS(r *kinds.Resource) *BackendTLS {
-	p := &BackendTLS{Resource: r}
-	spec, err := specOf[backendTLSSpec](r)
-	if err != nil {
-		p.Problems = unreadable(r, err)
-		return p
-	}
-	p.spec = spec
-	for i, t := range spec.TargetRefs {
-		t.Namespace = nil // a policy is for its own namespace
-		to := t.resolved("", "", r.Namespace)
-		target := BackendTLSTarget{
-			Host: to.serviceHost(), Section: t.SectionName, path: fmt.Sprintf("spec.targetRefs[%d]", i),
-			reference: ParentReference{Group: &to.group, Kind: &to.kind, Name: t.Name, SectionName: t.SectionName},
-		}
-		if to.is(groupIstio, KindServiceEntry.Name) {
-			target.Entry = to.entryKey()
-		}
-		p.Targets = append(p.Targets, target)
-	}
-	for _, ref := range spec.Validation.CACertificateRefs {
-		if ref.is("", "Secret") {
-			p.Secrets = withOne(p.Secrets, Secret{r.Namespace, ref.Name})
-		}
-	}
-	return p
-}
-
-// is reports whether a ref that says a group and a kind says these.
-func (r ref) is(group, kind string) bool { return or(r.Group, "") == group && or(r.Kind, "") == kind }
-
-// Secured is what a policy comes to, wherever it holds.
-type Secured struct {
-	// TLS is what connections are to be. Those of a policy whose authorities cannot be had fail.
-	TLS *networking.ClientTLSSettings
-	// Trusted are the authorities that TLS names.
-	Trusted *Authority
-
-	invalid    fault
-	unresolved faults
-}
-
-// Secure returns what the policy comes to, by the authorities that secrets have.
-func (p *BackendTLS) Secure(trust func(Secret) (credential.Trust, bool)) *Secured {
-	v := p.spec.Validation
-	s := &Secured{TLS: &networking.ClientTLSSettings{Mode: networking.ClientTLSSettings_SIMPLE, Sni: v.Hostname}}
+// secure returns what a BackendTLSPolicy comes to, by the authorities that secrets have.
+func (p *Policy) secure(trust func(Secret) (credential.Trust, bool)) *Effect {
+	v := p.tls.Validation
+	s := &Effect{TLS: &networking.ClientTLSSettings{Mode: networking.ClientTLSSettings_SIMPLE, Sni: v.Hostname}}
 	names, wrong := v.names()
 	s.TLS.SubjectAltNames, s.invalid = names, wrong
 	switch {
@@ -112,10 +48,10 @@ func (v *validationSpec) names() (out []string, wrong fault) {
 }
 
 // trust finds the authorities that the policy names. Those that can be had count.
-func (p *BackendTLS) trust(s *Secured, trust func(Secret) (credential.Trust, bool)) {
+func (p *Policy) trust(s *Effect, trust func(Secret) (credential.Trust, bool)) {
 	in := p.Resource.Authorities()
 	var all credential.Trust
-	for i, r := range p.spec.Validation.CACertificateRefs {
+	for i, r := range p.tls.Validation.CACertificateRefs {
 		one, wrong := authorityOf(r, p.Resource.Namespace, in, trust)
 		if wrong != (fault{}) {
 			wrong.message = fmt.Sprintf("caCertificateRefs[%d]: %s", i, wrong.message)
@@ -149,16 +85,4 @@ func authorityOf(r ref, namespace string, in map[string]string, trust func(Secre
 		return found, fault{reasonNoAuthority, fmt.Sprintf("there is no %s %s/%s that has certificates of authorities in ca.crt", *r.Kind, namespace, r.Name)}
 	}
 	return found, fault{}
-}
-
-// AllProblems are those of the policy and of what it comes to.
-func (p *BackendTLS) AllProblems(s *Secured) []Problem {
-	out := slices.Clone(p.Problems)
-	for _, wrong := range s.unresolved {
-		out = append(out, Problem{p.Resource.Key(), "spec.validation.caCertificateRefs", wrong.message})
-	}
-	if s.invalid != (fault{}) {
-		out = append(out, Problem{p.Resource.Key(), "spec.validation", s.invalid.message + ": connections to what it is for fail"})
-	}
-	return out
 }

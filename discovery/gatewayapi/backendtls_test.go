@@ -23,15 +23,15 @@ const (
 )
 
 // secured reads the policies of a text, the oldest first. The secret ca has an authority.
-func secured(t *testing.T, text string, authorities map[string]string) (out []*gatewayapi.Securing) {
+func secured(t *testing.T, text string, authorities map[string]string) (out []*gatewayapi.Holding) {
 	t.Helper()
 	resources := parsed(t, text)
 	for _, r := range resources {
 		if authorities != nil {
 			r.Annotations = map[string]string{kinds.OriginAuthoritiesAnnotation: kinds.WrittenAuthorities(authorities)}
 		}
-		p := gatewayapi.ReadBackendTLS(r)
-		s := &gatewayapi.Securing{BackendTLS: p, Secured: p.Secure(func(s gatewayapi.Secret) (credential.Trust, bool) {
+		p := gatewayapi.ReadPolicy(r)
+		s := &gatewayapi.Holding{Policy: p, Effect: p.EffectBy(func(s gatewayapi.Secret) (credential.Trust, bool) {
 			return credential.Trust{Authorities: []byte("of the secret")}, s == gatewayapi.Secret{Namespace: "edge", Name: "ca"}
 		})}
 		for _, target := range p.Targets {
@@ -43,12 +43,12 @@ func secured(t *testing.T, text string, authorities map[string]string) (out []*g
 		}
 		out = append(out, s)
 	}
-	slices.SortFunc(out, func(a, b *gatewayapi.Securing) int { return kinds.CompareAge(a.Resource, b.Resource) })
+	slices.SortFunc(out, func(a, b *gatewayapi.Holding) int { return kinds.CompareAge(a.Resource, b.Resource) })
 	return out
 }
 
 // standings are how policies stand at a Gateway that leads to all that they are for, by their names.
-func standings(all []*gatewayapi.Securing, ports []string) map[string]string {
+func standings(all []*gatewayapi.Holding, ports []string) map[string]string {
 	out := map[string]string{}
 	for _, s := range all {
 		var targets []int

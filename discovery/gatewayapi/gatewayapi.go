@@ -13,6 +13,7 @@ import (
 // The groups of what resources of the Gateway API name.
 const (
 	group      = "gateway.networking.k8s.io"
+	groupX     = "gateway.networking.x-k8s.io"
 	groupIstio = "networking.istio.io"
 )
 
@@ -46,6 +47,7 @@ var (
 	KindTCPRoute       = mustLookup(group, "TCPRoute")
 	KindUDPRoute       = mustLookup(group, "UDPRoute")
 	KindBackendTLS     = mustLookup(group, "BackendTLSPolicy")
+	KindBackendTraffic = mustLookup(groupX, "XBackendTrafficPolicy")
 
 	// KindServiceEntry is what routes may have as a parent, and send to.
 	KindServiceEntry = mustLookup(groupIstio, "ServiceEntry")

@@ -25,6 +25,7 @@ type conversion struct {
 	unresolved   faults // what rules name in vain
 	dropped      faults // what of rules is of no use
 	droppedRules int
+	extras       extras // beside the routes that rules became
 }
 
 func (c *conversion) report(path, reason string) {
@@ -37,6 +38,7 @@ func (c *conversion) requests() (out []*networking.HTTPRoute) {
 	for i, rule := range c.route.spec.Rules {
 		at := fmt.Sprintf("spec.rules[%d]", i)
 		converted, useless := c.rule(rule, i, at), ""
+		session := c.session(rule, converted, i, at)
 		matches := rule.Matches
 		if len(matches) == 0 {
 			matches = []matchSpec{{}}
@@ -49,7 +51,9 @@ func (c *conversion) requests() (out []*networking.HTTPRoute) {
 				c.report(fmt.Sprintf("%s.matches[%d]", at, j), useless)
 				continue
 			}
-			out = append(out, with(converted, match))
+			one := with(converted, match)
+			c.extras = c.extras.with(one, &Extras{Session: session.under(match)})
+			out = append(out, one)
 			matched++
 		}
 		if matched == 0 {
@@ -83,13 +87,18 @@ func (c *conversion) rule(rule ruleSpec, index int, at string) *networking.HTTPR
 	if out.GetRedirect() != nil {
 		return out
 	}
-	c.send(out, rule.BackendRefs, at)
+	c.send(out, rule, at)
 	return out
 }
 
-// send sets where requests go: nowhere, which is answered with 500, if nothing has a weight.
-func (c *conversion) send(out *networking.HTTPRoute, backends []backendSpec, at string) {
+// send sets where requests go: nowhere, which is answered with 500, if nothing has a weight. Sessions go
+// on with a backend that has none any more.
+func (c *conversion) send(out *networking.HTTPRoute, rule ruleSpec, at string) {
+	backends := rule.BackendRefs
 	indices, weights := weigh(backends)
+	if len(indices) > 0 && rule.SessionPersistence != nil {
+		indices, weights = all(backends)
+	}
 	if len(indices) == 0 {
 		out.DirectResponse = &networking.HTTPDirectResponse{Status: http.StatusInternalServerError}
 		return

@@ -52,6 +52,7 @@ type Rules struct {
 	From []kinds.Key
 	// sources are the routes of rules, if there are several.
 	sources map[*networking.HTTPRoute]*kinds.Resource
+	extras  extras
 }
 
 // ForMesh reports whether sidecars follow the rules.
@@ -80,6 +81,7 @@ func Merge(pieces []*Piece) *Rules {
 	for i, p := range pieces {
 		spec.Http = append(spec.Http, p.HTTP...)
 		r.From = append(r.From, p.Of.Key())
+		r.add(p.Extras)
 		if i+1 == len(pieces) || compareHostnames(p.Hostname, pieces[i+1].Hostname) != 0 {
 			slices.SortStableFunc(spec.GetHttp()[sorted:], compareRules)
 			sorted = len(spec.GetHttp())
@@ -154,22 +156,24 @@ func count(m *networking.StringMatch) int {
 }
 
 // onPort limits rules to a port; 0 is any.
-func onPort(requests []*networking.HTTPRoute, port uint32) []*networking.HTTPRoute {
+func onPort(of *rules, port uint32) (requests []*networking.HTTPRoute, beside extras) {
 	if port == 0 {
-		return requests
+		return of.requests, of.extras
 	}
-	out := make([]*networking.HTTPRoute, len(requests))
-	for i, r := range requests {
+	requests = make([]*networking.HTTPRoute, len(of.requests))
+	for i, r := range of.requests {
 		match := proto.CloneOf(r.GetMatch()[0])
 		match.Port = port
-		out[i] = with(r, match)
+		requests[i] = with(r, match)
+		beside = beside.with(requests[i], of.extras[r])
 	}
-	return out
+	return requests, beside
 }
 
 // Same reports whether two pieces of one key say the same.
 func (p *Piece) Same(other *Piece) bool {
-	return p.Of == other.Of && p.Key == other.Key && p.Hostname == other.Hostname && sameList(p.HTTP, other.HTTP) && sameList(p.TCP, other.TCP) && sameList(p.TLS, other.TLS)
+	return p.Of == other.Of && p.Key == other.Key && p.Hostname == other.Hostname && sameList(p.HTTP, other.HTTP) && sameList(p.TCP, other.TCP) &&
+		sameList(p.TLS, other.TLS) && p.sameExtras(other)
 }
 
 func sameList[M proto.Message](a, b []M) bool {

@@ -117,6 +117,7 @@ type Piece struct {
 	Key      Key
 	Hostname string // as the route has it: on a listener it may stand for fewer names; "" for sidecars
 	HTTP     []*networking.HTTPRoute
+	Extras   extras // beside some of the HTTP routes
 	TCP      []*networking.TCPRoute
 	TLS      []*networking.TLSRoute
 }

@@ -168,6 +168,16 @@ type ruleSpec struct {
 		Attempts *int32  `json:"attempts"`
 		Backoff  *string `json:"backoff"`
 	} `json:"retry"`
+	SessionPersistence *sessionSpec `json:"sessionPersistence"`
+}
+
+type sessionSpec struct {
+	SessionName     *string `json:"sessionName"`
+	Type            *string `json:"type"`
+	AbsoluteTimeout *string `json:"absoluteTimeout"`
+	CookieConfig    struct {
+		LifetimeType string `json:"lifetimeType"`
+	} `json:"cookieConfig"`
 }
 
 type backendSpec struct {
@@ -253,13 +263,30 @@ type corsSpec struct {
 	MaxAge           int64    `json:"maxAge"`
 }
 
-type backendTLSSpec struct {
-	TargetRefs []struct {
-		ref
+// targetSpec is what a policy is for.
+type targetSpec struct {
+	ref
 
-		SectionName string `json:"sectionName"`
-	} `json:"targetRefs"`
+	SectionName string `json:"sectionName"`
+}
+
+type backendTLSSpec struct {
+	TargetRefs []targetSpec   `json:"targetRefs"`
 	Validation validationSpec `json:"validation"`
+}
+
+type trafficSpec struct {
+	TargetRefs      []targetSpec `json:"targetRefs"`
+	RetryConstraint *struct {
+		Budget struct {
+			Percent  *float64 `json:"percent"`
+			Interval *string  `json:"interval"`
+		} `json:"budget"`
+		MinRetryRate struct {
+			Count *uint32 `json:"count"`
+		} `json:"minRetryRate"`
+	} `json:"retryConstraint"`
+	SessionPersistence *sessionSpec `json:"sessionPersistence"`
 }
 
 // validationSpec says what the certificates of servers are checked by.

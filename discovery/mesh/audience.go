@@ -17,7 +17,7 @@ import (
 //     and whose workload serves one.
 //   - WorkloadEntry: whom a service concerns that has it as an endpoint.
 //   - DestinationRule: who sees a service that it is for. One with a workload selector: who obeys it.
-//   - BackendTLSPolicy: who sees a service that it holds for.
+//   - BackendTLSPolicy, XBackendTrafficPolicy: who sees a service that it holds for.
 //   - VirtualService: sidecars that see it, routers that serve a Gateway that it is bound to. A
 //     delegate: whom a VirtualService concerns that has its routes.
 //   - HTTPRoute, GRPCRoute, TCPRoute, TLSRoute, UDPRoute: as a VirtualService, by what it is attached to.

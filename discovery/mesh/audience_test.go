@@ -53,9 +53,16 @@ func tlsPolicy(namespace, name, host string) string {
 	return resourceOf("BackendTLSPolicy", namespace, name, "targetRefs: [{group: networking.istio.io, kind: Hostname, name: "+host+"}], validation: {hostname: a.com, wellKnownCACertificates: System}")
 }
 
+// trafficPolicy is an XBackendTrafficPolicy for a host.
+func trafficPolicy(name, host string) string {
+	return resourceOf("XBackendTrafficPolicy", "shop", name, "targetRefs: [{group: networking.istio.io, kind: Hostname, name: "+host+"}], retryConstraint: {}")
+}
+
 func resourceOf(kind, namespace, name, rest string) string {
 	group := "networking.istio.io/v1"
 	switch kind {
+	case "XBackendTrafficPolicy":
+		group = "gateway.networking.x-k8s.io/v1alpha1"
 	case "BackendTLSPolicy":
 		group = "gateway.networking.k8s.io/v1"
 	case "EnvoyFilter":
@@ -117,6 +124,13 @@ func TestWhomAResourceConcerns(t *testing.T) {
 			web + tlsPolicy("shop", "first", "web.shop") + tlsPolicy("shop", "second", "web.shop") + tlsPolicy("bank", "other", "web.shop") + tlsPolicy("shop", "nothing", "nothing.shop"),
 			map[string]string{
 				"BackendTLSPolicy shop/first": "cart gate web", "BackendTLSPolicy shop/second": "", "BackendTLSPolicy bank/other": "", "BackendTLSPolicy shop/nothing": "",
+			},
+		},
+		"retries and sessions": {
+			web + trafficPolicy("first", "web.shop") + trafficPolicy("second", "web.shop") + trafficPolicy("nothing", "nothing.shop") + tlsPolicy("shop", "tls", "web.shop"),
+			map[string]string{
+				"XBackendTrafficPolicy shop/first": "cart gate web", "XBackendTrafficPolicy shop/second": "", "XBackendTrafficPolicy shop/nothing": "",
+				"BackendTLSPolicy shop/tls": "cart gate web",
 			},
 		},
 		"rules": {

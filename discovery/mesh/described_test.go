@@ -21,7 +21,7 @@ func shownBy(s *mesh.Scope) (out []any) {
 		}
 	}
 	for _, service := range s.Services {
-		out = append(out, service, s.InboundDestinationRule(service.Hostname), s.BackendTLS(service.Hostname))
+		out = append(out, service, s.InboundDestinationRule(service.Hostname), s.Policies(service.Hostname))
 		for _, app := range []string{"", "a", "b"} {
 			out = append(out, s.DestinationRule(&mesh.Proxy{Labels: map[string]string{"app": app}}, service.Hostname))
 		}
@@ -48,9 +48,12 @@ func scopeText(m *mesh.Mesh, p *mesh.Proxy) string {
 	for _, service := range s.Services {
 		require.Same(require.TestingT(panicking{}), service, s.Service(service.Hostname))
 		for _, port := range service.Ports {
-			if tls := s.BackendTLS(service.Hostname); tls != nil {
-				fmt.Fprintln(&b, "secured", port.Name, tls.From, wire(tls.At(port)))
+			if held := s.Policies(service.Hostname); held != nil {
+				fmt.Fprintln(&b, "secured", port.Name, held.From, wire(held.TLS(port)))
 			}
+		}
+		if held := s.Policies(service.Hostname); held.Session() != nil || held.Retries() != nil {
+			fmt.Fprintf(&b, "traffic %v %s %+v\n", held.From, wire(held.Retries()), held.Session())
 		}
 		for _, rule := range []*mesh.DestinationRule{s.DestinationRule(p, service.Hostname), s.InboundDestinationRule(service.Hostname)} {
 			if rule != nil {
@@ -67,6 +70,9 @@ func ruleText(b *strings.Builder, vs *mesh.VirtualService) {
 	fmt.Fprintf(b, "rule %p %s %v %s", vs.Source(nil), vs.Resource.Key(), vs.MadeFrom(), wire(vs.Spec))
 	for _, rule := range vs.Spec.GetHttp() {
 		fmt.Fprintf(b, " %p", vs.Source(rule))
+		if e := vs.Extras(rule); e != nil && e.Session != nil {
+			fmt.Fprintf(b, " %+v", *e.Session)
+		}
 	}
 	fmt.Fprintln(b)
 }

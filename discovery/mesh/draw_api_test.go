@@ -50,8 +50,14 @@ func (d draw) in() string { return pick(d, namespacesDrawn...) }
 // route is that of any kind: what one of them does not have is not looked at.
 func (d draw) route(t *testing.T) *structpb.Struct {
 	t.Helper()
-	return object(t, fmt.Sprintf(`{"parentRefs": [%s%s], "hostnames": [%q], "rules": [{"matches": [{"path": {"value": "/%d"}}], "backendRefs": [%s, %s]}]}`,
-		d.parent(), pick(d, "", ", "+d.parent()), pick(d, "x.a.com", "*.a.com", "b.com"), d.IntN(3), d.backend(), d.backend()))
+	return object(t, fmt.Sprintf(`{"parentRefs": [%s%s], "hostnames": [%q], "rules": [{"matches": [{"path": {"value": "/%d"}}]%s, "backendRefs": [%s, %s]}]}`,
+		d.parent(), pick(d, "", ", "+d.parent()), pick(d, "x.a.com", "*.a.com", "b.com"), d.IntN(3), d.session(), d.backend(), d.backend()))
+}
+
+// session is what a rule says of sessions, if it says something.
+func (d draw) session() string {
+	return pick(d, "", "", "", `, "sessionPersistence": {}`, `, "sessionPersistence": {"sessionName": "a"}`, `, "sessionPersistence": {"sessionName": "a", "type": "Header"}`,
+		`, "sessionPersistence": {"sessionName": "a", "absoluteTimeout": "1m", "cookieConfig": {"lifetimeType": "Permanent"}}`, `, "sessionPersistence": {"sessionName": "a b"}`)
 }
 
 func (d draw) parent() string {
@@ -97,4 +103,10 @@ func (d draw) tlsTarget() string {
 
 func (d draw) section() string {
 	return pick(d, "", `, "sectionName": "p80"`, `, "sectionName": "p81"`)
+}
+
+func (d draw) backendTraffic(t *testing.T) *structpb.Struct {
+	t.Helper()
+	return object(t, fmt.Sprintf(`{"targetRefs": [%s%s]%s%s}`, d.tlsTarget(), pick(d, "", ", "+d.tlsTarget()),
+		pick(d, "", `, "retryConstraint": {}`, `, "retryConstraint": {"budget": {"percent": 30, "interval": "5s"}, "minRetryRate": {"count": 3}}`), d.session()))
 }

@@ -112,6 +112,7 @@ func (d draw) resource(t *testing.T) *kinds.Resource {
 		drawn{gatewayAPI, "Gateway", d.apiGateway(t)}, drawn{gatewayAPI, "HTTPRoute", d.route(t)}, drawn{gatewayAPI, "HTTPRoute", d.route(t)},
 		drawn{gatewayAPI, pick(d, "TLSRoute", "TCPRoute", "UDPRoute", "GRPCRoute"), d.route(t)}, drawn{gatewayAPI, "ListenerSet", d.listenerSet(t)},
 		drawn{gatewayAPI, "BackendTLSPolicy", d.backendTLS(t)}, drawn{gatewayAPI, "BackendTLSPolicy", d.backendTLS(t)},
+		drawn{"gateway.networking.x-k8s.io", "XBackendTrafficPolicy", d.backendTraffic(t)},
 		pick(d, drawn{gatewayAPI, "ReferenceGrant", d.grant(t)}, drawn{gatewayAPI, "GatewayClass", d.gatewayClass(t)}),
 		pick(d, virtual, drawn{"core", "MeshConfig", d.meshConfig()}, drawn{"core", "MeshNetworks", d.meshNetworks()}),
 	)

@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -117,6 +118,17 @@ func (f *Frontend) rulesFor(s *Server) []*VirtualService {
 		}
 	}
 	return out
+}
+
+// RulesOn yields those of the rules for a server that match.
+func (f *Frontend) RulesOn(s *Server, matches func(*VirtualService) bool) iter.Seq[*VirtualService] {
+	return func(yield func(*VirtualService) bool) {
+		for _, vs := range f.from.rules[s.Gateway] {
+			if matches(vs) && len(s.HostsFor(vs)) > 0 && !yield(vs) {
+				return
+			}
+		}
+	}
 }
 
 // gatewayMatch is what a match says of a gateway. It knows no labels or namespaces of clients.

@@ -34,6 +34,20 @@ func (vs *VirtualService) Source(rule *networking.HTTPRoute) *kinds.Resource {
 	return vs.routes.Source(rule)
 }
 
+// Extras are what a route of the Gateway API says of requests beside the rule; nil for nothing.
+func (vs *VirtualService) Extras(rule *networking.HTTPRoute) *gatewayapi.Extras {
+	if vs.routes == nil {
+		return nil
+	}
+	return vs.routes.Extras(rule)
+}
+
+// HasExtras reports whether one of its rules has extras.
+func (vs *VirtualService) HasExtras() bool { return vs.routes != nil && vs.routes.HasExtras() }
+
+// HasSessions reports whether one of its rules has sessions.
+func (vs *VirtualService) HasSessions() bool { return vs.routes != nil && vs.routes.HasSessions() }
+
 // Reaches reports whether clients in a namespace obey the rule for a service. Routes of the Gateway
 // API are obeyed by their own namespace, and by everybody if they are of the service's.
 func (vs *VirtualService) Reaches(s *Service, namespace string) bool {

@@ -28,7 +28,7 @@ type apiIndex struct {
 
 	faulty table[kinds.Key, []gatewayapi.Problem] // by the Gateway, the route or the policy that was read
 	apiStatuses
-	backendTLSIndex
+	policyIndex
 
 	trusted     table[kinds.Key, []gatewayapi.Authority] // authorities by who names them
 	authorities *Authorities                             // all of them
@@ -52,14 +52,13 @@ func (r *attachedRoute) names() []kinds.Key { return slices.Concat(r.Parents(), 
 
 // apiKinds are the kinds that an index is made from, without ServiceEntries, which routes may name.
 var apiKinds = slices.Concat([]*kinds.Kind{
-	gatewayapi.KindGatewayClass, gatewayapi.KindGateway, gatewayapi.KindListenerSet, gatewayapi.KindReferenceGrant, gatewayapi.KindBackendTLS,
-	kinds.Secret,
-}, gatewayapi.Routes)
+	gatewayapi.KindGatewayClass, gatewayapi.KindGateway, gatewayapi.KindListenerSet, gatewayapi.KindReferenceGrant, kinds.Secret,
+}, gatewayapi.Policies, gatewayapi.Routes)
 
 // apiChange is what a step changes of what others read from the index.
 type apiChange struct {
 	rules    Exchange[*gatewayapi.Rules]
-	rehosted []hostAt // hosts whose TLS changed
+	rehosted []hostAt // hosts for which policies say something else
 }
 
 // buildGatewayAPI applies a step to what prev derived from the Gateway API.
@@ -87,7 +86,7 @@ func buildGatewayAPI(now configstore.Step, prev, m *Mesh, services Exchange[*Ser
 	u.readGateways()
 	u.readRoutes()
 	u.secured(services)
-	u.readBackendTLS()
+	u.readPolicies()
 	u.state()
 	u.listAuthorities()
 	return u.done()
@@ -141,7 +140,7 @@ type apiUpdate struct {
 
 	dirtyHosts       map[hostKey]bool   // for which other policies may hold
 	restatedPolicies map[kinds.Key]bool // whose status may differ
-	rehosted         []hostAt           // whose TLS differs
+	rehosted         []hostAt           // for which other policies hold
 }
 
 // readClasses reads the classes. If others are served than before, all Gateways are read again.

@@ -72,6 +72,36 @@ func TestAnEditOfOneRouteDerivesOneRule(t *testing.T) {
 	require.Equal(t, mesh.Exchange[*mesh.VirtualService]{}, mesh.ExchangeOf(after.VirtualServicesOf(listenerOfWeb, "edge"), again.VirtualServicesOf(listenerOfWeb, "edge")))
 }
 
+// A namespace has its own routes before older rules. Others, which have had the same list, do not.
+func TestANamespacesOwnRoutesComeFirstForItAlone(t *testing.T) {
+	t.Parallel()
+	store := configstore.New()
+	later := fromText(t, "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: older}\nspec: {hosts: [b.com], http: [{route: [{destination: {host: b.com}}]}]}\n")
+	route := fromText(t, routeForService)
+	route[0].Resource.CreateTime = time.Unix(2, 0)
+	first := mesh.Build(store.Apply(kinds.Batch{Revision: 1, Changes: route}), nil)
+	own, other := sidecar("edge", nil, "10.0.0.1"), sidecar("elsewhere", nil, "10.0.0.2")
+	for _, p := range []*mesh.Proxy{own, other} {
+		require.Len(t, first.Scope(first.Known(p)).Egress[0].VirtualServices, 1)
+	}
+	now := mesh.Build(store.Apply(kinds.Batch{Revision: 2, Changes: later}), first)
+	order := func(p *mesh.Proxy) (names []string) {
+		for _, vs := range now.Scope(now.Known(p)).Egress[0].VirtualServices {
+			names = append(names, vs.MadeFrom()[0].Name)
+		}
+		return names
+	}
+	require.Equal(t, []string{"own", "older"}, order(own))
+	require.Equal(t, []string{"older", "own"}, order(other))
+}
+
+const routeForService = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: own}
+spec: {parentRefs: [{group: "", kind: Service, name: a}], rules: [{backendRefs: [{name: a, port: 80}]}]}
+`
+
 func TestOnlyMachinesOfTheNamespaceServeAGateway(t *testing.T) {
 	t.Parallel()
 	_, m := manyRoutes(t, 1)

@@ -32,8 +32,8 @@ type Scope struct {
 	router bool // for gateways
 	byHost table[string, *Service]
 	rules  table[string, []*DestinationRule] // by host
-	// secured is the TLS that policies have for services, by host.
-	secured table[string, *BackendTLS]
+	// policies are those of the Gateway API for services, by host.
+	policies table[string, *BackendPolicies]
 	// listed is how many of Services the listener has; the others are there because rules, or
 	// telemetry, go to them. With several listeners it is not known.
 	listed int
@@ -74,7 +74,7 @@ func (c *catalog) buildScope(key scopeKey) *Scope {
 	}
 	s.Unknown = unknownDestinations(s.SidecarSpec, c.config)
 	s.Egress = c.egress(s)
-	byHost, rules, secured := s.byHost.edit(), s.rules.edit(), s.secured.edit()
+	byHost, rules, policies := s.byHost.edit(), s.rules.edit(), s.policies.edit()
 	byHost.expect(len(s.Egress[0].Services))
 	for _, egress := range s.Egress {
 		s.add(egress.Services, byHost)
@@ -89,11 +89,11 @@ func (c *catalog) buildScope(key scopeKey) *Scope {
 		if found := c.rulesFor(s, service); len(found) > 0 {
 			rules.set(service.Hostname, found)
 		}
-		if tls := c.api.backendTLS(service); tls != nil {
-			secured.set(service.Hostname, tls)
+		if held := c.api.backendPolicies(service); held != nil {
+			policies.set(service.Hostname, held)
 		}
 	}
-	s.byHost, s.rules, s.secured = byHost.done(), rules.done(), secured.done()
+	s.byHost, s.rules, s.policies = byHost.done(), rules.done(), policies.done()
 	return s
 }
 
@@ -141,8 +141,22 @@ func (s *Scope) DestinationRule(p *Proxy, host string) *DestinationRule {
 	return general
 }
 
-// BackendTLS returns the TLS that policies have for a host, or nil.
-func (s *Scope) BackendTLS(host string) *BackendTLS { return s.secured.get(host) }
+// Policies returns what policies of the Gateway API have for a host, or nil.
+func (s *Scope) Policies(host string) *BackendPolicies { return s.policies.get(host) }
+
+// WithSessions are the hosts for which policies have sessions.
+func (s *Scope) WithSessions() (hosts map[string]bool) {
+	for host, held := range s.policies.each() {
+		if held.Session() == nil {
+			continue
+		}
+		if hosts == nil {
+			hosts = map[string]bool{}
+		}
+		hosts[host] = true
+	}
+	return hosts
+}
 
 // InboundDestinationRule returns the rule for a host that the proxy's own workload serves. Rules
 // that select workloads are for clients, and do not count.

@@ -59,7 +59,7 @@ func compareScopes(before, now *Scope) *ScopeChange {
 	}
 	for _, s := range now.Services {
 		if before.byHost.get(s.Hostname) != s || !slices.Equal(before.rules.get(s.Hostname), now.rules.get(s.Hostname)) ||
-			before.secured.get(s.Hostname) != now.secured.get(s.Hostname) {
+			before.policies.get(s.Hostname) != now.policies.get(s.Hostname) {
 			c.Hosts = append(c.Hosts, s.Hostname)
 		}
 	}

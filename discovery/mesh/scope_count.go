@@ -72,8 +72,8 @@ func (x *ScopeCount) whole(s *Scope, known *Differences, t tally, n int) {
 		t.add(rulesOf(rules), n)
 		x.choose(host)
 	}
-	for _, tls := range s.secured.each() {
-		t.add(tls.From, n)
+	for _, held := range s.policies.each() {
+		t.add(held.From, n)
 	}
 }
 
@@ -102,8 +102,8 @@ func (x *ScopeCount) change(was *Scope, since *ScopeChange, known *Differences, 
 		}
 		t.add(rulesOf(x.scope.rules.get(host)), 1)
 		t.add(rulesOf(was.rules.get(host)), -1)
-		t.add(x.scope.secured.get(host).from(), 1)
-		t.add(was.secured.get(host).from(), -1)
+		t.add(x.scope.policies.get(host).from(), 1)
+		t.add(was.policies.get(host).from(), -1)
 		x.choose(host)
 	}
 }

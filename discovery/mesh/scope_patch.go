@@ -12,7 +12,7 @@ type scopePatch struct {
 	scope   Scope           // a copy, which the patch changes
 	egress  Egress          // a copy of its only listener
 
-	secured *tableEdit[string, *BackendTLS]
+	policies *tableEdit[string, *BackendPolicies]
 
 	hosts  []string           // whose services may have changed
 	listed Exchange[*Service] // of the services that the listener has
@@ -36,7 +36,7 @@ func (m *Mesh) patchScope(before rememberedScope, changed *changes) (*Scope, boo
 	p := scopePatch{
 		catalog: &m.catalog, changed: changed, before: before, scope: *before.scope, egress: *before.scope.Egress[0],
 		byHost: before.scope.byHost.edit(), rules: before.scope.rules.edit(),
-		secured: before.scope.secured.edit(),
+		policies: before.scope.policies.edit(),
 	}
 	p.replaceVirtualServices()
 	for _, s := range slices.Concat(changed.services.Gone, changed.services.Come) {
@@ -72,7 +72,7 @@ func (p *scopePatch) done(build int) *Scope {
 	scope, egress := p.scope, p.egress
 	scope.listed += len(p.head.Come) - len(p.head.Gone)
 	scope.Services, scope.Egress = head, []*Egress{&egress}
-	scope.byHost, scope.rules, scope.secured = p.byHost.done(), p.rules.done(), p.secured.done()
+	scope.byHost, scope.rules, scope.policies = p.byHost.done(), p.rules.done(), p.policies.done()
 	scope.build, scope.follows = build, p.before.scope.build
 	scope.change = &ScopeChange{Hosts: p.touched, Egress: []EgressChange{{Services: p.listed, VirtualServices: p.virtual}}}
 	return &scope
@@ -96,11 +96,12 @@ func (p *scopePatch) replaceVirtualServices() {
 }
 
 // replacedVirtualServices returns the rules that the listener obeys now. Public rules that come in
-// the order of their age are in a list that scopes share.
+// the order of their age are in a list that scopes share, unless the first rule, and so any, comes before
+// them for this namespace alone.
 func (p *scopePatch) replacedVirtualServices(c Exchange[*VirtualService]) []*VirtualService {
 	private := func(vs *VirtualService) bool { return vs.rank(p.egress.namespace) != rankPublic }
 	list, compare := p.egress.VirtualServices, obeyedBefore(p.egress.namespace)
-	if slices.ContainsFunc(c.Gone, private) || slices.ContainsFunc(c.Come, private) {
+	if len(list) > 0 && private(list[0]) || slices.ContainsFunc(c.Gone, private) || slices.ContainsFunc(c.Come, private) {
 		return patched(list, c.Gone, c.Come, compare)
 	}
 	return p.changed.virtualLists.patched(list, c, compare)
@@ -225,13 +226,13 @@ func (p *scopePatch) replaceRules(at hostAt) {
 
 func (p *scopePatch) findRules(host string) {
 	var rules []*DestinationRule
-	var tls *BackendTLS
+	var held *BackendPolicies
 	if service := p.byHost.get(host); service != nil {
-		rules, tls = p.rulesFor(&p.scope, service), p.api.backendTLS(service)
+		rules, held = p.rulesFor(&p.scope, service), p.api.backendPolicies(service)
 	}
-	if tls != p.secured.get(host) {
+	if held != p.policies.get(host) {
 		p.touch(host)
-		p.secured.put(host, tls, tls == nil)
+		p.policies.put(host, held, held == nil)
 	}
 	if !slices.Equal(rules, p.rules.get(host)) {
 		p.touch(host)

@@ -8,7 +8,7 @@ func (s *Scope) same(other *Scope) bool {
 		slices.Equal(s.Services, other.Services) && slices.EqualFunc(s.Egress, other.Egress, (*Egress).same) &&
 		!slices.ContainsFunc(s.Services, func(service *Service) bool {
 			return !slices.Equal(s.rules.get(service.Hostname), other.rules.get(service.Hostname)) ||
-				s.secured.get(service.Hostname) != other.secured.get(service.Hostname)
+				s.policies.get(service.Hostname) != other.policies.get(service.Hostname)
 		})
 }
 

@@ -157,7 +157,7 @@ func (x *sharedView) follow(e *Engine, v view.View, before *sharedView, since *m
 
 // listen brings up to date what the proxies listen for.
 func (x *sharedView) listen(v view.View, since *mesh.ScopeChange, same, reshaped bool, changed map[string]bool) {
-	if !reshaped && !memory.ConnectsAnew(since) || same && memory.ListensAlike(v, since, x.listened, changed) {
+	if !reshaped && !memory.ListensAnew(v, since) || same && memory.ListensAlike(v, since, x.listened, changed) {
 		return
 	}
 	listened := memory.Listened(v)
@@ -217,7 +217,7 @@ func (x *sharedView) replace(e *Engine, v view.View, hosts []string) (changed ch
 // add records that a host's backend was replaced, and whether more than its endpoints changed.
 func (c *changedBackends) add(host string, was, is upstream.Backend) {
 	c.any = true
-	if is.Service != nil && was.Service != nil && was.Service.Shape == is.Service.Shape && was.Rule == is.Rule {
+	if is.Service != nil && was.Service != nil && was.Service.Shape == is.Service.Shape && was.Rule == is.Rule && was.Policies.Session() == is.Policies.Session() {
 		return
 	}
 	if c.shapes == nil {

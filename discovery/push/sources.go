@@ -135,8 +135,8 @@ func (o *origin) ofCluster(name string, endpoints bool) {
 	if rule := o.Scope.DestinationRule(o.Proxy, host); rule != nil {
 		o.add(rule.From...)
 	}
-	if tls := o.Scope.BackendTLS(host); tls != nil {
-		o.add(tls.From...)
+	if held := o.Scope.Policies(host); held != nil {
+		o.add(held.From...)
 	}
 	switch service := o.Scope.Service(host); {
 	case service == nil:

@@ -25,6 +25,7 @@ func translatedKinds() map[string][]string {
 		"gateway.networking.k8s.io": {
 			"GatewayClass", "Gateway", "ListenerSet", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute", "BackendTLSPolicy", "ReferenceGrant",
 		},
+		"gateway.networking.x-k8s.io": {"XBackendTrafficPolicy"},
 	}
 }
 

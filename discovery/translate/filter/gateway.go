@@ -7,6 +7,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
+	"github.com/pgmesh/pgmesh/discovery/translate/need"
 	"github.com/pgmesh/pgmesh/discovery/translate/scoped"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
@@ -26,6 +27,7 @@ func (c Context) GatewayHTTP(listener string, e *mesh.Entrance) []*listenerv3.Fi
 	if m.GetHttpProtocolOptions() == nil {
 		m.HttpProtocolOptions = &corev3.Http1ProtocolOptions{}
 	}
+	addNeeded(m, need.OnServer(c.View, e.Route))
 	m.UseRemoteAddress = message.Yes
 	applyTopology(c.View, m)
 	nameServer(m)

@@ -11,16 +11,18 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/need"
 	"github.com/pgmesh/pgmesh/discovery/translate/ondemand"
 	"github.com/pgmesh/pgmesh/discovery/translate/route"
 	"github.com/pgmesh/pgmesh/discovery/translate/virtualhost"
 )
 
 // OutboundHTTP reads requests of the local application and routes them by the route configuration
-// of a name. The hosts of the services are resolved for each request.
-func (c Context) OutboundHTTP(bind string, port *mesh.Port, routes string, services []*mesh.Service) []*listenerv3.Filter {
+// of a name, whose routes need some filters. The hosts of the services are resolved for each request.
+func (c Context) OutboundHTTP(bind string, port *mesh.Port, routes string, services []*mesh.Service, needed need.Filters) []*listenerv3.Filter {
 	m := c.connectionManager("outbound_"+naming.Listener(bind, port.Number), port.Protocol)
 	m.HttpFilters = withResolvers(c.View, m.GetHttpFilters(), services)
+	addNeeded(m, needed)
 	m.RouteSpecifier = &hcmv3.HttpConnectionManager_Rds{
 		Rds: &hcmv3.Rds{ConfigSource: message.OverADS(), RouteConfigName: routes},
 	}

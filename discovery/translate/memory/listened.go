@@ -3,6 +3,8 @@ package memory
 import (
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/binding"
+	"github.com/pgmesh/pgmesh/discovery/translate/need"
+	"github.com/pgmesh/pgmesh/discovery/translate/route"
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
@@ -21,6 +23,11 @@ func Listened(v view.View) []any {
 			l.all = append(l.all, byAddress{shape: b.Service.Shape, rule: b.Rule})
 		}
 	}
+	if !v.Sidecar() {
+		for _, name := range route.Names(v) {
+			l.all = append(l.all, need.OnServer(v, name))
+		}
+	}
 	return l.all
 }
 
@@ -37,6 +44,7 @@ type byRequests struct {
 	port     uint32
 	protocol mesh.Protocol
 	explicit bool
+	needed   need.Filters
 }
 
 // byAddress is a port of a service that is told apart by where clients connect to.
@@ -44,23 +52,29 @@ type byAddress struct {
 	shape *mesh.Shape
 	port  *mesh.Port
 	rule  *mesh.DestinationRule
+
+	needed need.Filters
 }
 
 func (l *listened) add(egress *mesh.Egress) {
-	l.all = append(l.all, egress.Port == nil)
-	seen := map[binding.Place]bool{}
+	seen, needed := map[binding.Place]bool{}, need.InEgress(l.View, egress)
+	l.all = append(l.all, egress.Port == nil, needed.OnPort(0))
 	for o := range binding.Ports(l.View, egress) {
 		if upstream.IsDynamic(o.Service) {
 			l.all = append(l.all, o.Service.Shape)
 		}
 		if !o.Port.Protocol.IsHTTP() && o.Port.Protocol != mesh.ProtocolHTTPProxy {
-			l.all = append(l.all, byAddress{o.Service.Shape, o.Port, l.Scope.DestinationRule(l.Proxy, o.Service.Hostname)})
+			at := byAddress{shape: o.Service.Shape, port: o.Port, rule: l.Scope.DestinationRule(l.Proxy, o.Service.Hostname)}
+			if o.Port.Protocol.IsSniffed() {
+				at.needed = needed.OnPort(o.Port.Number)
+			}
+			l.all = append(l.all, at)
 			continue
 		}
 		b := binding.Shared(l.View, o.Binding)
 		if at := b.At(o.Port.Number); !seen[at] {
 			seen[at] = true
-			l.all = append(l.all, byRequests{at.Bind, at.Port, o.Port.Protocol, b.Explicit})
+			l.all = append(l.all, byRequests{at.Bind, at.Port, o.Port.Protocol, b.Explicit, needed.OnPort(at.Port)})
 		}
 	}
 	for _, vs := range egress.VirtualServices {

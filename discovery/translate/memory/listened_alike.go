@@ -5,6 +5,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/binding"
+	"github.com/pgmesh/pgmesh/discovery/translate/need"
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
@@ -18,27 +19,30 @@ func ListensAlike(v view.View, since *mesh.ScopeChange, listened []any, changed 
 		return false
 	}
 	is, differs := v.Scope.Egress[0], since.Egress[0]
-	if ConnectsAnew(since) {
+	if ListensAnew(v, since) {
 		return false
 	}
 	come, ok := differs.Reshaped()
-	if !ok || !among(come, changed) {
-		return false
+	if !ok || !among(come, changed) || slices.ContainsFunc(come, func(s *mesh.Service) bool { return v.Scope.Policies(s.Hostname).Session() != nil }) {
+		return false // rules on other ports may lead to a service with sessions
 	}
-	news := *is
+	news, needed := *is, need.InEgress(v, is)
 	news.Services = come
 	for o := range binding.Ports(v, &news) {
-		if upstream.IsDynamic(o.Service) || !sharesListener(v, o, listened) {
+		if upstream.IsDynamic(o.Service) || !sharesListener(v, o, listened, needed) {
 			return false
 		}
 	}
 	return true
 }
 
-// ConnectsAnew reports whether rules for connections have come or gone.
-func ConnectsAnew(since *mesh.ScopeChange) bool {
+// ListensAnew reports whether rules have come or gone on which listeners depend: those for connections,
+// and those that need a filter.
+func ListensAnew(v view.View, since *mesh.ScopeChange) bool {
+	needing := need.Rules(v)
+	matters := func(vs *mesh.VirtualService) bool { return ForConnections(vs) || needing(vs) }
 	return slices.ContainsFunc(since.Egress, func(e mesh.EgressChange) bool {
-		return slices.ContainsFunc(e.VirtualServices.Gone, ForConnections) || slices.ContainsFunc(e.VirtualServices.Come, ForConnections)
+		return slices.ContainsFunc(e.VirtualServices.Gone, matters) || slices.ContainsFunc(e.VirtualServices.Come, matters)
 	})
 }
 
@@ -55,16 +59,16 @@ func among(services []*mesh.Service, hosts map[string]bool) bool {
 
 // sharesListener reports whether an existing listener takes the requests of a service, and nothing
 // else can be in the way.
-func sharesListener(v view.View, o binding.Port, listened []any) bool {
+func sharesListener(v view.View, o binding.Port, listened []any, needed need.Egress) bool {
 	if !o.Port.Protocol.IsHTTP() && o.Port.Protocol != mesh.ProtocolHTTPProxy {
 		return false
 	}
 	b := binding.Shared(v, o.Binding)
-	there := false
+	there, needs := false, needed.OnPort(o.Port.Number)
 	for _, l := range listened {
 		switch l := l.(type) {
 		case byRequests:
-			there = there || l == byRequests{b.Binds[0], o.Port.Number, o.Port.Protocol, b.Explicit}
+			there = there || l == byRequests{b.Binds[0], o.Port.Number, o.Port.Protocol, b.Explicit, needs}
 		case byAddress:
 			if l.port == nil || l.port.Number == o.Port.Number {
 				return false

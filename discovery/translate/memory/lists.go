@@ -6,6 +6,7 @@ import (
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
+	"github.com/pgmesh/pgmesh/discovery/gatewayapi"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/route"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
@@ -72,6 +73,12 @@ type directKey struct {
 	shape *mesh.Shape
 	port  uint32
 	rule  *mesh.DestinationRule
+
+	session *gatewayapi.Session // by a policy
+}
+
+func directKeyOf(p *mesh.Proxy, scope *mesh.Scope, s *mesh.Service, port uint32) directKey {
+	return directKey{s.Shape, port, scope.DestinationRule(p, s.Hostname), scope.Policies(s.Hostname).Session()}
 }
 
 // toService returns the route to a service that no rule routes.

@@ -10,6 +10,7 @@ package memory
 import (
 	"slices"
 
+	"github.com/pgmesh/pgmesh/discovery/gatewayapi"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 	"github.com/pgmesh/pgmesh/discovery/translate/route"
@@ -71,6 +72,7 @@ type recalling struct {
 type destination struct {
 	onPort, inScope *mesh.Shape
 	rule            *mesh.DestinationRule
+	session         *gatewayapi.Session // by a policy
 }
 
 // ruled returns the routes of a rule.
@@ -94,7 +96,7 @@ func (m *Memory) ruled(c route.Context) *virtualhost.List {
 func destinationsOf(c route.Context, hosts []string) []destination {
 	out := make([]destination, len(hosts))
 	for i, host := range hosts {
-		out[i] = destination{shapeOf(c.Service(host)), shapeOf(c.Scope.Service(host)), c.Scope.DestinationRule(c.Proxy, host)}
+		out[i] = destination{shapeOf(c.Service(host)), shapeOf(c.Scope.Service(host)), c.Scope.DestinationRule(c.Proxy, host), c.Scope.Policies(host).Session()}
 	}
 	return out
 }
@@ -107,7 +109,7 @@ func shapeOf(s *mesh.Service) *mesh.Shape {
 }
 
 func (m *Memory) direct(v view.View, s *mesh.Service, port uint32) *virtualhost.List {
-	key := directKey{s.Shape, port, v.Scope.DestinationRule(v.Proxy, s.Hostname)}
+	key := directKeyOf(v.Proxy, v.Scope, s, port)
 	return recalled(m.now.direct, m.before.direct, key, func() *virtualhost.List { return m.lists.toService(v, key, s) })
 }
 

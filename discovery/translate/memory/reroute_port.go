@@ -187,7 +187,7 @@ func (p *portEdit) directBefore(host string) *routeGroup {
 	if was == nil {
 		return nil
 	}
-	delete(p.memory.now.direct, directKey{was.Shape, p.port, p.before.DestinationRule(p.Proxy, host)})
+	delete(p.memory.now.direct, directKeyOf(p.Proxy, p.before, was, p.port))
 	if was.Shape != shapeOf(now) {
 		delete(p.memory.now.domains, was.Shape)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/filter"
 	"github.com/pgmesh/pgmesh/discovery/translate/listener"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/need"
 	"github.com/pgmesh/pgmesh/discovery/translate/route"
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 )
@@ -18,10 +19,11 @@ func httpProxy(c filter.Context) *listenerv3.Listener {
 	port := &mesh.Port{Number: c.HTTPProxyPort(), Protocol: mesh.ProtocolHTTPProxy}
 	b := binding.Binding{Binds: c.Loopbacks(), Explicit: true}
 	var dynamic upstream.DynamicServices
-	if egress := route.EgressOf(c.View, naming.Route{Full: naming.HTTPProxyRoute}); egress != nil {
+	egress := route.EgressOf(c.View, naming.Route{Full: naming.HTTPProxyRoute})
+	if egress != nil {
 		dynamic = upstream.DynamicIn(egress)
 	}
-	requests := c.OutboundHTTP(b.Binds[0], port, naming.HTTPProxyRoute, dynamic.On(port))
+	requests := c.OutboundHTTP(b.Binds[0], port, naming.HTTPProxyRoute, dynamic.On(port), need.InEgress(c.View, egress).OnPort(0))
 	l := planned{Binding: b, port: port.Number, protocol: port.Protocol, chains: []listener.Chain{{Filters: requests}}}
 	return l.build(c)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/translate/binding"
 	"github.com/pgmesh/pgmesh/discovery/translate/filter"
+	"github.com/pgmesh/pgmesh/discovery/translate/need"
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
@@ -36,7 +37,7 @@ func ofServices(c filter.Context) []*listenerv3.Listener {
 		if egress.Port == nil {
 			p.closeAll()
 		}
-		p.dynamic = upstream.DynamicIn(egress)
+		p.dynamic, p.needed = upstream.DynamicIn(egress), need.InEgress(c.View, egress)
 		for o := range binding.Ports(c.View, egress) {
 			p.add(o)
 		}

@@ -5,6 +5,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/binding"
 	"github.com/pgmesh/pgmesh/discovery/translate/filter"
 	"github.com/pgmesh/pgmesh/discovery/translate/listener"
+	"github.com/pgmesh/pgmesh/discovery/translate/need"
 	"github.com/pgmesh/pgmesh/discovery/translate/route"
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 )
@@ -18,6 +19,7 @@ type plan struct {
 	byAddress map[binding.Place]*planned
 	order     []*planned
 	dynamic   upstream.DynamicServices // of the egress listener that is being added
+	needed    need.Egress              // by its routes
 }
 
 // planned is a listener that is not made yet.
@@ -61,7 +63,7 @@ func (p *plan) addProxy(o binding.Port) {
 }
 
 func (p *plan) httpChain(o binding.Port) listener.Chain {
-	requests := p.OutboundHTTP(o.Binds[0], o.Port, route.SharedName(o.Binding, o.Port), p.dynamic.On(o.Port))
+	requests := p.OutboundHTTP(o.Binds[0], o.Port, route.SharedName(o.Binding, o.Port), p.dynamic.On(o.Port), p.needed.OnPort(o.Port.Number))
 	return listener.Chain{Filters: requests}
 }
 
@@ -96,7 +98,7 @@ func (p *plan) addTCP(t tcpPort, explicit bool) {
 	if port.Protocol.IsSniffed() && (current == nil || !current.protocol.IsSniffed()) {
 		chains = append(chains, listener.Chain{
 			Protocols: listener.PlaintextHTTP, Transport: listener.RawBuffer,
-			Filters: p.OutboundHTTP(bind, port, route.SniffedName(p.View, t.service, t.port, t.address), nil),
+			Filters: p.OutboundHTTP(bind, port, route.SniffedName(p.View, t.service, t.port, t.address), nil, p.needed.OnPort(port.Number)),
 		})
 	}
 	switch {

@@ -27,6 +27,8 @@ func Default(v view.View, s *mesh.Service, port uint32) *routev3.Route {
 		Match:     message.AnyRequest(),
 		Decorator: &routev3.Decorator{Operation: s.Hostname + ":" + naming.Number(port) + "/*"},
 		Action:    &routev3.Route_Route{Route: action},
+
+		TypedPerFilterConfig: withSession(nil, v.Scope.Policies(s.Hostname).Session(), false),
 	}
 }
 

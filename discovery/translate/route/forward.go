@@ -15,7 +15,7 @@ import (
 
 // forward is the action of a route that has destinations. Header operations of a single destination
 // become the route's.
-func (c Context) forward(out *routev3.Route, in *networking.HTTPRoute, match *networking.HTTPMatchRequest, authority string) *routev3.RouteAction {
+func (c Context) forward(out *routev3.Route, in *networking.HTTPRoute, match *networking.HTTPMatchRequest, to sending, authority string) *routev3.RouteAction {
 	action := &routev3.RouteAction{AppendXForwardedHost: in.GetRewrite() != nil && c.KeepsHost()}
 	setTimeout(action, cmp.Or(in.GetTimeout(), message.NoDuration))
 	if c.Rule.OfGatewayAPI() {
@@ -24,16 +24,17 @@ func (c Context) forward(out *routev3.Route, in *networking.HTTPRoute, match *ne
 	} else {
 		rewrite(action, in.GetRewrite())
 	}
-	if to := in.GetRewrite().GetAuthority(); to != "" {
-		authority = to
+	if rewritten := in.GetRewrite().GetAuthority(); rewritten != "" {
+		authority = rewritten
 	}
 	setAuthority(action, authority)
 	action.RequestMirrorPolicies = c.mirrors(in)
 	hashed := false
-	if len(in.GetRoute()) == 1 {
-		hashed = c.destination(out, action, in.GetRoute()[0])
+	if len(to.to) == 1 {
+		hashed = c.destination(out, action, to.to[0])
+		out.TypedPerFilterConfig = withSession(out.GetTypedPerFilterConfig(), to.session(0), c.TLS)
 	} else {
-		c.split(action, in.GetRoute())
+		c.split(action, to)
 	}
 	action.RetryPolicy = retries(cmp.Or(in.GetRetries(), c.Config.GetDefaultHttpRetryPolicy()), hashed)
 	return action
@@ -80,13 +81,15 @@ func (c Context) destination(out *routev3.Route, action *routev3.RouteAction, to
 }
 
 // split divides requests by weight. Destinations of weight zero are left out.
-func (c Context) split(action *routev3.RouteAction, destinations []*networking.HTTPRouteDestination) {
-	weighted, divided := &routev3.WeightedCluster{}, Divide(destinations)
-	for _, to := range destinations {
+func (c Context) split(action *routev3.RouteAction, among sending) {
+	weighted, divided := &routev3.WeightedCluster{}, Divide(among.to)
+	for i, to := range among.to {
 		if to.GetWeight() <= 0 {
 			continue
 		}
-		weighted.Clusters = append(weighted.Clusters, c.weighted(to, divided))
+		cluster := c.weighted(to, divided)
+		cluster.TypedPerFilterConfig = withSession(nil, among.session(i), c.TLS)
+		weighted.Clusters = append(weighted.Clusters, cluster)
 		if policy := hashPolicy(destinationHash(c.View, to.GetDestination())); policy != nil {
 			action.HashPolicy = append(action.HashPolicy, policy)
 		}

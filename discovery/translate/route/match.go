@@ -134,7 +134,7 @@ func stringMatch(in *networking.StringMatch) *matcherv3.StringMatcher {
 
 // IsCatchAll reports whether a match is for any request.
 func IsCatchAll(m *routev3.RouteMatch) bool {
-	if len(m.GetHeaders()) > 0 || len(m.GetQueryParameters()) > 0 || len(m.GetDynamicMetadata()) > 0 {
+	if len(m.GetHeaders())+len(m.GetCookies())+len(m.GetQueryParameters())+len(m.GetDynamicMetadata()) > 0 {
 		return false
 	}
 	switch path := m.GetPathSpecifier().(type) {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/pgmesh/pgmesh/discovery/gatewayapi"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
@@ -32,20 +33,20 @@ type Context struct {
 }
 
 // Routes are those of the rule that apply to this proxy and port: one for each match, in their
-// order. They end with a route for any request, since nothing after it can be reached.
+// order, and more for those that have sessions. They end with a route for any request, since nothing
+// after it can be reached.
 func (c Context) Routes() []*routev3.Route {
 	var out []*routev3.Route
 	for _, in := range c.Rule.Spec.GetHttp() {
 		if len(in.GetMatch()) == 0 {
-			return append(out, c.route(in, nil))
+			return append(out, c.matched(in, nil)...)
 		}
 		for _, match := range in.GetMatch() {
 			if !c.applies(match) {
 				continue
 			}
-			route := c.route(in, match)
-			out = append(out, route)
-			if IsCatchAll(route.GetMatch()) {
+			out = append(out, c.matched(in, match)...)
+			if IsCatchAll(out[len(out)-1].GetMatch()) {
 				return out
 			}
 		}
@@ -53,7 +54,20 @@ func (c Context) Routes() []*routev3.Route {
 	return out
 }
 
-func (c Context) route(in *networking.HTTPRoute, match *networking.HTTPMatchRequest) *routev3.Route {
+// matched are the routes for one match.
+func (c Context) matched(in *networking.HTTPRoute, match *networking.HTTPMatchRequest) (out []*routev3.Route) {
+	to := sending{in.GetRoute(), c.sessions(in)}
+	return append(c.kept(in, match, to), c.route(in, match, to))
+}
+
+// sending is where requests are sent, each with the session that keeps requests there.
+type sending struct {
+	to []*networking.HTTPRouteDestination
+	by []*gatewayapi.Session // nil if none of them has sessions
+}
+
+// route sends requests to destinations, unless the rule answers them itself.
+func (c Context) route(in *networking.HTTPRoute, match *networking.HTTPMatchRequest, to sending) *routev3.Route {
 	headers := headerOperations(in.GetHeaders())
 	out := &routev3.Route{
 		Name:                    in.GetName(),
@@ -64,6 +78,7 @@ func (c Context) route(in *networking.HTTPRoute, match *networking.HTTPMatchRequ
 		RequestHeadersToRemove:  headers.requestRemove,
 		ResponseHeadersToAdd:    headers.responseAdd,
 		ResponseHeadersToRemove: headers.responseRemove,
+		TypedPerFilterConfig:    filterSettings(in),
 	}
 	if match.GetName() != "" {
 		out.Name = in.GetName() + "." + match.GetName()
@@ -74,10 +89,9 @@ func (c Context) route(in *networking.HTTPRoute, match *networking.HTTPMatchRequ
 	case in.GetDirectResponse() != nil:
 		out.Action = directResponse(in.GetDirectResponse())
 	default:
-		out.Action = &routev3.Route_Route{Route: c.forward(out, in, match, headers.authority)}
+		out.Action = &routev3.Route_Route{Route: c.forward(out, in, match, to, headers.authority)}
 	}
 	out.Decorator = &routev3.Decorator{Operation: c.operation(out)}
-	out.TypedPerFilterConfig = filterSettings(in)
 	return out
 }
 
@@ -118,6 +132,7 @@ func (c Context) operation(r *routev3.Route) string {
 
 // The HTTP filters that routes configure for themselves.
 const (
-	FaultFilter = "envoy.filters.http.fault"
-	CORSFilter  = "envoy.filters.http.cors"
+	FaultFilter   = "envoy.filters.http.fault"
+	CORSFilter    = "envoy.filters.http.cors"
+	SessionFilter = "envoy.filters.http.stateful_session" // of listeners that have such routes
 )

@@ -11,7 +11,8 @@ import (
 type Backend struct {
 	Service *mesh.Service
 	Rule    *mesh.DestinationRule
-	TLS     *mesh.BackendTLS // nil if no BackendTLSPolicy is for it
+	// Policies are those of the Gateway API; nil if none is for it.
+	Policies *mesh.BackendPolicies
 	// Reach leaves out endpoints that are too near to the proxy.
 	Reach mesh.Reach
 }
@@ -27,7 +28,7 @@ func Backends(v view.View) []Backend {
 
 // BackendOf is a service as a proxy sees it.
 func BackendOf(v view.View, s *mesh.Service) Backend {
-	return Backend{s, v.Scope.DestinationRule(v.Proxy, s.Hostname), v.Scope.BackendTLS(s.Hostname), v.Mesh.ReachOf(v.Proxy, s)}
+	return Backend{s, v.Scope.DestinationRule(v.Proxy, s.Hostname), v.Scope.Policies(s.Hostname), v.Mesh.ReachOf(v.Proxy, s)}
 }
 
 // BackendFor is the backend of a host. It has no service if the proxy has no clusters for the host.

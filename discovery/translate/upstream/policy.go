@@ -72,11 +72,15 @@ func WithDefaults(v view.View, policy *networking.TrafficPolicy) *networking.Tra
 	}
 }
 
-// secured is a policy with the TLS that a BackendTLSPolicy has for the port. Only what the client's own
-// namespace says of TLS to a service of another one counts more.
-func (b Backend) secured(v view.View, policy *networking.TrafficPolicy, port *mesh.Port) *networking.TrafficPolicy {
-	tls := b.TLS.At(port)
-	if tls == nil || policy.GetTls() != nil && b.Rule != nil && b.Rule.Resource.Namespace == v.Scope.Namespace && b.Service.Namespace != v.Scope.Namespace {
+// guided is a policy with what those of the Gateway API have for the port: the TLS of a BackendTLSPolicy,
+// and the bound on retries of an XBackendTrafficPolicy, if the rule has none. Only what the client's own
+// namespace says of TLS to a service of another one counts more than theirs.
+func (b Backend) guided(v view.View, policy *networking.TrafficPolicy, port *mesh.Port) *networking.TrafficPolicy {
+	tls, retries := cmp.Or(b.Policies.TLS(port), policy.GetTls()), cmp.Or(policy.GetRetryBudget(), b.Policies.Retries())
+	if policy.GetTls() != nil && b.Rule != nil && b.Rule.Resource.Namespace == v.Scope.Namespace && b.Service.Namespace != v.Scope.Namespace {
+		tls = policy.GetTls()
+	}
+	if tls == policy.GetTls() && retries == policy.GetRetryBudget() {
 		return policy
 	}
 	return &networking.TrafficPolicy{
@@ -86,7 +90,7 @@ func (b Backend) secured(v view.View, policy *networking.TrafficPolicy, port *me
 		Tls:              tls,
 		Tunnel:           policy.GetTunnel(),
 		ProxyProtocol:    policy.GetProxyProtocol(),
-		RetryBudget:      policy.GetRetryBudget(),
+		RetryBudget:      retries,
 	}
 }
 

@@ -21,8 +21,9 @@ type Upstream struct {
 	Rule    *mesh.DestinationRule
 	Subset  *networking.Subset
 	Policy  *networking.TrafficPolicy
-	TLS     *mesh.BackendTLS // which is in Policy where it holds
 	Reach   mesh.Reach
+	// Policies are those of the Gateway API, which are in Policy where they hold.
+	Policies *mesh.BackendPolicies
 	// PassesTLS tells that connections come as mutual TLS for an endpoint, by their server name,
 	// and go on as they came.
 	PassesTLS bool
@@ -50,13 +51,13 @@ func Of(v view.View, b Backend) []Upstream {
 			continue
 		}
 		base := WithDefaults(v, PortPolicy(SpecOf(rule).GetTrafficPolicy(), port))
-		out = append(out, Upstream{Service: s, Port: port, Rule: rule, TLS: b.TLS, Policy: b.secured(v, base, port), Reach: b.Reach})
+		out = append(out, Upstream{Service: s, Port: port, Rule: rule, Policies: b.Policies, Policy: b.guided(v, base, port), Reach: b.Reach})
 		if IsDynamic(s) {
 			continue // there are no endpoints to be told apart
 		}
 		for _, subset := range SpecOf(rule).GetSubsets() {
-			policy := b.secured(v, subsetPolicy(base, subset.GetTrafficPolicy(), port), port)
-			out = append(out, Upstream{Service: s, Port: port, Rule: rule, Subset: subset, TLS: b.TLS, Policy: policy, Reach: b.Reach})
+			policy := b.guided(v, subsetPolicy(base, subset.GetTrafficPolicy(), port), port)
+			out = append(out, Upstream{Service: s, Port: port, Rule: rule, Subset: subset, Policies: b.Policies, Policy: policy, Reach: b.Reach})
 		}
 	}
 	return out
@@ -184,7 +185,7 @@ func isPassthrough(policy *networking.TrafficPolicy) bool {
 // TLSMode is what a rule, or a BackendTLSPolicy, says of TLS to an upstream's endpoints. Of a rule, the
 // subset counts before the service, and the port before all ports.
 func TLSMode(u Upstream) (networking.ClientTLSSettings_TLSmode, bool) {
-	if own := u.TLS.At(u.Port); own != nil && own == u.Policy.GetTls() {
+	if own := u.Policies.TLS(u.Port); own != nil && own == u.Policy.GetTls() {
 		return own.GetMode(), true
 	}
 	policies := []*networking.TrafficPolicy{u.Subset.GetTrafficPolicy(), SpecOf(u.Rule).GetTrafficPolicy()}

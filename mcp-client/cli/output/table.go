@@ -104,6 +104,7 @@ var columns = map[string][]column{
 	"UDPRoute":              {{title: "PARENTS", path: "parentRefs.name"}},
 	"ReferenceGrant":        {{title: "FROM", path: "from.namespace"}, {title: "TO", path: "to.kind"}},
 	"BackendTLSPolicy":      {{title: "TARGETS", path: "targetRefs.name"}, {title: "HOSTNAME", path: "validation.hostname"}},
+	"XBackendTrafficPolicy": {{title: "TARGETS", path: "targetRefs.name"}, {title: "RETRIES", path: "retryConstraint.budget.percent"}, {title: "SESSION", path: "sessionPersistence.sessionName"}},
 	"ListenerSet":           {{title: "PARENT", path: "parentRef.name"}, {title: "PORTS", path: "listeners.port"}},
 	"InferencePool":         {{title: "SELECTOR", path: "selector.matchLabels"}, {title: "PORTS", path: "targetPorts.number"}},
 }

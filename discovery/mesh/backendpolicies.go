@@ -13,16 +13,36 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// BackendTLS is the TLS of connections to a service, as BackendTLSPolicies of its namespace have it.
-type BackendTLS struct {
+// BackendPolicies is what BackendTLSPolicies and XBackendTrafficPolicies of its namespace have for a
+// service.
+type BackendPolicies struct {
 	From []kinds.Key
 
-	every *networking.ClientTLSSettings
-	ports map[string]*networking.ClientTLSSettings // by name
+	retries *networking.TrafficPolicy_RetryBudget
+	session *gatewayapi.Session
+	every   *networking.ClientTLSSettings
+	ports   map[string]*networking.ClientTLSSettings // by name
 }
 
-// At is the TLS of a port; nil if no policy is for it.
-func (t *BackendTLS) At(port *Port) *networking.ClientTLSSettings {
+// Retries bounds retries; nil if no policy does.
+func (t *BackendPolicies) Retries() *networking.TrafficPolicy_RetryBudget {
+	if t == nil {
+		return nil
+	}
+	return t.retries
+}
+
+// Session has requests of one session go to one endpoint; nil if no policy says so. It is the same one
+// for as long as it says the same.
+func (t *BackendPolicies) Session() *gatewayapi.Session {
+	if t == nil {
+		return nil
+	}
+	return t.session
+}
+
+// TLS is that of a port; nil if no policy is for it.
+func (t *BackendPolicies) TLS(port *Port) *networking.ClientTLSSettings {
 	if t == nil {
 		return nil
 	}
@@ -32,17 +52,17 @@ func (t *BackendTLS) At(port *Port) *networking.ClientTLSSettings {
 	return t.every
 }
 
-// from are the policies, none for no TLS.
-func (t *BackendTLS) from() []kinds.Key {
+// from are the policies; none for none.
+func (t *BackendPolicies) from() []kinds.Key {
 	if t == nil {
 		return nil
 	}
 	return t.From
 }
 
-// backendTLSOf is what holds for a host; nil if nothing does. It is the one before if that says the same.
-func backendTLSOf(h *gatewayapi.Held, before *BackendTLS) *BackendTLS {
-	now := &BackendTLS{From: h.From(), ports: map[string]*networking.ClientTLSSettings{}}
+// policiesOf is what holds for a host; nil if nothing does. It is the one before if that says the same.
+func policiesOf(h *gatewayapi.Held, before *BackendPolicies) *BackendPolicies {
+	now := &BackendPolicies{From: h.From(), ports: map[string]*networking.ClientTLSSettings{}}
 	if len(now.From) == 0 {
 		return nil
 	}
@@ -52,41 +72,47 @@ func backendTLSOf(h *gatewayapi.Held, before *BackendTLS) *BackendTLS {
 	for name, s := range h.Ports {
 		now.ports[name] = s.TLS
 	}
+	if h.Traffic != nil {
+		now.retries, now.session = h.Traffic.Retries, h.Traffic.Session
+	}
+	if was := before.Session(); was != nil && now.session != nil && *was == *now.session {
+		now.session = was
+	}
 	if before != nil && now.same(before) {
 		return before
 	}
 	return now
 }
 
-func (t *BackendTLS) same(other *BackendTLS) bool {
-	return slices.Equal(t.From, other.From) && proto.Equal(t.every, other.every) &&
+func (t *BackendPolicies) same(other *BackendPolicies) bool {
+	return slices.Equal(t.From, other.From) && proto.Equal(t.every, other.every) && proto.Equal(t.retries, other.retries) && t.session == other.session &&
 		maps.EqualFunc(t.ports, other.ports, func(a, b *networking.ClientTLSSettings) bool { return proto.Equal(a, b) })
 }
 
-// backendTLSIndex has the BackendTLSPolicies, and for which hosts they hold.
-type backendTLSIndex struct {
-	securing table[kinds.Key, *gatewayapi.Securing]
+// policyIndex has the policies of services, and for which hosts they hold.
+type policyIndex struct {
+	policies table[kinds.Key, *gatewayapi.Holding]
 	at       keyLists[string]            // policies by their hosts
 	entries  keyLists[kinds.Key]         // policies by the ServiceEntries that they name
 	trusting keyLists[gatewayapi.Secret] // policies by the secrets that they have authorities from
-	held     table[hostKey, *heldTLS]
+	held     table[hostKey, *heldPolicies]
 	sending  keyLists[string] // routes by the hosts that they send to
 }
 
-// heldTLS is how policies hold for a host.
-type heldTLS struct {
+// heldPolicies is how policies hold for a host.
+type heldPolicies struct {
 	*gatewayapi.Held
 
-	tls *BackendTLS
+	all *BackendPolicies
 }
 
-// backendTLS is the TLS that policies have for a service; nil if there is none.
-func (x *apiIndex) backendTLS(s *Service) *BackendTLS {
+// backendPolicies is what policies have for a service; nil if there is none.
+func (x *apiIndex) backendPolicies(s *Service) *BackendPolicies {
 	if x == nil {
 		return nil
 	}
 	if held := x.held.get(s.key()); held != nil {
-		return held.tls
+		return held.all
 	}
 	return nil
 }
@@ -105,8 +131,8 @@ func (u *apiUpdate) secureAgain(host string) {
 	}
 }
 
-// readBackendTLS reads the policies again that may differ, and decides anew where they hold.
-func (u *apiUpdate) readBackendTLS() {
+// readPolicies reads the policies again that may differ, and decides anew where they hold.
+func (u *apiUpdate) readPolicies() {
 	for key := range u.dirtyPolicies() {
 		u.readPolicy(key)
 	}
@@ -114,12 +140,12 @@ func (u *apiUpdate) readBackendTLS() {
 	for at := range u.dirtyHosts {
 		all, was := u.policiesAt(at), held.get(at)
 		if was == nil {
-			was = &heldTLS{}
+			was = &heldPolicies{}
 		}
-		is := &heldTLS{Held: gatewayapi.Hold(at.host, all, u.portsOf(at))}
-		is.tls = backendTLSOf(is.Held, was.tls)
+		is := &heldPolicies{Held: gatewayapi.Hold(at.host, all, u.portsOf(at))}
+		is.all = policiesOf(is.Held, was.all)
 		held.put(at, is, len(all) == 0)
-		if is.tls != was.tls {
+		if is.all != was.all {
 			u.rehosted = append(u.rehosted, placeOf(at.namespace, at.host))
 		}
 		for _, s := range all {
@@ -133,10 +159,12 @@ func (u *apiUpdate) readBackendTLS() {
 // dirtyPolicies are those that were edited, or that name what was.
 func (u *apiUpdate) dirtyPolicies() map[kinds.Key]bool {
 	all := map[kinds.Key]bool{}
-	for _, e := range u.now.Edits(gatewayapi.KindBackendTLS) {
-		all[cmp.Or(e.After, e.Before).Key()] = true
+	for _, kind := range gatewayapi.Policies {
+		for _, e := range u.now.Edits(kind) {
+			all[cmp.Or(e.After, e.Before).Key()] = true
+		}
 	}
-	if u.securing.size == 0 {
+	if u.policies.size == 0 {
 		return all
 	}
 	for _, e := range u.now.Edits(kindServiceEntry) {
@@ -155,22 +183,22 @@ func (u *apiUpdate) dirtyPolicies() map[kinds.Key]bool {
 
 // readPolicy reads a policy again, which may be gone.
 func (u *apiUpdate) readPolicy(key kinds.Key) {
-	was, r := u.securing.get(key), u.now.Get(key)
-	var is *gatewayapi.Securing
+	was, r := u.policies.get(key), u.now.Get(key)
+	var is *gatewayapi.Holding
 	if r != nil {
-		policy := gatewayapi.ReadBackendTLS(r)
-		is = &gatewayapi.Securing{BackendTLS: policy, Secured: policy.Secure(u.mesh.secrets.trust)}
+		policy := gatewayapi.ReadPolicy(r)
+		is = &gatewayapi.Holding{Policy: policy, Effect: policy.EffectBy(u.mesh.secrets.trust)}
 		for _, t := range policy.Targets {
 			is.Hosts = append(is.Hosts, u.hostsOf(t))
 		}
 	}
-	securing := u.securing.edit()
-	securing.put(key, is, is == nil)
-	u.securing = securing.done()
+	policies := u.policies.edit()
+	policies.put(key, is, is == nil)
+	u.policies = policies.done()
 	gone, come := some(was), some(is)
 	u.at = changedKeys(u.at, gone, come, hostsOfPolicy)
-	u.entries = changedKeys(u.entries, gone, come, (*gatewayapi.Securing).Entries)
-	u.trusting = changedKeys(u.trusting, gone, come, func(s *gatewayapi.Securing) []gatewayapi.Secret { return s.Secrets })
+	u.entries = changedKeys(u.entries, gone, come, (*gatewayapi.Holding).Entries)
+	u.trusting = changedKeys(u.trusting, gone, come, func(s *gatewayapi.Holding) []gatewayapi.Secret { return s.Secrets })
 	for _, s := range slices.Concat(gone, come) {
 		for _, host := range hostsOfPolicy(s) {
 			u.dirtyHosts[hostKey{key.Namespace, host}] = true
@@ -181,7 +209,7 @@ func (u *apiUpdate) readPolicy(key kinds.Key) {
 }
 
 // hostsOf are the hosts of a target.
-func (u *apiUpdate) hostsOf(t gatewayapi.BackendTLSTarget) []string {
+func (u *apiUpdate) hostsOf(t gatewayapi.PolicyTarget) []string {
 	switch {
 	case t.Host != "":
 		return []string{t.Host}
@@ -193,18 +221,18 @@ func (u *apiUpdate) hostsOf(t gatewayapi.BackendTLSTarget) []string {
 }
 
 // hostsOfPolicy are those of all its targets, each once.
-func hostsOfPolicy(s *gatewayapi.Securing) []string {
+func hostsOfPolicy(s *gatewayapi.Holding) []string {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(s.Hosts...))))
 }
 
 // policiesAt are those of a namespace for a host, the oldest first.
-func (u *apiUpdate) policiesAt(at hostKey) (out []*gatewayapi.Securing) {
+func (u *apiUpdate) policiesAt(at hostKey) (out []*gatewayapi.Holding) {
 	for _, key := range u.at.get(at.host) {
 		if key.Namespace == at.namespace {
-			out = append(out, u.securing.get(key))
+			out = append(out, u.policies.get(key))
 		}
 	}
-	slices.SortFunc(out, func(a, b *gatewayapi.Securing) int { return kinds.CompareAge(a.Resource, b.Resource) })
+	slices.SortFunc(out, func(a, b *gatewayapi.Holding) int { return kinds.CompareAge(a.Resource, b.Resource) })
 	return out
 }
 
@@ -229,7 +257,7 @@ func (u *apiUpdate) statePolicies() {
 	}
 	statuses, faulty := u.statuses.all.edit(), u.faulty.edit()
 	for key := range u.restatedPolicies {
-		s := u.securing.get(key)
+		s := u.policies.get(key)
 		if s == nil {
 			statuses.remove(key)
 			faulty.remove(key)
@@ -237,14 +265,14 @@ func (u *apiUpdate) statePolicies() {
 		}
 		held := func(host string) *gatewayapi.Held { return u.held.get(hostKey{key.Namespace, host}).Held }
 		u.put(statuses, key, s.Status(u.ancestors(s), held))
-		problems := slices.Concat(s.AllProblems(s.Secured), s.TargetProblems(held))
+		problems := slices.Concat(s.AllProblems(s.Effect), s.TargetProblems(held))
 		faulty.put(key, problems, len(problems) == 0)
 	}
 	u.statuses.all, u.faulty = statuses.done(), faulty.done()
 }
 
 // ancestors are the Gateways whose routes send to what a policy is for.
-func (u *apiUpdate) ancestors(s *gatewayapi.Securing) (out []gatewayapi.Ancestor) {
+func (u *apiUpdate) ancestors(s *gatewayapi.Holding) (out []gatewayapi.Ancestor) {
 	targets := map[kinds.Key][]int{}
 	for i, hosts := range s.Hosts {
 		for _, host := range hosts {

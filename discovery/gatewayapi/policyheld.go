@@ -7,19 +7,19 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Securing is a policy with what it comes to, and the hosts of each of its targets.
-type Securing struct {
-	*BackendTLS
-	*Secured
+// Holding is a policy with what it comes to, and the hosts of each of its targets.
+type Holding struct {
+	*Policy
+	*Effect
 
 	Hosts [][]string
 }
 
 // Key is that of the policy.
-func (s *Securing) Key() kinds.Key { return s.Resource.Key() }
+func (s *Holding) Key() kinds.Key { return s.Resource.Key() }
 
 // Entries are the ServiceEntries that it names.
-func (s *Securing) Entries() (out []kinds.Key) {
+func (s *Holding) Entries() (out []kinds.Key) {
 	for _, t := range s.Targets {
 		if t.Entry != (kinds.Key{}) {
 			out = withOne(out, t.Entry)
@@ -29,7 +29,7 @@ func (s *Securing) Entries() (out []kinds.Key) {
 }
 
 // Authorities are those that it names and that can be had; none for no policy.
-func (s *Securing) Authorities() []Authority {
+func (s *Holding) Authorities() []Authority {
 	if s == nil || s.Trusted == nil {
 		return nil
 	}
@@ -38,10 +38,12 @@ func (s *Securing) Authorities() []Authority {
 
 // Held is which policies hold for a host of a namespace.
 type Held struct {
-	// Every holds for every port that is not in Ports; nil if none does.
-	Every *Securing
-	// Ports are those that hold for a port, by its name.
-	Ports map[string]*Securing
+	// Every holds for the TLS of every port that is not in Ports; nil if none does.
+	Every *Holding
+	// Ports are those that hold for the TLS of a port, by its name.
+	Ports map[string]*Holding
+	// Traffic holds for retries and sessions; nil if none does.
+	Traffic *Holding
 
 	faults map[heldTarget]fault
 }
@@ -54,8 +56,10 @@ type heldTarget struct {
 
 // From are the policies that hold.
 func (h *Held) From() (out []kinds.Key) {
-	if h.Every != nil {
-		out = append(out, h.Every.Resource.Key())
+	for _, s := range []*Holding{h.Every, h.Traffic} {
+		if s != nil {
+			out = append(out, s.Resource.Key())
+		}
 	}
 	for _, s := range h.Ports {
 		out = withOne(out, s.Resource.Key())
@@ -66,8 +70,8 @@ func (h *Held) From() (out []kinds.Key) {
 
 // Hold decides which policies hold for a host, of those of a namespace, the oldest first. The ports are
 // the names of those that the host has there; nil if no service has the host.
-func Hold(host string, all []*Securing, ports []string) *Held {
-	h := &Held{Ports: map[string]*Securing{}, faults: map[heldTarget]fault{}}
+func Hold(host string, all []*Holding, ports []string) *Held {
+	h := &Held{Ports: map[string]*Holding{}, faults: map[heldTarget]fault{}}
 	for _, s := range all {
 		for i, t := range s.Targets {
 			if !slices.Contains(s.Hosts[i], host) {
@@ -85,9 +89,13 @@ func Hold(host string, all []*Securing, ports []string) *Held {
 const reasonNoTarget = "TargetNotFound"
 
 // hold has a policy hold for a section, unless an older one does.
-func (h *Held) hold(s *Securing, section, host string, ports []string) (wrong fault) {
+func (h *Held) hold(s *Holding, section, host string, ports []string) (wrong fault) {
+	traffic := s.Resource.Kind == KindBackendTraffic
 	holding := h.Ports[section]
-	if section == "" {
+	switch {
+	case traffic:
+		holding = h.Traffic
+	case section == "":
 		holding = h.Every
 	}
 	switch {
@@ -97,6 +105,8 @@ func (h *Held) hold(s *Securing, section, host string, ports []string) (wrong fa
 		return fault{reasonNoTarget, fmt.Sprintf("%s has no port of the name %q", host, section)}
 	case holding != nil && holding.Resource != s.Resource:
 		return fault{"Conflicted", fmt.Sprintf("%s is older and for the same", holding.Resource.Key())}
+	case traffic:
+		h.Traffic = s
 	case section == "":
 		h.Every = s
 	default:
@@ -116,7 +126,7 @@ const mostAncestors = 16
 
 // Status is how the policy stands at each Gateway; at its targets, if no Gateway leads to them. Held says
 // which policies hold for a host of its namespace.
-func (s *Securing) Status(ancestors []Ancestor, held func(host string) *Held) *Status {
+func (s *Holding) Status(ancestors []Ancestor, held func(host string) *Held) *Status {
 	out := &Status{}
 	for _, a := range ancestors[:min(len(ancestors), mostAncestors)] {
 		gateway, in, namespace := group, KindGateway.Name, a.Gateway.Namespace
@@ -130,7 +140,7 @@ func (s *Securing) Status(ancestors []Ancestor, held func(host string) *Held) *S
 	return out
 }
 
-func (s *Securing) at(of ParentReference, targets []int, held func(host string) *Held) AncestorStatus {
+func (s *Holding) at(of ParentReference, targets []int, held func(host string) *Held) AncestorStatus {
 	var wrong faults
 	for _, i := range targets {
 		wrong = append(wrong, s.faultsAt(i, held)...)
@@ -138,13 +148,17 @@ func (s *Securing) at(of ParentReference, targets []int, held func(host string) 
 	if s.invalid != (fault{}) {
 		wrong = append(wrong, s.invalid)
 	}
-	return AncestorStatus{of, Controller, []Condition{wrong.condition(condAccepted), s.unresolved.condition(condResolved)}}
+	conditions := []Condition{wrong.condition(condAccepted)}
+	if s.Resource.Kind == KindBackendTLS {
+		conditions = append(conditions, s.unresolved.condition(condResolved))
+	}
+	return AncestorStatus{of, Controller, conditions}
 }
 
 // faultsAt are why the policy does not hold for a target.
-func (s *Securing) faultsAt(target int, held func(host string) *Held) (out faults) {
+func (s *Holding) faultsAt(target int, held func(host string) *Held) (out faults) {
 	if len(s.Hosts[target]) == 0 {
-		return faults{{reasonNoTarget, fmt.Sprintf("%s names nothing that has TLS: name a Service, a ServiceEntry or a Hostname of the namespace %s", s.Targets[target].path, s.Resource.Namespace)}}
+		return faults{{reasonNoTarget, fmt.Sprintf("%s names nothing that a policy can be for: name a Service, a ServiceEntry or a Hostname of the namespace %s", s.Targets[target].path, s.Resource.Namespace)}}
 	}
 	for _, host := range s.Hosts[target] {
 		if wrong := held(host).faults[heldTarget{s.Resource.Key(), target}]; wrong != (fault{}) {
@@ -155,7 +169,7 @@ func (s *Securing) faultsAt(target int, held func(host string) *Held) (out fault
 }
 
 // TargetProblems are why the policy does not hold for what it names.
-func (s *Securing) TargetProblems(held func(host string) *Held) (out []Problem) {
+func (s *Holding) TargetProblems(held func(host string) *Held) (out []Problem) {
 	for i, t := range s.Targets {
 		for _, wrong := range s.faultsAt(i, held) {
 			out = append(out, Problem{s.Resource.Key(), t.path, wrong.message + ": the policy has no effect there"})
