@@ -80,11 +80,11 @@ func documents(t *testing.T, text []byte) (all []manifest) {
 	text = []byte(blanks.Replace(string(text)))
 	for decoder := yaml.NewDecoder(bytes.NewReader(text)); ; {
 		var o kubetest.Object
-		if err := decoder.Decode(&o); errors.Is(err, io.EOF) {
+		err := decoder.Decode(&o)
+		if errors.Is(err, io.EOF) {
 			return all
-		} else {
-			require.NoError(t, err)
 		}
+		require.NoError(t, err)
 		if o == nil {
 			continue
 		}

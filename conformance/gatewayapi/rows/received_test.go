@@ -70,13 +70,13 @@ func (r *received) hear(response proxy.Response) {
 	if response.Type == proxy.Clusters || response.Type == proxy.Listeners {
 		maps.DeleteFunc(r.all, func(name string, _ proto.Message) bool { return typeOf(name) == d.GetTypeUrl() })
 	}
-	for _, any := range d.GetResources() {
-		m, err := any.UnmarshalNew()
+	for _, resource := range d.GetResources() {
+		m, err := resource.UnmarshalNew()
 		if err != nil {
 			r.bad = err
 			return
 		}
-		r.all[any.GetTypeUrl()+" "+nameOf(m)] = m
+		r.all[resource.GetTypeUrl()+" "+nameOf(m)] = m
 	}
 }
 
