@@ -67,3 +67,12 @@ func TestFindUnsupported(t *testing.T) {
 	require.Empty(t, found[0].Path, "the resource as a whole")
 	require.Empty(t, schema.FindUnsupported("networking.istio.io", "XBackend", spec))
 }
+
+// Gateways serve these protocols, and no others.
+func TestProtocolsOfListenersAreSupported(t *testing.T) {
+	t.Parallel()
+	for protocol, supported := range map[string]bool{"HTTP": true, "HTTPS": true, "TLS": true, "TCP": true, "UDP": true, "QUIC": false} {
+		spec := map[string]any{"gatewayClassName": "pgmesh", "listeners": []any{map[string]any{"name": "a", "port": 80, "protocol": protocol}}}
+		require.Equal(t, supported, len(schema.FindUnsupported("gateway.networking.k8s.io", "Gateway", spec)) == 0, protocol)
+	}
+}
