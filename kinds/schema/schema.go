@@ -1,6 +1,6 @@
 // Package schema is the table of the types and fields of all specs, and of the rules beyond them.
 // It validates specs in two walks, of the structure and of the rules. The table is data
-// (schema.json, generated from the protobuf descriptors and the CRDs, and rules/*.yaml, written by
+// (schema.json, which programs have compressed, generated from the protobuf descriptors and the CRDs, and rules/*.yaml, written by
 // hand), so that other programs can use it: the database validates in SQL.
 //
 // # The walk of the structure, which both must keep to the letter
@@ -113,6 +113,8 @@
 package schema
 
 import (
+	"bytes"
+	"compress/gzip"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -182,12 +184,21 @@ type Table struct {
 	Formats map[string]*Format `json:"-"`
 }
 
-//go:embed schema.json
+//go:embed schema.json.gz
 var generated []byte
+
+// read reads what was generated, which programs have compressed.
+func (t *Table) read(compressed []byte) error {
+	text, err := gzip.NewReader(bytes.NewReader(compressed))
+	if err != nil {
+		return err
+	}
+	return json.NewDecoder(text).Decode(t)
+}
 
 var table = sync.OnceValue(func() *Table {
 	t := &Table{}
-	if err := json.Unmarshal(generated, t); err != nil {
+	if err := t.read(generated); err != nil {
 		panic(fmt.Sprintf("the embedded schema.json is broken, generate it anew: %v", err))
 	}
 	for name, typ := range t.Types {

@@ -9,6 +9,7 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -40,7 +41,20 @@ func run(out string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(out, render(table), 0o644)
+	text := render(table)
+	if err := os.WriteFile(out, text, 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(out+".gz", compressed(text), 0o644)
+}
+
+// compressed is what programs have of a text.
+func compressed(text []byte) []byte {
+	var out bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression) // it is a level
+	_, _ = w.Write(text)                                    // into memory
+	_ = w.Close()
+	return out.Bytes()
 }
 
 func generate() (*schema.Table, error) {
