@@ -211,7 +211,7 @@ func (a *attachment) attachToListener(l *Listener, hosts []string) {
 		return
 	}
 	a.gatewayRules = a.gateway.rules()
-	for _, host := range slices.SortedStableFunc(slices.Values(hosts), compareHostnames) { // for the first of those that are the same on the listener counts
+	for _, host := range slices.SortedStableFunc(slices.Values(hosts), hostname.NarrowerFirst) { // for the first of those that are the same on the listener counts
 		a.attachTo(l, host)
 	}
 }

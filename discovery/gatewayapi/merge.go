@@ -70,7 +70,7 @@ func (r *Rules) Source(rule *networking.HTTPRoute) *kinds.Resource {
 // sorted by what they match, and where that is the same, the older route counts, as the API says.
 func Merge(pieces []*Piece) *Rules {
 	pieces = slices.SortedFunc(slices.Values(pieces), func(a, b *Piece) int {
-		return cmp.Or(compareHostnames(a.Hostname, b.Hostname), compareRoutes(a.Of, b.Of))
+		return cmp.Or(hostname.NarrowerFirst(a.Hostname, b.Hostname), compareRoutes(a.Of, b.Of))
 	})
 	first := slices.MinFunc(pieces, func(a, b *Piece) int { return compareRoutes(a.Of, b.Of) })
 	spec := &networking.VirtualService{
@@ -82,7 +82,7 @@ func Merge(pieces []*Piece) *Rules {
 		spec.Http = append(spec.Http, p.HTTP...)
 		r.From = append(r.From, p.Of.Key())
 		r.add(p.Extras)
-		if i+1 == len(pieces) || compareHostnames(p.Hostname, pieces[i+1].Hostname) != 0 {
+		if i+1 == len(pieces) || hostname.NarrowerFirst(p.Hostname, pieces[i+1].Hostname) != 0 {
 			slices.SortStableFunc(spec.GetHttp()[sorted:], compareRules)
 			sorted = len(spec.GetHttp())
 		}
@@ -99,20 +99,6 @@ func Merge(pieces []*Piece) *Rules {
 		Kind: kindRules, Namespace: first.Of.Namespace, Name: first.Key.name(), CreateTime: first.Of.CreateTime, Spec: kinds.SpecOf(spec),
 	}
 	return r
-}
-
-// compareHostnames sorts the narrower hostname first: one with more characters that is no wildcard, and
-// then one with more characters.
-func compareHostnames(a, b string) int {
-	return cmp.Or(cmp.Compare(literal(b), literal(a)), cmp.Compare(len(b), len(a)))
-}
-
-// literal is how many characters a hostname has that is no wildcard.
-func literal(host string) int {
-	if hostname.IsWildcard(host) {
-		return 0
-	}
-	return len(host)
 }
 
 // compareRoutes sorts the older route first, and then by namespace and name, as the API says.

@@ -1,7 +1,10 @@
 // Package hostname compares hosts, any of which may be a wildcard: "*" or "*.example.com".
 package hostname
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // IsWildcard reports whether a host stands for many.
 func IsWildcard(host string) bool { return strings.HasPrefix(host, "*") }
@@ -41,4 +44,16 @@ func Common(a, b string) string {
 	default:
 		return ""
 	}
+}
+
+// NarrowerFirst compares hosts by how many names they stand for: wildcards come last, and longer hosts
+// first.
+func NarrowerFirst(a, b string) int {
+	if IsWildcard(a) != IsWildcard(b) {
+		if IsWildcard(a) {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Compare(len(b), len(a))
 }

@@ -1,6 +1,7 @@
 package hostname_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,4 +29,11 @@ func TestHostsOverlapAndContain(t *testing.T) {
 		require.Equal(t, c.overlap, hostname.Overlap(c.a, c.b), "%s and %s", c.a, c.b)
 		require.Equal(t, c.within, hostname.Within(c.a, c.b), "%s in %s", c.a, c.b)
 	}
+}
+
+func TestNarrowerFirst(t *testing.T) {
+	t.Parallel()
+	hosts := []string{"*", "*.com", "a.com", "*.example.com", "a.example.com"}
+	slices.SortFunc(hosts, hostname.NarrowerFirst)
+	require.Equal(t, []string{"a.example.com", "a.com", "*.example.com", "*.com", "*"}, hosts)
 }

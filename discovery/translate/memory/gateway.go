@@ -133,14 +133,5 @@ type alike struct {
 	refuses   bool
 }
 
-// narrowerFirst orders hosts as Istio does, which names a host for several by its first: wildcards
-// last, and longer names first.
-func narrowerFirst(a, b string) int {
-	if hostname.IsWildcard(a) != hostname.IsWildcard(b) {
-		if hostname.IsWildcard(a) {
-			return 1
-		}
-		return -1
-	}
-	return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
-}
+// narrowerFirst orders hosts as Istio does, which names a host for several by its first.
+func narrowerFirst(a, b string) int { return cmp.Or(hostname.NarrowerFirst(a, b), cmp.Compare(a, b)) }
