@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -69,7 +68,7 @@ func newWorld(t *testing.T, folder string) *world {
 	w.here.IPv4 = w.here.Cable.IPv4
 	w.here.Run("ip", "route", "add", "default", "via", w.wire.IPv4.String()) // by which an API server finds out its address
 	w.cluster, w.database = kubetest.Start(aside), pgtest.New(t)
-	w.cluster.Install(definitions(t)...)
+	w.cluster.InstallExperimentalGatewayAPI()
 	w.kubeconfig = w.cluster.Kubeconfig(w.cluster.Address, w.cluster.Admin())
 	w.startMesh(t)
 	w.startControllers(t)
@@ -78,18 +77,6 @@ func newWorld(t *testing.T, folder string) *world {
 		"spec": kubetest.Object{"controllerName": gatewayapi.Controller},
 	})
 	return w
-}
-
-// definitions are those of the kinds of the suite's own version. The standard ones lack fields, of which
-// the API server drops what routes say: retries, ports of parents.
-func definitions(t *testing.T) []string {
-	t.Helper()
-	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output()
-	require.NoError(t, err)
-	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), "config", "crd", "experimental", "gateway.networking.k8s.io_*.yaml"))
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	return files
 }
 
 // certified are the namespaces with the certificates of the suite.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -34,7 +35,7 @@ type received struct {
 	bad error
 }
 
-// follower connects a proxy until the test ends: a gateway for the Gateway of this name, or a sidecar
+// follow connects a proxy until the test ends: a gateway for the Gateway of this name, or a sidecar
 // if the name is "".
 func follow(t *testing.T, discovery, namespace, gateway string, number int) *received {
 	t.Helper()
@@ -80,13 +81,10 @@ func (r *received) hear(response proxy.Response) {
 	}
 }
 
+// typeOf is the type in the key of a resource.
 func typeOf(name string) string {
-	for i := range name {
-		if name[i] == ' ' {
-			return name[:i]
-		}
-	}
-	return name
+	of, _, _ := strings.Cut(name, " ")
+	return of
 }
 
 // nameOf is the name of a resource of Envoy's.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -70,7 +69,7 @@ func TestRowsMeanWhatObjectsOfAClusterMean(t *testing.T) {
 func newSides(t *testing.T, all []manifest) *sides {
 	t.Helper()
 	s := &sides{t: t, cluster: kubetest.Start(t), proxies: map[string][2]*received{}}
-	s.cluster.Install(definitions(t)...)
+	s.cluster.InstallExperimentalGatewayAPI()
 	bin := t.TempDir()
 	require.NoError(t, stack.BuildFrom(t.Context(), "../../..", bin, "mcp-server", "mcp-client", "discovery"))
 	key := filepath.Join(bin, "secrets.key")
@@ -100,17 +99,6 @@ func newSides(t *testing.T, all []manifest) *sides {
 	certtest.WriteFile(t, key, []byte(text))
 	s.rows = start("of rows", "--secrets-key-file", key)
 	return s
-}
-
-// definitions are those of the kinds of the suite's own version, with what is experimental in them.
-func definitions(t *testing.T) []string {
-	t.Helper()
-	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output()
-	require.NoError(t, err)
-	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), "config", "crd", "experimental", "gateway.networking.k8s.io_*.yaml"))
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	return files
 }
 
 // serve gives a Service endpoints, as its Pods would be.
@@ -196,14 +184,12 @@ func certificatesOf(m manifest) (refs []string) {
 func (s *sides) write(all []manifest) {
 	s.t.Helper()
 	var objects []kubetest.Object
-	for _, m := range all {
-		if m.ofAPI() {
-			objects = append(objects, m.object)
-		}
-	}
 	services := 0
 	for _, m := range all {
-		if m.kind == "Service" {
+		switch {
+		case m.ofAPI():
+			objects = append(objects, m.object)
+		case m.kind == "Service":
 			services++
 		}
 	}

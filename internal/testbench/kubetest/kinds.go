@@ -22,7 +22,8 @@ import (
 // kinds are generated from.
 const (
 	istioModule   = "istio.io/api"
-	gatewayModule = "sigs.k8s.io/gateway-api@v1.6.1"
+	gatewayPath   = "sigs.k8s.io/gateway-api"
+	gatewayModule = gatewayPath + "@v1.6.1"
 )
 
 // InstallIstio has the cluster know Istio's kinds.
@@ -34,7 +35,20 @@ func (c *Cluster) InstallIstio() {
 // InstallGatewayAPI has the cluster know the kinds of the Gateway API.
 func (c *Cluster) InstallGatewayAPI() {
 	c.t.Helper()
-	files, err := filepath.Glob(filepath.Join(c.module("mod", "download", "-json", gatewayModule), "config", "crd", "standard", "gateway.networking.k8s.io_*.yaml"))
+	c.installGatewayAPI("standard", c.module("mod", "download", "-json", gatewayModule))
+}
+
+// InstallExperimentalGatewayAPI has it know the kinds of the version that the test's own module requires,
+// with what is experimental in them. The standard ones lack fields, of which the API server drops what
+// routes say: retries, ports of parents.
+func (c *Cluster) InstallExperimentalGatewayAPI() {
+	c.t.Helper()
+	c.installGatewayAPI("experimental", c.module("list", "-m", "-json", gatewayPath))
+}
+
+func (c *Cluster) installGatewayAPI(channel, module string) {
+	c.t.Helper()
+	files, err := filepath.Glob(filepath.Join(module, "config", "crd", channel, "gateway.networking.k8s.io_*.yaml"))
 	if err != nil || len(files) == 0 {
 		c.t.Fatalf("the module has no kinds: %v", err)
 	}
