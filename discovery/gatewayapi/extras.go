@@ -43,9 +43,6 @@ func (r *Rules) add(of extras) {
 // Extras are those of one of the routes; nil for none.
 func (r *Rules) Extras(of *networking.HTTPRoute) *Extras { return r.extras[of] }
 
-// HasExtras reports whether one of the routes has extras.
-func (r *Rules) HasExtras() bool { return len(r.extras) > 0 }
-
 // HasSessions reports whether one of the routes has sessions.
 func (r *Rules) HasSessions() bool {
 	for _, e := range r.extras {

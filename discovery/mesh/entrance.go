@@ -2,7 +2,6 @@ package mesh
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 
@@ -120,15 +119,9 @@ func (f *Frontend) rulesFor(s *Server) []*VirtualService {
 	return out
 }
 
-// RulesOn yields those of the rules for a server that match.
-func (f *Frontend) RulesOn(s *Server, matches func(*VirtualService) bool) iter.Seq[*VirtualService] {
-	return func(yield func(*VirtualService) bool) {
-		for _, vs := range f.from.rules[s.Gateway] {
-			if matches(vs) && len(s.HostsFor(vs)) > 0 && !yield(vs) {
-				return
-			}
-		}
-	}
+// HasRule reports whether one of the rules for a server matches.
+func (f *Frontend) HasRule(s *Server, matches func(*VirtualService) bool) bool {
+	return slices.ContainsFunc(f.from.rules[s.Gateway], func(vs *VirtualService) bool { return matches(vs) && len(s.HostsFor(vs)) > 0 })
 }
 
 // gatewayMatch is what a match says of a gateway. It knows no labels or namespaces of clients.

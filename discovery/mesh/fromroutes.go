@@ -42,9 +42,6 @@ func (vs *VirtualService) Extras(rule *networking.HTTPRoute) *gatewayapi.Extras 
 	return vs.routes.Extras(rule)
 }
 
-// HasExtras reports whether one of its rules has extras.
-func (vs *VirtualService) HasExtras() bool { return vs.routes != nil && vs.routes.HasExtras() }
-
 // HasSessions reports whether one of its rules has sessions.
 func (vs *VirtualService) HasSessions() bool { return vs.routes != nil && vs.routes.HasSessions() }
 

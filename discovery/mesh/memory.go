@@ -3,8 +3,8 @@ package mesh
 import "sync"
 
 // memory holds what a series of meshes remembers of what proxies asked for: the latest scope,
-// frontend, token rules and rules of a Gateway of each key. Whichever mesh was asked last, the next one takes over what
-// still holds.
+// frontend, token rules and rules of a Gateway of each key. Whichever mesh was asked last, the next one
+// takes over what still holds.
 type memory struct {
 	mu        sync.Mutex
 	builds    int // how many meshes there were

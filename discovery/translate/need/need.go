@@ -17,29 +17,19 @@ type Filters struct {
 
 // Rules tells which rules need something: by themselves, or since they lead to a service for which a
 // policy has sessions.
-func Rules(v view.View) func(*mesh.VirtualService) bool {
-	sessions := v.Scope.WithSessions()
-	return func(vs *mesh.VirtualService) bool { return vs.HasExtras() || leadsTo(vs, sessions) }
-}
+func Rules(v view.View) func(*mesh.VirtualService) bool { return needing(v.Scope.WithSessions()) }
 
-func leadsTo(vs *mesh.VirtualService, hosts map[string]bool) bool {
-	return len(hosts) > 0 && slices.ContainsFunc(vs.RequestsTo(), func(host string) bool { return hosts[host] })
-}
-
-// add adds what a rule needs, of those that need something.
-func (f *Filters) add(vs *mesh.VirtualService, sessions map[string]bool) {
-	f.Sessions = f.Sessions || vs.HasSessions() || leadsTo(vs, sessions)
+// needing does so, given the hosts for which policies have sessions.
+func needing(sessions map[string]bool) func(*mesh.VirtualService) bool {
+	return func(vs *mesh.VirtualService) bool {
+		return vs.HasSessions() || len(sessions) > 0 && slices.ContainsFunc(vs.RequestsTo(), func(host string) bool { return sessions[host] })
+	}
 }
 
 // OnServer is what the routes of a router need that it has under a name.
-func OnServer(v view.View, routes string) (out Filters) {
-	frontend, sessions := v.Mesh.Frontend(v.Proxy), v.Scope.WithSessions()
-	for _, s := range frontend.Routes[routes] {
-		for vs := range frontend.RulesOn(s, Rules(v)) {
-			out.add(vs, sessions)
-		}
-	}
-	return out
+func OnServer(v view.View, routes string) Filters {
+	frontend, needs := v.Mesh.Frontend(v.Proxy), Rules(v)
+	return Filters{Sessions: slices.ContainsFunc(frontend.Routes[routes], func(s *mesh.Server) bool { return frontend.HasRule(s, needs) })}
 }
 
 // Egress has what the routes of an egress listener of a sidecar need.
@@ -55,9 +45,9 @@ func InEgress(v view.View, of *mesh.Egress) Egress {
 	if of == nil {
 		return out
 	}
-	needing := Rules(v)
+	needs := needing(out.sessions)
 	for _, vs := range of.VirtualServices {
-		if needing(vs) {
+		if needs(vs) {
 			out.rules = append(out.rules, vs)
 		}
 	}
@@ -71,13 +61,10 @@ func (e Egress) OnPort(port uint32) (out Filters) {
 		return out
 	}
 	anyPort := port == 0 || e.of.AnyPort()
-	for _, vs := range e.rules {
-		if anyPort || slices.ContainsFunc(e.of.Services, func(s *mesh.Service) bool { return s.Port(port) != nil && vs.Serves(s.Hostname) }) {
-			out.add(vs, e.sessions)
-		}
-	}
-	if len(e.sessions) > 0 && !out.Sessions {
-		out.Sessions = slices.ContainsFunc(e.of.Services, func(s *mesh.Service) bool { return e.sessions[s.Hostname] && (anyPort || s.Port(port) != nil) })
-	}
+	out.Sessions = slices.ContainsFunc(e.rules, func(vs *mesh.VirtualService) bool {
+		return anyPort || slices.ContainsFunc(e.of.Services, func(s *mesh.Service) bool { return s.Port(port) != nil && vs.Serves(s.Hostname) })
+	}) || len(e.sessions) > 0 && slices.ContainsFunc(e.of.Services, func(s *mesh.Service) bool {
+		return e.sessions[s.Hostname] && (anyPort || s.Port(port) != nil)
+	})
 	return out
 }

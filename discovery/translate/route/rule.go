@@ -38,14 +38,15 @@ type Context struct {
 func (c Context) Routes() []*routev3.Route {
 	var out []*routev3.Route
 	for _, in := range c.Rule.Spec.GetHttp() {
+		to := sending{in.GetRoute(), c.sessions(in)}
 		if len(in.GetMatch()) == 0 {
-			return append(out, c.matched(in, nil)...)
+			return append(out, c.matched(in, nil, to)...)
 		}
 		for _, match := range in.GetMatch() {
 			if !c.applies(match) {
 				continue
 			}
-			out = append(out, c.matched(in, match)...)
+			out = append(out, c.matched(in, match, to)...)
 			if IsCatchAll(out[len(out)-1].GetMatch()) {
 				return out
 			}
@@ -55,8 +56,7 @@ func (c Context) Routes() []*routev3.Route {
 }
 
 // matched are the routes for one match.
-func (c Context) matched(in *networking.HTTPRoute, match *networking.HTTPMatchRequest) (out []*routev3.Route) {
-	to := sending{in.GetRoute(), c.sessions(in)}
+func (c Context) matched(in *networking.HTTPRoute, match *networking.HTTPMatchRequest, to sending) []*routev3.Route {
 	return append(c.kept(in, match, to), c.route(in, match, to))
 }
 
