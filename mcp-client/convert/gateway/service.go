@@ -1,5 +1,10 @@
 package gateway
 
+import (
+	"net/netip"
+	"strings"
+)
+
 // Service is the spec of a ServiceEntry.
 type Service struct {
 	Hosts      []string      `json:"hosts"`
@@ -7,6 +12,33 @@ type Service struct {
 	Resolution string        `json:"resolution"`
 	Ports      []ServicePort `json:"ports"`
 	Endpoints  []Endpoint    `json:"endpoints"`
+}
+
+// ServiceOf is one of servers outside of the mesh, which are added.
+func ServiceOf(host string) Service {
+	return Service{Hosts: []string{host}, Location: "MESH_EXTERNAL", Resolution: "STATIC"}
+}
+
+// Add adds a server, with its port. The port of the first one is the service's.
+func (s *Service) Add(e Endpoint, port ServicePort) {
+	if len(s.Ports) == 0 {
+		s.Ports = []ServicePort{port}
+	}
+	if port.Number != s.Ports[0].Number {
+		e.Ports = map[string]int{s.Ports[0].Name: port.Number}
+	}
+	if _, err := netip.ParseAddr(e.Address); err != nil {
+		s.Resolution = "DNS"
+	}
+	s.Endpoints = append(s.Endpoints, e)
+}
+
+// Address is where a server is, as an endpoint has it.
+func Address(host string) string {
+	if host = strings.Trim(host, "[]"); host == "localhost" {
+		return "127.0.0.1"
+	}
+	return host
 }
 
 // ServicePort is a port of a Service.

@@ -2,7 +2,6 @@ package haproxy
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,7 +29,7 @@ func (c *conversion) use(b *backend, protocol string) {
 	s := b.section
 	at := report.Place{File: s.File, Line: s.Line, Kind: s.Kind, Name: s.Name()}
 	name := gateway.Name(s.Name())
-	spec := gateway.Service{Hosts: []string{name + "." + c.Namespace + ".mesh"}, Location: "MESH_EXTERNAL", Resolution: "STATIC"}
+	spec := gateway.ServiceOf(name + "." + c.Namespace + ".mesh")
 	policy := gateway.TrafficPolicy{}
 	for _, l := range s.From {
 		c.ofBackend(b, l, &spec, &policy, protocol)
@@ -97,23 +96,10 @@ func (c *conversion) server(l haproxycfg.Line, spec *gateway.Service, policy *ga
 		c.Lose(place(l), fmt.Sprintf("a server is at an address and a port, and not at %q: it is left out", l.Word(2)), "")
 		return
 	}
-	e := gateway.Endpoint{Address: strings.Trim(host, "[]")}
-	if e.Address == "localhost" {
-		e.Address = "127.0.0.1"
+	e := gateway.Endpoint{Address: gateway.Address(host)}
+	if c.serverWords(l, &e, policy) {
+		spec.Add(e, gateway.ServicePort{Number: port, Name: strings.ToLower(protocol), Protocol: protocol})
 	}
-	if !c.serverWords(l, &e, policy) {
-		return
-	}
-	if len(spec.Ports) == 0 {
-		spec.Ports = []gateway.ServicePort{{Number: port, Name: strings.ToLower(protocol), Protocol: protocol}}
-	}
-	if port != spec.Ports[0].Number {
-		e.Ports = map[string]int{spec.Ports[0].Name: port}
-	}
-	if _, err := netip.ParseAddr(e.Address); err != nil {
-		spec.Resolution = "DNS"
-	}
-	spec.Endpoints = append(spec.Endpoints, e)
 }
 
 // serverWords reads what is said of a server, and reports whether it is to be asked.

@@ -2,7 +2,6 @@ package nginx
 
 import (
 	"fmt"
-	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
@@ -180,7 +179,7 @@ func (c *conversion) backends(to, scheme, serverName string, d *nginxconf.Direct
 // entry writes the ServiceEntry of servers, and returns its port: that of the first server. It is 0 if
 // there is none.
 func (c *conversion) entry(name, host string, port gateway.ServicePort, servers []*nginxconf.Directive, at report.Place) int {
-	spec := gateway.Service{Hosts: []string{host}, Location: "MESH_EXTERNAL", Resolution: "STATIC"}
+	spec := gateway.ServiceOf(host)
 	weighted := slices.ContainsFunc(servers, func(d *nginxconf.Directive) bool { return weight(d) != 1 })
 	standard := port.Number
 	for _, d := range servers {
@@ -188,26 +187,17 @@ func (c *conversion) entry(name, host string, port gateway.ServicePort, servers 
 		if !ok {
 			continue
 		}
-		if len(spec.Endpoints) == 0 {
-			port.Number = number
-			spec.Ports = []gateway.ServicePort{port}
-		}
-		if number != port.Number {
-			e.Ports = map[string]int{port.Name: number}
-		}
 		if weighted {
 			e.Weight = weight(d)
 		}
-		if _, err := netip.ParseAddr(e.Address); err != nil {
-			spec.Resolution = "DNS"
-		}
-		spec.Endpoints = append(spec.Endpoints, e)
+		port.Number = number
+		spec.Add(e, port)
 	}
 	if len(spec.Endpoints) == 0 {
 		return 0
 	}
 	c.AddOnce("ServiceEntry", c.Namespace, name, spec, at)
-	return port.Number
+	return spec.Ports[0].Number
 }
 
 // upstream reads the servers of an upstream, and how they are chosen.
@@ -271,9 +261,6 @@ func (c *conversion) endpoint(d *nginxconf.Directive, standard int) (e gateway.E
 		}
 		e.Address, port = e.Address[:i], n
 	}
-	e.Address = strings.Trim(e.Address, "[]")
-	if e.Address == "localhost" {
-		e.Address = "127.0.0.1"
-	}
+	e.Address = gateway.Address(e.Address)
 	return e, port, true
 }
