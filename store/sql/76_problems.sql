@@ -1,17 +1,18 @@
 -- Everything that is or may be wrong with the current mesh.
 
 -- find_problems returns the problems that the acting role may read. What thousands name and nobody has
--- is searched for once. By its estimates for a mesh of many resources Postgres would compile the query,
--- which takes longer than to run it, and by statistics from before a bulk load it would use nested
--- loops. 97_every_problem.sql has all of them.
+-- is searched for once. A session plans the query once, since to plan it takes longer than to run it.
+-- By statistics from before a bulk load Postgres would use nested loops. 97_every_problem.sql has all
+-- problems.
 CREATE OR REPLACE FUNCTION mesh_internal.find_problems() RETURNS SETOF mesh_internal.link_problem
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_nestloop = off SET plan_cache_mode = force_custom_plan AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_nestloop = off AS $$
+#variable_conflict use_column
 BEGIN
-  RETURN QUERY EXECUTE $query$
+  RETURN QUERY
     WITH found AS MATERIALIZED (
       SELECT p.* FROM mesh_internal.every_problem p WHERE (SELECT mesh_internal.shows_all()) OR p.namespace = ANY ((SELECT mesh_internal.shown_namespaces())::text[])),
     searched AS MATERIALIZED (SELECT s.sought, mesh_internal.hint_for(s.sought) AS hint FROM (SELECT DISTINCT f.sought FROM found f WHERE f.sought IS NOT NULL) s)
-    SELECT f.severity, f.code, f.kind, f.api_group, f.namespace, f.name, f.path, f.message, coalesce(f.hint, s.hint) FROM found f LEFT JOIN searched s USING (sought)$query$;
+    SELECT f.severity, f.code, f.kind, f.api_group, f.namespace, f.name, f.path, f.message, coalesce(f.hint, s.hint) FROM found f LEFT JOIN searched s USING (sought);
 END $$;
 
 -- find_problems_of returns those of one resource, which is quicker than to find all.

@@ -14,11 +14,16 @@ $$;
 CREATE OR REPLACE FUNCTION mesh_internal.in_camel_case(code text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$ SELECT replace(initcap(regexp_replace(code, '[^A-Za-z0-9]+', ' ', 'g')), ' ', '') $$;
 
+-- condition_since says since when a condition holds, and of which revision, as Kubernetes does.
+CREATE OR REPLACE FUNCTION mesh_internal.condition_since(since timestamptz, revision bigint) RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+  SELECT jsonb_build_object('lastTransitionTime', to_char(since AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'observedGeneration', revision)
+$$;
+
 -- condition writes a condition as Kubernetes does.
 CREATE OR REPLACE FUNCTION mesh_internal.condition(type text, status text, reason text, message text, since timestamptz, revision bigint) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
-  SELECT jsonb_build_object('type', type, 'status', status, 'reason', reason, 'message', message,
-    'lastTransitionTime', to_char(since AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'observedGeneration', revision)
+  SELECT jsonb_build_object('type', type, 'status', status, 'reason', reason, 'message', message) || mesh_internal.condition_since(since, revision)
 $$;
 
 -- broken_conditions returns, for each resource that has problems and each condition that shows some

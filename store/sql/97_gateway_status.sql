@@ -43,27 +43,38 @@ LANGUAGE sql IMMUTABLE AS $$
     ELSE '{"status": "Unknown", "reason": "Pending"}' END
 $$;
 
--- dated_conditions completes conditions: since when they hold, and of which revision. Those that do
--- not say whether something is programmed are given that, unless it is NULL.
-CREATE OR REPLACE FUNCTION mesh_internal.dated_conditions(conditions jsonb, programmed jsonb, since timestamptz, revision bigint) RETURNS jsonb
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+-- dated_conditions completes conditions with dated, which says since when they hold, and of which
+-- revision. Those that do not say whether something is programmed are given that, unless it is NULL.
+-- These functions go through lists by themselves: for lists so short, a query would take longer.
+DROP FUNCTION IF EXISTS mesh_internal.dated_conditions(jsonb, jsonb, timestamptz, bigint); -- of earlier programs
+
+CREATE OR REPLACE FUNCTION mesh_internal.dated_conditions(conditions jsonb, programmed jsonb, dated jsonb) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  dated jsonb := (SELECT coalesce(jsonb_agg(mesh_internal.condition(c ->> 'type', c ->> 'status', c ->> 'reason', c ->> 'message', since, revision) ORDER BY n), '[]')
-    FROM jsonb_array_elements(conditions) WITH ORDINALITY u (c, n));
+  complete jsonb := '[]';
 BEGIN
+  FOR i IN 0 .. jsonb_array_length(conditions) - 1 LOOP
+    complete := complete || (conditions -> i || dated);
+  END LOOP;
   IF programmed IS NULL OR conditions @> '[{"type": "Programmed"}]' THEN
-    RETURN dated;
+    RETURN complete;
   END IF;
-  RETURN dated || programmed;
+  RETURN complete || programmed;
 END $$;
 
 -- dated_list completes the conditions of each element of a list, as dated_conditions does. The
 -- listeners that take a route are left out: mesh.attached_routes has them.
-CREATE OR REPLACE FUNCTION mesh_internal.dated_list(list jsonb, programmed jsonb, since timestamptz, revision bigint) RETURNS jsonb
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DROP FUNCTION IF EXISTS mesh_internal.dated_list(jsonb, jsonb, timestamptz, bigint); -- of earlier programs
+
+CREATE OR REPLACE FUNCTION mesh_internal.dated_list(list jsonb, programmed jsonb, dated jsonb) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  complete jsonb := '[]';
 BEGIN
-  RETURN (SELECT coalesce(jsonb_agg(e - 'listeners' || jsonb_build_object('conditions', mesh_internal.dated_conditions(e -> 'conditions', programmed, since, revision)) ORDER BY n), '[]')
-    FROM jsonb_array_elements(list) WITH ORDINALITY u (e, n));
+  FOR i IN 0 .. jsonb_array_length(list) - 1 LOOP
+    complete := complete || ((list -> i) - 'listeners' || jsonb_build_object('conditions', mesh_internal.dated_conditions(list -> i -> 'conditions', programmed, dated)));
+  END LOOP;
+  RETURN complete;
 END $$;
 
 -- api_status completes what a discovery decides of a status. NULL where no discovery does. Programmed
@@ -71,14 +82,17 @@ END $$;
 CREATE OR REPLACE FUNCTION mesh_internal.api_status(kind text, namespace text, name text, status jsonb, since timestamptz, revision bigint, programmed jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  own       jsonb := CASE WHEN kind IN ('Gateway', 'ListenerSet') THEN mesh_internal.api_programmed(kind, programmed) END;
-  listeners jsonb := mesh_internal.api_programmed('Listener', programmed);
+  dated     jsonb := mesh_internal.condition_since(since, revision);
+  own       jsonb; -- whether a Gateway, or a set of listeners, is programmed
   addresses text[];
   asked     text[]; -- those that the Gateway asks for, if it asks for some
   missing   text[];
 BEGIN
   IF status IS NULL THEN
     RETURN NULL;
+  END IF;
+  IF kind IN ('Gateway', 'ListenerSet') THEN
+    own := mesh_internal.api_programmed(kind, programmed);
   END IF;
   IF kind = 'Gateway' THEN
     addresses := mesh_internal.gateway_addresses(namespace, name);
@@ -98,16 +112,16 @@ BEGIN
       (SELECT coalesce(jsonb_agg(jsonb_build_object('type', 'IPAddress', 'value', a) ORDER BY n), '[]') FROM unnest(addresses) WITH ORDINALITY u (a, n)));
   END IF;
   IF status ? 'conditions' THEN
-    status := status || jsonb_build_object('conditions', mesh_internal.dated_conditions(status -> 'conditions', own, since, revision));
+    status := status || jsonb_build_object('conditions', mesh_internal.dated_conditions(status -> 'conditions', own, dated));
   END IF;
   IF status ? 'listeners' THEN
-    status := status || jsonb_build_object('listeners', mesh_internal.dated_list(status -> 'listeners', listeners, since, revision));
+    status := status || jsonb_build_object('listeners', mesh_internal.dated_list(status -> 'listeners', mesh_internal.api_programmed('Listener', programmed), dated));
   END IF;
   IF status ? 'parents' THEN
-    status := status || jsonb_build_object('parents', mesh_internal.dated_list(status -> 'parents', NULL, since, revision));
+    status := status || jsonb_build_object('parents', mesh_internal.dated_list(status -> 'parents', NULL, dated));
   END IF;
   IF status ? 'ancestors' THEN
-    status := status || jsonb_build_object('ancestors', mesh_internal.dated_list(status -> 'ancestors', NULL, since, revision));
+    status := status || jsonb_build_object('ancestors', mesh_internal.dated_list(status -> 'ancestors', NULL, dated));
   END IF;
   RETURN status;
 END $$;

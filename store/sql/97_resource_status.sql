@@ -34,7 +34,7 @@ BEGIN
   decided AS MATERIALIZED (SELECT * FROM mesh_internal.decided_statuses($1, $2, $3, $4)),
   pushed AS MATERIALIZED (
     SELECT d.revision, (SELECT max(s.began + s.took[cardinality(s.took)] * interval '1 microsecond') FROM mesh_internal.rollout_shares s WHERE s.revision = d.revision) AS last_at
-    FROM (SELECT DISTINCT c.revision FROM chosen c) d WHERE d.revision > mesh.newest_revision() - 1000)
+    FROM (SELECT DISTINCT c.revision FROM chosen c) d WHERE d.revision > (SELECT mesh.newest_revision()) - 1000)
   SELECT c.api_group, c.kind, c.namespace, c.name, c.revision,
     CASE WHEN c.hider IS NOT NULL THEN mesh_internal.hidden_conditions(c.hider, c.since) ELSE mesh_internal.conditions_of(c.kind, c.api_group, c.revision, c.since, w.wrong, o.programmed) END,
     coalesce(n.concerned, 0), coalesce(n.running, 0), coalesce(n.refusing, 0), c.registry, c.version,
