@@ -15,7 +15,8 @@ type batch struct {
 	wrote, attached, statuses time.Duration // from the beginning
 }
 
-// lookEvery lies between two looks at statuses, each of which costs the origin something.
+// lookEvery lies at least between two looks at statuses. The pause is as long as the look took: to
+// look costs the origin something, and whoever does so all the time measures that.
 const lookEvery = 10 * time.Millisecond
 
 // statusTimeout is when a status counts as wrong.
@@ -48,11 +49,12 @@ func (b batch) until(ctx context.Context, count func(context.Context) (int, erro
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	for {
+		asked := time.Now()
 		n, err := count(ctx)
 		if err != nil || n == b.routes {
 			return err
 		}
-		if !wait.For(ctx, lookEvery) {
+		if !wait.For(ctx, max(lookEvery, time.Since(asked))) {
 			return fmt.Errorf("%d of %d: %w", n, b.routes, ctx.Err())
 		}
 	}

@@ -95,6 +95,7 @@ func (o *options) run(ctx context.Context, out io.Writer) (err error) {
 			return err
 		}
 	}
+	syscall.Sync() // or the disk would write the programs while commits wait for it
 	before := usage.Now()
 	fmt.Fprintf(out, "\n%-60s %9s %9s %9s %9s %9s\n", "", "mean", "p50", "p90", "p99", "max")
 	for _, w := range ways {

@@ -21,9 +21,6 @@ type propagation struct {
 // part is how many of the routes stand for the first ones and for the last ones.
 const part = 500
 
-// floorEvery is how often the floor is measured between the routes.
-const floorEvery = 10
-
 // sayEvery is how often it is told how far it is.
 const sayEvery = 250
 
@@ -35,13 +32,11 @@ func (o *options) propagate(ctx context.Context, m *mesh) (p propagation, err er
 			return p, err
 		}
 		p.took, p.wrote = append(p.took, took), append(p.wrote, wrote)
-		if i%floorEvery == 0 {
-			least, err := m.floor(ctx)
-			if err != nil {
-				return p, err
-			}
-			p.floor = append(p.floor, least)
+		least, err := m.floor(ctx) // as often, so that its maximum can be compared
+		if err != nil {
+			return p, err
 		}
+		p.floor = append(p.floor, least)
 		if (i+1)%sayEvery == 0 {
 			fmt.Fprintf(os.Stderr, "%d routes, the last ones within %s …\n", i+1, rounded(mean(p.took[max(0, len(p.took)-sayEvery):])))
 		}
