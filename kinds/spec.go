@@ -56,7 +56,19 @@ func (k *Kind) Decode(spec []byte) (proto.Message, error) {
 	if len(violations) > 0 {
 		return nil, Errors(violations)
 	}
-	spec, err = compacted(normal)
+	return k.messageOf(normal)
+}
+
+// messageOf makes the kind's message of a spec in normal form.
+func (k *Kind) messageOf(normal any) (proto.Message, error) {
+	if fields, ok := normal.(map[string]any); ok && k.Message == "" {
+		message, err := structOf(fields)
+		if err != nil {
+			return nil, fmt.Errorf("decode the spec of a %s: %w", k, err)
+		}
+		return message, nil
+	}
+	spec, err := compacted(normal)
 	if err != nil {
 		return nil, fmt.Errorf("encode the spec of a %s: %w", k, err)
 	}

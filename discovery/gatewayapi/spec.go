@@ -16,7 +16,7 @@ func specOf[T any](r *kinds.Resource) (spec T, err error) {
 	if !ok {
 		return spec, errors.New("the spec is no object")
 	}
-	text, err := fields.MarshalJSON()
+	text, err := json.Marshal(fields.AsMap()) // which takes less than to have protojson write it
 	if err != nil {
 		return spec, err
 	}
