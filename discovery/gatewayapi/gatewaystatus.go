@@ -37,7 +37,7 @@ func (g *Gateway) Statuses(beside Beside) map[kinds.Key]*Status {
 	}
 	own := g.statusOf(g.Resource, beside)
 	own.AttachedListenerSets = &accepted
-	own.Conditions = append(own.Conditions, g.further(own.Listeners)...)
+	own.Conditions = append(own.Conditions, g.further(own.Listeners, beside.Known)...)
 	for _, a := range g.Addresses {
 		own.Addresses = append(own.Addresses, Address{typeIP, a})
 	}
@@ -91,12 +91,15 @@ func notProgrammed(r *kinds.Resource) string {
 }
 
 // further are the conditions that a Gateway alone has.
-func (g *Gateway) further(listeners []ListenerStatus) []Condition {
+func (g *Gateway) further(listeners []ListenerStatus, known func(Secret) bool) []Condition {
 	resolved := holds(condResolved)
 	for _, l := range listeners {
 		if l.Conditions[1].Status == "False" {
 			resolved = fails(condResolved, "ListenersNotResolved", fmt.Sprintf("the listener %q names what it cannot have", l.Name))
 		}
+	}
+	if wrong := g.lacks(known); wrong != (fault{}) {
+		resolved = faults{wrong}.condition(condResolved)
 	}
 	out := []Condition{resolved}
 	if g.letsStrangersIn() {
@@ -163,21 +166,25 @@ func (l *Listener) resolve(known func(Secret) bool) (unresolved faults, usable b
 	return unresolved, usable
 }
 
-// Secrets are those that its listeners name as their certificates.
+// Secrets are those that it, or its listeners, name as certificates.
 func (g *Gateway) Secrets() (out []Secret) {
+	if g.shown.certificate != (Secret{}) {
+		out = append(out, g.shown.certificate)
+	}
 	for _, l := range g.Listeners {
 		out = append(out, l.certificates...)
 	}
 	return out
 }
 
-// Lent are the secrets of other namespaces than its own that its listeners need; none for no Gateway.
+// Lent are the secrets of other namespaces than its own that it needs; none for no Gateway.
 func (g *Gateway) Lent() (out []Secret) {
 	if g == nil {
 		return nil
 	}
+	out = g.Secrets()
 	for _, l := range g.Listeners {
-		out = append(append(out, l.certificates...), l.authorities...)
+		out = append(out, l.authorities...)
 	}
 	return slices.DeleteFunc(out, func(s Secret) bool { return s.Namespace == g.Resource.Namespace })
 }

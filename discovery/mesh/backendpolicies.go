@@ -52,6 +52,15 @@ func (t *BackendPolicies) TLS(port *Port) *networking.ClientTLSSettings {
 	return t.every
 }
 
+// SecuresAlike reports whether policies ask for TLS on the same ports. What they say of it may differ.
+func (t *BackendPolicies) SecuresAlike(other *BackendPolicies) bool {
+	if t == other {
+		return true
+	}
+	t, other = cmp.Or(t, &BackendPolicies{}), cmp.Or(other, &BackendPolicies{})
+	return (t.every == nil) == (other.every == nil) && maps.EqualFunc(t.ports, other.ports, func(_, _ *networking.ClientTLSSettings) bool { return true })
+}
+
 // from are the policies; none for none.
 func (t *BackendPolicies) from() []kinds.Key {
 	if t == nil {
