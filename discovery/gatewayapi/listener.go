@@ -61,10 +61,10 @@ type Listener struct {
 	conflict   fault  // with another listener, which is served
 	unresolved faults // what it names in vain
 
-	certificates []Secret   // by which gateways prove who it is
-	authorities  []Secret   // by which it checks clients
-	carried      *Authority // the same, that the Gateway has itself
-	uncertified  bool       // it names none that it may have
+	certificates []Secret          // by which gateways prove who it is
+	uncertified  bool              // it names none that it may have
+	authorities  []clientAuthority // by which it checks clients
+	trusts       string            // what names all of them, unless it is a single secret
 }
 
 // Secret names a secret of a namespace.

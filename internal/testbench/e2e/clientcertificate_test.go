@@ -150,3 +150,36 @@ func closing(behave func(http.ResponseWriter, *http.Request, int) bool) func(htt
 		return behave(w, r, n)
 	}
 }
+
+// Clients of any of several authorities are let in, those of one that came later too, and others are not.
+func TestClientsAreCheckedBySeveralAuthorities(t *testing.T) {
+	t.Parallel()
+	m := newAPIGateway(t)
+	services, port := m.port, newPort(t)
+	first, second, stranger := certtest.NewAuthority(t), certtest.NewAuthority(t), certtest.NewAuthority(t)
+	m.secret("server", tlsData(first.Issue(func(c *x509.Certificate) { c.DNSNames = []string{"shop.example.com"} })))
+	m.secret("first", map[string]string{"ca.crt": string(first.PEM)})
+	m.commit(m.service("shop.mesh", newBackend(t, "shop", nil)), fmt.Sprintf(`
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: edge}
+spec:
+  gatewayClassName: pgmesh
+  tls: {frontend: {default: {validation: {caCertificateRefs: [{group: "", kind: Secret, name: first}, {group: "", kind: Secret, name: second}]}}}}
+  listeners: [{name: https, port: %s, protocol: HTTPS, tls: {certificateRefs: [{name: server}]}}]
+`, port), httpRoute("shop", "{name: edge}", "shop.example.com", "{backendRefs: ["+toHost("shop.mesh", services)+"]}"))
+	by := func(a *certtest.Authority) customer {
+		return customer{m: m, port: port, tls: &tls.Config{RootCAs: first.Pool(), MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{a.Issue(nil).Certificate(t)}}}
+	}
+	by(first).answers("shop.example.com", "shop")
+	m.resolves("False ListenersNotResolved")
+	_, err := by(second).ask(t.Context(), request{host: "shop.example.com"})
+	require.Error(t, err)
+
+	m.secret("second", map[string]string{"ca.crt": string(second.PEM)})
+	by(second).answers("shop.example.com", "shop")
+	by(first).answers("shop.example.com", "shop")
+	m.resolves("True ResolvedRefs")
+	_, err = by(stranger).ask(t.Context(), request{host: "shop.example.com"})
+	require.Error(t, err)
+}
