@@ -83,14 +83,16 @@ type clusterIdentity struct {
 	port    int
 }
 
-// nameParts reads direction|port|subset|host. Other names have no parts.
+// nameParts reads direction|port|subset|host. What a cluster shows to its endpoints is no part of its
+// subset. Other names have no parts.
 func nameParts(name string, served map[int][]string) clusterIdentity {
 	parts := strings.Split(name, "|")
 	if len(parts) < 4 {
 		return clusterIdentity{inbound: name == "InboundPassthroughCluster"}
 	}
 	port, _ := strconv.Atoi(strings.TrimSuffix(parts[1], "_"))
-	identity := clusterIdentity{inbound: strings.TrimSuffix(parts[0], "_.") == "inbound", subset: parts[2], hosts: []string{parts[3]}, port: port}
+	subset, _, _ := strings.Cut(parts[2], "~")
+	identity := clusterIdentity{inbound: strings.TrimSuffix(parts[0], "_.") == "inbound", subset: subset, hosts: []string{parts[3]}, port: port}
 	if hosts := served[port]; identity.inbound && len(hosts) > 0 {
 		identity.hosts = hosts
 	}

@@ -32,6 +32,32 @@ type rules struct {
 	connections [][]*networking.RouteDestination
 }
 
+// hosts are those that rules send to, mirrors too; none for no rules.
+func (r *rules) hosts() (out []string) {
+	if r == nil {
+		return nil
+	}
+	add := func(to *networking.Destination) {
+		if to.GetHost() != "" {
+			out = withOne(out, to.GetHost())
+		}
+	}
+	for _, in := range r.requests {
+		for _, to := range in.GetRoute() {
+			add(to.GetDestination())
+		}
+		for _, to := range in.GetMirrors() {
+			add(to.GetDestination())
+		}
+	}
+	for _, some := range r.connections {
+		for _, to := range some {
+			add(to.GetDestination())
+		}
+	}
+	return out
+}
+
 // rules converts the rules, once.
 func (c *conversion) rules() *rules {
 	if c.converted == nil {

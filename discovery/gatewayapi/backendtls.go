@@ -12,7 +12,7 @@ import (
 )
 
 // secure returns what a BackendTLSPolicy comes to, by the authorities that secrets have.
-func (p *Policy) secure(trust func(Secret) (credential.Trust, bool)) *Effect {
+func (p *Policy) secure(trust Trusting) *Effect {
 	v := p.tls.Validation
 	s := &Effect{TLS: &networking.ClientTLSSettings{Mode: networking.ClientTLSSettings_SIMPLE, Sni: v.Hostname}}
 	names, wrong := v.names()
@@ -48,7 +48,7 @@ func (v *validationSpec) names() (out []string, wrong fault) {
 }
 
 // trust finds the authorities that the policy names. Those that can be had count.
-func (p *Policy) trust(s *Effect, trust func(Secret) (credential.Trust, bool)) {
+func (p *Policy) trust(s *Effect, trust Trusting) {
 	in := p.Resource.Authorities()
 	var all credential.Trust
 	for i, r := range p.tls.Validation.CACertificateRefs {
@@ -70,7 +70,7 @@ func (p *Policy) trust(s *Effect, trust func(Secret) (credential.Trust, bool)) {
 }
 
 // authorityOf is the authority that a policy names.
-func authorityOf(r ref, namespace string, in map[string]string, trust func(Secret) (credential.Trust, bool)) (found credential.Trust, wrong fault) {
+func authorityOf(r ref, namespace string, in map[string]string, trust Trusting) (found credential.Trust, wrong fault) {
 	var has bool
 	switch {
 	case r.is("", "ConfigMap"):

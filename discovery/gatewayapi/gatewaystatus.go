@@ -12,8 +12,10 @@ import (
 type Beside struct {
 	// Attached is how many routes a listener has taken.
 	Attached func(At) int
-	// Known reports whether there is a secret.
+	// Known reports whether there is a secret with a certificate.
 	Known func(Secret) bool
+	// Trusts finds the authorities that clients are checked by.
+	Trusts Trusting
 }
 
 // Statuses are those of the Gateway and of its ListenerSets; none if they are another controller's to
@@ -37,7 +39,7 @@ func (g *Gateway) Statuses(beside Beside) map[kinds.Key]*Status {
 	}
 	own := g.statusOf(g.Resource, beside)
 	own.AttachedListenerSets = &accepted
-	own.Conditions = append(own.Conditions, g.further(own.Listeners)...)
+	own.Conditions = append(own.Conditions, g.further(own.Listeners, beside.Known)...)
 	for _, a := range g.Addresses {
 		own.Addresses = append(own.Addresses, Address{typeIP, a})
 	}
@@ -91,12 +93,15 @@ func notProgrammed(r *kinds.Resource) string {
 }
 
 // further are the conditions that a Gateway alone has.
-func (g *Gateway) further(listeners []ListenerStatus) []Condition {
+func (g *Gateway) further(listeners []ListenerStatus, known func(Secret) bool) []Condition {
 	resolved := holds(condResolved)
 	for _, l := range listeners {
 		if l.Conditions[1].Status == "False" {
 			resolved = fails(condResolved, "ListenersNotResolved", fmt.Sprintf("the listener %q names what it cannot have", l.Name))
 		}
+	}
+	if wrong := g.lacks(known); wrong != (fault{}) {
+		resolved = faults{wrong}.condition(condResolved)
 	}
 	out := []Condition{resolved}
 	if g.letsStrangersIn() {
@@ -130,7 +135,12 @@ func (g *Gateway) listenerStatus(l *Listener, beside Beside) ListenerStatus {
 		s.SupportedKinds = append(s.SupportedKinds, RouteKind{group, kind})
 	}
 	unresolved, usable := l.resolve(beside.Known)
+	missing, none := l.untrusted(beside.Trusts)
+	unresolved = append(slices.Clip(unresolved), missing...)
 	accepted, conflicted := l.wrong.condition(condAccepted), Condition{condConflicted, "False", "NoConflicts", ""}
+	if none != (fault{}) {
+		accepted = faults{none}.condition(condAccepted)
+	}
 	if l.conflict != (fault{}) {
 		accepted = faults{l.conflict}.condition(condAccepted)
 		conflicted = depending("True", condConflicted, l.conflict.reason, l.conflict.message)
@@ -139,7 +149,7 @@ func (g *Gateway) listenerStatus(l *Listener, beside Beside) ListenerStatus {
 	switch {
 	case l.conflict != (fault{}):
 		s.Conditions = append(s.Conditions, faults{l.conflict}.condition(condProgrammed))
-	case !l.Served() || !usable:
+	case !l.Served() || !usable || none != (fault{}):
 		s.Conditions = append(s.Conditions, fails(condProgrammed, reasonInvalid, "the listener is not served"))
 	}
 	if other := g.overlapping(l); other != nil {
@@ -163,37 +173,36 @@ func (l *Listener) resolve(known func(Secret) bool) (unresolved faults, usable b
 	return unresolved, usable
 }
 
-// Secrets are those that its listeners name as their certificates.
-func (g *Gateway) Secrets() (out []Secret) {
+// certificates are the secrets that it, or its listeners, name as certificates.
+func (g *Gateway) certificates() (out []Secret) {
+	if g.shown.certificate != (Secret{}) {
+		out = append(out, g.shown.certificate)
+	}
 	for _, l := range g.Listeners {
 		out = append(out, l.certificates...)
 	}
 	return out
 }
 
-// Lent are the secrets of other namespaces than its own that its listeners need; none for no Gateway.
-func (g *Gateway) Lent() (out []Secret) {
-	if g == nil {
-		return nil
-	}
+// Secrets are those that its status depends on.
+func (g *Gateway) Secrets() []Secret {
+	out := g.certificates()
 	for _, l := range g.Listeners {
-		out = append(append(out, l.certificates...), l.authorities...)
-	}
-	return slices.DeleteFunc(out, func(s Secret) bool { return s.Namespace == g.Resource.Namespace })
-}
-
-// Authorities are those that its listeners check clients by and that it carries itself; none for no
-// Gateway.
-func (g *Gateway) Authorities() (out []Authority) {
-	if g == nil {
-		return nil
-	}
-	for _, l := range g.Listeners {
-		if l.carried != nil && l.Served() && !slices.ContainsFunc(out, func(a Authority) bool { return a.Name == l.carried.Name }) {
-			out = append(out, *l.carried)
-		}
+		out = append(out, l.clientSecrets()...)
 	}
 	return out
+}
+
+// Lent are the secrets of other namespaces than its own that it needs; none for no Gateway.
+func (g *Gateway) Lent() []Secret {
+	if g == nil {
+		return nil
+	}
+	out := g.certificates()
+	for _, l := range g.Listeners {
+		out = append(out, l.lentAuthorities()...)
+	}
+	return slices.DeleteFunc(out, func(s Secret) bool { return s.Namespace == g.Resource.Namespace })
 }
 
 // overlapping is another listener at which TLS ends on the same port for some of the same hostnames;

@@ -25,6 +25,10 @@ type Gateway struct {
 	// alone.
 	Addresses []string
 
+	// Shows is the credential of what gateways show to backends whose TLS a policy asks for: "" for
+	// nothing, and NoAuthority for what they cannot have.
+	Shows string
+
 	// Abroad are the other namespaces whose secrets it names, granted or not.
 	Abroad []string
 
@@ -32,6 +36,7 @@ type Gateway struct {
 	refusal fault // why nothing of it is served
 	spec    gatewaySpec
 	grants  *Grants
+	shown   showing
 }
 
 // Listener is a listener of a Gateway.
@@ -56,10 +61,10 @@ type Listener struct {
 	conflict   fault  // with another listener, which is served
 	unresolved faults // what it names in vain
 
-	certificates []Secret   // by which gateways prove who it is
-	authorities  []Secret   // by which it checks clients
-	carried      *Authority // the same, that the Gateway has itself
-	uncertified  bool       // it names none that it may have
+	certificates []Secret          // by which gateways prove who it is
+	uncertified  bool              // it names none that it may have
+	authorities  []clientAuthority // by which it checks clients
+	trusts       string            // what names all of them, unless it is a single secret
 }
 
 // Secret names a secret of a namespace.
@@ -89,6 +94,7 @@ func ReadGateway(r *kinds.Resource, sets []*kinds.Resource, classes Classes, gra
 		return nil
 	}
 	g.readAddresses(spec.Addresses)
+	g.readCertificate()
 	for i, l := range spec.Listeners {
 		g.listen(r, i, l, spec)
 	}

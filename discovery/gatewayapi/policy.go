@@ -6,7 +6,6 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/pgmesh/pgmesh/identity/credential"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -90,7 +89,7 @@ type Effect struct {
 }
 
 // EffectBy returns what the policy comes to, by the authorities that secrets have.
-func (p *Policy) EffectBy(trust func(Secret) (credential.Trust, bool)) *Effect {
+func (p *Policy) EffectBy(trust Trusting) *Effect {
 	if p.Resource.Kind == KindBackendTraffic {
 		return p.guide()
 	}

@@ -18,10 +18,6 @@ type Route struct {
 	// Abroad are the namespaces of others that its rules name something in: what those grant
 	// matters.
 	Abroad []string
-	// Backends are the hosts of Services and Hostnames that its rules send to, and BackendEntries the
-	// ServiceEntries.
-	Backends       []string
-	BackendEntries []kinds.Key
 	// Asked are the hosts of Services and Hostnames that it names: whether they are there matters to
 	// its status.
 	Asked []string
@@ -62,22 +58,13 @@ func ReadRoute(r *kinds.Resource) *Route {
 
 // note remembers what the route depends on beside its parents: a parent, or a backend.
 func (r *Route) note(to target, backend bool) {
-	isEntry, host := to.is(groupIstio, KindServiceEntry.Name), to.serviceHost()
-	if isEntry {
+	if to.is(groupIstio, KindServiceEntry.Name) {
 		r.Entries = withOne(r.Entries, to.entryKey())
 	}
-	if host != "" {
+	if host := to.serviceHost(); host != "" {
 		r.Asked = withOne(r.Asked, host)
 	}
-	switch {
-	case !backend:
-		return
-	case isEntry:
-		r.BackendEntries = withOne(r.BackendEntries, to.entryKey())
-	case host != "":
-		r.Backends = withOne(r.Backends, host)
-	}
-	if to.namespace != r.Resource.Namespace {
+	if backend && to.namespace != r.Resource.Namespace {
 		r.Abroad = withOne(r.Abroad, to.namespace)
 	}
 }
@@ -129,6 +116,8 @@ type Attached struct {
 	Status   *Status
 	// At are the listeners that have taken it.
 	At []At
+	// Leads are the hosts to which they send by it.
+	Leads []string
 }
 
 // At is a listener, by the Gateway or the ListenerSet that it stands in and its name.
@@ -147,7 +136,7 @@ func (r *Route) Attach(listeners func(kinds.Key) []*Listener, world World) Attac
 	for i, p := range r.spec.ParentRefs {
 		a.attach(i, p)
 	}
-	return Attached{Pieces: a.pieces, Problems: a.allProblems(), Status: &a.status, At: a.taken}
+	return Attached{Pieces: a.pieces, Problems: a.allProblems(), Status: &a.status, At: a.taken, Leads: a.gatewayRules.hosts()}
 }
 
 // allProblems are those of the route and of what was converted for a parent that takes it.

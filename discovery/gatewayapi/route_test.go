@@ -169,7 +169,7 @@ func TestWhatAListenerCannotDoSafelyItDoesNot(t *testing.T) {
 		{name: c, port: 80, protocol: HTTP}, {name: d, port: 53, protocol: QUIC}]`))
 	require.Len(t, w.served(), 2)
 	require.Len(t, w.gateway.Problems, 2)
-	require.Contains(t, w.gateway.Problems[0].Reason, "the authority that clients are checked by cannot be had")
+	require.Contains(t, w.gateway.Problems[0].Reason, "no authority that clients are checked by can be had")
 
 	w = readWorld(t, gatewayText("listeners: [{name: a, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: shop, namespace: elsewhere}]}}]"))
 	require.Empty(t, w.served(), "nobody is served with the certificate of another namespace")

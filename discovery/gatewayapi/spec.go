@@ -64,6 +64,9 @@ type gatewaySpec struct {
 		Namespaces *namespacesSpec `json:"namespaces"`
 	} `json:"allowedListeners"`
 	TLS struct {
+		Backend *struct {
+			ClientCertificateRef *ref `json:"clientCertificateRef"`
+		} `json:"backend"`
 		Frontend *struct {
 			Default clientSpec `json:"default"`
 			PerPort []struct {

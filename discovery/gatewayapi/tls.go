@@ -2,13 +2,11 @@ package gatewayapi
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/pgmesh/pgmesh/identity/credential"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -110,49 +108,14 @@ func (g *Gateway) checkClients(l *Listener, out *networking.ServerTLSSettings, g
 	if check == nil {
 		return
 	}
-	if len(check.CACertificateRefs) != 1 {
-		l.refuse(reasonNoTrust, "checks clients by several authorities: the listener is left out. Name one secret that has all of them")
+	out.CaCertCredentialName = g.trustClients(l, check.CACertificateRefs)
+	if out.GetCaCertCredentialName() == "" {
 		return
 	}
-	name, wrong := g.clientAuthority(l, check.CACertificateRefs[0])
-	if wrong != (fault{}) {
-		l.lost(wrong.reason, wrong.message)
-		l.refuse(reasonNoTrust, "the authority that clients are checked by cannot be had, and the listener is left out: it "+wrong.message)
-		return
-	}
-	out.Mode, out.CaCertCredentialName = networking.ServerTLSSettings_MUTUAL, name
+	out.Mode = networking.ServerTLSSettings_MUTUAL
 	if check.Mode == insecureFallback {
 		out.Mode, out.InsecureSkipVerify = networking.ServerTLSSettings_OPTIONAL_MUTUAL, wrapperspb.Bool(true)
 	}
-}
-
-// clientAuthority names the authority that a Gateway has clients of a listener checked by: that of a
-// ConfigMap, which the Gateway carries, or of a secret.
-func (g *Gateway) clientAuthority(l *Listener, r ref) (name string, wrong fault) {
-	to := r.resolved("", "Secret", g.Resource.Namespace)
-	if to.is("", "ConfigMap") {
-		return g.carriedAuthority(l, to)
-	}
-	trusted, wrong := g.secret(g.Resource, r, "InvalidCACertificateKind")
-	if wrong != (fault{}) {
-		return "", wrong
-	}
-	l.authorities = append(l.authorities, trusted)
-	return trusted.credential() + kinds.AuthoritySuffix, fault{}
-}
-
-// carriedAuthority is the authority of a ConfigMap. One of another namespace has to be granted.
-func (g *Gateway) carriedAuthority(l *Listener, to target) (name string, wrong fault) {
-	if wrong := g.granted(g.Resource, to); wrong != (fault{}) {
-		return "", wrong
-	}
-	found := g.Resource.Authorities()[to.namespace+"/"+to.name]
-	if found == "" {
-		return "", fault{reasonNoAuthority, fmt.Sprintf("is the ConfigMap %s/%s, which has no certificates of authorities in ca.crt, or is not there", to.namespace, to.name)}
-	}
-	name = trustCredential(g.Resource, strconv.FormatUint(uint64(l.port), 10)) + kinds.AuthoritySuffix
-	l.carried = &Authority{Name: name, Trust: credential.Trust{Authorities: []byte(found)}}
-	return name, fault{}
 }
 
 // granted is why a Gateway or a ListenerSet may not name something of another namespace, if it may not.

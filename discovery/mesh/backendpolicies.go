@@ -52,6 +52,15 @@ func (t *BackendPolicies) TLS(port *Port) *networking.ClientTLSSettings {
 	return t.every
 }
 
+// SecuresAlike reports whether policies ask for TLS on the same ports. What they say of it may differ.
+func (t *BackendPolicies) SecuresAlike(other *BackendPolicies) bool {
+	if t == other {
+		return true
+	}
+	t, other = cmp.Or(t, &BackendPolicies{}), cmp.Or(other, &BackendPolicies{})
+	return (t.every == nil) == (other.every == nil) && maps.EqualFunc(t.ports, other.ports, func(_, _ *networking.ClientTLSSettings) bool { return true })
+}
+
 // from are the policies; none for none.
 func (t *BackendPolicies) from() []kinds.Key {
 	if t == nil {
@@ -276,7 +285,7 @@ func (u *apiUpdate) ancestors(s *gatewayapi.Holding) (out []gatewayapi.Ancestor)
 	targets := map[kinds.Key][]int{}
 	for i, hosts := range s.Hosts {
 		for _, host := range hosts {
-			for gateway := range u.leadingTo(host) {
+			for gateway := range u.leadingTo(hostKey{s.Key().Namespace, host}) {
 				targets[gateway] = append(targets[gateway], i)
 			}
 		}
@@ -288,15 +297,34 @@ func (u *apiUpdate) ancestors(s *gatewayapi.Holding) (out []gatewayapi.Ancestor)
 	return out
 }
 
-// leadingTo are the Gateways whose routes send to a host.
-func (u *apiUpdate) leadingTo(host string) map[kinds.Key]bool {
-	gateways := map[kinds.Key]bool{}
-	for _, route := range u.sending.get(host) {
+// leadingTo are the Gateways whose routes send to the service of a namespace.
+func (u *apiUpdate) leadingTo(to hostKey) map[kinds.Key]bool {
+	gateways, means := map[kinds.Key]bool{}, map[string]bool{}
+	for _, route := range u.sending.get(to.host) {
 		for _, at := range u.routes.get(route).At {
-			gateways[u.gatewayOf(at.Of)] = true
+			gateway := u.gatewayOf(at.Of)
+			meant, known := means[gateway.Namespace]
+			if !known {
+				meant = u.means(gateway.Namespace, to)
+				means[gateway.Namespace] = meant
+			}
+			if meant {
+				gateways[gateway] = true
+			}
 		}
 	}
 	return gateways
+}
+
+// means reports whether gateways of a namespace are led to a service by its host. Others may have the host,
+// too. Where nobody has it, what is said of it is meant.
+func (u *apiUpdate) means(gateways string, to hostKey) bool {
+	c, e := catalog{services: u.mesh.services}, &Egress{namespace: gateways, router: true, wanted: everything(gateways)}
+	seen := c.servicesOf(to.host, e)
+	if len(seen) == 0 {
+		return u.portsOf(to) == nil
+	}
+	return seen[0].Namespace == to.namespace
 }
 
 // trust is the authorities that a secret has.

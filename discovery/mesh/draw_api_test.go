@@ -25,7 +25,9 @@ func (d draw) apiGateway(t *testing.T) *structpb.Struct {
 	t.Helper()
 	return object(t, fmt.Sprintf(`{"gatewayClassName": %q, "tls": %s, "addresses": %s, "allowedListeners": {"namespaces": {"from": %q}}, "listeners": [%s%s, %s]}`,
 		pick(d, "pgmesh", "pgmesh", "istio", "r0", "r1"),
-		pick(d, `{}`, fmt.Sprintf(`{"frontend": {"default": {"validation": {"caCertificateRefs": [{"group": "", "kind": "ConfigMap", "name": %q}]}}}}`, d.name())),
+		pick(d, `{}`, fmt.Sprintf(`{"frontend": {"default": {"validation": {"caCertificateRefs": [{"group": "", "kind": "ConfigMap", "name": %q}]}}}}`, d.name()),
+			fmt.Sprintf(`{"frontend": {"default": {"validation": {"caCertificateRefs": [{"group": "", "kind": "Secret", "name": %q}, {"group": "", "kind": "Secret", "name": %q}]}}}}`, d.name(), d.name()),
+			fmt.Sprintf(`{"backend": {"clientCertificateRef": {"kind": %q, "name": %q, "namespace": %q}}}`, pick(d, "Secret", "Secret", "Thing"), d.name(), d.in())),
 		pick(d, `[]`, `[]`, `[{"type": "Hostname", "value": "x.a.com"}]`, `[{"value": "10.0.0.1"}]`, `[{"type": "example.com/pool", "value": "a"}]`), pick(d, "All", "Same", "None"),
 		d.listener("one"), pick(d, "", ", "+d.listener("two")),
 		pick(d, `{"name": "tls", "port": 444, "protocol": "TLS", "tls": {"mode": "Passthrough"}, "allowedRoutes": {"namespaces": {"from": "All"}}}`,

@@ -265,3 +265,14 @@ func (f *Frontend) AutoPassthrough() bool {
 func (f *Frontend) TakesDatagrams() bool {
 	return slices.ContainsFunc(f.Sockets, func(x *Socket) bool { return x.Datagrams })
 }
+
+// Shown are the credentials of what is shown to backends by what comes in at some server, sorted.
+func (f *Frontend) Shown() (out []string) {
+	for _, s := range f.Servers {
+		if s.Shows != "" && !slices.Contains(out, s.Shows) {
+			out = append(out, s.Shows)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -34,7 +34,9 @@ type gateway struct {
 	services []string // hosts of the services that serve it; nil if the selector decides
 	// addresses are those that it is for, where a router has one of them.
 	addresses []string
-	servers   []*Server
+	// shows is the credential of what routers show to backends.
+	shows   string
+	servers []*Server
 }
 
 // gatewayIndex is every Gateway, the oldest first.
@@ -98,6 +100,7 @@ func readListener(of *gatewayapi.Gateway, l *gatewayapi.Listener) *gateway {
 	g := &gateway{
 		resource: l.Resource, namespace: of.Resource.Namespace, from: []kinds.Key{l.Of.Key()}, listener: true, at: l.Path,
 		name: l.Name(), selector: spec.GetSelector(), services: of.Services, addresses: of.Addresses,
+		shows: of.Shows,
 	}
 	if l.Of != of.Resource {
 		g.from = append(g.from, of.Resource.Key())

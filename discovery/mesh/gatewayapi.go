@@ -43,8 +43,6 @@ type attachedRoute struct {
 	*gatewayapi.Route
 
 	gatewayapi.Attached
-
-	sends []string // the hosts that its rules send to
 }
 
 // names are what the route depends on by name.
@@ -213,7 +211,7 @@ func (u *apiUpdate) readGateways() {
 			g = gatewayapi.ReadGateway(r, sets, u.classes, u.grants)
 		}
 		u.noteSecrets(key, gateways.get(key), g)
-		u.noteAuthorities(key, g.Authorities())
+		u.noteAuthorities(key, g.Authorities(u.mesh.secrets.clientTrust))
 		u.restated[key] = true
 		gateways.put(key, g, g == nil)
 		faulty.put(key, problemsOf(g), len(problemsOf(g)) == 0)
@@ -295,10 +293,6 @@ func (u *apiUpdate) attached(key kinds.Key, was *attachedRoute) *attachedRoute {
 	} else {
 		is.Route = gatewayapi.ReadRoute(r)
 	}
-	is.sends = slices.Clone(is.Backends)
-	for _, entry := range is.BackendEntries {
-		is.sends = append(is.sends, u.hosts(entry)...)
-	}
 	is.Attached = is.Attach(u.listeners, gatewayapi.World{Grants: u.grants, Hosts: u.hosts, Known: u.mesh.services.known})
 	if was == nil {
 		return is
@@ -354,9 +348,9 @@ func (u *apiUpdate) note(gone, come []*attachedRoute) {
 	u.naming = changedKeys(u.naming, gone, come, (*attachedRoute).names)
 	u.abroad = changedKeys(u.abroad, gone, come, func(r *attachedRoute) []string { return r.Abroad })
 	u.asking = changedKeys(u.asking, gone, come, func(r *attachedRoute) []string { return r.Asked })
-	u.sending = changedKeys(u.sending, gone, come, func(r *attachedRoute) []string { return r.sends })
+	u.sending = changedKeys(u.sending, gone, come, func(r *attachedRoute) []string { return r.Leads })
 	for _, r := range slices.Concat(gone, come) {
-		for _, host := range r.sends {
+		for _, host := range r.Leads {
 			u.secureAgain(host)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/gatewayapi"
 	"github.com/pgmesh/pgmesh/discovery/hostname"
+	"github.com/pgmesh/pgmesh/identity/credential"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -136,6 +137,7 @@ func (u *apiUpdate) state() {
 		r := cmp.Or(e.After, e.Before)
 		for _, key := range u.certified.get(gatewayapi.Secret{Namespace: r.Namespace, Name: r.Name}) {
 			u.restated[key] = true
+			u.noteAuthorities(key, u.gateways.get(key).Authorities(u.mesh.secrets.clientTrust))
 		}
 	}
 	statuses, stated := u.statuses.all.edit(), u.stated.edit()
@@ -147,7 +149,7 @@ func (u *apiUpdate) state() {
 	for key := range u.restated {
 		var all []kinds.Key
 		if g := u.gateways.get(key); g != nil {
-			for of, s := range g.Statuses(gatewayapi.Beside{Attached: u.taken.get, Known: u.mesh.secrets.certifies}) {
+			for of, s := range g.Statuses(gatewayapi.Beside{Attached: u.taken.get, Known: u.mesh.secrets.certifies, Trusts: u.mesh.secrets.clientTrust}) {
 				u.put(statuses, of, s)
 				all = append(all, of)
 			}
@@ -178,7 +180,16 @@ func (x secretIndex) certifies(s gatewayapi.Secret) bool {
 	return has != nil && has.Pair != nil
 }
 
-// loan is a secret of another namespace that the listeners of a Gateway need, and may have.
+// clientTrust is the authorities that clients are checked by: as machines are given them, those of a secret
+// with the suffix, or else those of the secret itself.
+func (x secretIndex) clientTrust(s gatewayapi.Secret) (credential.Trust, bool) {
+	if beside, has := x.trust(gatewayapi.Secret{Namespace: s.Namespace, Name: s.Name + kinds.AuthoritySuffix}); has {
+		return beside, true
+	}
+	return x.trust(s)
+}
+
+// loan is a secret of another namespace that a Gateway needs, and may have.
 type loan struct {
 	secret gatewayapi.Secret
 	to     kinds.Key

@@ -18,6 +18,9 @@ type Server struct {
 	Spec     *networking.Server
 	Hosts    []ServerHost
 	Protocol Protocol
+	// Shows is the credential of the certificate that is shown to backends whose TLS a BackendTLSPolicy
+	// asks for, by what came in here; "" for none.
+	Shows string
 
 	from     []kinds.Key // what has it
 	at       string      // the path of the server there
@@ -29,7 +32,7 @@ type ServerHost struct{ Namespace, Name string }
 
 func readServer(g *gateway, index int, spec *networking.Server) *Server {
 	s := &Server{
-		Resource: g.resource, Gateway: g.name, Spec: spec, Protocol: ParseProtocol(spec.GetPort().GetProtocol()), from: g.from, at: g.at, listener: g.listener,
+		Resource: g.resource, Gateway: g.name, Spec: spec, Protocol: ParseProtocol(spec.GetPort().GetProtocol()), Shows: g.shows, from: g.from, at: g.at, listener: g.listener,
 	}
 	if s.at == "" {
 		s.at = fmt.Sprintf("spec.servers[%d]", index)

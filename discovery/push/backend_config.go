@@ -22,6 +22,7 @@ type conditions struct {
 	surroundings    mesh.Surroundings
 	passesTLS       bool
 	passesDatagrams bool
+	shown           string // credentials of what backends are shown
 }
 
 // configCache caches what was made under the same conditions: backend configurations, lists of

@@ -3,6 +3,7 @@ package push
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pgmesh/pgmesh/discovery/demand"
@@ -92,7 +93,7 @@ func (x *sharedView) update(e *Engine) {
 	x.of = e.mesh
 	proxy := x.proxy()
 	v := view.Of(e.mesh, proxy)
-	cache := e.caches.of(conditions{x.key.Traits, e.mesh.Surroundings(), upstream.PassesTLS(v), upstream.PassesDatagrams(v)})
+	cache := e.caches.of(conditions{x.key.Traits, e.mesh.Surroundings(), upstream.PassesTLS(v), upstream.PassesDatagrams(v), strings.Join(upstream.Shown(v), " ")})
 	patches := e.mesh.Patches(proxy)
 	var frontend *mesh.Frontend
 	if proxy.Type == mesh.Router {
@@ -217,7 +218,8 @@ func (x *sharedView) replace(e *Engine, v view.View, hosts []string) (changed ch
 // add records that a host's backend was replaced, and whether more than its endpoints changed.
 func (c *changedBackends) add(host string, was, is upstream.Backend) {
 	c.any = true
-	if is.Service != nil && was.Service != nil && was.Service.Shape == is.Service.Shape && was.Rule == is.Rule && was.Policies.Session() == is.Policies.Session() {
+	if is.Service != nil && was.Service != nil && was.Service.Shape == is.Service.Shape && was.Rule == is.Rule && was.Policies.Session() == is.Policies.Session() &&
+		was.Policies.SecuresAlike(is.Policies) {
 		return
 	}
 	if c.shapes == nil {

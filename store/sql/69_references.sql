@@ -92,6 +92,7 @@ CREATE OR REPLACE FUNCTION mesh_internal.names_in_gateway(namespace text, spec j
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
 LANGUAGE sql IMMUTABLE AS $$
   SELECT n.* FROM jsonb_path_query(spec -> 'listeners', '$[*]') WITH ORDINALITY AS l1 (v, i), jsonb_path_query(l1.v -> 'tls' -> 'certificateRefs', '$[*]') WITH ORDINALITY AS l3 (v, i), mesh_internal.secret_named('credential', namespace, l3.v, 'spec.listeners[' || l1.i - 1 || '].tls.certificateRefs[' || l3.i - 1 || ']') n
+  UNION ALL SELECT n.* FROM mesh_internal.secret_named('credential', namespace, spec -> 'tls' -> 'backend' -> 'clientCertificateRef', 'spec.tls.backend.clientCertificateRef') n
 $$;
 
 CREATE OR REPLACE FUNCTION mesh_internal.names_in_http_route(namespace text, spec jsonb)

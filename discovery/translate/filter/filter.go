@@ -19,6 +19,8 @@ type Context struct {
 
 	// Certified tells that the certificates of the clients of a filter chain are checked.
 	Certified bool
+	// Shows is the credential of what the proxy shows to backends of the connections; "" for nothing.
+	Shows string
 
 	serving bool // what a sidecar's workload serves
 	guard   authorization.Guard

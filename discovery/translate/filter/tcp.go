@@ -115,7 +115,7 @@ func (c Context) split(stat string, routes []*networking.RouteDestination, port 
 }
 
 func (c Context) clusterOf(d *networking.Destination, port uint32) string {
-	return naming.Destination(d, c.Scope.Service(d.GetHost()), port)
+	return upstream.Destination(c.View, d, c.Scope.Service(d.GetHost()), port, c.Shows)
 }
 
 // forProtocol has MongoDB's connections pass a filter that counts their operations and changes

@@ -93,6 +93,7 @@ func chainsOf(c filter.Context, socket *mesh.Socket) []listener.Chain {
 	var out []listener.Chain
 	for _, e := range socket.Entrances {
 		c := c.Certifying(e.Server.EndsTLS() && secret.ChecksClients(e.Server.Spec.GetTls()))
+		c.Shows = e.Server.Shows
 		switch {
 		case e.Server.AutoPassthrough():
 			out = append(out, passthrough(c, e)...)

@@ -97,7 +97,7 @@ func (h *GatewayHosts) routes(s *mesh.Server, vs *mesh.VirtualService) *virtualh
 // onServer is the context of a rule's routes on a server.
 func onServer(v view.View, s *mesh.Server, vs *mesh.VirtualService) route.Context {
 	return route.Context{
-		View: v, Rule: vs, Port: s.Spec.GetPort().GetNumber(), Gateways: []string{s.Gateway}, TLS: s.Spec.GetTls() != nil, Service: v.Scope.Service,
+		View: v, Rule: vs, Port: s.Spec.GetPort().GetNumber(), Gateways: []string{s.Gateway}, TLS: s.Spec.GetTls() != nil, Shows: s.Shows, Service: v.Scope.Service,
 	}
 }
 

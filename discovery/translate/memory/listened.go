@@ -18,9 +18,14 @@ func Listened(v view.View) []any {
 	for _, egress := range v.Scope.Egress {
 		l.add(egress)
 	}
+	shows := len(upstream.Shown(v)) > 0
 	if l.connected || !v.Sidecar() { // connections may be sent to any of the services
 		for _, b := range upstream.Backends(v) {
-			l.all = append(l.all, byAddress{shape: b.Service.Shape, rule: b.Rule})
+			at := byAddress{shape: b.Service.Shape, rule: b.Rule}
+			if shows {
+				at.policies = b.Policies
+			}
+			l.all = append(l.all, at)
 		}
 	}
 	if !v.Sidecar() {
@@ -52,6 +57,8 @@ type byAddress struct {
 	shape *mesh.Shape
 	port  *mesh.Port
 	rule  *mesh.DestinationRule
+	// policies are those that may ask for TLS, if that leads to another cluster.
+	policies *mesh.BackendPolicies
 
 	needed need.Filters
 }

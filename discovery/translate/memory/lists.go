@@ -33,11 +33,12 @@ type ruledKey struct {
 	port    uint32
 	gateway string
 	tls     bool
+	shows   string
 	source  string // the namespace of the proxies, if the rule asks for it
 }
 
 func keyOf(c route.Context) ruledKey {
-	key := ruledKey{vs: c.Rule, port: c.Port, gateway: c.Gateways[0], tls: c.TLS}
+	key := ruledKey{vs: c.Rule, port: c.Port, gateway: c.Gateways[0], tls: c.TLS, shows: c.Shows}
 	for _, in := range c.Rule.Spec.GetHttp() {
 		for _, match := range in.GetMatch() {
 			if match.GetSourceNamespace() != "" {

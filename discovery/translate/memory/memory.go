@@ -73,6 +73,8 @@ type destination struct {
 	onPort, inScope *mesh.Shape
 	rule            *mesh.DestinationRule
 	session         *gatewayapi.Session // by a policy
+	// policies are those that may ask for TLS, if that leads to another cluster.
+	policies *mesh.BackendPolicies
 }
 
 // ruled returns the routes of a rule.
@@ -96,7 +98,13 @@ func (m *Memory) ruled(c route.Context) *virtualhost.List {
 func destinationsOf(c route.Context, hosts []string) []destination {
 	out := make([]destination, len(hosts))
 	for i, host := range hosts {
-		out[i] = destination{shapeOf(c.Service(host)), shapeOf(c.Scope.Service(host)), c.Scope.DestinationRule(c.Proxy, host), c.Scope.Policies(host).Session()}
+		policies := c.Scope.Policies(host)
+		out[i] = destination{
+			onPort: shapeOf(c.Service(host)), inScope: shapeOf(c.Scope.Service(host)), rule: c.Scope.DestinationRule(c.Proxy, host), session: policies.Session(),
+		}
+		if c.Shows != "" {
+			out[i].policies = policies
+		}
 	}
 	return out
 }

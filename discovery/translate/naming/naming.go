@@ -36,6 +36,12 @@ func Cluster(port uint32, subset, host string) string {
 	return "outbound|" + Number(port) + "|" + subset + "|" + host
 }
 
+// ClusterShowing is outbound|443|~edge~gate|pay.shop.svc.cluster.local: a cluster whose endpoints are
+// shown the certificate gate of the namespace edge. No subset has a "~" in its name.
+func ClusterShowing(port uint32, subset, certificate, host string) string {
+	return Cluster(port, subset+"~"+strings.ReplaceAll(certificate, "/", "~"), host)
+}
+
 // DatagramCluster is outbound|53_udp||dns.shop.svc.cluster.local. Istio has none of UDP; the service may
 // have a port for connections of the same number.
 func DatagramCluster(port uint32, host string) string {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
+	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 )
 
 // forward is the action of a route that has destinations. Header operations of a single destination
@@ -122,5 +123,5 @@ func (c Context) weighted(to *networking.HTTPRouteDestination, among Shares) *ro
 // 503 for one that is missing. Without a port it is the service's only one, else the one that the
 // client connected to.
 func (c Context) clusterOf(d *networking.Destination) string {
-	return naming.Destination(d, c.Service(d.GetHost()), c.Port)
+	return upstream.Destination(c.View, d, c.Service(d.GetHost()), c.Port, c.Shows)
 }

@@ -28,6 +28,8 @@ type Context struct {
 	Gateways []string
 	// TLS tells that the proxy ends TLS on the port, so that requests come by https.
 	TLS bool
+	// Shows is the credential of what the proxy shows to backends of the requests; "" for nothing.
+	Shows string
 	// Service finds a destination's service, to know its port; nil where there is none.
 	Service func(host string) *mesh.Service
 }

@@ -82,7 +82,19 @@ func originatedContext(v view.View, u upstream.Upstream, tls *networking.ClientT
 	} else {
 		showFiles(v, common, tls, names)
 	}
+	if u.Shows != "" {
+		showGateway(common, u.Shows)
+	}
 	return &tlsv3.UpstreamTlsContext{Sni: tls.GetSni(), CommonTlsContext: common}
+}
+
+// showGateway shows the certificate of a Gateway. Without it no connection comes about.
+func showGateway(common *tlsv3.CommonTlsContext, credential string) {
+	if secret.TrustsNobody(credential) {
+		common.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: nobody()}
+		return
+	}
+	common.TlsCertificateSdsSecretConfigs = []*tlsv3.SdsSecretConfig{secret.Credential(credential)}
 }
 
 // showCredential takes the certificate, and whom to trust, from a secret of the mesh.

@@ -5,6 +5,7 @@ package upstream
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	networking "istio.io/api/networking/v1alpha3"
@@ -24,6 +25,9 @@ type Upstream struct {
 	Reach   mesh.Reach
 	// Policies are those of the Gateway API, which are in Policy where they hold.
 	Policies *mesh.BackendPolicies
+	// Shows is the credential of the certificate that its endpoints are shown, in TLS that a
+	// BackendTLSPolicy asks for: that of the Gateway by which requests came.
+	Shows string
 	// PassesTLS tells that connections come as mutual TLS for an endpoint, by their server name,
 	// and go on as they came.
 	PassesTLS bool
@@ -70,6 +74,9 @@ func All(v view.View, b Backend) []Upstream {
 	if len(b.Service.Datagrams) > 0 && PassesDatagrams(v) {
 		out = append(out, datagrams(v, b)...)
 	}
+	for _, credential := range Shown(v) {
+		out = append(out, showing(v, b, credential)...)
+	}
 	if PassesTLS(v) {
 		out = append(out, Passing(v, b)...)
 	}
@@ -96,6 +103,9 @@ func (u Upstream) Name() string {
 		return naming.Server(u.Port.Number, u.Subset.GetName(), u.Service.Hostname)
 	case u.Datagrams:
 		return naming.DatagramCluster(u.Port.Number, u.Service.Hostname)
+	case u.Shows != "":
+		_, certificate, _ := strings.Cut(u.Shows, "://")
+		return naming.ClusterShowing(u.Port.Number, u.Subset.GetName(), certificate, u.Service.Hostname)
 	}
 	return naming.Cluster(u.Port.Number, u.Subset.GetName(), u.Service.Hostname)
 }
@@ -182,11 +192,17 @@ func isPassthrough(policy *networking.TrafficPolicy) bool {
 	return policy.GetLoadBalancer().GetSimple() == networking.LoadBalancerSettings_PASSTHROUGH
 }
 
+// securedByPolicy reports whether a BackendTLSPolicy says how its endpoints are connected to.
+func (u Upstream) securedByPolicy() bool {
+	own := u.Policies.TLS(u.Port)
+	return own != nil && own == u.Policy.GetTls()
+}
+
 // TLSMode is what a rule, or a BackendTLSPolicy, says of TLS to an upstream's endpoints. Of a rule, the
 // subset counts before the service, and the port before all ports.
 func TLSMode(u Upstream) (networking.ClientTLSSettings_TLSmode, bool) {
-	if own := u.Policies.TLS(u.Port); own != nil && own == u.Policy.GetTls() {
-		return own.GetMode(), true
+	if u.securedByPolicy() {
+		return u.Policy.GetTls().GetMode(), true
 	}
 	policies := []*networking.TrafficPolicy{u.Subset.GetTrafficPolicy(), SpecOf(u.Rule).GetTrafficPolicy()}
 	for _, policy := range policies {

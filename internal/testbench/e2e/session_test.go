@@ -152,7 +152,7 @@ func TestThePageOfSessionsWorks(t *testing.T) {
 	m.keeps("shop.example.com", "/", header, first.seen.Backend)
 	eventually(t, func(ctx context.Context) error {
 		var stands string
-		err := m.db.QueryRow(ctx, `SELECT string_agg(DISTINCT concat_ws(' ', a -> 'ancestorRef' ->> 'name', c ->> 'type', c ->> 'status'), ', ')
+		err := m.db.QueryRow(ctx, `SELECT string_agg(concat_ws(' ', a -> 'ancestorRef' ->> 'name', c ->> 'type', c ->> 'status'), ', ')
 			FROM mesh.resource_status s, jsonb_array_elements(s.status -> 'ancestors') a, jsonb_array_elements(a -> 'conditions') c
 			WHERE s.kind = 'XBackendTrafficPolicy' AND s.namespace = $1`, m.namespace).Scan(&stands)
 		if want := "edge Accepted True"; err == nil && stands != want {
