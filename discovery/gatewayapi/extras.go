@@ -12,6 +12,8 @@ import (
 type Extras struct {
 	// Session has requests of one session go to one endpoint; nil if nothing does.
 	Session *Session
+	// Authorizations have services decide about requests, one after the other; none for most.
+	Authorizations []*Authorization
 }
 
 // extras are those of some routes. Most routes have none.
@@ -19,7 +21,7 @@ type extras map[*networking.HTTPRoute]*Extras
 
 // with has those of one more route, which may have none.
 func (x extras) with(of *networking.HTTPRoute, e *Extras) extras {
-	if e == nil || *e == (Extras{}) {
+	if e == nil || e.Session == nil && len(e.Authorizations) == 0 {
 		return x
 	}
 	if x == nil {
@@ -47,6 +49,16 @@ func (r *Rules) Extras(of *networking.HTTPRoute) *Extras { return r.extras[of] }
 func (r *Rules) HasSessions() bool {
 	for _, e := range r.extras {
 		if e.Session != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// HasAuthorizations reports whether services decide about the requests of one of the routes.
+func (r *Rules) HasAuthorizations() bool {
+	for _, e := range r.extras {
+		if len(e.Authorizations) > 0 {
 			return true
 		}
 	}
