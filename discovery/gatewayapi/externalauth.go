@@ -2,6 +2,7 @@ package gatewayapi
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -41,32 +42,36 @@ type externalAuthSpec struct {
 	} `json:"forwardBody"`
 }
 
-// authorizations are those of a rule, in the order of its filters. It is not ok if one of them has nobody
-// to ask: then nothing may pass.
-func (c *conversion) authorizations(rule ruleSpec, at string) (by []*Authorization, ok bool) {
-	ok = true
+// authorization is that of a rule, which may have none. It is not ok if there is nobody to ask: then
+// nothing may pass.
+func (c *conversion) authorization(rule ruleSpec, index int, at string) (by *Authorization, ok bool) {
+	found := false
 	for i, f := range rule.Filters {
 		if f.ExternalAuth == nil {
 			continue
 		}
-		one := c.authorization(f.ExternalAuth, fmt.Sprintf("%s.filters[%d].externalAuth", at, i))
-		if one == nil {
-			ok = false
-			continue
+		path := fmt.Sprintf("%s.filters[%d].externalAuth", at, i)
+		if found {
+			c.onlyOne(index, path)
+			return nil, false
 		}
-		if d := duration(or(rule.Timeouts.Request, "")); d != nil {
-			one.Timeout = d.AsDuration()
-		}
-		by = append(by, one)
+		found, by = true, c.authorizationBy(f.ExternalAuth, path)
 	}
-	if !ok {
-		return nil, false
+	if d := duration(or(rule.Timeouts.Request, "")); d != nil && by != nil {
+		by.Timeout = d.AsDuration()
 	}
-	return by, true
+	return by, by != nil || !found
 }
 
-// authorization is what a filter says; nil if there is nobody to ask.
-func (c *conversion) authorization(in *externalAuthSpec, at string) *Authorization {
+// onlyOne notes that a rule has another filter beside the one that Envoy can act on.
+func (c *conversion) onlyOne(rule int, at string) {
+	const wrong = "a rule has one filter of type ExternalAuth: requests that it matches are answered with 500. Have one service ask the others"
+	c.report(at, wrong)
+	c.drop(rule, wrong)
+}
+
+// authorizationBy is what a filter says; nil if there is nobody to ask.
+func (c *conversion) authorizationBy(in *externalAuthSpec, at string) *Authorization {
 	to := c.asked(in.BackendRef, at+".backendRef")
 	if to == nil {
 		return nil
@@ -77,10 +82,21 @@ func (c *conversion) authorization(in *externalAuthSpec, at string) *Authorizati
 		return to
 	}
 	to.Told, to.Taken = in.HTTP.AllowedHeaders, in.HTTP.AllowedResponseHeaders
-	if path := strings.Trim(in.HTTP.Path, "/"); path != "" {
-		to.Path = "/" + path
-	}
+	to.Path = pathPrefix(in.HTTP.Path)
 	return to
+}
+
+// pathPrefix is what begins paths, in the form that Envoy wants: nothing in it ends the path of a request.
+func pathPrefix(text string) string {
+	text = strings.Trim(text, "/")
+	if text == "" {
+		return ""
+	}
+	path := url.URL{Path: "/" + text}
+	if plain, err := url.PathUnescape(text); err == nil {
+		path = url.URL{Path: "/" + plain, RawPath: "/" + text}
+	}
+	return path.EscapedPath()
 }
 
 // asked is the service that a filter names; nil if the route may not name it, or there is none.
@@ -100,8 +116,8 @@ func (c *conversion) asked(b backendSpec, at string) *Authorization {
 // Authorizers are the services that are asked about requests, each host once.
 func (r *Rules) Authorizers() (hosts []string) {
 	for _, e := range r.extras {
-		for _, by := range e.Authorizations {
-			hosts = withOne(hosts, by.Host)
+		if e.Authorization != nil {
+			hosts = withOne(hosts, e.Authorization.Host)
 		}
 	}
 	slices.Sort(hosts)

@@ -12,8 +12,8 @@ import (
 type Extras struct {
 	// Session has requests of one session go to one endpoint; nil if nothing does.
 	Session *Session
-	// Authorizations have services decide about requests, one after the other; none for most.
-	Authorizations []*Authorization
+	// Authorization has a service decide about requests; nil if none does.
+	Authorization *Authorization
 }
 
 // extras are those of some routes. Most routes have none.
@@ -21,7 +21,7 @@ type extras map[*networking.HTTPRoute]*Extras
 
 // with has those of one more route, which may have none.
 func (x extras) with(of *networking.HTTPRoute, e *Extras) extras {
-	if e == nil || e.Session == nil && len(e.Authorizations) == 0 {
+	if e == nil || *e == (Extras{}) {
 		return x
 	}
 	if x == nil {
@@ -58,7 +58,7 @@ func (r *Rules) HasSessions() bool {
 // HasAuthorizations reports whether services decide about the requests of one of the routes.
 func (r *Rules) HasAuthorizations() bool {
 	for _, e := range r.extras {
-		if len(e.Authorizations) > 0 {
+		if e.Authorization != nil {
 			return true
 		}
 	}

@@ -38,7 +38,7 @@ func (c *conversion) requests() (out []*networking.HTTPRoute) {
 	for i, rule := range c.route.spec.Rules {
 		at := fmt.Sprintf("spec.rules[%d]", i)
 		converted, useless := c.rule(rule, i, at), ""
-		by, ok := c.authorizations(rule, at)
+		by, ok := c.authorization(rule, i, at)
 		if !ok {
 			refuse(converted)
 		}
@@ -56,7 +56,7 @@ func (c *conversion) requests() (out []*networking.HTTPRoute) {
 				continue
 			}
 			one := with(converted, match)
-			c.extras = c.extras.with(one, &Extras{Session: session.under(match), Authorizations: by})
+			c.extras = c.extras.with(one, &Extras{Session: session.under(match), Authorization: by})
 			out = append(out, one)
 			matched++
 		}

@@ -50,7 +50,9 @@ func (vs *VirtualService) Extras(rule *networking.HTTPRoute) *gatewayapi.Extras 
 func (vs *VirtualService) HasSessions() bool { return vs.routes != nil && vs.routes.HasSessions() }
 
 // HasAuthorizations reports whether services decide about the requests of one of its rules.
-func (vs *VirtualService) HasAuthorizations() bool { return vs.routes != nil && vs.routes.HasAuthorizations() }
+func (vs *VirtualService) HasAuthorizations() bool {
+	return vs.routes != nil && vs.routes.HasAuthorizations()
+}
 
 // Reaches reports whether clients in a namespace obey the rule for a service. Routes of the Gateway
 // API are obeyed by their own namespace, and by everybody if they are of the service's.

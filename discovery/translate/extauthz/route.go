@@ -29,21 +29,21 @@ var Place = message.HTTPFilter(RouteFilter, &compositev3.Composite{})
 // longestAnswer is how long a service may take.
 const longestAnswer = 10 * time.Second
 
-// OfRoute is what a route has for RouteFilter: to ask by these filters, one after the other.
-func OfRoute(filters []*httpauthzv3.ExtAuthz) *anypb.Any {
-	chain := &compositev3.FilterChainConfiguration{}
-	for _, f := range filters {
-		chain.TypedConfig = append(chain.TypedConfig, &corev3.TypedExtensionConfig{Name: Filter, TypedConfig: message.Pack(f)})
-	}
+// OfRoute is what a route has for RouteFilter: to ask a service, by its cluster. A chain of several filters
+// would not do: Envoy 1.40 goes on behind the place when the first of them has its answer.
+func OfRoute(by *gatewayapi.Authorization, cluster string) *anypb.Any {
 	return message.Pack(&compositev3.CompositePerRoute{Matcher: &xdsmatcherv3.Matcher{
 		OnNoMatch: &xdsmatcherv3.Matcher_OnMatch{OnMatch: &xdsmatcherv3.Matcher_OnMatch_Action{Action: &xdscorev3.TypedExtensionConfig{
-			Name: "ask", TypedConfig: message.Pack(&compositev3.ExecuteFilterAction{FilterChain: chain}),
+			Name: "ask",
+			TypedConfig: message.Pack(&compositev3.ExecuteFilterAction{TypedConfig: &corev3.TypedExtensionConfig{
+				Name: Filter, TypedConfig: message.Pack(filterOf(by, cluster)),
+			}}),
 		}}},
 	}})
 }
 
-// For is the filter that asks for a route, by the service's cluster.
-func For(by *gatewayapi.Authorization, cluster string) *httpauthzv3.ExtAuthz {
+// filterOf is the filter that asks for a route.
+func filterOf(by *gatewayapi.Authorization, cluster string) *httpauthzv3.ExtAuthz {
 	service := Service{Cluster: cluster, Host: by.Host, Timeout: durationpb.New(min(cmp.Or(by.Timeout, longestAnswer), longestAnswer))}
 	var out *httpauthzv3.ExtAuthz
 	if by.GRPC {

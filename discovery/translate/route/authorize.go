@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	httpauthzv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_authz/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -13,22 +12,18 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 )
 
-// authorized has services decide about the requests of routes that are for one match of a rule. On a
-// connection where that cannot be, a last route refuses them.
+// authorized has a service decide about the requests of routes that are for one match of a rule. On a
+// connection where it cannot be asked, a last route refuses them.
 func (c Context) authorized(routes []*routev3.Route, in *networking.HTTPRoute, match *networking.HTTPMatchRequest) []*routev3.Route {
 	extras := c.Rule.Extras(in)
-	if extras == nil || len(extras.Authorizations) == 0 {
+	if extras == nil || extras.Authorization == nil {
 		return routes
 	}
-	var ask []*httpauthzv3.ExtAuthz
-	for _, by := range extras.Authorizations {
-		to := &networking.Destination{Host: by.Host}
-		if by.Port != 0 {
-			to.Port = &networking.PortSelector{Number: by.Port}
-		}
-		ask = append(ask, extauthz.For(by, c.clusterOf(to)))
+	to := &networking.Destination{Host: extras.Authorization.Host}
+	if port := extras.Authorization.Port; port != 0 {
+		to.Port = &networking.PortSelector{Number: port}
 	}
-	setting := extauthz.OfRoute(ask)
+	setting := extauthz.OfRoute(extras.Authorization, c.clusterOf(to))
 	for _, r := range routes {
 		r.Match.FilterState = append(r.GetMatch().GetFilterState(), extauthz.Marked())
 		if r.GetTypedPerFilterConfig() == nil {
