@@ -42,7 +42,8 @@ func TestAServiceDecidesAboutRequestsOfARule(t *testing.T) {
 	}
 	service := "auth.edge.svc.cluster.local"
 	require.Equal(t, []*gatewayapi.Authorization{
-		{Host: service, Port: 9000, GRPC: true}, {Host: service, Port: 9000, GRPC: true},
+		{Host: service, Port: 9000, GRPC: true},
+		{Host: service, Port: 9000, GRPC: true},
 		{Host: service, Port: 9000, GRPC: true, Told: []string{"a", "b"}, Body: 7, Timeout: 3 * time.Second},
 		{Host: "entry.example.org", Port: 80, Path: "/a//b", Told: []string{"c"}, Taken: []string{"d"}},
 		{Host: "a.example.org"},

@@ -39,7 +39,7 @@ func newWebAuthorizer(t testing.TB) *webAuthorizer {
 		if r.Header.Get("X-Token") != "good" {
 			w.Header().Set("Www-Authenticate", "Token")
 			w.WriteHeader(http.StatusUnauthorized)
-			fmt.Fprint(w, "no good token") //nolint:errcheck // a client that has gone reports it
+			fmt.Fprint(w, "no good token")
 		}
 		return true
 	})
@@ -215,11 +215,11 @@ func (m *mesh) keepConnection() *keptConnection {
 // ask returns the status of the answer; 0 if Envoy has closed the connection.
 func (c *keptConnection) ask(host string) (status int, err error) {
 	if _, err := fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", host); err != nil {
-		return 0, nil //nolint:nilerr // closed
+		return 0, nil // closed
 	}
 	resp, err := http.ReadResponse(c.answers, nil)
 	if err != nil {
-		return 0, nil //nolint:nilerr // closed
+		return 0, nil // closed
 	}
 	defer resp.Body.Close()
 	_, err = io.Copy(io.Discard, resp.Body)
