@@ -46,12 +46,7 @@ func (t target) serviceHost() string {
 // backend, or it cannot exist, the host is empty: requests to it are answered with 500, and datagrams
 // are lost.
 func (c *conversion) destination(b backendSpec, path string) *networking.Destination {
-	to := b.resolved("", "Service", c.route.Resource.Namespace)
-	if c.checked && !to.is(groupIstio, "Hostname") && !c.world.Grants.allow(c.route.Resource, to) {
-		return c.nowhere(path, fault{reasonNoGrant, fmt.Sprintf("no ReferenceGrant of the namespace %s allows a %s of %s to name the %s %s",
-			to.namespace, c.route.Resource.Kind.Name, c.route.Resource.Namespace, to.kind, to.name)})
-	}
-	host, wrong := c.host(to)
+	host, wrong := c.permitted(b.resolved("", "Service", c.route.Resource.Namespace))
 	if wrong != (fault{}) {
 		return c.nowhere(path, wrong)
 	}
@@ -63,6 +58,15 @@ func (c *conversion) destination(b backendSpec, path string) *networking.Destina
 		out.Port = &networking.PortSelector{Number: b.Port}
 	}
 	return out
+}
+
+// permitted is the host of what the route names, if it may.
+func (c *conversion) permitted(to target) (host string, wrong fault) {
+	if c.checked && !to.is(groupIstio, "Hostname") && !c.world.Grants.allow(c.route.Resource, to) {
+		return "", fault{reasonNoGrant, fmt.Sprintf("no ReferenceGrant of the namespace %s allows a %s of %s to name the %s %s",
+			to.namespace, c.route.Resource.Kind.Name, c.route.Resource.Namespace, to.kind, to.name)}
+	}
+	return c.host(to)
 }
 
 // nowhere is where requests go to that cannot be sent where the rule says.

@@ -12,6 +12,8 @@ import (
 type Extras struct {
 	// Session has requests of one session go to one endpoint; nil if nothing does.
 	Session *Session
+	// Authorization has a service decide about requests; nil if none does.
+	Authorization *Authorization
 }
 
 // extras are those of some routes. Most routes have none.
@@ -47,6 +49,16 @@ func (r *Rules) Extras(of *networking.HTTPRoute) *Extras { return r.extras[of] }
 func (r *Rules) HasSessions() bool {
 	for _, e := range r.extras {
 		if e.Session != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// HasAuthorizations reports whether services decide about the requests of one of the routes.
+func (r *Rules) HasAuthorizations() bool {
+	for _, e := range r.extras {
+		if e.Authorization != nil {
 			return true
 		}
 	}

@@ -27,6 +27,7 @@ func (c *conversion) filter(out *networking.HTTPRoute, filters []filterSpec, at 
 			c.mirror(out, f, path)
 		case f.CORS != nil:
 			out.CorsPolicy = cors(f.CORS)
+		case f.ExternalAuth != nil: // stands beside the route
 		default:
 			unknown = fmt.Sprintf("filters of type %s are not acted on: requests that the rule matches are answered with 500", f.Type)
 			c.report(path, unknown)

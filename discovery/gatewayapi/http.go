@@ -38,6 +38,10 @@ func (c *conversion) requests() (out []*networking.HTTPRoute) {
 	for i, rule := range c.route.spec.Rules {
 		at := fmt.Sprintf("spec.rules[%d]", i)
 		converted, useless := c.rule(rule, i, at), ""
+		by, ok := c.authorization(rule, i, at)
+		if !ok {
+			refuse(converted)
+		}
 		session := c.session(rule, converted, i, at)
 		matches := rule.Matches
 		if len(matches) == 0 {
@@ -52,7 +56,7 @@ func (c *conversion) requests() (out []*networking.HTTPRoute) {
 				continue
 			}
 			one := with(converted, match)
-			c.extras = c.extras.with(one, &Extras{Session: session.under(match)})
+			c.extras = c.extras.with(one, &Extras{Session: session.under(match), Authorization: by})
 			out = append(out, one)
 			matched++
 		}
@@ -78,8 +82,7 @@ func (c *conversion) rule(rule ruleSpec, index int, at string) *networking.HTTPR
 	out := &networking.HTTPRoute{Name: or(rule.Name, r.Namespace+"."+r.Name+"."+strconv.Itoa(index))}
 	if unknown := c.filter(out, rule.Filters, at); unknown != "" {
 		c.drop(index, unknown)
-		out.Redirect, out.Rewrite, out.Mirrors = nil, nil, nil
-		out.DirectResponse = &networking.HTTPDirectResponse{Status: http.StatusInternalServerError}
+		refuse(out)
 		return out
 	}
 	setRetries(out, rule)
@@ -89,6 +92,12 @@ func (c *conversion) rule(rule ruleSpec, index int, at string) *networking.HTTPR
 	}
 	c.send(out, rule, at)
 	return out
+}
+
+// refuse has all requests of a rule answered with 500.
+func refuse(out *networking.HTTPRoute) {
+	out.Redirect, out.Rewrite, out.Mirrors, out.Route = nil, nil, nil, nil
+	out.DirectResponse = &networking.HTTPDirectResponse{Status: http.StatusInternalServerError}
 }
 
 // send sets where requests go: nowhere, which is answered with 500, if nothing has a weight. Sessions go

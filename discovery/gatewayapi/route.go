@@ -51,6 +51,9 @@ func ReadRoute(r *kinds.Resource) *Route {
 			if f.RequestMirror != nil {
 				route.note(f.RequestMirror.BackendRef.resolved("", "Service", r.Namespace), true)
 			}
+			if f.ExternalAuth != nil {
+				route.note(f.ExternalAuth.BackendRef.resolved("", "Service", r.Namespace), true)
+			}
 		}
 	}
 	return route

@@ -234,7 +234,8 @@ type filterSpec struct {
 		Hostname string    `json:"hostname"`
 		Path     *pathSpec `json:"path"`
 	} `json:"urlRewrite"`
-	CORS *corsSpec `json:"cors"`
+	CORS         *corsSpec         `json:"cors"`
+	ExternalAuth *externalAuthSpec `json:"externalAuth"`
 }
 
 type modifierSpec struct {

@@ -52,8 +52,16 @@ func (d draw) in() string { return pick(d, namespacesDrawn...) }
 // route is that of any kind: what one of them does not have is not looked at.
 func (d draw) route(t *testing.T) *structpb.Struct {
 	t.Helper()
-	return object(t, fmt.Sprintf(`{"parentRefs": [%s%s], "hostnames": [%q], "rules": [{"matches": [{"path": {"value": "/%d"}}]%s, "backendRefs": [%s, %s]}]}`,
-		d.parent(), pick(d, "", ", "+d.parent()), pick(d, "x.a.com", "*.a.com", "b.com"), d.IntN(3), d.session(), d.backend(), d.backend()))
+	return object(t, fmt.Sprintf(`{"parentRefs": [%s%s], "hostnames": [%q], "rules": [{"matches": [{"path": {"value": "/%d"}}]%s%s, "backendRefs": [%s, %s]}]}`,
+		d.parent(), pick(d, "", ", "+d.parent()), pick(d, "x.a.com", "*.a.com", "b.com"), d.IntN(3), d.session(), d.externalAuth(), d.backend(), d.backend()))
+}
+
+// externalAuth has services decide about the requests of a rule, if it says something.
+func (d draw) externalAuth() string {
+	one := func(protocol string) string {
+		return fmt.Sprintf(`{"type": "ExternalAuth", "externalAuth": {"protocol": %q, "backendRef": %s}}`, protocol, d.backend())
+	}
+	return pick(d, "", "", "", `, "filters": [`+one("GRPC")+`]`, `, "filters": [`+one("HTTP")+`, `+one("GRPC")+`]`)
 }
 
 // session is what a rule says of sessions, if it says something.

@@ -17,6 +17,10 @@ func fromRoutes(rules *gatewayapi.Rules, exportDefault []string) *VirtualService
 		vs.visibility = exported(nil, exportDefault, vs.Resource.Namespace)
 	}
 	vs.complete()
+	for _, host := range rules.Authorizers() {
+		vs.requestsTo = append(vs.requestsTo, host)
+		vs.sendsTo = append(vs.sendsTo, destinationHost{host: host})
+	}
 	return vs
 }
 
@@ -44,6 +48,11 @@ func (vs *VirtualService) Extras(rule *networking.HTTPRoute) *gatewayapi.Extras 
 
 // HasSessions reports whether one of its rules has sessions.
 func (vs *VirtualService) HasSessions() bool { return vs.routes != nil && vs.routes.HasSessions() }
+
+// HasAuthorizations reports whether services decide about the requests of one of its rules.
+func (vs *VirtualService) HasAuthorizations() bool {
+	return vs.routes != nil && vs.routes.HasAuthorizations()
+}
 
 // Reaches reports whether clients in a namespace obey the rule for a service. Routes of the Gateway
 // API are obeyed by their own namespace, and by everybody if they are of the service's.

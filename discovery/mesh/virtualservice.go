@@ -31,7 +31,7 @@ type VirtualService struct {
 	problems   []Problem
 	sources    []string          // the labels by which its matches choose proxies
 	sendsTo    []destinationHost // where its routes lead, with ports
-	requestsTo []string          // the hosts of HTTP destinations and mirrors
+	requestsTo []string          // the hosts of HTTP destinations and mirrors, and of who is asked about requests
 	// matchesNamespace says that some matches are only for clients of one namespace.
 	matchesNamespace bool
 }
@@ -194,7 +194,8 @@ func (vs *VirtualService) complete() {
 	})
 }
 
-// RequestsTo are the hosts that HTTP requests, or copies of them, are sent to.
+// RequestsTo are the hosts that HTTP requests, or copies of them, are sent to, or that are asked about
+// them.
 func (vs *VirtualService) RequestsTo() []string { return vs.requestsTo }
 
 func hostsOf(spec *networking.VirtualService) (hosts []string) {

@@ -12,6 +12,7 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/mesh"
+	"github.com/pgmesh/pgmesh/discovery/translate/extauthz"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
@@ -73,7 +74,7 @@ func (a authorizer) http(rules map[string]*rbacv3.Policy) []*hcmv3.HttpFilter {
 	config.FilterEnabledMetadata = a.matched(httpRBAC)
 	return []*hcmv3.HttpFilter{
 		message.HTTPFilter(httpRBAC, &httprbacv3.RBAC{ShadowRules: denying(rules), ShadowRulesStatPrefix: matchedPrefix}),
-		message.HTTPFilter("envoy.filters.http.ext_authz", config),
+		message.HTTPFilter(extauthz.Filter, config),
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
+	"github.com/pgmesh/pgmesh/discovery/translate/extauthz"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 )
@@ -31,29 +32,24 @@ func (a authorizer) httpConfig() *httpauthzv3.ExtAuthz {
 		return a.overHTTP(p)
 	}
 	p := a.Provider.GetEnvoyExtAuthzGrpc()
-	return &httpauthzv3.ExtAuthz{
-		Services:            &httpauthzv3.ExtAuthz_GrpcService{GrpcService: a.grpc(p)},
-		TransportApiVersion: corev3.ApiVersion_V3,
-		StatusOnError:       statusOf(p.GetStatusOnError()),
-		FailureModeAllow:    p.GetFailOpen(),
-		ClearRouteCache:     p.GetClearRouteCache(),
-		WithRequestBody:     bodyOf(p.GetIncludeRequestBodyInCheck()),
-	}
+	out := extauthz.OverGRPC(a.service(p.GetTimeout()).GRPC())
+	out.StatusOnError = statusOf(p.GetStatusOnError())
+	out.FailureModeAllow = p.GetFailOpen()
+	out.ClearRouteCache = p.GetClearRouteCache()
+	out.WithRequestBody = bodyOf(p.GetIncludeRequestBodyInCheck())
+	return out
 }
 
 // tcpConfig is how it is asked about connections.
 func (a authorizer) tcpConfig() *tcpauthzv3.ExtAuthz {
 	p := a.Provider.GetEnvoyExtAuthzGrpc()
 	return &tcpauthzv3.ExtAuthz{
-		StatPrefix: rbacStats, GrpcService: a.grpc(p), TransportApiVersion: corev3.ApiVersion_V3, FailureModeAllow: p.GetFailOpen(),
+		StatPrefix: rbacStats, GrpcService: a.service(p.GetTimeout()).GRPC(), TransportApiVersion: corev3.ApiVersion_V3, FailureModeAllow: p.GetFailOpen(),
 	}
 }
 
-func (a authorizer) grpc(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyExternalAuthorizationGrpcProvider) *corev3.GrpcService {
-	return &corev3.GrpcService{
-		TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: a.cluster(), Authority: a.Host}},
-		Timeout:         cmp.Or(p.GetTimeout(), askingTimeout),
-	}
+func (a authorizer) service(timeout *durationpb.Duration) extauthz.Service {
+	return extauthz.Service{Cluster: a.cluster(), Host: a.Host, Timeout: cmp.Or(timeout, askingTimeout)}
 }
 
 func (a authorizer) overHTTP(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyExternalAuthorizationHttpProvider) *httpauthzv3.ExtAuthz {
@@ -61,14 +57,7 @@ func (a authorizer) overHTTP(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyExt
 	if len(included) == 0 {
 		included = p.GetIncludeHeadersInCheck() //nolint:staticcheck // what older MeshConfigs say
 	}
-	service := &httpauthzv3.HttpService{
-		PathPrefix: p.GetPathPrefix(),
-		ServerUri: &corev3.HttpUri{
-			Uri:              "http://" + a.Host, // Envoy wants one, and connects to the cluster
-			HttpUpstreamType: &corev3.HttpUri_Cluster{Cluster: a.cluster()},
-			Timeout:          cmp.Or(p.GetTimeout(), askingTimeout),
-		},
-	}
+	service := a.service(p.GetTimeout()).HTTP(p.GetPathPrefix())
 	for _, name := range slices.Sorted(maps.Keys(p.GetIncludeAdditionalHeadersInCheck())) {
 		if service.AuthorizationRequest == nil {
 			service.AuthorizationRequest = &httpauthzv3.AuthorizationRequest{}
@@ -84,15 +73,13 @@ func (a authorizer) overHTTP(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyExt
 	if answer.GetAllowedUpstreamHeaders() != nil || answer.GetAllowedClientHeaders() != nil || answer.GetAllowedClientHeadersOnSuccess() != nil {
 		service.AuthorizationResponse = answer
 	}
-	return &httpauthzv3.ExtAuthz{
-		Services:            &httpauthzv3.ExtAuthz_HttpService{HttpService: service},
-		TransportApiVersion: corev3.ApiVersion_V3,
-		StatusOnError:       statusOf(p.GetStatusOnError()),
-		FailureModeAllow:    p.GetFailOpen(),
-		ClearRouteCache:     p.GetClearRouteCache(),
-		AllowedHeaders:      headersNamed(included),
-		WithRequestBody:     bodyOf(p.GetIncludeRequestBodyInCheck()),
-	}
+	out := extauthz.OverHTTP(service)
+	out.StatusOnError = statusOf(p.GetStatusOnError())
+	out.FailureModeAllow = p.GetFailOpen()
+	out.ClearRouteCache = p.GetClearRouteCache()
+	out.AllowedHeaders = headersNamed(included)
+	out.WithRequestBody = bodyOf(p.GetIncludeRequestBodyInCheck())
+	return out
 }
 
 // headersNamed asks for headers by names that may begin or end with "*". It is nil if there are

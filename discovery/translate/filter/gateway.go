@@ -27,11 +27,12 @@ func (c Context) GatewayHTTP(listener string, e *mesh.Entrance) []*listenerv3.Fi
 	if m.GetHttpProtocolOptions() == nil {
 		m.HttpProtocolOptions = &corev3.Http1ProtocolOptions{}
 	}
-	addNeeded(m, need.OnServer(c.View, e.Route))
+	needed := need.OnServer(c.View, e.Route)
+	addNeeded(m, needed)
 	m.UseRemoteAddress = message.Yes
 	applyTopology(c.View, m)
 	nameServer(m)
-	return c.reading(e.Server.Spec.GetPort().GetNumber(), m)
+	return marked(c.reading(e.Server.Spec.GetPort().GetNumber(), m), needed)
 }
 
 // applyTopology tells which proxies in front of the router are believed, and what becomes of client

@@ -32,7 +32,7 @@ func (c Context) OutboundHTTP(bind string, port *mesh.Port, routes string, servi
 	if c.Proxy.OnDemand && naming.ParseRoute(routes).Host == "" {
 		ondemand.AskFirst(m)
 	}
-	return c.reading(port.Number, m)
+	return marked(c.reading(port.Number, m), needed)
 }
 
 // InboundHTTP reads requests for the local application at a port, and describes the certificates of

@@ -13,42 +13,63 @@ import (
 type Filters struct {
 	// Sessions has requests of one session go to one endpoint.
 	Sessions bool
+	// Authorizations has services decide about requests.
+	Authorizations bool
+}
+
+// with has what either needs.
+func (f Filters) with(other Filters) Filters {
+	return Filters{Sessions: f.Sessions || other.Sessions, Authorizations: f.Authorizations || other.Authorizations}
 }
 
 // Rules tells which rules need something: by themselves, or since they lead to a service for which a
 // policy has sessions.
-func Rules(v view.View) func(*mesh.VirtualService) bool { return needing(v.Scope.WithSessions()) }
+func Rules(v view.View) func(*mesh.VirtualService) bool {
+	sessions := v.Scope.WithSessions()
+	return func(vs *mesh.VirtualService) bool { return of(vs, sessions) != Filters{} }
+}
 
-// needing does so, given the hosts for which policies have sessions.
-func needing(sessions map[string]bool) func(*mesh.VirtualService) bool {
-	return func(vs *mesh.VirtualService) bool {
-		return vs.HasSessions() || len(sessions) > 0 && slices.ContainsFunc(vs.RequestsTo(), func(host string) bool { return sessions[host] })
-	}
+// of is what a rule needs, given the hosts for which policies have sessions.
+func of(vs *mesh.VirtualService, sessions map[string]bool) Filters {
+	leads := len(sessions) > 0 && slices.ContainsFunc(vs.RequestsTo(), func(host string) bool { return sessions[host] })
+	return Filters{Sessions: leads || vs.HasSessions(), Authorizations: vs.HasAuthorizations()}
 }
 
 // OnServer is what the routes of a router need that it has under a name.
 func OnServer(v view.View, routes string) Filters {
-	frontend, needs := v.Mesh.Frontend(v.Proxy), Rules(v)
-	return Filters{Sessions: slices.ContainsFunc(frontend.Routes[routes], func(s *mesh.Server) bool { return frontend.HasRule(s, needs) })}
+	frontend, sessions := v.Mesh.Frontend(v.Proxy), v.Scope.WithSessions()
+	some := func(needs func(*mesh.VirtualService) bool) bool {
+		return slices.ContainsFunc(frontend.Routes[routes], func(s *mesh.Server) bool { return frontend.HasRule(s, needs) })
+	}
+	return Filters{
+		Sessions:       some(func(vs *mesh.VirtualService) bool { return of(vs, sessions).Sessions }),
+		Authorizations: some((*mesh.VirtualService).HasAuthorizations),
+	}
 }
 
 // Egress has what the routes of an egress listener of a sidecar need.
 type Egress struct {
 	of       *mesh.Egress
-	rules    []*mesh.VirtualService // those that need something
-	sessions map[string]bool        // hosts for which policies have sessions
+	rules    []needing       // those that need something
+	sessions map[string]bool // hosts for which policies have sessions
+}
+
+// needing is a rule with what it needs.
+type needing struct {
+	*mesh.VirtualService
+
+	needed Filters
 }
 
 // InEgress is of an egress listener, which may be nil.
-func InEgress(v view.View, of *mesh.Egress) Egress {
-	out := Egress{of: of, sessions: v.Scope.WithSessions()}
-	if of == nil {
+func InEgress(v view.View, egress *mesh.Egress) Egress {
+	out := Egress{of: egress, sessions: v.Scope.WithSessions()}
+	if egress == nil {
 		return out
 	}
-	needs := needing(out.sessions)
-	for _, vs := range of.VirtualServices {
-		if needs(vs) {
-			out.rules = append(out.rules, vs)
+	for _, vs := range egress.VirtualServices {
+		if needed := of(vs, out.sessions); needed != (Filters{}) {
+			out.rules = append(out.rules, needing{vs, needed})
 		}
 	}
 	return out
@@ -61,9 +82,12 @@ func (e Egress) OnPort(port uint32) (out Filters) {
 		return out
 	}
 	anyPort := port == 0 || e.of.AnyPort()
-	out.Sessions = slices.ContainsFunc(e.rules, func(vs *mesh.VirtualService) bool {
-		return anyPort || slices.ContainsFunc(e.of.Services, func(s *mesh.Service) bool { return s.Port(port) != nil && vs.Serves(s.Hostname) })
-	}) || len(e.sessions) > 0 && slices.ContainsFunc(e.of.Services, func(s *mesh.Service) bool {
+	for _, r := range e.rules {
+		if anyPort || slices.ContainsFunc(e.of.Services, func(s *mesh.Service) bool { return s.Port(port) != nil && r.Serves(s.Hostname) }) {
+			out = out.with(r.needed)
+		}
+	}
+	out.Sessions = out.Sessions || len(e.sessions) > 0 && slices.ContainsFunc(e.of.Services, func(s *mesh.Service) bool {
 		return e.sessions[s.Hostname] && (anyPort || s.Port(port) != nil)
 	})
 	return out

@@ -59,7 +59,7 @@ func (c Context) Routes() []*routev3.Route {
 
 // matched are the routes for one match.
 func (c Context) matched(in *networking.HTTPRoute, match *networking.HTTPMatchRequest, to sending) []*routev3.Route {
-	return append(c.kept(in, match, to), c.route(in, match, to))
+	return c.authorized(append(c.kept(in, match, to), c.route(in, match, to)), in, match)
 }
 
 // sending is where requests are sent, each with the session that keeps requests there.

@@ -76,7 +76,7 @@ func TestAGatewayOfTheGatewayAPIServesItsRoutes(t *testing.T) {
 	require.Equal(t, "edge", a.seen.Header.Get("X-By"))
 	require.NoError(t, ask("/carts").from("shop"), "a prefix is one of whole segments")
 	require.Equal(t, http.StatusInternalServerError, ask("/gone").status, "its backend is not there")
-	require.Equal(t, http.StatusInternalServerError, ask("/asked").status, "what its filter would do is not known")
+	require.Equal(t, http.StatusInternalServerError, ask("/asked").status, "there is nobody to ask")
 	a = ask("/away/here?x=1")
 	require.Equal(t, http.StatusFound, a.status)
 	require.Equal(t, "http://away.example.com:"+port+"/here?x=1", a.header.Get("Location"))
