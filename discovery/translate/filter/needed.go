@@ -19,4 +19,7 @@ func addNeeded(m *hcmv3.HttpConnectionManager, needed need.Filters) {
 	if needed.Sessions {
 		m.HttpFilters = slices.Insert(slices.Clone(m.GetHttpFilters()), len(m.GetHttpFilters())-1, sessionFilter)
 	}
+	if needed.Pickers {
+		addPicker(m)
+	}
 }

@@ -5,6 +5,7 @@ package need
 import (
 	"slices"
 
+	"github.com/pgmesh/pgmesh/discovery/gatewayapi"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
@@ -13,30 +14,62 @@ import (
 type Filters struct {
 	// Sessions has requests of one session go to one endpoint.
 	Sessions bool
+	// Pickers are asked for the endpoints of requests to InferencePools.
+	Pickers bool
+}
+
+// every is all that routes can need.
+var every = Filters{Sessions: true, Pickers: true}
+
+// and is what either needs.
+func (f Filters) and(other Filters) Filters {
+	return Filters{Sessions: f.Sessions || other.Sessions, Pickers: f.Pickers || other.Pickers}
 }
 
 // Rules tells which rules need something: by themselves, or since they lead to a service for which a
-// policy has sessions.
-func Rules(v view.View) func(*mesh.VirtualService) bool { return needing(v.Scope.WithSessions()) }
+// policy has sessions, or to an InferencePool.
+func Rules(v view.View) func(*mesh.VirtualService) bool {
+	of := needing(v.Scope.WithSessions())
+	return func(vs *mesh.VirtualService) bool { return of(vs) != Filters{} }
+}
 
-// needing does so, given the hosts for which policies have sessions.
-func needing(sessions map[string]bool) func(*mesh.VirtualService) bool {
-	return func(vs *mesh.VirtualService) bool {
-		return vs.HasSessions() || len(sessions) > 0 && slices.ContainsFunc(vs.RequestsTo(), func(host string) bool { return sessions[host] })
+// needing says what a rule needs, given the hosts for which policies have sessions.
+func needing(sessions map[string]bool) func(*mesh.VirtualService) Filters {
+	return func(vs *mesh.VirtualService) Filters {
+		return Filters{
+			Sessions: vs.HasSessions() || len(sessions) > 0 && slices.ContainsFunc(vs.RequestsTo(), func(host string) bool { return sessions[host] }),
+			Pickers:  slices.ContainsFunc(vs.RequestsTo(), gatewayapi.IsPoolHost),
+		}
 	}
 }
 
 // OnServer is what the routes of a router need that it has under a name.
-func OnServer(v view.View, routes string) Filters {
-	frontend, needs := v.Mesh.Frontend(v.Proxy), Rules(v)
-	return Filters{Sessions: slices.ContainsFunc(frontend.Routes[routes], func(s *mesh.Server) bool { return frontend.HasRule(s, needs) })}
+func OnServer(v view.View, routes string) (out Filters) {
+	frontend, of := v.Mesh.Frontend(v.Proxy), needing(v.Scope.WithSessions())
+	note := func(vs *mesh.VirtualService) bool {
+		out = out.and(of(vs))
+		return out == every
+	}
+	for _, s := range frontend.Routes[routes] {
+		if frontend.HasRule(s, note) {
+			return out
+		}
+	}
+	return out
 }
 
 // Egress has what the routes of an egress listener of a sidecar need.
 type Egress struct {
 	of       *mesh.Egress
-	rules    []*mesh.VirtualService // those that need something
-	sessions map[string]bool        // hosts for which policies have sessions
+	rules    []needingRule
+	sessions map[string]bool // hosts for which policies have sessions
+}
+
+// needingRule is a rule that needs something.
+type needingRule struct {
+	*mesh.VirtualService
+
+	needs Filters
 }
 
 // InEgress is of an egress listener, which may be nil.
@@ -47,8 +80,8 @@ func InEgress(v view.View, of *mesh.Egress) Egress {
 	}
 	needs := needing(out.sessions)
 	for _, vs := range of.VirtualServices {
-		if needs(vs) {
-			out.rules = append(out.rules, vs)
+		if some := needs(vs); some != (Filters{}) {
+			out.rules = append(out.rules, needingRule{vs, some})
 		}
 	}
 	return out
@@ -61,9 +94,12 @@ func (e Egress) OnPort(port uint32) (out Filters) {
 		return out
 	}
 	anyPort := port == 0 || e.of.AnyPort()
-	out.Sessions = slices.ContainsFunc(e.rules, func(vs *mesh.VirtualService) bool {
-		return anyPort || slices.ContainsFunc(e.of.Services, func(s *mesh.Service) bool { return s.Port(port) != nil && vs.Serves(s.Hostname) })
-	}) || len(e.sessions) > 0 && slices.ContainsFunc(e.of.Services, func(s *mesh.Service) bool {
+	for _, vs := range e.rules {
+		if anyPort || slices.ContainsFunc(e.of.Services, func(s *mesh.Service) bool { return s.Port(port) != nil && vs.Serves(s.Hostname) }) {
+			out = out.and(vs.needs)
+		}
+	}
+	out.Sessions = out.Sessions || len(e.sessions) > 0 && slices.ContainsFunc(e.of.Services, func(s *mesh.Service) bool {
 		return e.sessions[s.Hostname] && (anyPort || s.Port(port) != nil)
 	})
 	return out
