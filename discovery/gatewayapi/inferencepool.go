@@ -1,8 +1,8 @@
 package gatewayapi
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -23,9 +23,8 @@ type Pool struct {
 	// PickerEntry is the ServiceEntry that it names as the picker's service, if it names one.
 	PickerEntry kinds.Key
 
-	selector map[string]string
-	http2    bool
-	wrong    fault // with the reference to its picker
+	entry *kinds.Resource
+	wrong fault // with the reference to its picker
 }
 
 // Picker is the service that chooses the endpoint of each request to a pool.
@@ -61,11 +60,11 @@ func ReadPool(r *kinds.Resource, hosts func(kinds.Key) []string) *Pool {
 		p.Problems = unreadable(r, err)
 		return p
 	}
-	p.selector, p.http2 = spec.Selector.MatchLabels, spec.AppProtocol == "kubernetes.io/h2c"
 	for _, port := range spec.TargetPorts {
 		p.Ports = withOne(p.Ports, port.Number)
 	}
 	p.readPicker(spec, hosts)
+	p.entry = p.asEntry(spec)
 	return p
 }
 
@@ -98,26 +97,32 @@ func (p *Pool) Key() kinds.Key { return p.Resource.Key() }
 // Host is that of the service that the pool is.
 func (p *Pool) Host() string { return PoolHost(p.Resource.Name, p.Resource.Namespace) }
 
-// Entry is the pool as a ServiceEntry with a port for each of its own; nil if it has none.
+// Entry is the pool as a ServiceEntry with a port for each of its own; nil if it has none, and for no pool.
 func (p *Pool) Entry() *kinds.Resource {
-	if len(p.Ports) == 0 || len(p.selector) == 0 {
+	if p == nil {
+		return nil
+	}
+	return p.entry
+}
+
+func (p *Pool) asEntry(in poolSpec) *kinds.Resource {
+	if len(p.Ports) == 0 || len(in.Selector.MatchLabels) == 0 {
 		return nil
 	}
 	protocol := "HTTP"
-	if p.http2 {
+	if in.AppProtocol == "kubernetes.io/h2c" {
 		protocol = "HTTP2"
 	}
 	spec := &networking.ServiceEntry{
 		Hosts: []string{p.Host()}, Location: networking.ServiceEntry_MESH_INTERNAL, Resolution: networking.ServiceEntry_STATIC,
-		WorkloadSelector: &networking.WorkloadSelector{Labels: maps.Clone(p.selector)},
+		WorkloadSelector: &networking.WorkloadSelector{Labels: in.Selector.MatchLabels},
 	}
 	for _, number := range p.Ports {
 		spec.Ports = append(spec.Ports, &networking.ServicePort{Number: number, Name: poolPort, Protocol: protocol, TargetPort: number})
 	}
-	r := p.Resource
-	return &kinds.Resource{
-		Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, CreateTime: r.CreateTime, Annotations: r.Annotations, Version: r.Version, Spec: kinds.SpecOf(spec),
-	}
+	out := *p.Resource
+	out.Labels, out.Spec = nil, kinds.SpecOf(spec)
+	return &out
 }
 
 // Same reports whether two pools have the same ports and the same picker; both may be nil.
@@ -145,18 +150,18 @@ func (p *Pool) PickerFault(known, takesCalls bool) string {
 const mostParents = 32
 
 // Status is how the pool stands at Gateways, of which each has routes to it.
-func (p *Pool) Status(gateways []kinds.Key, pickerFault string) *Status {
-	out, resolved := &Status{}, faults(nil)
+func (p *Pool) Status(gateways map[kinds.Key]bool, pickerFault string) *Status {
+	out, resolved := &Status{}, holds(condResolved)
 	if pickerFault != "" {
-		resolved = faults{{reasonNoPicker, pickerFault}}
+		resolved = fails(condResolved, reasonNoPicker, pickerFault)
 	}
-	for _, g := range gateways[:min(len(gateways), mostParents)] {
-		in, kind, namespace := group, KindGateway.Name, g.Namespace
-		out.Parents = append(out.Parents, ParentStatus{
-			ParentRef:      ParentReference{Group: &in, Kind: &kind, Namespace: &namespace, Name: g.Name},
-			ControllerName: Controller, Conditions: []Condition{holds(condAccepted), resolved.condition(condResolved)},
-		})
+	for g := range gateways {
+		out.Parents = append(out.Parents, ParentStatus{ParentRef: referenceTo(g), ControllerName: Controller, Conditions: []Condition{holds(condAccepted), resolved}})
 	}
+	slices.SortFunc(out.Parents, func(a, b ParentStatus) int {
+		return cmp.Or(strings.Compare(*a.ParentRef.Namespace, *b.ParentRef.Namespace), strings.Compare(a.ParentRef.Name, b.ParentRef.Name))
+	})
+	out.Parents = out.Parents[:min(len(out.Parents), mostParents)]
 	return out
 }
 

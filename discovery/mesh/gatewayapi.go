@@ -68,15 +68,14 @@ func buildGatewayAPI(now configstore.Step, prev, m *Mesh, services Exchange[*Ser
 	if first {
 		before = &apiIndex{listening: new(listening)}
 	}
-	moved := before.askedHosts(prev.services, m.services, services)
-	if !first && len(moved) == 0 && prev.unchanged(now, apiKinds...) && !before.namesOneOf(now.Edits(kindServiceEntry)) && !before.secures(services) &&
-		len(m.services.pools.movedBy(now, services)) == 0 {
+	moved, pools := before.askedHosts(prev.services, m.services, services), m.services.pools.movedBy(now, services)
+	if !first && len(moved) == 0 && prev.unchanged(now, apiKinds...) && !before.namesOneOf(now.Edits(kindServiceEntry)) && !before.secures(services) && len(pools) == 0 {
 		return before, apiChange{}
 	}
 	u := apiUpdate{
 		apiIndex: *before, before: before, mesh: m, now: now, dirtyGateways: map[kinds.Key]bool{}, dirtyRoutes: map[kinds.Key]bool{},
 		touched: map[gatewayapi.Key]Exchange[*gatewayapi.Piece]{}, restated: map[kinds.Key]bool{},
-		dirtyHosts: map[hostKey]bool{}, restatedPolicies: map[kinds.Key]bool{}, restatedPools: map[kinds.Key]bool{},
+		dirtyHosts: map[hostKey]bool{}, restatedPolicies: map[kinds.Key]bool{}, restatedPools: pools,
 	}
 	for _, host := range moved {
 		u.dirty(u.asking.get(host))
@@ -88,7 +87,6 @@ func buildGatewayAPI(now configstore.Step, prev, m *Mesh, services Exchange[*Ser
 	u.readRoutes()
 	u.secured(services)
 	u.readPolicies()
-	u.dirtyPools(services)
 	u.statePools()
 	u.state()
 	u.listAuthorities()

@@ -15,86 +15,80 @@ import (
 
 var kindPool = gatewayapi.KindPool
 
-// poolIndex has the InferencePools. It never changes.
-type poolIndex struct {
-	all     table[kinds.Key, *pool]
-	picking keyLists[string]    // pools by the hosts of their pickers
-	naming  keyLists[kinds.Key] // pools by the ServiceEntries that they name as their pickers
-}
+// pools are the InferencePools. There are few, so whoever looks for some looks at all of them. A map never
+// changes; a step that touches one makes another.
+type pools map[kinds.Key]*gatewayapi.Pool
 
-// pool is an InferencePool as a service.
-type pool struct {
-	*gatewayapi.Pool
-
-	entry *kinds.Resource // nil if it is none
-}
-
-func (p *pool) pickers() []string { return []string{p.Picker.Host} }
-
-func (p *pool) pickerEntries() []kinds.Key { return []kinds.Key{p.PickerEntry} }
-
-// entryOf is the pool as a ServiceEntry; nil for none.
-func (p *pool) entryOf() *kinds.Resource {
-	if p == nil {
-		return nil
-	}
-	return p.entry
-}
-
-// following returns the index after a step, and what that changes of the ServiceEntries that pools are.
-func (x poolIndex) following(now configstore.Step) (poolIndex, []configstore.Edit) {
-	changed := x.changed(now)
+// following returns the pools after a step, and what that changes of the ServiceEntries that they are.
+func (p pools) following(now configstore.Step) (pools, []configstore.Edit) {
+	changed := p.changed(now)
 	if len(changed) == 0 {
-		return x, nil
+		return p, nil
 	}
 	var edits []configstore.Edit
-	var gone, come []*pool
-	all := x.all.edit()
-	for _, key := range changed {
-		was, is := all.get(key), readPool(now, key)
-		all.put(key, is, is == nil)
-		gone, come = append(gone, some(was)...), append(come, some(is)...)
-		if was.entryOf() != nil || is.entryOf() != nil {
-			edits = append(edits, configstore.Edit{Before: was.entryOf(), After: is.entryOf()})
+	out := pools{}
+	maps.Copy(out, p)
+	for key := range changed {
+		was, is := p[key], readPool(now, key)
+		delete(out, key)
+		if is != nil {
+			out[key] = is
+		}
+		if e := (configstore.Edit{Before: was.Entry(), After: is.Entry()}); e != (configstore.Edit{}) {
+			edits = append(edits, e)
 		}
 	}
-	x.all = all.done()
-	x.picking = changedKeys(x.picking, gone, come, (*pool).pickers)
-	x.naming = changedKeys(x.naming, gone, come, (*pool).pickerEntries)
-	return x, edits
+	return out, edits
 }
 
 // changed are the pools that a step changes, and those whose picker is a ServiceEntry that it changes.
-func (x poolIndex) changed(now configstore.Step) []kinds.Key {
+func (p pools) changed(now configstore.Step) map[kinds.Key]bool {
 	keys := map[kinds.Key]bool{}
 	for _, e := range now.Edits(kindPool) {
 		keys[cmp.Or(e.After, e.Before).Key()] = true
 	}
-	if x.all.size > 0 {
-		for _, e := range now.Edits(kindServiceEntry) {
-			for _, key := range x.naming.get(cmp.Or(e.After, e.Before).Key()) {
-				keys[key] = true
-			}
+	if len(p) == 0 {
+		return keys
+	}
+	edited := map[kinds.Key]bool{}
+	for _, e := range now.Edits(kindServiceEntry) {
+		edited[cmp.Or(e.After, e.Before).Key()] = true
+	}
+	for key, one := range p {
+		if edited[one.PickerEntry] {
+			keys[key] = true
 		}
 	}
-	return slices.SortedFunc(maps.Keys(keys), kinds.Key.Compare)
+	return keys
 }
 
-func readPool(now configstore.Step, key kinds.Key) *pool {
+func readPool(now configstore.Step, key kinds.Key) *gatewayapi.Pool {
 	r := now.Get(key)
 	if r == nil {
 		return nil
 	}
-	read := gatewayapi.ReadPool(r, func(entry kinds.Key) []string { return hostsOfEntry(now, entry) })
-	return &pool{read, read.Entry()}
+	return gatewayapi.ReadPool(r, func(entry kinds.Key) []string { return hostsOfEntry(now, entry) })
 }
 
-// poolOf is the pool that an entry stands for; nil for a ServiceEntry that somebody wrote.
-func (x poolIndex) poolOf(entry *kinds.Resource) *gatewayapi.Pool {
-	if entry.Kind != kindPool {
-		return nil
+// movedBy are the pools that may stand otherwise after a step: those that were edited, that have other
+// endpoints, or whose picker has come, gone or changed.
+func (p pools) movedBy(now configstore.Step, services Exchange[*Service]) map[kinds.Key]bool {
+	keys := p.changed(now)
+	if len(p) == 0 {
+		return keys
 	}
-	return x.all.get(entry.Key()).Pool
+	moved := map[string]bool{}
+	for _, list := range [][]*Service{services.Gone, services.Come} {
+		for _, s := range list {
+			moved[s.Hostname] = true
+		}
+	}
+	for key, one := range p {
+		if moved[one.Host()] || moved[one.Picker.Host] {
+			keys[key] = true
+		}
+	}
+	return keys
 }
 
 // ofPool makes the service that of a pool, which has one port: that of its endpoints, whichever they have.
@@ -117,36 +111,8 @@ func (s *Service) servedOn() []*Port {
 	return out
 }
 
-// dirtyPools notes which pools may stand otherwise: those that were edited, that have other endpoints, or
-// whose picker has come, gone or changed.
-func (u *apiUpdate) dirtyPools(services Exchange[*Service]) {
-	for _, key := range u.mesh.services.pools.movedBy(u.now, services) {
-		u.restatedPools[key] = true
-	}
-}
-
-// movedBy are the pools that may stand otherwise after a step.
-func (x poolIndex) movedBy(now configstore.Step, services Exchange[*Service]) (out []kinds.Key) {
-	for _, e := range now.Edits(kindPool) {
-		out = append(out, cmp.Or(e.After, e.Before).Key())
-	}
-	if x.all.size == 0 {
-		return out
-	}
-	for _, s := range slices.Concat(services.Gone, services.Come) {
-		if s.Pool != nil {
-			out = append(out, s.Pool.Key())
-		}
-		out = append(out, x.picking.get(s.Hostname)...)
-	}
-	return out
-}
-
 // leadsToPool notes that a route leads to a pool, or did.
 func (u *apiUpdate) leadsToPool(host string) {
-	if !gatewayapi.IsPoolHost(host) {
-		return
-	}
 	for _, s := range u.mesh.services.byHost.get(host) {
 		if s.Pool != nil {
 			u.restatedPools[s.Pool.Key()] = true
@@ -161,15 +127,14 @@ func (u *apiUpdate) statePools() {
 	}
 	statuses, faulty := u.statuses.all.edit(), u.faulty.edit()
 	for key := range u.restatedPools {
-		p := u.mesh.services.pools.all.get(key)
+		p := u.mesh.services.pools[key]
 		if p == nil {
 			statuses.remove(key)
 			faulty.remove(key)
 			continue
 		}
 		fault := u.pickerFault(p)
-		gateways := slices.SortedFunc(maps.Keys(u.leadingTo(p.Host())), kinds.Key.Compare)
-		u.put(statuses, key, p.Status(gateways, fault))
+		u.put(statuses, key, p.Status(u.leadingTo(p.Host()), fault))
 		problems := p.AllProblems(fault, u.mesh.services.serves(p.Host()))
 		faulty.put(key, problems, len(problems) == 0)
 	}
@@ -177,7 +142,7 @@ func (u *apiUpdate) statePools() {
 }
 
 // pickerFault is why the picker of a pool cannot be asked; "" if it can.
-func (u *apiUpdate) pickerFault(p *pool) string {
+func (u *apiUpdate) pickerFault(p *gatewayapi.Pool) string {
 	known, takesCalls := false, false
 	for _, s := range u.mesh.services.byHost.get(p.Picker.Host) {
 		if port := s.Port(p.Picker.Port); port != nil {

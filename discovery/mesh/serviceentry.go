@@ -30,8 +30,8 @@ func (u *serviceUpdate) convertEntry(r *kinds.Resource, selected []*workload, be
 		visibility: exported(spec.GetExportTo(), u.exportDefault, r.Namespace),
 	}
 	template.Ports, template.Datagrams = convertPorts(spec.GetPorts())
-	if p := u.pools.poolOf(r); p != nil {
-		template.ofPool(p)
+	if r.Kind == kindPool {
+		template.ofPool(u.pools[r.Key()])
 	}
 	if len(template.Addresses) == 0 {
 		return nil // every address was invalid

@@ -23,7 +23,7 @@ type serviceIndex struct {
 	faulty      table[*kinds.Resource, []Problem] // entries that proxies leave a part out of
 
 	workloads  *workloadIndex
-	pools      poolIndex
+	pools      pools
 	entries    table[*kinds.Resource, entry]
 	selecting  table[labelAt, []*kinds.Resource] // the entries that select workloads, by a label that those must have
 	hosts      table[hostKey, hostServices]      // by host and namespace
@@ -137,7 +137,7 @@ type serviceUpdate struct {
 	trust         *Trust
 
 	workloads  *workloadIndex
-	pools      poolIndex
+	pools      pools
 	entries    *tableEdit[*kinds.Resource, entry]
 	faulty     *tableEdit[*kinds.Resource, []Problem]
 	gone, come []*kinds.Resource     // entries that select workloads
@@ -198,8 +198,8 @@ func (u *serviceUpdate) convertRest(now configstore.Step, changed []configstore.
 	for r := range now.Of(kindServiceEntry) {
 		convert(r)
 	}
-	for _, p := range u.pools.all.each() {
-		convert(p.entry)
+	for _, p := range u.pools {
+		convert(p.Entry())
 	}
 }
 
