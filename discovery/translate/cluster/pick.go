@@ -13,7 +13,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/discovery/gatewayapi"
 	"github.com/pgmesh/pgmesh/discovery/translate/message"
-	"github.com/pgmesh/pgmesh/discovery/translate/route"
+	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 )
 
 // letPick has requests go to the endpoint that the picker of a pool has chosen, of those of the pool. If
@@ -29,9 +29,9 @@ func (d *draft) letPick(pool *gatewayapi.Pool) {
 	}
 	d.LoadBalancingPolicy = policy("override_host", &overridehostv3.OverrideHost{
 		OverrideHostSources: []*overridehostv3.OverrideHost_OverrideHostSource{
-			{Metadata: choice(route.ChosenEndpoint)}, {Header: route.ChosenEndpoint},
+			{Metadata: choice(naming.ChosenEndpoint)}, {Header: naming.ChosenEndpoint},
 		},
-		SelectedHostKey: choice(route.AnsweredEndpoint),
+		SelectedHostKey: choice(naming.AnsweredEndpoint),
 		FallbackPolicy:  otherwise,
 	})
 	d.LbPolicy, d.LbConfig = clusterv3.Cluster_ROUND_ROBIN, nil // which do not count beside it
@@ -41,7 +41,7 @@ func (d *draft) letPick(pool *gatewayapi.Pool) {
 // choice is where metadata has something of what a picker chose.
 func choice(key string) *metadatav3.MetadataKey {
 	return &metadatav3.MetadataKey{
-		Key: route.ChoiceMetadata, Path: []*metadatav3.MetadataKey_PathSegment{{Segment: &metadatav3.MetadataKey_PathSegment_Key{Key: key}}},
+		Key: naming.ChoiceMetadata, Path: []*metadatav3.MetadataKey_PathSegment{{Segment: &metadatav3.MetadataKey_PathSegment_Key{Key: key}}},
 	}
 }
 

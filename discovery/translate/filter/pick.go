@@ -31,7 +31,7 @@ var pickerFilter = func() *hcmv3.HttpFilter {
 var noOwnChoice = &corev3.TypedExtensionConfig{
 	Name: "envoy.http.early_header_mutation.header_mutation",
 	TypedConfig: message.Pack(&earlyv3.HeaderMutation{Mutations: []*mutationv3.HeaderMutation{{
-		Action: &mutationv3.HeaderMutation_Remove{Remove: route.ChosenEndpoint},
+		Action: &mutationv3.HeaderMutation_Remove{Remove: naming.ChosenEndpoint},
 	}}}),
 }
 

@@ -12,14 +12,6 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 )
 
-// How a picker says which endpoints it has chosen, and is told which one has answered, by the Gateway
-// API's protocol for endpoint pickers: in a header, or in metadata.
-const (
-	ChosenEndpoint   = "x-gateway-destination-endpoint"
-	AnsweredEndpoint = "x-gateway-destination-endpoint-served"
-	ChoiceMetadata   = "envoy.lb"
-)
-
 // picked adds the setting by which the picker of a pool is asked about requests to a destination, if that
 // is a pool.
 func (c Context) picked(settings map[string]*anypb.Any, to *networking.Destination) map[string]*anypb.Any {
@@ -39,7 +31,7 @@ func (c Context) picked(settings map[string]*anypb.Any, to *networking.Destinati
 // asking has a picker see all of each request and of its answer, as it comes, as the protocol says. A
 // picker that is not there is asked in vain.
 func asking(picker gatewayapi.Picker) *extprocv3.ExtProcOverrides {
-	choices := &extprocv3.MetadataOptions_MetadataNamespaces{Untyped: []string{ChoiceMetadata}}
+	choices := &extprocv3.MetadataOptions_MetadataNamespaces{Untyped: []string{naming.ChoiceMetadata}}
 	return &extprocv3.ExtProcOverrides{
 		GrpcService:      AskingAt(naming.Cluster(picker.Port, "", picker.Host), picker.Host),
 		FailureModeAllow: wrapperspb.Bool(picker.FailOpen),
