@@ -31,13 +31,15 @@ func (t target) entryKey() kinds.Key {
 	return kinds.Key{Kind: KindServiceEntry, Namespace: t.namespace, Name: t.name}
 }
 
-// serviceHost is the host of what the target names, if it is a service by itself.
+// serviceHost is the host of what the target names, if it is a service by itself, or a pool.
 func (t target) serviceHost() string {
 	switch {
 	case t.is("", "Service"):
 		return t.name + "." + t.namespace + domain
 	case t.is(groupIstio, "Hostname"):
 		return strings.ToLower(t.name)
+	case t.is(groupInference, KindPool.Name):
+		return PoolHost(t.name, t.namespace)
 	}
 	return ""
 }
@@ -46,15 +48,16 @@ func (t target) serviceHost() string {
 // backend, or it cannot exist, the host is empty: requests to it are answered with 500, and datagrams
 // are lost.
 func (c *conversion) destination(b backendSpec, path string) *networking.Destination {
-	host, wrong := c.permitted(b.resolved("", "Service", c.route.Resource.Namespace))
+	to := b.resolved("", "Service", c.route.Resource.Namespace)
+	host, wrong := c.permitted(to)
 	if wrong != (fault{}) {
 		return c.nowhere(path, wrong)
 	}
 	if !c.world.Known(host) {
-		c.lost(reasonNoBackend, path, "there is no service "+host)
+		c.lost(reasonNoBackend, path, absence(host, to))
 	}
 	out := &networking.Destination{Host: host}
-	if b.Port != 0 {
+	if b.Port != 0 && !IsPoolHost(host) { // a pool says itself on which ports it serves
 		out.Port = &networking.PortSelector{Number: b.Port}
 	}
 	return out
@@ -69,6 +72,14 @@ func (c *conversion) permitted(to target) (host string, wrong fault) {
 	return c.host(to)
 }
 
+// absence says that a host is that of nothing.
+func absence(host string, to target) string {
+	if IsPoolHost(host) {
+		return fmt.Sprintf("there is no InferencePool %s/%s", to.namespace, to.name)
+	}
+	return "there is no service " + host
+}
+
 // nowhere is where requests go to that cannot be sent where the rule says.
 func (c *conversion) nowhere(path string, why fault) *networking.Destination {
 	fate := "is answered with 500"
@@ -80,16 +91,27 @@ func (c *conversion) nowhere(path string, why fault) *networking.Destination {
 	return &networking.Destination{}
 }
 
-// reasonNoBackend is that of a backend that is not there.
-const reasonNoBackend = "BackendNotFound"
+// The reasons of a backend that is not there, and of what can be none.
+const (
+	reasonNoBackend = "BackendNotFound"
+	reasonNoKind    = "InvalidKind"
+)
+
+// picks reports whether somebody can be asked where to send what the route is about.
+func (c *conversion) picks() bool {
+	return c.route.Resource.Kind == KindHTTPRoute || c.route.Resource.Kind == KindGRPCRoute
+}
 
 // host is that of a backend.
 func (c *conversion) host(to target) (host string, wrong fault) {
 	if host := to.serviceHost(); host != "" {
+		if IsPoolHost(host) && !c.picks() {
+			return "", fault{reasonNoKind, "an InferencePool can only be a backend of an HTTPRoute or a GRPCRoute: its endpoint picker is asked about requests"}
+		}
 		return host, fault{}
 	}
 	if !to.is(groupIstio, KindServiceEntry.Name) {
-		return "", fault{"InvalidKind", fmt.Sprintf("a %s of %q can be no backend: name a Service, a ServiceEntry or a Hostname", to.kind, to.group)}
+		return "", fault{reasonNoKind, fmt.Sprintf("a %s of %q can be no backend: name a Service, a ServiceEntry, a Hostname or an InferencePool", to.kind, to.group)}
 	}
 	hosts := c.world.Hosts(to.entryKey())
 	if len(hosts) == 0 {

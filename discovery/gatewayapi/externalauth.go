@@ -102,7 +102,11 @@ func pathPrefix(text string) string {
 // asked is the service that a filter names; nil if the route may not name it, or there is none.
 func (c *conversion) asked(b backendSpec, at string) *Authorization {
 	host, wrong := c.permitted(b.resolved("", "Service", c.route.Resource.Namespace))
-	if wrong == (fault{}) && !c.world.Known(host) {
+	switch {
+	case wrong != (fault{}):
+	case IsPoolHost(host):
+		wrong = fault{reasonNoKind, "an InferencePool cannot decide about requests: name a Service, a ServiceEntry or a Hostname"}
+	case !c.world.Known(host):
 		wrong = fault{reasonNoBackend, "there is no service " + host}
 	}
 	if wrong != (fault{}) {

@@ -55,10 +55,11 @@ func TestAServiceDecidesAboutRequestsOfARule(t *testing.T) {
 func TestWithoutAnyoneToAskNothingPasses(t *testing.T) {
 	t.Parallel()
 	for of, want := range map[string]struct{ reason, message string }{
-		"name: gone, port: 80":                                                   {"BackendNotFound", "there is no service gone.edge.svc.cluster.local"},
-		"name: auth, namespace: other, port: 80":                                 {"RefNotPermitted", "no ReferenceGrant of the namespace other"},
-		"kind: Thing, name: auth, port: 80":                                      {"InvalidKind", "can be no backend"},
-		"group: networking.istio.io, kind: ServiceEntry, name: nobody, port: 80": {"BackendNotFound", "there is no ServiceEntry"},
+		"name: gone, port: 80":                   {"BackendNotFound", "there is no service gone.edge.svc.cluster.local"},
+		"name: auth, namespace: other, port: 80": {"RefNotPermitted", "no ReferenceGrant of the namespace other"},
+		"group: inference.networking.k8s.io, kind: InferencePool, name: auth, port: 80": {"InvalidKind", "an InferencePool cannot decide about requests"},
+		"kind: Thing, name: auth, port: 80":                                             {"InvalidKind", "can be no backend"},
+		"group: networking.istio.io, kind: ServiceEntry, name: nobody, port: 80":        {"BackendNotFound", "there is no ServiceEntry"},
 	} {
 		p, all := ofRules(t, "{filters: [{type: RequestRedirect, requestRedirect: {hostname: away}}, {type: ExternalAuth, externalAuth: {protocol: HTTP, http: {}, backendRef: {"+of+"}}}]}")
 		require.Equal(t, uint32(http.StatusInternalServerError), p.HTTP[0].GetDirectResponse().GetStatus(), of)

@@ -131,6 +131,9 @@ func prefix(with string) string {
 // or that may not be named, is left out.
 func (c *conversion) mirror(out *networking.HTTPRoute, f filterSpec, at string) {
 	to := c.destination(f.RequestMirror.BackendRef, at+".requestMirror.backendRef")
+	if IsPoolHost(to.GetHost()) {
+		to = c.nowhere(at+".requestMirror.backendRef", fault{reasonNoKind, "copies cannot go to an InferencePool: nobody asks its endpoint picker about them"})
+	}
 	if to.GetHost() == "" {
 		return
 	}

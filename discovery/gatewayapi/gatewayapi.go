@@ -15,6 +15,8 @@ const (
 	group      = "gateway.networking.k8s.io"
 	groupX     = "gateway.networking.x-k8s.io"
 	groupIstio = "networking.istio.io"
+	// groupInference is that of the Gateway API's extension for models.
+	groupInference = "inference.networking.k8s.io"
 )
 
 // The controllers whose classes are served, and the classes that are there without a GatewayClass.
@@ -48,6 +50,7 @@ var (
 	KindUDPRoute       = mustLookup(group, "UDPRoute")
 	KindBackendTLS     = mustLookup(group, "BackendTLSPolicy")
 	KindBackendTraffic = mustLookup(groupX, "XBackendTrafficPolicy")
+	KindPool           = mustLookup(groupInference, "InferencePool")
 
 	// KindServiceEntry is what routes may have as a parent, and send to.
 	KindServiceEntry = mustLookup(groupIstio, "ServiceEntry")

@@ -129,8 +129,7 @@ const mostAncestors = 16
 func (s *Holding) Status(ancestors []Ancestor, held func(host string) *Held) *Status {
 	out := &Status{}
 	for _, a := range ancestors[:min(len(ancestors), mostAncestors)] {
-		gateway, in, namespace := group, KindGateway.Name, a.Gateway.Namespace
-		out.Ancestors = append(out.Ancestors, s.at(ParentReference{Group: &gateway, Kind: &in, Namespace: &namespace, Name: a.Gateway.Name}, a.Targets, held))
+		out.Ancestors = append(out.Ancestors, s.at(referenceTo(a.Gateway), a.Targets, held))
 	}
 	for i := range s.Targets {
 		if len(ancestors) == 0 {
@@ -138,6 +137,12 @@ func (s *Holding) Status(ancestors []Ancestor, held func(host string) *Held) *St
 		}
 	}
 	return out
+}
+
+// referenceTo names a Gateway in full.
+func referenceTo(gateway kinds.Key) ParentReference {
+	in, kind, namespace := group, KindGateway.Name, gateway.Namespace
+	return ParentReference{Group: &in, Kind: &kind, Namespace: &namespace, Name: gateway.Name}
 }
 
 func (s *Holding) at(of ParentReference, targets []int, held func(host string) *Held) AncestorStatus {

@@ -267,6 +267,25 @@ type corsSpec struct {
 	MaxAge           int64    `json:"maxAge"`
 }
 
+// poolSpec is that of an InferencePool.
+type poolSpec struct {
+	Selector struct {
+		MatchLabels map[string]string `json:"matchLabels"`
+	} `json:"selector"`
+	TargetPorts       []portSpec `json:"targetPorts"`
+	AppProtocol       string     `json:"appProtocol"`
+	EndpointPickerRef struct {
+		ref
+
+		Port        portSpec `json:"port"`
+		FailureMode string   `json:"failureMode"`
+	} `json:"endpointPickerRef"`
+}
+
+type portSpec struct {
+	Number uint32 `json:"number"`
+}
+
 // targetSpec is what a policy is for.
 type targetSpec struct {
 	ref

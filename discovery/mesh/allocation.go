@@ -33,9 +33,9 @@ var (
 )
 
 // allocatable reports whether the service may be given an address. If its connections are forwarded
-// to where the client connected, it may not: that would lead nowhere.
+// to where the client connected, it may not: that would lead nowhere. Nobody connects to a pool.
 func (s *Service) allocatable() bool {
-	if len(s.Addresses) != 1 || s.Addresses[0] != Unspecified || strings.EqualFold(s.Entry.Labels[labelAllocation], "false") {
+	if s.Pool != nil || len(s.Addresses) != 1 || s.Addresses[0] != Unspecified || strings.EqualFold(s.Entry.Labels[labelAllocation], "false") {
 		return false
 	}
 	if len(specOf[*networking.ServiceEntry](s.Entry).GetAddresses()) > 0 {

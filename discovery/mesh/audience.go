@@ -15,6 +15,7 @@ import (
 //     behind the gateways of networks, also those that a label makes one.
 //   - ServiceEntry: who sees a service of it, or of another one for the same host in its namespace;
 //     and whose workload serves one.
+//   - InferencePool: who has a route to it, and whose workload it selects.
 //   - WorkloadEntry: whom a service concerns that has it as an endpoint.
 //   - DestinationRule: who sees a service that it is for. One with a workload selector: who obeys it.
 //   - BackendTLSPolicy, XBackendTrafficPolicy: who sees a service that it holds for.

@@ -299,16 +299,24 @@ func (u *apiUpdate) ancestors(s *gatewayapi.Holding) (out []gatewayapi.Ancestor)
 
 // leadingTo are the Gateways whose routes send to the service of a namespace.
 func (u *apiUpdate) leadingTo(to hostKey) map[kinds.Key]bool {
-	gateways, means := map[kinds.Key]bool{}, map[string]bool{}
-	for _, route := range u.sending.get(to.host) {
+	means := map[string]bool{}
+	return u.sendingTo(to.host, func(namespace string) bool {
+		meant, known := means[namespace]
+		if !known {
+			meant = u.means(namespace, to)
+			means[namespace] = meant
+		}
+		return meant
+	})
+}
+
+// sendingTo are the Gateways whose routes send to a host, of the namespaces that are led to what it is
+// about.
+func (u *apiUpdate) sendingTo(host string, led func(namespace string) bool) map[kinds.Key]bool {
+	gateways := map[kinds.Key]bool{}
+	for _, route := range u.sending.get(host) {
 		for _, at := range u.routes.get(route).At {
-			gateway := u.gatewayOf(at.Of)
-			meant, known := means[gateway.Namespace]
-			if !known {
-				meant = u.means(gateway.Namespace, to)
-				means[gateway.Namespace] = meant
-			}
-			if meant {
+			if gateway := u.gatewayOf(at.Of); led(gateway.Namespace) {
 				gateways[gateway] = true
 			}
 		}

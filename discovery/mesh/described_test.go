@@ -88,11 +88,15 @@ func described(services []*mesh.Service) []string {
 	out := make([]string, len(services))
 	for i, s := range services {
 		var b strings.Builder
-		fmt.Fprintf(&b, "%p %s", s.Entry, shapeOf(s))
+		from := s.Entry
+		if s.Pool != nil { // its entry is made anew with each mesh
+			from = s.Pool.Resource
+		}
+		fmt.Fprintf(&b, "%p %s", from, shapeOf(s))
 		for _, e := range s.Endpoints {
 			fmt.Fprintf(&b, " %+v", *e)
 		}
-		out[i] = b.String()
+		out[i] = strings.ReplaceAll(b.String(), fmt.Sprintf("%p", s.Entry), fmt.Sprintf("%p", from))
 	}
 	return out
 }
@@ -100,6 +104,9 @@ func described(services []*mesh.Service) []string {
 func shapeOf(s *mesh.Service) string {
 	var b strings.Builder
 	fmt.Fprint(&b, s.Hostname, s.Namespace, s.Entry.Name, s.Created, s.Addresses, s.Resolution, s.External, s.SubjectAltNames, s.Allocated, s.Entry.Labels)
+	if s.Pool != nil {
+		fmt.Fprint(&b, s.Pool.Picker, s.Pool.Ports)
+	}
 	for _, port := range s.Ports {
 		fmt.Fprintf(&b, " %+v", *port)
 	}

@@ -84,7 +84,16 @@ func (d draw) backend() string {
 		d, fmt.Sprintf(`{"group": "networking.istio.io", "kind": "Hostname", "name": %q, "port": 80}`, pick(d, "a.com", "x.a.com")),
 		fmt.Sprintf(`{"group": "networking.istio.io", "kind": "ServiceEntry", "name": %q, "namespace": %q, "weight": %d}`, d.name(), d.in(), d.IntN(3)),
 		fmt.Sprintf(`{"name": "short", "namespace": %q, "port": 80}`, d.in()),
+		fmt.Sprintf(`{"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": %q, "namespace": %q}`, d.name(), d.in()),
 	)
+}
+
+func (d draw) pool(t *testing.T) *structpb.Struct {
+	t.Helper()
+	return object(t, fmt.Sprintf(`{"selector": {"matchLabels": {"app": %q}}, "targetPorts": [{"number": %d}%s], "endpointPickerRef": {%s, "port": {"number": 80}%s}}`,
+		pick(d, "a", "b"), 8000+d.IntN(2), pick(d, "", `, {"number": 8002}`),
+		pick(d, `"name": "short"`, fmt.Sprintf(`"group": "networking.istio.io", "kind": "ServiceEntry", "name": %q`, d.name()), `"group": "networking.istio.io", "kind": "Hostname", "name": "a.com"`),
+		pick(d, "", `, "failureMode": "FailOpen"`)))
 }
 
 func (d draw) grant(t *testing.T) *structpb.Struct {

@@ -113,6 +113,7 @@ func (d draw) resource(t *testing.T) *kinds.Resource {
 		drawn{gatewayAPI, pick(d, "TLSRoute", "TCPRoute", "UDPRoute", "GRPCRoute"), d.route(t)}, drawn{gatewayAPI, "ListenerSet", d.listenerSet(t)},
 		drawn{gatewayAPI, "BackendTLSPolicy", d.backendTLS(t)}, drawn{gatewayAPI, "BackendTLSPolicy", d.backendTLS(t)},
 		drawn{"gateway.networking.x-k8s.io", "XBackendTrafficPolicy", d.backendTraffic(t)},
+		drawn{"inference.networking.k8s.io", "InferencePool", d.pool(t)},
 		pick(d, drawn{gatewayAPI, "ReferenceGrant", d.grant(t)}, drawn{gatewayAPI, "GatewayClass", d.gatewayClass(t)}),
 		pick(d, virtual, drawn{"core", "MeshConfig", d.meshConfig()}, drawn{"core", "MeshNetworks", d.meshNetworks()}),
 	)

@@ -66,9 +66,9 @@ func (c *catalog) egressFor(e *Egress) *Egress {
 	return e
 }
 
-// shows reports whether applications see the service through this listener.
+// shows reports whether applications see the service through this listener. They see no pools.
 func (e *Egress) shows(s *Service) bool {
-	return s.visibility.includes(e.namespace) && e.wanted.service(s.Namespace, s.Hostname)
+	return (e.router || s.Pool == nil) && s.visibility.includes(e.namespace) && e.wanted.service(s.Namespace, s.Hostname)
 }
 
 // obeys reports whether the listener's routes follow the rule.

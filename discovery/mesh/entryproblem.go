@@ -30,8 +30,8 @@ func samePorts(a, b *meshconfig.MeshConfig) bool {
 
 // problems says what proxies leave out of an entry.
 func (e entry) problems(config *meshconfig.MeshConfig) (out []Problem) {
-	if len(e.services) == 0 {
-		return nil
+	if len(e.services) == 0 || e.services[0].Pool != nil {
+		return nil // what is wrong with a pool is told with its status
 	}
 	first := e.services[0] // the others differ only in their hosts
 	out = first.crossingProblems()

@@ -50,7 +50,7 @@ func (r *attachedRoute) names() []kinds.Key { return slices.Concat(r.Parents(), 
 
 // apiKinds are the kinds that an index is made from, without ServiceEntries, which routes may name.
 var apiKinds = slices.Concat([]*kinds.Kind{
-	gatewayapi.KindGatewayClass, gatewayapi.KindGateway, gatewayapi.KindListenerSet, gatewayapi.KindReferenceGrant, kinds.Secret,
+	gatewayapi.KindGatewayClass, gatewayapi.KindGateway, gatewayapi.KindListenerSet, gatewayapi.KindReferenceGrant, kinds.Secret, kindPool,
 }, gatewayapi.Policies, gatewayapi.Routes)
 
 // apiChange is what a step changes of what others read from the index.
@@ -66,14 +66,14 @@ func buildGatewayAPI(now configstore.Step, prev, m *Mesh, services Exchange[*Ser
 	if first {
 		before = &apiIndex{listening: new(listening)}
 	}
-	moved := before.askedHosts(prev.services, m.services, services)
-	if !first && len(moved) == 0 && prev.unchanged(now, apiKinds...) && !before.namesOneOf(now.Edits(kindServiceEntry)) && !before.secures(services) {
+	moved, pools := before.askedHosts(prev.services, m.services, services), m.services.pools.movedBy(now, services)
+	if !first && len(moved) == 0 && prev.unchanged(now, apiKinds...) && !before.namesOneOf(now.Edits(kindServiceEntry)) && !before.secures(services) && len(pools) == 0 {
 		return before, apiChange{}
 	}
 	u := apiUpdate{
 		apiIndex: *before, before: before, mesh: m, now: now, dirtyGateways: map[kinds.Key]bool{}, dirtyRoutes: map[kinds.Key]bool{},
 		touched: map[gatewayapi.Key]Exchange[*gatewayapi.Piece]{}, restated: map[kinds.Key]bool{},
-		dirtyHosts: map[hostKey]bool{}, restatedPolicies: map[kinds.Key]bool{},
+		dirtyHosts: map[hostKey]bool{}, restatedPolicies: map[kinds.Key]bool{}, restatedPools: pools,
 	}
 	for _, host := range moved {
 		u.dirty(u.asking.get(host))
@@ -85,6 +85,7 @@ func buildGatewayAPI(now configstore.Step, prev, m *Mesh, services Exchange[*Ser
 	u.readRoutes()
 	u.secured(services)
 	u.readPolicies()
+	u.statePools()
 	u.state()
 	u.listAuthorities()
 	return u.done()
@@ -139,6 +140,7 @@ type apiUpdate struct {
 	dirtyHosts       map[hostKey]bool   // for which other policies may hold
 	restatedPolicies map[kinds.Key]bool // whose status may differ
 	rehosted         []hostAt           // for which other policies hold
+	restatedPools    map[kinds.Key]bool // whose status may differ
 }
 
 // readClasses reads the classes. If others are served than before, all Gateways are read again.
@@ -246,8 +248,10 @@ func (u *apiUpdate) listeners(of kinds.Key) []*gatewayapi.Listener {
 }
 
 // hosts are those of a ServiceEntry.
-func (u *apiUpdate) hosts(entry kinds.Key) []string {
-	if r := u.now.Get(entry); r != nil {
+func (u *apiUpdate) hosts(entry kinds.Key) []string { return hostsOfEntry(u.now, entry) }
+
+func hostsOfEntry(now configstore.Step, entry kinds.Key) []string {
+	if r := now.Get(entry); r != nil {
 		return specOf[*networking.ServiceEntry](r).GetHosts()
 	}
 	return nil
@@ -352,6 +356,7 @@ func (u *apiUpdate) note(gone, come []*attachedRoute) {
 	for _, r := range slices.Concat(gone, come) {
 		for _, host := range r.Leads {
 			u.secureAgain(host)
+			u.leadsToPool(host)
 		}
 	}
 	u.count(gone, come)

@@ -167,6 +167,9 @@ func (p *scopePatch) replaceHost(host string) bool {
 	was, is := p.before.of.servicesOf(host, &p.egress), p.servicesOf(host, &p.egress)
 	if !p.egress.router {
 		sentTo := p.destination(p.egress.namespace, host)
+		if p.passesBy(sentTo) {
+			return true
+		}
 		if sentTo != nil && !slices.Contains(is, sentTo) && (len(is) == 0 || is[0].Namespace == sentTo.Namespace) {
 			return false
 		}
@@ -202,6 +205,12 @@ func (p *scopePatch) replaceHost(host string) bool {
 	p.byHost.put(host, now, now == nil)
 	p.findRules(host)
 	return true
+}
+
+// passesBy reports whether a service is a pool that no rule leads to, and none did: nobody else sees it.
+func (p *scopePatch) passesBy(s *Service) bool {
+	return s != nil && s.Pool != nil && p.byHost.get(s.Hostname) == nil &&
+		!slices.ContainsFunc(p.egress.VirtualServices, func(vs *VirtualService) bool { return slices.Contains(vs.requestsTo, s.Hostname) })
 }
 
 // collectsMore reports whether telemetry goes to ports of a host that the listener does not have.

@@ -9,6 +9,7 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/pgmesh/pgmesh/discovery/gatewayapi"
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
@@ -27,7 +28,7 @@ const (
 	ResolutionDynamicDNS                   // the name that each request asks for
 )
 
-// Service is one host of one ServiceEntry.
+// Service is one host of one ServiceEntry, or an InferencePool.
 type Service struct {
 	Hostname  string // lower case; may be a wildcard
 	Namespace string
@@ -40,6 +41,9 @@ type Service struct {
 	Addresses []string
 	// Ports are those with connections, and Datagrams those of UDP, which may have the same numbers.
 	Ports, Datagrams []*Port
+
+	// Pool is the InferencePool that the service is; nil if it is none.
+	Pool *gatewayapi.Pool
 
 	Resolution      Resolution
 	External        bool     // outside the mesh

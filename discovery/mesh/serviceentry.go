@@ -30,6 +30,9 @@ func (u *serviceUpdate) convertEntry(r *kinds.Resource, selected []*workload, be
 		visibility: exported(spec.GetExportTo(), u.exportDefault, r.Namespace),
 	}
 	template.Ports, template.Datagrams = convertPorts(spec.GetPorts())
+	if r.Kind == kindPool {
+		template.ofPool(u.pools[r.Key()])
+	}
 	if len(template.Addresses) == 0 {
 		return nil // every address was invalid
 	}
@@ -82,9 +85,10 @@ func (s *Service) endpoints(workloads []*workload, spec *networking.ServiceEntry
 	if s.ResolvedByDNS() && len(workloads) == 0 && spec.GetWorkloadSelector() == nil {
 		workloads = []*workload{{name: s.Entry.Name, namespace: s.Namespace, spec: &networking.WorkloadEntry{Address: s.Hostname}}}
 	}
-	out := make([]*Endpoint, 0, len(workloads)*(len(s.Ports)+len(s.Datagrams)))
+	ports := s.servedOn()
+	out := make([]*Endpoint, 0, len(workloads)*(len(ports)+len(s.Datagrams)))
 	for _, w := range workloads {
-		for _, port := range s.Ports {
+		for _, port := range ports {
 			out = append(out, w.endpoint(s.Entry, port))
 		}
 		for _, port := range s.Datagrams {

@@ -23,6 +23,7 @@ type serviceIndex struct {
 	faulty      table[*kinds.Resource, []Problem] // entries that proxies leave a part out of
 
 	workloads  *workloadIndex
+	pools      pools
 	entries    table[*kinds.Resource, entry]
 	selecting  table[labelAt, []*kinds.Resource] // the entries that select workloads, by a label that those must have
 	hosts      table[hostKey, hostServices]      // by host and namespace
@@ -46,7 +47,7 @@ func buildServices(now configstore.Step, prev, m *Mesh) (*serviceIndex, Exchange
 	switch {
 	case before == nil:
 		before = &serviceIndex{workloads: &workloadIndex{}}
-	case sameDefault && len(changed.Revoked) == 0 && prev.unchanged(now, kindServiceEntry, kindWorkloadEntry):
+	case sameDefault && len(changed.Revoked) == 0 && prev.unchanged(now, kindServiceEntry, kindWorkloadEntry, kindPool):
 		return before, Exchange[*Service]{}
 	}
 	u := serviceUpdate{
@@ -56,9 +57,14 @@ func buildServices(now configstore.Step, prev, m *Mesh) (*serviceIndex, Exchange
 	var workloads []workloadChange
 	u.entries.expect(now.Len(kindServiceEntry) - u.entries.size)
 	u.workloads, workloads = before.workloads.following(now.Edits(kindWorkloadEntry))
+	edits := now.Edits(kindServiceEntry)
+	var ofPools []configstore.Edit
+	if u.pools, ofPools = before.pools.following(now); len(ofPools) > 0 {
+		edits = slices.Concat(edits, ofPools)
+	}
 	selections := before.selections(workloads)
 	before.addNaming(changed, selections)
-	for _, e := range now.Edits(kindServiceEntry) {
+	for _, e := range edits {
 		u.replace(e.Before, e.After)
 		delete(selections, e.Before)
 	}
@@ -67,7 +73,7 @@ func buildServices(now configstore.Step, prev, m *Mesh) (*serviceIndex, Exchange
 			u.convert(r, r, selected)
 		}
 	} else {
-		u.convertRest(now)
+		u.convertRest(now, edits)
 	}
 	return u.done()
 }
@@ -131,6 +137,7 @@ type serviceUpdate struct {
 	trust         *Trust
 
 	workloads  *workloadIndex
+	pools      pools
 	entries    *tableEdit[*kinds.Resource, entry]
 	faulty     *tableEdit[*kinds.Resource, []Problem]
 	gone, come []*kinds.Resource     // entries that select workloads
@@ -177,16 +184,22 @@ func (u *serviceUpdate) convert(before, after *kinds.Resource, selected []*workl
 	}
 }
 
-// convertRest converts the entries that the step does not change.
-func (u *serviceUpdate) convertRest(now configstore.Step) {
+// convertRest converts the entries that are not among those that the step changes.
+func (u *serviceUpdate) convertRest(now configstore.Step, changed []configstore.Edit) {
 	edited := map[*kinds.Resource]bool{}
-	for _, e := range now.Edits(kindServiceEntry) {
+	for _, e := range changed {
 		edited[e.After] = true
 	}
-	for r := range now.Of(kindServiceEntry) {
-		if !edited[r] {
+	convert := func(r *kinds.Resource) {
+		if r != nil && !edited[r] {
 			u.convert(r, r, u.workloads.selectedBy(r))
 		}
+	}
+	for r := range now.Of(kindServiceEntry) {
+		convert(r)
+	}
+	for _, p := range u.pools {
+		convert(p.Entry())
 	}
 }
 
@@ -221,7 +234,7 @@ func (u *serviceUpdate) all() iter.Seq2[hostKey, []*Service] {
 // entry changed, and then makes the services of each changed host again.
 func (u *serviceUpdate) done() (*serviceIndex, Exchange[*Service]) {
 	x := *u.before
-	x.workloads, x.entries, x.faulty = u.workloads, u.entries.done(), u.faulty.done()
+	x.workloads, x.pools, x.entries, x.faulty = u.workloads, u.pools, u.entries.done(), u.faulty.done()
 	x.selecting = patchedLists(x.selecting, u.gone, u.come, func(r *kinds.Resource) []labelAt { return []labelAt{selectorPlace(r)} }, kinds.CompareAge)
 	var moved []hostKey
 	x.allocation, moved = x.allocation.following(u.hosts, u.all)

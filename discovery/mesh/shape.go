@@ -30,7 +30,7 @@ func (s *Service) shapedLike(before *Service) bool {
 		slices.Equal(s.Ports, before.Ports) && slices.Equal(s.Datagrams, before.Datagrams) && slices.Equal(s.Addresses, before.Addresses) &&
 		slices.Equal(s.SubjectAltNames, before.SubjectAltNames) && slices.Equal(s.visibility, before.visibility) &&
 		maps.Equal(s.Entry.Labels, before.Entry.Labels) && maps.Equal(s.Entry.Annotations, before.Entry.Annotations) &&
-		s.selects() == before.selects()
+		s.selects() == before.selects() && s.Pool.Same(before.Pool)
 }
 
 // selects reports whether the service finds its workloads by labels.

@@ -26,6 +26,7 @@ func translatedKinds() map[string][]string {
 			"GatewayClass", "Gateway", "ListenerSet", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute", "BackendTLSPolicy", "ReferenceGrant",
 		},
 		"gateway.networking.x-k8s.io": {"XBackendTrafficPolicy"},
+		"inference.networking.k8s.io": {"InferencePool"},
 	}
 }
 

@@ -242,8 +242,8 @@ func (c *checker) resolve(path, url string) protoreflect.MessageType {
 // these are in the order of stock.txt.
 func stockTypes() []string {
 	var names []string
-	for line := range strings.Lines(stockList) {
-		_, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+	for _, line := range stockLines() {
+		_, name, _ := strings.Cut(line, " ")
 		names = append(names, name)
 	}
 	return names

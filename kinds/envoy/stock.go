@@ -1,18 +1,35 @@
 package envoy
 
 import (
+	"bytes"
+	"compress/gzip"
 	_ "embed"
+	"fmt"
+	"io"
 	"strings"
 	"sync"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// stockList has a line for each extension's configuration type in a stock Envoy: the category of
-// the extension and the type.
+// stockList is stock.txt, which programs have compressed. It has a line for each extension's
+// configuration type in a stock Envoy: the category of the extension and the type.
 //
-//go:embed stock.txt
-var stockList string
+//go:embed stock.txt.gz
+var stockList []byte
+
+// stockLines are the lines of the list.
+func stockLines() []string {
+	text, err := gzip.NewReader(bytes.NewReader(stockList))
+	if err != nil {
+		panic(fmt.Sprintf("the embedded stock.txt is broken, write it anew: %v", err))
+	}
+	list, err := io.ReadAll(text)
+	if err != nil {
+		panic(fmt.Sprintf("the embedded stock.txt is broken, write it anew: %v", err))
+	}
+	return strings.Split(strings.TrimSpace(string(list)), "\n")
+}
 
 // known is what a stock Envoy has: the types of each category, and the packages of all types.
 type known struct {
@@ -22,8 +39,8 @@ type known struct {
 
 var stock = sync.OnceValue(func() known {
 	k := known{map[string]map[string]bool{}, map[string]bool{}}
-	for line := range strings.Lines(stockList) {
-		category, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+	for _, line := range stockLines() {
+		category, name, _ := strings.Cut(line, " ")
 		if k.categories[category] == nil {
 			k.categories[category] = map[string]bool{}
 		}

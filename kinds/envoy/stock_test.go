@@ -2,9 +2,11 @@ package envoy_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path"
@@ -51,11 +53,37 @@ func TestStockListMatchesEnvoy(t *testing.T) {
 	require.NotEmpty(t, lines)
 	if *update {
 		require.NoError(t, os.WriteFile("stock.txt", []byte(strings.Join(lines, "")), 0o644))
+		require.NoError(t, os.WriteFile("stock.txt.gz", compressed(t, strings.Join(lines, "")), 0o644))
 		require.NoError(t, os.WriteFile("extensions.go", imports(t, lines), 0o644))
 	}
 	written, err := os.ReadFile("stock.txt")
 	require.NoError(t, err)
 	require.Equal(t, strings.Join(lines, ""), string(written), "run the test with -update: this is another Envoy")
+}
+
+// What programs have is the list that people read.
+func TestTheCompressedListIsTheSame(t *testing.T) {
+	t.Parallel()
+	written, err := os.ReadFile("stock.txt")
+	require.NoError(t, err)
+	packed, err := os.ReadFile("stock.txt.gz")
+	require.NoError(t, err)
+	text, err := gzip.NewReader(bytes.NewReader(packed))
+	require.NoError(t, err)
+	read, err := io.ReadAll(text)
+	require.NoError(t, err)
+	require.Equal(t, string(written), string(read), "run TestStockListMatchesEnvoy with -update")
+}
+
+func compressed(t *testing.T, text string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	require.NoError(t, err)
+	_, err = w.Write([]byte(text))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return out.Bytes()
 }
 
 // Every type that Envoy has must be decodable.

@@ -118,7 +118,7 @@ func TestTheTableIsOfFieldsThatThereAre(t *testing.T) {
 	t.Parallel()
 	members := map[Form][]string{
 		DestinationForm: {"host", "subset", "port"}, FullHostForm: {"host", "subset", "port"}, DelegateForm: {"name", "namespace"},
-		SecretForm: {"group", "kind", "name", "namespace"}, AttachmentForm: {"group", "kind", "name"}, BackendForm: {"group", "kind", "name", "namespace", "port"},
+		SecretForm: {"group", "kind", "name", "namespace"}, AttachmentForm: {"group", "kind", "name"}, BackendForm: {"group", "kind", "name", "port"},
 	}
 	texts := []Form{HostForm, GatewayForm, CredentialForm, PullSecretForm, ClassForm}
 	for _, e := range table().Named {

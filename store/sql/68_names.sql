@@ -98,7 +98,7 @@ RETURNS TABLE (role text, target text, part text, port int, scope text[], detail
 LANGUAGE sql IMMUTABLE AS $$
   SELECT role, CASE k.kind WHEN 'Service' THEN lower((value ->> 'name') || '.' || k.namespace || '.svc.cluster.local')
       WHEN 'Hostname' THEN lower(value ->> 'name') ELSE k.namespace || '/' || (value ->> 'name') END,
-    k.kind, (value ->> 'port')::int, ARRAY['*', namespace],
+    k.kind, coalesce(value #>> '{port,number}', value ->> 'port')::int, ARRAY['*', namespace],
     jsonb_build_object('group', coalesce(value ->> 'group', ''), 'namespace', k.namespace, 'name', value ->> 'name'), at
   FROM (SELECT coalesce(value ->> 'kind', 'Service'), coalesce(nullif(value ->> 'namespace', ''), namespace)) AS k (kind, namespace)
   WHERE value ->> 'name' <> ''

@@ -166,6 +166,12 @@ LANGUAGE sql IMMUTABLE AS $$
   SELECT n.* FROM jsonb_path_query(spec -> 'targetRefs', '$[*]') WITH ORDINALITY AS l1 (v, i), mesh_internal.attachment_named('attachment', namespace, l1.v, 'spec.targetRefs[' || l1.i - 1 || ']') n
 $$;
 
+CREATE OR REPLACE FUNCTION mesh_internal.names_in_inference_pool(namespace text, spec jsonb)
+RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT n.* FROM mesh_internal.backend_named('backend', namespace, spec -> 'endpointPickerRef', 'spec.endpointPickerRef') n
+$$;
+
 -- names_in is every name that a resource has in its spec.
 CREATE OR REPLACE FUNCTION mesh_internal.names_in(kind text, api_group text, namespace text, spec jsonb)
 RETURNS TABLE (role text, target text, part text, port int, scope text[], detail jsonb, path text)
@@ -191,6 +197,7 @@ BEGIN
   WHEN kind = 'BackendTLSPolicy' AND api_group = 'gateway.networking.k8s.io' THEN RETURN QUERY SELECT * FROM mesh_internal.names_in_backend_tls_policy(namespace, spec);
   WHEN kind = 'ListenerSet' AND api_group = 'gateway.networking.k8s.io' THEN RETURN QUERY SELECT * FROM mesh_internal.names_in_listener_set(namespace, spec);
   WHEN kind = 'XBackendTrafficPolicy' AND api_group = 'gateway.networking.x-k8s.io' THEN RETURN QUERY SELECT * FROM mesh_internal.names_in_x_backend_traffic_policy(namespace, spec);
+  WHEN kind = 'InferencePool' AND api_group = 'inference.networking.k8s.io' THEN RETURN QUERY SELECT * FROM mesh_internal.names_in_inference_pool(namespace, spec);
   ELSE
   END CASE;
 END $$;

@@ -7,7 +7,8 @@ LANGUAGE sql IMMUTABLE AS $$
     Gateway.networking.istio.io,RequestAuthentication.security.istio.io,Sidecar.networking.istio.io,Telemetry.telemetry.istio.io,TrafficExtension.extensions.istio.io,
     VirtualService.networking.istio.io,WasmPlugin.extensions.istio.io,Gateway.gateway.networking.k8s.io,HTTPRoute.gateway.networking.k8s.io,
     GRPCRoute.gateway.networking.k8s.io,TCPRoute.gateway.networking.k8s.io,TLSRoute.gateway.networking.k8s.io,UDPRoute.gateway.networking.k8s.io,
-    BackendTLSPolicy.gateway.networking.k8s.io,ListenerSet.gateway.networking.k8s.io,XBackendTrafficPolicy.gateway.networking.x-k8s.io}'::text[])
+    BackendTLSPolicy.gateway.networking.k8s.io,ListenerSet.gateway.networking.k8s.io,XBackendTrafficPolicy.gateway.networking.x-k8s.io,
+    InferencePool.inference.networking.k8s.io}'::text[])
 $$;
 
 -- in_camel_case writes a code as conditions have it: unknown-host as UnknownHost.

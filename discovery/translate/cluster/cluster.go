@@ -67,6 +67,7 @@ func cluster(v view.View, u upstream.Upstream) *clusterv3.Cluster {
 	if d.dynamic == nil {
 		d.applyLocality(v, u)
 		d.applyLoadBalancer(u.Policy.GetLoadBalancer())
+		d.letPick(u.Service.Pool)
 	}
 	d.secure(v, u)
 	if !u.PassesTLS {

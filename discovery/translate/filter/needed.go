@@ -29,6 +29,9 @@ func addNeeded(m *hcmv3.HttpConnectionManager, needed need.Filters) {
 	if len(added) > 0 {
 		m.HttpFilters = slices.Insert(slices.Clone(m.GetHttpFilters()), len(m.GetHttpFilters())-1, added...)
 	}
+	if needed.Pickers {
+		addPicker(m)
+	}
 }
 
 // marked tells routes which connections have the filter without which they may let nothing pass.

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/pgmesh/pgmesh/discovery/gatewayapi"
 	"github.com/pgmesh/pgmesh/discovery/hostname"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
@@ -120,14 +121,23 @@ func (v recalling) ruledGroup(vs *mesh.VirtualService, services portServices) *r
 	return out
 }
 
+// destinationsOn finds the services that rules send to on a port. A pool has ports of its own alone.
+func (v recalling) destinationsOn(services portServices) func(host string) *mesh.Service {
+	return func(host string) *mesh.Service {
+		if gatewayapi.IsPoolHost(host) {
+			return v.Scope.Service(host)
+		}
+		return services.byHost[host]
+	}
+}
+
 // DefaultHTTPPort is the port on which rules also apply to hosts that are no service.
 const DefaultHTTPPort = 80
 
 // virtualServiceGroup is the group of a rule on a port; false if the rule has no route there for
 // this proxy.
 func (v recalling) virtualServiceGroup(vs *mesh.VirtualService, services portServices) (routeGroup, bool) {
-	onPort := func(host string) *mesh.Service { return services.byHost[host] }
-	c := route.Context{View: v.View, Rule: vs, Port: services.port, Gateways: view.OnSidecars, Service: onPort}
+	c := route.Context{View: v.View, Rule: vs, Port: services.port, Gateways: view.OnSidecars, Service: v.destinationsOn(services)}
 	group := routeGroup{routes: v.memory.ruled(c)}
 	if len(group.routes.Routes) == 0 {
 		return group, false

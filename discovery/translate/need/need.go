@@ -5,6 +5,7 @@ package need
 import (
 	"slices"
 
+	"github.com/pgmesh/pgmesh/discovery/gatewayapi"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
@@ -15,50 +16,67 @@ type Filters struct {
 	Sessions bool
 	// Authorizations has services decide about requests.
 	Authorizations bool
+	// Pickers are asked for the endpoints of requests to InferencePools.
+	Pickers bool
 }
 
-// with has what either needs.
-func (f Filters) with(other Filters) Filters {
-	return Filters{Sessions: f.Sessions || other.Sessions, Authorizations: f.Authorizations || other.Authorizations}
+// every is all that routes can need.
+var every = Filters{Sessions: true, Authorizations: true, Pickers: true}
+
+// and is what either needs.
+func (f Filters) and(other Filters) Filters {
+	return Filters{
+		Sessions:       f.Sessions || other.Sessions,
+		Authorizations: f.Authorizations || other.Authorizations,
+		Pickers:        f.Pickers || other.Pickers,
+	}
 }
 
 // Rules tells which rules need something: by themselves, or since they lead to a service for which a
-// policy has sessions.
+// policy has sessions, or to an InferencePool.
 func Rules(v view.View) func(*mesh.VirtualService) bool {
-	sessions := v.Scope.WithSessions()
-	return func(vs *mesh.VirtualService) bool { return of(vs, sessions) != Filters{} }
+	of := needing(v.Scope.WithSessions())
+	return func(vs *mesh.VirtualService) bool { return of(vs) != Filters{} }
 }
 
-// of is what a rule needs, given the hosts for which policies have sessions.
-func of(vs *mesh.VirtualService, sessions map[string]bool) Filters {
-	leads := len(sessions) > 0 && slices.ContainsFunc(vs.RequestsTo(), func(host string) bool { return sessions[host] })
-	return Filters{Sessions: leads || vs.HasSessions(), Authorizations: vs.HasAuthorizations()}
+// needing says what a rule needs, given the hosts for which policies have sessions.
+func needing(sessions map[string]bool) func(*mesh.VirtualService) Filters {
+	return func(vs *mesh.VirtualService) Filters {
+		return Filters{
+			Sessions:       vs.HasSessions() || len(sessions) > 0 && slices.ContainsFunc(vs.RequestsTo(), func(host string) bool { return sessions[host] }),
+			Authorizations: vs.HasAuthorizations(),
+			Pickers:        slices.ContainsFunc(vs.RequestsTo(), gatewayapi.IsPoolHost),
+		}
+	}
 }
 
 // OnServer is what the routes of a router need that it has under a name.
-func OnServer(v view.View, routes string) Filters {
-	frontend, sessions := v.Mesh.Frontend(v.Proxy), v.Scope.WithSessions()
-	some := func(needs func(*mesh.VirtualService) bool) bool {
-		return slices.ContainsFunc(frontend.Routes[routes], func(s *mesh.Server) bool { return frontend.HasRule(s, needs) })
+func OnServer(v view.View, routes string) (out Filters) {
+	frontend, of := v.Mesh.Frontend(v.Proxy), needing(v.Scope.WithSessions())
+	note := func(vs *mesh.VirtualService) bool {
+		out = out.and(of(vs))
+		return out == every
 	}
-	return Filters{
-		Sessions:       some(func(vs *mesh.VirtualService) bool { return of(vs, sessions).Sessions }),
-		Authorizations: some((*mesh.VirtualService).HasAuthorizations),
+	for _, s := range frontend.Routes[routes] {
+		if frontend.HasRule(s, note) {
+			return out
+		}
 	}
+	return out
 }
 
 // Egress has what the routes of an egress listener of a sidecar need.
 type Egress struct {
 	of       *mesh.Egress
-	rules    []needing       // those that need something
+	rules    []needingRule
 	sessions map[string]bool // hosts for which policies have sessions
 }
 
-// needing is a rule with what it needs.
-type needing struct {
+// needingRule is a rule that needs something.
+type needingRule struct {
 	*mesh.VirtualService
 
-	needed Filters
+	needs Filters
 }
 
 // InEgress is of an egress listener, which may be nil.
@@ -67,9 +85,10 @@ func InEgress(v view.View, egress *mesh.Egress) Egress {
 	if egress == nil {
 		return out
 	}
+	needs := needing(out.sessions)
 	for _, vs := range egress.VirtualServices {
-		if needed := of(vs, out.sessions); needed != (Filters{}) {
-			out.rules = append(out.rules, needing{vs, needed})
+		if some := needs(vs); some != (Filters{}) {
+			out.rules = append(out.rules, needingRule{vs, some})
 		}
 	}
 	return out
@@ -84,7 +103,7 @@ func (e Egress) OnPort(port uint32) (out Filters) {
 	anyPort := port == 0 || e.of.AnyPort()
 	for _, r := range e.rules {
 		if anyPort || slices.ContainsFunc(e.of.Services, func(s *mesh.Service) bool { return s.Port(port) != nil && r.Serves(s.Hostname) }) {
-			out = out.with(r.needed)
+			out = out.and(r.needs)
 		}
 	}
 	out.Sessions = out.Sessions || len(e.sessions) > 0 && slices.ContainsFunc(e.of.Services, func(s *mesh.Service) bool {

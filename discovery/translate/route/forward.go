@@ -34,6 +34,7 @@ func (c Context) forward(out *routev3.Route, in *networking.HTTPRoute, match *ne
 	if len(to.to) == 1 {
 		hashed = c.destination(out, action, to.to[0])
 		out.TypedPerFilterConfig = withSession(out.GetTypedPerFilterConfig(), to.session(0), c.TLS)
+		out.TypedPerFilterConfig = c.picked(out.GetTypedPerFilterConfig(), to.to[0].GetDestination())
 	} else {
 		c.split(action, to)
 	}
@@ -89,7 +90,7 @@ func (c Context) split(action *routev3.RouteAction, among sending) {
 			continue
 		}
 		cluster := c.weighted(to, divided)
-		cluster.TypedPerFilterConfig = withSession(nil, among.session(i), c.TLS)
+		cluster.TypedPerFilterConfig = c.picked(withSession(nil, among.session(i), c.TLS), to.GetDestination())
 		weighted.Clusters = append(weighted.Clusters, cluster)
 		if policy := hashPolicy(destinationHash(c.View, to.GetDestination())); policy != nil {
 			action.HashPolicy = append(action.HashPolicy, policy)

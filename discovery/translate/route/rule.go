@@ -137,4 +137,5 @@ const (
 	FaultFilter   = "envoy.filters.http.fault"
 	CORSFilter    = "envoy.filters.http.cors"
 	SessionFilter = "envoy.filters.http.stateful_session" // of listeners that have such routes
+	PickerFilter  = "envoy.filters.http.ext_proc"         // likewise
 )

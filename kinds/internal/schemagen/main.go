@@ -24,7 +24,7 @@ import (
 const (
 	istioModule     = "istio.io/api" // at the version in go.mod, like the linked descriptors
 	gatewayModule   = "sigs.k8s.io/gateway-api@v1.6.1"
-	inferenceModule = "sigs.k8s.io/gateway-api-inference-extension@v1.2.0"
+	inferenceModule = "sigs.k8s.io/gateway-api-inference-extension@v1.5.0"
 )
 
 func main() {
