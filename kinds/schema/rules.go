@@ -1,11 +1,8 @@
 package schema
 
 import (
-	"bytes"
-	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -51,9 +48,6 @@ type Format struct {
 	or *Format
 }
 
-//go:embed rules/*.yaml
-var ruleFiles embed.FS
-
 // ruleFile is the content of one rule file.
 type ruleFile struct {
 	Formats map[string]*Format    `yaml:"formats"`
@@ -86,21 +80,19 @@ type fieldConstraints struct {
 // addRules reads the rule files and adds their content to the table.
 func (t *Table) addRules() error {
 	t.Formats = map[string]*Format{}
-	names, err := fs.Glob(ruleFiles, "rules/*.yaml") // sorted
-	if err != nil {
-		return err
-	}
-	files := make([]*ruleFile, len(names))
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(files())), func(name string) bool { return name == unsupportedFile })
+	read := make([]*ruleFile, len(names))
 	for i, name := range names {
-		if files[i], err = readRuleFile(name); err != nil {
+		var err error
+		if read[i], err = readRuleFile(files()[name]); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		maps.Copy(t.Formats, files[i].Formats)
+		maps.Copy(t.Formats, read[i].Formats)
 	}
 	if err := t.checkFormats(); err != nil {
 		return err
 	}
-	for i, file := range files {
+	for i, file := range read {
 		for _, name := range slices.Sorted(maps.Keys(file.Types)) {
 			if err := t.addDocument(name, file.Types[name]); err != nil {
 				return fmt.Errorf("%s: %s: %w", names[i], name, err)
@@ -127,13 +119,9 @@ func (t *Table) checkFormats() error {
 	return nil
 }
 
-func readRuleFile(name string) (*ruleFile, error) {
-	text, err := ruleFiles.ReadFile(name)
-	if err != nil {
-		return nil, err
-	}
+func readRuleFile(text string) (*ruleFile, error) {
 	file := &ruleFile{}
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder := yaml.NewDecoder(strings.NewReader(text))
 	decoder.KnownFields(true)
 	return file, decoder.Decode(file)
 }

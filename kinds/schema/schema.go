@@ -113,10 +113,7 @@
 package schema
 
 import (
-	"bytes"
-	"compress/gzip"
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"sync"
 )
@@ -187,18 +184,9 @@ type Table struct {
 //go:embed schema.json.gz
 var generated []byte
 
-// read reads what was generated, which programs have compressed.
-func (t *Table) read(compressed []byte) error {
-	text, err := gzip.NewReader(bytes.NewReader(compressed))
-	if err != nil {
-		return err
-	}
-	return json.NewDecoder(text).Decode(t)
-}
-
 var table = sync.OnceValue(func() *Table {
 	t := &Table{}
-	if err := t.read(generated); err != nil {
+	if err := decompress(generated, t); err != nil {
 		panic(fmt.Sprintf("the embedded schema.json is broken, generate it anew: %v", err))
 	}
 	for name, typ := range t.Types {

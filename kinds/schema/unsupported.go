@@ -1,7 +1,6 @@
 package schema
 
 import (
-	_ "embed"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,13 +24,10 @@ type Unsupported struct {
 	when *predicate.Predicate
 }
 
-//go:embed unsupported.yaml
-var unsupportedFile []byte
-
 // AllUnsupported lists all of them.
 var AllUnsupported = sync.OnceValue(func() []*Unsupported {
 	var all []*Unsupported
-	if err := yaml.Unmarshal(unsupportedFile, &all); err != nil {
+	if err := yaml.Unmarshal([]byte(files()[unsupportedFile]), &all); err != nil {
 		panic("kinds/schema/unsupported.yaml: " + err.Error()) // a test reads it
 	}
 	for _, u := range all {

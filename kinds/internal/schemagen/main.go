@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/pgmesh/pgmesh/kinds"
@@ -45,7 +46,23 @@ func run(out string) error {
 	if err := os.WriteFile(out, text, 0o644); err != nil {
 		return err
 	}
-	return os.WriteFile(out+".gz", compressed(text), 0o644)
+	if err := os.WriteFile(out+".gz", compressed(text), 0o644); err != nil {
+		return err
+	}
+	return compressFiles(filepath.Dir(out))
+}
+
+// compressFiles compresses the files of a folder that people write.
+func compressFiles(folder string) error {
+	files, err := schema.ReadFiles(os.DirFS(folder))
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(files)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, "files.json.gz"), compressed(text), 0o644)
 }
 
 // compressed is what programs have of a text.
