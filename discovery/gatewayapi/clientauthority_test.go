@@ -20,7 +20,7 @@ func TestClientsAreCheckedByAllAuthorities(t *testing.T) {
 		accepted = "Accepted=True:Accepted ResolvedRefs="
 		nobody   = "Accepted=False:NoValidCACertificate ResolvedRefs=False:"
 		together = "gateway-api://Gateway/edge/web/443-cacert"
-		secret   = "kubernetes-gateway://edge/" //nolint:gosec // a name holds no secret
+		secret   = "kubernetes-gateway://edge/"
 	)
 	for name, c := range map[string]struct{ refs, stands, named, trusted string }{
 		"two secrets":             {ref("Secret", "ca") + ", " + ref("Secret", "more"), accepted + "True:ResolvedRefs", together, "of ca\nof more"},
