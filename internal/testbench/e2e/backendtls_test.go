@@ -85,9 +85,8 @@ func TestThePageOfBackendTLSWorks(t *testing.T) {
 	services, port := m.port, newPort(t)
 	blocks := page(t, "../../../docs/gateway-api.md", "namespace: shop", "namespace: "+m.namespace, "web.shop.mesh, port: 80", "web.mesh, port: "+services,
 		"web.shop.mesh}", "web.mesh}", "8080", port, "web.example.com", "secure.example.com")
-	require.Len(t, blocks["yaml"], 5)
 	m.authority("authorities", s.roots)
-	m.commit(m.service("web.mesh", s.backend), blocks["yaml"][0], blocks["yaml"][1])
+	m.commit(m.service("web.mesh", s.backend), blockWith(t, blocks["yaml"], "name: edge, namespace"), blockWith(t, blocks["yaml"], "kind: BackendTLSPolicy"))
 	m.port = port
 	m.answers("shop.example.com", "secure")
 	eventually(t, func(ctx context.Context) error {

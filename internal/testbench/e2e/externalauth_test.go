@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -172,10 +171,8 @@ func TestThePageHasAServiceDecide(t *testing.T) {
 	services, port := m.port, newPort(t)
 	blocks := page(t, "../../../docs/gateway-api.md", "namespace: shop", "namespace: "+m.namespace,
 		"web.shop.mesh, port: 80", "web.mesh, port: "+services, "auth.shop.mesh, port: 80", "auth.mesh, port: "+services)["yaml"]
-	at := slices.IndexFunc(blocks, func(text string) bool { return strings.Contains(text, "type: ExternalAuth") })
-	require.GreaterOrEqual(t, at, 0)
 	m.commit(m.service("web.mesh", newBackend(t, "web", nil)), m.service("auth.mesh", newWebAuthorizer(t).backend),
-		listening("{name: http, port: "+port+", protocol: HTTP}"), blocks[at])
+		listening("{name: http, port: "+port+", protocol: HTTP}"), blockWith(t, blocks, "type: ExternalAuth"))
 	m.port = port
 	eventually(t, func(ctx context.Context) error { return m.status(ctx, "orders.example.com", http.StatusUnauthorized) })
 	a := m.must(request{host: "orders.example.com", header: good()})

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,18 +22,6 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/envoytest"
 	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
 )
-
-// page has the blocks of a page that people paste, by language.
-func page(t *testing.T, file string, replaced ...string) map[string][]string {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	blocks := map[string][]string{}
-	for _, m := range regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
-		blocks[m[1]] = append(blocks[m[1]], strings.NewReplacer(replaced...).Replace(m[2]))
-	}
-	return blocks
-}
 
 // unused is a port for a program that does not share it.
 func unused(t *testing.T) string {

@@ -116,7 +116,7 @@ func TestThePageOfTheGatewayAPIWorks(t *testing.T) {
 	m.commit(m.service("web.mesh", newBackend(t, "web", nil)), m.service("web2.mesh", newBackend(t, "web2", nil)))
 	blocks := page(t, "../../../docs/gateway-api.md", "namespace: shop", "namespace: "+m.namespace, "namespace = 'shop'", "namespace = '"+m.namespace+"'", "('shop', 'shop'", "('"+m.namespace+"', 'shop'",
 		"web.shop.mesh, port: 80", "web.mesh, port: "+services, "8080", port, "'web.shop.mesh', 80", "'web.mesh', "+services, "'web2.shop.mesh', 80", "'web2.mesh', "+services, "web.shop.mesh", "web.mesh")
-	m.commit(blocks["yaml"][0])
+	m.commit(blockWith(t, blocks["yaml"], "name: edge, namespace"))
 	m.port = port
 	m.answers("shop.example.com", "web")
 

@@ -355,3 +355,24 @@ func (m *mesh) poolStands(want string) {
 		return nil
 	})
 }
+
+// The example of docs/gateway-api.md.
+func TestThePageHasAPickerChoose(t *testing.T) {
+	t.Parallel()
+	m, p, port := newAPIGateway(t), newPicker(t), newPort(t)
+	a, b := newBackend(t, "a", nil), newBackend(t, "b", nil)
+	blocks := page(t, "../../../docs/gateway-api.md", "namespace: shop", "namespace: "+m.namespace, "number: 8000", "number: "+a.port, "number: 8001", "number: "+b.port)["yaml"]
+	m.commit(entry("llama-picker."+m.namespace+".svc.cluster.local", "GRPC", "grpc", "9002", []string{endpoint("picker", "grpc", p.port)}),
+		modelServer, listening("{name: http, port: "+port+", protocol: HTTP}"), blockWith(t, blocks, "kind: InferencePool"))
+	m.port = port
+	for _, one := range []*backend{a, b} {
+		to := request{host: "llama.example.com", header: http.Header{"X-Pick": {one.at()}}}
+		eventually(t, func(ctx context.Context) error {
+			answer, err := m.ask(ctx, to)
+			if err != nil {
+				return err
+			}
+			return answer.from(one.name)
+		})
+	}
+}

@@ -144,7 +144,7 @@ func TestThePageOfSessionsWorks(t *testing.T) {
 	services, port := m.port, newPort(t)
 	blocks := page(t, "../../../docs/gateway-api.md", "namespace: shop", "namespace: "+m.namespace, "web.shop.mesh, port: 80", "web.mesh, port: "+services,
 		"web.shop.mesh}", "web.mesh}", "8080", port)
-	m.commit(m.service("web.mesh", backends(t, "a", "b", "c")...), blocks["yaml"][0], blocks["yaml"][3])
+	m.commit(m.service("web.mesh", backends(t, "a", "b", "c")...), blockWith(t, blocks["yaml"], "name: edge, namespace"), blockWith(t, blocks["yaml"], "sessionPersistence:"))
 	m.port = port
 	first, header, _ := m.begun("cart.example.com", "/", "cart")
 	m.keeps("cart.example.com", "/", header, first.seen.Backend)

@@ -90,8 +90,7 @@ func TestAGatewayCarriesDatagrams(t *testing.T) {
 	one, two, port := serveDatagrams(t, "one"), serveDatagrams(t, "two"), newPort(t)
 	blocks := page(t, "../../../docs/gateway-api.md", "namespace: shop", "namespace: "+m.namespace, "5353", port,
 		"address: 10.0.0.5", "address: 127.0.0.1, ports: {dns: "+one+"}", "address: 10.0.0.6", "address: 127.0.0.1, ports: {dns: "+two+"}")
-	require.Len(t, blocks["yaml"], 4)
-	m.commit(blocks["yaml"][2])
+	m.commit(blockWith(t, blocks["yaml"], "kind: UDPRoute"))
 	m.eventuallyAnswered(port, true)
 
 	// A socket has one backend, and sockets are divided by the weights.
