@@ -13,7 +13,7 @@ BEGIN
   WITH chosen AS MATERIALIZED (SELECT * FROM mesh_internal.chosen_resources(routes, NULL, NULL)),
   decided AS MATERIALIZED (SELECT * FROM mesh_internal.decided_statuses(routes, NULL, NULL, NULL))
   SELECT c.api_group, c.kind, c.namespace, c.name, (p.i - 1)::integer, p.value,
-    CASE WHEN s.value IS NOT NULL THEN mesh_internal.dated_conditions(s.value -> 'conditions', NULL, d.decided, c.revision) END,
+    CASE WHEN s.value IS NOT NULL THEN mesh_internal.dated_conditions(s.value -> 'conditions', NULL, mesh_internal.condition_since(d.decided, c.revision)) END,
     CASE WHEN s.value ? 'listeners' THEN ARRAY(SELECT jsonb_array_elements_text(s.value -> 'listeners')) END, c.registry
   FROM chosen c LEFT JOIN decided d USING (kind, api_group, namespace, name)
     CROSS JOIN LATERAL (

@@ -85,7 +85,7 @@ func TestServicesDecideAboutRequestsOfARoute(t *testing.T) {
 			rule("/few", externalAuth("GRPC", "calls.mesh", services, ", grpc: {allowedHeaders: [x-tenant]}")),
 			rule("/both", externalAuth("GRPC", "calls.mesh", services, ", grpc: {}"), externalAuth("HTTP", "auth.mesh", services, told)),
 			rule("/away", externalAuth("HTTP", "away.mesh", services, ", http: {}")),
-			rule("/nobody", externalAuth("HTTP", "nobody.mesh", services, ", http: {}")),
+			rule("/nobody", externalAuth("HTTP", "no-auth.mesh", services, ", http: {}")),
 			"{matches: [{path: {value: /redirected}}], filters: [{type: RequestRedirect, requestRedirect: {hostname: away.example.com}}, "+externalAuth("HTTP", "auth.mesh", services, told)+"]}",
 			"{backendRefs: ["+toHost("shop.mesh", services)+"]}"))
 	m.port = port

@@ -7,8 +7,12 @@ import (
 	"time"
 )
 
-// interval is the pause between two questions.
-const interval = 2 * time.Millisecond
+// The pause between two questions is as long as the last one took, within these bounds: who answers has
+// to get on with what is waited for, and a page of many metrics keeps an Envoy busy for seconds.
+const (
+	shortestPause = 2 * time.Millisecond
+	longestPause  = 2 * time.Second
+)
 
 // Longest bounds a wait that nothing says more of. Only something broken reaches it.
 const Longest = 30 * time.Second
@@ -25,10 +29,9 @@ func Within(t testing.TB, limit time.Duration, ask func(context.Context) error) 
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
 	var last error
 	for {
+		asked := time.Now()
 		err := ask(ctx)
 		if err == nil {
 			return
@@ -37,7 +40,7 @@ func Within(t testing.TB, limit time.Duration, ask func(context.Context) error) 
 			last = err
 		}
 		select {
-		case <-ticker.C:
+		case <-time.After(min(max(time.Since(asked), shortestPause), longestPause)):
 		case <-ctx.Done():
 			t.Fatalf("not within %s: %v", limit, last)
 		}
