@@ -26,11 +26,11 @@ demo: build ## Run a whole mesh on this machine; Ctrl-C ends it (FLAGS=--help li
 
 .PHONY: test
 test: compile machine prometheus ## Run every test, on a real Postgres and a real Envoy (TESTS=./store/... narrows)
-	@failed=0; go test $(TESTS) || failed=1; $(if $(filter ./...,$(TESTS)),go -C bench test ./... || failed=1; go -C conformance/gatewayapi test ./... || failed=1;) exit $$failed
+	@failed=0; go test -timeout 20m $(TESTS) || failed=1; $(if $(filter ./...,$(TESTS)),go -C bench test ./... || failed=1; go -C conformance/gatewayapi test ./... || failed=1;) exit $$failed
 
 .PHONY: test-race
 test-race: envoy machine prometheus ## Run every test under the race detector
-	@failed=0; go test -race $(TESTS) || failed=1; $(if $(filter ./...,$(TESTS)),go -C bench test -race ./... || failed=1;) exit $$failed
+	@failed=0; go test -race -timeout 40m $(TESTS) || failed=1; $(if $(filter ./...,$(TESTS)),go -C bench test -race ./... || failed=1;) exit $$failed
 
 .PHONY: test-postgres
 test-postgres: ## Run the store's tests on each Postgres from 13 to 18 (POSTGRES=13 narrows)
