@@ -40,13 +40,11 @@ func (g *Gateway) trustClients(l *Listener, refs []ref) (credential string) {
 	for _, why := range lost {
 		g.report(l.Of, l.Path, "checks clients without an authority that it names: "+why)
 	}
-	switch {
-	case len(refs) == 1 && l.authorities[0].carried == "":
+	if len(refs) == 1 && l.authorities[0].carried == "" {
 		return l.authorities[0].secret.credential() + kinds.AuthoritySuffix
-	default:
-		l.trusts = trustCredential(g.Resource, strconv.FormatUint(uint64(l.port), 10)) + kinds.AuthoritySuffix
-		return l.trusts
 	}
+	l.trusts = trustCredential(g.Resource, strconv.FormatUint(uint64(l.port), 10)) + kinds.AuthoritySuffix
+	return l.trusts
 }
 
 // clientAuthority is what a Gateway names to have clients checked by.

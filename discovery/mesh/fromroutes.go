@@ -17,6 +17,7 @@ func fromRoutes(rules *gatewayapi.Rules, exportDefault []string) *VirtualService
 		vs.visibility = exported(nil, exportDefault, vs.Resource.Namespace)
 	}
 	vs.complete()
+	vs.hasSessions, vs.hasAuthorizations = rules.HasSessions(), rules.HasAuthorizations()
 	for _, host := range rules.Authorizers() {
 		vs.requestsTo = append(vs.requestsTo, host)
 		vs.sendsTo = append(vs.sendsTo, destinationHost{host: host})
@@ -47,12 +48,13 @@ func (vs *VirtualService) Extras(rule *networking.HTTPRoute) *gatewayapi.Extras 
 }
 
 // HasSessions reports whether one of its rules has sessions.
-func (vs *VirtualService) HasSessions() bool { return vs.routes != nil && vs.routes.HasSessions() }
+func (vs *VirtualService) HasSessions() bool { return vs.hasSessions }
 
 // HasAuthorizations reports whether services decide about the requests of one of its rules.
-func (vs *VirtualService) HasAuthorizations() bool {
-	return vs.routes != nil && vs.routes.HasAuthorizations()
-}
+func (vs *VirtualService) HasAuthorizations() bool { return vs.hasAuthorizations }
+
+// LeadsToPool reports whether one of its rules leads to an InferencePool.
+func (vs *VirtualService) LeadsToPool() bool { return vs.leadsToPool }
 
 // Reaches reports whether clients in a namespace obey the rule for a service. Routes of the Gateway
 // API are obeyed by their own namespace, and by everybody if they are of the service's.

@@ -34,6 +34,8 @@ type VirtualService struct {
 	requestsTo []string          // the hosts of HTTP destinations and mirrors, and of who is asked about requests
 	// matchesNamespace says that some matches are only for clients of one namespace.
 	matchesNamespace bool
+	// These are known of each rule, since each step asks for those of all rules of a listener.
+	hasSessions, hasAuthorizations, leadsToPool bool
 }
 
 // virtualServiceIndex has every VirtualService. It never changes; a step makes the next one from
@@ -189,6 +191,7 @@ func (vs *VirtualService) complete() {
 	vs.sources = slices.Collect(maps.Keys(names))
 	vs.sendsTo = destinationPorts(vs.Spec)
 	vs.requestsTo = hostsOf(&networking.VirtualService{Http: vs.Spec.GetHttp()})
+	vs.leadsToPool = slices.ContainsFunc(vs.requestsTo, gatewayapi.IsPoolHost)
 	vs.matchesNamespace = slices.ContainsFunc(vs.Spec.GetHttp(), func(route *networking.HTTPRoute) bool {
 		return slices.ContainsFunc(route.GetMatch(), func(m *networking.HTTPMatchRequest) bool { return m.GetSourceNamespace() != "" })
 	})

@@ -23,10 +23,9 @@ type Service struct {
 
 // GRPC asks it over gRPC.
 func (s Service) GRPC() *corev3.GrpcService {
-	return &corev3.GrpcService{
-		TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: s.Cluster, Authority: s.Host}},
-		Timeout:         s.Timeout,
-	}
+	out := message.GRPC(s.Cluster, s.Host)
+	out.Timeout = s.Timeout
+	return out
 }
 
 // HTTP asks it by requests whose path has a prefix before that of the request in question.

@@ -26,11 +26,12 @@ func addNeeded(m *hcmv3.HttpConnectionManager, needed need.Filters) {
 	if needed.Sessions {
 		added = append(added, sessionFilter)
 	}
+	if needed.Pickers {
+		added = append(added, pickerFilter)
+		m.EarlyHeaderMutationExtensions = append(slices.Clone(m.GetEarlyHeaderMutationExtensions()), noOwnChoice)
+	}
 	if len(added) > 0 {
 		m.HttpFilters = slices.Insert(slices.Clone(m.GetHttpFilters()), len(m.GetHttpFilters())-1, added...)
-	}
-	if needed.Pickers {
-		addPicker(m)
 	}
 }
 

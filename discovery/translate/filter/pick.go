@@ -1,8 +1,6 @@
 package filter
 
 import (
-	"slices"
-
 	mutationv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
@@ -19,7 +17,7 @@ import (
 // neither the route nor whom the request is for: it chooses an endpoint of the pool, and nothing else.
 var pickerFilter = func() *hcmv3.HttpFilter {
 	f := message.HTTPFilter(route.PickerFilter, &extprocv3.ExternalProcessor{
-		GrpcService:      route.AskingAt(naming.BlackHoleCluster, ""), // Envoy wants one
+		GrpcService:      message.GRPC(naming.BlackHoleCluster, ""), // Envoy wants one
 		RouteCacheAction: extprocv3.ExternalProcessor_RETAIN,
 		StatusOnError:    &typev3.HttpStatus{Code: typev3.StatusCode_ServiceUnavailable},
 	})
@@ -33,10 +31,4 @@ var noOwnChoice = &corev3.TypedExtensionConfig{
 	TypedConfig: message.Pack(&earlyv3.HeaderMutation{Mutations: []*mutationv3.HeaderMutation{{
 		Action: &mutationv3.HeaderMutation_Remove{Remove: naming.ChosenEndpoint},
 	}}}),
-}
-
-// addPicker adds, before the router, the filter by which pickers are asked.
-func addPicker(m *hcmv3.HttpConnectionManager) {
-	m.HttpFilters = slices.Insert(slices.Clone(m.GetHttpFilters()), len(m.GetHttpFilters())-1, pickerFilter)
-	m.EarlyHeaderMutationExtensions = append(slices.Clone(m.GetEarlyHeaderMutationExtensions()), noOwnChoice)
 }

@@ -5,7 +5,6 @@ package need
 import (
 	"slices"
 
-	"github.com/pgmesh/pgmesh/discovery/gatewayapi"
 	"github.com/pgmesh/pgmesh/discovery/mesh"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
@@ -45,7 +44,7 @@ func needing(sessions map[string]bool) func(*mesh.VirtualService) Filters {
 		return Filters{
 			Sessions:       vs.HasSessions() || len(sessions) > 0 && slices.ContainsFunc(vs.RequestsTo(), func(host string) bool { return sessions[host] }),
 			Authorizations: vs.HasAuthorizations(),
-			Pickers:        slices.ContainsFunc(vs.RequestsTo(), gatewayapi.IsPoolHost),
+			Pickers:        vs.LeadsToPool(),
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package route
 
 import (
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -33,7 +32,7 @@ func (c Context) picked(settings map[string]*anypb.Any, to *networking.Destinati
 func asking(picker gatewayapi.Picker) *extprocv3.ExtProcOverrides {
 	choices := &extprocv3.MetadataOptions_MetadataNamespaces{Untyped: []string{naming.ChoiceMetadata}}
 	return &extprocv3.ExtProcOverrides{
-		GrpcService:      AskingAt(naming.Cluster(picker.Port, "", picker.Host), picker.Host),
+		GrpcService:      message.GRPC(naming.Cluster(picker.Port, "", picker.Host), picker.Host),
 		FailureModeAllow: wrapperspb.Bool(picker.FailOpen),
 		MetadataOptions:  &extprocv3.MetadataOptions{ForwardingNamespaces: choices, ReceivingNamespaces: choices},
 		ProcessingMode: &extprocv3.ProcessingMode{
@@ -41,9 +40,4 @@ func asking(picker gatewayapi.Picker) *extprocv3.ExtProcOverrides {
 			ResponseHeaderMode: extprocv3.ProcessingMode_SEND, ResponseBodyMode: extprocv3.ProcessingMode_FULL_DUPLEX_STREAMED, ResponseTrailerMode: extprocv3.ProcessingMode_SEND,
 		},
 	}
-}
-
-// AskingAt is a picker at a cluster.
-func AskingAt(cluster, host string) *corev3.GrpcService {
-	return &corev3.GrpcService{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: cluster, Authority: host}}}
 }

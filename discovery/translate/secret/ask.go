@@ -7,6 +7,7 @@ import (
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 
 	"github.com/pgmesh/pgmesh/discovery/gatewayapi"
+	"github.com/pgmesh/pgmesh/discovery/translate/message"
 	"github.com/pgmesh/pgmesh/discovery/translate/naming"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 	"github.com/pgmesh/pgmesh/identity/agentsecret"
@@ -58,9 +59,7 @@ func ServerCredential(v view.View, name string) *tlsv3.SdsSecretConfig {
 	return &tlsv3.SdsSecretConfig{Name: rest, SdsConfig: &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_ApiConfigSource{ApiConfigSource: &corev3.ApiConfigSource{
 			ApiType: corev3.ApiConfigSource_GRPC, TransportApiVersion: corev3.ApiVersion_V3, SetNodeOnFirstMessageOnly: true,
-			GrpcServices: []*corev3.GrpcService{{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{
-				ClusterName: naming.Cluster(server.Port, "", server.Host), Authority: server.Host,
-			}}}},
+			GrpcServices: []*corev3.GrpcService{message.GRPC(naming.Cluster(server.Port, "", server.Host), server.Host)},
 		}},
 		ResourceApiVersion: corev3.ApiVersion_V3,
 	}}

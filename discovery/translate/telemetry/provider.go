@@ -81,9 +81,7 @@ func clusterOf(c mesh.Collector) string { return naming.Cluster(c.Port, "", c.Ho
 
 // overGRPC speaks gRPC to a collector.
 func overGRPC(c mesh.Collector) *corev3.GrpcService {
-	return &corev3.GrpcService{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
-		EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: clusterOf(c), Authority: c.Host},
-	}}
+	return message.GRPC(clusterOf(c), c.Host)
 }
 
 // openTelemetryLog has a text for each entry, and labels as its attributes.
