@@ -135,21 +135,30 @@ func (w *Template) Vary(t testing.TB, dice *rand.Rand, d *Draft) *Draft {
 	return varied
 }
 
+// mostDraws is how often a form is drawn until its choices are valid together. One that never is would
+// otherwise be drawn for ever.
+const mostDraws = 1000
+
 // draw mostly takes the first alternative.
 func (f *form) draw(t testing.TB, dice *rand.Rand) *Draft {
 	t.Helper()
-	for {
+	var wrong error
+	for range mostDraws {
 		choices := make([]int, len(f.places))
 		for i, alternatives := range f.places {
 			if dice.IntN(4) == 0 {
 				choices[i] = dice.IntN(len(alternatives))
 			}
 		}
-		if d, err := f.draft(choices); err == nil {
+		d, err := f.draft(choices)
+		if err == nil {
 			d.CreateTime = age(dice)
 			return d
 		}
+		wrong = err
 	}
+	require.NoError(t, wrong, "a form of the template is never valid")
+	return nil
 }
 
 // Nodes are different proxies: with and without services at their address, with and without a
