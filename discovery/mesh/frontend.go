@@ -14,6 +14,14 @@ import (
 // each listens on. A server that conflicts with an older one is left out, and is a problem of its
 // Gateway.
 type Frontend struct {
+	*opened
+
+	from exposed // its inputs, to tell whether the next mesh can reuse it
+}
+
+// opened is what a frontend listens on. It does not depend on rules for requests, so frontends share it
+// while only those change.
+type opened struct {
 	Sockets  []*Socket
 	Problems []Problem
 
@@ -22,7 +30,6 @@ type Frontend struct {
 	// Routes has the servers behind each route configuration, the oldest first.
 	Routes map[string][]*Server
 
-	from    exposed // its inputs, to tell whether the next mesh can reuse it
 	sockets map[socketKey]*Socket
 }
 
@@ -39,6 +46,21 @@ type exposed struct {
 func (e *exposed) same(other *exposed) bool {
 	return slices.Equal(e.gateways, other.gateways) && maps.EqualFunc(e.rules, other.rules, slices.Equal[[]*VirtualService]) &&
 		slices.EqualFunc(e.targets, other.targets, Target.Same)
+}
+
+// opensAs reports whether a router with the same key listens on the same: only rules for requests may differ.
+func (e *exposed) opensAs(other *exposed) bool {
+	return slices.Equal(e.gateways, other.gateways) && slices.EqualFunc(e.targets, other.targets, Target.Same) &&
+		maps.EqualFunc(e.rules, other.rules, func(a, b []*VirtualService) bool { return slices.Equal(forConnections(a), forConnections(b)) })
+}
+
+func forConnections(rules []*VirtualService) (out []*VirtualService) {
+	for _, vs := range rules {
+		if vs.ForConnections() {
+			out = append(out, vs)
+		}
+	}
+	return out
 }
 
 type socketKey struct {
@@ -70,7 +92,7 @@ func (m *Mesh) Frontend(p *Proxy) *Frontend {
 	return m.frontends.get(key, func() *Frontend {
 		f, from := m.memory.frontends.get(key), m.exposedBy(p, targets)
 		if f == nil || !f.from.same(&from) {
-			f = buildFrontend(from)
+			f = f.followedBy(from)
 		}
 		m.memory.frontends.keep(key, f, m.build)
 		return f
@@ -89,8 +111,21 @@ func (m *Mesh) exposedBy(p *Proxy, targets []Target) exposed {
 	return out
 }
 
+// followedBy is the frontend of these inputs. It listens on what the one before did, if it can; that may be nil.
+func (f *Frontend) followedBy(from exposed) *Frontend {
+	if f != nil && f.from.opensAs(&from) {
+		return &Frontend{f.opened, from}
+	}
+	return buildFrontend(from)
+}
+
+// ListensAs reports whether two frontends listen on the same, whatever their rules for requests. Both may be nil.
+func (f *Frontend) ListensAs(other *Frontend) bool {
+	return f == other || f != nil && other != nil && f.opened == other.opened
+}
+
 func buildFrontend(from exposed) *Frontend {
-	f := &Frontend{Routes: map[string][]*Server{}, from: from, sockets: map[socketKey]*Socket{}}
+	f := &Frontend{&opened{Routes: map[string][]*Server{}, sockets: map[socketKey]*Socket{}}, from}
 	for _, g := range from.gateways {
 		for _, s := range g.servers {
 			for _, port := range g.listensOn(s, from.targets) {

@@ -169,6 +169,11 @@ func sourcesOf(list []*VirtualService) (names []string) {
 	return names
 }
 
+// ForConnections reports whether the rule routes connections, by TCP or TLS.
+func (vs *VirtualService) ForConnections() bool {
+	return len(vs.Spec.GetTcp())+len(vs.Spec.GetTls()) > 0
+}
+
 func (vs *VirtualService) hasProblems() bool { return len(vs.problems) > 0 }
 
 func (vs *VirtualService) forSidecars() bool { return !isDelegate(vs.Spec) && vs.bindsTo(MeshGateway) }

@@ -29,6 +29,7 @@ type sharedView struct {
 	patches  []mesh.Patch
 	backends map[string]seen // by host
 	listened []any           // what its listeners are made from, compared by pointer
+	byRoutes []any           // of routers: what listeners are made from of the rules for requests
 	of       *mesh.Mesh      // the mesh that it was brought to
 
 	clusters, endpoints, names *served.Set
@@ -128,14 +129,14 @@ func (x *sharedView) remake(e *Engine, v view.View, before *sharedView) {
 	}
 	changed := x.replace(e, v, hosts)
 	x.generations = generations{conditions: new(generation), backends: new(generation), shapes: new(generation), listened: new(generation)}
-	x.listened, x.outbound = memory.Listened(v), map[outboundKey]made{}
+	x.listened, x.byRoutes, x.outbound = memory.Listened(v), memory.ByRoutes(v), map[outboundKey]made{}
 	x.name(e, v)
 	x.route(e, v, &routing{before: before, changed: changed.shapes})
 }
 
 // follow applies a change of the scope and of the frontend.
 func (x *sharedView) follow(e *Engine, v view.View, before *sharedView, since *mesh.ScopeChange, changed changedBackends) {
-	same := x.frontend == before.frontend
+	same := x.frontend.ListensAs(before.frontend)
 	if !same {
 		x.generations.conditions = new(generation)
 	}
@@ -151,14 +152,17 @@ func (x *sharedView) follow(e *Engine, v view.View, before *sharedView, since *m
 		x.name(e, v)
 	}
 	x.listen(v, since, same, reshaped, changed.shapes)
-	if reshaped || slices.ContainsFunc(since.Egress, reruled) {
+	if reshaped || x.frontend != before.frontend || slices.ContainsFunc(since.Egress, reruled) {
 		x.route(e, v, &routing{before: before, since: since, changed: changed.shapes})
 	}
 }
 
 // listen brings up to date what the proxies listen for.
 func (x *sharedView) listen(v view.View, since *mesh.ScopeChange, same, reshaped bool, changed map[string]bool) {
-	if !reshaped && !memory.ListensAnew(v, since) || same && memory.ListensAlike(v, since, x.listened, changed) {
+	byRoutes := memory.ByRoutes(v)
+	same = same && slices.Equal(byRoutes, x.byRoutes)
+	x.byRoutes = byRoutes
+	if same && (!reshaped && !memory.ListensAnew(v, since) || memory.ListensAlike(v, since, x.listened, changed)) {
 		return
 	}
 	listened := memory.Listened(v)

@@ -5,6 +5,7 @@ import (
 	"github.com/pgmesh/pgmesh/discovery/translate/binding"
 	"github.com/pgmesh/pgmesh/discovery/translate/need"
 	"github.com/pgmesh/pgmesh/discovery/translate/route"
+	"github.com/pgmesh/pgmesh/discovery/translate/scoped"
 	"github.com/pgmesh/pgmesh/discovery/translate/upstream"
 	"github.com/pgmesh/pgmesh/discovery/translate/view"
 )
@@ -12,7 +13,7 @@ import (
 // Listened is what outbound listeners are made from beside traits and surroundings. The same makes
 // the same listeners, so it can be compared. Services that share a listener by their routes are in
 // it as the listener alone: one more of them changes nothing. What routers listen for is in their
-// Frontend.
+// Frontend, and in ByRoutes.
 func Listened(v view.View) []any {
 	l := listened{View: v}
 	for _, egress := range v.Scope.Egress {
@@ -28,12 +29,26 @@ func Listened(v view.View) []any {
 			l.all = append(l.all, at)
 		}
 	}
-	if !v.Sidecar() {
-		for _, name := range route.Names(v) {
-			l.all = append(l.all, need.OnServer(v, name))
-		}
-	}
 	return l.all
+}
+
+// byRoutes is what a router's listener has by the routes for its requests.
+type byRoutes struct {
+	routes string
+	needed need.Filters
+	scoped bool
+}
+
+// ByRoutes is what the listeners of a router are made from beside that, as it depends on the rules for
+// requests, of which others may come at any time.
+func ByRoutes(v view.View) (all []any) {
+	if v.Sidecar() {
+		return nil
+	}
+	for _, name := range route.Names(v) {
+		all = append(all, byRoutes{name, need.OnServer(v, name), scoped.On(v, name)})
+	}
+	return all
 }
 
 type listened struct {
@@ -85,7 +100,7 @@ func (l *listened) add(egress *mesh.Egress) {
 		}
 	}
 	for _, vs := range egress.VirtualServices {
-		if ForConnections(vs) {
+		if vs.ForConnections() {
 			l.all, l.connected = append(l.all, vs), true
 		}
 	}

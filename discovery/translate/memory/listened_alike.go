@@ -40,7 +40,7 @@ func ListensAlike(v view.View, since *mesh.ScopeChange, listened []any, changed 
 // and those that need a filter.
 func ListensAnew(v view.View, since *mesh.ScopeChange) bool {
 	needing := need.Rules(v)
-	matters := func(vs *mesh.VirtualService) bool { return ForConnections(vs) || needing(vs) }
+	matters := func(vs *mesh.VirtualService) bool { return vs.ForConnections() || needing(vs) }
 	return slices.ContainsFunc(since.Egress, func(e mesh.EgressChange) bool {
 		return slices.ContainsFunc(e.VirtualServices.Gone, matters) || slices.ContainsFunc(e.VirtualServices.Come, matters)
 	})
@@ -78,9 +78,4 @@ func sharesListener(v view.View, o binding.Port, listened []any, needed need.Egr
 		}
 	}
 	return there
-}
-
-// ForConnections reports whether a rule routes connections, by TCP or TLS.
-func ForConnections(vs *mesh.VirtualService) bool {
-	return len(vs.Spec.GetTcp())+len(vs.Spec.GetTls()) > 0
 }
