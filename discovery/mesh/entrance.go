@@ -119,11 +119,6 @@ func (f *Frontend) rulesFor(s *Server) []*VirtualService {
 	return out
 }
 
-// HasRule reports whether one of the rules for a server matches.
-func (f *Frontend) HasRule(s *Server, matches func(*VirtualService) bool) bool {
-	return slices.ContainsFunc(f.from.rules[s.Gateway], func(vs *VirtualService) bool { return matches(vs) && len(s.HostsFor(vs)) > 0 })
-}
-
 // gatewayMatch is what a match says of a gateway. It knows no labels or namespaces of clients.
 type gatewayMatch interface {
 	GetPort() uint32

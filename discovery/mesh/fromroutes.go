@@ -56,6 +56,11 @@ func (vs *VirtualService) HasAuthorizations() bool { return vs.hasAuthorizations
 // LeadsToPool reports whether one of its rules leads to an InferencePool.
 func (vs *VirtualService) LeadsToPool() bool { return vs.leadsToPool }
 
+// NeedsOfListeners reports whether listeners have to have a filter for what the rule says.
+func (vs *VirtualService) NeedsOfListeners() bool {
+	return vs.hasSessions || vs.hasAuthorizations || vs.leadsToPool
+}
+
 // Reaches reports whether clients in a namespace obey the rule for a service. Routes of the Gateway
 // API are obeyed by their own namespace, and by everybody if they are of the service's.
 func (vs *VirtualService) Reaches(s *Service, namespace string) bool {

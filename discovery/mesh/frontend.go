@@ -16,7 +16,8 @@ import (
 type Frontend struct {
 	*opened
 
-	from exposed // its inputs, to tell whether the next mesh can reuse it
+	needing map[string][]*VirtualService // by Gateway, the rules that need something of listeners
+	from    exposed                      // its inputs, to tell whether the next mesh can reuse it
 }
 
 // opened is what a frontend listens on. It does not depend on rules for requests, so frontends share it
@@ -46,21 +47,6 @@ type exposed struct {
 func (e *exposed) same(other *exposed) bool {
 	return slices.Equal(e.gateways, other.gateways) && maps.EqualFunc(e.rules, other.rules, slices.Equal[[]*VirtualService]) &&
 		slices.EqualFunc(e.targets, other.targets, Target.Same)
-}
-
-// opensAs reports whether a router with the same key listens on the same: only rules for requests may differ.
-func (e *exposed) opensAs(other *exposed) bool {
-	return slices.Equal(e.gateways, other.gateways) && slices.EqualFunc(e.targets, other.targets, Target.Same) &&
-		maps.EqualFunc(e.rules, other.rules, func(a, b []*VirtualService) bool { return slices.Equal(forConnections(a), forConnections(b)) })
-}
-
-func forConnections(rules []*VirtualService) (out []*VirtualService) {
-	for _, vs := range rules {
-		if vs.ForConnections() {
-			out = append(out, vs)
-		}
-	}
-	return out
 }
 
 type socketKey struct {
@@ -111,21 +97,11 @@ func (m *Mesh) exposedBy(p *Proxy, targets []Target) exposed {
 	return out
 }
 
-// followedBy is the frontend of these inputs. It listens on what the one before did, if it can; that may be nil.
-func (f *Frontend) followedBy(from exposed) *Frontend {
-	if f != nil && f.from.opensAs(&from) {
-		return &Frontend{f.opened, from}
-	}
-	return buildFrontend(from)
-}
-
-// ListensAs reports whether two frontends listen on the same, whatever their rules for requests. Both may be nil.
-func (f *Frontend) ListensAs(other *Frontend) bool {
-	return f == other || f != nil && other != nil && f.opened == other.opened
-}
-
 func buildFrontend(from exposed) *Frontend {
-	f := &Frontend{&opened{Routes: map[string][]*Server{}, sockets: map[socketKey]*Socket{}}, from}
+	f := &Frontend{&opened{Routes: map[string][]*Server{}, sockets: map[socketKey]*Socket{}}, map[string][]*VirtualService{}, from}
+	for gateway, rules := range from.rules {
+		f.needing[gateway] = those(rules, (*VirtualService).NeedsOfListeners)
+	}
 	for _, g := range from.gateways {
 		for _, s := range g.servers {
 			for _, port := range g.listensOn(s, from.targets) {

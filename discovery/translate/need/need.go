@@ -19,9 +19,6 @@ type Filters struct {
 	Pickers bool
 }
 
-// every is all that routes can need.
-var every = Filters{Sessions: true, Authorizations: true, Pickers: true}
-
 // and is what either needs.
 func (f Filters) and(other Filters) Filters {
 	return Filters{
@@ -51,14 +48,17 @@ func needing(sessions map[string]bool) func(*mesh.VirtualService) Filters {
 
 // OnServer is what the routes of a router need that it has under a name.
 func OnServer(v view.View, routes string) (out Filters) {
-	frontend, of := v.Mesh.Frontend(v.Proxy), needing(v.Scope.WithSessions())
-	note := func(vs *mesh.VirtualService) bool {
-		out = out.and(of(vs))
-		return out == every
-	}
+	frontend, sessions := v.Mesh.Frontend(v.Proxy), v.Scope.WithSessions()
+	of := needing(sessions)
 	for _, s := range frontend.Routes[routes] {
-		if frontend.HasRule(s, note) {
-			return out
+		rules := frontend.NeedingRules(s)
+		if len(sessions) > 0 { // any rule may lead there
+			rules = frontend.Rules(s)
+		}
+		for _, vs := range rules {
+			if some := of(vs); some != (Filters{}) && len(s.HostsFor(vs)) > 0 {
+				out = out.and(some)
+			}
 		}
 	}
 	return out
