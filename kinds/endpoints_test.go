@@ -23,7 +23,8 @@ func TestEndpointsInAnAnnotation(t *testing.T) {
 		{Address: "fd00::1"},
 	}
 	text := kinds.WrittenEndpoints(all)
-	require.Equal(t, `[{"address":"10.0.0.1","labels":{"a":"","b":"\u003c\u0026\u003e"},"network":"prod","locality":"eu/eu-a","serviceAccount":"model"},{"address":"fd00::1"}]`, text)
+	require.NotContains(t, text, " ", "protojson has some at random")
+	require.JSONEq(t, `[{"address":"10.0.0.1","labels":{"a":"","b":"\u003c\u0026\u003e"},"network":"prod","locality":"eu/eu-a","serviceAccount":"model"},{"address":"fd00::1"}]`, text)
 	read := endpointsIn(text)
 	require.Len(t, read, 2)
 	for i := range all {

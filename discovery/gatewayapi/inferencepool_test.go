@@ -38,9 +38,9 @@ const byService = "endpointPickerRef: {name: picker, port: {number: 9002}}"
 func TestAPoolNamesItsPicker(t *testing.T) {
 	t.Parallel()
 	for ref, want := range map[string]gatewayapi.Picker{
-		"name: picker, port: {number: 9002}":                                             {Host: "picker.edge.svc.cluster.local", Port: 9002},
-		"name: picker, port: {number: 9002}, failureMode: FailClose":                     {Host: "picker.edge.svc.cluster.local", Port: 9002},
-		"name: picker, port: {number: 9002}, failureMode: FailOpen":                      {Host: "picker.edge.svc.cluster.local", Port: 9002, FailOpen: true},
+		"name: picker, port: {number: 9002}":                                              {Host: "picker.edge.svc.cluster.local", Port: 9002},
+		"name: picker, port: {number: 9002}, failureMode: FailClose":                      {Host: "picker.edge.svc.cluster.local", Port: 9002},
+		"name: picker, port: {number: 9002}, failureMode: FailOpen":                       {Host: "picker.edge.svc.cluster.local", Port: 9002, FailOpen: true},
 		"group: networking.istio.io, kind: ServiceEntry, name: picker, port: {number: 1}": {Host: "picker.example.com", Port: 1},
 		"group: networking.istio.io, kind: Hostname, name: a.b, port: {number: 2}":        {Host: "a.b", Port: 2},
 	} {

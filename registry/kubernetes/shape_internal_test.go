@@ -22,7 +22,7 @@ func TestEntriesWithoutAController(t *testing.T) {
 		ours      = `{"parentRef": {"name": "edge"}, "controllerName": "pgmesh.io/gateway-controller", ` + condition + `}`
 	)
 	written := func(there, want string) (parents string, differs bool) {
-		body, differs := shaped(status(`{"parents": [`+there+`]}`), status(`{"parents": [`+want+`]}`), 1, time.Now())
+		body, differs := shaped(status(`{"parents": [`+there+`]}`), status(`{"parents": [`+want+`]}`), 1, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 		text, err := json.Marshal(body["parents"])
 		require.NoError(t, err)
 		return string(text), differs
