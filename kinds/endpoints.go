@@ -31,15 +31,14 @@ func (r *Resource) Endpoints() []*v1alpha3.WorkloadEntry {
 	return out
 }
 
-// WrittenEndpoints writes endpoints as an annotation has them: the same ones always alike.
+// WrittenEndpoints writes endpoints as an annotation has them: the same ones always alike. One that says
+// something that is not UTF-8 is left out.
 func WrittenEndpoints(all []*v1alpha3.WorkloadEntry) string {
-	texts := make([]json.RawMessage, len(all))
-	for i, e := range all {
-		text, err := protojson.Marshal(e)
-		if err != nil {
-			panic(err) // its texts are those of a registry, which are UTF-8
+	texts := make([]json.RawMessage, 0, len(all))
+	for _, e := range all {
+		if text, err := protojson.Marshal(e); err == nil {
+			texts = append(texts, text)
 		}
-		texts[i] = text
 	}
 	text, err := json.Marshal(texts) // without the spaces of protojson, which are random
 	if err != nil {

@@ -31,6 +31,7 @@ func TestEndpointsInAnAnnotation(t *testing.T) {
 		require.True(t, proto.Equal(all[i], read[i]), read[i])
 	}
 	require.Equal(t, "[]", kinds.WrittenEndpoints(nil))
+	require.Len(t, endpointsIn(kinds.WrittenEndpoints(append(all, &v1alpha3.WorkloadEntry{Address: "10.0.0.2", Network: "\xff"}))), 2)
 }
 
 // Nobody has checked an annotation: what could not be a Pod's is left out.
@@ -44,4 +45,18 @@ func TestEndpointsThatNoPodHas(t *testing.T) {
 	read := endpointsIn(`[7, {"address": "10.0.0.1", "ports": {"http~": 1}, "weight": 9, "later": true}]`)
 	require.Len(t, read, 1, "what a later version says beside is no reason to leave it out")
 	require.True(t, proto.Equal(&v1alpha3.WorkloadEntry{Address: "10.0.0.1"}, read[0]), read[0])
+}
+
+// Whatever an annotation says, what is read of it can be written and read again.
+func FuzzEndpoints(f *testing.F) {
+	f.Add(`[{"address": "10.0.0.1", "labels": {"a": "b"}, "locality": "eu", "network": "n", "serviceAccount": "s"}, {"address": "::1"}]`)
+	f.Add(`[{"address": "fe80::1%a", "labels": null}, {}, 1, "x"]`)
+	f.Fuzz(func(t *testing.T, text string) {
+		read := endpointsIn(text)
+		again := endpointsIn(kinds.WrittenEndpoints(read))
+		require.Len(t, again, len(read))
+		for i := range read {
+			require.True(t, proto.Equal(read[i], again[i]))
+		}
+	})
 }
