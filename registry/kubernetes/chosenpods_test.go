@@ -97,7 +97,7 @@ func (w *watcher) endpoints() string {
 	}
 	var all []string
 	for _, e := range r.Endpoints() {
-		all = append(all, strings.TrimSpace(e.GetAddress()+" "+e.GetLocality()+" "+e.GetLabels()[kinds.HealthLabel]))
+		all = append(all, strings.Join(strings.Fields(e.GetAddress()+" "+e.GetLocality()+" "+e.GetLabels()[kinds.HealthLabel]), " "))
 	}
 	return strings.Join(all, ", ")
 }
