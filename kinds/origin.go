@@ -24,6 +24,9 @@ const (
 	// OriginAuthoritiesAnnotation has the authorities that a resource names there, as a JSON object: PEM by
 	// the namespace and the name of what has it.
 	OriginAuthoritiesAnnotation = "pgmesh.io/origin-authorities"
+	// OriginEndpointsAnnotation has the Pods that an InferencePool selects there, as a JSON list of
+	// WorkloadEntries: its spec has no room for them.
+	OriginEndpointsAnnotation = "pgmesh.io/origin-endpoints"
 )
 
 // GatewayController is the name of the mesh as a controller of the Gateway API.
@@ -118,7 +121,9 @@ func (c Claim) CountsWith(first Claim) bool {
 
 // OriginAnnotations are all that say where a resource comes from. What people write has none of them.
 func OriginAnnotations() []string {
-	return []string{OriginAnnotation, OriginAuthoritiesAnnotation, OriginEntryAnnotation, OriginNamespaceAnnotation, OriginRankAnnotation, OriginSetAnnotation}
+	return []string{
+		OriginAnnotation, OriginAuthoritiesAnnotation, OriginEndpointsAnnotation, OriginEntryAnnotation, OriginNamespaceAnnotation, OriginRankAnnotation, OriginSetAnnotation,
+	}
 }
 
 // WithoutOrigin returns annotations without those that say where a resource comes from. It copies

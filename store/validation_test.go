@@ -52,6 +52,19 @@ func TestRefusalsInSQL(t *testing.T) {
 	}
 }
 
+// Nobody says of a row that it comes from a registry, or what it has there.
+func TestAnnotationsOfOriginsAreRefused(t *testing.T) {
+	t.Parallel()
+	db := connect(t, pgtest.New(t))
+	for _, name := range kinds.OriginAnnotations() {
+		err := db.Refused(fmt.Sprintf(`INSERT INTO mesh.resources (kind, namespace, name, annotations, spec) VALUES
+			('InferencePool', 'default', 'x', '{"%s": "[]"}', '{"selector": {"matchLabels": {"a": "b"}}, "targetPorts": [{"number": 80}], "endpointPickerRef": {"name": "a", "port": {"number": 1}}}')`, name))
+		require.Equal(t, "MS001", err.Code)
+		require.Equal(t, `InferencePool default/x: metadata.annotations["`+name+`"]: is for resources of registries, which servers mark themselves`, err.Message)
+	}
+	require.Equal(t, kinds.OriginAnnotations(), value[[]string](db, "SELECT mesh_internal.origin_annotations()"))
+}
+
 // badSpecs are specs that are wrong, or look it, by kind. Both validators must say the same of
 // each. Numbers with an exponent are not among them: jsonb writes them out, so the database cannot
 // repeat them as they were written.

@@ -3,6 +3,7 @@ package gatewayapi
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,7 +12,7 @@ import (
 	"github.com/pgmesh/pgmesh/kinds"
 )
 
-// Pool is an InferencePool: workloads, of which an endpoint picker chooses one for each request.
+// Pool is an InferencePool: workloads, and Pods if it is a cluster's, of which an endpoint picker chooses one for each request.
 type Pool struct {
 	Resource *kinds.Resource
 	// Problems are those that it has wherever it is used.
@@ -113,16 +114,28 @@ func (p *Pool) asEntry(in poolSpec) *kinds.Resource {
 	if in.AppProtocol == "kubernetes.io/h2c" {
 		protocol = "HTTP2"
 	}
-	spec := &networking.ServiceEntry{
-		Hosts: []string{p.Host()}, Location: networking.ServiceEntry_MESH_INTERNAL, Resolution: networking.ServiceEntry_STATIC,
-		WorkloadSelector: &networking.WorkloadSelector{Labels: in.Selector.MatchLabels},
-	}
+	spec := &networking.ServiceEntry{Hosts: []string{p.Host()}, Location: networking.ServiceEntry_MESH_INTERNAL, Resolution: networking.ServiceEntry_STATIC}
 	for _, number := range p.Ports {
 		spec.Ports = append(spec.Ports, &networking.ServicePort{Number: number, Name: poolPort, Protocol: protocol, TargetPort: number})
 	}
 	out := *p.Resource
-	out.Labels, out.Spec = nil, kinds.SpecOf(spec)
+	out.Labels, out.Annotations = nil, p.choosing(spec, in.Selector.MatchLabels)
+	out.Spec = kinds.SpecOf(spec)
 	return &out
+}
+
+// choosing has a ServiceEntry select workloads: beside the Pods that the registry of the pool says it has, if
+// there are some. It returns its annotations, which do not list those Pods: a service whose endpoints alone
+// change has the same ones.
+func (p *Pool) choosing(spec *networking.ServiceEntry, labels map[string]string) map[string]string {
+	annotations := maps.Clone(p.Resource.Annotations)
+	delete(annotations, kinds.OriginEndpointsAnnotation)
+	if spec.Endpoints = p.Resource.Endpoints(); len(spec.GetEndpoints()) == 0 {
+		spec.WorkloadSelector = &networking.WorkloadSelector{Labels: labels}
+		return annotations
+	}
+	annotations[kinds.SelectorAnnotation] = kinds.WrittenLabels(labels)
+	return annotations
 }
 
 // Same reports whether two pools have the same ports and the same picker; both may be nil.
@@ -180,7 +193,7 @@ func (p *Pool) AllProblems(pickerFault string, selectsSome bool) []Problem {
 	}
 	if !selectsSome {
 		out = append(out, Problem{p.Key(), "spec.selector", fmt.Sprintf(
-			"no workload of the namespace %s has these labels: requests to the pool fail. Give a WorkloadEntry the labels, or correct the selector", p.Resource.Namespace)})
+			"no workload of the namespace %s has these labels: requests to the pool fail. Give a WorkloadEntry the labels, or a Pod if the pool is a cluster's, or correct the selector", p.Resource.Namespace)})
 	}
 	return out
 }

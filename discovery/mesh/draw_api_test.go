@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/types/known/structpb"
+	networking "istio.io/api/networking/v1alpha3"
 )
 
 // object reads a spec of the Gateway API.
@@ -94,6 +95,14 @@ func (d draw) pool(t *testing.T) *structpb.Struct {
 		pick(d, "a", "b"), 8000+d.IntN(2), pick(d, "", `, {"number": 8002}`),
 		pick(d, `"name": "short"`, fmt.Sprintf(`"group": "networking.istio.io", "kind": "ServiceEntry", "name": %q`, d.name()), `"group": "networking.istio.io", "kind": "Hostname", "name": "a.com"`),
 		pick(d, "", `, "failureMode": "FailOpen"`)))
+}
+
+// pods are those that a registry says a pool has.
+func (d draw) pods() (all []*networking.WorkloadEntry) {
+	for range d.IntN(3) {
+		all = append(all, &networking.WorkloadEntry{Address: d.address(), Labels: d.labels(), ServiceAccount: pick(d, "", "account"), Locality: pick(d, "", "r/z")})
+	}
+	return all
 }
 
 func (d draw) grant(t *testing.T) *structpb.Struct {

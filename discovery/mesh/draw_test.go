@@ -138,6 +138,9 @@ func (d draw) resource(t *testing.T) *kinds.Resource {
 	if carries := chosen.kind == "BackendTLSPolicy" || chosen.kind == "Gateway"; carries && d.oneIn(2) {
 		r.Annotations = map[string]string{kinds.OriginAuthoritiesAnnotation: kinds.WrittenAuthorities(map[string]string{r.Namespace + "/" + d.name(): fmt.Sprint("PEM ", d.IntN(3))})}
 	}
+	if chosen.kind == "InferencePool" && d.oneIn(2) {
+		r.Annotations = map[string]string{kinds.OriginEndpointsAnnotation: kinds.WrittenEndpoints(d.pods())}
+	}
 	if chosen.kind == "GatewayClass" {
 		r.Namespace = ""
 	}

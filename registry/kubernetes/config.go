@@ -35,6 +35,7 @@ func (o *configObject) resource(kind *kinds.Kind) (*kinds.Resource, error) {
 	}
 	annotations := maps.Clone(o.Metadata.Annotations)
 	delete(annotations, lastApplied)
+	delete(annotations, kinds.OriginEndpointsAnnotation) // one of the cluster does not count: it would be Pods that nobody has seen
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
@@ -105,7 +106,7 @@ func (m *mesh) take(kind *kinds.Kind, o *configObject) {
 		r = m.carrying(r)
 	}
 	if before := m.config[kind][k]; before != nil && registry.Same(before, r) {
-		m.statuses.saw(k, o, before, nil)
+		m.statuses.saw(k, o, m.configured(k), nil)
 		return
 	}
 	m.config[kind][k], m.altered[k] = r, true
@@ -130,6 +131,7 @@ func (m *mesh) drop(k kinds.Key) {
 func (m *mesh) reconfigure() []kinds.Change {
 	changes := make([]kinds.Change, 0, len(m.altered))
 	for k := range m.altered {
+		m.choose(k)
 		changes = append(changes, kinds.Change{Key: k, Resource: m.configured(k)})
 	}
 	clear(m.altered)

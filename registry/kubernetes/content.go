@@ -23,6 +23,8 @@ type content struct {
 	touched map[key]bool
 	// changed is told Pods as they were and as they are. It may be nil.
 	changed func(namespace string, before, now *pod)
+	// moved is told that some Node is elsewhere. It may be nil.
+	moved func()
 }
 
 func newContent(s *settings) *content {
@@ -190,6 +192,9 @@ func (c *content) setNode(k key, now *node) {
 		}
 	}
 	maps.Copy(c.touched, c.onNodes)
+	if c.moved != nil {
+		c.moved()
+	}
 }
 
 // at is where a Node is, as far as that is known.

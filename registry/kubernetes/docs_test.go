@@ -37,6 +37,7 @@ func TestThePageOfKubernetes(t *testing.T) {
 	c := start(t)
 	c.InstallIstio()
 	c.InstallGatewayAPI()
+	c.InstallInference()
 	c.Apply(networkingPath+"virtualservices/web", virtualService("web", "mesh"))
 	blocks := fenced.FindAllStringSubmatch(readPage(t), -1)
 	require.Len(t, blocks, 6)
@@ -74,12 +75,16 @@ func TestThePageOfKubernetes(t *testing.T) {
 
 	require.Equal(t, 2, apply(blocks[2][1]))
 	c.Apply(routePath, routeTo("edge"))
+	c.Apply(poolPath, poolOf("web"))
 	statuses := write(t, c, config)
-	statuses.UntilThere(t, "VirtualService shop/web", "HTTPRoute shop/web")
+	statuses.UntilThere(t, "VirtualService shop/web", "HTTPRoute shop/web", poolKey)
 	statuses.tells(programmed("True"), "web")
 	statuses.shows("web", "Accepted=True:Accepted@1 Programmed=True:Programmed@1")
 	statuses.becomes("HTTPRoute shop/web", atParents(said("Accepted True Accepted"), "edge"))
-	statuses.says(routePath, "\nedge by pgmesh.io/gateway-controller: Accepted=True:Accepted@1")
+	statuses.becomes(poolKey, atParents(said("Accepted True Accepted"), "edge"))
+	for _, path := range []string{routePath, poolPath} {
+		statuses.says(path, "\nedge by pgmesh.io/gateway-controller: Accepted=True:Accepted@1")
+	}
 	require.Zero(t, statuses.registry.Writes().Failed)
 
 	c.Namespace("edge")

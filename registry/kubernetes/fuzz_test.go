@@ -46,19 +46,25 @@ func FuzzServices(f *testing.F) {
 func FuzzConfig(f *testing.F) {
 	f.Add(`{"metadata":{"namespace":"shop","name":"web","creationTimestamp":"2026-01-02T03:04:05Z"},"spec":{"hosts":["web"],"http":[{"timeout":"1m"}]}}`)
 	f.Add(`{"metadata":{"name":"web","annotations":{"kubectl.kubernetes.io/last-applied-configuration":"x"}},"spec":null}`)
+	f.Add(`{"metadata":{"name":"web","annotations":{"pgmesh.io/origin-endpoints":"[]"}},"spec":{"selector":{"matchLabels":{"app":"web"}},"targetPorts":[{"number":80}],"endpointPickerRef":{"name":"a","port":{"number":1}}}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		var o configObject
 		if json.Unmarshal([]byte(text), &o) != nil {
 			return
 		}
-		for _, name := range []string{"VirtualService", "AuthorizationPolicy", "HTTPRoute"} {
+		for _, name := range []string{"VirtualService", "AuthorizationPolicy", "HTTPRoute", "InferencePool"} {
 			for _, kind := range kinds.All() {
 				if kind.Name != name {
 					continue
 				}
-				if r, err := o.resource(kind); err == nil && (r.Spec.Message() == nil || r.Annotations[lastApplied] != "") {
+				r, err := o.resource(kind)
+				if err != nil {
+					continue
+				}
+				if r.Spec.Message() == nil || r.Annotations[lastApplied] != "" || r.Annotations[kinds.OriginEndpointsAnnotation] != "" {
 					t.Fatalf("%s is made of %q", r.Key(), text)
 				}
+				choosing{}.set(r)
 			}
 		}
 	})

@@ -30,23 +30,24 @@ type mesh struct {
 	bad         map[string]error          // what cannot be made a resource, by entry
 	spoilt      map[string]error          // what is to be told of that; nil: no more
 	config      map[*kinds.Kind]map[kinds.Key]*kinds.Resource
-	altered     map[kinds.Key]bool  // of config
-	choosing    choosing            // of config
-	namespaces  map[key]*string     // the labels of each
-	lending     map[string]*lending // by namespace
-	authorities authorities         // that config names
-	told        bool                // Replace was called
-	away        string              // what was told
+	altered     map[kinds.Key]bool            // of config
+	choosing    choosing                      // of config
+	listing     map[kinds.Key]*kinds.Resource // what of config lists Pods, as it was told
+	namespaces  map[key]*string               // the labels of each
+	lending     map[string]*lending           // by namespace
+	authorities authorities                   // that config names
+	told        bool                          // Replace was called
+	away        string                        // what was told
 }
 
 func newMesh(r *Registry, sink registry.Sink, c *client.Client) *mesh {
 	m := &mesh{
 		Registry: r, sink: sink, client: c, wake: make(chan struct{}, 1), again: make(chan struct{}, 1), content: newContent(r.settings),
 		made: map[key][]*kinds.Resource{}, bad: map[string]error{}, spoilt: map[string]error{},
-		config: map[*kinds.Kind]map[kinds.Key]*kinds.Resource{}, altered: map[kinds.Key]bool{}, choosing: choosing{}, namespaces: map[key]*string{},
+		config: map[*kinds.Kind]map[kinds.Key]*kinds.Resource{}, altered: map[kinds.Key]bool{}, choosing: choosing{}, listing: map[kinds.Key]*kinds.Resource{}, namespaces: map[key]*string{},
 		lending: map[string]*lending{},
 	}
-	m.content.changed = m.podChanged
+	m.content.changed, m.content.moved = m.podChanged, m.nodeMoved
 	return m
 }
 

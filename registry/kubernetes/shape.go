@@ -79,6 +79,27 @@ type standing struct {
 	Conditions     []json.RawMessage `json:"conditions"`
 }
 
+// isOurs reports whether an entry is not another controller's. The first version of the kind InferencePool
+// drops who has written an entry: then it is ours if it is of a parent that we speak of.
+func (s *standing) isOurs(wants []standing) bool {
+	if s.ControllerName == "" {
+		return slices.ContainsFunc(wants, func(w standing) bool { return w.sameRef(s) })
+	}
+	return s.ControllerName == kinds.GatewayController
+}
+
+// standingsIn are those of the entries of a status that can be read.
+func standingsIn(raw []json.RawMessage) []standing {
+	out := make([]standing, 0, len(raw))
+	for _, r := range raw {
+		var p standing
+		if json.Unmarshal(r, &p) == nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
 // sameRef reports whether two entries are of the same parent or ancestor.
 func (s *standing) sameRef(other *standing) bool {
 	return sameJSON(s.ParentRef, other.ParentRef) && sameJSON(s.AncestorRef, other.AncestorRef)
@@ -146,20 +167,17 @@ func conditionsIn(raw []json.RawMessage) []registry.Condition {
 // place of ours.
 func (s *shaping) standings(there, want []json.RawMessage) []json.RawMessage {
 	all := make([]json.RawMessage, 0, len(there)+len(want))
+	wants := standingsIn(want)
 	var ours []standing
 	for _, raw := range there {
 		var p standing
-		if json.Unmarshal(raw, &p) != nil || p.ControllerName != kinds.GatewayController { // of another controller
+		if json.Unmarshal(raw, &p) != nil || !p.isOurs(wants) {
 			all = append(all, raw)
 			continue
 		}
 		ours = append(ours, p)
 	}
-	for _, raw := range want {
-		var p standing
-		if json.Unmarshal(raw, &p) != nil {
-			continue
-		}
+	for _, p := range wants {
 		i := slices.IndexFunc(ours, func(o standing) bool { return o.sameRef(&p) })
 		var had []json.RawMessage
 		if i >= 0 {

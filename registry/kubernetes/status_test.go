@@ -81,7 +81,12 @@ func pathOf(name string) string { return networkingPath + "virtualservices/" + n
 // write has statuses written until the test ends.
 func write(t *testing.T, c *kubetest.Cluster, kubeconfig string) *writing {
 	t.Helper()
-	at, err := url.Parse("kubernetes://" + kubeconfig + "?services=false&status=true")
+	return writeWith(t, c, kubeconfig, "services=false")
+}
+
+func writeWith(t *testing.T, c *kubetest.Cluster, kubeconfig, parameters string) *writing {
+	t.Helper()
+	at, err := url.Parse("kubernetes://" + kubeconfig + "?status=true&" + parameters)
 	require.NoError(t, err)
 	log := &logged{}
 	r, err := kubernetes.Open(at, reload.Options{Log: slog.New(slog.NewTextHandler(log, nil))})

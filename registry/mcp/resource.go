@@ -37,7 +37,8 @@ func (m *mesh) make(r *kinds.Resource) *kinds.Resource {
 //   - the set of clusters, if it is the one that the URL names: who is of a set has endpoints among
 //     those of services that count before his;
 //   - the labels of its namespace there, which Gateways choose routes by, as they do by the namespace
-//     itself.
+//     itself;
+//   - the Pods that an InferencePool selects there, as ServiceEntries keep their endpoints.
 //
 // Ranks are those of the server's registries, and authorities say whom to trust: both are decided
 // here.
@@ -50,8 +51,10 @@ func (m *mesh) annotations(r *kinds.Resource) map[string]string {
 	if m.set != "" && r.OriginSet() == m.set {
 		out[kinds.OriginSetAnnotation] = m.set
 	}
-	if labels := r.Annotations[kinds.OriginNamespaceAnnotation]; labels != "" {
-		out[kinds.OriginNamespaceAnnotation] = labels
+	for _, name := range []string{kinds.OriginNamespaceAnnotation, kinds.OriginEndpointsAnnotation} {
+		if said := r.Annotations[name]; said != "" {
+			out[name] = said
+		}
 	}
 	return out
 }

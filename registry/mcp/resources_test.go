@@ -103,7 +103,7 @@ func TestTheOrderOfTheServersRegistriesHolds(t *testing.T) {
 	first, second := newInventory(t), newInventory(t)
 	text := func(address string) string {
 		return `services: [{name: web, hosts: [web.example.com, ` + address + `.example.com], ports: [{number: 80, protocol: HTTP}], instances: [{address: ` + address + `}],
-			annotations: {pgmesh.io/origin-set: prod, pgmesh.io/origin-authorities: '{"a/b": "c"}', pgmesh.io/origin-namespace-labels: env=prod}}]`
+			annotations: {pgmesh.io/origin-set: prod, pgmesh.io/origin-authorities: '{"a/b": "c"}', pgmesh.io/origin-namespace-labels: env=prod, pgmesh.io/origin-endpoints: '[]'}}]`
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(first.path, "web.yaml"), []byte(text("10.0.0.1")), 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(second.path, "web.yaml"), []byte(text("10.0.0.2")), 0o644))
@@ -115,7 +115,7 @@ func TestTheOrderOfTheServersRegistriesHolds(t *testing.T) {
 	of.UntilThere(t, "mcp.first.web", "mcp.second.web")
 	require.Equal(t, []string{"web.example.com", "10.0.0.2.example.com"}, hosts(of, "mcp.second.web"))
 	require.Equal(t, map[string]string{
-		kinds.OriginEntryAnnotation: "second/web.yaml", kinds.OriginSetAnnotation: "prod", kinds.OriginNamespaceAnnotation: "env=prod",
+		kinds.OriginEntryAnnotation: "second/web.yaml", kinds.OriginSetAnnotation: "prod", kinds.OriginNamespaceAnnotation: "env=prod", kinds.OriginEndpointsAnnotation: "[]",
 	}, of.All["mcp.second.web"].Annotations, "whom to trust is not said by others")
 
 	require.NoError(t, os.WriteFile(filepath.Join(second.path, "web.yaml"), []byte(`services: [{name: web, hosts: [web.example.com, other.example.com], ports: [{number: 80, protocol: HTTP}]}]`), 0o644))

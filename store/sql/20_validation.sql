@@ -288,7 +288,7 @@ END $$;
 -- origin_annotations are those by which servers say that a resource comes from a registry. Nobody
 -- may write them: who did would claim to be of a registry, or a rank among those.
 CREATE OR REPLACE FUNCTION mesh_internal.origin_annotations() RETURNS text[]
-LANGUAGE sql IMMUTABLE AS $$ SELECT '{pgmesh.io/origin,pgmesh.io/origin-authorities,pgmesh.io/origin-entry,pgmesh.io/origin-namespace-labels,pgmesh.io/origin-rank,pgmesh.io/origin-set}'::text[] $$;
+LANGUAGE sql IMMUTABLE AS $$ SELECT '{pgmesh.io/origin,pgmesh.io/origin-authorities,pgmesh.io/origin-endpoints,pgmesh.io/origin-entry,pgmesh.io/origin-namespace-labels,pgmesh.io/origin-rank,pgmesh.io/origin-set}'::text[] $$;
 
 -- check_text_map checks labels or annotations: an object of strings, with keys of the syntax of
 -- Kubernetes's.

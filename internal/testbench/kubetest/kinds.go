@@ -18,12 +18,13 @@ import (
 	"github.com/pgmesh/pgmesh/internal/testbench/poll"
 )
 
-// The modules that have the kinds of Istio and of the Gateway API: that of go.mod, and the one that
-// kinds are generated from.
+// The modules that have the kinds of Istio, of the Gateway API and of its inference extension: that of
+// go.mod, and those that kinds are generated from.
 const (
-	istioModule   = "istio.io/api"
-	gatewayPath   = "sigs.k8s.io/gateway-api"
-	gatewayModule = gatewayPath + "@v1.6.1"
+	istioModule     = "istio.io/api"
+	gatewayPath     = "sigs.k8s.io/gateway-api"
+	gatewayModule   = gatewayPath + "@v1.6.1"
+	inferenceModule = "sigs.k8s.io/gateway-api-inference-extension@v1.5.0"
 )
 
 // InstallIstio has the cluster know Istio's kinds.
@@ -36,6 +37,12 @@ func (c *Cluster) InstallIstio() {
 func (c *Cluster) InstallGatewayAPI() {
 	c.t.Helper()
 	c.installGatewayAPI("standard", c.module("mod", "download", "-json", gatewayModule))
+}
+
+// InstallInference has the cluster know the kind InferencePool.
+func (c *Cluster) InstallInference() {
+	c.t.Helper()
+	c.Install(filepath.Join(c.module("mod", "download", "-json", inferenceModule), "config", "crd", "bases", "inference.networking.k8s.io_inferencepools.yaml"))
 }
 
 // InstallExperimentalGatewayAPI has it know the kinds of the version that the test's own module requires,
