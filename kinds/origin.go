@@ -29,6 +29,12 @@ const (
 	OriginEndpointsAnnotation = "pgmesh.io/origin-endpoints"
 )
 
+// The classes of Gateways that are there without a GatewayClass.
+const (
+	MeshGatewayClass  = "pgmesh"
+	IstioGatewayClass = "istio"
+)
+
 // GatewayController is the name of the mesh as a controller of the Gateway API.
 const GatewayController = "pgmesh.io/gateway-controller"
 

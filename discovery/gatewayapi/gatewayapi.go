@@ -23,8 +23,8 @@ const (
 const (
 	Controller      = kinds.GatewayController
 	IstioController = "istio.io/gateway-controller"
-	Class           = "pgmesh"
-	IstioClass      = "istio"
+	Class           = kinds.MeshGatewayClass
+	IstioClass      = kinds.IstioGatewayClass
 )
 
 // NameLabel is on the gateways of machines that serve the Gateway of this name in their namespace.

@@ -23,6 +23,8 @@ type Reference struct {
 	Name string
 	// To lists the resources with that name: none, one, or several that define one host.
 	To []kinds.Key
+	// BuiltIn tells that what has the name is there without a resource.
+	BuiltIn bool
 }
 
 // Index has the references between some resources.
@@ -61,6 +63,11 @@ type name struct {
 	kind  *kinds.Kind // nil for hosts and subsets
 	value string
 	wide  bool // a wildcard that covers the host also matches
+}
+
+// isBuiltIn reports whether it is the name of a class that needs no GatewayClass.
+func (n name) isBuiltIn() bool {
+	return n.kind != nil && n.kind.Name == "GatewayClass" && (n.value == kinds.MeshGatewayClass || n.value == kinds.IstioGatewayClass)
 }
 
 type mention struct {
@@ -103,7 +110,7 @@ func (b *builder) own(k kinds.Key, n name) {
 func (b *builder) index() *Index {
 	ix := &Index{from: map[kinds.Key][]int{}, to: map[kinds.Key][]int{}}
 	for _, m := range b.mentions {
-		r := Reference{From: m.from, Path: m.path, Name: m.name.value, To: b.resolve(m)}
+		r := Reference{From: m.from, Path: m.path, Name: m.name.value, To: b.resolve(m), BuiltIn: m.name.isBuiltIn()}
 		number := len(ix.references)
 		ix.references = append(ix.references, r)
 		ix.from[m.from] = append(ix.from[m.from], number)

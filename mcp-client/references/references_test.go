@@ -104,6 +104,20 @@ func TestReferencesFrom(t *testing.T) {
 	require.Empty(t, ix.From(key(istio, "ServiceEntry", "shop", "reviews")))
 }
 
+func TestClassesThatNeedNoGatewayClass(t *testing.T) {
+	t.Parallel()
+	for class, builtIn := range map[string]bool{"pgmesh": true, "istio": true, "envoy": false} {
+		documents, err := kinds.Parse("edge.yaml", fmt.Appendf(nil,
+			"{apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {name: edge, namespace: shop}, spec: {gatewayClassName: %s, listeners: [{name: http, port: 80, protocol: HTTP}]}}", class))
+		require.NoError(t, err)
+		ix, err := references.Of([]*kinds.Resource{documents[0].Resource})
+		require.NoError(t, err)
+		names := ix.From(documents[0].Resource.Key())
+		require.Len(t, names, 1, class)
+		require.Equal(t, builtIn, names[0].BuiltIn, class)
+	}
+}
+
 // Names must resolve as discovery resolves them.
 func TestNamesResolveAsInDiscovery(t *testing.T) {
 	t.Parallel()

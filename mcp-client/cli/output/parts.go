@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/pgmesh/pgmesh/mcp-client/cli/words"
 )
 
 // Part is a part of the status of a resource of the Gateway API that has conditions of its own: a
@@ -30,7 +32,7 @@ func (s *Status) Parts(list string) (out []Part) {
 		return nil // of a newer server
 	}
 	for _, r := range read {
-		part := Part{Title: fmt.Sprintf("%s (%d routes)", r.Name, r.AttachedRoutes), Conditions: r.Conditions}
+		part := Part{Title: fmt.Sprintf("%s (%s)", r.Name, words.Counted(r.AttachedRoutes, "route", "routes")), Conditions: r.Conditions}
 		if to := r.ParentRef; to.Name != "" {
 			part.Title = strings.Join(strings.Fields(fmt.Sprintf("%s %s %s", cmp.Or(to.Kind, "Gateway"), slashed(to.Namespace, to.Name), to.SectionName)), " ")
 			if to.Port != 0 {

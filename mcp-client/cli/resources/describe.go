@@ -194,11 +194,7 @@ func (d *describer) references(b *strings.Builder, k kinds.Key) {
 		d.title(b, "Refers to")
 		w := output.NewRows(b)
 		for _, r := range from {
-			to := d.program.Paint(terminal.Yellow, "(not found)")
-			if len(r.To) > 0 {
-				to = keyTitles(r.To)
-			}
-			w.Row("  "+r.Path, r.Name, to)
+			w.Row("  "+r.Path, r.Name, d.found(r))
 		}
 		w.Flush()
 	}
@@ -209,6 +205,18 @@ func (d *describer) references(b *strings.Builder, k kinds.Key) {
 			w.Row("  "+keyTitles([]kinds.Key{r.From}), r.Path)
 		}
 		w.Flush()
+	}
+}
+
+// found says what has the name of a reference.
+func (d *describer) found(r references.Reference) string {
+	switch {
+	case len(r.To) > 0:
+		return keyTitles(r.To)
+	case r.BuiltIn:
+		return "(built in)"
+	default:
+		return d.program.Paint(terminal.Yellow, "(not found)")
 	}
 }
 

@@ -146,7 +146,7 @@ func (f *frontend) connections() {
 			}
 		}
 		if len(names) != len(r.terms) {
-			f.Lose(r.at, "connections are told apart by the names of TLS alone: it is left out", "")
+			f.Lose(r.at, "connections are told apart by the names of TLS alone: it is left out", "write mode http into the frontend if it is for requests")
 			continue
 		}
 		if byName = true; r.to.ok && len(parents) > 0 {
