@@ -133,6 +133,9 @@ func (a *attachment) attachToListeners(index int, p parentSpec, parent kinds.Key
 		return
 	}
 	refusal := fault{reasonNoParent, "the parent has no listener of this name and port"}
+	if !slices.ContainsFunc(siblings, func(l *Listener) bool { return l.Of.Key() == parent }) {
+		refusal.message = fmt.Sprintf("%s has no listeners, or its Gateway does not take them", parent)
+	}
 	var on []*Listener
 	for _, l := range siblings {
 		if l.Of.Key() != parent || !p.names(l) {

@@ -213,6 +213,17 @@ func TestListenerSetsSayHowTheyStand(t *testing.T) {
 	require.Equal(t, "Accepted=False:NotAllowed Programmed=False:NotAllowed", all["foreign"])
 }
 
+// A route to a ListenerSet that its Gateway does not take is told of that, and not of a listener's name.
+func TestARouteToAListenerSetThatIsNotTaken(t *testing.T) {
+	t.Parallel()
+	w := readWorld(t, gatewayText("listeners: [{name: http, port: 80, protocol: HTTP}]")+
+		setText("more", "edge", "{name: http, port: 81, protocol: HTTP}")+
+		routeText("HTTPRoute", "r", "edge", "parentRefs: [{kind: ListenerSet, name: more}], rules: [{backendRefs: [{name: x, port: 80}]}]"))
+	a := w.attached(t, "HTTPRoute r")
+	require.Equal(t, "NoMatchingParent", a.Status.Parents[0].Conditions[0].Reason)
+	require.Equal(t, "ListenerSet edge/more has no listeners, or its Gateway does not take them", a.Status.Parents[0].Conditions[0].Message)
+}
+
 // A listener that cannot be served takes routes, as the API says, and has no effect.
 func TestAListenerThatIsNotServedTakesRoutes(t *testing.T) {
 	t.Parallel()
