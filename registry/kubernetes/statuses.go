@@ -24,7 +24,8 @@ type statuses struct {
 	mu      sync.Mutex
 	kinds   map[*kinds.Kind]*statusKind
 	objects map[kinds.Key]*object
-	due     []*object     // the newest last, which is written first
+	summing []*object     // due, and says how others stand, which is what people look at: comes before
+	due     []*object     // the others. Of both lists the newest is last, and is written first
 	wake    chan struct{} // something is due
 	writing bool          // it is this server that writes
 	counts  registry.Writes
@@ -200,8 +201,17 @@ func (s *statuses) queue(o *object) {
 	if o.queued = true; o.since.IsZero() {
 		o.since = time.Now()
 	}
-	s.due = append(s.due, o)
+	list := s.listOf(o)
+	*list = append(*list, o)
 	s.rouse()
+}
+
+// listOf is the list that an object waits in. Of many routes at once their Gateway would be written last.
+func (s *statuses) listOf(o *object) *[]*object {
+	if kind := o.key.Kind; hasOwnShape(kind) && (kind.Name == "Gateway" || kind.Name == "ListenerSet") {
+		return &s.summing
+	}
+	return &s.due
 }
 
 // rouse has the writer look what is due.
@@ -252,14 +262,16 @@ func (o *object) compareConditions(now time.Time) (body map[string]any, digest s
 func (s *statuses) next(now time.Time) (o *object, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, waiting := range slices.Backward(s.due) {
-		ready := s.ready(waiting)
-		if !ready.After(now) {
-			s.due = slices.Delete(s.due, i, i+1)
-			return waiting, time.Time{}
-		}
-		if at.IsZero() || ready.Before(at) {
-			at = ready
+	for _, list := range []*[]*object{&s.summing, &s.due} {
+		for i, waiting := range slices.Backward(*list) {
+			ready := s.ready(waiting)
+			if !ready.After(now) {
+				*list = slices.Delete(*list, i, i+1)
+				return waiting, time.Time{}
+			}
+			if at.IsZero() || ready.Before(at) {
+				at = ready
+			}
 		}
 	}
 	return nil, at
@@ -278,7 +290,7 @@ func (s *statuses) begin() {
 func (s *statuses) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.writing, s.due = false, nil
+	s.writing, s.summing, s.due = false, nil, nil
 	for _, o := range s.objects {
 		o.wanted, o.own, o.about, o.pending, o.queued, o.since = nil, nil, nil, false, false, time.Time{}
 	}
@@ -289,7 +301,7 @@ func (s *statuses) writes() registry.Writes {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.counts
-	for _, o := range s.due {
+	for _, o := range slices.Concat(s.summing, s.due) {
 		if o.gone {
 			continue
 		}

@@ -102,3 +102,32 @@ func TestAStatusThatIsSoonOutdatedWaits(t *testing.T) {
 	require.True(t, some)
 	require.Contains(t, string(c.body), "2 of 2")
 }
+
+// Of many routes at once, what their Gateway says of them is written first.
+func TestGatewaysAreWrittenBeforeRoutes(t *testing.T) {
+	t.Parallel()
+	s := newStatuses(slog.New(slog.DiscardHandler))
+	keyOf := func(kind, name string) kinds.Key {
+		k, known := kinds.Lookup("gateway.networking.k8s.io", kind)
+		require.True(t, known)
+		s.know(k, "v1", true)
+		return kinds.Key{Kind: k, Namespace: "shop", Name: name}
+	}
+	own := []byte(`{"conditions": [{"type": "Accepted", "status": "True", "reason": "Accepted"}]}`)
+	parents := []byte(`{"parents": [{"controllerName": "pgmesh.io/gateway-controller", "parentRef": {"name": "edge"}, "conditions": [{"type": "Accepted", "status": "True", "reason": "Accepted"}]}]}`)
+	s.begin()
+	gateway := registry.Status{Resource: seen(s, keyOf("Gateway", "edge"), 1, "1"), Own: own}
+	routes := make([]registry.Status, 0, 3)
+	for _, name := range []string{"a", "b", "c"} {
+		routes = append(routes, registry.Status{Resource: seen(s, keyOf("HTTPRoute", name), 1, "2"), Own: parents})
+	}
+	s.want([]registry.Status{routes[0], gateway, routes[1], routes[2]})
+	require.Equal(t, 4, s.writes().Waiting)
+	var names []string
+	for range 4 {
+		o, _ := s.next(time.Now())
+		require.NotNil(t, o)
+		names = append(names, o.key.Name)
+	}
+	require.Equal(t, []string{"edge", "c", "b", "a"}, names)
+}
