@@ -24,7 +24,7 @@ func TestQuickRun(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, o.run(t.Context(), &out))
 	for _, said := range []string{
-		"rows: a new route", "the last 3", "floor: another session is notified of a row",
+		"rows: a new route, from when the origin has it", "the last 3", "floor of both: another session is notified of a row",
 		"rows: 4 routes are written within", "rows: 3 edits of one route", "aim: no request fails, and both backends answer: met",
 		"rows: an edit of one of 3 routes", "1.00 {change=\"sent\"", "aim: an edit of one route costs one resource: met",
 	} {
