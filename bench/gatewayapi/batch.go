@@ -33,29 +33,27 @@ func (o *options) batch(ctx context.Context, m *mesh) (b batch, err error) {
 		return b, err
 	}
 	b.wrote = time.Since(begun)
-	if err := b.until(ctx, m.origin.attached); err != nil {
+	if b.attached, err = b.until(ctx, begun, m.origin.attached); err != nil {
 		return b, fmt.Errorf("routes attached to the Gateway: %w", err)
 	}
-	b.attached = time.Since(begun)
-	if err := b.until(ctx, m.stated); err != nil {
+	if b.statuses, err = b.until(ctx, begun, m.stated); err != nil {
 		return b, fmt.Errorf("statuses of routes: %w", err)
 	}
-	b.statuses = time.Since(begun)
 	return b, nil
 }
 
-// until waits until all routes are counted.
-func (b batch) until(ctx context.Context, count func(context.Context) (int, error)) error {
+// until waits until all routes are counted, and returns how long after the beginning that was so.
+func (b batch) until(ctx context.Context, begun time.Time, look func(context.Context) (counted, error)) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	for {
-		asked := time.Now()
-		n, err := count(ctx)
-		if err != nil || n == b.routes {
-			return err
+		looked := time.Now()
+		n, err := look(ctx)
+		if err != nil || n.routes == b.routes {
+			return n.at.Sub(begun), err
 		}
-		if !wait.For(ctx, max(lookEvery, time.Since(asked))) {
-			return fmt.Errorf("%d of %d: %w", n, b.routes, ctx.Err())
+		if !wait.For(ctx, max(lookEvery, time.Since(looked))) {
+			return 0, fmt.Errorf("%d of %d: %w", n.routes, b.routes, ctx.Err())
 		}
 	}
 }

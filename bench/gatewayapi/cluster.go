@@ -100,7 +100,7 @@ func (c *cluster) forget() {
 	}
 }
 
-func (c *cluster) attached(context.Context) (n int, err error) {
+func (c *cluster) attached(context.Context) (n counted, err error) {
 	var found struct {
 		Status struct {
 			Listeners []struct{ AttachedRoutes int }
@@ -108,12 +108,13 @@ func (c *cluster) attached(context.Context) (n int, err error) {
 	}
 	err = json.Unmarshal(c.Get(apiPath+"namespaces/"+namespace+"/gateways/"+gateway), &found)
 	for _, l := range found.Status.Listeners {
-		n += l.AttachedRoutes
+		n.routes += l.AttachedRoutes
 	}
+	n.at = time.Now()
 	return n, err
 }
 
-func (c *cluster) stated(context.Context) (n int, err error) {
+func (c *cluster) stated(context.Context) (n counted, err error) {
 	var list struct {
 		Items []struct {
 			Status struct {
@@ -128,10 +129,11 @@ func (c *cluster) stated(context.Context) (n int, err error) {
 		for _, p := range one.Status.Parents {
 			for _, condition := range p.Conditions {
 				if condition.Type == "Accepted" && condition.Status == "True" {
-					n++
+					n.routes++
 				}
 			}
 		}
 	}
+	n.at = time.Now()
 	return n, err
 }

@@ -15,11 +15,18 @@ type origin interface {
 	writeAll(ctx context.Context, all []route) error
 	// floor has somebody else told of something, and returns how long it takes.
 	floor(ctx context.Context) (time.Duration, error)
-	// attached returns how many routes the status of the Gateway counts.
-	attached(ctx context.Context) (int, error)
-	// stated returns of how many routes the status says that they are accepted, and that the gateway
+	// attached looks how many routes the status of the Gateway counts.
+	attached(ctx context.Context) (counted, error)
+	// stated looks of how many routes the status says that they are accepted, and that the gateway
 	// runs them.
-	stated(ctx context.Context) (int, error)
+	stated(ctx context.Context) (counted, error)
+}
+
+// counted is how many routes there were of some sort at a time. To look at thousands takes longer than what
+// is measured, so it matters when that was.
+type counted struct {
+	routes int
+	at     time.Time
 }
 
 // endpoint is where a backend serves.

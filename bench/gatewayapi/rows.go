@@ -95,15 +95,17 @@ func (r *rows) floor(ctx context.Context) (time.Duration, error) {
 	return time.Since(begun), err
 }
 
-func (r *rows) attached(ctx context.Context) (n int, err error) {
+func (r *rows) attached(ctx context.Context) (n counted, err error) {
+	n.at = time.Now() // a query sees what there was when it began
 	err = r.conn.QueryRow(ctx, `SELECT coalesce(sum((l ->> 'attachedRoutes')::int), 0)
-		FROM mesh.status_of('Gateway.gateway.networking.k8s.io', $1, $2) s, jsonb_array_elements(s.status -> 'listeners') l`, namespace, gateway).Scan(&n)
+		FROM mesh.status_of('Gateway.gateway.networking.k8s.io', $1, $2) s, jsonb_array_elements(s.status -> 'listeners') l`, namespace, gateway).Scan(&n.routes)
 	return n, err
 }
 
-func (r *rows) stated(ctx context.Context) (n int, err error) {
+func (r *rows) stated(ctx context.Context) (n counted, err error) {
+	n.at = time.Now()
 	err = r.conn.QueryRow(ctx, `SELECT count(*) FROM mesh.resource_status WHERE kind = 'HTTPRoute'
 		AND status @? '$.parents[*].conditions[*] ? (@.type == "Accepted" && @.status == "True")'
-		AND conditions @? '$[*] ? (@.type == "Programmed" && @.status == "True")'`).Scan(&n)
+		AND conditions @? '$[*] ? (@.type == "Programmed" && @.status == "True")'`).Scan(&n.routes)
 	return n, err
 }
