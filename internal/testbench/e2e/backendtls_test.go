@@ -91,7 +91,7 @@ func TestThePageOfBackendTLSWorks(t *testing.T) {
 	m.answers("shop.example.com", "secure")
 	eventually(t, func(ctx context.Context) error {
 		var text string
-		if err := m.db.QueryRow(ctx, "SELECT status FROM mesh.resource_status WHERE kind = 'BackendTLSPolicy' AND namespace = $1", m.namespace).Scan(&text); err != nil {
+		if err := m.db.QueryRow(ctx, "SELECT status FROM mesh.status_of('BackendTLSPolicy', $1, 'web')", m.namespace).Scan(&text); err != nil {
 			return err
 		}
 		var status struct {

@@ -134,8 +134,8 @@ func (m *mesh) resolves(want string) {
 	m.t.Helper()
 	eventually(m.t, func(ctx context.Context) error {
 		var is string
-		err := m.db.QueryRow(ctx, `SELECT coalesce(string_agg(concat_ws(' ', c ->> 'status', c ->> 'reason'), ', '), '') FROM mesh.resource_status s, jsonb_array_elements(s.status -> 'conditions') c
-			WHERE s.kind = 'Gateway' AND s.namespace = $1 AND s.name = 'edge' AND c ->> 'type' = 'ResolvedRefs'`, m.namespace).Scan(&is)
+		err := m.db.QueryRow(ctx, `SELECT coalesce(string_agg(concat_ws(' ', c ->> 'status', c ->> 'reason'), ', '), '') FROM mesh.status_of('gtw.gateway.networking.k8s.io', $1, 'edge') s, jsonb_array_elements(s.status -> 'conditions') c
+			WHERE c ->> 'type' = 'ResolvedRefs'`, m.namespace).Scan(&is)
 		if err == nil && is != want {
 			err = fmt.Errorf("it stands as %q, want %q", is, want)
 		}

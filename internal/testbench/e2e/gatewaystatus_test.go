@@ -88,7 +88,7 @@ func TestGatewaysAndRoutesSayHowTheyStand(t *testing.T) {
 	port := newPort(t)
 	m.commit(m.service("shop.mesh", shop), listening("{name: http, port: "+port+", protocol: HTTP, hostname: '*.example.com'}"),
 		httpRoute("shop", "{name: edge}", "shop.example.com", "{backendRefs: ["+toHost("shop.mesh", m.port)+"]}"),
-		httpRoute("lost", "{name: edge}", "lost.example.com", "{backendRefs: ["+toHost("nobody.mesh", m.port)+"]}"),
+		httpRoute("lost", "{name: edge}", "lost.example.com", "{backendRefs: ["+toHost("unwritten.mesh", m.port)+"]}"),
 		httpRoute("away", "{name: edge}", "away.example.org", "{backendRefs: ["+toHost("shop.mesh", m.port)+"]}"))
 	m.stated("HTTPRoute", "shop", func(s apiStatus, revision int64) bool {
 		return len(s.Parents) == 1 && s.Parents[0].ControllerName == "pgmesh.io/gateway-controller" &&
@@ -110,11 +110,11 @@ func TestGatewaysAndRoutesSayHowTheyStand(t *testing.T) {
 	require.Contains(t, yaml, "reason: BackendNotFound")
 	code, said := m.applied(yaml)
 	require.Zero(t, code, "what get prints can be applied again: %s", said)
-	require.Regexp(t, `(?s)Parents:\n  Gateway edge +Accepted +True +Accepted.*ResolvedRefs +False +BackendNotFound +spec.rules\[0\].backendRefs\[0\]: there is no service nobody.mesh`, m.mcpClient("describe", "httproute", "lost"))
+	require.Regexp(t, `(?s)Parents:\n  Gateway edge +Accepted +True +Accepted.*ResolvedRefs +False +BackendNotFound +spec.rules\[0\].backendRefs\[0\]: there is no service unwritten.mesh`, m.mcpClient("describe", "httproute", "lost"))
 	require.Regexp(t, `(?s)Listeners:\n  http \(2 routes\) +Accepted +True +Accepted`, m.mcpClient("describe", "gateways.gateway.networking.k8s.io/edge"))
 
 	// A backend comes to be there, and a route says so that nobody has edited.
-	m.commit(m.service("nobody.mesh", shop))
+	m.commit(m.service("unwritten.mesh", shop))
 	m.stated("HTTPRoute", "lost", func(s apiStatus, revision int64) bool {
 		return s.Parents[0].Conditions.has("ResolvedRefs True ResolvedRefs", revision)
 	})

@@ -330,7 +330,7 @@ func (m *mesh) poolStands(want string) {
 	m.t.Helper()
 	eventually(m.t, func(ctx context.Context) error {
 		var text string
-		if err := m.db.QueryRow(ctx, "SELECT status FROM mesh.resource_status WHERE kind = 'InferencePool' AND namespace = $1", m.namespace).Scan(&text); err != nil {
+		if err := m.db.QueryRow(ctx, "SELECT status FROM mesh.status_of('InferencePool', $1, 'llama')", m.namespace).Scan(&text); err != nil {
 			return err
 		}
 		var status struct {

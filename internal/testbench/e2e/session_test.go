@@ -153,8 +153,7 @@ func TestThePageOfSessionsWorks(t *testing.T) {
 	eventually(t, func(ctx context.Context) error {
 		var stands string
 		err := m.db.QueryRow(ctx, `SELECT string_agg(concat_ws(' ', a -> 'ancestorRef' ->> 'name', c ->> 'type', c ->> 'status'), ', ')
-			FROM mesh.resource_status s, jsonb_array_elements(s.status -> 'ancestors') a, jsonb_array_elements(a -> 'conditions') c
-			WHERE s.kind = 'XBackendTrafficPolicy' AND s.namespace = $1`, m.namespace).Scan(&stands)
+			FROM mesh.status_of('XBackendTrafficPolicy', $1, 'web') s, jsonb_array_elements(s.status -> 'ancestors') a, jsonb_array_elements(a -> 'conditions') c`, m.namespace).Scan(&stands)
 		if want := "edge Accepted True"; err == nil && stands != want {
 			err = fmt.Errorf("it stands as %q, want %q", stands, want)
 		}
