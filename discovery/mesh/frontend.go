@@ -45,8 +45,12 @@ type exposed struct {
 // same reports whether a router with the same key exposes the same. The proxy itself is part of the
 // key.
 func (e *exposed) same(other *exposed) bool {
-	return slices.Equal(e.gateways, other.gateways) && maps.EqualFunc(e.rules, other.rules, slices.Equal[[]*VirtualService]) &&
-		slices.EqualFunc(e.targets, other.targets, Target.Same)
+	return e.sameServers(other) && maps.EqualFunc(e.rules, other.rules, slices.Equal[[]*VirtualService])
+}
+
+// sameServers is the same but for rules.
+func (e *exposed) sameServers(other *exposed) bool {
+	return slices.Equal(e.gateways, other.gateways) && slices.EqualFunc(e.targets, other.targets, Target.Same)
 }
 
 type socketKey struct {

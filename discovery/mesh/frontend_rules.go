@@ -10,7 +10,7 @@ import (
 
 // followedBy is the frontend of these inputs. It listens on what the one before did, if it can; that may be nil.
 func (f *Frontend) followedBy(from exposed) *Frontend {
-	if f == nil || !slices.Equal(f.from.gateways, from.gateways) || !slices.EqualFunc(f.from.targets, from.targets, Target.Same) {
+	if f == nil || !f.from.sameServers(&from) {
 		return buildFrontend(from)
 	}
 	needing := maps.Clone(f.needing)

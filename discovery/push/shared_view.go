@@ -151,6 +151,10 @@ func (x *sharedView) follow(e *Engine, v view.View, before *sharedView, since *m
 		x.generations.shapes = new(generation)
 		x.name(e, v)
 	}
+	if byRoutes := x.byRoutes; reshaped || x.frontend != before.frontend { // else routes need what they did
+		x.byRoutes = memory.ByRoutes(v)
+		same = same && slices.Equal(byRoutes, x.byRoutes)
+	}
 	x.listen(v, since, same, reshaped, changed.shapes)
 	if reshaped || x.frontend != before.frontend || slices.ContainsFunc(since.Egress, reruled) {
 		x.route(e, v, &routing{before: before, since: since, changed: changed.shapes})
@@ -159,9 +163,6 @@ func (x *sharedView) follow(e *Engine, v view.View, before *sharedView, since *m
 
 // listen brings up to date what the proxies listen for.
 func (x *sharedView) listen(v view.View, since *mesh.ScopeChange, same, reshaped bool, changed map[string]bool) {
-	byRoutes := memory.ByRoutes(v)
-	same = same && slices.Equal(byRoutes, x.byRoutes)
-	x.byRoutes = byRoutes
 	if same && (!reshaped && !memory.ListensAnew(v, since) || memory.ListensAlike(v, since, x.listened, changed)) {
 		return
 	}

@@ -75,10 +75,8 @@ func (m *mesh) podChanged(namespace string, before, now *pod) {
 
 // nodeMoved has all made anew that list Pods, and so say where those are. What says the same stays.
 func (m *mesh) nodeMoved() {
-	for _, of := range m.choosing {
-		for k := range of {
-			m.altered[k] = true
-		}
+	for k := range m.listing {
+		m.altered[k] = true
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 // hasOwnShape reports whether the status of a kind has the shape of the Gateway API.
 func hasOwnShape(kind *kinds.Kind) bool {
-	return kind.Group == "gateway.networking.k8s.io" || kind.Name == "XBackendTrafficPolicy" || kind.Name == "InferencePool"
+	return kind.Group == "gateway.networking.k8s.io" || kind.Name == "XBackendTrafficPolicy" || isPool(kind)
 }
 
 // statusObject is the part of a status that is read.
