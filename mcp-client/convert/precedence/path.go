@@ -66,12 +66,6 @@ func literal(expression string) string {
 	return ""
 }
 
-// matchesWhole reports whether an expression is for a whole text.
-func matchesWhole(expression, text string) bool {
-	compiled, err := regexp.Compile("^(?:" + expression + ")$")
-	return err == nil && compiled.MatchString(text)
-}
-
 // covers reports whether every path of q is one of p. It may say no where it cannot tell.
 func (p Path) covers(q Path) bool {
 	if p.Any() || p == q {

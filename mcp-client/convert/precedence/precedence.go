@@ -78,8 +78,12 @@ type item struct {
 // ErrTooMany means that rules overlap in too many ways.
 var ErrTooMany = errors.New("the rules overlap in too many ways to be told in an order of the Gateway API")
 
-// maxItems bounds what rules become.
-const maxItems = 512
+// The bounds of what rules become, and of how often two of them are compared: some hundred rules of
+// which each overlaps with each would take a minute.
+const (
+	maxItems       = 512
+	maxComparisons = 4_000_000
+)
 
 // Of puts rules in order. The first that matches counts among the rules that it is given, and the
 // narrowest among those that it returns.
@@ -101,7 +105,7 @@ func Of(rules []Rule) (*Order, error) {
 			return nil, ErrTooMany
 		}
 	}
-	if !o.lengthen() {
+	if o.comparisons > maxComparisons || !o.lengthen() {
 		return nil, ErrTooMany
 	}
 	return o.order(len(rules)), nil
@@ -110,6 +114,7 @@ func Of(rules []Rule) (*Order, error) {
 type ordering struct {
 	items           []*item
 	refused, beyond []int
+	comparisons     int
 }
 
 // add writes a rule in the nearest form that the Gateway API has.
@@ -206,7 +211,8 @@ func rank(of string) int { return slices.Index([]string{TypeRegex, TypePrefix, T
 // reports whether there were some.
 func (o *ordering) pass() (mended bool) {
 	for j := 0; j < len(o.items); j++ {
-		for i := 0; i < j && len(o.items) <= maxItems; i++ {
+		for i := 0; i < j && len(o.items) <= maxItems && o.comparisons <= maxComparisons; i++ {
+			o.comparisons++
 			earlier, later := o.items[i], o.items[j]
 			if earlier.Match.Covers(later.Match) {
 				o.items = slices.Delete(o.items, j, j+1)
@@ -247,6 +253,7 @@ func (o *ordering) common(i, j int) (added *item, done bool) {
 		added.Type, added.Value = earlier.Type, earlier.Value
 	}
 	for _, k := range o.items[:i] {
+		o.comparisons++
 		if k.Match.Covers(m) {
 			return nil, true // it is for that one to come before the later one
 		}
