@@ -74,18 +74,31 @@ func TestHTTP(t *testing.T) {
 	p := get(portOf(t, secure.URL), "/elsewhere")
 	p.GetHttp().Scheme = "HTTPS"
 	require.NoError(t, probe.Once(t.Context(), p), "certificates are not looked at")
-	server.Close()
-	require.Error(t, probe.Once(t.Context(), get(port, "/well")))
+	require.ErrorContains(t, probe.Once(t.Context(), get(refusing(t), "/well")), "connection refused")
 }
 
 func TestTCP(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", loopback+":0")
 	require.NoError(t, err)
+	defer l.Close()
 	p := &machinev1.Probe{How: &machinev1.Probe_Tcp{Tcp: &machinev1.TCPProbe{Port: portOf(t, l.Addr().String())}}}
 	require.NoError(t, probe.Once(t.Context(), p), "without a host it is this machine")
-	require.NoError(t, l.Close())
+	p.GetTcp().Port = refusing(t)
 	require.ErrorContains(t, probe.Once(t.Context(), p), "connection refused")
+}
+
+// refusing returns a port that nobody can listen on while the test runs, since a client has it. One that
+// is merely closed may be somebody else's a moment later.
+func refusing(t *testing.T) uint32 {
+	t.Helper()
+	l, err := net.Listen("tcp", loopback+":0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	client, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	return portOf(t, client.LocalAddr().String())
 }
 
 func TestGRPC(t *testing.T) {

@@ -34,7 +34,7 @@ func (l *link) explain(ctx context.Context) error {
 		return fmt.Errorf("the server at %s does not speak TLS: is it a discovery that runs with --insecure?", l.target)
 	case refused && alert.Op == "remote error":
 		return fmt.Errorf("the server at %s does not accept this machine's certificate: %w", l.target, alert.Err)
-	case errors.Is(l.endErr, io.EOF):
+	case errors.Is(l.endErr, io.EOF), !l.isTLS && errors.Is(l.endErr, syscall.ECONNRESET):
 		return fmt.Errorf("%w at %s: it ends each connection at once; do both speak TLS, or both --insecure?", ErrUnreachable, l.target)
 	case l.isTLS && (l.endErr == nil || errors.Is(l.endErr, syscall.ECONNRESET)): // the reset overtook the server's last alert
 		return fmt.Errorf("%w at %s: it ends the connection before anything is said: it does not accept this machine's certificate, or does not speak gRPC "+
@@ -64,7 +64,7 @@ func (l *link) reason() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case errors.Is(l.endErr, io.EOF):
+	case errors.Is(l.endErr, io.EOF), !l.isTLS && errors.Is(l.endErr, syscall.ECONNRESET):
 		return fmt.Errorf("discovery at %s has ended the connection", l.target)
 	case l.endErr != nil:
 		return fmt.Errorf("the connection to discovery at %s broke: %w", l.target, rootCause(l.endErr))
