@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -139,10 +140,11 @@ func (c *counted) counts(metric, workload string, want int) {
 	})
 }
 
-// full waits until the machine shows as many histograms as it may have, and returns everything then.
+// full waits until the machine shows as many histograms as it may have, and returns everything then. A
+// busy machine takes many seconds for a page, and Envoy some between two states of it.
 func (c *counted) full() (page tally) {
 	c.t.Helper()
-	poll.Eventually(c.t, func(ctx context.Context) (err error) {
+	poll.Within(c.t, 2*time.Minute, func(ctx context.Context) (err error) {
 		if page, err = c.metrics(ctx, ""); err != nil {
 			return err
 		}
