@@ -33,6 +33,9 @@ func route(host, destination string) string {
 	return fmt.Sprintf(`{"hosts": ["%s"], "http": [{"route": [{"destination": %s}]}]}`, host, destination)
 }
 
+// forService is a route of the Gateway API for a service.
+func forService(parent string) string { return fmt.Sprintf(`{"parentRefs": [%s], "rules": [{}]}`, parent) }
+
 // overTLS is a Gateway with one server, at(…) a ServiceEntry with one address.
 func overTLS(protocol, mode, host string) string {
 	credential := ""
@@ -228,6 +231,24 @@ func TestProblems(t *testing.T) {
 			[]string{
 				"error captured-host VirtualService other/b spec.hosts[0]",
 				"error host-conflict VirtualService default/a spec.hosts[0]", "error host-conflict VirtualService other/b spec.hosts[0]",
+			},
+		},
+		"a rule and routes for a host": {
+			[]resource{
+				{"VirtualService", "default", "a", route("reviews", `{"host": "reviews"}`)},
+				{"HTTPRoute", "default", "r", forService(`{"group": "networking.istio.io", "kind": "ServiceEntry", "name": "reviews"}`)},
+				{"GRPCRoute", "third", "s", forService(`{"group": "", "kind": "Service", "name": "reviews", "namespace": "default"}`)},
+				// Neither is for the same clients, nor for the same requests.
+				{"ServiceEntry", "default", "mine", at("10.9.0.1", "HTTP", "mine.example.com")},
+				{"VirtualService", "other", "mine", `{"hosts": ["mine.example.com"], "exportTo": ["."], "http": [{"route": [{"destination": {"host": "mine.example.com"}}]}]}`},
+				{"HTTPRoute", "third", "mine", forService(`{"group": "networking.istio.io", "kind": "ServiceEntry", "name": "mine", "namespace": "default"}`)},
+				{"ServiceEntry", "default", "tcp", at("10.9.0.2", "TCP", "tcp.example.com")},
+				{"VirtualService", "default", "tcp", `{"hosts": ["tcp.example.com"], "tcp": [{"route": [{"destination": {"host": "tcp.example.com"}}]}]}`},
+				{"HTTPRoute", "default", "tcp", forService(`{"group": "networking.istio.io", "kind": "ServiceEntry", "name": "tcp"}`)},
+			},
+			[]string{
+				"warning routed-twice GRPCRoute third/s spec.parentRefs[0]", "warning routed-twice HTTPRoute default/r spec.parentRefs[0]",
+				"warning routed-twice VirtualService default/a spec.hosts[0]", "warning routed-twice VirtualService default/a spec.hosts[0]",
 			},
 		},
 		"two entries for a host": {

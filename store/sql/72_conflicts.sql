@@ -197,11 +197,84 @@ CREATE OR REPLACE VIEW mesh_internal.control_plane_claims AS
 
 COMMENT ON VIEW mesh_internal.control_plane_claims IS 'Internal. Read mesh.problems.';
 
+-- service_host is the host of the Service that a reference NAMESPACE/NAME names, and service_at the
+-- reference for a host; NULL if it is none of a Service.
+CREATE OR REPLACE FUNCTION mesh_internal.service_host(reference text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT lower(split_part(reference, '/', 2) || '.' || split_part(reference, '/', 1) || '.svc.cluster.local')
+$$;
+
+CREATE OR REPLACE FUNCTION mesh_internal.service_at(host text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN host LIKE '%.svc.cluster.local' THEN split_part(host, '.', 2) || '/' || split_part(host, '.', 1) END
+$$;
+
+-- routes_for returns what attaches routes of the Gateway API for requests to a host: to its Service, or
+-- to a ServiceEntry. It looks up one after the other: without statistics, Postgres would read all parents
+-- for a join or a list.
+CREATE OR REPLACE FUNCTION mesh_internal.routes_for(host text) RETURNS SETOF mesh_internal.links
+LANGUAGE plpgsql STABLE ROWS 1 SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  entry   text;
+  service text := mesh_internal.service_at(host);
+BEGIN
+  RETURN QUERY SELECT a.* FROM mesh_internal.links a WHERE a.role = 'parent' AND a.target = service AND a.part = 'Service' AND a.kind IN ('HTTPRoute', 'GRPCRoute');
+  FOR entry IN SELECT s.namespace || '/' || s.name FROM mesh_internal.links s WHERE s.role = 'service' AND s.target = host LOOP
+    RETURN QUERY SELECT a.* FROM mesh_internal.links a WHERE a.role = 'parent' AND a.target = entry AND a.part = 'ServiceEntry' AND a.kind IN ('HTTPRoute', 'GRPCRoute');
+  END LOOP;
+END $$;
+
+-- rules_for returns the claims of VirtualServices for requests to what a route is attached to.
+CREATE OR REPLACE FUNCTION mesh_internal.rules_for(service mesh_internal.links) RETURNS SETOF mesh_internal.links
+LANGUAGE plpgsql STABLE ROWS 1 SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  of_namespace text   := split_part(service.target, '/', 1);
+  of_name      text   := split_part(service.target, '/', 2);
+  hosts        text[] := ARRAY[mesh_internal.service_host(service.target)];
+  host         text;
+BEGIN
+  IF service.part = 'ServiceEntry' THEN
+    hosts := ARRAY(SELECT s.target FROM mesh_internal.links s WHERE s.name = of_name AND s.namespace = of_namespace AND s.kind = 'ServiceEntry' AND s.role = 'service');
+  END IF;
+  FOREACH host IN ARRAY hosts LOOP
+    RETURN QUERY SELECT v.* FROM mesh_internal.links v WHERE v.role = 'claim' AND v.target = host AND v.part = 'mesh' AND mesh_internal.has_http(v);
+  END LOOP;
+END $$;
+
+-- has_http reports whether the VirtualService of a claim says something of requests. OFFSET 0 has Postgres
+-- look it up, rather than join all resources.
+CREATE OR REPLACE FUNCTION mesh_internal.has_http(claim mesh_internal.links) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+  SELECT EXISTS (SELECT FROM mesh.resources r WHERE (r.name, r.namespace, r.kind, r.api_group) = (claim.name, claim.namespace, claim.kind, claim.api_group) AND r.spec ? 'http' OFFSET 0)
+$$;
+
+-- clients_of returns the namespaces whose sidecars a route is for: all, if it is beside its service.
+CREATE OR REPLACE FUNCTION mesh_internal.clients_of(route mesh_internal.links) RETURNS text[]
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN route.namespace = split_part(route.target, '/', 1) THEN '{*}' ELSE ARRAY[route.namespace] END
+$$;
+
+CREATE OR REPLACE VIEW mesh_internal.conflicting_routes AS
+  SELECT 'warning' AS severity, 'routed-twice' AS code, l.kind, l.api_group, l.namespace, l.name, l.path,
+    format('requests to the host "%s" have another rule: %s %s/%s', l.target, o.kind, o.namespace, o.name) AS message,
+    'each client follows one of the two, and docs/gateway-api.md says which: keep one' AS hint
+  FROM mesh_internal.links l, LATERAL mesh_internal.routes_for(l.target) o
+  WHERE l.role = 'claim' AND l.part = 'mesh' AND (SELECT EXISTS (SELECT FROM mesh_internal.links p WHERE p.role = 'parent' AND p.part IN ('Service', 'ServiceEntry'))) -- mostly there is none
+    AND mesh_internal.overlap(l.scope, mesh_internal.clients_of(o)) AND mesh_internal.may_name(o.namespace, mesh_internal.clients_of(o)) AND mesh_internal.has_http(l)
+  UNION ALL
+  SELECT 'warning', 'routed-twice', l.kind, l.api_group, l.namespace, l.name, l.path,
+    format('requests to the host "%s" have another rule: %s %s/%s', o.target, o.kind, o.namespace, o.name),
+    'each client follows one of the two, and docs/gateway-api.md says which: keep one'
+  FROM mesh_internal.links l, LATERAL mesh_internal.rules_for(l) o
+  WHERE l.role = 'parent' AND l.part IN ('Service', 'ServiceEntry') AND l.kind IN ('HTTPRoute', 'GRPCRoute')
+    AND mesh_internal.overlap(o.scope, mesh_internal.clients_of(l)) AND mesh_internal.may_name(o.namespace, o.scope);
+
 COMMENT ON VIEW mesh_internal.conflicting_claims IS 'Internal. Read mesh.problems.';
 COMMENT ON VIEW mesh_internal.conflicting_services IS 'Internal. Read mesh.problems.';
 COMMENT ON VIEW mesh_internal.conflicting_addresses IS 'Internal. Read mesh.problems.';
 COMMENT ON VIEW mesh_internal.conflicting_rules IS 'Internal. Read mesh.problems.';
 COMMENT ON VIEW mesh_internal.conflicting_gateways IS 'Internal. Read mesh.problems.';
 COMMENT ON VIEW mesh_internal.conflicting_defaults IS 'Internal. Read mesh.problems.';
+COMMENT ON VIEW mesh_internal.conflicting_routes IS 'Internal. Read mesh.problems.';
 
 DROP FUNCTION IF EXISTS mesh_internal.other_owner(mesh_internal.links); -- which the views asked before

@@ -22,13 +22,13 @@ CREATE OR REPLACE VIEW mesh_internal.dangling_services AS
   SELECT CASE l.role WHEN 'parent' THEN 'error' ELSE 'warning' END AS severity, CASE l.role WHEN 'parent' THEN 'unknown-parent' ELSE 'unknown-target' END AS code,
     l.kind, l.api_group, l.namespace, l.name, l.path || '.name' AS path,
     format('there is no Service %s: no ServiceEntry has its host', l.target) AS message,
-    format('create a ServiceEntry with the host "%s.%s.svc.cluster.local"', split_part(l.target, '/', 2), split_part(l.target, '/', 1)) AS hint
+    format('create a ServiceEntry with the host "%s"', mesh_internal.service_host(l.target)) AS hint
   FROM mesh_internal.every_link l
   WHERE l.role IN ('parent', 'attachment') AND NOT l.hidden AND l.part = 'Service'
     AND NOT EXISTS (SELECT FROM mesh_internal.links s
-      WHERE s.role = 'service' AND s.target = lower(split_part(l.target, '/', 2) || '.' || split_part(l.target, '/', 1) || '.svc.cluster.local'))
+      WHERE s.role = 'service' AND s.target = mesh_internal.service_host(l.target))
     AND (NOT (SELECT EXISTS (SELECT FROM mesh_internal.registries))
-      OR NOT mesh_internal.registries_have(lower(split_part(l.target, '/', 2) || '.' || split_part(l.target, '/', 1) || '.svc.cluster.local'), ARRAY[split_part(l.target, '/', 1)], '{*}'));
+      OR NOT mesh_internal.registries_have(mesh_internal.service_host(l.target), ARRAY[split_part(l.target, '/', 1)], '{*}'));
 
 -- A parent may be some listeners of a Gateway, by their name or port.
 CREATE OR REPLACE VIEW mesh_internal.dangling_sections AS

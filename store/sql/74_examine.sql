@@ -14,6 +14,7 @@ CREATE OR REPLACE VIEW mesh_internal.link_problems AS
   UNION ALL SELECT * FROM mesh_internal.dangling_backends
   UNION ALL SELECT *, NULL FROM mesh_internal.dangling_credentials
   UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_claims
+  UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_routes
   UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_services
   UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_addresses
   UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_rules
@@ -33,7 +34,8 @@ BEGIN
   WHEN of_kind = 'VirtualService' THEN
     RETURN QUERY SELECT p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, coalesce(p.hint, mesh_internal.hint_for(p.sought)) FROM (
         SELECT * FROM mesh_internal.dangling_hosts UNION ALL SELECT *, NULL FROM mesh_internal.dangling_ports UNION ALL SELECT *, NULL FROM mesh_internal.ambiguous_ports
-        UNION ALL SELECT * FROM mesh_internal.dangling_subsets UNION ALL SELECT * FROM mesh_internal.dangling_gateways UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_claims) p
+        UNION ALL SELECT * FROM mesh_internal.dangling_subsets UNION ALL SELECT * FROM mesh_internal.dangling_gateways UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_claims
+        UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_routes) p
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name AND p.severity <> 'info';
   WHEN of_kind = 'DestinationRule' THEN
     RETURN QUERY SELECT p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, coalesce(p.hint, mesh_internal.hint_for(p.sought)) FROM (
@@ -50,10 +52,11 @@ BEGIN
         SELECT * FROM mesh_internal.dangling_hosts UNION ALL SELECT *, NULL FROM mesh_internal.dangling_ports UNION ALL SELECT * FROM mesh_internal.dangling_attachments) p
       WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
     IF EXISTS (SELECT FROM mesh_internal.every_link l WHERE l.kind = of_kind AND l.namespace = of_namespace AND l.name = of_name
-        AND (l.role = 'parent' AND (l.part = 'Service' OR l.port IS NOT NULL OR l.detail ? 'section')
+        AND (l.role = 'parent' AND (l.part IN ('Service', 'ServiceEntry') OR l.port IS NOT NULL OR l.detail ? 'section')
           OR l.role = 'backend' AND (l.part NOT IN ('Service', 'Hostname') OR l.detail ->> 'namespace' <> l.namespace))) THEN
       RETURN QUERY SELECT p.severity, p.code, p.kind, p.api_group, p.namespace, p.name, p.path, p.message, coalesce(p.hint, mesh_internal.hint_for(p.sought)) FROM (
-          SELECT *, NULL::text[] AS sought FROM mesh_internal.dangling_services UNION ALL SELECT *, NULL FROM mesh_internal.dangling_sections UNION ALL SELECT * FROM mesh_internal.dangling_backends) p
+          SELECT *, NULL::text[] AS sought FROM mesh_internal.dangling_services UNION ALL SELECT *, NULL FROM mesh_internal.dangling_sections UNION ALL SELECT * FROM mesh_internal.dangling_backends
+          UNION ALL SELECT *, NULL FROM mesh_internal.conflicting_routes) p
         WHERE p.kind = of_kind AND p.namespace = of_namespace AND p.name = of_name;
     END IF;
   ELSE

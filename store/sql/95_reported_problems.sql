@@ -21,6 +21,7 @@ CREATE OR REPLACE VIEW mesh_internal.problem_codes AS
     ('unknown-listener', 'Accepted', 'NoMatchingParent', NULL, NULL),
     ('not-allowed', 'Accepted', 'NotAllowedByListeners', NULL, NULL),
     ('host-conflict', 'Conflicted', NULL, NULL, NULL),
+    ('routed-twice', 'Conflicted', NULL, NULL, NULL),
     ('captured-host', 'Conflicted', NULL, NULL, NULL),
     ('conflicting-protocols', 'Conflicted', NULL, NULL, NULL),
     ('conflicting-services', 'Conflicted', NULL, NULL, NULL),

@@ -109,6 +109,40 @@ func TestSidecarsFollowRoutesForServices(t *testing.T) {
 	m.answers("one.mesh", "v1")
 }
 
+// A service has a rule and a route. The route counts in its own namespace, unless the rule is for that
+// namespace by name. Both are told of, and the transaction of docs/gateway-api.md moves from one to the
+// other.
+func TestARouteAndAVirtualServiceForOneService(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t)
+	m.commit(m.service("web.mesh", newBackend(t, "web", nil)), m.service("other.mesh", newBackend(t, "other", nil)))
+	m.answers("web.mesh", "web")
+	rule := func(exportTo string) string {
+		return virtualService("web.mesh", "exportTo: ["+exportTo+"]\nhttp: [{route: [{destination: {host: other.mesh}}]}]")
+	}
+	m.commit(rule("'*'"))
+	m.answers("web.mesh", "other")
+	m.commit(httpRoute("web", "{group: networking.istio.io, kind: ServiceEntry, name: web}", "ignored.example.com",
+		"{matches: [{path: {type: Exact, value: /}}], backendRefs: ["+toHost("web.mesh", m.port)+"]}"))
+	m.answers("web.mesh", "web")
+	require.Equal(t, http.StatusNotFound, m.must(request{host: "web.mesh", path: "/elsewhere"}).status, "the rules of the two are not merged")
+	var told []string
+	require.NoError(t, m.db.QueryRow(t.Context(), "SELECT array_agg(kind ORDER BY kind) FROM mesh.problems WHERE code = 'routed-twice' AND namespace = $1", m.namespace).Scan(&told))
+	require.Equal(t, []string{"HTTPRoute", "VirtualService"}, told)
+
+	m.commit(rule("."))
+	m.answers("web.mesh", "other")
+	m.transaction(func(tx pgx.Tx) { m.remove(tx, "HTTPRoute", "web") })
+	blocks := page(t, "../../../docs/gateway-api.md", "'shop'", "'"+m.namespace+"'", "web.shop.mesh", "web.mesh", `"port": 80`, `"port": `+m.port, "BEGIN;", "", "COMMIT;", "")
+	m.transaction(func(tx pgx.Tx) {
+		for statement := range strings.SplitSeq(blockWith(t, blocks["sql"], "DELETE FROM mesh.virtual_services"), ";\n") {
+			_, err := tx.Exec(t.Context(), statement)
+			require.NoError(t, err)
+		}
+	})
+	m.answers("web.mesh", "web")
+}
+
 func TestThePageOfTheGatewayAPIWorks(t *testing.T) {
 	t.Parallel()
 	m := newAPIGateway(t)
@@ -121,13 +155,12 @@ func TestThePageOfTheGatewayAPIWorks(t *testing.T) {
 	m.answers("shop.example.com", "web")
 
 	// Its SQL makes a rule, shifts its weights, and tells what is attached.
-	require.Len(t, blocks["sql"], 3)
 	m.transaction(func(tx pgx.Tx) {
-		_, err := tx.Exec(t.Context(), blocks["sql"][0])
+		_, err := tx.Exec(t.Context(), blockWith(t, blocks["sql"], "INSERT INTO mesh.http_route_rules"))
 		require.NoError(t, err)
 	})
 	m.transaction(func(tx pgx.Tx) {
-		updated, err := tx.Exec(t.Context(), blocks["sql"][1])
+		updated, err := tx.Exec(t.Context(), blockWith(t, blocks["sql"], "UPDATE mesh.http_route_backends"))
 		require.NoError(t, err)
 		require.Equal(t, int64(2), updated.RowsAffected())
 	})
@@ -145,7 +178,7 @@ func TestThePageOfTheGatewayAPIWorks(t *testing.T) {
 	require.Equal(t, map[string]int{"web": 5}, m.spread("shop.example.com", 5), "what is not the canary's")
 	eventually(t, func(ctx context.Context) error {
 		var attached string
-		err := m.db.QueryRow(ctx, "SELECT string_agg(a::text, ' ') FROM ("+strings.TrimRight(blocks["sql"][2], ";\n")+") a").Scan(&attached)
+		err := m.db.QueryRow(ctx, "SELECT string_agg(a::text, ' ') FROM ("+strings.TrimRight(blockWith(t, blocks["sql"], "FROM mesh.attached_routes"), ";\n")+") a").Scan(&attached)
 		if want := "(HTTPRoute,shop,{http},t,t)"; err == nil && attached != want {
 			return fmt.Errorf("attached is %s, want %s", attached, want)
 		}
