@@ -70,7 +70,7 @@ func goesOn(t *testing.T, restored, dumped tenancy) {
 	batch := <-followed
 	require.Equal(t, last+1, batch.Revision)
 	require.Len(t, batch.Changes, 1)
-	require.Equal(t, "MS001", restored.owner.Refused("UPDATE mesh.resources SET spec = '{\"x\": 1}' WHERE name = 'new'").Code)
+	require.Equal(t, "23514", restored.owner.Refused("UPDATE mesh.resources SET spec = '{\"x\": 1}' WHERE name = 'new'").Code)
 	for _, at := range []feed.Position{elsewhere.Position(), feed.At(last + 2)} {
 		err := storetest.Feed(t, openURL(t, restored.url)).Follow(t.Context(), at, func(feed.Batch) error { return nil })
 		require.ErrorIs(t, err, feed.ErrTooOld, "a follower that knows of revisions after the dump is told")

@@ -309,17 +309,17 @@ CREATE OR REPLACE FUNCTION mesh_internal.refuse_problems(refused mesh_internal.l
 LANGUAGE plpgsql AS $$
 DECLARE
   p     mesh_internal.link_problem;
-  list  jsonb := '[]';
-  first text;
+  list  jsonb  := '[]';
+  words text[] := '{}';
 BEGIN
   FOREACH p IN ARRAY refused[:20] LOOP
     p := mesh_internal.as_told(p);
-    first := coalesce(first, concat_ws(': ', p.kind || ' ' || p.namespace || '/' || p.name, nullif(p.path, ''), p.message));
+    words := words || concat_ws(': ', p.kind || ' ' || p.namespace || '/' || p.name, nullif(p.path, ''), p.message);
     list := list || jsonb_strip_nulls(jsonb_build_object('kind', p.kind, 'namespace', p.namespace, 'name', p.name,
       'path', nullif(p.path, ''), 'reason', p.message, 'hint', p.hint));
   END LOOP;
-  RAISE EXCEPTION USING ERRCODE = 'MS005', MESSAGE = first, DETAIL = list,
-    HINT = coalesce(list #>> '{0,hint}', 'correct it in the same transaction') || ' (strict_references is on)';
+  RAISE foreign_key_violation USING MESSAGE = mesh_internal.in_one_sentence(words, cardinality(refused)), DETAIL = list,
+    HINT = coalesce(list #>> '{0,hint}', 'correct it in the same transaction') || ' (strict_references is on)', SCHEMA = 'mesh', TABLE = 'resources', CONSTRAINT = 'references_are_whole';
 END $$;
 
 -- put_links_back undoes what the transaction did to mesh_internal.links, so that it can be examined

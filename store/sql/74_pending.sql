@@ -53,7 +53,7 @@ END $$;
 
 -- problems_at_commit returns the problems that a commit would tell of, and changes what the commit
 -- would.
-CREATE OR REPLACE FUNCTION mesh_internal.problems_at_commit(t mesh_internal.running_transaction) RETURNS mesh_internal.link_problem[]
+CREATE OR REPLACE FUNCTION mesh_internal.problems_at_commit(t mesh_internal.transactions) RETURNS mesh_internal.link_problem[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   of_machines mesh_internal.changes[] := ARRAY(SELECT c FROM mesh_internal.changes c
@@ -73,7 +73,7 @@ RETURNS TABLE (refused boolean, severity text, code text, api_group text, kind t
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-  t        mesh_internal.running_transaction;
+  t        mesh_internal.transactions;
   refusals mesh_internal.link_problem[] := '{}';
   problems mesh_internal.link_problem[] := '{}';
   broken   mesh_internal.link_problem[] := '{}'; -- those for which the commit is refused
@@ -89,8 +89,8 @@ BEGIN
     problems := ARRAY(SELECT mesh_internal.as_told(p) FROM unnest(problems) p WHERE p <> ALL (broken)
       AND (mesh_internal.shows_all() OR p.namespace = ANY (mesh_internal.shown_namespaces())));
     broken := ARRAY(SELECT mesh_internal.as_told(p) FROM unnest(broken) p);
-    RAISE EXCEPTION USING ERRCODE = 'MS010', MESSAGE = 'not to be seen';
-  EXCEPTION WHEN SQLSTATE 'MS010' THEN
+    RAISE EXCEPTION USING ERRCODE = 'MS099', MESSAGE = 'not to be seen';
+  EXCEPTION WHEN SQLSTATE 'MS099' THEN
   END;
   RETURN QUERY SELECT DISTINCT p.refused, p.severity, p.code, p.api_group, p.kind, p.namespace, p.name, p.path, p.message, p.hint FROM (
       SELECT true AS refused, r.* FROM unnest(refusals || broken) r UNION ALL SELECT false, w.* FROM unnest(problems) w) p

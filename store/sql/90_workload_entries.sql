@@ -171,7 +171,7 @@ BEGIN
   BEGIN
     PERFORM mesh_internal.upsert_workloads(due);
     RETURN;
-  EXCEPTION WHEN SQLSTATE 'MS001' THEN -- looked at one by one
+  EXCEPTION WHEN check_violation THEN -- looked at one by one
   END;
   FOREACH one IN ARRAY due LOOP
     one.kind := 'WorkloadEntry';
