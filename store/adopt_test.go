@@ -202,7 +202,7 @@ func TestInvalidRowsAreAdoptedToo(t *testing.T) {
 	require.Contains(t, db.unchecked(s), "wrong")
 	require.NotZero(t, value[int64](db, "SELECT count(*) FROM mesh.problems WHERE name = 'hanging'"))
 	db.Exec("DELETE FROM mesh.resources WHERE name IN ('second', 'wrong')")
-	require.Equal(t, "MS001", db.Refused("INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('MeshConfig', 'istio-system', 'third', '{}')").Code)
+	require.Equal(t, "23514", db.Refused("INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('MeshConfig', 'istio-system', 'third', '{}')").Code)
 }
 
 func TestOnlyOwnersAndServersAdopt(t *testing.T) {

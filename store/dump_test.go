@@ -32,6 +32,7 @@ func TestDumpAndRestore(t *testing.T) {
 		}},
 		{"without owners and privileges", []string{"-Fc", "--no-owner", "--no-privileges"}, func(url string, dumped []byte) {
 			storetest.Run(t, dumped, restore, "--exit-on-error", "-d", url)
+			require.Empty(t, collect[string](connect(t, url), whatDiffers))
 			require.Equal(t, "42501", tenancy{connect(t, url), url}.as(role).Refused(names).Code)
 			require.NoError(t, migration.Up(t.Context(), url)) // which grants again what the grants call for
 		}},
@@ -41,6 +42,10 @@ func TestDumpAndRestore(t *testing.T) {
 		c.restoring(restored.url, dumped)
 		restored.owner = connect(t, restored.url)
 		requireSame(t, y, restored, c.name)
+		require.Empty(t, collect[string](restored.owner, whatDiffers), c.name)
+		restored.owner.Exec("ALTER TABLE mesh.resources DISABLE TRIGGER stamp_row")
+		require.Equal(t, []string{"trigger mesh.resources.stamp_row is not what the migration made"}, collect[string](restored.owner, whatDiffers), c.name)
+		restored.owner.Exec("ALTER TABLE mesh.resources ENABLE TRIGGER stamp_row")
 		require.Equal(t, seen, value[string](restored.as(role), names), c.name)
 		status, err := migration.ReadStatus(t.Context(), restored.url)
 		require.NoError(t, err)
@@ -70,7 +75,7 @@ func goesOn(t *testing.T, restored, dumped tenancy) {
 	batch := <-followed
 	require.Equal(t, last+1, batch.Revision)
 	require.Len(t, batch.Changes, 1)
-	require.Equal(t, "MS001", restored.owner.Refused("UPDATE mesh.resources SET spec = '{\"x\": 1}' WHERE name = 'new'").Code)
+	require.Equal(t, "23514", restored.owner.Refused("UPDATE mesh.resources SET spec = '{\"x\": 1}' WHERE name = 'new'").Code)
 	for _, at := range []feed.Position{elsewhere.Position(), feed.At(last + 2)} {
 		err := storetest.Feed(t, openURL(t, restored.url)).Follow(t.Context(), at, func(feed.Batch) error { return nil })
 		require.ErrorIs(t, err, feed.ErrTooOld, "a follower that knows of revisions after the dump is told")

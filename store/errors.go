@@ -29,18 +29,21 @@ var (
 
 // SQLSTATEs that parts of the store act on.
 const (
-	CodeDangling = "MS005" // a problem between resources: a warning, or a refusal whose DETAIL is like that of MS001
+	CodeDangling = "MS005" // a warning of a problem between resources
 	CodeNoLock   = "55P03" // a lock could not be had
 )
 
-// SQLSTATEs that the functions of the schema raise.
+// SQLSTATEs that the functions of the schema raise. Of the first three, DETAIL has a JSON list of
+// violations; Postgres raises the first two as well, without one.
 const (
-	codeInvalid     = "MS001" // a resource breaks a rule; DETAIL has a JSON list of violations
-	codeUnknownKind = "MS002" // likewise
+	codeInvalid     = "23514" // a resource breaks a rule
+	codeBroken      = "23503" // a change would break references, where that is refused
+	codeUnknownKind = "MS002" // a question about a kind that is not known
 	codeRefused     = "MS003" // an operation that these tables never allow
 	codeHistory     = "MS004" // a revision or time that history does not have
 	codeUnconfirmed = "MS006" // a confirmation that does not fit the state
 	codeQuota       = "MS008" // a quota would be exceeded
+	codeUnknownName = "MS010" // a name that no resource has or had
 )
 
 // NotFoundError names a missing resource.
@@ -97,7 +100,7 @@ func Explain(doing string, err error) error {
 
 func fromDatabase(pg *pgconn.PgError) error {
 	switch pg.Code {
-	case codeInvalid, codeUnknownKind, CodeDangling:
+	case codeInvalid, codeBroken, codeUnknownKind:
 		var violations kinds.Errors
 		if json.Unmarshal([]byte(pg.Detail), &violations) == nil && len(violations) > 0 {
 			return violations
@@ -106,6 +109,8 @@ func fromDatabase(pg *pgconn.PgError) error {
 		return &RefusedError{Reason: pg.Message, Advice: pg.Hint}
 	case codeHistory:
 		return &RefusedError{Reason: pg.Message, Advice: pg.Hint, kind: ErrNoHistory}
+	case codeUnknownName:
+		return &RefusedError{Reason: pg.Message, Advice: pg.Hint, kind: ErrNotFound}
 	case CodeNoLock:
 		return blocked(pg)
 	case "40001", "40P01":

@@ -275,7 +275,7 @@ func TestRestoreOfWhatIsNotValidAnyMore(t *testing.T) {
 	db.Exec(`ALTER TABLE mesh.resources DISABLE TRIGGER USER; UPDATE mesh.resources SET spec = '{"hosts": ["a"], "htp": []}' WHERE name = 'x'; ALTER TABLE mesh.resources ENABLE TRIGGER USER`)
 	db.Exec(`UPDATE mesh.resources SET spec = '{"hosts": ["b"], "http": [{"redirect": {"uri": "/"}}]}'`)
 	err := db.Refused("SELECT * FROM mesh.restore(2)")
-	require.Equal(t, "MS001", err.Code)
+	require.Equal(t, "23514", err.Code)
 	require.Equal(t, `VirtualService default/x: spec.htp: unknown field "htp"`, err.Message)
 	require.Equal(t, int64(3), db.Newest(), "all or nothing")
 	db.Exec("SELECT * FROM mesh.restore(2, names => '{y}')")
@@ -321,10 +321,9 @@ func TestBlame(t *testing.T) {
 	change("anew", `INSERT INTO mesh.resources (kind, name, spec) VALUES ('VirtualService', 'x', '{"hosts": ["a"], "http": [{"redirect": {"uri": "/"}}]}')`)
 	require.Equal(t, []string{`spec.hosts[0] "a" 6 anew`, `spec.http[0].redirect.uri "/" 6 anew`}, blame())
 
-	require.Empty(t, collect[string](db, "SELECT path FROM mesh.blame('VirtualService', 'default', 'nobody')"))
 	require.Equal(t, `did you mean "VirtualService"?`, db.Refused("SELECT * FROM mesh.blame('VirtualServic', 'default', 'x')").Hint)
 	require.Contains(t, db.Refused("SELECT * FROM mesh.blame('Gateway', 'default', 'x')").Hint, "set api_group")
-	require.Empty(t, collect[string](db, "SELECT path FROM mesh.blame('Gateway', 'default', 'x', 'networking.istio.io')"))
+	require.Equal(t, "MS010", db.Refused("SELECT path FROM mesh.blame('Gateway', 'default', 'x', 'networking.istio.io')").Code)
 }
 
 func TestBlameOfWhatTheHistoryHasNothingOf(t *testing.T) {

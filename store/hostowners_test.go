@@ -49,7 +49,7 @@ func TestHostsHaveOwners(t *testing.T) {
 		"d.shop.example":    rule("VirtualService", `{"hosts": ["d.shop.example"], "gateways": ["shop/gateway"], "http": [{"directResponse": {"status": 200}}]}`),
 	} {
 		refused := evil.Refused(sql)
-		require.Equal(t, "MS001", refused.Code, sql)
+		require.Equal(t, "23514", refused.Code, sql)
 		require.Contains(t, refused.Message, fmt.Sprintf(`the host "%s" is not the namespace "evil"'s to claim for others`, host))
 		require.NotContains(t, refused.Message, "owns it", "who may not read the namespace is not told of it")
 	}
@@ -93,7 +93,7 @@ func TestAddressesHaveOwners(t *testing.T) {
 		`"0.0.0.0/0" is n`: at("evil", `null`, "MYSQL", ""),
 	} {
 		refused := evil.Refused(sql)
-		require.Equal(t, "MS001", refused.Code, sql)
+		require.Equal(t, "23514", refused.Code, sql)
 		require.Contains(t, refused.Message, "the address "+what)
 	}
 	evil.Exec(at("evil", `["10.1.2.5"]`, "TCP", `, "exportTo": ["."]`))

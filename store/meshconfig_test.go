@@ -23,7 +23,7 @@ func TestTheMeshConfigHasOnePlace(t *testing.T) {
 	tenant := y.tenant("tenant", [2]string{"istio-system", "write"})
 	for _, db := range []session{y.owner, tenant} {
 		refused := db.Refused(putMeshConfig("a", "mesh", "{}"))
-		require.Equal(t, "MS001", refused.Code)
+		require.Equal(t, "23514", refused.Code)
 		require.Contains(t, refused.Message, `counts in the namespace "istio-system" alone`)
 		require.Contains(t, db.Refused("INSERT INTO mesh.mesh_networks (namespace, name) VALUES ('a', 'mesh')").Message, "MeshNetworks configures the whole mesh")
 	}

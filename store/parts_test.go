@@ -141,9 +141,9 @@ func TestViewsOfPartsRefuseInvalidChanges(t *testing.T) {
 		{"UPDATE mesh.subsets SET destination_rule = 'x' WHERE name = 'v1'", "23503", "there is no DestinationRule default/x"},
 		{"UPDATE mesh.route_destinations SET route = 'x' WHERE weight = 100", "MS003", "the column route of mesh.route_destinations cannot be changed"},
 		{"UPDATE mesh.subsets SET revision = 7", "MS003", "the column revision of mesh.subsets cannot be changed"},
-		{"UPDATE mesh.route_destinations SET weight = -5 WHERE weight = 0", "MS001", "spec.http[1].route[1].weight: must be between 0 and 2147483647, got -5"},
-		{"UPDATE mesh.subsets SET name = NULL WHERE name = 'v2'", "MS001", "spec.subsets[1].name: required field is missing"},
-		{`INSERT INTO mesh.routes (virtual_service, protocol, route) VALUES ('reviews', 'udp', '[]')`, "MS001", `unknown field "udp"`},
+		{"UPDATE mesh.route_destinations SET weight = -5 WHERE weight = 0", "23514", "spec.http[1].route[1].weight: must be between 0 and 2147483647, got -5"},
+		{"UPDATE mesh.subsets SET name = NULL WHERE name = 'v2'", "23514", "spec.subsets[1].name: required field is missing"},
+		{`INSERT INTO mesh.routes (virtual_service, protocol, route) VALUES ('reviews', 'udp', '[]')`, "23514", `unknown field "udp"`},
 	} {
 		refused := db.Refused(c.sql)
 		require.Equal(t, c.code, refused.Code, c.sql)

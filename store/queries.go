@@ -12,4 +12,5 @@ var queryFiles embed.FS
 var sql = query.Read[struct {
 	SchemaVersion, RevisionAt, GiveUpSoon, SetAuthor string
 	Blockers, BlockersOf, EndBlocker, QueueUsage     string
+	Differences                                      string
 }](queryFiles)

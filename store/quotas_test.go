@@ -33,7 +33,7 @@ func TestResourcesAreOfLimitedSize(t *testing.T) {
 	}
 	y.owner.Exec(put(1_000_000))
 	refused := y.owner.Refused(put(1_100_000))
-	require.Equal(t, "MS001", refused.Code)
+	require.Equal(t, "23514", refused.Code)
 	require.Contains(t, refused.Message, "VirtualService a/x: is 1074 KiB large, and may be 1024 KiB at most")
 	limit(y, "a", "resource_max_bytes", 20_000)
 	require.Contains(t, y.owner.Refused(put(1_000_001)).Message, "and may be 20 KiB at most")

@@ -123,12 +123,12 @@ func TestViewsOfPartsOfRoutesRefuseInvalidChanges(t *testing.T) {
 		{"UPDATE mesh.http_route_backends SET matches = '[]' WHERE rule = 'testers'", "MS003", "the column matches of mesh.http_route_backends cannot be changed", "change it in mesh.http_route_rules"},
 		{"UPDATE mesh.tcp_route_backends SET rule = 'x'", "MS003", "the column rule of mesh.tcp_route_backends cannot be changed", "change it in mesh.tcp_routes"},
 		{"UPDATE mesh.http_route_rules SET revision = 7", "MS003", "the column revision of mesh.http_route_rules cannot be changed", "set by itself"},
-		{"UPDATE mesh.http_route_backends SET weight = -5 WHERE weight = 10", "MS001", "HTTPRoute default/shop: spec.rules[1].backendRefs[1].weight: must be between 0 and 1000000, got -5", ""},
-		{"UPDATE mesh.http_route_backends SET port = NULL WHERE weight = 10", "MS001", "HTTPRoute default/shop: spec.rules[1].backendRefs[1].port: required field is missing", ""},
-		{"UPDATE mesh.http_route_matches SET path = 'test' WHERE path = '/test'", "MS001", "HTTPRoute default/shop: spec.rules[0].matches[1].path", "/"},
-		{"UPDATE mesh.http_route_filters SET type = 'RequestRedirect'", "MS001", "HTTPRoute default/shop: spec.rules[1].filters[0]", ""},
-		{"DELETE FROM mesh.tcp_route_backends", "MS001", "TCPRoute default/queue: spec.rules[0].backendRefs: required field is missing", ""},
-		{"INSERT INTO mesh.gateway_listeners (gateway, name, port, protocol) VALUES ('edge', 'http', 8080, 'HTTP')", "MS001", "Gateway default/edge: spec.listeners", ""},
+		{"UPDATE mesh.http_route_backends SET weight = -5 WHERE weight = 10", "23514", "HTTPRoute default/shop: spec.rules[1].backendRefs[1].weight: must be between 0 and 1000000, got -5", ""},
+		{"UPDATE mesh.http_route_backends SET port = NULL WHERE weight = 10", "23514", "HTTPRoute default/shop: spec.rules[1].backendRefs[1].port: required field is missing", ""},
+		{"UPDATE mesh.http_route_matches SET path = 'test' WHERE path = '/test'", "23514", "HTTPRoute default/shop: spec.rules[0].matches[1].path", "/"},
+		{"UPDATE mesh.http_route_filters SET type = 'RequestRedirect'", "23514", "HTTPRoute default/shop: spec.rules[1].filters[0]", ""},
+		{"DELETE FROM mesh.tcp_route_backends", "23514", "TCPRoute default/queue: spec.rules[0].backendRefs: required field is missing", ""},
+		{"INSERT INTO mesh.gateway_listeners (gateway, name, port, protocol) VALUES ('edge', 'http', 8080, 'HTTP')", "23514", "Gateway default/edge: spec.listeners", ""},
 	} {
 		refused := db.Refused(c.sql)
 		require.Equal(t, c.code, refused.Code, c.sql)

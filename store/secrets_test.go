@@ -143,7 +143,7 @@ func TestBadSecretsAreRefusedWithoutAWordOfThem(t *testing.T) {
 	} {
 		err := db.Refused(putSecret, "shop", "gate", tt.kind, plainJSON(t, tt.data))
 		require.Equal(t, tt.want, err.Message, name)
-		require.Equal(t, "MS001", err.Code, name)
+		require.Equal(t, "23514", err.Code, name)
 		require.NotContains(t, err.Message+err.Detail+err.Hint+err.Where, planted, name)
 		require.NotContains(t, err.Message+err.Detail+err.Hint+err.Where, base64.StdEncoding.EncodeToString([]byte(planted)), name)
 	}
@@ -155,7 +155,7 @@ func TestBadSecretsAreRefusedWithoutAWordOfThem(t *testing.T) {
 		`INSERT INTO mesh.secrets (namespace, name, data, type) VALUES ('shop', 'x', '{"a": "cGxhbnRlZA=="}', NULL)`,
 	} {
 		err := db.Refused(statement)
-		require.Equal(t, "MS001", err.Code, statement)
+		require.Equal(t, "23514", err.Code, statement)
 		require.NotContains(t, err.Message+err.Detail+err.Hint+err.Where, "cGxhbnRlZA", statement)
 	}
 	require.Equal(t, "MS003", db.Refused("TRUNCATE mesh.secrets").Code)
@@ -217,7 +217,7 @@ func TestProblemsOfCredentials(t *testing.T) {
 	warned = db.Notices("DELETE FROM mesh.secrets WHERE name = 'pull'")
 	require.Equal(t, []string{"WasmPlugin shop/module: spec.imagePullSecret: there is no secret shop/pull"}, warned)
 	db.Exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')")
-	require.Equal(t, "MS005", db.Refused("DELETE FROM mesh.secrets WHERE name = 'out'").Code)
+	require.Equal(t, "23503", db.Refused("DELETE FROM mesh.secrets WHERE name = 'out'").Code)
 }
 
 func TestSecretsAreGrantedByThemselves(t *testing.T) {
@@ -351,6 +351,6 @@ func TestASecretCanBeForSomeGateways(t *testing.T) {
 	require.Equal(t, "{}", value[string](db, "SELECT service_accounts::text FROM mesh.secrets WHERE name = 'ca'"))
 
 	refused := db.Refused("UPDATE mesh.secrets SET service_accounts = '{a/b}'")
-	require.Equal(t, "MS001", refused.Code)
+	require.Equal(t, "23514", refused.Code)
 	require.Contains(t, refused.Message, "serviceAccounts[0]: 'a/b' cannot be a service account")
 }

@@ -22,7 +22,7 @@ func TestStrictReferences(t *testing.T) {
 	db.Exec("INSERT INTO mesh.settings (namespace, name, value) VALUES ('default', 'strict_references', 'on')")
 
 	refused := db.Refused("DELETE FROM mesh.resources WHERE kind = 'ServiceEntry'")
-	require.Equal(t, "MS005", refused.Code)
+	require.Equal(t, "23503", refused.Code)
 	require.Equal(t, `VirtualService default/good: spec.http[0].route[0].destination.host: no ServiceEntry that namespace "default" can see has the host "b.example.com"`, refused.Message)
 
 	// An old problem is no reason to refuse a change, and other namespaces are as they were.
@@ -90,5 +90,5 @@ func testStrictReferencesBetween(t *testing.T, examined string, deletesFirst boo
 	}
 	holder.Exec("COMMIT")
 	require.NoError(t, <-done[0])
-	require.ErrorContains(t, <-done[1], "MS005")
+	require.ErrorContains(t, <-done[1], "23503")
 }

@@ -296,7 +296,8 @@ var reviewed = map[string]string{
 	"reset_setting":   "asks require_write",
 	"delete_secret":   "asks require_secrets",
 	"known_host_like": "asks may_name", "host_hint": "asks may_name", "subset_hint": "asks may_name", "key_hint": "asks may_name",
-	"as_of": "asks readable_among", "changed_since": "asks readable_among", "differing_resources": "asks readable_among",
+	"as_of": "asks readable_among", "require_names": "asks readable_among", "pending_problems": "looks at the running transaction alone, and asks shows_all and shown_namespaces",
+	"revoke_all": "asks require_owner", "check_installation": "asks for the owner or a server", "changed_since": "asks readable_among", "differing_resources": "asks readable_among",
 	"find_problems": "filters what it finds by the caller's grants", "find_problems_of": "likewise", "chosen_resources": "likewise", "progress_of": "likewise",
 	"refusals_of": "likewise", "runner_counts": "reads chosen_resources and known_proxies, which filter", "runners_of": "likewise", "statuses_of": "likewise",
 	"decided_statuses":  "reads chosen_resources, which filters",
@@ -350,4 +351,24 @@ func TestFunctionsThatRunAsTheOwnerWereReviewed(t *testing.T) {
 func relations(s session, kinds string) []string {
 	return collect[string](s, `SELECT oid::regclass::text FROM pg_class WHERE relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[])
 		AND relkind::text = ANY (string_to_array($1, NULL)) ORDER BY 1`, kinds)
+}
+
+// What the mesh has granted to a role does not keep it from being dropped, once that is revoked.
+func TestARoleWithoutGrantsCanBeDropped(t *testing.T) {
+	t.Parallel()
+	y := newTenancy(t)
+	role := y.role("leaving")
+	y.grant(role, "a", "write")
+	y.grant(role, "b", "read")
+	y.owner.Exec("SELECT mesh.grant_secrets($1, 'a', 'write')", role)
+	y.grant(y.role("staying"), "a", "read")
+	require.Equal(t, "2BP01", y.owner.Refused("DROP ROLE "+role).Code)
+	require.Equal(t, "42501", y.tenant("tenant", [2]string{"a", "write"}).Refused("SELECT mesh.revoke_all($1)", role).Code)
+
+	require.Equal(t, 3, value[int](y.owner, "SELECT mesh.revoke_all($1)", role))
+	require.Zero(t, value[int](y.owner, "SELECT count(*) FROM mesh.grants WHERE role = $1", role))
+	require.Equal(t, 2, value[int](y.owner, "SELECT count(*) FROM mesh.grants WHERE namespace = 'a'"), "others keep theirs")
+	require.Zero(t, value[int](y.owner, "SELECT mesh.revoke_all($1)", role))
+	y.owner.Exec("DROP ROLE " + role + "; CREATE ROLE " + role) // which the end of the test drops
+	require.Equal(t, "42704", y.owner.Refused("SELECT mesh.revoke_all('nobody_of_that_name')").Code)
 }

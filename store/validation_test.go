@@ -19,24 +19,24 @@ func TestRefusalsInSQL(t *testing.T) {
 	url := pgtest.New(t)
 	for _, test := range []struct{ name, row, code, message, hint string }{
 		{
-			"unknown kind", `('VirtualServic', NULL, 'default', 'x', '{}')`, "MS002",
+			"unknown kind", `('VirtualServic', NULL, 'default', 'x', '{}')`, "23514",
 			`unknown kind "VirtualServic"`, `did you mean "VirtualService"?`,
 		},
 		{
-			"unknown group", `('VirtualService', 'networking.istio.io/v1', 'default', 'x', '{}')`, "MS002",
+			"unknown group", `('VirtualService', 'networking.istio.io/v1', 'default', 'x', '{}')`, "23514",
 			`VirtualService default/x: api_group: unknown api_group "networking.istio.io/v1" of VirtualService`, "write networking.istio.io",
 		},
 		{
-			"ambiguous kind", `('Gateway', NULL, 'default', 'x', '{}')`, "MS002",
+			"ambiguous kind", `('Gateway', NULL, 'default', 'x', '{}')`, "23514",
 			"Gateway default/x: api_group: Gateway is a kind of more than one group", "set api_group to gateway.networking.k8s.io or networking.istio.io",
 		},
 		{
-			"name", `('VirtualService', NULL, 'default', 'X/y', '{"hosts": ["a"]}')`, "MS001",
+			"name", `('VirtualService', NULL, 'default', 'X/y', '{"hosts": ["a"]}')`, "23514",
 			`VirtualService default/X/y: metadata.name: "X/y" is not a valid name`,
 			`at most 253 letters, digits, "-", "_" and ".", the first and the last a letter or digit`,
 		},
 		{
-			"unknown field", `('VirtualService', NULL, 'default', 'reviews', '{"hosts": ["a"], "http": [{"route": [{"destination": {"host": "a"}, "wieght": 5}]}]}')`, "MS001",
+			"unknown field", `('VirtualService', NULL, 'default', 'reviews', '{"hosts": ["a"], "http": [{"route": [{"destination": {"host": "a"}, "wieght": 5}]}]}')`, "23514",
 			`VirtualService default/reviews: spec.http[0].route[0].wieght: unknown field "wieght"`, `did you mean "weight"?`,
 		},
 	} {
@@ -59,7 +59,7 @@ func TestAnnotationsOfOriginsAreRefused(t *testing.T) {
 	for _, name := range kinds.OriginAnnotations() {
 		err := db.Refused(fmt.Sprintf(`INSERT INTO mesh.resources (kind, namespace, name, annotations, spec) VALUES
 			('InferencePool', 'default', 'x', '{"%s": "[]"}', '{"selector": {"matchLabels": {"a": "b"}}, "targetPorts": [{"number": 80}], "endpointPickerRef": {"name": "a", "port": {"number": 1}}}')`, name))
-		require.Equal(t, "MS001", err.Code)
+		require.Equal(t, "23514", err.Code)
 		require.Equal(t, `InferencePool default/x: metadata.annotations["`+name+`"]: is for resources of registries, which servers mark themselves`, err.Message)
 	}
 	require.Equal(t, kinds.OriginAnnotations(), value[[]string](db, "SELECT mesh_internal.origin_annotations()"))

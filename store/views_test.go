@@ -74,12 +74,12 @@ func TestViewPerKind(t *testing.T) {
 			FROM information_schema.columns WHERE table_schema = 'mesh' AND table_name = $1 ORDER BY ordinal_position`, view)
 	}
 	require.Equal(t, []string{
-		"namespace text", "name text", "address text", "ports jsonb", "spec_labels jsonb", "network text", "locality text", "weight bigint",
+		"namespace text", "name text", "address text", "ports jsonb", "spec_labels jsonb", "network text", "locality text", "weight numeric",
 		"service_account text", "labels jsonb", "annotations jsonb", "spec jsonb", "revision bigint", "generation bigint",
 		"created_at timestamp with time zone", "updated_at timestamp with time zone",
 	}, columns("workload_entries"))
 	require.Subset(t, columns("virtual_services"), []string{"hosts ARRAY _text", "export_to ARRAY _text", "http jsonb"})
-	require.Subset(t, columns("mesh_configs"), []string{"proxy_listen_port integer", "connect_timeout text", "enable_tracing boolean", "mesh_mtls jsonb"})
+	require.Subset(t, columns("mesh_configs"), []string{"proxy_listen_port numeric", "connect_timeout text", "enable_tracing boolean", "mesh_mtls jsonb"})
 	require.Empty(t, collect[string](db, `SELECT attrelid::regclass || '.' || attname FROM pg_attribute a JOIN mesh_internal.editable_views v ON attrelid = ('mesh.' || v.view)::regclass
 		WHERE attnum > 0 AND col_description(attrelid, attnum) IS NULL OR obj_description(attrelid, 'pg_class') IS NULL`), "everything has a comment")
 }
@@ -169,15 +169,15 @@ func TestViewsRefuseWhatTheTableRefuses(t *testing.T) {
 	db := connect(t, pgtest.New(t))
 	db.Exec("INSERT INTO mesh.destination_rules (name, host) VALUES ('x', 'a')")
 	for _, c := range []struct{ sql, code, says string }{
-		{"UPDATE mesh.destination_rules SET host = NULL", "MS001", "spec.host: required field is missing"},
-		{`UPDATE mesh.destination_rules SET subsets = '[{"nam": "v1"}]'`, "MS001", "spec.subsets[0].nam"},
-		{"UPDATE mesh.destination_rules SET name = 'X_'", "MS001", "metadata.name"},
+		{"UPDATE mesh.destination_rules SET host = NULL", "23514", "spec.host: required field is missing"},
+		{`UPDATE mesh.destination_rules SET subsets = '[{"nam": "v1"}]'`, "23514", "spec.subsets[0].nam"},
+		{"UPDATE mesh.destination_rules SET name = 'X_'", "23514", "metadata.name"},
 		{"UPDATE mesh.destination_rules SET revision = 7", "MS003", "set by themselves"},
 		{"INSERT INTO mesh.destination_rules (host) VALUES ('a')", "23502", "name"},
-		{"INSERT INTO mesh.destination_rules (name, host) VALUES ('x', 'b')", "23505", "resources_pkey"},
+		{"INSERT INTO mesh.destination_rules (name, host) VALUES ('x', 'b')", "23505", "DestinationRule default/x is there already"},
 		// What Postgres does not offer on views like these. The reference says what to write
 		// instead.
-		{"INSERT INTO mesh.destination_rules (name, host) VALUES ('x', 'b') ON CONFLICT DO NOTHING", "23505", "resources_pkey"},
+		{"INSERT INTO mesh.destination_rules (name, host) VALUES ('x', 'b') ON CONFLICT DO NOTHING", "23505", "DestinationRule default/x is there already"},
 		{"INSERT INTO mesh.destination_rules (name, host) VALUES ('x', 'b') ON CONFLICT (namespace, name) DO UPDATE SET host = 'b'", "42P10", "ON CONFLICT"},
 	} {
 		refused := db.Refused(c.sql)
@@ -255,7 +255,7 @@ func TestViewsUseThePrimaryKey(t *testing.T) {
 	for _, view := range collect[string](db, "SELECT view FROM mesh_internal.editable_views") {
 		parent := value[string](db, "SELECT parent FROM mesh_internal.editable_views WHERE view = $1", view)
 		plan := strings.Join(collect[string](db, fmt.Sprintf("EXPLAIN SELECT * FROM mesh.%s WHERE namespace = 'default' AND %s = 'x1'", view, parent)), "\n")
-		require.Regexp(t, `resources_pkey[^\n]*\n *Index Cond: [^\n]*kind = [^\n]*namespace = 'default'[^\n]*name = 'x1'`, plan, view)
+		require.Regexp(t, `resource_exists_already[^\n]*\n *Index Cond: [^\n]*kind = [^\n]*namespace = 'default'[^\n]*name = 'x1'`, plan, view)
 	}
 }
 

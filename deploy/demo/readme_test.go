@@ -42,7 +42,7 @@ func TestReadmeSteps(t *testing.T) {
 	_, err = db.Exec(t.Context(), mistake)
 	var refused *pgconn.PgError
 	require.ErrorAs(t, err, &refused, "the database refuses the mistake")
-	require.Equal(t, []string{"MS001", "VirtualService default/hello: spec.http[0].route: no destination has a weight"}, []string{refused.Code, refused.Message})
+	require.Equal(t, []string{"23514", "VirtualService default/hello: spec.http[0].route: no destination has a weight"}, []string{refused.Code, refused.Message})
 	found, err := readWeights(t.Context(), db)
 	require.NoError(t, err)
 	require.Equal(t, weights{67, 33}, found, "nothing changes for anyone")

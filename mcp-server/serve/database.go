@@ -20,6 +20,7 @@ import (
 	"github.com/pgmesh/pgmesh/mcp-server/identity/members"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/secrets"
 	"github.com/pgmesh/pgmesh/mcp-server/identity/tokens"
+	"github.com/pgmesh/pgmesh/mcp-server/installation"
 	"github.com/pgmesh/pgmesh/mcp-server/mirror"
 	"github.com/pgmesh/pgmesh/mcp-server/registry"
 	"github.com/pgmesh/pgmesh/mcp-server/rollout"
@@ -48,6 +49,7 @@ type database struct {
 	rollout    *rollout.Service
 	mirror     *mirror.Mirror // nil without registries
 	watchdog   *watchdog.Watchdog
+	installed  *installation.Watch
 	opened     chan struct{} // closed once the database is open
 
 	known    knownCallers // as last read
@@ -74,6 +76,7 @@ func (s *server) database() (source, error) {
 		return nil, err
 	}
 	d.watchdog = watchdog.New(d.store, o.Patience.Watchdog, o.Log, s.metrics)
+	d.installed = installation.New(d.store, installation.Options{}, o.Log)
 	d.callers = callers.New(d.store)
 	d.tokenCache = tokens.New(d.callers, o.Log)
 	if d.authority, err = s.newAuthority(d.store, d.revisions); err != nil {
@@ -155,6 +158,7 @@ func (d *database) openAndFollow(ctx context.Context) error {
 	g.Go(func() error { return d.feed.Run(ctx) })
 	g.Go(func() error { return keeper.Run(ctx) })
 	g.Go(func() error { return d.watchdog.Run(ctx) })
+	g.Go(func() error { return d.installed.Run(ctx) })
 	g.Go(func() error { return d.examiner.Run(ctx) })
 	g.Go(func() error { return sinks.Follow(ctx, d.store, d.sinksOfTable()) })
 	g.Go(func() error { return d.tokenCache.Run(ctx) })

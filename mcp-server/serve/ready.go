@@ -70,7 +70,7 @@ func joinTexts(texts ...string) string {
 	return strings.Join(said, "; ")
 }
 
-// standing reports problems with a database that others block. Blocked changes do not make the
+// standing reports problems with a database that others block, or whose schema they changed. Blocked changes do not make the
 // server unready, because clients are still served and all servers would be unready at once. Stale
 // trust does, because the server may trust somebody who was revoked; but not while the database is
 // away, when nobody can be revoked and no server knows better.
@@ -83,5 +83,5 @@ func (d *database) standing() (about string, err error) {
 		}
 		about = text
 	}
-	return joinTexts(about, d.watchdog.About()), nil
+	return joinTexts(about, d.watchdog.About(), d.installed.About()), nil
 }

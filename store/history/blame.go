@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -35,11 +36,9 @@ func (s *Store) Blame(ctx context.Context, k kinds.Key) ([]BlamedField, error) {
 		}
 		return f, err
 	})
-	if err != nil {
-		return nil, store.Explain("looking who set the fields of "+k.String(), err)
-	}
-	if len(fields) == 0 {
+	err = store.Explain("looking who set the fields of "+k.String(), err)
+	if errors.Is(err, store.ErrNotFound) || err == nil && len(fields) == 0 { // it never was, or is no more
 		return nil, &store.NotFoundError{Key: k}
 	}
-	return fields, nil
+	return fields, err
 }

@@ -23,6 +23,7 @@ var files embed.FS
 var sql = query.Read[struct {
 	SetCodeDigest, SetRegistryDigest, SetDigests, DropCode, BlockWrites, UnblockWrites  string
 	ViewsFit, InstallViews, Recheck, RefreshPrivileges, AdvanceSequences                string
+	MarkChanges, NoteObjects                                                            string
 	HasSchema, CreateSchema, DropSchema, HasVersions, Versions                          string
 	HasInternal, Installed, EmptySchema                                                 string
 	TryMigrationLock, MigrationHolders, WaitsBefore, Migrates, CallSession, ScriptsTurn string
@@ -45,6 +46,9 @@ func UpTelling(ctx context.Context, url string, tell func(string)) error {
 		if err := refuseNewer(ctx, provider); err != nil {
 			return err
 		}
+		if _, err := conn.Exec(ctx, sql.MarkChanges); err != nil {
+			return store.Explain("looking what others have changed in the schema", err)
+		}
 		for _, step := range []func(context.Context, *pgx.Conn, *goose.Provider, func(string)) error{migrateUp, installCode, installRegistry, installViews, recheckResources} {
 			if err := retryLocked(ctx, conn, tell, func() error { return step(ctx, conn, provider, tell) }); err != nil {
 				return err
@@ -52,6 +56,9 @@ func UpTelling(ctx context.Context, url string, tell func(string)) error {
 		}
 		if _, err := conn.Exec(ctx, sql.RefreshPrivileges); err != nil {
 			return store.Explain("granting to roles what is new in the schema", err)
+		}
+		if _, err := conn.Exec(ctx, sql.NoteObjects); err != nil {
+			return store.Explain("noting what the schema has", err)
 		}
 		return advanceSequences(ctx, conn, tell)
 	})

@@ -34,6 +34,7 @@ func WriteScript(out io.Writer, from int64) error {
 		s.add(sql.EmptySchema + "\n")
 	} else {
 		s.add(sql.LockEverything + ";\n") // before it holds anything that others wait for
+		s.add(sql.MarkChanges + ";\n")
 	}
 	for _, m := range known.Migrations {
 		if m.Version <= from {
@@ -93,7 +94,7 @@ func (s *script) installation() error {
 		return err
 	}
 	_, err = s.Exec(ctx, sql.SetDigests, digestOf(functions), digest)
-	s.add(sql.InstallViews + ";\n" + sql.RefreshPrivileges + ";\n")
+	s.add(sql.InstallViews + ";\n" + sql.RefreshPrivileges + ";\n" + sql.NoteObjects + ";\n")
 	return err
 }
 

@@ -80,7 +80,7 @@ func TestCommitsAreToldOfPortsOfRegistries(t *testing.T) {
 	b.route("right", `{"host": "web.example.com", "port": {"number": 80}}`)
 	refused := b.db.Refused(`INSERT INTO mesh.resources (kind, namespace, name, spec) VALUES ('VirtualService', 'shop', 'again',
 		'{"hosts": ["y.test"], "http": [{"route": [{"destination": {"host": "web.example.com", "port": {"number": 98}}}]}]}')`)
-	require.Equal(t, "MS005", refused.Code)
+	require.Equal(t, "23503", refused.Code)
 }
 
 func TestSubsetsAndSelectorsChooseWhatRegistriesHave(t *testing.T) {

@@ -339,7 +339,7 @@ func TestRoutesMayLeadToWhatRegistriesHave(t *testing.T) {
 	b.db.Exec("INSERT INTO mesh.settings (name, value) VALUES ('strict_references', 'on')")
 	b.db.Exec(`INSERT INTO mesh.resources (kind, name, spec) VALUES ('VirtualService', 'another', '{"hosts": ["other.example.com"], "http": [{"route": [{"destination": {"host": "Web.example.com"}}]}]}')`)
 	refused := b.db.Refused("INSERT INTO mesh.resources (kind, name, spec) VALUES ('VirtualService', 'third', $1)", storetest.VirtualService("wbe.example.com"))
-	require.Equal(t, "MS005", refused.Code)
+	require.Equal(t, "23503", refused.Code)
 	private := web("2", "10.0.0.1")
 	private.Spec = json.RawMessage(`{"hosts": ["web.example.com"], "exportTo": ["."], "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}]}`)
 	b.writes(registries.Changes{Entries: []registries.Entry{private}})

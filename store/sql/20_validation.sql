@@ -2,21 +2,35 @@
 -- it does not pass is checked again by the rules of the programs (package kinds/schema), exactly,
 -- which say what is wrong, or find nothing after all.
 
--- refuse raises what is wrong with a resource in the form of all refusals: MESSAGE and HINT have
--- the first problem for people, and DETAIL has all of them as JSON for programs.
+-- in_one_sentence joins what is wrong, the first of some number of things, for a driver that shows
+-- the message alone.
+CREATE OR REPLACE FUNCTION mesh_internal.in_one_sentence(reasons text[], number int) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT reasons[1] || CASE WHEN number > 1 THEN format('; and %s more: ', number - 1) || array_to_string(reasons[2:], '; ') || CASE WHEN number > cardinality(reasons) THEN '; …' ELSE '' END ELSE '' END
+$$;
+
+-- refuse raises what is wrong with a resource in the form of all refusals: MESSAGE has all problems
+-- for people, HINT what to do about the first, and DETAIL has all of them as JSON for programs. What
+-- is wrong with a row is a violation of a constraint, as of any table, by the name that CONSTRAINT
+-- has: the codes of the project's own are for what no other table would refuse.
 CREATE OR REPLACE FUNCTION mesh_internal.refuse(code text, kind text, namespace text, name text, problems mesh_internal.problem[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  first    mesh_internal.problem := problems[1];
   resource text := concat_ws(' ', kind, nullif(concat_ws('/', nullif(namespace, ''), name), ''));
-  summary  text := concat_ws(': ', nullif(resource, ''), nullif(first.path, ''), first.reason);
+  words    text[] := ARRAY(SELECT concat_ws(': ', nullif(p.path, ''), p.reason) || CASE WHEN i > 1 AND p.hint LIKE 'did you mean%' THEN format(' (%s)', p.hint) ELSE '' END
+    FROM unnest(problems) WITH ORDINALITY AS p (path, reason, hint, i) ORDER BY i);
   all_json text := (SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object('kind', kind, 'namespace', nullif(namespace, ''), 'name', name,
     'path', nullif(p.path, ''), 'reason', p.reason, 'hint', p.hint)) ORDER BY i) FROM unnest(problems) WITH ORDINALITY AS p (path, reason, hint, i));
+  summary  text := concat_ws(': ', nullif(resource, ''), mesh_internal.in_one_sentence(words, cardinality(words)));
+  broken   text := CASE WHEN code = 'MS002' THEN 'kind_is_known' WHEN code = '23514' AND kind = 'Secret' THEN 'secret_is_valid' WHEN code = '23514' THEN 'resource_is_valid' ELSE '' END;
 BEGIN
-  IF first.hint IS NULL THEN -- an empty HINT would be shown as one
-    RAISE EXCEPTION USING ERRCODE = code, MESSAGE = summary, DETAIL = all_json;
+  IF code = 'MS002' AND pg_trigger_depth() > 0 THEN -- a row of that kind, and not a question about it
+    code := '23514';
   END IF;
-  RAISE EXCEPTION USING ERRCODE = code, MESSAGE = summary, DETAIL = all_json, HINT = first.hint;
+  IF problems[1].hint IS NULL THEN -- an empty HINT would be shown as one
+    RAISE EXCEPTION USING ERRCODE = code, MESSAGE = summary, DETAIL = all_json, CONSTRAINT = broken;
+  END IF;
+  RAISE EXCEPTION USING ERRCODE = code, MESSAGE = summary, DETAIL = all_json, HINT = problems[1].hint, CONSTRAINT = broken;
 END $$;
 
 CREATE OR REPLACE FUNCTION mesh_internal.refuse(code text, kind text, namespace text, name text, path text, reason text, hint text) RETURNS void

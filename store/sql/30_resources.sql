@@ -29,13 +29,54 @@ BEGIN
   RETURN known;
 END $$;
 
+-- refuse_nulls says which column must not be NULL. Postgres would show the whole row, with columns
+-- that nobody wrote.
+CREATE OR REPLACE FUNCTION mesh_internal.refuse_nulls(r mesh.resources) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  missing record;
+BEGIN
+  SELECT c.name, c.hint INTO missing FROM (VALUES
+      ('kind', r.kind IS NULL, 'write a kind of mesh.kinds'),
+      ('name', r.name IS NULL, 'write a name'),
+      ('namespace', r.namespace IS NULL, 'leave it out for default; it is empty for kinds without a namespace'),
+      ('spec', r.spec IS NULL, 'write {} for an empty spec'),
+      ('labels', r.labels IS NULL, 'leave it out, or write {}, for none'),
+      ('annotations', r.annotations IS NULL, 'leave it out, or write {}, for none')) c (name, is_null, hint) WHERE c.is_null LIMIT 1;
+  IF FOUND THEN
+    RAISE not_null_violation USING HINT = missing.hint, SCHEMA = 'mesh', TABLE = 'resources', COLUMN = missing.name,
+      MESSAGE = concat_ws(': ', nullif(concat_ws(' ', r.kind, CASE WHEN r.name IS NOT NULL THEN concat_ws('/', nullif(r.namespace, ''), r.name) END), ''), format('the column %s must not be null', missing.name));
+  END IF;
+END $$;
+
+-- refuse_duplicate says which resource there is already. It is for views, which Postgres's INSERT …
+-- ON CONFLICT does not know; on the table that decides what becomes of a duplicate, after all
+-- triggers, and so the name of the constraint has to say it.
+CREATE OR REPLACE FUNCTION mesh_internal.refuse_duplicate(of_group text, of_kind text, into_namespace text, of_name text) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  there mesh.resources;
+BEGIN
+  SELECT r.* INTO there FROM mesh.resources r WHERE r.kind = of_kind AND r.api_group = of_group AND r.name = of_name
+    AND r.namespace = (SELECT CASE WHEN k.namespaced THEN into_namespace ELSE '' END FROM mesh.kinds k WHERE k.api_group = of_group AND k.kind = of_kind);
+  IF FOUND THEN
+    RAISE unique_violation USING MESSAGE = format('%s %s is there already', there.kind, concat_ws('/', nullif(there.namespace, ''), there.name)),
+      HINT = 'UPDATE it, or write to the table: INSERT INTO mesh.resources … ON CONFLICT (kind, api_group, namespace, name) DO UPDATE …',
+      SCHEMA = 'mesh', TABLE = 'resources', CONSTRAINT = 'resource_exists_already';
+  END IF;
+END $$;
+
 -- complete_key fills in the missing parts of the key, and checks it.
 CREATE OR REPLACE FUNCTION mesh_internal.complete_key() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  known    mesh.kinds := mesh_internal.resolve_kind(NEW);
+  known    mesh.kinds;
   problems mesh_internal.problem[];
 BEGIN
+  IF NEW.kind IS NULL OR NEW.name IS NULL OR NEW.namespace IS NULL OR NEW.spec IS NULL OR NEW.labels IS NULL OR NEW.annotations IS NULL THEN
+    PERFORM mesh_internal.refuse_nulls(NEW);
+  END IF;
+  known := mesh_internal.resolve_kind(NEW);
   NEW.api_group := known.api_group;
   IF NOT known.namespaced THEN
     NEW.namespace := '';
@@ -51,7 +92,7 @@ BEGIN
       'at most 63 lower-case letters, digits and "-", the first and the last a letter or digit')
     ) checks (wrong, path, reason, hint) WHERE wrong);
   IF problems <> '{}' THEN
-    PERFORM mesh_internal.refuse('MS001', NEW.kind, NEW.namespace, NEW.name, problems);
+    PERFORM mesh_internal.refuse('23514', NEW.kind, NEW.namespace, NEW.name, problems);
   END IF;
   IF TG_OP = 'INSERT' THEN
     NEW.rules := known.rules; -- the resource will be checked, or the transaction fails
@@ -81,6 +122,8 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF current_setting('mesh.numbering', true) <> '' THEN -- record_update asks whether that may be so
     RETURN NEW;
+  ELSIF NEW.spec IS NULL OR NEW.labels IS NULL OR NEW.annotations IS NULL THEN -- the key is looked at above
+    PERFORM mesh_internal.refuse_nulls(NEW);
   ELSIF (OLD.generation, OLD.created_at, OLD.updated_at, OLD.rules, OLD.xid) IS DISTINCT FROM (NEW.generation, NEW.created_at, NEW.updated_at, NEW.rules, NEW.xid) THEN
     PERFORM mesh_internal.refuse('MS003', OLD.kind, OLD.namespace, OLD.name, '', 'generation, created_at, updated_at, rules and xid are set by themselves',
       'leave them out of the UPDATE');
@@ -107,7 +150,7 @@ DECLARE
   problems mesh_internal.problem[] := ARRAY(SELECT p FROM mesh_internal.resource_problems(r) p LIMIT 20);
 BEGIN
   IF problems <> '{}' THEN
-    PERFORM mesh_internal.refuse('MS001', r.kind, r.namespace, r.name, problems);
+    PERFORM mesh_internal.refuse('23514', r.kind, r.namespace, r.name, problems);
   END IF;
   RETURN mesh_internal.current_rules();
 END $$;

@@ -144,7 +144,7 @@ DECLARE
       WHERE NEW.service_accounts = '{}' AND NEW.data ?| '{tls.key,key}' AND mesh.setting('named_gateways', NEW.namespace) = 'on');
 BEGIN
   IF problems <> '{}' THEN
-    PERFORM mesh_internal.refuse('MS001', 'Secret', NEW.namespace, NEW.name, problems[:20]);
+    PERFORM mesh_internal.refuse('23514', 'Secret', NEW.namespace, NEW.name, problems[:20]);
   END IF;
   SELECT max(v.not_before), min(v.not_after) INTO NEW.not_before, NEW.not_after
     FROM mesh_internal.certificates_of(NEW.data, 'tls.crt', 'cert') c, mesh_internal.validity(c) v;

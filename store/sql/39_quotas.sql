@@ -33,7 +33,7 @@ BEGIN
     size := mesh_internal.size_of(c.after_spec, c.after_labels, c.after_annotations);
     allowed := mesh.setting('resource_max_bytes', c.namespace)::bigint;
     IF size > allowed AND size >= coalesce(mesh_internal.size_of(c.before_spec, c.before_labels, c.before_annotations), 0) THEN
-      PERFORM mesh_internal.refuse('MS001', c.kind, c.namespace, c.name, '', format('is %s large, and may be %s at most', mesh_internal.in_words(size), mesh_internal.in_words(allowed)),
+      PERFORM mesh_internal.refuse('23514', c.kind, c.namespace, c.name, '', format('is %s large, and may be %s at most', mesh_internal.in_words(size), mesh_internal.in_words(allowed)),
         'split it into several; the owner of the mesh may raise the setting resource_max_bytes');
     END IF;
   END LOOP;

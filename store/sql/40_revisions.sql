@@ -105,7 +105,7 @@ BEGIN
     r.annotations := c.after_annotations;
     problems := ARRAY(SELECT p FROM mesh_internal.resource_problems(r) p LIMIT 20);
     IF problems <> '{}' THEN
-      PERFORM mesh_internal.refuse('MS001', c.kind, c.namespace, c.name, problems);
+      PERFORM mesh_internal.refuse('23514', c.kind, c.namespace, c.name, problems);
     END IF;
   END LOOP;
 END $$;

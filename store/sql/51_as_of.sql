@@ -99,6 +99,33 @@ BEGIN
   RETURN ARRAY(SELECT n FROM unnest(mesh_internal.readable_namespaces()) n WHERE namespaces IS NULL OR n = ANY (namespaces));
 END $$;
 
+-- require_names refuses names that no resource has, or had as far as the history goes: most likely
+-- they are misspelt, and nothing would be found. It knows what the acting role may read.
+CREATE OR REPLACE FUNCTION mesh_internal.require_names(kinds text[], namespaces text[], names text[]) RETURNS void
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
+DECLARE
+  among   text[] := mesh_internal.readable_among(namespaces);
+  unknown text;
+  known   text[];
+  other   record;
+BEGIN
+  SELECT n INTO unknown FROM unnest(names) n
+    WHERE NOT EXISTS (SELECT FROM mesh.resources r WHERE r.name = n AND (kinds IS NULL OR r.kind = ANY (kinds)) AND (among IS NULL OR r.namespace = ANY (among)))
+      AND NOT EXISTS (SELECT FROM mesh_internal.changes c WHERE c.name = n AND (kinds IS NULL OR c.kind = ANY (kinds)) AND (among IS NULL OR c.namespace = ANY (among))) LIMIT 1;
+  IF unknown IS NULL THEN
+    RETURN;
+  END IF;
+  known := ARRAY(SELECT DISTINCT r.name FROM mesh.resources r WHERE (kinds IS NULL OR r.kind = ANY (kinds)) AND (among IS NULL OR r.namespace = ANY (among)) ORDER BY r.name LIMIT 10000);
+  among := mesh_internal.readable_among(NULL);
+  SELECT r.kind, r.namespace, r.name INTO other FROM mesh.resources r WHERE r.name = unknown AND (among IS NULL OR r.namespace = ANY (among))
+    ORDER BY r.kind = ANY (kinds) DESC, r.kind, r.namespace LIMIT 1;
+  RAISE EXCEPTION USING ERRCODE = 'MS010',
+    MESSAGE = format('there is no %s "%s"%s, nor was there one as far as the history goes', coalesce(array_to_string(kinds, ' or '), 'resource'), unknown,
+      CASE WHEN namespaces IS NULL THEN '' ELSE format(' in %s', (SELECT string_agg(format('"%s"', n), ', ') FROM unnest(namespaces) n)) END),
+    HINT = CASE WHEN other.name IS NOT NULL THEN format('there is %s %s', other.kind, concat_ws('/', nullif(other.namespace, ''), other.name))
+      ELSE coalesce('did you mean "' || mesh_internal.nearest(unknown, known) || '"?', 'mesh.readable_resources has the names of all') END;
+END $$;
+
 -- changed_since returns each resource that was changed after a revision, as it was then: all NULL
 -- if it did not exist. Changes of the running transaction count. Postgres plans it each time,
 -- because much depends on how long ago that was.
@@ -132,7 +159,7 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp S
 DECLARE
   among text[] := mesh_internal.readable_among(namespaces);
 BEGIN
-  PERFORM mesh_internal.known_revision(at), mesh_internal.require_kinds(kinds);
+  PERFORM mesh_internal.known_revision(at), mesh_internal.require_kinds(kinds), mesh_internal.require_names(kinds, namespaces, names);
   RETURN QUERY
     SELECT r.api_group, r.kind, r.namespace, r.name, r.spec, r.labels, r.annotations, b.revision, r.generation, r.created_at, r.updated_at
     FROM mesh.resources r LEFT JOIN mesh_internal.transactions b ON b.xid = r.xid AND b.begun_at = r.updated_at

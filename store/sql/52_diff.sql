@@ -45,8 +45,9 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- differing_resources returns what changed between two revisions, from the first and the last
--- change of each resource. It includes what was changed back; the comparison of fields sorts that
--- out. Positions of rows are stable within a query.
+-- change of each resource; or, without revisions, what the running transaction has changed. It
+-- includes what was changed back; the comparison of fields sorts that out. Positions of rows are
+-- stable within a query.
 CREATE OR REPLACE FUNCTION mesh_internal.differing_resources(low bigint, high bigint, kinds text[], namespaces text[], names text[]) RETURNS TABLE (
   api_group text, kind text, namespace text, name text,
   before_spec jsonb, before_labels jsonb, before_annotations jsonb, after_spec jsonb, after_labels jsonb, after_annotations jsonb)
@@ -55,6 +56,10 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp S
 DECLARE
   among text[] := mesh_internal.readable_among(namespaces);
 BEGIN
+  IF low IS NULL THEN
+    RETURN QUERY SELECT * FROM mesh_internal.pending_resources(kinds, among, names);
+    RETURN;
+  END IF;
   RETURN QUERY
     SELECT f.api_group, f.kind, f.namespace, f.name,
       f.before_spec, f.before_labels, f.before_annotations, l.after_spec, l.after_labels, l.after_annotations
@@ -69,24 +74,13 @@ BEGIN
     WHERE f.before_spec IS NOT NULL OR l.after_spec IS NOT NULL;
 END $$;
 
--- diff walks all resources at once, one level of their values per step, and does not look into
--- equal values. It unpacks a value (#> '{}') before it looks up its members one by one.
-CREATE OR REPLACE FUNCTION mesh.diff(a bigint, b bigint DEFAULT NULL, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
+-- differing_fields walks all resources at once, one level of their values per step, and does not
+-- look into equal values. It unpacks a value (#> '{}') before it looks up its members one by one.
+CREATE OR REPLACE FUNCTION mesh_internal.differing_fields(low bigint, high bigint, kinds text[], namespaces text[], names text[])
 RETURNS TABLE (api_group text, kind text, namespace text, name text, operation text, path text, before jsonb, after jsonb)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
-DECLARE
-  low  bigint := mesh_internal.known_revision(a);
-  high bigint := mesh_internal.known_revision(coalesce(b, mesh.newest_revision()));
 BEGIN
-  PERFORM mesh_internal.require_kinds(kinds);
-  IF low > high THEN
-    RETURN QUERY
-      SELECT d.api_group, d.kind, d.namespace, d.name, CASE d.operation WHEN 'create' THEN 'delete' WHEN 'delete' THEN 'create' ELSE d.operation END,
-        d.path, d.after, d.before
-      FROM mesh.diff(high, low, kinds, namespaces, names) d;
-    RETURN;
-  END IF;
   RETURN QUERY
     WITH RECURSIVE changed AS MATERIALIZED (SELECT * FROM mesh_internal.differing_resources(low, high, kinds, namespaces, names)),
     walked AS (
@@ -109,6 +103,25 @@ BEGIN
         mesh_internal.as_document(c.before_labels, c.before_annotations, c.before_spec), mesh_internal.as_document(c.after_labels, c.after_annotations, c.after_spec)
       FROM changed c WHERE c.before_spec IS NULL OR c.after_spec IS NULL) d
     ORDER BY d.kind COLLATE "C", d.api_group COLLATE "C", d.namespace COLLATE "C", d.name COLLATE "C", d.place COLLATE "C";
+END $$;
+
+CREATE OR REPLACE FUNCTION mesh.diff(a bigint, b bigint DEFAULT NULL, kinds text[] DEFAULT NULL, namespaces text[] DEFAULT NULL, names text[] DEFAULT NULL)
+RETURNS TABLE (api_group text, kind text, namespace text, name text, operation text, path text, before jsonb, after jsonb)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  low  bigint := mesh_internal.known_revision(a);
+  high bigint := mesh_internal.known_revision(coalesce(b, mesh.newest_revision()));
+BEGIN
+  PERFORM mesh_internal.require_kinds(kinds), mesh_internal.require_names(kinds, namespaces, names);
+  IF low > high THEN
+    RETURN QUERY
+      SELECT d.api_group, d.kind, d.namespace, d.name, CASE d.operation WHEN 'create' THEN 'delete' WHEN 'delete' THEN 'create' ELSE d.operation END,
+        d.path, d.after, d.before
+      FROM mesh.diff(high, low, kinds, namespaces, names) d;
+    RETURN;
+  END IF;
+  RETURN QUERY SELECT * FROM mesh_internal.differing_fields(low, high, kinds, namespaces, names);
 END $$;
 
 COMMENT ON FUNCTION mesh.diff(bigint, bigint, text[], text[], text[]) IS 'Returns what differs between revision a and revision b, or the newest: a row for each field. A resource that came or went has one row, with an empty path.';

@@ -66,6 +66,9 @@ BEGIN
     document := change.after;
     blame := mesh_internal.blame_change(change.before, change.after, blame, change.revision);
   END LOOP;
+  IF document IS NULL THEN
+    PERFORM mesh_internal.require_names(ARRAY[known.kind], ARRAY[blame.namespace], ARRAY[blame.name]);
+  END IF;
   RETURN QUERY
     SELECT f.path, f.value, nullif(f.revision, 0), t.time, t.author, t.application,
       CASE f.revision WHEN 0 THEN format('before revision %s, where the history begins', mesh.oldest_revision()) ELSE t.message END

@@ -160,7 +160,7 @@ BEGIN
     PERFORM mesh_internal.take_back(d.revision);
     SET CONSTRAINTS mesh_internal.number_transaction IMMEDIATE; -- what is refused at commit is refused here
   EXCEPTION WHEN OTHERS THEN
-    IF SQLSTATE NOT LIKE 'MS%' THEN
+    IF SQLSTATE NOT LIKE 'MS%' AND SQLSTATE NOT IN ('23503', '23514') THEN
       RAISE;
     END IF;
     PERFORM mesh_internal.leave_unreverted(d.revision, SQLERRM);

@@ -69,7 +69,8 @@ $$;
 
 -- read_field returns an expression for a field of an object; NULL if the field is not set. The
 -- expression never fails: a value that does not fit the type of the column is NULL there, and is in
--- the column spec.
+-- the column spec. An integer is shown as numeric: where a column is an integer Postgres rounds what
+-- is written to it, and a weight of 33.3 would be 33 without a word.
 CREATE OR REPLACE FUNCTION mesh_internal.read_field(object text, path text[], alias text, type text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -88,8 +89,8 @@ BEGIN
     WHEN 'text[]' THEN format('CASE jsonb_typeof(%s) WHEN ''array'' THEN ARRAY(SELECT jsonb_array_elements_text(%1$s)) END', value)
     WHEN 'double precision' THEN format('CASE WHEN %s ~ ''^-?[0-9]{1,300}(\.[0-9]{1,300})?$'' THEN %1$s::double precision END', written)
     WHEN 'jsonb' THEN format('nullif(%s, ''null'')', value)
-    ELSE format('CASE WHEN %s ~ ''^-?[0-9]{1,20}(\.0{1,20})?$'' THEN CASE WHEN %1$s::numeric BETWEEN %2$s THEN %1$s::numeric::%3$s END END', written,
-      CASE type WHEN 'integer' THEN '-2147483648 AND 2147483647' WHEN 'bigint' THEN '-9223372036854775808 AND 9223372036854775807' ELSE '0 AND 18446744073709551615' END, type)
+    ELSE format('CASE WHEN %s ~ ''^-?[0-9]{1,20}(\.0{1,20})?$'' THEN CASE WHEN %1$s::numeric BETWEEN %2$s THEN trim_scale(%1$s::numeric) END END', written,
+      CASE type WHEN 'integer' THEN '-2147483648 AND 2147483647' WHEN 'bigint' THEN '-9223372036854775808 AND 9223372036854775807' ELSE '0 AND 18446744073709551615' END)
   END;
 END $$;
 

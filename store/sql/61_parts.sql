@@ -21,7 +21,7 @@ BEGIN
       (NULL, 0, 'namespace', 'text', 'r.namespace', NULL, NULL, format('The namespace of the %s; default if left out.', v.kind)),
       (NULL, 0, v.parent, 'text', 'r.name', NULL, NULL, format('The name of the %s.', v.kind))]::mesh_internal.editable_columns[]
     || before
-    || (NULL, 0, 'position', 'integer', '(part.i - 1)::integer', NULL, NULL, 'Which it is in its list, from 0.')::mesh_internal.editable_columns
+    || (NULL, 0, 'position', 'numeric', '(part.i - 1)::numeric', NULL, NULL, 'Which it is in its list, from 0.')::mesh_internal.editable_columns
     || after,
     ARRAY[
       (NULL, 0, 'spec', 'jsonb', 'part.value', NULL, NULL, 'The whole part, of which the other columns show the fields.'),
@@ -49,7 +49,7 @@ BEGIN
     'istio.networking.v1alpha3.HTTPRouteDestination',
     ARRAY[
       protocol,
-      (NULL, 0, 'route_position', 'integer', '(route.i - 1)::integer', NULL, NULL, 'Which route of the VirtualService, from 0.'),
+      (NULL, 0, 'route_position', 'numeric', '(route.i - 1)::numeric', NULL, NULL, 'Which route of the VirtualService, from 0.'),
       (NULL, 0, 'route', 'text', '(route.value ->> ''name'')', NULL, NULL, 'The name of the route. Change it in mesh.routes.'),
       (NULL, 0, 'match', 'jsonb', 'nullif(route.value -> ''match'', ''null'')', NULL, NULL, 'What the route matches. Change it in mesh.routes.')]::mesh_internal.editable_columns[],
     ARRAY[

@@ -16,7 +16,7 @@ BEGIN
       'mesh_internal.visible_resources() r' || mesh_internal.list_source('(r.spec -> ''rules'')', 'rule') || mesh_internal.list_source(format('(rule.value -> %L)', list), 'part'), summary),
     rules || '.' || list,
     ARRAY[
-      (NULL, 0, 'rule_position', 'integer', '(rule.i - 1)::integer', NULL, NULL, format('Which rule of the %s, from 0.', kind)),
+      (NULL, 0, 'rule_position', 'numeric', '(rule.i - 1)::numeric', NULL, NULL, format('Which rule of the %s, from 0.', kind)),
       (NULL, 0, 'rule', 'text', '(rule.value ->> ''name'')', NULL, NULL, format('The name of the rule. Change it in mesh.%s.', CASE WHEN matches OR list = 'matches' THEN parent || '_rules' ELSE parent || 's' END))]::mesh_internal.editable_columns[]
     || CASE WHEN matches THEN ARRAY[
       (NULL, 0, 'matches', 'jsonb', 'nullif(rule.value -> ''matches'', ''null'')', NULL, NULL, format('What the rule matches. Change it in mesh.%s_rules or mesh.%1$s_matches.', parent))]::mesh_internal.editable_columns[] END,

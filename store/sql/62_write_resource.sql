@@ -69,7 +69,8 @@ BEGIN
     IF stored IS DISTINCT FROM seen AND mesh_internal.field_of(stored, c.path, c.alias) IS DISTINCT FROM mesh_internal.field_of(seen, c.path, c.alias) THEN
       PERFORM mesh_internal.refuse_stale(view, was, 'the column ' || c.name);
     END IF;
-    spec := mesh_internal.with_field(spec, c.path, c.alias, nullif(wanted -> c.name, 'null'));
+    spec := mesh_internal.with_field(spec, c.path, c.alias, CASE jsonb_typeof(wanted -> c.name)
+      WHEN 'number' THEN to_jsonb(trim_scale((wanted ->> c.name)::numeric)) WHEN 'null' THEN NULL ELSE wanted -> c.name END);
   END LOOP;
   RETURN coalesce(nullif(spec, 'null'), '{}');
 END $$;
@@ -115,6 +116,7 @@ BEGIN
     PERFORM mesh_internal.require_write(CASE WHEN k.namespaced THEN into_namespace ELSE '' END)
       FROM mesh.kinds k WHERE k.api_group = group_of_kind AND k.kind = insert_row.kind;
   END IF;
+  PERFORM mesh_internal.refuse_duplicate(group_of_kind, insert_row.kind, into_namespace, wanted ->> 'name');
   INSERT INTO mesh.resources (api_group, kind, namespace, name, spec, labels, annotations)
   VALUES (group_of_kind, insert_row.kind, into_namespace, wanted ->> 'name', mesh_internal.edited(view, NULL, '{}', wanted),
     coalesce(nullif(wanted -> 'labels', 'null'), '{}'), coalesce(nullif(wanted -> 'annotations', 'null'), '{}'))
@@ -131,6 +133,9 @@ BEGIN
   IF (wanted -> 'revision', wanted -> 'generation', wanted -> 'created_at', wanted -> 'updated_at') IS DISTINCT FROM
     (was -> 'revision', was -> 'generation', was -> 'created_at', was -> 'updated_at') THEN
     PERFORM mesh_internal.refuse_hands(r);
+  END IF;
+  IF (wanted ->> 'namespace', wanted ->> 'name') <> (r.namespace, r.name) THEN
+    PERFORM mesh_internal.require_write(wanted ->> 'namespace'), mesh_internal.refuse_duplicate(r.api_group, r.kind, wanted ->> 'namespace', wanted ->> 'name');
   END IF;
   UPDATE mesh.resources u SET namespace = wanted ->> 'namespace', name = wanted ->> 'name', spec = mesh_internal.edited(view, r.spec, was, wanted),
     labels = mesh_internal.edited_map(view, r.labels, was, wanted, 'labels'), annotations = mesh_internal.edited_map(view, r.annotations, was, wanted, 'annotations')

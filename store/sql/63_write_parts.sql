@@ -52,6 +52,23 @@ LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE jsonb_typeof(value) WHEN 'array' THEN value ELSE '[]' END
 $$;
 
+-- with_whole_places returns a row with its positions written as integers, and refuses others.
+CREATE OR REPLACE FUNCTION mesh_internal.with_whole_places(v mesh_internal.editable_views, row_of_view jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  place text;
+BEGIN
+  FOR place IN SELECT c.name FROM mesh_internal.editable_columns c WHERE c.view = v.view AND c.path IS NULL AND c.type = 'numeric' LOOP
+    CONTINUE WHEN row_of_view ->> place IS NULL;
+    IF NOT mesh_internal.is_whole(row_of_view ->> place) THEN
+      RAISE check_violation USING MESSAGE = format('the column %s of mesh.%I must be an integer, got %s', place, v.view, row_of_view ->> place), HINT = 'positions count from 0',
+        SCHEMA = 'mesh', TABLE = v.view, COLUMN = place, CONSTRAINT = 'resource_is_valid';
+    END IF;
+    row_of_view := row_of_view || jsonb_build_object(place, trunc((row_of_view ->> place)::numeric));
+  END LOOP;
+  RETURN row_of_view;
+END $$;
+
 -- place_in returns the position of a new part: the given one, or the end.
 CREATE OR REPLACE FUNCTION mesh_internal.place_in(v mesh_internal.editable_views, r mesh.resources, wanted jsonb) RETURNS bigint
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -108,6 +125,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan
 DECLARE
   v      mesh_internal.editable_views;
   was    jsonb;
+  given  jsonb;
   wanted jsonb;
   part   jsonb;
 BEGIN
@@ -122,10 +140,11 @@ BEGIN
     PERFORM mesh_internal.note_edit(v, 'remove', was, NULL);
     RETURN OLD;
   END IF;
-  wanted := CASE TG_OP WHEN 'INSERT' THEN mesh_internal.completed_key(v, to_jsonb(NEW)) ELSE to_jsonb(NEW) END;
+  given := mesh_internal.with_whole_places(v, to_jsonb(NEW));
+  wanted := CASE TG_OP WHEN 'INSERT' THEN mesh_internal.completed_key(v, given) ELSE given END;
   PERFORM mesh_internal.check_key(v, was, wanted);
   IF TG_OP = 'INSERT' THEN
-    PERFORM mesh_internal.note_edit(v, 'insert', NULL, wanted || jsonb_build_object('position', NEW.position));
+    PERFORM mesh_internal.note_edit(v, 'insert', NULL, wanted || jsonb_build_object('position', given -> 'position'));
   ELSIF (was -> 'namespace', was -> v.parent, mesh_internal.list_of(v, was)) IS DISTINCT FROM (wanted -> 'namespace', wanted -> v.parent, mesh_internal.list_of(v, wanted)) THEN
     PERFORM mesh_internal.note_edit(v, 'remove', was, NULL);
     PERFORM mesh_internal.note_edit(v, 'insert', was, wanted);

@@ -248,19 +248,28 @@ BEGIN
   INSERT INTO mesh_internal.links SELECT * FROM wanted EXCEPT SELECT * FROM mesh_internal.links;
 END $$;
 
+-- refused_among returns the problems of strict namespaces.
+CREATE OR REPLACE FUNCTION mesh_internal.refused_among(problems mesh_internal.link_problem[]) RETURNS mesh_internal.link_problem[]
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  refused mesh_internal.link_problem[] := ARRAY(SELECT f FROM unnest(problems) f
+    WHERE f.namespace IN (SELECT n FROM (SELECT DISTINCT namespace FROM unnest(problems)) AS names (n) WHERE mesh.setting('strict_references', n) = 'on')
+    AND f.code NOT IN ('unsupported', 'put-back')); -- which are no references
+BEGIN
+  RETURN CASE WHEN refused = '{}' OR mesh_internal.is_adopting() THEN '{}' ELSE refused END;
+END $$;
+
 -- tell_problems warns of problems, the first ten in full; or refuses them all if one is in a strict
 -- namespace.
 CREATE OR REPLACE FUNCTION mesh_internal.tell_problems(problems mesh_internal.link_problem[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   p       mesh_internal.link_problem;
-  refused mesh_internal.link_problem[] := ARRAY(SELECT f FROM unnest(problems) f
-    WHERE f.namespace IN (SELECT n FROM (SELECT DISTINCT namespace FROM unnest(problems)) AS names (n) WHERE mesh.setting('strict_references', n) = 'on')
-    AND f.code NOT IN ('unsupported', 'put-back')); -- which are no references
+  refused mesh_internal.link_problem[] := mesh_internal.refused_among(problems);
   shown   mesh_internal.link_problem[] := ARRAY(SELECT f FROM unnest(problems) f
     WHERE (SELECT mesh_internal.shows_all()) OR f.namespace = ANY ((SELECT mesh_internal.shown_namespaces())::text[]) ORDER BY f.severity, f.kind, f.namespace, f.name, f.path);
 BEGIN
-  IF refused <> '{}' AND NOT mesh_internal.is_adopting() THEN
+  IF refused <> '{}' THEN
     PERFORM mesh_internal.refuse_problems(refused);
   END IF;
   FOREACH p IN ARRAY shown[:10] LOOP
@@ -286,25 +295,34 @@ BEGIN
   RETURN p;
 END $$;
 
+-- as_told returns a problem for the caller, with its hint: without the resource, if the caller may
+-- not read that.
+CREATE OR REPLACE FUNCTION mesh_internal.as_told(p mesh_internal.link_problem) RETURNS mesh_internal.link_problem
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  IF mesh_internal.shows_all() OR p.namespace = ANY (mesh_internal.shown_namespaces()) THEN
+    RETURN mesh_internal.with_hint(p);
+  END IF;
+  RETURN (NULL, NULL, NULL, NULL, NULL, NULL, '',
+    'a resource of a namespace that you cannot read depends on what this changes', 'ask the owner of the mesh')::mesh_internal.link_problem;
+END $$;
+
 -- refuse_problems names resources only to those who may read them.
 CREATE OR REPLACE FUNCTION mesh_internal.refuse_problems(refused mesh_internal.link_problem[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-  readable boolean;
-  p        mesh_internal.link_problem;
-  list     jsonb := '[]';
-  first    text;
+  p     mesh_internal.link_problem;
+  list  jsonb  := '[]';
+  words text[] := '{}';
 BEGIN
   FOREACH p IN ARRAY refused[:20] LOOP
-    readable := mesh_internal.shows_all() OR p.namespace = ANY (mesh_internal.shown_namespaces());
-    p := CASE WHEN readable THEN mesh_internal.with_hint(p) ELSE (NULL, NULL, NULL, NULL, NULL, NULL, '',
-      'a resource of a namespace that you cannot read depends on what this changes', 'ask the owner of the mesh')::mesh_internal.link_problem END;
-    first := coalesce(first, concat_ws(': ', p.kind || ' ' || p.namespace || '/' || p.name, nullif(p.path, ''), p.message));
+    p := mesh_internal.as_told(p);
+    words := words || concat_ws(': ', p.kind || ' ' || p.namespace || '/' || p.name, nullif(p.path, ''), p.message);
     list := list || jsonb_strip_nulls(jsonb_build_object('kind', p.kind, 'namespace', p.namespace, 'name', p.name,
       'path', nullif(p.path, ''), 'reason', p.message, 'hint', p.hint));
   END LOOP;
-  RAISE EXCEPTION USING ERRCODE = 'MS005', MESSAGE = first, DETAIL = list,
-    HINT = coalesce(list #>> '{0,hint}', 'correct it in the same transaction') || ' (strict_references is on)';
+  RAISE foreign_key_violation USING MESSAGE = mesh_internal.in_one_sentence(words, cardinality(refused)), DETAIL = list,
+    HINT = coalesce(list #>> '{0,hint}', 'correct it in the same transaction') || ' (strict_references is on)', SCHEMA = 'mesh', TABLE = 'resources', CONSTRAINT = 'references_are_whole';
 END $$;
 
 -- put_links_back undoes what the transaction did to mesh_internal.links, so that it can be examined
@@ -319,6 +337,22 @@ BEGIN
     WHERE c.transaction_id = of AND c.before_spec IS NOT NULL;
 END $$;
 
+-- problems_made puts the changes of a transaction into mesh_internal.links, and returns the problems
+-- that they make. If there are more than 100 it takes them all, whatever is in the array.
+CREATE OR REPLACE FUNCTION mesh_internal.problems_made(of bigint, secrets boolean, changed mesh_internal.changes[]) RETURNS mesh_internal.link_problem[]
+LANGUAGE plpgsql AS $$
+DECLARE
+  problems mesh_internal.link_problem[] := '{}';
+BEGIN
+  IF changed <> '{}' THEN
+    problems := coalesce(CASE WHEN cardinality(changed) > 100 THEN mesh_internal.relink_many(of) ELSE mesh_internal.relink_few(changed) END, '{}') || mesh_internal.new_unsupported(of);
+  END IF;
+  IF secrets THEN
+    problems := problems || mesh_internal.new_problems(problems, mesh_internal.credentials_broken(of));
+  END IF;
+  RETURN problems;
+END $$;
+
 -- examine_references is called at commit, before the transaction gets its number. If a namespace is
 -- strict, a change of links waits here for earlier commits, so that two transactions cannot
 -- together break what each alone would leave whole. If the transaction goes on it does not wait,
@@ -330,7 +364,7 @@ DECLARE
   changed  mesh_internal.changes[] := ARRAY(SELECT c FROM mesh_internal.running_transaction t, mesh_internal.changed_links(t.id) c
     WHERE t.id = of LIMIT 101); -- the running transaction's, whatever is asked for
   t        mesh_internal.running_transaction := (SELECT t FROM mesh_internal.running_transaction t WHERE t.id = of);
-  problems mesh_internal.link_problem[] := '{}';
+  problems mesh_internal.link_problem[];
 BEGIN
   IF changed = '{}' AND t.secrets IS NOT true THEN
     RETURN;
@@ -343,12 +377,7 @@ BEGIN
       PERFORM mesh_internal.put_links_back(of);
     END IF;
   END IF;
-  IF changed <> '{}' THEN
-    problems := coalesce(CASE WHEN cardinality(changed) > 100 THEN mesh_internal.relink_many(of) ELSE mesh_internal.relink_few(changed) END, '{}') || mesh_internal.new_unsupported(of);
-  END IF;
-  IF t.secrets THEN
-    problems := problems || mesh_internal.new_problems(problems, mesh_internal.credentials_broken(of));
-  END IF;
+  problems := mesh_internal.problems_made(t.id, t.secrets, changed);
   IF problems <> '{}' THEN
     PERFORM mesh_internal.tell_problems(problems);
   END IF;

@@ -169,7 +169,7 @@ BEGIN
     LIMIT 1;
   IF FOUND THEN
     owner := mesh.owner_of_host(c.host);
-    PERFORM mesh_internal.refuse('MS001', c.kind, c.namespace, c.name, c.path,
+    PERFORM mesh_internal.refuse('23514', c.kind, c.namespace, c.name, c.path,
       format('the %s "%s" is not the namespace "%s"''s to claim for others%s', CASE c.role WHEN 'address' THEN 'address' ELSE 'host' END, c.host, c.namespace,
         CASE WHEN owner <> '' AND (mesh_internal.shows_all() OR owner = ANY (mesh_internal.shown_namespaces())) THEN format(': "%s" owns it', owner) ELSE '' END),
       CASE WHEN c.path = 'spec.addresses' THEN 'give the service addresses of its own, for a port of TCP is opened on all addresses otherwise' ELSE 'claim one of your own' END

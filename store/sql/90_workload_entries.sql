@@ -171,7 +171,7 @@ BEGIN
   BEGIN
     PERFORM mesh_internal.upsert_workloads(due);
     RETURN;
-  EXCEPTION WHEN SQLSTATE 'MS001' THEN -- looked at one by one
+  EXCEPTION WHEN check_violation THEN -- looked at one by one
   END;
   FOREACH one IN ARRAY due LOOP
     one.kind := 'WorkloadEntry';
@@ -239,9 +239,11 @@ BEGIN
 END $$;
 
 -- follow_workloads is called at commit, before the transaction gets its number. The entries of
--- machines follow their groups, and an entry that somebody changed or deleted is put back. It
--- reports whether it had anything to do.
-CREATE OR REPLACE FUNCTION mesh_internal.follow_workloads(of bigint) RETURNS boolean
+-- machines follow their groups, and an entry that somebody changed or deleted is put back, of which
+-- it tells. It reports whether it had anything to do.
+DROP FUNCTION IF EXISTS mesh_internal.follow_workloads(bigint); -- what it was before it could be silent
+
+CREATE OR REPLACE FUNCTION mesh_internal.follow_workloads(of bigint, tells boolean DEFAULT true) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
   namespaces  text[]; -- of the groups that were changed
@@ -273,7 +275,9 @@ BEGIN
         AND NOT r.annotations ? 'mesh.pgmesh.io/machine' AND i.namespace = u.namespace AND i.entry = u.name;
     PERFORM mesh_internal.write_workload_entries(of_entries, entries);
   END IF;
-  PERFORM mesh_internal.tell_problems(mesh_internal.put_back(written));
+  IF tells THEN
+    PERFORM mesh_internal.tell_problems(mesh_internal.put_back(written));
+  END IF;
   RETURN true;
 END $$;
 

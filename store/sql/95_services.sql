@@ -87,7 +87,7 @@ END $$;
 CREATE OR REPLACE VIEW mesh_internal.hosts_of_services AS
   SELECT l.target AS host, r.namespace, r.name, NULL::text AS origin, 0 AS rank, NULL::timestamptz AS stale_since, r.spec, r.labels, r.annotations
   FROM mesh_internal.links l, LATERAL (
-    SELECT * FROM mesh.resources r WHERE r.kind = l.kind AND r.api_group = l.api_group AND r.namespace = l.namespace AND r.name = l.name OFFSET 0) r
+    SELECT r.namespace, r.name, r.spec, r.labels, r.annotations, r.xid FROM mesh.resources r WHERE r.kind = l.kind AND r.api_group = l.api_group AND r.namespace = l.namespace AND r.name = l.name OFFSET 0) r
   WHERE l.role = 'service' AND (r.xid = (SELECT pg_current_xact_id_if_assigned())) IS NOT TRUE
   UNION ALL
   SELECT lower(h.value #>> '{}') COLLATE "C", r.namespace, r.name, NULL, 0, NULL, r.spec, r.labels, r.annotations

@@ -114,7 +114,7 @@ func TestServerRefusalsLookLikeClientRefusals(t *testing.T) {
 	m := clitest.Start(t)
 	m.Execute(`CREATE FUNCTION refuse_all() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN
-			RAISE EXCEPTION USING ERRCODE = 'MS001', MESSAGE = 'no', DETAIL = jsonb_build_array(jsonb_build_object(
+			RAISE EXCEPTION USING ERRCODE = '23514', MESSAGE = 'no', DETAIL = jsonb_build_array(jsonb_build_object(
 				'kind', NEW.kind, 'namespace', NEW.namespace, 'name', NEW.name, 'path', 'spec.hosts', 'reason', 'is not yours', 'hint', 'ask'));
 		END $$;
 		CREATE TRIGGER refuse_all BEFORE INSERT ON mesh.resources FOR EACH ROW EXECUTE FUNCTION refuse_all()`)

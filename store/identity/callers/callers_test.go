@@ -117,7 +117,7 @@ func TestReadersAreCheckedAsTheyAreWritten(t *testing.T) {
 		require.NotEmpty(t, err.Hint, sql)
 	}
 	hint := db.Refused("INSERT INTO mesh.readers (identity, kinds) VALUES ('*', '{VirtualServise}')")
-	require.Equal(t, []string{"MS002", `did you mean "VirtualService"?`}, []string{hint.Code, hint.Hint})
+	require.Equal(t, []string{"23514", `did you mean "VirtualService"?`}, []string{hint.Code, hint.Hint})
 
 	db.Exec(`INSERT INTO mesh.readers (identity, namespaces, kinds, labels) VALUES
 		('spiffe://mesh/*/discovery', '{b,a,b}', '{VirtualService,Gateway.networking.istio.io,VirtualService.networking.istio.io}', 'region in (eu, us),!legacy'),

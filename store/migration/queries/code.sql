@@ -94,3 +94,11 @@ SELECT mesh_internal.refresh_privileges()
 -- name: AdvanceSequences
 -- Has sequences go on after what their tables have, and says how many were behind.
 SELECT mesh.advance_sequences()
+
+-- name: MarkChanges
+-- Marks what others have changed, before a migration changes more. Older schemas cannot.
+DO $$ BEGIN IF EXISTS (SELECT FROM pg_proc WHERE pronamespace IN ({{Schemas}}) AND proname = 'mark_changes') THEN PERFORM mesh_internal.mark_changes(); END IF; END $$
+
+-- name: NoteObjects
+-- Notes what the schema has now.
+SELECT mesh_internal.note_objects()

@@ -1,0 +1,74 @@
+package store_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pgmesh/pgmesh/internal/testbench/pgtest"
+	"github.com/pgmesh/pgmesh/internal/testbench/storetest"
+	"github.com/pgmesh/pgmesh/store/migration"
+)
+
+const whatDiffers = "SELECT concat_ws(' ', kind, name, split_part(difference, ':', 1)) FROM mesh.check_installation()"
+
+// What somebody else changes in the schema is told, and a migration neither forgets it nor takes it
+// for its own.
+func TestChangesOfTheInstallationAreFound(t *testing.T) {
+	t.Parallel()
+	url := pgtest.New(t)
+	db := connect(t, url)
+	require.Empty(t, collect[string](db, whatDiffers))
+
+	db.Exec(`ALTER TABLE mesh.resources ADD COLUMN "my note" text;
+		ALTER TABLE mesh.settings ALTER COLUMN value DROP NOT NULL;
+		CREATE FUNCTION public.mine() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+		CREATE TRIGGER mine BEFORE INSERT ON mesh.resources FOR EACH ROW EXECUTE FUNCTION public.mine();
+		ALTER TABLE mesh.resources DISABLE TRIGGER stamp_row;
+		DROP INDEX mesh.resources_by_rules;
+		CREATE INDEX mine ON mesh.resources (labels);
+		ALTER TABLE mesh.resources ADD CONSTRAINT small CHECK (length(name) < 50) NOT VALID;
+		CREATE OR REPLACE FUNCTION mesh_internal.root_namespace() RETURNS text LANGUAGE sql STABLE AS $$SELECT 'x'$$;
+		CREATE VIEW mesh.my_view AS SELECT 1 AS one;
+		DROP POLICY delete_granted ON mesh.settings`)
+	code := []string{
+		"function mesh_internal.root_namespace() is not what the migration made",
+		"policy mesh.settings.delete_granted is missing",
+		"trigger mesh.resources.stamp_row is not what the migration made",
+	}
+	tables := []string{
+		`column mesh.resources."my note" is not of the mesh`,
+		"column mesh.settings.value is not what the migration made",
+		"constraint mesh.resources.small is not of the mesh",
+		"index mesh.mine is not of the mesh",
+		"index mesh.resources_by_rules is missing",
+		"trigger mesh.resources.mine is not of the mesh",
+		"view mesh.my_view is not of the mesh",
+	}
+	require.ElementsMatch(t, append(code, tables...), collect[string](db, whatDiffers))
+	require.Equal(t, "run mcp-server migrate up, which makes it anew", value[string](db, "SELECT advice FROM mesh.check_installation() WHERE kind = 'function'"))
+
+	require.NoError(t, migration.UpTelling(t.Context(), url, storetest.Quietly))
+	require.ElementsMatch(t, tables, collect[string](db, whatDiffers), "functions, triggers and policies were made anew")
+	db.Exec("UPDATE mesh_internal.installation SET code_digest = 'of another program', noted_digest = replace(noted_digest, code_digest || ' ', 'of another program ')")
+	require.NoError(t, migration.UpTelling(t.Context(), url, storetest.Quietly))
+	require.ElementsMatch(t, tables, collect[string](db, whatDiffers), "the next program makes them its own")
+
+	// The advice can be followed.
+	for _, statement := range collect[string](db, `SELECT coalesce(substring(advice FROM 'run: ([^;]*)'), substring(replace(advice, '…', 'public') FROM 'ALTER .*'))
+		FROM mesh.check_installation() WHERE name <> 'mesh.settings.value'`) {
+		db.Exec(statement)
+	}
+	db.Exec("ALTER TABLE mesh.settings ALTER COLUMN value SET NOT NULL")
+	require.Empty(t, collect[string](db, whatDiffers))
+}
+
+// Only the owner and servers look.
+func TestTenantsDoNotCheckTheInstallation(t *testing.T) {
+	t.Parallel()
+	y := newTenancy(t)
+	require.Equal(t, "42501", y.tenant("tenant", [2]string{"a", "write"}).Refused(whatDiffers).Code)
+	server := y.role("server")
+	y.owner.Exec("SELECT mesh.grant_server($1)", server)
+	require.Empty(t, collect[string](y.as(server), whatDiffers))
+}

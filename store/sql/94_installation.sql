@@ -1,0 +1,139 @@
+-- Who changes the objects of the mesh breaks it in ways that show elsewhere, and later: a trigger that
+-- is disabled, an index that is dropped, a function that is replaced. So each migration notes what it
+-- has made, and what is otherwise now can be told. Privileges, comments, statistics and settings of
+-- storage are the owner's to change, and not looked at.
+
+-- present_objects lists the objects of the mesh as they are. What belongs to an extension is not
+-- there, nor what Postgres makes for a constraint.
+CREATE OR REPLACE FUNCTION mesh_internal.present_objects() RETURNS TABLE (kind text, name text, definition text)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  WITH relations AS MATERIALIZED (
+    SELECT c.oid, c.relkind, c.relrowsecurity, c.oid::regclass::text AS name FROM pg_class c WHERE c.relnamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+  )
+  SELECT CASE relkind WHEN 'v' THEN 'view' ELSE 'table' END, name, CASE relkind WHEN 'v' THEN md5(pg_get_viewdef(oid)) ELSE 'row-level security ' || CASE WHEN relrowsecurity THEN 'on' ELSE 'off' END END FROM relations
+  UNION ALL
+  SELECT 'column', format('%s.%I', r.name, a.attname), concat_ws(' ', format_type(a.atttypid, a.atttypmod), CASE WHEN a.attnotnull THEN 'NOT NULL' END, 'DEFAULT ' || pg_get_expr(d.adbin, d.adrelid))
+    FROM relations r JOIN pg_attribute a ON a.attrelid = r.oid AND a.attnum > 0 AND NOT a.attisdropped LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+    WHERE r.relkind <> 'v'
+  UNION ALL
+  SELECT 'constraint', format('%s.%I', r.name, o.conname), pg_get_constraintdef(o.oid) FROM relations r JOIN pg_constraint o ON o.conrelid = r.oid WHERE o.contype IN ('c', 'f', 'p', 'u', 'x')
+  UNION ALL
+  SELECT 'index', i.indexrelid::regclass::text, pg_get_indexdef(i.indexrelid) || CASE WHEN i.indisvalid THEN '' ELSE ' (invalid)' END
+    FROM relations r JOIN pg_index i ON i.indrelid = r.oid WHERE NOT EXISTS (SELECT FROM pg_constraint o WHERE o.conindid = i.indexrelid AND o.contype IN ('p', 'u', 'x'))
+  UNION ALL
+  SELECT 'trigger', format('%s.%I', r.name, t.tgname), pg_get_triggerdef(t.oid) || CASE t.tgenabled WHEN 'O' THEN '' WHEN 'D' THEN ' (disabled)' ELSE ' (enabled otherwise)' END
+    FROM relations r JOIN pg_trigger t ON t.tgrelid = r.oid WHERE NOT t.tgisinternal
+  UNION ALL
+  SELECT 'policy', format('%s.%I', r.name, p.polname), md5(concat_ws(' ', p.polcmd, p.polpermissive, p.polroles, pg_get_expr(p.polqual, p.polrelid), pg_get_expr(p.polwithcheck, p.polrelid)))
+    FROM relations r JOIN pg_policy p ON p.polrelid = r.oid
+  UNION ALL
+  SELECT 'rule', format('%s.%I', r.name, w.rulename), pg_get_ruledef(w.oid) FROM relations r JOIN pg_rewrite w ON w.ev_class = r.oid WHERE w.rulename <> '_RETURN'
+  UNION ALL
+  SELECT 'function', p.oid::regprocedure::text, md5(concat_ws(' ', p.prosrc, l.lanname, pg_get_function_result(p.oid), p.prosecdef, p.provolatile, p.proisstrict, p.proconfig))
+    FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
+    WHERE p.pronamespace = ANY ('{mesh,mesh_internal}'::regnamespace[]) AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e')
+$$;
+
+-- this_server tells the version of Postgres, and the copy of the mesh, from others: a later version may
+-- write definitions otherwise, and so does the same one of what was restored from a dump.
+CREATE OR REPLACE FUNCTION mesh_internal.this_server() RETURNS text
+LANGUAGE sql STABLE AS $$
+  SELECT concat_ws(' ', current_setting('server_version_num')::int / 10000, 'mesh'::regnamespace::oid, 'mesh_internal'::regnamespace::oid, 'mesh_internal.installed_objects'::regclass::oid)
+$$;
+
+-- schema_digest tells the schema from those of other programs, and from one that is half migrated.
+CREATE OR REPLACE FUNCTION mesh_internal.schema_digest() RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT concat_ws(' ', (SELECT max(v.version_id) FROM mesh.schema_version v WHERE v.is_applied), i.code_digest, i.views_digest) FROM mesh_internal.installation i
+$$;
+
+-- differing_objects lists what differs from what was noted of this schema. On another server that is
+-- what is missing or new, the text of functions, and whether triggers are disabled; until the next
+-- migration.
+CREATE OR REPLACE FUNCTION mesh_internal.differing_objects() RETURNS TABLE (kind text, name text, noted text, present text)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(i.kind, p.kind), coalesce(i.name, p.name), i.definition, p.definition
+  FROM (SELECT * FROM mesh_internal.installed_objects WHERE state <> 'foreign') i FULL JOIN mesh_internal.present_objects() p ON p.kind = i.kind AND p.name = i.name
+  WHERE (SELECT n.noted_digest = mesh_internal.schema_digest() FROM mesh_internal.installation n)
+    AND (i.kind IS NULL OR p.kind IS NULL OR i.definition <> p.definition
+      AND (i.server = mesh_internal.this_server() OR i.kind IN ('function', 'table') OR i.kind = 'trigger' AND (i.definition LIKE '% (disabled)') <> (p.definition LIKE '% (disabled)')))
+$$;
+
+-- mark_changes is called before a migration, so that what others have changed is told after it too:
+-- what they have added, and what of tables, which a migration does not make anew. Of the rest the
+-- migration makes everything anew if it finds some of it changed.
+CREATE OR REPLACE FUNCTION mesh_internal.mark_changes() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  d record;
+BEGIN
+  FOR d IN SELECT * FROM mesh_internal.differing_objects() LOOP
+    IF d.noted IS NULL THEN
+      INSERT INTO mesh_internal.installed_objects VALUES (d.kind, d.name, '', '', 'foreign') ON CONFLICT DO NOTHING;
+    ELSIF d.kind IN ('table', 'column', 'constraint', 'index') THEN
+      UPDATE mesh_internal.installed_objects i SET state = 'changed' WHERE i.kind = d.kind AND i.name = d.name;
+    ELSE
+      UPDATE mesh_internal.installation SET code_digest = '' WHERE code_digest <> '';
+    END IF;
+  END LOOP;
+END $$;
+
+-- note_objects is called at the end of a migration.
+CREATE OR REPLACE FUNCTION mesh_internal.note_objects() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF (SELECT n.noted_digest = mesh_internal.schema_digest() FROM mesh_internal.installation n) THEN
+    RETURN; -- nothing was made
+  END IF;
+  DELETE FROM mesh_internal.installed_objects WHERE state = 'made';
+  INSERT INTO mesh_internal.installed_objects
+    SELECT p.kind, p.name, p.definition, mesh_internal.this_server() FROM mesh_internal.present_objects() p ON CONFLICT DO NOTHING;
+  UPDATE mesh_internal.installation SET noted_digest = mesh_internal.schema_digest();
+END $$;
+
+-- advice_about says what to do about an object that somebody has added, changed or dropped.
+CREATE OR REPLACE FUNCTION mesh_internal.advice_about(kind text, name text, noted text, present text) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT CASE
+    WHEN kind IN ('function', 'view', 'trigger', 'policy') AND noted IS NOT NULL THEN 'run mcp-server migrate up, which makes it anew'
+    WHEN noted IS NULL THEN CASE kind
+      WHEN 'column' THEN format('keep data of your own in a table of your own, and run: ALTER TABLE %s DROP COLUMN %s', mesh_internal.table_in(name), mesh_internal.last_in(name))
+      WHEN 'constraint' THEN format('run: ALTER TABLE %s DROP CONSTRAINT %s', mesh_internal.table_in(name), mesh_internal.last_in(name))
+      WHEN 'trigger' THEN format('run: DROP TRIGGER %s ON %s', mesh_internal.last_in(name), mesh_internal.table_in(name))
+      WHEN 'policy' THEN format('run: DROP POLICY %s ON %s', mesh_internal.last_in(name), mesh_internal.table_in(name))
+      WHEN 'rule' THEN format('run: DROP RULE %s ON %s', mesh_internal.last_in(name), mesh_internal.table_in(name))
+      WHEN 'index' THEN format('run: DROP INDEX %s; it may stay if it is of use to you, and makes each change a little slower', name)
+      ELSE format('move it to a schema of your own: ALTER %s %s SET SCHEMA …', upper(kind), name) END
+    WHEN kind = 'index' THEN concat_ws('; ', 'run: DROP INDEX ' || CASE WHEN present IS NOT NULL THEN name END, CASE WHEN present IS NULL THEN 'run: ' ELSE '' END || noted)
+    WHEN kind = 'constraint' THEN format('run: ALTER TABLE %s%s ADD CONSTRAINT %s %s', mesh_internal.table_in(name),
+      CASE WHEN present IS NOT NULL THEN format(' DROP CONSTRAINT %s,', mesh_internal.last_in(name)) ELSE '' END, mesh_internal.last_in(name), noted)
+    WHEN kind = 'table' AND present IS NOT NULL THEN format('run: ALTER TABLE %s %s ROW LEVEL SECURITY', name, CASE WHEN noted LIKE '% on' THEN 'ENABLE' ELSE 'DISABLE' END)
+    WHEN kind = 'column' AND present IS NOT NULL THEN 'make it again what it was'
+    ELSE 'restore it from a backup, or make it again as the migration did (mcp-server migrate sql)' END
+$$;
+
+-- The name of a part of a table is that of the table, a dot, and its own, quoted where need be.
+CREATE OR REPLACE FUNCTION mesh_internal.table_in(name text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$ SELECT substring(name FROM '^((?:"[^"]*"|[^".])+\.(?:"[^"]*"|[^".])+)\.') $$;
+
+CREATE OR REPLACE FUNCTION mesh_internal.last_in(name text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$ SELECT substr(name, length(mesh_internal.table_in(name)) + 2) $$;
+
+CREATE OR REPLACE FUNCTION mesh.check_installation() RETURNS TABLE (kind text, name text, difference text, advice text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+  IF NOT mesh_internal.speaks_for_others() THEN
+    PERFORM mesh_internal.require_owner('look for changes of the installation');
+  END IF;
+  RETURN QUERY
+    SELECT d.kind, d.name, CASE
+        WHEN d.noted IS NULL THEN 'is not of the mesh: somebody has added it'
+        WHEN d.present IS NULL THEN 'is missing: somebody has dropped it'
+        WHEN d.kind IN ('function', 'view', 'policy') THEN 'is not what the migration made: somebody has replaced it'
+        ELSE format('is not what the migration made: it is %s, and was %s', d.present, d.noted) END,
+      mesh_internal.advice_about(d.kind, d.name, d.noted, d.present)
+    FROM mesh_internal.differing_objects() d ORDER BY d.kind, d.name;
+END $$;
+
+COMMENT ON FUNCTION mesh.check_installation IS 'Returns what somebody else than a migration has changed in the schemas of the mesh: columns, constraints, indexes, triggers, policies, views and functions that were added, changed or dropped, and what to do about each. Empty if all is as it was made. For the owner and servers.';
