@@ -33,10 +33,14 @@ func violationsOf(r *adminv1.Refusal) kinds.Errors {
 
 func conflictOf(sent *adminv1.Conflicts) *failure.Conflict {
 	var lines []string
+	advice := ""
 	for _, c := range sent.GetConflicts() {
 		lines = append(lines, conflictText(c))
+		if c.GetExpected() > 0 {
+			advice = "the object has been modified: get it again, and make your change to that; "
+		}
 	}
-	return &failure.Conflict{Text: strings.Join(lines, "; ") + "; nothing was changed"}
+	return &failure.Conflict{Text: strings.Join(lines, "; ") + "; " + advice + "nothing was changed"}
 }
 
 func conflictText(c *adminv1.RevisionConflict) string {

@@ -25,6 +25,9 @@ func Apply(s *session.Session) *cobra.Command {
 All files are read and checked first; nothing is sent if there is a mistake in any of them. A resource that names no namespace
 goes to that of --namespace.
 
+What has a metadata.resourceVersion, as mcp-client get -o yaml writes it, is applied only if nobody has changed the resource since: leave it
+out to overwrite whatever is there. One beside a metadata.uid is of a cluster, and does not count.
+
 ` + change.WaitHelp,
 		Example: `  mcp-client apply -f reviews.yaml -m "shift 20 % to v2"
   mcp-client apply -R -f mesh/ --dry-run

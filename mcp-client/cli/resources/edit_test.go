@@ -121,7 +121,7 @@ func TestEditDetectsConflicts(t *testing.T) {
 	r := edit(t, m, `: > `+opened+`; cat `+goOn+`; sed -i s/reviews-v1/mine/ "$1"`, "vs/reviews")
 	require.Zero(t, (<-theirs).Code)
 	require.Equal(t, 3, r.Code, r.Err)
-	require.Regexp(t, `error: virtualservice default/reviews was changed in revision 2 by \S+ \(mcp-client.*\) at .*: "faster"; nothing was changed`, r.Err)
+	require.Regexp(t, `error: virtualservice default/reviews was changed in revision 2 by \S+ \(mcp-client.*\) at .*: "faster"; the object has been modified: get it again, and make your change to that; nothing was changed`, r.Err)
 	require.Contains(t, kept(t, r), "host: mine")
 	require.Equal(t, "theirs", route(t, m, "reviews"))
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -37,7 +38,7 @@ something comes from a registry, and with -o wide.
 
 A pgmesh server also tells what became of each: STATUS is Programmed once all connected proxies run it that it concerns, and otherwise a
 word that says why not; PROXIES is how many run it, of how many. -o yaml and -o json have the conditions in the field status, which apply
-leaves out.`,
+leaves out, and metadata.resourceVersion, the revision that changed the resource last: apply refuses what was changed since.`,
 		Example: `  mcp-client get vs
   mcp-client get virtualservice reviews -o yaml
   mcp-client get vs,dr -A -l app=reviews
@@ -78,5 +79,21 @@ func (p program) get(ctx context.Context, query []arguments.Wanted, labels selec
 		return err
 	}
 	all.Resources = slices.DeleteFunc(all.Resources, func(r *kinds.Resource) bool { return !ofOrigin(r, origin) })
-	return p.PrintFound(query, labels, all.Resources, func(found []*kinds.Resource) output.Statuses { return p.statuses(ctx, found) })
+	return p.PrintFound(query, labels, all.Resources, func(found []*kinds.Resource) output.Statuses {
+		known := p.statuses(ctx, found)
+		for _, status := range known {
+			status.Version = versionAt(all.Revision, status.ObservedRevision)
+		}
+		return known
+	})
+}
+
+// versionAt is the resourceVersion of a resource that was read as of a revision, when it was changed
+// last by another. If that is the later one, it has changed since it was read: nobody may believe to
+// have seen that, so the version is one that is no longer in force.
+func versionAt(read, changed int64) string {
+	if read == 0 || changed == 0 {
+		return "" // of a server without revisions, or of a registry
+	}
+	return strconv.FormatInt(min(read, changed), 10)
 }
