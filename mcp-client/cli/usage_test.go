@@ -2,11 +2,13 @@ package cli_test
 
 import (
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/pgmesh/pgmesh/internal/testbench/clitest"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
 )
 
 func TestWrongArgumentsAreAnsweredWithHowACommandIsWritten(t *testing.T) {
@@ -24,6 +26,28 @@ func TestWrongArgumentsAreAnsweredWithHowACommandIsWritten(t *testing.T) {
 		r := clitest.Run(t.Context(), "", nil, args...)
 		require.Equal(t, 2, r.Code, args)
 		require.Contains(t, r.Err, "error: "+says)
+	}
+}
+
+func TestWordsOfOtherProgramsAreAnsweredWithOurs(t *testing.T) {
+	t.Parallel()
+	for says, args := range map[string][]string{
+		`unknown command "api-resources" (here it is mcp-client kinds) (see mcp-client --help)`:            {"api-resources"},
+		`unknown command "undo" (here it is mcp-client revert) (see mcp-client rollout --help)`:            {"rollout", "undo"},
+		`unknown command "pc" (here it is mcp-client proxy-config) (see mcp-client --help)`:                {"pc", "clusters"},
+		`unknown command "inspect" (here it is mcp-client describe) (see mcp-client --help)`:               {"inspect", "dataplanes"},
+		`unknown command "logs" (Logs are of the programs on each machine: journalctl -u mesh-agent) (see`: {"logs", "x"},
+	} {
+		r := clitest.Run(t.Context(), "", nil, args...)
+		require.Equal(t, 2, r.Code, args)
+		require.Contains(t, r.Err, "error: "+says)
+	}
+	for word, here := range arguments.Meant() {
+		help := clitest.Run(t.Context(), "", nil, append(strings.Fields(here), "--help")...)
+		require.Zero(t, help.Code, word)
+		require.Contains(t, help.Out, "mcp-client "+strings.Fields(here)[0], "%s is said to be %s", word, here)
+		r := clitest.Run(t.Context(), "", nil, strings.Fields(word)...)
+		require.Contains(t, r.Err, "here it is mcp-client "+here, "%s is a command by now", word)
 	}
 }
 

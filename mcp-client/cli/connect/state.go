@@ -2,6 +2,7 @@ package connect
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -44,6 +45,17 @@ func (s *State) ByKey() map[kinds.Key]*kinds.Resource {
 		byKey[r.Key()] = r
 	}
 	return byKey
+}
+
+// Namespaces returns the namespaces that have resources, in the order of their names.
+func (s *State) Namespaces() []string {
+	has := map[string]bool{}
+	for _, r := range s.Resources {
+		if r.Namespace != "" {
+			has[r.Namespace] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(has))
 }
 
 // Narrow removes what is of other kinds or, if any is named, of other namespaces.

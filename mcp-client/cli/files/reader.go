@@ -91,10 +91,18 @@ func (r *Reader) RefuseDuplicate(seen map[kinds.Key]*kinds.Document, d *kinds.Do
 		seen[key] = &kinds.Document{File: d.File, Index: d.Index, Line: d.Line}
 		return
 	}
-	r.wrong = append(r.wrong, kinds.Violation{
+	r.wrong = append(r.wrong, duplicate(first, d))
+}
+
+// duplicate is a resource that another file has, too. The files of a folder may be alternatives, as
+// those of examples are.
+func duplicate(first, d *kinds.Document) kinds.Violation {
+	key := d.Resource.Key()
+	return kinds.Violation{
 		File: d.File, Document: d.Index, Line: d.Line, Kind: key.Kind.Name, Namespace: key.Namespace, Name: key.Name, Path: "metadata.name",
-		Reason: fmt.Sprintf("duplicate of %s, document %d, line %d", first.File, first.Index, first.Line), Hint: "name each resource once",
-	})
+		Reason: fmt.Sprintf("duplicate of %s, document %d, line %d", first.File, first.Index, first.Line),
+		Hint:   "name each resource once; if the files are alternatives, name the one that you choose, such as " + d.File,
+	}
 }
 
 // NoteUnsupported collects fields that discovery does not act on, which are no mistakes.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/kinds/envoy"
+	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/failure"
 )
 
@@ -23,7 +24,8 @@ type Sources struct {
 	Paths     []string
 	Recursive bool
 
-	more []string // further suffixes of the files to read from folders
+	repeat bool     // a resource may be in several files
+	more   []string // further suffixes of the files to read from folders
 }
 
 // DeclareFlags declares --filename and --recursive.
@@ -95,6 +97,18 @@ func (s *Sources) ReadWithSecrets(in io.Reader, defaultNamespace string) ([]*kin
 	return s.readAs(kinds.Parser{DefaultNamespace: defaultNamespace, Secrets: true, Examine: envoy.Examine}, in)
 }
 
+// Names reads which resources are in the files, each once, secrets too.
+func (s *Sources) Names(in io.Reader, defaultNamespace string) ([]kinds.Key, error) {
+	with := *s
+	with.repeat = true
+	documents, err := with.ReadWithSecrets(in, defaultNamespace)
+	var keys []kinds.Key
+	for _, d := range documents {
+		keys = append(keys, d.Resource.Key())
+	}
+	return arguments.Distinct(keys), err
+}
+
 func (s *Sources) readAs(parser kinds.Parser, in io.Reader) ([]*kinds.Document, error) {
 	files, err := s.Files()
 	if err != nil {
@@ -102,6 +116,7 @@ func (s *Sources) readAs(parser kinds.Parser, in io.Reader) ([]*kinds.Document, 
 	}
 	var documents []*kinds.Document
 	var violations kinds.Errors
+	seen := map[kinds.Key]*kinds.Document{}
 	for _, file := range files {
 		found, err := parseFile(file, in, parser)
 		var wrong kinds.Errors
@@ -109,6 +124,13 @@ func (s *Sources) readAs(parser kinds.Parser, in io.Reader) ([]*kinds.Document, 
 			return nil, err
 		}
 		documents, violations = append(documents, found...), append(violations, wrong...)
+		for _, d := range found {
+			if first, twice := seen[d.Resource.Key()]; twice && !s.repeat {
+				violations = append(violations, duplicate(first, d))
+				continue
+			}
+			seen[d.Resource.Key()] = d
+		}
 	}
 	if len(violations) > 0 {
 		return nil, &failure.Refused{Violations: violations}

@@ -54,12 +54,7 @@ func (p program) toDelete(args []string, from files.Sources) ([]kinds.Key, error
 		return nil, failure.Usage(nil, errors.New("name what to delete, or the files that it stands in with -f, and not both"))
 	}
 	if len(from.Paths) > 0 {
-		documents, err := from.ReadWithSecrets(p.In, p.Namespace.Name)
-		var keys []kinds.Key
-		for _, d := range documents {
-			keys = append(keys, d.Resource.Key())
-		}
-		return arguments.Distinct(keys), err
+		return from.Names(p.In, p.Namespace.Name)
 	}
 	query, err := arguments.ParseOf(args, arguments.ResourceOrSecret)
 	if err != nil {
