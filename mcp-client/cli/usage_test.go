@@ -16,7 +16,7 @@ func TestWrongArgumentsAreAnsweredWithHowACommandIsWritten(t *testing.T) {
 	for says, args := range map[string][]string{
 		`unknown command "gett" (did you mean "get"?) (see mcp-client --help)`:                                            {"gett", "vs"},
 		`unknown command "nonsense" (see mcp-client --help)`:                                                              {"nonsense"},
-		`"a.yaml" is not expected: write mcp-client apply -f (FILE | FOLDER | -) (see mcp-client apply --help)`:           {"apply", "a.yaml"},
+		`"a.yaml" is not expected: write mcp-client version (see mcp-client version --help)`:                              {"version", "a.yaml"},
 		`accepts 1 arg(s), received 0: write mcp-client revert REVISION (see mcp-client revert --help)`:                   {"revert"},
 		`accepts 1 arg(s), received 0: write mcp-client trust add TRUST-DOMAIN --roots FILE`:                              {"trust", "add"},
 		`requires at least 1 arg(s), only received 0: write mcp-client validate PATH... (see mcp-client validate --help)`: {"validate"},

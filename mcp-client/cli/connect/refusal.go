@@ -52,10 +52,11 @@ func conflictText(c *adminv1.RevisionConflict) string {
 		return title + " does not exist any more"
 	case c.GetAbsent():
 		done = "deleted"
-	case c.GetExpected() == 0:
-		done = "made"
 	}
 	text := fmt.Sprintf("%s was %s in revision %d", title, done, c.GetRevision())
+	if c.GetExpected() == 0 {
+		text = fmt.Sprintf("%s already exists, since revision %d", title, c.GetRevision())
+	}
 	if c.GetAuthor() != "" {
 		text += " by " + words.MadeBy(c.GetAuthor(), c.GetApplication())
 	}

@@ -17,7 +17,8 @@ type State struct {
 	Versions  map[kinds.Key]string
 }
 
-func (s *State) sort() {
+// Sort puts the resources into print order.
+func (s *State) Sort() {
 	slices.SortFunc(s.Resources, func(a, b *kinds.Resource) int { return CompareKeys(a.Key(), b.Key()) })
 }
 
@@ -72,7 +73,7 @@ func FromSnapshot(h snapshot.Header, entries []snapshot.Entry) *State {
 		s.Resources = append(s.Resources, e.Resource)
 		s.Versions[e.Resource.Key()] = e.Version
 	}
-	s.sort()
+	s.Sort()
 	return s
 }
 

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -31,9 +32,16 @@ const maxMistakes = 1000
 // File reads a file, and passes on its resources for as long as nothing is wrong.
 func (r *Reader) File(file string, send func(*kinds.Document) error) error {
 	in := r.In
-	if file == Stdin {
+	switch {
+	case file == Stdin:
 		file = "standard input"
-	} else {
+	case isURL(file):
+		data, err := download(file)
+		if err != nil {
+			return err
+		}
+		in = bytes.NewReader(data)
+	default:
 		opened, err := os.Open(file)
 		if err != nil {
 			return err

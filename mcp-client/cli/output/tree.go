@@ -24,6 +24,8 @@ func (p *Printer) PrintTree(v any) error {
 		return p.PrintPath(text)
 	case CustomColumns:
 		return p.printCustomColumns(text)
+	case GoTemplate:
+		return p.printTemplate(text)
 	case Table, Wide, Name, JSON:
 	}
 	_, err = p.Out.Write(text)
