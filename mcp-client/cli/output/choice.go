@@ -23,10 +23,15 @@ const (
 	JSONPath      Format = "jsonpath"
 	CustomColumns Format = "custom-columns"
 	GoTemplate    Format = "go-template"
+	// SARIF and GitHub are forms of problems alone.
+	SARIF  Format = "sarif"
+	GitHub Format = "github"
 )
 
 var (
 	formats = []Format{Table, Wide, YAML, JSON, Name}
+	// reports are forms of what is wrong, for the programs that show it beside the code.
+	reports = []Format{SARIF, GitHub}
 	// templated formats take a template.
 	templated = []Format{JSONPath, CustomColumns, GoTemplate}
 )
@@ -51,7 +56,7 @@ func (o *Choice) Set(text string) error {
 	name, written, given := strings.Cut(text, "=")
 	f := Format(name)
 	switch {
-	case slices.Contains(formats, f) && !given:
+	case (slices.Contains(formats, f) || slices.Contains(reports, f)) && !given:
 		*o = Choice{text: text, Format: f}
 		return nil
 	case !slices.Contains(templated, f):
@@ -93,6 +98,9 @@ func (o *Choice) Type() string { return "format" }
 
 // IsTable reports whether the format is for people.
 func (o *Choice) IsTable() bool { return o.Format == Table || o.Format == Wide }
+
+// IsReport reports whether the format is one of problems alone.
+func (o *Choice) IsReport() bool { return slices.Contains(reports, o.Format) }
 
 // IsTree reports whether to print the whole answer, or pick from it with a template.
 func (o *Choice) IsTree() bool { return !o.IsTable() && o.Format != Name }

@@ -55,7 +55,7 @@ func (p *Printer) PrintResources(resources []*kinds.Resource, named bool, status
 			}
 		}
 		return nil
-	case Table, Wide:
+	case Table, Wide, SARIF, GitHub:
 	}
 	return p.printTables(resources, statuses)
 }

@@ -26,7 +26,7 @@ func (p *Printer) PrintTree(v any) error {
 		return p.printCustomColumns(text)
 	case GoTemplate:
 		return p.printTemplate(text)
-	case Table, Wide, Name, JSON:
+	case Table, Wide, Name, JSON, SARIF, GitHub:
 	}
 	_, err = p.Out.Write(text)
 	return err
