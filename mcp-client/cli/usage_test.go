@@ -34,7 +34,7 @@ func TestWordsOfOtherProgramsAreAnsweredWithOurs(t *testing.T) {
 	for says, args := range map[string][]string{
 		`unknown command "api-resources" (here it is mcp-client kinds) (see mcp-client --help)`:            {"api-resources"},
 		`unknown command "undo" (here it is mcp-client revert) (see mcp-client rollout --help)`:            {"rollout", "undo"},
-		`unknown command "pc" (here it is mcp-client proxy-config) (see mcp-client --help)`:                {"pc", "clusters"},
+		`unknown command "precheck" (here it is mcp-client problems) (see mcp-client --help)`:              {"precheck"},
 		`unknown command "inspect" (here it is mcp-client describe) (see mcp-client --help)`:               {"inspect", "dataplanes"},
 		`unknown command "logs" (Logs are of the programs on each machine: journalctl -u mesh-agent) (see`: {"logs", "x"},
 	} {

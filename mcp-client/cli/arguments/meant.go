@@ -15,7 +15,7 @@ var meant = map[string]string{
 	"rollout undo": "revert", "rollout restart": "Proxies take changes without a restart; rollout status tells which do",
 	"context use-context": "context use", "context get-contexts": "context list", "context current-context": "context list", "context set-context": "context set", "context delete-context": "context delete",
 	// istioctl
-	"ps": "proxy-status", "pc": "proxy-config", "authz": "proxy-config", "precheck": "problems", "experimental": experimental, "x": experimental,
+	"authz": "proxy-config", "precheck": "problems", "experimental": experimental, "x": experimental,
 	"install": installed, "verify-install": "status", "upgrade": installed, "uninstall": installed, "operator": installed, "manifest": installed, "profile": installed,
 	"kube-inject": "Nothing is injected: mesh-agent runs the Envoy of a machine; mcp-client token create lets one join", "dashboard": "Pages are of the programs: see /debug of discovery and the dashboards in deploy/grafana",
 	"bug-report": "status", "remote-clusters": "proxy-status", "create-remote-secret": "trust add", "waypoint": noWaypoints, "ztunnel-config": noWaypoints, "tag": installed,
@@ -25,7 +25,7 @@ var meant = map[string]string{
 	// everywhere
 	"ls": "get", "show": "get", "list-kinds": "kinds", "rm": "delete", "del": "delete", "remove": "delete", "destroy": "delete", "update": "apply", "put": "apply", "upsert": "apply",
 	"undo": "revert", "rollback": "revert", "log": "history", "lint": "validate", "check": "analyze", "login": "context set", "tail": "watch", "follow": "watch",
-	"id": "whoami", "proxies": "proxy-status", "certificates": "authority show", "certs": "authority show", "dump": "export", "backup": "snapshot save",
+	"id": "whoami", "certificates": "authority show", "certs": "authority show", "dump": "export", "backup": "snapshot save",
 	"endpoints": "services", "can-i": "auth can-i", "kind": "kinds", "migrate": "convert", "blocker": "blockers",
 }
 

@@ -130,3 +130,17 @@ func TestGetChoosesSortsAndShows(t *testing.T) {
 		require.Equal(t, 2, m.Run(append([]string{"get", "vs"}, args...)...).Code, args)
 	}
 }
+
+func TestGetGoesOn(t *testing.T) {
+	t.Parallel()
+	m := clitest.Start(t)
+	m.Apply(clitest.VirtualService("default", "reviews", "v1"))
+	w := m.Follow("get", "vs", "-w", "-A", "-l", "app!=hidden", "--field-selector", "metadata.namespace!=prod", "-o", "name")
+	require.Equal(t, []string{"virtualservice.networking.istio.io/default/reviews"}, w.Lines(w.Out, 1))
+	m.Apply(clitest.VirtualService("default", "hidden", "v1") + clitest.Separator + clitest.VirtualService("prod", "reviews", "v1"))
+	m.Apply(clitest.VirtualService("default", "ratings", "v1"))
+	require.Equal(t, []string{"virtualservice.networking.istio.io/default/ratings"}, w.Lines(w.Out, 1))
+	m.OK("delete", "vs/reviews")
+	require.Equal(t, []string{"virtualservice.networking.istio.io/default/reviews deleted"}, w.Lines(w.Out, 1))
+	require.Equal(t, 130, w.Interrupt())
+}
