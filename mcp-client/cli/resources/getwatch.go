@@ -2,7 +2,6 @@ package resources
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/pgmesh/pgmesh/kinds"
 	"github.com/pgmesh/pgmesh/mcp-client/cli/arguments"
@@ -60,7 +59,7 @@ func (p program) printChanged(w *watcher, g getting, b kinds.Batch) error {
 			continue
 		}
 		if p.Output.IsTable() || p.Output.Format == output.Name {
-			if err := p.Print(fmt.Sprintf("%s deleted\n", words.Reference(c.key))); err != nil {
+			if err := p.Print(words.Reference(c.key) + " deleted\n"); err != nil {
 				return err
 			}
 		}

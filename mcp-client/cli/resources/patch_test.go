@@ -15,7 +15,7 @@ func TestPatch(t *testing.T) {
 	require.Zero(t, r.Code, r.Err)
 	require.Equal(t, "virtualservice default/reviews configured\nvirtualservice default/ratings configured\nrevision 2\n", r.Out)
 	m.Await(2)
-	require.Equal(t, `{"tier":"front"} ["mesh"]`, m.OK("get", "vs/reviews", "-o", "jsonpath={.metadata.labels} {.spec.gateways}"))
+	require.JSONEq(t, `[{"tier":"front"}, ["mesh"]]`, m.OK("get", "vs/reviews", "-o", "jsonpath=[{.metadata.labels}, {.spec.gateways}]"))
 
 	r = m.Run("patch", "vs/reviews", "--type", "json", "-p", `[{op: test, path: /spec/gateways/0, value: mesh}, {op: replace, path: /spec/http/0/route/0/destination/host, value: v7}, {op: remove, path: /spec/gateways}]`)
 	require.Zero(t, r.Code, r.Err)
@@ -34,8 +34,13 @@ func TestPatch(t *testing.T) {
 	require.Contains(t, m.Run("patch", "vs/reviews", "-p", `{"metadata": {"name": "other"}}`).Err, "it would be another resource")
 	require.Contains(t, m.Run("patch", "vs/gone", "-p", `{"spec": {}}`).Err, "not found")
 	for _, args := range [][]string{
-		{"vs/reviews"}, {"vs", "-p", "{}"}, {"vs/reviews", "-p", "[]"}, {"vs/reviews", "-p", "{", "--type=json"}, {"vs/reviews", "-p", "{}", "--type=json"},
-		{"vs/reviews", "-p", "{}", "--type=strategic"}, {"vs/reviews", "-p", "{}", "--patch-file", "x"},
+		{"vs/reviews"},
+		{"vs", "-p", "{}"},
+		{"vs/reviews", "-p", "[]"},
+		{"vs/reviews", "-p", "{", "--type=json"},
+		{"vs/reviews", "-p", "{}", "--type=json"},
+		{"vs/reviews", "-p", "{}", "--type=strategic"},
+		{"vs/reviews", "-p", "{}", "--patch-file", "x"},
 	} {
 		r := m.Run(append([]string{"patch"}, args...)...)
 		require.Equal(t, 2, r.Code, "%v: %s", args, r.Err)
@@ -48,11 +53,11 @@ func TestLabelAndAnnotate(t *testing.T) {
 	m := clitest.Bookinfo(t)
 	require.Equal(t, "virtualservice default/reviews configured\nvirtualservice default/ratings configured\nrevision 2\n", withoutWarnings(m.OK("label", "vs", "reviews", "ratings", "tier=front", "gone-")))
 	m.Await(2)
-	require.Equal(t, `{"app":"reviews","tier":"front"}`, m.OK("get", "vs/reviews", "-o", "jsonpath={.metadata.labels}"))
+	require.JSONEq(t, `{"app":"reviews","tier":"front"}`, m.OK("get", "vs/reviews", "-o", "jsonpath={.metadata.labels}"))
 	require.Equal(t, clitest.Result{Code: 1, Err: "error: VirtualService default/reviews: labels has app=reviews already: --overwrite replaces it\n"}, m.Run("label", "vs/reviews", "app=other"))
 	m.OK("label", "vs/reviews", "app=other", "tier-", "--overwrite")
 	m.Await(3)
-	require.Equal(t, `{"app":"other"}`, m.OK("get", "vs/reviews", "-o", "jsonpath={.metadata.labels}"))
+	require.JSONEq(t, `{"app":"other"}`, m.OK("get", "vs/reviews", "-o", "jsonpath={.metadata.labels}"))
 	m.OK("annotate", "vs/reviews", "example.com/note=a=b c")
 	m.Await(4)
 	require.Equal(t, `a=b c`, m.OK("get", "vs/reviews", "-o", `jsonpath={.metadata.annotations.example\.com/note}`))
